@@ -1,0 +1,168 @@
+// Package retrieval holds the words in which everyone talks about finding
+// sources (Query, Source, Result, Retriever, Counter) and the stages that turn
+// the answers of several knowledge bases into one short list: prepare, search,
+// threshold, dedupe, diversify, order.
+//
+// It imports nothing of ours and knows nothing of HTTP, prompts or tokens' use:
+// engines live in its children, caching in package cache, rendering in package
+// rewrite.
+package retrieval
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrUnavailable is wrapped by every error after which the caller may carry on
+// without sources: an engine that is down, broken or too late. "Nothing found"
+// is an answer, not an error.
+var ErrUnavailable = errors.New("retrieval unavailable")
+
+// A Ref names one knowledge base in one state.
+type Ref struct {
+	Knowledge  string // id of the base, [a-z0-9_-]{1,64}
+	Generation string // digest of what it holds, lower-case hex; "" while it is still indexing
+}
+
+// Settings are the part of a policy that search reads. It is a value: resolved
+// once per request and passed down.
+type Settings struct {
+	TopK           int           // sources at most in the answer
+	NumCandidates  int           // chunks asked of each base
+	MaxPerDocument int           // chunks of one document at most
+	ScoreThreshold float64       // least score; AutoThreshold: each base's calibrated floor
+	Deadline       time.Duration // from the first search on; what has arrived by then is used
+}
+
+// AutoThreshold asks for the floor that each base calibrated at ingest.
+const AutoThreshold = -1
+
+// DefaultSettings are those of PRODUCT.md: 6 sources of 50 candidates, 3 a
+// document, calibrated threshold, 300 ms.
+func DefaultSettings() Settings {
+	return Settings{TopK: 6, NumCandidates: 50, MaxPerDocument: 3, ScoreThreshold: AutoThreshold, Deadline: 300 * time.Millisecond}
+}
+
+// A Query is one question to one or more bases of one tenant. Every field is
+// part of the cache key: two queries that differ anywhere never share an entry.
+type Query struct {
+	Tenant   string
+	Access   string // fingerprint of what this caller may see of the bases; "" is all of them
+	Bases    []Ref
+	Text     string // the question; after Prepare in NFKC with folded white space
+	Previous string // the user's text before that; its terms join at low weight. "" unless Text is too short to stand alone
+	Encoding string // token encoding of the model that will read the sources
+	Settings Settings
+}
+
+// A Source is one retrieved chunk of a document.
+type Source struct {
+	Type      string // "rag" for a chunk of a knowledge base
+	Knowledge string // id of the base
+	Doc       string // id of the document in its base, for files the slash-separated path
+	Chunk     int    // ordinal of the chunk in its document, from 0
+	Name      string // title of the document
+	Section   string // heading path below the title, joined by " > "; "" at the top
+	Text      string // what the model reads, neutralised, no leading or trailing blank lines
+	Before    string // text of the chunk before (same document), optional context; "" at the start
+	After     string // text of the chunk after, likewise
+	Score     float64
+}
+
+// An Excluded is a candidate that fell, and why.
+type Excluded struct {
+	Source Source // Text, Before and After are empty: the ledger shows ids, not text
+	Reason ExcludeReason
+	Detail string // for people: "duplicate of leave.md#3", "score 1.1 < 3.0"
+}
+
+// ExcludeReason says at which stage a candidate fell. It is a closed list and a
+// metric label.
+type ExcludeReason string
+
+// The reasons why a candidate is not among the sources of a Result.
+const (
+	ExcludedScore    ExcludeReason = "score"        // under the threshold
+	ExcludedDup      ExcludeReason = "duplicate"    // Jaccard >= 0.8 with a better one
+	ExcludedDocument ExcludeReason = "per_document" // document has its share already
+	ExcludedTopK     ExcludeReason = "top_k"        // list was full
+)
+
+// Reason says why a Result is empty or not whole. It is a closed list.
+type Reason string
+
+// The reasons a Result may carry; "" is a whole answer with at least one source.
+const (
+	ReasonNone         Reason = ""
+	ReasonNoQueryTerms Reason = "no-query-terms"    // nothing in the question to search for
+	ReasonNoKnowledge  Reason = "no-knowledge"      // no base to ask
+	ReasonNoMatch      Reason = "no-match"          // searched; nothing relevant
+	ReasonIndexing     Reason = "indexing"          // the first index is not whole yet
+	ReasonTimeout      Reason = "retrieval-timeout" // the deadline passed
+	ReasonError        Reason = "retrieval-error"   // an engine failed
+)
+
+// Failed tells a failure from an honest empty answer.
+func (r Reason) Failed() bool {
+	return r == ReasonIndexing || r == ReasonTimeout || r == ReasonError
+}
+
+// CacheState says how a cache took part in a Result.
+type CacheState string
+
+// The ways a cache can take part.
+const (
+	CacheOff  CacheState = "off"
+	CacheMiss CacheState = "miss"
+	CacheHit  CacheState = "hit"
+)
+
+// A Result is an answer to a Query. It may be shared by many callers at once:
+// nobody changes it, neither its slices.
+type Result struct {
+	Sources  []Source   // best first, at most Settings.TopK (of an engine: NumCandidates)
+	Excluded []Excluded // filled by the pipeline, empty from an engine
+	Bases    []Ref      // what was really searched, with the generation searched
+	Floor    float64    // of an engine: its calibrated least score; 0 is none
+	Reason   Reason     // why there is nothing, or why something is missing
+	Partial  bool       // a base was late or failed: never cached as a whole answer
+	Cache    CacheState
+
+	Retrieved int // candidates of all bases together
+	Unique    int // of them, left after dedupe
+
+	Took time.Duration // from the first search to the answer; of a hit: the look-up
+}
+
+// A Retriever answers a Query with at most as many sources as its settings
+// allow, best first. One knowledge base is a Retriever, the whole pipeline over
+// several is one, and so is a cache in front of either.
+//
+// An error wraps ErrUnavailable and leaves a Result that still says what is
+// known (Reason, Bases). Implementations are safe for concurrent use and
+// return by ctx's deadline.
+type Retriever interface {
+	Retrieve(ctx context.Context, q Query) (Result, error)
+}
+
+// Func is a Retriever made of a function.
+type Func func(ctx context.Context, q Query) (Result, error)
+
+// Retrieve calls f.
+func (f Func) Retrieve(ctx context.Context, q Query) (Result, error) { return f(ctx, q) }
+
+// A Base is a knowledge base that can be searched: a Retriever that also tells
+// its present state. It answers queries whose Bases hold just itself.
+type Base interface {
+	Retriever
+	// Ref returns the base's id and present generation; the generation is "" until
+	// the first index is whole.
+	Ref() Ref
+}
+
+// A Counter counts tokens. exact is false where n is only an upper bound.
+// It need not be additive: Count(a+b) may differ from Count(a)+Count(b).
+type Counter interface {
+	Count(text string) (n int, exact bool)
+}
