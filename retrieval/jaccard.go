@@ -1,0 +1,40 @@
+package retrieval
+
+import "slices"
+
+// duplicateSimilarity is the Jaccard similarity of two chunks' term sets from
+// which the worse one is a duplicate (DESIGN.md §5).
+const duplicateSimilarity = 0.8
+
+// termSet returns the different terms, sorted. It leaves the argument alone:
+// an analyser may hand out shared slices.
+func termSet(terms []string) []string {
+	set := slices.Clone(terms)
+	slices.Sort(set)
+	return slices.Compact(set)
+}
+
+// similar tells whether |a∩b| / |a∪b| of two term sets reaches
+// duplicateSimilarity. Sets without a term resemble nothing.
+func similar(a, b []string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	// The union is at least the larger set, the intersection at most the smaller.
+	if len(a) == 0 || float64(len(a)) < duplicateSimilarity*float64(len(b)) {
+		return false
+	}
+	common := 0
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		switch {
+		case a[i] == b[j]:
+			common++
+			i, j = i+1, j+1
+		case a[i] < b[j]:
+			i++
+		default:
+			j++
+		}
+	}
+	return float64(common) >= duplicateSimilarity*float64(len(a)+len(b)-common)
+}

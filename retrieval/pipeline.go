@@ -1,0 +1,201 @@
+package retrieval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A Pipeline is a Retriever over several bases: it searches them in parallel
+// under the query's deadline, which starts with it, and makes one short list of
+// what has arrived by then: threshold, merge, dedupe, share per document, order.
+//
+// A base that is late or fails makes the Result Partial and gives its Reason
+// (an error before a timeout before an index that is not whole), also where
+// other bases have sources. Only when no base answers at all is there an error;
+// it wraps ErrUnavailable.
+//
+// A search that is late is told so by its context's end. A cache in front of a
+// base may let it finish for the next one who asks.
+//
+// Both fields are required.
+type Pipeline struct {
+	// Bases returns what answers for a base, nil where there is none. It is asked
+	// with Query.Bases holding that base alone.
+	Bases func(knowledge string) Retriever
+	// Terms returns the content terms of a text, to recognise duplicates.
+	Terms func(text string) []string
+}
+
+// An answer is what came of one base.
+type answer struct {
+	res Result
+	err error
+}
+
+// Retrieve searches q.Bases.
+func (p Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
+	if len(q.Bases) == 0 {
+		return Result{Reason: ReasonNoKnowledge, Cache: CacheOff}, nil
+	}
+	q.Settings = q.Settings.orDefaults()
+	start := time.Now()
+	answers := p.search(ctx, q)
+
+	var arrived []Result
+	var refs []Ref
+	var failures []error
+	worst := ReasonNone
+	for _, a := range answers {
+		worst = worse(worst, a.reason())
+		if a.err != nil {
+			failures = append(failures, a.err)
+			continue
+		}
+		arrived = append(arrived, a.res)
+		refs = append(refs, a.res.Bases...)
+	}
+	if len(arrived) == 0 {
+		return Result{Reason: worst, Partial: true, Cache: CacheOff, Took: time.Since(start)},
+			fmt.Errorf("search %d bases: %w", len(answers), errors.Join(failures...))
+	}
+	res := choose(arrived, q.Settings, p.Terms)
+	res.Bases, res.Cache = refs, cacheOf(arrived)
+	res.Partial = worst.Failed()
+	if res.Reason = worst; worst == ReasonNone && len(res.Sources) == 0 {
+		res.Reason = emptyReason(arrived)
+	}
+	res.Took = time.Since(start)
+	return res, nil
+}
+
+// search asks every base of q at once and returns their answers in the order of
+// q.Bases; those that have not come by the deadline are errors.
+func (p Pipeline) search(ctx context.Context, q Query) []answer {
+	ctx, cancel := context.WithTimeout(ctx, q.Settings.Deadline)
+	defer cancel()
+	type numbered struct {
+		answer
+		base int
+	}
+	arriving := make(chan numbered, len(q.Bases)) // room for the late: nobody waits on us
+	for i, ref := range q.Bases {
+		go func() { arriving <- numbered{p.ask(ctx, q, ref), i} }()
+	}
+	answers := make([]answer, len(q.Bases))
+	done := make([]bool, len(q.Bases))
+	for range q.Bases {
+		var a numbered
+		select {
+		case a = <-arriving:
+		case <-ctx.Done():
+			select {
+			case a = <-arriving: // both were ready
+			default:
+				return late(ctx, q, answers, done)
+			}
+		}
+		answers[a.base], done[a.base] = a.answer, true
+	}
+	return answers
+}
+
+// late marks the answers that are not done.
+func late(ctx context.Context, q Query, answers []answer, done []bool) []answer {
+	for i := range answers {
+		if !done[i] {
+			answers[i].err = fmt.Errorf("base %s: no answer in time: %w: %w",
+				q.Bases[i].Knowledge, ErrUnavailable, context.Cause(ctx))
+		}
+	}
+	return answers
+}
+
+// ask searches one base. Whatever happens in there is this base's failure and
+// nobody else's: a panic too.
+func (p Pipeline) ask(ctx context.Context, q Query, ref Ref) (a answer) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			a = answer{err: fmt.Errorf("panic: %v", broken)}
+		}
+		if a.err != nil {
+			a.err = fmt.Errorf("base %s: %w", ref.Knowledge, unavailable(a.err))
+		}
+	}()
+	base := p.Bases(ref.Knowledge)
+	if base == nil {
+		return answer{err: errors.New("no such base")}
+	}
+	// Only what an engine can use stands in its query, so that requests which
+	// differ elsewhere (model, length of the answer) share its cached candidates.
+	q.Bases, q.Encoding = []Ref{ref}, ""
+	q.Settings = Settings{NumCandidates: q.Settings.NumCandidates}
+	a.res, a.err = base.Retrieve(ctx, q)
+	for i := range a.res.Sources {
+		if of := a.res.Sources[i].Knowledge; a.err == nil && of != ref.Knowledge {
+			a.err = fmt.Errorf("answered with a source of base %q", of)
+		}
+	}
+	return a
+}
+
+// unavailable wraps ErrUnavailable around an error that does not yet.
+func unavailable(err error) error {
+	if errors.Is(err, ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// reason says what is wrong with an answer, ReasonNone if it is whole.
+func (a answer) reason() Reason {
+	switch {
+	case a.res.Reason.Failed():
+		return a.res.Reason
+	case a.err == nil && !a.res.Partial:
+		return ReasonNone
+	case errors.Is(a.err, context.DeadlineExceeded), errors.Is(a.err, context.Canceled):
+		return ReasonTimeout
+	}
+	return ReasonError
+}
+
+func worse(a, b Reason) Reason {
+	for _, r := range [...]Reason{ReasonError, ReasonTimeout, ReasonIndexing} {
+		if a == r || b == r {
+			return r
+		}
+	}
+	return ReasonNone
+}
+
+// emptyReason explains an answer without sources that nothing went wrong with.
+func emptyReason(arrived []Result) Reason {
+	for _, a := range arrived {
+		if a.Reason != ReasonNoQueryTerms {
+			return ReasonNoMatch
+		}
+	}
+	return ReasonNoQueryTerms
+}
+
+// cacheOf is a hit if every base's answer was one.
+func cacheOf(arrived []Result) CacheState {
+	hits, misses := 0, 0
+	for _, a := range arrived {
+		switch a.Cache {
+		case CacheHit:
+			hits++
+		case CacheMiss:
+			misses++
+		}
+	}
+	switch {
+	case hits == len(arrived):
+		return CacheHit
+	case hits+misses > 0:
+		return CacheMiss
+	}
+	return CacheOff
+}

@@ -1,0 +1,136 @@
+package retrieval_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/text/unicode/norm"
+	"pgregory.net/rapid"
+
+	"sidenote/retrieval"
+)
+
+// prepared asks Prepare and returns what came out of it; asked is nil where no
+// search was made.
+func prepared(c catalog, q retrieval.Query, next retrieval.Result) (asked *retrieval.Query, res retrieval.Result, err error) {
+	p := retrieval.Prepare{Catalog: c, Terms: words, Next: retrieval.Func(
+		func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
+			asked = &q
+			return next, nil
+		})}
+	res, err = p.Retrieve(context.Background(), q)
+	return asked, res, err
+}
+
+func TestPrepareText(t *testing.T) {
+	long := strings.Repeat("same ", 100)
+	for name, c := range map[string]struct{ text, previous, wantText, wantPrevious string }{
+		"plain":                 {"how long is leave", "", "how long is leave", ""},
+		"white space":           {"\n how\tlong \u00a0 is\u2003leave\r\n", "", "how long is leave", ""},
+		"compatibility forms":   {"ﬁnd ＡＢＣ ①", "", "find ABC 1", ""},
+		"composed":              {"cafe\u0301 au lait", "", "café au lait", ""},
+		"long enough alone":     {"how long exactly", "what is leave", "how long exactly", ""},
+		"too short":             {"how long", " what  is leave", "how long", "what is leave"},
+		"repeats count once":    {"why why why", "leave", "why why why", "leave"},
+		"empty previous":        {"how long", " \n", "how long", ""},
+		"only previous":         {"", "parental leave", "", "parental leave"},
+		"terms beyond the head": {long + "b c", "before", long + "b c", ""},
+		"long, few terms":       {long + "b", "before", long + "b", "before"},
+		"long, without a space": {strings.Repeat("x", 1000), "before", strings.Repeat("x", 1000), "before"},
+	} {
+		q := retrieval.Query{Text: c.text, Previous: c.previous, Bases: refs("a")}
+		asked, _, err := prepared(catalog{"a": "1"}, q, retrieval.Result{})
+		if err != nil || asked == nil {
+			t.Errorf("%s: not asked (%v)", name, err)
+		} else if asked.Text != c.wantText || asked.Previous != c.wantPrevious {
+			t.Errorf("%s: asked %q after %q, want %q after %q", name, asked.Text, asked.Previous, c.wantText, c.wantPrevious)
+		}
+	}
+}
+
+// Whoever folds a text twice, or folds its spaces first, gets the same text.
+func TestPrepareFoldsToOneForm(t *testing.T) {
+	piece := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
+		" ", "\t", "\n", "\u00a0", "\u3000", "\u0085", "\u0301", "\u0308", "e", "ﬁ", "¨", "가", "ᄀ", "ᅡ", "\xff", "İ", "ǅ", "plain words",
+	}))
+	fold := func(text string) string {
+		asked, _, _ := prepared(catalog{"a": "1"}, retrieval.Query{Text: text, Previous: "p", Bases: refs("a")}, retrieval.Result{})
+		return asked.Text
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOf(piece).Draw(t, "text"), "")
+		once := fold(text)
+		if again := fold(once); again != once {
+			t.Fatalf("%q folds to %q, then to %q", text, once, again)
+		}
+		if strings.Join(strings.Fields(once), " ") != once {
+			t.Fatalf("%q has white space left: %q", text, once)
+		}
+		if want := strings.Join(strings.Fields(norm.NFKC.String(text)), " "); once != want {
+			t.Fatalf("%q folds to %q, want %q", text, once, want)
+		}
+	})
+}
+
+func TestPrepareBases(t *testing.T) {
+	c := catalog{"a": "1", "b": "2", "young": "", "other": "3"}
+	asked, res, err := prepared(c, retrieval.Query{Text: "x", Bases: refs("b", "gone", "a", "young", "b")},
+		retrieval.Result{Reason: retrieval.ReasonNoMatch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []retrieval.Ref{{Knowledge: "a", Generation: "1"}, {Knowledge: "b", Generation: "2"}}
+	if diff := cmp.Diff(want, asked.Bases); diff != "" {
+		t.Errorf("asked bases (-want +got):\n%s", diff)
+	}
+	if res.Reason != retrieval.ReasonIndexing || !res.Partial {
+		t.Errorf("with a base still indexing: %q, partial %v", res.Reason, res.Partial)
+	}
+	settings := retrieval.DefaultSettings()
+	settings.ScoreThreshold = 0 // which is one that a policy can mean
+	if diff := cmp.Diff(settings, asked.Settings); diff != "" {
+		t.Errorf("settings without values (-want +got):\n%s", diff)
+	}
+	_, res, _ = prepared(c, retrieval.Query{Text: "x", Bases: refs("a", "young")}, retrieval.Result{Reason: retrieval.ReasonTimeout})
+	if res.Reason != retrieval.ReasonTimeout {
+		t.Errorf("a timeout beside a base still indexing: %q", res.Reason)
+	}
+}
+
+func TestPrepareAnswersWithoutSearch(t *testing.T) {
+	c := catalog{"a": "1", "young": "", "younger": ""}
+	for name, q := range map[string]struct {
+		retrieval.Query
+		want retrieval.Reason
+		fail bool
+	}{
+		"no bases":            {retrieval.Query{Text: "x"}, retrieval.ReasonNoKnowledge, false},
+		"unknown bases":       {retrieval.Query{Text: "x", Bases: refs("b", "c")}, retrieval.ReasonNoKnowledge, false},
+		"no terms":            {retrieval.Query{Text: " \n", Previous: "\t", Bases: refs("a")}, retrieval.ReasonNoQueryTerms, false},
+		"no terms, no index":  {retrieval.Query{Bases: refs("young")}, retrieval.ReasonNoQueryTerms, false},
+		"all bases are young": {retrieval.Query{Text: "x", Bases: refs("younger", "young")}, retrieval.ReasonIndexing, true},
+	} {
+		asked, res, err := prepared(c, q.Query, retrieval.Result{})
+		if asked != nil || res.Reason != q.want || len(res.Sources) != 0 {
+			t.Errorf("%s: asked %v, reason %q, want %q", name, asked, res.Reason, q.want)
+		}
+		if (err != nil) != q.fail || q.fail && !errors.Is(err, retrieval.ErrUnavailable) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func BenchmarkPrepare(b *testing.B) {
+	p := retrieval.Prepare{Catalog: catalog{"docs": "1"}, Terms: words, Next: retrieval.Func(
+		func(context.Context, retrieval.Query) (retrieval.Result, error) { return retrieval.Result{}, nil })}
+	q := retrieval.Query{Text: "How many weeks of parental leave do I get?", Bases: refs("docs")}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := p.Retrieve(b.Context(), q); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,227 @@
+// Package retrievaltest holds what every knowledge base is tested with: the
+// contract suite and a Retriever that fails on request.
+package retrievaltest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sidenote/retrieval"
+)
+
+// patience is how long a call may take before it counts as hung.
+const patience = 20 * time.Second
+
+// A Document is what a base under test shall hold.
+type Document struct {
+	ID   string // a path ending in .md
+	Text string // Markdown
+}
+
+// Documents returns the corpus of the suite: enough of one subject each that
+// any sensible engine ranks them alike.
+func Documents() []Document {
+	docs := []Document{
+		{"leave.md", "# Leave policy\n\n## Parental leave\n\nEvery parent may take sixteen weeks of parental leave.\n\n## Sick leave\n\nReport an illness on the first morning of absence.\n"},
+		{"travel/booking.md", "# Booking travel\n\nFlights are booked through the travel portal two weeks ahead.\n"},
+		{"it/laptops.md", "# Laptops\n\nA broken laptop is replaced by the service desk within a day.\n"},
+		{"it/passwords.md", "# Passwords\n\nPasswords hold at least fourteen characters and never expire.\n"},
+	}
+	for i := range 60 {
+		docs = append(docs, Document{
+			ID:   fmt.Sprintf("minutes/%02d.md", i),
+			Text: fmt.Sprintf("# Minutes %d\n\nThe committee met in room %d and discussed the canteen menu, chairs and the weather.\n", i, i),
+		})
+	}
+	return docs
+}
+
+// Run tests that the Bases of open keep the contract of retrieval.Base. Each
+// call of open returns one that holds docs, wholly indexed.
+func Run(t *testing.T, open func(t *testing.T, docs []Document) retrieval.Base) {
+	t.Helper()
+	base := open(t, Documents())
+	for name, test := range map[string]func(*testing.T, retrieval.Base){
+		"state":      state,
+		"ranking":    ranking,
+		"limit":      limit,
+		"sources":    sources,
+		"nothing":    nothing,
+		"stable":     stable,
+		"late":       late,
+		"concurrent": concurrent,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, base) })
+	}
+}
+
+func state(t *testing.T, base retrieval.Base) {
+	ref := base.Ref()
+	if !regexp.MustCompile(`^[a-z0-9_-]{1,64}$`).MatchString(ref.Knowledge) {
+		t.Errorf("id %q", ref.Knowledge)
+	}
+	if !regexp.MustCompile(`^[0-9a-f]+$`).MatchString(ref.Generation) {
+		t.Errorf("generation %q, want hex", ref.Generation)
+	}
+	if again := base.Ref(); again != ref {
+		t.Errorf("state changed without a change: %v, then %v", ref, again)
+	}
+}
+
+func ranking(t *testing.T, base retrieval.Base) {
+	for text, want := range map[string]string{
+		"How many weeks of parental leave do I get?": "leave.md",
+		"my laptop is broken":                        "it/laptops.md",
+		"how long must passwords be":                 "it/passwords.md",
+		"booking flights for travel":                 "travel/booking.md",
+	} {
+		res := ask(t, base, text, 50)
+		if len(res.Sources) == 0 || res.Sources[0].Doc != want {
+			t.Errorf("%q: best of %d sources is not %s", text, len(res.Sources), want)
+		}
+	}
+}
+
+func limit(t *testing.T, base retrieval.Base) {
+	for _, n := range []int{1, 2, 7, 50} {
+		res := ask(t, base, "committee discussed the canteen menu", n)
+		if got := len(res.Sources); got == 0 || got > n {
+			t.Errorf("%d candidates asked, got %d", n, got)
+		}
+		if !slices.IsSortedFunc(res.Sources, func(a, b retrieval.Source) int { return cmp.Compare(b.Score, a.Score) }) {
+			t.Errorf("%d candidates: not best first", n)
+		}
+	}
+}
+
+func sources(t *testing.T, base retrieval.Base) {
+	known := map[string]bool{}
+	for _, d := range Documents() {
+		known[d.ID] = true
+	}
+	res := ask(t, base, "parental leave", 50)
+	if len(res.Sources) == 0 {
+		t.Fatal("no sources")
+	}
+	if math.IsNaN(res.Floor) || math.IsInf(res.Floor, 0) {
+		t.Errorf("floor %v", res.Floor)
+	}
+	for _, s := range res.Sources {
+		switch {
+		case s.Type != "rag", s.Knowledge != base.Ref().Knowledge, !known[s.Doc], s.Chunk < 0, s.Name == "":
+			t.Errorf("identity of %+v", s)
+		case s.Text == "", strings.Trim(s.Text, "\n") != s.Text:
+			t.Errorf("text of %s#%d: %q", s.Doc, s.Chunk, s.Text)
+		case math.IsNaN(s.Score), math.IsInf(s.Score, 0):
+			t.Errorf("score of %s#%d: %v", s.Doc, s.Chunk, s.Score)
+		}
+	}
+}
+
+func nothing(t *testing.T, base retrieval.Base) {
+	for _, text := range []string{"", " ", "?!", "\x00\xff"} {
+		res := ask(t, base, text, 50)
+		if len(res.Sources) != 0 || res.Reason != retrieval.ReasonNoQueryTerms {
+			t.Errorf("%q: %d sources, reason %q", text, len(res.Sources), res.Reason)
+		}
+	}
+}
+
+func stable(t *testing.T, base retrieval.Base) {
+	const text = "committee discussed the canteen menu" // many equal scores
+	want := describe(ask(t, base, text, 50))
+	for range 3 {
+		if got := describe(ask(t, base, text, 50)); got != want {
+			t.Fatalf("asked again:\n%s\nbefore:\n%s", got, want)
+		}
+	}
+}
+
+// late allows an answer as well as an error: a search may be over before it
+// looks at the clock.
+func late(t *testing.T, base retrieval.Base) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := retrieve(t, ctx, base, query(base, "parental leave", 50)); err != nil && !errors.Is(err, retrieval.ErrUnavailable) {
+		t.Errorf("after the deadline: %v does not wrap ErrUnavailable", err)
+	}
+}
+
+func concurrent(t *testing.T, base retrieval.Base) {
+	questions := []string{"parental leave", "broken laptop", "passwords", "canteen menu"}
+	want := make([]string, len(questions))
+	for i, text := range questions {
+		want[i] = describe(ask(t, base, text, 50))
+	}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for j := range 25 {
+				k := (i + j) % len(questions)
+				res, err := base.Retrieve(t.Context(), query(base, questions[k], 50))
+				if got := describe(res); err != nil || got != want[k] {
+					t.Errorf("%q beside others: %v\n%s\nalone:\n%s", questions[k], err, got, want[k])
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func query(base retrieval.Base, text string, candidates int) retrieval.Query {
+	settings := retrieval.DefaultSettings()
+	settings.NumCandidates = candidates
+	return retrieval.Query{Tenant: "suite", Bases: []retrieval.Ref{base.Ref()}, Text: text, Settings: settings}
+}
+
+func ask(t *testing.T, base retrieval.Base, text string, candidates int) retrieval.Result {
+	t.Helper()
+	res, err := retrieve(t, t.Context(), base, query(base, text, candidates))
+	if err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	if res.Reason != retrieval.ReasonNoQueryTerms && !slices.Equal(res.Bases, []retrieval.Ref{base.Ref()}) {
+		t.Errorf("%q: searched %v, want just %v", text, res.Bases, base.Ref())
+	}
+	return res
+}
+
+// retrieve fails the test where the call hangs.
+func retrieve(t *testing.T, ctx context.Context, base retrieval.Base, q retrieval.Query) (retrieval.Result, error) {
+	t.Helper()
+	type answer struct {
+		res retrieval.Result
+		err error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		res, err := base.Retrieve(ctx, q)
+		done <- answer{res, err}
+	}()
+	select {
+	case a := <-done:
+		return a.res, a.err
+	case <-time.After(patience):
+		t.Fatalf("%q: no answer in %v", q.Text, patience)
+		return retrieval.Result{}, nil
+	}
+}
+
+// describe writes what must be equal in equal answers.
+func describe(res retrieval.Result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v %q\n", res.Bases, res.Reason)
+	for _, s := range res.Sources {
+		fmt.Fprintf(&b, "%s#%d %v\n", s.Doc, s.Chunk, s.Score)
+	}
+	return b.String()
+}

@@ -1,0 +1,66 @@
+package retrievaltest_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/retrievaltest"
+)
+
+// A shelf is the plainest Base there can be: documents scored by how many
+// different words of the question they hold, common ones aside.
+type shelf []retrieval.Source
+
+func words(text string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) }) {
+		if len(w) > 3 {
+			set[w] = true
+		}
+	}
+	return set
+}
+
+func (s shelf) Ref() retrieval.Ref { return retrieval.Ref{Knowledge: "shelf", Generation: "01"} }
+
+func (s shelf) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return retrieval.Result{Reason: retrieval.ReasonTimeout}, fmt.Errorf("shelf: %w: %w", retrieval.ErrUnavailable, err)
+	}
+	asked := words(q.Text)
+	if len(asked) == 0 {
+		return retrieval.Result{Reason: retrieval.ReasonNoQueryTerms}, nil
+	}
+	res := retrieval.Result{Bases: []retrieval.Ref{s.Ref()}}
+	for _, src := range s {
+		held := words(src.Text)
+		for w := range asked {
+			if held[w] {
+				src.Score++
+			}
+		}
+		if src.Score > 0 {
+			res.Sources = append(res.Sources, src)
+		}
+	}
+	slices.SortStableFunc(res.Sources, func(a, b retrieval.Source) int { return cmp.Compare(b.Score, a.Score) })
+	res.Sources = res.Sources[:min(len(res.Sources), q.Settings.NumCandidates)]
+	return res, nil
+}
+
+// The suite asks no more than the plainest base can do.
+func TestRun(t *testing.T) {
+	retrievaltest.Run(t, func(_ *testing.T, docs []retrievaltest.Document) retrieval.Base {
+		var s shelf
+		for _, d := range docs {
+			s = append(s, retrieval.Source{Type: "rag", Knowledge: "shelf", Doc: d.ID, Name: d.ID, Text: strings.TrimSpace(d.Text)})
+		}
+		return s
+	})
+}

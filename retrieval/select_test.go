@@ -1,0 +1,262 @@
+package retrieval_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"sidenote/retrieval"
+)
+
+// outcome writes a Result in lines that a reader can check.
+func outcome(res retrieval.Result) string {
+	var b strings.Builder
+	for _, s := range res.Sources {
+		fmt.Fprintf(&b, "in  %s/%s#%d\n", s.Knowledge, s.Doc, s.Chunk)
+	}
+	for _, e := range res.Excluded {
+		fmt.Fprintf(&b, "out %s/%s#%d %s: %s\n", e.Source.Knowledge, e.Source.Doc, e.Source.Chunk, e.Reason, e.Detail)
+	}
+	fmt.Fprintf(&b, "%d retrieved, %d unique", res.Retrieved, res.Unique)
+	return b.String()
+}
+
+func TestSelect(t *testing.T) {
+	const leave = "one two three four five six seven eight nine ten"
+	for name, c := range map[string]struct {
+		bases    engines
+		settings func(*retrieval.Settings)
+		want     string
+	}{
+		"calibrated threshold": {
+			bases: engines{"a": has(3, chunk("x.md", 0, 3, "x"), chunk("y.md", 0, 1.1, "y"), chunk("z.md", 0, 2.96, "z"), chunk("n.md", 0, math.NaN(), "n"))},
+			want: `in  a/x.md#0
+out a/z.md#0 score: score 2.96 < 3.00
+out a/y.md#0 score: score 1.1 < 3.0
+out a/n.md#0 score: score NaN < 3.0
+4 retrieved, 1 unique`,
+		},
+		"threshold of the policy": {
+			bases:    engines{"a": has(3, chunk("x.md", 0, 7, "x"), chunk("y.md", 0, 4, "y"))},
+			settings: func(s *retrieval.Settings) { s.ScoreThreshold = 5 },
+			want:     "in  a/x.md#0\nout a/y.md#0 score: score 4.0 < 5.0\n2 retrieved, 1 unique",
+		},
+		"no floor, no threshold": {
+			bases: engines{"a": has(0, chunk("x.md", 0, .01, "x"), chunk("y.md", 0, -2, "y"))},
+			want:  "in  a/x.md#0\nin  a/y.md#0\n2 retrieved, 2 unique",
+		},
+		"duplicates": {
+			bases: engines{"a": has(0,
+				chunk("leave.md", 3, 9, leave),
+				chunk("copy.md", 0, 8, leave),
+				chunk("leave-2019.md", 1, 7, strings.Replace(leave, "ten", "eleven", 1)), // 9 of 11
+				chunk("other.md", 0, 6, strings.Replace(leave, "nine ten", "9 10", 1)),   // 8 of 12
+				chunk("twice.md", 0, 5, leave+" "+strings.ToUpper(leave)),
+			)},
+			want: `in  a/leave.md#3
+in  a/other.md#0
+out a/copy.md#0 duplicate: duplicate of leave.md#3
+out a/leave-2019.md#1 duplicate: duplicate of leave.md#3
+out a/twice.md#0 duplicate: duplicate of leave.md#3
+5 retrieved, 2 unique`,
+		},
+		"texts without terms are duplicates only if equal": {
+			bases: engines{"a": has(0, chunk("x.md", 0, 3, " "), chunk("y.md", 0, 2, "\t"), chunk("z.md", 0, 1, " "))},
+			want:  "in  a/x.md#0\nin  a/y.md#0\nout a/z.md#0 duplicate: duplicate of x.md#0\n3 retrieved, 2 unique",
+		},
+		"share of a document": {
+			bases: engines{
+				"a": has(0, chunk("x.md", 0, 9, "p"), chunk("x.md", 1, 8, "q"), chunk("x.md", 2, 7, "r"), chunk("y.md", 0, 6, "s")),
+				"b": has(0, chunk("x.md", 0, 5, "t")),
+			},
+			settings: func(s *retrieval.Settings) { s.MaxPerDocument = 2 },
+			want: `in  a/x.md#0
+in  a/x.md#1
+in  a/y.md#0
+in  b/x.md#0
+out a/x.md#2 per_document: 2 of x.md already
+5 retrieved, 5 unique`,
+		},
+		"a copy of what fell is no duplicate": {
+			bases:    engines{"a": has(0, chunk("x.md", 0, 9, "p"), chunk("x.md", 1, 8, "q"), chunk("y.md", 0, 7, "q"))},
+			settings: func(s *retrieval.Settings) { s.MaxPerDocument = 1 },
+			want:     "in  a/x.md#0\nin  a/y.md#0\nout a/x.md#1 per_document: 1 of x.md already\n3 retrieved, 3 unique",
+		},
+		"top k": {
+			bases:    engines{"a": has(0, chunk("x.md", 0, 9, "p"), chunk("y.md", 0, 8, "q"), chunk("z.md", 0, 7, "p"))},
+			settings: func(s *retrieval.Settings) { s.TopK = 1 },
+			want:     "in  a/x.md#0\nout a/y.md#0 top_k: after the best 1\nout a/z.md#0 duplicate: duplicate of x.md#0\n3 retrieved, 2 unique",
+		},
+		"ties": {
+			bases: engines{
+				"b": has(2, chunk("a.md", 0, 4, "p")),
+				"a": has(1, chunk("b.md", 1, 2, "q"), chunk("b.md", 0, 2, "r"), chunk("a.md", 7, 2, "s")),
+			},
+			want: "in  a/a.md#7\nin  a/b.md#0\nin  a/b.md#1\nin  b/a.md#0\n4 retrieved, 4 unique",
+		},
+		"bases compare by what they have above their floor": {
+			bases: engines{
+				"a": has(10, chunk("x.md", 0, 30, "p"), chunk("y.md", 0, 11, "q")),
+				"b": has(.1, chunk("z.md", 0, .2, "r")),
+				"c": has(0, chunk("w.md", 0, 1.5, "s")),
+			},
+			want: "in  a/x.md#0\nin  b/z.md#0\nin  c/w.md#0\nin  a/y.md#0\n4 retrieved, 4 unique",
+		},
+		"the least base is still told of": {
+			bases: engines{
+				"a": has(0, chunk("x.md", 0, 9, "p"), chunk("y.md", 0, 8, "q"), chunk("z.md", 0, 7, "r")),
+				"b": has(0, chunk("w.md", 0, .1, "s"), chunk("v.md", 0, .05, "t")),
+			},
+			settings: func(s *retrieval.Settings) { s.TopK, s.NumCandidates = 1, 2 },
+			want: `in  a/x.md#0
+out a/y.md#0 top_k: after the best 1
+out b/w.md#0 top_k: after the best 1
+4 retrieved, 4 unique`,
+		},
+	} {
+		ids := make([]string, 0, len(c.bases))
+		for id := range c.bases {
+			ids = append(ids, id)
+		}
+		q := asking(ids...) // in any order: it makes no difference
+		if c.settings != nil {
+			c.settings(&q.Settings)
+		}
+		res, err := c.bases.pipeline().Retrieve(t.Context(), q)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := gocmp.Diff(c.want, outcome(res)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// jaccard is the textbook's definition.
+func jaccard(a, b string) float64 {
+	union, common := map[string]bool{}, 0
+	for _, w := range words(a) {
+		union[w] = true
+	}
+	counted := map[string]bool{}
+	for _, w := range words(b) {
+		if union[w] && !counted[w] {
+			common++
+		}
+		counted[w] = true
+	}
+	for w := range counted {
+		union[w] = true
+	}
+	if len(union) == 0 {
+		return 0
+	}
+	return float64(common) / float64(len(union))
+}
+
+var (
+	someText = rapid.Map(rapid.SliceOfN(rapid.SampledFrom(strings.Fields("a b c d e f g h A B")), 0, 12),
+		func(w []string) string { return strings.Join(w, " ") })
+	someScore  = rapid.OneOf(rapid.Float64Range(0, 10), rapid.SampledFrom([]float64{0, 1, 2, -1, math.NaN(), math.Inf(1)}))
+	someSource = rapid.Custom(func(t *rapid.T) retrieval.Source {
+		return chunk(rapid.SampledFrom([]string{"x", "y", "z", "w"}).Draw(t, "doc"), rapid.IntRange(0, 5).Draw(t, "chunk"),
+			someScore.Draw(t, "score"), someText.Draw(t, "text"))
+	})
+	someSettings = rapid.Custom(func(t *rapid.T) retrieval.Settings {
+		s := retrieval.DefaultSettings()
+		s.TopK = rapid.IntRange(1, 8).Draw(t, "top k")
+		s.NumCandidates = rapid.IntRange(1, 30).Draw(t, "candidates")
+		s.MaxPerDocument = rapid.IntRange(1, 4).Draw(t, "per document")
+		s.ScoreThreshold = rapid.SampledFrom([]float64{-1, 0, 1, 5}).Draw(t, "threshold")
+		return s
+	})
+)
+
+// The promises of a selection, for any answers of any bases.
+func TestSelectProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bases, floors, q := engines{}, map[string]float64{}, asking()
+		q.Settings = someSettings.Draw(t, "settings")
+		retrieved := 0
+		for _, id := range []string{"a", "b", "c"}[:rapid.IntRange(1, 3).Draw(t, "bases")] {
+			list := rapid.SliceOfN(someSource, 0, 15).Draw(t, id)
+			slices.SortFunc(list, func(a, b retrieval.Source) int { return cmp.Compare(b.Score, a.Score) })
+			floors[id] = rapid.SampledFrom([]float64{0, .5, 2}).Draw(t, "floor")
+			bases[id] = has(floors[id], list...)
+			q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id, Generation: "g"})
+			retrieved += min(len(list), max(q.Settings.NumCandidates, q.Settings.TopK))
+		}
+		res, err := bases.pipeline().Retrieve(context.Background(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkSelection(t, res, q.Settings, floors)
+		if res.Retrieved != retrieved || res.Unique < len(res.Sources) || res.Unique > retrieved {
+			t.Fatalf("%d retrieved (want %d), %d unique, %d sources", res.Retrieved, retrieved, res.Unique, len(res.Sources))
+		}
+		if all := len(res.Sources) + len(res.Excluded); all > retrieved ||
+			all < retrieved && len(res.Excluded) < q.Settings.NumCandidates {
+			t.Fatalf("%d of %d candidates accounted for", all, retrieved)
+		}
+		slices.Reverse(q.Bases)
+		again, err := bases.pipeline().Retrieve(context.Background(), q)
+		if diff := gocmp.Diff(outcome(res), outcome(again)); diff != "" || err != nil {
+			t.Fatalf("bases in another order (%v):\n%s", err, diff)
+		}
+	})
+}
+
+// checkSelection holds the sources to the settings.
+func checkSelection(t *rapid.T, res retrieval.Result, s retrieval.Settings, floors map[string]float64) {
+	perDocument := map[string]int{}
+	for i, src := range res.Sources {
+		perDocument[src.Knowledge+"/"+src.Doc]++
+		threshold := s.ScoreThreshold
+		if threshold < 0 {
+			threshold = floors[src.Knowledge]
+		}
+		if !(src.Score >= threshold) && (threshold != 0 || s.ScoreThreshold >= 0 || math.IsNaN(src.Score)) {
+			t.Fatalf("score %v < %v", src.Score, threshold)
+		}
+		for _, better := range res.Sources[:i] {
+			if better.Text == src.Text || jaccard(better.Text, src.Text) >= 0.8 {
+				t.Fatalf("duplicates: %q, %q", better.Text, src.Text)
+			}
+		}
+	}
+	for doc, n := range perDocument {
+		if n > s.MaxPerDocument {
+			t.Fatalf("%d chunks of %s", n, doc)
+		}
+	}
+	if len(res.Sources) > s.TopK {
+		t.Fatalf("%d sources", len(res.Sources))
+	}
+	for _, e := range res.Excluded {
+		if e.Source.Text != "" || e.Reason == "" || e.Detail == "" {
+			t.Fatalf("excluded %+v", e)
+		}
+	}
+}
+
+func BenchmarkPipeline(b *testing.B) {
+	var sources []retrieval.Source
+	for i := range 50 {
+		text := strings.Repeat(fmt.Sprintf("chunk %d of many with words that differ %d ", i, i*i), 30)
+		sources = append(sources, chunk(fmt.Sprintf("%d.md", i), 0, 50-float64(i), text))
+	}
+	p, q := engines{"a": has(1, sources...)}.pipeline(), asking("a")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := p.Retrieve(b.Context(), q); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
