@@ -1,0 +1,88 @@
+package cache
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"strconv"
+
+	"sidenote/retrieval"
+)
+
+// schema is the version of keys and values. It changes with either, so that two
+// releases on one store never read each other's entries.
+const schema = 1
+
+// A Kind says what the entries of a cache are; it is a metric label.
+type Kind string
+
+// The kinds of entries.
+const (
+	Candidates Kind = "candidates" // one base's answer to one question
+	Selected   Kind = "selected"   // the sources of one request
+)
+
+// A Key names one entry. Two queries that differ in any field have different
+// digests.
+type Key struct {
+	Kind   Kind
+	Tenant string
+	Digest [sha256.Size]byte
+}
+
+// NewKey returns the key under which the answer to q is kept. The digest covers
+// the schema version, the kind and every field of q, each with its length or of
+// fixed width, so that no two queries are written alike.
+func NewKey(kind Kind, q retrieval.Query) Key {
+	b := make([]byte, 0, 512) // most queries fit, and then it stays on the stack
+	b = append(b, schema)
+	b = appendString(b, string(kind))
+	b = appendString(b, q.Tenant)
+	b = appendString(b, q.Access)
+	b = binary.AppendUvarint(b, uint64(len(q.Bases)))
+	for _, ref := range q.Bases {
+		b = appendString(b, ref.Knowledge)
+		b = appendString(b, ref.Generation)
+	}
+	b = binary.AppendVarint(b, int64(q.Settings.TopK))
+	b = binary.AppendVarint(b, int64(q.Settings.NumCandidates))
+	b = binary.AppendVarint(b, int64(q.Settings.MaxPerDocument))
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(q.Settings.ScoreThreshold))
+	b = binary.AppendVarint(b, int64(q.Settings.Deadline))
+	b = appendString(b, q.Encoding)
+	b = appendString(b, q.Text)
+	b = appendString(b, q.Previous)
+	return Key{Kind: kind, Tenant: q.Tenant, Digest: sha256.Sum256(b)}
+}
+
+// String returns the key as a Store sees it: version, kind, tenant, digest. The
+// first three are for people who look into a store; the digest alone decides.
+func (k Key) String() string {
+	const most = 64 // bytes of the tenant's name
+	b := make([]byte, 0, 192)
+	b = append(b, 'v')
+	b = strconv.AppendInt(b, schema, 10)
+	b = append(b, ':')
+	b = append(b, k.Kind...)
+	b = append(b, ':')
+	for _, c := range []byte(k.Tenant[:min(len(k.Tenant), most)]) {
+		if !plain(c) {
+			c = '_'
+		}
+		b = append(b, c)
+	}
+	b = append(b, ':')
+	b = hex.AppendEncode(b, k.Digest[:])
+	return string(b)
+}
+
+// plain tells whether a byte of a tenant's name can stand in a key without
+// being mistaken for its structure or, on Redis, for a hash tag.
+func plain(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}

@@ -1,0 +1,131 @@
+package cache_test
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sidenote/cache"
+	"sidenote/retrieval"
+)
+
+// vary calls visit once for every leaf of v, and for every way a list can
+// change, each time with that one thing changed and then restored. A kind of
+// field that it does not know fails the test: a new one must reach the key.
+func vary(t *testing.T, path string, v reflect.Value, visit func(path string)) {
+	t.Helper()
+	old := reflect.ValueOf(v.Interface())
+	change := func(what string, to any) {
+		v.Set(reflect.ValueOf(to).Convert(v.Type()))
+		visit(path + " " + what)
+		v.Set(old)
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			vary(t, path+"."+v.Type().Field(i).Name, v.Field(i), visit)
+		}
+	case reflect.String:
+		change("longer", v.String()+"x")
+		change("shorter", v.String()[:max(0, v.Len()-1)])
+		change("other", "~")
+	case reflect.Int, reflect.Int64:
+		change("one more", v.Int()+1)
+		change("negated", -v.Int()-2)
+		change("huge", int64(math.MaxInt64))
+	case reflect.Float64:
+		change("more", v.Float()+0.5)
+		change("a bit more", math.Nextafter(v.Float(), 9))
+	case reflect.Slice:
+		for i := range v.Len() {
+			vary(t, fmt.Sprintf("%s[%d]", path, i), v.Index(i), visit)
+		}
+		n := v.Len()
+		v.Set(v.Slice3(0, n-1, n-1))
+		visit(path + " shorter")
+		v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem()), reflect.Zero(v.Type().Elem())))
+		visit(path + " longer")
+		v.Set(reflect.Zero(v.Type()))
+		visit(path + " empty")
+		v.Set(old)
+	default:
+		t.Fatalf("%s: the key does not know what to do with a %s", path, v.Kind())
+	}
+}
+
+func TestKeyCoversEveryField(t *testing.T) {
+	q := question("how long")
+	want := cache.NewKey(cache.Selected, q)
+	seen := map[cache.Key]string{want: "unchanged"}
+	n := 0
+	vary(t, "Query", reflect.ValueOf(&q).Elem(), func(path string) {
+		key := cache.NewKey(cache.Selected, q)
+		if same, ok := seen[key]; ok {
+			t.Errorf("%s has the key of %s", path, same)
+		}
+		seen[key] = path
+		n++
+	})
+	if cache.NewKey(cache.Selected, q) != want {
+		t.Error("query was not restored")
+	}
+	if other := cache.NewKey(cache.Candidates, q); other.Digest == want.Digest {
+		t.Error("kinds share a digest")
+	}
+	if fields := reflect.TypeFor[retrieval.Query]().NumField() + reflect.TypeFor[retrieval.Settings]().NumField(); n < fields {
+		t.Errorf("only %d changes tried on %d fields", n, fields)
+	}
+}
+
+// What one field lends to its neighbour makes another query, so another key:
+// generated from few letters, so that joins of different fields often agree.
+func TestKeyIsInjective(t *testing.T) {
+	letters := rapid.StringOfN(rapid.SampledFrom([]rune("ab\x00\x01:")), 0, 3, -1)
+	query := rapid.Custom(func(t *rapid.T) retrieval.Query {
+		return retrieval.Query{
+			Tenant: letters.Draw(t, "tenant"), Access: letters.Draw(t, "access"), Text: letters.Draw(t, "text"),
+			Previous: letters.Draw(t, "previous"), Encoding: letters.Draw(t, "encoding"),
+			Bases: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Ref {
+				return retrieval.Ref{Knowledge: letters.Draw(t, "id"), Generation: letters.Draw(t, "generation")}
+			}), 0, 3).Draw(t, "bases"),
+			Settings: retrieval.Settings{TopK: rapid.IntRange(-1, 1).Draw(t, "top k"), NumCandidates: rapid.IntRange(-1, 1).Draw(t, "n")},
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := query.Draw(t, "a"), query.Draw(t, "b")
+		if rapid.Bool().Draw(t, "shift") { // the hard case: the same bytes, cut elsewhere
+			b = a
+			joined := a.Text + a.Previous
+			cut := rapid.IntRange(0, len(joined)).Draw(t, "cut")
+			b.Text, b.Previous = joined[:cut], joined[cut:]
+		}
+		if b.Bases = slices.Clip(b.Bases); len(a.Bases) == 0 && len(b.Bases) == 0 {
+			a.Bases, b.Bases = nil, nil // no bases are no bases
+		}
+		equal := reflect.DeepEqual(a, b)
+		if same := cache.NewKey(cache.Selected, a) == cache.NewKey(cache.Selected, b); same != equal {
+			t.Fatalf("same key: %v, same query: %v\n%+v\n%+v", same, equal, a, b)
+		}
+	})
+}
+
+func TestKeyString(t *testing.T) {
+	q := question("how long")
+	for tenant, want := range map[string]string{
+		"acme":                     "v1:selected:acme:",
+		"":                         "v1:selected::",
+		"a:b {c}\r\n*":             "v1:selected:a_b__c____:",
+		strings.Repeat("long", 30): "v1:selected:" + strings.Repeat("long", 16) + ":",
+	} {
+		q.Tenant = tenant
+		got := cache.NewKey(cache.Selected, q).String()
+		if prefix := got[:max(0, len(got)-64)]; prefix != want {
+			t.Errorf("tenant %q: key %q, want %s and a digest", tenant, got, want)
+		}
+	}
+}

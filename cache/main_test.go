@@ -1,0 +1,40 @@
+package cache_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"sidenote/cache"
+	"sidenote/retrieval"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// memory returns a Memory that ends with the test.
+func memory(t testing.TB, maxBytes int64) *cache.Memory {
+	t.Helper()
+	m, err := cache.NewMemory(maxBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// question is a query that a cache can hold.
+func question(text string) retrieval.Query {
+	return retrieval.Query{
+		Tenant:   "acme",
+		Access:   "readers",
+		Bases:    []retrieval.Ref{{Knowledge: "docs", Generation: "ab12"}, {Knowledge: "faq", Generation: "cd34"}},
+		Text:     text,
+		Previous: "before",
+		Encoding: "o200k_base",
+		Settings: retrieval.DefaultSettings(),
+	}
+}

@@ -1,0 +1,288 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"sidenote/cache"
+	"sidenote/cache/cachetest"
+	"sidenote/retrieval"
+)
+
+// fixed answers every query with res, or err.
+func fixed(res retrieval.Result, err error) retrieval.Func {
+	return func(context.Context, retrieval.Query) (retrieval.Result, error) { return res, err }
+}
+
+// A tally counts by name, for several goroutines.
+type tally struct {
+	sync.Mutex
+	counts map[string]int
+}
+
+// add returns the count of name, this time included.
+func (c *tally) add(name string) int {
+	c.Lock()
+	defer c.Unlock()
+	if c.counts == nil {
+		c.counts = map[string]int{}
+	}
+	c.counts[name]++
+	return c.counts[name]
+}
+
+// like compares results but for what a cache says of itself.
+var like = cmpopts.IgnoreFields(retrieval.Result{}, "Cache", "Took")
+
+// events counts what a Retriever tells.
+type events struct {
+	sync.Mutex
+	list []cache.Event
+}
+
+func (e *events) observe(event cache.Event) {
+	e.Lock()
+	defer e.Unlock()
+	e.list = append(e.list, event)
+}
+
+// outcomes returns what was told, in order.
+func (e *events) outcomes() []cache.Outcome {
+	e.Lock()
+	defer e.Unlock()
+	var list []cache.Outcome
+	for _, event := range e.list {
+		list = append(list, event.Result)
+	}
+	return list
+}
+
+func TestRetrieverHit(t *testing.T) {
+	var seen events
+	r := &cache.Retriever{Next: fixed(answer(), nil), Store: memory(t, 1<<20), Kind: cache.Selected, Observe: seen.observe}
+	for _, want := range []retrieval.CacheState{retrieval.CacheMiss, retrieval.CacheHit, retrieval.CacheHit} {
+		got, err := r.Retrieve(t.Context(), question("q"))
+		if diff := cmp.Diff(answer(), got, like); err != nil || got.Cache != want || diff != "" {
+			t.Errorf("%s, want %s (%v):\n%s", got.Cache, want, err, diff)
+		}
+	}
+	if diff := cmp.Diff([]cache.Outcome{cache.Miss, cache.Hit, cache.Hit}, seen.outcomes()); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+// Whatever Store call fails, hangs or panics, the answer is the same, and it
+// comes within the store's time.
+func TestStoreFaultsNeverShow(t *testing.T) {
+	for name, fault := range map[string]func(context.Context) error{
+		"error": func(context.Context) error { return errors.New("injected") },
+		"hang":  func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		"panic": func(context.Context) error { panic("injected") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			reached := 0
+			for failAt := 0; ; failAt++ {
+				calls := faultAt(t, failAt, fault)
+				if calls <= failAt { // every call has had its turn
+					break
+				}
+				reached++
+			}
+			if reached != 3 { // get and set of the miss, get of the hit
+				t.Errorf("%d calls failed in turn", reached)
+			}
+		})
+	}
+}
+
+// faultAt lets one store call go wrong, and returns how many there were.
+func faultAt(t *testing.T, failAt int, fault func(context.Context) error) int {
+	var calls atomic.Int32
+	synctest.Test(t, func(t *testing.T) {
+		var seen events
+		store := cachetest.Faulty{Store: memory(t, 1<<20), Before: func(ctx context.Context, _ cachetest.Op, _ string) error {
+			if calls.Add(1) == int32(failAt)+1 {
+				return fault(ctx)
+			}
+			return nil
+		}}
+		r := &cache.Retriever{Next: fixed(answer(), nil), Store: store, Kind: cache.Selected, Observe: seen.observe}
+		for range 2 { // a miss, then a hit
+			start := time.Now()
+			got, err := r.Retrieve(t.Context(), question("q"))
+			if diff := cmp.Diff(answer(), got, like); err != nil || diff != "" {
+				t.Errorf("fault at call %d shows: %v\n%s", failAt, err, diff)
+			}
+			if took := time.Since(start); took > cache.DefaultStoreTimeout {
+				t.Errorf("fault at call %d costs %v", failAt, took)
+			}
+		}
+		told := 0
+		for _, o := range seen.outcomes() {
+			if o == cache.GetError || o == cache.SetError {
+				told++
+			}
+		}
+		if want := min(1, max(0, int(calls.Load())-failAt)); told != want {
+			t.Errorf("fault at call %d: told %d times, want %d", failAt, told, want)
+		}
+	})
+	return int(calls.Load())
+}
+
+// What is not a whole answer in the very state that was asked is not kept.
+func TestRetrieverKeepsWholeAnswersOnly(t *testing.T) {
+	with := func(change func(*retrieval.Result)) retrieval.Func {
+		res := answer()
+		change(&res)
+		return fixed(res, nil)
+	}
+	young := question("q")
+	young.Bases = []retrieval.Ref{{Knowledge: "docs", Generation: "ab12"}, {Knowledge: "faq"}}
+	nowhere := question("q")
+	nowhere.Bases = nil
+	for name, c := range map[string]struct {
+		next retrieval.Func
+		q    retrieval.Query
+		kept bool
+	}{
+		"whole":    {with(func(*retrieval.Result) {}), question("q"), true},
+		"no match": {with(func(r *retrieval.Result) { r.Sources, r.Reason = nil, retrieval.ReasonNoMatch }), question("q"), true},
+		"partial":  {with(func(r *retrieval.Result) { r.Partial = true }), question("q"), false},
+		"timeout":  {with(func(r *retrieval.Result) { r.Reason = retrieval.ReasonTimeout }), question("q"), false},
+		"moved on": {with(func(r *retrieval.Result) {
+			r.Bases = []retrieval.Ref{r.Bases[0], {Knowledge: "faq", Generation: "ef56"}}
+		}), question("q"), false},
+		"one missing":                   {with(func(r *retrieval.Result) { r.Bases = r.Bases[:1] }), question("q"), false},
+		"does not say what it searched": {with(func(r *retrieval.Result) { r.Bases = nil }), question("q"), false},
+		"still indexing":                {with(func(r *retrieval.Result) { r.Bases = young.Bases }), young, false},
+		"no bases":                      {with(func(r *retrieval.Result) { r.Bases = nil }), nowhere, false},
+		"error":                         {fixed(answer(), errors.New("down")), question("q"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sets := 0
+			store := cachetest.Faulty{Store: memory(t, 1<<20), Before: func(_ context.Context, op cachetest.Op, _ string) error {
+				if op == cachetest.Set {
+					sets++
+				}
+				return nil
+			}}
+			r := &cache.Retriever{Next: c.next, Store: store, Kind: cache.Selected}
+			if _, err := r.Retrieve(t.Context(), c.q); err != nil && !errors.Is(err, retrieval.ErrUnavailable) {
+				t.Errorf("%v does not wrap ErrUnavailable", err)
+			}
+			if kept := sets > 0; kept != c.kept {
+				t.Errorf("kept: %v, want %v", kept, c.kept)
+			}
+		})
+	}
+}
+
+// ttls is a Store that notes for how long it should keep.
+type ttls []time.Duration
+
+func (s *ttls) Get(context.Context, string) ([]byte, error) { return nil, nil }
+
+func (s *ttls) Set(_ context.Context, _ string, _ []byte, ttl time.Duration) error {
+	*s = append(*s, ttl)
+	return nil
+}
+
+func TestRetrieverTTL(t *testing.T) {
+	empty := answer()
+	empty.Sources, empty.Reason = nil, retrieval.ReasonNoMatch
+	for name, c := range map[string]struct {
+		r        *cache.Retriever
+		res      retrieval.Result
+		low, top time.Duration
+	}{
+		"default":       {&cache.Retriever{}, answer(), 9 * time.Minute, 11 * time.Minute},
+		"default empty": {&cache.Retriever{}, empty, 27 * time.Second, 33 * time.Second},
+		"set":           {&cache.Retriever{TTL: time.Hour, Jitter: .5}, answer(), time.Hour / 2, time.Hour * 3 / 2},
+		"set empty":     {&cache.Retriever{EmptyTTL: time.Second}, empty, 900 * time.Millisecond, 1100 * time.Millisecond},
+		"no jitter":     {&cache.Retriever{TTL: time.Hour, Jitter: -1}, answer(), time.Hour, time.Hour},
+	} {
+		var noted ttls
+		r := c.r
+		r.Next, r.Store, r.Kind = fixed(c.res, nil), &noted, cache.Candidates
+		for range 100 {
+			if _, err := r.Retrieve(t.Context(), question("q")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		differ := false
+		for _, ttl := range noted {
+			differ = differ || ttl != noted[0]
+			if ttl < c.low || ttl > c.top {
+				t.Errorf("%s: kept for %v, want %v to %v", name, ttl, c.low, c.top)
+			}
+		}
+		if len(noted) != 100 || differ != (c.low != c.top) {
+			t.Errorf("%s: %d values kept, for different times: %v", name, len(noted), differ)
+		}
+	}
+}
+
+// A store that mixes keys up gives nobody another's sources.
+func TestRetrieverMixedUpStore(t *testing.T) {
+	theirs, mine := question("q"), question("q")
+	theirs.Tenant = "rival"
+	secret, store := answer(), memory(t, 1<<20)
+	secret.Sources = []retrieval.Source{{Knowledge: "docs", Doc: "secret.md", Text: "the rival's plans"}}
+	value := cache.Encode(cache.NewKey(cache.Selected, theirs), secret)
+	if err := store.Set(t.Context(), cache.NewKey(cache.Selected, mine).String(), value, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	var seen events
+	r := &cache.Retriever{Next: fixed(answer(), nil), Store: store, Kind: cache.Selected, Observe: seen.observe}
+	for range 2 { // the second time the value is ours
+		got, err := r.Retrieve(t.Context(), mine)
+		if diff := cmp.Diff(answer(), got, like); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	}
+	want := []cache.Event{
+		{Kind: cache.Selected, Result: cache.Mismatched, Mismatch: cache.MismatchTenant},
+		{Kind: cache.Selected, Result: cache.Hit},
+	}
+	if diff := cmp.Diff(want, seen.list); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+func BenchmarkRetrieverHit(b *testing.B) {
+	for name, timeout := range map[string]time.Duration{"bounded": 0, "unbounded": -1} {
+		b.Run(name, func(b *testing.B) {
+			r := &cache.Retriever{Next: fixed(six(), nil), Store: memory(b, 1<<20), Kind: cache.Selected, StoreTimeout: timeout}
+			q := question("How many weeks of parental leave do I get?")
+			if _, err := r.Retrieve(b.Context(), q); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if res, err := r.Retrieve(b.Context(), q); err != nil || res.Cache != retrieval.CacheHit {
+					b.Fatal(res.Cache, err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkRetrieverMiss(b *testing.B) {
+	r := &cache.Retriever{Next: fixed(six(), nil), Store: &ttls{}, Kind: cache.Selected}
+	q := question("How many weeks of parental leave do I get?")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.Retrieve(b.Context(), q); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
