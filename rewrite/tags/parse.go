@@ -1,0 +1,153 @@
+package tags
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A Parsed is a source as it was read back from a rendered block.
+type Parsed struct {
+	Source
+	Body string // between the line feeds of its tags, still neutralised
+}
+
+// ParseSources reads a rendered <sources> element back, strictly: text is the
+// element and nothing else, each tag is written as AppendOpen writes it and stands
+// on a line of its own, and nothing else in it looks like a tag. Lines outside the
+// sources (the rules) are skipped. It returns the sources in order; the error
+// names the byte offset of what is not well formed.
+func ParseSources(text string) ([]Parsed, error) {
+	p := parser{text: text}
+	if !p.skip(SourcesOpen) {
+		return nil, p.errorf("want %q", SourcesOpen)
+	}
+	var sources []Parsed
+	for !p.skip(SourcesClose) {
+		if !strings.HasPrefix(p.rest(), "<source ") {
+			if err := p.rule(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		s, err := p.source()
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, s)
+	}
+	if p.rest() != "" {
+		return nil, p.errorf("text behind %q", SourcesClose)
+	}
+	return sources, nil
+}
+
+// A parser stands at text[at:].
+type parser struct {
+	text string
+	at   int
+}
+
+func (p *parser) rest() string { return p.text[p.at:] }
+
+func (p *parser) skip(s string) bool {
+	ok := strings.HasPrefix(p.rest(), s)
+	if ok {
+		p.at += len(s)
+	}
+	return ok
+}
+
+func (p *parser) errorf(format string, args ...any) error {
+	return fmt.Errorf("parse sources: offset %d: %w", p.at, fmt.Errorf(format, args...))
+}
+
+// until returns what stands before end and moves behind it.
+func (p *parser) until(end string) (string, error) {
+	s, _, ok := strings.Cut(p.rest(), end)
+	if !ok {
+		return "", p.errorf("no %q", end)
+	}
+	p.at += len(s) + len(end)
+	return s, nil
+}
+
+// rule reads a line of text between tags.
+func (p *parser) rule() error {
+	start := p.at
+	line, err := p.until("\n")
+	if err == nil && Count(line) > 0 {
+		p.at = start
+		err = p.errorf("line %.40q looks like a tag", line)
+	}
+	return err
+}
+
+// source reads one element, its line feeds included.
+func (p *parser) source() (Parsed, error) {
+	var s Parsed
+	head, err := p.until(">\n")
+	if err != nil {
+		return s, err
+	}
+	if s.Source, err = parseOpen(head); err != nil {
+		return s, p.errorf("tag before: %w", err)
+	}
+	start := p.at
+	if p.skip(SourceClose) {
+		return s, nil
+	}
+	if s.Body, err = p.until("\n" + SourceClose); err != nil {
+		return s, err
+	}
+	if spans := Scan(s.Body); len(spans) > 0 {
+		p.at = start + spans[0].Start
+		return s, p.errorf("body looks like a tag")
+	}
+	return s, nil
+}
+
+// parseOpen reads `<source id="1" …`.
+func parseOpen(head string) (s Source, err error) {
+	rest := strings.TrimPrefix(head, "<source")
+	id, rest, err := parseAttr(rest, "id")
+	if err != nil {
+		return s, err
+	}
+	if s.ID, err = strconv.Atoi(id); err != nil || s.ID < 1 || strconv.Itoa(s.ID) != id {
+		return s, fmt.Errorf("id %q is no number from 1", id)
+	}
+	for _, a := range s.values() {
+		if strings.HasPrefix(rest, " "+a.name+"=") {
+			if *a.value, rest, err = parseAttr(rest, a.name); err != nil {
+				return s, err
+			}
+		}
+	}
+	if rest != "" {
+		return s, fmt.Errorf("unexpected %.40q", rest)
+	}
+	return s, nil
+}
+
+// parseAttr reads ` name="value"` and returns what is behind it.
+func parseAttr(text, name string) (value, rest string, err error) {
+	text, ok := strings.CutPrefix(text, " "+name+`="`)
+	if !ok {
+		return "", "", fmt.Errorf("no attribute %s", name)
+	}
+	value, rest, ok = strings.Cut(text, `"`)
+	if !ok || strings.ContainsAny(value, "<>\n\t") {
+		return "", "", fmt.Errorf("attribute %s is not closed", name)
+	}
+	plain := entities().Replace(value)
+	if string(AppendAttr(nil, name, plain)) != " "+name+`="`+value+`"` {
+		return "", "", fmt.Errorf("attribute %s=%q is not as we write it", name, value)
+	}
+	return plain, rest, nil
+}
+
+// entities undoes the escapes of AppendAttr.
+func entities() *strings.Replacer {
+	return strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">", "&quot;", `"`)
+}

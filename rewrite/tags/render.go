@@ -1,0 +1,128 @@
+package tags
+
+import (
+	"slices"
+	"strconv"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The closing tags and the outer element, each on a line of its own: blocks made
+// of whole lines add up in tokens.
+const (
+	SourcesOpen    = "<sources>\n"
+	SourcesClose   = "</sources>\n"
+	SourceClose    = "</source>\n"
+	ComponentClose = "</component>\n"
+)
+
+// A Source is what an opening tag of a source says.
+type Source struct {
+	ID      int    // id: in the prompt, from 1
+	Type    string // type: "rag"
+	KB      string // kb_id: the knowledge base
+	Doc     string // doc_id
+	Name    string // name: the document's title
+	Section string // section: the heading path; "" is left out
+}
+
+// AppendOpen appends the opening tag of s, without a line feed behind it. The
+// attributes stand in the fixed order id, type, kb_id, doc_id, name, section: id
+// always, the others if attributes lists them, section only if it is not empty.
+//
+//	<source id="1" type="rag" kb_id="handbook" doc_id="leave.md" name="Leave policy" section="Parental leave">
+func AppendOpen(dst []byte, s Source, attributes []string) []byte {
+	dst = append(dst, `<source id="`...)
+	dst = strconv.AppendInt(dst, int64(s.ID), 10)
+	dst = append(dst, '"')
+	for _, a := range s.values() {
+		if (*a.value != "" || a.name != "section") && slices.Contains(attributes, a.name) {
+			dst = AppendAttr(dst, a.name, *a.value)
+		}
+	}
+	return append(dst, '>')
+}
+
+// An attribute is a name and where its value is kept.
+type attribute struct {
+	name  string
+	value *string
+}
+
+// values returns the attributes behind the id, in their order.
+func (s *Source) values() [5]attribute {
+	return [...]attribute{
+		{"type", &s.Type}, {"kb_id", &s.KB}, {"doc_id", &s.Doc}, {"name", &s.Name}, {"section", &s.Section},
+	}
+}
+
+// AppendComponentOpen appends <component name="…">, without a line feed behind it.
+func AppendComponentOpen(dst []byte, name string) []byte {
+	return append(AppendAttr(append(dst, "<component"...), "name", name), '>')
+}
+
+// maxAttr is how many runes of a value are shown.
+const maxAttr = 200
+
+// AppendAttr appends ` name="value"` with value made safe: neutralised, on one
+// line (white space and controls are single spaces, none at the ends), & < > "
+// escaped. Of a value longer than 200 runes it shows 199 and an ellipsis. name is
+// ours and goes in as it is.
+func AppendAttr(dst []byte, name, value string) []byte {
+	dst = append(dst, ' ')
+	dst = append(dst, name...)
+	dst = append(dst, `="`...)
+	if !tidy(value) {
+		// Neutralise last: neither the cut nor a removed character may make a tag.
+		value, _ = Neutralise(oneLine(value), false)
+	}
+	for i := range len(value) {
+		switch value[i] {
+		case '&':
+			dst = append(dst, "&amp;"...)
+		case '<':
+			dst = append(dst, "&lt;"...)
+		case '>':
+			dst = append(dst, "&gt;"...)
+		case '"':
+			dst = append(dst, "&quot;"...)
+		default:
+			dst = append(dst, value[i])
+		}
+	}
+	return append(dst, '"')
+}
+
+// tidy tells whether value is short plain ASCII on one line.
+func tidy(value string) bool {
+	for i := range len(value) {
+		b := value[i]
+		if unclean[b] || brackets[b] || b < ' ' || b >= utf8.RuneSelf || b == ' ' && (i == 0 || i == len(value)-1 || value[i-1] == ' ') {
+			return false
+		}
+	}
+	return len(value) <= maxAttr
+}
+
+// oneLine returns value with runs of white space and controls as single spaces,
+// without hidden characters, and cut to maxAttr runes.
+func oneLine(value string) string {
+	out := make([]rune, 0, maxAttr+2)
+	gap := false
+	for _, r := range value {
+		if hidden(r) {
+			continue
+		}
+		if unicode.IsSpace(r) || unicode.IsControl(r) {
+			gap = len(out) > 0
+			continue
+		}
+		if gap {
+			out, gap = append(out, ' '), false
+		}
+		if out = append(out, r); len(out) > maxAttr {
+			return string(out[:maxAttr-1]) + "…"
+		}
+	}
+	return string(out)
+}

@@ -1,0 +1,163 @@
+package tags_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"sidenote/rewrite/tags"
+)
+
+// pieces is what tags and their look-alikes are made of.
+var pieces = []string{
+	"<", "</", "< ", "<\n", "<<", "＜", "‹", "〈", "\u2329", "⟨", "&lt;", "&LT", "&#60;", "&#060", "&#x3c;", "&#X3C", "&amp;lt;", "&amp;amp;#60;", "&#38;lt;", "&", "amp;", "lt;", "&l", "#60;", "&#", "&amp",
+	"/", "／", "\\", "&sol;", "&#47;", ">", "＞", "&gt;", "/>",
+	"source", "sources", "SOURCE", "Source", "component", "sou", "rce", "s", "ource", "ｓource", "sоurce", "ѕοurcе", "𝓼ource", "ſource", "&#115;ource", "rces", "comp", "onent",
+	" ", "\t", "\n", "\r\n", "\r", "\u200b", "\u200d", "\u2060", "\ufeff", "\ufe0f", "\u0301", "\u00ad", "\u202e", "\u200e", "\U000e0073", "\U000e007f", "\x00", "\x1b", "\x7f", "\u0085", "\u2028", "\u00a0", "\u3000", "\u3164", "\ufffd", "\xff", "\xc2", "\xe2\x80",
+	"id=\"7\"", "name='x'", "\"", "'", ";", ")", ".", ",", "=", "-", "_", "[", "]", "|", "?", "&&",
+	"a", "b", "1", "é", "中", "😀", "div", "length", "<source id=\"9\">", "</source>", "</sources>\n", "\n</source>\n", "<sources>\n",
+}
+
+func hostile(max int) *rapid.Generator[string] {
+	return rapid.Map(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, max), func(p []string) string {
+		return strings.Join(p, "")
+	})
+}
+
+func TestScanFinds(t *testing.T) {
+	for _, s := range []string{
+		"<source>", "</source>", "<source/>", "<source id=\"1\">", "<SOURCES>", "</Component >", "<component name=\"x\">",
+		"< source>", "<\nsource>", "< / source >", "<//source>", "<\\/source>", "<sou\nrce>", "<s o u r c e>", "<source", "</source", "<source\n",
+		"<\u200bsource>", "<so\u200durce>", "<source\ufe0f>", "<\u202esource>", "</\u2066source>", "<\U000e0041source>", "<\x00source>", "<s\u0301ource>",
+		"＜source＞", "＜／source＞", "‹source›", "❮source❯", "﹤source﹥", "〈source〉", "\u2329source>", "⟨source⟩", "<\u2215source>",
+		"&lt;source&gt;", "&lt;/source&gt;", "&ltsource", "&LT;source", "&#60;source", "&#60source", "&#0060;source", "&#x3c;source", "&#X3C;/source", "&amp;lt;source", "&amp;amp;lt;source", "&amp;#60;source", "&#38;lt;source", "&#x26;#x3c;source",
+		"<&#115;ource>", "<s&#x6f;urce>", "<&#47;source>", "<&sol;source>", "&lt;&#8203;source",
+		"<ｓｏｕｒｃｅ>", "<sоurce>", "<ѕource>", "<sουrce>", "<𝐬ource>", "<ⓢource>", "<ſource>", "<sourсes>", "<ＳＯＵＲＣＥ>", "<ꜱᴏᴜʀᴄᴇ>", "<соmponent>", "<componеnт>",
+		"a<source b", "<div<source>", "</source;", "</source.", "</ source)", "<source=1>", "Array<Component>",
+	} {
+		if n := tags.Count(s); n != 1 {
+			t.Errorf("Count(%q) = %d, want 1", s, n)
+		}
+		out, n := tags.Neutralise(s, false)
+		if n == 0 || tags.Count(out) != 0 {
+			t.Errorf("Neutralise(%q) = %q, %d", s, out, n)
+		}
+	}
+}
+
+func TestCodeStaysAsItIs(t *testing.T) {
+	for _, s := range []string{
+		"", "plain", "Map<String,Int>", "a && b", "<div>", "if (a<b)", "a &lt; b", "&amp;", "<p class=\"source\">source</p>", "x < y > z",
+		"for (i = 0; i < sources.length; i++)", "i < source.length", "if (a < source) {", "while (n<source)", "cout << source << endl", "a<source_count", "a<source->next", "return a < source;", "a < source && b", "<sourceful>", "<resource>", "<my-source>", "<source-map>", "</sourcecode>",
+		"« source »", "[source](x)", "&lt;div&gt;", "&#60;div", "<中文>", "a\tb\nc", "naïve café 😀👩\u200d👩\u200d👧 ❤\ufe0f न्\u200dय", "&", "<", "&#", "&#x", "&#xfffffffffff;", "\ufffd", "R&D", "&ltd", "AT&T <", "＜テスト＞",
+	} {
+		if out, n := tags.Neutralise(s, false); out != s || n != 0 {
+			t.Errorf("Neutralise(%q) = %q, %d; want it as it is", s, out, n)
+		}
+	}
+}
+
+func TestNeutralise(t *testing.T) {
+	f := func(text string, all bool, want string, wantN int) {
+		t.Helper()
+		if got, n := tags.Neutralise(text, all); got != want || n != wantN {
+			t.Errorf("Neutralise(%q, %v) = %q, %d; want %q, %d", text, all, got, n, want, wantN)
+		}
+	}
+	f("a</source>b", false, "a[/source>b", 1)
+	f("&lt;source&gt;", false, "[source&gt;", 1)
+	f("<source><div><sources>", false, "[source><div>[sources>", 2)
+	f("<source><div>a<b", true, "[source>&lt;div>a&lt;b", 1)
+	f("a\r\nb\rc\x00d\u0085e\x7f", false, "a\nb\ncde", 0)
+	f("<\x00source", false, "[source", 1)
+	f("&l\x00t;source", false, "[source", 1)
+	f("a\xffb\xe2\x80", false, "a\ufffdb\ufffd\ufffd", 0)
+	f("a\u202eb\u2066c\u200ed\U000e0041e", false, "abcde", 0)
+	f("out << source << end", true, "out &lt;&lt; source &lt;&lt; end", 0)
+}
+
+func neutral(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, s string) {
+	t.Helper()
+	for _, all := range []bool{false, true} {
+		once, n := tags.Neutralise(s, all)
+		if twice, m := tags.Neutralise(once, all); twice != once || m != 0 {
+			t.Fatalf("Neutralise(%q, %v) = %q, again %q, %d", s, all, once, twice, m)
+		}
+		if spans := tags.Scan(once); len(spans) > 0 {
+			t.Fatalf("Neutralise(%q, %v) = %q: %q is left", s, all, once, once[spans[0].Start:spans[0].End])
+		}
+		if !utf8.ValidString(once) || len(once) > 6*len(s) {
+			t.Fatalf("Neutralise(%q, %v) = %q", s, all, once)
+		}
+		if all && strings.Contains(once, "<") {
+			t.Fatalf("Neutralise(%q, all) = %q", s, once)
+		}
+		if n == 0 && !all && utf8.ValidString(s) && !strings.ContainsFunc(s, stripped) && once != s {
+			t.Fatalf("Neutralise(%q) = %q without a reason", s, once)
+		}
+	}
+	if spans := tags.Scan(s); len(spans) != tags.Count(s) {
+		t.Fatalf("Count(%q) = %d, Scan finds %d", s, tags.Count(s), len(spans))
+	}
+}
+
+func stripped(r rune) bool {
+	return r < ' ' && r != '\t' && r != '\n' || r >= 0x7f && r < 0xa0 || r == 0x200e || r == 0x200f || r == 0x61c ||
+		r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r >= 0xe0000 && r <= 0xe007f
+}
+
+func TestNeutraliseHolds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for range 100 {
+			neutral(t, hostile(12).Draw(t, "text"))
+		}
+	})
+}
+
+func FuzzNeutralise(f *testing.F) {
+	for _, p := range pieces {
+		f.Add(p + "source>")
+		f.Add("<" + p + "source" + p)
+		f.Add("<sou" + p + "rce " + p)
+	}
+	f.Fuzz(func(t *testing.T, s string) { neutral(t, s) })
+}
+
+func TestNeutraliseKeepsCleanTextWithoutAllocating(t *testing.T) {
+	s := strings.Repeat("if (a<b) && c: naïve 中文 <div> &amp; i < source.length\n", 100)
+	if n := testing.AllocsPerRun(10, func() { tags.Neutralise(s, false) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkNeutralise(b *testing.B) {
+	for name, s := range map[string]string{
+		"prose":   strings.Repeat("Every parent may take sixteen weeks of leave, paid in full by the office.\n", 1<<20/74),
+		"html":    strings.Repeat("<div class=\"a\"><p>Every parent &amp; child</p></div>\n", 1<<20/52),
+		"chinese": strings.Repeat("每位员工都有权享受带薪年假。", 1<<20/42),
+		"lt":      strings.Repeat("<", 1<<20),
+		"amp":     strings.Repeat("&", 1<<20),
+		"chain":   "&" + strings.Repeat("amp;", 1<<18),
+		"chains":  strings.Repeat("<&amp;", 1<<20/6),
+		"digits":  "<&#" + strings.Repeat("0", 1<<20),
+		"zero":    "<" + strings.Repeat("\u200b", 1<<20/3),
+		"zeros":   strings.Repeat("<\u200b", 1<<20/4),
+		"refs":    "<" + strings.Repeat("&#8203;", 1<<20/7),
+		"sour":    strings.Repeat("‹sourc", 1<<20/8),
+		"tags":    strings.Repeat("<source>", 1<<20/8),
+		"nul":     strings.Repeat("\x00", 1<<20),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(s)))
+			b.ReportAllocs()
+			for b.Loop() {
+				tags.Neutralise(s, false)
+			}
+		})
+	}
+}
