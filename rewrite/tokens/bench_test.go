@@ -1,0 +1,144 @@
+package tokens_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"sidenote/rewrite/tokens"
+)
+
+// prose returns n bytes of text whose every word was seen before, but never the
+// whole.
+func prose(n, seed int) string {
+	words := strings.Fields("every parent may take sixteen weeks of leave after the first six months of service, and the office asks for a form in writing before the date. Section Holidays and benefits are paid out monthly; see also `benefits.md` for details about the plan")
+	var b strings.Builder
+	for i := seed; b.Len() < n; i = i*48271%2147483647 + 1 {
+		b.WriteString(words[i%len(words)])
+		b.WriteByte(" \n"[min(1, i%12/11)])
+	}
+	return b.String()[:n]
+}
+
+func BenchmarkCountWarm(b *testing.B) {
+	e := encoding(b, "o200k_base")
+	for _, size := range []int{1 << 10, 64 << 10} {
+		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
+			s := prose(size, 1)
+			e.Count(s)
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for b.Loop() {
+				e.Count(s)
+			}
+		})
+	}
+}
+
+// BenchmarkCountNew counts texts never seen before, of words seen before.
+func BenchmarkCountNew(b *testing.B) {
+	e := encoding(b, "o200k_base")
+	s := prose(1<<20, 7)
+	b.SetBytes(4 << 10)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		i = (i + 61) % (len(s) - 4<<10)
+		e.Count(s[i : i+4<<10])
+	}
+}
+
+// BenchmarkCountCold counts with nothing remembered: every word is new.
+func BenchmarkCountCold(b *testing.B) {
+	e := encoding(b, "o200k_base")
+	b.SetBytes(4 << 10)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		b.StopTimer()
+		var s strings.Builder
+		for s.Len() < 4<<10 {
+			i++
+			fmt.Fprintf(&s, "leave%xparent ", i*7919)
+		}
+		cold := s.String()[:4<<10]
+		b.StartTimer()
+		e.Count(cold)
+	}
+}
+
+func BenchmarkCountLongRun(b *testing.B) {
+	e := encoding(b, "o200k_base")
+	for name, unit := range map[string]string{"letters": "a", "spaces": " ", "breaks": "\n", "equals": "=", "digits": "1", "han": "休", "slashes": "!\n/", "quotes": "'s", "almost": strings.Repeat("a", 500) + "."} {
+		b.Run(name, func(b *testing.B) {
+			s := strings.Repeat(unit, 400_000/len(unit))
+			b.SetBytes(int64(len(s)))
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				e.Count(s[i%1000*len(unit):]) // not the same text twice
+			}
+		})
+	}
+}
+
+// BenchmarkSum sums six sources behind an app's text, as each request does.
+func BenchmarkSum(b *testing.B) {
+	e := encoding(b, "o200k_base")
+	parts := []string{"You are the HR assistant.", "\n\n", "<sources>\nExcerpts retrieved for the user.\n"}
+	for i := range 6 {
+		parts = append(parts, fmt.Sprintf("<source id=\"%d\">\n%s\n</source>\n", i+1, prose(1500, i+1)))
+	}
+	parts = append(parts, "</sources>\n")
+	b.ReportAllocs()
+	for b.Loop() {
+		tokens.Sum(e, parts...)
+	}
+}
+
+func BenchmarkDelta(b *testing.B) {
+	e := encoding(b, "o200k_base")
+	old, block := prose(20<<10, 3)+"end.", "<sources>\n"+prose(5<<10, 4)+"\n</sources>\n"
+	b.ReportAllocs()
+	for b.Loop() {
+		tokens.Delta(e, old, "\n\n", block)
+	}
+}
+
+// BenchmarkHostile is the worst a client can write: one run, no place to cut.
+func BenchmarkHostile(b *testing.B) {
+	e := encoding(b, "o200k_base")
+	s := strings.Repeat("a", 400_000)
+	b.Run("delta", func(b *testing.B) {
+		for b.Loop() {
+			tokens.Delta(e, s, "\n\n", "<sources>\n")
+		}
+	})
+	b.Run("cut", func(b *testing.B) {
+		for b.Loop() {
+			tokens.Cut(e, s, 1000)
+		}
+	})
+	b.Run("cutdots", func(b *testing.B) {
+		s := strings.Repeat(".", 400_000)
+		for b.Loop() {
+			tokens.Cut(e, s, 1000)
+		}
+	})
+}
+
+func BenchmarkCut(b *testing.B) {
+	e := encoding(b, "o200k_base")
+	s := prose(8<<10, 5)
+	b.ReportAllocs()
+	for b.Loop() {
+		tokens.Cut(e, s, 700)
+	}
+}
+
+func BenchmarkLookup(b *testing.B) {
+	table := tokens.Builtin()
+	b.ReportAllocs()
+	for b.Loop() {
+		tokens.Lookup(table, "openai/gpt-4o-mini")
+	}
+}

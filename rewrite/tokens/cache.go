@@ -1,0 +1,78 @@
+package tokens
+
+import (
+	"hash/maphash"
+	"math"
+	"math/rand/v2"
+	"sync/atomic"
+)
+
+// A table remembers counts by a hash of the text: a fixed number of entries,
+// four to a cache line, no locks.
+//
+// An entry is two words, check = hash XOR value and value itself; a torn read
+// yields a hash that does not match, so a miss (the scheme of Hyatt and Mann's
+// lockless transposition table). 96 bits of two hashes seeded per process are
+// compared, which makes a false hit as unlikely as a guessed key.
+type table struct {
+	seeds [2]maphash.Seed
+	lines [][4]entry
+}
+
+type entry struct{ check, value atomic.Uint64 }
+
+// A key is a text's two hashes.
+type key struct{ a, b uint64 }
+
+// newTable returns a table of 4 << bits entries of 16 bytes.
+func newTable(bits int) *table {
+	return &table{
+		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		lines: make([][4]entry, 1<<bits),
+	}
+}
+
+func (t *table) key(text string) key {
+	return key{a: maphash.String(t.seeds[0], text), b: maphash.String(t.seeds[1], text)}
+}
+
+func (t *table) line(k key) *[4]entry { return &t.lines[k.b&uint64(len(t.lines)-1)] }
+
+// A value is the upper half of the second hash, 31 bits of count, and a bit for
+// exact. Empty entries hold 0 in both words; a count is never 0.
+func pack(k key, n int, exact bool) uint64 {
+	v := k.b&^math.MaxUint32 | uint64(n)<<1
+	if exact {
+		v |= 1
+	}
+	return v
+}
+
+func (t *table) get(k key) (n int, exact, ok bool) {
+	line := t.line(k)
+	for i := range line {
+		v := line[i].value.Load()
+		if line[i].check.Load()^v == k.a && (v^k.b)>>32 == 0 && v&math.MaxUint32 != 0 {
+			return int(v & math.MaxUint32 >> 1), v&1 == 1, true
+		}
+	}
+	return 0, false, false
+}
+
+// put remembers a count in place of nothing, else of one of four at random.
+func (t *table) put(k key, n int, exact bool) {
+	if n <= 0 || n > math.MaxInt32 {
+		return
+	}
+	line := t.line(k)
+	at := rand.IntN(len(line))
+	for i := range line {
+		if line[i].value.Load() == 0 {
+			at = i
+			break
+		}
+	}
+	v := pack(k, n, exact)
+	line[at].check.Store(k.a ^ v)
+	line[at].value.Store(v)
+}

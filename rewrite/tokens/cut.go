@@ -1,0 +1,128 @@
+package tokens
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// longWord is from which length on, in bytes, a stretch without a cut is cut
+// inside: a clause of Chinese, not a word.
+const longWord = 64
+
+// Cut returns a long prefix of text that costs at most max tokens by c, so "" if
+// max is not positive. It ends with a word where it can, and with a sentence or a
+// line where one ends in the last tenth of it; it never ends inside a rune or
+// before a combining mark.
+func Cut(c Counter, text string, max int) string {
+	if max <= 0 {
+		return ""
+	}
+	fits := func(end int) bool {
+		n, _ := c.Count(text[:end])
+		return n <= max
+	}
+	if fits(len(text)) {
+		return text
+	}
+	end := longest(c, text, max)
+	for end > 0 && !fits(end) { // only by a Counter that does not add at seams
+		end = lastSeam(text[:end])
+	}
+	for e, tries := end, 8; e >= end-end/10 && e > 0 && tries > 0; e = before(text, e) {
+		if !sentenceEnds(text, e) {
+			continue
+		}
+		if fits(e) {
+			return text[:e]
+		}
+		tries--
+	}
+	return text[:end]
+}
+
+// longest returns the length of the longest prefix of text within max that ends
+// at a seam, or inside a long stretch that has none. Each probe counts only what
+// lies behind the last seam known to fit.
+func longest(c Counter, text string, max int) int {
+	low, spent, high := 0, 0, len(text)
+	for low < high {
+		at := seamBetween(text, low, high)
+		if at == low || at == high {
+			break
+		}
+		if n, _ := c.Count(text[low:at]); spent+n <= max {
+			low, spent = at, spent+n
+		} else {
+			high = at
+		}
+	}
+	if low > 0 && high-low <= longWord {
+		return low
+	}
+	inside, over := low, high
+	for {
+		at := graphemeStart(text, inside, inside+(over-inside)/2)
+		if at <= inside {
+			return inside
+		}
+		if n, _ := c.Count(text[low:at]); spent+n <= max {
+			inside = at
+		} else {
+			over = at
+		}
+	}
+}
+
+// seamBetween returns a cut of text between low and high, near their middle; one
+// of the two if there is none.
+func seamBetween(text string, low, high int) int {
+	middle := low + (high-low)/2
+	if at := lastSeam(text[low:middle]); at > 0 {
+		return low + at
+	}
+	return low + firstSeam(text[low:high])
+}
+
+// graphemeStart returns the last offset in (low, at] where a rune begins that
+// belongs to no rune before it; low if there is none.
+func graphemeStart(text string, low, at int) int {
+	for ; at > low; at = before(text, at) {
+		r, _ := utf8.DecodeRuneInString(text[at:])
+		prev, _ := utf8.DecodeLastRuneInString(text[:at])
+		if utf8.RuneStart(text[at]) && !unicode.IsMark(r) && r != joiner && prev != joiner {
+			return at
+		}
+	}
+	return low
+}
+
+// joiner is U+200D ZERO WIDTH JOINER, which makes one emoji of two.
+const joiner = '\u200d'
+
+// before returns the offset of the rune that ends at or around at.
+func before(text string, at int) int {
+	at--
+	for at > 0 && !utf8.RuneStart(text[at]) {
+		at--
+	}
+	return at
+}
+
+// sentenceEnds tells whether text[:at] ends a sentence or, without its break, a
+// line.
+func sentenceEnds(text string, at int) bool {
+	rest := strings.TrimPrefix(text[at:], "\r")
+	if strings.HasPrefix(rest, "\n") {
+		return true
+	}
+	r, size := utf8.DecodeLastRuneInString(text[:at])
+	switch r {
+	case '。', '！', '？', '…':
+		return true
+	case '"', '\'', ')', ']', '”', '’':
+		r, _ = utf8.DecodeLastRuneInString(text[:at-size])
+	}
+	next, _ := utf8.DecodeRuneInString(rest)
+	return strings.ContainsRune(".!?", r) && (rest == "" || unicode.IsSpace(next))
+}

@@ -1,0 +1,211 @@
+package tokens
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// A text may be cut where every encoding's pre-tokenizer ends one piece and
+// starts the next whatever stands around. There counts add exactly, for a token
+// never spans two pieces. The rules below are read off the four patterns of
+// OpenAI's tiktoken (openai_public.py) and ask for what holds in all of them:
+//
+//	o200k   [^\r\n\p{L}\p{N}]?(letters and marks)('s|'t|'re|'ve|'m|'ll|'d)?
+//	cl100k  's|'t|'re|'ve|'m|'ll|'d  and  [^\r\n\p{L}\p{N}]?\p{L}+
+//	both    \p{N}{1,3}   ?[^\s\p{L}\p{N}]+[\r\n/]*  (cl100k: [\r\n]*)
+//	        \s*[\r\n]+  \s+(?!\S)  \s+
+//	p50k    's… | ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+type class uint8
+
+const (
+	invalid    class = iota // no valid UTF-8, or the edge of the text: never a cut
+	letter                  // \p{L}
+	mark                    // \p{M}: part of a word in o200k, punctuation elsewhere
+	digit                   // \p{N}
+	space                   // \s but line breaks
+	newline                 // \r \n
+	slash                   // ends a punctuation piece together with line breaks (o200k)
+	apostrophe              // may begin a contraction
+	other                   // everything else
+	classes
+)
+
+// A verdict says whether a text may be cut between two classes.
+type verdict uint8
+
+const (
+	never           verdict = iota
+	always                  // a cut
+	unlessContinued         // a cut if no contraction can follow the apostrophe
+	afterOneBreak           // a cut if no white space stands before the line break
+)
+
+// verdicts is indexed by the classes before and after.
+var verdicts = [classes][classes]verdict{
+	letter: {digit: always, space: always, newline: always, slash: always, other: always, apostrophe: unlessContinued},
+	mark:   {digit: always, space: always},
+	digit:  {letter: always, space: always, newline: always, slash: always, apostrophe: always, other: always},
+	// Nothing is cut before a mark: it belongs to what stands before it.
+	// p50k splits the last of several white spaces off before a word, and leaves
+	// them whole at the end of a text.
+	newline:    {letter: afterOneBreak, digit: afterOneBreak, apostrophe: afterOneBreak, other: afterOneBreak},
+	slash:      {digit: always, space: always},
+	apostrophe: {digit: always, space: always},
+	other:      {digit: always, space: always},
+}
+
+// ascii holds the class of each ASCII byte.
+var ascii = func() (t [utf8.RuneSelf]class) {
+	for b := range t {
+		t[b] = classOf(rune(b))
+	}
+	return t
+}()
+
+func classOf(r rune) class {
+	switch {
+	case unicode.IsLetter(r):
+		return letter
+	case r == '\n' || r == '\r':
+		return newline
+	case unicode.IsSpace(r):
+		return space
+	case r == '/':
+		return slash
+	case r == '\'':
+		return apostrophe
+	case unicode.IsNumber(r):
+		return digit
+	case unicode.IsMark(r):
+		return mark
+	}
+	return other
+}
+
+// first returns the class and size of text's first rune.
+func first(text string) (class, int) {
+	if text == "" {
+		return invalid, 0
+	}
+	if text[0] < utf8.RuneSelf {
+		return ascii[text[0]], 1
+	}
+	r, size := utf8.DecodeRuneInString(text)
+	if r == utf8.RuneError && size == 1 {
+		return invalid, 1
+	}
+	return classOf(r), size
+}
+
+// last returns the class and size of text's last rune.
+func last(text string) (class, int) {
+	if text == "" {
+		return invalid, 0
+	}
+	if b := text[len(text)-1]; b < utf8.RuneSelf {
+		return ascii[b], 1
+	}
+	r, size := utf8.DecodeLastRuneInString(text)
+	if r == utf8.RuneError && size == 1 {
+		return invalid, 1
+	}
+	return classOf(r), size
+}
+
+// splits tells whether there is a cut between before and after; older is the
+// class before before, rest the text from after on.
+func splits(older, before, after class, rest string) bool {
+	switch verdicts[before][after] {
+	case always:
+		return true
+	case unlessContinued:
+		return !contraction(rest)
+	case afterOneBreak:
+		return older != space && older != newline && older != invalid
+	}
+	return false
+}
+
+// contraction tells whether text, which begins with an apostrophe, could begin
+// with 's 't 're 've 'm 'll or 'd, in any case and with what may still follow it.
+func contraction(text string) bool {
+	if len(text) < 2 {
+		return true
+	}
+	switch text[1] | 0x20 {
+	case 's', 't', 'r', 'v', 'm', 'l', 'd':
+		return true
+	}
+	return text[1] >= utf8.RuneSelf
+}
+
+// cut tells whether left+right may be cut between the two, and whether white
+// space stands at the cut.
+func cut(left, right string) (ok, white bool) {
+	before, size := last(left)
+	after, _ := first(right)
+	if verdicts[before][after] == never {
+		return false, false
+	}
+	older, _ := last(left[:len(left)-size])
+	return splits(older, before, after, right), atWhite(before, after)
+}
+
+// meet tells whether left and right meet at a seam: what one costs does not depend
+// on the other.
+func meet(left, right string) bool {
+	ok, white := cut(left, right)
+	return ok && white
+}
+
+func atWhite(before, after class) bool {
+	return before == newline || after == space || after == newline
+}
+
+// nearby is how far a seam at white space is looked for, in bytes, before any
+// other is good enough: in scripts without spaces a line can be long.
+const nearby = 1 << 10
+
+// lastSeam returns the offset of a cut near the end of text, 0 if there is none.
+// It prefers one at white space, so that counts which are sums over words, as
+// those of tests are, add there too.
+func lastSeam(text string) int {
+	second := 0
+	for i := len(text); i > 0; {
+		_, size := last(text[:i])
+		i -= size
+		ok, white := cut(text[:i], text[i:])
+		if ok && white {
+			return i
+		}
+		if ok && second == 0 {
+			second = i
+		}
+		if second > 0 && len(text)-i > nearby {
+			return second
+		}
+	}
+	return 0
+}
+
+// firstSeam returns the offset of a cut near the start of text, its length if
+// there is none. Its preference is lastSeam's.
+func firstSeam(text string) int {
+	second := len(text)
+	older, before := invalid, invalid
+	for i := 0; i < len(text); {
+		after, size := first(text[i:])
+		if splits(older, before, after, text[i:]) {
+			if atWhite(before, after) {
+				return i
+			}
+			second = min(second, i)
+		}
+		if second < len(text) && i > nearby {
+			return second
+		}
+		older, before = before, after
+		i += size
+	}
+	return len(text)
+}

@@ -1,0 +1,114 @@
+package tokens
+
+// Sum returns Count of the concatenation of parts: exactly that of an Encoding
+// if the concatenation is UTF-8, an upper bound where exact is false.
+//
+// Parts that meet at a seam (the left one ends with a single line feed, the
+// right one begins with anything but white space or a slash, and the like) are
+// counted as they are, so that their counts can be remembered. Elsewhere what
+// stands around the join is counted together.
+func Sum(c Counter, parts ...string) (n int, exact bool) {
+	s := sum{counter: c, exact: true}
+	for _, p := range parts {
+		s.add(p)
+	}
+	return s.end()
+}
+
+// Delta returns Count(old+added…) - Count(old): what old grows by, in rare cases
+// a negative number. It looks at the last few words of old only, however long
+// that is. Where exact is false it is an upper bound.
+func Delta(c Counter, old string, added ...string) (n int, exact bool) {
+	for len(added) > 0 && added[0] == "" {
+		added = added[1:]
+	}
+	if len(added) == 0 {
+		return 0, true
+	}
+	if meet(old, added[0]) {
+		return Sum(c, added...)
+	}
+	tail := old[lastSeam(old):]
+	after := sum{counter: c, exact: true, open: tail}
+	for _, p := range added {
+		after.add(p)
+	}
+	return after.less(sum{counter: c, exact: true, open: tail}, len(tail))
+}
+
+// Between returns Count(left+mid+right) - Count(left+right): what a text grows by
+// when mid is put inside it, in rare cases a negative number. It looks at a few
+// words of left and right only. Where exact is false it is an upper bound.
+func Between(c Counter, left, mid, right string) (n int, exact bool) {
+	if mid == "" {
+		return 0, true
+	}
+	tail, head := left[lastSeam(left):], right[:firstSeam(right)]
+	if meet(left, right) {
+		if meet(left, mid) {
+			tail = ""
+		}
+		if meet(mid, right) {
+			head = ""
+		}
+	}
+	before := sum{counter: c, exact: true, open: tail}
+	before.add(head)
+	after := sum{counter: c, exact: true, open: tail}
+	after.add(mid)
+	after.add(head)
+	return after.less(before, len(tail)+len(head))
+}
+
+// maxToken is the length in bytes of the longest token of all encodings.
+const maxToken = 128
+
+// A sum counts a text that comes in parts.
+type sum struct {
+	counter Counter
+	n       int
+	exact   bool
+	open    string // from the last cut on: not counted yet
+}
+
+func (s *sum) add(part string) {
+	if part == "" {
+		return
+	}
+	if s.open != "" && !meet(s.open, part) {
+		tail, head := lastSeam(s.open), firstSeam(part)
+		s.count(s.open[:tail])
+		s.open = s.open[tail:] + part[:head]
+		if part = part[head:]; part == "" {
+			return
+		}
+	}
+	s.count(s.open)
+	s.open = part
+}
+
+func (s *sum) count(text string) {
+	if text == "" {
+		return
+	}
+	n, exact := s.counter.Count(text)
+	s.n += n
+	s.exact = s.exact && exact
+}
+
+func (s *sum) end() (n int, exact bool) {
+	s.count(s.open)
+	s.open = ""
+	return s.n, s.exact
+}
+
+// less returns the difference of two sums; before's text has size bytes. Where
+// before is not exact the least that size bytes can cost is taken off instead.
+func (s *sum) less(before sum, size int) (n int, exact bool) {
+	after, exactAfter := s.end()
+	least, exactBefore := before.end()
+	if !exactBefore {
+		least = (size + maxToken - 1) / maxToken
+	}
+	return after - least, exactAfter && exactBefore
+}

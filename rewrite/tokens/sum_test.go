@@ -1,0 +1,149 @@
+package tokens_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sidenote/rewrite/tokens"
+)
+
+// words is a Counter that a reader can check by eye. Sums hold for it too.
+type words struct{}
+
+func (words) Count(text string) (int, bool) { return len(strings.Fields(text)), true }
+
+// check runs prop on 10,000 cases, 2,500 in each encoding.
+func check(t *testing.T, prop func(*rapid.T, string)) {
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				for range 25 {
+					prop(t, name)
+				}
+			})
+		})
+	}
+}
+
+func TestSumIsTheCountOfTheWhole(t *testing.T) {
+	check(t, func(t *rapid.T, name string) {
+		parts := rapid.SliceOfN(text(8), 0, 6).Draw(t, "parts")
+		whole := strings.Join(parts, "")
+		n, exact := tokens.Sum(encoding(t, name), parts...)
+		if want := truth(name, whole); n != want || !exact {
+			t.Fatalf("Sum(%q) = %d, %v; want %d", parts, n, exact, want)
+		}
+	})
+}
+
+func TestDeltaIsTheDifference(t *testing.T) {
+	check(t, func(t *rapid.T, name string) {
+		old := text(12).Draw(t, "old")
+		added := rapid.SliceOfN(text(6), 0, 3).Draw(t, "added")
+		n, exact := tokens.Delta(encoding(t, name), old, added...)
+		want := truth(name, old+strings.Join(added, "")) - truth(name, old)
+		if n != want || !exact {
+			t.Fatalf("Delta(%q, %q) = %d, %v; want %d", old, added, n, exact, want)
+		}
+	})
+}
+
+func TestBetweenIsTheDifference(t *testing.T) {
+	check(t, func(t *rapid.T, name string) {
+		left, mid, right := text(8).Draw(t, "left"), text(8).Draw(t, "mid"), text(8).Draw(t, "right")
+		n, exact := tokens.Between(encoding(t, name), left, mid, right)
+		want := truth(name, left+mid+right) - truth(name, left+right)
+		if n != want || !exact {
+			t.Fatalf("Between(%q, %q, %q) = %d, %v; want %d", left, mid, right, n, exact, want)
+		}
+	})
+}
+
+// Where a run is too long to count, no sum and no difference falls short.
+func TestSumsBoundLongRuns(t *testing.T) {
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			e := encoding(t, name)
+			rapid.Check(t, func(t *rapid.T) {
+				a, b, c := long().Draw(t, "a"), text(5).Draw(t, "b"), long().Draw(t, "c")
+				ab, abc, ac := truth(name, a+b), truth(name, a+b+c), truth(name, a+c)
+				hold := func(what string, n int, exact bool, want int) {
+					if n < want || exact && n != want {
+						t.Fatalf("%s of %.80q %.80q %.80q = %d, %v; want %d", what, a, b, c, n, exact, want)
+					}
+				}
+				n, exact := tokens.Sum(e, a, b, c)
+				hold("Sum", n, exact, abc)
+				n, exact = tokens.Delta(e, a, b, c)
+				hold("Delta", n, exact, abc-truth(name, a))
+				n, exact = tokens.Delta(e, a, b)
+				hold("Delta", n, exact, ab-truth(name, a))
+				n, exact = tokens.Between(e, a, b, c)
+				hold("Between", n, exact, abc-ac)
+			})
+		})
+	}
+}
+
+func TestSumsHoldForWords(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		parts := rapid.SliceOfN(text(8), 0, 6).Draw(t, "parts")
+		whole, _ := words{}.Count(strings.Join(parts, ""))
+		if n, _ := tokens.Sum(words{}, parts...); n != whole {
+			t.Fatalf("Sum(%q) = %d words; want %d", parts, n, whole)
+		}
+	})
+}
+
+// seen remembers what it was asked to count.
+type seen struct {
+	tokens.Counter
+	bytes int
+	texts map[string]bool
+}
+
+func (s *seen) Count(text string) (int, bool) {
+	s.bytes += len(text)
+	s.texts[text] = true
+	return s.Counter.Count(text)
+}
+
+func TestSumCountsBlocksAsTheyAre(t *testing.T) {
+	c := &seen{Counter: encoding(t, "o200k_base"), texts: map[string]bool{}}
+	block := "<source id=\"1\">\nEvery parent may take 16 weeks.\n</source>\n"
+	tokens.Sum(c, "You are the HR assistant.", "\n\n", "<sources>\n", block, block, "</sources>\n")
+	if !c.texts[block] {
+		t.Errorf("block was not counted whole: %v", c.texts)
+	}
+}
+
+func TestDeltaLooksAtTheEnd(t *testing.T) {
+	for _, sentence := range []string{"The quick brown fox jumps. ", "敏捷的棕色狐狸，跳过了懒狗。"} {
+		c := &seen{Counter: encoding(t, "o200k_base"), texts: map[string]bool{}}
+		old := strings.Repeat(sentence, 100_000/len(sentence))
+		if _, exact := tokens.Delta(c, old, "\n\n", "<sources>\n"); !exact || c.bytes > 200 {
+			t.Errorf("Delta counted %d bytes, exact %v", c.bytes, exact)
+		}
+	}
+}
+
+// A difference that cannot be told is a bound, never a guess.
+func TestDeltaBehindALongRun(t *testing.T) {
+	e := encoding(t, "o200k_base")
+	f := func(old, added string, wantExact bool) {
+		t.Helper()
+		n, exact := tokens.Delta(e, old, added)
+		want := truth("o200k_base", old+added) - truth("o200k_base", old)
+		if exact != wantExact || n < want || exact && n != want {
+			t.Errorf("Delta(%.20q…, %q) = %d, %v; want %d", old, added, n, exact, want)
+		}
+	}
+	f(strings.Repeat("a", 2000), "\n\n<sources>\n", true)
+	f(strings.Repeat("a", 2000), "a", false)
+	f(strings.Repeat("a", 2000)+" end.", "\n\n<sources>\n", true)
+	f(strings.Repeat("\n", 2000), "<sources>\n", false)
+	f(strings.Repeat("=", 2000), "\n", false)
+	f(strings.Repeat("end. ", 2000), "/* c */", true)
+}
