@@ -1,0 +1,81 @@
+package rewrite_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// chatOf is a chat request of about n bytes: a system prompt, a growing history
+// and a question.
+func chatOf(n int) []byte {
+	var b strings.Builder
+	b.WriteString(`{"model":"gpt-4o","messages":[{"role":"system","content":"You are the HR assistant of a small company.\nAnswer briefly."}`)
+	for i := 0; b.Len() < n-120; i++ {
+		fmt.Fprintf(&b, `,{"role":%q,"content":"Turn %d. The quick brown fox jumps over the lazy dog, and says \"so what\" to the passing crowd.\nThen it goes home, has its tea, and thinks about the day that was."}`,
+			[]string{"user", "assistant"}[i%2], i)
+	}
+	b.WriteString(`,{"role":"user","content":"How many weeks of parental leave do I get?"}],"temperature":0.2}`)
+	return []byte(b.String())
+}
+
+// sixSources are six chunks of about 1,000 bytes.
+func sixSources() []retrieval.Source {
+	var sources []retrieval.Source
+	for i := range 6 {
+		sources = append(sources, retrieval.Source{
+			Type: "rag", Knowledge: "handbook", Doc: fmt.Sprintf("policies/leave-%d.md", i), Chunk: i, Name: "Leave policy", Section: "Parental leave", Score: 9,
+			Text: strings.Repeat(fmt.Sprintf("Every parent may take %d weeks of leave after six months of service. ", i+10), 14),
+		})
+	}
+	return sources
+}
+
+// The rewrite alone: parse, fit and edit into a reused buffer, with a retriever
+// and token counts that are warm.
+func BenchmarkRewrite(b *testing.B) {
+	for _, kb := range []int{1, 20, 200} {
+		b.Run(fmt.Sprintf("%dKB", kb), func(b *testing.B) {
+			body := chatOf(kb << 10)
+			rw := &rewrite.Rewriter{
+				Retriever: answering(sixSources()),
+				Models:    models{rewrite.Model{Row: "gpt-4o*", Encoding: "o200k_base", Window: 128000, Counter: encoding(b, "o200k_base")}},
+			}
+			p := rewrite.DefaultPolicy()
+			p.Knowledge = []string{"handbook"}
+			var out []byte
+			b.ReportAllocs()
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				req, err := rewrite.Parse(body)
+				if err != nil {
+					b.Fatal(err)
+				}
+				res := rw.Rewrite(b.Context(), p, req, rewrite.Options{})
+				if res.Outcome != rewrite.Injected || len(res.Ledger.Sources) != 6 {
+					b.Fatalf("%s %s", res.Outcome, res.Reason)
+				}
+				out = rewrite.Apply(out[:0], body, res.Edits)
+			}
+		})
+	}
+}
+
+// The floor under every rewrite: one pass over the body.
+func BenchmarkParse(b *testing.B) {
+	for _, kb := range []int{1, 20, 200} {
+		b.Run(fmt.Sprintf("%dKB", kb), func(b *testing.B) {
+			body := chatOf(kb << 10)
+			b.ReportAllocs()
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				if _, err := rewrite.Parse(body); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

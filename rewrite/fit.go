@@ -1,0 +1,309 @@
+package rewrite
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite/tags"
+	"sidenote/rewrite/tokens"
+)
+
+// A slot is a component on its way into the prompt.
+type slot struct {
+	Component
+	isSources bool
+	parts     []string // as it will stand in the prompt, whole lines; nil when it is out
+	text      int      // tokens of a named text without its tags, as it stands there
+	entry     ComponentEntry
+}
+
+// A fitter chooses what of the components goes into a token budget. Counts of
+// single blocks add exactly, because every block is whole lines that start with
+// '<' (see tokens.Sum); the seams to the application's text are counted by
+// whoever places the block.
+type fitter struct {
+	policy  Policy
+	counter retrieval.Counter
+	rules   string // the line under <sources>; "" where it stands elsewhere
+
+	slots  []slot             // as declared
+	found  []retrieval.Source // what the sources component is made of
+	plain  []sourceBlock      // of found, under ids 1…n
+	blocks []sourceBlock      // the same, some with their neighbours
+	ledger []SourceEntry      // parallel to blocks
+	exact  bool
+}
+
+func (f *fitter) count(text string) int {
+	n, exact := f.counter.Count(text)
+	f.exact = f.exact && exact
+	return n
+}
+
+// weigh counts everything once, before any room is known.
+func (f *fitter) weigh() {
+	f.exact = true
+	f.plain = make([]sourceBlock, len(f.found))
+	f.ledger = make([]SourceEntry, len(f.found))
+	for i, s := range f.found {
+		f.plain[i] = f.weighed(newBlock(s, i+1, f.policy))
+		f.ledger[i] = newEntry(s)
+	}
+}
+
+func (f *fitter) weighed(b sourceBlock) sourceBlock {
+	n, exact := tokens.Sum(f.counter, b.head, b.body, tags.SourceClose)
+	f.exact = f.exact && exact
+	b.tokens = n
+	b.text = n - f.count(b.head) - f.count(tags.SourceClose)
+	return b
+}
+
+func newEntry(s retrieval.Source) SourceEntry {
+	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score}
+}
+
+// fit chooses what goes in, in room tokens, best priority first: what may not be
+// cut goes in whole or not at all; of the rest the first that does not fit is
+// cut, and nothing below it is tried.
+func (f *fitter) fit(room int) {
+	f.blocks = slices.Clone(f.plain)
+	order := make([]*slot, len(f.slots))
+	for i := range f.slots {
+		order[i] = &f.slots[i]
+	}
+	sort.SliceStable(order, func(i, j int) bool { return order[i].Priority > order[j].Priority })
+	for _, s := range order {
+		if !s.Truncatable {
+			room -= f.whole(s, room)
+		}
+	}
+	full := false
+	for _, s := range order {
+		if !s.Truncatable {
+			continue
+		}
+		used := f.whole(s, room)
+		switch {
+		case full:
+			f.out(s, "below the first that was cut")
+			used = 0
+		case s.entry.Fate == Out:
+			full = true
+			used = f.cut(s, room)
+		}
+		room -= used
+	}
+	if !full {
+		f.neighbours(room)
+	}
+}
+
+func (f *fitter) out(s *slot, reason string) {
+	s.parts = nil
+	s.entry.Fate, s.entry.Tokens, s.entry.Reason = Out, 0, reason
+	if s.isSources {
+		f.drop(0, reason)
+	}
+}
+
+// drop leaves out the sources from the n-th on.
+func (f *fitter) drop(n int, reason string) {
+	for i := n; i < len(f.ledger); i++ {
+		e := &f.ledger[i]
+		e.ID, e.Fate, e.Tokens, e.Demand, e.Reason = 0, Out, 0, f.plain[i].tokens, reason
+	}
+}
+
+// keep notes the i-th source as it stands in b.
+func (f *fitter) keep(i int, b sourceBlock, fate Fate, reason string) {
+	f.blocks[i] = b
+	e := &f.ledger[i]
+	e.ID, e.Fate, e.Tokens, e.Reason = i+1, fate, b.tokens, reason
+	e.Demand = max(b.tokens, f.plain[i].tokens)
+}
+
+// whole puts a component in if all of it fits, and returns what it took.
+func (f *fitter) whole(s *slot, room int) int {
+	var need int
+	if s.isSources {
+		need = f.element(f.blocks)
+	} else {
+		need = f.count(renderComponent(s.Name, s.Text))
+	}
+	s.entry = ComponentEntry{Name: s.Name, Priority: s.Priority, Demand: need}
+	if need > room {
+		f.out(s, fmt.Sprintf("needs %d tokens, %d left", need, max(room, 0)))
+		return 0
+	}
+	if s.isSources {
+		for i, b := range f.blocks {
+			f.keep(i, b, In, "")
+		}
+		s.parts = f.render(f.blocks)
+	} else {
+		s.parts = []string{renderComponent(s.Name, s.Text)}
+		s.text = need - f.count(renderComponent(s.Name, ""))
+	}
+	s.entry.Fate, s.entry.Tokens = In, need
+	return need
+}
+
+// element returns the tokens of a sources element with the given blocks.
+func (f *fitter) element(blocks []sourceBlock) int {
+	n := f.count(tags.SourcesOpen+f.rules) + f.count(tags.SourcesClose)
+	for i := range blocks {
+		n += blocks[i].tokens
+	}
+	if n > closingAbove {
+		n += f.count(closingRule)
+	}
+	return n
+}
+
+// render returns a sources element with the given blocks, in lines that add.
+func (f *fitter) render(blocks []sourceBlock) []string {
+	parts := make([]string, 0, 3*len(blocks)+3)
+	parts = append(parts, tags.SourcesOpen+f.rules)
+	n := f.count(parts[0]) + f.count(tags.SourcesClose)
+	for i := range blocks {
+		parts = append(parts, blocks[i].head, blocks[i].body, tags.SourceClose)
+		n += blocks[i].tokens
+	}
+	if n > closingAbove {
+		parts = append(parts, closingRule)
+	}
+	return append(parts, tags.SourcesClose)
+}
+
+// cut puts in as much of a component as fits, and returns what it took.
+func (f *fitter) cut(s *slot, room int) int {
+	if s.isSources {
+		return f.cutSources(s, room)
+	}
+	text, need := f.shorten(s.Text, room, func(text string) int { return f.count(renderComponent(s.Name, text)) })
+	if text == "" {
+		return 0
+	}
+	s.parts = []string{renderComponent(s.Name, text)}
+	s.text = need - f.count(renderComponent(s.Name, ""))
+	s.entry.Fate, s.entry.Tokens, s.entry.Reason = Cut, need, reasonCut
+	return need
+}
+
+const reasonCut = "cut to the budget"
+
+// cutSources puts in the sources that fit whole, best first; where not even the
+// first does, that one is cut inside.
+func (f *fitter) cutSources(s *slot, room int) int {
+	if len(f.blocks) == 0 {
+		return 0
+	}
+	n := len(f.blocks) - 1
+	for n > 0 && f.element(f.blocks[:n]) > room {
+		n--
+	}
+	blocks := f.blocks[:n]
+	f.drop(n, "beyond the token budget")
+	if n == 0 {
+		first, ok := f.cutFirst(room)
+		if !ok {
+			return 0
+		}
+		blocks = []sourceBlock{first}
+		f.keep(0, first, Cut, reasonCut)
+	} else {
+		for i, b := range blocks {
+			f.keep(i, b, In, "")
+		}
+	}
+	s.parts = f.render(blocks)
+	s.entry.Fate, s.entry.Tokens, s.entry.Reason = Cut, f.element(blocks), reasonCut
+	return s.entry.Tokens
+}
+
+// cutFirst cuts the best source inside.
+func (f *fitter) cutFirst(room int) (sourceBlock, bool) {
+	first := f.blocks[0]
+	text, _ := f.shorten(first.body, room, func(text string) int {
+		first.body = text
+		first = f.weighed(first)
+		return f.element([]sourceBlock{first})
+	})
+	return first, text != ""
+}
+
+// shorten cuts text such that its cost stays within room, and marks the cut. It
+// returns "" where less than the policy's least would be left.
+func (f *fitter) shorten(text string, room int, cost func(string) int) (string, int) {
+	limit := room - cost(cutMarker+"\n")
+	for limit >= max(f.policy.MinTruncatedTokens, 1) {
+		short := strings.TrimRight(tokens.Cut(f.counter, text, limit), " \t\n") + cutMarker + "\n"
+		n := cost(short)
+		if n <= room {
+			return short, n
+		}
+		limit -= n - room
+	}
+	return "", 0
+}
+
+// neighbours lets the chunks next to the sources ride along where room is left:
+// best source first, what follows before what precedes, each chunk once.
+func (f *fitter) neighbours(room int) {
+	s := f.sourcesSlot()
+	if s == nil || s.entry.Fate != In {
+		return
+	}
+	type chunk struct {
+		kb, doc string
+		n       int
+	}
+	there := make(map[chunk]bool, 2*len(f.blocks))
+	for _, b := range f.blocks {
+		there[chunk{b.source.Knowledge, b.source.Doc, b.source.Chunk}] = true
+	}
+	grown := false
+	add := func(i, next int, text string) {
+		src := f.blocks[i].source
+		at := chunk{src.Knowledge, src.Doc, src.Chunk + next}
+		if text == "" || there[at] {
+			return
+		}
+		b := f.blocks[i]
+		if next > 0 {
+			b.raw += "\n\n" + text
+		} else {
+			b.raw = text + "\n\n" + b.raw
+		}
+		b.body = safeBody(b.raw, f.policy) // joined first: a tag may be split over two chunks
+		b = f.weighed(b)
+		if more := b.tokens - f.blocks[i].tokens; more <= room {
+			room -= more
+			f.keep(i, b, In, "")
+			f.ledger[i].Neighbours++
+			there[at], grown = true, true
+		}
+	}
+	for i := range f.blocks {
+		add(i, +1, f.blocks[i].source.After)
+		add(i, -1, f.blocks[i].source.Before)
+	}
+	if grown {
+		s.parts = f.render(f.blocks)
+		s.entry.Tokens = f.element(f.blocks)
+		s.entry.Demand = s.entry.Tokens
+	}
+}
+
+func (f *fitter) sourcesSlot() *slot {
+	for i := range f.slots {
+		if f.slots[i].isSources {
+			return &f.slots[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package rewrite_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"testing"
+	"unicode/utf8"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+func seeds(f *testing.F) {
+	for _, s := range []string{
+		`{"messages":[{"role":"user","content":"a"}]}`, `{"messages":[{"role":"system"},{"role":"user","content":[{"type":"text","text":"\u00e9\ud83d\ude00"}]}],"sidenote":{}}`,
+		`{"a":1,"a":2}`, `{"messages":[{"role":"user","content":"\ud800"}]}`, "{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\"}]}", `[[[[]]]]`, `{"Messages":[]}`,
+		`{ "sidenote" : {"mode":"off"} , "messages":[{"role":"developer","content":null},{"content":"{{sidenote}}","role":"system"}] }`, `{"messages":[{"role":"user","content":"a"}]}x`,
+		`{"x":1e5,"y":-0.0,"z":[true,false,null,""]}`, `"`, `{"":`, `{"messages":[{"role":"user","content":"</source>"}],"n":01}`,
+	} {
+		f.Add([]byte(s))
+	}
+}
+
+// Whatever Parse accepts, encoding/json accepts; whatever it calls not JSON,
+// encoding/json refuses.
+func FuzzParse(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		before := bytes.Clone(body)
+		req, err := rewrite.Parse(body)
+		if !bytes.Equal(before, body) {
+			t.Fatal("the body was changed")
+		}
+		if err != nil {
+			var bad *rewrite.BodyError
+			if !errors.As(err, &bad) || bad.Message == "" {
+				t.Fatalf("%T %v", err, err)
+			}
+			if bad.Reason == rewrite.ReasonNotJSON && json.Valid(body) {
+				t.Fatalf("JSON called not JSON: %v", err)
+			}
+			return
+		}
+		if !json.Valid(body) || !utf8.Valid(body) {
+			t.Fatalf("accepted: %q", body)
+		}
+		_, _ = req.Options()
+	})
+}
+
+// Valid in, valid out, under every placement; the client's bytes stay.
+func FuzzRewrite(f *testing.F) {
+	seeds(f)
+	source := retrieval.Source{Type: "rag", Knowledge: "kb", Doc: "d", Name: "n", Text: "Some text.</source> {{QUERY}}"}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		req, err := rewrite.Parse(body)
+		if err != nil {
+			return
+		}
+		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{source}), Models: models{rewrite.Model{Counter: words{}}}}
+		for _, place := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceLastUser, rewrite.PlaceSplit, rewrite.PlaceMarker} {
+			p := rewrite.DefaultPolicy()
+			p.Knowledge, p.Placement = []string{"kb"}, place
+			res := rw.Rewrite(t.Context(), p, req, rewrite.Options{Query: "q"})
+			out := rewrite.Apply(nil, body, res.Edits)
+			if !json.Valid(out) {
+				t.Fatalf("%s: %q became %q", place, body, out)
+			}
+			if _, err := rewrite.Parse(out); err != nil {
+				t.Fatalf("%s: %q no longer parses: %v", place, out, err)
+			}
+			left := out
+			for _, e := range res.Edits { // undo: nothing but the edits differs
+				at := bytes.Index(left, e.Insert)
+				if at < 0 {
+					t.Fatalf("%s: insert %q is not in %q", place, e.Insert, left)
+				}
+			}
+		}
+	})
+}

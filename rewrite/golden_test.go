@@ -1,0 +1,189 @@
+package rewrite_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+var update = flag.Bool("update", false, "rewrite the want.* parts of the golden files")
+
+// words counts white-space separated words: a budget that a reader of a golden
+// file can check by eye.
+type words struct{}
+
+func (words) Count(text string) (int, bool) { return len(strings.Fields(text)), true }
+
+type models struct{ row rewrite.Model }
+
+func (m models) Model(string) rewrite.Model { return m.row }
+
+// A golden file holds policy.json (over the default policy), sources.json (what
+// retrieval answers; or reason.txt, why it does not), one or more request*.json
+// and for each of them the rewritten body and the ledger.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/golden/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no golden files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { golden(t, file) })
+	}
+}
+
+func golden(t *testing.T, file string) {
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(bytes.TrimSpace(archive.Comment)) == 0 {
+		t.Fatal("a golden file says on top why it exists")
+	}
+	given := map[string][]byte{}
+	var kept []txtar.File
+	for _, f := range archive.Files {
+		given[f.Name] = f.Data
+		if !strings.HasPrefix(f.Name, "want") {
+			kept = append(kept, f)
+		}
+	}
+	policy := testPolicy(t, given["policy.json"])
+	rw := &rewrite.Rewriter{
+		Retriever: answer(t, given["sources.json"], strings.TrimSpace(string(given["reason.txt"]))),
+		Models:    models{rewrite.Model{Row: "test", Encoding: "words", Counter: words{}}},
+	}
+	for _, f := range kept[:len(kept):len(kept)] {
+		suffix, ok := strings.CutPrefix(f.Name, "request")
+		if !ok {
+			continue
+		}
+		body := bytes.TrimSuffix(f.Data, []byte("\n"))
+		for _, got := range []txtar.File{
+			{Name: "want" + suffix, Data: []byte{}},
+			{Name: "want" + strings.TrimSuffix(suffix, ".json") + ".ledger", Data: []byte{}},
+		} {
+			out, ledger := run(t, rw, policy, body)
+			got.Data = out
+			if strings.HasSuffix(got.Name, ".ledger") {
+				got.Data = []byte(ledger)
+			}
+			kept = append(kept, got)
+			if diff := cmp.Diff(string(given[got.Name]), string(got.Data)); diff != "" && !*update {
+				t.Errorf("%s (-want +got):\n%s", got.Name, diff)
+			}
+		}
+	}
+	if *update {
+		archive.Files = kept
+		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func testPolicy(t *testing.T, overlay []byte) rewrite.Policy {
+	t.Helper()
+	p := rewrite.DefaultPolicy()
+	p.Tenant, p.Knowledge = "acme", []string{"handbook"}
+	p.MinTruncatedTokens = 5
+	if overlay != nil {
+		if err := json.Unmarshal(overlay, &p); err != nil {
+			t.Fatalf("policy.json: %v", err)
+		}
+	}
+	return p
+}
+
+// answer is a Retriever that always finds sources, or fails for reason.
+func answer(t *testing.T, sources []byte, reason string) retrieval.Func {
+	t.Helper()
+	var found []retrieval.Source
+	if sources != nil {
+		if err := json.Unmarshal(sources, &found); err != nil {
+			t.Fatalf("sources.json: %v", err)
+		}
+	}
+	for i := range found {
+		if found[i].Type == "" {
+			found[i].Type, found[i].Knowledge = "rag", "handbook"
+		}
+	}
+	return func(context.Context, retrieval.Query) (retrieval.Result, error) {
+		r := retrieval.Result{Sources: found, Reason: retrieval.Reason(reason), Retrieved: len(found), Unique: len(found), Cache: retrieval.CacheMiss}
+		if r.Reason.Failed() {
+			return r, fmt.Errorf("%s: %w", reason, retrieval.ErrUnavailable)
+		}
+		return r, nil
+	}
+}
+
+// run rewrites body as the proxy does and describes what happened, a line each.
+func run(t *testing.T, rw *rewrite.Rewriter, p rewrite.Policy, body []byte) (out []byte, ledger string) {
+	t.Helper()
+	var l strings.Builder
+	req, err := rewrite.Parse(body)
+	if err != nil {
+		var bad *rewrite.BodyError
+		if !errors.As(err, &bad) {
+			t.Fatalf("Parse: %T, want *rewrite.BodyError", err)
+		}
+		fmt.Fprintf(&l, "untouched %s param=%q %s\n", bad.Reason, bad.Param, bad.Message)
+		return append(bytes.Clone(body), '\n'), l.String()
+	}
+	options, err := req.Options()
+	if err != nil {
+		var bad *rewrite.OptionError
+		if !errors.As(err, &bad) {
+			t.Fatalf("Options: %T, want *rewrite.OptionError", err)
+		}
+		fmt.Fprintf(&l, "refused invalid-option %v\n", err)
+		return append(bytes.Clone(body), '\n'), l.String()
+	}
+	p = p.Narrow(options)
+	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: req.StripEdits(p)}
+	if p.Mode == rewrite.Inject {
+		res = rw.Rewrite(t.Context(), p, req, options)
+	}
+	out = rewrite.Apply(nil, body, res.Edits)
+	if json.Valid(body) && !json.Valid(out) {
+		t.Errorf("rewritten body is not JSON: %s", out)
+	}
+	describe(&l, res)
+	return append(out, '\n'), l.String()
+}
+
+func describe(w *strings.Builder, res rewrite.Result) {
+	g := res.Ledger
+	fmt.Fprintf(w, "%s %s\n", res.Outcome, res.Reason)
+	if g.Budget > 0 {
+		fmt.Fprintf(w, "budget %d used %d = rules %d + tags %d + text %d, overflow %d, %s\n", g.Budget, g.Used, g.Rules, g.Tags, g.Text, g.Overflow, g.Exactness)
+	}
+	for _, c := range g.Components {
+		fmt.Fprintf(w, "component %s priority %d %s %d of %d %s\n", c.Name, c.Priority, c.Fate, c.Tokens, c.Demand, c.Reason)
+	}
+	for _, s := range g.Sources {
+		fmt.Fprintf(w, "source [%d] %s/%s#%d %s %d of %d %s\n", s.ID, s.Knowledge, s.Doc, s.Chunk, s.Fate, s.Tokens, s.Demand, s.Reason)
+	}
+	for _, e := range res.Edits {
+		fmt.Fprintf(w, "edit %s at %d -%d +%d\n", e.Name, e.Offset, e.Delete, len(e.Insert))
+	}
+	for _, n := range g.Notes {
+		fmt.Fprintf(w, "note %s\n", n)
+	}
+	if g.AppTags > 0 {
+		fmt.Fprintf(w, "app_tags %d\n", g.AppTags)
+	}
+}

@@ -1,0 +1,66 @@
+package rewrite
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// keySet finds duplicate keys within each object of a nest of objects: one
+// stack of keys, on which each level knows where it starts. A small object is
+// compared key by key; a large one is indexed, so that a hostile one stays
+// linear.
+type keySet struct {
+	stack [][]byte
+	index map[int]map[string]bool // by level start, once an object is large
+	err   *BodyError
+}
+
+const smallObject = 24
+
+// level opens an object and returns its mark.
+func (k *keySet) level() int { return len(k.stack) }
+
+// leave closes the object that level opened.
+func (k *keySet) leave(level int) {
+	k.stack = k.stack[:level]
+	delete(k.index, level)
+}
+
+// add notes a key of the object that level opened.
+func (k *keySet) add(level int, key []byte) {
+	if k.err != nil {
+		return
+	}
+	seen := k.stack[level:]
+	if len(seen) < smallObject {
+		for _, s := range seen {
+			if bytes.Equal(s, key) {
+				k.ambiguous(string(key), "key %q stands twice in one object", key)
+			}
+		}
+		k.stack = append(k.stack, key)
+		return
+	}
+	names := k.index[level]
+	if names == nil {
+		names = make(map[string]bool, 2*smallObject)
+		for _, s := range seen {
+			names[string(s)] = true
+		}
+		if k.index == nil {
+			k.index = map[int]map[string]bool{}
+		}
+		k.index[level] = names
+	}
+	if names[string(key)] {
+		k.ambiguous(string(key), "key %q stands twice in one object", key)
+	}
+	names[string(key)] = true
+}
+
+// ambiguous notes the first reason why two parsers could differ.
+func (k *keySet) ambiguous(param, format string, args ...any) {
+	if k.err == nil {
+		k.err = &BodyError{Reason: ReasonAmbiguous, Param: param, Message: fmt.Sprintf(format, args...)}
+	}
+}

@@ -1,0 +1,156 @@
+package rewrite
+
+import (
+	"bytes"
+	"strings"
+)
+
+// A place is where one piece of text goes: a hole in the body, the JSON around
+// the text, and the application's text on both sides of it.
+type place struct {
+	offset, remove int
+	open, close    string // JSON before and after the quoted text
+	before, after  string // the app's text next to it; before from its last sure seam on
+	added          bool   // a message of our own
+}
+
+// places returns where the block goes. Under PlaceSplit the sources have a
+// place of their own, otherwise both are the same.
+func (r *Request) places(p Policy, last int) (block, sources place) {
+	switch p.Placement {
+	case PlaceLastUser:
+		if last >= 0 {
+			block = r.endOf(last)
+			return block, block
+		}
+	case PlaceSplit:
+		if last >= 0 {
+			return r.system(), r.endOf(last)
+		}
+	case PlaceMarker:
+		if at := r.markers(); len(at) > 0 {
+			block = r.marker(at[0])
+			return block, block
+		}
+	}
+	block = r.system()
+	return block, block
+}
+
+// system is the end of the first message in which the application speaks for
+// itself, or a message of our own before all others. Strict chat templates
+// refuse a second system message, or one that is not the first.
+func (r *Request) system() place {
+	for i := range r.messages {
+		if r.messages[i].role.operator() {
+			return r.endOf(i)
+		}
+	}
+	return place{offset: r.list.start + 1, open: `{"role":"system","content":"`, close: `"},`, added: true}
+}
+
+// endOf is the end of a message's content, whatever form it has.
+func (r *Request) endOf(i int) place {
+	m := &r.messages[i]
+	switch m.kind {
+	case kindString:
+		return place{offset: m.content.end - 1, before: r.tail(m)}
+	case kindNull:
+		return place{offset: m.content.start, remove: m.content.end - m.content.start, open: `"`, close: `"`}
+	case kindArray:
+		const open, close = `{"type":"text","text":"`, `"}`
+		if m.parts.start == m.parts.end {
+			return place{offset: m.content.start + 1, open: open, close: close}
+		}
+		return place{offset: r.parts[m.parts.end-1].object.end, open: "," + open, close: close, before: r.tail(m)}
+	}
+	return place{offset: m.roleEnd, open: `,"content":"`, close: `"`}
+}
+
+// marker is the hole that the marker at offset leaves.
+func (r *Request) marker(offset int) place {
+	at := place{offset: offset, remove: len(Marker)}
+	for i := range r.messages {
+		for text := range r.texts(&r.messages[i]) {
+			if text.start < offset && offset < text.end {
+				raw := r.Body
+				at.before = unquote(join(`"`, raw[text.start+1:offset], `"`))
+				at.after = unquote(join(`"`, raw[offset+len(Marker):text.end-1], `"`))
+				// Further markers go too: they are not the application's text.
+				at.before = strings.ReplaceAll(at.before, Marker, "")
+				at.after = strings.ReplaceAll(at.after, Marker, "")
+			}
+		}
+	}
+	return at
+}
+
+func join(a string, b []byte, c string) []byte {
+	return append(append([]byte(a), b...), c...)
+}
+
+// tail decodes the end of a message's text, from a place on at which token
+// counts add exactly: behind a line feed and before neither a slash nor white
+// space. Without such a place it is the whole text.
+func (r *Request) tail(m *message) string {
+	text := ""
+	for part := range r.texts(m) {
+		raw := part.of(r.Body)
+		if n := lastSeam(raw); n > 0 {
+			text = unquote(join(`"`, raw[n:], ""))
+		} else {
+			text += unquote(raw)
+		}
+	}
+	return text
+}
+
+// lastSeam returns the offset behind the last line feed of a quoted string that
+// is followed by plain text, 0 if there is none.
+func lastSeam(raw []byte) int {
+	for end := len(raw) - 1; ; {
+		n := bytes.LastIndex(raw[:end], []byte(`\n`))
+		if n < 0 {
+			return 0
+		}
+		escapes := 0
+		for n-1-escapes >= 0 && raw[n-1-escapes] == '\\' {
+			escapes++
+		}
+		next := raw[n+2] // at the latest the closing quote
+		if escapes%2 == 0 && next > ' ' && next < 0x80 && next != '/' && next != '\\' && next != '"' {
+			return n + 2
+		}
+		end = n
+	}
+}
+
+// around returns the line feeds between the block and the application's own
+// text: two on each side, counting those already there.
+func (at place) around(parts []string) (lead, trail string) {
+	end := parts[len(parts)-1]
+	behind := feedsAt(end, strings.TrimRight(end, "\n")) + feedsAt(at.after, strings.TrimLeft(at.after, "\n"))
+	return feeds(at.before, feedsAt(at.before, strings.TrimRight(at.before, "\n"))), feeds(at.after, behind)
+}
+
+func feedsAt(text, trimmed string) int { return len(text) - len(trimmed) }
+
+func feeds(neighbour string, have int) string {
+	if neighbour == "" || have >= 2 {
+		return ""
+	}
+	return "\n\n"[have:]
+}
+
+// edit is the edit that puts a text in this place.
+func (at place) edit(parts []string) Edit {
+	size := len(at.open) + len(at.close)
+	for _, p := range parts {
+		size += len(p) + len(p)/16
+	}
+	insert := append(make([]byte, 0, size), at.open...)
+	for _, p := range parts {
+		insert = appendQuoted(insert, p)
+	}
+	return Edit{Name: editInject, Offset: at.offset, Delete: at.remove, Insert: append(insert, at.close...)}
+}

@@ -1,0 +1,238 @@
+package rewrite
+
+import (
+	"fmt"
+	"slices"
+
+	"sidenote/retrieval"
+)
+
+// Mode says how much Sidenote does with a chat request; each includes what is
+// below it.
+type Mode int
+
+// The modes of this release, lowest first.
+const (
+	Off    Mode = iota // relay, strip what is ours
+	Shadow             // relay at once, do everything else beside it
+	Inject             // merge sources into the request
+)
+
+// String returns the mode's word in configuration and headers.
+func (m Mode) String() string { return [...]string{"off", "shadow", "inject"}[m] }
+
+// Placement says where in the messages the block goes (DESIGN.md §3).
+type Placement string
+
+// The placements.
+const (
+	PlaceSystem   Placement = "system"
+	PlaceLastUser Placement = "last_user"
+	PlaceSplit    Placement = "split"
+	PlaceMarker   Placement = "marker"
+)
+
+// Citations says whether the block asks the model to cite source ids.
+type Citations string
+
+// CitationsAuto is on, but off where the answer's format is not text.
+const (
+	CitationsAuto Citations = "auto"
+	CitationsOn   Citations = "on"
+	CitationsOff  Citations = "off"
+)
+
+// Grounding says how strictly the model is asked to stay with the sources.
+type Grounding string
+
+// The groundings.
+const (
+	GroundingDefault Grounding = "default"
+	GroundingStrict  Grounding = "strict"
+)
+
+// OnEmpty says what happens when search worked and found nothing relevant.
+type OnEmpty string
+
+// The ways to meet an empty answer; the empty string is EmptyPass, or
+// EmptyNotice under GroundingStrict.
+const (
+	EmptyPass   OnEmpty = "pass"
+	EmptyNotice OnEmpty = "notice"
+	EmptyRefuse OnEmpty = "refuse"
+)
+
+// Order says in which order components stand in the prompt.
+type Order string
+
+// The orders.
+const (
+	OrderPriority Order = "priority" // best first
+	OrderDeclared Order = "declared" // as the policy, then the request lists them
+	OrderEdges    Order = "edges"    // best at both ends, least in the middle
+)
+
+// Escape says how much of a document's markup is neutralised.
+type Escape string
+
+// The escapes.
+const (
+	EscapeTags Escape = "tags" // only what could be read as a tag of ours
+	EscapeAll  Escape = "all"  // every '<'
+)
+
+// SourcesName is the name of the component that holds the sources; no other
+// component may have it.
+const SourcesName = "sources"
+
+// A Component is one named text that competes for the token budget.
+type Component struct {
+	Name        string // [a-z0-9_-]{1,64}
+	Text        string
+	Priority    int  // 0 (least) to 100
+	Truncatable bool // may be cut; otherwise it goes in whole or not at all
+}
+
+// The words for common priorities.
+const (
+	PriorityCritical = 100
+	PriorityHigh     = 90
+	PriorityMedium   = 70
+	PriorityLow      = 50
+	PriorityOptional = 30
+)
+
+// A Policy is what one tenant's requests get. It is a value: resolved once per
+// request, passed down, never looked up again. The zero Policy is off.
+type Policy struct {
+	Tenant    string
+	Mode      Mode
+	Knowledge []string // ids of the bases a request may ask
+	Search    retrieval.Settings
+
+	Placement     Placement
+	ContextTokens int    // what the rewrite may add, in tokens of the model, everything included
+	Template      string // "" is "{{CONTEXT}}"
+	Components    []Component
+	Sources       Component // priority and truncatable of the sources component; name and text unused
+	Order         Order
+
+	Citations        Citations
+	Grounding        Grounding
+	SourceAttributes []string // of AllSourceAttributes, in that order; id is always there
+	Escape           Escape
+
+	MinTruncatedTokens int // a cut that would leave less is not made
+	OnEmpty            OnEmpty
+	EmptyAnswer        string // the answer given under EmptyRefuse
+	RefuseOnFailure    bool   // on_failure.retrieval: refuse
+
+	Notes []string // what Narrow cut from a request's wishes, for its ledger
+}
+
+// AllSourceAttributes lists the attributes a <source> tag can carry, in order.
+func AllSourceAttributes() []string {
+	return []string{"id", "type", "kb_id", "doc_id", "name", "section"}
+}
+
+// DefaultPolicy is the policy of PRODUCT.md §3 for a tenant that configured
+// nothing: 2,000 tokens at the end of the system message.
+func DefaultPolicy() Policy {
+	return Policy{
+		Mode:               Inject,
+		Search:             retrieval.DefaultSettings(),
+		Placement:          PlaceSystem,
+		ContextTokens:      2000,
+		Sources:            Component{Name: SourcesName, Priority: PriorityHigh, Truncatable: true},
+		Order:              OrderPriority,
+		Citations:          CitationsAuto,
+		Grounding:          GroundingDefault,
+		SourceAttributes:   AllSourceAttributes(),
+		Escape:             EscapeTags,
+		MinTruncatedTokens: 100,
+		EmptyAnswer:        "The documents do not cover this question.",
+	}
+}
+
+// Strict tells whether a body that two parsers could read differently is
+// refused rather than relayed: so under every policy that refuses anything,
+// for otherwise an ambiguous body would be the way around it.
+func (p Policy) Strict() bool { return p.RefuseOnFailure }
+
+// Empty resolves the default of OnEmpty.
+func (p Policy) Empty() OnEmpty {
+	switch {
+	case p.OnEmpty != "":
+		return p.OnEmpty
+	case p.Grounding == GroundingStrict:
+		return EmptyNotice
+	}
+	return EmptyPass
+}
+
+// Options are what one request asks of its policy, from headers or the body
+// field. Nil and empty fields ask for nothing.
+type Options struct {
+	Mode          *Mode
+	Knowledge     []string
+	ContextTokens *int
+	Query         string
+	Components    []Component
+}
+
+// An OptionError is an option that is unknown or out of range: the client's
+// mistake, a 400.
+type OptionError struct {
+	Param  string // "sidenote.mode", "Sidenote-Mode"
+	Reason string // for people, naming the value
+}
+
+func (e *OptionError) Error() string { return e.Param + ": " + e.Reason }
+
+// ParseMode reads a mode's word.
+func ParseMode(s string) (Mode, error) {
+	for m := Off; m <= Inject; m++ {
+		if s == m.String() {
+			return m, nil
+		}
+	}
+	return Off, fmt.Errorf("%q is not a mode; use inject, shadow or off", s)
+}
+
+// Narrow applies a request's options to its policy. Options only ever narrow:
+// what would widen is cut to the policy, and Notes say so.
+func (p Policy) Narrow(o Options) Policy {
+	if o.Mode != nil {
+		if *o.Mode > p.Mode {
+			p.note("mode %s: policy allows %s", *o.Mode, p.Mode)
+		} else {
+			p.Mode = *o.Mode
+		}
+	}
+	if o.ContextTokens != nil {
+		if *o.ContextTokens > p.ContextTokens {
+			p.note("context_tokens %d: policy allows %d", *o.ContextTokens, p.ContextTokens)
+		} else {
+			p.ContextTokens = *o.ContextTokens
+		}
+	}
+	if o.Knowledge != nil {
+		chosen := make([]string, 0, len(o.Knowledge))
+		for _, k := range o.Knowledge {
+			switch {
+			case slices.Contains(chosen, k): // named twice, searched once
+			case slices.Contains(p.Knowledge, k):
+				chosen = append(chosen, k)
+			default:
+				p.note("knowledge %q: not in the policy", k)
+			}
+		}
+		p.Knowledge = chosen
+	}
+	p.Components = slices.Concat(p.Components, o.Components)
+	return p
+}
+
+func (p *Policy) note(format string, args ...any) {
+	p.Notes = append(p.Notes[:len(p.Notes):len(p.Notes)], fmt.Sprintf(format, args...))
+}

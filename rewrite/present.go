@@ -1,0 +1,109 @@
+package rewrite
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite/tags"
+)
+
+// asked returns the texts of the messages up to the last of the user's. What
+// follows it, the rounds of a tool loop, must not change what is added: each
+// round sends the same prefix, so that upstream prompt caches hold.
+func (r *Request) asked(last int) []span {
+	if last < 0 {
+		last = len(r.messages) - 1
+	}
+	texts := make([]span, 0, last+1)
+	for i := range r.messages[:last+1] {
+		texts = slices.AppendSeq(texts, r.texts(&r.messages[i]))
+	}
+	return texts
+}
+
+// absent splits off the sources whose text stands in the request's own messages
+// already. A source without text is neither.
+func (r *Request) absent(sources []retrieval.Source, last int) (left, present []retrieval.Source) {
+	texts := r.asked(last)
+	left = make([]retrieval.Source, 0, len(sources))
+	for _, s := range sources {
+		switch {
+		case strings.TrimSpace(s.Text) == "":
+		case r.holds(texts, strings.TrimSpace(s.Text)):
+			present = append(present, s)
+		default:
+			left = append(left, s)
+		}
+	}
+	return left, present
+}
+
+// holds tells whether one of texts contains text. A run of bytes that every
+// JSON encoder writes as they are tells mostly without decoding.
+func (r *Request) holds(texts []span, text string) bool {
+	probe := []byte(verbatim(text))
+	for _, t := range texts {
+		if t.end-t.start < len(text) || !bytes.Contains(t.of(r.Body), probe) {
+			continue
+		}
+		if strings.Contains(unquote(t.of(r.Body)), text) {
+			return true
+		}
+	}
+	return false
+}
+
+// verbatim returns the longest run, up to 48 bytes, of text that no JSON encoder
+// escapes; it may be empty.
+func verbatim(text string) string {
+	const enough = 48
+	best, start := "", 0
+	for i := 0; i <= len(text); i++ {
+		if i < len(text) && text[i] >= ' ' && text[i] < 0x7f && !strings.ContainsRune(`"\/<>&'+`, rune(text[i])) {
+			if i+1-start >= enough {
+				return text[start : i+1]
+			}
+			continue
+		}
+		if i-start > len(best) {
+			best = text[start:i]
+		}
+		start = i + 1
+	}
+	return best
+}
+
+// appTags counts tags of our vocabulary in the app's own messages: somebody may
+// be trying to pass for a source. Most requests hold no byte that could begin
+// one.
+func (r *Request) appTags() int {
+	raw := r.list.of(r.Body)
+	if bytes.IndexByte(raw, '<') < 0 && bytes.IndexByte(raw, '&') < 0 && !bytes.Contains(raw, []byte(`\u`)) && ascii(raw) {
+		return 0
+	}
+	n := 0
+	for i := range r.messages {
+		for text := range r.texts(&r.messages[i]) {
+			n += tags.Count(unquote(text.of(r.Body)))
+		}
+	}
+	return n
+}
+
+func ascii(b []byte) bool {
+	const tops = 0x8080808080808080
+	for ; len(b) >= 8; b = b[8:] {
+		if binary.LittleEndian.Uint64(b)&tops != 0 {
+			return false
+		}
+	}
+	for _, c := range b {
+		if c >= 0x80 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,308 @@
+package rewrite
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Request is a parsed chat request: the body and the offsets of what a
+// rewrite touches or reads. The body is never changed and must outlive it.
+type Request struct {
+	Body   []byte
+	Model  string // "" when the body names none
+	Stream bool
+
+	formatIsText bool // no response_format, or its type is "text"
+	list         span // the messages array
+	messages     []message
+	parts        []part // of all messages, in order
+	field        member // "sidenote"; zero when absent
+}
+
+// A message is the offsets of one element of messages.
+type message struct {
+	role    role
+	roleEnd int // after the role's value: where a missing content goes
+	kind    kind
+	content span // the content's value
+	parts   span // indices into Request.parts of an array's elements
+}
+
+// A part is one element of a content array.
+type part struct {
+	object span
+	text   span // the string value of a text part, quotes included; zero otherwise
+}
+
+// A member is one member of the body's top object, with what must go to remove
+// it: itself, one comma, and the white space up to the next member.
+type member struct {
+	value  span
+	remove span
+}
+
+type role byte
+
+const (
+	roleOther role = iota
+	roleSystem
+	roleUser
+)
+
+// operator tells the roles in which the application speaks for itself.
+func (r role) operator() bool { return r == roleSystem }
+
+// Parse reads body in one pass: every byte is checked, only what a rewrite
+// needs is remembered. Every error is a *BodyError.
+func Parse(body []byte) (*Request, error) {
+	p := parser{scanner: scanner{b: body, loneSurrogate: -1}, r: &Request{Body: body, formatIsText: true}}
+	p.top()
+	if p.err != nil {
+		return nil, p.err
+	}
+	return p.r, nil
+}
+
+// parser reads a chat request's structure off the scanner.
+type parser struct {
+	scanner
+	r     *Request
+	shape *BodyError // the first wrong type: reported only if the rest is sound JSON
+	keys  keySet
+}
+
+// not notes that the body is JSON but no chat request we can read.
+func (p *parser) not(param, format string, args ...any) {
+	if p.shape == nil {
+		p.shape = &BodyError{Reason: ReasonNotChat, Param: param, Message: param + ": " + fmt.Sprintf(format, args...)}
+	}
+}
+
+func (p *parser) top() {
+	if k := p.kind(); k != kindObject {
+		p.value()
+		p.end()
+		p.fail(ReasonNotChat, "body is %s, not an object", k)
+		return
+	}
+	last := -1 // where the member before ended
+	fieldKey := -1
+	level := p.keys.level()
+	p.object(func(key span, escaped bool) {
+		name := p.key(level, "", key, escaped, topKeys)
+		if fieldKey >= 0 { // a member follows the field: the comma between them goes
+			p.r.field.remove = span{fieldKey, key.start}
+			fieldKey = -1
+		}
+		start := p.i
+		p.topValue(name)
+		if name == "sidenote" {
+			fieldKey = key.start
+			p.r.field = member{value: span{start, p.i}, remove: span{fieldKey, p.i}}
+			if last >= 0 { // the last member, so far: the comma before it goes
+				p.r.field.remove.start = last
+			}
+		}
+		last = p.i
+	})
+	p.keys.leave(level)
+	p.end()
+	p.settle()
+}
+
+// end checks that nothing follows the body's value.
+func (p *parser) end() {
+	if p.err != nil {
+		return
+	}
+	if p.peek(); p.i < len(p.b) {
+		p.bad("the end of the body")
+	}
+}
+
+// settle weighs what the pass over a sound JSON text has found.
+func (p *parser) settle() {
+	switch {
+	case p.err != nil:
+	case !utf8.Valid(p.b):
+		p.fail(ReasonAmbiguous, "body is not valid UTF-8")
+	case p.loneSurrogate >= 0:
+		p.fail(ReasonAmbiguous, "escaped lone surrogate at byte %d", p.loneSurrogate)
+	case p.keys.err != nil:
+		p.err = p.keys.err
+	case p.shape != nil:
+		p.err = p.shape
+	case p.r.list == span{}:
+		p.err = &BodyError{Reason: ReasonNotChat, Param: "messages", Message: "messages: missing"}
+	case len(p.r.messages) == 0:
+		p.err = &BodyError{Reason: ReasonNotChat, Param: "messages", Message: "messages: empty"}
+	}
+}
+
+// The keys that are read, by level. A key that differs from one of them in case
+// alone is ambiguous: encoding/json of Go would take it, a Python upstream not.
+var (
+	topKeys     = []string{"messages", "model", "stream", "response_format", "sidenote"}
+	messageKeys = []string{"role", "content"}
+	partKeys    = []string{"type", "text"}
+	formatKeys  = []string{"type"}
+)
+
+// key checks a key against those seen at its level and returns the one of known
+// that it is, "" for any other.
+func (p *parser) key(level int, at string, key span, escaped bool, known []string) string {
+	raw := key.of(p.b)
+	if len(raw) < 2 {
+		return "" // the scanner has stopped
+	}
+	name := raw[1 : len(raw)-1]
+	if escaped {
+		name = []byte(unquote(raw))
+	}
+	p.keys.add(level, name)
+	for _, k := range known {
+		if len(name) < len(k) || len(name) > 3*len(k) {
+			continue
+		}
+		if string(name) == k {
+			return k
+		}
+		if strings.EqualFold(string(name), k) {
+			p.keys.ambiguous(at+string(name), "%q differs from %q in case alone", name, k)
+		}
+	}
+	return ""
+}
+
+func (p *parser) topValue(name string) {
+	k := p.kind()
+	switch {
+	case name == "messages" && k == kindArray:
+		p.r.list = p.array(p.message)
+	case name == "response_format" && k == kindObject:
+		p.format()
+	case name == "model" && k == kindString:
+		v, _ := p.str()
+		if p.err == nil {
+			p.r.Model = unquote(v.of(p.b))
+		}
+	case name == "stream" && k == kindBool:
+		p.r.Stream = p.b[p.i] == 't'
+		p.value()
+	default:
+		switch {
+		case name == "messages":
+			p.not(name, "%s, not an array", k)
+		case (name == "model" || name == "stream" || name == "response_format") && k != kindNull:
+			p.not(name, "%s", k)
+		}
+		p.value()
+	}
+}
+
+func (p *parser) format() {
+	level := p.keys.level()
+	p.object(func(key span, escaped bool) {
+		name := p.key(level, "response_format.", key, escaped, formatKeys)
+		v := p.value()
+		if name == "type" && p.err == nil {
+			p.r.formatIsText = string(v.of(p.b)) == `"text"`
+		}
+	})
+	p.keys.leave(level)
+}
+
+func (p *parser) message(n int) {
+	if k := p.kind(); k != kindObject {
+		p.not(fmt.Sprintf("messages[%d]", n), "%s, not an object", k)
+		p.value()
+		return
+	}
+	m := message{}
+	level := p.keys.level()
+	p.object(func(key span, escaped bool) {
+		switch p.key(level, "messages[].", key, escaped, messageKeys) {
+		case "role":
+			p.role(n, &m)
+		case "content":
+			p.content(n, &m)
+		default:
+			p.value()
+		}
+	})
+	p.keys.leave(level)
+	if m.roleEnd == 0 {
+		p.not(fmt.Sprintf("messages[%d].role", n), "missing")
+	}
+	p.r.messages = append(p.r.messages, m)
+}
+
+func (p *parser) role(n int, m *message) {
+	if k := p.kind(); k != kindString {
+		p.not(fmt.Sprintf("messages[%d].role", n), "%s, not a string", k)
+		p.value()
+		m.roleEnd = p.i
+		return
+	}
+	v, escaped := p.str()
+	if p.err != nil {
+		return
+	}
+	name := v.of(p.b)[1 : v.end-v.start-1]
+	if escaped {
+		name = []byte(unquote(v.of(p.b)))
+	}
+	switch string(name) {
+	case "system", "developer":
+		m.role = roleSystem
+	case "user":
+		m.role = roleUser
+	}
+	m.roleEnd = v.end
+}
+
+func (p *parser) content(n int, m *message) {
+	m.kind = p.kind()
+	switch m.kind {
+	case kindArray:
+		m.parts.start = len(p.r.parts)
+		m.content = p.array(func(i int) { p.part(n, i) })
+		m.parts.end = len(p.r.parts)
+	case kindString, kindNull:
+		m.content = p.value()
+	default:
+		p.not(fmt.Sprintf("messages[%d].content", n), "%s, not a string or an array", m.kind)
+		p.value()
+	}
+}
+
+func (p *parser) part(n, i int) {
+	if k := p.kind(); k != kindObject {
+		p.not(fmt.Sprintf("messages[%d].content[%d]", n, i), "%s, not an object", k)
+		p.value()
+		return
+	}
+	var isText bool
+	var text span
+	level := p.keys.level()
+	object := p.object(func(key span, escaped bool) {
+		name := p.key(level, "messages[].content[].", key, escaped, partKeys)
+		k := p.kind()
+		v := p.value()
+		switch {
+		case p.err != nil:
+		case name == "type" && k == kindString:
+			isText = unquote(v.of(p.b)) == "text"
+		case name == "text" && k == kindString:
+			text = v
+		case name != "":
+			p.not(fmt.Sprintf("messages[%d].content[%d].%s", n, i, name), "%s, not a string", k)
+		}
+	})
+	p.keys.leave(level)
+	if !isText {
+		text = span{}
+	}
+	p.r.parts = append(p.r.parts, part{object: object, text: text})
+}

@@ -1,0 +1,367 @@
+package rewrite
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+)
+
+// span is a half-open range of bytes of the body.
+type span struct{ start, end int }
+
+func (s span) of(b []byte) []byte { return b[s.start:s.end] }
+
+// scanner walks JSON text (RFC 8259) once, checking all of it and decoding
+// nothing. The first error stops it: every method then returns at once.
+type scanner struct {
+	b     []byte
+	i     int
+	depth int
+	err   *BodyError
+
+	loneSurrogate int // offset of an escaped surrogate without its half, -1 if none
+}
+
+func (s *scanner) fail(r Reason, format string, args ...any) {
+	if s.err == nil {
+		s.err = &BodyError{Reason: r, Message: fmt.Sprintf(format, args...)}
+	}
+}
+
+func (s *scanner) bad(want string) {
+	if s.i >= len(s.b) {
+		s.fail(ReasonNotJSON, "body is not JSON: it ends where %s should stand", want)
+		return
+	}
+	s.fail(ReasonNotJSON, "body is not JSON: %q at byte %d where %s should stand", s.b[s.i], s.i, want)
+}
+
+// peek skips white space and returns the next byte, 0 at the end.
+func (s *scanner) peek() byte {
+	for s.i < len(s.b) {
+		switch c := s.b[s.i]; c {
+		case ' ', '\n', '\t', '\r':
+			s.i++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// take consumes c, after white space.
+func (s *scanner) take(c byte, want string) bool {
+	if s.err == nil && s.peek() == c && s.i < len(s.b) {
+		s.i++
+		return true
+	}
+	s.bad(want)
+	return false
+}
+
+// enter consumes an opening bracket and goes one level deeper.
+func (s *scanner) enter(open byte, want string) bool {
+	if !s.take(open, want) {
+		return false
+	}
+	if s.depth++; s.depth > MaxDepth {
+		s.fail(ReasonTooDeep, "body is nested deeper than %d levels", MaxDepth)
+		return false
+	}
+	return true
+}
+
+// object calls member for each member, at the first byte of its value, and
+// returns the object's span.
+func (s *scanner) object(member func(key span, escaped bool)) span {
+	start := s.i
+	if !s.enter('{', "an object") {
+		return span{}
+	}
+	for first := true; ; first = false {
+		if s.peek() == '}' && first {
+			break
+		}
+		key, escaped := s.str()
+		if !s.take(':', "':'") {
+			return span{}
+		}
+		s.peek()
+		member(key, escaped)
+		if s.err != nil {
+			return span{}
+		}
+		if s.peek() != ',' {
+			break
+		}
+		s.i++
+		s.peek()
+	}
+	if !s.take('}', "',' or '}'") {
+		return span{}
+	}
+	s.depth--
+	return span{start, s.i}
+}
+
+// array calls element for each element, at its first byte, and returns the
+// array's span.
+func (s *scanner) array(element func(n int)) span {
+	start := s.i
+	if !s.enter('[', "an array") {
+		return span{}
+	}
+	for n := 0; ; n++ {
+		if s.peek() == ']' && n == 0 {
+			break
+		}
+		element(n)
+		if s.err != nil {
+			return span{}
+		}
+		if s.peek() != ',' {
+			break
+		}
+		s.i++
+		s.peek()
+	}
+	if !s.take(']', "',' or ']'") {
+		return span{}
+	}
+	s.depth--
+	return span{start, s.i}
+}
+
+// kind names a JSON value's type by its first byte.
+type kind byte
+
+const (
+	kindMissing kind = iota
+	kindNull
+	kindBool
+	kindNumber
+	kindString
+	kindArray
+	kindObject
+)
+
+func (k kind) String() string {
+	return [...]string{"nothing", "null", "a boolean", "a number", "a string", "an array", "an object"}[k]
+}
+
+// kind tells the type of the value ahead; the value itself is checked when it
+// is read.
+func (s *scanner) kind() kind {
+	switch c := s.peek(); c {
+	case '{':
+		return kindObject
+	case '[':
+		return kindArray
+	case '"':
+		return kindString
+	case 't', 'f':
+		return kindBool
+	case 'n':
+		return kindNull
+	default:
+		return kindNumber
+	}
+}
+
+// value skips one value of any type and returns its span.
+func (s *scanner) value() span {
+	if s.err != nil {
+		return span{}
+	}
+	k := s.kind()
+	start := s.i
+	switch k {
+	case kindObject:
+		return s.object(func(span, bool) { s.value() })
+	case kindArray:
+		return s.array(func(int) { s.value() })
+	case kindString:
+		v, _ := s.str()
+		return v
+	case kindNull:
+		s.word("null")
+	case kindBool:
+		if s.b[s.i] == 't' {
+			s.word("true")
+		} else {
+			s.word("false")
+		}
+	default:
+		s.number()
+	}
+	return span{start, s.i}
+}
+
+func (s *scanner) word(w string) {
+	if len(s.b)-s.i < len(w) || string(s.b[s.i:s.i+len(w)]) != w {
+		s.bad("a value")
+		return
+	}
+	s.i += len(w)
+}
+
+func (s *scanner) digits() bool {
+	start := s.i
+	for s.i < len(s.b) && s.b[s.i]-'0' <= 9 {
+		s.i++
+	}
+	return s.i > start
+}
+
+func (s *scanner) number() {
+	const want = "a value"
+	if s.i < len(s.b) && s.b[s.i] == '-' {
+		s.i++
+	}
+	if s.i < len(s.b) && s.b[s.i] == '0' {
+		s.i++
+	} else if !s.digits() {
+		s.bad(want)
+		return
+	}
+	if s.i < len(s.b) && s.b[s.i] == '.' {
+		s.i++
+		if !s.digits() {
+			s.bad("a digit")
+			return
+		}
+	}
+	if s.i < len(s.b) && s.b[s.i]|0x20 == 'e' {
+		s.i++
+		if s.i < len(s.b) && (s.b[s.i] == '+' || s.b[s.i] == '-') {
+			s.i++
+		}
+		if !s.digits() {
+			s.bad("a digit")
+		}
+	}
+}
+
+// str reads a string and returns the span with its quotes; escaped tells
+// whether it holds a backslash.
+func (s *scanner) str() (v span, escaped bool) {
+	if s.err != nil {
+		return span{}, false
+	}
+	if s.i >= len(s.b) || s.b[s.i] != '"' {
+		s.bad("a string")
+		return span{}, false
+	}
+	start := s.i
+	s.i++
+	for {
+		s.i += plain(s.b[s.i:])
+		if s.i >= len(s.b) {
+			s.bad("the end of a string")
+			return span{}, false
+		}
+		switch s.b[s.i] {
+		case '"':
+			s.i++
+			return span{start, s.i}, escaped
+		case '\\':
+			escaped = true
+			if s.escape(); s.err != nil {
+				return span{}, false
+			}
+		default:
+			s.fail(ReasonNotJSON, "body is not JSON: control character %#02x in a string at byte %d", s.b[s.i], s.i)
+			return span{}, false
+		}
+	}
+}
+
+// plain returns how many bytes of b come before a quote, a backslash or a
+// control character. It looks at eight bytes at a time: a byte x is below n
+// where (x - n) borrows into its top bit and x had none (Warren, Hacker's
+// Delight, §6-1).
+func plain(b []byte) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; len(b)-i >= 8; i += 8 {
+		w := binary.LittleEndian.Uint64(b[i:])
+		quote, slash := w^(ones*'"'), w^(ones*'\\')
+		hit := ((w - ones*0x20) | (quote - ones) | (slash - ones)) & tops
+		// Bytes with the top bit set (UTF-8) may borrow; they are never a hit.
+		if hit &= ^w; hit != 0 {
+			return i + bits.TrailingZeros64(hit)/8
+		}
+	}
+	for ; i < len(b); i++ {
+		if c := b[i]; c == '"' || c == '\\' || c < 0x20 {
+			return i
+		}
+	}
+	return i
+}
+
+// escape reads one escape sequence, or two that form a surrogate pair.
+func (s *scanner) escape() {
+	at := s.i
+	r, ok := s.escapedRune()
+	if !ok {
+		return
+	}
+	if r < 0xD800 || r > 0xDFFF {
+		return
+	}
+	if r < 0xDC00 && s.i+1 < len(s.b) && s.b[s.i] == '\\' && s.b[s.i+1] == 'u' {
+		second := s.i
+		low, ok := s.escapedRune()
+		if !ok {
+			return
+		}
+		if low >= 0xDC00 && low <= 0xDFFF {
+			return
+		}
+		s.i = second // not its half: read again as what it is
+	}
+	if s.loneSurrogate < 0 {
+		s.loneSurrogate = at
+	}
+}
+
+// escapedRune reads one escape sequence; surrogates come as they are.
+func (s *scanner) escapedRune() (r rune, ok bool) {
+	const want = "an escape sequence"
+	if s.i++; s.i >= len(s.b) {
+		s.bad(want)
+		return 0, false
+	}
+	c := s.b[s.i]
+	switch c {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		s.i++
+		return rune(c), true
+	case 'u':
+		if len(s.b)-s.i >= 5 {
+			if r, ok := hex4(s.b[s.i+1 : s.i+5]); ok {
+				s.i += 5
+				return r, true
+			}
+		}
+	}
+	s.bad(want)
+	return 0, false
+}
+
+func hex4(b []byte) (rune, bool) {
+	var r rune
+	for _, c := range b {
+		switch {
+		case c-'0' <= 9:
+			c -= '0'
+		case (c|0x20)-'a' <= 5:
+			c = (c | 0x20) - 'a' + 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
