@@ -105,7 +105,7 @@ func (j *job) safeQuery() string {
 	if !strings.Contains(j.policy.Template, "{{QUERY}}") {
 		return ""
 	}
-	return strings.TrimSuffix(safeBody(j.query, j.policy), "\n")
+	return safeBody(j.query, j.policy)
 }
 
 // compose renders what fits into one text a place.

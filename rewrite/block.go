@@ -49,12 +49,13 @@ type sourceBlock struct {
 	source retrieval.Source
 	raw    string // its text and the neighbours that ride along
 	head   string // ends with a line feed
-	body   string // neutralised, ends with a line feed
+	body   string // neutralised, without a line feed at its end
 	tokens int    // of all of it
 	text   int    // of the body
 }
 
-func (b *sourceBlock) String() string { return b.head + b.body + tags.SourceClose }
+// sourceClose ends a source's text and the source.
+const sourceClose = "\n" + tags.SourceClose
 
 // newBlock renders a source under an id and makes its text safe. Engines may
 // have done so at ingest; what is safe already passes as it is.
@@ -74,20 +75,19 @@ func safeBody(text string, p Policy) string {
 	for {
 		line, rest, more := strings.Cut(body, "\n")
 		if !more || strings.TrimSpace(line) != "" {
-			return body + "\n"
+			return body
 		}
 		body = rest
 	}
 }
 
-// renderComponent returns a named text, which ends with a line feed, as an
-// element of its own.
+// renderComponent returns a named text as an element of its own.
 func renderComponent(name, text string) string {
 	dst := make([]byte, 0, len(text)+64)
 	dst = tags.AppendComponentOpen(dst, name)
 	dst = append(dst, '\n')
 	dst = append(dst, text...)
-	dst = append(dst, tags.ComponentClose...)
+	dst = append(dst, "\n"+tags.ComponentClose...)
 	return string(dst)
 }
 

@@ -55,10 +55,10 @@ func (f *fitter) weigh() {
 }
 
 func (f *fitter) weighed(b sourceBlock) sourceBlock {
-	n, exact := tokens.Sum(f.counter, b.head, b.body, tags.SourceClose)
+	n, exact := tokens.Sum(f.counter, b.head, b.body, sourceClose)
 	f.exact = f.exact && exact
 	b.tokens = n
-	b.text = n - f.count(b.head) - f.count(tags.SourceClose)
+	b.text = n - f.count(b.head) - f.count(sourceClose)
 	return b
 }
 
@@ -170,7 +170,7 @@ func (f *fitter) render(blocks []sourceBlock) []string {
 	parts = append(parts, tags.SourcesOpen+f.rules)
 	n := f.count(parts[0]) + f.count(tags.SourcesClose)
 	for i := range blocks {
-		parts = append(parts, blocks[i].head, blocks[i].body, tags.SourceClose)
+		parts = append(parts, blocks[i].head, blocks[i].body, sourceClose)
 		n += blocks[i].tokens
 	}
 	if n > closingAbove {
@@ -239,9 +239,9 @@ func (f *fitter) cutFirst(room int) (sourceBlock, bool) {
 // shorten cuts text such that its cost stays within room, and marks the cut. It
 // returns "" where less than the policy's least would be left.
 func (f *fitter) shorten(text string, room int, cost func(string) int) (string, int) {
-	limit := room - cost(cutMarker+"\n")
+	limit := room - cost(cutMarker)
 	for limit >= max(f.policy.MinTruncatedTokens, 1) {
-		short := strings.TrimRight(tokens.Cut(f.counter, text, limit), " \t\n") + cutMarker + "\n"
+		short := strings.TrimRight(tokens.Cut(f.counter, text, limit), " \t\n") + cutMarker
 		n := cost(short)
 		if n <= room {
 			return short, n

@@ -44,36 +44,49 @@ func (r *Request) absent(sources []retrieval.Source, last int) (left, present []
 // holds tells whether one of texts contains text. A run of bytes that every
 // JSON encoder writes as they are tells mostly without decoding.
 func (r *Request) holds(texts []span, text string) bool {
-	probe := []byte(verbatim(text))
+	var probe []byte
 	for _, t := range texts {
-		if t.end-t.start < len(text) || !bytes.Contains(t.of(r.Body), probe) {
+		if t.end-t.start < len(text) {
 			continue
 		}
-		if strings.Contains(unquote(t.of(r.Body)), text) {
+		if probe == nil {
+			probe = []byte(verbatim(text))
+		}
+		if bytes.Contains(t.of(r.Body), probe) && strings.Contains(unquote(t.of(r.Body)), text) {
 			return true
 		}
 	}
 	return false
 }
 
-// verbatim returns the longest run, up to 48 bytes, of text that no JSON encoder
-// escapes; it may be empty.
+// verbatim returns the first run of 48 bytes of text that no JSON encoder
+// escapes, or the longest there is; it may be empty.
 func verbatim(text string) string {
 	const enough = 48
 	best, start := "", 0
-	for i := 0; i <= len(text); i++ {
-		if i < len(text) && text[i] >= ' ' && text[i] < 0x7f && !strings.ContainsRune(`"\/<>&'+`, rune(text[i])) {
-			if i+1-start >= enough {
-				return text[start : i+1]
+	for i := range len(text) {
+		if escapable(text[i]) {
+			if i-start > len(best) {
+				best = text[start:i]
 			}
-			continue
+			start = i + 1
+		} else if i+1-start == enough {
+			return text[start : i+1]
 		}
-		if i-start > len(best) {
-			best = text[start:i]
-		}
-		start = i + 1
+	}
+	if len(text)-start > len(best) {
+		best = text[start:]
 	}
 	return best
+}
+
+// escapable tells the bytes that some JSON encoder writes as an escape.
+func escapable(c byte) bool {
+	switch c {
+	case '"', '\\', '/', '<', '>', '&', '\'', '+':
+		return true
+	}
+	return c < ' ' || c >= 0x7f
 }
 
 // appTags counts tags of our vocabulary in the app's own messages: somebody may

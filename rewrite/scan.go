@@ -277,18 +277,11 @@ func (s *scanner) str() (v span, escaped bool) {
 }
 
 // plain returns how many bytes of b come before a quote, a backslash or a
-// control character. It looks at eight bytes at a time: a byte x is below n
-// where (x - n) borrows into its top bit and x had none (Warren, Hacker's
-// Delight, §6-1).
+// control character.
 func plain(b []byte) int {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	i := 0
 	for ; len(b)-i >= 8; i += 8 {
-		w := binary.LittleEndian.Uint64(b[i:])
-		quote, slash := w^(ones*'"'), w^(ones*'\\')
-		hit := ((w - ones*0x20) | (quote - ones) | (slash - ones)) & tops
-		// Bytes with the top bit set (UTF-8) may borrow; they are never a hit.
-		if hit &= ^w; hit != 0 {
+		if hit := special(binary.LittleEndian.Uint64(b[i:])); hit != 0 {
 			return i + bits.TrailingZeros64(hit)/8
 		}
 	}
@@ -298,6 +291,15 @@ func plain(b []byte) int {
 		}
 	}
 	return i
+}
+
+// special sets the top bit of the first byte of w that is a quote, a backslash
+// or a control character; bits above it mean nothing. A byte x is below n where
+// x - n borrows into its top bit and x had none (Warren, Hacker's Delight, §6-1).
+func special(w uint64) uint64 {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	quote, slash := w^(ones*'"'), w^(ones*'\\')
+	return ((w - ones*0x20) | (quote - ones) | (slash - ones)) & tops &^ w
 }
 
 // escape reads one escape sequence, or two that form a surrogate pair.

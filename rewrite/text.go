@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -9,15 +10,13 @@ import (
 // RFC 8259 allows: quote, backslash and C0 controls. UTF-8 stays as it is.
 func appendQuoted(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
-	from := 0
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' {
-			continue
+	for {
+		n := plainString(s)
+		dst = append(dst, s[:n]...)
+		if n == len(s) {
+			return dst
 		}
-		dst = append(dst, s[from:i]...)
-		from = i + 1
-		switch c {
+		switch c := s[n]; c {
 		case '"', '\\':
 			dst = append(dst, '\\', c)
 		case '\n':
@@ -29,8 +28,26 @@ func appendQuoted(dst []byte, s string) []byte {
 		default:
 			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		}
+		s = s[n+1:]
 	}
-	return append(dst, s[from:]...)
+}
+
+// plainString is plain for a string; the compiler makes one load of the eight.
+func plainString(s string) int {
+	i := 0
+	for ; len(s)-i >= 8; i += 8 {
+		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		if hit := special(w); hit != 0 {
+			return i + bits.TrailingZeros64(hit)/8
+		}
+	}
+	for ; i < len(s); i++ {
+		if c := s[i]; c == '"' || c == '\\' || c < 0x20 {
+			return i
+		}
+	}
+	return i
 }
 
 // unquote decodes a JSON string that the scanner accepted, quotes included. An
