@@ -1,0 +1,123 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// mayImport is the import table of the design: each package of ours, or a tree
+// of them (…/), and what of ours it may import. A new arrow is a change of the
+// design.
+var mayImport = map[string][]string{
+	"retrieval":               {},
+	"retrieval/retrievaltest": {"retrieval"},
+	"retrieval/knowledge":     {"retrieval", "retrieval/knowledge/"},
+	"retrieval/knowledge/":    {"retrieval", "retrieval/knowledge/"},
+	"rewrite":                 {"retrieval", "rewrite/tags", "rewrite/tokens"},
+	"rewrite/tags":            {},
+	"rewrite/tokens":          {},
+	"cache":                   {"retrieval"},
+	"cache/cachetest":         {"cache", "retrieval"},
+	"proxy":                   {"rewrite", "retrieval", "proxy/transport"},
+	"proxy/transport":         {},
+	"proxy/admin":             {"proxy", "rewrite", "retrieval", "proxy/transport"},
+	"cmd/":                    {"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/", "cmd/"},
+}
+
+// onlyIn lists modules that stay in a few packages.
+var onlyIn = map[string][]string{
+	"github.com/valyala/fasthttp": {"proxy", "proxy/", "cmd/"},
+	"github.com/redis/go-redis":   {"cache/redis"},
+	"github.com/pkoukk/":          {"rewrite/tokens"},
+}
+
+// The arrows point one way. Files are read rather than asked of the go command,
+// whose answer a cached test would not notice to have changed.
+func TestImports(t *testing.T) {
+	root := os.DirFS("../..")
+	seen := 0
+	err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && file != ".") {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		seen++
+		src, err := fs.ReadFile(root, file)
+		if err != nil {
+			return err
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, src, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			checkImport(t, path.Dir(file), imported)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 30 {
+		t.Fatalf("read %d files: the walk missed the tree", seen)
+	}
+}
+
+func checkImport(t *testing.T, pkg, imported string) {
+	t.Helper()
+	for module, where := range onlyIn {
+		if strings.HasPrefix(imported, module) && !matches(where, pkg) {
+			t.Errorf("%s imports %s, which stays in %s", pkg, imported, strings.Join(where, ", "))
+		}
+	}
+	ours, ok := strings.CutPrefix(imported, "sidenote/")
+	if !ok {
+		return
+	}
+	allowed, known := rule(pkg)
+	if !known {
+		t.Errorf("%s is not in the import table", pkg)
+		return
+	}
+	if !matches(allowed, ours) {
+		t.Errorf("%s imports %s, which the import table does not allow", pkg, ours)
+	}
+}
+
+// rule returns what pkg may import: by its own row, else by the longest tree
+// that it is in.
+func rule(pkg string) ([]string, bool) {
+	if allowed, ok := mayImport[pkg]; ok {
+		return allowed, true
+	}
+	for tree := path.Dir(pkg); tree != "."; tree = path.Dir(tree) {
+		if allowed, ok := mayImport[tree+"/"]; ok {
+			return allowed, true
+		}
+	}
+	return nil, false
+}
+
+func matches(patterns []string, pkg string) bool {
+	for _, p := range patterns {
+		if p == pkg || strings.HasSuffix(p, "/") && strings.HasPrefix(pkg, p) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,88 @@
+package analysis
+
+import "hash/maphash"
+
+// A table numbers strings from 0 in the order of add. It costs about a third of
+// a map's memory: the strings lie end to end in one block, and a slot holds a
+// number, not a string's header. The zero table is empty.
+type table struct {
+	seed  maphash.Seed
+	slots []uint64 // open addressing: upper half of the hash and number + 1; 0 is free
+	ends  []uint32 // where each string ends in block
+	block []byte
+}
+
+// maxBlock is where a table's offsets end.
+const maxBlock = 1<<32 - 1
+
+func (t *table) len() int { return len(t.ends) }
+
+// at returns the string of a number.
+func (t *table) at(id uint32) []byte {
+	start := uint32(0)
+	if id > 0 {
+		start = t.ends[id-1]
+	}
+	return t.block[start:t.ends[id]]
+}
+
+// find returns the number of s.
+func (t *table) find(s string) (id uint32, ok bool) {
+	if len(t.slots) == 0 {
+		return 0, false
+	}
+	id, _, ok = t.probe(s, maphash.String(t.seed, s))
+	return id, ok
+}
+
+// add numbers s, if it is new.
+func (t *table) add(s string) (id uint32, isNew bool) {
+	if 4*(len(t.ends)+1) > 3*len(t.slots) {
+		t.grow()
+	}
+	hash := maphash.String(t.seed, s)
+	id, slot, ok := t.probe(s, hash)
+	if ok {
+		return id, false
+	}
+	if len(t.block)+len(s) > maxBlock {
+		panic("BUG: more than 4 GiB of terms")
+	}
+	id = uint32(len(t.ends))
+	t.block = append(t.block, s...)
+	t.ends = append(t.ends, uint32(len(t.block)))
+	t.slots[slot] = hash>>32<<32 | uint64(id+1)
+	return id, true
+}
+
+// probe returns where s stands, or the free slot where it belongs.
+func (t *table) probe(s string, hash uint64) (id uint32, slot uint64, ok bool) {
+	mask := uint64(len(t.slots) - 1)
+	for slot = hash & mask; t.slots[slot] != 0; slot = (slot + 1) & mask {
+		if t.slots[slot]>>32 == hash>>32 {
+			if id = uint32(t.slots[slot]) - 1; string(t.at(id)) == s {
+				return id, slot, true
+			}
+		}
+	}
+	return 0, slot, false
+}
+
+func (t *table) grow() {
+	if len(t.slots) == 0 {
+		t.seed = maphash.MakeSeed()
+	}
+	t.slots = make([]uint64, max(64, 2*len(t.slots)))
+	for id := range uint32(len(t.ends)) {
+		s := string(t.at(id))
+		hash := maphash.String(t.seed, s)
+		_, slot, _ := t.probe(s, hash)
+		t.slots[slot] = hash>>32<<32 | uint64(id+1)
+	}
+}
+
+// reset empties the table and keeps its memory.
+func (t *table) reset() {
+	clear(t.slots)
+	t.ends, t.block = t.ends[:0], t.block[:0]
+}
