@@ -1,0 +1,103 @@
+package knowledge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge/analysis"
+	"sidenote/retrieval/knowledge/bm25"
+)
+
+// maxRepeats is how often a term counts at most: a question stresses what it
+// repeats, a pasted text merely repeats itself.
+const maxRepeats = 2
+
+// previousWeight is what a term of the user's text before counts.
+const previousWeight = 0.3
+
+// A Base is one knowledge base. It exists before its index does: until the first
+// Swap its generation is "" and it answers with retrieval.ReasonIndexing.
+type Base struct {
+	id      string
+	content atomic.Pointer[Content]
+}
+
+// New returns a base that is still to be indexed.
+func New(id string) *Base { return &Base{id: id} }
+
+// Swap lets the base answer from c from now on. Searches under way end on what
+// they started with.
+func (b *Base) Swap(c *Content) { b.content.Store(c) }
+
+// Content returns what the base answers from; nil before the first Swap.
+func (b *Base) Content() *Content { return b.content.Load() }
+
+// Ref returns the base's id and generation.
+func (b *Base) Ref() retrieval.Ref { return b.ref(b.content.Load()) }
+
+func (b *Base) ref(c *Content) retrieval.Ref {
+	if c == nil {
+		return retrieval.Ref{Knowledge: b.id}
+	}
+	return retrieval.Ref{Knowledge: b.id, Generation: c.generation}
+}
+
+// Retrieve returns the best q.Settings.NumCandidates chunks for q.Text, best
+// first, and the floor below which they are noise; no threshold is applied here.
+func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	start := time.Now()
+	c := b.content.Load()
+	res := retrieval.Result{Bases: []retrieval.Ref{b.ref(c)}, Cache: retrieval.CacheOff}
+	if c == nil {
+		res.Reason = retrieval.ReasonIndexing
+		return res, fmt.Errorf("search knowledge %s: indexing: %w", b.id, retrieval.ErrUnavailable)
+	}
+	terms := termsOf(q)
+	if len(terms) == 0 {
+		res.Reason = retrieval.ReasonNoQueryTerms
+		return res, nil
+	}
+	hits, err := c.index.Search(ctx, terms, q.Settings.NumCandidates)
+	res.Took = time.Since(start)
+	if err != nil {
+		res.Reason = retrieval.ReasonError
+		if errors.Is(err, context.DeadlineExceeded) {
+			res.Reason = retrieval.ReasonTimeout
+		}
+		return res, fmt.Errorf("search knowledge %s: %w: %w", b.id, retrieval.ErrUnavailable, err)
+	}
+	if len(hits) == 0 {
+		res.Reason = retrieval.ReasonNoMatch
+	}
+	res.Floor = c.floor.of(c.index, terms, hits)
+	res.Sources = make([]retrieval.Source, len(hits))
+	for i, h := range hits {
+		res.Sources[i] = c.source(h.Text)
+		res.Sources[i].Knowledge, res.Sources[i].Score = b.id, h.Score
+	}
+	res.Retrieved, res.Unique = len(hits), len(hits)
+	return res, nil
+}
+
+// termsOf returns what a query asks for. A text without terms asks for nothing,
+// whatever was said before it.
+func termsOf(q retrieval.Query) []bm25.Term {
+	var terms []bm25.Term
+	seen := map[string]int{}
+	add := func(text string, weight float64) {
+		for _, t := range analysis.Terms(text) {
+			if seen[t]++; seen[t] <= maxRepeats {
+				terms = append(terms, bm25.Term{Text: t, Weight: weight})
+			}
+		}
+	}
+	add(q.Text, 1)
+	if len(terms) > 0 {
+		add(q.Previous, previousWeight)
+	}
+	return terms
+}

@@ -1,0 +1,220 @@
+package knowledge_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+)
+
+// handbook is a small base: fourteen documents as a small company has them.
+func handbook() map[string]string {
+	return map[string]string{
+		"leave.md":      "# Leave policy\n\n## Parental leave\n\nEvery parent may take 16 weeks of paid leave in the first year after a birth or an adoption.\n\n## Sick leave\n\nCall in before nine. A doctor's note is needed from the third day on.\n",
+		"holidays.md":   "# Holidays\n\nEverybody has 28 days of holiday a year. Up to five days can be carried over until the end of March.\n",
+		"travel.md":     "# Travel\n\n## Booking\n\nFlights and hotels are booked through the portal. Trains are preferred below five hours.\n\n## Expenses\n\nReceipts are handed in within a month. Meals are paid up to 40 euros a day.\n",
+		"benefits.md":   "# Benefits\n\nThe company pays for a gym membership, a bicycle lease and a yearly health check.\n",
+		"remote.md":     "# Working from home\n\nUp to three days a week can be worked from home. The desk and the chair are paid for once.\n",
+		"laptop.md":     "# Laptops and phones\n\nA new laptop comes every four years. Lost devices are reported to the help desk at once.\n",
+		"passwords.md":  "# Passwords\n\nUse the password manager. Two factors are required for every account that can reach customer data.\n",
+		"onboarding.md": "# First week\n\nYour manager shows you around. Accounts are ready on the first day; ask the help desk if one is missing.\n",
+		"pension.md":    "# Pension\n\nThe company adds 5 percent of the salary to the pension plan after six months of service.\n",
+		"training.md":   "# Training\n\nEverybody has a budget of 1500 euros a year for courses, books and conferences.\n",
+		"conduct.md":    "# Code of conduct\n\nTreat colleagues with respect. Report harassment to the people team or to the outside ombudsman.\n",
+		"overtime.md":   "# Overtime\n\nOvertime is agreed with the manager before and taken as time off within three months.\n",
+		"leaving.md":    "# Leaving the company\n\nThe notice period is three months. Devices are returned on the last day.\n",
+		"office.md":     "# Office\n\nThe office in Lisbon is open from seven to ten. Visitors sign in at the desk.\n",
+	}
+}
+
+func build(t testing.TB, texts map[string]string) *knowledge.Content {
+	t.Helper()
+	var docs []knowledge.Document
+	for id, text := range texts {
+		docs = append(docs, knowledge.Document{ID: id, Text: text, Markdown: true})
+	}
+	c, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: fourBytes{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// On a small base, too, what is there is found and what is not is not.
+func TestFloorOfASmallBase(t *testing.T) {
+	b := knowledge.New("handbook")
+	b.Swap(build(t, handbook()))
+	again := knowledge.New("again")
+	again.Swap(build(t, handbook()))
+	for question, want := range map[string]string{
+		"How many weeks of parental leave do I get?":           "leave.md",
+		"When do I need a doctor's note?":                      "leave.md",
+		"can I carry over holidays to next year":               "holidays.md",
+		"Who pays for my gym membership?":                      "benefits.md",
+		"What is the notice period?":                           "leaving.md",
+		"pension":                                              "pension.md",
+		"How do I book a flight?":                              "travel.md",
+		"I lost my laptop, what now?":                          "laptop.md",
+		"What is my training budget?":                          "training.md",
+		"how often can I work from home":                       "remote.md",
+		"Who won the 1998 world cup?":                          "",
+		"Write a haiku about the sea":                          "",
+		"What is the capital of Mongolia?":                     "",
+		"Explain quantum entanglement in simple words":         "",
+		"Translate good morning into Japanese":                 "",
+		"Write a Python function that sorts a list of numbers": "",
+		"What's the weather like tomorrow?":                    "",
+		"hi":                                                   "", "thanks!": "", "ok": "", "Hello, can you please help me?": "",
+	} {
+		res := ask(t, b, question)
+		if other := ask(t, again, question); other.Floor != res.Floor {
+			t.Errorf("%q: floor %v, of the same documents read again %v", question, res.Floor, other.Floor)
+		}
+		got := ""
+		if len(res.Sources) > 0 && res.Sources[0].Score >= res.Floor {
+			got = res.Sources[0].Doc
+		}
+		if got != want {
+			score := 0.0
+			if len(res.Sources) > 0 {
+				score = res.Sources[0].Score
+			}
+			t.Errorf("%q: got %q, want %q (best %.2f, floor %.2f)", question, got, want, score, res.Floor)
+		}
+	}
+}
+
+func TestRetrieve(t *testing.T) {
+	b := knowledge.New("hr")
+	q := retrieval.Query{Text: "parental leave", Settings: retrieval.Settings{NumCandidates: 2}}
+	if res, err := b.Retrieve(t.Context(), q); !errors.Is(err, retrieval.ErrUnavailable) || res.Reason != retrieval.ReasonIndexing || b.Ref() != (retrieval.Ref{Knowledge: "hr"}) {
+		t.Errorf("before the first index: %+v, %v", res, err)
+	}
+
+	long := strings.Repeat("More is said here about nothing in particular. ", 15)
+	content := build(t, map[string]string{
+		"a.md": "# Leave\n\n## Before\n\n" + long + "\n\n## Parental leave\n\n" + long + "Weeks of parental leave.\n\n## After\n\n" + long,
+		"b.md": "# Other\n\nParental guidance.\n",
+	})
+	b.Swap(content)
+	res, err := b.Retrieve(t.Context(), q)
+	if err != nil || len(res.Sources) != 2 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	s := res.Sources[0]
+	got := retrieval.Source{Type: s.Type, Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section}
+	want := retrieval.Source{Type: "rag", Knowledge: "hr", Doc: "a.md", Chunk: 1, Name: "Leave", Section: "Parental leave"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("best source (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(s.Before, "## Before") || !strings.Contains(s.After, "## After") || res.Sources[1].Doc != "b.md" || res.Sources[1].Before != "" || res.Sources[1].After != "" {
+		t.Errorf("neighbours: %q, %q", s.Before, s.After)
+	}
+	if diff := cmp.Diff([]retrieval.Ref{{Knowledge: "hr", Generation: content.Generation()}}, res.Bases); diff != "" {
+		t.Errorf("bases (-want +got):\n%s", diff)
+	}
+
+	for text, want := range map[string]retrieval.Reason{"hi": retrieval.ReasonNoQueryTerms, "": retrieval.ReasonNoQueryTerms, "zebra": retrieval.ReasonNoMatch} {
+		if res, err := b.Retrieve(t.Context(), retrieval.Query{Text: text, Previous: text, Settings: q.Settings}); err != nil || res.Reason != want {
+			t.Errorf("%q: %q, %v; want %q", text, res.Reason, err, want)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if res, err := b.Retrieve(ctx, q); !errors.Is(err, retrieval.ErrUnavailable) || res.Reason != retrieval.ReasonTimeout {
+		t.Errorf("too late: %q, %v", res.Reason, err)
+	}
+}
+
+// What was said before helps a short question, but never outweighs it.
+func TestPrevious(t *testing.T) {
+	b := knowledge.New("hr")
+	b.Swap(build(t, handbook()))
+	q := retrieval.Query{Text: "expenses", Previous: "parental", Settings: retrieval.DefaultSettings()}
+	res, err := b.Retrieve(t.Context(), q)
+	if err != nil || len(res.Sources) < 2 || res.Sources[0].Doc != "travel.md" {
+		t.Fatalf("%v, %v", res.Sources, err)
+	}
+	if !slices.ContainsFunc(res.Sources, func(s retrieval.Source) bool { return s.Doc == "leave.md" }) {
+		t.Error("the question before found nothing")
+	}
+}
+
+// The generation is that of what is said, not of the order in which it came.
+func TestGeneration(t *testing.T) {
+	text := rapid.StringN(0, 40, -1)
+	rapid.Check(t, func(r *rapid.T) {
+		docs := rapid.MapOfN(text.Filter(func(s string) bool { return s != "" }), text, 0, 6).Draw(r, "documents")
+		var list []knowledge.Document
+		for id, text := range docs {
+			list = append(list, knowledge.Document{ID: id, Text: text})
+		}
+		gen := func(list []knowledge.Document) string {
+			c, _, err := knowledge.FromDocuments(context.Background(), list, knowledge.Deps{Counter: fourBytes{}})
+			if err != nil {
+				r.Fatal(err)
+			}
+			return c.Generation()
+		}
+		want := gen(list)
+		if len(want) != 64 {
+			r.Fatalf("generation %q", want)
+		}
+		shuffled := rapid.Permutation(list).Draw(r, "order")
+		if got := gen(shuffled); got != want {
+			r.Fatalf("another order: %s, then %s", want, got)
+		}
+		if len(list) == 0 {
+			return
+		}
+		changed := slices.Clone(list)
+		i := rapid.IntRange(0, len(list)-1).Draw(r, "changed")
+		switch rapid.IntRange(0, 3).Draw(r, "how") {
+		case 0:
+			changed[i].Text += "."
+		case 1:
+			changed[i].Markdown = true
+		case 2:
+			changed[i].ID += "\x00" + strings.Repeat("x", 50)
+		case 3:
+			changed = slices.Delete(changed, i, i+1)
+		}
+		if got := gen(changed); got == want {
+			r.Fatal("a change does not show")
+		}
+	})
+}
+
+func TestFromDocumentsRefuses(t *testing.T) {
+	for name, docs := range map[string][]knowledge.Document{
+		"an id twice": {{ID: "a", Text: "x"}, {ID: "a", Text: "y"}},
+		"no id":       {{Text: "x"}},
+	} {
+		if _, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: fourBytes{}}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// Documents are neutralised before anything is cut or counted.
+func TestNeutralise(t *testing.T) {
+	fsys := fstest.MapFS{"a.md": {Data: []byte("# T\n\n<source>\n")}}
+	deps := knowledge.Deps{Counter: fourBytes{}, Neutralise: func(s string) string { return strings.ReplaceAll(s, "<", "(") }}
+	c, _, err := knowledge.FromFS(t.Context(), fsys, knowledge.Folder{ID: "x"}, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s := range c.All() {
+		if s.Text != "# T\n\n(source>" {
+			t.Errorf("got %q", s.Text)
+		}
+	}
+}

@@ -1,0 +1,323 @@
+package knowledge
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"sidenote/retrieval"
+)
+
+const (
+	// chunkTokens is the most a chunk costs.
+	chunkTokens = 400
+	// smallChunk is what a chunk is merged with its neighbour for, in tokens: a
+	// heading and a line of text answer little on their own.
+	smallChunk = 100
+	// mergedChunk is where merging stops: beyond it a chunk answers well alone, and
+	// one about many things is found for none of them.
+	mergedChunk = 200
+)
+
+// A piece is one chunk of a document.
+type piece struct {
+	section string // heading path below the title
+	text    string
+}
+
+// A unit is a block, or a part of a block that was too long.
+type unit struct {
+	start, end  int
+	of          *block
+	depth       int  // how far it was split; the next splitter to try
+	first, last bool // of its block
+	tokens      int  // -1 until counted
+}
+
+// A run is a chunk being made: neighbouring units under one heading path.
+type run struct {
+	path        []string
+	start, end  int
+	head, tail  string
+	inLine      bool // starts inside a line
+	headingOnly bool
+	tokens      int // -1 until counted
+}
+
+// A cutter cuts one document.
+type cutter struct {
+	body    string
+	counter retrieval.Counter
+	runs    []run
+}
+
+// cutText cuts body into chunks of at most chunkTokens, and returns its first
+// heading of level 1. Every byte that is not blank stands in exactly one chunk; a
+// part of a table or of fenced code repeats what it needs to be read as such.
+func cutText(body string, markdown bool, counter retrieval.Counter) (chunks []piece, title string) {
+	c := &cutter{body: body, counter: counter}
+	blocks, ok := []block(nil), false
+	if markdown {
+		blocks, ok = markdownBlocks(body)
+	}
+	if !ok {
+		blocks = textBlocks(body)
+	}
+	title = c.sections(blocks)
+	c.merge()
+	for _, r := range c.runs {
+		if text := c.text(r); text != "" {
+			chunks = append(chunks, piece{section: strings.Join(r.path, " > "), text: text})
+		}
+	}
+	return chunks, title
+}
+
+// sections packs the blocks under each heading and returns the title. Headings
+// that nothing but a heading follows go along with that one.
+func (c *cutter) sections(blocks []block) (title string) {
+	var o outline
+	var units []unit
+	for i := range blocks {
+		b := &blocks[i]
+		if b.level > 0 {
+			if i > 0 && blocks[i-1].level == 0 {
+				c.pack(o.path(), units)
+				units = nil
+			}
+			o.enter(b.level, b.heading)
+		}
+		units = append(units, unit{start: b.start, end: b.end, of: b, first: true, last: true, tokens: -1})
+	}
+	c.pack(o.path(), units)
+	return o.title
+}
+
+// An outline is the headings above a place in a document.
+type outline struct {
+	title    string // the first heading of level 1; not part of a path
+	titled   bool
+	headings []heading
+}
+
+type heading struct {
+	level int
+	text  string // "" is the title
+}
+
+func (o *outline) enter(level int, text string) {
+	for len(o.headings) > 0 && o.headings[len(o.headings)-1].level >= level {
+		o.headings = o.headings[:len(o.headings)-1]
+	}
+	if level == 1 && !o.titled {
+		o.title, o.titled, text = text, true, ""
+	}
+	o.headings = append(o.headings, heading{level, text})
+}
+
+func (o *outline) path() (path []string) {
+	for _, h := range o.headings {
+		if h.text != "" {
+			path = append(path, h.text)
+		}
+	}
+	return path
+}
+
+// pack makes runs of units, each as long as chunkTokens allow. A heading is not
+// left alone while anything of what it heads fits beside it.
+func (c *cutter) pack(path []string, units []unit) {
+	slices.Reverse(units) // a stack: the next unit is the last
+	for len(units) > 0 {
+		n, r := c.fit(units)
+		if n < len(units) && (n == 0 || r.headingOnly) {
+			at := len(units) - 1 - n
+			if parts := c.split(units[at]); parts != nil {
+				slices.Reverse(parts)
+				units = slices.Replace(units, at, at+1, parts...)
+				continue
+			}
+			if n == 0 {
+				n, r = 1, c.run(units, 1)
+			}
+		}
+		r.path = path
+		c.runs = append(c.runs, r)
+		units = units[:len(units)-n]
+	}
+}
+
+// fit returns how many units from the top of the stack go into one chunk.
+func (c *cutter) fit(stack []unit) (n int, r run) {
+	top := func(i int) *unit { return &stack[len(stack)-1-i] }
+	sum, counted := 0, 0
+	if first := top(0); !first.first {
+		sum = c.count(first.of.head)
+	}
+	for ; n < len(stack); n++ {
+		if top(n).end-top(0).start <= chunkTokens {
+			continue // no more bytes than tokens allowed: nothing to count
+		}
+		for ; counted <= n; counted++ {
+			sum += c.countUnit(top(counted))
+		}
+		if sum > chunkTokens {
+			break
+		}
+	}
+	for ; n > 0; n-- {
+		if r = c.run(stack, n); c.holds(r) {
+			return n, r
+		}
+	}
+	return 0, run{}
+}
+
+// run returns the chunk of the n units on top of the stack.
+func (c *cutter) run(stack []unit, n int) run {
+	first, last := stack[len(stack)-1], stack[len(stack)-n]
+	r := run{start: first.start, end: last.end, tokens: -1, headingOnly: true}
+	if !first.first {
+		r.head = first.of.head
+		r.inLine = first.start > 0 && c.body[first.start-1] != '\n'
+	}
+	if !last.last {
+		r.tail = last.of.tail
+	}
+	for _, u := range stack[len(stack)-n:] {
+		r.headingOnly = r.headingOnly && u.of.level > 0
+	}
+	return r
+}
+
+// holds tells whether the limit holds for a run whose parts add up to no more.
+// Counts add exactly where lines meet; elsewhere the whole is counted.
+func (c *cutter) holds(r run) bool {
+	atLine := r.end == len(c.body) || c.body[r.end-1] == '\n'
+	if r.head == "" && r.tail == "" && !r.inLine && atLine {
+		return true
+	}
+	text := c.text(r)
+	return len(text) <= chunkTokens || c.count(text) <= chunkTokens
+}
+
+// split returns the parts of a unit that is too long, nil if it has none.
+func (c *cutter) split(u unit) (parts []unit) {
+	if u.depth == 0 && len(u.of.head) > 0 && c.count(u.of.head) > chunkTokens/4 {
+		u.of.head, u.of.tail = "", "" // too dear to repeat
+	}
+	for ; u.depth < len(splittersOf(*u.of)); u.depth++ {
+		texts := splittersOf(*u.of)[u.depth](c.body[u.start:u.end])
+		if len(texts) < 2 {
+			continue
+		}
+		at := u.start
+		for i, t := range texts {
+			parts = append(parts, unit{
+				start: at, end: at + len(t), of: u.of, depth: u.depth + 1, tokens: -1,
+				first: u.first && i == 0, last: u.last && i == len(texts)-1,
+			})
+			at += len(t)
+		}
+		return parts
+	}
+	return nil
+}
+
+func (c *cutter) count(text string) int {
+	n, _ := c.counter.Count(text)
+	return n
+}
+
+func (c *cutter) countUnit(u *unit) int {
+	if u.tokens < 0 {
+		u.tokens = c.count(c.body[u.start:u.end])
+		if c.body[u.start] == '/' { // joins with the line break before it
+			u.tokens++
+		}
+	}
+	return u.tokens
+}
+
+func (c *cutter) countRun(r *run) int {
+	if r.tokens < 0 {
+		r.tokens = c.count(c.body[r.start:r.end])
+	}
+	return r.tokens
+}
+
+// text returns what the chunk says: as it stands in the document, without blank
+// lines around it.
+func (c *cutter) text(r run) string {
+	text := strings.TrimRightFunc(c.body[r.start:r.end], unicode.IsSpace)
+	if r.inLine {
+		text = strings.TrimLeft(text, " \t")
+	}
+	for {
+		line, rest, found := strings.Cut(text, "\n")
+		if !found || strings.TrimSpace(line) != "" {
+			break
+		}
+		text = rest
+	}
+	if text == "" {
+		return ""
+	}
+	return r.head + text + r.tail
+}
+
+// merge joins neighbours that are small with what stands beside them under the
+// same heading.
+func (c *cutter) merge() {
+	var out []run
+	for _, b := range c.runs {
+		if len(out) > 0 && c.mergeable(&out[len(out)-1], &b) {
+			a := &out[len(out)-1]
+			a.path = mergedPath(*a, b)
+			a.end, a.tokens = b.end, a.tokens+b.tokens
+			a.headingOnly = a.headingOnly && b.headingOnly
+			continue
+		}
+		out = append(out, b)
+	}
+	c.runs = out
+}
+
+func (c *cutter) mergeable(a, b *run) bool {
+	if a.tail != "" || b.head != "" || b.inLine || !related(a.path, b.path) && !a.headingOnly && !b.headingOnly {
+		return false
+	}
+	if (b.end-a.start)/maxTokenBytes > chunkTokens {
+		return false // not worth a count
+	}
+	x, y := c.countRun(a), c.countRun(b)
+	return x < mergedChunk && min(x, y) < smallChunk && x+y <= chunkTokens
+}
+
+// maxTokenBytes is more than a token of any text with words has on average.
+const maxTokenBytes = 16
+
+// related tells whether two neighbours have the same parent, or one heads the other.
+func related(a, b []string) bool {
+	n := commonPrefix(a, b)
+	return n == len(a) || len(a) == len(b) && n == len(a)-1
+}
+
+// mergedPath returns the heading path of two chunks in one: that of the one which
+// is nearly all of it, or what they share.
+func mergedPath(a, b run) []string {
+	switch {
+	case a.headingOnly || a.tokens < smallChunk && b.tokens >= 2*smallChunk:
+		return b.path
+	case b.headingOnly || b.tokens < smallChunk && a.tokens >= 2*smallChunk:
+		return a.path
+	}
+	return a.path[:commonPrefix(a.path, b.path)]
+}
+
+func commonPrefix(a, b []string) (n int) {
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}

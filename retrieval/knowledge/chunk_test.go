@@ -1,0 +1,179 @@
+package knowledge_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bytesCounter counts a token a byte, so that a chunk is 400 bytes at most.
+type bytesCounter struct{}
+
+func (bytesCounter) Count(text string) (n int, exact bool) { return len(text), true }
+
+// limit is the most that a chunk costs, in tokens.
+const limit = 400
+
+// cut returns the chunks of one document.
+func cut(t testing.TB, id, text string) []retrieval.Source {
+	t.Helper()
+	doc := knowledge.Document{ID: id, Text: text, Markdown: strings.HasSuffix(id, ".md")}
+	c, _, err := knowledge.FromDocuments(t.Context(), []knowledge.Document{doc}, knowledge.Deps{Counter: bytesCounter{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(c.All())
+}
+
+// Each file holds a document and the chunks it is cut into; its comment says why
+// it is there. Run with -update to write what is found.
+func TestChunks(t *testing.T) {
+	files, err := filepath.Glob("testdata/chunk/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("golden files: %v, %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			a, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want, got strings.Builder
+			for _, f := range a.Files[1:] {
+				fmt.Fprintf(&want, "-- %s --\n%s", f.Name, f.Data)
+			}
+			files := a.Files[:1:1]
+			for _, c := range cut(t, a.Files[0].Name, string(a.Files[0].Data)) {
+				f := txtar.File{Name: strings.TrimSpace(fmt.Sprintf("%d %s | %s", c.Chunk, c.Name, c.Section)), Data: []byte(c.Text + "\n")}
+				fmt.Fprintf(&got, "-- %s --\n%s", f.Name, f.Data)
+				files = append(files, f)
+			}
+			if *update {
+				a.Files = files
+				if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(want.String(), got.String()); diff != "" {
+				t.Errorf("chunks (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Whatever a document is made of, nothing of it is lost, nothing is said twice but
+// the heads of tables and the fences of code, and no chunk is too long.
+func TestChunksHoldEverythingOnce(t *testing.T) {
+	fragment := rapid.OneOf(
+		rapid.SampledFrom([]string{
+			"# Title\n", "## Section\n", "### Sub\n", "\n", "\n\n", "    indented\n", "> quote\n", "- item\n", "  - nested\n",
+			"1. one\n", "***\n", "Setext\n======\n", "```go\n", "~~~\n", "| a | b |\n|---|---|\n", "| 1 | 2 |\n", "<div>\n", "</div>\n",
+			"[ref]: http://example.com\n", "A sentence. Another one! 第一句。第二句！\n", "\t\n", "- \n", "/* c */\n", "[^1]: note\n",
+		}),
+		rapid.StringOfN(rapid.RuneFrom([]rune("ab .。!\n|`#>-é漢")), 0, 200, -1),
+		rapid.Map(rapid.IntRange(1, 900), func(n int) string { return strings.Repeat("x", n) }),
+		rapid.Map(rapid.IntRange(1, 60), func(n int) string { return strings.Repeat("Some words in a line of text\n", n) }),
+	)
+	rapid.Check(t, func(r *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(fragment, 0, 30).Draw(r, "fragments"), "")
+		id := rapid.SampledFrom([]string{"a.md", "a.txt"}).Draw(r, "id")
+		checkChunks(r, text, cut(t, id, text))
+	})
+}
+
+func FuzzChunks(f *testing.F) {
+	f.Add("# T\n\ntext\n\n```\ncode\n```\n")
+	f.Add("| a |\n|---|\n| b |\n")
+	f.Add("---\ntitle: x\n---\nbody")
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.HasPrefix(text, "---") {
+			text = "x" + text // front matter is not body
+		}
+		text = strings.ToValidUTF8(text, "")
+		checkChunks(t, text, cut(t, "a.md", text))
+	})
+}
+
+func checkChunks(t interface{ Fatalf(string, ...any) }, text string, chunks []retrieval.Source) {
+	var all strings.Builder
+	for i, c := range chunks {
+		if len(c.Text) > limit {
+			t.Fatalf("chunk %d is %d bytes long: %q", i, len(c.Text), c.Text)
+		}
+		first, _, _ := strings.Cut(c.Text, "\n")
+		if strings.TrimSpace(first) == "" || strings.TrimRightFunc(c.Text, unicode.IsSpace) != c.Text {
+			t.Fatalf("chunk %d has blanks around it: %q", i, c.Text)
+		}
+		all.WriteString(c.Text)
+	}
+	want, got := solid(text), solid(all.String())
+	if !strings.ContainsAny(text, "`~|") && want != got {
+		t.Fatalf("chunks say\n%q\nof\n%q", got, want)
+	}
+	rest := want
+	for _, r := range got {
+		if after, ok := strings.CutPrefix(rest, string(r)); ok {
+			rest = after
+		}
+	}
+	if rest != "" {
+		t.Fatalf("lost from %q on, of\n%q\nin\n%q", rest, want, got)
+	}
+}
+
+// solid returns what of a text is not blank.
+func solid(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// A document of 256 KB made to be hard is cut in a time that hardly depends on how.
+func TestChunkingIsLinear(t *testing.T) {
+	for name, part := range map[string]string{
+		"one word": "a", "blanks": " ", "line breaks": "\n", "quotes": "> ", "quote lines": "> a\n", "deep quotes": ">>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>\n",
+		"lists": "- ", "list lines": "- a\n", "headings": "# a\n", "heading": "#", "brackets": "[", "fences": "```\n",
+		"table": "|a", "table lines": "|a|\n|-|\n", "pipes": "|\n", "tags": "<a\n", "html": "<div>\n", "comment": "<!--", "sentences": "a. ",
+		"stars": "* a\n * b\n", "setext": "a\n=\n", "references": "[a]: b\n", "tabs": "\t", "numbers": "1. ", "backticks": "`", "dashes": "-", "ends": "。",
+		"stairs": stairs(1500),
+	} {
+		start := time.Now()
+		cut(t, "a.md", strings.Repeat(part, max(1, 1<<18/len(part))))
+		if d := time.Since(start); d > 5*time.Second {
+			t.Errorf("%s: %v", name, d)
+		} else {
+			t.Logf("%s: %v", name, d)
+		}
+	}
+}
+
+// stairs is a list in a list in a list.
+func stairs(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strings.Repeat("  ", i) + "- a\n")
+	}
+	return b.String()
+}

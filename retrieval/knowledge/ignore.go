@@ -1,0 +1,106 @@
+package knowledge
+
+import (
+	"path"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// ignoreFiles are read in every folder; a later one is stronger.
+var ignoreFiles = [...]string{".gitignore", ".sidenoteignore"}
+
+// maxIgnoreFile bounds an ignore file, in bytes; what is beyond is not read.
+const maxIgnoreFile = 1 << 20
+
+// A rule is one line of an ignore file, as gitignore(5) defines it.
+type rule struct {
+	dir     string // of the file, "." at the top
+	glob    string // on paths below dir
+	negate  bool   // brings back what an earlier rule ignored
+	dirOnly bool
+}
+
+// rules are those in force in a folder: of its parents first, then its own. The
+// last one that matches decides.
+type rules []rule
+
+// parseRules reads an ignore file that stands in dir. Lines that are no valid
+// pattern match nothing, as with git.
+func parseRules(dir, text string) (out rules) {
+	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+		if r, ok := parseRule(dir, strings.TrimRight(line, "\r\n")); ok {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func parseRule(dir, line string) (rule, bool) {
+	r := rule{dir: dir}
+	line = trimBlanks(line)
+	if line == "" || line[0] == '#' {
+		return rule{}, false
+	}
+	line, r.negate = strings.CutPrefix(line, "!")
+	line, r.dirOnly = strings.CutSuffix(line, "/")
+	anchored := strings.Contains(line, "/")
+	line = strings.TrimPrefix(line, "/")
+	// Braces mean alternatives to doublestar and nothing to git.
+	line = strings.NewReplacer("{", `\{`, "}", `\}`).Replace(line)
+	switch {
+	case line == "":
+		return rule{}, false
+	case !anchored:
+		line = "**/" + line
+	case strings.HasSuffix(line, "/**"):
+		line += "/*" // what is inside, but not the folder itself
+	}
+	r.glob = line
+	return r, doublestar.ValidatePattern(line)
+}
+
+// trimBlanks removes the blanks at the end that no backslash protects.
+func trimBlanks(line string) string {
+	for strings.HasSuffix(line, " ") && !strings.HasSuffix(line, `\ `) {
+		line = line[:len(line)-1]
+	}
+	return line
+}
+
+// ignore tells whether the rules ignore what stands at name.
+func (rs rules) ignore(name string, isDir bool) bool {
+	for i := len(rs) - 1; i >= 0; i-- {
+		if rs[i].match(name, isDir) {
+			return !rs[i].negate
+		}
+	}
+	return false
+}
+
+func (r rule) match(name string, isDir bool) bool {
+	if r.dirOnly && !isDir {
+		return false
+	}
+	if r.dir != "." {
+		name = strings.TrimPrefix(name, r.dir+"/") // rules only meet what is below them
+	}
+	return doublestar.MatchUnvalidated(r.glob, name)
+}
+
+// matchAny tells whether one of the patterns matches name.
+func matchAny(patterns []string, name string) bool {
+	for _, p := range patterns {
+		if doublestar.MatchUnvalidated(p, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// isSecret tells whether a file's name is one that keys and passwords usually have.
+func isSecret(name string) bool {
+	base := strings.ToLower(path.Base(name))
+	return strings.HasSuffix(base, ".pem") || strings.HasSuffix(base, ".key") ||
+		strings.HasPrefix(base, "id_") || strings.HasPrefix(base, ".env")
+}

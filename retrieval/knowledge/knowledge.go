@@ -1,0 +1,97 @@
+// Package knowledge is the embedded engine: it reads a folder of Markdown and
+// text, cuts each document along its own structure, indexes the chunks in memory
+// and answers questions from them. It needs no server and no key.
+//
+// Reading makes a Content, which never changes; a Base holds the Content it
+// answers from and swaps it whole, so a search never sees half of an index.
+package knowledge
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+
+	"sidenote/retrieval"
+)
+
+// A Folder says what to read for one knowledge base.
+type Folder struct {
+	ID      string   // of the base, [a-z0-9_-]{1,64}
+	Path    string   // a folder, or one file
+	Include []string // doublestar patterns on slash-separated paths below Path; none is everything
+	Exclude []string // likewise; stronger than Include
+}
+
+// Deps is what reading needs from the rest of Sidenote.
+type Deps struct {
+	// Counter measures chunks. It is used by several goroutines at once.
+	Counter retrieval.Counter
+	// Neutralise takes the power from everything in a document that looks like
+	// Sidenote's own tags. It too is used by several goroutines at once; nil
+	// leaves texts as they are.
+	Neutralise func(text string) string
+	// Progress, if not nil, is told now and then how far reading has come; never
+	// twice at the same time.
+	Progress func(Progress)
+}
+
+// Progress says how far the reading of a base has come.
+type Progress struct {
+	Knowledge string
+	Files     int // to read
+	Done      int // of them
+	Chunks    int // cut so far
+}
+
+// A Document is a text with a name.
+type Document struct {
+	ID       string // unique in its base; for files the slash-separated path
+	Name     string // title; "" takes it from the text, else from ID
+	Text     string // UTF-8
+	Markdown bool   // otherwise plain text
+}
+
+// Load reads the folder. What cannot be read, and what should not be, is skipped
+// and stands in the report; only a folder that cannot be opened, a pattern that is
+// none, or ctx's end is an error. Links are followed to files inside the folder only.
+func Load(ctx context.Context, folder Folder, deps Deps) (*Content, Report, error) {
+	dir, file, err := openFolder(folder.Path)
+	if err != nil {
+		return nil, Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
+	}
+	defer dir.Close()
+	return load(ctx, dir.FS(), file, folder, deps)
+}
+
+// FromFS is Load from a file system, such as documents embedded in the binary.
+// folder.Path is not used.
+func FromFS(ctx context.Context, fsys fs.FS, folder Folder, deps Deps) (*Content, Report, error) {
+	return load(ctx, fsys, "", folder, deps)
+}
+
+// FromDocuments makes the content of documents at hand. Their order does not
+// matter. An id that is empty or comes twice is an error.
+func FromDocuments(ctx context.Context, documents []Document, deps Deps) (*Content, Report, error) {
+	for i, d := range documents {
+		if d.ID == "" {
+			return nil, Report{}, fmt.Errorf("document %d has no id", i)
+		}
+	}
+	b := newBuild(Folder{}, deps, len(documents))
+	return b.run(ctx, func(i int) (Document, *Skip) { return documents[i], nil })
+}
+
+func load(ctx context.Context, fsys fs.FS, file string, folder Folder, deps Deps) (*Content, Report, error) {
+	w, err := newWalk(fsys, folder)
+	if err != nil {
+		return nil, Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
+	}
+	if file != "" {
+		w.files = []string{file}
+	} else if err := w.run(ctx); err != nil {
+		return nil, Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
+	}
+	b := newBuild(folder, deps, len(w.files))
+	b.report.Skipped = w.skipped
+	return b.run(ctx, func(i int) (Document, *Skip) { return readDocument(fsys, w.files[i]) })
+}

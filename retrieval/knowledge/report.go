@@ -1,0 +1,115 @@
+package knowledge
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// A Report says what reading a base came to.
+type Report struct {
+	Files   int    // read
+	Chunks  int    // that they were cut into
+	Bytes   int    // of their texts
+	Skipped []Skip // by path
+}
+
+// A Skip is a file or folder that was not read.
+type Skip struct {
+	Path   string // slash-separated, below the folder
+	Kind   SkipKind
+	Reason string // for people
+}
+
+// SkipKind says why something was not read. It is a closed list and a metric label.
+type SkipKind string
+
+// The kinds.
+const (
+	SkipUnsupported SkipKind = "unsupported" // neither Markdown nor text by its name
+	SkipTooLarge    SkipKind = "too-large"   // more than MaxFile
+	SkipNotText     SkipKind = "not-text"    // neither UTF-8 nor UTF-16 with a byte order mark
+	SkipSecret      SkipKind = "secret"      // a key or an environment file by its name
+	SkipHidden      SkipKind = "hidden"      // its name starts with a dot
+	SkipVendored    SkipKind = "vendored"    // node_modules
+	SkipLink        SkipKind = "link"        // leaves the folder, or leads to no file
+	SkipUnreadable  SkipKind = "unreadable"  // the system says no
+)
+
+// Summary puts the skipped into one line, such as "skipped 18: 12 PDF
+// (unsupported), 4 over 10 MB, 2 not text; 3 as likely secrets (.env, …)". It is
+// "" where nothing was skipped.
+func (r Report) Summary() string {
+	kinds, types := map[SkipKind]int{}, map[string]int{}
+	secret := ""
+	for _, s := range r.Skipped {
+		kinds[s.Kind]++
+		switch s.Kind {
+		case SkipUnsupported:
+			types[typeOf(s.Path)]++
+		case SkipSecret:
+			secret = cmp.Or(secret, path.Base(s.Path))
+		}
+	}
+	parts := summariseTypes(types)
+	for _, k := range []struct {
+		kind SkipKind
+		text string
+	}{
+		{SkipTooLarge, "over 10 MB"}, {SkipNotText, "not text"}, {SkipUnreadable, "unreadable"},
+		{SkipLink, "links"}, {SkipVendored, "node_modules"}, {SkipHidden, "hidden"},
+	} {
+		if n := kinds[k.kind]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, k.text))
+		}
+	}
+	var lists []string
+	if len(parts) > 0 {
+		lists = append(lists, fmt.Sprintf("skipped %d: %s", len(r.Skipped)-kinds[SkipSecret], strings.Join(parts, ", ")))
+	}
+	switch n := kinds[SkipSecret]; {
+	case n == 1:
+		lists = append(lists, fmt.Sprintf("1 as a likely secret (%s)", secret))
+	case n > 1:
+		lists = append(lists, fmt.Sprintf("%d as likely secrets (%s, …)", n, secret))
+	}
+	if len(lists) == 1 && len(parts) == 0 {
+		return "skipped " + lists[0]
+	}
+	return strings.Join(lists, "; ")
+}
+
+// maxTypes is how many unsupported types Summary names.
+const maxTypes = 3
+
+// summariseTypes names the most frequent types, most frequent first.
+func summariseTypes(types map[string]int) (parts []string) {
+	names := make([]string, 0, len(types))
+	for t := range types {
+		names = append(names, t)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(types[b]-types[a], cmp.Compare(a, b)) })
+	rest := 0
+	for i, t := range names {
+		if i < maxTypes {
+			parts = append(parts, fmt.Sprintf("%d %s (unsupported)", types[t], t))
+		} else {
+			rest += types[t]
+		}
+	}
+	if rest > 0 {
+		parts = append(parts, fmt.Sprintf("%d of other types", rest))
+	}
+	return parts
+}
+
+// typeOf names a file's type by its extension.
+func typeOf(name string) string {
+	ext := path.Ext(name)
+	if len(ext) < 2 {
+		return "without extension"
+	}
+	return strings.ToUpper(ext[1:])
+}

@@ -1,0 +1,82 @@
+package knowledge
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A splitter cuts a text into parts that give the text when put together again.
+type splitter func(text string) []string
+
+// Prose is cut at sentences first, everything else at lines.
+func splittersOf(b block) [3]splitter {
+	if b.lined {
+		return [...]splitter{splitLines, splitSentences, splitRunes}
+	}
+	return [...]splitter{splitSentences, splitLines, splitRunes}
+}
+
+func splitLines(text string) []string {
+	parts := strings.SplitAfter(text, "\n")
+	if parts[len(parts)-1] == "" {
+		parts = parts[:len(parts)-1]
+	}
+	return parts
+}
+
+// splitSentences cuts after what ends a sentence: . ! ? … and closing quotes with
+// white space after them, 。！？ with or without. Blanks go to the sentence after, a
+// line break to the one before.
+func splitSentences(text string) (parts []string) {
+	start := 0
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		i += n
+		full := strings.ContainsRune("。！？｡", r)
+		if !full && !strings.ContainsRune(".!?…", r) {
+			continue
+		}
+		for i < len(text) {
+			r, n := utf8.DecodeRuneInString(text[i:])
+			if !strings.ContainsRune(".!?…。！？｡\"')]*_”’»」』）", r) {
+				break
+			}
+			i += n
+		}
+		next, _ := utf8.DecodeRuneInString(text[i:])
+		if i < len(text) && !full && !unicode.IsSpace(next) {
+			continue
+		}
+		blanks := len(text[i:]) - len(strings.TrimLeft(text[i:], " \t"))
+		if j := i + blanks; strings.HasPrefix(text[j:], "\n") {
+			i = j + 1
+		}
+		parts = append(parts, text[start:i])
+		start = i
+	}
+	if start < len(text) {
+		parts = append(parts, text[start:])
+	}
+	return parts
+}
+
+// runLength is about how long the parts of a text without any structure are, in
+// bytes. No token is longer than that by much, and none is less than a byte.
+const runLength = 128
+
+// splitRunes cuts anywhere between two characters, after white space if there is some.
+func splitRunes(text string) (parts []string) {
+	for len(text) > runLength {
+		n := strings.LastIndexAny(text[:runLength], " \t") + 1
+		if n == 0 {
+			for n = runLength; n > 0 && !utf8.RuneStart(text[n]); n-- {
+			}
+		}
+		if n == 0 {
+			n = runLength
+		}
+		parts, text = append(parts, text[:n]), text[n:]
+	}
+	return append(parts, text)
+}

@@ -1,0 +1,229 @@
+package knowledge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// openFolder opens what a base is read from. Everything below is opened through
+// the root, so that no link leads out of it, not even one that is put there while
+// we read. file is not empty where path is a single file.
+func openFolder(name string) (root *os.Root, file string, err error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, "", fmt.Errorf("open folder: %w", err)
+	}
+	if !info.IsDir() {
+		name, file = filepath.Split(filepath.Clean(name))
+		if name == "" {
+			name = "."
+		}
+	}
+	root, err = os.OpenRoot(name)
+	if err != nil {
+		return nil, "", fmt.Errorf("open folder: %w", err)
+	}
+	return root, file, nil
+}
+
+// A walk finds the files of a folder that are to be read.
+type walk struct {
+	fsys             fs.FS
+	include, exclude []string
+	files            []string
+	links            []string // to be looked at once all files are known
+	skipped          []Skip
+}
+
+func newWalk(fsys fs.FS, folder Folder) (*walk, error) {
+	for _, p := range slices.Concat(folder.Include, folder.Exclude) {
+		if !doublestar.ValidatePattern(p) {
+			return nil, fmt.Errorf("pattern %q: %w", p, doublestar.ErrBadPattern)
+		}
+	}
+	return &walk{fsys: fsys, include: folder.Include, exclude: folder.Exclude}, nil
+}
+
+// run fills files and skipped. Only a top that cannot be read is an error.
+func (w *walk) run(ctx context.Context) error {
+	if err := w.dir(ctx, ".", nil); err != nil {
+		return err
+	}
+	slices.Sort(w.files)
+	known := len(w.files)
+	for _, link := range w.links {
+		w.link(link, w.files[:known])
+	}
+	return nil
+}
+
+func (w *walk) skip(name string, kind SkipKind, reason string) {
+	w.skipped = append(w.skipped, Skip{Path: name, Kind: kind, Reason: reason})
+}
+
+// dir walks one folder under the rules of its parents.
+func (w *walk) dir(ctx context.Context, name string, inherited rules) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	entries, err := fs.ReadDir(w.fsys, name)
+	if err != nil {
+		if name == "." {
+			return fmt.Errorf("read folder: %w", err)
+		}
+		w.skip(name, SkipUnreadable, reasonOf(err))
+	}
+	rs := slices.Clip(inherited)
+	for _, file := range ignoreFiles {
+		rs = append(rs, w.rulesIn(name, file)...)
+	}
+	for _, e := range entries {
+		if err := w.entry(ctx, path.Join(name, e.Name()), e, rs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rulesIn reads an ignore file. One that cannot be read ignores nothing.
+func (w *walk) rulesIn(dir, file string) rules {
+	name := path.Join(dir, file)
+	if info, err := fs.Lstat(w.fsys, name); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	text, err := readAtMost(w.fsys, name, maxIgnoreFile)
+	if err != nil {
+		w.skip(name, SkipUnreadable, reasonOf(err))
+		return nil
+	}
+	return parseRules(dir, string(text))
+}
+
+// entry looks at one entry of a folder.
+func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rs rules) error {
+	base := e.Name()
+	switch {
+	case base == ".git" || slices.Contains(ignoreFiles[:], base):
+		return nil // everybody has them, nobody looks for them
+	case matchAny(w.exclude, name) || rs.ignore(name, e.IsDir()):
+		return nil // as asked
+	case !printable(base):
+		w.skip(strings.ToValidUTF8(name, "\ufffd"), SkipUnreadable, "its name is not text")
+	case isSecret(base) && !e.IsDir():
+		w.skip(name, SkipSecret, "likely a secret, by its name")
+	case strings.HasPrefix(base, "."):
+		w.skip(name, SkipHidden, "hidden, by its name")
+	case base == "node_modules" && e.IsDir():
+		w.skip(name, SkipVendored, "installed packages")
+	case e.IsDir():
+		return w.dir(ctx, name, rs)
+	case len(w.include) > 0 && !matchAny(w.include, name):
+		return nil // not asked for
+	case e.Type()&fs.ModeSymlink != 0:
+		w.links = append(w.links, name)
+	case !e.Type().IsRegular():
+		w.skip(name, SkipUnreadable, "not a regular file")
+	default:
+		w.file(name)
+	}
+	return nil
+}
+
+// file takes a file, if its name says text.
+func (w *walk) file(name string) {
+	if formatOf(name) == formatUnknown {
+		w.skip(name, SkipUnsupported, typeOf(name)+" is not supported")
+		return
+	}
+	w.files = append(w.files, name)
+}
+
+// link takes a link that leads to a file inside the folder: a mounted volume may
+// consist of nothing else. A file that is read where it stands is not read twice,
+// and a name that would be refused is not reached by another one.
+func (w *walk) link(name string, files []string) {
+	target, err := resolve(w.fsys, name)
+	if err != nil {
+		w.skip(name, SkipLink, reasonOf(err))
+		return
+	}
+	info, err := fs.Lstat(w.fsys, target)
+	switch {
+	case err != nil:
+		w.skip(name, SkipLink, reasonOf(err))
+	case info.IsDir():
+		w.skip(name, SkipLink, "a link to a folder")
+	case !info.Mode().IsRegular():
+		w.skip(name, SkipLink, "a link to something that is no file")
+	case isSecret(target):
+		w.skip(name, SkipSecret, "a link to what is likely a secret, by its name")
+	default:
+		if _, found := slices.BinarySearch(files, target); !found {
+			w.file(name)
+		}
+	}
+}
+
+// maxLinks bounds the links followed on the way to one file, as the kernel does.
+const maxLinks = 40
+
+// errLeaves says that a link leads out of the folder.
+var errLeaves = errors.New("the link leaves the folder")
+
+// resolve follows name, and the links in the folders on its way, to what stands
+// there in the end.
+func resolve(fsys fs.FS, name string) (string, error) {
+	done, left := ".", strings.Split(name, "/")
+	for links := 0; len(left) > 0; {
+		part := left[0]
+		left = left[1:]
+		if part == ".." && done == "." {
+			return "", errLeaves
+		}
+		next := path.Join(done, part)
+		info, err := fs.Lstat(fsys, next)
+		if err != nil {
+			return "", err
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			done = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", errors.New("the link leads in a circle")
+		}
+		target, err := fs.ReadLink(fsys, next)
+		if err != nil {
+			return "", err
+		}
+		if target = filepath.ToSlash(target); path.IsAbs(target) || filepath.IsAbs(target) {
+			return "", errLeaves
+		}
+		left = append(strings.Split(target, "/"), left...)
+	}
+	return done, nil
+}
+
+// printable tells whether a name can stand in a list, a header and a prompt.
+func printable(name string) bool {
+	return utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
+}
+
+// reasonOf puts an error without the path that stands beside it.
+func reasonOf(err error) string {
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+		return pathErr.Err.Error()
+	}
+	return err.Error()
+}
