@@ -218,3 +218,28 @@ func TestNeutralise(t *testing.T) {
 		}
 	}
 }
+
+// A newcomer's first base is one short file: a question about it is answered,
+// one about something else is not.
+func TestFloorOfOneDocument(t *testing.T) {
+	content, _, err := knowledge.FromDocuments(t.Context(), []knowledge.Document{{
+		ID: "leave.md", Name: "Leave", Markdown: true, Text: "# Leave\n\nEvery parent may take 16 weeks of parental leave on full pay.",
+	}}, knowledge.Deps{Counter: fourBytes{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := knowledge.New("kb")
+	base.Swap(content)
+	for question, want := range map[string]bool{
+		"How many weeks of parental leave do I get, please, if I joined in autumn?": true,
+		"Who won the world cup?": false,
+	} {
+		res, err := base.Retrieve(t.Context(), retrieval.Query{Text: question, Settings: retrieval.DefaultSettings()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(res.Sources) > 0 && res.Sources[0].Score >= res.Floor; got != want {
+			t.Errorf("%q: answered %v, want %v (floor %.2f, %+v)", question, got, want, res.Floor, res.Sources)
+		}
+	}
+}

@@ -31,6 +31,9 @@ const (
 	noiseRank = noiseQueries * 2 / 5
 	// longQuestion is beyond how many terms a question is no longer measured whole.
 	longQuestion = 24
+	// fewTexts is up to how many texts a base is too small for idf to tell a rare
+	// term from a common one; the floor gives way to what shares any of them.
+	fewTexts = 8
 	// rest is how far below the floor of the best answer the others may stand: once
 	// one chunk answers, its neighbours in rank are likely to be about it too.
 	rest = 0.6
@@ -59,7 +62,8 @@ func calibrate(ctx context.Context, x *bm25.Index) (floor, error) {
 		return floor{}, nil
 	}
 	slices.Sort(noise)
-	most := 0.35 + 0.1*math.Log(float64(x.Len()))
+	texts := float64(x.Len())
+	most := (0.35 + 0.1*math.Log(texts)) * min(1, texts/fewTexts)
 	return floor{noise: min(most, noise[len(noise)*noiseRank/noiseQueries])}, nil
 }
 
