@@ -1,0 +1,237 @@
+package transport
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+)
+
+// A body reads one message's body off a connection, and not one byte more.
+// Read never waits for more once it holds something, ends with io.EOF only
+// where the framing says that the body is whole, and with an error that wraps
+// io.ErrUnexpectedEOF where the connection ended before.
+type body struct {
+	br    *bufio.Reader
+	kind  bodyKind
+	left  int64 // of the fixed body, or of the current chunk
+	stage chunkStage
+}
+
+type chunkStage int
+
+const (
+	chunkSize    chunkStage = iota // at a size line
+	chunkData                      // left bytes to come
+	chunkEnd                       // at the line end after data
+	chunkTrailer                   // after the last chunk
+	chunkDone                      // also: a body until the connection's end is whole
+)
+
+func newBody(br *bufio.Reader, h *answerHead) body {
+	return body{br: br, kind: h.kind, left: h.length}
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	switch b.kind {
+	case bodyFixed:
+		return b.readFixed(p)
+	case bodyChunked:
+		return b.readChunked(p)
+	case bodyUntilClose:
+		if b.ended() {
+			return 0, io.EOF
+		}
+		n, err := b.br.Read(p)
+		b.seeEnd(err)
+		return n, err
+	}
+	return 0, io.EOF
+}
+
+// wait returns when Read has something to do without waiting for it.
+func (b *body) wait() error {
+	if b.ended() || b.br.Buffered() > 0 {
+		return nil
+	}
+	_, err := b.br.Peek(1)
+	if b.kind != bodyUntilClose {
+		return inside(err)
+	}
+	b.seeEnd(err)
+	if b.ended() {
+		return nil
+	}
+	return err
+}
+
+// seeEnd notes the end of a connection where it is the end of the body.
+func (b *body) seeEnd(err error) {
+	if err == io.EOF { //nolint:errorlint // bufio returns it as it is
+		b.stage = chunkDone
+	}
+}
+
+// ended reports whether all of the body was returned, as far as that can be
+// said without reading.
+func (b *body) ended() bool {
+	switch b.kind {
+	case bodyFixed:
+		return b.left == 0
+	case bodyChunked, bodyUntilClose:
+		return b.stage == chunkDone
+	case bodyNone:
+		return true
+	}
+	return false
+}
+
+// ready reports whether the next Read returns without waiting.
+func (b *body) ready() bool {
+	switch {
+	case b.ended():
+		return true
+	case b.kind != bodyChunked, b.stage == chunkData:
+		return b.br.Buffered() > 0
+	}
+	head, _ := b.br.Peek(b.br.Buffered())
+	i := bytes.IndexByte(head, '\n')
+	if i == 0 || i == 1 { // the end of the chunk before
+		head = head[i+1:]
+		i = bytes.IndexByte(head, '\n')
+	}
+	return i >= 0 && i+1 < len(head)
+}
+
+func (b *body) readFixed(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.br.Read(p)
+	b.left -= int64(n)
+	return n, inside(err)
+}
+
+// readChunked fills p from as many chunks as have arrived.
+func (b *body) readChunked(p []byte) (n int, err error) {
+	for n < len(p) {
+		if n > 0 && !b.ready() {
+			return n, nil
+		}
+		switch b.stage {
+		case chunkSize:
+			err = b.readSize()
+		case chunkData:
+			var m int
+			m, err = b.br.Read(p[n:min(int64(len(p)), int64(n)+b.left)])
+			n += m
+			if b.left -= int64(m); b.left == 0 {
+				b.stage = chunkEnd
+			}
+		case chunkEnd:
+			err = b.readEnd()
+		case chunkTrailer:
+			if n > 0 {
+				return n, nil // what is here must not wait for the trailer
+			}
+			err = b.skipTrailer()
+		case chunkDone:
+			return n, io.EOF
+		}
+		if err != nil {
+			return n, inside(err)
+		}
+	}
+	return n, nil
+}
+
+// readSize reads "1a;ext\r\n". Lines end in CRLF here, or they are refused: a
+// bare line feed inside an extension is where readers begin to differ.
+func (b *body) readSize() error {
+	line, err := b.br.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return malformed("chunk size line too long")
+	}
+	if err != nil {
+		return err
+	}
+	digits, ok := bytes.CutSuffix(line, []byte("\r\n"))
+	if i := bytes.IndexByte(digits, ';'); i >= 0 {
+		digits = digits[:i]
+	}
+	digits = bytes.TrimRight(digits, " \t")
+	size, valid := parseHex(digits)
+	if !ok || !valid {
+		return malformed("chunk size")
+	}
+	b.left, b.stage = size, chunkData
+	if size == 0 {
+		b.stage = chunkTrailer
+	}
+	return nil
+}
+
+func (b *body) readEnd() error {
+	end, err := b.br.Peek(2)
+	if err != nil {
+		return err
+	}
+	if end[0] != '\r' || end[1] != '\n' {
+		return malformed("chunk longer than its size")
+	}
+	_, err = b.br.Discard(2)
+	b.stage = chunkSize
+	return err
+}
+
+// skipTrailer swallows trailer lines: fasthttp could only pass those that were
+// announced, and no OpenAI-style API sends any.
+func (b *body) skipTrailer() error {
+	budget, fresh := maxHead, true // fresh: at the start of a line
+	for {
+		line, err := b.br.ReadSlice('\n')
+		part := errors.Is(err, bufio.ErrBufferFull)
+		if err != nil && !part {
+			return err
+		}
+		if budget -= len(line); budget < 0 {
+			return malformed("more than %d bytes of trailer", maxHead)
+		}
+		if fresh && string(line) == "\r\n" {
+			b.stage = chunkDone
+			return nil
+		}
+		fresh = !part
+	}
+}
+
+// parseHex parses 1 to 15 hexadecimal digits.
+func parseHex(digits []byte) (n int64, ok bool) {
+	for _, c := range digits {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		n = n<<4 | int64(c)
+	}
+	return n, len(digits) > 0 && len(digits) <= 15
+}
+
+// inside turns the end of a connection into what it is inside a body.
+func inside(err error) error {
+	if err == io.EOF { //nolint:errorlint // bufio returns it as it is
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -1,0 +1,173 @@
+package transport
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// lingering is how long a connection that closes after an answer goes on
+// swallowing what the client still sends. Closed at once, the kernel would
+// answer those bytes with a reset, and the reset can overtake the answer.
+const lingering = 2 * time.Second
+
+// hijackResponse lets ctx's response be written outside fasthttp's loop, on a
+// connection that closes after it.
+func hijackResponse(ctx *fasthttp.RequestCtx, wait time.Duration) {
+	client := ctx.Conn()
+	ctx.SetConnectionClose()
+	ctx.HijackSetNoResponse(true)
+	ctx.Hijack(func(net.Conn) {
+		bw := bufio.NewWriterSize(client, readerSize)
+		err := client.SetWriteDeadline(time.Now().Add(wait))
+		if err == nil {
+			err = ctx.Response.Write(bw)
+		}
+		if err == nil {
+			err = bw.Flush()
+		}
+		// Closed already unless nothing was written. fasthttp would do it too,
+		// but after it took the request's stream from a running upload.
+		_ = ctx.Response.CloseBodyStream()
+		if err == nil {
+			linger(client)
+		}
+	})
+}
+
+// relayUntilClose relays a body of unknown length to an HTTP/1.0 client, which
+// knows no chunks: the connection's end ends it. A cut must then be a reset.
+func relayUntilClose(ctx *fasthttp.RequestCtx, s *stream) {
+	client := ctx.Conn()
+	ctx.SetConnectionClose() // or fasthttp says keep-alive to who asked for it
+	ctx.HijackSetNoResponse(true)
+	ctx.Hijack(func(net.Conn) {
+		bw := bufio.NewWriterSize(client, readerSize)
+		err := client.SetWriteDeadline(time.Now().Add(s.x.up.config.ClientWrite))
+		if err == nil {
+			ctx.Response.Header.SetContentLength(-2) // none, and Connection: close
+			err = ctx.Response.Header.Write(bw)
+		}
+		if err == nil {
+			err = bw.Flush()
+		}
+		if err == nil {
+			_, err = s.WriteTo(bw)
+		}
+		if err == nil {
+			err = bw.Flush()
+		}
+		_ = s.CloseWithError(err) // always nil
+		if err == nil {
+			linger(client)
+		} else if tcp, ok := client.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+		}
+	})
+}
+
+// linger ends our side of conn and swallows the rest of the peer's.
+func linger(conn net.Conn) {
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite() // an error means that there is nobody to wait for
+	}
+	drain(conn, lingering)
+}
+
+// drain reads and forgets what conn sends within wait.
+func drain(conn net.Conn, wait time.Duration) {
+	if conn.SetReadDeadline(time.Now().Add(wait)) == nil {
+		_, _ = io.Copy(io.Discard, conn)
+	}
+}
+
+// relayUpgrade passes a 101 and then bytes both ways. When one side closes, or
+// both are silent for Config.Idle, both are closed.
+func (r *Response) relayUpgrade(ctx *fasthttp.RequestCtx, how Relay) {
+	x := r.x
+	head := append([]byte("HTTP/1.1 101 "), r.head.append(nil, how.Replace)...)
+	head = append(head, "\r\n\r\n"...)
+	r.free()
+	x.unwatch() // the tunnel reads the client itself
+	t := &tunnel{x: x}
+	ctx.HijackSetNoResponse(true)
+	ctx.Hijack(func(client net.Conn) {
+		// client also holds what the server had read ahead, x.client does not.
+		t.seen.Store(time.Now().UnixNano())
+		err := x.client.SetWriteDeadline(time.Now().Add(x.up.config.ClientWrite))
+		if err == nil {
+			_, err = x.client.Write(head)
+		}
+		if err == nil {
+			err = t.run(client)
+		}
+		x.end(false)
+		if err != nil {
+			err = x.classify(err, IdleTimeout, ClientGone)
+		}
+		how.done(Outcome{Bytes: t.down.Load(), Err: err})
+	})
+}
+
+// A tunnel carries bytes that are not HTTP any more.
+type tunnel struct {
+	x    *exchange
+	seen atomic.Int64 // last byte either way, Unix nanoseconds
+	down atomic.Int64 // bytes to the client
+}
+
+// run copies both ways until one ends, and returns why. A plain close is no error.
+func (t *tunnel) run(client net.Conn) (err error) {
+	var both sync.WaitGroup
+	var first sync.Once
+	end := func(why error) {
+		first.Do(func() {
+			err = why
+			t.x.conn.drop()
+			_ = t.x.client.Close() // the server closes it once more
+		})
+	}
+	both.Go(func() { end(t.copy(t.x.conn.Conn, t.x.client, client, nil)) })
+	end(t.copy(t.x.client, t.x.conn.Conn, t.x.conn.br, &t.down))
+	both.Wait()
+	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// copy passes what r reads, on src's deadlines, to dst.
+func (t *tunnel) copy(dst, src net.Conn, r io.Reader, count *atomic.Int64) error {
+	piece := t.x.up.pieces.Get().(*[]byte)
+	defer t.x.up.pieces.Put(piece)
+	idle := t.x.up.config.Idle
+	for {
+		if err := src.SetReadDeadline(time.Now().Add(idle)); err != nil {
+			return err
+		}
+		n, err := r.Read(*piece)
+		if n > 0 {
+			t.seen.Store(time.Now().UnixNano())
+			if err := dst.SetWriteDeadline(time.Now().Add(t.x.up.config.ClientWrite)); err != nil {
+				return err
+			}
+			if _, err := dst.Write((*piece)[:n]); err != nil {
+				return err
+			}
+			if count != nil {
+				count.Add(int64(n))
+			}
+		}
+		silent := time.Since(time.Unix(0, t.seen.Load()))
+		if err != nil && !(errors.Is(err, os.ErrDeadlineExceeded) && silent < idle) {
+			return err
+		}
+	}
+}

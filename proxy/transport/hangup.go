@@ -1,0 +1,47 @@
+package transport
+
+import (
+	"errors"
+	"net"
+	"os"
+	"time"
+)
+
+// WatchHangup calls onGone, once and from another goroutine, when the peer of
+// conn closes its side or the connection breaks. Only one watch at a time may
+// be on a connection, and nobody may read from it meanwhile. stop ends the
+// watch and waits for it: after it onGone does not run, and conn has no read
+// deadline. A peer that half-closes counts as gone. Send watches by itself;
+// use this for work before Send, and stop it first.
+//
+// Only plain TCP connections on Unix are watched, others never report.
+func WatchHangup(conn net.Conn, onGone func()) (stop func()) {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok || !canWatch {
+		return func() {}
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return func() {}
+	}
+	// The deadline for reading the request's head is still on: it is not ours.
+	if tcp.SetReadDeadline(time.Time{}) != nil {
+		return func() {}
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		// Readiness comes in edges, so bytes that wait unread cost one look
+		// and no loop.
+		err := raw.Read(hungUp)
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+			onGone()
+		}
+	}()
+	return func() {
+		// Errors mean that the connection is closed, which ends the watch too.
+		_ = tcp.SetReadDeadline(time.Unix(1, 0))
+		<-ended
+		_ = tcp.SetReadDeadline(time.Time{})
+	}
+}

@@ -1,0 +1,278 @@
+package transport_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"go.uber.org/goleak"
+
+	"sidenote/proxy/transport"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// fasthttp's pool looks after itself once in ten seconds, stopped or not.
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+		// Of the benchmark's bare relay.
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean"))
+}
+
+// patience is how long anything may take before a test calls it stuck.
+const patience = 10 * time.Second
+
+// An origin is an upstream that follows a script, one call per connection.
+type origin struct {
+	ln    net.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+	wg    sync.WaitGroup
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
+}
+
+// newOrigin runs script for every connection until the test ends. What script
+// leaves open is closed after it.
+func newOrigin(t testing.TB, script func(c net.Conn, br *bufio.Reader)) *origin {
+	t.Helper()
+	o := &origin{ln: listen(t)}
+	o.wg.Go(func() {
+		for {
+			c, err := o.ln.Accept()
+			if err != nil {
+				return
+			}
+			o.mu.Lock()
+			o.conns = append(o.conns, c)
+			o.mu.Unlock()
+			_ = c.SetDeadline(time.Now().Add(patience))
+			o.wg.Go(func() {
+				defer c.Close()
+				script(c, bufio.NewReader(c))
+			})
+		}
+	})
+	t.Cleanup(func() {
+		o.ln.Close()
+		o.mu.Lock()
+		for _, c := range o.conns {
+			c.Close()
+		}
+		o.mu.Unlock()
+		o.wg.Wait()
+	})
+	return o
+}
+
+// answering returns an origin that reads requests with bodies and gives each
+// the same answer, on as many connections as are opened.
+func answering(t testing.TB, answer string) *origin {
+	return newOrigin(t, func(c net.Conn, br *bufio.Reader) {
+		for {
+			if _, _, err := readMessage(br); err != nil {
+				return
+			}
+			if _, err := io.WriteString(c, answer); err != nil {
+				return
+			}
+		}
+	})
+}
+
+// config returns a Config for o, to be narrowed by a test.
+func (o *origin) config(path string) transport.Config {
+	return transport.Config{
+		BaseURL: &url.URL{Scheme: "http", Host: o.ln.Addr().String(), Path: path},
+		Connect: patience, FirstByte: patience, Idle: patience,
+		ClientRead: patience, ClientWrite: patience,
+	}
+}
+
+func newUpstream(t testing.TB, c transport.Config) *transport.Upstream {
+	t.Helper()
+	u, err := transport.NewUpstream(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(u.Close)
+	return u
+}
+
+// A front is our server with a handler that relays to one upstream.
+type front struct {
+	addr     string
+	up       *transport.Upstream
+	outcomes chan transport.Outcome // of each relay
+	errs     chan error             // of each Send that failed
+}
+
+func errorBody(status int, code string) []byte {
+	return fmt.Appendf(nil, `{"error":{"status":%d,"code":%q}}`, status, code)
+}
+
+// relaying returns a front that passes everything to u as it comes.
+func relaying(t testing.TB, u *transport.Upstream) *front {
+	f := &front{up: u, outcomes: make(chan transport.Outcome, 100), errs: make(chan error, 100)}
+	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) { f.relay(ctx, transport.Request{}) }, transport.ServerOptions{})
+	return f
+}
+
+func (f *front) relay(ctx *fasthttp.RequestCtx, r transport.Request) {
+	answer, err := f.up.Send(ctx, r)
+	if err != nil {
+		f.errs <- err
+		ctx.SetStatusCode(fasthttp.StatusBadGateway)
+		ctx.SetBodyString(string(transport.ClassOf(err)))
+		return
+	}
+	answer.Relay(ctx, transport.Relay{Done: func(o transport.Outcome) { f.outcomes <- o }})
+}
+
+func serve(t testing.TB, h fasthttp.RequestHandler, o transport.ServerOptions) (addr string) {
+	t.Helper()
+	ln := listen(t)
+	o.ErrorBody = errorBody
+	s := transport.NewServer(h, o)
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Serve(ln) }()
+	t.Cleanup(func() {
+		if err := s.Shutdown(); err != nil {
+			t.Error(err)
+		}
+		<-stopped
+	})
+	return ln.Addr().String()
+}
+
+// A client is one raw connection.
+type client struct {
+	*net.TCPConn
+	br *bufio.Reader
+	t  testing.TB
+}
+
+func dial(t testing.TB, addr string) *client {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
+	return &client{c.(*net.TCPConn), bufio.NewReader(c), t}
+}
+
+func (c *client) send(text string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// message reads one framed message.
+func (c *client) message() (head, body string) {
+	c.t.Helper()
+	head, body, err := readMessage(c.br)
+	if err != nil {
+		c.t.Fatalf("%v after %q %q", err, head, body)
+	}
+	return head, body
+}
+
+// rest reads until the connection ends.
+func (c *client) rest() string {
+	c.t.Helper()
+	b, err := io.ReadAll(c.br)
+	if err != nil {
+		c.t.Fatalf("%v after %q", err, b)
+	}
+	return string(b)
+}
+
+// ended tells whether the server has closed the connection, without waiting
+// for more than one byte.
+func (c *client) ended() bool {
+	_, err := c.br.ReadByte()
+	return err != nil
+}
+
+// readMessage reads a request or an answer with a body in any framing but
+// until-close; the body comes without its framing.
+func readMessage(br *bufio.Reader) (head, body string, err error) {
+	var b strings.Builder
+	for !strings.HasSuffix(b.String(), "\r\n\r\n") {
+		line, err := br.ReadString('\n')
+		b.WriteString(line)
+		if err != nil {
+			return b.String(), "", err
+		}
+	}
+	head = b.String()
+	body, err = readBody(br, strings.ToLower(head))
+	return head, body, err
+}
+
+func readBody(br *bufio.Reader, head string) (string, error) {
+	var body bytes.Buffer
+	if strings.Contains(head, "\r\ntransfer-encoding: chunked\r\n") {
+		for {
+			var n int64
+			if _, err := fmt.Fscanf(br, "%x\r\n", &n); err != nil {
+				return body.String(), err
+			}
+			if _, err := io.CopyN(&body, br, n); err != nil {
+				return body.String(), err
+			}
+			if _, err := br.Discard(2); err != nil || n == 0 {
+				return body.String(), err
+			}
+		}
+	}
+	if _, after, ok := strings.Cut(head, "\r\ncontent-length: "); ok {
+		var n int64
+		if _, err := fmt.Sscan(after, &n); err != nil {
+			return "", err
+		}
+		_, err := io.CopyN(&body, br, n)
+		return body.String(), err
+	}
+	return "", nil
+}
+
+// await receives from ch, or fails.
+func await[T any](t testing.TB, ch <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("%s: nothing came", what)
+		panic("unreachable")
+	}
+}
+
+// count is how many connections were accepted.
+func (o *origin) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.conns)
+}
+
+func mustURL(host string) *url.URL { return &url.URL{Scheme: "http", Host: host} }

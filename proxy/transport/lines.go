@@ -1,0 +1,189 @@
+package transport
+
+import "bytes"
+
+// cutLine splits the first line off block, without its line end.
+// ok is false when block holds no whole line.
+func cutLine(block []byte) (line, rest []byte, ok bool) {
+	i := bytes.IndexByte(block, '\n')
+	if i < 0 {
+		return nil, nil, false
+	}
+	line, rest = block[:i], block[i+1:]
+	if i > 0 && line[i-1] == '\r' {
+		line = line[:i-1]
+	}
+	return line, rest, true
+}
+
+// cutField splits a head line at its colon; the value is trimmed of OWS.
+func cutField(line []byte) (name, value []byte, ok bool) {
+	i := bytes.IndexByte(line, ':')
+	if i <= 0 {
+		return nil, nil, false
+	}
+	return line[:i], bytes.Trim(line[i+1:], " \t"), true
+}
+
+// is reports whether name is want, in any letter case. want is lower case.
+func is(name []byte, want string) bool {
+	if len(name) != len(want) {
+		return false
+	}
+	for i := range len(want) {
+		c := name[i]
+		if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		if c != want[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// startsLike reports whether name begins with prefix, in any letter case and
+// with "_" for "-": servers of the CGI family take the two for one name, so
+// what must not pass must pass in neither spelling.
+func startsLike(name []byte, prefix string) bool {
+	if len(name) < len(prefix) {
+		return false
+	}
+	for i := range len(prefix) {
+		if fold(name[i]) != fold(prefix[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func fold(c byte) byte {
+	switch {
+	case c >= 'A' && c <= 'Z':
+		return c | 0x20
+	case c == '_':
+		return '-'
+	}
+	return c
+}
+
+// hopByHop reports whether a header is about one connection and never passed
+// on, whatever Connection says (RFC 9110 §7.6.1, and those of RFC 2616 §13.5.1
+// and of proxies before it).
+func hopByHop(name []byte) bool {
+	switch len(name) {
+	case 2:
+		return is(name, "te")
+	case 7:
+		return is(name, "upgrade") || is(name, "trailer")
+	case 10:
+		return is(name, "connection") || is(name, "keep-alive")
+	case 16:
+		return is(name, "proxy-connection")
+	case 17:
+		return is(name, "transfer-encoding")
+	case 18:
+		return is(name, "proxy-authenticate")
+	case 19:
+		return is(name, "proxy-authorization")
+	case 25:
+		return is(name, "proxy-authentication-info")
+	}
+	return false
+}
+
+// A connectionList is what the Connection lines of a head say.
+type connectionList struct {
+	close, keepAlive, upgrade bool
+	named                     [][]byte // headers that end at this hop; mostly nil
+}
+
+// add takes in the value of one Connection line.
+func (l *connectionList) add(value []byte) {
+	for len(value) > 0 {
+		token, rest, _ := bytes.Cut(value, []byte{','})
+		value = rest
+		token = bytes.Trim(token, " \t")
+		switch {
+		case len(token) == 0:
+		case is(token, "close"):
+			l.close = true
+		case is(token, "keep-alive"):
+			l.keepAlive = true
+		case is(token, "upgrade"):
+			l.upgrade = true
+		default:
+			l.named = append(l.named, token)
+		}
+	}
+}
+
+func (l *connectionList) names(name []byte) bool {
+	for _, n := range l.named {
+		if len(n) == len(name) && bytes.EqualFold(n, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// connectionOf reads all Connection lines of a block of head lines.
+func connectionOf(block []byte) (l connectionList) {
+	for line, rest, ok := cutLine(block); ok; line, rest, ok = cutLine(rest) {
+		if name, value, ok := cutField(line); ok && is(name, "connection") {
+			l.add(value)
+		}
+	}
+	return l
+}
+
+// replaced returns the index of name in list, or -1.
+func replaced(list []Header, name []byte) int {
+	for i := range list {
+		if len(list[i].Name) == len(name) && startsLike(name, list[i].Name) {
+			return i
+		}
+	}
+	return -1
+}
+
+func appendLine(dst []byte, name, value string) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	dst = append(dst, value...)
+	return append(dst, "\r\n"...)
+}
+
+// validToken reports whether name is a token of RFC 9110 §5.6.2.
+func validToken(name []byte) bool {
+	for _, c := range name {
+		if !tokenByte(c) {
+			return false
+		}
+	}
+	return len(name) > 0
+}
+
+func tokenByte(c byte) bool {
+	const (
+		low  = (1<<10-1)<<'0' | 1<<'!' | 1<<'#' | 1<<'$' | 1<<'%' | 1<<'&' | 1<<'\'' | 1<<'*' | 1<<'+' | 1<<'-' | 1<<'.'
+		high = (1<<26-1)<<('A'-64) | (1<<26-1)<<('a'-64) | 1<<('^'-64) | 1<<('_'-64) | 1<<('`'-64) | 1<<('|'-64) | 1<<('~'-64)
+	)
+	switch {
+	case c < 64:
+		return uint64(low)>>c&1 != 0
+	case c < 128:
+		return uint64(high)>>(c-64)&1 != 0
+	}
+	return false
+}
+
+// validValue reports whether value holds no control characters but tabs.
+func validValue(value []byte) bool {
+	for _, c := range value {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,232 @@
+package transport
+
+import (
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// maxDiscard is how much of an answer's body Discard reads to save a connection.
+const maxDiscard = 64 << 10
+
+// A Response is the head of an upstream's answer, its body still to come.
+// It is used by one goroutine and is dead after Relay or Discard.
+type Response struct {
+	x    *exchange
+	text *[]byte // what head points into
+	head answerHead
+	body body
+}
+
+// Status is the three-digit status code.
+func (r *Response) Status() int { return r.head.status }
+
+// Header returns the value of the first line of that name, in any letter case,
+// trimmed; nil without one. It is valid until Relay or Discard.
+func (r *Response) Header(name string) []byte { return r.head.field([]byte(name)) }
+
+// Discard drops the answer. A short remainder of the body is read so that the
+// connection can be used again, otherwise it is closed.
+func (r *Response) Discard() {
+	if !r.body.ended() && r.head.kind != bodyUntilClose {
+		r.x.conn.idle = min(r.x.up.config.Idle, time.Second)
+		_, _ = io.CopyN(io.Discard, &r.body, maxDiscard) // what matters is where it ended
+	}
+	r.x.end(r.body.ended() && r.head.reusable())
+	r.free()
+}
+
+// free ends the life of r, while that of the exchange may go on.
+func (r *Response) free() {
+	x := r.x
+	state := stateOf(x.ctx)
+	state.open = nil
+	if x.upload != nil {
+		complete := x.upload.complete()
+		state.bodyRead = state.bodyRead || complete && x.upload.rest != nil
+		state.lent = !complete
+	}
+	x.up.heads.Put(r.text)
+	r.text = nil
+}
+
+// A Relay says what happens on an answer's way down. The zero value passes it on.
+type Relay struct {
+	// Replace puts lines in the place of the upstream's, e.g. Sidenote-Status.
+	// At most 64.
+	Replace []Header
+	// Tap sees each piece of the body before the client does. It must not keep
+	// or change it, and must be quick.
+	Tap func(piece []byte)
+	// Done is called once, when the last byte was handed to the client's
+	// connection or the relay failed: within Relay, or after the handler has
+	// returned. It must not touch the handler's RequestCtx.
+	Done func(Outcome)
+}
+
+// An Outcome is how a relayed answer ended.
+type Outcome struct {
+	Bytes int64 // of the body, as passed to the client
+	Err   error // nil: complete. Otherwise an *Error
+}
+
+func (how *Relay) done(o Outcome) {
+	if how.Done != nil {
+		how.Done(o)
+	}
+}
+
+// Relay makes ctx's response out of the answer: status and head lines as they
+// came, but for those that concern one connection only, and a body that flows
+// after the handler has returned, each piece flushed as it arrives. Call it
+// last in the handler; lines set on ctx.Response before are kept.
+func (r *Response) Relay(ctx *fasthttp.RequestCtx, how Relay) {
+	if r.head.status == 101 {
+		r.relayUpgrade(ctx, how)
+		return
+	}
+	r.writeHead(ctx, how.Replace)
+	x, body, keep := r.x, r.body, r.head.reusable()
+	size := -1
+	if r.head.kind == bodyFixed {
+		size = int(r.head.length)
+	}
+	// From here on there may be more to come from the client than will be read.
+	early := x.upload != nil && !x.upload.finished()
+	r.free()
+	if body.ended() {
+		x.end(keep)
+		how.done(Outcome{})
+		return
+	}
+	s := &stream{x: x, body: body, reusable: keep, how: how}
+	switch {
+	case size < 0 && !ctx.Request.Header.IsHTTP11():
+		relayUntilClose(ctx, s)
+	default:
+		ctx.Response.ImmediateHeaderFlush = !s.body.ready()
+		ctx.Response.SetBodyStream(s, size)
+		if early {
+			hijackResponse(ctx, x.up.config.ClientWrite)
+		}
+	}
+}
+
+// writeHead makes fasthttp write the upstream's lines as they came.
+//
+// Its own setters would reorder lines, collapse doubled ones and drop Date.
+// But the reason is written as it stands in memory, right after the status
+// code; so the lines go there. SetStatusMessage makes room, and blanks out the
+// line ends that the copy then restores.
+func (r *Response) writeHead(ctx *fasthttp.RequestCtx, replace []Header) {
+	buffer := r.x.up.heads.Get().(*[]byte)
+	defer r.x.up.heads.Put(buffer)
+	*buffer = r.head.append((*buffer)[:0], replace)
+	header := &ctx.Response.Header
+	header.SetStatusCode(r.head.status)
+	header.SetStatusMessage(*buffer)
+	copy(header.StatusMessage(), *buffer)
+}
+
+// A stream is a relayed body: fasthttp calls WriteTo, then CloseWithError.
+type stream struct {
+	x        *exchange
+	body     body
+	reusable bool // the connection, after a clean end
+	how      Relay
+	bytes    int64
+	bulk     bool  // the last piece was large
+	err      error // of reading the upstream
+	closed   bool
+}
+
+// SupportsBodyWriteTo tells fasthttp to call WriteTo, which can flush.
+func (s *stream) SupportsBodyWriteTo() bool { return true }
+
+// Read implements io.Reader, which fasthttp asks of every body.
+func (s *stream) Read(p []byte) (int, error) { return s.body.Read(p) }
+
+// WriteTo passes the body to w, piece by piece, until its clean end. An error
+// makes fasthttp close the client's connection without the terminal chunk, so
+// that a cut stays a cut.
+func (s *stream) WriteTo(w io.Writer) (int64, error) {
+	for {
+		end, err := s.step(w)
+		if err != nil {
+			return s.bytes, err
+		}
+		if end {
+			// What ends the message is flushed by fasthttp, within this:
+			return s.bytes, s.x.client.SetWriteDeadline(time.Now().Add(s.x.up.config.ClientWrite))
+		}
+	}
+}
+
+// step passes one piece. It waits for it with nothing but the connection's
+// small reader, and takes a buffer only when there is something to carry or
+// when pieces come so large that they fill one.
+func (s *stream) step(w io.Writer) (end bool, err error) {
+	if !s.bulk {
+		if s.err = s.body.wait(); s.err != nil {
+			return false, s.err
+		}
+	}
+	piece := s.x.up.pieces.Get().(*[]byte)
+	defer s.x.up.pieces.Put(piece)
+	n, err := s.body.Read(*piece)
+	s.bulk = n >= readerSize/2
+	if n > 0 {
+		if err := s.pass(w, (*piece)[:n]); err != nil {
+			return false, err
+		}
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+		return false, err
+	}
+	return s.body.ended(), nil
+}
+
+func (s *stream) pass(w io.Writer, piece []byte) error {
+	if s.how.Tap != nil {
+		s.how.Tap(piece)
+	}
+	if err := s.x.client.SetWriteDeadline(time.Now().Add(s.x.up.config.ClientWrite)); err != nil {
+		return err
+	}
+	if _, err := w.Write(piece); err != nil {
+		return err
+	}
+	s.bytes += int64(len(piece))
+	// fasthttp flushes chunks by itself, and the end of every body.
+	if f, ok := w.(interface{ Flush() error }); ok && !s.body.ended() {
+		return f.Flush()
+	}
+	return nil
+}
+
+// CloseWithError ends the exchange; writeErr is that of writing to the client,
+// or what WriteTo returned.
+func (s *stream) CloseWithError(writeErr error) error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	clean := s.err == nil && writeErr == nil && s.body.ended()
+	s.x.end(clean && s.reusable)
+	outcome := Outcome{Bytes: s.bytes}
+	switch {
+	case clean:
+	case s.err != nil:
+		outcome.Err = s.x.classify(s.err, IdleTimeout, Truncated)
+	case errors.Is(writeErr, os.ErrDeadlineExceeded):
+		outcome.Err = &Error{ClientSlow, errors.New("client does not read")}
+	default:
+		outcome.Err = &Error{ClientGone, errors.New("client hung up")}
+	}
+	s.how.done(outcome)
+	return nil
+}

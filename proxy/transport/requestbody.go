@@ -1,0 +1,120 @@
+package transport
+
+import (
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// prefetched is how much of a body of known length fasthttp holds before it
+// calls the handler: up to here reading does not touch the connection.
+const prefetched = 8 << 10
+
+// maxKept is the largest body buffer that is used again.
+const maxKept = 1 << 20
+
+// A requestState is what this package knows of one request, from its first
+// call with the RequestCtx until the handler has returned.
+type requestState struct {
+	body     []byte    // of ReadBody
+	bodyRead bool      // the client's body was read to its end
+	lent     bool      // body outlives the handler
+	open     *exchange // with a Response that waits for Relay or Discard
+}
+
+type stateKey struct{}
+
+// stateOf returns ctx's state, new if there is none.
+func stateOf(ctx *fasthttp.RequestCtx) *requestState {
+	state, ok := ctx.UserValue(stateKey{}).(*requestState)
+	if !ok {
+		state = new(requestState)
+		ctx.SetUserValue(stateKey{}, state)
+	}
+	return state
+}
+
+// ReadBody reads the body of ctx's request, if it has at most limit bytes, in
+// at most wait. whole is false when it has more: pass body, which is what was
+// read so far, on as Request.Body, and the rest follows it untouched. body
+// belongs to the request: it dies with the handler. After an error, always an
+// *Error, the connection will be closed; answer and return.
+// Never use ctx.PostBody, which has no bound.
+func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration) (body []byte, whole bool, err error) {
+	stream, length := ctx.RequestBodyStream(), ctx.Request.Header.ContentLength()
+	state := stateOf(ctx)
+	switch {
+	case stream == nil || length == 0:
+		state.bodyRead = true
+		return nil, true, nil
+	case length > limit:
+		return nil, false, nil
+	case length < 0 || length > prefetched:
+		if err := ctx.Conn().SetReadDeadline(time.Now().Add(wait)); err != nil {
+			return nil, false, clientError(net.ErrClosed)
+		}
+	}
+	state.body, err = readUpTo(stream, state.body[:0], limit, length)
+	switch {
+	case err == nil:
+		return state.body, false, nil
+	case !errors.Is(err, io.EOF):
+		return nil, false, clientError(err)
+	case length > 0 && len(state.body) != length, length < 0 && cutShort(ctx.Conn()):
+		return nil, false, clientError(io.ErrUnexpectedEOF)
+	}
+	state.bodyRead = true
+	return state.body, true, nil
+}
+
+// readUpTo appends to dst what r holds, until its end or until dst is longer
+// than limit. Memory grows with what arrived, not with what was announced.
+func readUpTo(r io.Reader, dst []byte, limit, announced int) ([]byte, error) {
+	if room := min(max(announced, 512), 64<<10) + 1; cap(dst) < room {
+		dst = make([]byte, 0, room)
+	}
+	for len(dst) <= limit {
+		if len(dst) == cap(dst) {
+			dst = append(dst, 0)[:len(dst)]
+		}
+		n, err := r.Read(dst[len(dst):min(cap(dst), limit+1)])
+		dst = dst[:len(dst)+n]
+		if err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
+}
+
+// cutShort reports whether the client has closed its side. To fasthttp the end
+// of a connection looks like the end of a body. Short of a length that shows by
+// counting; between two chunks only the connection itself tells.
+func cutShort(client net.Conn) (gone bool) {
+	tcp, ok := client.(*net.TCPConn)
+	if !ok {
+		return false
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return true
+	}
+	err = raw.Control(func(fd uintptr) { gone = hungUp(fd) })
+	return gone || err != nil
+}
+
+// bodyWasRead reports whether nothing of the request's body is left on the
+// connection.
+func bodyWasRead(ctx *fasthttp.RequestCtx, known bool) bool {
+	n := ctx.Request.Header.ContentLength()
+	switch {
+	case known, n == 0, n == -2:
+		return true
+	case n > 0 && n <= prefetched:
+		_, err := io.Copy(io.Discard, ctx.RequestBodyStream())
+		return err == nil
+	}
+	return false
+}

@@ -1,0 +1,243 @@
+package transport
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// maxHead bounds an answer's head, interim answers before it included.
+const maxHead = 64 << 10
+
+// errFraming is wrapped by every error about what an upstream sent.
+var errFraming = errors.New("malformed answer")
+
+func malformed(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{errFraming}, args...)...)
+}
+
+// An answerHead is a parsed head. Its slices point into the text it was read from.
+type answerHead struct {
+	status    int
+	http10    bool
+	reason    []byte
+	lines     []byte // all header lines, each with its line end
+	kind      bodyKind
+	length    int64 // of a fixed body
+	connected connectionList
+}
+
+type bodyKind int
+
+const (
+	bodyNone bodyKind = iota
+	bodyFixed
+	bodyChunked
+	bodyUntilClose
+)
+
+// readHead appends the next final head on br to text, interim answers (1xx)
+// skipped, and parses it. isHead tells that the request's method was HEAD.
+func readHead(br *bufio.Reader, text []byte, isHead bool) (_ []byte, h answerHead, err error) {
+	budget := maxHead
+	for {
+		if text, err = readBlock(br, text[:0], &budget); err != nil {
+			return text, h, err
+		}
+		if h, err = parseHead(text); err != nil {
+			return text, h, err
+		}
+		if h.status >= 200 || h.status == 101 {
+			return text, h, h.frame(isHead)
+		}
+	}
+}
+
+// readBlock appends lines up to and with the next empty one.
+func readBlock(br *bufio.Reader, text []byte, budget *int) ([]byte, error) {
+	start := len(text) // of the current line
+	for {
+		piece, err := br.ReadSlice('\n')
+		if *budget -= len(piece); *budget < 0 {
+			return text, malformed("more than %d bytes of head", maxHead)
+		}
+		text = append(text, piece...)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if err != nil {
+			return text, err
+		}
+		if line := bytes.TrimRight(text[start:], "\r\n"); len(line) == 0 && start > 0 {
+			return text, nil
+		}
+		start = len(text)
+	}
+}
+
+// parseHead checks a block of lines. What two readers could read differently
+// is an error, never guessed at.
+func parseHead(text []byte) (h answerHead, err error) {
+	first, lines, _ := cutLine(text)
+	if err = h.parseStatus(first); err != nil {
+		return h, err
+	}
+	rest := lines
+	for {
+		line, next, ok := cutLine(rest)
+		if !ok {
+			return h, malformed("head without an end")
+		}
+		if len(line) == 0 {
+			h.lines = lines[:len(lines)-len(rest)]
+			return h, nil
+		}
+		name, value, ok := cutField(line)
+		if !ok || !validToken(name) || !validValue(value) {
+			return h, malformed("header line %d", bytes.Count(lines[:len(lines)-len(rest)], []byte{'\n'})+1)
+		}
+		rest = next
+	}
+}
+
+// parseStatus reads "HTTP/1.1 200 OK"; the reason may be missing, with or
+// without the space before it.
+func (h *answerHead) parseStatus(line []byte) error {
+	const code = len("HTTP/1.1 ")
+	if len(line) < code+3 || line[code-1] != ' ' {
+		return malformed("status line")
+	}
+	switch string(line[:code-1]) {
+	case "HTTP/1.1":
+	case "HTTP/1.0":
+		h.http10 = true
+	default:
+		return malformed("protocol version")
+	}
+	for _, c := range line[code : code+3] {
+		if c < '0' || c > '9' {
+			return malformed("status code")
+		}
+		h.status = h.status*10 + int(c-'0')
+	}
+	if h.status < 100 {
+		return malformed("status code %d", h.status)
+	}
+	if rest := line[code+3:]; len(rest) > 0 {
+		if rest[0] != ' ' || !validValue(rest) {
+			return malformed("reason")
+		}
+		h.reason = rest[1:]
+	}
+	return nil
+}
+
+// frame decides how long the body is (RFC 9112 §6.3), refusing every head that
+// leaves room for two answers.
+func (h *answerHead) frame(isHead bool) error {
+	encoded, sized := false, false
+	for line, rest, ok := cutLine(h.lines); ok; line, rest, ok = cutLine(rest) {
+		name, value, _ := cutField(line)
+		switch {
+		case is(name, "connection"):
+			h.connected.add(value)
+		case is(name, "transfer-encoding"):
+			if encoded || h.http10 || !is(value, "chunked") {
+				return malformed("transfer encoding")
+			}
+			encoded = true
+		case is(name, "content-length"):
+			n, err := contentLength(value)
+			if err != nil || sized && n != h.length {
+				return malformed("content length")
+			}
+			h.length, sized = n, true
+		}
+	}
+	switch {
+	case encoded && sized:
+		return malformed("content length and transfer encoding")
+	case isHead, h.status < 200, h.status == 204, h.status == 304:
+		h.kind = bodyNone
+	case encoded:
+		h.kind = bodyChunked
+	case sized:
+		h.kind = bodyFixed
+	default:
+		h.kind = bodyUntilClose
+	}
+	return nil
+}
+
+// contentLength parses 1*DIGIT: no sign, no list, no overflow.
+func contentLength(value []byte) (int64, error) {
+	for _, c := range value {
+		if c < '0' || c > '9' {
+			return 0, strconv.ErrSyntax
+		}
+	}
+	return strconv.ParseInt(string(value), 10, 63)
+}
+
+// reusable reports whether the upstream keeps the connection after the body.
+func (h *answerHead) reusable() bool {
+	if h.kind == bodyUntilClose || h.status == 101 || h.connected.close {
+		return false
+	}
+	return !h.http10 || h.connected.keepAlive
+}
+
+// field returns the value of the first line called name.
+func (h *answerHead) field(name []byte) []byte {
+	for line, rest, ok := cutLine(h.lines); ok; line, rest, ok = cutLine(rest) {
+		if n, value, _ := cutField(line); bytes.EqualFold(n, name) {
+			return value
+		}
+	}
+	return nil
+}
+
+// append writes the reason and the lines that pass to a client, verbatim and
+// in order, with the replaced ones in place. There is no line end at its end.
+func (h *answerHead) append(dst []byte, replace []Header) []byte {
+	dst = append(dst, h.reason...)
+	var written uint64 // bit i: replace[i] stands in dst
+	for line, rest, ok := cutLine(h.lines); ok; line, rest, ok = cutLine(rest) {
+		name, _, _ := cutField(line)
+		if i := replaced(replace, name); i >= 0 {
+			dst = appendAnswerLine(dst, replace, i, &written)
+		} else if h.passes(name) {
+			dst = append(dst, "\r\n"...)
+			dst = append(dst, line...)
+		}
+	}
+	for i := range replace {
+		dst = appendAnswerLine(dst, replace, i, &written)
+	}
+	return dst
+}
+
+func appendAnswerLine(dst []byte, replace []Header, i int, written *uint64) []byte {
+	if bit := uint64(1) << i; *written&bit == 0 && replace[i].Value != "" {
+		*written |= bit
+		dst = append(dst, "\r\n"...)
+		dst = append(dst, replace[i].Name...)
+		dst = append(dst, ": "...)
+		dst = append(dst, replace[i].Value...)
+	}
+	return dst
+}
+
+// passes reports whether a line goes to the client. A length passes as a line
+// only where there is no body that it would frame (HEAD, 304).
+func (h *answerHead) passes(name []byte) bool {
+	switch {
+	case is(name, "content-length"):
+		return h.kind == bodyNone && h.status >= 200 && h.status != 204
+	case h.status == 101 && (is(name, "upgrade") || is(name, "connection")):
+		return true
+	}
+	return !hopByHop(name) && !h.connected.names(name)
+}

@@ -1,0 +1,273 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	// inline is the largest body that is written in one go before the answer is
+	// read. Larger ones go up beside the reading of an early answer.
+	inline = 64 << 10
+	// afterCut is how long an answer may take once the upstream stopped taking
+	// our body: it answered before it did, or not at all.
+	afterCut = 5 * time.Second
+)
+
+// An exchange is one request and its answer, from before the connection is
+// taken until it is given back.
+type exchange struct {
+	up     *Upstream
+	ctx    *fasthttp.RequestCtx // until end only
+	client net.Conn
+	isHead bool
+
+	mu        sync.Mutex
+	gone      bool               // the client left
+	over      bool               // end was called
+	answered  bool               // the head is there
+	conn      *conn              // nil before it is taken
+	cancel    context.CancelFunc // of dialing
+	stopWatch func()             // nil while nobody watches
+	upload    *upload            // nil when the body was sent in one go
+}
+
+// Send writes the client's request of ctx to the upstream and waits for the
+// head of the answer. It is called from the handler's goroutine, once per
+// request (again only after Response.Discard, and then with a whole body).
+// When the client hangs up the connection to the upstream is closed at once.
+// Every error is an *Error.
+//
+// The caller ends every Response with exactly one of Relay and Discard.
+func (u *Upstream) Send(ctx *fasthttp.RequestCtx, r Request) (*Response, error) {
+	x := &exchange{up: u, ctx: ctx, client: ctx.Conn(), isHead: ctx.IsHead()}
+	text := u.heads.Get().(*[]byte)
+	response, err := x.send(r, text)
+	if err != nil {
+		u.heads.Put(text)
+		return nil, x.fail(err)
+	}
+	stateOf(ctx).open = x
+	return response, nil
+}
+
+func (x *exchange) send(r Request, text *[]byte) (*Response, error) {
+	rest, length := x.source(r)
+	head, err := x.head(r, length)
+	if err != nil {
+		return nil, err
+	}
+	held := rest == nil || length >= 0 && length <= prefetched
+	if held { // the client's connection is not read from any more
+		x.watch()
+	}
+	if err := x.connect(); err != nil {
+		return nil, err
+	}
+	*text = head.append((*text)[:0], &x.ctx.Request.Header)
+	if held && length <= inline {
+		err = x.sendInline(text, r.Body, rest, length)
+	} else {
+		err = x.sendBeside(*text, r.Body, rest, length)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return x.receive(text, head.upgrade)
+}
+
+// source tells what the body is made of besides r.Body: what follows from the
+// client, nil for nothing, and the length of it all.
+func (x *exchange) source(r Request) (rest io.Reader, length int64) {
+	if r.Whole {
+		return nil, int64(len(r.Body))
+	}
+	n := x.ctx.Request.Header.ContentLength()
+	stream := x.ctx.RequestBodyStream()
+	if stream == nil || n == 0 {
+		return nil, 0
+	}
+	if n > 0 {
+		return stream, int64(n)
+	}
+	return stream, chunked
+}
+
+func (x *exchange) head(r Request, length int64) (*requestHead, error) {
+	client := &x.ctx.Request.Header
+	h := &requestHead{host: x.up.config.BaseURL.Host, replace: r.Replace, length: length}
+	h.connected = connectionOf(client.RawHeaders())
+	h.upgrade = !r.NoUpgrade && length == 0 && wantsUpgrade(client, &h.connected)
+	target, ok := appendTarget(nil, x.up.base, client.RequestURI())
+	if !ok || client.IsConnect() {
+		return nil, &Error{BadTarget, errors.New("request target without a path")}
+	}
+	h.target = target
+	return h, nil
+}
+
+// connect takes a connection, unless the client leaves before.
+func (x *exchange) connect() error {
+	c := x.up.takeIdle()
+	if c == nil {
+		ctx, cancel := context.WithCancel(x.up.life)
+		defer cancel()
+		x.mu.Lock()
+		x.cancel = cancel
+		gone := x.gone
+		x.mu.Unlock()
+		if gone {
+			return net.ErrClosed
+		}
+		var err error
+		if c, err = x.up.dial(ctx); err != nil {
+			return err
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.cancel, x.conn = nil, c
+	if x.gone {
+		return net.ErrClosed // nothing was written, but nobody waits either
+	}
+	return nil
+}
+
+// sendInline writes head and body in one go. An error of writing does not end
+// the exchange: an upstream that refuses early answers before it closes.
+func (x *exchange) sendInline(text *[]byte, body []byte, rest io.Reader, length int64) error {
+	*text = append(*text, body...)
+	if rest != nil {
+		from := len(*text)
+		*text = append(*text, make([]byte, length-int64(len(body)))...)
+		if _, err := io.ReadFull(rest, (*text)[from:]); err != nil {
+			return clientError(err)
+		}
+		stateOf(x.ctx).bodyRead = true
+	}
+	if err := x.conn.SetDeadline(time.Now().Add(x.up.config.FirstByte)); err != nil {
+		return err
+	}
+	if _, err := x.conn.Conn.Write(*text); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		return x.conn.SetReadDeadline(time.Now().Add(afterCut))
+	}
+	return nil
+}
+
+// receive reads the head of the answer into text.
+func (x *exchange) receive(text *[]byte, upgrade bool) (*Response, error) {
+	var h answerHead
+	var err error
+	*text, h, err = readHead(x.conn.br, (*text)[:0], x.isHead)
+	if err != nil {
+		return nil, err
+	}
+	if h.status == 101 && !upgrade {
+		return nil, malformed("another protocol, unasked")
+	}
+	x.mu.Lock()
+	x.answered = true
+	x.mu.Unlock()
+	if x.upload != nil {
+		x.upload.settle()
+	}
+	x.conn.idle = x.up.config.Idle
+	return &Response{x: x, text: text, head: h, body: newBody(x.conn.br, &h)}, nil
+}
+
+// fail ends an exchange without an answer and says why in one class.
+func (x *exchange) fail(err error) error {
+	x.end(false)
+	return x.classify(err, FirstByteTimeout, ClosedEarly)
+}
+
+// classify names err. What else is known weighs more than what a closed
+// connection says of itself.
+func (x *exchange) classify(err error, timeout, otherwise Class) error {
+	x.mu.Lock()
+	gone, upload := x.gone, x.upload
+	x.mu.Unlock()
+	var known *Error
+	switch {
+	case upload != nil && upload.clientErr != nil:
+		return upload.clientErr
+	case gone:
+		return &Error{ClientGone, errors.New("client hung up")}
+	case x.up.closed():
+		return &Error{Closed, net.ErrClosed}
+	case errors.As(err, &known):
+		return known
+	case errors.Is(err, errFraming):
+		return &Error{BadResponse, err}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &Error{timeout, err}
+	}
+	return &Error{otherwise, inside(err)}
+}
+
+// watch begins to look for the client's hang-up.
+func (x *exchange) watch() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.over && !x.gone && x.stopWatch == nil {
+		x.stopWatch = WatchHangup(x.client, x.hangUp)
+	}
+}
+
+// hangUp cancels what is under way: the client left.
+func (x *exchange) hangUp() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.gone = true
+	if x.cancel != nil {
+		x.cancel()
+	}
+	if x.conn != nil && !x.over {
+		x.conn.drop()
+	}
+}
+
+// unwatch ends the watch. After it hangUp does not run.
+func (x *exchange) unwatch() {
+	x.mu.Lock()
+	stop := x.stopWatch
+	x.stopWatch = nil
+	x.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// end gives the connection back, for further use when keep is set and nothing
+// speaks against it. It waits for everything that this exchange started.
+// Further calls do nothing.
+func (x *exchange) end(keep bool) {
+	x.mu.Lock()
+	over := x.over
+	x.over = true
+	upload := x.upload
+	x.mu.Unlock()
+	if over {
+		return
+	}
+	if upload != nil && !upload.finished() {
+		keep = false
+		x.conn.drop()
+		upload.abort()
+		<-upload.done
+	}
+	x.unwatch()
+	if x.conn != nil {
+		x.up.release(x.conn, keep && !x.gone && (upload == nil || upload.err == nil))
+	}
+}

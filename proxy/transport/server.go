@@ -1,0 +1,225 @@
+package transport
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// ServerOptions are what differs between our listeners. Zero values mean the
+// defaults named beside them.
+type ServerOptions struct {
+	Connections int           // open at once, beyond it 503: 16,384
+	HeadBytes   int           // of a request's head, beyond it 431: 32 KiB
+	Read        time.Duration // head of a request, from its first byte: 60 s
+	Idle        time.Duration // a kept-alive connection without a request: 120 s
+	Write       time.Duration // one flush to the client: 60 s
+	// ErrorBody makes the JSON body for an error that never reaches the handler:
+	// 400, 408, 431, 500 or 505, with a code for machines. Required.
+	ErrorBody func(status int, code string) []byte
+	// Panicked hears of a panic in the handler; the client gets a 500. May be nil.
+	Panicked func(value any, stack []byte)
+}
+
+// NewServer returns a server with the traps of fasthttp closed: bodies are
+// streamed and bounded by ReadBody only, heads with ambiguous framing are
+// refused, a connection whose request body was not read whole is closed after
+// the answer, nothing is logged or invented. Start it with Serve, stop it with
+// ShutdownWithContext.
+//
+// Header names read with Peek are canonical; what is relayed is the raw head.
+func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *fasthttp.Server {
+	o.Connections = cmp.Or(o.Connections, 16<<10)
+	o.HeadBytes = cmp.Or(o.HeadBytes, 32<<10)
+	o.Read = cmp.Or(o.Read, time.Minute)
+	o.Idle = cmp.Or(o.Idle, 2*time.Minute)
+	o.Write = cmp.Or(o.Write, time.Minute)
+	g := &guard{handler: handler, options: o}
+	g.states.New = func() any { return new(requestState) }
+	return &fasthttp.Server{
+		Handler:      g.handle,
+		ErrorHandler: g.refuse,
+		Logger:       noLogger{},
+		Concurrency:  o.Connections,
+
+		// ReadTimeout ends with the head: ReadBody and Send set the deadlines of
+		// bodies. WriteTimeout is renewed with each piece of a stream.
+		ReadTimeout:    o.Read,
+		IdleTimeout:    o.Idle,
+		WriteTimeout:   o.Write,
+		ReadBufferSize: o.HeadBytes,
+
+		StreamRequestBody:            true,
+		MaxRequestBodySize:           math.MaxInt, // has no effect on streams but trouble
+		DisablePreParseMultipartForm: true,
+		CloseOnShutdown:              true,
+		SecureErrorLogMessage:        true,
+		NoDefaultServerHeader:        true,
+		NoDefaultDate:                true,
+		NoDefaultContentType:         true,
+	}
+}
+
+// noLogger drops what fasthttp would log: its texts quote request heads.
+type noLogger struct{}
+
+// Printf implements fasthttp.Logger.
+func (noLogger) Printf(string, ...any) {}
+
+// A guard stands around a handler.
+type guard struct {
+	handler fasthttp.RequestHandler
+	options ServerOptions
+	states  sync.Pool // *requestState
+}
+
+func (g *guard) handle(ctx *fasthttp.RequestCtx) {
+	state := g.states.Get().(*requestState)
+	ctx.SetUserValue(stateKey{}, state)
+	connected, status := checkHead(&ctx.Request.Header)
+	switch {
+	case status != 0:
+		g.answer(ctx, status)
+		hijackResponse(ctx, g.options.Write)
+		return
+	case connected.close: // in a spelling that fasthttp does not see
+		ctx.SetConnectionClose()
+	}
+	g.call(ctx)
+	read := g.finish(ctx)
+	if ctx.Hijacked() || read {
+		return
+	}
+	// Whatever follows on this connection is not a request.
+	if ctx.Response.IsBodyStream() {
+		ctx.SetConnectionClose()
+		return
+	}
+	hijackResponse(ctx, g.options.Write)
+}
+
+// call calls the handler and survives its panic.
+func (g *guard) call(ctx *fasthttp.RequestCtx) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		if g.options.Panicked != nil {
+			g.options.Panicked(v, debug.Stack())
+		}
+		clearResponse(&ctx.Response)
+		g.answer(ctx, fasthttp.StatusInternalServerError)
+		ctx.SetConnectionClose()
+	}()
+	g.handler(ctx)
+}
+
+// clearResponse drops what a handler has set. Response.Reset would also bring
+// fasthttp's own Date back.
+func clearResponse(r *fasthttp.Response) {
+	r.ResetBody()
+	r.SkipBody, r.ImmediateHeaderFlush = false, false
+	for _, name := range r.Header.PeekKeys() {
+		r.Header.DelBytes(name)
+	}
+	r.Header.DelAllCookies()
+	r.Header.SetStatusMessage(nil)
+}
+
+// finish ends what the handler left open, and reports whether nothing of the
+// request's body is left on the connection.
+func (g *guard) finish(ctx *fasthttp.RequestCtx) (read bool) {
+	state := stateOf(ctx)
+	if state.open != nil {
+		state.open.end(false) // a Response that was neither relayed nor discarded
+	}
+	read = bodyWasRead(ctx, state.bodyRead)
+	ctx.RemoveUserValue(stateKey{})
+	if !state.lent && cap(state.body) <= maxKept {
+		*state = requestState{body: state.body[:0]}
+		g.states.Put(state)
+	}
+	return read
+}
+
+// refuse answers what fasthttp could not read as a request. err's own text
+// stays unread, for it may quote the head.
+func (g *guard) refuse(ctx *fasthttp.RequestCtx, err error) {
+	var small *fasthttp.ErrSmallBuffer
+	var timeout interface{ Timeout() bool }
+	status := fasthttp.StatusBadRequest
+	switch {
+	case errors.As(err, &small):
+		status = fasthttp.StatusRequestHeaderFieldsTooLarge
+	case errors.As(err, &timeout) && timeout.Timeout():
+		status = fasthttp.StatusRequestTimeout
+	}
+	g.answer(ctx, status)
+	if status != fasthttp.StatusRequestTimeout {
+		// fasthttp closes right after the answer, see lingering. What has
+		// arrived by now is all that can be helped from here.
+		drain(ctx.Conn(), 20*time.Millisecond)
+	}
+}
+
+func (g *guard) answer(ctx *fasthttp.RequestCtx, status int) {
+	code := "invalid_request"
+	switch status {
+	case fasthttp.StatusRequestHeaderFieldsTooLarge:
+		code = "headers_too_large"
+	case fasthttp.StatusRequestTimeout:
+		code = "request_timeout"
+	case fasthttp.StatusInternalServerError:
+		code = "internal_error"
+	case fasthttp.StatusHTTPVersionNotSupported:
+		code = "http_version"
+	}
+	ctx.SetStatusCode(status)
+	ctx.SetContentType("application/json")
+	ctx.SetBody(g.options.ErrorBody(status, code))
+}
+
+// checkHead returns the status that refuses a head, or 0. fasthttp lets pass
+// what two readers of one connection could split differently: a length beside
+// an encoding, folded lines, bare line feeds.
+func checkHead(h *fasthttp.RequestHeader) (connected connectionList, status int) {
+	if p := string(h.Protocol()); p != "HTTP/1.1" && p != "HTTP/1.0" {
+		return connected, fasthttp.StatusHTTPVersionNotSupported
+	}
+	encoded, sized := false, false
+	block := h.RawHeaders()
+	for len(block) > 0 {
+		line, rest, ok := cutLine(block)
+		if !ok || len(block)-len(rest)-len(line) != len("\r\n") {
+			return connected, fasthttp.StatusBadRequest
+		}
+		if block = rest; len(line) == 0 {
+			break
+		}
+		name, value, ok := cutField(line)
+		if !ok || !validToken(name) || !validValue(value) {
+			return connected, fasthttp.StatusBadRequest
+		}
+		switch {
+		case is(name, "transfer-encoding"):
+			if !is(value, "chunked") {
+				return connected, fasthttp.StatusBadRequest
+			}
+			encoded = true
+		case is(name, "content-length"):
+			sized = true
+		case is(name, "connection"):
+			connected.add(value)
+		}
+	}
+	if encoded && sized {
+		return connected, fasthttp.StatusBadRequest
+	}
+	return connected, 0
+}

@@ -1,0 +1,342 @@
+package transport_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"sidenote/proxy/transport"
+)
+
+const get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+
+// Bytes pass unchanged however the upstream cuts them into chunks and segments.
+func TestStreamBytes(t *testing.T) {
+	wire := make(chan []string, 1)
+	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
+		for {
+			if _, _, err := readMessage(br); err != nil {
+				return
+			}
+			for _, segment := range <-wire {
+				if _, err := io.WriteString(c, segment); err != nil {
+					return
+				}
+			}
+		}
+	})
+	f := relaying(t, newUpstream(t, o.config("")))
+	c := dial(t, f.addr)
+	rapid.Check(t, func(t *rapid.T) {
+		body := strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{
+			"data: {\"x\":\"é😀\"}\n\n", "data: [DONE]\r\n\r\n", ": ping\n", "event: a\ndata: b\ndata: c\n\n", "\r\n0\r\n\r\n", strings.Repeat("z", 9000),
+		})).Draw(t, "events"), "")
+		framed := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+		if rapid.Bool().Draw(t, "fixed") {
+			framed += fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)
+		} else {
+			framed += "Transfer-Encoding: chunked\r\n\r\n"
+			for _, chunk := range split(t, body, "chunks") {
+				framed += fmt.Sprintf("%x\r\n%s\r\n", len(chunk), chunk)
+			}
+			framed += "0\r\n\r\n"
+		}
+		wire <- split(t, framed, "segments")
+		c.send(get)
+		if _, got := c.message(); got != body {
+			t.Fatalf("%q became %q", body, got)
+		}
+		if out := await(c.t, f.outcomes, "outcome"); out.Err != nil || out.Bytes != int64(len(body)) {
+			t.Fatalf("outcome %+v", out)
+		}
+	})
+	if n := o.count(); n != 1 {
+		t.Errorf("%d connections to the upstream, want 1", n)
+	}
+}
+
+// split cuts s into pieces that are not empty.
+func split(t *rapid.T, s, label string) (pieces []string) {
+	for s != "" {
+		n := rapid.IntRange(1, len(s)).Draw(t, label)
+		if rapid.Bool().Draw(t, label+" small") {
+			n = min(n, 7)
+		}
+		if len(pieces) > 40 {
+			n = len(s)
+		}
+		pieces, s = append(pieces, s[:n]), s[n:]
+	}
+	return pieces
+}
+
+// Each piece, and the head before the first of them, is with the client before
+// the next one exists.
+func TestPiecesPassAtOnce(t *testing.T) {
+	for _, framing := range []string{"Transfer-Encoding: chunked", "Content-Length: 10", "A: until close"} {
+		next := make(chan string)
+		o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
+			if _, _, err := readMessage(br); err != nil {
+				return
+			}
+			for piece := range next {
+				_, _ = io.WriteString(c, piece)
+			}
+		})
+		f := relaying(t, newUpstream(t, o.config("")))
+		c := dial(t, f.addr)
+		c.send(get)
+		next <- "HTTP/1.1 200 OK\r\n" + framing + "\r\n\r\n"
+		for line := ""; line != "\r\n"; {
+			line, _ = c.br.ReadString('\n')
+		}
+		for range 5 {
+			raw, framed := "ab", "ab"
+			if !strings.HasPrefix(framing, "Content-Length") {
+				framed = "2\r\nab\r\n"
+			}
+			if strings.HasPrefix(framing, "Transfer") {
+				raw = framed
+			}
+			next <- raw
+			got := make([]byte, len(framed))
+			if _, err := io.ReadFull(c.br, got); err != nil || string(got) != framed {
+				t.Fatalf("%s: got %q %v", framing, got, err)
+			}
+		}
+		if strings.HasPrefix(framing, "Transfer") {
+			next <- "0\r\n\r\n"
+		}
+		close(next)
+		if out := await(t, f.outcomes, "outcome"); out.Err != nil || out.Bytes != 10 {
+			t.Errorf("%s: outcome %+v", framing, out)
+		}
+	}
+}
+
+// hangingUp counts how long after a client's leaving the upstream learns of it.
+func hangingUp(t *testing.T, answer, request string, leave func(*client)) (learned time.Duration, f *front) {
+	began, ended := make(chan struct{}), make(chan time.Time, 1)
+	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
+		if _, _, err := readMessage(br); err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, answer)
+		close(began)
+		_, _ = br.ReadByte()
+		ended <- time.Now()
+	})
+	f = relaying(t, newUpstream(t, o.config("")))
+	c := dial(t, f.addr)
+	c.send(request)
+	await(t, began, "request")
+	if answer != "" { // the head is out, so the handler has returned
+		if _, err := c.br.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := time.Now()
+	leave(c)
+	return await(t, ended, "end at the upstream").Sub(start), f
+}
+
+func TestHangup(t *testing.T) {
+	const stream = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"
+	fin := func(c *client) { c.Close() }
+	reset := func(c *client) { _ = c.SetLinger(0); c.Close() }
+	half := func(c *client) { _ = c.CloseWrite() }
+	body := strings.Repeat("x", 200<<10)
+	for name, c := range map[string]struct {
+		answer, request string
+		leave           func(*client)
+	}{
+		"before the head":        {"", get, fin},
+		"before the head, reset": {"", get, reset},
+		"before the head, half":  {"", get, half},
+		"behind pipelined bytes": {"", get + get, fin},
+		"after an upload":        {"", "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 204800\r\n\r\n" + body, fin},
+		"in the stream":          {stream, get, fin},
+		"in the stream, reset":   {stream, get, reset},
+		"in a fixed body":        {"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab", get, half},
+	} {
+		t.Run(name, func(t *testing.T) {
+			took, f := hangingUp(t, c.answer, c.request, c.leave)
+			if took > 100*time.Millisecond {
+				t.Errorf("upstream learned of it after %v", took)
+			}
+			var err error
+			if c.answer == "" {
+				err = await(t, f.errs, "error")
+			} else {
+				err = await(t, f.outcomes, "outcome").Err
+			}
+			if transport.ClassOf(err) != transport.ClientGone {
+				t.Errorf("got %v, want %s", err, transport.ClientGone)
+			}
+		})
+	}
+}
+
+// A watch leaves the connection as it was: requests go on after it.
+func TestWatchThenReuse(t *testing.T) {
+	o := answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+	f := relaying(t, newUpstream(t, o.config("")))
+	c := dial(t, f.addr)
+	for range 200 {
+		c.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab")
+		if _, body := c.message(); body != "ok" {
+			t.Fatalf("got %q", body)
+		}
+		await(t, f.outcomes, "outcome")
+	}
+	if n := o.count(); n != 1 {
+		t.Errorf("%d connections to the upstream, want 1", n)
+	}
+}
+
+func TestWatchHangup(t *testing.T) {
+	server, peer := pair(t)
+	gone := make(chan struct{}, 1)
+	stop := transport.WatchHangup(server, func() { gone <- struct{}{} })
+	peer.send("unread")
+	stop()
+	select {
+	case <-gone:
+		t.Error("gone without leaving")
+	default:
+	}
+	got := make([]byte, 6)
+	if _, err := io.ReadFull(server, got); err != nil {
+		t.Errorf("reading after a watch: %v", err)
+	}
+	stop = transport.WatchHangup(server, func() { gone <- struct{}{} })
+	peer.Close()
+	await(t, gone, "hang-up")
+	stop()
+
+	inMemory, other := net.Pipe()
+	defer inMemory.Close()
+	stop = transport.WatchHangup(inMemory, func() { t.Error("gone from memory") })
+	other.Close()
+	stop()
+}
+
+// pair returns both ends of a TCP connection.
+func pair(t testing.TB) (server net.Conn, peer *client) {
+	ln := listen(t)
+	defer ln.Close()
+	peer = dial(t, ln.Addr().String())
+	server, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	return server, peer
+}
+
+// A client that never reads must not hold a stream for ever.
+func TestClientThatNeverReads(t *testing.T) {
+	ended := make(chan struct{})
+	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
+		defer close(ended)
+		if _, _, err := readMessage(br); err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+		chunk := fmt.Sprintf("10000\r\n%065536d\r\n", 0)
+		for {
+			if _, err := io.WriteString(c, chunk); err != nil {
+				return
+			}
+		}
+	})
+	config := o.config("")
+	config.ClientWrite = 50 * time.Millisecond
+	f := relaying(t, newUpstream(t, config))
+	c := dial(t, f.addr)
+	_ = c.SetReadBuffer(4 << 10)
+	c.send(get)
+	if out := await(t, f.outcomes, "outcome"); transport.ClassOf(out.Err) != transport.ClientSlow {
+		t.Errorf("outcome %+v", out)
+	}
+	await(t, ended, "end at the upstream")
+}
+
+// A pooled connection that the upstream has closed is never written to; one
+// that dies after a byte may have been sent is never tried again.
+func TestOneRetryRule(t *testing.T) {
+	requests, closed := make(chan string, 10), make(chan struct{}, 10)
+	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
+		head, body, err := readMessage(br)
+		if err != nil {
+			return
+		}
+		requests <- body
+		if body != "die" {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		}
+		if strings.Contains(head, "X-Chatter") {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
+			_, _ = br.ReadByte()
+		}
+		c.Close()
+		closed <- struct{}{}
+	})
+	f := relaying(t, newUpstream(t, o.config("")))
+	c := dial(t, f.addr)
+	for i, body := range []string{"one", "two", "die", "end"} {
+		c.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n" + body)
+		_, got := c.message()
+		if want := map[bool]string{true: "ok", false: string(transport.ClosedEarly)}[body != "die"]; got != want {
+			t.Errorf("request %d: got %q", i, got)
+		}
+		if seen := await(t, requests, "request"); seen != body {
+			t.Errorf("request %d: upstream saw %q", i, seen)
+		}
+		await(t, closed, "close")
+	}
+	// Bytes that nobody asked for are no answer to the next request.
+	c.send("GET / HTTP/1.1\r\nHost: h\r\nX-Chatter: 1\r\n\r\n")
+	c.message()
+	c.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nlast")
+	if _, got := c.message(); got != "ok" {
+		t.Errorf("got %q", got)
+	}
+	if n := len(requests); n != 2 {
+		t.Errorf("%d requests more, want 2", n)
+	}
+}
+
+// Close cuts streams, and the cut shows.
+func TestCloseCutsStreams(t *testing.T) {
+	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
+		if _, _, err := readMessage(br); err == nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n")
+			_, _ = br.ReadByte()
+		}
+	})
+	f := relaying(t, newUpstream(t, o.config("")))
+	c := dial(t, f.addr)
+	c.send(get)
+	if _, err := c.br.ReadString('b'); err != nil {
+		t.Fatal(err)
+	}
+	f.up.Close()
+	if got := c.rest(); got != "\r\n" {
+		t.Errorf("stream ended with %q", got)
+	}
+	if out := await(t, f.outcomes, "outcome"); transport.ClassOf(out.Err) != transport.Closed {
+		t.Errorf("outcome %+v", out)
+	}
+	c = dial(t, f.addr)
+	c.send(get)
+	if _, got := c.message(); got != string(transport.Closed) {
+		t.Errorf("after Close: %q", got)
+	}
+}

@@ -1,0 +1,67 @@
+// Package transport carries HTTP/1.1 between a fasthttp server and one
+// upstream without changing what it does not own: raw head lines, body bytes
+// and framing pass as they came, streams pass as they arrive, a cut upstream
+// stays visible as a cut, and a client that leaves ends the work upstream.
+//
+// It knows nothing of chat, tenants or policies, logs nothing, retries nothing
+// of which one byte may have been sent, and follows no redirect.
+package transport
+
+import (
+	"errors"
+	"fmt"
+)
+
+// A Class names what went wrong between client and upstream. The list is
+// closed: it is safe as a metrics label.
+type Class string
+
+// The classes. The first group comes from Send, before an answer: nothing has
+// been written to the client then. The second ends a relayed body. ClientGone,
+// Closed and the client classes appear in both.
+const (
+	ConnectFailed    Class = "connect"            // refused, unreachable, no such host
+	ConnectTimeout   Class = "connect_timeout"    // TCP or TLS not done in Config.Connect
+	TLSFailed        Class = "tls"                // handshake or certificate
+	FirstByteTimeout Class = "first_byte_timeout" // no answer's head in Config.FirstByte
+	ClosedEarly      Class = "closed_early"       // connection lost before a whole head; the request may have been executed
+	BadTarget        Class = "bad_target"         // a request target that cannot be forwarded: the client's fault
+	BadResponse      Class = "bad_response"       // head or framing that two readers could read differently
+
+	Truncated   Class = "truncated"    // the upstream ended inside a body
+	IdleTimeout Class = "idle_timeout" // the upstream fell silent inside a body
+	ClientSlow  Class = "client_slow"  // the client did not take what was written in Config.ClientWrite
+
+	ClientGone Class = "client_gone" // the client hung up
+	ClientBody Class = "client_body" // the client's own body is broken, short or too slow
+	Closed     Class = "closed"      // Upstream.Close was called
+)
+
+// An Error is every error that this package returns.
+type Error struct {
+	Class Class
+	Err   error // the cause; never holds a header or a body
+}
+
+// Error describes the failure in one line. It is fit for a log, not for a client.
+func (e *Error) Error() string { return fmt.Sprintf("upstream %s: %v", e.Class, e.Err) }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Timeout reports whether time ran out, which clients see as 504 and not as 502.
+func (e *Error) Timeout() bool {
+	return e.Class == ConnectTimeout || e.Class == FirstByteTimeout || e.Class == IdleTimeout
+}
+
+// ClassOf returns the class of err, "" for nil and for foreign errors.
+func ClassOf(err error) Class {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Class
+	}
+	return ""
+}
+
+// A Header is one header line. As a replacement it takes the place of every
+// line of that name, in any letter case; an empty Value only removes them.
+type Header struct{ Name, Value string }

@@ -1,0 +1,263 @@
+package transport
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A Config describes one upstream. Zero durations and counts mean the defaults
+// named beside them.
+type Config struct {
+	BaseURL *url.URL       // http or https; its path is put before each request's
+	RootCAs *x509.CertPool // nil: the system's
+
+	MaxIdle  int           // connections kept without a request: 128
+	KeepIdle time.Duration // how long each is kept: 60 s
+
+	Connect     time.Duration // TCP and TLS together: 5 s
+	FirstByte   time.Duration // request sent to the answer's head: 10 min
+	Idle        time.Duration // between two pieces of an answer, or of an upload going up: 5 min
+	ClientRead  time.Duration // between two pieces of a client's streamed body: 1 min
+	ClientWrite time.Duration // one flush to the client: 1 min
+}
+
+// An Upstream is a client of one server with its own connection pool. It
+// ignores proxy environment variables, speaks HTTP/1.1 only and verifies
+// certificates against the host of BaseURL.
+type Upstream struct {
+	config Config
+	addr   string      // host:port
+	base   string      // escaped path of BaseURL without a slash at its end
+	tls    *tls.Config // nil for http
+
+	life context.Context // ends with Close
+	end  context.CancelFunc
+
+	mu    sync.Mutex
+	open  map[*conn]struct{} // every connection, busy or idle
+	idle  []*conn            // the one used last stands last
+	timer *time.Timer        // closes idle ones; nil until first used
+
+	readers sync.Pool // *bufio.Reader over a conn, while it is busy
+	heads   sync.Pool // *[]byte: a request as written, a head as read
+	pieces  sync.Pool // *[]byte of pieceSize: body on its way
+}
+
+const (
+	readerSize = 4 << 10  // an idle stream costs this much
+	pieceSize  = 32 << 10 // a flowing one this much more
+)
+
+// A conn is one connection to the upstream. Between requests it holds no buffer.
+type conn struct {
+	net.Conn                 // TLS or TCP
+	tcp      net.Conn        // what is underneath
+	raw      syscall.RawConn // of tcp
+	br       *bufio.Reader   // nil while idle
+	idle     time.Duration   // deadline per read; 0 leaves the one that is set
+	since    time.Time       // idle since
+}
+
+// Read reads what is there, waiting for at most c.idle.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.idle > 0 {
+		if err := c.SetReadDeadline(time.Now().Add(c.idle)); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Read(p)
+}
+
+// drop closes the connection at once: no TLS farewell, which could block.
+func (c *conn) drop() { _ = c.tcp.Close() }
+
+// NewUpstream checks c and returns a client. It does not connect.
+func NewUpstream(c Config) (*Upstream, error) {
+	c.MaxIdle = cmp.Or(c.MaxIdle, 128)
+	c.KeepIdle = cmp.Or(c.KeepIdle, time.Minute)
+	c.Connect = cmp.Or(c.Connect, 5*time.Second)
+	c.FirstByte = cmp.Or(c.FirstByte, 10*time.Minute)
+	c.Idle = cmp.Or(c.Idle, 5*time.Minute)
+	c.ClientRead = cmp.Or(c.ClientRead, time.Minute)
+	c.ClientWrite = cmp.Or(c.ClientWrite, time.Minute)
+	u := &Upstream{config: c, open: map[*conn]struct{}{}}
+	if err := u.locate(c); err != nil {
+		return nil, fmt.Errorf("upstream: %w", err)
+	}
+	u.life, u.end = context.WithCancel(context.Background())
+	u.readers.New = func() any { return bufio.NewReaderSize(nil, readerSize) }
+	u.heads.New = func() any { return new([]byte) }
+	u.pieces.New = func() any { b := make([]byte, pieceSize); return &b }
+	return u, nil
+}
+
+func (u *Upstream) locate(c Config) error {
+	if c.BaseURL == nil || c.BaseURL.Hostname() == "" {
+		return errors.New("base URL without a host")
+	}
+	port := c.BaseURL.Port()
+	switch c.BaseURL.Scheme {
+	case "http":
+		port = cmp.Or(port, "80")
+	case "https":
+		port = cmp.Or(port, "443")
+		u.tls = &tls.Config{
+			ServerName: c.BaseURL.Hostname(), RootCAs: c.RootCAs,
+			NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
+		}
+	default:
+		return fmt.Errorf("base URL scheme %q: want http or https", c.BaseURL.Scheme)
+	}
+	u.addr = net.JoinHostPort(c.BaseURL.Hostname(), port)
+	u.base = strings.TrimRight(c.BaseURL.EscapedPath(), "/")
+	return nil
+}
+
+// Close ends every connection, busy ones included: their streams stop without
+// a clean end, which clients see as a cut. Later calls of Send fail with Closed.
+func (u *Upstream) Close() {
+	u.end()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for c := range u.open {
+		c.drop()
+	}
+	u.idle = nil
+	if u.timer != nil {
+		u.timer.Stop()
+	}
+}
+
+func (u *Upstream) closed() bool { return u.life.Err() != nil }
+
+// takeIdle returns an idle connection that is still open, or nil.
+func (u *Upstream) takeIdle() *conn {
+	for c := u.pop(); c != nil; c = u.pop() {
+		if time.Since(c.since) < u.config.KeepIdle && reusable(c.raw) {
+			c.br = u.reader(c)
+			return c
+		}
+		u.discard(c)
+	}
+	return nil
+}
+
+func (u *Upstream) pop() *conn {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	n := len(u.idle)
+	if n == 0 {
+		return nil
+	}
+	c := u.idle[n-1]
+	u.idle[n-1] = nil
+	u.idle = u.idle[:n-1]
+	return c
+}
+
+func (u *Upstream) reader(c *conn) *bufio.Reader {
+	br := u.readers.Get().(*bufio.Reader)
+	br.Reset(c)
+	return br
+}
+
+// release ends the use of c; only after a clean end of a body may it be kept.
+func (u *Upstream) release(c *conn, keep bool) {
+	keep = keep && c.br.Buffered() == 0 // more than was asked for: out of step
+	c.br.Reset(nil)
+	u.readers.Put(c.br)
+	c.br, c.idle, c.since = nil, 0, time.Now()
+	if !keep || !u.push(c) {
+		u.discard(c)
+	}
+}
+
+func (u *Upstream) push(c *conn) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed() || len(u.idle) >= u.config.MaxIdle {
+		return false
+	}
+	u.idle = append(u.idle, c)
+	switch {
+	case u.timer == nil:
+		u.timer = time.AfterFunc(u.config.KeepIdle, u.expire)
+	case len(u.idle) == 1:
+		u.timer.Reset(u.config.KeepIdle)
+	}
+	return true
+}
+
+// expire closes what was idle too long and sets the timer for the rest.
+func (u *Upstream) expire() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	old := 0
+	for old < len(u.idle) && time.Since(u.idle[old].since) >= u.config.KeepIdle {
+		u.idle[old].drop()
+		delete(u.open, u.idle[old])
+		old++
+	}
+	u.idle = append(u.idle[:0:0], u.idle[old:]...)
+	if len(u.idle) > 0 && !u.closed() {
+		u.timer.Reset(u.config.KeepIdle - time.Since(u.idle[0].since))
+	}
+}
+
+func (u *Upstream) discard(c *conn) {
+	c.drop()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.open, c)
+}
+
+// dial opens a connection in at most Config.Connect, TLS included.
+func (u *Upstream) dial(ctx context.Context) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, u.config.Connect)
+	defer cancel()
+	tcp, err := new(net.Dialer).DialContext(ctx, "tcp", u.addr)
+	if err != nil {
+		return nil, &Error{connectClass(err, ConnectFailed), err}
+	}
+	c := &conn{Conn: tcp, tcp: tcp}
+	if u.tls != nil {
+		secure := tls.Client(tcp, u.tls)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			c.drop()
+			return nil, &Error{connectClass(err, TLSFailed), err}
+		}
+		c.Conn = secure
+	}
+	if c.raw, err = tcp.(*net.TCPConn).SyscallConn(); err != nil {
+		c.drop()
+		return nil, &Error{ConnectFailed, err}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed() {
+		c.drop()
+		return nil, &Error{Closed, net.ErrClosed}
+	}
+	u.open[c] = struct{}{}
+	c.br = u.reader(c)
+	return c, nil
+}
+
+func connectClass(err error, otherwise Class) Class {
+	var timeout interface{ Timeout() bool }
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+		return ConnectTimeout
+	}
+	return otherwise
+}
