@@ -1,0 +1,243 @@
+package admin_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"sidenote/proxy"
+	"sidenote/proxy/admin"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// fasthttp's clock has no end, and a server's janitor sleeps for ten seconds
+		// before it sees the server's.
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
+}
+
+const chatBody = `{ "model":"m",  "x": 1.0, "messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"How long is parental leave?"}]}`
+
+type models struct{}
+
+func (models) Model(string) rewrite.Model {
+	return rewrite.Model{Row: "test", Encoding: "bytes", Window: 1 << 20, Counter: counter{}}
+}
+
+type counter struct{}
+
+func (counter) Count(s string) (int, bool) { return len(s), true }
+
+// retrieve tells in its source who asked whom for how much.
+func retrieve(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
+	if q.Text == "fail" {
+		return retrieval.Result{Reason: retrieval.ReasonTimeout}, retrieval.ErrUnavailable
+	}
+	res := retrieval.Result{Bases: q.Bases, Retrieved: 3, Unique: 2, Cache: retrieval.CacheMiss}
+	for _, b := range q.Bases {
+		res.Sources = append(res.Sources, retrieval.Source{Type: "rag", Knowledge: b.Knowledge, Doc: "a.md", Name: "A", Text: "text of " + b.Knowledge, Score: 2})
+	}
+	res.Excluded = []retrieval.Excluded{{Source: retrieval.Source{Knowledge: "kb1", Doc: "b.md"}, Reason: retrieval.ExcludedScore, Detail: "score 1.1 < 3.0"}}
+	return res, nil
+}
+
+// listen starts h and returns its address.
+func listen(t *testing.T, s *admin.Server) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + ln.Addr().String()
+}
+
+func handler(change func(*admin.Handler)) *admin.Handler {
+	p := &proxy.Policy{Tenant: "acme", Name: "base", Expose: proxy.ExposeNames, Rewrite: rewrite.DefaultPolicy()}
+	p.Rewrite.Tenant, p.Rewrite.Knowledge, p.Rewrite.ContextTokens = "acme", []string{"kb1"}, 4000
+	h := &admin.Handler{
+		Telemetry: admin.Telemetry{Metrics: proxy.NewMetrics(proxy.Names{}).Registry()},
+		Rewriter:  &rewrite.Rewriter{Retriever: retrieval.Func(retrieve), Models: models{}},
+		Tenants:   proxy.NewDirectory(proxy.Tenants{Keys: []proxy.Key{{SHA256: [32]byte{1}, Policy: p}}}),
+		Knowledge: []string{"kb1", "kb2"},
+	}
+	if change != nil {
+		change(h)
+	}
+	return h
+}
+
+// call sends a request and returns status and body.
+func call(t *testing.T, method, url, body string, lines ...string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range lines {
+		name, value, _ := strings.Cut(l, ": ")
+		if req.Header.Set(name, value); name == "Host" {
+			req.Host = value
+		}
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+func TestDryRun(t *testing.T) {
+	url := listen(t, admin.NewServer(handler(nil).Handle))
+	code, body := call(t, "POST", url+"/v1/rewrite?tenant=acme", chatBody)
+	var got struct {
+		Outcome string
+		Status  string
+		Sources string
+		Mode    string
+		Ledger  rewrite.Ledger
+		Request json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(body), &got); err != nil || code != 200 {
+		t.Fatalf("%d, %v: %s", code, err, body)
+	}
+	if got.Outcome != "injected" || got.Mode != "inject" || got.Ledger.Used <= 0 || got.Sources != `"1";kb="kb1";doc="a.md";name="A"` || !strings.HasPrefix(got.Status, "injected; sources=1;") {
+		t.Errorf("%s", body)
+	}
+	before, rest, _ := strings.Cut(string(got.Request), "Be brief.")
+	if _, after, found := strings.Cut(rest, `</sources>\n`); !found || before+"Be brief."+after != chatBody {
+		t.Errorf("request: %s", got.Request)
+	}
+
+	_, off := call(t, "POST", url+"/v1/rewrite?tenant=acme", chatBody, "Sidenote-Mode: off")
+	if !strings.Contains(off, `"outcome":"untouched","reason":"off"`) || !strings.HasSuffix(off, `,"request":`+chatBody+"}") {
+		t.Errorf("off: %s", off)
+	}
+}
+
+func TestSearch(t *testing.T) {
+	url := listen(t, admin.NewServer(handler(nil).Handle))
+	f := func(path, body string, status int, want string) {
+		t.Helper()
+		code, got := call(t, "POST", url+path, body)
+		if code != status || !strings.Contains(got, want) {
+			t.Errorf("%s %s: %d, %s; want %d, %s", path, body, code, got, status, want)
+		}
+	}
+	f("/v1/search", `{"query":"leave"}`, 200, `{"object":"list","data":[{"kb_id":"kb1","doc_id":"a.md","chunk":0,"name":"A","score":2,"text":"text of kb1"},{"kb_id":"kb2",`)
+	f("/v1/search", `{"query":"leave","knowledge":["kb2"],"top_k":3}`, 200, `"data":[{"kb_id":"kb2"`)
+	f("/v1/search", `{"query":"leave"}`, 200, `"excluded":[{"kb_id":"kb1","doc_id":"b.md","chunk":0,"name":"","score":0,"reason":"score","detail":"score 1.1 \u003c 3.0"}]`)
+	f("/v1/search?tenant=acme", `{"query":"leave"}`, 200, `"knowledge":[{"kb_id":"kb1","generation":""}]`)
+	f("/v1/search?tenant=acme", `{"query":"leave","knowledge":["kb2"]}`, 400, `"param":"knowledge"`)
+	f("/v1/search?tenant=nobody", `{"query":"leave"}`, 400, `"param":"tenant"`)
+	f("/v1/search", `{"query":"leave","knowledge":["kb9"]}`, 400, `"kb9\"; there are kb1, kb2`)
+	f("/v1/search", `{"query":" "}`, 400, `"param":"query"`)
+	f("/v1/search", `{"query":"x","top_k":0}`, 400, `"param":"top_k"`)
+	f("/v1/search", `{"query":"x","top_n":1}`, 400, "top_n")
+	f("/v1/search", `{"query":"x"}{}`, 400, "not_json")
+	f("/v1/search", `{`, 400, "not_json")
+	f("/v1/search", `{"query":"fail"}`, 503, `"code":"sources_unavailable"`)
+}
+
+// T14: what answers on which listener, to whom.
+func TestAccess(t *testing.T) {
+	const token = "Authorization: Bearer s3cret"
+	whole := listen(t, admin.NewServer(handler(func(h *admin.Handler) {
+		h.Token, h.Hosts = proxy.NewSecret("s3cret"), []string{"sidenote.internal"}
+	}).Handle))
+	probes := listen(t, admin.NewServer(handler(nil).Telemetry.Handle))
+	f := func(status int, method, url string, lines ...string) {
+		t.Helper()
+		code, body := call(t, method, url, "", lines...)
+		if code != status || code >= 400 && !strings.HasPrefix(body, `{"error":{"message":"`) {
+			t.Errorf("%s %s %q: %d, %s; want %d", method, url, lines, code, body, status)
+		}
+	}
+	f(401, "GET", whole+"/metrics")
+	f(401, "GET", whole+"/metrics", "Authorization: Bearer s3cre")
+	f(401, "POST", whole+"/v1/rewrite", "Authorization: Basic s3cret")
+	f(200, "GET", whole+"/metrics", token)
+	f(200, "GET", whole+"/healthz")
+	f(400, "POST", whole+"/v1/search", token) // in, and then a bad body
+	f(404, "GET", whole+"/v1/chat/completions", token)
+	f(404, "GET", whole+"/", token)
+	f(405, "GET", whole+"/v1/rewrite", token)
+	f(405, "POST", whole+"/metrics", token)
+	f(421, "GET", whole+"/healthz", "Host: evil.example")
+	f(421, "GET", whole+"/healthz", "Host: 127.0.0.1.evil.example:80")
+	f(200, "GET", whole+"/healthz", "Host: localhost:1234")
+	f(200, "GET", whole+"/healthz", "Host: [::1]:80")
+	f(200, "GET", whole+"/healthz", "Host: Sidenote.internal.")
+	f(403, "GET", whole+"/metrics", token, "Origin: https://evil.example")
+	f(403, "GET", whole+"/metrics", token, "Origin: null")
+	f(200, "GET", whole+"/metrics", token, "Origin: http://localhost:8081")
+
+	f(200, "GET", probes+"/metrics")
+	f(200, "GET", probes+"/healthz", "Host: anything")
+	f(404, "POST", probes+"/v1/rewrite")
+	f(404, "POST", probes+"/v1/search")
+}
+
+func TestProbes(t *testing.T) {
+	why := make(chan []string, 1)
+	tel := admin.Telemetry{Metrics: proxy.NewMetrics(proxy.Names{}).Registry(), Ready: func() []string { return <-why }}
+	url := listen(t, admin.NewServer(tel.Handle))
+	why <- []string{"knowledge docs: indexing"}
+	if code, body := call(t, "GET", url+"/readyz", ""); code != 503 || body != `{"reasons":["knowledge docs: indexing"],"status":"not ready"}` {
+		t.Errorf("%d, %s", code, body)
+	}
+	why <- nil
+	if code, body := call(t, "GET", url+"/readyz", ""); code != 200 || body != `{"status":"ready"}` {
+		t.Errorf("%d, %s", code, body)
+	}
+	if _, body := call(t, "GET", url+"/metrics", ""); !strings.Contains(body, "sidenote_build_info{") || !strings.Contains(body, "go_goroutines ") {
+		t.Errorf("%s", body)
+	}
+	if code, _ := call(t, "GET", url+"/metrics", "a body"); code != 413 {
+		t.Errorf("a scrape with a body: %d", code)
+	}
+}
+
+func TestBodyIsBounded(t *testing.T) {
+	url := listen(t, admin.NewServer(handler(nil).Handle))
+	big := bytes.Repeat([]byte(" "), 32<<20+1)
+	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	go func() {
+		fmt.Fprintf(c, "POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", len(big))
+		c.Write(big)
+	}()
+	answer := make([]byte, 12)
+	if _, err := io.ReadFull(c, answer); err != nil || string(answer) != "HTTP/1.1 413" {
+		t.Errorf("%s, %v", answer, err)
+	}
+}

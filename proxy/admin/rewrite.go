@@ -1,0 +1,107 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy"
+	"sidenote/rewrite"
+)
+
+// A rewriteAnswer is the answer of a dry run but for its last field, "request":
+// the bytes that would go up, or null when none would.
+type rewriteAnswer struct {
+	Outcome rewrite.Outcome `json:"outcome"`
+	Reason  rewrite.Reason  `json:"reason,omitempty"`
+	Mode    string          `json:"mode"`   // of the policy; a shadow's request shows what injecting would do
+	Status  string          `json:"status"` // as the header Sidenote-Status would say it
+	Sources string          `json:"sources,omitempty"`
+	Answer  string          `json:"answer,omitempty"` // in place of a request, under on_empty: refuse
+	Timings timings         `json:"timings_ms"`
+	Ledger  rewrite.Ledger  `json:"ledger"`
+}
+
+type timings struct {
+	Retrieve float64 `json:"retrieve"`
+	Fit      float64 `json:"fit"`
+	Edit     float64 `json:"edit"`
+}
+
+// rewrite shows what would become of the chat request in the body, for the
+// tenant of ?tenant= (default: callers without a key), options included.
+func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
+	tenant, err := h.tenant(ctx)
+	if err != nil {
+		return err
+	}
+	asked, err := proxy.HeaderOptions(&ctx.Request.Header)
+	if err != nil {
+		return err
+	}
+	b, err := body(ctx)
+	if err != nil {
+		return err
+	}
+	req, err := rewrite.Parse(b)
+	if err != nil {
+		return err
+	}
+	field, err := req.Options()
+	if err != nil {
+		return err
+	}
+	asked = proxy.MergeOptions(asked, field)
+	policy := tenant.Rewrite.Narrow(asked)
+
+	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: req.StripEdits(policy)}
+	if policy.Mode != rewrite.Off {
+		res = h.Rewriter.Rewrite(context.Background(), policy, req, asked)
+	}
+	return h.show(ctx, tenant, policy, res, b)
+}
+
+// show writes the answer of a dry run. The request in it is the very bytes that
+// would go up: an encoder would re-space them.
+func (h *Handler) show(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Policy, res rewrite.Result, body []byte) error {
+	report := proxy.Report{Outcome: res.Outcome, Reason: res.Reason, Rewrite: res}
+	a := rewriteAnswer{
+		Outcome: res.Outcome, Reason: res.Reason, Mode: p.Mode.String(),
+		Status:  string(proxy.AppendStatus(nil, &report)),
+		Sources: string(proxy.AppendSources(nil, res.Ledger.Sources, tenant.Expose)),
+		Ledger:  res.Ledger,
+		Timings: timings{ms(res.RetrieveTook), ms(res.FitTook), ms(res.EditTook)},
+	}
+	request := []byte("null")
+	switch res.Outcome {
+	case rewrite.Answered:
+		a.Answer = p.EmptyAnswer
+	case rewrite.Refused:
+	default:
+		request = rewrite.Apply(nil, body, res.Edits)
+	}
+	out, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("encode ledger: %w", err)
+	}
+	out = append(out[:len(out)-1], `,"request":`...)
+	out = append(append(out, request...), '}')
+	ctx.Response.Header.SetContentType("application/json")
+	ctx.Response.SetBodyRaw(out)
+	return nil
+}
+
+// tenant returns the policy of the tenant named by ?tenant=.
+func (h *Handler) tenant(ctx *fasthttp.RequestCtx) (*proxy.Policy, error) {
+	name := string(ctx.QueryArgs().Peek("tenant"))
+	p := h.Tenants.ByName(name)
+	switch {
+	case p == nil && name == "":
+		return nil, &proxy.Error{Reason: rewrite.ReasonOption, Param: "tenant", Message: "Callers without a key are refused here; name a tenant by ?tenant=."}
+	case p == nil:
+		return nil, &proxy.Error{Reason: rewrite.ReasonOption, Param: "tenant", Message: fmt.Sprintf("There is no tenant %q.", name)}
+	}
+	return p, nil
+}

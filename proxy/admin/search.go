@@ -1,0 +1,157 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+const (
+	maxTopK  = 50       // as OpenAI's max_num_results
+	maxQuery = 64 << 10 // bytes
+)
+
+// A searchRequest is the body of POST /v1/search.
+type searchRequest struct {
+	Query     string   `json:"query"`
+	Knowledge []string `json:"knowledge"` // absent: all that the tenant may ask
+	TopK      *int     `json:"top_k"`     // absent: as the policy has it
+}
+
+// A searchAnswer is its answer.
+type searchAnswer struct {
+	Object    string               `json:"object"` // "list"
+	Data      []hit                `json:"data"`   // best first
+	Excluded  []fallen             `json:"excluded"`
+	Reason    retrieval.Reason     `json:"reason,omitempty"` // why there is nothing, or something missing
+	Partial   bool                 `json:"partial"`
+	Knowledge []searched           `json:"knowledge"`
+	Retrieved int                  `json:"total_chunks_retrieved"`
+	Unique    int                  `json:"unique_chunks_after_dedup"`
+	Cache     retrieval.CacheState `json:"cache,omitempty"`
+	TookMS    float64              `json:"took_ms"`
+}
+
+// A place says which chunk is meant.
+type place struct {
+	Knowledge string  `json:"kb_id"`
+	Doc       string  `json:"doc_id"`
+	Chunk     int     `json:"chunk"`
+	Name      string  `json:"name"`
+	Section   string  `json:"section,omitempty"`
+	Score     float64 `json:"score"`
+}
+
+type hit struct {
+	place
+	Text string `json:"text"`
+}
+
+type fallen struct {
+	place
+	Reason retrieval.ExcludeReason `json:"reason"`
+	Detail string                  `json:"detail,omitempty"`
+}
+
+type searched struct {
+	ID         string `json:"kb_id"`
+	Generation string `json:"generation"`
+}
+
+// search asks knowledge bases a question: those of the tenant of ?tenant=, by
+// its settings, or all by default ones where no tenant is named.
+func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
+	q := retrieval.Query{Settings: retrieval.DefaultSettings()}
+	allowed := h.Knowledge
+	if ctx.QueryArgs().Has("tenant") {
+		p, err := h.tenant(ctx)
+		if err != nil {
+			return err
+		}
+		q.Tenant, q.Settings, allowed = p.Tenant, p.Rewrite.Search, p.Rewrite.Knowledge
+	}
+	b, err := body(ctx)
+	if err != nil {
+		return err
+	}
+	if err := readSearch(b, &q, allowed); err != nil {
+		return err
+	}
+	res, err := h.Rewriter.Retriever.Retrieve(context.Background(), q)
+	if err != nil {
+		return &proxy.Error{Reason: rewrite.ReasonUnavailable, Message: fmt.Sprintf("The search failed: %s.", res.Reason), Err: err}
+	}
+	return answer(ctx, fasthttp.StatusOK, searchAnswerOf(res))
+}
+
+// readSearch reads a search's body into q; allowed are the bases it may name.
+func readSearch(body []byte, q *retrieval.Query, allowed []string) error {
+	var s searchRequest
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body is not a search: " + err.Error() + "."}
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "Something stands after the search in the body."}
+	}
+	if strings.TrimSpace(s.Query) == "" || len(s.Query) > maxQuery {
+		return &proxy.Error{Reason: rewrite.ReasonOption, Param: "query", Message: fmt.Sprintf("query has %d bytes; it needs text, and at most %d bytes.", len(s.Query), maxQuery)}
+	}
+	if s.TopK != nil {
+		if *s.TopK < 1 || *s.TopK > maxTopK {
+			return &proxy.Error{Reason: rewrite.ReasonOption, Param: "top_k", Message: fmt.Sprintf("top_k is %d; it goes from 1 to %d.", *s.TopK, maxTopK)}
+		}
+		q.Settings.TopK = *s.TopK
+		q.Settings.NumCandidates = max(q.Settings.NumCandidates, *s.TopK)
+	}
+	q.Text = s.Query
+	if s.Knowledge == nil {
+		s.Knowledge = allowed
+	}
+	for _, id := range s.Knowledge {
+		if !slices.Contains(allowed, id) {
+			return &proxy.Error{Reason: rewrite.ReasonOption, Param: "knowledge", Message: fmt.Sprintf("There is no knowledge base %q; there are %s.", id, strings.Join(allowed, ", "))}
+		}
+		if ref := (retrieval.Ref{Knowledge: id}); !slices.Contains(q.Bases, ref) {
+			q.Bases = append(q.Bases, ref)
+		}
+	}
+	return nil
+}
+
+func searchAnswerOf(res retrieval.Result) searchAnswer {
+	a := searchAnswer{
+		Object: "list", Data: make([]hit, 0, len(res.Sources)), Excluded: make([]fallen, 0, len(res.Excluded)),
+		Reason: res.Reason, Partial: res.Partial, Knowledge: make([]searched, 0, len(res.Bases)),
+		Retrieved: res.Retrieved, Unique: res.Unique, Cache: res.Cache, TookMS: ms(res.Took),
+	}
+	for i := range res.Sources {
+		a.Data = append(a.Data, hit{placeOf(&res.Sources[i]), res.Sources[i].Text})
+	}
+	for i := range res.Excluded {
+		e := &res.Excluded[i]
+		a.Excluded = append(a.Excluded, fallen{placeOf(&e.Source), e.Reason, e.Detail})
+	}
+	for _, ref := range res.Bases {
+		a.Knowledge = append(a.Knowledge, searched{ref.Knowledge, ref.Generation})
+	}
+	return a
+}
+
+func placeOf(s *retrieval.Source) place {
+	return place{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score}
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

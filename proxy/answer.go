@@ -1,0 +1,120 @@
+package proxy
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/rewrite"
+)
+
+// maxChoices is OpenAI's own bound of n.
+const maxChoices = 128
+
+// answer gives the policy's fixed answer in the shape that the request asked
+// for, without an upstream call.
+func (x *exchange) answer(ctx *fasthttp.RequestCtx, req *rewrite.Request, text string) {
+	x.report.Status = fasthttp.StatusOK
+	shape := shapeOf(req)
+	head := completionHead{ID: "chatcmpl-" + x.report.ID, Created: x.report.Time.Unix(), Model: req.Model}
+	ctx.Response.Header.Set(HeaderID, x.report.ID)
+	ctx.Response.Header.SetBytesV(HeaderStatus, AppendStatus(nil, &x.report))
+	if req.Stream {
+		ctx.Response.Header.SetContentType("text/event-stream; charset=utf-8")
+		ctx.Response.Header.Set("Cache-Control", "no-cache")
+		ctx.Response.SetBodyRaw(appendStream(nil, head, shape, text))
+	} else {
+		ctx.Response.Header.SetContentType("application/json")
+		ctx.Response.SetBodyRaw(appendCompletion(nil, head, shape, text))
+	}
+	x.report.TTFB = time.Since(x.report.Time)
+	x.end()
+}
+
+// An answerShape is what of a request decides how an answer looks.
+type answerShape struct {
+	N             int `json:"n"`
+	StreamOptions struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+}
+
+// shapeOf reads the shape; wrong types count as absent, for the body has passed
+// Parse, which is not interested in them.
+func shapeOf(req *rewrite.Request) answerShape {
+	var s answerShape
+	if err := json.Unmarshal(req.Body, &s); err != nil {
+		s = answerShape{}
+	}
+	s.N = min(max(s.N, 1), maxChoices)
+	return s
+}
+
+// A completionHead is what all parts of one answer share.
+type completionHead struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	Model   string `json:"model"`
+}
+
+// zeroUsage says that no model ran.
+const zeroUsage = `{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`
+
+// appendCompletion appends a chat.completion with text in each of its choices.
+func appendCompletion(dst []byte, head completionHead, s answerShape, text string) []byte {
+	head.Object = "chat.completion"
+	dst = append(openObject(dst, head), `,"choices":[`...)
+	quoted := quote(text)
+	for i := range s.N {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendInt(append(dst, `{"index":`...), int64(i), 10)
+		dst = append(append(dst, `,"message":{"role":"assistant","content":`...), quoted...)
+		dst = append(dst, `,"refusal":null},"logprobs":null,"finish_reason":"stop"}`...)
+	}
+	return append(dst, `],"usage":`+zeroUsage+`}`...)
+}
+
+// appendStream appends the events of a streamed answer: for each choice a chunk
+// with role and text and one that ends it, then usage where it was asked for.
+func appendStream(dst []byte, head completionHead, s answerShape, text string) []byte {
+	head.Object = "chat.completion.chunk"
+	usage := ""
+	if s.StreamOptions.IncludeUsage {
+		usage = `,"usage":null`
+	}
+	event := func(choices, usage string) {
+		dst = append(openObject(append(dst, "data: "...), head), `,"choices":[`+choices+`]`+usage+"}\n\n"...)
+	}
+	quoted := string(quote(text))
+	for i := range s.N {
+		index := strconv.Itoa(i)
+		event(`{"index":`+index+`,"delta":{"role":"assistant","content":`+quoted+`,"refusal":null},"logprobs":null,"finish_reason":null}`, usage)
+		event(`{"index":`+index+`,"delta":{},"logprobs":null,"finish_reason":"stop"}`, usage)
+	}
+	if s.StreamOptions.IncludeUsage {
+		event("", `,"usage":`+zeroUsage)
+	}
+	return append(dst, "data: [DONE]\n\n"...)
+}
+
+// openObject appends v's JSON object without its closing brace.
+func openObject(dst []byte, v completionHead) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("BUG: strings and a number did not encode: " + err.Error())
+	}
+	return append(dst, b[:len(b)-1]...)
+}
+
+func quote(text string) []byte {
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic("BUG: a string did not encode: " + err.Error())
+	}
+	return b
+}

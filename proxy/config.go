@@ -1,0 +1,30 @@
+package proxy
+
+import "time"
+
+// A Config is all that a Server must know; New checks it.
+type Config struct {
+	Upstreams   map[string]Upstream
+	Tenants     Tenants
+	Concurrency int // requests at once; beyond it 503
+	Timeouts    Timeouts
+}
+
+// Timeouts fit streams: none of them bounds a whole answer.
+type Timeouts struct {
+	Connect     time.Duration // to the upstream, TLS included
+	FirstByte   time.Duration // request sent to answer's head
+	Idle        time.Duration // between two pieces of an answer
+	ClientWrite time.Duration // one flush to a client that reads slowly
+	ClientRead  time.Duration // head and buffered body of a request
+	ClientIdle  time.Duration // a kept-alive connection without a request
+}
+
+// DefaultTimeouts are those of PRODUCT.md §3: official SDKs wait ten minutes,
+// and so do we.
+func DefaultTimeouts() Timeouts {
+	return Timeouts{
+		Connect: 5 * time.Second, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
+		ClientWrite: time.Minute, ClientRead: time.Minute, ClientIdle: 2 * time.Minute,
+	}
+}

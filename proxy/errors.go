@@ -1,0 +1,162 @@
+package proxy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/rewrite"
+)
+
+// An Error is an answer of ours in place of the upstream's. What clients get for
+// it stands in one table, by Reason.
+type Error struct {
+	Reason  rewrite.Reason
+	Param   string // the field or header at fault, "" for none
+	Message string // for people: what is wrong, naming the value, and what to do
+	Err     error  // the cause, for the log; never sent
+}
+
+// Error returns reason, message and cause.
+func (e *Error) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Reason, e.Message, e.Err)
+	}
+	return string(e.Reason) + ": " + e.Message
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// An answer is what the wire shows of an Error. retryAfter is seconds; 0 says
+// that a retry cannot help, and official SDKs then make none.
+type answer struct {
+	status     int
+	kind       string // error.type
+	code       string // error.code; "" is the reason with '_' for '-'
+	retryAfter int
+}
+
+// The types of OpenAI's errors that ours use.
+const (
+	typeRequest = "invalid_request_error"
+	typeServer  = "server_error"
+)
+
+// answerTo is the table from reason to answer.
+func answerTo(reason rewrite.Reason) answer {
+	switch reason {
+	case ReasonKey:
+		return answer{status: 401, kind: typeRequest}
+	case ReasonRouteRefused:
+		return answer{status: 403, kind: typeRequest}
+	case ReasonMisdirected:
+		return answer{status: 421, kind: typeRequest}
+	case rewrite.ReasonTooLarge:
+		return answer{status: 413, kind: typeRequest}
+	case ReasonCredentials, ReasonPath, ReasonBodyRead, rewrite.ReasonOption, rewrite.ReasonNotJSON,
+		rewrite.ReasonNotChat, rewrite.ReasonAmbiguous, rewrite.ReasonTooDeep, rewrite.ReasonEncoded:
+		return answer{status: 400, kind: typeRequest}
+	case rewrite.ReasonOverload:
+		return answer{status: 503, kind: typeServer, code: "overloaded", retryAfter: 1}
+	case ReasonShutdown:
+		return answer{status: 503, kind: typeServer, retryAfter: 1}
+	case rewrite.ReasonUnavailable, rewrite.ReasonIndexing, rewrite.ReasonTimeout, rewrite.ReasonError:
+		return answer{status: 503, kind: typeServer, code: "sources_unavailable", retryAfter: 5}
+	case ReasonUpstreamConnect:
+		return answer{status: 502, kind: typeServer, retryAfter: 1}
+	case ReasonUpstreamBroken:
+		// Whether the model ran is not known, so a retry is the client's choice to
+		// make; we only do not advise against it.
+		return answer{status: 502, kind: typeServer, retryAfter: 1}
+	case ReasonUpstreamTimeout:
+		return answer{status: 504, kind: typeServer, retryAfter: 1}
+	}
+	return answer{status: 500, kind: typeServer, code: "internal"}
+}
+
+// Status returns the HTTP status of e.
+func (e *Error) Status() int { return answerTo(e.Reason).status }
+
+// JSON returns e in the shape of OpenAI's errors. Bytes that are not UTF-8 in
+// the message become U+FFFD.
+func (e *Error) JSON() []byte {
+	a := answerTo(e.Reason)
+	if a.code == "" {
+		a.code = strings.ReplaceAll(string(e.Reason), "-", "_")
+	}
+	return ErrorJSON(e.Message, a.kind, a.code, e.Param)
+}
+
+// ErrorJSON returns an error in OpenAI's shape; param "" is null.
+func ErrorJSON(message, kind, code, param string) []byte {
+	body := struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    string  `json:"code"`
+	}{Message: message, Type: kind, Code: code}
+	if param != "" {
+		body.Param = &param
+	}
+	out, err := json.Marshal(map[string]any{"error": body})
+	if err != nil {
+		panic("BUG: error body of strings did not encode: " + err.Error())
+	}
+	return out
+}
+
+// serverErrorBody is the body of an error that the server met before there was a
+// request to handle.
+func serverErrorBody(status int, code string) []byte {
+	kind := typeRequest
+	if status >= 500 {
+		kind = typeServer
+	}
+	return ErrorJSON("The request could not be read: "+strings.ReplaceAll(code, "_", " ")+".", kind, code, "")
+}
+
+// Write makes e the response of ctx: status, body and the headers that tell
+// clients whether to try again.
+func (e *Error) Write(ctx *fasthttp.RequestCtx) {
+	a := answerTo(e.Reason)
+	closing := ctx.Response.ConnectionClose()
+	ctx.Response.Reset()
+	if closing {
+		ctx.SetConnectionClose()
+	}
+	ctx.Response.SetStatusCode(a.status)
+	ctx.Response.Header.SetContentType("application/json")
+	if a.retryAfter > 0 {
+		ctx.Response.Header.Set("Retry-After", fmt.Sprint(a.retryAfter))
+	} else {
+		ctx.Response.Header.Set("X-Should-Retry", "false")
+	}
+	if a.status == fasthttp.StatusUnauthorized {
+		ctx.Response.Header.Set("Www-Authenticate", "Bearer")
+	}
+	ctx.Response.SetBodyRaw(e.JSON())
+}
+
+// AsError returns err as the Error that clients get for it: errors of bodies,
+// options and ours as they are, anything else as an internal one whose text
+// stays here.
+func AsError(err error) *Error {
+	var (
+		own    *Error
+		body   *rewrite.BodyError
+		option *rewrite.OptionError
+	)
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &body):
+		return &Error{Reason: body.Reason, Param: body.Param, Message: body.Message, Err: err}
+	case errors.As(err, &option):
+		return &Error{Reason: rewrite.ReasonOption, Param: option.Param, Message: option.Error(), Err: err}
+	}
+	return &Error{Reason: ReasonInternal, Message: "Sidenote met an error of its own; the log has it under the request's Sidenote-Id.", Err: err}
+}

@@ -1,0 +1,164 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/transport"
+	"sidenote/rewrite"
+)
+
+// maxPooled bounds what a pooled buffer may hold on to, in bytes.
+const maxPooled = 1 << 20
+
+// errClientGone stands in for an answer where nobody is left to take one, and
+// errPanic for what a panic said, which only the log may show.
+var (
+	errClientGone = errors.New("the client left")
+	errPanic      = errors.New("panic")
+)
+
+// send forwards a chat request whose whole body was read, with its edits made.
+func (x *exchange) send(ctx *fasthttp.RequestCtx, body []byte, edits []rewrite.Edit) error {
+	if len(edits) > 0 {
+		x.buffer, _ = x.server.buffers.Get().(*[]byte)
+		if x.buffer == nil {
+			x.buffer = new([]byte)
+		}
+		*x.buffer = rewrite.Apply((*x.buffer)[:0], body, edits)
+		body = *x.buffer
+	}
+	return x.forward(ctx, transport.Request{Body: body, Whole: true, Replace: x.upstream.replace, NoUpgrade: true})
+}
+
+// forward sends the request up and lets the answer flow back. It returns an
+// error only where the client has seen nothing yet.
+func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error {
+	x.report.Overhead = max(time.Since(x.report.Time), 1)
+	resp, err := x.upstream.client.Send(ctx, r)
+	if err != nil {
+		return x.sendError(err)
+	}
+	x.report.TTFB = time.Since(x.report.Time)
+	x.report.Status, x.report.UpstreamStatus = resp.Status(), resp.Status()
+	if bytes.HasPrefix(resp.Header("Content-Type"), []byte("text/event-stream")) {
+		x.endStream = x.server.metrics.BeginStream()
+	}
+	resp.Relay(ctx, transport.Relay{Replace: x.lines(), Done: x.done})
+	return nil
+}
+
+// lines are the head lines of ours on an upstream's answer: on a generation
+// route what became of the request, elsewhere nothing, and never the upstream's
+// own lines of these names.
+func (x *exchange) lines() []transport.Header {
+	h := []transport.Header{{Name: HeaderID}, {Name: HeaderStatus}, {Name: HeaderSources}}
+	if x.report.Outcome == Relayed {
+		return h
+	}
+	h[0].Value = x.report.ID
+	h[1].Value = string(AppendStatus(nil, &x.report))
+	if x.report.Outcome == rewrite.Injected {
+		h[2].Value = string(AppendSources(nil, x.report.Rewrite.Ledger.Sources, x.report.Expose))
+	}
+	return h
+}
+
+// sendError says what an error of package transport means for the client.
+func (x *exchange) sendError(err error) error {
+	e := &Error{Err: err, Reason: ReasonUpstreamBroken, Message: "The upstream broke off before it answered; whether it did the work is not known."}
+	switch transport.ClassOf(err) {
+	case transport.ClientGone, transport.ClientSlow:
+		return errClientGone
+	case transport.ClientBody:
+		e.Reason, e.Message = ReasonBodyRead, "The body of the request did not arrive whole."
+	case transport.BadTarget:
+		e.Reason, e.Message = ReasonPath, "The request target cannot be forwarded."
+	case transport.ConnectFailed:
+		e.Reason, e.Message = ReasonUpstreamConnect, "The upstream could not be reached; nothing was sent to it."
+	case transport.TLSFailed:
+		e.Reason, e.Message = ReasonUpstreamConnect, "The upstream's TLS could not be verified; nothing was sent to it."
+	case transport.ConnectTimeout:
+		e.Reason, e.Message = ReasonUpstreamTimeout, "The upstream took too long to connect to; nothing was sent to it."
+	case transport.FirstByteTimeout, transport.IdleTimeout:
+		e.Reason, e.Message = ReasonUpstreamTimeout, "The upstream did not answer in time; whether it did the work is not known."
+	case transport.BadResponse:
+		e.Message = "The upstream's answer could not be read as HTTP."
+	case transport.Closed:
+		e.Reason, e.Message = ReasonShutdown, "Sidenote is shutting down; try again."
+	}
+	return e
+}
+
+// refuse answers with an error of ours.
+func (x *exchange) refuse(ctx *fasthttp.RequestCtx, e *Error) {
+	r := &x.report
+	if errors.Is(e, errClientGone) {
+		r.Status, r.Client = statusClientGone, ClientGoneFirst
+		ctx.Response.Reset()
+		ctx.Response.SetStatusCode(statusClientGone)
+		ctx.SetConnectionClose()
+		x.end()
+		return
+	}
+	r.Status, r.Reason, r.Outcome = e.Status(), e.Reason, rewrite.Refused
+	switch e.Reason {
+	case ReasonUpstreamBroken, ReasonUpstreamConnect, ReasonUpstreamTimeout, ReasonInternal:
+		r.Outcome = Failed
+		x.server.log.Warn("request failed", "id", r.ID, "upstream", r.Upstream, "error", e)
+	}
+	e.Write(ctx)
+	ctx.Response.Header.Set(HeaderID, r.ID)
+	ctx.Response.Header.SetBytesV(HeaderStatus, AppendStatus(nil, r))
+	x.end()
+}
+
+// done ends the account of an answer that flowed; the handler has returned.
+func (x *exchange) done(o transport.Outcome) {
+	switch transport.ClassOf(o.Err) {
+	case "":
+	case transport.ClientGone, transport.ClientSlow:
+		x.report.Client = ClientGoneStreaming
+	case transport.Closed:
+		x.report.Reason = ReasonShutdown
+	default:
+		x.report.Truncated = true
+	}
+	x.end()
+}
+
+// end closes the answer's side of the account, once.
+func (x *exchange) end() {
+	if !x.ended.CompareAndSwap(false, true) {
+		return
+	}
+	s := x.server
+	x.report.Total = time.Since(x.report.Time)
+	if x.endStream != nil {
+		x.endStream()
+	}
+	x.endOpen()
+	if x.buffer != nil && cap(*x.buffer) <= maxPooled {
+		s.buffers.Put(x.buffer)
+	}
+	x.leave()
+	s.open.Add(-1)
+	s.work.Done()
+}
+
+// leave records the Report when the answer and the shadow work have both ended.
+func (x *exchange) leave() {
+	if x.parties.Add(-1) > 0 {
+		return
+	}
+	if x.shadow.Outcome != "" {
+		x.report.Rewrite = x.shadow
+		if x.report.Reason == "" {
+			x.report.Reason = x.shadow.Reason
+		}
+	}
+	x.server.records.Record(&x.report)
+}

@@ -1,0 +1,247 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/transport"
+	"sidenote/rewrite"
+)
+
+// An exchange is one request and its answer: what the stages of Handle hand
+// down. It outlives the handler, for streams do; the RequestCtx does not, so
+// nothing in it may point there once the answer flows.
+type exchange struct {
+	server   *Server
+	report   Report
+	target   Target
+	policy   *Policy
+	upstream *backend
+
+	ended     atomic.Bool
+	parties   atomic.Int32   // the answer, and shadow work where there is some
+	shadow    rewrite.Result // of that work
+	endStream func()         // nil when the answer is no stream
+	endOpen   func()
+	buffer    *[]byte // holds the rewritten body, back to the pool at the end
+}
+
+// Handle is the life of one request, top to bottom.
+func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
+	x := s.begin(ctx)
+	defer func() {
+		if v := recover(); v != nil {
+			s.log.Error("BUG: panic", "id", x.report.ID, "panic", v, "stack", string(debug.Stack()))
+			x.refuse(ctx, AsError(errPanic))
+		}
+	}()
+	if err := x.serve(ctx); err != nil {
+		x.refuse(ctx, AsError(err))
+	}
+}
+
+// serve relays a request, or answers it, or says in its error why neither.
+func (x *exchange) serve(ctx *fasthttp.RequestCtx) error {
+	if err := x.admit(ctx); err != nil {
+		return err
+	}
+	if err := x.identify(ctx); err != nil {
+		return err
+	}
+	if x.target.Route != RouteChat {
+		return x.relay(ctx)
+	}
+	asked, err := HeaderOptions(&ctx.Request.Header)
+	if err != nil {
+		return err
+	}
+	body, reason, err := x.readBody(ctx)
+	if err != nil {
+		return err
+	}
+	if reason != "" {
+		return x.pass(ctx, body, reason)
+	}
+	return x.chat(ctx, body, asked)
+}
+
+// begin opens the account of a request.
+func (s *Server) begin(ctx *fasthttp.RequestCtx) *exchange {
+	now := time.Now()
+	x := &exchange{server: s, endOpen: s.metrics.Begin()}
+	x.target = Classify(ctx.Method(), ctx.Request.Header.RequestURI())
+	x.report = Report{ID: NewID(now), Time: now, Route: x.target.Route, Outcome: Relayed, Client: ClientCompleted}
+	x.parties.Store(1)
+	s.open.Add(1)
+	s.work.Add(1)
+	return x
+}
+
+// admit sheds what cannot be served now or at all.
+func (x *exchange) admit(ctx *fasthttp.RequestCtx) error {
+	switch s := x.server; {
+	case s.draining.Load():
+		ctx.SetConnectionClose()
+		return &Error{Reason: ReasonShutdown, Message: "Sidenote is shutting down; try again."}
+	case s.open.Load() > s.concurrency:
+		s.metrics.Shed("concurrency")
+		return &Error{Reason: rewrite.ReasonOverload, Message: fmt.Sprintf("Sidenote serves %d requests at once and has no room for this one; try again.", s.concurrency)}
+	case ctx.IsConnect():
+		ctx.SetConnectionClose()
+		return &Error{Reason: ReasonMisdirected, Message: "Sidenote is not a forward proxy; set it as the API's base URL instead of as HTTP proxy."}
+	}
+	return nil
+}
+
+// identify finds the caller's policy and upstream and checks that this request
+// may go there.
+func (x *exchange) identify(ctx *fasthttp.RequestCtx) error {
+	var key string
+	if x.server.tenants.Keyed() {
+		var err error
+		if key, err = Credential(&ctx.Request.Header); err != nil {
+			return err
+		}
+	}
+	p := x.server.tenants.ByKey(key, x.report.Time)
+	switch {
+	case p == nil && key == "":
+		return &Error{Reason: ReasonKey, Message: "You sent no API key; send yours in the header Authorization as a bearer token."}
+	case p == nil:
+		return &Error{Reason: ReasonKey, Message: "The API key you sent is not known here, or it has expired."}
+	}
+	x.policy, x.upstream = p, x.server.upstreams[p.Upstream]
+	x.report.Tenant, x.report.Policy, x.report.PolicyHash = p.Tenant, p.Name, p.Hash
+	x.report.Upstream, x.report.Expose = p.Upstream, p.Expose
+
+	ownKey := x.upstream.replace != nil
+	switch {
+	case x.target.Ambiguous && (ownKey || x.target.Route == RouteChat && p.Rewrite.Strict()):
+		return &Error{Reason: ReasonPath, Message: fmt.Sprintf("The path could be read as %q; send it in that form.", x.target.Path)}
+	case ownKey && !x.target.Allowed(ctx.Method(), p.Routes):
+		return &Error{Reason: ReasonRouteRefused, Message: fmt.Sprintf("%s %s is not open to your key.", ctx.Method(), x.target.Path)}
+	}
+	return nil
+}
+
+// relay passes a request that Sidenote does not own.
+func (x *exchange) relay(ctx *fasthttp.RequestCtx) error {
+	if x.target.Route.Generates() {
+		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonRoute
+	}
+	return x.forward(ctx, transport.Request{Replace: x.upstream.replace})
+}
+
+// readBody reads the body of a chat request. reason says why it is not one to be
+// rewritten, which a strict policy turns into an error; body is then what was
+// read so far, the rest still to come.
+func (x *exchange) readBody(ctx *fasthttp.RequestCtx) (body []byte, reason rewrite.Reason, err error) {
+	strict := x.policy.Rewrite.Strict()
+	if enc := ctx.Request.Header.ContentEncoding(); len(enc) > 0 && !bytes.EqualFold(enc, []byte("identity")) {
+		if strict {
+			return nil, "", &Error{Reason: rewrite.ReasonEncoded, Param: "Content-Encoding", Message: fmt.Sprintf("Content-Encoding %q is not read here; send the body uncompressed.", enc)}
+		}
+		return nil, rewrite.ReasonEncoded, nil
+	}
+	limit := x.policy.MaxRewriteBytes
+	if limit <= 0 {
+		limit = DefaultMaxRewriteBytes
+	}
+	body, whole, err := transport.ReadBody(ctx, limit, x.server.timeouts.ClientRead)
+	switch {
+	case err != nil:
+		return nil, "", x.sendError(err)
+	case !whole && strict:
+		ctx.SetConnectionClose() // the rest of the body must not be read as a request
+		return nil, "", &Error{Reason: rewrite.ReasonTooLarge, Message: fmt.Sprintf("The body is larger than %d bytes.", limit)}
+	case !whole:
+		return body, rewrite.ReasonTooLarge, nil
+	}
+	return body, "", nil
+}
+
+// pass relays a chat request that is not looked into; of its body the given part
+// has been read.
+func (x *exchange) pass(ctx *fasthttp.RequestCtx, read []byte, reason rewrite.Reason) error {
+	x.report.Outcome, x.report.Reason = rewrite.Untouched, reason
+	return x.forward(ctx, transport.Request{Body: read, Replace: x.upstream.replace, NoUpgrade: true})
+}
+
+// chat decides what becomes of a chat request whose body is whole, given what
+// its headers asked for.
+func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Options) error {
+	req, err := rewrite.Parse(body)
+	if bodyErr := (*rewrite.BodyError)(nil); errors.As(err, &bodyErr) && !x.policy.Rewrite.Strict() {
+		x.report.Outcome, x.report.Reason = rewrite.Untouched, bodyErr.Reason
+		return x.send(ctx, body, nil)
+	}
+	if err != nil {
+		return err
+	}
+	field, err := req.Options()
+	if err != nil {
+		return err
+	}
+	asked = MergeOptions(asked, field)
+	policy := x.policy.Rewrite.Narrow(asked)
+	x.report.Stream = req.Stream
+	x.report.Rewrite.Model = x.server.rewriter.Models.Model(req.Model)
+
+	switch policy.Mode {
+	case rewrite.Off:
+		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonOff
+		return x.send(ctx, body, req.StripEdits(policy))
+	case rewrite.Shadow:
+		x.report.Outcome = rewrite.Shadowed
+		x.beside(body, policy, asked)
+		return x.send(ctx, body, req.StripEdits(policy))
+	}
+	res := x.server.rewriter.Rewrite(x.server.base, policy, req, asked)
+	x.report.Rewrite, x.report.Outcome, x.report.Reason = res, res.Outcome, res.Reason
+	switch res.Outcome {
+	case rewrite.Refused:
+		return &Error{Reason: res.Reason, Message: "The sources that every answer here must rest on are not available; try again."}
+	case rewrite.Answered:
+		x.answer(ctx, req, policy.EmptyAnswer)
+		return nil
+	}
+	return x.send(ctx, body, res.Edits)
+}
+
+// beside does the work of an injected request beside one that goes up at once,
+// for metrics and log, on a copy of the body. There is a bound on how much of it
+// runs; beyond, it is not done.
+func (x *exchange) beside(body []byte, p rewrite.Policy, o rewrite.Options) {
+	s := x.server
+	select {
+	case s.shadows <- struct{}{}:
+	default:
+		s.metrics.Shed("shadow")
+		x.report.Reason = rewrite.ReasonOverload
+		return
+	}
+	body = bytes.Clone(body)
+	x.parties.Add(1)
+	s.work.Add(1)
+	go func() {
+		defer s.work.Done()
+		defer func() { <-s.shadows }()
+		defer x.leave()
+		defer func() {
+			if v := recover(); v != nil {
+				s.log.Error("BUG: panic", "id", x.report.ID, "panic", v, "stack", string(debug.Stack()))
+			}
+		}()
+		req, err := rewrite.Parse(body)
+		if err != nil {
+			panic("BUG: a body parsed once and not twice: " + err.Error())
+		}
+		x.shadow = s.rewriter.Rewrite(s.base, p, req, o)
+	}()
+}

@@ -1,0 +1,335 @@
+package proxy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sidenote/proxy"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+const chatBody = `{ "model":"m", "x": 12345678901234567890, "messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"How long is parental leave?"}]}`
+
+// What Sidenote does not own reaches the upstream, and comes back, as it was.
+func TestRelaysEverything(t *testing.T) {
+	const answer = "{\"a\" :  1.0}\n"
+	u := newUpstream(t, answerJSON(answer))
+	g := open(t, u, nil)
+	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "HEAD"} {
+		for _, target := range []string{"/v1/files", "/files/a%2Fb/../c//d;x?q=%41&q=&=%zz", "/v1/models?x", "/metrics", "/v1/rewrite"} {
+			body := "\x00\xffbody of " + method
+			resp := g.raw(t, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: client.example\r\nX-Odd-cAse:  v1\r\nx-odd-case: v2\r\nAuthorization: Bearer sk-1\r\nSidenote-Mode: off\r\nSidenote-Junk: x\r\nContent-Length: %d\r\n\r\n%s", method, target, len(body), body))
+			b, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := <-u.seen
+			path := target
+			if !strings.HasPrefix(path, "/v1") {
+				path = "/v1" + path
+			}
+			if want := method + " " + path + " HTTP/1.1"; got.line != want {
+				t.Errorf("got  %s\nwant %s", got.line, want)
+			}
+			var kept []string
+			for _, l := range got.head {
+				if !strings.HasPrefix(l, "Host:") && !strings.HasPrefix(l, "Content-Length:") {
+					kept = append(kept, l)
+				}
+			}
+			if diff := cmp.Diff([]string{"X-Odd-cAse:  v1", "x-odd-case: v2", "Authorization: Bearer sk-1"}, kept); diff != "" {
+				t.Errorf("%s %s head (-want +got):\n%s", method, target, diff)
+			}
+			if got.body != body {
+				t.Errorf("%s %s: body %q", method, target, got.body)
+			}
+			if method != "HEAD" && string(b) != answer {
+				t.Errorf("%s %s: answer %q", method, target, b)
+			}
+			for _, name := range []string{proxy.HeaderID, proxy.HeaderStatus, proxy.HeaderSources} {
+				if v := resp.Header.Values(name); len(v) > 0 {
+					t.Errorf("%s %s: a relayed answer has %s: %q", method, target, name, v)
+				}
+			}
+			if r := g.reports.next(t); r.Outcome != proxy.Relayed || r.Status != 200 {
+				t.Errorf("%s %s: report %s, %d", method, target, r.Outcome, r.Status)
+			}
+		}
+	}
+}
+
+// Generation routes that are not rewritten say so.
+func TestGenerationRoutesPass(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	g := open(t, u, nil)
+	for _, path := range []string{"/v1/responses", "/v1/messages", "/v1/completions"} {
+		resp := g.raw(t, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+		if got := resp.Header.Values(proxy.HeaderStatus); len(got) != 1 || got[0] != "untouched; reason=route" {
+			t.Errorf("%s: %q", path, got)
+		}
+		if s := <-u.seen; s.body != "{}" {
+			t.Errorf("%s: body %q", path, s.body)
+		}
+	}
+}
+
+func TestInjects(t *testing.T) {
+	u := newUpstream(t, answerJSON(`{"ok":true}`))
+	g := open(t, u, nil)
+	resp, body := g.post(t, chatBody)
+	if body != `{"ok":true}` || resp.Header.Get("X-Request-Id") != "req_1" {
+		t.Errorf("answer %q, %v", body, resp.Header)
+	}
+	s := <-u.seen
+	before, rest, ok := strings.Cut(s.body, `Be brief.`)
+	_, after, found := strings.Cut(rest, `</sources>\n`)
+	if !ok || !found || before+`Be brief.`+after != chatBody || !strings.Contains(rest, "canary of acme in kb-acme") {
+		t.Errorf("the upstream got %s", s.body)
+	}
+	status := resp.Header.Values(proxy.HeaderStatus)
+	if len(status) != 1 || !strings.HasPrefix(status[0], "injected; sources=1; tokens=") {
+		t.Errorf("status %q", status)
+	}
+	if got, want := resp.Header.Get(proxy.HeaderSources), `"1";kb="kb-acme";doc="kb-acme.md";name=%"%c3%9cber kb-acme"`; got != want {
+		t.Errorf("sources %s, want %s", got, want)
+	}
+	r := g.reports.next(t)
+	if r.ID != resp.Header.Get(proxy.HeaderID) || len(r.ID) != 26 || r.Outcome != rewrite.Injected || r.Status != 200 ||
+		r.Client != proxy.ClientCompleted || r.Overhead <= 0 || r.TTFB < r.Overhead || r.Total < r.TTFB || r.Model() != "test" {
+		t.Errorf("report %+v", r)
+	}
+}
+
+// Requests and bodies that are not rewritten, and what strict policies say.
+func TestWhatIsLeftAlone(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	lenient := open(t, u, func(p *proxy.Policy) { p.MaxRewriteBytes = 300 })
+	strict := open(t, u, func(p *proxy.Policy) { p.MaxRewriteBytes, p.Rewrite.RefuseOnFailure = 300, true })
+	f := func(body, reason string, code int, lines ...string) {
+		t.Helper()
+		resp, _ := lenient.post(t, body, lines...)
+		if got := resp.Header.Get(proxy.HeaderStatus); got != "untouched; reason="+reason || resp.StatusCode != 200 {
+			t.Errorf("%.40s: %d, %s", body, resp.StatusCode, got)
+		}
+		if s := <-u.seen; s.body != body {
+			t.Errorf("%.40s reached the upstream as %.80q", body, s.body)
+		}
+		resp, text := strict.post(t, body, lines...)
+		if got := resp.Header.Get(proxy.HeaderStatus); got != "refused; reason="+reason || resp.StatusCode != code || !strings.Contains(text, `"error":{`) {
+			t.Errorf("strict, %.40s: %d, %s, %s", body, resp.StatusCode, got, text)
+		}
+		select {
+		case s := <-u.seen:
+			t.Errorf("strict, %.40s: reached the upstream as %.80q", body, s.body)
+		default:
+		}
+	}
+	f("not json", "not-json", 400)
+	f("", "not-json", 400)
+	f(`{"model":"m"}`, "not-chat", 400)
+	f(`{"messages":[],"messages":[]}`, "ambiguous-body", 400)
+	f(strings.Repeat("[", 100), "too-deep", 400)
+	f(`{"messages":[{"role":"user","content":"`+strings.Repeat("x", 100_000)+`"}]}`, "body-too-large", 413)
+	f("\x28\xb5\x2f\xfd", "encoded-body", 400, "Content-Encoding: zstd")
+}
+
+func TestModes(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	g := open(t, u, nil)
+	withField := strings.Replace(chatBody, `"model"`, `"sidenote":{"mode":"off"}, "model"`, 1)
+
+	resp, _ := g.post(t, withField)
+	if s := <-u.seen; s.body != chatBody || resp.Header.Get(proxy.HeaderStatus) != "untouched; reason=off" {
+		t.Errorf("off by the body: %s, upstream got %s", resp.Header.Get(proxy.HeaderStatus), s.body)
+	}
+	g.reports.next(t)
+
+	resp, _ = g.post(t, chatBody, "Sidenote-Mode: shadow")
+	if s := <-u.seen; s.body != chatBody || resp.Header.Get(proxy.HeaderStatus) != "shadow" || resp.Header.Get(proxy.HeaderSources) != "" || s.header("sidenote-mode") != "" {
+		t.Errorf("shadow: %v, upstream got %s", resp.Header, s.body)
+	}
+	if r := g.reports.next(t); r.Outcome != rewrite.Shadowed || r.Rewrite.Outcome != rewrite.Injected || r.Sources() != 1 {
+		t.Errorf("shadow: report %s, %s, %d sources", r.Outcome, r.Rewrite.Outcome, r.Sources())
+	}
+
+	for _, line := range []string{"Sidenote-Mode: staged", "Sidenote-Foo: 1", "Sidenote_Mode: off"} {
+		resp, body := g.post(t, chatBody, line)
+		if resp.StatusCode != 400 || resp.Header.Get("X-Should-Retry") != "false" || resp.Header.Get(proxy.HeaderStatus) != "refused; reason=invalid-option" {
+			t.Errorf("%s: %d, %s", line, resp.StatusCode, body)
+		}
+	}
+}
+
+// Shadow work is bounded; what is shed goes up all the same.
+func TestShadowIsBounded(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	hold, held := make(chan struct{}), make(chan struct{}, 10)
+	g := start(t, proxy.Config{
+		Upstreams:   map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
+		Tenants:     proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Shadow })},
+		Concurrency: 8, // one of them may have shadow work
+	}, retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+		held <- struct{}{}
+		<-hold
+		return fromBases(ctx, q)
+	}))
+	first, _ := g.post(t, chatBody)
+	<-held
+	second, _ := g.post(t, chatBody)
+	if a, b := first.Header.Get(proxy.HeaderStatus), second.Header.Get(proxy.HeaderStatus); a != "shadow" || b != "shadow; reason=overload" {
+		t.Errorf("%q and %q", a, b)
+	}
+	if r := g.reports.next(t); r.Reason != rewrite.ReasonOverload {
+		t.Errorf("the shed one reports %q", r.Reason)
+	}
+	close(hold)
+	if r := g.reports.next(t); r.Rewrite.Outcome != rewrite.Injected {
+		t.Errorf("the other one would have been %q", r.Rewrite.Outcome)
+	}
+}
+
+// I1: a retriever that fails costs the sources, unless the policy wants them.
+func TestRetrievalFails(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	f := func(r retrieval.Retriever, required bool, status int, says string) {
+		t.Helper()
+		g := start(t, proxy.Config{
+			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
+			Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.Rewrite.RefuseOnFailure = required })},
+		}, r)
+		resp, body := g.post(t, chatBody)
+		if got := resp.Header.Get(proxy.HeaderStatus); got != says || resp.StatusCode != status {
+			t.Errorf("%d, %s, %s; want %d, %s", resp.StatusCode, got, body, status, says)
+		}
+		if status == 200 {
+			if s := <-u.seen; s.body != chatBody {
+				t.Errorf("the upstream got %s", s.body)
+			}
+		}
+	}
+	late := retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
+		return retrieval.Result{Reason: retrieval.ReasonTimeout}, fmt.Errorf("late: %w", retrieval.ErrUnavailable)
+	})
+	broken := retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
+		return retrieval.Result{}, errors.New("broken")
+	})
+	bug := retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) { panic("secret in a panic") })
+	f(late, false, 200, "untouched; reason=retrieval-timeout")
+	f(late, true, 503, "refused; reason=retrieval-timeout")
+	f(broken, false, 200, "untouched; reason=retrieval-error")
+	f(broken, true, 503, "refused; reason=retrieval-error")
+	f(bug, false, 500, "failed; reason=internal")
+}
+
+// I3: two tenants on one port get their own, whatever they ask for; strangers
+// get nothing.
+func TestTenants(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	g := start(t, proxy.Config{
+		Upstreams: map[string]proxy.Upstream{
+			"stub": {BaseURL: u.url},
+			"ours": {BaseURL: u.url, APIKey: proxy.NewSecret("sk-ours")},
+		},
+		Tenants: proxy.Tenants{Keys: []proxy.Key{
+			keyOf("ka", policyOf("acme", nil)),
+			keyOf("kb", policyOf("beta", func(p *proxy.Policy) { p.Upstream = "ours" })),
+		}},
+	}, nil)
+	f := func(key, canary, upstreamKey string, lines ...string) {
+		t.Helper()
+		g.post(t, chatBody, append(lines, "Authorization: Bearer "+key)...)
+		s := <-u.seen
+		if !strings.Contains(s.body, "canary of "+canary+" in kb-"+canary) || strings.Count(s.body, "canary") != 1 {
+			t.Errorf("%s: upstream got %s", key, s.body)
+		}
+		if got := s.header("Authorization"); got != upstreamKey {
+			t.Errorf("%s: upstream got the key %q", key, got)
+		}
+	}
+	f("ka", "acme", "Bearer ka")
+	f("kb", "beta", "Bearer sk-ours")
+	f("ka", "acme", "Bearer ka", "Sidenote-Knowledge: kb-acme,kb-beta")
+	f("kb", "beta", "Bearer sk-ours", "Sidenote-Knowledge: kb-beta,kb-acme", "x-api-key: kb")
+
+	refused := func(status int, code, request string) {
+		t.Helper()
+		resp := g.raw(t, request)
+		b, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != status || !strings.Contains(string(b), `"code":"`+code+`"`) {
+			t.Errorf("%.60q: %d, %s, %v", request, resp.StatusCode, b, err)
+		}
+		if len(u.seen) > 0 {
+			t.Errorf("%.60q reached the upstream", request)
+		}
+	}
+	get := func(path, lines string) string { return "GET " + path + " HTTP/1.1\r\nHost: x\r\n" + lines + "\r\n" }
+	refused(401, "invalid_api_key", get("/v1/models", ""))
+	refused(401, "invalid_api_key", get("/v1/models", "Authorization: Bearer kz\r\n"))
+	refused(400, "ambiguous_credentials", get("/v1/models", "Authorization: Bearer ka\r\nx-api-key: kb\r\n"))
+	refused(400, "ambiguous_credentials", get("/v1/models", "Authorization: Bearer ka\r\nAuthorization: Bearer kb\r\n"))
+	refused(403, "route_not_allowed", get("/v1/files", "Authorization: Bearer kb\r\n"))
+	refused(400, "ambiguous_path", get("/v1/files/..%2fmodels", "Authorization: Bearer kb\r\n"))
+	refused(421, "misdirected", "CONNECT api.openai.com:443 HTTP/1.1\r\nHost: api.openai.com:443\r\n\r\n")
+
+	g.raw(t, get("/v1/files", "Authorization: Bearer ka\r\n")) // with the client's own key everything is open
+	if s := <-u.seen; s.line != "GET /v1/files HTTP/1.1" {
+		t.Errorf("got %s", s.line)
+	}
+}
+
+// on_empty: refuse answers by itself, in the shape that was asked for.
+func TestAnswersWithoutUpstream(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	g := start(t, proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
+		Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+			p.Rewrite.OnEmpty, p.Rewrite.EmptyAnswer = rewrite.EmptyRefuse, `Not "covered".`
+		})},
+	}, retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
+		return retrieval.Result{Reason: retrieval.ReasonNoMatch}, nil
+	}))
+	resp, body := g.post(t, strings.Replace(chatBody, `"model"`, `"n":2,"model"`, 1))
+	if resp.StatusCode != 200 || resp.Header.Get(proxy.HeaderStatus) != "answered; reason=no-match" ||
+		strings.Count(body, `"content":"Not \"covered\"."`) != 2 || !strings.Contains(body, `"object":"chat.completion"`) {
+		t.Errorf("%d, %v, %s", resp.StatusCode, resp.Header, body)
+	}
+	resp, body = g.post(t, strings.Replace(chatBody, `"model"`, `"stream":true,"stream_options":{"include_usage":true},"model"`, 1))
+	if ct := resp.Header.Get("Content-Type"); !strings.HasPrefix(ct, "text/event-stream") || !strings.HasSuffix(body, "data: [DONE]\n\n") ||
+		strings.Count(body, `"object":"chat.completion.chunk"`) != 3 || strings.Count(body, `"usage":null`) != 2 || !strings.Contains(body, `"choices":[],"usage":{`) {
+		t.Errorf("%s, %s", ct, body)
+	}
+	if len(u.seen) > 0 {
+		t.Error("the upstream was called")
+	}
+}
+
+func TestUpstreamErrors(t *testing.T) {
+	status := func(u *stubUpstream) (*http.Response, string) { return open(t, u, nil).post(t, chatBody) }
+
+	gone := newUpstream(t, nil)
+	gone.url.Host = "127.0.0.1:1" // nothing listens there
+	if resp, body := status(gone); resp.StatusCode != 502 || resp.Header.Get(proxy.HeaderStatus) != "failed; reason=upstream-connect" || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("%d, %v, %s", resp.StatusCode, resp.Header, body)
+	}
+	broken := newUpstream(t, func(_ seen, w io.Writer) { w.(io.Closer).Close() })
+	if resp, body := status(broken); resp.StatusCode != 502 || resp.Header.Get(proxy.HeaderStatus) != "failed; reason=upstream-broken" {
+		t.Errorf("%d, %v, %s", resp.StatusCode, resp.Header, body)
+	}
+	if n := len(broken.seen); n != 1 {
+		t.Errorf("the request was sent %d times", n)
+	}
+	own := newUpstream(t, func(_ seen, w io.Writer) {
+		io.WriteString(w, "HTTP/1.1 429 Slow Down\r\nRetry-After: 7\r\nContent-Length: 3\r\n\r\nno!")
+	})
+	if resp, body := status(own); resp.StatusCode != 429 || body != "no!" || resp.Header.Get("Retry-After") != "7" || !strings.HasPrefix(resp.Header.Get(proxy.HeaderStatus), "injected;") {
+		t.Errorf("%d, %v, %s", resp.StatusCode, resp.Header, body)
+	}
+}

@@ -1,0 +1,294 @@
+package proxy_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sidenote/proxy"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// patience bounds every wait of these tests; nothing waits that long unless it
+// hangs.
+const patience = 10 * time.Second
+
+// A seen is one request as the upstream got it, byte for byte.
+type seen struct {
+	line string   // "POST /v1/chat/completions HTTP/1.1"
+	head []string // header lines as they came
+	body string
+}
+
+func (s seen) header(name string) string {
+	for _, l := range s.head {
+		if n, v, _ := strings.Cut(l, ":"); strings.EqualFold(n, name) {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}
+
+// stubUpstream is an upstream that records requests and answers each by a func
+// that writes raw bytes.
+type stubUpstream struct {
+	url  *url.URL
+	seen chan seen
+}
+
+func newUpstream(t *testing.T, answer func(seen, io.Writer)) *stubUpstream {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &stubUpstream{seen: make(chan seen, 1000)}
+	u.url = &url.URL{Scheme: "http", Host: ln.Addr().String(), Path: "/v1"}
+	var conns sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	conns.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			context.AfterFunc(ctx, func() { c.Close() })
+			conns.Go(func() { u.serve(c, answer) })
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		ln.Close()
+		conns.Wait()
+	})
+	return u
+}
+
+func (u *stubUpstream) serve(c net.Conn, answer func(seen, io.Writer)) {
+	defer c.Close()
+	r := bufio.NewReader(c)
+	for {
+		s, err := readSeen(r)
+		if err != nil {
+			return
+		}
+		u.seen <- s
+		answer(s, c)
+	}
+}
+
+func readSeen(r *bufio.Reader) (s seen, err error) {
+	line := func() string {
+		var l string
+		if err == nil {
+			l, err = r.ReadString('\n')
+		}
+		return strings.TrimSuffix(l, "\r\n")
+	}
+	s.line = line()
+	for l := line(); l != "" && err == nil; l = line() {
+		s.head = append(s.head, l)
+	}
+	if err != nil {
+		return s, err
+	}
+	if strings.EqualFold(s.header("Transfer-Encoding"), "chunked") {
+		for {
+			size, perr := strconv.ParseInt(line(), 16, 64)
+			if perr != nil || err != nil {
+				return s, fmt.Errorf("chunk: %v, %v", perr, err)
+			}
+			b := make([]byte, size)
+			_, err = io.ReadFull(r, b)
+			s.body += string(b)
+			line()
+			if size == 0 || err != nil {
+				return s, err
+			}
+		}
+	}
+	n, _ := strconv.Atoi(s.header("Content-Length"))
+	b := make([]byte, n)
+	_, err = io.ReadFull(r, b)
+	s.body = string(b)
+	return s, err
+}
+
+// answerJSON answers with a body and a few head lines of an upstream's own.
+func answerJSON(body string) func(seen, io.Writer) {
+	return func(_ seen, w io.Writer) {
+		fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nx-request-id: req_1\r\nSidenote-Status: forged\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	}
+}
+
+// testModels counts bytes, which a reader can check.
+type testModels struct{}
+
+func (testModels) Model(string) rewrite.Model {
+	return rewrite.Model{Row: "test", Encoding: "bytes", Window: 1 << 20, Counter: byteCounter{}}
+}
+
+type byteCounter struct{}
+
+func (byteCounter) Count(s string) (int, bool) { return len(s), true }
+
+// fromBases answers each base with one source that names tenant and base.
+func fromBases(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
+	res := retrieval.Result{Bases: q.Bases, Cache: retrieval.CacheMiss}
+	for _, b := range q.Bases {
+		res.Sources = append(res.Sources, retrieval.Source{
+			Type: "rag", Knowledge: b.Knowledge, Doc: b.Knowledge + ".md", Name: "Über " + b.Knowledge,
+			Text: "canary of " + q.Tenant + " in " + b.Knowledge, Score: 5,
+		})
+	}
+	return res, nil
+}
+
+// reports is a Recorder that hands Reports to the test.
+type reports chan proxy.Report
+
+func (c reports) Record(r *proxy.Report) { c <- *r }
+
+func (c reports) next(t *testing.T) proxy.Report {
+	t.Helper()
+	select {
+	case r := <-c:
+		return r
+	case <-time.After(patience):
+		t.Fatal("no report")
+		return proxy.Report{}
+	}
+}
+
+// A lockedBuffer is a log that a test reads while others write.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// take returns what was written since it was called last.
+func (l *lockedBuffer) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.b.Reset()
+	return l.b.String()
+}
+
+// A rig is a running proxy in front of a stub.
+type rig struct {
+	server  *proxy.Server
+	addr    string
+	reports reports
+	metrics *proxy.Metrics
+	log     *lockedBuffer
+}
+
+// policyOf returns the policy that rigs give to a tenant.
+func policyOf(tenant string, change func(*proxy.Policy)) *proxy.Policy {
+	p := &proxy.Policy{Name: "base", Hash: "00000001", Tenant: tenant, Upstream: "stub", Expose: proxy.ExposeNames, Rewrite: rewrite.DefaultPolicy()}
+	p.Rewrite.Tenant = tenant
+	p.Rewrite.Knowledge = []string{"kb-" + tenant}
+	p.Rewrite.ContextTokens = 4000
+	if change != nil {
+		change(p)
+	}
+	return p
+}
+
+func keyOf(key string, p *proxy.Policy) proxy.Key {
+	return proxy.Key{SHA256: sha256.Sum256([]byte(key)), Policy: p}
+}
+
+func start(t *testing.T, cfg proxy.Config, r retrieval.Retriever) *rig {
+	t.Helper()
+	g := &rig{reports: make(reports, 1000), metrics: newMetrics(), log: &lockedBuffer{}}
+	if cfg.Timeouts == (proxy.Timeouts{}) {
+		cfg.Timeouts = proxy.DefaultTimeouts()
+	}
+	if r == nil {
+		r = retrieval.Func(fromBases)
+	}
+	s, err := proxy.New(cfg, &rewrite.Rewriter{Retriever: r, Models: testModels{}}, g.metrics, slog.New(slog.NewTextHandler(g.log, nil)), g.reports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.server, g.addr = s, ln.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		_ = s.Shutdown(ctx) // a connection that a test left open is cut here
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+// open starts a rig whose only tenant is everyone, in front of a stub.
+func open(t *testing.T, u *stubUpstream, change func(*proxy.Policy)) *rig {
+	t.Helper()
+	return start(t, proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u.url}},
+		Tenants:   proxy.Tenants{Unknown: policyOf("acme", change)},
+	}, nil)
+}
+
+// raw sends bytes on a connection of its own and reads one response.
+func (g *rig) raw(t *testing.T, request string) *http.Response {
+	t.Helper()
+	c, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	method, _, _ := strings.Cut(request, " ")
+	resp, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
+	if err != nil {
+		t.Fatalf("read the answer: %v", err)
+	}
+	return resp
+}
+
+// post sends a chat request with the given header lines.
+func (g *rig) post(t *testing.T, body string, lines ...string) (*http.Response, string) {
+	t.Helper()
+	head := strings.Join(append(lines, ""), "\r\n")
+	resp := g.raw(t, fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", head, len(body), body))
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(b)
+}

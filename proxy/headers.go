@@ -1,0 +1,191 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/rewrite"
+)
+
+const (
+	ownPrefix        = "sidenote-" // of the names of Sidenote's headers
+	bearer           = "bearer "
+	maxKnowledgeIDs  = 64
+	maxContextTokens = 10_000_000
+)
+
+// Credential returns the API key that a request carries, "" when it carries
+// none: Authorization's bearer token, api-key (Azure) or x-api-key. Several are
+// one key or an *Error, for a server that looks at another header than we do
+// would see another caller; so are names with '_' for '-', which some take for
+// the same header.
+func Credential(h *fasthttp.RequestHeader) (string, error) {
+	var key []byte
+	names := [...]string{"authorization", "api-key", "x-api-key"}
+	var seen [len(names)]bool
+	for name, value := range h.All() {
+		which := slices.IndexFunc(names[:], func(lower string) bool { return foldsTo(name, lower) })
+		if which < 0 {
+			continue
+		}
+		if seen[which] || bytes.IndexByte(name, '_') >= 0 {
+			return "", &Error{Reason: ReasonCredentials, Param: string(name), Message: fmt.Sprintf("The header %s stands twice or is spelled with '_'; send your API key once.", name)}
+		}
+		seen[which] = true
+		if which == 0 {
+			if value = bearerToken(value); value == nil {
+				continue // another scheme names nobody
+			}
+		}
+		value = bytes.TrimSpace(value)
+		if key != nil && !bytes.Equal(key, value) {
+			return "", &Error{Reason: ReasonCredentials, Param: string(name), Message: fmt.Sprintf("The key in %s differs from another one in this request; send one API key.", name)}
+		}
+		key = value
+	}
+	return string(key), nil
+}
+
+func bearerToken(value []byte) []byte {
+	if len(value) < len(bearer) || !bytes.EqualFold(value[:len(bearer)], []byte(bearer)) {
+		return nil
+	}
+	return value[len(bearer):]
+}
+
+// foldsTo tells whether name is lower's name, in any case and with '_' for '-'.
+func foldsTo(name []byte, lower string) bool {
+	if len(name) != len(lower) {
+		return false
+	}
+	for i, c := range name {
+		if c == '_' {
+			c = '-'
+		} else if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		if c != lower[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// HeaderOptions reads what a request asks for by Sidenote-* headers. The error
+// is a *rewrite.OptionError naming header and value: for an unknown one, for one
+// that stands twice, for '_' in place of '-', for a value out of range.
+func HeaderOptions(h *fasthttp.RequestHeader) (rewrite.Options, error) {
+	var (
+		o    rewrite.Options
+		seen uint
+	)
+	for name, value := range h.All() {
+		if len(name) < len(ownPrefix) || !foldsTo(name[:len(ownPrefix)], ownPrefix) {
+			continue
+		}
+		header := string(name)
+		which, set := optionHeader(header)
+		switch {
+		case set == nil:
+			return o, &rewrite.OptionError{Param: header, Reason: "is no option; use Sidenote-Mode, Sidenote-Knowledge, Sidenote-Context-Tokens or Sidenote-Query"}
+		case seen&which != 0:
+			return o, &rewrite.OptionError{Param: header, Reason: "stands twice"}
+		case len(bytes.TrimSpace(value)) == 0:
+			return o, &rewrite.OptionError{Param: header, Reason: "is empty"}
+		}
+		seen |= which
+		if err := set(&o, strings.TrimSpace(string(value))); err != nil {
+			return o, &rewrite.OptionError{Param: header, Reason: err.Error()}
+		}
+	}
+	return o, nil
+}
+
+// optionHeader returns the setter of the option that a header carries, nil when
+// it carries none, and a bit that names it.
+func optionHeader(name string) (which uint, set func(*rewrite.Options, string) error) {
+	switch strings.ToLower(name) {
+	case "sidenote-mode":
+		return 1, setMode
+	case "sidenote-knowledge":
+		return 2, setKnowledge
+	case "sidenote-context-tokens":
+		return 4, setContextTokens
+	case "sidenote-query":
+		return 8, setQuery
+	}
+	return 0, nil
+}
+
+func setMode(o *rewrite.Options, value string) error {
+	m, err := rewrite.ParseMode(value)
+	o.Mode = &m
+	return err
+}
+
+func setKnowledge(o *rewrite.Options, value string) error {
+	o.Knowledge = make([]string, 0, 1+strings.Count(value, ","))
+	for id := range strings.SplitSeq(value, ",") {
+		if id = strings.TrimSpace(id); !rewrite.ValidName(id) {
+			return fmt.Errorf("%q is not the id of a knowledge base", id)
+		}
+		o.Knowledge = append(o.Knowledge, id)
+	}
+	if len(o.Knowledge) > maxKnowledgeIDs {
+		return fmt.Errorf("%d knowledge bases; at most %d", len(o.Knowledge), maxKnowledgeIDs)
+	}
+	return nil
+}
+
+func setContextTokens(o *rewrite.Options, value string) error {
+	n, err := strconv.ParseUint(value, 10, 32)
+	if err != nil || n > maxContextTokens {
+		return fmt.Errorf("%q is not a number of tokens from 0 to %d", value, maxContextTokens)
+	}
+	tokens := int(n)
+	o.ContextTokens = &tokens
+	return nil
+}
+
+func setQuery(o *rewrite.Options, value string) error {
+	if !utf8.ValidString(value) {
+		return fmt.Errorf("%q is not UTF-8; the body field sidenote.query takes any text", value)
+	}
+	o.Query = value
+	return nil
+}
+
+// MergeOptions joins what a request's headers ask for with what its body field
+// does. Where both set a limit the narrower counts (lower mode, fewer tokens,
+// bases that both name); of two queries the body's, being nearer to the question.
+func MergeOptions(header, body rewrite.Options) rewrite.Options {
+	o := body
+	if o.Mode == nil || header.Mode != nil && *header.Mode < *o.Mode {
+		o.Mode = header.Mode
+	}
+	if o.ContextTokens == nil || header.ContextTokens != nil && *header.ContextTokens < *o.ContextTokens {
+		o.ContextTokens = header.ContextTokens
+	}
+	switch {
+	case o.Knowledge == nil:
+		o.Knowledge = header.Knowledge
+	case header.Knowledge != nil:
+		both := make([]string, 0, len(o.Knowledge))
+		for _, id := range o.Knowledge {
+			if slices.Contains(header.Knowledge, id) {
+				both = append(both, id)
+			}
+		}
+		o.Knowledge = both
+	}
+	if o.Query == "" {
+		o.Query = header.Query
+	}
+	return o
+}

@@ -1,0 +1,152 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sidenote/proxy"
+	"sidenote/rewrite"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() != "" {
+		os.Exit(m.Run()) // benchmarks leave fasthttp's pools behind
+	}
+	goleak.VerifyTestMain(m,
+		// fasthttp's clock has no end, and a server's janitor sleeps for ten seconds
+		// before it sees the server's.
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
+}
+
+func degraded() *proxy.Report {
+	r := injectedReport()
+	r.Reason, r.Rewrite.Reason = rewrite.ReasonTimeout, rewrite.ReasonTimeout
+	return r
+}
+
+// A degradation is said once, then counted each minute while it lasts; after a
+// quiet minute it is news again.
+func TestDegradationsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out lockedBuffer
+		l := &proxy.Log{Logger: slog.New(slog.NewTextHandler(&out, nil)), Requests: proxy.LogNone}
+		said := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			lines := strings.Split(strings.TrimSuffix(out.take(), "\n"), "\n")
+			if len(want) == 0 && lines[0] == "" {
+				return
+			}
+			if len(lines) != len(want) {
+				t.Fatalf("got %q, want %q", lines, want)
+			}
+			for i, w := range want {
+				if !strings.Contains(lines[i], w) {
+					t.Errorf("got %s, want %s", lines[i], w)
+				}
+			}
+		}
+		for range 4 {
+			l.Record(degraded())
+		}
+		said(`level=WARN msg="degraded: requests go on without it" stage=retrieval reason=retrieval-timeout`)
+		time.Sleep(time.Minute)
+		said(`msg="still degraded" stage=retrieval reason=retrieval-timeout requests=3`)
+		time.Sleep(time.Minute)
+		said()
+		l.Record(degraded())
+		l.Record(degraded())
+		said("requests go on without it")
+		l.Close()
+		said("requests=1")
+	})
+}
+
+func TestLogLine(t *testing.T) {
+	var out bytes.Buffer
+	l := &proxy.Log{Logger: slog.New(slog.NewJSONHandler(&out, nil))}
+	r := injectedReport()
+	r.ID, r.Tenant, r.Policy, r.PolicyHash, r.Upstream = "01JD3", "acme", "base", "9f2c0000", "openai"
+	r.Route, r.Status, r.Client = proxy.RouteChat, 200, proxy.ClientCompleted
+	r.Rewrite.Model.Row = "gpt-5*"
+	r.Rewrite.Ledger.Model = "evil\nmodel"
+	r.Overhead, r.TTFB, r.Total = 1500*time.Microsecond, time.Second, 2*time.Second
+	l.Record(r)
+	var got map[string]any
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatalf("%v: %s", err, out.Bytes())
+	}
+	for key, want := range map[string]any{
+		"id": "01JD3", "tenant": "acme", "policy": "base", "policy_hash": "9f2c0000", "upstream": "openai", "model": "gpt-5*",
+		"stream": false, "status": 200.0, "outcome": "injected", "reason": "", "sources": 4.0, "context_tokens": 1187.0,
+		"context_budget": 2000.0, "exact": "exact", "cache": "hit", "planner": "off", "overhead_ms": 1.5, "retrieval_ms": 3.9,
+		"ttfb_ms": 1000.0, "duration_ms": 2000.0, "client": "completed",
+	} {
+		if got[key] != want {
+			t.Errorf("%s: got %v, want %v", key, got[key], want)
+		}
+	}
+	if strings.Contains(out.String(), "evil") || strings.Contains(out.String(), "Leave") {
+		t.Errorf("a request's text stands in the log: %s", out.String())
+	}
+}
+
+func TestLogSaysRoutesOnce(t *testing.T) {
+	var out bytes.Buffer
+	l := &proxy.Log{Logger: slog.New(slog.NewTextHandler(&out, nil)), Requests: proxy.LogErrors}
+	for range 3 {
+		l.Record(&proxy.Report{Route: proxy.RouteResponses, Outcome: rewrite.Untouched, Reason: rewrite.ReasonRoute, Status: 200, Client: proxy.ClientCompleted})
+	}
+	if n := strings.Count(out.String(), "route=responses"); n != 1 {
+		t.Errorf("said %d times: %s", n, out.String())
+	}
+}
+
+// P11: a log that nobody reads drops lines, counts them and blocks nobody.
+func TestBlockedLogBlocksNobody(t *testing.T) {
+	r, w := io.Pipe()
+	a := proxy.NewAsyncWriter(w)
+	const lines = 20_000
+	for range lines {
+		if n, err := a.Write([]byte("line\n")); n != 5 || err != nil {
+			t.Fatalf("wrote %d, %v", n, err)
+		}
+	}
+	if a.Dropped() == 0 {
+		t.Fatal("20,000 lines found room before a reader that never came")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := a.Close(ctx); err == nil {
+		t.Error("closed while a line was stuck")
+	}
+	read := make(chan int64)
+	go func() {
+		n, _ := io.Copy(io.Discard, r)
+		read <- n
+	}()
+	if err := a.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	if n := <-read; n != 5*(lines-a.Dropped()) {
+		t.Errorf("%d bytes arrived of %d lines, %d dropped", n, lines, a.Dropped())
+	}
+	before := a.Dropped()
+	if _, err := a.Write([]byte("late")); err != nil || a.Dropped() != before+1 {
+		t.Error("a write after Close is neither dropped nor counted")
+	}
+}

@@ -1,0 +1,299 @@
+package proxy
+
+import (
+	"net/http"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// Other is the label of every name that the configuration does not hold.
+const Other = "other"
+
+// Names are those that labels may carry: what the configuration names, and
+// nothing that a request brings.
+type Names struct {
+	Tenants   []string
+	Upstreams []string
+	Knowledge []string
+	Version   string
+	Commit    string
+}
+
+// Metrics are Sidenote's Prometheus metrics (PRODUCT.md §4). They take Reports
+// as a Recorder does, and what happens between requests by their other methods.
+// All are safe for concurrent use. Every label is a configured name or a word of
+// a closed list, so junk adds no series.
+type Metrics struct {
+	registry                      *prometheus.Registry
+	tenants, upstreams, knowledge names
+	overflow                      prometheus.Counter
+
+	requests, untouched, degraded, shed *prometheus.CounterVec
+	inFlight, streams                   prometheus.Gauge
+	overhead, stages, durations         *prometheus.HistogramVec
+	upstreamRequests                    *prometheus.CounterVec
+	upstreamCancelled                   *prometheus.CounterVec
+	upstreamTruncated                   *prometheus.CounterVec
+	contextTokens, contextSources       prometheus.Histogram
+	tokens, excluded                    *prometheus.CounterVec
+	modelUnknown                        prometheus.Counter
+	cacheRequests, mismatches           *prometheus.CounterVec
+	bases                               baseMetrics
+}
+
+// baseMetrics are those of knowledge bases.
+type baseMetrics struct {
+	documents, chunks, bytes, lastSuccess *prometheus.GaugeVec
+	searches, files, neutralised          *prometheus.CounterVec
+}
+
+// NewMetrics returns metrics in a registry of their own, all series of
+// configured names at zero.
+func NewMetrics(n Names) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		tenants:  nameSet(n.Tenants), upstreams: nameSet(n.Upstreams), knowledge: nameSet(n.Knowledge),
+	}
+	f := factory{m.registry}
+	m.overflow = f.counter("metrics_overflow_total", "Label values that no configured name matched, counted as other.")
+	m.requests = f.counters("requests_total", "Requests that ended.", "tenant", "outcome")
+	m.untouched = f.counters("untouched_total", "Chat requests that went up without sources.", "reason")
+	m.degraded = f.counters("degraded_total", "Requests that went on without a helper that failed.", "stage", "reason")
+	m.shed = f.counters("shed_total", "Work refused to protect the rest.", "reason")
+	m.inFlight = f.gauge("requests_in_flight", "Requests being served, streams included.")
+	m.streams = f.gauge("streams_open", "Answers on their way to a client.")
+	m.overhead = f.histograms("overhead_seconds", "Request read to request handed to the upstream.", overheadBuckets(), "outcome")
+	m.stages = f.histograms("stage_duration_seconds", "Time of one stage of a rewrite.", overheadBuckets(), "stage")
+	m.durations = f.histograms("request_duration_seconds", "Request read to end of the answer.", durationBuckets(), "route", "stream")
+	m.upstreamRequests = f.counters("upstream_requests_total", "Requests sent to an upstream, by the status of its answer (none: no answer).", "upstream", "code")
+	m.upstreamCancelled = f.counters("upstream_cancelled_total", "Upstream requests given up because the client left.", "upstream", "phase")
+	m.upstreamTruncated = f.counters("upstream_truncated_total", "Upstream answers that ended before their end.", "upstream", "phase")
+	m.contextTokens = f.histogram("context_tokens", "Tokens added to an injected request.", []float64{0, 100, 250, 500, 1000, 1500, 2000, 3000, 4000, 8000, 16000, 32000})
+	m.contextSources = f.histogram("context_sources", "Sources added to an injected request.", []float64{0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20})
+	m.tokens = f.counters("tokens_total", "Tokens by kind; injected: added by rewrites.", "tenant", "kind")
+	m.excluded = f.counters("sources_excluded_total", "Retrieved chunks that did not reach the prompt.", "reason")
+	m.modelUnknown = f.counter("model_unknown_total", "Chat requests for a model that no row of the model table matches.")
+	m.cacheRequests = f.counters("cache_requests_total", "Cache look-ups.", "cache", "tier", "result")
+	m.mismatches = f.counters("integrity_mismatch_total", "Cached values that were not what their key says; page somebody.", "kind")
+	m.bases = newBaseMetrics(f)
+	build := f.gauges("build_info", "Always 1; the labels say what runs.", "version", "commit", "goversion")
+	build.WithLabelValues(n.Version, n.Commit, runtime.Version()).Set(1)
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.startAtZero(n)
+	return m
+}
+
+func newBaseMetrics(f factory) baseMetrics {
+	return baseMetrics{
+		documents:   f.gauges("knowledge_documents", "Documents in a knowledge base.", "knowledge"),
+		chunks:      f.gauges("knowledge_chunks", "Chunks in a knowledge base.", "knowledge"),
+		bytes:       f.gauges("knowledge_bytes", "Bytes of text in a knowledge base.", "knowledge"),
+		lastSuccess: f.gauges("knowledge_last_success_timestamp_seconds", "When a knowledge base was last read whole, Unix time.", "knowledge"),
+		searches:    f.counters("knowledge_searches_total", "Searches of a knowledge base.", "knowledge", "result"),
+		files:       f.counters("ingest_files_total", "Files met by ingest.", "knowledge", "result"),
+		neutralised: f.counters("tags_neutralised_total", "Look-alikes of Sidenote's tags neutralised in documents.", "knowledge"),
+	}
+}
+
+// startAtZero makes series exist before their first event, so that rates and
+// alerts on them work from the first scrape.
+func (m *Metrics) startAtZero(n Names) {
+	for _, t := range n.Tenants {
+		m.requests.WithLabelValues(t, string(rewrite.Injected))
+		m.tokens.WithLabelValues(t, "injected")
+	}
+	m.shed.WithLabelValues("concurrency")
+	m.shed.WithLabelValues("shadow")
+}
+
+// Registry returns where the metrics stand, to be served and to be joined by
+// others.
+func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
+
+// Watch adds a value that is read at each scrape, such as "log_dropped_total" or
+// "cache_bytes" with labels. Call it while wiring: a name twice is a bug.
+func (m *Metrics) Watch(name, help string, labels map[string]string, counter bool, value func() float64) {
+	opts := prometheus.Opts{Namespace: "sidenote", Name: name, Help: help, ConstLabels: labels}
+	if counter {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts(opts), value))
+		return
+	}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts(opts), value))
+}
+
+// Record counts a request that ended.
+func (m *Metrics) Record(r *Report) {
+	tenant := m.name(m.tenants, r.Tenant)
+	outcome := outcomeLabel(r)
+	m.requests.WithLabelValues(tenant, outcome).Inc()
+	m.durations.WithLabelValues(string(r.Route), strconv.FormatBool(r.Stream)).Observe(r.Total.Seconds())
+	if r.Overhead > 0 {
+		m.overhead.WithLabelValues(outcome).Observe(r.Overhead.Seconds())
+	}
+	if r.Outcome == rewrite.Untouched {
+		m.untouched.WithLabelValues(string(r.Reason)).Inc()
+	}
+	m.recordUpstream(r)
+	if r.Route == RouteChat {
+		m.recordRewrite(tenant, r)
+	}
+}
+
+func (m *Metrics) recordUpstream(r *Report) {
+	if r.Overhead == 0 {
+		return // nothing was sent
+	}
+	upstream := m.name(m.upstreams, r.Upstream)
+	m.upstreamRequests.WithLabelValues(upstream, codeLabel(r.UpstreamStatus)).Inc()
+	switch r.Client {
+	case ClientGoneFirst:
+		m.upstreamCancelled.WithLabelValues(upstream, "before_first_byte").Inc()
+	case ClientGoneStreaming:
+		m.upstreamCancelled.WithLabelValues(upstream, "streaming").Inc()
+	}
+	if r.Truncated {
+		m.upstreamTruncated.WithLabelValues(upstream, "streaming").Inc()
+	} else if r.Reason == ReasonUpstreamBroken {
+		m.upstreamTruncated.WithLabelValues(upstream, "before_first_byte").Inc()
+	}
+}
+
+func (m *Metrics) recordRewrite(tenant string, r *Report) {
+	res := &r.Rewrite
+	if r.Degraded() {
+		m.degraded.WithLabelValues("retrieval", string(res.Reason)).Inc()
+	}
+	if res.Model.Row == Other {
+		m.modelUnknown.Inc()
+	}
+	m.stage("retrieval", res.RetrieveTook)
+	m.stage("fit", res.FitTook)
+	m.stage("edit", res.EditTook)
+	for i := range res.Retrieval.Excluded {
+		m.excluded.WithLabelValues(excludedLabel(string(res.Retrieval.Excluded[i].Reason))).Inc()
+	}
+	if r.Outcome == rewrite.Injected {
+		m.contextTokens.Observe(float64(res.Ledger.Used))
+		m.contextSources.Observe(float64(r.Sources()))
+		m.tokens.WithLabelValues(tenant, "injected").Add(float64(max(res.Ledger.Used, 0)))
+		if unfit := len(res.Retrieval.Sources) - r.Sources(); unfit > 0 {
+			m.excluded.WithLabelValues("fit").Add(float64(unfit))
+		}
+	}
+}
+
+func (m *Metrics) stage(name string, took time.Duration) {
+	if took > 0 {
+		m.stages.WithLabelValues(name).Observe(took.Seconds())
+	}
+}
+
+// Begin counts a request in; the func it returns counts it out, once.
+func (m *Metrics) Begin() (end func()) {
+	m.inFlight.Inc()
+	return m.inFlight.Dec
+}
+
+// BeginStream counts an answer that flows; the func it returns counts it out.
+func (m *Metrics) BeginStream() (end func()) {
+	m.streams.Inc()
+	return m.streams.Dec
+}
+
+// Shed counts work that was refused: "concurrency" or "shadow".
+func (m *Metrics) Shed(reason string) { m.shed.WithLabelValues(reason).Inc() }
+
+// CacheLookup counts one look-up: cache "candidates" or "selected", tier
+// "memory", result "hit", "miss" or "error". The words are the program's own.
+func (m *Metrics) CacheLookup(cache, tier, result string) {
+	m.cacheRequests.WithLabelValues(cache, tier, result).Inc()
+}
+
+// Mismatch counts a cached value that was not its key's, by the program's own
+// word for what was wrong.
+func (m *Metrics) Mismatch(kind string) { m.mismatches.WithLabelValues(kind).Inc() }
+
+// Knowledge sets what a base holds after it was read whole at the given time.
+func (m *Metrics) Knowledge(id string, documents, chunks int, bytes int64, at time.Time) {
+	id = m.name(m.knowledge, id)
+	m.bases.documents.WithLabelValues(id).Set(float64(documents))
+	m.bases.chunks.WithLabelValues(id).Set(float64(chunks))
+	m.bases.bytes.WithLabelValues(id).Set(float64(bytes))
+	m.bases.lastSuccess.WithLabelValues(id).Set(float64(at.UnixMilli()) / 1e3)
+}
+
+// Searched counts one search of a base by its answer: "ok" for sources, else
+// the reason why there are none.
+func (m *Metrics) Searched(id string, reason retrieval.Reason) {
+	if reason == retrieval.ReasonNone {
+		reason = "ok"
+	}
+	m.bases.searches.WithLabelValues(m.name(m.knowledge, id), string(reason)).Inc()
+}
+
+// Ingested counts files that ingest met, by the program's own word for what
+// became of them ("indexed", "unsupported", …), and tags neutralised in them.
+func (m *Metrics) Ingested(id, result string, files, neutralised int) {
+	id = m.name(m.knowledge, id)
+	m.bases.files.WithLabelValues(id, result).Add(float64(files))
+	m.bases.neutralised.WithLabelValues(id).Add(float64(neutralised))
+}
+
+type names map[string]struct{}
+
+func nameSet(list []string) names {
+	s := make(names, len(list))
+	for _, n := range list {
+		s[n] = struct{}{}
+	}
+	return s
+}
+
+// name returns s where it is configured, else Other.
+func (m *Metrics) name(known names, s string) string {
+	if _, ok := known[s]; ok {
+		return s
+	}
+	if s != "" { // nobody's name is not one too many
+		m.overflow.Inc()
+	}
+	return Other
+}
+
+// outcomeLabel splits a Report's outcome the way dashboards want it: what went
+// on without a helper is degraded, and refusals carry their reason.
+func outcomeLabel(r *Report) string {
+	switch {
+	case r.Outcome == rewrite.Refused:
+		return "refused_" + strings.ReplaceAll(string(r.Reason), "-", "_")
+	case r.Degraded() && (r.Outcome == rewrite.Injected || r.Outcome == rewrite.Untouched):
+		return "degraded"
+	}
+	return string(r.Outcome)
+}
+
+func codeLabel(code int) string {
+	switch {
+	case code == 0:
+		return "none"
+	case http.StatusText(code) == "":
+		return Other // an upstream may send any three digits
+	}
+	return strconv.Itoa(code)
+}
+
+func excludedLabel(reason string) string {
+	switch r := retrieval.ExcludeReason(reason); r {
+	case retrieval.ExcludedScore, retrieval.ExcludedDup, retrieval.ExcludedDocument, retrieval.ExcludedTopK:
+		return reason
+	}
+	return Other
+}

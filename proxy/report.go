@@ -1,0 +1,117 @@
+package proxy
+
+import (
+	"crypto/rand"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// The outcomes that no rewrite has.
+const (
+	Relayed rewrite.Outcome = "relayed" // a route that Sidenote does not own
+	Failed  rewrite.Outcome = "failed"  // the upstream gave no usable answer, or a bug of ours
+)
+
+// The reasons of refusals and failures that no rewrite knows; they continue the
+// closed list of package rewrite.
+const (
+	ReasonKey             rewrite.Reason = "invalid-api-key"       // nobody's key
+	ReasonCredentials     rewrite.Reason = "ambiguous-credentials" // two keys that differ, or one header twice
+	ReasonRouteRefused    rewrite.Reason = "route-not-allowed"     // not among the tenant's routes
+	ReasonPath            rewrite.Reason = "ambiguous-path"        // raw and normalised path differ
+	ReasonMisdirected     rewrite.Reason = "misdirected"           // CONNECT: Sidenote is no forward proxy
+	ReasonBodyRead        rewrite.Reason = "body-read"             // the body did not arrive whole
+	ReasonShutdown        rewrite.Reason = "shutting-down"         //
+	ReasonUpstreamConnect rewrite.Reason = "upstream-connect"      // nothing was sent
+	ReasonUpstreamTimeout rewrite.Reason = "upstream-timeout"      // no answer in time
+	ReasonUpstreamBroken  rewrite.Reason = "upstream-broken"       // closed or unreadable before an answer
+	ReasonInternal        rewrite.Reason = "internal"              // a bug of ours
+)
+
+// A ClientEnd says how the client's side of a request ended.
+type ClientEnd string
+
+// The ends. A request whose answer was not sent whole for the upstream's fault
+// is ClientCompleted and Truncated.
+const (
+	ClientCompleted     ClientEnd = "completed"
+	ClientGoneFirst     ClientEnd = "aborted_before_first_byte"
+	ClientGoneStreaming ClientEnd = "aborted_streaming"
+)
+
+const (
+	plannerOff       = "off" // the planner's word in headers and log until there is one
+	statusClientGone = 499   // nginx's code for a client that left before the answer
+)
+
+// A Report is everything that is known of one request once it ended. Headers,
+// metrics and log are made of it and of nothing else.
+type Report struct {
+	ID   string    // ULID, the Sidenote-Id of the answer
+	Time time.Time // when the head of the request had been read
+
+	Tenant     string // "" for callers that were refused
+	Policy     string // name
+	PolicyHash string
+	Upstream   string // name; "" when none was chosen
+	Expose     Expose
+
+	Route  Route
+	Stream bool // the client asked for one
+	Status int  // code of the answer; 499 when the client left before it
+
+	Outcome rewrite.Outcome
+	Reason  rewrite.Reason // why not injected, or why not whole; "" is none
+	Rewrite rewrite.Result // zero where nothing was tried; of a shadow, what would have been done
+
+	UpstreamStatus int  // 0: no answer
+	Truncated      bool // the upstream's answer ended before its end
+	Client         ClientEnd
+
+	Overhead time.Duration // request read to request written to the upstream; 0: never written
+	TTFB     time.Duration // request read to head of the answer
+	Total    time.Duration // request read to end of the answer
+}
+
+// NewID returns a fresh ULID: sortable by time, its 80 random bits not
+// guessable.
+func NewID(now time.Time) string {
+	return ulid.MustNew(ulid.Timestamp(now), rand.Reader).String()
+}
+
+// Model returns the matched row of the model table, "" when no body was read.
+func (r *Report) Model() string { return r.Rewrite.Model.Row }
+
+// Sources counts the sources that stand in the prompt.
+func (r *Report) Sources() int {
+	n := 0
+	for i := range r.Rewrite.Ledger.Sources {
+		if r.Rewrite.Ledger.Sources[i].ID > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Degraded tells whether a helper failed and the request went on without it.
+func (r *Report) Degraded() bool {
+	return r.Outcome != rewrite.Refused && retrieval.Reason(r.Rewrite.Reason).Failed()
+}
+
+// A Recorder takes the Report of a request that ended. It neither keeps nor
+// changes it, does not block, and is safe for concurrent use.
+type Recorder interface{ Record(r *Report) }
+
+// Recorders is a Recorder that passes each Report to all of its own, in order.
+type Recorders []Recorder
+
+// Record calls Record of each.
+func (rs Recorders) Record(r *Report) {
+	for _, rec := range rs {
+		rec.Record(r)
+	}
+}

@@ -1,0 +1,219 @@
+package proxy
+
+import (
+	"bytes"
+	"strings"
+)
+
+// A Route is what a request is for: a closed list and a metric label.
+type Route string
+
+// The routes that Sidenote tells apart. All but RouteChat pass unchanged.
+const (
+	RouteChat        Route = "chat"
+	RouteCompletions Route = "completions"
+	RouteResponses   Route = "responses"
+	RouteMessages    Route = "messages" // Anthropic's
+	RouteEmbeddings  Route = "embeddings"
+	RouteModerations Route = "moderations"
+	RouteModels      Route = "models"
+	RouteOther       Route = "other"
+)
+
+// Generates tells a route by which a model writes an answer that Sidenote does
+// not add sources to.
+func (r Route) Generates() bool {
+	return r == RouteCompletions || r == RouteResponses || r == RouteMessages
+}
+
+// A Target is how Sidenote reads a method and a request target.
+type Target struct {
+	Route Route
+	// Path is the normalised path: percent-decoded once, without empty and dot
+	// segments, path parameters, query and trailing slash.
+	Path string
+	// Ambiguous: the request as sent and as normalised differ, so another server
+	// may take it for something else.
+	Ambiguous bool
+}
+
+// DefaultRoutes are the routes open to a tenant that uses Sidenote's own
+// upstream key and whose policy lists none.
+func DefaultRoutes() []string {
+	return []string{"/chat/completions", "/completions", "/embeddings", "/responses", "/moderations", "/models"}
+}
+
+// Classify reads a request line. It decides on the normalised path, for that is
+// how a lenient upstream may read it, while the raw target is what is forwarded.
+func Classify(method, target []byte) Target {
+	raw := rawPath(target)
+	t := Target{Route: RouteOther}
+	if plain(raw) {
+		t.Path = string(raw)
+	} else {
+		t.Path = normalise(raw)
+		t.Ambiguous = t.Path != string(raw)
+	}
+	switch {
+	case bytes.EqualFold(method, []byte("POST")):
+		suffix, route := postRoute(t.Path)
+		t.Route = route
+		t.Ambiguous = t.Ambiguous || string(method) != "POST" || !strings.HasSuffix(t.Path, suffix)
+	case string(method) == "GET" || string(method) == "HEAD":
+		if _, ok := models(t.Path); ok {
+			t.Route = RouteModels
+		}
+	}
+	return t
+}
+
+// postRoute returns the route of POST to path and the suffix that says so, whose
+// case may differ from the path's: some servers do not mind.
+func postRoute(path string) (suffix string, route Route) {
+	for _, r := range [...]struct {
+		suffix string
+		route  Route
+	}{
+		{"/chat/completions", RouteChat},
+		{"/completions", RouteCompletions},
+		{"/responses", RouteResponses},
+		{"/messages", RouteMessages},
+		{"/embeddings", RouteEmbeddings},
+		{"/moderations", RouteModerations},
+	} {
+		at := len(path) - len(r.suffix)
+		if at < 0 || !strings.EqualFold(path[at:], r.suffix) {
+			continue
+		}
+		if r.route == RouteMessages && strings.Contains(path, "/threads/") {
+			break // a message stored in a thread; no model runs
+		}
+		return r.suffix, r.route
+	}
+	return "", RouteOther
+}
+
+// models returns what stands before "/models" where path lists models or names
+// one of them; names may hold slashes.
+func models(path string) (prefix string, ok bool) {
+	prefix, name, found := strings.Cut(path, "/models")
+	return prefix, found && (name == "" || name[0] == '/')
+}
+
+// Allowed tells whether a tenant may reach t with Sidenote's own upstream key.
+// What it allows must be beyond doubt: everyone's files and stored answers lie
+// behind that key. So the path is one that cannot be read in two ways, before
+// the route stands at most a usual prefix, and a route means POST to exactly it
+// ("/models": GET of the list or of one model).
+func (t Target) Allowed(method []byte, routes []string) bool {
+	if t.Ambiguous {
+		return false
+	}
+	if len(routes) == 0 {
+		routes = DefaultRoutes()
+	}
+	for _, route := range routes {
+		if strings.HasSuffix(route, "/models") {
+			if prefix, ok := models(t.Path); ok && usualPrefix(prefix) && (string(method) == "GET" || string(method) == "HEAD") {
+				return true
+			}
+		} else if prefix, ok := strings.CutSuffix(t.Path, route); ok && usualPrefix(prefix) && string(method) == "POST" {
+			return true
+		}
+	}
+	return false
+}
+
+// usualPrefix tells whether prefix is what base URLs end in: "/v1",
+// "/api/v1beta", "/openai/deployments/NAME".
+func usualPrefix(prefix string) bool {
+	rest, deployment, found := strings.Cut(prefix, "/deployments/")
+	if found && (deployment == "" || strings.Contains(deployment, "/")) {
+		return false
+	}
+	for seg := range strings.SplitSeq(strings.TrimPrefix(rest, "/"), "/") {
+		version := len(seg) > 1 && seg[0] == 'v' && seg[1] >= '0' && seg[1] <= '9'
+		if !version && seg != "" && seg != "api" && seg != "openai" {
+			return false
+		}
+	}
+	return true
+}
+
+// rawPath returns the path of a request target, which an absolute form may
+// precede: its host chooses nothing.
+func rawPath(target []byte) []byte {
+	if len(target) > 0 && target[0] != '/' {
+		_, rest, found := bytes.Cut(target, []byte("://"))
+		if !found {
+			return target // "*", or the host and port of CONNECT
+		}
+		target = rest[len(rest):]
+		if i := bytes.IndexAny(rest, "/?#"); i >= 0 {
+			target = rest[i:]
+		}
+	}
+	if i := bytes.IndexByte(target, '?'); i >= 0 {
+		target = target[:i]
+	}
+	return target
+}
+
+// plain tells whether raw is its own normal form.
+func plain(raw []byte) bool {
+	for i, c := range raw {
+		switch {
+		case c == '%' || c == ';' || c == '\\' || c == '#' || c <= ' ' || c >= 0x7f:
+			return false
+		case c == '/' && (i+1 == len(raw) && i > 0 || i+1 < len(raw) && (raw[i+1] == '/' || raw[i+1] == '.')):
+			// A segment that begins with a dot is rare enough to take the slow way.
+			return false
+		}
+	}
+	return len(raw) > 0 && raw[0] == '/' || string(raw) == "*"
+}
+
+// normalise reads raw as the most lenient servers do: decoded once, '\' is '/',
+// ";…" of a segment and all from NUL, '?' or '#' is not there, empty and dot
+// segments neither.
+func normalise(raw []byte) string {
+	decoded := make([]byte, 0, len(raw))
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		if c == '%' && i+2 < len(raw) {
+			if hi, lo := unhex(raw[i+1]), unhex(raw[i+2]); hi >= 0 && lo >= 0 {
+				c = byte(hi<<4 | lo)
+				i += 2
+			}
+		}
+		if c == 0 || c == '?' || c == '#' {
+			break
+		}
+		if c == '\\' {
+			c = '/'
+		}
+		decoded = append(decoded, c)
+	}
+	var kept []string
+	for seg := range strings.SplitSeq(string(decoded), "/") {
+		seg, _, _ = strings.Cut(seg, ";")
+		switch seg = strings.TrimSpace(seg); seg {
+		case "", ".":
+		case "..":
+			kept = kept[:max(len(kept)-1, 0)]
+		default:
+			kept = append(kept, seg)
+		}
+	}
+	return "/" + strings.Join(kept, "/")
+}
+
+func unhex(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c|0x20 >= 'a' && c|0x20 <= 'f':
+		return int(c|0x20-'a') + 10
+	}
+	return -1
+}

@@ -1,0 +1,132 @@
+package proxy_test
+
+import (
+	"testing"
+
+	"sidenote/proxy"
+)
+
+// T15: the normalised path decides, and where it is not what was sent the
+// request is ambiguous.
+func TestClassify(t *testing.T) {
+	f := func(method, target string, route proxy.Route, ambiguous bool) {
+		t.Helper()
+		got := proxy.Classify([]byte(method), []byte(target))
+		if got.Route != route || got.Ambiguous != ambiguous {
+			t.Errorf("%s %s: got %s, ambiguous=%v (%s); want %s, %v", method, target, got.Route, got.Ambiguous, got.Path, route, ambiguous)
+		}
+	}
+	for _, target := range []string{
+		"/v1/chat/completions",
+		"/chat/completions",
+		"/v1/chat/completions?api-version=2024-10-21&x=%2e%2e//;",
+		"/openai/deployments/GPT-4o.prod/chat/completions?api-version=1",
+		"/some/Gateway/v3/chat/completions",
+		"http://api.openai.com/v1/chat/completions",
+		"HTTPS://user@evil.example:8443/v1/chat/completions?x",
+	} {
+		f("POST", target, proxy.RouteChat, false)
+	}
+	for _, target := range []string{
+		"//v1/chat/completions",
+		"/v1//chat/completions",
+		"/v1/chat/completions/",
+		"/v1/./chat/completions",
+		"/v1/models/../chat/completions",
+		"/../v1/chat/completions",
+		"/v1/chat%2Fcompletions",
+		"/v1/chat%2fcompletions",
+		"/v1/%63hat/completions",
+		"/v1/Chat/Completions",
+		"/v1/chat/completions;v=1",
+		"/v1/chat;x/completions",
+		"/v1/chat%5ccompletions",
+		`/v1/chat\completions`,
+		"/v1/chat/completions%00.png",
+		"/v1/chat/completions%3fx=1",
+		"/v1/chat/completions#x",
+		"/v1/chat/completions%20",
+		"/v1/files/%2e%2E/chat/completions",
+	} {
+		f("POST", target, proxy.RouteChat, true)
+	}
+	f("post", "/v1/chat/completions", proxy.RouteChat, true)
+
+	f("POST", "/v1/chat%252fcompletions", proxy.RouteOther, true) // decoded once, not twice
+	f("GET", "/v1/chat/completions", proxy.RouteOther, false)     // stored completions
+	f("POST", "/v1/chat/completions/chatcmpl-1", proxy.RouteOther, false)
+	f("POST", "/v1/xchat/completions", proxy.RouteCompletions, false)
+	f("POST", "/v1/mychat-completions", proxy.RouteOther, false)
+	f("POST", "/v1/completions", proxy.RouteCompletions, false)
+	f("POST", "/v1/responses", proxy.RouteResponses, false)
+	f("GET", "/v1/responses/resp_1", proxy.RouteOther, false)
+	f("POST", "/v1/messages", proxy.RouteMessages, false)
+	f("POST", "/v1/threads/t1/messages", proxy.RouteOther, false)
+	f("POST", "/v1/embeddings", proxy.RouteEmbeddings, false)
+	f("POST", "/v1/moderations", proxy.RouteModerations, false)
+	f("GET", "/v1/models", proxy.RouteModels, false)
+	f("GET", "/v1/models/Qwen/Qwen3-8B", proxy.RouteModels, false)
+	f("DELETE", "/v1/models/ft:gpt", proxy.RouteOther, false)
+	f("OPTIONS", "*", proxy.RouteOther, false)
+	f("GET", "/.well-known/x", proxy.RouteOther, false)
+	f("GET", "/", proxy.RouteOther, false)
+	f("GET", "", proxy.RouteOther, true)
+	f("GET", "http://host", proxy.RouteOther, true)
+}
+
+// What reaches an upstream with our key is beyond doubt one of the listed routes.
+func TestAllowedRoutes(t *testing.T) {
+	f := func(method, target string, want bool, routes ...string) {
+		t.Helper()
+		if got := proxy.Classify([]byte(method), []byte(target)).Allowed([]byte(method), routes); got != want {
+			t.Errorf("%s %s with %v: got %v", method, target, routes, got)
+		}
+	}
+	for _, target := range []string{
+		"/chat/completions", "/v1/chat/completions", "/openai/v1/responses", "/api/v1beta/embeddings",
+		"/openai/deployments/GPT-4o/chat/completions?api-version=1", "/v1/completions", "/v1/moderations",
+	} {
+		f("POST", target, true)
+	}
+	f("GET", "/v1/models", true)
+	f("HEAD", "/v1/models/gpt-5", true)
+	f("GET", "/v1/models/org/name", true)
+
+	f("DELETE", "/v1/models/ft:gpt", false)
+	f("GET", "/v1/chat/completions", false) // every tenant's stored answers
+	f("GET", "/v1/responses/resp_1", false)
+	f("GET", "/v1/files/models/content", false)
+	f("POST", "/v1/files", false)
+	f("POST", "/v1/threads/x/responses", false)
+	f("POST", "/v1/chat/completions/", false)
+	f("POST", "/v1/files/..%2fchat/completions", false)
+	f("GET", "/v1/models/..%2ffiles", false)
+	f("post", "/v1/chat/completions", false)
+	f("POST", "/openai/deployments//chat/completions", false)
+	f("POST", "/openai/deployments/a/b/chat/completions", false)
+	f("OPTIONS", "*", false)
+
+	f("POST", "/v1/chat/completions", true, "/chat/completions")
+	f("POST", "/v1/embeddings", false, "/chat/completions")
+	f("POST", "/v1/completions", false, "/chat/completions")
+	f("GET", "/v1/models", false, "/chat/completions")
+	f("POST", "/v1/audio/speech", true, "/audio/speech")
+}
+
+// The fast way and the slow way agree: a path that needs no normalising is what
+// normalising it gives.
+func FuzzClassify(f *testing.F) {
+	for _, s := range []string{"/v1/chat/completions", "//a/./../b/;x%2f%", "http://x", "*", "", "/%zz%4", "/a/..", "/.a"} {
+		f.Add("POST", s)
+	}
+	f.Fuzz(func(t *testing.T, method, target string) {
+		got := proxy.Classify([]byte(method), []byte(target))
+		again := proxy.Classify([]byte("POST"), []byte("/x"+got.Path))
+		if got.Route == proxy.RouteChat && !got.Ambiguous && again.Route != proxy.RouteChat {
+			t.Errorf("%q is chat, its normal form %q is %s", target, got.Path, again.Route)
+		}
+		if got.Ambiguous && got.Allowed([]byte(method), nil) {
+			t.Errorf("%q is ambiguous and allowed", target)
+		}
+	})
+}

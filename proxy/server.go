@@ -1,0 +1,167 @@
+// Package proxy is the life of a request: who calls, what becomes of the body,
+// where it goes, how the answer comes back, and what is told of it. It relays
+// whatever Sidenote does not own as it came.
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/transport"
+	"sidenote/rewrite"
+)
+
+const (
+	// DefaultConcurrency is how many requests are served at once where the
+	// configuration does not say.
+	DefaultConcurrency = 1024
+	// DefaultMaxRewriteBytes fits a conversation with images.
+	DefaultMaxRewriteBytes = 32 << 20
+
+	shadowShare = 8               // one in so many of the concurrent requests may have shadow work
+	cutWait     = 2 * time.Second // for streams that were cut at the end of a shutdown
+)
+
+// A Server is the data port. It is made by New.
+type Server struct {
+	tenants     *Directory
+	upstreams   map[string]*backend
+	rewriter    *rewrite.Rewriter
+	metrics     *Metrics
+	records     Recorder
+	log         *slog.Logger
+	concurrency int64
+	timeouts    Timeouts
+	http        *fasthttp.Server
+
+	base     context.Context // ends when work beside requests must
+	stop     context.CancelFunc
+	draining atomic.Bool
+	open     atomic.Int64 // requests whose answers have not ended
+	shadows  chan struct{}
+	buffers  sync.Pool      // of *[]byte, for rewritten bodies
+	work     sync.WaitGroup // open requests and shadow work
+}
+
+// A backend is an upstream, ready to be sent to.
+type backend struct {
+	name    string
+	client  *transport.Upstream
+	replace []transport.Header // the upstream's own key in place of the client's; nil relays that
+}
+
+// New checks cfg and returns a server that does not listen yet. Every Report
+// goes to metrics and then to records; log hears of failures and bugs.
+func New(cfg Config, rw *rewrite.Rewriter, metrics *Metrics, log *slog.Logger, records ...Recorder) (*Server, error) {
+	s := &Server{
+		tenants:     NewDirectory(cfg.Tenants),
+		upstreams:   make(map[string]*backend, len(cfg.Upstreams)),
+		rewriter:    rw,
+		metrics:     metrics,
+		records:     append(Recorders{metrics}, records...),
+		log:         log,
+		concurrency: int64(cfg.Concurrency),
+		timeouts:    cfg.Timeouts,
+	}
+	if s.concurrency <= 0 {
+		s.concurrency = DefaultConcurrency
+	}
+	s.shadows = make(chan struct{}, max(1, s.concurrency/shadowShare))
+	for name, u := range cfg.Upstreams {
+		b, err := newBackend(name, u, cfg.Timeouts)
+		if err != nil {
+			return nil, err
+		}
+		s.upstreams[name] = b
+	}
+	for tenant, p := range s.tenants.Policies() {
+		if s.upstreams[p.Upstream] == nil {
+			return nil, fmt.Errorf("tenant %q: upstream %q is not configured", tenant, p.Upstream)
+		}
+	}
+	s.base, s.stop = context.WithCancel(context.Background())
+	s.http = transport.NewServer(s.Handle, transport.ServerOptions{
+		Read: cfg.Timeouts.ClientRead, Idle: cfg.Timeouts.ClientIdle, Write: cfg.Timeouts.ClientWrite,
+		ErrorBody: serverErrorBody,
+		Panicked:  func(value any, stack []byte) { log.Error("BUG: panic", "panic", value, "stack", string(stack)) },
+	})
+	return s, nil
+}
+
+func newBackend(name string, u Upstream, t Timeouts) (*backend, error) {
+	client, err := transport.NewUpstream(transport.Config{
+		BaseURL: u.BaseURL,
+		Connect: t.Connect, FirstByte: t.FirstByte, Idle: t.Idle,
+		ClientRead: t.ClientRead, ClientWrite: t.ClientWrite,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("upstream %q: %w", name, err)
+	}
+	return &backend{name: name, client: client, replace: keyHeaders(u)}, nil
+}
+
+// keyHeaders are the lines that put an upstream's own key in the place of
+// whatever the client sent; none where it has no key. Azure wants it as api-key.
+func keyHeaders(u Upstream) []transport.Header {
+	key := u.APIKey.Reveal()
+	switch {
+	case key == "":
+		return nil
+	case strings.HasSuffix(u.BaseURL.Hostname(), ".azure.com"):
+		return []transport.Header{{Name: "Api-Key", Value: key}, {Name: "Authorization"}, {Name: "X-Api-Key"}}
+	}
+	return []transport.Header{{Name: "Authorization", Value: "Bearer " + key}, {Name: "Api-Key"}, {Name: "X-Api-Key"}}
+}
+
+// Serve answers requests on ln until Shutdown, and then returns nil.
+func (s *Server) Serve(ln net.Listener) error {
+	if err := s.http.Serve(ln); err != nil && !s.draining.Load() {
+		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+// Shutdown stops listening and lets open requests end while ctx lasts; new ones
+// on open connections get a 503. What is still open then is cut so that clients
+// see the cut, and ctx's error is returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.draining.Store(true)
+	err := s.http.ShutdownWithContext(ctx)
+	if err == nil {
+		err = s.wait(ctx)
+	}
+	for _, b := range s.upstreams {
+		b.client.Close()
+	}
+	s.stop()
+	if err != nil {
+		cut, cancel := context.WithTimeout(context.WithoutCancel(ctx), cutWait)
+		defer cancel()
+		return errors.Join(fmt.Errorf("shut down: %w", err), s.wait(cut))
+	}
+	return nil
+}
+
+// wait returns when no request and no shadow work is open, or with ctx's error.
+func (s *Server) wait(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		s.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,126 @@
+package proxy
+
+import (
+	"strconv"
+	"unicode/utf8"
+
+	"sidenote/rewrite"
+)
+
+// Names of the response headers; Sidenote alone sets them.
+const (
+	HeaderID      = "Sidenote-Id"
+	HeaderStatus  = "Sidenote-Status"
+	HeaderSources = "Sidenote-Sources"
+)
+
+// MaxSourcesBytes bounds the value of Sidenote-Sources: header sections beyond
+// 8 KiB are refused by common servers, and this leaves room for the upstream's.
+const MaxSourcesBytes = 4 << 10
+
+// AppendStatus appends r's Sidenote-Status: one item of RFC 9651, a token with
+// parameters. What is not known when the head of the answer leaves is not in it.
+func AppendStatus(dst []byte, r *Report) []byte {
+	dst = appendToken(dst, string(r.Outcome))
+	if r.Reason != "" {
+		dst = appendToken(append(dst, "; reason="...), string(r.Reason))
+	}
+	if r.Outcome != rewrite.Injected {
+		return dst
+	}
+	l := &r.Rewrite.Ledger
+	dst = strconv.AppendInt(append(dst, "; sources="...), int64(r.Sources()), 10)
+	dst = strconv.AppendInt(append(dst, "; tokens="...), int64(l.Used), 10)
+	dst = strconv.AppendInt(append(dst, "; budget="...), int64(l.Budget), 10)
+	if l.Exactness != "" {
+		dst = appendToken(append(dst, "; "...), string(l.Exactness))
+	}
+	if r.Rewrite.Model.Window == 0 {
+		dst = append(dst, "; window=unknown"...)
+	}
+	if c := r.Rewrite.Retrieval.Cache; c != "" {
+		dst = appendToken(append(dst, "; cache="...), string(c))
+	}
+	dst = append(dst, "; planner="+plannerOff+"; retrieval-ms="...)
+	return strconv.AppendInt(dst, r.Rewrite.RetrieveTook.Milliseconds(), 10)
+}
+
+// AppendSources appends the Sidenote-Sources of a ledger: a list of RFC 9651,
+// one member for each source in the prompt, by its id there. Members that would
+// go beyond MaxSourcesBytes are left out whole. ExposeNone appends nothing.
+func AppendSources(dst []byte, sources []rewrite.SourceEntry, expose Expose) []byte {
+	if expose == ExposeNone {
+		return dst
+	}
+	start := len(dst)
+	for i := range sources {
+		s := &sources[i]
+		if s.ID <= 0 {
+			continue
+		}
+		whole := len(dst)
+		if whole > start {
+			dst = append(dst, ", "...)
+		}
+		dst = strconv.AppendInt(append(dst, '"'), int64(s.ID), 10)
+		dst = appendString(append(dst, `";kb=`...), s.Knowledge)
+		dst = appendString(append(dst, ";doc="...), s.Doc)
+		if expose == ExposeNames && s.Name != "" {
+			dst = appendString(append(dst, ";name="...), s.Name)
+		}
+		if len(dst)-start > MaxSourcesBytes {
+			dst = dst[:whole]
+		}
+	}
+	return dst
+}
+
+// appendToken appends s as a token or key of RFC 9651. All of ours are constants
+// that need no change; should a value ever come from elsewhere, it cannot leave
+// the field.
+func appendToken(dst []byte, s string) []byte {
+	for i := range len(s) {
+		c := s[i]
+		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_' {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '_')
+		}
+	}
+	return dst
+}
+
+// appendString appends s as a String of RFC 9651 §4.1.6 where it is printable
+// ASCII, else as a Display String (§4.1.11), whose bytes beyond it are
+// percent-encoded: no control character ever leaves.
+func appendString(dst []byte, s string) []byte {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return appendDisplay(dst, s)
+		}
+	}
+	dst = append(dst, '"')
+	for i := range len(s) {
+		if s[i] == '"' || s[i] == '\\' {
+			dst = append(dst, '\\')
+		}
+		dst = append(dst, s[i])
+	}
+	return append(dst, '"')
+}
+
+func appendDisplay(dst []byte, s string) []byte {
+	dst = append(dst, '%', '"')
+	for _, r := range s { // invalid bytes come as U+FFFD: the form holds UTF-8 only
+		if r >= ' ' && r <= '~' && r != '%' && r != '"' {
+			dst = append(dst, byte(r))
+			continue
+		}
+		var buf [utf8.UTFMax]byte
+		for _, b := range buf[:utf8.EncodeRune(buf[:], r)] {
+			const hex = "0123456789abcdef"
+			dst = append(dst, '%', hex[b>>4], hex[b&15])
+		}
+	}
+	return append(dst, '"')
+}

@@ -1,0 +1,170 @@
+package proxy_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"sidenote/proxy"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+func injectedReport() *proxy.Report {
+	return &proxy.Report{
+		Outcome: rewrite.Injected,
+		Rewrite: rewrite.Result{
+			Outcome: rewrite.Injected,
+			Ledger: rewrite.Ledger{
+				Budget: 2000, Used: 1187, Exactness: rewrite.Exact,
+				Sources: []rewrite.SourceEntry{
+					{ID: 1, Knowledge: "handbook", Doc: "leave.md", Name: "Leave policy"},
+					{ID: 2, Knowledge: "handbook", Doc: "überstunden.md", Name: `Die "Überstunden"`},
+					{ID: 0, Knowledge: "handbook", Doc: "out.md", Name: "Out"},
+					{ID: 3, Knowledge: "handbook", Doc: "it.md", Name: "a\r\nSet-Cookie: x=1"},
+					{ID: 4, Knowledge: "handbook", Doc: `a\"b`, Name: ""},
+				},
+			},
+			Model:        rewrite.Model{Window: 400_000},
+			Retrieval:    retrieval.Result{Cache: retrieval.CacheHit},
+			RetrieveTook: 3900 * time.Microsecond,
+		},
+	}
+}
+
+func TestStatusIsTheContracts(t *testing.T) {
+	f := func(want string, change func(*proxy.Report)) {
+		t.Helper()
+		r := injectedReport()
+		change(r)
+		got := string(proxy.AppendStatus(nil, r))
+		if got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		if _, err := httpsfv.UnmarshalItem([]string{got}); err != nil {
+			t.Errorf("%s: %v", got, err)
+		}
+	}
+	f("injected; sources=4; tokens=1187; budget=2000; exact; cache=hit; planner=off; retrieval-ms=3", func(*proxy.Report) {})
+	f("injected; reason=retrieval-timeout; sources=4; tokens=1187; budget=2000; estimated; window=unknown; cache=miss; planner=off; retrieval-ms=3",
+		func(r *proxy.Report) {
+			r.Reason = rewrite.ReasonTimeout
+			r.Rewrite.Ledger.Exactness = rewrite.Estimated
+			r.Rewrite.Model.Window = 0
+			r.Rewrite.Retrieval.Cache = retrieval.CacheMiss
+		})
+	f("untouched; reason=no-match", func(r *proxy.Report) { r.Outcome, r.Reason = rewrite.Untouched, rewrite.ReasonNoMatch })
+	f("shadow", func(r *proxy.Report) { r.Outcome = rewrite.Shadowed })
+	f("refused; reason=ambiguous-body", func(r *proxy.Report) { r.Outcome, r.Reason = rewrite.Refused, rewrite.ReasonAmbiguous })
+	f("failed; reason=upstream-connect", func(r *proxy.Report) { r.Outcome, r.Reason = proxy.Failed, proxy.ReasonUpstreamConnect })
+	f("refused; reason=a__b", func(r *proxy.Report) { r.Outcome, r.Reason = rewrite.Refused, "a\r\nb" })
+}
+
+func TestSourcesByExposure(t *testing.T) {
+	f := func(e proxy.Expose, want string) {
+		t.Helper()
+		if got := string(proxy.AppendSources(nil, injectedReport().Rewrite.Ledger.Sources, e)); got != want {
+			t.Errorf("%s: got  %s\nwant %s", e, got, want)
+		}
+	}
+	f(proxy.ExposeNone, "")
+	f(proxy.ExposeIDs, `"1";kb="handbook";doc="leave.md", "2";kb="handbook";doc=%"%c3%bcberstunden.md", "3";kb="handbook";doc="it.md", "4";kb="handbook";doc="a\\\"b"`)
+	f(proxy.ExposeNames, `"1";kb="handbook";doc="leave.md";name="Leave policy", `+
+		`"2";kb="handbook";doc=%"%c3%bcberstunden.md";name=%"Die %22%c3%9cberstunden%22", `+
+		`"3";kb="handbook";doc="it.md";name=%"a%0d%0aSet-Cookie: x=1", "4";kb="handbook";doc="a\\\"b"`)
+}
+
+// Whatever documents are called, a parser reads back exactly the members that
+// fit, and nothing that could end a header leaves.
+func TestSourcesReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		hostile := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune("\r\n\"\\%;,= \x00\x7f\x80é漢\U0010FFFF\uFFFD"))),
+			rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 700), func(b []byte) string { return string(b) }))
+		n := rapid.IntRange(0, 20).Draw(t, "n")
+		entries := make([]rewrite.SourceEntry, n)
+		for i := range entries {
+			entries[i] = rewrite.SourceEntry{ID: i, Knowledge: hostile.Draw(t, "kb"), Doc: hostile.Draw(t, "doc"), Name: hostile.Draw(t, "name")}
+		}
+		got := proxy.AppendSources([]byte("before"), entries, proxy.ExposeNames)
+		got, ok := bytes.CutPrefix(got, []byte("before"))
+		if !ok || len(got) > proxy.MaxSourcesBytes {
+			t.Fatalf("%d bytes after what stood there", len(got))
+		}
+		for _, c := range got {
+			if c < ' ' || c > '~' {
+				t.Fatalf("byte %#x leaves in %q", c, got)
+			}
+		}
+		list, err := httpsfv.UnmarshalList([]string{string(got)})
+		if err != nil {
+			t.Fatalf("%q: %v", got, err)
+		}
+		for _, m := range list {
+			checkMember(t, m.(httpsfv.Item), entries)
+		}
+	})
+}
+
+func checkMember(t *rapid.T, item httpsfv.Item, entries []rewrite.SourceEntry) {
+	var id int
+	if _, err := fmt.Sscan(item.Value.(string), &id); err != nil || id < 1 || id >= len(entries) {
+		t.Fatalf("member %v: no such id", item.Value)
+	}
+	want := map[string]string{"kb": entries[id].Knowledge, "doc": entries[id].Doc}
+	if entries[id].Name != "" {
+		want["name"] = entries[id].Name
+	}
+	got := map[string]string{}
+	for _, key := range item.Params.Names() {
+		switch v, _ := item.Params.Get(key); v := v.(type) {
+		case string:
+			got[key] = v
+		case httpsfv.DisplayString:
+			got[key] = string(v)
+		}
+	}
+	for k, v := range want {
+		want[k] = replaceInvalid(v)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("source %d (-want +got):\n%s", id, diff)
+	}
+}
+
+// replaceInvalid is the documented loss: each invalid byte is U+FFFD.
+func replaceInvalid(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func TestSourcesKeepWholeMembers(t *testing.T) {
+	entries := []rewrite.SourceEntry{
+		{ID: 1, Knowledge: "kb", Doc: "a", Name: "short"},
+		{ID: 2, Knowledge: "kb", Doc: "b", Name: strings.Repeat("x", proxy.MaxSourcesBytes)},
+		{ID: 3, Knowledge: "kb", Doc: "c", Name: "short"},
+	}
+	want := `"1";kb="kb";doc="a";name="short", "3";kb="kb";doc="c";name="short"`
+	if got := string(proxy.AppendSources(nil, entries, proxy.ExposeNames)); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+func TestHeadersCostNoAllocation(t *testing.T) {
+	r := injectedReport()
+	dst := make([]byte, 0, 8<<10)
+	if n := testing.AllocsPerRun(100, func() {
+		dst = proxy.AppendStatus(dst[:0], r)
+		dst = proxy.AppendSources(dst, r.Rewrite.Ledger.Sources, proxy.ExposeNames)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

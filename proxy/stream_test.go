@@ -1,0 +1,331 @@
+package proxy_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sidenote/proxy"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+const streamBody = `{"stream":true,"messages":[{"role":"user","content":"How long is parental leave?"}]}`
+
+// streamer is an upstream whose streams the test writes event by event; closing
+// events ends a stream whole, closing cut ends it in the middle.
+func streamer(t *testing.T) (u *stubUpstream, events chan string, cut chan struct{}, gone chan struct{}) {
+	t.Helper()
+	events, cut, gone = make(chan string), make(chan struct{}), make(chan struct{})
+	u = newUpstream(t, func(_ seen, w io.Writer) {
+		defer w.(io.Closer).Close()
+		left := make(chan struct{})
+		go func() { // a client that leaves is an upstream connection that closes
+			io.Copy(io.Discard, w.(io.Reader))
+			close(left)
+		}()
+		io.WriteString(w, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+		for {
+			select {
+			case e, more := <-events:
+				if !more {
+					io.WriteString(w, "0\r\n\r\n")
+					return
+				}
+				fmt.Fprintf(w, "%x\r\n%s\r\n", len(e), e)
+			case <-cut:
+				return
+			case <-left:
+				close(gone)
+				return
+			}
+		}
+	})
+	return u, events, cut, gone
+}
+
+// stream asks for a stream and returns the connection it flows on.
+func (g *rig) stream(t *testing.T) (*http.Response, *bufio.Reader, net.Conn) {
+	t.Helper()
+	c, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(streamBody), streamBody)
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, bufio.NewReader(resp.Body), c
+}
+
+// expect sends an event and wants it at the client before the next is sent.
+func expect(t *testing.T, events chan<- string, r *bufio.Reader, event string) {
+	t.Helper()
+	events <- event
+	got := make([]byte, len(event))
+	if _, err := io.ReadFull(r, got); err != nil || string(got) != event {
+		t.Fatalf("got %q, %v; want %q", got, err, event)
+	}
+}
+
+// Head and events of a stream arrive as they are sent.
+func TestStreamsEventByEvent(t *testing.T) {
+	u, events, _, _ := streamer(t)
+	g := open(t, u, nil)
+	resp, r, _ := g.stream(t) // before any event
+	if got := resp.Header.Get(proxy.HeaderStatus); !strings.HasPrefix(got, "injected;") || resp.StatusCode != 200 {
+		t.Fatalf("%d, %s", resp.StatusCode, got)
+	}
+	for i := range 5 {
+		expect(t, events, r, fmt.Sprintf("data: {\"n\":%d}\n\n", i))
+	}
+	close(events)
+	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
+		t.Errorf("after the end: %q, %v", rest, err)
+	}
+	if rep := g.reports.next(t); !rep.Stream || rep.Truncated || rep.Client != proxy.ClientCompleted {
+		t.Errorf("report %+v", rep)
+	}
+}
+
+// U5: a stream that the upstream cuts is seen to be cut.
+func TestCutStreamLooksCut(t *testing.T) {
+	u, events, cut, _ := streamer(t)
+	g := open(t, u, nil)
+	_, r, _ := g.stream(t)
+	expect(t, events, r, "data: 1\n\n")
+	close(cut)
+	if rest, err := io.ReadAll(r); err == nil {
+		t.Errorf("the cut looks like an end after %q", rest)
+	}
+	if rep := g.reports.next(t); !rep.Truncated || rep.Outcome != rewrite.Injected {
+		t.Errorf("report: truncated %v, %s", rep.Truncated, rep.Outcome)
+	}
+	if counted(t, g.metrics, "sidenote_upstream_truncated_total", "streaming") != 1 {
+		t.Error("not counted")
+	}
+}
+
+// C2: a client that leaves in the middle ends the upstream's work.
+func TestClientLeavesStream(t *testing.T) {
+	u, events, _, gone := streamer(t)
+	g := open(t, u, nil)
+	_, r, c := g.stream(t)
+	expect(t, events, r, "data: 1\n\n")
+	c.Close()
+	wait(t, gone)
+	if rep := g.reports.next(t); rep.Client != proxy.ClientGoneStreaming || rep.Truncated {
+		t.Errorf("report: %s, truncated %v", rep.Client, rep.Truncated)
+	}
+}
+
+// C1: a client that leaves before the answer does, too.
+func TestClientLeavesEarly(t *testing.T) {
+	gone := make(chan struct{})
+	u := newUpstream(t, func(_ seen, w io.Writer) {
+		io.Copy(io.Discard, w.(io.Reader))
+		close(gone)
+	})
+	g := open(t, u, nil)
+	c, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(chatBody), chatBody)
+	<-u.seen
+	c.Close()
+	wait(t, gone)
+	if rep := g.reports.next(t); rep.Client != proxy.ClientGoneFirst || rep.Status != 499 {
+		t.Errorf("report: %s, %d", rep.Client, rep.Status)
+	}
+}
+
+func wait(t *testing.T, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatal("it never happened")
+	}
+}
+
+// Beyond the bound requests are shed, and served again when there is room:
+// streams count until they end.
+func TestConcurrencySheds(t *testing.T) {
+	u, events, _, _ := streamer(t)
+	g := start(t, proxy.Config{
+		Upstreams:   map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
+		Tenants:     proxy.Tenants{Unknown: policyOf("acme", nil)},
+		Concurrency: 1,
+	}, nil)
+	_, r, _ := g.stream(t)
+	expect(t, events, r, "data: 1\n\n")
+	resp, body := g.post(t, chatBody)
+	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || !strings.Contains(body, `"overloaded"`) {
+		t.Errorf("%d, %v, %s", resp.StatusCode, resp.Header, body)
+	}
+	close(events)
+	if _, err := io.ReadAll(r); err != nil {
+		t.Fatal(err)
+	}
+	g.reports.next(t)
+	g.reports.next(t)
+	if resp, _, _ := g.stream(t); resp.StatusCode != 200 {
+		t.Errorf("%d after there was room again", resp.StatusCode)
+	}
+}
+
+// P6: while the grace lasts streams go on and nobody new is served; then they
+// are cut, and look it.
+func TestShutdown(t *testing.T) {
+	u, events, _, gone := streamer(t)
+	g := open(t, u, nil)
+	_, r, _ := g.stream(t)
+	expect(t, events, r, "data: 1\n\n")
+
+	grace, end := context.WithCancel(t.Context())
+	down := make(chan error, 1)
+	go func() { down <- g.server.Shutdown(grace) }()
+	for { // until the listener is closed
+		c, err := net.Dial("tcp", g.addr)
+		if err != nil {
+			break
+		}
+		c.Close()
+	}
+	expect(t, events, r, "data: 2\n\n")
+	end()
+	if rest, err := io.ReadAll(r); err == nil {
+		t.Errorf("the cut looks like an end after %q", rest)
+	}
+	wait(t, gone)
+	if err := <-down; err == nil {
+		t.Error("a shutdown that cut a stream says nothing of it")
+	}
+	if rep := g.reports.next(t); rep.Reason != proxy.ReasonShutdown || rep.Truncated {
+		t.Errorf("report: %s, truncated %v", rep.Reason, rep.Truncated)
+	}
+}
+
+// T28: what a bug says goes to the log with its stack, not to the client, and
+// the next request is served.
+func TestPanicIsOneRequests(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	bug := true
+	g := start(t, proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
+		Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil)},
+	}, retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+		if bug {
+			panic("inner secret")
+		}
+		return fromBases(ctx, q)
+	}))
+	resp, body := g.post(t, chatBody)
+	if resp.StatusCode != 500 || strings.Contains(body, "secret") || resp.Header.Get(proxy.HeaderID) == "" {
+		t.Errorf("%d, %s", resp.StatusCode, body)
+	}
+	if rep := g.reports.next(t); rep.Outcome != proxy.Failed || rep.Reason != proxy.ReasonInternal {
+		t.Errorf("report %s, %s", rep.Outcome, rep.Reason)
+	}
+	if log := g.log.take(); !strings.Contains(log, "inner secret") || !strings.Contains(log, "stack=") || strings.Contains(log, "parental") {
+		t.Errorf("log: %s", log)
+	}
+	bug = false
+	if resp, _ := g.post(t, chatBody); resp.StatusCode != 200 {
+		t.Errorf("afterwards: %d", resp.StatusCode)
+	}
+}
+
+// C7, C15: what follows a body that was refused is not read as a request.
+func TestRefusedBodyEndsTheConnection(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	g := open(t, u, func(p *proxy.Policy) { p.MaxRewriteBytes, p.Rewrite.RefuseOnFailure = 100, true })
+	smuggled := "GET /v1/smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+	c, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n%s%s", strings.Repeat(" ", 9000), smuggled)
+	all, _ := io.ReadAll(c) // the end may come as a reset
+	if n := strings.Count(string(all), "HTTP/1.1 "); n != 1 || !strings.HasPrefix(string(all), "HTTP/1.1 413 ") {
+		t.Errorf("%d answers: %s", n, all)
+	}
+	if len(u.seen) > 0 {
+		t.Error("something reached the upstream")
+	}
+}
+
+// T17: under load, on connections kept alive, every request carries its own
+// tenant's sources and nobody else's, and every answer is its request's.
+func TestTenantsNeverMix(t *testing.T) {
+	u := newUpstream(t, func(s seen, w io.Writer) {
+		fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(s.body), s.body)
+	})
+	u.seen = make(chan seen, 10_000)
+	g := start(t, proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
+		Tenants:   proxy.Tenants{Keys: []proxy.Key{keyOf("ka", policyOf("acme", nil)), keyOf("kb", policyOf("beta", nil))}},
+	}, nil)
+	go func() { // nobody looks at the Reports
+		for {
+			select {
+			case <-g.reports:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}, Timeout: patience}
+	defer client.CloseIdleConnections()
+	var callers sync.WaitGroup
+	defer callers.Wait()
+	for n := range 8 {
+		callers.Go(func() {
+			for i := range 200 {
+				key, canary := "ka", "canary of acme in kb-acme"
+				if (n+i)%2 == 1 {
+					key, canary = "kb", "canary of beta in kb-beta"
+				}
+				question := fmt.Sprintf("question %d of caller %d %s?", i, n, strings.Repeat("x", i*17%3000))
+				got, err := ask(client, g.addr, key, question)
+				if err != nil || strings.Count(got, canary) != 1 || strings.Count(got, "canary") != 1 || !strings.Contains(got, question) {
+					t.Errorf("%s: %v, %s", question, err, got)
+					return
+				}
+			}
+		})
+	}
+}
+
+func ask(client *http.Client, addr, key, question string) (string, error) {
+	body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, question)
+	req, err := http.NewRequest("POST", "http://"+addr+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return string(b), err
+}
