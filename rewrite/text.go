@@ -55,19 +55,16 @@ func plainString(s string) int {
 // U+FFFD.
 func unquote(raw []byte) string {
 	raw = raw[1 : len(raw)-1]
-	i := 0
-	for i < len(raw) && raw[i] != '\\' {
-		i++
-	}
+	i := plain(raw)
 	if i == len(raw) {
 		return string(raw)
 	}
-	out := make([]byte, 0, len(raw))
-	out = append(out, raw[:i]...)
+	out := append(make([]byte, 0, len(raw)), raw[:i]...)
 	for i < len(raw) {
 		if raw[i] != '\\' {
-			out = append(out, raw[i])
-			i++
+			n := max(1, plain(raw[i:]))
+			out = append(out, raw[i:i+n]...)
+			i += n
 			continue
 		}
 		c := raw[i+1]

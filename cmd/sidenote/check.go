@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"sidenote/cmd/sidenote/internal/config"
+)
+
+type checkCmd struct {
+	configFlags
+	Tenant string `placeholder:"NAME" help:"Print what this tenant's requests get, with all that is inherited."`
+}
+
+// Help shows how check is used.
+func (checkCmd) Help() string {
+	return "Reports everything that is wrong, with file, line and column.\n\n" +
+		"sidenote check --config sidenote.yaml\n\nsidenote check --config sidenote.yaml --tenant support"
+}
+
+// Run checks a configuration and sums it up.
+func (c *checkCmd) Run(a *app) error {
+	cfg, err := c.load(a, false)
+	if err != nil {
+		return err
+	}
+	if err := cfg.CheckFolders(); err != nil {
+		return err
+	}
+	if c.Tenant != "" {
+		return printTenant(a.stdout, cfg, config.Name(c.Tenant))
+	}
+	printSummary(a.stdout, cfg)
+	return nil
+}
+
+func printTenant(w io.Writer, cfg *config.Config, name config.Name) error {
+	p, ok := cfg.Tenant(name)
+	if !ok {
+		return usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, join(cfg.TenantNames()))}
+	}
+	text, err := yaml.Marshal(cfg.Policy(name))
+	if err != nil {
+		return fmt.Errorf("print policy of %s: %w", name, err)
+	}
+	fmt.Fprintf(w, "# tenant %s, policy %s, hash %s\n# upstream %s\n%s", name, p.Name, p.Hash, upstream(cfg, p.Upstream), text)
+	return nil
+}
+
+// upstream shows an upstream without its secret.
+func upstream(cfg *config.Config, name string) string {
+	u := cfg.Proxy().Upstreams[name]
+	text := fmt.Sprintf("%s → %s", name, u.BaseURL)
+	if key := u.APIKey.String(); key != "" {
+		text += " (api_key " + key + ")"
+	}
+	return text
+}
+
+func printSummary(w io.Writer, cfg *config.Config) {
+	fmt.Fprintln(w, "ok")
+	fmt.Fprintf(w, "listen     %s, admin %s, telemetry %s\n", cfg.Listen, cfg.Admin.Listen, cfg.Telemetry.Listen)
+	for _, name := range cfg.UpstreamNames() {
+		fmt.Fprintf(w, "upstream   %s\n", upstream(cfg, string(name)))
+	}
+	for _, name := range cfg.KnowledgeNames() {
+		fmt.Fprintf(w, "knowledge  %s: %s\n", name, cfg.Knowledge[name].Path)
+	}
+	for _, name := range cfg.TenantNames() {
+		p, _ := cfg.Tenant(name)
+		fmt.Fprintf(w, "tenant     %s: policy %s, %s, knowledge %s, %d tokens\n", name, p.Name, p.Rewrite.Mode,
+			orNone(strings.Join(p.Rewrite.Knowledge, " ")), p.Rewrite.ContextTokens)
+	}
+	unknown := "refused"
+	if p := cfg.Proxy().Tenants.Unknown; p != nil {
+		unknown = "tenant " + p.Tenant
+	}
+	fmt.Fprintf(w, "unknown    %s\n", unknown)
+	fmt.Fprintf(w, "retrieval  at most %s a request\n", cfg.WorstRetrieval().Round(time.Millisecond))
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}
+
+func join(names []config.Name) string {
+	texts := make([]string, 0, len(names))
+	for _, n := range names {
+		texts = append(texts, string(n))
+	}
+	return strings.Join(texts, ", ")
+}

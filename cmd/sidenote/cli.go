@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy"
+)
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2 // wrong usage or configuration
+	exitPart   = 3 // done in part
+)
+
+// An app is what a command may touch of the world.
+type app struct {
+	ctx            context.Context // ends when the process is asked to stop
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	env            func(name string) (string, bool)
+	reports        proxy.Recorder // of demo: hears of each request too; nil for others
+}
+
+type cli struct {
+	Serve   serveCmd   `cmd:"" help:"Relay requests and put sources into chat requests."`
+	Demo    demoCmd    `cmd:"" help:"Show it all on this machine: no key, no network."`
+	Search  searchCmd  `cmd:"" help:"Search knowledge bases as a request would."`
+	Rewrite rewriteCmd `cmd:"" help:"Dry run: print what a request would become."`
+	Check   checkCmd   `cmd:"" help:"Check a configuration, or print a tenant's policy."`
+	Key     keyCmd     `cmd:"" help:"Make and hash the keys of tenants."`
+	Health  healthCmd  `cmd:"" help:"Ask a running Sidenote whether it lives, for container probes."`
+	Models  modelsCmd  `cmd:"" help:"Show how models are counted."`
+	Version versionCmd `cmd:"" help:"Show version, commit and encodings."`
+
+	Help helpFlag `short:"h" help:"Show help."`
+}
+
+// errHelp ends the parsing of a command line whose help was shown.
+var errHelp = errors.New("help was shown")
+
+type helpFlag bool
+
+// BeforeReset shows the help of the command before anything is checked.
+func (helpFlag) BeforeReset(ctx *kong.Context) error {
+	if err := ctx.PrintUsage(false); err != nil {
+		return err
+	}
+	return errHelp
+}
+
+// A usageError is the user's mistake.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// A partError says that something was left undone.
+type partError struct{ error }
+
+func (e partError) Unwrap() error { return e.error }
+
+// Run is the whole program: it runs args and returns the exit code. It reads no
+// other environment than env.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(name string) (string, bool)) int {
+	a := &app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, env: env}
+	err := a.run(args)
+	if err == nil || errors.Is(err, errHelp) {
+		return exitDone
+	}
+	fmt.Fprintln(stderr, message(err))
+	return exitCode(err)
+}
+
+func (a *app) run(args []string) error {
+	parser, err := kong.New(&cli{},
+		kong.Name("sidenote"),
+		kong.Description("A sidecar proxy that puts the right sources into chat requests.\n\n"+
+			"Every flag can be given as SIDENOTE_<FLAG> too; a flag wins over the environment, and that over --config."),
+		kong.NoDefaultHelp(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
+		kong.Writers(a.stdout, a.stderr),
+		kong.Resolvers(a.environment()),
+	)
+	if err != nil {
+		panic("BUG: grammar of the command line: " + err.Error())
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		if errors.Is(err, errHelp) {
+			return err
+		}
+		return usageError{fmt.Errorf("%w; try sidenote --help", err)}
+	}
+	return command.Run(a)
+}
+
+// environment resolves a flag that is not given from SIDENOTE_<FLAG>.
+func (a *app) environment() kong.Resolver {
+	var resolve kong.ResolverFunc = func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+		if flag.Name == "help" {
+			return nil, nil
+		}
+		value, ok := a.env("SIDENOTE_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_")))
+		if !ok || value == "" {
+			return nil, nil
+		}
+		return value, nil
+	}
+	return resolve
+}
+
+func exitCode(err error) int {
+	var problems config.Problems
+	var usage usageError
+	var part partError
+	switch {
+	case errors.As(err, &problems), errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &part):
+		return exitPart
+	}
+	return exitFailed
+}
+
+// message is what a person sees of an error. Configurations have one line for
+// each problem, which can be clicked on; all else is one line.
+func message(err error) string {
+	var problems config.Problems
+	if errors.As(err, &problems) {
+		return err.Error()
+	}
+	return "sidenote: " + strings.Join(strings.Fields(err.Error()), " ")
+}
+
+// configFlags are the flags of every command that runs on a configuration.
+type configFlags struct {
+	Config    string   `placeholder:"FILE" help:"Configuration, YAML."`
+	Upstream  string   `placeholder:"URL" help:"The API that requests go to, as in https://api.openai.com."`
+	Knowledge []string `placeholder:"[NAME=]PATH" help:"Folder of documents. Repeat for more."`
+	Listen    string   `placeholder:"HOST:PORT" help:"Where apps send requests (127.0.0.1:8080)."`
+	Admin     string   `placeholder:"HOST:PORT" help:"Dry runs, searches, metrics, probes (127.0.0.1:8081); off: none."`
+	Telemetry string   `placeholder:"HOST:PORT" help:"Metrics and probes only (off)."`
+}
+
+// load reads the configuration. offline commands need no upstream.
+func (f configFlags) load(a *app, offline bool) (*config.Config, error) {
+	return config.Load(config.Source{
+		Path: f.Config, Env: a.env, Offline: offline,
+		Flags: config.Flags{Listen: f.Listen, Admin: f.Admin, Telemetry: f.Telemetry, Upstream: f.Upstream, Knowledge: f.Knowledge},
+	})
+}
+
+// listeners reads only as much of a configuration as says where it listens: a
+// probe has none of the secrets.
+func (f configFlags) listeners(a *app) (*config.Config, error) {
+	return config.Listeners(config.Source{Path: f.Config, Env: a.env, Flags: config.Flags{Admin: f.Admin, Telemetry: f.Telemetry}})
+}

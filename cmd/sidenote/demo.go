@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/demo"
+	"sidenote/proxy"
+	"sidenote/retrieval/knowledge"
+)
+
+type demoCmd struct {
+	Question string `arg:"" optional:"" help:"What to ask the handbook."`
+	Serve    bool   `help:"Go on serving, to ask it something yourself."`
+	Full     bool   `help:"Show every line that was added."`
+	JSON     bool   `name:"json" help:"Print it all as JSON."`
+}
+
+// Help shows how demo is used.
+func (demoCmd) Help() string {
+	return "Ends with 0 only if the sources arrived at the model, which is a stub that knows nothing else.\n\n" +
+		"sidenote demo \"May I work from abroad?\"\n\nsidenote demo --serve"
+}
+
+// Run asks one question through the whole of Sidenote and shows what happened.
+func (c *demoCmd) Run(a *app) error {
+	if c.Question == "" {
+		c.Question = demo.Question
+	}
+	stub := &demo.Stub{}
+	upstream, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("start stub upstream: %w", err)
+	}
+	server := &http.Server{Handler: stub, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(upstream) }() // ends with Close
+	defer func() { _ = server.Close() }()
+
+	s, ls, err := c.stack(a, upstream.Addr().String())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.close() }()
+	ctx, stop := context.WithCancel(a.ctx)
+	defer stop()
+	reports := make(firstReport, 1)
+	quiet := &app{ctx: ctx, stderr: io.Discard, reports: reports}
+	if c.Serve {
+		quiet.stderr = a.stderr
+	}
+	var told error // kept apart: a server that was stopped ends without an error
+	served := quiet.serve(s, ls, func(ctx context.Context) error {
+		story, err := c.tell(ctx, s, stub, ls.data.Addr().String(), reports)
+		if err == nil {
+			err = c.show(a, story)
+		}
+		if told = err; !c.Serve || err != nil {
+			stop()
+		}
+		return nil
+	})
+	return errors.Join(told, served)
+}
+
+// stack wires the demo on the usual ports, or on free ones where those are
+// taken, and says so.
+func (c *demoCmd) stack(a *app, upstream string) (*stack, listeners, error) {
+	flags := config.Flags{Upstream: "http://" + upstream, Knowledge: []string{"demo=corpus"}}
+	load := func(listen, admin string) (*config.Config, error) {
+		flags.Listen, flags.Admin = listen, admin
+		return config.Load(config.Source{Path: "demo.yaml", Flags: flags, Read: func(string) ([]byte, error) {
+			return []byte("models: [{match: demo, encoding: o200k_base}]"), nil // so that counts are exact
+		}})
+	}
+	cfg, err := load("127.0.0.1:8080", "127.0.0.1:8081")
+	if err != nil {
+		return nil, listeners{}, err
+	}
+	ls, err := listen(a.ctx, cfg)
+	if err != nil {
+		fmt.Fprintf(a.stderr, "%v; using free ports instead\n", err)
+		if cfg, err = load("127.0.0.1:0", "127.0.0.1:0"); err != nil {
+			return nil, listeners{}, err
+		}
+		if ls, err = listen(a.ctx, cfg); err != nil {
+			return nil, listeners{}, err
+		}
+	}
+	s, err := build(cfg)
+	if err != nil {
+		ls.close()
+	}
+	return s, ls, err
+}
+
+// firstReport keeps the first Report.
+type firstReport chan proxy.Report
+
+// Record keeps r unless there is one.
+func (f firstReport) Record(r *proxy.Report) {
+	select {
+	case f <- *r:
+	default:
+	}
+}
+
+// tell indexes the corpus, asks, and puts the story together.
+func (c *demoCmd) tell(ctx context.Context, s *stack, stub *demo.Stub, address string, reports firstReport) (demo.Story, error) {
+	start := time.Now()
+	content, report, err := knowledge.FromFS(ctx, demo.Corpus(), knowledge.Folder{ID: "demo"}, s.deps)
+	if err != nil {
+		return demo.Story{}, err
+	}
+	s.swap("demo", content, report)
+	story := demo.Story{
+		Question: c.Question, Documents: content.Documents(), Chunks: content.Chunks(), Address: address, Index: time.Since(start),
+	}
+	if story.Original, err = json.Marshal(map[string]any{"model": "demo", "messages": []map[string]string{
+		{"role": "system", "content": demo.SystemText}, {"role": "user", "content": c.Question},
+	}}); err != nil {
+		return demo.Story{}, err
+	}
+	if story.Answer, err = ask(ctx, address, story.Original); err != nil {
+		return demo.Story{}, err
+	}
+	story.Rewritten = stub.LastRequest()
+	select {
+	case r := <-reports:
+		story.Ledger = r.Rewrite.Ledger
+		story.Search, story.Fit, story.Edit = r.Rewrite.RetrieveTook, r.Rewrite.FitTook, r.Rewrite.EditTook
+	case <-ctx.Done():
+		return demo.Story{}, ctx.Err()
+	}
+	if _, err = ask(ctx, address, story.Original); err != nil {
+		return demo.Story{}, err
+	}
+	select {
+	case r := <-reports:
+		story.Again, story.Cached = r.Rewrite.RetrieveTook, r.Rewrite.Retrieval.Cache == "hit"
+	case <-ctx.Done():
+		return demo.Story{}, ctx.Err()
+	}
+	return story, nil
+}
+
+// ask sends a chat request and returns the answer's text.
+func ask(ctx context.Context, address string, body []byte) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/v1/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("ask: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var answer struct {
+		Choices []struct{ Message struct{ Content string } }
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || len(answer.Choices) == 0 {
+		return "", fmt.Errorf("ask: answer %s: %w", resp.Status, errors.Join(err, errors.New("no choices")))
+	}
+	return answer.Choices[0].Message.Content, nil
+}
+
+func (c *demoCmd) show(a *app, story demo.Story) error {
+	if c.JSON {
+		text, err := story.JSON()
+		if err != nil {
+			return fmt.Errorf("print story: %w", err)
+		}
+		fmt.Fprintf(a.stdout, "%s\n", text)
+	} else {
+		noColor, _ := a.env("NO_COLOR")
+		fmt.Fprint(a.stdout, demo.Render(story, demo.Look{Full: c.Full, Color: noColor == "" && isTerminal(a.stdout)}))
+	}
+	if !story.Arrived() {
+		return errors.New("no sources arrived at the model")
+	}
+	return nil
+}

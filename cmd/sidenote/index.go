@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sidenote/retrieval/knowledge"
+)
+
+// indexed is what became of reading one base.
+type indexed struct {
+	id     string
+	report knowledge.Report
+	took   time.Duration
+}
+
+// index reads all bases, one after the other, so that start-up leaves a core to
+// the requests; each answers from when it is whole. tell hears of each.
+func (s *stack) index(ctx context.Context, tell func(indexed)) error {
+	for _, name := range s.cfg.KnowledgeNames() {
+		k := s.cfg.Knowledge[name]
+		start := time.Now()
+		content, report, err := knowledge.Load(ctx, knowledge.Folder{
+			ID: string(name), Path: k.Path, Include: texts(k.Include), Exclude: texts(k.Exclude),
+		}, s.deps)
+		if err != nil {
+			return err
+		}
+		s.swap(string(name), content, report)
+		if tell != nil {
+			tell(indexed{string(name), report, time.Since(start)})
+		}
+	}
+	return nil
+}
+
+// swap puts new content into a base, whole.
+func (s *stack) swap(id string, content *knowledge.Content, report knowledge.Report) {
+	s.bases[id].Swap(content)
+	s.metrics.Knowledge(id, content.Documents(), content.Chunks(), int64(report.Bytes), time.Now())
+	s.metrics.Ingested(id, "indexed", report.Files, 0)
+	skipped := map[knowledge.SkipKind]int{}
+	for _, skip := range report.Skipped {
+		skipped[skip.Kind]++
+	}
+	for kind, n := range skipped {
+		s.metrics.Ingested(id, string(kind), n, 0)
+	}
+}
+
+// String is the line of serve about a base.
+func (i indexed) String() string {
+	line := fmt.Sprintf("knowledge  %s: %s files, %s chunks, lexical only (no embeddings)", i.id, thousands(i.report.Files), thousands(i.report.Chunks))
+	line = fmt.Sprintf("%-80s  %.1f s", line, i.took.Seconds())
+	if skipped := i.report.Summary(); skipped != "" {
+		line += "\n           " + skipped
+	}
+	return line
+}

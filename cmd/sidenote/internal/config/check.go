@@ -1,0 +1,183 @@
+package config
+
+import (
+	"maps"
+	"net"
+	"slices"
+	"strings"
+)
+
+// check looks at what no single value can tell. It also fills in the policies
+// and tenants, in so far as they can be made sense of.
+func (c *Config) check(offline bool) {
+	c.checkListeners()
+	c.checkUpstreams(offline)
+	c.checkModels()
+	c.expandPolicies()
+	c.checkPolicies()
+	c.checkTenants()
+	c.checkIdentity()
+}
+
+func (c *Config) checkListeners() {
+	if c.Listen == Off {
+		c.problem("listen", "cannot be off; write host:port")
+	}
+	if !c.Admin.Listen.Loopback() && c.Admin.Token == (Secret{}) {
+		c.problem("admin.listen", "%s can be reached from other machines, so admin.token must be set", c.Admin.Listen)
+	}
+	keys := []string{"listen", "admin.listen", "telemetry.listen"}
+	at := []Address{c.Listen, c.Admin.Listen, c.Telemetry.Listen}
+	for i := range at {
+		for j := range i {
+			if at[i] != Off && samePort(at[i], at[j]) {
+				c.problem(keys[i], "%s is taken by %s", at[i], keys[j])
+			}
+		}
+	}
+}
+
+// samePort tells whether two listeners would want the same port of the same
+// interface.
+func samePort(a, b Address) bool {
+	hostA, portA, errA := net.SplitHostPort(string(a))
+	hostB, portB, errB := net.SplitHostPort(string(b))
+	if errA != nil || errB != nil || portA != portB || portA == "0" {
+		return false
+	}
+	return hostA == hostB || every(hostA) || every(hostB) || loopback(hostA) && loopback(hostB)
+}
+
+// every tells whether a listener's host is all interfaces.
+func every(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
+}
+
+const defaultName = Name("default")
+
+// upstreams is all of them by name.
+func (c *Config) upstreams() map[Name]Upstream {
+	all := maps.Clone(c.Upstreams)
+	if all == nil {
+		all = map[Name]Upstream{}
+	}
+	if c.Upstream.BaseURL.URL != nil {
+		all[defaultName] = c.Upstream
+	}
+	return all
+}
+
+func (c *Config) checkUpstreams(offline bool) {
+	_, written := c.places["upstream"]
+	_, flagged := c.places["upstream.base_url"]
+	if _, twice := c.Upstreams[defaultName]; twice && (written || flagged) {
+		c.problem("upstreams.default", "is also what upstream defines; keep one")
+	}
+	if len(c.Upstreams) == 0 && !written && !flagged && !offline {
+		c.problem("upstream", "is missing; name the API that requests go to, as in --upstream https://api.openai.com")
+	}
+	if c.Upstream.BaseURL.URL != nil {
+		c.checkOwnAddress("upstream.base_url", c.Upstream)
+	}
+	for _, name := range sortedKeys(c.Upstreams) {
+		if u := c.Upstreams[name]; u.BaseURL.URL != nil {
+			c.checkOwnAddress("upstreams."+string(name)+".base_url", u)
+		}
+	}
+}
+
+// checkOwnAddress refuses a request that would come back to us for ever.
+func (c *Config) checkOwnAddress(key string, u Upstream) {
+	port := u.BaseURL.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.BaseURL.Scheme]
+	}
+	host := u.BaseURL.Hostname()
+	for _, own := range []Address{c.Listen, c.Admin.Listen, c.Telemetry.Listen} {
+		ownHost, ownPort, err := net.SplitHostPort(string(own))
+		if err != nil || ownPort != port {
+			continue
+		}
+		local := loopback(host) || every(host)
+		if strings.EqualFold(ownHost, host) || local && (loopback(ownHost) || every(ownHost)) {
+			c.problem(key, "%s is Sidenote's own address", u.BaseURL)
+			return
+		}
+	}
+}
+
+func (c *Config) checkModels() {
+	seen := map[string]string{}
+	for i, m := range c.Models {
+		key := "models[" + itoa(i) + "]"
+		switch {
+		case m.Match == "":
+			continue // reported as missing
+		case strings.Contains(strings.TrimSuffix(m.Match, "*"), "*"):
+			c.problem(key+".match", "%q has a * that is not at its end", m.Match)
+		case m.Encoding == "" && m.Window == 0 && m.MaxOutputTokens == 0:
+			c.problem(key, "says nothing of %q; give encoding, window or max_output_tokens", m.Match)
+		case m.Window > 0 && m.MaxOutputTokens > m.Window:
+			c.problem(key+".max_output_tokens", "%d is more than the window of %d", m.MaxOutputTokens, m.Window)
+		}
+		if before, ok := seen[m.Match]; ok {
+			c.problem(key+".match", "%q is also %s, which wins", m.Match, before)
+			continue
+		}
+		seen[m.Match] = key
+	}
+}
+
+func (c *Config) checkPolicies() {
+	for _, name := range sortedKeys(c.Policies) {
+		p, key := c.Policies[name], "policies."+string(name)
+		if p.Upstream != "" {
+			known(c, key+".upstream", "upstream", p.Upstream, c.upstreams())
+		}
+		c.checkKnowledge(key+".knowledge", p.Knowledge)
+		if p.Retrieval.TopK > p.Retrieval.NumCandidates {
+			c.problem(key+".retrieval.top_k", "%d is more than num_candidates, %d", p.Retrieval.TopK, p.Retrieval.NumCandidates)
+		}
+		if p.Template != "" {
+			c.checkTemplate(key+".template", p.Template)
+		}
+		names := map[Name]bool{"sources": true}
+		for i, part := range p.Components {
+			if names[part.Name] && part.Name != "" {
+				c.problem(key+".components["+itoa(i)+"].name", "%q is taken", part.Name)
+			}
+			names[part.Name] = true
+		}
+	}
+}
+
+func (c *Config) checkTemplate(key, template string) {
+	if n := strings.Count(template, "{{CONTEXT}}"); n != 1 {
+		c.problem(key, "has {{CONTEXT}} %d times; the context goes in once", n)
+	}
+	rest := strings.NewReplacer("{{CONTEXT}}", "", "{{QUERY}}", "").Replace(template)
+	if at := strings.Index(rest, "{{"); at >= 0 {
+		end := strings.Index(rest[at:], "}}")
+		if end > 0 {
+			c.problem(key, "%q is no placeholder; there are {{CONTEXT}} and {{QUERY}}", rest[at:at+end+2])
+		}
+	}
+}
+
+func (c *Config) checkKnowledge(key string, names []Name) {
+	for i, k := range names {
+		known(c, key+"["+itoa(i)+"]", "base", k, c.Knowledge)
+	}
+}
+
+// known refuses a name that nobody defined.
+func known[V any](c *Config, key, what string, name Name, defined map[Name]V) bool {
+	if _, ok := defined[name]; ok || name == "" {
+		return ok
+	}
+	c.problem(key, "no %s is named %q%s", what, name, didYouMean(string(name), texts(sortedKeys(defined))))
+	return false
+}
+
+func sortedKeys[V any](m map[Name]V) []Name { return slices.Sorted(maps.Keys(m)) }

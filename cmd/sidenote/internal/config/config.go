@@ -1,0 +1,147 @@
+// Package config reads a configuration strictly and turns it into the values
+// that the proxy runs on. Everything that could be misread is refused with
+// file, line, column and key: unknown keys, blanks, duplicates, values out of
+// range, names that nobody defined. All problems are reported at once.
+//
+// The types of this file and of policy.go are the schema: their yaml tags are
+// the keys, min, max and of their limits. A string where a map stands is that
+// map's first field.
+package config
+
+import (
+	"time"
+
+	"sidenote/proxy"
+)
+
+// A Config is a whole configuration, checked, with defaults filled in.
+type Config struct {
+	Version       int           `yaml:"version" min:"1" max:"1"`
+	Listen        Address       `yaml:"listen"`
+	Admin         Admin         `yaml:"admin"`
+	Telemetry     Telemetry     `yaml:"telemetry"`
+	Upstream      Upstream      `yaml:"upstream"` // the one named "default"
+	Identity      Identity      `yaml:"identity"`
+	Cache         Cache         `yaml:"cache"`
+	Concurrency   Count         `yaml:"concurrency" min:"1" max:"1M"`
+	Timeouts      Timeouts      `yaml:"timeouts"`
+	ShutdownGrace time.Duration `yaml:"shutdown_grace" min:"1ms" max:"1h"`
+	Include       []string      `yaml:"include"` // patterns of more files, relative to this one
+	Catalog
+
+	resolved  resolved
+	places    map[string]mark
+	problems  Problems
+	files     []string // in the order in which they were read
+	tenantIDs []Name   // sorted
+}
+
+// Catalog is the part that included files may add to.
+type Catalog struct {
+	Upstreams map[Name]Upstream  `yaml:"upstreams"`
+	Models    []Model            `yaml:"models"`
+	Knowledge map[Name]Knowledge `yaml:"knowledge"`
+	Policies  map[Name]Policy    `yaml:"policies"` // with what they extend
+	Tenants   map[Name]Tenant    `yaml:"tenants"`
+}
+
+// Admin is the listener for people who run Sidenote.
+type Admin struct {
+	Listen Address `yaml:"listen"`
+	Token  Secret  `yaml:"token"`
+}
+
+// Telemetry is what others may watch.
+type Telemetry struct {
+	Listen Address `yaml:"listen"`
+	Log    Log     `yaml:"log"`
+}
+
+// Log says what is logged, and how.
+type Log struct {
+	Format   string `yaml:"format" of:"auto|text|json"`
+	Requests string `yaml:"requests" of:"all|errors|none"`
+}
+
+// An Upstream is an OpenAI-style API.
+type Upstream struct {
+	BaseURL BaseURL `yaml:"base_url" need:"true"`
+	APIKey  Secret  `yaml:"api_key"`
+}
+
+// A Secret says where a secret stands; a file never holds its text.
+type Secret struct {
+	Env  string `yaml:"env"`
+	File string `yaml:"file"`
+
+	// Value is what was read there. It is exported because fmt asks only
+	// exported fields how they want to be printed.
+	Value proxy.Secret `yaml:"-"`
+}
+
+// A Model is a row that comes before the built-in model table.
+type Model struct {
+	Match           string `yaml:"match" need:"true"` // exact, or a prefix that ends in *
+	Encoding        string `yaml:"encoding" of:"o200k_base|cl100k_base|p50k_base|r50k_base"`
+	Window          Count  `yaml:"window" min:"1" max:"100M"`
+	MaxOutputTokens Count  `yaml:"max_output_tokens" min:"1" max:"100M"`
+}
+
+// Knowledge is a folder (or a file) of documents.
+type Knowledge struct {
+	Path    string `yaml:"path" need:"true"` // in a file: relative to it
+	Include []Glob `yaml:"include"`
+	Exclude []Glob `yaml:"exclude"`
+}
+
+// Identity says who is who.
+type Identity struct {
+	Unknown Name `yaml:"unknown"` // "refuse", or the tenant of callers that no key names
+}
+
+// refuse is the Identity.Unknown that lets nobody in without a key.
+const refuse = Name("refuse")
+
+// A Tenant is a group of callers with one policy.
+type Tenant struct {
+	Keys      []Key  `yaml:"keys"`
+	Policy    Name   `yaml:"policy"`    // "default" when absent
+	Knowledge []Name `yaml:"knowledge"` // instead of the policy's
+}
+
+// A Key is the digest of an API key.
+type Key struct {
+	SHA256  Digest `yaml:"sha256" need:"true"`
+	Expires Date   `yaml:"expires"`
+}
+
+// Cache is what is kept in this process.
+type Cache struct {
+	Memory   Bytes         `yaml:"memory" min:"1MiB" max:"1024GiB"`
+	TTL      time.Duration `yaml:"ttl" min:"1s" max:"720h"`
+	EmptyTTL time.Duration `yaml:"empty_ttl" min:"1s" max:"720h"`
+}
+
+// Timeouts are those of proxy.Timeouts that people may set.
+type Timeouts struct {
+	Connect     time.Duration `yaml:"connect" min:"1ms" max:"1h"`
+	FirstByte   time.Duration `yaml:"first_byte" min:"1ms" max:"24h"`
+	Idle        time.Duration `yaml:"idle" min:"1ms" max:"24h"`
+	ClientWrite time.Duration `yaml:"client_write" min:"1ms" max:"24h"`
+}
+
+// Default is the configuration of somebody who wrote nothing, PRODUCT.md §3.
+// It lacks an upstream, so it does not pass Load.
+func Default() Config {
+	t := proxy.DefaultTimeouts()
+	return Config{
+		Version:       1,
+		Listen:        "127.0.0.1:8080",
+		Admin:         Admin{Listen: "127.0.0.1:8081"},
+		Telemetry:     Telemetry{Listen: Off, Log: Log{Format: "auto", Requests: "all"}},
+		Cache:         Cache{Memory: 64 << 20, TTL: 10 * time.Minute, EmptyTTL: 30 * time.Second},
+		Concurrency:   1024,
+		Timeouts:      Timeouts{Connect: t.Connect, FirstByte: t.FirstByte, Idle: t.Idle, ClientWrite: t.ClientWrite},
+		ShutdownGrace: 25 * time.Second,
+	}
+}

@@ -1,0 +1,222 @@
+package config_test
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// A disk is a few files by path, and an environment.
+type disk map[string]string
+
+func (d disk) source(path string) config.Source {
+	return config.Source{Path: path, Read: d.read, Glob: d.glob, Env: env(map[string]string{"KEY": "sk-canary"})}
+}
+
+func (d disk) read(name string) ([]byte, error) {
+	if text, ok := d[name]; ok {
+		return []byte(text), nil
+	}
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+func (d disk) glob(pattern string) ([]string, error) {
+	if _, err := path.Match(pattern, ""); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(d)), func(name string) bool {
+		ok, _ := path.Match(pattern, name)
+		return !ok
+	}), nil
+}
+
+func env(vars map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) { v, ok := vars[name]; return v, ok }
+}
+
+func load(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, err := config.Load(disk{"c.yaml": text}.source("c.yaml"))
+	if err != nil {
+		t.Fatalf("Load: %v", err)
+	}
+	return c
+}
+
+const digest = "5cae8f73dedaa9e38d1bfaf1e11fbe7dff5f1b2fd9c6d2ba2ce62aaaeb1e4d2a"
+
+func TestOneApp(t *testing.T) {
+	c := load(t, "upstream: https://api.openai.com/v1\nknowledge: {docs: ./docs}\n")
+	p := c.Proxy()
+	if got := p.Upstreams["default"].BaseURL.String(); got != "https://api.openai.com/v1" {
+		t.Errorf("upstream %s", got)
+	}
+	if c.Knowledge["docs"].Path != "docs" {
+		t.Errorf("knowledge path %q", c.Knowledge["docs"].Path)
+	}
+	want := rewrite.DefaultPolicy()
+	want.Tenant, want.Knowledge, want.OnEmpty = "default", []string{"docs"}, rewrite.EmptyPass
+	if d := cmp.Diff(want, p.Tenants.Unknown.Rewrite); d != "" {
+		t.Errorf("policy of everybody (-want +got):\n%s", d)
+	}
+	if p.Tenants.Unknown.Routes == nil || len(p.Tenants.Unknown.Routes) != 0 {
+		t.Errorf("routes %v are limited although the client's own key is used", p.Tenants.Unknown.Routes)
+	}
+	if d := cmp.Diff(proxy.DefaultTimeouts(), p.Timeouts); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestExtends(t *testing.T) {
+	c := load(t, `
+upstream: {base_url: https://u.test/v1, api_key: {env: KEY}}
+knowledge: {a: ./a, b: ./b}
+policies:
+  base:
+    context_tokens: 3k
+    knowledge: [a, b]
+    retrieval: {deadline: 100ms, top_k: 9}
+    on_failure: {retrieval: refuse}
+    components: [{name: rules, text: Be kind., priority: high}, {name: more, text: Be brief.}]
+  middle: {extends: base, retrieval: {score_threshold: 2.5}}
+  leaf: {extends: middle, knowledge: [b], grounding: strict, retrieval: {top_k: 3}, components: [{name: only, text: x}]}
+identity: {unknown: open}
+listen: localhost:8080
+tenants:
+  team: {keys: [{sha256: `+digest+`, expires: 2027-01-31}], policy: leaf}
+  open: {policy: middle, knowledge: [a]}
+`)
+	got, _ := c.Tenant("team")
+	if d := cmp.Diff(retrieval.Settings{TopK: 3, NumCandidates: 50, MaxPerDocument: 3, ScoreThreshold: 2.5, Deadline: 100 * time.Millisecond}, got.Rewrite.Search); d != "" {
+		t.Errorf("maps are merged (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff([]rewrite.Component{{Name: "only", Text: "x", Priority: rewrite.PriorityMedium}}, got.Rewrite.Components); d != "" {
+		t.Errorf("lists are replaced (-want +got):\n%s", d)
+	}
+	if got.Rewrite.ContextTokens != 3000 || !got.Rewrite.RefuseOnFailure || got.Rewrite.OnEmpty != rewrite.EmptyNotice {
+		t.Errorf("inherited: %+v", got.Rewrite)
+	}
+	if !slices.Contains(got.Routes, "/chat/completions") {
+		t.Errorf("Sidenote's own key reaches every route: %v", got.Routes)
+	}
+	open := *c.Proxy().Tenants.Unknown
+	if open.Tenant != "open" || !slices.Equal(open.Rewrite.Knowledge, []string{"a"}) {
+		t.Errorf("callers without a key get %+v", open)
+	}
+	if got.Hash == open.Hash || len(got.Hash) != 8 {
+		t.Errorf("hashes %q and %q", got.Hash, open.Hash)
+	}
+	key := c.Proxy().Tenants.Keys[0]
+	if want := time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC); !key.Expires.Equal(want) {
+		t.Errorf("key ends at %v, want %v", key.Expires, want)
+	}
+}
+
+func TestInclude(t *testing.T) {
+	d := disk{
+		"etc/main.yaml":          "upstream: https://u.test\nknowledge: {a: ./a}\npolicies: {p: {knowledge: [a]}}\nmodels: [{match: x, window: 1k}]\ninclude: [tenants.d/*.yaml, none/*.yaml]\n",
+		"etc/tenants.d/one.yaml": "tenants: {one: {keys: [" + digest + "], policy: p, knowledge: [b]}}\nknowledge: {b: ./b}\nmodels: [{match: y, window: 2k}]\n",
+	}
+	c, err := config.Load(d.source("etc/main.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Knowledge["b"].Path; got != "etc/tenants.d/b" {
+		t.Errorf("path in an included file: %q", got)
+	}
+	if len(c.Models) != 2 || c.Models[1].Match != "y" {
+		t.Errorf("models %v", c.Models)
+	}
+	d["etc/tenants.d/two.yaml"] = "tenants: {one: {keys: [" + digest + "]}}\nlisten: 127.0.0.1:1\n"
+	_, err = config.Load(d.source("etc/main.yaml"))
+	want := "etc/tenants.d/two.yaml:1:11: tenants.one: is here twice; the first is at etc/tenants.d/one.yaml:1:11\n" +
+		"etc/tenants.d/two.yaml:2:1: listen: unknown key"
+	if fmt.Sprint(err) != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestFlagsWin(t *testing.T) {
+	src := disk{"c.yaml": "upstream: {base_url: https://file.test, api_key: {env: KEY}}\nknowledge: {a: ./a}\n"}.source("c.yaml")
+	src.Flags = config.Flags{Listen: "127.0.0.1:9", Admin: "off", Upstream: "http://flag.test/v1", Knowledge: []string{"x=/b", "/c/My Docs/"}}
+	c, err := config.Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := c.Proxy().Upstreams["default"]
+	if up.BaseURL.String() != "http://flag.test/v1" || up.APIKey.Reveal() != "" {
+		t.Errorf("the file's key would be sent to the flag's upstream: %v %v", up.BaseURL, up.APIKey)
+	}
+	if c.Listen != "127.0.0.1:9" || c.Admin.Listen != config.Off {
+		t.Errorf("listeners %s %s", c.Listen, c.Admin.Listen)
+	}
+	want := map[config.Name]config.Knowledge{"x": {Path: "/b"}, "my-docs": {Path: "/c/My Docs/"}}
+	if d := cmp.Diff(want, c.Knowledge); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestFlagErrors(t *testing.T) {
+	for want, flags := range map[string]config.Flags{
+		"upstream: is missing; name the API that requests go to, as in --upstream https://api.openai.com": {},
+		`--upstream: "api.openai.com" is not a URL; write it as in https://api.openai.com/v1`:             {Upstream: "api.openai.com"},
+		`--upstream: upstream.base_url: http://localhost:8080 is Sidenote's own address`:                  {Upstream: "http://localhost:8080"},
+		`--upstream: upstream.base_url: http://[::1]:9 is Sidenote's own address`:                         {Upstream: "http://[::1]:9", Listen: ":9"},
+		`--listen: "8080" is not an address; write host:port, as in 127.0.0.1:8080`:                       {Upstream: "http://u.test", Listen: "8080"},
+		`--admin: admin.listen: :8081 can be reached from other machines, so admin.token must be set`:     {Upstream: "http://u.test", Admin: ":8081"},
+		`--telemetry: telemetry.listen: 0.0.0.0:8080 is taken by listen`:                                  {Upstream: "http://u.test", Telemetry: "0.0.0.0:8080"},
+		`--knowledge: "docs" is not [NAME=]PATH; for a folder of that name write ./docs`:                  {Upstream: "http://u.test", Knowledge: []string{"docs"}},
+		`--knowledge: "a" is the name of both "/x/a" and "/y/a"; write NAME=PATH`:                         {Upstream: "http://u.test", Knowledge: []string{"/x/a", "/y/a"}},
+		`--knowledge: "A B" is not a name; use 1 to 64 of a-z 0-9 _ -`:                                    {Upstream: "http://u.test", Knowledge: []string{"A B=/y"}},
+		`--knowledge: "/文" gives no name of a-z 0-9 _ -; write NAME=PATH`:                                 {Upstream: "http://u.test", Knowledge: []string{"/文"}},
+	} {
+		if _, err := config.Load(config.Source{Flags: flags}); fmt.Sprint(err) != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+}
+
+func TestNoSecretShows(t *testing.T) {
+	c := load(t, "upstream: {base_url: https://u.test, api_key: {env: KEY}}\n")
+	if key := c.Proxy().Upstreams["default"].APIKey; key.Reveal() != "sk-canary" {
+		t.Fatalf("key was not read: %q", key.Reveal())
+	}
+	for _, text := range []string{fmt.Sprintf("%v %+v %#v", *c, *c, c.Upstream), fmt.Sprint(c.Proxy())} {
+		if strings.Contains(text, "canary") {
+			t.Errorf("the secret shows in %s", text)
+		}
+	}
+}
+
+// What check prints of a policy is a policy, and the same.
+func TestPolicyRoundTrip(t *testing.T) {
+	const head = "upstream: {base_url: https://u.test, api_key: {env: KEY}}\nknowledge: {a: ./a}\npolicies:\n  default:\n"
+	c := load(t, head+`
+    mode: off
+    template: "{{QUERY}}: \n{{CONTEXT}}"
+    components: [{name: x, text: "a: b\n- c\n", truncatable: true, priority: low}]
+    max_rewrite_bytes: 1536KiB
+    retrieval: {deadline: 1500ms, score_threshold: 0.125}
+`)
+	text, err := yaml.Marshal(c.Policy("default"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := load(t, head+"    "+strings.ReplaceAll(string(text), "\n", "\n    "))
+	if d := cmp.Diff(c.Policy("default"), again.Policy("default")); d != "" {
+		t.Errorf("printed as\n%s(-want +got):\n%s", text, d)
+	}
+}

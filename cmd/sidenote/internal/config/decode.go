@@ -1,0 +1,333 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// A decoder reads one file's nodes into values and notes where each stood.
+// Decoding over a value that is already filled replaces scalars and lists and
+// goes into maps: that is how extends merges.
+type decoder struct {
+	file     string
+	places   map[string]mark
+	problems *Problems
+}
+
+// A mark is where the value of a key stands, and as what.
+type mark struct {
+	Place
+	node ast.Node
+}
+
+func (d *decoder) place(n ast.Node) Place {
+	p := Place{File: d.file, Line: 1, Column: 1}
+	if t := n.GetToken(); t != nil && t.Position != nil {
+		p.Line, p.Column = max(t.Position.Line, 1), max(t.Position.Column, 1)
+	}
+	return p
+}
+
+func (d *decoder) problem(n ast.Node, key, format string, args ...any) {
+	*d.problems = append(*d.problems, Problem{d.place(n), key, fmt.Sprintf(format, args...)})
+}
+
+// value decodes n into v. tag holds the limits of the field, and of the
+// elements where the field is a list.
+func (d *decoder) value(key string, n ast.Node, v reflect.Value, tag reflect.StructTag) {
+	switch n.(type) {
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
+		d.problem(n, key, "anchors, aliases and tags are not read; policies share by extends")
+		return
+	}
+	if blank(n) {
+		d.problem(n, key, "is blank; give it a value or leave the key out")
+		return
+	}
+	if _, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok || scalarKind(v) {
+		d.scalar(key, n, v, tag)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		d.structure(key, n, v)
+	case reflect.Map:
+		d.mapping(key, n, v)
+	case reflect.Slice:
+		d.list(key, n, v, tag)
+	default:
+		panic("BUG: schema holds a " + v.Type().String())
+	}
+}
+
+func scalarKind(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64:
+		return true
+	}
+	return false
+}
+
+// blank tells whether a key was written but nothing after it, which a reader
+// could take for "none" or for "the default".
+func blank(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.NullNode:
+		return true
+	case *ast.MappingNode:
+		return len(n.Values) == 0
+	case *ast.SequenceNode:
+		return len(n.Values) == 0
+	}
+	text, ok := scalarText(n)
+	return ok && strings.TrimSpace(text) == ""
+}
+
+// scalarText is the text of a scalar as it was written, so that off, no and
+// 1.0 mean what they look like.
+func scalarText(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+func (d *decoder) scalar(key string, n ast.Node, v reflect.Value, tag reflect.StructTag) {
+	text, ok := scalarText(n)
+	if !ok {
+		d.problem(n, key, "is a %s; it wants one value", shape(n))
+		return
+	}
+	if words := tag.Get("of"); words != "" && !slices.Contains(strings.Split(words, "|"), text) {
+		d.problem(n, key, "%q is none of %s%s", text, strings.ReplaceAll(words, "|", ", "),
+			didYouMean(text, strings.Split(words, "|")))
+		return
+	}
+	parsed := reflect.New(v.Type()).Elem()
+	if err := setText(parsed, text); err != nil {
+		d.problem(n, key, "%v", err)
+		return
+	}
+	if lo, hi := tag.Get("min"), tag.Get("max"); lo != "" && outside(parsed, lo, hi) {
+		d.problem(n, key, "%s is out of range; use %s to %s", text, lo, hi)
+		return
+	}
+	v.Set(parsed)
+}
+
+// setText parses text as v's type does.
+func setText(v reflect.Value, text string) error {
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return u.UnmarshalText([]byte(text))
+	}
+	if v.Type() == reflect.TypeFor[time.Duration]() {
+		dur, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("%q is not a duration; write it as in 300ms, 5s or 10m", text)
+		}
+		v.SetInt(int64(dur))
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		if text != "true" && text != "false" {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+		v.SetBool(text == "true")
+	case reflect.Int:
+		i, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", text)
+		}
+		v.SetInt(int64(i))
+	default:
+		panic("BUG: schema holds a " + v.Type().String())
+	}
+	return nil
+}
+
+// outside tells whether v is below lo or above hi, which are texts of v's type.
+func outside(v reflect.Value, lo, hi string) bool {
+	limit := func(text string) int64 {
+		l := reflect.New(v.Type()).Elem()
+		if err := setText(l, text); err != nil {
+			panic("BUG: limit in schema: " + err.Error())
+		}
+		return l.Int()
+	}
+	return v.Int() < limit(lo) || v.Int() > limit(hi)
+}
+
+func shape(n ast.Node) string {
+	switch n.(type) {
+	case ast.MapNode:
+		return "map"
+	case ast.ArrayNode:
+		return "list"
+	}
+	return "value"
+}
+
+// structure decodes a map into a struct, or a string into its first field.
+func (d *decoder) structure(key string, n ast.Node, v reflect.Value) {
+	if s, ok := v.Addr().Interface().(interface{ setDefaults() }); ok {
+		s.setDefaults()
+	}
+	fields := fieldsOf(v.Type())
+	if _, ok := scalarText(n); ok {
+		if v.Type() == reflect.TypeFor[Secret]() {
+			d.problem(n, key, "is a secret in plain text; write {env: NAME} or {file: PATH}")
+			return
+		}
+		first := fields[0]
+		if k := first.Type.Kind(); k == reflect.Slice || k == reflect.Map || missing(fields[1:]) != "" {
+			d.problem(n, key, "wants a map")
+			return
+		}
+		d.places[join(key, first.key)] = mark{d.place(n), n}
+		d.value(join(key, first.key), n, v.FieldByIndex(first.Index), first.Tag)
+		return
+	}
+	seen := map[string]bool{}
+	d.entries(key, n, func(name string, nameNode, val ast.Node) {
+		i := slices.IndexFunc(fields, func(f field) bool { return f.key == name })
+		if i < 0 {
+			d.problem(nameNode, join(key, name), "unknown key%s", didYouMean(name, keysOf(fields)))
+			return
+		}
+		seen[name] = true
+		d.value(join(key, name), val, v.FieldByIndex(fields[i].Index), fields[i].Tag)
+	})
+	for _, f := range fields {
+		if f.Tag.Get("need") != "" && !seen[f.key] && shape(n) == "map" {
+			d.problem(n, join(key, f.key), "is missing")
+		}
+	}
+}
+
+// missing returns the first field that must be there.
+func missing(fields []field) string {
+	for _, f := range fields {
+		if f.Tag.Get("need") != "" {
+			return f.key
+		}
+	}
+	return ""
+}
+
+func (d *decoder) mapping(key string, n ast.Node, v reflect.Value) {
+	if v.IsNil() {
+		v.Set(reflect.MakeMap(v.Type()))
+	}
+	d.entries(key, n, func(name string, nameNode, val ast.Node) {
+		k := reflect.New(v.Type().Key()).Elem()
+		if err := setText(k, name); err != nil {
+			d.problem(nameNode, key, "%v", err)
+			return
+		}
+		elem := reflect.New(v.Type().Elem()).Elem()
+		d.value(join(key, name), val, elem, "")
+		v.SetMapIndex(k, elem)
+	})
+}
+
+// entries calls f for each entry of a map whose key is new; a key written
+// twice, here or in an earlier file, is a problem.
+func (d *decoder) entries(key string, n ast.Node, f func(name string, nameNode, val ast.Node)) {
+	m, ok := n.(ast.MapNode)
+	if !ok {
+		d.problem(n, key, "is a %s; it wants a map", shape(n))
+		return
+	}
+	for it := m.MapRange(); it.Next(); {
+		name, ok := scalarText(it.Key())
+		if !ok {
+			d.problem(it.Key(), key, "has a key that is not plain text")
+			continue
+		}
+		at := join(key, name)
+		if before, ok := d.places[at]; ok && before.node != it.Value() && !d.shared(at, before) {
+			d.problem(it.Key(), at, "is here twice; the first is at %s", before.Place)
+			continue
+		}
+		d.places[at] = mark{d.place(it.Key()), it.Value()}
+		f(name, it.Key(), it.Value())
+	}
+}
+
+// shared tells whether several files may have the map at key.
+func (d *decoder) shared(key string, before mark) bool {
+	return before.File != d.file && slices.Contains(keysOf(fieldsOf(reflect.TypeFor[Catalog]())), key)
+}
+
+func (d *decoder) list(key string, n ast.Node, v reflect.Value, tag reflect.StructTag) {
+	a, ok := n.(*ast.SequenceNode)
+	if !ok {
+		d.problem(n, key, "is a %s; it wants a list, as in [a, b]", shape(n))
+		return
+	}
+	out := reflect.MakeSlice(v.Type(), 0, len(a.Values))
+	if _, more := d.places[key+"[0]"]; more {
+		out = reflect.AppendSlice(out, v) // models of an earlier file
+	}
+	texts := map[string]bool{}
+	for _, item := range a.Values {
+		at := key + "[" + strconv.Itoa(out.Len()) + "]"
+		d.places[at] = mark{d.place(item), item}
+		elem := reflect.New(v.Type().Elem()).Elem()
+		d.value(at, item, elem, tag)
+		out = reflect.Append(out, elem)
+		if text, ok := scalarText(item); ok && texts[text] && elem.Kind() == reflect.String {
+			d.problem(item, at, "%q is listed twice", text)
+		} else if ok {
+			texts[text] = true
+		}
+	}
+	v.Set(out)
+}
+
+// A field is a key of the schema.
+type field struct {
+	reflect.StructField
+	key string
+}
+
+// fieldsOf lists the keys of a struct; those of an embedded one are its own.
+func fieldsOf(t reflect.Type) []field {
+	var fields []field
+	for _, f := range reflect.VisibleFields(t) {
+		if key, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); key != "" && key != "-" {
+			fields = append(fields, field{f, key})
+		}
+	}
+	return fields
+}
+
+func keysOf(fields []field) []string {
+	keys := make([]string, len(fields))
+	for i, f := range fields {
+		keys[i] = f.key
+	}
+	return keys
+}
+
+func join(key, name string) string {
+	if key == "" {
+		return name
+	}
+	return key + "." + name
+}

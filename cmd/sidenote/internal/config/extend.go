@@ -1,0 +1,59 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// expandPolicies replaces each policy by what it is with all that it extends:
+// maps merged, lists and scalars replaced, the defaults below everything.
+func (c *Config) expandPolicies() {
+	whole := make(map[Name]Policy, len(c.Policies))
+	for _, name := range sortedKeys(c.Policies) {
+		chain, ok := c.chain(name)
+		if !ok {
+			chain = chain[:1] // still checked by itself
+		}
+		p := DefaultPolicy()
+		for _, link := range slices.Backward(chain) {
+			m := c.places["policies."+string(link)]
+			var again Problems // reported when the file was read
+			d := decoder{file: m.File, places: map[string]mark{}, problems: &again}
+			d.value("", m.node, reflect.ValueOf(&p).Elem(), "")
+		}
+		whole[name] = p
+	}
+	c.Policies = whole
+}
+
+// chain lists a policy, what it extends, what that extends, and so on.
+func (c *Config) chain(name Name) (chain []Name, ok bool) {
+	for at := name; ; {
+		chain = append(chain, at)
+		next := c.Policies[at].Extends
+		if next == "" {
+			return chain, true
+		}
+		if slices.Contains(chain, next) {
+			if next == name { // each member of a cycle reports it, those that lead there do not
+				c.problem("policies."+string(name)+".extends", "goes round in a circle: %s", circle(chain, next))
+			}
+			return chain, false
+		}
+		if _, defined := c.Policies[next]; !defined {
+			if at == name {
+				known(c, "policies."+string(name)+".extends", "policy", next, c.Policies)
+			}
+			return chain, false
+		}
+		at = next
+	}
+}
+
+func circle(chain []Name, back Name) string {
+	return strings.Join(append(texts(chain), string(back)), " → ")
+}
+
+func itoa(i int) string { return strconv.Itoa(i) }

@@ -1,0 +1,103 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// applyFlags puts the flags over what the files say.
+func (c *Config) applyFlags(f Flags) {
+	c.flag("--listen", "listen", f.Listen, &c.Listen)
+	c.flag("--admin", "admin.listen", f.Admin, &c.Admin.Listen)
+	c.flag("--telemetry", "telemetry.listen", f.Telemetry, &c.Telemetry.Listen)
+	if f.Upstream != "" {
+		c.Upstream = Upstream{} // a key is only ever sent to its own base_url
+		c.forget("upstream")
+		c.flag("--upstream", "upstream.base_url", f.Upstream, &c.Upstream.BaseURL)
+	}
+	if len(f.Knowledge) == 0 {
+		return
+	}
+	c.forget("knowledge")
+	c.Knowledge = make(map[Name]Knowledge, len(f.Knowledge))
+	for _, value := range f.Knowledge {
+		name, path, err := ParseKnowledge(value)
+		place := Place{File: "--knowledge"}
+		if err != nil {
+			c.problems = append(c.problems, Problem{place, "", err.Error()})
+			continue
+		}
+		if before, ok := c.Knowledge[name]; ok {
+			c.problems = append(c.problems, Problem{place, "", fmt.Sprintf("%q is the name of both %q and %q; write NAME=PATH", name, before.Path, path)})
+			continue
+		}
+		c.Knowledge[name] = Knowledge{Path: path}
+		c.places["knowledge."+string(name)] = mark{Place: place}
+	}
+}
+
+func (c *Config) flag(name, key, value string, to encoding.TextUnmarshaler) {
+	if value == "" {
+		return
+	}
+	place := Place{File: name}
+	c.places[key] = mark{Place: place}
+	if err := to.UnmarshalText([]byte(value)); err != nil {
+		c.problems = append(c.problems, Problem{place, "", err.Error()})
+	}
+}
+
+// forget drops what is known of a key that a flag replaces.
+func (c *Config) forget(key string) {
+	for k := range c.places {
+		if k == key || strings.HasPrefix(k, key+".") {
+			delete(c.places, k)
+		}
+	}
+}
+
+// ParseKnowledge reads [NAME=]PATH. Without a name the base is called after
+// the folder or file.
+func ParseKnowledge(value string) (Name, string, error) {
+	left, path, named := strings.Cut(value, "=")
+	if !named || strings.ContainsAny(left, `/\.`) {
+		if !strings.ContainsAny(value, `/\.`) {
+			return "", "", fmt.Errorf("%q is not [NAME=]PATH; for a folder of that name write ./%s", value, value)
+		}
+		name, err := folderName(value)
+		return name, value, err
+	}
+	var name Name
+	if err := name.UnmarshalText([]byte(left)); err != nil {
+		return "", "", err
+	}
+	if strings.TrimSpace(path) == "" {
+		return "", "", fmt.Errorf("%q has no path after the =", value)
+	}
+	return name, path, nil
+}
+
+// folderName folds the last element of path to a name.
+func folderName(path string) (Name, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("resolve %q: %w", path, err)
+	}
+	var b strings.Builder
+	for _, r := range strings.ToLower(filepath.Base(abs)) {
+		switch {
+		case r < 128 && validName(string(r)):
+			b.WriteRune(r)
+		case !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+	}
+	name := b.String()
+	name = strings.Trim(name[:min(len(name), 64)], "-")
+	if !validName(name) {
+		return "", fmt.Errorf("%q gives no name of a-z 0-9 _ -; write NAME=PATH", path)
+	}
+	return Name(name), nil
+}

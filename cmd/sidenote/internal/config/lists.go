@@ -1,0 +1,63 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"sidenote/rewrite/tokens"
+)
+
+// UpstreamNames lists the upstreams by name.
+func (c *Config) UpstreamNames() []Name { return sortedKeys(c.upstreams()) }
+
+// KnowledgeNames lists the bases by name.
+func (c *Config) KnowledgeNames() []Name { return sortedKeys(c.Knowledge) }
+
+// ModelTable is the configured rows, then the built-in ones. What a row leaves
+// open is filled in from the built-in row that its name matches.
+func (c *Config) ModelTable() []tokens.Model {
+	builtin := tokens.Builtin()
+	table := make([]tokens.Model, 0, len(c.Models)+len(builtin))
+	for _, m := range c.Models {
+		row, _ := tokens.Lookup(builtin, strings.TrimSuffix(m.Match, "*"))
+		row.Match = strings.ToLower(m.Match)
+		if m.Encoding != "" {
+			row.Encoding, row.Estimated = m.Encoding, false
+		}
+		if m.Window > 0 {
+			row.Window = int(m.Window)
+		}
+		if m.MaxOutputTokens > 0 {
+			row.MaxOutput = int(m.MaxOutputTokens)
+		}
+		table = append(table, row)
+	}
+	return append(table, builtin...)
+}
+
+// CheckFolders returns a Problems naming the bases whose path is not there. It
+// is apart from Load because a configuration may be checked on a machine that
+// has none of them.
+func (c *Config) CheckFolders() error {
+	var problems Problems
+	for _, name := range c.KnowledgeNames() {
+		path := c.Knowledge[name].Path
+		_, err := os.Stat(path)
+		if err == nil {
+			continue
+		}
+		reason := "cannot be read: " + cause(err).Error()
+		if errors.Is(err, fs.ErrNotExist) {
+			reason = "not found"
+		}
+		key := "knowledge." + string(name) + ".path"
+		problems = append(problems, Problem{c.Place(key), key, "folder " + strconv.Quote(path) + " " + reason})
+	}
+	if len(problems) > 0 {
+		return problems.sorted(c.files)
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// A Source is where a configuration comes from. Flags win over the file.
+type Source struct {
+	Path  string // the file; "" when there is none
+	Flags Flags
+	// Offline is for commands that send no request: they need no upstream.
+	Offline bool
+	Env     func(name string) (string, bool)       // for secrets; nil knows none
+	Read    func(path string) ([]byte, error)      // nil is os.ReadFile
+	Glob    func(pattern string) ([]string, error) // nil is filepath.Glob
+}
+
+// Flags are the settings that the command line may give; "" and nil give none.
+type Flags struct {
+	Listen, Admin, Telemetry string
+	Upstream                 string
+	Knowledge                []string // [NAME=]PATH; together they replace those of the file
+}
+
+// Load reads and checks a configuration. Its error is a Problems with
+// everything that is wrong; the Config is only of use without one.
+func Load(src Source) (*Config, error) {
+	src = src.withDefaults()
+	c := Default()
+	c.places = map[string]mark{}
+	if src.Path != "" && !c.readMain(src) {
+		return nil, c.problems // the rest would only report what stands in files that could not be read
+	}
+	c.applyFlags(src.Flags)
+	c.readSecrets(src)
+	c.check(src.Offline)
+	if len(c.problems) == 0 {
+		c.resolve()
+	}
+	if len(c.problems) > 0 {
+		return nil, c.problems.sorted(c.files)
+	}
+	return &c, nil
+}
+
+// Listeners reads where a configuration listens, for a probe: it needs neither
+// secrets nor an upstream.
+func Listeners(src Source) (*Config, error) {
+	src = src.withDefaults()
+	c := Default()
+	c.places = map[string]mark{}
+	if src.Path != "" {
+		c.readMain(src)
+	}
+	c.applyFlags(src.Flags)
+	if len(c.problems) > 0 {
+		return nil, c.problems.sorted(c.files)
+	}
+	return &c, nil
+}
+
+func (s Source) withDefaults() Source {
+	if s.Env == nil {
+		s.Env = func(string) (string, bool) { return "", false }
+	}
+	if s.Read == nil {
+		s.Read = os.ReadFile
+	}
+	if s.Glob == nil {
+		s.Glob = filepath.Glob
+	}
+	return s
+}
+
+// readMain reads the main file and what it includes. It returns false where one
+// of them is not a map in YAML.
+func (c *Config) readMain(src Source) (ok bool) {
+	ok = c.readFile(src, src.Path, reflect.ValueOf(c).Elem())
+	for i, pattern := range c.Include {
+		key := fmt.Sprintf("include[%d]", i)
+		paths, err := src.Glob(relativeTo(src.Path, pattern))
+		if err != nil {
+			c.problem(key, "%q is not a pattern", pattern)
+			continue
+		}
+		if len(paths) == 0 && !strings.ContainsAny(pattern, `*?[`) {
+			c.problem(key, "file %q not found", pattern)
+		}
+		for _, path := range paths {
+			ok = c.readFile(src, path, reflect.ValueOf(&c.Catalog).Elem()) && ok
+		}
+	}
+	return ok
+}
+
+// relativeTo resolves path against the folder of the file that names it.
+func relativeTo(file, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(file), path)
+}
+
+func (c *Config) readFile(src Source, path string, to reflect.Value) (ok bool) {
+	c.files = append(c.files, path)
+	root, problem := parse(src, path)
+	if problem != nil {
+		c.problems = append(c.problems, *problem)
+		return false
+	}
+	d := decoder{file: path, places: c.places, problems: &c.problems}
+	if _, isMap := root.(ast.MapNode); !isMap {
+		d.problem(root, "", "is a %s; it wants a map", shape(root))
+		return false
+	}
+	d.value("", root, to, "")
+	return true
+}
+
+// parse returns the root of the one document in a file.
+func parse(src Source, path string) (ast.Node, *Problem) {
+	fail := func(line, column int, format string, args ...any) (ast.Node, *Problem) {
+		return nil, &Problem{Place{path, line, column}, "", fmt.Sprintf(format, args...)}
+	}
+	data, err := src.Read(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fail(0, 0, "file not found")
+	case err != nil:
+		return fail(0, 0, "cannot be read: %v", cause(err))
+	}
+	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		var syntax yaml.Error
+		if errors.As(err, &syntax) && syntax.GetToken() != nil && syntax.GetToken().Position != nil {
+			p := syntax.GetToken().Position
+			return fail(p.Line, p.Column, "is not YAML: %s", syntax.GetMessage())
+		}
+		return fail(1, 1, "is not YAML: %v", err)
+	}
+	var docs []ast.Node
+	for _, doc := range file.Docs {
+		if doc.Body != nil && doc.Body.Type() != ast.CommentType {
+			docs = append(docs, doc.Body)
+		}
+	}
+	switch {
+	case len(docs) == 0:
+		return fail(1, 1, "is empty")
+	case len(docs) > 1:
+		p := position(docs[1])
+		return fail(p.Line, p.Column, "holds a second document; use one file for each")
+	}
+	return docs[0], nil
+}
+
+func position(n ast.Node) token.Position {
+	if t := n.GetToken(); t != nil && t.Position != nil {
+		return *t.Position
+	}
+	return token.Position{Line: 1, Column: 1}
+}
+
+// cause is the reason of a file error without the path, which stands before it.
+func cause(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// problem reports a problem where key stands, or the nearest above it.
+func (c *Config) problem(key, format string, args ...any) {
+	c.problems = append(c.problems, Problem{c.Place(key), key, fmt.Sprintf(format, args...)})
+}
+
+// Place is where a key's value stands; of a key that is not written, where the
+// nearest above it stands. The zero Place is a value that nobody wrote.
+func (c *Config) Place(key string) Place {
+	for key != "" {
+		if m, ok := c.places[key]; ok {
+			return m.Place
+		}
+		key = key[:max(strings.LastIndexAny(key, ".["), 0)]
+	}
+	if len(c.files) > 0 {
+		return Place{File: c.files[0]}
+	}
+	return Place{}
+}

@@ -1,0 +1,124 @@
+package config
+
+import (
+	"time"
+
+	"sidenote/proxy"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// A Policy is what a tenant's requests get. In a file a policy holds only what
+// differs from the one that it extends, in a Config it is whole.
+type Policy struct {
+	Mode               string            `yaml:"mode" of:"off|shadow|inject"`
+	Extends            Name              `yaml:"extends,omitempty"`
+	Upstream           Name              `yaml:"upstream,omitempty"`
+	Knowledge          []Name            `yaml:"knowledge,omitempty,flow"`
+	Placement          rewrite.Placement `yaml:"placement" of:"system|last_user|split|marker"`
+	ContextTokens      Count             `yaml:"context_tokens" min:"1" max:"10M"`
+	Template           string            `yaml:"template,omitempty"`
+	Components         []Component       `yaml:"components,omitempty"`
+	Order              rewrite.Order     `yaml:"order" of:"priority|declared|edges"`
+	Sources            SourcesComponent  `yaml:"sources"`
+	SourceAttributes   []string          `yaml:"source_attributes,flow" of:"id|type|kb_id|doc_id|name|section"`
+	Citations          rewrite.Citations `yaml:"citations" of:"auto|on|off"`
+	Grounding          rewrite.Grounding `yaml:"grounding" of:"default|strict"`
+	Escape             rewrite.Escape    `yaml:"escape" of:"tags|all"`
+	MinTruncatedTokens Count             `yaml:"min_truncated_tokens" min:"1" max:"1M"`
+	Retrieval          Retrieval         `yaml:"retrieval"`
+	OnEmpty            rewrite.OnEmpty   `yaml:"on_empty,omitempty" of:"pass|notice|refuse"`
+	EmptyAnswer        string            `yaml:"empty_answer"`
+	OnFailure          OnFailure         `yaml:"on_failure"`
+	Expose             proxy.Expose      `yaml:"expose" of:"none|ids|names"`
+	MaxRewriteBytes    Bytes             `yaml:"max_rewrite_bytes" min:"1KiB" max:"1GiB"`
+	Routes             []Route           `yaml:"routes,omitempty"`
+}
+
+// A Component is a named text that competes for the token budget.
+type Component struct {
+	Name        Name     `yaml:"name" need:"true"`
+	Text        string   `yaml:"text" need:"true"`
+	Priority    Priority `yaml:"priority"`
+	Truncatable bool     `yaml:"truncatable"`
+}
+
+func (c *Component) setDefaults() { c.Priority = rewrite.PriorityMedium }
+
+// SourcesComponent places the sources among the components.
+type SourcesComponent struct {
+	Priority Priority `yaml:"priority"`
+}
+
+// Retrieval is how sources are searched.
+type Retrieval struct {
+	Deadline       time.Duration `yaml:"deadline" min:"1ms" max:"1m"`
+	TopK           Count         `yaml:"top_k" min:"1" max:"100"`
+	NumCandidates  Count         `yaml:"num_candidates" min:"1" max:"1000"`
+	ScoreThreshold Threshold     `yaml:"score_threshold"`
+	MaxPerDocument Count         `yaml:"max_per_document" min:"1" max:"100"`
+}
+
+// OnFailure says what happens when a helper fails.
+type OnFailure struct {
+	Retrieval string `yaml:"retrieval" of:"pass|refuse"`
+}
+
+// DefaultPolicy is the policy of somebody who wrote none.
+func DefaultPolicy() Policy {
+	p := rewrite.DefaultPolicy()
+	return Policy{
+		Mode:               p.Mode.String(),
+		Placement:          p.Placement,
+		ContextTokens:      Count(p.ContextTokens),
+		Order:              p.Order,
+		Sources:            SourcesComponent{Priority: Priority(p.Sources.Priority)},
+		SourceAttributes:   p.SourceAttributes,
+		Citations:          p.Citations,
+		Grounding:          p.Grounding,
+		Escape:             p.Escape,
+		MinTruncatedTokens: Count(p.MinTruncatedTokens),
+		Retrieval: Retrieval{
+			Deadline: p.Search.Deadline, TopK: Count(p.Search.TopK), NumCandidates: Count(p.Search.NumCandidates),
+			ScoreThreshold: Threshold(p.Search.ScoreThreshold), MaxPerDocument: Count(p.Search.MaxPerDocument),
+		},
+		EmptyAnswer:     p.EmptyAnswer,
+		OnFailure:       OnFailure{Retrieval: "pass"},
+		Expose:          proxy.ExposeNames,
+		MaxRewriteBytes: 32 << 20,
+	}
+}
+
+// rewritePolicy is the part that the rewrite reads.
+func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
+	mode, err := rewrite.ParseMode(p.Mode)
+	if err != nil {
+		panic("BUG: mode was not checked: " + p.Mode)
+	}
+	out := rewrite.Policy{
+		Tenant: string(tenant), Mode: mode, Knowledge: texts(p.Knowledge),
+		Search: retrieval.Settings{
+			TopK: int(p.Retrieval.TopK), NumCandidates: int(p.Retrieval.NumCandidates), MaxPerDocument: int(p.Retrieval.MaxPerDocument),
+			ScoreThreshold: float64(p.Retrieval.ScoreThreshold), Deadline: p.Retrieval.Deadline,
+		},
+		Placement: p.Placement, ContextTokens: int(p.ContextTokens), Template: p.Template,
+		Sources: rewrite.Component{Name: rewrite.SourcesName, Priority: int(p.Sources.Priority), Truncatable: true},
+		Order:   p.Order, Citations: p.Citations, Grounding: p.Grounding,
+		SourceAttributes: p.SourceAttributes, Escape: p.Escape, MinTruncatedTokens: int(p.MinTruncatedTokens),
+		OnEmpty: p.OnEmpty, EmptyAnswer: p.EmptyAnswer, RefuseOnFailure: p.OnFailure.Retrieval == "refuse",
+	}
+	for _, c := range p.Components {
+		out.Components = append(out.Components, rewrite.Component{
+			Name: string(c.Name), Text: c.Text, Priority: int(c.Priority), Truncatable: c.Truncatable,
+		})
+	}
+	return out
+}
+
+func texts[T ~string](list []T) []string {
+	out := make([]string, 0, len(list))
+	for _, s := range list {
+		out = append(out, string(s))
+	}
+	return out
+}

@@ -1,0 +1,75 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// MaxProblems is how many problems an error shows; the rest is counted.
+const MaxProblems = 20
+
+// A Place is where a value stands: a file with line and column (from 1), or a
+// flag.
+type Place struct {
+	File         string // path as it was given, or "--upstream"
+	Line, Column int    // 0 for a flag
+}
+
+func (p Place) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+}
+
+// A Problem is one thing that is wrong with a configuration.
+type Problem struct {
+	Place  Place
+	Key    string // "policies.base.retrieval.top_k"; "" for the whole file
+	Reason string // for people, naming the value
+}
+
+func (p Problem) String() string {
+	var b strings.Builder
+	if p.Place.File != "" {
+		b.WriteString(p.Place.String() + ": ")
+	}
+	if p.Key != "" {
+		b.WriteString(p.Key + ": ")
+	}
+	return b.String() + p.Reason
+}
+
+// Problems is everything that is wrong with a configuration, in the order of
+// files and lines. It is the only error that Load returns.
+type Problems []Problem
+
+// Error shows one problem a line, at most MaxProblems.
+func (ps Problems) Error() string {
+	lines := make([]string, 0, len(ps))
+	for _, p := range ps[:min(len(ps), MaxProblems)] {
+		lines = append(lines, p.String())
+	}
+	if more := len(ps) - MaxProblems; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sorted keeps the order of files as they were read and drops repetitions,
+// which arise where one value is met in two ways.
+func (ps Problems) sorted(files []string) Problems {
+	rank := make(map[string]int, len(files))
+	for i, f := range files {
+		rank[f] = i + 1
+	}
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(
+			cmp.Compare(rank[a.Place.File], rank[b.Place.File]),
+			cmp.Compare(a.Place.Line, b.Place.Line),
+			cmp.Compare(a.Place.Column, b.Place.Column))
+	})
+	return slices.Compact(ps)
+}

@@ -1,0 +1,96 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"sidenote/cmd/sidenote/internal/config"
+)
+
+// Each case is a file and every line of its error.
+func TestRefused(t *testing.T) {
+	const up = "upstream: https://u.test\n"
+	for _, c := range []struct{ name, file, want string }{
+		{"unknown key", up + "polices: {a: {mode: off}}", "c.yaml:2:1: polices: unknown key; did you mean policies?"},
+		{"key of later", up + "redis: {url: x}", "c.yaml:2:1: redis: unknown key"},
+		{"nested unknown", up + "policies:\n  default:\n    retrieval: {top_kk: 3}", "c.yaml:4:17: policies.default.retrieval.top_kk: unknown key; did you mean top_k?"},
+		{"null", up + "knowledge:\n", "c.yaml:2:12: knowledge: is blank; give it a value or leave the key out"},
+		{"empty text", "upstream: ''", "c.yaml:1:11: upstream: is blank; give it a value or leave the key out"},
+		{"empty map", up + "tenants: {}", "c.yaml:2:10: tenants: is blank; give it a value or leave the key out"},
+		{"twice", up + "listen: :1\nlisten: :2", "c.yaml:3:1: listen: is here twice; the first is at c.yaml:2:1"},
+		{"zero", up + "policies: {default: {context_tokens: 0}}", "c.yaml:2:38: policies.default.context_tokens: 0 is out of range; use 1 to 10M"},
+		{"negative", up + "concurrency: -5", "c.yaml:2:14: concurrency: -5 is out of range; use 1 to 1M"},
+		{"overflow", up + "concurrency: 99999999999999999999M", `c.yaml:2:14: concurrency: "99999999999999999999M" is not a whole number; write it as in 2000 or 200k`},
+		{"nan", up + "policies: {default: {retrieval: {score_threshold: .nan}}}", `c.yaml:2:51: policies.default.retrieval.score_threshold: ".nan" is not a threshold; use auto or a number above 0`},
+		{"no unit", up + "shutdown_grace: 25", `c.yaml:2:17: shutdown_grace: "25" is not a duration; write it as in 300ms, 5s or 10m`},
+		{"word", up + "policies: {default: {placement: sytem}}", `c.yaml:2:33: policies.default.placement: "sytem" is none of system, last_user, split, marker; did you mean system?`},
+		{"priority", up + "policies: {default: {sources: {priority: 101}}}", `c.yaml:2:42: policies.default.sources.priority: "101" is not a priority; use 0 to 100, or critical, high, medium, low, optional`},
+		{"bool", up + "policies: {default: {components: [{name: a, text: b, truncatable: yes}]}}", `c.yaml:2:67: policies.default.components[0].truncatable: "yes" is neither true nor false`},
+		{"sources is taken", up + "policies: {default: {components: [{name: sources, text: b}]}}", `c.yaml:2:36: policies.default.components[0].name: "sources" is taken`},
+		{"name", up + "knowledge: {Docs: ./d}", `c.yaml:2:13: knowledge: "Docs" is not a name; use 1 to 64 of a-z 0-9 _ -`},
+		{"plain secret", "upstream: {base_url: https://u.test, api_key: sk-canary}", "c.yaml:1:47: upstream.api_key: is a secret in plain text; write {env: NAME} or {file: PATH}"},
+		{"secret not set", "upstream: {base_url: https://u.test, api_key: {env: NOPE}}", "c.yaml:1:48: upstream.api_key.env: NOPE is not set in the environment"},
+		{"secret file", "upstream: {base_url: https://u.test, api_key: {file: /no}}", `c.yaml:1:48: upstream.api_key.file: "/no" cannot be read: file does not exist`},
+		{"two ways", "upstream: {base_url: https://u.test, api_key: {env: KEY, file: /no}}", "c.yaml:1:38: upstream.api_key: has both env and file; keep one"},
+		{"credentials in URL", "upstream: https://me:canary@u.test", "c.yaml:1:11: upstream.base_url: holds credentials; use api_key"},
+		{"no upstream", "listen: :1", "c.yaml: upstream: is missing; name the API that requests go to, as in --upstream https://api.openai.com"},
+		{"missing field", up + "knowledge: {a: {include: ['*']}}", "c.yaml:2:16: knowledge.a.path: is missing"},
+		{"bad pattern", up + "knowledge: {a: {path: ./a, include: ['[']}}", `c.yaml:2:38: knowledge.a.include[0]: "[" is not a pattern; write it as in **/*.md`},
+		{"list wanted", up + "include: x.yaml", "c.yaml:2:10: include: is a value; it wants a list, as in [a, b]"},
+		{"map wanted", up + "timeouts: 5", "c.yaml:2:11: timeouts.connect: \"5\" is not a duration; write it as in 300ms, 5s or 10m"},
+		{"value wanted", up + "listen: {a: 1}", "c.yaml:2:9: listen: is a map; it wants one value"},
+		{"listed twice", up + "knowledge: {a: ./a}\npolicies: {default: {knowledge: [a, a]}}", `c.yaml:3:37: policies.default.knowledge[1]: "a" is listed twice`},
+		{"undefined base", up + "knowledge: {handbook: ./a}\npolicies: {default: {knowledge: [hand-book]}}", `c.yaml:3:34: policies.default.knowledge[0]: no base is named "hand-book"; did you mean handbook?`},
+		{"undefined parent", up + "policies: {default: {extends: bass}}", `c.yaml:2:22: policies.default.extends: no policy is named "bass"`},
+		{"cycle", up + "policies: {default: {extends: a}, a: {extends: default}}", "c.yaml:2:22: policies.default.extends: goes round in a circle: default → a → default\nc.yaml:2:39: policies.a.extends: goes round in a circle: a → default → a"},
+		{"undefined upstream", up + "policies: {default: {upstream: nope}}", `c.yaml:2:22: policies.default.upstream: no upstream is named "nope"`},
+		{"no default policy", up + "policies: {base: {mode: off}}", "c.yaml:2:1: policies: none is named default and there are no tenants, so nobody would use them"},
+		{"which upstream", "upstreams: {a: http://a.test, b: http://b.test}", `c.yaml: policies.default: policy "default" has no upstream; choose one of a, b`},
+		{"tenant without key", up + "tenants: {a: {policy: default}}\npolicies: {default: {mode: off}}", "c.yaml:2:11: tenants.a.keys: is missing; nobody could be this tenant"},
+		{"tenant without bases", up + "tenants: {a: {keys: [" + digest + "]}}\nknowledge: {x: ./x, y: ./y}", "c.yaml:2:11: tenants.a.knowledge: is missing; list the bases that this tenant may search, of x, y"},
+		{"one key, two tenants", up + "tenants: {a: {keys: [" + digest + "]}, b: {keys: [{sha256: " + digest + "}]}}", "c.yaml:2:102: tenants.b.keys[0].sha256: is also a key of tenant \"a\""},
+		{"key in plain text", up + "tenants: {a: {keys: [sk-canary]}}", "c.yaml:2:22: tenants.a.keys[0].sha256: is not a SHA-256 in 64 hex digits; `sidenote key hash` makes one of a key"},
+		{"undefined stranger", up + "tenants: {a: {keys: [" + digest + "]}}\nidentity: {unknown: b}", `c.yaml:3:12: identity.unknown: no tenant is named "b"`},
+		{"tenant of a reserved name", up + "tenants: {refuse: {keys: [" + digest + "]}}", "c.yaml:2:11: tenants.refuse: is the word of identity.unknown for nobody; choose another name"},
+		{"strangers without tenants", up + "identity: {unknown: refuse}", `c.yaml:2:12: identity.unknown: "refuse" needs tenants, and there are none`},
+		{"open to everybody", "upstream: {base_url: https://u.test, api_key: {env: KEY}}\nlisten: :8080", `c.yaml:2:1: listen: :8080 can be reached from other machines and upstream "default" has an api_key, which callers without a key of their own would use; define tenants with keys and identity.unknown: refuse, or listen on 127.0.0.1`},
+		{"admin open", up + "admin: {listen: 0.0.0.0:8081}", "c.yaml:2:9: admin.listen: 0.0.0.0:8081 can be reached from other machines, so admin.token must be set"},
+		{"own address", "upstream: http://127.0.0.1:8080/v1", "c.yaml:1:11: upstream.base_url: http://127.0.0.1:8080/v1 is Sidenote's own address"},
+		{"template", up + "policies: {default: {template: 'a {{CONTEXTS}}'}}", "c.yaml:2:22: policies.default.template: has {{CONTEXT}} 0 times; the context goes in once\nc.yaml:2:22: policies.default.template: \"{{CONTEXTS}}\" is no placeholder; there are {{CONTEXT}} and {{QUERY}}"},
+		{"model row twice", up + "models: [{match: a, window: 1k}, {match: a, window: 2k}]", `c.yaml:2:35: models[1].match: "a" is also models[0], which wins`},
+		{"idle model row", up + "models: [gpt]", `c.yaml:2:10: models[0]: says nothing of "gpt"; give encoding, window or max_output_tokens`},
+		{"anchors", "upstream: &a https://u.test", "c.yaml:1:11: upstream: anchors, aliases and tags are not read; policies share by extends"},
+		{"not YAML", "upstream: [", "c.yaml:1:11: is not YAML: sequence end token ']' not found"},
+		{"empty file", "# nothing\n", "c.yaml:1:1: is empty"},
+		{"two documents", up + "---\nlisten: :1", "c.yaml:3:7: holds a second document; use one file for each"},
+		{"a list", "- a\n", "c.yaml:1:1: is a list; it wants a map"},
+		{"include", up + "include: [no.yaml]", `c.yaml:2:11: include[0]: file "no.yaml" not found`},
+		{"two at once", "listen: x\nconcurrency: 0", "c.yaml: upstream: is missing; name the API that requests go to, as in --upstream https://api.openai.com\n" +
+			`c.yaml:1:9: listen: "x" is not an address; write host:port, as in 127.0.0.1:8080` + "\nc.yaml:2:14: concurrency: 0 is out of range; use 1 to 1M"},
+	} {
+		_, err := config.Load(disk{"c.yaml": c.file}.source("c.yaml"))
+		if got := fmt.Sprint(err); got != c.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", c.name, got, c.want)
+		} else if strings.Contains(got, "canary") {
+			t.Errorf("%s: shows a secret: %s", c.name, got)
+		}
+	}
+}
+
+func TestManyProblemsAreCapped(t *testing.T) {
+	var file strings.Builder
+	file.WriteString("upstream: http://u.test\nknowledge:\n")
+	for i := range 50 {
+		fmt.Fprintf(&file, "  k%d: {path: a, bogus: 1}\n", i)
+	}
+	_, err := config.Load(disk{"c.yaml": file.String()}.source("c.yaml"))
+	var all config.Problems
+	if !errors.As(err, &all) || len(all) != 50 {
+		t.Fatalf("got %d problems", len(all))
+	}
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != config.MaxProblems+1 || lines[config.MaxProblems] != "and 30 more" {
+		t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
+	}
+}

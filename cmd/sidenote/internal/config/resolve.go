@@ -1,0 +1,119 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"sidenote/proxy"
+)
+
+// resolved is what the proxy runs on.
+type resolved struct {
+	tenants map[Name]*proxy.Policy
+	unknown *proxy.Policy
+}
+
+// resolve turns a checked configuration into values. It reports nothing.
+func (c *Config) resolve() {
+	for name, k := range c.Knowledge {
+		if p := c.Place("knowledge." + string(name)); p.Line > 0 {
+			k.Path = relativeTo(p.File, k.Path)
+			c.Knowledge[name] = k
+		}
+	}
+	c.resolved.tenants = map[Name]*proxy.Policy{}
+	c.tenantIDs = sortedKeys(c.Tenants)
+	unknown := c.Identity.Unknown
+	if len(c.tenantIDs) == 0 {
+		c.tenantIDs, unknown = []Name{defaultName}, defaultName
+	}
+	for _, name := range c.tenantIDs {
+		p := c.resolveTenant(name)
+		c.resolved.tenants[name] = &p
+	}
+	if unknown != refuse {
+		c.resolved.unknown = c.resolved.tenants[unknown]
+	}
+}
+
+func (c *Config) resolveTenant(name Name) proxy.Policy {
+	policyName := c.Tenants[name].policyName()
+	p := c.Policy(name)
+	out := proxy.Policy{
+		Name: string(policyName), Tenant: string(name), Upstream: string(p.Upstream), Routes: texts(p.Routes),
+		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), Rewrite: p.rewritePolicy(name),
+	}
+	content, err := json.Marshal(out)
+	if err != nil {
+		panic("BUG: policy cannot be hashed: " + err.Error())
+	}
+	sum := sha256.Sum256(content)
+	out.Hash = hex.EncodeToString(sum[:4])
+	return out
+}
+
+// Policy is the whole policy of a tenant, as it would be written down.
+func (c *Config) Policy(tenant Name) Policy {
+	t := c.Tenants[tenant]
+	p := c.policy(t.policyName())
+	p.Extends = ""
+	p.Upstream = c.upstreamOf(t.policyName())
+	switch {
+	case len(t.Knowledge) > 0:
+		p.Knowledge = t.Knowledge
+	case len(p.Knowledge) == 0 && len(c.Tenants) == 0:
+		p.Knowledge = sortedKeys(c.Knowledge)
+	}
+	p.OnEmpty = p.rewritePolicy(tenant).Empty()
+	if len(p.Routes) == 0 && c.upstreams()[p.Upstream].APIKey != (Secret{}) {
+		for _, r := range proxy.DefaultRoutes() {
+			p.Routes = append(p.Routes, Route(r))
+		}
+	}
+	return p
+}
+
+// TenantNames lists the tenants by name; without any configured there is one,
+// "default".
+func (c *Config) TenantNames() []Name { return c.tenantIDs }
+
+// Tenant is what the proxy gives a tenant's requests.
+func (c *Config) Tenant(name Name) (proxy.Policy, bool) {
+	p, ok := c.resolved.tenants[name]
+	if !ok {
+		return proxy.Policy{}, false
+	}
+	return *p, true
+}
+
+// WorstRetrieval is the longest that any tenant's request waits for sources.
+func (c *Config) WorstRetrieval() time.Duration {
+	var worst time.Duration
+	for _, p := range c.resolved.tenants {
+		worst = max(worst, p.Rewrite.Search.Deadline)
+	}
+	return worst
+}
+
+// Proxy is what the data listener runs on.
+func (c *Config) Proxy() proxy.Config {
+	out := proxy.Config{
+		Upstreams:   map[string]proxy.Upstream{},
+		Tenants:     proxy.Tenants{Unknown: c.resolved.unknown},
+		Concurrency: int(c.Concurrency),
+		Timeouts:    proxy.DefaultTimeouts(),
+	}
+	out.Timeouts.Connect, out.Timeouts.FirstByte = c.Timeouts.Connect, c.Timeouts.FirstByte
+	out.Timeouts.Idle, out.Timeouts.ClientWrite = c.Timeouts.Idle, c.Timeouts.ClientWrite
+	for name, u := range c.upstreams() {
+		out.Upstreams[string(name)] = proxy.Upstream{Name: string(name), BaseURL: u.BaseURL.URL, APIKey: u.APIKey.Value}
+	}
+	for _, name := range c.tenantIDs {
+		for _, k := range c.Tenants[name].Keys {
+			out.Tenants.Keys = append(out.Tenants.Keys, proxy.Key{SHA256: k.SHA256, Expires: k.Expires.End(), Policy: c.resolved.tenants[name]})
+		}
+	}
+	return out
+}

@@ -1,0 +1,220 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"sidenote/cmd/sidenote/internal/config"
+)
+
+const examplePath = "../../../../deploy/sidenote.example.yaml"
+
+// exampleSource is the example with its secrets at hand.
+func exampleSource(text string) config.Source {
+	src := disk{"e.yaml": text, "/run/secrets/sidenote-admin": "secret\n", "/run/secrets/gateway": "secret\n"}.source("e.yaml")
+	src.Env = env(map[string]string{"OPENAI_API_KEY": "sk-x"})
+	return src
+}
+
+func example(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(examplePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestExampleLoads(t *testing.T) {
+	c, err := config.Load(exampleSource(example(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, _ := c.Tenant("support"); !p.Rewrite.RefuseOnFailure || p.Rewrite.ContextTokens != 2000 {
+		t.Errorf("tenant support gets %+v", p)
+	}
+}
+
+// The example shows each key of the schema, so a new one cannot go
+// undocumented.
+func TestExampleHasEveryKey(t *testing.T) {
+	written := map[string]bool{}
+	for _, p := range paths(t, example(t)) {
+		written[p.schema] = true
+	}
+	for _, key := range []string{"upstream.api_key.env", "upstreams.*.api_key.file"} {
+		if !written[key] {
+			t.Errorf("%s does not show this way to give a secret: %s", examplePath, key)
+		}
+	}
+	for _, key := range schema(reflect.TypeFor[config.Config](), "") {
+		if !written[key] {
+			t.Errorf("%s is not in %s", key, examplePath)
+		}
+	}
+}
+
+// schema lists every key; the name under which a map holds something is "*".
+func schema(t reflect.Type, prefix string) []string {
+	if t == reflect.TypeFor[config.Secret]() {
+		return nil // one of its keys at a time
+	}
+	switch t.Kind() {
+	case reflect.Slice:
+		return schema(t.Elem(), prefix)
+	case reflect.Map:
+		return schema(t.Elem(), prefix+"*.")
+	case reflect.Struct:
+	default:
+		return nil
+	}
+	var keys []string
+	for _, f := range reflect.VisibleFields(t) {
+		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if key != "" && key != "-" {
+			keys = append(keys, prefix+key)
+			keys = append(keys, schema(f.Type, prefix+key+".")...)
+		}
+	}
+	return keys
+}
+
+// A spot is a value in a file.
+type spot struct {
+	schema string // "policies.*.retrieval.top_k"
+	path   *yaml.Path
+	text   string // "$.policies.base.retrieval.top_k"
+	scalar bool
+}
+
+func paths(t *testing.T, text string) []spot {
+	t.Helper()
+	file, err := parser.ParseBytes([]byte(text), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spots []spot
+	var walk func(n ast.Node, schema, path string)
+	walk = func(n ast.Node, schema, path string) {
+		switch n := n.(type) {
+		case ast.MapNode:
+			for it := n.MapRange(); it.Next(); {
+				name := it.Key().String()
+				key := name
+				if slices.Contains([]string{"upstreams", "knowledge", "policies", "tenants"}, schema) {
+					key = "*"
+				}
+				at, sub := strings.TrimPrefix(schema+"."+key, "."), path+"."+name
+				p, err := yaml.PathString(sub)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, isScalar := it.Value().(ast.ScalarNode)
+				spots = append(spots, spot{at, p, sub, isScalar})
+				walk(it.Value(), at, sub)
+			}
+		case *ast.SequenceNode:
+			for i, item := range n.Values {
+				walk(item, schema, fmt.Sprintf("%s[%d]", path, i))
+			}
+		}
+	}
+	walk(file.Docs[0].Body, "", "$")
+	return spots
+}
+
+// replaced is the example with another value at one spot.
+func replaced(t *testing.T, s spot, value string) string {
+	t.Helper()
+	file, err := parser.ParseBytes([]byte(example(t)), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.path.ReplaceWithReader(file, strings.NewReader(value)); err != nil {
+		t.Fatalf("%s: %v", s.text, err)
+	}
+	return file.String()
+}
+
+// Whatever is blank, empty, zero, negative or not a number is refused at its
+// own key, wherever it stands.
+func TestEveryValueIsChecked(t *testing.T) {
+	text := []string{"empty_answer", "text"} // where any words will do
+	files := []string{"env", "file", "path"}
+	for _, s := range paths(t, example(t)) {
+		for _, bad := range []string{"null", "''", "{}", "[]", "0", "-1", ".nan", ".inf", "1e400"} {
+			last := s.schema[strings.LastIndex(s.schema, ".")+1:]
+			number := strings.ContainsAny(bad, "01nN") && bad != "null"
+			switch {
+			case number && (slices.Contains(text, last) || slices.Contains(files, last)):
+				continue
+			case number && (last == "match" || last == "name" || last == "priority" && bad == "0" || strings.HasPrefix(s.schema, "knowledge.*")):
+				continue // a name of its own kind, or in range
+			case number && !s.scalar:
+				continue // a string where a map stands
+			}
+			_, err := config.Load(exampleSource(replaced(t, s, bad)))
+			if key := strings.TrimPrefix(s.text, "$."); err == nil || !strings.Contains(err.Error(), key) {
+				t.Errorf("%s: %s gives %v", s.text, bad, err)
+			}
+		}
+	}
+}
+
+// Without any one of its keys a configuration loads or is refused; what it
+// gives is never half of something.
+func TestEveryKeyMayBeAbsent(t *testing.T) {
+	lines := strings.Split(example(t), "\n")
+	for i := range lines {
+		text := strings.Join(slices.Delete(slices.Clone(lines), i, i+1), "\n")
+		c, err := config.Load(exampleSource(text))
+		if err != nil {
+			continue
+		}
+		for _, name := range c.TenantNames() {
+			p, ok := c.Tenant(name)
+			s := p.Rewrite.Search
+			if !ok || p.Upstream == "" || p.Hash == "" || p.MaxRewriteBytes <= 0 || p.Rewrite.ContextTokens <= 0 ||
+				s.TopK <= 0 || s.NumCandidates <= 0 || s.MaxPerDocument <= 0 || s.Deadline <= 0 || s.ScoreThreshold == 0 {
+				t.Errorf("without line %q tenant %s gets %+v", lines[i], name, p)
+			}
+		}
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	text, err := os.ReadFile(examplePath)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(text))
+	for _, seed := range []string{
+		"", "{", "[[[[[[[[", "a: &a [*a, *a]", "<<: {a: b}", "upstream: !!binary aGk=", "? [a]\n: b", "upstream: |\n  http://u\n",
+		"upstream: http://u.test\ninclude: ['*', '[']", "policies: {a: {extends: a}}", "\x00", "\ufeffupstream: http://u.test", "upstream: \"\\ud800\"",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := config.Load(exampleSource(text))
+		if err == nil {
+			for _, name := range c.TenantNames() {
+				p, _ := c.Tenant(name)
+				if c.Proxy().Upstreams[p.Upstream].BaseURL == nil {
+					t.Errorf("tenant %s has no upstream", name)
+				}
+			}
+			return
+		}
+		if strings.Contains(err.Error(), "secret\n") || err.Error() == "" {
+			t.Errorf("error text: %q", err)
+		}
+	})
+}

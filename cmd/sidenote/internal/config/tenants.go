@@ -1,0 +1,102 @@
+package config
+
+import (
+	"strings"
+)
+
+// checkTenants checks what each tenant refers to, or without any makes the one
+// tenant that everybody is.
+func (c *Config) checkTenants() {
+	if len(c.Tenants) == 0 {
+		if _, ok := c.Policies[defaultName]; !ok && len(c.Policies) > 0 {
+			c.problem("policies", "none is named default and there are no tenants, so nobody would use them")
+		}
+		c.checkChoice("policies.default", defaultName)
+		return
+	}
+	owner := map[Digest]Name{}
+	for _, name := range sortedKeys(c.Tenants) {
+		t, key := c.Tenants[name], "tenants."+string(name)
+		if t.Policy != "" && known(c, key+".policy", "policy", t.Policy, c.Policies) || t.Policy == "" {
+			c.checkChoice(key, t.policyName())
+		}
+		if name == refuse {
+			c.problem(key, "is the word of identity.unknown for nobody; choose another name")
+		}
+		c.checkKnowledge(key+".knowledge", t.Knowledge)
+		p := c.policy(t.policyName())
+		if len(t.Knowledge) == 0 && len(p.Knowledge) == 0 && len(c.Knowledge) > 0 && p.Mode != "off" {
+			c.problem(key+".knowledge", "is missing; list the bases that this tenant may search, of %s",
+				strings.Join(texts(sortedKeys(c.Knowledge)), ", "))
+		}
+		if len(t.Keys) == 0 && c.Identity.Unknown != name {
+			c.problem(key+".keys", "is missing; nobody could be this tenant")
+		}
+		for i, k := range t.Keys {
+			at := key + ".keys[" + itoa(i) + "].sha256"
+			if before, ok := owner[k.SHA256]; ok && k.SHA256 != (Digest{}) {
+				c.problem(at, "is also a key of tenant %q", before)
+			}
+			owner[k.SHA256] = name
+		}
+	}
+}
+
+// checkChoice refuses a policy that is used but leaves open which upstream.
+func (c *Config) checkChoice(key string, policy Name) {
+	if c.upstreamOf(policy) == "" && len(c.Upstreams) > 0 {
+		c.problem(key, "policy %q has no upstream; choose one of %s", policy, strings.Join(texts(sortedKeys(c.upstreams())), ", "))
+	}
+}
+
+// checkIdentity decides about callers that no key names.
+func (c *Config) checkIdentity() {
+	unknown := c.Identity.Unknown
+	switch {
+	case len(c.Tenants) == 0 && unknown != "":
+		c.problem("identity.unknown", "%q needs tenants, and there are none", unknown)
+		return
+	case len(c.Tenants) == 0:
+		unknown = defaultName
+	case unknown == "" || unknown == refuse:
+		return
+	case !known(c, "identity.unknown", "tenant", unknown, c.Tenants):
+		return
+	}
+	up := c.upstreamOf(c.Tenants[unknown].policyName())
+	if written := c.upstreams()[up].APIKey != (Secret{}); written && !c.Listen.Loopback() {
+		c.problem("listen", "%s can be reached from other machines and upstream %q has an api_key, which callers without a key of their own would use; "+
+			"define tenants with keys and identity.unknown: refuse, or listen on 127.0.0.1", c.Listen, up)
+	}
+}
+
+func (t Tenant) policyName() Name {
+	if t.Policy == "" {
+		return defaultName
+	}
+	return t.Policy
+}
+
+// policy is the whole policy of that name; the built-in one where nobody
+// defined default.
+func (c *Config) policy(name Name) Policy {
+	if p, ok := c.Policies[name]; ok {
+		return p
+	}
+	return DefaultPolicy()
+}
+
+// upstreamOf is the upstream of a policy, "" when it is left open.
+func (c *Config) upstreamOf(policy Name) Name {
+	if up := c.policy(policy).Upstream; up != "" {
+		return up
+	}
+	all := c.upstreams()
+	if _, ok := all[defaultName]; ok {
+		return defaultName
+	}
+	if len(all) == 1 {
+		return sortedKeys(all)[0]
+	}
+	return ""
+}

@@ -1,0 +1,261 @@
+package config
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// The scalar values of a configuration. Each reads the text that stands in the
+// file, so quoting never matters, and says in its error what it wants instead.
+
+// Off is the Address of a listener that is not wanted.
+const Off = "off"
+
+// An Address is host:port of a listener, or Off. An empty host is every
+// interface, port 0 a free one.
+type Address string
+
+// UnmarshalText reads host:port or "off".
+func (a *Address) UnmarshalText(text []byte) error {
+	s := string(text)
+	if s != Off {
+		_, port, err := net.SplitHostPort(s)
+		if err != nil {
+			return fmt.Errorf("%q is not an address; write host:port, as in 127.0.0.1:8080", s)
+		}
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return fmt.Errorf("%q has no port between 0 and 65535", s)
+		}
+	}
+	*a = Address(s)
+	return nil
+}
+
+// Loopback tells whether only this machine can reach the address.
+func (a Address) Loopback() bool {
+	host, _, err := net.SplitHostPort(string(a))
+	return a == Off || err == nil && loopback(host)
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// A Name names a policy, tenant, base or upstream: [a-z0-9_-]{1,64}.
+type Name string
+
+// UnmarshalText refuses what is not a name.
+func (n *Name) UnmarshalText(text []byte) error {
+	if !validName(string(text)) {
+		return fmt.Errorf("%q is not a name; use 1 to 64 of a-z 0-9 _ -", text)
+	}
+	*n = Name(text)
+	return nil
+}
+
+func validName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return len(s) >= 1 && len(s) <= 64
+}
+
+// Bytes is an amount of memory: 64MiB, 10MB, 4096.
+type Bytes int64
+
+// UnmarshalText reads a whole number and a unit.
+func (b *Bytes) UnmarshalText(text []byte) error {
+	n, ok := quantity(string(text), map[string]int64{
+		"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9,
+	})
+	if !ok {
+		return fmt.Errorf("%q is not a size; write it as in 64MiB or 10MB", text)
+	}
+	*b = Bytes(n)
+	return nil
+}
+
+// MarshalText writes the size with the largest unit that divides it.
+func (b Bytes) MarshalText() ([]byte, error) {
+	for shift, unit := range map[uint]string{30: "GiB", 20: "MiB", 10: "KiB"} {
+		if n := int64(b) >> shift; n > 0 && n<<shift == int64(b) && n%1024 != 0 {
+			return []byte(strconv.FormatInt(n, 10) + unit), nil
+		}
+	}
+	return strconv.AppendInt(nil, int64(b), 10), nil
+}
+
+// Count is a number of things, mostly tokens: 2000, 200k, 20M.
+type Count int64
+
+// UnmarshalText reads a whole number and a unit.
+func (c *Count) UnmarshalText(text []byte) error {
+	n, ok := quantity(string(text), map[string]int64{"": 1, "k": 1e3, "M": 1e6})
+	if !ok {
+		return fmt.Errorf("%q is not a whole number; write it as in 2000 or 200k", text)
+	}
+	*c = Count(n)
+	return nil
+}
+
+// quantity reads digits and a unit. Anything that would overflow is refused,
+// so that no limit can wrap round to a small or negative one.
+func quantity(s string, units map[string]int64) (int64, bool) {
+	digits := strings.TrimLeft(s, "-")
+	end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' })
+	if end < 0 {
+		end = len(digits)
+	}
+	at := len(s) - len(digits) + end
+	n, err := strconv.ParseInt(s[:at], 10, 64)
+	unit, known := units[strings.TrimSpace(s[at:])]
+	if err != nil || !known || n > math.MaxInt64/unit || n < math.MinInt64/unit {
+		return 0, false
+	}
+	return n * unit, true
+}
+
+// Priority is 0 (least) to 100, or a word for the common ones.
+type Priority int
+
+// UnmarshalText reads a number or a word.
+func (p *Priority) UnmarshalText(text []byte) error {
+	words := map[string]Priority{
+		"critical": rewrite.PriorityCritical, "high": rewrite.PriorityHigh, "medium": rewrite.PriorityMedium,
+		"low": rewrite.PriorityLow, "optional": rewrite.PriorityOptional,
+	}
+	if v, ok := words[string(text)]; ok {
+		*p = v
+		return nil
+	}
+	n, err := strconv.Atoi(string(text))
+	if err != nil || n < 0 || n > 100 {
+		return fmt.Errorf("%q is not a priority; use 0 to 100, or critical, high, medium, low, optional", text)
+	}
+	*p = Priority(n)
+	return nil
+}
+
+// Threshold is the least score of a source, or "auto" for each base's own.
+type Threshold float64
+
+// UnmarshalText reads a positive number or "auto".
+func (t *Threshold) UnmarshalText(text []byte) error {
+	if string(text) == "auto" {
+		*t = retrieval.AutoThreshold
+		return nil
+	}
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || f <= 0 {
+		return fmt.Errorf("%q is not a threshold; use auto or a number above 0", text)
+	}
+	*t = Threshold(f)
+	return nil
+}
+
+// MarshalText is the inverse of UnmarshalText.
+func (t Threshold) MarshalText() ([]byte, error) {
+	if t == retrieval.AutoThreshold {
+		return []byte("auto"), nil
+	}
+	return strconv.AppendFloat(nil, float64(t), 'g', -1, 64), nil
+}
+
+// A Digest is the SHA-256 of an API key, in hex.
+type Digest [32]byte
+
+// UnmarshalText reads 64 hex digits. Its error does not repeat the value:
+// somebody may have put the key itself there.
+func (d *Digest) UnmarshalText(text []byte) error {
+	if n, err := hex.Decode(d[:], text[:min(len(text), 64)]); err != nil || n != len(d) || len(text) != 64 {
+		return errors.New("is not a SHA-256 in 64 hex digits; `sidenote key hash` makes one of a key")
+	}
+	return nil
+}
+
+// A Date is the last day (UTC) on which something is valid.
+type Date struct{ time.Time }
+
+// UnmarshalText reads 2027-01-31.
+func (d *Date) UnmarshalText(text []byte) error {
+	t, err := time.Parse(time.DateOnly, string(text))
+	if err != nil || t.Year() < 2000 {
+		return fmt.Errorf("%q is not a date; write it as in 2027-01-31", text)
+	}
+	d.Time = t
+	return nil
+}
+
+// End is the moment from which on it is over; zero when there is no date.
+func (d Date) End() time.Time {
+	if d.IsZero() {
+		return time.Time{}
+	}
+	return d.AddDate(0, 0, 1)
+}
+
+// A BaseURL is where an upstream's API begins: https://api.openai.com/v1.
+type BaseURL struct{ *url.URL }
+
+// UnmarshalText refuses what no request could be sent to, and credentials,
+// which would end up in logs. Its error does not repeat a URL with credentials.
+func (b *BaseURL) UnmarshalText(text []byte) error {
+	u, err := url.Parse(string(text))
+	switch {
+	case err == nil && u.User != nil:
+		return errors.New("holds credentials; use api_key")
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return fmt.Errorf("%q is not a URL; write it as in https://api.openai.com/v1", text)
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return fmt.Errorf("%q has a query or fragment; only scheme, host and path are used", text)
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return fmt.Errorf("%q has no port between 1 and 65535", text)
+		}
+	}
+	b.URL = u
+	return nil
+}
+
+// A Glob is a doublestar pattern on slash-separated paths.
+type Glob string
+
+// UnmarshalText refuses what is not a pattern.
+func (g *Glob) UnmarshalText(text []byte) error {
+	if !doublestar.ValidatePattern(string(text)) {
+		return fmt.Errorf("%q is not a pattern; write it as in **/*.md", text)
+	}
+	*g = Glob(text)
+	return nil
+}
+
+// A Route is the end of an API path: /chat/completions.
+type Route string
+
+// UnmarshalText refuses what no request could match.
+func (r *Route) UnmarshalText(text []byte) error {
+	s := string(text)
+	if !strings.HasPrefix(s, "/") || s == "/" || path.Clean(s) != s || strings.ContainsAny(s, "*?#% \\") {
+		return fmt.Errorf("%q is not a route; write it as in /chat/completions", s)
+	}
+	*r = Route(s)
+	return nil
+}

@@ -1,0 +1,91 @@
+package demo
+
+import (
+	"cmp"
+	"html"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// NoAnswer is what the stub says without sources that fit.
+const NoAnswer = "I have been given no document that answers this."
+
+// A sentence of a source that shares words with the question.
+type sentence struct {
+	id, text string
+	shared   int
+	at       int // order in the prompt
+}
+
+// Answer quotes the two sentences of different sources in text that share most
+// words with question, each with its source's id.
+func Answer(text, question string) string {
+	asked := words(question)
+	var found []sentence
+	for _, src := range sourceElement().FindAllStringSubmatch(text, -1) {
+		id, body := src[1], html.UnescapeString(src[2])
+		var best sentence
+		for _, s := range sentences(body) {
+			shared := 0
+			for w := range words(s) {
+				if asked[w] {
+					shared++
+				}
+			}
+			if shared > best.shared {
+				best = sentence{id: id, text: s, shared: shared, at: len(found)}
+			}
+		}
+		if best.shared >= 2 || best.shared > 0 && len(asked) < 3 {
+			found = append(found, best)
+		}
+	}
+	if len(found) == 0 {
+		return NoAnswer
+	}
+	slices.SortStableFunc(found, func(a, b sentence) int { return cmp.Compare(b.shared, a.shared) })
+	var parts []string
+	for _, s := range found[:min(2, len(found))] {
+		parts = append(parts, strings.TrimRight(s.text, ".!?")+" ["+s.id+"].")
+	}
+	return strings.Join(parts, " ")
+}
+
+// sourceElement matches one source: its id and what is in it.
+func sourceElement() *regexp.Regexp {
+	return regexp.MustCompile(`(?s)<source id="(\d+)"[^>]*>\n(.*?)\n</source>`)
+}
+
+// sentences cuts Markdown into sentences, leaving out headings.
+func sentences(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		for len(line) > 0 {
+			end := strings.Index(line, ". ")
+			if end < 0 {
+				out = append(out, line)
+				break
+			}
+			out = append(out, line[:end+1])
+			line = strings.TrimSpace(line[end+1:])
+		}
+	}
+	return out
+}
+
+// words is the set of words of more than three letters in text, plural or not.
+func words(text string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if w = strings.TrimSuffix(w, "s"); len(w) > 3 {
+			set[w] = true
+		}
+	}
+	return set
+}

@@ -1,0 +1,174 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"sidenote/rewrite"
+)
+
+// The screen's limits: lines of one source's text, sources shown, rows of the
+// ledger for what is in and what is out, lines of the answer.
+const (
+	textLines   = 1
+	sourcesFull = 1
+	ledgerIn    = 5
+	ledgerOut   = 3
+	answerLines = 5
+)
+
+// request shows what the app sent and what the model got.
+func (p *painter) request(s Story) {
+	kept := fmt.Sprintf("the %s are all there, in order", Thousands(len(s.Original)))
+	if !s.Intact() {
+		kept = "NOT all of the app's bytes are there"
+	}
+	p.line("   request, as sent %s B → as the model got it %s B   (%s)", Thousands(len(s.Original)), Thousands(len(s.Rewritten)), kept)
+	role, before, block := split(s.Rewritten)
+	if block == "" {
+		p.line("     nothing was added")
+		return
+	}
+	if before == "" {
+		p.line("     %q: %q, \"content\":", "role", role)
+	} else {
+		p.line("     %q: %q, \"content\": %q", "role", role, before)
+	}
+	p.block(strings.Split(strings.TrimRight(block, "\n"), "\n"))
+}
+
+// split finds the first message with a block and divides its text there.
+func split(body []byte) (role, before, block string) {
+	var req chatRequest
+	if json.Unmarshal(body, &req) != nil {
+		return "", "", ""
+	}
+	for _, m := range req.Messages {
+		text := string(m.Content)
+		at := strings.Index(text, "<sources>")
+		if c := strings.Index(text, "<component "); at < 0 || c >= 0 && c < at {
+			at = c
+		}
+		if at >= 0 {
+			return m.Role, strings.TrimRight(text[:at], "\n"), text[at:]
+		}
+	}
+	return "", "", ""
+}
+
+// block shows the added lines; without Full, the beginning of each source's
+// text and the first source only.
+func (p *painter) block(lines []string) {
+	if p.look.Full {
+		for _, line := range lines {
+			p.added(line)
+		}
+		return
+	}
+	inside, told, sources, hidden := false, 0, 0, 0
+	for _, line := range lines {
+		switch {
+		case strings.HasPrefix(line, "<source "):
+			inside, told = true, 0
+			if sources++; sources <= sourcesFull {
+				p.added(line)
+			}
+		case line == "</source>":
+			inside = false
+			if sources == sourcesFull {
+				p.more(hidden)
+				p.added(line)
+			}
+		case !inside:
+			p.others(line, sources)
+			p.added(line)
+		case sources > sourcesFull || told >= textLines || strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#"):
+			if sources <= sourcesFull {
+				hidden++
+			}
+		default:
+			told++
+			p.added(line)
+		}
+	}
+}
+
+func (p *painter) more(hidden int) {
+	if hidden > 0 {
+		p.added(fmt.Sprintf("…%s(%d more lines, --full shows all)", strings.Repeat(" ", 48), hidden))
+	}
+}
+
+// others tells of the sources that are not shown, before the closing tag.
+func (p *painter) others(line string, sources int) {
+	if line == "</sources>" && sources > sourcesFull {
+		p.added(fmt.Sprintf("… and %d more sources", sources-sourcesFull))
+	}
+}
+
+// ledger shows the budget and what became of each source.
+func (p *painter) ledger(l rewrite.Ledger) {
+	p.line("   budget %s tokens   used %s %s (%s): rules %s, tags %s, text %s", Thousands(l.Budget), Thousands(l.Used), l.Exactness,
+		l.Encoding, Thousands(l.Rules), Thousands(l.Tags), Thousands(l.Text))
+	rows := l.Sources
+	if !p.look.Full {
+		rows = shown(rows)
+	}
+	for _, src := range rows {
+		p.line("     %s %s %s %s%s", pad(string(src.Fate), 4), pad(number(src.ID), 4), pad(src.Doc, 15), pad(src.Section, 24), detail(src))
+	}
+	if left := len(l.Sources) - len(rows); left > 0 {
+		p.line("     … and %d more, --full shows all", left)
+	}
+	for _, c := range l.Components {
+		if c.Name != rewrite.SourcesName {
+			p.line("     %s      %s %s%s", pad(string(c.Fate), 4), pad(c.Name, 15), pad("", 24), componentDetail(c))
+		}
+	}
+}
+
+// shown is the first few of those that are in, and of those that are out.
+func shown(all []rewrite.SourceEntry) []rewrite.SourceEntry {
+	var rows []rewrite.SourceEntry
+	in, out := 0, 0
+	for _, src := range all {
+		if src.Fate == rewrite.Out {
+			out++
+		} else {
+			in++
+		}
+		if src.Fate == rewrite.Out && out <= ledgerOut || src.Fate != rewrite.Out && in <= ledgerIn {
+			rows = append(rows, src)
+		}
+	}
+	return rows
+}
+
+func number(id int) string {
+	if id == 0 {
+		return ""
+	}
+	return fmt.Sprintf("[%d]", id)
+}
+
+// detail is the last column of a source's row.
+func detail(src rewrite.SourceEntry) string {
+	switch src.Fate {
+	case rewrite.In:
+		return fmt.Sprintf("%6s   score %.1f", Thousands(src.Tokens), src.Score)
+	case rewrite.Cut:
+		return fmt.Sprintf("%6s of %s", Thousands(src.Tokens), Thousands(src.Demand))
+	}
+	return "   " + src.Reason
+}
+
+func componentDetail(c rewrite.ComponentEntry) string {
+	switch c.Fate {
+	case rewrite.In:
+		return fmt.Sprintf("%6s", Thousands(c.Tokens))
+	case rewrite.Cut:
+		return fmt.Sprintf("%6s of %s", Thousands(c.Tokens), Thousands(c.Demand))
+	}
+	return "   " + c.Reason
+}

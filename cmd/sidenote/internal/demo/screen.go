@@ -1,0 +1,217 @@
+package demo
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"sidenote/rewrite"
+)
+
+// Width is how many columns a screen has at most.
+const Width = 100
+
+// A Story is all that a screen tells: one request's way through Sidenote.
+type Story struct {
+	Question  string         `json:"question"`
+	Documents int            `json:"documents"`
+	Chunks    int            `json:"chunks"`
+	Original  []byte         `json:"-"` // the request as the app sent it
+	Rewritten []byte         `json:"-"` // as it reached the model
+	Ledger    rewrite.Ledger `json:"ledger"`
+	Answer    string         `json:"answer"`
+	Address   string         `json:"address"` // where apps would send requests, host:port
+
+	Index  time.Duration `json:"index_ns"`
+	Search time.Duration `json:"search_ns"`
+	Fit    time.Duration `json:"fit_ns"`
+	Edit   time.Duration `json:"edit_ns"`
+	Again  time.Duration `json:"again_ns"`  // the same search once more
+	Cached bool          `json:"again_hit"` // whether that came from the cache
+}
+
+// Arrived tells whether the model was shown the sources that the ledger names.
+func (s Story) Arrived() bool {
+	n := 0
+	for _, src := range s.Ledger.Sources {
+		if src.Fate != rewrite.Out {
+			n++
+			if !bytes.Contains(s.Rewritten, fmt.Appendf(nil, `<source id=\"%d\" `, src.ID)) {
+				return false
+			}
+		}
+	}
+	return n > 0
+}
+
+// Intact tells whether the model got every byte of the app, in order.
+func (s Story) Intact() bool {
+	rest := s.Rewritten
+	for _, b := range s.Original {
+		at := bytes.IndexByte(rest, b)
+		if at < 0 {
+			return false
+		}
+		rest = rest[at+1:]
+	}
+	return true
+}
+
+// JSON is the story for programs, with both requests as they were.
+func (s Story) JSON() ([]byte, error) {
+	return json.MarshalIndent(struct {
+		Story
+		Original  json.RawMessage `json:"request"`
+		Rewritten json.RawMessage `json:"rewritten"`
+		Arrived   bool            `json:"sources_arrived"`
+	}{s, s.Original, s.Rewritten, s.Arrived()}, "", "  ")
+}
+
+// A Look says how a screen is drawn.
+type Look struct {
+	Full  bool // every line of the block, lines uncut
+	Color bool // for a terminal
+}
+
+// Render draws the screen: at most 40 lines of at most Width columns unless
+// look.Full.
+func Render(s Story, look Look) string {
+	p := painter{look: look}
+	p.line("Sidenote demo: everything on this machine, no key, no network")
+	p.line("")
+	p.right(fmt.Sprintf("1  knowledge  demo: %s documents, %s chunks", Thousands(s.Documents), Thousands(s.Chunks)), short(s.Index))
+	p.line("2  upstream   built-in stub, answers only from what it is shown")
+	p.line("3  question   %q", s.Question)
+	p.line("")
+	p.request(s)
+	p.line("")
+	p.ledger(s.Ledger)
+	p.line("")
+	p.answer(s)
+	p.line("")
+	p.line("Ask it something yourself: sidenote demo --serve, then")
+	p.line("  curl -si http://%s/v1/chat/completions -H 'content-type: application/json' \\", s.Address)
+	p.line(`    -d '{"model":"demo","messages":[{"role":"user","content":"Can I work from abroad?"}]}'`)
+	p.line("Your own folder:           sidenote serve --upstream https://api.openai.com --knowledge ./docs")
+	return p.b.String()
+}
+
+type painter struct {
+	b    strings.Builder
+	look Look
+}
+
+// line writes one line, cut to the width with an ellipsis.
+func (p *painter) line(format string, args ...any) {
+	text := strings.TrimRight(fmt.Sprintf(format, args...), " ")
+	if !p.look.Full {
+		text = clip(text, Width)
+	}
+	p.b.WriteString(text + "\n")
+}
+
+// right writes text with note at the right edge.
+func (p *painter) right(text, note string) {
+	p.line("%s%s", pad(text, 80), note)
+}
+
+// added writes a line of what Sidenote put in.
+func (p *painter) added(text string) {
+	text = "   +   " + text
+	if !p.look.Full {
+		text = clip(text, Width)
+	}
+	if p.look.Color {
+		text = "\x1b[32m" + text + "\x1b[0m"
+	}
+	p.b.WriteString(text + "\n")
+}
+
+// answer writes the answer, the sources that it may cite, and the times.
+func (p *painter) answer(s Story) {
+	lines := wrap(s.Answer, Width-14)
+	if !p.look.Full && len(lines) > answerLines {
+		lines = append(lines[:answerLines-1], "…")
+	}
+	for i, line := range lines {
+		label := ""
+		if i == 0 {
+			label = "answer"
+		}
+		p.line("   %s%s", pad(label, 11), line)
+	}
+	var cited []string
+	for _, src := range s.Ledger.Sources {
+		if mark := fmt.Sprintf("[%d]", src.ID); src.ID > 0 && strings.Contains(s.Answer, mark) {
+			cited = append(cited, mark+" "+place(src))
+		}
+	}
+	if len(cited) > 0 {
+		p.line("   %s", strings.Join(cited, "   "))
+	}
+	again := "Asked again: " + short(s.Again)
+	if s.Cached {
+		again = "Asked again: cache=hit, " + short(s.Again)
+	}
+	p.line("   time       search %s, fit %s, edit %s.  %s", short(s.Search), short(s.Fit), short(s.Edit), again)
+}
+
+func place(src rewrite.SourceEntry) string {
+	if src.Section == "" {
+		return src.Doc
+	}
+	return src.Doc + ", " + src.Section
+}
+
+// clip cuts text to n columns, counting each rune as one.
+func clip(text string, n int) string {
+	if utf8.RuneCountInString(text) <= n {
+		return text
+	}
+	return string([]rune(text)[:n-2]) + " …"
+}
+
+// pad fills text with spaces to n columns.
+func pad(text string, n int) string {
+	return text + strings.Repeat(" ", max(n-utf8.RuneCountInString(text), 1))
+}
+
+// wrap breaks text at spaces into lines of at most n columns, where it can.
+func wrap(text string, n int) []string {
+	var lines []string
+	line := ""
+	for _, w := range strings.Fields(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(w) > n {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += w
+	}
+	return append(lines, line)
+}
+
+// short is a duration in milliseconds with two significant digits.
+func short(d time.Duration) string {
+	ms := float64(d) / float64(time.Millisecond)
+	switch {
+	case ms >= 10:
+		return fmt.Sprintf("%.0f ms", ms)
+	case ms >= 0.1:
+		return fmt.Sprintf("%.1f ms", ms)
+	}
+	return fmt.Sprintf("%.2f ms", ms)
+}
+
+// Thousands writes n with a comma at each third digit.
+func Thousands(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

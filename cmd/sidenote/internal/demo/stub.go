@@ -1,0 +1,196 @@
+package demo
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// MaxRequest is the largest body, in bytes, that a Stub reads.
+const MaxRequest = 32 << 20
+
+// A Stub is an upstream in the shape of OpenAI's API. It knows nothing but the
+// <source> elements in the messages that it is sent. The zero value is ready;
+// it is safe for concurrent use.
+type Stub struct {
+	mu   sync.Mutex
+	last []byte
+}
+
+// LastRequest is the body of the latest chat request as it arrived.
+func (s *Stub) LastRequest() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// ServeHTTP answers POST /v1/chat/completions, streaming or not, and GET
+// /v1/models; anything else is an error in OpenAI's shape.
+func (s *Stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Method == http.MethodGet && r.URL.Path == "/v1/models":
+		writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{
+			map[string]any{"id": "demo", "object": "model", "created": created, "owned_by": "sidenote"},
+		}})
+	case r.URL.Path != "/v1/chat/completions":
+		writeError(w, http.StatusNotFound, "unknown_url", fmt.Sprintf("Unknown request URL: %s %s", r.Method, r.URL.Path))
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		writeError(w, http.StatusMethodNotAllowed, "method_not_allowed", "Use POST.")
+	default:
+		s.chat(w, r)
+	}
+}
+
+// created is the time that all answers carry, so that they never differ.
+const created = 1735689600
+
+type chatRequest struct {
+	Model         string        `json:"model"`
+	Messages      []chatMessage `json:"messages"`
+	Stream        bool          `json:"stream"`
+	N             int           `json:"n"`
+	StreamOptions struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+}
+
+type chatMessage struct {
+	Role    string  `json:"role"`
+	Content content `json:"content"`
+}
+
+// content is a message's text, be it a string or a list of parts.
+type content string
+
+// UnmarshalJSON joins the text parts by line feeds and skips other parts.
+func (c *content) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) == nil { // null too
+		*c = content(text)
+		return nil
+	}
+	var parts []struct{ Text string }
+	if err := json.Unmarshal(data, &parts); err != nil {
+		return errors.New("content is neither a string nor a list of parts")
+	}
+	texts := make([]string, 0, len(parts))
+	for _, p := range parts {
+		if p.Text != "" {
+			texts = append(texts, p.Text)
+		}
+	}
+	*c = content(strings.Join(texts, "\n"))
+	return nil
+}
+
+func (s *Stub) chat(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxRequest))
+	if err != nil {
+		writeError(w, http.StatusRequestEntityTooLarge, "request_too_large", "The request could not be read whole.")
+		return
+	}
+	s.mu.Lock()
+	s.last = body
+	s.mu.Unlock()
+	var req chatRequest
+	if err := json.Unmarshal(body, &req); err != nil {
+		writeError(w, http.StatusBadRequest, "invalid_json", "We could not parse the JSON body of your request.")
+		return
+	}
+	if req.Model == "" || len(req.Messages) == 0 {
+		writeError(w, http.StatusBadRequest, "missing_required_parameter", "The request needs model and messages.")
+		return
+	}
+	if req.N < 1 {
+		req.N = 1
+	}
+	if req.N > 128 {
+		writeError(w, http.StatusBadRequest, "integer_above_max_value", "n is at most 128.")
+		return
+	}
+	answer := Answer(req.texts())
+	usage := req.usage(answer)
+	if req.Stream {
+		stream(w, req, answer, usage)
+		return
+	}
+	choices := make([]any, req.N)
+	for i := range choices {
+		choices[i] = map[string]any{"index": i, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": answer}}
+	}
+	writeJSON(w, http.StatusOK, map[string]any{
+		"id": "chatcmpl-demo", "object": "chat.completion", "created": created, "model": req.Model, "choices": choices, "usage": usage,
+	})
+}
+
+// texts returns everything that stands in the messages, and the last question.
+func (r chatRequest) texts() (all, question string) {
+	var b strings.Builder
+	for _, m := range r.Messages {
+		b.WriteString(string(m.Content) + "\n")
+		if m.Role == "user" {
+			question = string(m.Content)
+		}
+	}
+	return b.String(), question
+}
+
+// usage estimates four bytes a token; it is a stub.
+func (r chatRequest) usage(answer string) map[string]int {
+	all, _ := r.texts()
+	prompt, completion := len(all)/4+4*len(r.Messages), r.N*(len(answer)/4+1)
+	return map[string]int{"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+}
+
+// stream sends the answer word by word as server-sent events.
+func stream(w http.ResponseWriter, req chatRequest, answer string, usage map[string]int) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	flush := http.NewResponseController(w)
+	send := func(choices []any, usage any) {
+		event := map[string]any{"id": "chatcmpl-demo", "object": "chat.completion.chunk", "created": created, "model": req.Model, "choices": choices}
+		if usage != nil {
+			event["usage"] = usage
+		}
+		fmt.Fprintf(w, "data: %s\n\n", encode(event))
+		_ = flush.Flush() // a client that left is noticed by the server
+	}
+	delta := func(delta map[string]string, finish any) {
+		for i := range req.N {
+			send([]any{map[string]any{"index": i, "delta": delta, "finish_reason": finish}}, nil)
+		}
+	}
+	delta(map[string]string{"role": "assistant", "content": ""}, nil)
+	for _, word := range strings.SplitAfter(answer, " ") {
+		delta(map[string]string{"content": word}, nil)
+	}
+	delta(map[string]string{}, "stop")
+	if req.StreamOptions.IncludeUsage {
+		send([]any{}, usage)
+	}
+	_, _ = io.WriteString(w, "data: [DONE]\n\n")
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(encode(v))
+}
+
+func writeError(w http.ResponseWriter, status int, code, message string) {
+	writeJSON(w, status, map[string]any{"error": map[string]any{
+		"message": message, "type": "invalid_request_error", "code": code, "param": nil,
+	}})
+}
+
+func encode(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic("BUG: answer cannot be encoded: " + err.Error())
+	}
+	return data
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"sidenote/cmd/sidenote/internal/config"
+)
+
+type keyCmd struct {
+	New  keyNewCmd  `cmd:"" help:"Make a key and print it once, with its line for the configuration."`
+	Hash keyHashCmd `cmd:"" help:"Read a key from stdin and print its SHA-256."`
+}
+
+type keyNewCmd struct {
+	Tenant string `required:"" placeholder:"NAME" help:"The tenant that the key is for."`
+}
+
+// keyPrefix marks keys of ours, so that scanners for leaked secrets find them.
+const keyPrefix = "sk-sidenote-"
+
+// Run prints a key of 256 random bits. It is kept nowhere: the configuration
+// only holds its digest.
+func (c *keyNewCmd) Run(a *app) error {
+	var tenant config.Name
+	if err := tenant.UnmarshalText([]byte(c.Tenant)); err != nil {
+		return usageError{fmt.Errorf("--tenant: %w", err)}
+	}
+	var secret [32]byte
+	_, _ = rand.Read(secret[:]) // never fails: it ends the process instead
+	key := keyPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
+	_, err := fmt.Fprintf(a.stdout, "key, shown this once:   %s\nfor the configuration:  tenants: {%s: {keys: [{sha256: %x}]}}\n",
+		key, tenant, sha256.Sum256([]byte(key)))
+	return err
+}
+
+type keyHashCmd struct{}
+
+// Help shows how hash is used.
+func (keyHashCmd) Help() string { return "printenv KEY | sidenote key hash" }
+
+// maxKey is longer than any key or token that a header can carry.
+const maxKey = 64 << 10
+
+// Run prints the digest that a configuration wants.
+func (keyHashCmd) Run(a *app) error {
+	text, err := io.ReadAll(io.LimitReader(a.stdin, maxKey+1))
+	if err != nil {
+		return fmt.Errorf("read key: %w", err)
+	}
+	key := strings.TrimSpace(string(text))
+	switch {
+	case key == "":
+		return usageError{errors.New("no key on stdin; pipe one in, as in: printenv KEY | sidenote key hash")}
+	case len(text) > maxKey:
+		return usageError{fmt.Errorf("what stands on stdin is longer than %d bytes; no key is", maxKey)}
+	case strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return usageError{errors.New("what stands on stdin is not one key: it has spaces, line breaks or other bytes that no header can carry")}
+	}
+	_, err = fmt.Fprintf(a.stdout, "%x\n", sha256.Sum256([]byte(key)))
+	return err
+}

@@ -1,0 +1,19 @@
+// Command sidenote is a sidecar proxy for OpenAI-style APIs: apps swap their
+// base URL, and their chat requests go upstream with the right sources in them.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() { os.Exit(mainCode()) }
+
+// mainCode exists so that deferred calls run before the process ends.
+func mainCode() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.LookupEnv)
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"text/tabwriter"
+
+	"sidenote/rewrite/tokens"
+)
+
+type modelsCmd struct {
+	Name   string `arg:"" optional:"" help:"Show the row that a model of this name matches."`
+	Config string `placeholder:"FILE" help:"Configuration whose models come first."`
+}
+
+// Help shows how models is used.
+func (modelsCmd) Help() string {
+	return "The first row that matches wins; exact counts use the model's own encoding, estimates add 10 %.\n\nsidenote models openai/gpt-5-mini"
+}
+
+// Run prints the table, or one row of it.
+func (c *modelsCmd) Run(a *app) error {
+	table := tokens.Builtin()
+	if c.Config != "" {
+		cfg, err := configFlags{Config: c.Config}.load(a, true)
+		if err != nil {
+			return err
+		}
+		table = cfg.ModelTable()
+	}
+	if c.Name != "" {
+		row, _ := tokens.Lookup(table, c.Name)
+		table = []tokens.Model{row}
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "MATCH\tENCODING\tWINDOW\tMAX OUTPUT\tCOUNT")
+	for _, m := range table {
+		count := "exact"
+		if m.Estimated {
+			count = "estimated"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Match, m.Encoding, orUnknown(m.Window), orUnknown(m.MaxOutput), count)
+	}
+	return w.Flush()
+}
+
+func orUnknown(n int) string {
+	if n == 0 {
+		return "unknown"
+	}
+	return strconv.Itoa(n)
+}

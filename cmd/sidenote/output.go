@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/proxy"
+	"sidenote/rewrite"
+)
+
+// An output is where serve logs to: lines for a person, or JSON.
+type output struct {
+	recorder proxy.Recorder
+	logger   *slog.Logger
+	writer   *proxy.AsyncWriter
+	log      *proxy.Log // nil for a person
+}
+
+// closeWait is how long a log that blocks may hold up the end of the process.
+const closeWait = time.Second
+
+func newOutput(w io.Writer, cfg config.Log) *output {
+	o := &output{writer: proxy.NewAsyncWriter(w)}
+	if cfg.Format == "text" || cfg.Format == "auto" && isTerminal(w) {
+		o.logger = slog.New(slog.NewTextHandler(o.writer, nil))
+		o.recorder = &lines{w: o.writer, requests: proxy.Verbosity(cfg.Requests)}
+		return o
+	}
+	o.logger = slog.New(slog.NewJSONHandler(o.writer, nil))
+	o.log = &proxy.Log{Logger: o.logger, Requests: proxy.Verbosity(cfg.Requests)}
+	o.recorder = o.log
+	return o
+}
+
+func (o *output) close() {
+	if o.log != nil {
+		o.log.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	_ = o.writer.Close(ctx) // there is nowhere left to say it
+}
+
+// lines writes a line for each request, for a person.
+type lines struct {
+	w        io.Writer
+	requests proxy.Verbosity
+
+	mu    sync.Mutex
+	noted map[proxy.Route]bool
+}
+
+// Record writes r's line.
+func (l *lines) Record(r *proxy.Report) {
+	if r.Reason == rewrite.ReasonRoute && l.first(r.Route) {
+		l.write([]byte(console.Note(r.Time, "requests of route "+string(r.Route)+" pass unchanged; sources are added to /chat/completions only (said once)")))
+	}
+	if l.requests == proxy.LogNone || l.requests == proxy.LogErrors && r.Status < 400 && !r.Truncated && r.Client == proxy.ClientCompleted {
+		return
+	}
+	ledger := &r.Rewrite.Ledger
+	line := console.Request{
+		Time: r.Time, ID: r.ID, Status: r.Status, Model: ledger.Model, Outcome: string(r.Outcome), Reason: string(r.Reason),
+		Sources: r.Sources(), Tokens: ledger.Used, Inexact: ledger.Exactness != rewrite.Exact, Overhead: r.Overhead,
+	}
+	for _, src := range ledger.Sources {
+		if src.ID > 0 {
+			line.Docs = append(line.Docs, src.Doc)
+		}
+	}
+	l.write(console.Append(nil, line))
+}
+
+func (l *lines) write(line []byte) {
+	_, _ = l.w.Write(append(line, '\n')) // an AsyncWriter counts what it drops
+}
+
+// first tells whether a route is met for the first time.
+func (l *lines) first(route proxy.Route) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.noted == nil {
+		l.noted = map[proxy.Route]bool{}
+	}
+	said := l.noted[route]
+	l.noted[route] = true
+	return !said
+}
+
+// cause is the reason of a network error without the address, which the message
+// names already.
+func cause(err error) error {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}
+
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func texts[T ~string](list []T) []string {
+	out := make([]string, 0, len(list))
+	for _, s := range list {
+		out = append(out, string(s))
+	}
+	return out
+}

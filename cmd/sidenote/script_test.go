@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"sidenote/cmd/sidenote/internal/demo"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"sidenote": func() { os.Exit(mainCode()) }})
+}
+
+// The scripts of testdata/script run the program as a user would.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		Setup: func(e *testscript.Env) error {
+			stub := httptest.NewServer(&demo.Stub{})
+			e.Defer(stub.Close)
+			healthy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/healthz" {
+					http.Error(w, "indexing", http.StatusServiceUnavailable)
+				}
+			}))
+			e.Defer(healthy.Close)
+			for _, name := range []string{"DATA", "ADMIN", "TELEMETRY"} {
+				address, err := freeAddress()
+				if err != nil {
+					return err
+				}
+				e.Setenv(name, address)
+			}
+			e.Setenv("STUB", stub.URL)
+			e.Setenv("HEALTHY", healthy.URL)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "digest": digest, "post": post},
+	})
+}
+
+// freeAddress is one that nobody listens on at the moment.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// exits CODE PROGRAM ARGS… runs a program and compares its exit code.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	code := "0"
+	if exit, ok := err.(*exec.ExitError); ok {
+		code = fmt.Sprint(exit.ExitCode())
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if code != args[0] {
+		ts.Fatalf("exit code %s, want %s", code, args[0])
+	}
+}
+
+// ready ADDRESS waits until /readyz of an address answers 200.
+func ready(ts *testscript.TestScript, _ bool, args []string) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-tick.C {
+		resp, err := http.Get("http://" + args[0] + "/readyz")
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+	}
+	ts.Fatalf("%s does not get ready", args[0])
+}
+
+// post URL FILE sends a request; what came back goes to the file "answer", head
+// first.
+func post(ts *testscript.TestScript, _ bool, args []string) {
+	resp, err := http.Post(args[0], "application/json", strings.NewReader(ts.ReadFile(args[1])))
+	ts.Check(err)
+	defer func() { _ = resp.Body.Close() }()
+	f, err := os.Create(ts.MkAbs("answer"))
+	ts.Check(err)
+	ts.Check(resp.Write(f))
+	ts.Check(f.Close())
+}
+
+// digest checks that the last output holds a key and the digest of that key.
+func digest(ts *testscript.TestScript, _ bool, _ []string) {
+	out := ts.ReadFile("stdout")
+	_, rest, _ := strings.Cut(out, keyPrefix)
+	rest, _, _ = strings.Cut(rest, "\n")
+	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(keyPrefix+rest))); len(rest) != 43 || !strings.Contains(out, sum) {
+		ts.Fatalf("no key with its digest in %q", out)
+	}
+}
+
+// A process asked to stop ends in good order.
+func TestRunStops(t *testing.T) {
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs strings.Builder
+	env := func(string) (string, bool) { return "", false }
+	if code := Run(cancelled, []string{"serve", "--upstream", "http://127.0.0.1:9", "--listen", "127.0.0.1:0", "--admin", "off"}, strings.NewReader(""), &out, &errs, env); code != exitDone {
+		t.Errorf("exit code %d: %s", code, errs.String())
+	}
+}

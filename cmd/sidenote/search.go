@@ -1,0 +1,169 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+type searchCmd struct {
+	Question string `arg:"" help:"What to look for."`
+	sourceFlags
+	Explain bool `help:"Show what was left out, and why."`
+	JSON    bool `name:"json" help:"Print everything as JSON."`
+}
+
+// sourceFlags choose what is searched, and as whom.
+type sourceFlags struct {
+	Config    string   `placeholder:"FILE" help:"Configuration, YAML."`
+	Knowledge []string `placeholder:"[NAME=]PATH" help:"Folder of documents. Repeat for more."`
+	Tenant    string   `placeholder:"NAME" help:"Whose policy holds; needed where callers without a key are refused."`
+}
+
+// Help shows how search is used.
+func (searchCmd) Help() string {
+	return `sidenote search "how much leave do I get" --knowledge ./docs --explain`
+}
+
+// ready builds and indexes what the flags choose, and finds the policy.
+func (f sourceFlags) ready(a *app) (*stack, rewrite.Policy, error) {
+	cfg, err := configFlags{Config: f.Config, Knowledge: f.Knowledge}.load(a, true)
+	if err != nil {
+		return nil, rewrite.Policy{}, err
+	}
+	if len(cfg.Knowledge) == 0 {
+		return nil, rewrite.Policy{}, usageError{fmt.Errorf("there is nothing to search; name a folder by --knowledge ./docs, or a --config")}
+	}
+	if err := cfg.CheckFolders(); err != nil {
+		return nil, rewrite.Policy{}, err
+	}
+	policy, err := f.policy(cfg)
+	if err != nil {
+		return nil, rewrite.Policy{}, err
+	}
+	s, err := build(cfg)
+	if err != nil {
+		return nil, rewrite.Policy{}, err
+	}
+	return s, policy, s.index(a.ctx, nil)
+}
+
+func (f sourceFlags) policy(cfg *config.Config) (rewrite.Policy, error) {
+	name := config.Name(f.Tenant)
+	if unknown := cfg.Proxy().Tenants.Unknown; name == "" && unknown != nil {
+		name = config.Name(unknown.Tenant)
+	}
+	p, ok := cfg.Tenant(name)
+	if !ok {
+		return rewrite.Policy{}, usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, join(cfg.TenantNames()))}
+	}
+	return p.Rewrite, nil
+}
+
+// Run searches as a request of the tenant would, but without a hurry.
+func (c *searchCmd) Run(a *app) error {
+	s, policy, err := c.ready(a)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.close() }()
+	q := retrieval.Query{Tenant: policy.Tenant, Text: c.Question, Encoding: chunkEncoding, Settings: policy.Search}
+	q.Settings.Deadline = max(q.Settings.Deadline, 10*time.Second)
+	for _, id := range policy.Knowledge {
+		q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id})
+	}
+	res, err := s.rewriter.Retriever.Retrieve(a.ctx, q)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.stdout, found(res))
+	}
+	printResult(a.stdout, res, c.Explain)
+	return nil
+}
+
+// A searchAnswer is what --json prints, in the words of POST /v1/search.
+type searchAnswer struct {
+	Object    string           `json:"object"` // "list"
+	Data      []foundSource    `json:"data"`
+	Excluded  []excludedSource `json:"excluded"`
+	Reason    retrieval.Reason `json:"reason,omitempty"`
+	Partial   bool             `json:"partial"`
+	Retrieved int              `json:"total_chunks_retrieved"`
+	Unique    int              `json:"unique_chunks_after_dedup"`
+	TookMS    float64          `json:"took_ms"`
+}
+
+type foundSource struct {
+	Knowledge string  `json:"kb_id"`
+	Doc       string  `json:"doc_id"`
+	Chunk     int     `json:"chunk"`
+	Name      string  `json:"name"`
+	Section   string  `json:"section,omitempty"`
+	Score     float64 `json:"score"`
+	Text      string  `json:"text,omitempty"`
+}
+
+type excludedSource struct {
+	foundSource
+	Reason retrieval.ExcludeReason `json:"reason"`
+	Detail string                  `json:"detail,omitempty"`
+}
+
+func found(res retrieval.Result) searchAnswer {
+	line := func(s retrieval.Source) foundSource {
+		return foundSource{s.Knowledge, s.Doc, s.Chunk, s.Name, s.Section, s.Score, s.Text}
+	}
+	a := searchAnswer{
+		Object: "list", Data: []foundSource{}, Excluded: []excludedSource{}, Reason: res.Reason, Partial: res.Partial,
+		Retrieved: res.Retrieved, Unique: res.Unique, TookMS: float64(res.Took.Microseconds()) / 1e3,
+	}
+	for _, s := range res.Sources {
+		a.Data = append(a.Data, line(s))
+	}
+	for _, x := range res.Excluded {
+		a.Excluded = append(a.Excluded, excludedSource{line(x.Source), x.Reason, x.Detail})
+	}
+	return a
+}
+
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+func printResult(w io.Writer, res retrieval.Result, explain bool) {
+	for i, src := range res.Sources {
+		fmt.Fprintf(w, "%d. %s#%d  %s  (score %.1f, base %s)\n   %s\n", i+1, src.Doc, src.Chunk,
+			strings.Trim(src.Name+" > "+src.Section, " >"), src.Score, src.Knowledge, excerpt(src.Text))
+	}
+	if len(res.Sources) == 0 {
+		fmt.Fprintf(w, "nothing: %s\n", res.Reason)
+	}
+	if !explain {
+		return
+	}
+	fmt.Fprintf(w, "\n%d candidates, %d after duplicates, %d chosen in %s\n", res.Retrieved, res.Unique, len(res.Sources), res.Took.Round(time.Microsecond))
+	for _, x := range res.Excluded {
+		fmt.Fprintf(w, "out  %s#%d  %s  %s\n", x.Source.Doc, x.Source.Chunk, x.Source.Section, x.Detail)
+	}
+}
+
+// excerpt is the beginning of a chunk on one line.
+func excerpt(text string) string {
+	const most = 160
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	if len(runes) > most {
+		return string(runes[:most]) + " …"
+	}
+	return string(runes)
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy"
+)
+
+type serveCmd struct{ configFlags }
+
+// Help shows how serve is used.
+func (serveCmd) Help() string {
+	return "sidenote serve --upstream https://api.openai.com --knowledge ./docs\n\n" +
+		"sidenote serve --upstream http://127.0.0.1:11434 --knowledge handbook=./docs --knowledge ./faq\n\n" +
+		"sidenote serve --config sidenote.yaml\n\nThen let apps call http://127.0.0.1:8080/v1."
+}
+
+// Run serves until it is asked to stop.
+func (c *serveCmd) Run(a *app) error {
+	cfg, err := c.load(a, false)
+	if err != nil {
+		return err
+	}
+	if err := cfg.CheckFolders(); err != nil {
+		return err
+	}
+	s, err := build(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.close() }() // nothing is lost with a cache
+	ls, err := listen(a.ctx, cfg)
+	if err != nil {
+		return err
+	}
+	return a.serve(s, ls, func(ctx context.Context) error {
+		a.announce(ctx, cfg, ls)
+		return s.index(ctx, func(i indexed) { fmt.Fprintln(a.stderr, i) })
+	})
+}
+
+// listeners are the open ports; those that are off are nil.
+type listeners struct{ data, admin, telemetry net.Listener }
+
+// listen opens all ports or none.
+func listen(ctx context.Context, cfg *config.Config) (ls listeners, err error) {
+	for _, port := range []struct {
+		key string
+		at  config.Address
+		to  *net.Listener
+	}{
+		{"listen", cfg.Listen, &ls.data}, {"admin.listen", cfg.Admin.Listen, &ls.admin}, {"telemetry.listen", cfg.Telemetry.Listen, &ls.telemetry},
+	} {
+		if port.at == config.Off {
+			continue
+		}
+		var lc net.ListenConfig
+		if *port.to, err = lc.Listen(ctx, "tcp", string(port.at)); err != nil {
+			ls.close()
+			return listeners{}, fmt.Errorf("%s: %s: %w", port.key, port.at, cause(err))
+		}
+	}
+	return ls, nil
+}
+
+func (ls listeners) close() {
+	for _, l := range []net.Listener{ls.data, ls.admin, ls.telemetry} {
+		if l != nil {
+			_ = l.Close()
+		}
+	}
+}
+
+// serve answers on all ports and runs begin beside it, until the process is
+// asked to stop or one of them fails; then open answers have the grace to end.
+func (a *app) serve(s *stack, ls listeners, begin func(context.Context) error) error {
+	out := newOutput(a.stderr, s.cfg.Telemetry.Log)
+	defer out.close()
+	records := proxy.Recorders{out.recorder}
+	if a.reports != nil {
+		records = append(records, a.reports)
+	}
+	data, err := s.data(records, out.logger)
+	if err != nil {
+		ls.close()
+		return err
+	}
+	admin, telemetry := s.admin(), s.telemetry()
+	group, ctx := errgroup.WithContext(a.ctx)
+	answer := func(serve func(net.Listener) error, l net.Listener) {
+		if l == nil {
+			return
+		}
+		group.Go(func() error {
+			if err := serve(l); ctx.Err() == nil {
+				return err
+			}
+			return nil // stopped, in whatever words
+		})
+	}
+	answer(data.Serve, ls.data)
+	answer(admin.Serve, ls.admin)
+	answer(telemetry.Serve, ls.telemetry)
+	group.Go(func() error {
+		if err := begin(ctx); ctx.Err() == nil {
+			return err
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.ShutdownGrace)
+		defer cancel()
+		// A server that was stopped before it began to serve does not close its
+		// listener. Probes and scrapes go on until the last answer has ended.
+		defer ls.close()
+		return errors.Join(data.Shutdown(grace), admin.Shutdown(grace), telemetry.Shutdown(grace))
+	})
+	return group.Wait()
+}
+
+// announce says what is served, in the words of PRODUCT.md §1.
+func (a *app) announce(ctx context.Context, cfg *config.Config, ls listeners) {
+	say := func(name, format string, args ...any) {
+		fmt.Fprintf(a.stderr, "%-11s%s\n", name, fmt.Sprintf(format, args...))
+	}
+	say("listening", "http://%s/v1          set OPENAI_BASE_URL to this", ls.data.Addr())
+	for _, name := range cfg.UpstreamNames() {
+		base := cfg.Proxy().Upstreams[string(name)].BaseURL
+		state := "reachable"
+		if err := reachable(ctx, base.String()); err != nil {
+			state = "not reachable: " + err.Error()
+		}
+		path := strings.TrimSuffix(base.Path, "/")
+		if !strings.HasSuffix(path, "/v1") {
+			path += "/v1"
+		}
+		say("upstream", "/v1/chat/completions → %s://%s%s/chat/completions   (%s)", base.Scheme, base.Host, path, state)
+	}
+	for _, name := range cfg.TenantNames() {
+		if p, _ := cfg.Tenant(name); len(cfg.TenantNames()) == 1 {
+			search := p.Rewrite.Search
+			say("budget", "%s tokens a request, at most %d sources, %s ms", thousands(p.Rewrite.ContextTokens), search.TopK, thousands(int(search.Deadline.Milliseconds())))
+		}
+	}
+	say("cache", "in this process, %d MiB (no Redis)", cfg.Cache.Memory>>20)
+}
+
+// isTerminal tells whether a person is likely to read what is written to w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"sidenote/cache"
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy"
+	"sidenote/proxy/admin"
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/analysis"
+	"sidenote/rewrite"
+	"sidenote/rewrite/tags"
+	"sidenote/rewrite/tokens"
+)
+
+// A stack is everything between a request and its sources, wired:
+//
+//	rewrite → prepare → cache(selected) → pipeline → cache(candidates) → knowledge
+type stack struct {
+	cfg      *config.Config
+	bases    catalog
+	deps     knowledge.Deps
+	metrics  *proxy.Metrics
+	store    *cache.Memory
+	rewriter *rewrite.Rewriter
+}
+
+// build wires a checked configuration. Nothing listens and nothing is indexed
+// yet; close ends it.
+func build(cfg *config.Config) (*stack, error) {
+	encodings := tokens.New()
+	counter, err := encodings.Encoding(chunkEncoding)
+	if err != nil {
+		return nil, err
+	}
+	store, err := cache.NewMemory(int64(cfg.Cache.Memory))
+	if err != nil {
+		return nil, fmt.Errorf("make cache: %w", err)
+	}
+	s := &stack{cfg: cfg, store: store, metrics: newMetrics(cfg), bases: catalog{}}
+	s.deps = knowledge.Deps{Counter: counter, Neutralise: neutralise}
+
+	cached := func(next retrieval.Retriever, kind cache.Kind) retrieval.Retriever {
+		return &cache.Retriever{
+			Next: next, Store: store, Kind: kind, StoreTimeout: -1,
+			TTL: cfg.Cache.TTL, EmptyTTL: cfg.Cache.EmptyTTL, Observe: s.observeCache,
+		}
+	}
+	candidates := map[string]retrieval.Retriever{}
+	for name := range cfg.Knowledge {
+		base := knowledge.New(string(name))
+		s.bases[string(name)] = base
+		candidates[string(name)] = cached(s.counted(base), cache.Candidates)
+	}
+	pipeline := retrieval.Pipeline{Bases: func(id string) retrieval.Retriever { return candidates[id] }, Terms: analysis.Terms}
+	prepare := retrieval.Prepare{Next: cached(pipeline, cache.Selected), Catalog: s.bases, Terms: analysis.Terms}
+	s.rewriter = &rewrite.Rewriter{Retriever: prepare, Models: models{cfg.ModelTable(), encodings}}
+	s.metrics.Watch("sidenote_cache_bytes", "Bytes held by a cache.", map[string]string{"cache": "memory"}, false,
+		func() float64 { return float64(store.Bytes()) })
+	return s, nil
+}
+
+func (s *stack) close() error { return s.store.Close() }
+
+// data is the server of the data port.
+func (s *stack) data(records proxy.Recorder, log *slog.Logger) (*proxy.Server, error) {
+	return proxy.New(s.cfg.Proxy(), s.rewriter, s.metrics, log, records)
+}
+
+// telemetry is the server for scrapers and probes.
+func (s *stack) telemetry() *admin.Server { return admin.NewServer(s.watched().Handle) }
+
+// admin is the server for people who run Sidenote.
+func (s *stack) admin() *admin.Server {
+	h := &admin.Handler{
+		Telemetry: s.watched(), Rewriter: s.rewriter, Tenants: proxy.NewDirectory(s.cfg.Proxy().Tenants),
+		Knowledge: s.bases.ids(), Token: s.cfg.Admin.Token.Value,
+	}
+	return admin.NewServer(h.Handle)
+}
+
+func (s *stack) watched() admin.Telemetry {
+	return admin.Telemetry{Metrics: s.metrics.Registry(), Ready: s.bases.unready}
+}
+
+// chunkEncoding measures chunks; the models that read them may count otherwise.
+const chunkEncoding = "o200k_base"
+
+func neutralise(text string) string {
+	clean, _ := tags.Neutralise(text, false)
+	return clean
+}
+
+func newMetrics(cfg *config.Config) *proxy.Metrics {
+	version, commit := buildVersion()
+	return proxy.NewMetrics(proxy.Names{
+		Tenants: texts(cfg.TenantNames()), Upstreams: texts(cfg.UpstreamNames()), Knowledge: texts(cfg.KnowledgeNames()),
+		Version: version, Commit: commit,
+	})
+}
+
+// observeCache counts what happens in the caches.
+func (s *stack) observeCache(e cache.Event) {
+	result := map[cache.Outcome]string{cache.Hit: "hit", cache.Miss: "miss", cache.Bypass: "miss", cache.Mismatched: "miss"}[e.Result]
+	if result == "" {
+		result = "error"
+	}
+	if e.Result == cache.Mismatched {
+		s.metrics.Mismatch(string(e.Mismatch))
+	}
+	s.metrics.CacheLookup(string(e.Kind), "memory", result)
+}
+
+// counted is a base whose searches are counted.
+func (s *stack) counted(base *knowledge.Base) retrieval.Retriever {
+	return retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+		res, err := base.Retrieve(ctx, q)
+		s.metrics.Searched(base.Ref().Knowledge, res.Reason)
+		return res, err
+	})
+}
+
+// A catalog is all bases by id.
+type catalog map[string]*knowledge.Base
+
+// Ref tells the present state of a base.
+func (c catalog) Ref(id string) (retrieval.Ref, bool) {
+	base, ok := c[id]
+	if !ok {
+		return retrieval.Ref{}, false
+	}
+	return base.Ref(), true
+}
+
+func (c catalog) ids() []string { return slices.Sorted(maps.Keys(c)) }
+
+// unready lists the bases that cannot answer yet.
+func (c catalog) unready() []string {
+	var why []string
+	for _, id := range c.ids() {
+		if c[id].Ref().Generation == "" {
+			why = append(why, "knowledge "+id+": indexing")
+		}
+	}
+	return why
+}
+
+// models is the model table with the encodings that count.
+type models struct {
+	table     []tokens.Model
+	encodings *tokens.Set
+}
+
+// Model resolves a model's name.
+func (m models) Model(name string) rewrite.Model {
+	row, _ := tokens.Lookup(m.table, name)
+	counter, err := m.encodings.Encoding(row.Encoding)
+	if err != nil {
+		panic("BUG: model table: " + err.Error())
+	}
+	return rewrite.Model{Row: row.Match, Encoding: row.Encoding, Window: row.Window, Estimated: row.Estimated, Counter: counter}
+}
+
+// reachable tells whether an upstream answers at all; any answer will do.
+func reachable(ctx context.Context, base string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, base, nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return cause(err)
+	}
+	return resp.Body.Close()
+}
