@@ -72,6 +72,7 @@ type Retriever struct {
 	Observe func(Event) // called concurrently; nil is nobody
 
 	flights singleflight.Group
+	recent  recent
 }
 
 // Retrieve answers q from the store or asks Next.
@@ -119,7 +120,7 @@ func (r *Retriever) lookUp(ctx context.Context, key Key, name string) (retrieval
 	case value == nil:
 		return retrieval.Result{}, Event{Result: Miss}
 	}
-	res, err := Decode(key, value)
+	res, err := r.recent.decode(key, value)
 	if mismatch := Mismatch(""); errors.As(err, &mismatch) {
 		return retrieval.Result{}, Event{Result: Mismatched, Mismatch: mismatch}
 	}

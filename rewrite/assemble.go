@@ -9,20 +9,18 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A job is one rewrite under way.
-type job struct {
+// An assembly is the work of fitting components between the application's texts.
+type assembly struct {
 	policy Policy
-	req    *Request
 	model  Model
-	query  string
-	last   int // index of the last user message, -1 without one
+	rules  string // the fixed sentences, whether they are needed or not
+	query  string // neutralised; "" where the template has no use for it
+	block  place  // where the block goes
+	source place  // where the sources go, under PlaceSplit
+	split  bool
 
-	present []retrieval.Source // found, but in the messages already
-	fitter  fitter
-	block   place // where the block goes
-	sources place // where the sources go, under PlaceSplit
-	split   bool
-	pieces  []piece
+	fitter fitter
+	pieces []piece
 
 	budget, used int
 	exact        bool
@@ -30,19 +28,18 @@ type job struct {
 
 // A piece is one text at its place, in parts whose counts are known.
 type piece struct {
-	at    place
-	parts []string
+	at        place
+	isSources bool // at the place of the sources, not of the block
+	parts     []string
 }
 
-// prepare sets up the components; it returns false where there is none.
-func (j *job) prepare(sources []retrieval.Source, notice bool) bool {
-	j.block, j.sources = j.req.places(j.policy, j.last)
-	j.split = j.policy.Placement == PlaceSplit && j.block.offset != j.sources.offset
-	j.budget = j.policy.ContextTokens
-	if quarter := j.model.Window / 4; j.model.Window > 0 && quarter < j.budget {
-		j.budget = quarter
+// newAssembly sets up the components.
+func (j *job) newAssembly(sources []retrieval.Source, notice bool) *assembly {
+	a := &assembly{
+		policy: j.policy, model: j.model, rules: rules(j.policy, j.req.formatIsText), query: j.safeQuery(),
+		block: j.block, source: j.sources, split: j.split, budget: j.budget(), exact: true,
 	}
-	f := &j.fitter
+	f := &a.fitter
 	f.policy, f.counter, f.found = j.policy, j.model.Counter, sources
 	for _, c := range j.policy.Components {
 		c.Text = safeBody(c.Text, j.policy)
@@ -56,82 +53,75 @@ func (j *job) prepare(sources []retrieval.Source, notice bool) bool {
 		case notice:
 			f.rules = noticeEmpty
 		case !j.split:
-			f.rules = rules(j.policy, j.req.formatIsText)
+			f.rules = a.rules
 		}
 	}
 	f.weigh()
-	return len(f.slots) > 0
+	return a
 }
 
 // assemble fits the components, places them and counts the result exactly; where
 // the seams made it too large it fits again into less. False: nothing fits.
-func (j *job) assemble() bool {
-	room := j.budget
-	if j.model.Estimated {
+func (a *assembly) assemble() bool {
+	room := a.budget
+	if a.model.Estimated {
 		room = room * 10 / 11 // so that what fits still fits with its margin
 	}
-	room -= j.fixed()
+	room -= a.fixed()
 	for room > 0 {
-		j.fitter.fit(room)
-		if j.compose(); len(j.pieces) == 0 {
+		a.fitter.fit(room)
+		if a.compose(); len(a.pieces) == 0 {
 			return false
 		}
-		if j.weigh(); j.used <= j.budget {
+		if a.weigh(); a.used <= a.budget {
 			return true
 		}
-		room -= max(1, j.used-j.budget)
+		room -= max(1, a.used-a.budget)
 	}
-	j.pieces = nil
-	j.fitter.fit(0)
+	a.pieces = nil
+	a.fitter.fit(0)
 	return false
 }
 
 // fixed is about what stands around the components: the template's own text.
-func (j *job) fixed() int {
+func (a *assembly) fixed() int {
 	n := 0
-	if j.block.added {
+	if a.block.added {
 		n += tokens.MessageOverhead
 	}
-	if j.policy.Template != "" {
-		n += j.fitter.count(strings.Join(fillTemplate(j.policy.Template, nil, j.safeQuery()), ""))
+	if a.policy.Template != "" {
+		n += a.fitter.count(strings.Join(fillTemplate(a.policy.Template, nil, a.query), ""))
 	}
-	if j.split {
-		n += j.fitter.count(rules(j.policy, j.req.formatIsText))
+	if a.split {
+		n += a.fitter.count(a.rules)
 	}
 	return n
 }
 
-func (j *job) safeQuery() string {
-	if !strings.Contains(j.policy.Template, "{{QUERY}}") {
-		return ""
-	}
-	return safeBody(j.query, j.policy)
-}
-
 // compose renders what fits into one text a place.
-func (j *job) compose() {
-	j.pieces = nil
+func (a *assembly) compose() {
+	a.pieces = nil
 	var context, sources []string
-	for _, s := range inOrder(j.fitter.slots, j.policy.Order) {
-		if s.isSources && j.split {
+	for _, s := range inOrder(a.fitter.slots, a.policy.Order) {
+		if s.isSources && a.split {
 			sources = s.parts
 			continue
 		}
 		context = append(context, s.parts...)
 	}
-	if len(sources) > 0 && j.fitter.rules == "" {
-		context = append([]string{rules(j.policy, j.req.formatIsText)}, context...)
+	if len(sources) > 0 && a.fitter.rules == "" {
+		context = append([]string{a.rules}, context...)
 	}
 	if len(context) > 0 {
-		j.place(j.block, fillTemplate(j.policy.Template, context, j.safeQuery()))
+		a.place(a.block, false, fillTemplate(a.policy.Template, context, a.query))
 	}
 	if len(sources) > 0 {
-		j.place(j.sources, sources)
+		a.place(a.source, true, sources)
 	}
 }
 
 // place adds a piece, with the line feeds that part it from the app's text.
-func (j *job) place(at place, parts []string) {
+func (a *assembly) place(at place, isSources bool, parts []string) {
 	lead, trail := at.around(parts)
 	if lead != "" {
 		parts = append([]string{lead}, parts...)
@@ -139,28 +129,28 @@ func (j *job) place(at place, parts []string) {
 	if trail != "" {
 		parts = append(parts, trail)
 	}
-	j.pieces = append(j.pieces, piece{at, parts})
+	a.pieces = append(a.pieces, piece{at, isSources, parts})
 }
 
 // weigh counts the pieces as they will stand among the application's text.
-func (j *job) weigh() {
-	j.used, j.exact = 0, j.fitter.exact
-	for i := range j.pieces {
-		p := &j.pieces[i]
+func (a *assembly) weigh() {
+	a.used, a.exact = 0, a.fitter.exact
+	for i := range a.pieces {
+		p := &a.pieces[i]
 		n, exact := 0, false
 		if p.at.after != "" {
-			n, exact = tokens.Between(j.model.Counter, p.at.before, strings.Join(p.parts, ""), p.at.after)
+			n, exact = tokens.Between(a.model.Counter, p.at.before, strings.Join(p.parts, ""), p.at.after)
 		} else {
-			n, exact = tokens.Delta(j.model.Counter, p.at.before, p.parts...)
+			n, exact = tokens.Delta(a.model.Counter, p.at.before, p.parts...)
 		}
 		if p.at.added {
 			n += tokens.MessageOverhead
 		}
-		j.used += n
-		j.exact = j.exact && exact
+		a.used += n
+		a.exact = a.exact && exact
 	}
-	if j.model.Estimated {
-		j.used = tokens.Estimate(j.used)
+	if a.model.Estimated {
+		a.used = tokens.Estimate(a.used)
 	}
 }
 
@@ -186,94 +176,4 @@ func inOrder(slots []slot, o Order) []slot {
 		}
 	}
 	return edges
-}
-
-// edits returns the edits of the outcome, sorted.
-func (j *job) edits(o Outcome) []Edit {
-	strip := j.req.StripEdits(j.policy)
-	if o != Injected {
-		return strip
-	}
-	var edits []Edit
-	for _, p := range j.pieces {
-		edits = append(edits, p.at.edit(p.parts))
-	}
-	for _, e := range strip {
-		if e.Offset != edits[0].Offset || e.Name != editMarker { // that marker is replaced, not removed
-			edits = append(edits, e)
-		}
-	}
-	return sorted(edits)
-}
-
-// account fills the ledger.
-func (j *job) account(res *Result) {
-	f := &j.fitter
-	l := Ledger{
-		Model: j.req.Model, Encoding: j.model.Encoding, Exactness: j.exactness(),
-		Budget: j.budget, Notes: j.policy.Notes, AppTags: j.req.appTags(),
-		TotalChunksRetrieved: res.Retrieval.Retrieved, UniqueChunksAfterDedup: res.Retrieval.Unique,
-		ChunkSources: map[string]int{},
-	}
-	demand := 0
-	for _, s := range f.slots {
-		l.Components = append(l.Components, s.entry)
-		demand += s.entry.Demand
-	}
-	l.Overflow = max(0, demand-j.budget)
-	l.Sources = append(l.Sources, f.ledger...)
-	for _, s := range j.present {
-		l.Sources = append(l.Sources, outEntry(s, "stands in the messages already"))
-	}
-	for _, x := range res.Retrieval.Excluded {
-		l.Sources = append(l.Sources, outEntry(x.Source, x.Detail))
-	}
-	if res.Outcome == Injected {
-		l.Used, l.EstimatedTokens = j.used, j.used
-		j.divide(&l)
-	}
-	for _, e := range res.Edits {
-		l.Edits = append(l.Edits, EditEntry{e.Name, e.Offset, e.Delete, len(e.Insert)})
-	}
-	res.Ledger = l
-}
-
-func outEntry(s retrieval.Source, reason string) SourceEntry {
-	e := newEntry(s)
-	e.Fate, e.Reason = Out, reason
-	return e
-}
-
-// divide tells what the used tokens are: rules, texts, and the rest.
-func (j *job) divide(l *Ledger) {
-	f := &j.fitter
-	for _, s := range f.slots {
-		l.Text += s.text
-		switch {
-		case s.parts == nil || !s.isSources:
-		case f.rules == "":
-			l.Rules += f.count(rules(j.policy, j.req.formatIsText))
-		default:
-			l.Rules += f.count(f.rules)
-		}
-	}
-	for _, e := range l.Sources {
-		if e.Fate == Out {
-			continue
-		}
-		l.ChunksSelected++
-		l.ChunkSources[e.Knowledge]++
-		l.Text += f.blocks[e.ID-1].text
-	}
-	l.Tags = max(0, l.Used-l.Rules-l.Text)
-}
-
-func (j *job) exactness() Exactness {
-	switch {
-	case j.model.Estimated:
-		return Estimated
-	case j.exact:
-		return Exact
-	}
-	return Bound
 }

@@ -9,9 +9,14 @@ import (
 // the text, and the application's text on both sides of it.
 type place struct {
 	offset, remove int
-	open, close    string // JSON before and after the quoted text
-	before, after  string // the app's text next to it; before from its last sure seam on
-	added          bool   // a message of our own
+	surroundings
+}
+
+// surroundings are what a place's text depends on.
+type surroundings struct {
+	open, close   string // JSON before and after the quoted text
+	before, after string // the app's text next to it; before from its last sure seam on
+	added         bool   // a message of our own
 }
 
 // places returns where the block goes. Under PlaceSplit the sources have a
@@ -46,7 +51,7 @@ func (r *Request) system() place {
 			return r.endOf(i)
 		}
 	}
-	return place{offset: r.list.start + 1, open: `{"role":"system","content":"`, close: `"},`, added: true}
+	return place{offset: r.list.start + 1, surroundings: surroundings{open: `{"role":"system","content":"`, close: `"},`, added: true}}
 }
 
 // endOf is the end of a message's content, whatever form it has.
@@ -54,17 +59,17 @@ func (r *Request) endOf(i int) place {
 	m := &r.messages[i]
 	switch m.kind {
 	case kindString:
-		return place{offset: m.content.end - 1, before: r.tail(m)}
+		return place{offset: m.content.end - 1, surroundings: surroundings{before: r.tail(m)}}
 	case kindNull:
-		return place{offset: m.content.start, remove: m.content.end - m.content.start, open: `"`, close: `"`}
+		return place{offset: m.content.start, remove: m.content.end - m.content.start, surroundings: surroundings{open: `"`, close: `"`}}
 	case kindArray:
 		const open, close = `{"type":"text","text":"`, `"}`
 		if m.parts.start == m.parts.end {
-			return place{offset: m.content.start + 1, open: open, close: close}
+			return place{offset: m.content.start + 1, surroundings: surroundings{open: open, close: close}}
 		}
-		return place{offset: r.parts[m.parts.end-1].object.end, open: "," + open, close: close, before: r.tail(m)}
+		return place{offset: r.parts[m.parts.end-1].object.end, surroundings: surroundings{open: "," + open, close: close, before: r.tail(m)}}
 	}
-	return place{offset: m.roleEnd, open: `,"content":"`, close: `"`}
+	return place{offset: m.roleEnd, surroundings: surroundings{open: `,"content":"`, close: `"`}}
 }
 
 // marker is the hole that the marker at offset leaves.
@@ -127,7 +132,7 @@ func lastSeam(raw []byte) int {
 
 // around returns the line feeds between the block and the application's own
 // text: two on each side, counting those already there.
-func (at place) around(parts []string) (lead, trail string) {
+func (at surroundings) around(parts []string) (lead, trail string) {
 	end := parts[len(parts)-1]
 	behind := feedsAt(end, strings.TrimRight(end, "\n")) + feedsAt(at.after, strings.TrimLeft(at.after, "\n"))
 	return feeds(at.before, feedsAt(at.before, strings.TrimRight(at.before, "\n"))), feeds(at.after, behind)
@@ -142,8 +147,8 @@ func feeds(neighbour string, have int) string {
 	return "\n\n"[have:]
 }
 
-// edit is the edit that puts a text in this place.
-func (at place) edit(parts []string) Edit {
+// insert is the JSON that puts a text in this place.
+func (at surroundings) insert(parts []string) []byte {
 	size := len(at.open) + len(at.close)
 	for _, p := range parts {
 		size += len(p) + len(p)/16
@@ -152,5 +157,10 @@ func (at place) edit(parts []string) Edit {
 	for _, p := range parts {
 		insert = appendQuoted(insert, p)
 	}
-	return Edit{Name: editInject, Offset: at.offset, Delete: at.remove, Insert: append(insert, at.close...)}
+	return append(insert, at.close...)
+}
+
+// edit is the edit that makes an insertion in this place.
+func (at place) edit(insert []byte) Edit {
+	return Edit{Name: editInject, Offset: at.offset, Delete: at.remove, Insert: insert}
 }

@@ -127,7 +127,8 @@ type Policy struct {
 	EmptyAnswer        string // the answer given under EmptyRefuse
 	RefuseOnFailure    bool   // on_failure.retrieval: refuse
 
-	Notes []string // what Narrow cut from a request's wishes, for its ledger
+	Digest string   // of all of the above; "" where a request narrowed it, and nothing is remembered
+	Notes  []string // what Narrow cut from a request's wishes, for its ledger
 }
 
 // AllSourceAttributes lists the attributes a <source> tag can carry, in order.
@@ -213,7 +214,7 @@ func (p Policy) Narrow(o Options) Policy {
 		if *o.ContextTokens > p.ContextTokens {
 			p.note("context_tokens %d: policy allows %d", *o.ContextTokens, p.ContextTokens)
 		} else {
-			p.ContextTokens = *o.ContextTokens
+			p.ContextTokens, p.Digest = *o.ContextTokens, ""
 		}
 	}
 	if o.Knowledge != nil {
@@ -229,7 +230,9 @@ func (p Policy) Narrow(o Options) Policy {
 		}
 		p.Knowledge = chosen
 	}
-	p.Components = slices.Concat(p.Components, o.Components)
+	if len(o.Components) > 0 {
+		p.Components, p.Digest = slices.Concat(p.Components, o.Components), ""
+	}
 	return p
 }
 

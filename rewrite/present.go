@@ -25,18 +25,27 @@ func (r *Request) asked(last int) []span {
 }
 
 // absent splits off the sources whose text stands in the request's own messages
-// already. A source without text is neither.
+// already. A source without text is neither. Where all are absent the answer is
+// sources itself.
 func (r *Request) absent(sources []retrieval.Source, last int) (left, present []retrieval.Source) {
 	texts := r.asked(last)
-	left = make([]retrieval.Source, 0, len(sources))
-	for _, s := range sources {
-		switch {
-		case strings.TrimSpace(s.Text) == "":
-		case r.holds(texts, strings.TrimSpace(s.Text)):
-			present = append(present, s)
-		default:
-			left = append(left, s)
+	for i, s := range sources {
+		text := strings.TrimSpace(s.Text)
+		if text != "" && !r.holds(texts, text) {
+			if left != nil {
+				left = append(left, s)
+			}
+			continue
 		}
+		if left == nil {
+			left = append(make([]retrieval.Source, 0, len(sources)), sources[:i]...)
+		}
+		if text != "" {
+			present = append(present, s)
+		}
+	}
+	if left == nil {
+		return sources, nil
 	}
 	return left, present
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/pkoukk/tiktoken-go"
 	tiktoken_loader "github.com/pkoukk/tiktoken-go-loader"
 	"pgregory.net/rapid"
@@ -177,6 +179,9 @@ func TestRewriteHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := bytes.Clone(body)
+		if rapid.IntRange(0, 9).Draw(t, "again") == 0 {
+			remembers(t, rw, policy, req, options, []byte(bodyGen().Draw(t, "other body")))
+		}
 		res := rw.Rewrite(t.Context(), policy, req, options)
 		tally[res.Outcome]++
 		if slices.ContainsFunc(res.Ledger.Sources, func(s rewrite.SourceEntry) bool { return s.Fate == rewrite.Cut }) {
@@ -208,6 +213,30 @@ func TestRewriteHolds(t *testing.T) {
 	t.Logf("outcomes %v, %d with a source cut inside", tally, cut)
 	if tally[rewrite.Injected] == 0 || tally[rewrite.Untouched] == 0 || cut == 0 {
 		t.Fatalf("the cases miss what they are about: %v, %d cut", tally, cut)
+	}
+}
+
+// remembers checks that a rewrite which is remembered from one like it is the
+// same as one made anew, whatever was rewritten in between.
+func remembers(t *rapid.T, rw *rewrite.Rewriter, p rewrite.Policy, req *rewrite.Request, o rewrite.Options, otherBody []byte) {
+	other, err := rewrite.Parse(otherBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	anew := func(r *rewrite.Request) rewrite.Result {
+		p := p
+		p.Digest = ""
+		return rw.Rewrite(t.Context(), p, r, o)
+	}
+	p.Digest = "some policy"
+	for _, r := range []*rewrite.Request{req, other, req, other} {
+		got, want := rw.Rewrite(t.Context(), p, r, o), anew(r)
+		if diff := cmp.Diff(want.Edits, got.Edits); diff != "" {
+			t.Fatalf("remembered edits differ (-anew +remembered):\n%s", diff)
+		}
+		if diff := cmp.Diff(want.Ledger, got.Ledger, cmpopts.EquateEmpty()); diff != "" || want.Outcome != got.Outcome || want.Reason != got.Reason {
+			t.Fatalf("remembered ledger differs (-anew +remembered):\n%s", diff)
+		}
 	}
 }
 

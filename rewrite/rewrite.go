@@ -7,6 +7,7 @@ package rewrite
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"sidenote/retrieval"
@@ -29,6 +30,8 @@ func (e *BodyError) Error() string { return e.Message }
 type Rewriter struct {
 	Retriever retrieval.Retriever
 	Models    Models
+
+	memo memo
 }
 
 // Models resolves a model's name to how its tokens are counted.
@@ -63,35 +66,47 @@ type Result struct {
 // in any case. Mode is not looked at; a caller that only watches applies
 // StripEdits instead.
 func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Options) Result {
-	j := job{policy: p, req: req, model: rw.Models.Model(req.Model), exact: true}
+	j := job{policy: p, req: req, model: rw.Models.Model(req.Model)}
 	start := time.Now()
-	var text, previous string
-	text, previous, j.last = req.question()
+	j.query, j.previous, j.last = req.question()
 	if o.Query != "" {
-		text, previous = o.Query, ""
+		j.query, j.previous = o.Query, ""
 	}
-	j.query = text
 	res := Result{Model: j.model}
-	res.Retrieval = rw.retrieve(ctx, &j, text, previous)
-	res.RetrieveTook = time.Since(start)
+	res.Retrieval = rw.retrieve(ctx, &j)
+	retrieved := time.Now()
+	res.RetrieveTook = retrieved.Sub(start)
 
-	start = time.Now()
-	j.decide(&res)
-	res.FitTook = time.Since(start)
+	in := j.decide(&res, &rw.memo)
+	fit := time.Now()
+	res.FitTook = fit.Sub(retrieved)
 
-	start = time.Now()
-	res.Edits = j.edits(res.Outcome)
-	res.EditTook = time.Since(start)
-	j.account(&res)
+	res.Edits = j.edits(res.Outcome, in)
+	j.account(&res, in)
+	res.EditTook = time.Since(fit)
 	return res
 }
 
+// A job is one rewrite under way.
+type job struct {
+	policy          Policy
+	req             *Request
+	model           Model
+	query, previous string
+	last            int // index of the last user message, -1 without one
+
+	present []retrieval.Source // found, but in the messages already
+	block   place              // where the block goes
+	sources place              // where the sources go, under PlaceSplit
+	split   bool
+}
+
 // retrieve asks for sources. Failing open is data: the reason is in the Result.
-func (rw *Rewriter) retrieve(ctx context.Context, j *job, text, previous string) retrieval.Result {
+func (rw *Rewriter) retrieve(ctx context.Context, j *job) retrieval.Result {
 	switch {
 	case len(j.policy.Knowledge) == 0:
 		return retrieval.Result{Reason: retrieval.ReasonNoKnowledge, Cache: retrieval.CacheOff}
-	case text == "":
+	case j.query == "":
 		return retrieval.Result{Reason: retrieval.Reason(ReasonNoQuery), Cache: retrieval.CacheOff}
 	}
 	bases := make([]retrieval.Ref, len(j.policy.Knowledge))
@@ -99,7 +114,7 @@ func (rw *Rewriter) retrieve(ctx context.Context, j *job, text, previous string)
 		bases[i].Knowledge = id
 	}
 	found, err := rw.Retriever.Retrieve(ctx, retrieval.Query{
-		Tenant: j.policy.Tenant, Bases: bases, Text: text, Previous: previous,
+		Tenant: j.policy.Tenant, Bases: bases, Text: j.query, Previous: j.previous,
 		Encoding: j.model.Encoding, Settings: j.policy.Search,
 	})
 	if err != nil && !found.Reason.Failed() {
@@ -108,29 +123,73 @@ func (rw *Rewriter) retrieve(ctx context.Context, j *job, text, previous string)
 	return found
 }
 
-// decide turns what was found into an outcome and, if something goes in, fits it.
-func (j *job) decide(res *Result) {
+// decide turns what was found into an outcome and, where something could go in,
+// fits it.
+func (j *job) decide(res *Result, m *memo) *fitted {
 	found := res.Retrieval
 	res.Reason = Reason(found.Reason)
 	if found.Reason.Failed() && j.policy.RefuseOnFailure {
 		res.Outcome = Refused
-		return
+		return nil
 	}
-	sources, present := j.req.absent(found.Sources, j.last)
-	j.present = present
+	var sources []retrieval.Source
+	sources, j.present = j.req.absent(found.Sources, j.last)
 	empty := len(found.Sources) == 0 && !found.Reason.Failed()
 	if empty && j.policy.Empty() == EmptyRefuse {
 		res.Outcome = Answered
-		return
+		return nil
 	}
-	if len(sources) == 0 && len(present) > 0 && res.Reason == "" {
+	if len(sources) == 0 && len(j.present) > 0 && res.Reason == "" {
 		res.Reason = ReasonPresent
 	}
-	res.Outcome = Untouched
-	demand := j.prepare(sources, empty && j.policy.Empty() == EmptyNotice)
-	if demand && j.assemble() {
+	j.block, j.sources = j.req.places(j.policy, j.last)
+	j.split = j.policy.Placement == PlaceSplit && j.block.offset != j.sources.offset
+	in := j.fit(m, found, sources, empty && j.policy.Empty() == EmptyNotice)
+	switch {
+	case in.block != nil || in.sources != nil:
 		res.Outcome = Injected
-	} else if demand && (res.Reason == "" || len(sources) > 0) {
-		res.Reason = ReasonBudget
+	case len(in.components) > 0 && (res.Reason == "" || len(sources) > 0):
+		res.Outcome, res.Reason = Untouched, ReasonBudget
+	default:
+		res.Outcome = Untouched
 	}
+	return in
+}
+
+// budget is what may be added: the policy's tokens, and no more than a quarter of
+// a known window.
+func (j *job) budget() int {
+	if quarter := j.model.Window / 4; j.model.Window > 0 && quarter < j.policy.ContextTokens {
+		return quarter
+	}
+	return j.policy.ContextTokens
+}
+
+// safeQuery is the question as the template may hold it.
+func (j *job) safeQuery() string {
+	if !strings.Contains(j.policy.Template, "{{QUERY}}") {
+		return ""
+	}
+	return safeBody(j.query, j.policy)
+}
+
+// edits returns the edits of the outcome, sorted.
+func (j *job) edits(o Outcome, in *fitted) []Edit {
+	strip := j.req.StripEdits(j.policy)
+	if o != Injected {
+		return strip
+	}
+	edits := make([]Edit, 0, 2+len(strip))
+	if in.block != nil {
+		edits = append(edits, j.block.edit(in.block))
+	}
+	if in.sources != nil {
+		edits = append(edits, j.sources.edit(in.sources))
+	}
+	for _, e := range strip {
+		if e.Offset != edits[0].Offset || e.Name != editMarker { // that marker is replaced, not removed
+			edits = append(edits, e)
+		}
+	}
+	return sorted(edits)
 }

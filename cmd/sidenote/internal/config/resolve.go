@@ -50,7 +50,7 @@ func (c *Config) resolveTenant(name Name) proxy.Policy {
 		panic("BUG: policy cannot be hashed: " + err.Error())
 	}
 	sum := sha256.Sum256(content)
-	out.Hash = hex.EncodeToString(sum[:4])
+	out.Hash, out.Rewrite.Digest = hex.EncodeToString(sum[:4]), hex.EncodeToString(sum[:])
 	return out
 }
 

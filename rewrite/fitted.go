@@ -1,0 +1,185 @@
+package rewrite
+
+import (
+	"hash/maphash"
+	"maps"
+	"sync/atomic"
+
+	"sidenote/retrieval"
+)
+
+// A fitted is what goes into a request, ready to be inserted, and the account of
+// it. Requests that are alike share it: nobody changes it.
+type fitted struct {
+	block, sources []byte // JSON to insert at their places; nil: nothing
+
+	components []ComponentEntry
+	ledger     []SourceEntry // what was retrieved, excluded ones included
+	selected   int           // sources that are in
+	bases      map[string]int
+
+	used, rules, text, overflow int
+	exact                       bool
+}
+
+// alike is everything that a fitted depends on. Sources are known by identity: a
+// Result is never changed, and what is remembered keeps it alive.
+type alike struct {
+	first  *retrieval.Source
+	n      int
+	notice bool
+
+	policy       string // its digest
+	encoding     string
+	window       int
+	estimated    bool
+	formatIsText bool
+	query        string
+
+	split          bool
+	block, sources surroundings
+}
+
+// A memo remembers what was fitted last for requests that are alike: mostly the
+// rounds of a tool loop and the questions that everybody asks. It is a small
+// table without locks, in which a newcomer takes the place of what was there.
+type memo struct {
+	slots [256]atomic.Pointer[remembered]
+}
+
+type remembered struct {
+	alike  alike
+	fitted *fitted
+}
+
+// memoSeed spreads keys over the table; it is made once and never changes.
+var memoSeed = maphash.MakeSeed()
+
+func (m *memo) slot(k alike) *atomic.Pointer[remembered] {
+	return &m.slots[maphash.Comparable(memoSeed, k)%uint64(len(m.slots))]
+}
+
+// get returns what was fitted for a request like this one, nil if that is gone.
+func (m *memo) get(k alike) *fitted {
+	if r := m.slot(k).Load(); r != nil && r.alike == k {
+		return r.fitted
+	}
+	return nil
+}
+
+func (m *memo) put(k alike, f *fitted) { m.slot(k).Store(&remembered{k, f}) }
+
+// fit fits sources and components, or remembers to have done so.
+func (j *job) fit(m *memo, found retrieval.Result, sources []retrieval.Source, notice bool) *fitted {
+	k := alike{
+		n: len(sources), notice: notice, policy: j.policy.Digest,
+		encoding: j.model.Encoding, window: j.model.Window, estimated: j.model.Estimated,
+		formatIsText: j.req.formatIsText, query: j.safeQuery(),
+		split: j.split, block: j.block.surroundings, sources: j.sources.surroundings,
+	}
+	if len(sources) > 0 {
+		k.first = &sources[0]
+	}
+	// What a request narrowed is its own, and so is what it holds already; an
+	// answer without sources has no identity.
+	whole := k.policy != "" && k.first != nil && len(j.present) == 0 && len(sources) == len(found.Sources)
+	if whole {
+		if f := m.get(k); f != nil {
+			return f
+		}
+	}
+	f := j.newAssembly(sources, notice).fitted()
+	for _, s := range j.present {
+		f.ledger = append(f.ledger, outEntry(s, "stands in the messages already"))
+	}
+	for _, x := range found.Excluded {
+		f.ledger = append(f.ledger, outEntry(x.Source, x.Detail))
+	}
+	if whole {
+		m.put(k, f)
+	}
+	return f
+}
+
+// fitted does the work and closes the account.
+func (a *assembly) fitted() *fitted {
+	out := &fitted{bases: map[string]int{}}
+	in := len(a.fitter.slots) > 0 && a.assemble()
+	demand := 0
+	for _, s := range a.fitter.slots {
+		out.components = append(out.components, s.entry)
+		demand += s.entry.Demand
+	}
+	out.overflow, out.ledger, out.exact = max(0, demand-a.budget), a.fitter.ledger, a.exact
+	if !in {
+		return out
+	}
+	for _, p := range a.pieces {
+		if p.isSources {
+			out.sources = p.at.insert(p.parts)
+		} else {
+			out.block = p.at.insert(p.parts)
+		}
+	}
+	out.used = a.used
+	a.divide(out)
+	return out
+}
+
+// divide tells what the used tokens are: rules, texts, and by that the rest.
+func (a *assembly) divide(out *fitted) {
+	f := &a.fitter
+	for _, s := range f.slots {
+		out.text += s.text
+		switch {
+		case s.parts == nil || !s.isSources:
+		case f.rules == "":
+			out.rules += f.count(a.rules)
+		default:
+			out.rules += f.count(f.rules)
+		}
+	}
+	for _, e := range out.ledger {
+		if e.Fate != Out {
+			out.selected++
+			out.bases[e.Knowledge]++
+			out.text += f.blocks[e.ID-1].text
+		}
+	}
+}
+
+func outEntry(s retrieval.Source, reason string) SourceEntry {
+	e := newEntry(s)
+	e.Fate, e.Reason = Out, reason
+	return e
+}
+
+// account fills the ledger.
+func (j *job) account(res *Result, f *fitted) {
+	l := Ledger{
+		Model: j.req.Model, Encoding: j.model.Encoding, Exactness: j.exactness(f),
+		Budget: j.budget(), Notes: j.policy.Notes, AppTags: j.req.appTags(),
+		TotalChunksRetrieved: res.Retrieval.Retrieved, UniqueChunksAfterDedup: res.Retrieval.Unique,
+	}
+	if f != nil {
+		l.Components, l.Sources, l.Overflow = f.components, f.ledger, f.overflow
+		l.ChunksSelected, l.ChunkSources = f.selected, maps.Clone(f.bases)
+		l.Used, l.EstimatedTokens, l.Rules, l.Text = f.used, f.used, f.rules, f.text
+		l.Tags = max(0, f.used-f.rules-f.text)
+	}
+	l.Edits = make([]EditEntry, len(res.Edits))
+	for i, e := range res.Edits {
+		l.Edits[i] = EditEntry{e.Name, e.Offset, e.Delete, len(e.Insert)}
+	}
+	res.Ledger = l
+}
+
+func (j *job) exactness(f *fitted) Exactness {
+	switch {
+	case j.model.Estimated:
+		return Estimated
+	case f == nil || f.exact:
+		return Exact
+	}
+	return Bound
+}
