@@ -35,6 +35,7 @@ type exchange struct {
 	answered  bool               // the head is there
 	conn      *conn              // nil before it is taken
 	cancel    context.CancelFunc // of dialing
+	patience  *time.Timer        // until the watch begins; nil outside of watch and unwatch
 	stopWatch func()             // nil while nobody watches
 	upload    *upload            // nil when the body was sent in one go
 }
@@ -188,7 +189,11 @@ func (x *exchange) receive(text *[]byte, upgrade bool) (*Response, error) {
 // fail ends an exchange without an answer and says why in one class.
 func (x *exchange) fail(err error) error {
 	x.end(false)
-	return x.classify(err, FirstByteTimeout, ClosedEarly)
+	err = x.classify(err, FirstByteTimeout, ClosedEarly)
+	if ClassOf(err) == ClientGone { // nor is anybody there for what stands behind it on this connection
+		x.ctx.SetConnectionClose()
+	}
+	return err
 }
 
 // classify names err. What else is known weighs more than what a closed
@@ -215,11 +220,24 @@ func (x *exchange) classify(err error, timeout, otherwise Class) error {
 	return &Error{otherwise, inside(err)}
 }
 
-// watch begins to look for the client's hang-up.
+// beforeWatch is how long an answer may take before anybody looks for the
+// client's hang-up. Most answers that take less are whole before a client could
+// leave, and to begin and end a watch costs more than a relay's system call.
+const beforeWatch = 2 * time.Millisecond
+
+// watch will look for the client's hang-up, unless the exchange ends before.
 func (x *exchange) watch() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.over && !x.gone && x.stopWatch == nil {
+	if !x.over && !x.gone && x.patience == nil {
+		x.patience = time.AfterFunc(beforeWatch, x.beginWatch)
+	}
+}
+
+func (x *exchange) beginWatch() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.over && x.patience != nil && x.stopWatch == nil {
 		x.stopWatch = WatchHangup(x.client, x.hangUp)
 	}
 }
@@ -240,9 +258,12 @@ func (x *exchange) hangUp() {
 // unwatch ends the watch. After it hangUp does not run.
 func (x *exchange) unwatch() {
 	x.mu.Lock()
-	stop := x.stopWatch
-	x.stopWatch = nil
+	patience, stop := x.patience, x.stopWatch
+	x.patience, x.stopWatch = nil, nil
 	x.mu.Unlock()
+	if patience != nil {
+		patience.Stop()
+	}
 	if stop != nil {
 		stop()
 	}
