@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -407,5 +408,38 @@ func TestSDKOtherRoutes(t *testing.T) {
 		if strings.HasPrefix(name, "Sidenote") {
 			t.Errorf("%s on an answer that is not ours", name)
 		}
+	}
+}
+
+// A real tree of Markdown, as somebody else wrote it: the SDK's own module.
+func TestSDKRealTree(t *testing.T) {
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/openai/openai-go/v3").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := newRecorder(t)
+	p := serve(t, "--upstream", up.URL, "--knowledge", "sdk="+strings.TrimSpace(string(dir)))
+	var sent []byte
+	sdk := client(p, &sent)
+	ask := question("gpt-4o")
+	ask.Messages[1] = openai.UserMessage("How do I verify the signature of a webhook?")
+
+	if _, err := sdk.Chat.Completions.New(t.Context(), ask); err != nil {
+		t.Fatal(err)
+	}
+	sources := injectedInto(t, sent, up.last(t).body)
+	if len(sources) == 0 || sources[0].Doc != "README.md" || !strings.Contains(sources[0].Section, "Webhook Verification") {
+		t.Errorf("sources %+v", sources)
+	}
+	stream := sdk.Chat.Completions.NewStreaming(t.Context(), ask)
+	events := 0
+	for stream.Next() {
+		events++
+	}
+	if err := stream.Err(); err != nil || events != 3 {
+		t.Errorf("%d events, %v", events, err)
+	}
+	if again := injectedInto(t, sent, up.last(t).body); len(again) != len(sources) {
+		t.Errorf("%d sources streaming, %d not", len(again), len(sources))
 	}
 }
