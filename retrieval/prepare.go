@@ -21,9 +21,9 @@ type Catalog interface {
 // without the help of the one before (DESIGN.md §3).
 const standalone = 3
 
-// headBytes of a long question are analysed before the whole of it is: nearly
-// always they hold enough terms.
-const headBytes = 256
+// headBytes of a question, for each term that is looked for, are analysed before
+// the whole of it is: mostly they hold enough of them.
+const headBytes = 32
 
 // Prepare stands before every cache. It brings questions that mean the same to
 // the same Query, and answers those that need no search:
@@ -52,7 +52,11 @@ func (p Prepare) Retrieve(ctx context.Context, q Query) (Result, error) {
 		return Result{Reason: ReasonNoKnowledge, Cache: CacheOff}, nil
 	}
 	q.Text = fold(q.Text)
-	terms := p.countTerms(q.Text)
+	enough := 1
+	if q.Previous != "" {
+		enough = standalone
+	}
+	terms := p.countTerms(q.Text, enough)
 	q.Previous = p.previous(terms, q.Previous)
 	if terms == 0 && q.Previous == "" {
 		return Result{Reason: ReasonNoQueryTerms, Cache: CacheOff}, nil
@@ -100,24 +104,23 @@ func (p Prepare) previous(terms int, previous string) string {
 	if previous == "" || terms >= standalone {
 		return ""
 	}
-	if previous = fold(previous); p.countTerms(previous) == 0 {
+	if previous = fold(previous); p.countTerms(previous, 1) == 0 {
 		return ""
 	}
 	return previous
 }
 
-// countTerms returns the number of different terms of text, or standalone where
-// there are at least as many. The head of a long text nearly always tells: this
-// runs before the cache, and questions can be kilobytes long.
-func (p Prepare) countTerms(text string) int {
-	if len(text) > headBytes {
-		if end := strings.LastIndexByte(text[:headBytes], ' '); end > 0 {
-			if n := len(termSet(p.Terms(text[:end]))); n >= standalone {
-				return standalone
+// countTerms returns the number of different terms of text, or enough where there
+// are at least as many. This runs before the cache, and questions can be long.
+func (p Prepare) countTerms(text string, enough int) int {
+	if head := headBytes * enough; len(text) > head {
+		if end := strings.LastIndexByte(text[:head], ' '); end > 0 {
+			if len(termSet(p.Terms(text[:end]))) >= enough {
+				return enough
 			}
 		}
 	}
-	return min(standalone, len(termSet(p.Terms(text))))
+	return min(enough, len(termSet(p.Terms(text))))
 }
 
 // fold returns text in NFKC, runs of white space as one space, none at the ends.
