@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"errors"
+	"runtime/debug"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -37,7 +38,7 @@ func (x *exchange) send(ctx *fasthttp.RequestCtx, body []byte, edits []rewrite.E
 // forward sends the request up and lets the answer flow back. It returns an
 // error only where the client has seen nothing yet.
 func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error {
-	x.report.Overhead = max(time.Since(x.report.Time), 1)
+	x.report.Overhead = max(time.Since(x.read), 1)
 	resp, err := x.upstream.client.Send(ctx, r)
 	if err != nil {
 		return x.sendError(err)
@@ -120,7 +121,7 @@ func (x *exchange) refuse(ctx *fasthttp.RequestCtx, e *Error) {
 func (x *exchange) done(o transport.Outcome) {
 	switch transport.ClassOf(o.Err) {
 	case "":
-	case transport.ClientGone, transport.ClientSlow:
+	case transport.ClientGone, transport.ClientSlow, transport.ClientBody:
 		x.report.Client = ClientGoneStreaming
 	case transport.Closed:
 		x.report.Reason = ReasonShutdown
@@ -150,10 +151,17 @@ func (x *exchange) end() {
 }
 
 // leave records the Report when the answer and the shadow work have both ended.
+// It runs where no caller would survive a panic, and before the request is
+// counted out: a recorder that breaks must cost its record only.
 func (x *exchange) leave() {
 	if x.parties.Add(-1) > 0 {
 		return
 	}
+	defer func() {
+		if v := recover(); v != nil {
+			x.server.log.Error("BUG: panic", "id", x.report.ID, "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
 	if x.shadow.Outcome != "" {
 		x.report.Rewrite = x.shadow
 		if x.report.Reason == "" {

@@ -23,6 +23,7 @@ type exchange struct {
 	target   Target
 	policy   *Policy
 	upstream *backend
+	read     time.Time // when all of the request that a decision waits for was there
 
 	ended     atomic.Bool
 	parties   atomic.Int32   // the answer, and shadow work where there is some
@@ -74,7 +75,7 @@ func (x *exchange) serve(ctx *fasthttp.RequestCtx) error {
 // begin opens the account of a request.
 func (s *Server) begin(ctx *fasthttp.RequestCtx) *exchange {
 	now := time.Now()
-	x := &exchange{server: s, endOpen: s.metrics.Begin()}
+	x := &exchange{server: s, read: now, endOpen: s.metrics.Begin()}
 	x.target = Classify(ctx.Method(), ctx.Request.Header.RequestURI())
 	x.report = Report{ID: NewID(now), Time: now, Route: x.target.Route, Outcome: Relayed, Client: ClientCompleted}
 	x.parties.Store(1)
@@ -154,6 +155,7 @@ func (x *exchange) readBody(ctx *fasthttp.RequestCtx) (body []byte, reason rewri
 		limit = DefaultMaxRewriteBytes
 	}
 	body, whole, err := transport.ReadBody(ctx, limit, x.server.timeouts.ClientRead)
+	x.read = time.Now() // how long a client takes to send its body is no cost of ours
 	switch {
 	case err != nil:
 		return nil, "", x.sendError(err)

@@ -72,9 +72,9 @@ type Report struct {
 	Truncated      bool // the upstream's answer ended before its end
 	Client         ClientEnd
 
-	Overhead time.Duration // request read to request written to the upstream; 0: never written
-	TTFB     time.Duration // request read to head of the answer
-	Total    time.Duration // request read to end of the answer
+	Overhead time.Duration // request read, a chat's body too, to request handed to the upstream; 0: never handed
+	TTFB     time.Duration // Time to head of the answer
+	Total    time.Duration // Time to end of the answer
 }
 
 // NewID returns a fresh ULID: sortable by time, its 80 random bits not

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -246,6 +247,49 @@ func TestPanicIsOneRequests(t *testing.T) {
 	bug = false
 	if resp, _ := g.post(t, chatBody); resp.StatusCode != 200 {
 		t.Errorf("afterwards: %d", resp.StatusCode)
+	}
+}
+
+// breaking is a Recorder with a bug.
+type breaking struct{}
+
+func (breaking) Record(*proxy.Report) { panic("inner secret") }
+
+// P8: the record is written after the handler has returned, where nobody else
+// would catch a panic: the process would end, or the request never be over.
+func TestPanicInRecorder(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	log := new(lockedBuffer)
+	s, err := proxy.New(proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
+		Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil)},
+		Timeouts:  proxy.DefaultTimeouts(),
+	}, &rewrite.Rewriter{Retriever: retrieval.Func(fromBases), Models: testModels{}}, newMetrics(), slog.New(slog.NewTextHandler(log, nil)), breaking{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	g := &rig{server: s, addr: ln.Addr().String()}
+	for range 2 {
+		if resp, body := g.post(t, chatBody, "Connection: close"); resp.StatusCode != 200 || body != "{}" {
+			t.Errorf("%d, %s", resp.StatusCode, body)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Errorf("a request is never over: %v", err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if said := log.take(); strings.Count(said, "inner secret") != 2 || !strings.Contains(said, "stack=") {
+		t.Errorf("log: %s", said)
 	}
 }
 

@@ -82,7 +82,7 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	if origin := string(ctx.Request.Header.Peek("Origin")); origin != "" {
-		if u, err := url.Parse(origin); err != nil || !h.knownHost(u.Host) {
+		if !h.knownOrigin(origin, string(ctx.Host())) {
 			fail(ctx, fasthttp.StatusForbidden, "foreign_origin", fmt.Sprintf("Pages of %q may not call the admin port.", origin))
 			return
 		}
@@ -137,6 +137,23 @@ func (h *Handler) knownHost(host string) bool {
 		return true
 	}
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || slices.Contains(h.Hosts, host)
+}
+
+// knownOrigin tells whether pages of origin may call this listener by the name
+// host: its own pages, and those of this machine or of a listed name. Another
+// machine's address is foreign here, for anybody's page can be served from one.
+func (h *Handler) knownOrigin(origin, host string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	if strings.EqualFold(u.Host, host) {
+		return true
+	}
+	if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return addr.IsLoopback()
+	}
+	return h.knownHost(u.Host)
 }
 
 // authorized compares digests, so that time tells nothing of the token, its

@@ -196,7 +196,12 @@ func TestAccess(t *testing.T) {
 	f(200, "GET", whole+"/healthz", "Host: Sidenote.internal.")
 	f(403, "GET", whole+"/metrics", token, "Origin: https://evil.example")
 	f(403, "GET", whole+"/metrics", token, "Origin: null")
+	f(403, "GET", whole+"/metrics", token, "Origin: http://203.0.113.9")
+	f(403, "GET", whole+"/metrics", token, "Origin: http://[2001:db8::1]:8081")
 	f(200, "GET", whole+"/metrics", token, "Origin: http://localhost:8081")
+	f(200, "GET", whole+"/metrics", token, "Origin: http://[::1]:3000")
+	f(200, "GET", whole+"/metrics", token, "Origin: https://sidenote.internal")
+	f(200, "GET", whole+"/metrics", token, "Origin: http://203.0.113.9:8081", "Host: 203.0.113.9:8081")
 
 	f(200, "GET", probes+"/metrics")
 	f(200, "GET", probes+"/healthz", "Host: anything")

@@ -124,8 +124,14 @@ func wantsUpgrade(client *fasthttp.RequestHeader, connected *connectionList) boo
 	if !connected.upgrade {
 		return false
 	}
-	proto := bytes.TrimSpace(client.Peek("Upgrade"))
-	return len(proto) > 0 && !bytes.Contains(bytes.ToLower(proto), []byte("h2c"))
+	asked := false
+	for _, protocols := range client.PeekAll("Upgrade") { // all of these lines would pass
+		if bytes.Contains(bytes.ToLower(protocols), []byte("h2c")) {
+			return false
+		}
+		asked = asked || len(bytes.TrimSpace(protocols)) > 0
+	}
+	return asked
 }
 
 // appendTarget puts the upstream's base path before a raw request target. A

@@ -99,10 +99,11 @@ func TestUpgradeDeclined(t *testing.T) {
 	c := dial(t, addr)
 	for request, passes := range map[string]bool{
 		upgrade: true,
-		strings.Replace(upgrade, "/ws", "/no", 1):                  false,
-		strings.Replace(upgrade, "websocket", "H2C", 1):            false,
-		strings.Replace(upgrade, ", Upgrade", "", 1):               false,
-		strings.Replace(upgrade, "websocket", "h2c, websocket", 1): false,
+		strings.Replace(upgrade, "/ws", "/no", 1):                   false,
+		strings.Replace(upgrade, "websocket", "H2C", 1):             false,
+		strings.Replace(upgrade, ", Upgrade", "", 1):                false,
+		strings.Replace(upgrade, "websocket", "h2c, websocket", 1):  false,
+		strings.Replace(upgrade, "Sec-", "Upgrade: h2c\r\nSec-", 1): false,
 	} {
 		c.send(request)
 		if head, _ := c.message(); head != "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" {
