@@ -1,6 +1,9 @@
 package proxy
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // A Config is all that a Server must know; New checks it.
 type Config struct {
@@ -10,7 +13,8 @@ type Config struct {
 	Timeouts    Timeouts
 }
 
-// Timeouts fit streams: none of them bounds a whole answer.
+// Timeouts fit streams: none of them bounds a whole answer. Zero ones are those
+// of DefaultTimeouts.
 type Timeouts struct {
 	Connect     time.Duration // to the upstream, TLS included
 	FirstByte   time.Duration // request sent to answer's head
@@ -26,5 +30,13 @@ func DefaultTimeouts() Timeouts {
 	return Timeouts{
 		Connect: 5 * time.Second, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
 		ClientWrite: time.Minute, ClientRead: time.Minute, ClientIdle: 2 * time.Minute,
+	}
+}
+
+func (t Timeouts) orDefaults() Timeouts {
+	d := DefaultTimeouts()
+	return Timeouts{
+		Connect: cmp.Or(t.Connect, d.Connect), FirstByte: cmp.Or(t.FirstByte, d.FirstByte), Idle: cmp.Or(t.Idle, d.Idle),
+		ClientWrite: cmp.Or(t.ClientWrite, d.ClientWrite), ClientRead: cmp.Or(t.ClientRead, d.ClientRead), ClientIdle: cmp.Or(t.ClientIdle, d.ClientIdle),
 	}
 }

@@ -62,6 +62,7 @@ type backend struct {
 // New checks cfg and returns a server that does not listen yet. Every Report
 // goes to metrics and then to records; log hears of failures and bugs.
 func New(cfg Config, rw *rewrite.Rewriter, metrics *Metrics, log *slog.Logger, records ...Recorder) (*Server, error) {
+	cfg.Timeouts = cfg.Timeouts.orDefaults()
 	s := &Server{
 		tenants:     NewDirectory(cfg.Tenants),
 		upstreams:   make(map[string]*backend, len(cfg.Upstreams)),

@@ -94,7 +94,7 @@ func (a *app) serve(s *stack, ls listeners, begin func(context.Context) error) e
 		ls.close()
 		return err
 	}
-	admin, telemetry := s.admin(), s.telemetry()
+	admin, telemetry := s.admin(out.logger), s.telemetry(out.logger)
 	group, ctx := errgroup.WithContext(a.ctx)
 	answer := func(serve func(net.Listener) error, l net.Listener) {
 		if l == nil {
@@ -123,7 +123,12 @@ func (a *app) serve(s *stack, ls listeners, begin func(context.Context) error) e
 		// A server that was stopped before it began to serve does not close its
 		// listener. Probes and scrapes go on until the last answer has ended.
 		defer ls.close()
-		return errors.Join(data.Shutdown(grace), admin.Shutdown(grace), telemetry.Shutdown(grace))
+		err := errors.Join(data.Shutdown(grace), admin.Shutdown(grace), telemetry.Shutdown(grace))
+		if errors.Is(err, context.DeadlineExceeded) { // what was asked for, not a failure
+			out.logger.Warn("shut down: answers that were still open were cut", "shutdown_grace", s.cfg.ShutdownGrace.String())
+			return nil
+		}
+		return err
 	})
 	return group.Wait()
 }

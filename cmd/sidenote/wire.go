@@ -76,15 +76,17 @@ func (s *stack) data(records proxy.Recorder, log *slog.Logger) (*proxy.Server, e
 }
 
 // telemetry is the server for scrapers and probes.
-func (s *stack) telemetry() *admin.Server { return admin.NewServer(s.watched().Handle) }
+func (s *stack) telemetry(log *slog.Logger) *admin.Server {
+	return admin.NewServer(s.watched().Handle, log)
+}
 
 // admin is the server for people who run Sidenote.
-func (s *stack) admin() *admin.Server {
+func (s *stack) admin(log *slog.Logger) *admin.Server {
 	h := &admin.Handler{
 		Telemetry: s.watched(), Rewriter: s.rewriter, Tenants: proxy.NewDirectory(s.cfg.Proxy().Tenants),
 		Knowledge: s.bases.ids(), Token: s.cfg.Admin.Token.Value,
 	}
-	return admin.NewServer(h.Handle)
+	return admin.NewServer(h.Handle, log)
 }
 
 func (s *stack) watched() admin.Telemetry {

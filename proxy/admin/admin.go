@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
@@ -189,8 +190,9 @@ func body(ctx *fasthttp.RequestCtx) ([]byte, error) {
 type Server struct{ http *fasthttp.Server }
 
 // NewServer returns a server for the Handle of a Handler or a Telemetry.
-func NewServer(handle fasthttp.RequestHandler) *Server {
+func NewServer(handle fasthttp.RequestHandler, log *slog.Logger) *Server {
 	return &Server{http: transport.NewServer(handle, transport.ServerOptions{
+		Panicked: func(value any, stack []byte) { log.Error("BUG: panic", "panic", value, "stack", string(stack)) },
 		ErrorBody: func(_ int, code string) []byte {
 			return proxy.ErrorJSON("The request could not be read.", "invalid_request_error", code, "")
 		},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -114,7 +115,7 @@ func call(t *testing.T, method, url, body string, lines ...string) (int, string)
 }
 
 func TestDryRun(t *testing.T) {
-	url := listen(t, admin.NewServer(handler(nil).Handle))
+	url := listen(t, admin.NewServer(handler(nil).Handle, slog.New(slog.DiscardHandler)))
 	code, body := call(t, "POST", url+"/v1/rewrite?tenant=acme", chatBody)
 	var got struct {
 		Outcome string
@@ -142,7 +143,7 @@ func TestDryRun(t *testing.T) {
 }
 
 func TestSearch(t *testing.T) {
-	url := listen(t, admin.NewServer(handler(nil).Handle))
+	url := listen(t, admin.NewServer(handler(nil).Handle, slog.New(slog.DiscardHandler)))
 	f := func(path, body string, status int, want string) {
 		t.Helper()
 		code, got := call(t, "POST", url+path, body)
@@ -170,8 +171,8 @@ func TestAccess(t *testing.T) {
 	const token = "Authorization: Bearer s3cret"
 	whole := listen(t, admin.NewServer(handler(func(h *admin.Handler) {
 		h.Token, h.Hosts = proxy.NewSecret("s3cret"), []string{"sidenote.internal"}
-	}).Handle))
-	probes := listen(t, admin.NewServer(handler(nil).Telemetry.Handle))
+	}).Handle, slog.New(slog.DiscardHandler)))
+	probes := listen(t, admin.NewServer(handler(nil).Telemetry.Handle, slog.New(slog.DiscardHandler)))
 	f := func(status int, method, url string, lines ...string) {
 		t.Helper()
 		code, body := call(t, method, url, "", lines...)
@@ -212,7 +213,7 @@ func TestAccess(t *testing.T) {
 func TestProbes(t *testing.T) {
 	why := make(chan []string, 1)
 	tel := admin.Telemetry{Metrics: proxy.NewMetrics(proxy.Names{}).Registry(), Ready: func() []string { return <-why }}
-	url := listen(t, admin.NewServer(tel.Handle))
+	url := listen(t, admin.NewServer(tel.Handle, slog.New(slog.DiscardHandler)))
 	why <- []string{"knowledge docs: indexing"}
 	if code, body := call(t, "GET", url+"/readyz", ""); code != 503 || body != `{"reasons":["knowledge docs: indexing"],"status":"not ready"}` {
 		t.Errorf("%d, %s", code, body)
@@ -230,7 +231,7 @@ func TestProbes(t *testing.T) {
 }
 
 func TestBodyIsBounded(t *testing.T) {
-	url := listen(t, admin.NewServer(handler(nil).Handle))
+	url := listen(t, admin.NewServer(handler(nil).Handle, slog.New(slog.DiscardHandler)))
 	big := bytes.Repeat([]byte(" "), 32<<20+1)
 	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
