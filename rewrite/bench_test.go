@@ -9,14 +9,18 @@ import (
 	"sidenote/rewrite"
 )
 
-// chatOf is a chat request of about n bytes: a system prompt, a growing history
-// and a question.
+// chatOf is a chat request of about n bytes: a system prompt, short questions
+// and longer answers in turn, a last question.
 func chatOf(n int) []byte {
+	const line = `The quick brown fox jumps over the lazy dog, and says \"so what\" to the passing crowd.\n`
 	var b strings.Builder
 	b.WriteString(`{"model":"gpt-4o","messages":[{"role":"system","content":"You are the HR assistant of a small company.\nAnswer briefly."}`)
-	for i := 0; b.Len() < n-120; i++ {
-		fmt.Fprintf(&b, `,{"role":%q,"content":"Turn %d. The quick brown fox jumps over the lazy dog, and says \"so what\" to the passing crowd.\nThen it goes home, has its tea, and thinks about the day that was."}`,
-			[]string{"user", "assistant"}[i%2], i)
+	for i := 0; b.Len() < n-200; i++ {
+		role, lines := "user", 1
+		if i%2 == 1 {
+			role, lines = "assistant", min(16, (n-b.Len())/len(line)-1)
+		}
+		fmt.Fprintf(&b, `,{"role":%q,"content":"Turn %d. %s"}`, role, i, strings.Repeat(line, max(lines, 1)))
 	}
 	b.WriteString(`,{"role":"user","content":"How many weeks of parental leave do I get?"}],"temperature":0.2}`)
 	return []byte(b.String())

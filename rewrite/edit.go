@@ -100,7 +100,7 @@ func (r *Request) texts(m *message) iter.Seq[span] {
 			return
 		}
 		for _, p := range r.parts[m.parts.start:m.parts.end] {
-			if p.text != (span{}) && !yield(p.text) {
+			if !yield(p) {
 				return
 			}
 		}

@@ -31,9 +31,12 @@ type fitter struct {
 
 	slots  []slot             // as declared
 	found  []retrieval.Source // what the sources component is made of
+	there  func(string) bool  // whether a text stands in the request's own messages
 	plain  []sourceBlock      // of found, under ids 1…n
 	blocks []sourceBlock      // the same, some with their neighbours
 	ledger []SourceEntry      // parallel to blocks
+	rode   []string           // texts of the neighbours that ride along
+	kept   bool               // a neighbour stayed out because its text is there
 	exact  bool
 }
 
@@ -58,7 +61,7 @@ func (f *fitter) weighed(b sourceBlock) sourceBlock {
 	n, exact := tokens.Sum(f.counter, b.head, b.body, sourceClose)
 	f.exact = f.exact && exact
 	b.tokens = n
-	b.text = n - f.count(b.head) - f.count(sourceClose)
+	b.text = max(0, n-f.count(b.head)-f.count(sourceClose))
 	return b
 }
 
@@ -70,7 +73,10 @@ func newEntry(s retrieval.Source) SourceEntry {
 // cut goes in whole or not at all; of the rest the first that does not fit is
 // cut, and nothing below it is tried.
 func (f *fitter) fit(room int) {
-	f.blocks = slices.Clone(f.plain)
+	f.blocks, f.rode = slices.Clone(f.plain), nil
+	for i := range f.ledger {
+		f.ledger[i].Neighbours = 0
+	}
 	order := make([]*slot, len(f.slots))
 	for i := range f.slots {
 		order[i] = &f.slots[i]
@@ -103,7 +109,7 @@ func (f *fitter) fit(room int) {
 }
 
 func (f *fitter) out(s *slot, reason string) {
-	s.parts = nil
+	s.parts, s.text = nil, 0
 	s.entry.Fate, s.entry.Tokens, s.entry.Reason = Out, 0, reason
 	if s.isSources {
 		f.drop(0, reason)
@@ -146,7 +152,7 @@ func (f *fitter) whole(s *slot, room int) int {
 		s.parts = f.render(f.blocks)
 	} else {
 		s.parts = []string{renderComponent(s.Name, s.Text)}
-		s.text = need - f.count(renderComponent(s.Name, ""))
+		s.text = max(0, need-f.count(renderComponent(s.Name, "")))
 	}
 	s.entry.Fate, s.entry.Tokens = In, need
 	return need
@@ -189,7 +195,7 @@ func (f *fitter) cut(s *slot, room int) int {
 		return 0
 	}
 	s.parts = []string{renderComponent(s.Name, text)}
-	s.text = need - f.count(renderComponent(s.Name, ""))
+	s.text = max(0, need-f.count(renderComponent(s.Name, "")))
 	s.entry.Fate, s.entry.Tokens, s.entry.Reason = Cut, need, reasonCut
 	return need
 }
@@ -237,11 +243,17 @@ func (f *fitter) cutFirst(room int) (sourceBlock, bool) {
 }
 
 // shorten cuts text such that its cost stays within room, and marks the cut. It
-// returns "" where less than the policy's least would be left.
+// returns "" where less than the policy's least would be left. What was code may
+// read as a tag once its end is gone ("i<source.length"), so the rest is made safe
+// again.
 func (f *fitter) shorten(text string, room int, cost func(string) int) (string, int) {
 	limit := room - cost(cutMarker)
 	for limit >= max(f.policy.MinTruncatedTokens, 1) {
-		short := strings.TrimRight(tokens.Cut(f.counter, text, limit), " \t\n") + cutMarker
+		short := strings.TrimRight(tokens.Cut(f.counter, text, limit), " \t\n")
+		if short == "" {
+			break
+		}
+		short, _ = tags.Neutralise(short+cutMarker, f.policy.Escape == EscapeAll)
 		n := cost(short)
 		if n <= room {
 			return short, n
@@ -270,7 +282,7 @@ func (f *fitter) neighbours(room int) {
 	add := func(i, next int, text string) {
 		src := f.blocks[i].source
 		at := chunk{src.Knowledge, src.Doc, src.Chunk + next}
-		if text == "" || there[at] {
+		if !strings.ContainsFunc(text, visible) || there[at] {
 			return
 		}
 		b := f.blocks[i]
@@ -282,7 +294,12 @@ func (f *fitter) neighbours(room int) {
 		b.body = safeBody(b.raw, f.policy) // joined first: a tag may be split over two chunks
 		b = f.weighed(b)
 		if more := b.tokens - f.blocks[i].tokens; more <= room {
+			if f.there(text) {
+				f.kept = true
+				return
+			}
 			room -= more
+			f.rode = append(f.rode, text)
 			f.keep(i, b, In, "")
 			f.ledger[i].Neighbours++
 			there[at], grown = true, true

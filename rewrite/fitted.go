@@ -3,6 +3,7 @@ package rewrite
 import (
 	"hash/maphash"
 	"maps"
+	"slices"
 	"sync/atomic"
 
 	"sidenote/retrieval"
@@ -20,6 +21,9 @@ type fitted struct {
 
 	used, rules, text, overflow int
 	exact                       bool
+
+	rode []string // texts of the neighbours in it
+	own  bool     // what the request's own messages hold has a part in it
 }
 
 // alike is everything that a fitted depends on. Sources are known by identity: a
@@ -69,6 +73,14 @@ func (m *memo) get(k alike) *fitted {
 
 func (m *memo) put(k alike, f *fitted) { m.slot(k).Store(&remembered{k, f}) }
 
+// maxRemembered is how many bytes of a request are kept to know it by: a long
+// text without a line break would stay in memory whole.
+const maxRemembered = 16 << 10
+
+func (k *alike) size() int {
+	return len(k.query) + len(k.block.before) + len(k.block.after) + len(k.sources.before) + len(k.sources.after)
+}
+
 // fit fits sources and components, or remembers to have done so.
 func (j *job) fit(m *memo, found retrieval.Result, sources []retrieval.Source, notice bool) *fitted {
 	k := alike{
@@ -82,20 +94,18 @@ func (j *job) fit(m *memo, found retrieval.Result, sources []retrieval.Source, n
 	}
 	// What a request narrowed is its own, and so is what it holds already; an
 	// answer without sources has no identity.
-	whole := k.policy != "" && k.first != nil && len(j.present) == 0 && len(sources) == len(found.Sources)
+	whole := k.policy != "" && k.first != nil && len(sources) == len(found.Sources) && k.size() <= maxRemembered
 	if whole {
-		if f := m.get(k); f != nil {
+		if f := m.get(k); f != nil && !slices.ContainsFunc(f.rode, j.there) {
 			return f
 		}
 	}
 	f := j.newAssembly(sources, notice).fitted()
-	for _, s := range j.present {
-		f.ledger = append(f.ledger, outEntry(s, "stands in the messages already"))
-	}
+	f.ledger = append(f.ledger, j.left...)
 	for _, x := range found.Excluded {
 		f.ledger = append(f.ledger, outEntry(x.Source, x.Detail))
 	}
-	if whole {
+	if whole && !f.own {
 		m.put(k, f)
 	}
 	return f
@@ -111,6 +121,7 @@ func (a *assembly) fitted() *fitted {
 		demand += s.entry.Demand
 	}
 	out.overflow, out.ledger, out.exact = max(0, demand-a.budget), a.fitter.ledger, a.exact
+	out.rode, out.own = a.fitter.rode, a.fitter.kept
 	if !in {
 		return out
 	}
@@ -160,9 +171,11 @@ func (j *job) account(res *Result, f *fitted) {
 		Model: j.req.Model, Encoding: j.model.Encoding, Exactness: j.exactness(f),
 		Budget: j.budget(), Notes: j.policy.Notes, AppTags: j.req.appTags(),
 		TotalChunksRetrieved: res.Retrieval.Retrieved, UniqueChunksAfterDedup: res.Retrieval.Unique,
+		// In JSON a list without elements is a list, not null.
+		Components: []ComponentEntry{}, Sources: []SourceEntry{}, ChunkSources: map[string]int{},
 	}
 	if f != nil {
-		l.Components, l.Sources, l.Overflow = f.components, f.ledger, f.overflow
+		l.Components, l.Sources, l.Overflow = append(l.Components, f.components...), append(l.Sources, f.ledger...), f.overflow
 		l.ChunksSelected, l.ChunkSources = f.selected, maps.Clone(f.bases)
 		l.Used, l.EstimatedTokens, l.Rules, l.Text = f.used, f.used, f.rules, f.text
 		l.Tags = max(0, f.used-f.rules-f.text)

@@ -55,6 +55,10 @@ func (o *optionReader) wrong(param, format string, args ...any) {
 func (o *optionReader) members(at string, member func(param, name string)) {
 	level := o.keys.level()
 	o.object(func(key span, _ bool) {
+		if o.bad != nil { // the first mistake is told, the rest only read
+			o.value()
+			return
+		}
 		name := unquote(key.of(o.b))
 		o.keys.add(level, []byte(name))
 		member(at+name, name)
@@ -136,6 +140,13 @@ func (o *optionReader) components(param string) {
 	}
 	names := map[string]bool{}
 	o.array(func(n int) {
+		if n == maxOptionComponents {
+			o.wrong(param, "more than %d components", maxOptionComponents)
+		}
+		if o.bad != nil {
+			o.value()
+			return
+		}
 		at := fmt.Sprintf("%s[%d]", param, n)
 		c := o.component(at)
 		if names[c.Name] {
@@ -144,9 +155,6 @@ func (o *optionReader) components(param string) {
 		names[c.Name] = true
 		o.Options.Components = append(o.Options.Components, c)
 	})
-	if len(names) > maxOptionComponents {
-		o.wrong(param, "%d components; at most %d", len(names), maxOptionComponents)
-	}
 }
 
 func (o *optionReader) component(at string) Component {
@@ -178,7 +186,7 @@ func (o *optionReader) component(at string) Component {
 	if !ValidName(c.Name) || c.Name == SourcesName {
 		o.wrong(at+".name", "%q is not a name: 1 to 64 of a-z, 0-9, '_' and '-', not %q", c.Name, SourcesName)
 	}
-	if strings.TrimSpace(c.Text) == "" || !utf8.ValidString(c.Text) {
+	if !strings.ContainsFunc(c.Text, visible) || !utf8.ValidString(c.Text) {
 		o.wrong(at+".text", "empty")
 	}
 	return c

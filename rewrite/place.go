@@ -64,12 +64,12 @@ func (r *Request) endOf(i int) place {
 		return place{offset: m.content.start, remove: m.content.end - m.content.start, surroundings: surroundings{open: `"`, close: `"`}}
 	case kindArray:
 		const open, close = `{"type":"text","text":"`, `"}`
-		if m.parts.start == m.parts.end {
+		if m.last == 0 {
 			return place{offset: m.content.start + 1, surroundings: surroundings{open: open, close: close}}
 		}
-		return place{offset: r.parts[m.parts.end-1].object.end, surroundings: surroundings{open: "," + open, close: close, before: r.tail(m)}}
+		return place{offset: m.last, surroundings: surroundings{open: "," + open, close: close, before: r.tail(m)}}
 	}
-	return place{offset: m.roleEnd, surroundings: surroundings{open: `,"content":"`, close: `"`}}
+	return place{offset: m.content.start, surroundings: surroundings{open: `,"content":"`, close: `"`}}
 }
 
 // marker is the hole that the marker at offset leaves.
@@ -98,16 +98,27 @@ func join(a string, b []byte, c string) []byte {
 // counts add exactly: behind a line feed and before neither a slash nor white
 // space. Without such a place it is the whole text.
 func (r *Request) tail(m *message) string {
-	text := ""
-	for part := range r.texts(m) {
-		raw := part.of(r.Body)
-		if n := lastSeam(raw); n > 0 {
-			text = unquote(join(`"`, raw[n:], ""))
-		} else {
-			text += unquote(raw)
-		}
+	texts := []span{m.content}
+	if m.kind == kindArray {
+		texts = r.parts[m.parts.start:m.parts.end]
 	}
-	return text
+	seam, first := 0, len(texts)
+	for first > 0 && seam == 0 {
+		first--
+		seam = lastSeam(texts[first].of(r.Body))
+	}
+	if len(texts)-first == 1 && seam == 0 {
+		return unquote(texts[first].of(r.Body)) // mostly, and it may be long
+	}
+	var tail strings.Builder
+	for i, text := range texts[first:] {
+		raw := text.of(r.Body)
+		if i == 0 && seam > 0 {
+			raw = join(`"`, raw[seam:], "")
+		}
+		tail.WriteString(unquote(raw))
+	}
+	return tail.String()
 }
 
 // lastSeam returns the offset behind the last line feed of a quoted string that
@@ -133,7 +144,10 @@ func lastSeam(raw []byte) int {
 // around returns the line feeds between the block and the application's own
 // text: two on each side, counting those already there.
 func (at surroundings) around(parts []string) (lead, trail string) {
-	end := parts[len(parts)-1]
+	end := ""
+	if at.after != "" {
+		end = strings.Join(parts, "")
+	}
 	behind := feedsAt(end, strings.TrimRight(end, "\n")) + feedsAt(at.after, strings.TrimLeft(at.after, "\n"))
 	return feeds(at.before, feedsAt(at.before, strings.TrimRight(at.before, "\n"))), feeds(at.after, behind)
 }

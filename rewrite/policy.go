@@ -156,8 +156,8 @@ func DefaultPolicy() Policy {
 }
 
 // Strict tells whether a body that two parsers could read differently is
-// refused rather than relayed: so under every policy that refuses anything,
-// for otherwise an ambiguous body would be the way around it.
+// refused rather than relayed: so under a policy that refuses on failure, for
+// otherwise an ambiguous body would be the way around it.
 func (p Policy) Strict() bool { return p.RefuseOnFailure }
 
 // Empty resolves the default of OnEmpty.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"strings"
+	"unicode"
 
 	"sidenote/retrieval"
 	"sidenote/rewrite/tags"
@@ -24,31 +25,46 @@ func (r *Request) asked(last int) []span {
 	return texts
 }
 
-// absent splits off the sources whose text stands in the request's own messages
-// already. A source without text is neither. Where all are absent the answer is
-// sources itself.
-func (r *Request) absent(sources []retrieval.Source, last int) (left, present []retrieval.Source) {
-	texts := r.asked(last)
+// there tells whether a text stands in the request's own messages already.
+func (j *job) there(text string) bool {
+	if j.texts == nil {
+		j.texts = j.req.asked(j.last)
+	}
+	return j.req.holds(j.texts, strings.TrimSpace(text))
+}
+
+// absent returns the sources whose text does not stand in the request's own
+// messages already; without any such, sources itself. The others are left, and
+// so are those that have no text; present counts the former.
+func (j *job) absent(sources []retrieval.Source) (absent []retrieval.Source, present int) {
 	for i, s := range sources {
-		text := strings.TrimSpace(s.Text)
-		if text != "" && !r.holds(texts, text) {
-			if left != nil {
-				left = append(left, s)
+		reason := ""
+		switch {
+		case !strings.ContainsFunc(s.Text, visible):
+			reason = "has no text"
+		case j.there(s.Text):
+			reason = "stands in the messages already"
+			present++
+		default:
+			if j.left != nil {
+				absent = append(absent, s)
 			}
 			continue
 		}
-		if left == nil {
-			left = append(make([]retrieval.Source, 0, len(sources)), sources[:i]...)
+		if j.left == nil {
+			absent = append(make([]retrieval.Source, 0, len(sources)), sources[:i]...)
 		}
-		if text != "" {
-			present = append(present, s)
-		}
+		j.left = append(j.left, outEntry(s, reason))
 	}
-	if left == nil {
-		return sources, nil
+	if j.left == nil {
+		return sources, 0
 	}
-	return left, present
+	return absent, present
 }
+
+// visible tells the characters of which one makes a text: white space, controls
+// and what has no width do not, and may all be gone from the prompt.
+func visible(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) }
 
 // holds tells whether one of texts contains text. A run of bytes that every
 // JSON encoder writes as they are tells mostly without decoding.

@@ -199,6 +199,9 @@ func TestRewriteHolds(t *testing.T) {
 		if res.Outcome != rewrite.Injected && res.Ledger.Used != 0 {
 			t.Fatalf("%s, yet %d tokens used", res.Outcome, res.Ledger.Used)
 		}
+		if l := res.Ledger; l.Rules+l.Tags+l.Text != l.Used || l.Tags < 0 || l.Text < 0 {
+			t.Fatalf("used %d = rules %d + tags %d + text %d\nbody %s", l.Used, l.Rules, l.Tags, l.Text, body)
+		}
 		if res.Outcome != rewrite.Injected {
 			return
 		}

@@ -16,23 +16,17 @@ type Request struct {
 	formatIsText bool // no response_format, or its type is "text"
 	list         span // the messages array
 	messages     []message
-	parts        []part // of all messages, in order
+	parts        []span // the texts of all content arrays, in order, quotes included
 	field        member // "sidenote"; zero when absent
 }
 
 // A message is the offsets of one element of messages.
 type message struct {
 	role    role
-	roleEnd int // after the role's value: where a missing content goes
 	kind    kind
-	content span // the content's value
-	parts   span // indices into Request.parts of an array's elements
-}
-
-// A part is one element of a content array.
-type part struct {
-	object span
-	text   span // the string value of a text part, quotes included; zero otherwise
+	content span // the content's value; of a missing one the place where it goes
+	parts   span // indices into Request.parts of an array's texts
+	last    int  // where an array's last element ends; 0 if it has none
 }
 
 // A member is one member of the body's top object, with what must go to remove
@@ -72,10 +66,31 @@ type parser struct {
 	keys  keySet
 }
 
+// A path leads to a value of the body. It is spelled out for the first error
+// only: a hostile body has one in every third byte.
+type path struct {
+	message, part int // -1: none
+	field         string
+}
+
+func (at path) String() string {
+	s := at.field
+	if at.message >= 0 {
+		s = fmt.Sprintf("messages[%d]", at.message)
+		if at.part >= 0 {
+			s += fmt.Sprintf(".content[%d]", at.part)
+		}
+		if at.field != "" {
+			s += "." + at.field
+		}
+	}
+	return s
+}
+
 // not notes that the body is JSON but no chat request we can read.
-func (p *parser) not(param, format string, args ...any) {
+func (p *parser) not(at path, format string, args ...any) {
 	if p.shape == nil {
-		p.shape = &BodyError{Reason: ReasonNotChat, Param: param, Message: param + ": " + fmt.Sprintf(format, args...)}
+		p.shape = &BodyError{Reason: ReasonNotChat, Param: at.String(), Message: at.String() + ": " + fmt.Sprintf(format, args...)}
 	}
 }
 
@@ -179,6 +194,7 @@ func (p *parser) topValue(name string) {
 	k := p.kind()
 	switch {
 	case name == "messages" && k == kindArray:
+		p.r.messages = make([]message, 0, 16)
 		p.r.list = p.array(p.message)
 	case name == "response_format" && k == kindObject:
 		p.format()
@@ -193,9 +209,9 @@ func (p *parser) topValue(name string) {
 	default:
 		switch {
 		case name == "messages":
-			p.not(name, "%s, not an array", k)
+			p.not(path{-1, -1, name}, "%s, not an array", k)
 		case (name == "model" || name == "stream" || name == "response_format") && k != kindNull:
-			p.not(name, "%s", k)
+			p.not(path{-1, -1, name}, "%s", k)
 		}
 		p.value()
 	}
@@ -215,16 +231,18 @@ func (p *parser) format() {
 
 func (p *parser) message(n int) {
 	if k := p.kind(); k != kindObject {
-		p.not(fmt.Sprintf("messages[%d]", n), "%s, not an object", k)
+		p.not(path{n, -1, ""}, "%s, not an object", k)
 		p.value()
 		return
 	}
 	m := message{}
+	roleEnd := 0
 	level := p.keys.level()
 	p.object(func(key span, escaped bool) {
 		switch p.key(level, "messages[].", key, escaped, messageKeys) {
 		case "role":
 			p.role(n, &m)
+			roleEnd = p.i
 		case "content":
 			p.content(n, &m)
 		default:
@@ -232,17 +250,23 @@ func (p *parser) message(n int) {
 		}
 	})
 	p.keys.leave(level)
-	if m.roleEnd == 0 {
-		p.not(fmt.Sprintf("messages[%d].role", n), "missing")
+	if roleEnd == 0 {
+		p.not(path{n, -1, "role"}, "missing")
 	}
-	p.r.messages = append(p.r.messages, m)
+	if m.kind == kindMissing {
+		m.content = span{roleEnd, roleEnd}
+	}
+	// A message that is nobody's and holds no text is of no use to a rewrite; a
+	// list of nothing else must still not look empty.
+	if n == 0 || m.role != roleOther || m.kind == kindString || m.parts.start < m.parts.end {
+		p.r.messages = append(p.r.messages, m)
+	}
 }
 
 func (p *parser) role(n int, m *message) {
 	if k := p.kind(); k != kindString {
-		p.not(fmt.Sprintf("messages[%d].role", n), "%s, not a string", k)
+		p.not(path{n, -1, "role"}, "%s, not a string", k)
 		p.value()
-		m.roleEnd = p.i
 		return
 	}
 	v, escaped := p.str()
@@ -259,7 +283,6 @@ func (p *parser) role(n int, m *message) {
 	case "user":
 		m.role = roleUser
 	}
-	m.roleEnd = v.end
 }
 
 func (p *parser) content(n int, m *message) {
@@ -267,26 +290,29 @@ func (p *parser) content(n int, m *message) {
 	switch m.kind {
 	case kindArray:
 		m.parts.start = len(p.r.parts)
-		m.content = p.array(func(i int) { p.part(n, i) })
+		m.content = p.array(func(i int) {
+			p.part(n, i)
+			m.last = p.i
+		})
 		m.parts.end = len(p.r.parts)
 	case kindString, kindNull:
 		m.content = p.value()
 	default:
-		p.not(fmt.Sprintf("messages[%d].content", n), "%s, not a string or an array", m.kind)
+		p.not(path{n, -1, "content"}, "%s, not a string or an array", m.kind)
 		p.value()
 	}
 }
 
 func (p *parser) part(n, i int) {
 	if k := p.kind(); k != kindObject {
-		p.not(fmt.Sprintf("messages[%d].content[%d]", n, i), "%s, not an object", k)
+		p.not(path{n, i, ""}, "%s, not an object", k)
 		p.value()
 		return
 	}
 	var isText bool
 	var text span
 	level := p.keys.level()
-	object := p.object(func(key span, escaped bool) {
+	p.object(func(key span, escaped bool) {
 		name := p.key(level, "messages[].content[].", key, escaped, partKeys)
 		k := p.kind()
 		v := p.value()
@@ -297,12 +323,11 @@ func (p *parser) part(n, i int) {
 		case name == "text" && k == kindString:
 			text = v
 		case name != "":
-			p.not(fmt.Sprintf("messages[%d].content[%d].%s", n, i, name), "%s, not a string", k)
+			p.not(path{n, i, name}, "%s, not a string", k)
 		}
 	})
 	p.keys.leave(level)
-	if !isText {
-		text = span{}
+	if isText && text != (span{}) {
+		p.r.parts = append(p.r.parts, text)
 	}
-	p.r.parts = append(p.r.parts, part{object: object, text: text})
 }

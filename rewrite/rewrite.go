@@ -95,9 +95,10 @@ type job struct {
 	query, previous string
 	last            int // index of the last user message, -1 without one
 
-	present []retrieval.Source // found, but in the messages already
-	block   place              // where the block goes
-	sources place              // where the sources go, under PlaceSplit
+	texts   []span        // of the messages up to the last of the user's
+	left    []SourceEntry // found, but in the messages already or without text
+	block   place         // where the block goes
+	sources place         // where the sources go, under PlaceSplit
 	split   bool
 }
 
@@ -132,14 +133,16 @@ func (j *job) decide(res *Result, m *memo) *fitted {
 		res.Outcome = Refused
 		return nil
 	}
-	var sources []retrieval.Source
-	sources, j.present = j.req.absent(found.Sources, j.last)
-	empty := len(found.Sources) == 0 && !found.Reason.Failed()
+	sources, present := j.absent(found.Sources)
+	empty := len(sources) == 0 && present == 0 && !found.Reason.Failed()
+	if empty && res.Reason == "" {
+		res.Reason = ReasonNoMatch
+	}
 	if empty && j.policy.Empty() == EmptyRefuse {
 		res.Outcome = Answered
 		return nil
 	}
-	if len(sources) == 0 && len(j.present) > 0 && res.Reason == "" {
+	if len(sources) == 0 && present > 0 && res.Reason == "" {
 		res.Reason = ReasonPresent
 	}
 	j.block, j.sources = j.req.places(j.policy, j.last)

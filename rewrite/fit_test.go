@@ -1,0 +1,250 @@
+package rewrite_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+	"sidenote/rewrite/tags"
+)
+
+func handbook(doc string, chunk int, text string) retrieval.Source {
+	return retrieval.Source{Type: "rag", Knowledge: "handbook", Doc: doc, Chunk: chunk, Name: doc, Text: text}
+}
+
+// Code compares with a variable called source and is no tag; cut right behind
+// that name it would read as one.
+func TestCutMakesNoTag(t *testing.T) {
+	e := encoding(t, "o200k_base")
+	code := strings.Repeat("while(i<source.length)j<component.n;", 40)
+	p := testPolicy(t, nil)
+	p.MinTruncatedTokens = 1
+	p.Sources.Priority = rewrite.PriorityCritical
+	cuts := 0
+	for budget := 120; budget < 190; budget++ {
+		p.ContextTokens = budget
+		for _, withSource := range []bool{true, false} {
+			p.Components, p.Knowledge = nil, []string{"handbook"}
+			if !withSource {
+				p.Components, p.Knowledge = []rewrite.Component{{Name: "code", Text: code, Truncatable: true}}, nil
+			}
+			res, out := inject(t, rewrite.Model{Counter: e}, p, []retrieval.Source{handbook("a.c", 0, code)})
+			if res.Outcome != rewrite.Injected {
+				t.Fatalf("budget %d: %s %s", budget, res.Outcome, res.Reason)
+			}
+			_, rest, _ := strings.Cut(out, "while")
+			text, _, found := strings.Cut(rest, " [… cut to fit]")
+			if found {
+				cuts++
+			}
+			if n := tags.Count(text + " [… cut to fit]"); n > 0 {
+				t.Errorf("budget %d: %d tags in %q", budget, n, text)
+			}
+		}
+	}
+	if cuts == 0 {
+		t.Fatal("nothing was cut")
+	}
+}
+
+// Where not even the first character of a text fits, there is nothing to mark
+// as cut.
+func TestCutToNothing(t *testing.T) {
+	p := testPolicy(t, nil)
+	p.ContextTokens, p.MinTruncatedTokens = 120, 1
+	zalgo := "a" + strings.Repeat("\u0301", 4000)
+	res, out := inject(t, rewrite.Model{Counter: encoding(t, "o200k_base")}, p, []retrieval.Source{handbook("a.md", 0, zalgo)})
+	if res.Outcome != rewrite.Untouched || res.Reason != rewrite.ReasonBudget || strings.Contains(out, "cut to fit") {
+		t.Errorf("%s %s: %s", res.Outcome, res.Reason, out)
+	}
+}
+
+// What is out adds nothing to the account, whatever was tried with it before.
+func TestAccountOfWhatIsOut(t *testing.T) {
+	p := testPolicy(t, nil)
+	p.ContextTokens, p.MinTruncatedTokens = 40, 100
+	p.Knowledge = nil
+	p.Components = []rewrite.Component{
+		{Name: "first", Text: "one two three", Priority: 90, Truncatable: true},
+		{Name: "large", Text: strings.Repeat("many words ", 40), Priority: 70, Truncatable: true},
+		{Name: "small", Text: strings.Repeat("few words ", 6), Priority: 30, Truncatable: true},
+	}
+	res, _ := inject(t, rewrite.Model{Counter: words{}}, p, nil)
+	l := res.Ledger
+	if l.Components[2].Fate != rewrite.Out || l.Text != 3 || l.Rules+l.Tags+l.Text != l.Used {
+		t.Errorf("used %d = rules %d + tags %d + text %d with %+v", l.Used, l.Rules, l.Tags, l.Text, l.Components)
+	}
+}
+
+// A neighbour that rode along in a first attempt, which the seam to the
+// application's text made too large, is counted once.
+func TestNeighboursCountedOnce(t *testing.T) {
+	s := handbook("leave.md", 2, "Every parent may take 16 weeks.")
+	s.After = "Adoption counts too."
+	p := testPolicy(t, nil)
+	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{s}), Models: models{rewrite.Model{Counter: encoding(t, "o200k_base")}}}
+	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"system","content":"You are HR"},{"role":"user","content":"How long?"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := rw.Rewrite(t.Context(), p, req, rewrite.Options{}).Ledger.Used
+	for budget := used - 4; budget < used+4; budget++ {
+		p.ContextTokens = budget
+		res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+		there := strings.Count(string(rewrite.Apply(nil, req.Body, res.Edits)), "Adoption")
+		if got := res.Ledger.Sources[0].Neighbours; got != there {
+			t.Errorf("budget %d: %d neighbours in the ledger, %d in the prompt", budget, got, there)
+		}
+	}
+}
+
+// A chunk that stands in the messages is not added again as somebody's
+// neighbour either, whether or not the same was asked without it before.
+func TestNeighbourAlreadyThere(t *testing.T) {
+	s := handbook("leave.md", 2, "Every parent may take 16 weeks.")
+	s.After, s.Before = "Adoption counts too.", "Who counts as a parent."
+	p := testPolicy(t, nil)
+	p.Digest = "remembered"
+	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{s}), Models: models{rewrite.Model{Counter: words{}}}}
+	for _, c := range []struct {
+		system    string
+		neighbour int
+	}{{"You are HR.", 2}, {"Adoption counts too.\nYou are HR.", 1}, {"Hello.\nYou are HR.", 2}, {"Adoption counts too.\nWho counts as a parent.\nYou are HR.", 0}} {
+		system, err := json.Marshal(c.system)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := rewrite.Parse([]byte(`{"messages":[{"role":"system","content":` + string(system) + `},{"role":"user","content":"How long?"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+		out := string(rewrite.Apply(nil, req.Body, res.Edits))
+		if n := strings.Count(out, "Adoption"); n != 1 {
+			t.Errorf("%q: %d times in %s", c.system, n, out)
+		}
+		if got := res.Ledger.Sources[0].Neighbours; got != c.neighbour {
+			t.Errorf("%q: %d neighbours, want %d", c.system, got, c.neighbour)
+		}
+	}
+}
+
+// Sources without text are no answer: the reason says so, and so does each.
+func TestSourcesWithoutText(t *testing.T) {
+	sources := []retrieval.Source{handbook("a.md", 0, " \n"), handbook("b.md", 0, "\x00\u200b\u202e")}
+	for empty, want := range map[rewrite.OnEmpty]rewrite.Outcome{
+		rewrite.EmptyPass: rewrite.Untouched, rewrite.EmptyNotice: rewrite.Injected, rewrite.EmptyRefuse: rewrite.Answered,
+	} {
+		p := testPolicy(t, nil)
+		p.OnEmpty = empty
+		res, _ := inject(t, rewrite.Model{Counter: words{}}, p, sources)
+		if res.Outcome != want || res.Reason != rewrite.ReasonNoMatch {
+			t.Errorf("%s: %s %q, want %s", empty, res.Outcome, res.Reason, want)
+		}
+	}
+	res, _ := inject(t, rewrite.Model{Counter: words{}}, testPolicy(t, nil), slices.Concat(sources, []retrieval.Source{handbook("c.md", 0, "Text.")}))
+	if l := res.Ledger; len(l.Sources) != 3 || l.ChunksSelected != 1 {
+		t.Errorf("%+v", l.Sources)
+	}
+}
+
+// The line feeds between the block and what follows the marker count those at
+// the template's end.
+func TestFeedsOfTemplate(t *testing.T) {
+	p := testPolicy(t, nil)
+	p.Placement, p.Template = rewrite.PlaceMarker, "{{CONTEXT}}\n"
+	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"system","content":"A.\n\n{{sidenote}}B."},{"role":"user","content":"How long?"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Text.")}), Models: models{rewrite.Model{Counter: words{}}}}
+	res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+	if out := string(rewrite.Apply(nil, req.Body, res.Edits)); !strings.Contains(out, `</sources>\n\nB.`) {
+		t.Error(out)
+	}
+}
+
+// Hostile bodies cost memory in proportion to their size: here all that is
+// allocated on the way, of which most is garbage at once.
+func TestLinear(t *testing.T) {
+	const size = 1 << 20
+	const user = `,{"role":"user","content":"How long?"}]}`
+	for name, c := range map[string]struct{ open, unit, close string }{
+		"parts":       {`{"messages":[{"role":"user","content":[`, `{}`, `]}` + user},
+		"text parts":  {`{"messages":[{"role":"user","content":[`, `{"type":"text","text":"a"}`, `]}]}`},
+		"system text": {`{"messages":[{"role":"system","content":[`, `{"type":"text","text":"a"}`, `]}` + user},
+		"messages":    {`{"messages":[`, `{"role":""}`, user},
+		"no messages": {`{"messages":[`, `{}`, user},
+		"components":  {`{"messages":[{"role":"user","content":"a"}],"sidenote":{"components":[`, `{"name":"a","text":"a"}`, `]}}`},
+		"options":     {`{"messages":[{"role":"user","content":"a"}],"sidenote":{"x":0,`, `"x":0`, `}}`},
+	} {
+		body := []byte(c.open + strings.Repeat(c.unit+",", size/len(c.unit)) + c.unit + c.close)
+		p := testPolicy(t, nil)
+		p.Placement = rewrite.PlaceLastUser
+		if name == "system text" {
+			p.Placement = rewrite.PlaceSystem
+		}
+		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Text.")}), Models: models{rewrite.Model{Counter: words{}}}}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if req, err := rewrite.Parse(body); err == nil {
+			if o, err := req.Options(); err == nil {
+				rw.Rewrite(t.Context(), p, req, o)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		if times := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(body)); times > 16 {
+			t.Errorf("%s: allocated %.0f times the body", name, times)
+		}
+	}
+}
+
+// What is remembered of requests stays small, however long their texts are.
+func TestRemembersLittle(t *testing.T) {
+	const requests, size = 64, 256 << 10
+	p := testPolicy(t, nil)
+	p.Digest = "remembered"
+	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Text.")}), Models: models{rewrite.Model{Counter: words{}}}}
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for i := range requests {
+		body := []byte(`{"messages":[{"role":"system","content":"` + fmt.Sprint(i) + strings.Repeat("a", size) + `"},{"role":"user","content":"How long?"}]}`)
+		req, err := rewrite.Parse(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res := rw.Rewrite(t.Context(), p, req, rewrite.Options{}); res.Outcome != rewrite.Injected {
+			t.Fatal(res.Outcome, res.Reason)
+		}
+	}
+	if kept := int(heap()) - int(before); kept > requests*size/4 {
+		t.Errorf("%d requests of %d bytes left %d bytes", requests, size, kept)
+	}
+	runtime.KeepAlive(rw)
+}
+
+// A ledger's lists are lists in JSON, also where they have no elements.
+func TestLedgerHasNoNull(t *testing.T) {
+	for empty, want := range map[rewrite.OnEmpty]rewrite.Outcome{rewrite.EmptyPass: rewrite.Untouched, rewrite.EmptyRefuse: rewrite.Answered} {
+		p := testPolicy(t, nil)
+		p.OnEmpty = empty
+		res, _ := inject(t, rewrite.Model{Counter: words{}}, p, nil)
+		got, err := json.Marshal(res.Ledger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Outcome != want || strings.Contains(string(got), "null") {
+			t.Errorf("%s: %s", res.Outcome, got)
+		}
+	}
+}
