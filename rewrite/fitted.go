@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"sidenote/retrieval"
+	"sidenote/rewrite/tokens"
 )
 
 // A fitted is what goes into a request, ready to be inserted, and the account of
@@ -115,10 +116,17 @@ func (j *job) fit(m *memo, found retrieval.Result, sources []retrieval.Source, n
 func (a *assembly) fitted() *fitted {
 	out := &fitted{bases: map[string]int{}}
 	in := len(a.fitter.slots) > 0 && a.assemble()
+	out.components = make([]ComponentEntry, len(a.fitter.slots))
 	demand := 0
-	for _, s := range a.fitter.slots {
-		out.components = append(out.components, s.entry)
+	for i, s := range a.fitter.slots {
+		out.components[i] = s.entry
 		demand += s.entry.Demand
+	}
+	if demand > 0 {
+		demand += a.fixed()
+	}
+	if a.model.Estimated {
+		demand = tokens.Estimate(demand)
 	}
 	out.overflow, out.ledger, out.exact = max(0, demand-a.budget), a.fitter.ledger, a.exact
 	out.rode, out.own = a.fitter.rode, a.fitter.kept
@@ -175,7 +183,7 @@ func (j *job) account(res *Result, f *fitted) {
 		Components: []ComponentEntry{}, Sources: []SourceEntry{}, ChunkSources: map[string]int{},
 	}
 	if f != nil {
-		l.Components, l.Sources, l.Overflow = append(l.Components, f.components...), append(l.Sources, f.ledger...), f.overflow
+		l.Components, l.Sources, l.Overflow = f.components, f.ledger, f.overflow
 		l.ChunksSelected, l.ChunkSources = f.selected, maps.Clone(f.bases)
 		l.Used, l.EstimatedTokens, l.Rules, l.Text = f.used, f.used, f.rules, f.text
 		l.Tags = max(0, f.used-f.rules-f.text)

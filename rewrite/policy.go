@@ -230,8 +230,12 @@ func (p Policy) Narrow(o Options) Policy {
 		}
 		p.Knowledge = chosen
 	}
-	if len(o.Components) > 0 {
-		p.Components, p.Digest = slices.Concat(p.Components, o.Components), ""
+	for _, c := range o.Components {
+		if slices.ContainsFunc(p.Components, func(ours Component) bool { return ours.Name == c.Name }) {
+			p.note("component %q: the policy has one of that name", c.Name)
+			continue
+		}
+		p.Components, p.Digest = append(slices.Clip(p.Components), c), ""
 	}
 	return p
 }

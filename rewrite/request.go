@@ -221,9 +221,9 @@ func (p *parser) format() {
 	level := p.keys.level()
 	p.object(func(key span, escaped bool) {
 		name := p.key(level, "response_format.", key, escaped, formatKeys)
-		v := p.value()
+		k, v := p.kind(), p.value()
 		if name == "type" && p.err == nil {
-			p.r.formatIsText = string(v.of(p.b)) == `"text"`
+			p.r.formatIsText = k == kindString && unquote(v.of(p.b)) == "text"
 		}
 	})
 	p.keys.leave(level)

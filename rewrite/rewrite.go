@@ -151,6 +151,9 @@ func (j *job) decide(res *Result, m *memo) *fitted {
 	switch {
 	case in.block != nil || in.sources != nil:
 		res.Outcome = Injected
+		if len(sources) > 0 && in.selected == 0 && res.Reason == "" { // a component took all the room
+			res.Reason = ReasonBudget
+		}
 	case len(in.components) > 0 && (res.Reason == "" || len(sources) > 0):
 		res.Outcome, res.Reason = Untouched, ReasonBudget
 	default:
