@@ -61,9 +61,9 @@ func (x *exchange) lines() []transport.Header {
 		return h
 	}
 	h[0].Value = x.report.ID
-	h[1].Value = string(AppendStatus(nil, &x.report))
+	h[1].Value = string(AppendStatus(make([]byte, 0, 160), &x.report))
 	if x.report.Outcome == rewrite.Injected {
-		h[2].Value = string(AppendSources(nil, x.report.Rewrite.Ledger.Sources, x.report.Expose))
+		h[2].Value = string(AppendSources(make([]byte, 0, 512), x.report.Rewrite.Ledger.Sources, x.report.Expose))
 	}
 	return h
 }

@@ -3,7 +3,7 @@ package rewrite
 import (
 	"bytes"
 	"encoding/binary"
-	"slices"
+	"math"
 	"strings"
 	"unicode"
 
@@ -11,25 +11,41 @@ import (
 	"sidenote/rewrite/tags"
 )
 
-// asked returns the texts of the messages up to the last of the user's. What
-// follows it, the rounds of a tool loop, must not change what is added: each
-// round sends the same prefix, so that upstream prompt caches hold.
-func (r *Request) asked(last int) []span {
+// asked returns the texts, of at least so many bytes, of the messages up to the
+// last of the user's. What follows it, the rounds of a tool loop, must not change
+// what is added: each round sends the same prefix, so that upstream prompt caches
+// hold.
+func (r *Request) asked(last, least int) []span {
 	if last < 0 {
 		last = len(r.messages) - 1
 	}
-	texts := make([]span, 0, last+1)
+	var texts []span
 	for i := range r.messages[:last+1] {
-		texts = slices.AppendSeq(texts, r.texts(&r.messages[i]))
+		for text := range r.texts(&r.messages[i]) {
+			if text.end-text.start >= least {
+				texts = append(texts, text)
+			}
+		}
 	}
 	return texts
 }
 
-// there tells whether a text stands in the request's own messages already.
-func (j *job) there(text string) bool {
-	if j.texts == nil {
-		j.texts = j.req.asked(j.last)
+// shortest is the length of the shortest text of sources that could be looked for.
+func shortest(sources []retrieval.Source) int {
+	least := math.MaxInt
+	for _, s := range sources {
+		for _, text := range []string{s.Text, s.Before, s.After} {
+			if n := len(strings.TrimSpace(text)); n > 0 {
+				least = min(least, n)
+			}
+		}
 	}
+	return least
+}
+
+// there tells whether a text of a source, or next to one, stands in the request's
+// own messages already.
+func (j *job) there(text string) bool {
 	return j.req.holds(j.texts, strings.TrimSpace(text))
 }
 
@@ -37,6 +53,7 @@ func (j *job) there(text string) bool {
 // messages already; without any such, sources itself. The others are left, and
 // so are those that have no text; present counts the former.
 func (j *job) absent(sources []retrieval.Source) (absent []retrieval.Source, present int) {
+	j.texts = j.req.asked(j.last, shortest(sources))
 	for i, s := range sources {
 		reason := ""
 		switch {
@@ -75,7 +92,7 @@ func (r *Request) holds(texts []span, text string) bool {
 			continue
 		}
 		if probe == nil {
-			probe = []byte(verbatim(text))
+			probe = []byte(rarest(verbatim(text)))
 		}
 		if bytes.Contains(t.of(r.Body), probe) && strings.Contains(unquote(t.of(r.Body)), text) {
 			return true
@@ -105,6 +122,23 @@ func verbatim(text string) string {
 	return best
 }
 
+// rarest returns run from the byte of its first half on that texts hold least:
+// what is searched for by its first byte is then hardly ever met in vain.
+func rarest(run string) string {
+	const common = " etaoinsrhldcumfpgwybv,.k" // commonest first
+	best, rank := 0, -1
+	for i := range (len(run) + 1) / 2 {
+		at := strings.IndexByte(common, run[i])
+		if at < 0 {
+			return run[i:]
+		}
+		if at > rank {
+			best, rank = i, at
+		}
+	}
+	return run[best:]
+}
+
 // escapable tells the bytes that some JSON encoder writes as an escape.
 func escapable(c byte) bool {
 	switch c {
@@ -119,7 +153,7 @@ func escapable(c byte) bool {
 // one.
 func (r *Request) appTags() int {
 	raw := r.list.of(r.Body)
-	if bytes.IndexByte(raw, '<') < 0 && bytes.IndexByte(raw, '&') < 0 && !bytes.Contains(raw, []byte(`\u`)) && ascii(raw) {
+	if bytes.IndexByte(raw, '<') < 0 && bytes.IndexByte(raw, '&') < 0 && !r.unicode && ascii(raw) {
 		return 0
 	}
 	n := 0

@@ -14,6 +14,7 @@ type Request struct {
 	Stream bool
 
 	formatIsText bool // no response_format, or its type is "text"
+	unicode      bool // there are escapes by code point
 	list         span // the messages array
 	messages     []message
 	parts        []span // the texts of all content arrays, in order, quotes included
@@ -55,6 +56,7 @@ func Parse(body []byte) (*Request, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
+	p.r.unicode = p.unicode
 	return p.r, nil
 }
 
@@ -194,7 +196,7 @@ func (p *parser) topValue(name string) {
 	k := p.kind()
 	switch {
 	case name == "messages" && k == kindArray:
-		p.r.messages = make([]message, 0, 16)
+		p.r.messages = make([]message, 0, min(4+len(p.b)/512, 512)) // as many as a talk of that length mostly has
 		p.r.list = p.array(p.message)
 	case name == "response_format" && k == kindObject:
 		p.format()

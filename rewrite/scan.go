@@ -19,7 +19,8 @@ type scanner struct {
 	depth int
 	err   *BodyError
 
-	loneSurrogate int // offset of an escaped surrogate without its half, -1 if none
+	loneSurrogate int  // offset of an escaped surrogate without its half, -1 if none
+	unicode       bool // there are escapes by code point
 }
 
 func (s *scanner) fail(r Reason, format string, args ...any) {
@@ -266,6 +267,10 @@ func (s *scanner) str() (v span, escaped bool) {
 			return span{start, s.i}, escaped
 		case '\\':
 			escaped = true
+			if s.i+1 < len(s.b) && plainEscapes[s.b[s.i+1]] {
+				s.i += 2
+				continue
+			}
 			if s.escape(); s.err != nil {
 				return span{}, false
 			}
@@ -302,6 +307,9 @@ func special(w uint64) uint64 {
 	return ((w - ones*0x20) | (quote - ones) | (slash - ones)) & tops &^ w
 }
 
+// plainEscapes are the bytes that make an escape of two bytes.
+var plainEscapes = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
+
 // escape reads one escape sequence, or two that form a surrogate pair.
 func (s *scanner) escape() {
 	at := s.i
@@ -336,16 +344,15 @@ func (s *scanner) escapedRune() (r rune, ok bool) {
 		return 0, false
 	}
 	c := s.b[s.i]
-	switch c {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+	if plainEscapes[c] {
 		s.i++
 		return rune(c), true
-	case 'u':
-		if len(s.b)-s.i >= 5 {
-			if r, ok := hex4(s.b[s.i+1 : s.i+5]); ok {
-				s.i += 5
-				return r, true
-			}
+	}
+	if c == 'u' && len(s.b)-s.i >= 5 {
+		s.unicode = true
+		if r, ok := hex4(s.b[s.i+1 : s.i+5]); ok {
+			s.i += 5
+			return r, true
 		}
 	}
 	s.bad(want)

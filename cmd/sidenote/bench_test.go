@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,13 +68,18 @@ func BenchmarkWhole(b *testing.B) {
 	}
 }
 
-// chatOf is a chat request of about n bytes: a system prompt, a history that
-// has grown, a question.
+// chatOf is a chat request of about n bytes: a system prompt, short questions
+// and longer answers in turn, a last question.
 func chatOf(n int) []byte {
+	const line = `We have talked about the weather for a while, and about \"what comes next\", and went on to lunch.\n`
 	var s strings.Builder
 	s.WriteString(`{"model":"gpt-4o","messages":[{"role":"system","content":"You are the HR assistant of a small company.\nAnswer briefly."}`)
-	for i := 0; s.Len() < n-120; i++ {
-		fmt.Fprintf(&s, `,{"role":%q,"content":"Turn %d. We have talked about the weather for a while, and about \"what comes next\".\nThen we went on to lunch, to tea, and to all that a long day brings with it."}`, []string{"user", "assistant"}[i%2], i)
+	for i := 0; s.Len() < n-220; i++ {
+		role, lines := "user", 1
+		if i%2 == 1 {
+			role, lines = "assistant", min(16, (n-s.Len())/len(line)-1)
+		}
+		fmt.Fprintf(&s, `,{"role":%q,"content":"Turn %d. %s"}`, role, i, strings.Repeat(line, max(lines, 1)))
 	}
 	s.WriteString(`,{"role":"user","content":"How many weeks of parental leave do I get?"}],"temperature":0.2}`)
 	return []byte(s.String())
@@ -89,12 +96,15 @@ func listenFast(b *testing.B, h fasthttp.RequestHandler) string {
 	return ln.Addr().String()
 }
 
-// listenWhole starts what serve starts, on the demo's documents.
+// listenWhole starts what serve starts, on the demo's documents. A request grows
+// by about 2 KB.
 func listenWhole(b *testing.B, upstream string) string {
-	cfg, err := config.Load(config.Source{
-		Flags: config.Flags{Upstream: "http://" + upstream, Knowledge: []string{"demo=" + b.TempDir()}},
-		Env:   func(string) (string, bool) { return "", false },
-	})
+	path := filepath.Join(b.TempDir(), "sidenote.yaml")
+	yaml := fmt.Sprintf("upstream: http://%s\nknowledge: {demo: %q}\npolicies: {default: {context_tokens: 550}}\n", upstream, b.TempDir())
+	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	cfg, err := config.Load(config.Source{Path: path, Env: func(string) (string, bool) { return "", false }})
 	if err != nil {
 		b.Fatal(err)
 	}
