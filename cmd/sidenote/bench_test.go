@@ -117,7 +117,7 @@ func listenWhole(b *testing.B, upstream string) string {
 		b.Fatal(err)
 	}
 	s.bases["demo"].Swap(content)
-	server, err := s.data(&proxy.Log{Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}, slog.New(slog.DiscardHandler))
+	server, err := s.data(&proxy.Log{Lines: io.Discard}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
