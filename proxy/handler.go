@@ -193,14 +193,15 @@ func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Opt
 	asked = MergeOptions(asked, field)
 	policy := x.policy.Rewrite.Narrow(asked)
 	x.report.Stream = req.Stream
-	x.report.Rewrite.Model = x.server.rewriter.Models.Model(req.Model)
 
 	switch policy.Mode {
 	case rewrite.Off:
+		x.report.Rewrite.Model = x.server.rewriter.Models.Model(req.Model)
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonOff
 		return x.send(ctx, body, req.StripEdits(policy))
 	case rewrite.Shadow:
 		x.report.Outcome = rewrite.Shadowed
+		x.report.Rewrite.Model = x.server.rewriter.Models.Model(req.Model)
 		x.beside(body, policy, asked)
 		return x.send(ctx, body, req.StripEdits(policy))
 	}

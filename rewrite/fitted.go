@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"hash/maphash"
-	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -179,12 +178,12 @@ func (j *job) account(res *Result, f *fitted) {
 		Model: j.req.Model, Encoding: j.model.Encoding, Exactness: j.exactness(f),
 		Budget: j.budget(), Notes: j.policy.Notes, AppTags: j.req.appTags(),
 		TotalChunksRetrieved: res.Retrieval.Retrieved, UniqueChunksAfterDedup: res.Retrieval.Unique,
-		// In JSON a list without elements is a list, not null.
-		Components: []ComponentEntry{}, Sources: []SourceEntry{}, ChunkSources: map[string]int{},
 	}
-	if f != nil {
+	if f == nil { // in JSON a list without elements is a list, not null
+		l.Components, l.Sources, l.ChunkSources = []ComponentEntry{}, []SourceEntry{}, map[string]int{}
+	} else {
 		l.Components, l.Sources, l.Overflow = f.components, f.ledger, f.overflow
-		l.ChunksSelected, l.ChunkSources = f.selected, maps.Clone(f.bases)
+		l.ChunksSelected, l.ChunkSources = f.selected, f.bases
 		l.Used, l.EstimatedTokens, l.Rules, l.Text = f.used, f.used, f.rules, f.text
 		l.Tags = max(0, f.used-f.rules-f.text)
 	}

@@ -102,7 +102,8 @@ type EditEntry struct {
 }
 
 // A Ledger is the account of one rewrite: what went in, what was cut, what
-// stayed out, and why.
+// stayed out, and why. Its lists may be shared with other ledgers: nobody changes
+// them.
 type Ledger struct {
 	Model     string    `json:"model"`    // as the request names it
 	Encoding  string    `json:"encoding"` // that counted
