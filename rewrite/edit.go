@@ -52,7 +52,7 @@ func (r *Request) StripEdits(p Policy) []Edit {
 	}
 	if p.Placement == PlaceMarker {
 		for _, at := range r.markers() {
-			edits = append(edits, Edit{Name: editMarker, Offset: at, Delete: len(Marker)})
+			edits = append(edits, Edit{Name: editMarker, Offset: at.start, Delete: at.end - at.start})
 		}
 	}
 	return sorted(edits)
@@ -68,27 +68,66 @@ func sorted(edits []Edit) []Edit {
 	return edits
 }
 
-// markers returns the offsets of all markers in what the application says for
-// itself, never in a user's text.
-func (r *Request) markers() []int {
-	var at []int
+// markers returns all markers in what the application says for itself, never in
+// a user's text.
+func (r *Request) markers() []span {
+	var found []span
 	for i := range r.messages {
 		m := &r.messages[i]
 		if !m.role.operator() {
 			continue
 		}
 		for text := range r.texts(m) {
-			for from := text.start; ; {
-				n := bytes.Index(r.Body[from:text.end], []byte(Marker))
-				if n < 0 {
-					break
-				}
-				at = append(at, from+n)
-				from += n + len(Marker)
-			}
+			found = r.appendMarkers(found, text)
 		}
 	}
-	return at
+	return found
+}
+
+// appendMarkers appends the markers in a quoted string. Nobody escapes braces,
+// but who did would have sent the same text.
+func (r *Request) appendMarkers(found []span, text span) []span {
+	for at := text.start + 1; at < text.end; {
+		switch {
+		case !r.unicode:
+			n := bytes.Index(r.Body[at:text.end], []byte(Marker))
+			if n < 0 {
+				return found
+			}
+			at += n
+			found = append(found, span{at, at + len(Marker)})
+			at += len(Marker)
+		case r.markerAt(at) > 0:
+			found = append(found, span{at, at + r.markerAt(at)})
+			at += r.markerAt(at)
+		case r.Body[at] == '\\':
+			at += 2
+		default:
+			at++
+		}
+	}
+	return found
+}
+
+// markerAt returns the length of the marker, some of it escaped, that begins at
+// that offset of a string; 0 if none does.
+func (r *Request) markerAt(at int) int {
+	n := at
+	for i := range len(Marker) {
+		b := r.Body[n:]
+		if b[0] == Marker[i] {
+			n++
+			continue
+		}
+		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+			return 0
+		}
+		if c, ok := hex4(b[2:6]); !ok || c != rune(Marker[i]) {
+			return 0
+		}
+		n += 6
+	}
+	return n - at
 }
 
 // texts goes through the string values, quotes included, that make up a

@@ -72,18 +72,16 @@ func (r *Request) endOf(i int) place {
 	return place{offset: m.content.start, surroundings: surroundings{open: `,"content":"`, close: `"`}}
 }
 
-// marker is the hole that the marker at offset leaves.
-func (r *Request) marker(offset int) place {
-	at := place{offset: offset, remove: len(Marker)}
+// marker is the hole that a marker leaves.
+func (r *Request) marker(m span) place {
+	at := place{offset: m.start, remove: m.end - m.start}
 	for i := range r.messages {
 		for text := range r.texts(&r.messages[i]) {
-			if text.start < offset && offset < text.end {
-				raw := r.Body
-				at.before = unquote(join(`"`, raw[text.start+1:offset], `"`))
-				at.after = unquote(join(`"`, raw[offset+len(Marker):text.end-1], `"`))
+			if text.start < m.start && m.start < text.end {
 				// Further markers go too: they are not the application's text.
-				at.before = strings.ReplaceAll(at.before, Marker, "")
-				at.after = strings.ReplaceAll(at.after, Marker, "")
+				before := unquote(join(`"`, r.Body[text.start+1:m.start], `"`))
+				after := unquote(join(`"`, r.Body[m.end:text.end-1], `"`))
+				at.before, at.after = strings.ReplaceAll(before, Marker, ""), strings.ReplaceAll(after, Marker, "")
 			}
 		}
 	}
