@@ -94,9 +94,9 @@ func TestValueTamperedWith(t *testing.T) {
 		tampered[i] ^= 1
 		got, err := cache.Decode(key, cache.Resum(tampered))
 		switch {
-		case i <= flags && err != cache.MismatchVersion,
-			i >= digest && i < tenant && err != cache.MismatchKey,
-			i > tenant && i <= tenant+len("acme") && err != cache.MismatchTenant,
+		case i <= flags && !errors.Is(err, cache.MismatchVersion),
+			i >= digest && i < tenant && !errors.Is(err, cache.MismatchKey),
+			i > tenant && i <= tenant+len("acme") && !errors.Is(err, cache.MismatchTenant),
 			err == nil && cmp.Equal(answer(), got):
 			t.Errorf("byte %d: got %v", i, err)
 		}
@@ -106,7 +106,7 @@ func TestValueTamperedWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range body {
-		if _, err := cache.Decode(key, cache.Seal(key, body[:i])); err != cache.MismatchBody {
+		if _, err := cache.Decode(key, cache.Seal(key, body[:i])); !errors.Is(err, cache.MismatchBody) {
 			t.Errorf("body cut to %d of %d bytes: got %v", i, len(body), err)
 		}
 	}
@@ -116,7 +116,7 @@ func TestValueTamperedWith(t *testing.T) {
 		"a giant number":  bytes.Repeat([]byte{0xff}, 11),
 		"a giant string":  append([]byte{2, 0xff, 0xff, 0xff, 0x7f}, make([]byte, 20)...),
 	} {
-		if _, err := cache.Decode(key, cache.Seal(key, body)); err != cache.MismatchBody {
+		if _, err := cache.Decode(key, cache.Seal(key, body)); !errors.Is(err, cache.MismatchBody) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

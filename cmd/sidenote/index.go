@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
+	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/retrieval/knowledge"
 )
 
@@ -53,8 +55,30 @@ func (s *stack) swap(id string, content *knowledge.Content, report knowledge.Rep
 func (i indexed) String() string {
 	line := fmt.Sprintf("knowledge  %s: %s files, %s chunks, lexical only (no embeddings)", i.id, thousands(i.report.Files), thousands(i.report.Chunks))
 	line = fmt.Sprintf("%-80s  %.1f s", line, i.took.Seconds())
+	lines := []string{line}
 	if skipped := i.report.Summary(); skipped != "" {
-		line += "\n           " + skipped
+		lines = append(lines, skipped)
 	}
-	return line
+	return strings.Join(append(lines, i.unread()...), "\n           ")
+}
+
+// maxUnread is how many files unread names.
+const maxUnread = 10
+
+// unread names the files that should have been read and could not be, with the
+// reason; those that nobody wants read are only counted.
+func (i indexed) unread() (lines []string) {
+	n := 0
+	for _, skip := range i.report.Skipped {
+		if skip.Kind != knowledge.SkipUnreadable && skip.Kind != knowledge.SkipNotText {
+			continue
+		}
+		if n++; n <= maxUnread {
+			lines = append(lines, console.Clean(skip.Path+": "+skip.Reason))
+		}
+	}
+	if n > maxUnread {
+		lines = append(lines, fmt.Sprintf("and %d more", n-maxUnread))
+	}
+	return lines
 }

@@ -36,7 +36,7 @@ func newOutput(w io.Writer, cfg config.Log) *output {
 		return o
 	}
 	o.logger = slog.New(slog.NewJSONHandler(o.writer, nil))
-	o.log = &proxy.Log{Logger: o.logger, Requests: proxy.Verbosity(cfg.Requests)}
+	o.log = &proxy.Log{Logger: o.logger, Lines: o.writer, Requests: proxy.Verbosity(cfg.Requests)}
 	o.recorder = o.log
 	return o
 }
@@ -62,7 +62,7 @@ type lines struct {
 // Record writes r's line.
 func (l *lines) Record(r *proxy.Report) {
 	if r.Reason == rewrite.ReasonRoute && l.first(r.Route) {
-		l.write([]byte(console.Note(r.Time, "requests of route "+string(r.Route)+" pass unchanged; sources are added to /chat/completions only (said once)")))
+		l.write([]byte(console.Note(r.Time, "POST /v1/"+string(r.Route)+" passes unchanged; sources are added to /chat/completions only (said once)")))
 	}
 	if l.requests == proxy.LogNone || l.requests == proxy.LogErrors && r.Status < 400 && !r.Truncated && r.Client == proxy.ClientCompleted {
 		return

@@ -27,13 +27,16 @@ func (c *rewriteCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	s, policy, err := c.ready(a)
+	s, policy, err := c.ready(a, !c.JSON)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = s.close() }()
 	req, err := rewrite.Parse(body)
 	if err != nil {
+		if policy.Strict() {
+			return fmt.Errorf("the request would be refused: %w", err)
+		}
 		return fmt.Errorf("the request would pass untouched: %w", err)
 	}
 	options, err := req.Options()

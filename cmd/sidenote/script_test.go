@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -47,7 +48,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HEALTHY", healthy.URL)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "digest": digest, "post": post},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "digest": digest, "post": post, "garble": garble},
 	})
 }
 
@@ -64,7 +65,7 @@ func freeAddress() (string, error) {
 func exits(ts *testscript.TestScript, _ bool, args []string) {
 	err := ts.Exec(args[1], args[2:]...)
 	code := "0"
-	if exit, ok := err.(*exec.ExitError); ok {
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		code = fmt.Sprint(exit.ExitCode())
 	} else if err != nil {
 		ts.Fatalf("%v", err)
@@ -100,6 +101,11 @@ func post(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Check(resp.Write(f))
 	ts.Check(f.Close())
+}
+
+// garble FILE writes bytes that are no text.
+func garble(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte("caf\xe9 \xff"), 0o600))
 }
 
 // digest checks that the last output holds a key and the digest of that key.

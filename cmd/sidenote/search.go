@@ -31,8 +31,9 @@ func (searchCmd) Help() string {
 	return `sidenote search "how much leave do I get" --knowledge ./docs --explain`
 }
 
-// ready builds and indexes what the flags choose, and finds the policy.
-func (f sourceFlags) ready(a *app) (*stack, rewrite.Policy, error) {
+// ready builds and indexes what the flags choose, and finds the policy. Where
+// name is true it names the files that could not be read.
+func (f sourceFlags) ready(a *app, name bool) (*stack, rewrite.Policy, error) {
 	cfg, err := configFlags{Config: f.Config, Knowledge: f.Knowledge}.load(a, true)
 	if err != nil {
 		return nil, rewrite.Policy{}, err
@@ -51,7 +52,13 @@ func (f sourceFlags) ready(a *app) (*stack, rewrite.Policy, error) {
 	if err != nil {
 		return nil, rewrite.Policy{}, err
 	}
-	return s, policy, s.index(a.ctx, nil)
+	return s, policy, s.index(a.ctx, func(i indexed) {
+		for _, line := range i.unread() {
+			if name {
+				fmt.Fprintln(a.stderr, "skipped "+line)
+			}
+		}
+	})
 }
 
 func (f sourceFlags) policy(cfg *config.Config) (rewrite.Policy, error) {
@@ -60,6 +67,9 @@ func (f sourceFlags) policy(cfg *config.Config) (rewrite.Policy, error) {
 		name = config.Name(unknown.Tenant)
 	}
 	p, ok := cfg.Tenant(name)
+	if name == "" {
+		return rewrite.Policy{}, usageError{fmt.Errorf("callers without a key are refused; say who asks by --tenant: there are %s", join(cfg.TenantNames()))}
+	}
 	if !ok {
 		return rewrite.Policy{}, usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, join(cfg.TenantNames()))}
 	}
@@ -68,7 +78,7 @@ func (f sourceFlags) policy(cfg *config.Config) (rewrite.Policy, error) {
 
 // Run searches as a request of the tenant would, but without a hurry.
 func (c *searchCmd) Run(a *app) error {
-	s, policy, err := c.ready(a)
+	s, policy, err := c.ready(a, true)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -42,9 +43,17 @@ func (c *serveCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if err := ownUpstream(a.ctx, cfg, ls, net.DefaultResolver.LookupNetIP); err != nil {
+		ls.close()
+		return err
+	}
 	return a.serve(s, ls, func(ctx context.Context) error {
 		a.announce(ctx, cfg, ls)
-		return s.index(ctx, func(i indexed) { fmt.Fprintln(a.stderr, i) })
+		if err := s.index(ctx, func(i indexed) { fmt.Fprintln(a.stderr, i) }); err != nil {
+			return err
+		}
+		a.announceLimits(cfg)
+		return nil
 	})
 }
 
@@ -133,12 +142,24 @@ func (a *app) serve(s *stack, ls listeners, begin func(context.Context) error) e
 	return group.Wait()
 }
 
-// announce says what is served, in the words of PRODUCT.md §1.
-func (a *app) announce(ctx context.Context, cfg *config.Config, ls listeners) {
-	say := func(name, format string, args ...any) {
-		fmt.Fprintf(a.stderr, "%-11s%s\n", name, fmt.Sprintf(format, args...))
+// say writes a line of what is served, in the words of PRODUCT.md §1.
+func (a *app) say(name, format string, args ...any) {
+	fmt.Fprintf(a.stderr, "%-11s%s\n", name, fmt.Sprintf(format, args...))
+}
+
+// reached is where a program on this machine finds a listener: one on all
+// interfaces has no address that could be called.
+func reached(l net.Listener) string {
+	at, ok := l.Addr().(*net.TCPAddr)
+	if !ok || !at.IP.IsUnspecified() {
+		return l.Addr().String()
 	}
-	say("listening", "http://%s/v1          set OPENAI_BASE_URL to this", ls.data.Addr())
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(at.Port))
+}
+
+// announce says where requests come in and where they go.
+func (a *app) announce(ctx context.Context, cfg *config.Config, ls listeners) {
+	a.say("listening", "http://%s/v1          set OPENAI_BASE_URL to this", reached(ls.data))
 	for _, name := range cfg.UpstreamNames() {
 		base := cfg.Proxy().Upstreams[string(name)].BaseURL
 		state := "reachable"
@@ -149,15 +170,19 @@ func (a *app) announce(ctx context.Context, cfg *config.Config, ls listeners) {
 		if !strings.HasSuffix(path, "/v1") {
 			path += "/v1"
 		}
-		say("upstream", "/v1/chat/completions → %s://%s%s/chat/completions   (%s)", base.Scheme, base.Host, path, state)
+		a.say("upstream", "/v1/chat/completions → %s://%s%s/chat/completions   (%s)", base.Scheme, base.Host, path, state)
 	}
+}
+
+// announceLimits says what each request may get.
+func (a *app) announceLimits(cfg *config.Config) {
 	for _, name := range cfg.TenantNames() {
 		if p, _ := cfg.Tenant(name); len(cfg.TenantNames()) == 1 {
 			search := p.Rewrite.Search
-			say("budget", "%s tokens a request, at most %d sources, %s ms", thousands(p.Rewrite.ContextTokens), search.TopK, thousands(int(search.Deadline.Milliseconds())))
+			a.say("budget", "%s tokens a request, at most %d sources, %s ms", thousands(p.Rewrite.ContextTokens), search.TopK, thousands(int(search.Deadline.Milliseconds())))
 		}
 	}
-	say("cache", "in this process, %d MiB (no Redis)", cfg.Cache.Memory>>20)
+	a.say("cache", "in this process, %d MiB (no Redis)", cfg.Cache.Memory>>20)
 }
 
 // isTerminal tells whether a person is likely to read what is written to w.

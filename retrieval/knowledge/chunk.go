@@ -206,8 +206,8 @@ func (c *cutter) split(u unit) (parts []unit) {
 	if u.depth == 0 && len(u.of.head) > 0 && c.count(u.of.head) > chunkTokens/4 {
 		u.of.head, u.of.tail = "", "" // too dear to repeat
 	}
-	for ; u.depth < len(splittersOf(*u.of)); u.depth++ {
-		texts := splittersOf(*u.of)[u.depth](c.body[u.start:u.end])
+	for splitters := splittersOf(*u.of); u.depth < len(splitters); u.depth++ {
+		texts := splitters[u.depth](c.body[u.start:u.end])
 		if len(texts) < 2 {
 			continue
 		}

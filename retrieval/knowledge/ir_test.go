@@ -60,7 +60,7 @@ func readEntries(t *testing.T, name string) (entries []entry) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<24)
 	for lines.Scan() {

@@ -59,7 +59,7 @@ func Load(ctx context.Context, folder Folder, deps Deps) (*Content, Report, erro
 	if err != nil {
 		return nil, Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
 	}
-	defer dir.Close()
+	defer func() { _ = dir.Close() }()
 	return load(ctx, dir.FS(), file, folder, deps)
 }
 

@@ -25,6 +25,9 @@ func openFolder(name string) (root *os.Root, file string, err error) {
 		return nil, "", fmt.Errorf("open folder: %w", err)
 	}
 	if !info.IsDir() {
+		if !info.Mode().IsRegular() { // opening a pipe would wait for ever
+			return nil, "", fmt.Errorf("open %s: neither a folder nor a file", name)
+		}
 		name, file = filepath.Split(filepath.Clean(name))
 		if name == "" {
 			name = "."

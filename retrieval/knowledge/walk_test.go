@@ -262,3 +262,10 @@ func TestProgress(t *testing.T) {
 		t.Errorf("got %+v, want %+v", last, want)
 	}
 }
+
+// Reading what is neither a folder nor a file might never end.
+func TestLoadRefusesDevices(t *testing.T) {
+	if _, _, err := knowledge.Load(t.Context(), knowledge.Folder{ID: "kb", Path: os.DevNull}, knowledge.Deps{Counter: fourBytes{}}); err == nil {
+		t.Errorf("%s was read", os.DevNull)
+	}
+}

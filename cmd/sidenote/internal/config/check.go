@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"net"
 	"slices"
@@ -42,11 +43,14 @@ func (c *Config) checkListeners() {
 func samePort(a, b Address) bool {
 	hostA, portA, errA := net.SplitHostPort(string(a))
 	hostB, portB, errB := net.SplitHostPort(string(b))
-	if errA != nil || errB != nil || portA != portB || portA == "0" {
+	if errA != nil || errB != nil || number(portA) != number(portB) || number(portA) == "0" {
 		return false
 	}
 	return hostA == hostB || every(hostA) || every(hostB) || loopback(hostA) && loopback(hostB)
 }
+
+// number drops the zeros that a port may be written with.
+func number(port string) string { return cmp.Or(strings.TrimLeft(port, "0"), "0") }
 
 // every tells whether a listener's host is all interfaces.
 func every(host string) bool {
@@ -96,7 +100,7 @@ func (c *Config) checkOwnAddress(key string, u Upstream) {
 	host := u.BaseURL.Hostname()
 	for _, own := range []Address{c.Listen, c.Admin.Listen, c.Telemetry.Listen} {
 		ownHost, ownPort, err := net.SplitHostPort(string(own))
-		if err != nil || ownPort != port {
+		if err != nil || number(ownPort) != number(port) {
 			continue
 		}
 		local := loopback(host) || every(host)

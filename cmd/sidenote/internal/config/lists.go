@@ -45,13 +45,17 @@ func (c *Config) CheckFolders() error {
 	var problems Problems
 	for _, name := range c.KnowledgeNames() {
 		path := c.Knowledge[name].Path
-		_, err := os.Stat(path)
-		if err == nil {
-			continue
-		}
-		reason := "cannot be read: " + cause(err).Error()
-		if errors.Is(err, fs.ErrNotExist) {
+		info, err := os.Stat(path)
+		var reason string
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			reason = "not found"
+		case err != nil:
+			reason = "cannot be read: " + cause(err).Error()
+		case !info.IsDir() && !info.Mode().IsRegular():
+			reason = "is neither a folder nor a file" // opening a pipe would wait for ever
+		default:
+			continue
 		}
 		key := "knowledge." + string(name) + ".path"
 		problems = append(problems, Problem{c.Place(key), key, "folder " + strconv.Quote(path) + " " + reason})

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,7 +23,7 @@ type Source struct {
 	// Offline is for commands that send no request: they need no upstream.
 	Offline bool
 	Env     func(name string) (string, bool)       // for secrets; nil knows none
-	Read    func(path string) ([]byte, error)      // nil is os.ReadFile
+	Read    func(path string) ([]byte, error)      // nil reads the disk
 	Glob    func(pattern string) ([]string, error) // nil is filepath.Glob
 }
 
@@ -75,12 +76,29 @@ func (s Source) withDefaults() Source {
 		s.Env = func(string) (string, bool) { return "", false }
 	}
 	if s.Read == nil {
-		s.Read = os.ReadFile
+		s.Read = readFile
 	}
 	if s.Glob == nil {
 		s.Glob = filepath.Glob
 	}
 	return s
+}
+
+// maxFile is far more than any configuration or secret takes, in bytes.
+const maxFile = 16 << 20
+
+// readFile is os.ReadFile of something that may have no end.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		return nil, errors.New("larger than 16 MiB")
+	}
+	return data, err
 }
 
 // readMain reads the main file and what it includes. It returns false where one

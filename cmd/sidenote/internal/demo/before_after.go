@@ -3,6 +3,7 @@ package demo
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"strings"
 
 	"sidenote/rewrite"
@@ -67,7 +68,8 @@ func (p *painter) block(lines []string) {
 		return
 	}
 	inside, told, sources, hidden := false, 0, 0, 0
-	for _, line := range lines {
+	from := beginning(lines)
+	for i, line := range lines {
 		switch {
 		case strings.HasPrefix(line, "<source "):
 			inside, told = true, 0
@@ -83,7 +85,7 @@ func (p *painter) block(lines []string) {
 		case !inside:
 			p.others(line, sources)
 			p.added(line)
-		case sources > sourcesFull || told >= textLines || strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#"):
+		case sources > sourcesFull || i < from || told >= textLines || strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#"):
 			if sources <= sourcesFull {
 				hidden++
 			}
@@ -92,6 +94,27 @@ func (p *painter) block(lines []string) {
 			p.added(line)
 		}
 	}
+}
+
+// beginning is the line at which the first source's own section begins: the
+// text before it, which rides along, is not what was found. 0 where that is
+// where the source begins.
+func beginning(lines []string) int {
+	head := ""
+	for i, line := range lines {
+		switch {
+		case head == "" && strings.HasPrefix(line, "<source "):
+			head = html.UnescapeString(line)
+		case line == "</source>":
+			return 0
+		case head != "" && strings.HasPrefix(line, "#"):
+			title := strings.TrimSpace(strings.TrimLeft(line, "#"))
+			if strings.HasSuffix(head, ` section="`+title+`">`) || strings.HasSuffix(head, " > "+title+`">`) {
+				return i
+			}
+		}
+	}
+	return 0
 }
 
 func (p *painter) more(hidden int) {

@@ -54,6 +54,22 @@ Dogs are welcome on Fridays.
 </sources>
 `
 
+// What rides along before the section that was found is not shown for it.
+func TestRenderBeginsAtTheSection(t *testing.T) {
+	before := strings.Replace(block, "## Parental leave", "# Leave policy\n\nYou have 28 days of annual leave.\n\n## Parental leave", 1)
+	rewritten, err := json.Marshal(map[string]any{"messages": []map[string]string{{"role": "system", "content": before}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	screen := demo.Render(demo.Story{Rewritten: rewritten}, demo.Look{})
+	if !strings.Contains(screen, "+   Every parent may take 16 weeks") || strings.Contains(screen, "28 days") {
+		t.Errorf("screen:\n%s", screen)
+	}
+	if full := demo.Render(demo.Story{Rewritten: rewritten}, demo.Look{Full: true}); !strings.Contains(full, "28 days") {
+		t.Errorf("full screen:\n%s", full)
+	}
+}
+
 func TestAnswer(t *testing.T) {
 	for _, c := range []struct{ text, question, want string }{
 		{block, demo.Question, "Every parent may take 16 weeks of parental leave on full pay [1]. Parental leave on full pay is open after six months of service [2]."},

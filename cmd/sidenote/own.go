@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"sidenote/cmd/sidenote/internal/config"
+)
+
+// A lookup resolves a host name, as net.Resolver.LookupNetIP does.
+type lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
+
+// lookupWait bounds how long start-up waits for a name.
+const lookupWait = 2 * time.Second
+
+// ownUpstream refuses an upstream whose name leads back to one of our open
+// ports: each request would come back until no more fit. What the configuration
+// tells by itself it has refused; this is about names and interfaces, which are
+// only known here. A name that cannot be resolved is left to the first request.
+func ownUpstream(ctx context.Context, cfg *config.Config, ls listeners, resolve lookup) error {
+	ctx, cancel := context.WithTimeout(ctx, lookupWait)
+	defer cancel()
+	for _, name := range cfg.UpstreamNames() {
+		base := cfg.Proxy().Upstreams[string(name)].BaseURL
+		port := base.Port()
+		if port == "" {
+			port = map[string]string{"http": "80", "https": "443"}[base.Scheme]
+		}
+		for _, l := range []net.Listener{ls.data, ls.admin, ls.telemetry} {
+			if l == nil {
+				continue
+			}
+			own, err := netip.ParseAddrPort(l.Addr().String())
+			if err != nil || strconv.Itoa(int(own.Port())) != strings.TrimLeft(port, "0") {
+				continue
+			}
+			addresses, err := resolve(ctx, "ip", base.Hostname())
+			if err == nil && leadsTo(addresses, own.Addr()) {
+				return usageError{fmt.Errorf("upstream %s: %s is Sidenote's own address", name, base)}
+			}
+		}
+	}
+	return nil
+}
+
+// leadsTo tells whether one of some addresses ends at a listener of this machine.
+func leadsTo(addresses []netip.Addr, own netip.Addr) bool {
+	here := map[netip.Addr]bool{}
+	if own.IsUnspecified() {
+		nets, _ := net.InterfaceAddrs() // without them, loopback is what is known
+		for _, n := range nets {
+			if prefix, err := netip.ParsePrefix(n.String()); err == nil {
+				here[prefix.Addr().Unmap()] = true
+			}
+		}
+	}
+	for _, a := range addresses {
+		a = a.Unmap().WithZone("")
+		if a == own.Unmap() || own.IsUnspecified() && (a.IsLoopback() || a.IsUnspecified() || here[a]) {
+			return true
+		}
+	}
+	return false
+}
