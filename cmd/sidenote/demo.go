@@ -57,7 +57,7 @@ func (c *demoCmd) Run(a *app) error {
 		quiet.stderr = a.stderr
 	}
 	var told error // kept apart: a server that was stopped ends without an error
-	served := quiet.serve(s, ls, func(ctx context.Context) error {
+	served := quiet.serve(s, ls, func(ctx context.Context, _ *output) error {
 		story, err := c.tell(ctx, s, stub, ls.data.Addr().String(), reports)
 		if err == nil {
 			err = c.show(a, story)

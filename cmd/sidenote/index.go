@@ -53,7 +53,7 @@ func (s *stack) swap(id string, content *knowledge.Content, report knowledge.Rep
 
 // String is the line of serve about a base.
 func (i indexed) String() string {
-	line := fmt.Sprintf("knowledge  %s: %s files, %s chunks, lexical only (no embeddings)", i.id, thousands(i.report.Files), thousands(i.report.Chunks))
+	line := fmt.Sprintf("knowledge  %s: %s, %s, lexical only (no embeddings)", i.id, plural(i.report.Files, "file"), plural(i.report.Chunks, "chunk"))
 	line = fmt.Sprintf("%-80s  %.1f s", line, i.took.Seconds())
 	lines := []string{line}
 	if skipped := i.report.Summary(); skipped != "" {
@@ -81,4 +81,12 @@ func (i indexed) unread() (lines []string) {
 		lines = append(lines, fmt.Sprintf("and %d more", n-maxUnread))
 	}
 	return lines
+}
+
+// plural writes a number of things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return thousands(n) + " " + thing + "s"
 }

@@ -162,7 +162,7 @@ func printResult(w io.Writer, res retrieval.Result, explain bool) {
 	if !explain {
 		return
 	}
-	fmt.Fprintf(w, "\n%d candidates, %d after duplicates, %d chosen in %s\n", res.Retrieved, res.Unique, len(res.Sources), res.Took.Round(time.Microsecond))
+	fmt.Fprintf(w, "\n%s, %d after duplicates, %d chosen in %s\n", plural(res.Retrieved, "candidate"), res.Unique, len(res.Sources), res.Took.Round(time.Microsecond))
 	for _, x := range res.Excluded {
 		fmt.Fprintf(w, "out  %s#%d  %s  %s\n", x.Source.Doc, x.Source.Chunk, x.Source.Section, x.Detail)
 	}

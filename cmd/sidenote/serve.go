@@ -7,8 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -47,12 +45,12 @@ func (c *serveCmd) Run(a *app) error {
 		ls.close()
 		return err
 	}
-	return a.serve(s, ls, func(ctx context.Context) error {
-		a.announce(ctx, cfg, ls)
-		if err := s.index(ctx, func(i indexed) { fmt.Fprintln(a.stderr, i) }); err != nil {
+	return a.serve(s, ls, func(ctx context.Context, out *output) error {
+		out.announce(ctx, cfg, ls)
+		if err := s.index(ctx, out.indexed); err != nil {
 			return err
 		}
-		a.announceLimits(cfg)
+		out.announceLimits(cfg)
 		return nil
 	})
 }
@@ -91,7 +89,7 @@ func (ls listeners) close() {
 
 // serve answers on all ports and runs begin beside it, until the process is
 // asked to stop or one of them fails; then open answers have the grace to end.
-func (a *app) serve(s *stack, ls listeners, begin func(context.Context) error) error {
+func (a *app) serve(s *stack, ls listeners, begin func(context.Context, *output) error) error {
 	out := newOutput(a.stderr, s.cfg.Telemetry.Log)
 	defer out.close()
 	records := proxy.Recorders{out.recorder}
@@ -120,7 +118,7 @@ func (a *app) serve(s *stack, ls listeners, begin func(context.Context) error) e
 	answer(admin.Serve, ls.admin)
 	answer(telemetry.Serve, ls.telemetry)
 	group.Go(func() error {
-		if err := begin(ctx); ctx.Err() == nil {
+		if err := begin(ctx, out); ctx.Err() == nil {
 			return err
 		}
 		return nil
@@ -140,49 +138,6 @@ func (a *app) serve(s *stack, ls listeners, begin func(context.Context) error) e
 		return err
 	})
 	return group.Wait()
-}
-
-// say writes a line of what is served, in the words of PRODUCT.md §1.
-func (a *app) say(name, format string, args ...any) {
-	fmt.Fprintf(a.stderr, "%-11s%s\n", name, fmt.Sprintf(format, args...))
-}
-
-// reached is where a program on this machine finds a listener: one on all
-// interfaces has no address that could be called.
-func reached(l net.Listener) string {
-	at, ok := l.Addr().(*net.TCPAddr)
-	if !ok || !at.IP.IsUnspecified() {
-		return l.Addr().String()
-	}
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(at.Port))
-}
-
-// announce says where requests come in and where they go.
-func (a *app) announce(ctx context.Context, cfg *config.Config, ls listeners) {
-	a.say("listening", "http://%s/v1          set OPENAI_BASE_URL to this", reached(ls.data))
-	for _, name := range cfg.UpstreamNames() {
-		base := cfg.Proxy().Upstreams[string(name)].BaseURL
-		state := "reachable"
-		if err := reachable(ctx, base.String()); err != nil {
-			state = "not reachable: " + err.Error()
-		}
-		path := strings.TrimSuffix(base.Path, "/")
-		if !strings.HasSuffix(path, "/v1") {
-			path += "/v1"
-		}
-		a.say("upstream", "/v1/chat/completions → %s://%s%s/chat/completions   (%s)", base.Scheme, base.Host, path, state)
-	}
-}
-
-// announceLimits says what each request may get.
-func (a *app) announceLimits(cfg *config.Config) {
-	for _, name := range cfg.TenantNames() {
-		if p, _ := cfg.Tenant(name); len(cfg.TenantNames()) == 1 {
-			search := p.Rewrite.Search
-			a.say("budget", "%s tokens a request, at most %d sources, %s ms", thousands(p.Rewrite.ContextTokens), search.TopK, thousands(int(search.Deadline.Milliseconds())))
-		}
-	}
-	a.say("cache", "in this process, %d MiB (no Redis)", cfg.Cache.Memory>>20)
 }
 
 // isTerminal tells whether a person is likely to read what is written to w.
