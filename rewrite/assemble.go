@@ -40,7 +40,7 @@ func (j *job) newAssembly(sources []retrieval.Source, notice bool) *assembly {
 		block: j.block, source: j.sources, split: j.split, budget: j.budget(), exact: true,
 	}
 	f := &a.fitter
-	f.policy, f.counter, f.found, f.there = j.policy, j.model.Counter, sources, j.there
+	f.policy, f.counter, f.found, f.presence = j.policy, j.model.Counter, sources, j.presence
 	for _, c := range j.policy.Components {
 		c.Text = safeBody(c.Text, j.policy)
 		f.slots = append(f.slots, slot{Component: c})

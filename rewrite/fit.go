@@ -29,15 +29,15 @@ type fitter struct {
 	counter retrieval.Counter
 	rules   string // the line under <sources>; "" where it stands elsewhere
 
-	slots  []slot             // as declared
-	found  []retrieval.Source // what the sources component is made of
-	there  func(string) bool  // whether a text stands in the request's own messages
-	plain  []sourceBlock      // of found, under ids 1…n
-	blocks []sourceBlock      // the same, some with their neighbours
-	ledger []SourceEntry      // parallel to blocks
-	rode   []string           // texts of the neighbours that ride along
-	kept   bool               // a neighbour stayed out because its text is there
-	exact  bool
+	slots    []slot             // as declared
+	found    []retrieval.Source // what the sources component is made of
+	presence presence           // of texts in the request's own messages
+	plain    []sourceBlock      // of found, under ids 1…n
+	blocks   []sourceBlock      // the same, some with their neighbours
+	ledger   []SourceEntry      // parallel to blocks
+	rode     []string           // texts of the neighbours that ride along
+	kept     bool               // a neighbour stayed out because its text is there
+	exact    bool
 }
 
 func (f *fitter) count(text string) int {
@@ -294,7 +294,7 @@ func (f *fitter) neighbours(room int) {
 		b.body = safeBody(b.raw, f.policy) // joined first: a tag may be split over two chunks
 		b = f.weighed(b)
 		if more := b.tokens - f.blocks[i].tokens; more <= room {
-			if f.there(text) {
+			if f.presence.there(text) {
 				f.kept = true
 				return
 			}

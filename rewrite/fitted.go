@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"hash/maphash"
-	"slices"
 	"sync/atomic"
 
 	"sidenote/retrieval"
@@ -96,7 +95,7 @@ func (j *job) fit(m *memo, found retrieval.Result, sources []retrieval.Source, n
 	// answer without sources has no identity.
 	whole := k.policy != "" && k.first != nil && len(sources) == len(found.Sources) && k.size() <= maxRemembered
 	if whole {
-		if f := m.get(k); f != nil && !slices.ContainsFunc(f.rode, j.there) {
+		if f := m.get(k); f != nil && !j.holdsAny(f.rode) {
 			return f
 		}
 	}
@@ -109,6 +108,16 @@ func (j *job) fit(m *memo, found retrieval.Result, sources []retrieval.Source, n
 		m.put(k, f)
 	}
 	return f
+}
+
+// holdsAny tells whether one of texts stands in the messages already.
+func (j *job) holdsAny(texts []string) bool {
+	for _, text := range texts {
+		if j.presence.there(text) {
+			return true
+		}
+	}
+	return false
 }
 
 // fitted does the work and closes the account.

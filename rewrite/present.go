@@ -3,7 +3,7 @@ package rewrite
 import (
 	"bytes"
 	"encoding/binary"
-	"math"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -11,55 +11,56 @@ import (
 	"sidenote/rewrite/tags"
 )
 
-// asked returns the texts, of at least so many bytes, of the messages up to the
-// last of the user's. What follows it, the rounds of a tool loop, must not change
-// what is added: each round sends the same prefix, so that upstream prompt caches
-// hold.
-func (r *Request) asked(last, least int) []span {
-	if last < 0 {
-		last = len(r.messages) - 1
+// A presence knows the texts of a request's messages up to the last of the
+// user's. What follows it, the rounds of a tool loop, must not change what is
+// added: each round sends the same prefix, so that upstream prompt caches hold.
+type presence struct {
+	req     *Request
+	last    int    // index of the last message that counts
+	longest int    // bytes of the longest text
+	texts   []span // collected when a text could stand in one of them
+}
+
+func (r *Request) presence(lastUser int) presence {
+	p := presence{req: r, last: lastUser}
+	if lastUser < 0 {
+		p.last = len(r.messages) - 1
 	}
-	var texts []span
-	for i := range r.messages[:last+1] {
+	for i := range r.messages[:p.last+1] {
 		for text := range r.texts(&r.messages[i]) {
-			if text.end-text.start >= least {
-				texts = append(texts, text)
-			}
+			p.longest = max(p.longest, text.end-text.start)
 		}
 	}
-	return texts
+	return p
 }
 
-// shortest is the length of the shortest text of sources that could be looked for.
-func shortest(sources []retrieval.Source) int {
-	least := math.MaxInt
-	for _, s := range sources {
-		for _, text := range []string{s.Text, s.Before, s.After} {
-			if n := len(strings.TrimSpace(text)); n > 0 {
-				least = min(least, n)
-			}
+// there tells whether a text of a source, or next to one, stands in the messages
+// already.
+func (p *presence) there(text string) bool {
+	text = strings.TrimSpace(text)
+	if len(text) > p.longest {
+		return false
+	}
+	if p.texts == nil {
+		p.texts = make([]span, 0, p.last+1)
+		for i := range p.req.messages[:p.last+1] {
+			p.texts = slices.AppendSeq(p.texts, p.req.texts(&p.req.messages[i]))
 		}
 	}
-	return least
-}
-
-// there tells whether a text of a source, or next to one, stands in the request's
-// own messages already.
-func (j *job) there(text string) bool {
-	return j.req.holds(j.texts, strings.TrimSpace(text))
+	return p.req.holds(p.texts, text)
 }
 
 // absent returns the sources whose text does not stand in the request's own
 // messages already; without any such, sources itself. The others are left, and
 // so are those that have no text; present counts the former.
 func (j *job) absent(sources []retrieval.Source) (absent []retrieval.Source, present int) {
-	j.texts = j.req.asked(j.last, shortest(sources))
+	j.presence = j.req.presence(j.last)
 	for i, s := range sources {
 		reason := ""
 		switch {
 		case !strings.ContainsFunc(s.Text, visible):
 			reason = "has no text"
-		case j.there(s.Text):
+		case j.presence.there(s.Text):
 			reason = "stands in the messages already"
 			present++
 		default:

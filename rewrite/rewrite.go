@@ -95,11 +95,11 @@ type job struct {
 	query, previous string
 	last            int // index of the last user message, -1 without one
 
-	texts   []span        // of the messages up to the last of the user's
-	left    []SourceEntry // found, but in the messages already or without text
-	block   place         // where the block goes
-	sources place         // where the sources go, under PlaceSplit
-	split   bool
+	presence presence      // of texts in the messages
+	left     []SourceEntry // found, but in the messages already or without text
+	block    place         // where the block goes
+	sources  place         // where the sources go, under PlaceSplit
+	split    bool
 }
 
 // retrieve asks for sources. Failing open is data: the reason is in the Result.

@@ -60,8 +60,9 @@ func build(cfg *config.Config) (*stack, error) {
 		s.bases[string(name)] = base
 		candidates[string(name)] = cached(s.counted(base), cache.Candidates)
 	}
-	pipeline := retrieval.Pipeline{Bases: func(id string) retrieval.Retriever { return candidates[id] }, Terms: analysis.Terms}
-	prepare := retrieval.Prepare{Next: cached(pipeline, cache.Selected), Catalog: s.bases, Terms: analysis.Terms}
+	terms := new(analysis.Recent).Terms
+	pipeline := retrieval.Pipeline{Bases: func(id string) retrieval.Retriever { return candidates[id] }, Terms: terms}
+	prepare := retrieval.Prepare{Next: cached(pipeline, cache.Selected), Catalog: s.bases, Terms: terms}
 	s.rewriter = &rewrite.Rewriter{Retriever: prepare, Models: models{cfg.ModelTable(), encodings}}
 	s.metrics.Watch("sidenote_cache_bytes", "Bytes held by a cache.", map[string]string{"cache": "memory"}, false,
 		func() float64 { return float64(store.Bytes()) })
