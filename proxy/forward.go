@@ -162,8 +162,8 @@ func (x *exchange) leave() {
 			x.server.log.Error("BUG: panic", "id", x.report.ID, "panic", v, "stack", string(debug.Stack()))
 		}
 	}()
-	if x.shadow.Outcome != "" {
-		x.report.Rewrite = x.shadow
+	if x.shadow != nil {
+		x.report.Rewrite = *x.shadow
 		if x.report.Reason == "" {
 			x.report.Reason = x.shadow.Reason
 		}

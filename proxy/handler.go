@@ -26,9 +26,9 @@ type exchange struct {
 	read     time.Time // when all of the request that a decision waits for was there
 
 	ended     atomic.Bool
-	parties   atomic.Int32   // the answer, and shadow work where there is some
-	shadow    rewrite.Result // of that work
-	endStream func()         // nil when the answer is no stream
+	parties   atomic.Int32    // the answer, and shadow work where there is some
+	shadow    *rewrite.Result // of that work, when it is done
+	endStream func()          // nil when the answer is no stream
 	endOpen   func()
 	buffer    *[]byte // holds the rewritten body, back to the pool at the end
 }
@@ -245,6 +245,7 @@ func (x *exchange) beside(body []byte, p rewrite.Policy, o rewrite.Options) {
 		if err != nil {
 			panic("BUG: a body parsed once and not twice: " + err.Error())
 		}
-		x.shadow = s.rewriter.Rewrite(s.base, p, req, o)
+		res := s.rewriter.Rewrite(s.base, p, req, o)
+		x.shadow = &res
 	}()
 }

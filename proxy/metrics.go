@@ -177,9 +177,7 @@ func (m *Metrics) recordRewrite(tenant string, r *Report) {
 	m.stage("retrieval", res.RetrieveTook)
 	m.stage("fit", res.FitTook)
 	m.stage("edit", res.EditTook)
-	for i := range res.Retrieval.Excluded {
-		m.excluded.WithLabelValues(excludedLabel(string(res.Retrieval.Excluded[i].Reason))).Inc()
-	}
+	m.recordExcluded(res.Retrieval.Excluded)
 	if r.Outcome == rewrite.Injected {
 		m.contextTokens.Observe(float64(res.Ledger.Used))
 		m.contextSources.Observe(float64(r.Sources()))
@@ -187,6 +185,22 @@ func (m *Metrics) recordRewrite(tenant string, r *Report) {
 		if unfit := len(res.Retrieval.Sources) - r.Sources(); unfit > 0 {
 			m.excluded.WithLabelValues("fit").Add(float64(unfit))
 		}
+	}
+}
+
+// recordExcluded adds up neighbours first: a search leaves out dozens, mostly
+// for the same reason.
+func (m *Metrics) recordExcluded(excluded []retrieval.Excluded) {
+	for i := range excluded {
+		reason := excluded[i].Reason
+		if i > 0 && excluded[i-1].Reason == reason {
+			continue
+		}
+		n := 1
+		for i+n < len(excluded) && excluded[i+n].Reason == reason {
+			n++
+		}
+		m.excluded.WithLabelValues(excludedLabel(string(reason))).Add(float64(n))
 	}
 }
 

@@ -31,6 +31,7 @@ import (
 // request without anything in between costs is taken off both. The rounds of
 // all of them alternate: machines are noisy, ratios less so.
 func BenchmarkWhole(b *testing.B) {
+	tune(os.LookupEnv)
 	upstream := listenFast(b, func(ctx *fasthttp.RequestCtx) {
 		_ = ctx.PostBody()
 		ctx.SetContentType("application/json")

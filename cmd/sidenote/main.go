@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 )
 
@@ -16,5 +17,16 @@ func mainCode() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once, whatever it waits for
+	tune(os.LookupEnv)
 	return Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.LookupEnv)
+}
+
+// tune lets the heap grow to four times what lives in it. That is some tens of
+// MiB, mostly vocabularies, and to mark them at every doubling costs requests
+// more than the memory is worth. GOGC has the say where it is set, and GOMEMLIMIT
+// always.
+func tune(env func(string) (string, bool)) {
+	if _, set := env("GOGC"); !set {
+		debug.SetGCPercent(300)
+	}
 }
