@@ -113,7 +113,7 @@ func listenWhole(b *testing.B, upstream string) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	content, _, err := knowledge.FromFS(b.Context(), demo.Corpus(), knowledge.Folder{ID: "demo"}, s.deps)
+	content, _, err := knowledge.FromFS(b.Context(), demo.Corpus(), knowledge.Folder{ID: "demo"}, s.reading(new(atomic.Int64)))
 	if err != nil {
 		b.Fatal(err)
 	}

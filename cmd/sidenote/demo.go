@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
@@ -115,11 +116,12 @@ func (f firstReport) Record(r *proxy.Report) {
 // tell indexes the corpus, asks, and puts the story together.
 func (c *demoCmd) tell(ctx context.Context, s *stack, stub *demo.Stub, address string, reports firstReport) (demo.Story, error) {
 	start := time.Now()
-	content, report, err := knowledge.FromFS(ctx, demo.Corpus(), knowledge.Folder{ID: "demo"}, s.deps)
+	var neutralised atomic.Int64
+	content, report, err := knowledge.FromFS(ctx, demo.Corpus(), knowledge.Folder{ID: "demo"}, s.reading(&neutralised))
 	if err != nil {
 		return demo.Story{}, err
 	}
-	s.swap("demo", content, report)
+	s.swap("demo", content, report, int(neutralised.Load()))
 	story := demo.Story{
 		Question: c.Question, Documents: content.Documents(), Chunks: content.Chunks(), Address: address, Index: time.Since(start),
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"sidenote/cmd/sidenote/internal/console"
@@ -23,13 +24,14 @@ func (s *stack) index(ctx context.Context, tell func(indexed)) error {
 	for _, name := range s.cfg.KnowledgeNames() {
 		k := s.cfg.Knowledge[name]
 		start := time.Now()
+		var neutralised atomic.Int64
 		content, report, err := knowledge.Load(ctx, knowledge.Folder{
 			ID: string(name), Path: k.Path, Include: texts(k.Include), Exclude: texts(k.Exclude),
-		}, s.deps)
+		}, s.reading(&neutralised))
 		if err != nil {
 			return err
 		}
-		s.swap(string(name), content, report)
+		s.swap(string(name), content, report, int(neutralised.Load()))
 		if tell != nil {
 			tell(indexed{string(name), report, time.Since(start)})
 		}
@@ -38,10 +40,10 @@ func (s *stack) index(ctx context.Context, tell func(indexed)) error {
 }
 
 // swap puts new content into a base, whole.
-func (s *stack) swap(id string, content *knowledge.Content, report knowledge.Report) {
+func (s *stack) swap(id string, content *knowledge.Content, report knowledge.Report, neutralised int) {
 	s.bases[id].Swap(content)
 	s.metrics.Knowledge(id, content.Documents(), content.Chunks(), int64(report.Bytes), time.Now())
-	s.metrics.Ingested(id, "indexed", report.Files, 0)
+	s.metrics.Ingested(id, "indexed", report.Files, neutralised)
 	skipped := map[knowledge.SkipKind]int{}
 	for _, skip := range report.Skipped {
 		skipped[skip.Kind]++

@@ -92,6 +92,8 @@ func (ls listeners) close() {
 func (a *app) serve(s *stack, ls listeners, begin func(context.Context, *output) error) error {
 	out := newOutput(a.stderr, s.cfg.Telemetry.Log)
 	defer out.close()
+	s.metrics.Watch("log_dropped_total", "Lines of the log that were dropped because it could not be written.", nil, true,
+		func() float64 { return float64(out.writer.Dropped()) })
 	records := proxy.Recorders{out.recorder}
 	if a.reports != nil {
 		records = append(records, a.reports)

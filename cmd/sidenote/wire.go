@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"sidenote/cache"
@@ -27,9 +29,9 @@ import (
 type stack struct {
 	cfg      *config.Config
 	bases    catalog
-	deps     knowledge.Deps
+	counter  retrieval.Counter // of chunks
 	metrics  *proxy.Metrics
-	store    *cache.Memory
+	stores   map[cache.Kind]*cache.Memory
 	rewriter *rewrite.Rewriter
 }
 
@@ -41,16 +43,16 @@ func build(cfg *config.Config) (*stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := cache.NewMemory(int64(cfg.Cache.Memory))
+	stores, err := newStores(int64(cfg.Cache.Memory))
 	if err != nil {
-		return nil, fmt.Errorf("make cache: %w", err)
+		return nil, err
 	}
-	s := &stack{cfg: cfg, store: store, metrics: newMetrics(cfg), bases: catalog{}}
-	s.deps = knowledge.Deps{Counter: counter, Neutralise: neutralise}
+	s := &stack{cfg: cfg, stores: stores, metrics: newMetrics(cfg), bases: catalog{}}
+	s.counter = counter
 
 	cached := func(next retrieval.Retriever, kind cache.Kind) retrieval.Retriever {
 		return &cache.Retriever{
-			Next: next, Store: store, Kind: kind, StoreTimeout: -1,
+			Next: next, Store: stores[kind], Kind: kind, StoreTimeout: -1,
 			TTL: cfg.Cache.TTL, EmptyTTL: cfg.Cache.EmptyTTL, Observe: s.observeCache,
 		}
 	}
@@ -64,12 +66,35 @@ func build(cfg *config.Config) (*stack, error) {
 	pipeline := retrieval.Pipeline{Bases: func(id string) retrieval.Retriever { return candidates[id] }, Terms: terms}
 	prepare := retrieval.Prepare{Next: cached(pipeline, cache.Selected), Catalog: s.bases, Terms: terms}
 	s.rewriter = &rewrite.Rewriter{Retriever: prepare, Models: models{cfg.ModelTable(), encodings}}
-	s.metrics.Watch("sidenote_cache_bytes", "Bytes held by a cache.", map[string]string{"cache": "memory"}, false,
-		func() float64 { return float64(store.Bytes()) })
+	for kind, store := range stores {
+		s.metrics.Watch("cache_bytes", "Bytes held by a cache.", map[string]string{"cache": string(kind)}, false,
+			func() float64 { return float64(store.Bytes()) })
+	}
 	return s, nil
 }
 
-func (s *stack) close() error { return s.store.Close() }
+func (s *stack) close() error {
+	var errs []error
+	for _, store := range s.stores {
+		errs = append(errs, store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// newStores divides the memory for caches. An entry of candidates is ten times
+// as large as one of what was selected of them, and met again far less often: only
+// for what came too late, or under another policy.
+func newStores(bytes int64) (map[cache.Kind]*cache.Memory, error) {
+	stores := map[cache.Kind]*cache.Memory{}
+	for kind, share := range map[cache.Kind]int64{cache.Candidates: bytes / 8, cache.Selected: bytes - bytes/8} {
+		store, err := cache.NewMemory(share)
+		if err != nil {
+			return nil, fmt.Errorf("make cache: %w", err)
+		}
+		stores[kind] = store
+	}
+	return stores, nil
+}
 
 // data is the server of the data port.
 func (s *stack) data(records proxy.Recorder, log *slog.Logger) (*proxy.Server, error) {
@@ -97,9 +122,14 @@ func (s *stack) watched() admin.Telemetry {
 // chunkEncoding measures chunks; the models that read them may count otherwise.
 const chunkEncoding = "o200k_base"
 
-func neutralise(text string) string {
-	clean, _ := tags.Neutralise(text, false)
-	return clean
+// reading is what a base is read with; made hears how many look-alikes of our
+// tags were made safe.
+func (s *stack) reading(made *atomic.Int64) knowledge.Deps {
+	return knowledge.Deps{Counter: s.counter, Neutralise: func(text string) string {
+		clean, n := tags.Neutralise(text, false)
+		made.Add(int64(n))
+		return clean
+	}}
 }
 
 func newMetrics(cfg *config.Config) *proxy.Metrics {
