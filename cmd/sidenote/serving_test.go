@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A recorder is an upstream that records what it was sent and answers in the shape of OpenAI's
+// API: streams when asked to, as many choices as asked for, tool calls when it
+// is shown tools, errors for the models that are named after them.
+type recorder struct {
+	*httptest.Server
+	mu       sync.Mutex
+	requests []recorded
+}
+
+type recorded struct {
+	method, target string
+	header         http.Header
+	body           []byte
+}
+
+func newRecorder(t *testing.T) *recorder {
+	t.Helper()
+	u := &recorder{}
+	u.Server = httptest.NewServer(http.HandlerFunc(u.answer))
+	t.Cleanup(u.Close)
+	return u
+}
+
+func (u *recorder) last(t *testing.T) recorded {
+	t.Helper()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.requests) == 0 {
+		t.Fatal("nothing reached the upstream")
+	}
+	return u.requests[len(u.requests)-1]
+}
+
+func (u *recorder) count() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.requests)
+}
+
+func (u *recorder) answer(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	u.mu.Lock()
+	u.requests = append(u.requests, recorded{r.Method, r.RequestURI, r.Header.Clone(), body})
+	u.mu.Unlock()
+	var req struct {
+		Model  string
+		Stream bool
+		N      int
+		Tools  []any
+	}
+	if json.Unmarshal(body, &req) != nil && len(body) > 0 {
+		http.Error(w, "not JSON", http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case req.Model == "error-429":
+		w.Header().Set("Retry-After", "7")
+		w.Header().Set("X-Should-Retry", "false")
+		w.WriteHeader(http.StatusTooManyRequests)
+		fmt.Fprint(w, `{"error":{"message":"slow down","type":"requests","code":"rate_limit_exceeded","param":null}}`)
+	case req.Stream:
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, delta := range []string{"Six", "teen", " weeks [1]."} {
+			fmt.Fprintf(w, `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%q},"finish_reason":null}]}`+"\n\n", delta)
+			w.(http.Flusher).Flush()
+		}
+		fmt.Fprint(w, "data: [DONE]\n\n")
+	default:
+		choice := `"message":{"role":"assistant","content":"Sixteen weeks [1].","refusal":null},"finish_reason":"stop","logprobs":null`
+		if len(req.Tools) > 0 {
+			choice = `"message":{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"weather","arguments":"{}"}}]},"finish_reason":"tool_calls","logprobs":null`
+		}
+		var choices []string
+		for i := range max(req.N, 1) {
+			choices = append(choices, fmt.Sprintf(`{"index":%d,%s}`, i, choice))
+		}
+		fmt.Fprintf(w, `{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[%s],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`, strings.Join(choices, ","))
+	}
+}
+
+// handbook is a folder of two documents.
+func handbook(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "handbook")
+	for name, text := range map[string]string{
+		"leave.md":  "# Leave policy\n\n## Parental leave\n\nEvery parent may take 16 weeks of parental leave on full pay.\n",
+		"travel.md": "# Travel\n\n## Booking\n\nBook trains through the office; flights need the approval of your manager.\n",
+	} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// A process is Sidenote, run as its users run it.
+type process struct {
+	data, admin string // base URLs
+	out         *announced
+	stop        func() int
+}
+
+// announced hands on what is written to it and tells when a text has come.
+type announced struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	more  chan struct{}
+	ended chan struct{} // closed when nothing more will come
+}
+
+func (a *announced) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.text.Write(p)
+	select {
+	case a.more <- struct{}{}:
+	default:
+	}
+	return len(p), nil
+}
+
+// until returns the text once it holds want.
+func (a *announced) until(t *testing.T, want string) string {
+	t.Helper()
+	for {
+		a.mu.Lock()
+		text := a.text.String()
+		a.mu.Unlock()
+		if strings.Contains(text, want) {
+			return text
+		}
+		select {
+		case <-a.more:
+		case <-a.ended:
+			t.Fatalf("never said %q: %s", want, text)
+		}
+	}
+}
+
+// serve starts sidenote serve with args and waits until its knowledge is whole.
+func serve(t *testing.T, args ...string) *process {
+	t.Helper()
+	admin, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &announced{more: make(chan struct{}, 1), ended: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	code := make(chan int, 1)
+	all := append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", admin}, args...)
+	go func() {
+		defer close(out.ended)
+		code <- Run(ctx, all, strings.NewReader(""), io.Discard, out, func(string) (string, bool) { return "", false })
+	}()
+	p := &process{admin: "http://" + admin, out: out, stop: sync.OnceValue(func() int { cancel(); return <-code })}
+	t.Cleanup(func() {
+		if c := p.stop(); c != exitDone {
+			t.Errorf("exit code %d: %s", c, out.text.String())
+		}
+	})
+	text := out.until(t, "in this process") // the last line, when all is indexed
+	_, rest, _ := strings.Cut(text, "http://")
+	p.data = "http://" + rest[:strings.IndexAny(rest, "/ \n")]
+	return p
+}
