@@ -49,7 +49,7 @@ func BenchmarkRewrite(b *testing.B) {
 				Models:    models{rewrite.Model{Row: "gpt-4o*", Encoding: "o200k_base", Window: 128000, Counter: encoding(b, "o200k_base")}},
 			}
 			p := rewrite.DefaultPolicy()
-			p.Knowledge = []string{"handbook"}
+			p.Knowledge, p.Digest = []string{"handbook"}, "of this policy"
 			var out []byte
 			b.ReportAllocs()
 			b.SetBytes(int64(len(body)))

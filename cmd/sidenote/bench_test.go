@@ -151,7 +151,9 @@ func load(b *testing.B, addr, mode string, body []byte, n int) time.Duration {
 			req.Header.SetMethod("POST")
 			req.SetRequestURI("http://" + addr + "/v1/chat/completions")
 			req.Header.SetContentType("application/json")
-			req.Header.Set("Sidenote-Mode", mode)
+			if mode == "off" { // to inject is the policy's own mode
+				req.Header.Set("Sidenote-Mode", mode)
+			}
 			req.SetBodyRaw(body)
 			for left.Add(-1) >= 0 {
 				if err := client.Do(req, resp); err != nil || resp.StatusCode() != 200 {
