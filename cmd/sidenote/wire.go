@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -65,7 +66,7 @@ func build(cfg *config.Config) (*stack, error) {
 	terms := new(analysis.Recent).Terms
 	pipeline := retrieval.Pipeline{Bases: func(id string) retrieval.Retriever { return candidates[id] }, Terms: terms}
 	prepare := retrieval.Prepare{Next: cached(pipeline, cache.Selected), Catalog: s.bases, Terms: terms}
-	s.rewriter = &rewrite.Rewriter{Retriever: prepare, Models: models{cfg.ModelTable(), encodings}}
+	s.rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &models{table: cfg.ModelTable(), encodings: encodings}}
 	for kind, store := range stores {
 		s.metrics.Watch("cache_bytes", "Bytes held by a cache.", map[string]string{"cache": string(kind)}, false,
 			func() float64 { return float64(store.Bytes()) })
@@ -186,21 +187,42 @@ func (c catalog) unready() []string {
 	return why
 }
 
-// models is the model table with the encodings that count.
+// models is the model table with the encodings that count. It remembers the names
+// asked for last, in a table of a fixed size: names come from clients.
 type models struct {
 	table     []tokens.Model
 	encodings *tokens.Set
+	recent    [64]atomic.Pointer[resolved]
 }
 
+type resolved struct {
+	name  string
+	model rewrite.Model
+}
+
+// nameSeed spreads names over the table; it is made once and never changes.
+var nameSeed = maphash.MakeSeed()
+
 // Model resolves a model's name.
-func (m models) Model(name string) rewrite.Model {
+func (m *models) Model(name string) rewrite.Model {
+	slot := &m.recent[maphash.String(nameSeed, name)%uint64(len(m.recent))]
+	if r := slot.Load(); r != nil && r.name == name {
+		return r.model
+	}
 	row, _ := tokens.Lookup(m.table, name)
 	counter, err := m.encodings.Encoding(row.Encoding)
 	if err != nil {
 		panic("BUG: model table: " + err.Error())
 	}
-	return rewrite.Model{Row: row.Match, Encoding: row.Encoding, Window: row.Window, Estimated: row.Estimated, Counter: counter}
+	model := rewrite.Model{Row: row.Match, Encoding: row.Encoding, Window: row.Window, Estimated: row.Estimated, Counter: counter}
+	if len(name) <= maxRemembered {
+		slot.Store(&resolved{name, model})
+	}
+	return model
 }
+
+// maxRemembered is the longest name of a model that is remembered, in bytes.
+const maxRemembered = 128
 
 // reachable tells whether an upstream answers at all; any answer will do.
 func reachable(ctx context.Context, base string) error {
