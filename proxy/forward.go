@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -29,7 +30,7 @@ func (x *exchange) send(ctx *fasthttp.RequestCtx, body []byte, edits []rewrite.E
 		if x.buffer == nil {
 			x.buffer = new([]byte)
 		}
-		*x.buffer = rewrite.Apply((*x.buffer)[:0], body, edits)
+		*x.buffer = rewrite.Apply(slices.Grow((*x.buffer)[:0], rewrite.Size(len(body), edits)), body, edits)
 		body = *x.buffer
 	}
 	return x.forward(ctx, transport.Request{Body: body, Whole: true, Replace: x.upstream.replace, NoUpgrade: true})

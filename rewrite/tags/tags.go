@@ -17,9 +17,6 @@ import (
 // The tags of typed chunks will join here.
 var vocabulary = [...]string{"sources", "source", "component"}
 
-// Vocabulary returns the names that no text but ours may use as tags.
-func Vocabulary() []string { return append([]string(nil), vocabulary[:]...) }
-
 // A Span is a piece of a text by byte offsets: text[Start:End].
 type Span struct{ Start, End int }
 

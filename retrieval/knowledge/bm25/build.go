@@ -57,9 +57,6 @@ func (w *Builder) Add(parts ...string) int {
 	return n
 }
 
-// Len returns the number of texts added.
-func (w *Builder) Len() int { return len(w.lengths) }
-
 // flush sorts what was collected by term (a counting sort, so that texts stay in
 // order) into a segment.
 func (w *Builder) flush() {
