@@ -35,7 +35,7 @@ type fitter struct {
 	plain    []sourceBlock      // of found, under ids 1…n
 	blocks   []sourceBlock      // the same, some with their neighbours
 	ledger   []SourceEntry      // parallel to blocks
-	rode     []string           // texts of the neighbours that ride along
+	rode     []string           // texts of neighbours that rode along, in this fit or one before it
 	kept     bool               // a neighbour stayed out because its text is there
 	exact    bool
 }
@@ -73,7 +73,7 @@ func newEntry(s retrieval.Source) SourceEntry {
 // cut goes in whole or not at all; of the rest the first that does not fit is
 // cut, and nothing below it is tried.
 func (f *fitter) fit(room int) {
-	f.blocks, f.rode = slices.Clone(f.plain), nil
+	f.blocks = slices.Clone(f.plain)
 	for i := range f.ledger {
 		f.ledger[i].Neighbours = 0
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/tags"
@@ -245,6 +247,35 @@ func TestLedgerHasNoNull(t *testing.T) {
 		}
 		if res.Outcome != want || strings.Contains(string(got), "null") {
 			t.Errorf("%s: %s", res.Outcome, got)
+		}
+	}
+}
+
+// A neighbour that only an earlier, larger fit was made with still has a part in
+// the outcome: a request that holds its text is fitted anew.
+func TestRemembersWhatWasTried(t *testing.T) {
+	sources := []retrieval.Source{
+		{Type: "rag", Knowledge: "handbook", Doc: "a.md", Text: "one two three", After: "four five six seven eight"},
+		{Type: "rag", Knowledge: "handbook", Doc: "b.md", Text: strings.Repeat("long ", 40)},
+	}
+	parse := func(text string) *rewrite.Request {
+		req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"` + text + `"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return req
+	}
+	plain, holding := parse("How long?"), parse("four five six seven eight")
+	for budget := range 400 {
+		p := testPolicy(t, nil)
+		p.ContextTokens, p.Template = budget, "{{CONTEXT}}{{CONTEXT}}"
+		rw := &rewrite.Rewriter{Retriever: answering(sources), Models: models{rewrite.Model{Counter: words{}}}}
+		anew := rw.Rewrite(t.Context(), p, holding, rewrite.Options{})
+		p.Digest = "some policy"
+		rw.Rewrite(t.Context(), p, plain, rewrite.Options{})
+		again := rw.Rewrite(t.Context(), p, holding, rewrite.Options{})
+		if diff := cmp.Diff(anew.Ledger, again.Ledger); diff != "" {
+			t.Fatalf("budget %d (-anew +remembered):\n%s", budget, diff)
 		}
 	}
 }

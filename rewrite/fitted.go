@@ -21,7 +21,7 @@ type fitted struct {
 	used, rules, text, overflow int
 	exact                       bool
 
-	rode []string // texts of the neighbours in it
+	rode []string // texts of the neighbours that it, or a fit before it, was made with
 	own  bool     // what the request's own messages hold has a part in it
 }
 
