@@ -191,7 +191,7 @@ func (b *build) assemble(ctx context.Context) (*Content, error) {
 		b.cut[i] = cutDocument{} // its pieces are no longer needed
 	}
 	c.index = index.Index()
-	c.generation = sum.generation()
+	c.generation = sum.generation(b.deps.Version)
 	var err error
 	c.floor, err = calibrate(ctx, c.index)
 	return c, err

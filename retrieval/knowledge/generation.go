@@ -33,9 +33,10 @@ func (d Document) digest() [sha256.Size]byte {
 	return sha256.Sum256(fields(d.ID, string(content[:]), attributes))
 }
 
-// generation returns the digest with the versions of what read the documents.
-func (d digest) generation() string {
-	d.add(sha256.Sum256(fields("sidenote knowledge", version, analysis.Version, strconv.Itoa(chunkTokens))))
+// generation returns the digest with the versions of what read the documents;
+// deps is that of Deps.
+func (d digest) generation(deps string) string {
+	d.add(sha256.Sum256(fields("sidenote knowledge", version, analysis.Version, strconv.Itoa(chunkTokens), deps)))
 	var out [sha256.Size]byte
 	for i, v := range d {
 		binary.LittleEndian.PutUint64(out[8*i:], v)

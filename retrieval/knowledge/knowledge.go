@@ -30,6 +30,9 @@ type Deps struct {
 	// Sidenote's own tags. It too is used by several goroutines at once; nil
 	// leaves texts as they are.
 	Neutralise func(text string) string
+	// Version names both: replicas that read the same documents otherwise, as two
+	// releases may, must not share what they find. It is part of the generation.
+	Version string
 	// Progress, if not nil, is told now and then how far reading has come; never
 	// twice at the same time.
 	Progress func(Progress)

@@ -5,6 +5,10 @@ import (
 	"unicode/utf8"
 )
 
+// Version names what Neutralise makes of texts: change it with that, so that texts
+// which were neutralised otherwise are told apart.
+const Version = "1"
+
 // disarmed stands in place of a look-alike's opening bracket: plain, readable,
 // and unlike &lt; nothing that decoding turns back into a bracket.
 const disarmed = "["
