@@ -9,16 +9,19 @@ import (
 // A value on its way through a store carries its own identity, for stores mix
 // up replies, serve old schemas, lose bits and are restored from elsewhere:
 //
-//	magic "SN", schema version, flags (0; reserved for compression)
+//	magic "SN", schema version, flags
 //	digest of the key (32 bytes)
 //	tenant (uvarint length, bytes)
+//	id of the key that it is encrypted with, if it is (uvarint length, bytes)
 //	body (uint32 length, bytes)
 //	CRC-32C of everything before (4 bytes)
 //
-// Numbers are little-endian.
+// Numbers are little-endian. A plain value has no flags; the others are a
+// Packed's, and only what it keeps has them.
 const (
 	magic      = "SN"
-	headerSize = len(magic) + 2
+	flagsAt    = len(magic) + 1
+	headerSize = flagsAt + 1
 	digestSize = len(Key{}.Digest)
 	lengthSize = 4
 	sumSize    = 4
@@ -30,11 +33,14 @@ type Mismatch string
 
 // The kinds of mismatch.
 const (
-	MismatchVersion  Mismatch = "version"  // no value of ours, or of another schema
-	MismatchChecksum Mismatch = "checksum" // damaged or cut
-	MismatchTenant   Mismatch = "tenant"   // another tenant's
-	MismatchKey      Mismatch = "key"      // another key's
-	MismatchBody     Mismatch = "body"     // intact, but not in our form
+	MismatchVersion    Mismatch = "version"    // no value of ours, or of another schema
+	MismatchChecksum   Mismatch = "checksum"   // damaged or cut
+	MismatchTenant     Mismatch = "tenant"     // another tenant's
+	MismatchKey        Mismatch = "key"        // another key's
+	MismatchBody       Mismatch = "body"       // intact, but not in our form
+	MismatchEncryption Mismatch = "encryption" // not encrypted though it has to be, or not with a key of ours
+	MismatchSize       Mismatch = "size"       // larger than anything we keep
+	MismatchType       Mismatch = "type"       // the store's key holds something that is no value
 )
 
 // Error names the kind.
@@ -51,11 +57,16 @@ func seal(k Key, size int) (b []byte, bodyAt int) {
 	b = append(b, schema, 0)
 	b = append(b, k.Digest[:]...)
 	b = appendString(b, k.Tenant)
-	b = append(b, 0, 0, 0, 0) // length of the body, known at the end
+	return appendLength(b)
+}
+
+// appendLength makes room for the length of a body, which finish fills in.
+func appendLength(b []byte) (_ []byte, bodyAt int) {
+	b = append(b, 0, 0, 0, 0)
 	return b, len(b)
 }
 
-// finish completes a value that seal began.
+// finish completes a value whose body begins at bodyAt.
 func finish(b []byte, bodyAt int) []byte {
 	binary.LittleEndian.PutUint32(b[bodyAt-lengthSize:], uint32(len(b)-bodyAt))
 	return appendSum(b)
@@ -65,36 +76,73 @@ func appendSum(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// open returns the body of a value that must be k's. Its error is a Mismatch.
-func open(k Key, data []byte) (body []byte, err error) {
+// An envelope is a value taken apart. Its parts are parts of the value.
+type envelope struct {
+	flags  byte
+	head   []byte // everything up to the end of the tenant
+	digest []byte
+	tenant []byte
+	rest   []byte // what follows, without the checksum
+}
+
+// parse takes data apart, which may have the known flags and no others. Its
+// error is a Mismatch.
+func parse(data []byte, known byte) (envelope, error) {
 	if len(data) < headerSize+sumSize || string(data[:len(magic)]) != magic || data[len(magic)] != schema {
-		return nil, MismatchVersion
+		return envelope{}, MismatchVersion
 	}
-	rest, sum := data[:len(data)-sumSize], data[len(data)-sumSize:]
-	if crc32.Checksum(rest, castagnoli) != binary.LittleEndian.Uint32(sum) {
-		return nil, MismatchChecksum
+	all, sum := data[:len(data)-sumSize], data[len(data)-sumSize:]
+	if crc32.Checksum(all, castagnoli) != binary.LittleEndian.Uint32(sum) {
+		return envelope{}, MismatchChecksum
 	}
-	if data[len(magic)+1] != 0 {
-		return nil, MismatchVersion // flags that this release does not know
+	if data[flagsAt]&^known != 0 {
+		return envelope{}, MismatchVersion // flags that this release does not know, or not here
 	}
-	rest = rest[headerSize:]
-	if len(rest) < digestSize {
-		return nil, MismatchBody
+	if len(all) < headerSize+digestSize {
+		return envelope{}, MismatchBody
 	}
-	digest, rest := rest[:digestSize], rest[digestSize:]
-	n, width := binary.Uvarint(rest)
-	if width <= 0 || n > uint64(len(rest)-width) {
-		return nil, MismatchBody
+	tenant, rest, ok := cutString(all[headerSize+digestSize:])
+	if !ok {
+		return envelope{}, MismatchBody
 	}
-	tenant, rest := rest[width:width+int(n)], rest[width+int(n):]
-	if string(tenant) != k.Tenant {
-		return nil, MismatchTenant
+	return envelope{
+		flags:  data[flagsAt],
+		head:   all[:len(all)-len(rest)],
+		digest: all[headerSize : headerSize+digestSize],
+		tenant: tenant,
+		rest:   rest,
+	}, nil
+}
+
+// cutString undoes appendString.
+func cutString(b []byte) (s, rest []byte, ok bool) {
+	n, width := binary.Uvarint(b)
+	if width <= 0 || n > uint64(len(b)-width) {
+		return nil, nil, false
 	}
-	if !bytes.Equal(digest, k.Digest[:]) {
-		return nil, MismatchKey
-	}
+	b = b[width:]
+	return b[:n], b[n:], true
+}
+
+// bodyIn returns the body that rest, the end of a value, is said to be.
+func bodyIn(rest []byte) ([]byte, error) {
 	if len(rest) < lengthSize || uint64(binary.LittleEndian.Uint32(rest)) != uint64(len(rest)-lengthSize) {
 		return nil, MismatchBody
 	}
 	return rest[lengthSize:], nil
+}
+
+// open returns the body of a plain value that must be k's. Its error is a
+// Mismatch.
+func open(k Key, data []byte) (body []byte, err error) {
+	e, err := parse(data, 0)
+	switch {
+	case err != nil:
+		return nil, err
+	case string(e.tenant) != k.Tenant:
+		return nil, MismatchTenant
+	case !bytes.Equal(e.digest, k.Digest[:]):
+		return nil, MismatchKey
+	}
+	return bodyIn(e.rest)
 }
