@@ -56,8 +56,9 @@ func NewKey(kind Kind, q retrieval.Query) Key {
 	return Key{Kind: kind, Tenant: q.Tenant, Digest: sha256.Sum256(b)}
 }
 
-// String returns the key as a Store sees it: version, kind, tenant, digest. The
-// first three are for people who look into a store; the digest alone decides.
+// String returns the key as a Store sees it: version, kind, {tenant}, digest. The
+// first three are for people who look into a store; the digest alone decides. The
+// braces keep all keys of a tenant on one node of a Redis cluster.
 func (k Key) String() string {
 	const most = 64 // bytes of the tenant's name
 	b := make([]byte, 0, 192)
@@ -65,14 +66,14 @@ func (k Key) String() string {
 	b = strconv.AppendInt(b, schema, 10)
 	b = append(b, ':')
 	b = append(b, k.Kind...)
-	b = append(b, ':')
+	b = append(b, ":{"...)
 	for _, c := range []byte(k.Tenant[:min(len(k.Tenant), most)]) {
 		if !plain(c) {
 			c = '_'
 		}
 		b = append(b, c)
 	}
-	b = append(b, ':')
+	b = append(b, "}:"...)
 	b = hex.AppendEncode(b, k.Digest[:])
 	return string(b)
 }

@@ -26,6 +26,9 @@ func memory(t testing.TB, maxBytes int64) *cache.Memory {
 	return m
 }
 
+// near is a Retriever's only tier: a store that never waits.
+func near(s cache.Store) []cache.Tier { return []cache.Tier{{Name: "memory", Store: s}} }
+
 // question is a query that a cache can hold.
 func question(text string) retrieval.Query {
 	return retrieval.Query{

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -67,7 +65,7 @@ func (e *events) outcomes() []cache.Outcome {
 
 func TestRetrieverHit(t *testing.T) {
 	var seen events
-	r := &cache.Retriever{Next: fixed(answer(), nil), Store: memory(t, 1<<20), Kind: cache.Selected, Observe: seen.observe}
+	r := &cache.Retriever{Next: fixed(answer(), nil), Tiers: near(memory(t, 1<<20)), Kind: cache.Selected, Observe: seen.observe}
 	for _, want := range []retrieval.CacheState{retrieval.CacheMiss, retrieval.CacheHit, retrieval.CacheHit} {
 		got, err := r.Retrieve(t.Context(), question("q"))
 		if diff := cmp.Diff(answer(), got, like); err != nil || got.Cache != want || diff != "" {
@@ -77,65 +75,6 @@ func TestRetrieverHit(t *testing.T) {
 	if diff := cmp.Diff([]cache.Outcome{cache.Miss, cache.Hit, cache.Hit}, seen.outcomes()); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
-}
-
-// Whatever Store call fails, hangs or panics, the answer is the same, and it
-// comes within the store's time.
-func TestStoreFaultsNeverShow(t *testing.T) {
-	for name, fault := range map[string]func(context.Context) error{
-		"error": func(context.Context) error { return errors.New("injected") },
-		"hang":  func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
-		"panic": func(context.Context) error { panic("injected") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			reached := 0
-			for failAt := 0; ; failAt++ {
-				calls := faultAt(t, failAt, fault)
-				if calls <= failAt { // every call has had its turn
-					break
-				}
-				reached++
-			}
-			if reached != 3 { // get and set of the miss, get of the hit
-				t.Errorf("%d calls failed in turn", reached)
-			}
-		})
-	}
-}
-
-// faultAt lets one store call go wrong, and returns how many there were.
-func faultAt(t *testing.T, failAt int, fault func(context.Context) error) int {
-	var calls atomic.Int32
-	synctest.Test(t, func(t *testing.T) {
-		var seen events
-		store := cachetest.Faulty{Store: memory(t, 1<<20), Before: func(ctx context.Context, _ cachetest.Op, _ string) error {
-			if calls.Add(1) == int32(failAt)+1 {
-				return fault(ctx)
-			}
-			return nil
-		}}
-		r := &cache.Retriever{Next: fixed(answer(), nil), Store: store, Kind: cache.Selected, Observe: seen.observe}
-		for range 2 { // a miss, then a hit
-			start := time.Now()
-			got, err := r.Retrieve(t.Context(), question("q"))
-			if diff := cmp.Diff(answer(), got, like); err != nil || diff != "" {
-				t.Errorf("fault at call %d shows: %v\n%s", failAt, err, diff)
-			}
-			if took := time.Since(start); took > cache.DefaultStoreTimeout {
-				t.Errorf("fault at call %d costs %v", failAt, took)
-			}
-		}
-		told := 0
-		for _, o := range seen.outcomes() {
-			if o == cache.GetError || o == cache.SetError {
-				told++
-			}
-		}
-		if want := min(1, max(0, int(calls.Load())-failAt)); told != want {
-			t.Errorf("fault at call %d: told %d times, want %d", failAt, told, want)
-		}
-	})
-	return int(calls.Load())
 }
 
 // What is not a whole answer in the very state that was asked is not kept.
@@ -175,7 +114,7 @@ func TestRetrieverKeepsWholeAnswersOnly(t *testing.T) {
 				}
 				return nil
 			}}
-			r := &cache.Retriever{Next: c.next, Store: store, Kind: cache.Selected}
+			r := &cache.Retriever{Next: c.next, Tiers: near(store), Kind: cache.Selected}
 			if _, err := r.Retrieve(t.Context(), c.q); err != nil && !errors.Is(err, retrieval.ErrUnavailable) {
 				t.Errorf("%v does not wrap ErrUnavailable", err)
 			}
@@ -204,15 +143,15 @@ func TestRetrieverTTL(t *testing.T) {
 		res      retrieval.Result
 		low, top time.Duration
 	}{
-		"default":       {&cache.Retriever{}, answer(), 9 * time.Minute, 11 * time.Minute},
-		"default empty": {&cache.Retriever{}, empty, 27 * time.Second, 33 * time.Second},
-		"set":           {&cache.Retriever{TTL: time.Hour, Jitter: .5}, answer(), time.Hour / 2, time.Hour * 3 / 2},
-		"set empty":     {&cache.Retriever{EmptyTTL: time.Second}, empty, 900 * time.Millisecond, 1100 * time.Millisecond},
-		"no jitter":     {&cache.Retriever{TTL: time.Hour, Jitter: -1}, answer(), time.Hour, time.Hour},
+		"default":       {&cache.Retriever{Tiers: make([]cache.Tier, 1)}, answer(), 9 * time.Minute, 11 * time.Minute},
+		"default empty": {&cache.Retriever{Tiers: make([]cache.Tier, 1)}, empty, 27 * time.Second, 33 * time.Second},
+		"set":           {&cache.Retriever{Tiers: []cache.Tier{{TTL: time.Hour}}, Jitter: .5}, answer(), time.Hour / 2, time.Hour * 3 / 2},
+		"set empty":     {&cache.Retriever{Tiers: []cache.Tier{{EmptyTTL: time.Second}}}, empty, 900 * time.Millisecond, 1100 * time.Millisecond},
+		"no jitter":     {&cache.Retriever{Tiers: []cache.Tier{{TTL: time.Hour}}, Jitter: -1}, answer(), time.Hour, time.Hour},
 	} {
 		var noted ttls
 		r := c.r
-		r.Next, r.Store, r.Kind = fixed(c.res, nil), &noted, cache.Candidates
+		r.Next, r.Tiers[0].Store, r.Kind = fixed(c.res, nil), &noted, cache.Candidates
 		for range 100 {
 			if _, err := r.Retrieve(t.Context(), question("q")); err != nil {
 				t.Fatal(err)
@@ -242,7 +181,7 @@ func TestRetrieverMixedUpStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seen events
-	r := &cache.Retriever{Next: fixed(answer(), nil), Store: store, Kind: cache.Selected, Observe: seen.observe}
+	r := &cache.Retriever{Next: fixed(answer(), nil), Tiers: near(store), Kind: cache.Selected, Observe: seen.observe}
 	for range 2 { // the second time the value is ours
 		got, err := r.Retrieve(t.Context(), mine)
 		if diff := cmp.Diff(answer(), got, like); err != nil || diff != "" {
@@ -250,8 +189,8 @@ func TestRetrieverMixedUpStore(t *testing.T) {
 		}
 	}
 	want := []cache.Event{
-		{Kind: cache.Selected, Result: cache.Mismatched, Mismatch: cache.MismatchTenant},
-		{Kind: cache.Selected, Result: cache.Hit},
+		{Kind: cache.Selected, Tier: "memory", Result: cache.Mismatched, Mismatch: cache.MismatchTenant},
+		{Kind: cache.Selected, Tier: "memory", Result: cache.Hit},
 	}
 	if diff := cmp.Diff(want, seen.list); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
@@ -259,25 +198,21 @@ func TestRetrieverMixedUpStore(t *testing.T) {
 }
 
 func BenchmarkRetrieverHit(b *testing.B) {
-	for name, timeout := range map[string]time.Duration{"bounded": 0, "unbounded": -1} {
-		b.Run(name, func(b *testing.B) {
-			r := &cache.Retriever{Next: fixed(six(), nil), Store: memory(b, 1<<20), Kind: cache.Selected, StoreTimeout: timeout}
-			q := question("How many weeks of parental leave do I get?")
-			if _, err := r.Retrieve(b.Context(), q); err != nil {
-				b.Fatal(err)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				if res, err := r.Retrieve(b.Context(), q); err != nil || res.Cache != retrieval.CacheHit {
-					b.Fatal(res.Cache, err)
-				}
-			}
-		})
+	r := &cache.Retriever{Next: fixed(six(), nil), Tiers: near(memory(b, 1<<20)), Kind: cache.Selected}
+	q := question("How many weeks of parental leave do I get?")
+	if _, err := r.Retrieve(b.Context(), q); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if res, err := r.Retrieve(b.Context(), q); err != nil || res.Cache != retrieval.CacheHit {
+			b.Fatal(res.Cache, err)
+		}
 	}
 }
 
 func BenchmarkRetrieverMiss(b *testing.B) {
-	r := &cache.Retriever{Next: fixed(six(), nil), Store: &ttls{}, Kind: cache.Selected}
+	r := &cache.Retriever{Next: fixed(six(), nil), Tiers: near(&ttls{}), Kind: cache.Selected}
 	q := question("How many weeks of parental leave do I get?")
 	b.ReportAllocs()
 	for b.Loop() {

@@ -46,6 +46,8 @@ type Metrics struct {
 	tokens, excluded                    *prometheus.CounterVec
 	modelUnknown                        prometheus.Counter
 	cacheRequests, mismatches           *prometheus.CounterVec
+	redisDurations                      *prometheus.HistogramVec
+	redisErrors                         *prometheus.CounterVec
 	bases                               baseMetrics
 }
 
@@ -83,6 +85,8 @@ func NewMetrics(n Names) *Metrics {
 	m.modelUnknown = f.counter("model_unknown_total", "Chat requests for a model that no row of the model table matches.")
 	m.cacheRequests = f.counters("cache_requests_total", "Cache look-ups.", "cache", "tier", "result")
 	m.mismatches = f.counters("integrity_mismatch_total", "Cached values that were not what their key says; page somebody.", "kind")
+	m.redisDurations = f.histograms("redis_duration_seconds", "Time of one call of Redis.", overheadBuckets(), "use")
+	m.redisErrors = f.counters("redis_errors_total", "Calls of Redis that failed, and writes that were dropped.", "use", "kind")
 	m.bases = newBaseMetrics(f)
 	build := f.gauges("build_info", "Always 1; the labels say what runs.", "version", "commit", "goversion")
 	build.WithLabelValues(n.Version, n.Commit, runtime.Version()).Set(1)
@@ -226,7 +230,8 @@ func (m *Metrics) BeginStream() (end func()) {
 func (m *Metrics) Shed(reason string) { m.shed.WithLabelValues(reason).Inc() }
 
 // CacheLookup counts one look-up: cache "candidates" or "selected", tier
-// "memory", result "hit", "miss" or "error". The words are the program's own.
+// "memory" or "redis", result "hit", "miss", "error" or "skipped". The words are
+// the program's own.
 func (m *Metrics) CacheLookup(cache, tier, result string) {
 	m.cacheRequests.WithLabelValues(cache, tier, result).Inc()
 }
@@ -234,6 +239,19 @@ func (m *Metrics) CacheLookup(cache, tier, result string) {
 // Mismatch counts a cached value that was not its key's, by the program's own
 // word for what was wrong.
 func (m *Metrics) Mismatch(kind string) { m.mismatches.WithLabelValues(kind).Inc() }
+
+// RedisCall counts one call of Redis: what for, how long it took, and what kept
+// it from working, "" if nothing did. The words are the program's own.
+func (m *Metrics) RedisCall(use string, took time.Duration, kind string) {
+	m.redisDurations.WithLabelValues(use).Observe(took.Seconds())
+	if kind != "" {
+		m.RedisError(use, kind)
+	}
+}
+
+// RedisError counts what kept a use of Redis from working before it came to a
+// call.
+func (m *Metrics) RedisError(use, kind string) { m.redisErrors.WithLabelValues(use, kind).Inc() }
 
 // Knowledge sets what a base holds after it was read whole at the given time.
 func (m *Metrics) Knowledge(id string, documents, chunks int, bytes int64, at time.Time) {

@@ -62,12 +62,13 @@ func (o *output) announce(ctx context.Context, cfg *config.Config, ls listeners)
 }
 
 // announceLimits says what each request may get.
-func (o *output) announceLimits(cfg *config.Config) {
+func (o *output) announceLimits(ctx context.Context, s *stack) {
+	cfg := s.cfg
 	for _, name := range cfg.TenantNames() {
 		if p, _ := cfg.Tenant(name); len(cfg.TenantNames()) == 1 {
 			search := p.Rewrite.Search
 			o.say("budget", "%s tokens a request, at most %d sources, %s ms", thousands(p.Rewrite.ContextTokens), search.TopK, thousands(int(search.Deadline.Milliseconds())))
 		}
 	}
-	o.say("cache", "in this process, %d MiB (no Redis)", cfg.Cache.Memory>>20)
+	o.say("cache", "in this process, %d MiB (%s)", cfg.Cache.Memory>>20, s.shared.state(ctx))
 }

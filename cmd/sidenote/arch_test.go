@@ -24,6 +24,8 @@ var mayImport = map[string][]string{
 	"rewrite/tokens":          {},
 	"cache":                   {"retrieval"},
 	"cache/cachetest":         {"cache", "retrieval"},
+	"cache/redis":             {"cache"},
+	"cache/redis/redistest":   {},
 	"proxy":                   {"rewrite", "retrieval", "proxy/transport"},
 	"proxy/transport":         {},
 	"proxy/admin":             {"proxy", "rewrite", "retrieval", "proxy/transport"},

@@ -80,7 +80,7 @@ func wired(t *testing.T, path string) *stack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := build(cfg)
+	s, err := build(cfg, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

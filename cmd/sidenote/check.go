@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"sidenote/cache/redis"
 	"sidenote/cmd/sidenote/internal/config"
 )
 
@@ -69,6 +70,9 @@ func printSummary(w io.Writer, cfg *config.Config) {
 	}
 	for _, name := range cfg.KnowledgeNames() {
 		fmt.Fprintf(w, "knowledge  %s: %s\n", name, cfg.Knowledge[name].Path)
+	}
+	if url := cfg.Redis.URL.Value.Reveal(); url != "" {
+		fmt.Fprintf(w, "redis      %s, prefix %s, at most %s a request\n", redis.Address(url), cfg.Redis.Prefix, cfg.Redis.Timeout)
 	}
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)

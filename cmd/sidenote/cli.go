@@ -38,6 +38,7 @@ type cli struct {
 	Check   checkCmd   `cmd:"" help:"Check a configuration, or print a tenant's policy."`
 	Key     keyCmd     `cmd:"" help:"Make and hash the keys of tenants."`
 	Health  healthCmd  `cmd:"" help:"Ask a running Sidenote whether it lives, for container probes."`
+	Stub    stubCmd    `cmd:"" help:"Be an upstream for trying things out."`
 	Models  modelsCmd  `cmd:"" help:"Show how models are counted."`
 	Version versionCmd `cmd:"" help:"Show version, commit and encodings."`
 
@@ -151,13 +152,14 @@ type configFlags struct {
 	Listen    string   `placeholder:"HOST:PORT" help:"Where apps send requests (127.0.0.1:8080)."`
 	Admin     string   `placeholder:"HOST:PORT" help:"Dry runs, searches, metrics, probes (127.0.0.1:8081); off: none."`
 	Telemetry string   `placeholder:"HOST:PORT" help:"Metrics and probes only (off)."`
+	Redis     string   `placeholder:"URL" help:"For replicas to share what they found, as in redis://127.0.0.1:6379/0 (none)."`
 }
 
 // load reads the configuration. offline commands need no upstream.
 func (f configFlags) load(a *app, offline bool) (*config.Config, error) {
 	return config.Load(config.Source{
 		Path: f.Config, Env: a.env, Offline: offline,
-		Flags: config.Flags{Listen: f.Listen, Admin: f.Admin, Telemetry: f.Telemetry, Upstream: f.Upstream, Knowledge: f.Knowledge},
+		Flags: config.Flags{Listen: f.Listen, Admin: f.Admin, Telemetry: f.Telemetry, Upstream: f.Upstream, Redis: f.Redis, Knowledge: f.Knowledge},
 	})
 }
 

@@ -53,12 +53,14 @@ func (c *demoCmd) Run(a *app) error {
 	ctx, stop := context.WithCancel(a.ctx)
 	defer stop()
 	reports := make(firstReport, 1)
-	quiet := &app{ctx: ctx, stderr: io.Discard, reports: reports}
+	log := io.Discard
 	if c.Serve {
-		quiet.stderr = a.stderr
+		log = a.stderr
 	}
+	out := newOutput(log, s.cfg.Telemetry.Log)
+	defer out.close()
 	var told error // kept apart: a server that was stopped ends without an error
-	served := quiet.serve(s, ls, func(ctx context.Context, _ *output) error {
+	served := (&app{ctx: ctx, reports: reports}).serve(out, s, ls, func(ctx context.Context) error {
 		story, err := c.tell(ctx, s, stub, ls.data.Addr().String(), reports)
 		if err == nil {
 			err = c.show(a, story)
@@ -95,7 +97,7 @@ func (c *demoCmd) stack(a *app, upstream string) (*stack, listeners, error) {
 			return nil, listeners{}, err
 		}
 	}
-	s, err := build(cfg)
+	s, err := build(cfg, func(string) {})
 	if err != nil {
 		ls.close()
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -23,6 +24,44 @@ type output struct {
 	logger   *slog.Logger
 	writer   *proxy.AsyncWriter
 	log      *proxy.Log // nil for a person
+
+	mu     sync.Mutex
+	warned map[string]warning
+}
+
+// A warning is what became of a line that was to be said.
+type warning struct {
+	at     time.Time // when it was last said
+	unsaid int       // times since then
+}
+
+// warnEvery is the least time between two sayings of one line.
+const warnEvery = time.Minute
+
+// warn says what goes wrong beside requests: a line once, and while it comes
+// again and again, once a minute how often.
+func (o *output) warn(line string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	w, again := o.warned[line]
+	if again && now.Sub(w.at) < warnEvery {
+		w.unsaid++
+		o.warned[line] = w
+		return
+	}
+	if o.warned == nil {
+		o.warned = map[string]warning{}
+	}
+	o.warned[line] = warning{at: now}
+	if w.unsaid > 0 {
+		line = fmt.Sprintf("%s (and %d times more)", line, w.unsaid)
+	}
+	if o.log != nil {
+		o.logger.Warn(line)
+		return
+	}
+	fmt.Fprintln(o.writer, console.Note(now, line))
 }
 
 // closeWait is how long a log that blocks may hold up the end of the process.

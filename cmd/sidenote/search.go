@@ -48,7 +48,8 @@ func (f sourceFlags) ready(a *app, name bool) (*stack, rewrite.Policy, error) {
 	if err != nil {
 		return nil, rewrite.Policy{}, err
 	}
-	s, err := build(cfg)
+	cfg.Redis = config.Redis{} // what one command finds is of no use to replicas
+	s, err := build(cfg, func(string) {})
 	if err != nil {
 		return nil, rewrite.Policy{}, err
 	}

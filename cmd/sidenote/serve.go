@@ -32,7 +32,9 @@ func (c *serveCmd) Run(a *app) error {
 	if err := cfg.CheckFolders(); err != nil {
 		return err
 	}
-	s, err := build(cfg)
+	out := newOutput(a.stderr, cfg.Telemetry.Log)
+	defer out.close()
+	s, err := build(cfg, out.warn)
 	if err != nil {
 		return err
 	}
@@ -45,12 +47,12 @@ func (c *serveCmd) Run(a *app) error {
 		ls.close()
 		return err
 	}
-	return a.serve(s, ls, func(ctx context.Context, out *output) error {
+	return a.serve(out, s, ls, func(ctx context.Context) error {
 		out.announce(ctx, cfg, ls)
 		if err := s.index(ctx, out.indexed); err != nil {
 			return err
 		}
-		out.announceLimits(cfg)
+		out.announceLimits(ctx, s)
 		return nil
 	})
 }
@@ -89,9 +91,7 @@ func (ls listeners) close() {
 
 // serve answers on all ports and runs begin beside it, until the process is
 // asked to stop or one of them fails; then open answers have the grace to end.
-func (a *app) serve(s *stack, ls listeners, begin func(context.Context, *output) error) error {
-	out := newOutput(a.stderr, s.cfg.Telemetry.Log)
-	defer out.close()
+func (a *app) serve(out *output, s *stack, ls listeners, begin func(context.Context) error) error {
 	s.metrics.Watch("log_dropped_total", "Lines of the log that were dropped because it could not be written.", nil, true,
 		func() float64 { return float64(out.writer.Dropped()) })
 	records := proxy.Recorders{out.recorder}
@@ -120,7 +120,7 @@ func (a *app) serve(s *stack, ls listeners, begin func(context.Context, *output)
 	answer(admin.Serve, ls.admin)
 	answer(telemetry.Serve, ls.telemetry)
 	group.Go(func() error {
-		if err := begin(ctx, out); ctx.Err() == nil {
+		if err := begin(ctx); ctx.Err() == nil {
 			return err
 		}
 		return nil

@@ -33,12 +33,15 @@ type stack struct {
 	counter  retrieval.Counter // of chunks
 	metrics  *proxy.Metrics
 	stores   map[cache.Kind]*cache.Memory
+	shared   *sharing // nil without Redis
 	rewriter *rewrite.Rewriter
+	warn     func(line string) // of what goes wrong beside requests
 }
 
 // build wires a checked configuration. Nothing listens and nothing is indexed
-// yet; close ends it.
-func build(cfg *config.Config) (*stack, error) {
+// yet; close ends it. warn hears once of what goes wrong beside requests, and
+// when it is over.
+func build(cfg *config.Config, warn func(line string)) (*stack, error) {
 	encodings := tokens.New()
 	counter, err := encodings.Encoding(chunkEncoding)
 	if err != nil {
@@ -48,14 +51,14 @@ func build(cfg *config.Config) (*stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stack{cfg: cfg, stores: stores, metrics: newMetrics(cfg), bases: catalog{}}
-	s.counter = counter
-
+	s := &stack{cfg: cfg, counter: counter, stores: stores, metrics: newMetrics(cfg), bases: catalog{}, warn: warn}
+	if s.shared, err = s.share(); err != nil {
+		return nil, err
+	}
 	cached := func(next retrieval.Retriever, kind cache.Kind) retrieval.Retriever {
-		return &cache.Retriever{
-			Next: next, Store: stores[kind], Kind: kind, StoreTimeout: -1,
-			TTL: cfg.Cache.TTL, EmptyTTL: cfg.Cache.EmptyTTL, Observe: s.observeCache,
-		}
+		near := cache.Tier{Name: tierMemory, Store: stores[kind], TTL: cfg.Cache.TTL, EmptyTTL: cfg.Cache.EmptyTTL}
+		tiers := append([]cache.Tier{near}, s.shared.tier(kind)...)
+		return &cache.Retriever{Next: next, Tiers: tiers, Kind: kind, Observe: s.observeCache}
 	}
 	candidates := map[string]retrieval.Retriever{}
 	for name := range cfg.Knowledge {
@@ -75,7 +78,7 @@ func build(cfg *config.Config) (*stack, error) {
 }
 
 func (s *stack) close() error {
-	var errs []error
+	errs := []error{s.shared.close()}
 	for _, store := range s.stores {
 		errs = append(errs, store.Close())
 	}
@@ -117,7 +120,7 @@ func (s *stack) admin(log *slog.Logger) *admin.Server {
 }
 
 func (s *stack) watched() admin.Telemetry {
-	return admin.Telemetry{Metrics: s.metrics.Registry(), Ready: s.bases.unready}
+	return admin.Telemetry{Metrics: s.metrics.Registry(), Ready: s.bases.unready, Trouble: s.shared.trouble}
 }
 
 // chunkEncoding measures chunks; the models that read them may count otherwise.
@@ -126,7 +129,7 @@ const chunkEncoding = "o200k_base"
 // reading is what a base is read with; made hears how many look-alikes of our
 // tags were made safe.
 func (s *stack) reading(made *atomic.Int64) knowledge.Deps {
-	return knowledge.Deps{Counter: s.counter, Neutralise: func(text string) string {
+	return knowledge.Deps{Counter: s.counter, Version: chunkEncoding + " " + tags.Version, Neutralise: func(text string) string {
 		clean, n := tags.Neutralise(text, false)
 		made.Add(int64(n))
 		return clean
@@ -139,18 +142,6 @@ func newMetrics(cfg *config.Config) *proxy.Metrics {
 		Tenants: texts(cfg.TenantNames()), Upstreams: texts(cfg.UpstreamNames()), Knowledge: texts(cfg.KnowledgeNames()),
 		Version: version, Commit: commit,
 	})
-}
-
-// observeCache counts what happens in the caches.
-func (s *stack) observeCache(e cache.Event) {
-	result := map[cache.Outcome]string{cache.Hit: "hit", cache.Miss: "miss", cache.Bypass: "miss", cache.Mismatched: "miss"}[e.Result]
-	if result == "" {
-		result = "error"
-	}
-	if e.Result == cache.Mismatched {
-		s.metrics.Mismatch(string(e.Mismatch))
-	}
-	s.metrics.CacheLookup(string(e.Kind), "memory", result)
 }
 
 // counted is a base whose searches are counted.

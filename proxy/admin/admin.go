@@ -44,6 +44,7 @@ type Handler struct {
 type Telemetry struct {
 	Metrics prometheus.Gatherer
 	Ready   func() []string // why not, one line each; none or nil func: ready
+	Trouble func() []string // what requests have to do without meanwhile; likewise
 }
 
 // An endpoint is what answers on one path.

@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/valyala/fasthttp"
@@ -28,16 +29,28 @@ func (t Telemetry) healthz(ctx *fasthttp.RequestCtx) error {
 	return answer(ctx, fasthttp.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readyz says whether requests get what they are promised, or why not yet.
+// readyz says whether requests get what they are promised, or why not yet. A
+// helper that is down is named and keeps nobody from being ready: requests are
+// answered without it, and would be by no other replica with it.
 func (t Telemetry) readyz(ctx *fasthttp.RequestCtx) error {
-	var reasons []string
-	if t.Ready != nil {
-		reasons = t.Ready()
+	missing, trouble := ask(t.Ready), ask(t.Trouble)
+	status, code := "ready", fasthttp.StatusOK
+	switch {
+	case len(missing) > 0:
+		status, code = "not ready", fasthttp.StatusServiceUnavailable
+	case len(trouble) > 0:
+		status = "degraded"
+	default:
+		return answer(ctx, code, map[string]any{"status": status})
 	}
-	if len(reasons) == 0 {
-		return answer(ctx, fasthttp.StatusOK, map[string]any{"status": "ready"})
+	return answer(ctx, code, map[string]any{"status": status, "reasons": slices.Concat(missing, trouble)})
+}
+
+func ask(lines func() []string) []string {
+	if lines == nil {
+		return nil
 	}
-	return answer(ctx, fasthttp.StatusServiceUnavailable, map[string]any{"status": "not ready", "reasons": reasons})
+	return lines()
 }
 
 // answer makes v, as JSON, the response.

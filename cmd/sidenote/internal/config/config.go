@@ -11,6 +11,7 @@ package config
 import (
 	"time"
 
+	"sidenote/cache/redis"
 	"sidenote/proxy"
 )
 
@@ -23,6 +24,7 @@ type Config struct {
 	Upstream      Upstream      `yaml:"upstream"` // the one named "default"
 	Identity      Identity      `yaml:"identity"`
 	Cache         Cache         `yaml:"cache"`
+	Redis         Redis         `yaml:"redis"`
 	Concurrency   Count         `yaml:"concurrency" min:"1" max:"1M"`
 	Timeouts      Timeouts      `yaml:"timeouts"`
 	ShutdownGrace time.Duration `yaml:"shutdown_grace" min:"1ms" max:"1h"`
@@ -122,6 +124,22 @@ type Cache struct {
 	EmptyTTL time.Duration `yaml:"empty_ttl" min:"1s" max:"720h"`
 }
 
+// Redis is what replicas share; without a URL there is none.
+type Redis struct {
+	URL            RedisURL      `yaml:"url"`
+	Timeout        time.Duration `yaml:"timeout" min:"1ms" max:"10s"`
+	Prefix         Prefix        `yaml:"prefix"`
+	TTL            time.Duration `yaml:"ttl" min:"1s" max:"720h"`
+	PoolSize       Count         `yaml:"pool_size" min:"1" max:"10k"`
+	CA             string        `yaml:"ca"`              // a file of certificates; in a file: relative to it
+	EncryptionKeys Secret        `yaml:"encryption_keys"` // lines of ID BASE64, see cache.ParseKeys
+
+	CAPEM []byte `yaml:"-"` // what was read from CA
+}
+
+// A RedisURL may hold a password, and is a secret then.
+type RedisURL struct{ Secret }
+
 // Timeouts are those of proxy.Timeouts that people may set.
 type Timeouts struct {
 	Connect     time.Duration `yaml:"connect" min:"1ms" max:"1h"`
@@ -140,6 +158,7 @@ func Default() Config {
 		Admin:         Admin{Listen: "127.0.0.1:8081"},
 		Telemetry:     Telemetry{Listen: Off, Log: Log{Format: "auto", Requests: "all"}},
 		Cache:         Cache{Memory: 64 << 20, TTL: 10 * time.Minute, EmptyTTL: 30 * time.Second},
+		Redis:         Redis{Timeout: redis.DefaultTimeout, Prefix: redis.DefaultPrefix, TTL: time.Hour},
 		Concurrency:   1024,
 		Timeouts:      Timeouts{Connect: t.Connect, FirstByte: t.FirstByte, Idle: t.Idle, ClientWrite: t.ClientWrite},
 		ShutdownGrace: 25 * time.Second,

@@ -182,15 +182,20 @@ func shape(n ast.Node) string {
 	return "value"
 }
 
+// plain is a map that says what a text in its place means.
+type plain interface{ setPlain(text string) error }
+
 // structure decodes a map into a struct, or a string into its first field.
 func (d *decoder) structure(key string, n ast.Node, v reflect.Value) {
 	if s, ok := v.Addr().Interface().(interface{ setDefaults() }); ok {
 		s.setDefaults()
 	}
 	fields := fieldsOf(v.Type())
-	if _, ok := scalarText(n); ok {
-		if v.Type() == reflect.TypeFor[Secret]() {
-			d.problem(n, key, "is a secret in plain text; write {env: NAME} or {file: PATH}")
+	if text, ok := scalarText(n); ok {
+		if s, ok := v.Addr().Interface().(plain); ok {
+			if err := s.setPlain(text); err != nil {
+				d.problem(n, key, "%v", err)
+			}
 			return
 		}
 		first := fields[0]

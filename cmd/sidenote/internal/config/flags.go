@@ -11,6 +11,7 @@ import (
 func (c *Config) applyFlags(f Flags) {
 	c.flag("--listen", "listen", f.Listen, &c.Listen)
 	c.flag("--admin", "admin.listen", f.Admin, &c.Admin.Listen)
+	c.flagRedis(f.Redis)
 	c.flag("--telemetry", "telemetry.listen", f.Telemetry, &c.Telemetry.Listen)
 	if f.Upstream != "" {
 		c.Upstream = Upstream{} // a key is only ever sent to its own base_url

@@ -30,7 +30,7 @@ type Source struct {
 // Flags are the settings that the command line may give; "" and nil give none.
 type Flags struct {
 	Listen, Admin, Telemetry string
-	Upstream                 string
+	Upstream, Redis          string
 	Knowledge                []string // [NAME=]PATH; together they replace those of the file
 }
 

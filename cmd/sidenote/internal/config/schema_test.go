@@ -19,10 +19,26 @@ const examplePath = "../../../../deploy/sidenote.example.yaml"
 
 // exampleSource is the example with its secrets at hand.
 func exampleSource(text string) config.Source {
-	src := disk{"e.yaml": text, "/run/secrets/sidenote-admin": "secret\n", "/run/secrets/gateway": "secret\n"}.source("e.yaml")
-	src.Env = env(map[string]string{"OPENAI_API_KEY": "sk-x"})
+	src := disk{
+		"e.yaml": text, "/run/secrets/sidenote-admin": "secret\n", "/run/secrets/gateway": "secret\n",
+		"/etc/sidenote/redis-ca.pem": authority, "/run/secrets/sidenote-redis": "one " + strings.Repeat("A", 43) + "=\n",
+	}.source("e.yaml")
+	src.Env = env(map[string]string{"OPENAI_API_KEY": "sk-x", "REDIS_URL": "rediss://:pw@redis.test"})
 	return src
 }
+
+// authority is a certificate that nobody trusts.
+const authority = `-----BEGIN CERTIFICATE-----
+MIIBeTCCAR+gAwIBAgIUTylgrJXhnfBVxY/pbmIwt7hKE+AwCgYIKoZIzj0EAwIw
+ETEPMA0GA1UEAwwGbm9ib2R5MCAXDTI2MTEyMTA4MTYxN1oYDzIxMjYxMDI4MDgx
+NjE3WjARMQ8wDQYDVQQDDAZub2JvZHkwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
+AARaKjVaQFwJKgyyVFiQr64R/kfvE0CCUankNzqDYnKszIXVRn0NN3xguzGa/VMP
+bDjWgD4N8znYTee1Kxh05gJWo1MwUTAdBgNVHQ4EFgQUia7Bq1tnrpTmyhT1PXCC
+FgX/kwQwHwYDVR0jBBgwFoAUia7Bq1tnrpTmyhT1PXCCFgX/kwQwDwYDVR0TAQH/
+BAUwAwEB/zAKBggqhkjOPQQDAgNIADBFAiADmWn5pZo8B69WDjWrOHwn6lajMOao
+xFv9A7X1om3kQwIhAKqryJ9glBIFV9Es834c3pE8h9MYhk0IssVgxZ378QaZ
+-----END CERTIFICATE-----
+`
 
 func example(t *testing.T) string {
 	t.Helper()
@@ -64,7 +80,7 @@ func TestExampleHasEveryKey(t *testing.T) {
 
 // schema lists every key; the name under which a map holds something is "*".
 func schema(t reflect.Type, prefix string) []string {
-	if t == reflect.TypeFor[config.Secret]() {
+	if t == reflect.TypeFor[config.Secret]() || t == reflect.TypeFor[config.RedisURL]() {
 		return nil // one of its keys at a time
 	}
 	switch t.Kind() {
@@ -156,7 +172,7 @@ func TestEveryValueIsChecked(t *testing.T) {
 			switch {
 			case number && (slices.Contains(text, last) || slices.Contains(files, last)):
 				continue
-			case number && (last == "match" || last == "name" || last == "priority" && bad == "0" || strings.HasPrefix(s.schema, "knowledge.*")):
+			case number && (last == "match" || last == "name" || last == "prefix" || last == "priority" && bad == "0" || strings.HasPrefix(s.schema, "knowledge.*")):
 				continue // a name of its own kind, or in range
 			case number && !s.scalar:
 				continue // a string where a map stands

@@ -1,0 +1,67 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// patience is the time that one request may wait for its stores: several slow
+// look-ups, one after the other, cost no more than one. What runs at the same
+// time is waited for once.
+type patience struct {
+	mu      sync.Mutex
+	left    time.Duration
+	waiting int       // look-ups under way
+	since   time.Time // when the first of them began
+}
+
+type patienceKey struct{}
+
+// withPatience gives the look-ups under ctx d in all, unless a Retriever further
+// up has given them their time already.
+func withPatience(ctx context.Context, d time.Duration) context.Context {
+	if d <= 0 || ctx.Value(patienceKey{}) != nil {
+		return ctx
+	}
+	return context.WithValue(ctx, patienceKey{}, &patience{left: d})
+}
+
+// spend begins a look-up that may take wait, or what is left of the patience
+// under which it is made; ErrSkipped when that is nothing. done ends it.
+func spend(ctx context.Context, wait time.Duration) (_ context.Context, done func(), err error) {
+	p, _ := ctx.Value(patienceKey{}).(*patience)
+	if p != nil {
+		if wait = min(wait, p.begin()); wait <= 0 {
+			p.end()
+			return ctx, nil, fmt.Errorf("no time left for stores: %w", ErrSkipped)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	return ctx, func() {
+		cancel()
+		if p != nil {
+			p.end()
+		}
+	}, nil
+}
+
+// begin counts a look-up in and returns how long it may take.
+func (p *patience) begin() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if p.waiting++; p.waiting == 1 {
+		p.since = now
+	}
+	return p.left - now.Sub(p.since)
+}
+
+func (p *patience) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waiting--; p.waiting == 0 {
+		p.left -= time.Since(p.since)
+	}
+}

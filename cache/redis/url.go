@@ -1,0 +1,161 @@
+package redis
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// ports that a URL need not name.
+const (
+	defaultPort  = "6379"
+	sentinelPort = "26379"
+)
+
+// CheckURL tells what is wrong with a URL, without repeating it: it may hold a
+// password. See Options.URL for what is right.
+func CheckURL(text string) error {
+	_, err := parseURL(text)
+	return err
+}
+
+// HasPassword tells whether a URL holds one, so that it is a secret itself.
+func HasPassword(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return strings.Contains(text, "@")
+	}
+	_, set := u.User.Password()
+	return set || u.Query().Has("sentinel_password")
+}
+
+// Address returns where a URL leads, without user and password.
+func Address(text string) string {
+	o, err := parseURL(text)
+	if err != nil {
+		return ""
+	}
+	return strings.Join(o.Addrs, ",")
+}
+
+// CheckPrefix tells what is wrong with a prefix of keys.
+func CheckPrefix(text string) error {
+	odd := strings.ContainsFunc(text, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("._-:", c)
+	})
+	if odd || text == "" || len(text) > 64 {
+		return fmt.Errorf("%q is not a prefix; use 1 to 64 of a-z A-Z 0-9 . _ - :", text)
+	}
+	return nil
+}
+
+// parseURL reads a URL into the library's options. The words of the query are
+// the library's own, where it has one.
+func parseURL(text string) (*goredis.UniversalOptions, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New("is not a URL; write it as in redis://127.0.0.1:6379/0")
+	}
+	o := &goredis.UniversalOptions{Username: u.User.Username()}
+	o.Password, _ = u.User.Password()
+	switch u.Scheme {
+	case "redis":
+	case "rediss":
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	case "unix":
+		return o, unixURL(o, u)
+	default:
+		return nil, fmt.Errorf("begins with %q; write redis://, rediss:// (TLS) or unix://", u.Scheme+":")
+	}
+	if o.DB, err = database(strings.Trim(u.Path, "/")); err != nil {
+		return nil, err
+	}
+	if err := query(o, u.Query()); err != nil {
+		return nil, err
+	}
+	if o.DB != 0 && (o.IsClusterMode || len(o.Addrs) > 0 && o.MasterName == "") {
+		return nil, fmt.Errorf("names database %d; a cluster has only database 0", o.DB)
+	}
+	port := defaultPort
+	if o.MasterName != "" {
+		port = sentinelPort
+	}
+	o.Addrs = append([]string{u.Host}, o.Addrs...)
+	for i, addr := range o.Addrs {
+		if o.Addrs[i], err = withPort(addr, port); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+func unixURL(o *goredis.UniversalOptions, u *url.URL) error {
+	if u.Path == "" || u.Host != "" {
+		return errors.New("names no socket; write it as in unix:///run/redis.sock?db=0")
+	}
+	o.Addrs = []string{u.Path}
+	for key := range u.Query() {
+		if key != "db" {
+			return fmt.Errorf("has an unknown word %q; after a socket there is db", key)
+		}
+	}
+	var err error
+	o.DB, err = database(u.Query().Get("db"))
+	return err
+}
+
+func database(text string) (int, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("names database %q; it is a number, as in redis://127.0.0.1:6379/0", text)
+	}
+	return n, nil
+}
+
+func query(o *goredis.UniversalOptions, q url.Values) error {
+	for key, values := range q {
+		last := values[len(values)-1]
+		switch key {
+		case "addr":
+			o.Addrs = values
+		case "master_name":
+			o.MasterName = last
+		case "sentinel_username":
+			o.SentinelUsername = last
+		case "sentinel_password":
+			o.SentinelPassword = last
+		case "cluster":
+			if last != "true" && last != "false" {
+				return fmt.Errorf("has cluster=%q; it is true or false", last)
+			}
+			o.IsClusterMode = last == "true"
+		default:
+			return fmt.Errorf("has an unknown word %q; there are addr, cluster, master_name, sentinel_username, sentinel_password", key)
+		}
+	}
+	if o.MasterName != "" && o.IsClusterMode {
+		return errors.New("has both master_name (Sentinel) and cluster; keep one")
+	}
+	return nil
+}
+
+// withPort completes and checks an address.
+func withPort(addr, port string) (string, error) {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		addr = net.JoinHostPort(strings.Trim(addr, "[]"), port)
+	}
+	host, number, err := net.SplitHostPort(addr)
+	if n, bad := strconv.ParseUint(number, 10, 16); err != nil || host == "" || bad != nil || n == 0 {
+		return "", errors.New("has no host and port; write it as in redis://127.0.0.1:6379/0")
+	}
+	return addr, nil
+}

@@ -1,0 +1,124 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"sidenote/retrieval"
+)
+
+// A Tier is one of the stores that a Retriever looks into.
+type Tier struct {
+	Name  string // a metric label: "memory", "redis"
+	Store Store
+
+	TTL      time.Duration // of answers with sources
+	EmptyTTL time.Duration // of answers without
+
+	// Wait is how long a request may wait for this tier, all its look-ups
+	// together; 0 is for a store that never waits. Only look-ups wait: put a store
+	// that is slow to write behind a Behind.
+	Wait time.Duration
+}
+
+// ErrSkipped is the error of a Store that did not try, because it knows that it
+// would fail. It is no failure of its own.
+var ErrSkipped = errors.New("not tried")
+
+// An entry is what a query asks of the tiers.
+type entry struct {
+	key   Key
+	name  string // the key, as stores see it
+	value []byte // as a tier gave it, or as it is to be kept
+	shut  uint   // bits of the tiers where this entry must not be written
+}
+
+// lookUp asks one tier and tells how that went. Of a Hit, e holds the value.
+func (r *Retriever) lookUp(ctx context.Context, at int, e *entry) (retrieval.Result, Outcome) {
+	tier := &r.Tiers[at]
+	event := Event{Tier: tier.Name}
+	value, err := tier.get(ctx, e.name)
+	var res retrieval.Result
+	if err == nil && value != nil {
+		res, err = r.decode(at, e.key, value)
+	}
+	switch {
+	case err == nil && value == nil:
+		event.Result = Miss
+	case err == nil:
+		event.Result, e.value = Hit, value
+	case mismatchOf(err) != "":
+		event.Result, event.Mismatch = Mismatched, mismatchOf(err)
+	case errors.Is(err, ErrSkipped):
+		event.Result = Skipped
+	case ctx.Err() != nil: // the time that was up was not the store's
+		event.Result = Miss
+	default:
+		event.Result, event.Err = GetError, fmt.Errorf("cache get: %w", err)
+	}
+	// Where it is not known what stands at the key, it could be somebody else's.
+	if err != nil && (event.Result != Mismatched || event.Mismatch == MismatchType) {
+		e.shut |= 1 << at
+	}
+	r.observe(event)
+	return res, event.Result
+}
+
+// mismatchOf returns the Mismatch that err is, "" if it is none.
+func mismatchOf(err error) Mismatch {
+	m, _ := errors.AsType[Mismatch](err)
+	return m
+}
+
+// decode remembers what the values of the nearest tier are, which gives the
+// same bytes again and again.
+func (r *Retriever) decode(at int, key Key, value []byte) (retrieval.Result, error) {
+	if at == 0 {
+		return r.recent.decode(key, value)
+	}
+	return Decode(key, value)
+}
+
+// keep writes e, which is res, to the tiers before the one at end.
+func (r *Retriever) keep(ctx context.Context, end int, e entry, res retrieval.Result) {
+	for at := range r.Tiers[:end] {
+		tier := &r.Tiers[at]
+		if e.shut&(1<<at) != 0 {
+			continue
+		}
+		ttl := or(tier.TTL, DefaultTTL)
+		if len(res.Sources) == 0 {
+			ttl = or(tier.EmptyTTL, DefaultEmptyTTL)
+		}
+		if err := tier.set(ctx, e.name, e.value, r.vary(ttl)); err != nil && !errors.Is(err, ErrSkipped) {
+			r.observe(Event{Tier: tier.Name, Result: SetError, Err: fmt.Errorf("cache set: %w", err)})
+		}
+	}
+}
+
+// vary moves ttl at random within Jitter.
+func (r *Retriever) vary(ttl time.Duration) time.Duration {
+	jitter := max(0, or(r.Jitter, DefaultJitter))
+	return ttl + time.Duration(jitter*(2*rand.Float64()-1)*float64(ttl))
+}
+
+// get asks the store, within what is left of the request's patience.
+func (t *Tier) get(ctx context.Context, name string) (value []byte, err error) {
+	defer recovered(&err)
+	if t.Wait > 0 {
+		var done func()
+		if ctx, done, err = spend(ctx, t.Wait); err != nil {
+			return nil, err
+		}
+		defer done()
+	}
+	return t.Store.Get(ctx, name)
+}
+
+func (t *Tier) set(ctx context.Context, name string, value []byte, ttl time.Duration) (err error) {
+	defer recovered(&err)
+	return t.Store.Set(ctx, name, value, ttl)
+}

@@ -1,0 +1,88 @@
+package config
+
+import (
+	"crypto/x509"
+	"errors"
+
+	"sidenote/cache"
+	"sidenote/cache/redis"
+	"sidenote/proxy"
+)
+
+// setPlain takes a URL that stands in the file itself, which it may as long as it
+// is no secret.
+func (u *RedisURL) setPlain(text string) error {
+	if redis.HasPassword(text) {
+		return errors.New("holds a password in plain text; write {env: NAME} or {file: PATH}")
+	}
+	return u.set(text)
+}
+
+func (u *RedisURL) set(text string) error {
+	if err := redis.CheckURL(text); err != nil {
+		return err
+	}
+	u.Value = proxy.NewSecret(text)
+	return nil
+}
+
+// A Prefix is what the keys of an installation begin with on a shared Redis.
+type Prefix string
+
+// UnmarshalText refuses what could be taken for the structure of a key, or for a
+// pattern.
+func (p *Prefix) UnmarshalText(text []byte) error {
+	if err := redis.CheckPrefix(string(text)); err != nil {
+		return err
+	}
+	*p = Prefix(text)
+	return nil
+}
+
+// readRedis reads the files that the Redis section names.
+func (c *Config) readRedis(src Source) {
+	r := &c.Redis
+	if text := c.secretText(src, "redis.url", &r.URL.Secret); text != "" {
+		if err := r.URL.set(text); err != nil {
+			c.problem("redis.url", "%v", err)
+		}
+	}
+	if r.CA != "" {
+		pem, err := src.Read(relativeTo(c.Place("redis.ca").File, r.CA))
+		if err != nil {
+			c.problem("redis.ca", "%q cannot be read: %v", r.CA, cause(err))
+		} else if !x509.NewCertPool().AppendCertsFromPEM(pem) {
+			c.problem("redis.ca", "%q holds no certificate in PEM form", r.CA)
+		}
+		r.CAPEM = pem
+	}
+	if text := c.secretText(src, "redis.encryption_keys", &r.EncryptionKeys); text != "" {
+		if _, err := cache.ParseKeys([]byte(text)); err != nil {
+			c.problem("redis.encryption_keys", "%v", err)
+		}
+		r.EncryptionKeys.Value = proxy.NewSecret(text)
+	}
+}
+
+// checkRedis misses the URL of a section that has all but that.
+func (c *Config) checkRedis() {
+	_, written := c.places["redis"]
+	_, url := c.places["redis.url"]
+	if written && !url {
+		c.problem("redis.url", "is missing; write it here or give --redis")
+	}
+}
+
+// flagRedis takes the URL of --redis, in place of what the files say of Redis.
+func (c *Config) flagRedis(text string) {
+	if text == "" {
+		return
+	}
+	place := Place{File: "--redis"}
+	c.forget("redis.url")
+	c.places["redis.url"] = mark{Place: place}
+	c.Redis.URL = RedisURL{}
+	if err := c.Redis.URL.set(text); err != nil {
+		c.problems = append(c.problems, Problem{place, "", err.Error()})
+	}
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"sidenote/cmd/sidenote/internal/demo"
+)
+
+type stubCmd struct {
+	Listen string `default:"127.0.0.1:9090" placeholder:"HOST:PORT" help:"Where it answers (${default})."`
+}
+
+// Help shows how stub is used.
+func (stubCmd) Help() string {
+	return "An upstream for trying things out: no key, no network, and it answers only from the sources that it is shown.\n\n" +
+		"sidenote stub & sidenote serve --upstream http://127.0.0.1:9090 --knowledge ./docs"
+}
+
+// Run answers until it is asked to stop.
+func (c *stubCmd) Run(a *app) error {
+	var lc net.ListenConfig
+	l, err := lc.Listen(a.ctx, "tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %s: %w", c.Listen, cause(err))
+	}
+	fmt.Fprintf(a.stderr, "listening  http://%s/v1          a stub that answers only from what it is shown\n", l.Addr())
+	server := &http.Server{Handler: &demo.Stub{}, ReadHeaderTimeout: 10 * time.Second}
+	stop := context.AfterFunc(a.ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", c.Listen, err)
+	}
+	return nil
+}
