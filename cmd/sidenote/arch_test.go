@@ -17,6 +17,7 @@ import (
 var mayImport = map[string][]string{
 	"retrieval":               {},
 	"retrieval/retrievaltest": {"retrieval"},
+	"retrieval/eval":          {"retrieval"},
 	"retrieval/knowledge":     {"retrieval", "retrieval/knowledge/"},
 	"retrieval/knowledge/":    {"retrieval", "retrieval/knowledge/"},
 	"rewrite":                 {"retrieval", "rewrite/tags", "rewrite/tokens"},

@@ -1,0 +1,195 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ErrNoCollection is what errors of Read are about a folder that holds no
+// collection, or not the split that was asked for.
+var ErrNoCollection = errors.New("no collection")
+
+// missing says what a folder lacks. It is an ErrNoCollection.
+type missing string
+
+func (m missing) Error() string { return string(m) }
+
+// Is tells that m is an ErrNoCollection.
+func (m missing) Is(target error) bool { return target == ErrNoCollection }
+
+// A Collection is documents, queries, and which answers which.
+type Collection struct {
+	Documents []Document
+	Queries   []Query           // those with relevant documents, in the order of the file
+	Grades    map[string]Grades // by query id
+	Judgments string            // the file that the grades are of, below the folder
+
+	LeftOut          int // queries without relevant documents
+	UnknownQueries   int // that have relevant documents, but no text
+	UnknownDocuments int // that are relevant to some query, but not in the corpus
+}
+
+// A Document is one line of corpus.jsonl.
+type Document struct {
+	ID    string
+	Title string
+	Text  string
+}
+
+// A Query is one line of queries.jsonl.
+type Query struct{ ID, Text string }
+
+const (
+	corpusFile  = "corpus.jsonl"
+	queriesFile = "queries.jsonl"
+	qrelsFile   = "qrels.tsv" // of a collection with one split
+	qrelsDir    = "qrels"     // of one with several: a file each
+	mainSplit   = "test"
+)
+
+// Read reads the collection in dir, in the layout of BEIR: corpus.jsonl,
+// queries.jsonl, and the grades in qrels/SPLIT.tsv, or in qrels.tsv where there is
+// only one split. split "" is "test", or the only one there is. What is broken is
+// an error with file and line.
+//
+// Of documents and queries that grades name and the files lack some are counted:
+// the former keep their place in every measure, as documents that nobody can find.
+func Read(ctx context.Context, dir, split string) (*Collection, error) {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, missing(dir + " is not a folder")
+	}
+	for _, name := range []string{corpusFile, queriesFile} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return nil, missing(fmt.Sprintf("%s has no %s; a collection in the layout of BEIR has", dir, name))
+		}
+	}
+	judgments, err := findJudgments(dir, split)
+	if err != nil {
+		return nil, err
+	}
+	c := &Collection{Grades: map[string]Grades{}, Judgments: judgments}
+	if err := c.readCorpus(ctx, dir); err != nil {
+		return nil, err
+	}
+	if err := c.readGrades(ctx, dir); err != nil {
+		return nil, err
+	}
+	if err := c.readQueries(ctx, dir); err != nil {
+		return nil, err
+	}
+	c.countUnknown()
+	if len(c.Queries) == 0 {
+		return nil, fmt.Errorf("no query of %s has a relevant document in %s", queriesFile, judgments)
+	}
+	return c, nil
+}
+
+// findJudgments chooses the file of grades, by its slash-separated path below dir.
+func findJudgments(dir, split string) (string, error) {
+	entries, err := os.ReadDir(filepath.Join(dir, qrelsDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	var splits []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".tsv"); ok && !e.IsDir() {
+			splits = append(splits, name)
+		}
+	}
+	if len(splits) == 0 {
+		if _, err := os.Stat(filepath.Join(dir, qrelsFile)); err != nil {
+			return "", missing(fmt.Sprintf("%s has neither %s/%s.tsv nor %s; a collection in the layout of BEIR has", dir, qrelsDir, mainSplit, qrelsFile))
+		}
+		if split != "" {
+			return "", missing(fmt.Sprintf("%s has no split %q but one only, %s", dir, split, qrelsFile))
+		}
+		return qrelsFile, nil
+	}
+	if split == "" {
+		split = mainSplit
+		if len(splits) == 1 {
+			split = splits[0]
+		}
+	}
+	if !slices.Contains(splits, split) {
+		return "", missing(fmt.Sprintf("%s has no split %q; there are %s", dir, split, strings.Join(splits, ", ")))
+	}
+	return qrelsDir + "/" + split + ".tsv", nil
+}
+
+func (c *Collection) readCorpus(ctx context.Context, dir string) error {
+	return readRecords(ctx, dir, corpusFile, func(r record) {
+		c.Documents = append(c.Documents, Document{ID: r.ID, Title: r.Title, Text: r.Text})
+	})
+}
+
+// readQueries keeps the queries that have grades.
+func (c *Collection) readQueries(ctx context.Context, dir string) error {
+	return readRecords(ctx, dir, queriesFile, func(r record) {
+		if c.Grades[r.ID].Relevant() == 0 {
+			c.LeftOut++
+			return
+		}
+		c.Queries = append(c.Queries, Query{ID: r.ID, Text: r.Text})
+	})
+}
+
+// readGrades reads lines of query id, document id and grade. A head may come
+// first, and a line may come twice, but not with another grade.
+func (c *Collection) readGrades(ctx context.Context, dir string) error {
+	return readLines(ctx, dir, c.Judgments, func(number int, line []byte) error {
+		f := strings.Split(string(line), "\t")
+		if len(f) != 3 {
+			return fmt.Errorf("%d columns; want query id, document id and grade with tabs between them", len(f))
+		}
+		query, doc := f[0], f[1]
+		if number == 1 && strings.EqualFold(f[2], "score") {
+			return nil
+		}
+		grade, err := strconv.Atoi(f[2])
+		if err != nil {
+			return fmt.Errorf("grade %q is not a whole number", clip(f[2]))
+		}
+		grades := c.Grades[query]
+		if grades == nil {
+			grades = Grades{}
+			c.Grades[query] = grades
+		}
+		if before, ok := grades[doc]; ok && before != grade {
+			return fmt.Errorf("document %q of query %q has grade %d already", clip(doc), clip(query), before)
+		}
+		grades[doc] = grade
+		return nil
+	})
+}
+
+// countUnknown counts what the grades name and the files lack.
+func (c *Collection) countUnknown() {
+	documents := make(map[string]bool, len(c.Documents))
+	for _, d := range c.Documents {
+		documents[d.ID] = true
+	}
+	queries := make(map[string]bool, len(c.Queries))
+	for _, q := range c.Queries {
+		queries[q.ID] = true
+	}
+	unknown := map[string]bool{}
+	for query, grades := range c.Grades {
+		if !queries[query] && grades.Relevant() > 0 {
+			c.UnknownQueries++
+		}
+		for doc, grade := range grades {
+			if grade > 0 && !documents[doc] {
+				unknown[doc] = true
+			}
+		}
+	}
+	c.UnknownDocuments = len(unknown)
+}

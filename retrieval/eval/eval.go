@@ -1,0 +1,187 @@
+// Package eval tells how well sources are found: it reads a collection of
+// documents and queries with known answers, asks the queries, and measures what
+// comes back as the literature does, so that numbers compare with published ones.
+//
+// It knows no engine and prints nothing.
+package eval
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"sidenote/retrieval"
+)
+
+// Depths at which rankings are measured.
+const (
+	near = 10  // what people look at, and prompts hold
+	far  = 100 // what a reranker could choose from
+)
+
+// firstCandidates is how many chunks a ranking is first made of.
+const firstCandidates = 200
+
+// A Trial is what is asked.
+type Trial struct {
+	// Engine ranks all documents: it is asked for as many chunks as it takes to have
+	// a hundred of them.
+	Engine retrieval.Retriever
+	// Request is what a request asks, with Query but for its text. Its time is what
+	// is measured, so it should have no cache.
+	Request retrieval.Retriever
+	Query   retrieval.Query
+	// Progress, if not nil, hears how many queries are done.
+	Progress func(done int)
+}
+
+// An Outcome is what came of one query.
+type Outcome struct {
+	Query   Query
+	Ranking []string      // the best hundred documents
+	Sources []string      // documents that a request would get chunks of, best first
+	Took    time.Duration // of the search of a request, from outside
+
+	NDCG, RecallNear, RecallFar, ReciprocalRank float64
+
+	Hit bool // whether a relevant document is among the sources
+}
+
+// Run asks the queries one after the other. Where ctx ends before all are asked,
+// the outcomes are those of the first ones, and there is no error: a long run that
+// is stopped has still told something.
+func (t Trial) Run(ctx context.Context, c *Collection) ([]Outcome, error) {
+	outcomes := make([]Outcome, 0, len(c.Queries))
+	for i, q := range c.Queries {
+		o, err := t.ask(ctx, q, c.Grades[q.ID])
+		if ctx.Err() != nil {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("query %s: %w", q.ID, err)
+		}
+		outcomes = append(outcomes, o)
+		if t.Progress != nil {
+			t.Progress(i + 1)
+		}
+	}
+	return outcomes, nil
+}
+
+func (t Trial) ask(ctx context.Context, q Query, grades Grades) (Outcome, error) {
+	o := Outcome{Query: q}
+	query := t.Query
+	query.Text = q.Text
+	start := time.Now()
+	res, err := t.Request.Retrieve(ctx, query)
+	if o.Took = time.Since(start); err != nil {
+		return o, err
+	}
+	for _, s := range res.Sources {
+		o.Hit = o.Hit || grades[s.Doc] > 0
+		if !slices.Contains(o.Sources, s.Doc) {
+			o.Sources = append(o.Sources, s.Doc)
+		}
+	}
+	if o.Ranking, err = t.rank(ctx, query); err != nil {
+		return o, err
+	}
+	o.NDCG, o.ReciprocalRank = grades.NDCG(o.Ranking, near), grades.ReciprocalRank(o.Ranking, near)
+	o.RecallNear, o.RecallFar = grades.Recall(o.Ranking, near), grades.Recall(o.Ranking, far)
+	return o, nil
+}
+
+// rank asks the engine for more and more chunks until they are of enough
+// documents, or there are no more.
+func (t Trial) rank(ctx context.Context, q retrieval.Query) ([]string, error) {
+	for n := firstCandidates; ; n *= 4 {
+		q.Settings.NumCandidates = n
+		res, err := t.Engine.Retrieve(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		ranked := Rank(res.Sources)
+		if len(ranked) < far && len(res.Sources) >= n {
+			continue
+		}
+		var ids []string
+		for _, s := range first(ranked, far) {
+			ids = append(ids, s.Doc)
+		}
+		return ids, nil
+	}
+}
+
+// Rank puts documents into order by their best chunk, which stands for them in
+// the result. Equal scores are told apart by id, as the engine does; trec_eval has
+// them the other way round. The order of sources does not matter.
+func Rank(sources []retrieval.Source) []retrieval.Source {
+	ranked := slices.Clone(sources)
+	slices.SortFunc(ranked, func(a, b retrieval.Source) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Doc, b.Doc), cmp.Compare(a.Chunk, b.Chunk))
+	})
+	seen := make(map[string]bool, len(ranked))
+	return slices.DeleteFunc(ranked, func(s retrieval.Source) bool {
+		again := seen[s.Doc]
+		seen[s.Doc] = true
+		return again
+	})
+}
+
+// A Summary is the means over some outcomes.
+type Summary struct {
+	Queries int // asked
+
+	NDCG, RecallNear, RecallFar, ReciprocalRank float64
+
+	Hit           float64 // share of the queries that get a relevant document
+	Empty         int     // queries that get no source at all
+	P50, P95, P99 time.Duration
+}
+
+// Summarise takes the means.
+func Summarise(outcomes []Outcome) Summary {
+	s := Summary{Queries: len(outcomes)}
+	if s.Queries == 0 {
+		return s
+	}
+	times := make([]time.Duration, 0, len(outcomes))
+	for _, o := range outcomes {
+		s.NDCG += o.NDCG
+		s.RecallNear += o.RecallNear
+		s.RecallFar += o.RecallFar
+		s.ReciprocalRank += o.ReciprocalRank
+		if o.Hit {
+			s.Hit++
+		}
+		if len(o.Sources) == 0 {
+			s.Empty++
+		}
+		times = append(times, o.Took)
+	}
+	for _, sum := range []*float64{&s.NDCG, &s.RecallNear, &s.RecallFar, &s.ReciprocalRank, &s.Hit} {
+		*sum /= float64(len(outcomes))
+	}
+	s.P50, s.P95, s.P99 = quantile(times, .5), quantile(times, .95), quantile(times, .99)
+	return s
+}
+
+// Worst returns the n outcomes with the least nDCG, worst first: of equal ones
+// first those whose requests get nothing relevant, then those that find less in a
+// hundred, then in the order of outcomes.
+func Worst(outcomes []Outcome, n int) []Outcome {
+	worst := slices.Clone(outcomes)
+	slices.SortStableFunc(worst, func(a, b Outcome) int {
+		return cmp.Or(cmp.Compare(a.NDCG, b.NDCG), cmp.Compare(one(a.Hit), one(b.Hit)), cmp.Compare(a.RecallFar, b.RecallFar))
+	})
+	return first(worst, n)
+}
+
+func one(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,91 @@
+package eval
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Grades says how relevant documents are to one query, by id. A document that is
+// not in it, or whose grade is not positive, is not relevant.
+//
+// The measures of a ranking, which lists documents by id, best first and each
+// once, are those of trec_eval 9 with its default of one as the least relevant
+// grade. Relevant documents count whether or not the collection has them. A query
+// without relevant documents has no measure: all are 0 there.
+type Grades map[string]int
+
+// Relevant returns how many documents are relevant.
+func (g Grades) Relevant() (n int) {
+	for _, grade := range g {
+		if grade > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// NDCG is the normalised discounted cumulative gain of the first k (Järvelin and
+// Kekäläinen, ACM TOIS 20, 2002; ndcg_cut of trec_eval): the sum of grade /
+// log2(rank + 1), divided by that of the best ranking there could be. The gain
+// is the grade itself, not 2^grade - 1 as others have it.
+func (g Grades) NDCG(ranking []string, k int) float64 {
+	var found, best []int
+	for _, doc := range first(ranking, k) {
+		found = append(found, g[doc])
+	}
+	for _, grade := range g {
+		best = append(best, grade)
+	}
+	slices.SortFunc(best, func(a, b int) int { return b - a })
+	ideal := gain(first(best, k))
+	if ideal == 0 {
+		return 0
+	}
+	return gain(found) / ideal
+}
+
+func gain(grades []int) (sum float64) {
+	for i, grade := range grades {
+		sum += float64(max(grade, 0)) / math.Log2(float64(i+2))
+	}
+	return sum
+}
+
+// Recall is the share of the relevant documents that are among the first k
+// (recall of trec_eval).
+func (g Grades) Recall(ranking []string, k int) float64 {
+	relevant, found := g.Relevant(), 0
+	if relevant == 0 {
+		return 0
+	}
+	for _, doc := range first(ranking, k) {
+		if g[doc] > 0 {
+			found++
+		}
+	}
+	return float64(found) / float64(relevant)
+}
+
+// ReciprocalRank is 1 / rank of the first relevant document, and 0 where none is
+// among the first k (recip_rank of trec_eval on a ranking that ends there).
+func (g Grades) ReciprocalRank(ranking []string, k int) float64 {
+	for i, doc := range first(ranking, k) {
+		if g[doc] > 0 {
+			return 1 / float64(i+1)
+		}
+	}
+	return 0
+}
+
+func first[T any](list []T, k int) []T { return list[:min(k, len(list))] }
+
+// quantile returns the least of times that a share p of them do not exceed, the
+// nearest rank; 0 of none.
+func quantile(times []time.Duration, p float64) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[max(0, int(math.Ceil(p*float64(len(sorted))))-1)]
+}
