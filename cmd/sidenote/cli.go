@@ -35,6 +35,7 @@ type cli struct {
 	Demo    demoCmd    `cmd:"" help:"Show it all on this machine: no key, no network."`
 	Search  searchCmd  `cmd:"" help:"Search knowledge bases as a request would."`
 	Rewrite rewriteCmd `cmd:"" help:"Dry run: print what a request would become."`
+	Eval    evalCmd    `cmd:"" help:"Measure how well questions with known answers are answered."`
 	Check   checkCmd   `cmd:"" help:"Check a configuration, or print a tenant's policy."`
 	Key     keyCmd     `cmd:"" help:"Make and hash the keys of tenants."`
 	Health  healthCmd  `cmd:"" help:"Ask a running Sidenote whether it lives, for container probes."`

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/eval"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/analysis"
+	"sidenote/rewrite/tokens"
+)
+
+type evalCmd struct {
+	Data    string `required:"" placeholder:"DIR" help:"Collection in the layout of BEIR: corpus.jsonl, queries.jsonl, qrels/*.tsv."`
+	Split   string `placeholder:"NAME" help:"Which of qrels/*.tsv (test, or the only one)."`
+	Queries int    `placeholder:"N" help:"Ask the first N queries only."`
+	Worst   int    `placeholder:"N" help:"Show the N queries that went worst: what was found, and what should have been."`
+	JSON    bool   `name:"json" help:"Print everything as JSON."`
+}
+
+// Help shows how eval is used.
+func (evalCmd) Help() string {
+	return "Indexes the documents in memory, asks the queries, and measures what is found as trec_eval does.\n\n" +
+		"sidenote eval --data ./scifact\n\nsidenote eval --data ./our-questions --worst 5\n\n" +
+		"corpus.jsonl has lines of {\"_id\", \"title\", \"text\"}, queries.jsonl of {\"_id\", \"text\"}, and qrels/test.tsv of query id, document id and grade with tabs between them."
+}
+
+// evalBase is the id of the scratch base.
+const evalBase = "eval"
+
+// evalDeadline is more than any search takes: what is late is measured, not lost.
+const evalDeadline = time.Minute
+
+// Run measures how well the queries of a collection are answered.
+func (c *evalCmd) Run(a *app) error {
+	if c.Queries < 0 || c.Worst < 0 {
+		return usageError{errors.New("--queries and --worst take a number of queries")}
+	}
+	show := newProgress(a)
+	defer show.clear()
+	show.line("reading %s", c.Data)
+	data, err := eval.Read(a.ctx, c.Data, c.Split)
+	if errors.Is(err, eval.ErrNoCollection) {
+		return usageError{err}
+	}
+	if err != nil {
+		return err
+	}
+	if c.Queries > 0 {
+		data.Queries = data.Queries[:min(c.Queries, len(data.Queries))]
+	}
+	start := time.Now()
+	content, err := scratch(a, data, show)
+	if err != nil {
+		return err
+	}
+	e := evaluation{name: c.name(), data: data, chunks: content.Chunks(), index: time.Since(start), settings: retrieval.DefaultSettings()}
+	if e.outcomes, err = e.trial(content, show).Run(a.ctx, data); err != nil {
+		return err
+	}
+	show.clear()
+	if len(e.outcomes) == 0 {
+		return errors.New("stopped before the first query was answered")
+	}
+	if c.JSON {
+		if err := printJSON(a.stdout, e.answer(c.Worst)); err != nil {
+			return err
+		}
+		return e.undone()
+	}
+	noColor, _ := a.env("NO_COLOR")
+	e.print(a.stdout, e.worst(c.Worst), noColor == "" && isTerminal(a.stdout))
+	return e.undone()
+}
+
+// name is that of the folder.
+func (c *evalCmd) name() string {
+	if path, err := filepath.Abs(c.Data); err == nil {
+		return filepath.Base(path)
+	}
+	return c.Data
+}
+
+// scratch indexes the documents as serve would those of a folder.
+func scratch(a *app, data *eval.Collection, show *progress) (*knowledge.Content, error) {
+	counter, err := tokens.New().Encoding(chunkEncoding)
+	if err != nil {
+		return nil, err
+	}
+	documents := make([]knowledge.Document, len(data.Documents))
+	for i, d := range data.Documents {
+		// BEIR searches title and text as one: what has only a title is found by it.
+		documents[i] = knowledge.Document{ID: d.ID, Name: d.Title, Text: cmp.Or(d.Text, d.Title)}
+	}
+	deps := (&stack{counter: counter}).reading(new(atomic.Int64))
+	deps.Progress = func(p knowledge.Progress) {
+		show.line("indexing  %s of %s documents", thousands(p.Done), thousands(p.Files))
+	}
+	content, _, err := knowledge.FromDocuments(a.ctx, documents, deps)
+	if a.ctx.Err() != nil {
+		return nil, errors.New("stopped while the documents were being indexed")
+	}
+	return content, err
+}
+
+// An evaluation is what is measured, and of what.
+type evaluation struct {
+	name     string
+	data     *eval.Collection
+	chunks   int
+	index    time.Duration
+	settings retrieval.Settings // of the requests
+	outcomes []eval.Outcome
+}
+
+// trial asks content as requests of the default policy do, but for the caches and
+// the deadline.
+func (e *evaluation) trial(content *knowledge.Content, show *progress) eval.Trial {
+	base := knowledge.New(evalBase)
+	base.Swap(content)
+	terms := new(analysis.Recent).Terms
+	pipeline := retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return base }, Terms: terms}
+	settings := e.settings
+	settings.Deadline = evalDeadline
+	return eval.Trial{
+		Engine:  base,
+		Request: retrieval.Prepare{Next: pipeline, Catalog: catalog{evalBase: base}, Terms: terms},
+		Query:   retrieval.Query{Bases: []retrieval.Ref{{Knowledge: evalBase}}, Encoding: chunkEncoding, Settings: settings},
+		Progress: func(done int) {
+			show.line("asking  %s of %s queries", thousands(done), thousands(len(e.data.Queries)))
+		},
+	}
+}
+
+// undone says what the numbers leave out; nil if nothing.
+func (e *evaluation) undone() error {
+	var parts []string
+	if asked, all := len(e.outcomes), len(e.data.Queries); asked < all {
+		parts = append(parts, fmt.Sprintf("stopped after %d of %d queries", asked, all))
+	}
+	if n := e.data.UnknownQueries; n > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %s not in queries.jsonl, so not asked", plural(n, "query id"), e.data.Judgments))
+	}
+	if n := e.data.UnknownDocuments; n > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %s not in corpus.jsonl, so never found", plural(n, "document id"), e.data.Judgments))
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return partError{errors.New("done in part: " + strings.Join(parts, "; "))}
+}

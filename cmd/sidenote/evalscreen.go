@@ -1,0 +1,294 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/text/width"
+
+	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/retrieval/eval"
+)
+
+// An evalAnswer is what --json prints.
+type evalAnswer struct {
+	Object    string `json:"object"` // "eval"
+	Data      string `json:"data"`
+	Judgments string `json:"qrels"`
+	Documents int    `json:"documents"`
+	Chunks    int    `json:"chunks"`
+
+	Queries          int `json:"queries"`
+	LeftOut          int `json:"queries_left_out"` // without relevant documents
+	UnknownQueries   int `json:"unknown_queries"`
+	UnknownDocuments int `json:"unknown_documents"`
+
+	NDCG       float64 `json:"ndcg_at_10"`
+	RecallNear float64 `json:"recall_at_10"`
+	RecallFar  float64 `json:"recall_at_100"`
+	MRR        float64 `json:"mrr_at_10"`
+
+	TopK  int     `json:"top_k"`
+	Hit   float64 `json:"hit_at_top_k"`
+	Empty int     `json:"queries_without_sources"`
+
+	IndexMS float64   `json:"index_ms"`
+	Latency latencies `json:"latency_ms"`
+
+	Worst []worstQuery `json:"worst,omitempty"`
+}
+
+// latencies are of the wall time of searches, in milliseconds.
+type latencies struct {
+	Clock string  `json:"clock"` // "wall"
+	P50   float64 `json:"p50"`
+	P95   float64 `json:"p95"`
+	P99   float64 `json:"p99"`
+}
+
+// A worstQuery shows why a query went badly.
+type worstQuery struct {
+	ID       string     `json:"query_id"`
+	Text     string     `json:"text"`
+	NDCG     float64    `json:"ndcg_at_10"`
+	Hit      bool       `json:"hit"`
+	Sources  int        `json:"documents_in_request"`
+	Found    []document `json:"found"`    // the best ten
+	Expected []document `json:"expected"` // all that are relevant, best found first
+}
+
+// A document is one that was found, or should have been.
+type document struct {
+	Rank  int    `json:"rank,omitempty"` // absent beyond the first hundred
+	ID    string `json:"doc_id"`
+	Title string `json:"title"`
+	Grade int    `json:"grade"`
+}
+
+// answer is the evaluation for programs, with the worst n queries.
+func (e *evaluation) answer(n int) evalAnswer {
+	s := eval.Summarise(e.outcomes)
+	return evalAnswer{
+		Object: "eval", Data: e.name, Judgments: e.data.Judgments, Documents: len(e.data.Documents), Chunks: e.chunks,
+		Queries: s.Queries, LeftOut: e.data.LeftOut, UnknownQueries: e.data.UnknownQueries, UnknownDocuments: e.data.UnknownDocuments,
+		NDCG: rounded(s.NDCG), RecallNear: rounded(s.RecallNear), RecallFar: rounded(s.RecallFar), MRR: rounded(s.ReciprocalRank),
+		TopK: e.settings.TopK, Hit: rounded(s.Hit), Empty: s.Empty,
+		IndexMS: milliseconds(e.index),
+		Latency: latencies{Clock: "wall", P50: milliseconds(s.P50), P95: milliseconds(s.P95), P99: milliseconds(s.P99)},
+		Worst:   e.worst(n),
+	}
+}
+
+// rounded keeps six decimals: what differs beyond is the order of an addition.
+func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+
+// mostFound is how many of the documents found a worstQuery names.
+const mostFound = 10
+
+// worst explains the n worst queries.
+func (e *evaluation) worst(n int) []worstQuery {
+	if n == 0 {
+		return nil
+	}
+	titles := make(map[string]string, len(e.data.Documents))
+	for _, d := range e.data.Documents {
+		titles[d.ID] = d.Title
+	}
+	var list []worstQuery
+	for _, o := range eval.Worst(e.outcomes, n) {
+		grades := e.data.Grades[o.Query.ID]
+		w := worstQuery{ID: o.Query.ID, Text: o.Query.Text, NDCG: rounded(o.NDCG), Hit: o.Hit, Sources: len(o.Sources), Found: []document{}}
+		for i, id := range o.Ranking[:min(mostFound, len(o.Ranking))] {
+			w.Found = append(w.Found, document{i + 1, id, titles[id], grades[id]})
+		}
+		for id, grade := range grades {
+			if grade > 0 {
+				w.Expected = append(w.Expected, document{slices.Index(o.Ranking, id) + 1, id, titles[id], grade})
+			}
+		}
+		slices.SortFunc(w.Expected, func(a, b document) int {
+			// A rank of 0 is the last: taken down by one without a sign it is the largest.
+			return cmp.Or(cmp.Compare(uint(a.Rank)-1, uint(b.Rank)-1), cmp.Compare(b.Grade, a.Grade), cmp.Compare(a.ID, b.ID))
+		})
+		list = append(list, w)
+	}
+	return list
+}
+
+// print draws the evaluation for a person.
+func (e *evaluation) print(w io.Writer, worst []worstQuery, color bool) {
+	p := evalPainter{w, color}
+	s, data := eval.Summarise(e.outcomes), e.data
+	p.row("collection", fmt.Sprintf("%s: %s in %s, indexed in %.1f s", console.Clean(e.name),
+		plural(len(data.Documents), "document"), plural(e.chunks, "chunk"), e.index.Seconds()))
+	asked := fmt.Sprintf("%s queries of %s", thousands(s.Queries), data.Judgments)
+	if s.Queries == 1 {
+		asked = "1 query of " + data.Judgments
+	}
+	if data.LeftOut > 0 {
+		asked += fmt.Sprintf(" (left out for want of a relevant document: %s)", thousands(data.LeftOut))
+	}
+	p.row("asked", asked)
+	fmt.Fprintln(w)
+	p.measure("nDCG@10", s.NDCG, "how well the first 10 documents are ordered; 1 is perfect")
+	p.measure("recall@10", s.RecallNear, "share of the relevant documents that are among the first 10")
+	p.measure("recall@100", s.RecallFar, "… among the first 100")
+	p.measure("MRR@10", s.ReciprocalRank, "1 / rank of the first relevant document")
+	empty := ""
+	if s.Empty > 0 {
+		empty = fmt.Sprintf(" (no source at all: %s)", thousands(s.Empty))
+	}
+	p.measure(fmt.Sprintf("hit@%d", e.settings.TopK), s.Hit, "share of the queries whose request gets a relevant source"+empty)
+	fmt.Fprintln(w)
+	p.row("latency", fmt.Sprintf("p50 %s, p95 %s, p99 %s", ms(s.P50), ms(s.P95), ms(s.P99))+
+		p.faint("   wall time of a request's search, nothing cached"))
+	for i, q := range worst {
+		p.query(i+1, q)
+	}
+}
+
+// An evalPainter writes lines for a person.
+type evalPainter struct {
+	w     io.Writer
+	color bool
+}
+
+func (p evalPainter) row(name, text string) { fmt.Fprintf(p.w, "%-12s%s\n", name, text) }
+
+func (p evalPainter) measure(name string, value float64, note string) {
+	p.row(name, p.paint("1", fmt.Sprintf("%.3f", value))+p.faint("   "+note))
+}
+
+func (p evalPainter) faint(text string) string { return p.paint("2", text) }
+
+func (p evalPainter) paint(code, text string) string {
+	if !p.color {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+const (
+	evalWidth = 100 // columns of a line at most, about
+	mostShown = 5   // documents of a kind that a worst query is shown with
+)
+
+func (p evalPainter) query(n int, q worstQuery) {
+	gets := "its request gets no source"
+	switch {
+	case q.Hit:
+		gets = "its request gets a relevant source all the same"
+	case q.Sources > 0:
+		gets = "its request gets none that is relevant"
+	}
+	head := fmt.Sprintf("worst %d", n)
+	fmt.Fprintf(p.w, "\n%s  %s\n", p.paint("1", head), fit(q.Text, evalWidth-len(head)-2))
+	fmt.Fprintf(p.w, "  %s\n", p.faint(fmt.Sprintf("query %s, nDCG@10 %.3f, %s", console.Clean(q.ID), q.NDCG, gets)))
+	p.documents("found", q.Found)
+	p.documents("expected", q.Expected)
+}
+
+// documents lists ranks, ids and titles; relevant ones are marked.
+func (p evalPainter) documents(name string, list []document) {
+	if len(list) == 0 {
+		fmt.Fprintf(p.w, "  %-8s nothing\n", name)
+	}
+	shown := list[:min(mostShown, len(list))]
+	widest := 0
+	for _, d := range shown {
+		widest = max(widest, utf8.RuneCountInString(console.Clean(d.ID)))
+	}
+	for _, d := range shown {
+		rank, mark := fmt.Sprint(d.Rank), " "
+		if d.Rank == 0 {
+			rank = ">100"
+		}
+		if d.Grade > 0 {
+			mark = "+"
+		}
+		line := fmt.Sprintf("  %-8s %4s %s %-*s  ", name, rank, mark, widest, console.Clean(d.ID))
+		fmt.Fprintln(p.w, strings.TrimRight(line+fit(d.Title, max(evalWidth/4, evalWidth-utf8.RuneCountInString(line))), " "))
+		name = ""
+	}
+	if more := len(list) - len(shown); more > 0 {
+		fmt.Fprintf(p.w, "  %-8s and %d more\n", "", more)
+	}
+}
+
+// fit makes foreign text fit for so many columns of a terminal, on which Chinese,
+// Japanese and Korean characters take two.
+func fit(text string, columns int) string {
+	text = console.Clean(text)
+	used := 0
+	for i, r := range text {
+		if kind := width.LookupRune(r).Kind(); kind == width.EastAsianWide || kind == width.EastAsianFullwidth {
+			used++
+		}
+		if used++; used > columns {
+			runes := []rune(text[:i])
+			return string(runes[:max(0, len(runes)-1)]) + "…"
+		}
+	}
+	return text
+}
+
+// ms is a duration in milliseconds with two significant digits.
+func ms(d time.Duration) string {
+	n := float64(d) / float64(time.Millisecond)
+	switch {
+	case n >= 10:
+		return fmt.Sprintf("%.0f ms", n)
+	case n >= 1:
+		return fmt.Sprintf("%.1f ms", n)
+	}
+	return fmt.Sprintf("%.2f ms", n)
+}
+
+// A progress is one line on a terminal that is written over and over; nil where
+// nobody watches.
+type progress struct {
+	w     io.Writer
+	last  time.Time
+	width int
+}
+
+// progressEvery is the least time between two states of the line.
+const progressEvery = 100 * time.Millisecond
+
+func newProgress(a *app) *progress {
+	if !isTerminal(a.stderr) {
+		return nil
+	}
+	return &progress{w: a.stderr}
+}
+
+// line shows a state, unless one was shown just now.
+func (p *progress) line(format string, args ...any) {
+	if p == nil || time.Since(p.last) < progressEvery {
+		return
+	}
+	p.last = time.Now()
+	p.write(fit(fmt.Sprintf(format, args...), 79))
+}
+
+// clear empties the line.
+func (p *progress) clear() {
+	if p != nil && p.width > 0 {
+		p.write("")
+		fmt.Fprint(p.w, "\r")
+	}
+}
+
+func (p *progress) write(text string) {
+	width := utf8.RuneCountInString(text)
+	fmt.Fprint(p.w, "\r"+text+strings.Repeat(" ", max(0, p.width-width)))
+	p.width = width
+}
