@@ -34,14 +34,16 @@ type breaker struct {
 // allow returns the period that a call belongs to; 0 where none may be made.
 func (b *breaker) allow() uint64 { return b.closed.Load() }
 
-// worked ends a row of failures.
-func (b *breaker) worked(period uint64) {
-	if period != b.closed.Load() {
-		return // began before the last failure of all
-	}
+// worked ends a row of failures. It tells whether the call was of this period: one
+// that began before the last failure of all says nothing of what is now.
+func (b *breaker) worked(period uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if period == 0 || period != b.closed.Load() {
+		return false
+	}
 	b.failures = 0
+	return true
 }
 
 // failed counts a failure of a call of that period and tells whether it was the

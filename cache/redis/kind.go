@@ -2,14 +2,12 @@ package redis
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"io"
 	"net"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
-	"syscall"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -63,6 +61,7 @@ func (k Kind) lasting() bool {
 // kindOf sorts an error of a call.
 func kindOf(err error) Kind {
 	var reply goredis.Error
+	var handshake *handshakeError
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, goredis.ErrClosed):
 		return gone
@@ -72,14 +71,16 @@ func kindOf(err error) Kind {
 		return TooLarge
 	case errors.Is(err, errNoRedis):
 		return Protocol
-	case isTLS(err):
+	case errors.As(err, &handshake):
 		return TLS
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), isTimeout(err):
 		return Timeout
 	case errors.As(err, &reply):
 		return replyKind(reply.Error())
-	case strings.HasPrefix(err.Error(), "redis: can't parse"): // of the right form, and makes no sense
+	case isNonsense(err):
 		return Protocol
+	case strings.Contains(err.Error(), "tls: "): // an alert after the handshake, which has no type
+		return TLS
 	}
 	return Refused
 }
@@ -89,12 +90,12 @@ func isTimeout(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
-func isTLS(err error) bool {
-	var record tls.RecordHeaderError
-	var alert tls.AlertError
-	var unverified *tls.CertificateVerificationError
-	var unknown x509.UnknownAuthorityError
-	return errors.As(err, &record) || errors.As(err, &alert) || errors.As(err, &unverified) || errors.As(err, &unknown)
+// isNonsense knows a reply of the right form that is no answer to what was asked.
+func isNonsense(err error) bool {
+	var number *strconv.NumError
+	return errors.As(err, &number) || slices.ContainsFunc([]string{"can't", "invalid", "got", "the length", "unexpected"}, func(word string) bool {
+		return strings.Contains(err.Error(), "redis: "+word+" ")
+	})
 }
 
 // replyKind sorts an error reply by its first word.
@@ -115,101 +116,9 @@ func replyKind(text string) Kind {
 		switch {
 		case strings.HasPrefix(rest, "max number of clients"):
 			return Busy
-		case strings.Contains(rest, "without any password configured"), strings.Contains(rest, "invalid password"):
+		case strings.Contains(rest, "without any password configured"), strings.Contains(rest, "no password is set"), strings.Contains(rest, "invalid password"):
 			return Denied
 		}
 	}
 	return Other
-}
-
-// explain says in one line what is wrong and, where it is known, what to do. It
-// never holds a password, a key or a value: an error text of the library does
-// hold what a stranger answered, so none is passed on.
-func (d *DB) explain(op string, err error) string {
-	at := "redis " + d.address + ": "
-	var reply goredis.Error
-	word := ""
-	if errors.As(err, &reply) {
-		word, _, _ = strings.Cut(reply.Error(), " ")
-	}
-	what := ""
-	switch kindOf(err) {
-	case Timeout:
-		what = "does not answer within " + d.timeout.String()
-	case Protocol:
-		what = "what answers there does not speak the Redis protocol"
-	case TLS:
-		what = tlsLine(err)
-	case Denied:
-		what = d.deniedLine(word)
-	case Busy:
-		what = busyLine(word)
-	case Memory:
-		what = "its memory is full (OOM)"
-	case ReadOnly:
-		what = "refuses writes (" + plainWord(word) + ")"
-	case Other:
-		what = "answers " + op + " with an error (" + plainWord(word) + ")"
-	default:
-		what = refusedLine(err)
-	}
-	if op == opSet && !kindOf(err).fatal(op) {
-		return at + what + "; what it holds is read, nothing new is kept"
-	}
-	return at + what + "; going on without it"
-}
-
-func tlsLine(err error) string {
-	var record tls.RecordHeaderError
-	if errors.As(err, &record) {
-		return "does not speak TLS; use redis:// or its TLS port"
-	}
-	return "TLS handshake failed: its certificate is not trusted; see redis.ca"
-}
-
-func (d *DB) deniedLine(word string) string {
-	switch {
-	case word == "NOPERM":
-		return "the user may not do what is needed; grant +getrange +set on ~" + d.prefix + ":*"
-	case word == "NOAUTH":
-		return "wants a password; put one into redis.url"
-	}
-	return "refuses the user or password of redis.url"
-}
-
-func busyLine(word string) string {
-	switch word {
-	case "BUSY":
-		return "busy with somebody's script (BUSY)"
-	case "LOADING":
-		return "loading its data (LOADING)"
-	case "MOVED", "ASK":
-		return "is one node of a cluster; write redis.url with ?cluster=true"
-	case "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN":
-		return "has no master for our keys (" + word + ")"
-	}
-	return "has too many clients"
-}
-
-func refusedLine(err error) string {
-	var name *net.DNSError
-	switch {
-	case errors.As(err, &name):
-		return "no such host"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "connection refused"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return "closes the connection; does it expect TLS (rediss://)?"
-	}
-	return "cannot be reached"
-}
-
-// plainWord keeps a stranger's bytes out of logs.
-func plainWord(word string) string {
-	for _, c := range word {
-		if (c < 'A' || c > 'Z') && c != '_' {
-			return "unknown"
-		}
-	}
-	return word[:min(len(word), 32)]
 }

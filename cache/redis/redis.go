@@ -42,7 +42,7 @@ type Options struct {
 	CA       []byte        // PEM; certificates that a rediss:// server is trusted by, instead of the system's
 
 	Observe func(Event)                 // hears of each call; nil is nobody. Called concurrently
-	Changed func(line string, bad bool) // hears when something begins to go wrong, with the line that says what, and when it works again; nil is nobody
+	Changed func(line string, bad bool) // hears when something begins to go wrong, with the line that says what, and when that is over; nil is nobody. Called one at a time, and must not call the DB
 }
 
 // An Event is a call that ended.
@@ -56,6 +56,7 @@ type Event struct {
 // one to start with.
 type DB struct {
 	client   goredis.UniversalClient
+	url      *goredis.UniversalOptions
 	address  string // for people
 	prefix   string
 	timeout  time.Duration
@@ -74,7 +75,7 @@ func Open(o Options) (*DB, error) {
 		return nil, fmt.Errorf("redis URL: it %w", err)
 	}
 	d := &DB{
-		prefix: or(o.Prefix, DefaultPrefix), timeout: or(o.Timeout, DefaultTimeout), maxBytes: or(o.MaxBytes, DefaultMaxBytes),
+		url: u, prefix: or(o.Prefix, DefaultPrefix), timeout: or(o.Timeout, DefaultTimeout), maxBytes: or(o.MaxBytes, DefaultMaxBytes),
 		address: strings.Join(u.Addrs, ","), observe: o.Observe,
 	}
 	if d.observe == nil {
@@ -94,7 +95,7 @@ func Open(o Options) (*DB, error) {
 	// Its log repeats what strangers answer, and what it has to say is in our
 	// errors and counts.
 	goredis.SetLogger(silence{})
-	d.client = goredis.NewUniversalClient(u)
+	d.client = connect(u)
 	d.probes.ctx, d.probes.cancel = context.WithCancel(context.Background())
 	return d, nil
 }
@@ -103,7 +104,10 @@ func Open(o Options) (*DB, error) {
 // a time-out for each step, no retries, since a miss is cheaper, deadlines that
 // hold, and a pool that does not grow beyond its size.
 func (d *DB) tune(u *goredis.UniversalOptions, poolSize int) {
-	u.DialTimeout, u.ReadTimeout, u.WriteTimeout, u.PoolTimeout = dialWait*d.timeout, d.timeout, d.timeout, d.timeout
+	u.DialTimeout, u.ReadTimeout, u.WriteTimeout = dialWait*d.timeout, d.timeout, d.timeout
+	// A call that ends while it waits for a connection must not look like one that
+	// Redis did not answer: see judge.
+	u.PoolTimeout = d.timeout / 2
 	u.ContextTimeoutEnabled = true
 	u.DialerRetries, u.MaxRetries = 1, -1
 	u.DisableIdentity = true
@@ -126,22 +130,59 @@ const dialWait = 5
 // own questions are answered with strings, too.
 const slack = 64 << 10
 
+// connect returns the library's client, which does not connect yet.
+func connect(u *goredis.UniversalOptions) goredis.UniversalClient {
+	switch {
+	case u.MasterName != "":
+		o := u.Simple()
+		o.Dialer = sentinels{u, u.Dialer}.dialMaster
+		return goredis.NewClient(o)
+	case isCluster(u):
+		o := u.Cluster()
+		// To look up which nodes a command is for, calls would wait for each other, for
+		// longer than a call may take, and need one more permission.
+		o.DisableRoutingPolicies = true
+		return goredis.NewClusterClient(o)
+	}
+	return goredis.NewClient(u.Simple())
+}
+
+func isCluster(u *goredis.UniversalOptions) bool {
+	return u.IsClusterMode || len(u.Addrs) > 1 && u.MasterName == ""
+}
+
+// A handshakeError is that of a TLS handshake.
+type handshakeError struct{ cause error }
+
+func (e *handshakeError) Error() string { return "TLS handshake: " + e.cause.Error() }
+func (e *handshakeError) Unwrap() error { return e.cause }
+
 // dialer opens guarded connections.
-func dialer(config *tls.Config, maxBytes int64) func(context.Context, string, string) (net.Conn, error) {
+func dialer(config *tls.Config, maxBytes int64) dial {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		var conn net.Conn
-		var err error
-		plain := &net.Dialer{KeepAlive: 30 * time.Second}
-		if config != nil {
-			conn, err = (&tls.Dialer{NetDialer: plain, Config: config}).DialContext(ctx, network, addr)
-		} else {
-			conn, err = plain.DialContext(ctx, network, addr)
-		}
+		conn, err := (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
+		if config != nil {
+			if conn, err = encrypt(ctx, conn, addr, config); err != nil {
+				return nil, err
+			}
+		}
 		return guarded(conn, maxBytes), nil
 	}
+}
+
+// encrypt makes conn one of TLS with the host of addr, or closes it.
+func encrypt(ctx context.Context, conn net.Conn, addr string, config *tls.Config) (net.Conn, error) {
+	config = config.Clone()
+	config.ServerName, _, _ = net.SplitHostPort(addr)
+	secure := tls.Client(conn, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, &handshakeError{err}
+	}
+	return secure, nil
 }
 
 // Address is where the Redis is, without user and password.
@@ -159,39 +200,79 @@ func (d *DB) Close() error {
 	return nil
 }
 
-// A health is what does not work at present, by what it is that does not.
+// A health is what does not work at present, by what it is that does not. Each
+// line is told once from when the first subject fails to when the last one that
+// it was said of works again, however often the reasons take turns.
 type health struct {
 	mu      sync.Mutex
-	bad     map[string]string // line by subject
+	bad     map[string]illness // by subject
 	changed func(string, bool)
 }
+
+// An illness is what has been wrong since a subject last worked.
+type illness struct {
+	lines []string // the present one last
+	seen  time.Time
+}
+
+// calm is how long a subject must not fail before a success counts as its cure: a
+// Redis at the limit of its memory refuses one write and takes the next.
+const calm = 2 * time.Second
 
 // fail notes what is wrong with subject.
 func (h *health) fail(subject, line string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.bad[subject] == line {
-		return
-	}
-	known := slices.Contains(h.sorted(), line)
+	ill := h.bad[subject]
+	known := h.said(line)
+	ill.lines = append(slices.DeleteFunc(ill.lines, func(l string) bool { return l == line }), line)
+	ill.seen = time.Now()
 	if h.bad == nil {
-		h.bad = map[string]string{}
+		h.bad = map[string]illness{}
 	}
-	h.bad[subject] = line
+	h.bad[subject] = ill
 	if !known {
 		h.tell(line, true)
 	}
+}
+
+// improve notes that subject worked once, and tells whether it is well now.
+func (h *health) improve(subject string) (well bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ill, bad := h.bad[subject]
+	if bad && time.Since(ill.seen) < calm {
+		return false
+	}
+	h.end(subject)
+	return true
 }
 
 // mend notes that subject works.
 func (h *health) mend(subject string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	line, was := h.bad[subject]
+	h.end(subject)
+}
+
+func (h *health) end(subject string) {
+	lines := h.bad[subject].lines
 	delete(h.bad, subject)
-	if was && !slices.Contains(h.sorted(), line) {
-		h.tell(line, false)
+	for _, line := range lines {
+		if !h.said(line) {
+			h.tell(line, false)
+		}
 	}
+}
+
+// said tells whether line is said of any subject.
+func (h *health) said(line string) bool {
+	for _, ill := range h.bad {
+		if slices.Contains(ill.lines, line) {
+			return true
+		}
+	}
+	return false
 }
 
 func (h *health) tell(line string, bad bool) {
@@ -200,17 +281,14 @@ func (h *health) tell(line string, bad bool) {
 	}
 }
 
+// lines lists what is wrong now, each line once: several uses suffer from one
+// Redis.
 func (h *health) lines() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.sorted()
-}
-
-// sorted lists the lines, each once: several uses suffer from one Redis.
-func (h *health) sorted() []string {
 	var lines []string
-	for _, line := range h.bad {
-		lines = append(lines, line)
+	for _, ill := range h.bad {
+		lines = append(lines, ill.lines[len(ill.lines)-1])
 	}
 	slices.Sort(lines)
 	return slices.Compact(lines)

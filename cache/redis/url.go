@@ -32,7 +32,14 @@ func HasPassword(text string) bool {
 		return strings.Contains(text, "@")
 	}
 	_, set := u.User.Password()
-	return set || u.Query().Has("sentinel_password")
+	return set || u.Query().Has("sentinel_password") || u.User == nil && strings.Contains(text, "@") || endsEarly(text)
+}
+
+// endsEarly tells whether a password's own / ? or # ended the host, so that what
+// follows would be taken, and shown, for something else.
+func endsEarly(text string) bool {
+	_, rest, _ := strings.Cut(text, "//")
+	return strings.ContainsAny(rest[:max(0, strings.LastIndexByte(rest, '@'))], "/?#")
 }
 
 // Address returns where a URL leads, without user and password.
@@ -59,8 +66,17 @@ func CheckPrefix(text string) error {
 // the library's own, where it has one.
 func parseURL(text string) (*goredis.UniversalOptions, error) {
 	u, err := url.Parse(text)
-	if err != nil {
+	switch {
+	case err != nil || u.Opaque != "":
 		return nil, errors.New("is not a URL; write it as in redis://127.0.0.1:6379/0")
+	case endsEarly(text):
+		return nil, errors.New("has one of / ? # before an @; write them as %2F %3F %23, and an @ after the host as %40")
+	case u.Fragment != "":
+		return nil, errors.New("has a #; write that of a password as %23")
+	}
+	words, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, errors.New("has a query that cannot be read; it is word=value, joined by &")
 	}
 	o := &goredis.UniversalOptions{Username: u.User.Username()}
 	o.Password, _ = u.User.Password()
@@ -69,18 +85,17 @@ func parseURL(text string) (*goredis.UniversalOptions, error) {
 	case "rediss":
 		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	case "unix":
-		return o, unixURL(o, u)
+		return o, unixURL(o, u, words)
+	case "":
+		return nil, errors.New("has no scheme; write it as in redis://127.0.0.1:6379/0")
 	default:
 		return nil, fmt.Errorf("begins with %q; write redis://, rediss:// (TLS) or unix://", u.Scheme+":")
 	}
 	if o.DB, err = database(strings.Trim(u.Path, "/")); err != nil {
 		return nil, err
 	}
-	if err := query(o, u.Query()); err != nil {
+	if err := query(o, words); err != nil {
 		return nil, err
-	}
-	if o.DB != 0 && (o.IsClusterMode || len(o.Addrs) > 0 && o.MasterName == "") {
-		return nil, fmt.Errorf("names database %d; a cluster has only database 0", o.DB)
 	}
 	port := defaultPort
 	if o.MasterName != "" {
@@ -92,21 +107,24 @@ func parseURL(text string) (*goredis.UniversalOptions, error) {
 			return nil, err
 		}
 	}
+	if o.DB != 0 && isCluster(o) {
+		return nil, fmt.Errorf("names database %d; a cluster has only database 0", o.DB)
+	}
 	return o, nil
 }
 
-func unixURL(o *goredis.UniversalOptions, u *url.URL) error {
+func unixURL(o *goredis.UniversalOptions, u *url.URL, words url.Values) error {
 	if u.Path == "" || u.Host != "" {
 		return errors.New("names no socket; write it as in unix:///run/redis.sock?db=0")
 	}
 	o.Addrs = []string{u.Path}
-	for key := range u.Query() {
+	for key := range words {
 		if key != "db" {
 			return fmt.Errorf("has an unknown word %q; after a socket there is db", key)
 		}
 	}
 	var err error
-	o.DB, err = database(u.Query().Get("db"))
+	o.DB, err = database(words.Get("db"))
 	return err
 }
 

@@ -109,7 +109,7 @@ func listenWhole(b *testing.B, upstream string) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := build(cfg, func(string) {})
+	s, err := build(cfg, unheard)
 	if err != nil {
 		b.Fatal(err)
 	}

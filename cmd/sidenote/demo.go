@@ -97,7 +97,7 @@ func (c *demoCmd) stack(a *app, upstream string) (*stack, listeners, error) {
 			return nil, listeners{}, err
 		}
 	}
-	s, err := build(cfg, func(string) {})
+	s, err := build(cfg, unheard)
 	if err != nil {
 		ls.close()
 	}

@@ -25,40 +25,40 @@ type output struct {
 	writer   *proxy.AsyncWriter
 	log      *proxy.Log // nil for a person
 
-	mu     sync.Mutex
-	warned map[string]warning
+	mu   sync.Mutex
+	told map[string]saying
 }
 
-// A warning is what became of a line that was to be said.
-type warning struct {
-	at     time.Time // when it was last said
+// A saying is what became of a line that was to be told.
+type saying struct {
+	at     time.Time // when it was last told
 	unsaid int       // times since then
 }
 
-// warnEvery is the least time between two sayings of one line.
-const warnEvery = time.Minute
+// tellEvery is the least time between two tellings of one line.
+const tellEvery = time.Minute
 
-// warn says what goes wrong beside requests: a line once, and while it comes
-// again and again, once a minute how often.
-func (o *output) warn(line string) {
+// tell says what happens beside requests: a line once, and while it comes again
+// and again, once a minute how often.
+func (o *output) tell(level slog.Level, line string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
-	w, again := o.warned[line]
-	if again && now.Sub(w.at) < warnEvery {
-		w.unsaid++
-		o.warned[line] = w
+	last, again := o.told[line]
+	if again && now.Sub(last.at) < tellEvery {
+		last.unsaid++
+		o.told[line] = last
 		return
 	}
-	if o.warned == nil {
-		o.warned = map[string]warning{}
+	if o.told == nil {
+		o.told = map[string]saying{}
 	}
-	o.warned[line] = warning{at: now}
-	if w.unsaid > 0 {
-		line = fmt.Sprintf("%s (and %d times more)", line, w.unsaid)
+	o.told[line] = saying{at: now}
+	if last.unsaid > 0 {
+		line = fmt.Sprintf("%s (and %d times more)", line, last.unsaid)
 	}
 	if o.log != nil {
-		o.logger.Warn(line)
+		o.logger.Log(context.Background(), level, line)
 		return
 	}
 	fmt.Fprintln(o.writer, console.Note(now, line))
@@ -148,6 +148,9 @@ func cause(err error) error {
 	}
 	return err
 }
+
+// unheard is for a stack whose process ends with its answer.
+func unheard(slog.Level, string) {}
 
 func thousands(n int) string {
 	s := strconv.Itoa(n)

@@ -44,6 +44,7 @@ func TestScripts(t *testing.T) {
 				}
 				e.Setenv(name, address)
 			}
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // or each process of a test with -race ends a second late
 			e.Setenv("STUB", stub.URL)
 			e.Setenv("HEALTHY", healthy.URL)
 			return nil

@@ -49,7 +49,7 @@ func (f sourceFlags) ready(a *app, name bool) (*stack, rewrite.Policy, error) {
 		return nil, rewrite.Policy{}, err
 	}
 	cfg.Redis = config.Redis{} // what one command finds is of no use to replicas
-	s, err := build(cfg, func(string) {})
+	s, err := build(cfg, unheard)
 	if err != nil {
 		return nil, rewrite.Policy{}, err
 	}

@@ -34,7 +34,7 @@ func (c *serveCmd) Run(a *app) error {
 	}
 	out := newOutput(a.stderr, cfg.Telemetry.Log)
 	defer out.close()
-	s, err := build(cfg, out.warn)
+	s, err := build(cfg, out.tell)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -51,10 +52,12 @@ func (s *stack) share() (*sharing, error) {
 		URL: url, Prefix: string(r.Prefix), Timeout: r.Timeout, PoolSize: int(r.PoolSize), CA: r.CAPEM,
 		Observe: func(e redis.Event) { s.metrics.RedisCall(e.Use, e.Took, string(e.Kind)) },
 		Changed: func(line string, bad bool) {
-			if !bad {
-				line = "over: " + line
+			if bad {
+				s.tell(slog.LevelWarn, line)
+				return
 			}
-			s.warn(line)
+			what, _, _ := strings.Cut(line, ";")
+			s.tell(slog.LevelInfo, "over: "+what)
 		},
 	})
 	if err != nil {
@@ -130,7 +133,7 @@ func (s *stack) observeCache(e cache.Event) {
 		return
 	case cache.Mismatched:
 		s.metrics.Mismatch(string(e.Mismatch))
-		s.warn(fmt.Sprintf("cache: a value in %s was not what its key says (%s), and was not used", e.Tier, e.Mismatch))
+		s.tell(slog.LevelWarn, fmt.Sprintf("cache: a value in %s was not what its key says (%s), and was not used", e.Tier, string(e.Mismatch)))
 	}
 	tier, result := e.Tier, "miss"
 	switch e.Result {

@@ -35,13 +35,13 @@ type stack struct {
 	stores   map[cache.Kind]*cache.Memory
 	shared   *sharing // nil without Redis
 	rewriter *rewrite.Rewriter
-	warn     func(line string) // of what goes wrong beside requests
+	tell     func(slog.Level, string) // of what happens beside requests
 }
 
 // build wires a checked configuration. Nothing listens and nothing is indexed
-// yet; close ends it. warn hears once of what goes wrong beside requests, and
-// when it is over.
-func build(cfg *config.Config, warn func(line string)) (*stack, error) {
+// yet; close ends it. tell hears of what goes wrong beside requests, and when it
+// is over.
+func build(cfg *config.Config, tell func(level slog.Level, line string)) (*stack, error) {
 	encodings := tokens.New()
 	counter, err := encodings.Encoding(chunkEncoding)
 	if err != nil {
@@ -51,7 +51,7 @@ func build(cfg *config.Config, warn func(line string)) (*stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stack{cfg: cfg, counter: counter, stores: stores, metrics: newMetrics(cfg), bases: catalog{}, warn: warn}
+	s := &stack{cfg: cfg, counter: counter, stores: stores, metrics: newMetrics(cfg), bases: catalog{}, tell: tell}
 	if s.shared, err = s.share(); err != nil {
 		return nil, err
 	}

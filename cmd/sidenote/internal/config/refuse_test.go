@@ -20,7 +20,7 @@ func TestRefused(t *testing.T) {
 		{"Redis of another scheme", up + "redis: http://r.test", `c.yaml:2:8: redis.url: begins with "http:"; write redis://, rediss:// (TLS) or unix://`},
 		{"Redis without a host", up + "redis: {url: 'redis://:6379'}", `c.yaml:2:14: redis.url: has no host and port; write it as in redis://127.0.0.1:6379/0`},
 		{"Redis with a password", up + "redis: redis://:canary@r.test", "c.yaml:2:8: redis.url: holds a password in plain text; write {env: NAME} or {file: PATH}"},
-		{"Redis by a bad secret", up + "redis: {url: {env: KEY}}", "c.yaml:2:9: redis.url: begins with \":\"; write redis://, rediss:// (TLS) or unix://"},
+		{"Redis by a bad secret", up + "redis: {url: {env: KEY}}", "c.yaml:2:9: redis.url: has no scheme; write it as in redis://127.0.0.1:6379/0"},
 		{"Redis with a word of another library", up + "redis: redis://r.test?read_timeout=5s", `c.yaml:2:8: redis.url: has an unknown word "read_timeout"; there are addr, cluster, master_name, sentinel_username, sentinel_password`},
 		{"database of a cluster", up + "redis: redis://r.test/3?cluster=true", "c.yaml:2:8: redis.url: names database 3; a cluster has only database 0"},
 		{"database of a name", up + "redis: redis://r.test/main", `c.yaml:2:8: redis.url: names database "main"; it is a number, as in redis://127.0.0.1:6379/0`},
