@@ -8,11 +8,12 @@ import (
 	"net/http"
 	"time"
 
+	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/demo"
 )
 
 type stubCmd struct {
-	Listen string `default:"127.0.0.1:9090" placeholder:"HOST:PORT" help:"Where it answers (${default})."`
+	Listen config.Address `default:"127.0.0.1:9090" placeholder:"HOST:PORT" help:"Where it answers (${default})."`
 }
 
 // Help shows how stub is used.
@@ -23,12 +24,15 @@ func (stubCmd) Help() string {
 
 // Run answers until it is asked to stop.
 func (c *stubCmd) Run(a *app) error {
+	if c.Listen == config.Off {
+		return usageError{errors.New("--listen: cannot be off; write host:port")}
+	}
 	var lc net.ListenConfig
-	l, err := lc.Listen(a.ctx, "tcp", c.Listen)
+	l, err := lc.Listen(a.ctx, "tcp", string(c.Listen))
 	if err != nil {
 		return fmt.Errorf("--listen: %s: %w", c.Listen, cause(err))
 	}
-	fmt.Fprintf(a.stderr, "listening  http://%s/v1          a stub that answers only from what it is shown\n", l.Addr())
+	fmt.Fprintf(a.stderr, "listening  http://%s/v1          a stub that answers only from what it is shown\n", reached(l))
 	server := &http.Server{Handler: &demo.Stub{}, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(a.ctx, func() { _ = server.Close() })
 	defer stop()
