@@ -1,0 +1,324 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sidenote/cache/redis/redistest"
+)
+
+// The rows R1 to R27 of FAULTS.md: the whole program under a steady load, with a
+// Redis, and a network to it, that break on request.
+
+const (
+	rate = 80 // requests a second
+	// cycle is how many questions are asked before the first is asked again. That
+	// takes longer than the second for which this process keeps an answer, so each
+	// of them is asked of Redis.
+	cycle = 96
+	pool  = 20 // connections to Redis
+)
+
+// A stage is what the rows share: an upstream, knowledge, and Sidenote without
+// Redis, which shows what each answer has to be and how long it may take.
+type stage struct {
+	dir      string
+	upstream string
+	client   *http.Client
+	plain    *process
+	logs     map[*process]*journal
+	found    map[string]string // what a replica leaves in Redis
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{
+		dir: t.TempDir(), upstream: echo(t), logs: map[*process]*journal{}, found: map[string]string{},
+		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}},
+	}
+	for i, topic := range topics() {
+		s.write(t, filepath.Join("library", topic+".md"), fmt.Sprintf("# About %[1]s\n\n## Who may have %[1]s\n\n"+
+			"Everybody who has been here for %[2]d weeks may ask for %[1]s.\n\n## Who decides on %[1]s\n\n"+
+			"The committee on %[1]s meets every %[2]d weeks; its chair answers before that what is urgent.\n", topic, i+2))
+	}
+	server := redistest.Start(t)
+	s.plain = s.serve(t, "", "")
+	r := &rig{stage: s, t: t, p: s.serve(t, steady, server.URL())}
+	r.burst(cycle, 8, func(i int) int { return i })
+	r.p.stop() // which writes what is not written yet
+	for _, key := range keys(server, "*") {
+		s.found[key] = server.Do("GET", key)
+	}
+	server.Kill()
+	return s
+}
+
+func keys(server *redistest.Server, pattern string) []string {
+	return strings.Fields(server.Do("KEYS", "sidenote:v1:"+pattern))
+}
+
+// A rig is Sidenote on a Redis that a test breaks.
+type rig struct {
+	*stage
+	t      *testing.T
+	server *redistest.Server
+	fault  *redistest.Fault // between p and server
+	p      *process
+
+	news         int // each question of a number divisible by that was never asked before; 0: none
+	asked, fresh int
+
+	mu   sync.Mutex
+	seen []glimpse
+	base usage
+}
+
+// bare is a rig that lacks Sidenote, with what a replica has found in its Redis.
+// The arguments are the server's.
+func (s *stage) bare(t *testing.T, args ...string) *rig {
+	t.Helper()
+	server := redistest.Start(t, args...)
+	r := &rig{stage: s, t: t, server: server, fault: redistest.NewFault(t, server.Addr())}
+	conn := r.connect()
+	for key, value := range s.found {
+		fmt.Fprintf(conn, "*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(key), key, len(value), value)
+	}
+	want := strings.Repeat("+OK\r\n", len(s.found))
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(conn, got); err != nil || string(got) != want {
+		t.Fatalf("filling Redis: %v", err)
+	}
+	conn.Close()
+	return r
+}
+
+// connect opens a connection of somebody else.
+func (r *rig) connect() net.Conn {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", r.server.Addr())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(time.Minute))
+	return conn
+}
+
+// Settings of Redis: the usual, and those for rows that are not about time, with a
+// time-out that does not end for want of a processor.
+const (
+	usual  = "pool_size: 20"
+	steady = "pool_size: 20, timeout: 5s"
+)
+
+// rig is a whole one, at rest.
+func (s *stage) rig(t *testing.T, settings string) *rig {
+	t.Helper()
+	r := s.bare(t)
+	r.begin(settings, "redis://"+r.fault.Addr())
+	return r
+}
+
+// begin starts the Sidenote that is tested, which has found nothing of what is in
+// Redis by itself. What it uses now is the measure for what it uses in the end.
+func (r *rig) begin(settings, url string) {
+	r.t.Helper()
+	r.p = r.serve(r.t, settings, url)
+	r.burst(len(topics()), 8, func(i int) int { return never/2 + i })
+	r.base = r.usage()
+}
+
+// serve starts a Sidenote that keeps answers for a second only, and lets them take
+// as long as they do where the machine is busy. It uses the Redis at url, if any.
+func (s *stage) serve(t *testing.T, settings, url string) *process {
+	t.Helper()
+	yaml := "cache: {ttl: 1s}\npolicies: {default: {retrieval: {deadline: 5s}}}\n"
+	if url != "" {
+		yaml += "redis: {" + settings + "}\n"
+	}
+	return serve(t, "--config", s.write(t, "sidenote.yaml", yaml), "--upstream", s.upstream,
+		"--knowledge", filepath.Join(s.dir, "library"), "--redis", url)
+}
+
+func (s *stage) write(t *testing.T, name, text string) (file string) {
+	t.Helper()
+	file = filepath.Join(s.dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// echo is an upstream that answers with what it was sent. It and its clients keep
+// no connections, so that those counted in the end are to Redis.
+func echo(t *testing.T) string {
+	u := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.Copy(w, r.Body)
+	}))
+	u.Config.SetKeepAlivesEnabled(false)
+	u.Start()
+	t.Cleanup(u.Close)
+	return u.URL
+}
+
+// topics have a document each.
+func topics() []string {
+	return strings.Fields("badges bicycles budgets cars catering childcare coaching desks expenses gifts headsets " +
+		"holidays insurance keys laptops lockers meals parking pensions phones sabbaticals shifts trains visas")
+}
+
+// never is the number of the first question that no replica is asked.
+const never = 1 << 20
+
+// chat is a request. Questions beyond the number of topics end in marks that
+// make their key another, and nothing else.
+func chat(i int) string {
+	all := topics()
+	marks := strings.NewReplacer("0", "?", "1", "!").Replace(fmt.Sprintf("%b", i/len(all)))
+	return fmt.Sprintf(`{"model":"gpt-4o","messages":[{"role":"system","content":"Be brief."},`+
+		`{"role":"user","content":"Who may have %s, and who decides on that%s"}]}`, all[i%len(all)], marks)
+}
+
+// A reply is what a client sees.
+type reply struct {
+	id     string
+	code   int
+	status string // Sidenote-Status
+	body   []byte
+	err    error
+}
+
+func (s *stage) post(p *process, body string) reply {
+	resp, err := s.client.Post(p.data+"/v1/chat/completions", "application/json", strings.NewReader(body))
+	if err != nil {
+		return reply{err: err}
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	return reply{resp.Header.Get("Sidenote-Id"), resp.StatusCode, resp.Header.Get("Sidenote-Status"), answer, err}
+}
+
+// An answer is what came of one request, and of the same without Redis.
+type answer struct {
+	got, want reply
+	right     bool // what reached the upstream is the same
+	// waited is how long the request waited for its sources, plain how long it did
+	// without Redis.
+	waited, plain time.Duration
+}
+
+// compare drops the bodies, which would be in the way when memory is counted.
+func (a *answer) compare() {
+	a.right = len(a.got.body) > 0 && bytes.Equal(a.got.body, a.want.body)
+	a.got.body, a.want.body = nil, nil
+}
+
+// drive sends n requests at an even rate, whatever becomes of them, and calls
+// at[i] before the one of that number. All of them are answered, and right.
+func (r *rig) drive(n int, at map[int]func()) []answer {
+	r.t.Helper()
+	answers := make([]answer, n)
+	stop := r.watch()
+	tick := time.NewTicker(time.Second / rate)
+	defer tick.Stop()
+	var all sync.WaitGroup
+	for i := range n {
+		<-tick.C
+		if do := at[i]; do != nil {
+			do()
+		}
+		body := chat(r.nextQuestion())
+		all.Go(func() {
+			answers[i].want = r.post(r.plain, body)
+			answers[i].got = r.post(r.p, body)
+			answers[i].compare()
+		})
+	}
+	all.Wait()
+	stop()
+	r.judge(answers)
+	return answers
+}
+
+func (r *rig) nextQuestion() int {
+	if r.news > 0 && (r.asked+r.fresh)%r.news == 0 {
+		r.fresh++
+		return never + r.fresh
+	}
+	r.asked++
+	return r.asked % cycle
+}
+
+// burst sends n requests as fast as that many workers can, first without Redis.
+func (r *rig) burst(n, workers int, number func(i int) int) []answer {
+	r.t.Helper()
+	answers := make([]answer, n)
+	stop := r.watch()
+	each(n, workers, func(i int) { answers[i].want = r.post(r.plain, chat(number(i))) })
+	each(n, workers, func(i int) {
+		answers[i].got = r.post(r.p, chat(number(i)))
+		answers[i].compare()
+	})
+	stop()
+	r.judge(answers)
+	return answers
+}
+
+// each calls do with every number below n.
+func each(n, workers int, do func(i int)) {
+	numbers := make(chan int)
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for i := range numbers {
+				do(i)
+			}
+		})
+	}
+	for i := range n {
+		numbers <- i
+	}
+	close(numbers)
+	all.Wait()
+}
+
+// judge demands what holds whatever Redis does: no request is lost or wrong, and
+// nobody takes the process for dead.
+func (r *rig) judge(answers []answer) {
+	r.t.Helper()
+	bad := 0
+	for i, a := range answers {
+		if a.got.err == nil && a.got.code == 200 && strings.HasPrefix(a.got.status, "injected; sources=") && a.right {
+			continue
+		}
+		if bad++; bad <= 3 {
+			r.t.Errorf("request %d of %d: %d %s, right: %v, %v", i, len(answers), a.got.code, a.got.status, a.right, a.got.err)
+		}
+	}
+	if bad > 0 {
+		r.t.Fatalf("%d of %d requests lost or wrong", bad, len(answers))
+	}
+	for _, g := range r.glimpses() {
+		if g.health != 200 || g.ready != 200 {
+			r.t.Fatalf("probes say %d and %d: %s", g.health, g.ready, g.reasons)
+		}
+	}
+	got, want := r.retrievals(r.p), r.retrievals(r.plain)
+	for i := range answers {
+		answers[i].waited, answers[i].plain = got.of(r.t, answers[i].got.id), want.of(r.t, answers[i].want.id)
+	}
+}
