@@ -42,6 +42,7 @@ func (s *stack) index(ctx context.Context, tell func(indexed)) error {
 // swap puts new content into a base, whole.
 func (s *stack) swap(id string, content *knowledge.Content, report knowledge.Report, neutralised int) {
 	s.bases[id].Swap(content)
+	s.library.noteChange(id)
 	s.metrics.Knowledge(id, content.Documents(), content.Chunks(), int64(report.Bytes), time.Now())
 	s.metrics.Ingested(id, "indexed", report.Files, neutralised)
 	skipped := map[knowledge.SkipKind]int{}

@@ -30,6 +30,7 @@ import (
 type stack struct {
 	cfg      *config.Config
 	bases    catalog
+	library  *library
 	counter  retrieval.Counter // of chunks
 	metrics  *proxy.Metrics
 	stores   map[cache.Kind]*cache.Memory
@@ -69,6 +70,7 @@ func build(cfg *config.Config, tell func(level slog.Level, line string)) (*stack
 	terms := new(analysis.Recent).Terms
 	pipeline := retrieval.Pipeline{Bases: func(id string) retrieval.Retriever { return candidates[id] }, Terms: terms}
 	prepare := retrieval.Prepare{Next: cached(pipeline, cache.Selected), Catalog: s.bases, Terms: terms}
+	s.library = newLibrary(s.bases, candidates, terms)
 	s.rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &models{table: cfg.ModelTable(), encodings: encodings}}
 	for kind, store := range stores {
 		s.metrics.Watch("cache_bytes", "Bytes held by a cache.", map[string]string{"cache": string(kind)}, false,
@@ -114,7 +116,7 @@ func (s *stack) telemetry(log *slog.Logger) *admin.Server {
 func (s *stack) admin(log *slog.Logger) *admin.Server {
 	h := &admin.Handler{
 		Telemetry: s.watched(), Rewriter: s.rewriter, Tenants: proxy.NewDirectory(s.cfg.Proxy().Tenants),
-		Knowledge: s.bases.ids(), Token: s.cfg.Admin.Token.Value,
+		Knowledge: s.bases.ids(), Library: s.library, Token: s.cfg.Admin.Token.Value,
 	}
 	return admin.NewServer(h.Handle, log)
 }

@@ -1,5 +1,5 @@
-// Package admin is the second listener: dry runs of rewrites, searches, metrics
-// and probes. Nothing on it reaches or chooses an upstream.
+// Package admin is the second listener: dry runs of rewrites, searches (also in
+// the shape of OpenAI's vector stores), metrics and probes. Nothing on it reaches or chooses an upstream.
 package admin
 
 import (
@@ -35,6 +35,7 @@ type Handler struct {
 	Rewriter  *rewrite.Rewriter // whose Retriever answers searches too
 	Tenants   *proxy.Directory
 	Knowledge []string     // ids of all bases
+	Library   Library      // what the vector-store endpoints show of them; nil shows nothing
 	Token     proxy.Secret // asked for as a bearer token, but by probes; "" asks for none
 	Hosts     []string     // names by which this port may be called, beside localhost and addresses
 }
@@ -90,6 +91,10 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 		}
 	}
 	e, ok := h.endpoint(string(ctx.Path()))
+	if !ok && h.Library != nil {
+		// The path as it was sent: a document's id may hold any character.
+		e, ok = h.storeEndpoint(string(ctx.URI().PathOriginal()))
+	}
 	if ok && !e.open && !h.authorized(ctx) {
 		(&proxy.Error{Reason: proxy.ReasonKey, Message: "The admin token is missing or wrong; send it in the header Authorization as a bearer token."}).Write(ctx)
 		return

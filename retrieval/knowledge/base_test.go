@@ -243,3 +243,23 @@ func TestFloorOfOneDocument(t *testing.T) {
 		}
 	}
 }
+
+// A content tells its documents by id, with all that their chunks hold.
+func TestHeld(t *testing.T) {
+	c := build(t, handbook())
+	chunks, bytes, before := 0, 0, ""
+	for i := range c.Documents() {
+		h := c.Held(i)
+		if h.ID <= before || h.Name == "" {
+			t.Errorf("%+v after %q", h, before)
+		}
+		chunks, bytes, before = chunks+h.Chunks, bytes+h.Bytes, h.ID
+	}
+	want := 0
+	for s := range c.All() {
+		want += len(s.Text)
+	}
+	if chunks != c.Chunks() || bytes != want {
+		t.Errorf("%d chunks of %d bytes, want %d of %d", chunks, bytes, c.Chunks(), want)
+	}
+}

@@ -44,6 +44,26 @@ func (c *Content) Documents() int { return len(c.documents) }
 // Chunks returns how many chunks they were cut into.
 func (c *Content) Chunks() int { return len(c.chunks) }
 
+// A Held is what a Content holds of one document.
+type Held struct {
+	ID, Name string
+	Chunks   int
+	Bytes    int // of their texts
+}
+
+// Held returns the i-th document by id, 0 <= i < Documents.
+func (c *Content) Held(i int) Held {
+	d, end := c.documents[i], len(c.chunks)
+	if i+1 < len(c.documents) {
+		end = c.documents[i+1].first
+	}
+	h := Held{ID: d.id, Name: d.name, Chunks: end - d.first}
+	for _, ch := range c.chunks[d.first:end] {
+		h.Bytes += len(ch.text)
+	}
+	return h
+}
+
 // Generation returns the digest of what the content holds, in lower-case hex: the
 // same documents have the same generation on every machine.
 func (c *Content) Generation() string { return c.generation }

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"sidenote/proxy/admin"
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+)
+
+// A library is what the admin port shows of knowledge bases in the shape of
+// OpenAI's vector stores.
+type library struct {
+	bases   catalog
+	search  retrieval.Retriever
+	created time.Time
+
+	mu      sync.Mutex
+	changed map[string]time.Time // of bases that have been read
+}
+
+// newLibrary returns the library of some bases. Each is searched as the pipeline
+// searches it: candidates is what it asks, the cache in front of the base.
+func newLibrary(bases catalog, candidates map[string]retrieval.Retriever, terms func(string) []string) *library {
+	one := func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+		q.Settings = retrieval.Settings{NumCandidates: q.Settings.NumCandidates}
+		return candidates[q.Bases[0].Knowledge].Retrieve(ctx, q)
+	}
+	return &library{
+		bases: bases, search: retrieval.Prepare{Next: retrieval.Func(one), Catalog: bases, Terms: terms},
+		created: time.Now(), changed: map[string]time.Time{},
+	}
+}
+
+// Candidates searches one base.
+func (l *library) Candidates(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	return l.search.Retrieve(ctx, q)
+}
+
+// noteChange notes that a base holds something else from now on.
+func (l *library) noteChange(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changed[id] = time.Now()
+}
+
+// Store tells what a base holds.
+func (l *library) Store(id string) (admin.Store, bool) {
+	base, ok := l.bases[id]
+	if !ok {
+		return admin.Store{}, false
+	}
+	l.mu.Lock()
+	s := admin.Store{Created: l.created, Changed: l.changed[id]}
+	l.mu.Unlock()
+	c := base.Content()
+	if c == nil {
+		return s, true
+	}
+	s.Generation, s.Files = c.Generation(), c.Documents()
+	s.File = func(i int) admin.File { return fileOf(c.Held(i)) }
+	for i := range s.Files {
+		s.Bytes += int64(c.Held(i).Bytes)
+	}
+	return s, true
+}
+
+func fileOf(h knowledge.Held) admin.File {
+	return admin.File{ID: h.ID, Name: h.Name, Chunks: h.Chunks, Bytes: int64(h.Bytes)}
+}

@@ -1,0 +1,188 @@
+package admin
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy"
+	"sidenote/rewrite"
+)
+
+// What a list holds at most, and where nothing is said, as OpenAI has it.
+const (
+	maxLimit     = 100
+	defaultLimit = 20
+)
+
+// fileObject is a document as OpenAI shows a file of a vector store.
+type fileObject struct {
+	ID               string         `json:"id"`
+	Object           string         `json:"object"` // "vector_store.file"
+	UsageBytes       int64          `json:"usage_bytes"`
+	CreatedAt        int64          `json:"created_at"`
+	VectorStoreID    string         `json:"vector_store_id"`
+	Status           string         `json:"status"` // "completed": documents come whole
+	LastError        *struct{}      `json:"last_error"`
+	Attributes       map[string]any `json:"attributes"`
+	ChunkingStrategy strategy       `json:"chunking_strategy"`
+}
+
+type strategy struct {
+	Type string `json:"type"` // "other": documents are cut along their own structure
+}
+
+func fileOf(store string, s Store, f File) fileObject {
+	return fileObject{
+		ID: f.ID, Object: "vector_store.file", UsageBytes: f.Bytes, CreatedAt: s.Changed.Unix(), VectorStoreID: store,
+		Status: "completed", Attributes: map[string]any{attrName: f.Name, attrChunks: f.Chunks}, ChunkingStrategy: strategy{"other"},
+	}
+}
+
+func showFile(ctx *fasthttp.RequestCtx, store string, s Store, id string) error {
+	if s.unlisted() {
+		return failUnlisted(ctx, store)
+	}
+	at, ok := sort.Find(s.Files, func(i int) int { return strings.Compare(id, s.File(i).ID) })
+	if !ok {
+		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("No file found with id %q in vector store %q.", id, store))
+		return nil
+	}
+	return answer(ctx, fasthttp.StatusOK, fileOf(store, s, s.File(at)))
+}
+
+// unlisted tells that a base has documents and cannot say which.
+func (s Store) unlisted() bool { return s.File == nil && s.Files > 0 }
+
+func failUnlisted(ctx *fasthttp.RequestCtx, store string) error {
+	fail(ctx, fasthttp.StatusNotImplemented, "not_listed", fmt.Sprintf("The files of vector store %q are listed only where it is kept.", store))
+	return nil
+}
+
+// A list is a page of objects in OpenAI's shape.
+type list[T any] struct {
+	Object  string  `json:"object"` // "list"
+	Data    []T     `json:"data"`
+	FirstID *string `json:"first_id"`
+	LastID  *string `json:"last_id"`
+	HasMore bool    `json:"has_more"`
+}
+
+// answerList answers with one page of n objects, which are sorted by id.
+func answerList[T any](ctx *fasthttp.RequestCtx, n int, id func(int) string, object func(int) T) error {
+	p, err := readPage(ctx)
+	if err != nil {
+		return err
+	}
+	l := list[T]{Object: "list", Data: []T{}}
+	var at []int
+	at, l.HasMore = p.of(n, id)
+	for _, i := range at {
+		l.Data = append(l.Data, object(i))
+	}
+	if len(at) > 0 {
+		first, last := id(at[0]), id(at[len(at)-1])
+		l.FirstID, l.LastID = &first, &last
+	}
+	return answer(ctx, fasthttp.StatusOK, l)
+}
+
+// listStores lists the bases that the request may see.
+func (h *Handler) listStores(ctx *fasthttp.RequestCtx) error {
+	_, visible, err := h.asking(ctx)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	var stores []Store
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(visible))) {
+		if s, ok := h.Library.Store(id); ok {
+			ids, stores = append(ids, id), append(stores, s)
+		}
+	}
+	return answerList(ctx, len(ids), func(i int) string { return ids[i] }, func(i int) storeObject { return storeOf(ids[i], stores[i]) })
+}
+
+// listFiles lists a base's documents. All of them are completed.
+func listFiles(ctx *fasthttp.RequestCtx, store string, s Store) error {
+	if s.unlisted() {
+		return failUnlisted(ctx, store)
+	}
+	switch filter := string(ctx.QueryArgs().Peek("filter")); filter {
+	case "", "completed":
+	case "in_progress", "failed", "cancelled":
+		s.Files = 0
+	default:
+		return &proxy.Error{Reason: rewrite.ReasonOption, Param: "filter", Message: fmt.Sprintf("filter is %q; it is one of in_progress, completed, failed, cancelled.", filter)}
+	}
+	return answerList(ctx, s.Files, func(i int) string { return s.File(i).ID }, func(i int) fileObject { return fileOf(store, s, s.File(i)) })
+}
+
+// A page says which part of a list is asked. Objects were all made at one time, so
+// their order is that of their ids.
+type page struct {
+	limit         int
+	descending    bool
+	after, before string // ids, "" for none; they need not exist
+}
+
+func readPage(ctx *fasthttp.RequestCtx) (page, error) {
+	args := ctx.QueryArgs()
+	p := page{limit: defaultLimit, descending: true, after: string(args.Peek("after")), before: string(args.Peek("before"))}
+	if args.Has("limit") {
+		text := string(args.Peek("limit"))
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxLimit {
+			return page{}, &proxy.Error{Reason: rewrite.ReasonOption, Param: "limit", Message: fmt.Sprintf("limit is %q; it goes from 1 to %d.", text, maxLimit)}
+		}
+		p.limit = n
+	}
+	switch order := string(args.Peek("order")); order {
+	case "", "desc":
+	case "asc":
+		p.descending = false
+	default:
+		return page{}, &proxy.Error{Reason: rewrite.ReasonOption, Param: "order", Message: fmt.Sprintf("order is %q; it is asc or desc.", order)}
+	}
+	return p, nil
+}
+
+// of returns the places of the page's objects among n that are sorted by id, and
+// whether there are more in the direction that was asked.
+func (p page) of(n int, id func(int) string) (at []int, more bool) {
+	place := func(i int) int { // the i-th in the order asked
+		if p.descending {
+			return n - 1 - i
+		}
+		return i
+	}
+	// position is how many objects stand before id, and itself with them if past.
+	position := func(of string, past bool) int {
+		return sort.Search(n, func(i int) bool {
+			c := strings.Compare(id(place(i)), of)
+			if p.descending {
+				c = -c
+			}
+			return c > 0 || c == 0 && !past
+		})
+	}
+	from, to := 0, n
+	if p.after != "" {
+		from = position(p.after, true)
+	}
+	if p.before != "" {
+		to = max(from, position(p.before, false))
+	}
+	more = to-from > p.limit
+	if p.before != "" && p.after == "" {
+		from = max(from, to-p.limit)
+	}
+	for i := from; i < min(to, from+p.limit); i++ {
+		at = append(at, place(i))
+	}
+	return at, more
+}

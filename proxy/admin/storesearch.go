@@ -1,0 +1,204 @@
+package admin
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+const (
+	defaultResults = 10
+	maxQueries     = 16 // of one request
+	storeWait      = 10 * time.Second
+)
+
+// A storeSearch is the body of POST /v1/vector_stores/{id}/search. As OpenAI
+// does, it refuses fields that it does not know: one of them could be a filter.
+type storeSearch struct {
+	Query          queries         `json:"query"`
+	MaxNumResults  *int            `json:"max_num_results"` // 1 to 50
+	Filters        json.RawMessage `json:"filters"`         // there are none yet: refused
+	RankingOptions *struct {
+		Ranker         *string  `json:"ranker"`          // there is one ranking; ignored
+		ScoreThreshold *float64 `json:"score_threshold"` // least score, 0 to 1
+		HybridSearch   *struct {
+			EmbeddingWeight *float64 `json:"embedding_weight"` // ignored, as the search is lexical
+			TextWeight      *float64 `json:"text_weight"`      // likewise
+		} `json:"hybrid_search"`
+	} `json:"ranking_options"`
+	RewriteQuery *bool `json:"rewrite_query"` // questions are searched as they are; ignored
+}
+
+// queries is a string or a list of them.
+type queries []string
+
+// UnmarshalJSON reads either.
+func (q *queries) UnmarshalJSON(b []byte) error {
+	var one string
+	if err := json.Unmarshal(b, &one); err == nil {
+		*q = queries{one}
+		return nil
+	}
+	var many []string
+	if err := json.Unmarshal(b, &many); err != nil {
+		return errors.New("query is neither a string nor a list of strings")
+	}
+	*q = many
+	return nil
+}
+
+// A storePage is the answer.
+type storePage struct {
+	Object      string     `json:"object"`       // "vector_store.search_results.page"
+	SearchQuery []string   `json:"search_query"` // as asked
+	Data        []storeHit `json:"data"`         // best first
+	HasMore     bool       `json:"has_more"`     // false: there is one page
+	NextPage    *string    `json:"next_page"`
+}
+
+type storeHit struct {
+	FileID     string         `json:"file_id"`
+	Filename   string         `json:"filename"`
+	Score      float64        `json:"score"` // retrieval.Relevance: 0.5 is the base's floor
+	Attributes map[string]any `json:"attributes"`
+	Content    []storeText    `json:"content"`
+
+	chunk int
+}
+
+type storeText struct {
+	Type string `json:"type"` // "text"
+	Text string `json:"text"`
+}
+
+// searchStore asks one base a question, or several at once. What comes back is
+// what its engine finds, without the selection that a request's sources go
+// through: whoever asks may have other bases to choose from.
+func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, id string, _ Store) error {
+	tenant, _, err := h.asking(ctx)
+	if err != nil {
+		return err
+	}
+	b, err := body(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := readStoreSearch(b)
+	if err != nil {
+		return err
+	}
+	limit, least := defaultResults, 0.0
+	if s.MaxNumResults != nil {
+		limit = *s.MaxNumResults
+	}
+	if r := s.RankingOptions; r != nil && r.ScoreThreshold != nil {
+		least = *r.ScoreThreshold
+	}
+	search, cancel := context.WithTimeout(context.Background(), storeWait)
+	defer cancel()
+	var hits []storeHit
+	for _, text := range s.Query {
+		q := retrieval.Query{Tenant: tenant, Bases: []retrieval.Ref{{Knowledge: id}}, Text: text,
+			Settings: retrieval.Settings{TopK: limit, NumCandidates: limit}}
+		res, err := h.Library.Candidates(search, q)
+		if err != nil {
+			return &proxy.Error{Reason: rewrite.ReasonUnavailable, Message: fmt.Sprintf("The search failed: %s.", res.Reason), Err: err}
+		}
+		hits = append(hits, hitsOf(res)...)
+	}
+	return answer(ctx, fasthttp.StatusOK, storePage{Object: "vector_store.search_results.page", SearchQuery: s.Query, Data: merge(hits, least, limit)})
+}
+
+func readStoreSearch(body []byte) (s storeSearch, err error) {
+	refuse := func(param, format string, args ...any) (storeSearch, error) {
+		return storeSearch{}, &proxy.Error{Reason: rewrite.ReasonOption, Param: param, Message: fmt.Sprintf(format, args...)}
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		return storeSearch{}, &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body is not a search: " + err.Error() + "."}
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return storeSearch{}, &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "Something stands after the search in the body."}
+	}
+	if len(s.Query) < 1 || len(s.Query) > maxQueries {
+		return refuse("query", "query has %d texts; it takes 1 to %d.", len(s.Query), maxQueries)
+	}
+	for _, text := range s.Query {
+		if strings.TrimSpace(text) == "" || len(text) > maxQuery {
+			return refuse("query", "query has %d bytes; it needs text, and at most %d bytes.", len(text), maxQuery)
+		}
+	}
+	if n := s.MaxNumResults; n != nil && (*n < 1 || *n > maxTopK) {
+		return refuse("max_num_results", "max_num_results is %d; it goes from 1 to %d.", *n, maxTopK)
+	}
+	if r := s.RankingOptions; r != nil && r.ScoreThreshold != nil && (*r.ScoreThreshold < 0 || *r.ScoreThreshold > 1) {
+		return refuse("ranking_options.score_threshold", "score_threshold is %v; it goes from 0 to 1.", *r.ScoreThreshold)
+	}
+	if f := string(bytes.Join(bytes.Fields(s.Filters), nil)); f != "" && f != "null" && f != "{}" {
+		return refuse("filters", "filters are not supported by this Sidenote yet; leave them out to search the whole vector store.")
+	}
+	return s, nil
+}
+
+// hitsOf returns the sources of one base's answer in the shape of the interface.
+func hitsOf(res retrieval.Result) []storeHit {
+	generation := ""
+	if len(res.Bases) == 1 {
+		generation = res.Bases[0].Generation
+	}
+	hits := make([]storeHit, 0, len(res.Sources))
+	for i := range res.Sources {
+		src := &res.Sources[i]
+		attributes := map[string]any{attrName: src.Name, attrChunk: src.Chunk, attrGeneration: generation}
+		if src.Section != "" {
+			attributes[attrSection] = src.Section
+		}
+		if res.Floor > 0 {
+			attributes[attrFloor] = res.Floor
+		}
+		hits = append(hits, storeHit{
+			FileID: src.Doc, Filename: src.Doc, Score: retrieval.Relevance(src.Score, res.Floor),
+			Attributes: attributes, Content: []storeText{{Type: "text", Text: src.Text}}, chunk: src.Chunk,
+		})
+	}
+	return hits
+}
+
+// merge returns the best limit hits with at least that score. A chunk that several
+// questions found counts by the best of its scores.
+func merge(hits []storeHit, least float64, limit int) []storeHit {
+	slices.SortStableFunc(hits, func(a, b storeHit) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.FileID, b.FileID), cmp.Compare(a.chunk, b.chunk))
+	})
+	type chunk struct {
+		file string
+		at   int
+	}
+	seen := map[chunk]bool{}
+	out := make([]storeHit, 0, limit)
+	for _, hit := range hits {
+		c := chunk{hit.FileID, hit.chunk}
+		if len(out) == limit || hit.Score < least {
+			break
+		}
+		if !seen[c] {
+			seen[c] = true
+			out = append(out, hit)
+		}
+	}
+	return out
+}
