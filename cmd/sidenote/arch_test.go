@@ -20,6 +20,7 @@ var mayImport = map[string][]string{
 	"retrieval/eval":          {"retrieval"},
 	"retrieval/knowledge":     {"retrieval", "retrieval/knowledge/"},
 	"retrieval/knowledge/":    {"retrieval", "retrieval/knowledge/"},
+	"retrieval/vectorstore":   {"retrieval"},
 	"rewrite":                 {"retrieval", "rewrite/tags", "rewrite/tokens"},
 	"rewrite/tags":            {},
 	"rewrite/tokens":          {},

@@ -46,19 +46,25 @@ func Documents() []Document {
 }
 
 // Run tests that the Bases of open keep the contract of retrieval.Base. Each
-// call of open returns one that holds docs, wholly indexed.
+// call of open returns one that holds docs, wholly indexed. One that is also
+// Changing or Breakable is tested while it changes, and while its service fails.
 func Run(t *testing.T, open func(t *testing.T, docs []Document) retrieval.Base) {
 	t.Helper()
 	base := open(t, Documents())
 	for name, test := range map[string]func(*testing.T, retrieval.Base){
 		"state":      state,
 		"ranking":    ranking,
+		"subjects":   subjects,
 		"limit":      limit,
 		"sources":    sources,
 		"nothing":    nothing,
 		"stable":     stable,
 		"late":       late,
 		"concurrent": concurrent,
+		"tenants":    tenants,
+		"kept":       kept,
+		"change":     change,
+		"faults":     faults,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, base) })
 	}
@@ -91,9 +97,31 @@ func ranking(t *testing.T, base retrieval.Base) {
 	}
 }
 
+// subjects asks for two things at once, and for one that nobody wrote about.
+func subjects(t *testing.T, base retrieval.Base) {
+	found := map[string]bool{}
+	for i, s := range ask(t, base, "parental leave, and a broken laptop", 50).Sources {
+		found[s.Doc] = found[s.Doc] || i < 3
+	}
+	if !found["leave.md"] || !found["it/laptops.md"] {
+		t.Errorf("both subjects are not among the best three: %v", found)
+	}
+	res := ask(t, base, "xylophone zebra quasar", 50)
+	if len(res.Sources) > 0 && !(res.Sources[0].Score < res.Floor) {
+		t.Errorf("a question about nothing here: best %v, floor %v", res.Sources[0].Score, res.Floor)
+	}
+}
+
 func limit(t *testing.T, base retrieval.Base) {
+	most := ask(t, base, "committee discussed the canteen menu", 50).Sources
 	for _, n := range []int{1, 2, 7, 50} {
 		res := ask(t, base, "committee discussed the canteen menu", n)
+		for i, s := range res.Sources[:min(len(res.Sources), len(most))] {
+			if s.Doc != most[i].Doc || s.Chunk != most[i].Chunk {
+				t.Errorf("%d candidates asked: number %d is %s#%d, of more %s#%d", n, i, s.Doc, s.Chunk, most[i].Doc, most[i].Chunk)
+				break
+			}
+		}
 		if got := len(res.Sources); got == 0 || got > n {
 			t.Errorf("%d candidates asked, got %d", n, got)
 		}
@@ -152,7 +180,13 @@ func late(t *testing.T, base retrieval.Base) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := retrieve(t, ctx, base, query(base, "parental leave", 50)); err != nil && !errors.Is(err, retrieval.ErrUnavailable) {
-		t.Errorf("after the deadline: %v does not wrap ErrUnavailable", err)
+		t.Errorf("after the caller left: %v does not wrap ErrUnavailable", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	res, err := retrieve(t, ctx, base, query(base, "parental leave", 50))
+	if err != nil && (!errors.Is(err, retrieval.ErrUnavailable) || res.Reason != retrieval.ReasonTimeout) {
+		t.Errorf("after the deadline: reason %q, %v", res.Reason, err)
 	}
 }
 

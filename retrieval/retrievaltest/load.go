@@ -1,0 +1,207 @@
+package retrievaltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sidenote/retrieval"
+)
+
+// A Changing base can be given other documents while it is searched.
+type Changing interface {
+	retrieval.Base
+	// Change returns when the base holds docs and nothing else.
+	Change(t *testing.T, docs []Document)
+}
+
+// A Breakable base asks a service that a test can break.
+type Breakable interface {
+	retrieval.Base
+	Break(f Fault) // "" mends it
+}
+
+// A Fault is what is wrong with a service.
+type Fault string
+
+// The faults.
+const (
+	Down    Fault = "down"    // takes no requests
+	Slow    Fault = "slow"    // takes them and never answers
+	Failing Fault = "failing" // answers that it cannot
+	Garbled Fault = "garbled" // answers what nobody can read
+)
+
+// tenants asks for several tenants at once: the answer depends on the question
+// alone, and nobody gets that of another.
+func tenants(t *testing.T, base retrieval.Base) {
+	questions := []string{"parental leave", "broken laptop", "passwords", "booking flights"}
+	want := make([]string, len(questions))
+	for i, text := range questions {
+		want[i] = describe(ask(t, base, text, 50))
+	}
+	var all sync.WaitGroup
+	for i, text := range questions {
+		for _, access := range []string{"", "staff"} {
+			all.Go(func() {
+				q := query(base, text, 50)
+				q.Tenant, q.Access = fmt.Sprintf("tenant-%d", i), access
+				asked := slices.Clone(q.Bases)
+				for range 10 {
+					res, err := base.Retrieve(t.Context(), q)
+					if got := describe(res); err != nil || got != want[i] {
+						t.Errorf("%q of %s: %v\n%s\nof another tenant:\n%s", text, q.Tenant, err, got, want[i])
+					}
+				}
+				if !slices.Equal(q.Bases, asked) {
+					t.Errorf("the query was changed to %v", q.Bases)
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// kept keeps an answer while others are made: nobody writes into it.
+func kept(t *testing.T, base retrieval.Base) {
+	first := ask(t, base, "committee discussed the canteen menu", 50)
+	before, text := describe(first), first.Sources[0].Text
+	for _, question := range []string{"parental leave", "broken laptop", "committee"} {
+		ask(t, base, question, 50)
+	}
+	if describe(first) != before || first.Sources[0].Text != text {
+		t.Errorf("an answer changed after it was given: %s\nbefore: %s", describe(first), before)
+	}
+}
+
+// edition is the corpus with a word in each minute that tells it from others.
+func edition(name string) []Document {
+	docs := Documents()
+	for i := range docs {
+		docs[i].Text = strings.Replace(docs[i].Text, "The committee", "In edition"+name+" the committee", 1)
+	}
+	return docs
+}
+
+// An observer notes which edition came with which generation.
+type observer struct {
+	mu       sync.Mutex
+	editions map[string]string // by generation
+	answers  int
+}
+
+// note checks that an answer is of one edition, and always of the same for its
+// generation.
+func (o *observer) note(t *testing.T, res retrieval.Result) (edition string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.answers++
+	for _, s := range res.Sources {
+		of := "first"
+		if strings.Contains(s.Text, "editionsecond") {
+			of = "second"
+		}
+		if edition != "" && of != edition {
+			t.Errorf("one answer holds both editions")
+		}
+		edition = of
+	}
+	if len(res.Sources) == 0 || len(res.Bases) != 1 || res.Bases[0].Generation == "" {
+		t.Errorf("%d sources of %v", len(res.Sources), res.Bases)
+		return edition
+	}
+	generation := res.Bases[0].Generation
+	if before, known := o.editions[generation]; known && before != edition {
+		t.Errorf("generation %s is of edition %s and of edition %s", generation, before, edition)
+	}
+	o.editions[generation] = edition
+	return edition
+}
+
+// change swaps the documents while they are searched: each answer is of what was
+// there before or of what is there now, and says so.
+func change(t *testing.T, base retrieval.Base) {
+	c, ok := base.(Changing)
+	if !ok {
+		t.Skip("not Changing")
+	}
+	const text, rounds = "committee discussed the canteen menu", 6
+	c.Change(t, edition("first"))
+	o := &observer{editions: map[string]string{}}
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for {
+				res, err := base.Retrieve(t.Context(), query(base, text, 50))
+				if err != nil {
+					t.Errorf("while it changes: %v", err)
+					return
+				}
+				o.note(t, res)
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for i := range rounds {
+		name := []string{"second", "first"}[i%2]
+		before := base.Ref()
+		c.Change(t, edition(name))
+		res, err := retrieve(t, t.Context(), base, query(base, text, 50))
+		if err != nil {
+			t.Errorf("after change %d: %v", i, err)
+			break
+		}
+		if got := o.note(t, res); got != name {
+			t.Errorf("after change %d: edition %s, want %s", i, got, name)
+		}
+		if res.Bases[0] == before {
+			t.Errorf("change %d does not show in the generation", i)
+		}
+	}
+	close(done)
+	readers.Wait()
+	if len(o.editions) < 2 || o.answers <= rounds {
+		t.Errorf("%d answers in %d generations: nothing was tested", o.answers, len(o.editions))
+	}
+	c.Change(t, Documents())
+}
+
+// faults breaks the service: each search is an error that says so, in time, and
+// the next one after it works again.
+func faults(t *testing.T, base retrieval.Base) {
+	b, ok := base.(Breakable)
+	if !ok {
+		t.Skip("not Breakable")
+	}
+	defer b.Break("")
+	want := describe(ask(t, base, "parental leave", 50))
+	for _, f := range []Fault{Down, Slow, Failing, Garbled} {
+		b.Break(f)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		res, err := retrieve(t, ctx, base, query(base, "parental leave", 50))
+		cancel()
+		if !errors.Is(err, retrieval.ErrUnavailable) || !res.Reason.Failed() || len(res.Sources) > 0 {
+			t.Errorf("%s: %d sources, reason %q, %v", f, len(res.Sources), res.Reason, err)
+		}
+		if f == Slow && res.Reason != retrieval.ReasonTimeout {
+			t.Errorf("%s: reason %q", f, res.Reason)
+		}
+		if base.Ref().Generation == "" {
+			t.Errorf("%s: the generation is lost", f)
+		}
+		b.Break("")
+		if got := describe(ask(t, base, "parental leave", 50)); got != want {
+			t.Errorf("after %s:\n%s\nbefore:\n%s", f, got, want)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package vectorstore_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"sidenote/proxy/admin"
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/retrievaltest"
+	"sidenote/retrieval/vectorstore"
+)
+
+// breakable is a Base with the service that it asks.
+type breakable struct {
+	*vectorstore.Base
+	*service
+}
+
+func TestContractOfAnAPI(t *testing.T) {
+	retrievaltest.Run(t, func(t *testing.T, docs []retrievaltest.Document) retrieval.Base {
+		s := newService(t, stub(docs))
+		b := breakable{open(t, s.URL, nil), s}
+		<-b.Asked()
+		return b
+	})
+}
+
+// central is a Base that asks another Sidenote, whose documents can change.
+type central struct {
+	breakable
+	embedded *knowledge.Base
+}
+
+func (c central) Change(t *testing.T, docs []retrievaltest.Document) {
+	t.Helper()
+	var list []knowledge.Document
+	for _, d := range docs {
+		list = append(list, knowledge.Document{ID: d.ID, Text: d.Text, Markdown: true})
+	}
+	content, _, err := knowledge.FromDocuments(t.Context(), list, knowledge.Deps{Counter: bytesCounter{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.embedded.Swap(content)
+	if err := c.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type bytesCounter struct{}
+
+func (bytesCounter) Count(s string) (int, bool) { return len(s) / 4, true }
+
+// library is the embedded base as the admin port shows it.
+type library struct{ *knowledge.Base }
+
+func (l library) Store(id string) (admin.Store, bool) {
+	c := l.Content()
+	if c == nil || id != "vs_1" {
+		return admin.Store{}, id == "vs_1"
+	}
+	return admin.Store{Generation: c.Generation(), Files: c.Documents(), File: func(i int) admin.File { return admin.File{ID: c.Held(i).ID} }}, true
+}
+
+func (l library) Candidates(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	return l.Retrieve(ctx, q)
+}
+
+// newCentral starts a Sidenote's admin port and a base that asks it.
+func newCentral(t *testing.T) central {
+	t.Helper()
+	embedded := knowledge.New("vs_1")
+	h := &admin.Handler{Knowledge: []string{"vs_1"}, Library: library{embedded}}
+	server := admin.NewServer(h.Handle, slog.New(slog.DiscardHandler))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+	target := &url.URL{Scheme: "http", Host: ln.Addr().String()}
+	front := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		<-served
+	})
+	s := newService(t, front)
+	return central{breakable{open(t, s.URL, nil), s}, embedded}
+}
+
+func TestContractOfASidenote(t *testing.T) {
+	retrievaltest.Run(t, func(t *testing.T, docs []retrievaltest.Document) retrieval.Base {
+		c := newCentral(t)
+		<-c.Asked()
+		c.Change(t, docs)
+		return c
+	})
+}
+
+// Through the interface come the very sources that the other one has, but for
+// their neighbours: scores and floor too, so that a threshold means the same.
+func TestASidenoteGivesItsOwnSources(t *testing.T) {
+	c := newCentral(t)
+	docs := retrievaltest.Documents()
+	docs = append(docs, retrievaltest.Document{ID: "odd  name#?.md", Text: "# Odd\n\n## Part one\n\nAll about the flux compensator.\n"})
+	c.Change(t, docs)
+	for _, text := range []string{"How many weeks of parental leave?", "broken laptop", "committee menu", "flux compensator", "zebra"} {
+		got, err := c.Retrieve(t.Context(), query(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := c.embedded.Retrieve(t.Context(), query(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range want.Sources {
+			want.Sources[i].Knowledge, want.Sources[i].Before, want.Sources[i].After = "legal", "", ""
+		}
+		if diff := cmp.Diff(want.Sources, got.Sources, cmpopts.EquateApprox(1e-12, 0), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%q (-there +here):\n%s", text, diff)
+		}
+		if len(want.Sources) > 0 && got.Floor != want.Floor || got.Reason != want.Reason || !slices.Equal(got.Bases, []retrieval.Ref{c.Ref()}) {
+			t.Errorf("%q: floor %v, reason %q of %v; there %v, %q", text, got.Floor, got.Reason, got.Bases, want.Floor, want.Reason)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package vectorstore
+
+import (
+	"cmp"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"sidenote/retrieval"
+)
+
+// found is what came back from a search.
+type found struct {
+	sources    []retrieval.Source // best first
+	floor      float64            // 0 is none
+	generation string             // that a Sidenote told; "" where none did
+	mixed      bool               // several generations in one answer: not to be kept
+}
+
+// A result is one of an answer's data. Anything may be null or missing: engines
+// that stand behind gateways know less than OpenAI's.
+type result struct {
+	FileID     string                     `json:"file_id"`
+	Filename   string                     `json:"filename"`
+	Score      json.RawMessage            `json:"score"`
+	Attributes map[string]json.RawMessage `json:"attributes"`
+	Content    []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	} `json:"content"`
+}
+
+// decodePage reads the answer to a search into at most limit sources. Results
+// without text are dropped. A chunk whose place in its document nobody tells is
+// numbered among those of the document in this answer.
+func decodePage(body []byte, limit int, neutralise func(string) string) (found, error) {
+	var page struct {
+		Data json.RawMessage `json:"data"`
+	}
+	var results []result
+	if err := json.Unmarshal(body, &page); err != nil {
+		return found{}, fmt.Errorf("answer is not a page of results: %w", err)
+	}
+	if page.Data == nil {
+		return found{}, errors.New("answer is not a page of results: it has no data")
+	}
+	if err := json.Unmarshal(page.Data, &results); err != nil { // null is none
+		return found{}, fmt.Errorf("answer is not a page of results: %w", err)
+	}
+	f := found{floor: commonFloor(results)}
+	chunks := map[string]int{}
+	for i := range results {
+		s, ok := results[i].source(neutralise)
+		if !ok {
+			continue
+		}
+		if s.Chunk < 0 {
+			s.Chunk = chunks[s.Doc]
+			chunks[s.Doc]++
+		}
+		if f.floor > 0 {
+			s.Score = retrieval.FromRelevance(s.Score, f.floor)
+		}
+		told := generationOf(results[i].Attributes["sidenote_generation"])
+		f.mixed = f.mixed || len(f.sources) > 0 && told != f.generation
+		f.generation = told
+		f.sources = append(f.sources, s)
+	}
+	if f.mixed {
+		f.generation = ""
+	}
+	slices.SortStableFunc(f.sources, func(a, b retrieval.Source) int { return cmp.Compare(b.Score, a.Score) })
+	f.sources = f.sources[:min(len(f.sources), limit)]
+	return f, nil
+}
+
+// commonFloor is the floor that all results tell, 0 where they tell none or
+// several.
+func commonFloor(results []result) float64 {
+	common := 0.0
+	for i := range results {
+		floor := number(results[i].Attributes["sidenote_floor"])
+		if !(floor > 0) || i > 0 && floor != common {
+			return 0
+		}
+		common = floor
+	}
+	return common
+}
+
+// source returns a result in the words of retrieval, with a chunk of -1 where
+// none is told; false where there is nothing to read.
+func (r *result) source(neutralise func(string) string) (retrieval.Source, bool) {
+	var texts []string
+	for _, c := range r.Content {
+		if c.Type == "text" || c.Type == "" {
+			texts = append(texts, c.Text)
+		}
+	}
+	text := trimLines(neutralise(strings.Join(texts, "\n\n")))
+	if text == "" {
+		return retrieval.Source{}, false
+	}
+	s := retrieval.Source{Type: "rag", Text: text, Score: number(r.Score), Chunk: -1}
+	s.Doc = shorten(strings.Map(visible, cmp.Or(r.FileID, r.Filename)), maxID)
+	if s.Doc == "" {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(text))
+		s.Doc = "text-" + strconv.FormatUint(uint64(h.Sum32()), 16)
+	}
+	s.Name = cmp.Or(label(word(r.Attributes["sidenote_name"])), label(r.Filename), s.Doc)
+	s.Section = label(word(r.Attributes["sidenote_section"]))
+	if n := number(r.Attributes["sidenote_chunk"]); r.Attributes["sidenote_chunk"] != nil && n >= 0 && n < 1<<31 {
+		s.Chunk = int(n)
+	}
+	return s, true
+}
+
+// number reads a number; what is none, or not finite, is 0.
+func number(raw json.RawMessage) float64 {
+	n, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
+		return 0
+	}
+	return n
+}
+
+// word reads a string; what is none is "".
+func word(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// generationOf reads the generation of a Sidenote, lower-case hex.
+func generationOf(raw json.RawMessage) string { return generation(word(raw)) }
+
+func generation(s string) string {
+	if _, err := hex.DecodeString(s); err != nil || len(s) > 128 || s != strings.ToLower(s) {
+		return ""
+	}
+	return s
+}
+
+// Bounds of what stands in attributes and headers, in bytes.
+const (
+	maxLabel = 200
+	maxID    = 512
+)
+
+// label makes one line fit for a list or a terminal out of a name.
+func label(s string) string {
+	return shorten(strings.Join(strings.Fields(strings.Map(visible, s)), " "), maxLabel)
+}
+
+// visible drops control characters, bidi marks and private use.
+func visible(r rune) rune {
+	switch {
+	case unicode.IsSpace(r):
+		return ' '
+	case unicode.Is(unicode.C, r), r == unicode.ReplacementChar:
+		return -1
+	}
+	return r
+}
+
+func shorten(s string, most int) string {
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most-len("…")], "") + "…"
+	}
+	return s
+}
+
+// trimLines drops blank lines at both ends, and white space at the very end.
+func trimLines(text string) string {
+	text = strings.TrimRightFunc(text, unicode.IsSpace)
+	for {
+		line, rest, more := strings.Cut(text, "\n")
+		if !more || strings.TrimSpace(line) != "" {
+			return text
+		}
+		text = rest
+	}
+}
+
+// A store is the state of a store, as it tells it.
+type store struct {
+	ID         string `json:"id"`
+	Status     string `json:"status"`
+	CreatedAt  int64  `json:"created_at"`
+	UsageBytes int64  `json:"usage_bytes"`
+	FileCounts struct {
+		InProgress int `json:"in_progress"`
+		Completed  int `json:"completed"`
+		Failed     int `json:"failed"`
+		Cancelled  int `json:"cancelled"`
+		Total      int `json:"total"`
+	} `json:"file_counts"`
+	Metadata map[string]json.RawMessage `json:"metadata"`
+}
+
+func decodeStore(body []byte) (store, error) {
+	var s store
+	if err := json.Unmarshal(body, &s); err != nil {
+		return store{}, fmt.Errorf("answer is not a vector store: %w", err)
+	}
+	if s.ID == "" {
+		return store{}, errors.New("answer is not a vector store: it has no id")
+	}
+	return s, nil
+}
+
+func (s store) generation() string { return generationOf(s.Metadata["sidenote_generation"]) }
+
+func (s store) counts() string { return fmt.Sprint(s.FileCounts) }

@@ -1,0 +1,182 @@
+// Package vectorstore is the engine for knowledge that is kept elsewhere: it asks
+// an API in the shape of OpenAI's vector stores, which OpenAI, LiteLLM and a
+// central Sidenote have. Of a Sidenote it makes the very sources that the other
+// one has, scores and floor included; of any other API scores are 0 to 1 as they
+// come, and there is no floor.
+//
+// It trusts nothing that comes back: answers are bounded, texts neutralised,
+// scores finite, redirects not followed. What is wrong there is an error that
+// wraps retrieval.ErrUnavailable, never a wait beyond the deadline.
+package vectorstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"sidenote/retrieval"
+)
+
+// What the zero values of Options mean.
+const (
+	DefaultEvery   = 30 * time.Second
+	DefaultTimeout = 10 * time.Second
+)
+
+// maxResults is how many the interface gives at most.
+const maxResults = 50
+
+// Options say which store a Base asks, and how. Knowledge, Store, BaseURL and
+// Neutralise are required.
+type Options struct {
+	Knowledge string        // id of the base here, [a-z0-9_-]{1,64}
+	Store     string        // id of the store there
+	BaseURL   *url.URL      // where the API begins; a missing /v1 is added
+	Key       func() string // the API key; nil or "" sends none
+
+	// Neutralise takes the power from everything in a text that looks like
+	// Sidenote's own tags. Version names it: replicas that neutralise otherwise must
+	// not share what they find. It is part of the generation.
+	Neutralise func(text string) string
+	Version    string
+
+	Every   time.Duration // between two looks at the store's state
+	Timeout time.Duration // of a call whose context leaves it longer
+
+	// Looked hears how many files and bytes the store holds, after each look at it
+	// that worked; Changed when something begins to go wrong, with the line that says
+	// what, and when it works again. nil is nobody; both may be called concurrently.
+	Looked  func(files int, bytes int64)
+	Changed func(line string, bad bool)
+}
+
+// A Base is a knowledge base in a store elsewhere.
+type Base struct {
+	options Options
+	client  client
+	health  health
+
+	mu         sync.Mutex
+	generation string // "" until the store has told
+
+	asked func()        // after the first look
+	first chan struct{} // closed by asked
+	stop  context.CancelFunc
+	ended chan struct{} // closed when nobody looks any more
+}
+
+// Open returns the base and begins to look after the state of its store. It does
+// not wait for an answer; a base that has none can be searched. Call Close when
+// done with it.
+func Open(o Options) *Base {
+	if o.Every <= 0 {
+		o.Every = DefaultEvery
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = DefaultTimeout
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	b := &Base{options: o, client: newClient(o), first: make(chan struct{}), stop: stop, ended: make(chan struct{})}
+	b.asked = sync.OnceFunc(func() { close(b.first) })
+	b.health = health{
+		subject: fmt.Sprintf("knowledge %s: vector store %s at %s", o.Knowledge, o.Store, o.BaseURL.Host),
+		every:   o.Every, changed: o.Changed,
+	}
+	go b.look(ctx)
+	return b
+}
+
+// Close ends the looking and all idle connections.
+func (b *Base) Close() error {
+	b.stop()
+	<-b.ended
+	b.client.http.CloseIdleConnections()
+	return nil
+}
+
+// Asked is closed when the store was asked for its state once, with whatever
+// outcome.
+func (b *Base) Asked() <-chan struct{} { return b.first }
+
+// Trouble says in one line what does not work at present; nil is all well.
+func (b *Base) Trouble() []string { return b.health.lines() }
+
+// Ref returns the base's id and present generation; see generation.go.
+func (b *Base) Ref() retrieval.Ref {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	generation := b.generation
+	if generation == "" {
+		generation = b.windowGeneration(time.Now())
+	}
+	return retrieval.Ref{Knowledge: b.options.Knowledge, Generation: generation}
+}
+
+// Retrieve asks the store for the best q.Settings.NumCandidates chunks, at most 50.
+// The interface knows no weights: q.Previous is part of the question.
+func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	start := time.Now()
+	res := retrieval.Result{Bases: []retrieval.Ref{b.Ref()}, Cache: retrieval.CacheOff}
+	text := question(q)
+	if text == "" {
+		res.Reason = retrieval.ReasonNoQueryTerms
+		return res, nil
+	}
+	limit := q.Settings.NumCandidates
+	if limit <= 0 || limit > maxResults {
+		limit = maxResults
+	}
+	found, err := b.search(ctx, text, limit)
+	res.Took = time.Since(start)
+	if err != nil {
+		res.Reason = retrieval.ReasonError
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			res.Reason = retrieval.ReasonTimeout
+		}
+		return res, fmt.Errorf("search vector store %s: %w: %w", b.options.Store, retrieval.ErrUnavailable, err)
+	}
+	if found.generation != "" {
+		before := res.Bases[0].Generation
+		res.Bases[0].Generation = b.told(found.generation)
+		b.adopt(res.Bases[0].Generation, before)
+	}
+	for i := range found.sources {
+		found.sources[i].Knowledge = b.options.Knowledge
+	}
+	res.Sources, res.Floor, res.Partial = found.sources, found.floor, found.mixed
+	if len(res.Sources) == 0 {
+		res.Reason = retrieval.ReasonNoMatch
+	}
+	res.Retrieved, res.Unique = len(res.Sources), len(res.Sources)
+	return res, nil
+}
+
+// search asks once and minds what that says about the store.
+func (b *Base) search(ctx context.Context, text string, limit int) (found, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
+	defer cancel()
+	body, err := b.client.search(ctx, text, limit)
+	var f found
+	if err == nil {
+		f, err = decodePage(body, limit, b.options.Neutralise)
+	}
+	b.health.searched(err)
+	return f, err
+}
+
+// question is what is asked for a query: "" where it holds neither letters nor
+// digits, whatever was said before it.
+func question(q retrieval.Query) string {
+	if !strings.ContainsFunc(q.Text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
+		return ""
+	}
+	if q.Previous != "" {
+		return q.Previous + "\n" + q.Text
+	}
+	return q.Text
+}
