@@ -89,13 +89,6 @@ type Model struct {
 	MaxOutputTokens Count  `yaml:"max_output_tokens" min:"1" max:"100M"`
 }
 
-// Knowledge is a folder (or a file) of documents.
-type Knowledge struct {
-	Path    string `yaml:"path" need:"true"` // in a file: relative to it
-	Include []Glob `yaml:"include"`
-	Exclude []Glob `yaml:"exclude"`
-}
-
 // Identity says who is who.
 type Identity struct {
 	Unknown Name `yaml:"unknown"` // "refuse", or the tenant of callers that no key names

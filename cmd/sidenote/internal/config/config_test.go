@@ -164,7 +164,7 @@ func TestFlagsWin(t *testing.T) {
 	if c.Listen != "127.0.0.1:9" || c.Admin.Listen != config.Off {
 		t.Errorf("listeners %s %s", c.Listen, c.Admin.Listen)
 	}
-	want := map[config.Name]config.Knowledge{"x": {Path: "/b"}, "my-docs": {Path: "/c/My Docs/"}}
+	want := map[config.Name]config.Knowledge{"x": {Path: "/b", Engine: "embedded"}, "my-docs": {Path: "/c/My Docs/", Engine: "embedded"}}
 	if d := cmp.Diff(want, c.Knowledge); d != "" {
 		t.Error(d)
 	}

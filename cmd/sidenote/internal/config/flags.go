@@ -34,7 +34,7 @@ func (c *Config) applyFlags(f Flags) {
 			c.problems = append(c.problems, Problem{place, "", fmt.Sprintf("%q is the name of both %q and %q; write NAME=PATH", name, before.Path, path)})
 			continue
 		}
-		c.Knowledge[name] = Knowledge{Path: path}
+		c.Knowledge[name] = Knowledge{Path: path, Engine: EngineEmbedded}
 		c.places["knowledge."+string(name)] = mark{Place: place}
 	}
 }

@@ -44,6 +44,9 @@ func (c *Config) ModelTable() []tokens.Model {
 func (c *Config) CheckFolders() error {
 	var problems Problems
 	for _, name := range c.KnowledgeNames() {
+		if c.Knowledge[name].Engine != EngineEmbedded {
+			continue
+		}
 		path := c.Knowledge[name].Path
 		info, err := os.Stat(path)
 		var reason string
