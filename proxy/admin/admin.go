@@ -78,9 +78,10 @@ func (h *Handler) endpoint(path string) (endpoint, bool) {
 }
 
 // Handle answers one request. It first refuses what a web page could have sent
-// through somebody's browser: another host's name (DNS rebinding) or origin.
+// through somebody's browser: another host's name (DNS rebinding) or origin. Who
+// has the token may call by any name, as other Sidenotes do: no page has it.
 func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
-	if host := string(ctx.Host()); !h.knownHost(host) {
+	if host := string(ctx.Host()); !h.knownHost(host) && !(h.Token.Reveal() != "" && h.authorized(ctx)) {
 		fail(ctx, fasthttp.StatusMisdirectedRequest, "unknown_host", fmt.Sprintf("The admin port is not known as %q; call it by address or list the name among its hosts.", host))
 		return
 	}

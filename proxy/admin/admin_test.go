@@ -192,6 +192,8 @@ func TestAccess(t *testing.T) {
 	f(405, "POST", whole+"/metrics", token)
 	f(421, "GET", whole+"/healthz", "Host: evil.example")
 	f(421, "GET", whole+"/healthz", "Host: 127.0.0.1.evil.example:80")
+	f(421, "GET", whole+"/metrics", "Host: evil.example", "Authorization: Bearer s3cre")
+	f(200, "GET", whole+"/metrics", "Host: central.svc:8081", token)
 	f(200, "GET", whole+"/healthz", "Host: localhost:1234")
 	f(200, "GET", whole+"/healthz", "Host: [::1]:80")
 	f(200, "GET", whole+"/healthz", "Host: Sidenote.internal.")
