@@ -27,6 +27,10 @@ func (o *output) indexed(i indexed) {
 		fmt.Fprintln(o.writer, i)
 		return
 	}
+	if i.store != "" {
+		o.logger.Info("knowledge", "knowledge", i.id, "detail", i.store)
+		return
+	}
 	o.logger.Info("knowledge", "knowledge", i.id, "files", i.report.Files, "chunks", i.report.Chunks,
 		"seconds", i.took.Seconds(), "skipped", i.report.Summary())
 	for _, line := range i.unread() {
@@ -48,6 +52,9 @@ func reached(l net.Listener) string {
 func (o *output) announce(ctx context.Context, cfg *config.Config, ls listeners) {
 	o.say("listening", "http://%s/v1          set OPENAI_BASE_URL to this", reached(ls.data))
 	for _, name := range cfg.UpstreamNames() {
+		if cfg.OnlyForKnowledge(name) {
+			continue
+		}
 		base := cfg.Proxy().Upstreams[string(name)].BaseURL
 		state := "reachable"
 		if err := reachable(ctx, base.String()); err != nil {

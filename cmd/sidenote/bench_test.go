@@ -117,7 +117,7 @@ func listenWhole(b *testing.B, upstream string) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s.bases["demo"].Swap(content)
+	s.embedded["demo"].Swap(content)
 	server, err := s.data(&proxy.Log{Lines: io.Discard}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)

@@ -69,7 +69,12 @@ func printSummary(w io.Writer, cfg *config.Config) {
 		fmt.Fprintf(w, "upstream   %s\n", upstream(cfg, string(name)))
 	}
 	for _, name := range cfg.KnowledgeNames() {
-		fmt.Fprintf(w, "knowledge  %s: %s\n", name, cfg.Knowledge[name].Path)
+		k := cfg.Knowledge[name]
+		if k.Engine == config.EngineVectorStore {
+			fmt.Fprintf(w, "knowledge  %s: vector store %s on %s\n", name, k.ID, k.Upstream)
+			continue
+		}
+		fmt.Fprintf(w, "knowledge  %s: %s\n", name, k.Path)
 	}
 	if url := cfg.Redis.URL.Value.Reveal(); url != "" {
 		fmt.Fprintf(w, "redis      %s, prefix %s, at most %s a request\n", redis.Address(url), cfg.Redis.Prefix, cfg.Redis.Timeout)

@@ -16,13 +16,18 @@ type indexed struct {
 	id     string
 	report knowledge.Report
 	took   time.Duration
+	store  string // of a base that is kept elsewhere: all that there is to say
 }
 
 // index reads all bases, one after the other, so that start-up leaves a core to
-// the requests; each answers from when it is whole. tell hears of each.
+// the requests; each answers from when it is whole. Bases that are kept elsewhere
+// are not read. tell hears of each.
 func (s *stack) index(ctx context.Context, tell func(indexed)) error {
 	for _, name := range s.cfg.KnowledgeNames() {
 		k := s.cfg.Knowledge[name]
+		if s.embedded[string(name)] == nil {
+			continue
+		}
 		start := time.Now()
 		var neutralised atomic.Int64
 		content, report, err := knowledge.Load(ctx, knowledge.Folder{
@@ -33,15 +38,16 @@ func (s *stack) index(ctx context.Context, tell func(indexed)) error {
 		}
 		s.swap(string(name), content, report, int(neutralised.Load()))
 		if tell != nil {
-			tell(indexed{string(name), report, time.Since(start)})
+			tell(indexed{id: string(name), report: report, took: time.Since(start)})
 		}
 	}
+	s.lookAtStores(ctx, tell)
 	return nil
 }
 
 // swap puts new content into a base, whole.
 func (s *stack) swap(id string, content *knowledge.Content, report knowledge.Report, neutralised int) {
-	s.bases[id].Swap(content)
+	s.embedded[id].Swap(content)
 	s.library.noteChange(id)
 	s.metrics.Knowledge(id, content.Documents(), content.Chunks(), int64(report.Bytes), time.Now())
 	s.metrics.Ingested(id, "indexed", report.Files, neutralised)
@@ -56,6 +62,9 @@ func (s *stack) swap(id string, content *knowledge.Content, report knowledge.Rep
 
 // String is the line of serve about a base.
 func (i indexed) String() string {
+	if i.store != "" {
+		return "knowledge  " + i.store
+	}
 	line := fmt.Sprintf("knowledge  %s: %s, %s, lexical only (no embeddings)", i.id, plural(i.report.Files, "file"), plural(i.report.Chunks, "chunk"))
 	line = fmt.Sprintf("%-80s  %.1f s", line, i.took.Seconds())
 	lines := []string{line}

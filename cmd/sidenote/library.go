@@ -17,8 +17,8 @@ type library struct {
 	search  retrieval.Retriever
 	created time.Time
 
-	mu      sync.Mutex
-	changed map[string]time.Time // of bases that have been read
+	mu    sync.Mutex
+	known map[string]admin.Store // what is known of a base beside its content
 }
 
 // newLibrary returns the library of some bases. Each is searched as the pipeline
@@ -30,7 +30,7 @@ func newLibrary(bases catalog, candidates map[string]retrieval.Retriever, terms 
 	}
 	return &library{
 		bases: bases, search: retrieval.Prepare{Next: retrieval.Func(one), Catalog: bases, Terms: terms},
-		created: time.Now(), changed: map[string]time.Time{},
+		created: time.Now(), known: map[string]admin.Store{},
 	}
 }
 
@@ -43,7 +43,17 @@ func (l *library) Candidates(ctx context.Context, q retrieval.Query) (retrieval.
 func (l *library) noteChange(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.changed[id] = time.Now()
+	l.known[id] = admin.Store{Changed: time.Now()}
+}
+
+// noteStore notes what a store elsewhere holds.
+func (l *library) noteStore(id string, files int, bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.known[id]
+	if s.Changed.IsZero() || s.Files != files || s.Bytes != bytes {
+		l.known[id] = admin.Store{Changed: time.Now(), Files: files, Bytes: bytes}
+	}
 }
 
 // Store tells what a base holds.
@@ -53,9 +63,15 @@ func (l *library) Store(id string) (admin.Store, bool) {
 		return admin.Store{}, false
 	}
 	l.mu.Lock()
-	s := admin.Store{Created: l.created, Changed: l.changed[id]}
+	s := l.known[id]
 	l.mu.Unlock()
-	c := base.Content()
+	s.Created = l.created
+	embedded, ok := base.(*knowledge.Base)
+	if !ok {
+		s.Generation = base.Ref().Generation
+		return s, true
+	}
+	c := embedded.Content()
 	if c == nil {
 		return s, true
 	}

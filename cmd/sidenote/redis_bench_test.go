@@ -54,7 +54,7 @@ func demoStack(b *testing.B, upstream, redis string) *stack {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s.bases["demo"].Swap(content)
+	s.embedded["demo"].Swap(content)
 	if state := s.shared.state(b.Context()); redis != "" && !strings.HasPrefix(state, "shared on redis") {
 		b.Fatal(state)
 	}

@@ -53,13 +53,17 @@ func (f sourceFlags) ready(a *app, name bool) (*stack, rewrite.Policy, error) {
 	if err != nil {
 		return nil, rewrite.Policy{}, err
 	}
-	return s, policy, s.index(a.ctx, func(i indexed) {
+	err = s.index(a.ctx, func(i indexed) {
 		for _, line := range i.unread() {
 			if name {
 				fmt.Fprintln(a.stderr, "skipped "+line)
 			}
 		}
 	})
+	if err != nil {
+		_ = s.close()
+	}
+	return s, policy, err
 }
 
 func (f sourceFlags) policy(cfg *config.Config) (rewrite.Policy, error) {

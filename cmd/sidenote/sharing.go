@@ -51,14 +51,7 @@ func (s *stack) share() (*sharing, error) {
 	db, err := redis.Open(redis.Options{
 		URL: url, Prefix: string(r.Prefix), Timeout: r.Timeout, PoolSize: int(r.PoolSize), CA: r.CAPEM,
 		Observe: func(e redis.Event) { s.metrics.RedisCall(e.Use, e.Took, string(e.Kind)) },
-		Changed: func(line string, bad bool) {
-			if bad {
-				s.tell(slog.LevelWarn, line)
-				return
-			}
-			what, _, _ := strings.Cut(line, ";")
-			s.tell(slog.LevelInfo, "over: "+what)
-		},
+		Changed: s.changed,
 	})
 	if err != nil {
 		return nil, err

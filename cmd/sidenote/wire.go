@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"maps"
 	"net/http"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +17,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/analysis"
+	"sidenote/retrieval/vectorstore"
 	"sidenote/rewrite"
 	"sidenote/rewrite/tags"
 	"sidenote/rewrite/tokens"
@@ -26,10 +25,12 @@ import (
 
 // A stack is everything between a request and its sources, wired:
 //
-//	rewrite → prepare → cache(selected) → pipeline → cache(candidates) → knowledge
+//	rewrite → prepare → cache(selected) → pipeline → cache(candidates) → knowledge, vectorstore
 type stack struct {
 	cfg      *config.Config
-	bases    catalog
+	bases    catalog // all of them, of either kind
+	embedded map[string]*knowledge.Base
+	remote   map[string]*vectorstore.Base
 	library  *library
 	counter  retrieval.Counter // of chunks
 	metrics  *proxy.Metrics
@@ -52,7 +53,10 @@ func build(cfg *config.Config, tell func(level slog.Level, line string)) (*stack
 	if err != nil {
 		return nil, err
 	}
-	s := &stack{cfg: cfg, counter: counter, stores: stores, metrics: newMetrics(cfg), bases: catalog{}, tell: tell}
+	s := &stack{
+		cfg: cfg, counter: counter, stores: stores, metrics: newMetrics(cfg), tell: tell,
+		bases: catalog{}, embedded: map[string]*knowledge.Base{}, remote: map[string]*vectorstore.Base{},
+	}
 	if s.shared, err = s.share(); err != nil {
 		return nil, err
 	}
@@ -62,15 +66,14 @@ func build(cfg *config.Config, tell func(level slog.Level, line string)) (*stack
 		return &cache.Retriever{Next: next, Tiers: tiers, Kind: kind, Observe: s.observeCache}
 	}
 	candidates := map[string]retrieval.Retriever{}
-	for name := range cfg.Knowledge {
-		base := knowledge.New(string(name))
-		s.bases[string(name)] = base
-		candidates[string(name)] = cached(s.counted(base), cache.Candidates)
-	}
 	terms := new(analysis.Recent).Terms
+	s.library = newLibrary(s.bases, candidates, terms)
+	s.openBases()
+	for id, base := range s.bases {
+		candidates[id] = cached(s.counted(base), cache.Candidates)
+	}
 	pipeline := retrieval.Pipeline{Bases: func(id string) retrieval.Retriever { return candidates[id] }, Terms: terms}
 	prepare := retrieval.Prepare{Next: cached(pipeline, cache.Selected), Catalog: s.bases, Terms: terms}
-	s.library = newLibrary(s.bases, candidates, terms)
 	s.rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &models{table: cfg.ModelTable(), encodings: encodings}}
 	for kind, store := range stores {
 		s.metrics.Watch("cache_bytes", "Bytes held by a cache.", map[string]string{"cache": string(kind)}, false,
@@ -80,7 +83,11 @@ func build(cfg *config.Config, tell func(level slog.Level, line string)) (*stack
 }
 
 func (s *stack) close() error {
-	errs := []error{s.shared.close()}
+	var errs []error
+	for _, store := range s.remote {
+		errs = append(errs, store.Close())
+	}
+	errs = append(errs, s.shared.close())
 	for _, store := range s.stores {
 		errs = append(errs, store.Close())
 	}
@@ -122,7 +129,7 @@ func (s *stack) admin(log *slog.Logger) *admin.Server {
 }
 
 func (s *stack) watched() admin.Telemetry {
-	return admin.Telemetry{Metrics: s.metrics.Registry(), Ready: s.bases.unready, Trouble: s.shared.trouble}
+	return admin.Telemetry{Metrics: s.metrics.Registry(), Ready: s.bases.unready, Trouble: s.trouble}
 }
 
 // chunkEncoding measures chunks; the models that read them may count otherwise.
@@ -147,37 +154,12 @@ func newMetrics(cfg *config.Config) *proxy.Metrics {
 }
 
 // counted is a base whose searches are counted.
-func (s *stack) counted(base *knowledge.Base) retrieval.Retriever {
+func (s *stack) counted(base retrieval.Base) retrieval.Retriever {
 	return retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 		res, err := base.Retrieve(ctx, q)
 		s.metrics.Searched(base.Ref().Knowledge, res.Reason)
 		return res, err
 	})
-}
-
-// A catalog is all bases by id.
-type catalog map[string]*knowledge.Base
-
-// Ref tells the present state of a base.
-func (c catalog) Ref(id string) (retrieval.Ref, bool) {
-	base, ok := c[id]
-	if !ok {
-		return retrieval.Ref{}, false
-	}
-	return base.Ref(), true
-}
-
-func (c catalog) ids() []string { return slices.Sorted(maps.Keys(c)) }
-
-// unready lists the bases that cannot answer yet.
-func (c catalog) unready() []string {
-	var why []string
-	for _, id := range c.ids() {
-		if c[id].Ref().Generation == "" {
-			why = append(why, "knowledge "+id+": indexing")
-		}
-	}
-	return why
 }
 
 // models is the model table with the encodings that count. It remembers the names

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+)
+
+// written puts a text into a file of its own and returns its path.
+func written(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// edgeConfig is that of a Sidenote whose one base is kept by another.
+func edgeConfig(t *testing.T, upstream, central, token string) string {
+	t.Helper()
+	return written(t, "edge.yaml", fmt.Sprintf(`
+upstream: %s/v1
+upstreams:
+  central: {base_url: %s, api_key: {file: %s}}
+knowledge:
+  hr: {engine: vector_store, upstream: central, id: handbook}
+policies:
+  default: {retrieval: {deadline: 5s}}
+`, upstream, central, token))
+}
+
+// newCentral is a Sidenote that others search, with a token on its admin port.
+func newCentral(t *testing.T) (p *process, token string) {
+	t.Helper()
+	token = written(t, "token", "s3cret")
+	config := written(t, "central.yaml", fmt.Sprintf("upstream: %s\nknowledge: {handbook: %s}\nadmin: {token: {file: %s}}\n",
+		newRecorder(t).URL, handbook(t), token))
+	return serve(t, "--config", config), token
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// A Sidenote finds its sources in another one, as if the documents were its own.
+func TestCentralSidenote(t *testing.T) {
+	central, token := newCentral(t)
+	up := newRecorder(t)
+	config := edgeConfig(t, up.URL, central.admin, token)
+	edge := serve(t, "--config", config)
+	if text := edge.out.until(t, "vector store handbook"); strings.Contains(text, "/v1/chat/completions → "+central.admin) {
+		t.Errorf("says that requests go to the other Sidenote: %s", text)
+	}
+	var sent []byte
+	sdk := client(edge, &sent)
+	for _, hit := range []string{"cache=miss", "cache=hit"} {
+		var resp *http.Response
+		if _, err := sdk.Chat.Completions.New(t.Context(), question("gpt-4o"), option.WithResponseInto(&resp)); err != nil {
+			t.Fatal(err)
+		}
+		sources := injectedInto(t, sent, up.last(t).body)
+		if len(sources) != 1 || sources[0].Doc != "leave.md" || !strings.Contains(sources[0].Body, "16 weeks") || sources[0].Section != "Parental leave" || sources[0].Name != "Leave policy" {
+			t.Errorf("sources %+v", sources)
+		}
+		if s := resp.Header.Get("Sidenote-Status"); !strings.HasPrefix(s, "injected; sources=1; ") || !strings.Contains(s, hit) {
+			t.Errorf("Sidenote-Status: %s, want %s", s, hit)
+		}
+		if s := resp.Header.Get("Sidenote-Sources"); s != `"1";kb="hr";doc="leave.md";name="Leave policy"` {
+			t.Errorf("Sidenote-Sources: %s", s)
+		}
+		if got := up.last(t); got.header.Get("Authorization") != "Bearer sk-test" || bytes.Contains(got.body, []byte("s3cret")) {
+			t.Errorf("sent up with %q", got.header.Get("Authorization"))
+		}
+	}
+	if code, body := get(t, edge.admin+"/readyz"); code != 200 || body != `{"status":"ready"}` {
+		t.Errorf("readyz: %d, %s", code, body)
+	}
+	_, metrics := get(t, edge.admin+"/metrics")
+	for _, line := range []string{
+		`sidenote_knowledge_searches_total{knowledge="hr",result="ok"} 1`, `sidenote_knowledge_documents{knowledge="hr"} 2`,
+		`sidenote_cache_requests_total{cache="candidates",result="miss",tier="memory"} 1`,
+	} {
+		if !strings.Contains(metrics, line+"\n") {
+			t.Errorf("no %s", line)
+		}
+	}
+	// Its own admin port shows the base as a store, too, but not the files.
+	stores := adminClient(edge)
+	page, err := stores.VectorStores.Search(t.Context(), "hr", searchFor("parental leave"))
+	if err != nil || len(page.Data) == 0 || page.Data[0].FileID != "leave.md" {
+		t.Errorf("%v, %v", page, err)
+	}
+	if s, err := stores.VectorStores.Get(t.Context(), "hr"); err != nil || s.FileCounts.Completed != 2 {
+		t.Errorf("%v, %v", s, err)
+	}
+	if _, err := stores.VectorStores.Files.List(t.Context(), "hr", openai.VectorStoreFileListParams{}); err == nil || !strings.Contains(err.Error(), "501") {
+		t.Errorf("files: %v", err)
+	}
+	// The command finds the same, and says why the rest is out.
+	var out, errs bytes.Buffer
+	code := Run(t.Context(), []string{"search", "parental leave", "--config", config, "--explain"}, strings.NewReader(""), &out, &errs, func(string) (string, bool) { return "", false })
+	if code != exitDone || !strings.Contains(out.String(), "1. leave.md#0  Leave policy > Parental leave") {
+		t.Errorf("search: %d, %s%s", code, out.String(), errs.String())
+	}
+}
+
+// Without the other one requests go on, and it says what is missing.
+func TestCentralSidenoteIsGone(t *testing.T) {
+	central, token := newCentral(t)
+	up := newRecorder(t)
+	edge := serve(t, "--config", edgeConfig(t, up.URL, central.admin, token))
+	central.stop()
+	var sent []byte
+	sdk := client(edge, &sent)
+	var resp *http.Response
+	if _, err := sdk.Chat.Completions.New(t.Context(), question("gpt-4o"), option.WithResponseInto(&resp)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(up.last(t).body, sent) || !strings.HasPrefix(resp.Header.Get("Sidenote-Status"), "untouched; reason=retrieval-error") {
+		t.Errorf("%s: %s", resp.Header.Get("Sidenote-Status"), up.last(t).body)
+	}
+	host := strings.TrimPrefix(central.admin, "http://")
+	if code, body := get(t, edge.admin+"/readyz"); code != 200 || !strings.Contains(body, `"status":"degraded"`) || !strings.Contains(body, "knowledge hr: vector store handbook at "+host+": dial: connect: connection refused") {
+		t.Errorf("readyz: %d, %s", code, body)
+	}
+	edge.out.until(t, "knowledge hr: vector store handbook at "+host)
+}
+
+// The token of the other one goes there and nowhere else: a wrong one is said so,
+// and a redirect leads nowhere.
+func TestCentralSidenoteRefuses(t *testing.T) {
+	canary := newRecorder(t)
+	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, canary.URL+r.URL.Path, http.StatusPermanentRedirect)
+	}))
+	defer away.Close()
+	central, _ := newCentral(t)
+	wrong := written(t, "token", "wr0ng")
+	for url, want := range map[string]string{central.admin: "answered 401 (invalid_api_key)", away.URL: "answered 308 (redirects are not followed)"} {
+		up := newRecorder(t)
+		edge := serve(t, "--config", edgeConfig(t, up.URL, url, wrong))
+		var sent []byte
+		sdk := client(edge, &sent)
+		if _, err := sdk.Chat.Completions.New(t.Context(), question("gpt-4o")); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(up.last(t).body, sent) {
+			t.Errorf("%s: %s", want, up.last(t).body)
+		}
+		if _, body := get(t, edge.admin+"/readyz"); !strings.Contains(body, want) || strings.Contains(body, "wr0ng") {
+			t.Errorf("readyz: %s, want %s", body, want)
+		}
+	}
+	if canary.count() != 0 {
+		t.Errorf("%d requests followed a redirect", canary.count())
+	}
+}
