@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +28,7 @@ func written(t *testing.T, name, text string) string {
 }
 
 // edgeConfig is that of a Sidenote whose one base is kept by another.
-func edgeConfig(t *testing.T, upstream, central, token string) string {
+func edgeConfig(t *testing.T, upstream, central, token, deadline string) string {
 	t.Helper()
 	return written(t, "edge.yaml", fmt.Sprintf(`
 upstream: %s/v1
@@ -35,8 +37,8 @@ upstreams:
 knowledge:
   hr: {engine: vector_store, upstream: central, id: handbook}
 policies:
-  default: {retrieval: {deadline: 5s}}
-`, upstream, central, token))
+  default: {retrieval: {deadline: %s}}
+`, upstream, central, token, deadline))
 }
 
 // newCentral is a Sidenote that others search, with a token on its admin port.
@@ -66,7 +68,7 @@ func get(t *testing.T, url string) (int, string) {
 func TestCentralSidenote(t *testing.T) {
 	central, token := newCentral(t)
 	up := newRecorder(t)
-	config := edgeConfig(t, up.URL, central.admin, token)
+	config := edgeConfig(t, up.URL, central.admin, token, "5s")
 	edge := serve(t, "--config", config)
 	if text := edge.out.until(t, "vector store handbook"); strings.Contains(text, "/v1/chat/completions → "+central.admin) {
 		t.Errorf("says that requests go to the other Sidenote: %s", text)
@@ -128,7 +130,7 @@ func TestCentralSidenote(t *testing.T) {
 func TestCentralSidenoteIsGone(t *testing.T) {
 	central, token := newCentral(t)
 	up := newRecorder(t)
-	edge := serve(t, "--config", edgeConfig(t, up.URL, central.admin, token))
+	edge := serve(t, "--config", edgeConfig(t, up.URL, central.admin, token, "5s"))
 	central.stop()
 	var sent []byte
 	sdk := client(edge, &sent)
@@ -158,7 +160,7 @@ func TestCentralSidenoteRefuses(t *testing.T) {
 	wrong := written(t, "token", "wr0ng")
 	for url, want := range map[string]string{central.admin: "answered 401 (invalid_api_key)", away.URL: "answered 308 (redirects are not followed)"} {
 		up := newRecorder(t)
-		edge := serve(t, "--config", edgeConfig(t, up.URL, url, wrong))
+		edge := serve(t, "--config", edgeConfig(t, up.URL, url, wrong, "5s"))
 		var sent []byte
 		sdk := client(edge, &sent)
 		if _, err := sdk.Chat.Completions.New(t.Context(), question("gpt-4o")); err != nil {
@@ -173,5 +175,46 @@ func TestCentralSidenoteRefuses(t *testing.T) {
 	}
 	if canary.count() != 0 {
 		t.Errorf("%d requests followed a redirect", canary.count())
+	}
+}
+
+// An answer that comes after the deadline is not waited for, and is there for the
+// next who asks.
+func TestCentralSidenoteIsSlow(t *testing.T) {
+	central, token := newCentral(t)
+	target, err := url.Parse(central.admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	let := make(chan struct{})
+	front := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			<-let
+		}
+		front.ServeHTTP(w, r)
+	}))
+	defer slow.Close()
+	up := newRecorder(t)
+	edge := serve(t, "--config", edgeConfig(t, up.URL, slow.URL, token, "300ms"))
+	var sent []byte
+	sdk := client(edge, &sent)
+	status := func() string {
+		var resp *http.Response
+		if _, err := sdk.Chat.Completions.New(t.Context(), question("gpt-4o"), option.WithResponseInto(&resp)); err != nil {
+			t.Fatal(err)
+		}
+		return resp.Header.Get("Sidenote-Status")
+	}
+	if s := status(); !strings.HasPrefix(s, "untouched; reason=retrieval-timeout") || !bytes.Equal(up.last(t).body, sent) {
+		t.Errorf("Sidenote-Status: %s", s)
+	}
+	close(let)
+	const landed = `sidenote_knowledge_searches_total{knowledge="hr",result="ok"} 1`
+	for body := ""; !strings.Contains(body, landed) && t.Context().Err() == nil; {
+		_, body = get(t, edge.admin+"/metrics")
+	}
+	if s := status(); !strings.HasPrefix(s, "injected; sources=1") {
+		t.Errorf("after the late answer: %s", s)
 	}
 }
