@@ -61,7 +61,7 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 		res.Reason = retrieval.ReasonNoQueryTerms
 		return res, nil
 	}
-	hits, err := c.index.Search(ctx, terms, q.Settings.NumCandidates)
+	hits, err := c.index.Search(ctx, terms, q.Settings.NumCandidates, nil)
 	res.Took = time.Since(start)
 	if err != nil {
 		res.Reason = retrieval.ReasonError
@@ -76,7 +76,7 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 	res.Floor = c.floor.of(c.index, terms, hits)
 	res.Sources = make([]retrieval.Source, len(hits))
 	for i, h := range hits {
-		res.Sources[i] = c.source(h.Text)
+		res.Sources[i] = c.source(c.found(h))
 		res.Sources[i].Knowledge, res.Sources[i].Score = b.id, h.Score
 	}
 	res.Retrieved, res.Unique = len(hits), len(hits)

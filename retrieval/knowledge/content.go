@@ -21,7 +21,8 @@ import (
 // A Content is the documents of a base, cut and indexed. It never changes.
 type Content struct {
 	documents  []document // by id
-	chunks     []chunk    // by document, in order; their ordinals are those of index
+	chunks     []chunk    // by document, in order: that of the texts of index
+	segments   []int      // of the index: the number of each one's first chunk
 	index      *bm25.Index
 	generation string
 	floor      floor
@@ -79,6 +80,9 @@ func (c *Content) All() iter.Seq[retrieval.Source] {
 		}
 	}
 }
+
+// found returns the chunk that a search found.
+func (c *Content) found(hit bm25.Hit) int { return c.segments[hit.Segment] + hit.Text }
 
 // source returns a chunk in the words of retrieval.
 func (c *Content) source(i int) retrieval.Source {
@@ -192,7 +196,7 @@ func (b *build) assemble(ctx context.Context) (*Content, error) {
 	slices.SortFunc(b.cut, func(a, b cutDocument) int { return cmp.Compare(a.ID, b.ID) })
 	c := &Content{}
 	var sum digest
-	var index bm25.Builder
+	var index indexer
 	for i, d := range b.cut {
 		if i > 0 && d.ID == c.documents[i-1].id {
 			return nil, fmt.Errorf("document id %q comes twice", d.ID)
@@ -203,18 +207,61 @@ func (b *build) assemble(ctx context.Context) (*Content, error) {
 		sum.add(d.sum)
 		c.documents = append(c.documents, document{id: d.ID, name: d.Name, first: len(c.chunks)})
 		for _, p := range d.chunks {
-			section := label(p.section)
-			// Twice: a term of the title should weigh more than one of the text.
-			index.Add(d.Name, d.Name, section, p.text)
-			c.chunks = append(c.chunks, chunk{document: i, section: section, text: p.text})
+			ch := chunk{document: i, section: label(p.section), text: p.text}
+			if err := index.add(d.Name, ch); err != nil {
+				return nil, err
+			}
+			c.chunks = append(c.chunks, ch)
 		}
 		b.cut[i] = cutDocument{} // its pieces are no longer needed
 	}
-	c.index = index.Index()
+	if err := index.end(); err != nil {
+		return nil, err
+	}
+	c.segments, c.index = index.firsts, bm25.NewIndex(index.segments, nil)
 	c.generation = sum.generation(b.deps.Version)
 	var err error
 	c.floor, err = calibrate(ctx, c.index)
 	return c, err
+}
+
+// An indexer puts chunks, in order, into as few segments as hold them.
+type indexer struct {
+	builder  bm25.Builder
+	segments []*bm25.Live
+	firsts   []int // chunks before each segment
+	chunks   int
+}
+
+func (x *indexer) add(name string, ch chunk) error {
+	if x.builder.Full() {
+		if err := x.end(); err != nil {
+			return err
+		}
+	}
+	// Twice: a term of the title should weigh more than one of the text.
+	x.builder.Add(name, name, ch.section, ch.text)
+	x.chunks++
+	return nil
+}
+
+// end makes a segment of the chunks added since the last.
+func (x *indexer) end() error {
+	texts := x.builder.Len()
+	if texts == 0 {
+		return nil
+	}
+	image, err := x.builder.Build()
+	if err != nil {
+		return err
+	}
+	segment, err := bm25.Open(image)
+	if err != nil {
+		return err
+	}
+	x.segments = append(x.segments, segment.Live(nil))
+	x.firsts = append(x.firsts, x.chunks-texts)
+	return nil
 }
 
 // maxLabel bounds names and sections, in bytes.

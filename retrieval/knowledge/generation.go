@@ -12,7 +12,7 @@ import (
 
 // version names everything in this package that turns the same documents into
 // other chunks or another floor: change it with the chunker or the calibration.
-const version = "1"
+const version = "2"
 
 // A digest is a sum mod 2²⁵⁶ of SHA-256 values: the same documents give the same
 // digest in any order, and one that changes costs one subtraction and one

@@ -58,10 +58,12 @@ func TestVocabularyIsTerms(t *testing.T) {
 			if diff := cmp.Diff(analysis.Terms(text), got); diff != "" {
 				t.Fatalf("%q (-terms +vocabulary):\n%s", text, diff)
 			}
-			for _, term := range got {
-				if id, ok := v.Lookup(term); !ok || v.Term(id) != term || int(id) >= v.Len() {
-					t.Fatalf("%q is number %d, %v", term, id, ok)
+			numbers := map[string]uint32{}
+			for id := range uint32(v.Len()) {
+				if other, twice := numbers[v.Term(id)]; twice || v.Term(id) != string(v.Bytes(id)) {
+					t.Fatalf("%q (%q) is number %d and %d", v.Term(id), v.Bytes(id), id, other)
 				}
+				numbers[v.Term(id)] = id
 			}
 		}
 	})

@@ -26,15 +26,6 @@ func (t *table) at(id uint32) []byte {
 	return t.block[start:t.ends[id]]
 }
 
-// find returns the number of s.
-func (t *table) find(s string) (id uint32, ok bool) {
-	if len(t.slots) == 0 {
-		return 0, false
-	}
-	id, _, ok = t.probe(s, maphash.String(t.seed, s))
-	return id, ok
-}
-
 // add numbers s, if it is new.
 func (t *table) add(s string) (id uint32, isNew bool) {
 	if 4*(len(t.ends)+1) > 3*len(t.slots) {

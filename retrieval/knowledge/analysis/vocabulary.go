@@ -24,11 +24,11 @@ type span struct{ off, n uint32 }
 // Len returns the number of different terms.
 func (v *Vocabulary) Len() int { return v.ids.len() }
 
-// Lookup returns the number of term.
-func (v *Vocabulary) Lookup(term string) (id uint32, ok bool) { return v.ids.find(term) }
-
 // Term returns the term of a number below Len.
 func (v *Vocabulary) Term(id uint32) string { return string(v.ids.at(id)) }
+
+// Bytes is Term without a copy: the bytes are shared, and nobody changes them.
+func (v *Vocabulary) Bytes(id uint32) []byte { return v.ids.at(id) }
 
 // Append adds the numbers of the terms of text to dst, in the order of Terms,
 // numbering those it meets for the first time.
@@ -39,11 +39,6 @@ func (v *Vocabulary) Append(dst []uint32, text string) []uint32 {
 		dst = append(dst, v.flat[sp.off:sp.off+sp.n]...)
 	}
 	return dst
-}
-
-// Forget drops what only building needs.
-func (v *Vocabulary) Forget() {
-	v.tokens, v.spans, v.flat, v.terms = table{}, nil, nil, nil
 }
 
 // expand returns the numbers of a token's terms. Tokens that no term could come

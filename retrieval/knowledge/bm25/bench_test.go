@@ -21,7 +21,7 @@ func BenchmarkBuild(b *testing.B) {
 	start := cpu(b)
 	var x *bm25.Index
 	for b.Loop() {
-		x = build(texts)
+		x = build(b, texts)
 	}
 	b.ReportMetric(float64(len(texts)*b.N)/(cpu(b)-start).Seconds(), "chunks/cpu-s")
 	runtime.GC()
@@ -31,14 +31,14 @@ func BenchmarkBuild(b *testing.B) {
 }
 
 func BenchmarkSearch(b *testing.B) {
-	x := build(corpus(100_000, 120))
+	x := build(b, corpus(100_000, 120))
 	qs := queries(500)
 	for _, k := range []int{10, 50} {
 		b.Run("best="+strconv.Itoa(k), func(b *testing.B) {
 			b.ReportAllocs()
 			start := cpu(b)
 			for i := 0; b.Loop(); i++ {
-				if _, err := x.Search(b.Context(), qs[i%len(qs)], k); err != nil {
+				if _, err := x.Search(b.Context(), qs[i%len(qs)], k, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -3,7 +3,6 @@ package bm25_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -26,8 +25,8 @@ func TestSearchIsBM25(t *testing.T) {
 		}), 0, 6).Draw(t, "terms")
 		k := rapid.IntRange(1, 70).Draw(t, "k")
 
-		x := build(texts)
-		got, err := x.Search(t.Context(), terms, k)
+		x := build(t, texts)
+		got, err := x.Search(t.Context(), terms, k, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,14 +48,14 @@ func TestSearchIsBM25(t *testing.T) {
 // Leaving terms out of the search for texts never changes the answer: the best k
 // are the head of the whole list, which is too long for a threshold to form.
 func TestMaxScoreIsExhaustive(t *testing.T) {
-	x := build(corpus(20_000, 30))
+	x := build(t, corpus(20_000, 30))
 	for i, q := range queries(200) {
-		all, err := x.Search(t.Context(), q, x.Len())
+		all, err := x.Search(t.Context(), q, x.Len(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, k := range []int{1, 10, 50} {
-			got, err := x.Search(t.Context(), q, k)
+			got, err := x.Search(t.Context(), q, k, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,45 +66,22 @@ func TestMaxScoreIsExhaustive(t *testing.T) {
 	}
 }
 
-// More texts than a segment holds are one list all the same, in one scale.
-func TestSegments(t *testing.T) {
-	const texts = 1<<17 + 1000
-	var b bm25.Builder
-	for i := range texts {
-		b.Add("filler", fmt.Sprintf("text%d", i))
-	}
-	b.Add("only after the first segment")
-	x := b.Index()
-	for _, tc := range []struct {
-		term string
-		want int
-	}{{"text0", 0}, {"text131071", 131071}, {"text131072", 131072}, {"segment", texts}, {"filler", 0}} {
-		hits, err := x.Search(t.Context(), []bm25.Term{{Text: tc.term, Weight: 1}}, 3)
-		if err != nil || len(hits) == 0 || hits[0].Text != tc.want {
-			t.Errorf("%s: %v, %v; want text %d first", tc.term, hits, err, tc.want)
-		}
-	}
-	if got, want := x.IDF("text5"), x.IDF("text131080"); got != want {
-		t.Errorf("idf %v in one segment, %v in the other", got, want)
-	}
-}
-
 func TestSearchEdges(t *testing.T) {
 	cat := []bm25.Term{{Text: "cat", Weight: 1}}
 	var none bm25.Index
 	for name, f := range map[string]func() ([]bm25.Hit, error){
-		"zero index":    func() ([]bm25.Hit, error) { return none.Search(t.Context(), cat, 5) },
-		"no texts":      func() ([]bm25.Hit, error) { return new(bm25.Builder).Index().Search(t.Context(), cat, 5) },
-		"empty text":    func() ([]bm25.Hit, error) { return build([]string{""}).Search(t.Context(), cat, 5) },
-		"no terms":      func() ([]bm25.Hit, error) { return build([]string{"cat"}).Search(t.Context(), nil, 5) },
-		"nothing asked": func() ([]bm25.Hit, error) { return build([]string{"cat"}).Search(t.Context(), cat, 0) },
+		"zero index":    func() ([]bm25.Hit, error) { return none.Search(t.Context(), cat, 5, nil) },
+		"no segments":   func() ([]bm25.Hit, error) { return bm25.NewIndex(nil, nil).Search(t.Context(), cat, 5, nil) },
+		"empty text":    func() ([]bm25.Hit, error) { return build(t, []string{""}).Search(t.Context(), cat, 5, nil) },
+		"no terms":      func() ([]bm25.Hit, error) { return build(t, []string{"cat"}).Search(t.Context(), nil, 5, nil) },
+		"nothing asked": func() ([]bm25.Hit, error) { return build(t, []string{"cat"}).Search(t.Context(), cat, 0, nil) },
 	} {
 		if hits, err := f(); len(hits) != 0 || err != nil {
 			t.Errorf("%s: %v, %v", name, hits, err)
 		}
 	}
-	often := build([]string{strings.Repeat("cat ", 100_000), "cat"})
-	hits, err := often.Search(t.Context(), cat, 5)
+	often := build(t, []string{strings.Repeat("cat ", 100_000), "cat"})
+	hits, err := often.Search(t.Context(), cat, 5, nil)
 	if err != nil || len(hits) != 2 {
 		t.Errorf("a term 100,000 times: %v, %v", hits, err)
 	}
@@ -114,7 +90,7 @@ func TestSearchEdges(t *testing.T) {
 func TestSearchStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := build([]string{"cat"}).Search(ctx, []bm25.Term{{Text: "cat", Weight: 1}}, 1)
+	_, err := build(t, []string{"cat"}).Search(ctx, []bm25.Term{{Text: "cat", Weight: 1}}, 1, nil)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
@@ -122,12 +98,38 @@ func TestSearchStopsWhenCancelled(t *testing.T) {
 
 func join(words []string) string { return strings.Join(words, " ") }
 
-func build(texts []string) *bm25.Index {
-	var b bm25.Builder
-	for _, t := range texts {
-		b.Add(t)
+// build indexes texts in one segment.
+func build(t fatal, texts []string) *bm25.Index {
+	t.Helper()
+	return bm25.NewIndex([]*bm25.Live{open(t, image(t, new(bm25.Builder), texts)).Live(nil)}, nil)
+}
+
+func image(t fatal, b *bm25.Builder, texts []string) []byte {
+	t.Helper()
+	for _, text := range texts {
+		b.Add(text)
 	}
-	return b.Index()
+	image, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
+func open(t fatal, image []byte) *bm25.Segment {
+	t.Helper()
+	s, err := bm25.Open(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// fatal is what a test and a rapid test have in common.
+type fatal interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
 }
 
 func ordered(a, b bm25.Hit) bool {

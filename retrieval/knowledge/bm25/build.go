@@ -1,21 +1,26 @@
 package bm25
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
 	"slices"
 
 	"sidenote/retrieval/knowledge/analysis"
 )
 
-// A Builder collects texts for an Index. The zero Builder is ready; it is not
+// maxPostings is from how many postings on a Builder is full: 512 MB of image, a
+// thousand different terms a text where there are MaxTexts of them.
+const maxPostings = 1 << 27
+
+// A Builder collects texts for a segment. The zero Builder is ready; it is not
 // safe for concurrent use.
 type Builder struct {
 	vocabulary analysis.Vocabulary
-	segments   []segment
-	lengths    []uint32 // terms by text
-	total      uint64   // of lengths
-	dfs        []uint32
+	counts     []uint32 // postings by term of the vocabulary
 
-	// of the segment being collected: its postings in order of text
+	// in order of text
+	lengths  []uint32
 	terms    []uint32
 	postings []posting
 
@@ -24,94 +29,91 @@ type Builder struct {
 	freq []uint16 // by term, all 0 between texts
 }
 
+// Full tells that the segment takes no more texts.
+func (w *Builder) Full() bool { return len(w.lengths) == MaxTexts || len(w.postings) >= maxPostings }
+
+// Len returns how many texts were added since Build.
+func (w *Builder) Len() int { return len(w.lengths) }
+
 // Add adds one text, given in parts as in Add(title, title, body), and returns
-// its ordinal.
+// its ordinal. Texts are added in the order in which equal scores shall stand.
 func (w *Builder) Add(parts ...string) int {
-	n := len(w.lengths)
-	if n > 0 && n%segmentSize == 0 {
-		w.flush()
+	if w.Full() {
+		panic("BUG: text added to a full segment")
 	}
+	n := len(w.lengths)
 	w.ids = w.ids[:0]
 	for _, p := range parts {
 		w.ids = w.vocabulary.Append(w.ids, p)
 	}
 	w.lengths = append(w.lengths, uint32(len(w.ids)))
-	w.total += uint64(len(w.ids))
-	if more := w.vocabulary.Len() - len(w.dfs); more > 0 {
-		w.dfs = append(w.dfs, make([]uint32, more)...)
+	if more := w.vocabulary.Len() - len(w.counts); more > 0 {
+		w.counts = append(w.counts, make([]uint32, more)...)
 		w.freq = append(w.freq, make([]uint16, more)...)
 	}
 	for _, id := range w.ids {
 		w.freq[id] = min(w.freq[id]+1, maxFreq)
 	}
-	text := posting(n % segmentSize << freqBits)
+	text := posting(n << freqBits)
 	for _, id := range w.ids {
 		if w.freq[id] == 0 {
 			continue // came already
 		}
 		w.terms = append(w.terms, id)
 		w.postings = append(w.postings, text|posting(w.freq[id]))
-		w.dfs[id]++
+		w.counts[id]++
 		w.freq[id] = 0
 	}
 	return n
 }
 
-// flush sorts what was collected by term (a counting sort, so that texts stay in
-// order) into a segment.
-func (w *Builder) flush() {
-	starts := make([]uint32, w.vocabulary.Len()+1)
-	for _, t := range w.terms {
-		starts[t+1]++
+// Build returns the image of a segment of the texts added, and makes the Builder
+// ready for the next; what it learned of the words it keeps.
+func (w *Builder) Build() ([]byte, error) {
+	d := draft{lengths: w.lengths, starts: []uint32{0}, offsets: []uint32{0}}
+	next := make([]uint32, len(w.counts)) // where a term's next posting goes
+	for _, id := range w.sortedTerms() {
+		start := d.starts[len(d.starts)-1]
+		next[id] = start
+		d.starts = append(d.starts, start+w.counts[id])
+		d.strings = append(d.strings, w.vocabulary.Bytes(id)...)
+		d.offsets = append(d.offsets, uint32(len(d.strings)))
 	}
-	for t := 1; t < len(starts); t++ {
-		starts[t] += starts[t-1]
+	// A counting sort: the texts of a term stay in order.
+	d.postings = make([]posting, len(w.postings))
+	for i, id := range w.terms {
+		d.postings[next[id]] = w.postings[i]
+		next[id]++
 	}
-	next := slices.Clone(starts)
-	sorted := make([]posting, len(w.postings))
-	for i, t := range w.terms {
-		sorted[next[t]] = w.postings[i]
-		next[t]++
-	}
-	base := len(w.segments) * segmentSize
-	w.segments = append(w.segments, segment{base: base, starts: starts, postings: sorted})
-	w.terms, w.postings = w.terms[:0], w.postings[:0]
+	image, err := d.image()
+	clear(w.counts)
+	w.lengths, w.terms, w.postings = w.lengths[:0], w.terms[:0], w.postings[:0]
+	return image, err
 }
 
-// Index returns the index of all texts added. The Builder must not be used again.
-func (w *Builder) Index() *Index {
-	if len(w.lengths) == 0 {
-		return &Index{}
+// sortedTerms returns the terms that any text has, in the order of their bytes.
+func (w *Builder) sortedTerms() []uint32 {
+	type key struct {
+		head uint64 // first bytes; spares most comparisons a look at the rest
+		id   uint32
 	}
-	w.flush()
-	average := float64(w.total) / float64(len(w.lengths))
-	for i := range w.segments {
-		s := &w.segments[i]
-		s.norms = normsOf(w.lengths[s.base:min(s.base+segmentSize, len(w.lengths))], average)
-		s.best = make([]float32, len(s.starts)-1)
-		for t := range s.best {
-			for _, p := range s.of(uint32(t)) {
-				s.best[t] = max(s.best[t], impact(p.freq(), s.norms[p.text()]))
-			}
+	var keys []key
+	for id, n := range w.counts {
+		if n > 0 {
+			var head [8]byte
+			copy(head[:], w.vocabulary.Bytes(uint32(id)))
+			keys = append(keys, key{binary.BigEndian.Uint64(head[:]), uint32(id)})
 		}
 	}
-	w.vocabulary.Forget()
-	return &Index{
-		vocabulary: w.vocabulary,
-		segments:   w.segments,
-		dfs:        slices.Clip(w.dfs),
-		texts:      len(w.lengths),
-	}
-}
-
-// normsOf returns the length norms of texts.
-func normsOf(lengths []uint32, average float64) []float32 {
-	norms := make([]float32, len(lengths))
-	for i, n := range lengths {
-		norms[i] = float32(k1)
-		if average > 0 {
-			norms[i] = float32(k1 * (1 - b + b*float64(n)/average))
+	slices.SortFunc(keys, func(a, b key) int {
+		if c := cmp.Compare(a.head, b.head); c != 0 {
+			return c
 		}
+		return bytes.Compare(w.vocabulary.Bytes(a.id), w.vocabulary.Bytes(b.id))
+	})
+	ids := make([]uint32, len(keys))
+	for i, k := range keys {
+		ids[i] = k.id
 	}
-	return norms
+	return ids
 }

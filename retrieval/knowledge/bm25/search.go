@@ -4,31 +4,25 @@ import (
 	"cmp"
 	"context"
 	"math/bits"
+	"runtime"
 	"slices"
 )
 
-// A Term is a part of a question: texts with any of its terms match. Terms given
-// several times add up.
-type Term struct {
-	Text   string
-	Weight float64 // 1 is plain BM25; not negative
-}
-
 // A Hit is a text that matches.
 type Hit struct {
-	Text  int // ordinal
+	Ref
 	Score float64
 }
 
-// maxTerms bounds the terms of one search. Of a longer question the rarest count:
-// they say what it is about, and the rest is only cost.
-const maxTerms = 64
-
-// Search returns the at most k best texts, best first; equal scores stand in
-// order of ordinal. The error is ctx's.
-func (x *Index) Search(ctx context.Context, terms []Term, k int) ([]Hit, error) {
-	weighted := x.weigh(terms)
-	if len(weighted) == 0 || k <= 0 {
+// Search returns the at most k best live texts, best first; equal scores stand in
+// the order of the Index. The error is ctx's.
+//
+// allow, unless nil, has by segment the texts that may be found; it changes no
+// score.
+func (x *Index) Search(ctx context.Context, terms []Term, k int, allow []Bitmap) ([]Hit, error) {
+	defer runtime.KeepAlive(x)
+	q := x.weigh(terms)
+	if len(q) == 0 || k <= 0 {
 		return nil, ctx.Err()
 	}
 	sc, _ := x.scratch.Get().(*scratch)
@@ -36,37 +30,21 @@ func (x *Index) Search(ctx context.Context, terms []Term, k int) ([]Hit, error) 
 		sc = new(scratch)
 	}
 	defer x.scratch.Put(sc)
-	best := newTop(min(k, x.texts))
-	for i := range x.segments {
-		if err := sc.search(ctx, &x.segments[i], weighted, best); err != nil {
+	best := newTop(min(k, x.texts), x.compare)
+	for i := range x.views {
+		if allow != nil && (i >= len(allow) || len(allow[i]) == 0) {
+			continue
+		}
+		sc.open(x, i, q)
+		sc.filter = allow != nil
+		if sc.filter {
+			sc.allow = allow[i]
+		}
+		if err := sc.search(ctx, best); err != nil {
 			return nil, err
 		}
 	}
 	return best.sorted(), nil
-}
-
-// weightedTerm is a term of a search by its number, with what its impact is multiplied by.
-type weightedTerm struct {
-	id     uint32
-	factor float32 // weight · idf · (k1+1) · unit
-}
-
-// weigh looks the terms up and adds repeated ones together.
-func (x *Index) weigh(terms []Term) []weightedTerm {
-	weights := make(map[uint32]float64, len(terms))
-	for _, t := range terms {
-		if id, ok := x.vocabulary.Lookup(t.Text); ok && t.Weight > 0 {
-			weights[id] += t.Weight
-		}
-	}
-	out := make([]weightedTerm, 0, len(weights))
-	for id, w := range weights {
-		out = append(out, weightedTerm{id, float32(MaxScore(w*idf(float64(x.texts), float64(x.dfs[id]))) * unit)})
-	}
-	slices.SortFunc(out, func(a, b weightedTerm) int {
-		return cmp.Or(cmp.Compare(b.factor, a.factor), cmp.Compare(a.id, b.id))
-	})
-	return out[:min(len(out), maxTerms)]
 }
 
 // window is how many texts are scored at a time: their scores stay in the
@@ -77,9 +55,13 @@ const window = 2048
 //
 // Terms stand by the most they can add, least first. The first of them are
 // optional as long as all of them together could not lift a text above the
-// threshold: texts are found through the others only, and the optional terms
+// bar: texts are found through the others only, and the optional terms
 // are looked up for the texts that might still make it.
 type scratch struct {
+	*view
+	number int // of the segment
+	filter bool
+	allow  Bitmap // if filter
 	lists  []list
 	bounds []int64 // bounds[i] is the most that lists[:i] can add together
 	scores [window]int64
@@ -97,38 +79,50 @@ func (l *list) score(p posting, norms []float32) int64 {
 	return int64(l.factor * impact(p.freq(), norms[p.text()]))
 }
 
-// search offers the texts of s to best.
-func (sc *scratch) search(ctx context.Context, s *segment, terms []weightedTerm, best *top) error {
-	sc.open(s, terms)
-	optional := 0
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		for optional < len(sc.lists) && sc.bounds[optional+1] <= best.threshold {
-			optional++
-		}
-		start, ok := sc.first(optional)
-		if !ok {
-			return nil
-		}
-		sc.fill(s, optional, start)
-		sc.drain(s, optional, start, best)
-	}
-}
-
-// open readies the lists of the terms that s has.
-func (sc *scratch) open(s *segment, terms []weightedTerm) {
+// open readies the scratch for a segment with the lists of the terms it has.
+func (sc *scratch) open(x *Index, segment int, q question) {
+	sc.view, sc.number = &x.views[segment], segment
 	sc.lists = sc.lists[:0]
-	for _, t := range terms {
-		if postings := s.of(t.id); len(postings) > 0 {
-			sc.lists = append(sc.lists, list{postings, t.factor, int64(t.factor * s.best[t.id])})
+	for _, t := range q {
+		if id := t.ids[segment]; id != none {
+			most := t.factor * sc.most(id, x.average)
+			sc.lists = append(sc.lists, list{sc.segment.of(id), t.factor, int64(most*slack) + 1})
 		}
 	}
 	slices.SortStableFunc(sc.lists, func(a, b list) int { return cmp.Compare(a.most, b.most) })
 	sc.bounds = append(sc.bounds[:0], 0)
 	for i, l := range sc.lists {
 		sc.bounds = append(sc.bounds, sc.bounds[i]+l.most)
+	}
+}
+
+// slack is more than rounding can take from a bound: that of the quotient in
+// impact is not monotonic where a text repeats a term tens of thousands of times.
+const slack = 1 + 1.0/(1<<20)
+
+// search offers the texts of the segment to best.
+func (sc *scratch) search(ctx context.Context, best *top) error {
+	optional := 0
+	for next := uint32(0); ; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		best.enter(Ref{sc.number, int(next)})
+		for optional < len(sc.lists) && sc.bounds[optional+1] <= best.bar() {
+			optional++
+		}
+		first, ok := sc.first(optional)
+		if !ok {
+			return nil
+		}
+		start := first &^ 63 // windows are whole words of a bitmap
+		sc.fill(optional, start)
+		sc.mask(start)
+		sc.drain(optional, start, best)
+		next = start + window
+		if int(next) >= len(sc.norms) {
+			return nil
+		}
 	}
 }
 
@@ -143,7 +137,7 @@ func (sc *scratch) first(optional int) (text uint32, ok bool) {
 }
 
 // fill adds up the required terms for the window of texts from start on.
-func (sc *scratch) fill(s *segment, optional int, start uint32) {
+func (sc *scratch) fill(optional int, start uint32) {
 	for i := optional; i < len(sc.lists); i++ {
 		l := &sc.lists[i]
 		n := 0
@@ -152,7 +146,7 @@ func (sc *scratch) fill(s *segment, optional int, start uint32) {
 			if at >= window {
 				break
 			}
-			sc.scores[at] += l.score(p, s.norms)
+			sc.scores[at] += l.score(p, sc.norms)
 			sc.found[at/64] |= 1 << (at % 64)
 			n++
 		}
@@ -160,28 +154,43 @@ func (sc *scratch) fill(s *segment, optional int, start uint32) {
 	}
 }
 
+// mask forgets the texts of the window that are dead or not allowed.
+func (sc *scratch) mask(start uint32) {
+	at := int(start / 64)
+	if sc.dead != nil {
+		for w := range sc.found {
+			sc.found[w] &^= sc.dead.word(at + w)
+		}
+	}
+	if sc.filter {
+		for w := range sc.found {
+			sc.found[w] &= sc.allow.word(at + w)
+		}
+	}
+}
+
 // drain adds the optional terms, greatest first, for the texts of the window that
-// can still pass the threshold, offers what passes and leaves the window empty.
-func (sc *scratch) drain(s *segment, optional int, start uint32, best *top) {
+// can still pass the bar, offers what passes and leaves the window empty.
+func (sc *scratch) drain(optional int, start uint32, best *top) {
 	for i := optional - 1; i >= 0; i-- {
-		n := sc.prune(sc.bounds[i+1], best.threshold)
+		n := sc.prune(sc.bounds[i+1], best.bar())
 		if n == 0 {
 			break
 		}
 		l := &sc.lists[i]
 		l.left = l.left[seek(l.left, start):]
 		// Looking a text up costs about as much as adding up eight that come in turn.
-		if inWindow := len(l.left) * window / (len(s.norms) - int(start)); inWindow < 8*n {
-			l.sweep(s, start, &sc.scores)
+		if inWindow := len(l.left) * window / (len(sc.norms) - int(start)); inWindow < 8*n {
+			l.sweep(sc.norms, start, &sc.scores)
 		} else {
-			sc.lookUp(s, l, start)
+			sc.lookUp(l, start)
 		}
 	}
 	for w, set := range sc.found {
 		for ; set != 0; set &= set - 1 {
 			at := w*64 + bits.TrailingZeros64(set)
-			if score := sc.scores[at]; score > best.threshold {
-				best.offer(s.base+int(start)+at, score)
+			if score := sc.scores[at]; score > best.bar() {
+				best.offer(Ref{sc.number, int(start) + at}, score)
 			}
 		}
 	}
@@ -189,13 +198,13 @@ func (sc *scratch) drain(s *segment, optional int, start uint32, best *top) {
 	clear(sc.scores[:])
 }
 
-// prune forgets the texts that cannot pass the threshold with what is left to
+// prune forgets the texts that cannot pass the bar with what is left to
 // add, and returns how many stay.
-func (sc *scratch) prune(left, threshold int64) (n int) {
+func (sc *scratch) prune(left, bar int64) (n int) {
 	for w, set := range sc.found {
 		for ; set != 0; set &= set - 1 {
 			at := bits.TrailingZeros64(set)
-			if sc.scores[w*64+at]+left <= threshold {
+			if sc.scores[w*64+at]+left <= bar {
 				sc.found[w] &^= 1 << at
 			} else {
 				n++
@@ -206,25 +215,25 @@ func (sc *scratch) prune(left, threshold int64) (n int) {
 }
 
 // sweep adds the term to all its texts in the window.
-func (l *list) sweep(s *segment, start uint32, scores *[window]int64) {
+func (l *list) sweep(norms []float32, start uint32, scores *[window]int64) {
 	for _, p := range l.left {
 		at := p.text() - start
 		if at >= window {
 			return
 		}
-		scores[at] += l.score(p, s.norms)
+		scores[at] += l.score(p, norms)
 	}
 }
 
 // lookUp adds the term to those found texts that have it.
-func (sc *scratch) lookUp(s *segment, l *list, start uint32) {
+func (sc *scratch) lookUp(l *list, start uint32) {
 	left := l.left
 	for w, set := range sc.found {
 		for ; set != 0; set &= set - 1 {
 			at := w*64 + bits.TrailingZeros64(set)
 			left = left[seek(left, start+uint32(at)):]
 			if len(left) > 0 && left[0].text() == start+uint32(at) {
-				sc.scores[at] += l.score(left[0], s.norms)
+				sc.scores[at] += l.score(left[0], sc.norms)
 			}
 		}
 	}

@@ -1,48 +1,70 @@
 package bm25
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
-// A top keeps the best texts offered. Texts must be offered in order of ordinal:
-// of equal scores the first offered stays.
+// A top keeps the best texts offered. Of equal scores the first in the order of
+// compare stay. Texts of one segment must be offered in that order.
 type top struct {
 	heap      []scored // the worst first: a binary heap once full
-	threshold int64    // a text must score more than this to get in
+	compare   Compare
+	threshold int64 // score of the worst once full
+	ties      bool  // a text to come may stand before the worst where their scores are equal
 }
 
 type scored struct {
-	text  int
+	Ref
 	score int64
 }
 
-// worse orders the worst first.
-func (a scored) worse(b scored) bool {
-	return a.score < b.score || a.score == b.score && a.text > b.text
+func newTop(k int, compare Compare) *top { return &top{heap: make([]scored, 0, k), compare: compare} }
+
+// order puts the best first.
+func (t *top) order(a, b scored) int {
+	switch {
+	case a.score > b.score:
+		return -1
+	case a.score < b.score:
+		return 1
+	}
+	return t.compare(a.Ref, b.Ref)
 }
 
-func newTop(k int) *top { return &top{heap: make([]scored, 0, k)} }
+// enter tells that all texts to come before the next enter are next or after it.
+func (t *top) enter(next Ref) {
+	t.ties = len(t.heap) == cap(t.heap) && t.compare(next, t.heap[0].Ref) < 0
+}
 
-// offer takes a text whose score is above the threshold.
-func (t *top) offer(text int, score int64) {
-	s := scored{text, score}
-	if len(t.heap) < cap(t.heap) {
+// bar is what a text must score more than to get in. In the texts of a segment it
+// never falls: as long as the worst score stays, the worst text only moves up and
+// the texts to come only move down.
+func (t *top) bar() int64 {
+	if t.ties {
+		return t.threshold - 1
+	}
+	return t.threshold
+}
+
+// offer takes a text whose score is above the bar.
+func (t *top) offer(ref Ref, score int64) {
+	s := scored{ref, score}
+	switch {
+	case len(t.heap) < cap(t.heap):
 		t.heap = append(t.heap, s)
 		t.up(len(t.heap) - 1)
-	} else {
+	case t.order(s, t.heap[0]) < 0:
 		t.heap[0] = s
 		t.down()
 	}
 	if len(t.heap) == cap(t.heap) {
 		t.threshold = t.heap[0].score
+		t.enter(ref)
 	}
 }
 
 func (t *top) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !t.heap[i].worse(t.heap[parent]) {
+		if t.order(t.heap[i], t.heap[parent]) < 0 {
 			return
 		}
 		t.heap[i], t.heap[parent] = t.heap[parent], t.heap[i]
@@ -56,10 +78,10 @@ func (t *top) down() {
 		if child >= len(t.heap) {
 			return
 		}
-		if child+1 < len(t.heap) && t.heap[child+1].worse(t.heap[child]) {
+		if child+1 < len(t.heap) && t.order(t.heap[child], t.heap[child+1]) < 0 {
 			child++
 		}
-		if !t.heap[child].worse(t.heap[i]) {
+		if t.order(t.heap[i], t.heap[child]) > 0 {
 			return
 		}
 		t.heap[i], t.heap[child] = t.heap[child], t.heap[i]
@@ -69,12 +91,10 @@ func (t *top) down() {
 
 // sorted returns the texts, best first.
 func (t *top) sorted() []Hit {
-	slices.SortFunc(t.heap, func(a, b scored) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.text, b.text))
-	})
+	slices.SortFunc(t.heap, t.order)
 	hits := make([]Hit, len(t.heap))
 	for i, s := range t.heap {
-		hits[i] = Hit{Text: s.text, Score: float64(s.score) / unit}
+		hits[i] = Hit{Ref: s.Ref, Score: float64(s.score) / unit}
 	}
 	return hits
 }

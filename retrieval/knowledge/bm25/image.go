@@ -1,0 +1,140 @@
+package bm25
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+
+	"sidenote/retrieval/knowledge/analysis"
+)
+
+// An image is a header and the sections of a segment, all numbers little-endian,
+// each section padded with zeros to a multiple of 8 bytes:
+//
+//	0   magic
+//	8   format
+//	12  texts, postings, terms, fronts, bytes of strings: the sizes of the sections
+//	32  version of the analyser
+//	48  CRC-32C of each section, padding included
+//	76  CRC-32C of the header up to here
+//
+// Every byte counts towards one of the sums, and sections lie where the counts
+// say: an image that is damaged anywhere is refused.
+const (
+	magic      = "SNbm25\r\n"
+	format     = 1
+	headerSize = 80
+
+	formatAt   = 8
+	countsAt   = 12
+	analyserAt = 32
+	sumsAt     = 48
+	headerSum  = headerSize - 4
+)
+
+// The sections of an image, in order.
+const (
+	lengthsSection = iota
+	postingsSection
+	startsSection
+	frontsSection
+	frontStartsSection
+	offsetsSection
+	stringsSection
+	sections
+)
+
+var sectionNames = [sections]string{"lengths", "postings", "starts", "fronts", "front starts", "offsets", "strings"}
+
+// castagnoli is the polynomial that processors have an instruction for.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// counts are the sizes that a header gives.
+type counts struct{ texts, postings, terms, fronts, strings uint32 }
+
+// sizes returns the bytes of each section without padding.
+func (c counts) sizes() [sections]uint64 {
+	return [sections]uint64{
+		lengthsSection:     4 * uint64(c.texts),
+		postingsSection:    4 * uint64(c.postings),
+		startsSection:      4 * (uint64(c.terms) + 1),
+		frontsSection:      4 * uint64(c.fronts),
+		frontStartsSection: 4 * (uint64(c.terms) + 1),
+		offsetsSection:     4 * (uint64(c.terms) + 1),
+		stringsSection:     uint64(c.strings),
+	}
+}
+
+// padded rounds up to a multiple of 8.
+func padded(n uint64) uint64 { return (n + 7) &^ 7 }
+
+// bytes returns the size of the whole image.
+func (c counts) bytes() uint64 {
+	n := uint64(headerSize)
+	for _, size := range c.sizes() {
+		n += padded(size)
+	}
+	return n
+}
+
+// errTooLarge is for texts that have more postings or longer terms than one
+// segment can number.
+var errTooLarge = errors.New("too much for one segment")
+
+// A draft is what an image is made of.
+type draft struct {
+	lengths  []uint32
+	postings []posting
+	starts   []uint32
+	offsets  []uint32
+	strings  []byte
+}
+
+// image lays the draft out.
+func (d *draft) image() ([]byte, error) {
+	if len(d.lengths) > MaxTexts || uint64(len(d.postings)) > math.MaxUint32 || uint64(len(d.strings)) > math.MaxUint32 {
+		return nil, fmt.Errorf("%d texts with %d postings: %w", len(d.lengths), len(d.postings), errTooLarge)
+	}
+	fronts, frontStarts := frontsOf(d)
+	c := counts{uint32(len(d.lengths)), uint32(len(d.postings)), uint32(len(d.starts) - 1), uint32(len(fronts)), uint32(len(d.strings))}
+	image := make([]byte, c.bytes())
+	copy(image, magic)
+	binary.LittleEndian.PutUint32(image[formatAt:], format)
+	for i, n := range [...]uint32{c.texts, c.postings, c.terms, c.fronts, c.strings} {
+		binary.LittleEndian.PutUint32(image[countsAt+4*i:], n)
+	}
+	copy(image[analyserAt:sumsAt], analysis.Version)
+	at := uint64(headerSize)
+	for i, size := range c.sizes() {
+		section := image[at : at+padded(size)]
+		switch i {
+		case lengthsSection:
+			put(section, d.lengths)
+		case postingsSection:
+			put(section, d.postings)
+		case startsSection:
+			put(section, d.starts)
+		case frontsSection:
+			put(section, fronts)
+		case frontStartsSection:
+			put(section, frontStarts)
+		case offsetsSection:
+			put(section, d.offsets)
+		case stringsSection:
+			copy(section, d.strings)
+		}
+		binary.LittleEndian.PutUint32(image[sumsAt+4*i:], crc32.Checksum(section, castagnoli))
+		at += uint64(len(section))
+	}
+	binary.LittleEndian.PutUint32(image[headerSum:], crc32.Checksum(image[:headerSum], castagnoli))
+	return image, nil
+}
+
+// put writes numbers.
+func put[T ~uint32](dst []byte, numbers []T) {
+	for i, n := range numbers {
+		binary.LittleEndian.PutUint32(dst[4*i:], uint32(n))
+	}
+}

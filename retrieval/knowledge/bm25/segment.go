@@ -1,0 +1,136 @@
+package bm25
+
+import (
+	"runtime"
+	"sort"
+)
+
+// A posting says that a text has a term: the text's ordinal in its segment in
+// the upper bits, how often in the lower ones.
+type posting uint32
+
+const (
+	freqBits = 15
+	maxFreq  = 1<<freqBits - 1
+)
+
+// MaxTexts is how many texts a segment holds at most: their ordinals fill the
+// upper bits of a posting.
+const MaxTexts = 1 << (32 - freqBits)
+
+func (p posting) text() uint32  { return uint32(p >> freqBits) }
+func (p posting) freq() float32 { return float32(p & maxFreq) }
+
+// A Segment is up to MaxTexts texts in compressed sparse row form. Terms are
+// numbered in the order of their bytes. Everything lies in the image it was
+// opened from, which may be a mapped file: nothing taken from it may outlive the
+// Segment, so methods that read it keep the Segment alive to their end.
+type Segment struct {
+	image       []byte
+	lengths     []uint32 // terms by text, repeats included
+	postings    []posting
+	starts      []uint32 // postings of term t: starts[t] to starts[t+1], by text
+	fronts      []front
+	frontStarts []uint32 // likewise
+	offsets     []uint32 // bytes of term t in strings: offsets[t] to offsets[t+1]
+	strings     []byte
+}
+
+// Len returns the number of texts, dead ones included.
+func (s *Segment) Len() int { return len(s.lengths) }
+
+// Bytes returns the size of the image.
+func (s *Segment) Bytes() int { return len(s.image) }
+
+// terms returns the number of different terms.
+func (s *Segment) terms() int { return len(s.starts) - 1 }
+
+// term returns the bytes of a term.
+func (s *Segment) term(t uint32) []byte { return s.strings[s.offsets[t]:s.offsets[t+1]] }
+
+// of returns the postings of a term.
+func (s *Segment) of(t uint32) []posting { return s.postings[s.starts[t]:s.starts[t+1]] }
+
+// find returns the number of a term.
+func (s *Segment) find(term string) (t uint32, ok bool) {
+	t = s.lowerBound(term, 0, uint32(s.terms()))
+	return t, int(t) < s.terms() && string(s.term(t)) == term
+}
+
+// lowerBound returns the first of the terms lo to hi that is not less than term, or hi.
+func (s *Segment) lowerBound(term string, lo, hi uint32) uint32 {
+	return lo + uint32(sort.Search(int(hi-lo), func(i int) bool { return string(s.term(lo+uint32(i))) >= term }))
+}
+
+// A Bitmap is a set of texts of one segment, text i by bit i%64 of word i/64.
+// Texts beyond its end are not in it.
+type Bitmap []uint64
+
+// Add puts text into the set.
+func (m *Bitmap) Add(text int) {
+	for len(*m) <= text/64 {
+		*m = append(*m, 0)
+	}
+	(*m)[text/64] |= 1 << (text % 64)
+}
+
+// Has tells whether text is in the set.
+func (m Bitmap) Has(text int) bool { return text/64 < len(m) && m[text/64]>>(text%64)&1 != 0 }
+
+// word returns a word, 0 beyond the end.
+func (m Bitmap) word(i int) uint64 {
+	if i < len(m) {
+		return m[i]
+	}
+	return 0
+}
+
+// A Live is a segment some texts of which may be dead. It never changes.
+type Live struct {
+	segment *Segment
+	dead    Bitmap   // nil if all live
+	before  []uint32 // live postings of all terms below t; the segment's starts if all live
+	texts   int      // live
+	total   uint64   // of their lengths
+}
+
+// Live returns the segment without the dead texts. Where there are any it reads
+// all postings once, about 1 ns each, to count what is left of every term.
+func (s *Segment) Live(dead Bitmap) *Live {
+	l := &Live{segment: s, before: s.starts}
+	mask := make(Bitmap, (len(s.lengths)+63)/64)
+	copy(mask, dead)
+	for text, n := range s.lengths {
+		if !mask.Has(text) {
+			l.texts++
+			l.total += uint64(n)
+		}
+	}
+	if l.texts < len(s.lengths) {
+		l.dead, l.before = mask, s.liveBefore(mask)
+	}
+	runtime.KeepAlive(s)
+	return l
+}
+
+// liveBefore counts the live postings of all terms below each. dead covers all texts.
+func (s *Segment) liveBefore(dead Bitmap) []uint32 {
+	before := make([]uint32, len(s.starts))
+	n := uint32(0)
+	for t := range s.terms() {
+		for _, p := range s.of(uint32(t)) {
+			n += 1 - uint32(dead[p.text()/64]>>(p.text()%64)&1)
+		}
+		before[t+1] = n
+	}
+	return before
+}
+
+// Segment returns the segment.
+func (l *Live) Segment() *Segment { return l.segment }
+
+// Len returns the number of live texts.
+func (l *Live) Len() int { return l.texts }
+
+// count returns how many live texts have a term.
+func (l *Live) count(t uint32) int { return int(l.before[t+1] - l.before[t]) }
