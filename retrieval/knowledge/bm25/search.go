@@ -40,6 +40,9 @@ func (x *Index) Search(ctx context.Context, terms []Term, k int, allow []Bitmap)
 		if sc.filter {
 			sc.allow = allow[i]
 		}
+		if len(sc.lists) == 0 {
+			continue
+		}
 		if err := sc.search(ctx, best); err != nil {
 			return nil, err
 		}
