@@ -1,7 +1,9 @@
 package bm25_test
 
 import (
+	"iter"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,24 +19,29 @@ func wordsOf(seed uint64) func() string {
 
 // corpus makes n texts of about the given number of words, every sixth of them a
 // stop word.
-func corpus(n, words int) []string {
-	r := rand.New(rand.NewPCG(1, 2))
-	word := wordsOf(1)
-	texts := make([]string, n)
-	var b strings.Builder
-	for i := range texts {
-		b.Reset()
-		for w := range words/2 + r.IntN(words) {
-			if w%6 == 0 {
-				b.WriteString("of ")
-				continue
+func corpus(n, words int) []string { return slices.Collect(stream(n, words)) }
+
+// stream is corpus for more texts than should be held at once.
+func stream(n, words int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		r := rand.New(rand.NewPCG(1, 2))
+		word := wordsOf(1)
+		var b strings.Builder
+		for range n {
+			b.Reset()
+			for w := range words/2 + r.IntN(words) {
+				if w%6 == 0 {
+					b.WriteString("of ")
+					continue
+				}
+				b.WriteString(word())
+				b.WriteByte(' ')
 			}
-			b.WriteString(word())
-			b.WriteByte(' ')
+			if !yield(b.String()) {
+				return
+			}
 		}
-		texts[i] = b.String()
 	}
-	return texts
 }
 
 // queries makes n questions of ten words, each as likely as in the texts.
