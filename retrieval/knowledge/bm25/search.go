@@ -68,7 +68,7 @@ type scratch struct {
 	lists  []list
 	bounds []int64 // bounds[i] is the most that lists[:i] can add together
 	scores [window]int64
-	found  [window / 64]uint64 // texts of the window that a required term has
+	found  [window / 64]uint64 // texts of the window that can still pass the bar
 }
 
 // A list is what is left of one term's postings.
@@ -119,7 +119,7 @@ func (sc *scratch) search(ctx context.Context, best *top) error {
 			return nil
 		}
 		start := first &^ 63 // windows are whole words of a bitmap
-		sc.fill(optional, start)
+		sc.fill(optional, start, best.bar()-sc.bounds[optional])
 		sc.mask(start)
 		sc.drain(optional, start, best)
 		next = start + window
@@ -139,8 +139,9 @@ func (sc *scratch) first(optional int) (text uint32, ok bool) {
 	return text, ok
 }
 
-// fill adds up the required terms for the window of texts from start on.
-func (sc *scratch) fill(optional int, start uint32) {
+// fill adds up the required terms for the window of texts from start on, and finds
+// the texts whose score passes least: those that can still pass the bar.
+func (sc *scratch) fill(optional int, start uint32, least int64) {
 	for i := optional; i < len(sc.lists); i++ {
 		l := &sc.lists[i]
 		n := 0
@@ -149,8 +150,11 @@ func (sc *scratch) fill(optional int, start uint32) {
 			if at >= window {
 				break
 			}
-			sc.scores[at] += l.score(p, sc.norms)
-			sc.found[at/64] |= 1 << (at % 64)
+			score := sc.scores[at] + l.score(p, sc.norms)
+			sc.scores[at] = score
+			if score > least {
+				sc.found[at/64] |= 1 << (at % 64)
+			}
 			n++
 		}
 		l.left = l.left[n:]
@@ -175,18 +179,20 @@ func (sc *scratch) mask(start uint32) {
 // drain adds the optional terms, greatest first, for the texts of the window that
 // can still pass the bar, offers what passes and leaves the window empty.
 func (sc *scratch) drain(optional int, start uint32, best *top) {
-	for i := optional - 1; i >= 0; i-- {
-		n := sc.prune(sc.bounds[i+1], best.bar())
-		if n == 0 {
-			break
-		}
+	left := 0
+	for _, set := range sc.found {
+		left += bits.OnesCount64(set)
+	}
+	for i := optional - 1; i >= 0 && left > 0; i-- {
 		l := &sc.lists[i]
 		l.left = l.left[seek(l.left, start):]
+		least := best.bar() - sc.bounds[i]
 		// Looking a text up costs about as much as adding up eight that come in turn.
-		if inWindow := len(l.left) * window / (len(sc.norms) - int(start)); inWindow < 8*n {
+		if inWindow := len(l.left) * window / (len(sc.norms) - int(start)); inWindow < 8*left {
 			l.sweep(sc.norms, start, &sc.scores)
+			left = sc.prune(least)
 		} else {
-			sc.lookUp(l, start)
+			left = sc.lookUp(l, start, least)
 		}
 	}
 	for w, set := range sc.found {
@@ -201,22 +207,6 @@ func (sc *scratch) drain(optional int, start uint32, best *top) {
 	clear(sc.scores[:])
 }
 
-// prune forgets the texts that cannot pass the bar with what is left to
-// add, and returns how many stay.
-func (sc *scratch) prune(left, bar int64) (n int) {
-	for w, set := range sc.found {
-		for ; set != 0; set &= set - 1 {
-			at := bits.TrailingZeros64(set)
-			if sc.scores[w*64+at]+left <= bar {
-				sc.found[w] &^= 1 << at
-			} else {
-				n++
-			}
-		}
-	}
-	return n
-}
-
 // sweep adds the term to all its texts in the window.
 func (l *list) sweep(norms []float32, start uint32, scores *[window]int64) {
 	for _, p := range l.left {
@@ -228,19 +218,41 @@ func (l *list) sweep(norms []float32, start uint32, scores *[window]int64) {
 	}
 }
 
-// lookUp adds the term to those found texts that have it.
-func (sc *scratch) lookUp(l *list, start uint32) {
-	left := l.left
+// prune forgets the texts whose score does not pass least and returns how many stay.
+func (sc *scratch) prune(least int64) (left int) {
 	for w, set := range sc.found {
+		kept := uint64(0)
+		for ; set != 0; set &= set - 1 {
+			kept |= set & -set & passes(sc.scores[w*64+bits.TrailingZeros64(set)], least)
+		}
+		sc.found[w] = kept
+		left += bits.OnesCount64(kept)
+	}
+	return left
+}
+
+// passes is all ones if score > least, else 0: a branch here would be mispredicted
+// as often as not.
+func passes(score, least int64) uint64 { return uint64((least - score) >> 63) }
+
+// lookUp adds the term to those found texts that have it, and prunes.
+func (sc *scratch) lookUp(l *list, start uint32, least int64) (left int) {
+	rest := l.left
+	for w, set := range sc.found {
+		kept := uint64(0)
 		for ; set != 0; set &= set - 1 {
 			at := w*64 + bits.TrailingZeros64(set)
-			left = left[seek(left, start+uint32(at)):]
-			if len(left) > 0 && left[0].text() == start+uint32(at) {
-				sc.scores[at] += l.score(left[0], sc.norms)
+			rest = rest[seek(rest, start+uint32(at)):]
+			if len(rest) > 0 && rest[0].text() == start+uint32(at) {
+				sc.scores[at] += l.score(rest[0], sc.norms)
 			}
+			kept |= set & -set & passes(sc.scores[at], least)
 		}
+		sc.found[w] = kept
+		left += bits.OnesCount64(kept)
 	}
-	l.left = left
+	l.left = rest
+	return left
 }
 
 // seek returns how many postings come before text: in steps that double, then by
