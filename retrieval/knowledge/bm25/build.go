@@ -3,7 +3,6 @@ package bm25
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"slices"
 
 	"sidenote/retrieval/knowledge/analysis"
@@ -100,9 +99,7 @@ func (w *Builder) sortedTerms() []uint32 {
 	var keys []key
 	for id, n := range w.counts {
 		if n > 0 {
-			var head [8]byte
-			copy(head[:], w.vocabulary.Bytes(uint32(id)))
-			keys = append(keys, key{binary.BigEndian.Uint64(head[:]), uint32(id)})
+			keys = append(keys, key{headOf(w.vocabulary.Bytes(uint32(id))), uint32(id)})
 		}
 	}
 	slices.SortFunc(keys, func(a, b key) int {

@@ -54,6 +54,7 @@ func Open(image []byte) (*Segment, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
+	s.heads = s.headsOf()
 	return s, nil
 }
 

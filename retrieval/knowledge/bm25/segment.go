@@ -1,6 +1,7 @@
 package bm25
 
 import (
+	"encoding/binary"
 	"runtime"
 	"sort"
 )
@@ -34,6 +35,7 @@ type Segment struct {
 	frontStarts []uint32 // likewise
 	offsets     []uint32 // bytes of term t in strings: offsets[t] to offsets[t+1]
 	strings     []byte
+	heads       []uint64 // see headsOf
 }
 
 // Len returns the number of texts, dead ones included.
@@ -51,9 +53,34 @@ func (s *Segment) term(t uint32) []byte { return s.strings[s.offsets[t]:s.offset
 // of returns the postings of a term.
 func (s *Segment) of(t uint32) []posting { return s.postings[s.starts[t]:s.starts[t+1]] }
 
+// headStep is how many terms lie between two that have a head.
+const headStep = 16
+
+// headOf returns the first bytes of a term: of two terms with different heads that
+// with the lesser one comes first.
+func headOf(term []byte) uint64 {
+	var head [8]byte
+	copy(head[:], term)
+	return binary.BigEndian.Uint64(head[:])
+}
+
+// headsOf returns the heads of every headStep-th term. Binary search over the terms
+// themselves misses the processor's caches at every step, which with ten terms in
+// eight segments was a third of a search; the heads stay there.
+func (s *Segment) headsOf() []uint64 {
+	heads := make([]uint64, (s.terms()+headStep-1)/headStep)
+	for i := range heads {
+		heads[i] = headOf(s.term(uint32(i * headStep)))
+	}
+	return heads
+}
+
 // find returns the number of a term.
 func (s *Segment) find(term string) (t uint32, ok bool) {
-	t = s.lowerBound(term, 0, uint32(s.terms()))
+	head := headOf([]byte(term[:min(len(term), 8)]))
+	from := sort.Search(len(s.heads), func(i int) bool { return s.heads[i] >= head })
+	to := from + sort.Search(len(s.heads)-from, func(i int) bool { return s.heads[from+i] > head })
+	t = s.lowerBound(term, uint32(max(0, from-1)*headStep), uint32(min(to*headStep, s.terms())))
 	return t, int(t) < s.terms() && string(s.term(t)) == term
 }
 
