@@ -3,6 +3,7 @@ package knowledge_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -261,5 +262,27 @@ func TestHeld(t *testing.T) {
 	}
 	if chunks != c.Chunks() || bytes != want {
 		t.Errorf("%d chunks of %d bytes, want %d of %d", chunks, bytes, c.Chunks(), want)
+	}
+}
+
+// A base of more chunks than one segment of its index holds finds the right ones
+// on both sides of the border.
+func TestLargeBase(t *testing.T) {
+	const documents = 1<<17 + 10
+	docs := make([]knowledge.Document, documents)
+	for i := range docs {
+		docs[i] = knowledge.Document{ID: fmt.Sprintf("%06d", i), Name: "x", Text: fmt.Sprintf("word%d", i)}
+	}
+	content, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: fourBytes{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := knowledge.New("large")
+	b.Swap(content)
+	for _, i := range []int{0, 1<<17 - 1, 1 << 17, documents - 1} {
+		res := ask(t, b, docs[i].Text)
+		if len(res.Sources) != 1 || res.Sources[0].Doc != docs[i].ID || res.Sources[0].Text != docs[i].Text {
+			t.Errorf("%s: %+v", docs[i].Text, res.Sources)
+		}
 	}
 }

@@ -208,7 +208,7 @@ func TestLongHistoryDoesNotShow(t *testing.T) {
 	}
 	check := func() {
 		fresh := h.fresh(t)
-		for _, q := range queries(20) {
+		for _, q := range queries(8) {
 			for _, k := range []int{1, 10, 300} {
 				same(t, h, fresh, q, k)
 				same(t, h, fresh, q[:1], k)
