@@ -121,7 +121,10 @@ func (f *fake) Set(ctx context.Context, _ string, _ any, _ time.Duration) *gored
 }
 
 func (f *fake) SetNX(ctx context.Context, _ string, _ any, _ time.Duration) *goredis.BoolCmd {
-	return goredis.NewBoolCmd(ctx)
+	cmd := goredis.NewBoolCmd(ctx)
+	_, set := f.answers()
+	cmd.SetErr(set(ctx))
+	return cmd
 }
 
 func (f *fake) Close() error { return nil }

@@ -119,6 +119,45 @@ func TestTroubleDoesNotFlap(t *testing.T) {
 	})
 }
 
+// What was refused while the breaker stays closed is asked for until it works: an
+// idle replica would never find out.
+func TestTroubleEndsUnasked(t *testing.T) {
+	for name, c := range map[string]struct {
+		reply says
+		write bool
+		line  string
+	}{
+		"write":               {"OOM no", true, "its memory is full (OOM); what it holds is read, nothing new is kept"},
+		"write that may not":  {"NOPERM no", true, "the user may not do what is needed; grant +getrange +set ~sidenote:*; what it holds is read, nothing new is kept"},
+		"read, the first one": {"LOADING no", false, "loading its data (LOADING); going on without it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var d diary
+				s, f := fakeStore(t, Options{Changed: d.changed}, works, works)
+				if c.write {
+					f.answer(works, ends(c.reply))
+					_ = s.Set(t.Context(), "k", nil, time.Minute)
+				} else {
+					f.answer(ends(c.reply), works)
+					_, _ = s.Get(t.Context(), "k")
+				}
+				d.wants(t, "refused", c.line+" true")
+				time.Sleep(time.Hour)
+				if got := s.db.Trouble(); len(got) != 1 {
+					t.Errorf("an hour later: trouble %q", got)
+				}
+				f.answer(works, works)
+				time.Sleep(calm + time.Second)
+				d.wants(t, "over", c.line+" false")
+				if s.Open() {
+					t.Error("the breaker is open")
+				}
+			})
+		})
+	}
+}
+
 // A call from before an outage says nothing of what came after it, neither good
 // nor bad.
 func TestLateCallsSayNothing(t *testing.T) {

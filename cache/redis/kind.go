@@ -67,8 +67,6 @@ func kindOf(err error) Kind {
 		return gone
 	case errors.Is(err, goredis.ErrPoolTimeout), errors.Is(err, goredis.ErrPoolExhausted):
 		return Pool
-	case errors.Is(err, errTooLarge):
-		return TooLarge
 	case errors.Is(err, errNoRedis):
 		return Protocol
 	case errors.As(err, &handshake):

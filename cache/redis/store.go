@@ -202,9 +202,9 @@ func (s *Store) watch(op string) {
 		return
 	}
 	s.db.probes.start(pause(), func(ctx context.Context) bool {
+		running.Store(false) // a call that is refused from here on needs a watch
 		well := !s.Open() && s.ask(ctx, op) == nil && s.db.health.improve(s.subject(op))
-		running.Store(!well)
-		return well
+		return well || running.Swap(true)
 	})
 }
 

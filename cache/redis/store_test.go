@@ -148,7 +148,7 @@ func TestHugeClaims(t *testing.T) {
 				}
 				return answers(args)
 			}))
-			db := open(t, redis.Options{URL: "redis://" + fault.Addr()})
+			db := open(t, redis.Options{URL: "redis://" + fault.Addr(), Timeout: patient})
 			bytes := allocated(func() { asked(t, db.Store("test")) })
 			if most := uint64(4<<20 + 4*len(claim)); bytes > most { // the liar's own part included
 				t.Errorf("%s to %s: %d bytes allocated", name, command, bytes)

@@ -114,13 +114,14 @@ func othersValues(t *testing.T, s *stage) {
 	for _, name := range []string{"acme", "umbra"} {
 		r.write(t, name+"/bonus.md", "# Bonus\n\nThe bonus of everybody at "+name+" is four thousand euros.\n")
 	}
-	config := r.write(t, "tenants.yaml", fmt.Sprintf("knowledge: {acme: acme, umbra: umbra}\ntenants:\n"+
+	tenants := fmt.Sprintf("knowledge: {acme: acme, umbra: umbra}\ntenants:\n"+
 		"  acme: {keys: [\"%x\"], knowledge: [acme]}\n  umbra: {keys: [\"%x\"], knowledge: [umbra]}\n",
-		sha256.Sum256([]byte(acmeKey)), sha256.Sum256([]byte(umbraKey))))
-	with := func(url string) *process {
+		sha256.Sum256([]byte(acmeKey)), sha256.Sum256([]byte(umbraKey)))
+	plain, shared := r.write(t, "plain.yaml", tenants), r.write(t, "shared.yaml", tenants+"redis: {"+steady+"}\n")
+	with := func(config, url string) *process {
 		return serve(t, "--config", config, "--upstream", r.upstream, "--redis", url)
 	}
-	want := sentUp(t, with(""))
+	want := sentUp(t, with(plain, ""))
 	asks := func(p *process) {
 		t.Helper()
 		for name, got := range sentUp(t, p) {
@@ -129,7 +130,7 @@ func othersValues(t *testing.T, s *stage) {
 			}
 		}
 	}
-	first := with(r.server.URL())
+	first := with(shared, r.server.URL())
 	asks(first)
 	first.stop() // which writes what is not written yet
 	moved := 0
@@ -143,13 +144,13 @@ func othersValues(t *testing.T, s *stage) {
 		r.server.Do("SET", b[0], acmes)
 		moved += 2
 	}
-	r.p = with(r.server.URL())
+	r.p = with(shared, r.server.URL())
 	asks(r.p)
 	if n := r.mismatches("tenant"); n != float64(moved) {
 		t.Errorf("%.0f of %d values noticed", n, moved)
 	}
 	r.p.stop()
-	r.p = with(r.server.URL())
+	r.p = with(shared, r.server.URL())
 	asks(r.p)
 	if n := r.count("integrity_mismatch_total"); n > 0 || r.hits("selected") != 2 {
 		t.Errorf("later, %.0f values were wrong and %.0f right", n, r.hits("selected"))
