@@ -161,7 +161,8 @@ func TestChunkingIsLinear(t *testing.T) {
 	} {
 		start := time.Now()
 		cut(t, "a.md", strings.Repeat(part, max(1, 1<<18/len(part))))
-		if d := time.Since(start); d > 5*time.Second {
+		// What is not linear takes minutes; a busy machine with the race detector, seconds.
+		if d := time.Since(start); d > 30*time.Second {
 			t.Errorf("%s: %v", name, d)
 		} else {
 			t.Logf("%s: %v", name, d)
