@@ -143,12 +143,12 @@ func TestTroubleEndsUnasked(t *testing.T) {
 					_, _ = s.Get(t.Context(), "k")
 				}
 				d.wants(t, "refused", c.line+" true")
-				time.Sleep(time.Hour)
+				<-time.After(time.Hour)
 				if got := s.db.Trouble(); len(got) != 1 {
 					t.Errorf("an hour later: trouble %q", got)
 				}
 				f.answer(works, works)
-				time.Sleep(calm + time.Second)
+				<-time.After(calm + time.Second)
 				d.wants(t, "over", c.line+" false")
 				if s.Open() {
 					t.Error("the breaker is open")

@@ -57,7 +57,7 @@ func CheckPrefix(text string) error {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("._-:", c)
 	})
 	if odd || text == "" || len(text) > 64 {
-		return fmt.Errorf("%q is not a prefix; use 1 to 64 of a-z A-Z 0-9 . _ - :", text)
+		return fmt.Errorf("%q is not a prefix; use 1 to 64 of . _ : - a-z A-Z 0-9", text)
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func findJudgments(dir, split string) (string, error) {
 
 func (c *Collection) readCorpus(ctx context.Context, dir string) error {
 	return readRecords(ctx, dir, corpusFile, func(r record) {
-		c.Documents = append(c.Documents, Document{ID: r.ID, Title: r.Title, Text: r.Text})
+		c.Documents = append(c.Documents, Document(r))
 	})
 }
 
