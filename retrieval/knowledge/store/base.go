@@ -1,0 +1,169 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// A Base is a knowledge base as the store has it.
+type Base struct {
+	ID        string // [a-z0-9_-]{1,64}
+	Documents int
+	Chunks    int
+	Bytes     int64     // of the chunks' texts
+	Sum       Sum       // of its documents' sums
+	Version   int64     // of the store when documents last changed
+	Changed   time.Time // likewise
+}
+
+const (
+	versionQuery = "SELECT version FROM state"
+	bumpVersion  = "UPDATE state SET version = version + 1 RETURNING version"
+	logChange    = "INSERT INTO change VALUES (?, ?) ON CONFLICT DO UPDATE SET version = excluded.version"
+	updateBase   = "UPDATE base SET documents = documents + ?, chunks = chunks + ?, bytes = bytes + ?, sum = ?, version = ?, changed = ? WHERE row = ?"
+	selectBase   = "SELECT id, documents, chunks, bytes, sum, version, changed FROM base "
+)
+
+// Bases returns all bases, by id.
+func (s *Store) Bases(ctx context.Context) ([]Base, error) {
+	bases, err := query(ctx, s.readers, scanBase, selectBase+"ORDER BY id")
+	return bases, s.wrap("list knowledge", err)
+}
+
+// Base returns one base, or ErrNotFound.
+func (s *Store) Base(ctx context.Context, id string) (Base, error) {
+	bases, err := query(ctx, s.readers, scanBase, selectBase+"WHERE id = ?", id)
+	if err == nil && len(bases) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Base{}, s.wrap("knowledge "+id, err)
+	}
+	return bases[0], nil
+}
+
+func scanBase(r *sql.Rows) (b Base, err error) {
+	var sum []byte
+	var changed int64
+	err = r.Scan(&b.ID, &b.Documents, &b.Chunks, &b.Bytes, &sum, &b.Version, &changed)
+	copy(b.Sum[:], sum)
+	b.Changed = time.Unix(0, changed)
+	return b, err
+}
+
+// CreateBase makes an empty base; one that exists already is left as it is.
+func (s *Store) CreateBase(ctx context.Context, id string) error {
+	if err := validBase(id); err != nil {
+		return err
+	}
+	return s.wrap("create knowledge "+id, s.write(ctx, func(c *change) error {
+		var zero Sum
+		r, err := c.tx.ExecContext(c.ctx, "INSERT INTO base (id, documents, chunks, bytes, sum, version, changed) VALUES (?, 0, 0, 0, ?, 0, ?) ON CONFLICT DO NOTHING",
+			id, zero[:], time.Now().UnixNano())
+		if err != nil {
+			return err
+		}
+		if n, err := r.RowsAffected(); n == 0 || err != nil {
+			return errors.Join(errUnchanged, err)
+		}
+		version, err := c.note(id)
+		if err != nil {
+			return err
+		}
+		_, err = c.tx.ExecContext(c.ctx, "UPDATE base SET version = ? WHERE id = ?", version, id)
+		return err
+	}))
+}
+
+// DeleteBase removes a base with its documents and segments, or returns ErrNotFound.
+func (s *Store) DeleteBase(ctx context.Context, id string) error {
+	var gone []string
+	err := s.write(ctx, func(c *change) error {
+		base, err := c.base(id)
+		if err != nil {
+			return err
+		}
+		if gone, err = names(c.ctx, c.tx, base.row); err != nil {
+			return err
+		}
+		s.step("delete base")
+		if _, err := c.tx.ExecContext(c.ctx, "DELETE FROM base WHERE row = ?", base.row); err != nil {
+			return err
+		}
+		_, err = c.note(id)
+		return err
+	})
+	if err == nil {
+		s.discard(gone)
+	}
+	return s.wrap("delete knowledge "+id, err)
+}
+
+// Version returns a number that every transaction raises, so a follower that asks
+// each second knows whether there is something new. It is 0 in a new store. Compare
+// it for equality: a backup may bring back a lower one, which ErrReplaced tells
+// where the file was replaced while it was open.
+func (s *Store) Version(ctx context.Context) (int64, error) {
+	if s.file != nil {
+		if now, err := os.Stat(s.path); err != nil || !os.SameFile(s.file, now) {
+			return 0, fmt.Errorf("%s: %w", s.path, ErrReplaced)
+		}
+	}
+	var v int64
+	err := s.stmt.version.QueryRowContext(ctx).Scan(&v)
+	return v, s.wrap("read version", err)
+}
+
+// Changes returns the bases that changed after version since, also those that are
+// gone, and the version that this takes a follower to.
+func (s *Store) Changes(ctx context.Context, since int64) (version int64, bases []string, err error) {
+	if version, err = s.Version(ctx); err != nil || version == since {
+		return version, nil, err
+	}
+	bases, err = query(ctx, s.readers, scanString, "SELECT base FROM change WHERE version > ? ORDER BY base", since)
+	return version, bases, s.wrap("read changes", err)
+}
+
+func scanString(r *sql.Rows) (v string, err error) {
+	err = r.Scan(&v)
+	return v, err
+}
+
+// A queryer is a pool or a transaction.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// query returns all rows of a query. Nothing stays open, so that a caller may write
+// between two of them even where there is but one connection.
+func query[T any](ctx context.Context, q queryer, scan func(*sql.Rows) (T, error), text string, args ...any) ([]T, error) {
+	rows, err := q.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scan)
+}
+
+func collect[T any](rows *sql.Rows, scan func(*sql.Rows) (T, error)) (out []T, err error) {
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, rows.Err()
+}
+
+// wrap says what was being done when err happened.
+func (s *Store) wrap(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, s.classify(err))
+}

@@ -1,0 +1,276 @@
+package store
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// A Document is one document, cut into chunks.
+type Document struct {
+	ID       string // unique in its base, not empty
+	Name     string // title
+	Kind     string // what it was read as
+	Source   string // where it came from, such as a path
+	Size     int64  // of the source, bytes
+	Modified time.Time
+	Hash     [32]byte // of its content
+	// Attributes are strings, float64s, bools and lists of strings; whole numbers of
+	// Go's integer types are taken for float64s where those hold them exactly.
+	Attributes map[string]any
+	Sum        Sum // its share in the base's sum
+	Chunks     []Chunk
+}
+
+// A Chunk is a part of a document.
+type Chunk struct {
+	Section string
+	Text    string
+	Tokens  map[string]int // by encoding
+}
+
+// An Entry is a document as the store has it; in lists without its chunks.
+type Entry struct {
+	Row int64 // never given to another document
+	Document
+	ChunkCount int
+	Bytes      int64 // of the chunks' texts
+}
+
+// A Row is the number of a chunk: its document's row and its place in it. It is
+// never given to another chunk.
+type Row int64
+
+// maxChunks is how many chunks a document may have.
+const maxChunks = 1 << 20
+
+// RowOf returns the row of the chunk at a place, counted from 0, of a document.
+func RowOf(document int64, place int) Row { return Row(document*maxChunks + int64(place)) }
+
+// Document returns the row of the document.
+func (r Row) Document() int64 { return int64(r) / maxChunks }
+
+// Place returns which of the document's chunks it is, counted from 0.
+func (r Row) Place() int { return int(r % maxChunks) }
+
+// A row is a document ready to be written.
+type row struct {
+	*Document
+	attributes string
+	modified   int64
+	tokens     []string // of the chunks
+	chunks     int
+	bytes      int64
+}
+
+// rowsOf checks documents and prepares them. Nothing is written if one is refused.
+func rowsOf(docs []Document) ([]row, error) {
+	seen := make(map[string]bool, len(docs))
+	out := make([]row, len(docs))
+	for i := range docs {
+		d := &docs[i]
+		switch {
+		case d.ID == "":
+			return nil, fmt.Errorf("document %d of %d has no id", i+1, len(docs))
+		case seen[d.ID]:
+			return nil, fmt.Errorf("document %q comes twice", d.ID)
+		case len(d.Chunks) > maxChunks:
+			return nil, fmt.Errorf("document %q has %d chunks, more than %d", d.ID, len(d.Chunks), maxChunks)
+		}
+		seen[d.ID] = true
+		r, err := rowOf(d)
+		if err != nil {
+			return nil, fmt.Errorf("document %q: %w", d.ID, err)
+		}
+		out[i] = r
+	}
+	return out, nil
+}
+
+func rowOf(d *Document) (r row, err error) {
+	r = row{Document: d, tokens: make([]string, len(d.Chunks)), chunks: len(d.Chunks)}
+	if !d.Modified.IsZero() {
+		r.modified = d.Modified.UnixNano()
+	}
+	if r.attributes, err = encodeAttributes(d.Attributes); err != nil {
+		return r, err
+	}
+	for i, c := range d.Chunks {
+		r.bytes += int64(len(c.Text))
+		if r.tokens[i], err = encodeTokens(c.Tokens); err != nil {
+			return r, fmt.Errorf("chunk %d: %w", i, err)
+		}
+	}
+	return r, nil
+}
+
+// checksum returns that of the document's row, without its chunks.
+func (r *row) checksum(number, base int64) int64 {
+	b := make([]byte, 0, 256)
+	for _, v := range []int64{number, base, r.Size, r.modified, int64(r.chunks), r.bytes} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(v))
+	}
+	for _, v := range []string{r.ID, r.Name, r.Kind, r.Source, r.attributes} {
+		b = append(binary.AppendUvarint(b, uint64(len(v))), v...)
+	}
+	b = append(append(b, r.Hash[:]...), r.Sum[:]...)
+	return int64(checksum(b))
+}
+
+// chunkChecksum returns that of a chunk's row. buf is scratch space.
+func chunkChecksum(buf []byte, r Row, section, text, tokens string) ([]byte, int64) {
+	buf = binary.LittleEndian.AppendUint64(buf[:0], uint64(r))
+	buf = binary.AppendUvarint(buf, uint64(len(section)))
+	buf = append(buf, section...)
+	buf = binary.AppendUvarint(buf, uint64(len(tokens)))
+	buf = append(buf, tokens...)
+	buf = append(buf, text...)
+	return buf, int64(checksum(buf))
+}
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+
+// encodeAttributes returns attributes as a JSON object with sorted keys.
+func encodeAttributes(attributes map[string]any) (string, error) {
+	if len(attributes) == 0 {
+		return "{}", nil
+	}
+	out := make(map[string]any, len(attributes))
+	for _, k := range slices.Sorted(maps.Keys(attributes)) {
+		v, err := attribute(attributes[k])
+		if err == nil && !utf8.ValidString(k) {
+			err = errors.New("its name is not UTF-8")
+		}
+		if err != nil {
+			return "", fmt.Errorf("attribute %q: %w", k, err)
+		}
+		out[k] = v
+	}
+	text, err := json.Marshal(out)
+	return string(text), err
+}
+
+// attribute returns v in one of the four types that the store keeps.
+func attribute(v any) (any, error) {
+	switch v := v.(type) {
+	case bool:
+		return v, nil
+	case string:
+		if !utf8.ValidString(v) {
+			return nil, errors.New("is not UTF-8")
+		}
+		return v, nil
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("%v is not a number to compare with", v)
+		}
+		return v, nil
+	case int:
+		return attribute(int64(v))
+	case int64:
+		if f := float64(v); f < 1<<63 && int64(f) == v {
+			return f, nil
+		}
+		return nil, fmt.Errorf("%d does not fit a float64 exactly", v)
+	case []string:
+		for _, s := range v {
+			if _, err := attribute(s); err != nil {
+				return nil, fmt.Errorf("list: %w", err)
+			}
+		}
+		return append([]string{}, v...), nil
+	case []any:
+		list := make([]string, len(v))
+		for i := range v {
+			s, ok := v[i].(string)
+			if !ok {
+				return nil, fmt.Errorf("is a list with a %T in it; lists are of strings", v[i])
+			}
+			list[i] = s
+		}
+		return attribute(list)
+	}
+	return nil, fmt.Errorf("a %T is neither string, number, bool nor list of strings", v)
+}
+
+// decodeAttributes is the reverse of encodeAttributes; no attributes are nil.
+func decodeAttributes(text string) (map[string]any, error) {
+	if text == "{}" {
+		return nil, nil
+	}
+	var out map[string]any
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		return nil, fmt.Errorf("attributes: %w", err)
+	}
+	for k, v := range out {
+		v, err := attribute(v)
+		if err != nil {
+			return nil, fmt.Errorf("attribute %q: %w", k, err)
+		}
+		out[k] = v
+	}
+	return out, nil
+}
+
+// encodeTokens returns counts as "encoding=count encoding=count", sorted.
+func encodeTokens(tokens map[string]int) (string, error) {
+	if len(tokens) == 0 {
+		return "", nil
+	}
+	var b strings.Builder
+	for _, encoding := range slices.Sorted(maps.Keys(tokens)) {
+		n := tokens[encoding]
+		if n < 0 || !validEncoding(encoding) {
+			return "", fmt.Errorf("%d tokens of encoding %q: a name of letters, digits, ., _ and - and a count are expected", n, encoding)
+		}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(encoding)
+		b.WriteByte('=')
+		b.WriteString(strconv.Itoa(n))
+	}
+	return b.String(), nil
+}
+
+func validEncoding(name string) bool {
+	ok := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
+	}
+	return name != "" && strings.IndexFunc(name, func(c rune) bool { return !ok(c) }) < 0
+}
+
+// decodeTokens is the reverse of encodeTokens; no counts are nil.
+func decodeTokens(text string) (map[string]int, error) {
+	if text == "" {
+		return nil, nil
+	}
+	out := map[string]int{}
+	for field := range strings.SplitSeq(text, " ") {
+		encoding, count, _ := strings.Cut(field, "=")
+		n, err := strconv.Atoi(count)
+		if err != nil {
+			return nil, fmt.Errorf("token counts: %w", err)
+		}
+		out[encoding] = n
+	}
+	return out, nil
+}
+
+// validBase says what an id of a base looks like.
+func validBase(id string) error {
+	if !regexp.MustCompile(`^[a-z0-9_-]{1,64}$`).MatchString(id) {
+		return fmt.Errorf("knowledge id %q: 1 to 64 of a-z, 0-9, _ and - are allowed", id)
+	}
+	return nil
+}

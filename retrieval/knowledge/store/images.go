@@ -1,0 +1,125 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+const (
+	imageSuffix = ".seg"
+	freshSuffix = ".new" // of a file that is being written
+)
+
+// images keeps the files of segments. Files are written once.
+type images interface {
+	path(name string) string // "" if it is none
+	write(name string, image []byte) error
+	read(name string) ([]byte, error) // fs.ErrNotExist if it is missing
+	remove(name string) error
+	list() ([]string, error) // also of those that were not written to the end
+}
+
+// folderImages keeps them in a folder.
+type folderImages struct {
+	dir  string
+	step func(string)
+}
+
+func (f *folderImages) path(name string) string { return filepath.Join(f.dir, name) }
+
+// write leaves the whole file under its name or nothing: its bytes are on disk
+// before it gets the name, and the name is when it returns.
+func (f *folderImages) write(name string, image []byte) error {
+	if err := os.MkdirAll(f.dir, folderMode); err != nil {
+		return err
+	}
+	fresh := f.path(name) + freshSuffix
+	err := f.writeFresh(fresh, image)
+	if err == nil {
+		f.step("segment: rename")
+		err = os.Rename(fresh, f.path(name))
+	}
+	if err == nil {
+		f.step("segment: sync folder")
+		err = syncDir(f.dir)
+	}
+	if err != nil {
+		_ = os.Remove(fresh)
+	}
+	return err
+}
+
+func (f *folderImages) writeFresh(fresh string, image []byte) error {
+	f.step("segment: write")
+	file, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(image)
+	if err == nil {
+		f.step("segment: sync file")
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+func (f *folderImages) read(name string) ([]byte, error) { return os.ReadFile(f.path(name)) }
+
+func (f *folderImages) remove(name string) error {
+	f.step("segment: remove")
+	return os.Remove(f.path(name))
+}
+
+// list leaves out what is not ours by its name.
+func (f *folderImages) list() (names []string, err error) {
+	entries, err := os.ReadDir(f.dir)
+	for _, e := range entries {
+		if strings.HasSuffix(strings.TrimSuffix(e.Name(), freshSuffix), imageSuffix) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// memoryImages keeps them in memory.
+type memoryImages struct {
+	mu   sync.Mutex
+	held map[string][]byte
+}
+
+func (*memoryImages) path(string) string { return "" }
+
+func (m *memoryImages) write(name string, image []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.held == nil {
+		m.held = map[string][]byte{}
+	}
+	m.held[name] = slices.Clone(image)
+	return nil
+}
+
+func (m *memoryImages) read(name string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	image, ok := m.held[name]
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+	}
+	return slices.Clone(image), nil
+}
+
+func (m *memoryImages) remove(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.held, name)
+	return nil
+}
+
+func (*memoryImages) list() ([]string, error) { return nil, nil }

@@ -1,0 +1,66 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// lockName is the file in the folder that its writer holds a lock on.
+const lockName = "lock"
+
+// errHeld says that somebody else has the lock.
+var errHeld = errors.New("lock is held")
+
+// A holder is what the writer says of itself in the lock file.
+type holder struct {
+	PID     int    `json:"pid"`
+	Host    string `json:"host"`
+	Address string `json:"address,omitempty"`
+}
+
+// acquire makes this process the writer of dir, or returns a *LockedError. The
+// lock dies with the process; the file stays.
+func acquire(dir, address string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, fileMode)
+	if err != nil {
+		return nil, fmt.Errorf("lock state folder: %w", err)
+	}
+	if err := lockFile(f); err != nil {
+		defer func() { _ = f.Close() }()
+		if !errors.Is(err, errHeld) {
+			return nil, fmt.Errorf("lock state folder %s: %w", dir, err)
+		}
+		var h holder
+		if text, err := io.ReadAll(io.LimitReader(f, 4096)); err == nil {
+			_ = json.Unmarshal(text, &h) // a holder that is just starting has not written yet
+		}
+		return nil, &LockedError{Dir: dir, PID: h.PID, Host: h.Host, Address: h.Address}
+	}
+	host, _ := os.Hostname() // only for people
+	text, err := json.Marshal(holder{PID: os.Getpid(), Host: host, Address: address})
+	if err == nil {
+		err = rewriteFile(f, append(text, '\n'))
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("lock state folder %s: %w", dir, full(err))
+	}
+	return f, nil
+}
+
+// release lets the next writer in.
+func release(f *os.File) error {
+	return errors.Join(f.Truncate(0), f.Close())
+}
+
+func rewriteFile(f *os.File, text []byte) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(text, 0)
+	return err
+}

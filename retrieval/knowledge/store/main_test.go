@@ -1,0 +1,214 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sidenote/retrieval/knowledge/store"
+)
+
+// childEnv names what a child of the tests does instead of testing.
+const childEnv = "STORE_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if what := os.Getenv(childEnv); what != "" {
+		if err := children()[what](); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// child prepares the test binary to run as a child.
+func child(t *testing.T, what string, env ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Env = append(os.Environ(), append(env, childEnv+"="+what)...)
+	return cmd
+}
+
+// runChild runs a child to its end and returns what it said.
+func runChild(t *testing.T, what string, env ...string) (string, error) {
+	t.Helper()
+	cmd := child(t, what, env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil && stderr.Len() > 0 {
+		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(stderr.String()))
+	}
+	return string(out), err
+}
+
+func open(t *testing.T, dir string, o store.Options) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeStore(t, s) })
+	return s
+}
+
+func follow(t *testing.T, dir string) *store.Store {
+	t.Helper()
+	s, err := store.OpenReadOnly(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeStore(t, s) })
+	return s
+}
+
+func closeStore(t *testing.T, s *store.Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+func create(t *testing.T, s *store.Store, bases ...string) {
+	t.Helper()
+	for _, b := range bases {
+		if err := s.CreateBase(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func put(t *testing.T, s *store.Store, base string, docs ...store.Document) []int64 {
+	t.Helper()
+	rows, err := s.Put(t.Context(), base, docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// doc returns a document all of whose parts follow from its id and revision. It
+// has more chunks in later revisions.
+func doc(id string, revision int) store.Document {
+	text := fmt.Sprintf("%s at revision %d", id, revision)
+	d := store.Document{
+		ID: id, Name: "Name of " + text, Kind: "markdown", Source: "/docs/" + id, Size: int64(1000 + revision),
+		Modified: time.Unix(0, int64(1e18)+int64(revision)), Hash: sha256.Sum256([]byte(text)), Sum: sumOf(text),
+		Attributes: map[string]any{"revision": float64(revision), "draft": revision%2 == 0, "owner": "<a&b>", "tags": []string{"x", id}},
+	}
+	for i := range revision%3 + 1 {
+		d.Chunks = append(d.Chunks, store.Chunk{
+			Section: fmt.Sprintf("Part %d", i), Text: strings.Repeat(fmt.Sprintf("%s, chunk %d. ", text, i), 40),
+			Tokens: map[string]int{"o200k_base": 100 + i, "cl100k_base": 110 + revision},
+		})
+	}
+	return d
+}
+
+func sumOf(text string) store.Sum { return store.Sum(sha256.Sum256([]byte("sum of " + text))) }
+
+// total returns what a base of these documents says of itself.
+func total(id string, docs ...store.Document) store.Base {
+	b := store.Base{ID: id, Documents: len(docs)}
+	for _, d := range docs {
+		b.Chunks += len(d.Chunks)
+		b.Sum = b.Sum.Add(d.Sum)
+		for _, c := range d.Chunks {
+			b.Bytes += int64(len(c.Text))
+		}
+	}
+	return b
+}
+
+// all drains a sequence.
+func all[T any](t *testing.T, seq iter.Seq2[T, error]) (out []T) {
+	t.Helper()
+	for v, err := range seq {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// wide returns n documents of a chunk of about 1,500 bytes each.
+func wide(prefix string, n, chunks int) []store.Document {
+	docs := make([]store.Document, n)
+	for i := range docs {
+		d := store.Document{ID: fmt.Sprintf("%s%06d.md", prefix, i), Name: "A title of some length"}
+		binary.LittleEndian.PutUint64(d.Sum[:], uint64(i))
+		for c := range chunks {
+			d.Chunks = append(d.Chunks, store.Chunk{
+				Section: "Handbook > Leave", Text: strings.Repeat(fmt.Sprintf("chunk %d of document %d says little. ", c, i), 40),
+				Tokens: map[string]int{"o200k_base": 350},
+			})
+		}
+		docs[i] = d
+	}
+	return docs
+}
+
+// children are the lives that the test binary can lead.
+func children() map[string]func() error {
+	return map[string]func() error{
+		"hold":   holdFolder,
+		"write":  writeScript,
+		"full":   meetLimit,
+		"follow": followFolder,
+	}
+}
+
+// holdFolder holds the folder until its input ends.
+func holdFolder() error {
+	s, err := store.Open(context.Background(), os.Getenv("DIR"), store.Options{Address: "127.0.0.1:8081"})
+	if err != nil {
+		return err
+	}
+	fmt.Println("open")
+	var end [1]byte
+	_, _ = os.Stdin.Read(end[:])
+	return s.Close()
+}
+
+// followFolder reads one line after another, and answers each with the version.
+func followFolder() error {
+	if err := dropRights(); err != nil {
+		return err
+	}
+	s, err := store.OpenReadOnly(context.Background(), os.Getenv("DIR"))
+	if err != nil {
+		return err
+	}
+	for {
+		v, err := s.Version(context.Background())
+		if err != nil {
+			return errors.Join(err, s.Close())
+		}
+		bases, err := s.Bases(context.Background())
+		if err != nil {
+			return errors.Join(err, s.Close())
+		}
+		fmt.Println(v, len(bases))
+		var line string
+		if _, err := fmt.Scanln(&line); err != nil {
+			return s.Close()
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+const (
+	// readConnections is how many reads run at a time.
+	readConnections = 4
+	// busyMilliseconds is how long to wait for a lock of SQLite's. Only tools from
+	// outside and the recovery after a crash hold one for longer than a moment.
+	busyMilliseconds = 5000
+	// pageBytes keeps most chunks on one page, several to each.
+	pageBytes = 8192
+	// walBytes is what the log is cut back to after a large transaction.
+	walBytes = 64 << 20
+	// quickCheck is up to which size a database is checked whole when it is opened,
+	// in bytes: that takes some 10 ms.
+	quickCheck = 4 << 20
+)
+
+func pragma(p string) string { return "_pragma=" + url.QueryEscape(p) }
+
+// openPool opens a pool of at most n connections on a file or Memory.
+func openPool(path string, n int, query ...string) (*sql.DB, error) {
+	name := "file::memory:"
+	if path != Memory {
+		// Three slashes, also before a drive letter.
+		name = (&url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(path), "/")}).String()
+	}
+	query = append(query,
+		pragma(fmt.Sprintf("busy_timeout(%d)", busyMilliseconds)),
+		pragma("trusted_schema(0)"), // nothing in the file can call functions
+		pragma("cell_size_check(1)"),
+	)
+	connector, err := sqlite.NewConnector(name + "?" + strings.Join(query, "&"))
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(n)
+	return db, nil
+}
+
+// create makes the database where there is none. It gets its name when it is
+// whole: a file under that name is either ours from its first byte or not ours.
+func (s *Store) create(ctx context.Context, steps []string) error {
+	if _, err := os.Lstat(s.path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	fresh := s.path + ".new"
+	for _, suffix := range []string{"", "-journal", "-wal", "-shm"} { // of one who did not get far
+		if err := os.Remove(fresh + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	s.step("create: write")
+	db, err := openPool(fresh, 1, "_txlock=immediate",
+		pragma(fmt.Sprintf("page_size(%d)", pageBytes)), pragma("journal_mode(WAL)"), pragma("synchronous(FULL)"),
+		pragma(fmt.Sprintf("application_id(%d)", applicationID)))
+	if err != nil {
+		return err
+	}
+	err = upgrade(ctx, db, fresh, steps)
+	s.step("create: close") // checkpoints and syncs
+	if err := errors.Join(err, classify(fresh, db.Close())); err != nil {
+		return err
+	}
+	if err := os.Chmod(fresh, fileMode); err != nil {
+		return err
+	}
+	s.step("create: rename")
+	if err := os.Rename(fresh, s.path); err != nil {
+		return err
+	}
+	s.step("create: sync folder")
+	return syncDir(s.dir)
+}
+
+// openReaders opens the pool for reading and returns the version of the schema.
+func (s *Store) openReaders(ctx context.Context) (schema int, err error) {
+	if s.file, err = os.Stat(s.path); err != nil {
+		return 0, fmt.Errorf("open state folder: %w", err)
+	}
+	if err := s.identify(ctx); err != nil {
+		return 0, err
+	}
+	read := func(mode string) error {
+		if s.readers, err = openPool(s.path, readConnections, mode); err != nil {
+			return err
+		}
+		return s.readers.QueryRowContext(ctx, "PRAGMA user_version").Scan(&schema)
+	}
+	err = read("mode=ro")
+	var e *sqlite.Error
+	if errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_CANTOPEN && s.alone() {
+		_ = s.readers.Close()
+		s.frozen = true
+		err = read("immutable=1")
+	}
+	if err == nil && s.file.Size() <= quickCheck {
+		err = s.check(ctx)
+	}
+	return schema, s.classify(err)
+}
+
+// alone tells whether the database has no log beside it: then nobody has it open.
+func (s *Store) alone() bool {
+	_, err := os.Stat(s.path + "-wal")
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// identify returns a *ForeignError unless the file is a database of ours. It takes
+// no lock and writes nothing, and goes through SQLite because closing a file of our
+// own would drop the locks that this process holds on it.
+func (s *Store) identify(ctx context.Context) error {
+	if s.file.Size() == 0 {
+		return &ForeignError{Path: s.path, Reason: "is empty, not a database"}
+	}
+	// writable_schema has the first page read even if a checkpoint is under way, or
+	// was when its process died, and the file is still shorter than the page says.
+	db, err := openPool(s.path, 1, "immutable=1", pragma("writable_schema(1)"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	var id int64
+	if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
+		return s.classify(err)
+	}
+	if id != applicationID {
+		return &ForeignError{Path: s.path, Reason: fmt.Sprintf("is the database of another application (id %#x)", id)}
+	}
+	return nil
+}
+
+// openWriter opens the one connection that writes, and brings the schema up to date.
+func (s *Store) openWriter(ctx context.Context, steps []string) (err error) {
+	s.writer, err = openPool(s.path, 1, "_txlock=immediate",
+		pragma("journal_mode(WAL)"), pragma("synchronous(NORMAL)"), pragma("foreign_keys(1)"),
+		pragma(fmt.Sprintf("journal_size_limit(%d)", walBytes)))
+	if err != nil {
+		return err
+	}
+	conn, err := s.writer.Conn(ctx)
+	if err != nil {
+		return s.classify(err)
+	}
+	err = conn.Raw(func(c any) error {
+		_, err := c.(sqlite.FileControl).FileControlPersistWAL("main", 1)
+		return err
+	})
+	if err := errors.Join(err, conn.Close()); err != nil {
+		return s.classify(err)
+	}
+	s.step("upgrade")
+	return upgrade(ctx, s.writer, s.path, steps)
+}
+
+// check looks at all of the database for damage.
+func (s *Store) check(ctx context.Context) error {
+	var found string
+	if err := s.readers.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
+		return err
+	}
+	if found != "ok" {
+		return &CorruptError{Path: s.path, Err: errors.New(found)}
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+)
+
+const (
+	selectDocument = "SELECT d.row, d.base, d.id, d.name, d.kind, d.source, d.size, d.modified, d.hash, d.attributes, d.sum, d.chunks, d.bytes, d.crc FROM document d "
+	chunkColumns   = "SELECT c.row, d.id, d.name, c.section, c.text, c.tokens, c.crc "
+	ofDocument     = "c.row >= d.row << 20 AND c.row < (d.row + 1) << 20 "
+	// The rows come as a JSON list, so that one statement does for any number.
+	chunksQuery = chunkColumns + "FROM json_each(?) j CROSS JOIN chunk c ON c.row = j.value CROSS JOIN document d ON d.row = c.row >> 20 " +
+		"WHERE d.base = (SELECT row FROM base WHERE id = ?)"
+	scanQuery = chunkColumns + "FROM document d CROSS JOIN chunk c ON " + ofDocument +
+		"WHERE d.base = ? AND d.id > ? AND d.id <= ? ORDER BY d.id, c.row"
+)
+
+// How much of a base is read at a time by what goes through all of it.
+const (
+	pageDocuments = 512
+	pageChunks    = 2048
+)
+
+// A Found is a chunk as the store has it.
+type Found struct {
+	Row      Row
+	Document string // id
+	Name     string // of the document
+	Chunk
+}
+
+// A Known is what tells whether a document has to be read again.
+type Known struct {
+	Row      int64
+	ID       string
+	Size     int64
+	Modified time.Time
+	Hash     [32]byte
+}
+
+// Document returns a document with its chunks, or ErrNotFound.
+func (s *Store) Document(ctx context.Context, base, id string) (Entry, error) {
+	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // both parts of one moment
+	if err != nil {
+		return Entry{}, s.wrap("read document", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	list, err := query(ctx, tx, s.scanEntry, selectDocument+"JOIN base b ON b.row = d.base WHERE b.id = ? AND d.id = ?", base, id)
+	if err == nil && len(list) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Entry{}, s.wrap(fmt.Sprintf("document %q of knowledge %s", id, base), err)
+	}
+	d := list[0]
+	chunks, err := query(ctx, tx, s.scanFound(), chunkColumns+"FROM document d JOIN chunk c ON "+ofDocument+"WHERE d.row = ? ORDER BY c.row", d.Row)
+	if err == nil && len(chunks) != d.ChunkCount {
+		err = &CorruptError{Path: s.path, Err: fmt.Errorf("%d of %d chunks are there", len(chunks), d.ChunkCount)}
+	}
+	for _, c := range chunks {
+		d.Chunks = append(d.Chunks, c.Chunk)
+	}
+	return d, s.wrap(fmt.Sprintf("document %q of knowledge %s", id, base), err)
+}
+
+// Documents returns at most limit documents of a base, by id, from the first that
+// comes after a given one; "" is before all. They are without their chunks.
+// It is ErrNotFound without the base.
+func (s *Store) Documents(ctx context.Context, base, after string, limit int) ([]Entry, error) {
+	row, err := s.baseRow(ctx, base)
+	if err != nil {
+		return nil, s.wrap("list documents of knowledge "+base, err)
+	}
+	list, err := query(ctx, s.readers, s.scanEntry, selectDocument+"WHERE d.base = ? AND d.id > ? ORDER BY d.id LIMIT ?", row, after, limit)
+	return list, s.wrap("list documents of knowledge "+base, err)
+}
+
+// Known goes through the documents of a base by id. It may be written meanwhile:
+// each document is as it was at some time of the walk. An error, ErrNotFound without
+// the base, comes last.
+func (s *Store) Known(ctx context.Context, base string) iter.Seq2[Known, error] {
+	return func(yield func(Known, error) bool) {
+		row, err := s.baseRow(ctx, base)
+		for after := ""; err == nil; {
+			var page []Known
+			page, err = query(ctx, s.readers, scanKnown,
+				"SELECT row, id, size, modified, hash FROM document WHERE base = ? AND id > ? ORDER BY id LIMIT ?", row, after, pageDocuments)
+			for _, k := range page {
+				if !yield(k, nil) {
+					return
+				}
+				after = k.ID
+			}
+			if err == nil && len(page) < pageDocuments {
+				return
+			}
+		}
+		yield(Known{}, s.wrap("list documents of knowledge "+base, err))
+	}
+}
+
+// Chunks returns the chunks of a base with the given rows, in no certain order and
+// without those that are gone or another base's.
+func (s *Store) Chunks(ctx context.Context, base string, rows []Row) ([]Found, error) {
+	list, err := json.Marshal(rows)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.stmt.chunks.QueryContext(ctx, string(list), base)
+	if err != nil {
+		return nil, s.wrap("read chunks of knowledge "+base, err)
+	}
+	found, err := collect(r, s.scanFound())
+	return found, s.wrap("read chunks of knowledge "+base, err)
+}
+
+// Scan goes through the chunks of a base, by document id, then by place. It may be
+// written meanwhile: of each document come all chunks or none. An error,
+// ErrNotFound without the base, comes last.
+func (s *Store) Scan(ctx context.Context, base string) iter.Seq2[Found, error] {
+	return func(yield func(Found, error) bool) {
+		row, err := s.baseRow(ctx, base)
+		for after, last := "", ""; err == nil; after = last {
+			if last, err = s.page(ctx, row, after); err != nil || last == "" {
+				break
+			}
+			var chunks []Found
+			chunks, err = query(ctx, s.readers, s.scanFound(), scanQuery, row, after, last)
+			for _, c := range chunks {
+				if !yield(c, nil) {
+					return
+				}
+			}
+		}
+		if err != nil {
+			yield(Found{}, s.wrap("read knowledge "+base, err))
+		}
+	}
+}
+
+// page returns the id of the last document of a page that starts after one; "" if
+// none is left. A document larger than a page is one by itself.
+func (s *Store) page(ctx context.Context, base int64, after string) (last string, err error) {
+	type size struct {
+		id     string
+		chunks int
+	}
+	sizes, err := query(ctx, s.readers, func(r *sql.Rows) (v size, err error) {
+		err = r.Scan(&v.id, &v.chunks)
+		return v, err
+	}, "SELECT id, chunks FROM document WHERE base = ? AND id > ? ORDER BY id LIMIT ?", base, after, pageDocuments)
+	chunks := 0
+	for _, v := range sizes {
+		if chunks += v.chunks; chunks > pageChunks && last != "" {
+			break
+		}
+		last = v.id
+	}
+	return last, err
+}
+
+func (s *Store) baseRow(ctx context.Context, id string) (row int64, err error) {
+	err = s.readers.QueryRowContext(ctx, "SELECT row FROM base WHERE id = ?", id).Scan(&row)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrNotFound
+	}
+	return row, err
+}
+
+func (s *Store) scanEntry(r *sql.Rows) (e Entry, err error) {
+	var base, crc, modified int64
+	var attributes string
+	var hash, sum sql.RawBytes
+	err = r.Scan(&e.Row, &base, &e.ID, &e.Name, &e.Kind, &e.Source, &e.Size, &modified, &hash, &attributes, &sum, &e.ChunkCount, &e.Bytes, &crc)
+	if err != nil {
+		return e, err
+	}
+	copy(e.Hash[:], hash)
+	copy(e.Sum[:], sum)
+	e.Modified = timeOf(modified)
+	check := row{Document: &e.Document, attributes: attributes, modified: modified, chunks: e.ChunkCount, bytes: e.Bytes}
+	if check.checksum(e.Row, base) != crc {
+		return e, s.mismatch("document", e.Row)
+	}
+	e.Attributes, err = decodeAttributes(attributes)
+	return e, err
+}
+
+func scanKnown(r *sql.Rows) (k Known, err error) {
+	var modified int64
+	var hash sql.RawBytes
+	err = r.Scan(&k.Row, &k.ID, &k.Size, &modified, &hash)
+	copy(k.Hash[:], hash)
+	k.Modified = timeOf(modified)
+	return k, err
+}
+
+// scanFound returns a function that reads rows of chunks.
+func (s *Store) scanFound() func(r *sql.Rows) (Found, error) {
+	var buf []byte
+	return func(r *sql.Rows) (f Found, err error) {
+		var tokens string
+		var crc, is int64
+		if err := r.Scan(&f.Row, &f.Document, &f.Name, &f.Section, &f.Text, &tokens, &crc); err != nil {
+			return f, err
+		}
+		if buf, is = chunkChecksum(buf, f.Row, f.Section, f.Text, tokens); is != crc {
+			return f, s.mismatch("chunk", int64(f.Row))
+		}
+		f.Tokens, err = decodeTokens(tokens)
+		return f, err
+	}
+}
+
+func (s *Store) mismatch(what string, row int64) error {
+	return &CorruptError{Path: s.path, Err: fmt.Errorf("%s %d does not match its checksum", what, row)}
+}
+
+func timeOf(nanoseconds int64) time.Time {
+	if nanoseconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanoseconds)
+}

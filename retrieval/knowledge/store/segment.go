@@ -1,0 +1,252 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// A Segment is a file that an index made of some documents of a base. What is in
+// it is not the store's business. A document that was replaced or deleted since is
+// not alive in it: its row is in Covers but no longer in the base.
+type Segment struct {
+	Base   string
+	Name   string
+	Path   string  // of the file, to be mapped into memory; "" in memory
+	Size   int64   // bytes
+	Covers []int64 // rows of documents, ascending
+
+	checksum uint32 // of the file and covers
+}
+
+const selectSegment = "SELECT b.id, s.name, s.size, s.crc, s.covers FROM segment s JOIN base b ON b.row = s.base "
+
+// errDamaged is what is wrong with a file that is not what was written.
+var errDamaged = errors.New("does not match its checksum")
+
+// PutSegment writes a segment that covers documents with the given rows, instead of
+// those named in replaces, which are forgotten in the same transaction. The file is
+// on disk, whole, before the database names it. It is ErrNotFound without the base
+// or without one of those to replace.
+func (s *Store) PutSegment(ctx context.Context, base string, image []byte, covers []int64, replaces ...string) (Segment, error) {
+	if s.writer == nil {
+		return Segment{}, ErrReadOnly
+	}
+	doing := "write segment of knowledge " + base
+	if err := validBase(base); err != nil { // it becomes part of a file's name
+		return Segment{}, fmt.Errorf("%s: %w", doing, ErrNotFound)
+	}
+	covers = slices.Compact(slices.Sorted(slices.Values(covers)))
+	list := encodeRows(covers)
+	seg := Segment{
+		Base: base, Name: base + "-" + strings.ToLower(rand.Text()) + imageSuffix, Size: int64(len(image)),
+		Covers: covers, checksum: checksum(image) ^ checksum(list),
+	}
+	seg.Path = s.images.path(seg.Name)
+	if err := s.images.write(seg.Name, image); err != nil {
+		return Segment{}, s.wrap(doing, full(err))
+	}
+	err := s.write(ctx, func(c *change) error {
+		b, err := c.base(base)
+		if err != nil {
+			return err
+		}
+		for _, name := range replaces {
+			if err := c.forget(name, b.row); err != nil {
+				return err
+			}
+		}
+		s.step("insert segment")
+		if _, err := c.tx.ExecContext(c.ctx, "INSERT INTO segment (base, name, size, crc, covers) VALUES (?, ?, ?, ?, ?)",
+			b.row, seg.Name, seg.Size, int64(seg.checksum), list); err != nil {
+			return err
+		}
+		_, err = c.note(base)
+		return err
+	})
+	if err != nil {
+		s.discard([]string{seg.Name})
+		return Segment{}, s.wrap(doing, err)
+	}
+	s.discard(replaces)
+	return seg, nil
+}
+
+// DropSegment forgets a segment and removes its file, or returns ErrNotFound.
+func (s *Store) DropSegment(ctx context.Context, base, name string) error {
+	err := s.write(ctx, func(c *change) error {
+		b, err := c.base(base)
+		if err != nil {
+			return err
+		}
+		if err := c.forget(name, b.row); err != nil {
+			return err
+		}
+		_, err = c.note(base)
+		return err
+	})
+	if err == nil {
+		s.discard([]string{name})
+	}
+	return s.wrap(fmt.Sprintf("drop segment %s of knowledge %s", name, base), err)
+}
+
+// Segments returns the segments of a base, oldest first. A list that is damaged
+// comes as *SegmentError beside the others.
+func (s *Store) Segments(ctx context.Context, base string) ([]Segment, error) {
+	list, err := query(ctx, s.readers, s.scanSegment, selectSegment+"WHERE b.id = ? ORDER BY s.row", base)
+	var damaged []error
+	list = slices.DeleteFunc(list, func(seg Segment) bool {
+		if seg.Covers == nil {
+			damaged = append(damaged, &SegmentError{Base: seg.Base, Name: seg.Name, Err: errors.New("the list of its documents is damaged")})
+		}
+		return seg.Covers == nil
+	})
+	return list, s.wrap("list segments of knowledge "+base, cmp.Or(err, errors.Join(damaged...)))
+}
+
+// Image returns the content of a segment's file, checked: a *SegmentError where it
+// is missing or damaged, ErrNotFound where the segment was dropped meanwhile.
+func (s *Store) Image(ctx context.Context, seg Segment) ([]byte, error) {
+	image, err := s.images.read(seg.Name)
+	if err == nil && (int64(len(image)) != seg.Size || checksum(image)^checksum(encodeRows(seg.Covers)) != seg.checksum) {
+		err = errDamaged
+	}
+	if err == nil {
+		return image, nil
+	}
+	now, e := query(ctx, s.readers, scanString, "SELECT name FROM segment WHERE name = ?", seg.Name)
+	switch {
+	case e != nil:
+		err = e
+	case len(now) == 0:
+		err = ErrNotFound
+	default:
+		return nil, &SegmentError{Base: seg.Base, Name: seg.Name, Err: err}
+	}
+	return nil, s.wrap("read segment "+seg.Name, err)
+}
+
+// Uncovered returns the rows of the base's documents that no segment covers,
+// ascending. It is ErrNotFound without the base.
+func (s *Store) Uncovered(ctx context.Context, base string) ([]int64, error) {
+	doing := "list documents of knowledge " + base
+	row, err := s.baseRow(ctx, base)
+	if err != nil {
+		return nil, s.wrap(doing, err)
+	}
+	segments, err := s.Segments(ctx, base) // first: a segment that comes now is of documents that are listed
+	var damaged *SegmentError
+	if err != nil && !errors.As(err, &damaged) {
+		return nil, err
+	}
+	alive, err := query(ctx, s.readers, scanRow, "SELECT row FROM document WHERE base = ?", row)
+	slices.Sort(alive)
+	for _, seg := range segments {
+		i := 0
+		alive = slices.DeleteFunc(alive, func(row int64) bool {
+			for i < len(seg.Covers) && seg.Covers[i] < row {
+				i++
+			}
+			return i < len(seg.Covers) && seg.Covers[i] == row
+		})
+	}
+	return alive, s.wrap(doing, err)
+}
+
+func scanRow(r *sql.Rows) (v int64, err error) {
+	err = r.Scan(&v)
+	return v, err
+}
+
+// scanSegment leaves Covers nil where the list is damaged.
+func (s *Store) scanSegment(r *sql.Rows) (seg Segment, err error) {
+	var crc int64
+	var list sql.RawBytes
+	err = r.Scan(&seg.Base, &seg.Name, &seg.Size, &crc, &list)
+	seg.checksum = uint32(crc)
+	seg.Path = s.images.path(seg.Name)
+	seg.Covers = decodeRows(list)
+	return seg, err
+}
+
+// forget removes a segment of a base from the database.
+func (c *change) forget(name string, base int64) error {
+	c.s.step("forget segment")
+	r, err := c.tx.ExecContext(c.ctx, "DELETE FROM segment WHERE name = ? AND base = ?", name, base)
+	if err != nil {
+		return err
+	}
+	n, err := r.RowsAffected()
+	if err == nil && n == 0 {
+		err = fmt.Errorf("segment %s: %w", name, ErrNotFound)
+	}
+	return err
+}
+
+// names returns the files of a base's segments.
+func names(ctx context.Context, q queryer, base int64) ([]string, error) {
+	return query(ctx, q, scanString, "SELECT name FROM segment WHERE base = ?", base)
+}
+
+// discard removes files that the database does not name. One that stays behind is
+// removed by the next Open.
+func (s *Store) discard(names []string) {
+	for _, name := range names {
+		_ = s.images.remove(name)
+	}
+}
+
+// removeOrphans removes the files that no segment names, such as those of a
+// process that died before it could.
+func (s *Store) removeOrphans(ctx context.Context) error {
+	files, err := s.images.list()
+	if err != nil {
+		return fmt.Errorf("list segments: %w", err)
+	}
+	named, err := query(ctx, s.readers, scanString, "SELECT name FROM segment")
+	if err != nil {
+		return s.wrap("list segments", err)
+	}
+	for _, name := range files {
+		if slices.Contains(named, name) {
+			continue
+		}
+		if err := s.images.remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove segment that is not used: %w", err)
+		}
+	}
+	return nil
+}
+
+// encodeRows returns ascending rows as differences.
+func encodeRows(rows []int64) []byte {
+	out, last := make([]byte, 0, 2*len(rows)), int64(0)
+	for _, r := range rows {
+		out = binary.AppendUvarint(out, uint64(r-last))
+		last = r
+	}
+	return out
+}
+
+// decodeRows is the reverse of encodeRows; it is nil for what that never returned.
+func decodeRows(list []byte) []int64 {
+	out, last := make([]int64, 0, len(list)), int64(0)
+	for len(list) > 0 {
+		d, n := binary.Uvarint(list)
+		if n <= 0 || d == 0 || last+int64(d) < last {
+			return nil
+		}
+		last += int64(d)
+		out = append(out, last)
+		list = list[n:]
+	}
+	return out
+}

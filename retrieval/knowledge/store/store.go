@@ -1,0 +1,226 @@
+// Package store keeps knowledge bases on disk, and is the truth about them: bases,
+// their documents with attributes and hashes, and the chunks they were cut into,
+// in one SQLite database per state folder. Beside it lie segments, files that an
+// index made of the chunks; losing them costs time only.
+//
+// One process writes a folder, any number read it meanwhile and see each
+// transaction whole or not at all. A process that dies leaves the folder as after
+// its last transaction. After a loss of power the last transactions may be missing,
+// never a part of one: commits are synced at checkpoints, not each.
+//
+// The package knows nothing of analysis, files or rankings. A folder holds
+//
+//	knowledge.db  -wal  -shm   SQLite's; kept in WAL mode
+//	segments/                  opaque images with checksums
+//	lock                       held by the writer; says who that is
+//
+// Followers that may not write the folder need the right to read all of it, and
+// -wal and -shm to be there: a writer leaves them behind when it closes.
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+const (
+	// Memory is the folder of a store that lives and dies with its process.
+	Memory = ":memory:"
+
+	databaseName = "knowledge.db"
+	segmentsName = "segments"
+	// The owner writes; the group may follow. SQLite gives -wal and -shm the
+	// database's mode.
+	folderMode = 0o750
+	fileMode   = 0o640
+)
+
+// Options is what Open needs to know.
+type Options struct {
+	// Address is where this process takes work over, such as its admin port. Others
+	// that want to write the folder are told.
+	Address string
+
+	steps  []string          // of the schema; nil is schema()
+	before func(step string) // is told each step that changes the folder, before it
+}
+
+// A Store is an open state folder. It is safe for concurrent use; writes wait for
+// each other.
+type Store struct {
+	dir, path string
+	frozen    bool        // opened as a copy that nobody can be writing
+	file      fs.FileInfo // the database when it was opened; nil in memory
+	step      func(string)
+	writer    *sql.DB // one connection; nil in a follower
+	readers   *sql.DB // in memory the same as writer
+	images    images
+	lock      *os.File // nil in a follower and in memory
+
+	stmt statements
+}
+
+// statements are those worth preparing once.
+type statements struct {
+	version, chunks                                 *sql.Stmt // readers
+	find, remove, document, chunk, total, bump, log *sql.Stmt // the writer
+}
+
+// Open opens the folder for writing, and makes it where it is missing. Files of
+// segments that the database does not name are removed.
+//
+// Its errors: *LockedError where somebody else writes the folder, *ForeignError and
+// *SchemaError for a database that is not ours to write, *CorruptError for one with
+// damage, ErrFull.
+func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
+	if o.steps == nil {
+		o.steps = schema()
+	}
+	if o.before == nil {
+		o.before = func(string) {}
+	}
+	if dir == Memory {
+		return openMemory(ctx, o)
+	}
+	s, err := newStore(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = s.Close()
+		}
+	}()
+	if err := os.MkdirAll(filepath.Join(s.dir, segmentsName), folderMode); err != nil {
+		return nil, fmt.Errorf("open state folder: %w", full(err))
+	}
+	if s.lock, err = acquire(s.dir, o.Address); err != nil {
+		return nil, err
+	}
+	if err := s.create(ctx, o.steps); err != nil {
+		return nil, fmt.Errorf("make %s: %w", s.path, err)
+	}
+	// Read first: what is not ours to write is not opened for writing.
+	have, err := s.openReaders(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if have > len(o.steps) {
+		return nil, &SchemaError{Path: s.path, Have: have, Know: len(o.steps)}
+	}
+	if err := s.openWriter(ctx, o.steps); err != nil {
+		return nil, err
+	}
+	if err := s.removeOrphans(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.prepare(ctx)
+}
+
+// OpenReadOnly opens the folder to follow what its writer does, in this process or
+// another; it need not have one. Nothing is written but SQLite's -shm, and that
+// only where it may be.
+//
+// A copy of a database without -wal and -shm, in a folder that cannot be written, is
+// read as it is, and a writer that starts on it is not noticed.
+//
+// Its errors are those of Open but *LockedError, and fs.ErrNotExist where nothing
+// has been written yet.
+func OpenReadOnly(ctx context.Context, dir string) (_ *Store, err error) {
+	s, err := newStore(dir, Options{before: func(string) {}})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = s.Close()
+		}
+	}()
+	if _, err := os.Stat(s.path); err != nil {
+		return nil, fmt.Errorf("open state folder: %w", err)
+	}
+	have, err := s.openReaders(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if know := len(schema()); have != know {
+		return nil, &SchemaError{Path: s.path, Have: have, Know: know}
+	}
+	return s, s.prepare(ctx)
+}
+
+func newStore(dir string, o Options) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open state folder: %w", err)
+	}
+	s := &Store{dir: dir, path: filepath.Join(dir, databaseName), step: o.before}
+	s.images = &folderImages{dir: filepath.Join(dir, segmentsName), step: o.before}
+	return s, nil
+}
+
+func openMemory(ctx context.Context, o Options) (_ *Store, err error) {
+	s := &Store{path: Memory, step: o.before, images: &memoryImages{}}
+	if s.writer, err = openPool(Memory, 1, "_txlock=immediate", pragma("foreign_keys(1)")); err != nil {
+		return nil, err
+	}
+	s.readers = s.writer
+	if err := upgrade(ctx, s.writer, s.path, o.steps); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	if err := s.prepare(ctx); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// prepare prepares the statements.
+func (s *Store) prepare(ctx context.Context) (err error) {
+	on := func(db *sql.DB, query string) *sql.Stmt {
+		stmt, e := db.PrepareContext(ctx, query)
+		err = cmp.Or(err, e)
+		return stmt
+	}
+	s.stmt.version = on(s.readers, versionQuery)
+	s.stmt.chunks = on(s.readers, chunksQuery)
+	if s.writer != nil {
+		s.stmt.find = on(s.writer, findQuery)
+		s.stmt.remove = on(s.writer, removeQuery)
+		s.stmt.document = on(s.writer, insertDocument)
+		s.stmt.chunk = on(s.writer, insertChunk)
+		s.stmt.total = on(s.writer, updateBase)
+		s.stmt.bump = on(s.writer, bumpVersion)
+		s.stmt.log = on(s.writer, logChange)
+	}
+	return s.classify(err)
+}
+
+// Close ends the use of the folder; calls under way are waited for. The next
+// writer can start when it returns.
+func (s *Store) Close() error {
+	var errs []error
+	if s.readers != nil && s.readers != s.writer {
+		errs = append(errs, s.readers.Close())
+	}
+	if s.writer != nil {
+		s.step("close")
+		errs = append(errs, s.writer.Close()) // last, so that it makes the checkpoint
+	}
+	if s.lock != nil {
+		errs = append(errs, release(s.lock))
+	}
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	return s.classify(errors.Join(errs...))
+}
+
+// Path returns the database's file, Memory if there is none.
+func (s *Store) Path() string { return s.path }

@@ -1,0 +1,330 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"sidenote/retrieval/knowledge/store"
+)
+
+var ignoreTime = cmpopts.IgnoreFields(store.Base{}, "Version", "Changed")
+
+// Everything holds on disk and in memory.
+func eachStore(t *testing.T, f func(t *testing.T, s *store.Store)) {
+	t.Run("disk", func(t *testing.T) { f(t, open(t, t.TempDir(), store.Options{})) })
+	t.Run("memory", func(t *testing.T) { f(t, open(t, store.Memory, store.Options{})) })
+}
+
+func TestDocuments(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *store.Store) {
+		create(t, s, "handbook", "other")
+		bare := store.Document{ID: "bare"}
+		odd := store.Document{ID: "odd\x00id", Name: "\xff", Chunks: []store.Chunk{{Text: "nul \x00 and \xff\xfe"}, {}}}
+		rows := put(t, s, "handbook", doc("b", 1), doc("a", 2), bare, odd)
+		put(t, s, "other", doc("a", 5))
+		again := put(t, s, "handbook", doc("b", 3))
+		if again[0] <= slices.Max(rows) {
+			t.Errorf("row %d was given again after %v", again, rows)
+		}
+		for _, want := range []store.Document{doc("a", 2), doc("b", 3), bare, odd} {
+			got, err := s.Document(t.Context(), "handbook", want.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got.Document); diff != "" {
+				t.Errorf("%q: %s", want.ID, diff)
+			}
+		}
+		base, err := s.Base(t.Context(), "handbook")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(total("handbook", doc("a", 2), doc("b", 3), bare, odd), base, ignoreTime); diff != "" {
+			t.Error(diff)
+		}
+		if err := s.Delete(t.Context(), "handbook", "bare", odd.ID, "never there"); err != nil {
+			t.Fatal(err)
+		}
+		bases, err := s.Bases(t.Context())
+		want := []store.Base{total("handbook", doc("a", 2), doc("b", 3)), total("other", doc("a", 5))}
+		if diff := cmp.Diff(want, bases, ignoreTime); diff != "" || err != nil {
+			t.Error(diff, err)
+		}
+	})
+}
+
+// Lists, walks and scans come by id, in pages, and may be written to meanwhile.
+func TestWalks(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *store.Store) {
+		create(t, s, "big", "small")
+		put(t, s, "big", wide("d", 700, 4)...)
+		put(t, s, "small", wide("d", 3, 1)...)
+		var ids []string
+		for after := ""; ; {
+			page, err := s.Documents(t.Context(), "big", after, 300)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			for _, e := range page {
+				if e.ChunkCount != 4 || e.Chunks != nil {
+					t.Fatalf("%s has %d chunks and %d of them in a list", e.ID, e.ChunkCount, len(e.Chunks))
+				}
+				ids = append(ids, e.ID)
+			}
+			after = ids[len(ids)-1]
+		}
+		var known []string
+		for k, err := range s.Known(t.Context(), "big") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			known = append(known, k.ID)
+			if len(known)%100 == 0 {
+				put(t, s, "small", doc(k.ID, 1))
+			}
+		}
+		var scanned []string
+		for c, err := range s.Scan(t.Context(), "big") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.Row.Place() == 0 {
+				scanned = append(scanned, c.Document)
+			}
+			if c.Document != scanned[len(scanned)-1] || !strings.Contains(c.Text, fmt.Sprintf("chunk %d of", c.Row.Place())) {
+				t.Fatalf("chunk %d of %s comes as %q", c.Row.Place(), c.Document, c.Text[:20])
+			}
+			if len(scanned)%100 == 0 && c.Row.Place() == 3 {
+				put(t, s, "small", doc(c.Document, 2))
+			}
+		}
+		if len(ids) != 700 || !slices.IsSorted(ids) || !slices.Equal(ids, known) || !slices.Equal(ids, scanned) {
+			t.Errorf("%d, %d and %d documents, or not in order", len(ids), len(known), len(scanned))
+		}
+	})
+}
+
+// A document that is replaced while a scan goes on comes whole or not at all.
+func TestScanWhileWriting(t *testing.T) {
+	s := open(t, t.TempDir(), store.Options{})
+	create(t, s, "kb")
+	put(t, s, "kb", wide("d", 1500, 3)...)
+	chunks, written := map[int64]int{}, false
+	for c, err := range s.Scan(t.Context(), "kb") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		chunks[c.Row.Document()]++
+		if !written {
+			put(t, s, "kb", wide("d", 1500, 2)...)
+			written = true
+		}
+	}
+	for row, n := range chunks {
+		if row <= 1500 && n != 3 || row > 1500 && n != 2 {
+			t.Fatalf("document %d comes with %d chunks", row, n)
+		}
+	}
+	if len(chunks) < 1500 {
+		t.Errorf("only %d documents", len(chunks))
+	}
+}
+
+func TestChunks(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *store.Store) {
+		create(t, s, "a", "b")
+		d := doc("x", 2)
+		inA := put(t, s, "a", d)[0]
+		inB := put(t, s, "b", doc("x", 2))[0]
+		dead := put(t, s, "a", doc("gone", 1))[0]
+		put(t, s, "a", doc("gone", 0))
+		ask := []store.Row{store.RowOf(inA, 2), store.RowOf(inA, 0), store.RowOf(inA, 3), store.RowOf(inB, 0), store.RowOf(dead, 0), -1}
+		found, err := s.Chunks(t.Context(), "a", ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.SortFunc(found, func(x, y store.Found) int { return int(x.Row - y.Row) })
+		want := []store.Found{
+			{Row: store.RowOf(inA, 0), Document: "x", Name: d.Name, Chunk: d.Chunks[0]},
+			{Row: store.RowOf(inA, 2), Document: "x", Name: d.Name, Chunk: d.Chunks[2]},
+		}
+		if diff := cmp.Diff(want, found); diff != "" {
+			t.Error(diff)
+		}
+		for _, none := range [][]store.Row{nil, {}} {
+			if found, err := s.Chunks(t.Context(), "a", none); len(found) > 0 || err != nil {
+				t.Errorf("%v, %v for no rows", found, err)
+			}
+		}
+	})
+}
+
+// Each transaction raises the version, and what it touched can be asked for.
+func TestChanges(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *store.Store) {
+		ctx, last := t.Context(), int64(0)
+		f := func(what string, err error, want ...string) {
+			t.Helper()
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			v, bases, err := s.Changes(ctx, last)
+			if err != nil || !slices.Equal(bases, want) || (v > last) != (len(want) > 0) {
+				t.Errorf("%s: from %d to %d: %v, %v; want %v", what, last, v, bases, err, want)
+			}
+			last = v
+		}
+		f("create", s.CreateBase(ctx, "a"), "a")
+		f("create again", s.CreateBase(ctx, "a"))
+		f("create", s.CreateBase(ctx, "b"), "b")
+		_, err := s.Put(ctx, "a", []store.Document{doc("x", 1)})
+		f("put", err, "a")
+		seg, err := s.PutSegment(ctx, "a", []byte("image"), []int64{1})
+		f("segment", err, "a")
+		f("drop", s.DropSegment(ctx, "a", seg.Name), "a")
+		f("delete nothing", s.Delete(ctx, "a", "y"))
+		f("delete", s.Delete(ctx, "a", "x"), "a")
+		f("delete base", s.DeleteBase(ctx, "a"), "a")
+		f("nothing", nil)
+		if _, bases, err := s.Changes(ctx, 0); err != nil || !slices.Equal(bases, []string{"a", "b"}) {
+			t.Errorf("in all: %v, %v", bases, err)
+		}
+	})
+}
+
+// What is refused is named, and leaves everything as it was.
+func TestRefused(t *testing.T) {
+	with := func(key string, v any) store.Document {
+		d := doc("x", 7)
+		d.Attributes = map[string]any{key: v}
+		return d
+	}
+	tokens := doc("x", 7)
+	tokens.Chunks[1].Tokens = map[string]int{"o 200k": 1}
+	eachStore(t, func(t *testing.T, s *store.Store) {
+		create(t, s, "kb")
+		put(t, s, "kb", doc("x", 1))
+		f := func(want string, docs ...store.Document) {
+			t.Helper()
+			_, err := s.Put(t.Context(), "kb", append([]store.Document{doc("y", 1)}, docs...))
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+		}
+		f(`document "x": attribute "score": NaN is not a number`, with("score", math.NaN()))
+		f(`document "x": attribute "score": -Inf is not`, with("score", math.Inf(-1)))
+		f(`document "x": attribute "tags": is a list with a float64 in it`, with("tags", []any{"a", 1.0}))
+		f(`document "x": attribute "deep": a map[string]interface {} is neither`, with("deep", map[string]any{}))
+		f(`attribute "none": a <nil> is neither`, with("none", nil))
+		f(`attribute "big": 9007199254740993 does not fit`, with("big", 1<<53+1))
+		f(`attribute "raw": is not UTF-8`, with("raw", "\xff"))
+		f(`document "x" comes twice`, doc("x", 7), doc("x", 8))
+		f(`document 2 of 2 has no id`, store.Document{})
+		f(`document "x": chunk 1: 1 tokens of encoding "o 200k"`, tokens)
+		for _, id := range []string{"", "A", "a/b", "ü", strings.Repeat("a", 65), "a\n"} {
+			if err := s.CreateBase(t.Context(), id); err == nil {
+				t.Errorf("base %q was made", id)
+			}
+		}
+		base, err := s.Base(t.Context(), "kb")
+		if diff := cmp.Diff(total("kb", doc("x", 1)), base, ignoreTime); diff != "" || err != nil {
+			t.Error(diff, err)
+		}
+		put(t, s, "kb", with("list", []any{}), with2("n", 12))
+	})
+}
+
+func with2(key string, v any) store.Document {
+	return store.Document{ID: "z", Attributes: map[string]any{key: v}}
+}
+
+func TestNotFound(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		create(t, s, "kb", "kb2")
+		seg, err := s.PutSegment(ctx, "kb2", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := func(what string, err error) {
+			t.Helper()
+			if !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		_, err = s.Base(ctx, "none")
+		f("base", err)
+		f("delete base", s.DeleteBase(ctx, "none"))
+		_, err = s.Put(ctx, "none", []store.Document{doc("x", 1)})
+		f("put", err)
+		f("delete", s.Delete(ctx, "none", "x"))
+		_, err = s.Document(ctx, "kb", "x")
+		f("document", err)
+		_, err = s.Documents(ctx, "none", "", 10)
+		f("documents", err)
+		for _, err = range s.Known(ctx, "none") {
+			f("known", err)
+		}
+		for _, err = range s.Scan(ctx, "none") {
+			f("scan", err)
+		}
+		_, err = s.PutSegment(ctx, "none", nil, nil)
+		f("segment", err)
+		_, err = s.PutSegment(ctx, "kb", nil, nil, seg.Name)
+		f("segment of another base", err)
+		f("drop segment of another base", s.DropSegment(ctx, "kb", seg.Name))
+		_, err = s.Uncovered(ctx, "none")
+		f("uncovered", err)
+	})
+}
+
+// A context that ends ends a write without a trace, be it while waiting its turn.
+func TestCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := open(t, t.TempDir(), store.Before(store.Options{}, func(step string) {
+		if step == "insert chunks" {
+			cancel()
+		}
+	}))
+	create(t, s, "kb")
+	if _, err := s.Put(ctx, "kb", []store.Document{doc("x", 1), doc("y", 1)}); !errors.Is(err, context.Canceled) {
+		t.Errorf("put: %v", err)
+	}
+	if err := s.Delete(ctx, "kb", "x"); !errors.Is(err, context.Canceled) {
+		t.Errorf("delete: %v", err)
+	}
+	if _, err := s.Bases(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("bases: %v", err)
+	}
+	if b, err := s.Base(t.Context(), "kb"); err != nil || b.Documents != 0 {
+		t.Errorf("afterwards %d documents, %v", b.Documents, err)
+	}
+}
+
+func TestSum(t *testing.T) {
+	one, max := store.Sum{1}, store.Sum{}
+	for i := range max {
+		max[i] = 0xff
+	}
+	if got := max.Add(one); got != (store.Sum{}) {
+		t.Errorf("2²⁵⁶ is %x", got)
+	}
+	if got := (store.Sum{}).Sub(one); got != max {
+		t.Errorf("0 − 1 is %x", got)
+	}
+	a, b := sumOf("a"), sumOf("b")
+	if a.Add(b).Sub(a) != b || a.Add(b) != b.Add(a) {
+		t.Error("a sum does not come apart again")
+	}
+}

@@ -1,0 +1,5 @@
+package store_test
+
+func writeScript() error { return nil }
+func meetLimit() error   { return nil }
+func dropRights() error  { return nil }

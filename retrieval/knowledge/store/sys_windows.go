@@ -1,0 +1,31 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// lockFile takes the lock of an open file without waiting, or returns errHeld. It
+// locks a byte far behind the text, which others may thus read.
+func lockFile(f *os.File) error {
+	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
+	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &windows.Overlapped{OffsetHigh: 1})
+	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
+		return errHeld
+	}
+	return err
+}
+
+// syncDir does nothing: Windows has no such thing, and writes renames through.
+func syncDir(string) error { return nil }
+
+// full gives what the system says of a lack of room our name for it.
+func full(err error) error {
+	if errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) {
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return err
+}

@@ -1,0 +1,222 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	findQuery      = "SELECT row, chunks, bytes, sum FROM document WHERE base = ? AND id = ?"
+	removeQuery    = "DELETE FROM document WHERE row = ?"
+	lastDocument   = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'document'"
+	insertDocument = "INSERT INTO document VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	insertChunk    = "INSERT INTO chunk VALUES (?, ?, ?, ?, ?)"
+)
+
+// errUnchanged ends a transaction that has nothing to do.
+var errUnchanged = errors.New("unchanged")
+
+// Put writes documents, in place of those with the same ids, in one transaction,
+// and returns their rows. It is ErrNotFound without the base; a document that is
+// refused, or the end of ctx, leaves everything as it was.
+func (s *Store) Put(ctx context.Context, base string, docs []Document) (rows []int64, err error) {
+	ready, err := rowsOf(docs)
+	if err != nil {
+		return nil, fmt.Errorf("write to knowledge %s: %w", base, err)
+	}
+	rows = make([]int64, len(ready))
+	err = s.write(ctx, func(c *change) error {
+		b, err := c.base(base)
+		if err != nil {
+			return err
+		}
+		for i := range ready {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if _, err := c.drop(b, ready[i].ID); err != nil {
+				return err
+			}
+			if rows[i], err = c.insert(b, &ready[i]); err != nil {
+				return fmt.Errorf("document %q: %w", ready[i].ID, err)
+			}
+		}
+		return c.finish(b)
+	})
+	if err != nil {
+		return nil, s.wrap("write to knowledge "+base, err)
+	}
+	return rows, nil
+}
+
+// Delete removes documents in one transaction; ids that are not there are no error.
+// It is ErrNotFound without the base.
+func (s *Store) Delete(ctx context.Context, base string, ids ...string) error {
+	return s.wrap("delete from knowledge "+base, s.write(ctx, func(c *change) error {
+		b, err := c.base(base)
+		if err != nil {
+			return err
+		}
+		any := false
+		for _, id := range ids {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			dropped, err := c.drop(b, id)
+			if err != nil {
+				return err
+			}
+			any = any || dropped
+		}
+		if !any {
+			return errUnchanged
+		}
+		return c.finish(b)
+	}))
+}
+
+// A change is a transaction that writes.
+type change struct {
+	s    *Store
+	ctx  context.Context // of the statements: not cancelled, see write
+	tx   *sql.Tx
+	last int64 // row that a document was given; 0 is not known yet
+	buf  []byte
+}
+
+// A delta is what a transaction changes of a base.
+type delta struct {
+	id                       string
+	row                      int64
+	documents, chunks, bytes int64 // more than before
+	sum                      Sum   // in all
+}
+
+// write runs f in a transaction and commits it. The end of ctx ends the wait for
+// one's turn; f looks at it between documents. Statements do not, as watching it
+// costs each of them a goroutine.
+func (s *Store) write(ctx context.Context, f func(*change) error) error {
+	if s.writer == nil {
+		return ErrReadOnly
+	}
+	conn, err := s.writer.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	steady := context.WithoutCancel(ctx)
+	s.step("begin")
+	tx, err := conn.BeginTx(steady, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if err := f(&change{s: s, ctx: steady, tx: tx}); err != nil {
+		if errors.Is(err, errUnchanged) {
+			return nil
+		}
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.step("commit")
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	s.step("committed")
+	return nil
+}
+
+// base returns a base to change, or ErrNotFound.
+func (c *change) base(id string) (*delta, error) {
+	d := &delta{id: id}
+	var sum []byte
+	err := c.tx.QueryRowContext(c.ctx, "SELECT row, sum FROM base WHERE id = ?", id).Scan(&d.row, &sum)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, ErrNotFound
+	}
+	copy(d.sum[:], sum)
+	return d, err
+}
+
+// drop removes a document with its chunks, if it is there.
+func (c *change) drop(b *delta, id string) (bool, error) {
+	var row, chunks, bytes int64
+	var sum []byte
+	err := c.tx.Stmt(c.s.stmt.find).QueryRowContext(c.ctx, b.row, id).Scan(&row, &chunks, &bytes, &sum)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	c.s.step("remove document")
+	if _, err := c.tx.Stmt(c.s.stmt.remove).ExecContext(c.ctx, row); err != nil {
+		return false, err
+	}
+	b.documents--
+	b.chunks -= chunks
+	b.bytes -= bytes
+	var old Sum
+	copy(old[:], sum)
+	b.sum = b.sum.Sub(old)
+	return true, nil
+}
+
+// insert adds a document with its chunks.
+func (c *change) insert(b *delta, r *row) (int64, error) {
+	c.s.step("insert document")
+	if c.last == 0 {
+		if err := c.tx.QueryRowContext(c.ctx, lastDocument).Scan(&c.last); err != nil {
+			return 0, err
+		}
+	}
+	number := c.last + 1
+	_, err := c.tx.Stmt(c.s.stmt.document).ExecContext(c.ctx, number, b.row, r.ID, r.Name, r.Kind, r.Source,
+		r.Size, r.modified, r.Hash[:], r.attributes, r.Sum[:], r.chunks, r.bytes, r.checksum(number, b.row))
+	if err != nil {
+		return 0, err
+	}
+	c.last = number
+	insert := c.tx.Stmt(c.s.stmt.chunk)
+	for i, ch := range r.Chunks {
+		if i == len(r.Chunks)/2 {
+			c.s.step("insert chunks")
+		}
+		at, crc := RowOf(number, i), int64(0)
+		c.buf, crc = chunkChecksum(c.buf, at, ch.Section, ch.Text, r.tokens[i])
+		if _, err := insert.ExecContext(c.ctx, int64(at), ch.Section, ch.Text, r.tokens[i], crc); err != nil {
+			return 0, fmt.Errorf("chunk %d: %w", i, err)
+		}
+	}
+	b.documents++
+	b.chunks += int64(len(r.Chunks))
+	b.bytes += r.bytes
+	b.sum = b.sum.Add(r.Sum)
+	return number, nil
+}
+
+// finish writes what the transaction changed of the base.
+func (c *change) finish(b *delta) error {
+	version, err := c.note(b.id)
+	if err != nil {
+		return err
+	}
+	c.s.step("update base")
+	_, err = c.tx.Stmt(c.s.stmt.total).ExecContext(c.ctx, b.documents, b.chunks, b.bytes, b.sum[:], version, time.Now().UnixNano(), b.row)
+	return err
+}
+
+// note raises the version and says that a base changed.
+func (c *change) note(base string) (version int64, err error) {
+	c.s.step("raise version")
+	if err := c.tx.Stmt(c.s.stmt.bump).QueryRowContext(c.ctx).Scan(&version); err != nil {
+		return 0, err
+	}
+	_, err = c.tx.Stmt(c.s.stmt.log).ExecContext(c.ctx, base, version)
+	return version, err
+}
