@@ -2,10 +2,8 @@ package store_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -40,7 +38,7 @@ func child(t *testing.T, what string, env ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self)
+	cmd := exec.Command(self) // not t.Context(): that ends before cleanups
 	cmd.Env = append(os.Environ(), append(env, childEnv+"="+what)...)
 	return cmd
 }
@@ -163,52 +161,4 @@ func wide(prefix string, n, chunks int) []store.Document {
 		docs[i] = d
 	}
 	return docs
-}
-
-// children are the lives that the test binary can lead.
-func children() map[string]func() error {
-	return map[string]func() error{
-		"hold":   holdFolder,
-		"write":  writeScript,
-		"full":   meetLimit,
-		"follow": followFolder,
-	}
-}
-
-// holdFolder holds the folder until its input ends.
-func holdFolder() error {
-	s, err := store.Open(context.Background(), os.Getenv("DIR"), store.Options{Address: "127.0.0.1:8081"})
-	if err != nil {
-		return err
-	}
-	fmt.Println("open")
-	var end [1]byte
-	_, _ = os.Stdin.Read(end[:])
-	return s.Close()
-}
-
-// followFolder reads one line after another, and answers each with the version.
-func followFolder() error {
-	if err := dropRights(); err != nil {
-		return err
-	}
-	s, err := store.OpenReadOnly(context.Background(), os.Getenv("DIR"))
-	if err != nil {
-		return err
-	}
-	for {
-		v, err := s.Version(context.Background())
-		if err != nil {
-			return errors.Join(err, s.Close())
-		}
-		bases, err := s.Bases(context.Background())
-		if err != nil {
-			return errors.Join(err, s.Close())
-		}
-		fmt.Println(v, len(bases))
-		var line string
-		if _, err := fmt.Scanln(&line); err != nil {
-			return s.Close()
-		}
-	}
 }

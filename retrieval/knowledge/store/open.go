@@ -23,8 +23,9 @@ const (
 	busyMilliseconds = 5000
 	// pageBytes keeps most chunks on one page, several to each.
 	pageBytes = 8192
-	// walBytes is what the log is cut back to after a large transaction.
-	walBytes = 64 << 20
+	// walPages is how long the log gets before it is worked into the database, which
+	// syncs both: 32 MB. A log that a large transaction made longer is cut back to it.
+	walPages = 4096
 	// quickCheck is up to which size a database is checked whole when it is opened,
 	// in bytes: that takes some 10 ms.
 	quickCheck = 4 << 20
@@ -105,7 +106,7 @@ func (s *Store) openReaders(ctx context.Context) (schema int, err error) {
 	}
 	err = read("mode=ro")
 	var e *sqlite.Error
-	if errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_CANTOPEN && s.alone() {
+	if errors.As(err, &e) && (e.Code() == sqlite3.SQLITE_READONLY_DIRECTORY || e.Code()&0xff == sqlite3.SQLITE_CANTOPEN) && s.alone() {
 		_ = s.readers.Close()
 		s.frozen = true
 		err = read("immutable=1")
@@ -150,7 +151,7 @@ func (s *Store) identify(ctx context.Context) error {
 func (s *Store) openWriter(ctx context.Context, steps []string) (err error) {
 	s.writer, err = openPool(s.path, 1, "_txlock=immediate",
 		pragma("journal_mode(WAL)"), pragma("synchronous(NORMAL)"), pragma("foreign_keys(1)"),
-		pragma(fmt.Sprintf("journal_size_limit(%d)", walBytes)))
+		pragma(fmt.Sprintf("wal_autocheckpoint(%d)", walPages)), pragma(fmt.Sprintf("journal_size_limit(%d)", walPages*pageBytes)))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,327 @@
+//go:build unix
+
+package store_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sidenote/retrieval/knowledge/store"
+)
+
+// A model is what a folder must hold after some steps of the script.
+type model struct {
+	bases  map[string]map[string]int // revisions of documents, by id, by base
+	images []string                  // of the segments of base kb
+}
+
+func newModel() *model { return &model{bases: map[string]map[string]int{}} }
+
+// Step j of the script is one transaction. It follows from j alone, and goes on
+// without end; it needs what the steps before it left.
+func step(j int) (run func(s *store.Store) error, apply func(m *model)) {
+	ctx := context.Background()
+	id := func(i int) string { return fmt.Sprintf("d%d", i%5) }
+	image := strings.Repeat(fmt.Sprintf("image %d ", j), 3000)
+	switch j % 12 {
+	case 0:
+		if j == 0 {
+			return createStep("kb")
+		}
+		return func(s *store.Store) error { return s.DeleteBase(ctx, "t") }, func(m *model) { delete(m.bases, "t") }
+	case 6:
+		return createStep("t")
+	case 2, 9:
+		return segmentStep(image, false), func(m *model) { m.images = append(m.images, image) }
+	case 8:
+		return segmentStep(image, true), func(m *model) { m.images = []string{image} }
+	case 10:
+		run = func(s *store.Store) error {
+			segments, err := s.Segments(ctx, "kb")
+			if err != nil {
+				return err
+			}
+			return s.DropSegment(ctx, "kb", segments[0].Name)
+		}
+		return run, func(m *model) { m.images = m.images[1:] }
+	case 4:
+		run = func(s *store.Store) error { return s.Delete(ctx, "kb", id(j), id(j+1)) }
+		return run, func(m *model) { delete(m.bases["kb"], id(j)); delete(m.bases["kb"], id(j+1)) }
+	}
+	base := "kb"
+	if j%12 == 11 {
+		base = "t"
+	}
+	run = func(s *store.Store) error {
+		_, err := s.Put(ctx, base, []store.Document{doc(id(j), j), doc(id(j+2), j)})
+		return err
+	}
+	return run, func(m *model) { m.bases[base][id(j)], m.bases[base][id(j+2)] = j, j }
+}
+
+func createStep(base string) (func(s *store.Store) error, func(m *model)) {
+	return func(s *store.Store) error { return s.CreateBase(context.Background(), base) },
+		func(m *model) { m.bases[base] = map[string]int{} }
+}
+
+func segmentStep(image string, replace bool) func(s *store.Store) error {
+	return func(s *store.Store) error {
+		ctx := context.Background()
+		segments, err := s.Segments(ctx, "kb")
+		if err != nil {
+			return err
+		}
+		var old []string
+		for _, seg := range segments {
+			if replace {
+				old = append(old, seg.Name)
+			}
+		}
+		rows, err := s.Uncovered(ctx, "kb")
+		if err != nil {
+			return err
+		}
+		_, err = s.PutSegment(ctx, "kb", []byte(image), rows, old...)
+		return err
+	}
+}
+
+// writeScript is the child: it goes through the script from step FROM to before
+// TO, says each that is done, and dies before its CRASH_AT-th change of the folder.
+func writeScript() error {
+	number := func(name string) int { n, _ := strconv.Atoi(os.Getenv(name)); return n }
+	crash, n := number("CRASH_AT"), 0
+	o := store.Before(store.Options{}, func(string) {
+		if n++; n == crash {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	})
+	s, err := store.Open(context.Background(), os.Getenv("DIR"), o)
+	if err != nil {
+		return err
+	}
+	for j := number("FROM"); j < number("TO"); j++ {
+		run, _ := step(j)
+		if err := run(s); err != nil {
+			return fmt.Errorf("step %d: %w", j, err)
+		}
+		fmt.Println(j)
+	}
+	return s.Close()
+}
+
+// After a kill before any change of the folder, it is as after the last step that
+// was done, or the one after that, whole.
+func TestKilledAtEveryStep(t *testing.T) {
+	t.Parallel() // waits for the disk
+	const steps = 14
+	if os.Getenv("CRASH_AT") != "" {
+		t.Fatal("CRASH_AT is for the children")
+	}
+	for n := 1; ; n++ {
+		dir := t.TempDir()
+		out, err := runChild(t, "write", "DIR="+dir, "FROM=0", fmt.Sprintf("TO=%d", steps), fmt.Sprintf("CRASH_AT=%d", n))
+		if err == nil {
+			if n < 100 {
+				t.Errorf("only %d steps", n)
+			}
+			t.Logf("killed at each of %d steps", n-1)
+			return
+		}
+		if err.Error() != "signal: killed" {
+			t.Fatalf("step %d: %v", n, err)
+		}
+		verify(t, dir, strings.Count(out, "\n"))
+		if t.Failed() {
+			t.Fatalf("killed before step %d, having done %q", n, strings.Fields(out))
+		}
+	}
+}
+
+// Kills at any time, one after another on the same folder.
+func TestKilledAtAnyTime(t *testing.T) {
+	t.Parallel()
+	const rounds = 15
+	dir, done := t.TempDir(), 0
+	for range rounds {
+		cmd := child(t, "write", "DIR="+dir, fmt.Sprintf("FROM=%d", done), "TO=1000000")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for range rand.IntN(20) {
+			if !lines.Scan() {
+				t.Fatalf("the child ended: %s", &stderr)
+			}
+			done++
+		}
+		<-time.After(time.Duration(rand.IntN(5000)) * time.Microsecond)
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for lines.Scan() {
+			done++
+		}
+		if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
+			t.Fatalf("%v: %s", err, &stderr)
+		}
+		done = verify(t, dir, done)
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	t.Logf("%d steps", done)
+}
+
+// verify opens the folder and checks that it is as after done steps or one more,
+// and returns after how many.
+func verify(t *testing.T, dir string, done int) int {
+	t.Helper()
+	s, err := store.Open(t.Context(), dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeStore(t, s)
+	m := newModel()
+	for j := range done {
+		_, apply := step(j)
+		apply(m)
+	}
+	diff := m.diff(t, s)
+	if diff != "" {
+		_, apply := step(done)
+		apply(m)
+		if other := m.diff(t, s); other != "" {
+			t.Errorf("neither as after %d steps: %s\nnor as after one more: %s", done, diff, other)
+		}
+		done++
+	}
+	checkFolder(t, dir, s)
+	return done
+}
+
+// diff returns how the store differs from the model.
+func (m *model) diff(t *testing.T, s *store.Store) string {
+	t.Helper()
+	bases, err := s.Bases(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []store.Base
+	for _, id := range slices.Sorted(maps.Keys(m.bases)) {
+		var docs []store.Document
+		for d, revision := range m.bases[id] {
+			docs = append(docs, doc(d, revision))
+		}
+		want = append(want, total(id, docs...))
+	}
+	if diff := cmp.Diff(want, bases, ignoreTime); diff != "" {
+		return diff
+	}
+	for base, docs := range m.bases {
+		chunks := 0
+		for id, revision := range docs {
+			got, err := s.Document(t.Context(), base, id)
+			if err != nil {
+				return err.Error()
+			}
+			if diff := cmp.Diff(doc(id, revision), got.Document); diff != "" {
+				return diff
+			}
+			chunks += len(got.Chunks)
+		}
+		if n := len(all(t, s.Scan(t.Context(), base))); n != chunks {
+			return fmt.Sprintf("a scan of %s gives %d chunks instead of %d", base, n, chunks)
+		}
+	}
+	segments, err := s.Segments(t.Context(), "kb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var images []string
+	for _, seg := range segments {
+		image, err := s.Image(t.Context(), seg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		images = append(images, string(image))
+	}
+	return cmp.Diff(m.images, images)
+}
+
+// checkFolder looks for what the store does not show: files and rows left behind.
+func checkFolder(t *testing.T, dir string, s *store.Store) {
+	t.Helper()
+	segments, err := s.Segments(t.Context(), "kb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(filepath.Join(dir, "segments"))
+	if err != nil || len(files) != len(segments) {
+		t.Errorf("%d files for %d segments, %v", len(files), len(segments), err)
+	}
+	db, err := sql.Open("sqlite", "file://"+s.Path()+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	for query, want := range map[string]string{
+		"PRAGMA integrity_check":                                                                                    "ok",
+		"SELECT count(*) FROM pragma_foreign_key_check":                                                             "0",
+		"SELECT count(*) FROM chunk WHERE row >> 20 NOT IN (SELECT row FROM document)":                              "0",
+		"SELECT count(*) FROM document WHERE chunks <> (SELECT count(*) FROM chunk WHERE row >> 20 = document.row)": "0",
+	} {
+		var got string
+		if err := db.QueryRowContext(t.Context(), query).Scan(&got); err != nil || got != want {
+			t.Errorf("%s: %s, %v", query, got, err)
+		}
+	}
+}
+
+// A file has its bytes on disk before its name, and its name before the database
+// has it.
+func TestOrder(t *testing.T) {
+	var steps []string
+	s := open(t, t.TempDir(), store.Before(store.Options{}, func(step string) { steps = append(steps, step) }))
+	if want := []string{"create: write", "create: close", "create: rename", "create: sync folder", "upgrade"}; !slices.Equal(steps, want) {
+		t.Errorf("a new folder: %q", steps)
+	}
+	create(t, s, "kb")
+	old, err := s.PutSegment(t.Context(), "kb", []byte("old"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps = nil
+	if _, err := s.PutSegment(t.Context(), "kb", []byte("new"), nil, old.Name); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"segment: write", "segment: sync file", "segment: rename", "segment: sync folder",
+		"begin", "forget segment", "insert segment", "raise version", "commit", "committed", "segment: remove",
+	}
+	if diff := cmp.Diff(want, steps); diff != "" {
+		t.Error(diff)
+	}
+}
