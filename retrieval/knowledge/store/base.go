@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -24,35 +25,64 @@ const (
 	versionQuery = "SELECT version FROM state"
 	bumpVersion  = "UPDATE state SET version = version + 1 RETURNING version"
 	logChange    = "INSERT INTO change VALUES (?, ?) ON CONFLICT DO UPDATE SET version = excluded.version"
-	updateBase   = "UPDATE base SET documents = documents + ?, chunks = chunks + ?, bytes = bytes + ?, sum = ?, version = ?, changed = ? WHERE row = ?"
-	selectBase   = "SELECT id, documents, chunks, bytes, sum, version, changed FROM base "
+	selectBase   = "SELECT row, id, documents, chunks, bytes, sum, version, changed, crc FROM base "
+	insertBase   = "INSERT INTO base (id, documents, chunks, bytes, sum, version, changed, crc) VALUES (?, 0, 0, 0, ?, 0, 0, 0) ON CONFLICT DO NOTHING"
+	updateBase   = "UPDATE base SET documents = ?, chunks = ?, bytes = ?, sum = ?, version = ?, changed = ?, crc = ? WHERE row = ?"
 )
 
 // Bases returns all bases, by id.
 func (s *Store) Bases(ctx context.Context) ([]Base, error) {
-	bases, err := query(ctx, s.readers, scanBase, selectBase+"ORDER BY id")
+	rows, err := query(ctx, s.readers, s.scanBase, selectBase+"ORDER BY id")
+	var bases []Base
+	for _, r := range rows {
+		bases = append(bases, r.Base)
+	}
 	return bases, s.wrap("list knowledge", err)
 }
 
 // Base returns one base, or ErrNotFound.
 func (s *Store) Base(ctx context.Context, id string) (Base, error) {
-	bases, err := query(ctx, s.readers, scanBase, selectBase+"WHERE id = ?", id)
+	row, err := s.base(ctx, s.readers, id)
+	return row.Base, s.wrap("knowledge "+id, err)
+}
+
+// A baseRow is a base with its row.
+type baseRow struct {
+	Base
+	row int64
+}
+
+func (s *Store) base(ctx context.Context, q queryer, id string) (baseRow, error) {
+	bases, err := query(ctx, q, s.scanBase, selectBase+"WHERE id = ?", id)
 	if err == nil && len(bases) == 0 {
 		err = ErrNotFound
 	}
 	if err != nil {
-		return Base{}, s.wrap("knowledge "+id, err)
+		return baseRow{}, err
 	}
 	return bases[0], nil
 }
 
-func scanBase(r *sql.Rows) (b Base, err error) {
-	var sum []byte
-	var changed int64
-	err = r.Scan(&b.ID, &b.Documents, &b.Chunks, &b.Bytes, &sum, &b.Version, &changed)
+func (s *Store) scanBase(r *sql.Rows) (b baseRow, err error) {
+	var sum sql.RawBytes
+	var changed, crc int64
+	if err = r.Scan(&b.row, &b.ID, &b.Documents, &b.Chunks, &b.Bytes, &sum, &b.Version, &changed, &crc); err != nil {
+		return b, err
+	}
 	copy(b.Sum[:], sum)
 	b.Changed = time.Unix(0, changed)
-	return b, err
+	if b.checksum() != crc {
+		return b, s.mismatch("knowledge", b.row)
+	}
+	return b, nil
+}
+
+func (b *baseRow) checksum() int64 {
+	var buf []byte
+	for _, v := range []int64{b.row, int64(b.Documents), int64(b.Chunks), b.Bytes, b.Version, b.Changed.UnixNano()} {
+		buf = binary.LittleEndian.AppendUint64(buf, uint64(v))
+	}
+	return int64(checksum(append(append(buf, b.Sum[:]...), b.ID...)))
 }
 
 // CreateBase makes an empty base; one that exists already is left as it is.
@@ -62,20 +92,18 @@ func (s *Store) CreateBase(ctx context.Context, id string) error {
 	}
 	return s.wrap("create knowledge "+id, s.write(ctx, func(c *change) error {
 		var zero Sum
-		r, err := c.tx.ExecContext(c.ctx, "INSERT INTO base (id, documents, chunks, bytes, sum, version, changed) VALUES (?, 0, 0, 0, ?, 0, ?) ON CONFLICT DO NOTHING",
-			id, zero[:], time.Now().UnixNano())
+		r, err := c.tx.ExecContext(c.ctx, insertBase, id, zero[:])
 		if err != nil {
 			return err
 		}
 		if n, err := r.RowsAffected(); n == 0 || err != nil {
 			return errors.Join(errUnchanged, err)
 		}
-		version, err := c.note(id)
+		row, err := r.LastInsertId()
 		if err != nil {
 			return err
 		}
-		_, err = c.tx.ExecContext(c.ctx, "UPDATE base SET version = ? WHERE id = ?", version, id)
-		return err
+		return c.finish(&baseRow{Base: Base{ID: id}, row: row})
 	}))
 }
 
@@ -83,7 +111,7 @@ func (s *Store) CreateBase(ctx context.Context, id string) error {
 func (s *Store) DeleteBase(ctx context.Context, id string) error {
 	var gone []string
 	err := s.write(ctx, func(c *change) error {
-		base, err := c.base(id)
+		base, err := s.base(c.ctx, c.tx, id)
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -73,11 +72,11 @@ func (s *Store) Document(ctx context.Context, base, id string) (Entry, error) {
 // comes after a given one; "" is before all. They are without their chunks.
 // It is ErrNotFound without the base.
 func (s *Store) Documents(ctx context.Context, base, after string, limit int) ([]Entry, error) {
-	row, err := s.baseRow(ctx, base)
+	b, err := s.base(ctx, s.readers, base)
 	if err != nil {
 		return nil, s.wrap("list documents of knowledge "+base, err)
 	}
-	list, err := query(ctx, s.readers, s.scanEntry, selectDocument+"WHERE d.base = ? AND d.id > ? ORDER BY d.id LIMIT ?", row, after, limit)
+	list, err := query(ctx, s.readers, s.scanEntry, selectDocument+"WHERE d.base = ? AND d.id > ? ORDER BY d.id LIMIT ?", b.row, after, limit)
 	return list, s.wrap("list documents of knowledge "+base, err)
 }
 
@@ -86,11 +85,11 @@ func (s *Store) Documents(ctx context.Context, base, after string, limit int) ([
 // the base, comes last.
 func (s *Store) Known(ctx context.Context, base string) iter.Seq2[Known, error] {
 	return func(yield func(Known, error) bool) {
-		row, err := s.baseRow(ctx, base)
+		b, err := s.base(ctx, s.readers, base)
 		for after := ""; err == nil; {
 			var page []Known
 			page, err = query(ctx, s.readers, scanKnown,
-				"SELECT row, id, size, modified, hash FROM document WHERE base = ? AND id > ? ORDER BY id LIMIT ?", row, after, pageDocuments)
+				"SELECT row, id, size, modified, hash FROM document WHERE base = ? AND id > ? ORDER BY id LIMIT ?", b.row, after, pageDocuments)
 			for _, k := range page {
 				if !yield(k, nil) {
 					return
@@ -125,13 +124,13 @@ func (s *Store) Chunks(ctx context.Context, base string, rows []Row) ([]Found, e
 // ErrNotFound without the base, comes last.
 func (s *Store) Scan(ctx context.Context, base string) iter.Seq2[Found, error] {
 	return func(yield func(Found, error) bool) {
-		row, err := s.baseRow(ctx, base)
+		b, err := s.base(ctx, s.readers, base)
 		for after, last := "", ""; err == nil; after = last {
-			if last, err = s.page(ctx, row, after); err != nil || last == "" {
+			if last, err = s.page(ctx, b.row, after); err != nil || last == "" {
 				break
 			}
 			var chunks []Found
-			chunks, err = query(ctx, s.readers, s.scanFound(), scanQuery, row, after, last)
+			chunks, err = query(ctx, s.readers, s.scanFound(), scanQuery, b.row, after, last)
 			for _, c := range chunks {
 				if !yield(c, nil) {
 					return
@@ -163,14 +162,6 @@ func (s *Store) page(ctx context.Context, base int64, after string) (last string
 		last = v.id
 	}
 	return last, err
-}
-
-func (s *Store) baseRow(ctx context.Context, id string) (row int64, err error) {
-	err = s.readers.QueryRowContext(ctx, "SELECT row FROM base WHERE id = ?", id).Scan(&row)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = ErrNotFound
-	}
-	return row, err
 }
 
 func (s *Store) scanEntry(r *sql.Rows) (e Entry, err error) {

@@ -14,8 +14,8 @@ const applicationID = 0x534e6b62
 //
 // A chunk's row is its document's row · 2²⁰ + its place, so that the chunks of a
 // document lie together, need no index of their own and, as rows of documents are
-// never given out twice, are never given out twice either. Sums of checks (crc)
-// are of the whole row: damage that SQLite cannot see is not served.
+// never given out twice, are never given out twice either. A crc is of the whole row:
+// damage that SQLite cannot see is not served.
 func schema() []string {
 	return []string{`
 CREATE TABLE state (
@@ -37,7 +37,8 @@ CREATE TABLE base (
 	bytes     INTEGER NOT NULL,                    -- of the chunks' texts
 	sum       BLOB NOT NULL CHECK (length(sum) = 32),
 	version   INTEGER NOT NULL,                    -- of the last change of documents
-	changed   INTEGER NOT NULL                     -- when, Unix nanoseconds
+	changed   INTEGER NOT NULL,                    -- when, Unix nanoseconds
+	crc       INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE document (
@@ -98,6 +99,8 @@ func upgrade(ctx context.Context, db *sql.DB, path string, steps []string) error
 		return &SchemaError{Path: path, Have: have, Know: len(steps)}
 	case have == len(steps):
 		return nil
+	case have < 0:
+		return &CorruptError{Path: path, Err: fmt.Errorf("its schema has version %d", have)}
 	}
 	for i, step := range steps[have:] {
 		if _, err := tx.ExecContext(ctx, step); err != nil {

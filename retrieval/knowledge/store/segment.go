@@ -54,7 +54,7 @@ func (s *Store) PutSegment(ctx context.Context, base string, image []byte, cover
 		return Segment{}, s.wrap(doing, full(err))
 	}
 	err := s.write(ctx, func(c *change) error {
-		b, err := c.base(base)
+		b, err := s.base(c.ctx, c.tx, base)
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (s *Store) PutSegment(ctx context.Context, base string, image []byte, cover
 // DropSegment forgets a segment and removes its file, or returns ErrNotFound.
 func (s *Store) DropSegment(ctx context.Context, base, name string) error {
 	err := s.write(ctx, func(c *change) error {
-		b, err := c.base(base)
+		b, err := s.base(c.ctx, c.tx, base)
 		if err != nil {
 			return err
 		}
@@ -138,7 +138,7 @@ func (s *Store) Image(ctx context.Context, seg Segment) ([]byte, error) {
 // ascending. It is ErrNotFound without the base.
 func (s *Store) Uncovered(ctx context.Context, base string) ([]int64, error) {
 	doing := "list documents of knowledge " + base
-	row, err := s.baseRow(ctx, base)
+	b, err := s.base(ctx, s.readers, base)
 	if err != nil {
 		return nil, s.wrap(doing, err)
 	}
@@ -147,7 +147,7 @@ func (s *Store) Uncovered(ctx context.Context, base string) ([]int64, error) {
 	if err != nil && !errors.As(err, &damaged) {
 		return nil, err
 	}
-	alive, err := query(ctx, s.readers, scanRow, "SELECT row FROM document WHERE base = ?", row)
+	alive, err := query(ctx, s.readers, scanRow, "SELECT row FROM document WHERE base = ?", b.row)
 	slices.Sort(alive)
 	for _, seg := range segments {
 		i := 0

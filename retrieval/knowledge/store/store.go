@@ -213,7 +213,12 @@ func (s *Store) Close() error {
 	}
 	if s.writer != nil {
 		s.step("close")
-		errs = append(errs, s.writer.Close()) // last, so that it makes the checkpoint
+		if s.lock != nil {
+			// So that the database is all there is. It may fail, as where a follower
+			// is reading: the log is as good, and the next writer tries again.
+			_, _ = s.writer.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
+		}
+		errs = append(errs, s.writer.Close())
 	}
 	if s.lock != nil {
 		errs = append(errs, release(s.lock))

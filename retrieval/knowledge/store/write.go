@@ -29,7 +29,7 @@ func (s *Store) Put(ctx context.Context, base string, docs []Document) (rows []i
 	}
 	rows = make([]int64, len(ready))
 	err = s.write(ctx, func(c *change) error {
-		b, err := c.base(base)
+		b, err := s.base(c.ctx, c.tx, base)
 		if err != nil {
 			return err
 		}
@@ -37,14 +37,14 @@ func (s *Store) Put(ctx context.Context, base string, docs []Document) (rows []i
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if _, err := c.drop(b, ready[i].ID); err != nil {
+			if _, err := c.drop(&b, ready[i].ID); err != nil {
 				return err
 			}
-			if rows[i], err = c.insert(b, &ready[i]); err != nil {
+			if rows[i], err = c.insert(&b, &ready[i]); err != nil {
 				return fmt.Errorf("document %q: %w", ready[i].ID, err)
 			}
 		}
-		return c.finish(b)
+		return c.finish(&b)
 	})
 	if err != nil {
 		return nil, s.wrap("write to knowledge "+base, err)
@@ -56,7 +56,7 @@ func (s *Store) Put(ctx context.Context, base string, docs []Document) (rows []i
 // It is ErrNotFound without the base.
 func (s *Store) Delete(ctx context.Context, base string, ids ...string) error {
 	return s.wrap("delete from knowledge "+base, s.write(ctx, func(c *change) error {
-		b, err := c.base(base)
+		b, err := s.base(c.ctx, c.tx, base)
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func (s *Store) Delete(ctx context.Context, base string, ids ...string) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			dropped, err := c.drop(b, id)
+			dropped, err := c.drop(&b, id)
 			if err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ func (s *Store) Delete(ctx context.Context, base string, ids ...string) error {
 		if !any {
 			return errUnchanged
 		}
-		return c.finish(b)
+		return c.finish(&b)
 	}))
 }
 
@@ -85,14 +85,6 @@ type change struct {
 	tx   *sql.Tx
 	last int64 // row that a document was given; 0 is not known yet
 	buf  []byte
-}
-
-// A delta is what a transaction changes of a base.
-type delta struct {
-	id                       string
-	row                      int64
-	documents, chunks, bytes int64 // more than before
-	sum                      Sum   // in all
 }
 
 // write runs f in a transaction and commits it. The end of ctx ends the wait for
@@ -131,21 +123,10 @@ func (s *Store) write(ctx context.Context, f func(*change) error) error {
 	return nil
 }
 
-// base returns a base to change, or ErrNotFound.
-func (c *change) base(id string) (*delta, error) {
-	d := &delta{id: id}
-	var sum []byte
-	err := c.tx.QueryRowContext(c.ctx, "SELECT row, sum FROM base WHERE id = ?", id).Scan(&d.row, &sum)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, ErrNotFound
-	}
-	copy(d.sum[:], sum)
-	return d, err
-}
-
 // drop removes a document with its chunks, if it is there.
-func (c *change) drop(b *delta, id string) (bool, error) {
-	var row, chunks, bytes int64
+func (c *change) drop(b *baseRow, id string) (bool, error) {
+	var row, bytes int64
+	var chunks int
 	var sum []byte
 	err := c.tx.Stmt(c.s.stmt.find).QueryRowContext(c.ctx, b.row, id).Scan(&row, &chunks, &bytes, &sum)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -158,17 +139,17 @@ func (c *change) drop(b *delta, id string) (bool, error) {
 	if _, err := c.tx.Stmt(c.s.stmt.remove).ExecContext(c.ctx, row); err != nil {
 		return false, err
 	}
-	b.documents--
-	b.chunks -= chunks
-	b.bytes -= bytes
+	b.Documents--
+	b.Chunks -= chunks
+	b.Bytes -= bytes
 	var old Sum
 	copy(old[:], sum)
-	b.sum = b.sum.Sub(old)
+	b.Sum = b.Sum.Sub(old)
 	return true, nil
 }
 
 // insert adds a document with its chunks.
-func (c *change) insert(b *delta, r *row) (int64, error) {
+func (c *change) insert(b *baseRow, r *row) (int64, error) {
 	c.s.step("insert document")
 	if c.last == 0 {
 		if err := c.tx.QueryRowContext(c.ctx, lastDocument).Scan(&c.last); err != nil {
@@ -193,21 +174,21 @@ func (c *change) insert(b *delta, r *row) (int64, error) {
 			return 0, fmt.Errorf("chunk %d: %w", i, err)
 		}
 	}
-	b.documents++
-	b.chunks += int64(len(r.Chunks))
-	b.bytes += r.bytes
-	b.sum = b.sum.Add(r.Sum)
+	b.Documents++
+	b.Chunks += r.chunks
+	b.Bytes += r.bytes
+	b.Sum = b.Sum.Add(r.Sum)
 	return number, nil
 }
 
-// finish writes what the transaction changed of the base.
-func (c *change) finish(b *delta) error {
-	version, err := c.note(b.id)
-	if err != nil {
+// finish writes what became of the base.
+func (c *change) finish(b *baseRow) (err error) {
+	if b.Version, err = c.note(b.ID); err != nil {
 		return err
 	}
 	c.s.step("update base")
-	_, err = c.tx.Stmt(c.s.stmt.total).ExecContext(c.ctx, b.documents, b.chunks, b.bytes, b.sum[:], version, time.Now().UnixNano(), b.row)
+	b.Changed = time.Now()
+	_, err = c.tx.Stmt(c.s.stmt.total).ExecContext(c.ctx, b.Documents, b.Chunks, b.Bytes, b.Sum[:], b.Version, b.Changed.UnixNano(), b.checksum(), b.row)
 	return err
 }
 
