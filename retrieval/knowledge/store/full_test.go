@@ -2,4 +2,134 @@
 
 package store_test
 
-func meetLimit() error { return nil }
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sidenote/retrieval/knowledge/store"
+)
+
+// meetLimit is the child that fills the folder, within a limit on file sizes where
+// LIMIT gives one in bytes, until there is no room, and goes on when there is.
+func meetLimit() error {
+	dir, limit := os.Getenv("DIR"), uint64(0)
+	ballast := dir + "/ballast"
+	makeRoom := func() error { return os.Remove(ballast) }
+	if _, err := fmt.Sscan(os.Getenv("LIMIT"), &limit); err == nil {
+		signal.Ignore(syscall.SIGXFSZ)
+		var old syscall.Rlimit
+		if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+			return err
+		}
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: old.Max}); err != nil {
+			return err
+		}
+		makeRoom = func() error { return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old) }
+	} else if err := os.WriteFile(ballast, make([]byte, 1<<20), 0o600); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	s, err := store.Open(ctx, dir, store.Options{})
+	if err != nil {
+		return err
+	}
+	if err := s.CreateBase(ctx, "kb"); err != nil {
+		return err
+	}
+	image := []byte(strings.Repeat("image ", 1<<17))
+	full := map[string]int{}
+	for n := 0; len(full) < 2 || n%10 != 0; n++ { // until both kinds have met it
+		if n > 10_000 {
+			return fmt.Errorf("it never filled: %v", full)
+		}
+		what := "documents"
+		if n%10 == 9 {
+			what = "segment"
+			_, err = s.PutSegment(ctx, "kb", image, nil)
+		} else {
+			_, err = s.Put(ctx, "kb", []store.Document{doc(fmt.Sprintf("a%d", n), 2), doc(fmt.Sprintf("b%d", n), 2)})
+		}
+		switch {
+		case errors.Is(err, store.ErrFull):
+			full[what]++
+			fmt.Println(what, err)
+		case err != nil:
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		if err := whole(s); err != nil {
+			return fmt.Errorf("after %v: %w", full, err)
+		}
+	}
+	if err := makeRoom(); err != nil {
+		return err
+	}
+	if _, err := s.Put(ctx, "kb", []store.Document{doc("last", 2)}); err != nil {
+		return fmt.Errorf("with room again: %w", err)
+	}
+	if _, err := s.PutSegment(ctx, "kb", image, nil); err != nil {
+		return fmt.Errorf("with room again: %w", err)
+	}
+	return errors.Join(whole(s), s.Close())
+}
+
+// whole checks that a base whose documents are all of revision 2 adds up, and that
+// its segments are whole.
+func whole(s *store.Store) error {
+	ctx := context.Background()
+	var docs []store.Document
+	for k, err := range s.Known(ctx, "kb") {
+		if err != nil {
+			return err
+		}
+		docs = append(docs, doc(k.ID, 2))
+	}
+	base, err := s.Base(ctx, "kb")
+	if diff := cmp.Diff(total("kb", docs...), base, ignoreTime); diff != "" || err != nil {
+		return fmt.Errorf("%s, %w", diff, err)
+	}
+	segments, err := s.Segments(ctx, "kb")
+	for _, seg := range segments {
+		if _, err := s.Image(ctx, seg); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// Without room a write says so and changes nothing; with room it goes on.
+func TestFull(t *testing.T) {
+	f := func(t *testing.T, dir string, env ...string) {
+		out, err := runChild(t, "limit", append(env, "DIR="+dir)...)
+		if err != nil {
+			t.Fatalf("%v after\n%s", err, out)
+		}
+		for line := range strings.Lines(out) {
+			if !strings.Contains(line, "no space left") || !strings.Contains(line, dir) {
+				t.Errorf("unclear: %s", line)
+			}
+		}
+		s := open(t, dir, store.Options{})
+		if err := whole(s); err != nil {
+			t.Error(err)
+		}
+		if got, err := s.Document(t.Context(), "kb", "last"); err != nil || !cmp.Equal(got.Document, doc("last", 2)) {
+			t.Errorf("the last document: %v, %v", got, err)
+		}
+	}
+	t.Run("limit", func(t *testing.T) { f(t, t.TempDir(), "LIMIT=600000") })
+	t.Run("disk", func(t *testing.T) {
+		dir := t.TempDir()
+		if err := mountSmall(t, dir); err != nil {
+			t.Skipf("a small disk cannot be mounted here: %v", err)
+		}
+		f(t, dir)
+	})
+}
