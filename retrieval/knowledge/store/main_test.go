@@ -39,7 +39,7 @@ func child(t *testing.T, what string, env ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self) // not t.Context(): that ends before cleanups
-	cmd.Env = append(os.Environ(), append(env, childEnv+"="+what)...)
+	cmd.Env = append(os.Environ(), append(env, childEnv+"="+what, "GORACE=atexit_sleep_ms=0")...)
 	return cmd
 }
 

@@ -195,6 +195,7 @@ func TestClosed(t *testing.T) {
 // In a database with any bit flipped, or cut off anywhere, what is read is what was
 // written, or an error that names the file.
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s, err := store.Open(t.Context(), dir, store.Options{})
 	if err != nil {
@@ -202,7 +203,7 @@ func TestDamage(t *testing.T) {
 	}
 	create(t, s, "kb", "other")
 	var want []store.Document
-	for i := range 25 {
+	for i := range 12 {
 		want = append(want, doc(string(rune('a'+i)), i))
 	}
 	put(t, s, "kb", want...)
@@ -229,22 +230,25 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%s at %d: %v", what, at, err)
 		}
 	}
-	for i := range 150 {
-		at := i * len(whole) / 150
+	for i := range 100 {
+		at := i * len(whole) / 100
 		data := bytes.Clone(whole)
 		data[at] ^= 1 << (i % 8)
 		f("flipped", at, data)
 	}
 	for at := range 100 { // the header
+		if at >= 28 && at%4 != 0 {
+			continue // numbers of four bytes
+		}
 		data := bytes.Clone(whole)
 		data[at] ^= 0x81
 		f("header", at, data)
 	}
-	for i := range 30 {
-		at := i * len(whole) / 30
+	for i := range 16 {
+		at := i * len(whole) / 16
 		f("cut", at, whole[:at])
 	}
-	if noticed < 100 {
+	if noticed < 60 {
 		t.Errorf("only %d of %d were noticed", noticed, cases)
 	}
 	t.Logf("%d of %d noticed, %d bytes", noticed, cases, len(whole))
