@@ -307,8 +307,11 @@ func TestCancel(t *testing.T) {
 	if _, err := s.Bases(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("bases: %v", err)
 	}
-	if b, err := s.Base(t.Context(), "kb"); err != nil || b.Documents != 0 {
-		t.Errorf("afterwards %d documents, %v", b.Documents, err)
+	if known := all(t, s.Known(t.Context(), "kb")); len(known) > 0 {
+		t.Errorf("afterwards %v is there", known)
+	}
+	if v, err := s.Version(t.Context()); v != 1 || err != nil {
+		t.Errorf("afterwards version %d, %v", v, err)
 	}
 }
 
