@@ -52,9 +52,10 @@ func acquire(dir, address string) (*os.File, error) {
 	return f, nil
 }
 
-// release lets the next writer in.
+// release lets the next writer in. It unlocks in so many words: a process that this
+// one is just starting has the file open, too, until it runs its program.
 func release(f *os.File) error {
-	return errors.Join(f.Truncate(0), f.Close())
+	return errors.Join(f.Truncate(0), unlockFile(f), f.Close())
 }
 
 func rewriteFile(f *os.File, text []byte) error {

@@ -11,13 +11,15 @@ const applicationID = 0x534e6b62
 
 // schema returns the steps that make the schema, oldest first; its version is how
 // many of them a database has. A step that was released never changes.
+func schema() []string { return []string{firstSchema} }
+
+// firstSchema is schema 1.
 //
 // A chunk's row is its document's row · 2²⁰ + its place, so that the chunks of a
 // document lie together, need no index of their own and, as rows of documents are
 // never given out twice, are never given out twice either. A crc is of the whole row:
 // damage that SQLite cannot see is not served.
-func schema() []string {
-	return []string{`
+const firstSchema = `
 CREATE TABLE state (
 	one     INTEGER PRIMARY KEY CHECK (one = 1),
 	version INTEGER NOT NULL                       -- of the last transaction
@@ -79,8 +81,7 @@ CREATE TABLE segment (
 	covers  BLOB NOT NULL                          -- document rows, ascending, differences as varints
 ) STRICT;
 CREATE INDEX segment_base ON segment (base);
-`}
-}
+`
 
 // upgrade takes the database through the steps that it lacks, in one transaction:
 // it has all of them afterwards or, failing, the ones it had.

@@ -20,6 +20,8 @@ func lockFile(f *os.File) error {
 	return err
 }
 
+func unlockFile(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
+
 // syncDir makes renames in a folder last.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)

@@ -12,12 +12,18 @@ import (
 // locks a byte far behind the text, which others may thus read.
 func lockFile(f *os.File) error {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
-	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &windows.Overlapped{OffsetHigh: 1})
+	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, lockedByte())
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
 		return errHeld
 	}
 	return err
 }
+
+func unlockFile(f *os.File) error {
+	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, lockedByte())
+}
+
+func lockedByte() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1} }
 
 // syncDir does nothing: Windows has no such thing, and writes renames through.
 func syncDir(string) error { return nil }
