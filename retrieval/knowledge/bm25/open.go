@@ -26,7 +26,11 @@ var ErrVersion = errors.New("index image of another version")
 // Numbers are read where they lie, which on the hot path costs nothing and spares
 // a copy of what may be a mapped file. Where that cannot be, on a big-endian
 // processor or out of line in memory, they are copied.
-func Open(image []byte) (*Segment, error) {
+func Open(image []byte) (*Segment, error) { return OpenIn(image, nil) }
+
+// OpenIn is Open of an image in memory that may go when nothing holds owner any
+// more: the Segment does.
+func OpenIn(image []byte, owner any) (*Segment, error) {
 	c, err := readHeader(image)
 	if err != nil {
 		return nil, err
@@ -43,6 +47,7 @@ func Open(image []byte) (*Segment, error) {
 	}
 	s := &Segment{
 		image:       image,
+		owner:       owner,
 		lengths:     numbers[uint32](section[lengthsSection]),
 		postings:    numbers[posting](section[postingsSection]),
 		starts:      numbers[uint32](section[startsSection]),

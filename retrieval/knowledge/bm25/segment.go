@@ -28,6 +28,7 @@ func (p posting) freq() float32 { return float32(p & maxFreq) }
 // Segment, so methods that read it keep the Segment alive to their end.
 type Segment struct {
 	image       []byte
+	owner       any      // keeps the memory of image
 	lengths     []uint32 // terms by text, repeats included
 	postings    []posting
 	starts      []uint32 // postings of term t: starts[t] to starts[t+1], by text

@@ -1,0 +1,37 @@
+// Package mapped reads files where they lie. Where the system can, a file is
+// mapped, not read: its pages belong to the system's cache, are shared by all
+// processes that read it and can be taken back.
+package mapped
+
+import (
+	"fmt"
+	"os"
+)
+
+// A File is a file that is open for reading. Nothing closes it: it goes some time
+// after nothing holds the File any more, which a reader that is still at it does.
+type File struct{ data []byte }
+
+// Open opens a regular file.
+//
+// A file must not be changed or cut while it is open, which a process that maps it
+// would not survive: write another and rename it. Removing it does no harm.
+func Open(name string) (*File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("open %s: not a regular file", name)
+	}
+	return open(f, info.Size())
+}
+
+// Bytes returns the content. It must not be changed, and not be read once the File
+// may be gone: who keeps a part of it keeps the File, too.
+func (f *File) Bytes() []byte { return f.data }
