@@ -62,6 +62,9 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 		return res, nil
 	}
 	hits, err := c.index.Search(ctx, terms, q.Settings.NumCandidates, nil)
+	if err == nil {
+		res.Sources, err = b.sources(c, hits)
+	}
 	res.Took = time.Since(start)
 	if err != nil {
 		res.Reason = retrieval.ReasonError
@@ -74,13 +77,23 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 		res.Reason = retrieval.ReasonNoMatch
 	}
 	res.Floor = c.floor.of(c.index, terms, hits)
-	res.Sources = make([]retrieval.Source, len(hits))
-	for i, h := range hits {
-		res.Sources[i] = c.source(c.found(h))
-		res.Sources[i].Knowledge, res.Sources[i].Score = b.id, h.Score
-	}
 	res.Retrieved, res.Unique = len(hits), len(hits)
 	return res, nil
+}
+
+// sources returns what was found. One text that is damaged is an error: it could be
+// any of them, and a base that rebuilds its shelf answers whole a moment later.
+func (b *Base) sources(c *Content, hits []bm25.Hit) ([]retrieval.Source, error) {
+	sources := make([]retrieval.Source, len(hits))
+	for i, h := range hits {
+		s, err := c.source(h.Ref)
+		if err != nil {
+			return nil, err
+		}
+		s.Knowledge, s.Score = b.id, h.Score
+		sources[i] = s
+	}
+	return sources, nil
 }
 
 // termsOf returns what a query asks for. A text without terms asks for nothing,

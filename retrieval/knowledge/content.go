@@ -3,6 +3,7 @@ package knowledge
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"path"
@@ -16,34 +17,40 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/bm25"
+	"sidenote/retrieval/knowledge/store"
 )
 
-// A Content is the documents of a base, cut and indexed. It never changes.
+// A Content is the documents of a base, cut and indexed, on shelves. It never
+// changes. Shelves that are mapped files stay mapped for as long as anything holds
+// the Content, such as a search that is under way when another takes its place.
 type Content struct {
-	documents  []document // by id
-	chunks     []chunk    // by document, in order: that of the texts of index
-	segments   []int      // of the index: the number of each one's first chunk
+	shelves    []placed // as numbered in index
 	index      *bm25.Index
+	documents  int
 	generation string
 	floor      floor
+	damaged    func(*shelfError) // is told what a search met; nil if nobody cares
 }
 
-type document struct {
-	id, name string
-	first    int // of its chunks
-}
-
-type chunk struct {
-	document int
-	section  string
-	text     string
+// newContent indexes what is left on shelves.
+func newContent(ctx context.Context, shelves []placed, generation string) (*Content, error) {
+	c := &Content{shelves: shelves, generation: generation}
+	live := make([]*bm25.Live, len(shelves))
+	for i, s := range shelves {
+		live[i] = s.live
+		c.documents += s.left
+	}
+	c.index = bm25.NewIndex(live, compare(shelves))
+	var err error
+	c.floor, err = calibrate(ctx, c.index)
+	return c, err
 }
 
 // Documents returns how many documents there are.
-func (c *Content) Documents() int { return len(c.documents) }
+func (c *Content) Documents() int { return c.documents }
 
 // Chunks returns how many chunks they were cut into.
-func (c *Content) Chunks() int { return len(c.chunks) }
+func (c *Content) Chunks() int { return c.index.Len() }
 
 // A Held is what a Content holds of one document.
 type Held struct {
@@ -70,39 +77,48 @@ func (c *Content) Held(i int) Held {
 func (c *Content) Generation() string { return c.generation }
 
 // All returns every chunk, by document id, then by place in the document. Base
-// and score are left empty.
+// and score are left empty. It ends before a text that is damaged.
 func (c *Content) All() iter.Seq[retrieval.Source] {
 	return func(yield func(retrieval.Source) bool) {
-		for i := range c.chunks {
-			if !yield(c.source(i)) {
-				return
+		for d := range inOrder(c.shelves) {
+			texts := &c.shelves[d.shelf].texts
+			for t := texts.first(d.document); t < texts.first(d.document+1); t++ {
+				source, err := c.source(bm25.Ref{Segment: d.shelf, Text: t})
+				if err != nil || !yield(source) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// found returns the chunk that a search found.
-func (c *Content) found(hit bm25.Hit) int { return c.segments[hit.Segment] + hit.Text }
-
 // source returns a chunk in the words of retrieval.
-func (c *Content) source(i int) retrieval.Source {
-	ch := c.chunks[i]
-	d := c.documents[ch.document]
+func (c *Content) source(ref bm25.Ref) (retrieval.Source, error) {
+	shelf := c.shelves[ref.Segment].shelf
+	texts := &shelf.texts
+	d := texts.document(ref.Text)
+	first, end := texts.first(d), texts.first(d+1)
 	s := retrieval.Source{
 		Type:    "rag",
-		Doc:     d.id,
-		Chunk:   i - d.first,
-		Name:    d.name,
-		Section: ch.section,
-		Text:    ch.text,
+		Doc:     string(texts.id(d)),
+		Chunk:   ref.Text - first,
+		Name:    string(texts.name(d)),
+		Section: string(texts.section(ref.Text)),
 	}
-	if i > d.first {
-		s.Before = c.chunks[i-1].text
+	var errs [3]error
+	s.Text, errs[0] = shelf.text(ref.Text)
+	if ref.Text > first {
+		s.Before, errs[1] = shelf.text(ref.Text - 1)
 	}
-	if i+1 < len(c.chunks) && c.chunks[i+1].document == ch.document {
-		s.After = c.chunks[i+1].text
+	if ref.Text+1 < end {
+		s.After, errs[2] = shelf.text(ref.Text + 1)
 	}
-	return s
+	runtime.KeepAlive(c)
+	err := cmp.Or(errs[:]...)
+	if damage := (*shelfError)(nil); errors.As(err, &damage) && c.damaged != nil {
+		c.damaged(damage)
+	}
+	return s, err
 }
 
 // A build makes a Content.
@@ -121,7 +137,7 @@ type build struct {
 type cutDocument struct {
 	Document
 	chunks []piece
-	sum    [32]byte
+	sum    store.Sum
 }
 
 func newBuild(folder Folder, deps Deps, n int) *build {
@@ -142,7 +158,7 @@ func (b *build) run(ctx context.Context, read func(i int) (Document, *Skip)) (*C
 			}
 			d, skip := read(i)
 			if skip == nil {
-				b.cut[i] = b.prepare(d)
+				b.cut[i], skip = b.prepare(d)
 			}
 			b.note(len(b.cut[i].chunks), len(d.Text), skip)
 			return nil
@@ -156,21 +172,29 @@ func (b *build) run(ctx context.Context, read func(i int) (Document, *Skip)) (*C
 	if err != nil {
 		return nil, Report{}, fmt.Errorf("index knowledge %s: %w", b.folder.ID, err)
 	}
-	b.report.Chunks = len(c.chunks)
+	b.report.Chunks = c.Chunks()
 	return c, b.report, nil
 }
 
-// prepare cuts one document.
-func (b *build) prepare(d Document) cutDocument {
+// prepare cuts one document; it is the zero one if it is skipped.
+func (b *build) prepare(d Document) (cutDocument, *Skip) {
 	sum := d.digest()
 	body, title := d.Text, ""
 	if d.Markdown {
 		title, body = frontMatter(body)
 	}
 	chunks, heading := cutText(b.deps.Neutralise(body), d.Markdown, b.deps.Counter)
+	for i := range chunks {
+		chunks[i].section = label(chunks[i].section)
+	}
 	d.Name = label(cmp.Or(d.Name, title, heading, fileTitle(d.ID)))
 	d.Text = ""
-	return cutDocument{Document: d, chunks: chunks, sum: sum}
+	cut := cutDocument{Document: d, chunks: chunks, sum: sum}
+	whole := cut.bound(0)
+	if err := whole.checkSize(); err != nil {
+		return cutDocument{}, &Skip{Path: d.ID, Kind: SkipTooLarge, Reason: err.Error()}
+	}
+	return cut, nil
 }
 
 // note keeps the account of one document.
@@ -194,74 +218,37 @@ func (b *build) note(chunks, bytes int, skip *Skip) {
 func (b *build) assemble(ctx context.Context) (*Content, error) {
 	b.cut = slices.DeleteFunc(b.cut, func(d cutDocument) bool { return d.ID == "" })
 	slices.SortFunc(b.cut, func(a, b cutDocument) int { return cmp.Compare(a.ID, b.ID) })
-	c := &Content{}
-	var sum digest
-	var index indexer
+	var shelves []placed
+	shelve := binder{emit: func(image []byte, _ []int64) error {
+		s, err := openShelf("", image, nil)
+		if err == nil {
+			shelves = append(shelves, s.place(nil, nil))
+		}
+		return err
+	}}
+	var sum store.Sum
 	for i, d := range b.cut {
-		if i > 0 && d.ID == c.documents[i-1].id {
+		if i > 0 && d.ID == b.cut[i-1].ID {
 			return nil, fmt.Errorf("document id %q comes twice", d.ID)
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		sum.add(d.sum)
-		c.documents = append(c.documents, document{id: d.ID, name: d.Name, first: len(c.chunks)})
-		for _, p := range d.chunks {
-			ch := chunk{document: i, section: label(p.section), text: p.text}
-			if err := index.add(d.Name, ch); err != nil {
-				return nil, err
-			}
-			c.chunks = append(c.chunks, ch)
+		sum = sum.Add(d.sum)
+		if err := shelve.add(d.bound(int64(i))); err != nil {
+			return nil, err
 		}
-		b.cut[i] = cutDocument{} // its pieces are no longer needed
+		b.cut[i].chunks = nil // no longer needed here
 	}
-	if err := index.end(); err != nil {
+	if err := shelve.end(); err != nil {
 		return nil, err
 	}
-	c.segments, c.index = index.firsts, bm25.NewIndex(index.segments, nil)
-	c.generation = sum.generation(b.deps.Version)
-	var err error
-	c.floor, err = calibrate(ctx, c.index)
-	return c, err
+	return newContent(ctx, shelves, generation(sum, b.deps.Version))
 }
 
-// An indexer puts chunks, in order, into as few segments as hold them.
-type indexer struct {
-	builder  bm25.Builder
-	segments []*bm25.Live
-	firsts   []int // chunks before each segment
-	chunks   int
-}
-
-func (x *indexer) add(name string, ch chunk) error {
-	if x.builder.Full() {
-		if err := x.end(); err != nil {
-			return err
-		}
-	}
-	// Twice: a term of the title should weigh more than one of the text.
-	x.builder.Add(name, name, ch.section, ch.text)
-	x.chunks++
-	return nil
-}
-
-// end makes a segment of the chunks added since the last.
-func (x *indexer) end() error {
-	texts := x.builder.Len()
-	if texts == 0 {
-		return nil
-	}
-	image, err := x.builder.Build()
-	if err != nil {
-		return err
-	}
-	segment, err := bm25.Open(image)
-	if err != nil {
-		return err
-	}
-	x.segments = append(x.segments, segment.Live(nil))
-	x.firsts = append(x.firsts, x.chunks-texts)
-	return nil
+// bound returns the document as it goes into a shelf.
+func (d *cutDocument) bound(row int64) bound {
+	return bound{row: row, id: d.ID, name: d.Name, chunks: d.chunks}
 }
 
 // maxLabel bounds names and sections, in bytes.

@@ -1,0 +1,199 @@
+package knowledge
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"iter"
+	"runtime"
+	"slices"
+	"sort"
+
+	"sidenote/retrieval/knowledge/bm25"
+	"sidenote/retrieval/knowledge/mapped"
+)
+
+// errShelf is in the error of a shelf that is not as it was written.
+var errShelf = errors.New("damaged shelf")
+
+// A shelf is a segment of the index and the texts in it, with the documents they
+// are of, by id. It never changes and lies in one image, on the heap or in a mapped
+// file, so that a query needs neither the store nor, in a large base, texts on the
+// heap. What is read of it is copied: nothing that leaves it needs the image.
+type shelf struct {
+	name    string // of its file; "" if it has none
+	texts   texts
+	segment *bm25.Segment
+	owner   *mapped.File // keeps the image where it is a file's
+}
+
+// openShelf opens the image of a shelf, which owner may be the memory of. name is
+// for the errors.
+func openShelf(name string, image []byte, owner *mapped.File) (*shelf, error) {
+	s, err := readShelf(image, owner)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", cmp.Or(name, "shelf"), err)
+	}
+	s.name = name
+	return s, nil
+}
+
+func readShelf(image []byte, owner *mapped.File) (*shelf, error) {
+	textsImage, postings, err := splitShelf(image)
+	if err != nil {
+		return nil, err
+	}
+	s := &shelf{owner: owner}
+	if s.texts, err = openTexts(textsImage); err != nil {
+		return nil, err
+	}
+	if s.segment, err = bm25.OpenIn(postings, owner); err != nil {
+		return nil, err
+	}
+	if s.segment.Len() != s.texts.count {
+		return nil, fmt.Errorf("%w: %d texts, %d of them indexed", errShelf, s.texts.count, s.segment.Len())
+	}
+	return s, nil
+}
+
+// rows returns the rows of the documents in the store, ascending.
+func (s *shelf) rows() []int64 {
+	rows := make([]int64, s.texts.documents)
+	for d := range rows {
+		rows[d] = s.texts.row(d)
+	}
+	slices.Sort(rows)
+	runtime.KeepAlive(s)
+	return rows
+}
+
+// text returns a text, checked.
+func (s *shelf) text(t int) (string, error) {
+	body, ok := s.texts.body(t)
+	text := string(body)
+	runtime.KeepAlive(s)
+	if !ok {
+		return "", &shelfError{shelf: s, err: fmt.Errorf("text %d: %w", t, errShelf)}
+	}
+	return text, nil
+}
+
+// texts is the image of documents and their texts; shelf_image.go has its layout.
+// The numbers stay where they lie.
+type texts struct {
+	documents, sections, count int
+
+	rows      []byte // by document
+	firsts    []byte // by document: its first text; one more is count
+	offsets   []byte // of strings: id and name by document, then sections; one more is the end
+	sectionOf []byte // by text
+	starts    []byte // by text, in bodies; one more is the end
+	sums      []byte // by text
+	strings   []byte
+	bodies    []byte
+}
+
+// number returns the i-th of a list of numbers.
+func number(list []byte, i int) int { return int(binary.LittleEndian.Uint32(list[4*i:])) }
+
+func (x *texts) row(d int) int64   { return int64(binary.LittleEndian.Uint64(x.rows[8*d:])) }
+func (x *texts) first(d int) int   { return number(x.firsts, d) }
+func (x *texts) id(d int) []byte   { return x.string(2 * d) }
+func (x *texts) name(d int) []byte { return x.string(2*d + 1) }
+
+func (x *texts) section(t int) []byte { return x.string(2*x.documents + number(x.sectionOf, t)) }
+
+func (x *texts) string(i int) []byte { return x.strings[number(x.offsets, i):number(x.offsets, i+1)] }
+
+// body returns a text and whether it is as it was written.
+func (x *texts) body(t int) ([]byte, bool) {
+	body := x.bodies[number(x.starts, t):number(x.starts, t+1)]
+	return body, crc32.Checksum(body, crc32c()) == uint32(number(x.sums, t))
+}
+
+// document returns the document of a text.
+func (x *texts) document(t int) int {
+	return sort.Search(x.documents, func(d int) bool { return x.first(d+1) > t })
+}
+
+// crc32c is the polynomial that processors have an instruction for. The table is
+// made once by the library.
+func crc32c() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
+
+// A placed is a shelf as one Content sees it.
+type placed struct {
+	*shelf
+	gone bm25.Bitmap // documents that are no longer in the base; nil if all are
+	live *bm25.Live
+	left int // documents that are in the base
+}
+
+// place returns the shelf without the documents that are gone. before, unless nil,
+// is the same shelf in the Content before: if nothing changed, neither is counted
+// again.
+func (s *shelf) place(gone bm25.Bitmap, before *placed) placed {
+	if before != nil && slices.Equal(before.gone, gone) {
+		return *before
+	}
+	p := placed{shelf: s, gone: gone, left: s.texts.documents}
+	var dead bm25.Bitmap
+	for d := range s.texts.documents {
+		if !gone.Has(d) {
+			continue
+		}
+		p.left--
+		for t := s.texts.first(d); t < s.texts.first(d+1); t++ {
+			dead.Add(t)
+		}
+	}
+	p.live = s.segment.Live(dead)
+	runtime.KeepAlive(s)
+	return p
+}
+
+// compare orders the texts of shelves by document id, then by place. Of a document
+// that has another version on another shelf only one is alive, but the dead must
+// have an order, too.
+func compare(shelves []placed) bm25.Compare {
+	return func(a, b bm25.Ref) int {
+		if a.Segment == b.Segment {
+			return cmp.Compare(a.Text, b.Text)
+		}
+		x, y := &shelves[a.Segment].texts, &shelves[b.Segment].texts
+		dx, dy := x.document(a.Text), y.document(b.Text)
+		if c := bytes.Compare(x.id(dx), y.id(dy)); c != 0 {
+			return c
+		}
+		if c := cmp.Compare(a.Text-x.first(dx), b.Text-y.first(dy)); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Segment, b.Segment)
+	}
+}
+
+// inOrder goes through the documents that are left on shelves, by id.
+func inOrder(shelves []placed) iter.Seq[documentRef] {
+	return func(yield func(documentRef) bool) {
+		next := make([]int, len(shelves)) // document of each shelf
+		for {
+			best := -1
+			for i := range shelves {
+				s := &shelves[i]
+				for next[i] < s.texts.documents && s.gone.Has(next[i]) {
+					next[i]++
+				}
+				if next[i] < s.texts.documents && (best < 0 || bytes.Compare(s.texts.id(next[i]), shelves[best].texts.id(next[best])) < 0) {
+					best = i
+				}
+			}
+			if best < 0 || !yield(documentRef{best, next[best]}) {
+				runtime.KeepAlive(shelves)
+				return
+			}
+			next[best]++
+		}
+	}
+}

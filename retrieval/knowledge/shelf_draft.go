@@ -1,0 +1,113 @@
+package knowledge
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+)
+
+// errShelfFull is for more texts than one shelf can number.
+var errShelfFull = errors.New("too much for one shelf")
+
+// A textsDraft is what an image of texts is made of. Documents come in order of id,
+// each before its texts.
+type textsDraft struct {
+	rows      []int64
+	firsts    []uint32
+	labels    []string // id and name by document
+	sections  []string // different ones
+	numbers   map[string]uint32
+	sectionOf []uint32
+	texts     []string
+	bytes     uint64   // of them
+}
+
+func (d *textsDraft) document(row int64, id, name string) {
+	d.rows = append(d.rows, row)
+	d.firsts = append(d.firsts, uint32(len(d.sectionOf)))
+	d.labels = append(d.labels, id, name)
+}
+
+func (d *textsDraft) text(section, text string) {
+	number, ok := d.numbers[section]
+	if !ok {
+		if d.numbers == nil {
+			d.numbers = map[string]uint32{}
+		}
+		number = uint32(len(d.sections))
+		d.numbers[section] = number
+		d.sections = append(d.sections, section)
+	}
+	d.sectionOf = append(d.sectionOf, number)
+	d.texts = append(d.texts, text)
+	d.bytes += uint64(len(text))
+}
+
+// counts returns the sizes of the image.
+func (d *textsDraft) counts() (textCounts, error) {
+	c := textCounts{documents: uint64(len(d.rows)), sections: uint64(len(d.sections)), texts: uint64(len(d.texts)), bodies: d.bytes}
+	for _, list := range [][]string{d.labels, d.sections} {
+		for _, s := range list {
+			c.strings += uint64(len(s))
+		}
+	}
+	if c.bodies > maxBodies || c.strings > math.MaxUint32 {
+		return c, fmt.Errorf("%d texts of %d bytes: %w", c.texts, c.bodies, errShelfFull)
+	}
+	return c, nil
+}
+
+// shelf returns the image of a shelf of the texts and of their postings.
+func (d *textsDraft) shelf(postings []byte) ([]byte, error) {
+	c, err := d.counts()
+	if err != nil {
+		return nil, err
+	}
+	image := make([]byte, shelfHeader+c.bytes()+uint64(len(postings)))
+	copy(image, shelfMagic)
+	binary.LittleEndian.PutUint32(image[8:], shelfFormat)
+	binary.LittleEndian.PutUint64(image[16:], c.bytes())
+	binary.LittleEndian.PutUint64(image[24:], uint64(len(postings)))
+	binary.LittleEndian.PutUint32(image[12:], headerChecksum(image))
+	copy(image[shelfHeader+c.bytes():], postings)
+	d.write(image[shelfHeader:shelfHeader+c.bytes()], c)
+	return image, nil
+}
+
+// write lays the texts out.
+func (d *textsDraft) write(image []byte, c textCounts) {
+	copy(image, textsMagic)
+	for i, n := range []uint64{c.documents, c.sections, c.texts, c.strings, c.bodies} {
+		binary.LittleEndian.PutUint32(image[8+4*i:], uint32(n))
+	}
+	x := c.slice(image)
+	for i, row := range d.rows {
+		binary.LittleEndian.PutUint64(x.rows[8*i:], uint64(row))
+		putNumber(x.firsts, i, int(d.firsts[i]))
+	}
+	putNumber(x.firsts, x.documents, x.count)
+	at, i := 0, 0
+	for _, list := range [][]string{d.labels, d.sections} {
+		for _, s := range list {
+			putNumber(x.offsets, i, at)
+			at += copy(x.strings[at:], s)
+			i++
+		}
+	}
+	putNumber(x.offsets, i, at)
+	at = 0
+	for t, text := range d.texts {
+		putNumber(x.sectionOf, t, int(d.sectionOf[t]))
+		putNumber(x.starts, t, at)
+		body := x.bodies[at : at+copy(x.bodies[at:], text)]
+		putNumber(x.sums, t, int(crc32.Checksum(body, crc32c())))
+		at += len(body)
+	}
+	putNumber(x.starts, x.count, at)
+	binary.LittleEndian.PutUint32(image[tableSum:], crc32.Checksum(image[textsHeader:textsHeader+c.table()], crc32c()))
+	binary.LittleEndian.PutUint32(image[headerSum:], crc32.Checksum(image[:headerSum], crc32c()))
+}
+
+func putNumber(list []byte, i, n int) { binary.LittleEndian.PutUint32(list[4*i:], uint32(n)) }

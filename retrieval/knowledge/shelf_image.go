@@ -1,0 +1,166 @@
+package knowledge
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+)
+
+// The file of a shelf is a header, the image of its texts and the image of its
+// postings, all numbers little-endian:
+//
+//	0   magic
+//	8   format
+//	12  CRC-32C of the header, these four bytes left out
+//	16  bytes of the image of texts, of that of postings
+//
+// The image of texts is a header, a table and the texts, each padded with zeros to a
+// multiple of 8 bytes:
+//
+//	0   magic
+//	8   documents, sections, texts, bytes of strings, bytes of texts
+//	28  CRC-32C of the table, padding included
+//	32  CRC-32C of the header up to here
+//
+// The table has its own sum, which is looked at once, and each text has one, which is
+// looked at when it is read: opening a large base does not read its texts.
+const (
+	shelfMagic  = "SNshelf\n"
+	shelfFormat = 1
+	shelfHeader = 32
+
+	textsMagic  = "SNtexts\n"
+	textsHeader = 40
+	tableSum    = 28
+	headerSum   = 32
+)
+
+// maxBodies bounds the texts of one shelf, in bytes: where one starts must fit 32 bits.
+const maxBodies = math.MaxUint32
+
+// textCounts are the sizes that a header gives.
+type textCounts struct{ documents, sections, texts, strings, bodies uint64 }
+
+// lists returns the bytes of each list of the table.
+func (c textCounts) lists() [7]uint64 {
+	return [7]uint64{
+		8 * c.documents, 4 * (c.documents + 1), 4 * (2*c.documents + c.sections + 1),
+		4 * c.texts, 4 * (c.texts + 1), 4 * c.texts, c.strings,
+	}
+}
+
+func (c textCounts) table() (n uint64) {
+	for _, size := range c.lists() {
+		n += size
+	}
+	return padded(n)
+}
+
+func (c textCounts) bytes() uint64 { return textsHeader + c.table() + padded(c.bodies) }
+
+func padded(n uint64) uint64 { return (n + 7) &^ 7 }
+
+// slice puts the lists of a table and the bodies where they lie in an image.
+func (c textCounts) slice(image []byte) texts {
+	x := texts{documents: int(c.documents), sections: int(c.sections), count: int(c.texts)}
+	at := uint64(textsHeader)
+	sizes := c.lists()
+	for i, list := range []*[]byte{&x.rows, &x.firsts, &x.offsets, &x.sectionOf, &x.starts, &x.sums, &x.strings} {
+		*list = image[at : at+sizes[i] : at+sizes[i]]
+		at += sizes[i]
+	}
+	at = textsHeader + c.table()
+	x.bodies = image[at : at+c.bodies : at+c.bodies]
+	return x
+}
+
+// splitShelf returns the two images in the file of a shelf.
+func splitShelf(image []byte) (textsImage, postings []byte, err error) {
+	if len(image) < shelfHeader || string(image[:8]) != shelfMagic {
+		return nil, nil, fmt.Errorf("%w: header", errShelf)
+	}
+	if number(image, 3) != int(headerChecksum(image)) {
+		return nil, nil, fmt.Errorf("%w: header", errShelf)
+	}
+	if f := number(image, 2); f != shelfFormat {
+		return nil, nil, fmt.Errorf("shelf of format %d, not %d", f, shelfFormat)
+	}
+	first, second := binary.LittleEndian.Uint64(image[16:]), binary.LittleEndian.Uint64(image[24:])
+	rest := image[shelfHeader:]
+	if first > uint64(len(rest)) || second != uint64(len(rest))-first {
+		return nil, nil, fmt.Errorf("%w: %d bytes", errShelf, len(image))
+	}
+	return rest[:first:first], rest[first:], nil
+}
+
+// headerChecksum is that of the header of a file.
+func headerChecksum(image []byte) uint32 {
+	return crc32.Update(crc32.Checksum(image[:12], crc32c()), crc32c(), image[16:shelfHeader])
+}
+
+// openTexts returns what is in an image of texts. Nothing that is read of it later
+// lies outside of it, whatever wrote it.
+func openTexts(image []byte) (texts, error) {
+	damaged := func(where string) (texts, error) { return texts{}, fmt.Errorf("%w: %s", errShelf, where) }
+	if len(image) < textsHeader || string(image[:8]) != textsMagic {
+		return damaged("header of texts")
+	}
+	if number(image, headerSum/4) != int(crc32.Checksum(image[:headerSum], crc32c())) {
+		return damaged("header of texts")
+	}
+	at := func(i int) uint64 { return uint64(number(image, i)) }
+	c := textCounts{documents: at(2), sections: at(3), texts: at(4), strings: at(5), bodies: at(6)}
+	if uint64(len(image)) != c.bytes() {
+		return damaged("size of texts")
+	}
+	table := image[textsHeader : textsHeader+c.table()]
+	if number(image, tableSum/4) != int(crc32.Checksum(table, crc32c())) {
+		return damaged("table of texts")
+	}
+	x := c.slice(image)
+	if !zeros(image[headerSum+4:textsHeader]) || !zeros(image[uint64(len(image))-padded(c.bodies)+c.bodies:]) {
+		return damaged("padding of texts")
+	}
+	if where := x.check(); where != "" {
+		return damaged(where)
+	}
+	return x, nil
+}
+
+func zeros(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
+
+// check names the list that leads out of another, "" for none.
+func (x *texts) check() string {
+	ascends := func(list []byte, n, end int) bool {
+		last := 0
+		for i := range n + 1 {
+			v := number(list, i)
+			if v < last {
+				return false
+			}
+			last = v
+		}
+		return number(list, 0) == 0 && last == end
+	}
+	switch {
+	case !ascends(x.firsts, x.documents, x.count):
+		return "first texts"
+	case !ascends(x.offsets, 2*x.documents+x.sections, len(x.strings)):
+		return "strings"
+	case !ascends(x.starts, x.count, len(x.bodies)):
+		return "places of texts"
+	}
+	for t := range x.count {
+		if number(x.sectionOf, t) >= x.sections {
+			return "sections"
+		}
+	}
+	for d := 1; d < x.documents; d++ {
+		if bytes.Compare(x.id(d-1), x.id(d)) >= 0 {
+			return "document ids"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,177 @@
+package knowledge_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"sidenote/retrieval/knowledge"
+)
+
+// fatal is what tests, benchmarks and rapid have in common.
+type fatal interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// bind returns the image of one shelf.
+func bind(t fatal, documents map[int64][]string) []byte {
+	t.Helper()
+	images, err := knowledge.Bind(documents)
+	if err != nil || len(images) != 1 {
+		t.Fatalf("%d images, %v", len(images), err)
+	}
+	return images[0]
+}
+
+// small is what a shelf can have in it: a document without chunks, one with empty
+// texts, chunks that share a section, words that are not ASCII.
+func small() map[int64][]string {
+	return map[int64][]string{
+		7: {"a.md", "First", "Leave", "parental leave", "Leave", "sick leave", "", "the end"},
+		3: {"b", "", "", ""},
+		9: {"empty.md", "Nothing in it"},
+		4: {"日本語.md", "休暇", "有給", "年に二十日の有給休暇がある。"},
+	}
+}
+
+// flat is what ReadAll returns of documents.
+func flat(documents map[int64][]string) (all []string) {
+	for _, d := range slices.SortedFunc(maps.Values(documents), func(a, b []string) int { return strings.Compare(a[0], b[0]) }) {
+		all = append(all, d...)
+	}
+	return all
+}
+
+func TestShelf(t *testing.T) {
+	s, err := knowledge.OpenShelf("x.seg", bind(t, small()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.ReadAll()
+	if diff := cmp.Diff(flat(small()), got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if rows := s.Rows(); !slices.Equal(rows, []int64{3, 4, 7, 9}) {
+		t.Errorf("rows %v", rows)
+	}
+}
+
+// A byte that is not as it was written is noticed, when the shelf is opened or the
+// text is read, and so is every byte that is missing or too many. The error names
+// the file.
+func TestDamagedShelf(t *testing.T) {
+	whole := bind(t, small())
+	refused := func(image []byte, what string) {
+		t.Helper()
+		s, err := knowledge.OpenShelf("x.seg", image)
+		if err == nil {
+			_, err = s.ReadAll()
+		}
+		if err == nil || !strings.Contains(err.Error(), "x.seg") {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	for at := range whole {
+		for _, flip := range []byte{1, 0x80, 0xff} {
+			bad := slices.Clone(whole)
+			bad[at] ^= flip
+			refused(bad, fmt.Sprintf("byte %d of %d xor %#x", at, len(whole), flip))
+		}
+		refused(whole[:at], fmt.Sprintf("%d of %d bytes", at, len(whole)))
+	}
+	refused(append(slices.Clone(whole), make([]byte, 8)...), "8 bytes more")
+}
+
+// Whatever lies in a file, and be its sums right, nothing panics.
+func FuzzShelf(f *testing.F) {
+	whole := bind(f, small())
+	f.Add(whole)
+	for i := range 100 {
+		bad := slices.Clone(whole)
+		bad[i*len(bad)/100] ^= 0xff
+		f.Add(bad)
+		f.Add(whole[:i*len(whole)/100])
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		sealed := slices.Clone(data)
+		knowledge.Seal(sealed)
+		for _, image := range [][]byte{data, sealed} {
+			if s, err := knowledge.OpenShelf("fuzz", image); err == nil {
+				_, _ = s.ReadAll()
+				s.Rows()
+			}
+		}
+	})
+}
+
+// A mapped file is read as long as anything holds it, even if it is removed.
+func TestShelfFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x.seg")
+	if err := os.WriteFile(name, bind(t, small()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := knowledge.OpenShelfFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(name); err != nil && runtime.GOOS != "windows" {
+		t.Fatal(err)
+	}
+	for range 3 {
+		runtime.GC()
+		if got, err := s.ReadAll(); err != nil || !slices.Equal(got, flat(small())) {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+}
+
+// What is left of several shelves is on the merged one, and nothing else.
+func TestMergeShelves(t *testing.T) {
+	word := rapid.SampledFrom([]string{"", "ant", "bee", "ant cat"})
+	rapid.Check(t, func(t *rapid.T) {
+		left, gone, next := map[int64][]string{}, map[int64]bool{}, int64(0)
+		live := map[string]bool{}
+		var shelves []knowledge.Shelf
+		for range rapid.IntRange(1, 4).Draw(t, "shelves") {
+			documents := map[int64][]string{}
+			for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-e]{1,2}`), 1, 6, rapid.ID[string]).Draw(t, "ids") {
+				d := []string{id, word.Draw(t, "name")}
+				for range rapid.IntRange(0, 3).Draw(t, "chunks") {
+					d = append(d, word.Draw(t, "section"), word.Draw(t, "text"))
+				}
+				next++
+				documents[next] = d
+				if gone[next] = live[id] || rapid.Bool().Draw(t, "gone"); !gone[next] {
+					live[id], left[next] = true, d
+				}
+			}
+			s, err := knowledge.OpenShelf("part", bind(t, documents))
+			if err != nil {
+				t.Fatal(err)
+			}
+			shelves = append(shelves, s)
+		}
+		merged, rows, err := knowledge.Merge(gone, shelves...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := merged.ReadAll()
+		if diff := cmp.Diff(flat(left), got); diff != "" || err != nil {
+			t.Fatalf("%v (-want +got):\n%s", err, diff)
+		}
+		slices.Sort(rows)
+		if want := slices.Sorted(maps.Keys(left)); !slices.Equal(rows, want) || !slices.Equal(merged.Rows(), want) {
+			t.Fatalf("rows %v, %v; want %v", rows, merged.Rows(), want)
+		}
+	})
+}
