@@ -98,10 +98,7 @@ func rowsOf(docs []Document) ([]row, error) {
 }
 
 func rowOf(d *Document) (r row, err error) {
-	r = row{Document: d, tokens: make([]string, len(d.Chunks)), chunks: len(d.Chunks)}
-	if !d.Modified.IsZero() {
-		r.modified = d.Modified.UnixNano()
-	}
+	r = row{Document: d, modified: nanoseconds(d.Modified), tokens: make([]string, len(d.Chunks)), chunks: len(d.Chunks)}
 	if r.attributes, err = encodeAttributes(d.Attributes); err != nil {
 		return r, err
 	}

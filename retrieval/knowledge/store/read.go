@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	selectDocument = "SELECT d.row, d.base, d.id, d.name, d.kind, d.source, d.size, d.modified, d.hash, d.attributes, d.sum, d.chunks, d.bytes, d.crc FROM document d "
+	selectColumns  = "SELECT d.row, d.base, d.id, d.name, d.kind, d.source, d.size, d.modified, d.hash, d.attributes, d.sum, d.chunks, d.bytes, d.crc "
+	selectDocument = selectColumns + "FROM document d "
 	chunkColumns   = "SELECT c.row, d.id, d.name, c.section, c.text, c.tokens, c.crc "
 	ofDocument     = "c.row >= d.row << 20 AND c.row < (d.row + 1) << 20 "
 	// The rows come as a JSON list, so that one statement does for any number.
@@ -38,6 +39,7 @@ type Found struct {
 type Known struct {
 	Row      int64
 	ID       string
+	Source   string
 	Size     int64
 	Modified time.Time
 	Hash     [32]byte
@@ -89,7 +91,7 @@ func (s *Store) Known(ctx context.Context, base string) iter.Seq2[Known, error] 
 		for after := ""; err == nil; {
 			var page []Known
 			page, err = query(ctx, s.readers, scanKnown,
-				"SELECT row, id, size, modified, hash FROM document WHERE base = ? AND id > ? ORDER BY id LIMIT ?", b.row, after, pageDocuments)
+				selectKnown+"WHERE base = ? AND id > ? ORDER BY id LIMIT ?", b.row, after, pageDocuments)
 			for _, k := range page {
 				if !yield(k, nil) {
 					return
@@ -186,7 +188,7 @@ func (s *Store) scanEntry(r *sql.Rows) (e Entry, err error) {
 func scanKnown(r *sql.Rows) (k Known, err error) {
 	var modified int64
 	var hash sql.RawBytes
-	err = r.Scan(&k.Row, &k.ID, &k.Size, &modified, &hash)
+	err = r.Scan(&k.Row, &k.ID, &k.Source, &k.Size, &modified, &hash)
 	copy(k.Hash[:], hash)
 	k.Modified = timeOf(modified)
 	return k, err

@@ -1,0 +1,167 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	selectKnown   = "SELECT row, id, source, size, modified, hash FROM document "
+	selectStamps  = "SELECT row, hash FROM document WHERE base = ?"
+	listDocuments = "FROM json_each(?) j CROSS JOIN document d ON d.row = j.value "
+	updateTimes   = "UPDATE document SET size = ?, modified = ?, crc = ? WHERE row = ?"
+)
+
+// A View is a base at one moment: enough to search its segments.
+type View struct {
+	Base      Base
+	Segments  []Segment // oldest first
+	Damaged   []string  // names of further segments, the lists of whose documents are damaged
+	Documents []Stamp   // ascending by row
+}
+
+// A Stamp is a document without anything that it costs to read.
+type Stamp struct {
+	Row  int64
+	Hash [32]byte
+}
+
+// View returns a base as it is at one moment, or ErrNotFound.
+func (s *Store) View(ctx context.Context, base string) (v View, err error) {
+	err = s.read(ctx, func(tx *sql.Tx) error {
+		b, err := s.base(ctx, tx, base)
+		if err != nil {
+			return err
+		}
+		v.Base = b.Base
+		if v.Segments, err = query(ctx, tx, s.scanSegment, selectSegment+"WHERE b.id = ? ORDER BY s.row", base); err != nil {
+			return err
+		}
+		v.Documents, err = query(ctx, tx, scanStamp, selectStamps, b.row)
+		return err
+	})
+	v.Segments = slices.DeleteFunc(v.Segments, func(seg Segment) bool {
+		if seg.Covers == nil {
+			v.Damaged = append(v.Damaged, seg.Name)
+		}
+		return seg.Covers == nil
+	})
+	slices.SortFunc(v.Documents, func(a, b Stamp) int { return cmp.Compare(a.Row, b.Row) })
+	return v, s.wrap("look at knowledge "+base, err)
+}
+
+// read runs f on one state of the database.
+func (s *Store) read(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	return f(tx)
+}
+
+func scanStamp(r *sql.Rows) (v Stamp, err error) {
+	var hash sql.RawBytes
+	err = r.Scan(&v.Row, &hash)
+	copy(v.Hash[:], hash)
+	return v, err
+}
+
+// Lookup returns those of the documents with the given ids that a base has, by id.
+// It is ErrNotFound without the base.
+func (s *Store) Lookup(ctx context.Context, base string, ids ...string) (map[string]Known, error) {
+	found := make(map[string]Known, len(ids))
+	err := s.read(ctx, func(tx *sql.Tx) error {
+		b, err := s.base(ctx, tx, base)
+		for _, id := range ids {
+			if err != nil {
+				return err
+			}
+			var list []Known
+			list, err = query(ctx, tx, scanKnown, selectKnown+"WHERE base = ? AND id = ?", b.row, id)
+			for _, k := range list {
+				found[k.ID] = k
+			}
+		}
+		return err
+	})
+	return found, s.wrap("look for documents of knowledge "+base, err)
+}
+
+// Entries returns the documents of a base with the given rows, with their chunks, by
+// id, and without those that are gone.
+func (s *Store) Entries(ctx context.Context, base string, rows []int64) (list []Entry, err error) {
+	numbers, err := json.Marshal(rows)
+	if err != nil {
+		return nil, err
+	}
+	err = s.read(ctx, func(tx *sql.Tx) error {
+		const of = "WHERE d.base = (SELECT row FROM base WHERE id = ?) "
+		if list, err = query(ctx, tx, s.scanEntry, selectColumns+listDocuments+of+"ORDER BY d.id", string(numbers), base); err != nil {
+			return err
+		}
+		chunks, err := query(ctx, tx, s.scanFound(),
+			chunkColumns+listDocuments+"CROSS JOIN chunk c ON "+ofDocument+of+"ORDER BY d.id, c.row", string(numbers), base)
+		for i := range list {
+			n := 0
+			for n < len(chunks) && chunks[n].Row.Document() == list[i].Row {
+				list[i].Chunks = append(list[i].Chunks, chunks[n].Chunk)
+				n++
+			}
+			if chunks = chunks[n:]; err == nil && n != list[i].ChunkCount {
+				err = &CorruptError{Path: s.path, Err: fmt.Errorf("%d of %d chunks of document %q are there", n, list[i].ChunkCount, list[i].ID)}
+			}
+		}
+		return err
+	})
+	return list, s.wrap("read documents of knowledge "+base, err)
+}
+
+// Touch writes the size and time of the sources of documents that are known to have
+// the same content as before, by row; those that are gone are left out. The version
+// stays: nothing that a follower shows has changed.
+func (s *Store) Touch(ctx context.Context, base string, known []Known) error {
+	return s.wrap("note times for knowledge "+base, s.write(ctx, func(c *change) error {
+		b, err := s.base(c.ctx, c.tx, base)
+		if err != nil {
+			return err
+		}
+		for _, k := range known {
+			if err := errors.Join(ctx.Err(), c.touch(b.row, k)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func (c *change) touch(base int64, k Known) error {
+	list, err := query(c.ctx, c.tx, c.s.scanEntry, selectDocument+"WHERE d.row = ? AND d.base = ?", k.Row, base)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	e := &list[0]
+	e.Size, e.Modified = k.Size, k.Modified
+	r, err := rowOf(&e.Document)
+	if err != nil {
+		return err
+	}
+	r.chunks, r.bytes = e.ChunkCount, e.Bytes
+	c.s.step("touch document")
+	_, err = c.tx.ExecContext(c.ctx, updateTimes, r.Size, r.modified, r.checksum(k.Row, base), k.Row)
+	return err
+}
+
+// nanoseconds returns a time as it is kept.
+func nanoseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
