@@ -197,6 +197,13 @@ func (b *build) prepare(d Document) (cutDocument, *Skip) {
 	return cut, nil
 }
 
+// skip adds to the report.
+func (b *build) skip(s Skip) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.report.Skipped = append(b.report.Skipped, s)
+}
+
 // note keeps the account of one document.
 func (b *build) note(chunks, bytes int, skip *Skip) {
 	b.mu.Lock()

@@ -99,3 +99,20 @@ func Merge(gone map[int64]bool, shelves ...Shelf) (Shelf, []int64, error) {
 	merged, err := OpenShelf("merged", image)
 	return merged, rows, err
 }
+
+// Quiet waits until nothing goes on in the background of a library.
+func (l *Library) Quiet() { l.background.Wait() }
+
+// Files returns the files of the shelves that a base answers from.
+func (b *Base) Files() (names []string) {
+	for _, s := range b.Content().shelves {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// The figures of merging.
+const (
+	MergeAt        = mergeAt
+	FollowPatience = followPatience
+)

@@ -26,6 +26,9 @@ type Folder struct {
 type Deps struct {
 	// Counter measures chunks. It is used by several goroutines at once.
 	Counter retrieval.Counter
+	// Encodings count the tokens of chunks for the store of a Library, by name; they
+	// too are used by several goroutines at once. What they count changes no answer.
+	Encodings map[string]retrieval.Counter
 	// Neutralise takes the power from everything in a document that looks like
 	// Sidenote's own tags. It too is used by several goroutines at once; nil
 	// leaves texts as they are.

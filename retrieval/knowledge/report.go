@@ -14,6 +14,7 @@ type Report struct {
 	Chunks  int    // that they were cut into
 	Bytes   int    // of their texts
 	Skipped []Skip // by path
+	Removed int    // documents whose files are gone; of a Sync
 }
 
 // A Skip is a file or folder that was not read.

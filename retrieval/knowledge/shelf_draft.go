@@ -21,7 +21,7 @@ type textsDraft struct {
 	numbers   map[string]uint32
 	sectionOf []uint32
 	texts     []string
-	bytes     uint64   // of them
+	bytes     uint64 // of them
 }
 
 func (d *textsDraft) document(row int64, id, name string) {

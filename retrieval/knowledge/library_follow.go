@@ -1,0 +1,95 @@
+package knowledge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sidenote/retrieval/knowledge/store"
+)
+
+const (
+	// followEvery is how often a follower asks for what is new.
+	followEvery = time.Second
+	// followPatience is for how many polls in a row a follower leaves documents that
+	// are on no shelf to the writer, which puts them on one within a moment unless it
+	// has died.
+	followPatience = 4
+)
+
+// Follow lets the bases of a library that is open for reading answer from what its
+// writer does, until ctx ends: a change that is whole is seen within two seconds. A
+// search never sees a part of one. What goes wrong is reported as Trouble and tried
+// again.
+func (l *Library) Follow(ctx context.Context) error {
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	f := follower{l: l, since: -1, waiting: map[string]bool{}}
+	for {
+		if err := f.poll(ctx); err != nil && ctx.Err() == nil {
+			l.options.Trouble(Trouble{Err: fmt.Errorf("follow %s: %w", l.dir, err)})
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.life.Done():
+			return ErrNoLibrary
+		}
+	}
+}
+
+// A follower is what Follow knows between two polls.
+type follower struct {
+	l       *Library
+	since   int64           // version of the store up to which all is seen; -1 before the first
+	waiting map[string]bool // bases to look at again, even if nothing changes
+}
+
+// poll takes over what changed since the last.
+func (f *follower) poll(ctx context.Context) error {
+	version, changed, err := f.l.truth().Changes(ctx, f.since)
+	if errors.Is(err, store.ErrReplaced) {
+		if err = f.reopen(ctx); err != nil {
+			return err
+		}
+		version, changed, err = f.l.truth().Changes(ctx, f.since)
+	}
+	if err != nil {
+		return err
+	}
+	for _, id := range changed {
+		f.waiting[id] = true
+	}
+	f.since = version
+	var errs []error
+	for id := range f.waiting {
+		errs = append(errs, f.l.change(ctx, id, func(b *shelved) error {
+			err := f.l.refresh(ctx, b, b.waits >= followPatience)
+			if err == nil && b.waits == 0 {
+				delete(f.waiting, id)
+			}
+			return err
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// reopen opens the database that took the place of the one that was open. Reads that
+// are under way on the old one end first.
+func (f *follower) reopen(ctx context.Context) error {
+	s, err := store.OpenReadOnly(ctx, f.l.dir)
+	if err != nil {
+		return err
+	}
+	f.l.mu.Lock()
+	old := f.l.store
+	f.l.store = s
+	for id := range f.l.bases {
+		f.waiting[id] = true
+	}
+	f.l.mu.Unlock()
+	f.since = -1
+	return old.Close()
+}

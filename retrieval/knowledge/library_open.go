@@ -1,0 +1,230 @@
+package knowledge
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sidenote/retrieval/knowledge/bm25"
+	"sidenote/retrieval/knowledge/mapped"
+	"sidenote/retrieval/knowledge/store"
+)
+
+// refresh lets a base answer from what the store holds of it now. Where documents
+// are on no shelf, a writer shelves them; a follower does so for itself, if force, or
+// leaves the base as it is and counts one wait more. b's turn is the caller's.
+func (l *Library) refresh(ctx context.Context, b *shelved, force bool) error {
+	shelves, view, err := l.gather(ctx, b)
+	if errors.Is(err, store.ErrNotFound) {
+		b.Swap(nil)
+		b.behind, b.waits = false, 0
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(view.uncovered) > 0 && l.options.ReadOnly && !force {
+		b.waits++
+		return nil
+	}
+	if len(view.uncovered) > 0 {
+		own, err := l.ownShelves(ctx, b, view.uncovered)
+		if err != nil {
+			return err
+		}
+		shelves = append(shelves, own...)
+	}
+	if err := l.show(ctx, b, shelves, view); err != nil {
+		return err
+	}
+	b.behind, b.waits = false, 0
+	return nil
+}
+
+// show swaps in a Content of shelves, unless it would be the same again.
+func (l *Library) show(ctx context.Context, b *shelved, shelves []placed, view view) error {
+	is := generation(view.Base.Sum.Add(l.stale(view.Documents)), l.deps.Version)
+	if c := b.Content(); c != nil && c.generation == is && slices.EqualFunc(c.shelves, shelves, func(x, y placed) bool { return x.live == y.live }) {
+		return nil
+	}
+	c, err := newContent(ctx, shelves, is)
+	if err != nil {
+		return fmt.Errorf("index knowledge %s: %w", b.id, err)
+	}
+	c.damaged = func(e *shelfError) { l.met(b, e) }
+	b.Swap(c)
+	return nil
+}
+
+// stale returns what the documents that another version of the reader cut add to the
+// sum of a base: such a base holds other chunks than its documents would have now,
+// and must not be taken for one that does.
+func (l *Library) stale(documents []store.Stamp) (sum store.Sum) {
+	for _, d := range documents {
+		if [readerBytes]byte(d.Hash[:readerBytes]) != l.reader {
+			sum = sum.Add(sha256.Sum256(fields("stale", string(d.Hash[:]))))
+		}
+	}
+	return sum
+}
+
+// A view is what the store says of a base, and what its shelves lack.
+type view struct {
+	store.View
+	uncovered []int64 // rows of documents that are on no shelf
+}
+
+// maxLooks is how often gather looks again because files went while it opened them.
+const maxLooks = 10
+
+// gather opens the shelves of a base, those of its Content again. In the end all
+// documents are on shelves, but for those uncovered: a writer drops what is damaged
+// and shelves what is uncovered, if there is room; a follower can do neither.
+func (l *Library) gather(ctx context.Context, b *shelved) ([]placed, view, error) {
+	covered := false
+	for looks := 0; ; looks++ {
+		v, err := l.truth().View(ctx, b.id)
+		if err != nil {
+			return nil, view{}, err
+		}
+		shelves, damage := l.open(ctx, b, v)
+		switch {
+		case l.options.ReadOnly && len(damage) > 0 && looks < maxLooks && l.moved(ctx, v):
+			continue // merged meanwhile, most likely
+		case !l.options.ReadOnly && len(damage) > 0 && looks < maxLooks:
+			for name, err := range damage {
+				l.report(b, name, err)
+				if err := l.truth().DropSegment(ctx, b.id, name); err != nil && !errors.Is(err, store.ErrNotFound) {
+					return nil, view{}, err
+				}
+				delete(b.bad, name)
+			}
+			continue
+		}
+		for name, err := range damage {
+			l.report(b, name, err)
+		}
+		placed, uncovered := place(shelves, v, b.Content())
+		if len(uncovered) == 0 || covered || l.options.ReadOnly {
+			return placed, view{v, uncovered}, nil
+		}
+		covered = true
+		if err := l.cover(ctx, b, uncovered, l.putShelf(ctx, b)); err != nil {
+			if ctx.Err() != nil {
+				return nil, view{}, err
+			}
+			l.report(b, "", err) // what is on no shelf gets one on the heap
+		}
+	}
+}
+
+// moved tells whether the base has other segments by now than a view says.
+func (l *Library) moved(ctx context.Context, v store.View) bool {
+	now, err := l.truth().View(ctx, v.Base.ID)
+	names := func(v store.View) (names []string) {
+		for _, seg := range v.Segments {
+			names = append(names, seg.Name)
+		}
+		return append(names, v.Damaged...)
+	}
+	return err == nil && !slices.Equal(names(v), names(now))
+}
+
+// open opens the shelves that a view names; nil stands for one that is damaged.
+func (l *Library) open(ctx context.Context, b *shelved, v store.View) (shelves []*shelf, damage map[string]error) {
+	damage = map[string]error{}
+	for _, name := range v.Damaged {
+		damage[name] = errors.New("the list of its documents is damaged")
+	}
+	held := map[string]*shelf{}
+	if c := b.Content(); c != nil {
+		for _, s := range c.shelves {
+			held[s.name] = s.shelf
+		}
+	}
+	shelves = make([]*shelf, len(v.Segments))
+	for i, seg := range v.Segments {
+		s, err := held[seg.Name], b.bad[seg.Name]
+		if s == nil && err == nil {
+			s, err = l.openSegment(ctx, seg)
+		}
+		if err != nil {
+			damage[seg.Name] = err
+			continue
+		}
+		shelves[i] = s
+	}
+	return shelves, damage
+}
+
+// openSegment opens the shelf in the file of a segment.
+func (l *Library) openSegment(ctx context.Context, seg store.Segment) (*shelf, error) {
+	var image []byte
+	var owner *mapped.File
+	var err error
+	if seg.Path == "" {
+		image, err = l.truth().Image(ctx, seg)
+	} else if owner, err = mapped.Open(seg.Path); err == nil {
+		image = owner.Bytes()
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := openShelf(seg.Name, image, owner)
+	if err == nil && !slices.Equal(s.rows(), seg.Covers) {
+		err = fmt.Errorf("open %s: %w: it holds other documents than it should", seg.Name, errShelf)
+	}
+	return s, err
+}
+
+// place finds out which documents on shelves are still in the base, and which of
+// those in the base are on none. A nil shelf has none.
+func place(shelves []*shelf, v store.View, before *Content) (out []placed, uncovered []int64) {
+	held := map[*shelf]*placed{}
+	if before != nil {
+		for i := range before.shelves {
+			held[before.shelves[i].shelf] = &before.shelves[i]
+		}
+	}
+	found := make([]bool, len(v.Documents))
+	for i, s := range shelves {
+		if s == nil {
+			continue
+		}
+		out = append(out, s.place(gone(s, v.Segments[i].Covers, v.Documents, found), held[s]))
+	}
+	for i, d := range v.Documents {
+		if !found[i] {
+			uncovered = append(uncovered, d.Row)
+		}
+	}
+	return out, uncovered
+}
+
+// gone returns the documents of a shelf that are not in the base, and marks those
+// that are as found. covers are the rows on the shelf, ascending as documents are.
+func gone(s *shelf, covers []int64, documents []store.Stamp, found []bool) (gone bm25.Bitmap) {
+	dead := map[int64]bool{}
+	i := 0
+	for _, row := range covers {
+		for i < len(documents) && documents[i].Row < row {
+			i++
+		}
+		if i == len(documents) || documents[i].Row != row || found[i] {
+			dead[row] = true
+			continue
+		}
+		found[i] = true
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	for d := range s.texts.documents {
+		if dead[s.texts.row(d)] {
+			gone.Add(d)
+		}
+	}
+	return gone
+}

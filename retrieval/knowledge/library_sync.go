@@ -1,0 +1,299 @@
+package knowledge
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sidenote/retrieval/knowledge/store"
+)
+
+const (
+	// syncFiles and syncBytes bound the files that are read at a time.
+	syncFiles = 256
+	syncBytes = 32 << 20
+	// settled is how old a file's time has to be to tell it from its next version:
+	// what is written twice within a tick of the file system's clock has one time.
+	settled = 2 * time.Second
+)
+
+// Sync makes a base hold what is in a folder, which is made where it is missing. The
+// base answers from what it held until everything is in place; what was read stays
+// even if Sync fails half-way. Documents that Put wrote are left alone, unless a file
+// has their id. A base is kept with one folder: another takes its place.
+//
+// A file is not read again if its size and time are those it was read with. One that
+// was read and says what it said before changes nothing. A file that is still there
+// but that the system does not let us read keeps the documents it had, and so do the
+// files below such a folder; every other file that yields no documents any more, be
+// it gone, too large or no longer text, takes them with it. The report is that of
+// Load, whatever was read again.
+func (l *Library) Sync(ctx context.Context, folder Folder, progress func(Progress)) (Report, error) {
+	dir, file, err := openFolder(folder.Path)
+	if err != nil {
+		return Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
+	}
+	defer func() { _ = dir.Close() }()
+	var report Report
+	err = l.change(ctx, folder.ID, func(b *shelved) error {
+		if err := l.create(ctx, b); err != nil {
+			return err
+		}
+		s := &syncing{l: l, b: b, fsys: dir.FS(), known: map[string][]store.Known{}, ids: map[string]store.Known{}, seen: map[string]bool{}}
+		deps := l.deps
+		deps.Progress = progress
+		s.build = newBuild(folder, deps, 0)
+		s.shelve.emit = l.putShelf(ctx, b)
+		if err := s.run(ctx, folder, file); err != nil {
+			return fmt.Errorf("read knowledge %s: %w", folder.ID, err)
+		}
+		report = s.build.report
+		return nil
+	})
+	return report, err
+}
+
+// A syncing is one Sync.
+type syncing struct {
+	l     *Library
+	b     *shelved
+	fsys  fs.FS
+	build *build // cuts, and keeps the account
+
+	known  map[string][]store.Known // by source
+	ids    map[string]store.Known   // all
+	seen   map[string]bool          // ids that the files have
+	shelve binder
+	wrote  bool
+}
+
+func (s *syncing) run(ctx context.Context, folder Folder, file string) error {
+	w, err := newWalk(s.fsys, folder)
+	if err != nil {
+		return err
+	}
+	if file != "" {
+		w.files = []string{file}
+	} else if err := w.run(ctx); err != nil {
+		return err
+	}
+	s.build.report.Skipped = w.skipped
+	s.build.progress.Files = len(w.files)
+	for k, err := range s.l.truth().Known(ctx, s.b.id) {
+		if err != nil {
+			return err
+		}
+		s.ids[k.ID] = k
+		if k.Source != "" {
+			s.known[k.Source] = append(s.known[k.Source], k)
+		}
+	}
+	for _, skip := range w.skipped {
+		if skip.Kind == SkipUnreadable {
+			s.keepBelow(skip.Path)
+		}
+	}
+	if err := s.files(ctx, w.files); err != nil {
+		return err
+	}
+	if err := s.removeRest(ctx); err != nil {
+		return err
+	}
+	return s.finish(ctx)
+}
+
+// A syncFile is one file of a Sync.
+type syncFile struct {
+	name     string
+	size     int64
+	modified time.Time // zero if it does not tell this version from the next
+
+	unchanged bool
+	skip      *Skip
+	same      []store.Known    // documents that say what they said, to be touched
+	documents []store.Document // others
+	chunks    int
+	bytes     int
+}
+
+// files goes through the files, as many side by side as may be in memory at a time.
+func (s *syncing) files(ctx context.Context, names []string) error {
+	var batch []*syncFile
+	bytes := int64(0)
+	for i, name := range names {
+		f := s.look(name)
+		batch, bytes = append(batch, f), bytes+f.size
+		if len(batch) < syncFiles && bytes < syncBytes && i+1 < len(names) {
+			continue
+		}
+		if err := s.read(ctx, batch); err != nil {
+			return err
+		}
+		if err := s.write(ctx, batch); err != nil {
+			return err
+		}
+		batch, bytes = nil, 0
+	}
+	return nil
+}
+
+// look finds out whether a file has to be read.
+func (s *syncing) look(name string) *syncFile {
+	f := &syncFile{name: name}
+	info, err := fs.Stat(s.fsys, name)
+	if err != nil {
+		return f // reading it says what is wrong
+	}
+	f.size, f.modified = info.Size(), info.ModTime()
+	if time.Since(f.modified) < settled {
+		f.modified = time.Time{}
+	}
+	known := s.known[name]
+	f.unchanged = len(known) > 0 && !f.modified.IsZero() && !slices.ContainsFunc(known, func(k store.Known) bool {
+		return k.Size != f.size || !k.Modified.Equal(f.modified) || [readerBytes]byte(k.Hash[:readerBytes]) != s.l.reader
+	})
+	return f
+}
+
+// read reads and cuts those files of a batch that have changed.
+func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, f := range batch {
+		if f.unchanged {
+			continue
+		}
+		g.Go(func() error {
+			if err := gctx.Err(); err != nil {
+				return err
+			}
+			d, skip := readDocument(s.fsys, f.name)
+			if f.skip = skip; skip == nil {
+				f.bytes = len(d.Text)
+				s.cut(f, d)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// cut cuts a document of a file, unless the store has it as it is.
+func (s *syncing) cut(f *syncFile, d Document) {
+	known, ok := s.ids[d.ID]
+	if ok && known.Source == f.name && known.Hash == s.l.hash(d.digest()) {
+		known.Size, known.Modified = f.size, f.modified
+		f.same = append(f.same, known)
+		return
+	}
+	cut, skip := s.build.prepare(d)
+	if skip != nil {
+		f.skip = skip
+		return
+	}
+	document := s.l.document(cut)
+	document.Source, document.Size, document.Modified = f.name, f.size, f.modified
+	f.documents = append(f.documents, document)
+	f.chunks += len(document.Chunks)
+}
+
+// write writes what was read of a batch.
+func (s *syncing) write(ctx context.Context, batch []*syncFile) error {
+	var documents []store.Document
+	var touched []store.Known
+	for _, f := range batch {
+		switch {
+		case f.unchanged, f.skip != nil && f.skip.Kind == SkipUnreadable && len(f.documents) == 0:
+			s.keep(f.name)
+		}
+		for _, k := range f.same {
+			s.seen[k.ID] = true
+			if old := s.ids[k.ID]; old.Size != k.Size || !old.Modified.Equal(k.Modified) {
+				touched = append(touched, k)
+			}
+		}
+		for _, d := range f.documents {
+			if s.seen[d.ID] {
+				s.build.skip(Skip{Path: d.ID, Kind: SkipUnreadable, Reason: "another file has a document of this id"})
+				continue
+			}
+			s.seen[d.ID] = true
+			documents = append(documents, d)
+		}
+		s.build.note(f.chunks, f.bytes, f.skip)
+	}
+	if len(touched) > 0 {
+		if err := s.l.truth().Touch(ctx, s.b.id, touched); err != nil {
+			return err
+		}
+	}
+	for part := range batches(documents) {
+		s.wrote, s.b.behind = true, true
+		if err := s.l.putBatch(ctx, s.b, part, &s.shelve); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep keeps the documents of a file.
+func (s *syncing) keep(file string) {
+	for _, k := range s.known[file] {
+		s.seen[k.ID] = true
+	}
+}
+
+// keepBelow keeps the documents of a file or folder that cannot be read.
+func (s *syncing) keepBelow(name string) {
+	for file := range s.known {
+		if file == name || strings.HasPrefix(file, name+"/") {
+			s.keep(file)
+		}
+	}
+}
+
+// removeRest removes the documents of files that are gone.
+func (s *syncing) removeRest(ctx context.Context) error {
+	var rest []string
+	for id, k := range s.ids {
+		if k.Source != "" && !s.seen[id] {
+			rest = append(rest, id)
+		}
+	}
+	slices.Sort(rest)
+	for ids := range slices.Chunk(rest, putDocuments) {
+		s.wrote, s.b.behind = true, true
+		if err := s.l.truth().Delete(ctx, s.b.id, ids...); err != nil {
+			return err
+		}
+	}
+	s.build.report.Removed = len(rest)
+	return nil
+}
+
+// finish lets the base answer from what is there now, and completes the report.
+func (s *syncing) finish(ctx context.Context) error {
+	if err := s.shelve.end(); err != nil {
+		return err
+	}
+	if s.wrote || s.b.behind {
+		if err := s.l.settle(ctx, s.b); err != nil {
+			return err
+		}
+	}
+	base, err := s.l.Stored(ctx, s.b.id)
+	if err != nil {
+		return err
+	}
+	r := &s.build.report
+	r.Chunks, r.Bytes = base.Chunks, int(base.Bytes)
+	slices.SortFunc(r.Skipped, func(a, b Skip) int { return cmp.Compare(a.Path, b.Path) })
+	return nil
+}

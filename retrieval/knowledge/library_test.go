@@ -1,0 +1,309 @@
+package knowledge_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/store"
+)
+
+func deps() knowledge.Deps {
+	return knowledge.Deps{Counter: fourBytes{}, Version: "test", Neutralise: func(s string) string { return strings.ReplaceAll(s, "<", "(") }}
+}
+
+// library opens a folder. Trouble fails the test.
+func library(t testing.TB, dir string, o knowledge.LibraryOptions) *knowledge.Library {
+	t.Helper()
+	if o.Trouble == nil {
+		o.Trouble = func(trouble knowledge.Trouble) { t.Errorf("trouble: %+v", trouble) }
+	}
+	l, err := knowledge.OpenLibrary(t.Context(), dir, deps(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return l
+}
+
+// fresh is a base of documents that were never anywhere else.
+func fresh(t fatal, documents map[string]knowledge.Document) *knowledge.Base {
+	t.Helper()
+	c, _, err := knowledge.FromDocuments(context.Background(), slices.Collect(maps.Values(documents)), deps())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := knowledge.New("kb")
+	b.Swap(c)
+	return b
+}
+
+// questions have answers in what handbook and word draw texts from.
+func questions() []string {
+	return []string{"parental leave", "ant bee", "cat", "ant dog elk laptop", "holidays of the company", "Lisbon"}
+}
+
+// sameAnswers compares everything that two bases say.
+func sameAnswers(t fatal, got, want *knowledge.Base) {
+	t.Helper()
+	if diff := cmp.Diff(want.Ref(), got.Ref()); diff != "" {
+		t.Fatalf("generation (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(slices.Collect(want.Content().All()), slices.Collect(got.Content().All())); diff != "" {
+		t.Fatalf("chunks (-want +got):\n%s", diff)
+	}
+	if g, w := got.Content(), want.Content(); g.Documents() != w.Documents() || g.Chunks() != w.Chunks() {
+		t.Fatalf("%d documents, %d chunks; want %d, %d", g.Documents(), g.Chunks(), w.Documents(), w.Chunks())
+	}
+	for _, text := range questions() {
+		q := retrieval.Query{Text: text, Settings: retrieval.DefaultSettings()}
+		g, err := got.Retrieve(context.Background(), q)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		w, _ := want.Retrieve(context.Background(), q)
+		if diff := cmp.Diff(w, g, cmpopts.IgnoreFields(retrieval.Result{}, "Took")); diff != "" {
+			t.Fatalf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+// A past is what a library went through, beside the documents that it must hold.
+type past struct {
+	t         *rapid.T
+	dir       string
+	files     string // the folder to read
+	library   *knowledge.Library
+	documents map[string]knowledge.Document
+	synced    map[string]knowledge.Document // by file, as of the last Sync
+	present   map[string]knowledge.Document
+	clock     time.Time
+}
+
+func (p *past) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *past) open() {
+	var err error
+	p.library, err = knowledge.OpenLibrary(context.Background(), p.dir, deps(), knowledge.LibraryOptions{
+		Trouble: func(trouble knowledge.Trouble) {
+			if !strings.Contains(trouble.Err.Error(), trouble.File) || trouble.File == "" {
+				panic(fmt.Sprintf("unclear: %+v", trouble))
+			}
+		},
+	})
+	p.must(err)
+}
+
+// draw draws a text of few words, so that there are many ties.
+func (p *past) draw() string {
+	word := rapid.SampledFrom([]string{"ant", "bee", "cat", "dog", "elk", "# T\n\n", "\n\n## S\n\n", strings.Repeat("fox ", 150)})
+	return strings.Join(rapid.SliceOfN(word, 0, 6).Draw(p.t, "words"), " ")
+}
+
+func (p *past) put(*rapid.T) {
+	var documents []knowledge.Document
+	for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-d][0-3]`), 1, 3, rapid.ID[string]).Draw(p.t, "ids") {
+		d := knowledge.Document{ID: id, Name: rapid.SampledFrom([]string{"", "ant"}).Draw(p.t, "name"), Text: p.draw(), Markdown: rapid.Bool().Draw(p.t, "markdown")}
+		documents, p.documents[id] = append(documents, d), d
+	}
+	_, err := p.library.Put(context.Background(), "kb", documents...)
+	p.must(err)
+	if n, err := p.library.Put(context.Background(), "kb", documents...); n != 0 || err != nil {
+		p.t.Fatalf("put again: %d changed, %v", n, err)
+	}
+}
+
+func (p *past) remove(*rapid.T) {
+	ids := rapid.SliceOfN(rapid.StringMatching(`[a-d][0-3]`), 1, 5).Draw(p.t, "ids")
+	for _, id := range ids {
+		delete(p.documents, id)
+	}
+	p.must(p.library.Delete(context.Background(), "kb", ids...))
+}
+
+func (p *past) edit(*rapid.T) {
+	name := rapid.StringMatching(`(x|y/z)[0-3]\.(md|txt)`).Draw(p.t, "file")
+	path := filepath.Join(p.files, name)
+	if rapid.IntRange(0, 3).Draw(p.t, "gone") == 0 {
+		_ = os.Remove(path)
+		delete(p.present, name)
+		return
+	}
+	text := p.draw()
+	p.must(os.MkdirAll(filepath.Dir(path), 0o755))
+	p.must(os.WriteFile(path, []byte(text), 0o600))
+	p.clock = p.clock.Add(time.Hour)
+	p.must(os.Chtimes(path, p.clock, p.clock))
+	p.present[name] = knowledge.Document{ID: name, Text: text, Markdown: strings.HasSuffix(name, ".md")}
+}
+
+func (p *past) sync(*rapid.T) {
+	report, err := p.library.Sync(context.Background(), knowledge.Folder{ID: "kb", Path: p.files}, nil)
+	p.must(err)
+	if report.Files != len(p.present) || len(report.Skipped) > 0 {
+		p.t.Fatalf("report %+v of %d files", report, len(p.present))
+	}
+	p.synced = maps.Clone(p.present)
+}
+
+func (p *past) reopen(*rapid.T) {
+	p.must(p.library.Close())
+	p.open()
+}
+
+// damage hurts a file of a shelf while nobody looks, or takes it away.
+func (p *past) damage(t *rapid.T) {
+	files, err := filepath.Glob(filepath.Join(p.dir, "segments", "*"))
+	p.must(err)
+	if len(files) == 0 {
+		return
+	}
+	p.must(p.library.Close())
+	name := rapid.SampledFrom(files).Draw(t, "file")
+	image, err := os.ReadFile(name)
+	p.must(err)
+	if at := rapid.IntRange(0, 200).Draw(t, "at"); at == 200 {
+		p.must(os.Remove(name))
+	} else {
+		image[at*len(image)/200] ^= 0x10
+		p.must(os.WriteFile(name, image, 0o600))
+	}
+	p.open()
+}
+
+func (p *past) check(*rapid.T) {
+	all := maps.Clone(p.synced)
+	maps.Copy(all, p.documents)
+	// A search that meets damage fails, and the base is whole a moment later.
+	for range p.library.Base("kb").Content().All() {
+		continue
+	}
+	p.library.Quiet()
+	sameAnswers(p.t, p.library.Base("kb"), fresh(p.t, all))
+}
+
+// Whatever documents went through, the answers are those of the documents that are
+// there.
+func TestPastDoesNotShow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		dir, err := os.MkdirTemp("", "library")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		p := &past{
+			t: t, dir: filepath.Join(dir, "state"), files: filepath.Join(dir, "files"), clock: time.Now().Add(-1e6 * time.Hour / 100),
+			documents: map[string]knowledge.Document{}, synced: map[string]knowledge.Document{}, present: map[string]knowledge.Document{},
+		}
+		p.must(os.Mkdir(p.files, 0o755))
+		p.open()
+		defer func() { _ = p.library.Close() }()
+		p.must(p.library.CreateBase(context.Background(), "kb"))
+		step := rapid.SampledFrom([]func(*rapid.T){p.put, p.put, p.put, p.remove, p.edit, p.edit, p.sync, p.reopen, p.damage, p.check})
+		for range rapid.IntRange(1, 15).Draw(t, "steps") {
+			step.Draw(t, "step")(t)
+		}
+		p.check(t)
+	})
+}
+
+// Shelves do not pile up, and those of documents that are gone go.
+func TestMerge(t *testing.T) {
+	dir := t.TempDir()
+	l := library(t, dir, knowledge.LibraryOptions{})
+	if err := l.CreateBase(t.Context(), "kb"); err != nil {
+		t.Fatal(err)
+	}
+	documents := map[string]knowledge.Document{}
+	for i := range 40 {
+		d := knowledge.Document{ID: fmt.Sprintf("d%d", i), Text: fmt.Sprintf("ant bee %d", i)}
+		documents[d.ID] = d
+		if _, err := l.Put(t.Context(), "kb", d); err != nil {
+			t.Fatal(err)
+		}
+		l.Quiet()
+		if n := len(l.Base("kb").Files()); n > knowledge.MergeAt {
+			t.Fatalf("%d shelves", n)
+		}
+	}
+	sameAnswers(t, l.Base("kb"), fresh(t, documents))
+	for id := range documents {
+		if err := l.Delete(t.Context(), "kb", id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Quiet()
+	if files := l.Base("kb").Files(); len(files) != 0 {
+		t.Errorf("shelves of nothing: %v", files)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "segments")); len(left) != 0 || err != nil {
+		t.Errorf("files of nothing: %v, %v", left, err)
+	}
+}
+
+// Only one process writes a folder, and the other is told which one that is.
+func TestTwoWriters(t *testing.T) {
+	dir := t.TempDir()
+	library(t, dir, knowledge.LibraryOptions{Address: "127.0.0.1:8081"})
+	var locked *store.LockedError
+	_, err := knowledge.OpenLibrary(t.Context(), dir, deps(), knowledge.LibraryOptions{})
+	if !errors.As(err, &locked) || locked.Address != "127.0.0.1:8081" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestPutRefuses(t *testing.T) {
+	l := library(t, store.Memory, knowledge.LibraryOptions{})
+	if _, err := l.Put(t.Context(), "kb", knowledge.Document{ID: "a"}); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("no base: %v", err)
+	}
+	if err := l.CreateBase(t.Context(), "kb"); err != nil {
+		t.Fatal(err)
+	}
+	for name, documents := range map[string][]knowledge.Document{
+		"no id":      {{Text: "x"}},
+		"twice":      {{ID: "a"}, {ID: "a"}},
+		"unprint":    {{ID: "a\nb"}},
+		"not UTF-8":  {{ID: "a", Text: "\xff"}},
+		"too large":  {{ID: "a"}, {ID: "b", Text: strings.Repeat("word ", 64<<20/5+1)}},
+		"wrong name": {{ID: "a", Name: "\xff"}},
+	} {
+		if _, err := l.Put(t.Context(), "kb", documents...); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if n := l.Base("kb").Content().Documents(); n != 0 {
+		t.Errorf("%d documents of what was refused", n)
+	}
+	if err := l.DeleteBase(t.Context(), "kb"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.DeleteBase(t.Context(), "kb"); !errors.Is(err, store.ErrNotFound) || len(l.Bases()) != 0 {
+		t.Errorf("deleted twice: %v, %v", err, l.Bases())
+	}
+	if _, err := l.Base("kb").Retrieve(t.Context(), retrieval.Query{Text: "x"}); !errors.Is(err, retrieval.ErrUnavailable) {
+		t.Errorf("a base that is gone: %v", err)
+	}
+}
