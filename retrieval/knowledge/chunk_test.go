@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"sidenote/retrieval"
@@ -21,8 +20,6 @@ import (
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bytesCounter counts a token a byte, so that a chunk is 400 bytes at most.
 type bytesCounter struct{}

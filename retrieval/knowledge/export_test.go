@@ -1,8 +1,10 @@
 package knowledge
 
 import (
+	"context"
 	"encoding/binary"
 	"hash/crc32"
+	"io/fs"
 
 	"sidenote/retrieval/knowledge/bm25"
 	"sidenote/retrieval/knowledge/mapped"
@@ -102,6 +104,11 @@ func Merge(gone map[int64]bool, shelves ...Shelf) (Shelf, []int64, error) {
 
 // Quiet waits until nothing goes on in the background of a library.
 func (l *Library) Quiet() { l.background.Wait() }
+
+// SyncFS is Sync from a file system.
+func (l *Library) SyncFS(ctx context.Context, fsys fs.FS, folder Folder) (Report, error) {
+	return l.syncFS(ctx, fsys, "", folder, nil)
+}
 
 // Files returns the files of the shelves that a base answers from.
 func (b *Base) Files() (names []string) {

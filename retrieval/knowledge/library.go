@@ -126,8 +126,12 @@ func (l *Library) openBases(ctx context.Context) error {
 // bases hold can still be searched.
 func (l *Library) Close() error {
 	l.mu.Lock()
+	closed := l.life.Err() != nil
 	l.end() // from here on nothing is started
 	l.mu.Unlock()
+	if closed {
+		return nil
+	}
 	l.background.Wait()
 	return l.truth().Close()
 }

@@ -41,12 +41,16 @@ func (l *Library) Sync(ctx context.Context, folder Folder, progress func(Progres
 		return Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
 	}
 	defer func() { _ = dir.Close() }()
-	var report Report
+	return l.syncFS(ctx, dir.FS(), file, folder, progress)
+}
+
+// syncFS is Sync from a file system; file is not empty where it is all there is to read.
+func (l *Library) syncFS(ctx context.Context, fsys fs.FS, file string, folder Folder, progress func(Progress)) (report Report, err error) {
 	err = l.change(ctx, folder.ID, func(b *shelved) error {
 		if err := l.create(ctx, b); err != nil {
 			return err
 		}
-		s := &syncing{l: l, b: b, fsys: dir.FS(), known: map[string][]store.Known{}, ids: map[string]store.Known{}, seen: map[string]bool{}}
+		s := &syncing{l: l, b: b, fsys: fsys, known: map[string][]store.Known{}, ids: map[string]store.Known{}, seen: map[string]bool{}}
 		deps := l.deps
 		deps.Progress = progress
 		s.build = newBuild(folder, deps, 0)
