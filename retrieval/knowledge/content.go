@@ -98,23 +98,11 @@ func (c *Content) source(ref bm25.Ref) (retrieval.Source, error) {
 	texts := &shelf.texts
 	d := texts.document(ref.Text)
 	first, end := texts.first(d), texts.first(d+1)
-	s := retrieval.Source{
-		Type:    "rag",
-		Doc:     string(texts.id(d)),
-		Chunk:   ref.Text - first,
-		Name:    string(texts.name(d)),
-		Section: string(texts.section(ref.Text)),
-	}
-	var errs [3]error
-	s.Text, errs[0] = shelf.text(ref.Text)
-	if ref.Text > first {
-		s.Before, errs[1] = shelf.text(ref.Text - 1)
-	}
-	if ref.Text+1 < end {
-		s.After, errs[2] = shelf.text(ref.Text + 1)
-	}
+	s := retrieval.Source{Type: "rag", Chunk: ref.Text - first, Section: string(texts.section(ref.Text))}
+	s.Doc, s.Name = shelf.labels(d)
+	var err error
+	s.Before, s.Text, s.After, err = shelf.around(ref.Text, first, end)
 	runtime.KeepAlive(c)
-	err := cmp.Or(errs[:]...)
 	if damage := (*shelfError)(nil); errors.As(err, &damage) && c.damaged != nil {
 		c.damaged(damage)
 	}

@@ -34,7 +34,7 @@ func (s Shelf) ReadAll() (all []string, err error) {
 	for d := range s.texts.documents {
 		all = append(all, string(s.texts.id(d)), string(s.texts.name(d)))
 		for t := s.texts.first(d); t < s.texts.first(d+1); t++ {
-			text, err := s.text(t)
+			_, text, _, err := s.around(t, s.texts.first(d), s.texts.first(d+1))
 			if err != nil {
 				return nil, err
 			}

@@ -70,15 +70,30 @@ func (s *shelf) rows() []int64 {
 	return rows
 }
 
-// text returns a text, checked.
-func (s *shelf) text(t int) (string, error) {
-	body, ok := s.texts.body(t)
-	text := string(body)
-	runtime.KeepAlive(s)
-	if !ok {
-		return "", &shelfError{shelf: s, err: fmt.Errorf("text %d: %w", t, errShelf)}
+// around returns a text of a document that has the texts from first to before end,
+// and those beside it, checked. They lie in one piece, and are copied as one: most of
+// what a search costs beyond the index is memory.
+func (s *shelf) around(t, first, end int) (before, text, after string, err error) {
+	from, to := max(first, t-1), min(end, t+2)
+	for i := from; i < to; i++ {
+		if !s.texts.whole(i) {
+			return "", "", "", &shelfError{shelf: s, err: fmt.Errorf("text %d: %w", i, errShelf)}
+		}
 	}
-	return text, nil
+	start := func(i int) int { return number(s.texts.starts, i) }
+	base := start(from)
+	all := string(s.texts.bodies[base:start(to)])
+	before, text, after = all[:start(t)-base], all[start(t)-base:start(t+1)-base], all[start(t+1)-base:]
+	runtime.KeepAlive(s)
+	return before, text, after, nil
+}
+
+// labels returns the id and the name of a document, which are copied as one, too.
+func (s *shelf) labels(d int) (id, name string) {
+	from, middle := number(s.texts.offsets, 2*d), number(s.texts.offsets, 2*d+1)
+	all := string(s.texts.strings[from:number(s.texts.offsets, 2*d+2)])
+	runtime.KeepAlive(s)
+	return all[:middle-from], all[middle-from:]
 }
 
 // texts is the image of documents and their texts; shelf_image.go has its layout.
@@ -108,10 +123,11 @@ func (x *texts) section(t int) []byte { return x.string(2*x.documents + number(x
 
 func (x *texts) string(i int) []byte { return x.strings[number(x.offsets, i):number(x.offsets, i+1)] }
 
-// body returns a text and whether it is as it was written.
-func (x *texts) body(t int) ([]byte, bool) {
-	body := x.bodies[number(x.starts, t):number(x.starts, t+1)]
-	return body, crc32.Checksum(body, crc32c()) == uint32(number(x.sums, t))
+func (x *texts) body(t int) []byte { return x.bodies[number(x.starts, t):number(x.starts, t+1)] }
+
+// whole tells whether a text is as it was written.
+func (x *texts) whole(t int) bool {
+	return crc32.Checksum(x.body(t), crc32c()) == uint32(number(x.sums, t))
 }
 
 // document returns the document of a text.

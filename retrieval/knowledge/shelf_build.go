@@ -121,8 +121,8 @@ func mergeShelves(sources []placed) (image []byte, rows []int64, err error) {
 		rows = append(rows, s.texts.row(ref.document))
 		draft.document(s.texts.row(ref.document), string(s.texts.id(ref.document)), string(s.texts.name(ref.document)))
 		for t := s.texts.first(ref.document); t < s.texts.first(ref.document+1); t++ {
-			body, ok := s.texts.body(t)
-			if !ok {
+			body := s.texts.body(t)
+			if !s.texts.whole(t) {
 				return nil, nil, &shelfError{shelf: s.shelf, err: fmt.Errorf("text %d: %w", t, errShelf)}
 			}
 			if n := len(draft.texts); n >= len(from) || from[n] != (bm25.Ref{Segment: ref.shelf, Text: t}) {
