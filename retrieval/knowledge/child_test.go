@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
+	"strconv"
 	"syscall"
 
 	"sidenote/retrieval/knowledge"
@@ -17,7 +17,7 @@ import (
 
 // children are the lives that the test binary can lead.
 func children() map[string]func() error {
-	return map[string]func() error{"sync": syncOften, "full": syncFull, "put": putOften}
+	return map[string]func() error{"sync": syncOften, "full": syncFull, "put": putOften, "steps": syncTwice}
 }
 
 // quietly is the options of a child.
@@ -35,7 +35,7 @@ func syncOften() error {
 	}
 	fmt.Println("open")
 	for revision := 0; ; revision++ {
-		if err := writeRevision(os.Getenv("FILES"), revision); err != nil {
+		if err := writeRevision(os.Getenv("FILES"), 60, revision); err != nil {
 			return err
 		}
 		if _, err := l.Sync(ctx, knowledge.Folder{ID: "kb", Path: os.Getenv("FILES")}, nil); err != nil {
@@ -43,6 +43,34 @@ func syncOften() error {
 		}
 		fmt.Println("synced", revision)
 	}
+}
+
+// syncTwice makes a folder of a few files hold two texts, one after the other, and
+// dies before its CRASH_AT-th change of the state folder.
+func syncTwice() error {
+	crash, err := strconv.Atoi(os.Getenv("CRASH_AT"))
+	if err != nil {
+		return err
+	}
+	ctx, files, n := context.Background(), os.Getenv("FILES"), 0
+	l, err := knowledge.OpenLibrary(ctx, os.Getenv("DIR"), deps(), knowledge.Before(quietly(), func(string) {
+		if n++; n == crash {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}))
+	if err != nil {
+		return err
+	}
+	for revision := range 2 {
+		if err := writeRevision(files, 8, revision); err != nil {
+			return err
+		}
+		if _, err := l.Sync(ctx, knowledge.Folder{ID: "kb", Path: files}, nil); err != nil {
+			return err
+		}
+	}
+	return l.Close()
 }
 
 // putOften puts one document after the other, so that shelves are merged.
@@ -75,7 +103,7 @@ func syncFull() error {
 		_, err := l.Sync(ctx, knowledge.Folder{ID: "kb", Path: files}, nil)
 		return err
 	}
-	if err := errors.Join(writeRevision(files, 0), sync()); err != nil {
+	if err := errors.Join(writeRevision(files, 60, 0), sync()); err != nil {
 		return err
 	}
 	before := l.Base("kb").Ref().Generation
@@ -88,7 +116,7 @@ func syncFull() error {
 		return err
 	}
 	for revision := 1; ; revision++ {
-		if err := writeRevision(files, revision); err != nil {
+		if err := writeRevision(files, 60, revision); err != nil {
 			return err
 		}
 		err := sync()
@@ -102,8 +130,8 @@ func syncFull() error {
 		before = l.Base("kb").Ref().Generation
 	}
 	chunks := 0
-	for s := range l.Base("kb").Content().All() {
-		chunks += strings.Count(s.Text, "revision") / strings.Count(s.Text, "revision")
+	for range l.Base("kb").Content().All() {
+		chunks++
 	}
 	if now := l.Base("kb"); now.Ref().Generation != before || chunks != now.Content().Chunks() {
 		return fmt.Errorf("the old state is not searchable: %d of %d chunks", chunks, now.Content().Chunks())

@@ -18,10 +18,10 @@ import (
 	"sidenote/retrieval/knowledge"
 )
 
-// writeRevision fills a folder with texts that follow from the revision; which files
-// there are does, too.
-func writeRevision(dir string, revision int) error {
-	for i := range 60 {
+// writeRevision fills a folder with at most n texts that follow from the revision;
+// which files there are does, too.
+func writeRevision(dir string, n, revision int) error {
+	for i := range n {
 		name := filepath.Join(dir, fmt.Sprintf("f%02d.md", i))
 		if (i+revision)%7 == 0 {
 			if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -131,22 +131,50 @@ func TestKilled(t *testing.T) {
 					_ = l.Close()
 					continue
 				}
-				want := held(t, l)
-				got := shown(l.Base("kb"))
-				if len(want) != len(got) {
-					t.Fatalf("%d documents are held, %d shown", len(want), len(got))
-				}
-				for id := range want {
-					if !slices.Equal(want[id], got[id]) {
-						t.Fatalf("%s is shown otherwise than held", id)
-					}
-				}
+				checkShown(t, l)
 				checkAsFresh(t, l, what, files)
 				if err := l.Close(); err != nil {
 					t.Fatal(err)
 				}
 			}
 		})
+	}
+}
+
+// checkShown compares what is shown with what is held.
+func checkShown(t *testing.T, l *knowledge.Library) {
+	t.Helper()
+	want := held(t, l)
+	got := shown(l.Base("kb"))
+	if len(want) != len(got) {
+		t.Fatalf("%d documents are held, %d shown", len(want), len(got))
+	}
+	for id := range want {
+		if !slices.Equal(want[id], got[id]) {
+			t.Fatalf("%s is shown otherwise than held", id)
+		}
+	}
+}
+
+// The same after a kill before each single change of the folder.
+func TestKilledAtEveryStep(t *testing.T) {
+	for at := 1; ; at++ {
+		dir, files := t.TempDir(), t.TempDir()
+		err := child(t, "steps", "DIR="+dir, "FILES="+files, fmt.Sprint("CRASH_AT=", at)).Run()
+		if err == nil {
+			if at < 30 {
+				t.Errorf("it took %d steps only", at)
+			}
+			return
+		}
+		l := library(t, dir, knowledge.LibraryOptions{})
+		if len(l.Bases()) > 0 {
+			checkShown(t, l)
+			checkAsFresh(t, l, "sync", files)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

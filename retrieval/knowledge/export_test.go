@@ -105,6 +105,12 @@ func Merge(gone map[int64]bool, shelves ...Shelf) (Shelf, []int64, error) {
 // Quiet waits until nothing goes on in the background of a library.
 func (l *Library) Quiet() { l.background.Wait() }
 
+// Before returns o with a function that is told each change of the folder before it.
+func Before(o LibraryOptions, f func(step string)) LibraryOptions {
+	o.before = f
+	return o
+}
+
 // SyncFS is Sync from a file system.
 func (l *Library) SyncFS(ctx context.Context, fsys fs.FS, folder Folder) (Report, error) {
 	return l.syncFS(ctx, fsys, "", folder, nil)
@@ -120,6 +126,5 @@ func (b *Base) Files() (names []string) {
 
 // The figures of merging.
 const (
-	MergeAt        = mergeAt
-	FollowPatience = followPatience
+	MergeAt = mergeAt
 )

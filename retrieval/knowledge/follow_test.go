@@ -175,7 +175,7 @@ func TestFollowADeadWriter(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.After((knowledge.FollowPatience + 10) * time.Second)
+	deadline := time.After(20 * time.Second)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for r.Base("kb").Ref().Generation == old {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"sidenote/retrieval/knowledge/store"
 )
@@ -50,6 +51,8 @@ type LibraryOptions struct {
 	// that was damaged and is made again, one for which there was no room. It may be
 	// called by several goroutines at once.
 	Trouble func(Trouble)
+
+	before func(step string) // is told each change of the folder before it; nil for nobody
 }
 
 // Trouble is something that was wrong with a base.
@@ -71,7 +74,7 @@ type shelved struct {
 	// Guarded by turn.
 	bad    map[string]error // by file: the damage that a search met
 	behind bool             // something was written that the Content may not show
-	waits  int              // polls for which a follower has waited for a whole state
+	since  time.Time        // from when on a follower waits for a whole state; zero if it does not
 }
 
 // OpenLibrary opens a folder, or store.Memory, and every base in it: shelves that are
@@ -105,7 +108,7 @@ func openStore(ctx context.Context, dir string, o LibraryOptions) (*store.Store,
 	if o.ReadOnly {
 		return store.OpenReadOnly(ctx, dir)
 	}
-	return store.Open(ctx, dir, store.Options{Address: o.Address})
+	return store.Open(ctx, dir, store.Options{Address: o.Address}.Watched(o.before))
 }
 
 func (l *Library) openBases(ctx context.Context) error {

@@ -12,10 +12,12 @@ import (
 const (
 	// followEvery is how often a follower asks for what is new.
 	followEvery = time.Second
-	// followPatience is for how many polls in a row a follower leaves documents that
-	// are on no shelf to the writer, which puts them on one within a moment unless it
-	// has died.
-	followPatience = 4
+	// followSoon is how often it asks while a base has documents on no shelf, as
+	// between two writes of its writer.
+	followSoon = followEvery / 4
+	// followPatience is for how long a follower leaves such documents to the writer,
+	// which puts them on a shelf within a moment unless it is busy or has died.
+	followPatience = 4 * time.Second
 )
 
 // Follow lets the bases of a library that is open for reading answer from what its
@@ -23,20 +25,25 @@ const (
 // search never sees a part of one. What goes wrong is reported as Trouble and tried
 // again.
 func (l *Library) Follow(ctx context.Context) error {
-	tick := time.NewTicker(followEvery)
-	defer tick.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	f := follower{l: l, since: -1, waiting: map[string]bool{}}
 	for {
-		if err := f.poll(ctx); err != nil && ctx.Err() == nil {
-			l.options.Trouble(Trouble{Err: fmt.Errorf("follow %s: %w", l.dir, err)})
-		}
 		select {
-		case <-tick.C:
+		case <-timer.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-l.life.Done():
 			return ErrNoLibrary
 		}
+		if err := f.poll(ctx); err != nil && ctx.Err() == nil {
+			l.options.Trouble(Trouble{Err: fmt.Errorf("follow %s: %w", l.dir, err)})
+		}
+		next := followEvery
+		if len(f.waiting) > 0 {
+			next = followSoon
+		}
+		timer.Reset(next)
 	}
 }
 
@@ -66,8 +73,8 @@ func (f *follower) poll(ctx context.Context) error {
 	var errs []error
 	for id := range f.waiting {
 		errs = append(errs, f.l.change(ctx, id, func(b *shelved) error {
-			err := f.l.refresh(ctx, b, b.waits >= followPatience)
-			if err == nil && b.waits == 0 {
+			err := f.l.refresh(ctx, b, !b.since.IsZero() && time.Since(b.since) >= followPatience)
+			if err == nil && b.since.IsZero() {
 				delete(f.waiting, id)
 			}
 			return err

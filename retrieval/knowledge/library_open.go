@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"sidenote/retrieval/knowledge/bm25"
 	"sidenote/retrieval/knowledge/mapped"
@@ -14,19 +15,21 @@ import (
 
 // refresh lets a base answer from what the store holds of it now. Where documents
 // are on no shelf, a writer shelves them; a follower does so for itself, if force, or
-// leaves the base as it is and counts one wait more. b's turn is the caller's.
+// leaves the base as it is and notes that it waits. b's turn is the caller's.
 func (l *Library) refresh(ctx context.Context, b *shelved, force bool) error {
 	shelves, view, err := l.gather(ctx, b)
 	if errors.Is(err, store.ErrNotFound) {
 		b.Swap(nil)
-		b.behind, b.waits = false, 0
+		b.behind, b.since = false, time.Time{}
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if len(view.uncovered) > 0 && l.options.ReadOnly && !force {
-		b.waits++
+		if b.since.IsZero() {
+			b.since = time.Now()
+		}
 		return nil
 	}
 	if len(view.uncovered) > 0 {
@@ -39,7 +42,7 @@ func (l *Library) refresh(ctx context.Context, b *shelved, force bool) error {
 	if err := l.show(ctx, b, shelves, view); err != nil {
 		return err
 	}
-	b.behind, b.waits = false, 0
+	b.behind, b.since = false, time.Time{}
 	return nil
 }
 

@@ -165,3 +165,10 @@ func nanoseconds(t time.Time) int64 {
 	}
 	return t.UnixNano()
 }
+
+// Watched returns options under which f, unless nil, is told each step that changes
+// the folder, before it: tests die there.
+func (o Options) Watched(f func(step string)) Options {
+	o.before = f
+	return o
+}
