@@ -29,8 +29,8 @@ type Base struct {
 // New returns a base that is still to be indexed.
 func New(id string) *Base { return &Base{id: id} }
 
-// Swap lets the base answer from c from now on. Searches under way end on what
-// they started with.
+// Swap lets the base answer from c from now on; nil makes it one that is still to be
+// indexed. Searches under way end on what they started with.
 func (b *Base) Swap(c *Content) { b.content.Store(c) }
 
 // Content returns what the base answers from; nil before the first Swap.

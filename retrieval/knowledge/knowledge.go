@@ -4,6 +4,9 @@
 //
 // Reading makes a Content, which never changes; a Base holds the Content it
 // answers from and swaps it whole, so a search never sees half of an index.
+//
+// A Library keeps bases on disk: it reads only what changed, and what its bases answer
+// from lies in files that are mapped.
 package knowledge
 
 import (

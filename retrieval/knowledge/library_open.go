@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -92,22 +93,12 @@ func (l *Library) gather(ctx context.Context, b *shelved) ([]placed, view, error
 		if err != nil {
 			return nil, view{}, err
 		}
-		shelves, damage := l.open(ctx, b, v)
-		switch {
-		case l.options.ReadOnly && len(damage) > 0 && looks < maxLooks && l.moved(ctx, v):
-			continue // merged meanwhile, most likely
-		case !l.options.ReadOnly && len(damage) > 0 && looks < maxLooks:
-			for name, err := range damage {
-				l.report(b, name, err)
-				if err := l.truth().DropSegment(ctx, b.id, name); err != nil && !errors.Is(err, store.ErrNotFound) {
-					return nil, view{}, err
-				}
-				delete(b.bad, name)
-			}
-			continue
+		shelves, damage, err := l.open(ctx, b, v)
+		if err != nil {
+			return nil, view{}, err
 		}
-		for name, err := range damage {
-			l.report(b, name, err)
+		if len(damage) > 0 && looks < maxLooks && l.lookAgain(ctx, b, v, damage) {
+			continue
 		}
 		placed, uncovered := place(shelves, v, b.Content())
 		if len(uncovered) == 0 || covered || l.options.ReadOnly {
@@ -123,7 +114,30 @@ func (l *Library) gather(ctx context.Context, b *shelved) ([]placed, view, error
 	}
 }
 
-// moved tells whether the base has other segments by now than a view says.
+// lookAgain tells whether a base with damaged shelves should be looked at again:
+// because the writer, most likely, merged them away while this follower opened them,
+// or because this is the writer and has dropped them.
+func (l *Library) lookAgain(ctx context.Context, b *shelved, v store.View, damage map[string]error) bool {
+	if l.options.ReadOnly && l.moved(ctx, v) {
+		return true
+	}
+	for name, err := range damage {
+		l.report(b, name, err)
+	}
+	if l.options.ReadOnly {
+		return false
+	}
+	for name := range damage {
+		if err := l.truth().DropSegment(ctx, b.id, name); err != nil && !errors.Is(err, store.ErrNotFound) {
+			l.report(b, name, err) // such as for want of room: the next change tries again
+			return false
+		}
+		delete(b.bad, name)
+	}
+	return true
+}
+
+// moved tells whether a base has other segments by now than a view says.
 func (l *Library) moved(ctx context.Context, v store.View) bool {
 	now, err := l.truth().View(ctx, v.Base.ID)
 	names := func(v store.View) (names []string) {
@@ -135,8 +149,9 @@ func (l *Library) moved(ctx context.Context, v store.View) bool {
 	return err == nil && !slices.Equal(names(v), names(now))
 }
 
-// open opens the shelves that a view names; nil stands for one that is damaged.
-func (l *Library) open(ctx context.Context, b *shelved, v store.View) (shelves []*shelf, damage map[string]error) {
+// open opens the shelves that a view names; nil stands for one that is damaged. What
+// the system says no to, for now, is an error: the shelf is not made again for it.
+func (l *Library) open(ctx context.Context, b *shelved, v store.View) (shelves []*shelf, damage map[string]error, err error) {
 	damage = map[string]error{}
 	for _, name := range v.Damaged {
 		damage[name] = errors.New("the list of its documents is damaged")
@@ -153,13 +168,23 @@ func (l *Library) open(ctx context.Context, b *shelved, v store.View) (shelves [
 		if s == nil && err == nil {
 			s, err = l.openSegment(ctx, seg)
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+			shelves[i] = s
+		case useless(err):
 			damage[seg.Name] = err
-			continue
+		default:
+			return nil, nil, fmt.Errorf("open shelf of knowledge %s: %w", b.id, err)
 		}
-		shelves[i] = s
 	}
-	return shelves, damage
+	return shelves, damage, nil
+}
+
+// useless tells whether an error is about a file that has to be made again.
+func useless(err error) bool {
+	var damaged *store.SegmentError
+	return errors.Is(err, errShelf) || errors.Is(err, bm25.ErrDamaged) || errors.Is(err, bm25.ErrVersion) ||
+		errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrNotFound) || errors.As(err, &damaged)
 }
 
 // openSegment opens the shelf in the file of a segment.

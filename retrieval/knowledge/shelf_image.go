@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+
+	"sidenote/retrieval/knowledge/bm25"
 )
 
 // The file of a shelf is a header, the image of its texts and the image of its
@@ -85,7 +87,7 @@ func splitShelf(image []byte) (textsImage, postings []byte, err error) {
 		return nil, nil, fmt.Errorf("%w: header", errShelf)
 	}
 	if f := number(image, 2); f != shelfFormat {
-		return nil, nil, fmt.Errorf("shelf of format %d, not %d", f, shelfFormat)
+		return nil, nil, fmt.Errorf("%w: shelf format %d, not %d", bm25.ErrVersion, f, shelfFormat)
 	}
 	first, second := binary.LittleEndian.Uint64(image[16:]), binary.LittleEndian.Uint64(image[24:])
 	rest := image[shelfHeader:]
