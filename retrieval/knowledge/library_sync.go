@@ -214,7 +214,7 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile) error {
 	var touched []store.Known
 	for _, f := range batch {
 		switch {
-		case f.unchanged, f.skip != nil && f.skip.Kind == SkipUnreadable && len(f.documents) == 0:
+		case f.unchanged, f.skip != nil && f.skip.Kind == SkipUnreadable && len(f.documents)+len(f.same) == 0:
 			s.keep(f.name)
 		}
 		for _, k := range f.same {
