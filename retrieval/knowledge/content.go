@@ -29,12 +29,14 @@ type Content struct {
 	documents  int
 	generation string
 	floor      floor
-	damaged    func(*shelfError) // is told what a search met; nil if nobody cares
+	damaged    func(*shelfError)    // is told what a search met; nil if nobody cares
+	sorted     func() []documentRef // the documents by id; sorts them once
 }
 
 // newContent indexes what is left on shelves.
 func newContent(ctx context.Context, shelves []placed, generation string) (*Content, error) {
 	c := &Content{shelves: shelves, generation: generation}
+	c.sorted = sync.OnceValue(func() []documentRef { return slices.Collect(inOrder(shelves)) })
 	live := make([]*bm25.Live, len(shelves))
 	for i, s := range shelves {
 		live[i] = s.live
@@ -59,16 +61,14 @@ type Held struct {
 	Bytes    int // of their texts
 }
 
-// Held returns the i-th document by id, 0 <= i < Documents.
+// Held returns the i-th document by id, 0 <= i < Documents. The first call sorts
+// them.
 func (c *Content) Held(i int) Held {
-	d, end := c.documents[i], len(c.chunks)
-	if i+1 < len(c.documents) {
-		end = c.documents[i+1].first
-	}
-	h := Held{ID: d.id, Name: d.name, Chunks: end - d.first}
-	for _, ch := range c.chunks[d.first:end] {
-		h.Bytes += len(ch.text)
-	}
+	d := c.sorted()[i]
+	s := c.shelves[d.shelf]
+	first, end := s.texts.first(d.document), s.texts.first(d.document+1)
+	h := Held{Chunks: end - first, Bytes: number(s.texts.starts, end) - number(s.texts.starts, first)}
+	h.ID, h.Name = s.labels(d.document)
 	return h
 }
 

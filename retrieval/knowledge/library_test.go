@@ -175,12 +175,13 @@ func (p *past) reopen(*rapid.T) {
 
 // damage hurts a file of a shelf while nobody looks, or takes it away.
 func (p *past) damage(t *rapid.T) {
+	p.must(p.library.Close()) // also ends merges, which come and go with files
+	defer p.open()
 	files, err := filepath.Glob(filepath.Join(p.dir, "segments", "*"))
 	p.must(err)
 	if len(files) == 0 {
 		return
 	}
-	p.must(p.library.Close())
 	name := rapid.SampledFrom(files).Draw(t, "file")
 	image, err := os.ReadFile(name)
 	p.must(err)
@@ -190,7 +191,6 @@ func (p *past) damage(t *rapid.T) {
 		image[at*len(image)/200] ^= 0x10
 		p.must(os.WriteFile(name, image, 0o600))
 	}
-	p.open()
 }
 
 func (p *past) check(*rapid.T) {
