@@ -40,6 +40,7 @@ var onlyIn = map[string][]string{
 	"github.com/valyala/fasthttp": {"proxy", "proxy/", "cmd/"},
 	"github.com/redis/go-redis":   {"cache/redis"},
 	"github.com/pkoukk/":          {"rewrite/tokens"},
+	"github.com/fsnotify/":        {"retrieval/knowledge/watch"},
 	"modernc.org/sqlite":          {"retrieval/knowledge/store"},
 }
 

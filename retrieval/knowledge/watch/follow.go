@@ -1,0 +1,109 @@
+package watch
+
+import (
+	"context"
+	"time"
+)
+
+// A debounce says when a burst is over.
+type debounce struct {
+	quiet, most time.Duration
+	first, last time.Time // of the burst; zero when there is none
+}
+
+func (d *debounce) touch(now time.Time) {
+	if d.first.IsZero() {
+		d.first = now
+	}
+	d.last = now
+}
+
+func (d *debounce) clear() { d.first, d.last = time.Time{}, time.Time{} }
+
+// wait is how long it is until the burst is over, or to be taken for it.
+func (d *debounce) wait(now time.Time) (left time.Duration, burst bool) {
+	if d.first.IsZero() {
+		return 0, false
+	}
+	return min(d.last.Add(d.quiet).Sub(now), d.first.Add(d.most).Sub(now)), true
+}
+
+// pollShare bounds what polling costs: a look may take one part in so many of the time.
+const pollShare = 20
+
+// A follower calls changed when it is time. It knows nothing of files.
+type follower struct {
+	debounce debounce
+	poll     time.Duration
+	wake     <-chan struct{}           // there is something to take
+	take     func() (sure, maybe bool) // whether there was a change
+	look     func() (digest uint64)
+	changed  func()
+
+	sure   bool          // the burst is of a change, whatever the digest says
+	told   uint64        // the digest when changed was called
+	done   chan struct{} // closed when the call that runs returns; nil: none does
+	polled *time.Timer
+}
+
+// run follows until ctx ends.
+func (f *follower) run(ctx context.Context) {
+	f.polled = time.NewTimer(f.poll)
+	defer f.polled.Stop()
+	ready := time.NewTimer(0)
+	defer ready.Stop()
+	f.sure = true
+	f.call(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			if f.done != nil {
+				<-f.done
+			}
+			return
+		case <-f.done:
+			f.done = nil
+		case <-ready.C:
+		case <-f.wake:
+			sure, maybe := f.take()
+			f.sure = f.sure || sure
+			if sure || maybe {
+				f.debounce.touch(time.Now())
+			}
+		case <-f.polled.C:
+			if f.timed() != f.told {
+				f.debounce.touch(time.Now())
+			}
+		}
+		ready.Stop()
+		if left, burst := f.debounce.wait(time.Now()); burst && f.done == nil { // else we come by again
+			if left > 0 {
+				ready.Reset(left)
+				continue
+			}
+			f.debounce.clear()
+			f.call(ctx)
+		}
+	}
+}
+
+// call calls changed if there is anything to tell. The look before it is for the
+// watches too: from here on, what happens leads to another call.
+func (f *follower) call(ctx context.Context) {
+	digest := f.timed()
+	if ctx.Err() != nil || !f.sure && digest == f.told {
+		return
+	}
+	f.told, f.sure = digest, false
+	done := make(chan struct{})
+	f.done = done
+	go func() { defer close(done); f.changed() }()
+}
+
+// timed looks, and puts the next look off by what it took.
+func (f *follower) timed() uint64 {
+	start := time.Now()
+	digest := f.look()
+	f.polled.Reset(max(f.poll, pollShare*time.Since(start)))
+	return digest
+}

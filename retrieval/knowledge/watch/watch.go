@@ -1,0 +1,165 @@
+// Package watch tells when something under a folder, or a single file, may have
+// changed: by the notices of the system where it gives any, and by looking again
+// now and then everywhere.
+package watch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// Options are how closely something is watched. The zero value is fit for use.
+type Options struct {
+	// Quiet is how long nothing must happen before changed is called (300 ms), so
+	// that a folder which is being copied is read once.
+	Quiet time.Duration
+	// Most is how long a change waits for quiet at most (5 s), so that a folder
+	// which is written all the time is followed too.
+	Most time.Duration
+	// Poll is the time between looks at everything, whatever the system tells of
+	// (30 s). It finds what is written to network file systems from elsewhere, and
+	// what there were no watches left for. A look may take a twentieth of the time.
+	Poll time.Duration
+	// Ignore, if not nil, tells what does not count, by the slash-separated path
+	// below the folder; an ignored folder is not entered. It is called from one
+	// goroutine at a time.
+	Ignore func(rel string, dir bool) bool
+	// Polling, if not nil, is told once why some changes are found by Poll only.
+	Polling func(why error)
+}
+
+// Watch calls changed whenever something at path may have changed: once as soon
+// as it watches, so that nothing is lost between a scan that the caller made and
+// the watch, and then after each change. Calls never overlap: all that happens
+// during one leads to one more.
+//
+// path is a folder with all that is below it, or a file. It need not be there, and
+// may be replaced or removed and come back. If it is a link, or there are links on
+// the way to it, they are followed, and noticed when they are turned. Links below it are
+// followed to files that are below it too, and nowhere else: a mounted ConfigMap
+// is such a folder of links.
+//
+// Watch returns nil when ctx ends, after a call that is running has returned.
+func Watch(ctx context.Context, path string, o Options, changed func()) error {
+	return watch(ctx, path, o, changed, openSystem)
+}
+
+// A notifier tells of what happens in folders. Remove of one that is not there
+// any more does no harm.
+type notifier interface {
+	Add(dir string) error
+	Remove(dir string) error
+	Close() error
+}
+
+// openFunc opens a notifier, which closes the channels when it is closed.
+type openFunc func() (notifier, <-chan fsnotify.Event, <-chan error, error)
+
+func openSystem() (notifier, <-chan fsnotify.Event, <-chan error, error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return w, w.Events, w.Errors, nil
+}
+
+func watch(ctx context.Context, path string, o Options, changed func(), open openFunc) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("watch: %w", err)
+	}
+	w := &watcher{path: path, ignore: o.Ignore, polling: o.Polling, seed: maphash.MakeSeed()}
+	in := newInbox()
+	if n, events, errs, err := open(); err != nil {
+		w.tell(fmt.Errorf("watch %s: %w", path, err))
+	} else {
+		pumped := make(chan struct{})
+		go func() { defer close(pumped); in.pump(events, errs) }()
+		defer func() { _ = n.Close(); <-pumped }()
+		w.notifier = n
+	}
+	f := follower{
+		debounce: debounce{quiet: cmp.Or(o.Quiet, 300*time.Millisecond), most: cmp.Or(o.Most, 5*time.Second)},
+		poll:     cmp.Or(o.Poll, 30*time.Second),
+		wake:     in.wake,
+		take:     func() (sure, maybe bool) { return w.handle(ctx, in.take()) },
+		look:     func() uint64 { return w.look(ctx) },
+		changed:  changed,
+	}
+	f.run(ctx)
+	return nil
+}
+
+// A watcher keeps the watches where things are, and knows which events count.
+// It belongs to one goroutine.
+type watcher struct {
+	path     string
+	ignore   func(rel string, dir bool) bool
+	polling  func(why error)
+	notifier notifier // nil: the system gives none
+	seed     maphash.Seed
+
+	real string // where path leads
+	seen        // by the last look
+	full bool   // there are no watches left, for this look
+}
+
+// seen is what a look found worth watching.
+type seen struct {
+	dirs  map[string]bool // folders that are watched; true: all that is in them counts
+	names map[string]bool // what counts in the other ones: links, and where they lead
+}
+
+// look goes through everything and returns its digest. Whatever happens after it
+// leads to an event, as far as the system gives any.
+func (w *watcher) look(ctx context.Context) uint64 {
+	w.full = false
+	s := newScan(w)
+	s.run(ctx, w.path)
+	if ctx.Err() != nil {
+		return 0
+	}
+	for dir := range w.dirs {
+		if _, still := s.dirs[dir]; !still {
+			_ = w.notifier.Remove(dir)
+		}
+	}
+	w.real, w.seen = s.real, s.seen
+	return s.hash.Sum64()
+}
+
+// add watches a folder, and tells whether it is there. One that is watched already
+// is added again: another one may stand under its name by now.
+func (w *watcher) add(dir string) (watched, exists bool) {
+	if w.notifier == nil || w.full {
+		return false, true
+	}
+	err := w.notifier.Add(dir)
+	switch {
+	case err == nil:
+		return true, true
+	case errors.Is(err, fs.ErrNotExist):
+		return false, false
+	case errors.Is(err, fs.ErrPermission): // what cannot be watched cannot be read
+		return false, true
+	}
+	w.full = true // one refusal is enough: the next look asks again
+	w.tell(fmt.Errorf("watch %s: %w", dir, err))
+	return false, true
+}
+
+// tell says, once, why polling is needed.
+func (w *watcher) tell(why error) {
+	if w.polling != nil {
+		w.polling(why)
+		w.polling = nil
+	}
+}

@@ -1,0 +1,332 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// deadline is for what should take milliseconds.
+const deadline = 20 * time.Second
+
+// seed makes chance the same every time.
+const seed = 1
+
+// quick options leave everything to events: a poll would hide what they miss.
+var quick = Options{Quiet: 20 * time.Millisecond, Most: time.Second, Poll: time.Hour}
+
+// A folder is what a call of changed finds: paths, with the text of files.
+type folder map[string]string
+
+func readFolder(path string, ignore func(string, bool) bool) folder {
+	out := folder{}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return out
+	}
+	_ = filepath.WalkDir(real, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		rel, _ := filepath.Rel(real, name)
+		if ignore != nil && rel != "." && ignore(filepath.ToSlash(rel), d.IsDir()) {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if text, err := os.ReadFile(name); err == nil {
+			out[filepath.ToSlash(rel)] = string(text)
+		} else {
+			out[filepath.ToSlash(rel)] = "(no file)"
+		}
+		return nil
+	})
+	return out
+}
+
+// A seer keeps what each call found.
+type seer struct {
+	t     *testing.T
+	read  func() folder
+	calls chan folder
+	stop  func() // and wait
+}
+
+// see watches path until the test ends.
+func see(t *testing.T, path string, o Options, open openFunc) *seer {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &seer{t: t, read: func() folder { return readFolder(path, o.Ignore) }, calls: make(chan folder, 10_000)}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- watch(ctx, path, o, func() { s.calls <- s.read() }, open)
+	}()
+	s.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("watch: %v", err)
+		}
+		ended <- nil
+	}
+	t.Cleanup(s.stop)
+	s.next() // it watches
+	return s
+}
+
+// next waits for a call.
+func (s *seer) next() folder {
+	s.t.Helper()
+	select {
+	case f := <-s.calls:
+		return f
+	case <-time.After(deadline):
+		s.t.Fatalf("no call in %s", deadline)
+		return nil
+	}
+}
+
+// current waits for a call that found what is there now, and for what may follow.
+func (s *seer) current() {
+	s.t.Helper()
+	want := s.read()
+	for late := time.After(deadline); ; {
+		select {
+		case f := <-s.calls:
+			if maps.Equal(f, want) {
+				return
+			}
+		case <-late:
+			s.t.Fatalf("no call found %q", slices.Sorted(maps.Keys(want)))
+		}
+	}
+}
+
+// settle waits until calls have ceased.
+func (s *seer) settle() (calls int) {
+	for {
+		select {
+		case <-s.calls:
+			calls++
+		case <-time.After(10 * quick.Quiet):
+			return calls
+		}
+	}
+}
+
+// silent fails on a call.
+func (s *seer) silent() {
+	s.t.Helper()
+	if n := s.settle(); n > 0 {
+		s.t.Fatalf("%d calls for nothing", n)
+	}
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func put(t *testing.T, text string, path ...string) {
+	t.Helper()
+	name := filepath.Join(path...)
+	must(t, os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644))
+}
+
+// putUnseen writes so that size and time are as before.
+func putUnseen(t *testing.T, text, name string) {
+	t.Helper()
+	info, err := os.Stat(name)
+	must(t, err)
+	put(t, text, name)
+	must(t, os.Chtimes(name, info.ModTime(), info.ModTime()))
+	if after, err := os.Stat(name); err != nil || after.Size() != info.Size() || !after.ModTime().Equal(info.ModTime()) {
+		t.Fatalf("it looks otherwise: %v", err)
+	}
+}
+
+func TestFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put(t, "old", dir, "a", "old.md")
+	s := see(t, dir, quick, openSystem)
+	old := filepath.Join(dir, "a", "old.md")
+	for _, step := range []struct {
+		name string
+		do   func()
+	}{
+		{"create", func() { put(t, "new", dir, "new.md") }},
+		{"write", func() { put(t, "neu", dir, "new.md") }},
+		{"write below", func() { put(t, "odd", old) }},
+		{"write what looks the same", func() { putUnseen(t, "ODD", old) }},
+		{"mode", func() { must(t, os.Chmod(old, 0)) }},
+		{"mode again", func() { must(t, os.Chmod(old, 0o644)) }},
+		{"rename", func() { must(t, os.Rename(old, filepath.Join(dir, "b.md"))) }},
+		{"delete", func() { must(t, os.Remove(filepath.Join(dir, "b.md"))) }},
+		{"new folders", func() { put(t, "deep", dir, "x", "y", "z", "deep.md") }},
+		{"write in them", func() { put(t, "more", dir, "x", "y", "z", "deep.md") }},
+		{"move them", func() { must(t, os.Rename(filepath.Join(dir, "x"), filepath.Join(dir, "a", "w"))) }},
+		{"write there", func() { put(t, "even more", dir, "a", "w", "y", "z", "deep.md") }},
+		{"another in their place", func() { put(t, "other", dir, "x", "y", "z", "deep.md") }},
+		{"write in both", func() {
+			put(t, "1", dir, "a", "w", "y", "z", "deep.md")
+			put(t, "2", dir, "x", "y", "z", "deep.md")
+		}},
+		{"remove them", func() { must(t, os.RemoveAll(filepath.Join(dir, "a"))) }},
+		{"and the other ones", func() { must(t, os.RemoveAll(filepath.Join(dir, "x"))) }},
+	} {
+		t.Log(step.name)
+		step.do()
+		s.current()
+		s.settle()
+	}
+	s.silent()
+}
+
+// Whatever happens in whatever order, the last call finds the last state, and no
+// watch is left on a wrong name.
+func TestFolderAtRandom(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := quick
+	o.Quiet = 5 * time.Millisecond
+	s := see(t, dir, o, openSystem)
+	r := rand.New(rand.NewPCG(1, seed))
+	name := func() string {
+		path := dir
+		for range 1 + r.IntN(3) {
+			path = filepath.Join(path, string(rune('a'+r.IntN(3))))
+		}
+		return path
+	}
+	for range 10 {
+		for range 1 + r.IntN(12) {
+			// Much of it fails, such as a folder moved into itself: so be it.
+			switch r.IntN(6) {
+			case 0, 1:
+				_ = os.MkdirAll(name(), 0o755)
+			case 2, 3:
+				_ = os.WriteFile(filepath.Join(name(), "f"), fmt.Append(nil, r.Int()), 0o644)
+			case 4:
+				_ = os.Rename(name(), name())
+			case 5:
+				if path := name(); r.IntN(3) == 0 {
+					_ = os.RemoveAll(path)
+				}
+			}
+		}
+		_ = os.WriteFile(filepath.Join(dir, "last"), fmt.Append(nil, r.Int()), 0o644)
+		s.current()
+		for path := range s.read() { // every folder is watched under its name
+			if name := filepath.Join(dir, path); isDir(name) {
+				put(t, "probe", name, "probe")
+				s.current()
+				must(t, os.Remove(filepath.Join(name, "probe")))
+				s.current()
+			}
+		}
+	}
+}
+
+// New folders are watched as soon as they are told of, so that a burst in them is
+// not taken for quiet.
+func TestNewFolderAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	n, events, errs, err := openSystem()
+	must(t, err)
+	in := newInbox()
+	pumped := make(chan struct{})
+	go func() { defer close(pumped); in.pump(events, errs) }()
+	defer func() { must(t, n.Close()); <-pumped }()
+	w := &watcher{path: dir, notifier: n, seed: maphash.MakeSeed()}
+	w.look(t.Context())
+	put(t, "1", dir, "a", "b", "c", "deep.md")
+	<-in.wake
+	if sure, _ := w.handle(t.Context(), in.take()); !sure || !w.dirs[filepath.Join(w.real, "a", "b")] {
+		t.Errorf("watched: %v", w.dirs)
+	}
+}
+
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
+}
+
+func TestManyFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := quick
+	o.Quiet, o.Most = 300*time.Millisecond, 5*time.Second
+	s := see(t, dir, o, openSystem)
+	for i := range 5000 {
+		name := filepath.Join(dir, fmt.Sprint(i%50), fmt.Sprint(i))
+		if i < 50 {
+			must(t, os.Mkdir(filepath.Dir(name), 0o755))
+		}
+		must(t, os.WriteFile(name, []byte("text"), 0o644))
+	}
+	written := time.Now()
+	calls := 1
+	for len(s.next()) != 1+50+5000 {
+		calls++
+	}
+	t.Logf("%d calls, %s after the last write", calls, time.Since(written))
+	if calls > 5 { // one, unless this test was held up in between
+		t.Errorf("%d calls", calls)
+	}
+}
+
+func TestIgnored(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := quick
+	o.Ignore = func(rel string, dir bool) bool {
+		return strings.HasPrefix(filepath.Base(rel), ".") || dir && rel == "sub/build"
+	}
+	s := see(t, dir, o, openSystem)
+	put(t, "1", dir, ".git", "index")
+	put(t, "1", dir, ".note.md.swp")
+	s.silent()
+	put(t, "1", dir, ".git", "index", "..", "HEAD")
+	must(t, os.RemoveAll(filepath.Join(dir, ".git")), os.Remove(filepath.Join(dir, ".note.md.swp")))
+	s.silent()
+	put(t, "1", dir, "sub", "a.md")
+	s.current()
+	put(t, "1", dir, "sub", "build", "out.md")
+	s.silent()
+	put(t, "2", dir, "sub", "a.md")
+	s.current()
+}
+
+// The digest is the same as long as nothing changes, and costs no call.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put(t, "1", dir, "sub", "a.md")
+	must(t, os.Symlink("sub/a.md", filepath.Join(dir, "link.md")), os.Symlink("none", filepath.Join(dir, "dangling")))
+	o := quick
+	o.Poll = time.Millisecond
+	see(t, dir, o, openSystem).silent()
+}
+
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Watch(ctx, filepath.Join(t.TempDir(), "none"), Options{}, func() { t.Error("called after the end") }); err != nil {
+		t.Error(err)
+	}
+}
