@@ -1,0 +1,219 @@
+package console
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Work says how far something has come.
+type Work struct {
+	Name  string // what is worked on; another name is other work
+	Done  int
+	Total int    // 0 while it is not known: nothing is counted then
+	Unit  string // of both, "files"
+	Note  string // what else there is to say, "12,001 chunks"; ""
+}
+
+// A Progress shows a person how far work has come: on a terminal in one line that
+// is written over, elsewhere in a line every ten seconds. It is plain text, without
+// colours. A nil Progress shows nothing. It is safe for concurrent use.
+type Progress struct {
+	Writer   io.Writer
+	Terminal bool             // whether a line can be written over
+	Width    func() int       // columns, asked for each line; nil, or 0 from it, is 80
+	Now      func() time.Time // nil is time.Now
+
+	mu    sync.Mutex
+	work  Work
+	first int       // done when the work was first shown
+	since time.Time // when that was
+	last  time.Time // when a line was written, or the first one put off
+	shown int       // columns of the line on the terminal
+	spoke bool      // whether a line elsewhere was about this work
+}
+
+const (
+	redrawEvery  = 100 * time.Millisecond
+	speakEvery   = 10 * time.Second
+	rateAfter    = time.Second // before, a rate is a guess
+	defaultWidth = 80
+	minBar       = 12 // columns, with the brackets
+	maxBar       = 32
+)
+
+// Show shows a state, unless one was shown just now.
+func (p *Progress) Show(w Work) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	if p.since.IsZero() && !p.Terminal {
+		p.last = now // short work needs no line
+	}
+	if p.since.IsZero() || w.Name != p.work.Name {
+		p.first, p.since, p.spoke = w.Done, now, false
+	}
+	p.work = w
+	switch {
+	case p.Terminal && (p.last.IsZero() || now.Sub(p.last) >= redrawEvery):
+		p.draw(p.line(now, p.width()-1)) // many terminals wrap a full line
+	case !p.Terminal && now.Sub(p.last) >= speakEvery:
+		p.spoke = true
+		fmt.Fprintln(p.Writer, p.line(now, p.width()))
+	default:
+		return
+	}
+	p.last = now
+}
+
+// End replaces the line by one that stays and tells how long the work took.
+// Elsewhere than on a terminal it is for work that there were lines about.
+func (p *Progress) End() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.since.IsZero() {
+		return
+	}
+	if took := p.now().Sub(p.since); p.Terminal || p.spoke {
+		text := join(Clean(p.work.Name), p.work.count(), Clean(p.work.Note), "in "+span(took))
+		p.draw(cut(text, p.width()-1))
+		fmt.Fprintln(p.Writer)
+	}
+	p.shown, p.since, p.last, p.spoke = 0, time.Time{}, time.Time{}, false
+}
+
+// Clear empties the line, for something else to be written there.
+func (p *Progress) Clear() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shown > 0 {
+		p.draw("")
+		fmt.Fprint(p.Writer, "\r")
+	}
+}
+
+// draw writes text over the line, if there is one.
+func (p *Progress) draw(text string) {
+	wide := columns(text)
+	if p.Terminal {
+		// A terminal that became narrower has wrapped the old line: spaces beyond its
+		// width would wrap too.
+		text = "\r" + text + strings.Repeat(" ", max(0, min(p.shown, p.width()-1)-wide))
+	}
+	fmt.Fprint(p.Writer, text)
+	p.shown = wide
+}
+
+func (p *Progress) now() time.Time {
+	if p.Now != nil {
+		return p.Now()
+	}
+	return time.Now()
+}
+
+func (p *Progress) width() int {
+	if p.Width != nil {
+		if n := p.Width(); n > 0 {
+			return n
+		}
+	}
+	return defaultWidth
+}
+
+// line tells the state in so many columns. What matters least is left out first.
+func (p *Progress) line(now time.Time, wide int) string {
+	w := p.work
+	name, count, note := Clean(w.Name), w.count(), Clean(w.Note)
+	rate, left := p.pace(now)
+	var text string
+	for _, text = range []string{
+		join(count, note, rate, left), join(count, note, left), join(count, left), count,
+	} {
+		if columns(join(name, text)) <= wide {
+			break
+		}
+	}
+	if space := wide - columns(join(name, "", text)) - 2; p.Terminal && w.Total > 0 && space >= minBar {
+		return join(name, bar(w.Done, w.Total, min(space, maxBar)), text)
+	}
+	return cut(join(name, text), wide)
+}
+
+// count is "1,204 of 9,870 files".
+func (w Work) count() string {
+	if w.Total == 0 {
+		return ""
+	}
+	return strings.TrimRight(thousands(w.Done)+" of "+thousands(w.Total)+" "+Clean(w.Unit), " ")
+}
+
+// pace is how much is done in a second, and how long the rest will take at that.
+func (p *Progress) pace(now time.Time) (rate, left string) {
+	took, done := now.Sub(p.since), p.work.Done-p.first
+	if took < rateAfter || done <= 0 || p.work.Total == 0 {
+		return "", ""
+	}
+	perSecond := float64(done) / took.Seconds()
+	switch {
+	case perSecond >= 10:
+		rate = thousands(int(perSecond)) + "/s"
+	case perSecond >= 0.1: // below, the time that is left says more
+		rate = fmt.Sprintf("%.1f/s", perSecond)
+	}
+	if rest := p.work.Total - p.work.Done; rest > 0 {
+		left = remaining(float64(rest)/perSecond) + " left"
+	}
+	return rate, left
+}
+
+// remaining writes seconds as a person would guess them.
+func remaining(seconds float64) string {
+	const minute, hour = 60, 3600
+	switch n := int(math.Ceil(min(seconds, 1e9))); {
+	case n < 100:
+		return fmt.Sprintf("%d s", n)
+	case n < 100*minute:
+		return fmt.Sprintf("%d min", (n+minute-1)/minute)
+	default:
+		return fmt.Sprintf("%s h", thousands((n+hour-1)/hour))
+	}
+}
+
+// span writes how long something took.
+func span(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+}
+
+// bar draws a share in so many columns. It is full when all is done, and not before.
+func bar(done, total, wide int) string {
+	inner := wide - 2
+	full := int(int64(inner) * int64(min(max(done, 0), total)) / int64(total))
+	return "[" + strings.Repeat("#", full) + strings.Repeat("-", inner-full) + "]"
+}
+
+// join puts two spaces between parts that are not empty.
+func join(parts ...string) string {
+	var b strings.Builder
+	for _, part := range parts {
+		if part != "" && b.Len() > 0 {
+			b.WriteString("  ")
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}

@@ -1,0 +1,232 @@
+package console_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/width"
+	"pgregory.net/rapid"
+
+	"sidenote/cmd/sidenote/internal/console"
+)
+
+// A bench is a Progress with its screen and clock.
+type bench struct {
+	console.Progress
+	screen strings.Builder
+	now    time.Time
+	wide   int
+}
+
+func newBench(terminal bool, wide int) *bench {
+	b := &bench{now: time.Date(2026, 1, 2, 14, 2, 11, 0, time.UTC), wide: wide}
+	b.Writer, b.Terminal, b.Now, b.Width = &b.screen, terminal, func() time.Time { return b.now }, func() int { return b.wide }
+	return b
+}
+
+func (b *bench) after(d time.Duration) { b.now = b.now.Add(d) }
+
+// lines is what was written since, a state of the screen's line each.
+func (b *bench) lines() []string {
+	text := b.screen.String()
+	b.screen.Reset()
+	return strings.FieldsFunc(text, func(r rune) bool { return r == '\r' || r == '\n' })
+}
+
+func (b *bench) want(t *testing.T, want ...string) {
+	t.Helper()
+	got := b.lines()
+	if len(got) != len(want) {
+		t.Fatalf("wrote %q, want %q", got, want)
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Errorf("\ngot  %q\nwant %q", got[i], want[i])
+		}
+	}
+}
+
+func handbook(done int, chunks string) console.Work {
+	return console.Work{Name: "handbook", Done: done, Total: 9870, Unit: "files", Note: chunks + " chunks"}
+}
+
+func TestProgressOnTerminal(t *testing.T) {
+	b := newBench(true, 110)
+	b.Show(console.Work{Name: "reading handbook"})
+	b.want(t, "reading handbook")
+	b.after(time.Second)
+	b.Show(handbook(0, "0"))
+	b.want(t, "handbook  [------------------------------]  0 of 9,870 files  0 chunks")
+	b.Show(handbook(1, "12")) // too soon
+	b.after(99 * time.Millisecond)
+	b.Show(handbook(2, "20"))
+	b.want(t)
+	b.after(2701 * time.Millisecond)
+	b.Show(handbook(1204, "12,001"))
+	b.want(t, "handbook  [###---------------------------]  1,204 of 9,870 files  12,001 chunks  430/s  21 s left")
+	b.after(20 * time.Second)
+	b.Show(handbook(9870, "98,010"))
+	b.want(t, "handbook  [##############################]  9,870 of 9,870 files  98,010 chunks  432/s           ")
+	b.End()
+	b.want(t, "handbook  9,870 of 9,870 files  98,010 chunks  in 22.8 s"+strings.Repeat(" ", 30))
+	if b.screen.Len() > 0 {
+		t.Errorf("left over %q", b.screen.String())
+	}
+	b.Show(console.Work{Name: "faq", Done: 0, Total: 3, Unit: "files"}) // at once: the line above stays
+	b.want(t, "faq  [------------------------------]  0 of 3 files")
+}
+
+func TestProgressGetsNarrow(t *testing.T) {
+	for wide, want := range map[int]string{
+		0:  "handbook  [#-----------]  1,204 of 9,870 files  12,001 chunks  430/s  21 s left",
+		80: "handbook  [#-----------]  1,204 of 9,870 files  12,001 chunks  430/s  21 s left",
+		78: "handbook  [#---------]  1,204 of 9,870 files  12,001 chunks  430/s  21 s left",
+		70: "handbook  1,204 of 9,870 files  12,001 chunks  430/s  21 s left",
+		60: "handbook  1,204 of 9,870 files  12,001 chunks  21 s left",
+		45: "handbook  1,204 of 9,870 files  21 s left",
+		36: "handbook  1,204 of 9,870 files",
+		20: "handbook  1,204 of…",
+		2:  "…",
+	} {
+		b := newBench(true, wide)
+		b.Show(handbook(0, "0"))
+		b.after(2800 * time.Millisecond)
+		b.screen.Reset()
+		b.Show(handbook(1204, "12,001"))
+		got := strings.TrimRight(strings.TrimPrefix(b.screen.String(), "\r"), " ")
+		if got != want {
+			t.Errorf("%d columns:\ngot  %q\nwant %q", wide, got, want)
+		}
+	}
+}
+
+// The screen covers what was there before.
+func TestProgressClear(t *testing.T) {
+	b := newBench(true, 80)
+	b.Show(console.Work{Name: "reading scifact"})
+	b.after(100 * time.Millisecond)
+	b.Show(console.Work{Name: "asking"})
+	b.Clear()
+	b.Clear()
+	if want := "\rreading scifact\rasking         \r      \r"; b.screen.String() != want {
+		t.Errorf("got %q, want %q", b.screen.String(), want)
+	}
+	var none *console.Progress
+	none.Show(console.Work{Name: "nobody watches"})
+	none.End()
+	none.Clear()
+	new(console.Progress).End()
+}
+
+func TestProgressElsewhere(t *testing.T) {
+	b := newBench(false, 0)
+	b.Show(handbook(0, "0"))
+	b.after(9 * time.Second)
+	b.Show(handbook(900, "9,000"))
+	b.End() // not worth a line
+	b.want(t)
+	b.after(time.Minute)
+	for i := range 22 {
+		b.Show(handbook(9*i, "some"))
+		b.after(time.Second)
+	}
+	b.End()
+	b.Clear()
+	b.want(t,
+		"handbook  90 of 9,870 files  some chunks  9.0/s  19 min left",
+		"handbook  180 of 9,870 files  some chunks  9.0/s  18 min left",
+		"handbook  189 of 9,870 files  some chunks  in 22.0 s")
+}
+
+func TestProgressTimes(t *testing.T) {
+	for want, took := range map[string]time.Duration{
+		"w  1 of 2  1.0/s  1 s left": time.Second,
+		"w  1 of 2  99 s left":       99 * time.Second,
+		"w  1 of 2  2 min left":      100 * time.Second,
+		"w  1 of 2  99 min left":     99 * time.Minute,
+		"w  1 of 2  2 h left":        100 * time.Minute,
+	} {
+		b := newBench(true, 31) // no room for a bar
+		b.Show(console.Work{Name: "w", Total: 2})
+		b.after(took)
+		b.lines()
+		b.Show(console.Work{Name: "w", Done: 1, Total: 2})
+		if got := b.lines(); len(got) != 1 || strings.TrimRight(got[0], " ") != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// Whatever is shown, no line is wider than the terminal, and nothing but the
+// writing over moves the cursor.
+func TestProgressFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		wide := rapid.IntRange(1, 200).Draw(t, "wide")
+		b := newBench(true, wide)
+		for range 3 {
+			total := rapid.IntRange(0, 1e9).Draw(t, "total")
+			b.Show(console.Work{
+				Name: rapid.SampledFrom([]string{"a", "索馬利亞手冊", "evil\x1b[31m\n", strings.Repeat("long", 50)}).Draw(t, "name"),
+				Done: rapid.IntRange(-1, total+1).Draw(t, "done"), Total: total,
+				Unit: rapid.String().Draw(t, "unit"), Note: rapid.String().Draw(t, "note"),
+			})
+			b.after(time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "took")))
+		}
+		b.End()
+		for _, line := range b.lines() {
+			if !utf8.ValidString(line) || strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				t.Fatalf("line %q", line)
+			}
+			if n := across(line); n >= wide {
+				t.Fatalf("%d columns of %d: %q", n, wide, line)
+			}
+		}
+	})
+}
+
+func across(line string) (n int) {
+	for _, r := range line {
+		if n++; width.LookupRune(r).Kind() == width.EastAsianWide || width.LookupRune(r).Kind() == width.EastAsianFullwidth {
+			n++
+		}
+	}
+	return n
+}
+
+// A title takes no more columns than there are.
+func TestFit(t *testing.T) {
+	for _, tc := range []struct {
+		text    string
+		columns int
+		want    string
+	}{
+		{"Leave", 5, "Leave"},
+		{"Leave policy", 6, "Leave…"},
+		{"索馬利亞", 8, "索馬利亞"},
+		{"索馬利亞", 7, "索馬…"},
+		{"two\nlines", 20, "two·lines"},
+		{"none", 0, ""},
+	} {
+		if got := console.Fit(tc.text, tc.columns); got != tc.want {
+			t.Errorf("Fit(%q, %d) = %q, want %q", tc.text, tc.columns, got, tc.want)
+		}
+	}
+}
+
+func TestColumnsOfNoTerminal(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = r.Close(), w.Close() }()
+	if n := console.Columns(w); n != 0 {
+		t.Errorf("a pipe has %d columns", n)
+	}
+	if n := console.Columns(new(strings.Builder)); n != 0 {
+		t.Errorf("a string has %d columns", n)
+	}
+}
