@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/retrieval"
 	"sidenote/retrieval/eval"
 	"sidenote/retrieval/knowledge"
@@ -43,8 +44,8 @@ func (c *evalCmd) Run(a *app) error {
 		return usageError{errors.New("--queries and --worst take a number of queries")}
 	}
 	show := newProgress(a)
-	defer show.clear()
-	show.line("reading %s", c.Data)
+	defer show.Clear()
+	show.Show(console.Work{Name: "reading " + c.Data})
 	data, err := eval.Read(a.ctx, c.Data, c.Split)
 	if errors.Is(err, eval.ErrNoCollection) {
 		return usageError{err}
@@ -64,7 +65,7 @@ func (c *evalCmd) Run(a *app) error {
 	if e.outcomes, err = e.trial(content, show).Run(a.ctx, data); err != nil {
 		return err
 	}
-	show.clear()
+	show.Clear()
 	if len(e.outcomes) == 0 {
 		return errors.New("stopped before the first query was answered")
 	}
@@ -88,7 +89,7 @@ func (c *evalCmd) name() string {
 }
 
 // scratch indexes the documents as serve would those of a folder.
-func scratch(a *app, data *eval.Collection, show *progress) (*knowledge.Content, error) {
+func scratch(a *app, data *eval.Collection, show *console.Progress) (*knowledge.Content, error) {
 	counter, err := tokens.New().Encoding(chunkEncoding)
 	if err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ func scratch(a *app, data *eval.Collection, show *progress) (*knowledge.Content,
 	}
 	deps := (&stack{counter: counter}).reading(new(atomic.Int64))
 	deps.Progress = func(p knowledge.Progress) {
-		show.line("indexing  %s of %s documents", thousands(p.Done), thousands(p.Files))
+		show.Show(console.Work{Name: "indexing", Done: p.Done, Total: p.Files, Unit: "documents", Note: plural(p.Chunks, "chunk")})
 	}
 	content, _, err := knowledge.FromDocuments(a.ctx, documents, deps)
 	if a.ctx.Err() != nil {
@@ -121,7 +122,7 @@ type evaluation struct {
 
 // trial asks content as requests of the default policy do, but for the caches and
 // the deadline.
-func (e *evaluation) trial(content *knowledge.Content, show *progress) eval.Trial {
+func (e *evaluation) trial(content *knowledge.Content, show *console.Progress) eval.Trial {
 	base := knowledge.New(evalBase)
 	base.Swap(content)
 	terms := new(analysis.Recent).Terms
@@ -133,7 +134,7 @@ func (e *evaluation) trial(content *knowledge.Content, show *progress) eval.Tria
 		Request: retrieval.Prepare{Next: pipeline, Catalog: catalog{evalBase: base}, Terms: terms},
 		Query:   retrieval.Query{Bases: []retrieval.Ref{{Knowledge: evalBase}}, Encoding: chunkEncoding, Settings: settings},
 		Progress: func(done int) {
-			show.line("asking  %s of %s queries", thousands(done), thousands(len(e.data.Queries)))
+			show.Show(console.Work{Name: "asking", Done: done, Total: len(e.data.Queries), Unit: "queries"})
 		},
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/text/width"
-
 	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/retrieval/eval"
 )
@@ -190,7 +188,7 @@ func (p evalPainter) query(n int, q worstQuery) {
 		gets = "its request gets none that is relevant"
 	}
 	head := fmt.Sprintf("worst %d", n)
-	fmt.Fprintf(p.w, "\n%s  %s\n", p.paint("1", head), fit(q.Text, evalWidth-len(head)-2))
+	fmt.Fprintf(p.w, "\n%s  %s\n", p.paint("1", head), console.Fit(q.Text, evalWidth-len(head)-2))
 	fmt.Fprintf(p.w, "  %s\n", p.faint(fmt.Sprintf("query %s, nDCG@10 %.3f, %s", console.Clean(q.ID), q.NDCG, gets)))
 	p.documents("found", q.Found)
 	p.documents("expected", q.Expected)
@@ -215,29 +213,12 @@ func (p evalPainter) documents(name string, list []document) {
 			mark = "+"
 		}
 		line := fmt.Sprintf("  %-8s %4s %s %-*s  ", name, rank, mark, widest, console.Clean(d.ID))
-		fmt.Fprintln(p.w, strings.TrimRight(line+fit(d.Title, max(evalWidth/4, evalWidth-utf8.RuneCountInString(line))), " "))
+		fmt.Fprintln(p.w, strings.TrimRight(line+console.Fit(d.Title, max(evalWidth/4, evalWidth-utf8.RuneCountInString(line))), " "))
 		name = ""
 	}
 	if more := len(list) - len(shown); more > 0 {
 		fmt.Fprintf(p.w, "  %-8s and %d more\n", "", more)
 	}
-}
-
-// fit makes foreign text fit for so many columns of a terminal, on which Chinese,
-// Japanese and Korean characters take two.
-func fit(text string, columns int) string {
-	text = console.Clean(text)
-	used := 0
-	for i, r := range text {
-		if kind := width.LookupRune(r).Kind(); kind == width.EastAsianWide || kind == width.EastAsianFullwidth {
-			used++
-		}
-		if used++; used > columns {
-			runes := []rune(text[:i])
-			return string(runes[:max(0, len(runes)-1)]) + "…"
-		}
-	}
-	return text
 }
 
 // ms is a duration in milliseconds with two significant digits.
@@ -250,45 +231,4 @@ func ms(d time.Duration) string {
 		return fmt.Sprintf("%.1f ms", n)
 	}
 	return fmt.Sprintf("%.2f ms", n)
-}
-
-// A progress is one line on a terminal that is written over and over; nil where
-// nobody watches.
-type progress struct {
-	w     io.Writer
-	last  time.Time
-	width int
-}
-
-// progressEvery is the least time between two states of the line.
-const progressEvery = 100 * time.Millisecond
-
-func newProgress(a *app) *progress {
-	if !isTerminal(a.stderr) {
-		return nil
-	}
-	return &progress{w: a.stderr}
-}
-
-// line shows a state, unless one was shown just now.
-func (p *progress) line(format string, args ...any) {
-	if p == nil || time.Since(p.last) < progressEvery {
-		return
-	}
-	p.last = time.Now()
-	p.write(fit(fmt.Sprintf(format, args...), 79))
-}
-
-// clear empties the line.
-func (p *progress) clear() {
-	if p != nil && p.width > 0 {
-		p.write("")
-		fmt.Fprint(p.w, "\r")
-	}
-}
-
-func (p *progress) write(text string) {
-	width := utf8.RuneCountInString(text)
-	fmt.Fprint(p.w, "\r"+text+strings.Repeat(" ", max(0, p.width-width)))
-	p.width = width
 }

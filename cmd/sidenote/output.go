@@ -135,6 +135,16 @@ func (l *lines) first(route proxy.Route) bool {
 	return !said
 }
 
+// newProgress shows a person who waits how far a command has come.
+func newProgress(a *app) *console.Progress {
+	term, _ := a.env("TERM")
+	return &console.Progress{
+		Writer:   a.stderr,
+		Terminal: isTerminal(a.stderr) && term != "dumb",
+		Width:    func() int { return console.Columns(a.stderr) },
+	}
+}
+
 // cause is the reason of a network error without the address, which the message
 // names already.
 func cause(err error) error {
