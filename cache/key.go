@@ -39,7 +39,7 @@ func NewKey(kind Kind, q retrieval.Query) Key {
 	b = append(b, schema)
 	b = appendString(b, string(kind))
 	b = appendString(b, q.Tenant)
-	b = appendString(b, q.Access)
+	b = appendString(b, q.Filter.String())
 	b = binary.AppendUvarint(b, uint64(len(q.Bases)))
 	for _, ref := range q.Bases {
 		b = appendString(b, ref.Knowledge)

@@ -53,6 +53,21 @@ func vary(t *testing.T, path string, v reflect.Value, visit func(path string)) {
 		v.Set(reflect.Zero(v.Type()))
 		visit(path + " empty")
 		v.Set(old)
+	case reflect.Pointer: // to a filter, which has one form of its own
+		for _, text := range []string{
+			`{"type":"ne","key":"audience","value":"readers"}`, `{"type":"eq","key":"audience","value":"reader"}`,
+			`{"type":"eq","key":"Audience","value":"readers"}`, `{"type":"eq","key":"audience","value":1}`,
+			`{"type":"eq","key":"audience","value":"1"}`, `{"type":"and","filters":[{"type":"eq","key":"audience","value":"readers"}]}`,
+		} {
+			other, err := retrieval.ParseFilter([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			change(text, other)
+		}
+		v.Set(reflect.Zero(v.Type()))
+		visit(path + " none")
+		v.Set(old)
 	default:
 		t.Fatalf("%s: the key does not know what to do with a %s", path, v.Kind())
 	}
@@ -86,9 +101,15 @@ func TestKeyCoversEveryField(t *testing.T) {
 // generated from few letters, so that joins of different fields often agree.
 func TestKeyIsInjective(t *testing.T) {
 	letters := rapid.StringOfN(rapid.SampledFrom([]rune("ab\x00\x01:")), 0, 3, -1)
+	filter := rapid.Custom(func(t *rapid.T) *retrieval.Filter {
+		if rapid.Bool().Draw(t, "none") {
+			return nil
+		}
+		return &retrieval.Filter{Type: retrieval.FilterEq, Key: letters.Draw(t, "key"), Value: letters.Draw(t, "value")}
+	})
 	query := rapid.Custom(func(t *rapid.T) retrieval.Query {
 		return retrieval.Query{
-			Tenant: letters.Draw(t, "tenant"), Access: letters.Draw(t, "access"), Text: letters.Draw(t, "text"),
+			Tenant: letters.Draw(t, "tenant"), Filter: filter.Draw(t, "filter"), Text: letters.Draw(t, "text"),
 			Previous: letters.Draw(t, "previous"), Encoding: letters.Draw(t, "encoding"),
 			Bases: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Ref {
 				return retrieval.Ref{Knowledge: letters.Draw(t, "id"), Generation: letters.Draw(t, "generation")}

@@ -33,7 +33,7 @@ func near(s cache.Store) []cache.Tier { return []cache.Tier{{Name: "memory", Sto
 func question(text string) retrieval.Query {
 	return retrieval.Query{
 		Tenant:   "acme",
-		Access:   "readers",
+		Filter:   &retrieval.Filter{Type: retrieval.FilterEq, Key: "audience", Value: "readers"},
 		Bases:    []retrieval.Ref{{Knowledge: "docs", Generation: "ab12"}, {Knowledge: "faq", Generation: "cd34"}},
 		Text:     text,
 		Previous: "before",

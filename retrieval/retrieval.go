@@ -48,7 +48,7 @@ func DefaultSettings() Settings {
 // part of the cache key: two queries that differ anywhere never share an entry.
 type Query struct {
 	Tenant   string
-	Access   string // fingerprint of what this caller may see of the bases; "" is all of them
+	Filter   *Filter // what this caller may see of the bases; nil is all of them
 	Bases    []Ref
 	Text     string // the question; after Prepare in NFKC with folded white space
 	Previous string // the user's text before that; its terms join at low weight. "" unless Text is too short to stand alone

@@ -47,10 +47,10 @@ func tenants(t *testing.T, base retrieval.Base) {
 	}
 	var all sync.WaitGroup
 	for i, text := range questions {
-		for _, access := range []string{"", "staff"} {
+		for _, filter := range []*retrieval.Filter{nil, {Type: retrieval.FilterNe, Key: "audience", Value: "nobody"}} {
 			all.Go(func() {
 				q := query(base, text, 50)
-				q.Tenant, q.Access = fmt.Sprintf("tenant-%d", i), access
+				q.Tenant, q.Filter = fmt.Sprintf("tenant-%d", i), filter
 				asked := slices.Clone(q.Bases)
 				for range 10 {
 					res, err := base.Retrieve(t.Context(), q)

@@ -134,7 +134,7 @@ func TestRequest(t *testing.T) {
 		q.Previous, q.Settings.NumCandidates = "Parental leave?", 7
 	})
 	f("", "vs_1", `POST /v1/vector_stores/vs_1/search ["Bearer sk-1"] {"query":"How long?","max_num_results":50}`, func(q *retrieval.Query) {
-		q.Tenant, q.Access, q.Settings.NumCandidates = "acme", "x", 1000
+		q.Tenant, q.Settings.NumCandidates = "acme", 1000
 	})
 	if seen[0] != `GET /v1/vector_stores/vs_1 ["Bearer sk-1"] ` {
 		t.Errorf("look: %s", seen[0])

@@ -1,0 +1,219 @@
+package retrieval
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A FilterType says how a Filter compares, or how it joins others.
+type FilterType string
+
+// The types: those of OpenAI's vector stores, and prefix.
+const (
+	FilterEq     FilterType = "eq"
+	FilterNe     FilterType = "ne"
+	FilterGt     FilterType = "gt"
+	FilterGte    FilterType = "gte"
+	FilterLt     FilterType = "lt"
+	FilterLte    FilterType = "lte"
+	FilterIn     FilterType = "in"
+	FilterNin    FilterType = "nin"
+	FilterPrefix FilterType = "prefix"
+	FilterAnd    FilterType = "and"
+	FilterOr     FilterType = "or"
+)
+
+// A Filter chooses documents by their attributes, in the grammar of OpenAI's vector
+// stores (https://platform.openai.com/docs/api-reference/vector-stores/search):
+// {"type": "eq", "key": "audience", "value": "public"}, joined by {"type": "and",
+// "filters": […]} and "or". Beside its comparisons there is "prefix" of strings.
+//
+// Values are strings, numbers (float64) and booleans; those of in and nin are lists
+// of them. Values of different types are never equal and in no order; strings are in
+// order of their bytes, so dates as 2006-01-02 are too; booleans are in none. An attribute that is a list
+// of strings compares as any of its elements does. ne and nin are true where eq and
+// in are not: also where a document lacks the attribute. Everything else is false
+// there.
+//
+// A nil Filter matches everything. A Filter never changes.
+type Filter struct {
+	Type    FilterType
+	Key     string   // of a comparison
+	Value   any      // of a comparison: string, float64, bool; of in and nin []any of them
+	Filters []Filter // of and and or, at least one
+}
+
+// MarshalJSON writes the filter as ParseFilter reads it.
+func (f *Filter) MarshalJSON() ([]byte, error) { return []byte(f.String()), nil }
+
+// String returns the filter as JSON, in one form for filters that differ only in the
+// order of what they join or list: it is their key in caches. It is "" for nil.
+func (f *Filter) String() string {
+	if f == nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(`{"type":`)
+	quote(&b, string(f.Type))
+	if f.Type == FilterAnd || f.Type == FilterOr {
+		b.WriteString(`,"filters":`)
+		parts := make([]string, len(f.Filters))
+		for i := range f.Filters {
+			parts[i] = f.Filters[i].String()
+		}
+		list(&b, parts)
+	} else {
+		b.WriteString(`,"key":`)
+		quote(&b, f.Key)
+		b.WriteString(`,"value":`)
+		value(&b, f.Value)
+	}
+	b.WriteByte('}')
+	return b.String()
+}
+
+// list writes parts as a set: sorted, each once.
+func list(b *strings.Builder, parts []string) {
+	slices.Sort(parts)
+	b.WriteString("[" + strings.Join(slices.Compact(parts), ",") + "]")
+}
+
+func value(b *strings.Builder, v any) {
+	switch v := v.(type) {
+	case string:
+		quote(b, v)
+	case []any:
+		parts := make([]string, len(v))
+		for i := range v {
+			var part strings.Builder
+			value(&part, v[i])
+			parts[i] = part.String()
+		}
+		list(b, parts)
+	case float64:
+		b.WriteString(strconv.FormatFloat(v, 'g', -1, 64))
+	default:
+		fmt.Fprint(b, v)
+	}
+}
+
+func quote(b *strings.Builder, s string) {
+	text, _ := json.Marshal(s) // a string has no way to fail
+	b.Write(text)
+}
+
+// AllOf returns what matches where all of the filters do; nil ones do not count, and
+// it is nil if there are no others.
+func AllOf(filters ...*Filter) *Filter {
+	var parts []Filter
+	for _, f := range filters {
+		if f != nil {
+			parts = append(parts, *f)
+		}
+	}
+	switch len(parts) {
+	case 0:
+		return nil
+	case 1:
+		return &parts[0]
+	}
+	return &Filter{Type: FilterAnd, Filters: parts}
+}
+
+// Keys calls yield with the key of each comparison until it returns false.
+func (f *Filter) Keys(yield func(key string) bool) { f.keys(yield) }
+
+func (f *Filter) keys(yield func(string) bool) bool {
+	if f == nil {
+		return true
+	}
+	if f.Type != FilterAnd && f.Type != FilterOr {
+		return yield(f.Key)
+	}
+	for i := range f.Filters {
+		if !f.Filters[i].keys(yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// Match tells whether a document with these attributes is chosen. Attributes are
+// strings, float64s, bools and lists of strings.
+func (f *Filter) Match(attributes map[string]any) bool {
+	if f == nil {
+		return true
+	}
+	switch f.Type {
+	case FilterAnd:
+		return !slices.ContainsFunc(f.Filters, func(f Filter) bool { return !f.Match(attributes) })
+	case FilterOr:
+		return slices.ContainsFunc(f.Filters, func(f Filter) bool { return f.Match(attributes) })
+	}
+	attribute, ok := attributes[f.Key]
+	switch f.Type {
+	case FilterNe:
+		return !ok || !anyOf(attribute, func(a any) bool { return a == f.Value })
+	case FilterNin:
+		return !ok || !anyOf(attribute, f.lists)
+	}
+	return ok && anyOf(attribute, f.compare)
+}
+
+// anyOf tells whether an attribute, or an element of one that is a list, is as asked.
+func anyOf(attribute any, is func(any) bool) bool {
+	if elements, ok := attribute.([]string); ok {
+		return slices.ContainsFunc(elements, func(e string) bool { return is(e) })
+	}
+	return is(attribute)
+}
+
+func (f *Filter) lists(attribute any) bool {
+	values, _ := f.Value.([]any)
+	return slices.Contains(values, attribute)
+}
+
+func (f *Filter) compare(attribute any) bool {
+	switch f.Type {
+	case FilterEq:
+		return attribute == f.Value
+	case FilterIn:
+		return f.lists(attribute)
+	case FilterPrefix:
+		text, is := attribute.(string)
+		prefix, _ := f.Value.(string)
+		return is && strings.HasPrefix(text, prefix)
+	}
+	order, ok := compareValues(attribute, f.Value)
+	if !ok {
+		return false
+	}
+	switch f.Type {
+	case FilterGt:
+		return order > 0
+	case FilterGte:
+		return order >= 0
+	case FilterLt:
+		return order < 0
+	case FilterLte:
+		return order <= 0
+	}
+	return false // what is not known chooses nothing
+}
+
+// compareValues compares two numbers or two strings; nothing else has an order.
+func compareValues(a, b any) (order int, ok bool) {
+	switch a := a.(type) {
+	case float64:
+		b, ok := b.(float64)
+		return cmp.Compare(a, b), ok
+	case string:
+		b, ok := b.(string)
+		return cmp.Compare(a, b), ok
+	}
+	return 0, false
+}

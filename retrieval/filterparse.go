@@ -1,0 +1,225 @@
+package retrieval
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// What a filter may hold. They bound what one question can cost, not what a policy
+// can say.
+const (
+	maxFilterDepth  = 16
+	maxFilterNodes  = 256  // comparisons and what joins them
+	maxFilterValues = 1024 // of one list
+	maxFilterText   = 1024 // bytes of a key or a value
+)
+
+// ParseFilter reads a filter's JSON. Its errors name the field and the value, such as
+// filters[1].value.
+func ParseFilter(text []byte) (*Filter, error) {
+	nodes := 0
+	f, err := parseFilter(text, "", 1, &nodes)
+	if err != nil {
+		return nil, err
+	}
+	return &f, nil
+}
+
+// UnmarshalJSON is ParseFilter.
+func (f *Filter) UnmarshalJSON(text []byte) error {
+	parsed, err := ParseFilter(text)
+	if err == nil {
+		*f = *parsed
+	}
+	return err
+}
+
+// parseFilter reads one node; at is its place for errors.
+func parseFilter(text []byte, at string, depth int, nodes *int) (Filter, error) {
+	name := cmp.Or(at, "filter")
+	if *nodes++; *nodes > maxFilterNodes {
+		return Filter{}, fmt.Errorf("%s: there are more than %d filters in one", name, maxFilterNodes)
+	}
+	if depth > maxFilterDepth {
+		return Filter{}, fmt.Errorf("%s: filters stand more than %d deep", name, maxFilterDepth)
+	}
+	fields, err := filterFields(text)
+	if err != nil {
+		return Filter{}, fmt.Errorf("%s: %w", name, err)
+	}
+	var f Filter
+	if err := shortText(fields["type"], (*string)(&f.Type)); err != nil {
+		return Filter{}, fmt.Errorf("%s: %w", place(at, "type"), err)
+	}
+	switch f.Type {
+	case FilterAnd, FilterOr:
+		f.Filters, err = parseJoined(f.Type, fields, at, depth, nodes)
+	case FilterEq, FilterNe, FilterGt, FilterGte, FilterLt, FilterLte, FilterIn, FilterNin, FilterPrefix:
+		err = f.parseComparison(fields, at)
+	default:
+		err = fmt.Errorf("%s: %q is none of eq, ne, gt, gte, lt, lte, in, nin, prefix, and, or", place(at, "type"), f.Type)
+	}
+	return f, err
+}
+
+func place(at, field string) string { return strings.TrimPrefix(at+"."+field, ".") }
+
+// filterFields reads an object of which each field may stand once. Names are exact.
+func filterFields(text []byte) (map[string]json.RawMessage, error) {
+	if len(text) > 0 && !json.Valid(text) {
+		return nil, fmt.Errorf("%s is not JSON", brief(text))
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, fmt.Errorf(`%s is not an object such as {"type": "eq", "key": "audience", "value": "public"}`, brief(text))
+	}
+	fields := map[string]json.RawMessage{}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, _ := t.(string)
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); err != nil {
+			return nil, err
+		}
+		switch name {
+		case "type", "key", "value", "filters":
+		default:
+			return nil, fmt.Errorf("has an unknown field %q; there are type, key and value, or type and filters", name)
+		}
+		if fields[name] != nil {
+			return nil, fmt.Errorf("has the field %q twice", name)
+		}
+		fields[name] = raw
+	}
+	return fields, nil
+}
+
+func parseJoined(is FilterType, fields map[string]json.RawMessage, at string, depth int, nodes *int) ([]Filter, error) {
+	if fields["key"] != nil || fields["value"] != nil {
+		return nil, fmt.Errorf("%s: %q joins filters; it has no key and no value", cmp.Or(at, "filter"), is)
+	}
+	var parts []json.RawMessage
+	if err := json.Unmarshal(fields["filters"], &parts); err != nil || len(parts) == 0 {
+		return nil, fmt.Errorf("%s: %s is not a list of at least one filter", place(at, "filters"), brief(fields["filters"]))
+	}
+	if len(parts) > maxFilterNodes {
+		return nil, fmt.Errorf("%s: there are more than %d filters in one", place(at, "filters"), maxFilterNodes)
+	}
+	out := make([]Filter, len(parts))
+	for i, part := range parts {
+		f, err := parseFilter(part, fmt.Sprintf("%s[%d]", place(at, "filters"), i), depth+1, nodes)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = f
+	}
+	return out, nil
+}
+
+func (f *Filter) parseComparison(fields map[string]json.RawMessage, at string) error {
+	if fields["filters"] != nil {
+		return fmt.Errorf("%s: %q compares; it has a key and a value, no filters", cmp.Or(at, "filter"), f.Type)
+	}
+	if err := shortText(fields["key"], &f.Key); err != nil {
+		return fmt.Errorf("%s: %w", place(at, "key"), err)
+	}
+	if f.Key == "" {
+		return fmt.Errorf("%s: is empty", place(at, "key"))
+	}
+	at = place(at, "value")
+	var v any
+	if fields["value"] == nil {
+		return fmt.Errorf("%s: is missing", at)
+	}
+	if err := json.Unmarshal(fields["value"], &v); err != nil {
+		return fmt.Errorf("%s: is not JSON: %w", at, err)
+	}
+	if err := f.checkValue(v); err != nil {
+		return fmt.Errorf("%s: %s %w", at, brief(fields["value"]), err)
+	}
+	f.Value = v
+	return nil
+}
+
+// checkValue refuses values that the type cannot compare with.
+func (f *Filter) checkValue(v any) error {
+	values, isList := v.([]any)
+	switch f.Type {
+	case FilterIn, FilterNin:
+		if !isList {
+			return errors.New("is not a list")
+		}
+		if len(values) > maxFilterValues {
+			return fmt.Errorf("has more than %d values", maxFilterValues)
+		}
+		for _, v := range values {
+			if err := scalar(v); err != nil {
+				return err
+			}
+		}
+		return nil
+	case FilterGt, FilterGte, FilterLt, FilterLte:
+		if _, isBool := v.(bool); isBool {
+			return errors.New("has no order; a number or a string has")
+		}
+	case FilterPrefix:
+		if _, isText := v.(string); !isText {
+			return errors.New("is not a string")
+		}
+	}
+	return scalar(v)
+}
+
+// scalar refuses what is no value of an attribute.
+func scalar(v any) error {
+	switch v := v.(type) {
+	case string:
+		if len(v) > maxFilterText {
+			return fmt.Errorf("is longer than %d bytes", maxFilterText)
+		}
+		return nil
+	case float64:
+		if math.IsInf(v, 0) || math.IsNaN(v) {
+			return errors.New("is not a number to compare with")
+		}
+		return nil
+	case bool:
+		return nil
+	}
+	return errors.New("is neither a string, a number nor a boolean")
+}
+
+// shortText reads a short string.
+func shortText(raw json.RawMessage, to *string) error {
+	if raw == nil {
+		return errors.New("is missing")
+	}
+	if err := json.Unmarshal(raw, to); err != nil || bytes.Equal(raw, []byte("null")) {
+		return fmt.Errorf("%s is not a string", brief(raw))
+	}
+	if len(*to) > maxFilterText {
+		return fmt.Errorf("%s is longer than %d bytes", brief(raw), maxFilterText)
+	}
+	return nil
+}
+
+// brief shortens what was given for an error.
+func brief(text []byte) string {
+	const most = 60
+	s := strings.Join(strings.Fields(string(text)), " ")
+	if s == "" {
+		return "what is missing"
+	}
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
