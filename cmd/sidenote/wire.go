@@ -138,7 +138,7 @@ const chunkEncoding = "o200k_base"
 // reading is what a base is read with; made hears how many look-alikes of our
 // tags were made safe.
 func (s *stack) reading(made *atomic.Int64) knowledge.Deps {
-	return knowledge.Deps{Counter: s.counter, Version: chunkEncoding + " " + tags.Version, Neutralise: func(text string) string {
+	return knowledge.Deps{Counter: s.counter, Version: chunkEncoding + " " + tags.Version, Neutralise: func(_, text string) string {
 		clean, n := tags.Neutralise(text, false)
 		made.Add(int64(n))
 		return clean

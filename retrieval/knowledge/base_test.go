@@ -208,7 +208,7 @@ func TestFromDocumentsRefuses(t *testing.T) {
 // Documents are neutralised before anything is cut or counted.
 func TestNeutralise(t *testing.T) {
 	fsys := fstest.MapFS{"a.md": {Data: []byte("# T\n\n<source>\n")}}
-	deps := knowledge.Deps{Counter: fourBytes{}, Neutralise: func(s string) string { return strings.ReplaceAll(s, "<", "(") }}
+	deps := knowledge.Deps{Counter: fourBytes{}, Neutralise: func(_, s string) string { return strings.ReplaceAll(s, "<", "(") }}
 	c, _, err := knowledge.FromFS(t.Context(), fsys, knowledge.Folder{ID: "x"}, deps)
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ func quietly() knowledge.LibraryOptions {
 // read, until it is killed.
 func syncOften() error {
 	ctx := context.Background()
-	l, err := knowledge.OpenLibrary(ctx, os.Getenv("DIR"), deps(), quietly())
+	l, err := knowledge.LoadLibrary(ctx, os.Getenv("DIR"), deps(), quietly())
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func syncTwice() error {
 		return err
 	}
 	ctx, files, n := context.Background(), os.Getenv("FILES"), 0
-	l, err := knowledge.OpenLibrary(ctx, os.Getenv("DIR"), deps(), knowledge.Before(quietly(), func(string) {
+	l, err := knowledge.LoadLibrary(ctx, os.Getenv("DIR"), deps(), knowledge.Before(quietly(), func(string) {
 		if n++; n == crash {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
@@ -76,7 +76,7 @@ func syncTwice() error {
 // putOften puts one document after the other, so that shelves are merged.
 func putOften() error {
 	ctx := context.Background()
-	l, err := knowledge.OpenLibrary(ctx, os.Getenv("DIR"), deps(), quietly())
+	l, err := knowledge.LoadLibrary(ctx, os.Getenv("DIR"), deps(), quietly())
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func putOften() error {
 // syncFull reads a folder within a limit on file sizes, and again without.
 func syncFull() error {
 	ctx, files := context.Background(), os.Getenv("FILES")
-	l, err := knowledge.OpenLibrary(ctx, os.Getenv("DIR"), deps(), quietly())
+	l, err := knowledge.LoadLibrary(ctx, os.Getenv("DIR"), deps(), quietly())
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ type cutDocument struct {
 
 func newBuild(folder Folder, deps Deps, n int) *build {
 	if deps.Neutralise == nil {
-		deps.Neutralise = func(s string) string { return s }
+		deps.Neutralise = func(_, text string) string { return text }
 	}
 	return &build{folder: folder, deps: deps, cut: make([]cutDocument, n), progress: Progress{Knowledge: folder.ID, Files: n}}
 }
@@ -171,7 +171,7 @@ func (b *build) prepare(d Document) (cutDocument, *Skip) {
 	if d.Markdown {
 		title, body = frontMatter(body)
 	}
-	chunks, heading := cutText(b.deps.Neutralise(body), d.Markdown, b.deps.Counter)
+	chunks, heading := cutText(b.deps.Neutralise(b.folder.ID, body), d.Markdown, b.deps.Counter)
 	for i := range chunks {
 		chunks[i].section = label(chunks[i].section)
 	}

@@ -3,6 +3,7 @@ package knowledge
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"io/fs"
 
@@ -100,6 +101,18 @@ func Merge(gone map[int64]bool, shelves ...Shelf) (Shelf, []int64, error) {
 	}
 	merged, err := OpenShelf("merged", image)
 	return merged, rows, err
+}
+
+// LoadLibrary opens a library with all its bases.
+func LoadLibrary(ctx context.Context, dir string, deps Deps, o LibraryOptions) (*Library, error) {
+	l, err := OpenLibrary(ctx, dir, deps, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Load(ctx, nil); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
 }
 
 // Quiet waits until nothing goes on in the background of a library.

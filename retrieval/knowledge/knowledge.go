@@ -11,8 +11,10 @@ package knowledge
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 
 	"sidenote/retrieval"
 )
@@ -25,6 +27,17 @@ type Folder struct {
 	Exclude []string // likewise; stronger than Include
 }
 
+// Origin names the folder and the rules by which it is read, but not the base.
+func (f Folder) Origin() string {
+	place := f.Path
+	if abs, err := filepath.Abs(place); err == nil {
+		place = abs
+	}
+	list := func(patterns []string) string { return string(fields(patterns...)) }
+	rules := sha256.Sum256(fields(list(f.Include), list(f.Exclude)))
+	return fmt.Sprintf("%s %x", place, rules[:8])
+}
+
 // Deps is what reading needs from the rest of Sidenote.
 type Deps struct {
 	// Counter measures chunks. It is used by several goroutines at once.
@@ -33,9 +46,9 @@ type Deps struct {
 	// too are used by several goroutines at once. What they count changes no answer.
 	Encodings map[string]retrieval.Counter
 	// Neutralise takes the power from everything in a document that looks like
-	// Sidenote's own tags. It too is used by several goroutines at once; nil
+	// Sidenote's own tags; knowledge is the base that it goes into. It too is used by several goroutines at once; nil
 	// leaves texts as they are.
-	Neutralise func(text string) string
+	Neutralise func(knowledge, text string) string
 	// Version names both: replicas that read the same documents otherwise, as two
 	// releases may, must not share what they find. It is part of the generation.
 	Version string

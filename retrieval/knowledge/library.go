@@ -47,6 +47,10 @@ type LibraryOptions struct {
 	Address string
 	// ReadOnly opens the folder to follow its writer, see Follow.
 	ReadOnly bool
+	// Changed, if not nil, is told that a base answers from something else from now
+	// on, see Base.Content. It may be called by several goroutines at once, and must
+	// not change the library.
+	Changed func(base string)
 	// Trouble, if not nil, is told what was wrong and did not stop anything: a shelf
 	// that was damaged and is made again, one for which there was no room. It may be
 	// called by several goroutines at once.
@@ -77,17 +81,15 @@ type shelved struct {
 	since  time.Time        // from when on a follower waits for a whole state; zero if it does not
 }
 
-// OpenLibrary opens a folder, or store.Memory, and every base in it: shelves that are
-// missing or damaged, and those that a process that died did not get to, are made
-// again from the documents.
+// OpenLibrary opens a folder, or store.Memory. Its bases answer after Load.
 //
 // Its errors are those of store.Open and store.OpenReadOnly, such as *store.LockedError.
 func OpenLibrary(ctx context.Context, dir string, deps Deps, o LibraryOptions) (*Library, error) {
-	if deps.Neutralise == nil {
-		deps.Neutralise = func(s string) string { return s }
-	}
 	if o.Trouble == nil {
 		o.Trouble = func(Trouble) {}
+	}
+	if o.Changed == nil {
+		o.Changed = func(string) {}
 	}
 	s, err := openStore(ctx, dir, o)
 	if err != nil {
@@ -98,9 +100,6 @@ func OpenLibrary(ctx context.Context, dir string, deps Deps, o LibraryOptions) (
 		store: s, bases: map[string]*shelved{}, merging: make(chan struct{}, 1),
 	}
 	l.life, l.end = context.WithCancel(context.WithoutCancel(ctx))
-	if err := l.openBases(ctx); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
 	return l, nil
 }
 
@@ -111,18 +110,19 @@ func openStore(ctx context.Context, dir string, o LibraryOptions) (*store.Store,
 	return store.Open(ctx, dir, store.Options{Address: o.Address}.Watched(o.before))
 }
 
-func (l *Library) openBases(ctx context.Context) error {
+// Load lets the bases answer from what the store holds of them, those that wanted is
+// true of; a nil one wants all. Shelves that are missing or damaged, and those that a
+// process that died did not get to, are made again from the documents. A base that
+// cannot be opened is in the error, and the others answer.
+func (l *Library) Load(ctx context.Context, wanted func(store.Base) bool) error {
 	bases, err := l.truth().Bases(ctx)
-	if err != nil {
-		return err
-	}
+	errs := []error{err}
 	for _, b := range bases {
-		err := l.change(ctx, b.ID, func(b *shelved) error { return l.refresh(ctx, b, true) })
-		if err != nil {
-			return err
+		if wanted == nil || wanted(b) {
+			errs = append(errs, l.change(ctx, b.ID, func(b *shelved) error { return l.refresh(ctx, b, true) }))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // Close ends what goes on in the background, and the use of the folder. What the

@@ -81,7 +81,7 @@ func benchDeps() knowledge.Deps { return knowledge.Deps{Counter: fourBytes{}} }
 
 func open(b *testing.B, dir string) *knowledge.Library {
 	b.Helper()
-	l, err := knowledge.OpenLibrary(b.Context(), dir, benchDeps(), knowledge.LibraryOptions{Trouble: func(t knowledge.Trouble) { b.Errorf("%+v", t) }})
+	l, err := knowledge.LoadLibrary(b.Context(), dir, benchDeps(), knowledge.LibraryOptions{Trouble: func(t knowledge.Trouble) { b.Errorf("%+v", t) }})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -19,13 +19,13 @@ import (
 // leaves the base as it is and notes that it waits. b's turn is the caller's.
 func (l *Library) refresh(ctx context.Context, b *shelved, force bool) error {
 	shelves, view, err := l.gather(ctx, b)
-	if errors.Is(err, store.ErrNotFound) {
-		b.Swap(nil)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if err != nil || view.Base.Origin == store.Unsettled {
+		l.hide(b)
 		b.behind, b.since = false, time.Time{}
 		return nil
-	}
-	if err != nil {
-		return err
 	}
 	if len(view.uncovered) > 0 && l.options.ReadOnly && !force {
 		if b.since.IsZero() {
@@ -59,7 +59,16 @@ func (l *Library) show(ctx context.Context, b *shelved, shelves []placed, view v
 	}
 	c.damaged = func(e *shelfError) { l.met(b, e) }
 	b.Swap(c)
+	l.options.Changed(b.id)
 	return nil
+}
+
+// hide lets a base answer like one that is still to be indexed.
+func (l *Library) hide(b *shelved) {
+	if b.Content() != nil {
+		b.Swap(nil)
+		l.options.Changed(b.id)
+	}
 }
 
 // stale returns what the documents that another version of the reader cut add to the

@@ -58,7 +58,7 @@ func (l *Library) DeleteBase(ctx context.Context, id string) error {
 		if err := l.truth().DeleteBase(ctx, id); err != nil {
 			return err
 		}
-		b.Swap(nil)
+		l.hide(b)
 		return nil
 	})
 }
@@ -89,7 +89,7 @@ func (l *Library) Put(ctx context.Context, base string, documents ...Document) (
 				fresh = append(fresh, d)
 			}
 		}
-		cut, err := l.cutAll(ctx, fresh)
+		cut, err := l.cutAll(ctx, base, fresh)
 		if err != nil {
 			return fmt.Errorf("write to knowledge %s: %w", base, err)
 		}
@@ -126,8 +126,8 @@ func checkDocuments(documents []Document) error {
 }
 
 // cutAll cuts documents side by side.
-func (l *Library) cutAll(ctx context.Context, documents []Document) ([]store.Document, error) {
-	b := newBuild(Folder{}, l.deps, 0)
+func (l *Library) cutAll(ctx context.Context, base string, documents []Document) ([]store.Document, error) {
+	b := newBuild(Folder{ID: base}, l.deps, 0)
 	out := make([]store.Document, len(documents))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))

@@ -27,7 +27,8 @@ const (
 // Sync makes a base hold what is in a folder, which is made where it is missing. The
 // base answers from what it held until everything is in place; what was read stays
 // even if Sync fails half-way. Documents that Put wrote are left alone, unless a file
-// has their id. A base is kept with one folder: another takes its place.
+// has their id. A base is kept with one folder and by one set of rules: while others
+// take their place, it answers like one that is still to be indexed.
 //
 // A file is not read again if its size and time are those it was read with. One that
 // was read and says what it said before changes nothing. A file that is still there
@@ -47,7 +48,7 @@ func (l *Library) Sync(ctx context.Context, folder Folder, progress func(Progres
 // syncFS is Sync from a file system; file is not empty where it is all there is to read.
 func (l *Library) syncFS(ctx context.Context, fsys fs.FS, file string, folder Folder, progress func(Progress)) (report Report, err error) {
 	err = l.change(ctx, folder.ID, func(b *shelved) error {
-		if err := l.create(ctx, b); err != nil {
+		if err := l.unsettle(ctx, b, folder); err != nil {
 			return err
 		}
 		s := &syncing{l: l, b: b, fsys: fsys, known: map[string][]store.Known{}, ids: map[string]store.Known{}, seen: map[string]bool{}}
@@ -62,6 +63,25 @@ func (l *Library) syncFS(ctx context.Context, fsys fs.FS, file string, folder Fo
 		return nil
 	})
 	return report, err
+}
+
+// unsettle prepares a base for a Sync. One that is kept with another folder, or by
+// other rules, answers no more until it holds what it should: whoever excluded a file
+// does not want to see it again after a restart.
+func (l *Library) unsettle(ctx context.Context, b *shelved, folder Folder) error {
+	if err := l.truth().CreateBase(ctx, b.id); err != nil {
+		return err
+	}
+	base, err := l.truth().Base(ctx, b.id)
+	if err != nil || base.Origin == folder.Origin() {
+		return err
+	}
+	l.hide(b)
+	b.behind = true
+	if base.Documents == 0 {
+		return nil
+	}
+	return l.truth().SetOrigin(ctx, b.id, store.Unsettled)
 }
 
 // A syncing is one Sync.
@@ -287,7 +307,10 @@ func (s *syncing) finish(ctx context.Context) error {
 	if err := s.shelve.end(); err != nil {
 		return err
 	}
-	if s.wrote || s.b.behind {
+	if err := s.l.truth().SetOrigin(ctx, s.b.id, s.build.folder.Origin()); err != nil {
+		return err
+	}
+	if s.wrote || s.b.behind || s.b.Content() == nil {
 		if err := s.l.settle(ctx, s.b); err != nil {
 			return err
 		}

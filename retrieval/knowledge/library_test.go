@@ -22,7 +22,7 @@ import (
 )
 
 func deps() knowledge.Deps {
-	return knowledge.Deps{Counter: fourBytes{}, Version: "test", Neutralise: func(s string) string { return strings.ReplaceAll(s, "<", "(") }}
+	return knowledge.Deps{Counter: fourBytes{}, Version: "test", Neutralise: func(_, s string) string { return strings.ReplaceAll(s, "<", "(") }}
 }
 
 // library opens a folder. Trouble fails the test.
@@ -31,7 +31,7 @@ func library(t testing.TB, dir string, o knowledge.LibraryOptions) *knowledge.Li
 	if o.Trouble == nil {
 		o.Trouble = func(trouble knowledge.Trouble) { t.Errorf("trouble: %+v", trouble) }
 	}
-	l, err := knowledge.OpenLibrary(t.Context(), dir, deps(), o)
+	l, err := knowledge.LoadLibrary(t.Context(), dir, deps(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func (p *past) must(err error) {
 
 func (p *past) open() {
 	var err error
-	p.library, err = knowledge.OpenLibrary(context.Background(), p.dir, deps(), knowledge.LibraryOptions{
+	p.library, err = knowledge.LoadLibrary(context.Background(), p.dir, deps(), knowledge.LibraryOptions{
 		Trouble: func(trouble knowledge.Trouble) {
 			if !strings.Contains(trouble.Err.Error(), trouble.File) || trouble.File == "" {
 				panic(fmt.Sprintf("unclear: %+v", trouble))
@@ -268,7 +268,7 @@ func TestTwoWriters(t *testing.T) {
 	dir := t.TempDir()
 	library(t, dir, knowledge.LibraryOptions{Address: "127.0.0.1:8081"})
 	var locked *store.LockedError
-	_, err := knowledge.OpenLibrary(t.Context(), dir, deps(), knowledge.LibraryOptions{})
+	_, err := knowledge.LoadLibrary(t.Context(), dir, deps(), knowledge.LibraryOptions{})
 	if !errors.As(err, &locked) || locked.Address != "127.0.0.1:8081" {
 		t.Errorf("got %v", err)
 	}

@@ -1,6 +1,7 @@
 package knowledge_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"maps"
@@ -238,16 +239,16 @@ func TestSyncWithoutFolder(t *testing.T) {
 func TestReaderVersion(t *testing.T) {
 	texts, dir := handbook(), t.TempDir()
 	f := newFolder(t, texts)
-	open := func(version string, neutralise func(string) string) *knowledge.Library {
+	open := func(version string, neutralise func(_, text string) string) *knowledge.Library {
 		t.Helper()
-		l, err := knowledge.OpenLibrary(t.Context(), dir, knowledge.Deps{Counter: fourBytes{}, Version: version, Neutralise: neutralise}, knowledge.LibraryOptions{})
+		l, err := knowledge.LoadLibrary(t.Context(), dir, knowledge.Deps{Counter: fourBytes{}, Version: version, Neutralise: neutralise}, knowledge.LibraryOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return l
 	}
 	generations := map[string]bool{}
-	shout := open("shouts", strings.ToUpper)
+	shout := open("shouts", func(_, text string) string { return strings.ToUpper(text) })
 	f.sync(shout)
 	generations[shout.Base("kb").Ref().Generation] = true
 	f.must(shout.Close())
@@ -266,7 +267,7 @@ func TestReaderVersion(t *testing.T) {
 func TestTokens(t *testing.T) {
 	d := deps()
 	d.Encodings = map[string]retrieval.Counter{"four": fourBytes{}}
-	l, err := knowledge.OpenLibrary(t.Context(), store.Memory, d, knowledge.LibraryOptions{})
+	l, err := knowledge.LoadLibrary(t.Context(), store.Memory, d, knowledge.LibraryOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,5 +281,53 @@ func TestTokens(t *testing.T) {
 	e, err := l.Document(t.Context(), "kb", "a")
 	if err != nil || len(e.Chunks) != 1 || !maps.Equal(e.Chunks[0].Tokens, map[string]int{"four": 3}) {
 		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// A base never answers from the documents of another folder, nor by rules that hold
+// no more: not after a restart, and not while it is being read anew.
+func TestSyncAnotherFolder(t *testing.T) {
+	dir := t.TempDir()
+	ours, theirs := newFolder(t, map[string]string{"a.md": "ant bee"}), newFolder(t, map[string]string{"b.md": "ant cat"})
+	l := library(t, dir, knowledge.LibraryOptions{})
+	ours.sync(l)
+	ours.must(l.Close())
+
+	var changes []string
+	l = library(t, dir, knowledge.LibraryOptions{Changed: func(id string) { changes = append(changes, id) }})
+	folder := knowledge.Folder{ID: "kb", Path: theirs.path}
+	l.Base("kb").Swap(nil)
+	ours.must(l.Load(t.Context(), func(b store.Base) bool { return b.Origin == folder.Origin() }))
+	if c := l.Base("kb").Content(); c != nil {
+		t.Fatalf("%d documents of another folder answer", c.Documents())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := l.Sync(ctx, folder, func(knowledge.Progress) { cancel() }); err == nil {
+		t.Fatal("a Sync that was stopped succeeded")
+	}
+	ours.must(l.Close())
+	l = library(t, dir, knowledge.LibraryOptions{})
+	if c := l.Base("kb").Content(); c != nil {
+		t.Fatalf("%d documents of two folders answer", c.Documents())
+	}
+	theirs.sync(l)
+	sameAnswers(t, l.Base("kb"), fresh(t, documents(map[string]string{"b.md": "ant cat"})))
+	if len(changes) == 0 {
+		t.Error("nobody was told of changes")
+	}
+
+	folder.Exclude = []string{"b.*"}
+	var during []*knowledge.Content
+	report, err := l.Sync(t.Context(), folder, func(knowledge.Progress) { during = append(during, l.Base("kb").Content()) })
+	if err != nil || report.Removed != 1 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	for _, c := range during {
+		if c != nil {
+			t.Error("what is excluded answers while the rest is being read")
+		}
+	}
+	if c := l.Base("kb").Content(); c == nil || c.Documents() != 0 {
+		t.Errorf("what is excluded answers: %+v", c)
 	}
 }

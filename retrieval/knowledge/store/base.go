@@ -13,6 +13,7 @@ import (
 // A Base is a knowledge base as the store has it.
 type Base struct {
 	ID        string // [a-z0-9_-]{1,64}
+	Origin    string // the folder that it is kept with, in the words of SetOrigin; "" is none
 	Documents int
 	Chunks    int
 	Bytes     int64     // of the chunks' texts
@@ -25,9 +26,9 @@ const (
 	versionQuery = "SELECT version FROM state"
 	bumpVersion  = "UPDATE state SET version = version + 1 RETURNING version"
 	logChange    = "INSERT INTO change VALUES (?, ?) ON CONFLICT DO UPDATE SET version = excluded.version"
-	selectBase   = "SELECT row, id, documents, chunks, bytes, sum, version, changed, crc FROM base "
-	insertBase   = "INSERT INTO base (id, documents, chunks, bytes, sum, version, changed, crc) VALUES (?, 0, 0, 0, ?, 0, 0, 0) ON CONFLICT DO NOTHING"
-	updateBase   = "UPDATE base SET documents = ?, chunks = ?, bytes = ?, sum = ?, version = ?, changed = ?, crc = ? WHERE row = ?"
+	selectBase   = "SELECT row, id, origin, documents, chunks, bytes, sum, version, changed, crc FROM base "
+	insertBase   = "INSERT INTO base (id, origin, documents, chunks, bytes, sum, version, changed, crc) VALUES (?, '', 0, 0, 0, ?, 0, 0, 0) ON CONFLICT DO NOTHING"
+	updateBase   = "UPDATE base SET origin = ?, documents = ?, chunks = ?, bytes = ?, sum = ?, version = ?, changed = ?, crc = ? WHERE row = ?"
 )
 
 // Bases returns all bases, by id.
@@ -66,7 +67,7 @@ func (s *Store) base(ctx context.Context, q queryer, id string) (baseRow, error)
 func (s *Store) scanBase(r *sql.Rows) (b baseRow, err error) {
 	var sum sql.RawBytes
 	var changed, crc int64
-	if err = r.Scan(&b.row, &b.ID, &b.Documents, &b.Chunks, &b.Bytes, &sum, &b.Version, &changed, &crc); err != nil {
+	if err = r.Scan(&b.row, &b.ID, &b.Origin, &b.Documents, &b.Chunks, &b.Bytes, &sum, &b.Version, &changed, &crc); err != nil {
 		return b, err
 	}
 	copy(b.Sum[:], sum)
@@ -82,7 +83,8 @@ func (b *baseRow) checksum() int64 {
 	for _, v := range []int64{b.row, int64(b.Documents), int64(b.Chunks), b.Bytes, b.Version, b.Changed.UnixNano()} {
 		buf = binary.LittleEndian.AppendUint64(buf, uint64(v))
 	}
-	return int64(checksum(append(append(buf, b.Sum[:]...), b.ID...)))
+	buf = append(binary.AppendUvarint(append(buf, b.Sum[:]...), uint64(len(b.ID))), b.ID...)
+	return int64(checksum(append(buf, b.Origin...)))
 }
 
 // CreateBase makes an empty base; one that exists already is left as it is.
@@ -104,6 +106,25 @@ func (s *Store) CreateBase(ctx context.Context, id string) error {
 			return err
 		}
 		return c.finish(&baseRow{Base: Base{ID: id}, row: row})
+	}))
+}
+
+// Unsettled is the origin of a base that is on its way from one folder to another,
+// or to other rules of what is read of it: it holds documents of both.
+const Unsettled = "?"
+
+// SetOrigin notes which folder a base is kept with. It is ErrNotFound without the base.
+func (s *Store) SetOrigin(ctx context.Context, id, origin string) error {
+	return s.wrap("change knowledge "+id, s.write(ctx, func(c *change) error {
+		b, err := s.base(c.ctx, c.tx, id)
+		if err != nil {
+			return err
+		}
+		if b.Origin == origin {
+			return errUnchanged
+		}
+		b.Origin = origin
+		return c.finish(&b)
 	}))
 }
 

@@ -34,6 +34,7 @@ CREATE TABLE change (                              -- of bases, also of those th
 CREATE TABLE base (
 	row       INTEGER PRIMARY KEY AUTOINCREMENT,
 	id        TEXT NOT NULL UNIQUE,
+	origin    TEXT NOT NULL,                       -- the folder that it is kept with; '' is none
 	documents INTEGER NOT NULL,
 	chunks    INTEGER NOT NULL,
 	bytes     INTEGER NOT NULL,                    -- of the chunks' texts

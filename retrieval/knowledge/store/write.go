@@ -188,7 +188,7 @@ func (c *change) finish(b *baseRow) (err error) {
 	}
 	c.s.step("update base")
 	b.Changed = time.Now()
-	_, err = c.tx.Stmt(c.s.stmt.total).ExecContext(c.ctx, b.Documents, b.Chunks, b.Bytes, b.Sum[:], b.Version, b.Changed.UnixNano(), b.checksum(), b.row)
+	_, err = c.tx.Stmt(c.s.stmt.total).ExecContext(c.ctx, b.Origin, b.Documents, b.Chunks, b.Bytes, b.Sum[:], b.Version, b.Changed.UnixNano(), b.checksum(), b.row)
 	return err
 }
 
