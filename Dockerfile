@@ -4,15 +4,18 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
+RUN mkdir /out /out/state
 RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /out/sidenote ./cmd/sidenote
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/sidenote /sidenote
+COPY --from=build --chown=65532:65532 /out/state /var/lib/sidenote
 USER 65532:65532
 ENV SIDENOTE_LISTEN=0.0.0.0:8080 \
     SIDENOTE_ADMIN=127.0.0.1:8081 \
-    SIDENOTE_TELEMETRY=0.0.0.0:9464
+    SIDENOTE_TELEMETRY=0.0.0.0:9464 \
+    SIDENOTE_STATE=/var/lib/sidenote
 EXPOSE 8080 9464
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD ["/sidenote", "health"]
 ENTRYPOINT ["/sidenote"]

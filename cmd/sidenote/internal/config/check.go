@@ -14,6 +14,7 @@ func (c *Config) check(offline bool) {
 	c.checkListeners()
 	c.checkUpstreams(offline)
 	c.checkModels()
+	c.checkState()
 	c.checkBases()
 	c.checkRedis()
 	c.expandPolicies()

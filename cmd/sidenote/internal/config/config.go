@@ -23,6 +23,7 @@ type Config struct {
 	Telemetry     Telemetry     `yaml:"telemetry"`
 	Upstream      Upstream      `yaml:"upstream"` // the one named "default"
 	Identity      Identity      `yaml:"identity"`
+	State         State         `yaml:"state"`
 	Cache         Cache         `yaml:"cache"`
 	Redis         Redis         `yaml:"redis"`
 	Concurrency   Count         `yaml:"concurrency" min:"1" max:"1M"`
@@ -46,6 +47,18 @@ type Catalog struct {
 	Policies  map[Name]Policy    `yaml:"policies"` // with what they extend
 	Tenants   map[Name]Tenant    `yaml:"tenants"`
 }
+
+// State is the folder in which the embedded bases are kept.
+type State struct {
+	Path   string `yaml:"path"`   // in a file: relative to it; StateMemory: they are not kept
+	Follow bool   `yaml:"follow"` // another process writes it; this one answers from what it finds
+
+	// Usual says that nobody chose Path: where it cannot be made, memory will do.
+	Usual bool `yaml:"-"`
+}
+
+// StateMemory is the State.Path that keeps nothing.
+const StateMemory = ":memory:"
 
 // Admin is the listener for people who run Sidenote.
 type Admin struct {

@@ -172,21 +172,69 @@ func TestFlagsWin(t *testing.T) {
 
 func TestFlagErrors(t *testing.T) {
 	for want, flags := range map[string]config.Flags{
-		"upstream: is missing; name the API that requests go to, as in --upstream https://api.openai.com": {},
-		`--upstream: "api.openai.com" is not a URL; write it as in https://api.openai.com/v1`:             {Upstream: "api.openai.com"},
-		`--upstream: upstream.base_url: http://localhost:8080 is Sidenote's own address`:                  {Upstream: "http://localhost:8080"},
-		`--upstream: upstream.base_url: http://[::1]:9 is Sidenote's own address`:                         {Upstream: "http://[::1]:9", Listen: ":9"},
-		`--listen: "8080" is not an address; write host:port, as in 127.0.0.1:8080`:                       {Upstream: "http://u.test", Listen: "8080"},
-		`--admin: admin.listen: :8081 can be reached from other machines, so admin.token must be set`:     {Upstream: "http://u.test", Admin: ":8081"},
-		`--telemetry: telemetry.listen: 0.0.0.0:8080 is taken by listen`:                                  {Upstream: "http://u.test", Telemetry: "0.0.0.0:8080"},
-		`--knowledge: "docs" is not [NAME=]PATH; for a folder of that name write ./docs`:                  {Upstream: "http://u.test", Knowledge: []string{"docs"}},
-		`--knowledge: "a" is the name of both "/x/a" and "/y/a"; write NAME=PATH`:                         {Upstream: "http://u.test", Knowledge: []string{"/x/a", "/y/a"}},
-		`--knowledge: "A B" is not a name; use 1 to 64 of a-z 0-9 _ -`:                                    {Upstream: "http://u.test", Knowledge: []string{"A B=/y"}},
-		`--knowledge: "/文" gives no name of a-z 0-9 _ -; write NAME=PATH`:                                 {Upstream: "http://u.test", Knowledge: []string{"/文"}},
+		"upstream: is missing; name the API that requests go to, as in --upstream https://api.openai.com":       {},
+		`--upstream: "api.openai.com" is not a URL; write it as in https://api.openai.com/v1`:                   {Upstream: "api.openai.com"},
+		`--upstream: upstream.base_url: http://localhost:8080 is Sidenote's own address`:                        {Upstream: "http://localhost:8080"},
+		`--upstream: upstream.base_url: http://[::1]:9 is Sidenote's own address`:                               {Upstream: "http://[::1]:9", Listen: ":9"},
+		`--listen: "8080" is not an address; write host:port, as in 127.0.0.1:8080`:                             {Upstream: "http://u.test", Listen: "8080"},
+		`--admin: admin.listen: :8081 can be reached from other machines, so admin.token must be set`:           {Upstream: "http://u.test", Admin: ":8081"},
+		`--telemetry: telemetry.listen: 0.0.0.0:8080 is taken by listen`:                                        {Upstream: "http://u.test", Telemetry: "0.0.0.0:8080"},
+		`--knowledge: "Docs" is not a name; use 1 to 64 of a-z 0-9 _ -; for a folder of that name write ./Docs`: {Upstream: "http://u.test", Knowledge: []string{"Docs"}},
+		`--knowledge: "a" is the name of both "/x/a" and "/y/a"; write NAME=PATH`:                               {Upstream: "http://u.test", Knowledge: []string{"/x/a", "/y/a"}},
+		`--knowledge: "A B" is not a name; use 1 to 64 of a-z 0-9 _ -`:                                          {Upstream: "http://u.test", Knowledge: []string{"A B=/y"}},
+		`--knowledge: "/文" gives no name of a-z 0-9 _ -; write NAME=PATH`:                                       {Upstream: "http://u.test", Knowledge: []string{"/文"}},
 	} {
 		if _, err := config.Load(config.Source{Flags: flags}); fmt.Sprint(err) != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
+	}
+}
+
+func TestState(t *testing.T) {
+	vars := map[string]string{"HOME": "/home/d", "XDG_STATE_HOME": "/xdg"}
+	for want, c := range map[string]struct {
+		text  string
+		flags config.Flags
+		env   map[string]string
+	}{
+		"/xdg/sidenote true":                 {env: vars},
+		"/home/d/.local/state/sidenote true": {env: map[string]string{"HOME": "/home/d", "XDG_STATE_HOME": "relative"}},
+		":memory: true":                      {},
+		"conf/kept false":                    {text: "state: kept\n", env: vars},
+		"conf/kept false followed":           {text: "state: {path: kept, follow: true}\n", env: vars},
+		":memory: false":                     {text: "state: ':memory:'\n", env: vars},
+		"flag false":                         {text: "state: kept\n", flags: config.Flags{State: "flag"}, env: vars},
+		"/xdg/sidenote true followed":        {flags: config.Flags{Follow: true}, env: vars},
+	} {
+		src := disk{"conf/e.yaml": "upstream: http://u.test\n" + c.text}.source("conf/e.yaml")
+		src.Flags, src.Env = c.flags, env(c.env)
+		cfg, err := config.Load(src)
+		if err != nil {
+			t.Errorf("%s: %v", want, err)
+			continue
+		}
+		got := fmt.Sprint(cfg.State.Path, " ", cfg.State.Usual)
+		if cfg.State.Follow {
+			got += " followed"
+		}
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// A base without a folder is one that the state folder holds.
+func TestKnowledgeWithoutPath(t *testing.T) {
+	c := load(t, "upstream: http://u.test\nknowledge: {notes: {engine: embedded}}\n")
+	if k := c.Knowledge["notes"]; k.Path != "" || k.Held {
+		t.Errorf("%+v", k)
+	}
+	if err := c.CheckFolders(); err != nil {
+		t.Error(err)
+	}
+	c, err := config.Load(config.Source{Flags: config.Flags{Upstream: "http://u.test", Knowledge: []string{"notes"}}})
+	if err != nil || !c.Knowledge["notes"].Held {
+		t.Errorf("%v", err)
 	}
 }
 

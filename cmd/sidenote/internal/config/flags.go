@@ -13,6 +13,11 @@ func (c *Config) applyFlags(f Flags) {
 	c.flag("--admin", "admin.listen", f.Admin, &c.Admin.Listen)
 	c.flagRedis(f.Redis)
 	c.flag("--telemetry", "telemetry.listen", f.Telemetry, &c.Telemetry.Listen)
+	if f.State != "" {
+		c.State.Path = f.State
+		c.places["state.path"] = mark{Place: Place{File: "--state"}}
+	}
+	c.State.Follow = c.State.Follow || f.Follow
 	if f.Upstream != "" {
 		c.Upstream = Upstream{} // a key is only ever sent to its own base_url
 		c.forget("upstream")
@@ -34,7 +39,7 @@ func (c *Config) applyFlags(f Flags) {
 			c.problems = append(c.problems, Problem{place, "", fmt.Sprintf("%q is the name of both %q and %q; write NAME=PATH", name, before.Path, path)})
 			continue
 		}
-		c.Knowledge[name] = Knowledge{Path: path, Engine: EngineEmbedded}
+		c.Knowledge[name] = Knowledge{Path: path, Engine: EngineEmbedded, Held: path == ""}
 		c.places["knowledge."+string(name)] = mark{Place: place}
 	}
 }
@@ -59,13 +64,18 @@ func (c *Config) forget(key string) {
 	}
 }
 
-// ParseKnowledge reads [NAME=]PATH. Without a name the base is called after
-// the folder or file.
+// ParseKnowledge reads [NAME=]PATH. Without a name the base is called after the
+// folder or file. What could not be a path, for want of / and ., is the name of a base
+// that the state folder holds; its path is "".
 func ParseKnowledge(value string) (Name, string, error) {
 	left, path, named := strings.Cut(value, "=")
 	if !named || strings.ContainsAny(left, `/\.`) {
 		if !strings.ContainsAny(value, `/\.`) {
-			return "", "", fmt.Errorf("%q is not [NAME=]PATH; for a folder of that name write ./%s", value, value)
+			var name Name
+			if err := name.UnmarshalText([]byte(value)); err != nil {
+				return "", "", fmt.Errorf("%w; for a folder of that name write ./%s", err, value)
+			}
+			return name, "", nil
 		}
 		name, err := folderName(value)
 		return name, value, err

@@ -9,19 +9,22 @@ import (
 
 // The engines that a knowledge base may have.
 const (
-	EngineEmbedded    = "embedded"     // a folder, indexed in this process
+	EngineEmbedded    = "embedded"     // indexed in this process
 	EngineVectorStore = "vector_store" // a vector store elsewhere
 )
 
-// Knowledge is a folder (or a file) of documents, or a vector store elsewhere.
+// Knowledge is a folder (or a file) of documents, a base that is filled over the
+// admin port, or a vector store elsewhere.
 type Knowledge struct {
-	Path    string `yaml:"path"` // in a file: relative to it
+	Path    string `yaml:"path"` // in a file: relative to it; without one the state folder is all there is
 	Include []Glob `yaml:"include"`
 	Exclude []Glob `yaml:"exclude"`
 
 	Engine   string  `yaml:"engine" of:"embedded|vector_store"`
 	Upstream Name    `yaml:"upstream"` // that has the vector store
 	ID       StoreID `yaml:"id"`       // of the vector store there
+
+	Held bool `yaml:"-"` // a flag names it: the state folder must have it
 }
 
 func (k *Knowledge) setDefaults() { k.Engine = EngineEmbedded }
@@ -48,7 +51,11 @@ func (c *Config) checkBases() {
 		if text, _ := scalarText(c.places[key+".engine"].node); written("engine") && text != k.Engine {
 			continue // reported as no engine at all
 		}
-		need, other, hint := []string{"path"}, []string{"upstream", "id"}, "; write engine: "+EngineVectorStore
+		var need []string
+		other, hint := []string{"upstream", "id"}, "; write engine: "+EngineVectorStore
+		if k.Path == "" && (!written("engine") || written("include") || written("exclude")) && c.Place(key).Line > 0 {
+			need = []string{"path"} // a flag has given it, and a base without says that it is one
+		}
 		if k.Engine == EngineVectorStore {
 			need, other, hint = []string{"upstream", "id"}, []string{"path", "include", "exclude"}, ""
 		}
@@ -58,7 +65,7 @@ func (c *Config) checkBases() {
 			}
 		}
 		for _, field := range need {
-			if !written(field) && c.Place(key).Line > 0 { // a flag gives a path
+			if !written(field) {
 				c.problem(key+"."+field, "is missing")
 			}
 		}

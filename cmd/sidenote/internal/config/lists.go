@@ -44,10 +44,10 @@ func (c *Config) ModelTable() []tokens.Model {
 func (c *Config) CheckFolders() error {
 	var problems Problems
 	for _, name := range c.KnowledgeNames() {
-		if c.Knowledge[name].Engine != EngineEmbedded {
+		path := c.Knowledge[name].Path
+		if path == "" {
 			continue
 		}
-		path := c.Knowledge[name].Path
 		info, err := os.Stat(path)
 		var reason string
 		switch {

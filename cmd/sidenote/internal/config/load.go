@@ -30,8 +30,9 @@ type Source struct {
 // Flags are the settings that the command line may give; "" and nil give none.
 type Flags struct {
 	Listen, Admin, Telemetry string
-	Upstream, Redis          string
-	Knowledge                []string // [NAME=]PATH; together they replace those of the file
+	Upstream, Redis, State   string
+	Follow                   bool     // the state folder
+	Knowledge                []string // [NAME=]PATH, or a name; together they replace those of the file
 }
 
 // Load reads and checks a configuration. Its error is a Problems with
@@ -45,6 +46,7 @@ func Load(src Source) (*Config, error) {
 	}
 	c.applyFlags(src.Flags)
 	c.readSecrets(src)
+	c.usualState(src.Env)
 	c.check(src.Offline)
 	if len(c.problems) == 0 {
 		c.resolve()

@@ -14,7 +14,7 @@ func TestRefused(t *testing.T) {
 	const up = "upstream: https://u.test\n"
 	for _, c := range []struct{ name, file, want string }{
 		{"unknown key", up + "polices: {a: {mode: off}}", "c.yaml:2:1: polices: unknown key; did you mean policies?"},
-		{"key of later", up + "state: x", "c.yaml:2:1: state: unknown key"},
+		{"key of later", up + "embeddings: x", "c.yaml:2:1: embeddings: unknown key"},
 		{"no Redis", up + "redis: {prefix: a}", "c.yaml:2:1: redis.url: is missing; write it here or give --redis"},
 		{"Redis that is no URL", up + "redis: 127.0.0.1:6379", `c.yaml:2:8: redis.url: is not a URL; write it as in redis://127.0.0.1:6379/0`},
 		{"Redis of another scheme", up + "redis: http://r.test", `c.yaml:2:8: redis.url: begins with "http:"; write redis://, rediss:// (TLS) or unix://`},
@@ -55,6 +55,8 @@ func TestRefused(t *testing.T) {
 		{"store's id", up + "knowledge: {a: {engine: vector_store, upstream: default, id: ../x}}", `c.yaml:2:62: knowledge.a.id: "../x" is not the id of a vector store; write it as in vs_68a1`},
 		{"engine", up + "knowledge: {a: {engine: vectorstore}}", `c.yaml:2:25: knowledge.a.engine: "vectorstore" is none of embedded, vector_store; did you mean vector_store?`},
 		{"missing field", up + "knowledge: {a: {include: ['*']}}", "c.yaml:2:13: knowledge.a.path: is missing"},
+		{"rules without a folder", up + "knowledge: {a: {engine: embedded, include: ['*']}}", "c.yaml:2:13: knowledge.a.path: is missing"},
+		{"nobody to follow", up + "state: {path: ':memory:', follow: true}", "c.yaml:2:27: state.follow: goes with a folder that another process writes; state is in memory"},
 		{"bad pattern", up + "knowledge: {a: {path: ./a, include: ['[']}}", `c.yaml:2:38: knowledge.a.include[0]: "[" is not a pattern; write it as in **/*.md`},
 		{"list wanted", up + "include: x.yaml", "c.yaml:2:10: include: is a value; it wants a list, as in [a, b]"},
 		{"map wanted", up + "timeouts: 5", "c.yaml:2:11: timeouts.connect: \"5\" is not a duration; write it as in 300ms, 5s or 10m"},

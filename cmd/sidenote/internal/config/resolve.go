@@ -18,7 +18,7 @@ type resolved struct {
 // resolve turns a checked configuration into values. It reports nothing.
 func (c *Config) resolve() {
 	for name, k := range c.Knowledge {
-		if p := c.Place("knowledge." + string(name)); p.Line > 0 && k.Engine == EngineEmbedded {
+		if p := c.Place("knowledge." + string(name)); p.Line > 0 && k.Path != "" {
 			k.Path = relativeTo(p.File, k.Path)
 			c.Knowledge[name] = k
 		}
