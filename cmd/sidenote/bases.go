@@ -11,7 +11,6 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/vectorstore"
 	"sidenote/rewrite/tags"
 )
@@ -51,7 +50,7 @@ func (s *stack) openBases() {
 			s.remote[id], s.bases[id] = store, store
 			continue
 		}
-		base := knowledge.New(id)
+		base := s.embed(id, k.Path)
 		s.embedded[id], s.bases[id] = base, base
 	}
 }

@@ -109,11 +109,11 @@ func listenWhole(b *testing.B, upstream string) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := build(cfg, unheard)
+	s, err := build(b.Context(), cfg, home{}, unheard)
 	if err != nil {
 		b.Fatal(err)
 	}
-	content, _, err := knowledge.FromFS(b.Context(), demo.Corpus(), knowledge.Folder{ID: "demo"}, s.reading(new(atomic.Int64)))
+	content, _, err := knowledge.FromFS(b.Context(), demo.Corpus(), knowledge.Folder{ID: "demo"}, s.reading())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func wired(t *testing.T, path string) *stack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := build(cfg, unheard)
+	s, err := build(t.Context(), cfg, home{}, unheard)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"os/exec"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"sidenote/retrieval/knowledge"
@@ -22,7 +21,7 @@ func TestChunksAreShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &stack{counter: counter}
-	content, _, err := knowledge.Load(t.Context(), knowledge.Folder{ID: "sdk", Path: strings.TrimSpace(string(dir))}, s.reading(new(atomic.Int64)))
+	content, _, err := knowledge.Load(t.Context(), knowledge.Folder{ID: "sdk", Path: strings.TrimSpace(string(dir))}, s.reading())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -151,6 +151,7 @@ type configFlags struct {
 	Upstream  string   `placeholder:"URL" help:"The API that requests go to, as in https://api.openai.com."`
 	Knowledge []string `placeholder:"[NAME=]PATH" help:"Folder of documents, or the name of a base that the state folder holds. Repeat for more."`
 	State     string   `placeholder:"DIR" help:"Where knowledge bases are kept ($XDG_STATE_HOME/sidenote); :memory: to read them anew at each start."`
+	Follow    bool     `help:"Another process writes the state folder; answer from what is found there."`
 	Listen    string   `placeholder:"HOST:PORT" help:"Where apps send requests (127.0.0.1:8080)."`
 	Admin     string   `placeholder:"HOST:PORT" help:"Dry runs, searches, metrics, probes (127.0.0.1:8081); off: none."`
 	Telemetry string   `placeholder:"HOST:PORT" help:"Metrics and probes only (off)."`
@@ -161,7 +162,7 @@ type configFlags struct {
 func (f configFlags) load(a *app, offline bool) (*config.Config, error) {
 	return config.Load(config.Source{
 		Path: f.Config, Env: a.env, Offline: offline,
-		Flags: config.Flags{Listen: f.Listen, Admin: f.Admin, Telemetry: f.Telemetry, Upstream: f.Upstream, Redis: f.Redis, State: f.State, Knowledge: f.Knowledge},
+		Flags: config.Flags{Listen: f.Listen, Admin: f.Admin, Telemetry: f.Telemetry, Upstream: f.Upstream, Redis: f.Redis, State: f.State, Follow: f.Follow, Knowledge: f.Knowledge},
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
@@ -97,7 +96,7 @@ func (c *demoCmd) stack(a *app, upstream string) (*stack, listeners, error) {
 			return nil, listeners{}, err
 		}
 	}
-	s, err := build(cfg, unheard)
+	s, err := build(a.ctx, cfg, home{}, unheard)
 	if err != nil {
 		ls.close()
 	}
@@ -118,12 +117,11 @@ func (f firstReport) Record(r *proxy.Report) {
 // tell indexes the corpus, asks, and puts the story together.
 func (c *demoCmd) tell(ctx context.Context, s *stack, stub *demo.Stub, address string, reports firstReport) (demo.Story, error) {
 	start := time.Now()
-	var neutralised atomic.Int64
-	content, report, err := knowledge.FromFS(ctx, demo.Corpus(), knowledge.Folder{ID: "demo"}, s.reading(&neutralised))
+	content, report, err := knowledge.FromFS(ctx, demo.Corpus(), knowledge.Folder{ID: "demo"}, s.reading())
 	if err != nil {
 		return demo.Story{}, err
 	}
-	s.swap("demo", content, report, int(neutralised.Load()))
+	s.swap("demo", content, report)
 	story := demo.Story{
 		Question: c.Question, Documents: content.Documents(), Chunks: content.Chunks(), Address: address, Index: time.Since(start),
 	}

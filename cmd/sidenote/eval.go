@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"sidenote/cmd/sidenote/internal/console"
@@ -99,7 +98,7 @@ func scratch(a *app, data *eval.Collection, show *console.Progress) (*knowledge.
 		// BEIR searches title and text as one: what has only a title is found by it.
 		documents[i] = knowledge.Document{ID: d.ID, Name: d.Title, Text: cmp.Or(d.Text, d.Title)}
 	}
-	deps := (&stack{counter: counter}).reading(new(atomic.Int64))
+	deps := (&stack{counter: counter}).reading()
 	deps.Progress = func(p knowledge.Progress) {
 		show.Show(console.Work{Name: "indexing", Done: p.Done, Total: p.Files, Unit: "documents", Note: plural(p.Chunks, "chunk")})
 	}

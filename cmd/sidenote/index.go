@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
+	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/retrieval/knowledge"
 )
@@ -20,44 +20,65 @@ type indexed struct {
 }
 
 // index reads all bases, one after the other, so that start-up leaves a core to
-// the requests; each answers from when it is whole. Bases that are kept elsewhere
-// are not read. tell hears of each.
+// the requests; each answers from when it is whole, and until then from what the
+// state folder holds of it. Bases that are kept elsewhere are not read. tell hears of
+// each.
 func (s *stack) index(ctx context.Context, tell func(indexed)) error {
+	if s.kept != nil {
+		if err := s.load(ctx); err != nil {
+			return err
+		}
+	}
 	for _, name := range s.cfg.KnowledgeNames() {
-		k := s.cfg.Knowledge[name]
 		if s.embedded[string(name)] == nil {
 			continue
 		}
-		start := time.Now()
-		var neutralised atomic.Int64
-		content, report, err := knowledge.Load(ctx, knowledge.Folder{
-			ID: string(name), Path: k.Path, Include: texts(k.Include), Exclude: texts(k.Exclude),
-		}, s.reading(&neutralised))
+		done, err := s.indexOne(ctx, name)
 		if err != nil {
 			return err
 		}
-		s.swap(string(name), content, report, int(neutralised.Load()))
 		if tell != nil {
-			tell(indexed{id: string(name), report: report, took: time.Since(start)})
+			tell(done)
 		}
 	}
 	s.lookAtStores(ctx, tell)
 	return nil
 }
 
-// swap puts new content into a base, whole.
-func (s *stack) swap(id string, content *knowledge.Content, report knowledge.Report, neutralised int) {
+// indexOne reads a base, unless it has no folder.
+func (s *stack) indexOne(ctx context.Context, name config.Name) (indexed, error) {
+	id := string(name)
+	if k := s.keepers[id]; k != nil {
+		done := k.read(ctx, nil)
+		return indexed{id: id, report: done.report, took: done.took}, done.err
+	}
+	if s.cfg.Knowledge[name].Path == "" || s.home.keep {
+		return indexed{id: id, store: s.heldLine(id)}, nil
+	}
+	start := time.Now()
+	content, report, err := knowledge.Load(ctx, s.folder(name), s.reading())
+	if err != nil {
+		return indexed{}, err
+	}
+	s.swap(id, content, report)
+	return indexed{id: id, report: report, took: time.Since(start)}, nil
+}
+
+// heldLine says what the state folder holds of a base.
+func (s *stack) heldLine(id string) string {
+	c := s.kept.Base(id).Content()
+	if c == nil {
+		return id + ": nothing yet, in " + s.cfg.State.Path
+	}
+	return fmt.Sprintf("%s: %s, %s, in %s", id, plural(c.Documents(), "document"), plural(c.Chunks(), "chunk"), s.cfg.State.Path)
+}
+
+// swap puts content that is not kept into a base, whole.
+func (s *stack) swap(id string, content *knowledge.Content, report knowledge.Report) {
 	s.embedded[id].Swap(content)
 	s.library.noteChange(id)
-	s.metrics.Knowledge(id, content.Documents(), content.Chunks(), int64(report.Bytes), time.Now())
-	s.metrics.Ingested(id, "indexed", report.Files, neutralised)
-	skipped := map[knowledge.SkipKind]int{}
-	for _, skip := range report.Skipped {
-		skipped[skip.Kind]++
-	}
-	for kind, n := range skipped {
-		s.metrics.Ingested(id, string(kind), n, 0)
-	}
+	s.metrics.Knowledge(id, content.Documents(), content.Chunks(), content.Bytes(), time.Now())
+	s.count(id, report, true)
 }
 
 // String is the line of serve about a base.

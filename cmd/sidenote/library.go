@@ -75,11 +75,8 @@ func (l *library) Store(id string) (admin.Store, bool) {
 	if c == nil {
 		return s, true
 	}
-	s.Generation, s.Files = c.Generation(), c.Documents()
+	s.Generation, s.Files, s.Bytes = c.Generation(), c.Documents(), c.Bytes()
 	s.File = func(i int) admin.File { return fileOf(c.Held(i)) }
-	for i := range s.Files {
-		s.Bytes += int64(c.Held(i).Bytes)
-	}
 	return s, true
 }
 

@@ -45,12 +45,12 @@ func demoStack(b *testing.B, upstream, redis string) *stack {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := build(cfg, unheard)
+	s, err := build(b.Context(), cfg, home{}, unheard)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = s.close() })
-	content, _, err := knowledge.FromFS(b.Context(), demo.Corpus(), knowledge.Folder{ID: "demo"}, s.reading(new(atomic.Int64)))
+	content, _, err := knowledge.FromFS(b.Context(), demo.Corpus(), knowledge.Folder{ID: "demo"}, s.reading())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -31,6 +31,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			stub := httptest.NewServer(&demo.Stub{})
 			e.Defer(stub.Close)
+			e.Setenv("HOME", e.WorkDir) // the state of each script is its own
 			healthy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path != "/healthz" {
 					http.Error(w, "indexing", http.StatusServiceUnavailable)

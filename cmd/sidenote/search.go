@@ -22,7 +22,8 @@ type searchCmd struct {
 // sourceFlags choose what is searched, and as whom.
 type sourceFlags struct {
 	Config    string   `placeholder:"FILE" help:"Configuration, YAML."`
-	Knowledge []string `placeholder:"[NAME=]PATH" help:"Folder of documents. Repeat for more."`
+	Knowledge []string `placeholder:"[NAME=]PATH" help:"Folder of documents, or the name of a base that the state folder holds. Repeat for more."`
+	State     string   `placeholder:"DIR" help:"Where bases are kept that have a name only ($XDG_STATE_HOME/sidenote)."`
 	Tenant    string   `placeholder:"NAME" help:"Whose policy holds; needed where callers without a key are refused."`
 }
 
@@ -34,7 +35,7 @@ func (searchCmd) Help() string {
 // ready builds and indexes what the flags choose, and finds the policy. Where
 // name is true it names the files that could not be read.
 func (f sourceFlags) ready(a *app, name bool) (*stack, rewrite.Policy, error) {
-	cfg, err := configFlags{Config: f.Config, Knowledge: f.Knowledge}.load(a, true)
+	cfg, err := configFlags{Config: f.Config, Knowledge: f.Knowledge, State: f.State}.load(a, true)
 	if err != nil {
 		return nil, rewrite.Policy{}, err
 	}
@@ -49,7 +50,7 @@ func (f sourceFlags) ready(a *app, name bool) (*stack, rewrite.Policy, error) {
 		return nil, rewrite.Policy{}, err
 	}
 	cfg.Redis = config.Redis{} // what one command finds is of no use to replicas
-	s, err := build(cfg, unheard)
+	s, err := build(a.ctx, cfg, home{}, unheard)
 	if err != nil {
 		return nil, rewrite.Policy{}, err
 	}

@@ -29,20 +29,26 @@ func (c *serveCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := cfg.CheckFolders(); err != nil {
-		return err
+	if !cfg.State.Follow { // the folders are somewhere else, perhaps
+		if err := cfg.CheckFolders(); err != nil {
+			return err
+		}
 	}
 	out := newOutput(a.stderr, cfg.Telemetry.Log)
 	defer out.close()
-	s, err := build(cfg, out.tell)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = s.close() }() // nothing is lost with a cache
 	ls, err := listen(a.ctx, cfg)
 	if err != nil {
 		return err
 	}
+	s, err := build(a.ctx, cfg, home{keep: true, address: ls.adminAddress()}, out.tell)
+	if err != nil {
+		ls.close()
+		if a.ctx.Err() != nil {
+			return nil // asked to stop
+		}
+		return err
+	}
+	defer func() { _ = s.close() }() // nothing is lost with a cache, and the state folder loses nothing
 	if err := ownUpstream(a.ctx, cfg, ls, net.DefaultResolver.LookupNetIP); err != nil {
 		ls.close()
 		return err
@@ -53,7 +59,7 @@ func (c *serveCmd) Run(a *app) error {
 			return err
 		}
 		out.announceLimits(ctx, s)
-		return nil
+		return s.watch(ctx)
 	})
 }
 
@@ -79,6 +85,14 @@ func listen(ctx context.Context, cfg *config.Config) (ls listeners, err error) {
 		}
 	}
 	return ls, nil
+}
+
+// adminAddress is where others find the admin port; "" if it is off.
+func (ls listeners) adminAddress() string {
+	if ls.admin == nil {
+		return ""
+	}
+	return reached(ls.admin)
 }
 
 func (ls listeners) close() {

@@ -19,7 +19,6 @@ import (
 	"sidenote/retrieval/knowledge/analysis"
 	"sidenote/retrieval/vectorstore"
 	"sidenote/rewrite"
-	"sidenote/rewrite/tags"
 	"sidenote/rewrite/tokens"
 )
 
@@ -30,6 +29,9 @@ type stack struct {
 	cfg      *config.Config
 	bases    catalog // all of them, of either kind
 	embedded map[string]*knowledge.Base
+	home     home
+	kept     *knowledge.Library // the bases in the state folder; nil if it is not needed
+	keepers  map[string]*keeper // of the bases that have a folder
 	remote   map[string]*vectorstore.Base
 	library  *library
 	counter  retrieval.Counter // of chunks
@@ -43,7 +45,7 @@ type stack struct {
 // build wires a checked configuration. Nothing listens and nothing is indexed
 // yet; close ends it. tell hears of what goes wrong beside requests, and when it
 // is over.
-func build(cfg *config.Config, tell func(level slog.Level, line string)) (*stack, error) {
+func build(ctx context.Context, cfg *config.Config, h home, tell func(level slog.Level, line string)) (*stack, error) {
 	encodings := tokens.New()
 	counter, err := encodings.Encoding(chunkEncoding)
 	if err != nil {
@@ -56,6 +58,7 @@ func build(cfg *config.Config, tell func(level slog.Level, line string)) (*stack
 	s := &stack{
 		cfg: cfg, counter: counter, stores: stores, metrics: newMetrics(cfg), tell: tell,
 		bases: catalog{}, embedded: map[string]*knowledge.Base{}, remote: map[string]*vectorstore.Base{},
+		home: h, keepers: map[string]*keeper{},
 	}
 	if s.shared, err = s.share(); err != nil {
 		return nil, err
@@ -68,7 +71,11 @@ func build(cfg *config.Config, tell func(level slog.Level, line string)) (*stack
 	candidates := map[string]retrieval.Retriever{}
 	terms := new(analysis.Recent).Terms
 	s.library = newLibrary(s.bases, candidates, terms)
+	if err := s.openState(ctx, h); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
 	s.openBases()
+	s.newKeepers()
 	for id, base := range s.bases {
 		candidates[id] = cached(s.counted(base), cache.Candidates)
 	}
@@ -86,6 +93,9 @@ func (s *stack) close() error {
 	var errs []error
 	for _, store := range s.remote {
 		errs = append(errs, store.Close())
+	}
+	if s.kept != nil {
+		errs = append(errs, s.kept.Close())
 	}
 	errs = append(errs, s.shared.close())
 	for _, store := range s.stores {
@@ -134,16 +144,6 @@ func (s *stack) watched() admin.Telemetry {
 
 // chunkEncoding measures chunks; the models that read them may count otherwise.
 const chunkEncoding = "o200k_base"
-
-// reading is what a base is read with; made hears how many look-alikes of our
-// tags were made safe.
-func (s *stack) reading(made *atomic.Int64) knowledge.Deps {
-	return knowledge.Deps{Counter: s.counter, Version: chunkEncoding + " " + tags.Version, Neutralise: func(_, text string) string {
-		clean, n := tags.Neutralise(text, false)
-		made.Add(int64(n))
-		return clean
-	}}
-}
 
 func newMetrics(cfg *config.Config) *proxy.Metrics {
 	version, commit := buildVersion()

@@ -27,6 +27,7 @@ type Content struct {
 	shelves    []placed // as numbered in index
 	index      *bm25.Index
 	documents  int
+	bytes      int64
 	generation string
 	floor      floor
 	damaged    func(*shelfError)    // is told what a search met; nil if nobody cares
@@ -41,6 +42,7 @@ func newContent(ctx context.Context, shelves []placed, generation string) (*Cont
 	for i, s := range shelves {
 		live[i] = s.live
 		c.documents += s.left
+		c.bytes += s.bytes
 	}
 	c.index = bm25.NewIndex(live, compare(shelves))
 	var err error
@@ -53,6 +55,9 @@ func (c *Content) Documents() int { return c.documents }
 
 // Chunks returns how many chunks they were cut into.
 func (c *Content) Chunks() int { return c.index.Len() }
+
+// Bytes returns how long their texts are.
+func (c *Content) Bytes() int64 { return c.bytes }
 
 // A Held is what a Content holds of one document.
 type Held struct {
@@ -67,7 +72,7 @@ func (c *Content) Held(i int) Held {
 	d := c.sorted()[i]
 	s := c.shelves[d.shelf]
 	first, end := s.texts.first(d.document), s.texts.first(d.document+1)
-	h := Held{Chunks: end - first, Bytes: number(s.texts.starts, end) - number(s.texts.starts, first)}
+	h := Held{Chunks: end - first, Bytes: int(s.weight(d.document))}
 	h.ID, h.Name = s.labels(d.document)
 	return h
 }
@@ -160,7 +165,7 @@ func (b *build) run(ctx context.Context, read func(i int) (Document, *Skip)) (*C
 	if err != nil {
 		return nil, Report{}, fmt.Errorf("index knowledge %s: %w", b.folder.ID, err)
 	}
-	b.report.Chunks = c.Chunks()
+	b.report.Chunks, b.report.Written = c.Chunks(), c.Documents()
 	return c, b.report, nil
 }
 

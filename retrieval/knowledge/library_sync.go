@@ -260,6 +260,7 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile) error {
 	}
 	for part := range batches(documents) {
 		s.wrote, s.b.behind = true, true
+		s.build.report.Written += len(part)
 		if err := s.l.putBatch(ctx, s.b, part, &s.shelve); err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ type Report struct {
 	Chunks  int    // that they were cut into
 	Bytes   int    // of their texts
 	Skipped []Skip // by path
+	Written int    // documents that are new or say something else than before
 	Removed int    // documents whose files are gone; of a Sync
 }
 

@@ -88,6 +88,11 @@ func (s *shelf) around(t, first, end int) (before, text, after string, err error
 	return before, text, after, nil
 }
 
+// weight returns how long the texts of a document are.
+func (s *shelf) weight(d int) int64 {
+	return int64(number(s.texts.starts, s.texts.first(d+1)) - number(s.texts.starts, s.texts.first(d)))
+}
+
 // labels returns the id and the name of a document, which are copied as one, too.
 func (s *shelf) labels(d int) (id, name string) {
 	from, middle := number(s.texts.offsets, 2*d), number(s.texts.offsets, 2*d+1)
@@ -145,6 +150,8 @@ type placed struct {
 	gone bm25.Bitmap // documents that are no longer in the base; nil if all are
 	live *bm25.Live
 	left int // documents that are in the base
+
+	bytes int64 // of their texts
 }
 
 // place returns the shelf without the documents that are gone. before, unless nil,
@@ -154,13 +161,14 @@ func (s *shelf) place(gone bm25.Bitmap, before *placed) placed {
 	if before != nil && slices.Equal(before.gone, gone) {
 		return *before
 	}
-	p := placed{shelf: s, gone: gone, left: s.texts.documents}
+	p := placed{shelf: s, gone: gone, left: s.texts.documents, bytes: int64(len(s.texts.bodies))}
 	var dead bm25.Bitmap
 	for d := range s.texts.documents {
 		if !gone.Has(d) {
 			continue
 		}
 		p.left--
+		p.bytes -= s.weight(d)
 		for t := s.texts.first(d); t < s.texts.first(d+1); t++ {
 			dead.Add(t)
 		}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"time"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/store"
+	"sidenote/rewrite/tags"
+)
+
+// A home says what a stack does with the state folder. The zero home reads folders
+// into memory, and bases without one from the state folder as it is: that is for
+// commands that look at knowledge and change nothing.
+type home struct {
+	keep    bool   // bases are kept in the state folder, or followed there
+	address string // of the admin port, for others that want to write the folder
+}
+
+// openState opens the state folder if there is something in it that is needed.
+func (s *stack) openState(ctx context.Context, h home) error {
+	state := s.cfg.State
+	follow := state.Follow || !h.keep
+	if !h.keep && len(s.held()) == 0 {
+		return nil
+	}
+	options := knowledge.LibraryOptions{Address: h.address, ReadOnly: follow, Changed: s.noteChange, Trouble: s.noteTrouble}
+	kept, err := knowledge.OpenLibrary(ctx, state.Path, s.reading(), options)
+	if err != nil && state.Usual && h.keep && !follow && (errors.Is(err, fs.ErrPermission) || readOnlyDisk(err)) {
+		s.tell(slog.LevelWarn, fmt.Sprintf("nothing is kept over a restart: %v; choose a folder by --state", err))
+		kept, err = knowledge.OpenLibrary(ctx, store.Memory, s.reading(), options)
+	}
+	if err != nil {
+		return stateError(err, state, h.keep)
+	}
+	s.kept = kept
+	return nil
+}
+
+// stateError adds what to do about it.
+func stateError(err error, state config.State, keep bool) error {
+	var locked *store.LockedError
+	switch {
+	case errors.As(err, &locked):
+		return fmt.Errorf("state: %w; give this one another folder by --state, or let it follow by --follow", err)
+	case errors.Is(err, fs.ErrNotExist) && keep:
+		return fmt.Errorf("state: %s: there is nothing to follow yet; start the one that writes it first", state.Path)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("state: %s holds no knowledge yet; for a folder of documents write --knowledge ./PATH", state.Path)
+	}
+	return fmt.Errorf("state: %w", err)
+}
+
+// held lists the embedded bases without a folder.
+func (s *stack) held() (ids []string) {
+	for _, name := range s.cfg.KnowledgeNames() {
+		if k := s.cfg.Knowledge[name]; k.Engine == config.EngineEmbedded && k.Path == "" {
+			ids = append(ids, string(name))
+		}
+	}
+	return ids
+}
+
+// embed returns the base of an id that is searched in this process.
+func (s *stack) embed(id, path string) *knowledge.Base {
+	if s.kept != nil && (s.home.keep || path == "") {
+		return s.kept.Base(id)
+	}
+	return knowledge.New(id)
+}
+
+// load lets bases answer from what the state folder holds of them. Those that were
+// read from another folder, or by other rules, wait until they are read again.
+func (s *stack) load(ctx context.Context) error {
+	err := s.kept.Load(ctx, func(b store.Base) bool {
+		k, ok := s.cfg.Knowledge[config.Name(b.ID)]
+		return !ok || k.Path == "" || s.cfg.State.Follow || b.Origin == s.folder(config.Name(b.ID)).Origin()
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range s.held() {
+		if s.kept.Base(id).Content() != nil {
+			continue
+		}
+		if s.cfg.Knowledge[config.Name(id)].Held {
+			return fmt.Errorf("state: %s holds no base %s%s; for a folder of that name write --knowledge ./%s", s.cfg.State.Path, id, thereAre(s.kept.Bases()), id)
+		}
+		if s.home.keep && !s.cfg.State.Follow {
+			if err := s.kept.CreateBase(ctx, id); err != nil {
+				return fmt.Errorf("state: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func thereAre(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	return "; there are " + strings.Join(ids, ", ")
+}
+
+// folder is what a base is read from.
+func (s *stack) folder(name config.Name) knowledge.Folder {
+	k := s.cfg.Knowledge[name]
+	return knowledge.Folder{ID: string(name), Path: k.Path, Include: texts(k.Include), Exclude: texts(k.Exclude)}
+}
+
+// reading is what bases are read with.
+func (s *stack) reading() knowledge.Deps {
+	return knowledge.Deps{Counter: s.counter, Version: chunkEncoding + " " + tags.Version, Neutralise: func(id, text string) string {
+		clean, n := tags.Neutralise(text, false)
+		if n > 0 && s.metrics != nil {
+			s.metrics.Ingested(id, "indexed", 0, n)
+		}
+		return clean
+	}}
+}
+
+// noteChange notes that a base answers from something else.
+func (s *stack) noteChange(id string) {
+	base := s.kept.Base(id)
+	s.library.noteChange(id)
+	if c := base.Content(); c != nil {
+		s.metrics.Knowledge(id, c.Documents(), c.Chunks(), c.Bytes(), time.Now())
+	}
+}
+
+// noteTrouble warns of what was wrong with a base and did not stop anything.
+func (s *stack) noteTrouble(t knowledge.Trouble) {
+	line := "state: " + t.Err.Error()
+	if t.Knowledge != "" && !strings.Contains(line, t.Knowledge) {
+		line = fmt.Sprintf("state: knowledge %s: %v", t.Knowledge, t.Err)
+	}
+	s.tell(slog.LevelWarn, line)
+}
