@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -74,8 +75,9 @@ func printSummary(w io.Writer, cfg *config.Config) {
 			fmt.Fprintf(w, "knowledge  %s: vector store %s on %s\n", name, k.ID, k.Upstream)
 			continue
 		}
-		fmt.Fprintf(w, "knowledge  %s: %s\n", name, k.Path)
+		fmt.Fprintf(w, "knowledge  %s: %s\n", name, cmp.Or(k.Path, "what the state folder holds"))
 	}
+	fmt.Fprintf(w, "state      %s\n", cfg.State.Path)
 	if url := cfg.Redis.URL.Value.Reveal(); url != "" {
 		fmt.Fprintf(w, "redis      %s, prefix %s, at most %s a request\n", redis.Address(url), cfg.Redis.Prefix, cfg.Redis.Timeout)
 	}
