@@ -199,6 +199,10 @@ func (c *composition) up(name string) *container {
 	ct := &container{t: c.t, at: map[string]string{}, out: &announced{more: make(chan struct{}, 1), ended: make(chan struct{})}}
 	env := map[string]string{}
 	for key, value := range c.img.env {
+		if strings.HasPrefix(value, "/") {
+			env[key] = c.t.TempDir() // each container has its own of the image's folder
+			continue
+		}
 		env[key] = c.inside(ct, value)
 	}
 	env["SIDENOTE_CONFIG"] = c.patient
