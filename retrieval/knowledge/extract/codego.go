@@ -1,0 +1,112 @@
+package extract
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+)
+
+// maxParsed is how much source code is parsed, in bytes: a tree takes fifty times
+// as much. Longer files are made by programs, and told apart by how they look.
+const maxParsed = 1 << 20
+
+// goParts returns the declarations of a file of Go; nil if it cannot be parsed.
+// What stands between two declarations belongs to the second.
+func goParts(text string) (parts []Part) {
+	// A parser of hostile text must not be the end of the process.
+	defer func() {
+		if recover() != nil {
+			parts = nil
+		}
+	}()
+	if len(text) > maxParsed {
+		return nil
+	}
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, "", text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil
+	}
+	file := files.File(parsed.FileStart)
+	parts = []Part{{Name: "package " + parsed.Name.Name}}
+	end := lineAfter(text, file.Offset(parsed.Name.End()))
+	for _, d := range parsed.Decls {
+		name := goName(d)
+		at, declared := end, file.Offset(d.Pos())
+		if after := file.Offset(d.End()); after > end { // else on a line that is known: it may be long
+			end = lineAfter(text, after)
+		}
+		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.IMPORT {
+			continue // goes with the package clause
+		}
+		at += blankLines(text[at:])
+		if last := parts[len(parts)-1]; at <= last.Start || at > declared {
+			continue // on the line of the one before
+		}
+		start := strings.LastIndexByte(text[:declared], '\n') + 1
+		parts = append(parts, Part{Start: at, Name: name, Head: strings.TrimRight(text[start:lineAfter(text, declared)], "\n") + "\n"})
+	}
+	return parts
+}
+
+// lineAfter returns where the line after the one with at begins.
+func lineAfter(text string, at int) int {
+	if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
+		return at + i + 1
+	}
+	return len(text)
+}
+
+// blankLines returns the length of the blank lines that text begins with.
+func blankLines(text string) (n int) {
+	for line := range strings.Lines(text) {
+		if strings.TrimSpace(line) != "" {
+			return n
+		}
+		n += len(line)
+	}
+	return n
+}
+
+// goName returns the name of what is declared: the first of a group.
+func goName(d ast.Decl) string {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv != nil && len(d.Recv.List) == 1 {
+			if receiver := receiverName(d.Recv.List[0].Type); receiver != "" {
+				return receiver + "." + d.Name.Name
+			}
+		}
+		return d.Name.Name
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			switch s := s.(type) {
+			case *ast.TypeSpec:
+				return s.Name.Name
+			case *ast.ValueSpec:
+				return s.Names[0].Name
+			}
+		}
+	}
+	return ""
+}
+
+func receiverName(t ast.Expr) string {
+	for {
+		switch x := t.(type) {
+		case *ast.StarExpr:
+			t = x.X
+		case *ast.ParenExpr:
+			t = x.X
+		case *ast.IndexExpr:
+			t = x.X
+		case *ast.IndexListExpr:
+			t = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
+}

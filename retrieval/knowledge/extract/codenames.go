@@ -1,0 +1,143 @@
+package extract
+
+import (
+	"regexp"
+	"strings"
+)
+
+// maxSignature is how much of a line is looked at for what it declares, in bytes.
+const maxSignature = 400
+
+// The patterns are for lines that a look at a byte or a word has let through:
+// matching costs some microseconds, and files have a hundred thousand lines.
+var (
+	// bound are functions that a name is bound to.
+	bound = regexp.MustCompile(`^\s*(?:export\s+)?(?:default\s+)?(?:const|let|var|val|local)\s+([\w$]+)\s*(?::[^=]*)?=`)
+	// called are declarations by type and name, as in C and Java.
+	called = regexp.MustCompile(`^\s*(?:[\w:*&<>\[\],~@?]+\s+)+[*&]*([\w:~$]+)\s*\([^;]*$`)
+	// created are those of SQL.
+	created = regexp.MustCompile(`(?i)^\s*(?:create|alter)\s+(?:or\s+replace\s+)?(?:\w+\s+){0,3}?(?:table|view|function|procedure|index|trigger|type|schema)\s+(?:if\s+not\s+exists\s+)?["'\x60\[]?([\w.]+)`)
+	// targets are those of shell scripts and makefiles.
+	targets = regexp.MustCompile(`^(?:function\s+)?([\w.%/-]+)\s*(?:\(\)|::?(?:[^=]|$))`)
+	// methods are those of JavaScript.
+	methods = regexp.MustCompile(`^\s*(?:(?:async|static|get|set|public|private|protected|readonly|override)\s+)*([\w$#]+)\s*\([^;]*\{\s*$`)
+)
+
+// nameOf returns the name of what a line declares, "" for nothing.
+func nameOf(lang, text string) string {
+	text = strings.TrimRight(text[:min(len(text), maxSignature)], "\n")
+	first := strings.TrimLeft(text, " \t")
+	if statement(first[:span(first, wordByte)]) {
+		return ""
+	}
+	name := ""
+	match := func(p *regexp.Regexp, needs string) {
+		if name == "" && strings.Contains(text, needs) {
+			if m := p.FindStringSubmatch(text); m != nil {
+				name = m[1]
+			}
+		}
+	}
+	switch lang {
+	case "sql":
+		match(created, "")
+		return strings.TrimRight(name, ":")
+	case "sh", "makefile", "ps1":
+		match(targets, "")
+	}
+	if name == "" {
+		name = keyworded(text)
+	}
+	switch lang {
+	case "js", "ts":
+		match(bound, "=")
+		match(methods, "(")
+	case "c", "cpp", "java", "cs", "dart", "groovy", "m":
+		match(called, "(")
+	case "scala", "kt", "swift", "lua":
+		match(bound, "=")
+	}
+	return strings.TrimRight(name, ":")
+}
+
+// maxModifiers is how many words stand before the one that begins a declaration,
+// as in "public static final class".
+const maxModifiers = 6
+
+// keyworded returns the name of a declaration that begins with a word for it.
+func keyworded(text string) string {
+	for range maxModifiers + 1 {
+		text = strings.TrimLeft(text, " \t")
+		word := text[:span(text, func(c byte) bool { return c != ' ' && c != '\t' })]
+		rest := text[len(word):]
+		if generics, ok := strings.CutPrefix(text, "impl<"); ok {
+			word, rest = "impl", generics[closing(generics):]
+		}
+		if after := strings.TrimLeft(rest, " \t"); len(after) < len(rest) && declarer(word) {
+			after = strings.TrimPrefix(after, `"`)
+			if n := span(after, nameByte); n > 0 {
+				return after[:n]
+			}
+		}
+		if word == "" || span(word, modifierByte) < len(word) {
+			return ""
+		}
+		text = rest
+	}
+	return ""
+}
+
+// closing returns where the brackets < > that are open before text are closed.
+func closing(text string) int {
+	open := 1
+	for i := range len(text) {
+		switch text[i] {
+		case '<':
+			open++
+		case '>':
+			if open--; open == 0 {
+				return i + 1
+			}
+		}
+	}
+	return len(text)
+}
+
+// span returns how many bytes text begins with that are of a kind.
+func span(text string, is func(c byte) bool) int {
+	for i := range len(text) {
+		if !is(text[i]) {
+			return i
+		}
+	}
+	return len(text)
+}
+
+func wordByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
+}
+
+func nameByte(c byte) bool     { return wordByte(c) || strings.IndexByte("$.:~-", c) >= 0 }
+func modifierByte(c byte) bool { return wordByte(c) || strings.IndexByte("@().:<>[]-", c) >= 0 }
+
+// declarer tells the words that begin a declaration in one language or another.
+func declarer(word string) bool {
+	switch word {
+	case "func", "fn", "def", "class", "struct", "enum", "interface", "trait", "impl", "type", "typedef", "module", "mod", "namespace",
+		"function", "function*", "sub", "proc", "record", "union", "protocol", "extension", "object", "message", "service", "resource",
+		"data", "variable", "provider", "macro_rules!", "defmodule", "defp", "defn", "defun", "task", "method":
+		return true
+	}
+	return false
+}
+
+// statement tells the words that begin lines which look like a declaration and are
+// none.
+func statement(word string) bool {
+	switch word {
+	case "if", "else", "for", "while", "switch", "return", "throw", "catch", "case", "new", "delete", "await", "using", "elif", "with",
+		"assert", "raise", "yield", "goto", "import", "from", "package", "use", "require", "include", "sizeof":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,162 @@
+package extract
+
+import (
+	"encoding/csv"
+	"errors"
+	"io"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// maxHeader is how much of a column's name is repeated with each value, in bytes.
+const maxHeader = 60
+
+// readCSV writes each row as a paragraph of lines such as "Price: 12 EUR": a value
+// is found by what it is called, and however rows are grouped into chunks, each
+// says what its values are. Values that are empty are left out.
+func readCSV(name, text string) (Document, error) {
+	comma, text := delimiter(name, text)
+	r := csv.NewReader(strings.NewReader(text))
+	r.Comma = comma
+	r.FieldsPerRecord = -1
+	r.LazyQuotes = true
+	r.TrimLeadingSpace = r.Comma != '\t'
+	r.ReuseRecord = true
+	var b strings.Builder
+	var header []string
+	for first := true; ; {
+		row, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return Document{}, Brokenf("its rows cannot be told apart: %v", errors.Unwrap(err))
+		}
+		if first && strings.TrimSpace(strings.Join(row, "")) != "" {
+			first = false
+			if header = headerOf(row); header != nil {
+				continue
+			}
+		}
+		writeRow(&b, header, row)
+		if b.Len() > MaxText {
+			return Document{}, errTooMuchText
+		}
+	}
+	if b.Len() == 0 {
+		b.WriteString(strings.Join(header, ", ")) // of no rows
+	}
+	return Document{Text: b.String(), Form: Records}, nil
+}
+
+func writeRow(b *strings.Builder, header, row []string) {
+	before := b.Len()
+	if header == nil {
+		if strings.TrimSpace(strings.Join(row, "")) != "" {
+			b.WriteString(foldLines(strings.Join(row, ", ")) + "\n\n")
+		}
+		return
+	}
+	for i, value := range row {
+		if value = foldLines(value); value == "" {
+			continue
+		}
+		if i < len(header) && header[i] != "" {
+			b.WriteString(header[i])
+			b.WriteString(": ")
+		}
+		b.WriteString(value)
+		b.WriteByte('\n')
+	}
+	if b.Len() > before {
+		b.WriteByte('\n')
+	}
+}
+
+// maxNamed is how many columns a table has at most whose values are named.
+const maxNamed = 1000
+
+// headerOf returns the names of the columns if row is made of names: it says
+// something in at least half of the columns, nothing twice, and no numbers but
+// years after the first.
+func headerOf(row []string) []string {
+	if len(row) > maxNamed {
+		return nil
+	}
+	header := make([]string, len(row))
+	seen := map[string]bool{}
+	for i, cell := range row {
+		cell = oneLine(cell)
+		if cell == "" {
+			continue
+		}
+		if _, err := strconv.ParseFloat(cell, 64); err == nil && (i == 0 || !isYear(cell)) || seen[cell] {
+			return nil
+		}
+		header[i], seen[cell] = cell, true
+	}
+	if len(seen)*2 < len(row) || len(row) == 1 {
+		return nil
+	}
+	for i, name := range header {
+		header[i] = strings.Clone(strings.ToValidUTF8(name[:min(len(name), maxHeader)], ""))
+	}
+	return header
+}
+
+func isYear(cell string) bool {
+	n, err := strconv.Atoi(cell)
+	return err == nil && 1900 <= n && n < 2100
+}
+
+// delimiter finds what separates the values of the rows that it returns: what a
+// first line such as "sep=;" says, which spreadsheets write, or what stands most
+// often in the first line, outside of quotes.
+func delimiter(name, text string) (comma rune, rows string) {
+	line, rest, _ := strings.Cut(strings.TrimLeft(text, "\n"), "\n")
+	if sep, ok := strings.CutPrefix(line, "sep="); ok && len(sep) == 1 && strings.Contains(",;\t|", sep) {
+		return rune(sep[0]), rest
+	}
+	if strings.EqualFold(path.Ext(name), ".tsv") {
+		return '\t', text
+	}
+	counts := map[rune]int{}
+	quoted := false
+	for _, c := range line {
+		switch c {
+		case '"':
+			quoted = !quoted
+		case ',', ';', '\t', '|':
+			if !quoted {
+				counts[c]++
+			}
+		}
+	}
+	comma = ','
+	for _, c := range ";\t|" {
+		if counts[c] > counts[comma] {
+			comma = c
+		}
+	}
+	return comma, text
+}
+
+// foldLines takes from s what would end the paragraph that it becomes part of:
+// blank lines, and zero bytes, which no text has.
+func foldLines(s string) string {
+	s = strings.TrimSpace(s)
+	if !strings.ContainsAny(s, "\n\r\x00") {
+		return s
+	}
+	var b strings.Builder
+	for line := range strings.Lines(lineFeeds(strings.ReplaceAll(s, "\x00", ""))) {
+		if line = strings.TrimRight(line, " \t\n"); line != "" {
+			if b.Len() > 0 {
+				b.WriteByte('\n')
+			}
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,210 @@
+package extract
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/wlynxg/chardet"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/japanese"
+)
+
+const (
+	// detectBytes is how much of a text its encoding is guessed from: models of
+	// letter frequencies see nothing new after that.
+	detectBytes = 16 << 10
+	// sureEnough is how sure the guess must be; below, it is the encoding that most
+	// old files in the West are in.
+	sureEnough = 0.5
+	// tornShare is how many good characters beyond ASCII there must be for each
+	// byte that is none, for a text to be taken as damaged UTF-8.
+	tornShare = 20
+	// minUnmarked is how many characters UTF-16 has at least that neither a mark nor
+	// Latin letters tell.
+	minUnmarked = 32
+)
+
+// Decode returns raw as UTF-8 with line feeds as its only line breaks. A byte
+// order mark says what the encoding is; else it is UTF-16 if every other byte is
+// zero in most places, UTF-8 if it can be, and else what the frequencies of its
+// letters say.
+func Decode(raw []byte) (string, error) {
+	switch {
+	case bytes.HasPrefix(raw, []byte("\xef\xbb\xbf")):
+		return checked(string(raw[3:]))
+	case bytes.HasPrefix(raw, []byte("\xff\xfe")):
+		return decodeUTF16(raw[2:], binary.LittleEndian)
+	case bytes.HasPrefix(raw, []byte("\xfe\xff")):
+		return decodeUTF16(raw[2:], binary.BigEndian)
+	}
+	if bytes.IndexByte(raw, 0) >= 0 {
+		return decodeUnmarkedUTF16(raw)
+	}
+	if utf8.Valid(raw) && !bytes.Contains(raw, []byte("\x1b$")) { // that is ISO-2022
+		return checked(string(raw))
+	}
+	if torn(raw) {
+		return checked(strings.ToValidUTF8(string(raw), "\ufffd"))
+	}
+	return decodeLegacy(raw)
+}
+
+// utf16Order recognises UTF-16 without a mark by where its zero bytes are: Latin
+// letters, blanks and line breaks have theirs all on one side.
+func utf16Order(raw []byte) binary.ByteOrder {
+	sample := raw[:min(len(raw), detectBytes)]
+	var zeros [2]int
+	for i, b := range sample {
+		if b == 0 {
+			zeros[i%2]++
+		}
+	}
+	enough := max(2, len(sample)/4) // half of all characters
+	switch {
+	case zeros[1] >= enough && zeros[0]*20 <= zeros[1]:
+		return binary.LittleEndian
+	case zeros[0] >= enough && zeros[1]*20 <= zeros[0]:
+		return binary.BigEndian
+	}
+	return nil
+}
+
+// decodeUnmarkedUTF16 decodes UTF-16 without a mark. In other than Latin letters,
+// line breaks and blanks alone have zero bytes: all of them on one side, and nothing
+// but signs that people write. Other bytes look like that for a few signs only.
+func decodeUnmarkedUTF16(raw []byte) (string, error) {
+	order, written := utf16Order(raw), func(r rune) bool { return !unwritten(r) }
+	if order == nil {
+		if len(raw)/2 < minUnmarked {
+			return "", ErrNotText
+		}
+		written = func(r rune) bool { return unicode.IsGraphic(r) || r == '\n' || r == '\t' }
+		order = binary.LittleEndian
+		if bytes.IndexByte(raw, 0)%2 == 0 {
+			order = binary.BigEndian
+		}
+	}
+	text, err := decodeUTF16(raw, order)
+	if err != nil || strings.ContainsFunc(text, func(r rune) bool { return !written(r) }) {
+		return "", ErrNotText
+	}
+	return text, nil
+}
+
+func decodeUTF16(raw []byte, order binary.ByteOrder) (string, error) {
+	if len(raw)%2 != 0 {
+		return "", ErrNotText
+	}
+	units := make([]uint16, len(raw)/2)
+	for i := range units {
+		units[i] = order.Uint16(raw[2*i:])
+	}
+	text := string(utf16.Decode(units))
+	if strings.ContainsRune(text, utf8.RuneError) { // what a lone surrogate becomes
+		return "", ErrNotText
+	}
+	return checked(text)
+}
+
+// torn tells whether raw is UTF-8 in which a few bytes went wrong, as where lines
+// were cut at a length in bytes.
+func torn(raw []byte) bool {
+	good, bad := 0, 0
+	for i := 0; i < len(raw); {
+		if raw[i] < utf8.RuneSelf {
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(raw[i:])
+		if r == utf8.RuneError && n == 1 {
+			bad++
+		} else {
+			good++
+		}
+		i += n
+	}
+	return bad > 0 && good >= bad*tornShare
+}
+
+func decodeLegacy(raw []byte) (string, error) {
+	// Shift JIS of few words has too few letters to be told by their frequencies, and
+	// bytes that Windows-1252 has no letters for.
+	for _, e := range [...]encoding.Encoding{guess(sampleOf(raw)), charmap.Windows1252, japanese.ShiftJIS} {
+		if text, ok := decodeStrict(e, raw); ok {
+			return checked(text)
+		}
+	}
+	return "", ErrNotText
+}
+
+// sampleOf returns the lines of raw that are not plain ASCII, up to detectBytes;
+// the others say nothing about its encoding. Double-byte characters are not cut
+// at lines: no second byte of one is a line feed.
+func sampleOf(raw []byte) []byte {
+	sample := make([]byte, 0, min(len(raw), detectBytes))
+	for line := range bytes.Lines(raw) {
+		if len(sample) >= detectBytes {
+			break
+		}
+		if bytes.IndexFunc(line, func(r rune) bool { return r >= utf8.RuneSelf || r == 0x1b }) >= 0 {
+			sample = append(sample, line[:min(len(line), detectBytes-len(sample))]...)
+		}
+	}
+	return sample
+}
+
+// guess names the encoding of a text by its letters.
+func guess(sample []byte) (e encoding.Encoding) {
+	defer func() {
+		if recover() != nil { // a detector of hostile bytes must not be the end of the process
+			e = charmap.Windows1252
+		}
+	}()
+	found := chardet.Detect(sample)
+	if found.Confidence < sureEnough {
+		return charmap.Windows1252
+	}
+	name := strings.ToLower(found.Encoding)
+	if name == "gb2312" || name == "gbk" {
+		name = "gb18030" // which holds both
+	}
+	if e, err := htmlindex.Get(name); err == nil {
+		return e
+	}
+	return charmap.Windows1252
+}
+
+// decodeStrict decodes raw. ok is false if that is not what it is written in: some
+// of it stands for nothing, or for control characters that nobody writes.
+func decodeStrict(e encoding.Encoding, raw []byte) (text string, ok bool) {
+	out, err := e.NewDecoder().Bytes(raw)
+	if err != nil || bytes.ContainsRune(out, utf8.RuneError) {
+		return "", false
+	}
+	return string(out), bytes.IndexFunc(out, unwritten) < 0
+}
+
+func unwritten(r rune) bool {
+	return r < ' ' && !strings.ContainsRune("\t\n\v\f\r\x1b", r) || r >= 0x7f && r < 0xa0 && r != 0x85
+}
+
+func checked(text string) (string, error) {
+	if !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
+		return "", ErrNotText
+	}
+	return lineFeeds(text), nil
+}
+
+// lineFeeds makes line feeds of all line breaks.
+func lineFeeds(text string) string {
+	if strings.IndexByte(text, '\r') < 0 {
+		return text
+	}
+	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
+}

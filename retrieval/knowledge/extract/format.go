@@ -1,0 +1,164 @@
+package extract
+
+import (
+	"path"
+	"strings"
+)
+
+// Format says how a file is read.
+type Format uint8
+
+// The formats.
+const (
+	Unknown Format = iota
+	Text
+	MarkdownText
+	HTML
+	JSON
+	JSONLines
+	CSV
+	SourceCode
+	PDF
+	DOCX
+)
+
+// Isolated tells whether a format is read in a process of its own.
+func (f Format) Isolated() bool { return f == PDF || f == DOCX }
+
+// String returns the name that extract/child knows a format by.
+func (f Format) String() string {
+	switch f {
+	case PDF:
+		return "pdf"
+	case DOCX:
+		return "docx"
+	}
+	return "other"
+}
+
+// Of tells a file's format by its name.
+func Of(name string) Format {
+	base := strings.ToLower(path.Base(name))
+	ext := path.Ext(base)
+	if strings.Contains(base, ".min.") {
+		return Unknown // made by a machine for machines
+	}
+	switch ext {
+	case ".md", ".markdown", ".mdx":
+		return MarkdownText
+	case ".txt", ".text", ".rst", ".adoc":
+		return Text
+	case ".html", ".htm", ".xhtml":
+		return HTML
+	case ".json":
+		return JSON
+	case ".jsonl", ".ndjson":
+		return JSONLines
+	case ".csv", ".tsv":
+		return CSV
+	case ".pdf":
+		return PDF
+	case ".docx":
+		return DOCX
+	case "":
+		switch base {
+		case "readme", "changelog", "changes", "contributing", "faq", "history", "install", "news", "notes", "todo", "usage":
+			return Text
+		case "makefile", "dockerfile":
+			return SourceCode
+		}
+	default:
+		if languageOf(ext[1:]) != "" {
+			return SourceCode
+		}
+	}
+	return Unknown
+}
+
+// languageOf returns the language of files that end in ext: itself in most cases.
+func languageOf(ext string) string {
+	switch ext {
+	case "go", "py", "rb", "rs", "java", "kt", "scala", "groovy", "cs", "swift", "php", "lua", "pl", "r", "jl", "dart",
+		"ex", "erl", "hs", "clj", "c", "cpp", "js", "ts", "sh", "ps1", "sql", "tf", "proto", "graphql", "m", "zig", "nim":
+		return ext
+	case "pyi", "pyw":
+		return "py"
+	case "h", "cc", "cxx", "hh", "hpp", "hxx":
+		return "cpp"
+	case "mjs", "cjs", "jsx":
+		return "js"
+	case "tsx", "mts", "cts":
+		return "ts"
+	case "kts":
+		return "kt"
+	case "gradle":
+		return "groovy"
+	case "bash", "zsh", "ksh":
+		return "sh"
+	case "pm":
+		return "pl"
+	case "exs":
+		return "ex"
+	case "cljs", "cljc", "edn", "el", "lisp", "scm":
+		return "clj"
+	case "mk":
+		return "makefile"
+	}
+	return ""
+}
+
+// ShebangLength is how much of a file says whether it is a script.
+const ShebangLength = 128
+
+// IsScript tells by the beginning of a file whether it is a script.
+func IsScript(start []byte) bool {
+	return shebang(string(start[:min(len(start), ShebangLength)])) != ""
+}
+
+// shebang returns the language of a script by its first line, "" for none.
+func shebang(text string) string {
+	rest, ok := strings.CutPrefix(text, "#!")
+	if !ok {
+		return ""
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	for _, word := range strings.Fields(line) {
+		interpreter := strings.TrimRight(path.Base(word), "0123456789.")
+		switch interpreter {
+		case "env", "-S", "busybox":
+			continue
+		case "sh", "bash", "dash", "zsh", "ksh", "ash":
+			return "sh"
+		case "python", "pypy":
+			return "py"
+		case "perl":
+			return "pl"
+		case "ruby":
+			return "rb"
+		case "node", "deno", "bun":
+			return "js"
+		case "php", "lua":
+			return interpreter
+		case "Rscript":
+			return "r"
+		}
+		if !strings.ContainsAny(word, "=/") || strings.HasPrefix(word, "/") {
+			return ""
+		}
+	}
+	return ""
+}
+
+// Language tells what language a file of source code is in, "" if nobody knows.
+func Language(name, text string) string {
+	base := strings.ToLower(path.Base(name))
+	switch ext := path.Ext(base); ext {
+	case "":
+		if l := shebang(text); l != "" {
+			return l
+		}
+		return base // Makefile, Dockerfile
+	default:
+		return languageOf(ext[1:])
+	}
+}

@@ -1,0 +1,155 @@
+package extract
+
+import (
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+const (
+	// maxFrontMatter bounds what is looked through for the end of a front matter, in bytes.
+	maxFrontMatter = 64 << 10
+	// maxEntry bounds what one name in it stands for, in bytes.
+	maxEntry = 4 << 10
+)
+
+// A FrontMatter is the YAML between --- lines from the start of a document: the
+// lines of each of its names. It is decoded name by name, and no reference in it is
+// followed, so that nothing in it can cost much.
+type FrontMatter []string
+
+// SplitFrontMatter takes the front matter from a document. What does not look like
+// a map is body: a document may begin with a thematic break.
+func SplitFrontMatter(text string) (matter FrontMatter, body string) {
+	rest, ok := strings.CutPrefix(text, "---\n")
+	if !ok {
+		return nil, text
+	}
+	look := rest[:min(len(rest), maxFrontMatter)]
+	at, start := 0, -1 // of the name before
+	end := func() {
+		if start >= 0 {
+			matter = append(matter, look[start:at])
+		}
+	}
+	for line := range strings.Lines(look) {
+		switch trimmed := strings.TrimRight(line, " \t\n"); {
+		case trimmed == "---" || trimmed == "...":
+			end()
+			return matter, rest[at+len(line):]
+		case trimmed == "" || strings.ContainsAny(line[:1], " \t#-]}"):
+			// part of the name before, a comment, or nothing
+		case strings.HasSuffix(trimmed, ":") || strings.Contains(trimmed, ": "):
+			end()
+			start = at
+		default:
+			return nil, text
+		}
+		at += len(line)
+	}
+	return nil, text
+}
+
+// titleName is the name that is no attribute: it names the document.
+const titleName = "title"
+
+// Title returns the title, "" for none.
+func (m FrontMatter) Title() string {
+	for _, entry := range m {
+		if !strings.HasPrefix(entry, titleName+":") {
+			continue
+		}
+		if name, value := decodeEntry(entry); name == titleName {
+			switch v := value.(type) {
+			case *ast.StringNode:
+				return strings.TrimSpace(v.Value)
+			case *ast.LiteralNode:
+				return strings.TrimSpace(v.Value.Value)
+			case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+				return v.GetToken().Value
+			}
+		}
+	}
+	return ""
+}
+
+// Attributes returns what the other names stand for. What is no attribute is left
+// out, and said in err.
+func (m FrontMatter) Attributes() (values map[string]any, err error) {
+	var left Left
+	set := attributeSet{left: &left}
+	for _, entry := range m {
+		name, value := decodeEntry(entry)
+		if value == nil {
+			before, _, _ := strings.Cut(entry, ":")
+			set.refuse(strings.TrimSpace(before), reasonBroken)
+		} else if name != titleName {
+			set.addYAML(name, value)
+		}
+	}
+	return set.values, left.err()
+}
+
+// decodeEntry returns a name and what it stands for; nil where that is not YAML.
+func decodeEntry(entry string) (name string, value ast.Node) {
+	// A parser of hostile text must not be the end of the process.
+	defer func() {
+		if recover() != nil {
+			name, value = "", nil
+		}
+	}()
+	if len(entry) > maxEntry {
+		return "", nil
+	}
+	file, err := parser.ParseBytes([]byte(entry), 0)
+	if err != nil || len(file.Docs) != 1 {
+		return "", nil
+	}
+	switch body := file.Docs[0].Body.(type) {
+	case *ast.MappingNode:
+		if len(body.Values) == 1 {
+			return body.Values[0].Key.GetToken().Value, body.Values[0].Value
+		}
+	case *ast.MappingValueNode:
+		return body.Key.GetToken().Value, body.Value
+	}
+	return "", nil
+}
+
+// addYAML takes a value of YAML; null is none.
+func (s *attributeSet) addYAML(name string, value ast.Node) {
+	switch v := value.(type) {
+	case *ast.NullNode:
+	case *ast.StringNode:
+		s.addText(name, v.Value)
+	case *ast.LiteralNode:
+		s.addText(name, strings.TrimRight(v.Value.Value, "\n"))
+	case *ast.BoolNode:
+		s.add(name, boolKind, v.Value)
+	case *ast.FloatNode:
+		s.addNumber(name, v.Value)
+	case *ast.IntegerNode:
+		s.addInteger(name, v.Value)
+	case *ast.InfinityNode, *ast.NanNode:
+		s.refuse(name, reasonNumber)
+	default:
+		s.refuse(name, reasonNested)
+	}
+}
+
+func (s *attributeSet) addInteger(name string, value any) {
+	switch n := value.(type) {
+	case int64:
+		if -maxWhole <= n && n <= maxWhole {
+			s.addNumber(name, float64(n))
+			return
+		}
+	case uint64:
+		if n <= maxWhole {
+			s.addNumber(name, float64(n))
+			return
+		}
+	}
+	s.refuse(name, reasonWhole)
+}

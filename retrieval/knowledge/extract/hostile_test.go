@@ -1,0 +1,165 @@
+package extract_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"sidenote/retrieval/knowledge/extract"
+)
+
+// A hostile file is made for a size in bytes, which what it costs must grow with.
+type hostile struct {
+	name   string
+	broken string // what the reason says; "" if it is read
+	text   func(size int) string
+}
+
+// of repeats what harms after what makes it do so.
+func of(before, part, after string) func(int) string {
+	return func(size int) string { return before + strings.Repeat(part, size/len(part)) + after }
+}
+
+// numbered repeats a part with a number in it.
+func numbered(before, format string) func(int) string {
+	return func(size int) string {
+		var b strings.Builder
+		b.WriteString(before)
+		for i := 0; b.Len() < size; i++ {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+}
+
+func hostiles() []hostile {
+	return []hostile{
+		{"divs.html", "nested", of("", "<div>", "")},
+		{"closed.html", "nested", func(n int) string { return of("", "<div>", "text")(n/2) + of("", "</div>", "")(n/2) }},
+		{"fonts.html", "tags", numbered("", "<p><font a=%d>")},
+		{"tables.html", "nested", of("", "<table><tr><td>", "")},
+		{"lists.html", "", of(strings.Repeat("<ul><li>", 200), "a<br>", "")},
+		{"quotes.html", "", of(strings.Repeat("<blockquote>", 400), "<p>a", "")},
+		{"headings.html", "", of("", "<div><h2>a</h2><p>b</div>", "")},
+		{"links.html", "", of("<main>", "<div><a href=x>a</a><a>b</a><a>c</a></div>", "")},
+		{"line.html", "", of("", "x", "")},
+		{"attributes.html", "", of("<p ", "a=b ", "")},
+		{"names.html", "", numbered("<p ", "a%d=b ")},
+		{"comment.html", "", of("", "<!--", "")},
+		{"entities.html", "", of("<p>", "&amp;", "")},
+		{"spans.html", "", of("<table>", "<tr><td colspan=1000000>a<td>b", "")},
+		{"pre.html", "", of("<pre>", "`", "")},
+		{"deep.json", "not JSON", of("", "[", "")},
+		{"closed.json", "nested", func(int) string { return strings.Repeat("[", 5000) + strings.Repeat("]", 5000) }},
+		{"levels.json", "", of(strings.Repeat("[", 90), "1,", "1"+strings.Repeat("]", 90))},
+		{"key.json", "", of(`{"`+strings.Repeat("k", 1000)+`":[`, `{"a":1},`, `1]}`)},
+		{"keys.json", "", func(n int) string { return numbered("{", `"k%d":1,`)(n) + `"z":1}` }},
+		{"escapes.json", "", of(`{"text":"`, `\u0041`, `"}`)},
+		{"many.jsonl", "", of("", "12345\n", "")},
+		{"same.jsonl", "", of("", `{"id":"a","text":"b","c":1}`+"\n", "")},
+		{"numbers.json", "", of("[", "1,", "1]")},
+		{"objects.json", "", of("[", "{},", "{}]")},
+		{"line.jsonl", "not JSON", of("", "x", "")},
+		{"quote.csv", "", of("a,b\n\"", "x\n", "")},
+		{"quotes.csv", "", of("a,b\n", `"`, "")},
+		{"header.csv", "", of("", "a,", "")},
+		{"columns.csv", "", numbered("", "c%d,")},
+		{"wide.csv", "", of(strings.Repeat("head,", 1000)+"\n", "1,1,1,1\n", "")},
+		{"lines.py", "", of("", "a\n", "")},
+		{"defs.py", "", of("", "def f(): pass\n", "")},
+		{"nested.py", "", of("class A:\n", " def f():\n  def g():\n   x\n", "")},
+		{"comments.py", "", of("", "# a\n", "")},
+		{"words.java", "", of("", "a ", "")},
+		{"calls.c", "", of("", "int a (\n", "")},
+		{"selects.sql", "", of("", "create table a\n\n", "")},
+		{"deep.go", "", of("package a\nvar x = ", "(", "")},
+		{"line.go", "", of("package a;", "var a int;", "")},
+		{"vars.go", "", of("package a\n", "var a int\n", "")},
+		{"line.js", "", of("", "x", "")},
+		{"quotes.js", "", of("", "'`", "")},
+		{"matter.md", "", of("---\n", "a: [{", "\n---\n")},
+		{"anchors.md", "", numbered("---\na0: &a0 x\n", "a%[1]d: &a%[1]d [*a0, *a0]\n")},
+		{"latin.txt", "", of("", "\xe9", "")},
+		{"zeros.txt", "", of("", "a\x00", "")},
+	}
+}
+
+// smallSize is that of the smaller of two files that are compared. It is a tenth of
+// the largest one read, and more is not learnt from more.
+const (
+	smallSize = 64 << 10
+	growth    = 4
+)
+
+// Whatever a file is, what reading it costs grows no faster than the file: with it
+// four times as long, not by sixteen. Its time is asked again, because other
+// programs take some; what it allocates depends on nobody else.
+func TestHostile(t *testing.T) {
+	for _, tc := range hostiles() {
+		t.Run(tc.name, func(t *testing.T) {
+			small, large := tc.text(smallSize), tc.text(growth*smallSize)
+			var a, b cost
+			const tries = 5
+			for range tries {
+				a, b = costOf(t, tc, small), costOf(t, tc, large)
+				if b.took < 2*growth*max(a.took, 5*time.Millisecond) {
+					break
+				}
+			}
+			t.Logf("%v, then %v", a, b)
+			if b.took >= 2*growth*max(a.took, 5*time.Millisecond) {
+				t.Errorf("%d times as long takes %v rather than %v", growth, b.took, a.took)
+			}
+			if b.allocated > 2*growth*max(a.allocated, megabyte) {
+				t.Errorf("%d times as long allocates %d bytes rather than %d", growth, b.allocated, a.allocated)
+			}
+		})
+	}
+}
+
+const megabyte = 1 << 20
+
+type cost struct {
+	took      time.Duration
+	allocated uint64
+}
+
+// costOf reads a file as the knowledge base does.
+func costOf(t *testing.T, tc hostile, text string) cost {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start := time.Now()
+	documents, err := extract.Read(extract.Of(tc.name), tc.name, []byte(text))
+	for _, d := range documents {
+		if d.Form == extract.Code {
+			extract.Outline(d.Lang, d.Text, func(text string) bool { return len(text) < 1600 })
+		}
+	}
+	took := time.Since(start)
+	runtime.ReadMemStats(&after)
+	broken, left := (*extract.Broken)(nil), (*extract.Left)(nil)
+	if !errors.As(err, &left) && (errors.As(err, &broken) != (tc.broken != "") || err != nil && !strings.Contains(err.Error(), tc.broken)) {
+		t.Errorf("%v, want %q", err, tc.broken)
+	}
+	return cost{took, after.TotalAlloc - before.TotalAlloc}
+}
+
+// There is an end to what is read of a file, however much of it there is.
+func TestBounds(t *testing.T) {
+	for _, tc := range []struct{ name, text, broken string }{
+		{"tags.html", strings.Repeat("<p>", 250_001), "250000 tags"},
+		{"many.jsonl", strings.Repeat("1\n", extract.MaxDocuments+1), "documents"},
+		{"objects.json", "[" + strings.Repeat("{},", extract.MaxDocuments) + "{}]", "documents"},
+		{"key.json", `{"` + strings.Repeat("k", 60) + `":[` + strings.Repeat(`{"":1},`, 600_000) + `1]}`, "32 MB"},
+		{"wide.csv", strings.Repeat("c", 60) + ",b\n" + strings.Repeat("1\n", 600_000), "32 MB"},
+	} {
+		_, err := extract.Read(extract.Of(tc.name), tc.name, []byte(tc.text))
+		if broken := (*extract.Broken)(nil); !errors.As(err, &broken) || !strings.Contains(err.Error(), tc.broken) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.broken)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package extract
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+	"golang.org/x/net/html/charset"
+)
+
+// readHTML returns the main content of a page, as Markdown.
+func readHTML(raw []byte) (d Document, err error) {
+	// A parser of hostile bytes must not be the end of the process.
+	defer func() {
+		if recover() != nil {
+			d, err = Document{}, errTangled
+		}
+	}()
+	text, err := decodeHTML(raw)
+	if err != nil {
+		return Document{}, err
+	}
+	if err := checkMarkup(text); err != nil {
+		return Document{}, err
+	}
+	root, err := html.Parse(strings.NewReader(text))
+	if err != nil {
+		return Document{}, errDeep // the one thing that it minds
+	}
+	p := newPage(root)
+	out, err := render(p, p.main())
+	if err != nil {
+		return Document{}, err
+	}
+	return Document{Name: p.name(out), Text: out, Form: Markdown}, nil
+}
+
+// decodeHTML is Decode, but the page itself may name its encoding.
+func decodeHTML(raw []byte) (string, error) {
+	if e, name, certain := charset.DetermineEncoding(raw, ""); certain && name != "utf-8" && name != "utf-16le" && name != "utf-16be" && bytes.IndexByte(raw, 0) < 0 {
+		if text, ok := decodeStrict(e, raw); ok {
+			return checked(text)
+		}
+	}
+	return Decode(raw)
+}
+
+var (
+	errTangled = Brokenf("its tags cannot be made sense of")
+	errDeep    = Brokenf("its tags are nested too deeply")
+	errTags    = Brokenf("it has more than %d tags", maxTags)
+)
+
+const (
+	// usualFormats is how many formatting tags may stand open without a count.
+	usualFormats = 8
+	// maxReopened bounds the elements that formatting tags beyond that may grow to.
+	maxReopened = 1 << 19
+	// maxTags bounds the elements of a page. Each costs some hundred bytes, and
+	// while it stands in many others a look at each of those.
+	maxTags = 250_000
+)
+
+// checkMarkup refuses pages that a parser makes far more of than they are: it has
+// to open formatting tags that were left open again in each paragraph after, so
+// that a few hundred of them and a million paragraphs would not fit in memory.
+func checkMarkup(text string) error {
+	z := html.NewTokenizer(strings.NewReader(text))
+	z.SetMaxBuf(len(text) + 1)
+	open, reopened := map[atom.Atom]int{}, 0
+	total, tags := 0, 0
+	for tags < maxTags {
+		switch z.Next() {
+		case html.ErrorToken:
+			if errors.Is(z.Err(), io.EOF) {
+				return nil
+			}
+			return errTangled
+		case html.SelfClosingTagToken:
+			tags++
+		case html.StartTagToken:
+			tags++
+			name, _ := z.TagName()
+			if a := atom.Lookup(name); formatting(a) {
+				open[a]++
+				total++
+			}
+		case html.EndTagToken:
+			name, _ := z.TagName()
+			if a := atom.Lookup(name); open[a] > 0 {
+				open[a]--
+				total--
+			}
+		}
+		if reopened += max(0, total-usualFormats); reopened > maxReopened {
+			return errTangled
+		}
+	}
+	return errTags
+}
+
+// formatting tells the elements that parsers open again.
+func formatting(a atom.Atom) bool {
+	switch a {
+	case atom.A, atom.B, atom.Big, atom.Code, atom.Em, atom.Font, atom.I, atom.Nobr, atom.S, atom.Small, atom.Strike, atom.Strong, atom.Tt, atom.U:
+		return true
+	}
+	return false
+}
+
+// attr returns an attribute of n.
+func attr(n *html.Node, key string) string {
+	for _, a := range n.Attr {
+		if a.Key == key && a.Namespace == "" {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+// hasAttr tells whether n has an attribute, whatever it says.
+func hasAttr(n *html.Node, key string) bool {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return true
+		}
+	}
+	return false
+}

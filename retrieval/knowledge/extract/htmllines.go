@@ -1,0 +1,201 @@
+package extract
+
+import (
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// flush ends the paragraph that is being written.
+func (r *renderer) flush() {
+	text := r.inline.String()
+	r.inline.Reset()
+	var lines []string
+	for part := range strings.SplitSeq(text, lineBreak) {
+		if line := oneLine(part); line != "" {
+			lines = append(lines, Literal(line))
+		}
+	}
+	if len(lines) > 0 {
+		r.lines(strings.Join(lines, "\n"))
+	}
+}
+
+// lineBreak stands for <br> until its paragraph is written; texts have no zero bytes.
+const lineBreak = "\x00"
+
+// Literal keeps a line of text from being read as what it is not: a heading, the
+// underline of one, a fence.
+func Literal(line string) string {
+	if strings.HasPrefix(line, "#") || strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~") || line != "" && strings.Trim(line, "=-") == "" {
+		return `\` + line
+	}
+	return line
+}
+
+// lines writes one block.
+func (r *renderer) lines(text string) {
+	prefix := strings.Join(r.indent, "")
+	if r.out.Len() > 0 && (r.marker == "" || !r.tight) {
+		shared := strings.Join(r.indent[:min(r.depth, len(r.indent))], "")
+		r.out.WriteString(strings.TrimRight(shared, " "))
+		r.out.WriteByte('\n')
+	}
+	r.depth = len(r.indent)
+	for line := range strings.Lines(text) {
+		start := prefix
+		if r.marker != "" {
+			start, r.marker = r.marker, ""
+		}
+		r.out.WriteString(strings.TrimRight(start+line, " \t\n"))
+		r.out.WriteByte('\n')
+	}
+	r.full = r.full || r.out.Len() > MaxText
+}
+
+// list writes a list. Its items follow each other line by line, as do those of a
+// list within it; other blocks have a blank line before them.
+func (r *renderer) list(n *html.Node) {
+	r.flush()
+	number, _ := strconv.Atoi(attr(n, "start"))
+	number = max(number, 1)
+	nested := n.Parent != nil && n.Parent.DataAtom == atom.Li
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		if c.DataAtom != atom.Li {
+			r.block(c)
+			continue
+		}
+		marker := "- "
+		if n.DataAtom == atom.Ol {
+			marker = strconv.Itoa(number) + ". "
+			number++
+		}
+		r.item(c, marker, nested)
+		nested = true
+	}
+	r.flush()
+}
+
+func (r *renderer) item(n *html.Node, marker string, tight bool) {
+	r.flush()
+	before := strings.Join(r.indent, "")
+	if r.marker != "" && len(r.indent) < maxIndent {
+		before = r.marker // the item begins with a list
+	} else {
+		r.tight = tight
+	}
+	r.marker = before + marker
+	r.within(strings.Repeat(" ", len(marker)), n)
+	r.marker = ""
+}
+
+// within writes the children of n with all lines after prefix.
+func (r *renderer) within(prefix string, n *html.Node) {
+	r.flush()
+	if len(r.indent) < maxIndent {
+		r.depth = min(r.depth, len(r.indent))
+		r.indent = append(r.indent, prefix)
+		defer func() { r.indent = r.indent[:len(r.indent)-1] }()
+	}
+	r.children(n)
+	r.flush()
+}
+
+// table writes a table of data. It returns false for one that is a layout: with
+// tables, headings or lists in it, or a single column.
+func (r *renderer) table(n *html.Node) bool {
+	s := r.page.stats[n]
+	if s == nil || s.tables > 1 || s.blocks > 0 {
+		return false
+	}
+	var rows [][]string
+	width := 0
+	var walk func(n *html.Node) bool
+	walk = func(n *html.Node) bool {
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			if c.DataAtom == atom.Tr {
+				row, ok := r.row(c)
+				if !ok {
+					return false
+				}
+				rows, width = append(rows, row), max(width, len(row))
+			} else if c.DataAtom != atom.Caption && !walk(c) {
+				return false
+			}
+		}
+		return true
+	}
+	if !walk(n) || width < 2 {
+		return false
+	}
+	if c := childOf(n, atom.Caption); c != nil {
+		if text := oneLine(r.visible(c)); text != "" {
+			r.lines(Literal(text))
+		}
+	}
+	r.lines(Table(rows))
+	return true
+}
+
+func childOf(n *html.Node, a atom.Atom) *html.Node {
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		if c.DataAtom == a {
+			return c
+		}
+	}
+	return nil
+}
+
+// row returns the cells of a row. ok is false where one is no cell of data.
+func (r *renderer) row(n *html.Node) (cells []string, ok bool) {
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		if c.DataAtom != atom.Td && c.DataAtom != atom.Th {
+			continue
+		}
+		if s := r.page.stats[c]; s != nil && s.text > maxCell {
+			return nil, false
+		}
+		cells = append(cells, oneLine(r.visible(c)))
+		span, _ := strconv.Atoi(attr(c, "colspan"))
+		for range min(span, maxColumns) - 1 {
+			cells = append(cells, "")
+		}
+	}
+	return cells[:min(len(cells), maxColumns)], true
+}
+
+// Table writes rows as a table of Markdown; the first is its head. Rows without
+// text are left out, and short rows are not filled up. Cells are single lines.
+func Table(rows [][]string) string {
+	var b strings.Builder
+	width := 0
+	for _, row := range rows {
+		width = max(width, len(row))
+	}
+	write := func(cells []string) {
+		b.WriteString("|")
+		for _, c := range cells {
+			b.WriteString(" " + strings.ReplaceAll(c, "|", `\|`) + " |")
+		}
+		b.WriteString("\n")
+	}
+	headed := false
+	for _, row := range rows {
+		if strings.Join(row, "") == "" {
+			continue
+		}
+		if headed {
+			write(row)
+			continue
+		}
+		for len(row) < width {
+			row = append(row, "")
+		}
+		write(row)
+		b.WriteString("|" + strings.Repeat(" --- |", width) + "\n")
+		headed = true
+	}
+	return b.String()
+}

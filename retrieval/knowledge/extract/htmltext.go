@@ -1,0 +1,270 @@
+package extract
+
+import (
+	"strings"
+	"unicode"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+const (
+	// maxIndent is how many lists and quotes are shown within each other; deeper
+	// ones stand as deep as the last.
+	maxIndent = 6
+	// maxCell is how long the text of a table's cell may be, in characters, for it
+	// to be a table of data and not a layout.
+	maxCell = 1000
+	// maxColumns bounds what a cell may say it spans.
+	maxColumns = 32
+)
+
+// A renderer writes what is shown of a page as Markdown: headings, lists, tables,
+// code, quotes. Where links lead and what is bold is left out: it would be paid
+// for and answers nothing.
+type renderer struct {
+	page   *page
+	top    *html.Node
+	out    strings.Builder
+	inline strings.Builder // of the paragraph that is being written
+	indent []string        // what lines begin with, by list and quote
+	depth  int             // of the block before
+	marker string          // what the first line of a list item begins with instead; "" after it
+	tight  bool            // that line follows the one before it directly
+	full   bool            // there is more than may be
+}
+
+func render(p *page, top *html.Node) (string, error) {
+	r := &renderer{page: p, top: top}
+	if h := p.above(top); h != nil {
+		r.heading(h)
+	}
+	r.block(top)
+	r.flush()
+	if r.full {
+		return "", errTooMuchText
+	}
+	return strings.TrimSpace(r.out.String()) + "\n", nil
+}
+
+// above returns the heading of level 1 that stands before the main content, where
+// that has none and there is just one.
+func (p *page) above(top *html.Node) (found *html.Node) {
+	var all []*html.Node
+	var walk func(n *html.Node)
+	walk = func(n *html.Node) {
+		if n.DataAtom == atom.H1 && oneLine(allText(n)) != "" {
+			all = append(all, n)
+		}
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			walk(c)
+		}
+	}
+	walk(p.root)
+	if len(all) != 1 {
+		return nil
+	}
+	for n := all[0]; n != nil; n = n.Parent {
+		if n == top {
+			return nil
+		}
+	}
+	return all[0]
+}
+
+// block writes an element and what is below.
+func (r *renderer) block(n *html.Node) {
+	if r.full || n.Type == html.CommentNode {
+		return
+	}
+	if n.Type == html.TextNode {
+		r.inline.WriteString(n.Data)
+		return
+	}
+	if n.Type == html.ElementNode && r.page.boilerplate(n, r.top) {
+		return
+	}
+	switch n.DataAtom {
+	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+		r.flush()
+		r.heading(n)
+	case atom.Pre:
+		r.flush()
+		r.code(n)
+	case atom.Ul, atom.Ol:
+		r.list(n)
+	case atom.Blockquote:
+		r.within("> ", n)
+	case atom.Table:
+		r.flush()
+		if !r.table(n) {
+			r.children(n)
+			r.flush()
+		}
+	case atom.Br:
+		r.inline.WriteString(lineBreak)
+	case atom.Code, atom.Kbd, atom.Samp, atom.Tt:
+		r.codeSpan(n)
+	case atom.Img:
+		if alt := oneLine(attr(n, "alt")); len(alt) >= minProse {
+			r.inline.WriteString(" " + alt + " ")
+		}
+	case atom.Math:
+		r.inline.WriteString(firstOf(attr(n, "alttext"), allText(n)))
+	default:
+		if inlineElement(n) {
+			r.children(n)
+			return
+		}
+		r.flush()
+		r.children(n)
+		r.flush()
+	}
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func (r *renderer) children(n *html.Node) {
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		r.block(c)
+	}
+}
+
+// inlineElement tells the elements that stand within a line.
+func inlineElement(n *html.Node) bool {
+	switch n.DataAtom {
+	case atom.A, atom.Abbr, atom.B, atom.Bdi, atom.Bdo, atom.Big, atom.Cite, atom.Data, atom.Del, atom.Dfn, atom.Em, atom.Font, atom.I, atom.Ins,
+		atom.Label, atom.Mark, atom.Nobr, atom.Q, atom.Rb, atom.Rp, atom.Rt, atom.Rtc, atom.Ruby, atom.S, atom.Small, atom.Span, atom.Strike, atom.Strong, atom.Sub,
+		atom.Sup, atom.Time, atom.U, atom.Var, atom.Wbr, atom.Picture:
+		return true
+	}
+	return strings.Contains(n.Data, "-") && !strings.Contains(n.Data, "content") // a site's own: most are widgets in lines
+}
+
+func (r *renderer) heading(n *html.Node) {
+	if text := strings.TrimSpace(strings.TrimRight(oneLine(r.visible(n)), "¶#§ ")); text != "" {
+		level := int(n.Data[1] - '0')
+		r.lines(strings.Repeat("#", level) + " " + text)
+	}
+}
+
+// visible is the text of n without what is hidden or about the site.
+func (r *renderer) visible(n *html.Node) string {
+	var b strings.Builder
+	var walk func(n *html.Node)
+	walk = func(c *html.Node) {
+		switch {
+		case c.Type == html.TextNode:
+			b.WriteString(c.Data)
+		case c.Type == html.ElementNode && (hidden(c) || c != n && namedBoilerplate(c) && r.small(c)):
+			return
+		case c.DataAtom == atom.Br || c.Type == html.ElementNode && !inlineElement(c) && c.DataAtom != atom.Code:
+			b.WriteByte(' ')
+		}
+		for c := c.FirstChild; c != nil; c = c.NextSibling {
+			walk(c)
+		}
+	}
+	walk(n)
+	return b.String()
+}
+
+// small tells a label from a text.
+func (r *renderer) small(n *html.Node) bool {
+	s := r.page.stats[n]
+	return s != nil && s.text < minProse
+}
+
+func (r *renderer) codeSpan(n *html.Node) {
+	text := oneLine(allText(n))
+	if text == "" {
+		return
+	}
+	if strings.Contains(text, "`") {
+		r.inline.WriteString(text)
+		return
+	}
+	r.inline.WriteString("`" + text + "`")
+}
+
+// code writes a listing.
+func (r *renderer) code(n *html.Node) {
+	text := strings.Trim(allCode(n), "\n")
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	fence := strings.Repeat("`", min(max(3, longestRun(text, '`')+1), maxFence))
+	r.lines(fence + listingLanguage(n) + "\n" + text + "\n" + fence)
+}
+
+// maxFence is how long a fence gets. A listing of more backticks than that loses
+// no more than its end as a listing.
+const maxFence = 40
+
+// longestRun returns how often c stands in a row at most.
+func longestRun(text string, c byte) (most int) {
+	run := 0
+	for i := range len(text) {
+		if text[i] != c {
+			run = 0
+			continue
+		}
+		run++
+		most = max(most, run)
+	}
+	return most
+}
+
+// allCode is allText with the line breaks that are elements.
+func allCode(n *html.Node) string {
+	var b strings.Builder
+	var walk func(n *html.Node)
+	walk = func(n *html.Node) {
+		switch {
+		case n.Type == html.TextNode:
+			b.WriteString(n.Data)
+		case n.DataAtom == atom.Br:
+			b.WriteByte('\n')
+		case n.DataAtom == atom.Button:
+			return
+		}
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			walk(c)
+		}
+	}
+	walk(n)
+	return lineFeeds(b.String())
+}
+
+// listingLanguage finds the language of a listing in the class names that
+// highlighters give it and what is around it.
+func listingLanguage(n *html.Node) string {
+	nodes := []*html.Node{n, n.FirstChild, n.Parent}
+	if n.Parent != nil {
+		nodes = append(nodes, n.Parent.Parent)
+	}
+	for _, n := range nodes {
+		if n == nil || n.Type != html.ElementNode {
+			continue
+		}
+		for class := range strings.FieldsSeq(attr(n, "class")) {
+			for _, prefix := range [...]string{"language-", "lang-", "highlight-source-", "highlight-"} {
+				if name, ok := strings.CutPrefix(class, prefix); ok && plainWord(name) {
+					return name
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func plainWord(s string) bool {
+	return s != "" && len(s) <= 20 && strings.IndexFunc(s, func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '+' && r != '#'
+	}) < 0
+}

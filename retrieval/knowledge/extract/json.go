@@ -1,0 +1,154 @@
+package extract
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// A record is an object with fields that say what it is: "id" (or "_id"), "title"
+// (or "name"), "text" (or "content", "body") and "attributes"; the first of each
+// kind that is a string, or a number for an id, counts. Its other fields, where
+// they are plain values, are attributes too. An object without a text is written
+// field by field, as "address.city: Oslo", but for its "attributes".
+//
+// What is valid is found by encoding/json, what is in it by gjson, which makes no
+// object of each of five million numbers.
+
+const (
+	// maxKey bounds the key of a document, in bytes.
+	maxKey = 200
+	// maxDepth is how deep values may stand in each other.
+	maxDepth = 100
+)
+
+var errDeepJSON = Brokenf("its values are nested too deeply")
+
+// readJSON returns a document for each element of an array of objects, else one.
+func readJSON(text string) ([]Document, error) {
+	dec := json.NewDecoder(strings.NewReader(text))
+	trimmed := strings.TrimLeft(text, " \t\n")
+	if trimmed == "" {
+		return []Document{{}}, nil
+	}
+	set := newSet("element")
+	if rest, ok := strings.CutPrefix(trimmed, "["); ok && strings.HasPrefix(strings.TrimLeft(rest, " \t\n"), "{") {
+		if _, err := dec.Token(); err != nil {
+			return nil, notJSON(err)
+		}
+		for n := 1; dec.More(); n++ {
+			var raw json.RawMessage
+			if err := dec.Decode(&raw); err != nil {
+				return set.documents, notJSON(err)
+			}
+			if err := set.add(n, raw); err != nil {
+				return set.documents, err
+			}
+		}
+		_, err := dec.Token()
+		return set.documents, cmp.Or(notJSON(err), set.left.err())
+	}
+	var raw json.RawMessage
+	if err := dec.Decode(&raw); err != nil {
+		return nil, notJSON(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return readJSONLines(text) // some call those .json
+	}
+	var left Left
+	d, _, err := readRecord(raw, &left)
+	if err != nil {
+		return nil, err
+	}
+	return []Document{d}, left.err()
+}
+
+// readJSONLines returns a document for each line. Lines that are no JSON are left
+// out and counted in the error.
+func readJSONLines(text string) ([]Document, error) {
+	set := newSet("line")
+	bad, firstBad, n := 0, 0, 0
+	for line := range bytes.Lines([]byte(text)) {
+		n++
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		if !json.Valid(line) {
+			if bad++; firstBad == 0 {
+				firstBad = n
+			}
+			continue
+		}
+		if err := set.add(n, line); err != nil {
+			return set.documents, err
+		}
+	}
+	switch {
+	case bad > 0 && len(set.documents) == 0:
+		return nil, Brokenf("it is not JSON, line by line")
+	case bad == 1:
+		return set.documents, set.left.after(Brokenf("line %d is not JSON", firstBad))
+	case bad > 1:
+		return set.documents, set.left.after(Brokenf("%d lines are not JSON, the first is line %d", bad, firstBad))
+	}
+	return set.documents, set.left.err()
+}
+
+func notJSON(err error) error {
+	if err == nil {
+		return nil
+	}
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return Brokenf("it is not JSON at byte %d: %v", syntax.Offset, err)
+	}
+	return Brokenf("it is not JSON: it ends too early")
+}
+
+// A set is the documents of one file.
+type set struct {
+	unit      string // what the number of a document without an id counts
+	documents []Document
+	keys      map[string]bool
+	bytes     int
+	left      Left
+}
+
+func newSet(unit string) *set { return &set{unit: unit, keys: map[string]bool{}} }
+
+// add takes a record. Its key is its id; the number n of its place is the key of
+// one without, and is put after the id of one whose id was seen before: nothing is
+// lost, and which is which does not depend on what comes after.
+func (s *set) add(n int, raw []byte) error {
+	if len(s.documents) == MaxDocuments {
+		return Brokenf("it holds more than %d documents", MaxDocuments)
+	}
+	d, id, err := readRecord(raw, &s.left)
+	if err != nil {
+		return Brokenf("%s %d: %v", s.unit, n, err)
+	}
+	if s.bytes += len(d.Text); s.bytes > MaxText {
+		return errTooMuchText
+	}
+	d.Key = id
+	if d.Key == "" {
+		d.Key = strconv.Itoa(n)
+	}
+	for s.keys[d.Key] {
+		d.Key += fmt.Sprintf(":%d", n)
+	}
+	s.keys[d.Key] = true
+	s.documents = append(s.documents, d)
+	return nil
+}
+
+// keyable tells whether an id can stand in a list, a header and a prompt.
+func keyable(id string) bool {
+	return id != "" && len(id) <= maxKey && !strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) })
+}

@@ -1,0 +1,132 @@
+package extract
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// readRecord returns the document that a value is, which is valid. What is no
+// attribute of it goes to left.
+func readRecord(raw []byte, left *Left) (d Document, id string, err error) {
+	value := gjson.ParseBytes(raw)
+	f := fieldsOf(value)
+	if id = f.text(true, "id", "_id"); !keyable(id) {
+		id = ""
+	}
+	d.Name = f.text(false, "title", "name")
+	d.Text = f.text(false, "text", "content", "body")
+	if d.Text != "" || f.empty {
+		d.Form = Markdown // plain text is Markdown as far as chunks go
+	} else {
+		d.Form = Records
+		if d.Text, err = flatten(value, func(key string) bool { return key == attributesField && f.attributes.IsObject() }); err != nil {
+			return Document{}, "", err
+		}
+	}
+	d.Attributes = f.gather(d.Form == Records, left)
+	return d, id, nil
+}
+
+// attributesField is the field whose fields are attributes.
+const attributesField = "attributes"
+
+// fields are those of a record.
+type fields struct {
+	known      map[string]gjson.Result // the first of each name
+	others     []plainField
+	more       bool // there are more than these
+	empty      bool // it has a text, and that is ""
+	attributes gjson.Result
+}
+
+type plainField struct {
+	name  string
+	value gjson.Result
+}
+
+// fieldsOf returns the fields of an object; a value that is none has none.
+func fieldsOf(value gjson.Result) (f fields) {
+	if !value.IsObject() {
+		return f
+	}
+	f.known = map[string]gjson.Result{}
+	value.ForEach(func(key, v gjson.Result) bool {
+		switch key.Str {
+		case "text", "content", "body":
+			f.empty = f.empty || v.Raw == `""`
+			fallthrough
+		case "id", "_id", "title", "name":
+			if _, seen := f.known[key.Str]; !seen {
+				f.known[key.Str] = v
+			}
+		case attributesField:
+			f.attributes = v
+		default:
+			if f.more = f.more || len(f.others) > MaxAttributes; !f.more {
+				f.others = append(f.others, plainField{key.Str, v})
+			}
+		}
+		return true
+	})
+	return f
+}
+
+// text returns the first of the named fields that is a string with text, or a
+// number where that will do.
+func (f fields) text(number bool, names ...string) string {
+	for _, name := range names {
+		v := f.known[name]
+		if v.Type == gjson.String {
+			if s := strings.TrimSpace(strings.ReplaceAll(lineFeeds(v.Str), "\x00", "")); s != "" {
+				return strings.Clone(s)
+			}
+		}
+		if v.Type == gjson.Number && number {
+			return strings.Clone(v.Raw)
+		}
+	}
+	return ""
+}
+
+// gather returns the attributes of a record: the fields of "attributes", then the
+// others that it has. Where those are its text, what is no attribute is not lost,
+// and not worth a word.
+func (f fields) gather(written bool, left *Left) map[string]any {
+	set := attributeSet{left: left}
+	if f.attributes.IsObject() {
+		n := 0
+		f.attributes.ForEach(func(key, v gjson.Result) bool {
+			set.addJSON(key.Str, v)
+			n++
+			return n <= MaxAttributes
+		})
+	} else if f.attributes.Exists() && f.attributes.Type != gjson.Null {
+		set.refuse(attributesField, reasonObject)
+	}
+	set.quiet = written
+	for _, o := range f.others {
+		if !set.has(o.name) {
+			set.addJSON(o.name, o.value)
+		}
+	}
+	if f.more {
+		set.refuse("", reasonMany)
+	}
+	return set.values
+}
+
+// addJSON takes a value of JSON; null is none.
+func (s *attributeSet) addJSON(name string, v gjson.Result) {
+	switch v.Type {
+	case gjson.Null:
+	case gjson.String:
+		s.addText(name, v.Str)
+	case gjson.Number:
+		s.addDigits(name, v.Raw)
+	case gjson.JSON:
+		s.refuse(name, reasonNested)
+	default:
+		s.add(name, boolKind, v.Bool())
+	}
+}

@@ -1,0 +1,131 @@
+package extract
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// flatten writes a value, which is valid, as lines of a path and what stands there.
+// Elements of an array that are objects are paragraphs; plain ones share a line.
+// A field of the value itself for which left is true is left out.
+func flatten(value gjson.Result, left func(key string) bool) (string, error) {
+	f := &flattener{left: left}
+	if err := f.value(value); err != nil {
+		return "", err
+	}
+	f.endLine()
+	return f.out.String(), nil
+}
+
+type flattener struct {
+	left   func(key string) bool
+	out    strings.Builder
+	path   []string
+	inLine bool // a line with values of an array is open
+	length int  // of it
+}
+
+// lineLength is about how long a line with the values of an array gets, in bytes.
+const lineLength = 200
+
+// value writes a value. Those in it are looked for once for each level that they
+// stand in, which is bounded.
+func (f *flattener) value(v gjson.Result) error {
+	switch {
+	case v.Type == gjson.JSON && len(f.path) > maxDepth:
+		return errDeepJSON
+	case v.IsObject():
+		return f.object(v)
+	case v.IsArray():
+		return f.array(v)
+	case v.Type == gjson.String:
+		f.leaf(foldLines(v.Str))
+	case v.Type != gjson.Null:
+		f.leaf(v.Raw) // as written
+	}
+	if f.out.Len() > MaxText {
+		return errTooMuchText
+	}
+	return nil
+}
+
+// leaf writes a plain value: on a line of its own, or the one of its array.
+func (f *flattener) leaf(text string) {
+	if text == "" {
+		return
+	}
+	if f.inLine && f.length+len(text) < lineLength {
+		f.out.WriteString(", " + text)
+		f.length += len(text) + 2
+		return
+	}
+	f.endLine()
+	start := f.out.Len()
+	for i, key := range f.path {
+		if key != "" {
+			if i > 0 && f.out.Len() > start {
+				f.out.WriteByte('.')
+			}
+			f.out.WriteString(key)
+		}
+	}
+	if f.out.Len() > start {
+		f.out.WriteString(": ")
+	}
+	f.out.WriteString(text)
+	f.inLine, f.length = true, f.out.Len()-start
+}
+
+func (f *flattener) endLine() {
+	if f.inLine {
+		f.out.WriteByte('\n')
+		f.inLine = false
+	}
+}
+
+// paragraph puts a blank line after what is there.
+func (f *flattener) paragraph() {
+	f.endLine()
+	if s := f.out.String(); s != "" && !strings.HasSuffix(s, "\n\n") {
+		f.out.WriteByte('\n')
+	}
+}
+
+func (f *flattener) object(v gjson.Result) (err error) {
+	v.ForEach(func(key, value gjson.Result) bool {
+		if len(f.path) == 0 && f.left(key.Str) {
+			return true
+		}
+		name := oneLine(strings.ReplaceAll(key.Str, "\x00", ""))
+		f.endLine()
+		f.path = append(f.path, strings.ToValidUTF8(name[:min(len(name), maxHeader)], ""))
+		if err = f.value(value); err != nil {
+			return false
+		}
+		f.path = f.path[:len(f.path)-1]
+		f.endLine()
+		return true
+	})
+	return err
+}
+
+func (f *flattener) array(v gjson.Result) (err error) {
+	f.path = append(f.path, "") // for the depth
+	v.ForEach(func(_, value gjson.Result) bool {
+		nested := value.Type == gjson.JSON
+		if nested {
+			f.paragraph()
+		}
+		if err = f.value(value); err != nil {
+			return false
+		}
+		if nested {
+			f.paragraph()
+		}
+		return true
+	})
+	f.path = f.path[:len(f.path)-1]
+	f.endLine()
+	return err
+}
