@@ -1,0 +1,233 @@
+// Package child reads the formats whose readers cannot be trusted with what comes
+// from outside, PDF and DOCX, in a process of its own: the same program, started
+// again, with limits on its memory, its time and what it writes. Whatever happens
+// there, one file fails, by name.
+//
+// The child gets the file on stdin and the format as its argument, no environment
+// and no other file. It answers with a frame on stdout (see frame.go). Where there
+// is pdftotext, that is the child for PDF, and its output is the text.
+package child
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"time"
+
+	"sidenote/retrieval/knowledge/extract"
+)
+
+// What one file may cost.
+const (
+	maxWall   = 20 * time.Second // from start to end
+	maxCPU    = 10               // seconds of a processor
+	maxMemory = 768 << 20        // bytes of address space beyond what an idle process has
+	maxFiles  = 64               // open at once
+	maxErrors = 4 << 10          // bytes of what it says about its end
+)
+
+// maxChildren is how many children of one Runner there are at once: all of them
+// may take what one may.
+const maxChildren = 4
+
+// A Runner reads files in processes of their own. Its methods may be called by
+// several goroutines at once.
+type Runner struct {
+	// Command starts a child: a program that calls Main with the arguments after it.
+	Command []string
+	// PDFToText is the path of poppler's pdftotext; "" reads PDF by a library in the
+	// child, which knows fewer fonts and layouts.
+	PDFToText string
+	// Wall bounds the time for one file; 0 is twenty seconds.
+	Wall time.Duration
+
+	slots chan struct{} // one for each child there may be
+}
+
+// New returns a Runner that starts children by command; pdfToText may be "".
+func New(command []string, pdfToText string) *Runner {
+	return &Runner{Command: command, PDFToText: pdfToText, slots: make(chan struct{}, maxChildren)}
+}
+
+// By names what reads a format here: machines on which it differs get different
+// texts out of the same file.
+func (r *Runner) By(f extract.Format) string {
+	switch {
+	case f != extract.PDF:
+		return ""
+	case r.PDFToText != "":
+		return "pdftotext"
+	}
+	return "pdf"
+}
+
+var (
+	errTooLong   = extract.Brokenf("reading it takes too long")
+	errTooLarge  = extract.Brokenf("reading it takes too much memory")
+	errTooMuch   = extract.Brokenf("it holds more than %d MB of text", extract.MaxText>>20)
+	errGaveUp    = extract.Brokenf("its reader gave up on it")
+	errNoPDF     = extract.Brokenf("it is no PDF, or broken")
+	errProtected = extract.Brokenf("it is protected by a password or its author")
+	errNoText    = extract.Brokenf("there is no text in it; it may be scanned")
+)
+
+// Read returns the document in raw. Errors that are not of the file itself are
+// ctx's, or say that no child could be started.
+func (r *Runner) Read(ctx context.Context, format extract.Format, raw []byte) (extract.Document, error) {
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		return extract.Document{}, ctx.Err()
+	}
+	out, err := r.run(ctx, format, raw)
+	if err != nil {
+		return extract.Document{}, err
+	}
+	d := extract.Document{Text: string(out)}
+	if r.By(format) != "pdftotext" {
+		if d, err = parseFrame(out); err != nil {
+			return extract.Document{}, err
+		}
+	}
+	d.By = r.By(format)
+	if d.Text, err = extract.Decode([]byte(strings.ReplaceAll(d.Text, "\x00", ""))); err != nil {
+		return extract.Document{}, err
+	}
+	if format == extract.PDF {
+		d.Text = pages(d.Text)
+	}
+	if strings.TrimSpace(d.Text) == "" {
+		return extract.Document{}, errNoText
+	}
+	return d, nil
+}
+
+// run returns what a child writes, if it ends well.
+func (r *Runner) run(ctx context.Context, format extract.Format, raw []byte) ([]byte, error) {
+	wall := r.Wall
+	if wall == 0 {
+		wall = maxWall
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, wall, errTooLong)
+	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	cmd, begun := r.command(ctx, format, raw)
+	out := &capped{most: extract.MaxText + maxHead, full: func() { stop(errTooMuch) }}
+	errs := &capped{most: maxErrors, full: func() {}}
+	cmd.Stdout, cmd.Stderr = out, errs
+	err := cmd.Start()
+	if err == nil {
+		limited := begun(cmd.Process.Pid)
+		err = cmp.Or(limited, cmd.Wait())
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return nil, cause
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return nil, reasonOf(exit, errs.b.String(), format)
+	}
+	return out.b.Bytes(), err
+}
+
+// command returns what reads a file. It gets no byte of that before begun has been
+// called, which sets the limits of a program that does not set its own.
+func (r *Runner) command(ctx context.Context, format extract.Format, raw []byte) (cmd *exec.Cmd, begun func(pid int) error) {
+	stdin := &gate{r: bytes.NewReader(raw), open: make(chan struct{})}
+	begun = func(int) error { close(stdin.open); return nil }
+	if format == extract.PDF && r.PDFToText != "" {
+		cmd = exec.CommandContext(ctx, r.PDFToText, "-q", "-enc", "UTF-8", "-eol", "unix", "-", "-")
+		begun = func(pid int) error {
+			err := limitOther(pid)
+			if err != nil {
+				stdin.r.Reset(nil) // it must not read without limits
+			}
+			close(stdin.open)
+			return err
+		}
+	} else {
+		cmd = exec.CommandContext(ctx, r.Command[0], append(r.Command[1:len(r.Command):len(r.Command)], format.String())...)
+	}
+	cmd.Stdin = stdin
+	cmd.Env = environment()
+	cmd.WaitDelay = time.Second
+	isolate(cmd)
+	return cmd, begun
+}
+
+// A gate reads nothing before it is open.
+type gate struct {
+	r    *bytes.Reader
+	open chan struct{}
+}
+
+func (g *gate) Read(p []byte) (int, error) {
+	<-g.open
+	return g.r.Read(p)
+}
+
+// reasonOf says why a child ended badly.
+func reasonOf(exit *exec.ExitError, said string, format extract.Format) error {
+	said = strings.ToLower(said)
+	switch {
+	case strings.Contains(said, "out of memory"), strings.Contains(said, "bad_alloc"), strings.Contains(said, "cannot allocate"), strings.Contains(said, "failed to allocate"):
+		return errTooLarge
+	case outOfTime(exit):
+		return errTooLong
+	case format == extract.PDF && (exit.ExitCode() == 3 || strings.Contains(said, "password")):
+		return errProtected
+	case format == extract.PDF && exit.ExitCode() == 1:
+		return errNoPDF
+	}
+	return errGaveUp
+}
+
+// A capped writer keeps the first bytes, and says when there are more.
+type capped struct {
+	b    bytes.Buffer
+	most int
+	full func()
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	if room := c.most - c.b.Len(); len(p) > room {
+		c.b.Write(p[:room])
+		c.full()
+	} else {
+		c.b.Write(p)
+	}
+	return len(p), nil
+}
+
+// pages joins the pages of a PDF, and words that were divided at the end of a line.
+func pages(text string) string {
+	text = strings.ReplaceAll(text, "\f", "\n\n")
+	var b strings.Builder
+	for {
+		at := strings.Index(text, "-\n")
+		if at < 0 {
+			break
+		}
+		rest := strings.TrimLeft(text[at+2:], " ")
+		if divided(text[:at], rest) {
+			b.WriteString(text[:at])
+		} else {
+			b.WriteString(text[:at+2])
+		}
+		text = rest
+	}
+	b.WriteString(text)
+	return b.String()
+}
+
+// divided tells whether a hyphen between two lines divides a word: small letters
+// stand on both sides.
+func divided(before, after string) bool {
+	small := func(s string, at int) bool { return at >= 0 && at < len(s) && 'a' <= s[at] && s[at] <= 'z' }
+	return small(before, len(before)-1) && small(after, 0)
+}

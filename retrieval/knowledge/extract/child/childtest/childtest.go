@@ -1,0 +1,154 @@
+// Package childtest makes files for tests of what reads them: whole ones, and ones
+// made to harm.
+package childtest
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/flate"
+	"compress/zlib"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// DOCX packs the body of a document, in WordprocessingML, with two styles of
+// headings ("Heading1", and "Sub" based on "Heading2") and a title.
+func DOCX(body string) []byte {
+	return Zip(map[string]io.Reader{
+		"[Content_Types].xml": strings.NewReader(`<Types/>`),
+		"docProps/core.xml":   strings.NewReader(`<cp:coreProperties xmlns:dc="d"><dc:title>The handbook</dc:title></cp:coreProperties>`),
+		"word/styles.xml": strings.NewReader(`<w:styles xmlns:w="w"><w:style w:styleId="Heading1"><w:name w:val="heading 1"/></w:style>` +
+			`<w:style w:styleId="Heading2"><w:name w:val="heading 2"/></w:style><w:style w:styleId="Sub"><w:name w:val="Sub"/><w:basedOn w:val="Heading2"/></w:style>` +
+			`<w:style w:styleId="Loop"><w:name w:val="Loop"/><w:basedOn w:val="Loop"/></w:style></w:styles>`),
+		"word/document.xml": strings.NewReader(`<?xml version="1.0"?><w:document xmlns:w="w"><w:body>` + body + `</w:body></w:document>`),
+	})
+}
+
+// Zip packs files.
+func Zip(files map[string]io.Reader) []byte {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for name, r := range files {
+		w, err := z.Create(name)
+		if err == nil {
+			_, err = io.Copy(w, r)
+		}
+		if err != nil {
+			panic("BUG: " + err.Error())
+		}
+	}
+	if err := z.Close(); err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return b.Bytes()
+}
+
+// Paragraph is one of a style ("" for none).
+func Paragraph(style, text string) string {
+	return `<w:p><w:pPr><w:pStyle w:val="` + style + `"/></w:pPr><w:r><w:t xml:space="preserve">` + text + `</w:t></w:r></w:p>`
+}
+
+// ZipBomb is a DOCX whose text is many bytes of one paragraph.
+func ZipBomb(size int64) []byte { return docxOf(io.LimitReader(letters{}, size)) }
+
+// DeepDOCX is one with tables in tables, never closed.
+func DeepDOCX(depth int) []byte {
+	return docxOf(strings.NewReader(strings.Repeat("<w:tbl><w:tr><w:tc>", depth)))
+}
+
+func docxOf(text io.Reader) []byte {
+	return Zip(map[string]io.Reader{"word/document.xml": io.MultiReader(strings.NewReader(`<w:document xmlns:w="w"><w:body><w:p><w:r><w:t>`), text)})
+}
+
+// ZipClaim is a DOCX of a megabyte of text that says it unpacks to size bytes.
+func ZipClaim(size uint64) []byte {
+	var packed, b bytes.Buffer
+	w, err := flate.NewWriter(&packed, flate.BestSpeed)
+	if err == nil {
+		_, err = io.Copy(w, io.LimitReader(letters{}, 1<<20))
+		err = errors.Join(err, w.Close())
+	}
+	z := zip.NewWriter(&b)
+	part, created := z.CreateRaw(&zip.FileHeader{
+		Name: "word/document.xml", Method: zip.Deflate, UncompressedSize64: size, CompressedSize64: uint64(packed.Len()),
+	})
+	if err = errors.Join(err, created); err == nil {
+		_, err = part.Write(packed.Bytes())
+	}
+	if err = errors.Join(err, z.Close()); err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return b.Bytes()
+}
+
+// letters are as many as somebody reads.
+type letters struct{}
+
+func (letters) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+// PDF is one with a page for each text, a line for each line of it.
+func PDF(pages ...string) []byte {
+	objects := []string{"<< /Type /Catalog /Pages 2 0 R >>", "", "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"}
+	var kids []string
+	for _, text := range pages {
+		var content strings.Builder
+		content.WriteString("BT /F1 12 Tf 72 720 Td 14 TL\n")
+		for line := range strings.SplitSeq(text, "\n") {
+			fmt.Fprintf(&content, "(%s) Tj T*\n", strings.NewReplacer(`\`, `\\`, "(", `\(`, ")", `\)`).Replace(line))
+		}
+		content.WriteString("ET\n")
+		n := len(objects) + 1
+		kids = append(kids, fmt.Sprintf("%d 0 R", n))
+		objects = append(objects,
+			fmt.Sprintf("<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >> /Contents %d 0 R >>", n+1),
+			fmt.Sprintf("<< /Length %d >>\nstream\n%s\nendstream", content.Len(), content.String()))
+	}
+	objects[1] = fmt.Sprintf("<< /Type /Pages /Kids [%s] /Count %d >>", strings.Join(kids, " "), len(pages))
+	return assemble(objects)
+}
+
+// PDFBomb is one whose page unpacks to many bytes of drawing.
+func PDFBomb(size int64) []byte {
+	var packed bytes.Buffer
+	w, _ := zlib.NewWriterLevel(&packed, zlib.BestSpeed)
+	line := []byte(strings.Repeat("(bomb) Tj T*\n", 5000))
+	for n := int64(0); n < size; n += int64(len(line)) {
+		_, _ = w.Write(line)
+	}
+	_ = w.Close()
+	return assemble([]string{
+		"<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
+		"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+		"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >> /Contents 5 0 R >>",
+		fmt.Sprintf("<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream", packed.Len(), packed.String()),
+	})
+}
+
+// PDFLoop is one whose pages are below themselves.
+func PDFLoop() []byte {
+	return assemble([]string{"<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 1000000000 /Parent 2 0 R >>"})
+}
+
+func assemble(objects []string) []byte {
+	var b bytes.Buffer
+	b.WriteString("%PDF-1.4\n")
+	var offsets []int
+	for i, o := range objects {
+		offsets = append(offsets, b.Len())
+		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", i+1, o)
+	}
+	xref := b.Len()
+	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(objects)+1)
+	for _, at := range offsets {
+		fmt.Fprintf(&b, "%010d 00000 n \n", at)
+	}
+	fmt.Fprintf(&b, "trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n", len(objects)+1, xref)
+	return b.Bytes()
+}

@@ -1,0 +1,49 @@
+package child
+
+import (
+	"bytes"
+	"io"
+	"runtime/debug"
+	"time"
+
+	"sidenote/retrieval/knowledge/extract"
+)
+
+// Main is a child: it reads a file of the format args[0] from stdin and writes its
+// text to stdout. It returns the exit code.
+func Main(args []string, stdin io.Reader, stdout io.Writer) int {
+	if err := limit(); err != nil || len(args) != 1 {
+		return exitUsage
+	}
+	debug.SetMemoryLimit(maxMemory / 3) // collect early rather than end late
+	stop := time.AfterFunc(maxWall, func() { panic("reading takes too long") })
+	defer stop.Stop()
+	raw, err := io.ReadAll(io.LimitReader(stdin, extract.MaxText))
+	if err != nil {
+		return exitUsage
+	}
+	d, err := read(args[0], raw)
+	if writeFrame(stdout, d, err) != nil {
+		return exitUsage
+	}
+	return 0
+}
+
+// exitUsage is the exit code of a child that could not begin.
+const exitUsage = 70
+
+// read reads a file. A reader that panics has given up on it.
+func read(format string, raw []byte) (d extract.Document, err error) {
+	defer func() {
+		if recover() != nil {
+			d, err = extract.Document{}, errGaveUp
+		}
+	}()
+	switch format {
+	case extract.DOCX.String():
+		return readDOCX(bytes.NewReader(raw))
+	case extract.PDF.String():
+		return readPDF(bytes.NewReader(raw))
+	}
+	return extract.Document{}, errGaveUp
+}
