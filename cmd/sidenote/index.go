@@ -98,12 +98,14 @@ func (i indexed) String() string {
 // maxUnread is how many files unread names.
 const maxUnread = 10
 
-// unread names the files that should have been read and could not be, with the
-// reason; those that nobody wants read are only counted.
+// unread names the files that should have been read and could not be, or not all
+// of them, with the reason; those that nobody wants read are only counted.
 func (i indexed) unread() (lines []string) {
 	n := 0
 	for _, skip := range i.report.Skipped {
-		if skip.Kind != knowledge.SkipUnreadable && skip.Kind != knowledge.SkipNotText {
+		switch skip.Kind {
+		case knowledge.SkipUnreadable, knowledge.SkipNotText, knowledge.SkipBroken, knowledge.SkipDuplicate:
+		default:
 			continue
 		}
 		if n++; n <= maxUnread {

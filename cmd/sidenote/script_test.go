@@ -18,9 +18,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"sidenote/cmd/sidenote/internal/demo"
+	"sidenote/retrieval/knowledge/extract/child/childtest"
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == childCommand { // started by a test that indexes
+		os.Exit(mainCode())
+	}
 	testscript.Main(m, map[string]func(){"sidenote": func() { os.Exit(mainCode()) }})
 }
 
@@ -50,7 +54,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HEALTHY", healthy.URL)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "digest": digest, "post": post, "garble": garble},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "digest": digest, "post": post, "garble": garble, "documents": documents},
 	})
 }
 
@@ -107,7 +111,24 @@ func post(ts *testscript.TestScript, _ bool, args []string) {
 
 // garble FILE writes bytes that are no text.
 func garble(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte("caf\xe9 \xff"), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte("caf\xe9 \x00"), 0o600))
+}
+
+// documents DIR writes files that a script cannot hold: a PDF, a DOCX, a page in
+// Latin-1, and ones that are hurt or made to harm.
+func documents(ts *testscript.TestScript, _ bool, args []string) {
+	write := func(name string, data []byte) {
+		ts.Check(os.WriteFile(filepath.Join(ts.MkAbs(args[0]), name), data, 0o600))
+	}
+	write("visa.pdf", childtest.PDF("Visas for business trips are paid for by the travel desk."))
+	write("kitchen.docx", childtest.DOCX(childtest.Paragraph("Heading1", "Kitchen")+childtest.Paragraph("", "Whoever empties the dishwasher first gets the quiche.")))
+	write("canteen.html", []byte("<title>Canteen</title><nav>Home</nav><main><h1>Canteen</h1><p>The caf\xe9 serves cr\xeapes on Thursdays, until there are none.</p></main>"))
+	write("torn.pdf", childtest.PDF("x")[:200])
+	write("loop.pdf", childtest.PDFLoop())
+	write("bomb.docx", childtest.ZipClaim(1<<40))
+	write("deep.html", []byte(strings.Repeat("<div>", 100_000)))
+	write("line.txt", nil)
+	ts.Check(os.Truncate(filepath.Join(ts.MkAbs(args[0]), "line.txt"), 100<<20))
 }
 
 // digest checks that the last output holds a key and the digest of that key.

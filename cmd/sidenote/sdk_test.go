@@ -231,7 +231,7 @@ func TestSDKOtherRoutes(t *testing.T) {
 	}
 }
 
-// A real tree of Markdown, as somebody else wrote it: the SDK's own module.
+// A real tree of Markdown and code, as somebody else wrote it: the SDK's own module.
 func TestSDKRealTree(t *testing.T) {
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/openai/openai-go/v3").Output()
 	if err != nil {
@@ -248,7 +248,7 @@ func TestSDKRealTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	sources := injectedInto(t, sent, up.last(t).body)
-	if len(sources) == 0 || sources[0].Doc != "README.md" || !strings.Contains(sources[0].Section, "Webhook Verification") {
+	if len(sources) == 0 || sources[0].Doc != "webhooks/webhook.go" || !strings.Contains(sources[0].Section, "VerifySignature") {
 		t.Errorf("sources %+v", sources)
 	}
 	stream := sdk.Chat.Completions.NewStreaming(t.Context(), ask)

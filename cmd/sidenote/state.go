@@ -116,7 +116,7 @@ func (s *stack) folder(name config.Name) knowledge.Folder {
 
 // reading is what bases are read with.
 func (s *stack) reading() knowledge.Deps {
-	return knowledge.Deps{Counter: s.counter, Version: chunkEncoding + " " + tags.Version, Neutralise: func(id, text string) string {
+	return knowledge.Deps{Counter: s.counter, Child: s.children, Version: chunkEncoding + " " + tags.Version, Neutralise: func(id, text string) string {
 		clean, n := tags.Neutralise(text, false)
 		if n > 0 && s.metrics != nil {
 			s.metrics.Ingested(id, "indexed", 0, n)

@@ -7,6 +7,8 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"net/http"
+	"os"
+	"os/exec"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/analysis"
+	"sidenote/retrieval/knowledge/extract/child"
 	"sidenote/retrieval/vectorstore"
 	"sidenote/rewrite"
 	"sidenote/rewrite/tokens"
@@ -39,6 +42,7 @@ type stack struct {
 	stores   map[cache.Kind]*cache.Memory
 	shared   *sharing // nil without Redis
 	rewriter *rewrite.Rewriter
+	children *child.Runner
 	tell     func(slog.Level, string) // of what happens beside requests
 }
 
@@ -56,7 +60,7 @@ func build(ctx context.Context, cfg *config.Config, h home, tell func(level slog
 		return nil, err
 	}
 	s := &stack{
-		cfg: cfg, counter: counter, stores: stores, metrics: newMetrics(cfg), tell: tell,
+		cfg: cfg, counter: counter, stores: stores, metrics: newMetrics(cfg), children: children(), tell: tell,
 		bases: catalog{}, embedded: map[string]*knowledge.Base{}, remote: map[string]*vectorstore.Base{},
 		home: h, keepers: map[string]*keeper{},
 	}
@@ -144,6 +148,26 @@ func (s *stack) watched() admin.Telemetry {
 
 // chunkEncoding measures chunks; the models that read them may count otherwise.
 const chunkEncoding = "o200k_base"
+
+// childCommand is how this program is started to read one file for another one of
+// it. It is not for people, and in no help.
+const childCommand = "extract-child"
+
+// children is what reads PDF and DOCX: this very program, even if its file has been
+// replaced since it was started, and pdftotext where that is found.
+func children() *child.Runner {
+	self := "/proc/self/exe"
+	if _, err := os.Stat(self); err != nil {
+		if self, err = os.Executable(); err != nil {
+			return nil
+		}
+	}
+	pdfToText, err := exec.LookPath("pdftotext")
+	if err != nil {
+		pdfToText = ""
+	}
+	return child.New([]string{self, childCommand}, pdfToText)
+}
 
 func newMetrics(cfg *config.Config) *proxy.Metrics {
 	version, commit := buildVersion()

@@ -18,7 +18,8 @@ type block struct {
 	level      int // of a heading, from 1; 0 is no heading
 	lined      bool
 	head, tail string // what a part of it needs around it to be read: a fence, a table's head
-	heading    string // its text
+	heading    string // its text, or what the block declares
+	declares   bool   // a part of source code
 }
 
 // newMarkdownParser returns a parser of the outline of Markdown: blocks and
@@ -155,6 +156,20 @@ func plain(s string) string {
 		s = s[:i]
 	}
 	return strings.TrimSpace(strings.NewReplacer("**", "", "__", "", "`", "").Replace(s))
+}
+
+// recordBlocks returns the paragraphs of a text whose lines are fields. A part of
+// one repeats its first line, which is most often what tells it from the others.
+func recordBlocks(body string) []block {
+	blocks := textBlocks(body)
+	for i := range blocks {
+		b := &blocks[i]
+		b.lined = true
+		if line, rest, _ := strings.Cut(body[b.start:b.end], "\n"); strings.TrimSpace(rest) != "" {
+			b.head = line + "\n"
+		}
+	}
+	return blocks
 }
 
 // textBlocks returns the paragraphs of plain text.

@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge/extract"
 )
 
 const (
@@ -37,6 +38,7 @@ type unit struct {
 // A run is a chunk being made: neighbouring units under one heading path.
 type run struct {
 	path        []string
+	declares    bool // path is names of declarations, not headings above each other
 	start, end  int
 	head, tail  string
 	inLine      bool // starts inside a line
@@ -48,39 +50,64 @@ type run struct {
 type cutter struct {
 	body    string
 	counter retrieval.Counter
-	runs    []run
+	outline outline
+	runs    []run // of the window
+	merged  []run // of those before
 }
 
 // cutText cuts body into chunks of at most chunkTokens, and returns its first
 // heading of level 1. Every byte that is not blank stands in exactly one chunk; a
-// part of a table or of fenced code repeats what it needs to be read as such.
-func cutText(body string, markdown bool, counter retrieval.Counter) (chunks []piece, title string) {
+// part of a table, of fenced code or of a function repeats what it needs to be
+// read as such. Of d only how body is written counts.
+func cutText(body string, d Document, counter retrieval.Counter) (chunks []piece, title string) {
 	c := &cutter{body: body, counter: counter}
-	blocks, ok := []block(nil), false
-	if markdown {
-		blocks, ok = markdownBlocks(body)
+	if d.form == extract.Code {
+		c.sections(c.codeBlocks(d.lang))
+	} else {
+		for start, end := range windows(body) {
+			c.sections(blocksOf(d, body[start:end], start))
+		}
 	}
-	if !ok {
-		blocks = textBlocks(body)
-	}
-	title = c.sections(blocks)
-	c.merge()
-	for _, r := range c.runs {
+	for _, r := range c.merged {
 		if text := c.text(r); text != "" {
 			chunks = append(chunks, piece{section: strings.Join(r.path, " > "), text: text})
 		}
 	}
-	return chunks, title
+	return chunks, c.outline.title
 }
 
-// sections packs the blocks under each heading and returns the title. Headings
-// that nothing but a heading follows go along with that one.
-func (c *cutter) sections(blocks []block) (title string) {
-	var o outline
+// blocksOf returns the blocks of a window that starts at a place in the body.
+func blocksOf(d Document, window string, start int) []block {
+	var blocks []block
+	ok := false
+	if d.Markdown {
+		blocks, ok = markdownBlocks(window)
+	}
+	switch {
+	case ok:
+	case d.form == extract.Records && !d.Markdown:
+		blocks = recordBlocks(window)
+	default:
+		blocks = textBlocks(window)
+	}
+	for i := range blocks {
+		blocks[i].start += start
+		blocks[i].end += start
+	}
+	return blocks
+}
+
+// sections packs the blocks of a window under each heading. Headings that nothing
+// but a heading follows go along with that one.
+func (c *cutter) sections(blocks []block) {
+	o := &c.outline
 	var units []unit
 	for i := range blocks {
 		b := &blocks[i]
-		if b.level > 0 {
+		if b.declares || i > 0 && blocks[i-1].declares {
+			c.pack(o.path(), units)
+			*o, units = declared(b.heading), nil
+		} else if b.level > 0 {
 			if i > 0 && blocks[i-1].level == 0 {
 				c.pack(o.path(), units)
 				units = nil
@@ -90,7 +117,7 @@ func (c *cutter) sections(blocks []block) (title string) {
 		units = append(units, unit{start: b.start, end: b.end, of: b, first: true, last: true, tokens: -1})
 	}
 	c.pack(o.path(), units)
-	return o.title
+	c.merge()
 }
 
 // An outline is the headings above a place in a document.
@@ -141,7 +168,7 @@ func (c *cutter) pack(path []string, units []unit) {
 				n, r = 1, c.run(units, 1)
 			}
 		}
-		r.path = path
+		r.path, r.declares = path, units[len(units)-1].of.declares
 		c.runs = append(c.runs, r)
 		units = units[:len(units)-n]
 	}
@@ -241,7 +268,7 @@ func (c *cutter) countUnit(u *unit) int {
 
 func (c *cutter) countRun(r *run) int {
 	if r.tokens < 0 {
-		r.tokens = c.count(c.body[r.start:r.end])
+		r.tokens = c.count(r.head + c.body[r.start:r.end] + r.tail)
 	}
 	return r.tokens
 }
@@ -269,18 +296,18 @@ func (c *cutter) text(r run) string {
 // merge joins neighbours that are small with what stands beside them under the
 // same heading.
 func (c *cutter) merge() {
-	var out []run
 	for _, b := range c.runs {
-		if len(out) > 0 && c.mergeable(&out[len(out)-1], &b) {
-			a := &out[len(out)-1]
+		if n := len(c.merged); n > 0 && c.mergeable(&c.merged[n-1], &b) {
+			a := &c.merged[n-1]
 			a.path = mergedPath(*a, b)
 			a.end, a.tokens = b.end, a.tokens+b.tokens
 			a.headingOnly = a.headingOnly && b.headingOnly
+			a.declares = a.declares || b.declares
 			continue
 		}
-		out = append(out, b)
+		c.merged = append(c.merged, b)
 	}
-	c.runs = out
+	c.runs = c.runs[:0]
 }
 
 func (c *cutter) mergeable(a, b *run) bool {
@@ -307,6 +334,8 @@ func related(a, b []string) bool {
 // is nearly all of it, or what they share.
 func mergedPath(a, b run) []string {
 	switch {
+	case a.declares || b.declares:
+		return mergedNames(a.path, b.path)
 	case a.headingOnly || a.tokens < smallChunk && b.tokens >= 2*smallChunk:
 		return b.path
 	case b.headingOnly || b.tokens < smallChunk && a.tokens >= 2*smallChunk:

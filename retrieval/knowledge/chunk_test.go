@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 	"unicode"
 
@@ -32,8 +33,8 @@ const limit = 400
 // cut returns the chunks of one document.
 func cut(t testing.TB, id, text string) []retrieval.Source {
 	t.Helper()
-	doc := knowledge.Document{ID: id, Text: text, Markdown: strings.HasSuffix(id, ".md")}
-	c, _, err := knowledge.FromDocuments(t.Context(), []knowledge.Document{doc}, knowledge.Deps{Counter: bytesCounter{}})
+	fsys := fstest.MapFS{id: {Data: []byte(text)}}
+	c, _, err := knowledge.FromFS(t.Context(), fsys, knowledge.Folder{ID: "x"}, knowledge.Deps{Counter: bytesCounter{}})
 	if err != nil {
 		t.Fatal(err)
 	}

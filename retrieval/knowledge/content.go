@@ -17,6 +17,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/bm25"
+	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -119,14 +120,14 @@ type build struct {
 	folder Folder
 	deps   Deps
 
-	cut []cutDocument // by number
+	cut [][]cutDocument // by number of the file
 
 	mu       sync.Mutex // guards what follows
 	progress Progress
 	report   Report
 }
 
-// A cutDocument is a document with its chunks; the zero one was skipped.
+// A cutDocument is a document with its chunks.
 type cutDocument struct {
 	Document
 	chunks []piece
@@ -137,11 +138,11 @@ func newBuild(folder Folder, deps Deps, n int) *build {
 	if deps.Neutralise == nil {
 		deps.Neutralise = func(_, text string) string { return text }
 	}
-	return &build{folder: folder, deps: deps, cut: make([]cutDocument, n), progress: Progress{Knowledge: folder.ID, Files: n}}
+	return &build{folder: folder, deps: deps, cut: make([][]cutDocument, n), progress: Progress{Knowledge: folder.ID, Files: n}}
 }
 
 // run reads and cuts the documents side by side, then indexes them in order of id.
-func (b *build) run(ctx context.Context, read func(i int) (Document, *Skip)) (*Content, Report, error) {
+func (b *build) run(ctx context.Context, read func(ctx context.Context, i int) ([]Document, *Skip)) (*Content, Report, error) {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range b.cut {
@@ -149,22 +150,29 @@ func (b *build) run(ctx context.Context, read func(i int) (Document, *Skip)) (*C
 			if err := gctx.Err(); err != nil {
 				return err
 			}
-			d, skip := read(i)
-			if skip == nil {
-				b.cut[i], skip = b.prepare(d)
+			documents, skip := read(gctx, i)
+			chunks, bytes := 0, 0
+			for _, d := range documents {
+				cut, tooLarge := b.prepare(d)
+				if tooLarge != nil {
+					skip = tooLarge
+					continue
+				}
+				chunks, bytes = chunks+len(cut.chunks), bytes+len(d.Text)
+				b.cut[i] = append(b.cut[i], cut)
 			}
-			b.note(len(b.cut[i].chunks), len(d.Text), skip)
+			b.note(chunks, bytes, skip, len(documents) > 0 || skip == nil)
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
+	if err := cmp.Or(g.Wait(), ctx.Err()); err != nil {
 		return nil, Report{}, fmt.Errorf("read knowledge %s: %w", b.folder.ID, err)
 	}
-	slices.SortFunc(b.report.Skipped, func(a, b Skip) int { return cmp.Compare(a.Path, b.Path) })
 	c, err := b.assemble(ctx)
 	if err != nil {
 		return nil, Report{}, fmt.Errorf("index knowledge %s: %w", b.folder.ID, err)
 	}
+	slices.SortFunc(b.report.Skipped, func(a, b Skip) int { return cmp.Compare(a.Path, b.Path) })
 	b.report.Chunks, b.report.Written = c.Chunks(), c.Documents()
 	return c, b.report, nil
 }
@@ -176,11 +184,11 @@ func (b *build) prepare(d Document) (cutDocument, *Skip) {
 	if d.Markdown {
 		title, body = frontMatter(body)
 	}
-	chunks, heading := cutText(b.deps.Neutralise(b.folder.ID, body), d.Markdown, b.deps.Counter)
+	chunks, heading := cutText(b.deps.Neutralise(b.folder.ID, body), d, b.deps.Counter)
 	for i := range chunks {
 		chunks[i].section = label(chunks[i].section)
 	}
-	d.Name = label(cmp.Or(d.Name, title, heading, fileTitle(d.ID)))
+	d.Name = label(cmp.Or(d.Name, title, heading, d.fileTitle()))
 	d.Text = ""
 	cut := cutDocument{Document: d, chunks: chunks, sum: sum}
 	whole := cut.bound(0)
@@ -197,13 +205,14 @@ func (b *build) skip(s Skip) {
 	b.report.Skipped = append(b.report.Skipped, s)
 }
 
-// note keeps the account of one document.
-func (b *build) note(chunks, bytes int, skip *Skip) {
+// note keeps the account of one file.
+func (b *build) note(chunks, bytes int, skip *Skip, read bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if skip != nil {
 		b.report.Skipped = append(b.report.Skipped, *skip)
-	} else {
+	}
+	if read {
 		b.report.Files++
 		b.report.Bytes += bytes
 	}
@@ -216,8 +225,12 @@ func (b *build) note(chunks, bytes int, skip *Skip) {
 
 // assemble indexes what was cut.
 func (b *build) assemble(ctx context.Context) (*Content, error) {
-	b.cut = slices.DeleteFunc(b.cut, func(d cutDocument) bool { return d.ID == "" })
-	slices.SortFunc(b.cut, func(a, b cutDocument) int { return cmp.Compare(a.ID, b.ID) })
+	all := slices.Concat(b.cut...)
+	b.cut = nil
+	// The file of a name comes before what else is called like it.
+	slices.SortFunc(all, func(a, b cutDocument) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(min(len(a.key), 1), min(len(b.key), 1)), cmp.Compare(a.file, b.file))
+	})
 	var shelves []placed
 	shelve := binder{emit: func(image []byte, _ []int64) error {
 		s, err := openShelf("", image, nil)
@@ -227,9 +240,13 @@ func (b *build) assemble(ctx context.Context) (*Content, error) {
 		return err
 	}}
 	var sum store.Sum
-	for i, d := range b.cut {
-		if i > 0 && d.ID == b.cut[i-1].ID {
-			return nil, fmt.Errorf("document id %q comes twice", d.ID)
+	for i, d := range all {
+		if i > 0 && d.ID == all[i-1].ID {
+			if d.file == "" {
+				return nil, fmt.Errorf("document id %q comes twice", d.ID)
+			}
+			b.report.Skipped = append(b.report.Skipped, Skip{Path: d.ID, Kind: SkipDuplicate, Reason: reasonDuplicate})
+			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -238,7 +255,7 @@ func (b *build) assemble(ctx context.Context) (*Content, error) {
 		if err := shelve.add(d.bound(int64(i))); err != nil {
 			return nil, err
 		}
-		b.cut[i].chunks = nil // no longer needed here
+		all[i].chunks = nil // no longer needed here
 	}
 	if err := shelve.end(); err != nil {
 		return nil, err
@@ -273,7 +290,10 @@ func label(s string) string {
 }
 
 // fileTitle names a document after its file.
-func fileTitle(id string) string {
-	base := path.Base(id)
-	return strings.TrimSuffix(base, path.Ext(base))
+func (d Document) fileTitle() string {
+	base := path.Base(cmp.Or(d.file, d.ID))
+	if d.form != extract.Code { // whose readers know it by all of its name
+		base = strings.TrimSuffix(base, path.Ext(base))
+	}
+	return strings.TrimSpace(base + " " + d.key)
 }

@@ -4,29 +4,43 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"strconv"
 
 	"sidenote/retrieval/knowledge/analysis"
+	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/store"
 )
 
 // version names everything in this package that turns the same documents into
 // other chunks or another floor: change it with the chunker or the calibration.
-const version = "2"
+const version = "3"
 
 // digest returns what a document adds to the sum of its base: the same documents
 // have the same sum in any order, and one that changes costs one subtraction and one
 // addition.
 func (d Document) digest() store.Sum {
-	content := sha256.Sum256(fields(d.Name, d.Text, strconv.FormatBool(d.Markdown)))
-	const attributes = "" // none yet
-	return sha256.Sum256(fields(d.ID, string(content[:]), attributes))
+	content := sha256.Sum256(fields(d.Name, d.Text, strconv.FormatBool(d.Markdown), strconv.Itoa(int(d.form)), d.lang, d.by))
+	return sha256.Sum256(fields(d.ID, string(content[:]), d.attributeText()))
+}
+
+// attributeText writes the attributes, with sorted names: 1 and "1" are not the same.
+func (d Document) attributeText() string {
+	if len(d.Attributes) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(d.Attributes)
+	if err != nil {
+		return fmt.Sprint(d.Attributes) // which no store takes
+	}
+	return string(text)
 }
 
 // generation returns the sum with the versions of what read the documents; deps is
 // that of Deps.
 func generation(sum store.Sum, deps string) string {
-	sum = sum.Add(sha256.Sum256(fields("sidenote knowledge", version, analysis.Version, strconv.Itoa(chunkTokens), deps)))
+	sum = sum.Add(sha256.Sum256(fields("sidenote knowledge", version, extract.Version, analysis.Version, strconv.Itoa(chunkTokens), deps)))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -1,6 +1,6 @@
-// Package knowledge is the embedded engine: it reads a folder of Markdown and
-// text, cuts each document along its own structure, indexes the chunks in memory
-// and answers questions from them. It needs no server and no key.
+// Package knowledge is the embedded engine: it reads a folder of documents in
+// many formats (package extract), cuts each document along its own structure,
+// indexes the chunks in memory and answers questions from them. It needs no server and no key.
 //
 // Reading makes a Content, which never changes; a Base holds the Content it
 // answers from and swaps it whole, so a search never sees half of an index.
@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge/extract"
+	"sidenote/retrieval/knowledge/extract/child"
 )
 
 // A Folder says what to read for one knowledge base.
@@ -52,6 +54,9 @@ type Deps struct {
 	// Version names both: replicas that read the same documents otherwise, as two
 	// releases may, must not share what they find. It is part of the generation.
 	Version string
+	// Child reads the formats that are read in a process of their own; nil leaves
+	// files in them unread, as unsupported.
+	Child *child.Runner
 	// Progress, if not nil, is told now and then how far reading has come; never
 	// twice at the same time.
 	Progress func(Progress)
@@ -71,6 +76,15 @@ type Document struct {
 	Name     string // title; "" takes it from the text, else from ID
 	Text     string // UTF-8
 	Markdown bool   // otherwise plain text
+	// Attributes are what filters see of it: each a string, a finite float64 or a bool.
+	Attributes map[string]any
+
+	// What follows is of documents read from files.
+	file string       // that it stands in; "" for none
+	key  string       // that tells it from others of the file
+	form extract.Form // how its structure is written
+	lang string       // of source code
+	by   string       // what took it out of its file, where that may differ between machines
 }
 
 // Load reads the folder. What cannot be read, and what should not be, is skipped
@@ -100,11 +114,11 @@ func FromDocuments(ctx context.Context, documents []Document, deps Deps) (*Conte
 		}
 	}
 	b := newBuild(Folder{}, deps, len(documents))
-	return b.run(ctx, func(i int) (Document, *Skip) { return documents[i], nil })
+	return b.run(ctx, func(_ context.Context, i int) ([]Document, *Skip) { return documents[i : i+1], nil })
 }
 
 func load(ctx context.Context, fsys fs.FS, file string, folder Folder, deps Deps) (*Content, Report, error) {
-	w, err := newWalk(fsys, folder)
+	w, err := newWalk(fsys, folder, deps.supported)
 	if err != nil {
 		return nil, Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
 	}
@@ -115,5 +129,5 @@ func load(ctx context.Context, fsys fs.FS, file string, folder Folder, deps Deps
 	}
 	b := newBuild(folder, deps, len(w.files))
 	b.report.Skipped = w.skipped
-	return b.run(ctx, func(i int) (Document, *Skip) { return readDocument(fsys, w.files[i]) })
+	return b.run(ctx, func(ctx context.Context, i int) ([]Document, *Skip) { return readFile(ctx, fsys, w.files[i], deps) })
 }

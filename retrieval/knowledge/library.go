@@ -96,7 +96,7 @@ func OpenLibrary(ctx context.Context, dir string, deps Deps, o LibraryOptions) (
 		return nil, err
 	}
 	l := &Library{
-		deps: deps, options: o, dir: dir, reader: readerOf(deps.Version),
+		deps: deps, options: o, dir: dir, reader: readerOf(deps),
 		store: s, bases: map[string]*shelved{}, merging: make(chan struct{}, 1),
 	}
 	l.life, l.end = context.WithCancel(context.WithoutCancel(ctx))

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -26,8 +27,12 @@ const readerBytes = 8
 // readerOf names everything that turns a text into chunks: a document that another
 // reader has cut has to be read again. The analyser is not among it, as shelves are
 // made of chunks.
-func readerOf(deps string) [readerBytes]byte {
-	sum := sha256.Sum256(fields("sidenote reader", version, strconv.Itoa(chunkTokens), deps))
+func readerOf(deps Deps) [readerBytes]byte {
+	pdf := ""
+	if deps.Child != nil {
+		pdf = deps.Child.By(extract.PDF)
+	}
+	sum := sha256.Sum256(fields("sidenote reader", version, extract.Version, strconv.Itoa(chunkTokens), deps.Version, pdf))
 	return [readerBytes]byte(sum[:readerBytes])
 }
 
@@ -146,7 +151,7 @@ func (l *Library) cutAll(ctx context.Context, base string, documents []Document)
 
 // document returns a document as the store keeps it.
 func (l *Library) document(cut cutDocument) store.Document {
-	d := store.Document{ID: cut.ID, Name: cut.Name, Kind: "text", Hash: l.hash(cut.sum), Sum: cut.sum}
+	d := store.Document{ID: cut.ID, Name: cut.Name, Kind: "text", Hash: l.hash(cut.sum), Sum: cut.sum, Attributes: cut.Attributes}
 	if cut.Markdown {
 		d.Kind = "markdown"
 	}

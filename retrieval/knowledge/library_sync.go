@@ -94,12 +94,13 @@ type syncing struct {
 	known  map[string][]store.Known // by source
 	ids    map[string]store.Known   // all
 	seen   map[string]bool          // ids that the files have
+	names  map[string]bool          // of the files
 	shelve binder
 	wrote  bool
 }
 
 func (s *syncing) run(ctx context.Context, folder Folder, file string) error {
-	w, err := newWalk(s.fsys, folder)
+	w, err := newWalk(s.fsys, folder, s.l.deps.supported)
 	if err != nil {
 		return err
 	}
@@ -110,6 +111,10 @@ func (s *syncing) run(ctx context.Context, folder Folder, file string) error {
 	}
 	s.build.report.Skipped = w.skipped
 	s.build.progress.Files = len(w.files)
+	s.names = make(map[string]bool, len(w.files))
+	for _, name := range w.files {
+		s.names[name] = true
+	}
 	for k, err := range s.l.truth().Known(ctx, s.b.id) {
 		if err != nil {
 			return err
@@ -140,7 +145,8 @@ type syncFile struct {
 	modified time.Time // zero if it does not tell this version from the next
 
 	unchanged bool
-	skip      *Skip
+	skip      *Skip            // of all of it, or of what could not be read
+	read      bool             // in part at least
 	same      []store.Known    // documents that say what they said, to be touched
 	documents []store.Document // others
 	chunks    int
@@ -198,9 +204,13 @@ func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
 			if err := gctx.Err(); err != nil {
 				return err
 			}
-			d, skip := readDocument(s.fsys, f.name)
-			if f.skip = skip; skip == nil {
-				f.bytes = len(d.Text)
+			documents, skip := readFile(gctx, s.fsys, f.name, s.l.deps)
+			f.read = len(documents) > 0 || skip == nil
+			if f.skip = skip; skip != nil {
+				f.modified = time.Time{} // what is wrong with it is told each time
+			}
+			for _, d := range documents {
+				f.bytes += len(d.Text)
 				s.cut(f, d)
 			}
 			return nil
@@ -211,6 +221,10 @@ func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
 
 // cut cuts a document of a file, unless the store has it as it is.
 func (s *syncing) cut(f *syncFile, d Document) {
+	if d.key != "" && s.names[d.ID] { // the file of a name comes before what else is called like it
+		s.build.skip(Skip{Path: d.ID, Kind: SkipDuplicate, Reason: reasonDuplicate})
+		return
+	}
 	known, ok := s.ids[d.ID]
 	if ok && known.Source == f.name && known.Hash == s.l.hash(d.digest()) {
 		known.Size, known.Modified = f.size, f.modified
@@ -245,13 +259,13 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile) error {
 		}
 		for _, d := range f.documents {
 			if s.seen[d.ID] {
-				s.build.skip(Skip{Path: d.ID, Kind: SkipUnreadable, Reason: "another file has a document of this id"})
+				s.build.skip(Skip{Path: d.ID, Kind: SkipDuplicate, Reason: reasonDuplicate})
 				continue
 			}
 			s.seen[d.ID] = true
 			documents = append(documents, d)
 		}
-		s.build.note(f.chunks, f.bytes, f.skip)
+		s.build.note(f.chunks, f.bytes, f.skip, f.read || f.unchanged)
 	}
 	if len(touched) > 0 {
 		if err := s.l.truth().Touch(ctx, s.b.id, touched); err != nil {

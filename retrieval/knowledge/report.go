@@ -18,26 +18,32 @@ type Report struct {
 	Removed int    // documents whose files are gone; of a Sync
 }
 
-// A Skip is a file or folder that was not read.
+// A Skip is a file or folder that was not read, or not all of it.
 type Skip struct {
 	Path   string // slash-separated, below the folder
 	Kind   SkipKind
 	Reason string // for people
 }
 
+// reasonDuplicate is said of a document of a file.
+const reasonDuplicate = "another file has a document of this id"
+
 // SkipKind says why something was not read. It is a closed list and a metric label.
 type SkipKind string
 
 // The kinds.
 const (
-	SkipUnsupported SkipKind = "unsupported" // neither Markdown nor text by its name
+	SkipUnsupported SkipKind = "unsupported" // no format that is read, by its name
 	SkipTooLarge    SkipKind = "too-large"   // more than MaxFile
-	SkipNotText     SkipKind = "not-text"    // neither UTF-8 nor UTF-16 with a byte order mark
+	SkipNotText     SkipKind = "not-text"    // in no encoding that could be recognised
+	SkipBroken      SkipKind = "broken"      // hurt or hostile; what could be read of it was
+	SkipDuplicate   SkipKind = "duplicate"   // a document whose id another one has
 	SkipSecret      SkipKind = "secret"      // a key or an environment file by its name
 	SkipHidden      SkipKind = "hidden"      // its name starts with a dot
 	SkipVendored    SkipKind = "vendored"    // node_modules
 	SkipLink        SkipKind = "link"        // leaves the folder, or leads to no file
 	SkipUnreadable  SkipKind = "unreadable"  // the system says no
+	SkipAttributes  SkipKind = "attributes"  // some of its documents' attributes; its texts were read
 )
 
 // Summary puts the skipped into one line, such as "skipped 18: 12 PDF
@@ -45,7 +51,7 @@ const (
 // "" where nothing was skipped.
 func (r Report) Summary() string {
 	kinds, types := map[SkipKind]int{}, map[string]int{}
-	secret := ""
+	secret, unfit := "", ""
 	for _, s := range r.Skipped {
 		kinds[s.Kind]++
 		switch s.Kind {
@@ -53,6 +59,8 @@ func (r Report) Summary() string {
 			types[typeOf(s.Path)]++
 		case SkipSecret:
 			secret = cmp.Or(secret, path.Base(s.Path))
+		case SkipAttributes:
+			unfit = cmp.Or(unfit, path.Base(s.Path))
 		}
 	}
 	parts := summariseTypes(types)
@@ -60,7 +68,7 @@ func (r Report) Summary() string {
 		kind SkipKind
 		text string
 	}{
-		{SkipTooLarge, "over 10 MB"}, {SkipNotText, "not text"}, {SkipUnreadable, "unreadable"},
+		{SkipTooLarge, "over 10 MB"}, {SkipNotText, "not text"}, {SkipBroken, "broken"}, {SkipDuplicate, "with the id of another"}, {SkipUnreadable, "unreadable"},
 		{SkipLink, "links"}, {SkipVendored, "node_modules"}, {SkipHidden, "hidden"},
 	} {
 		if n := kinds[k.kind]; n > 0 {
@@ -69,7 +77,7 @@ func (r Report) Summary() string {
 	}
 	var lists []string
 	if len(parts) > 0 {
-		lists = append(lists, fmt.Sprintf("skipped %d: %s", len(r.Skipped)-kinds[SkipSecret], strings.Join(parts, ", ")))
+		lists = append(lists, fmt.Sprintf("skipped %d: %s", len(r.Skipped)-kinds[SkipSecret]-kinds[SkipAttributes], strings.Join(parts, ", ")))
 	}
 	switch n := kinds[SkipSecret]; {
 	case n == 1:
@@ -78,7 +86,13 @@ func (r Report) Summary() string {
 		lists = append(lists, fmt.Sprintf("%d as likely secrets (%s, …)", n, secret))
 	}
 	if len(lists) == 1 && len(parts) == 0 {
-		return "skipped " + lists[0]
+		lists[0] = "skipped " + lists[0]
+	}
+	switch n := kinds[SkipAttributes]; {
+	case n == 1:
+		lists = append(lists, fmt.Sprintf("attributes left out of 1 file (%s)", unfit))
+	case n > 1:
+		lists = append(lists, fmt.Sprintf("attributes left out of %d files (%s, …)", n, unfit))
 	}
 	return strings.Join(lists, "; ")
 }

@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"sidenote/retrieval/knowledge/extract"
 )
 
 // openFolder opens what a base is read from. Everything below is opened through
@@ -44,18 +46,19 @@ func openFolder(name string) (root *os.Root, file string, err error) {
 type walk struct {
 	fsys             fs.FS
 	include, exclude []string
+	supported        func(extract.Format) bool
 	files            []string
 	links            []string // to be looked at once all files are known
 	skipped          []Skip
 }
 
-func newWalk(fsys fs.FS, folder Folder) (*walk, error) {
+func newWalk(fsys fs.FS, folder Folder, supported func(extract.Format) bool) (*walk, error) {
 	for _, p := range slices.Concat(folder.Include, folder.Exclude) {
 		if !doublestar.ValidatePattern(p) {
 			return nil, fmt.Errorf("pattern %q: %w", p, doublestar.ErrBadPattern)
 		}
 	}
-	return &walk{fsys: fsys, include: folder.Include, exclude: folder.Exclude}, nil
+	return &walk{fsys: fsys, include: folder.Include, exclude: folder.Exclude, supported: supported}, nil
 }
 
 // run fills files and skipped. Only a top that cannot be read is an error.
@@ -143,10 +146,10 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rs rules) 
 	return nil
 }
 
-// file takes a file, if its name says text.
+// file takes a file, if its name says that it can be read.
 func (w *walk) file(name string) {
-	if formatOf(name) == formatUnknown {
-		w.skip(name, SkipUnsupported, typeOf(name)+" is not supported")
+	if !w.supported(formatOf(w.fsys, name)) {
+		w.skipped = append(w.skipped, *unsupported(name))
 		return
 	}
 	w.files = append(w.files, name)

@@ -90,6 +90,7 @@ func TestLoadIsCareful(t *testing.T) {
 		"largest.txt":           strings.Repeat("x ", knowledge.MaxFile/2),
 		"doc.pdf":               "%PDF",
 		"noext":                 "?",
+		"noext-script":          "#!/bin/sh\necho\n",
 		".env":                  "SECRET=1",
 		".env.local.md":         "SECRET=1",
 		"tls.pem":               "-----BEGIN",
@@ -103,12 +104,12 @@ func TestLoadIsCareful(t *testing.T) {
 		"line\nbreak.md":        "x",
 	})
 	ids, skipped, report := load(t, knowledge.Folder{ID: "x", Path: dir})
-	wantIDs := []string{"README", "a.md", "bom.md", "crlf.md", "deep/er/b.txt", "largest.txt", "wide-big.txt", "wide.txt"}
+	wantIDs := []string{"README", "a.md", "bom.md", "crlf.md", "deep/er/b.txt", "largest.txt", "latin1.txt", "noext-script", "wide-big.txt", "wide.txt"}
 	if diff := cmp.Diff(wantIDs, ids); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
 	wantSkipped := map[string]knowledge.SkipKind{
-		"torn.txt": knowledge.SkipNotText, "lone.txt": knowledge.SkipNotText, "nul.txt": knowledge.SkipNotText, "latin1.txt": knowledge.SkipNotText,
+		"torn.txt": knowledge.SkipNotText, "lone.txt": knowledge.SkipNotText, "nul.txt": knowledge.SkipNotText,
 		"huge.txt": knowledge.SkipTooLarge, "doc.pdf": knowledge.SkipUnsupported, "noext": knowledge.SkipUnsupported,
 		".env": knowledge.SkipSecret, ".env.local.md": knowledge.SkipSecret, "tls.pem": knowledge.SkipSecret, "TLS.KEY": knowledge.SkipSecret, "id_rsa": knowledge.SkipSecret,
 		".hidden.md": knowledge.SkipHidden, "node_modules": knowledge.SkipVendored, "line\nbreak.md": knowledge.SkipUnreadable,
@@ -119,7 +120,7 @@ func TestLoadIsCareful(t *testing.T) {
 	if report.Files != len(wantIDs)+2 { // two have nothing in them
 		t.Errorf("%d files, want %d", report.Files, len(wantIDs)+2)
 	}
-	want := "skipped 10: 1 PDF (unsupported), 1 without extension (unsupported), 1 over 10 MB, 4 not text, 1 unreadable, 1 node_modules, 1 hidden; 5 as likely secrets (.env, …)"
+	want := "skipped 9: 1 PDF (unsupported), 1 without extension (unsupported), 1 over 10 MB, 3 not text, 1 unreadable, 1 node_modules, 1 hidden; 5 as likely secrets (.env, …)"
 	if got := report.Summary(); got != want {
 		t.Errorf("summary\n%s\nwant\n%s", got, want)
 	}

@@ -1,0 +1,54 @@
+package knowledge
+
+import (
+	"strings"
+
+	"sidenote/retrieval/knowledge/extract"
+)
+
+// codeBlocks returns the declarations of source code. What does not fit into a
+// chunk is taken apart along its members, and failing that by line.
+func (c *cutter) codeBlocks(lang string) []block {
+	parts := extract.Outline(lang, c.body, func(text string) bool {
+		return len(text) <= chunkTokens || len(text) <= chunkTokens*maxTokenBytes && c.count(text) <= chunkTokens
+	})
+	blocks := make([]block, 0, len(parts))
+	for i, p := range parts {
+		end := len(c.body)
+		if i+1 < len(parts) {
+			end = parts[i+1].Start
+		}
+		for from, to := range windows(c.body[p.Start:end]) { // nearly always one
+			blocks = append(blocks, block{
+				start: p.Start + from, end: p.Start + to, lined: true, declares: true, heading: p.Name, head: p.Head,
+			})
+		}
+	}
+	return blocks
+}
+
+// declared is the outline of a block that declares something.
+func declared(name string) (o outline) {
+	if name != "" {
+		o.headings = []heading{{1, name}}
+	}
+	return o
+}
+
+// maxNames bounds the names of a section, in bytes.
+const maxNames = 80
+
+// mergedNames returns what two chunks in one declare.
+func mergedNames(a, b []string) []string {
+	switch {
+	case len(a) == 0:
+		return b
+	case len(b) == 0:
+		return a
+	}
+	names := a[0] + ", " + b[0]
+	if len(names) > maxNames {
+		names = strings.TrimSuffix(a[0], ", …") + ", …"
+	}
+	return []string{names}
+}

@@ -1,0 +1,100 @@
+package knowledge_test
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sidenote/retrieval/knowledge"
+)
+
+// Files hold documents: one, or one for each record. What is broken is named, and
+// what could be read of it is there; nothing of it harms the rest.
+func TestFormats(t *testing.T) {
+	fsys := fstest.MapFS{
+		"page.html":      {Data: []byte("<title>T</title><nav>menu</nav><h1>Page</h1><p>Found on a page.")},
+		"faq.jsonl":      {Data: []byte(`{"id":"q/1","text":"first"}` + "\n{broken\n" + `{"id":"q/1","title":"Two","text":"second"}` + "\n")},
+		"faq.jsonl#7.md": {Data: []byte("the file of this name")},
+		"more.jsonl":     {Data: []byte(`{"id":7,"text":""}`)},
+		"clash.jsonl":    {Data: []byte(`{"id":"x.md","text":"loses"}`)},
+		"clash.jsonl#x.md": {
+			Data: []byte("wins"),
+		},
+		"bad.json":     {Data: []byte(`{"a":`)},
+		"deep.html":    {Data: []byte(strings.Repeat("<div>", 100_000))},
+		"prices.csv":   {Data: []byte("Article,Price\nDesk,399\n")},
+		"tagged.md":    {Data: []byte("---\ntitle: Tagged\ntags: [a]\nyear: 2024\n---\nText.")},
+		"tool.py":      {Data: []byte("def run():\n    pass\n")},
+		"app.min.js":   {Data: []byte("x")},
+		"handbook.pdf": {Data: []byte("%PDF-1.4")},
+	}
+	c, report, err := knowledge.FromFS(t.Context(), fsys, knowledge.Folder{ID: "x"}, knowledge.Deps{Counter: fourBytes{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for s := range c.All() {
+		got = append(got, s.Doc+" | "+s.Name+" | "+s.Section+" | "+s.Text)
+	}
+	want := []string{
+		"clash.jsonl#x.md | clash.jsonl#x |  | wins",
+		"faq.jsonl#7.md | faq.jsonl#7 |  | the file of this name",
+		"faq.jsonl#q/1 | faq q/1 |  | first",
+		"faq.jsonl#q/1:3 | Two |  | second",
+		"page.html | Page |  | # Page\n\nFound on a page.",
+		"prices.csv | prices |  | Article: Desk\nPrice: 399",
+		"tagged.md | Tagged |  | Text.",
+		"tool.py | tool.py | run | def run():\n    pass",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("chunks (-want +got):\n%s", diff)
+	}
+	wantSkips := []knowledge.Skip{
+		{Path: "app.min.js", Kind: knowledge.SkipUnsupported, Reason: "JS is not supported"},
+		{Path: "bad.json", Kind: knowledge.SkipBroken, Reason: "it is not JSON: it ends too early"},
+		{Path: "clash.jsonl#x.md", Kind: knowledge.SkipDuplicate, Reason: "another file has a document of this id"},
+		{Path: "deep.html", Kind: knowledge.SkipBroken, Reason: "its tags are nested too deeply"},
+		{Path: "faq.jsonl", Kind: knowledge.SkipBroken, Reason: "line 2 is not JSON"},
+		{Path: "handbook.pdf", Kind: knowledge.SkipUnsupported, Reason: "PDF is not supported"},
+		{Path: "tagged.md", Kind: knowledge.SkipAttributes, Reason: "attributes left out: tags (a list, an object or a reference)"},
+	}
+	if diff := cmp.Diff(wantSkips, report.Skipped); diff != "" {
+		t.Errorf("skipped (-want +got):\n%s", diff)
+	}
+	if want := "skipped 6: 1 JS (unsupported), 1 PDF (unsupported), 3 broken, 1 with the id of another; attributes left out of 1 file (tagged.md)"; report.Summary() != want {
+		t.Errorf("summary %q, want %q", report.Summary(), want)
+	}
+}
+
+// Attributes are part of what a base holds, with their types.
+func TestAttributesInGeneration(t *testing.T) {
+	seen := map[string]any{}
+	for _, value := range []any{nil, "1", 1.0, 2.0, true, "true"} {
+		d := knowledge.Document{ID: "a", Text: "x"}
+		if value != nil {
+			d.Attributes = map[string]any{"k": value}
+		}
+		c, _, err := knowledge.FromDocuments(t.Context(), []knowledge.Document{d}, knowledge.Deps{Counter: fourBytes{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, twice := seen[c.Generation()]; twice {
+			t.Errorf("%#v and %#v have the same generation", other, value)
+		}
+		seen[c.Generation()] = value
+	}
+}
+
+// A document of ten million tokens is many chunks and nothing worse.
+func TestHugeDocument(t *testing.T) {
+	if testing.Short() {
+		t.Skip("40 MB of text")
+	}
+	text := strings.Repeat("Ten million tokens are a lot to read for anybody. ", 40_000_000/50)
+	c, _, err := knowledge.FromDocuments(t.Context(), []knowledge.Document{{ID: "huge", Text: text}}, knowledge.Deps{Counter: fourBytes{}})
+	if err != nil || c.Chunks() < 10_000_000/limit {
+		t.Errorf("%d chunks, %v", c.Chunks(), err)
+	}
+}

@@ -1,0 +1,117 @@
+package knowledge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+
+	"sidenote/retrieval/knowledge/extract"
+)
+
+// MaxFile is the largest file read, in bytes.
+const MaxFile = 10 << 20
+
+var errTooLarge = errors.New("more than 10 MB")
+
+// supported tells whether a file of a format can be read here.
+func (d Deps) supported(f extract.Format) bool {
+	return f != extract.Unknown && (!f.Isolated() || d.Child != nil)
+}
+
+// formatOf tells a file's format by its name, and whether a file without an
+// extension is a script by how it begins.
+func formatOf(fsys fs.FS, name string) extract.Format {
+	f := extract.Of(name)
+	if f == extract.Unknown && path.Ext(name) == "" {
+		if start, err := readAtMost(fsys, name, extract.ShebangLength); err == nil && extract.IsScript(start) {
+			return extract.SourceCode
+		}
+	}
+	return f
+}
+
+// readFile reads the documents of one file. A file that is broken in part has both
+// documents and a skip.
+func readFile(ctx context.Context, fsys fs.FS, name string, deps Deps) ([]Document, *Skip) {
+	f := formatOf(fsys, name)
+	if !deps.supported(f) {
+		return nil, unsupported(name)
+	}
+	raw, err := readAtMost(fsys, name, MaxFile+1)
+	if err != nil {
+		return nil, &Skip{Path: name, Kind: SkipUnreadable, Reason: reasonOf(err)}
+	}
+	if len(raw) > MaxFile {
+		return nil, &Skip{Path: name, Kind: SkipTooLarge, Reason: errTooLarge.Error()}
+	}
+	var extracted []extract.Document
+	if f.Isolated() {
+		extracted = make([]extract.Document, 1)
+		if extracted[0], err = deps.Child.Read(ctx, f, raw); err != nil {
+			return nil, skipOf(name, err)
+		}
+	} else {
+		extracted, err = extract.Read(f, path.Base(name), raw)
+	}
+	documents := make([]Document, len(extracted))
+	for i, d := range extracted {
+		documents[i] = documentOf(name, d)
+	}
+	return documents, skipOf(name, err)
+}
+
+func unsupported(name string) *Skip {
+	return &Skip{Path: name, Kind: SkipUnsupported, Reason: typeOf(name) + " is not supported"}
+}
+
+// skipOf says what went wrong with a file, nil for nothing.
+func skipOf(name string, err error) *Skip {
+	if err == nil {
+		return nil
+	}
+	kind := SkipUnreadable
+	if broken := (*extract.Broken)(nil); errors.As(err, &broken) {
+		kind = SkipBroken
+	} else if left := (*extract.Left)(nil); errors.As(err, &left) {
+		kind = SkipAttributes
+	} else if errors.Is(err, extract.ErrNotText) {
+		kind = SkipNotText
+	}
+	return &Skip{Path: name, Kind: kind, Reason: reasonOf(err)}
+}
+
+// documentOf names what a file holds after the file, and its part by its key.
+func documentOf(file string, d extract.Document) Document {
+	id := file
+	if d.Key != "" {
+		id = fmt.Sprintf("%s#%s", file, d.Key)
+	}
+	out := Document{
+		ID: id, Name: d.Name, Text: d.Text, Markdown: d.Form == extract.Markdown, Attributes: d.Attributes,
+		file: file, key: d.Key, lang: d.Lang, by: d.By,
+	}
+	if !out.Markdown { // of which there is one kind, wherever it comes from
+		out.form = d.Form
+	}
+	return out
+}
+
+// readAtMost reads a file up to a number of bytes.
+func readAtMost(fsys fs.FS, name string, most int64) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // it may have been exchanged since it was listed
+		return nil, errors.New("not a regular file")
+	}
+	return io.ReadAll(io.LimitReader(f, most))
+}
