@@ -15,7 +15,7 @@ import (
 type searchCmd struct {
 	Question string `arg:"" help:"What to look for."`
 	sourceFlags
-	Explain bool `help:"Show what was left out, and why."`
+	Explain bool `help:"Show what each stage left, and every candidate with its score and why it fell."`
 	JSON    bool `name:"json" help:"Print everything as JSON."`
 }
 
@@ -110,6 +110,7 @@ type searchAnswer struct {
 	Object    string           `json:"object"` // "list"
 	Data      []foundSource    `json:"data"`
 	Excluded  []excludedSource `json:"excluded"`
+	Stages    []passed         `json:"stages"`
 	Reason    retrieval.Reason `json:"reason,omitempty"`
 	Partial   bool             `json:"partial"`
 	Retrieved int              `json:"total_chunks_retrieved"`
@@ -138,7 +139,7 @@ func found(res retrieval.Result) searchAnswer {
 		return foundSource{s.Knowledge, s.Doc, s.Chunk, s.Name, s.Section, s.Score, s.Text}
 	}
 	a := searchAnswer{
-		Object: "list", Data: []foundSource{}, Excluded: []excludedSource{}, Reason: res.Reason, Partial: res.Partial,
+		Object: "list", Data: []foundSource{}, Excluded: []excludedSource{}, Stages: stages(res), Reason: res.Reason, Partial: res.Partial,
 		Retrieved: res.Retrieved, Unique: res.Unique, TookMS: float64(res.Took.Microseconds()) / 1e3,
 	}
 	for _, s := range res.Sources {
@@ -165,12 +166,8 @@ func printResult(w io.Writer, res retrieval.Result, explain bool) {
 	if len(res.Sources) == 0 {
 		fmt.Fprintf(w, "nothing: %s\n", res.Reason)
 	}
-	if !explain {
-		return
-	}
-	fmt.Fprintf(w, "\n%s, %d after duplicates, %d chosen in %s\n", plural(res.Retrieved, "candidate"), res.Unique, len(res.Sources), res.Took.Round(time.Microsecond))
-	for _, x := range res.Excluded {
-		fmt.Fprintf(w, "out  %s#%d  %s  %s\n", x.Source.Doc, x.Source.Chunk, x.Source.Section, x.Detail)
+	if explain {
+		printExplained(w, res)
 	}
 }
 

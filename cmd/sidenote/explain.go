@@ -1,0 +1,85 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/retrieval"
+)
+
+// A passed tells of one step from what the engines find to what the model is shown.
+type passed struct {
+	Name string `json:"name"`
+	Left int    `json:"left"` // candidates that passed it
+}
+
+// stages returns how many candidates passed each stage, in order.
+func stages(res retrieval.Result) []passed {
+	fell := map[retrieval.ExcludeReason]int{}
+	for _, x := range res.Excluded {
+		fell[x.Reason]++
+	}
+	out := []passed{{"search", res.Retrieved}}
+	for _, s := range []struct {
+		name   string
+		reason retrieval.ExcludeReason
+	}{
+		{"threshold", retrieval.ExcludedScore}, {"duplicates", retrieval.ExcludedDup},
+		{"per document", retrieval.ExcludedDocument}, {"top k", retrieval.ExcludedTopK},
+	} {
+		out = append(out, passed{s.name, out[len(out)-1].Left - fell[s.reason]})
+	}
+	return out
+}
+
+// A fate is a candidate with what became of it.
+type fate struct {
+	source retrieval.Source
+	number int // among what was found; 0 for what fell
+	why    string
+}
+
+// fates returns all candidates, by base and then best first.
+func fates(res retrieval.Result) []fate {
+	var all []fate
+	for i, s := range res.Sources {
+		all = append(all, fate{s, i + 1, "in"})
+	}
+	for _, x := range res.Excluded {
+		all = append(all, fate{x.Source, 0, cmp.Or(x.Detail, string(x.Reason))})
+	}
+	slices.SortStableFunc(all, func(a, b fate) int {
+		return cmp.Or(cmp.Compare(a.source.Knowledge, b.source.Knowledge), cmp.Compare(b.source.Score, a.source.Score))
+	})
+	return all
+}
+
+// printExplained shows what each stage left, and every candidate with its score and
+// why it fell.
+func printExplained(w io.Writer, res retrieval.Result) {
+	var steps []string
+	for _, s := range stages(res) {
+		steps = append(steps, fmt.Sprintf("%s %d", s.Name, s.Left))
+	}
+	fmt.Fprintf(w, "\n%s   (%s, %s)\n", strings.Join(steps, " → "), plural(len(res.Bases), "base"), res.Took.Round(time.Microsecond))
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(table, "\tscore\t\tcandidate and why it is in or out\n")
+	for _, f := range fates(res) {
+		place := "out"
+		if f.number > 0 {
+			place = fmt.Sprintf("%d.", f.number)
+		}
+		line := strings.TrimSpace(fmt.Sprintf("%s/%s#%d  %s", f.source.Knowledge, f.source.Doc, f.source.Chunk, f.source.Section))
+		if f.number == 0 {
+			line += ": " + f.why
+		}
+		fmt.Fprintf(table, "%s\t%.1f\t\t%s\n", place, f.source.Score, console.Clean(line))
+	}
+	_ = table.Flush() // to the terminal
+}
