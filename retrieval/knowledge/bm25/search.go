@@ -152,9 +152,7 @@ func (sc *scratch) fill(optional int, start uint32, least int64) {
 			}
 			score := sc.scores[at] + l.score(p, sc.norms)
 			sc.scores[at] = score
-			if score > least {
-				sc.found[at/64] |= 1 << (at % 64)
-			}
+			sc.found[at/64] |= passes(score, least) & (1 << (at % 64))
 			n++
 		}
 		l.left = l.left[n:]
