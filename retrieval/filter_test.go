@@ -2,6 +2,7 @@ package retrieval_test
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -116,6 +117,10 @@ func TestParseFilterRefuses(t *testing.T) {
 			t.Errorf("%s: no error", text)
 		} else if diff := cmp.Diff(want, err.Error()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+		var at *retrieval.FilterError
+		if !errors.As(err, &at) || !strings.HasPrefix(want, at.At) {
+			t.Errorf("%s: %#v", text, err)
 		}
 	}
 }

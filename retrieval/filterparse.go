@@ -19,8 +19,24 @@ const (
 	maxFilterText   = 1024 // bytes of a key or a value
 )
 
-// ParseFilter reads a filter's JSON. Its errors name the field and the value, such as
-// filters[1].value.
+// A FilterError says what is wrong with a filter, and where in it.
+type FilterError struct {
+	At  string // the field, such as filters[1].value; "" is the filter itself
+	Err error  // what is wrong there, naming the value
+}
+
+// Error names the place, then what is wrong there.
+func (e *FilterError) Error() string { return cmp.Or(e.At, "filter") + ": " + e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *FilterError) Unwrap() error { return e.Err }
+
+// wrongAt is a FilterError.
+func wrongAt(at, format string, args ...any) error {
+	return &FilterError{at, fmt.Errorf(format, args...)}
+}
+
+// ParseFilter reads a filter's JSON. Its errors are FilterErrors.
 func ParseFilter(text []byte) (*Filter, error) {
 	nodes := 0
 	f, err := parseFilter(text, "", 1, &nodes)
@@ -41,20 +57,19 @@ func (f *Filter) UnmarshalJSON(text []byte) error {
 
 // parseFilter reads one node; at is its place for errors.
 func parseFilter(text []byte, at string, depth int, nodes *int) (Filter, error) {
-	name := cmp.Or(at, "filter")
 	if *nodes++; *nodes > maxFilterNodes {
-		return Filter{}, fmt.Errorf("%s: there are more than %d filters in one", name, maxFilterNodes)
+		return Filter{}, wrongAt(at, "there are more than %d filters in one", maxFilterNodes)
 	}
 	if depth > maxFilterDepth {
-		return Filter{}, fmt.Errorf("%s: filters stand more than %d deep", name, maxFilterDepth)
+		return Filter{}, wrongAt(at, "filters stand more than %d deep", maxFilterDepth)
 	}
 	fields, err := filterFields(text)
 	if err != nil {
-		return Filter{}, fmt.Errorf("%s: %w", name, err)
+		return Filter{}, &FilterError{at, err}
 	}
 	var f Filter
 	if err := shortText(fields["type"], (*string)(&f.Type)); err != nil {
-		return Filter{}, fmt.Errorf("%s: %w", place(at, "type"), err)
+		return Filter{}, &FilterError{place(at, "type"), err}
 	}
 	switch f.Type {
 	case FilterAnd, FilterOr:
@@ -62,7 +77,7 @@ func parseFilter(text []byte, at string, depth int, nodes *int) (Filter, error) 
 	case FilterEq, FilterNe, FilterGt, FilterGte, FilterLt, FilterLte, FilterIn, FilterNin, FilterPrefix:
 		err = f.parseComparison(fields, at)
 	default:
-		err = fmt.Errorf("%s: %q is none of eq, ne, gt, gte, lt, lte, in, nin, prefix, and, or", place(at, "type"), f.Type)
+		err = wrongAt(place(at, "type"), "%q is none of eq, ne, gt, gte, lt, lte, in, nin, prefix, and, or", f.Type)
 	}
 	return f, err
 }
@@ -104,14 +119,14 @@ func filterFields(text []byte) (map[string]json.RawMessage, error) {
 
 func parseJoined(is FilterType, fields map[string]json.RawMessage, at string, depth int, nodes *int) ([]Filter, error) {
 	if fields["key"] != nil || fields["value"] != nil {
-		return nil, fmt.Errorf("%s: %q joins filters; it has no key and no value", cmp.Or(at, "filter"), is)
+		return nil, wrongAt(at, "%q joins filters; it has no key and no value", is)
 	}
 	var parts []json.RawMessage
 	if err := json.Unmarshal(fields["filters"], &parts); err != nil || len(parts) == 0 {
-		return nil, fmt.Errorf("%s: %s is not a list of at least one filter", place(at, "filters"), brief(fields["filters"]))
+		return nil, wrongAt(place(at, "filters"), "%s is not a list of at least one filter", brief(fields["filters"]))
 	}
 	if len(parts) > maxFilterNodes {
-		return nil, fmt.Errorf("%s: there are more than %d filters in one", place(at, "filters"), maxFilterNodes)
+		return nil, wrongAt(place(at, "filters"), "there are more than %d filters in one", maxFilterNodes)
 	}
 	out := make([]Filter, len(parts))
 	for i, part := range parts {
@@ -126,24 +141,24 @@ func parseJoined(is FilterType, fields map[string]json.RawMessage, at string, de
 
 func (f *Filter) parseComparison(fields map[string]json.RawMessage, at string) error {
 	if fields["filters"] != nil {
-		return fmt.Errorf("%s: %q compares; it has a key and a value, no filters", cmp.Or(at, "filter"), f.Type)
+		return wrongAt(at, "%q compares; it has a key and a value, no filters", f.Type)
 	}
 	if err := shortText(fields["key"], &f.Key); err != nil {
-		return fmt.Errorf("%s: %w", place(at, "key"), err)
+		return &FilterError{place(at, "key"), err}
 	}
 	if f.Key == "" {
-		return fmt.Errorf("%s: is empty", place(at, "key"))
+		return wrongAt(place(at, "key"), "is empty")
 	}
 	at = place(at, "value")
 	var v any
 	if fields["value"] == nil {
-		return fmt.Errorf("%s: is missing", at)
+		return wrongAt(at, "is missing")
 	}
 	if err := json.Unmarshal(fields["value"], &v); err != nil {
-		return fmt.Errorf("%s: is not JSON: %w", at, err)
+		return wrongAt(at, "is not JSON: %w", err)
 	}
 	if err := f.checkValue(v); err != nil {
-		return fmt.Errorf("%s: %s %w", at, brief(fields["value"]), err)
+		return wrongAt(at, "%s %w", brief(fields["value"]), err)
 	}
 	f.Value = v
 	return nil
