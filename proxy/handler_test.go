@@ -113,6 +113,9 @@ func TestWhatIsLeftAlone(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	lenient := open(t, u, func(p *proxy.Policy) { p.MaxRewriteBytes = 300 })
 	strict := open(t, u, func(p *proxy.Policy) { p.MaxRewriteBytes, p.Rewrite.RefuseOnFailure = 300, true })
+	filtered := open(t, u, func(p *proxy.Policy) {
+		p.MaxRewriteBytes, p.Rewrite.Filter = 300, &retrieval.Filter{Type: retrieval.FilterEq, Key: "audience", Value: "public"}
+	})
 	f := func(body, reason string, code int, lines ...string) {
 		t.Helper()
 		resp, _ := lenient.post(t, body, lines...)
@@ -122,9 +125,11 @@ func TestWhatIsLeftAlone(t *testing.T) {
 		if s := <-u.seen; s.body != body {
 			t.Errorf("%.40s reached the upstream as %.80q", body, s.body)
 		}
-		resp, text := strict.post(t, body, lines...)
-		if got := resp.Header.Get(proxy.HeaderStatus); got != "refused; reason="+reason || resp.StatusCode != code || !strings.Contains(text, `"error":{`) {
-			t.Errorf("strict, %.40s: %d, %s, %s", body, resp.StatusCode, got, text)
+		for name, g := range map[string]*rig{"strict": strict, "filtered": filtered} {
+			resp, text := g.post(t, body, lines...)
+			if got := resp.Header.Get(proxy.HeaderStatus); got != "refused; reason="+reason || resp.StatusCode != code || !strings.Contains(text, `"error":{`) {
+				t.Errorf("%s, %.40s: %d, %s, %s", name, body, resp.StatusCode, got, text)
+			}
 		}
 		select {
 		case s := <-u.seen:

@@ -185,7 +185,7 @@ func outEntry(s retrieval.Source, reason string) SourceEntry {
 func (j *job) account(res *Result, f *fitted) {
 	l := Ledger{
 		Model: j.req.Model, Encoding: j.model.Encoding, Exactness: j.exactness(f),
-		Budget: j.budget(), Notes: j.policy.Notes, AppTags: j.req.appTags(),
+		Budget: j.budget(), Filter: j.policy.Filter, Notes: j.policy.Notes, AppTags: j.req.appTags(),
 		TotalChunksRetrieved: res.Retrieval.Retrieved, UniqueChunksAfterDedup: res.Retrieval.Unique,
 	}
 	if f == nil { // in JSON a list without elements is a list, not null

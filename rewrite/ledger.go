@@ -116,6 +116,8 @@ type Ledger struct {
 	Text     int `json:"text"`     // of Used: the texts of sources and components
 	Overflow int `json:"overflow"` // demand - budget where positive
 
+	Filter *retrieval.Filter `json:"filters,omitempty"` // that held: the policy's and the request's
+
 	Components []ComponentEntry `json:"components"`
 	Sources    []SourceEntry    `json:"sources"`
 	Edits      []EditEntry      `json:"edits"`

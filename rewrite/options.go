@@ -2,9 +2,12 @@ package rewrite
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"sidenote/retrieval"
 )
 
 // The bounds of what a request may bring.
@@ -84,13 +87,15 @@ func (o *optionReader) option(param, name string) {
 		if len(o.Query) > maxOptionQuery {
 			o.wrong(param, "%d bytes; at most %d", len(o.Query), maxOptionQuery)
 		}
+	case "filters":
+		o.filter(param)
 	case "components":
 		o.components(param)
 	case "chunks":
 		o.wrong(param, "reserved; not supported yet")
 		o.value()
 	default:
-		o.wrong(param, "unknown option; use mode, knowledge, context_tokens, query or components")
+		o.wrong(param, "unknown option; use mode, knowledge, context_tokens, query, filters or components")
 		o.value()
 	}
 }
@@ -130,6 +135,23 @@ func (o *optionReader) bases(param string) []string {
 		o.wrong(param, "%d bases; at most %d", len(bases), maxOptionBases)
 	}
 	return bases
+}
+
+// filter reads one filter, as searches of vector stores have it: "and" joins
+// several. What stands in it is given to the filter's own parser, which refuses
+// keys that stand twice too.
+func (o *optionReader) filter(param string) {
+	k := o.kind()
+	v := o.value()
+	if k != kindObject {
+		o.wrong(param, `%s, not an object; several filters are joined by {"type": "and", "filters": […]}`, k)
+		return
+	}
+	f, err := retrieval.ParseFilter(v.of(o.b))
+	if at := (*retrieval.FilterError)(nil); errors.As(err, &at) {
+		o.wrong(strings.TrimSuffix(param+"."+at.At, "."), "%v", at.Err)
+	}
+	o.Filter = f
 }
 
 func (o *optionReader) components(param string) {

@@ -107,7 +107,8 @@ const (
 type Policy struct {
 	Tenant    string
 	Mode      Mode
-	Knowledge []string // ids of the bases a request may ask
+	Knowledge []string          // ids of the bases a request may ask
+	Filter    *retrieval.Filter // what of them its sources may come from; nil is everything
 	Search    retrieval.Settings
 
 	Placement     Placement
@@ -156,9 +157,9 @@ func DefaultPolicy() Policy {
 }
 
 // Strict tells whether a body that two parsers could read differently is
-// refused rather than relayed: so under a policy that refuses on failure, for
-// otherwise an ambiguous body would be the way around it.
-func (p Policy) Strict() bool { return p.RefuseOnFailure }
+// refused rather than relayed: so under a policy that refuses on failure or
+// filters documents, for otherwise an ambiguous body would be the way around it.
+func (p Policy) Strict() bool { return p.RefuseOnFailure || p.Filter != nil }
 
 // Empty resolves the default of OnEmpty.
 func (p Policy) Empty() OnEmpty {
@@ -178,6 +179,7 @@ type Options struct {
 	Knowledge     []string
 	ContextTokens *int
 	Query         string
+	Filter        *retrieval.Filter // holds beside the policy's
 	Components    []Component
 }
 
@@ -230,6 +232,7 @@ func (p Policy) Narrow(o Options) Policy {
 		}
 		p.Knowledge = chosen
 	}
+	p.Filter = retrieval.AllOf(p.Filter, o.Filter) // both hold, so it cannot widen
 	for _, c := range o.Components {
 		if slices.ContainsFunc(p.Components, func(ours Component) bool { return ours.Name == c.Name }) {
 			p.note("component %q: the policy has one of that name", c.Name)

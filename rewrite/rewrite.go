@@ -115,7 +115,7 @@ func (rw *Rewriter) retrieve(ctx context.Context, j *job) retrieval.Result {
 		bases[i].Knowledge = id
 	}
 	found, err := rw.Retriever.Retrieve(ctx, retrieval.Query{
-		Tenant: j.policy.Tenant, Bases: bases, Text: j.query, Previous: j.previous,
+		Tenant: j.policy.Tenant, Filter: j.policy.Filter, Bases: bases, Text: j.query, Previous: j.previous,
 		Encoding: j.model.Encoding, Settings: j.policy.Search,
 	})
 	if err != nil && !found.Reason.Failed() {
