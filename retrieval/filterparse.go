@@ -63,9 +63,9 @@ func parseFilter(text []byte, at string, depth int, nodes *int) (Filter, error) 
 	if depth > maxFilterDepth {
 		return Filter{}, wrongAt(at, "filters stand more than %d deep", maxFilterDepth)
 	}
-	fields, err := filterFields(text)
+	fields, err := filterFields(text, at)
 	if err != nil {
-		return Filter{}, &FilterError{at, err}
+		return Filter{}, err
 	}
 	var f Filter
 	if err := shortText(fields["type"], (*string)(&f.Type)); err != nil {
@@ -85,32 +85,32 @@ func parseFilter(text []byte, at string, depth int, nodes *int) (Filter, error) 
 func place(at, field string) string { return strings.TrimPrefix(at+"."+field, ".") }
 
 // filterFields reads an object of which each field may stand once. Names are exact.
-func filterFields(text []byte) (map[string]json.RawMessage, error) {
+func filterFields(text []byte, at string) (map[string]json.RawMessage, error) {
 	if len(text) > 0 && !json.Valid(text) {
-		return nil, fmt.Errorf("%s is not JSON", brief(text))
+		return nil, wrongAt(at, "%s is not JSON", brief(text))
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, fmt.Errorf(`%s is not an object such as {"type": "eq", "key": "audience", "value": "public"}`, brief(text))
+		return nil, wrongAt(at, `%s is not an object such as {"type": "eq", "key": "audience", "value": "public"}`, brief(text))
 	}
 	fields := map[string]json.RawMessage{}
 	for dec.More() {
 		t, err := dec.Token()
 		if err != nil {
-			return nil, err
+			return nil, &FilterError{at, err}
 		}
 		name, _ := t.(string)
 		var raw json.RawMessage
 		if err := dec.Decode(&raw); err != nil {
-			return nil, err
+			return nil, &FilterError{at, err}
 		}
 		switch name {
 		case "type", "key", "value", "filters":
 		default:
-			return nil, fmt.Errorf("has an unknown field %q; there are type, key and value, or type and filters", name)
+			return nil, wrongAt(place(at, brief([]byte(name))), "is no field of a filter; there are type, key and value, or type and filters")
 		}
 		if fields[name] != nil {
-			return nil, fmt.Errorf("has the field %q twice", name)
+			return nil, wrongAt(place(at, name), "is there twice")
 		}
 		fields[name] = raw
 	}

@@ -149,7 +149,10 @@ func (o *optionReader) filter(param string) {
 	}
 	f, err := retrieval.ParseFilter(v.of(o.b))
 	if at := (*retrieval.FilterError)(nil); errors.As(err, &at) {
-		o.wrong(strings.TrimSuffix(param+"."+at.At, "."), "%v", at.Err)
+		param, err = strings.TrimSuffix(param+"."+at.At, "."), at.Err
+	}
+	if err != nil {
+		o.wrong(param, "%v", err)
 	}
 	o.Filter = f
 }

@@ -85,6 +85,9 @@ func printSummary(w io.Writer, cfg *config.Config) {
 		p, _ := cfg.Tenant(name)
 		fmt.Fprintf(w, "tenant     %s: policy %s, %s, knowledge %s, %d tokens\n", name, p.Name, p.Rewrite.Mode,
 			orNone(strings.Join(p.Rewrite.Knowledge, " ")), p.Rewrite.ContextTokens)
+		if f := p.Rewrite.Filter; f != nil {
+			fmt.Fprintf(w, "           only documents of %s\n", f)
+		}
 	}
 	unknown := "refused"
 	if p := cfg.Proxy().Tenants.Unknown; p != nil {

@@ -115,6 +115,11 @@ type Tenant struct {
 	Keys      []Key  `yaml:"keys"`
 	Policy    Name   `yaml:"policy"`    // "default" when absent
 	Knowledge []Name `yaml:"knowledge"` // instead of the policy's
+
+	// Filters hold beside the policy's and never in place of them: a tenant sees no
+	// more than its policy shows, whoever wrote either. (Between policies, extends
+	// replaces filters as it does all lists.)
+	Filters []Filter `yaml:"filters"`
 }
 
 // A Key is the digest of an API key.

@@ -126,6 +126,49 @@ tenants:
 	}
 }
 
+// A tenant's filters hold beside those of its policy; between policies they are a
+// list as any other.
+func TestFilters(t *testing.T) {
+	c := load(t, `
+upstream: https://u.test
+policies:
+  base: {filters: [{type: eq, key: audience, value: public}, {type: ne, key: draft, value: true}]}
+  same: {extends: base, grounding: strict}
+  other: {extends: base, filters: [{type: in, key: year, value: [2024, "2024", 0.5]}]}
+  open: {mode: shadow}
+tenants:
+  a: {keys: [`+digest[:63]+`1], policy: same, filters: [{type: prefix, key: team, value: hr}]}
+  b: {keys: [`+digest[:63]+`2], policy: other}
+  c: {keys: [`+digest[:63]+`3], policy: open, filters: [{type: or, filters: [{type: eq, key: team, value: hr}, {type: eq, key: team, value: it}]}]}
+  d: {keys: [`+digest[:63]+`4], policy: open}
+`)
+	const public, draft, team = `{"type":"eq","key":"audience","value":"public"}`, `{"type":"ne","key":"draft","value":true}`, `{"type":"prefix","key":"team","value":"hr"}`
+	for tenant, want := range map[config.Name]string{
+		"a": `{"type":"and","filters":[` + public + `,` + draft + `,` + team + `]}`,
+		"b": `{"type":"in","key":"year","value":["2024",0.5,2024]}`,
+		"c": `{"type":"or","filters":[{"type":"eq","key":"team","value":"hr"},{"type":"eq","key":"team","value":"it"}]}`,
+		"d": "",
+	} {
+		p, _ := c.Tenant(tenant)
+		if got := p.Rewrite.Filter.String(); got != want || p.Rewrite.Strict() != (want != "") {
+			t.Errorf("%s: strict %v, %s; want %s", tenant, p.Rewrite.Strict(), got, want)
+		}
+		// What check prints is what a policy could be made of.
+		text, err := yaml.Marshal(map[string]any{"upstream": "https://u.test", "policies": map[string]any{"default": c.Policy(tenant)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, _ := load(t, string(text)).Tenant("default")
+		if got := again.Rewrite.Filter.String(); got != want {
+			t.Errorf("%s: printed as %s", tenant, text)
+		}
+	}
+	d, _ := c.Tenant("d")
+	if b, _ := c.Tenant("c"); b.Hash == d.Hash {
+		t.Error("a filter does not change the hash of a policy")
+	}
+}
+
 func TestInclude(t *testing.T) {
 	d := disk{
 		"etc/main.yaml":          "upstream: https://u.test\nknowledge: {a: ./a}\npolicies: {p: {knowledge: [a]}}\nmodels: [{match: x, window: 1k}]\ninclude: [tenants.d/*.yaml, none/*.yaml]\n",

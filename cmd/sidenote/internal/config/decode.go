@@ -42,17 +42,15 @@ func (d *decoder) problem(n ast.Node, key, format string, args ...any) {
 // value decodes n into v. tag holds the limits of the field, and of the
 // elements where the field is a list.
 func (d *decoder) value(key string, n ast.Node, v reflect.Value, tag reflect.StructTag) {
-	switch n.(type) {
-	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
-		d.problem(n, key, "anchors, aliases and tags are not read; policies share by extends")
-		return
-	}
-	if blank(n) {
-		d.problem(n, key, "is blank; give it a value or leave the key out")
+	if !d.readable(key, n) {
 		return
 	}
 	if _, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok || scalarKind(v) {
 		d.scalar(key, n, v, tag)
+		return
+	}
+	if f, ok := v.Addr().Interface().(*Filter); ok {
+		d.filter(key, n, f)
 		return
 	}
 	switch v.Kind() {
@@ -65,6 +63,20 @@ func (d *decoder) value(key string, n ast.Node, v reflect.Value, tag reflect.Str
 	default:
 		panic("BUG: schema holds a " + v.Type().String())
 	}
+}
+
+// readable refuses what no value may be.
+func (d *decoder) readable(key string, n ast.Node) bool {
+	switch n.(type) {
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
+		d.problem(n, key, "anchors, aliases and tags are not read; policies share by extends")
+		return false
+	}
+	if blank(n) {
+		d.problem(n, key, "is blank; give it a value or leave the key out")
+		return false
+	}
+	return true
 }
 
 func scalarKind(v reflect.Value) bool {

@@ -15,6 +15,7 @@ type Policy struct {
 	Extends            Name              `yaml:"extends,omitempty"`
 	Upstream           Name              `yaml:"upstream,omitempty"`
 	Knowledge          []Name            `yaml:"knowledge,omitempty,flow"`
+	Filters            []Filter          `yaml:"filters,omitempty"` // of its documents; all of them hold
 	Placement          rewrite.Placement `yaml:"placement" of:"system|last_user|split|marker"`
 	ContextTokens      Count             `yaml:"context_tokens" min:"1" max:"10M"`
 	Template           string            `yaml:"template,omitempty"`
@@ -96,7 +97,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 		panic("BUG: mode was not checked: " + p.Mode)
 	}
 	out := rewrite.Policy{
-		Tenant: string(tenant), Mode: mode, Knowledge: texts(p.Knowledge),
+		Tenant: string(tenant), Mode: mode, Knowledge: texts(p.Knowledge), Filter: allOf(p.Filters),
 		Search: retrieval.Settings{
 			TopK: int(p.Retrieval.TopK), NumCandidates: int(p.Retrieval.NumCandidates), MaxPerDocument: int(p.Retrieval.MaxPerDocument),
 			ScoreThreshold: float64(p.Retrieval.ScoreThreshold), Deadline: p.Retrieval.Deadline,

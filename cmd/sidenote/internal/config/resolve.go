@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"sidenote/proxy"
@@ -66,6 +67,7 @@ func (c *Config) Policy(tenant Name) Policy {
 	case len(p.Knowledge) == 0 && len(c.Tenants) == 0:
 		p.Knowledge = sortedKeys(c.Knowledge)
 	}
+	p.Filters = slices.Concat(p.Filters, t.Filters)
 	p.OnEmpty = p.rewritePolicy(tenant).Empty()
 	if len(p.Routes) == 0 && c.upstreams()[p.Upstream].APIKey != (Secret{}) {
 		for _, r := range proxy.DefaultRoutes() {

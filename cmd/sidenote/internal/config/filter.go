@@ -1,0 +1,147 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+
+	"sidenote/retrieval"
+)
+
+// A Filter chooses documents by their attributes, in the grammar of OpenAI's vector
+// stores. It has one parser wherever it stands, that of package retrieval; what is
+// here gives it YAML, and its errors a line and column.
+type Filter struct{ of *retrieval.Filter }
+
+// allOf is what all of some filters choose, nil without any.
+func allOf(filters []Filter) *retrieval.Filter {
+	parts := make([]*retrieval.Filter, len(filters))
+	for i, f := range filters {
+		parts[i] = f.of
+	}
+	return retrieval.AllOf(parts...)
+}
+
+// MarshalYAML writes the filter as it would be written by hand.
+func (f Filter) MarshalYAML() (any, error) {
+	if f.of.Filters == nil {
+		return yaml.MapSlice{{Key: "type", Value: f.of.Type}, {Key: "key", Value: f.of.Key}, {Key: "value", Value: written(f.of.Value)}}, nil
+	}
+	parts := make([]Filter, len(f.of.Filters))
+	for i := range parts {
+		parts[i].of = &f.of.Filters[i]
+	}
+	return yaml.MapSlice{{Key: "type", Value: f.of.Type}, {Key: "filters", Value: parts}}, nil
+}
+
+// written is a filter's value with whole numbers as people write them.
+func written(v any) any {
+	switch v := v.(type) {
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = written(v[i])
+		}
+		return list
+	case float64:
+		if whole := int64(v); float64(whole) == v && math.Abs(v) < 1<<53 {
+			return whole
+		}
+	}
+	return v
+}
+
+// filter reads a filter and notes where its parts stand.
+func (d *decoder) filter(key string, n ast.Node, to *Filter) {
+	before := len(*d.problems)
+	text := d.json(key, n)
+	if len(*d.problems) > before {
+		return
+	}
+	f, err := retrieval.ParseFilter(text)
+	if err != nil {
+		if at := (*retrieval.FilterError)(nil); errors.As(err, &at) {
+			key, err = strings.TrimSuffix(join(key, at.At), "."), at.Err
+		}
+		d.problem(d.nearest(key, n), key, "%v", err)
+		return
+	}
+	to.of = f
+}
+
+// nearest is the node of a key, or of the nearest above it that was read.
+func (d *decoder) nearest(key string, otherwise ast.Node) ast.Node {
+	for ; key != ""; key = key[:max(strings.LastIndexAny(key, ".["), 0)] {
+		if m, ok := d.places[key]; ok {
+			return m.node
+		}
+	}
+	return otherwise
+}
+
+// json returns the JSON of a value, and notes where its parts stand.
+func (d *decoder) json(key string, n ast.Node) []byte {
+	if !d.readable(key, n) {
+		return nil
+	}
+	var parts [][]byte
+	switch list := n.(type) {
+	case ast.MapNode:
+		d.entries(key, n, func(name string, _, val ast.Node) {
+			parts = append(parts, append(append(quote(name), ':'), d.json(join(key, name), val)...))
+		})
+		return slices.Concat([]byte("{"), bytes.Join(parts, []byte(",")), []byte("}"))
+	case *ast.SequenceNode:
+		for i, item := range list.Values {
+			at := key + "[" + itoa(i) + "]"
+			d.places[at] = mark{d.place(item), item}
+			parts = append(parts, d.json(at, item))
+		}
+		return slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]"))
+	}
+	return d.jsonScalar(key, n)
+}
+
+// jsonScalar is a string, a number or a boolean as it was written: what only looks
+// like a number (0x10, 1_000, .inf) or a boolean (True) is refused rather than
+// guessed at, for it would compare with other attributes.
+func (d *decoder) jsonScalar(key string, n ast.Node) []byte {
+	text, ok := scalarText(n)
+	_, err := strconv.ParseFloat(text, 64)
+	plain := n.GetToken().Type == token.StringType // not in quotes
+	switch n.(type) {
+	case *ast.StringNode, *ast.LiteralNode:
+		if plain && errors.Is(err, strconv.ErrRange) {
+			d.problem(n, key, "%q is out of range; put it in quotes to mean a text", text)
+		}
+		if strings.Contains(text, "${") {
+			d.problem(n, key, "%q has a placeholder; there are none yet", text)
+		}
+		return quote(text)
+	case *ast.BoolNode:
+		ok = text == "true" || text == "false"
+	default:
+		ok = ok && err == nil && json.Valid([]byte(text))
+	}
+	if !ok {
+		d.problem(n, key, "%q is neither a plain number nor true or false; put it in quotes to mean a text", text)
+		return nil
+	}
+	return []byte(text)
+}
+
+func quote(text string) []byte {
+	out, err := json.Marshal(text)
+	if err != nil {
+		panic("BUG: a string did not encode: " + err.Error())
+	}
+	return out
+}
