@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"sidenote/retrieval"
 )
 
 const (
@@ -56,11 +58,12 @@ func newClient(o Options) client {
 }
 
 // search returns the answer to a search.
-func (c client) search(ctx context.Context, text string, limit int) ([]byte, error) {
+func (c client) search(ctx context.Context, text string, limit int, filter *retrieval.Filter) ([]byte, error) {
 	body, err := json.Marshal(struct {
-		Query         string `json:"query"`
-		MaxNumResults int    `json:"max_num_results"`
-	}{text, limit})
+		Query         string            `json:"query"`
+		MaxNumResults int               `json:"max_num_results"`
+		Filters       *retrieval.Filter `json:"filters,omitempty"`
+	}{text, limit, filter})
 	if err != nil {
 		return nil, fmt.Errorf("encode question: %w", err)
 	}

@@ -22,6 +22,7 @@ type found struct {
 	floor      float64            // 0 is none
 	generation string             // that a Sidenote told; "" where none did
 	mixed      bool               // several generations in one answer: not to be kept
+	dropped    int                // results outside of the filter, or that did not tell
 }
 
 // A result is one of an answer's data. Anything may be null or missing: engines
@@ -38,9 +39,9 @@ type result struct {
 }
 
 // decodePage reads the answer to a search into at most limit sources. Results
-// without text are dropped. A chunk whose place in its document nobody tells is
+// without text are dropped, and those that filter does not choose. A chunk whose place in its document nobody tells is
 // numbered among those of the document in this answer.
-func decodePage(body []byte, limit int, neutralise func(string) string) (found, error) {
+func decodePage(body []byte, limit int, filter *retrieval.Filter, neutralise func(string) string) (found, error) {
 	var page struct {
 		Data json.RawMessage `json:"data"`
 	}
@@ -54,7 +55,8 @@ func decodePage(body []byte, limit int, neutralise func(string) string) (found, 
 	if err := json.Unmarshal(page.Data, &results); err != nil { // null is none
 		return found{}, fmt.Errorf("answer is not a page of results: %w", err)
 	}
-	f := found{floor: commonFloor(results)}
+	results, dropped := keep(results, filter)
+	f := found{floor: commonFloor(results), dropped: dropped}
 	chunks := map[string]int{}
 	for i := range results {
 		s, ok := results[i].source(neutralise)

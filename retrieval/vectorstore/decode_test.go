@@ -48,7 +48,7 @@ func TestDecodePage(t *testing.T) {
 			[]retrieval.Source{rag("a", 0, "a", "x", math.MaxFloat64)}, 1e300},
 		{"none", `{"data":null}`, nil, 0},
 	} {
-		f, err := decodePage([]byte(c.body), 50, clean)
+		f, err := decodePage([]byte(c.body), 50, nil, clean)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -74,7 +74,7 @@ func TestGenerationsOfAPage(t *testing.T) {
 		{[]string{"0a", "0a"}, "0a", false}, {[]string{"0a", "0b"}, "", true}, {[]string{"0a", ""}, "", true},
 		{[]string{"0A"}, "", false}, {[]string{"xyz"}, "", false}, {[]string{strings.Repeat("0", 130)}, "", false}, {nil, "", false},
 	} {
-		if f, err := decodePage(body(c.told...), 50, clean); err != nil || f.generation != c.want || f.mixed != c.mixed {
+		if f, err := decodePage(body(c.told...), 50, nil, clean); err != nil || f.generation != c.want || f.mixed != c.mixed {
 			t.Errorf("%q: %q, mixed %v, %v", c.told, f.generation, f.mixed, err)
 		}
 	}
@@ -94,7 +94,7 @@ func FuzzDecode(f *testing.F) {
 		if s, err := decodeStore(body); err == nil && s.ID == "" {
 			t.Error("a store without an id")
 		}
-		got, err := decodePage(body, 3, clean)
+		got, err := decodePage(body, 3, nil, clean)
 		if err != nil {
 			return
 		}

@@ -136,6 +136,7 @@ func (s stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var q struct {
 		Query         string `json:"query"`
 		MaxNumResults int    `json:"max_num_results"`
+		Filters       *retrieval.Filter
 	}
 	if err := json.NewDecoder(r.Body).Decode(&q); err != nil || r.URL.Path != "/v1/vector_stores/vs_1/search" {
 		http.Error(w, "bad", http.StatusBadRequest)
@@ -144,6 +145,10 @@ func (s stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	asked := words(q.Query)
 	var data []stubResult
 	for _, d := range s {
+		attributes := map[string]any{"path": d.ID}
+		if !q.Filters.Match(attributes) {
+			continue
+		}
 		held, n := words(d.Text), 0
 		for word := range asked {
 			if held[word] {
@@ -151,7 +156,7 @@ func (s stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		if n > 0 {
-			data = append(data, stubResult{d.ID, d.ID, float64(n) / float64(len(asked)), nil, []stubText{{"text", d.Text}}})
+			data = append(data, stubResult{d.ID, d.ID, float64(n) / float64(len(asked)), attributes, []stubText{{"text", d.Text}}})
 		}
 	}
 	slices.SortStableFunc(data, func(a, b stubResult) int { return cmp.Compare(b.Score, a.Score) })

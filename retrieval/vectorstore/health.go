@@ -21,6 +21,7 @@ type health struct {
 	works    bool  // the last search did
 	look     error // of the last look
 	line     string
+	strayed  string // once an answer left the filter that it was asked under, the line that says so
 }
 
 // searched notes how a search ended.
@@ -80,11 +81,28 @@ func (h *health) note(err error, change func(now time.Time)) {
 	}
 }
 
+// unfiltered notes that an answer had results which were dropped for a filter. It is
+// told once and never over: an answer that has none proves nothing.
+func (h *health) unfiltered() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.strayed != "" {
+		return
+	}
+	h.strayed = h.subject + ": does not keep to filters, or tells no attributes; what a filter does not choose by them is not used"
+	if h.changed != nil {
+		h.changed(h.strayed, true)
+	}
+}
+
 func (h *health) lines() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.line == "" {
-		return nil
+	var lines []string
+	for _, line := range []string{h.line, h.strayed} {
+		if line != "" {
+			lines = append(lines, line)
+		}
 	}
-	return []string{h.line}
+	return lines
 }

@@ -4,8 +4,8 @@
 // one has, scores and floor included; of any other API scores are 0 to 1 as they
 // come, and there is no floor.
 //
-// It trusts nothing that comes back: answers are bounded, texts neutralised,
-// scores finite, redirects not followed. What is wrong there is an error that
+// It trusts nothing that comes back: answers are bounded and held against the
+// filter that was sent, texts neutralised, scores finite, redirects not followed. What is wrong there is an error that
 // wraps retrieval.ErrUnavailable, never a wait beyond the deadline.
 package vectorstore
 
@@ -131,7 +131,7 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 	if limit <= 0 || limit > maxResults {
 		limit = maxResults
 	}
-	found, err := b.search(ctx, text, limit)
+	found, err := b.search(ctx, text, limit, q.Filter)
 	res.Took = time.Since(start)
 	if err != nil {
 		res.Reason = retrieval.ReasonError
@@ -157,15 +157,18 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 }
 
 // search asks once and minds what that says about the store.
-func (b *Base) search(ctx context.Context, text string, limit int) (found, error) {
+func (b *Base) search(ctx context.Context, text string, limit int, filter *retrieval.Filter) (found, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
 	defer cancel()
-	body, err := b.client.search(ctx, text, limit)
+	body, err := b.client.search(ctx, text, limit, filter)
 	var f found
 	if err == nil {
-		f, err = decodePage(body, limit, b.options.Neutralise)
+		f, err = decodePage(body, limit, filter, b.options.Neutralise)
 	}
 	b.health.searched(err)
+	if f.dropped > 0 {
+		b.health.unfiltered()
+	}
 	return f, err
 }
 
