@@ -24,9 +24,10 @@ const (
 
 // A searchRequest is the body of POST /v1/search.
 type searchRequest struct {
-	Query     string   `json:"query"`
-	Knowledge []string `json:"knowledge"` // absent: all that the tenant may ask
-	TopK      *int     `json:"top_k"`     // absent: as the policy has it
+	Query     string          `json:"query"`
+	Knowledge []string        `json:"knowledge"` // absent: all that the tenant may ask
+	Filters   json.RawMessage `json:"filters"`   // beside the policy's
+	TopK      *int            `json:"top_k"`     // absent: as the policy has it
 }
 
 // A searchAnswer is its answer.
@@ -79,7 +80,7 @@ func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
 		if err != nil {
 			return err
 		}
-		q.Tenant, q.Settings, allowed = p.Tenant, p.Rewrite.Search, p.Rewrite.Knowledge
+		q.Tenant, q.Filter, q.Settings, allowed = p.Tenant, p.Rewrite.Filter, p.Rewrite.Search, p.Rewrite.Knowledge
 	}
 	b, err := body(ctx)
 	if err != nil {
@@ -95,7 +96,8 @@ func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
 	return answer(ctx, fasthttp.StatusOK, searchAnswerOf(res))
 }
 
-// readSearch reads a search's body into q; allowed are the bases it may name.
+// readSearch reads a search's body into q, which it narrows; allowed are the bases
+// it may name.
 func readSearch(body []byte, q *retrieval.Query, allowed []string) error {
 	var s searchRequest
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -116,7 +118,11 @@ func readSearch(body []byte, q *retrieval.Query, allowed []string) error {
 		q.Settings.TopK = *s.TopK
 		q.Settings.NumCandidates = max(q.Settings.NumCandidates, *s.TopK)
 	}
-	q.Text = s.Query
+	asked, err := readFilter(s.Filters)
+	if err != nil {
+		return err
+	}
+	q.Text, q.Filter = s.Query, retrieval.AllOf(q.Filter, asked)
 	if s.Knowledge == nil {
 		s.Knowledge = allowed
 	}

@@ -39,7 +39,7 @@ type strategy struct {
 func fileOf(store string, s Store, f File) fileObject {
 	return fileObject{
 		ID: f.ID, Object: "vector_store.file", UsageBytes: f.Bytes, CreatedAt: s.Changed.Unix(), VectorStoreID: store,
-		Status: "completed", Attributes: map[string]any{attrName: f.Name, attrChunks: f.Chunks}, ChunkingStrategy: strategy{"other"},
+		Status: "completed", Attributes: attributesOf(f, map[string]any{attrName: f.Name, attrChunks: f.Chunks}), ChunkingStrategy: strategy{"other"},
 	}
 }
 
@@ -47,12 +47,12 @@ func showFile(ctx *fasthttp.RequestCtx, store string, s Store, id string) error 
 	if s.unlisted() {
 		return failUnlisted(ctx, store)
 	}
-	at, ok := sort.Find(s.Files, func(i int) int { return strings.Compare(id, s.File(i).ID) })
+	file, ok := s.find(id)
 	if !ok {
 		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("No file found with id %q in vector store %q.", id, store))
 		return nil
 	}
-	return answer(ctx, fasthttp.StatusOK, fileOf(store, s, s.File(at)))
+	return answer(ctx, fasthttp.StatusOK, fileOf(store, s, file))
 }
 
 // unlisted tells that a base has documents and cannot say which.
@@ -93,15 +93,15 @@ func answerList[T any](ctx *fasthttp.RequestCtx, n int, id func(int) string, obj
 
 // listStores lists the bases that the request may see.
 func (h *Handler) listStores(ctx *fasthttp.RequestCtx) error {
-	_, visible, err := h.asking(ctx)
+	who, err := h.asking(ctx)
 	if err != nil {
 		return err
 	}
 	var ids []string
 	var stores []Store
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(visible))) {
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(who.bases))) {
 		if s, ok := h.Library.Store(id); ok {
-			ids, stores = append(ids, id), append(stores, s)
+			ids, stores = append(ids, id), append(stores, s.seen(who.filter))
 		}
 	}
 	return answerList(ctx, len(ids), func(i int) string { return ids[i] }, func(i int) storeObject { return storeOf(ids[i], stores[i]) })

@@ -3,8 +3,10 @@ package admin
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -36,9 +38,10 @@ type Store struct {
 
 // A File is a document of a Store.
 type File struct {
-	ID, Name string
-	Chunks   int
-	Bytes    int64 // of its text
+	ID, Name   string
+	Chunks     int
+	Bytes      int64          // of its text
+	Attributes map[string]any // what filters choose by; nobody changes it
 }
 
 // Attributes that only Sidenote gives: a Sidenote that searches another one makes
@@ -94,31 +97,79 @@ func (h *Handler) storeEndpoint(path string) (endpoint, bool) {
 	return endpoint{}, false
 }
 
-// withStore calls handle with a base that the request may see.
+// withStore calls handle with what of a base the request may see.
 func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fasthttp.RequestCtx, string, Store) error) error {
-	_, visible, err := h.asking(ctx)
+	who, err := h.asking(ctx)
 	if err != nil {
 		return err
 	}
 	s, ok := h.Library.Store(id)
-	if !ok || !slices.Contains(visible, id) {
-		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("No vector store found with id %q; there are %s.", id, strings.Join(visible, ", ")))
+	if !ok || !slices.Contains(who.bases, id) {
+		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("No vector store found with id %q; there are %s.", id, strings.Join(who.bases, ", ")))
 		return nil
 	}
-	return handle(ctx, id, s)
+	return handle(ctx, id, s.seen(who.filter))
 }
 
-// asking returns who asks, by ?tenant=, and the bases that they may see: without
-// a tenant, "" and all of them.
-func (h *Handler) asking(ctx *fasthttp.RequestCtx) (tenant string, visible []string, err error) {
+// An asker is who asks and what they may see.
+type asker struct {
+	tenant string
+	bases  []string
+	filter *retrieval.Filter // of the documents; nil is all of them
+}
+
+// asking returns who asks, by ?tenant=: without a tenant, somebody who may see all.
+func (h *Handler) asking(ctx *fasthttp.RequestCtx) (asker, error) {
 	if !ctx.QueryArgs().Has("tenant") {
-		return "", h.Knowledge, nil
+		return asker{bases: h.Knowledge}, nil
 	}
 	p, err := h.tenant(ctx)
 	if err != nil {
-		return "", nil, err
+		return asker{}, err
 	}
-	return p.Tenant, p.Rewrite.Knowledge, nil
+	return asker{p.Tenant, p.Rewrite.Knowledge, p.Rewrite.Filter}, nil
+}
+
+// seen is the store as somebody sees it who may see what f chooses. Of a base that
+// does not tell its documents only their number and size are left to be seen.
+func (s Store) seen(f *retrieval.Filter) Store {
+	if f == nil || s.File == nil {
+		return s
+	}
+	all, n := s.File, s.Files
+	var chosen []int
+	s.Bytes = 0
+	for i := range n {
+		if file := all(i); f.Match(file.Attributes) {
+			chosen = append(chosen, i)
+			s.Bytes += file.Bytes
+		}
+	}
+	s.Files, s.File = len(chosen), func(i int) File { return all(chosen[i]) }
+	return s
+}
+
+// find returns a document by its id.
+func (s Store) find(id string) (File, bool) {
+	if s.File == nil {
+		return File{}, false
+	}
+	at, ok := sort.Find(s.Files, func(i int) int { return strings.Compare(id, s.File(i).ID) })
+	if !ok {
+		return File{}, false
+	}
+	return s.File(at), true
+}
+
+// attributesOf are what interfaces show of a document: its own attributes and ours,
+// of which nobody can have one of their own.
+func attributesOf(f File, ours map[string]any) map[string]any {
+	all := maps.Clone(f.Attributes)
+	if all == nil {
+		return ours
+	}
+	maps.Copy(all, ours)
+	return all
 }
 
 // storeObject is a base as OpenAI shows a vector store.

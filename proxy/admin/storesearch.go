@@ -30,7 +30,7 @@ const (
 type storeSearch struct {
 	Query          queries         `json:"query"`
 	MaxNumResults  *int            `json:"max_num_results"` // 1 to 50
-	Filters        json.RawMessage `json:"filters"`         // there are none yet: refused
+	Filters        json.RawMessage `json:"filters"`
 	RankingOptions *struct {
 		Ranker         *string  `json:"ranker"`          // there is one ranking; ignored
 		ScoreThreshold *float64 `json:"score_threshold"` // least score, 0 to 1
@@ -87,8 +87,8 @@ type storeText struct {
 // searchStore asks one base a question, or several at once. What comes back is
 // what its engine finds, without the selection that a request's sources go
 // through: whoever asks may have other bases to choose from.
-func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, id string, _ Store) error {
-	tenant, _, err := h.asking(ctx)
+func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, id string, store Store) error {
+	who, err := h.asking(ctx)
 	if err != nil {
 		return err
 	}
@@ -97,6 +97,10 @@ func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, id string, _ Store) erro
 		return err
 	}
 	s, err := readStoreSearch(b)
+	if err != nil {
+		return err
+	}
+	asked, err := readFilter(s.Filters)
 	if err != nil {
 		return err
 	}
@@ -111,13 +115,13 @@ func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, id string, _ Store) erro
 	defer cancel()
 	var hits []storeHit
 	for _, text := range s.Query {
-		q := retrieval.Query{Tenant: tenant, Bases: []retrieval.Ref{{Knowledge: id}}, Text: text,
+		q := retrieval.Query{Tenant: who.tenant, Filter: retrieval.AllOf(who.filter, asked), Bases: []retrieval.Ref{{Knowledge: id}}, Text: text,
 			Settings: retrieval.Settings{TopK: limit, NumCandidates: limit}}
 		res, err := h.Library.Candidates(search, q)
 		if err != nil {
 			return &proxy.Error{Reason: rewrite.ReasonUnavailable, Message: fmt.Sprintf("The search failed: %s.", res.Reason), Err: err}
 		}
-		hits = append(hits, hitsOf(res)...)
+		hits = append(hits, hitsOf(res, store, q.Filter)...)
 	}
 	return answer(ctx, fasthttp.StatusOK, storePage{Object: "vector_store.search_results.page", SearchQuery: s.Query, Data: merge(hits, least, limit)})
 }
@@ -148,14 +152,30 @@ func readStoreSearch(body []byte) (s storeSearch, err error) {
 	if r := s.RankingOptions; r != nil && r.ScoreThreshold != nil && (*r.ScoreThreshold < 0 || *r.ScoreThreshold > 1) {
 		return refuse("ranking_options.score_threshold", "score_threshold is %v; it goes from 0 to 1.", *r.ScoreThreshold)
 	}
-	if f := string(bytes.Join(bytes.Fields(s.Filters), nil)); f != "" && f != "null" && f != "{}" {
-		return refuse("filters", "filters are not supported by this Sidenote yet; leave them out to search the whole vector store.")
-	}
 	return s, nil
 }
 
+// readFilter reads the field filters of a search. As OpenAI has it, null and {} ask
+// for nothing.
+func readFilter(raw json.RawMessage) (*retrieval.Filter, error) {
+	if f := string(bytes.Join(bytes.Fields(raw), nil)); f == "" || f == "null" || f == "{}" {
+		return nil, nil
+	}
+	f, err := retrieval.ParseFilter(raw)
+	if err == nil {
+		return f, nil
+	}
+	param := "filters"
+	if at := (*retrieval.FilterError)(nil); errors.As(err, &at) {
+		param, err = strings.TrimSuffix(param+"."+at.At, "."), at.Err
+	}
+	return nil, &proxy.Error{Reason: rewrite.ReasonOption, Param: param, Message: fmt.Sprintf("%s: %v.", param, err)}
+}
+
 // hitsOf returns the sources of one base's answer in the shape of the interface.
-func hitsOf(res retrieval.Result) []storeHit {
+// The engine has kept to filter; a document that is in the base by now with other
+// attributes is held against it again, for those are what is shown.
+func hitsOf(res retrieval.Result, store Store, filter *retrieval.Filter) []storeHit {
 	generation := ""
 	if len(res.Bases) == 1 {
 		generation = res.Bases[0].Generation
@@ -163,6 +183,10 @@ func hitsOf(res retrieval.Result) []storeHit {
 	hits := make([]storeHit, 0, len(res.Sources))
 	for i := range res.Sources {
 		src := &res.Sources[i]
+		file, ok := store.find(src.Doc)
+		if filter != nil && store.File != nil && !(ok && filter.Match(file.Attributes)) {
+			continue
+		}
 		attributes := map[string]any{attrName: src.Name, attrChunk: src.Chunk, attrGeneration: generation}
 		if src.Section != "" {
 			attributes[attrSection] = src.Section
@@ -172,7 +196,7 @@ func hitsOf(res retrieval.Result) []storeHit {
 		}
 		hits = append(hits, storeHit{
 			FileID: src.Doc, Filename: src.Doc, Score: retrieval.Relevance(src.Score, res.Floor),
-			Attributes: attributes, Content: []storeText{{Type: "text", Text: src.Text}}, chunk: src.Chunk,
+			Attributes: attributesOf(file, attributes), Content: []storeText{{Type: "text", Text: src.Text}}, chunk: src.Chunk,
 		})
 	}
 	return hits
