@@ -94,6 +94,9 @@ func (c *rewriteCmd) ledger(a *app, res rewrite.Result) error {
 	}
 	l := res.Ledger
 	fmt.Fprintf(a.stderr, "%s %s\nbudget %s tokens, used %s %s (%s)\n", res.Outcome, res.Reason, thousands(l.Budget), thousands(l.Used), l.Exactness, l.Encoding)
+	if l.Filter != nil {
+		fmt.Fprintf(a.stderr, "only documents of %s\n", l.Filter)
+	}
 	for _, src := range l.Sources {
 		fmt.Fprintf(a.stderr, "%-4s %-4s %s#%d  %s  %d tokens  %s\n", src.Fate, mark(src.ID), src.Doc, src.Chunk, src.Section, src.Tokens, src.Reason)
 	}

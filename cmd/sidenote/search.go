@@ -15,8 +15,9 @@ import (
 type searchCmd struct {
 	Question string `arg:"" help:"What to look for."`
 	sourceFlags
-	Explain bool `help:"Show what each stage left, and every candidate with its score and why it fell."`
-	JSON    bool `name:"json" help:"Print everything as JSON."`
+	Filter  []string `sep:"none" placeholder:"JSON" help:"Only documents of these attributes, as in {\"type\": \"eq\", \"key\": \"audience\", \"value\": \"public\"}. Repeat for more: all must hold, and the policy's."`
+	Explain bool     `help:"Show what each stage left, and every candidate with its score and why it fell."`
+	JSON    bool     `name:"json" help:"Print everything as JSON."`
 }
 
 // sourceFlags choose what is searched, and as whom.
@@ -84,12 +85,19 @@ func (f sourceFlags) policy(cfg *config.Config) (rewrite.Policy, error) {
 
 // Run searches as a request of the tenant would, but without a hurry.
 func (c *searchCmd) Run(a *app) error {
+	asked, err := c.filter()
+	if err != nil {
+		return err
+	}
 	s, policy, err := c.ready(a, true)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = s.close() }()
-	q := retrieval.Query{Tenant: policy.Tenant, Text: c.Question, Encoding: chunkEncoding, Settings: policy.Search}
+	q := retrieval.Query{
+		Tenant: policy.Tenant, Filter: retrieval.AllOf(policy.Filter, asked),
+		Text: c.Question, Encoding: chunkEncoding, Settings: policy.Search,
+	}
 	q.Settings.Deadline = max(q.Settings.Deadline, 10*time.Second)
 	for _, id := range policy.Knowledge {
 		q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id})
@@ -103,6 +111,18 @@ func (c *searchCmd) Run(a *app) error {
 	}
 	printResult(a.stdout, res, c.Explain)
 	return nil
+}
+
+// filter is what all of --filter choose.
+func (c *searchCmd) filter() (*retrieval.Filter, error) {
+	filters := make([]*retrieval.Filter, len(c.Filter))
+	for i, text := range c.Filter {
+		var err error
+		if filters[i], err = retrieval.ParseFilter([]byte(text)); err != nil {
+			return nil, usageError{fmt.Errorf("--filter %s: %w", text, err)}
+		}
+	}
+	return retrieval.AllOf(filters...), nil
 }
 
 // A searchAnswer is what --json prints, in the words of POST /v1/search.

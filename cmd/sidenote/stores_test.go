@@ -70,20 +70,22 @@ func TestSDKSearchesStores(t *testing.T) {
 	}
 }
 
-// Filters are not there yet, and not passed over in silence.
-func TestSDKFiltersAreRefused(t *testing.T) {
+// Documents without attributes are chosen by no filter that asks for one.
+func TestSDKFiltersOfPlainDocuments(t *testing.T) {
 	p := serve(t, "--upstream", newRecorder(t).URL, "--knowledge", handbook(t))
 	sdk := adminClient(p)
 	ask := searchFor("parental leave")
-	ask.Filters = openai.VectorStoreSearchParamsFiltersUnion{OfComparisonFilter: &shared.ComparisonFilterParam{
-		Key: "audience", Type: "eq", Value: shared.ComparisonFilterValueUnionParam{OfString: openai.String("staff")},
-	}}
-	_, err := sdk.VectorStores.Search(t.Context(), "handbook", ask)
-	var api *openai.Error
-	if !errors.As(err, &api) || api.StatusCode != 400 || api.Param != "filters" {
-		t.Errorf("filters: %v", err)
+	for kind, want := range map[shared.ComparisonFilterType]bool{"eq": false, "ne": true} {
+		ask.Filters = openai.VectorStoreSearchParamsFiltersUnion{OfComparisonFilter: &shared.ComparisonFilterParam{
+			Key: "audience", Type: kind, Value: shared.ComparisonFilterValueUnionParam{OfString: openai.String("staff")},
+		}}
+		page, err := sdk.VectorStores.Search(t.Context(), "handbook", ask)
+		if err != nil || (len(page.Data) > 0) != want {
+			t.Errorf("%s: %v, %v", kind, page, err)
+		}
 	}
-	if _, err = sdk.VectorStores.Search(t.Context(), "nope", searchFor("x")); !errors.As(err, &api) || api.StatusCode != 404 || api.Type != "invalid_request_error" {
+	var api *openai.Error
+	if _, err := sdk.VectorStores.Search(t.Context(), "nope", searchFor("x")); !errors.As(err, &api) || api.StatusCode != 404 || api.Type != "invalid_request_error" {
 		t.Errorf("unknown store: %v", err)
 	}
 }
