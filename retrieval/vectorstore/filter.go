@@ -8,7 +8,7 @@ import (
 )
 
 // A filter is sent as it is, prefix too, which only Sidenotes know: an API that
-// does not refuses it, and Trouble says so. To write a prefix as a range from gte to
+// does not refuses it: that search fails, and Trouble says so. To write a prefix as a range from gte to
 // lt would rest on an order of strings that no API promises, and would find too
 // little without a word.
 //

@@ -121,10 +121,11 @@ func TestFilterIsSent(t *testing.T) {
 		}
 		answering(200, "application/json", `{"id":"vs_1","data":[]}`)(w, r)
 	}))
-	b := open(t, s.URL, nil)
+	told := make(chan string, 10)
+	b := open(t, s.URL, func(o *vectorstore.Options) { o.Changed = func(line string, bad bool) { told <- line } })
 	and := retrieval.AllOf(eq("b", "<y>"), eq("a", 1.0))
 	prefix := &retrieval.Filter{Type: retrieval.FilterPrefix, Key: "path", Value: "hr/"}
-	for _, f := range []*retrieval.Filter{nil, and, prefix} {
+	for _, f := range []*retrieval.Filter{nil, prefix, and, prefix} {
 		q := query("leave")
 		q.Filter = f
 		_, err := b.Retrieve(t.Context(), q)
@@ -134,10 +135,10 @@ func TestFilterIsSent(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if want := []string{"", strings.NewReplacer("<", `\u003c`, ">", `\u003e`).Replace(and.String()), prefix.String()}; !slices.Equal(sent, want) {
+	if want := []string{"", prefix.String(), strings.NewReplacer("<", `\u003c`, ">", `\u003e`).Replace(and.String()), prefix.String()}; !slices.Equal(sent, want) {
 		t.Errorf("sent %q, want %q", sent, want)
 	}
-	if got := b.Trouble(); len(got) != 1 || !strings.Contains(got[0], "answered 400 (invalid_value)") {
-		t.Errorf("trouble %q", got)
+	if got := b.Trouble(); len(got) != 1 || !strings.Contains(got[0], "does not take a filter") || len(told) != 1 || <-told != got[0] {
+		t.Errorf("trouble %q, and told %d more", got, len(told))
 	}
 }

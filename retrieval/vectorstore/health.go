@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -21,7 +22,7 @@ type health struct {
 	works    bool  // the last search did
 	look     error // of the last look
 	line     string
-	strayed  string // once an answer left the filter that it was asked under, the line that says so
+	standing []string // what an API cannot do, a line each
 }
 
 // searched notes how a search ended.
@@ -54,6 +55,12 @@ func untold(err error) bool {
 	return errors.As(err, &e) && (e.status == http.StatusNotFound || e.status == http.StatusMethodNotAllowed || e.status == http.StatusNotImplemented)
 }
 
+// badRequest tells that an API takes no such request.
+func badRequest(err error) bool {
+	var e *statusError
+	return errors.As(err, &e) && (e.status == http.StatusBadRequest || e.status == http.StatusUnprocessableEntity)
+}
+
 // note changes what is known and tells whoever wants to know. That a caller left
 // says nothing of the store.
 func (h *health) note(err error, change func(now time.Time)) {
@@ -81,28 +88,34 @@ func (h *health) note(err error, change func(now time.Time)) {
 	}
 }
 
-// unfiltered notes that an answer had results which were dropped for a filter. It is
-// told once and never over: an answer that has none proves nothing.
-func (h *health) unfiltered() {
+// What an API cannot do with filters.
+const (
+	strays  = "does not keep to filters, or tells no attributes; what a filter does not choose by them is not used"
+	refuses = "does not take a filter that it was asked under; a search under it finds nothing"
+)
+
+// cannot notes what an API cannot do. It is told once and never over: a search that
+// works proves nothing, and requests bring filters of their own, which must not
+// fill the log.
+func (h *health) cannot(what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.strayed != "" {
+	line := h.subject + ": " + what
+	if slices.Contains(h.standing, line) {
 		return
 	}
-	h.strayed = h.subject + ": does not keep to filters, or tells no attributes; what a filter does not choose by them is not used"
+	h.standing = append(h.standing, line)
 	if h.changed != nil {
-		h.changed(h.strayed, true)
+		h.changed(line, true)
 	}
 }
 
 func (h *health) lines() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var lines []string
-	for _, line := range []string{h.line, h.strayed} {
-		if line != "" {
-			lines = append(lines, line)
-		}
+	lines := slices.Clone(h.standing)
+	if h.line != "" {
+		lines = append(lines, h.line)
 	}
 	return lines
 }

@@ -165,9 +165,13 @@ func (b *Base) search(ctx context.Context, text string, limit int, filter *retri
 	if err == nil {
 		f, err = decodePage(body, limit, filter, b.options.Neutralise)
 	}
+	if filter != nil && badRequest(err) {
+		b.health.cannot(refuses) // which says nothing of other searches
+		return f, err
+	}
 	b.health.searched(err)
 	if f.dropped > 0 {
-		b.health.unfiltered()
+		b.health.cannot(strays)
 	}
 	return f, err
 }
