@@ -2,33 +2,27 @@ package store
 
 import (
 	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // A Document is one document, cut into chunks.
 type Document struct {
-	ID       string // unique in its base, not empty
-	Name     string // title
-	Kind     string // what it was read as
-	Source   string // where it came from, such as a path
-	Size     int64  // of the source, bytes
-	Modified time.Time
-	Hash     [32]byte // of its content
-	// Attributes are strings, float64s, bools and lists of strings; whole numbers of
-	// Go's integer types are taken for float64s where those hold them exactly.
-	Attributes map[string]any
-	Sum        Sum // its share in the base's sum
+	ID         string // unique in its base, not empty
+	Name       string // title
+	Kind       string // what it was read as
+	Source     string // where it came from, such as a path
+	Size       int64  // of the source, bytes
+	Modified   time.Time
+	Hash       [32]byte       // of its content
+	Attributes map[string]any // see Attribute
+	Sum        Sum            // its share in the base's sum
 	Chunks     []Chunk
 }
 
@@ -99,7 +93,7 @@ func rowsOf(docs []Document) ([]row, error) {
 
 func rowOf(d *Document) (r row, err error) {
 	r = row{Document: d, modified: nanoseconds(d.Modified), tokens: make([]string, len(d.Chunks)), chunks: len(d.Chunks)}
-	if r.attributes, err = encodeAttributes(d.Attributes); err != nil {
+	if r.attributes, err = EncodeAttributes(d.Attributes); err != nil {
 		return r, err
 	}
 	for i, c := range d.Chunks {
@@ -136,88 +130,6 @@ func chunkChecksum(buf []byte, r Row, section, text, tokens string) ([]byte, int
 }
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
-
-// encodeAttributes returns attributes as a JSON object with sorted keys.
-func encodeAttributes(attributes map[string]any) (string, error) {
-	if len(attributes) == 0 {
-		return "{}", nil
-	}
-	out := make(map[string]any, len(attributes))
-	for _, k := range slices.Sorted(maps.Keys(attributes)) {
-		v, err := attribute(attributes[k])
-		if err == nil && !utf8.ValidString(k) {
-			err = errors.New("its name is not UTF-8")
-		}
-		if err != nil {
-			return "", fmt.Errorf("attribute %q: %w", k, err)
-		}
-		out[k] = v
-	}
-	text, err := json.Marshal(out)
-	return string(text), err
-}
-
-// attribute returns v in one of the four types that the store keeps.
-func attribute(v any) (any, error) {
-	switch v := v.(type) {
-	case bool:
-		return v, nil
-	case string:
-		if !utf8.ValidString(v) {
-			return nil, errors.New("is not UTF-8")
-		}
-		return v, nil
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("%v is not a number to compare with", v)
-		}
-		return v, nil
-	case int:
-		return attribute(int64(v))
-	case int64:
-		if f := float64(v); f < 1<<63 && int64(f) == v {
-			return f, nil
-		}
-		return nil, fmt.Errorf("%d does not fit a float64 exactly", v)
-	case []string:
-		for _, s := range v {
-			if _, err := attribute(s); err != nil {
-				return nil, fmt.Errorf("list: %w", err)
-			}
-		}
-		return append([]string{}, v...), nil
-	case []any:
-		list := make([]string, len(v))
-		for i := range v {
-			s, ok := v[i].(string)
-			if !ok {
-				return nil, fmt.Errorf("is a list with a %T in it; lists are of strings", v[i])
-			}
-			list[i] = s
-		}
-		return attribute(list)
-	}
-	return nil, fmt.Errorf("a %T is neither string, number, bool nor list of strings", v)
-}
-
-// decodeAttributes is the reverse of encodeAttributes; no attributes are nil.
-func decodeAttributes(text string) (map[string]any, error) {
-	if text == "{}" {
-		return nil, nil
-	}
-	var out map[string]any
-	if err := json.Unmarshal([]byte(text), &out); err != nil {
-		return nil, fmt.Errorf("attributes: %w", err)
-	}
-	for k, v := range out {
-		v, err := attribute(v)
-		if err != nil {
-			return nil, fmt.Errorf("attribute %q: %w", k, err)
-		}
-		out[k] = v
-	}
-	return out, nil
-}
 
 // encodeTokens returns counts as "encoding=count encoding=count", sorted.
 func encodeTokens(tokens map[string]int) (string, error) {

@@ -181,7 +181,7 @@ func (s *Store) scanEntry(r *sql.Rows) (e Entry, err error) {
 	if check.checksum(e.Row, base) != crc {
 		return e, s.mismatch("document", e.Row)
 	}
-	e.Attributes, err = decodeAttributes(attributes)
+	e.Attributes, err = DecodeAttributes(attributes)
 	return e, err
 }
 

@@ -224,11 +224,18 @@ func TestRefused(t *testing.T) {
 		}
 		f(`document "x": attribute "score": NaN is not a number`, with("score", math.NaN()))
 		f(`document "x": attribute "score": -Inf is not`, with("score", math.Inf(-1)))
-		f(`document "x": attribute "tags": is a list with a float64 in it`, with("tags", []any{"a", 1.0}))
-		f(`document "x": attribute "deep": a map[string]interface {} is neither`, with("deep", map[string]any{}))
-		f(`attribute "none": a <nil> is neither`, with("none", nil))
+		f(`document "x": attribute "tags": [a 1] is a list with a float64 in it`, with("tags", []any{"a", 1.0}))
+		f(`document "x": attribute "deep": map[a:1] is a map[string]interface {}, which is neither`, with("deep", map[string]any{"a": 1}))
+		f(`attribute "none": <nil> is a <nil>, which is neither`, with("none", nil))
 		f(`attribute "big": 9007199254740993 does not fit`, with("big", 1<<53+1))
-		f(`attribute "raw": is not UTF-8`, with("raw", "\xff"))
+		f(`attribute "raw": "\xff" is not UTF-8`, with("raw", "\xff"))
+		f(`attribute "raw": list: "\xff" is not UTF-8`, with("raw", []string{"a", "\xff"}))
+		f(`attribute "\xff": its name is not UTF-8`, with("\xff", 1))
+		f(`attribute "": it has no name`, with("", 1))
+		f(`its name is longer than 256 bytes`, with(strings.Repeat("k", 257), 1))
+		f(`attribute "long": "aaaaaaaaaa…" is longer than 1024 bytes`, with("long", strings.Repeat("a", 1025)))
+		f(`attribute "many": is a list of more than 1024 strings`, with("many", make([]string, 1025)))
+		f(`document "x": 65 attributes, more than 64`, crowded(65))
 		f(`document "x" comes twice`, doc("x", 7), doc("x", 8))
 		f(`document 2 of 2 has no id`, store.Document{})
 		f(`document "x": chunk 1: 1 tokens of encoding "o 200k"`, tokens)
@@ -242,7 +249,36 @@ func TestRefused(t *testing.T) {
 			t.Error(diff, err)
 		}
 		put(t, s, "kb", with("list", []any{}), with2("n", 12))
+		put(t, s, "kb", crowded(64))
 	})
+}
+
+// crowded is a document with a number of attributes.
+func crowded(n int) store.Document {
+	d := store.Document{ID: "x", Attributes: map[string]any{}}
+	for i := range n {
+		d.Attributes[strings.Repeat("k", i+1)] = strings.Repeat("v", 1024)
+	}
+	return d
+}
+
+// Equal attributes have one text, whatever types of Go they came in.
+func TestAttributesText(t *testing.T) {
+	f := func(want string, attributes map[string]any) {
+		t.Helper()
+		got, err := store.EncodeAttributes(attributes)
+		if got != want || err != nil {
+			t.Errorf("%v: %s, %v; want %s", attributes, got, err, want)
+		}
+		again, err := store.DecodeAttributes(got)
+		if text, _ := store.EncodeAttributes(again); text != want || err != nil {
+			t.Errorf("%v: decoded and encoded again %s, %v; want %s", attributes, text, err, want)
+		}
+	}
+	f(`{}`, nil)
+	f(`{"a":0,"b":0}`, map[string]any{"b": math.Copysign(0, -1), "a": 0})
+	f(`{"a":7,"b":7,"c":7,"d":true}`, map[string]any{"a": int64(7), "b": uint64(7), "c": 7.0, "d": true})
+	f(`{"a":["y","x"],"b":[],"c":[]}`, map[string]any{"a": []any{"y", "x"}, "b": []any{}, "c": []string(nil)})
 }
 
 func with2(key string, v any) store.Document {

@@ -15,7 +15,7 @@ const (
 	selectKnown   = "SELECT row, id, source, size, modified, hash FROM document "
 	selectStamps  = "SELECT row, hash FROM document WHERE base = ?"
 	listDocuments = "FROM json_each(?) j CROSS JOIN document d ON d.row = j.value "
-	updateTimes   = "UPDATE document SET size = ?, modified = ?, crc = ? WHERE row = ?"
+	updateTimes   = "UPDATE document SET size = ?, modified = ?, hash = ?, crc = ? WHERE row = ?"
 )
 
 // A View is a base at one moment: enough to search its segments.
@@ -123,8 +123,9 @@ func (s *Store) Entries(ctx context.Context, base string, rows []int64) (list []
 	return list, s.wrap("read documents of knowledge "+base, err)
 }
 
-// Touch writes the size and time of the sources of documents that are known to have
-// the same content as before, by row; those that are gone are left out. The version
+// Touch writes the size and time of the sources of documents, and their hashes, that
+// are known to have the same content as before, by row; those that are gone are left
+// out. The version
 // stays: nothing that a follower shows has changed.
 func (s *Store) Touch(ctx context.Context, base string, known []Known) error {
 	return s.wrap("note times for knowledge "+base, s.write(ctx, func(c *change) error {
@@ -147,14 +148,14 @@ func (c *change) touch(base int64, k Known) error {
 		return err
 	}
 	e := &list[0]
-	e.Size, e.Modified = k.Size, k.Modified
+	e.Size, e.Modified, e.Hash = k.Size, k.Modified, k.Hash
 	r, err := rowOf(&e.Document)
 	if err != nil {
 		return err
 	}
 	r.chunks, r.bytes = e.ChunkCount, e.Bytes
 	c.s.step("touch document")
-	_, err = c.tx.ExecContext(c.ctx, updateTimes, r.Size, r.modified, r.checksum(k.Row, base), k.Row)
+	_, err = c.tx.ExecContext(c.ctx, updateTimes, r.Size, r.modified, r.Hash[:], r.checksum(k.Row, base), k.Row)
 	return err
 }
 

@@ -79,8 +79,8 @@ func TestTouch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Size, want.Modified = 7, time.Unix(3, 4)
-	err = s.Touch(t.Context(), "kb", []store.Known{{Row: rows[0], Size: 7, Modified: time.Unix(3, 4)}, {Row: 1 << 40}})
+	want.Size, want.Modified, want.Hash = 7, time.Unix(3, 4), [32]byte{5}
+	err = s.Touch(t.Context(), "kb", []store.Known{{Row: rows[0], Size: 7, Modified: time.Unix(3, 4), Hash: [32]byte{5}}, {Row: 1 << 40}})
 	if err != nil {
 		t.Fatal(err)
 	}

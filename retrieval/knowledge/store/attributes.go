@@ -1,0 +1,158 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// What a document's attributes may hold. Each document is compared with each filter,
+// whose keys and values are bounded alike.
+const (
+	MaxAttributes      = 64
+	maxAttributeName   = 256  // bytes
+	maxAttributeText   = 1024 // bytes of a string, in a list or not
+	maxAttributeValues = 1024 // of a list
+)
+
+// Attribute returns a value as it is kept under a key: a string, a float64, a bool or
+// a []string of its own. Whole numbers of Go's integer types are taken for float64s
+// where those hold them exactly, lists of any for lists of strings where they are.
+//
+// Refused are other types, nested and mixed lists, NaN and the infinities, what is
+// not UTF-8, and what is too long: names of more than 256 bytes, strings of more than
+// 1024, lists of more than 1024. The error names the key and the value.
+func Attribute(key string, v any) (any, error) {
+	var err error
+	switch {
+	case key == "":
+		err = errors.New("it has no name")
+	case len(key) > maxAttributeName:
+		err = fmt.Errorf("its name is longer than %d bytes", maxAttributeName)
+	case !utf8.ValidString(key):
+		err = errors.New("its name is not UTF-8")
+	default:
+		v, err = attribute(v)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("attribute %.100q: %w", key, err)
+	}
+	return v, nil
+}
+
+// attribute returns v in one of the four types that the store keeps.
+func attribute(v any) (any, error) {
+	switch v := v.(type) {
+	case bool:
+		return v, nil
+	case string:
+		return v, checkText(v)
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("%v is not a number to compare with", v)
+		}
+		return v + 0, nil // -0 is 0: they compare equal
+	case int:
+		return attribute(int64(v))
+	case int64:
+		if f := float64(v); f < 1<<63 && int64(f) == v {
+			return f, nil
+		}
+		return nil, fmt.Errorf("%d does not fit a float64 exactly", v)
+	case uint64:
+		if f := float64(v); f < 1<<64 && uint64(f) == v {
+			return f, nil
+		}
+		return nil, fmt.Errorf("%d does not fit a float64 exactly", v)
+	case []string:
+		return list(v)
+	case []any:
+		texts := make([]string, len(v))
+		for i := range v {
+			s, ok := v[i].(string)
+			if !ok {
+				return nil, fmt.Errorf("%s is a list with a %T in it; lists are of strings", brief(v), v[i])
+			}
+			texts[i] = s
+		}
+		return list(texts)
+	}
+	return nil, fmt.Errorf("%s is a %T, which is neither string, number, bool nor list of strings", brief(v), v)
+}
+
+func list(v []string) (any, error) {
+	if len(v) > maxAttributeValues {
+		return nil, fmt.Errorf("is a list of more than %d strings", maxAttributeValues)
+	}
+	for _, s := range v {
+		if err := checkText(s); err != nil {
+			return nil, fmt.Errorf("list: %w", err)
+		}
+	}
+	return append([]string{}, v...), nil
+}
+
+func checkText(s string) error {
+	switch {
+	case !utf8.ValidString(s):
+		return fmt.Errorf("%q is not UTF-8", cut(s, 60))
+	case len(s) > maxAttributeText:
+		return fmt.Errorf("%q is longer than %d bytes", cut(s, 10), maxAttributeText)
+	}
+	return nil
+}
+
+// brief shortens a value for an error.
+func brief(v any) string { return cut(fmt.Sprint(v), 60) }
+
+func cut(s string, most int) string {
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
+// EncodeAttributes returns attributes, see Attribute, as a JSON object with sorted
+// keys: equal attributes have equal texts, none have "{}".
+func EncodeAttributes(attributes map[string]any) (string, error) {
+	if len(attributes) == 0 {
+		return "{}", nil
+	}
+	if n := len(attributes); n > MaxAttributes {
+		return "", fmt.Errorf("%d attributes, more than %d", n, MaxAttributes)
+	}
+	out := make(map[string]any, len(attributes))
+	for _, k := range slices.Sorted(maps.Keys(attributes)) {
+		v, err := Attribute(k, attributes[k])
+		if err != nil {
+			return "", err
+		}
+		out[k] = v
+	}
+	text, err := json.Marshal(out)
+	return string(text), err
+}
+
+// DecodeAttributes is the reverse of EncodeAttributes; no attributes are nil.
+func DecodeAttributes(text string) (map[string]any, error) {
+	if text == "{}" {
+		return nil, nil
+	}
+	var out map[string]any
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		return nil, fmt.Errorf("attributes: %w", err)
+	}
+	for k, v := range out {
+		v, err := Attribute(k, v)
+		if err != nil {
+			return nil, err
+		}
+		out[k] = v
+	}
+	return out, nil
+}
