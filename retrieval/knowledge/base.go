@@ -48,6 +48,11 @@ func (b *Base) ref(c *Content) retrieval.Ref {
 
 // Retrieve returns the best q.Settings.NumCandidates chunks for q.Text, best
 // first, and the floor below which they are noise; no threshold is applied here.
+//
+// With q.Filter they are the best of those that it lets pass: a chunk of another
+// document never comes, nor changes a score. The measure of noise is that of the
+// whole base, and whether the best hit stands clear of it is asked of the best that
+// may be seen, or the floor would tell of what may not.
 func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 	start := time.Now()
 	c := b.content.Load()
@@ -61,7 +66,11 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 		res.Reason = retrieval.ReasonNoQueryTerms
 		return res, nil
 	}
-	hits, err := c.index.Search(ctx, terms, q.Settings.NumCandidates, nil)
+	var hits []bm25.Hit
+	allowed, err := c.allowed(ctx, q.Filter)
+	if err == nil {
+		hits, err = c.index.Search(ctx, terms, q.Settings.NumCandidates, allowed)
+	}
 	if err == nil {
 		res.Sources, err = b.sources(c, hits)
 	}

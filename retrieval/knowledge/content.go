@@ -3,7 +3,6 @@ package knowledge
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"path"
@@ -33,12 +32,15 @@ type Content struct {
 	floor      floor
 	damaged    func(*shelfError)    // is told what a search met; nil if nobody cares
 	sorted     func() []documentRef // the documents by id; sorts them once
+	summary    func() []Attribute   // likewise
+	filters    filterCache
 }
 
 // newContent indexes what is left on shelves.
 func newContent(ctx context.Context, shelves []placed, generation string) (*Content, error) {
 	c := &Content{shelves: shelves, generation: generation}
 	c.sorted = sync.OnceValue(func() []documentRef { return slices.Collect(inOrder(shelves)) })
+	c.summary = sync.OnceValue(func() []Attribute { return summarise(shelves) })
 	live := make([]*bm25.Live, len(shelves))
 	for i, s := range shelves {
 		live[i] = s.live
@@ -65,6 +67,9 @@ type Held struct {
 	ID, Name string
 	Chunks   int
 	Bytes    int // of their texts
+	// Attributes are strings, float64s, bools and lists of strings, nil if there are
+	// none or where they are damaged. Documents may share them: nobody changes them.
+	Attributes map[string]any
 }
 
 // Held returns the i-th document by id, 0 <= i < Documents. The first call sorts
@@ -75,6 +80,7 @@ func (c *Content) Held(i int) Held {
 	first, end := s.texts.first(d.document), s.texts.first(d.document+1)
 	h := Held{Chunks: end - first, Bytes: int(s.weight(d.document))}
 	h.ID, h.Name = s.labels(d.document)
+	h.Attributes, _ = s.attributes(d.document)
 	return h
 }
 
@@ -109,15 +115,14 @@ func (c *Content) source(ref bm25.Ref) (retrieval.Source, error) {
 	var err error
 	s.Before, s.Text, s.After, err = shelf.around(ref.Text, first, end)
 	runtime.KeepAlive(c)
-	if damage := (*shelfError)(nil); errors.As(err, &damage) && c.damaged != nil {
-		c.damaged(damage)
-	}
+	c.tell(err)
 	return s, err
 }
 
 // A build makes a Content.
 type build struct {
 	folder Folder
+	rules  attributeRules // of the folder
 	deps   Deps
 
 	cut [][]cutDocument // by number of the file
@@ -130,8 +135,9 @@ type build struct {
 // A cutDocument is a document with its chunks.
 type cutDocument struct {
 	Document
-	chunks []piece
-	sum    store.Sum
+	attributes string // as store.EncodeAttributes gives them
+	chunks     []piece
+	sum        store.Sum
 }
 
 func newBuild(folder Folder, deps Deps, n int) *build {
@@ -172,12 +178,23 @@ func (b *build) run(ctx context.Context, read func(ctx context.Context, i int) (
 	if err != nil {
 		return nil, Report{}, fmt.Errorf("index knowledge %s: %w", b.folder.ID, err)
 	}
-	slices.SortFunc(b.report.Skipped, func(a, b Skip) int { return cmp.Compare(a.Path, b.Path) })
+	b.report.sort()
 	b.report.Chunks, b.report.Written = c.Chunks(), c.Documents()
 	return c, b.report, nil
 }
 
-// prepare cuts one document; it is the zero one if it is skipped.
+// derive returns a document of a file with its attributes, and whether they are all
+// that it should have.
+func (b *build) derive(file string, d Document) (_ Document, whole bool) {
+	d, notes := b.rules.apply(file, d)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.report.Notes = append(b.report.Notes, notes...)
+	return d, len(notes) == 0
+}
+
+// prepare cuts one document, whose attributes are as they are kept; it is the zero
+// one if it is skipped.
 func (b *build) prepare(d Document) (cutDocument, *Skip) {
 	sum := d.digest()
 	body, title := d.Text, ""
@@ -190,7 +207,7 @@ func (b *build) prepare(d Document) (cutDocument, *Skip) {
 	}
 	d.Name = label(cmp.Or(d.Name, title, heading, d.fileTitle()))
 	d.Text = ""
-	cut := cutDocument{Document: d, chunks: chunks, sum: sum}
+	cut := cutDocument{Document: d, attributes: encoded(d.Attributes), chunks: chunks, sum: sum}
 	whole := cut.bound(0)
 	if err := whole.checkSize(); err != nil {
 		return cutDocument{}, &Skip{Path: d.ID, Kind: SkipTooLarge, Reason: err.Error()}
@@ -265,7 +282,7 @@ func (b *build) assemble(ctx context.Context) (*Content, error) {
 
 // bound returns the document as it goes into a shelf.
 func (d *cutDocument) bound(row int64) bound {
-	return bound{row: row, id: d.ID, name: d.Name, chunks: d.chunks}
+	return bound{row: row, id: d.ID, name: d.Name, attributes: d.attributes, chunks: d.chunks}
 }
 
 // maxLabel bounds names and sections, in bytes.

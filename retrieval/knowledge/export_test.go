@@ -6,6 +6,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"io/fs"
+	"slices"
 
 	"sidenote/retrieval/knowledge/bm25"
 	"sidenote/retrieval/knowledge/mapped"
@@ -33,7 +34,11 @@ func OpenShelfFile(name string) (Shelf, error) {
 // ReadAll reads everything on the shelf.
 func (s Shelf) ReadAll() (all []string, err error) {
 	for d := range s.texts.documents {
-		all = append(all, string(s.texts.id(d)), string(s.texts.name(d)))
+		attributes, err := s.attributes(d)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, string(s.texts.id(d)), string(s.texts.name(d)), encoded(attributes))
 		for t := s.texts.first(d); t < s.texts.first(d+1); t++ {
 			_, text, _, err := s.around(t, s.texts.first(d), s.texts.first(d+1))
 			if err != nil {
@@ -48,16 +53,16 @@ func (s Shelf) ReadAll() (all []string, err error) {
 // Rows returns the rows of the documents.
 func (s Shelf) Rows() []int64 { return s.rows() }
 
-// Bind returns the shelves of documents that are given as id, name and then section
-// and text of each chunk.
+// Bind returns the shelves of documents that are given as id, name, attributes and
+// then section and text of each chunk.
 func Bind(documents map[int64][]string) (images [][]byte, err error) {
 	b := binder{emit: func(image []byte, _ []int64) error {
 		images = append(images, image)
 		return nil
 	}}
 	for row, parts := range documents {
-		d := bound{row: row, id: parts[0], name: parts[1]}
-		for i := 2; i < len(parts); i += 2 {
+		d := bound{row: row, id: parts[0], name: parts[1], attributes: parts[2]}
+		for i := 3; i < len(parts); i += 2 {
 			d.chunks = append(d.chunks, piece{section: parts[i], text: parts[i+1]})
 		}
 		if err := b.add(d); err != nil {
@@ -75,8 +80,7 @@ func Seal(image []byte) {
 	}
 	binary.LittleEndian.PutUint32(image[12:], headerChecksum(image))
 	texts := image[shelfHeader:]
-	at := func(i int) uint64 { return uint64(number(texts, i)) }
-	c := textCounts{documents: at(2), sections: at(3), texts: at(4), strings: at(5), bodies: at(6)}
+	c := countsOf(texts)
 	if c.bytes() <= uint64(len(texts)) {
 		binary.LittleEndian.PutUint32(texts[tableSum:], crc32.Checksum(texts[textsHeader:textsHeader+c.table()], crc32c()))
 	}
@@ -141,3 +145,53 @@ func (b *Base) Files() (names []string) {
 const (
 	MergeAt = mergeAt
 )
+
+// KeptFilters returns for how many filters a content keeps what they allow.
+func (c *Content) KeptFilters() int {
+	c.filters.mu.Lock()
+	defer c.filters.mu.Unlock()
+	return len(c.filters.kept)
+}
+
+// MostFilters is how many are kept at most.
+const MostFilters = keptFilters
+
+// Shelve returns the content of groups of documents, each group on shelves of its
+// own. Of documents with one id that of the last group stays.
+func Shelve(ctx context.Context, deps Deps, groups ...[]Document) (*Content, error) {
+	var shelves []placed
+	later, cut := map[string]bool{}, newBuild(Folder{}, deps, 0)
+	for _, group := range slices.Backward(groups) {
+		bind := binder{emit: func(image []byte, _ []int64) error {
+			s, err := openShelf("", image, nil)
+			if err != nil {
+				return err
+			}
+			var gone bm25.Bitmap
+			for d := range s.texts.documents {
+				if later[string(s.texts.id(d))] {
+					gone.Add(d)
+				}
+			}
+			shelves = append(shelves, s.place(gone, nil))
+			return nil
+		}}
+		group, err := checkDocuments(group)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range group {
+			ready, _ := cut.prepare(d)
+			if err := bind.add(ready.bound(0)); err != nil {
+				return nil, err
+			}
+		}
+		if err := bind.end(); err != nil {
+			return nil, err
+		}
+		for _, d := range group {
+			later[d.ID] = true
+		}
+	}
+	return newContent(ctx, shelves, "00")
+}

@@ -15,7 +15,7 @@ func TestSyncFormats(t *testing.T) {
 		"faq.jsonl":      `{"id":"a","text":"first","year":2024}` + "\n{broken\n" + `{"id":"x.md","text":"loses"}` + "\n",
 		"faq.jsonl#x.md": "wins",
 		"tool.py":        "def run():\n    pass\n",
-		"tagged.md":      "---\ntags: [a]\n---\nText.",
+		"tagged.jsonl":   `{"id":"t","text":"Text.","tags":["a"]}`,
 	})
 	deps := knowledge.Deps{Counter: fourBytes{}}
 	l, err := knowledge.OpenLibrary(t.Context(), t.TempDir(), deps, knowledge.LibraryOptions{})

@@ -25,7 +25,7 @@ func TestFormats(t *testing.T) {
 		"bad.json":     {Data: []byte(`{"a":`)},
 		"deep.html":    {Data: []byte(strings.Repeat("<div>", 100_000))},
 		"prices.csv":   {Data: []byte("Article,Price\nDesk,399\n")},
-		"tagged.md":    {Data: []byte("---\ntitle: Tagged\ntags: [a]\nyear: 2024\n---\nText.")},
+		"tagged.jsonl": {Data: []byte(`{"id":"t","title":"Tagged","text":"Text.","tags":["a"],"year":2024}`)},
 		"tool.py":      {Data: []byte("def run():\n    pass\n")},
 		"app.min.js":   {Data: []byte("x")},
 		"handbook.pdf": {Data: []byte("%PDF-1.4")},
@@ -45,7 +45,7 @@ func TestFormats(t *testing.T) {
 		"faq.jsonl#q/1:3 | Two |  | second",
 		"page.html | Page |  | # Page\n\nFound on a page.",
 		"prices.csv | prices |  | Article: Desk\nPrice: 399",
-		"tagged.md | Tagged |  | Text.",
+		"tagged.jsonl#t | Tagged |  | Text.",
 		"tool.py | tool.py | run | def run():\n    pass",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -58,12 +58,12 @@ func TestFormats(t *testing.T) {
 		{Path: "deep.html", Kind: knowledge.SkipBroken, Reason: "its tags are nested too deeply"},
 		{Path: "faq.jsonl", Kind: knowledge.SkipBroken, Reason: "line 2 is not JSON"},
 		{Path: "handbook.pdf", Kind: knowledge.SkipUnsupported, Reason: "PDF is not supported"},
-		{Path: "tagged.md", Kind: knowledge.SkipAttributes, Reason: "attributes left out: tags (a list, an object or a reference)"},
+		{Path: "tagged.jsonl", Kind: knowledge.SkipAttributes, Reason: "attributes left out: tags (a list, an object or a reference)"},
 	}
 	if diff := cmp.Diff(wantSkips, report.Skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
-	if want := "skipped 6: 1 JS (unsupported), 1 PDF (unsupported), 3 broken, 1 with the id of another; attributes left out of 1 file (tagged.md)"; report.Summary() != want {
+	if want := "skipped 6: 1 JS (unsupported), 1 PDF (unsupported), 3 broken, 1 with the id of another; attributes left out of 1 file (tagged.jsonl)"; report.Summary() != want {
 		t.Errorf("summary %q, want %q", report.Summary(), want)
 	}
 }

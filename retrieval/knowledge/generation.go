@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"strconv"
 
 	"sidenote/retrieval/knowledge/analysis"
@@ -22,19 +20,11 @@ const version = "3"
 // addition.
 func (d Document) digest() store.Sum {
 	content := sha256.Sum256(fields(d.Name, d.Text, strconv.FormatBool(d.Markdown), strconv.Itoa(int(d.form)), d.lang, d.by))
-	return sha256.Sum256(fields(d.ID, string(content[:]), d.attributeText()))
-}
-
-// attributeText writes the attributes, with sorted names: 1 and "1" are not the same.
-func (d Document) attributeText() string {
-	if len(d.Attributes) == 0 {
-		return ""
+	attributes := "" // none
+	if len(d.Attributes) > 0 {
+		attributes = encoded(d.Attributes)
 	}
-	text, err := json.Marshal(d.Attributes)
-	if err != nil {
-		return fmt.Sprint(d.Attributes) // which no store takes
-	}
-	return string(text)
+	return sha256.Sum256(fields(d.ID, string(content[:]), attributes))
 }
 
 // generation returns the sum with the versions of what read the documents; deps is

@@ -27,6 +27,28 @@ type Folder struct {
 	Path    string   // a folder, or one file
 	Include []string // doublestar patterns on slash-separated paths below Path; none is everything
 	Exclude []string // likewise; stronger than Include
+
+	// Attributes are what all documents have. Others come from PathPattern, and from
+	// what a document says itself: a record its own, a Markdown file those of
+	// FrontMatter. Where a key comes from several, the first named here counts: filters
+	// decide who may see a document, and whoever may write a text must not overrule who
+	// set up the folder.
+	//
+	// What cannot be an attribute, see store.Attribute, is an error here. In a document
+	// it is left out and stands in the report's Notes; so are those beyond 64, the first
+	// named staying.
+	Attributes map[string]any
+	// PathPattern reads attributes off the path below Path, such as
+	// {product}/{version}/** or {lang}-{year}/**: {name} is a part of a segment, or all
+	// of it, as a string that is not empty. * and ? are any text and any character in a
+	// segment, ** any number of segments, as the last one at least the name of the file.
+	// Of several readings the first names are as short as can be. A file whose path is
+	// not of the pattern has nothing from it.
+	PathPattern string
+	// FrontMatter are the keys of Markdown front matters that are attributes: scalars
+	// and lists of strings, as YAML reads them, but dates, which are the string that
+	// stands there.
+	FrontMatter []string
 }
 
 // Origin names the folder and the rules by which it is read, but not the base.
@@ -36,7 +58,14 @@ func (f Folder) Origin() string {
 		place = abs
 	}
 	list := func(patterns []string) string { return string(fields(patterns...)) }
-	rules := sha256.Sum256(fields(list(f.Include), list(f.Exclude)))
+	parts := []string{list(f.Include), list(f.Exclude)}
+	switch attributes, err := newAttributeRules(f); {
+	case err != nil:
+		parts = append(parts, err.Error())
+	case attributes.name != attributeRules{}.name:
+		parts = append(parts, string(attributes.name[:]))
+	}
+	rules := sha256.Sum256(fields(parts...))
 	return fmt.Sprintf("%s %x", place, rules[:8])
 }
 
@@ -48,8 +77,8 @@ type Deps struct {
 	// too are used by several goroutines at once. What they count changes no answer.
 	Encodings map[string]retrieval.Counter
 	// Neutralise takes the power from everything in a document that looks like
-	// Sidenote's own tags; knowledge is the base that it goes into. It too is used by several goroutines at once; nil
-	// leaves texts as they are.
+	// Sidenote's own tags; knowledge is the base that it goes into. It too is used by
+	// several goroutines at once; nil leaves texts as they are.
 	Neutralise func(knowledge, text string) string
 	// Version names both: replicas that read the same documents otherwise, as two
 	// releases may, must not share what they find. It is part of the generation.
@@ -76,7 +105,8 @@ type Document struct {
 	Name     string // title; "" takes it from the text, else from ID
 	Text     string // UTF-8
 	Markdown bool   // otherwise plain text
-	// Attributes are what filters see of it: each a string, a finite float64 or a bool.
+	// Attributes are what filters choose it by: strings, float64s, bools and lists of
+	// strings, as store.Attribute takes them, at most 64.
 	Attributes map[string]any
 
 	// What follows is of documents read from files.
@@ -88,8 +118,8 @@ type Document struct {
 }
 
 // Load reads the folder. What cannot be read, and what should not be, is skipped
-// and stands in the report; only a folder that cannot be opened, a pattern that is
-// none, or ctx's end is an error. Links are followed to files inside the folder only.
+// and stands in the report; only a folder that cannot be opened, a pattern or
+// an attribute that is none, or ctx's end is an error. Links are followed to files inside the folder only.
 func Load(ctx context.Context, folder Folder, deps Deps) (*Content, Report, error) {
 	dir, file, err := openFolder(folder.Path)
 	if err != nil {
@@ -106,19 +136,29 @@ func FromFS(ctx context.Context, fsys fs.FS, folder Folder, deps Deps) (*Content
 }
 
 // FromDocuments makes the content of documents at hand. Their order does not
-// matter. An id that is empty or comes twice is an error.
+// matter. An id that is empty or comes twice is an error, and so is an attribute that
+// store.Attribute refuses.
 func FromDocuments(ctx context.Context, documents []Document, deps Deps) (*Content, Report, error) {
+	checked := make([]Document, len(documents))
 	for i, d := range documents {
 		if d.ID == "" {
 			return nil, Report{}, fmt.Errorf("document %d has no id", i)
 		}
+		var err error
+		if checked[i], err = d.normal(); err != nil {
+			return nil, Report{}, err
+		}
 	}
 	b := newBuild(Folder{}, deps, len(documents))
-	return b.run(ctx, func(_ context.Context, i int) ([]Document, *Skip) { return documents[i : i+1], nil })
+	return b.run(ctx, func(_ context.Context, i int) ([]Document, *Skip) { return checked[i : i+1], nil })
 }
 
 func load(ctx context.Context, fsys fs.FS, file string, folder Folder, deps Deps) (*Content, Report, error) {
 	w, err := newWalk(fsys, folder, deps.supported)
+	if err != nil {
+		return nil, Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
+	}
+	rules, err := newAttributeRules(folder)
 	if err != nil {
 		return nil, Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
 	}
@@ -128,6 +168,12 @@ func load(ctx context.Context, fsys fs.FS, file string, folder Folder, deps Deps
 		return nil, Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
 	}
 	b := newBuild(folder, deps, len(w.files))
-	b.report.Skipped = w.skipped
-	return b.run(ctx, func(ctx context.Context, i int) ([]Document, *Skip) { return readFile(ctx, fsys, w.files[i], deps) })
+	b.rules, b.report.Skipped = rules, w.skipped
+	return b.run(ctx, func(ctx context.Context, i int) ([]Document, *Skip) {
+		documents, skip := readFile(ctx, fsys, w.files[i], deps)
+		for j, d := range documents {
+			documents[j], _ = b.derive(w.files[i], d)
+		}
+		return documents, skip
+	})
 }

@@ -36,11 +36,12 @@ func readerOf(deps Deps) [readerBytes]byte {
 	return [readerBytes]byte(sum[:readerBytes])
 }
 
-// hash returns what tells whether a document has to be cut again: what cuts it, and
-// what it says.
-func (l *Library) hash(sum store.Sum) (hash [32]byte) {
+// hash returns what tells whether a document has to be read again: what cuts it, what
+// gave it its attributes, which is zero for one that Put wrote, and what it says.
+func (l *Library) hash(rules [rulesBytes]byte, sum store.Sum) (hash [32]byte) {
 	copy(hash[:], l.reader[:])
-	copy(hash[readerBytes:], sum[:])
+	copy(hash[readerBytes:], rules[:])
+	copy(hash[readerBytes+rulesBytes:], sum[:])
 	return hash
 }
 
@@ -70,13 +71,13 @@ func (l *Library) DeleteBase(ctx context.Context, id string) error {
 
 // Put writes documents to a base, in place of those with the same ids, and returns
 // how many of them were not there yet as they are. The base answers from them when
-// it returns. It is store.ErrNotFound without the base; documents that are refused
-// leave everything as it was.
+// it returns. It is store.ErrNotFound without the base; documents that are refused,
+// as for an attribute that store.Attribute refuses, leave everything as it was.
 //
 // More than a few hundred documents are written in several transactions: where one
 // fails, those before it stand.
 func (l *Library) Put(ctx context.Context, base string, documents ...Document) (changed int, err error) {
-	if err := checkDocuments(documents); err != nil {
+	if documents, err = checkDocuments(documents); err != nil {
 		return 0, fmt.Errorf("write to knowledge %s: %w", base, err)
 	}
 	err = l.change(ctx, base, func(b *shelved) error {
@@ -90,7 +91,7 @@ func (l *Library) Put(ctx context.Context, base string, documents ...Document) (
 		}
 		var fresh []Document
 		for _, d := range documents {
-			if k, ok := known[d.ID]; !ok || k.Source != "" || k.Hash != l.hash(d.digest()) {
+			if k, ok := known[d.ID]; !ok || k.Source != "" || k.Hash != l.hash(attributeRules{}.name, d.digest()) {
 				fresh = append(fresh, d)
 			}
 		}
@@ -111,23 +112,28 @@ func (l *Library) Put(ctx context.Context, base string, documents ...Document) (
 	return changed, err
 }
 
-// checkDocuments refuses what cannot stand in a list, a header or a prompt.
-func checkDocuments(documents []Document) error {
+// checkDocuments refuses what cannot stand in a list, a header or a prompt, and
+// returns the documents with their attributes as they are kept.
+func checkDocuments(documents []Document) (checked []Document, err error) {
+	checked = make([]Document, len(documents))
 	seen := make(map[string]bool, len(documents))
 	for i, d := range documents {
 		switch {
 		case d.ID == "":
-			return fmt.Errorf("document %d has no id", i)
+			return nil, fmt.Errorf("document %d has no id", i)
 		case !printable(d.ID):
-			return fmt.Errorf("document id %q is not printable text", d.ID)
+			return nil, fmt.Errorf("document id %q is not printable text", d.ID)
 		case seen[d.ID]:
-			return fmt.Errorf("document id %q comes twice", d.ID)
+			return nil, fmt.Errorf("document id %q comes twice", d.ID)
 		case !utf8.ValidString(d.Text) || !utf8.ValidString(d.Name):
-			return fmt.Errorf("document %q is not UTF-8", d.ID)
+			return nil, fmt.Errorf("document %q is not UTF-8", d.ID)
 		}
 		seen[d.ID] = true
+		if checked[i], err = d.normal(); err != nil {
+			return nil, err
+		}
 	}
-	return nil
+	return checked, nil
 }
 
 // cutAll cuts documents side by side.
@@ -142,16 +148,16 @@ func (l *Library) cutAll(ctx context.Context, base string, documents []Document)
 			if skip != nil {
 				return fmt.Errorf("document %q: %s", d.ID, skip.Reason)
 			}
-			out[i] = l.document(cut)
+			out[i] = l.document(cut, b.rules.name)
 			return gctx.Err()
 		})
 	}
 	return out, g.Wait()
 }
 
-// document returns a document as the store keeps it.
-func (l *Library) document(cut cutDocument) store.Document {
-	d := store.Document{ID: cut.ID, Name: cut.Name, Kind: "text", Hash: l.hash(cut.sum), Sum: cut.sum, Attributes: cut.Attributes}
+// document returns a document as the store keeps it; rules gave it its attributes.
+func (l *Library) document(cut cutDocument, rules [rulesBytes]byte) store.Document {
+	d := store.Document{ID: cut.ID, Name: cut.Name, Kind: "text", Hash: l.hash(rules, cut.sum), Attributes: cut.Attributes, Sum: cut.sum}
 	if cut.Markdown {
 		d.Kind = "markdown"
 	}

@@ -30,7 +30,7 @@ func (l *Library) cover(ctx context.Context, b *shelved, rows []int64, emit func
 
 // boundEntry returns a document of the store as it goes into a shelf.
 func boundEntry(e *store.Entry) bound {
-	d := bound{row: e.Row, id: e.ID, name: e.Name, chunks: make([]piece, len(e.Chunks))}
+	d := bound{row: e.Row, id: e.ID, name: e.Name, attributes: encoded(e.Attributes), chunks: make([]piece, len(e.Chunks))}
 	for i, c := range e.Chunks {
 		d.chunks[i] = piece{section: c.Section, text: c.Text}
 	}

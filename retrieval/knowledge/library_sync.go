@@ -1,7 +1,7 @@
 package knowledge
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -30,12 +30,13 @@ const (
 // has their id. A base is kept with one folder and by one set of rules: while others
 // take their place, it answers like one that is still to be indexed.
 //
-// A file is not read again if its size and time are those it was read with. One that
-// was read and says what it said before changes nothing. A file that is still there
-// but that the system does not let us read keeps the documents it had, and so do the
-// files below such a folder; every other file that yields no documents any more, be
-// it gone, too large or no longer text, takes them with it. The report is that of
-// Load, whatever was read again.
+// A file is not read again if its size and time are those it was read with and the
+// folder's rules for attributes are what they were. One that was read and says what it
+// said before changes nothing. A file that is still there but that the system does not
+// let us read keeps the documents it had, and so do the files below such a folder;
+// every other file that yields no documents any more, be it gone, too large or no
+// longer text, takes them with it. The report is that of Load, whatever was read
+// again.
 func (l *Library) Sync(ctx context.Context, folder Folder, progress func(Progress)) (Report, error) {
 	dir, file, err := openFolder(folder.Path)
 	if err != nil {
@@ -47,6 +48,10 @@ func (l *Library) Sync(ctx context.Context, folder Folder, progress func(Progres
 
 // syncFS is Sync from a file system; file is not empty where it is all there is to read.
 func (l *Library) syncFS(ctx context.Context, fsys fs.FS, file string, folder Folder, progress func(Progress)) (report Report, err error) {
+	rules, err := newAttributeRules(folder)
+	if err != nil {
+		return Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
+	}
 	err = l.change(ctx, folder.ID, func(b *shelved) error {
 		if err := l.unsettle(ctx, b, folder); err != nil {
 			return err
@@ -55,6 +60,7 @@ func (l *Library) syncFS(ctx context.Context, fsys fs.FS, file string, folder Fo
 		deps := l.deps
 		deps.Progress = progress
 		s.build = newBuild(folder, deps, 0)
+		s.build.rules = rules
 		s.shelve.emit = l.putShelf(ctx, b)
 		if err := s.run(ctx, folder, file); err != nil {
 			return fmt.Errorf("read knowledge %s: %w", folder.ID, err)
@@ -186,8 +192,9 @@ func (s *syncing) look(name string) *syncFile {
 		f.modified = time.Time{}
 	}
 	known := s.known[name]
+	reader := slices.Concat(s.l.reader[:], s.build.rules.name[:])
 	f.unchanged = len(known) > 0 && !f.modified.IsZero() && !slices.ContainsFunc(known, func(k store.Known) bool {
-		return k.Size != f.size || !k.Modified.Equal(f.modified) || [readerBytes]byte(k.Hash[:readerBytes]) != s.l.reader
+		return k.Size != f.size || !k.Modified.Equal(f.modified) || !bytes.HasPrefix(k.Hash[:], reader)
 	})
 	return f
 }
@@ -225,8 +232,15 @@ func (s *syncing) cut(f *syncFile, d Document) {
 		s.build.skip(Skip{Path: d.ID, Kind: SkipDuplicate, Reason: reasonDuplicate})
 		return
 	}
+	d, whole := s.build.derive(f.name, d)
+	if !whole {
+		f.modified = time.Time{} // as above
+	}
+	rules := s.build.rules.name
+	hash := s.l.hash(rules, d.digest())
 	known, ok := s.ids[d.ID]
-	if ok && known.Source == f.name && known.Hash == s.l.hash(d.digest()) {
+	copy(known.Hash[readerBytes:], rules[:]) // other rules may come to the same
+	if ok && known.Source == f.name && known.Hash == hash {
 		known.Size, known.Modified = f.size, f.modified
 		f.same = append(f.same, known)
 		return
@@ -236,7 +250,7 @@ func (s *syncing) cut(f *syncFile, d Document) {
 		f.skip = skip
 		return
 	}
-	document := s.l.document(cut)
+	document := s.l.document(cut, rules)
 	document.Source, document.Size, document.Modified = f.name, f.size, f.modified
 	f.documents = append(f.documents, document)
 	f.chunks += len(document.Chunks)
@@ -253,7 +267,7 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile) error {
 		}
 		for _, k := range f.same {
 			s.seen[k.ID] = true
-			if old := s.ids[k.ID]; old.Size != k.Size || !old.Modified.Equal(k.Modified) {
+			if old := s.ids[k.ID]; old.Size != k.Size || !old.Modified.Equal(k.Modified) || old.Hash != k.Hash {
 				touched = append(touched, k)
 			}
 		}
@@ -336,6 +350,6 @@ func (s *syncing) finish(ctx context.Context) error {
 	}
 	r := &s.build.report
 	r.Chunks, r.Bytes = base.Chunks, int(base.Bytes)
-	slices.SortFunc(r.Skipped, func(a, b Skip) int { return cmp.Compare(a.Path, b.Path) })
+	r.sort()
 	return nil
 }

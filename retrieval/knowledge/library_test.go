@@ -72,8 +72,14 @@ func sameAnswers(t fatal, got, want *knowledge.Base) {
 	if g, w := got.Content(), want.Content(); g.Documents() != w.Documents() || g.Chunks() != w.Chunks() {
 		t.Fatalf("%d documents, %d chunks; want %d, %d", g.Documents(), g.Chunks(), w.Documents(), w.Chunks())
 	}
-	for _, text := range questions() {
+	if diff := cmp.Diff(want.Content().Attributes(), got.Content().Attributes()); diff != "" {
+		t.Fatalf("attributes (-want +got):\n%s", diff)
+	}
+	for i, text := range questions() {
 		q := retrieval.Query{Text: text, Settings: retrieval.DefaultSettings()}
+		if i%2 == 1 {
+			q.Filter = &retrieval.Filter{Type: retrieval.FilterIn, Key: "k", Value: []any{"ant", 1.0}}
+		}
 		g, err := got.Retrieve(context.Background(), q)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
@@ -125,7 +131,7 @@ func (p *past) draw() string {
 func (p *past) put(*rapid.T) {
 	var documents []knowledge.Document
 	for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-d][0-3]`), 1, 3, rapid.ID[string]).Draw(p.t, "ids") {
-		d := knowledge.Document{ID: id, Name: rapid.SampledFrom([]string{"", "ant"}).Draw(p.t, "name"), Text: p.draw(), Markdown: rapid.Bool().Draw(p.t, "markdown")}
+		d := knowledge.Document{ID: id, Name: rapid.SampledFrom([]string{"", "ant"}).Draw(p.t, "name"), Text: p.draw(), Markdown: rapid.Bool().Draw(p.t, "markdown"), Attributes: drawAttributes(p.t)}
 		documents, p.documents[id] = append(documents, d), d
 	}
 	_, err := p.library.Put(context.Background(), "kb", documents...)
@@ -296,6 +302,7 @@ func TestPutRefuses(t *testing.T) {
 		"not UTF-8":  {{ID: "a", Text: "\xff"}},
 		"too large":  {{ID: "a"}, {ID: "b", Text: strings.Repeat("word ", 64<<20/5+1)}},
 		"wrong name": {{ID: "a", Name: "\xff"}},
+		"attribute":  {{ID: "b"}, {ID: "a", Attributes: map[string]any{"k": map[string]any{}}}},
 	} {
 		if _, err := l.Put(t.Context(), "kb", documents...); err == nil {
 			t.Errorf("%s: no error", name)

@@ -16,6 +16,22 @@ type Report struct {
 	Skipped []Skip // by path
 	Written int    // documents that are new or say something else than before
 	Removed int    // documents whose files are gone; of a Sync
+	Notes   []Note // by document
+}
+
+// A Note says what of a document that was read was left out: an attribute that is
+// none, a front matter that is not YAML.
+type Note struct {
+	Document string // id
+	Reason   string // for people
+}
+
+// sort puts the lists in order, which are made by several goroutines at once.
+func (r *Report) sort() {
+	slices.SortFunc(r.Skipped, func(a, b Skip) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(r.Notes, func(a, b Note) int {
+		return cmp.Or(cmp.Compare(a.Document, b.Document), cmp.Compare(a.Reason, b.Reason))
+	})
 }
 
 // A Skip is a file or folder that was not read, or not all of it.

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"sort"
+	"sync"
 
 	"sidenote/retrieval/knowledge/bm25"
 	"sidenote/retrieval/knowledge/mapped"
@@ -27,7 +28,8 @@ type shelf struct {
 	name    string // of its file; "" if it has none
 	texts   texts
 	segment *bm25.Segment
-	owner   *mapped.File // keeps the image where it is a file's
+	owner   *mapped.File                     // keeps the image where it is a file's
+	sets    func() ([]map[string]any, error) // the attributes, decoded once
 }
 
 // openShelf opens the image of a shelf, which owner may be the memory of. name is
@@ -56,6 +58,7 @@ func readShelf(image []byte, owner *mapped.File) (*shelf, error) {
 	if s.segment.Len() != s.texts.count {
 		return nil, fmt.Errorf("%w: %d texts, %d of them indexed", errShelf, s.texts.count, s.segment.Len())
 	}
+	s.sets = sync.OnceValues(s.decodeSets)
 	return s, nil
 }
 
@@ -104,11 +107,12 @@ func (s *shelf) labels(d int) (id, name string) {
 // texts is the image of documents and their texts; shelf_image.go has its layout.
 // The numbers stay where they lie.
 type texts struct {
-	documents, sections, count int
+	documents, sections, sets, count int
 
 	rows      []byte // by document
 	firsts    []byte // by document: its first text; one more is count
-	offsets   []byte // of strings: id and name by document, then sections; one more is the end
+	setOf     []byte // by document: its attributes
+	offsets   []byte // of strings: id and name by document, sections, sets of attributes; one more is the end
 	sectionOf []byte // by text
 	starts    []byte // by text, in bodies; one more is the end
 	sums      []byte // by text
@@ -125,6 +129,9 @@ func (x *texts) id(d int) []byte   { return x.string(2 * d) }
 func (x *texts) name(d int) []byte { return x.string(2*d + 1) }
 
 func (x *texts) section(t int) []byte { return x.string(2*x.documents + number(x.sectionOf, t)) }
+
+// set returns a set of attributes as JSON.
+func (x *texts) set(i int) []byte { return x.string(2*x.documents + x.sections + i) }
 
 func (x *texts) string(i int) []byte { return x.strings[number(x.offsets, i):number(x.offsets, i+1)] }
 

@@ -19,9 +19,10 @@ const shelfBytes = 64 << 20
 
 // A bound is a document that goes into a shelf.
 type bound struct {
-	row      int64 // in the store
-	id, name string
-	chunks   []piece
+	row        int64 // in the store
+	id, name   string
+	attributes string // as store.EncodeAttributes gives them
+	chunks     []piece
 }
 
 // weight is how much text of the document is indexed.
@@ -83,7 +84,7 @@ func (b *binder) end() error {
 	rows := make([]int64, len(b.documents))
 	for i, d := range b.documents {
 		rows[i] = d.row
-		draft.document(d.row, d.id, d.name)
+		draft.document(d.row, d.id, d.name, d.attributes)
 		for _, p := range d.chunks {
 			// Twice: a term of the title should weigh more than one of the text.
 			b.postings.Add(d.name, d.name, p.section, p.text)
@@ -119,7 +120,8 @@ func mergeShelves(sources []placed) (image []byte, rows []int64, err error) {
 	for ref := range inOrder(sources) {
 		s := sources[ref.shelf]
 		rows = append(rows, s.texts.row(ref.document))
-		draft.document(s.texts.row(ref.document), string(s.texts.id(ref.document)), string(s.texts.name(ref.document)))
+		set := string(s.texts.set(number(s.texts.setOf, ref.document)))
+		draft.document(s.texts.row(ref.document), string(s.texts.id(ref.document)), string(s.texts.name(ref.document)), set)
 		for t := s.texts.first(ref.document); t < s.texts.first(ref.document+1); t++ {
 			body := s.texts.body(t)
 			if !s.texts.whole(t) {

@@ -17,38 +17,55 @@ type textsDraft struct {
 	rows      []int64
 	firsts    []uint32
 	labels    []string // id and name by document
-	sections  []string // different ones
-	numbers   map[string]uint32
+	sections  distinct
 	sectionOf []uint32
+	sets      distinct // attributes
+	setOf     []uint32
 	texts     []string
 	bytes     uint64 // of them
 }
 
-func (d *textsDraft) document(row int64, id, name string) {
+// distinct numbers different strings in the order in which they come.
+type distinct struct {
+	list    []string
+	numbers map[string]uint32
+}
+
+func (n *distinct) number(name string) uint32 {
+	number, ok := n.numbers[name]
+	if !ok {
+		if n.numbers == nil {
+			n.numbers = map[string]uint32{}
+		}
+		number = uint32(len(n.list))
+		n.numbers[name] = number
+		n.list = append(n.list, name)
+	}
+	return number
+}
+
+// document takes a document. attributes are as store.EncodeAttributes gives them:
+// most documents of a base share theirs with others.
+func (d *textsDraft) document(row int64, id, name, attributes string) {
 	d.rows = append(d.rows, row)
+	d.setOf = append(d.setOf, d.sets.number(attributes))
 	d.firsts = append(d.firsts, uint32(len(d.sectionOf)))
 	d.labels = append(d.labels, id, name)
 }
 
 func (d *textsDraft) text(section, text string) {
-	number, ok := d.numbers[section]
-	if !ok {
-		if d.numbers == nil {
-			d.numbers = map[string]uint32{}
-		}
-		number = uint32(len(d.sections))
-		d.numbers[section] = number
-		d.sections = append(d.sections, section)
-	}
-	d.sectionOf = append(d.sectionOf, number)
+	d.sectionOf = append(d.sectionOf, d.sections.number(section))
 	d.texts = append(d.texts, text)
 	d.bytes += uint64(len(text))
 }
 
 // counts returns the sizes of the image.
 func (d *textsDraft) counts() (textCounts, error) {
-	c := textCounts{documents: uint64(len(d.rows)), sections: uint64(len(d.sections)), texts: uint64(len(d.texts)), bodies: d.bytes}
-	for _, list := range [][]string{d.labels, d.sections} {
+	c := textCounts{
+		documents: uint64(len(d.rows)), sections: uint64(len(d.sections.list)), sets: uint64(len(d.sets.list)),
+		texts: uint64(len(d.texts)), bodies: d.bytes,
+	}
+	for _, list := range d.strings() {
 		for _, s := range list {
 			c.strings += uint64(len(s))
 		}
@@ -57,6 +74,11 @@ func (d *textsDraft) counts() (textCounts, error) {
 		return c, fmt.Errorf("%d texts of %d bytes: %w", c.texts, c.bodies, errShelfFull)
 	}
 	return c, nil
+}
+
+// strings returns the strings in the order in which they lie in the image.
+func (d *textsDraft) strings() [3][]string {
+	return [...][]string{d.labels, d.sections.list, d.sets.list}
 }
 
 // shelf returns the image of a shelf of the texts and of their postings.
@@ -79,17 +101,18 @@ func (d *textsDraft) shelf(postings []byte) ([]byte, error) {
 // write lays the texts out.
 func (d *textsDraft) write(image []byte, c textCounts) {
 	copy(image, textsMagic)
-	for i, n := range []uint64{c.documents, c.sections, c.texts, c.strings, c.bodies} {
+	for i, n := range []uint64{c.documents, c.sections, c.sets, c.texts, c.strings, c.bodies} {
 		binary.LittleEndian.PutUint32(image[8+4*i:], uint32(n))
 	}
 	x := c.slice(image)
 	for i, row := range d.rows {
 		binary.LittleEndian.PutUint64(x.rows[8*i:], uint64(row))
 		putNumber(x.firsts, i, int(d.firsts[i]))
+		putNumber(x.setOf, i, int(d.setOf[i]))
 	}
 	putNumber(x.firsts, x.documents, x.count)
 	at, i := 0, 0
-	for _, list := range [][]string{d.labels, d.sections} {
+	for _, list := range d.strings() {
 		for _, s := range list {
 			putNumber(x.offsets, i, at)
 			at += copy(x.strings[at:], s)

@@ -22,33 +22,39 @@ import (
 // multiple of 8 bytes:
 //
 //	0   magic
-//	8   documents, sections, texts, bytes of strings, bytes of texts
-//	28  CRC-32C of the table, padding included
-//	32  CRC-32C of the header up to here
+//	8   documents, sections, sets of attributes, texts, bytes of strings, bytes of texts
+//	32  CRC-32C of the table, padding included
+//	36  CRC-32C of the header up to here
 //
 // The table has its own sum, which is looked at once, and each text has one, which is
 // looked at when it is read: opening a large base does not read its texts.
 const (
 	shelfMagic  = "SNshelf\n"
-	shelfFormat = 1
+	shelfFormat = 2
 	shelfHeader = 32
 
 	textsMagic  = "SNtexts\n"
 	textsHeader = 40
-	tableSum    = 28
-	headerSum   = 32
+	tableSum    = 32
+	headerSum   = 36
 )
 
 // maxBodies bounds the texts of one shelf, in bytes: where one starts must fit 32 bits.
 const maxBodies = math.MaxUint32
 
 // textCounts are the sizes that a header gives.
-type textCounts struct{ documents, sections, texts, strings, bodies uint64 }
+type textCounts struct{ documents, sections, sets, texts, strings, bodies uint64 }
+
+// countsOf reads them of an image of texts.
+func countsOf(image []byte) textCounts {
+	at := func(i int) uint64 { return uint64(number(image, i)) }
+	return textCounts{documents: at(2), sections: at(3), sets: at(4), texts: at(5), strings: at(6), bodies: at(7)}
+}
 
 // lists returns the bytes of each list of the table.
-func (c textCounts) lists() [7]uint64 {
-	return [7]uint64{
-		8 * c.documents, 4 * (c.documents + 1), 4 * (2*c.documents + c.sections + 1),
+func (c textCounts) lists() [8]uint64 {
+	return [...]uint64{
+		8 * c.documents, 4 * (c.documents + 1), 4 * c.documents, 4 * (2*c.documents + c.sections + c.sets + 1),
 		4 * c.texts, 4 * (c.texts + 1), 4 * c.texts, c.strings,
 	}
 }
@@ -66,10 +72,10 @@ func padded(n uint64) uint64 { return (n + 7) &^ 7 }
 
 // slice puts the lists of a table and the bodies where they lie in an image.
 func (c textCounts) slice(image []byte) texts {
-	x := texts{documents: int(c.documents), sections: int(c.sections), count: int(c.texts)}
+	x := texts{documents: int(c.documents), sections: int(c.sections), sets: int(c.sets), count: int(c.texts)}
 	at := uint64(textsHeader)
 	sizes := c.lists()
-	for i, list := range []*[]byte{&x.rows, &x.firsts, &x.offsets, &x.sectionOf, &x.starts, &x.sums, &x.strings} {
+	for i, list := range []*[]byte{&x.rows, &x.firsts, &x.setOf, &x.offsets, &x.sectionOf, &x.starts, &x.sums, &x.strings} {
 		*list = image[at : at+sizes[i] : at+sizes[i]]
 		at += sizes[i]
 	}
@@ -112,8 +118,7 @@ func openTexts(image []byte) (texts, error) {
 	if number(image, headerSum/4) != int(crc32.Checksum(image[:headerSum], crc32c())) {
 		return damaged("header of texts")
 	}
-	at := func(i int) uint64 { return uint64(number(image, i)) }
-	c := textCounts{documents: at(2), sections: at(3), texts: at(4), strings: at(5), bodies: at(6)}
+	c := countsOf(image)
 	if uint64(len(image)) != c.bytes() {
 		return damaged("size of texts")
 	}
@@ -149,7 +154,7 @@ func (x *texts) check() string {
 	switch {
 	case !ascends(x.firsts, x.documents, x.count):
 		return "first texts"
-	case !ascends(x.offsets, 2*x.documents+x.sections, len(x.strings)):
+	case !ascends(x.offsets, 2*x.documents+x.sections+x.sets, len(x.strings)):
 		return "strings"
 	case !ascends(x.starts, x.count, len(x.bodies)):
 		return "places of texts"
@@ -157,6 +162,11 @@ func (x *texts) check() string {
 	for t := range x.count {
 		if number(x.sectionOf, t) >= x.sections {
 			return "sections"
+		}
+	}
+	for d := range x.documents {
+		if number(x.setOf, d) >= x.sets {
+			return "attributes"
 		}
 	}
 	for d := 1; d < x.documents; d++ {

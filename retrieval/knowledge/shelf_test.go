@@ -34,13 +34,14 @@ func bind(t fatal, documents map[int64][]string) []byte {
 }
 
 // small is what a shelf can have in it: a document without chunks, one with empty
-// texts, chunks that share a section, words that are not ASCII.
+// texts, chunks that share a section, words that are not ASCII, attributes that two
+// share.
 func small() map[int64][]string {
 	return map[int64][]string{
-		7: {"a.md", "First", "Leave", "parental leave", "Leave", "sick leave", "", "the end"},
-		3: {"b", "", "", ""},
-		9: {"empty.md", "Nothing in it"},
-		4: {"日本語.md", "休暇", "有給", "年に二十日の有給休暇がある。"},
+		7: {"a.md", "First", `{"draft":true,"year":2024}`, "Leave", "parental leave", "Leave", "sick leave", "", "the end"},
+		3: {"b", "", `{"draft":true,"year":2024}`, "", ""},
+		9: {"empty.md", "Nothing in it", `{}`},
+		4: {"日本語.md", "休暇", `{"tags":["休","b"]}`, "有給", "年に二十日の有給休暇がある。"},
 	}
 }
 
@@ -145,7 +146,7 @@ func TestMergeShelves(t *testing.T) {
 		for range rapid.IntRange(1, 4).Draw(t, "shelves") {
 			documents := map[int64][]string{}
 			for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-e]{1,2}`), 1, 6, rapid.ID[string]).Draw(t, "ids") {
-				d := []string{id, word.Draw(t, "name")}
+				d := []string{id, word.Draw(t, "name"), rapid.SampledFrom([]string{`{}`, `{"k":"a"}`, `{"k":"b"}`}).Draw(t, "attributes")}
 				for range rapid.IntRange(0, 3).Draw(t, "chunks") {
 					d = append(d, word.Draw(t, "section"), word.Draw(t, "text"))
 				}

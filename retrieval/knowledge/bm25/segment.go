@@ -102,6 +102,13 @@ func (m *Bitmap) Add(text int) {
 	(*m)[text/64] |= 1 << (text % 64)
 }
 
+// AddRange puts the texts from first to before end into the set.
+func (m *Bitmap) AddRange(first, end int) {
+	for text := first; text < end; text++ {
+		m.Add(text)
+	}
+}
+
 // Has tells whether text is in the set.
 func (m Bitmap) Has(text int) bool { return text/64 < len(m) && m[text/64]>>(text%64)&1 != 0 }
 

@@ -32,12 +32,6 @@ func TestAttributes(t *testing.T) {
 		}
 	}
 	f("a.md", "# No front matter\n", "", nil)
-	f("a.md", "---\ntitle: T\nauthor: Ada\nyear: 2024\nrate: 1.5\ndraft: false\ndate: 2024-05-01\nnone:\nquoted: \"1\"\ntext: |\n  two\n  lines\n---\nBody\n", "",
-		attributes{"author": "Ada", "year": 2024.0, "rate": 1.5, "draft": false, "date": "2024-05-01", "quoted": "1", "text": "two\nlines"})
-	f("a.md", "---\ntags: [a, b]\nof:\n  x: 1\nn: .nan\ni: -.inf\nok: yes\n---\n",
-		"attributes left out: i (no finite number), n (no finite number), of (a list, an object or a reference), and 1 more", attributes{"ok": "yes"})
-	f("a.md", "---\na: &x [1]\nb: *x\nc: [\nd: 9007199254740992\n---\n",
-		"attributes left out: a (a list, an object or a reference), b (a list, an object or a reference), c (not YAML), and 1 more", nil)
 	f("a.jsonl", `{"id":1,"title":"T","text":"x","lang":"en","n":2,"f":-0.5,"ok":true,"none":null}`, "",
 		attributes{"lang": "en", "n": 2.0, "f": -0.5, "ok": true})
 	f("a.jsonl", `{"text":"x","lang":"en","attributes":{"lang":"de","year":2024}}`, "", attributes{"lang": "de", "year": 2024.0})

@@ -80,9 +80,7 @@ func Read(format Format, name string, raw []byte) ([]Document, error) {
 	case Text:
 		return one(Document{Text: text}, nil)
 	case MarkdownText:
-		matter, _ := SplitFrontMatter(text) // which stays part of the text
-		attributes, err := matter.Attributes()
-		return []Document{{Text: text, Form: Markdown, Attributes: attributes}}, err
+		return one(Document{Text: text, Form: Markdown}, nil) // the front matter is part of the text
 	case SourceCode:
 		return one(Document{Text: text, Form: Code, Lang: Language(name, text)}, nil)
 	case CSV:

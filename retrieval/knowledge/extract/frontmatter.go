@@ -51,7 +51,7 @@ func SplitFrontMatter(text string) (matter FrontMatter, body string) {
 	return nil, text
 }
 
-// titleName is the name that is no attribute: it names the document.
+// titleName is the name that names the document.
 const titleName = "title"
 
 // Title returns the title, "" for none.
@@ -72,23 +72,6 @@ func (m FrontMatter) Title() string {
 		}
 	}
 	return ""
-}
-
-// Attributes returns what the other names stand for. What is no attribute is left
-// out, and said in err.
-func (m FrontMatter) Attributes() (values map[string]any, err error) {
-	var left Left
-	set := attributeSet{left: &left}
-	for _, entry := range m {
-		name, value := decodeEntry(entry)
-		if value == nil {
-			before, _, _ := strings.Cut(entry, ":")
-			set.refuse(strings.TrimSpace(before), reasonBroken)
-		} else if name != titleName {
-			set.addYAML(name, value)
-		}
-	}
-	return set.values, left.err()
 }
 
 // decodeEntry returns a name and what it stands for; nil where that is not YAML.
@@ -115,41 +98,4 @@ func decodeEntry(entry string) (name string, value ast.Node) {
 		return body.Key.GetToken().Value, body.Value
 	}
 	return "", nil
-}
-
-// addYAML takes a value of YAML; null is none.
-func (s *attributeSet) addYAML(name string, value ast.Node) {
-	switch v := value.(type) {
-	case *ast.NullNode:
-	case *ast.StringNode:
-		s.addText(name, v.Value)
-	case *ast.LiteralNode:
-		s.addText(name, strings.TrimRight(v.Value.Value, "\n"))
-	case *ast.BoolNode:
-		s.add(name, boolKind, v.Value)
-	case *ast.FloatNode:
-		s.addNumber(name, v.Value)
-	case *ast.IntegerNode:
-		s.addInteger(name, v.Value)
-	case *ast.InfinityNode, *ast.NanNode:
-		s.refuse(name, reasonNumber)
-	default:
-		s.refuse(name, reasonNested)
-	}
-}
-
-func (s *attributeSet) addInteger(name string, value any) {
-	switch n := value.(type) {
-	case int64:
-		if -maxWhole <= n && n <= maxWhole {
-			s.addNumber(name, float64(n))
-			return
-		}
-	case uint64:
-		if n <= maxWhole {
-			s.addNumber(name, float64(n))
-			return
-		}
-	}
-	s.refuse(name, reasonWhole)
 }

@@ -1,0 +1,88 @@
+package knowledge
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"slices"
+	"sync"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge/bm25"
+)
+
+// keptFilters is for how many filters a Content keeps what they allow: policies ask
+// with the same few again and again. One is a bit for each text.
+const keptFilters = 16
+
+// allowed returns by shelf the texts of the documents that a filter chooses, for
+// bm25.Index.Search: nil are all.
+func (c *Content) allowed(ctx context.Context, f *retrieval.Filter) ([]bm25.Bitmap, error) {
+	if f == nil {
+		return nil, nil
+	}
+	key := sha256.Sum256([]byte(f.String())) // of a long filter only this is kept
+	if allowed, ok := c.filters.find(key); ok {
+		return allowed, nil
+	}
+	allowed, every := make([]bm25.Bitmap, len(c.shelves)), true
+	for i, s := range c.shelves {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		var all bool
+		var err error
+		if allowed[i], all, err = s.allowed(f); err != nil {
+			c.tell(err)
+			return nil, err
+		}
+		every = every && all
+	}
+	if every {
+		allowed = nil
+	}
+	c.filters.keep(key, allowed)
+	return allowed, nil
+}
+
+// tell tells of the damage that an error is about, if it is about some.
+func (c *Content) tell(err error) {
+	if damage := (*shelfError)(nil); errors.As(err, &damage) && c.damaged != nil {
+		c.damaged(damage)
+	}
+}
+
+// A filterCache keeps what the filters asked for last allow.
+type filterCache struct {
+	mu   sync.Mutex
+	kept []keptFilter // the one asked for last comes last; at most keptFilters
+}
+
+type keptFilter struct {
+	key     [sha256.Size]byte
+	allowed []bm25.Bitmap
+}
+
+func (fc *filterCache) find(key [sha256.Size]byte) (allowed []bm25.Bitmap, ok bool) {
+	fc.mu.Lock()
+	defer fc.mu.Unlock()
+	i := slices.IndexFunc(fc.kept, func(k keptFilter) bool { return k.key == key })
+	if i < 0 {
+		return nil, false
+	}
+	found := fc.kept[i]
+	fc.kept = append(slices.Delete(fc.kept, i, i+1), found)
+	return found.allowed, true
+}
+
+func (fc *filterCache) keep(key [sha256.Size]byte, allowed []bm25.Bitmap) {
+	fc.mu.Lock()
+	defer fc.mu.Unlock()
+	if slices.ContainsFunc(fc.kept, func(k keptFilter) bool { return k.key == key }) {
+		return // two asked at once
+	}
+	if len(fc.kept) == keptFilters {
+		fc.kept = slices.Delete(fc.kept, 0, 1)
+	}
+	fc.kept = append(fc.kept, keptFilter{key, allowed})
+}

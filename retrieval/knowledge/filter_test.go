@@ -1,0 +1,211 @@
+package knowledge_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+)
+
+// drawAttributes draws attributes of few keys and values, so that filters meet them.
+func drawAttributes(t *rapid.T) map[string]any {
+	text := rapid.SampledFrom([]string{"ant", "anthill", "bee", ""})
+	value := rapid.OneOf(
+		rapid.Map(text, func(s string) any { return s }),
+		rapid.Map(rapid.IntRange(-1, 2), func(n int) any { return n }),
+		rapid.Map(rapid.Bool(), func(b bool) any { return b }),
+		rapid.Map(rapid.SliceOfN(text, 0, 2), func(l []string) any { return l }),
+	)
+	return rapid.MapOfN(rapid.SampledFrom([]string{"k", "l", "m"}), value, 0, 3).Draw(t, "attributes")
+}
+
+// drawFilter draws a filter of any type.
+func drawFilter(t *rapid.T, depth int) retrieval.Filter {
+	value := rapid.SampledFrom([]any{"ant", "bee", "", 0.0, 1.0, true, false})
+	kinds := []retrieval.FilterType{
+		retrieval.FilterEq, retrieval.FilterNe, retrieval.FilterGt, retrieval.FilterGte, retrieval.FilterLt, retrieval.FilterLte,
+		retrieval.FilterIn, retrieval.FilterNin, retrieval.FilterPrefix, retrieval.FilterAnd, retrieval.FilterOr,
+	}
+	if depth == 0 {
+		kinds = kinds[:len(kinds)-2]
+	}
+	f := retrieval.Filter{Type: rapid.SampledFrom(kinds).Draw(t, "type")}
+	if f.Type == retrieval.FilterAnd || f.Type == retrieval.FilterOr {
+		for range rapid.IntRange(1, 3).Draw(t, "filters") {
+			f.Filters = append(f.Filters, drawFilter(t, depth-1))
+		}
+		return f
+	}
+	f.Key = rapid.SampledFrom([]string{"k", "l", "m", "none"}).Draw(t, "key")
+	switch f.Type {
+	case retrieval.FilterIn, retrieval.FilterNin:
+		f.Value = rapid.SliceOfN(value, 0, 3).Draw(t, "values")
+	case retrieval.FilterPrefix:
+		f.Value = "ant"
+	default:
+		f.Value = value.Draw(t, "value")
+	}
+	return f
+}
+
+func sameAs(f retrieval.Filter) *retrieval.Filter { return &f }
+
+// The answer to a filtered question is the whole ranking without what the filter
+// hides, cut off at k: nothing slips through, no score and no place changes. It is
+// so on any number of shelves, with documents gone and written anew.
+func TestFilterIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		attributes := map[string]map[string]any{}
+		groups := make([][]knowledge.Document, rapid.IntRange(1, 3).Draw(t, "shelves"))
+		for i := range groups {
+			for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-d][0-9]`), 1, 12, rapid.ID[string]).Draw(t, "ids") {
+				words := rapid.SliceOfN(rapid.SampledFrom([]string{"ant", "bee", "cat", "dog", "\n\n# S\n\n"}), 1, 12).Draw(t, "words")
+				d := knowledge.Document{ID: id, Text: strings.Join(words, " "), Markdown: true, Attributes: drawAttributes(t)}
+				groups[i] = append(groups[i], d)
+				attributes[id] = d.Attributes
+			}
+		}
+		c, err := knowledge.Shelve(context.Background(), deps(), groups...)
+		if err != nil || c.Documents() != len(attributes) {
+			t.Fatalf("%d documents, %v", c.Documents(), err)
+		}
+		base := knowledge.New("kb")
+		base.Swap(c)
+		for i := range c.Documents() {
+			h := c.Held(i)
+			for key, v := range attributes[h.ID] {
+				if n, ok := v.(int); ok {
+					attributes[h.ID][key] = float64(n)
+				}
+			}
+			if diff := cmp.Diff(attributes[h.ID], h.Attributes, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("%s (-want +got):\n%s", h.ID, diff)
+			}
+		}
+		for range 8 {
+			q := retrieval.Query{Text: "ant bee cat", Settings: retrieval.Settings{NumCandidates: 1000}}
+			whole, err := base.Retrieve(context.Background(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Filter = sameAs(drawFilter(t, 2))
+			q.Settings.NumCandidates = rapid.IntRange(1, 20).Draw(t, "k")
+			var want []retrieval.Source
+			for _, s := range whole.Sources {
+				if q.Filter.Match(attributes[s.Doc]) && len(want) < q.Settings.NumCandidates {
+					want = append(want, s)
+				}
+			}
+			for range 2 { // what is kept of the first is what the second gets
+				got, err := base.Retrieve(context.Background(), q)
+				if diff := cmp.Diff(want, got.Sources, cmpopts.EquateEmpty()); diff != "" || err != nil {
+					t.Fatalf("%s: %v (-want +got):\n%s", q.Filter, err, diff)
+				}
+				if best := len(got.Sources) > 0; best && got.Floor > whole.Floor/0.6+1e-9 {
+					t.Fatalf("%s: floor %v, of all %v", q.Filter, got.Floor, whole.Floor)
+				}
+			}
+		}
+	})
+}
+
+// attributed is a content of a hundred documents of ten kinds.
+func attributed(t testing.TB) *knowledge.Base {
+	t.Helper()
+	var documents []knowledge.Document
+	for i := range 100 {
+		documents = append(documents, knowledge.Document{
+			ID: fmt.Sprintf("d%03d", i), Text: fmt.Sprintf("ant bee number %d", i),
+			Attributes: map[string]any{"kind": fmt.Sprintf("k%d", i%10), "even": i%2 == 0, "of": []string{"all", fmt.Sprint("m", i%3)}, "n": i / 50},
+		})
+	}
+	documents = append(documents, knowledge.Document{ID: "plain", Text: "ant without attributes"})
+	c, _, err := knowledge.FromDocuments(t.Context(), documents, deps())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := knowledge.New("kb")
+	b.Swap(c)
+	return b
+}
+
+// Many callers with more different filters than are kept never get what is another's.
+func TestFiltersAtOnce(t *testing.T) {
+	b := attributed(t)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for j := range 120 {
+				kind := fmt.Sprintf("k%d", (i+j)%10)
+				even := j%3 == 0
+				f := &retrieval.Filter{Type: retrieval.FilterAnd, Filters: []retrieval.Filter{
+					{Type: retrieval.FilterEq, Key: "kind", Value: kind}, {Type: retrieval.FilterIn, Key: "even", Value: []any{even}},
+				}}
+				res, err := b.Retrieve(t.Context(), retrieval.Query{Text: "ant bee", Filter: f, Settings: retrieval.DefaultSettings()})
+				want := 0
+				if ((i+j)%10%2 == 0) == even {
+					want = 10
+				}
+				if err != nil || len(res.Sources) != want {
+					t.Errorf("%s: %d sources, %v", f, len(res.Sources), err)
+				}
+				for _, s := range res.Sources {
+					if s.Doc[3:] != kind[1:] {
+						t.Errorf("%s: got %s", f, s.Doc)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := b.Content().KeptFilters(); n != knowledge.MostFilters {
+		t.Errorf("%d filters are kept", n)
+	}
+}
+
+// What nothing matches is an answer; so is a filter that everything matches.
+func TestFilterOfAllAndNone(t *testing.T) {
+	b := attributed(t)
+	q := retrieval.Query{Text: "ant", Settings: retrieval.Settings{NumCandidates: 1000}, Filter: &retrieval.Filter{Type: retrieval.FilterEq, Key: "kind", Value: "other"}}
+	if res, err := b.Retrieve(t.Context(), q); err != nil || res.Reason != retrieval.ReasonNoMatch || len(res.Sources) > 0 {
+		t.Errorf("none: %+v, %v", res, err)
+	}
+	q.Filter = &retrieval.Filter{Type: retrieval.FilterNe, Key: "kind", Value: "other"}
+	if res, err := b.Retrieve(t.Context(), q); err != nil || len(res.Sources) != 101 {
+		t.Errorf("all: %d, %v", len(res.Sources), err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	q.Filter = &retrieval.Filter{Type: retrieval.FilterNe, Key: "kind", Value: "another"}
+	if res, err := b.Retrieve(ctx, q); err == nil || !res.Reason.Failed() {
+		t.Errorf("too late: %+v, %v", res, err)
+	}
+}
+
+func TestAttributes(t *testing.T) {
+	c := attributed(t).Content()
+	want := []knowledge.Attribute{
+		{Key: "even", Documents: 100, Types: []string{"boolean"}, Examples: []any{false, true}},
+		{Key: "kind", Documents: 100, Types: []string{"string"}, Examples: []any{"k0", "k1", "k2", "k3", "k4"}},
+		{Key: "n", Documents: 100, Types: []string{"number"}, Examples: []any{0.0, 1.0}},
+		{Key: "of", Documents: 100, Types: []string{"list"}, Examples: []any{"all", "m0", "m1", "m2"}},
+	}
+	if diff := cmp.Diff(want, c.Attributes()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := c.Held(1).Attributes; got["kind"] != "k1" || got["n"] != 0.0 || !slices.Equal(got["of"].([]string), []string{"all", "m1"}) {
+		t.Errorf("held: %v", got)
+	}
+	if got := c.Held(100); got.ID != "plain" || got.Attributes != nil {
+		t.Errorf("held: %+v", got)
+	}
+}

@@ -1,0 +1,123 @@
+package knowledge
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+
+	"sidenote/retrieval/knowledge/store"
+)
+
+// rulesVersion names what turns the rules of a folder and a file into attributes:
+// change it with either.
+const rulesVersion = "1"
+
+// rulesBytes is how much of a document's hash names the rules that gave it its
+// attributes.
+const rulesBytes = 8
+
+// attributeRules are where a folder's documents have their attributes from. The zero
+// value leaves them what they say themselves.
+type attributeRules struct {
+	constants   map[string]any
+	path        *pathPattern // nil for none
+	frontMatter []string
+	name        [rulesBytes]byte // tells them from others; zero for none
+}
+
+// newAttributeRules compiles the rules of a folder.
+func newAttributeRules(f Folder) (r attributeRules, err error) {
+	constants, err := store.EncodeAttributes(f.Attributes)
+	if err != nil {
+		return r, err
+	}
+	if r.constants, err = store.DecodeAttributes(constants); err != nil {
+		return r, err
+	}
+	if f.PathPattern != "" {
+		if r.path, err = newPathPattern(f.PathPattern); err != nil {
+			return r, err
+		}
+		if n := len(r.constants) + len(r.path.names); n > store.MaxAttributes {
+			return r, fmt.Errorf("path pattern %q: there are %d attributes, more than %d", f.PathPattern, n, store.MaxAttributes)
+		}
+	}
+	r.frontMatter = slices.Compact(slices.Sorted(slices.Values(f.FrontMatter)))
+	for _, key := range r.frontMatter {
+		if _, err := store.Attribute(key, true); err != nil {
+			return r, fmt.Errorf("front matter: %w", err)
+		}
+	}
+	if len(r.constants) > 0 || r.path != nil || len(r.frontMatter) > 0 {
+		name := sha256.Sum256(fields(append([]string{"sidenote attributes", rulesVersion, constants, f.PathPattern}, r.frontMatter...)...))
+		r.name = [rulesBytes]byte(name[:])
+	}
+	return r, nil
+}
+
+// apply returns a document of a file with its attributes as they are kept: each key
+// from the strongest source that has it. What cannot be one is left out; notes say
+// what.
+func (r attributeRules) apply(file string, d Document) (_ Document, notes []Note) {
+	note := func(err error) { notes = append(notes, Note{Document: d.ID, Reason: err.Error()}) }
+	sources := []map[string]any{r.constants, nil, d.Attributes, nil}
+	if r.path != nil {
+		sources[1] = r.path.values(file)
+	}
+	if d.Markdown && len(r.frontMatter) > 0 {
+		var errs []error
+		sources[3], errs = frontAttributes(d.Text, r.frontMatter)
+		for _, err := range errs {
+			note(err)
+		}
+	}
+	d.Attributes = nil
+	taken := map[string]bool{} // keys, also of what is left out: no weaker source stands in
+	crowd := 0                 // attributes that found no room
+	for _, source := range sources {
+		for _, key := range slices.Sorted(maps.Keys(source)) {
+			if taken[key] {
+				continue
+			}
+			taken[key] = true
+			v, err := store.Attribute(key, source[key])
+			switch {
+			case err != nil:
+				note(err)
+			case len(d.Attributes) == store.MaxAttributes:
+				crowd++
+			case d.Attributes == nil:
+				d.Attributes = map[string]any{key: v}
+			default:
+				d.Attributes[key] = v
+			}
+		}
+	}
+	if crowd > 0 {
+		note(fmt.Errorf("%d attributes beyond the first %d", crowd, store.MaxAttributes))
+	}
+	return d, notes
+}
+
+// normal returns a document with its attributes as they are kept. The error names the
+// document, the key and the value.
+func (d Document) normal() (Document, error) {
+	text, err := store.EncodeAttributes(d.Attributes)
+	if err == nil {
+		d.Attributes, err = store.DecodeAttributes(text)
+	}
+	if err != nil {
+		return d, fmt.Errorf("document %q: %w", d.ID, err)
+	}
+	return d, nil
+}
+
+// encoded returns attributes that are as they are kept as text.
+func encoded(attributes map[string]any) string {
+	text, err := store.EncodeAttributes(attributes)
+	if err != nil {
+		panic("BUG: attributes were not looked at: " + err.Error())
+	}
+	return text
+}
