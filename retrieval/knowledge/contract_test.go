@@ -12,11 +12,15 @@ import (
 type embedded struct{ *knowledge.Base }
 
 func (b embedded) Change(t *testing.T, docs []retrievaltest.Document) {
-	texts := map[string]string{}
+	var list []knowledge.Document
 	for _, d := range docs {
-		texts[d.ID] = d.Text
+		list = append(list, knowledge.Document{ID: d.ID, Text: d.Text, Markdown: true, Attributes: d.Attributes})
 	}
-	b.Swap(build(t, texts))
+	c, _, err := knowledge.FromDocuments(t.Context(), list, deps())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Swap(c)
 }
 
 func TestContract(t *testing.T) {

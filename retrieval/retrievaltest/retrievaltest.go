@@ -25,21 +25,27 @@ const patience = 20 * time.Second
 type Document struct {
 	ID   string // a path ending in .md
 	Text string // Markdown
+	// Attributes are strings, float64s, bools and lists of strings; nil for none.
+	Attributes map[string]any
 }
 
 // Documents returns the corpus of the suite: enough of one subject each that
 // any sensible engine ranks them alike.
 func Documents() []Document {
 	docs := []Document{
-		{"leave.md", "# Leave policy\n\n## Parental leave\n\nEvery parent may take sixteen weeks of parental leave.\n\n## Sick leave\n\nReport an illness on the first morning of absence.\n"},
-		{"travel/booking.md", "# Booking travel\n\nFlights are booked through the travel portal two weeks ahead.\n"},
-		{"it/laptops.md", "# Laptops\n\nA broken laptop is replaced by the service desk within a day.\n"},
-		{"it/passwords.md", "# Passwords\n\nPasswords hold at least fourteen characters and never expire.\n"},
+		{ID: "leave.md", Text: "# Leave policy\n\n## Parental leave\n\nEvery parent may take sixteen weeks of parental leave.\n\n## Sick leave\n\nReport an illness on the first morning of absence.\n", Attributes: map[string]any{"audience": "all", "tags": []string{"hr", "family"}, "version": 2.0}},
+		{ID: "travel/booking.md", Text: "# Booking travel\n\nFlights are booked through the travel portal two weeks ahead.\n"},
+		{ID: "it/laptops.md", Text: "# Laptops\n\nA broken laptop is replaced by the service desk within a day.\n", Attributes: map[string]any{"audience": "staff", "tags": []string{"it"}}},
+		{ID: "it/passwords.md", Text: "# Passwords\n\nPasswords hold at least fourteen characters and never expire.\n", Attributes: map[string]any{"audience": "staff", "tags": []string{"it", "security"}}},
 	}
 	for i := range 60 {
 		docs = append(docs, Document{
 			ID:   fmt.Sprintf("minutes/%02d.md", i),
 			Text: fmt.Sprintf("# Minutes %d\n\nThe committee met in room %d and discussed the canteen menu, chairs and the weather.\n", i, i),
+			Attributes: map[string]any{
+				"audience": []string{"all", "staff", "board"}[i%3], "day": fmt.Sprintf("2024-%02d-%02d", 1+i/10, 1+i%10),
+				"number": float64(i), "final": i%2 == 0, "tags": []string{"minutes", fmt.Sprintf("room-%d", i%7)},
+			},
 		})
 	}
 	return docs
@@ -63,6 +69,8 @@ func Run(t *testing.T, open func(t *testing.T, docs []Document) retrieval.Base) 
 		"concurrent": concurrent,
 		"tenants":    tenants,
 		"kept":       kept,
+		"filters":    filters,
+		"filtered":   filtered,
 		"change":     change,
 		"faults":     faults,
 	} {

@@ -15,7 +15,12 @@ import (
 
 // A shelf is the plainest Base there can be: documents scored by how many
 // different words of the question they hold, common ones aside.
-type shelf []retrieval.Source
+type shelf []document
+
+type document struct {
+	retrieval.Source
+	attributes map[string]any
+}
 
 func words(text string) map[string]bool {
 	set := map[string]bool{}
@@ -38,8 +43,11 @@ func (s shelf) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 		return retrieval.Result{Reason: retrieval.ReasonNoQueryTerms}, nil
 	}
 	res := retrieval.Result{Bases: []retrieval.Ref{s.Ref()}}
-	for _, src := range s {
-		held := words(src.Text)
+	for _, d := range s {
+		src, held := d.Source, words(d.Text)
+		if !q.Filter.Match(d.attributes) {
+			continue
+		}
 		for w := range asked {
 			if held[w] {
 				src.Score++
@@ -59,7 +67,7 @@ func TestRun(t *testing.T) {
 	retrievaltest.Run(t, func(_ *testing.T, docs []retrievaltest.Document) retrieval.Base {
 		var s shelf
 		for _, d := range docs {
-			s = append(s, retrieval.Source{Type: "rag", Knowledge: "shelf", Doc: d.ID, Name: d.ID, Text: strings.TrimSpace(d.Text)})
+			s = append(s, document{retrieval.Source{Type: "rag", Knowledge: "shelf", Doc: d.ID, Name: d.ID, Text: strings.TrimSpace(d.Text)}, d.Attributes})
 		}
 		return s
 	})

@@ -26,6 +26,8 @@ type breakable struct {
 	*service
 }
 
+func (breakable) Filterless() {} // no filters yet
+
 func TestContractOfAnAPI(t *testing.T) {
 	retrievaltest.Run(t, func(t *testing.T, docs []retrievaltest.Document) retrieval.Base {
 		s := newService(t, stub(docs))
