@@ -37,6 +37,28 @@ func (c *checkCmd) Run(a *app) error {
 		return printTenant(a.stdout, cfg, config.Name(c.Tenant))
 	}
 	printSummary(a.stdout, cfg)
+	return warnOfFilters(a, cfg)
+}
+
+// warnOfFilters reads the documents of the bases, if there are filters that may name
+// what none of them has.
+func warnOfFilters(a *app, cfg *config.Config) error {
+	if !filters(cfg) {
+		return nil
+	}
+	cfg.Redis = config.Redis{}
+	s, err := build(a.ctx, cfg, home{}, unheard)
+	if err != nil {
+		fmt.Fprintf(a.stderr, "warning: filters are not compared with documents: %v\n", err)
+		return nil
+	}
+	defer func() { _ = s.close() }()
+	if err := s.index(a.ctx, nil); err != nil {
+		fmt.Fprintf(a.stderr, "warning: filters are not compared with documents: %v\n", err)
+	}
+	for _, line := range s.unknownAttributes() {
+		fmt.Fprintln(a.stderr, "warning: "+line)
+	}
 	return nil
 }
 

@@ -56,7 +56,7 @@ func (s *stack) indexOne(ctx context.Context, name config.Name) (indexed, error)
 		return indexed{id: id, store: s.heldLine(id)}, nil
 	}
 	start := time.Now()
-	content, report, err := knowledge.Load(ctx, s.folder(name), s.reading())
+	content, report, err := knowledge.Load(ctx, s.cfg.Folder(name), s.reading())
 	if err != nil {
 		return indexed{}, err
 	}

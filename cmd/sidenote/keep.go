@@ -155,7 +155,7 @@ func (s *stack) newKeepers() {
 	}
 	for _, name := range s.cfg.KnowledgeNames() {
 		if k := s.cfg.Knowledge[name]; k.Engine == config.EngineEmbedded && k.Path != "" {
-			s.keepers[string(name)] = &keeper{s: s, folder: s.folder(name)}
+			s.keepers[string(name)] = &keeper{s: s, folder: s.cfg.Folder(name)}
 		}
 	}
 }

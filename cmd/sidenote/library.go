@@ -81,5 +81,5 @@ func (l *library) Store(id string) (admin.Store, bool) {
 }
 
 func fileOf(h knowledge.Held) admin.File {
-	return admin.File{ID: h.ID, Name: h.Name, Chunks: h.Chunks, Bytes: int64(h.Bytes)}
+	return admin.File{ID: h.ID, Name: h.Name, Chunks: h.Chunks, Bytes: int64(h.Bytes), Attributes: h.Attributes}
 }

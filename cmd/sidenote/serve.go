@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 
@@ -57,6 +58,9 @@ func (c *serveCmd) Run(a *app) error {
 		out.announce(ctx, cfg, ls)
 		if err := s.index(ctx, out.indexed); err != nil {
 			return err
+		}
+		for _, line := range s.unknownAttributes() {
+			out.tell(slog.LevelWarn, line)
 		}
 		out.announceLimits(ctx, s)
 		return s.watch(ctx)

@@ -80,7 +80,7 @@ func (s *stack) embed(id, path string) *knowledge.Base {
 func (s *stack) load(ctx context.Context) error {
 	err := s.kept.Load(ctx, func(b store.Base) bool {
 		k, ok := s.cfg.Knowledge[config.Name(b.ID)]
-		return !ok || k.Path == "" || s.cfg.State.Follow || b.Origin == s.folder(config.Name(b.ID)).Origin()
+		return !ok || k.Path == "" || s.cfg.State.Follow || b.Origin == s.cfg.Folder(config.Name(b.ID)).Origin()
 	})
 	if err != nil {
 		return err
@@ -106,12 +106,6 @@ func thereAre(ids []string) string {
 		return ""
 	}
 	return "; there are " + strings.Join(ids, ", ")
-}
-
-// folder is what a base is read from.
-func (s *stack) folder(name config.Name) knowledge.Folder {
-	k := s.cfg.Knowledge[name]
-	return knowledge.Folder{ID: string(name), Path: k.Path, Include: texts(k.Include), Exclude: texts(k.Exclude)}
 }
 
 // reading is what bases are read with.

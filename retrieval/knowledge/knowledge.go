@@ -51,6 +51,15 @@ type Folder struct {
 	FrontMatter []string
 }
 
+// Validate refuses patterns and attributes by which nothing can be read.
+func (f Folder) Validate() error {
+	if _, err := newWalk(nil, f, nil); err != nil {
+		return err
+	}
+	_, err := newAttributeRules(f)
+	return err
+}
+
 // Origin names the folder and the rules by which it is read, but not the base.
 func (f Folder) Origin() string {
 	place := f.Path

@@ -10,13 +10,6 @@ import (
 	"sidenote/retrieval"
 )
 
-// A Filterless base does not honour filters yet: the suite leaves them out. It has no
-// other use, and a base that learns to filter loses the method.
-type Filterless interface {
-	retrieval.Base
-	Filterless()
-}
-
 // filterCases are filters of every type, and joined ones.
 func filterCases() []retrieval.Filter {
 	is := func(t retrieval.FilterType, key string, v any) retrieval.Filter {
@@ -61,7 +54,6 @@ const canteen = "committee discussed the canteen menu"
 // filters asks with each filter: what comes is the ranking without the documents that
 // the filter hides, cut off at as many as are asked for.
 func filters(t *testing.T, base retrieval.Base) {
-	skipFilterless(t, base)
 	for _, f := range filterCases() {
 		match := matching(&f)
 		for _, text := range []string{canteen, "parental leave", "broken laptop and passwords"} {
@@ -114,7 +106,6 @@ func prefix(t *testing.T, what string, filtered, whole retrieval.Result, match m
 // filtered asks for several tenants at once, each with a filter of its own and some
 // with the same: nobody sees what only another one may.
 func filtered(t *testing.T, base retrieval.Base) {
-	skipFilterless(t, base)
 	cases := filterCases()
 	want := make([]string, len(cases))
 	for i := range cases {
@@ -134,13 +125,6 @@ func filtered(t *testing.T, base retrieval.Base) {
 		})
 	}
 	all.Wait()
-}
-
-func skipFilterless(t *testing.T, base retrieval.Base) {
-	t.Helper()
-	if _, is := base.(Filterless); is {
-		t.Skip("Filterless")
-	}
 }
 
 // matching returns the ids of the documents of the corpus that a filter chooses.

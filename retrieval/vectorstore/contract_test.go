@@ -26,8 +26,6 @@ type breakable struct {
 	*service
 }
 
-func (breakable) Filterless() {} // no filters yet
-
 func TestContractOfAnAPI(t *testing.T) {
 	retrievaltest.Run(t, func(t *testing.T, docs []retrievaltest.Document) retrieval.Base {
 		s := newService(t, stub(docs))
@@ -47,7 +45,7 @@ func (c central) Change(t *testing.T, docs []retrievaltest.Document) {
 	t.Helper()
 	var list []knowledge.Document
 	for _, d := range docs {
-		list = append(list, knowledge.Document{ID: d.ID, Text: d.Text, Markdown: true})
+		list = append(list, knowledge.Document{ID: d.ID, Text: d.Text, Markdown: true, Attributes: d.Attributes})
 	}
 	content, _, err := knowledge.FromDocuments(t.Context(), list, knowledge.Deps{Counter: bytesCounter{}})
 	if err != nil {
@@ -71,7 +69,10 @@ func (l library) Store(id string) (admin.Store, bool) {
 	if c == nil || id != "vs_1" {
 		return admin.Store{}, id == "vs_1"
 	}
-	return admin.Store{Generation: c.Generation(), Files: c.Documents(), File: func(i int) admin.File { return admin.File{ID: c.Held(i).ID} }}, true
+	return admin.Store{Generation: c.Generation(), Files: c.Documents(), File: func(i int) admin.File {
+		h := c.Held(i)
+		return admin.File{ID: h.ID, Attributes: h.Attributes}
+	}}, true
 }
 
 func (l library) Candidates(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {

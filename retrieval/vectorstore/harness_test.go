@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -146,6 +147,7 @@ func (s stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var data []stubResult
 	for _, d := range s {
 		attributes := map[string]any{"path": d.ID}
+		maps.Copy(attributes, d.Attributes)
 		if !q.Filters.Match(attributes) {
 			continue
 		}

@@ -76,13 +76,30 @@ func attribute(v any) (any, error) {
 		for i := range v {
 			s, ok := v[i].(string)
 			if !ok {
-				return nil, fmt.Errorf("%s is a list with a %T in it; lists are of strings", brief(v), v[i])
+				return nil, fmt.Errorf("%s is a list with %s in it; lists are of strings", brief(v), kindOf(v[i]))
 			}
 			texts[i] = s
 		}
 		return list(texts)
 	}
-	return nil, fmt.Errorf("%s is a %T, which is neither string, number, bool nor list of strings", brief(v), v)
+	return nil, fmt.Errorf("%s is %s, which is neither string, number, bool nor list of strings", brief(v), kindOf(v))
+}
+
+// kindOf names what is no attribute in the words of JSON.
+func kindOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case float64, int, int64:
+		return "a number"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	}
+	return fmt.Sprintf("a %T", v)
 }
 
 func list(v []string) (any, error) {

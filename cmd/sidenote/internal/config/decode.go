@@ -49,8 +49,12 @@ func (d *decoder) value(key string, n ast.Node, v reflect.Value, tag reflect.Str
 		d.scalar(key, n, v, tag)
 		return
 	}
-	if f, ok := v.Addr().Interface().(*Filter); ok {
-		d.filter(key, n, f)
+	switch to := v.Addr().Interface().(type) {
+	case *Filter:
+		d.filter(key, n, to)
+		return
+	case *Attributes:
+		d.attributes(key, n, to)
 		return
 	}
 	switch v.Kind() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/vectorstore"
 )
 
@@ -20,11 +21,31 @@ type Knowledge struct {
 	Include []Glob `yaml:"include"`
 	Exclude []Glob `yaml:"exclude"`
 
+	Attributes     Attributes     `yaml:"attributes"` // of all its documents
+	AttributesFrom AttributesFrom `yaml:"attributes_from"`
+
 	Engine   string  `yaml:"engine" of:"embedded|vector_store"`
 	Upstream Name    `yaml:"upstream"` // that has the vector store
 	ID       StoreID `yaml:"id"`       // of the vector store there
 
 	Held bool `yaml:"-"` // a flag names it: the state folder must have it
+}
+
+// AttributesFrom says where documents of a folder have attributes from. Those of
+// Knowledge.Attributes are stronger, and those of the path stronger than a document's
+// own.
+type AttributesFrom struct {
+	Path        string   `yaml:"path"` // such as {product}/{version}/**
+	FrontMatter []string `yaml:"front_matter"`
+}
+
+// Folder is what a base is read from; its Path is "" if it is from nowhere.
+func (c *Config) Folder(name Name) knowledge.Folder {
+	k := c.Knowledge[name]
+	return knowledge.Folder{
+		ID: string(name), Path: k.Path, Include: texts(k.Include), Exclude: texts(k.Exclude),
+		Attributes: k.Attributes, PathPattern: k.AttributesFrom.Path, FrontMatter: k.AttributesFrom.FrontMatter,
+	}
 }
 
 func (k *Knowledge) setDefaults() { k.Engine = EngineEmbedded }
@@ -53,11 +74,11 @@ func (c *Config) checkBases() {
 		}
 		var need []string
 		other, hint := []string{"upstream", "id"}, "; write engine: "+EngineVectorStore
-		if k.Path == "" && (!written("engine") || written("include") || written("exclude")) && c.Place(key).Line > 0 {
+		if k.Path == "" && (!written("engine") || written("include") || written("exclude") || written("attributes") || written("attributes_from")) && c.Place(key).Line > 0 {
 			need = []string{"path"} // a flag has given it, and a base without says that it is one
 		}
 		if k.Engine == EngineVectorStore {
-			need, other, hint = []string{"upstream", "id"}, []string{"path", "include", "exclude"}, ""
+			need, other, hint = []string{"upstream", "id"}, []string{"path", "include", "exclude", "attributes", "attributes_from"}, ""
 		}
 		for _, field := range other {
 			if written(field) {
@@ -71,6 +92,21 @@ func (c *Config) checkBases() {
 		}
 		if k.Engine == EngineVectorStore {
 			known(c, key+".upstream", "upstream", k.Upstream, c.upstreams())
+		}
+		c.checkAttributes(name)
+	}
+}
+
+// checkAttributes refuses rules that no folder could be read by.
+func (c *Config) checkAttributes(name Name) {
+	k, key := c.Folder(name), "knowledge."+string(name)
+	for at, rule := range map[string]knowledge.Folder{
+		key + ".attributes":                   {Attributes: k.Attributes},
+		key + ".attributes_from.path":         {PathPattern: k.PathPattern},
+		key + ".attributes_from.front_matter": {FrontMatter: k.FrontMatter},
+	} {
+		if err := rule.Validate(); err != nil {
+			c.problem(at, "%v", err)
 		}
 	}
 }

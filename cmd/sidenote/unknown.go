@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/retrieval"
+)
+
+// unknownAttributes warns of filters of tenants that name an attribute which no
+// document of theirs has: most likely it is misspelt, and then nothing is found, or
+// too much. Bases that are kept elsewhere do not tell their attributes; with one of
+// them nothing is said.
+func (s *stack) unknownAttributes() (lines []string) {
+	for _, name := range s.cfg.TenantNames() {
+		p, _ := s.cfg.Tenant(name)
+		if p.Rewrite.Filter == nil {
+			continue
+		}
+		known, all := s.attributesOf(p.Rewrite.Knowledge)
+		if !all {
+			continue
+		}
+		for _, key := range missing(p.Rewrite.Filter, known) {
+			lines = append(lines, fmt.Sprintf("tenant %s: no document of %s has the attribute %q that its filters name; %s",
+				name, strings.Join(p.Rewrite.Knowledge, ", "), key, thereIs(known)))
+		}
+	}
+	return lines
+}
+
+// attributesOf returns the attributes that documents of some bases have, and whether
+// these are all.
+func (s *stack) attributesOf(bases []string) (known map[string]bool, all bool) {
+	known = map[string]bool{}
+	for _, id := range bases {
+		base := s.embedded[id]
+		if base == nil || base.Content() == nil {
+			return nil, false
+		}
+		for _, a := range base.Content().Attributes() {
+			known[a.Key] = true
+		}
+	}
+	return known, true
+}
+
+// missing returns the keys of a filter that are not known, each once.
+func missing(f *retrieval.Filter, known map[string]bool) (keys []string) {
+	for key := range f.Keys {
+		if !known[key] && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func thereIs(known map[string]bool) string {
+	if len(known) == 0 {
+		return "none has any"
+	}
+	return "there are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+}
+
+// filters tells whether any tenant has filters.
+func filters(cfg *config.Config) bool {
+	return slices.ContainsFunc(cfg.TenantNames(), func(name config.Name) bool {
+		p, _ := cfg.Tenant(name)
+		return p.Rewrite.Filter != nil
+	})
+}
