@@ -10,8 +10,8 @@ import (
 )
 
 // Attributes are what a document says of itself beside its text: a text, a finite
-// number (float64) or a bool by name. Within a file a name stands for one of the
-// three. What is none of them is left out, name by name, and reported: a filter
+// number (float64), a bool or a list of texts by name. Within a file a name stands for
+// one of the four. What is none of them is left out, name by name, and reported: a filter
 // that met a value only sometimes would be wrong without a word.
 
 const (
@@ -20,13 +20,15 @@ const (
 	// maxAttributeName and maxAttributeText bound them, in bytes.
 	maxAttributeName = 64
 	maxAttributeText = 1 << 10
+	// maxAttributeList is how many texts a list may have.
+	maxAttributeList = 1 << 10
 	// maxWhole is the largest whole number that no other one becomes as a float64.
 	maxWhole = 1<<53 - 1
 )
 
 // Why a value is no attribute.
 const (
-	reasonNested = "a list, an object or a reference"
+	reasonNested = "an object, or a list of other things than texts"
 	reasonNumber = "no finite number"
 	reasonWhole  = "a whole number that is too large to be exact"
 	reasonLong   = "a text that is too long"
@@ -95,13 +97,14 @@ func (l *Left) note(name, reason string) {
 	}
 }
 
-// kind is one of the three that an attribute can be.
+// kind is one of the four that an attribute can be.
 type kind uint8
 
 const (
 	textKind kind = iota
 	numberKind
 	boolKind
+	listKind
 )
 
 // sameKind tells whether a name stands for what it stood for before in this file.
@@ -144,6 +147,23 @@ func (s *attributeSet) addText(name, text string) {
 		return
 	}
 	s.add(name, textKind, strings.Clone(text)) // not with all of the file behind it
+}
+
+// addList takes a list of texts; an empty one is no attribute.
+func (s *attributeSet) addList(name string, list []string) {
+	for i, text := range list {
+		if len(text) > maxAttributeText {
+			s.refuse(name, reasonLong)
+			return
+		}
+		list[i] = strings.Clone(text)
+	}
+	switch {
+	case len(list) > maxAttributeList:
+		s.refuse(name, reasonMany)
+	case len(list) > 0:
+		s.add(name, listKind, list)
+	}
 }
 
 func (s *attributeSet) addNumber(name string, n float64) {

@@ -35,16 +35,18 @@ func TestAttributes(t *testing.T) {
 	f("a.jsonl", `{"id":1,"title":"T","text":"x","lang":"en","n":2,"f":-0.5,"ok":true,"none":null}`, "",
 		attributes{"lang": "en", "n": 2.0, "f": -0.5, "ok": true})
 	f("a.jsonl", `{"text":"x","lang":"en","attributes":{"lang":"de","year":2024}}`, "", attributes{"lang": "de", "year": 2024.0})
+	f("a.jsonl", `{"text":"x","tags":["b","a","b"],"none":[],"mixed":["a",null]}`,
+		"attributes left out: mixed (an object, or a list of other things than texts)", attributes{"tags": []string{"b", "a", "b"}})
 	f("a.jsonl", `{"text":"x","attributes":"y"}`, "attributes left out: attributes (no object)", nil)
 	f("a.jsonl", `{"text":"x","l":[1,"a"],"o":{"a":1},"n":1e999,"w":9007199254740993}`,
-		"attributes left out: l (a list, an object or a reference), n (no finite number), o (a list, an object or a reference), and 1 more", nil)
+		"attributes left out: l (an object, or a list of other things than texts), n (no finite number), o (an object, or a list of other things than texts), and 1 more", nil)
 	f("a.jsonl", `{"text":"x","v":1}`+"\n"+`{"text":"y","v":"1"}`+"\n"+`{"text":"z","v":2}`,
 		"attributes left out: v (of another type than before)", attributes{"v": 1.0}, nil, attributes{"v": 2.0})
 	f("a.jsonl", `{"text":"x","":1,"a\nb":2}`, "attributes left out: a name that nobody could write", nil)
 	f("a.jsonl", `{"text":"x","long":"`+strings.Repeat("x", 2000)+`"}`, "attributes left out: long (a text that is too long)", nil)
-	f("a.jsonl", "{broken\n"+`{"text":"x","l":[]}`, "line 1 is not JSON; attributes left out: l (a list, an object or a reference)", nil)
+	f("a.jsonl", "{broken\n"+`{"text":"x","l":[{}]}`, "line 1 is not JSON; attributes left out: l (an object, or a list of other things than texts)", nil)
 	// What a record without a text has stands in the text.
-	f("a.jsonl", `{"question":"Why?","tags":["a"],"attributes":{"lang":"en"}}`, "", attributes{"question": "Why?", "lang": "en"})
+	f("a.jsonl", `{"question":"Why?","tags":["a"],"attributes":{"lang":"en"}}`, "", attributes{"question": "Why?", "lang": "en", "tags": []string{"a"}})
 	f("a.json", `[{"text":"x","a":1},{"text":"y"}]`, "", attributes{"a": 1.0}, nil)
 }
 

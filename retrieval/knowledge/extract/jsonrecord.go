@@ -125,8 +125,24 @@ func (s *attributeSet) addJSON(name string, v gjson.Result) {
 	case gjson.Number:
 		s.addDigits(name, v.Raw)
 	case gjson.JSON:
-		s.refuse(name, reasonNested)
+		if list, ok := textsIn(v); ok {
+			s.addList(name, list)
+		} else {
+			s.refuse(name, reasonNested)
+		}
 	default:
 		s.add(name, boolKind, v.Bool())
 	}
+}
+
+// textsIn returns the elements of a list if all of them are texts. It looks at one
+// more than an attribute may have.
+func textsIn(v gjson.Result) (list []string, ok bool) {
+	ok = v.IsArray()
+	v.ForEach(func(_, element gjson.Result) bool {
+		ok = ok && element.Type == gjson.String
+		list = append(list, element.Str)
+		return ok && len(list) <= maxAttributeList
+	})
+	return list, ok
 }
