@@ -262,9 +262,13 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile) error {
 	var touched []store.Known
 	for _, f := range batch {
 		switch {
-		case f.unchanged, f.skip != nil && f.skip.Kind == SkipUnreadable && len(f.documents)+len(f.same) == 0:
+		case f.unchanged:
+			s.build.report.Unchanged += len(s.known[f.name])
+			s.keep(f.name)
+		case f.skip != nil && f.skip.Kind == SkipUnreadable && len(f.documents)+len(f.same) == 0:
 			s.keep(f.name)
 		}
+		s.build.report.Unchanged += len(f.same)
 		for _, k := range f.same {
 			s.seen[k.ID] = true
 			if old := s.ids[k.ID]; old.Size != k.Size || !old.Modified.Equal(k.Modified) || old.Hash != k.Hash {
@@ -277,6 +281,9 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile) error {
 				continue
 			}
 			s.seen[d.ID] = true
+			if _, known := s.ids[d.ID]; !known {
+				s.build.report.Added++
+			}
 			documents = append(documents, d)
 		}
 		s.build.note(f.chunks, f.bytes, f.skip, f.read || f.unchanged)
@@ -327,7 +334,7 @@ func (s *syncing) removeRest(ctx context.Context) error {
 			return err
 		}
 	}
-	s.build.report.Removed = len(rest)
+	s.build.report.Removed, s.build.report.Gone = len(rest), rest
 	return nil
 }
 

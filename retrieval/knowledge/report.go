@@ -15,8 +15,13 @@ type Report struct {
 	Bytes   int    // of their texts
 	Skipped []Skip // by path
 	Written int    // documents that are new or say something else than before
-	Removed int    // documents whose files are gone; of a Sync
 	Notes   []Note // by document
+
+	// Of a Sync only.
+	Added     int      // of those written: the documents that were not there before
+	Unchanged int      // documents that say what they said
+	Removed   int      // documents whose files are gone, or yield none any more
+	Gone      []string // their ids, sorted
 }
 
 // A Note says what of a document that was read was left out: an attribute that is

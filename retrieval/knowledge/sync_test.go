@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -104,7 +105,7 @@ func TestSync(t *testing.T) {
 
 	// What says the same is not written again, nor is what was only touched.
 	f.touch("leave.md")
-	if again := f.sync(l); again.Files != report.Files || again.Chunks != report.Chunks {
+	if again := f.sync(l); again.Files != report.Files || again.Chunks != report.Chunks || again.Unchanged != len(texts) || again.Added+again.Written != 0 {
 		t.Errorf("again: %+v, first %+v", again, report)
 	}
 	if diff := cmp.Diff(before, rows(t, l)); diff != "" {
@@ -119,7 +120,8 @@ func TestSync(t *testing.T) {
 	f.write("leave.md", texts["leave.md"])
 	f.write("new.txt", texts["new.txt"])
 	f.must(os.Remove(filepath.Join(f.path, "office.md")))
-	if report := f.sync(l); report.Removed != 1 || report.Files != len(texts) {
+	if report := f.sync(l); report.Removed != 1 || !slices.Equal(report.Gone, []string{"office.md"}) || report.Files != len(texts) ||
+		report.Added != 1 || report.Written != 2 || report.Unchanged != len(texts)-2 {
 		t.Errorf("changed: %+v", report)
 	}
 	sameAnswers(t, l.Base("kb"), fresh(t, documents(texts)))

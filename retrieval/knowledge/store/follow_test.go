@@ -222,11 +222,17 @@ func TestOneWriter(t *testing.T) {
 	if !strings.Contains(err.Error(), "process "+strconv.Itoa(cmd.Process.Pid)) || !strings.Contains(err.Error(), "answers at 127.0.0.1:8081") {
 		t.Errorf("a second writer: %v", err)
 	}
+	if who := store.Writer(dir); who == nil || *who != *locked {
+		t.Errorf("the writer is %+v", who)
+	}
 	if err := in.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
+	}
+	if who := store.Writer(dir); who != nil {
+		t.Errorf("the writer is %+v, and nobody writes", who)
 	}
 	open(t, dir, store.Options{})
 	if _, err := store.Open(t.Context(), dir, store.Options{}); !errors.As(err, &locked) || locked.PID != os.Getpid() {

@@ -34,11 +34,7 @@ func acquire(dir, address string) (*os.File, error) {
 		if !errors.Is(err, errHeld) {
 			return nil, fmt.Errorf("lock state folder %s: %w", dir, err)
 		}
-		var h holder
-		if text, err := io.ReadAll(io.LimitReader(f, 4096)); err == nil {
-			_ = json.Unmarshal(text, &h) // a holder that is just starting has not written yet
-		}
-		return nil, &LockedError{Dir: dir, PID: h.PID, Host: h.Host, Address: h.Address}
+		return nil, lockedBy(dir, f)
 	}
 	host, _ := os.Hostname() // only for people
 	text, err := json.Marshal(holder{PID: os.Getpid(), Host: host, Address: address})
@@ -50,6 +46,29 @@ func acquire(dir, address string) (*os.File, error) {
 		return nil, fmt.Errorf("lock state folder %s: %w", dir, full(err))
 	}
 	return f, nil
+}
+
+func lockedBy(dir string, f *os.File) *LockedError {
+	var h holder
+	if text, err := io.ReadAll(io.LimitReader(f, 4096)); err == nil {
+		_ = json.Unmarshal(text, &h) // a holder that is just starting has not written yet
+	}
+	return &LockedError{Dir: dir, PID: h.PID, Host: h.Host, Address: h.Address}
+}
+
+// Writer returns what the writer of dir says of itself, without taking its place for
+// a moment: nil if nobody has said anything. A writer that was killed still stands
+// there.
+func Writer(dir string) *LockedError {
+	f, err := os.Open(filepath.Join(dir, lockName))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	if who := lockedBy(dir, f); who.PID != 0 {
+		return who
+	}
+	return nil
 }
 
 // release lets the next writer in. It unlocks in so many words: a process that this
