@@ -137,7 +137,7 @@ func (s *stack) telemetry(log *slog.Logger) *admin.Server {
 func (s *stack) admin(log *slog.Logger) *admin.Server {
 	h := &admin.Handler{
 		Telemetry: s.watched(), Rewriter: s.rewriter, Tenants: proxy.NewDirectory(s.cfg.Proxy().Tenants),
-		Knowledge: s.bases.ids(), Library: s.library, Token: s.cfg.Admin.Token.Value,
+		Knowledge: s.bases.ids, Library: s.library, Token: s.cfg.Admin.Token.Value,
 	}
 	return admin.NewServer(h.Handle, log)
 }

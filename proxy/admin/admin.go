@@ -1,5 +1,6 @@
 // Package admin is the second listener: dry runs of rewrites, searches (also in
-// the shape of OpenAI's vector stores), metrics and probes. Nothing on it reaches or chooses an upstream.
+// the shape of OpenAI's vector stores), the management of knowledge bases, metrics and
+// probes. Nothing on it reaches or chooses an upstream, or a path on the disk.
 package admin
 
 import (
@@ -7,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -34,10 +36,11 @@ type Handler struct {
 	Telemetry
 	Rewriter  *rewrite.Rewriter // whose Retriever answers searches too
 	Tenants   *proxy.Directory
-	Knowledge []string     // ids of all bases
-	Library   Library      // what the vector-store endpoints show of them; nil shows nothing
-	Token     proxy.Secret // asked for as a bearer token, but by probes; "" asks for none
-	Hosts     []string     // names by which this port may be called, beside localhost and addresses
+	Knowledge func() []string // ids of all bases at this moment
+	Library   Library         // what the vector-store endpoints show of them; nil shows nothing
+	Keeper    Keeper          // manages them; nil does not
+	Token     proxy.Secret    // asked for as a bearer token, but by probes; "" asks for none
+	Hosts     []string        // names by which this port may be called, beside localhost and addresses
 }
 
 // A Telemetry answers /metrics, /healthz and /readyz and nothing else, without a
@@ -92,9 +95,12 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 		}
 	}
 	e, ok := h.endpoint(string(ctx.Path()))
+	// The path as it was sent: a document's id may hold any character.
 	if !ok && h.Library != nil {
-		// The path as it was sent: a document's id may hold any character.
 		e, ok = h.storeEndpoint(string(ctx.URI().PathOriginal()))
+	}
+	if !ok && h.Keeper != nil {
+		e, ok = h.knowledgeEndpoint(string(ctx.Method()), string(ctx.URI().PathOriginal()))
 	}
 	if ok && !e.open && !h.authorized(ctx) {
 		(&proxy.Error{Reason: proxy.ReasonKey, Message: "The admin token is missing or wrong; send it in the header Authorization as a bearer token."}).Write(ctx)
@@ -121,6 +127,11 @@ func serve(ctx *fasthttp.RequestCtx, e endpoint, ok bool) {
 		return
 	}
 	if err := e.handle(ctx); err != nil {
+		var refusal *Refusal
+		if errors.As(err, &refusal) {
+			refusal.write(ctx)
+			return
+		}
 		proxy.AsError(err).Write(ctx)
 	}
 }

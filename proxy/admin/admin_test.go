@@ -81,7 +81,7 @@ func handler(change func(*admin.Handler)) *admin.Handler {
 		Telemetry: admin.Telemetry{Metrics: proxy.NewMetrics(proxy.Names{}).Registry()},
 		Rewriter:  &rewrite.Rewriter{Retriever: retrieval.Func(retrieve), Models: models{}},
 		Tenants:   proxy.NewDirectory(proxy.Tenants{Keys: []proxy.Key{{SHA256: [32]byte{1}, Policy: p}}}),
-		Knowledge: []string{"kb1", "kb2"},
+		Knowledge: func() []string { return []string{"kb1", "kb2"} },
 	}
 	if change != nil {
 		change(h)

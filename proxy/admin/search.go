@@ -74,7 +74,7 @@ type searched struct {
 // its settings, or all by default ones where no tenant is named.
 func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
 	q := retrieval.Query{Settings: retrieval.DefaultSettings()}
-	allowed := h.Knowledge
+	allowed := h.Knowledge()
 	if ctx.QueryArgs().Has("tenant") {
 		p, err := h.tenant(ctx)
 		if err != nil {

@@ -121,7 +121,7 @@ type asker struct {
 // asking returns who asks, by ?tenant=: without a tenant, somebody who may see all.
 func (h *Handler) asking(ctx *fasthttp.RequestCtx) (asker, error) {
 	if !ctx.QueryArgs().Has("tenant") {
-		return asker{bases: h.Knowledge}, nil
+		return asker{bases: h.Knowledge()}, nil
 	}
 	p, err := h.tenant(ctx)
 	if err != nil {

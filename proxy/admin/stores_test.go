@@ -58,7 +58,9 @@ func (s *shelf) Candidates(_ context.Context, q retrieval.Query) (retrieval.Resu
 }
 
 func stores(t *testing.T, s *shelf) string {
-	h := handler(func(h *admin.Handler) { h.Library, h.Knowledge = s, []string{"kb1", "kb2", "far"} })
+	h := handler(func(h *admin.Handler) {
+		h.Library, h.Knowledge = s, func() []string { return []string{"kb1", "kb2", "far"} }
+	})
 	return listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler)))
 }
 

@@ -83,7 +83,7 @@ func (l library) Candidates(ctx context.Context, q retrieval.Query) (retrieval.R
 func newCentral(t *testing.T) central {
 	t.Helper()
 	embedded := knowledge.New("vs_1")
-	h := &admin.Handler{Knowledge: []string{"vs_1"}, Library: library{embedded}}
+	h := &admin.Handler{Knowledge: func() []string { return []string{"vs_1"} }, Library: library{embedded}}
 	server := admin.NewServer(h.Handle, slog.New(slog.DiscardHandler))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,0 +1,192 @@
+package admin_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sidenote/proxy"
+	"sidenote/proxy/admin"
+)
+
+// A cabinet is a Keeper of the bases kb1, with documents of these ids, and kb2.
+type cabinet struct {
+	ids []string // sorted
+	put []admin.NewDocument
+	err error // of all that changes something
+}
+
+func (c *cabinet) Bases(context.Context) ([]admin.Base, error) {
+	report := &admin.Report{SkippedTotal: 150, Skipped: make([]admin.Skipped, 150), RemovedDocuments: []string{}}
+	return []admin.Base{{ID: "kb1", Documents: len(c.ids), Ingest: &admin.Ingest{Report: report}}, {ID: "kb2"}}, nil
+}
+
+func (c *cabinet) Base(ctx context.Context, id string) (admin.Base, error) {
+	all, _ := c.Bases(ctx)
+	for _, b := range all {
+		if b.ID == id {
+			return b, nil
+		}
+	}
+	return admin.Base{}, &admin.Refusal{Status: 404, Code: "not_found", Message: "There is no " + id}
+}
+
+func (c *cabinet) CreateBase(_ context.Context, id string) (bool, error) { return id == "kb2", c.err }
+func (c *cabinet) DeleteBase(context.Context, string) error              { return c.err }
+func (c *cabinet) Remove(context.Context, string, string) error          { return c.err }
+func (c *cabinet) Ingest(context.Context, string) (int, error)           { return 7, c.err }
+
+func (c *cabinet) Documents(context.Context, string) (admin.Contents, error) {
+	return admin.Contents{
+		Len: len(c.ids), ID: func(i int) string { return c.ids[i] },
+		Describe: func(_ context.Context, at []int) (out []admin.Document, err error) {
+			for _, i := range at {
+				out = append(out, admin.Document{ID: c.ids[i]})
+			}
+			return out, nil
+		},
+	}, nil
+}
+
+func (c *cabinet) Document(_ context.Context, base, id string) (admin.Document, error) {
+	return admin.Document{ID: id, Knowledge: base, Content: []admin.Chunk{{Text: "t"}}}, nil
+}
+
+func (c *cabinet) Put(_ context.Context, base string, documents []admin.NewDocument) (out []admin.Written, err error) {
+	c.put = documents
+	for i, d := range documents {
+		out = append(out, admin.Written{ID: d.ID, Knowledge: base, Created: i == 0, Changed: true})
+	}
+	return out, c.err
+}
+
+func keeping(t *testing.T, c *cabinet) string {
+	h := handler(func(h *admin.Handler) { h.Keeper = c })
+	return listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler)))
+}
+
+func TestKnowledge(t *testing.T) {
+	c := &cabinet{ids: []string{"a.md", "b/c.md", "d.md"}}
+	url := keeping(t, c)
+	f := func(method, path, body string, status int, want string) {
+		t.Helper()
+		code, got := call(t, method, url+"/v1/knowledge"+path, body)
+		if code != status || !strings.Contains(got, want) {
+			t.Errorf("%s %s %s: %d, %s; want %d, %s", method, path, body, code, got, status, want)
+		}
+	}
+	f("GET", "?order=asc", "", 200, `"first_id":"kb1","last_id":"kb2","has_more":false`)
+	f("GET", "/?limit=1", "", 200, `"last_id":"kb2","has_more":true`)
+	f("GET", "?tenant=acme", "", 400, `"param":"tenant"`)
+	f("GET", "/kb1/documents/a?tenant=acme", "", 400, `"param":"tenant"`)
+	f("POST", "?tenant=acme", `{"id":"kb1"}`, 400, `"param":"tenant"`)
+	f("GET", "/kb9", "", 404, `"message":"There is no kb9"`)
+	f("GET", "/kb1?report=some", "", 400, `"param":"report"`)
+	for path, n := range map[string]int{"/kb1": 100, "/kb1?report=full": 150} {
+		if _, body := call(t, "GET", url+"/v1/knowledge"+path, ""); strings.Count(body, `"reason"`) != n || !strings.Contains(body, `"skipped_total":150`) {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+
+	f("POST", "", `{"id":"kb2"}`, 201, `"id":"kb2"`)
+	f("POST", "", `{"id":"kb1"}`, 200, `"id":"kb1"`)
+	f("POST", "", `{"id":"Kb１"}`, 400, `write it as \"kb1\"`)
+	f("POST", "", `{"id":"k b"}`, 400, `it is 1 to 64 of a-z, 0-9, _ and -`)
+	f("POST", "", `{}`, 400, `"param":"id"`)
+	f("POST", "", `{"id":"kb1","path":"/etc"}`, 400, `unknown field \"path\"`)
+	f("POST", "", `{"id":"kb1"} {}`, 400, `something stands after it`)
+	f("POST", "", "{\"id\":\"\xff\"}", 400, `it is not UTF-8`)
+	f("POST", "/kb1/ingest", "", 202, `{"id":"kb1","object":"knowledge.ingest","run":7}`)
+	f("POST", "/kb1/ingest", `{"path":"/etc"}`, 400, `takes no body`)
+	f("DELETE", "/kb1", "", 200, `{"id":"kb1","object":"knowledge.deleted","deleted":true}`)
+	f("PUT", "/kb1", "", 405, `takes GET, DELETE`)
+	f("GET", "/kb1/ingest", "", 405, `takes POST`)
+	f("GET", "/kb1/files", "", 404, `"code":"not_found"`)
+	f("GET", "s", "", 404, `"code":"not_found"`)
+}
+
+func TestKnowledgeDocuments(t *testing.T) {
+	c := &cabinet{ids: []string{"a.md", "b/c.md", "d.md"}}
+	url := keeping(t, c)
+	f := func(method, path, body string, status int, want string) {
+		t.Helper()
+		code, got := call(t, method, url+"/v1/knowledge/kb1/documents"+path, body)
+		if code != status || !strings.Contains(got, want) {
+			t.Errorf("%s %s %.100s: %d, %s; want %d, %s", method, path, body, code, got, status, want)
+		}
+	}
+	f("GET", "?order=asc&limit=2", "", 200, `"first_id":"a.md","last_id":"b/c.md","has_more":true`)
+	f("GET", "?order=asc&after=b/c.md", "", 200, `"first_id":"d.md","last_id":"d.md","has_more":false`)
+	f("GET", "?order=up", "", 400, `"param":"order"`)
+	f("GET", "/b%2Fc.md", "", 200, `"id":"b/c.md"`)
+	f("GET", "/b/c.md", "", 200, `"id":"b/c.md"`)
+	f("GET", "/..%2Fc%20d%3F", "", 200, `"id":"../c d?"`)
+	f("DELETE", "/b/c.md", "", 200, `{"id":"b/c.md","object":"knowledge.document.deleted","deleted":true}`)
+	f("POST", "/b/c.md", "", 405, `takes GET, PUT, DELETE`)
+
+	f("PUT", "/a.MD", `{"text":"x\r\ny\rz","name":"N"}`, 201, `"created":true`)
+	if diff := cmp.Diff(c.put, []admin.NewDocument{{ID: "a.MD", Name: "N", Text: "x\ny\nz", Markdown: true}}); diff != "" {
+		t.Errorf("put %s", diff)
+	}
+	f("PUT", "/a.md", `{"text":"x","attributes":{"team":"hr","tags":["a","b"],"year":2024}}`, 201, "")
+	if diff := cmp.Diff(c.put[0].Attributes, map[string]any{"team": "hr", "tags": []any{"a", "b"}, "year": 2024.0}); diff != "" {
+		t.Errorf("put %s", diff)
+	}
+	f("PUT", "/a.txt", `{"text":"x","type":"markdown","attributes":null}`, 201, "")
+	if !c.put[0].Markdown {
+		t.Errorf("put %+v", c.put)
+	}
+	f("PUT", "/a.md", `{"text":"x","type":"html"}`, 400, `"param":"type"`)
+	f("PUT", "/a.md", `{"name":"x"}`, 400, `text is missing`)
+	f("PUT", "/a.md", `{"text":"\u0000"}`, 400, `holds a NUL`)
+	f("PUT", "/a.md", `{"text":"x","attributes":["team"]}`, 400, `attributes`)
+	f("PUT", "/a.md", `{"text":"x","id":"b.md"}`, 400, `the path says \"a.md\"`)
+	f("PUT", "/a%0A.md", `{"text":"x"}`, 400, `"param":"id"`)
+	f("PUT", "/a.md", `{"text":"`+strings.Repeat("x", 10<<20+1)+`"}`, 413, `it may have 10485760`)
+	f("PUT", "/a.md", strings.Repeat(" ", 32<<20+1), 413, `larger than 33554432 bytes`)
+
+	f("POST", "", `{"documents":[{"id":"a","text":"x"},{"id":"b","text":""}]}`, 200, `"created":1,"changed":2`)
+	f("POST", "", `{"documents":[]}`, 400, `"param":"documents"`)
+	f("POST", "", `{"documents":[{"id":"a","text":"x"},{"text":"y"}]}`, 400, `"param":"documents[1].id"`)
+	f("POST", "", `{"documents":[{"id":"a","text":"x"},{"id":"a","text":"y"}]}`, 400, `\"a\" comes twice`)
+	f("POST", "", `{"documents":[{"id":"a","text":"x","type":"y"}]}`, 400, `"param":"documents[0].type"`)
+}
+
+// What a Keeper refuses is answered as it says, in OpenAI's shape.
+func TestKnowledgeRefusals(t *testing.T) {
+	c := &cabinet{err: fmt.Errorf("put: %w", &admin.Refusal{Status: 507, Code: "no_space", Message: "The disk is full.", Err: context.Canceled})}
+	url := keeping(t, c)
+	const want = `{"error":{"message":"The disk is full.","type":"server_error","param":null,"code":"no_space"}}`
+	for _, r := range []struct{ method, path, body string }{
+		{"POST", "", `{"id":"kb1"}`}, {"DELETE", "/kb1", ""}, {"POST", "/kb1/ingest", ""}, {"DELETE", "/kb1/documents/a", ""},
+		{"PUT", "/kb1/documents/a", `{"text":"x"}`}, {"POST", "/kb1/documents", `{"documents":[{"id":"a","text":"x"}]}`},
+	} {
+		if code, body := call(t, r.method, url+"/v1/knowledge"+r.path, r.body); code != 507 || body != want {
+			t.Errorf("%s %s: %d, %s", r.method, r.path, code, body)
+		}
+	}
+	c.err = fmt.Errorf("something else")
+	if code, body := call(t, "DELETE", url+"/v1/knowledge/kb1", ""); code != 500 || strings.Contains(body, "something") {
+		t.Errorf("%d, %s", code, body)
+	}
+}
+
+// The token and the name of the host hold here as elsewhere, and nothing is there
+// without a Keeper.
+func TestKnowledgeIsGuarded(t *testing.T) {
+	h := handler(func(h *admin.Handler) { h.Keeper, h.Token = &cabinet{}, proxy.NewSecret("tok") })
+	url := listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler))) + "/v1/knowledge"
+	for want, lines := range map[int][]string{401: nil, 421: {"Host: evil.example"}, 403: {"Authorization: Bearer tok", "Origin: https://evil.example"}, 200: {"Authorization: Bearer tok"}} {
+		if code, body := call(t, "GET", url, "", lines...); code != want {
+			t.Errorf("%v: %d, %s", lines, code, body)
+		}
+	}
+	bare := listen(t, admin.NewServer(handler(nil).Handle, slog.New(slog.DiscardHandler))) + "/v1/knowledge"
+	if code, _ := call(t, "GET", bare, ""); code != 404 {
+		t.Errorf("without a keeper: %d", code)
+	}
+}

@@ -1,0 +1,236 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy"
+	"sidenote/rewrite"
+)
+
+// Contents are the documents of a base at one moment.
+type Contents struct {
+	Len int
+	ID  func(i int) string // of the i-th by id, 0 <= i < Len
+	// Describe returns some of the documents, without their texts. Those that have gone
+	// meanwhile may be missing.
+	Describe func(ctx context.Context, at []int) ([]Document, error)
+}
+
+// A Document is a document as it is managed. It goes over the wire as it is.
+type Document struct {
+	ID         string         `json:"id"`
+	Object     string         `json:"object"` // "knowledge.document"
+	Knowledge  string         `json:"kb_id"`
+	Name       string         `json:"name"`
+	Type       string         `json:"type,omitempty"` // not told in lists
+	Chunks     int            `json:"chunks"`
+	Bytes      int64          `json:"bytes"` // of its text
+	Attributes map[string]any `json:"attributes"`
+	File       string         `json:"file,omitempty"`    // below the base's folder, if it came from there
+	ModifiedAt *int64         `json:"modified_at"`       // of the file; null if that is not known
+	Content    []Chunk        `json:"content,omitempty"` // not told in lists
+}
+
+// A Chunk is a part of a document.
+type Chunk struct {
+	Chunk   int    `json:"chunk"` // its place
+	Section string `json:"section,omitempty"`
+	Text    string `json:"text"`
+}
+
+// The types of documents.
+const (
+	TypeText     = "text"
+	TypeMarkdown = "markdown"
+)
+
+// A NewDocument is a document to write.
+type NewDocument struct {
+	ID       string
+	Name     string // "" takes it from the text
+	Text     string // UTF-8, with line feeds as its only line breaks
+	Markdown bool
+	// Attributes are what filters choose it by, as JSON gives them: a Keeper refuses
+	// what cannot be one.
+	Attributes map[string]any
+}
+
+// A Written is what became of a document.
+type Written struct {
+	ID        string `json:"id"`
+	Object    string `json:"object"` // "knowledge.document"
+	Knowledge string `json:"kb_id"`
+	Created   bool   `json:"created"`
+	Changed   bool   `json:"changed"` // false where it was there as it is
+}
+
+const (
+	maxText       = 10 << 20 // as of a file
+	maxDocumentID = 1024     // bytes
+	maxName       = 1024     // bytes
+)
+
+// A putBody is the body of a PUT, and with an id one document of a batch.
+type putBody struct {
+	ID         *string        `json:"id"`
+	Name       string         `json:"name"`
+	Text       *string        `json:"text"`
+	Type       string         `json:"type"`
+	Attributes map[string]any `json:"attributes"`
+}
+
+// document checks what is to be written; param is where it stands in the body.
+func (p putBody) document(id, param string) (NewDocument, error) {
+	at := func(field string) string { return strings.TrimPrefix(param+"."+field, ".") }
+	d := NewDocument{ID: id, Name: p.Name, Attributes: p.Attributes}
+	if err := checkDocumentID(id, at("id")); err != nil {
+		return d, err
+	}
+	switch {
+	case p.Text == nil:
+		return d, option(at("text"), "text is missing.")
+	case len(*p.Text) > maxText:
+		return d, &proxy.Error{Reason: rewrite.ReasonTooLarge, Param: at("text"), Message: fmt.Sprintf("The text of %q has %d bytes; it may have %d.", id, len(*p.Text), maxText)}
+	case strings.ContainsRune(*p.Text, 0):
+		return d, option(at("text"), "The text of %q holds a NUL, so it is not text.", id)
+	case len(p.Name) > maxName:
+		return d, option(at("name"), "name has %d bytes; it may have %d.", len(p.Name), maxName)
+	}
+	switch p.Type {
+	case "":
+		d.Markdown = strings.EqualFold(path.Ext(id), ".md")
+	case TypeMarkdown:
+		d.Markdown = true
+	case TypeText:
+	default:
+		return d, option(at("type"), "type is %q; it is %s or %s.", p.Type, TypeText, TypeMarkdown)
+	}
+	d.Text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(*p.Text)
+	return d, nil
+}
+
+// checkDocumentID refuses what cannot stand in a list, a header and a prompt.
+func checkDocumentID(id, param string) error {
+	if id == "" || len(id) > maxDocumentID || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
+		return option(param, "The id %q is none: it is 1 to %d bytes of printable text.", id, maxDocumentID)
+	}
+	return nil
+}
+
+// putDocument writes one document.
+func (h *Handler) putDocument(ctx context.Context, rc *fasthttp.RequestCtx, base, id string) error {
+	var asked putBody
+	if err := readObject(rc, `a document such as {"text": "…"}`, &asked); err != nil {
+		return err
+	}
+	if asked.ID != nil && *asked.ID != id {
+		return option("id", "id is %q and the path says %q.", *asked.ID, id)
+	}
+	d, err := asked.document(id, "")
+	if err != nil {
+		return err
+	}
+	done, err := h.Keeper.Put(ctx, base, []NewDocument{d})
+	if err != nil {
+		return err
+	}
+	status := fasthttp.StatusOK
+	if done[0].Created {
+		status = fasthttp.StatusCreated
+	}
+	return answer(rc, status, done[0])
+}
+
+// A batch is what became of several documents.
+type batch struct {
+	Object  string    `json:"object"` // "list"
+	Data    []Written `json:"data"`   // as they were sent
+	Created int       `json:"created"`
+	Changed int       `json:"changed"` // those created included
+}
+
+// putDocuments writes several documents: all of them, unless one is refused.
+func (h *Handler) putDocuments(ctx context.Context, rc *fasthttp.RequestCtx, base string) error {
+	var asked struct {
+		Documents []putBody `json:"documents"`
+	}
+	if err := readObject(rc, `a batch such as {"documents": [{"id": "a.md", "text": "…"}]}`, &asked); err != nil {
+		return err
+	}
+	if len(asked.Documents) == 0 {
+		return option("documents", "documents holds none.")
+	}
+	seen := map[string]bool{}
+	documents := make([]NewDocument, len(asked.Documents))
+	for i, p := range asked.Documents {
+		param := fmt.Sprintf("documents[%d]", i)
+		if p.ID == nil {
+			return option(param+".id", "id is missing.")
+		}
+		if seen[*p.ID] {
+			return option(param+".id", "%q comes twice.", *p.ID)
+		}
+		seen[*p.ID] = true
+		var err error
+		if documents[i], err = p.document(*p.ID, param); err != nil {
+			return err
+		}
+	}
+	done, err := h.Keeper.Put(ctx, base, documents)
+	if err != nil {
+		return err
+	}
+	b := batch{Object: "list", Data: done}
+	for _, w := range done {
+		if w.Created {
+			b.Created++
+		}
+		if w.Changed {
+			b.Changed++
+		}
+	}
+	return answer(rc, fasthttp.StatusOK, b)
+}
+
+func (h *Handler) listDocuments(ctx context.Context, rc *fasthttp.RequestCtx, base string) error {
+	p, err := readPage(rc)
+	if err != nil {
+		return err
+	}
+	all, err := h.Keeper.Documents(ctx, base)
+	if err != nil {
+		return err
+	}
+	l := list[Document]{Object: "list", Data: []Document{}}
+	at, more := p.of(all.Len, all.ID)
+	if len(at) > 0 {
+		first, last := all.ID(at[0]), all.ID(at[len(at)-1])
+		l.FirstID, l.LastID, l.HasMore = &first, &last, more
+		if l.Data, err = all.Describe(ctx, at); err != nil {
+			return err
+		}
+	}
+	return answer(rc, fasthttp.StatusOK, l)
+}
+
+func (h *Handler) showDocument(ctx context.Context, rc *fasthttp.RequestCtx, base, id string) error {
+	d, err := h.Keeper.Document(ctx, base, id)
+	if err != nil {
+		return err
+	}
+	return answer(rc, fasthttp.StatusOK, d)
+}
+
+func (h *Handler) deleteDocument(ctx context.Context, rc *fasthttp.RequestCtx, base, id string) error {
+	if err := h.Keeper.Remove(ctx, base, id); err != nil {
+		return err
+	}
+	return answer(rc, fasthttp.StatusOK, deletion{id, "knowledge.document.deleted", true})
+}
