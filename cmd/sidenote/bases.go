@@ -7,37 +7,96 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/vectorstore"
 	"sidenote/rewrite/tags"
 )
 
-// A catalog is all bases by id.
-type catalog map[string]retrieval.Base
+// A catalog is all bases: those of the configuration, and those that the state folder
+// holds beside them, which come and go while the process runs. The latter are in no
+// tenant's policy, so only the admin port asks them.
+type catalog struct {
+	named map[string]retrieval.Base // by id; not changed once requests come
+	kept  *knowledge.Library        // nil without a state folder
+}
+
+// base returns the base of an id.
+func (c *catalog) base(id string) (retrieval.Base, bool) {
+	if base, ok := c.named[id]; ok {
+		return base, true
+	}
+	// Asked first whether it exists: the library would remember any id that comes in.
+	if c.kept != nil && slices.Contains(c.kept.Bases(), id) {
+		return c.kept.Base(id), true
+	}
+	return nil, false
+}
 
 // Ref tells the present state of a base.
-func (c catalog) Ref(id string) (retrieval.Ref, bool) {
-	base, ok := c[id]
+func (c *catalog) Ref(id string) (retrieval.Ref, bool) {
+	base, ok := c.base(id)
 	if !ok {
 		return retrieval.Ref{}, false
 	}
 	return base.Ref(), true
 }
 
-func (c catalog) ids() []string { return slices.Sorted(maps.Keys(c)) }
+// ids lists all bases.
+func (c *catalog) ids() []string {
+	ids := c.configured()
+	if c.kept != nil {
+		ids = append(ids, c.kept.Bases()...)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
 
-// unready lists the bases that cannot answer yet.
-func (c catalog) unready() []string {
+// configured lists the bases of the configuration.
+func (c *catalog) configured() []string { return slices.Sorted(maps.Keys(c.named)) }
+
+// unready lists the bases of the configuration that cannot answer yet.
+func (c *catalog) unready() []string {
 	var why []string
-	for _, id := range c.ids() {
-		if c[id].Ref().Generation == "" {
+	for _, id := range c.configured() {
+		if c.named[id].Ref().Generation == "" {
 			why = append(why, "knowledge "+id+": indexing")
 		}
 	}
 	return why
+}
+
+// A desk asks bases, each through what stands before it.
+type desk struct {
+	catalog *catalog
+	before  func(retrieval.Base) retrieval.Retriever
+
+	mu    sync.Mutex
+	asked map[string]retrieval.Retriever // by id: made once, for flights are shared in it
+}
+
+// retriever returns what asks a base; nil where there is none.
+func (d *desk) retriever(id string) retrieval.Retriever {
+	d.mu.Lock()
+	r := d.asked[id]
+	d.mu.Unlock()
+	if r != nil {
+		return r // of a base that is gone it answers like one still to be indexed
+	}
+	base, ok := d.catalog.base(id)
+	if !ok {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.asked[id] == nil {
+		d.asked[id] = d.before(base)
+	}
+	return d.asked[id]
 }
 
 // openBases makes the bases of the configuration. Those in this process are still
@@ -47,11 +106,11 @@ func (s *stack) openBases() {
 		id := string(name)
 		if k.Engine == config.EngineVectorStore {
 			store := vectorstore.Open(s.storeOptions(name))
-			s.remote[id], s.bases[id] = store, store
+			s.remote[id], s.bases.named[id] = store, store
 			continue
 		}
 		base := s.embed(id, k.Path)
-		s.embedded[id], s.bases[id] = base, base
+		s.embedded[id], s.bases.named[id] = base, base
 	}
 }
 
@@ -86,7 +145,7 @@ func (s *stack) changed(line string, bad bool) {
 // trouble says what does not work at present, a line each.
 func (s *stack) trouble() []string {
 	lines := s.shared.trouble()
-	for _, id := range s.bases.ids() {
+	for _, id := range s.bases.configured() {
 		if store, ok := s.remote[id]; ok {
 			lines = append(lines, store.Trouble()...)
 		}
@@ -102,7 +161,7 @@ const lookWait = 2 * time.Second
 func (s *stack) lookAtStores(ctx context.Context, tell func(indexed)) {
 	ctx, cancel := context.WithTimeout(ctx, lookWait)
 	defer cancel()
-	for _, id := range s.bases.ids() {
+	for _, id := range s.bases.configured() {
 		store, ok := s.remote[id]
 		if !ok {
 			continue

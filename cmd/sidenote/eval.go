@@ -130,7 +130,7 @@ func (e *evaluation) trial(content *knowledge.Content, show *console.Progress) e
 	settings.Deadline = evalDeadline
 	return eval.Trial{
 		Engine:  base,
-		Request: retrieval.Prepare{Next: pipeline, Catalog: catalog{evalBase: base}, Terms: terms},
+		Request: retrieval.Prepare{Next: pipeline, Catalog: &catalog{named: map[string]retrieval.Base{evalBase: base}}, Terms: terms},
 		Query:   retrieval.Query{Bases: []retrieval.Ref{{Knowledge: evalBase}}, Encoding: chunkEncoding, Settings: settings},
 		Progress: func(done int) {
 			show.Show(console.Work{Name: "asking", Done: done, Total: len(e.data.Queries), Unit: "queries"})

@@ -22,7 +22,8 @@ type keeper struct {
 
 	turn sync.Mutex // held by the one that reads the folder
 
-	mu sync.Mutex // guards what follows
+	mu     sync.Mutex // guards what follows
+	queued bool       // somebody who asked for a reading waits for the turn
 	ingest
 }
 
@@ -31,8 +32,9 @@ type ingest struct {
 	runs     int // that have ended
 	running  bool
 	progress knowledge.Progress
-	report   knowledge.Report
-	err      error
+	whole    bool             // one has ended well
+	report   knowledge.Report // of the last of those
+	err      error            // of the last
 	began    time.Time
 	took     time.Duration
 }
@@ -49,7 +51,7 @@ func (k *keeper) read(ctx context.Context, progress func(knowledge.Progress)) in
 	k.turn.Lock()
 	defer k.turn.Unlock()
 	k.mu.Lock()
-	k.running, k.began, k.progress = true, time.Now(), knowledge.Progress{Knowledge: k.folder.ID}
+	k.queued, k.running, k.began, k.progress = false, true, time.Now(), knowledge.Progress{Knowledge: k.folder.ID}
 	k.mu.Unlock()
 	report, err := k.s.kept.Sync(ctx, k.folder, func(p knowledge.Progress) {
 		k.mu.Lock()
@@ -63,11 +65,44 @@ func (k *keeper) read(ctx context.Context, progress func(knowledge.Progress)) in
 	defer k.mu.Unlock()
 	first := k.runs == 0
 	k.runs++
-	k.running, k.report, k.err, k.took = false, report, err, time.Since(k.began)
+	k.running, k.err, k.took = false, err, time.Since(k.began)
 	if err == nil {
+		k.whole, k.report = true, report
 		k.s.count(k.folder.ID, report, first)
 	}
 	return k.ingest
+}
+
+// ask has the folder read as it is now, and returns how many readings will have ended
+// when it has been: one that begins only now, by whomever, will do.
+func (k *keeper) ask() (run int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	run = k.runs + 1
+	if k.running {
+		run++
+	}
+	if k.queued {
+		return run
+	}
+	k.queued = true
+	k.s.inBackground(func(ctx context.Context) {
+		k.turn.Lock()
+		k.mu.Lock()
+		waits := k.queued
+		k.mu.Unlock()
+		k.turn.Unlock()
+		if !waits || ctx.Err() != nil {
+			return // it was read while this waited
+		}
+		switch done := k.read(ctx, nil); {
+		case done.err == nil:
+			k.tell(done, false)
+		case ctx.Err() == nil:
+			k.s.tell(slog.LevelWarn, done.err.Error()+"; what was read before stays")
+		}
+	})
+	return run
 }
 
 // retryEvery is how long a folder that could not be read is left alone.

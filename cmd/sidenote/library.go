@@ -13,7 +13,7 @@ import (
 // A library is what the admin port shows of knowledge bases in the shape of
 // OpenAI's vector stores.
 type library struct {
-	bases   catalog
+	bases   *catalog
 	search  retrieval.Retriever
 	created time.Time
 
@@ -23,10 +23,14 @@ type library struct {
 
 // newLibrary returns the library of some bases. Each is searched as the pipeline
 // searches it: candidates is what it asks, the cache in front of the base.
-func newLibrary(bases catalog, candidates map[string]retrieval.Retriever, terms func(string) []string) *library {
+func newLibrary(bases *catalog, candidates func(id string) retrieval.Retriever, terms func(string) []string) *library {
 	one := func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 		q.Settings = retrieval.Settings{NumCandidates: q.Settings.NumCandidates}
-		return candidates[q.Bases[0].Knowledge].Retrieve(ctx, q)
+		base := candidates(q.Bases[0].Knowledge)
+		if base == nil { // deleted since it was looked up
+			return retrieval.Result{Reason: retrieval.ReasonNoKnowledge}, retrieval.ErrUnavailable
+		}
+		return base.Retrieve(ctx, q)
 	}
 	return &library{
 		bases: bases, search: retrieval.Prepare{Next: retrieval.Func(one), Catalog: bases, Terms: terms},
@@ -58,7 +62,7 @@ func (l *library) noteStore(id string, files int, bytes int64) {
 
 // Store tells what a base holds.
 func (l *library) Store(id string) (admin.Store, bool) {
-	base, ok := l.bases[id]
+	base, ok := l.bases.base(id)
 	if !ok {
 		return admin.Store{}, false
 	}

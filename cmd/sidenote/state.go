@@ -39,7 +39,7 @@ func (s *stack) openState(ctx context.Context, h home) error {
 	if err != nil {
 		return stateError(err, state, h.keep)
 	}
-	s.kept = kept
+	s.kept, s.bases.kept = kept, kept
 	return nil
 }
 
@@ -123,6 +123,9 @@ func (s *stack) reading() knowledge.Deps {
 func (s *stack) noteChange(id string) {
 	base := s.kept.Base(id)
 	s.library.noteChange(id)
+	if _, named := s.cfg.Knowledge[config.Name(id)]; !named {
+		return // metrics know the names of the configuration only
+	}
 	if c := base.Content(); c != nil {
 		s.metrics.Knowledge(id, c.Documents(), c.Chunks(), c.Bytes(), time.Now())
 	}

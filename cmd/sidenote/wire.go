@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,7 +31,7 @@ import (
 //	rewrite → prepare → cache(selected) → pipeline → cache(candidates) → knowledge, vectorstore
 type stack struct {
 	cfg      *config.Config
-	bases    catalog // all of them, of either kind
+	bases    *catalog // all of them, of either kind
 	embedded map[string]*knowledge.Base
 	home     home
 	kept     *knowledge.Library // the bases in the state folder; nil if it is not needed
@@ -44,6 +45,11 @@ type stack struct {
 	rewriter *rewrite.Rewriter
 	children *child.Runner
 	tell     func(slog.Level, string) // of what happens beside requests
+
+	mu         sync.Mutex // held to begin something in the background
+	life       context.Context
+	end        context.CancelFunc
+	background sync.WaitGroup
 }
 
 // build wires a checked configuration. Nothing listens and nothing is indexed
@@ -61,9 +67,10 @@ func build(ctx context.Context, cfg *config.Config, h home, tell func(level slog
 	}
 	s := &stack{
 		cfg: cfg, counter: counter, stores: stores, metrics: newMetrics(cfg), children: children(), tell: tell,
-		bases: catalog{}, embedded: map[string]*knowledge.Base{}, remote: map[string]*vectorstore.Base{},
+		bases: &catalog{named: map[string]retrieval.Base{}}, embedded: map[string]*knowledge.Base{}, remote: map[string]*vectorstore.Base{},
 		home: h, keepers: map[string]*keeper{},
 	}
+	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	if s.shared, err = s.share(); err != nil {
 		return nil, err
 	}
@@ -72,18 +79,17 @@ func build(ctx context.Context, cfg *config.Config, h home, tell func(level slog
 		tiers := append([]cache.Tier{near}, s.shared.tier(kind)...)
 		return &cache.Retriever{Next: next, Tiers: tiers, Kind: kind, Observe: s.observeCache}
 	}
-	candidates := map[string]retrieval.Retriever{}
+	candidates := &desk{catalog: s.bases, asked: map[string]retrieval.Retriever{}, before: func(base retrieval.Base) retrieval.Retriever {
+		return cached(s.counted(base), cache.Candidates)
+	}}
 	terms := new(analysis.Recent).Terms
-	s.library = newLibrary(s.bases, candidates, terms)
+	s.library = newLibrary(s.bases, candidates.retriever, terms)
 	if err := s.openState(ctx, h); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	s.openBases()
 	s.newKeepers()
-	for id, base := range s.bases {
-		candidates[id] = cached(s.counted(base), cache.Candidates)
-	}
-	pipeline := retrieval.Pipeline{Bases: func(id string) retrieval.Retriever { return candidates[id] }, Terms: terms}
+	pipeline := retrieval.Pipeline{Bases: candidates.retriever, Terms: terms}
 	prepare := retrieval.Prepare{Next: cached(pipeline, cache.Selected), Catalog: s.bases, Terms: terms}
 	s.rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &models{table: cfg.ModelTable(), encodings: encodings}}
 	for kind, store := range stores {
@@ -94,6 +100,10 @@ func build(ctx context.Context, cfg *config.Config, h home, tell func(level slog
 }
 
 func (s *stack) close() error {
+	s.mu.Lock()
+	s.end() // from here on nothing is begun
+	s.mu.Unlock()
+	s.background.Wait()
 	var errs []error
 	for _, store := range s.remote {
 		errs = append(errs, store.Close())
@@ -106,6 +116,15 @@ func (s *stack) close() error {
 		errs = append(errs, store.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// inBackground runs f unless the stack is being closed.
+func (s *stack) inBackground(f func(ctx context.Context)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life.Err() == nil {
+		s.background.Go(func() { f(s.life) })
+	}
 }
 
 // newStores divides the memory for caches. An entry of candidates is ten times
@@ -137,7 +156,7 @@ func (s *stack) telemetry(log *slog.Logger) *admin.Server {
 func (s *stack) admin(log *slog.Logger) *admin.Server {
 	h := &admin.Handler{
 		Telemetry: s.watched(), Rewriter: s.rewriter, Tenants: proxy.NewDirectory(s.cfg.Proxy().Tenants),
-		Knowledge: s.bases.ids, Library: s.library, Token: s.cfg.Admin.Token.Value,
+		Knowledge: s.bases.ids, Library: s.library, Keeper: s.librarian(), Token: s.cfg.Admin.Token.Value,
 	}
 	return admin.NewServer(h.Handle, log)
 }

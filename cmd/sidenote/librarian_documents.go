@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"sidenote/proxy/admin"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/store"
+)
+
+// Documents tells what a base answers from.
+func (l librarian) Documents(ctx context.Context, base string) (admin.Contents, error) {
+	if err := l.here(ctx, base); err != nil {
+		return admin.Contents{}, err
+	}
+	c := l.kept.Base(base).Content()
+	if c == nil {
+		return admin.Contents{}, nil
+	}
+	return admin.Contents{
+		Len: c.Documents(),
+		ID:  func(i int) string { return c.Held(i).ID },
+		Describe: func(ctx context.Context, at []int) ([]admin.Document, error) {
+			ids := make([]string, len(at))
+			for i, n := range at {
+				ids[i] = c.Held(n).ID
+			}
+			known, err := l.kept.Lookup(ctx, base, ids...)
+			if err != nil {
+				return nil, l.refusal(base, err)
+			}
+			out := make([]admin.Document, 0, len(at))
+			for i, n := range at {
+				held, k := c.Held(n), known[ids[i]]
+				out = append(out, admin.Document{
+					ID: held.ID, Object: "knowledge.document", Knowledge: base, Name: held.Name, Chunks: held.Chunks, Bytes: int64(held.Bytes),
+					Attributes: held.Attributes, File: k.Source, ModifiedAt: admin.Unix(k.Modified),
+				})
+			}
+			return out, nil
+		},
+	}, nil
+}
+
+// here refuses a base that is not in the state folder.
+func (l librarian) here(ctx context.Context, base string) error {
+	k, named := l.named(base)
+	if named && k.ID != "" {
+		return &admin.Refusal{Status: http.StatusNotImplemented, Code: "kept_elsewhere",
+			Message: fmt.Sprintf("Knowledge base %q is the vector store %s on %s; its documents are listed there.", base, k.ID, k.Upstream)}
+	}
+	if _, err := l.kept.Stored(ctx, base); err != nil && !(named && errors.Is(err, store.ErrNotFound)) {
+		return l.refusal(base, err)
+	}
+	return nil
+}
+
+// Document returns a document with its text.
+func (l librarian) Document(ctx context.Context, base, id string) (admin.Document, error) {
+	if err := l.here(ctx, base); err != nil {
+		return admin.Document{}, err
+	}
+	e, err := l.kept.Document(ctx, base, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return admin.Document{}, noDocument(base, id)
+	}
+	if err != nil {
+		return admin.Document{}, l.refusal(base, err)
+	}
+	d := admin.Document{
+		ID: e.ID, Object: "knowledge.document", Knowledge: base, Name: e.Name, Type: e.Kind, Chunks: e.ChunkCount, Bytes: e.Bytes,
+		Attributes: e.Attributes, File: e.Source, ModifiedAt: admin.Unix(e.Modified),
+	}
+	for i, c := range e.Chunks {
+		d.Content = append(d.Content, admin.Chunk{Chunk: i, Section: c.Section, Text: c.Text})
+	}
+	return d, nil
+}
+
+func noDocument(base, id string) error {
+	return &admin.Refusal{Status: http.StatusNotFound, Code: "not_found", Message: fmt.Sprintf("Knowledge base %q has no document %q.", base, id)}
+}
+
+// Put writes documents. What became of each is told by its row, which one that is
+// written anew does not keep.
+func (l librarian) Put(ctx context.Context, base string, documents []admin.NewDocument) ([]admin.Written, error) {
+	ids := make([]string, len(documents))
+	put := make([]knowledge.Document, len(documents))
+	for i, d := range documents {
+		ids[i] = d.ID
+		put[i] = knowledge.Document{ID: d.ID, Name: d.Name, Text: d.Text, Markdown: d.Markdown, Attributes: d.Attributes}
+		if err := checkAttributes(d); err != nil {
+			return nil, err
+		}
+	}
+	before, err := l.changeable(ctx, base, ids...)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := l.kept.Put(ctx, base, put...); err != nil {
+		return nil, l.refusal(base, err)
+	}
+	after, err := l.kept.Lookup(ctx, base, ids...)
+	if err != nil {
+		return nil, l.refusal(base, err)
+	}
+	done := make([]admin.Written, len(ids))
+	for i, id := range ids {
+		was, there := before[id]
+		done[i] = admin.Written{ID: id, Object: "knowledge.document", Knowledge: base, Created: !there, Changed: !there || was.Row != after[id].Row}
+	}
+	return done, nil
+}
+
+// checkAttributes refuses what filters could not choose by.
+func checkAttributes(d admin.NewDocument) error {
+	for _, key := range slices.Sorted(maps.Keys(d.Attributes)) {
+		if _, err := store.Attribute(key, d.Attributes[key]); err != nil {
+			return &admin.Refusal{Status: http.StatusBadRequest, Code: "bad_attribute", Param: "attributes",
+				Message: fmt.Sprintf("Of document %q: %v.", d.ID, err), Err: err}
+		}
+	}
+	if n := len(d.Attributes); n > maxAttributes {
+		return &admin.Refusal{Status: http.StatusBadRequest, Code: "bad_attribute", Param: "attributes",
+			Message: fmt.Sprintf("Document %q has %d attributes; it may have %d.", d.ID, n, maxAttributes)}
+	}
+	return nil
+}
+
+// maxAttributes is how many a document of a Library may have.
+const maxAttributes = 64
+
+// Remove removes a document.
+func (l librarian) Remove(ctx context.Context, base, id string) error {
+	known, err := l.changeable(ctx, base, id)
+	if err != nil {
+		return err
+	}
+	if _, ok := known[id]; !ok {
+		return noDocument(base, id)
+	}
+	return l.refusal(base, l.kept.Delete(ctx, base, id))
+}
+
+// changeable returns those of the documents that there are, unless one of them is not
+// to be changed. A document of a file is not: the next reading of the folder would
+// bring it back, and nobody would know why.
+func (l librarian) changeable(ctx context.Context, base string, ids ...string) (map[string]store.Known, error) {
+	if err := l.writable(base); err != nil {
+		return nil, err
+	}
+	b, err := l.Base(ctx, base)
+	if err != nil {
+		return nil, err
+	}
+	if b.Generation == "" {
+		return nil, &admin.Refusal{Status: http.StatusServiceUnavailable, Code: "indexing",
+			Message: fmt.Sprintf("Knowledge base %q is not whole: its folder is still being read, or was not read to the end; try again after that.", base)}
+	}
+	known, err := l.kept.Lookup(ctx, base, ids...)
+	if err != nil {
+		return nil, l.refusal(base, err)
+	}
+	for _, id := range ids {
+		if file := known[id].Source; file != "" {
+			return nil, &admin.Refusal{Status: http.StatusConflict, Code: "from_file",
+				Message: fmt.Sprintf("%q of knowledge base %q comes from the file %s in %s; change it there, for the next reading of the folder would undo this.", id, base, file, b.Path)}
+		}
+	}
+	return known, nil
+}
