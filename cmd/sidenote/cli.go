@@ -33,6 +33,7 @@ type app struct {
 type cli struct {
 	Serve   serveCmd   `cmd:"" help:"Relay requests and put sources into chat requests."`
 	Demo    demoCmd    `cmd:"" help:"Show it all on this machine: no key, no network."`
+	Ingest  ingestCmd  `cmd:"" help:"Read folders of documents into the state folder."`
 	Search  searchCmd  `cmd:"" help:"Search knowledge bases as a request would."`
 	Rewrite rewriteCmd `cmd:"" help:"Dry run: print what a request would become."`
 	Eval    evalCmd    `cmd:"" help:"Measure how well questions with known answers are answered."`

@@ -103,9 +103,7 @@ const maxUnread = 10
 func (i indexed) unread() (lines []string) {
 	n := 0
 	for _, skip := range i.report.Skipped {
-		switch skip.Kind {
-		case knowledge.SkipUnreadable, knowledge.SkipNotText, knowledge.SkipBroken, knowledge.SkipDuplicate:
-		default:
+		if !unreadKind(skip.Kind) {
 			continue
 		}
 		if n++; n <= maxUnread {
@@ -116,6 +114,17 @@ func (i indexed) unread() (lines []string) {
 		lines = append(lines, fmt.Sprintf("and %d more", n-maxUnread))
 	}
 	return lines
+}
+
+// unreadKind tells whether what was skipped for that reason should have been read.
+// What nobody wants read is listed, so that a new way to fail counts as one.
+func unreadKind(kind knowledge.SkipKind) bool {
+	switch kind {
+	case knowledge.SkipUnsupported, knowledge.SkipSecret, knowledge.SkipHidden, knowledge.SkipVendored, knowledge.SkipLink,
+		knowledge.SkipAttributes:
+		return false
+	}
+	return true
 }
 
 // plural writes a number of things.

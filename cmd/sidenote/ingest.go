@@ -1,0 +1,273 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/proxy/admin"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/store"
+	"sidenote/rewrite/tokens"
+)
+
+type ingestCmd struct {
+	Knowledge      []string `placeholder:"[NAME=]PATH" help:"Folder of documents. Repeat for more."`
+	Config         string   `placeholder:"FILE" help:"Configuration, YAML: whose folders are read unless --knowledge names some."`
+	State          string   `placeholder:"DIR" help:"Where bases are kept ($XDG_STATE_HOME/sidenote)."`
+	AdminTokenFile string   `placeholder:"FILE" help:"Token of the admin port of the process that keeps the bases ($SIDENOTE_ADMIN_TOKEN)."`
+	AllowSkipped   bool     `help:"End with 0 even if files could not be read."`
+	JSON           bool     `name:"json" help:"Print the report as JSON, with every file that was removed or skipped."`
+}
+
+// Help shows how ingest is used.
+func (ingestCmd) Help() string {
+	return "Reads folders into the state folder; files that have not changed are not read again. " +
+		"While a serve writes that folder, it does the reading for the bases that it keeps with the same folders; otherwise ingest waits.\n\n" +
+		"Ends with 0 when all is read, with 3 when files that should have been could not be, as they are damaged, too large, or the system says no.\n\n" +
+		"sidenote ingest --knowledge handbook=./docs --knowledge ./faq\n\nsidenote ingest --config sidenote.yaml --json"
+}
+
+// Run reads the folders.
+func (c *ingestCmd) Run(a *app) error {
+	cfg, err := configFlags{Config: c.Config, Knowledge: c.Knowledge, State: c.State}.load(a, true)
+	if err != nil {
+		return err
+	}
+	r := &ingestion{a: a, cfg: cfg, show: newProgress(a), where: "before it began"}
+	if r.token, err = a.adminToken(c.AdminTokenFile, cfg); err != nil {
+		return err
+	}
+	if err := r.choose(); err != nil {
+		return err
+	}
+	err = r.run(a.ctx)
+	r.show.Clear()
+	if a.ctx.Err() != nil && len(r.left) > 0 {
+		err = r.stopped()
+	}
+	if perr := r.print(c.JSON); perr != nil {
+		return cmp.Or(err, perr)
+	}
+	if err == nil && !c.AllowSkipped {
+		err = r.undone()
+	}
+	return err
+}
+
+// An ingestion is one run of ingest.
+type ingestion struct {
+	a     *app
+	cfg   *config.Config
+	token string
+	show  *console.Progress
+
+	left  []knowledge.Folder // still to be read
+	done  []ingested
+	where string // what is under way, for whoever stops it
+	other string // the address of who is reading meanwhile; "" for this process
+
+	mu sync.Mutex // held to say something
+}
+
+// An ingested is a base whose folder was read.
+type ingested struct {
+	ID         string  `json:"id"`
+	Path       string  `json:"path"`
+	HandedOver string  `json:"handed_over_to,omitempty"` // the address of who read it
+	TookMS     float64 `json:"took_ms"`
+	admin.Report
+}
+
+// choose finds out what is to be read.
+func (r *ingestion) choose() error {
+	for _, name := range r.cfg.KnowledgeNames() {
+		k := r.cfg.Knowledge[name]
+		switch {
+		case k.Held:
+			return usageError{fmt.Errorf("--knowledge: %s has no folder to read; write %s=PATH, or ./%s for a folder of that name", name, name, name)}
+		case k.Engine == config.EngineEmbedded && k.Path != "":
+			r.left = append(r.left, r.cfg.Folder(name))
+		}
+	}
+	if len(r.left) == 0 {
+		return usageError{errors.New("there is nothing to read; name a folder by --knowledge NAME=PATH, or a --config")}
+	}
+	if r.cfg.State.Path == store.Memory {
+		return usageError{errors.New("nothing would be kept: the state is in memory; name a folder by --state")}
+	}
+	return r.cfg.CheckFolders()
+}
+
+// lockEvery is how often is looked whether the state folder is free.
+const lockEvery = 300 * time.Millisecond
+
+// run reads what is left, as soon as this process may write the state folder, or lets
+// the one that does read it.
+func (r *ingestion) run(ctx context.Context) error {
+	asked := store.LockedError{}
+	for {
+		kept, err := r.open(ctx)
+		var locked *store.LockedError
+		switch {
+		case err == nil:
+			return r.readAll(ctx, kept)
+		case !errors.As(err, &locked):
+			return fmt.Errorf("state: %w", err)
+		}
+		if *locked != asked && locked.PID != 0 { // else it has been asked, or is just starting
+			asked = *locked
+			whyNot, err := r.handOver(ctx, locked)
+			if err != nil || len(r.left) == 0 {
+				return err
+			}
+			r.where = "while it waited for the state folder"
+			r.say("waiting: %v; %s", locked, console.Clean(whyNot))
+		}
+		if err := pause(ctx, lockEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits, unless ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// say tells a person what is going on.
+func (r *ingestion) say(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.show.Clear()
+	fmt.Fprintf(r.a.stderr, format+"\n", args...)
+}
+
+// open opens the state folder for writing.
+func (r *ingestion) open(ctx context.Context) (*knowledge.Library, error) {
+	counter, err := tokens.New().Encoding(chunkEncoding)
+	if err != nil {
+		return nil, err
+	}
+	return knowledge.OpenLibrary(ctx, r.cfg.State.Path, (&stack{counter: counter, children: children()}).reading(), knowledge.LibraryOptions{
+		Trouble: func(t knowledge.Trouble) { r.say("state: %v", t.Err) },
+	})
+}
+
+// readAll reads what is left in this process.
+func (r *ingestion) readAll(ctx context.Context, kept *knowledge.Library) (err error) {
+	defer func() { err = cmp.Or(err, kept.Close()) }()
+	for len(r.left) > 0 {
+		folder, start := r.left[0], time.Now()
+		r.where = "before " + folder.ID + " was read"
+		report, err := kept.Sync(ctx, folder, func(p knowledge.Progress) {
+			r.progress(p.Knowledge, p.Done, p.Files, p.Chunks)
+		})
+		if err != nil {
+			return err
+		}
+		r.finish(ingested{ID: folder.ID, Path: folder.Path, TookMS: milliseconds(time.Since(start)), Report: *wireReport(report)})
+	}
+	return nil
+}
+
+func (r *ingestion) progress(id string, done, files, chunks int) {
+	r.where = fmt.Sprintf("after %s of %s", thousands(done), plural(files, "file")+" of "+id)
+	r.show.Show(console.Work{Name: id, Done: done, Total: files, Unit: "files", Note: plural(chunks, "chunk")})
+}
+
+// finish notes that a base is read.
+func (r *ingestion) finish(done ingested) {
+	r.show.Clear()
+	r.done = append(r.done, done)
+	r.left = slices.DeleteFunc(r.left, func(f knowledge.Folder) bool { return f.ID == done.ID })
+}
+
+// handOver lets the process that writes the state folder read what it keeps with the
+// same folders, and says why it does not do so for the rest.
+func (r *ingestion) handOver(ctx context.Context, to *store.LockedError) (whyNot string, err error) {
+	if why := callable(to); why != "" {
+		return why, nil
+	}
+	client := newAdminCaller(to.Address, r.token)
+	for _, folder := range slices.Clone(r.left) {
+		why, err := r.handOverOne(ctx, client, to.Address, folder)
+		if err != nil {
+			return "", err
+		}
+		whyNot = cmp.Or(whyNot, why)
+	}
+	return whyNot, nil
+}
+
+// pollEvery is how often progress elsewhere is asked for.
+const pollEvery = 150 * time.Millisecond
+
+// handOverOne hands one base over, or says why not. Its errors are about the reading;
+// a process that does not answer may just be ending, so that is a reason to wait.
+func (r *ingestion) handOverOne(ctx context.Context, client *adminCaller, address string, folder knowledge.Folder) (whyNot string, err error) {
+	b, err := client.readBase(ctx, folder.ID)
+	if err != nil {
+		return err.Error(), nil
+	}
+	if why := differs(b, folder); why != "" {
+		return why, nil
+	}
+	var begun admin.Accepted
+	if err := client.do(ctx, http.MethodPost, knowledgeURL(folder.ID, "ingest"), nil, &begun); err != nil {
+		return err.Error(), nil
+	}
+	r.say("%s: handed over to the process at %s", folder.ID, address)
+	r.other = address
+	defer func() {
+		if ctx.Err() == nil {
+			r.other = ""
+		}
+	}()
+	for {
+		b, err := client.readBase(ctx, folder.ID)
+		switch i := b.Ingest; {
+		case err != nil:
+			return err.Error(), nil
+		case i == nil:
+			return "it no longer keeps " + folder.ID + " with a folder", nil
+		case i.Runs < begun.Run:
+			r.progress(folder.ID, i.Done, i.Files, i.Chunks)
+		case i.Error != "":
+			return "", fmt.Errorf("the process at %s: %s", address, i.Error)
+		case i.Report != nil:
+			r.finish(ingested{ID: folder.ID, Path: folder.Path, HandedOver: address, TookMS: i.TookMS, Report: *i.Report})
+			return "", nil
+		}
+		if err := pause(ctx, pollEvery); err != nil {
+			return "", err
+		}
+	}
+}
+
+// differs says in what the folder of a base elsewhere is another than the one here.
+func differs(b admin.Base, folder knowledge.Folder) string {
+	switch path, rules := splitOrigin(folder.Origin()); {
+	case b.Ingest == nil:
+		return "it keeps " + folder.ID + " with no folder"
+	case b.Path != path:
+		return fmt.Sprintf("it keeps %s with %s", folder.ID, b.Path)
+	case b.Rules != rules:
+		return fmt.Sprintf("it reads %s by other rules (include, exclude, attributes)", folder.ID)
+	}
+	return ""
+}

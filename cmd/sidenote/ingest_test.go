@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/retrieval/knowledge/store"
+)
+
+func noEnv(string) (string, bool) { return "", false }
+
+// A command is one that runs while a test goes on.
+type command struct {
+	out    bytes.Buffer // not before it has ended
+	said   *announced
+	cancel context.CancelFunc
+	code   chan int
+}
+
+// start runs a command beside the test.
+func start(t *testing.T, env func(string) (string, bool), args ...string) *command {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	c := &command{said: &announced{more: make(chan struct{}, 1), ended: make(chan struct{})}, cancel: cancel, code: make(chan int, 1)}
+	go func() {
+		defer close(c.said.ended)
+		c.code <- Run(ctx, args, strings.NewReader(""), &c.out, c.said, env)
+	}()
+	return c
+}
+
+// ends waits for the end of a command and checks how it ended.
+func (c *command) ends(t *testing.T, code int, stdout, stderr string) {
+	t.Helper()
+	got := <-c.code
+	<-c.said.ended
+	if said := c.said.text.String(); got != code || !strings.Contains(c.out.String(), stdout) || !strings.Contains(said, stderr) {
+		t.Errorf("exit code %d, want %d\nstdout %s\nwant   %s\nstderr %s\nwant   %s", got, code, c.out.String(), stdout, said, stderr)
+	}
+}
+
+// A serve that keeps the base with the same folder does the reading.
+func TestIngestHandsOver(t *testing.T) {
+	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
+	p := serve(t, "--upstream", newRecorder(t).URL, "--knowledge", "kb="+docs, "--state", state)
+	write(t, docs, "broken.md", "caf\xe9 \x00\x01")
+	address := strings.TrimPrefix(p.admin, "http://")
+	args := []string{"ingest", "--knowledge", "kb=" + docs, "--state", state}
+	start(t, noEnv, args...).ends(t, exitPart, "kb: 2 files, 2 chunks; 0 new, 0 changed, 2 unchanged, 0 removed", "kb: handed over to the process at "+address+"\n")
+	start(t, noEnv, append(args, "--allow-skipped", "--json")...).ends(t, exitDone, `"handed_over_to": "`+address+`"`, "handed over")
+
+	// Another folder is not its to read, nor is another base.
+	for name, path := range map[string]string{"kb": handbook(t), "other": docs} {
+		c := start(t, noEnv, "ingest", "--knowledge", name+"="+path, "--state", state)
+		want := "it keeps kb with " + docs
+		if name == "other" {
+			want = `There is no knowledge base "other"`
+		}
+		c.said.until(t, "which answers at "+address+"; "+want)
+		c.cancel()
+		c.ends(t, exitFailed, "", "sidenote: stopped while it waited for the state folder; what was read stays in "+state)
+	}
+}
+
+// Without its token, a serve is waited for.
+func TestIngestWantsToken(t *testing.T) {
+	docs, dir := handbook(t), t.TempDir()
+	write(t, dir, "token", "let-me-in")
+	write(t, dir, "sidenote.yaml", "admin: {token: {file: token}}\nstate: {path: state}\nupstream: "+newRecorder(t).URL+"\nknowledge: {kb: "+docs+"}\n")
+	state := filepath.Join(dir, "state")
+	p := serve(t, "--config", filepath.Join(dir, "sidenote.yaml"))
+	args := []string{"ingest", "--knowledge", "kb=" + docs, "--state", state}
+	waits := start(t, noEnv, args...)
+	waits.said.until(t, "it wants its admin token: set SIDENOTE_ADMIN_TOKEN")
+	const report = "kb: 2 files, 2 chunks; 0 new, 0 changed, 2 unchanged"
+	start(t, noEnv, append(args, "--admin-token-file", filepath.Join(dir, "token"))...).ends(t, exitDone, report, "handed over")
+	start(t, noEnv, "ingest", "--config", filepath.Join(dir, "sidenote.yaml")).ends(t, exitDone, report, "handed over")
+	token := func(name string) (string, bool) { return "let-me-in", name == "SIDENOTE_ADMIN_TOKEN" }
+	start(t, token, args...).ends(t, exitDone, report, "handed over")
+	p.stop()
+	waits.ends(t, exitDone, report, "waiting: ")
+}
+
+// Who writes the folder without an admin port is waited for.
+func TestIngestWaits(t *testing.T) {
+	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
+	held, err := store.Open(t.Context(), state, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"ingest", "--knowledge", "kb=" + docs, "--state", state}
+	first, second := start(t, noEnv, args...), start(t, noEnv, args...)
+	for _, c := range []*command{first, second} {
+		c.said.until(t, "waiting: state folder "+state+" is being written by process ")
+	}
+	second.cancel()
+	second.ends(t, exitFailed, "", "stopped while it waited for the state folder")
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first.ends(t, exitDone, "kb: 2 files, 2 chunks; 2 new", "for want of an admin port")
+}
+
+// A writerFunc is called with what is written.
+type writerFunc func()
+
+func (f writerFunc) Write(p []byte) (int, error) { f(); return len(p), nil }
+
+// Whoever stops it keeps what was read, and the next run does the rest.
+func TestIngestStops(t *testing.T) {
+	state := t.TempDir()
+	args := []string{"ingest", "--state", state}
+	for _, name := range []string{"one", "two"} {
+		args = append(args, "--knowledge", name+"="+handbook(t))
+	}
+	cfg, err := config.Load(config.Source{Offline: true, Flags: config.Flags{State: state, Knowledge: []string{args[4], args[6]}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &ingestion{a: &app{ctx: ctx, stderr: io.Discard}, cfg: cfg}
+	if err := r.choose(); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	clock := func() time.Time { now = now.Add(time.Second); return now } // so that each state is shown
+	r.show = &console.Progress{Terminal: true, Now: clock, Writer: writerFunc(func() {
+		if len(r.done) == 1 {
+			cancel() // while the second is being read
+		}
+	})}
+	if err := r.run(ctx); err == nil || ctx.Err() == nil {
+		t.Fatalf("was not stopped: %v", err)
+	}
+	if said := r.stopped().Error(); len(r.done) != 1 || !strings.Contains(said, "files of two; what was read stays in "+state) || !strings.HasSuffix(said, "(not done: two)") {
+		t.Errorf("%+v: %s", r.done, said)
+	}
+	start(t, noEnv, args...).ends(t, exitDone, "one: 2 files, 2 chunks; 0 new, 0 changed, 2 unchanged", "")
+
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	var said bytes.Buffer
+	if code := Run(cancelled, args, os.Stdin, io.Discard, &said, noEnv); code != exitFailed || !strings.Contains(said.String(), "stopped before") {
+		t.Errorf("exit code %d: %s", code, said.String())
+	}
+}
