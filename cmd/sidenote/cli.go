@@ -31,18 +31,19 @@ type app struct {
 }
 
 type cli struct {
-	Serve   serveCmd   `cmd:"" help:"Relay requests and put sources into chat requests."`
-	Demo    demoCmd    `cmd:"" help:"Show it all on this machine: no key, no network."`
-	Ingest  ingestCmd  `cmd:"" help:"Read folders of documents into the state folder."`
-	Search  searchCmd  `cmd:"" help:"Search knowledge bases as a request would."`
-	Rewrite rewriteCmd `cmd:"" help:"Dry run: print what a request would become."`
-	Eval    evalCmd    `cmd:"" help:"Measure how well questions with known answers are answered."`
-	Check   checkCmd   `cmd:"" help:"Check a configuration, or print a tenant's policy."`
-	Key     keyCmd     `cmd:"" help:"Make and hash the keys of tenants."`
-	Health  healthCmd  `cmd:"" help:"Ask a running Sidenote whether it lives, for container probes."`
-	Stub    stubCmd    `cmd:"" help:"Be an upstream for trying things out."`
-	Models  modelsCmd  `cmd:"" help:"Show how models are counted."`
-	Version versionCmd `cmd:"" help:"Show version, commit and encodings."`
+	Serve     serveCmd     `cmd:"" help:"Relay requests and put sources into chat requests."`
+	Demo      demoCmd      `cmd:"" help:"Show it all on this machine: no key, no network."`
+	Ingest    ingestCmd    `cmd:"" help:"Read folders of documents into the state folder."`
+	Knowledge knowledgeCmd `cmd:"" help:"List, make, fill and delete knowledge bases."`
+	Search    searchCmd    `cmd:"" help:"Search knowledge bases as a request would."`
+	Rewrite   rewriteCmd   `cmd:"" help:"Dry run: print what a request would become."`
+	Eval      evalCmd      `cmd:"" help:"Measure how well questions with known answers are answered."`
+	Check     checkCmd     `cmd:"" help:"Check a configuration, or print a tenant's policy."`
+	Key       keyCmd       `cmd:"" help:"Make and hash the keys of tenants."`
+	Health    healthCmd    `cmd:"" help:"Ask a running Sidenote whether it lives, for container probes."`
+	Stub      stubCmd      `cmd:"" help:"Be an upstream for trying things out."`
+	Models    modelsCmd    `cmd:"" help:"Show how models are counted."`
+	Version   versionCmd   `cmd:"" help:"Show version, commit and encodings."`
 
 	Help helpFlag `short:"h" help:"Show help."`
 }

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"github.com/valyala/fasthttp/fasthttputil"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/admin"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/store"
+	"sidenote/rewrite/tokens"
+)
+
+// baseFlags say where the bases are that a command is about.
+type baseFlags struct {
+	Config         string `placeholder:"FILE" help:"Configuration, YAML."`
+	State          string `placeholder:"DIR" help:"Where bases are kept ($XDG_STATE_HOME/sidenote)."`
+	AdminTokenFile string `placeholder:"FILE" help:"Token of the admin port of the process that writes the state folder ($SIDENOTE_ADMIN_TOKEN)."`
+	JSON           bool   `name:"json" help:"Print the answer as JSON."`
+}
+
+// manage calls f with what manages the bases: the admin port of the process that
+// writes the state folder, and where none does, one that this process opens for itself
+// alone. So a command does the same, and is refused the same, with a serve and without.
+func (f baseFlags) manage(a *app, write bool, do func(*adminCaller) error) error {
+	cfg, err := configFlags{Config: f.Config, State: f.State}.load(a, true)
+	if err != nil {
+		return err
+	}
+	token, err := a.adminToken(f.AdminTokenFile, cfg)
+	if err != nil {
+		return err
+	}
+	if cfg.State.Path == store.Memory {
+		return usageError{errors.New("there is no state folder; name one by --state")}
+	}
+	if !write {
+		// The writer knows best, what it is reading at the moment included. One that does
+		// not answer, or not us, or was killed, is done without.
+		if who := store.Writer(cfg.State.Path); who != nil && callable(who) == "" {
+			c := newAdminCaller(who.Address, token)
+			if c.do(a.ctx, http.MethodGet, knowledgeURL()+"?limit=1", nil, nil) == nil {
+				return do(a.asking(c, who))
+			}
+		}
+	}
+	kept, err := f.open(a, cfg, write)
+	var locked *store.LockedError
+	if errors.As(err, &locked) && callable(locked) == "" {
+		return do(a.asking(newAdminCaller(locked.Address, token), locked))
+	}
+	if errors.As(err, &locked) {
+		return fmt.Errorf("%w; %s", err, callable(locked))
+	}
+	if err != nil {
+		return stateError(err, cfg.State, false)
+	}
+	return a.alone(cfg, kept, write, do)
+}
+
+// asking says who is asked.
+func (a *app) asking(c *adminCaller, who *store.LockedError) *adminCaller {
+	fmt.Fprintf(a.stderr, "asked the process at %s, which writes %s\n", who.Address, who.Dir)
+	return c
+}
+
+func (f baseFlags) open(a *app, cfg *config.Config, write bool) (*knowledge.Library, error) {
+	counter, err := tokens.New().Encoding(chunkEncoding)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := knowledge.OpenLibrary(a.ctx, cfg.State.Path, (&stack{counter: counter, children: children()}).reading(), knowledge.LibraryOptions{
+		ReadOnly: !write,
+		Trouble:  func(t knowledge.Trouble) { fmt.Fprintf(a.stderr, "state: %v\n", t.Err) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := kept.Load(a.ctx, nil); err != nil {
+		return nil, errors.Join(err, kept.Close())
+	}
+	return kept, nil
+}
+
+// alone answers out of the state folder itself, which is closed in the end.
+func (a *app) alone(cfg *config.Config, kept *knowledge.Library, write bool, do func(*adminCaller) error) (err error) {
+	opened := "opened"
+	if !write {
+		opened = "opened for reading"
+	}
+	fmt.Fprintf(a.stderr, "%s %s\n", opened, cfg.State.Path)
+	s := &stack{cfg: cfg, kept: kept, tell: func(slog.Level, string) {}} // what is wrong is in the answer too
+	server := admin.NewServer((&admin.Handler{Keeper: s.librarian()}).Handle, slog.New(slog.DiscardHandler))
+	ln := fasthttputil.NewInmemoryListener()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+	defer func() {
+		_ = ln.Close() // what is in memory needs no good bye
+		<-served
+		err = errors.Join(err, kept.Close())
+	}()
+	c := newAdminCaller("localhost", "")
+	c.http.Transport = &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return ln.Dial() },
+	}
+	return do(c)
+}

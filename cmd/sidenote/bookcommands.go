@@ -1,0 +1,324 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/proxy/admin"
+)
+
+// knowledgeCmd has what can be done with bases by hand.
+type knowledgeCmd struct {
+	List      basesCmd     `cmd:"" help:"List the bases."`
+	Show      showCmd      `cmd:"" help:"Show a base."`
+	Create    createCmd    `cmd:"" help:"Make an empty base."`
+	Delete    deleteCmd    `cmd:"" help:"Delete a base with all its documents."`
+	Documents documentsCmd `cmd:"" help:"List the documents of a base."`
+	Get       getCmd       `cmd:"" help:"Print a document as it was cut."`
+	Put       putCmd       `cmd:"" help:"Write documents to a base."`
+	Remove    removeCmd    `cmd:"" help:"Remove documents from a base."`
+}
+
+// Help shows how knowledge is used.
+func (knowledgeCmd) Help() string {
+	return "Works on the state folder itself, or through the admin port of the serve that writes it, and says which.\n\n" +
+		"sidenote knowledge create notes\n\nsidenote knowledge put notes meeting.md\n\nsidenote knowledge documents notes"
+}
+
+// A page is a page of a list on the admin port.
+type page[T any] struct {
+	Data    []T     `json:"data"`
+	LastID  *string `json:"last_id"`
+	HasMore bool    `json:"has_more"`
+}
+
+// all fetches a list whole, by id.
+func all[T any](a *app, c *adminCaller, path string) ([]T, error) {
+	out := []T{}
+	for query := "?order=asc&limit=100"; ; {
+		var p page[T]
+		if err := c.do(a.ctx, http.MethodGet, path+query, nil, &p); err != nil {
+			return nil, err
+		}
+		out = append(out, p.Data...)
+		if !p.HasMore || p.LastID == nil {
+			return out, nil
+		}
+		query = "?order=asc&limit=100&after=" + url.QueryEscape(*p.LastID)
+	}
+}
+
+type basesCmd struct{ baseFlags }
+
+// Run lists the bases.
+func (c *basesCmd) Run(a *app) error {
+	return c.manage(a, false, func(at *adminCaller) error {
+		bases, err := all[admin.Base](a, at, knowledgeURL())
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.stdout, map[string]any{"object": "list", "data": bases})
+		}
+		for _, b := range bases {
+			fmt.Fprintln(a.stdout, baseLine(b))
+		}
+		return nil
+	})
+}
+
+func baseLine(b admin.Base) string {
+	line := fmt.Sprintf("%-20s  %-9s  %s, %s", b.ID, b.Status, plural(b.Documents, "document"), plural(b.Chunks, "chunk"))
+	if b.Path != "" {
+		line += "  " + console.Clean(b.Path)
+	}
+	return line
+}
+
+type showCmd struct {
+	ID string `arg:"" help:"Of the base."`
+	baseFlags
+}
+
+// Run shows a base.
+func (c *showCmd) Run(a *app) error {
+	return c.manage(a, false, func(at *adminCaller) error {
+		b, err := at.readBase(a.ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.stdout, b)
+		}
+		printBase(a.stdout, b)
+		return nil
+	})
+}
+
+func printBase(w io.Writer, b admin.Base) {
+	fmt.Fprintf(w, "%s\nstatus      %s\nholds       %s, %s, %s bytes of text\ngeneration  %s\n", b.ID, b.Status,
+		plural(b.Documents, "document"), plural(b.Chunks, "chunk"), thousands(int(b.Bytes)), orNone(b.Generation))
+	if b.ChangedAt != nil {
+		fmt.Fprintf(w, "changed     %s\n", time.Unix(*b.ChangedAt, 0).Format(time.RFC3339))
+	}
+	if b.Path != "" {
+		fmt.Fprintf(w, "folder      %s\n", b.Path)
+	}
+	i := b.Ingest
+	switch {
+	case i == nil:
+	case i.Running:
+		fmt.Fprintf(w, "reading     %s of %s\n", thousands(i.Done), plural(i.Files, "file"))
+	case i.Error != "":
+		fmt.Fprintf(w, "failed      %s\n", i.Error)
+	}
+	if i != nil && i.Report != nil {
+		fmt.Fprint(w, "last read   ")
+		ingested{ID: b.ID, TookMS: i.TookMS, Report: *i.Report}.print(w, maxUnread)
+	}
+}
+
+type createCmd struct {
+	ID string `arg:"" help:"Of the base: a-z, 0-9, _ and -."`
+	baseFlags
+}
+
+// Run makes a base.
+func (c *createCmd) Run(a *app) error {
+	return c.manage(a, true, func(at *adminCaller) error {
+		var b admin.Base
+		if err := at.do(a.ctx, http.MethodPost, knowledgeURL(), map[string]string{"id": c.ID}, &b); err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.stdout, b)
+		}
+		fmt.Fprintln(a.stdout, baseLine(b))
+		return nil
+	})
+}
+
+type deleteCmd struct {
+	ID string `arg:"" help:"Of the base."`
+	baseFlags
+}
+
+// Run deletes a base.
+func (c *deleteCmd) Run(a *app) error {
+	return c.manage(a, true, func(at *adminCaller) error {
+		var gone json.RawMessage
+		if err := at.do(a.ctx, http.MethodDelete, knowledgeURL(c.ID), nil, &gone); err != nil {
+			return err
+		}
+		return c.print(a, gone, "deleted "+c.ID)
+	})
+}
+
+// print prints an answer as it is, or a line about it.
+func (f baseFlags) print(a *app, answer any, line string) error {
+	if f.JSON {
+		return printJSON(a.stdout, answer)
+	}
+	fmt.Fprintln(a.stdout, line)
+	return nil
+}
+
+type documentsCmd struct {
+	ID string `arg:"" help:"Of the base."`
+	baseFlags
+}
+
+// Run lists documents.
+func (c *documentsCmd) Run(a *app) error {
+	return c.manage(a, false, func(at *adminCaller) error {
+		list, err := all[admin.Document](a, at, knowledgeURL(c.ID, "documents"))
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.stdout, map[string]any{"object": "list", "data": list})
+		}
+		for _, d := range list {
+			fmt.Fprintf(a.stdout, "%s  %s, %s\n", console.Clean(d.ID), console.Clean(d.Name), plural(d.Chunks, "chunk"))
+		}
+		return nil
+	})
+}
+
+type getCmd struct {
+	ID  string `arg:"" help:"Of the base."`
+	Doc string `arg:"" help:"Of the document."`
+	baseFlags
+}
+
+// Run prints a document.
+func (c *getCmd) Run(a *app) error {
+	return c.manage(a, false, func(at *adminCaller) error {
+		var d admin.Document
+		if err := at.do(a.ctx, http.MethodGet, knowledgeURL(c.ID, "documents", c.Doc), nil, &d); err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.stdout, d)
+		}
+		fmt.Fprintf(a.stdout, "%s  %s, %s\n", console.Clean(d.ID), console.Clean(d.Name), plural(d.Chunks, "chunk"))
+		for _, chunk := range d.Content {
+			fmt.Fprintf(a.stdout, "\n--- %d  %s\n%s\n", chunk.Chunk, chunk.Section, strings.TrimRight(chunk.Text, "\n"))
+		}
+		return nil
+	})
+}
+
+type removeCmd struct {
+	ID   string   `arg:"" help:"Of the base."`
+	Docs []string `arg:"" name:"doc" help:"Of the documents."`
+	baseFlags
+}
+
+// Run removes documents, all that can be.
+func (c *removeCmd) Run(a *app) error {
+	return c.manage(a, true, func(at *adminCaller) error {
+		gone, errs := []json.RawMessage{}, []error(nil)
+		for _, doc := range c.Docs {
+			var answer json.RawMessage
+			if err := at.do(a.ctx, http.MethodDelete, knowledgeURL(c.ID, "documents", doc), nil, &answer); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			gone = append(gone, answer)
+		}
+		if err := c.print(a, gone, "removed "+plural(len(gone), "document")); err != nil {
+			return err
+		}
+		if err := errors.Join(errs...); err != nil && len(gone) > 0 {
+			return partError{err}
+		}
+		return errors.Join(errs...)
+	})
+}
+
+type putCmd struct {
+	ID    string   `arg:"" help:"Of the base."`
+	Files []string `arg:"" name:"file" help:"To write, each under its name; - is the standard input."`
+	DocID string   `name:"doc-id" placeholder:"ID" help:"Of the document, in place of the name of the one file."`
+	Name  string   `placeholder:"TITLE" help:"Title of the one document (its first heading)."`
+	baseFlags
+}
+
+// Run writes documents, one request each: a request has a bound, and what was written
+// stays.
+func (c *putCmd) Run(a *app) error {
+	if len(c.Files) > 1 && c.DocID+c.Name != "" {
+		return usageError{errors.New("--doc-id and --name go with one file")}
+	}
+	type document struct {
+		id   string
+		body map[string]string
+	}
+	var documents []document
+	for _, file := range c.Files {
+		id, text, err := c.read(a, file)
+		if err != nil {
+			return err
+		}
+		body := map[string]string{"text": text}
+		if c.Name != "" {
+			body["name"] = c.Name
+		}
+		documents = append(documents, document{id, body})
+	}
+	return c.manage(a, true, func(at *adminCaller) error {
+		done := []admin.Written{}
+		changed := 0
+		for _, d := range documents {
+			var w admin.Written
+			if err := at.do(a.ctx, http.MethodPut, knowledgeURL(c.ID, "documents", d.id), d.body, &w); err != nil {
+				return err
+			}
+			if done = append(done, w); w.Changed {
+				changed++
+			}
+		}
+		return c.print(a, done, fmt.Sprintf("%s new or changed, %d as before", plural(changed, "document"), len(done)-changed))
+	})
+}
+
+// maxPut is as much as a document may have; what is beyond need not be read.
+const maxPut = 10<<20 + 1
+
+// read returns the id and the text of a file.
+func (c *putCmd) read(a *app, file string) (id, text string, err error) {
+	in := io.NopCloser(a.stdin)
+	if id = c.DocID; file == "-" && id == "" {
+		return "", "", usageError{errors.New("the standard input has no name; give one by --doc-id")}
+	}
+	if file != "-" {
+		if id == "" {
+			id = filepath.Base(file)
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			return "", "", err
+		}
+		in = f
+	}
+	defer func() { _ = in.Close() }()
+	b, err := io.ReadAll(io.LimitReader(in, maxPut))
+	if err == nil && !utf8.Valid(b) {
+		err = errors.New("not text: not UTF-8")
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("read %s: %w", file, err)
+	}
+	return id, strings.TrimPrefix(string(b), "\ufeff"), nil
+}
