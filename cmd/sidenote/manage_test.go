@@ -3,10 +3,12 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -157,5 +159,47 @@ func (p *process) reads(t *testing.T, id string, runs int) (b admin.Base) {
 		case <-late:
 			t.Fatalf("reading %d of %s never ended: %+v", runs, id, b.Ingest)
 		}
+	}
+}
+
+// Bases come and go while others are written and searched.
+func TestManageTogether(t *testing.T) {
+	p := serve(t, "--upstream", newRecorder(t).URL, "--knowledge", "docs="+handbook(t), "--state", ":memory:")
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			base, doc := fmt.Sprintf("/v1/knowledge/b%d", i%2), fmt.Sprintf("/documents/%d.txt", i)
+			for range 3 {
+				for _, r := range []struct{ method, path, body string }{
+					{"POST", "/v1/knowledge", fmt.Sprintf(`{"id":"b%d"}`, i%2)},
+					{"PUT", base + doc, `{"text":"Llamas are welcome on Fridays."}`},
+					{"POST", "/v1/search", `{"query":"llamas or parental leave"}`},
+					{"POST", fmt.Sprintf("/v1/vector_stores/b%d/search", i%2), `{"query":"llamas"}`},
+					{"GET", base + "/documents", ""},
+					{"POST", "/v1/knowledge/docs/ingest", ""},
+					{"DELETE", base, ""},
+				} {
+					req, err := http.NewRequestWithContext(t.Context(), r.method, p.admin+r.path, strings.NewReader(r.body))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					resp, err := http.DefaultClient.Do(req)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if resp.StatusCode == http.StatusInternalServerError {
+						text, _ := io.ReadAll(resp.Body)
+						t.Errorf("%s %s: %s", r.method, r.path, text)
+					}
+					_ = resp.Body.Close()
+				}
+			}
+		})
+	}
+	all.Wait()
+	if docs := p.finds(t, "parental leave"); len(docs) != 1 || docs[0] != "leave.md" {
+		t.Errorf("found %v", docs)
 	}
 }
