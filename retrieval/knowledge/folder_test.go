@@ -134,11 +134,11 @@ func TestFrontMatterAttributes(t *testing.T) {
 	f("no front matter\na: x", nil)
 
 	// What is no attribute is left out.
-	f("---\na: {x: y}\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is Mapping, neither`)
-	f("---\na: [1, x]\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is a list with Integer in it`)
-	f("---\na: [[x]]\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is a list with Sequence in it`)
-	f("---\na: .nan\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is Nan`)
-	f("---\na: &x y\nb: *x\n---\n", nil, `attribute "a": is Anchor`, "")
+	f("---\na: {x: y}\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is a YAML mapping, neither`)
+	f("---\na: [1, x]\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is a list with a YAML integer in it`)
+	f("---\na: [[x]]\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is a list with a YAML sequence in it`)
+	f("---\na: .nan\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is a YAML nan`)
+	f("---\na: &x y\nb: *x\n---\n", nil, `attribute "a": is a YAML anchor`, "")
 	f("---\na: "+strings.Repeat("x", 1025)+"\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": "xxxxxxxxxx…" is longer`)
 	f("---\na: "+strings.Repeat("[", 60<<10)+"\nb: y\n---\n", map[string]any{"b": "y"}, `attribute "a": is longer than 4096 bytes`)
 
@@ -221,9 +221,12 @@ func TestRecordAttributes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []knowledge.Note{{Document: "public/a.md", Reason: `attribute "lang": is Mapping, neither a scalar nor a list of strings`}}
+	want := []knowledge.Note{{Document: "public/a.md", Reason: `attribute "lang": is a YAML mapping, neither a scalar nor a list of strings`}}
 	if diff := cmp.Diff([2][]knowledge.Note{want, want}, [2][]knowledge.Note{reports[0].Notes, reports[1].Notes}); diff != "" || reports[1].Written != 0 {
 		t.Errorf("%d written again; notes (-want +got):\n%s", reports[1].Written, diff)
+	}
+	if s := reports[0].Summary(); s != "attributes left out of 1 file (public/a.md)" {
+		t.Errorf("summary %q", s)
 	}
 	c := l.Base("kb").Content()
 	got := []map[string]any{c.Held(0).Attributes, c.Held(1).Attributes}

@@ -137,11 +137,11 @@ func scalarOrList(n ast.Node) (any, error) {
 			s, err := scalarOrList(v)
 			text, ok := s.(string)
 			if err != nil || !ok {
-				return nil, fmt.Errorf("is a list with %s in it; lists are of strings", v.Type())
+				return nil, fmt.Errorf("is a list with a YAML %s in it; lists are of strings", strings.ToLower(v.Type().String()))
 			}
 			list[i] = text
 		}
 		return list, nil
 	}
-	return nil, fmt.Errorf("is %s, neither a scalar nor a list of strings", n.Type())
+	return nil, fmt.Errorf("is a YAML %s, neither a scalar nor a list of strings", strings.ToLower(n.Type().String()))
 }

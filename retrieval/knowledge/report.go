@@ -109,11 +109,17 @@ func (r Report) Summary() string {
 	if len(lists) == 1 && len(parts) == 0 {
 		lists[0] = "skipped " + lists[0]
 	}
-	switch n := kinds[SkipAttributes]; {
-	case n == 1:
+	unfits := kinds[SkipAttributes]
+	for i, n := range r.Notes {
+		if unfit = cmp.Or(unfit, n.Document); i == 0 || n.Document != r.Notes[i-1].Document {
+			unfits++
+		}
+	}
+	switch {
+	case unfits == 1:
 		lists = append(lists, fmt.Sprintf("attributes left out of 1 file (%s)", unfit))
-	case n > 1:
-		lists = append(lists, fmt.Sprintf("attributes left out of %d files (%s, …)", n, unfit))
+	case unfits > 1:
+		lists = append(lists, fmt.Sprintf("attributes left out of %d files (%s, …)", unfits, unfit))
 	}
 	return strings.Join(lists, "; ")
 }
