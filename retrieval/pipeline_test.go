@@ -69,6 +69,7 @@ func asking(ids ...string) retrieval.Query {
 	return q
 }
 
+// FAULTS.md K2.
 func TestPipelineDegrades(t *testing.T) {
 	good := has(1, chunk("a.md", 0, 5, "an answer"))
 	empty := has(1)

@@ -157,6 +157,8 @@ func checkShown(t *testing.T, l *knowledge.Library) {
 }
 
 // The same after a kill before each single change of the folder.
+//
+// FAULTS.md K4.
 func TestKilledAtEveryStep(t *testing.T) {
 	for at := 1; ; at++ {
 		dir, files := t.TempDir(), t.TempDir()
@@ -222,6 +224,8 @@ func sameChunks(t *testing.T, l *knowledge.Library) {
 }
 
 // Without room a Sync says so, and the base answers as before; with room it goes on.
+//
+// FAULTS.md K5.
 func TestNoRoom(t *testing.T) {
 	dir, files := t.TempDir(), t.TempDir()
 	out, err := child(t, "full", "DIR="+dir, "FILES="+files).Output()

@@ -88,6 +88,8 @@ func TestAttributesInGeneration(t *testing.T) {
 }
 
 // A document of ten million tokens is many chunks and nothing worse.
+//
+// FAULTS.md K9.
 func TestHugeDocument(t *testing.T) {
 	if testing.Short() {
 		t.Skip("40 MB of text")

@@ -287,6 +287,7 @@ func TestTwoWriters(t *testing.T) {
 	}
 }
 
+// FAULTS.md K9.
 func TestPutRefuses(t *testing.T) {
 	l := library(t, store.Memory, knowledge.LibraryOptions{})
 	if _, err := l.Put(t.Context(), "kb", knowledge.Document{ID: "a"}); !errors.Is(err, store.ErrNotFound) {

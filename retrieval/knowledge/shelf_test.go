@@ -70,6 +70,8 @@ func TestShelf(t *testing.T) {
 // A byte that is not as it was written is noticed, when the shelf is opened or the
 // text is read, and so is every byte that is missing or too many. The error names
 // the file.
+//
+// FAULTS.md K3.
 func TestDamagedShelf(t *testing.T) {
 	whole := bind(t, small())
 	refused := func(image []byte, what string) {

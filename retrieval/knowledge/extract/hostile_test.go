@@ -97,6 +97,8 @@ const (
 // Whatever a file is, what reading it costs grows no faster than the file: with it
 // four times as long, not by sixteen. Its time is asked again, because other
 // programs take some; what it allocates depends on nobody else.
+//
+// FAULTS.md K8.
 func TestHostile(t *testing.T) {
 	for _, tc := range hostiles() {
 		t.Run(tc.name, func(t *testing.T) {

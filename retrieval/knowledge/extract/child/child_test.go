@@ -119,6 +119,8 @@ func TestDOCX(t *testing.T) {
 }
 
 // A file that is hurt, or made to hurt, fails alone and says why.
+//
+// FAULTS.md K8.
 func TestHostile(t *testing.T) {
 	withPDFToText(t, func(t *testing.T, r *child.Runner) {
 		for _, tc := range []struct {
