@@ -120,3 +120,30 @@ func TestStateHolds(t *testing.T) {
 		}
 	}
 }
+
+// Without its state folder a process goes on answering, also from what changes; the
+// next one begins anew.
+//
+// FAULTS.md K1.
+func TestStateLost(t *testing.T) {
+	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
+	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "kb=" + docs, "--state", state}
+	first := serve(t, args...)
+	if err := os.RemoveAll(state); err != nil {
+		t.Fatal(err)
+	}
+	first.comes(t, "parental leave", "leave.md")
+	write(t, docs, "pets.md", "# Pets\n\nLlamas are welcome on Fridays.\n")
+	first.comes(t, "llamas", "pets.md")
+	resp, err := http.Post(first.data+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Are llamas welcome?"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if status := resp.Header.Get("Sidenote-Status"); resp.StatusCode != http.StatusOK || !strings.HasPrefix(status, "injected;") {
+		t.Errorf("%s, %q", resp.Status, status)
+	}
+	first.stop()
+	again := serve(t, args...)
+	again.comes(t, "llamas", "pets.md")
+}
