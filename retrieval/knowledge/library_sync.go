@@ -33,8 +33,8 @@ const (
 // A file is not read again if its size and time are those it was read with and the
 // folder's rules for attributes are what they were. One that was read and says what it
 // said before changes nothing. A file that is still there but that the system does not
-// let us read keeps the documents it had, and so do the files below such a folder;
-// every other file that yields no documents any more, be it gone, too large or no
+// let us read keeps the documents it had, and so do the files below such a folder,
+// unless the rules are others now; every other file that yields no documents any more, be it gone, too large or no
 // longer text, takes them with it. The report is that of Load, whatever was read
 // again.
 func (l *Library) Sync(ctx context.Context, folder Folder, progress func(Progress)) (Report, error) {
@@ -53,10 +53,11 @@ func (l *Library) syncFS(ctx context.Context, fsys fs.FS, file string, folder Fo
 		return Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
 	}
 	err = l.change(ctx, folder.ID, func(b *shelved) error {
-		if err := l.unsettle(ctx, b, folder); err != nil {
+		settled, err := l.unsettle(ctx, b, folder)
+		if err != nil {
 			return err
 		}
-		s := &syncing{l: l, b: b, fsys: fsys, known: map[string][]store.Known{}, ids: map[string]store.Known{}, seen: map[string]bool{}}
+		s := &syncing{l: l, b: b, fsys: fsys, anew: !settled, known: map[string][]store.Known{}, ids: map[string]store.Known{}, seen: map[string]bool{}}
 		deps := l.deps
 		deps.Progress = progress
 		s.build = newBuild(folder, deps, 0)
@@ -73,21 +74,22 @@ func (l *Library) syncFS(ctx context.Context, fsys fs.FS, file string, folder Fo
 
 // unsettle prepares a base for a Sync. One that is kept with another folder, or by
 // other rules, answers no more until it holds what it should: whoever excluded a file
-// does not want to see it again after a restart.
-func (l *Library) unsettle(ctx context.Context, b *shelved, folder Folder) error {
+// does not want to see it again after a restart. settled tells whether it is kept with
+// this folder, by these rules, already.
+func (l *Library) unsettle(ctx context.Context, b *shelved, folder Folder) (settled bool, err error) {
 	if err := l.truth().CreateBase(ctx, b.id); err != nil {
-		return err
+		return false, err
 	}
 	base, err := l.truth().Base(ctx, b.id)
 	if err != nil || base.Origin == folder.Origin() {
-		return err
+		return true, err
 	}
 	l.hide(b)
 	b.behind = true
 	if base.Documents == 0 {
-		return nil
+		return false, nil
 	}
-	return l.truth().SetOrigin(ctx, b.id, store.Unsettled)
+	return false, l.truth().SetOrigin(ctx, b.id, store.Unsettled)
 }
 
 // A syncing is one Sync.
@@ -96,6 +98,7 @@ type syncing struct {
 	b     *shelved
 	fsys  fs.FS
 	build *build // cuts, and keeps the account
+	anew  bool   // what the base holds is of another folder, or was read by other rules
 
 	known  map[string][]store.Known // by source
 	ids    map[string]store.Known   // all
@@ -193,7 +196,7 @@ func (s *syncing) look(name string) *syncFile {
 	}
 	known := s.known[name]
 	reader := slices.Concat(s.l.reader[:], s.build.rules.name[:])
-	f.unchanged = len(known) > 0 && !f.modified.IsZero() && !slices.ContainsFunc(known, func(k store.Known) bool {
+	f.unchanged = len(known) > 0 && !s.anew && !f.modified.IsZero() && !slices.ContainsFunc(known, func(k store.Known) bool {
 		return k.Size != f.size || !k.Modified.Equal(f.modified) || !bytes.HasPrefix(k.Hash[:], reader)
 	})
 	return f
@@ -303,8 +306,12 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile) error {
 	return nil
 }
 
-// keep keeps the documents of a file.
+// keep keeps the documents of a file. Those of another folder, or with attributes by
+// other rules, are not: a filter would choose them that must not.
 func (s *syncing) keep(file string) {
+	if s.anew {
+		return
+	}
 	for _, k := range s.known[file] {
 		s.seen[k.ID] = true
 	}
