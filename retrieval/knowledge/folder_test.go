@@ -234,3 +234,20 @@ func TestRecordAttributes(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// A record whose file is not where the path would name its tenant cannot name it
+// itself: whoever writes to one tenant's folder must not speak to another.
+func TestRecordCannotStandInForPath(t *testing.T) {
+	folder := knowledge.Folder{PathPattern: "{tenant}/files/**", FrontMatter: []string{"owner"}}
+	record := `{"id":"r","text":"ant","tenant":"acme","owner":"hr"}` + "\n"
+	got, report := attributesOf(t, folder, map[string]string{
+		"globex/files/a.jsonl": record, "globex/b.jsonl": record,
+	})
+	want := map[string]map[string]any{
+		"globex/files/a.jsonl#r": {"tenant": "globex", "owner": "hr"},
+		"globex/b.jsonl#r":       {"owner": "hr"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(report.Notes) > 0 {
+		t.Errorf("%v (-want +got):\n%s", report.Notes, diff)
+	}
+}

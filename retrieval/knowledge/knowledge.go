@@ -43,7 +43,8 @@ type Folder struct {
 	// of it, as a string that is not empty. * and ? are any text and any character in a
 	// segment, ** any number of segments, as the last one at least the name of the file.
 	// Of several readings the first names are as short as can be. A file whose path is
-	// not of the pattern has nothing from it.
+	// not of the pattern has nothing from it, nor has a record there these names of its
+	// own; a front matter has where FrontMatter lists them.
 	PathPattern string
 	// FrontMatter are the keys of Markdown front matters that are attributes: scalars
 	// and lists of strings, as YAML reads them, but dates, which are the string that

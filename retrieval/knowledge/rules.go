@@ -11,7 +11,7 @@ import (
 
 // rulesVersion names what turns the rules of a folder and a file into attributes:
 // change it with either.
-const rulesVersion = "1"
+const rulesVersion = "2"
 
 // rulesBytes is how much of a document's hash names the rules that gave it its
 // attributes.
@@ -61,7 +61,7 @@ func newAttributeRules(f Folder) (r attributeRules, err error) {
 // what.
 func (r attributeRules) apply(file string, d Document) (_ Document, notes []Note) {
 	note := func(err error) { notes = append(notes, Note{Document: d.ID, Reason: err.Error()}) }
-	sources := []map[string]any{r.constants, nil, d.Attributes, nil}
+	sources := []map[string]any{r.constants, nil, r.ofRecord(d.Attributes), nil}
 	if r.path != nil {
 		sources[1] = r.path.values(file)
 	}
@@ -98,6 +98,19 @@ func (r attributeRules) apply(file string, d Document) (_ Document, notes []Note
 		note(fmt.Errorf("%d attributes beyond the first %d", crowd, store.MaxAttributes))
 	}
 	return d, notes
+}
+
+// ofRecord returns what a record says of itself, but for what the path is to say: a
+// file that stands elsewhere must not make itself one of those.
+func (r attributeRules) ofRecord(attributes map[string]any) map[string]any {
+	if r.path == nil {
+		return attributes
+	}
+	attributes = maps.Clone(attributes)
+	for _, name := range r.path.names {
+		delete(attributes, name)
+	}
+	return attributes
 }
 
 // normal returns a document with its attributes as they are kept. The error names the
