@@ -127,6 +127,7 @@ func TestFrontMatterAttributes(t *testing.T) {
 	f("---\na: [x, \"y z\", 2024-01-02] # three\nb:\n- x\n# no\n- y\n---\n", map[string]any{"a": []string{"x", "y z", "2024-01-02"}, "b": []string{"x", "y"}})
 	f("---\n\"a\": x\n'b':\n  - y\n---\n", map[string]any{"a": "x", "b": []string{"y"}})
 	f("---\na: |\n  x\n  y\nb: >-\n  x\n  y\n---\n", map[string]any{"a": "x\ny\n", "b": "x y"})
+	f("--- \t\na: x\nb:\ty\n--- \n", map[string]any{"a": "x", "b": "y"})
 	f("---\na:\nb: ~\n---\n", nil)
 	f("---\nc: x\n---\n", nil)
 	f("---\n", nil)
@@ -148,6 +149,8 @@ func TestFrontMatterAttributes(t *testing.T) {
 	f("---\na: x\na: y\n---\n", nil, `"a" twice`)
 	f("---\na: x\nwhat is this\n---\n", nil, "not YAML, or does not end")
 	f("---\na: x\n", nil, "not YAML, or does not end")
+	f("---\n{c: z, \"a\": x}\n---\n", nil, "a map in braces")
+	f("---\n? a\n: x\n---\n", nil, "not YAML, or does not end")
 }
 
 // The word of who set the folder up is stronger than that of the path, and both than

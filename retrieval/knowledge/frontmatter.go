@@ -32,6 +32,9 @@ func frontAttributes(text string, keys []string) (found map[string]any, errs []e
 		return nil, []error{errors.New("its front matter is not YAML, or does not end")}
 	}
 	for _, lines := range matter {
+		if strings.HasPrefix(lines, "{") {
+			return nil, []error{errors.New("its front matter is a map in braces, which is not read")}
+		}
 		key := keyOf(lines)
 		if !slices.Contains(keys, key) {
 			continue
@@ -62,19 +65,24 @@ func frontAttributes(text string, keys []string) (found map[string]any, errs []e
 // keyOf returns the key that an entry of a front matter, or a line, starts with.
 func keyOf(lines string) string {
 	line, _, _ := strings.Cut(lines, "\n")
-	key, _, _ := strings.Cut(strings.TrimRight(line, " \t"), ": ")
+	key, _, _ := strings.Cut(strings.TrimRight(strings.ReplaceAll(line, "\t", " "), " "), ": ")
 	return strings.Trim(strings.TrimRight(key, ": \t"), `"'`)
 }
 
 // unfinished tells whether a text that has no front matter begins like one with
-// these keys: a thematic break is no front matter that went wrong.
+// these keys: a thematic break is no front matter that went wrong. A key may also stand
+// after a ?, which is not read.
 func unfinished(text string, keys []string) bool {
-	rest, ok := strings.CutPrefix(text, "---\n")
+	first, rest, _ := strings.Cut(text, "\n")
+	if strings.TrimRight(first, " \t") != "---" {
+		return false
+	}
 	for line := range strings.Lines(rest) {
-		if !ok || strings.TrimSpace(line) == "" || strings.HasPrefix(line, "---") {
+		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "---") {
 			return false
 		}
-		if strings.Contains(line, ":") && slices.Contains(keys, keyOf(line)) {
+		key, odd := strings.CutPrefix(line, "? ")
+		if (odd || strings.Contains(line, ":")) && slices.Contains(keys, keyOf(key)) {
 			return true
 		}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Version names everything here that turns the same bytes into other texts.
-const Version = "1"
+const Version = "2"
 
 // MaxText is the most text that one file may hold, in bytes. Formats that pack
 // their text would else have no bound.

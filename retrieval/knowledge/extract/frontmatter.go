@@ -22,8 +22,8 @@ type FrontMatter []string
 // SplitFrontMatter takes the front matter from a document. What does not look like
 // a map is body: a document may begin with a thematic break.
 func SplitFrontMatter(text string) (matter FrontMatter, body string) {
-	rest, ok := strings.CutPrefix(text, "---\n")
-	if !ok {
+	first, rest, _ := strings.Cut(text, "\n")
+	if strings.TrimRight(first, " \t") != "---" {
 		return nil, text
 	}
 	look := rest[:min(len(rest), maxFrontMatter)]
@@ -40,7 +40,7 @@ func SplitFrontMatter(text string) (matter FrontMatter, body string) {
 			return matter, rest[at+len(line):]
 		case trimmed == "" || strings.ContainsAny(line[:1], " \t#-]}"):
 			// part of the name before, a comment, or nothing
-		case strings.HasSuffix(trimmed, ":") || strings.Contains(trimmed, ": "):
+		case strings.HasSuffix(trimmed, ":") || strings.Contains(trimmed, ": ") || strings.Contains(trimmed, ":\t"):
 			end()
 			start = at
 		default:
