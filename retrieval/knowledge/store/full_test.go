@@ -135,3 +135,38 @@ func TestFull(t *testing.T) {
 		f(t, dir)
 	})
 }
+
+// What is there can be read, and written once there is room, by a process that starts
+// while there is none.
+func TestOpenFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := mountSmall(t, dir); err != nil {
+		t.Skipf("a small disk cannot be mounted here: %v", err)
+	}
+	s, err := store.Open(t.Context(), dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(s.CreateBase(t.Context(), "kb"), s.Close())
+	ballast, openErr := os.Create(dir + "/ballast")
+	if err := errors.Join(err, openErr); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = ballast.Write(make([]byte, 4096))
+	}
+	_ = ballast.Close()
+	s = open(t, dir, store.Options{Address: "127.0.0.1:8081"})
+	if _, err := s.Base(t.Context(), "kb"); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Put(t.Context(), "kb", []store.Document{doc("a", 2)}); !errors.Is(err, store.ErrFull) {
+		t.Errorf("written without room: %v", err)
+	}
+	if err := os.Remove(dir + "/ballast"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put(t.Context(), "kb", []store.Document{doc("a", 2)}); err != nil {
+		t.Error(err)
+	}
+}

@@ -41,9 +41,10 @@ func acquire(dir, address string) (*os.File, error) {
 	if err == nil {
 		err = rewriteFile(f, append(text, '\n'))
 	}
-	if err != nil {
+	// On a full disk it goes without: what the folder holds can still be read.
+	if err = full(err); err != nil && !errors.Is(err, ErrFull) {
 		_ = f.Close()
-		return nil, fmt.Errorf("lock state folder %s: %w", dir, full(err))
+		return nil, fmt.Errorf("lock state folder %s: %w", dir, err)
 	}
 	return f, nil
 }
