@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -99,6 +101,26 @@ func TestState(t *testing.T) {
 		t.Errorf("found %v after it was removed", docs)
 	}
 	again.comes(t, "alpacas", "pets.md")
+}
+
+// A state folder that cannot be written any more, as on a full disk, is still
+// answered from after a restart.
+func TestStateWithoutRoom(t *testing.T) {
+	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
+	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "kb=" + docs, "--state", state}
+	serve(t, args...).stop()
+	db, err := sql.Open("sqlite", filepath.Join(state, "knowledge.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), "CREATE TRIGGER full BEFORE INSERT ON document BEGIN SELECT raise(ABORT, 'no room'); END")
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, docs, "pets.md", "# Pets\n\nLlamas are welcome on Fridays.\n")
+	again := serve(t, args...)
+	again.out.until(t, "no room")
+	again.comes(t, "parental leave", "leave.md")
 }
 
 // A base that a flag names has to be there.
