@@ -174,11 +174,23 @@ func (w *walk) link(name string, files []string) {
 		w.skip(name, SkipLink, "a link to something that is no file")
 	case isSecret(target):
 		w.skip(name, SkipSecret, "a link to what is likely a secret, by its name")
+	case w.excluded(target):
+		w.skip(name, SkipLink, "a link to what is excluded")
 	default:
 		if _, found := slices.BinarySearch(files, target); !found {
 			w.file(name)
 		}
 	}
+}
+
+// excluded tells whether a file, or a folder that it is in, is excluded.
+func (w *walk) excluded(name string) bool {
+	for ; name != "."; name = path.Dir(name) {
+		if matchAny(w.exclude, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // maxLinks bounds the links followed on the way to one file, as the kernel does.

@@ -164,6 +164,24 @@ func TestLoadFollowsNoLinkOut(t *testing.T) {
 	}
 }
 
+// What is excluded is not read through a link from elsewhere in the folder either.
+func TestLoadFollowsNoLinkToExcluded(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"a.md": "a", "drafts/b.md": "draft", "old/deep/c.md": "old", "..v1/d.md": "mounted"})
+	for name, target := range map[string]string{"b.md": "drafts/b.md", "c.md": "old/deep/c.md", "d.md": "..data/d.md", "..data": "..v1"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Skipf("no links here: %v", err)
+		}
+	}
+	ids, skipped, _ := load(t, knowledge.Folder{ID: "x", Path: dir, Exclude: []string{"drafts/**", "old"}})
+	if diff := cmp.Diff([]string{"a.md", "d.md"}, ids); diff != "" {
+		t.Errorf("read (-want +got):\n%s", diff)
+	}
+	if skipped["b.md"] != knowledge.SkipLink || skipped["c.md"] != knowledge.SkipLink {
+		t.Errorf("skipped %v", skipped)
+	}
+}
+
 // faulty cannot open what it is told not to.
 type faulty struct {
 	fs.FS
