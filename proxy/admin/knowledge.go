@@ -171,7 +171,7 @@ func readObject(rc *fasthttp.RequestCtx, what string, to any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
-		return refuse(strings.TrimPrefix(err.Error(), "json: "))
+		return refuse(whyNot(err))
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return refuse("something stands after it")

@@ -103,7 +103,7 @@ func readSearch(body []byte, q *retrieval.Query, allowed []string) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&s); err != nil {
-		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body is not a search: " + err.Error() + "."}
+		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body is not a search: " + whyNot(err) + "."}
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "Something stands after the search in the body."}

@@ -133,7 +133,7 @@ func readStoreSearch(body []byte) (s storeSearch, err error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&s); err != nil {
-		return storeSearch{}, &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body is not a search: " + err.Error() + "."}
+		return storeSearch{}, &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body is not a search: " + whyNot(err) + "."}
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return storeSearch{}, &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "Something stands after the search in the body."}
