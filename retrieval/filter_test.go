@@ -101,7 +101,7 @@ func TestParseFilterRefuses(t *testing.T) {
 		`{"type":"in","key":"a","value":1}`:    `value: 1 is not a list`,
 		`{"type":"in","key":"a","value":[1,[2]]}`:                 `value: [1,[2]] is neither a string, a number nor a boolean`,
 		`{"type":"gt","key":"a","value":true}`:                    `value: true has no order; a number or a string has`,
-		`{"type":"eq","key":"a","value":1e999}`:                   `value: is not JSON: json: cannot unmarshal number 1e999 into Go value of type float64`,
+		`{"type":"eq","key":"a","value":1e999}`:                   `value: 1e999 holds a number that is too large`,
 		`{"type":"prefix","key":"a","value":1}`:                   `value: 1 is not a string`,
 		`{"type":"and"}`:                                          `filters: what is missing is not a list of at least one filter`,
 		`{"type":"and","filters":[]}`:                             `filters: [] is not a list of at least one filter`,

@@ -154,8 +154,8 @@ func (f *Filter) parseComparison(fields map[string]json.RawMessage, at string) e
 	if fields["value"] == nil {
 		return wrongAt(at, "is missing")
 	}
-	if err := json.Unmarshal(fields["value"], &v); err != nil {
-		return wrongAt(at, "is not JSON: %w", err)
+	if err := json.Unmarshal(fields["value"], &v); err != nil { // which is valid
+		return wrongAt(at, "%s holds a number that is too large", brief(fields["value"]))
 	}
 	if err := f.checkValue(v); err != nil {
 		return wrongAt(at, "%s %w", brief(fields["value"]), err)

@@ -93,7 +93,7 @@ func TestRefusedRules(t *testing.T) {
 	pattern("/{a}", `segment 1 is ""`)
 	pattern("{a}//b", `segment 2 is ""`)
 	pattern("../{a}", `segment 1 is ".."`)
-	f(`attribute "x": map[] is an object`, knowledge.Folder{Attributes: map[string]any{"x": map[string]any{}}})
+	f(`attribute "x": {} is an object`, knowledge.Folder{Attributes: map[string]any{"x": map[string]any{}}})
 	f(`65 attributes, more than 64`, knowledge.Folder{Attributes: many})
 	f(`there are 65 attributes, more than 64`, knowledge.Folder{Attributes: crowd, PathPattern: "{a}/**"})
 	f(`front matter: attribute "": it has no name`, knowledge.Folder{FrontMatter: []string{""}})

@@ -124,8 +124,14 @@ func checkText(s string) error {
 	return nil
 }
 
-// brief shortens a value for an error.
-func brief(v any) string { return cut(fmt.Sprint(v), 60) }
+// brief shortens a value for an error, as JSON where it is that.
+func brief(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		text = fmt.Append(nil, v)
+	}
+	return cut(string(text), 60)
+}
 
 func cut(s string, most int) string {
 	if len(s) > most {

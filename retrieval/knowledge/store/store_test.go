@@ -224,9 +224,9 @@ func TestRefused(t *testing.T) {
 		}
 		f(`document "x": attribute "score": NaN is not a number`, with("score", math.NaN()))
 		f(`document "x": attribute "score": -Inf is not`, with("score", math.Inf(-1)))
-		f(`document "x": attribute "tags": [a 1] is a list with a number in it`, with("tags", []any{"a", 1.0}))
-		f(`document "x": attribute "deep": map[a:1] is an object, which is neither`, with("deep", map[string]any{"a": 1}))
-		f(`attribute "none": <nil> is null, which is neither`, with("none", nil))
+		f(`document "x": attribute "tags": ["a",1] is a list with a number in it`, with("tags", []any{"a", 1.0}))
+		f(`document "x": attribute "deep": {"a":1} is an object, which is neither`, with("deep", map[string]any{"a": 1}))
+		f(`attribute "none": null is null, which is neither`, with("none", nil))
 		f(`attribute "big": 9007199254740993 does not fit`, with("big", 1<<53+1))
 		f(`attribute "raw": "\xff" is not UTF-8`, with("raw", "\xff"))
 		f(`attribute "raw": list: "\xff" is not UTF-8`, with("raw", []string{"a", "\xff"}))
