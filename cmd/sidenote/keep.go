@@ -175,6 +175,7 @@ func (s *stack) watch(ctx context.Context) error {
 		return s.kept.Follow(ctx)
 	}
 	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { s.loadOthers(ctx); return nil })
 	for _, name := range s.cfg.KnowledgeNames() {
 		if k := s.keepers[string(name)]; k != nil {
 			g.Go(func() error { return k.watch(ctx) })

@@ -75,12 +75,13 @@ func (s *stack) embed(id, path string) *knowledge.Base {
 	return knowledge.New(id)
 }
 
-// load lets bases answer from what the state folder holds of them. Those that were
-// read from another folder, or by other rules, wait until they are read again.
+// load lets the bases of the configuration answer from what the state folder holds of
+// them. Those that were read from another folder, or by other rules, wait until they
+// are read again.
 func (s *stack) load(ctx context.Context) error {
 	err := s.kept.Load(ctx, func(b store.Base) bool {
 		k, ok := s.cfg.Knowledge[config.Name(b.ID)]
-		return !ok || k.Path == "" || s.cfg.State.Follow || b.Origin == s.cfg.Folder(config.Name(b.ID)).Origin()
+		return ok && (k.Path == "" || s.cfg.State.Follow || b.Origin == s.cfg.Folder(config.Name(b.ID)).Origin())
 	})
 	if err != nil {
 		return err
@@ -90,7 +91,7 @@ func (s *stack) load(ctx context.Context) error {
 			continue
 		}
 		if s.cfg.Knowledge[config.Name(id)].Held {
-			return fmt.Errorf("state: %s holds no base %s%s; for a folder of that name write --knowledge ./%s", s.cfg.State.Path, id, thereAre(s.kept.Bases()), id)
+			return fmt.Errorf("state: %s holds no base %s%s; for a folder of that name write --knowledge ./%s", s.cfg.State.Path, id, s.thereAre(ctx), id)
 		}
 		if s.home.keep && !s.cfg.State.Follow {
 			if err := s.kept.CreateBase(ctx, id); err != nil {
@@ -101,11 +102,26 @@ func (s *stack) load(ctx context.Context) error {
 	return nil
 }
 
-func thereAre(ids []string) string {
-	if len(ids) == 0 {
+// thereAre lists what the state folder holds, for an error.
+func (s *stack) thereAre(ctx context.Context) string {
+	bases, err := s.kept.StoredBases(ctx)
+	if err != nil || len(bases) == 0 {
 		return ""
 	}
+	var ids []string
+	for _, b := range bases {
+		ids = append(ids, b.ID)
+	}
 	return "; there are " + strings.Join(ids, ", ")
+}
+
+// loadOthers lets the bases answer that the configuration does not name: they were
+// made over the admin port, or are of another configuration. Nobody waits for them.
+func (s *stack) loadOthers(ctx context.Context) {
+	err := s.kept.Load(ctx, func(b store.Base) bool { return s.cfg.Knowledge[config.Name(b.ID)].Engine == "" })
+	if err != nil && ctx.Err() == nil {
+		s.tell(slog.LevelWarn, "state: "+err.Error())
+	}
 }
 
 // reading is what bases are read with.
