@@ -142,7 +142,7 @@ func (k *keeper) tell(done ingest, failed bool) {
 		parts = append(parts, plural(r.Written, "document")+" new or changed")
 	}
 	if r.Removed > 0 {
-		parts = append(parts, fmt.Sprintf("%d removed", r.Removed))
+		parts = append(parts, thousands(r.Removed)+" removed")
 	}
 	if failed && len(parts) == 0 {
 		parts = append(parts, "can be read again")

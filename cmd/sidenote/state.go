@@ -46,7 +46,10 @@ func (s *stack) openState(ctx context.Context, h home) error {
 // stateError adds what to do about it.
 func stateError(err error, state config.State, keep bool) error {
 	var locked *store.LockedError
+	var damaged *store.CorruptError
 	switch {
+	case errors.As(err, &damaged) && keep:
+		return fmt.Errorf("state: %w; bring a backup back, or move the folder away: folders of documents are then read again, only what was put over the admin port is lost", err)
 	case errors.As(err, &locked):
 		return fmt.Errorf("state: %w; give this one another folder by --state, or let it follow by --follow", err)
 	case errors.Is(err, fs.ErrNotExist) && keep:

@@ -193,7 +193,7 @@ func (l *Library) open(ctx context.Context, b *shelved, v store.View) (shelves [
 func useless(err error) bool {
 	var damaged *store.SegmentError
 	return errors.Is(err, errShelf) || errors.Is(err, bm25.ErrDamaged) || errors.Is(err, bm25.ErrVersion) ||
-		errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrNotFound) || errors.As(err, &damaged)
+		errors.Is(err, fs.ErrNotExist) || errors.Is(err, mapped.ErrNotAFile) || errors.Is(err, store.ErrNotFound) || errors.As(err, &damaged)
 }
 
 // openSegment opens the shelf in the file of a segment.

@@ -4,9 +4,13 @@
 package mapped
 
 import (
+	"errors"
 	"fmt"
 	"os"
 )
+
+// ErrNotAFile is in the error of a name that is a folder's or a device's.
+var ErrNotAFile = errors.New("not a regular file")
 
 // A File is a file that is open for reading. Nothing closes it: it goes some time
 // after nothing holds the File any more, which a reader that is still at it does.
@@ -27,7 +31,7 @@ func Open(name string) (*File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("open %s: not a regular file", name)
+		return nil, fmt.Errorf("open %s: %w", name, ErrNotAFile)
 	}
 	return open(f, info.Size())
 }
