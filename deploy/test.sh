@@ -5,9 +5,10 @@
 #   deploy/test.sh ./rewrite   some of them
 #
 # The race detector is on where a C compiler is there. Tests of the shared cache
-# run against a real redis-server, which is installed from Debian's packages where
-# it is missing and that is possible; in CI nothing that needs it is skipped. The
-# run ends with the Go test runner's own output.
+# run against a real redis-server, and those of PDF against poppler's pdftotext too;
+# both are installed from Debian's packages where they are missing and that is
+# possible; in CI nothing that needs them is skipped. The run ends with the Go test
+# runner's own output.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -20,7 +21,8 @@ else
   echo "no C compiler: testing without the race detector" >&2
 fi
 
-install_redis() {
+# install PACKAGE installs one of Debian's packages.
+install() {
   command -v apt-get >/dev/null 2>&1 || return 1
   as_root=""
   if [ "$(id -u)" -ne 0 ]; then
@@ -29,17 +31,22 @@ install_redis() {
   fi
   # RUNLEVEL=1 keeps the package from starting a server of its own.
   $as_root env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive sh -c \
-    'apt-get install -y --no-install-recommends redis-server ||
-      { apt-get update && apt-get install -y --no-install-recommends redis-server; }' >&2
+    "apt-get install -y --no-install-recommends $1 ||
+      { apt-get update && apt-get install -y --no-install-recommends $1; }" >&2
 }
 
-if ! command -v redis-server >/dev/null 2>&1; then
-  echo "redis-server is missing: installing it" >&2
-  if ! install_redis || ! command -v redis-server >/dev/null 2>&1; then
-    echo "redis-server is missing; install it (apt-get install redis-server), or the tests that need it are skipped" >&2
+# need COMMAND PACKAGE sees to it that a command is there.
+need() {
+  if command -v "$1" >/dev/null 2>&1; then return; fi
+  echo "$1 is missing: installing $2" >&2
+  if ! install "$2" || ! command -v "$1" >/dev/null 2>&1; then
+    echo "$1 is missing; install it (apt-get install $2), or the tests that need it are skipped" >&2
     if [ -n "${CI:-}" ]; then exit 1; fi
   fi
-fi
+}
+
+need redis-server redis-server
+need pdftotext poppler-utils
 
 go vet "$@"
 # shellcheck disable=SC2086 # $race is one flag or none
