@@ -25,6 +25,7 @@ var mayImport = map[string][]string{
 	"rewrite":                   {"retrieval", "rewrite/tags", "rewrite/tokens"},
 	"rewrite/tags":              {},
 	"rewrite/tokens":            {},
+	"rewrite/tokens/internal/":  {},
 	"cache":                     {"retrieval"},
 	"cache/cachetest":           {"cache", "retrieval"},
 	"cache/redis":               {"cache"},
@@ -39,7 +40,7 @@ var mayImport = map[string][]string{
 var onlyIn = map[string][]string{
 	"github.com/valyala/fasthttp": {"proxy", "proxy/", "cmd/"},
 	"github.com/redis/go-redis":   {"cache/redis"},
-	"github.com/pkoukk/":          {"rewrite/tokens"},
+	"github.com/pkoukk/":          {"rewrite/tokens/internal/generate"}, // and tests
 	"github.com/fsnotify/":        {"retrieval/knowledge/watch"},
 	"modernc.org/sqlite":          {"retrieval/knowledge/store"},
 }

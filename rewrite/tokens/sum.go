@@ -60,9 +60,6 @@ func Between(c Counter, left, mid, right string) (n int, exact bool) {
 	return after.less(before, len(tail)+len(head))
 }
 
-// maxToken is the length in bytes of the longest token of all encodings.
-const maxToken = 128
-
 // A sum counts a text that comes in parts.
 type sum struct {
 	counter Counter

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/pkoukk/tiktoken-go"
 	loader "github.com/pkoukk/tiktoken-go-loader"
@@ -68,7 +67,7 @@ func text(maxPieces int) *rapid.Generator[string] {
 	})
 }
 
-// long is a text with runs too long to encode.
+// long is a text with a run that may be long.
 func long() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		run := strings.Repeat(rapid.SampledFrom(pieces).Draw(t, "piece"), rapid.IntRange(1, 700).Draw(t, "times"))
@@ -96,14 +95,14 @@ func TestCountIsTheReference(t *testing.T) {
 	}
 }
 
-func TestCountBoundsLongRuns(t *testing.T) {
+func TestCountOfLongRuns(t *testing.T) {
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			e := encoding(t, name)
 			rapid.Check(t, func(t *rapid.T) {
 				s := long().Draw(t, "text")
 				n, exact := e.Count(s)
-				if want := truth(name, s); n < want || exact && n != want {
+				if want := truth(name, s); n != want || !exact {
 					t.Fatalf("Count(%.200q) = %d, %v; want %d", s, n, exact, want)
 				}
 			})
@@ -123,27 +122,12 @@ func TestCountEdges(t *testing.T) {
 	f("hello world", 2, true)
 	f("a\n \n b", 3, true)
 	f("<|endoftext|>", truth("o200k_base", "<|endoftext|>"), true)
-	f(strings.Repeat("a", 512), truth("o200k_base", strings.Repeat("a", 512)), true)
-	f(strings.Repeat("a", 513), 513, false)
-	f("hello "+strings.Repeat("\n", 600)+"\nworld", 1+607, false)
+	f(strings.Repeat("a", 5000), truth("o200k_base", strings.Repeat("a", 5000)), true)
+	f("hello "+strings.Repeat("\n", 600)+"\nworld", 41, true)
 	f("a\xffb", 5, false)
 
 	if _, err := set.Encoding("gpt2"); err == nil {
 		t.Error("Encoding(gpt2): want an error")
-	}
-}
-
-func TestNoTokenIsLonger(t *testing.T) {
-	for _, name := range names {
-		ranks, err := loader.NewOfflineLoader().LoadTiktokenBpe(name + ".tiktoken")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for token := range ranks {
-			if len(token) > 128 {
-				t.Errorf("%s: token of %d bytes", name, len(token))
-			}
-		}
 	}
 }
 
@@ -162,20 +146,4 @@ func TestConcurrentCountsAgree(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-func FuzzCount(f *testing.F) {
-	for _, p := range pieces {
-		f.Add(p + "x" + p)
-	}
-	e := encoding(f, "o200k_base")
-	f.Fuzz(func(t *testing.T, s string) {
-		if !utf8.ValidString(s) || len(s) > 4096 {
-			return
-		}
-		n, exact := e.Count(s)
-		if want := truth("o200k_base", s); n < want || exact && n != want {
-			t.Fatalf("Count(%q) = %d, %v; want %d", s, n, exact, want)
-		}
-	})
 }

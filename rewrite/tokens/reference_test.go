@@ -1,0 +1,213 @@
+package tokens_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	loader "github.com/pkoukk/tiktoken-go-loader"
+	"pgregory.net/rapid"
+)
+
+// same fails t if an encoding takes text for other tokens than the reference.
+func same(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, name, text string,
+) {
+	t.Helper()
+	e, err := set.Encoding(name)
+	if err != nil {
+		t.Fatalf("Encoding(%s): %v", name, err)
+	}
+	want := oracle(name).EncodeOrdinary(text)
+	got := e.Append(nil, text)
+	if slices.Equal(got, want) {
+		return
+	}
+	i := 0
+	for i < min(len(got), len(want)) && got[i] == want[i] {
+		i++
+	}
+	t.Fatalf("%s of %q: token %d and on is %v, want %v", name, text, i, got[i:min(len(got), i+9)], want[i:min(len(want), i+9)])
+}
+
+// rare are runes of every kind that the patterns tell apart, weighed towards what
+// meets at their edges.
+var rare = slices.Concat(
+	[]rune("aaAAzZéÉßǅʰªºіЖи中文の한ไा"),
+	[]rune("\u0301\u0300\u0903\u20dd\u0483\u0e33\ufe0f"),
+	[]rune("0129٣½Ⅷ二²௧"),
+	[]rune("  \t\n\n\r\v\f\u0085\u00a0\u2028\u3000"),
+	[]rune("''/..,!-=_#$^`~|<>{}\\\"。、’…\u200d\u200b\u00ad\ufeff\ufffd\x00\x7f"),
+	[]rune("sStTdDmMrReEvVlLſK"),
+	[]rune("😀👩🇩🏽𝔸𐐀𐐨𒀀\u0378\U000e0100\U0010ffff"),
+)
+
+func TestRunesInAnyOrder(t *testing.T) {
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				for range 20 {
+					same(t, name, string(rapid.SliceOfN(rapid.SampledFrom(rare), 0, 24).Draw(t, "text")))
+				}
+			})
+		})
+	}
+}
+
+func TestBytesInAnyOrder(t *testing.T) {
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				same(t, name, string(rapid.SliceOfN(rapid.Byte(), 0, 64).Draw(t, "text")))
+				same(t, name, strings.ToValidUTF8(rapid.String().Draw(t, "string"), ""))
+			})
+		})
+	}
+}
+
+// Pieces longer than a window are merged in parts; the reference takes quadratic
+// time on them.
+func TestLongPieces(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's
+	letters := func(alphabet string, n int) string {
+		runes := []rune(alphabet)
+		var b strings.Builder
+		for b.Len() < n {
+			b.WriteRune(runes[random.IntN(len(runes))])
+		}
+		return b.String()
+	}
+	texts := []string{
+		strings.Repeat("a", 9000), strings.Repeat(" ", 9001), strings.Repeat("\n", 9000), strings.Repeat("=", 9002),
+		strings.Repeat("ab", 4500), strings.Repeat("休暇", 1500), strings.Repeat("abcdefghijk", 900),
+		letters("ab", 9000), letters("abcdefghijklmnopqrstuvwxyz", 9000), letters("=-_*#", 9000), letters("天地玄黄宇宙洪荒日月盈", 9000),
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			for _, text := range texts {
+				same(t, name, text)
+			}
+			for range 40 {
+				// Both sides of what is merged directly, and of a window.
+				same(t, name, letters("abcdefgh", 50+random.IntN(30)))
+				same(t, name, letters("aabbe", 4060+random.IntN(80)))
+			}
+		})
+	}
+}
+
+func TestEveryTokenIsItself(t *testing.T) {
+	for _, name := range names {
+		ranks, err := loader.NewOfflineLoader().LoadTiktokenBpe(name + ".tiktoken")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := encoding(t, name)
+		var ids []int
+		for token, id := range ranks {
+			if len(token) > 128 {
+				t.Errorf("%s: token of %d bytes", name, len(token))
+			}
+			if e.Text(id) != token {
+				t.Fatalf("%s: text of %d is %q, want %q", name, id, e.Text(id), token)
+			}
+			if ids = e.Append(ids[:0], token); !utf8.ValidString(token) || len(ids) == 1 {
+				continue
+			}
+			same(t, name, token) // more than one piece
+		}
+	}
+}
+
+// goroot returns where Go's own source is; "" if that cannot be told.
+func goroot() string {
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// sample returns up to n bytes of each file that matches, in whole lines.
+func sample(t testing.TB, n int, pattern ...string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(pattern...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(b) > n {
+			b = b[:n]
+		}
+		s := string(b)
+		texts = append(texts, s[:strings.LastIndexByte(s, '\n')+1])
+	}
+	return texts
+}
+
+// Real text: English and Chinese from the collections beside the repository,
+// where they are, and Go's own source.
+func TestRealText(t *testing.T) {
+	n := 60_000
+	if testing.Short() {
+		n /= 4
+	}
+	texts := slices.Concat(
+		sample(t, n, "../../../shared/ir/*/*.jsonl"),
+		sample(t, n/4, goroot(), "src/unicode/*.go"),
+		sample(t, n/4, goroot(), "src/strings/*_test.go"),
+		sample(t, n/4, goroot(), "src/compress/testdata/*"),
+		sample(t, n/4, "testdata/text/*"),
+	)
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			for _, text := range texts {
+				same(t, name, text)
+			}
+		})
+	}
+}
+
+func FuzzAppend(f *testing.F) {
+	for _, p := range pieces {
+		f.Add(p + "x" + p)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 4096 {
+			return
+		}
+		for _, name := range names {
+			same(t, name, text)
+		}
+	})
+}
+
+// FuzzRunes reads a text as indices of rare runes, so that the fuzzer need not
+// find UTF-8.
+func FuzzRunes(f *testing.F) {
+	f.Add([]byte("ordinary"))
+	f.Fuzz(func(t *testing.T, indices []byte) {
+		if len(indices) > 512 {
+			return
+		}
+		var b strings.Builder
+		for _, i := range indices {
+			b.WriteRune(rare[int(i)%len(rare)])
+		}
+		for _, name := range names {
+			same(t, name, b.String())
+		}
+	})
+}

@@ -1,0 +1,232 @@
+package tokens
+
+import (
+	"bytes"
+	"compress/flate"
+	"embed"
+	"fmt"
+	"io"
+	"math/bits"
+)
+
+// The vocabularies, as internal/generate describes: 718 KB for o200k_base, 335
+// for cl100k_base and 163 for p50k_base, which holds r50k_base too.
+//
+//go:generate go run ./internal/generate
+//go:embed data/*.bin
+var data embed.FS
+
+const (
+	singles  = 256 // the ids below it are single bytes
+	inline   = 8   // bytes of the longest token that is its own key
+	maxToken = 128 // bytes of the longest token of all encodings
+	idBits   = 18  // of every id
+	none     = 1<<32 - 1
+)
+
+// A vocabulary is the tokens of an encoding, by their bytes and by the two
+// tokens they are merged from. It is not changed once built.
+//
+// Ids are ranks: of two merges the one with the lower id comes first. A token of
+// more than a byte has one pair of halves that byte pair encoding makes it of,
+// whatever stands around, so a pair of tokens need not be looked up by its text;
+// the generator refuses vocabularies with tokens that no merge makes.
+type vocabulary struct {
+	text    []byte   // of all tokens
+	offsets []uint32 // where the text of each id begins, and the end of the last
+
+	short []shortSlot
+	long  []longSlot
+	pairs []uint64 // left half, right half and id; 0 is empty
+
+	single [singles]uint32 // ids of single bytes
+	two    []uint32        // ids of pairs of bytes; none where there is no token
+}
+
+// A shortSlot holds a token of up to 8 bytes: the text, its first byte lowest,
+// and id<<4 | length; 0 is empty. The text is cut in two lest a slot take 16 bytes.
+type shortSlot struct{ low, high, value uint32 }
+
+// A longSlot holds a longer token: some of its hash, which is never 0, and its id.
+type longSlot struct{ tag, id uint32 }
+
+// newVocabulary builds the first limit ids of a file, all if limit is 0.
+func newVocabulary(file string, limit int) (*vocabulary, error) {
+	packed, err := data.ReadFile("data/" + file + ".bin")
+	if err != nil {
+		return nil, err
+	}
+	plain, err := io.ReadAll(flate.NewReader(bytes.NewReader(packed)))
+	if err != nil {
+		return nil, fmt.Errorf("unpack: %w", err)
+	}
+	n := (len(plain) - singles) / 6
+	size := n + singles
+	if limit > 0 {
+		size = min(size, limit)
+	}
+	v := &vocabulary{
+		text:    append(make([]byte, 0, 7*size), plain[:singles]...),
+		offsets: make([]uint32, 0, size+1),
+		pairs:   make([]uint64, 1<<(bits.Len(uint(size))+1)),
+		two:     make([]uint32, 1<<16),
+	}
+	for i := range v.two {
+		v.two[i] = none
+	}
+	for id := range uint32(singles) {
+		v.offsets = append(v.offsets, id)
+		v.single[plain[id]] = id
+	}
+	for id := uint32(singles); id < uint32(size); id++ {
+		v.offsets = append(v.offsets, uint32(len(v.text)))
+		half := plain[id:]
+		left := uint32(half[0]) | uint32(half[n])<<8 | uint32(half[2*n])<<16
+		right := uint32(half[3*n]) | uint32(half[4*n])<<8 | uint32(half[5*n])<<16
+		if left != id { // else an id without a token
+			v.addPair(left, right, id)
+		}
+	}
+	v.offsets = append(v.offsets, uint32(len(v.text)))
+	v.index()
+	return v, nil
+}
+
+// addPair adds the token id, made of left and right, which are there already.
+func (v *vocabulary) addPair(left, right, id uint32) {
+	v.text = append(append(v.text, v.bytes(left)...), v.bytes(right)...)
+	if left < singles && right < singles {
+		v.two[uint32(v.text[left])<<8|uint32(v.text[right])] = id
+	}
+	key := uint64(left)<<idBits | uint64(right)
+	at := spread(key, len(v.pairs))
+	for v.pairs[at] != 0 {
+		at = (at + 1) & (len(v.pairs) - 1)
+	}
+	v.pairs[at] = key<<idBits | uint64(id)
+}
+
+// index fills the tables by text.
+func (v *vocabulary) index() {
+	shorts := 0
+	for id := range len(v.offsets) - 1 {
+		if n := v.offsets[id+1] - v.offsets[id]; n > 0 && n <= inline {
+			shorts++
+		}
+	}
+	longs := len(v.offsets) - 1 - shorts
+	v.short = make([]shortSlot, 1<<bits.Len(uint(shorts+shorts/4)))
+	v.long = make([]longSlot, 1<<bits.Len(uint(longs+longs/4)))
+	for id := range uint32(len(v.offsets) - 1) {
+		token := v.bytes(id)
+		switch n := len(token); {
+		case n == 0:
+		case n <= inline:
+			var key uint64
+			for i, b := range token {
+				key |= uint64(b) << (8 * i)
+			}
+			at := spread(key, len(v.short))
+			for v.short[at].value != 0 {
+				at = (at + 1) & (len(v.short) - 1)
+			}
+			v.short[at] = shortSlot{low: uint32(key), high: uint32(key >> 32), value: id<<4 | uint32(n)}
+		default:
+			at, tag := hashed(string(token), len(v.long))
+			for v.long[at].tag != 0 {
+				at = (at + 1) & (len(v.long) - 1)
+			}
+			v.long[at] = longSlot{tag: tag, id: id}
+		}
+	}
+}
+
+func (v *vocabulary) bytes(id uint32) []byte { return v.text[v.offsets[id]:v.offsets[id+1]] }
+
+// find returns the token whose text is text[i:end], none if there is none.
+func (v *vocabulary) find(text string, i, end int) uint32 {
+	n := end - i
+	if n > inline {
+		return v.findLong(text[i:end])
+	}
+	key := load(text, i, n)
+	for at := spread(key, len(v.short)); ; at = (at + 1) & (len(v.short) - 1) {
+		s := &v.short[at]
+		if s.low == uint32(key) && s.high == uint32(key>>32) && int(s.value&15) == n {
+			return s.value >> 4
+		}
+		if s.value == 0 {
+			return none
+		}
+	}
+}
+
+func (v *vocabulary) findLong(piece string) uint32 {
+	if len(piece) > maxToken {
+		return none
+	}
+	at, tag := hashed(piece, len(v.long))
+	for {
+		s := &v.long[at]
+		if s.tag == tag && string(v.bytes(s.id)) == piece {
+			return s.id
+		}
+		if s.tag == 0 {
+			return none
+		}
+		at = (at + 1) & (len(v.long) - 1)
+	}
+}
+
+// pair returns the token that left and right merge into, none if they do not.
+func (v *vocabulary) pair(left, right uint32) uint32 {
+	key := uint64(left)<<idBits | uint64(right)
+	for at := spread(key, len(v.pairs)); ; at = (at + 1) & (len(v.pairs) - 1) {
+		slot := v.pairs[at]
+		if slot>>idBits == key {
+			return uint32(slot & (1<<idBits - 1))
+		}
+		if slot == 0 {
+			return none
+		}
+	}
+}
+
+// load returns the n ≤ 8 bytes of text at i, the first lowest.
+func load(text string, i, n int) uint64 {
+	if i+8 <= len(text) {
+		return load64(text[i:]) & (^uint64(0) >> (64 - 8*n))
+	}
+	var key uint64
+	for k := range n {
+		key |= uint64(text[i+k]) << (8 * k)
+	}
+	return key
+}
+
+func load64(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+// golden is 2^64 divided by the golden ratio: Fibonacci hashing (Knuth, The Art of
+// Computer Programming 3, 6.4).
+const golden = 0x9e3779b97f4a7c15
+
+// spread returns the place of key in a table of size slots, a power of two.
+func spread(key uint64, size int) int {
+	return int((key^key>>32)*golden>>32) & (size - 1)
+}
+
+// hashed returns the place of piece, of more than 8 bytes, in a table of size
+// slots, and its tag.
+func hashed(piece string, size int) (at int, tag uint32) {
+	h := uint64(len(piece))
+	for i := 0; i < len(piece)-8; i += 8 {
+		h = (h ^ load64(piece[i:])) * golden
+		h ^= h >> 29
+	}
+	h = (h ^ load64(piece[len(piece)-8:])) * golden
+	return int(h>>32) & (size - 1), uint32(h>>8) | 1
+}
