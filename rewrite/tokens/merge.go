@@ -34,20 +34,22 @@ func (c *coder) token(id uint32) {
 	}
 }
 
-// piece encodes text[i:end], a piece.
+// piece encodes text[i:end], a piece, whose text is UTF-8.
 func (c *coder) piece(text string, i, end int) {
 	if id := c.find(text, i, end); id != none {
 		c.token(id)
 		return
 	}
-	piece := text[i:end]
-	if len(piece) > direct {
-		c.windows(piece)
+	c.parts(text, i, end)
+}
+
+// merge encodes text, a piece or a part of one.
+func (c *coder) merge(text string) {
+	if len(text) > direct {
+		c.windows(text)
 		return
 	}
-	for _, id := range c.mergeDirect(piece) {
-		c.token(id)
-	}
+	c.take(c.mergeDirect(text))
 }
 
 // begin sets up a token for each byte of piece.

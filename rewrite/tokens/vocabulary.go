@@ -41,6 +41,7 @@ type vocabulary struct {
 
 	single [singles]uint32 // ids of single bytes
 	two    []uint32        // ids of pairs of bytes; none where there is no token
+	joints joints
 }
 
 // A shortSlot holds a token of up to 8 bytes: the text, its first byte lowest,
@@ -89,6 +90,7 @@ func newVocabulary(file string, limit int) (*vocabulary, error) {
 	}
 	v.offsets = append(v.offsets, uint32(len(v.text)))
 	v.index()
+	v.joints = newJoints(v)
 	return v, nil
 }
 

@@ -1,0 +1,104 @@
+package tokens
+
+import "math/bits"
+
+// Joints tells between which two runes of a piece a token may reach across, so
+// that elsewhere the piece can be cut and its parts encoded one by one: a merge
+// never makes what is in no token. Seven in eight places of Chinese are such
+// cuts. Between two ASCII characters nearly anything is in some token, so these
+// places are not looked up.
+type joints struct {
+	runes   []uint64 // bits by hash of the two runes, where a token has both whole
+	partial []uint64 // bits by the two bytes that meet, where it has but a part of one
+}
+
+func newJoints(v *vocabulary) joints {
+	j := joints{runes: make([]uint64, 1<<20/64), partial: make([]uint64, 1<<16/64)}
+	for id := range uint32(len(v.offsets) - 1) {
+		j.add(v.bytes(id))
+	}
+	return j
+}
+
+// add adds what meets inside a token.
+func (j joints) add(token []byte) {
+	for start, i := 0, 1; i < len(token); i++ {
+		if continues(token[i]) {
+			continue
+		}
+		size := width(token[i])
+		switch left := token[start:i]; {
+		case len(left) == 1 && size == 1:
+		case continues(left[0]) || i+size > len(token):
+			set(j.partial, uint64(token[i-1])<<8|uint64(token[i]))
+		default:
+			set(j.runes, meeting(packed(left), packed(token[i:i+size])))
+		}
+		start = i
+	}
+}
+
+// may tells whether a token may hold the end of left, a rune with a last byte of
+// last, and the beginning of right, a rune that begins with first.
+func (j joints) may(left, right uint32, last, first byte) bool {
+	at := meeting(left, right)
+	if j.runes[at/64]>>(at%64)&1 != 0 {
+		return true
+	}
+	both := uint64(last)<<8 | uint64(first)
+	return j.partial[both/64]>>(both%64)&1 != 0
+}
+
+func set(bits []uint64, at uint64) { bits[at/64] |= 1 << (at % 64) }
+
+func meeting(left, right uint32) uint64 {
+	return uint64(spread(uint64(left)<<32|uint64(right), 1<<20))
+}
+
+func packed(rune []byte) (r uint32) {
+	for _, b := range rune {
+		r = r<<8 | uint32(b)
+	}
+	return r
+}
+
+func continues(b byte) bool { return b&0xc0 == 0x80 }
+
+// width returns the length of the UTF-8 that begins with b.
+func width(b byte) int {
+	return max(1, bits.LeadingZeros8(^b))
+}
+
+// parts encodes text[i:end], a piece that is no token, part by part.
+func (c *coder) parts(text string, i, end int) {
+	start := i
+	var left uint32
+	for at := i; at < end; {
+		size := width(text[at])
+		right := uint32(text[at])
+		for k := 1; k < size; k++ {
+			right = right<<8 | uint32(text[at+k])
+		}
+		if at > start && (left|right) >= 0x80 && !c.joints.may(left, right, text[at-1], text[at]) {
+			c.part(text, start, at)
+			start = at
+		}
+		left = right
+		at += size
+	}
+	if start > i {
+		c.part(text, start, end)
+		return
+	}
+	c.merge(text[i:end])
+}
+
+// part encodes text[i:end], a part of a piece. It may be a token as well as a
+// piece may: merging makes every token of its text.
+func (c *coder) part(text string, i, end int) {
+	if id := c.find(text, i, end); id != none {
+		c.token(id)
+		return
+	}
+	c.merge(text[i:end])
+}
