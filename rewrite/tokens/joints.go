@@ -1,6 +1,9 @@
 package tokens
 
-import "math/bits"
+import (
+	"math/bits"
+	"unicode/utf8"
+)
 
 // Joints tells between which two runes of a piece a token may reach across, so
 // that elsewhere the piece can be cut and its parts encoded one by one: a merge
@@ -69,36 +72,36 @@ func width(b byte) int {
 	return max(1, bits.LeadingZeros8(^b))
 }
 
-// parts encodes text[i:end], a piece that is no token, part by part.
-func (c *coder) parts(text string, i, end int) {
-	start := i
+// parts encodes piece, which is no token, part by part.
+func (c *coder) parts(piece string) {
+	start := 0
 	var left uint32
-	for at := i; at < end; {
-		size := width(text[at])
-		right := uint32(text[at])
+	for at := 0; at < len(piece); {
+		size := width(piece[at])
+		right := uint32(piece[at])
 		for k := 1; k < size; k++ {
-			right = right<<8 | uint32(text[at+k])
+			right = right<<8 | uint32(piece[at+k])
 		}
-		if at > start && (left|right) >= 0x80 && !c.joints.may(left, right, text[at-1], text[at]) {
-			c.part(text, start, at)
+		if at > start && left|right >= utf8.RuneSelf && !c.joints.may(left, right, piece[at-1], piece[at]) {
+			c.part(piece[start:at])
 			start = at
 		}
 		left = right
 		at += size
 	}
-	if start > i {
-		c.part(text, start, end)
+	if start == 0 {
+		c.merge(piece)
 		return
 	}
-	c.merge(text[i:end])
+	c.part(piece[start:])
 }
 
-// part encodes text[i:end], a part of a piece. It may be a token as well as a
-// piece may: merging makes every token of its text.
-func (c *coder) part(text string, i, end int) {
-	if id := c.find(text, i, end); id != none {
+// part encodes a part of a piece. It may be a token as well as a piece may:
+// merging makes every token of its text.
+func (c *coder) part(text string) {
+	if id := c.find(text); id != none {
 		c.token(id)
 		return
 	}
-	c.merge(text[i:end])
+	c.merge(text)
 }

@@ -11,47 +11,6 @@ const (
 	margin = 4 * maxToken
 )
 
-// A coder encodes texts one after the other. What it needs to do so is a few
-// kilobytes, and 20 bytes for each of a piece's in the rare case that windows of
-// it do not fit together.
-type coder struct {
-	*vocabulary
-	n    int   // tokens so far
-	ids  []int // the same, if keep
-	keep bool
-
-	tokens []uint32 // of the piece or window, in order; while merging, by their first byte
-	ranks  []uint32 // what each would make with the next; none if nothing
-	before []int32  // offsets of the one before and the next
-	after  []int32
-	heap   []uint64 // ranks<<32 | offset of possible merges, some out of date
-}
-
-func (c *coder) token(id uint32) {
-	c.n++
-	if c.keep {
-		c.ids = append(c.ids, int(id))
-	}
-}
-
-// piece encodes text[i:end], a piece, whose text is UTF-8.
-func (c *coder) piece(text string, i, end int) {
-	if id := c.find(text, i, end); id != none {
-		c.token(id)
-		return
-	}
-	c.parts(text, i, end)
-}
-
-// merge encodes text, a piece or a part of one.
-func (c *coder) merge(text string) {
-	if len(text) > direct {
-		c.windows(text)
-		return
-	}
-	c.take(c.mergeDirect(text))
-}
-
 // begin sets up a token for each byte of piece.
 func (c *coder) begin(piece string) {
 	if n := len(piece); n > len(c.tokens) {
@@ -130,12 +89,6 @@ func (c *coder) windows(piece string) {
 	}
 	c.n, c.ids = n, c.ids[:kept]
 	c.take(c.mergeHeap(piece))
-}
-
-func (c *coder) take(tokens []uint32) {
-	for _, id := range tokens {
-		c.token(id)
-	}
 }
 
 // mergeHeap returns the tokens of piece.

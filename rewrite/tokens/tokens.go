@@ -87,7 +87,7 @@ func newEncoding(name string, v *vocabulary, k *kinds, split splitter) *Encoding
 		kinds:      k,
 		split:      split,
 		texts:      newTable(14),
-		coders:     sync.Pool{New: func() any { return &coder{vocabulary: v} }},
+		coders:     sync.Pool{New: func() any { return newCoder(v) }},
 	}
 }
 

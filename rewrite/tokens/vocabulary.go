@@ -145,13 +145,29 @@ func (v *vocabulary) index() {
 
 func (v *vocabulary) bytes(id uint32) []byte { return v.text[v.offsets[id]:v.offsets[id+1]] }
 
-// find returns the token whose text is text[i:end], none if there is none.
-func (v *vocabulary) find(text string, i, end int) uint32 {
-	n := end - i
-	if n > inline {
-		return v.findLong(text[i:end])
+// find returns the token whose text is text, none if there is none.
+func (v *vocabulary) find(text string) uint32 {
+	switch {
+	case len(text) <= inline:
+		return v.findShort(load(text, 0, len(text)), len(text))
+	case len(text) > maxToken:
+		return none
 	}
-	key := load(text, i, n)
+	at, tag := hashed(text, len(v.long))
+	for {
+		s := &v.long[at]
+		if s.tag == tag && string(v.bytes(s.id)) == text {
+			return s.id
+		}
+		if s.tag == 0 {
+			return none
+		}
+		at = (at + 1) & (len(v.long) - 1)
+	}
+}
+
+// findShort returns the token of n bytes that are key, as load returns them.
+func (v *vocabulary) findShort(key uint64, n int) uint32 {
 	for at := spread(key, len(v.short)); ; at = (at + 1) & (len(v.short) - 1) {
 		s := &v.short[at]
 		if s.low == uint32(key) && s.high == uint32(key>>32) && int(s.value&15) == n {
@@ -160,23 +176,6 @@ func (v *vocabulary) find(text string, i, end int) uint32 {
 		if s.value == 0 {
 			return none
 		}
-	}
-}
-
-func (v *vocabulary) findLong(piece string) uint32 {
-	if len(piece) > maxToken {
-		return none
-	}
-	at, tag := hashed(piece, len(v.long))
-	for {
-		s := &v.long[at]
-		if s.tag == tag && string(v.bytes(s.id)) == piece {
-			return s.id
-		}
-		if s.tag == 0 {
-			return none
-		}
-		at = (at + 1) & (len(v.long) - 1)
 	}
 }
 

@@ -1,0 +1,107 @@
+package tokens
+
+// A coder encodes texts one after the other. What it needs to do so is 90 KB, and
+// 28 bytes for each of a piece's in the rare case that windows of it do not fit
+// together.
+type coder struct {
+	*vocabulary
+	n    int   // tokens so far
+	ids  []int // the same, if keep
+	keep bool
+
+	recent []recent
+	fresh  []int // room for the tokens of one piece
+
+	tokens []uint32 // of the piece or window, in order; while merging, by their first byte
+	ranks  []uint32 // what each would make with the next; none if nothing
+	before []int32  // offsets of the one before and the next
+	after  []int32
+	heap   []uint64 // ranks<<32 | offset of possible merges, some out of date
+}
+
+// A recent piece is one of up to 16 bytes that took more than a look into the
+// table of short tokens, and came out as up to 4 tokens: words that a text is
+// about come again and again.
+type recent struct {
+	low, high uint64 // its bytes
+	size, n   uint8
+	ids       [4]uint32
+}
+
+const recents = 1 << 10
+
+func newCoder(v *vocabulary) *coder {
+	return &coder{vocabulary: v, recent: make([]recent, recents), fresh: make([]int, 0, 2*inline)}
+}
+
+func (c *coder) token(id uint32) {
+	c.n++
+	if c.keep {
+		c.ids = append(c.ids, int(id))
+	}
+}
+
+func (c *coder) take(ids []uint32) {
+	c.n += len(ids)
+	if c.keep {
+		for _, id := range ids {
+			c.ids = append(c.ids, int(id))
+		}
+	}
+}
+
+// piece encodes text[i:end], a piece, whose text is UTF-8.
+func (c *coder) piece(text string, i, end int) {
+	low, high, size := uint64(0), uint64(0), end-i
+	switch {
+	case size <= inline:
+		low = load(text, i, size)
+		if id := c.findShort(low, size); id != none {
+			c.token(id)
+			return
+		}
+	case size <= 2*inline:
+		low, high = load64(text[i:]), load64(text[end-inline:])>>(8*(2*inline-size))
+	default:
+		c.encode(text[i:end])
+		return
+	}
+	r := &c.recent[spread(low^high*golden, recents)]
+	if r.low != low || r.high != high || int(r.size) != size {
+		ids, n, keep := c.ids, c.n, c.keep
+		c.ids, c.keep = c.fresh[:0], true
+		c.encode(text[i:end])
+		if len(c.ids) > len(r.ids) {
+			fresh := c.ids
+			c.ids, c.keep = ids, keep
+			if keep {
+				c.ids = append(ids, fresh...)
+			}
+			return
+		}
+		r.low, r.high, r.size, r.n = low, high, uint8(size), uint8(len(c.ids))
+		for k, id := range c.ids {
+			r.ids[k] = uint32(id)
+		}
+		c.ids, c.n, c.keep = ids, n, keep
+	}
+	c.take(r.ids[:r.n])
+}
+
+// encode encodes a piece.
+func (c *coder) encode(piece string) {
+	if id := c.find(piece); id != none {
+		c.token(id)
+		return
+	}
+	c.parts(piece)
+}
+
+// merge encodes text, a piece or a part of one.
+func (c *coder) merge(text string) {
+	if len(text) > direct {
+		c.windows(text)
+		return
+	}
+	c.take(c.mergeDirect(text))
+}
