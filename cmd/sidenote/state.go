@@ -13,6 +13,7 @@ import (
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/store"
 	"sidenote/rewrite/tags"
+	"sidenote/rewrite/tokens"
 )
 
 // A home says what a stack does with the state folder. The zero home reads folders
@@ -129,7 +130,7 @@ func (s *stack) loadOthers(ctx context.Context) {
 
 // reading is what bases are read with.
 func (s *stack) reading() knowledge.Deps {
-	return knowledge.Deps{Counter: s.counter, Child: s.children, Version: chunkEncoding + " " + tags.Version, Neutralise: func(id, text string) string {
+	return knowledge.Deps{Counter: s.counter, Child: s.children, Version: chunkEncoding + " " + tokens.Version + " " + tags.Version, Neutralise: func(id, text string) string {
 		clean, n := tags.Neutralise(text, false)
 		if n > 0 && s.metrics != nil {
 			s.metrics.Ingested(id, "indexed", 0, n)

@@ -16,7 +16,7 @@ type coder struct {
 	ranks  []uint32 // what each would make with the next; none if nothing
 	before []int32  // offsets of the one before and the next
 	after  []int32
-	heap   []uint64 // ranks<<32 | offset of possible merges, some out of date
+	queue  queue
 }
 
 // A recent piece is one of up to 16 bytes that took more than a look into the
@@ -100,7 +100,7 @@ func (c *coder) encode(piece string) {
 // merge encodes text, a piece or a part of one.
 func (c *coder) merge(text string) {
 	if len(text) > direct {
-		c.windows(text)
+		c.windows(text, window, margin)
 		return
 	}
 	c.take(c.mergeDirect(text))

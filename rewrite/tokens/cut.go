@@ -19,13 +19,14 @@ func Cut(c Counter, text string, max int) string {
 		return ""
 	}
 	fits := func(end int) bool {
-		n, _ := c.Count(text[:end])
+		n, _ := upTo(c, text[:end], max)
 		return n <= max
 	}
-	if fits(len(text)) {
+	n, high := upTo(c, text, max)
+	if n <= max {
 		return text
 	}
-	end := longest(c, text, max)
+	end := longest(c, text, high, max)
 	for end > 0 && !fits(end) { // only by a Counter that does not add at seams
 		end = lastSeam(text[:end])
 	}
@@ -41,17 +42,29 @@ func Cut(c Counter, text string, max int) string {
 	return text[:end]
 }
 
+// upTo counts text, by a Counter that can do so only until that is more than max;
+// end is where it stopped. So Cut takes time by what it leaves, not what it gets.
+func upTo(c Counter, text string, max int) (n, end int) {
+	if c, ok := c.(interface {
+		CountUpTo(text string, limit int) (n, end int)
+	}); ok {
+		return c.CountUpTo(text, max)
+	}
+	n, _ = c.Count(text)
+	return n, len(text)
+}
+
 // longest returns the length of the longest prefix of text within max that ends
-// at a seam, or inside a long stretch that has none. Each probe counts only what
-// lies behind the last seam known to fit.
-func longest(c Counter, text string, max int) int {
-	low, spent, high := 0, 0, len(text)
+// at a seam, or inside a long stretch that has none; text[:high] is over. Each
+// probe counts only what lies behind the last seam known to fit.
+func longest(c Counter, text string, high, max int) int {
+	low, spent := 0, 0
 	for low < high {
 		at := seamBetween(text, low, high)
 		if at == low || at == high {
 			break
 		}
-		if n, _ := c.Count(text[low:at]); spent+n <= max {
+		if n, _ := upTo(c, text[low:at], max-spent); spent+n <= max {
 			low, spent = at, spent+n
 		} else {
 			high = at
@@ -66,7 +79,7 @@ func longest(c Counter, text string, max int) int {
 		if at <= inside {
 			return inside
 		}
-		if n, _ := c.Count(text[low:at]); spent+n <= max {
+		if n, _ := upTo(c, text[low:at], max-spent); spent+n <= max {
 			inside = at
 		} else {
 			over = at

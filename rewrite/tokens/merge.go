@@ -1,5 +1,7 @@
 package tokens
 
+import "math/bits"
+
 const (
 	// direct is up to how many bytes the pair to merge next is looked for by
 	// looking at all of them: quadratic, but with the smallest steps.
@@ -58,41 +60,47 @@ func (c *coder) mergeDirect(piece string) []uint32 {
 	}
 }
 
-// windows encodes a long piece window by window, in time linear in its length.
+// windows encodes a long piece window by window, in time linear in its length and
+// with little memory.
 //
 // A row of tokens is the encoding of its text if each two that stand together
 // are the encoding of theirs (van Antwerpen and Neubeck, "So many tokens, so
 // little time", github.blog, 2024). So encodings of overlapping windows can be
 // joined at a token that both have, here the first of the later window. Where it
-// is not the token that the earlier one has there, which takes a text that is
-// made for it, the piece is merged as a whole, n log n.
-func (c *coder) windows(piece string) {
+// is not the token that the earlier one has there, which takes a text made for
+// it, the piece is merged as a whole. No token is longer than window - margin.
+func (c *coder) windows(piece string, window, margin int) {
 	n, kept := c.n, len(c.ids)
+	if !c.joined(piece, window, margin) {
+		c.n, c.ids = n, c.ids[:kept]
+		c.take(c.mergeQueued(piece))
+	}
+}
+
+// joined encodes piece by windows and tells whether they fit together.
+func (c *coder) joined(piece string, window, margin int) bool {
 	joint := uint32(none)
-	for at := 0; ; {
-		whole := len(piece)-at <= window
-		tokens := c.mergeHeap(piece[at:min(len(piece), at+window)])
+	for {
+		tokens := c.mergeQueued(piece[:min(len(piece), window)])
 		if joint != none && tokens[0] != joint {
-			break
+			return false
 		}
-		if whole {
+		if len(piece) <= window {
 			c.take(tokens)
-			return
+			return true
 		}
 		i, size := 0, 0
-		for size < window-margin {
+		for size < window-margin && i < len(tokens)-1 {
 			size += len(c.bytes(tokens[i]))
 			i++
 		}
 		c.take(tokens[:i])
-		joint, at = tokens[i], at+size
+		joint, piece = tokens[i], piece[size:]
 	}
-	c.n, c.ids = n, c.ids[:kept]
-	c.take(c.mergeHeap(piece))
 }
 
-// mergeHeap returns the tokens of piece.
-func (c *coder) mergeHeap(piece string) []uint32 {
+// mergeQueued returns the tokens of piece.
+func (c *coder) mergeQueued(piece string) []uint32 {
 	c.begin(piece)
 	size := int32(len(piece))
 	if len(piece) > len(c.before) {
@@ -101,42 +109,20 @@ func (c *coder) mergeHeap(piece string) []uint32 {
 	for i := range size {
 		c.before[i], c.after[i] = i-1, i+1
 	}
-	c.heap = c.heap[:0]
+	c.queue.reset()
 	for i, r := range c.ranks[:size] {
 		if r != none {
-			c.heap = append(c.heap, uint64(r)<<32|uint64(i))
+			c.queue.push(r, int32(i))
 		}
 	}
-	for i := len(c.heap)/2 - 1; i >= 0; i-- {
-		c.sink(i)
-	}
-	for len(c.heap) > 0 {
-		top := c.heap[0]
-		at, rank := int32(top&(1<<32-1)), uint32(top>>32)
-		if c.ranks[at] != rank {
-			c.drop()
-			continue
+	for {
+		batch, rank := c.queue.next(c.ranks)
+		if rank == none {
+			break
 		}
-		gone := c.after[at]
-		next, prev := c.after[gone], c.before[at]
-		c.tokens[at], c.after[at] = rank, next
-		c.ranks[gone], c.ranks[at] = none, none
-		if next < size {
-			c.before[next] = at
-			c.ranks[at] = c.pair(rank, c.tokens[next])
-		}
-		// What at makes with the next, if anything, takes the place of the top.
-		if r := c.ranks[at]; r != none {
-			c.heap[0] = uint64(r)<<32 | uint64(at)
-			c.sink(0)
-		} else {
-			c.drop()
-		}
-		if prev >= 0 {
-			r := c.pair(c.tokens[prev], rank)
-			c.ranks[prev] = r
-			if r != none {
-				c.push(uint64(r)<<32 | uint64(prev))
+		for _, e := range batch {
+			if at := e.at; c.ranks[at] == rank {
+				c.join(at, rank, size)
 			}
 		}
 	}
@@ -148,49 +134,85 @@ func (c *coder) mergeHeap(piece string) []uint32 {
 	return c.tokens[:n]
 }
 
-// drop takes the top off the heap.
-func (c *coder) drop() {
-	last := len(c.heap) - 1
-	c.heap[0] = c.heap[last]
-	c.heap = c.heap[:last]
-	if last > 0 {
-		c.sink(0)
+// join makes id of the token at the offset at and the next.
+func (c *coder) join(at int32, id uint32, size int32) {
+	gone := c.after[at]
+	next, prev := c.after[gone], c.before[at]
+	c.tokens[at], c.after[at] = id, next
+	c.ranks[gone], c.ranks[at] = none, none
+	if next < size {
+		c.before[next] = at
+		if r := c.pair(id, c.tokens[next]); r != none {
+			c.ranks[at] = r
+			c.queue.push(r, at)
+		}
+	}
+	if prev >= 0 {
+		r := c.pair(c.tokens[prev], id)
+		if c.ranks[prev] = r; r != none {
+			c.queue.push(r, prev)
+		}
 	}
 }
 
-// sink moves the i-th of the heap down to its place.
-func (c *coder) sink(i int) {
-	h := c.heap
-	v := h[i]
-	for {
-		child := 2*i + 1
-		if child >= len(h) {
-			break
-		}
-		if child+1 < len(h) && h[child+1] < h[child] {
-			child++
-		}
-		if h[child] >= v {
-			break
-		}
-		h[i] = h[child]
-		i = child
-	}
-	h[i] = v
+// A queue holds possible merges by rank: a radix heap (Ahuja, Mehlhorn, Orlin and
+// Tarjan, "Faster algorithms for the shortest path problem", 1990), which needs
+// that nothing is pushed that ranks before what was taken last. That holds, for a
+// token has a higher id than its halves.
+//
+// Merges of one rank come out in the order they were pushed, which is that of the
+// text: they make one token, and become possible when the younger of its halves
+// is made, all in one batch, which goes from left to right.
+type queue struct {
+	buckets [idBits + 1][]merge // by the highest bit in which rank and last differ
+	filled  uint32              // bit b: buckets[b] is not empty
+	last    uint32              // rank of the batch taken last
 }
 
-// push adds v to the heap.
-func (c *coder) push(v uint64) {
-	c.heap = append(c.heap, v)
-	h := c.heap
-	i := len(h) - 1
-	for i > 0 {
-		parent := (i - 1) / 2
-		if h[parent] <= v {
-			break
-		}
-		h[i] = h[parent]
-		i = parent
+type merge struct {
+	rank uint32
+	at   int32
+}
+
+func (q *queue) reset() {
+	for i := range q.buckets {
+		q.buckets[i] = q.buckets[i][:0]
 	}
-	h[i] = v
+	q.filled, q.last = 0, 0
+}
+
+func (q *queue) push(rank uint32, at int32) {
+	b := bits.Len32(rank ^ q.last)
+	q.buckets[b] = append(q.buckets[b], merge{rank, at})
+	q.filled |= 1 << b
+}
+
+// next takes all merges of the lowest rank and returns both; none if there are no
+// more. Merges that ranks says are out of date are left out, but not always.
+func (q *queue) next(ranks []uint32) ([]merge, uint32) {
+	q.buckets[0] = q.buckets[0][:0]
+	q.filled &^= 1
+	for q.filled != 0 {
+		b := bits.TrailingZeros32(q.filled)
+		q.filled &^= 1 << b
+		bucket := q.buckets[b]
+		q.buckets[b] = bucket[:0]
+		least := uint32(none)
+		for _, m := range bucket {
+			if ranks[m.at] == m.rank {
+				least = min(least, m.rank)
+			}
+		}
+		if least == none {
+			continue
+		}
+		q.last = least
+		for _, m := range bucket { // each goes to a lower one
+			if ranks[m.at] == m.rank {
+				q.push(m.rank, m.at)
+			}
+		}
+		return q.buckets[0], least
+	}
+	return nil, none
 }

@@ -115,8 +115,8 @@ func TestEveryTokenIsItself(t *testing.T) {
 			if len(token) > 128 {
 				t.Errorf("%s: token of %d bytes", name, len(token))
 			}
-			if e.Text(id) != token {
-				t.Fatalf("%s: text of %d is %q, want %q", name, id, e.Text(id), token)
+			if e.Token(id) != token {
+				t.Fatalf("%s: text of %d is %q, want %q", name, id, e.Token(id), token)
 			}
 			if ids = e.Append(ids[:0], token); !utf8.ValidString(token) || len(ids) == 1 {
 				continue

@@ -1,0 +1,112 @@
+package tokens
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"pgregory.net/rapid"
+)
+
+const alphabet = "abcdefghijklmnopqrstuvwxyz"
+
+// chain returns the longest row of letters of which each pair is a token of a
+// lower rank than the pair before: how they pair up is decided at its end.
+func chain(v *vocabulary) string {
+	var pairs []string
+	for id := range uint32(len(v.offsets) - 1) {
+		if token := string(v.bytes(id)); len(token) == 2 && strings.Trim(token, alphabet) == "" {
+			pairs = append(pairs, token) // by rank
+		}
+	}
+	best := map[string]string{} // by the first letter, of the pairs so far
+	for _, p := range pairs {
+		if row := p[:1] + cmp.Or(best[p[1:]], p[1:]); len(row) > len(best[p[:1]]) {
+			best[p[:1]] = row
+		}
+	}
+	longest := ""
+	for _, row := range best {
+		if len(row) > len(longest) || len(row) == len(longest) && row < longest {
+			longest = row
+		}
+	}
+	return longest
+}
+
+// Windows that overlap by less than a merge can reach do not always fit together.
+// Where they do, they are the encoding of the whole, and where not, that is seen.
+func TestWindowsFitOrAreSeenNotTo(t *testing.T) {
+	for _, file := range []string{"o200k_base", "cl100k_base", "p50k_base"} {
+		v, err := newVocabulary(file, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, row := newCoder(v), chain(v)
+		fit := map[bool]int{}
+		rapid.Check(t, func(t *rapid.T) {
+			letters := rapid.StringOfN(rapid.SampledFrom([]rune(alphabet)), 0, 300, -1)
+			text := letters.Draw(t, "before") + strings.Repeat(row, rapid.IntRange(1, 5).Draw(t, "times")) + letters.Draw(t, "after")
+			want := slices.Clone(c.mergeQueued(text))
+			if direct := c.mergeDirect(text); !slices.Equal(direct, want) {
+				t.Fatalf("merged directly %q is %v, else %v", text, direct, want)
+			}
+			fit[c.joined(text, 96, 24)]++
+			c.n, c.ids, c.keep = 0, c.ids[:0], true
+			c.windows(text, 96, 24)
+			if c.n != len(want) || !slices.EqualFunc(c.ids, want, func(a int, b uint32) bool { return a == int(b) }) {
+				t.Fatalf("%q in windows is %v, whole %v", text, c.ids, want)
+			}
+		})
+		if fit[true] == 0 || fit[false] == 0 {
+			t.Errorf("%s: %d texts joined, %d not; want some of both", file, fit[true], fit[false])
+		}
+	}
+}
+
+// What a merge makes ranks behind what it is made of, which the queue needs.
+func TestTokensRankBehindTheirHalves(t *testing.T) {
+	for _, file := range []string{"o200k_base", "cl100k_base", "p50k_base"} {
+		v, err := newVocabulary(file, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, slot := range v.pairs {
+			left, right, id := slot>>(2*idBits), slot>>idBits&(1<<idBits-1), slot&(1<<idBits-1)
+			if slot != 0 && max(left, right) >= id {
+				t.Errorf("%s: %d is made of %d and %d", file, id, left, right)
+			}
+		}
+	}
+}
+
+func TestKindsAreThoseOfUnicode(t *testing.T) {
+	k := newKinds()
+	for r := range rune(0x110000) {
+		if got, want := k.of(r), kindOf(r); got != want {
+			t.Fatalf("kind of %U is %b, want %b", r, got, want)
+		}
+	}
+}
+
+func kindOf(r rune) kind {
+	switch {
+	case r == '\n' || r == '\r':
+		return lineBreak
+	case unicode.IsSpace(r):
+		return blank
+	case unicode.In(r, unicode.Lu, unicode.Lt):
+		return upper
+	case unicode.Is(unicode.Ll, r):
+		return lower
+	case unicode.IsLetter(r):
+		return caseless
+	case unicode.IsMark(r):
+		return combining
+	case unicode.IsNumber(r):
+		return number
+	}
+	return symbol
+}
