@@ -1,7 +1,7 @@
 package tokens
 
-// A coder encodes texts one after the other. What it needs to do so is 90 KB, and
-// 28 bytes for each of a piece's in the rare case that windows of it do not fit
+// A coder encodes texts one after the other. What it needs to do so is some 250 KB,
+// and 50 bytes for each of a piece in the rare case that windows of it do not fit
 // together.
 type coder struct {
 	*vocabulary

@@ -46,23 +46,28 @@ func TestWindowsFitOrAreSeenNotTo(t *testing.T) {
 		}
 		c, row := newCoder(v), chain(v)
 		fit := map[bool]int{}
-		rapid.Check(t, func(t *rapid.T) {
-			letters := rapid.StringOfN(rapid.SampledFrom([]rune(alphabet)), 0, 300, -1)
-			text := letters.Draw(t, "before") + strings.Repeat(row, rapid.IntRange(1, 5).Draw(t, "times")) + letters.Draw(t, "after")
+		check := func(t interface{ Fatalf(string, ...any) }, text string) {
 			want := slices.Clone(c.mergeQueued(text))
 			if direct := c.mergeDirect(text); !slices.Equal(direct, want) {
 				t.Fatalf("merged directly %q is %v, else %v", text, direct, want)
 			}
-			fit[c.joined(text, 96, 24)]++
+			fit[c.joined(text, 96, 8)]++
 			c.n, c.ids, c.keep = 0, c.ids[:0], true
-			c.windows(text, 96, 24)
+			c.windows(text, 96, 8)
 			if c.n != len(want) || !slices.EqualFunc(c.ids, want, func(a int, b uint32) bool { return a == int(b) }) {
 				t.Fatalf("%q in windows is %v, whole %v", text, c.ids, want)
 			}
-		})
+		}
+		for n := range 200 {
+			check(t, strings.Repeat(alphabet, 8)[:n]+row+row)
+		}
 		if fit[true] == 0 || fit[false] == 0 {
 			t.Errorf("%s: %d texts joined, %d not; want some of both", file, fit[true], fit[false])
 		}
+		rapid.Check(t, func(t *rapid.T) {
+			letters := rapid.StringOfN(rapid.SampledFrom([]rune(alphabet)), 0, 300, -1)
+			check(t, letters.Draw(t, "before")+strings.Repeat(row, rapid.IntRange(1, 5).Draw(t, "times"))+letters.Draw(t, "after"))
+		})
 	}
 }
 

@@ -55,7 +55,7 @@ func upTo(c Counter, text string, max int) (n, end int) {
 }
 
 // longest returns the length of the longest prefix of text within max that ends
-// at a seam, or inside a long stretch that has none; text[:high] is over. Each
+// at a seam, or inside a long stretch that has none, and before high. Each
 // probe counts only what lies behind the last seam known to fit.
 func longest(c Counter, text string, high, max int) int {
 	low, spent := 0, 0

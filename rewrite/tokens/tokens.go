@@ -66,7 +66,7 @@ func New() *Set {
 }
 
 // Encoding returns the named encoding: o200k_base, cl100k_base, p50k_base or
-// r50k_base. The first call for a name takes about 50 ms.
+// r50k_base. The first call for a name takes up to 50 ms.
 func (s *Set) Encoding(name string) (*Encoding, error) {
 	get, ok := s.load[name]
 	if !ok {
@@ -129,11 +129,19 @@ func (e *Encoding) count(text string) (n int, exact bool) {
 	return c.n, true
 }
 
-// CountUpTo counts text from its beginning until that is more than limit: n is
-// what text[:end] costs as it stands there, and more than limit unless end is the
-// end of text. It remembers nothing. A text that is not UTF-8 is counted whole, as
-// by Count.
+// CountUpTo counts text from its beginning until that is more than limit. If n is
+// not, it is the count of text and end the length; else that count is more than
+// limit too, and n what of it stands before end. It takes time by limit, however
+// long text is, and remembers nothing. Where what it reads is not UTF-8, n is a
+// bound as Count's.
 func (e *Encoding) CountUpTo(text string, limit int) (n, end int) {
+	if limit < len(text)/maxToken { // limit tokens cannot hold it
+		end = max(0, (limit+1)*maxToken)
+		for end < len(text) && !utf8.RuneStart(text[end]) {
+			end++
+		}
+		text = text[:min(end, len(text))]
+	}
 	if !utf8.ValidString(text) {
 		return replaced(text), len(text)
 	}

@@ -110,6 +110,25 @@ func TestCountOfLongRuns(t *testing.T) {
 	}
 }
 
+func TestCountUpToStops(t *testing.T) {
+	check(t, func(t *rapid.T, name string) {
+		s := rapid.OneOf(text(40), long()).Draw(t, "text")
+		limit := rapid.IntRange(-1, 60).Draw(t, "limit")
+		n, end := encoding(t, name).CountUpTo(s, limit)
+		want := truth(name, s)
+		if n <= limit && (n != want || end != len(s)) || n > limit && want <= limit {
+			t.Fatalf("CountUpTo(%q, %d) = %d, %d of %d; the whole is %d", s, limit, n, end, len(s), want)
+		}
+	})
+	e := encoding(t, "o200k_base")
+	if n, end := e.CountUpTo(strings.Repeat("a", 1<<20), 10); n <= 10 || end > 11*128 {
+		t.Errorf("CountUpTo(a megabyte, 10) = %d, %d", n, end)
+	}
+	if n, end := e.CountUpTo("one \xff", 2); n != 7 || end != 5 {
+		t.Errorf("CountUpTo of a bad byte = %d, %d; want 7, 5", n, end)
+	}
+}
+
 func TestCountEdges(t *testing.T) {
 	e := encoding(t, "o200k_base")
 	f := func(s string, want int, wantExact bool) {
