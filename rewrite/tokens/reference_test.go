@@ -75,7 +75,7 @@ func TestBytesInAnyOrder(t *testing.T) {
 // Pieces longer than a window are merged in parts; the reference takes quadratic
 // time on them.
 func TestLongPieces(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's
+	random := rand.New(rand.NewPCG(1, 2))
 	letters := func(alphabet string, n int) string {
 		runes := []rune(alphabet)
 		var b strings.Builder

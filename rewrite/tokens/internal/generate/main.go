@@ -56,7 +56,7 @@ func write(dir, name string) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, name+".bin"), packed.Bytes(), 0o644) //nolint:gosec // it goes into the repository
+	return os.WriteFile(filepath.Join(dir, name+".bin"), packed.Bytes(), 0o644)
 }
 
 const singles = 256
