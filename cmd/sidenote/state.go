@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/store"
 	"sidenote/rewrite/tags"
@@ -32,16 +33,37 @@ func (s *stack) openState(ctx context.Context, h home) error {
 		return nil
 	}
 	options := knowledge.LibraryOptions{Address: h.address, ReadOnly: follow, Changed: s.noteChange, Trouble: s.noteTrouble}
-	kept, err := knowledge.OpenLibrary(ctx, state.Path, s.reading(), options)
+	deps := s.reading()
+	if !follow {
+		var err error
+		if deps.Encodings, err = countedIn(s.encodings); err != nil {
+			return err
+		}
+	}
+	kept, err := knowledge.OpenLibrary(ctx, state.Path, deps, options)
 	if err != nil && state.Usual && h.keep && !follow && (errors.Is(err, fs.ErrPermission) || readOnlyDisk(err)) {
 		s.tell(slog.LevelWarn, fmt.Sprintf("nothing is kept over a restart: %v; choose a folder by --state", err))
-		kept, err = knowledge.OpenLibrary(ctx, store.Memory, s.reading(), options)
+		kept, err = knowledge.OpenLibrary(ctx, store.Memory, deps, options)
 	}
 	if err != nil {
 		return stateError(err, state, h.keep)
 	}
 	s.kept, s.bases.kept = kept, kept
 	return nil
+}
+
+// countedIn are the encodings in which the tokens of kept chunks are counted: those
+// that the models of the table count by, but for ones that are no longer served.
+func countedIn(set *tokens.Set) (map[string]retrieval.Counter, error) {
+	counters := map[string]retrieval.Counter{}
+	for _, name := range []string{chunkEncoding, "cl100k_base"} {
+		encoding, err := set.Encoding(name)
+		if err != nil {
+			return nil, err
+		}
+		counters[name] = encoding
+	}
+	return counters, nil
 }
 
 // stateError adds what to do about it.

@@ -30,21 +30,22 @@ import (
 //
 //	rewrite → prepare → cache(selected) → pipeline → cache(candidates) → knowledge, vectorstore
 type stack struct {
-	cfg      *config.Config
-	bases    *catalog // all of them, of either kind
-	embedded map[string]*knowledge.Base
-	home     home
-	kept     *knowledge.Library // the bases in the state folder; nil if it is not needed
-	keepers  map[string]*keeper // of the bases that have a folder
-	remote   map[string]*vectorstore.Base
-	library  *library
-	counter  retrieval.Counter // of chunks
-	metrics  *proxy.Metrics
-	stores   map[cache.Kind]*cache.Memory
-	shared   *sharing // nil without Redis
-	rewriter *rewrite.Rewriter
-	children *child.Runner
-	tell     func(slog.Level, string) // of what happens beside requests
+	cfg       *config.Config
+	bases     *catalog // all of them, of either kind
+	embedded  map[string]*knowledge.Base
+	home      home
+	kept      *knowledge.Library // the bases in the state folder; nil if it is not needed
+	keepers   map[string]*keeper // of the bases that have a folder
+	remote    map[string]*vectorstore.Base
+	library   *library
+	counter   retrieval.Counter // of chunks
+	encodings *tokens.Set
+	metrics   *proxy.Metrics
+	stores    map[cache.Kind]*cache.Memory
+	shared    *sharing // nil without Redis
+	rewriter  *rewrite.Rewriter
+	children  *child.Runner
+	tell      func(slog.Level, string) // of what happens beside requests
 
 	mu         sync.Mutex // held to begin something in the background
 	life       context.Context
@@ -66,7 +67,7 @@ func build(ctx context.Context, cfg *config.Config, h home, tell func(level slog
 		return nil, err
 	}
 	s := &stack{
-		cfg: cfg, counter: counter, stores: stores, metrics: newMetrics(cfg), children: children(), tell: tell,
+		cfg: cfg, counter: counter, encodings: encodings, stores: stores, metrics: newMetrics(cfg), children: children(), tell: tell,
 		bases: &catalog{named: map[string]retrieval.Base{}}, embedded: map[string]*knowledge.Base{}, remote: map[string]*vectorstore.Base{},
 		home: h, keepers: map[string]*keeper{},
 	}
