@@ -6,6 +6,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"io/fs"
+	"os"
 	"slices"
 
 	"sidenote/retrieval/knowledge/bm25"
@@ -131,6 +132,15 @@ func Before(o LibraryOptions, f func(step string)) LibraryOptions {
 // SyncFS is Sync from a file system.
 func (l *Library) SyncFS(ctx context.Context, fsys fs.FS, folder Folder) (Report, error) {
 	return l.syncFS(ctx, fsys, "", folder, nil)
+}
+
+// ChangeTime is when the system changed a file; 0 where it does not tell.
+func ChangeTime(name string) int64 {
+	info, err := os.Stat(name)
+	if err != nil {
+		return 0
+	}
+	return changeTime(info)
 }
 
 // Files returns the files of the shelves that a base answers from.

@@ -30,13 +30,13 @@ const (
 // has their id. A base is kept with one folder and by one set of rules: while others
 // take their place, it answers like one that is still to be indexed.
 //
-// A file is not read again if its size and time are those it was read with and the
+// A file is not read again if its size and times are those it was read with and the
 // folder's rules for attributes are what they were. One that was read and says what it
 // said before changes nothing. A file that is still there but that the system does not
 // let us read keeps the documents it had, and so do the files below such a folder,
-// unless the rules are others now; every other file that yields no documents any more, be it gone, too large or no
-// longer text, takes them with it. The report is that of Load, whatever was read
-// again.
+// unless the rules are others now; every other file that yields no documents any more,
+// be it gone, too large or no longer text, takes them with it. The report is that of
+// Load, whatever was read again.
 func (l *Library) Sync(ctx context.Context, folder Folder, progress func(Progress)) (Report, error) {
 	dir, file, err := openFolder(folder.Path)
 	if err != nil {
@@ -152,6 +152,7 @@ type syncFile struct {
 	name     string
 	size     int64
 	modified time.Time // zero if it does not tell this version from the next
+	changed  int64     // see changeTime
 
 	unchanged bool
 	skip      *Skip            // of all of it, or of what could not be read
@@ -190,14 +191,14 @@ func (s *syncing) look(name string) *syncFile {
 	if err != nil {
 		return f // reading it says what is wrong
 	}
-	f.size, f.modified = info.Size(), info.ModTime()
+	f.size, f.modified, f.changed = info.Size(), info.ModTime(), changeTime(info)
 	if time.Since(f.modified) < settled {
 		f.modified = time.Time{}
 	}
 	known := s.known[name]
 	reader := slices.Concat(s.l.reader[:], s.build.rules.name[:])
 	f.unchanged = len(known) > 0 && !s.anew && !f.modified.IsZero() && !slices.ContainsFunc(known, func(k store.Known) bool {
-		return k.Size != f.size || !k.Modified.Equal(f.modified) || !bytes.HasPrefix(k.Hash[:], reader)
+		return k.Size != f.size || !k.Modified.Equal(f.modified) || k.Mark != f.changed || !bytes.HasPrefix(k.Hash[:], reader)
 	})
 	return f
 }
@@ -244,7 +245,7 @@ func (s *syncing) cut(f *syncFile, d Document) {
 	known, ok := s.ids[d.ID]
 	copy(known.Hash[readerBytes:], rules[:]) // other rules may come to the same
 	if ok && known.Source == f.name && known.Hash == hash {
-		known.Size, known.Modified = f.size, f.modified
+		known.Size, known.Modified, known.Mark = f.size, f.modified, f.changed
 		f.same = append(f.same, known)
 		return
 	}
@@ -254,7 +255,7 @@ func (s *syncing) cut(f *syncFile, d Document) {
 		return
 	}
 	document := s.l.document(cut, rules)
-	document.Source, document.Size, document.Modified = f.name, f.size, f.modified
+	document.Source, document.Size, document.Modified, document.Mark = f.name, f.size, f.modified, f.changed
 	f.documents = append(f.documents, document)
 	f.chunks += len(document.Chunks)
 }
@@ -274,7 +275,7 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile) error {
 		s.build.report.Unchanged += len(f.same)
 		for _, k := range f.same {
 			s.seen[k.ID] = true
-			if old := s.ids[k.ID]; old.Size != k.Size || !old.Modified.Equal(k.Modified) || old.Hash != k.Hash {
+			if old := s.ids[k.ID]; old.Size != k.Size || !old.Modified.Equal(k.Modified) || old.Mark != k.Mark || old.Hash != k.Hash {
 				touched = append(touched, k)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -138,6 +139,27 @@ func TestSyncDoesNotTrustFreshTimes(t *testing.T) {
 		path := filepath.Join(f.path, "a.txt")
 		f.must(os.WriteFile(path, []byte(text), 0o600))
 		f.must(os.Chtimes(path, now, now))
+		f.sync(l)
+		sameAnswers(t, l.Base("kb"), fresh(t, documents(map[string]string{"a.txt": text})))
+	}
+}
+
+// Images and archives give all versions of a file one time: where the system tells
+// when a file was changed, another one of the same size is seen.
+func TestSyncSeesWhatTimesHide(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the system does not tell")
+	}
+	f := newFolder(t, nil)
+	l := library(t, store.Memory, knowledge.LibraryOptions{})
+	before := int64(0)
+	for _, text := range []string{"ant", "bee"} {
+		path := filepath.Join(f.path, "a.txt")
+		for now := before; now == before; now = knowledge.ChangeTime(path) { // its clock ticks slowly
+			f.must(os.WriteFile(path, []byte(text), 0o600))
+			f.must(os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)))
+		}
+		before = knowledge.ChangeTime(path)
 		f.sync(l)
 		sameAnswers(t, l.Base("kb"), fresh(t, documents(map[string]string{"a.txt": text})))
 	}

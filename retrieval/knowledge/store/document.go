@@ -20,6 +20,7 @@ type Document struct {
 	Source     string // where it came from, such as a path
 	Size       int64  // of the source, bytes
 	Modified   time.Time
+	Mark       int64          // what else tells this version of the source from others; 0 is nothing
 	Hash       [32]byte       // of its content
 	Attributes map[string]any // see Attribute
 	Sum        Sum            // its share in the base's sum
@@ -108,7 +109,7 @@ func rowOf(d *Document) (r row, err error) {
 // checksum returns that of the document's row, without its chunks.
 func (r *row) checksum(number, base int64) int64 {
 	b := make([]byte, 0, 256)
-	for _, v := range []int64{number, base, r.Size, r.modified, int64(r.chunks), r.bytes} {
+	for _, v := range []int64{number, base, r.Size, r.modified, r.Mark, int64(r.chunks), r.bytes} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
 	for _, v := range []string{r.ID, r.Name, r.Kind, r.Source, r.attributes} {

@@ -107,7 +107,7 @@ func doc(id string, revision int) store.Document {
 	text := fmt.Sprintf("%s at revision %d", id, revision)
 	d := store.Document{
 		ID: id, Name: "Name of " + text, Kind: "markdown", Source: "/docs/" + id, Size: int64(1000 + revision),
-		Modified: time.Unix(0, int64(1e18)+int64(revision)), Hash: sha256.Sum256([]byte(text)), Sum: sumOf(text),
+		Modified: time.Unix(0, int64(1e18)+int64(revision)), Mark: int64(revision), Hash: sha256.Sum256([]byte(text)), Sum: sumOf(text),
 		Attributes: map[string]any{"revision": float64(revision), "draft": revision%2 == 0, "owner": "<a&b>", "tags": []string{"x", id}},
 	}
 	for i := range revision%3 + 1 {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	selectColumns  = "SELECT d.row, d.base, d.id, d.name, d.kind, d.source, d.size, d.modified, d.hash, d.attributes, d.sum, d.chunks, d.bytes, d.crc "
+	selectColumns  = "SELECT d.row, d.base, d.id, d.name, d.kind, d.source, d.size, d.modified, d.mark, d.hash, d.attributes, d.sum, d.chunks, d.bytes, d.crc "
 	selectDocument = selectColumns + "FROM document d "
 	chunkColumns   = "SELECT c.row, d.id, d.name, c.section, c.text, c.tokens, c.crc "
 	ofDocument     = "c.row >= d.row << 20 AND c.row < (d.row + 1) << 20 "
@@ -42,6 +42,7 @@ type Known struct {
 	Source   string
 	Size     int64
 	Modified time.Time
+	Mark     int64
 	Hash     [32]byte
 }
 
@@ -170,7 +171,7 @@ func (s *Store) scanEntry(r *sql.Rows) (e Entry, err error) {
 	var base, crc, modified int64
 	var attributes string
 	var hash, sum sql.RawBytes
-	err = r.Scan(&e.Row, &base, &e.ID, &e.Name, &e.Kind, &e.Source, &e.Size, &modified, &hash, &attributes, &sum, &e.ChunkCount, &e.Bytes, &crc)
+	err = r.Scan(&e.Row, &base, &e.ID, &e.Name, &e.Kind, &e.Source, &e.Size, &modified, &e.Mark, &hash, &attributes, &sum, &e.ChunkCount, &e.Bytes, &crc)
 	if err != nil {
 		return e, err
 	}
@@ -188,7 +189,7 @@ func (s *Store) scanEntry(r *sql.Rows) (e Entry, err error) {
 func scanKnown(r *sql.Rows) (k Known, err error) {
 	var modified int64
 	var hash sql.RawBytes
-	err = r.Scan(&k.Row, &k.ID, &k.Source, &k.Size, &modified, &hash)
+	err = r.Scan(&k.Row, &k.ID, &k.Source, &k.Size, &modified, &k.Mark, &hash)
 	copy(k.Hash[:], hash)
 	k.Modified = timeOf(modified)
 	return k, err

@@ -53,6 +53,7 @@ CREATE TABLE document (
 	source     TEXT NOT NULL,
 	size       INTEGER NOT NULL,                   -- of the source, bytes
 	modified   INTEGER NOT NULL,                   -- the source, Unix nanoseconds; 0 is unknown
+	mark       INTEGER NOT NULL,                   -- tells this version of the source from others
 	hash       BLOB NOT NULL CHECK (length(hash) = 32),
 	attributes TEXT NOT NULL,                      -- JSON object
 	sum        BLOB NOT NULL CHECK (length(sum) = 32),

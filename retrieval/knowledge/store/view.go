@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	selectKnown   = "SELECT row, id, source, size, modified, hash FROM document "
+	selectKnown   = "SELECT row, id, source, size, modified, mark, hash FROM document "
 	selectStamps  = "SELECT row, hash FROM document WHERE base = ?"
 	listDocuments = "FROM json_each(?) j CROSS JOIN document d ON d.row = j.value "
-	updateTimes   = "UPDATE document SET size = ?, modified = ?, hash = ?, crc = ? WHERE row = ?"
+	updateTimes   = "UPDATE document SET size = ?, modified = ?, mark = ?, hash = ?, crc = ? WHERE row = ?"
 )
 
 // A View is a base at one moment: enough to search its segments.
@@ -148,14 +148,14 @@ func (c *change) touch(base int64, k Known) error {
 		return err
 	}
 	e := &list[0]
-	e.Size, e.Modified, e.Hash = k.Size, k.Modified, k.Hash
+	e.Size, e.Modified, e.Mark, e.Hash = k.Size, k.Modified, k.Mark, k.Hash
 	r, err := rowOf(&e.Document)
 	if err != nil {
 		return err
 	}
 	r.chunks, r.bytes = e.ChunkCount, e.Bytes
 	c.s.step("touch document")
-	_, err = c.tx.ExecContext(c.ctx, updateTimes, r.Size, r.modified, r.Hash[:], r.checksum(k.Row, base), k.Row)
+	_, err = c.tx.ExecContext(c.ctx, updateTimes, r.Size, r.modified, r.Mark, r.Hash[:], r.checksum(k.Row, base), k.Row)
 	return err
 }
 

@@ -61,7 +61,7 @@ func TestEntriesAndLookup(t *testing.T) {
 	}
 	known, err := s.Lookup(t.Context(), "kb", "c", "x", "none")
 	d := doc("c", 1)
-	want := map[string]store.Known{"c": {Row: rows[2], ID: "c", Source: d.Source, Size: d.Size, Modified: d.Modified, Hash: d.Hash}}
+	want := map[string]store.Known{"c": {Row: rows[2], ID: "c", Source: d.Source, Size: d.Size, Modified: d.Modified, Mark: d.Mark, Hash: d.Hash}}
 	if diff := cmp.Diff(want, known); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -79,8 +79,8 @@ func TestTouch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Size, want.Modified, want.Hash = 7, time.Unix(3, 4), [32]byte{5}
-	err = s.Touch(t.Context(), "kb", []store.Known{{Row: rows[0], Size: 7, Modified: time.Unix(3, 4), Hash: [32]byte{5}}, {Row: 1 << 40}})
+	want.Size, want.Modified, want.Mark, want.Hash = 7, time.Unix(3, 4), 6, [32]byte{5}
+	err = s.Touch(t.Context(), "kb", []store.Known{{Row: rows[0], Size: 7, Modified: time.Unix(3, 4), Mark: 6, Hash: [32]byte{5}}, {Row: 1 << 40}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ const (
 	findQuery      = "SELECT row, chunks, bytes, sum FROM document WHERE base = ? AND id = ?"
 	removeQuery    = "DELETE FROM document WHERE row = ?"
 	lastDocument   = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'document'"
-	insertDocument = "INSERT INTO document VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	insertDocument = "INSERT INTO document VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	insertChunk    = "INSERT INTO chunk VALUES (?, ?, ?, ?, ?)"
 )
 
@@ -158,7 +158,7 @@ func (c *change) insert(b *baseRow, r *row) (int64, error) {
 	}
 	number := c.last + 1
 	_, err := c.tx.Stmt(c.s.stmt.document).ExecContext(c.ctx, number, b.row, r.ID, r.Name, r.Kind, r.Source,
-		r.Size, r.modified, r.Hash[:], r.attributes, r.Sum[:], r.chunks, r.bytes, r.checksum(number, b.row))
+		r.Size, r.modified, r.Mark, r.Hash[:], r.attributes, r.Sum[:], r.chunks, r.bytes, r.checksum(number, b.row))
 	if err != nil {
 		return 0, err
 	}
