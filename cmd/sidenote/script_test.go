@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"sidenote/cmd/sidenote/internal/demo"
+	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge/extract/child/childtest"
 )
 
@@ -81,7 +84,8 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// ready ADDRESS waits until /readyz of an address answers 200.
+// ready ADDRESS waits until /readyz of an address answers 200 and all folders have
+// been read, which is told after it is answered from.
 func ready(ts *testscript.TestScript, _ bool, args []string) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -89,12 +93,27 @@ func ready(ts *testscript.TestScript, _ bool, args []string) {
 		resp, err := http.Get("http://" + args[0] + "/readyz")
 		if err == nil {
 			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
+			if resp.StatusCode == http.StatusOK && foldersRead(args[0]) {
 				return
 			}
 		}
 	}
 	ts.Fatalf("%s does not get ready", args[0])
+}
+
+// foldersRead tells whether each base that has a folder was read; where the address
+// does not tell, there is nothing to wait for.
+func foldersRead(address string) bool {
+	resp, err := http.Get("http://" + address + "/v1/knowledge")
+	if err != nil {
+		return false
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var list struct{ Data []admin.Base }
+	if resp.StatusCode != http.StatusOK || json.NewDecoder(resp.Body).Decode(&list) != nil {
+		return true
+	}
+	return !slices.ContainsFunc(list.Data, func(b admin.Base) bool { return b.Ingest != nil && b.Ingest.Runs == 0 })
 }
 
 // post URL FILE sends a request; what came back goes to the file "answer", head
