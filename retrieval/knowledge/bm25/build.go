@@ -31,9 +31,6 @@ type Builder struct {
 // Full tells that the segment takes no more texts.
 func (w *Builder) Full() bool { return len(w.lengths) == MaxTexts || len(w.postings) >= maxPostings }
 
-// Len returns how many texts were added since Build.
-func (w *Builder) Len() int { return len(w.lengths) }
-
 // Add adds one text, given in parts as in Add(title, title, body), and returns
 // its ordinal. Texts are added in the order in which equal scores shall stand.
 func (w *Builder) Add(parts ...string) int {

@@ -2,7 +2,10 @@ package bm25
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
+
+	"sidenote/retrieval/knowledge/mapped"
 )
 
 // Seal puts the right sums into an image that was changed, as far as its header
@@ -26,3 +29,21 @@ func Seal(image []byte) {
 
 // HeaderSize is where the first section starts.
 const HeaderSize = headerSize
+
+// Len returns how many texts were added since Build.
+func (w *Builder) Len() int { return len(w.lengths) }
+
+// OpenFile returns the segment of an image in a file, which is mapped where the
+// system can: see package mapped. The mapping goes when nothing holds the Segment
+// any more.
+func OpenFile(name string) (*Segment, error) {
+	f, err := mapped.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := OpenIn(f.Bytes(), f)
+	if err != nil {
+		return nil, fmt.Errorf("open index %s: %w", name, err)
+	}
+	return s, nil
+}

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"time"
@@ -14,18 +13,10 @@ const (
 	selectDocument = selectColumns + "FROM document d "
 	chunkColumns   = "SELECT c.row, d.id, d.name, c.section, c.text, c.tokens, c.crc "
 	ofDocument     = "c.row >= d.row << 20 AND c.row < (d.row + 1) << 20 "
-	// The rows come as a JSON list, so that one statement does for any number.
-	chunksQuery = chunkColumns + "FROM json_each(?) j CROSS JOIN chunk c ON c.row = j.value CROSS JOIN document d ON d.row = c.row >> 20 " +
-		"WHERE d.base = (SELECT row FROM base WHERE id = ?)"
-	scanQuery = chunkColumns + "FROM document d CROSS JOIN chunk c ON " + ofDocument +
-		"WHERE d.base = ? AND d.id > ? AND d.id <= ? ORDER BY d.id, c.row"
 )
 
-// How much of a base is read at a time by what goes through all of it.
-const (
-	pageDocuments = 512
-	pageChunks    = 2048
-)
+// pageDocuments is how many documents are read at a time by what goes through a base.
+const pageDocuments = 512
 
 // A Found is a chunk as the store has it.
 type Found struct {
@@ -105,66 +96,6 @@ func (s *Store) Known(ctx context.Context, base string) iter.Seq2[Known, error] 
 		}
 		yield(Known{}, s.wrap("list documents of knowledge "+base, err))
 	}
-}
-
-// Chunks returns the chunks of a base with the given rows, in no certain order and
-// without those that are gone or another base's.
-func (s *Store) Chunks(ctx context.Context, base string, rows []Row) ([]Found, error) {
-	list, err := json.Marshal(rows)
-	if err != nil {
-		return nil, err
-	}
-	r, err := s.stmt.chunks.QueryContext(ctx, string(list), base)
-	if err != nil {
-		return nil, s.wrap("read chunks of knowledge "+base, err)
-	}
-	found, err := collect(r, s.scanFound())
-	return found, s.wrap("read chunks of knowledge "+base, err)
-}
-
-// Scan goes through the chunks of a base, by document id, then by place. It may be
-// written meanwhile: of each document come all chunks or none. An error,
-// ErrNotFound without the base, comes last.
-func (s *Store) Scan(ctx context.Context, base string) iter.Seq2[Found, error] {
-	return func(yield func(Found, error) bool) {
-		b, err := s.base(ctx, s.readers, base)
-		for after, last := "", ""; err == nil; after = last {
-			if last, err = s.page(ctx, b.row, after); err != nil || last == "" {
-				break
-			}
-			var chunks []Found
-			chunks, err = query(ctx, s.readers, s.scanFound(), scanQuery, b.row, after, last)
-			for _, c := range chunks {
-				if !yield(c, nil) {
-					return
-				}
-			}
-		}
-		if err != nil {
-			yield(Found{}, s.wrap("read knowledge "+base, err))
-		}
-	}
-}
-
-// page returns the id of the last document of a page that starts after one; "" if
-// none is left. A document larger than a page is one by itself.
-func (s *Store) page(ctx context.Context, base int64, after string) (last string, err error) {
-	type size struct {
-		id     string
-		chunks int
-	}
-	sizes, err := query(ctx, s.readers, func(r *sql.Rows) (v size, err error) {
-		err = r.Scan(&v.id, &v.chunks)
-		return v, err
-	}, "SELECT id, chunks FROM document WHERE base = ? AND id > ? ORDER BY id LIMIT ?", base, after, pageDocuments)
-	chunks := 0
-	for _, v := range sizes {
-		if chunks += v.chunks; chunks > pageChunks && last != "" {
-			break
-		}
-		last = v.id
-	}
-	return last, err
 }
 
 func (s *Store) scanEntry(r *sql.Rows) (e Entry, err error) {

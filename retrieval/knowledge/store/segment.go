@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -98,20 +97,6 @@ func (s *Store) DropSegment(ctx context.Context, base, name string) error {
 	return s.wrap(fmt.Sprintf("drop segment %s of knowledge %s", name, base), err)
 }
 
-// Segments returns the segments of a base, oldest first. A list that is damaged
-// comes as *SegmentError beside the others.
-func (s *Store) Segments(ctx context.Context, base string) ([]Segment, error) {
-	list, err := query(ctx, s.readers, s.scanSegment, selectSegment+"WHERE b.id = ? ORDER BY s.row", base)
-	var damaged []error
-	list = slices.DeleteFunc(list, func(seg Segment) bool {
-		if seg.Covers == nil {
-			damaged = append(damaged, &SegmentError{Base: seg.Base, Name: seg.Name, Err: errors.New("the list of its documents is damaged")})
-		}
-		return seg.Covers == nil
-	})
-	return list, s.wrap("list segments of knowledge "+base, cmp.Or(err, errors.Join(damaged...)))
-}
-
 // Image returns the content of a segment's file, checked: a *SegmentError where it
 // is missing or damaged, ErrNotFound where the segment was dropped meanwhile.
 func (s *Store) Image(ctx context.Context, seg Segment) ([]byte, error) {
@@ -132,38 +117,6 @@ func (s *Store) Image(ctx context.Context, seg Segment) ([]byte, error) {
 		return nil, &SegmentError{Base: seg.Base, Name: seg.Name, Err: err}
 	}
 	return nil, s.wrap("read segment "+seg.Name, err)
-}
-
-// Uncovered returns the rows of the base's documents that no segment covers,
-// ascending. It is ErrNotFound without the base.
-func (s *Store) Uncovered(ctx context.Context, base string) ([]int64, error) {
-	doing := "list documents of knowledge " + base
-	b, err := s.base(ctx, s.readers, base)
-	if err != nil {
-		return nil, s.wrap(doing, err)
-	}
-	segments, err := s.Segments(ctx, base) // first: a segment that comes now is of documents that are listed
-	var damaged *SegmentError
-	if err != nil && !errors.As(err, &damaged) {
-		return nil, err
-	}
-	alive, err := query(ctx, s.readers, scanRow, "SELECT row FROM document WHERE base = ?", b.row)
-	slices.Sort(alive)
-	for _, seg := range segments {
-		i := 0
-		alive = slices.DeleteFunc(alive, func(row int64) bool {
-			for i < len(seg.Covers) && seg.Covers[i] < row {
-				i++
-			}
-			return i < len(seg.Covers) && seg.Covers[i] == row
-		})
-	}
-	return alive, s.wrap(doing, err)
-}
-
-func scanRow(r *sql.Rows) (v int64, err error) {
-	err = r.Scan(&v)
-	return v, err
 }
 
 // scanSegment leaves Covers nil where the list is damaged.

@@ -69,7 +69,7 @@ type Store struct {
 
 // statements are those worth preparing once.
 type statements struct {
-	version, chunks                                 *sql.Stmt // readers
+	version                                         *sql.Stmt // readers
 	find, remove, document, chunk, total, bump, log *sql.Stmt // the writer
 }
 
@@ -191,7 +191,6 @@ func (s *Store) prepare(ctx context.Context) (err error) {
 		return stmt
 	}
 	s.stmt.version = on(s.readers, versionQuery)
-	s.stmt.chunks = on(s.readers, chunksQuery)
 	if s.writer != nil {
 		s.stmt.find = on(s.writer, findQuery)
 		s.stmt.remove = on(s.writer, removeQuery)
