@@ -14,7 +14,6 @@ import (
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/store"
-	"sidenote/rewrite/tokens"
 )
 
 // baseFlags say where the bases are that a command is about.
@@ -71,11 +70,15 @@ func (a *app) asking(c *adminCaller, who *store.LockedError) *adminCaller {
 }
 
 func (f baseFlags) open(a *app, cfg *config.Config, write bool) (*knowledge.Library, error) {
-	counter, err := tokens.New().Encoding(chunkEncoding)
+	reader, err := newReader()
 	if err != nil {
 		return nil, err
 	}
-	kept, err := knowledge.OpenLibrary(a.ctx, cfg.State.Path, (&stack{counter: counter, children: children()}).reading(), knowledge.LibraryOptions{
+	deps, err := reader.readingFor(write)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := knowledge.OpenLibrary(a.ctx, cfg.State.Path, deps, knowledge.LibraryOptions{
 		ReadOnly: !write,
 		Trouble:  func(t knowledge.Trouble) { fmt.Fprintf(a.stderr, "state: %v\n", t.Err) },
 	})

@@ -13,7 +13,6 @@ import (
 	"sidenote/retrieval/eval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/analysis"
-	"sidenote/rewrite/tokens"
 )
 
 type evalCmd struct {
@@ -89,7 +88,7 @@ func (c *evalCmd) name() string {
 
 // scratch indexes the documents as serve would those of a folder.
 func scratch(a *app, data *eval.Collection, show *console.Progress) (*knowledge.Content, error) {
-	counter, err := tokens.New().Encoding(chunkEncoding)
+	reader, err := newReader()
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +97,7 @@ func scratch(a *app, data *eval.Collection, show *console.Progress) (*knowledge.
 		// BEIR searches title and text as one: what has only a title is found by it.
 		documents[i] = knowledge.Document{ID: d.ID, Name: d.Title, Text: cmp.Or(d.Text, d.Title)}
 	}
-	deps := (&stack{counter: counter}).reading()
+	deps := reader.reading()
 	deps.Progress = func(p knowledge.Progress) {
 		show.Show(console.Work{Name: "indexing", Done: p.Done, Total: p.Files, Unit: "documents", Note: plural(p.Chunks, "chunk")})
 	}

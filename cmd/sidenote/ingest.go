@@ -15,7 +15,6 @@ import (
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/store"
-	"sidenote/rewrite/tokens"
 )
 
 type ingestCmd struct {
@@ -159,11 +158,15 @@ func (r *ingestion) say(format string, args ...any) {
 
 // open opens the state folder for writing.
 func (r *ingestion) open(ctx context.Context) (*knowledge.Library, error) {
-	counter, err := tokens.New().Encoding(chunkEncoding)
+	reader, err := newReader()
 	if err != nil {
 		return nil, err
 	}
-	return knowledge.OpenLibrary(ctx, r.cfg.State.Path, (&stack{counter: counter, children: children()}).reading(), knowledge.LibraryOptions{
+	deps, err := reader.readingFor(true)
+	if err != nil {
+		return nil, err
+	}
+	return knowledge.OpenLibrary(ctx, r.cfg.State.Path, deps, knowledge.LibraryOptions{
 		Trouble: func(t knowledge.Trouble) { r.say("state: %v", t.Err) },
 	})
 }

@@ -10,11 +10,8 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/store"
-	"sidenote/rewrite/tags"
-	"sidenote/rewrite/tokens"
 )
 
 // A home says what a stack does with the state folder. The zero home reads folders
@@ -33,12 +30,9 @@ func (s *stack) openState(ctx context.Context, h home) error {
 		return nil
 	}
 	options := knowledge.LibraryOptions{Address: h.address, ReadOnly: follow, Changed: s.noteChange, Trouble: s.noteTrouble}
-	deps := s.reading()
-	if !follow {
-		var err error
-		if deps.Encodings, err = countedIn(s.encodings); err != nil {
-			return err
-		}
+	deps, err := s.readingFor(!follow)
+	if err != nil {
+		return err
 	}
 	kept, err := knowledge.OpenLibrary(ctx, state.Path, deps, options)
 	if err != nil && state.Usual && h.keep && !follow && (errors.Is(err, fs.ErrPermission) || readOnlyDisk(err)) {
@@ -50,20 +44,6 @@ func (s *stack) openState(ctx context.Context, h home) error {
 	}
 	s.kept, s.bases.kept = kept, kept
 	return nil
-}
-
-// countedIn are the encodings in which the tokens of kept chunks are counted: those
-// that the models of the table count by, but for ones that are no longer served.
-func countedIn(set *tokens.Set) (map[string]retrieval.Counter, error) {
-	counters := map[string]retrieval.Counter{}
-	for _, name := range []string{chunkEncoding, "cl100k_base"} {
-		encoding, err := set.Encoding(name)
-		if err != nil {
-			return nil, err
-		}
-		counters[name] = encoding
-	}
-	return counters, nil
 }
 
 // stateError adds what to do about it.
@@ -148,17 +128,6 @@ func (s *stack) loadOthers(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		s.tell(slog.LevelWarn, "state: "+err.Error())
 	}
-}
-
-// reading is what bases are read with.
-func (s *stack) reading() knowledge.Deps {
-	return knowledge.Deps{Counter: s.counter, Child: s.children, Version: chunkEncoding + " " + tokens.Version + " " + tags.Version, Neutralise: func(id, text string) string {
-		clean, n := tags.Neutralise(text, false)
-		if n > 0 && s.metrics != nil {
-			s.metrics.Ingested(id, "indexed", 0, n)
-		}
-		return clean
-	}}
 }
 
 // noteChange notes that a base answers from something else.
