@@ -1,6 +1,6 @@
 // Package knowledge is the embedded engine: it reads a folder of documents in
 // many formats (package extract), cuts each document along its own structure,
-// indexes the chunks in memory and answers questions from them. It needs no server and no key.
+// indexes the chunks and answers questions from them. It needs no server and no key.
 //
 // Reading makes a Content, which never changes; a Base holds the Content it
 // answers from and swaps it whole, so a search never sees half of an index.
