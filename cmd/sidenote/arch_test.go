@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"retrieval/knowledge/store": {},
 	"retrieval/vectorstore":     {"retrieval"},
 	"rewrite":                   {"retrieval", "rewrite/tags", "rewrite/tokens"},
+	"rewrite/calibration":       {},
 	"rewrite/tags":              {},
 	"rewrite/tokens":            {},
 	"rewrite/tokens/internal/":  {},

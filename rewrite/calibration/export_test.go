@@ -1,0 +1,22 @@
+package calibration
+
+// ValueOf is what a ring of answers says that were billed so much for counted.
+func ValueOf(counted int, billed ...int) Value {
+	samples := make([]sample, len(billed))
+	for i, b := range billed {
+		samples[i] = sample{counted, b}
+	}
+	return valueOf(samples)
+}
+
+// Encode writes samples given as counted, billed, counted, billed…
+func Encode(v Value, numbers ...int) []byte {
+	var samples []sample
+	for i := 0; i < len(numbers); i += 2 {
+		samples = append(samples, sample{numbers[i], numbers[i+1]})
+	}
+	return encode(v, samples)
+}
+
+// Near tells whether v stays in force where the samples say now.
+func Near(v, now Value) bool { return v.near(now) }
