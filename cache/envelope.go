@@ -49,6 +49,20 @@ func (m Mismatch) Error() string { return "cached value: " + string(m) + " misma
 // castagnoli is computed once; it is read only.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// Seal returns the value that keeps a body of any form under k, nil if it is too
+// large to keep.
+func Seal(k Key, body []byte) []byte {
+	if len(body) > maxBody {
+		return nil
+	}
+	b, bodyAt := seal(k, len(body))
+	return finish(append(b, body...), bodyAt)
+}
+
+// Body returns what Seal was given under k, a part of value. Anything else is a
+// Mismatch.
+func Body(k Key, value []byte) ([]byte, error) { return open(k, value) }
+
 // seal begins a value for k; the body is appended to it, then close. size is
 // the expected size of the body.
 func seal(k Key, size int) (b []byte, bodyAt int) {

@@ -21,6 +21,8 @@ type Kind string
 const (
 	Candidates Kind = "candidates" // one base's answer to one question
 	Selected   Kind = "selected"   // the sources of one request
+
+	Calibration Kind = "calibration" // no answers: how an upstream counts a model's tokens
 )
 
 // A Key names one entry. Two queries that differ in any field have different
@@ -54,6 +56,17 @@ func NewKey(kind Kind, q retrieval.Query) Key {
 	b = appendString(b, q.Text)
 	b = appendString(b, q.Previous)
 	return Key{Kind: kind, Tenant: q.Tenant, Digest: sha256.Sum256(b)}
+}
+
+// NamedKey returns the key of what is no tenant's and is known by names. The digest
+// covers the schema version, the kind and every name with its length.
+func NamedKey(kind Kind, names ...string) Key {
+	b := appendString([]byte{schema}, string(kind))
+	b = binary.AppendUvarint(b, uint64(len(names)))
+	for _, name := range names {
+		b = appendString(b, name)
+	}
+	return Key{Kind: kind, Digest: sha256.Sum256(b)}
 }
 
 // String returns the key as a Store sees it: version, kind, {tenant}, digest. The

@@ -150,3 +150,21 @@ func TestKeyString(t *testing.T) {
 		}
 	}
 }
+
+// Names are told apart wherever one ends and the next begins, and from the other
+// kinds; a sealed body is found under its own key only.
+func TestNamedKey(t *testing.T) {
+	keys := []cache.Key{
+		cache.NamedKey("k", "a", "b", "c"), cache.NamedKey("k", "ab", "", "c"), cache.NamedKey("k", "", "ab", "c"),
+		cache.NamedKey("k", "a", "b"), cache.NamedKey("k", "a", "b", "c", ""), cache.NamedKey("ka", "b", "c"), cache.NamedKey("k"),
+	}
+	for i, k := range keys {
+		value := cache.Seal(k, []byte("body"))
+		for j, other := range keys {
+			body, err := cache.Body(other, value)
+			if i == j && (err != nil || string(body) != "body") || i != j && err == nil {
+				t.Errorf("of %v under %v: %q, %v", k, other, body, err)
+			}
+		}
+	}
+}

@@ -30,7 +30,8 @@ type sharing struct {
 	empty  time.Duration // TTL of empty answers
 	db     *redis.DB
 	stores map[cache.Kind]*redis.Store
-	behind map[cache.Kind]*cache.Behind
+	packed map[cache.Kind]*cache.Packed
+	behind map[cache.Kind]*cache.Behind // in front of packed, where requests wait
 }
 
 // share begins to use the Redis of the configuration, if there is one. It does
@@ -56,10 +57,13 @@ func (s *stack) share() (*sharing, error) {
 	if err != nil {
 		return nil, err
 	}
-	sh := &sharing{cfg: r, empty: s.cfg.Cache.EmptyTTL, db: db, stores: map[cache.Kind]*redis.Store{}, behind: map[cache.Kind]*cache.Behind{}}
-	for _, kind := range []cache.Kind{cache.Candidates, cache.Selected} {
+	sh := &sharing{
+		cfg: r, empty: s.cfg.Cache.EmptyTTL, db: db,
+		stores: map[cache.Kind]*redis.Store{}, packed: map[cache.Kind]*cache.Packed{}, behind: map[cache.Kind]*cache.Behind{},
+	}
+	for _, kind := range []cache.Kind{cache.Candidates, cache.Selected, cache.Calibration} {
 		store := db.Store(string(kind))
-		sh.stores[kind], sh.behind[kind] = store, cache.NewBehind(cache.NewPacked(store, keys), cache.BehindOptions{})
+		sh.stores[kind], sh.packed[kind] = store, cache.NewPacked(store, keys)
 		s.metrics.Watch("breaker_open", "1 while calls are skipped because they would fail.", map[string]string{"name": tierRedis + "/" + string(kind)}, false,
 			func() float64 {
 				if store.Open() {
@@ -67,6 +71,9 @@ func (s *stack) share() (*sharing, error) {
 				}
 				return 0
 			})
+	}
+	for _, kind := range []cache.Kind{cache.Candidates, cache.Selected} {
+		sh.behind[kind] = cache.NewBehind(sh.packed[kind], cache.BehindOptions{})
 	}
 	return sh, nil
 }
@@ -125,8 +132,7 @@ func (s *stack) observeCache(e cache.Event) {
 		}
 		return
 	case cache.Mismatched:
-		s.metrics.Mismatch(string(e.Mismatch))
-		s.tell(slog.LevelWarn, fmt.Sprintf("cache: a value in %s was not what its key says (%s), and was not used", e.Tier, string(e.Mismatch)))
+		s.mismatched(e.Tier, e.Mismatch)
 	}
 	tier, result := e.Tier, "miss"
 	switch e.Result {
@@ -138,4 +144,10 @@ func (s *stack) observeCache(e cache.Event) {
 		tier = tierMemory
 	}
 	s.metrics.CacheLookup(string(e.Kind), tier, result)
+}
+
+// mismatched tells of a value that is not what was stored under its key.
+func (s *stack) mismatched(tier string, m cache.Mismatch) {
+	s.metrics.Mismatch(string(m))
+	s.tell(slog.LevelWarn, fmt.Sprintf("cache: a value in %s was not what its key says (%s), and was not used", tier, string(m)))
 }

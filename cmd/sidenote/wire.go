@@ -23,6 +23,7 @@ import (
 	"sidenote/retrieval/knowledge/extract/child"
 	"sidenote/retrieval/vectorstore"
 	"sidenote/rewrite"
+	"sidenote/rewrite/calibration"
 	"sidenote/rewrite/tokens"
 )
 
@@ -47,6 +48,8 @@ type stack struct {
 	children  *child.Runner
 	tell      func(slog.Level, string) // of what happens beside requests
 
+	calibration *calibration.Tracker
+
 	mu         sync.Mutex // held to begin something in the background
 	life       context.Context
 	end        context.CancelFunc
@@ -69,11 +72,14 @@ func build(ctx context.Context, cfg *config.Config, h home, tell func(level slog
 	s := &stack{
 		cfg: cfg, counter: counter, encodings: encodings, stores: stores, metrics: newMetrics(cfg), children: children(), tell: tell,
 		bases: &catalog{named: map[string]retrieval.Base{}}, embedded: map[string]*knowledge.Base{}, remote: map[string]*vectorstore.Base{},
-		home: h, keepers: map[string]*keeper{},
+		home: h, keepers: map[string]*keeper{}, calibration: calibration.New(),
 	}
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	if s.shared, err = s.share(); err != nil {
 		return nil, err
+	}
+	if s.shared != nil {
+		s.inBackground(s.shareCalibration)
 	}
 	cached := func(next retrieval.Retriever, kind cache.Kind) retrieval.Retriever {
 		near := cache.Tier{Name: tierMemory, Store: stores[kind], TTL: cfg.Cache.TTL, EmptyTTL: cfg.Cache.EmptyTTL}
