@@ -123,8 +123,20 @@ func BenchmarkCut(b *testing.B) {
 
 func BenchmarkLookup(b *testing.B) {
 	table := tokens.Builtin()
-	b.ReportAllocs()
-	for b.Loop() {
-		tokens.Lookup(table, "openai/gpt-4o-mini")
+	for name, model := range map[string]string{
+		"first":   "gpt-6-luna",
+		"vendor":  "openai/gpt-4o-mini",
+		"Bedrock": "us.anthropic.Claude-3-5-Sonnet-20241022-v2:0",
+		"last":    "granite-4",
+		"none":    "my-deployment",
+		"hostile": strings.Repeat("a/", 120) + "claude",
+		"huge":    strings.Repeat("gpt-4o/", 1<<17),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				tokens.Lookup(table, model)
+			}
+		})
 	}
 }

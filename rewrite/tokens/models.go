@@ -4,146 +4,205 @@ import "strings"
 
 // A Model is one row of the model table.
 type Model struct {
-	Match     string // a name in lower case, or a prefix ending in *
-	Encoding  string // that counts it
-	Window    int    // tokens of context, input and output together; 0 is unknown
-	MaxOutput int    // tokens of output at most; 0 is unknown
-	Estimated bool   // no public tokenizer: counts need Estimate
+	Match         string // a name in lower case, or a prefix ending in *
+	Encoding      string // that counts it
+	Window        int    // tokens of context, input and output together; 0 is unknown
+	MaxOutput     int    // tokens of output at most; 0 is unknown
+	DefaultOutput int    // tokens to reserve for the answer where neither request nor policy says; 0: no opinion
+	Estimated     bool   // no public tokenizer: counts need Estimate
+	Images        ImageRule
 }
 
 // Other is the row of every model that no row matches.
 const Other = "other"
 
+// reasoning is what OpenAI recommends to reserve for reasoning and answer (its
+// guide "Reasoning models", "Allocating space for reasoning").
+const reasoning = 25_000
+
+const (
+	o200k  = "o200k_base"
+	cl100k = "cl100k_base"
+	p50k   = "p50k_base"
+	r50k   = "r50k_base"
+)
+
 // Builtin returns the built-in table, more special rows before more general
-// ones. Sizes are those of platform.openai.com/docs/models, the smaller one where
-// snapshots under one prefix differ.
-func Builtin() []Model { return append(append(newer(), older()...), estimated()...) }
+// ones. Sizes are those of developers.openai.com/api/docs/models and of the other
+// vendors' like pages, the smaller one where models under one prefix differ.
+//
+// A deployment may be called anything, as Azure's are: it is then Other, until a
+// row of the configuration says what it is.
+func Builtin() []Model {
+	return append(append(append(append(gpt5(), gpt4o()...), older()...), anthropic()...), families()...)
+}
 
-// newer are OpenAI's models since gpt-4o.
-func newer() []Model {
-	const (
-		o       = "o200k_base"
-		million = 1_047_576
+// gpt5 are OpenAI's models from gpt-5 on, and those for reasoning before.
+func gpt5() []Model {
+	const million, most = 1_050_000, 128_000
+	var (
+		tiles    = tiled(70, 140)
+		mini     = patched(120, limits{2048, 1536})
+		fixed    = patched(120, limits{2048, 6144}) // whatever the detail
+		low      = limits{512, 0}
+		high     = limits{2048, 2500}
+		original = limits{6000, 10_000}
+		whole    = limits{65_535, 0}
+		sized    = detailed(limits{2048, 6144}, high, original, high)
+		larger   = detailed(low, high, original, original)
+		unscaled = detailed(low, high, whole, whole)
+		newest   = detailed(low, limits{65_535, 2500}, whole, whole)
+		o        = tiled(75, 150)
+		oMini    = patched(172, limits{2048, 1536})
 	)
-	return []Model{
-		{Match: "gpt-5-chat*", Encoding: o, Window: 128_000, MaxOutput: 16_384},
-		{Match: "gpt-5.1-chat*", Encoding: o, Window: 128_000, MaxOutput: 16_384},
-		{Match: "gpt-5.2-chat*", Encoding: o, Window: 128_000, MaxOutput: 16_384},
-		{Match: "gpt-5.3-chat*", Encoding: o, Window: 128_000, MaxOutput: 16_384},
-		{Match: "gpt-5*", Encoding: o, Window: 400_000, MaxOutput: 128_000},
-		{Match: "gpt-4.5*", Encoding: o, Window: 128_000, MaxOutput: 16_384},
-		{Match: "gpt-4.1*", Encoding: o, Window: million, MaxOutput: 32_768},
-		{Match: "gpt-4o-2024-05-13", Encoding: o, Window: 128_000, MaxOutput: 4_096},
-		{Match: "gpt-4o-realtime*", Encoding: o},
-		{Match: "gpt-4o-mini-realtime*", Encoding: o},
-		{Match: "gpt-4o-transcribe*", Encoding: o},
-		{Match: "gpt-4o-mini-transcribe*", Encoding: o},
-		{Match: "gpt-4o-mini-tts*", Encoding: o},
-		{Match: "gpt-4o*", Encoding: o, Window: 128_000, MaxOutput: 16_384},
-		{Match: "chatgpt-4o*", Encoding: o, Window: 128_000, MaxOutput: 16_384},
-		{Match: "gpt-oss*", Encoding: o, Window: 131_072, MaxOutput: 131_072},
-		{Match: "gpt-audio*", Encoding: o, Window: 128_000, MaxOutput: 16_384},
-		{Match: "gpt-realtime*", Encoding: o},
-		{Match: "codex-mini*", Encoding: o, Window: 200_000, MaxOutput: 100_000},
-		{Match: "computer-use-preview*", Encoding: o, Window: 8_192, MaxOutput: 1_024},
-		{Match: "o1-mini*", Encoding: o, Window: 128_000, MaxOutput: 65_536},
-		{Match: "o1-preview*", Encoding: o, Window: 128_000, MaxOutput: 32_768},
-		{Match: "o1*", Encoding: o, Window: 200_000, MaxOutput: 100_000},
-		{Match: "o3*", Encoding: o, Window: 200_000, MaxOutput: 100_000},
-		{Match: "o4*", Encoding: o, Window: 200_000, MaxOutput: 100_000},
+	table := []Model{
+		{Match: "gpt-6*", Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: newest},
+		{Match: "gpt-5.6*", Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: unscaled},
+		{Match: "gpt-5.5*", Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: larger},
+		{Match: "gpt-5.4-mini*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: sized},
+		{Match: "gpt-5.4-nano*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: sized},
+		{Match: "gpt-5.4*", Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: sized},
+		{Match: "gpt-5.3-chat*", Window: 128_000, MaxOutput: 16_384, Images: fixed},
+		{Match: "gpt-5.3-codex-spark*", Window: 128_000, DefaultOutput: reasoning},
+		{Match: "gpt-5.3*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: fixed},
+		{Match: "gpt-5.2-chat*", Window: 128_000, MaxOutput: 16_384, Images: fixed},
+		{Match: "gpt-5.2*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: fixed},
+		{Match: "gpt-5.1-chat*", Window: 128_000, MaxOutput: 16_384, Images: tiles},
+		{Match: "gpt-5.1-codex-mini*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: mini},
+		{Match: "gpt-5-chat*", Window: 128_000, MaxOutput: 16_384, Images: tiles},
+		{Match: "gpt-5-codex-mini*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: mini},
+		{Match: "gpt-5-mini*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: mini},
+		{Match: "gpt-5-nano*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: patched(150, limits{2048, 1536})},
+		{Match: "gpt-5-pro*", Window: 400_000, MaxOutput: 272_000, DefaultOutput: reasoning, Images: tiles},
+		{Match: "gpt-5*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: tiles},
+		{Match: "gpt-oss*", Window: 131_072, MaxOutput: 131_072, DefaultOutput: reasoning},
+		{Match: "codex-mini*", Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning, Images: oMini},
+		{Match: "o1-mini*", Window: 128_000, MaxOutput: 65_536, DefaultOutput: reasoning},
+		{Match: "o1-preview*", Window: 128_000, MaxOutput: 32_768, DefaultOutput: reasoning},
+		{Match: "o1*", Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning, Images: o},
+		{Match: "o3-mini*", Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning},
+		{Match: "o3*", Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning, Images: o},
+		{Match: "o4*", Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning, Images: oMini},
 	}
+	for i := range table {
+		table[i].Encoding = o200k
+	}
+	table[0].Estimated = true // OpenAI has named no tokenizer of gpt-6
+	return table
 }
 
-// older are OpenAI's models before it, and what else begins with gpt-.
-func older() []Model {
-	const o, c, p, r = "o200k_base", "cl100k_base", "p50k_base", "r50k_base"
-	return []Model{
-		{Match: "gpt-4-turbo*", Encoding: c, Window: 128_000, MaxOutput: 4_096},
-		{Match: "gpt-4-1106*", Encoding: c, Window: 128_000, MaxOutput: 4_096},
-		{Match: "gpt-4-0125*", Encoding: c, Window: 128_000, MaxOutput: 4_096},
-		{Match: "gpt-4-vision*", Encoding: c, Window: 128_000, MaxOutput: 4_096},
-		{Match: "gpt-4-32k*", Encoding: c, Window: 32_768},
-		{Match: "gpt-4", Encoding: c, Window: 8_192, MaxOutput: 8_192},
-		{Match: "gpt-4-*", Encoding: c, Window: 8_192, MaxOutput: 8_192},
-		{Match: "gpt-4*", Encoding: o}, // a later family of unknown size
-		{Match: "gpt-3.5-turbo-instruct*", Encoding: c, Window: 4_096, MaxOutput: 4_096},
-		{Match: "gpt-3.5-turbo-0613", Encoding: c, Window: 4_096, MaxOutput: 4_096},
-		{Match: "gpt-3.5-turbo-0301", Encoding: c, Window: 4_096, MaxOutput: 4_096},
-		{Match: "gpt-3.5*", Encoding: c, Window: 16_385, MaxOutput: 4_096},
-		{Match: "gpt-35*", Encoding: c, Window: 16_385, MaxOutput: 4_096}, // Azure's spelling
-		{Match: "text-embedding-3*", Encoding: c, Window: 8_192},
-		{Match: "text-embedding-ada-002", Encoding: c, Window: 8_192},
-		{Match: "davinci-002", Encoding: c, Window: 16_384, MaxOutput: 16_384},
-		{Match: "babbage-002", Encoding: c, Window: 16_384, MaxOutput: 16_384},
-		{Match: "text-davinci-00*", Encoding: p},
-		{Match: "code-davinci*", Encoding: p},
-		{Match: "davinci", Encoding: r},
-		{Match: "curie", Encoding: r},
-		{Match: "babbage", Encoding: r},
-		{Match: "ada", Encoding: r},
-		{Match: "gpt-*", Encoding: o, Estimated: true}, // not known yet
+// gpt4o are OpenAI's models from gpt-4o to gpt-4.5, and those for audio.
+func gpt4o() []Model {
+	const million = 1_047_576
+	var (
+		tiles  = tiled(85, 170)
+		limits = limits{2048, 6144}
+	)
+	table := []Model{
+		{Match: "gpt-4.5*", Window: 128_000, MaxOutput: 16_384, Images: tiles},
+		{Match: "gpt-4.1-mini*", Window: million, MaxOutput: 32_768, Images: patched(162, limits)},
+		{Match: "gpt-4.1-nano*", Window: million, MaxOutput: 32_768, Images: patched(246, limits)},
+		{Match: "gpt-4.1*", Window: million, MaxOutput: 32_768, Images: tiles},
+		{Match: "gpt-4o-2024-05-13", Window: 128_000, MaxOutput: 4_096, Images: tiles},
+		{Match: "gpt-4o-realtime*", Window: 32_000, MaxOutput: 4_096},
+		{Match: "gpt-4o-mini-realtime*", Window: 16_000, MaxOutput: 4_096},
+		{Match: "gpt-4o-transcribe*", Window: 16_000, MaxOutput: 2_000},
+		{Match: "gpt-4o-mini-transcribe*", Window: 16_000, MaxOutput: 2_000},
+		{Match: "gpt-4o-mini-tts*"},
+		{Match: "gpt-4o-mini*", Window: 128_000, MaxOutput: 16_384, Images: tiled(2833, 5667)},
+		{Match: "gpt-4o*", Window: 128_000, MaxOutput: 16_384, Images: tiles},
+		{Match: "chatgpt-4o*", Window: 128_000, MaxOutput: 16_384, Images: tiles},
+		{Match: "gpt-audio*", Window: 128_000, MaxOutput: 16_384},
+		{Match: "gpt-realtime-2*", Window: 128_000, MaxOutput: 32_000},
+		{Match: "gpt-realtime*", Window: 32_000, MaxOutput: 4_096},
+		{Match: "computer-use-preview*", Window: 8_192, MaxOutput: 1_024, Images: tiled(65, 129)},
 	}
-}
-
-// estimated are the families without a tokenizer of OpenAI's, whose o200k is
-// nearest to most of them.
-func estimated() []Model {
-	const o = "o200k_base"
-	table := []Model{{Match: "claude-3*", Encoding: o, Window: 200_000, Estimated: true}}
-	for _, family := range []string{
-		"claude", "gemini", "gemma", "codegemma", "medgemma",
-		"llama", "meta-llama", "codellama", "qwen", "qwq", "qvq",
-		"mistral", "open-mistral", "mixtral", "open-mixtral", "ministral", "magistral", "codestral", "devstral", "pixtral",
-		"deepseek", "grok", "phi", "command", "nova", "kimi", "glm", "granite", "nemotron",
-	} {
-		table = append(table, Model{Match: family + "*", Encoding: o, Estimated: true})
+	for i := range table {
+		table[i].Encoding = o200k
 	}
 	return table
 }
 
-// Lookup returns the first row of table that matches name. Letter case, vendor
-// prefixes (openai/gpt-4o, openrouter/openai/gpt-4o, anthropic.claude-3) and the
-// frame of fine-tuned names (ft:gpt-4o-mini:org::id) are seen through, but a row
-// may also spell them out. Without a match it returns the row Other, estimated
-// with o200k_base, and false.
+// older are OpenAI's models before gpt-4o, and what else begins with gpt-.
+func older() []Model {
+	tiles := tiled(85, 170)
+	return []Model{
+		{Match: "gpt-4-turbo*", Encoding: cl100k, Window: 128_000, MaxOutput: 4_096, Images: tiles},
+		{Match: "gpt-4-1106*", Encoding: cl100k, Window: 128_000, MaxOutput: 4_096, Images: tiles},
+		{Match: "gpt-4-0125*", Encoding: cl100k, Window: 128_000, MaxOutput: 4_096},
+		{Match: "gpt-4-vision*", Encoding: cl100k, Window: 128_000, MaxOutput: 4_096, Images: tiles},
+		{Match: "gpt-4-32k*", Encoding: cl100k, Window: 32_768},
+		{Match: "gpt-4", Encoding: cl100k, Window: 8_192, MaxOutput: 8_192},
+		{Match: "gpt-4-*", Encoding: cl100k, Window: 8_192, MaxOutput: 8_192},
+		{Match: "gpt-4*", Encoding: o200k}, // a later family of unknown size
+		{Match: "gpt-3.5-turbo-instruct*", Encoding: cl100k, Window: 4_096, MaxOutput: 4_096},
+		{Match: "gpt-3.5-turbo-0613", Encoding: cl100k, Window: 4_096, MaxOutput: 4_096},
+		{Match: "gpt-3.5-turbo-0301", Encoding: cl100k, Window: 4_096, MaxOutput: 4_096},
+		{Match: "gpt-3.5*", Encoding: cl100k, Window: 16_385, MaxOutput: 4_096},
+		{Match: "gpt-35-turbo-instruct*", Encoding: cl100k, Window: 4_096, MaxOutput: 4_096},
+		{Match: "gpt-35*", Encoding: cl100k, Window: 16_385, MaxOutput: 4_096}, // Azure's spelling
+		{Match: "text-embedding-3*", Encoding: cl100k, Window: 8_192},
+		{Match: "text-embedding-ada-002", Encoding: cl100k, Window: 8_192},
+		{Match: "davinci-002", Encoding: cl100k, Window: 16_384, MaxOutput: 16_384},
+		{Match: "babbage-002", Encoding: cl100k, Window: 16_384, MaxOutput: 16_384},
+		{Match: "text-davinci-001", Encoding: r50k},
+		{Match: "text-davinci-00*", Encoding: p50k},
+		{Match: "code-davinci*", Encoding: p50k},
+		{Match: "davinci", Encoding: r50k},
+		{Match: "curie", Encoding: r50k},
+		{Match: "babbage", Encoding: r50k},
+		{Match: "ada", Encoding: r50k},
+		{Match: "gpt-*", Encoding: o200k, Estimated: true}, // not known yet
+	}
+}
+
+// maxName is how much of a model's name is looked at, in bytes: it is a client's
+// text. The longest that a cloud gives, those of Bedrock's profiles, are shorter.
+const maxName = 256
+
+// Lookup returns the first row of table that matches name. Letter case, what
+// stands before a slash or a vendor's dot (openai/gpt-4o, us.anthropic.claude-3,
+// accounts/fireworks/models/llama-v3p1-8b), the frame of fine-tuned names
+// (ft:gpt-4o-mini:org::id, curie:ft-org) and what follows a colon or an at sign
+// (gpt-4:nitro, gpt-oss:20b) are seen through, but a row may also spell them out.
+// Without a match it returns the row Other, estimated with o200k_base, and false.
+// It takes time by the table, however long name is.
 func Lookup(table []Model, name string) (Model, bool) {
-	const frames = 8 // a name is a client's text: no more are taken off
+	const frames = 12 // as many as a name of Vertex has, and some
 	var buf [frames]string
 	forms := buf[:0]
-	for form := strings.ToLower(strings.TrimSpace(name)); form != "" && len(forms) < frames; form = inner(form) {
+	name = strings.TrimSpace(name[:min(len(name), maxName+1)])
+	if len(name) > maxName {
+		name = ""
+	}
+	for form := name; form != "" && len(forms) < frames; form = inner(form) {
 		forms = append(forms, form)
 	}
 	for _, row := range table {
-		match := strings.ToLower(row.Match)
+		prefix, open := strings.CutSuffix(row.Match, "*")
 		for _, form := range forms {
-			if matches(match, form) {
+			if len(form) >= len(prefix) && (open || len(form) == len(prefix)) && strings.EqualFold(form[:len(prefix)], prefix) {
 				return row, true
 			}
 		}
 	}
-	return Model{Match: Other, Encoding: "o200k_base", Estimated: true}, false
-}
-
-func matches(pattern, name string) bool {
-	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
-		return strings.HasPrefix(name, prefix)
-	}
-	return pattern == name
+	return Model{Match: Other, Encoding: o200k, Estimated: true}, false
 }
 
 // inner returns name without its outermost frame; "" once there is none.
 func inner(name string) string {
+	if len(name) >= 3 && strings.EqualFold(name[:3], "ft:") {
+		base, _, _ := strings.Cut(name[3:], ":")
+		return base
+	}
 	if _, rest, ok := strings.Cut(name, "/"); ok {
 		return rest
 	}
-	if rest, ok := strings.CutPrefix(name, "ft:"); ok {
-		base, _, _ := strings.Cut(rest, ":")
-		return base
+	if i := strings.IndexAny(name, ":@"); i >= 0 {
+		return name[:i]
 	}
-	for _, vendor := range []string{"us.", "eu.", "apac.", "global.", "amazon.", "anthropic.", "cohere.", "deepseek.", "google.", "meta.", "mistral.", "openai.", "qwen."} {
-		if rest, ok := strings.CutPrefix(name, vendor); ok {
-			return rest
-		}
+	if vendor, rest, ok := strings.Cut(name, "."); ok && !strings.ContainsAny(vendor, "0123456789") {
+		return rest // a version's dot has a digit before it
 	}
 	return ""
 }
