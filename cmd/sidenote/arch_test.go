@@ -33,6 +33,7 @@ var mayImport = map[string][]string{
 	"cache/redis/redistest":     {},
 	"proxy":                     {"rewrite", "retrieval", "proxy/transport"},
 	"proxy/transport":           {},
+	"proxy/usage":               {},
 	"proxy/admin":               {"proxy", "rewrite", "retrieval", "proxy/transport"},
 	"cmd/":                      {"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/", "cmd/"},
 }

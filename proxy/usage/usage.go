@@ -1,0 +1,90 @@
+// Package usage reads how many tokens a prompt had off the upstream's answer
+// as it passes, without delaying, changing or holding it.
+//
+// It knows two shapes without telling them apart, a JSON object and a stream of
+// events, because in both the bytes `"usage"` are a key: inside a JSON string
+// their quotes would be escaped.
+package usage
+
+import "strings"
+
+// A Finding says what an answer's prompt_tokens is. The list is closed: it is
+// safe as a metrics label.
+type Finding string
+
+// The findings. Only Found comes with a number.
+const (
+	Found       Finding = "found"
+	Absent      Finding = "absent"       // no usage, or none with prompt_tokens, or null
+	Negative    Finding = "negative"     // below zero
+	TooLarge    Finding = "too-large"    // above MaxTokens
+	NotNumber   Finding = "not-a-number" // a string, bool, object, list or fraction
+	Undecodable Finding = "undecodable"  // an encoding that is unknown, broken or beyond the bounds
+)
+
+const (
+	// MaxTokens is the largest count that is believed: a hundred times the
+	// largest window there is.
+	MaxTokens = 100_000_000
+	// maxCompressed is how much of a compressed answer is kept, in bytes.
+	maxCompressed = 256 << 10
+	// maxDecoded is how much of it is looked at, in bytes.
+	maxDecoded = 4 << 20
+)
+
+// A Reader finds an answer's usage in its bytes, in pieces of any size. It is
+// used by one goroutine at a time.
+type Reader struct {
+	plain  scanner
+	decode decoder // nil where the answer is plain
+	held   []byte  // of a compressed answer
+	lost   bool    // it had more, or nobody can decode it
+}
+
+// NewReader returns a Reader of an answer with that Content-Encoding. A plain
+// answer ("" or identity) is searched as it passes. Of gzip, deflate, br and
+// zstd up to 256 KiB are copied for PromptTokens. Of others nothing is found.
+func NewReader(contentEncoding string) *Reader {
+	r := new(Reader)
+	switch strings.ToLower(strings.TrimSpace(contentEncoding)) {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		r.decode = gunzip
+	case "deflate":
+		r.decode = inflate
+	case "br":
+		r.decode = unbrotli
+	case "zstd":
+		r.decode = unzstd
+	default:
+		r.lost = true
+	}
+	return r
+}
+
+// Write takes the next piece. It is quick, and does not keep or change piece.
+func (r *Reader) Write(piece []byte) {
+	switch {
+	case r.lost:
+	case r.decode == nil:
+		r.plain.write(piece)
+	case len(r.held)+len(piece) > maxCompressed:
+		r.held, r.lost = nil, true
+	default:
+		r.held = append(r.held, piece...)
+	}
+}
+
+// PromptTokens returns the count and what was found, once the answer has ended,
+// whole or cut. Of several usages the last counts: some servers send one with
+// each event. n is 0 unless f is Found. It may decode, which takes milliseconds
+// and memory: call it off the data path, and once.
+func (r *Reader) PromptTokens() (n int, f Finding) {
+	switch {
+	case r.lost:
+		return 0, Undecodable
+	case r.decode != nil && !r.decodeHeld():
+		return 0, Undecodable
+	}
+	return promptTokens(r.plain.usage)
+}
