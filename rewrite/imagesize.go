@@ -1,0 +1,111 @@
+package rewrite
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"image/jpeg"
+	"io"
+)
+
+const (
+	// imageHeader is how much of a JPEG is read for its size, in bytes. What cameras
+	// put before it (EXIF with a preview, a color profile) is less.
+	imageHeader = 256 << 10
+	// mostSide is the longest side taken for one, in pixels: that of JPEG and GIF.
+	mostSide = 1<<16 - 1
+)
+
+// imageSize returns the size in pixels of the PNG, JPEG, GIF or WebP in url, a
+// data: URL in base64; 0, 0 of anything else, as of broken data. It may still have
+// the escapes that JSON's writers put into base64: \/ and \u002b.
+//
+// The format is told from the data, as upstreams do. Only a header is decoded, as
+// it is read, so what it takes is bounded by imageHeader. A rotation that EXIF asks
+// for is not looked at: on its side an image costs the same.
+func imageSize(url []byte) (width, height int) {
+	const scheme, most = "data:image", 128
+	comma := bytes.IndexByte(url[:min(len(url), most)], ',')
+	if comma < 0 || len(url) < len(scheme) || !bytes.EqualFold(url[:len(scheme)], []byte(scheme)) || !bytes.HasSuffix(url[:comma], []byte(";base64")) {
+		return 0, 0
+	}
+	data := url[comma+1:]
+	data = data[:min(len(data), base64.StdEncoding.EncodedLen(imageHeader))]
+	decoded := func() io.Reader { return base64.NewDecoder(base64.StdEncoding, &unescaped{data}) }
+
+	var head [30]byte
+	if n, err := io.ReadFull(decoded(), head[:]); n == 0 || err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return 0, 0
+	}
+	width, height = headSize(&head)
+	if bytes.HasPrefix(head[:], []byte("\xff\xd8")) {
+		size, err := jpeg.DecodeConfig(decoded())
+		if err != nil {
+			return 0, 0
+		}
+		width, height = size.Width, size.Height
+	}
+	if min(width, height) < 1 || max(width, height) > mostSide {
+		return 0, 0
+	}
+	return width, height
+}
+
+// headSize returns the size in the first bytes of a PNG, GIF or WebP; 0, 0 if there
+// is none. The places are those of the specifications: PNG's section 11.2.1, GIF89a's
+// section 18, and for WebP RFC 6386, section 9.1, and RFC 9649, sections 2.7 and 3.4.
+func headSize(head *[30]byte) (width, height int) {
+	le, be := binary.LittleEndian, binary.BigEndian
+	switch {
+	case string(head[:8]) == "\x89PNG\r\n\x1a\n" && string(head[12:16]) == "IHDR":
+		return int(be.Uint32(head[16:])), int(be.Uint32(head[20:]))
+	case string(head[:6]) == "GIF87a" || string(head[:6]) == "GIF89a":
+		return int(le.Uint16(head[6:])), int(le.Uint16(head[8:]))
+	case string(head[:4]) != "RIFF":
+		return 0, 0
+	}
+	switch string(head[8:16]) {
+	case "WEBPVP8 ":
+		if string(head[23:26]) == "\x9d\x01\x2a" { // a key frame
+			return int(le.Uint16(head[26:]) & 0x3fff), int(le.Uint16(head[28:]) & 0x3fff)
+		}
+	case "WEBPVP8L":
+		if head[20] == 0x2f {
+			both := le.Uint32(head[21:])
+			return int(both&0x3fff) + 1, int(both>>14&0x3fff) + 1
+		}
+	case "WEBPVP8X":
+		return int(le.Uint32(head[24:])&0xffffff) + 1, int(le.Uint32(head[26:])>>8) + 1
+	}
+	return 0, 0
+}
+
+// Unescaped reads base64 that stands in a JSON string.
+type unescaped struct{ rest []byte }
+
+func (u *unescaped) Read(p []byte) (n int, err error) {
+	for n < len(p) && len(u.rest) > 0 {
+		plain := u.rest[:min(len(u.rest), len(p)-n)]
+		if i := bytes.IndexByte(plain, '\\'); i >= 0 {
+			plain = plain[:i]
+		}
+		if len(plain) > 0 {
+			n, u.rest = n+copy(p[n:], plain), u.rest[len(plain):]
+			continue
+		}
+		switch {
+		case bytes.HasPrefix(u.rest, []byte(`\/`)):
+			p[n], u.rest = '/', u.rest[len(`\/`):]
+		case len(u.rest) >= len(`\u002b`) && bytes.EqualFold(u.rest[:len(`\u002b`)], []byte(`\u002b`)):
+			p[n], u.rest = '+', u.rest[len(`\u002b`):]
+		default:
+			return n, io.ErrUnexpectedEOF
+		}
+		n++
+	}
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
