@@ -76,3 +76,34 @@ func (t *table) put(k key, n int, exact bool) {
 	line[at].check.Store(k.a ^ v)
 	line[at].value.Store(v)
 }
+
+// A Cache remembers counts of texts that are not those of an Encoding: of what
+// texts are parts of. It holds a fixed number of them, by hashes with seeds of
+// their own, and is safe for concurrent use.
+type Cache struct{ table *table }
+
+// NewCache returns a Cache of 4 << bits counts, 16 bytes each.
+func NewCache(bits int) *Cache { return &Cache{newTable(bits)} }
+
+// A Key stands for a text, and for what of it was counted.
+type Key struct{ key key }
+
+// Key returns the key of a text, in a time that is that of hashing it twice.
+func (c *Cache) Key(text []byte) Key {
+	return Key{key{a: maphash.Bytes(c.table.seeds[0], text), b: maphash.Bytes(c.table.seeds[1], text)}}
+}
+
+// Of returns the key of one of several counts of a text.
+func (k Key) Of(what uint64) Key {
+	const odd, other = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93 // the one is 2^64 over the golden ratio
+	return Key{key{a: k.key.a ^ what*odd, b: k.key.b ^ what*other}}
+}
+
+// Get returns what Put remembered.
+func (c *Cache) Get(k Key) (n int, exact, ok bool) {
+	n, exact, ok = c.table.get(k.key)
+	return n - 1, exact, ok
+}
+
+// Put remembers a count of 0 or more.
+func (c *Cache) Put(k Key, n int, exact bool) { c.table.put(k.key, n+1, exact) }

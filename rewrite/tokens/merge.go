@@ -80,8 +80,12 @@ func (c *coder) windows(piece string, window, margin int) {
 // joined encodes piece by windows and tells whether they fit together.
 func (c *coder) joined(piece string, window, margin int) bool {
 	joint := uint32(none)
+	var tokens []uint32
+	last := ""
 	for {
-		tokens := c.mergeQueued(piece[:min(len(piece), window)])
+		if text := piece[:min(len(piece), window)]; text != last { // else a run of one character, mostly
+			tokens, last = c.mergeQueued(text), text
+		}
 		if joint != none && tokens[0] != joint {
 			return false
 		}
