@@ -64,9 +64,7 @@ func (j *job) newAssembly(sources []retrieval.Source, notice bool) *assembly {
 // the seams made it too large it fits again into less. False: nothing fits.
 func (a *assembly) assemble() bool {
 	room := a.budget
-	if a.model.Estimated {
-		room = room * 10 / 11 // so that what fits still fits with its margin
-	}
+	room = a.model.counted(room)
 	room -= a.fixed()
 	for room > 0 {
 		a.fitter.fit(room)
@@ -149,9 +147,7 @@ func (a *assembly) weigh() {
 		a.used += n
 		a.exact = a.exact && exact
 	}
-	if a.model.Estimated {
-		a.used = tokens.Estimate(a.used)
-	}
+	a.used = a.model.billed(a.used)
 }
 
 // inOrder returns the slots as they stand in the prompt.

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"sidenote/retrieval"
-	"sidenote/rewrite/tokens"
+	"sidenote/rewrite/calibration"
 )
 
 // A fitted is what goes into a request, ready to be inserted, and the account of
@@ -34,8 +34,8 @@ type alike struct {
 
 	policy       string // its digest
 	encoding     string
-	window       int
-	estimated    bool
+	budget       int
+	ratio        float64 // of an estimated model
 	formatIsText bool
 	query        string
 
@@ -84,7 +84,7 @@ func (k *alike) size() int {
 func (j *job) fit(m *memo, found retrieval.Result, sources []retrieval.Source, notice bool) *fitted {
 	k := alike{
 		n: len(sources), notice: notice, policy: j.policy.Digest,
-		encoding: j.model.Encoding, window: j.model.Window, estimated: j.model.Estimated,
+		encoding: j.model.Encoding, budget: j.budget(), ratio: j.model.ratio(),
 		formatIsText: j.req.formatIsText, query: j.safeQuery(),
 		split: j.split, block: j.block.surroundings, sources: j.sources.surroundings,
 	}
@@ -133,9 +133,7 @@ func (a *assembly) fitted() *fitted {
 	if demand > 0 {
 		demand += a.fixed()
 	}
-	if a.model.Estimated {
-		demand = tokens.Estimate(demand)
-	}
+	demand = a.model.billed(demand)
 	out.overflow, out.ledger, out.exact = max(0, demand-a.budget), a.fitter.ledger, a.exact
 	out.rode, out.own = a.fitter.rode, a.fitter.kept
 	if !in {
@@ -185,8 +183,11 @@ func outEntry(s retrieval.Source, reason string) SourceEntry {
 func (j *job) account(res *Result, f *fitted) {
 	l := Ledger{
 		Model: j.req.Model, Encoding: j.model.Encoding, Exactness: j.exactness(f),
-		Budget: j.budget(), Filter: j.policy.Filter, Notes: j.policy.Notes, AppTags: j.req.appTags(),
+		Budget: max(j.budget(), 0), Window: j.window, Filter: j.policy.Filter, Notes: j.policy.Notes, AppTags: j.req.appTags(),
 		TotalChunksRetrieved: res.Retrieval.Retrieved, UniqueChunksAfterDedup: res.Retrieval.Unique,
+	}
+	if v := j.model.Calibration; v != (calibration.Value{}) {
+		l.Calibration = &v
 	}
 	if f == nil { // in JSON a list without elements is a list, not null
 		l.Components, l.Sources, l.ChunkSources = []ComponentEntry{}, []SourceEntry{}, map[string]int{}

@@ -1,6 +1,9 @@
 package rewrite
 
-import "sidenote/retrieval"
+import (
+	"sidenote/retrieval"
+	"sidenote/rewrite/calibration"
+)
 
 // Exactness says what a token count is worth.
 type Exactness string
@@ -43,6 +46,7 @@ const (
 	ReasonEncoded     Reason = "encoded-body"   // compressed
 	ReasonNoQuery     Reason = "no-query"       // no text in the last user message
 	ReasonBudget      Reason = "budget"         // nothing fits
+	ReasonWindow      Reason = "window"         // nothing fits beside the request in the model's window
 	ReasonPresent     Reason = "already-there"  // every source stands in the messages already
 	ReasonOverload    Reason = "overload"       // shadow work was shed
 	ReasonOption      Reason = "invalid-option" // an option of the request is wrong
@@ -115,6 +119,9 @@ type Ledger struct {
 	Tags     int `json:"tags"`     // of Used: tags, separators, message overhead
 	Text     int `json:"text"`     // of Used: the texts of sources and components
 	Overflow int `json:"overflow"` // demand - budget where positive
+
+	Window      Window             `json:"window"`
+	Calibration *calibration.Value `json:"calibration,omitempty"` // that corrects the counts
 
 	Filter *retrieval.Filter `json:"filters,omitempty"` // that held: the policy's and the request's
 

@@ -72,17 +72,30 @@ func (r *Request) endOf(i int) place {
 	return place{offset: m.content.start, surroundings: surroundings{open: `,"content":"`, close: `"`}}
 }
 
-// marker is the hole that a marker leaves.
+// marker is the hole that a marker leaves. The texts of a message's parts are one
+// text to a model.
 func (r *Request) marker(m span) place {
 	at := place{offset: m.start, remove: m.end - m.start}
+	// Further markers go too: they are not the application's text.
+	clean := func(raw []byte) string { return strings.ReplaceAll(unquote(raw), Marker, "") }
 	for i := range r.messages {
+		var before, after strings.Builder
+		found := false
 		for text := range r.texts(&r.messages[i]) {
-			if text.start < m.start && m.start < text.end {
-				// Further markers go too: they are not the application's text.
-				before := unquote(join(`"`, r.Body[text.start+1:m.start], `"`))
-				after := unquote(join(`"`, r.Body[m.end:text.end-1], `"`))
-				at.before, at.after = strings.ReplaceAll(before, Marker, ""), strings.ReplaceAll(after, Marker, "")
+			switch {
+			case found:
+				after.WriteString(clean(text.of(r.Body)))
+			case text.start < m.start && m.start < text.end:
+				before.WriteString(clean(join(`"`, r.Body[text.start+1:m.start], `"`)))
+				after.WriteString(clean(join(`"`, r.Body[m.end:text.end-1], `"`)))
+				found = true
+			default:
+				before.WriteString(clean(text.of(r.Body)))
 			}
+		}
+		if found {
+			at.before, at.after = before.String(), after.String()
+			return at
 		}
 	}
 	return at

@@ -106,17 +106,23 @@ const (
 // request, passed down, never looked up again. The zero Policy is off.
 type Policy struct {
 	Tenant    string
+	Upstream  string // its name: counts are calibrated for each
 	Mode      Mode
 	Knowledge []string          // ids of the bases a request may ask
 	Filter    *retrieval.Filter // what of them its sources may come from; nil is everything
 	Search    retrieval.Settings
 
 	Placement     Placement
-	ContextTokens int    // what the rewrite may add, in tokens of the model, everything included
-	Template      string // "" is "{{CONTEXT}}"
-	Components    []Component
-	Sources       Component // priority and truncatable of the sources component; name and text unused
-	Order         Order
+	ContextTokens int // what the rewrite may add, in tokens of the model, everything included
+	// ReserveOutputTokens is what is kept free in the model's window for an answer
+	// whose length the request does not cap; 0 is the model's usual length, or
+	// 4,096, and at most a quarter of the window.
+	ReserveOutputTokens int
+	CountWhole          bool   // count all of a request, even where its bytes tell that it fits
+	Template            string // "" is "{{CONTEXT}}"
+	Components          []Component
+	Sources             Component // priority and truncatable of the sources component; name and text unused
+	Order               Order
 
 	Citations        Citations
 	Grounding        Grounding

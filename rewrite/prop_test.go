@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
 		checks := "10000"
 		if testing.Short() {
-			checks = "500"
+			checks = "5000" // of which rapid does a fifth
 		}
 		if err := f.Value.Set(checks); err != nil {
 			panic(err)
@@ -159,16 +159,19 @@ func TestRewriteHolds(t *testing.T) {
 	}
 	encodings := map[string]*tokens.Encoding{names[0]: encoding(t, names[0]), names[1]: encoding(t, names[1])}
 	tally := map[rewrite.Outcome]int{}
-	cut := 0
+	cut, limited := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom(names).Draw(t, "encoding")
 		oracle, counter := oracles[name], encodings[name]
 		body := []byte(bodyGen().Draw(t, "body"))
 		policy := policyGen().Draw(t, "policy")
 		sources := rapid.SliceOfN(sourceGen(), 0, 4).Draw(t, "sources")
+		policy.ReserveOutputTokens = rapid.SampledFrom([]int{0, 1, 40}).Draw(t, "reserve")
 		rw := &rewrite.Rewriter{
 			Retriever: answering(sources),
-			Models:    models{rewrite.Model{Row: "test", Encoding: name, Counter: counter}},
+			Models: models{rewrite.Model{
+				Row: "test", Encoding: name, Counter: counter, Window: rapid.SampledFrom([]int{0, 0, 0, 250, 400, 600, 1000, 5000}).Draw(t, "window"),
+			}},
 		}
 		req, err := rewrite.Parse(body)
 		if err != nil {
@@ -196,6 +199,10 @@ func TestRewriteHolds(t *testing.T) {
 		}
 		editsAreSound(t, body, res.Edits)
 		added := grown(t, oracle, body, out)
+		staysInWindow(t, oracle, body, out, res)
+		if res.Ledger.Window.Limits {
+			limited++
+		}
 		if res.Outcome != rewrite.Injected && res.Ledger.Used != 0 {
 			t.Fatalf("%s, yet %d tokens used", res.Outcome, res.Ledger.Used)
 		}
@@ -213,10 +220,42 @@ func TestRewriteHolds(t *testing.T) {
 		}
 		parsesBack(t, policy, res, out)
 	})
-	t.Logf("outcomes %v, %d with a source cut inside", tally, cut)
-	if tally[rewrite.Injected] == 0 || tally[rewrite.Untouched] == 0 || cut == 0 {
-		t.Fatalf("the cases miss what they are about: %v, %d cut", tally, cut)
+	t.Logf("outcomes %v, %d with a source cut inside, %d limited by the window", tally, cut, limited)
+	if tally[rewrite.Injected] == 0 || tally[rewrite.Untouched] == 0 || cut == 0 || limited == 0 {
+		t.Fatalf("the cases miss what they are about: %v, %d cut, %d limited", tally, cut, limited)
 	}
+}
+
+// staysInWindow counts whole requests: where something was added it fits, answer
+// included, and what is said of the request as it came is so.
+func staysInWindow(t *rapid.T, oracle *tiktoken.Tiktoken, body, out []byte, res rewrite.Result) {
+	w := res.Ledger.Window
+	if n := total(t, oracle, out) + w.ReservedOutput; res.Outcome == rewrite.Injected && w.Size > 0 && n > w.Size {
+		t.Fatalf("%d tokens in a window of %d: %+v\nbody %s\nout  %s", n, w.Size, w, body, out)
+	}
+	n := total(t, oracle, body)
+	switch {
+	case w.Check == rewrite.CheckCount && w.Request-w.Reserve != n, w.Check == rewrite.CheckBound && w.Request < n:
+		t.Fatalf("oracle counts %d tokens, ledger %+v of %s", n, w, body)
+	}
+}
+
+// total counts a whole request.
+func total(t *rapid.T, oracle *tiktoken.Tiktoken, body []byte) int {
+	texts, c := read(t, body)
+	n := 3
+	for i, text := range texts {
+		n += 4 + len(oracle.EncodeOrdinary(text))
+		var parts []struct{ Type string }
+		if json.Unmarshal(c.Messages[i].Content, &parts) == nil {
+			for _, p := range parts {
+				if p.Type != "text" {
+					n += tokens.ImageRule{}.Tokens(0, 0, "")
+				}
+			}
+		}
+	}
+	return n
 }
 
 // remembers checks that a rewrite which is remembered from one like it is the

@@ -19,6 +19,13 @@ type Request struct {
 	messages     []message
 	parts        []span // the texts of all content arrays, in order, quotes included
 	field        member // "sidenote"; zero when absent
+
+	// What only counting looks at.
+	spans       []span // of all messages
+	tools       []span // the arrays tools and functions
+	format      span   // response_format where the answer follows a schema
+	attachments int    // content parts that are not text
+	answers     answers
 }
 
 // A message is the offsets of one element of messages.
@@ -160,7 +167,10 @@ func (p *parser) settle() {
 // The keys that are read, by level. A key that differs from one of them in case
 // alone is ambiguous: encoding/json of Go would take it, a Python upstream not.
 var (
-	topKeys     = []string{"messages", "model", "stream", "response_format", "sidenote"}
+	topKeys = []string{
+		"messages", "model", "stream", "response_format", "sidenote",
+		"tools", "functions", "max_tokens", "max_completion_tokens", "n", "best_of",
+	}
 	messageKeys = []string{"role", "content"}
 	partKeys    = []string{"type", "text"}
 	formatKeys  = []string{"type"}
@@ -196,7 +206,8 @@ func (p *parser) topValue(name string) {
 	k := p.kind()
 	switch {
 	case name == "messages" && k == kindArray:
-		p.r.messages = make([]message, 0, min(4+len(p.b)/512, 512)) // as many as a talk of that length mostly has
+		most := min(4+len(p.b)/512, 512) // as many as a talk of that length mostly has
+		p.r.messages, p.r.spans = make([]message, 0, most), make([]span, 0, most)
 		p.r.list = p.array(p.message)
 	case name == "response_format" && k == kindObject:
 		p.format()
@@ -208,6 +219,12 @@ func (p *parser) topValue(name string) {
 	case name == "stream" && k == kindBool:
 		p.r.Stream = p.b[p.i] == 't'
 		p.value()
+	case (name == "tools" || name == "functions") && k == kindArray:
+		p.r.tools = append(p.r.tools, p.value())
+	case name == "max_tokens" || name == "max_completion_tokens":
+		p.r.answers.tokens = max(p.r.answers.tokens, wholeNumber(p.value().of(p.b)))
+	case name == "n" || name == "best_of":
+		p.r.answers.choices = max(p.r.answers.choices, wholeNumber(p.value().of(p.b)))
 	default:
 		switch {
 		case name == "messages":
@@ -221,13 +238,18 @@ func (p *parser) topValue(name string) {
 
 func (p *parser) format() {
 	level := p.keys.level()
-	p.object(func(key span, escaped bool) {
+	schema := false
+	whole := p.object(func(key span, escaped bool) {
 		name := p.key(level, "response_format.", key, escaped, formatKeys)
 		k, v := p.kind(), p.value()
 		if name == "type" && p.err == nil {
 			p.r.formatIsText = k == kindString && unquote(v.of(p.b)) == "text"
 		}
+		schema = schema || k == kindObject
 	})
+	if schema {
+		p.r.format = whole
+	}
 	p.keys.leave(level)
 }
 
@@ -240,7 +262,7 @@ func (p *parser) message(n int) {
 	m := message{}
 	roleEnd := 0
 	level := p.keys.level()
-	p.object(func(key span, escaped bool) {
+	whole := p.object(func(key span, escaped bool) {
 		switch p.key(level, "messages[].", key, escaped, messageKeys) {
 		case "role":
 			p.role(n, &m)
@@ -262,6 +284,9 @@ func (p *parser) message(n int) {
 	// list of nothing else must still not look empty.
 	if n == 0 || m.role != roleOther || m.kind == kindString || m.parts.start < m.parts.end {
 		p.r.messages = append(p.r.messages, m)
+	}
+	if p.shape == nil { // otherwise nobody will count
+		p.r.spans = append(p.r.spans, whole)
 	}
 }
 
@@ -329,7 +354,10 @@ func (p *parser) part(n, i int) {
 		}
 	})
 	p.keys.leave(level)
-	if isText && text != (span{}) {
+	switch {
+	case !isText:
+		p.r.attachments++
+	case text != span{}:
 		p.r.parts = append(p.r.parts, text)
 	}
 }

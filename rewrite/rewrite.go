@@ -8,9 +8,11 @@ package rewrite
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"sidenote/retrieval"
+	"sidenote/rewrite/calibration"
 )
 
 // MaxDepth is how deeply a body may nest before it is left alone.
@@ -28,24 +30,18 @@ func (e *BodyError) Error() string { return e.Message }
 
 // A Rewriter decides what is added to a request. It is safe for concurrent use.
 type Rewriter struct {
-	Retriever retrieval.Retriever
-	Models    Models
+	Retriever   retrieval.Retriever
+	Models      Models
+	Calibration *calibration.Tracker // what upstreams bill; nil learns nothing
 
-	memo memo
+	memo    memo
+	costs   costs
+	samples atomic.Uint64
 }
 
 // Models resolves a model's name to how its tokens are counted.
 type Models interface {
 	Model(name string) Model
-}
-
-// A Model is what the rewrite needs to know of a model.
-type Model struct {
-	Row       string // matched row of the model table, "other" when none: the metric label
-	Encoding  string // "o200k_base"
-	Window    int    // tokens; 0 is unknown
-	Estimated bool   // no public tokenizer: counts carry a margin
-	Counter   retrieval.Counter
 }
 
 // A Result is everything that is known of one rewrite.
@@ -66,7 +62,7 @@ type Result struct {
 // in any case. Mode is not looked at; a caller that only watches applies
 // StripEdits instead.
 func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Options) Result {
-	j := job{policy: p, req: req, model: rw.Models.Model(req.Model)}
+	j := job{policy: p, req: req, model: rw.model(p.Upstream, req.Model), costs: &rw.costs}
 	start := time.Now()
 	j.query, j.previous, j.last = req.question()
 	if o.Query != "" {
@@ -77,6 +73,9 @@ func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Optio
 	retrieved := time.Now()
 	res.RetrieveTook = retrieved.Sub(start)
 
+	if j.window = (Window{Size: j.model.Window, Check: CheckNone}); p.CountWhole {
+		j.look()
+	}
 	in := j.decide(&res, &rw.memo)
 	fit := time.Now()
 	res.FitTook = fit.Sub(retrieved)
@@ -84,6 +83,11 @@ func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Optio
 	res.Edits = j.edits(res.Outcome, in)
 	j.account(&res, in)
 	res.EditTook = time.Since(fit)
+	if debug {
+		if err := rw.recount(&j, &res); err != nil {
+			panic("BUG: " + err.Error())
+		}
+	}
 	return res
 }
 
@@ -92,6 +96,8 @@ type job struct {
 	policy          Policy
 	req             *Request
 	model           Model
+	costs           *costs
+	window          Window
 	query, previous string
 	last            int // index of the last user message, -1 without one
 
@@ -147,28 +153,23 @@ func (j *job) decide(res *Result, m *memo) *fitted {
 	}
 	j.block, j.sources = j.req.places(j.policy, j.last)
 	j.split = j.policy.Placement == PlaceSplit && j.block.offset != j.sources.offset
-	in := j.fit(m, found, sources, empty && j.policy.Empty() == EmptyNotice)
+	notice := empty && j.policy.Empty() == EmptyNotice
+	if j.window.Check == CheckNone && (len(sources) > 0 || notice || len(j.policy.Components) > 0) {
+		j.look()
+	}
+	in := j.fit(m, found, sources, notice)
 	switch {
 	case in.block != nil || in.sources != nil:
 		res.Outcome = Injected
 		if len(sources) > 0 && in.selected == 0 && res.Reason == "" { // a component took all the room
-			res.Reason = ReasonBudget
+			res.Reason = j.noRoom()
 		}
 	case len(in.components) > 0 && (res.Reason == "" || len(sources) > 0):
-		res.Outcome, res.Reason = Untouched, ReasonBudget
+		res.Outcome, res.Reason = Untouched, j.noRoom()
 	default:
 		res.Outcome = Untouched
 	}
 	return in
-}
-
-// budget is what may be added: the policy's tokens, and no more than a quarter of
-// a known window.
-func (j *job) budget() int {
-	if quarter := j.model.Window / 4; j.model.Window > 0 && quarter < j.policy.ContextTokens {
-		return quarter
-	}
-	return j.policy.ContextTokens
 }
 
 // safeQuery is the question as the template may hold it.

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"sidenote/cache"
@@ -98,7 +96,7 @@ func build(ctx context.Context, cfg *config.Config, h home, tell func(level slog
 	s.newKeepers()
 	pipeline := retrieval.Pipeline{Bases: candidates.retriever, Terms: terms}
 	prepare := retrieval.Prepare{Next: cached(pipeline, cache.Selected), Catalog: s.bases, Terms: terms}
-	s.rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &models{table: cfg.ModelTable(), encodings: encodings}}
+	s.rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &models{table: cfg.ModelTable(), encodings: encodings}, Calibration: s.calibration}
 	for kind, store := range stores {
 		s.metrics.Watch("cache_bytes", "Bytes held by a cache.", map[string]string{"cache": string(kind)}, false,
 			func() float64 { return float64(store.Bytes()) })
@@ -211,43 +209,6 @@ func (s *stack) counted(base retrieval.Base) retrieval.Retriever {
 		return res, err
 	})
 }
-
-// models is the model table with the encodings that count. It remembers the names
-// asked for last, in a table of a fixed size: names come from clients.
-type models struct {
-	table     []tokens.Model
-	encodings *tokens.Set
-	recent    [64]atomic.Pointer[resolved]
-}
-
-type resolved struct {
-	name  string
-	model rewrite.Model
-}
-
-// nameSeed spreads names over the table; it is made once and never changes.
-var nameSeed = maphash.MakeSeed()
-
-// Model resolves a model's name.
-func (m *models) Model(name string) rewrite.Model {
-	slot := &m.recent[maphash.String(nameSeed, name)%uint64(len(m.recent))]
-	if r := slot.Load(); r != nil && r.name == name {
-		return r.model
-	}
-	row, _ := tokens.Lookup(m.table, name)
-	counter, err := m.encodings.Encoding(row.Encoding)
-	if err != nil {
-		panic("BUG: model table: " + err.Error())
-	}
-	model := rewrite.Model{Row: row.Match, Encoding: row.Encoding, Window: row.Window, Estimated: row.Estimated, Counter: counter}
-	if len(name) <= maxRemembered {
-		slot.Store(&resolved{name, model})
-	}
-	return model
-}
-
-// maxRemembered is the longest name of a model that is remembered, in bytes.
-const maxRemembered = 128
 
 // reachable tells whether an upstream answers at all; any answer will do.
 func reachable(ctx context.Context, base string) error {

@@ -240,11 +240,3 @@ func TestDefaultOutput(t *testing.T) {
 		}
 	}
 }
-
-func TestEstimateRoundsUp(t *testing.T) {
-	for n, want := range map[int]int{0: 0, 1: 2, 10: 11, 11: 13, 1000: 1100} {
-		if got := tokens.Estimate(n); got != want {
-			t.Errorf("Estimate(%d) = %d, want %d", n, got, want)
-		}
-	}
-}

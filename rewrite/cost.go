@@ -1,0 +1,287 @@
+package rewrite
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite/tokens"
+)
+
+// A Cost is what a request costs a model before it answers, in tokens.
+type Cost struct {
+	Messages int `json:"messages"`        // texts, names and tool calls, what frames them, and the start of the answer
+	Tools    int `json:"tools"`           // their names, descriptions and schemas
+	Format   int `json:"response_format"` // its schema
+	Images   int `json:"images"`          // and other attachments
+
+	// Exact says that all of it is text, counted by the model's own encoding. For
+	// the rest there are only formulas.
+	Exact bool `json:"exact"`
+}
+
+func (c Cost) sum() int { return c.Messages + c.Tools + c.Format + c.Images }
+
+// What is assumed where nothing is documented, in tokens.
+const (
+	callOverhead  = 4     // a tool call, beside the name and the arguments
+	fileTokens    = 2_000 // a file or video, of which a request often holds but an id
+	fileBytes     = 16    // of such data, as it stands in the request, for one token more
+	audioTokens   = 64    // a recording
+	audioBytes    = 256   // of its data for one token more: 10 tokens a second (OpenAI) of MP3 at 16 kbit/s
+	toolsPreamble = 350   // what servers say before a list of tools (Anthropic documents 346)
+)
+
+// costs remembers what messages and lists of tools cost, by hashes of their bytes:
+// of a conversation that grows only the new message is counted.
+type costs struct {
+	once  sync.Once
+	cache *tokens.Cache
+}
+
+// costsBits makes room for 64k messages in 1 MiB.
+const costsBits = 14
+
+// costSeed hashes what a count depends on beside the text; it is made once and
+// never changes.
+var costSeed = maphash.MakeSeed()
+
+// A weigher counts requests for one model.
+type weigher struct {
+	counter  retrieval.Counter
+	encoding string
+	images   tokens.ImageRule
+	cache    *tokens.Cache
+	salt     uint64 // of encoding and images
+}
+
+func (c *costs) weigher(m Model) *weigher {
+	c.once.Do(func() { c.cache = tokens.NewCache(costsBits) })
+	return &weigher{counter: m.Counter, encoding: m.Encoding, images: m.Images, cache: c.cache, salt: maphash.Comparable(costSeed, struct {
+		encoding string
+		images   tokens.ImageRule
+	}{m.Encoding, m.Images})}
+}
+
+// cost counts the whole request. The parts of a message's text are taken as one
+// text.
+//
+// A message costs what the OpenAI cookbook says ("How to count tokens with
+// tiktoken"), tools likewise (see tools); names and arguments of tool calls are
+// counted as text, images by w.images.
+func (w *weigher) cost(r *Request) Cost {
+	c := Cost{Messages: tokens.ReplyOverhead, Exact: r.attachments == 0}
+	for _, s := range r.spans {
+		text, images, exact := w.message(s.of(r.Body))
+		c.Messages += text
+		c.Images += images
+		c.Exact = c.Exact && exact
+	}
+	for _, s := range r.tools {
+		c.Tools += w.remembered(s.of(r.Body), toolsOf, w.tools)
+		c.Exact = false
+	}
+	if r.format != (span{}) {
+		c.Format = w.remembered(r.format.of(r.Body), formatOf, w.text)
+		c.Exact = false
+	}
+	return c
+}
+
+// The numbers that are remembered of a text.
+const (
+	messageText uint64 = iota
+	messageImages
+	toolsOf
+	formatOf
+)
+
+// remembered returns what count makes of raw.
+func (w *weigher) remembered(raw []byte, what uint64, count func(raw []byte) int) int {
+	k := w.cache.Key(raw).Of(w.salt + what)
+	n, _, ok := w.cache.Get(k)
+	if !ok {
+		n = count(raw)
+		w.cache.Put(k, n, false)
+	}
+	return n
+}
+
+func (w *weigher) text(raw []byte) int {
+	n, _ := w.counter.Count(string(raw))
+	return n
+}
+
+// message counts one message.
+func (w *weigher) message(raw []byte) (text, images int, exact bool) {
+	k := w.cache.Key(raw)
+	text, exact, ok := w.cache.Get(k.Of(w.salt + messageText))
+	if ok {
+		images, _, ok = w.cache.Get(k.Of(w.salt + messageImages))
+	}
+	if !ok {
+		m := messageWeight{weigher: w, scanner: scanner{b: raw, loneSurrogate: -1}, text: tokens.MessageOverhead, exact: true}
+		m.object(m.member)
+		text, images, exact = m.text, m.images, m.exact
+		w.cache.Put(k.Of(w.salt+messageText), text, exact)
+		w.cache.Put(k.Of(w.salt+messageImages), images, true)
+	}
+	return text, images, exact
+}
+
+// A messageWeight is the counting of one message, whose JSON was checked.
+type messageWeight struct {
+	*weigher
+	scanner
+	text, images int
+	exact        bool
+}
+
+// count adds texts that follow each other.
+func (m *messageWeight) count(texts ...string) {
+	n, exact := tokens.Sum(m.counter, texts...)
+	m.text += n
+	m.exact = m.exact && exact
+}
+
+// string reads a value that is a string; of another one it returns "".
+func (m *messageWeight) string() string {
+	k, v := m.kind(), m.value()
+	if k != kindString {
+		return ""
+	}
+	return unquote(v.of(m.b))
+}
+
+// list reads a value that should be a list.
+func (m *messageWeight) list(element func(n int)) {
+	if m.kind() != kindArray {
+		m.value()
+		return
+	}
+	m.array(element)
+}
+
+// members reads a value that should be an object.
+func (m *messageWeight) members(member func(name string)) {
+	if m.kind() != kindObject {
+		m.value()
+		return
+	}
+	m.object(func(key span, _ bool) { member(unquote(key.of(m.b))) })
+}
+
+func (m *messageWeight) member(key span, _ bool) {
+	switch unquote(key.of(m.b)) {
+	case "content":
+		m.content()
+	case "name":
+		m.count(m.string())
+		m.text += tokens.NameOverhead
+	case "refusal", "reasoning_content", "reasoning":
+		m.count(m.string())
+	case "tool_calls":
+		m.list(func(int) { m.call() })
+	case "function_call":
+		m.called()
+	default:
+		m.value()
+	}
+}
+
+func (m *messageWeight) content() {
+	if m.kind() == kindString {
+		m.count(m.string())
+		return
+	}
+	var texts []string
+	m.list(func(int) {
+		if text, ok := m.part(); ok {
+			texts = append(texts, text)
+		}
+	})
+	m.count(texts...)
+}
+
+// call counts one of tool_calls: a function with arguments, or a custom tool with
+// its input.
+func (m *messageWeight) call() {
+	m.members(func(name string) {
+		switch name {
+		case "function", "custom":
+			m.called()
+		default:
+			m.value()
+		}
+	})
+}
+
+func (m *messageWeight) called() {
+	m.exact = false
+	m.text += callOverhead
+	m.members(func(name string) {
+		switch name {
+		case "name", "arguments", "input":
+			m.count(m.string())
+		default:
+			m.value()
+		}
+	})
+}
+
+// part reads a part of a content: a text, or something else that it counts.
+func (m *messageWeight) part() (text string, ok bool) {
+	kind, data, url, detail := "", 0, []byte(nil), ""
+	m.members(func(name string) {
+		switch name {
+		case "type":
+			kind = m.string()
+		case "text", "refusal":
+			text = m.string()
+		case "image_url":
+			url, detail = m.image()
+		default:
+			v := m.value()
+			data += v.end - v.start
+		}
+	})
+	switch kind {
+	case "text", "refusal":
+		return text, true
+	case "image_url":
+		width, height := imageSize(url)
+		m.images += m.weigher.images.Tokens(width, height, detail)
+	case "input_audio":
+		m.images += audioTokens + data/audioBytes
+	default:
+		m.images += fileTokens + data/fileBytes
+	}
+	m.exact = false
+	return "", false
+}
+
+// image reads where an image is, as the inside of a JSON string, and in how much
+// detail it is to be seen.
+func (m *messageWeight) image() (url []byte, detail string) {
+	inside := func() []byte {
+		k, v := m.kind(), m.value()
+		if k != kindString {
+			return nil
+		}
+		return m.b[v.start+1 : v.end-1]
+	}
+	if m.kind() == kindString { // as some servers have it
+		return inside(), ""
+	}
+	m.members(func(name string) {
+		switch name {
+		case "url":
+			url = inside()
+		case "detail":
+			detail = m.string()
+		default:
+			m.value()
+		}
+	})
+	return url, detail
+}

@@ -1,0 +1,353 @@
+package rewrite_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sidenote/rewrite"
+	"sidenote/rewrite/calibration"
+	"sidenote/rewrite/tokens"
+)
+
+// measured counts all of a request, sources or not.
+func measured(t testing.TB, rw *rewrite.Rewriter, body string) rewrite.Window {
+	t.Helper()
+	req, err := rewrite.Parse([]byte(body))
+	if err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	return rw.Rewrite(t.Context(), rewrite.Policy{CountWhole: true}, req, rewrite.Options{}).Ledger.Window
+}
+
+func costOf(t testing.TB, m rewrite.Model, body string) rewrite.Cost {
+	t.Helper()
+	w := measured(t, &rewrite.Rewriter{Models: models{m}}, body)
+	if w.Cost == nil {
+		t.Fatalf("not counted: %+v", w)
+	}
+	return *w.Cost
+}
+
+func modelOf(t testing.TB, name string) rewrite.Model {
+	return rewrite.Model{Row: "test", Encoding: name, Counter: encoding(t, name)}
+}
+
+// The two requests of the OpenAI cookbook cost what OpenAI billed for them ("How to
+// count tokens with tiktoken", sections 6 and 7).
+func TestCostOfTheCookbook(t *testing.T) {
+	const jargon = `{"model":"m","messages":[
+		{"role":"system","content":"You are a helpful, pattern-following assistant that translates corporate jargon into plain English."},
+		{"role":"system","name":"example_user","content":"New synergies will help drive top-line growth."},
+		{"role":"system","name":"example_assistant","content":"Things working well together will increase revenue."},
+		{"role":"system","name":"example_user","content":"Let's circle back when we have more bandwidth to touch base on opportunities for increased leverage."},
+		{"role":"system","name":"example_assistant","content":"Let's talk later when we're less busy about how to do better."},
+		{"role":"user","content":"This late pivot means we don't have time to boil the ocean for the client deliverable."}]}`
+	const weather = `{"model":"m","messages":[
+		{"role":"system","content":"You are a helpful assistant that can answer to questions about the weather."},
+		{"role":"user","content":"What's the weather like in Pittsburgh today?"}],
+		"tools":[{"type":"function","function":{"name":"get_current_weather","description":"Get the current weather in a given location",
+			"parameters":{"type":"object","properties":{
+				"location":{"type":"string","description":"The city and state, e.g. San Francisco, CA"},
+				"unit":{"type":"string","description":"The unit of temperature to return","enum":["celsius","fahrenheit"]}},
+			"required":["location"]}}}]}`
+	for _, c := range []struct {
+		encoding, body string
+		want           int
+	}{
+		{"cl100k_base", jargon, 129}, {"o200k_base", jargon, 124},
+		{"cl100k_base", weather, 105}, {"o200k_base", weather, 101},
+	} {
+		got := costOf(t, modelOf(t, c.encoding), c.body)
+		if n := got.Messages + got.Tools; n != c.want || got.Exact != (got.Tools == 0) {
+			t.Errorf("%s: %+v is %d, want %d", c.encoding, got, n, c.want)
+		}
+	}
+}
+
+// Counted in words: a message is 4 and its texts, a name 1 more, an answer's start 3.
+func TestCostByComponent(t *testing.T) {
+	const user, rest = `{"role":"user","content":"one two"}`, 3 + 4 + 2
+	chat := func(messages string, more ...string) string {
+		return `{"messages":[` + user + messages + `]` + strings.Join(more, "") + `}`
+	}
+	for _, c := range []struct {
+		body string
+		want rewrite.Cost
+	}{
+		{chat(""), rewrite.Cost{Messages: rest, Exact: true}},
+		{chat(`,{"role":"user","name":"ann","content":"\u0061 \"b\"\nc"}`), rewrite.Cost{Messages: rest + 4 + 3 + 1 + 1, Exact: true}},
+		{chat(`,{"role":"user","content":[{"type":"text","text":"a b"},{"type":"text","text":" c"}]}`), rewrite.Cost{Messages: rest + 4 + 3, Exact: true}},
+		{chat(`,{"role":"assistant","content":null,"refusal":"no way"}`), rewrite.Cost{Messages: rest + 4 + 2, Exact: true}},
+		{chat(`,{"role":"assistant","unknown":"x y z","content":"a"}`), rewrite.Cost{Messages: rest + 4 + 1, Exact: true}},
+		{chat(`,{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{ }"}}]},{"role":"tool","tool_call_id":"c1","content":"done"}`),
+			rewrite.Cost{Messages: rest + 4 + 4 + 1 + 2 + 4 + 1}},
+		{chat(`,{"role":"assistant","tool_calls":[{"id":"c1","type":"custom","custom":{"name":"f","input":"a b c"}}]}`), rewrite.Cost{Messages: rest + 4 + 4 + 1 + 3}},
+		{chat(`,{"role":"assistant","function_call":{"name":"f","arguments":"{ }"}}`), rewrite.Cost{Messages: rest + 4 + 4 + 1 + 2}},
+		{chat(`,{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://x/y.png"}}]}`), rewrite.Cost{Messages: rest + 4, Images: tokens.ImageRule{}.Tokens(0, 0, "")}},
+		{chat(`,{"role":"user","content":[{"type":"image_url","image_url":"https://x/y.png"}]}`), rewrite.Cost{Messages: rest + 4, Images: tokens.ImageRule{}.Tokens(0, 0, "")}},
+		{chat(`,{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"` + strings.Repeat("A", 2526) + `"}}]}`), rewrite.Cost{Messages: rest + 4, Images: 64 + 9}},
+		{chat(`,{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}`), rewrite.Cost{Messages: rest + 4, Images: 2000}},
+		{chat(``, `,"response_format":{"type":"text"}`), rewrite.Cost{Messages: rest, Exact: true}},
+		{chat(``, `,"response_format":{"type":"json_object"}`), rewrite.Cost{Messages: rest, Exact: true}},
+		{chat(``, `,"response_format":{"type":"json_schema", "json_schema":{ "name":"x"}}`), rewrite.Cost{Messages: rest, Format: 3}},
+		{chat(``, `,"tools":[]`), rewrite.Cost{Messages: rest}},
+		{chat(``, `,"tools":[{"type":"function","function":{"name":"f"}}]`), rewrite.Cost{Messages: rest, Tools: 10 + 1 + 12}},
+		{chat(``, `,"functions":[{"name":"f","description":"does it."}]`), rewrite.Cost{Messages: rest, Tools: 10 + 2 + 12}},
+		{chat(``, `,"tools":[{"type":"web_search", "x":1}]`), rewrite.Cost{Messages: rest, Tools: 2 + 12}},
+		// An object in an object, each with a list of properties; a list of one of two
+		// types; and a keyword of which nothing is known.
+		{chat(``, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{
+			"a":{"type":"object","properties":{"b":{"type":"string","pattern":"x y"}}},
+			"c":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"null"}]}}}}}}]`),
+			rewrite.Cost{Messages: rest, Tools: 10 + 1 + 12 + 3 + (3 + 1) + 3 + (3 + 1) + 2 + (3 + 1) + 2*(3+1)}},
+	} {
+		if got := costOf(t, rewrite.Model{Counter: words{}}, c.body); got != c.want {
+			t.Errorf("%s\ncosts %+v\nwant  %+v", c.body, got, c.want)
+		}
+	}
+}
+
+// Whatever was counted before, a request costs the same, and as much for one model
+// as that counts it.
+func TestCostsAreRemembered(t *testing.T) {
+	by := map[string]*rewrite.Rewriter{}
+	for _, name := range []string{"o200k_base", "cl100k_base"} {
+		by[name] = &rewrite.Rewriter{Models: models{modelOf(t, name)}}
+	}
+	both := &rewrite.Rewriter{Models: byName{by["o200k_base"].Models, by["cl100k_base"].Models}}
+	rapid.Check(t, func(t *rapid.T) {
+		body := bodyGen().Draw(t, "body")
+		name := rapid.SampledFrom([]string{"o200k_base", "cl100k_base"}).Draw(t, "encoding")
+		var read map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(body), &read); err != nil {
+			t.Fatal(err)
+		}
+		read["model"] = json.RawMessage(`"` + name + `"`)
+		named, err := json.Marshal(read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := rewrite.Parse(named)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := func(rw *rewrite.Rewriter) rewrite.Cost {
+			return *rw.Rewrite(t.Context(), rewrite.Policy{CountWhole: true}, req, rewrite.Options{}).Ledger.Window.Cost
+		}
+		want := count(&rewrite.Rewriter{Models: by[name].Models})
+		if got := count(both); got != want {
+			t.Fatalf("%s: %+v, anew %+v", named, got, want)
+		}
+	})
+}
+
+// byName are two models, named after their encodings.
+type byName struct{ o200k, cl100k rewrite.Models }
+
+func (b byName) Model(name string) rewrite.Model {
+	if name == "o200k_base" {
+		return b.o200k.Model(name)
+	}
+	return b.cl100k.Model(name)
+}
+
+// windowed rewrites a question of nine tokens (in words) under a window.
+func windowed(t *testing.T, m rewrite.Model, p rewrite.Policy, more string) rewrite.Result {
+	t.Helper()
+	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]` + more + `}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Counter = words{}
+	rw := &rewrite.Rewriter{Retriever: answering(manySources(3)), Models: models{m}}
+	return rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+}
+
+// What is reserved for the answer is n times its cap, else what the policy or the
+// model says.
+func TestReservedOutput(t *testing.T) {
+	with := func(tokens int) rewrite.Policy {
+		p := testPolicy(t, nil)
+		p.ReserveOutputTokens = tokens
+		return p
+	}
+	for _, c := range []struct {
+		more   string
+		model  rewrite.Model
+		policy rewrite.Policy
+		want   int
+	}{
+		{``, rewrite.Model{}, with(0), 4096},
+		{``, rewrite.Model{Window: 8192}, with(0), 2048},
+		{``, rewrite.Model{Window: 400_000, DefaultOutput: 25_000}, with(0), 25_000},
+		{``, rewrite.Model{Window: 128_000, MaxOutput: 1_000}, with(0), 1_000},
+		{``, rewrite.Model{Window: 8192, DefaultOutput: 25_000}, with(3000), 3000},
+		{`,"max_tokens":100`, rewrite.Model{}, with(3000), 100},
+		{`,"max_completion_tokens":200,"max_tokens":100`, rewrite.Model{}, with(0), 200},
+		{`,"max_tokens":1e2,"n":3`, rewrite.Model{}, with(0), 300},
+		{`,"max_tokens":100,"best_of":4,"n":2`, rewrite.Model{}, with(0), 400},
+		{`,"n":2`, rewrite.Model{}, with(50), 100},
+		{`,"max_tokens":"100"`, rewrite.Model{}, with(0), 100},
+		{`,"max_tokens":-5,"n":0`, rewrite.Model{}, with(0), 4096},
+		{`,"max_tokens":1.5,"n":"x"`, rewrite.Model{}, with(0), 4096},
+		{`,"max_tokens":null,"n":null`, rewrite.Model{}, with(0), 4096},
+		{`,"max_tokens":1e30,"n":1e30`, rewrite.Model{}, with(0), (1<<31 - 1) * (1<<31 - 1)},
+	} {
+		if got := windowed(t, c.model, c.policy, c.more).Ledger.Window.ReservedOutput; got != c.want {
+			t.Errorf("%s, window %d: %d tokens reserved, want %d", c.more, c.model.Window, got, c.want)
+		}
+	}
+}
+
+// What is added shrinks to what the window leaves, and in the end to nothing; the
+// bytes of a short request tell without counting.
+func TestWindow(t *testing.T) {
+	const cap100 = `,"max_tokens":100`
+	for _, c := range []struct {
+		window, sources int
+		check           rewrite.WindowCheck
+		outcome         rewrite.Outcome
+		reason          rewrite.Reason
+	}{
+		{0, 3, rewrite.CheckUnknown, rewrite.Injected, ""},
+		{1 << 20, 3, rewrite.CheckBound, rewrite.Injected, ""},
+		{8000, 3, rewrite.CheckBound, rewrite.Injected, ""},
+		{2500, 1, rewrite.CheckBound, rewrite.Injected, ""},
+		{900, 1, rewrite.CheckCount, rewrite.Injected, ""},
+		{400, 0, rewrite.CheckCount, rewrite.Injected, ""},
+		{130, 0, rewrite.CheckCount, rewrite.Untouched, rewrite.ReasonWindow},
+		{109, 0, rewrite.CheckCount, rewrite.Untouched, rewrite.ReasonWindow},
+		{50, 0, rewrite.CheckCount, rewrite.Untouched, rewrite.ReasonWindow},
+	} {
+		res := windowed(t, rewrite.Model{Window: c.window}, testPolicy(t, nil), cap100)
+		w := res.Ledger.Window
+		if w.Check != c.check || res.Outcome != c.outcome || res.Reason != c.reason || w.Size != c.window || res.Ledger.ChunksSelected < c.sources {
+			t.Errorf("window %d: %s %q, %d sources, %+v", c.window, res.Outcome, res.Reason, res.Ledger.ChunksSelected, w)
+		}
+		if w.Check == rewrite.CheckCount && (w.Request != 9 || w.Room != c.window-109) {
+			t.Errorf("window %d: request %d, room %d", c.window, w.Request, w.Room)
+		}
+		if w.Size > 0 && res.Ledger.Used > max(w.Room, 0) {
+			t.Errorf("window %d: %d tokens added where %d were left", c.window, res.Ledger.Used, w.Room)
+		}
+	}
+}
+
+// Nothing counts where the window is unknown or nothing is added.
+func TestWindowNotLookedAt(t *testing.T) {
+	p := testPolicy(t, nil)
+	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rw := &rewrite.Rewriter{Retriever: answering(nil), Models: models{rewrite.Model{Counter: words{}, Window: 10}}}
+	if w := rw.Rewrite(t.Context(), p, req, rewrite.Options{}).Ledger.Window; w.Check != rewrite.CheckNone || w.Cost != nil || w.Size != 10 {
+		t.Errorf("without sources: %+v", w)
+	}
+}
+
+// What an upstream was seen to bill corrects counts: offsets those of models that
+// are counted exactly, ratios those that are estimated.
+func TestCalibratedWindow(t *testing.T) {
+	p := testPolicy(t, nil)
+	p.CountWhole = true
+	const tools = `,"max_tokens":100,"tools":[{"type":"function","function":{"name":"f"}}]` // 23 of them, 16 + 1 for the formula
+	seen := func(v calibration.Value) rewrite.Model { return rewrite.Model{Window: 4000, Calibration: v} }
+	estimated := func(v calibration.Value) rewrite.Model {
+		m := seen(v)
+		m.Estimated = true
+		return m
+	}
+	for _, c := range []struct {
+		model   rewrite.Model
+		request int
+	}{
+		{seen(calibration.Value{}), 9 + 23 + 17},
+		{seen(calibration.Value{Ratio: 1, RatioUpper: 1.01, Offset: 3, OffsetUpper: 5}), 9 + 23 + 5},
+		{seen(calibration.Value{Ratio: 1, RatioUpper: 1.01, Offset: -3, OffsetUpper: -1}), 9 + 23},
+		{estimated(calibration.Value{}), 36 + 350},
+		{estimated(calibration.Value{Ratio: 1.4, RatioUpper: 1.5, Offset: 9, OffsetUpper: 10}), 48},
+	} {
+		res := windowed(t, c.model, p, tools)
+		if got := res.Ledger.Window.Request; got != c.request {
+			t.Errorf("%+v: request %d, want %d", c.model.Calibration, got, c.request)
+		}
+		if v := res.Ledger.Calibration; (v != nil) != (c.model.Calibration != calibration.Value{}) || v != nil && *v != c.model.Calibration {
+			t.Errorf("ledger shows %+v of %+v", v, c.model.Calibration)
+		}
+	}
+	p.ContextTokens = 4000
+	exact, more := windowed(t, rewrite.Model{}, p, "").Ledger.Used, estimated(calibration.Value{RatioUpper: 1.5})
+	more.Window = 0
+	if got, want := windowed(t, more, p, "").Ledger.Used, (3*exact+1)/2; got != want {
+		t.Errorf("used %d, want %d", got, want)
+	}
+}
+
+// The growth of a conversation costs the count of its new message.
+func BenchmarkCountConversation(b *testing.B) {
+	rw := &rewrite.Rewriter{Models: models{modelOf(b, "o200k_base")}}
+	body := string(chatOf(20 << 10))
+	turns := strings.Count(body, `{"role"`)
+	req := func(i int) *rewrite.Request {
+		r, err := rewrite.Parse([]byte(strings.Replace(body, "How many weeks", fmt.Sprintf("How many (%d) weeks", i), 1)))
+		if err != nil {
+			b.Fatal(err)
+		}
+		return r
+	}
+	p := rewrite.Policy{CountWhole: true}
+	rw.Rewrite(b.Context(), p, req(-1), rewrite.Options{})
+	next := make([]*rewrite.Request, 0, 1024)
+	for i := range cap(next) {
+		next = append(next, req(i))
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if i == len(next) {
+			b.StopTimer()
+			rw = &rewrite.Rewriter{Models: rw.Models}
+			rw.Rewrite(b.Context(), p, req(-1), rewrite.Options{})
+			i = 0
+			b.StartTimer()
+		}
+		rw.Rewrite(b.Context(), p, next[i], rewrite.Options{})
+		i++
+	}
+	b.ReportMetric(float64(turns), "messages")
+}
+
+// A hostile message: one character, 400 KB of it, from Parse to the bytes that go
+// up, the whole request counted, nothing of it remembered.
+func BenchmarkLongMessage(b *testing.B) {
+	for _, char := range []string{"a", " ", "=", "1", `\n`, "文", "🙂", "é"} {
+		b.Run(char, func(b *testing.B) {
+			p := rewrite.DefaultPolicy()
+			p.Knowledge, p.Placement, p.CountWhole = []string{"handbook"}, rewrite.PlaceLastUser, true
+			m := modelOf(b, "o200k_base")
+			m.Window = 1 << 20
+			rw := &rewrite.Rewriter{Retriever: answering(sixSources()), Models: models{m}}
+			run := strings.Repeat(char, 400_000/len(char))
+			b.SetBytes(400_000)
+			i := 0
+			for b.Loop() {
+				i++
+				body := fmt.Appendf(nil, `{"messages":[{"role":"user","content":"How %d long?%s"}]}`, i, run)
+				req, err := rewrite.Parse(body)
+				if err != nil {
+					b.Fatal(err)
+				}
+				res := rw.Rewrite(b.Context(), p, req, rewrite.Options{})
+				if res.Outcome != rewrite.Injected {
+					b.Fatal(res.Outcome, res.Reason)
+				}
+				rewrite.Apply(nil, body, res.Edits)
+			}
+		})
+	}
+}

@@ -1,0 +1,9 @@
+package rewrite
+
+import "context"
+
+// Recounted rewrites a request and counts anew, whole, what became of it.
+func (rw *Rewriter) Recounted(ctx context.Context, p Policy, req *Request) (Result, error) {
+	res := rw.Rewrite(ctx, p, req, Options{})
+	return res, rw.recount(&job{policy: p, req: req, model: rw.Models.Model(req.Model)}, &res)
+}

@@ -1,0 +1,25 @@
+package rewrite
+
+import "fmt"
+
+// recount counts the request as it goes up, whole, and what it grew by must be what
+// the ledger says: sums of counts have to be the counts of sums. It runs in builds
+// with the tag sidenote_debug, and in tests.
+func (rw *Rewriter) recount(j *job, res *Result) error {
+	if res.Outcome != Injected || res.Ledger.Exactness == Bound {
+		return nil
+	}
+	came, err := Parse(Apply(nil, j.req.Body, j.req.StripEdits(j.policy)))
+	if err != nil {
+		return fmt.Errorf("request without what was removed: %w", err)
+	}
+	goes, err := Parse(Apply(nil, j.req.Body, res.Edits))
+	if err != nil {
+		return fmt.Errorf("rewritten request: %w", err)
+	}
+	w := rw.costs.weigher(j.model)
+	if grown := j.model.billed(w.cost(goes).sum() - w.cost(came).sum()); grown != res.Ledger.Used {
+		return fmt.Errorf("the request grew by %d tokens, the ledger says %d", grown, res.Ledger.Used)
+	}
+	return nil
+}
