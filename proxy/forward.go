@@ -49,7 +49,11 @@ func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error 
 	if bytes.HasPrefix(resp.Header("Content-Type"), []byte("text/event-stream")) {
 		x.endStream = x.server.metrics.BeginStream()
 	}
-	resp.Relay(ctx, transport.Relay{Replace: x.lines(), Done: x.done})
+	how := transport.Relay{Replace: x.lines(), Done: x.done}
+	if x.sample {
+		x.listen(resp, r.Body, &how)
+	}
+	resp.Relay(ctx, how)
 	return nil
 }
 
@@ -120,6 +124,7 @@ func (x *exchange) refuse(ctx *fasthttp.RequestCtx, e *Error) {
 
 // done ends the account of an answer that flowed; the handler has returned.
 func (x *exchange) done(o transport.Outcome) {
+	x.learn()
 	switch transport.ClassOf(o.Err) {
 	case "":
 	case transport.ClientGone, transport.ClientSlow, transport.ClientBody:

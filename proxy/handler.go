@@ -30,6 +30,8 @@ type exchange struct {
 	shadow    *rewrite.Result // of that work, when it is done
 	endStream func()          // nil when the answer is no stream
 	endOpen   func()
+	sample    bool    // the answer is to be learnt from
+	lesson    *lesson // of such an answer
 	buffer    *[]byte // holds the rewritten body, back to the pool at the end
 }
 
@@ -192,7 +194,7 @@ func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Opt
 	}
 	asked = MergeOptions(asked, field)
 	policy := x.policy.Rewrite.Narrow(asked)
-	x.report.Stream = req.Stream
+	x.report.Stream, x.sample = req.Stream, x.server.rewriter.Sample()
 
 	switch policy.Mode {
 	case rewrite.Off:

@@ -20,6 +20,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/calibration"
 )
 
 // patience bounds every wait of these tests; nothing waits that long unless it
@@ -195,11 +196,12 @@ func (l *lockedBuffer) take() string {
 
 // A rig is a running proxy in front of a stub.
 type rig struct {
-	server  *proxy.Server
-	addr    string
-	reports reports
-	metrics *proxy.Metrics
-	log     *lockedBuffer
+	server      *proxy.Server
+	addr        string
+	reports     reports
+	metrics     *proxy.Metrics
+	log         *lockedBuffer
+	calibration *calibration.Tracker
 }
 
 // policyOf returns the policy that rigs give to a tenant.
@@ -220,14 +222,14 @@ func keyOf(key string, p *proxy.Policy) proxy.Key {
 
 func start(t *testing.T, cfg proxy.Config, r retrieval.Retriever) *rig {
 	t.Helper()
-	g := &rig{reports: make(reports, 1000), metrics: newMetrics(), log: &lockedBuffer{}}
+	g := &rig{reports: make(reports, 1000), metrics: newMetrics(), log: &lockedBuffer{}, calibration: calibration.New()}
 	if cfg.Timeouts == (proxy.Timeouts{}) {
 		cfg.Timeouts = proxy.DefaultTimeouts()
 	}
 	if r == nil {
 		r = retrieval.Func(fromBases)
 	}
-	s, err := proxy.New(cfg, &rewrite.Rewriter{Retriever: r, Models: testModels{}}, g.metrics, slog.New(slog.NewTextHandler(g.log, nil)), g.reports)
+	s, err := proxy.New(cfg, &rewrite.Rewriter{Retriever: r, Models: testModels{}, Calibration: g.calibration}, g.metrics, slog.New(slog.NewTextHandler(g.log, nil)), g.reports)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func (l *Log) wants(r *Report) bool {
 }
 
 // Attrs returns the fields of r's line in their order.
-func Attrs(r *Report) [23]slog.Attr {
+func Attrs(r *Report) [24]slog.Attr {
 	l := &r.Rewrite.Ledger
 	return [...]slog.Attr{
 		slog.String("id", r.ID),
@@ -117,6 +117,7 @@ func Attrs(r *Report) [23]slog.Attr {
 		slog.Float64("ttfb_ms", milliseconds(r.TTFB)),
 		slog.Float64("duration_ms", milliseconds(r.Total)),
 		slog.Bool("truncated", r.Truncated),
+		slog.Bool("retried", r.Retried),
 		slog.String("client", string(r.Client)),
 	}
 }

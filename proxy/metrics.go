@@ -49,6 +49,7 @@ type Metrics struct {
 	redisDurations                      *prometheus.HistogramVec
 	redisErrors                         *prometheus.CounterVec
 	bases                               baseMetrics
+	usage                               usageMetrics
 }
 
 // baseMetrics are those of knowledge bases.
@@ -87,7 +88,7 @@ func NewMetrics(n Names) *Metrics {
 	m.mismatches = f.counters("integrity_mismatch_total", "Cached values that were not what their key says; page somebody.", "kind")
 	m.redisDurations = f.histograms("redis_duration_seconds", "Time of one call of Redis.", overheadBuckets(), "use")
 	m.redisErrors = f.counters("redis_errors_total", "Calls of Redis that failed, and writes that were dropped.", "use", "kind")
-	m.bases = newBaseMetrics(f)
+	m.bases, m.usage = newBaseMetrics(f), newUsageMetrics(f)
 	build := f.gauges("build_info", "Always 1; the labels say what runs.", "version", "commit", "goversion")
 	build.WithLabelValues(n.Version, n.Commit, runtime.Version()).Set(1)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -116,6 +117,7 @@ func (m *Metrics) startAtZero(n Names) {
 	}
 	m.shed.WithLabelValues("concurrency")
 	m.shed.WithLabelValues("shadow")
+	m.shed.WithLabelValues("calibration")
 }
 
 // Registry returns where the metrics stand, to be served and to be joined by
@@ -157,6 +159,7 @@ func (m *Metrics) recordUpstream(r *Report) {
 	}
 	upstream := m.name(m.upstreams, r.Upstream)
 	m.upstreamRequests.WithLabelValues(upstream, codeLabel(r.UpstreamStatus)).Inc()
+	m.recordRetry(upstream, r)
 	switch r.Client {
 	case ClientGoneFirst:
 		m.upstreamCancelled.WithLabelValues(upstream, "before_first_byte").Inc()
@@ -226,7 +229,7 @@ func (m *Metrics) BeginStream() (end func()) {
 	return m.streams.Dec
 }
 
-// Shed counts work that was refused: "concurrency" or "shadow".
+// Shed counts work that was refused: "concurrency", "shadow" or "calibration".
 func (m *Metrics) Shed(reason string) { m.shed.WithLabelValues(reason).Inc() }
 
 // CacheLookup counts one look-up: cache "candidates" or "selected", tier

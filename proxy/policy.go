@@ -27,7 +27,8 @@ type Policy struct {
 	Upstream        string   // name of the upstream
 	Routes          []string // with Sidenote's own upstream key: the only routes relayed, "/chat/completions"
 	Expose          Expose
-	MaxRewriteBytes int // bytes of a body that is rewritten at most
+	MaxRewriteBytes int  // bytes of a body that is rewritten at most
+	RetryTooLong    bool // send again, with fewer sources, what the upstream finds too long
 	Rewrite         rewrite.Policy
 }
 

@@ -69,6 +69,7 @@ type Report struct {
 	Rewrite rewrite.Result // zero where nothing was tried; of a shadow, what would have been done
 
 	UpstreamStatus int  // 0: no answer
+	Retried        bool // sent again with fewer sources, as it was too long for the upstream
 	Truncated      bool // the upstream's answer ended before its end
 	Client         ClientEnd
 

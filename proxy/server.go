@@ -48,6 +48,7 @@ type Server struct {
 	draining atomic.Bool
 	open     atomic.Int64 // requests whose answers have not ended
 	shadows  chan struct{}
+	learners chan struct{}
 	buffers  sync.Pool      // of *[]byte, for rewritten bodies
 	work     sync.WaitGroup // open requests and shadow work
 }
@@ -77,6 +78,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *Metrics, log *slog.Logger, r
 		s.concurrency = DefaultConcurrency
 	}
 	s.shadows = make(chan struct{}, max(1, s.concurrency/shadowShare))
+	s.learners = make(chan struct{}, maxLearners)
 	for name, u := range cfg.Upstreams {
 		b, err := newBackend(name, u, cfg.Timeouts)
 		if err != nil {

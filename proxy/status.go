@@ -25,13 +25,19 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	if r.Reason != "" {
 		dst = appendToken(append(dst, "; reason="...), string(r.Reason))
 	}
-	if r.Outcome != rewrite.Injected {
-		return dst
+	if r.Retried {
+		dst = append(dst, "; retry=context-length"...)
 	}
 	l := &r.Rewrite.Ledger
-	dst = strconv.AppendInt(append(dst, "; sources="...), int64(r.Sources()), 10)
-	dst = strconv.AppendInt(append(dst, "; tokens="...), int64(l.Used), 10)
-	dst = strconv.AppendInt(append(dst, "; budget="...), int64(l.Budget), 10)
+	if r.Outcome != rewrite.Injected {
+		if r.Reason == rewrite.ReasonWindow {
+			dst = appendWindow(dst, l)
+		}
+		return dst
+	}
+	dst = appendCount(dst, "sources", r.Sources())
+	dst = appendCount(dst, "tokens", l.Used)
+	dst = appendCount(dst, "budget", l.Budget)
 	if l.Exactness != "" {
 		dst = appendToken(append(dst, "; "...), string(l.Exactness))
 	}
@@ -41,8 +47,47 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	if c := r.Rewrite.Retrieval.Cache; c != "" {
 		dst = appendToken(append(dst, "; cache="...), string(c))
 	}
-	dst = append(dst, "; planner="+plannerOff+"; retrieval-ms="...)
-	return strconv.AppendInt(dst, r.Rewrite.RetrieveTook.Milliseconds(), 10)
+	dst = append(dst, "; planner="+plannerOff...)
+	dst = appendCount(dst, "retrieval-ms", int(r.Rewrite.RetrieveTook.Milliseconds()))
+	dst = appendCount(dst, "rules", l.Rules)
+	dst = appendCount(dst, "tags", l.Tags)
+	dst = appendCount(dst, "text", l.Text)
+	return appendWindow(dst, l)
+}
+
+// appendWindow appends the components of a request that was counted, and the
+// correction in force.
+func appendWindow(dst []byte, l *rewrite.Ledger) []byte {
+	w := &l.Window
+	if c := w.Cost; c != nil {
+		if w.Size > 0 {
+			dst = appendCount(dst, "window", w.Size)
+		}
+		dst = appendCount(dst, "request", w.Request)
+		dst = appendCount(dst, "messages", c.Messages)
+		for _, part := range [...]struct {
+			key string
+			n   int
+		}{{"tools", c.Tools}, {"format", c.Format}, {"images", c.Images}, {"reserve", w.Reserve}} {
+			if part.n > 0 {
+				dst = appendCount(dst, part.key, part.n)
+			}
+		}
+		dst = appendCount(dst, "reserved-output", w.ReservedOutput)
+	}
+	v := l.Calibration
+	switch {
+	case v == nil:
+	case l.Exactness == rewrite.Estimated && v.RatioUpper > 0:
+		dst = strconv.AppendFloat(append(dst, "; calibration="...), v.RatioUpper, 'f', 3, 64)
+	default:
+		dst = appendCount(dst, "calibration", v.OffsetUpper)
+	}
+	return dst
+}
+
+func appendCount(dst []byte, key string, n int) []byte {
+	return strconv.AppendInt(append(append(append(dst, "; "...), key...), '='), int64(n), 10)
 }
 
 // AppendSources appends the Sidenote-Sources of a ledger: a list of RFC 9651,

@@ -22,7 +22,7 @@ func injectedReport() *proxy.Report {
 		Rewrite: rewrite.Result{
 			Outcome: rewrite.Injected,
 			Ledger: rewrite.Ledger{
-				Budget: 2000, Used: 1187, Exactness: rewrite.Exact,
+				Budget: 2000, Used: 1187, Rules: 66, Tags: 96, Text: 1025, Exactness: rewrite.Exact,
 				Sources: []rewrite.SourceEntry{
 					{ID: 1, Knowledge: "handbook", Doc: "leave.md", Name: "Leave policy"},
 					{ID: 2, Knowledge: "handbook", Doc: "überstunden.md", Name: `Die "Überstunden"`},
@@ -51,8 +51,8 @@ func TestStatusIsTheContracts(t *testing.T) {
 			t.Errorf("%s: %v", got, err)
 		}
 	}
-	f("injected; sources=4; tokens=1187; budget=2000; exact; cache=hit; planner=off; retrieval-ms=3", func(*proxy.Report) {})
-	f("injected; reason=retrieval-timeout; sources=4; tokens=1187; budget=2000; estimated; window=unknown; cache=miss; planner=off; retrieval-ms=3",
+	f("injected; sources=4; tokens=1187; budget=2000; exact; cache=hit; planner=off; retrieval-ms=3; rules=66; tags=96; text=1025", func(*proxy.Report) {})
+	f("injected; reason=retrieval-timeout; sources=4; tokens=1187; budget=2000; estimated; window=unknown; cache=miss; planner=off; retrieval-ms=3; rules=66; tags=96; text=1025",
 		func(r *proxy.Report) {
 			r.Reason = rewrite.ReasonTimeout
 			r.Rewrite.Ledger.Exactness = rewrite.Estimated

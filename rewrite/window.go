@@ -10,7 +10,7 @@ type Window struct {
 	Check          WindowCheck `json:"check"`
 	ReservedOutput int         `json:"reserved_output_tokens"`
 	Request        int         `json:"request"`        // as it came; under CheckBound it may be less
-	Cost           *Cost       `json:"cost,omitempty"` // its components as counted
+	Cost           *Cost       `json:"components,omitempty"` // its components as counted
 	Reserve        int         `json:"reserve"`        // of Request: for what formulas miss
 	Room           int         `json:"room"`           // left for what is added; negative: the request is too long as it came
 	Limits         bool        `json:"limits"`         // Room is less than the budget of the policy

@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"cache/cachetest":           {"cache", "retrieval"},
 	"cache/redis":               {"cache"},
 	"cache/redis/redistest":     {},
-	"proxy":                     {"rewrite", "retrieval", "proxy/transport"},
+	"proxy":                     {"rewrite", "retrieval", "proxy/transport", "proxy/usage"},
 	"proxy/transport":           {},
 	"proxy/usage":               {},
 	"proxy/admin":               {"proxy", "rewrite", "retrieval", "proxy/transport"},

@@ -44,6 +44,7 @@ func (c *rewriteCmd) Run(a *app) error {
 		return err
 	}
 	policy = policy.Narrow(options)
+	policy.CountWhole = true
 	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: req.StripEdits(policy)}
 	if policy.Mode != rewrite.Off {
 		res = s.rewriter.Rewrite(a.ctx, policy, req, options)
@@ -94,6 +95,9 @@ func (c *rewriteCmd) ledger(a *app, res rewrite.Result) error {
 	}
 	l := res.Ledger
 	fmt.Fprintf(a.stderr, "%s %s\nbudget %s tokens, used %s %s (%s)\n", res.Outcome, res.Reason, thousands(l.Budget), thousands(l.Used), l.Exactness, l.Encoding)
+	if line := windowLine(l); line != "" {
+		fmt.Fprintln(a.stderr, line)
+	}
 	if l.Filter != nil {
 		fmt.Fprintf(a.stderr, "only documents of %s\n", l.Filter)
 	}
@@ -101,6 +105,28 @@ func (c *rewriteCmd) ledger(a *app, res rewrite.Result) error {
 		fmt.Fprintf(a.stderr, "%-4s %-4s %s#%d  %s  %d tokens  %s\n", src.Fate, mark(src.ID), src.Doc, src.Chunk, src.Section, src.Tokens, src.Reason)
 	}
 	return nil
+}
+
+// windowLine is the account of the model's window.
+func windowLine(l rewrite.Ledger) string {
+	w := l.Window
+	if w.Cost == nil {
+		return ""
+	}
+	text := fmt.Sprintf("request %s tokens: messages %s", thousands(w.Request), thousands(w.Cost.Messages))
+	for _, part := range []struct {
+		name string
+		n    int
+	}{{"tools", w.Cost.Tools}, {"response_format", w.Cost.Format}, {"images", w.Cost.Images}, {"reserve", w.Reserve}} {
+		if part.n > 0 {
+			text += fmt.Sprintf(", %s %s", part.name, thousands(part.n))
+		}
+	}
+	text += fmt.Sprintf("; reserved for the answer %s; ", thousands(w.ReservedOutput))
+	if w.Size == 0 {
+		return text + "window unknown"
+	}
+	return text + fmt.Sprintf("window %s, room %s", thousands(w.Size), thousands(w.Room))
 }
 
 func mark(id int) string {

@@ -76,6 +76,8 @@ func (h *Handler) endpoint(path string) (endpoint, bool) {
 		return endpoint{method: "POST", handle: h.rewrite}, true
 	case "/v1/search":
 		return endpoint{method: "POST", handle: h.search}, true
+	case "/v1/calibration":
+		return endpoint{method: "GET", handle: h.calibration}, true
 	}
 	return h.Telemetry.endpoint(path)
 }

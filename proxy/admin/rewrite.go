@@ -55,6 +55,7 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	}
 	asked = proxy.MergeOptions(asked, field)
 	policy := tenant.Rewrite.Narrow(asked)
+	policy.CountWhole = true
 
 	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: req.StripEdits(policy)}
 	if policy.Mode != rewrite.Off {

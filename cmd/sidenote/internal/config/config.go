@@ -100,6 +100,8 @@ type Model struct {
 	Encoding        string `yaml:"encoding" of:"o200k_base|cl100k_base|p50k_base|r50k_base"`
 	Window          Count  `yaml:"window" min:"1" max:"100M"`
 	MaxOutputTokens Count  `yaml:"max_output_tokens" min:"1" max:"100M"`
+	DefaultOutput   Count  `yaml:"default_output_tokens" min:"1" max:"100M"` // reserved where nobody says how long an answer may be
+	Estimated       bool   `yaml:"estimated"`                                // Encoding is only near to the model's own
 }
 
 // Identity says who is who.

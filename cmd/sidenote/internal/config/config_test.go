@@ -68,7 +68,7 @@ func TestOneApp(t *testing.T) {
 		t.Errorf("knowledge path %q", c.Knowledge["docs"].Path)
 	}
 	want := rewrite.DefaultPolicy()
-	want.Tenant, want.Knowledge, want.OnEmpty = "default", []string{"docs"}, rewrite.EmptyPass
+	want.Tenant, want.Upstream, want.Knowledge, want.OnEmpty = "default", "default", []string{"docs"}, rewrite.EmptyPass
 	want.Digest = p.Tenants.Unknown.Rewrite.Digest
 	if d := cmp.Diff(want, p.Tenants.Unknown.Rewrite); d != "" || len(want.Digest) != 64 {
 		t.Errorf("policy of everybody (-want +got):\n%s", d)

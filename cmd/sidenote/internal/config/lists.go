@@ -27,11 +27,15 @@ func (c *Config) ModelTable() []tokens.Model {
 		if m.Encoding != "" {
 			row.Encoding, row.Estimated = m.Encoding, false
 		}
+		row.Estimated = row.Estimated || m.Estimated
 		if m.Window > 0 {
 			row.Window = int(m.Window)
 		}
 		if m.MaxOutputTokens > 0 {
 			row.MaxOutput = int(m.MaxOutputTokens)
+		}
+		if m.DefaultOutput > 0 {
+			row.DefaultOutput = int(m.DefaultOutput)
 		}
 		table = append(table, row)
 	}

@@ -18,6 +18,7 @@ type Policy struct {
 	Filters            []Filter          `yaml:"filters,omitempty"` // of its documents; all of them hold
 	Placement          rewrite.Placement `yaml:"placement" of:"system|last_user|split|marker"`
 	ContextTokens      Count             `yaml:"context_tokens" min:"1" max:"10M"`
+	ReserveOutput      Count             `yaml:"reserve_output_tokens,omitempty" min:"1" max:"10M"`
 	Template           string            `yaml:"template,omitempty"`
 	Components         []Component       `yaml:"components,omitempty"`
 	Order              rewrite.Order     `yaml:"order" of:"priority|declared|edges"`
@@ -62,7 +63,8 @@ type Retrieval struct {
 
 // OnFailure says what happens when a helper fails.
 type OnFailure struct {
-	Retrieval string `yaml:"retrieval" of:"pass|refuse"`
+	Retrieval     string `yaml:"retrieval" of:"pass|refuse"`
+	ContextLength string `yaml:"context_length" of:"retry|pass"` // the upstream finds the request too long
 }
 
 // DefaultPolicy is the policy of somebody who wrote none.
@@ -84,7 +86,7 @@ func DefaultPolicy() Policy {
 			ScoreThreshold: Threshold(p.Search.ScoreThreshold), MaxPerDocument: Count(p.Search.MaxPerDocument),
 		},
 		EmptyAnswer:     p.EmptyAnswer,
-		OnFailure:       OnFailure{Retrieval: "pass"},
+		OnFailure:       OnFailure{Retrieval: "pass", ContextLength: "retry"},
 		Expose:          proxy.ExposeNames,
 		MaxRewriteBytes: 32 << 20,
 	}
@@ -97,12 +99,12 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 		panic("BUG: mode was not checked: " + p.Mode)
 	}
 	out := rewrite.Policy{
-		Tenant: string(tenant), Mode: mode, Knowledge: texts(p.Knowledge), Filter: allOf(p.Filters),
+		Tenant: string(tenant), Upstream: string(p.Upstream), Mode: mode, Knowledge: texts(p.Knowledge), Filter: allOf(p.Filters),
 		Search: retrieval.Settings{
 			TopK: int(p.Retrieval.TopK), NumCandidates: int(p.Retrieval.NumCandidates), MaxPerDocument: int(p.Retrieval.MaxPerDocument),
 			ScoreThreshold: float64(p.Retrieval.ScoreThreshold), Deadline: p.Retrieval.Deadline,
 		},
-		Placement: p.Placement, ContextTokens: int(p.ContextTokens), Template: p.Template,
+		Placement: p.Placement, ContextTokens: int(p.ContextTokens), ReserveOutputTokens: int(p.ReserveOutput), Template: p.Template,
 		Sources: rewrite.Component{Name: rewrite.SourcesName, Priority: int(p.Sources.Priority), Truncatable: true},
 		Order:   p.Order, Citations: p.Citations, Grounding: p.Grounding,
 		SourceAttributes: p.SourceAttributes, Escape: p.Escape, MinTruncatedTokens: int(p.MinTruncatedTokens),

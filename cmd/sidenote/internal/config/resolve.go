@@ -44,7 +44,7 @@ func (c *Config) resolveTenant(name Name) proxy.Policy {
 	p := c.Policy(name)
 	out := proxy.Policy{
 		Name: string(policyName), Tenant: string(name), Upstream: string(p.Upstream), Routes: texts(p.Routes),
-		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), Rewrite: p.rewritePolicy(name),
+		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), RetryTooLong: p.OnFailure.ContextLength == "retry", Rewrite: p.rewritePolicy(name),
 	}
 	content, err := json.Marshal(out)
 	if err != nil {

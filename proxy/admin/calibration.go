@@ -1,0 +1,44 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/valyala/fasthttp"
+)
+
+// A calibrated is how an upstream was seen to bill a model.
+type calibrated struct {
+	Upstream    string  `json:"upstream"`
+	Row         string  `json:"row"`   // of the model table
+	Model       string  `json:"model"` // as requests name it; "" stands for many names
+	Samples     int     `json:"samples"`
+	InForce     bool    `json:"in_force"`           // false: too few samples, and the fields below are 0
+	Ratio       float64 `json:"ratio"`              // tokens billed for each one counted, median
+	RatioUpper  float64 `json:"ratio_upper_bound"`  // what estimates are multiplied by; 0 is unknown
+	Offset      int     `json:"offset"`             // tokens billed beyond those counted, median
+	OffsetUpper int     `json:"offset_upper_bound"` // what is reserved beyond a count
+}
+
+// calibration shows what was learnt of how upstreams count.
+func (h *Handler) calibration(ctx *fasthttp.RequestCtx) error {
+	list := struct {
+		Object string       `json:"object"`
+		Data   []calibrated `json:"data"`
+	}{"list", []calibrated{}}
+	if h.Rewriter.Calibration != nil {
+		for _, e := range h.Rewriter.Calibration.All() {
+			list.Data = append(list.Data, calibrated{
+				Upstream: e.Upstream, Row: e.Row, Model: e.Name, Samples: e.Samples, InForce: e.Value.Ratio > 0,
+				Ratio: e.Value.Ratio, RatioUpper: e.Value.RatioUpper, Offset: e.Value.Offset, OffsetUpper: e.Value.OffsetUpper,
+			})
+		}
+	}
+	out, err := json.Marshal(list)
+	if err != nil {
+		return fmt.Errorf("encode calibration: %w", err)
+	}
+	ctx.Response.Header.SetContentType("application/json")
+	ctx.Response.SetBodyRaw(out)
+	return nil
+}

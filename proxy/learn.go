@@ -1,0 +1,80 @@
+package proxy
+
+import (
+	"bytes"
+	"net/http"
+	"runtime/debug"
+
+	"sidenote/proxy/transport"
+	"sidenote/proxy/usage"
+)
+
+// What learning from answers may cost.
+const (
+	maxLearned  = 256 << 10 // bytes of a request that is learnt from
+	maxLearners = 2         // requests that are counted at once
+)
+
+// A lesson is a request as it went up, and what its answer says of its tokens.
+type lesson struct {
+	body  []byte
+	usage *usage.Reader
+}
+
+// listen lets the answer to a request, one of a sample, tell what was billed for
+// it. The answer passes as it would without.
+func (x *exchange) listen(resp *transport.Response, body []byte, how *transport.Relay) {
+	if resp.Status() != http.StatusOK || len(body) > maxLearned {
+		return
+	}
+	x.lesson = &lesson{bytes.Clone(body), usage.NewReader(string(resp.Header("Content-Encoding")))}
+	how.Tap = x.lesson.usage.Write
+}
+
+// learn compares what was billed with what is counted, beside the data path. There
+// is a bound on how much of it runs; beyond, it is not done.
+func (x *exchange) learn() {
+	s := x.server
+	if x.lesson == nil {
+		return
+	}
+	select {
+	case s.learners <- struct{}{}:
+	default:
+		s.metrics.Shed("calibration")
+		return
+	}
+	s.work.Add(1)
+	from, upstream, id := x.lesson, x.report.Upstream, x.report.ID
+	go func() {
+		defer s.work.Done()
+		defer func() { <-s.learners }()
+		defer func() {
+			if v := recover(); v != nil {
+				s.log.Error("BUG: panic", "id", id, "panic", v, "stack", string(debug.Stack()))
+			}
+		}()
+		s.learnFrom(upstream, from)
+	}()
+}
+
+func (s *Server) learnFrom(upstream string, from *lesson) {
+	billed, finding := from.usage.PromptTokens()
+	switch finding {
+	case usage.Found:
+	case usage.Absent:
+		return
+	default:
+		s.metrics.UsageIgnored(upstream, string(finding))
+		return
+	}
+	l, err := s.rewriter.Learn(upstream, from.body, billed)
+	switch {
+	case err != nil:
+		panic("BUG: a request that was rewritten cannot be read: " + err.Error())
+	case l.Absurd:
+		s.metrics.UsageIgnored(upstream, "absurd")
+	case l.Value.Ratio > 0:
+		s.metrics.Calibrated(upstream, l.Row, l.Value.Ratio, l.Value.Offset)
+	}
+}

@@ -1,0 +1,122 @@
+package proxy_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"sidenote/proxy"
+	"sidenote/rewrite"
+	"sidenote/rewrite/calibration"
+)
+
+// learnt sends the same request n times to an upstream that answers so, and returns
+// what is known of it once all of it was looked at. Each answer must pass as it is.
+func learnt(t *testing.T, n int, request, head, answer string) (*rig, []calibration.Entry) {
+	t.Helper()
+	u := newUpstream(t, func(_ seen, w io.Writer) {
+		fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", head, len(answer), answer)
+	})
+	g := open(t, u, nil)
+	for range n {
+		if _, body := g.post(t, request, "Connection: close"); body != answer {
+			t.Fatalf("the client got %q of %q", body, answer)
+		}
+		g.reports.next(t)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := g.server.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return g, g.calibration.All()
+}
+
+func gzipped(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+const okJSON = "200 OK\r\nContent-Type: application/json"
+
+// What an answer says of the tokens of its prompt is compared with the count of the
+// request as it went up, in whatever form it comes, for a sample of requests.
+func TestLearnsWhatIsBilled(t *testing.T) {
+	const usage = `{"object":"chat.completion","usage":{"prompt_tokens":1500,"completion_tokens":3}}`
+	const events = "data: {\"choices\":[],\"usage\":null}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":1500}}\n\ndata: [DONE]\n\n"
+	for name, c := range map[string]struct{ head, answer string }{
+		"JSON":   {okJSON, usage},
+		"stream": {"200 OK\r\nContent-Type: text/event-stream", events},
+		"gzip":   {okJSON + "\r\nContent-Encoding: gzip", gzipped(t, usage)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, all := learnt(t, 40, chatBody, c.head, c.answer)
+			shed := int(counted(t, g.metrics, "sidenote_shed_total", "calibration"))
+			// The first 32 requests, then one of 16.
+			if len(all) != 1 || all[0].Samples+shed != 32 {
+				t.Fatalf("%d shed, %+v", shed, all)
+			}
+			k := calibration.Key{Upstream: "stub", Row: "test", Name: "m"}
+			if e := all[0]; e.Key != k || e.Value.Ratio <= 1 || e.Value.Offset <= 0 {
+				t.Errorf("learnt %+v", e)
+			}
+		})
+	}
+}
+
+// What cannot be is ignored and counted; what says nothing of text is ignored.
+func TestLearnsNothingOfNonsense(t *testing.T) {
+	usage := func(n string) string { return `{"usage":{"prompt_tokens":` + n + `}}` }
+	image := strings.Replace(chatBody, `"content":`, `"content":[{"type":"image_url","image_url":{"url":"https://x"}}],"x":`, 1)
+	for _, c := range []struct{ head, request, answer, reason string }{
+		{okJSON, chatBody, usage("-1"), "negative"},
+		{okJSON, chatBody, usage("1e18"), "too-large"},
+		{okJSON, chatBody, usage("1000000000000000000"), "too-large"},
+		{okJSON, chatBody, usage(`"12"`), "not-a-number"},
+		{okJSON, chatBody, usage("90000000"), "absurd"},
+		{okJSON + "\r\nContent-Encoding: gzip", chatBody, usage("12"), "undecodable"},
+		{okJSON, chatBody, `{}`, ""},
+		{okJSON, image, usage("1500"), ""},
+		{"500 Oh\r\nContent-Type: application/json", chatBody, usage("-1"), ""},
+	} {
+		g, all := learnt(t, 1, c.request, c.head, c.answer)
+		if len(all) > 0 {
+			t.Errorf("%s: learnt %+v", c.answer, all)
+		}
+		for _, reason := range []string{"negative", "too-large", "not-a-number", "absurd", "undecodable"} {
+			want := 0.0
+			if reason == c.reason {
+				want = 1
+			}
+			if got := counted(t, g.metrics, "sidenote_usage_ignored_total", reason); got != want {
+				t.Errorf("%s: %v ignored as %s, want %v", c.answer, got, reason, want)
+			}
+		}
+	}
+}
+
+// The status tells the account of a request that was counted.
+func TestStatusOfCountedRequest(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	g := open(t, u, func(p *proxy.Policy) { p.Rewrite.CountWhole = true })
+	resp, _ := g.post(t, chatBody)
+	status := resp.Header.Get(proxy.HeaderStatus)
+	if !strings.Contains(status, "; window=1048576; request=") || !strings.Contains(status, "; messages=") || !strings.HasSuffix(status, "; reserved-output=4096") {
+		t.Errorf("status %s", status)
+	}
+	if r := g.reports.next(t); r.Rewrite.Ledger.Window.Check != rewrite.CheckCount {
+		t.Errorf("%+v", r.Rewrite.Ledger.Window)
+	}
+}
