@@ -16,7 +16,17 @@ type body struct {
 	kind  bodyKind
 	left  int64 // of the fixed body, or of the current chunk
 	stage chunkStage
+	ahead *ahead // nil unless Peek has read what Read has not returned
 }
+
+// An ahead is what of a body was read before its time.
+type ahead struct {
+	bytes []byte
+	err   error // what came after bytes; nil: there is more to read
+}
+
+// spent reports whether the body itself says what follows bytes.
+func (a *ahead) spent() bool { return a.err == nil || errors.Is(a.err, io.EOF) }
 
 type chunkStage int
 
@@ -34,8 +44,11 @@ func newBody(br *bufio.Reader, h *answerHead) body {
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
-	if len(p) == 0 {
+	switch {
+	case len(p) == 0:
 		return 0, nil
+	case b.ahead != nil:
+		return b.readAhead(p)
 	}
 	switch b.kind {
 	case bodyFixed:
@@ -53,9 +66,44 @@ func (b *body) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
+// readAhead returns what Peek has read, and then what came after it. An error
+// stays: there is no going on after it.
+func (b *body) readAhead(p []byte) (n int, err error) {
+	n = copy(p, b.ahead.bytes)
+	b.ahead.bytes = b.ahead.bytes[n:]
+	if n == 0 {
+		err = b.ahead.err
+	}
+	if len(b.ahead.bytes) == 0 && b.ahead.spent() {
+		b.ahead = nil
+	}
+	return n, err
+}
+
+// peek reads until more than limit bytes are ahead, or until the body ends or
+// fails, which the next Reads will show as if nobody had peeked.
+func (b *body) peek(limit, announced int) (seen []byte, whole bool) {
+	if b.ended() {
+		return nil, true
+	}
+	if b.ahead == nil {
+		read, err := readUpTo(b, nil, limit, announced)
+		b.ahead = &ahead{read, err}
+	}
+	seen = b.ahead.bytes
+	return seen[:min(len(seen), limit)], len(seen) <= limit && errors.Is(b.ahead.err, io.EOF)
+}
+
+// dropAhead forgets what Peek has read, but not what went wrong with it.
+func (b *body) dropAhead() {
+	if b.ahead != nil && b.ahead.spent() {
+		b.ahead = nil
+	}
+}
+
 // wait returns when Read has something to do without waiting for it.
 func (b *body) wait() error {
-	if b.ended() || b.br.Buffered() > 0 {
+	if b.ahead != nil || b.ended() || b.br.Buffered() > 0 {
 		return nil
 	}
 	_, err := b.br.Peek(1)
@@ -78,7 +126,10 @@ func (b *body) seeEnd(err error) {
 
 // ended reports whether all of the body was returned, as far as that can be
 // said without reading.
-func (b *body) ended() bool {
+func (b *body) ended() bool { return b.ahead == nil && b.atEnd() }
+
+// atEnd is ended without regard to what Peek holds.
+func (b *body) atEnd() bool {
 	switch b.kind {
 	case bodyFixed:
 		return b.left == 0
@@ -93,6 +144,8 @@ func (b *body) ended() bool {
 // ready reports whether the next Read returns without waiting.
 func (b *body) ready() bool {
 	switch {
+	case b.ahead != nil:
+		return len(b.ahead.bytes) > 0 // a head does not wait for what went wrong
 	case b.ended():
 		return true
 	case b.kind != bodyChunked, b.stage == chunkData:

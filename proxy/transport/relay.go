@@ -28,9 +28,30 @@ func (r *Response) Status() int { return r.head.status }
 // trimmed; nil without one. It is valid until Relay or Discard.
 func (r *Response) Header(name string) []byte { return r.head.field([]byte(name)) }
 
+// Peek reads the body ahead, up to limit bytes, so that a handler can look at a
+// short answer before it chooses between Relay, which passes it on as if nobody
+// had looked, and Discard. whole says that body is all of it. It is false when
+// there is more (of a body that announces more, nothing is read), and when the
+// upstream broke off or was silent for Config.Idle, which Relay then shows as
+// the cut it is. Peek waits for a body's end as long as pieces of it arrive: it
+// is for answers that one expects to be short, such as errors.
+//
+// body must not be changed. It outlives the Response.
+func (r *Response) Peek(limit int) (body []byte, whole bool) {
+	announced := 0
+	if r.head.kind == bodyFixed {
+		if r.head.length > int64(limit) {
+			return nil, false
+		}
+		announced = int(r.head.length)
+	}
+	return r.body.peek(limit, announced)
+}
+
 // Discard drops the answer. A short remainder of the body is read so that the
 // connection can be used again, otherwise it is closed.
 func (r *Response) Discard() {
+	r.body.dropAhead()
 	if !r.body.ended() && r.head.kind != bodyUntilClose {
 		r.x.conn.idle = min(r.x.up.config.Idle, time.Second)
 		_, _ = io.CopyN(io.Discard, &r.body, maxDiscard) // what matters is where it ended
