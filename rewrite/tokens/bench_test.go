@@ -83,10 +83,27 @@ func BenchmarkSum(b *testing.B) {
 
 func BenchmarkDelta(b *testing.B) {
 	e := encoding(b, "o200k_base")
-	old, block := prose(20<<10, 3)+"end.", "<sources>\n"+prose(5<<10, 4)+"\n</sources>\n"
+	block := "<sources>\n" + prose(5<<10, 4) + "\n</sources>\n"
+	for name, old := range map[string]string{
+		"seam":    prose(20<<10, 3) + "end",
+		"joint":   prose(20<<10, 3) + "end.",
+		"Chinese": strings.Repeat("每位家长在工作满六个月后可以休十六周的假。", 500) + strings.Repeat("敏捷的棕色狐狸", 20),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				tokens.Delta(e, old, "\n\n", block)
+			}
+		})
+	}
+}
+
+func BenchmarkBetween(b *testing.B) {
+	e := encoding(b, "o200k_base")
+	left, mid, right := prose(20<<10, 3)+"end.", "\n\n<sources>\n"+prose(5<<10, 4)+"\n</sources>", "And "+prose(20<<10, 6)
 	b.ReportAllocs()
 	for b.Loop() {
-		tokens.Delta(e, old, "\n\n", block)
+		tokens.Between(e, left, mid, right)
 	}
 }
 
@@ -138,5 +155,15 @@ func BenchmarkLookup(b *testing.B) {
 				tokens.Lookup(table, model)
 			}
 		})
+	}
+}
+
+// BenchmarkNoSeam looks for a seam in a long text that has none, to its start.
+func BenchmarkNoSeam(b *testing.B) {
+	e := encoding(b, "o200k_base")
+	left, right := strings.Repeat("敏捷的棕色狐狸", 5000), strings.Repeat("跳过了懒狗", 5000)
+	b.SetBytes(int64(len(left) + len(right)))
+	for b.Loop() {
+		tokens.Delta(e, left, right)
 	}
 }

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -33,6 +34,9 @@ type kinds struct {
 	pages [(unicode.MaxRune + 1) >> 8]uint8
 	runes []kind
 }
+
+// runes returns the kinds, which it makes when first asked.
+var runes = sync.OnceValue(newKinds)
 
 func newKinds() *kinds {
 	all := make([]kind, unicode.MaxRune+1)

@@ -57,27 +57,37 @@ var verdicts = [classes][classes]verdict{
 // ascii holds the class of each ASCII byte.
 var ascii = func() (t [utf8.RuneSelf]class) {
 	for b := range t {
-		t[b] = classOf(rune(b))
+		switch r := rune(b); {
+		case unicode.IsLetter(r):
+			t[b] = letter
+		case unicode.IsDigit(r):
+			t[b] = digit
+		case r == '\n' || r == '\r':
+			t[b] = newline
+		case unicode.IsSpace(r):
+			t[b] = space
+		case r == '/':
+			t[b] = slash
+		case r == '\'':
+			t[b] = apostrophe
+		default:
+			t[b] = other
+		}
 	}
 	return t
 }()
 
+// classOf returns the class of a rune that is not ASCII.
 func classOf(r rune) class {
-	switch {
-	case unicode.IsLetter(r):
+	switch k := runes().of(r); {
+	case k&letters != 0:
 		return letter
-	case r == '\n' || r == '\r':
-		return newline
-	case unicode.IsSpace(r):
-		return space
-	case r == '/':
-		return slash
-	case r == '\'':
-		return apostrophe
-	case unicode.IsNumber(r):
-		return digit
-	case unicode.IsMark(r):
+	case k == combining:
 		return mark
+	case k == number:
+		return digit
+	case k == blank:
+		return space
 	}
 	return other
 }
@@ -139,23 +149,16 @@ func contraction(text string) bool {
 	return text[1] >= utf8.RuneSelf
 }
 
-// cut tells whether left+right may be cut between the two, and whether white
-// space stands at the cut.
-func cut(left, right string) (ok, white bool) {
+// meet tells whether left and right meet at a seam: a cut at white space, so that
+// what one costs does not depend on the other.
+func meet(left, right string) bool {
 	before, size := last(left)
 	after, _ := first(right)
-	if verdicts[before][after] == never {
-		return false, false
+	if !atWhite(before, after) || verdicts[before][after] == never {
+		return false
 	}
 	older, _ := last(left[:len(left)-size])
-	return splits(older, before, after, right), atWhite(before, after)
-}
-
-// meet tells whether left and right meet at a seam: what one costs does not depend
-// on the other.
-func meet(left, right string) bool {
-	ok, white := cut(left, right)
-	return ok && white
+	return splits(older, before, after, right)
 }
 
 func atWhite(before, after class) bool {
@@ -170,20 +173,21 @@ const nearby = 1 << 10
 // It prefers one at white space, so that counts which are sums over words, as
 // those of tests are, add there too.
 func lastSeam(text string) int {
-	second := 0
+	second, after := 0, invalid
+	before, size := last(text)
 	for i := len(text); i > 0; {
-		_, size := last(text[:i])
-		i -= size
-		ok, white := cut(text[:i], text[i:])
-		if ok && white {
-			return i
-		}
-		if ok && second == 0 {
-			second = i
+		older, next := last(text[:i-size])
+		if splits(older, before, after, text[i:]) {
+			if atWhite(before, after) {
+				return i
+			}
+			second = max(second, i)
 		}
 		if second > 0 && len(text)-i > nearby {
 			return second
 		}
+		i -= size
+		before, after, size = older, before, next
 	}
 	return 0
 }

@@ -43,7 +43,6 @@ type Set struct {
 // New returns a Set with nothing built yet.
 func New() *Set {
 	s := &Set{load: map[string]func() (*Encoding, error){}}
-	runes := sync.OnceValue(newKinds)
 	for _, e := range []struct {
 		name, file string
 		limit      int // of ids, where the file holds more
