@@ -9,11 +9,11 @@ type Window struct {
 	Size           int         `json:"size"` // 0 is unknown
 	Check          WindowCheck `json:"check"`
 	ReservedOutput int         `json:"reserved_output_tokens"`
-	Request        int         `json:"request"`        // as it came; under CheckBound it may be less
+	Request        int         `json:"request"`              // as it came; under CheckBound it may be less
 	Cost           *Cost       `json:"components,omitempty"` // its components as counted
-	Reserve        int         `json:"reserve"`        // of Request: for what formulas miss
-	Room           int         `json:"room"`           // left for what is added; negative: the request is too long as it came
-	Limits         bool        `json:"limits"`         // Room is less than the budget of the policy
+	Reserve        int         `json:"reserve"`              // of Request: for what formulas miss
+	Room           int         `json:"room"`                 // left for what is added; negative: the request is too long as it came
+	Limits         bool        `json:"limits"`               // Room is less than the budget of the policy
 }
 
 // A WindowCheck says how it was found out what a request leaves of the window.

@@ -6,7 +6,7 @@
 // their quotes would be escaped.
 package usage
 
-import "strings"
+import "sidenote/proxy/coding"
 
 // A Finding says what an answer's prompt_tokens is. The list is closed: it is
 // safe as a metrics label.
@@ -36,29 +36,18 @@ const (
 // used by one goroutine at a time.
 type Reader struct {
 	plain  scanner
-	decode decoder // nil where the answer is plain
-	held   []byte  // of a compressed answer
-	lost   bool    // it had more, or nobody can decode it
+	coding string
+	packed bool   // the answer is compressed
+	held   []byte // of such an answer
+	lost   bool   // it had more, or nobody can decode it
 }
 
 // NewReader returns a Reader of an answer with that Content-Encoding. A plain
 // answer ("" or identity) is searched as it passes. Of gzip, deflate, br and
 // zstd up to 256 KiB are copied for PromptTokens. Of others nothing is found.
 func NewReader(contentEncoding string) *Reader {
-	r := new(Reader)
-	switch strings.ToLower(strings.TrimSpace(contentEncoding)) {
-	case "", "identity":
-	case "gzip", "x-gzip":
-		r.decode = gunzip
-	case "deflate":
-		r.decode = inflate
-	case "br":
-		r.decode = unbrotli
-	case "zstd":
-		r.decode = unzstd
-	default:
-		r.lost = true
-	}
+	r := &Reader{coding: contentEncoding, packed: !coding.Plain(contentEncoding)}
+	r.lost = r.packed && !coding.Known(contentEncoding)
 	return r
 }
 
@@ -66,7 +55,7 @@ func NewReader(contentEncoding string) *Reader {
 func (r *Reader) Write(piece []byte) {
 	switch {
 	case r.lost:
-	case r.decode == nil:
+	case !r.packed:
 		r.plain.write(piece)
 	case len(r.held)+len(piece) > maxCompressed:
 		r.held, r.lost = nil, true
@@ -83,7 +72,7 @@ func (r *Reader) PromptTokens() (n int, f Finding) {
 	switch {
 	case r.lost:
 		return 0, Undecodable
-	case r.decode != nil && !r.decodeHeld():
+	case r.packed && !r.decodeHeld():
 		return 0, Undecodable
 	}
 	return promptTokens(r.plain.usage)

@@ -1,0 +1,68 @@
+package coding_test
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/coding"
+)
+
+// packed is a text as senders pack it under each Content-Encoding.
+func packed(text string) map[string][]byte {
+	return map[string][]byte{
+		"gzip":    fasthttp.AppendGzipBytes(nil, []byte(text)),
+		" X-Gzip": fasthttp.AppendGzipBytes(nil, []byte(text)),
+		"deflate": fasthttp.AppendDeflateBytes(nil, []byte(text)),
+		"BR ":     fasthttp.AppendBrotliBytes(nil, []byte(text)),
+		"zstd":    fasthttp.AppendZstdBytes(nil, []byte(text)),
+	}
+}
+
+func TestText(t *testing.T) {
+	const text = "a text, a text, a text, and ünïcödé"
+	for name, body := range packed(text) {
+		if got, err := coding.Text(name, body, len(text)); string(got) != text || err != nil || !coding.Known(name) || coding.Plain(name) {
+			t.Errorf("%q: %q, %v", name, got, err)
+		}
+		if _, err := coding.Text(name, body, len(text)-1); !errors.Is(err, coding.ErrTooLong) {
+			t.Errorf("%q beyond the limit: %v", name, err)
+		}
+		if got, err := coding.Text(name, body[:len(body)-9], len(text)); err == nil {
+			t.Errorf("%q cut: %q", name, got)
+		}
+		if _, err := coding.Text(name, []byte("no such thing"), 100); err == nil {
+			t.Errorf("%q: nonsense was read", name)
+		}
+	}
+	for _, name := range []string{"", "identity", "compress", "gzip, br"} {
+		if _, err := coding.Text(name, []byte(text), 100); !errors.Is(err, coding.ErrUnknown) || coding.Known(name) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if !coding.Plain("") || !coding.Plain(" Identity") || coding.Plain("identity, gzip") {
+		t.Error("what is plain")
+	}
+}
+
+// A bomb costs no more than a few times the limit, and what its decoder needs.
+func TestBombIsBounded(t *testing.T) {
+	const limit, decoders = 1 << 20, 24 << 20
+	bombs := packed(strings.Repeat("\x00", 64<<20))
+	bombs["zstd "] = []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x98, 0x03, 0x00, 0x10, 'x'} // one block, and 512 MiB of window
+	for name, bomb := range bombs {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := coding.Text(name, bomb, limit)
+		runtime.ReadMemStats(&after)
+		if err == nil {
+			t.Errorf("%q was read", name)
+		}
+		if got := after.TotalAlloc - before.TotalAlloc; got > 4*limit+decoders {
+			t.Errorf("%q: %d KiB allocated", name, got>>10)
+		}
+	}
+}
