@@ -25,15 +25,22 @@ var (
 
 // send forwards a chat request whose whole body was read, with its edits made.
 func (x *exchange) send(ctx *fasthttp.RequestCtx, body []byte, edits []rewrite.Edit) error {
-	if len(edits) > 0 {
-		x.buffer, _ = x.server.buffers.Get().(*[]byte)
-		if x.buffer == nil {
-			x.buffer = new([]byte)
-		}
-		*x.buffer = rewrite.Apply(slices.Grow((*x.buffer)[:0], rewrite.Size(len(body), edits)), body, edits)
-		body = *x.buffer
+	return x.forward(ctx, transport.Request{Body: x.edit(body, edits), Whole: true, Replace: x.upstream.replace, NoUpgrade: true})
+}
+
+// edit returns body with the edits made, in the buffer of the exchange.
+func (x *exchange) edit(body []byte, edits []rewrite.Edit) []byte {
+	if len(edits) == 0 {
+		return body
 	}
-	return x.forward(ctx, transport.Request{Body: body, Whole: true, Replace: x.upstream.replace, NoUpgrade: true})
+	if x.buffer == nil {
+		x.buffer, _ = x.server.buffers.Get().(*[]byte)
+	}
+	if x.buffer == nil {
+		x.buffer = new([]byte)
+	}
+	*x.buffer = rewrite.Apply(slices.Grow((*x.buffer)[:0], rewrite.Size(len(body), edits)), body, edits)
+	return *x.buffer
 }
 
 // forward sends the request up and lets the answer flow back. It returns an
@@ -41,6 +48,9 @@ func (x *exchange) send(ctx *fasthttp.RequestCtx, body []byte, edits []rewrite.E
 func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error {
 	x.report.Overhead = max(time.Since(x.read), 1)
 	resp, err := x.upstream.client.Send(ctx, r)
+	if err == nil && x.second.req != nil {
+		resp, err = x.sendAgain(ctx, resp, r)
+	}
 	if err != nil {
 		return x.sendError(err)
 	}

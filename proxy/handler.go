@@ -30,6 +30,7 @@ type exchange struct {
 	shadow    *rewrite.Result // of that work, when it is done
 	endStream func()          // nil when the answer is no stream
 	endOpen   func()
+	second    second  // to send the request again; zero where that is not to be
 	sample    bool    // the answer is to be learnt from
 	lesson    *lesson // of such an answer
 	buffer    *[]byte // holds the rewritten body, back to the pool at the end
@@ -215,6 +216,10 @@ func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Opt
 	case rewrite.Answered:
 		x.answer(ctx, req, policy.EmptyAnswer)
 		return nil
+	case rewrite.Injected:
+		if x.policy.RetryTooLong {
+			x.second = second{body, req, policy, asked}
+		}
 	}
 	return x.send(ctx, body, res.Edits)
 }

@@ -2,11 +2,14 @@ package rewrite
 
 import "sidenote/rewrite/calibration"
 
-// model resolves a model's name, with what is known of how the upstream counts.
-func (rw *Rewriter) model(upstream, name string) Model {
+// model resolves a model's name, with what is known of it at the policy's upstream.
+func (rw *Rewriter) model(p Policy, name string) Model {
 	m := rw.Models.Model(name)
 	if rw.Calibration != nil {
-		m.Calibration = rw.Calibration.Of(calibration.Key{Upstream: upstream, Row: m.Row, Name: name})
+		m.Calibration = rw.Calibration.Of(calibration.Key{Upstream: p.Upstream, Row: m.Row, Name: name})
+	}
+	if p.Window > 0 && (m.Window == 0 || p.Window < m.Window) {
+		m.Window = p.Window
 	}
 	return m
 }

@@ -62,7 +62,7 @@ type Result struct {
 // in any case. Mode is not looked at; a caller that only watches applies
 // StripEdits instead.
 func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Options) Result {
-	j := job{policy: p, req: req, model: rw.model(p.Upstream, req.Model), costs: &rw.costs}
+	j := job{policy: p, req: req, model: rw.model(p, req.Model), costs: &rw.costs}
 	start := time.Now()
 	j.query, j.previous, j.last = req.question()
 	if o.Query != "" {

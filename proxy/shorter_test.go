@@ -1,0 +1,136 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"sidenote/proxy"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// refusing is an upstream that answers the first requests with errors, then well.
+func refusing(t *testing.T, errors ...string) *stubUpstream {
+	t.Helper()
+	left := errors
+	return newUpstream(t, func(_ seen, w io.Writer) {
+		head, body := okJSON, `{"ok":true}`
+		if len(left) > 0 {
+			head, body, _ = strings.Cut(left[0], "\r\n\r\n")
+			left = left[1:]
+		}
+		fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", head, len(body), body)
+	})
+}
+
+func badRequest(message string) string {
+	return "400 Bad Request\r\nContent-Type: application/json\r\n\r\n" +
+		`{"error":{"message":"` + message + `","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`
+}
+
+// fiveSources answers with five sources of 300 bytes.
+func fiveSources(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
+	res := retrieval.Result{Bases: q.Bases}
+	for i := range 5 {
+		res.Sources = append(res.Sources, retrieval.Source{
+			Type: "rag", Knowledge: q.Bases[0].Knowledge, Doc: fmt.Sprint(i), Text: strings.Repeat(fmt.Sprintf("fact %d. ", i), 36), Score: 5,
+		})
+	}
+	return res, nil
+}
+
+// A request that the upstream finds too long, and that is so for what was added, is
+// sent once more with what fits.
+func TestTooLongIsSentAgain(t *testing.T) {
+	const first = `{"ok":true}`
+	over := func(by int) string {
+		return badRequest(fmt.Sprintf("This model's maximum context length is 100000 tokens. However, your messages resulted in %d tokens.", 100_000+by))
+	}
+	for name, c := range map[string]struct {
+		errors  []string
+		change  func(*proxy.Policy)
+		sent    int    // requests that the upstream gets
+		sources int    // in the last of them
+		answer  string // what the client gets, if not the second answer
+	}{
+		"by its numbers":     {errors: []string{over(400)}, sent: 2, sources: 3},
+		"by a lot":           {errors: []string{over(2000)}, sent: 2, sources: 0},
+		"not for us":         {errors: []string{over(9000)}, sent: 1, sources: 5, answer: over(9000)},
+		"without numbers":    {errors: []string{badRequest("Too long.")}, sent: 2, sources: 0},
+		"again":              {errors: []string{over(400), over(50)}, sent: 2, sources: 3, answer: over(50)},
+		"another error":      {errors: []string{over(400), "429 Slow\r\nRetry-After: 7\r\n\r\n{}"}, sent: 2, sources: 3, answer: "429 Slow\r\nRetry-After: 7\r\n\r\n{}"},
+		"compressed":         {errors: []string{"400 No\r\nContent-Encoding: gzip\r\n\r\n" + gzipped(t, strings.SplitN(over(400), "\r\n\r\n", 2)[1])}, sent: 2, sources: 3},
+		"not too long":       {errors: []string{"400 No\r\n\r\n{}"}, sent: 1, sources: 5, answer: "400 No\r\n\r\n{}"},
+		"not in this policy": {errors: []string{over(400)}, change: func(p *proxy.Policy) { p.RetryTooLong = false }, sent: 1, sources: 5, answer: over(400)},
+		"not ours":           {errors: []string{over(400)}, change: func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Off }, sent: 1, answer: over(400)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := refusing(t, c.errors...)
+			g := start(t, proxy.Config{
+				Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u.url}},
+				Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+					p.RetryTooLong = true
+					if c.change != nil {
+						c.change(p)
+					}
+				})},
+			}, retrieval.Func(fiveSources))
+			resp, body := g.post(t, chatBody)
+			want := "200 OK\r\n\r\n" + first
+			if c.answer != "" {
+				want = c.answer
+			}
+			head, text, _ := strings.Cut(want, "\r\n\r\n")
+			status, _, _ := strings.Cut(head, "\r\n")
+			if resp.Status != status || body != text {
+				t.Errorf("the client got %s %q, want %s %q", resp.Status, body, status, text)
+			}
+			if strings.Contains(head, "Retry-After") && resp.Header.Get("Retry-After") != "7" {
+				t.Errorf("head %v", resp.Header)
+			}
+			if len(u.seen) != c.sent {
+				t.Fatalf("%d requests were sent, want %d", len(u.seen), c.sent)
+			}
+			var last seen
+			for range c.sent {
+				last = <-u.seen
+			}
+			if got := strings.Count(last.body, "<source id="); got != c.sources {
+				t.Errorf("%d sources in %s", got, last.body)
+			}
+			if c.sources == 0 && last.body != chatBody {
+				t.Errorf("the upstream got %s", last.body)
+			}
+			r, header := g.reports.next(t), resp.Header.Get(proxy.HeaderStatus)
+			if retried := c.sent == 2; r.Retried != retried || strings.Contains(header, "; retry=context-length") != retried || retried && r.Sources() != c.sources {
+				t.Errorf("retried %v, %d sources, status %s", r.Retried, r.Sources(), header)
+			}
+			if c.sent == 2 && c.sources == 0 && !strings.HasPrefix(header, "untouched; reason=window; retry") {
+				t.Errorf("status %s", header)
+			}
+		})
+	}
+}
+
+// An upstream that only tells its limit is believed: the request is counted.
+func TestTooLongByItsLimit(t *testing.T) {
+	u := refusing(t, `400 Bad Request`+"\r\n\r\n"+`{"error":{"message":"The input token count exceeds the maximum number of tokens allowed (2400).","code":400,"status":"INVALID_ARGUMENT"}}`)
+	g := start(t, proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u.url}},
+		Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+			p.RetryTooLong, p.Rewrite.ReserveOutputTokens, p.Rewrite.MinTruncatedTokens = true, 100, 10
+		})},
+	}, retrieval.Func(fiveSources))
+	resp, _ := g.post(t, chatBody)
+	<-u.seen
+	second := <-u.seen
+	if n := len(second.body); resp.StatusCode != 200 || n > 2400 || !strings.Contains(second.body, "<source id=") {
+		t.Errorf("%d, then %d bytes: %s", resp.StatusCode, n, second.body)
+	}
+	if w := g.reports.next(t).Rewrite.Ledger.Window; w.Size != 2400 || w.Check != rewrite.CheckCount {
+		t.Errorf("%+v", w)
+	}
+}
