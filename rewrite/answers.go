@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"strconv"
 )
@@ -26,18 +27,22 @@ func (a answers) reserved(p Policy, m Model) int {
 	case p.ReserveOutputTokens > 0:
 		one = p.ReserveOutputTokens
 	default:
-		one = defaultReserve
-		if m.DefaultOutput > 0 {
-			one = m.DefaultOutput
-		}
-		if m.MaxOutput > 0 {
-			one = min(one, m.MaxOutput)
-		}
-		if m.Window > 0 {
-			one = min(one, m.Window/4)
-		}
+		one = ReservedOutput(m)
 	}
 	return one * max(a.choices, 1)
+}
+
+// ReservedOutput returns the tokens that are kept free for an answer whose length
+// neither request nor policy caps.
+func ReservedOutput(m Model) int {
+	n := cmp.Or(m.DefaultOutput, defaultReserve)
+	if m.MaxOutput > 0 {
+		n = min(n, m.MaxOutput)
+	}
+	if m.Window > 0 {
+		n = min(n, m.Window/4)
+	}
+	return n
 }
 
 // wholeNumber returns the positive number that a JSON value is, in whatever way it

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"text/tabwriter"
 
+	"sidenote/rewrite"
 	"sidenote/rewrite/tokens"
 )
 
@@ -15,7 +16,7 @@ type modelsCmd struct {
 
 // Help shows how models is used.
 func (modelsCmd) Help() string {
-	return "The first row that matches wins; exact counts use the model's own encoding, estimates add 10 %.\n\nsidenote models openai/gpt-5-mini"
+	return "The first row that matches wins; exact counts use the model's own encoding, estimates add 10 %. RESERVED tokens of the window are kept free for an answer that neither request nor policy caps.\n\nsidenote models openai/gpt-5-mini"
 }
 
 // Run prints the table, or one row of it.
@@ -33,15 +34,22 @@ func (c *modelsCmd) Run(a *app) error {
 		table = []tokens.Model{row}
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MATCH\tENCODING\tWINDOW\tMAX OUTPUT\tCOUNT")
+	fmt.Fprintln(w, "MATCH\tENCODING\tWINDOW\tMAX OUTPUT\tRESERVED\tIMAGE 1024²\tCOUNT")
 	for _, m := range table {
 		count := "exact"
 		if m.Estimated {
 			count = "estimated"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Match, m.Encoding, orUnknown(m.Window), orUnknown(m.MaxOutput), count)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", m.Match, m.Encoding, orUnknown(m.Window), orUnknown(m.MaxOutput),
+			reserved(m), m.Images.Tokens(1024, 1024, "high"), count)
 	}
 	return w.Flush()
+}
+
+// reserved is what is kept free for an answer that nobody caps.
+func reserved(m tokens.Model) string {
+	n := rewrite.ReservedOutput(rewrite.Model{Window: m.Window, MaxOutput: m.MaxOutput, DefaultOutput: m.DefaultOutput})
+	return strconv.Itoa(n)
 }
 
 func orUnknown(n int) string {
