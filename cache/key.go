@@ -12,7 +12,7 @@ import (
 
 // schema is the version of keys and values. It changes with either, so that two
 // releases on one store never read each other's entries.
-const schema = 1
+const schema = 2
 
 // A Kind says what the entries of a cache are; it is a metric label.
 type Kind string

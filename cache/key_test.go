@@ -138,10 +138,10 @@ func TestKeyIsInjective(t *testing.T) {
 func TestKeyString(t *testing.T) {
 	q := question("how long")
 	for tenant, want := range map[string]string{
-		"acme":                     "v1:selected:{acme}:",
-		"":                         "v1:selected:{}:",
-		"a:b {c}\r\n*":             "v1:selected:{a_b__c____}:",
-		strings.Repeat("long", 30): "v1:selected:{" + strings.Repeat("long", 16) + "}:",
+		"acme":                     "v2:selected:{acme}:",
+		"":                         "v2:selected:{}:",
+		"a:b {c}\r\n*":             "v2:selected:{a_b__c____}:",
+		strings.Repeat("long", 30): "v2:selected:{" + strings.Repeat("long", 16) + "}:",
 	} {
 		q.Tenant = tenant
 		got := cache.NewKey(cache.Selected, q).String()

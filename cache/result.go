@@ -10,11 +10,11 @@ import (
 // maxBody bounds a value's body, whose length is written in 32 bits.
 const maxBody = 1 << 30
 
-// minSource and minRef are the least bytes that a source and a ref take, nine
+// minSource and minRef are the least bytes that a source and a ref take, ten
 // lengths or numbers and a score, and two lengths: they bound what a decoder may
 // allocate on the word of a count.
 const (
-	minSource   = 9 + 8
+	minSource   = 10 + 8
 	minExcluded = minSource + 2
 	minRef      = 2
 )
@@ -122,6 +122,7 @@ func appendSource(b []byte, s *retrieval.Source) []byte {
 	b = appendString(b, s.Text)
 	b = appendString(b, s.Before)
 	b = appendString(b, s.After)
+	b = binary.AppendVarint(b, int64(s.Tokens))
 	return appendFloat(b, s.Score)
 }
 
@@ -210,5 +211,6 @@ func (d *decoder) source(s *retrieval.Source) {
 	s.Chunk = d.int()
 	s.Name, s.Section = d.string(), d.string()
 	s.Text, s.Before, s.After = d.string(), d.string(), d.string()
+	s.Tokens = d.int()
 	s.Score = d.float()
 }

@@ -67,6 +67,7 @@ type Source struct {
 	Text      string // what the model reads, neutralised, no leading or trailing blank lines
 	Before    string // text of the chunk before (same document), optional context; "" at the start
 	After     string // text of the chunk after, likewise
+	Tokens    int    // of Text in the query's Encoding, exactly; 0 where unknown
 	Score     float64
 }
 

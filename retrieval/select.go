@@ -130,7 +130,7 @@ func (s *selection) drop(c *candidate, reason ExcludeReason, detail string) {
 		return
 	}
 	src := *c.source
-	src.Text, src.Before, src.After = "", "", ""
+	src.Text, src.Before, src.After, src.Tokens = "", "", "", 0
 	s.excluded = append(s.excluded, Excluded{Source: src, Reason: reason, Detail: detail})
 }
 

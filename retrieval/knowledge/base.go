@@ -72,7 +72,7 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 		hits, err = c.index.Search(ctx, terms, q.Settings.NumCandidates, allowed)
 	}
 	if err == nil {
-		res.Sources, err = b.sources(c, hits)
+		res.Sources, err = b.sources(c, hits, q.Encoding)
 	}
 	res.Took = time.Since(start)
 	if err != nil {
@@ -90,16 +90,17 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 	return res, nil
 }
 
-// sources returns what was found. One text that is damaged is an error: it could be
+// sources returns what was found, with its tokens in an encoding. One text that is damaged is an error: it could be
 // any of them, and a base that rebuilds its shelf answers whole a moment later.
-func (b *Base) sources(c *Content, hits []bm25.Hit) ([]retrieval.Source, error) {
+func (b *Base) sources(c *Content, hits []bm25.Hit, encoding string) ([]retrieval.Source, error) {
+	by := counter(c.version, encoding)
 	sources := make([]retrieval.Source, len(hits))
 	for i, h := range hits {
 		s, err := c.source(h.Ref)
 		if err != nil {
 			return nil, err
 		}
-		s.Knowledge, s.Score = b.id, h.Score
+		s.Knowledge, s.Score, s.Tokens = b.id, h.Score, c.tokens(h.Ref, by)
 		sources[i] = s
 	}
 	return sources, nil

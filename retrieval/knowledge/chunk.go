@@ -24,7 +24,18 @@ const (
 type piece struct {
 	section string // heading path below the title
 	text    string
+	counts  []count // of text, by their names
 }
+
+// A count is the tokens of a text. Its name says what counted, see counter.
+type count struct {
+	by     string
+	tokens int
+}
+
+// counter names what counts in an encoding; version is that of Deps. What another
+// one counted, such as another release, is not known by this name.
+func counter(version, encoding string) string { return string(fields(version, encoding)) }
 
 // A unit is a block, or a part of a block that was too long.
 type unit struct {

@@ -29,6 +29,7 @@ type Content struct {
 	documents  int
 	bytes      int64
 	generation string
+	version    string // of what counted the tokens on the shelves
 	floor      floor
 	damaged    func(*shelfError)    // is told what a search met; nil if nobody cares
 	sorted     func() []documentRef // the documents by id; sorts them once
@@ -117,6 +118,13 @@ func (c *Content) source(ref bm25.Ref) (retrieval.Source, error) {
 	runtime.KeepAlive(c)
 	c.tell(err)
 	return s, err
+}
+
+// tokens returns what a counter counted of a chunk, 0 if it did not.
+func (c *Content) tokens(ref bm25.Ref, by string) int {
+	n := c.shelves[ref.Segment].texts.tokens(ref.Text, by)
+	runtime.KeepAlive(c)
+	return n
 }
 
 // A build makes a Content.

@@ -83,15 +83,16 @@ func (f Folder) Origin() string {
 type Deps struct {
 	// Counter measures chunks. It is used by several goroutines at once.
 	Counter retrieval.Counter
-	// Encodings count the tokens of chunks for the store of a Library, by name; they
-	// too are used by several goroutines at once. What they count changes no answer.
+	// Encodings count the tokens of chunks for a Library, by name; they too are used by
+	// several goroutines at once. Sources come with the count in the query's encoding.
 	Encodings map[string]retrieval.Counter
 	// Neutralise takes the power from everything in a document that looks like
 	// Sidenote's own tags; knowledge is the base that it goes into. It too is used by
 	// several goroutines at once; nil leaves texts as they are.
 	Neutralise func(knowledge, text string) string
-	// Version names both: replicas that read the same documents otherwise, as two
-	// releases may, must not share what they find. It is part of the generation.
+	// Version names what all of them do: replicas that read the same documents
+	// otherwise, as two releases may, must not share what they find, nor trust what the
+	// other counted. It is part of the generation.
 	Version string
 	// Child reads the formats that are read in a process of their own; nil leaves
 	// files in them unread, as unsupported.

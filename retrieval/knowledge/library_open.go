@@ -57,6 +57,7 @@ func (l *Library) show(ctx context.Context, b *shelved, shelves []placed, view v
 	if err != nil {
 		return fmt.Errorf("index knowledge %s: %w", b.id, err)
 	}
+	c.version = l.deps.Version
 	c.damaged = func(e *shelfError) { l.met(b, e) }
 	b.Swap(c)
 	l.options.Changed(b.id)

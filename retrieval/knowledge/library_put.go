@@ -168,7 +168,9 @@ func (l *Library) document(cut cutDocument, rules [rulesBytes]byte) store.Docume
 			if d.Chunks[i].Tokens == nil {
 				d.Chunks[i].Tokens = make(map[string]int, len(l.deps.Encodings))
 			}
-			d.Chunks[i].Tokens[encoding], _ = counter.Count(p.text)
+			if n, exact := counter.Count(p.text); exact {
+				d.Chunks[i].Tokens[encoding] = n
+			}
 		}
 	}
 	return d
@@ -194,7 +196,7 @@ func (l *Library) putBatch(ctx context.Context, b *shelved, batch []store.Docume
 		return err
 	}
 	for i := range batch {
-		if err := shelve.add(boundEntry(&store.Entry{Row: rows[i], Document: batch[i]})); err != nil {
+		if err := shelve.add(l.bound(&store.Entry{Row: rows[i], Document: batch[i]})); err != nil {
 			return fmt.Errorf("index knowledge %s: %w", b.id, err)
 		}
 	}

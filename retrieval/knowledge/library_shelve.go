@@ -3,6 +3,7 @@ package knowledge
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"sidenote/retrieval/knowledge/store"
@@ -20,7 +21,7 @@ func (l *Library) cover(ctx context.Context, b *shelved, rows []int64, emit func
 			return err
 		}
 		for i := range entries {
-			if err := shelve.add(boundEntry(&entries[i])); err != nil {
+			if err := shelve.add(l.bound(&entries[i])); err != nil {
 				return fmt.Errorf("index knowledge %s: %w", b.id, err)
 			}
 		}
@@ -28,11 +29,18 @@ func (l *Library) cover(ctx context.Context, b *shelved, rows []int64, emit func
 	return shelve.end()
 }
 
-// boundEntry returns a document of the store as it goes into a shelf.
-func boundEntry(e *store.Entry) bound {
+// bound returns a document of the store as it goes into a shelf. What another reader
+// counted may be counted otherwise by now, and is left out.
+func (l *Library) bound(e *store.Entry) bound {
 	d := bound{row: e.Row, id: e.ID, name: e.Name, attributes: encoded(e.Attributes), chunks: make([]piece, len(e.Chunks))}
 	for i, c := range e.Chunks {
 		d.chunks[i] = piece{section: c.Section, text: c.Text}
+		if [readerBytes]byte(e.Hash[:readerBytes]) != l.reader {
+			continue
+		}
+		for _, encoding := range slices.Sorted(maps.Keys(c.Tokens)) {
+			d.chunks[i].counts = append(d.chunks[i].counts, count{counter(l.deps.Version, encoding), c.Tokens[encoding]})
+		}
 	}
 	return d
 }

@@ -107,15 +107,16 @@ func (s *shelf) labels(d int) (id, name string) {
 // texts is the image of documents and their texts; shelf_image.go has its layout.
 // The numbers stay where they lie.
 type texts struct {
-	documents, sections, sets, count int
+	documents, sections, sets, count, counters int
 
 	rows      []byte // by document
 	firsts    []byte // by document: its first text; one more is count
 	setOf     []byte // by document: its attributes
-	offsets   []byte // of strings: id and name by document, sections, sets of attributes; one more is the end
+	offsets   []byte // of strings: id and name by document, sections, sets of attributes, names of counters; one more is the end
 	sectionOf []byte // by text
 	starts    []byte // by text, in bodies; one more is the end
 	sums      []byte // by text
+	counts    []byte // by counter, by text: its tokens, 0 where unknown
 	strings   []byte
 	bodies    []byte
 }
@@ -132,6 +133,30 @@ func (x *texts) section(t int) []byte { return x.string(2*x.documents + number(x
 
 // set returns a set of attributes as JSON.
 func (x *texts) set(i int) []byte { return x.string(2*x.documents + x.sections + i) }
+
+func (x *texts) counter(i int) []byte {
+	return x.string(2*x.documents + x.sections + x.sets + i)
+}
+
+// tokens returns what a counter counted of a text, 0 if it did not.
+func (x *texts) tokens(t int, by string) int {
+	for i := range x.counters {
+		if string(x.counter(i)) == by {
+			return number(x.counts, i*x.count+t)
+		}
+	}
+	return 0
+}
+
+// countsOf returns all that was counted of a text.
+func (x *texts) countsOf(t int) (counts []count) {
+	for i := range x.counters {
+		if n := number(x.counts, i*x.count+t); n > 0 {
+			counts = append(counts, count{by: string(x.counter(i)), tokens: n})
+		}
+	}
+	return counts
+}
 
 func (x *texts) string(i int) []byte { return x.strings[number(x.offsets, i):number(x.offsets, i+1)] }
 

@@ -88,7 +88,7 @@ func (b *binder) end() error {
 		for _, p := range d.chunks {
 			// Twice: a term of the title should weigh more than one of the text.
 			b.postings.Add(d.name, d.name, p.section, p.text)
-			draft.text(p.section, p.text)
+			draft.text(p.section, p.text, p.counts)
 		}
 	}
 	postings, err := b.postings.Build()
@@ -131,7 +131,7 @@ func mergeShelves(sources []placed) (image []byte, rows []int64, err error) {
 				return nil, nil, errors.New("BUG: texts and postings are merged in different orders")
 			}
 			// Not copied: sources outlive the draft.
-			draft.text(string(s.texts.section(t)), unsafe.String(unsafe.SliceData(body), len(body)))
+			draft.text(string(s.texts.section(t)), unsafe.String(unsafe.SliceData(body), len(body)), s.texts.countsOf(t))
 		}
 	}
 	image, err = draft.shelf(postings)

@@ -21,6 +21,8 @@ type textsDraft struct {
 	sectionOf []uint32
 	sets      distinct // attributes
 	setOf     []uint32
+	counters  distinct
+	tokens    [][]uint32 // by counter, by text; those at the end may be missing
 	texts     []string
 	bytes     uint64 // of them
 }
@@ -53,7 +55,15 @@ func (d *textsDraft) document(row int64, id, name, attributes string) {
 	d.labels = append(d.labels, id, name)
 }
 
-func (d *textsDraft) text(section, text string) {
+func (d *textsDraft) text(section, text string, counts []count) {
+	for _, c := range counts {
+		i := int(d.counters.number(c.by))
+		if i == len(d.tokens) {
+			d.tokens = append(d.tokens, nil)
+		}
+		d.tokens[i] = append(d.tokens[i], make([]uint32, len(d.texts)-len(d.tokens[i]))...)
+		d.tokens[i] = append(d.tokens[i], uint32(c.tokens))
+	}
 	d.sectionOf = append(d.sectionOf, d.sections.number(section))
 	d.texts = append(d.texts, text)
 	d.bytes += uint64(len(text))
@@ -63,22 +73,22 @@ func (d *textsDraft) text(section, text string) {
 func (d *textsDraft) counts() (textCounts, error) {
 	c := textCounts{
 		documents: uint64(len(d.rows)), sections: uint64(len(d.sections.list)), sets: uint64(len(d.sets.list)),
-		texts: uint64(len(d.texts)), bodies: d.bytes,
+		texts: uint64(len(d.texts)), bodies: d.bytes, counters: uint64(len(d.counters.list)),
 	}
 	for _, list := range d.strings() {
 		for _, s := range list {
 			c.strings += uint64(len(s))
 		}
 	}
-	if c.bodies > maxBodies || c.strings > math.MaxUint32 {
+	if c.bodies > maxBodies || c.strings > math.MaxUint32 || c.counters > maxCounters {
 		return c, fmt.Errorf("%d texts of %d bytes: %w", c.texts, c.bodies, errShelfFull)
 	}
 	return c, nil
 }
 
 // strings returns the strings in the order in which they lie in the image.
-func (d *textsDraft) strings() [3][]string {
-	return [...][]string{d.labels, d.sections.list, d.sets.list}
+func (d *textsDraft) strings() [4][]string {
+	return [...][]string{d.labels, d.sections.list, d.sets.list, d.counters.list}
 }
 
 // shelf returns the image of a shelf of the texts and of their postings.
@@ -101,7 +111,7 @@ func (d *textsDraft) shelf(postings []byte) ([]byte, error) {
 // write lays the texts out.
 func (d *textsDraft) write(image []byte, c textCounts) {
 	copy(image, textsMagic)
-	for i, n := range []uint64{c.documents, c.sections, c.sets, c.texts, c.strings, c.bodies} {
+	for i, n := range []uint64{c.documents, c.sections, c.sets, c.texts, c.strings, c.bodies, c.counters} {
 		binary.LittleEndian.PutUint32(image[8+4*i:], uint32(n))
 	}
 	x := c.slice(image)
@@ -129,6 +139,11 @@ func (d *textsDraft) write(image []byte, c textCounts) {
 		at += len(body)
 	}
 	putNumber(x.starts, x.count, at)
+	for i, counts := range d.tokens {
+		for t, n := range counts {
+			putNumber(x.counts, i*x.count+t, int(n))
+		}
+	}
 	binary.LittleEndian.PutUint32(image[tableSum:], crc32.Checksum(image[textsHeader:textsHeader+c.table()], crc32c()))
 	binary.LittleEndian.PutUint32(image[headerSum:], crc32.Checksum(image[:headerSum], crc32c()))
 }

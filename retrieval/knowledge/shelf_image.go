@@ -22,40 +22,44 @@ import (
 // multiple of 8 bytes:
 //
 //	0   magic
-//	8   documents, sections, sets of attributes, texts, bytes of strings, bytes of texts
-//	32  CRC-32C of the table, padding included
-//	36  CRC-32C of the header up to here
+//	8   documents, sections, sets of attributes, texts, bytes of strings, bytes of texts,
+//	    counters of tokens
+//	36  CRC-32C of the table, padding included
+//	40  CRC-32C of the header up to here
 //
 // The table has its own sum, which is looked at once, and each text has one, which is
 // looked at when it is read: opening a large base does not read its texts.
 const (
 	shelfMagic  = "SNshelf\n"
-	shelfFormat = 2
+	shelfFormat = 3
 	shelfHeader = 32
 
 	textsMagic  = "SNtexts\n"
-	textsHeader = 40
-	tableSum    = 32
-	headerSum   = 36
+	textsHeader = 48
+	tableSum    = 36
+	headerSum   = 40
 )
 
 // maxBodies bounds the texts of one shelf, in bytes: where one starts must fit 32 bits.
 const maxBodies = math.MaxUint32
 
+// maxCounters bounds the counts that a text has, so that no size overflows.
+const maxCounters = 1 << 10
+
 // textCounts are the sizes that a header gives.
-type textCounts struct{ documents, sections, sets, texts, strings, bodies uint64 }
+type textCounts struct{ documents, sections, sets, texts, strings, bodies, counters uint64 }
 
 // countsOf reads them of an image of texts.
 func countsOf(image []byte) textCounts {
 	at := func(i int) uint64 { return uint64(number(image, i)) }
-	return textCounts{documents: at(2), sections: at(3), sets: at(4), texts: at(5), strings: at(6), bodies: at(7)}
+	return textCounts{documents: at(2), sections: at(3), sets: at(4), texts: at(5), strings: at(6), bodies: at(7), counters: min(at(8), maxCounters)}
 }
 
 // lists returns the bytes of each list of the table.
-func (c textCounts) lists() [8]uint64 {
+func (c textCounts) lists() [9]uint64 {
 	return [...]uint64{
-		8 * c.documents, 4 * (c.documents + 1), 4 * c.documents, 4 * (2*c.documents + c.sections + c.sets + 1),
-		4 * c.texts, 4 * (c.texts + 1), 4 * c.texts, c.strings,
+		8 * c.documents, 4 * (c.documents + 1), 4 * c.documents, 4 * (2*c.documents + c.sections + c.sets + c.counters + 1),
+		4 * c.texts, 4 * (c.texts + 1), 4 * c.texts, 4 * c.texts * c.counters, c.strings,
 	}
 }
 
@@ -72,10 +76,10 @@ func padded(n uint64) uint64 { return (n + 7) &^ 7 }
 
 // slice puts the lists of a table and the bodies where they lie in an image.
 func (c textCounts) slice(image []byte) texts {
-	x := texts{documents: int(c.documents), sections: int(c.sections), sets: int(c.sets), count: int(c.texts)}
+	x := texts{documents: int(c.documents), sections: int(c.sections), sets: int(c.sets), count: int(c.texts), counters: int(c.counters)}
 	at := uint64(textsHeader)
 	sizes := c.lists()
-	for i, list := range []*[]byte{&x.rows, &x.firsts, &x.setOf, &x.offsets, &x.sectionOf, &x.starts, &x.sums, &x.strings} {
+	for i, list := range []*[]byte{&x.rows, &x.firsts, &x.setOf, &x.offsets, &x.sectionOf, &x.starts, &x.sums, &x.counts, &x.strings} {
 		*list = image[at : at+sizes[i] : at+sizes[i]]
 		at += sizes[i]
 	}
@@ -154,7 +158,7 @@ func (x *texts) check() string {
 	switch {
 	case !ascends(x.firsts, x.documents, x.count):
 		return "first texts"
-	case !ascends(x.offsets, 2*x.documents+x.sections+x.sets, len(x.strings)):
+	case !ascends(x.offsets, 2*x.documents+x.sections+x.sets+x.counters, len(x.strings)):
 		return "strings"
 	case !ascends(x.starts, x.count, len(x.bodies)):
 		return "places of texts"

@@ -3,7 +3,6 @@ package knowledge_test
 import (
 	"errors"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -284,25 +282,4 @@ func TestReaderVersion(t *testing.T) {
 		t.Errorf("generations are mistaken for one another: %v", generations)
 	}
 	sameAnswers(t, l.Base("kb"), fresh(t, documents(texts)))
-}
-
-// Tokens are counted for the store, in every encoding.
-func TestTokens(t *testing.T) {
-	d := deps()
-	d.Encodings = map[string]retrieval.Counter{"four": fourBytes{}}
-	l, err := knowledge.LoadLibrary(t.Context(), store.Memory, d, knowledge.LibraryOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	if err := l.CreateBase(t.Context(), "kb"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Put(t.Context(), "kb", knowledge.Document{ID: "a", Text: "twelve bytes"}); err != nil {
-		t.Fatal(err)
-	}
-	e, err := l.Document(t.Context(), "kb", "a")
-	if err != nil || len(e.Chunks) != 1 || !maps.Equal(e.Chunks[0].Tokens, map[string]int{"four": 3}) {
-		t.Errorf("%+v, %v", e, err)
-	}
 }
