@@ -137,9 +137,9 @@ func (a *assembly) weigh() {
 		p := &a.pieces[i]
 		n, exact := 0, false
 		if p.at.after != "" {
-			n, exact = tokens.Between(a.model.Counter, p.at.before, strings.Join(p.parts, ""), p.at.after)
+			n, exact = tokens.Between(a.fitter.known, p.at.before, strings.Join(p.parts, ""), p.at.after)
 		} else {
-			n, exact = tokens.Delta(a.model.Counter, p.at.before, p.parts...)
+			n, exact = tokens.Delta(a.fitter.known, p.at.before, p.parts...)
 		}
 		if p.at.added {
 			n += tokens.MessageOverhead

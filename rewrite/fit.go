@@ -27,7 +27,8 @@ type slot struct {
 type fitter struct {
 	policy  Policy
 	counter retrieval.Counter
-	rules   string // the line under <sources>; "" where it stands elsewhere
+	known   retrieval.Counter // the same, that knows what the engine counted of sources
+	rules   string            // the line under <sources>; "" where it stands elsewhere
 
 	slots    []slot             // as declared
 	found    []retrieval.Source // what the sources component is made of
@@ -51,14 +52,22 @@ func (f *fitter) weigh() {
 	f.exact = true
 	f.plain = make([]sourceBlock, len(f.found))
 	f.ledger = make([]SourceEntry, len(f.found))
+	var counted []tokens.Counted
 	for i, s := range f.found {
-		f.plain[i] = f.weighed(newBlock(s, i+1, f.policy))
+		f.plain[i] = newBlock(s, i+1, f.policy)
 		f.ledger[i] = newEntry(s)
+		if s.Tokens > 0 && f.plain[i].body == s.Text {
+			counted = append(counted, tokens.Counted{Text: s.Text, Tokens: s.Tokens})
+		}
+	}
+	f.known = tokens.Knowing(f.counter, counted...)
+	for i, b := range f.plain {
+		f.plain[i] = f.weighed(b)
 	}
 }
 
 func (f *fitter) weighed(b sourceBlock) sourceBlock {
-	n, exact := tokens.Sum(f.counter, b.head, b.body, sourceClose)
+	n, exact := tokens.Sum(f.known, b.head, b.body, sourceClose)
 	f.exact = f.exact && exact
 	b.tokens = n
 	b.text = max(0, n-f.count(b.head)-f.count(sourceClose))

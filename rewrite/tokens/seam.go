@@ -149,16 +149,23 @@ func contraction(text string) bool {
 	return text[1] >= utf8.RuneSelf
 }
 
-// meet tells whether left and right meet at a seam: a cut at white space, so that
-// what one costs does not depend on the other.
-func meet(left, right string) bool {
+// apart tells whether left+right may be cut between the two.
+func apart(left, right string) bool {
 	before, size := last(left)
 	after, _ := first(right)
-	if !atWhite(before, after) || verdicts[before][after] == never {
+	if verdicts[before][after] == never {
 		return false
 	}
 	older, _ := last(left[:len(left)-size])
 	return splits(older, before, after, right)
+}
+
+// meet tells whether left and right meet at a seam: a cut at white space, so that
+// what one costs does not depend on the other.
+func meet(left, right string) bool {
+	before, _ := last(left)
+	after, _ := first(right)
+	return atWhite(before, after) && apart(left, right)
 }
 
 func atWhite(before, after class) bool {

@@ -1,0 +1,124 @@
+package rewrite_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+	"sidenote/rewrite/tokens"
+)
+
+// counted returns sources with the counts that an engine would have stored.
+func counted(e *tokens.Encoding, sources []retrieval.Source) []retrieval.Source {
+	sources = slices.Clone(sources)
+	for i := range sources {
+		sources[i].Tokens, _ = e.Count(sources[i].Text)
+	}
+	return sources
+}
+
+// What an engine counted changes nothing of a rewrite, neither bytes nor ledger.
+func TestStoredCounts(t *testing.T) {
+	names := []string{"o200k_base", "cl100k_base"}
+	encodings := map[string]*tokens.Encoding{names[0]: encoding(t, names[0]), names[1]: encoding(t, names[1])}
+	injected := 0
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom(names).Draw(t, "encoding")
+		body := []byte(bodyGen().Draw(t, "body"))
+		policy := policyGen().Draw(t, "policy")
+		sources := rapid.SliceOfN(sourceGen(), 1, 4).Draw(t, "sources")
+		req, err := rewrite.Parse(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		options, err := req.Options()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rewritten := func(sources []retrieval.Source) rewrite.Result {
+			rw := &rewrite.Rewriter{Retriever: answering(sources), Models: models{rewrite.Model{Row: "test", Encoding: name, Counter: encodings[name]}}}
+			return rw.Rewrite(t.Context(), policy, req, options)
+		}
+		want, got := rewritten(sources), rewritten(counted(encodings[name], sources))
+		if diff := cmp.Diff(want.Edits, got.Edits); diff != "" {
+			t.Fatalf("edits (-without +with counts):\n%s", diff)
+		}
+		if diff := cmp.Diff(want.Ledger, got.Ledger); diff != "" || want.Outcome != got.Outcome || want.Reason != got.Reason {
+			t.Fatalf("ledger (-without +with counts):\n%s", diff)
+		}
+		if got.Outcome == rewrite.Injected {
+			injected++
+		}
+	})
+	if injected == 0 {
+		t.Error("nothing was ever put in")
+	}
+}
+
+// A count is that of the text as it is stored: where it stands otherwise in the
+// prompt it is counted.
+func TestStoredCountOfAnotherText(t *testing.T) {
+	e := encoding(t, "o200k_base")
+	source := sixSources()[0]
+	source.Text = "How <b>system</b> prompts work.\n" + strings.TrimSpace(source.Text)
+	used := func(escape rewrite.Escape, tokens int) int {
+		source := source
+		source.Tokens = tokens
+		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{source}), Models: models{rewrite.Model{Row: "test", Encoding: "o200k_base", Counter: e}}}
+		p := rewrite.DefaultPolicy()
+		p.Knowledge, p.Escape = []string{"handbook"}, escape
+		req, err := rewrite.Parse(chatOf(1 << 10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rw.Rewrite(t.Context(), p, req, rewrite.Options{}).Ledger.Used
+	}
+	if with, without := used(rewrite.EscapeAll, 1), used(rewrite.EscapeAll, 0); with != without {
+		t.Errorf("%d tokens of an escaped text, want %d", with, without)
+	}
+	n, _ := e.Count(source.Text)
+	if lie, truth := used(rewrite.EscapeTags, n-7), used(rewrite.EscapeTags, n); lie != truth-7 || truth != used(rewrite.EscapeTags, 0) {
+		t.Errorf("%d and %d tokens: the count was not used", lie, truth)
+	}
+}
+
+// A cold fit: new chunks, of which nothing is remembered.
+func BenchmarkColdFit(b *testing.B) {
+	e := encoding(b, "o200k_base")
+	engine, err := tokens.New().Encoding("o200k_base") // which remembers for itself
+	if err != nil {
+		b.Fatal(err)
+	}
+	req, err := rewrite.Parse(chatOf(1 << 10))
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := rewrite.DefaultPolicy()
+	p.Knowledge = []string{"handbook"}
+	for _, name := range []string{"counting", "counted"} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				b.StopTimer()
+				sources := sixSources()
+				for j := range sources {
+					sources[j].Text = fmt.Sprintf("%s %d: %s", name, i, strings.TrimSpace(sources[j].Text))
+				}
+				if name == "counted" {
+					sources = counted(engine, sources)
+				}
+				rw := &rewrite.Rewriter{Retriever: answering(sources), Models: models{rewrite.Model{Row: "gpt-4o*", Encoding: "o200k_base", Window: 128000, Counter: e}}}
+				b.StartTimer()
+				if res := rw.Rewrite(b.Context(), p, req, rewrite.Options{}); res.Outcome != rewrite.Injected {
+					b.Fatalf("%s %s", res.Outcome, res.Reason)
+				}
+			}
+		})
+	}
+}
