@@ -45,7 +45,9 @@ func (r *rig) glimpse() glimpse {
 		g.ready = 0
 	}
 	g.at, g.status, g.reasons = time.Now(), said.Status, said.Reasons
-	g.open = int(r.count("breaker_open"))
+	for _, kind := range []string{"candidates", "selected"} { // no request waits for another one
+		g.open += int(r.count("breaker_open", `"redis/`+kind+`"`))
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen = append(r.seen, g)
