@@ -23,9 +23,19 @@ var (
 	errPanic      = errors.New("panic")
 )
 
-// send forwards a chat request whose whole body was read, with its edits made.
+// send forwards a chat request whose whole body was read, with its edits made. One
+// that came compressed goes up as it came if there are none.
 func (x *exchange) send(ctx *fasthttp.RequestCtx, body []byte, edits []rewrite.Edit) error {
-	return x.forward(ctx, transport.Request{Body: x.edit(body, edits), Whole: true, Replace: x.upstream.replace, NoUpgrade: true})
+	x.plain = x.edit(body, edits)
+	r := transport.Request{Body: x.plain, Whole: true, Replace: x.upstream.replace, NoUpgrade: true}
+	switch {
+	case x.packed == nil:
+	case len(edits) == 0:
+		r.Body = x.packed
+	default:
+		r.Replace = append(slices.Clip(r.Replace), transport.Header{Name: fasthttp.HeaderContentEncoding})
+	}
+	return x.forward(ctx, r)
 }
 
 // edit returns body with the edits made, in the buffer of the exchange.
@@ -61,7 +71,7 @@ func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error 
 	}
 	how := transport.Relay{Replace: x.lines(), Done: x.done}
 	if x.sample {
-		x.listen(resp, r.Body, &how)
+		x.listen(resp, &how)
 	}
 	resp.Relay(ctx, how)
 	return nil

@@ -31,6 +31,8 @@ type exchange struct {
 	endStream func()          // nil when the answer is no stream
 	endOpen   func()
 	second    second  // to send the request again; zero where that is not to be
+	packed    []byte  // the body as it came, if it was compressed
+	plain     []byte  // the body as it goes up, before that
 	sample    bool    // the answer is to be learnt from
 	lesson    *lesson // of such an answer
 	buffer    *[]byte // holds the rewritten body, back to the pool at the end
@@ -140,42 +142,6 @@ func (x *exchange) relay(ctx *fasthttp.RequestCtx) error {
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonRoute
 	}
 	return x.forward(ctx, transport.Request{Replace: x.upstream.replace})
-}
-
-// readBody reads the body of a chat request. reason says why it is not one to be
-// rewritten, which a strict policy turns into an error; body is then what was
-// read so far, the rest still to come.
-func (x *exchange) readBody(ctx *fasthttp.RequestCtx) (body []byte, reason rewrite.Reason, err error) {
-	strict := x.policy.Rewrite.Strict()
-	if enc := ctx.Request.Header.ContentEncoding(); len(enc) > 0 && !bytes.EqualFold(enc, []byte("identity")) {
-		if strict {
-			return nil, "", &Error{Reason: rewrite.ReasonEncoded, Param: "Content-Encoding", Message: fmt.Sprintf("Content-Encoding %q is not read here; send the body uncompressed.", enc)}
-		}
-		return nil, rewrite.ReasonEncoded, nil
-	}
-	limit := x.policy.MaxRewriteBytes
-	if limit <= 0 {
-		limit = DefaultMaxRewriteBytes
-	}
-	body, whole, err := transport.ReadBody(ctx, limit, x.server.timeouts.ClientRead)
-	x.read = time.Now() // how long a client takes to send its body is no cost of ours
-	switch {
-	case err != nil:
-		return nil, "", x.sendError(err)
-	case !whole && strict:
-		ctx.SetConnectionClose() // the rest of the body must not be read as a request
-		return nil, "", &Error{Reason: rewrite.ReasonTooLarge, Message: fmt.Sprintf("The body is larger than %d bytes.", limit)}
-	case !whole:
-		return body, rewrite.ReasonTooLarge, nil
-	}
-	return body, "", nil
-}
-
-// pass relays a chat request that is not looked into; of its body the given part
-// has been read.
-func (x *exchange) pass(ctx *fasthttp.RequestCtx, read []byte, reason rewrite.Reason) error {
-	x.report.Outcome, x.report.Reason = rewrite.Untouched, reason
-	return x.forward(ctx, transport.Request{Body: read, Replace: x.upstream.replace, NoUpgrade: true})
 }
 
 // chat decides what becomes of a chat request whose body is whole, given what

@@ -23,11 +23,11 @@ type lesson struct {
 
 // listen lets the answer to a request, one of a sample, tell what was billed for
 // it. The answer passes as it would without.
-func (x *exchange) listen(resp *transport.Response, body []byte, how *transport.Relay) {
-	if resp.Status() != http.StatusOK || len(body) > maxLearned {
+func (x *exchange) listen(resp *transport.Response, how *transport.Relay) {
+	if resp.Status() != http.StatusOK || len(x.plain) > maxLearned {
 		return
 	}
-	x.lesson = &lesson{bytes.Clone(body), usage.NewReader(string(resp.Header("Content-Encoding")))}
+	x.lesson = &lesson{bytes.Clone(x.plain), usage.NewReader(string(resp.Header("Content-Encoding")))}
 	how.Tap = x.lesson.usage.Write
 }
 

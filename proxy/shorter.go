@@ -32,7 +32,8 @@ func (x *exchange) sendAgain(ctx *fasthttp.RequestCtx, resp *transport.Response,
 	resp.Discard()
 	x.report.Retried = true
 	x.report.Rewrite, x.report.Outcome, x.report.Reason = res, res.Outcome, res.Reason
-	r.Body = x.edit(x.second.body, res.Edits)
+	x.plain = x.edit(x.second.body, res.Edits)
+	r.Body = x.plain
 	return x.upstream.client.Send(ctx, r)
 }
 
