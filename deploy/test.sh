@@ -7,12 +7,17 @@
 # The race detector is on where a C compiler is there. Tests of the shared cache
 # run against a real redis-server, and those of PDF against poppler's pdftotext too;
 # both are installed from Debian's packages where they are missing and that is
-# possible; in CI nothing that needs them is skipped. The run ends with the Go test
+# possible; in CI nothing that needs them is skipped. What handles requests is tested
+# in the debug build too, which finds what outlives them. The run ends with the Go test
 # runner's own output.
 set -eu
 cd "$(dirname "$0")/.."
 
-if [ "$#" -eq 0 ]; then set -- ./...; fi
+all=""
+if [ "$#" -eq 0 ]; then
+  all=yes
+  set -- ./...
+fi
 
 race=""
 if [ "$(go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null 2>&1; then
@@ -49,5 +54,9 @@ need redis-server redis-server
 need pdftotext poppler-utils
 
 go vet "$@"
+if [ -n "$all" ]; then
+  # Buffers that are given back are overwritten, rewritten requests counted anew.
+  go test -short -tags sidenote_debug ./proxy/... ./rewrite
+fi
 # shellcheck disable=SC2086 # $race is one flag or none
 exec go test $race -timeout 14m "$@"

@@ -169,6 +169,7 @@ func (x *exchange) end() {
 	}
 	x.endOpen()
 	if x.buffer != nil && cap(*x.buffer) <= maxPooled {
+		transport.Poison(*x.buffer)
 		s.buffers.Put(x.buffer)
 	}
 	x.leave()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
 
@@ -76,7 +77,10 @@ func (l *Log) writeLine(r *Report) {
 	if buffer == nil {
 		buffer = new([]byte)
 	}
-	defer l.buffers.Put(buffer)
+	defer func() {
+		transport.Poison(*buffer)
+		l.buffers.Put(buffer)
+	}()
 	*buffer = appendLine((*buffer)[:0], time.Now(), r)
 	_, _ = l.Lines.Write(*buffer) // where a log cannot be written, nothing can be said
 }

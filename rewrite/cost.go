@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"hash/maphash"
+	"strings"
 	"sync"
 
 	"sidenote/retrieval"
@@ -137,9 +138,9 @@ type messageWeight struct {
 	exact        bool
 }
 
-// count adds texts that follow each other.
-func (m *messageWeight) count(texts ...string) {
-	n, exact := tokens.Sum(m.counter, texts...)
+// count adds a text.
+func (m *messageWeight) count(text string) {
+	n, exact := m.counter.Count(text)
 	m.text += n
 	m.exact = m.exact && exact
 }
@@ -194,13 +195,9 @@ func (m *messageWeight) content() {
 		m.count(m.string())
 		return
 	}
-	var texts []string
-	m.list(func(int) {
-		if text, ok := m.part(); ok {
-			texts = append(texts, text)
-		}
-	})
-	m.count(texts...)
+	var texts strings.Builder
+	m.list(func(int) { texts.WriteString(m.part()) })
+	m.count(texts.String())
 }
 
 // call counts one of tool_calls: a function with arguments, or a custom tool with
@@ -229,8 +226,9 @@ func (m *messageWeight) called() {
 	})
 }
 
-// part reads a part of a content: a text, or something else that it counts.
-func (m *messageWeight) part() (text string, ok bool) {
+// part reads a part of a content: a text, which it returns, or something else,
+// which it counts.
+func (m *messageWeight) part() (text string) {
 	kind, data, url, detail := "", 0, []byte(nil), ""
 	m.members(func(name string) {
 		switch name {
@@ -247,7 +245,7 @@ func (m *messageWeight) part() (text string, ok bool) {
 	})
 	switch kind {
 	case "text", "refusal":
-		return text, true
+		return text
 	case "image_url":
 		width, height := imageSize(url)
 		m.images += m.weigher.images.Tokens(width, height, detail)
@@ -257,7 +255,7 @@ func (m *messageWeight) part() (text string, ok bool) {
 		m.images += fileTokens + data/fileBytes
 	}
 	m.exact = false
-	return "", false
+	return ""
 }
 
 // image reads where an image is, as the inside of a JSON string, and in how much

@@ -146,7 +146,7 @@ func (t *tunnel) run(client net.Conn) (err error) {
 // copy passes what r reads, on src's deadlines, to dst.
 func (t *tunnel) copy(dst, src net.Conn, r io.Reader, count *atomic.Int64) error {
 	piece := t.x.up.pieces.Get().(*[]byte)
-	defer t.x.up.pieces.Put(piece)
+	defer give(&t.x.up.pieces, piece)
 	idle := t.x.up.config.Idle
 	for {
 		if err := src.SetReadDeadline(time.Now().Add(idle)); err != nil {

@@ -70,7 +70,7 @@ func (r *Response) free() {
 		state.bodyRead = state.bodyRead || complete && x.upload.rest != nil
 		state.lent = !complete
 	}
-	x.up.heads.Put(r.text)
+	give(&x.up.heads, r.text)
 	r.text = nil
 }
 
@@ -144,7 +144,7 @@ func (r *Response) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 // line ends that the copy then restores.
 func (r *Response) writeHead(ctx *fasthttp.RequestCtx, replace []Header) {
 	buffer := r.x.up.heads.Get().(*[]byte)
-	defer r.x.up.heads.Put(buffer)
+	defer give(&r.x.up.heads, buffer)
 	*buffer = r.head.append((*buffer)[:0], replace)
 	header := &ctx.Response.Header
 	header.SetStatusCode(r.head.status)
@@ -196,7 +196,7 @@ func (s *stream) step(w io.Writer) (end bool, err error) {
 		}
 	}
 	piece := s.x.up.pieces.Get().(*[]byte)
-	defer s.x.up.pieces.Put(piece)
+	defer give(&s.x.up.pieces, piece)
 	n, err := s.body.Read(*piece)
 	s.bulk = n >= readerSize/2
 	if n > 0 {

@@ -52,7 +52,7 @@ func (u *Upstream) Send(ctx *fasthttp.RequestCtx, r Request) (*Response, error) 
 	text := u.heads.Get().(*[]byte)
 	response, err := x.send(r, text)
 	if err != nil {
-		u.heads.Put(text)
+		give(&u.heads, text)
 		return nil, x.fail(err)
 	}
 	stateOf(ctx).open = x

@@ -142,6 +142,7 @@ func (g *guard) finish(ctx *fasthttp.RequestCtx) (read bool) {
 	read = bodyWasRead(ctx, state.bodyRead)
 	ctx.RemoveUserValue(stateKey{})
 	if !state.lent && cap(state.body) <= maxKept {
+		Poison(state.body)
 		*state = requestState{body: state.body[:0]}
 		g.states.Put(state)
 	}

@@ -81,7 +81,7 @@ func (u *upload) expectAnswer(wait time.Duration) {
 
 func (u *upload) copy(prefix []byte) error {
 	piece := u.x.up.pieces.Get().(*[]byte)
-	defer u.x.up.pieces.Put(piece)
+	defer give(&u.x.up.pieces, piece)
 	sent, err := u.pass(bytes.NewReader(prefix), *piece, 0, func() error { return nil })
 	if err != nil {
 		return err

@@ -261,3 +261,9 @@ func connectClass(err error, otherwise Class) Class {
 	}
 	return otherwise
 }
+
+// give puts a buffer of a pool back.
+func give(pool *sync.Pool, buffer *[]byte) {
+	Poison(*buffer)
+	pool.Put(buffer)
+}

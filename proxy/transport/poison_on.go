@@ -1,0 +1,11 @@
+//go:build sidenote_debug
+
+package transport
+
+// Poison overwrites a buffer that is given back to a pool.
+func Poison(b []byte) {
+	b = b[:cap(b)]
+	for i := range b {
+		b[i] = 0xDE
+	}
+}
