@@ -9,7 +9,8 @@ import (
 type Config struct {
 	Upstreams   map[string]Upstream
 	Tenants     Tenants
-	Concurrency int // requests at once; beyond it 503
+	Concurrency int         // requests at once; beyond it 503
+	Full        func() bool // tells that memory is short, and there is 503 too; nil: never
 	Timeouts    Timeouts
 }
 

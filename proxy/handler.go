@@ -98,6 +98,9 @@ func (x *exchange) admit(ctx *fasthttp.RequestCtx) error {
 	case s.open.Load() > s.concurrency:
 		s.metrics.Shed("concurrency")
 		return &Error{Reason: rewrite.ReasonOverload, Message: fmt.Sprintf("Sidenote serves %d requests at once and has no room for this one; try again.", s.concurrency)}
+	case s.full():
+		s.metrics.Shed("memory")
+		return &Error{Reason: rewrite.ReasonOverload, Message: "Sidenote is short of memory and has no room for this request; try again."}
 	case ctx.IsConnect():
 		ctx.SetConnectionClose()
 		return &Error{Reason: ReasonMisdirected, Message: "Sidenote is not a forward proxy; set it as the API's base URL instead of as HTTP proxy."}

@@ -118,6 +118,7 @@ func (m *Metrics) startAtZero(n Names) {
 	m.shed.WithLabelValues("concurrency")
 	m.shed.WithLabelValues("shadow")
 	m.shed.WithLabelValues("calibration")
+	m.shed.WithLabelValues("memory")
 }
 
 // Registry returns where the metrics stand, to be served and to be joined by
@@ -229,7 +230,7 @@ func (m *Metrics) BeginStream() (end func()) {
 	return m.streams.Dec
 }
 
-// Shed counts work that was refused: "concurrency", "shadow" or "calibration".
+// Shed counts work that was refused: "concurrency", "memory", "shadow" or "calibration".
 func (m *Metrics) Shed(reason string) { m.shed.WithLabelValues(reason).Inc() }
 
 // CacheLookup counts one look-up: cache "candidates" or "selected", tier

@@ -40,6 +40,7 @@ type Server struct {
 	records     Recorder
 	log         *slog.Logger
 	concurrency int64
+	full        func() bool
 	timeouts    Timeouts
 	http        *fasthttp.Server
 
@@ -72,7 +73,11 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *Metrics, log *slog.Logger, r
 		records:     append(Recorders{metrics}, records...),
 		log:         log,
 		concurrency: int64(cfg.Concurrency),
+		full:        cfg.Full,
 		timeouts:    cfg.Timeouts,
+	}
+	if s.full == nil {
+		s.full = func() bool { return false }
 	}
 	if s.concurrency <= 0 {
 		s.concurrency = DefaultConcurrency

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -185,6 +186,28 @@ func TestConcurrencySheds(t *testing.T) {
 	g.reports.next(t)
 	if resp, _, _ := g.stream(t); resp.StatusCode != 200 {
 		t.Errorf("%d after there was room again", resp.StatusCode)
+	}
+}
+
+// So are they while memory is short.
+func TestShortMemorySheds(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	var full atomic.Bool
+	g := start(t, proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
+		Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil)},
+		Full:      full.Load,
+	}, nil)
+	for _, c := range []struct {
+		full bool
+		code int
+		shed float64
+	}{{false, 200, 0}, {true, 503, 1}, {false, 200, 1}} {
+		full.Store(c.full)
+		resp, _ := g.post(t, chatBody)
+		if got := counted(t, g.metrics, "sidenote_shed_total", "memory"); resp.StatusCode != c.code || got != c.shed {
+			t.Errorf("full %v: %d, %v shed", c.full, resp.StatusCode, got)
+		}
 	}
 }
 

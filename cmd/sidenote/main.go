@@ -28,10 +28,11 @@ func mainCode() int {
 
 // tune lets the heap grow to four times what lives in it. That is some tens of
 // MiB, mostly vocabularies, and to mark them at every doubling costs requests
-// more than the memory is worth. GOGC has the say where it is set, and GOMEMLIMIT
-// always.
+// more than the memory is worth. GOGC has the say where it is set, and always the
+// limit: GOMEMLIMIT, or the container's.
 func tune(env func(string) (string, bool)) {
 	if _, set := env("GOGC"); !set {
 		debug.SetGCPercent(300)
 	}
+	limitMemory()
 }
