@@ -3,6 +3,7 @@ package rewrite_test
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -108,6 +109,24 @@ func TestCostByComponent(t *testing.T) {
 		if got := costOf(t, rewrite.Model{Counter: words{}}, c.body); got != c.want {
 			t.Errorf("%s\ncosts %+v\nwant  %+v", c.body, got, c.want)
 		}
+	}
+}
+
+// A content of many small parts takes memory, and by that time, by its length.
+func TestCostOfManyPartsIsLinear(t *testing.T) {
+	rw := &rewrite.Rewriter{Models: models{modelOf(t, "o200k_base")}}
+	allocated := func(parts int) uint64 {
+		const part = `{"type":"text","text":"a"}`
+		body := `{"messages":[{"role":"user","content":[` + strings.Repeat(part+",", parts-1) + part + `]}]}`
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		measured(t, rw, body)
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	allocated(1)
+	if short, long := allocated(2_000), allocated(20_000); long > 20*short {
+		t.Errorf("ten times the parts take %d bytes, not %d", long, short)
 	}
 }
 
