@@ -99,6 +99,9 @@ func TestCostByComponent(t *testing.T) {
 		{chat(``, `,"tools":[{"type":"function","function":{"name":"f"}}]`), rewrite.Cost{Messages: rest, Tools: 10 + 1 + 12}},
 		{chat(``, `,"functions":[{"name":"f","description":"does it."}]`), rewrite.Cost{Messages: rest, Tools: 10 + 2 + 12}},
 		{chat(``, `,"tools":[{"type":"web_search", "x":1}]`), rewrite.Cost{Messages: rest, Tools: 2 + 12}},
+		// An enum of nothing takes nothing away.
+		{chat(``, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"enum":[],"not":{"enum":null}}}}]`), rewrite.Cost{Messages: rest, Tools: 10 + 1 + 12}},
+		{chat(``, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"enum":["a"]}}}]`), rewrite.Cost{Messages: rest, Tools: 10 + 1 + 12 - 3 + (3 + 1)}},
 		// An object in an object, each with a list of properties; a list of one of two
 		// types; and a keyword of which nothing is known.
 		{chat(``, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{

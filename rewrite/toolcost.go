@@ -133,8 +133,10 @@ func (t *toolWeight) property(name string) {
 }
 
 func (t *toolWeight) enum() {
-	t.text += enumTokens
-	t.list(func(int) {
+	t.list(func(n int) {
+		if n == 0 { // one without items would take tokens away
+			t.text += enumTokens
+		}
 		start, k := t.i, t.kind()
 		item := t.string()
 		if k != kindString {
