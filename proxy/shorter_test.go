@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"sidenote/proxy"
@@ -133,4 +134,52 @@ func TestTooLongByItsLimit(t *testing.T) {
 	if w := g.reports.next(t).Rewrite.Ledger.Window; w.Size != 2400 || w.Check != rewrite.CheckCount {
 		t.Errorf("%+v", w)
 	}
+}
+
+// What is learnt of a request that was sent again is learnt of what went up then,
+// not of what was refused.
+func TestLearnsFromWhatWasSentAgain(t *testing.T) {
+	const posts, hidden = 20, 100
+	for name, over := range map[string]int{"fewer sources": 400, "none": 2000} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int32
+			u := newUpstream(t, func(s seen, w io.Writer) {
+				head, body, _ := strings.Cut(badRequest(fmt.Sprintf("This model's maximum context length is 100000 tokens. However, your messages resulted in %d tokens.", 100_000+over)), "\r\n\r\n")
+				if asked.Add(1)%2 == 0 {
+					head, body = okJSON, fmt.Sprintf(`{"usage":{"prompt_tokens":%d}}`, wholeCost(t, s.body)+hidden)
+				}
+				fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", head, len(body), body)
+			})
+			g := start(t, proxy.Config{
+				Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u.url}},
+				Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.RetryTooLong = true })},
+			}, retrieval.Func(fiveSources))
+			for range posts {
+				g.post(t, chatBody, "Connection: close")
+				g.reports.next(t)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if err := g.server.Shutdown(ctx); err != nil {
+				t.Fatal(err)
+			}
+			shed := int(counted(t, g.metrics, "sidenote_shed_total", "calibration"))
+			all := g.calibration.All()
+			if log := g.log.take(); len(all) != 1 || all[0].Samples+shed != posts || all[0].Value.Offset != hidden {
+				t.Errorf("%d shed, learnt %+v; %.500s", shed, all, log)
+			}
+		})
+	}
+}
+
+// wholeCost counts a request as it went up.
+func wholeCost(t *testing.T, body string) int {
+	req, err := rewrite.Parse([]byte(body))
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	rw := &rewrite.Rewriter{Models: testModels{}}
+	c := rw.Rewrite(context.Background(), rewrite.Policy{CountWhole: true}, req, rewrite.Options{}).Ledger.Window.Cost
+	return c.Messages + c.Tools + c.Format
 }
