@@ -19,7 +19,8 @@ const defaultReserve = 4096
 
 // reserved returns the tokens of the window that are kept free for the answers: n
 // times the cap of one. Without a cap one is the policy's, or else the model's
-// usual length and no more than a quarter of its window.
+// usual length and no more than a quarter of its window. What is more than any window
+// has is cut: a header holds integers of 15 digits (RFC 9651).
 func (a answers) reserved(p Policy, m Model) int {
 	one := a.tokens
 	switch {
@@ -29,7 +30,7 @@ func (a answers) reserved(p Policy, m Model) int {
 	default:
 		one = ReservedOutput(m)
 	}
-	return one * max(a.choices, 1)
+	return min(one*max(a.choices, 1), math.MaxInt32)
 }
 
 // ReservedOutput returns the tokens that are kept free for an answer whose length
