@@ -226,15 +226,16 @@ func (m *messageWeight) called() {
 	})
 }
 
-// part reads a part of a content: a text, which it returns, or something else,
-// which it counts.
+// part reads a part of a content: a text, which it returns, or something else, which
+// it counts. Text under other names, as some servers take it, is counted by itself:
+// what is added stands behind the texts that Parse knows.
 func (m *messageWeight) part() (text string) {
 	kind, data, url, detail := "", 0, []byte(nil), ""
 	m.members(func(name string) {
 		switch name {
 		case "type":
 			kind = m.string()
-		case "text", "refusal":
+		case "text", "refusal", "thinking":
 			text = m.string()
 		case "image_url":
 			url, detail = m.image()
@@ -244,14 +245,20 @@ func (m *messageWeight) part() (text string) {
 		}
 	})
 	switch kind {
-	case "text", "refusal":
+	case "text":
 		return text
+	case "refusal":
+		m.count(text)
+		return ""
+	case "", "input_text", "output_text", "thinking":
+		m.count(text)
 	case "image_url":
 		width, height := imageSize(url)
 		m.images += m.weigher.images.Tokens(width, height, detail)
 	case "input_audio":
 		m.images += audioTokens + data/audioBytes
 	default:
+		m.count(text)
 		m.images += fileTokens + data/fileBytes
 	}
 	m.exact = false

@@ -92,6 +92,10 @@ func TestCostByComponent(t *testing.T) {
 		{chat(`,{"role":"user","content":[{"type":"image_url","image_url":"https://x/y.png"}]}`), rewrite.Cost{Messages: rest + 4, Images: tokens.ImageRule{}.Tokens(0, 0, "")}},
 		{chat(`,{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"` + strings.Repeat("A", 2526) + `"}}]}`), rewrite.Cost{Messages: rest + 4, Images: 64 + 9}},
 		{chat(`,{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}`), rewrite.Cost{Messages: rest + 4, Images: 2000}},
+		// Text under other names, as some servers have it, is text.
+		{chat(`,{"role":"user","content":[{"text":"a b c"},{"type":"input_text","text":"d e"}]}`), rewrite.Cost{Messages: rest + 4 + 5}},
+		{chat(`,{"role":"assistant","content":[{"type":"thinking","thinking":"a b c","signature":"x"},{"type":"output_text","text":"d"}]}`), rewrite.Cost{Messages: rest + 4 + 4}},
+		{chat(`,{"role":"user","content":[{"type":"document","text":"a b c","title":"` + strings.Repeat("A", 1600) + `"}]}`), rewrite.Cost{Messages: rest + 4 + 3, Images: 2000 + 1602/16}},
 		{chat(``, `,"response_format":{"type":"text"}`), rewrite.Cost{Messages: rest, Exact: true}},
 		{chat(``, `,"response_format":{"type":"json_object"}`), rewrite.Cost{Messages: rest, Exact: true}},
 		{chat(``, `,"response_format":{"type":"json_schema", "json_schema":{ "name":"x"}}`), rewrite.Cost{Messages: rest, Format: 3}},
