@@ -263,6 +263,22 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// What the upstream was seen to put before prompts counts before all are counted.
+func TestBoundKnowsWhatIsBilledBeyond(t *testing.T) {
+	hidden := calibration.Value{Ratio: 1, Offset: 5000, OffsetUpper: 5000}
+	for _, estimated := range []bool{false, true} {
+		m := rewrite.Model{Window: 8000, Calibration: hidden, Estimated: estimated}
+		if w := windowed(t, m, testPolicy(t, nil), `,"max_tokens":100`).Ledger.Window; w.Check != rewrite.CheckBound || w.Request < 5000 {
+			t.Errorf("estimated %v: %+v", estimated, w)
+		}
+	}
+	m := rewrite.Model{Window: 5150, Calibration: hidden}
+	res := windowed(t, m, testPolicy(t, nil), `,"max_tokens":100`)
+	if w := res.Ledger.Window; w.Check != rewrite.CheckCount || w.Room != 5150-5000-100-9 || res.Ledger.Used > w.Room {
+		t.Errorf("used %d, %+v", res.Ledger.Used, w)
+	}
+}
+
 // Nothing counts where the window is unknown or nothing is added.
 func TestWindowNotLookedAt(t *testing.T) {
 	p := testPolicy(t, nil)

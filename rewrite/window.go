@@ -32,14 +32,15 @@ const (
 const boundSlack = 512
 
 // look finds out what the request leaves of the model's window. As a token has at
-// least one byte, a request that is short enough need not be counted.
+// least one byte, a request that is short enough need not be counted; what the
+// upstream bills beyond it, such as a prompt of its own, has no bytes in it.
 func (j *job) look() {
 	m := j.model
 	w := Window{Size: m.Window, Check: CheckUnknown, ReservedOutput: j.req.answers.reserved(j.policy, m)}
 	if m.Window > 0 {
 		w.Check = CheckBound
 		attached := max(m.Images.Tokens(0, 0, "auto"), m.Images.Tokens(0, 0, "original"), fileTokens) * j.req.attachments
-		w.Request = len(j.req.Body) + attached + boundSlack
+		w.Request = len(j.req.Body) + attached + boundSlack + max(m.Calibration.OffsetUpper, 0)
 	}
 	if j.policy.CountWhole || m.Window > 0 && w.Request+w.ReservedOutput+j.allowed() > m.Window {
 		w.count(j.costs.weigher(m).cost(j.req), m)
