@@ -309,10 +309,10 @@ func TestCalibratedWindow(t *testing.T) {
 		request int
 	}{
 		{seen(calibration.Value{}), 9 + 23 + 17},
-		{seen(calibration.Value{Ratio: 1, RatioUpper: 1.01, Offset: 3, OffsetUpper: 5}), 9 + 23 + 5},
-		{seen(calibration.Value{Ratio: 1, RatioUpper: 1.01, Offset: -3, OffsetUpper: -1}), 9 + 23},
+		{seen(calibration.Value{Ratio: 1, RatioUpper: 1.01, Offset: 3, OffsetUpper: 5}), 9 + 23 + 17 + 5},
+		{seen(calibration.Value{Ratio: 1, RatioUpper: 1.01, Offset: -3, OffsetUpper: -1}), 9 + 23 + 17},
 		{estimated(calibration.Value{}), 36 + 350},
-		{estimated(calibration.Value{Ratio: 1.4, RatioUpper: 1.5, Offset: 9, OffsetUpper: 10}), 48},
+		{estimated(calibration.Value{Ratio: 1.4, RatioUpper: 1.5, Offset: 9, OffsetUpper: 10}), 48 + 350},
 	} {
 		res := windowed(t, c.model, p, tools)
 		if got := res.Ledger.Window.Request; got != c.request {

@@ -50,16 +50,18 @@ const (
 )
 
 // reserve is what a cost may be larger than counted: what the upstream was seen to
-// bill beyond it, or else an allowance where there are formulas in it.
+// bill beyond it, which of estimates the ratio tells, and an allowance where there are
+// formulas in it. What was seen may be requests without any, so it stands for none.
 func (m Model) reserve(c Cost) int {
-	byFormula := c.Tools + c.Format
-	switch {
-	case m.Estimated && c.Tools > 0 && m.Calibration.RatioUpper == 0:
-		return toolsPreamble
-	case !m.Estimated && m.Calibration != (calibration.Value{}):
-		return max(m.Calibration.OffsetUpper, 0)
-	case !c.Exact && !m.Estimated:
-		return formulaReserve + byFormula/formulaShare
+	n := 0
+	if !m.Estimated {
+		n = max(m.Calibration.OffsetUpper, 0)
 	}
-	return 0
+	switch {
+	case m.Estimated && c.Tools > 0:
+		n += toolsPreamble
+	case !m.Estimated && !c.Exact:
+		n += formulaReserve + (c.Tools+c.Format)/formulaShare
+	}
+	return n
 }
