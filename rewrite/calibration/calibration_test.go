@@ -38,11 +38,11 @@ func TestValue(t *testing.T) {
 		"eight":                   {samples: [][2]int{{1000, 1100}}, times: 8, want: value(1.1, 1.1*1.01, 100, 100)},
 		"small ones have no rate": {samples: [][2]int{{199, 219}}, times: 8, want: value(1, 0, 20, 20)},
 		"few large ones neither":  {samples: [][2]int{{100, 110}, {200, 210}}, times: 7, want: value(1, 0, 10, 10)},
-		"less":                    {samples: [][2]int{{1000, 900}}, times: 8, want: value(0.9, 0.9*1.01, -100, -100)},
+		"less":                    {samples: [][2]int{{1000, 900}}, times: 8, want: value(0.9, 1, -100, -100)},
 		// The median is 1100 and all deviate by 100: 3 × 1.4826 × 100 = 444.8.
 		"spread":      {samples: [][2]int{{1000, 1000}, {1000, 1200}}, times: 8, want: value(1.1, 1.54478, 100, 545)},
 		"clamped":     {samples: [][2]int{{1000, 7000}}, times: 8, want: value(4, 4, 6000, 6000)},
-		"clamped low": {samples: [][2]int{{1000, 200}}, times: 8, want: value(0.5, 0.5*1.01, -800, -800)},
+		"clamped low": {samples: [][2]int{{1000, 200}}, times: 8, want: value(0.5, 1, -800, -800)},
 	} {
 		tr := calibration.New()
 		for range c.times {
@@ -131,7 +131,7 @@ func TestMediansOfASet(t *testing.T) {
 		if v.Offset < least-1000 || v.Offset > most-1000 || v.Ratio < float64(least)/1000 || v.Ratio > float64(most)/1000 {
 			t.Fatalf("%+v: the honest ones are %d to %d", v, least, most)
 		}
-		if v.RatioUpper < v.Ratio*1.01 && v.RatioUpper < 4 || v.Offset > v.OffsetUpper {
+		if v.RatioUpper < max(1, v.Ratio*1.01) && v.RatioUpper < 4 || v.Offset > v.OffsetUpper {
 			t.Fatalf("%+v", v)
 		}
 	})

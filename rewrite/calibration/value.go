@@ -10,7 +10,8 @@ import (
 // of the answers, and the second a bound that few honest ones exceed.
 type Value struct {
 	// Tokens billed for each one counted, within 0.5 and 4, of requests of at least
-	// 200 tokens. With fewer than 8 of those Ratio is 1 and RatioUpper 0, unknown.
+	// 200 tokens; RatioUpper is at least 1. With fewer than 8 of those Ratio is 1 and
+	// RatioUpper 0, unknown.
 	Ratio, RatioUpper float64
 	// Tokens billed beyond those counted, of all requests; negative where it is less.
 	Offset, OffsetUpper int
@@ -22,6 +23,9 @@ const (
 	ratioFrom          = 200
 	minRatio, maxRatio = 0.5, 4.0
 	minMargin          = 1.01 // of a RatioUpper over its Ratio
+	// minUpper is the least RatioUpper: one caller's texts may be billed at less than
+	// their count, by chance or on purpose, and another one's are not.
+	minUpper = 1.0
 )
 
 // A Value stays in force until another one is further away than this, and than a
@@ -60,14 +64,14 @@ func valueOf(samples []sample) Value {
 	if ratios.n >= minSamples {
 		ratio, upper := ratios.robust()
 		v.Ratio = min(max(ratio, minRatio), maxRatio)
-		v.RatioUpper = min(max(upper, v.Ratio*minMargin), maxRatio)
+		v.RatioUpper = min(max(upper, v.Ratio*minMargin, minUpper), maxRatio)
 	}
 	return v
 }
 
 // valid tells whether valueOf may have returned v.
 func (v Value) valid() bool {
-	known := v.Ratio >= minRatio && v.RatioUpper >= v.Ratio && v.RatioUpper <= maxRatio
+	known := v.Ratio >= minRatio && v.RatioUpper >= max(v.Ratio, minUpper) && v.RatioUpper <= maxRatio
 	unknown := v.Ratio == 1 && v.RatioUpper == 0
 	return (known || unknown) && v.OffsetUpper >= v.Offset
 }
