@@ -39,7 +39,10 @@ func (d draw) body(t *testing.T) string {
 		case 0:
 			content = "null"
 		case 1:
-			content = `[{"type":"text","text":` + content + `},{"type":"image_url","image_url":{"url":"x"}},{"type":"text","text":` + quoted(d.text(4)) + `}]`
+			other := fmt.Sprintf(pick(d, `{"type":"image_url","image_url":{"url":%s}}`, `{"type":"refusal","refusal":%s}`, `{"type":"input_text","text":%s}`, `{"text":%s}`), quoted(d.text(4)))
+			parts := []string{`{"type":"text","text":` + content + `}`, other, `{"type":"text","text":` + quoted(d.text(4)) + `}`}
+			d.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+			content = `[` + strings.Join(parts, ",") + `]`
 		}
 		messages = append(messages, fmt.Sprintf(`{"role":%q,"content":%s}`, pick(d, "system", "user", "user", "assistant"), content))
 	}
