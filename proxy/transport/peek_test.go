@@ -219,20 +219,22 @@ func TestPeekSilence(t *testing.T) {
 
 // A client that leaves while the answer is looked at ends the work upstream.
 func TestPeekHangup(t *testing.T) {
-	began, ended := make(chan struct{}), make(chan struct{})
+	looking, ended := make(chan struct{}), make(chan struct{})
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		if _, _, err := readMessage(br); err != nil {
 			return
 		}
 		_, _ = io.WriteString(c, asChunks+"2\r\nab\r\n")
-		close(began)
 		_, _ = br.ReadByte()
 		close(ended)
 	})
-	f, glances := peeking(t, newUpstream(t, o.config("")), always(9))
+	f, glances := peeking(t, newUpstream(t, o.config("")), func() int {
+		close(looking)
+		return 9
+	})
 	c := dial(t, f.addr)
 	c.send(get)
-	await(t, began, "answer")
+	await(t, looking, "answer")
 	c.Close()
 	await(t, ended, "end at the upstream")
 	if got := await(t, glances, "glance"); got != (glance{"ab", false}) {
