@@ -11,6 +11,7 @@ type Config struct {
 	Tenants     Tenants
 	Concurrency int         // requests at once; beyond it 503
 	Full        func() bool // tells that memory is short, and there is 503 too; nil: never
+	Connections int         // of clients at once; beyond it 503. 0: as transport.ServerOptions has it
 	Timeouts    Timeouts
 }
 

@@ -112,11 +112,14 @@ func ErrorJSON(message, kind, code, param string) []byte {
 // serverErrorBody is the body of an error that the server met before there was a
 // request to handle.
 func serverErrorBody(status int, code string) []byte {
-	kind := typeRequest
+	kind, message := typeRequest, "The request could not be read: "+strings.ReplaceAll(code, "_", " ")+"."
 	if status >= 500 {
 		kind = typeServer
 	}
-	return ErrorJSON("The request could not be read: "+strings.ReplaceAll(code, "_", " ")+".", kind, code, "")
+	if status == fasthttp.StatusServiceUnavailable {
+		message = "Sidenote has as many connections as it can serve; try again."
+	}
+	return ErrorJSON(message, kind, code, "")
 }
 
 // Write makes e the response of ctx: status, body and the headers that tell

@@ -119,6 +119,8 @@ func (m *Metrics) startAtZero(n Names) {
 	m.shed.WithLabelValues("shadow")
 	m.shed.WithLabelValues("calibration")
 	m.shed.WithLabelValues("memory")
+	m.shed.WithLabelValues("connections")
+	m.shed.WithLabelValues("descriptors")
 }
 
 // Registry returns where the metrics stand, to be served and to be joined by
@@ -230,7 +232,8 @@ func (m *Metrics) BeginStream() (end func()) {
 	return m.streams.Dec
 }
 
-// Shed counts work that was refused: "concurrency", "memory", "shadow" or "calibration".
+// Shed counts what was refused: "concurrency", "memory", "shadow" or "calibration" of
+// work, connections for want of "connections" or of "descriptors".
 func (m *Metrics) Shed(reason string) { m.shed.WithLabelValues(reason).Inc() }
 
 // CacheLookup counts one look-up: cache "candidates" or "selected", tier

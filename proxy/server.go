@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -42,7 +40,7 @@ type Server struct {
 	concurrency int64
 	full        func() bool
 	timeouts    Timeouts
-	http        *fasthttp.Server
+	http        *transport.Server
 
 	base     context.Context // ends when work beside requests must
 	stop     context.CancelFunc
@@ -98,6 +96,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *Metrics, log *slog.Logger, r
 	}
 	s.base, s.stop = context.WithCancel(context.Background())
 	s.http = transport.NewServer(s.Handle, transport.ServerOptions{
+		Connections: cfg.Connections, Shed: metrics.Shed,
 		Read: cfg.Timeouts.ClientRead, Idle: cfg.Timeouts.ClientIdle, Write: cfg.Timeouts.ClientWrite,
 		ErrorBody: serverErrorBody,
 		Panicked:  func(value any, stack []byte) { log.Error("BUG: panic", "panic", value, "stack", string(stack)) },
@@ -143,7 +142,7 @@ func (s *Server) Serve(ln net.Listener) error {
 // see the cut, and ctx's error is returned.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
-	err := s.http.ShutdownWithContext(ctx)
+	err := s.http.Shutdown(ctx)
 	if err == nil {
 		err = s.wait(ctx)
 	}

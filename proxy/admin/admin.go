@@ -207,7 +207,7 @@ func body(ctx *fasthttp.RequestCtx) ([]byte, error) {
 }
 
 // A Server is a listener of this package.
-type Server struct{ http *fasthttp.Server }
+type Server struct{ http *transport.Server }
 
 // NewServer returns a server for the Handle of a Handler or a Telemetry.
 func NewServer(handle fasthttp.RequestHandler, log *slog.Logger) *Server {
@@ -229,7 +229,7 @@ func (s *Server) Serve(ln net.Listener) error {
 
 // Shutdown stops listening and lets open requests end while ctx lasts.
 func (s *Server) Shutdown(ctx context.Context) error {
-	if err := s.http.ShutdownWithContext(ctx); err != nil {
+	if err := s.http.Shutdown(ctx); err != nil {
 		return fmt.Errorf("shut down: %w", err)
 	}
 	return nil

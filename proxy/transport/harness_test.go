@@ -3,6 +3,7 @@ package transport_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -153,7 +154,7 @@ func serve(t testing.TB, h fasthttp.RequestHandler, o transport.ServerOptions) (
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Serve(ln) }()
 	t.Cleanup(func() {
-		if err := s.Shutdown(); err != nil {
+		if err := s.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
 		<-stopped

@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -14,38 +15,42 @@ import (
 // ServerOptions are what differs between our listeners. Zero values mean the
 // defaults named beside them.
 type ServerOptions struct {
-	Connections int           // open at once, beyond it 503: 16,384
+	Connections int           // open at once, beyond it 503: 16,384, or what half of the descriptors allow
 	HeadBytes   int           // of a request's head, beyond it 431: 32 KiB
 	Read        time.Duration // head of a request, from its first byte: 60 s
 	Idle        time.Duration // a kept-alive connection without a request: 120 s
 	Write       time.Duration // one flush to the client: 60 s
 	// ErrorBody makes the JSON body for an error that never reaches the handler:
-	// 400, 408, 431, 500 or 505, with a code for machines. Required.
+	// 400, 408, 431, 500, 503 or 505, with a code for machines. Required.
 	ErrorBody func(status int, code string) []byte
 	// Panicked hears of a panic in the handler; the client gets a 500. May be nil.
 	Panicked func(value any, stack []byte)
+	// Shed hears of each connection that was refused for want of "connections",
+	// and of each attempt to accept one that failed for want of "descriptors".
+	// May be nil.
+	Shed func(reason string)
 }
 
 // NewServer returns a server with the traps of fasthttp closed: bodies are
 // streamed and bounded by ReadBody only, heads with ambiguous framing are
 // refused, a connection whose request body was not read whole is closed after
-// the answer, nothing is logged or invented. Start it with Serve, stop it with
-// ShutdownWithContext.
+// the answer, nothing is logged or invented.
 //
 // Header names read with Peek are canonical; what is relayed is the raw head.
-func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *fasthttp.Server {
-	o.Connections = cmp.Or(o.Connections, 16<<10)
+func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
+	o.Connections = cmp.Or(o.Connections, connections())
 	o.HeadBytes = cmp.Or(o.HeadBytes, 32<<10)
 	o.Read = cmp.Or(o.Read, time.Minute)
 	o.Idle = cmp.Or(o.Idle, 2*time.Minute)
 	o.Write = cmp.Or(o.Write, time.Minute)
 	g := &guard{handler: handler, options: o}
 	g.states.New = func() any { return new(requestState) }
-	return &fasthttp.Server{
+	return &Server{guard: g, http: &fasthttp.Server{
 		Handler:      g.handle,
 		ErrorHandler: g.refuse,
 		Logger:       noLogger{},
-		Concurrency:  o.Connections,
+		ConnState:    g.count,
+		Concurrency:  unlimited,
 
 		// ReadTimeout ends with the head: ReadBody and Send set the deadlines of
 		// bodies. WriteTimeout is renewed with each piece of a stream.
@@ -62,7 +67,7 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *fasthttp.Serve
 		NoDefaultServerHeader:        true,
 		NoDefaultDate:                true,
 		NoDefaultContentType:         true,
-	}
+	}}
 }
 
 // noLogger drops what fasthttp would log: its texts quote request heads.
@@ -75,7 +80,8 @@ func (noLogger) Printf(string, ...any) {}
 type guard struct {
 	handler fasthttp.RequestHandler
 	options ServerOptions
-	states  sync.Pool // *requestState
+	states  sync.Pool    // *requestState
+	open    atomic.Int64 // connections
 }
 
 func (g *guard) handle(ctx *fasthttp.RequestCtx) {
