@@ -180,23 +180,33 @@ const nearby = 1 << 10
 // It prefers one at white space, so that counts which are sums over words, as
 // those of tests are, add there too.
 func lastSeam(text string) int {
+	i, _ := lastSeamBehind(text, 0)
+	return i
+}
+
+// lastSeamBehind is lastSeam of a text that has no cut in its first free bytes.
+// bare tells that there is none behind the result either.
+func lastSeamBehind(text string, free int) (at int, bare bool) {
 	second, after := 0, invalid
 	before, size := last(text)
-	for i := len(text); i > 0; {
+	for i := len(text); i > free; {
 		older, next := last(text[:i-size])
 		if splits(older, before, after, text[i:]) {
 			if atWhite(before, after) {
-				return i
+				return i, second == 0
 			}
 			second = max(second, i)
 		}
 		if second > 0 && len(text)-i > nearby {
-			return second
+			return second, true
 		}
 		i -= size
 		before, after, size = older, before, next
 	}
-	return 0
+	if second > 0 && len(text) > nearby {
+		return second, true
+	}
+	return 0, second == 0
 }
 
 // firstSeam returns the offset of a cut near the start of text, its length if

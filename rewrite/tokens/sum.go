@@ -1,5 +1,7 @@
 package tokens
 
+import "strings"
+
 // Sum returns Count of the concatenation of parts: exactly that of an Encoding
 // if the concatenation is UTF-8, an upper bound where exact is false.
 //
@@ -60,12 +62,16 @@ func Between(c Counter, left, mid, right string) (n int, exact bool) {
 	return after.less(before, len(tail)+len(head))
 }
 
-// A sum counts a text that comes in parts.
+// A sum counts a text that comes in parts. However many they are, no byte is
+// looked at or copied more than a few times: parts without a seam are what
+// somebody sends who wants them to be.
 type sum struct {
 	counter Counter
 	n       int
 	exact   bool
-	open    string // from the last cut on: not counted yet
+	open    string           // from the last cut on: not counted yet
+	free    int              // no cut is in so many bytes of open
+	joined  *strings.Builder // holds open at its end; nil when open is not of joined parts, or is short
 }
 
 func (s *sum) add(part string) {
@@ -73,15 +79,36 @@ func (s *sum) add(part string) {
 		return
 	}
 	if s.open != "" && !meet(s.open, part) {
-		tail, head := lastSeam(s.open), firstSeam(part)
+		tail, bare := lastSeamBehind(s.open, s.free)
 		s.count(s.open[:tail])
-		s.open = s.open[tail:] + part[:head]
+		s.free = 0
+		if bare { // what follows may make a cut of its last byte
+			s.free = max(len(s.open)-tail-2, 0)
+		}
+		head := firstSeam(part)
+		s.join(s.open[tail:], part[:head])
 		if part = part[head:]; part == "" {
 			return
 		}
 	}
 	s.count(s.open)
-	s.open = part
+	s.open, s.free, s.joined = part, 0, nil
+}
+
+// join makes tail, which open ends with, and head the open text.
+func (s *sum) join(tail, head string) {
+	const short = 128 // copied sooner than managed
+	if s.joined == nil {
+		if len(tail) < short {
+			s.open = tail + head
+			return
+		}
+		s.joined = new(strings.Builder)
+		s.joined.WriteString(tail)
+	}
+	s.joined.WriteString(head)
+	all := s.joined.String()
+	s.open = all[len(all)-len(tail)-len(head):]
 }
 
 func (s *sum) count(text string) {

@@ -152,3 +152,34 @@ func TestDeltaBehindALongRun(t *testing.T) {
 	f(strings.Repeat("=", 2000), "\n")
 	f(strings.Repeat("end. ", 2000), "/* c */")
 }
+
+// seams counts how often it is asked for what: a Counter of bytes.
+type seams struct{ bytes int }
+
+func (c *seams) Count(s string) (int, bool) {
+	c.bytes += len(s)
+	return len(s), true
+}
+
+// A text in many parts that nothing separates is counted as the text it is, in a
+// time that grows with its length alone: were it the square of it, these would
+// take an hour.
+func TestSumOfManyParts(t *testing.T) {
+	const many = 300_000
+	for _, unit := range [][]string{{"x"}, {"x", "y "}, {"é", "中"}, {"'", "s"}, {"1", "x"}, {"\n"}, {" "}, {"x\n", "/"}, {"=", "=", "1"}} {
+		parts := make([]string, 0, many)
+		for i := range many {
+			parts = append(parts, unit[i%len(unit)])
+		}
+		whole := strings.Join(parts, "")
+		c := new(seams)
+		if n, exact := tokens.Sum(c, parts...); n != len(whole) || !exact || c.bytes != len(whole) {
+			t.Errorf("%q: %d bytes, %v, %d counted; want %d", unit, n, exact, c.bytes, len(whole))
+		}
+		e := encoding(t, "o200k_base")
+		want, _ := e.Count(whole)
+		if n, exact := tokens.Sum(e, parts...); n != want || !exact {
+			t.Errorf("%q: %d tokens, %v; want %d", unit, n, exact, want)
+		}
+	}
+}
