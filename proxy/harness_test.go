@@ -78,6 +78,18 @@ func newUpstream(t *testing.T, answer func(seen, io.Writer)) *stubUpstream {
 	return u
 }
 
+// next returns the request that the upstream got next.
+func (u *stubUpstream) next(t *testing.T) seen {
+	t.Helper()
+	select {
+	case s := <-u.seen:
+		return s
+	case <-time.After(patience):
+		t.Fatal("nothing reached the upstream")
+		return seen{}
+	}
+}
+
 func (u *stubUpstream) serve(c net.Conn, answer func(seen, io.Writer)) {
 	defer c.Close()
 	r := bufio.NewReader(c)
@@ -158,6 +170,11 @@ func fromBases(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 	return res, nil
 }
 
+// nothing finds nothing.
+func nothing(context.Context, retrieval.Query) (retrieval.Result, error) {
+	return retrieval.Result{Reason: retrieval.ReasonNoMatch}, nil
+}
+
 // reports is a Recorder that hands Reports to the test.
 type reports chan proxy.Report
 
@@ -222,14 +239,17 @@ func keyOf(key string, p *proxy.Policy) proxy.Key {
 
 func start(t *testing.T, cfg proxy.Config, r retrieval.Retriever) *rig {
 	t.Helper()
-	g := &rig{reports: make(reports, 1000), metrics: newMetrics(), log: &lockedBuffer{}, calibration: calibration.New()}
-	if cfg.Timeouts == (proxy.Timeouts{}) {
-		cfg.Timeouts = proxy.DefaultTimeouts()
-	}
 	if r == nil {
 		r = retrieval.Func(fromBases)
 	}
-	s, err := proxy.New(cfg, &rewrite.Rewriter{Retriever: r, Models: testModels{}, Calibration: g.calibration}, g.metrics, slog.New(slog.NewTextHandler(g.log, nil)), g.reports)
+	return startWith(t, cfg, &rewrite.Rewriter{Retriever: r, Models: testModels{}})
+}
+
+func startWith(t *testing.T, cfg proxy.Config, rw *rewrite.Rewriter) *rig {
+	t.Helper()
+	g := &rig{reports: make(reports, 1000), metrics: newMetrics(), log: &lockedBuffer{}, calibration: calibration.New()}
+	rw.Calibration = g.calibration
+	s, err := proxy.New(cfg, rw, g.metrics, slog.New(slog.NewTextHandler(g.log, nil)), g.reports)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,8 +281,20 @@ func open(t *testing.T, u *stubUpstream, change func(*proxy.Policy)) *rig {
 	}, nil)
 }
 
-// raw sends bytes on a connection of its own and reads one response.
-func (g *rig) raw(t *testing.T, request string) *http.Response {
+// openIn is open in a configuration of its own.
+func openIn(t *testing.T, u *stubUpstream, change func(*proxy.Config)) *rig {
+	t.Helper()
+	cfg := proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
+		Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil)},
+		Timeouts:  proxy.DefaultTimeouts(),
+	}
+	change(&cfg)
+	return start(t, cfg, nil)
+}
+
+// dial opens a connection that lasts as long as the test, and as its patience.
+func (g *rig) dial(t *testing.T) *net.TCPConn {
 	t.Helper()
 	c, err := net.Dial("tcp", g.addr)
 	if err != nil {
@@ -272,6 +304,19 @@ func (g *rig) raw(t *testing.T, request string) *http.Response {
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
+	return c.(*net.TCPConn)
+}
+
+// chat is a chat request as it goes over the wire.
+func chat(body string, lines ...string) string {
+	head := strings.Join(append(lines, ""), "\r\n")
+	return fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", head, len(body), body)
+}
+
+// raw sends bytes on a connection of its own and reads one response.
+func (g *rig) raw(t *testing.T, request string) *http.Response {
+	t.Helper()
+	c := g.dial(t)
 	if _, err := io.WriteString(c, request); err != nil {
 		t.Fatal(err)
 	}
@@ -286,8 +331,7 @@ func (g *rig) raw(t *testing.T, request string) *http.Response {
 // post sends a chat request with the given header lines.
 func (g *rig) post(t *testing.T, body string, lines ...string) (*http.Response, string) {
 	t.Helper()
-	head := strings.Join(append(lines, ""), "\r\n")
-	resp := g.raw(t, fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", head, len(body), body))
+	resp := g.raw(t, chat(body, lines...))
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)

@@ -77,7 +77,8 @@ func TestLearnsWhatIsBilled(t *testing.T) {
 }
 
 // What cannot be is ignored and counted; what says nothing of text is ignored.
-func TestLearnsNothingOfNonsense(t *testing.T) {
+// (U14; proxy/usage has the fuzzing.)
+func usageLies(t *testing.T) {
 	usage := func(n string) string { return `{"usage":{"prompt_tokens":` + n + `}}` }
 	image := strings.Replace(chatBody, `"content":`, `"content":[{"type":"image_url","image_url":{"url":"https://x"}}],"x":`, 1)
 	for _, c := range []struct{ head, request, answer, reason string }{

@@ -24,11 +24,16 @@ func TestMain(m *testing.M) {
 	if flag.Lookup("test.bench").Value.String() != "" {
 		os.Exit(m.Run()) // benchmarks leave fasthttp's pools behind
 	}
-	goleak.VerifyTestMain(m,
-		// fasthttp's clock has no end, and a server's janitor sleeps for ten seconds
-		// before it sees the server's.
+	goleak.VerifyTestMain(m, staying()...)
+}
+
+// staying are the goroutines that tests may leave: fasthttp's clock has no end, and
+// a server's janitor sleeps for ten seconds before it sees the server's.
+func staying() []goleak.Option {
+	return []goleak.Option{
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+	}
 }
 
 func degraded() *proxy.Report {

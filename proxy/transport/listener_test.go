@@ -83,12 +83,11 @@ func TestDescriptorsRunOut(t *testing.T) {
 	for range 50 {
 		l.errs <- syscall.EMFILE
 	}
-	c = dial(t, l.Addr().String()) // ends the Accept that waits
+	dial(t, l.Addr().String()).Close() // ends the Accept that waits
 	if err := s.Shutdown(context.Background()); err != nil {
 		t.Error(err)
 	}
 	if err := await(t, stopped, "end of Serve"); err != nil {
 		t.Errorf("Serve ended with %v", err)
 	}
-	c.Close()
 }
