@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -264,9 +265,9 @@ func redirect(t *testing.T) {
 // client's, and no more; another tenant's upstream does not notice. (There is no
 // breaker: a client's request is sent or refused by the upstream, never by us.)
 func flapping(t *testing.T) {
-	n := 0
+	var sent atomic.Int64
 	bad := newUpstream(t, func(s seen, w io.Writer) {
-		switch n++; n % 4 {
+		switch sent.Add(1) % 4 {
 		case 0:
 			fmt.Fprint(w, "HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n")
 		case 1:
@@ -295,7 +296,7 @@ func flapping(t *testing.T) {
 		g.reports.next(t)
 		good.next(t)
 	}
-	if n != requests || len(bad.seen) > 0 || got[200] != requests/2 || got[502] != requests/4 || got[503] != requests/4 {
+	if n := sent.Load(); n != requests || len(bad.seen) > 0 || got[200] != requests/2 || got[502] != requests/4 || got[503] != requests/4 {
 		t.Errorf("%d requests were sent %d times; answers %v", requests, n, got)
 	}
 }

@@ -16,6 +16,11 @@ import (
 //
 // Only plain TCP connections on Unix are watched, others never report.
 func WatchHangup(conn net.Conn, onGone func()) (stop func()) {
+	return watchHangup(conn, hungUp, onGone)
+}
+
+// watchHangup is WatchHangup with a way to look at a descriptor.
+func watchHangup(conn net.Conn, hungUp func(fd uintptr) bool, onGone func()) (stop func()) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok || !canWatch {
 		return func() {}

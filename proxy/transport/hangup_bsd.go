@@ -2,39 +2,10 @@
 
 package transport
 
-import (
-	"errors"
-	"syscall"
-
-	"golang.org/x/sys/unix"
-)
+import "syscall"
 
 const canWatch = true
 
-// hungUp reports whether the peer of fd has closed its side. A FIN behind
-// unread bytes stays unseen until they are read.
-func hungUp(fd uintptr) bool {
-	n, err := peek(fd)
-	return err == nil && n == 0 || err != nil && !errors.Is(err, unix.EAGAIN)
-}
+func hungUp(fd uintptr) bool { return peekHungUp(fd) }
 
-// reusable reports whether an idle connection is open and silent: bytes that
-// nobody asked for make it as useless as a FIN.
-func reusable(raw syscall.RawConn) bool {
-	var silent bool
-	err := raw.Control(func(fd uintptr) {
-		_, err := peek(fd)
-		silent = errors.Is(err, unix.EAGAIN)
-	})
-	return err == nil && silent
-}
-
-func peek(fd uintptr) (n int, err error) {
-	var b [1]byte
-	for {
-		n, _, err = unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		if !errors.Is(err, unix.EINTR) {
-			return n, err
-		}
-	}
-}
+func reusable(raw syscall.RawConn) bool { return peekReusable(raw) }

@@ -129,8 +129,11 @@ func errorBody(status int, code string) []byte {
 }
 
 // relaying returns a front that passes everything to u as it comes.
-func relaying(t testing.TB, u *transport.Upstream) *front {
-	f := &front{up: u, outcomes: make(chan transport.Outcome, 100), errs: make(chan error, 100)}
+func relaying(t testing.TB, u *transport.Upstream) *front { return relayingMany(t, u, 100) }
+
+// relayingMany is relaying with room for the outcomes of that many requests.
+func relayingMany(t testing.TB, u *transport.Upstream, many int) *front {
+	f := &front{up: u, outcomes: make(chan transport.Outcome, many), errs: make(chan error, many)}
 	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) { f.relay(ctx, transport.Request{}) }, transport.ServerOptions{})
 	return f
 }

@@ -238,7 +238,7 @@ func (x *exchange) beginWatch() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.over && x.patience != nil && x.stopWatch == nil {
-		x.stopWatch = WatchHangup(x.client, x.hangUp)
+		x.stopWatch = watchHangup(x.client, x.up.hungUp, x.hangUp)
 	}
 }
 

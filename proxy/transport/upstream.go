@@ -41,6 +41,11 @@ type Upstream struct {
 	base   string      // escaped path of BaseURL without a slash at its end
 	tls    *tls.Config // nil for http
 
+	// How to look at a connection without reading from it: the system's best way,
+	// except in tests.
+	hungUp   func(fd uintptr) bool
+	reusable func(syscall.RawConn) bool
+
 	life context.Context // ends with Close
 	end  context.CancelFunc
 
@@ -91,7 +96,7 @@ func NewUpstream(c Config) (*Upstream, error) {
 	c.Idle = cmp.Or(c.Idle, 5*time.Minute)
 	c.ClientRead = cmp.Or(c.ClientRead, time.Minute)
 	c.ClientWrite = cmp.Or(c.ClientWrite, time.Minute)
-	u := &Upstream{config: c, open: map[*conn]struct{}{}}
+	u := &Upstream{config: c, open: map[*conn]struct{}{}, hungUp: hungUp, reusable: reusable}
 	if err := u.locate(c); err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}
@@ -144,7 +149,7 @@ func (u *Upstream) closed() bool { return u.life.Err() != nil }
 // takeIdle returns an idle connection that is still open, or nil.
 func (u *Upstream) takeIdle() *conn {
 	for c := u.pop(); c != nil; c = u.pop() {
-		if time.Since(c.since) < u.config.KeepIdle && reusable(c.raw) {
+		if time.Since(c.since) < u.config.KeepIdle && u.reusable(c.raw) {
 			c.br = u.reader(c)
 			return c
 		}

@@ -1,0 +1,38 @@
+//go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
+
+package transport
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// peekHungUp reports whether the peer of fd has closed its side, as far as any
+// system can tell: a FIN behind unread bytes stays unseen until they are read.
+func peekHungUp(fd uintptr) bool {
+	n, err := peek(fd)
+	return err == nil && n == 0 || err != nil && !errors.Is(err, unix.EAGAIN)
+}
+
+// peekReusable reports whether an idle connection is open and silent: bytes that
+// nobody asked for make it as useless as a FIN.
+func peekReusable(raw syscall.RawConn) bool {
+	var silent bool
+	err := raw.Control(func(fd uintptr) {
+		_, err := peek(fd)
+		silent = errors.Is(err, unix.EAGAIN)
+	})
+	return err == nil && silent
+}
+
+func peek(fd uintptr) (n int, err error) {
+	var b [1]byte
+	for {
+		n, _, err = unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		if !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
+}

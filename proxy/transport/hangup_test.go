@@ -1,0 +1,280 @@
+//go:build unix
+
+package transport_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sidenote/proxy/transport"
+)
+
+// looks are the ways to see a hang-up: this system's own, and the one that every
+// Unix has.
+func looks() map[string]func(*transport.Upstream) {
+	return map[string]func(*transport.Upstream){"native": func(*transport.Upstream) {}, "portable": transport.LookPortably}
+}
+
+// A leaving is a front whose upstream tells when it sees that a client has left.
+type leaving struct {
+	*front
+	answer string // of the upstream, before the client leaves
+	began  []chan struct{}
+	ended  []chan time.Time
+}
+
+// newLeaving expects so many requests, each of a connection and for the path that
+// is its number. After answer the upstream sends pieces as long as flowing is set.
+func newLeaving(t testing.TB, requests int, answer string, flowing bool, look func(*transport.Upstream)) *leaving {
+	l := &leaving{answer: answer}
+	for range requests {
+		l.began, l.ended = append(l.began, make(chan struct{})), append(l.ended, make(chan time.Time, 1))
+	}
+	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
+		head, _, err := readMessage(br)
+		if err != nil {
+			return
+		}
+		var number int
+		if _, err := fmt.Sscanf(head[strings.IndexByte(head, '/'):], "/%d ", &number); err != nil {
+			t.Errorf("%v in %q", err, head)
+			return
+		}
+		_, _ = io.WriteString(c, answer)
+		close(l.began[number])
+		over := make(chan struct{})
+		var flow sync.WaitGroup
+		if flowing {
+			flow.Go(func() { drip(c, over) })
+		}
+		_, _ = br.ReadByte()
+		l.ended[number] <- time.Now()
+		close(over)
+		flow.Wait()
+	})
+	u := newUpstream(t, o.config(""))
+	look(u)
+	l.front = relayingMany(t, u, requests)
+	return l
+}
+
+// drip sends a piece of a stream each millisecond.
+func drip(c net.Conn, over <-chan struct{}) {
+	pace := time.NewTicker(time.Millisecond)
+	defer pace.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-pace.C:
+			if _, err := io.WriteString(c, "2\r\nab\r\n"); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// one sends request and leaves, and returns how long after that the upstream
+// learnt of it. "%d" in request is the number.
+func (l *leaving) one(t testing.TB, number int, request string, leave func(*client)) time.Duration {
+	t.Helper()
+	c := dial(t, l.addr)
+	c.send(strings.ReplaceAll(request, "%d", fmt.Sprint(number)))
+	await(t, l.began[number], "request")
+	if l.answer != "" { // the head is out, so the handler has returned
+		if _, err := c.br.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := time.Now()
+	leave(c)
+	return await(t, l.ended[number], "end at the upstream").Sub(start)
+}
+
+const (
+	ask      = "GET /%d HTTP/1.1\r\nHost: h\r\n\r\n"
+	streamed = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"
+)
+
+func fin(c *client) { c.Close() }
+
+// A client that leaves ends the request, in whatever way it leaves and wherever
+// the request is.
+func TestHangup(t *testing.T) {
+	reset := func(c *client) { _ = c.SetLinger(0); c.Close() }
+	half := func(c *client) { _ = c.CloseWrite() }
+	body := strings.Repeat("x", 200<<10)
+	for name, c := range map[string]struct {
+		answer, request string
+		leave           func(*client)
+		native          bool // a portable look does not see it
+	}{
+		"before the head":        {"", ask, fin, false},
+		"before the head, reset": {"", ask, reset, false},
+		"before the head, half":  {"", ask, half, false},
+		"behind pipelined bytes": {"", ask + ask, fin, true},
+		"after an upload":        {"", "PUT /%d HTTP/1.1\r\nHost: h\r\nContent-Length: 204800\r\n\r\n" + body, fin, false},
+		"in the stream":          {streamed, ask, fin, false},
+		"in the stream, reset":   {streamed, ask, reset, false},
+		"in a fixed body":        {"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab", ask, half, false},
+	} {
+		for way, look := range looks() {
+			if c.native && way != "native" {
+				continue
+			}
+			t.Run(name+", "+way, func(t *testing.T) {
+				l := newLeaving(t, 1, c.answer, false, look)
+				t.Logf("after %v", l.one(t, 0, c.request, c.leave))
+				var err error
+				if c.answer == "" {
+					err = await(t, l.errs, "error")
+				} else {
+					err = await(t, l.outcomes, "outcome").Err
+				}
+				if transport.ClassOf(err) != transport.ClientGone {
+					t.Errorf("got %v, want %s", err, transport.ClientGone)
+				}
+			})
+		}
+	}
+}
+
+// phases are when a client may leave.
+func phases() map[string]struct {
+	answer  string
+	flowing bool
+} {
+	return map[string]struct {
+		answer  string
+		flowing bool
+	}{
+		"before the first byte": {"", false},
+		"mid-stream":            {streamed, true},
+		"during a stall":        {streamed, false},
+	}
+}
+
+// percentiles are the median and the 99th of times.
+func percentiles(times []time.Duration) (p50, p99 time.Duration) {
+	slices.Sort(times)
+	return times[len(times)/2], times[len(times)*99/100]
+}
+
+// Of a thousand clients that leave the upstream hears a thousand times. How soon
+// is what BenchmarkHangup measures, alone on its machine.
+func TestThousandHangups(t *testing.T) {
+	const many, atOnce = 1000, 8
+	for phase, c := range phases() {
+		for way, look := range looks() {
+			t.Run(phase+", "+way, func(t *testing.T) {
+				l := newLeaving(t, many, c.answer, c.flowing, look)
+				times := make([]time.Duration, many)
+				var clients sync.WaitGroup
+				for first := range atOnce {
+					clients.Go(func() {
+						for i := first; i < many; i += atOnce {
+							times[i] = l.one(t, i, ask, fin)
+						}
+					})
+				}
+				clients.Wait()
+				p50, p99 := percentiles(times)
+				t.Logf("half of the upstreams heard within %v, 99 of 100 within %v", p50, p99)
+			})
+		}
+	}
+}
+
+// BenchmarkHangup tells how long after a client's leaving the upstream learns of
+// it. Clients that leave before the first byte are not looked for in the first two
+// milliseconds.
+func BenchmarkHangup(b *testing.B) {
+	for phase, c := range phases() {
+		for way, look := range looks() {
+			b.Run(phase+", "+way, func(b *testing.B) {
+				l := newLeaving(b, b.N, c.answer, c.flowing, look)
+				times := make([]time.Duration, b.N)
+				b.ResetTimer()
+				for i := range b.N {
+					times[i] = l.one(b, i, ask, fin)
+				}
+				p50, p99 := percentiles(times)
+				b.ReportMetric(float64(p50)/1e6, "p50-ms")
+				b.ReportMetric(float64(p99)/1e6, "p99-ms")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+// A watch leaves the connection as it was: requests go on after it.
+func TestWatchThenReuse(t *testing.T) {
+	for name, look := range looks() {
+		t.Run(name, func(t *testing.T) { watchThenReuse(t, look) })
+	}
+}
+
+func watchThenReuse(t *testing.T, look func(*transport.Upstream)) {
+	o := answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+	u := newUpstream(t, o.config(""))
+	look(u)
+	f := relaying(t, u)
+	c := dial(t, f.addr)
+	for range 200 {
+		c.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab")
+		if _, body := c.message(); body != "ok" {
+			t.Fatalf("got %q", body)
+		}
+		await(t, f.outcomes, "outcome")
+	}
+	if n := o.count(); n != 1 {
+		t.Errorf("%d connections to the upstream, want 1", n)
+	}
+}
+
+func TestWatchHangup(t *testing.T) {
+	server, peer := pair(t)
+	gone := make(chan struct{}, 1)
+	stop := transport.WatchHangup(server, func() { gone <- struct{}{} })
+	peer.send("unread")
+	stop()
+	select {
+	case <-gone:
+		t.Error("gone without leaving")
+	default:
+	}
+	got := make([]byte, 6)
+	if _, err := io.ReadFull(server, got); err != nil {
+		t.Errorf("reading after a watch: %v", err)
+	}
+	stop = transport.WatchHangup(server, func() { gone <- struct{}{} })
+	peer.Close()
+	await(t, gone, "hang-up")
+	stop()
+
+	inMemory, other := net.Pipe()
+	defer inMemory.Close()
+	stop = transport.WatchHangup(inMemory, func() { t.Error("gone from memory") })
+	other.Close()
+	stop()
+}
+
+// pair returns both ends of a TCP connection.
+func pair(t testing.TB) (server net.Conn, peer *client) {
+	ln := listen(t)
+	defer ln.Close()
+	peer = dial(t, ln.Addr().String())
+	server, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	return server, peer
+}
