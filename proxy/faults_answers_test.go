@@ -161,9 +161,11 @@ func oddHTTP(t *testing.T) {
 		"chunks and nothing":   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;ext=\"a\"\r\nw\r\n4\r\nhole\r\n000\r\n\r\n",
 		"no reason in the end": "HTTP/1.1 200\r\nContent-Length: 5\r\n\r\nwhole",
 	} {
+		closed := make(chan struct{}, 1)
 		u := newUpstream(t, func(_ seen, w io.Writer) {
 			io.WriteString(w, answer)
 			w.(io.Closer).Close()
+			closed <- struct{}{}
 		})
 		g := open(t, u, nil)
 		for _, version := range []string{"HTTP/1.1", "HTTP/1.0"} {
@@ -180,6 +182,10 @@ func oddHTTP(t *testing.T) {
 			if version == "HTTP/1.0" && len(resp.TransferEncoding) > 0 {
 				t.Errorf("%s: chunks for a client that knows none", name)
 			}
+			if got := resp.Trailer.Get("X-Sum"); version == "HTTP/1.1" && (name == "trailers") != (got == "1") {
+				t.Errorf("%s: trailer %q", name, got)
+			}
+			wait(t, closed)
 			if rep := g.reports.next(t); rep.Truncated || rep.Client != proxy.ClientCompleted {
 				t.Errorf("%s, %s: truncated %v, client %s", name, version, rep.Truncated, rep.Client)
 			}

@@ -32,7 +32,11 @@ func TestAnswerHead(t *testing.T) {
 		},
 		"chunks": {
 			answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\nA: b\r\n\r\n2;e=1\r\nok\r\n0\r\nT: 1\r\n\r\n",
-			got:    "HTTP/1.1 200 OK\r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+			got:    "HTTP/1.1 200 OK\r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nT: 1\r\n\r\n",
+		},
+		"trailers": {
+			answer: "HTTP/1.1 200 OK\r\nTrailer: x-Sum, B\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nx-Sum:1\r\nB: 2\r\nB: 3\r\nContent-Length: 9\r\nConnection: close\r\nno line\r\nA b: 4\r\nL: " + strings.Repeat("l", 9000) + "\r\n\r\n",
+			got:    "HTTP/1.1 200 OK\r\nTrailer: x-Sum, B\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nx-Sum: 1\r\nB: 2, 3\r\nL: " + strings.Repeat("l", 9000) + "\r\n\r\n",
 		},
 		"interim answers": {
 			answer: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",

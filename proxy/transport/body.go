@@ -12,11 +12,12 @@ import (
 // where the framing says that the body is whole, and with an error that wraps
 // io.ErrUnexpectedEOF where the connection ended before.
 type body struct {
-	br    *bufio.Reader
-	kind  bodyKind
-	left  int64 // of the fixed body, or of the current chunk
-	stage chunkStage
-	ahead *ahead // nil unless Peek has read what Read has not returned
+	br      *bufio.Reader
+	kind    bodyKind
+	left    int64 // of the fixed body, or of the current chunk
+	stage   chunkStage
+	trailer []byte // whole lines, as far as they were read
+	ahead   *ahead // nil unless Peek has read what Read has not returned
 }
 
 // An ahead is what of a body was read before its time.
@@ -194,7 +195,7 @@ func (b *body) readChunked(p []byte) (n int, err error) {
 			if n > 0 {
 				return n, nil // what is here must not wait for the trailer
 			}
-			err = b.skipTrailer()
+			err = b.readTrailer()
 		case chunkDone:
 			return n, io.EOF
 		}
@@ -244,10 +245,9 @@ func (b *body) readEnd() error {
 	return err
 }
 
-// skipTrailer swallows trailer lines: fasthttp could only pass those that were
-// announced, and no OpenAI-style API sends any.
-func (b *body) skipTrailer() error {
-	budget, fresh := maxHead, true // fresh: at the start of a line
+// readTrailer keeps the lines after the last chunk.
+func (b *body) readTrailer() error {
+	budget, start := maxHead, len(b.trailer) // of the current line
 	for {
 		line, err := b.br.ReadSlice('\n')
 		part := errors.Is(err, bufio.ErrBufferFull)
@@ -257,11 +257,13 @@ func (b *body) skipTrailer() error {
 		if budget -= len(line); budget < 0 {
 			return malformed("more than %d bytes of trailer", maxHead)
 		}
-		if fresh && string(line) == "\r\n" {
+		if string(line) == "\r\n" && start == len(b.trailer) {
 			b.stage = chunkDone
 			return nil
 		}
-		fresh = !part
+		if b.trailer = append(b.trailer, line...); !part {
+			start = len(b.trailer)
+		}
 	}
 }
 

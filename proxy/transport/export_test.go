@@ -21,9 +21,6 @@ func Target(base, raw string) (string, bool) {
 	return string(target), ok
 }
 
-// LookPortably makes u see hang-ups as it would on a Unix that is not Linux.
-func LookPortably(u *Upstream) { u.hungUp, u.reusable = peekHungUp, peekReusable }
-
 // ReadAnswer reads raw as an upstream's answer to a GET.
 func ReadAnswer(raw io.Reader) (status int, body []byte, err error) {
 	br := bufio.NewReaderSize(raw, readerSize)

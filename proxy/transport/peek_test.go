@@ -91,9 +91,9 @@ func TestPeek(t *testing.T) {
 				_, _ = io.WriteString(conn, c.answer)
 			}
 		})
-		u := newUpstream(t, o.config(""))
-		without, _ := peeking(t, u, always(-1))
-		with, glances := peeking(t, u, always(c.limit))
+		// Two upstreams: the origin closes its connections without saying so.
+		without, _ := peeking(t, newUpstream(t, o.config("")), always(-1))
+		with, glances := peeking(t, newUpstream(t, o.config("")), always(c.limit))
 		head, body, ended := received(t, without, c.request)
 		gotHead, gotBody, gotEnded := received(t, with, c.request)
 		if gotHead != head || gotBody != body || gotEnded != ended {

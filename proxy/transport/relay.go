@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -128,6 +129,7 @@ func (r *Response) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	case size < 0 && !ctx.Request.Header.IsHTTP11():
 		relayUntilClose(ctx, s)
 	default:
+		s.header = &ctx.Response.Header
 		ctx.Response.ImmediateHeaderFlush = !s.body.ready()
 		ctx.Response.SetBodyStream(s, size)
 		if early {
@@ -155,6 +157,7 @@ func (r *Response) writeHead(ctx *fasthttp.RequestCtx, replace []Header) {
 // A stream is a relayed body: fasthttp calls WriteTo, then CloseWithError.
 type stream struct {
 	x        *exchange
+	header   *fasthttp.ResponseHeader // takes the trailer while WriteTo runs; nil for who knows no chunks
 	body     body
 	reusable bool // the connection, after a clean end
 	how      Relay
@@ -180,9 +183,32 @@ func (s *stream) WriteTo(w io.Writer) (int64, error) {
 			return s.bytes, err
 		}
 		if end {
+			s.passTrailer()
 			// What ends the message is flushed by fasthttp, within this:
 			return s.bytes, s.x.client.SetWriteDeadline(time.Now().Add(s.x.up.config.ClientWrite))
 		}
+	}
+}
+
+// passTrailer hands the upstream's trailer to fasthttp, which writes it behind the
+// last chunk, and refuses lines that have no place there. Lines that Relay replaces
+// do not come in by this door.
+func (s *stream) passTrailer() {
+	if s.header == nil || len(s.body.trailer) == 0 {
+		return
+	}
+	s.header.DisableNormalizing() // the head is written
+	for line, rest, ok := cutLine(s.body.trailer); ok; line, rest, ok = cutLine(rest) {
+		name, value, ok := cutField(line)
+		if !ok || !validToken(name) || !validValue(value) || hopByHop(name) || replaced(s.how.Replace, name) >= 0 {
+			continue
+		}
+		if before := s.header.PeekBytes(name); len(before) > 0 {
+			value = slices.Concat(before, []byte(", "), value)
+		} else if s.header.AddTrailerBytes(name) != nil {
+			continue
+		}
+		s.header.SetBytesKV(name, value)
 	}
 }
 

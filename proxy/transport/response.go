@@ -231,9 +231,12 @@ func appendAnswerLine(dst []byte, replace []Header, i int, written *uint64) []by
 }
 
 // passes reports whether a line goes to the client. A length passes as a line
-// only where there is no body that it would frame (HEAD, 304).
+// only where there is no body that it would frame (HEAD, 304), the announcement
+// of trailers only before chunks.
 func (h *answerHead) passes(name []byte) bool {
 	switch {
+	case is(name, "trailer"):
+		return h.kind == bodyChunked && !h.connected.names(name)
 	case is(name, "content-length"):
 		return h.kind == bodyNone && h.status >= 200 && h.status != 204
 	case h.status == 101 && (is(name, "upgrade") || is(name, "connection")):

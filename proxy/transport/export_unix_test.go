@@ -1,0 +1,6 @@
+//go:build unix
+
+package transport
+
+// LookPortably makes u see hang-ups as it would on a Unix that is not Linux.
+func LookPortably(u *Upstream) { u.hungUp, u.reusable = peekHungUp, peekReusable }
