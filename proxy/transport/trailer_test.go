@@ -1,0 +1,60 @@
+package transport_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Trailers of a chunked answer reach the client, announced or not, but for what
+// frames a message or is about a connection.
+func TestTrailers(t *testing.T) {
+	const sent = "HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n" +
+		"X-Sum: a b\r\nx-more: 1\r\nX-More: 2\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\nConnection: close\r\nnot a line\r\n\r\n"
+	f := relaying(t, newUpstream(t, answering(t, sent).config("")))
+	c := dial(t, f.addr)
+	for range 2 { // on one connection: nothing of the trailer is left on it
+		c.send(get)
+		resp, err := http.ReadResponse(c.br, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || string(body) != "whole" {
+			t.Fatalf("%q, %v", body, err)
+		}
+		want := map[string]string{"X-Sum": "a b", "X-More": "1, 2"}
+		for name, value := range want {
+			if got := strings.Join(resp.Trailer.Values(name), ", "); got != value {
+				t.Errorf("trailer %s: %q, want %q", name, got, value)
+			}
+		}
+		if len(resp.Trailer) != len(want) {
+			t.Errorf("trailers %v", resp.Trailer)
+		}
+		if out := await(t, f.outcomes, "outcome"); out.Err != nil {
+			t.Error(out.Err)
+		}
+	}
+}
+
+// A client that knows no chunks gets no trailer, and no trailer is without a bound.
+func TestTrailersThatDoNotPass(t *testing.T) {
+	const answer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n"
+	f := relaying(t, newUpstream(t, answering(t, answer+"X-Sum: 1\r\n\r\n").config("")))
+	c := dial(t, f.addr)
+	c.send("GET / HTTP/1.0\r\nHost: h\r\n\r\n")
+	if got := c.rest(); !strings.HasSuffix(got, "\r\n\r\nwhole") {
+		t.Errorf("an old client got %q", got)
+	}
+	long := relaying(t, newUpstream(t, answering(t, answer+"X-Sum: "+strings.Repeat("1", 70<<10)+"\r\n\r\n").config("")))
+	c = dial(t, long.addr)
+	c.send(get)
+	if got := c.rest(); strings.HasSuffix(got, "0\r\n\r\n") {
+		t.Errorf("a trailer beyond the bound looks whole: %q", got)
+	}
+	if out := await(t, long.outcomes, "outcome"); out.Err == nil {
+		t.Error("a trailer beyond the bound is no error")
+	}
+}
