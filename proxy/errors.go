@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
 
@@ -120,6 +122,14 @@ func serverErrorBody(status int, code string) []byte {
 		message = "Sidenote has as many connections as it can serve; try again."
 	}
 	return ErrorJSON(message, kind, code, "")
+}
+
+// serverErrorHead are the lines of ours on such an error. There is no account of it.
+func serverErrorHead(code string) []transport.Header {
+	return []transport.Header{
+		{Name: HeaderID, Value: NewID(time.Now())},
+		{Name: HeaderStatus, Value: "refused; reason=" + strings.ReplaceAll(code, "_", "-")},
+	}
 }
 
 // Write makes e the response of ctx: status, body and the headers that tell

@@ -284,6 +284,10 @@ func largeHeaders(t *testing.T) {
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil || resp.StatusCode != 431 || !resp.Close {
 			t.Errorf("%.30s…: %v, %v", lines, resp, err)
+			continue
+		}
+		if h := resp.Header; len(h.Get(proxy.HeaderID)) != 26 || h.Get(proxy.HeaderStatus) != "refused; reason=headers-too-large" {
+			t.Errorf("%.30s…: %v", lines, h)
 		}
 	}
 	if len(u.seen) > 0 {

@@ -98,8 +98,8 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *Metrics, log *slog.Logger, r
 	s.http = transport.NewServer(s.Handle, transport.ServerOptions{
 		Connections: cfg.Connections, Shed: metrics.Shed,
 		Read: cfg.Timeouts.ClientRead, Idle: cfg.Timeouts.ClientIdle, Write: cfg.Timeouts.ClientWrite,
-		ErrorBody: serverErrorBody,
-		Panicked:  func(value any, stack []byte) { log.Error("BUG: panic", "panic", value, "stack", string(stack)) },
+		ErrorBody: serverErrorBody, ErrorHead: serverErrorHead,
+		Panicked: func(value any, stack []byte) { log.Error("BUG: panic", "panic", value, "stack", string(stack)) },
 	})
 	return s, nil
 }

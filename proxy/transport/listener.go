@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -98,9 +99,14 @@ func (l *listener) Close() error {
 // refuse says why and closes c. What is written fits the kernel's buffer of a new
 // connection, so nobody is waited for.
 func (l *listener) refuse(c net.Conn) {
-	body := l.guard.options.ErrorBody(fasthttp.StatusServiceUnavailable, "overloaded")
-	_, err := fmt.Fprintf(c, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"+
-		"Content-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
+	const code = "overloaded"
+	var lines strings.Builder
+	for _, line := range l.guard.errorHead(code) {
+		fmt.Fprintf(&lines, "%s: %s\r\n", line.Name, line.Value)
+	}
+	body := l.guard.options.ErrorBody(fasthttp.StatusServiceUnavailable, code)
+	_, err := fmt.Fprintf(c, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n%s"+
+		"Content-Length: %d\r\nConnection: close\r\n\r\n%s", lines.String(), len(body), body)
 	if err != nil || l.refused.Add(1) > refusals {
 		_ = c.Close()
 		return

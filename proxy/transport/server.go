@@ -23,6 +23,8 @@ type ServerOptions struct {
 	// ErrorBody makes the JSON body for an error that never reaches the handler:
 	// 400, 408, 431, 500, 503 or 505, with a code for machines. Required.
 	ErrorBody func(status int, code string) []byte
+	// ErrorHead makes head lines of such an error. May be nil.
+	ErrorHead func(code string) []Header
 	// Panicked hears of a panic in the handler; the client gets a 500. May be nil.
 	Panicked func(value any, stack []byte)
 	// Shed hears of each connection that was refused for want of "connections",
@@ -189,7 +191,17 @@ func (g *guard) answer(ctx *fasthttp.RequestCtx, status int) {
 	}
 	ctx.SetStatusCode(status)
 	ctx.SetContentType("application/json")
+	for _, line := range g.errorHead(code) {
+		ctx.Response.Header.Set(line.Name, line.Value)
+	}
 	ctx.SetBody(g.options.ErrorBody(status, code))
+}
+
+func (g *guard) errorHead(code string) []Header {
+	if g.options.ErrorHead == nil {
+		return nil
+	}
+	return g.options.ErrorHead(code)
 }
 
 // checkHead returns the status that refuses a head, or 0. fasthttp lets pass
