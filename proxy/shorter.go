@@ -38,7 +38,7 @@ func (x *exchange) sendAgain(ctx *fasthttp.RequestCtx, resp *transport.Response,
 }
 
 func refusedAsTooLong(resp *transport.Response) (t tooLongError, ok bool) {
-	if resp.Status() < 400 {
+	if saidWith(resp.Status()) == nil { // do not hold it back
 		return t, false
 	}
 	body, whole := resp.Peek(maxTooLong)

@@ -136,6 +136,28 @@ func TestTooLongByItsLimit(t *testing.T) {
 	}
 }
 
+// An error that no upstream says it with is not waited for.
+func TestOtherErrorsFlow(t *testing.T) {
+	more := make(chan struct{})
+	u := newUpstream(t, func(_ seen, w io.Writer) {
+		io.WriteString(w, "HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nab")
+		select {
+		case <-more:
+		case <-t.Context().Done():
+		}
+		io.WriteString(w, "cd")
+	})
+	g := start(t, proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u.url}},
+		Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.RetryTooLong = true })},
+	}, retrieval.Func(fiveSources))
+	resp := g.raw(t, fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(chatBody), chatBody))
+	close(more)
+	if body, err := io.ReadAll(resp.Body); resp.StatusCode != 503 || string(body) != "abcd" || err != nil {
+		t.Errorf("%d %q, %v", resp.StatusCode, body, err)
+	}
+}
+
 // What is learnt of a request that was sent again is learnt of what went up then,
 // not of what was refused.
 func TestLearnsFromWhatWasSentAgain(t *testing.T) {

@@ -34,12 +34,8 @@ func tooLong(status int, body []byte) (t tooLongError, ok bool) {
 	if len(body) > maxTooLong {
 		return t, false
 	}
-	said := overflowPhrases
-	switch status {
-	case 400, 413, 422:
-	case 500:
-		said = overflowPhrases500
-	default:
+	said := saidWith(status)
+	if said == nil {
 		return t, false
 	}
 	e, ok := readTooLong(body)
@@ -54,6 +50,17 @@ func tooLong(status int, body []byte) (t tooLongError, ok bool) {
 		return t, false
 	}
 	return believe(limit, requested), true
+}
+
+// saidWith returns the words that say it in an answer of that status, nil if none do.
+func saidWith(status int) *regexp.Regexp {
+	switch status {
+	case 400, 413, 422:
+		return overflowPhrases
+	case 500:
+		return overflowPhrases500
+	}
+	return nil
 }
 
 // believe drops numbers that cannot be.
