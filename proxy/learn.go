@@ -13,6 +13,7 @@ import (
 const (
 	maxLearned  = 256 << 10 // bytes of a request that is learnt from
 	maxLearners = 2         // requests that are counted at once
+	maxLessons  = 64        // requests that wait for the end of their answers
 )
 
 // A lesson is a request as it went up, and what its answer says of its tokens.
@@ -27,6 +28,10 @@ func (x *exchange) listen(resp *transport.Response, how *transport.Relay) {
 	if resp.Status() != http.StatusOK || len(x.plain) > maxLearned {
 		return
 	}
+	if x.server.lessons.Add(1) > maxLessons {
+		x.server.lessons.Add(-1)
+		return
+	}
 	x.lesson = &lesson{bytes.Clone(x.plain), usage.NewReader(string(resp.Header("Content-Encoding")))}
 	how.Tap = x.lesson.usage.Write
 }
@@ -38,6 +43,7 @@ func (x *exchange) learn() {
 	if x.lesson == nil {
 		return
 	}
+	s.lessons.Add(-1)
 	select {
 	case s.learners <- struct{}{}:
 	default:

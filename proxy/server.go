@@ -48,6 +48,7 @@ type Server struct {
 	open     atomic.Int64 // requests whose answers have not ended
 	shadows  chan struct{}
 	learners chan struct{}
+	lessons  atomic.Int64
 	buffers  sync.Pool      // of *[]byte, for rewritten bodies
 	work     sync.WaitGroup // open requests and shadow work
 }

@@ -81,7 +81,7 @@ func appendWindow(dst []byte, l *rewrite.Ledger) []byte {
 	case l.Exactness == rewrite.Estimated && v.RatioUpper > 0:
 		dst = strconv.AppendFloat(append(dst, "; calibration="...), v.RatioUpper, 'f', 3, 64)
 	default:
-		dst = appendCount(dst, "calibration", v.OffsetUpper)
+		dst = appendCount(dst, "calibration", max(v.OffsetUpper, 0)) // less is not relied on
 	}
 	return dst
 }

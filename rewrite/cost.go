@@ -19,6 +19,9 @@ type Cost struct {
 	// Exact says that all of it is text, counted by the model's own encoding. For
 	// the rest there are only formulas.
 	Exact bool `json:"exact"`
+	// Stopped says that counting ended once there was more than the model's window
+	// holds: hostile texts take their time.
+	Stopped bool `json:"stopped,omitempty"`
 }
 
 func (c Cost) sum() int { return c.Messages + c.Tools + c.Format + c.Images }
@@ -54,6 +57,7 @@ type weigher struct {
 	images   tokens.ImageRule
 	cache    *tokens.Cache
 	salt     uint64 // of encoding and images
+	limit    int    // of tokens, beyond which it does not matter how many; 0 is none
 }
 
 func (c *costs) weigher(m Model) *weigher {
@@ -77,14 +81,19 @@ func (w *weigher) cost(r *Request) Cost {
 		c.Messages += text
 		c.Images += images
 		c.Exact = c.Exact && exact
+		if w.limit > 0 && c.Messages > w.limit {
+			c.Exact, c.Stopped = false, true
+			return c
+		}
 	}
 	for _, s := range r.tools {
-		c.Tools += w.remembered(s.of(r.Body), toolsOf, w.tools)
-		c.Exact = false
+		n, stopped := w.remembered(s.of(r.Body), toolsOf, w.tools)
+		c.Tools += n
+		c.Exact, c.Stopped = false, c.Stopped || stopped
 	}
 	if r.format != (span{}) {
-		c.Format = w.remembered(r.format.of(r.Body), formatOf, w.text)
-		c.Exact = false
+		n, stopped := w.remembered(r.format.of(r.Body), formatOf, w.schema)
+		c.Format, c.Exact, c.Stopped = n, false, c.Stopped || stopped
 	}
 	return c
 }
@@ -98,20 +107,25 @@ const (
 )
 
 // remembered returns what count makes of raw.
-func (w *weigher) remembered(raw []byte, what uint64, count func(raw []byte) int) int {
+func (w *weigher) remembered(raw []byte, what uint64, count func(m *messageWeight)) (n int, stopped bool) {
 	k := w.cache.Key(raw).Of(w.salt + what)
 	n, _, ok := w.cache.Get(k)
-	if !ok {
-		n = count(raw)
-		w.cache.Put(k, n, false)
+	if ok {
+		return n, false
 	}
-	return n
+	m := w.weight(raw)
+	if count(m); !m.stopped {
+		w.cache.Put(k, m.text, false)
+	}
+	return m.text, m.stopped
 }
 
-func (w *weigher) text(raw []byte) int {
-	n, _ := w.counter.Count(string(raw))
-	return n
+func (w *weigher) weight(raw []byte) *messageWeight {
+	return &messageWeight{weigher: w, scanner: scanner{b: raw, loneSurrogate: -1}, exact: true}
 }
+
+// schema counts a response_format.
+func (w *weigher) schema(m *messageWeight) { m.count(string(m.b)) }
 
 // message counts one message.
 func (w *weigher) message(raw []byte) (text, images int, exact bool) {
@@ -121,25 +135,47 @@ func (w *weigher) message(raw []byte) (text, images int, exact bool) {
 		images, _, ok = w.cache.Get(k.Of(w.salt + messageImages))
 	}
 	if !ok {
-		m := messageWeight{weigher: w, scanner: scanner{b: raw, loneSurrogate: -1}, text: tokens.MessageOverhead, exact: true}
+		m := w.weight(raw)
+		m.text = tokens.MessageOverhead
 		m.object(m.member)
 		text, images, exact = m.text, m.images, m.exact
+		if m.stopped {
+			return text, images, false
+		}
 		w.cache.Put(k.Of(w.salt+messageText), text, exact)
 		w.cache.Put(k.Of(w.salt+messageImages), images, true)
 	}
 	return text, images, exact
 }
 
-// A messageWeight is the counting of one message, whose JSON was checked.
+// A messageWeight is the counting of one message, or of what else a request holds,
+// whose JSON was checked.
 type messageWeight struct {
 	*weigher
 	scanner
 	text, images int
 	exact        bool
+	stopped      bool // there is more text than was counted
 }
 
-// count adds a text.
+// An upTo is a Counter that can stop.
+type upTo interface {
+	CountUpTo(text string, limit int) (n, end int)
+}
+
+// count adds a text, or as much of it as says that it is too long.
 func (m *messageWeight) count(text string) {
+	if m.limit > 0 && m.text > m.limit {
+		m.stopped = true
+		return
+	}
+	if c, ok := m.counter.(upTo); ok && m.limit > 0 && len(text) > m.limit {
+		if n, _ := c.CountUpTo(text, m.limit); n > m.limit {
+			m.text += n
+			m.stopped = true
+			return
+		}
+	}
 	n, exact := m.counter.Count(text)
 	m.text += n
 	m.exact = m.exact && exact

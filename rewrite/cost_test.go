@@ -393,3 +393,36 @@ func BenchmarkLongMessage(b *testing.B) {
 		})
 	}
 }
+
+// Counting ends where there is more than the window holds, whatever it is: then
+// nothing is added anyway. What was not counted whole is not remembered.
+func TestCountingStops(t *testing.T) {
+	e := encoding(t, "o200k_base")
+	const window = 5000
+	many := func(unit string) string { return strings.Repeat(unit+",", 400_000/len(unit)) + unit }
+	for name, body := range map[string]string{
+		"a message":  `{"messages":[{"role":"user","content":"` + strings.Repeat("How long? ", 40_000) + `"}]}`,
+		"messages":   `{"messages":[` + many(`{"role":"user","content":"How long?"}`) + `]}`,
+		"parts":      `{"messages":[{"role":"user","content":[` + many(`{"type":"text","text":"How long?"}`) + `]}]}`,
+		"tools":      `{"messages":[{"role":"user","content":"How long?"}],"tools":[` + many(`{"type":"function","function":{"name":"f","description":"How long?"}}`) + `]}`,
+		"an enum":    `{"messages":[{"role":"user","content":"How long?"}],"functions":[{"parameters":{"enum":[` + many(`"How long?"`) + `]}}]}`,
+		"the format": `{"messages":[{"role":"user","content":"How long?"}],"response_format":{"type":"json_schema","json_schema":{"x":[` + many(`"How long?"`) + `]}}}`,
+	} {
+		rw := &rewrite.Rewriter{Retriever: answering(manySources(3)), Models: models{rewrite.Model{Encoding: "o200k_base", Counter: e, Window: window}}}
+		req, err := rewrite.Parse([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := testPolicy(t, nil)
+		p.ReserveOutputTokens = 10
+		res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+		w := res.Ledger.Window
+		if res.Outcome != rewrite.Untouched || res.Reason != rewrite.ReasonWindow || w.Cost == nil || !w.Cost.Stopped || w.Cost.Exact || w.Request <= window {
+			t.Errorf("%s: %s %s, %+v, %+v", name, res.Outcome, res.Reason, w, w.Cost)
+		}
+		rw.Models = models{rewrite.Model{Encoding: "o200k_base", Counter: e}}
+		if c := measured(t, rw, body).Cost; c.Stopped || c.Messages+c.Tools+c.Format < 30_000 {
+			t.Errorf("%s: without a window %+v", name, c)
+		}
+	}
+}

@@ -18,18 +18,17 @@ const (
 )
 
 // tools counts a list of tools, or of functions in the old form.
-func (w *weigher) tools(raw []byte) int {
-	t := toolWeight{messageWeight{weigher: w, scanner: scanner{b: raw, loneSurrogate: -1}}}
+func (w *weigher) tools(m *messageWeight) {
+	t := toolWeight{m}
 	n := 0
 	t.list(func(int) { n++; t.tool() })
-	if n == 0 {
-		return 0
+	if n > 0 {
+		t.text += toolsTokens
 	}
-	return t.text + toolsTokens
 }
 
 // A toolWeight is the counting of a list of tools, whose JSON was checked.
-type toolWeight struct{ messageWeight }
+type toolWeight struct{ *messageWeight }
 
 // tool counts a tool: a function, in a frame or without; anything else is taken
 // for text.

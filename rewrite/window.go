@@ -43,7 +43,9 @@ func (j *job) look() {
 		w.Request = len(j.req.Body) + attached + boundSlack + max(m.Calibration.OffsetUpper, 0)
 	}
 	if j.policy.CountWhole || m.Window > 0 && w.Request+w.ReservedOutput+j.allowed() > m.Window {
-		w.count(j.costs.weigher(m).cost(j.req), m)
+		weigher := j.costs.weigher(m)
+		weigher.limit = m.Window
+		w.count(weigher.cost(j.req), m)
 	}
 	if m.Window > 0 {
 		w.Room = m.Window - w.Request - w.ReservedOutput
