@@ -9,9 +9,8 @@ import (
 type Config struct {
 	Upstreams   map[string]Upstream
 	Tenants     Tenants
-	Concurrency int         // requests at once; beyond it 503
-	Full        func() bool // tells that memory is short, and there is 503 too; nil: never
-	Connections int         // of clients at once; beyond it 503. 0: as transport.ServerOptions has it
+	Concurrency int // requests at once; beyond it 503
+	Connections int // of clients at once; beyond it 503. 0: as transport.ServerOptions has it
 	Timeouts    Timeouts
 }
 

@@ -98,7 +98,7 @@ func (x *exchange) admit(ctx *fasthttp.RequestCtx) error {
 	case s.open.Load() > s.concurrency:
 		s.metrics.Shed("concurrency")
 		return &Error{Reason: rewrite.ReasonOverload, Message: fmt.Sprintf("Sidenote serves %d requests at once and has no room for this one; try again.", s.concurrency)}
-	case s.full():
+	case s.memory.tight(x.report.Time):
 		s.metrics.Shed("memory")
 		return &Error{Reason: rewrite.ReasonOverload, Message: "Sidenote is short of memory and has no room for this request; try again."}
 	case ctx.IsConnect():

@@ -38,7 +38,6 @@ type Server struct {
 	records     Recorder
 	log         *slog.Logger
 	concurrency int64
-	full        func() bool
 	timeouts    Timeouts
 	http        *transport.Server
 
@@ -46,6 +45,7 @@ type Server struct {
 	stop     context.CancelFunc
 	draining atomic.Bool
 	open     atomic.Int64 // requests whose answers have not ended
+	memory   memory
 	shadows  chan struct{}
 	learners chan struct{}
 	lessons  atomic.Int64
@@ -72,11 +72,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *Metrics, log *slog.Logger, r
 		records:     append(Recorders{metrics}, records...),
 		log:         log,
 		concurrency: int64(cfg.Concurrency),
-		full:        cfg.Full,
 		timeouts:    cfg.Timeouts,
-	}
-	if s.full == nil {
-		s.full = func() bool { return false }
 	}
 	if s.concurrency <= 0 {
 		s.concurrency = DefaultConcurrency

@@ -8,9 +8,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -130,24 +131,24 @@ func TestConcurrencySheds(t *testing.T) {
 	}
 }
 
-// So are they while memory is short.
-func TestShortMemorySheds(t *testing.T) {
+// Near the end of memory requests are refused, and served again when there is room.
+func TestMemorySheds(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
-	var full atomic.Bool
-	g := start(t, proxy.Config{
-		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil)},
-		Full:      full.Load,
-	}, nil)
-	for _, c := range []struct {
-		full bool
-		code int
-		shed float64
-	}{{false, 200, 0}, {true, 503, 1}, {false, 200, 1}} {
-		full.Store(c.full)
-		resp, _ := g.post(t, chatBody)
-		if got := counted(t, g.metrics, "sidenote_shed_total", "memory"); resp.StatusCode != c.code || got != c.shed {
-			t.Errorf("full %v: %d, %v shed", c.full, resp.StatusCode, got)
+	g := open(t, u, nil)
+	runtime.GC() // the limit is compared with what has outlived one
+	limit := debug.SetMemoryLimit(1 << 20)
+	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
+	resp, body := g.post(t, chatBody)
+	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || !strings.Contains(body, `"overloaded"`) {
+		t.Errorf("%d, %v, %s", resp.StatusCode, resp.Header, body)
+	}
+	if counted(t, g.metrics, "sidenote_shed_total", "memory") != 1 || len(u.seen) > 0 {
+		t.Error("not counted, or sent")
+	}
+	debug.SetMemoryLimit(limit)
+	for begin := time.Now(); resp.StatusCode != 200; resp, _ = g.post(t, chatBody) {
+		if time.Since(begin) > patience {
+			t.Fatal("refused for ever")
 		}
 	}
 }

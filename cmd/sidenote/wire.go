@@ -149,10 +149,7 @@ func newStores(bytes int64) (map[cache.Kind]*cache.Memory, error) {
 
 // data is the server of the data port.
 func (s *stack) data(records proxy.Recorder, log *slog.Logger) (*proxy.Server, error) {
-	cfg, m := s.cfg.Proxy(), &memory{limit: memoryLimit()}
-	cfg.Full = m.full.Load
-	s.inBackground(m.watch)
-	return proxy.New(cfg, s.rewriter, s.metrics, log, records)
+	return proxy.New(s.cfg.Proxy(), s.rewriter, s.metrics, log, records)
 }
 
 // telemetry is the server for scrapers and probes.
