@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -150,6 +151,7 @@ func TestSendAgainEarly(t *testing.T) {
 			f := sendTwice(t, newUpstream(t, o.config("")))
 			c := dial(t, f.addr)
 			for range 3 {
+				_ = c.SetDeadline(time.Now().Add(patience))
 				go func() {
 					_, _ = fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size))
 				}()
