@@ -5,52 +5,96 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// asyncLines bounds what waits for a slow log: about 4 MiB of wide lines.
-const asyncLines = 8 << 10
+const (
+	// asyncLines bounds what waits for a slow log: about 4 MiB of wide lines, and
+	// as much again in the write that is stuck.
+	asyncLines = 8 << 10
+	// gather is how long lines wait for others to be written with. To wake a
+	// goroutine and write for each line would cost more than all else of a log.
+	gather = 5 * time.Millisecond
+	// asyncKept is how large a buffer is used again.
+	asyncKept = 1 << 20
+)
 
-// An AsyncWriter passes writes on from a goroutine of its own, so that a log
-// that blocks (a full disk, a pipe nobody reads) never blocks the data path:
-// then lines are dropped and counted. It is safe for concurrent use.
+// An AsyncWriter passes writes on from a goroutine of its own, several in one, so
+// that a log that blocks (a full disk, a pipe nobody reads) never blocks the data
+// path: then lines are dropped and counted. It is safe for concurrent use.
 type AsyncWriter struct {
-	lines   chan []byte
-	done    chan struct{}
+	wake    chan struct{} // holds one when something waits that was not seen to
+	closing chan struct{} // closed by Close
+	done    chan struct{} // closed when all is written
 	dropped atomic.Int64
 
-	mu     sync.RWMutex // closed is not set between its check and a send
+	mu     sync.Mutex
+	text   []byte // lines that wait
+	lines  int    // how many those are
 	closed bool
 }
 
 // NewAsyncWriter returns a writer in front of w. Close ends it.
 func NewAsyncWriter(w io.Writer) *AsyncWriter {
-	a := &AsyncWriter{lines: make(chan []byte, asyncLines), done: make(chan struct{})}
+	a := &AsyncWriter{wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
 	go a.run(w)
 	return a
 }
 
 func (a *AsyncWriter) run(w io.Writer) {
 	defer close(a.done)
-	for line := range a.lines {
-		if _, err := w.Write(line); err != nil {
-			a.dropped.Add(1)
+	timer := time.NewTimer(gather)
+	defer timer.Stop()
+	var free []byte
+	for closing := false; !closing; {
+		select {
+		case <-a.wake:
+			timer.Reset(gather)
+			select {
+			case <-timer.C:
+			case <-a.closing:
+			}
+		case <-a.closing:
+			closing = true
+		}
+		text, lines := a.swap(free[:0])
+		if lines == 0 {
+			free = text
+			continue
+		}
+		if _, err := w.Write(text); err != nil {
+			a.dropped.Add(int64(lines))
+		}
+		if free = text; cap(free) > asyncKept {
+			free = nil
 		}
 	}
+}
+
+// swap takes the lines that wait and leaves free for those to come.
+func (a *AsyncWriter) swap(free []byte) (text []byte, lines int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	text, lines = a.text, a.lines
+	a.text, a.lines = free, 0
+	return text, lines
 }
 
 // Write takes a copy of p and never blocks. A line that found no room is gone
 // and counted, and not an error: nobody could do anything about it.
 func (a *AsyncWriter) Write(p []byte) (int, error) {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	if a.closed {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed || a.lines >= asyncLines {
 		a.dropped.Add(1)
 		return len(p), nil
 	}
-	select {
-	case a.lines <- append([]byte(nil), p...):
-	default:
-		a.dropped.Add(1)
+	a.text = append(a.text, p...)
+	if a.lines++; a.lines == 1 {
+		select {
+		case a.wake <- struct{}{}:
+		default:
+		}
 	}
 	return len(p), nil
 }
@@ -64,7 +108,7 @@ func (a *AsyncWriter) Close(ctx context.Context) error {
 	a.mu.Lock()
 	if !a.closed {
 		a.closed = true
-		close(a.lines)
+		close(a.closing)
 	}
 	a.mu.Unlock()
 	select {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -117,6 +118,26 @@ func TestLogSaysRoutesOnce(t *testing.T) {
 	}
 	if n := strings.Count(out.String(), "route=responses"); n != 1 {
 		t.Errorf("said %d times: %s", n, out.String())
+	}
+}
+
+// Whatever is gathered for one write, lines arrive whole and in their order.
+func TestAsyncWriterKeepsOrder(t *testing.T) {
+	var out, want bytes.Buffer
+	a := proxy.NewAsyncWriter(&out)
+	for i := range 1000 {
+		line := fmt.Appendf(nil, "line %d\n", i)
+		want.Write(line)
+		if _, err := a.Write(line); err != nil {
+			t.Fatal(err)
+		}
+		copy(line, "taken") // it is the caller's again
+	}
+	if err := a.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != want.String() || a.Dropped() != 0 {
+		t.Errorf("%d of %d bytes arrived, or in another order; %d dropped", out.Len(), want.Len(), a.Dropped())
 	}
 }
 
