@@ -22,7 +22,19 @@ func cutField(line []byte) (name, value []byte, ok bool) {
 	if i <= 0 {
 		return nil, nil, false
 	}
-	return line[:i], bytes.Trim(line[i+1:], " \t"), true
+	return line[:i], trimBlanks(line[i+1:]), true
+}
+
+// trimBlanks is bytes.Trim of blanks and tabs, which head lines need so often
+// that the general one costs a microsecond a request.
+func trimBlanks(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
+		b = b[1:]
+	}
+	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
+		b = b[:len(b)-1]
+	}
+	return b
 }
 
 // is reports whether name is want, in any letter case. want is lower case.
@@ -103,7 +115,7 @@ func (l *connectionList) add(value []byte) {
 	for len(value) > 0 {
 		token, rest, _ := bytes.Cut(value, []byte{','})
 		value = rest
-		token = bytes.Trim(token, " \t")
+		token = trimBlanks(token)
 		switch {
 		case len(token) == 0:
 		case is(token, "close"):
