@@ -12,6 +12,9 @@ import (
 	"time"
 )
 
+// partSize is how much of a body at hand is written at once.
+const partSize = 256 << 10
+
 // settling is how long an answer waits for its request's last write to return.
 const settling = 100 * time.Millisecond
 
@@ -80,6 +83,9 @@ func (u *upload) expectAnswer(wait time.Duration) {
 }
 
 func (u *upload) copy(prefix []byte) error {
+	if u.rest == nil && u.length != chunked {
+		return u.copyWhole(prefix)
+	}
 	piece := u.x.up.pieces.Get().(*[]byte)
 	defer give(&u.x.up.pieces, piece)
 	sent, err := u.pass(bytes.NewReader(prefix), *piece, 0, func() error { return nil })
@@ -100,6 +106,19 @@ func (u *upload) copy(prefix []byte) error {
 		return u.write([]byte("0\r\n\r\n"))
 	}
 	return nil
+}
+
+// copyWhole writes a body that is at hand, without copying it first. It comes in
+// parts because each has the time that a write may take.
+func (u *upload) copyWhole(body []byte) error {
+	for len(body) > partSize {
+		if err := u.write(body[:partSize]); err != nil {
+			return err
+		}
+		body = body[partSize:]
+	}
+	u.last.Store(true)
+	return u.write(body)
 }
 
 // pass writes all of r to the upstream, after the sent bytes before it.
