@@ -102,9 +102,17 @@ func (b *body) dropAhead() {
 	}
 }
 
-// wait returns when Read has something to do without waiting for it.
+// wait returns when Read has something to do without waiting for it, but perhaps
+// for a trailer. Between two chunks it is the size of the next one that is waited
+// for: the end of the one before has mostly come with it.
 func (b *body) wait() error {
-	if b.ahead != nil || b.ended() || b.br.Buffered() > 0 {
+	if b.ahead != nil || b.ended() {
+		return nil
+	}
+	if err := b.toData(); err != nil {
+		return inside(err)
+	}
+	if b.br.Buffered() > 0 || b.stage == chunkTrailer {
 		return nil
 	}
 	_, err := b.br.Peek(1)
@@ -114,6 +122,21 @@ func (b *body) wait() error {
 	b.seeEnd(err)
 	if b.ended() {
 		return nil
+	}
+	return err
+}
+
+// toData reads what stands between two chunks.
+func (b *body) toData() (err error) {
+	for b.kind == bodyChunked && err == nil {
+		switch b.stage {
+		case chunkSize:
+			err = b.readSize()
+		case chunkEnd:
+			err = b.readEnd()
+		default:
+			return nil
+		}
 	}
 	return err
 }

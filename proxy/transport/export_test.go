@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net/url"
 )
@@ -31,4 +32,33 @@ func ReadAnswer(raw io.Reader) (status int, body []byte, err error) {
 	b := newBody(br, &h)
 	body, err = io.ReadAll(&b)
 	return h.status, body, err
+}
+
+// PassAnswer reads raw's body as a stream does that waits before each piece, and
+// tells for each piece whether raw had to be read after the wait.
+func PassAnswer(raw interface {
+	io.Reader
+	Asked() int
+}) (pieces []string, late int, err error) {
+	br := bufio.NewReaderSize(raw, readerSize)
+	_, h, err := readHead(br, nil, false)
+	if err != nil {
+		return nil, 0, err
+	}
+	b := newBody(br, &h)
+	for piece := make([]byte, pieceSize); !b.ended(); {
+		if err := b.wait(); err != nil {
+			return pieces, late, err
+		}
+		asked := raw.Asked()
+		n, err := b.Read(piece)
+		if n > 0 {
+			pieces = append(pieces, string(piece[:n]))
+			late += raw.Asked() - asked
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return pieces, late, err
+		}
+	}
+	return pieces, late, nil
 }
