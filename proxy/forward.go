@@ -73,6 +73,9 @@ func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error 
 	if x.sample {
 		x.listen(resp, &how)
 	}
+	if resp.Sent() { // a stream may be open for minutes
+		x.freeBuffer()
+	}
 	resp.Relay(ctx, how)
 	return nil
 }
@@ -168,13 +171,19 @@ func (x *exchange) end() {
 		x.endStream()
 	}
 	x.endOpen()
-	if x.buffer != nil && cap(*x.buffer) <= maxPooled {
-		transport.Poison(*x.buffer)
-		s.buffers.Put(x.buffer)
-	}
+	x.freeBuffer()
 	x.leave()
 	s.open.Add(-1)
 	s.work.Done()
+}
+
+// freeBuffer gives back what holds the rewritten body.
+func (x *exchange) freeBuffer() {
+	if x.buffer != nil && cap(*x.buffer) <= maxPooled {
+		transport.Poison(*x.buffer)
+		x.server.buffers.Put(x.buffer)
+	}
+	x.buffer, x.plain = nil, nil
 }
 
 // leave records the Report when the answer and the shadow work have both ended.

@@ -29,6 +29,10 @@ func (r *Response) Status() int { return r.head.status }
 // trimmed; nil without one. It is valid until Relay or Discard.
 func (r *Response) Header(name string) []byte { return r.head.field([]byte(name)) }
 
+// Sent reports whether all of the request went up: Request.Body is not looked at
+// any more, unless it is sent again.
+func (r *Response) Sent() bool { return r.x.upload == nil || r.x.upload.complete() }
+
 // Peek reads the body ahead, up to limit bytes, so that a handler can look at a
 // short answer before it chooses between Relay, which passes it on as if nobody
 // had looked, and Discard. whole says that body is all of it. It is false when
