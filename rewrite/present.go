@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"bytes"
-	"encoding/binary"
 	"slices"
 	"strings"
 	"unicode"
@@ -154,7 +153,7 @@ func escapable(c byte) bool {
 // one.
 func (r *Request) appTags() int {
 	raw := r.list.of(r.Body)
-	if bytes.IndexByte(raw, '<') < 0 && bytes.IndexByte(raw, '&') < 0 && !r.unicode && ascii(raw) {
+	if bytes.IndexByte(raw, '<') < 0 && bytes.IndexByte(raw, '&') < 0 && !r.unicode && r.ascii {
 		return 0
 	}
 	n := 0
@@ -166,10 +165,12 @@ func (r *Request) appTags() int {
 	return n
 }
 
+// ascii tells whether all of b is below 0x80.
 func ascii(b []byte) bool {
 	const tops = 0x8080808080808080
-	for ; len(b) >= 8; b = b[8:] {
-		if binary.LittleEndian.Uint64(b)&tops != 0 {
+	for ; len(b) >= 32; b = b[32:] {
+		block := (*[32]byte)(b)
+		if (word(block[0:])|word(block[8:])|word(block[16:])|word(block[24:]))&tops != 0 {
 			return false
 		}
 	}

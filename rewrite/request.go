@@ -15,6 +15,7 @@ type Request struct {
 
 	formatIsText bool // no response_format, or its type is "text"
 	unicode      bool // there are escapes by code point
+	ascii        bool // all bytes are
 	list         span // the messages array
 	messages     []message
 	parts        []span // the texts of all content arrays, in order, quotes included
@@ -59,6 +60,7 @@ func (r role) operator() bool { return r == roleSystem }
 // needs is remembered. Every error is a *BodyError.
 func Parse(body []byte) (*Request, error) {
 	p := parser{scanner: scanner{b: body, loneSurrogate: -1}, r: &Request{Body: body, formatIsText: true}}
+	p.r.ascii = ascii(body)
 	p.top()
 	if p.err != nil {
 		return nil, p.err
@@ -149,7 +151,7 @@ func (p *parser) end() {
 func (p *parser) settle() {
 	switch {
 	case p.err != nil:
-	case !utf8.Valid(p.b):
+	case !p.r.ascii && !utf8.Valid(p.b):
 		p.fail(ReasonAmbiguous, "body is not valid UTF-8")
 	case p.loneSurrogate >= 0:
 		p.fail(ReasonAmbiguous, "escaped lone surrogate at byte %d", p.loneSurrogate)

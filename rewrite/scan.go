@@ -256,7 +256,9 @@ func (s *scanner) str() (v span, escaped bool) {
 	start := s.i
 	s.i++
 	for {
-		s.i += plain(s.b[s.i:])
+		var escapes bool
+		s.i, escapes = inside(s.b, s.i)
+		escaped = escaped || escapes
 		if s.i >= len(s.b) {
 			s.bad("the end of a string")
 			return span{}, false
@@ -267,10 +269,6 @@ func (s *scanner) str() (v span, escaped bool) {
 			return span{start, s.i}, escaped
 		case '\\':
 			escaped = true
-			if s.i+1 < len(s.b) && plainEscapes[s.b[s.i+1]] {
-				s.i += 2
-				continue
-			}
 			if s.escape(); s.err != nil {
 				return span{}, false
 			}
@@ -281,12 +279,39 @@ func (s *scanner) str() (v span, escaped bool) {
 	}
 }
 
+// inside returns where the text of a string that goes on at i comes to a quote, a
+// control character or an escape of more than two bytes, and whether there were
+// shorter ones before. Those stand in every line of most texts.
+func inside(b []byte, i int) (at int, escapes bool) {
+	for len(b)-i >= 9 {
+		hit := special(word(b[i:]))
+		if hit == 0 {
+			i += 8
+			continue
+		}
+		i += bits.TrailingZeros64(hit) / 8
+		if b[i] != '\\' || !plainEscapes[b[i+1]] {
+			return i, escapes
+		}
+		i, escapes = i+2, true
+	}
+	for ; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '\\' && i+1 < len(b) && plainEscapes[b[i+1]]:
+			i, escapes = i+1, true
+		case c == '"' || c == '\\' || c < 0x20:
+			return i, escapes
+		}
+	}
+	return i, escapes
+}
+
 // plain returns how many bytes of b come before a quote, a backslash or a
 // control character.
 func plain(b []byte) int {
 	i := 0
 	for ; len(b)-i >= 8; i += 8 {
-		if hit := special(binary.LittleEndian.Uint64(b[i:])); hit != 0 {
+		if hit := special(word(b[i:])); hit != 0 {
 			return i + bits.TrailingZeros64(hit)/8
 		}
 	}
@@ -298,13 +323,17 @@ func plain(b []byte) int {
 	return i
 }
 
+func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
 // special sets the top bit of the first byte of w that is a quote, a backslash
 // or a control character; bits above it mean nothing. A byte x is below n where
 // x - n borrows into its top bit and x had none (Warren, Hacker's Delight, §6-1).
+// With its second bit turned, a quote is the one character that stands right
+// above the controls, so that one subtraction finds both.
 func special(w uint64) uint64 {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	quote, slash := w^(ones*'"'), w^(ones*'\\')
-	return ((w - ones*0x20) | (quote - ones) | (slash - ones)) & tops &^ w
+	low, slash := w^(ones*0x02), w^(ones*'\\')
+	return ((low - ones*('"'^0x02+1)) | (slash - ones)) & tops &^ w
 }
 
 // plainEscapes are the bytes that make an escape of two bytes.
