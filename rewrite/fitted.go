@@ -186,7 +186,8 @@ func (j *job) account(res *Result, f *fitted) {
 		Budget: max(j.budget(), 0), Window: j.window, Filter: j.policy.Filter, Notes: j.policy.Notes, AppTags: j.req.appTags(),
 		TotalChunksRetrieved: res.Retrieval.Retrieved, UniqueChunksAfterDedup: res.Retrieval.Unique,
 	}
-	if v := j.model.Calibration; v != (calibration.Value{}) {
+	if j.model.Calibration != (calibration.Value{}) {
+		v := j.model.Calibration
 		l.Calibration = &v
 	}
 	if f == nil { // in JSON a list without elements is a list, not null

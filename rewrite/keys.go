@@ -11,6 +11,7 @@ import (
 // linear.
 type keySet struct {
 	stack [][]byte
+	first [16][]byte              // the stack of most requests
 	index map[int]map[string]bool // by level start, once an object is large
 	err   *BodyError
 }
@@ -37,6 +38,9 @@ func (k *keySet) add(level int, key []byte) {
 			if bytes.Equal(s, key) {
 				k.ambiguous(string(key), "key %q stands twice in one object", key)
 			}
+		}
+		if k.stack == nil {
+			k.stack = k.first[:0]
 		}
 		k.stack = append(k.stack, key)
 		return

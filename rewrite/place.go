@@ -118,8 +118,12 @@ func (r *Request) tail(m *message) string {
 		first--
 		seam = lastSeam(texts[first].of(r.Body))
 	}
-	if len(texts)-first == 1 && seam == 0 {
-		return unquote(texts[first].of(r.Body)) // mostly, and it may be long
+	if len(texts)-first == 1 { // mostly
+		if raw := texts[first].of(r.Body); seam == 0 {
+			return unquote(raw) // it may be long
+		} else {
+			return unquote(join(`"`, raw[seam:], ""))
+		}
 	}
 	var tail strings.Builder
 	for i, text := range texts[first:] {

@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -15,9 +14,8 @@ import (
 // added: each round sends the same prefix, so that upstream prompt caches hold.
 type presence struct {
 	req     *Request
-	last    int    // index of the last message that counts
-	longest int    // bytes of the longest text
-	texts   []span // collected when a text could stand in one of them
+	last    int // index of the last message that counts
+	longest int // bytes of the longest text
 }
 
 func (r *Request) presence(lastUser int) presence {
@@ -40,13 +38,7 @@ func (p *presence) there(text string) bool {
 	if len(text) > p.longest {
 		return false
 	}
-	if p.texts == nil {
-		p.texts = make([]span, 0, p.last+1)
-		for i := range p.req.messages[:p.last+1] {
-			p.texts = slices.AppendSeq(p.texts, p.req.texts(&p.req.messages[i]))
-		}
-	}
-	return p.req.holds(p.texts, text)
+	return p.req.holds(p.last, text)
 }
 
 // absent returns the sources whose text does not stand in the request's own
@@ -83,28 +75,33 @@ func (j *job) absent(sources []retrieval.Source) (absent []retrieval.Source, pre
 // and what has no width do not, and may all be gone from the prompt.
 func visible(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) }
 
-// holds tells whether one of texts contains text. A run of bytes that every
+// holds tells whether one of the messages up to the last contains text. A run of bytes that every
 // JSON encoder writes as they are tells mostly without decoding.
-func (r *Request) holds(texts []span, text string) bool {
+func (r *Request) holds(last int, text string) bool {
+	var room [verbatimRun]byte // on the stack
 	var probe []byte
-	for _, t := range texts {
-		if t.end-t.start < len(text) {
-			continue
-		}
-		if probe == nil {
-			probe = []byte(rarest(verbatim(text)))
-		}
-		if bytes.Contains(t.of(r.Body), probe) && strings.Contains(unquote(t.of(r.Body)), text) {
-			return true
+	for i := range r.messages[:last+1] {
+		for t := range r.texts(&r.messages[i]) {
+			if t.end-t.start < len(text) {
+				continue
+			}
+			if probe == nil {
+				probe = append(room[:0], rarest(verbatim(text))...)
+			}
+			if bytes.Contains(t.of(r.Body), probe) && strings.Contains(unquote(t.of(r.Body)), text) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// verbatim returns the first run of 48 bytes of text that no JSON encoder
+// verbatimRun is as long a run as need be, in bytes.
+const verbatimRun = 48
+
+// verbatim returns the first verbatimRun bytes of text that no JSON encoder
 // escapes, or the longest there is; it may be empty.
 func verbatim(text string) string {
-	const enough = 48
 	best, start := "", 0
 	for i := range len(text) {
 		if escapable(text[i]) {
@@ -112,7 +109,7 @@ func verbatim(text string) string {
 				best = text[start:i]
 			}
 			start = i + 1
-		} else if i+1-start == enough {
+		} else if i+1-start == verbatimRun {
 			return text[start : i+1]
 		}
 	}

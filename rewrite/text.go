@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"math/bits"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -59,11 +60,13 @@ func unquote(raw []byte) string {
 	if i == len(raw) {
 		return string(raw)
 	}
-	out := append(make([]byte, 0, len(raw)), raw[:i]...)
+	var out strings.Builder
+	out.Grow(len(raw))
+	out.Write(raw[:i])
 	for i < len(raw) {
 		if raw[i] != '\\' {
 			n := max(1, plain(raw[i:]))
-			out = append(out, raw[i:i+n]...)
+			out.Write(raw[i : i+n])
 			i += n
 			continue
 		}
@@ -90,10 +93,10 @@ func unquote(raw []byte) string {
 					i += 6
 				}
 			}
-			out = utf8.AppendRune(out, r)
+			out.WriteRune(r)
 			continue
 		}
-		out = append(out, c)
+		out.WriteByte(c)
 	}
-	return string(out)
+	return out.String()
 }
