@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// A bench is the command line.
+type bench struct {
+	Sidenote    string        `placeholder:"FILE" help:"The program to measure (built from the source in the current folder)."`
+	Case        []string      `sep:"none" placeholder:"NAME" help:"Of the CPU cases only those whose names begin so; repeat for more."`
+	Rounds      int           `default:"15" placeholder:"N" help:"Rounds of each case (${default})."`
+	Round       time.Duration `default:"250ms" placeholder:"TIME" help:"How long one server's round is (${default})."`
+	Connections int           `default:"32" placeholder:"N" help:"Connections that send requests at once (${default})."`
+	Latencies   int           `default:"3000" placeholder:"N" help:"Requests of each kind for added latency; 0: none (${default})."`
+	Streams     int           `default:"1000" placeholder:"N" help:"Open streams for memory; 0: none (${default})."`
+	Stress      bool          `help:"Also stream 20,000 chats from a fast upstream and count what is lost."`
+	StressChats int           `default:"20000" hidden:""`
+	Growth      bool          `help:"Also a table over body size, messages, sources and connections."`
+	Log         string        `default:"all" enum:"all,errors,none" placeholder:"WHICH" help:"Requests with a line in Sidenote's log: all, errors or none (${default})."`
+	JSON        bool          `help:"Print JSON."`
+
+	Help helpFlag `short:"h" help:"Show help."`
+
+	progress *progress
+	dir      string // for files of a run
+}
+
+func (b *bench) check() error {
+	switch {
+	case b.Rounds < 1 || b.Round <= 0 || b.Connections < 1:
+		return errors.New("--rounds, --round and --connections must be above 0")
+	case b.Latencies < 0 || b.Streams < 0 || b.StressChats < 0:
+		return errors.New("--latencies and --streams cannot be negative")
+	case len(b.works()) == 0 && len(b.Case) > 0:
+		return fmt.Errorf("--case %q: no case begins so; there are %s", b.Case, strings.Join(names(works()), "; "))
+	}
+	return nil
+}
+
+// works are the chosen cases.
+func (b *bench) works() []work {
+	if len(b.Case) == 0 {
+		return works()
+	}
+	var chosen []work
+	for _, w := range works() {
+		for _, name := range b.Case {
+			if strings.HasPrefix(w.name, name) {
+				chosen = append(chosen, w)
+				break
+			}
+		}
+	}
+	return chosen
+}
+
+func names(list []work) []string {
+	var all []string
+	for _, w := range list {
+		all = append(all, w.name)
+	}
+	return all
+}
+
+// measure does what the command line asks for. With an error come the results
+// until then; nil where there are none.
+func (b *bench) measure(ctx context.Context) (_ *results, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := raiseDescriptors(); err != nil {
+		return nil, err
+	}
+	if b.dir, err = os.MkdirTemp("", "sidenote-bench-"); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	b.progress.show("building sidenote", 0, 0)
+	if b.Sidenote == "" {
+		if b.Sidenote, err = buildSidenote(ctx, b.dir); err != nil {
+			return nil, err
+		}
+	}
+	r := newResults(b)
+	for _, step := range []struct {
+		wanted bool
+		do     func(context.Context, *results) error
+	}{
+		{true, b.measureCPU},
+		{b.Latencies > 0, b.measureLatency},
+		{b.Streams > 0, b.measureMemory},
+		{b.Stress, b.measureStress},
+		{b.Growth, b.measureGrowth},
+	} {
+		if !step.wanted {
+			continue
+		}
+		if err := step.do(ctx, r); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// A rig is the processes of one measurement, fresh, so that what one measurement
+// leaves in a process does not weigh on the next.
+type rig struct{ upstream, relay, sidenote *server }
+
+func (b *bench) newRig(ctx context.Context, documents int) (_ *rig, err error) {
+	b.progress.show("starting", 0, 0)
+	r := &rig{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.stop())
+		}
+	}()
+	if r.upstream, err = startRole(ctx, "role-upstream"); err != nil {
+		return nil, err
+	}
+	if r.relay, err = startRole(ctx, "role-relay", r.upstream.addr); err != nil {
+		return nil, err
+	}
+	r.sidenote, err = startSidenote(ctx, setting{program: b.Sidenote, dir: b.dir, upstream: r.upstream.addr, docs: documents, log: b.Log})
+	return r, err
+}
+
+func (r *rig) stop() error {
+	var errs []error
+	for _, s := range []*server{r.sidenote, r.relay, r.upstream} {
+		if s != nil {
+			errs = append(errs, s.stop())
+			<-s.done
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// with runs f on a fresh rig.
+func (b *bench) with(ctx context.Context, documents int, f func(*rig) error) error {
+	r, err := b.newRig(ctx, documents)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(r), r.stop())
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A work is what is asked of each server.
+type work struct {
+	name    string
+	request []byte
+	status  string  // Sidenote-Status begins so, of an answer of Sidenote
+	events  int     // in each answer
+	bar     float64 // the ratio to the relay that is aimed at; 0: none
+}
+
+const (
+	kib             = 1 << 10
+	mainSources     = 6  // of about 1 KB each
+	mainConnections = 32 // of the growth table
+)
+
+var injected = fmt.Sprintf("injected; sources=%d;", mainSources)
+
+// works are the cases of the table.
+func works() []work {
+	const off = "Sidenote-Mode: off"
+	chat := func(name string, size int, bar float64) work {
+		return work{name: name, request: chatRequest(chatOf(size, answerWhole), answerWhole), status: injected, bar: bar}
+	}
+	stream := func(name string, size int, answer string) work {
+		return work{name: name, request: chatRequest(chatOf(size, answer), answer), status: injected, events: streamEvents, bar: 1.3}
+	}
+	embeddings := []byte(`{"model":"text-embedding-3-small","input":"` + strings.Repeat("Parents take leave. ", kib/20) + `"}`)
+	return []work{
+		chat("1 KB chat", 1*kib, 1.3),
+		chat("20 KB chat", 20*kib, 1.3),
+		chat("200 KB chat", 200*kib, 1.7),
+		stream("stream, 1 KB, burst", 1*kib, answerBurst),
+		stream("stream, 20 KB, burst", 20*kib, answerBurst),
+		stream("stream, 1 KB, paced", 1*kib, answerPaced),
+		{name: "pass-through, 1 KB embeddings", request: request("/v1/embeddings", embeddings, answerWhole), bar: 1.1},
+		{name: "pass-through, 20 KB chat, off", request: chatRequest(chatOf(20*kib, answerWhole), answerWhole, off), status: "untouched; reason=off", bar: 1.1},
+	}
+}
+
+// A growth is one row of the growth table.
+type growth struct {
+	what, value string
+	request     []byte
+	connections int
+	documents   int // all of them become sources
+}
+
+// growths are the rows of the growth table, by what grows.
+func growths() []growth {
+	var rows []growth
+	add := func(what string, value any, body []byte, connections, documents int) {
+		rows = append(rows, growth{what, fmt.Sprint(value), chatRequest(body, answerWhole), connections, documents})
+	}
+	chat := func(kb int) []byte { return chatOf(kb*kib, answerWhole) }
+	for _, kb := range []int{1, 5, 20, 50, 200, 450} { // more is beyond the window of 128k tokens
+		add("body", fmt.Sprintf("%d KB", kb), chat(kb), mainConnections, mainSources)
+	}
+	for _, n := range []int{3, 10, 50, 200, 1000} {
+		add("messages, 50 KB", n, chatOfMessages(n, 50*kib), mainConnections, mainSources)
+	}
+	for _, n := range []int{1, 4, 16, 64, 256, 1000} {
+		add("connections, 20 KB", n, chat(20), n, mainSources)
+	}
+	for _, n := range []int{1, 3, 6, 12, 24} {
+		add("sources, 20 KB", n, chat(20), mainConnections, n)
+	}
+	return rows
+}

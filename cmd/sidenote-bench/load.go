@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A load is a number of connections to one server that all send one request.
+type load struct {
+	server  *server
+	request []byte
+	want    string // Sidenote-Status begins so; "" where any will do
+	events  int    // of each answer; 0 where nobody counts
+	clients []*client
+}
+
+func newLoad(s *server, w work, connections int) (*load, error) {
+	l := &load{server: s, request: w.request, events: w.events}
+	if s.name == "sidenote" {
+		l.want = w.status
+	}
+	for range connections {
+		c, err := dial(s.addr)
+		if err != nil {
+			l.close()
+			return nil, err
+		}
+		l.clients = append(l.clients, c)
+	}
+	return l, nil
+}
+
+func (l *load) close() {
+	for _, c := range l.clients {
+		c.close()
+	}
+}
+
+// A round is what one round of load came to.
+type round struct {
+	requests int
+	cpu      time.Duration // of the server's process
+	took     time.Duration
+}
+
+func (r round) perRequest() float64 { return float64(r.cpu.Nanoseconds()) / 1e3 / float64(r.requests) }
+
+// run sends requests, on each connection one after the other, for so long.
+func (l *load) run(ctx context.Context, long time.Duration) (round, error) {
+	before, err := cpuOf(l.server.pid())
+	if err != nil {
+		return round{}, err
+	}
+	start := time.Now()
+	var sent atomic.Int64
+	errs := make([]error, len(l.clients))
+	var all sync.WaitGroup
+	for i, c := range l.clients {
+		all.Go(func() {
+			for errs[i] == nil && time.Since(start) < long && ctx.Err() == nil {
+				errs[i] = l.one(c)
+				sent.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	r := round{requests: int(sent.Load()), took: time.Since(start)}
+	for _, err := range errs {
+		if err != nil {
+			return r, fmt.Errorf("%s: %w", l.server.name, err)
+		}
+	}
+	if ctx.Err() != nil {
+		return r, ctx.Err()
+	}
+	after, err := cpuOf(l.server.pid())
+	r.cpu = after - before
+	return r, err
+}
+
+func (l *load) one(c *client) error {
+	if err := c.exchange(l.request); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(c.status, l.want) {
+		return fmt.Errorf("status %q, not %q", c.status, l.want)
+	}
+	if l.events > 0 && c.events != l.events {
+		return fmt.Errorf("%d events of %d", c.events, l.events)
+	}
+	return nil
+}
+
+// latencies sends n requests on the first connection and appends how long each
+// took.
+func (l *load) latencies(dst []time.Duration, n int) ([]time.Duration, error) {
+	for range n {
+		start := time.Now()
+		if err := l.one(l.clients[0]); err != nil {
+			return dst, fmt.Errorf("%s: %w", l.server.name, err)
+		}
+		dst = append(dst, time.Since(start))
+	}
+	return dst, nil
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"github.com/valyala/fasthttp"
+)
+
+// A role is what this program is when it is started by itself: a server on a free
+// port, until its standard input ends.
+type role func(args []string) *fasthttp.Server
+
+// roles is never changed.
+var roles = map[string]role{
+	"role-relay":    relayRole,
+	"role-upstream": upstreamRole,
+}
+
+// playRole serves and says on stdout where.
+func playRole(r role, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if err := raiseDescriptors(); err != nil {
+		fmt.Fprintln(stderr, err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitFailed
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, stdin) // whoever started this is gone when it ends
+		os.Exit(exitDone)
+	}()
+	fmt.Fprintln(stdout, ln.Addr())
+	if err := r(args).Serve(ln); err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitFailed
+	}
+	return exitDone
+}

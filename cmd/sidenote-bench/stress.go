@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const stressConnections = 64
+
+// measureStress streams chats as fast as the upstream writes them. A chat is lost
+// when its answer is no 200, has not all of its events, or breaks off.
+func (b *bench) measureStress(ctx context.Context, out *results) error {
+	return b.with(ctx, mainSources, func(r *rig) error {
+		w := work{request: chatRequest(chatOf(1*kib, answerBurst), answerBurst), status: injected, events: streamEvents}
+		result := stressResult{Chats: b.StressChats}
+		for _, to := range []struct {
+			server *server
+			lost   *int
+			first  *string
+		}{{r.relay, &result.RelayLost, &result.RelayError}, {r.sidenote, &result.SidenoteLost, &result.SidenoteError}} {
+			lost, first, err := b.stress(ctx, to.server, w)
+			if err != nil {
+				return err
+			}
+			if *to.lost = lost; first != nil {
+				*to.first = first.Error()
+			}
+		}
+		out.Stress = &result
+		return nil
+	})
+}
+
+// stress counts what is lost; first is one of the reasons.
+func (b *bench) stress(ctx context.Context, s *server, w work) (lost int, first, err error) {
+	l, err := newLoad(s, w, stressConnections)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer l.close()
+	var mu sync.Mutex
+	var sent atomic.Int64
+	var all sync.WaitGroup
+	for i := range l.clients {
+		all.Go(func() {
+			for n := sent.Add(1); n <= int64(b.StressChats) && ctx.Err() == nil; n = sent.Add(1) {
+				b.progress.show("stress, "+s.name, int(n), b.StressChats)
+				if failed := l.one(l.clients[i]); failed != nil {
+					mu.Lock()
+					lost, first = lost+1, failed
+					mu.Unlock()
+					l.again(ctx, i)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return lost, first, ctx.Err()
+}
+
+// again connects the i-th client anew.
+func (l *load) again(ctx context.Context, i int) {
+	l.clients[i].close()
+	for ctx.Err() == nil {
+		c, err := dial(l.server.addr)
+		if err == nil {
+			l.clients[i] = c
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
