@@ -34,7 +34,7 @@ func streamer(t *testing.T) (u *stubUpstream, events chan string, cut chan struc
 			io.Copy(io.Discard, w.(io.Reader))
 			close(left)
 		}()
-		io.WriteString(w, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+		io.WriteString(w, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n")
 		for {
 			select {
 			case e, more := <-events:
