@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -231,4 +232,23 @@ func (s served) ask(b *testing.B, asked *atomic.Int64, n int) (took, ofCPU time.
 	}
 	all.Wait()
 	return time.Since(start), cpu(b) - before
+}
+
+func listenFast(b *testing.B, h fasthttp.RequestHandler) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := &fasthttp.Server{Handler: h}
+	go func() { _ = s.Serve(ln) }()
+	b.Cleanup(func() { ln.Close() })
+	return ln.Addr().String()
+}
+
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
