@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"sidenote/proxy"
 	"sidenote/rewrite"
@@ -33,6 +35,46 @@ func TestLineIsSlogs(t *testing.T) {
 			t.Errorf("order or form differ\ngot  %s\nwant %s", got, want)
 		}
 	}
+}
+
+// A line's time is the end of the answer, whatever lines came before it, and its
+// durations are those that slog writes.
+func TestLineTimes(t *testing.T) {
+	var out bytes.Buffer
+	var l *proxy.Log
+	start := time.Date(2026, 10, 25, 0, 59, 59, 999_999_999, time.UTC)
+	check := func(at time.Time, took time.Duration) {
+		t.Helper()
+		out.Reset()
+		l.Record(&proxy.Report{Time: at, Total: took})
+		var got map[string]json.RawMessage
+		if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+			t.Fatalf("%v: %s", err, out.Bytes())
+		}
+		if want := strconv.Quote(at.Add(took).Format(time.RFC3339Nano)); string(got["time"]) != want {
+			t.Errorf("got time %s, want %s", got["time"], want)
+		}
+		want, err := json.Marshal(float64(took.Microseconds()) / 1e3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got["duration_ms"]) != string(want) {
+			t.Errorf("%v: got duration_ms %s, want %s", took, got["duration_ms"], want)
+		}
+	}
+	for _, zone := range []*time.Location{time.UTC, time.FixedZone("", -3*3600-1800), time.FixedZone("", 7*3600)} {
+		l = &proxy.Log{Lines: &out} // a process has one zone
+		for _, took := range []time.Duration{
+			0, 1, 999, time.Microsecond, 10 * time.Microsecond, 120 * time.Microsecond, 999_001 * time.Nanosecond, time.Millisecond,
+			1050 * time.Microsecond, time.Second - time.Nanosecond, time.Second, 90 * time.Minute, 2*time.Hour + 1, -time.Microsecond,
+		} {
+			check(start.In(zone), took)
+		}
+	}
+	l = &proxy.Log{Lines: &out}
+	rapid.Check(t, func(r *rapid.T) {
+		check(start.Add(time.Duration(rapid.Int64Range(0, 1e18).Draw(r, "after"))), time.Duration(rapid.Int64Range(0, 1e15).Draw(r, "took")))
+	})
 }
 
 func fields(t *testing.T, line []byte) map[string]any {
