@@ -1,7 +1,8 @@
 package proxy
 
 import (
-	"crypto/rand"
+	"encoding/binary"
+	"math/rand/v2"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -79,9 +80,15 @@ type Report struct {
 }
 
 // NewID returns a fresh ULID: sortable by time, its 80 random bits not
-// guessable.
+// guessable. They are those of the runtime's ChaCha8, which the operating system
+// seeds for each thread and which forgets its keys as it goes. It names requests
+// and opens nothing, and costs a fraction of crypto/rand.
 func NewID(now time.Time) string {
-	return ulid.MustNew(ulid.Timestamp(now), rand.Reader).String()
+	var id ulid.ULID
+	random := rand.Uint64()
+	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16|random>>48)
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
+	return id.String()
 }
 
 // Model returns the matched row of the model table, "" when no body was read.

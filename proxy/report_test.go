@@ -1,0 +1,35 @@
+package proxy_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"sidenote/proxy"
+)
+
+// Ids are ULIDs of their time, sort by it, and their random bits all vary.
+func TestNewID(t *testing.T) {
+	now := time.UnixMilli(1<<40 + 123)
+	var last, or ulid.ULID
+	and := ulid.ULID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+	for range 1000 {
+		id, err := ulid.ParseStrict(proxy.NewID(now))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !id.Timestamp().Equal(now) || id.Compare(last) <= 0 {
+			t.Fatalf("%v of %v after %v", id, now, last)
+		}
+		for i, b := range id {
+			or[i], and[i] = or[i]|b, and[i]&b
+		}
+		last, now = id, now.Add(time.Millisecond)
+	}
+	for i := 6; i < len(or); i++ { // all of a bit's 1,000 values alike: once in 2^992
+		if or[i] != 0xff || and[i] != 0 {
+			t.Errorf("byte %d: bits set in some ids %08b, in all %08b", i, or[i], and[i])
+		}
+	}
+}
