@@ -58,18 +58,20 @@ func (x *exchange) edit(body []byte, edits []rewrite.Edit) []byte {
 func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error {
 	x.report.Overhead = max(time.Since(x.read), 1)
 	resp, err := x.upstream.client.Send(ctx, r)
-	if err == nil && x.second.req != nil {
+	if err == nil && x.second != nil {
 		resp, err = x.sendAgain(ctx, resp, r)
 	}
+	x.second = nil
 	if err != nil {
 		return x.sendError(err)
 	}
 	x.report.TTFB = time.Since(x.report.Time)
 	x.report.Status, x.report.UpstreamStatus = resp.Status(), resp.Status()
 	if bytes.HasPrefix(resp.Header("Content-Type"), []byte("text/event-stream")) {
-		x.endStream = x.server.metrics.BeginStream()
+		x.streaming = true
+		x.server.metrics.BeginStream()
 	}
-	how := transport.Relay{Replace: x.lines(), Done: x.done}
+	how := transport.Relay{Replace: x.lines(), Done: x.whenDone}
 	if x.sample {
 		x.listen(resp, &how)
 	}
@@ -84,7 +86,8 @@ func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error 
 // route what became of the request, elsewhere nothing, and never the upstream's
 // own lines of these names.
 func (x *exchange) lines() []transport.Header {
-	h := []transport.Header{{Name: HeaderID}, {Name: HeaderStatus}, {Name: HeaderSources}}
+	x.head = [...]transport.Header{{Name: HeaderID}, {Name: HeaderStatus}, {Name: HeaderSources}}
+	h := x.head[:]
 	if x.report.Outcome == Relayed {
 		return h
 	}
@@ -167,10 +170,10 @@ func (x *exchange) end() {
 	}
 	s := x.server
 	x.report.Total = time.Since(x.report.Time)
-	if x.endStream != nil {
-		x.endStream()
+	if x.streaming {
+		s.metrics.EndStream()
 	}
-	x.endOpen()
+	s.metrics.End()
 	x.freeBuffer()
 	x.leave()
 	s.open.Add(-1)
@@ -193,6 +196,7 @@ func (x *exchange) leave() {
 	if x.parties.Add(-1) > 0 {
 		return
 	}
+	defer x.letGo()
 	defer func() {
 		if v := recover(); v != nil {
 			x.server.log.Error("BUG: panic", "id", x.report.ID, "panic", v, "stack", string(debug.Stack()))

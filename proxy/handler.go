@@ -16,7 +16,8 @@ import (
 
 // An exchange is one request and its answer: what the stages of Handle hand
 // down. It outlives the handler, for streams do; the RequestCtx does not, so
-// nothing in it may point there once the answer flows.
+// nothing in it may point there once the answer flows. It is used again when
+// both the handler has returned and its Report is recorded.
 type exchange struct {
 	server   *Server
 	report   Report
@@ -26,21 +27,25 @@ type exchange struct {
 	read     time.Time // when all of the request that a decision waits for was there
 
 	ended     atomic.Bool
+	holders   atomic.Int32    // the handler and the account
 	parties   atomic.Int32    // the answer, and shadow work where there is some
 	shadow    *rewrite.Result // of that work, when it is done
-	endStream func()          // nil when the answer is no stream
-	endOpen   func()
-	second    second  // to send the request again; zero where that is not to be
-	packed    []byte  // the body as it came, if it was compressed
-	plain     []byte  // the body as it goes up, before that
-	sample    bool    // the answer is to be learnt from
-	lesson    *lesson // of such an answer
-	buffer    *[]byte // holds the rewritten body, back to the pool at the end
+	streaming bool            // the answer is a stream
+	second    *second         // to send the request again; nil where that is not to be
+	packed    []byte          // the body as it came, if it was compressed
+	plain     []byte          // the body as it goes up, before that
+	sample    bool            // the answer is to be learnt from
+	lesson    *lesson         // of such an answer
+	buffer    *[]byte         // holds the rewritten body, back to the pool at the end
+
+	head     [3]transport.Header     // of lines
+	whenDone func(transport.Outcome) // done, made once
 }
 
 // Handle is the life of one request, top to bottom.
 func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	x := s.begin(ctx)
+	defer x.letGo()
 	defer func() {
 		if v := recover(); v != nil {
 			s.log.Error("BUG: panic", "id", x.report.ID, "panic", v, "stack", string(debug.Stack()))
@@ -80,13 +85,32 @@ func (x *exchange) serve(ctx *fasthttp.RequestCtx) error {
 // begin opens the account of a request.
 func (s *Server) begin(ctx *fasthttp.RequestCtx) *exchange {
 	now := time.Now()
-	x := &exchange{server: s, read: now, endOpen: s.metrics.Begin()}
+	x, _ := s.exchanges.Get().(*exchange)
+	if x == nil {
+		x = new(exchange)
+		x.whenDone = x.done
+	}
+	x.server, x.read = s, now
 	x.target = Classify(ctx.Method(), ctx.Request.Header.RequestURI())
-	x.report = Report{ID: NewID(now), Time: now, Route: x.target.Route, Outcome: Relayed, Client: ClientCompleted}
+	r := &x.report
+	r.ID, r.Time, r.Route, r.Outcome, r.Client = NewID(now), now, x.target.Route, Relayed, ClientCompleted
 	x.parties.Store(1)
+	x.holders.Store(2)
+	s.metrics.Begin()
 	s.open.Add(1)
 	s.work.Add(1)
 	return x
+}
+
+// letGo is for each holder's last word. The last one's clears x for another
+// request, so that it keeps nothing of this one.
+func (x *exchange) letGo() {
+	if x.holders.Add(-1) > 0 {
+		return
+	}
+	pool := &x.server.exchanges
+	*x = exchange{whenDone: x.whenDone}
+	pool.Put(x)
 }
 
 // admit sheds what cannot be served now or at all.
@@ -187,7 +211,7 @@ func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Opt
 		return nil
 	case rewrite.Injected:
 		if x.policy.RetryTooLong {
-			x.second = second{body, req, policy, asked}
+			x.second = &second{body, req, policy, asked}
 		}
 	}
 	return x.send(ctx, body, res.Edits)

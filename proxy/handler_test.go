@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -143,6 +144,41 @@ func TestWhatIsLeftAlone(t *testing.T) {
 	f(strings.Repeat("[", 100), "too-deep", 400)
 	f(`{"messages":[{"role":"user","content":"`+strings.Repeat("x", 100_000)+`"}]}`, "body-too-large", 413)
 	f("\x28\xb5\x2f\xfd", "encoded-body", 400, "Content-Encoding: zstd")
+}
+
+// What is used again from one request to the next shows nothing of the one before.
+func TestRequestsShareNothing(t *testing.T) {
+	u := newUpstream(t, answerJSON(`{"ok":true}`))
+	g := open(t, u, nil)
+	ids := map[string]bool{}
+	for range 20 {
+		g.post(t, `{"model":"m","stream":true,"messages":[{"role":"user","content":"What?"}]}`)
+		if r := g.reports.next(t); r.Outcome != rewrite.Injected || !r.Stream || r.Sources() != 1 {
+			t.Fatalf("a chat: %+v", r)
+		}
+		resp := g.raw(t, "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			t.Fatal(err)
+		}
+		r := g.reports.next(t)
+		if r.Status != 200 || r.Overhead == 0 || r.Total < r.TTFB || ids[r.ID] {
+			t.Errorf("a list of models: %+v", r)
+		}
+		ids[r.ID] = true
+		want := proxy.Report{
+			ID: r.ID, Time: r.Time, Tenant: "acme", Policy: "base", PolicyHash: "00000001", Upstream: "stub", Expose: proxy.ExposeNames,
+			Route: proxy.RouteModels, Status: 200, Outcome: proxy.Relayed, UpstreamStatus: 200, Client: proxy.ClientCompleted,
+			Overhead: r.Overhead, TTFB: r.TTFB, Total: r.Total,
+		}
+		if !reflect.DeepEqual(r, want) {
+			t.Errorf("a list of models after a chat:\ngot  %+v\nwant %+v", r, want)
+		}
+		for _, name := range []string{proxy.HeaderID, proxy.HeaderStatus, proxy.HeaderSources} {
+			if v := resp.Header.Get(name); v != "" {
+				t.Errorf("%s: %s", name, v)
+			}
+		}
+	}
 }
 
 func TestModes(t *testing.T) {

@@ -220,17 +220,17 @@ func (m *Metrics) stage(name string, took time.Duration) {
 	}
 }
 
-// Begin counts a request in; the func it returns counts it out, once.
-func (m *Metrics) Begin() (end func()) {
-	m.inFlight.Inc()
-	return m.inFlight.Dec
-}
+// Begin counts a request in.
+func (m *Metrics) Begin() { m.inFlight.Inc() }
 
-// BeginStream counts an answer that flows; the func it returns counts it out.
-func (m *Metrics) BeginStream() (end func()) {
-	m.streams.Inc()
-	return m.streams.Dec
-}
+// End counts out a request that Begin counted in.
+func (m *Metrics) End() { m.inFlight.Dec() }
+
+// BeginStream counts an answer that flows.
+func (m *Metrics) BeginStream() { m.streams.Inc() }
+
+// EndStream counts out an answer that BeginStream counted.
+func (m *Metrics) EndStream() { m.streams.Dec() }
 
 // Shed counts what was refused: "concurrency", "memory", "shadow" or "calibration" of
 // work, connections for want of "connections" or of "descriptors".

@@ -41,16 +41,17 @@ type Server struct {
 	timeouts    Timeouts
 	http        *transport.Server
 
-	base     context.Context // ends when work beside requests must
-	stop     context.CancelFunc
-	draining atomic.Bool
-	open     atomic.Int64 // requests whose answers have not ended
-	memory   memory
-	shadows  chan struct{}
-	learners chan struct{}
-	lessons  atomic.Int64
-	buffers  sync.Pool      // of *[]byte, for rewritten bodies
-	work     sync.WaitGroup // open requests and shadow work
+	base      context.Context // ends when work beside requests must
+	stop      context.CancelFunc
+	draining  atomic.Bool
+	open      atomic.Int64 // requests whose answers have not ended
+	memory    memory
+	shadows   chan struct{}
+	learners  chan struct{}
+	lessons   atomic.Int64
+	buffers   sync.Pool      // of *[]byte, for rewritten bodies
+	exchanges sync.Pool      // of *exchange
+	work      sync.WaitGroup // open requests and shadow work
 }
 
 // A backend is an upstream, ready to be sent to.
