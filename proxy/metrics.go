@@ -48,6 +48,7 @@ type Metrics struct {
 	cacheRequests, mismatches           *prometheus.CounterVec
 	redisDurations                      *prometheus.HistogramVec
 	redisErrors                         *prometheus.CounterVec
+	tallies                             tallies
 	bases                               baseMetrics
 	usage                               usageMetrics
 }
@@ -140,28 +141,24 @@ func (m *Metrics) Watch(name, help string, labels map[string]string, counter boo
 
 // Record counts a request that ended.
 func (m *Metrics) Record(r *Report) {
-	tenant := m.name(m.tenants, r.Tenant)
-	outcome := outcomeLabel(r)
-	m.requests.WithLabelValues(tenant, outcome).Inc()
-	m.durations.WithLabelValues(string(r.Route), strconv.FormatBool(r.Stream)).Observe(r.Total.Seconds())
-	if r.Overhead > 0 {
-		m.overhead.WithLabelValues(outcome).Observe(r.Overhead.Seconds())
-	}
+	t := m.tally(r)
+	t.requests.Inc()
+	t.duration.Observe(r.Total.Seconds())
 	if r.Outcome == rewrite.Untouched {
 		m.untouched.WithLabelValues(string(r.Reason)).Inc()
 	}
-	m.recordUpstream(r)
+	if r.Overhead > 0 {
+		t.answers.Inc()
+		t.overhead.Observe(r.Overhead.Seconds())
+		m.recordUpstream(t.upstream, r)
+	}
 	if r.Route == RouteChat {
-		m.recordRewrite(tenant, r)
+		m.recordRewrite(t.tenant, r)
 	}
 }
 
-func (m *Metrics) recordUpstream(r *Report) {
-	if r.Overhead == 0 {
-		return // nothing was sent
-	}
-	upstream := m.name(m.upstreams, r.Upstream)
-	m.upstreamRequests.WithLabelValues(upstream, codeLabel(r.UpstreamStatus)).Inc()
+// recordUpstream counts what is not as it should be with a request that was sent.
+func (m *Metrics) recordUpstream(upstream string, r *Report) {
 	m.recordRetry(upstream, r)
 	switch r.Client {
 	case ClientGoneFirst:

@@ -57,7 +57,8 @@ func TestJunkAddsNoSeries(t *testing.T) {
 	}
 }
 
-// counted returns the value of a counter that has a label of the given value.
+// counted returns the value of a counter, or how often a histogram was observed, of
+// all series that have a label of the given value; "" are those without labels.
 func counted(t *testing.T, m *proxy.Metrics, name, label string) float64 {
 	t.Helper()
 	families, err := m.Registry().Gather()
@@ -66,10 +67,17 @@ func counted(t *testing.T, m *proxy.Metrics, name, label string) float64 {
 	}
 	var sum float64
 	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
 		for _, metric := range f.GetMetric() {
+			value := metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+			if label == "" && len(metric.GetLabel()) == 0 {
+				sum += value
+			}
 			for _, l := range metric.GetLabel() {
-				if f.GetName() == name && l.GetValue() == label {
-					sum += metric.GetCounter().GetValue()
+				if l.GetValue() == label {
+					sum += value
 				}
 			}
 		}
@@ -99,4 +107,62 @@ func TestOutcomes(t *testing.T) {
 	f("relayed", func(r *proxy.Report) { r.Outcome, r.Route = proxy.Relayed, proxy.RouteModels })
 	f("refused_ambiguous_body", func(r *proxy.Report) { r.Outcome, r.Reason = rewrite.Refused, rewrite.ReasonAmbiguous })
 	f("failed", func(r *proxy.Report) { r.Outcome, r.Reason = proxy.Failed, proxy.ReasonUpstreamConnect })
+}
+
+// Requests count in the series of their labels whatever requests came before, and a
+// name that is not configured is one too many each time.
+func TestKindsKeepApart(t *testing.T) {
+	m := newMetrics()
+	const rounds = 3
+	reports := []*proxy.Report{}
+	add := func(change func(*proxy.Report)) {
+		r := &proxy.Report{
+			Tenant: "acme", Upstream: "openai", Route: proxy.RouteModels, Outcome: proxy.Relayed,
+			Status: 200, UpstreamStatus: 200, Overhead: time.Millisecond, Total: time.Second,
+		}
+		change(r)
+		reports = append(reports, r)
+	}
+	add(func(*proxy.Report) {})
+	add(func(r *proxy.Report) { r.Tenant = "beta" })
+	add(func(r *proxy.Report) { r.Tenant = "other" })
+	add(func(r *proxy.Report) { r.Upstream = "strange" })
+	add(func(r *proxy.Report) { r.Route = proxy.RouteEmbeddings })
+	add(func(r *proxy.Report) { r.Stream = true })
+	add(func(r *proxy.Report) { r.UpstreamStatus = 404 })
+	add(func(r *proxy.Report) { r.Outcome, r.Rewrite.Reason = rewrite.Untouched, rewrite.ReasonTimeout })
+	add(func(r *proxy.Report) { r.Outcome, r.Reason, r.Overhead = rewrite.Refused, proxy.ReasonKey, 0 })
+	add(func(r *proxy.Report) { r.Outcome, r.Reason, r.Overhead = rewrite.Refused, proxy.ReasonPath, 0 })
+	for range rounds {
+		for _, r := range reports {
+			m.Record(r)
+		}
+	}
+	for _, c := range []struct {
+		name, label string
+		kinds       float64
+	}{
+		{"sidenote_requests_total", "acme", 8},
+		{"sidenote_requests_total", "beta", 1},
+		{"sidenote_requests_total", "other", 1},
+		{"sidenote_requests_total", "relayed", 7},
+		{"sidenote_requests_total", "degraded", 1},
+		{"sidenote_requests_total", "refused_invalid_api_key", 1},
+		{"sidenote_requests_total", "refused_ambiguous_path", 1},
+		{"sidenote_upstream_requests_total", "openai", 7},
+		{"sidenote_upstream_requests_total", "other", 1},
+		{"sidenote_upstream_requests_total", "404", 1},
+		{"sidenote_upstream_requests_total", "200", 7},
+		{"sidenote_request_duration_seconds", "models", 9},
+		{"sidenote_request_duration_seconds", "embeddings", 1},
+		{"sidenote_request_duration_seconds", "true", 1},
+		{"sidenote_overhead_seconds", "relayed", 7},
+		{"sidenote_overhead_seconds", "degraded", 1},
+		{"sidenote_overhead_seconds", "refused_ambiguous_path", 0},
+		{"sidenote_metrics_overflow_total", "", 2},
+	} {
+		if got := counted(t, m, c.name, c.label); got != rounds*c.kinds {
+			t.Errorf("%s of %q: %v, want %v", c.name, c.label, got, rounds*c.kinds)
+		}
+	}
 }
