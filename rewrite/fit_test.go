@@ -287,3 +287,41 @@ func TestRemembersWhatWasTried(t *testing.T) {
 		}
 	}
 }
+
+// Requests that ask for fewer tokens remember what was fitted into as many, and get
+// what they would get of their own.
+func TestRemembersByBudget(t *testing.T) {
+	rw := &rewrite.Rewriter{Retriever: answering(sixSources()), Models: models{rewrite.Model{Counter: words{}}}}
+	p := testPolicy(t, nil)
+	p.Digest = "some policy"
+	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	injected := 0
+	for budget := 0; budget <= p.ContextTokens; budget += 50 {
+		asked := rewrite.Options{ContextTokens: &budget}
+		narrowed := p.Narrow(asked)
+		first := rw.Rewrite(t.Context(), narrowed, req, asked)
+		again := rw.Rewrite(t.Context(), narrowed, req, asked)
+		narrowed.Digest = ""
+		anew := rw.Rewrite(t.Context(), narrowed, req, asked)
+		for _, got := range []rewrite.Result{first, again} {
+			if diff := cmp.Diff(anew.Edits, got.Edits); diff != "" {
+				t.Fatalf("budget %d (-anew +remembered):\n%s", budget, diff)
+			}
+			if diff := cmp.Diff(anew.Ledger, got.Ledger); diff != "" {
+				t.Fatalf("budget %d (-anew +remembered):\n%s", budget, diff)
+			}
+		}
+		if &first.Ledger.Sources[0] != &again.Ledger.Sources[0] {
+			t.Errorf("budget %d: fitted twice", budget)
+		}
+		if anew.Outcome == rewrite.Injected {
+			injected++
+		}
+	}
+	if injected == 0 {
+		t.Error("nothing was ever put in")
+	}
+}

@@ -91,7 +91,7 @@ func (j *job) fit(m *memo, found retrieval.Result, sources []retrieval.Source, n
 	if len(sources) > 0 {
 		k.first = &sources[0]
 	}
-	// What a request narrowed is its own, and so is what it holds already; an
+	// What a request added is its own, and so is what it holds already; an
 	// answer without sources has no identity.
 	whole := k.policy != "" && k.first != nil && len(sources) == len(found.Sources) && k.size() <= maxRemembered
 	if whole {

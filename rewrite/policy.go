@@ -135,7 +135,10 @@ type Policy struct {
 	EmptyAnswer        string // the answer given under EmptyRefuse
 	RefuseOnFailure    bool   // on_failure.retrieval: refuse
 
-	Digest string   // of all of the above; "" where a request narrowed it, and nothing is remembered
+	// Digest is that of all of the above as configured; "" where a request added
+	// components, and then no fit is remembered. What else a request narrows shows in
+	// the budget and the sources, which fits are remembered by too.
+	Digest string
 	Notes  []string // what Narrow cut from a request's wishes, for its ledger
 }
 
@@ -223,7 +226,7 @@ func (p Policy) Narrow(o Options) Policy {
 		if *o.ContextTokens > p.ContextTokens {
 			p.note("context_tokens %d: policy allows %d", *o.ContextTokens, p.ContextTokens)
 		} else {
-			p.ContextTokens, p.Digest = *o.ContextTokens, ""
+			p.ContextTokens = *o.ContextTokens
 		}
 	}
 	if o.Knowledge != nil {
