@@ -84,7 +84,7 @@ func (x *exchange) serve(ctx *fasthttp.RequestCtx) error {
 
 // begin opens the account of a request.
 func (s *Server) begin(ctx *fasthttp.RequestCtx) *exchange {
-	now := time.Now()
+	now := ctx.Time() // of this call
 	x, _ := s.exchanges.Get().(*exchange)
 	if x == nil {
 		x = new(exchange)
