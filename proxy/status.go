@@ -124,12 +124,11 @@ func AppendSources(dst []byte, sources []rewrite.SourceEntry, expose Expose) []b
 // that need no change; should a value ever come from elsewhere, it cannot leave
 // the field.
 func appendToken(dst []byte, s string) []byte {
-	for i := range len(s) {
-		c := s[i]
-		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_' {
-			dst = append(dst, c)
-		} else {
-			dst = append(dst, '_')
+	start := len(dst)
+	dst = append(dst, s...)
+	for i, c := range dst[start:] {
+		if !(c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+			dst[start+i] = '_'
 		}
 	}
 	return dst
@@ -139,12 +138,17 @@ func appendToken(dst []byte, s string) []byte {
 // ASCII, else as a Display String (§4.1.11), whose bytes beyond it are
 // percent-encoded: no control character ever leaves.
 func appendString(dst []byte, s string) []byte {
+	escape := false
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
 			return appendDisplay(dst, s)
 		}
+		escape = escape || s[i] == '"' || s[i] == '\\'
 	}
 	dst = append(dst, '"')
+	if !escape {
+		return append(append(dst, s...), '"')
+	}
 	for i := range len(s) {
 		if s[i] == '"' || s[i] == '\\' {
 			dst = append(dst, '\\')
