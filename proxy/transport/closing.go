@@ -20,16 +20,13 @@ const lingering = 2 * time.Second
 
 // hijackResponse lets ctx's response be written outside fasthttp's loop, on a
 // connection that closes after it.
-func hijackResponse(ctx *fasthttp.RequestCtx, wait time.Duration) {
+func hijackResponse(ctx *fasthttp.RequestCtx) {
 	client := ctx.Conn()
 	ctx.SetConnectionClose()
 	ctx.HijackSetNoResponse(true)
 	ctx.Hijack(func(net.Conn) {
 		bw := bufio.NewWriterSize(client, readerSize)
-		err := client.SetWriteDeadline(time.Now().Add(wait))
-		if err == nil {
-			err = ctx.Response.Write(bw)
-		}
+		err := ctx.Response.Write(bw)
 		if err == nil {
 			err = bw.Flush()
 		}
@@ -50,11 +47,8 @@ func relayUntilClose(ctx *fasthttp.RequestCtx, s *stream) {
 	ctx.HijackSetNoResponse(true)
 	ctx.Hijack(func(net.Conn) {
 		bw := bufio.NewWriterSize(client, readerSize)
-		err := client.SetWriteDeadline(time.Now().Add(s.x.up.config.ClientWrite))
-		if err == nil {
-			ctx.Response.Header.SetContentLength(-2) // none, and Connection: close
-			err = ctx.Response.Header.Write(bw)
-		}
+		ctx.Response.Header.SetContentLength(-2) // none, and Connection: close
+		err := ctx.Response.Header.Write(bw)
 		if err == nil {
 			err = bw.Flush()
 		}
@@ -67,7 +61,7 @@ func relayUntilClose(ctx *fasthttp.RequestCtx, s *stream) {
 		_ = s.CloseWithError(err) // always nil
 		if err == nil {
 			linger(client)
-		} else if tcp, ok := client.(*net.TCPConn); ok {
+		} else if tcp, ok := tcpOf(client); ok {
 			_ = tcp.SetLinger(0)
 		}
 	})
@@ -101,10 +95,7 @@ func (r *Response) relayUpgrade(ctx *fasthttp.RequestCtx, how Relay) {
 	ctx.Hijack(func(client net.Conn) {
 		// client also holds what the server had read ahead, x.client does not.
 		t.seen.Store(time.Now().UnixNano())
-		err := x.client.SetWriteDeadline(time.Now().Add(x.up.config.ClientWrite))
-		if err == nil {
-			_, err = x.client.Write(head)
-		}
+		_, err := x.client.Write(head)
 		if err == nil {
 			err = t.run(client)
 		}
@@ -134,8 +125,8 @@ func (t *tunnel) run(client net.Conn) (err error) {
 			_ = t.x.client.Close() // the server closes it once more
 		})
 	}
-	both.Go(func() { end(t.copy(t.x.conn.Conn, t.x.client, client, nil)) })
-	end(t.copy(t.x.client, t.x.conn.Conn, t.x.conn.br, &t.down))
+	both.Go(func() { end(t.copy(&t.x.conn.timed, &t.x.client.timed, client, nil)) })
+	end(t.copy(&t.x.client.timed, &t.x.conn.timed, t.x.conn.br, &t.down))
 	both.Wait()
 	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
 		return nil
@@ -144,18 +135,18 @@ func (t *tunnel) run(client net.Conn) (err error) {
 }
 
 // copy passes what r reads, on src's deadlines, to dst.
-func (t *tunnel) copy(dst, src net.Conn, r io.Reader, count *atomic.Int64) error {
+func (t *tunnel) copy(dst, src *timed, r io.Reader, count *atomic.Int64) error {
 	piece := t.x.up.pieces.Get().(*[]byte)
 	defer give(&t.x.up.pieces, piece)
 	idle := t.x.up.config.Idle
 	for {
-		if err := src.SetReadDeadline(time.Now().Add(idle)); err != nil {
+		if err := src.waitRead(idle); err != nil {
 			return err
 		}
 		n, err := r.Read(*piece)
 		if n > 0 {
 			t.seen.Store(time.Now().UnixNano())
-			if err := dst.SetWriteDeadline(time.Now().Add(t.x.up.config.ClientWrite)); err != nil {
+			if err := dst.waitWrite(t.x.up.config.ClientWrite); err != nil {
 				return err
 			}
 			if _, err := dst.Write((*piece)[:n]); err != nil {

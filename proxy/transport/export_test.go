@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"net"
 	"net/url"
+	"time"
 )
 
 // Target shows what the request target raw becomes below a base URL's path.
@@ -61,4 +63,11 @@ func PassAnswer(raw interface {
 		}
 	}
 	return pieces, late, nil
+}
+
+// Timed returns c as one that sets deadlines only where those that stand do not
+// serve, and its ways to wait.
+func Timed(c net.Conn) (_ net.Conn, read, write, both func(time.Duration) error) {
+	t := &timed{Conn: c}
+	return t, t.waitRead, t.waitWrite, t.waitBoth
 }

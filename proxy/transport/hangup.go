@@ -21,7 +21,7 @@ func WatchHangup(conn net.Conn, onGone func()) (stop func()) {
 
 // watchHangup is WatchHangup with a way to look at a descriptor.
 func watchHangup(conn net.Conn, hungUp func(fd uintptr) bool, onGone func()) (stop func()) {
-	tcp, ok := conn.(*net.TCPConn)
+	tcp, ok := tcpOf(conn)
 	if !ok || !canWatch {
 		return func() {}
 	}
@@ -30,7 +30,7 @@ func watchHangup(conn net.Conn, hungUp func(fd uintptr) bool, onGone func()) (st
 		return func() {}
 	}
 	// The deadline for reading the request's head is still on: it is not ours.
-	if tcp.SetReadDeadline(time.Time{}) != nil {
+	if conn.SetReadDeadline(time.Time{}) != nil {
 		return func() {}
 	}
 	ended := make(chan struct{})
@@ -45,8 +45,8 @@ func watchHangup(conn net.Conn, hungUp func(fd uintptr) bool, onGone func()) (st
 	}()
 	return func() {
 		// Errors mean that the connection is closed, which ends the watch too.
-		_ = tcp.SetReadDeadline(time.Unix(1, 0))
+		_ = conn.SetReadDeadline(time.Unix(1, 0))
 		<-ended
-		_ = tcp.SetReadDeadline(time.Time{})
+		_ = conn.SetReadDeadline(time.Time{})
 	}
 }

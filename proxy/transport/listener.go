@@ -60,7 +60,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		c, err := l.Listener.Accept()
 		switch {
 		case err == nil && l.guard.open.Add(1) <= int64(l.guard.options.Connections):
-			return c, nil
+			return l.guard.newConn(c), nil
 		case err == nil:
 			l.guard.open.Add(-1)
 			l.guard.shed("connections")
@@ -124,10 +124,15 @@ func exhausted(err error) bool {
 		errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM)
 }
 
-// count follows the connections that fasthttp serves. Those that were taken over
+// follow follows the connections that fasthttp serves. Those that were taken over
 // (upgrades, and what lingers) are not counted any more.
-func (g *guard) count(_ net.Conn, state fasthttp.ConnState) {
-	if state == fasthttp.StateClosed || state == fasthttp.StateHijacked {
+func (g *guard) follow(c net.Conn, state fasthttp.ConnState) {
+	switch state {
+	case fasthttp.StateActive: // of the first request: before its first byte
+		c.(*clientConn).waits.Store(forHead)
+	case fasthttp.StateIdle:
+		c.(*clientConn).waits.Store(forRequest)
+	case fasthttp.StateClosed, fasthttp.StateHijacked:
 		g.open.Add(-1)
 	}
 }

@@ -137,7 +137,7 @@ func (r *Response) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 		ctx.Response.ImmediateHeaderFlush = !s.body.ready()
 		ctx.Response.SetBodyStream(s, size)
 		if early {
-			hijackResponse(ctx, x.up.config.ClientWrite)
+			hijackResponse(ctx)
 		}
 	}
 }
@@ -188,8 +188,7 @@ func (s *stream) WriteTo(w io.Writer) (int64, error) {
 		}
 		if end {
 			s.passTrailer()
-			// What ends the message is flushed by fasthttp, within this:
-			return s.bytes, s.x.client.SetWriteDeadline(time.Now().Add(s.x.up.config.ClientWrite))
+			return s.bytes, nil
 		}
 	}
 }
@@ -244,9 +243,6 @@ func (s *stream) step(w io.Writer) (end bool, err error) {
 func (s *stream) pass(w io.Writer, piece []byte) error {
 	if s.how.Tap != nil {
 		s.how.Tap(piece)
-	}
-	if err := s.x.client.SetWriteDeadline(time.Now().Add(s.x.up.config.ClientWrite)); err != nil {
-		return err
 	}
 	if _, err := w.Write(piece); err != nil {
 		return err

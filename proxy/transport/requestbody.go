@@ -93,7 +93,7 @@ func readUpTo(r io.Reader, dst []byte, limit, announced int) ([]byte, error) {
 // of a connection looks like the end of a body. Short of a length that shows by
 // counting; between two chunks only the connection itself tells.
 func cutShort(client net.Conn) (gone bool) {
-	tcp, ok := client.(*net.TCPConn)
+	tcp, ok := tcpOf(client)
 	if !ok {
 		return false
 	}

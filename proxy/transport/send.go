@@ -26,7 +26,7 @@ const (
 type exchange struct {
 	up     *Upstream
 	ctx    *fasthttp.RequestCtx // until end only
-	client net.Conn
+	client *clientConn
 	isHead bool
 
 	mu        sync.Mutex
@@ -48,7 +48,8 @@ type exchange struct {
 //
 // The caller ends every Response with exactly one of Relay and Discard.
 func (u *Upstream) Send(ctx *fasthttp.RequestCtx, r Request) (*Response, error) {
-	x := &exchange{up: u, ctx: ctx, client: ctx.Conn(), isHead: ctx.IsHead()}
+	x := &exchange{up: u, ctx: ctx, client: clientOf(ctx), isHead: ctx.IsHead()}
+	x.client.flush = u.config.ClientWrite
 	text := u.heads.Get().(*[]byte)
 	response, err := x.send(r, text)
 	if err != nil {
@@ -153,7 +154,7 @@ func (x *exchange) sendInline(text *[]byte, body []byte, rest io.Reader, length 
 		}
 		stateOf(x.ctx).bodyRead = true
 	}
-	if err := x.conn.SetDeadline(time.Now().Add(x.up.config.FirstByte)); err != nil {
+	if err := x.conn.waitBoth(x.up.config.FirstByte); err != nil {
 		return err
 	}
 	if _, err := x.conn.Conn.Write(*text); err != nil {

@@ -51,14 +51,11 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 		Handler:      g.handle,
 		ErrorHandler: g.refuse,
 		Logger:       noLogger{},
-		ConnState:    g.count,
+		ConnState:    g.follow,
 		Concurrency:  unlimited,
 
-		// ReadTimeout ends with the head: ReadBody and Send set the deadlines of
-		// bodies. WriteTimeout is renewed with each piece of a stream.
-		ReadTimeout:    o.Read,
-		IdleTimeout:    o.Idle,
-		WriteTimeout:   o.Write,
+		// No timeouts: clientConn has those of heads and of Writes, ReadBody and
+		// Send set the deadlines of bodies.
 		ReadBufferSize: o.HeadBytes,
 
 		StreamRequestBody:            true,
@@ -87,13 +84,16 @@ type guard struct {
 }
 
 func (g *guard) handle(ctx *fasthttp.RequestCtx) {
+	client := clientOf(ctx)
+	client.waits.Store(forOther)
+	client.flush = g.options.Write
 	state := g.states.Get().(*requestState)
 	ctx.SetUserValue(stateKey{}, state)
 	connected, status := checkHead(&ctx.Request.Header)
 	switch {
 	case status != 0:
 		g.answer(ctx, status)
-		hijackResponse(ctx, g.options.Write)
+		hijackResponse(ctx)
 		return
 	case connected.close: // in a spelling that fasthttp does not see
 		ctx.SetConnectionClose()
@@ -108,7 +108,7 @@ func (g *guard) handle(ctx *fasthttp.RequestCtx) {
 		ctx.SetConnectionClose()
 		return
 	}
-	hijackResponse(ctx, g.options.Write)
+	hijackResponse(ctx)
 }
 
 // call calls the handler and survives its panic.

@@ -42,7 +42,7 @@ func (x *exchange) sendBeside(head, prefix []byte, rest io.Reader, length int64)
 	if err := x.conn.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	if err := x.conn.SetWriteDeadline(time.Now().Add(x.up.config.Idle)); err != nil {
+	if err := x.conn.waitWrite(x.up.config.Idle); err != nil {
 		return err
 	}
 	if _, err := x.conn.Conn.Write(head); err != nil {
@@ -174,7 +174,7 @@ func (u *upload) waitForClient() error {
 	if u.aborted {
 		return net.ErrClosed
 	}
-	return u.x.client.SetReadDeadline(time.Now().Add(u.x.up.config.ClientRead))
+	return u.x.client.waitRead(u.x.up.config.ClientRead)
 }
 
 // abort ends the wait for the client, now and for good.

@@ -66,18 +66,18 @@ const (
 
 // A conn is one connection to the upstream. Between requests it holds no buffer.
 type conn struct {
-	net.Conn                 // TLS or TCP
-	tcp      net.Conn        // what is underneath
-	raw      syscall.RawConn // of tcp
-	br       *bufio.Reader   // nil while idle
-	idle     time.Duration   // deadline per read; 0 leaves the one that is set
-	since    time.Time       // idle since
+	timed                 // TLS or TCP
+	tcp   net.Conn        // what is underneath
+	raw   syscall.RawConn // of tcp
+	br    *bufio.Reader   // nil while idle
+	idle  time.Duration   // deadline per read; 0 leaves the one that is set
+	since time.Duration   // idle since, on clock
 }
 
 // Read reads what is there, waiting for at most c.idle.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.idle > 0 {
-		if err := c.SetReadDeadline(time.Now().Add(c.idle)); err != nil {
+		if err := c.waitRead(c.idle); err != nil {
 			return 0, err
 		}
 	}
@@ -149,7 +149,7 @@ func (u *Upstream) closed() bool { return u.life.Err() != nil }
 // takeIdle returns an idle connection that is still open, or nil.
 func (u *Upstream) takeIdle() *conn {
 	for c := u.pop(); c != nil; c = u.pop() {
-		if time.Since(c.since) < u.config.KeepIdle && u.reusable(c.raw) {
+		if clock()-c.since < u.config.KeepIdle && u.reusable(c.raw) {
 			c.br = u.reader(c)
 			return c
 		}
@@ -182,7 +182,7 @@ func (u *Upstream) release(c *conn, keep bool) {
 	keep = keep && c.br.Buffered() == 0 // more than was asked for: out of step
 	c.br.Reset(nil)
 	u.readers.Put(c.br)
-	c.br, c.idle, c.since = nil, 0, time.Now()
+	c.br, c.idle, c.since = nil, 0, clock()
 	if !keep || !u.push(c) {
 		u.discard(c)
 	}
@@ -209,14 +209,14 @@ func (u *Upstream) expire() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	old := 0
-	for old < len(u.idle) && time.Since(u.idle[old].since) >= u.config.KeepIdle {
+	for old < len(u.idle) && clock()-u.idle[old].since >= u.config.KeepIdle {
 		u.idle[old].drop()
 		delete(u.open, u.idle[old])
 		old++
 	}
 	u.idle = append(u.idle[:0:0], u.idle[old:]...)
 	if len(u.idle) > 0 && !u.closed() {
-		u.timer.Reset(u.config.KeepIdle - time.Since(u.idle[0].since))
+		u.timer.Reset(u.config.KeepIdle - (clock() - u.idle[0].since))
 	}
 }
 
@@ -235,7 +235,7 @@ func (u *Upstream) dial(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, &Error{connectClass(err, ConnectFailed), err}
 	}
-	c := &conn{Conn: tcp, tcp: tcp}
+	c := &conn{timed: timed{Conn: tcp}, tcp: tcp}
 	if u.tls != nil {
 		secure := tls.Client(tcp, u.tls)
 		if err := secure.HandshakeContext(ctx); err != nil {

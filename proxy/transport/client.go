@@ -1,0 +1,91 @@
+package transport
+
+import (
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// What a client's connection waits for when it is read from.
+const (
+	forOther   int32 = iota // whoever reads has set the deadline
+	forRequest              // its first byte
+	forHead                 // what is missing of it
+)
+
+// A clientConn is a connection that the server accepted. It minds the deadlines
+// that fasthttp would set anew several times a request: of a request's first byte,
+// of its head, and of each Write.
+type clientConn struct {
+	timed
+	guard *guard
+	waits atomic.Int32  // forOther, forRequest or forHead
+	flush time.Duration // deadline per Write
+}
+
+func (g *guard) newConn(c net.Conn) *clientConn {
+	return &clientConn{timed: timed{Conn: c}, guard: g, flush: g.options.Write}
+}
+
+// clientOf returns the client's connection of ctx.
+func clientOf(ctx *fasthttp.RequestCtx) *clientConn {
+	c, ok := ctx.Conn().(*clientConn)
+	if !ok { // of a server that NewServer did not make: it minds its own deadlines
+		c = &clientConn{timed: timed{Conn: ctx.Conn()}, flush: time.Minute}
+	}
+	return c
+}
+
+// Read implements net.Conn.
+func (c *clientConn) Read(p []byte) (int, error) {
+	var err error
+	switch c.waits.Load() {
+	case forRequest:
+		err = c.waitRead(c.guard.options.Idle)
+	case forHead: // all of it within one deadline
+		err = c.SetReadDeadline(time.Now().Add(c.guard.options.Read))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(p)
+}
+
+// SetDeadline implements net.Conn.
+func (c *clientConn) SetDeadline(at time.Time) error {
+	c.waits.Store(forOther)
+	return c.timed.SetDeadline(at)
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *clientConn) SetReadDeadline(at time.Time) error {
+	c.waits.Store(forOther)
+	return c.timed.SetReadDeadline(at)
+}
+
+// Write implements net.Conn. Each has as much time as a flush may take.
+func (c *clientConn) Write(p []byte) (int, error) {
+	if err := c.waitWrite(c.flush); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
+
+// CloseWrite ends our side of the connection.
+func (c *clientConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return net.ErrClosed
+}
+
+// tcpOf returns what is underneath conn if that is plain TCP.
+func tcpOf(conn net.Conn) (tcp *net.TCPConn, ok bool) {
+	if c, ours := conn.(*clientConn); ours {
+		conn = c.Conn
+	}
+	tcp, ok = conn.(*net.TCPConn)
+	return tcp, ok
+}

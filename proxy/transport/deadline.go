@@ -1,0 +1,88 @@
+package transport
+
+import (
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// slack is the part of a wait by which it may be longer than was asked for, so
+// that a deadline which was set a moment ago serves for the next piece as well: to
+// set one costs more than to look at the clock.
+const slack = 16
+
+// epoch is what the clock of this package counts from.
+var epoch = time.Now()
+
+// clock is the time since epoch. It is one reading, where time.Now is two.
+func clock() time.Duration { return time.Since(epoch) }
+
+// A deadline is what one direction of a connection was last told.
+type deadline struct{ at atomic.Int64 } // on clock; 0: not known
+
+// serves reports whether it ends an operation that begins now after wait, or up to
+// a sixteenth later.
+func (d *deadline) serves(now, wait time.Duration) bool {
+	left := time.Duration(d.at.Load()) - now
+	return left >= wait && left <= wait+wait/slack
+}
+
+// A timed is a connection that sets a deadline only where the one that stands does
+// not serve. Reading and writing may be on different goroutines.
+type timed struct {
+	net.Conn
+	read, write deadline
+}
+
+// waitRead gives the next Read that long, see slack.
+func (t *timed) waitRead(wait time.Duration) error {
+	now := clock()
+	if t.read.serves(now, wait) {
+		return nil
+	}
+	at := now + wait + wait/slack
+	t.read.at.Store(int64(at))
+	return t.Conn.SetReadDeadline(epoch.Add(at))
+}
+
+// waitWrite gives the next Write that long, see slack.
+func (t *timed) waitWrite(wait time.Duration) error {
+	now := clock()
+	if t.write.serves(now, wait) {
+		return nil
+	}
+	at := now + wait + wait/slack
+	t.write.at.Store(int64(at))
+	return t.Conn.SetWriteDeadline(epoch.Add(at))
+}
+
+// waitBoth gives the next Write and the Read after it that long together.
+func (t *timed) waitBoth(wait time.Duration) error {
+	now := clock()
+	if t.read.serves(now, wait) && t.write.serves(now, wait) {
+		return nil
+	}
+	at := now + wait + wait/slack
+	t.read.at.Store(int64(at))
+	t.write.at.Store(int64(at))
+	return t.Conn.SetDeadline(epoch.Add(at))
+}
+
+// SetDeadline implements net.Conn. The deadline is exact.
+func (t *timed) SetDeadline(at time.Time) error {
+	t.read.at.Store(0)
+	t.write.at.Store(0)
+	return t.Conn.SetDeadline(at)
+}
+
+// SetReadDeadline implements net.Conn. The deadline is exact.
+func (t *timed) SetReadDeadline(at time.Time) error {
+	t.read.at.Store(0)
+	return t.Conn.SetReadDeadline(at)
+}
+
+// SetWriteDeadline implements net.Conn. The deadline is exact.
+func (t *timed) SetWriteDeadline(at time.Time) error {
+	t.write.at.Store(0)
+	return t.Conn.SetWriteDeadline(at)
+}
