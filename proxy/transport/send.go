@@ -70,11 +70,12 @@ func (x *exchange) send(r Request, text *[]byte) (*Response, error) {
 	if held { // the client's connection is not read from any more
 		x.watch()
 	}
-	if err := x.connect(); err != nil {
+	inOne := held && length <= inline
+	if err := x.connect(inOne); err != nil {
 		return nil, err
 	}
 	*text = head.append((*text)[:0], &x.ctx.Request.Header)
-	if held && length <= inline {
+	if inOne {
 		err = x.sendInline(text, r.Body, rest, length)
 	} else {
 		err = x.sendBeside(*text, r.Body, rest, length)
@@ -115,9 +116,10 @@ func (x *exchange) head(r Request, length int64) (*requestHead, error) {
 	return h, nil
 }
 
-// connect takes a connection, unless the client leaves before.
-func (x *exchange) connect() error {
-	c := x.up.takeIdle()
+// connect takes a connection, unless the client leaves before. It is usable, unless
+// the caller asks, see takeIdle.
+func (x *exchange) connect(asks bool) error {
+	c := x.up.takeIdle(asks)
 	if c == nil {
 		ctx, cancel := context.WithCancel(x.up.life)
 		defer cancel()
@@ -142,8 +144,7 @@ func (x *exchange) connect() error {
 	return nil
 }
 
-// sendInline writes head and body in one go. An error of writing does not end
-// the exchange: an upstream that refuses early answers before it closes.
+// sendInline writes head and body in one go.
 func (x *exchange) sendInline(text *[]byte, body []byte, rest io.Reader, length int64) error {
 	*text = append(*text, body...)
 	if rest != nil {
@@ -154,16 +155,26 @@ func (x *exchange) sendInline(text *[]byte, body []byte, rest io.Reader, length 
 		}
 		stateOf(x.ctx).bodyRead = true
 	}
-	if err := x.conn.waitBoth(x.up.config.FirstByte); err != nil {
-		return err
-	}
-	if _, err := x.conn.Conn.Write(*text); err != nil {
-		if errors.Is(err, os.ErrDeadlineExceeded) {
+	for {
+		c := x.conn
+		if err := c.waitBoth(x.up.config.FirstByte); err != nil {
 			return err
 		}
-		return x.conn.SetReadDeadline(time.Now().Add(afterCut))
+		if !c.pooled || !x.up.canAsk {
+			return c.put(*text)
+		}
+		err := c.ask(*text)
+		if !errors.Is(err, errStale) {
+			return err
+		}
+		x.mu.Lock()
+		x.conn = nil
+		x.mu.Unlock()
+		x.up.release(c, false)
+		if err := x.connect(true); err != nil {
+			return err
+		}
 	}
-	return nil
 }
 
 // receive reads the head of the answer into text.

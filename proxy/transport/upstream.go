@@ -40,6 +40,7 @@ type Upstream struct {
 	addr   string      // host:port
 	base   string      // escaped path of BaseURL without a slash at its end
 	tls    *tls.Config // nil for http
+	canAsk bool        // see conn.ask: plain TCP, on a system that we know
 
 	// How to look at a connection without reading from it: the system's best way,
 	// except in tests.
@@ -72,10 +73,16 @@ type conn struct {
 	br    *bufio.Reader   // nil while idle
 	idle  time.Duration   // deadline per read; 0 leaves the one that is set
 	since time.Duration   // idle since, on clock
+
+	pooled bool // it was idle before
+	asking asking
 }
 
 // Read reads what is there, waiting for at most c.idle.
 func (c *conn) Read(p []byte) (int, error) {
+	if c.asking.text != nil {
+		return c.readAsking(p)
+	}
 	if c.idle > 0 {
 		if err := c.waitRead(c.idle); err != nil {
 			return 0, err
@@ -100,6 +107,7 @@ func NewUpstream(c Config) (*Upstream, error) {
 	if err := u.locate(c); err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}
+	u.canAsk = canAsk && u.tls == nil
 	u.life, u.end = context.WithCancel(context.Background())
 	u.readers.New = func() any { return bufio.NewReaderSize(nil, readerSize) }
 	u.heads.New = func() any { return new([]byte) }
@@ -146,11 +154,12 @@ func (u *Upstream) Close() {
 
 func (u *Upstream) closed() bool { return u.life.Err() != nil }
 
-// takeIdle returns an idle connection that is still open, or nil.
-func (u *Upstream) takeIdle() *conn {
+// takeIdle returns an idle connection, or nil. It is still open, unless the caller
+// asks: then that comes with the asking, see conn.ask.
+func (u *Upstream) takeIdle(asks bool) *conn {
 	for c := u.pop(); c != nil; c = u.pop() {
-		if clock()-c.since < u.config.KeepIdle && u.reusable(c.raw) {
-			c.br = u.reader(c)
+		if clock()-c.since < u.config.KeepIdle && (asks && u.canAsk || u.reusable(c.raw)) {
+			c.br, c.pooled = u.reader(c), true
 			return c
 		}
 		u.discard(c)
@@ -236,6 +245,7 @@ func (u *Upstream) dial(ctx context.Context) (*conn, error) {
 		return nil, &Error{connectClass(err, ConnectFailed), err}
 	}
 	c := &conn{timed: timed{Conn: tcp}, tcp: tcp}
+	c.asking.step = c.stepAsking
 	if u.tls != nil {
 		secure := tls.Client(tcp, u.tls)
 		if err := secure.HandshakeContext(ctx); err != nil {

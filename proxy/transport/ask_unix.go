@@ -1,0 +1,25 @@
+//go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
+
+package transport
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// canAsk tells that readNow works.
+const canAsk = true
+
+// readNow reads what is there. none tells that there is nothing yet.
+func readNow(fd uintptr, p []byte) (n int, none bool, err error) {
+	for {
+		n, err = unix.Read(int(fd), p)
+		if err == nil {
+			return n, false, nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return 0, errors.Is(err, unix.EAGAIN), err
+		}
+	}
+}
