@@ -30,7 +30,7 @@ const chunked = -1
 // A requestHead turns the client's head into the one that goes up.
 type requestHead struct {
 	host      string
-	target    []byte
+	base      string // path before the client's target
 	replace   []Header
 	upgrade   bool  // Upgrade passes
 	length    int64 // of the body that goes up, or chunked
@@ -40,10 +40,13 @@ type requestHead struct {
 // append writes the request line and the client's lines verbatim and in order,
 // each replaced line at the place of the first it replaces. Nothing is added
 // that neither the client nor the caller asked for, but Host and framing.
-func (h *requestHead) append(dst []byte, client *fasthttp.RequestHeader) []byte {
+// ok is false for a target that cannot be forwarded.
+func (h *requestHead) append(dst []byte, client *fasthttp.RequestHeader) (_ []byte, ok bool) {
 	dst = append(dst, client.Method()...)
 	dst = append(dst, ' ')
-	dst = append(dst, h.target...)
+	if dst, ok = appendTarget(dst, h.base, client.RequestURI()); !ok || client.IsConnect() {
+		return dst, false
+	}
 	dst = append(dst, " HTTP/1.1\r\n"...)
 	var written uint64 // bit i: h.replace[i] stands in dst
 	var host, framing, connection bool
@@ -79,7 +82,7 @@ func (h *requestHead) append(dst []byte, client *fasthttp.RequestHeader) []byte 
 	for i := range h.replace {
 		dst = h.appendReplacement(dst, i, &written)
 	}
-	return append(dst, "\r\n"...)
+	return append(dst, "\r\n"...), true
 }
 
 func (h *requestHead) passes(name []byte) bool {

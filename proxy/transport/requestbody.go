@@ -23,6 +23,9 @@ type requestState struct {
 	bodyRead bool      // the client's body was read to its end
 	lent     bool      // body outlives the handler
 	open     *exchange // with a Response that waits for Relay or Discard
+
+	checked   bool           // connected is there
+	connected connectionList // of the request's head
 }
 
 type stateKey struct{}

@@ -27,6 +27,9 @@ type answerHead struct {
 	kind      bodyKind
 	length    int64 // of a fixed body
 	connected connectionList
+
+	encoded, sized bool  // by Transfer-Encoding, by Content-Length
+	unframed       error // what forbids to read a body after it
 }
 
 type bodyKind int
@@ -57,6 +60,15 @@ func readHead(br *bufio.Reader, text []byte, isHead bool) (_ []byte, h answerHea
 
 // readBlock appends lines up to and with the next empty one.
 func readBlock(br *bufio.Reader, text []byte, budget *int) ([]byte, error) {
+	if _, err := br.Peek(1); err != nil {
+		return text, err
+	}
+	if block := wholeBlock(br); block != nil && len(block) <= *budget {
+		*budget -= len(block)
+		text = append(text, block...)
+		_, err := br.Discard(len(block))
+		return text, err
+	}
 	start := len(text) // of the current line
 	for {
 		piece, err := br.ReadSlice('\n')
@@ -74,6 +86,23 @@ func readBlock(br *bufio.Reader, text []byte, budget *int) ([]byte, error) {
 			return text, nil
 		}
 		start = len(text)
+	}
+}
+
+// wholeBlock returns the lines up to and with the next empty one if they have
+// arrived, nil if not. They stay on br.
+func wholeBlock(br *bufio.Reader) []byte {
+	arrived, _ := br.Peek(br.Buffered()) // takes no more than there is
+	for at := 0; ; {
+		i := bytes.IndexByte(arrived[at:], '\n')
+		if i < 0 {
+			return nil
+		}
+		end := at + i + 1
+		if at > 0 && (i == 0 || i == 1 && arrived[at] == '\r') {
+			return arrived[:end]
+		}
+		at = end
 	}
 }
 
@@ -98,7 +127,27 @@ func parseHead(text []byte) (h answerHead, err error) {
 		if !ok || !validToken(name) || !validValue(value) {
 			return h, malformed("header line %d", bytes.Count(lines[:len(lines)-len(rest)], []byte{'\n'})+1)
 		}
+		h.note(name, value)
 		rest = next
+	}
+}
+
+// note takes in a line that says how long the body is or the connection lasts.
+func (h *answerHead) note(name, value []byte) {
+	switch {
+	case is(name, "connection"):
+		h.connected.add(value)
+	case is(name, "transfer-encoding"):
+		if h.encoded || h.http10 || !is(value, "chunked") {
+			h.unframed = malformed("transfer encoding")
+		}
+		h.encoded = true
+	case is(name, "content-length"):
+		n, err := contentLength(value)
+		if err != nil || h.sized && n != h.length {
+			h.unframed = malformed("content length")
+		}
+		h.length, h.sized = n, true
 	}
 }
 
@@ -137,33 +186,16 @@ func (h *answerHead) parseStatus(line []byte) error {
 // frame decides how long the body is (RFC 9112 §6.3), refusing every head that
 // leaves room for two answers.
 func (h *answerHead) frame(isHead bool) error {
-	encoded, sized := false, false
-	for line, rest, ok := cutLine(h.lines); ok; line, rest, ok = cutLine(rest) {
-		name, value, _ := cutField(line)
-		switch {
-		case is(name, "connection"):
-			h.connected.add(value)
-		case is(name, "transfer-encoding"):
-			if encoded || h.http10 || !is(value, "chunked") {
-				return malformed("transfer encoding")
-			}
-			encoded = true
-		case is(name, "content-length"):
-			n, err := contentLength(value)
-			if err != nil || sized && n != h.length {
-				return malformed("content length")
-			}
-			h.length, sized = n, true
-		}
-	}
 	switch {
-	case encoded && sized:
+	case h.unframed != nil:
+		return h.unframed
+	case h.encoded && h.sized:
 		return malformed("content length and transfer encoding")
 	case isHead, h.status < 200, h.status == 204, h.status == 304:
 		h.kind = bodyNone
-	case encoded:
+	case h.encoded:
 		h.kind = bodyChunked
-	case sized:
+	case h.sized:
 		h.kind = bodyFixed
 	default:
 		h.kind = bodyUntilClose
@@ -173,12 +205,17 @@ func (h *answerHead) frame(isHead bool) error {
 
 // contentLength parses 1*DIGIT: no sign, no list, no overflow.
 func contentLength(value []byte) (int64, error) {
+	var n int64
 	for _, c := range value {
-		if c < '0' || c > '9' {
+		if c < '0' || c > '9' || n > (1<<62-10)/10 { // no overflow, and room to add
 			return 0, strconv.ErrSyntax
 		}
+		n = n*10 + int64(c-'0')
 	}
-	return strconv.ParseInt(string(value), 10, 63)
+	if len(value) == 0 {
+		return 0, strconv.ErrSyntax
+	}
+	return n, nil
 }
 
 // reusable reports whether the upstream keeps the connection after the body.

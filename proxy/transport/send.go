@@ -62,9 +62,10 @@ func (u *Upstream) Send(ctx *fasthttp.RequestCtx, r Request) (*Response, error) 
 
 func (x *exchange) send(r Request, text *[]byte) (*Response, error) {
 	rest, length := x.source(r)
-	head, err := x.head(r, length)
-	if err != nil {
-		return nil, err
+	head := x.head(r, length)
+	var ok bool
+	if *text, ok = head.append((*text)[:0], &x.ctx.Request.Header); !ok {
+		return nil, &Error{BadTarget, errors.New("request target without a path")}
 	}
 	held := rest == nil || length >= 0 && length <= prefetched
 	if held { // the client's connection is not read from any more
@@ -74,7 +75,7 @@ func (x *exchange) send(r Request, text *[]byte) (*Response, error) {
 	if err := x.connect(inOne); err != nil {
 		return nil, err
 	}
-	*text = head.append((*text)[:0], &x.ctx.Request.Header)
+	var err error
 	if inOne {
 		err = x.sendInline(text, r.Body, rest, length)
 	} else {
@@ -103,17 +104,16 @@ func (x *exchange) source(r Request) (rest io.Reader, length int64) {
 	return stream, chunked
 }
 
-func (x *exchange) head(r Request, length int64) (*requestHead, error) {
+func (x *exchange) head(r Request, length int64) requestHead {
 	client := &x.ctx.Request.Header
-	h := &requestHead{host: x.up.config.BaseURL.Host, replace: r.Replace, length: length}
-	h.connected = connectionOf(client.RawHeaders())
-	h.upgrade = !r.NoUpgrade && length == 0 && wantsUpgrade(client, &h.connected)
-	target, ok := appendTarget(nil, x.up.base, client.RequestURI())
-	if !ok || client.IsConnect() {
-		return nil, &Error{BadTarget, errors.New("request target without a path")}
+	h := requestHead{host: x.up.config.BaseURL.Host, base: x.up.base, replace: r.Replace, length: length}
+	if state := stateOf(x.ctx); state.checked {
+		h.connected = state.connected
+	} else { // of a server that NewServer did not make
+		h.connected = connectionOf(client.RawHeaders())
 	}
-	h.target = target
-	return h, nil
+	h.upgrade = !r.NoUpgrade && length == 0 && wantsUpgrade(client, &h.connected)
+	return h
 }
 
 // connect takes a connection, unless the client leaves before. It is usable, unless

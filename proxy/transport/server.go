@@ -90,6 +90,7 @@ func (g *guard) handle(ctx *fasthttp.RequestCtx) {
 	state := g.states.Get().(*requestState)
 	ctx.SetUserValue(stateKey{}, state)
 	connected, status := checkHead(&ctx.Request.Header)
+	state.connected, state.checked = connected, true
 	switch {
 	case status != 0:
 		g.answer(ctx, status)
