@@ -13,7 +13,7 @@ import (
 )
 
 // ServerOptions are what differs between our listeners. Zero values mean the
-// defaults named beside them.
+// defaults named beside them. Idle and Write may last a sixteenth longer.
 type ServerOptions struct {
 	Connections int           // open at once, beyond it 503: 16,384, or what half of the descriptors allow
 	HeadBytes   int           // of a request's head, beyond it 431: 32 KiB

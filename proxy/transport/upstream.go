@@ -17,7 +17,7 @@ import (
 )
 
 // A Config describes one upstream. Zero durations and counts mean the defaults
-// named beside them.
+// named beside them. FirstByte and those below it may last a sixteenth longer.
 type Config struct {
 	BaseURL *url.URL       // http or https; its path is put before each request's
 	RootCAs *x509.CertPool // nil: the system's
