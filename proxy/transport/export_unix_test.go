@@ -3,4 +3,4 @@
 package transport
 
 // LookPortably makes u see hang-ups as it would on a Unix that is not Linux.
-func LookPortably(u *Upstream) { u.hungUp, u.reusable = peekHungUp, peekReusable }
+func LookPortably(u *Upstream) { u.lookout, u.hungUp, u.reusable = nil, peekHungUp, peekReusable }

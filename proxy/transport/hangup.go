@@ -19,6 +19,16 @@ func WatchHangup(conn net.Conn, onGone func()) (stop func()) {
 	return watchHangup(conn, hungUp, onGone)
 }
 
+// watch is WatchHangup for the clients of u, which closes after them.
+func (u *Upstream) watch(conn net.Conn, onGone func()) (stop func()) {
+	if tcp, ok := tcpOf(conn); ok && u.lookout != nil {
+		if stop, ok := u.lookout.watch(tcp, onGone); ok {
+			return stop
+		}
+	}
+	return watchHangup(conn, u.hungUp, onGone)
+}
+
 // watchHangup is WatchHangup with a way to look at a descriptor.
 func watchHangup(conn net.Conn, hungUp func(fd uintptr) bool, onGone func()) (stop func()) {
 	tcp, ok := tcpOf(conn)

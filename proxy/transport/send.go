@@ -250,7 +250,7 @@ func (x *exchange) beginWatch() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.over && x.patience != nil && x.stopWatch == nil {
-		x.stopWatch = watchHangup(x.client, x.up.hungUp, x.hangUp)
+		x.stopWatch = x.up.watch(x.client, x.hangUp)
 	}
 }
 
