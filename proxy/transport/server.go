@@ -16,7 +16,7 @@ import (
 // defaults named beside them. Idle and Write may last a sixteenth longer.
 type ServerOptions struct {
 	Connections int           // open at once, beyond it 503: 16,384, or what half of the descriptors allow
-	HeadBytes   int           // of a request's head, beyond it 431: 32 KiB
+	HeadBytes   int           // of a request's head, beyond it 431: 24 KiB, which an open stream holds
 	Read        time.Duration // head of a request, from its first byte: 60 s
 	Idle        time.Duration // a kept-alive connection without a request: 120 s
 	Write       time.Duration // one flush to the client: 60 s
@@ -41,7 +41,7 @@ type ServerOptions struct {
 // Header names read with Peek are canonical; what is relayed is the raw head.
 func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 	o.Connections = cmp.Or(o.Connections, connections())
-	o.HeadBytes = cmp.Or(o.HeadBytes, 32<<10)
+	o.HeadBytes = cmp.Or(o.HeadBytes, 24<<10)
 	o.Read = cmp.Or(o.Read, time.Minute)
 	o.Idle = cmp.Or(o.Idle, 2*time.Minute)
 	o.Write = cmp.Or(o.Write, time.Minute)
