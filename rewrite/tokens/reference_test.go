@@ -11,6 +11,12 @@ import (
 	"unicode/utf8"
 
 	loader "github.com/pkoukk/tiktoken-go-loader"
+	charset "golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/japanese"
+	"golang.org/x/text/encoding/korean"
+	"golang.org/x/text/encoding/simplifiedchinese"
+	"golang.org/x/text/encoding/traditionalchinese"
 	"pgregory.net/rapid"
 )
 
@@ -160,19 +166,56 @@ func sample(t testing.TB, n int, pattern ...string) []string {
 	return texts
 }
 
-// Real text: English and Chinese from the collections beside the repository,
-// where they are, and Go's own source.
+// languages are folders of web pages that come with a detector of encodings.
+var languages = map[string]charset.Encoding{
+	"Big5": traditionalchinese.Big5, "GB2312": simplifiedchinese.GBK, "SHIFT_JIS": japanese.ShiftJIS, "EUC-KR": korean.EUCKR,
+	"windows-1251-russian": charmap.Windows1251, "KOI8-R": charmap.KOI8R, "windows-1250-hungarian": charmap.Windows1250,
+	"windows-1255-hebrew": charmap.Windows1255, "iso-8859-7-greek": charmap.ISO8859_7, "TIS-620": charmap.Windows874,
+}
+
+// pages returns texts in many languages, from the source of a module that we use.
+func pages(t testing.TB) []string {
+	t.Helper()
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/wlynxg/chardet").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for name, from := range languages {
+		for _, text := range sample(t, 64<<10, strings.TrimSpace(string(dir)), "test", "testdata", name, "*") {
+			decoded, err := from.NewDecoder().String(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts = append(texts, decoded)
+		}
+	}
+	return texts
+}
+
+// Real text, some megabytes of it: web pages in nine languages, Go's own source and an
+// English book, and the collections beside the repository, where they are.
 func TestRealText(t *testing.T) {
 	const n = 16_000
 	texts := slices.Concat(
-		sample(t, n, "../../../shared/ir/*/*.jsonl"),
-		sample(t, n/4, goroot(), "src/unicode/*.go"),
-		sample(t, n/4, goroot(), "src/strings/*_test.go"),
+		pages(t),
+		sample(t, 20*n, goroot(), "src/testdata/*.txt"),
+		sample(t, 4*n, "../../../shared/ir/*/*.jsonl"),
+		sample(t, n, goroot(), "src/unicode/*.go"),
+		sample(t, n, goroot(), "src/net/http/*.go"),
 		sample(t, n/4, goroot(), "src/compress/testdata/*"),
-		sample(t, n/4, "testdata/text/*"),
+		sample(t, n, "testdata/text/*"),
 	)
+	size := 0
+	for _, text := range texts {
+		size += len(text)
+	}
+	if size < 3<<20 {
+		t.Fatalf("%d bytes of text", size)
+	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for _, text := range texts {
 				same(t, name, text)
 			}
