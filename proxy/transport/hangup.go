@@ -7,19 +7,12 @@ import (
 	"time"
 )
 
-// WatchHangup calls onGone, once and from another goroutine, when the peer of
-// conn closes its side or the connection breaks. Only one watch at a time may
-// be on a connection, and nobody may read from it meanwhile. stop ends the
-// watch and waits for it: after it onGone does not run, and conn has no read
-// deadline. A peer that half-closes counts as gone. Send watches by itself;
-// use this for work before Send, and stop it first.
+// watch calls onGone, once and from another goroutine, when the peer of conn
+// closes its side or the connection breaks. Only one watch at a time may be on a
+// connection, and nobody may read from it meanwhile. stop ends the watch and waits
+// for it: after it onGone does not run. A peer that half-closes counts as gone.
 //
 // Only plain TCP connections on Unix are watched, others never report.
-func WatchHangup(conn net.Conn, onGone func()) (stop func()) {
-	return watchHangup(conn, hungUp, onGone)
-}
-
-// watch is WatchHangup for the clients of u, which closes after them.
 func (u *Upstream) watch(conn net.Conn, onGone func()) (stop func()) {
 	if tcp, ok := tcpOf(conn); ok && u.lookout != nil {
 		if stop, ok := u.lookout.watch(tcp, onGone); ok {
@@ -29,7 +22,8 @@ func (u *Upstream) watch(conn net.Conn, onGone func()) (stop func()) {
 	return watchHangup(conn, u.hungUp, onGone)
 }
 
-// watchHangup is WatchHangup with a way to look at a descriptor.
+// watchHangup is watch with a goroutine for the connection, which then has no read
+// deadline.
 func watchHangup(conn net.Conn, hungUp func(fd uintptr) bool, onGone func()) (stop func()) {
 	tcp, ok := tcpOf(conn)
 	if !ok || !canWatch {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -239,10 +240,20 @@ func watchThenReuse(t *testing.T, look func(*transport.Upstream)) {
 	}
 }
 
-func TestWatchHangup(t *testing.T) {
+func TestWatch(t *testing.T) {
+	for name, look := range looks() {
+		t.Run(name, func(t *testing.T) {
+			u := newUpstream(t, transport.Config{BaseURL: &url.URL{Scheme: "http", Host: "h"}})
+			look(u)
+			watchAndLeave(t, u)
+		})
+	}
+}
+
+func watchAndLeave(t *testing.T, u *transport.Upstream) {
 	server, peer := pair(t)
 	gone := make(chan struct{}, 1)
-	stop := transport.WatchHangup(server, func() { gone <- struct{}{} })
+	stop := transport.Watch(u, server, func() { gone <- struct{}{} })
 	peer.send("unread")
 	stop()
 	select {
@@ -254,14 +265,14 @@ func TestWatchHangup(t *testing.T) {
 	if _, err := io.ReadFull(server, got); err != nil {
 		t.Errorf("reading after a watch: %v", err)
 	}
-	stop = transport.WatchHangup(server, func() { gone <- struct{}{} })
+	stop = transport.Watch(u, server, func() { gone <- struct{}{} })
 	peer.Close()
 	await(t, gone, "hang-up")
 	stop()
 
 	inMemory, other := net.Pipe()
 	defer inMemory.Close()
-	stop = transport.WatchHangup(inMemory, func() { t.Error("gone from memory") })
+	stop = transport.Watch(u, inMemory, func() { t.Error("gone from memory") })
 	other.Close()
 	stop()
 }
