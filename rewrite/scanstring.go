@@ -1,0 +1,167 @@
+package rewrite
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// str reads a string and returns the span with its quotes; escaped tells
+// whether it holds a backslash.
+func (s *scanner) str() (v span, escaped bool) {
+	if s.err != nil {
+		return span{}, false
+	}
+	if s.i >= len(s.b) || s.b[s.i] != '"' {
+		s.bad("a string")
+		return span{}, false
+	}
+	start := s.i
+	s.i++
+	for {
+		var escapes bool
+		s.i, escapes = inside(s.b, s.i)
+		escaped = escaped || escapes
+		if s.i >= len(s.b) {
+			s.bad("the end of a string")
+			return span{}, false
+		}
+		switch s.b[s.i] {
+		case '"':
+			s.i++
+			return span{start, s.i}, escaped
+		case '\\':
+			escaped = true
+			if s.escape(); s.err != nil {
+				return span{}, false
+			}
+		default:
+			s.fail(ReasonNotJSON, "body is not JSON: control character %#02x in a string at byte %d", s.b[s.i], s.i)
+			return span{}, false
+		}
+	}
+}
+
+// inside returns where the text of a string that goes on at i comes to a quote, a
+// control character or an escape of more than two bytes, and whether there were
+// shorter ones before. Those stand in every line of most texts.
+func inside(b []byte, i int) (at int, escapes bool) {
+	for len(b)-i >= 9 {
+		hit := special(word(b[i:]))
+		if hit == 0 {
+			i += 8
+			continue
+		}
+		i += bits.TrailingZeros64(hit) / 8
+		if b[i] != '\\' || !plainEscapes[b[i+1]] {
+			return i, escapes
+		}
+		i, escapes = i+2, true
+	}
+	for ; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '\\' && i+1 < len(b) && plainEscapes[b[i+1]]:
+			i, escapes = i+1, true
+		case c == '"' || c == '\\' || c < 0x20:
+			return i, escapes
+		}
+	}
+	return i, escapes
+}
+
+// plain returns how many bytes of b come before a quote, a backslash or a
+// control character.
+func plain(b []byte) int {
+	i := 0
+	for ; len(b)-i >= 8; i += 8 {
+		if hit := special(word(b[i:])); hit != 0 {
+			return i + bits.TrailingZeros64(hit)/8
+		}
+	}
+	for ; i < len(b); i++ {
+		if c := b[i]; c == '"' || c == '\\' || c < 0x20 {
+			return i
+		}
+	}
+	return i
+}
+
+func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
+// special sets the top bit of the first byte of w that is a quote, a backslash
+// or a control character; bits above it mean nothing. A byte x is below n where
+// x - n borrows into its top bit and x had none (Warren, Hacker's Delight, §6-1).
+// With its second bit turned, a quote is the one character that stands right
+// above the controls, so that one subtraction finds both.
+func special(w uint64) uint64 {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	low, slash := w^(ones*0x02), w^(ones*'\\')
+	return ((low - ones*('"'^0x02+1)) | (slash - ones)) & tops &^ w
+}
+
+// plainEscapes are the bytes that make an escape of two bytes.
+var plainEscapes = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
+
+// escape reads one escape sequence, or two that form a surrogate pair.
+func (s *scanner) escape() {
+	at := s.i
+	r, ok := s.escapedRune()
+	if !ok {
+		return
+	}
+	if r < 0xD800 || r > 0xDFFF {
+		return
+	}
+	if r < 0xDC00 && s.i+1 < len(s.b) && s.b[s.i] == '\\' && s.b[s.i+1] == 'u' {
+		second := s.i
+		low, ok := s.escapedRune()
+		if !ok {
+			return
+		}
+		if low >= 0xDC00 && low <= 0xDFFF {
+			return
+		}
+		s.i = second // not its half: read again as what it is
+	}
+	if s.loneSurrogate < 0 {
+		s.loneSurrogate = at
+	}
+}
+
+// escapedRune reads one escape sequence; surrogates come as they are.
+func (s *scanner) escapedRune() (r rune, ok bool) {
+	const want = "an escape sequence"
+	if s.i++; s.i >= len(s.b) {
+		s.bad(want)
+		return 0, false
+	}
+	c := s.b[s.i]
+	if plainEscapes[c] {
+		s.i++
+		return rune(c), true
+	}
+	if c == 'u' && len(s.b)-s.i >= 5 {
+		s.unicode = true
+		if r, ok := hex4(s.b[s.i+1 : s.i+5]); ok {
+			s.i += 5
+			return r, true
+		}
+	}
+	s.bad(want)
+	return 0, false
+}
+
+func hex4(b []byte) (rune, bool) {
+	var r rune
+	for _, c := range b {
+		switch {
+		case c-'0' <= 9:
+			c -= '0'
+		case (c|0x20)-'a' <= 5:
+			c = (c | 0x20) - 'a' + 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
