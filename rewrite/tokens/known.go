@@ -78,22 +78,15 @@ func (k *knowing) from(t *known, from int, text string) (n int, ok bool) {
 // text may be cut.
 func (k *knowing) part(t *known, from, to int) (n int, ok bool) {
 	before, text, after := t.Text[:from], t.Text[from:to], t.Text[to:]
-	n = t.Tokens
-	if after != "" {
-		if !apart(text, after) {
-			return 0, false
-		}
-		less, exact := k.Counter.Count(after)
-		if !exact {
-			return 0, false
-		}
-		n -= less
+	if after != "" && !apart(text, after) || before != "" && !apart(before, text) {
+		return 0, false
 	}
-	if before != "" {
-		if !apart(before, text) {
-			return 0, false
+	n = t.Tokens
+	for _, rest := range [...]string{before, after} {
+		if rest == "" {
+			continue
 		}
-		less, exact := k.Counter.Count(before)
+		less, exact := k.Counter.Count(rest)
 		if !exact {
 			return 0, false
 		}
