@@ -27,6 +27,18 @@ func (d *deadline) serves(now, wait time.Duration) bool {
 	return left >= wait && left <= wait+wait/slack
 }
 
+// extend returns what to tell a direction whose next operation may take wait; ok is
+// false where the deadline that stands serves.
+func (d *deadline) extend(wait time.Duration) (at time.Time, ok bool) {
+	now := clock()
+	if d.serves(now, wait) {
+		return at, false
+	}
+	until := now + wait + wait/slack
+	d.at.Store(int64(until))
+	return epoch.Add(until), true
+}
+
 // A timed is a connection that sets a deadline only where the one that stands does
 // not serve. Reading and writing may be on different goroutines.
 type timed struct {
@@ -36,24 +48,18 @@ type timed struct {
 
 // waitRead gives the next Read that long, see slack.
 func (t *timed) waitRead(wait time.Duration) error {
-	now := clock()
-	if t.read.serves(now, wait) {
-		return nil
+	if at, ok := t.read.extend(wait); ok {
+		return t.Conn.SetReadDeadline(at)
 	}
-	at := now + wait + wait/slack
-	t.read.at.Store(int64(at))
-	return t.Conn.SetReadDeadline(epoch.Add(at))
+	return nil
 }
 
 // waitWrite gives the next Write that long, see slack.
 func (t *timed) waitWrite(wait time.Duration) error {
-	now := clock()
-	if t.write.serves(now, wait) {
-		return nil
+	if at, ok := t.write.extend(wait); ok {
+		return t.Conn.SetWriteDeadline(at)
 	}
-	at := now + wait + wait/slack
-	t.write.at.Store(int64(at))
-	return t.Conn.SetWriteDeadline(epoch.Add(at))
+	return nil
 }
 
 // waitBoth gives the next Write and the Read after it that long together.
