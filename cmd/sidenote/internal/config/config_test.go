@@ -81,6 +81,18 @@ func TestOneApp(t *testing.T) {
 	}
 }
 
+// What bounds the load reaches the proxy; nothing said of connections leaves them to
+// the limit of open files.
+func TestLoadBounds(t *testing.T) {
+	const up = "upstream: https://api.openai.com/v1\n"
+	if p := load(t, up).Proxy(); p.Concurrency != 1024 || p.Connections != 0 {
+		t.Errorf("by default %d requests, %d connections", p.Concurrency, p.Connections)
+	}
+	if p := load(t, up+"concurrency: 5\nconnections: 2k\n").Proxy(); p.Concurrency != 5 || p.Connections != 2000 {
+		t.Errorf("%d requests, %d connections", p.Concurrency, p.Connections)
+	}
+}
+
 func TestExtends(t *testing.T) {
 	c := load(t, `
 upstream: {base_url: https://u.test/v1, api_key: {env: KEY}}

@@ -105,6 +105,7 @@ func (c *Config) Proxy() proxy.Config {
 		Upstreams:   map[string]proxy.Upstream{},
 		Tenants:     proxy.Tenants{Unknown: c.resolved.unknown},
 		Concurrency: int(c.Concurrency),
+		Connections: int(c.Connections),
 		Timeouts:    proxy.DefaultTimeouts(),
 	}
 	out.Timeouts.Connect, out.Timeouts.FirstByte = c.Timeouts.Connect, c.Timeouts.FirstByte
