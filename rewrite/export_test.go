@@ -10,3 +10,9 @@ func (rw *Rewriter) Recounted(ctx context.Context, p Policy, req *Request) (Resu
 	res := rw.Rewrite(ctx, p, req, Options{})
 	return res, rw.recount(&job{policy: p, req: req, model: rw.Models.Model(req.Model)}, &res)
 }
+
+// What looks for the end of a string.
+var (
+	Inside      = inside
+	InsideWords = insideWords
+)

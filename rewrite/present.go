@@ -161,20 +161,3 @@ func (r *Request) appTags() int {
 	}
 	return n
 }
-
-// ascii tells whether all of b is below 0x80.
-func ascii(b []byte) bool {
-	const tops = 0x8080808080808080
-	for ; len(b) >= 32; b = b[32:] {
-		block := (*[32]byte)(b)
-		if (word(block[0:])|word(block[8:])|word(block[16:])|word(block[24:]))&tops != 0 {
-			return false
-		}
-	}
-	for _, c := range b {
-		if c >= 0x80 {
-			return false
-		}
-	}
-	return true
-}

@@ -60,12 +60,11 @@ func (r role) operator() bool { return r == roleSystem }
 // needs is remembered. Every error is a *BodyError.
 func Parse(body []byte) (*Request, error) {
 	p := &parser{scanner: scanner{b: body, loneSurrogate: -1}, r: Request{Body: body, formatIsText: true}}
-	p.r.ascii = ascii(body)
 	p.top()
 	if p.err != nil {
 		return nil, p.err
 	}
-	p.r.unicode = p.unicode
+	p.r.unicode, p.r.ascii = p.unicode, !p.wide
 	return &p.r, nil // in the memory of p, which is one piece less
 }
 
@@ -151,7 +150,7 @@ func (p *parser) end() {
 func (p *parser) settle() {
 	switch {
 	case p.err != nil:
-	case !p.r.ascii && !utf8.Valid(p.b):
+	case p.wide && !utf8.Valid(p.b):
 		p.fail(ReasonAmbiguous, "body is not valid UTF-8")
 	case p.loneSurrogate >= 0:
 		p.fail(ReasonAmbiguous, "escaped lone surrogate at byte %d", p.loneSurrogate)

@@ -17,6 +17,7 @@ type scanner struct {
 
 	loneSurrogate int  // offset of an escaped surrogate without its half, -1 if none
 	unicode       bool // there are escapes by code point
+	wide          bool // there are bytes beyond ASCII; outside of strings they are errors
 }
 
 func (s *scanner) fail(r Reason, format string, args ...any) {

@@ -18,9 +18,10 @@ func (s *scanner) str() (v span, escaped bool) {
 	start := s.i
 	s.i++
 	for {
-		var escapes bool
-		s.i, escapes = inside(s.b, s.i)
+		var escapes, wide bool
+		s.i, escapes, wide = inside(s.b, s.i)
 		escaped = escaped || escapes
+		s.wide = s.wide || wide
 		if s.i >= len(s.b) {
 			s.bad("the end of a string")
 			return span{}, false
@@ -41,33 +42,6 @@ func (s *scanner) str() (v span, escaped bool) {
 	}
 }
 
-// inside returns where the text of a string that goes on at i comes to a quote, a
-// control character or an escape of more than two bytes, and whether there were
-// shorter ones before. Those stand in every line of most texts.
-func inside(b []byte, i int) (at int, escapes bool) {
-	for len(b)-i >= 9 {
-		hit := special(word(b[i:]))
-		if hit == 0 {
-			i += 8
-			continue
-		}
-		i += bits.TrailingZeros64(hit) / 8
-		if b[i] != '\\' || !plainEscapes[b[i+1]] {
-			return i, escapes
-		}
-		i, escapes = i+2, true
-	}
-	for ; i < len(b); i++ {
-		switch c := b[i]; {
-		case c == '\\' && i+1 < len(b) && plainEscapes[b[i+1]]:
-			i, escapes = i+1, true
-		case c == '"' || c == '\\' || c < 0x20:
-			return i, escapes
-		}
-	}
-	return i, escapes
-}
-
 // plain returns how many bytes of b come before a quote, a backslash or a
 // control character.
 func plain(b []byte) int {
@@ -85,6 +59,9 @@ func plain(b []byte) int {
 	return i
 }
 
+// tops are the top bits of a word's bytes.
+const tops = 0x8080808080808080
+
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
 // special sets the top bit of the first byte of w that is a quote, a backslash
@@ -93,7 +70,7 @@ func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 // With its second bit turned, a quote is the one character that stands right
 // above the controls, so that one subtraction finds both.
 func special(w uint64) uint64 {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	const ones = 0x0101010101010101
 	low, slash := w^(ones*0x02), w^(ones*'\\')
 	return ((low - ones*('"'^0x02+1)) | (slash - ones)) & tops &^ w
 }
