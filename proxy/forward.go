@@ -13,9 +13,6 @@ import (
 	"sidenote/rewrite"
 )
 
-// maxPooled bounds what a pooled buffer may hold on to, in bytes.
-const maxPooled = 1 << 20
-
 // errClientGone stands in for an answer where nobody is left to take one, and
 // errPanic for what a panic said, which only the log may show.
 var (
@@ -26,31 +23,16 @@ var (
 // send forwards a chat request whose whole body was read, with its edits made. One
 // that came compressed goes up as it came if there are none.
 func (x *exchange) send(ctx *fasthttp.RequestCtx, body []byte, edits []rewrite.Edit) error {
-	x.plain = x.edit(body, edits)
+	x.plain = rewrite.Pieces(x.plain[:0], body, edits)
 	r := transport.Request{Body: x.plain, Whole: true, Replace: x.upstream.replace, NoUpgrade: true}
 	switch {
 	case x.packed == nil:
 	case len(edits) == 0:
-		r.Body = x.packed
+		r.Body = [][]byte{x.packed}
 	default:
 		r.Replace = append(slices.Clip(r.Replace), transport.Header{Name: fasthttp.HeaderContentEncoding})
 	}
 	return x.forward(ctx, r)
-}
-
-// edit returns body with the edits made, in the buffer of the exchange.
-func (x *exchange) edit(body []byte, edits []rewrite.Edit) []byte {
-	if len(edits) == 0 {
-		return body
-	}
-	if x.buffer == nil {
-		x.buffer, _ = x.server.buffers.Get().(*[]byte)
-	}
-	if x.buffer == nil {
-		x.buffer = new([]byte)
-	}
-	*x.buffer = rewrite.Apply(slices.Grow((*x.buffer)[:0], rewrite.Size(len(body), edits)), body, edits)
-	return *x.buffer
 }
 
 // forward sends the request up and lets the answer flow back. It returns an
@@ -76,7 +58,7 @@ func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error 
 		x.listen(resp, &how)
 	}
 	if resp.Sent() { // a stream may be open for minutes
-		x.freeBuffer()
+		x.dropBody()
 	}
 	resp.Relay(ctx, how)
 	return nil
@@ -174,19 +156,15 @@ func (x *exchange) end() {
 		s.metrics.EndStream()
 	}
 	s.metrics.End()
-	x.freeBuffer()
 	x.leave()
 	s.open.Add(-1)
 	s.work.Done()
 }
 
-// freeBuffer gives back what holds the rewritten body.
-func (x *exchange) freeBuffer() {
-	if x.buffer != nil && cap(*x.buffer) <= maxPooled {
-		transport.Poison(*x.buffer)
-		x.server.buffers.Put(x.buffer)
-	}
-	x.buffer, x.plain = nil, nil
+// dropBody lets go of the body's pieces.
+func (x *exchange) dropBody() {
+	clear(x.plain)
+	x.plain = x.plain[:0]
 }
 
 // leave records the Report when the answer and the shadow work have both ended.

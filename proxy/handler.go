@@ -33,10 +33,9 @@ type exchange struct {
 	streaming bool            // the answer is a stream
 	second    *second         // to send the request again; nil where that is not to be
 	packed    []byte          // the body as it came, if it was compressed
-	plain     []byte          // the body as it goes up, before that
+	plain     [][]byte        // the body as it goes up, before that, in pieces; empty once it is up
 	sample    bool            // the answer is to be learnt from
 	lesson    *lesson         // of such an answer
-	buffer    *[]byte         // holds the rewritten body, back to the pool at the end
 
 	head     [3]transport.Header     // of lines
 	whenDone func(transport.Outcome) // done, made once
@@ -109,7 +108,8 @@ func (x *exchange) letGo() {
 		return
 	}
 	pool := &x.server.exchanges
-	*x = exchange{whenDone: x.whenDone}
+	x.dropBody()
+	*x = exchange{whenDone: x.whenDone, plain: x.plain}
 	pool.Put(x)
 }
 

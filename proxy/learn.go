@@ -25,15 +25,23 @@ type lesson struct {
 // listen lets the answer to a request, one of a sample, tell what was billed for
 // it. The answer passes as it would without.
 func (x *exchange) listen(resp *transport.Response, how *transport.Relay) {
-	if resp.Status() != http.StatusOK || len(x.plain) > maxLearned {
+	if resp.Status() != http.StatusOK || size(x.plain) > maxLearned {
 		return
 	}
 	if x.server.lessons.Add(1) > maxLessons {
 		x.server.lessons.Add(-1)
 		return
 	}
-	x.lesson = &lesson{bytes.Clone(x.plain), usage.NewReader(string(resp.Header("Content-Encoding")))}
+	x.lesson = &lesson{bytes.Join(x.plain, nil), usage.NewReader(string(resp.Header("Content-Encoding")))}
 	how.Tap = x.lesson.usage.Write
+}
+
+// size is the number of bytes of a body in pieces.
+func size(pieces [][]byte) (n int) {
+	for _, p := range pieces {
+		n += len(p)
+	}
+	return n
 }
 
 // learn compares what was billed with what is counted, beside the data path. There

@@ -49,7 +49,6 @@ type Server struct {
 	shadows   chan struct{}
 	learners  chan struct{}
 	lessons   atomic.Int64
-	buffers   sync.Pool      // of *[]byte, for rewritten bodies
 	exchanges sync.Pool      // of *exchange
 	work      sync.WaitGroup // open requests and shadow work
 }

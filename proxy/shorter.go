@@ -32,7 +32,7 @@ func (x *exchange) sendAgain(ctx *fasthttp.RequestCtx, resp *transport.Response,
 	resp.Discard()
 	x.report.Retried = true
 	x.report.Rewrite, x.report.Outcome, x.report.Reason = res, res.Outcome, res.Reason
-	x.plain = x.edit(x.second.body, res.Edits)
+	x.plain = rewrite.Pieces(x.plain[:0], x.second.body, res.Edits)
 	r.Body = x.plain
 	return x.upstream.client.Send(ctx, r)
 }

@@ -32,12 +32,23 @@ func Apply(dst, body []byte, edits []Edit) []byte {
 	return append(dst, body[at:]...)
 }
 
-// Size returns the length of what Apply makes of a body of n bytes.
-func Size(n int, edits []Edit) int {
+// Pieces returns dst with what Apply would copy appended, uncopied and in order. They
+// point into body and into the edits. None is empty.
+func Pieces(dst [][]byte, body []byte, edits []Edit) [][]byte {
+	at := 0
 	for _, e := range edits {
-		n += len(e.Insert) - e.Delete
+		dst = appendPiece(dst, body[at:e.Offset])
+		dst = appendPiece(dst, e.Insert)
+		at = e.Offset + e.Delete
 	}
-	return n
+	return appendPiece(dst, body[at:])
+}
+
+func appendPiece(dst [][]byte, piece []byte) [][]byte {
+	if len(piece) == 0 {
+		return dst
+	}
+	return append(dst, piece)
 }
 
 // Marker is the text that PlaceMarker replaces by the block.

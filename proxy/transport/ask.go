@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"io"
+	"net"
 	"os"
 	"time"
 )
@@ -11,10 +12,23 @@ import (
 // nobody asked for. Nothing was written to it.
 var errStale = errors.New("idle connection is not usable")
 
-// put writes text. An error does not end the exchange, unless time ran out: an
-// upstream that refuses early answers before it closes.
-func (c *conn) put(text []byte) error {
-	_, err := c.Conn.Write(text)
+// load says what put and ask will write.
+func (c *conn) load(text []byte, body [][]byte) {
+	c.asking.list = append(append(c.asking.list[:0], text), body...)
+	c.asking.out = c.asking.list
+}
+
+// put writes what c was loaded with. An error does not end the exchange, unless time
+// ran out: an upstream that refuses early answers before it closes.
+func (c *conn) put() (err error) {
+	a := &c.asking
+	if len(a.out) == 1 {
+		_, err = c.Conn.Write(a.out[0])
+	} else {
+		_, err = a.out.WriteTo(c.Conn)
+	}
+	clear(a.list)
+	a.out = nil
 	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
 	}
@@ -26,19 +40,19 @@ func (c *conn) put(text []byte) error {
 // it begins to listen for readiness before the look, so that after the write it can
 // wait without another look that would find nothing.
 type asking struct {
-	text []byte // nil once it was written
-	into []byte // for the beginning of the answer
+	list [][]byte    // memory of out
+	out  net.Buffers // what is to be written; nil once it was
+	into []byte      // for the beginning of the answer
 	n    int
 	err  error
 	step func(fd uintptr) (done bool) // conn.stepAsking
 }
 
-// ask looks whether c, out of the pool, is usable, writes text to it and waits for
-// the answer to begin.
-func (c *conn) ask(text []byte) error {
-	c.asking.text = text
+// ask looks whether c, out of the pool, is usable, writes what c was loaded with and
+// waits for the answer to begin.
+func (c *conn) ask() error {
 	_, err := c.br.Peek(1)
-	c.asking.text = nil
+	c.asking.out = nil
 	return err
 }
 
@@ -60,11 +74,10 @@ func (c *conn) stepAsking(fd uintptr) (done bool) {
 	a := &c.asking
 	n, none, err := readNow(fd, a.into)
 	switch {
-	case a.text != nil && !none:
+	case len(a.out) > 0 && !none:
 		a.err = errStale
-	case a.text != nil:
-		a.err = c.put(a.text)
-		a.text = nil
+	case len(a.out) > 0:
+		a.err = c.put()
 		return a.err != nil
 	case none:
 		return false

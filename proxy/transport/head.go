@@ -13,9 +13,9 @@ import (
 type Request struct {
 	// Body is a whole body in place of the client's (Whole), or what ReadBody
 	// has read of it so far; the rest then follows from the client's stream.
-	// It must not change until the answer was relayed or says that it is Sent, or
-	// Send failed.
-	Body  []byte
+	// Its pieces go up one after another. Neither they nor the list may change until
+	// the answer was relayed or says that it is Sent, or Send failed.
+	Body  [][]byte
 	Whole bool
 	// Replace puts lines in the place of the client's, e.g. Authorization with
 	// the upstream's own key, and api-key and x-api-key with nothing.

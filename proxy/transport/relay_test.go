@@ -22,7 +22,7 @@ func TestDiscard(t *testing.T) {
 			t.Errorf("body: %v %v", whole, err)
 		}
 		for try := range 3 {
-			answer, err := u.Send(ctx, transport.Request{Body: body[try:], Whole: true})
+			answer, err := u.Send(ctx, transport.Request{Body: [][]byte{body[try:]}, Whole: true})
 			if err != nil {
 				t.Errorf("try %d: %v", try, err)
 				return

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,9 @@ import (
 )
 
 const (
+	// joined is the largest body that is copied behind its head: to have the kernel
+	// gather its pieces would cost more.
+	joined = 16 << 10
 	// inline is the largest body that is written in one go before the answer is
 	// read. Larger ones go up beside the reading of an early answer.
 	inline = 64 << 10
@@ -91,7 +95,7 @@ func (x *exchange) send(r Request, text *[]byte) (*Response, error) {
 // client, nil for nothing, and the length of it all.
 func (x *exchange) source(r Request) (rest io.Reader, length int64) {
 	if r.Whole {
-		return nil, int64(len(r.Body))
+		return nil, int64(size(r.Body))
 	}
 	n := x.ctx.Request.Header.ContentLength()
 	stream := x.ctx.RequestBodyStream()
@@ -144,26 +148,32 @@ func (x *exchange) connect(asks bool) error {
 	return nil
 }
 
+// size is the number of bytes of a body in pieces.
+func size(pieces [][]byte) (n int) {
+	for _, p := range pieces {
+		n += len(p)
+	}
+	return n
+}
+
 // sendInline writes head and body in one go.
-func (x *exchange) sendInline(text *[]byte, body []byte, rest io.Reader, length int64) error {
-	*text = append(*text, body...)
-	if rest != nil {
-		from := len(*text)
-		*text = append(*text, make([]byte, length-int64(len(body)))...)
-		if _, err := io.ReadFull(rest, (*text)[from:]); err != nil {
-			return clientError(err)
+func (x *exchange) sendInline(text *[]byte, body [][]byte, rest io.Reader, length int64) error {
+	if length <= joined || x.up.tls != nil || len(body) > maxPieces {
+		if err := x.join(text, body, rest, length); err != nil {
+			return err
 		}
-		stateOf(x.ctx).bodyRead = true
+		body = nil
 	}
 	for {
 		c := x.conn
 		if err := c.waitBoth(x.up.config.FirstByte); err != nil {
 			return err
 		}
+		c.load(*text, body)
 		if !c.pooled || !x.up.canAsk {
-			return c.put(*text)
+			return c.put()
 		}
-		err := c.ask(*text)
+		err := c.ask()
 		if !errors.Is(err, errStale) {
 			return err
 		}
@@ -175,6 +185,25 @@ func (x *exchange) sendInline(text *[]byte, body []byte, rest io.Reader, length 
 			return err
 		}
 	}
+}
+
+// join appends the body to text. A rest is short: fasthttp has read it.
+func (x *exchange) join(text *[]byte, body [][]byte, rest io.Reader, length int64) error {
+	whole := len(*text) + int(length)
+	*text = slices.Grow(*text, int(length))
+	for _, piece := range body {
+		*text = append(*text, piece...)
+	}
+	if rest == nil {
+		return nil
+	}
+	from := len(*text)
+	*text = (*text)[:whole]
+	if _, err := io.ReadFull(rest, (*text)[from:]); err != nil {
+		return clientError(err)
+	}
+	stateOf(x.ctx).bodyRead = true
+	return nil
 }
 
 // receive reads the head of the answer into text.

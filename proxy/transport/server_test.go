@@ -152,7 +152,7 @@ func TestReadBodyThenRelay(t *testing.T) {
 		if err != nil || whole {
 			t.Errorf("whole %v, %v", whole, err)
 		}
-		answer, err := u.Send(ctx, transport.Request{Body: body})
+		answer, err := u.Send(ctx, transport.Request{Body: [][]byte{body}})
 		if err != nil {
 			t.Error(err)
 			return

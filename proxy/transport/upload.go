@@ -15,6 +15,9 @@ import (
 // partSize is how much of a body at hand is written at once.
 const partSize = 256 << 10
 
+// maxPieces is how many pieces of a large body go up uncopied: each may cost a write.
+const maxPieces = 64
+
 // settling is how long an answer waits for its request's last write to return.
 const settling = 100 * time.Millisecond
 
@@ -36,8 +39,11 @@ type upload struct {
 	aborted bool
 }
 
-// sendBeside writes the head and starts to write the body: prefix, then rest.
-func (x *exchange) sendBeside(head, prefix []byte, rest io.Reader, length int64) error {
+// sendBeside writes the head and starts to write the body: what is at hand, then rest.
+func (x *exchange) sendBeside(head []byte, body [][]byte, rest io.Reader, length int64) error {
+	if len(body) > maxPieces {
+		body = [][]byte{bytes.Join(body, nil)}
+	}
 	// No deadline for the answer before the body is up.
 	if err := x.conn.SetReadDeadline(time.Time{}); err != nil {
 		return err
@@ -52,13 +58,13 @@ func (x *exchange) sendBeside(head, prefix []byte, rest io.Reader, length int64)
 	x.mu.Lock()
 	x.upload = u
 	x.mu.Unlock()
-	go u.run(prefix)
+	go u.run(body)
 	return nil
 }
 
-func (u *upload) run(prefix []byte) {
+func (u *upload) run(body [][]byte) {
 	defer close(u.done)
-	u.err = u.copy(prefix)
+	u.err = u.copy(body)
 	x := u.x
 	switch {
 	case u.clientErr != nil:
@@ -82,24 +88,26 @@ func (u *upload) expectAnswer(wait time.Duration) {
 	}
 }
 
-func (u *upload) copy(prefix []byte) error {
-	if u.rest == nil && u.length != chunked {
-		return u.copyWhole(prefix)
+func (u *upload) copy(body [][]byte) error {
+	if u.rest == nil {
+		return u.copyWhole(body)
 	}
 	piece := u.x.up.pieces.Get().(*[]byte)
 	defer give(&u.x.up.pieces, piece)
-	sent, err := u.pass(bytes.NewReader(prefix), *piece, 0, func() error { return nil })
-	if err != nil {
-		return err
-	}
-	if u.rest != nil {
-		n, err := u.pass(u.rest, *piece, sent, u.waitForClient)
+	sent := int64(0)
+	for _, p := range body {
+		n, err := u.pass(bytes.NewReader(p), *piece, sent, func() error { return nil })
 		if err != nil {
 			return err
 		}
-		if sent += n; u.length == chunked && cutShort(u.x.client) || u.length != chunked && sent != u.length {
-			return u.blame(io.ErrUnexpectedEOF)
-		}
+		sent += n
+	}
+	n, err := u.pass(u.rest, *piece, sent, u.waitForClient)
+	if err != nil {
+		return err
+	}
+	if sent += n; u.length == chunked && cutShort(u.x.client) || u.length != chunked && sent != u.length {
+		return u.blame(io.ErrUnexpectedEOF)
 	}
 	if u.length == chunked {
 		u.last.Store(true)
@@ -110,15 +118,20 @@ func (u *upload) copy(prefix []byte) error {
 
 // copyWhole writes a body that is at hand, without copying it first. It comes in
 // parts because each has the time that a write may take.
-func (u *upload) copyWhole(body []byte) error {
-	for len(body) > partSize {
-		if err := u.write(body[:partSize]); err != nil {
+func (u *upload) copyWhole(body [][]byte) error {
+	for i, piece := range body {
+		for len(piece) > partSize {
+			if err := u.write(piece[:partSize]); err != nil {
+				return err
+			}
+			piece = piece[partSize:]
+		}
+		u.last.Store(i == len(body)-1)
+		if err := u.write(piece); err != nil {
 			return err
 		}
-		body = body[partSize:]
 	}
-	u.last.Store(true)
-	return u.write(body)
+	return nil
 }
 
 // pass writes all of r to the upstream, after the sent bytes before it.

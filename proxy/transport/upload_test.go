@@ -218,7 +218,7 @@ func TestLargeBodies(t *testing.T) {
 		if err != nil || !whole {
 			t.Errorf("whole %v, %v", whole, err)
 		}
-		answer, err := u.Send(ctx, transport.Request{Body: body, Whole: true})
+		answer, err := u.Send(ctx, transport.Request{Body: [][]byte{body}, Whole: true})
 		if err != nil {
 			t.Error(err)
 			return

@@ -81,7 +81,7 @@ type conn struct {
 
 // Read reads what is there, waiting for at most c.idle.
 func (c *conn) Read(p []byte) (int, error) {
-	if c.asking.text != nil {
+	if len(c.asking.out) > 0 {
 		return c.readAsking(p)
 	}
 	if c.idle > 0 {
