@@ -35,6 +35,30 @@ func (c *conn) put() (err error) {
 	return c.SetReadDeadline(time.Now().Add(afterCut))
 }
 
+// begin writes head, and of body what the kernel takes without waiting, all of it as
+// a rule. left is the rest. body stays as it is.
+func (c *conn) begin(head []byte, body [][]byte) (left [][]byte, err error) {
+	all, n := append([][]byte{head}, body...), 0
+	if c.Conn == c.tcp {
+		// An error shows in what is written next: n is 0 then.
+		_ = c.raw.Write(func(fd uintptr) bool {
+			n = writeNow(fd, all)
+			return true
+		})
+	}
+	if n < len(head) {
+		_, err = c.Conn.Write(head[n:])
+		return body, err
+	}
+	for left = all; len(left) > 0 && n >= len(left[0]); left = left[1:] {
+		n -= len(left[0])
+	}
+	if n > 0 {
+		left[0] = left[0][n:]
+	}
+	return left, nil
+}
+
 // An asking is a request on its way over a pooled connection. That the connection
 // is silent, the write and the wait for the answer are one call of RawConn.Read:
 // it begins to listen for readiness before the look, so that after the write it can

@@ -18,7 +18,8 @@ const (
 	// gather its pieces would cost more.
 	joined = 16 << 10
 	// inline is the largest body that is written in one go before the answer is
-	// read. Larger ones go up beside the reading of an early answer.
+	// read. What the kernel does not take at once of a larger one goes up beside the
+	// reading of an early answer.
 	inline = 64 << 10
 	// afterCut is how long an answer may take once the upstream stopped taking
 	// our body: it answered before it did, or not at all.
@@ -41,7 +42,7 @@ type exchange struct {
 	cancel    context.CancelFunc // of dialing
 	patience  *time.Timer        // until the watch begins; nil outside of watch and unwatch
 	stopWatch func()             // nil while nobody watches
-	upload    *upload            // nil when the body was sent in one go
+	upload    *upload            // nil when the body went up before anything was read
 }
 
 // Send writes the client's request of ctx to the upstream and waits for the

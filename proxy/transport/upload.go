@@ -39,26 +39,37 @@ type upload struct {
 	aborted bool
 }
 
-// sendBeside writes the head and starts to write the body: what is at hand, then rest.
+// sendBeside writes the head, and starts to write the body where the kernel does not
+// take all of it at once: what is at hand, then rest.
 func (x *exchange) sendBeside(head []byte, body [][]byte, rest io.Reader, length int64) error {
 	if len(body) > maxPieces {
 		body = [][]byte{bytes.Join(body, nil)}
 	}
-	// No deadline for the answer before the body is up.
-	if err := x.conn.SetReadDeadline(time.Time{}); err != nil {
-		return err
+	now := body
+	if rest != nil {
+		now = nil
 	}
 	if err := x.conn.waitWrite(x.up.config.Idle); err != nil {
 		return err
 	}
-	if _, err := x.conn.Conn.Write(head); err != nil {
+	left, err := x.conn.begin(head, now)
+	switch {
+	case err != nil:
+		return err
+	case rest != nil:
+		left = body
+	case len(left) == 0:
+		return x.conn.waitRead(x.up.config.FirstByte)
+	}
+	// No deadline for the answer before the body is up.
+	if err := x.conn.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
 	u := &upload{x: x, rest: rest, length: length, done: make(chan struct{})}
 	x.mu.Lock()
 	x.upload = u
 	x.mu.Unlock()
-	go u.run(body)
+	go u.run(left)
 	return nil
 }
 
