@@ -23,6 +23,8 @@ type clientConn struct {
 	guard *guard
 	waits atomic.Int32  // forOther, forRequest or forHead
 	flush time.Duration // deadline per Write
+
+	patience patience
 }
 
 func (g *guard) newConn(c net.Conn) *clientConn {

@@ -40,7 +40,7 @@ type exchange struct {
 	answered  bool               // the head is there
 	conn      *conn              // nil before it is taken
 	cancel    context.CancelFunc // of dialing
-	patience  *time.Timer        // until the watch begins; nil outside of watch and unwatch
+	watched   bool               // between watch and unwatch
 	stopWatch func()             // nil while nobody watches
 	upload    *upload            // nil when the body went up before anything was read
 }
@@ -262,24 +262,20 @@ func (x *exchange) classify(err error, timeout, otherwise Class) error {
 	return &Error{otherwise, inside(err)}
 }
 
-// beforeWatch is how long an answer may take before anybody looks for the
-// client's hang-up. Most answers that take less are whole before a client could
-// leave, and to begin and end a watch costs more than a relay's system call.
-const beforeWatch = 2 * time.Millisecond
-
 // watch will look for the client's hang-up, unless the exchange ends before.
 func (x *exchange) watch() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.over && !x.gone && x.patience == nil {
-		x.patience = time.AfterFunc(beforeWatch, x.beginWatch)
+	if !x.over && !x.gone && !x.watched {
+		x.watched = true
+		x.client.patience.begin(x)
 	}
 }
 
 func (x *exchange) beginWatch() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.over && x.patience != nil && x.stopWatch == nil {
+	if !x.over && x.watched && x.stopWatch == nil {
 		x.stopWatch = x.up.watch(x.client, x.hangUp)
 	}
 }
@@ -300,11 +296,11 @@ func (x *exchange) hangUp() {
 // unwatch ends the watch. After it hangUp does not run.
 func (x *exchange) unwatch() {
 	x.mu.Lock()
-	patience, stop := x.patience, x.stopWatch
-	x.patience, x.stopWatch = nil, nil
+	watched, stop := x.watched, x.stopWatch
+	x.watched, x.stopWatch = false, nil
 	x.mu.Unlock()
-	if patience != nil {
-		patience.Stop()
+	if watched {
+		x.client.patience.end()
 	}
 	if stop != nil {
 		stop()
