@@ -21,7 +21,7 @@ type fitted struct {
 	used, rules, text, overflow int
 	exact                       bool
 
-	rode []string // texts of the neighbours that it, or a fit before it, was made with
+	rode *needles // texts of the neighbours that it, or a fit before it, was made with; nil without any
 	own  bool     // what the request's own messages hold has a part in it
 }
 
@@ -46,8 +46,10 @@ type alike struct {
 // A memo remembers what was fitted last for requests that are alike: mostly the
 // rounds of a tool loop and the questions that everybody asks. It is a small
 // table without locks, in which a newcomer takes the place of what was there.
+// Likewise it remembers the needles that the sources of an answer are.
 type memo struct {
-	slots [256]atomic.Pointer[remembered]
+	slots   [256]atomic.Pointer[remembered]
+	needles [256]atomic.Pointer[sought]
 }
 
 type remembered struct {
@@ -55,22 +57,44 @@ type remembered struct {
 	fitted *fitted
 }
 
-// memoSeed spreads keys over the table; it is made once and never changes.
+type sought struct {
+	first *retrieval.Source
+	*needles
+}
+
+// memoSeed spreads keys over the tables; it is made once and never changes.
 var memoSeed = maphash.MakeSeed()
 
-func (m *memo) slot(k alike) *atomic.Pointer[remembered] {
-	return &m.slots[maphash.Comparable(memoSeed, k)%uint64(len(m.slots))]
+// slot hashes what mostly tells requests apart, which is cheaper than all of it.
+func (m *memo) slot(k *alike) *atomic.Pointer[remembered] {
+	h := maphash.Comparable(memoSeed, k.first) + uint64(k.budget)
+	for _, s := range [...]string{k.policy, k.query, k.block.before, k.block.after, k.sources.before} {
+		h = h*31 + maphash.String(memoSeed, s)
+	}
+	return &m.slots[h%uint64(len(m.slots))]
 }
 
 // get returns what was fitted for a request like this one, nil if that is gone.
-func (m *memo) get(k alike) *fitted {
-	if r := m.slot(k).Load(); r != nil && r.alike == k {
+func (m *memo) get(k *alike) *fitted {
+	if r := m.slot(k).Load(); r != nil && r.alike == *k {
 		return r.fitted
 	}
 	return nil
 }
 
-func (m *memo) put(k alike, f *fitted) { m.slot(k).Store(&remembered{k, f}) }
+func (m *memo) put(k *alike, f *fitted) { m.slot(k).Store(&remembered{*k, f}) }
+
+// sought returns the needles that the texts of sources are, of which there is one at
+// least. Answers are told apart by identity, as in alike.
+func (m *memo) sought(sources []retrieval.Source) *needles {
+	slot := &m.needles[maphash.Comparable(memoSeed, &sources[0])%uint64(len(m.needles))]
+	if s := slot.Load(); s != nil && s.first == &sources[0] && len(s.list) == len(sources) {
+		return s.needles
+	}
+	n := newNeedles(len(sources), func(i int) string { return sources[i].Text })
+	slot.Store(&sought{&sources[0], n})
+	return n
+}
 
 // maxRemembered is how many bytes of a request are kept to know it by: a long
 // text without a line break would stay in memory whole.
@@ -95,7 +119,7 @@ func (j *job) fit(m *memo, found retrieval.Result, sources []retrieval.Source, n
 	// answer without sources has no identity.
 	whole := k.policy != "" && k.first != nil && len(sources) == len(found.Sources) && k.size() <= maxRemembered
 	if whole {
-		if f := m.get(k); f != nil && !j.holdsAny(f.rode) {
+		if f := m.get(&k); f != nil && (f.rode == nil || f.rode.in(&j.presence) == nil) {
 			return f
 		}
 	}
@@ -105,19 +129,9 @@ func (j *job) fit(m *memo, found retrieval.Result, sources []retrieval.Source, n
 		f.ledger = append(f.ledger, outEntry(x.Source, x.Detail))
 	}
 	if whole && !f.own {
-		m.put(k, f)
+		m.put(&k, f)
 	}
 	return f
-}
-
-// holdsAny tells whether one of texts stands in the messages already.
-func (j *job) holdsAny(texts []string) bool {
-	for _, text := range texts {
-		if j.presence.there(text) {
-			return true
-		}
-	}
-	return false
 }
 
 // fitted does the work and closes the account.
@@ -135,7 +149,10 @@ func (a *assembly) fitted() *fitted {
 	}
 	demand = a.model.billed(demand)
 	out.overflow, out.ledger, out.exact = max(0, demand-a.budget), a.fitter.ledger, a.exact
-	out.rode, out.own = a.fitter.rode, a.fitter.kept
+	out.own = a.fitter.kept
+	if rode := a.fitter.rode; len(rode) > 0 {
+		out.rode = newNeedles(len(rode), func(i int) string { return rode[i] })
+	}
 	if !in {
 		return out
 	}

@@ -139,7 +139,7 @@ func (j *job) decide(res *Result, m *memo) *fitted {
 		res.Outcome = Refused
 		return nil
 	}
-	sources, present := j.absent(found.Sources)
+	sources, present := j.absent(m, found.Sources)
 	empty := len(sources) == 0 && present == 0 && !found.Reason.Failed()
 	if empty && res.Reason == "" {
 		res.Reason = ReasonNoMatch

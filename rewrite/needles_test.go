@@ -1,0 +1,66 @@
+package rewrite
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"pgregory.net/rapid"
+)
+
+// written is a text as each of four JSON encoders writes it.
+func written(text string) []string {
+	plain := string(append(appendQuoted([]byte{'"'}, text), '"'))
+	html, _ := json.Marshal(text)
+	var ascii strings.Builder
+	for _, r := range plain {
+		if r < 0x80 {
+			ascii.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&ascii, `\u%04x`, unit)
+		}
+	}
+	return []string{plain, string(html), ascii.String(), strings.ReplaceAll(plain, "/", `\/`)}
+}
+
+// Looking for all texts at once tells the same as looking for each in the decoded
+// messages, whatever encoder wrote them.
+func TestNeedles(t *testing.T) {
+	piece := rapid.SampledFrom([]string{
+		"Every parent may take twelve weeks of leave after six months of service", "the notice period", " and ", "---------------", "aaaaaaaaaaaaaaaaaaaaaaaa",
+		"\n", "\"so\"", "/a/b", "don't", "敏捷的棕色狐狸", "🙂", "x", " ", "\u200b", "Which is the longest run of plain text that is looked for, and then some more of it",
+	})
+	text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(piece, 0, 6).Draw(t, "pieces"), "") })
+	rapid.Check(t, func(t *rapid.T) {
+		texts := rapid.SliceOfN(text, 1, 8).Draw(t, "texts")
+		needles := newNeedles(len(texts), func(i int) string { return texts[i] })
+		encoder := rapid.IntRange(0, 3).Draw(t, "encoder")
+		var messages, decoded []string
+		for range rapid.IntRange(1, 4).Draw(t, "messages") {
+			message := text.Draw(t, "before")
+			if rapid.Bool().Draw(t, "holds one") {
+				message += rapid.SampledFrom(texts).Draw(t, "text") + text.Draw(t, "after")
+			}
+			decoded = append(decoded, message)
+			messages = append(messages, `{"role":"user","content":`+written(message)[encoder]+`}`)
+		}
+		req, err := Parse([]byte(`{"messages":[` + strings.Join(messages, ",") + `]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := req.presence(-1)
+		got := needles.in(&p)
+		for i, text := range texts {
+			sought := strings.TrimSpace(text)
+			want := strings.ContainsFunc(text, visible) && slices.ContainsFunc(decoded, func(m string) bool { return strings.Contains(m, sought) })
+			if (got != nil && got[i]) != want {
+				t.Fatalf("%q in %q: found %v, want %v", text, decoded, !want, want)
+			}
+		}
+	})
+}
