@@ -48,7 +48,8 @@ type Metrics struct {
 	cacheRequests, mismatches           *prometheus.CounterVec
 	redisDurations                      *prometheus.HistogramVec
 	redisErrors                         *prometheus.CounterVec
-	tallies                             tallies
+	tallies                             seriesOf[kind, *tally]
+	lookups                             seriesOf[lookup, prometheus.Counter]
 	bases                               baseMetrics
 	usage                               usageMetrics
 }
@@ -237,7 +238,13 @@ func (m *Metrics) Shed(reason string) { m.shed.WithLabelValues(reason).Inc() }
 // "memory" or "redis", result "hit", "miss", "error" or "skipped". The words are
 // the program's own.
 func (m *Metrics) CacheLookup(cache, tier, result string) {
-	m.cacheRequests.WithLabelValues(cache, tier, result).Inc()
+	of := lookup{cache, tier, result}
+	c, ok := m.lookups.get(of)
+	if !ok {
+		c = m.cacheRequests.WithLabelValues(cache, tier, result)
+		m.lookups.put(of, c)
+	}
+	c.Inc()
 }
 
 // Mismatch counts a cached value that was not its key's, by the program's own

@@ -48,35 +48,39 @@ type tally struct {
 	overhead prometheus.Observer
 }
 
-// maxTallies bounds how many are remembered; those beyond are looked up each time.
-const maxTallies = 1024
+// A lookup is what the series of one look-up in a cache depends on: the program's
+// own words.
+type lookup struct{ cache, tier, result string }
 
-// tallies remembers series, for to find them by their labels costs more than to
-// count. It is read without a lock and copied to be added to.
-type tallies struct {
-	known atomic.Pointer[map[kind]*tally]
-	mu    sync.Mutex // of writers
+// maxKnown bounds how many are remembered; those beyond are looked up each time.
+const maxKnown = 1024
+
+// seriesOf remembers series by what they depend on, for to find them by their labels
+// costs more than to count. It is read without a lock and copied to be added to.
+type seriesOf[K comparable, V any] struct {
+	all atomic.Pointer[map[K]V]
+	mu  sync.Mutex // of writers
 }
 
-func (t *tallies) get(k kind) *tally {
-	if known := t.known.Load(); known != nil {
-		return (*known)[k]
+func (k *seriesOf[K, V]) get(of K) (v V, ok bool) {
+	if all := k.all.Load(); all != nil {
+		v, ok = (*all)[of]
 	}
-	return nil
+	return v, ok
 }
 
-func (t *tallies) put(k kind, found *tally) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	next := map[kind]*tally{}
-	if known := t.known.Load(); known != nil {
-		if len(*known) >= maxTallies {
+func (k *seriesOf[K, V]) put(of K, v V) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	next := map[K]V{}
+	if all := k.all.Load(); all != nil {
+		if len(*all) >= maxKnown {
 			return
 		}
-		next = maps.Clone(*known)
+		next = maps.Clone(*all)
 	}
-	next[k] = found
-	t.known.Store(&next)
+	next[of] = v
+	k.all.Store(&next)
 }
 
 // tally returns the series of r's kind. Those of names that are not configured and
@@ -84,7 +88,7 @@ func (t *tallies) put(k kind, found *tally) {
 // space.
 func (m *Metrics) tally(r *Report) *tally {
 	k := kindOf(r)
-	if t := m.tallies.get(k); t != nil {
+	if t, ok := m.tallies.get(k); ok {
 		return t
 	}
 	t, outcome := &tally{tenant: m.name(m.tenants, r.Tenant)}, outcomeLabel(r)
