@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // A FilterType says how a Filter compares, or how it joins others.
@@ -56,72 +57,72 @@ func (f *Filter) String() string {
 	if f == nil {
 		return ""
 	}
-	var b strings.Builder
-	b.WriteString(`{"type":`)
-	quote(&b, string(f.Type))
+	return string(f.appendTo(make([]byte, 0, 128))) // most stay on the stack
+}
+
+func (f *Filter) appendTo(b []byte) []byte {
+	b = appendText(append(b, `{"type":`...), string(f.Type))
 	if f.Type == FilterAnd || f.Type == FilterOr {
-		b.WriteString(`,"filters":`)
-		parts := make([]string, len(f.Filters))
-		for i := range f.Filters {
-			parts[i] = f.Filters[i].String()
-		}
-		list(&b, parts)
+		b = append(b, `,"filters":`...)
+		b = appendSet(b, len(f.Filters), func(part []byte, i int) []byte { return f.Filters[i].appendTo(part) })
 	} else {
-		b.WriteString(`,"key":`)
-		quote(&b, f.Key)
-		b.WriteString(`,"value":`)
-		value(&b, f.Value)
+		b = appendText(append(b, `,"key":`...), f.Key)
+		b = appendValue(append(b, `,"value":`...), f.Value)
 	}
-	b.WriteByte('}')
-	return b.String()
+	return append(b, '}')
 }
 
-// list writes parts as a set: sorted, each once.
-func list(b *strings.Builder, parts []string) {
+// appendSet appends n parts as a set: sorted, each once.
+func appendSet(b []byte, n int, part func(b []byte, i int) []byte) []byte {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = string(part(nil, i))
+	}
 	slices.Sort(parts)
-	b.WriteString("[" + strings.Join(slices.Compact(parts), ",") + "]")
+	return append(append(append(b, '['), strings.Join(slices.Compact(parts), ",")...), ']')
 }
 
-func value(b *strings.Builder, v any) {
+func appendValue(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case string:
-		quote(b, v)
+		return appendText(b, v)
 	case []any:
-		parts := make([]string, len(v))
-		for i := range v {
-			var part strings.Builder
-			value(&part, v[i])
-			parts[i] = part.String()
-		}
-		list(b, parts)
+		return appendSet(b, len(v), func(part []byte, i int) []byte { return appendValue(part, v[i]) })
 	case float64:
-		b.WriteString(strconv.FormatFloat(v, 'g', -1, 64))
+		return strconv.AppendFloat(b, v, 'g', -1, 64)
 	default:
-		fmt.Fprint(b, v)
+		return fmt.Append(b, v)
 	}
 }
 
-func quote(b *strings.Builder, s string) {
-	text, _ := json.Marshal(s) // a string has no way to fail
-	b.Write(text)
+// appendText appends a JSON string.
+func appendText(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= utf8.RuneSelf-1 || strings.IndexByte(`"\<>&`, c) >= 0 {
+			text, _ := json.Marshal(s) // a string has no way to fail
+			return append(b, text...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
 }
 
 // AllOf returns what matches where all of the filters do; nil ones do not count, and
 // it is nil if there are no others.
 func AllOf(filters ...*Filter) *Filter {
-	var parts []Filter
+	var all *Filter
+	joined := false
 	for _, f := range filters {
-		if f != nil {
-			parts = append(parts, *f)
+		switch {
+		case f == nil:
+		case all == nil:
+			all = f
+		case !joined:
+			all, joined = &Filter{Type: FilterAnd, Filters: []Filter{*all, *f}}, true
+		default:
+			all.Filters = append(all.Filters, *f)
 		}
 	}
-	switch len(parts) {
-	case 0:
-		return nil
-	case 1:
-		return &parts[0]
-	}
-	return &Filter{Type: FilterAnd, Filters: parts}
+	return all
 }
 
 // Keys calls yield with the key of each comparison until it returns false.

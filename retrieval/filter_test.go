@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -175,6 +176,24 @@ func TestFilterLogic(t *testing.T) {
 		and, or := retrieval.AllOf(&x, &y), retrieval.Filter{Type: retrieval.FilterOr, Filters: []retrieval.Filter{x, y}}
 		if and.Match(attributes) != (x.Match(attributes) && y.Match(attributes)) || or.Match(attributes) != (x.Match(attributes) || y.Match(attributes)) {
 			t.Errorf("%s and %s of %v", and, &or, attributes)
+		}
+	})
+}
+
+// A filter's texts are written as encoding/json writes them: caches shared with other
+// replicas are keyed by that.
+func TestFilterTexts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.RuneFrom(nil, &unicode.RangeTable{R16: []unicode.Range16{{Hi: 0x80, Stride: 1}}}), 0, 8, -1)).Draw(t, "text")
+		written, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := retrieval.Filter{Type: retrieval.FilterIn, Key: text, Value: []any{text, true, 1.5}}
+		list := []string{string(written), "true", "1.5"}
+		slices.Sort(list)
+		if want := `{"type":"in","key":` + string(written) + `,"value":[` + strings.Join(list, ",") + `]}`; f.String() != want {
+			t.Fatalf("%s, want %s", f.String(), want)
 		}
 	})
 }

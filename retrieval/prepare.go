@@ -115,12 +115,26 @@ func (p Prepare) previous(terms int, previous string) string {
 func (p Prepare) countTerms(text string, enough int) int {
 	if head := headBytes * enough; len(text) > head {
 		if end := strings.LastIndexByte(text[:head], ' '); end > 0 {
-			if len(termSet(p.Terms(text[:end]))) >= enough {
+			if different(p.Terms(text[:end]), enough) == enough {
 				return enough
 			}
 		}
 	}
-	return min(enough, len(termSet(p.Terms(text))))
+	return different(p.Terms(text), enough)
+}
+
+// different returns the number of different terms, or enough, which is at most
+// standalone, where there are at least as many.
+func different(terms []string, enough int) int {
+	var seen [standalone]string
+	n := 0
+	for i := 0; i < len(terms) && n < enough; i++ {
+		if !slices.Contains(seen[:n], terms[i]) {
+			seen[n] = terms[i]
+			n++
+		}
+	}
+	return n
 }
 
 // fold returns text in NFKC, runs of white space as one space, none at the ends.
