@@ -33,11 +33,23 @@ type Key struct {
 	Digest [sha256.Size]byte
 }
 
-// NewKey returns the key under which the answer to q is kept. The digest covers
-// the schema version, the kind and every field of q, each with its length or of
-// fixed width, so that no two queries are written alike.
+// NewKey returns the key under which the answer to q is kept. The digest is that of
+// all that appendQuery writes.
 func NewKey(kind Kind, q retrieval.Query) Key {
-	b := make([]byte, 0, 512) // most queries fit, and then it stays on the stack
+	var room [writtenRoom]byte
+	return writtenKey(kind, q.Tenant, appendQuery(room[:0], kind, &q))
+}
+
+func writtenKey(kind Kind, tenant string, written []byte) Key {
+	return Key{Kind: kind, Tenant: tenant, Digest: sha256.Sum256(written)}
+}
+
+// writtenRoom is enough for most queries, which then stay on the stack.
+const writtenRoom = 512
+
+// appendQuery appends the schema version, the kind and every field of q, each with its
+// length or of fixed width, so that no two queries are written alike.
+func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 	b = append(b, schema)
 	b = appendString(b, string(kind))
 	b = appendString(b, q.Tenant)
@@ -54,8 +66,7 @@ func NewKey(kind Kind, q retrieval.Query) Key {
 	b = binary.AppendVarint(b, int64(q.Settings.Deadline))
 	b = appendString(b, q.Encoding)
 	b = appendString(b, q.Text)
-	b = appendString(b, q.Previous)
-	return Key{Kind: kind, Tenant: q.Tenant, Digest: sha256.Sum256(b)}
+	return appendString(b, q.Previous)
 }
 
 // NamedKey returns the key of what is no tenant's and is known by names. The digest

@@ -1,6 +1,7 @@
 package cache_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"reflect"
@@ -95,6 +96,40 @@ func TestKeyCoversEveryField(t *testing.T) {
 	if fields := reflect.TypeFor[retrieval.Query]().NumField() + reflect.TypeFor[retrieval.Settings]().NumField(); n < fields {
 		t.Errorf("only %d changes tried on %d fields", n, fields)
 	}
+}
+
+// A Retriever that remembers a query, and what its value decoded to, takes none that
+// differs in any field for it.
+func TestRecentCoversEveryField(t *testing.T) {
+	q := question("how long")
+	asked := 0
+	r := &cache.Retriever{Tiers: near(memory(t, 1<<20)), Kind: cache.Selected, Next: retrieval.Func(
+		func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
+			asked++
+			return retrieval.Result{Sources: []retrieval.Source{{Text: fmt.Sprint(asked)}}, Bases: slices.Clone(q.Bases)}, nil
+		})}
+	retrieve := func(path, want string, state retrieval.CacheState) {
+		res, err := r.Retrieve(t.Context(), q)
+		if err != nil || len(res.Sources) != 1 || res.Sources[0].Text != want || res.Cache != state {
+			t.Errorf("%s: %+v, %v, want answer %s of a %s", path, res, err, want, state)
+		}
+	}
+	retrieve("first", "1", retrieval.CacheMiss)
+	retrieve("decoded", "1", retrieval.CacheHit)
+	retrieve("remembered", "1", retrieval.CacheHit)
+	n := 1
+	vary(t, "Query", reflect.ValueOf(&q).Elem(), func(path string) {
+		n++
+		if len(q.Bases) == 0 || slices.ContainsFunc(q.Bases, func(b retrieval.Ref) bool { return b.Generation == "" }) {
+			retrieve(path, fmt.Sprint(n), "") // nothing to hold it by
+			return
+		}
+		retrieve(path, fmt.Sprint(n), retrieval.CacheMiss)
+		for range 2 {
+			retrieve(path, fmt.Sprint(n), retrieval.CacheHit)
+		}
+	})
+	retrieve("as at first", "1", retrieval.CacheHit)
 }
 
 // What one field lends to its neighbour makes another query, so another key:

@@ -80,19 +80,34 @@ func (r *Retriever) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.
 		return r.Next.Retrieve(ctx, q)
 	}
 	start := time.Now()
-	e := entry{key: NewKey(r.Kind, q)}
-	e.name = e.key.String()
+	var room [writtenRoom]byte
+	written := appendQuery(room[:0], r.Kind, &q)
+	e := entry{known: r.recent.get(written)}
+	if e.known != nil {
+		e.key, e.name = e.known.key, e.known.name
+	} else {
+		e.key = writtenKey(r.Kind, q.Tenant, written)
+		e.name = e.key.String()
+	}
 	res, near := r.lookUp(ctx, 0, &e)
 	if near == Hit {
+		if e.known == nil || !same(e.known.value, e.value) {
+			r.recent.put(written, &e, res)
+		}
 		res.Cache, res.Took = retrieval.CacheHit, time.Since(start)
 		return res, nil
 	}
+	return r.join(ctx, q, e)
+}
+
+// join waits for the flight of a query that the nearest tier did not answer. In here q
+// and e may outlive the call, so in Retrieve they need not.
+func (r *Retriever) join(ctx context.Context, q retrieval.Query, e entry) (retrieval.Result, error) {
 	if ctx.Err() != nil { // nobody waits for a search
 		return r.left(ctx)
 	}
-	missed := e // a copy that may outlive the call, so that e need not
-	flight := r.flights.DoChan(e.name, func() (any, error) { return r.fly(ctx, q, missed), nil })
-	return r.wait(ctx, flight)
+	e.known = nil
+	return r.wait(ctx, r.flights.DoChan(e.name, func() (any, error) { return r.fly(ctx, q, e), nil }))
 }
 
 // keyed tells whether the state of everything that q asks is known.

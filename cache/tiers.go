@@ -31,9 +31,10 @@ var ErrSkipped = errors.New("not tried")
 // An entry is what a query asks of the tiers.
 type entry struct {
 	key   Key
-	name  string // the key, as stores see it
-	value []byte // as a tier gave it, or as it is to be kept
-	shut  uint   // bits of the tiers where this entry must not be written
+	name  string    // the key, as stores see it
+	known *answered // by the nearest tier; nil is nothing
+	value []byte    // as a tier gave it, or as it is to be kept
+	shut  uint      // bits of the tiers where this entry must not be written
 }
 
 // lookUp asks one tier and tells how that went. Of a Hit, e holds the value.
@@ -43,7 +44,10 @@ func (r *Retriever) lookUp(ctx context.Context, at int, e *entry) (retrieval.Res
 	value, err := tier.get(ctx, e.name)
 	var res retrieval.Result
 	if err == nil && value != nil {
-		res, err = r.decode(at, e.key, value)
+		var known bool
+		if res, known = e.known.decodes(value); !known {
+			res, err = Decode(e.key, value)
+		}
 	}
 	switch {
 	case err == nil && value == nil:
@@ -71,15 +75,6 @@ func (r *Retriever) lookUp(ctx context.Context, at int, e *entry) (retrieval.Res
 func mismatchOf(err error) Mismatch {
 	m, _ := errors.AsType[Mismatch](err)
 	return m
-}
-
-// decode remembers what the values of the nearest tier are, which gives the
-// same bytes again and again.
-func (r *Retriever) decode(at int, key Key, value []byte) (retrieval.Result, error) {
-	if at == 0 {
-		return r.recent.decode(key, value)
-	}
-	return Decode(key, value)
 }
 
 // keep writes e, which is res, to the tiers before the one at end.
