@@ -21,14 +21,14 @@ const defaultReserve = 4096
 // times the cap of one. Without a cap one is the policy's, or else the model's
 // usual length and no more than a quarter of its window. What is more than any window
 // has is cut: a header holds integers of 15 digits (RFC 9651).
-func (a answers) reserved(p Policy, m Model) int {
+func (a answers) reserved(policy int, m *Model) int {
 	one := a.tokens
 	switch {
 	case one > 0:
-	case p.ReserveOutputTokens > 0:
-		one = p.ReserveOutputTokens
+	case policy > 0:
+		one = policy
 	default:
-		one = ReservedOutput(m)
+		one = ReservedOutput(*m)
 	}
 	return min(one*max(a.choices, 1), math.MaxInt32)
 }

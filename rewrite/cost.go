@@ -60,7 +60,7 @@ type weigher struct {
 	limit    int    // of tokens, beyond which it does not matter how many; 0 is none
 }
 
-func (c *costs) weigher(m Model) *weigher {
+func (c *costs) weigher(m *Model) *weigher {
 	c.once.Do(func() { c.cache = tokens.NewCache(costsBits) })
 	return &weigher{counter: m.Counter, encoding: m.Encoding, images: m.Images, cache: c.cache, salt: maphash.Comparable(costSeed, struct {
 		encoding string
@@ -131,7 +131,7 @@ func (w *weigher) schema(m *messageWeight) { m.count(string(m.b)) }
 func (w *weigher) message(raw []byte) (text, images int, exact bool) {
 	k := w.cache.Key(raw)
 	text, exact, ok := w.cache.Get(k.Of(w.salt + messageText))
-	if ok {
+	if ok && !exact { // in what is exact there are none
 		images, _, ok = w.cache.Get(k.Of(w.salt + messageImages))
 	}
 	if !ok {
@@ -143,7 +143,9 @@ func (w *weigher) message(raw []byte) (text, images int, exact bool) {
 			return text, images, false
 		}
 		w.cache.Put(k.Of(w.salt+messageText), text, exact)
-		w.cache.Put(k.Of(w.salt+messageImages), images, true)
+		if !exact {
+			w.cache.Put(k.Of(w.salt+messageImages), images, true)
+		}
 	}
 	return text, images, exact
 }

@@ -56,12 +56,14 @@ const Marker = "{{sidenote}}"
 
 // StripEdits are the edits that every mode makes: the body field is removed,
 // and under PlaceMarker the markers are.
-func (r *Request) StripEdits(p Policy) []Edit {
+func (r *Request) StripEdits(p Policy) []Edit { return r.stripEdits(p.Placement) }
+
+func (r *Request) stripEdits(p Placement) []Edit {
 	var edits []Edit
 	if f := r.field.remove; f != (span{}) {
 		edits = append(edits, Edit{Name: editStrip, Offset: f.start, Delete: f.end - f.start})
 	}
-	if p.Placement == PlaceMarker {
+	if p == PlaceMarker {
 		for _, at := range r.markers() {
 			edits = append(edits, Edit{Name: editMarker, Offset: at.start, Delete: at.end - at.start})
 		}

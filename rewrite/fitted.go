@@ -105,7 +105,7 @@ func (k *alike) size() int {
 }
 
 // fit fits sources and components, or remembers to have done so.
-func (j *job) fit(m *memo, found retrieval.Result, sources []retrieval.Source, notice bool) *fitted {
+func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, notice bool) *fitted {
 	k := alike{
 		n: len(sources), notice: notice, policy: j.policy.Digest,
 		encoding: j.model.Encoding, budget: j.budget(), ratio: j.model.ratio(),
@@ -198,7 +198,8 @@ func outEntry(s retrieval.Source, reason string) SourceEntry {
 
 // account fills the ledger.
 func (j *job) account(res *Result, f *fitted) {
-	l := Ledger{
+	l := &res.Ledger
+	*l = Ledger{
 		Model: j.req.Model, Encoding: j.model.Encoding, Exactness: j.exactness(f),
 		Budget: max(j.budget(), 0), Window: j.window, Filter: j.policy.Filter, Notes: j.policy.Notes, AppTags: j.req.appTags(),
 		TotalChunksRetrieved: res.Retrieval.Retrieved, UniqueChunksAfterDedup: res.Retrieval.Unique,
@@ -219,7 +220,6 @@ func (j *job) account(res *Result, f *fitted) {
 	for i, e := range res.Edits {
 		l.Edits[i] = EditEntry{e.Name, e.Offset, e.Delete, len(e.Insert)}
 	}
-	res.Ledger = l
 }
 
 func (j *job) exactness(f *fitted) Exactness {

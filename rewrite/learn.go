@@ -3,7 +3,7 @@ package rewrite
 import "sidenote/rewrite/calibration"
 
 // model resolves a model's name, with what is known of it at the policy's upstream.
-func (rw *Rewriter) model(p Policy, name string) Model {
+func (rw *Rewriter) model(p *Policy, name string) Model {
 	m := rw.Models.Model(name)
 	if rw.Calibration != nil {
 		m.Calibration = rw.Calibration.Of(calibration.Key{Upstream: p.Upstream, Row: m.Row, Name: name})
@@ -44,7 +44,7 @@ func (rw *Rewriter) Learn(upstream string, body []byte, billed int) (Lesson, err
 		return Lesson{}, err
 	}
 	m := rw.Models.Model(req.Model)
-	c := rw.costs.weigher(m).cost(req)
+	c := rw.costs.weigher(&m).cost(req)
 	if rw.Calibration == nil || c.Images > 0 {
 		return Lesson{Row: m.Row}, nil
 	}

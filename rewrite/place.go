@@ -21,7 +21,7 @@ type surroundings struct {
 
 // places returns where the block goes. Under PlaceSplit the sources have a
 // place of their own, otherwise both are the same.
-func (r *Request) places(p Policy, last int) (block, sources place) {
+func (r *Request) places(p *Policy, last int) (block, sources place) {
 	switch p.Placement {
 	case PlaceLastUser:
 		if last >= 0 {
@@ -113,47 +113,64 @@ func (r *Request) tail(m *message) string {
 	if m.kind == kindArray {
 		texts = r.parts[m.parts.start:m.parts.end]
 	}
+	if len(texts) == 0 {
+		return ""
+	}
 	seam, first := 0, len(texts)
 	for first > 0 && seam == 0 {
 		first--
 		seam = lastSeam(texts[first].of(r.Body))
 	}
+	// The byte before a seam is taken for the quote.
+	tail := unquote(texts[first].of(r.Body)[max(seam-1, 0):])
 	if len(texts)-first == 1 { // mostly
-		if raw := texts[first].of(r.Body); seam == 0 {
-			return unquote(raw) // it may be long
-		} else {
-			return unquote(join(`"`, raw[seam:], ""))
-		}
+		return tail
 	}
-	var tail strings.Builder
-	for i, text := range texts[first:] {
-		raw := text.of(r.Body)
-		if i == 0 && seam > 0 {
-			raw = join(`"`, raw[seam:], "")
-		}
-		tail.WriteString(unquote(raw))
+	var all strings.Builder
+	all.WriteString(tail)
+	for _, text := range texts[first+1:] {
+		all.WriteString(unquote(text.of(r.Body)))
 	}
-	return tail.String()
+	return all.String()
 }
 
 // lastSeam returns the offset behind the last line feed of a quoted string that
 // is followed by plain text, 0 if there is none.
 func lastSeam(raw []byte) int {
 	for end := len(raw) - 1; ; {
-		n := bytes.LastIndex(raw[:end], []byte(`\n`))
+		n := lastBackslash(raw[:end])
 		if n < 0 {
 			return 0
 		}
-		escapes := 0
-		for n-1-escapes >= 0 && raw[n-1-escapes] == '\\' {
-			escapes++
+		end = n
+		if raw[n+1] != 'n' {
+			continue
 		}
 		next := raw[n+2] // at the latest the closing quote
-		if escapes%2 == 0 && next > ' ' && next < 0x80 && next != '/' && next != '\\' && next != '"' {
+		if next <= ' ' || next >= 0x80 || next == '/' || next == '\\' || next == '"' {
+			continue
+		}
+		escapes := 0
+		for raw[n-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
 			return n + 2
 		}
-		end = n
 	}
+}
+
+// lastBackslash returns where the last backslash of b is, -1 without one.
+func lastBackslash(b []byte) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for len(b) >= 8 {
+		w := word(b[len(b)-8:]) ^ ones*'\\'
+		if (w-ones)&^w&tops != 0 { // a byte of it is zero
+			break
+		}
+		b = b[:len(b)-8]
+	}
+	return bytes.LastIndexByte(b, '\\')
 }
 
 // around returns the line feeds between the block and the application's own

@@ -17,7 +17,7 @@ func (rw *Rewriter) recount(j *job, res *Result) error {
 	if err != nil {
 		return fmt.Errorf("rewritten request: %w", err)
 	}
-	w := rw.costs.weigher(j.model)
+	w := rw.costs.weigher(&j.model)
 	if grown := j.model.billed(w.cost(goes).sum() - w.cost(came).sum()); grown != res.Ledger.Used {
 		return fmt.Errorf("the request grew by %d tokens, the ledger says %d", grown, res.Ledger.Used)
 	}

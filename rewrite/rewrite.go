@@ -61,28 +61,26 @@ type Result struct {
 // It does not fail: whatever goes wrong is in the Result, whose edits are valid
 // in any case. Mode is not looked at; a caller that only watches applies
 // StripEdits instead.
-func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Options) Result {
-	j := job{policy: p, req: req, model: rw.model(p, req.Model), costs: &rw.costs}
+func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Options) (res Result) {
+	j := job{policy: p, req: req, model: rw.model(&p, req.Model), costs: &rw.costs}
 	start := time.Now()
 	j.query, j.previous, j.last = req.question()
 	if o.Query != "" {
 		j.query, j.previous = o.Query, ""
 	}
-	res := Result{Model: j.model}
+	res.Model = j.model
 	res.Retrieval = rw.retrieve(ctx, &j)
-	retrieved := time.Now()
-	res.RetrieveTook = retrieved.Sub(start)
+	res.RetrieveTook = time.Since(start)
 
 	if j.window = (Window{Size: j.model.Window, Check: CheckNone}); p.CountWhole {
 		j.look()
 	}
 	in := j.decide(&res, &rw.memo)
-	fit := time.Now()
-	res.FitTook = fit.Sub(retrieved)
+	res.FitTook = time.Since(start) - res.RetrieveTook
 
 	res.Edits = j.edits(res.Outcome, in)
 	j.account(&res, in)
-	res.EditTook = time.Since(fit)
+	res.EditTook = time.Since(start) - res.RetrieveTook - res.FitTook
 	if debug {
 		if err := rw.recount(&j, &res); err != nil {
 			panic("BUG: " + err.Error())
@@ -133,7 +131,7 @@ func (rw *Rewriter) retrieve(ctx context.Context, j *job) retrieval.Result {
 // decide turns what was found into an outcome and, where something could go in,
 // fits it.
 func (j *job) decide(res *Result, m *memo) *fitted {
-	found := res.Retrieval
+	found := &res.Retrieval
 	res.Reason = Reason(found.Reason)
 	if found.Reason.Failed() && j.policy.RefuseOnFailure {
 		res.Outcome = Refused
@@ -151,7 +149,7 @@ func (j *job) decide(res *Result, m *memo) *fitted {
 	if len(sources) == 0 && present > 0 && res.Reason == "" {
 		res.Reason = ReasonPresent
 	}
-	j.block, j.sources = j.req.places(j.policy, j.last)
+	j.block, j.sources = j.req.places(&j.policy, j.last)
 	j.split = j.policy.Placement == PlaceSplit && j.block.offset != j.sources.offset
 	notice := empty && j.policy.Empty() == EmptyNotice
 	if j.window.Check == CheckNone && (len(sources) > 0 || notice || len(j.policy.Components) > 0) {
@@ -182,7 +180,7 @@ func (j *job) safeQuery() string {
 
 // edits returns the edits of the outcome, sorted.
 func (j *job) edits(o Outcome, in *fitted) []Edit {
-	strip := j.req.StripEdits(j.policy)
+	strip := j.req.stripEdits(j.policy.Placement)
 	if o != Injected {
 		return strip
 	}

@@ -35,12 +35,14 @@ const boundSlack = 512
 // least one byte, a request that is short enough need not be counted; what the
 // upstream bills beyond it, such as a prompt of its own, has no bytes in it.
 func (j *job) look() {
-	m := j.model
-	w := Window{Size: m.Window, Check: CheckUnknown, ReservedOutput: j.req.answers.reserved(j.policy, m)}
+	m := &j.model
+	w := Window{Size: m.Window, Check: CheckUnknown, ReservedOutput: j.req.answers.reserved(j.policy.ReserveOutputTokens, m)}
 	if m.Window > 0 {
 		w.Check = CheckBound
-		attached := max(m.Images.Tokens(0, 0, "auto"), m.Images.Tokens(0, 0, "original"), fileTokens) * j.req.attachments
-		w.Request = len(j.req.Body) + attached + boundSlack + max(m.Calibration.OffsetUpper, 0)
+		w.Request = len(j.req.Body) + boundSlack + max(m.Calibration.OffsetUpper, 0)
+		if n := j.req.attachments; n > 0 {
+			w.Request += max(m.Images.Tokens(0, 0, "auto"), m.Images.Tokens(0, 0, "original"), fileTokens) * n
+		}
 	}
 	if j.policy.CountWhole || m.Window > 0 && w.Request+w.ReservedOutput+j.allowed() > m.Window {
 		weigher := j.costs.weigher(m)
@@ -55,7 +57,7 @@ func (j *job) look() {
 }
 
 // count replaces the bound by a count.
-func (w *Window) count(c Cost, m Model) {
+func (w *Window) count(c Cost, m *Model) {
 	if m.Window > 0 {
 		w.Check = CheckCount
 	}
