@@ -67,9 +67,12 @@ func (x *exchange) serve(ctx *fasthttp.RequestCtx) error {
 	if x.target.Route != RouteChat {
 		return x.relay(ctx)
 	}
-	asked, err := HeaderOptions(&ctx.Request.Header)
-	if err != nil {
-		return err
+	var asked rewrite.Options
+	if transport.Addressed(ctx) {
+		var err error
+		if asked, err = HeaderOptions(&ctx.Request.Header); err != nil {
+			return err
+		}
 	}
 	body, reason, err := x.readBody(ctx)
 	if err != nil {

@@ -20,6 +20,7 @@ const (
 // of its head, and of each Write.
 type clientConn struct {
 	timed
+	state *requestState // of the request that a handler has, else nil
 	guard *guard
 	waits atomic.Int32  // forOther, forRequest or forHead
 	flush time.Duration // deadline per Write
@@ -31,14 +32,11 @@ func (g *guard) newConn(c net.Conn) *clientConn {
 	return &clientConn{timed: timed{Conn: c}, guard: g, flush: g.options.Write}
 }
 
-// clientOf returns the client's connection of ctx.
-func clientOf(ctx *fasthttp.RequestCtx) *clientConn {
-	c, ok := ctx.Conn().(*clientConn)
-	if !ok { // of a server that NewServer did not make: it minds its own deadlines
-		c = &clientConn{timed: timed{Conn: ctx.Conn()}, flush: time.Minute}
-	}
-	return c
-}
+// clientOf returns the client's connection of ctx, which is of a Server.
+func clientOf(ctx *fasthttp.RequestCtx) *clientConn { return ctx.Conn().(*clientConn) }
+
+// stateOf returns what is known of ctx's request, while its handler runs.
+func stateOf(ctx *fasthttp.RequestCtx) *requestState { return clientOf(ctx).state }
 
 // Read implements net.Conn.
 func (c *clientConn) Read(p []byte) (int, error) {

@@ -27,14 +27,78 @@ type Request struct {
 // chunked as a length means that the length is not known.
 const chunked = -1
 
+// requestLines are the head lines of a request, checked.
+type requestLines struct {
+	block     []byte // all of them
+	lines     []requestLine
+	connected connectionList
+	own       bool // one is ours, Sidenote-*
+}
+
+// A requestLine stands at block[start:next], its name before colon.
+type requestLine struct {
+	start, colon, next int32
+	kind               nameKind
+}
+
+// read takes in a block of lines, to the empty one that ends it. ok is false where
+// two servers could read them differently.
+func (r *requestLines) read(block []byte) (ok bool) {
+	r.block = block
+	encoded, sized := false, false
+	for at := 0; at < len(block); {
+		rest := block[at:]
+		if len(rest) >= 2 && rest[0] == '\r' && rest[1] == '\n' {
+			break
+		}
+		f, ok := nextField(rest)
+		if !ok || f.bare() {
+			return false
+		}
+		kind := kindOf(f.name(rest))
+		switch kind {
+		case encodingName:
+			if !is(f.value(rest), "chunked") {
+				return false
+			}
+			encoded = true
+		case lengthName:
+			sized = true
+		case connectionName:
+			r.connected.add(f.value(rest))
+		case ownName:
+			r.own = true
+		}
+		r.lines = append(r.lines, requestLine{int32(at), int32(at + f.colon), int32(at + f.next), kind})
+		at += f.next
+	}
+	return !encoded || !sized
+}
+
+// Addressed reports whether a head line of ctx's request is named Sidenote-*, in any
+// letter case and with "_" for "-".
+func Addressed(ctx *fasthttp.RequestCtx) bool { return stateOf(ctx).head.own }
+
 // A requestHead turns the client's head into the one that goes up.
 type requestHead struct {
-	host      string
-	base      string // path before the client's target
-	replace   []Header
-	upgrade   bool  // Upgrade passes
-	length    int64 // of the body that goes up, or chunked
-	connected connectionList
+	host    string
+	base    string // path before the client's target
+	replace []Header
+	upgrade bool  // Upgrade passes
+	length  int64 // of the body that goes up, or chunked
+	client  *requestLines
+
+	// What stands in the head already.
+	replacements                   uint64 // bit i: replace[i]
+	hosted, framed, connectionSaid bool
+}
+
+func (x *exchange) head(r Request, length int64) requestHead {
+	client := &stateOf(x.ctx).head
+	return requestHead{
+		host: x.up.config.BaseURL.Host, base: x.up.base, replace: r.Replace, length: length, client: client,
+		upgrade: !r.NoUpgrade && length == 0 && wantsUpgrade(&x.ctx.Request.Header, &client.connected),
+	}
 }
 
 // append writes the request line and the client's lines verbatim and in order,
@@ -48,55 +112,67 @@ func (h *requestHead) append(dst []byte, client *fasthttp.RequestHeader) (_ []by
 		return dst, false
 	}
 	dst = append(dst, " HTTP/1.1\r\n"...)
-	var written uint64 // bit i: h.replace[i] stands in dst
-	var host, framing, connection bool
-	block := client.RawHeaders()
-	for line, rest, ok := cutLine(block); ok; line, rest, ok = cutLine(rest) {
-		name, _, ok := cutField(line)
-		if !ok {
-			continue // the empty line at the end
+	block := h.client.block
+	from, to := int32(0), int32(0) // lines that pass and are not in dst yet
+	for i := range h.client.lines {
+		line := &h.client.lines[i]
+		to = line.start
+		name := block[line.start:line.colon]
+		at := replaced(h.replace, name)
+		if at < 0 && h.passes(line.kind, name) {
+			to = line.next
+			continue
 		}
-		i := replaced(h.replace, name)
-		switch {
-		case is(name, "host"):
-			dst, host = appendOnce(dst, host, name, h.host), true
-		case is(name, "content-length"), is(name, "transfer-encoding"):
-			dst, framing = h.appendFraming(dst, framing), true
-		case is(name, "connection"):
-			if h.upgrade {
-				dst, connection = appendOnce(dst, connection, name, "Upgrade"), true
-			}
-		case i >= 0:
-			dst = h.appendReplacement(dst, i, &written)
-		case h.passes(name):
-			dst = append(dst, line...)
-			dst = append(dst, "\r\n"...)
-		}
+		dst = append(dst, block[from:to]...)
+		dst = h.appendChanged(dst, line.kind, name, at)
+		from, to = line.next, line.next
 	}
-	if !host {
+	dst = append(dst, block[from:to]...)
+	if !h.hosted {
 		dst = appendLine(dst, "Host", h.host)
 	}
-	if !framing && h.length != 0 {
-		dst = h.appendFraming(dst, false)
+	if !h.framed && h.length != 0 {
+		dst = h.appendFraming(dst)
 	}
 	for i := range h.replace {
-		dst = h.appendReplacement(dst, i, &written)
+		dst = h.appendReplacement(dst, i)
 	}
 	return append(dst, "\r\n"...), true
 }
 
-func (h *requestHead) passes(name []byte) bool {
-	if is(name, "upgrade") {
+// passes reports whether a line goes up as it came, unless it is replaced.
+func (h *requestHead) passes(kind nameKind, name []byte) bool {
+	switch kind {
+	case otherName:
+		return !h.client.connected.names(name)
+	case upgradeName:
 		return h.upgrade
 	}
-	return !hopByHop(name) && !is(name, "expect") && !startsLike(name, "sidenote-") && !h.connected.names(name)
+	return false
 }
 
-func (h *requestHead) appendFraming(dst []byte, done bool) []byte {
+// appendChanged writes what goes up in the place of a line, if it is replace[at] that
+// one.
+func (h *requestHead) appendChanged(dst []byte, kind nameKind, name []byte, at int) []byte {
 	switch {
-	case done:
-		return dst
-	case h.length == chunked:
+	case kind == hostName:
+		dst, h.hosted = appendOnce(dst, h.hosted, name, h.host), true
+	case kind == lengthName, kind == encodingName:
+		if !h.framed {
+			dst, h.framed = h.appendFraming(dst), true
+		}
+	case kind == connectionName:
+		if h.upgrade {
+			dst, h.connectionSaid = appendOnce(dst, h.connectionSaid, name, "Upgrade"), true
+		}
+	case at >= 0:
+		dst = h.appendReplacement(dst, at)
+	}
+	return dst
+}
+
+func (h *requestHead) appendFraming(dst []byte) []byte {
+	if h.length == chunked {
 		return appendLine(dst, "Transfer-Encoding", "chunked")
 	}
 	dst = append(dst, "Content-Length: "...)
@@ -104,9 +180,9 @@ func (h *requestHead) appendFraming(dst []byte, done bool) []byte {
 	return append(dst, "\r\n"...)
 }
 
-func (h *requestHead) appendReplacement(dst []byte, i int, written *uint64) []byte {
-	if bit := uint64(1) << i; *written&bit == 0 && h.replace[i].Value != "" {
-		*written |= bit
+func (h *requestHead) appendReplacement(dst []byte, i int) []byte {
+	if bit := uint64(1) << i; h.replacements&bit == 0 && h.replace[i].Value != "" {
+		h.replacements |= bit
 		dst = appendLine(dst, h.replace[i].Name, h.replace[i].Value)
 	}
 	return dst

@@ -79,31 +79,6 @@ func fold(c byte) byte {
 	return c
 }
 
-// hopByHop reports whether a header is about one connection and never passed
-// on, whatever Connection says (RFC 9110 §7.6.1, and those of RFC 2616 §13.5.1
-// and of proxies before it).
-func hopByHop(name []byte) bool {
-	switch len(name) {
-	case 2:
-		return is(name, "te")
-	case 7:
-		return is(name, "upgrade") || is(name, "trailer")
-	case 10:
-		return is(name, "connection") || is(name, "keep-alive")
-	case 16:
-		return is(name, "proxy-connection")
-	case 17:
-		return is(name, "transfer-encoding")
-	case 18:
-		return is(name, "proxy-authenticate")
-	case 19:
-		return is(name, "proxy-authorization")
-	case 25:
-		return is(name, "proxy-authentication-info")
-	}
-	return false
-}
-
 // A connectionList is what the Connection lines of a head say.
 type connectionList struct {
 	close, keepAlive, upgrade bool
@@ -139,16 +114,6 @@ func (l *connectionList) names(name []byte) bool {
 	return false
 }
 
-// connectionOf reads all Connection lines of a block of head lines.
-func connectionOf(block []byte) (l connectionList) {
-	for line, rest, ok := cutLine(block); ok; line, rest, ok = cutLine(rest) {
-		if name, value, ok := cutField(line); ok && is(name, "connection") {
-			l.add(value)
-		}
-	}
-	return l
-}
-
 // replaced returns the index of name in list, or -1.
 func replaced(list []Header, name []byte) int {
 	for i := range list {
@@ -166,6 +131,9 @@ func appendLine(dst []byte, name, value string) []byte {
 	return append(dst, "\r\n"...)
 }
 
+// validText reports whether b holds no control characters but tabs.
+func validText(b []byte) bool { return untilControl(b) == len(b) }
+
 // validToken reports whether name is a token of RFC 9110 §5.6.2.
 func validToken(name []byte) bool {
 	for _, c := range name {
@@ -174,28 +142,4 @@ func validToken(name []byte) bool {
 		}
 	}
 	return len(name) > 0
-}
-
-func tokenByte(c byte) bool {
-	const (
-		low  = (1<<10-1)<<'0' | 1<<'!' | 1<<'#' | 1<<'$' | 1<<'%' | 1<<'&' | 1<<'\'' | 1<<'*' | 1<<'+' | 1<<'-' | 1<<'.'
-		high = (1<<26-1)<<('A'-64) | (1<<26-1)<<('a'-64) | 1<<('^'-64) | 1<<('_'-64) | 1<<('`'-64) | 1<<('|'-64) | 1<<('~'-64)
-	)
-	switch {
-	case c < 64:
-		return uint64(low)>>c&1 != 0
-	case c < 128:
-		return uint64(high)>>(c-64)&1 != 0
-	}
-	return false
-}
-
-// validValue reports whether value holds no control characters but tabs.
-func validValue(value []byte) bool {
-	for _, c := range value {
-		if c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
 }

@@ -146,16 +146,17 @@ func (r *Response) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 //
 // Its own setters would reorder lines, collapse doubled ones and drop Date.
 // But the reason is written as it stands in memory, right after the status
-// code; so the lines go there. SetStatusMessage makes room, and blanks out the
-// line ends that the copy then restores.
+// code; so the lines go there. SetStatusMessage makes room: of zeros, as it would
+// look at each byte after the first line end to blank out others.
 func (r *Response) writeHead(ctx *fasthttp.RequestCtx, replace []Header) {
-	buffer := r.x.up.heads.Get().(*[]byte)
-	defer give(&r.x.up.heads, buffer)
-	*buffer = r.head.append((*buffer)[:0], replace)
+	read := len(*r.text)
+	*r.text = r.head.append(*r.text, replace)
+	size := len(*r.text) - read
+	*r.text = append(*r.text, make([]byte, size)...)
 	header := &ctx.Response.Header
 	header.SetStatusCode(r.head.status)
-	header.SetStatusMessage(*buffer)
-	copy(header.StatusMessage(), *buffer)
+	header.SetStatusMessage((*r.text)[read+size:])
+	copy(header.StatusMessage(), (*r.text)[read:])
 }
 
 // A stream is a relayed body: fasthttp calls WriteTo, then CloseWithError.
@@ -203,7 +204,7 @@ func (s *stream) passTrailer() {
 	s.header.DisableNormalizing() // the head is written
 	for line, rest, ok := cutLine(s.body.trailer); ok; line, rest, ok = cutLine(rest) {
 		name, value, ok := cutField(line)
-		if !ok || !validToken(name) || !validValue(value) || hopByHop(name) || replaced(s.how.Replace, name) >= 0 {
+		if !ok || !validToken(name) || !validText(value) || kindOf(name).hopByHop() || replaced(s.how.Replace, name) >= 0 {
 			continue
 		}
 		if before := s.header.PeekBytes(name); len(before) > 0 {

@@ -16,28 +16,14 @@ const prefetched = 8 << 10
 // maxKept is the largest body buffer that is used again.
 const maxKept = 1 << 20
 
-// A requestState is what this package knows of one request, from its first
-// call with the RequestCtx until the handler has returned.
+// A requestState is what this package knows of one request, until
+// the handler has returned.
 type requestState struct {
 	body     []byte    // of ReadBody
 	bodyRead bool      // the client's body was read to its end
 	lent     bool      // body outlives the handler
 	open     *exchange // with a Response that waits for Relay or Discard
-
-	checked   bool           // connected is there
-	connected connectionList // of the request's head
-}
-
-type stateKey struct{}
-
-// stateOf returns ctx's state, new if there is none.
-func stateOf(ctx *fasthttp.RequestCtx) *requestState {
-	state, ok := ctx.UserValue(stateKey{}).(*requestState)
-	if !ok {
-		state = new(requestState)
-		ctx.SetUserValue(stateKey{}, state)
-	}
-	return state
+	head     requestLines
 }
 
 // ReadBody reads the body of ctx's request, if it has at most limit bytes, in

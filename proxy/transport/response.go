@@ -113,36 +113,32 @@ func parseHead(text []byte) (h answerHead, err error) {
 	if err = h.parseStatus(first); err != nil {
 		return h, err
 	}
-	rest := lines
-	for {
-		line, next, ok := cutLine(rest)
-		if !ok {
-			return h, malformed("head without an end")
-		}
-		if len(line) == 0 {
-			h.lines = lines[:len(lines)-len(rest)]
+	for at := 0; ; {
+		rest := lines[at:]
+		if len(rest) > 0 && rest[0] == '\n' || len(rest) > 1 && rest[0] == '\r' && rest[1] == '\n' {
+			h.lines = lines[:at]
 			return h, nil
 		}
-		name, value, ok := cutField(line)
-		if !ok || !validToken(name) || !validValue(value) {
-			return h, malformed("header line %d", bytes.Count(lines[:len(lines)-len(rest)], []byte{'\n'})+1)
+		f, ok := nextField(rest)
+		if !ok {
+			return h, malformed("header line %d", bytes.Count(lines[:at], []byte{'\n'})+1)
 		}
-		h.note(name, value)
-		rest = next
+		h.note(f.name(rest), f.value(rest))
+		at += f.next
 	}
 }
 
 // note takes in a line that says how long the body is or the connection lasts.
 func (h *answerHead) note(name, value []byte) {
-	switch {
-	case is(name, "connection"):
+	switch kindOf(name) {
+	case connectionName:
 		h.connected.add(value)
-	case is(name, "transfer-encoding"):
+	case encodingName:
 		if h.encoded || h.http10 || !is(value, "chunked") {
 			h.unframed = malformed("transfer encoding")
 		}
 		h.encoded = true
-	case is(name, "content-length"):
+	case lengthName:
 		n, err := contentLength(value)
 		if err != nil || h.sized && n != h.length {
 			h.unframed = malformed("content length")
@@ -175,7 +171,7 @@ func (h *answerHead) parseStatus(line []byte) error {
 		return malformed("status code %d", h.status)
 	}
 	if rest := line[code+3:]; len(rest) > 0 {
-		if rest[0] != ' ' || !validValue(rest) {
+		if rest[0] != ' ' || !validText(rest) {
 			return malformed("reason")
 		}
 		h.reason = rest[1:]
@@ -229,7 +225,7 @@ func (h *answerHead) reusable() bool {
 // field returns the value of the first line called name.
 func (h *answerHead) field(name []byte) []byte {
 	for line, rest, ok := cutLine(h.lines); ok; line, rest, ok = cutLine(rest) {
-		if n, value, _ := cutField(line); bytes.EqualFold(n, name) {
+		if n, value, _ := cutField(line); len(n) == len(name) && bytes.EqualFold(n, name) {
 			return value
 		}
 	}
@@ -242,7 +238,7 @@ func (h *answerHead) append(dst []byte, replace []Header) []byte {
 	dst = append(dst, h.reason...)
 	var written uint64 // bit i: replace[i] stands in dst
 	for line, rest, ok := cutLine(h.lines); ok; line, rest, ok = cutLine(rest) {
-		name, _, _ := cutField(line)
+		name := line[:bytes.IndexByte(line, ':')]
 		if i := replaced(replace, name); i >= 0 {
 			dst = appendAnswerLine(dst, replace, i, &written)
 		} else if h.passes(name) {
@@ -271,13 +267,15 @@ func appendAnswerLine(dst []byte, replace []Header, i int, written *uint64) []by
 // only where there is no body that it would frame (HEAD, 304), the announcement
 // of trailers only before chunks.
 func (h *answerHead) passes(name []byte) bool {
-	switch {
-	case is(name, "trailer"):
+	switch kind := kindOf(name); {
+	case kind == trailerName:
 		return h.kind == bodyChunked && !h.connected.names(name)
-	case is(name, "content-length"):
+	case kind == lengthName:
 		return h.kind == bodyNone && h.status >= 200 && h.status != 204
-	case h.status == 101 && (is(name, "upgrade") || is(name, "connection")):
+	case h.status == 101 && (kind == upgradeName || kind == connectionName):
 		return true
+	case kind.hopByHop():
+		return false
 	}
-	return !hopByHop(name) && !h.connected.names(name)
+	return !h.connected.names(name)
 }

@@ -109,18 +109,6 @@ func (x *exchange) source(r Request) (rest io.Reader, length int64) {
 	return stream, chunked
 }
 
-func (x *exchange) head(r Request, length int64) requestHead {
-	client := &x.ctx.Request.Header
-	h := requestHead{host: x.up.config.BaseURL.Host, base: x.up.base, replace: r.Replace, length: length}
-	if state := stateOf(x.ctx); state.checked {
-		h.connected = state.connected
-	} else { // of a server that NewServer did not make
-		h.connected = connectionOf(client.RawHeaders())
-	}
-	h.upgrade = !r.NoUpgrade && length == 0 && wantsUpgrade(client, &h.connected)
-	return h
-}
-
 // connect takes a connection, unless the client leaves before. It is usable, unless
 // the caller asks, see takeIdle.
 func (x *exchange) connect(asks bool) error {

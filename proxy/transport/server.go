@@ -88,19 +88,18 @@ func (g *guard) handle(ctx *fasthttp.RequestCtx) {
 	client.waits.Store(forOther)
 	client.flush = g.options.Write
 	state := g.states.Get().(*requestState)
-	ctx.SetUserValue(stateKey{}, state)
-	connected, status := checkHead(&ctx.Request.Header)
-	state.connected, state.checked = connected, true
+	client.state = state
+	status := checkHead(&ctx.Request.Header, &state.head)
 	switch {
 	case status != 0:
 		g.answer(ctx, status)
 		hijackResponse(ctx)
 		return
-	case connected.close: // in a spelling that fasthttp does not see
+	case state.head.connected.close: // in a spelling that fasthttp does not see
 		ctx.SetConnectionClose()
 	}
 	g.call(ctx)
-	read := g.finish(ctx)
+	read := g.finish(ctx, client)
 	if ctx.Hijacked() || read {
 		return
 	}
@@ -143,16 +142,16 @@ func clearResponse(r *fasthttp.Response) {
 
 // finish ends what the handler left open, and reports whether nothing of the
 // request's body is left on the connection.
-func (g *guard) finish(ctx *fasthttp.RequestCtx) (read bool) {
-	state := stateOf(ctx)
+func (g *guard) finish(ctx *fasthttp.RequestCtx, client *clientConn) (read bool) {
+	state := client.state
 	if state.open != nil {
 		state.open.end(false) // a Response that was neither relayed nor discarded
 	}
 	read = bodyWasRead(ctx, state.bodyRead)
-	ctx.RemoveUserValue(stateKey{})
+	client.state = nil
 	if !state.lent && cap(state.body) <= maxKept {
 		Poison(state.body)
-		*state = requestState{body: state.body[:0]}
+		*state = requestState{body: state.body[:0], head: requestLines{lines: state.head.lines[:0]}}
 		g.states.Put(state)
 	}
 	return read
@@ -205,41 +204,15 @@ func (g *guard) errorHead(code string) []Header {
 	return g.options.ErrorHead(code)
 }
 
-// checkHead returns the status that refuses a head, or 0. fasthttp lets pass
-// what two readers of one connection could split differently: a length beside
-// an encoding, folded lines, bare line feeds.
-func checkHead(h *fasthttp.RequestHeader) (connected connectionList, status int) {
+// checkHead reads the lines of a head and returns the status that refuses it, or 0.
+// fasthttp lets pass what two readers of one connection could split differently: a
+// length beside an encoding, folded lines, bare line feeds.
+func checkHead(h *fasthttp.RequestHeader, into *requestLines) (status int) {
 	if p := string(h.Protocol()); p != "HTTP/1.1" && p != "HTTP/1.0" {
-		return connected, fasthttp.StatusHTTPVersionNotSupported
+		return fasthttp.StatusHTTPVersionNotSupported
 	}
-	encoded, sized := false, false
-	block := h.RawHeaders()
-	for len(block) > 0 {
-		line, rest, ok := cutLine(block)
-		if !ok || len(block)-len(rest)-len(line) != len("\r\n") {
-			return connected, fasthttp.StatusBadRequest
-		}
-		if block = rest; len(line) == 0 {
-			break
-		}
-		name, value, ok := cutField(line)
-		if !ok || !validToken(name) || !validValue(value) {
-			return connected, fasthttp.StatusBadRequest
-		}
-		switch {
-		case is(name, "transfer-encoding"):
-			if !is(value, "chunked") {
-				return connected, fasthttp.StatusBadRequest
-			}
-			encoded = true
-		case is(name, "content-length"):
-			sized = true
-		case is(name, "connection"):
-			connected.add(value)
-		}
+	if !into.read(h.RawHeaders()) {
+		return fasthttp.StatusBadRequest
 	}
-	if encoded && sized {
-		return connected, fasthttp.StatusBadRequest
-	}
-	return connected, 0
+	return 0
 }

@@ -1,0 +1,135 @@
+package transport
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// A field is where a head line stands in the block that begins with it.
+type field struct {
+	colon int // behind the name
+	end   int // of the value, which may have blanks around it
+	next  int // where the next line begins
+}
+
+func (f field) name(block []byte) []byte  { return block[:f.colon] }
+func (f field) value(block []byte) []byte { return trimBlanks(block[f.colon+1 : f.end]) }
+
+// bare reports whether a line feed alone ends the line.
+func (f field) bare() bool { return f.next == f.end+1 }
+
+// nextField reads the line that block begins with in one pass. ok is false unless it
+// is a token, a colon and a value without control characters but tabs.
+func nextField(block []byte) (f field, ok bool) {
+	for f.colon < len(block) && tokenByte(block[f.colon]) {
+		f.colon++
+	}
+	if f.colon == 0 || f.colon == len(block) || block[f.colon] != ':' {
+		return f, false
+	}
+	f.end = f.colon + 1 + untilControl(block[f.colon+1:])
+	switch rest := block[f.end:]; {
+	case len(rest) > 1 && rest[0] == '\r' && rest[1] == '\n':
+		f.next = f.end + 2
+	case len(rest) > 0 && rest[0] == '\n':
+		f.next = f.end + 1
+	default:
+		return f, false
+	}
+	return f, true
+}
+
+// tokenByte reports whether c may stand in a token of RFC 9110 §5.6.2.
+func tokenByte(c byte) bool {
+	const tokens = "................................" + // each at its own place, and dots where there is none
+		".!.#$%&'..*+.-.." + "0123456789......" + ".ABCDEFGHIJKLMNOPQRSTUVWXYZ...^_" + "`abcdefghijklmnopqrstuvwxyz.|.~."
+	return c < 128 && tokens[c] == c
+}
+
+// untilControl returns how many bytes stand before the first control character of b
+// but tabs.
+func untilControl(b []byte) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for i+8 <= len(b) {
+		// The lowest top bit that is set is that of the first control character.
+		eight := binary.LittleEndian.Uint64(b[i:])
+		del := eight ^ 0x7f*ones
+		found := ((eight-' '*ones)&^eight | (del-ones)&^del) & tops
+		if found == 0 {
+			i += 8
+			continue
+		}
+		i += bits.TrailingZeros64(found) / 8
+		if b[i] != '\t' {
+			return i
+		}
+		i++
+	}
+	for i < len(b) && (b[i] >= ' ' && b[i] != 0x7f || b[i] == '\t') {
+		i++
+	}
+	return i
+}
+
+// A nameKind tells the names apart that mean something to a relay.
+type nameKind uint8
+
+const (
+	otherName nameKind = iota
+	hostName
+	lengthName // Content-Length
+	expectName
+	ownName // Sidenote-*
+
+	// From here on they concern one connection, whatever Connection says.
+	encodingName // Transfer-Encoding
+	connectionName
+	upgradeName
+	trailerName
+	hopName
+)
+
+// hopByHop reports whether a header is about one connection and never passed on.
+func (k nameKind) hopByHop() bool { return k >= encodingName }
+
+// kindOf returns what name, which is not empty, means. The headers of one connection
+// are those of RFC 9110 §7.6.1, of RFC 2616 §13.5.1 and of proxies before it.
+func kindOf(name []byte) nameKind {
+	known, kind := "", otherName
+	switch len(name) {
+	case 2:
+		known, kind = "te", hopName
+	case 4:
+		known, kind = "host", hostName
+	case 6:
+		known, kind = "expect", expectName
+	case 7:
+		if known, kind = "upgrade", upgradeName; name[0]|0x20 == 't' {
+			known, kind = "trailer", trailerName
+		}
+	case 10:
+		if known, kind = "connection", connectionName; name[0]|0x20 == 'k' {
+			known, kind = "keep-alive", hopName
+		}
+	case 14:
+		known, kind = "content-length", lengthName
+	case 16:
+		known, kind = "proxy-connection", hopName
+	case 17:
+		known, kind = "transfer-encoding", encodingName
+	case 18:
+		known, kind = "proxy-authenticate", hopName
+	case 19:
+		known, kind = "proxy-authorization", hopName
+	case 25:
+		known, kind = "proxy-authentication-info", hopName
+	}
+	switch {
+	case known != "" && is(name, known):
+		return kind
+	case name[0]|0x20 == 's' && startsLike(name, "sidenote-"):
+		return ownName
+	}
+	return otherName
+}
