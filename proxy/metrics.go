@@ -50,6 +50,7 @@ type Metrics struct {
 	redisErrors                         *prometheus.CounterVec
 	tallies                             seriesOf[kind, *tally]
 	lookups                             seriesOf[lookup, prometheus.Counter]
+	fixed                               fixed
 	bases                               baseMetrics
 	usage                               usageMetrics
 }
@@ -90,7 +91,7 @@ func NewMetrics(n Names) *Metrics {
 	m.mismatches = f.counters("integrity_mismatch_total", "Cached values that were not what their key says; page somebody.", "kind")
 	m.redisDurations = f.histograms("redis_duration_seconds", "Time of one call of Redis.", overheadBuckets(), "use")
 	m.redisErrors = f.counters("redis_errors_total", "Calls of Redis that failed, and writes that were dropped.", "use", "kind")
-	m.bases, m.usage = newBaseMetrics(f), newUsageMetrics(f)
+	m.bases, m.usage, m.fixed = newBaseMetrics(f), newUsageMetrics(f), newFixed(m.stages, m.excluded)
 	build := f.gauges("build_info", "Always 1; the labels say what runs.", "version", "commit", "goversion")
 	build.WithLabelValues(n.Version, n.Commit, runtime.Version()).Set(1)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -145,8 +146,8 @@ func (m *Metrics) Record(r *Report) {
 	t := m.tally(r)
 	t.requests.Inc()
 	t.duration.Observe(r.Total.Seconds())
-	if r.Outcome == rewrite.Untouched {
-		m.untouched.WithLabelValues(string(r.Reason)).Inc()
+	if t.untouched != nil {
+		t.untouched.Inc()
 	}
 	if r.Overhead > 0 {
 		t.answers.Inc()
@@ -154,7 +155,7 @@ func (m *Metrics) Record(r *Report) {
 		m.recordUpstream(t.upstream, r)
 	}
 	if r.Route == RouteChat {
-		m.recordRewrite(t.tenant, r)
+		m.recordRewrite(t, r)
 	}
 }
 
@@ -174,7 +175,7 @@ func (m *Metrics) recordUpstream(upstream string, r *Report) {
 	}
 }
 
-func (m *Metrics) recordRewrite(tenant string, r *Report) {
+func (m *Metrics) recordRewrite(t *tally, r *Report) {
 	res := &r.Rewrite
 	if r.Degraded() {
 		m.degraded.WithLabelValues("retrieval", string(res.Reason)).Inc()
@@ -182,16 +183,17 @@ func (m *Metrics) recordRewrite(tenant string, r *Report) {
 	if res.Model.Row == Other {
 		m.modelUnknown.Inc()
 	}
-	m.stage("retrieval", res.RetrieveTook)
-	m.stage("fit", res.FitTook)
-	m.stage("edit", res.EditTook)
+	observeStage(m.fixed.retrieval, res.RetrieveTook)
+	observeStage(m.fixed.fit, res.FitTook)
+	observeStage(m.fixed.edit, res.EditTook)
 	m.recordExcluded(res.Retrieval.Excluded)
 	if r.Outcome == rewrite.Injected {
+		sources := r.Sources()
 		m.contextTokens.Observe(float64(res.Ledger.Used))
-		m.contextSources.Observe(float64(r.Sources()))
-		m.tokens.WithLabelValues(tenant, "injected").Add(float64(max(res.Ledger.Used, 0)))
-		if unfit := len(res.Retrieval.Sources) - r.Sources(); unfit > 0 {
-			m.excluded.WithLabelValues("fit").Add(float64(unfit))
+		m.contextSources.Observe(float64(sources))
+		t.injected.Add(float64(max(res.Ledger.Used, 0)))
+		if unfit := len(res.Retrieval.Sources) - sources; unfit > 0 {
+			m.fixed.unfit().Add(float64(unfit))
 		}
 	}
 }
@@ -208,13 +210,17 @@ func (m *Metrics) recordExcluded(excluded []retrieval.Excluded) {
 		for i+n < len(excluded) && excluded[i+n].Reason == reason {
 			n++
 		}
-		m.excluded.WithLabelValues(excludedLabel(string(reason))).Add(float64(n))
+		count, ok := m.fixed.excluded[reason]
+		if !ok {
+			count = m.fixed.excluded[Other]
+		}
+		count().Add(float64(n))
 	}
 }
 
-func (m *Metrics) stage(name string, took time.Duration) {
+func observeStage(stage func() prometheus.Observer, took time.Duration) {
 	if took > 0 {
-		m.stages.WithLabelValues(name).Observe(took.Seconds())
+		stage().Observe(took.Seconds())
 	}
 }
 
@@ -239,10 +245,10 @@ func (m *Metrics) Shed(reason string) { m.shed.WithLabelValues(reason).Inc() }
 // the program's own.
 func (m *Metrics) CacheLookup(cache, tier, result string) {
 	of := lookup{cache, tier, result}
-	c, ok := m.lookups.get(of)
+	c, ok := m.lookups.get(cache, &of)
 	if !ok {
 		c = m.cacheRequests.WithLabelValues(cache, tier, result)
-		m.lookups.put(of, c)
+		m.lookups.put(cache, of, c)
 	}
 	c.Inc()
 }
@@ -331,12 +337,4 @@ func codeLabel(code int) string {
 		return Other // an upstream may send any three digits
 	}
 	return strconv.Itoa(code)
-}
-
-func excludedLabel(reason string) string {
-	switch r := retrieval.ExcludeReason(reason); r {
-	case retrieval.ExcludedScore, retrieval.ExcludedDup, retrieval.ExcludedDocument, retrieval.ExcludedTopK:
-		return reason
-	}
-	return Other
 }

@@ -133,6 +133,8 @@ func TestKindsKeepApart(t *testing.T) {
 	add(func(r *proxy.Report) { r.Outcome, r.Rewrite.Reason = rewrite.Untouched, rewrite.ReasonTimeout })
 	add(func(r *proxy.Report) { r.Outcome, r.Reason, r.Overhead = rewrite.Refused, proxy.ReasonKey, 0 })
 	add(func(r *proxy.Report) { r.Outcome, r.Reason, r.Overhead = rewrite.Refused, proxy.ReasonPath, 0 })
+	add(func(r *proxy.Report) { r.Outcome, r.Reason = rewrite.Untouched, rewrite.ReasonNoMatch })
+	add(func(r *proxy.Report) { r.Outcome, r.Reason = rewrite.Untouched, rewrite.ReasonRoute })
 	for range rounds {
 		for _, r := range reports {
 			m.Record(r)
@@ -142,27 +144,83 @@ func TestKindsKeepApart(t *testing.T) {
 		name, label string
 		kinds       float64
 	}{
-		{"sidenote_requests_total", "acme", 8},
+		{"sidenote_requests_total", "acme", 10},
 		{"sidenote_requests_total", "beta", 1},
 		{"sidenote_requests_total", "other", 1},
 		{"sidenote_requests_total", "relayed", 7},
 		{"sidenote_requests_total", "degraded", 1},
 		{"sidenote_requests_total", "refused_invalid_api_key", 1},
 		{"sidenote_requests_total", "refused_ambiguous_path", 1},
-		{"sidenote_upstream_requests_total", "openai", 7},
+		{"sidenote_upstream_requests_total", "openai", 9},
 		{"sidenote_upstream_requests_total", "other", 1},
 		{"sidenote_upstream_requests_total", "404", 1},
-		{"sidenote_upstream_requests_total", "200", 7},
-		{"sidenote_request_duration_seconds", "models", 9},
+		{"sidenote_upstream_requests_total", "200", 9},
+		{"sidenote_request_duration_seconds", "models", 11},
 		{"sidenote_request_duration_seconds", "embeddings", 1},
 		{"sidenote_request_duration_seconds", "true", 1},
 		{"sidenote_overhead_seconds", "relayed", 7},
 		{"sidenote_overhead_seconds", "degraded", 1},
 		{"sidenote_overhead_seconds", "refused_ambiguous_path", 0},
+		{"sidenote_untouched_total", "no-match", 1},
+		{"sidenote_untouched_total", "route", 1},
 		{"sidenote_metrics_overflow_total", "", 2},
 	} {
 		if got := counted(t, m, c.name, c.label); got != rounds*c.kinds {
 			t.Errorf("%s of %q: %v, want %v", c.name, c.label, got, rounds*c.kinds)
 		}
+	}
+}
+
+// Series of fixed words begin with their first event, and each takes its own.
+func TestSeriesBeginWhenCounted(t *testing.T) {
+	m := newMetrics()
+	before := series(t, m)
+	r := &proxy.Report{Tenant: "acme", Route: proxy.RouteChat, Outcome: rewrite.Injected}
+	m.Record(r)
+	if got := series(t, m) - before; got != 1 { // of request_duration_seconds; requests_total has them from the start
+		t.Errorf("%d series more", got)
+	}
+	r.Rewrite.RetrieveTook, r.Rewrite.EditTook = time.Millisecond, time.Microsecond
+	r.Rewrite.Retrieval.Sources = make([]retrieval.Source, 5)
+	r.Rewrite.Retrieval.Excluded = []retrieval.Excluded{
+		{Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedDup},
+		{Reason: retrieval.ExcludedScore}, {Reason: "fit"}, {Reason: "strange"},
+	}
+	for range 2 {
+		m.Record(r)
+	}
+	for _, c := range []struct {
+		name, label string
+		want        float64
+	}{
+		{"sidenote_stage_duration_seconds", "retrieval", 2},
+		{"sidenote_stage_duration_seconds", "edit", 2},
+		{"sidenote_stage_duration_seconds", "fit", 0},
+		{"sidenote_sources_excluded_total", "score", 6},
+		{"sidenote_sources_excluded_total", "duplicate", 2},
+		{"sidenote_sources_excluded_total", "other", 4},
+		{"sidenote_sources_excluded_total", "fit", 10},
+	} {
+		if got := counted(t, m, c.name, c.label); got != c.want {
+			t.Errorf("%s of %q: %v, want %v", c.name, c.label, got, c.want)
+		}
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	m := newMetrics()
+	chat := injectedReport()
+	chat.Tenant, chat.Upstream, chat.Route, chat.UpstreamStatus, chat.Overhead, chat.Total = "acme", "openai", proxy.RouteChat, 200, time.Millisecond, time.Second
+	chat.Rewrite.RetrieveTook, chat.Rewrite.FitTook, chat.Rewrite.EditTook = time.Millisecond, time.Microsecond, time.Microsecond
+	chat.Rewrite.Retrieval.Excluded = []retrieval.Excluded{{Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedDup}, {Reason: retrieval.ExcludedTopK}}
+	pass := *chat
+	pass.Route, pass.Outcome, pass.Rewrite = proxy.RouteEmbeddings, proxy.Relayed, rewrite.Result{}
+	for name, r := range map[string]*proxy.Report{"pass": &pass, "chat": chat} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				m.Record(r)
+			}
+		})
 	}
 }

@@ -168,3 +168,28 @@ func TestHeadersCostNoAllocation(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func BenchmarkStatus(b *testing.B) {
+	r := injectedReport()
+	space := make([]byte, 0, 1<<10)
+	b.ReportAllocs()
+	for b.Loop() {
+		space = proxy.AppendSources(proxy.AppendStatus(space[:0], r), r.Rewrite.Ledger.Sources, proxy.ExposeNames)
+	}
+}
+
+func BenchmarkClassify(b *testing.B) {
+	method, target := []byte("POST"), []byte("/v1/chat/completions")
+	b.ReportAllocs()
+	for b.Loop() {
+		proxy.Classify(method, target)
+	}
+}
+
+func BenchmarkNewID(b *testing.B) {
+	now := time.Now()
+	b.ReportAllocs()
+	for b.Loop() {
+		proxy.NewID(now)
+	}
+}
