@@ -74,10 +74,13 @@ func (x *exchange) lines() []transport.Header {
 		return h
 	}
 	h[0].Value = x.report.ID
-	h[1].Value = string(AppendStatus(make([]byte, 0, 160), &x.report))
+	values := AppendStatus(make([]byte, 0, 768), &x.report)
+	status := len(values)
 	if x.report.Outcome == rewrite.Injected {
-		h[2].Value = string(AppendSources(make([]byte, 0, 512), x.report.Rewrite.Ledger.Sources, x.report.Expose))
+		values = AppendSources(values, x.report.Rewrite.Ledger.Sources, x.report.Expose)
 	}
+	both := string(values)
+	h[1].Value, h[2].Value = both[:status], both[status:]
 	return h
 }
 

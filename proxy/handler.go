@@ -204,8 +204,9 @@ func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Opt
 		x.beside(body, policy, asked)
 		return x.send(ctx, body, req.StripEdits(policy))
 	}
-	res := x.server.rewriter.Rewrite(x.server.base, policy, req, asked)
-	x.report.Rewrite, x.report.Outcome, x.report.Reason = res, res.Outcome, res.Reason
+	res := &x.report.Rewrite
+	*res = x.server.rewriter.Rewrite(x.server.base, policy, req, asked)
+	x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
 	switch res.Outcome {
 	case rewrite.Refused:
 		return &Error{Reason: res.Reason, Message: "The sources that every answer here must rest on are not available; try again."}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"strconv"
 	"time"
@@ -15,6 +16,24 @@ type line struct {
 	second int64  // Unix time of the two below
 	clock  []byte // "2006-01-02T15:04:05"; nil at first
 	zone   []byte // "Z" or "+07:00"
+
+	about subject // of the line before
+	named []byte  // its members
+}
+
+// A subject is what the configuration calls who and what a request is about. Most
+// lines have that of the one before.
+type subject struct {
+	tenant, policy, policyHash, upstream string
+	route                                Route
+}
+
+func (s *subject) append(dst []byte) []byte {
+	dst = appendText(append(dst, `,"tenant":`...), s.tenant)
+	dst = appendText(append(dst, `,"policy":`...), s.policy)
+	dst = append(append(dst, `,"policy_hash":"`...), s.policyHash...)
+	dst = appendText(append(dst, `","upstream":`...), s.upstream)
+	return append(append(append(dst, `,"route":"`...), s.route...), '"')
 }
 
 // write returns r's line of the log as slog's JSON handler writes Attrs, with the
@@ -24,13 +43,12 @@ func (l *line) write(r *Report) []byte {
 	b := append(l.text[:0], `{"time":"`...)
 	b = l.appendTime(b, r.Time.Add(r.Total))
 	b = append(b, `","level":"INFO","msg":"request","id":"`...)
-	b = append(b, r.ID...)
-	b = appendText(append(b, `","tenant":`...), r.Tenant)
-	b = appendText(append(b, `,"policy":`...), r.Policy)
-	b = append(append(b, `,"policy_hash":"`...), r.PolicyHash...)
-	b = appendText(append(b, `","upstream":`...), r.Upstream)
-	b = append(append(b, `,"route":"`...), r.Route...)
-	b = appendText(append(b, `","model":`...), r.Model())
+	b = append(append(b, r.ID...), '"')
+	if about := (subject{r.Tenant, r.Policy, r.PolicyHash, r.Upstream, r.Route}); about != l.about || l.named == nil {
+		l.about, l.named = about, about.append(l.named[:0])
+	}
+	b = append(b, l.named...)
+	b = appendText(append(b, `,"model":`...), r.Model())
 	b = strconv.AppendBool(append(b, `,"stream":`...), r.Stream)
 	b = strconv.AppendInt(append(b, `,"status":`...), int64(r.Status), 10)
 	b = append(append(b, `,"outcome":"`...), r.Outcome...)
@@ -63,7 +81,7 @@ func (l *line) appendTime(dst []byte, t time.Time) []byte {
 	}
 	dst = append(dst, l.clock...)
 	if ns := t.Nanosecond(); ns > 0 {
-		dst = appendFraction(dst, ns, 100_000_000)
+		dst = appendFraction(dst, ns, 9)
 	}
 	return append(dst, l.zone...)
 }
@@ -76,26 +94,31 @@ func appendMilliseconds(dst []byte, d time.Duration) []byte {
 	}
 	dst = strconv.AppendInt(dst, us/1000, 10)
 	if us %= 1000; us > 0 {
-		dst = appendFraction(dst, int(us), 100)
+		dst = appendFraction(dst, int(us), 3)
 	}
 	return dst
 }
 
-// appendFraction appends a point and the digits of n > 0, of which the first
-// stands for unit, without zeros at the end.
-func appendFraction(dst []byte, n, unit int) []byte {
-	dst = append(dst, '.')
-	for ; n > 0; unit /= 10 {
-		dst = append(dst, '0'+byte(n/unit))
-		n %= unit
+// appendFraction appends a point and the digits of n > 0, which has as many as places
+// and zeros before them, without zeros at the end.
+func appendFraction(dst []byte, n, places int) []byte {
+	var digits [9]byte
+	for i := places - 1; i >= 0; i-- {
+		digits[i] = '0' + byte(n%10)
+		n /= 10
 	}
-	return dst
+	for digits[places-1] == '0' {
+		places--
+	}
+	return append(append(dst, '.'), digits[:places]...)
 }
 
 // appendText appends a name that somebody chose as a string of JSON.
 func appendText(dst []byte, s string) []byte {
-	if printable(s) {
-		return append(append(append(dst, '"'), s...), '"')
+	start := len(dst)
+	dst = append(append(dst, '"'), s...)
+	if printable(dst[start+1:]) {
+		return append(dst, '"')
 	}
 	text := new(bytes.Buffer)
 	encoder := json.NewEncoder(text)
@@ -103,13 +126,23 @@ func appendText(dst []byte, s string) []byte {
 	if err := encoder.Encode(s); err != nil {
 		panic("BUG: a string did not encode: " + err.Error())
 	}
-	return append(dst, bytes.TrimSuffix(text.Bytes(), []byte("\n"))...)
+	return append(dst[:start], bytes.TrimSuffix(text.Bytes(), []byte("\n"))...)
 }
 
-// printable tells the strings that JSON writes as they are; names of ours are.
-func printable(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+// printable tells the texts that both JSON and RFC 9651 write as they are, between
+// quotes; names of ours are. It looks at eight bytes at once.
+func printable(b []byte) bool {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; len(b) >= 8; b = b[8:] {
+		eight := binary.LittleEndian.Uint64(b)
+		quote, slash := eight^'"'*ones, eight^'\\'*ones
+		below, beyond := (eight-' '*ones)&^eight, eight|(eight+ones) // ' ' and '~'
+		if (below|beyond|(quote-ones)&^quote|(slash-ones)&^slash)&tops != 0 {
+			return false
+		}
+	}
+	for _, c := range b {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
 			return false
 		}
 	}

@@ -22,10 +22,34 @@ func TestLineIsSlogs(t *testing.T) {
 	odd.Tenant, odd.Policy, odd.Upstream = "a\"b\\c\n", "</é\u2028>&", "\xff"
 	odd.Overhead, odd.TTFB, odd.Total = time.Nanosecond, 10*time.Minute, 1234567*time.Microsecond
 	odd.Rewrite.Ledger.Exactness = rewrite.Bound
-	for _, r := range []*proxy.Report{injectedReport(), {}, odd} {
-		var direct, through bytes.Buffer
-		lines := &proxy.Log{Lines: &direct}
-		slogs := &proxy.Log{Logger: slog.New(slog.NewJSONHandler(&through, nil))}
+	reports := []*proxy.Report{injectedReport(), {}, odd}
+	for _, change := range []func(*proxy.Report){ // each differs from the one before in one name
+		func(r *proxy.Report) { r.Tenant = "acme" }, func(r *proxy.Report) { r.Policy = "base" }, func(r *proxy.Report) { r.PolicyHash = "12" },
+		func(r *proxy.Report) { r.Upstream = "openai" }, func(r *proxy.Report) { r.Route = proxy.RouteChat }, func(r *proxy.Report) { r.Stream = true },
+	} {
+		r := *reports[len(reports)-1]
+		change(&r)
+		reports = append(reports, &r)
+	}
+	for c := range 256 { // any byte, at any place in the eight that are looked at together
+		if c == '\b' || c == '\f' {
+			continue // for which JSON has two escapes
+		}
+		r := injectedReport()
+		for at := range 17 {
+			r.Tenant += "x"
+			if at == c%17 {
+				r.Tenant += string([]byte{byte(c)})
+			}
+		}
+		reports = append(reports, r)
+	}
+	var direct, through bytes.Buffer
+	lines := &proxy.Log{Lines: &direct}
+	slogs := &proxy.Log{Logger: slog.New(slog.NewJSONHandler(&through, nil))}
+	for _, r := range reports {
+		direct.Reset()
+		through.Reset()
 		lines.Record(r)
 		slogs.Record(r)
 		if diff := cmp.Diff(fields(t, through.Bytes()), fields(t, direct.Bytes())); diff != "" {
@@ -98,6 +122,9 @@ func timeless(line []byte) []byte {
 
 func BenchmarkLine(b *testing.B) {
 	r := injectedReport()
+	r.ID, r.Time = "01ARZ3NDEKTSV4RRFFQ69G5FAV", time.Unix(1_700_000_000, 123_456_789)
+	r.Tenant, r.Policy, r.PolicyHash, r.Upstream, r.Route, r.Rewrite.Model.Row = "acme", "base", "00000001", "openai", proxy.RouteChat, "gpt-4o"
+	r.Overhead, r.TTFB, r.Total = 123*time.Microsecond, 1234567*time.Microsecond, 2234567*time.Microsecond
 	for name, l := range map[string]*proxy.Log{
 		"direct": {Lines: discard{}}, "slog": {Logger: slog.New(slog.NewJSONHandler(discard{}, nil))},
 	} {

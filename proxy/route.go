@@ -46,6 +46,9 @@ func DefaultRoutes() []string {
 // Classify reads a request line. It decides on the normalised path, for that is
 // how a lenient upstream may read it, while the raw target is what is forwarded.
 func Classify(method, target []byte) Target {
+	if t, ok := usual(method, target); ok {
+		return t
+	}
 	raw := rawPath(target)
 	t := Target{Route: RouteOther}
 	if plain(raw) {
@@ -65,6 +68,24 @@ func Classify(method, target []byte) Target {
 		}
 	}
 	return t
+}
+
+// usual knows the request lines that nearly all requests have.
+func usual(method, target []byte) (t Target, ok bool) {
+	if string(method) != "POST" {
+		return t, false
+	}
+	switch string(target) {
+	case "/v1/chat/completions":
+		return Target{Route: RouteChat, Path: "/v1/chat/completions"}, true
+	case "/v1/completions":
+		return Target{Route: RouteCompletions, Path: "/v1/completions"}, true
+	case "/v1/responses":
+		return Target{Route: RouteResponses, Path: "/v1/responses"}, true
+	case "/v1/embeddings":
+		return Target{Route: RouteEmbeddings, Path: "/v1/embeddings"}, true
+	}
+	return t, false
 }
 
 // postRoute returns the route of POST to path and the suffix that says so, whose

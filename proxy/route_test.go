@@ -74,6 +74,18 @@ func TestClassify(t *testing.T) {
 	f("GET", "http://host", proxy.RouteOther, true)
 }
 
+// The request lines that are known by heart are read as all others are.
+func TestUsualLines(t *testing.T) {
+	for _, method := range []string{"POST", "GET", "post"} {
+		for _, path := range []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings"} {
+			got, slow := proxy.Classify([]byte(method), []byte(path)), proxy.Classify([]byte(method), []byte(path+"?"))
+			if got != slow || got.Path != path {
+				t.Errorf("%s %s: %+v, with an empty query %+v", method, path, got, slow)
+			}
+		}
+	}
+}
+
 // What reaches an upstream with our key is beyond doubt one of the listed routes.
 func TestAllowedRoutes(t *testing.T) {
 	f := func(method, target string, want bool, routes ...string) {

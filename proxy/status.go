@@ -138,17 +138,18 @@ func appendToken(dst []byte, s string) []byte {
 // ASCII, else as a Display String (§4.1.11), whose bytes beyond it are
 // percent-encoded: no control character ever leaves.
 func appendString(dst []byte, s string) []byte {
-	escape := false
+	start := len(dst)
+	dst = append(append(dst, '"'), s...)
+	if printable(dst[start+1:]) {
+		return append(dst, '"')
+	}
+	dst = dst[:start]
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
 			return appendDisplay(dst, s)
 		}
-		escape = escape || s[i] == '"' || s[i] == '\\'
 	}
 	dst = append(dst, '"')
-	if !escape {
-		return append(append(dst, s...), '"')
-	}
 	for i := range len(s) {
 		if s[i] == '"' || s[i] == '\\' {
 			dst = append(dst, '\\')
