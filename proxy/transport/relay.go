@@ -14,7 +14,8 @@ import (
 const maxDiscard = 64 << 10
 
 // A Response is the head of an upstream's answer, its body still to come.
-// It is used by one goroutine and is dead after Relay or Discard.
+// It is used by one goroutine, within the handler, and is dead after Relay or
+// Discard.
 type Response struct {
 	x    *exchange
 	text *[]byte // what head points into
@@ -128,7 +129,8 @@ func (r *Response) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 		how.done(Outcome{})
 		return
 	}
-	s := &stream{x: x, body: body, reusable: keep, how: how}
+	s := &x.stream
+	*s = stream{x: x, body: body, reusable: keep, how: how}
 	switch {
 	case size < 0 && !ctx.Request.Header.IsHTTP11():
 		relayUntilClose(ctx, s)

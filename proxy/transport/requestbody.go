@@ -24,6 +24,7 @@ type requestState struct {
 	lent     bool      // body outlives the handler
 	open     *exchange // with a Response that waits for Relay or Discard
 	head     requestLines
+	response Response // that open waits with
 }
 
 // ReadBody reads the body of ctx's request, if it has at most limit bytes, in

@@ -33,6 +33,7 @@ type exchange struct {
 	ctx    *fasthttp.RequestCtx // until end only
 	client *clientConn
 	isHead bool
+	stream stream // the answer's body, once Relay has begun
 
 	mu        sync.Mutex
 	gone      bool               // the client left
@@ -213,7 +214,9 @@ func (x *exchange) receive(text *[]byte, upgrade bool) (*Response, error) {
 		x.upload.settle()
 	}
 	x.conn.idle = x.up.config.Idle
-	return &Response{x: x, text: text, head: h, body: newBody(x.conn.br, &h)}, nil
+	r := &stateOf(x.ctx).response
+	*r = Response{x: x, text: text, head: h, body: newBody(x.conn.br, &h)}
+	return r, nil
 }
 
 // fail ends an exchange without an answer and says why in one class.
