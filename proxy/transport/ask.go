@@ -22,8 +22,8 @@ func (c *conn) load(text []byte, body [][]byte) {
 // ran out: an upstream that refuses early answers before it closes.
 func (c *conn) put() (err error) {
 	a := &c.asking
-	if len(a.out) == 1 {
-		_, err = c.Conn.Write(a.out[0])
+	if c.Conn == c.tcp {
+		_, err = c.tcp.writeAll(a.out)
 	} else {
 		_, err = a.out.WriteTo(c.Conn)
 	}
@@ -41,8 +41,8 @@ func (c *conn) begin(head []byte, body [][]byte) (left [][]byte, err error) {
 	all, n := append([][]byte{head}, body...), 0
 	if c.Conn == c.tcp {
 		// An error shows in what is written next: n is 0 then.
-		_ = c.raw.Write(func(fd uintptr) bool {
-			n = writeNow(fd, all)
+		_ = c.tcp.raw.Write(func(fd uintptr) bool {
+			n, _, _ = writeNow(fd, all)
 			return true
 		})
 	}
@@ -50,13 +50,19 @@ func (c *conn) begin(head []byte, body [][]byte) (left [][]byte, err error) {
 		_, err = c.Conn.Write(head[n:])
 		return body, err
 	}
-	for left = all; len(left) > 0 && n >= len(left[0]); left = left[1:] {
-		n -= len(left[0])
+	return after(all, n), nil
+}
+
+// after is what of pieces follows their first n bytes. It changes them.
+func after(pieces [][]byte, n int) [][]byte {
+	for len(pieces) > 0 && n >= len(pieces[0]) {
+		n -= len(pieces[0])
+		pieces[0], pieces = nil, pieces[1:]
 	}
 	if n > 0 {
-		left[0] = left[0][n:]
+		pieces[0] = pieces[0][n:]
 	}
-	return left, nil
+	return pieces
 }
 
 // An asking is a request on its way over a pooled connection. That the connection
@@ -84,7 +90,7 @@ func (c *conn) ask() error {
 func (c *conn) readAsking(p []byte) (int, error) {
 	a := &c.asking
 	a.into, a.n, a.err = p, 0, nil
-	err := c.raw.Read(a.step)
+	err := c.tcp.raw.Read(a.step)
 	a.into = nil
 	if err == nil {
 		err = a.err
@@ -106,7 +112,7 @@ func (c *conn) stepAsking(fd uintptr) (done bool) {
 	case none:
 		return false
 	case err != nil:
-		a.err = os.NewSyscallError("read", err)
+		a.err = err
 	case n == 0:
 		a.err = io.EOF
 	default:

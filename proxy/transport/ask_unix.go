@@ -1,9 +1,10 @@
-//go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
+//go:build darwin || dragonfly || freebsd || netbsd || openbsd
 
 package transport
 
 import (
 	"errors"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +20,7 @@ func readNow(fd uintptr, p []byte) (n int, none bool, err error) {
 			return n, false, nil
 		}
 		if !errors.Is(err, unix.EINTR) {
-			return 0, errors.Is(err, unix.EAGAIN), err
+			return 0, errors.Is(err, unix.EAGAIN), os.NewSyscallError("read", err)
 		}
 	}
 }

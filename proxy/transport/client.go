@@ -29,6 +29,9 @@ type clientConn struct {
 }
 
 func (g *guard) newConn(c net.Conn) *clientConn {
+	if tcp, err := newTCP(c); err == nil { // else it is something of a test's
+		c = tcp
+	}
 	return &clientConn{timed: timed{Conn: c}, guard: g, flush: g.options.Write}
 }
 
@@ -79,13 +82,4 @@ func (c *clientConn) CloseWrite() error {
 		return half.CloseWrite()
 	}
 	return net.ErrClosed
-}
-
-// tcpOf returns what is underneath conn if that is plain TCP.
-func tcpOf(conn net.Conn) (tcp *net.TCPConn, ok bool) {
-	if c, ours := conn.(*clientConn); ours {
-		conn = c.Conn
-	}
-	tcp, ok = conn.(*net.TCPConn)
-	return tcp, ok
 }

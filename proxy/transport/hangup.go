@@ -29,10 +29,6 @@ func watchHangup(conn net.Conn, hungUp func(fd uintptr) bool, onGone func()) (st
 	if !ok || !canWatch {
 		return func() {}
 	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return func() {}
-	}
 	// The deadline for reading the request's head is still on: it is not ours.
 	if conn.SetReadDeadline(time.Time{}) != nil {
 		return func() {}
@@ -42,7 +38,7 @@ func watchHangup(conn net.Conn, hungUp func(fd uintptr) bool, onGone func()) (st
 		defer close(ended)
 		// Readiness comes in edges, so bytes that wait unread cost one look
 		// and no loop.
-		err := raw.Read(hungUp)
+		err := tcp.raw.Read(hungUp)
 		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 			onGone()
 		}

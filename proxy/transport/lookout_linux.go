@@ -2,7 +2,6 @@ package transport
 
 import (
 	"errors"
-	"net"
 	"os"
 	"sync"
 	"syscall"
@@ -71,13 +70,9 @@ func (l *lookout) close() {
 
 // watch is watchHangup for a connection that has a descriptor; ok is false where it
 // cannot be watched in this way.
-func (l *lookout) watch(conn *net.TCPConn, onGone func()) (stop func(), ok bool) {
+func (l *lookout) watch(conn *tcpConn, onGone func()) (stop func(), ok bool) {
 	l.begin.Do(l.start)
 	if l.set == nil {
-		return nil, false
-	}
-	raw, err := conn.SyscallConn()
-	if err != nil {
 		return nil, false
 	}
 	w := &watched{onGone: onGone}
@@ -87,12 +82,12 @@ func (l *lookout) watch(conn *net.TCPConn, onGone func()) (stop func(), ok bool)
 	l.watches[token] = w
 	l.mu.Unlock()
 	event := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(uint32(token)), Pad: int32(token >> 32)} //nolint:gosec // its halves
-	if l.control(raw, unix.EPOLL_CTL_ADD, &event) != nil {
+	if l.control(conn.raw, unix.EPOLL_CTL_ADD, &event) != nil {
 		l.forget(token)
 		return nil, false
 	}
 	return func() {
-		_ = l.control(raw, unix.EPOLL_CTL_DEL, nil) // a closed one has left the set
+		_ = l.control(conn.raw, unix.EPOLL_CTL_DEL, nil) // a closed one has left the set
 		l.forget(token)
 		w.mu.Lock()
 		w.over = true

@@ -87,11 +87,7 @@ func cutShort(client net.Conn) (gone bool) {
 	if !ok {
 		return false
 	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return true
-	}
-	err = raw.Control(func(fd uintptr) { gone = hungUp(fd) })
+	err := tcp.raw.Control(func(fd uintptr) { gone = hungUp(fd) })
 	return gone || err != nil
 }
 

@@ -68,12 +68,11 @@ const (
 
 // A conn is one connection to the upstream. Between requests it holds no buffer.
 type conn struct {
-	timed                 // TLS or TCP
-	tcp   net.Conn        // what is underneath
-	raw   syscall.RawConn // of tcp
-	br    *bufio.Reader   // nil while idle
-	idle  time.Duration   // deadline per read; 0 leaves the one that is set
-	since time.Duration   // idle since, on clock
+	timed               // TLS or TCP
+	tcp   *tcpConn      // what is underneath
+	br    *bufio.Reader // nil while idle
+	idle  time.Duration // deadline per read; 0 leaves the one that is set
+	since time.Duration // idle since, on clock
 
 	pooled bool // it was idle before
 	asking asking
@@ -166,7 +165,7 @@ func (u *Upstream) closed() bool { return u.life.Err() != nil }
 // asks: then that comes with the asking, see conn.ask.
 func (u *Upstream) takeIdle(asks bool) *conn {
 	for c := u.pop(); c != nil; c = u.pop() {
-		if clock()-c.since < u.config.KeepIdle && (asks && u.canAsk || u.reusable(c.raw)) {
+		if clock()-c.since < u.config.KeepIdle && (asks && u.canAsk || u.reusable(c.tcp.raw)) {
 			c.br, c.pooled = u.reader(c), true
 			return c
 		}
@@ -248,9 +247,14 @@ func (u *Upstream) discard(c *conn) {
 func (u *Upstream) dial(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.config.Connect)
 	defer cancel()
-	tcp, err := new(net.Dialer).DialContext(ctx, "tcp", u.addr)
+	dialed, err := new(net.Dialer).DialContext(ctx, "tcp", u.addr)
 	if err != nil {
 		return nil, &Error{connectClass(err, ConnectFailed), err}
+	}
+	tcp, err := newTCP(dialed)
+	if err != nil {
+		_ = dialed.Close()
+		return nil, &Error{ConnectFailed, err}
 	}
 	c := &conn{timed: timed{Conn: tcp}, tcp: tcp}
 	c.asking.step = c.stepAsking
@@ -261,10 +265,6 @@ func (u *Upstream) dial(ctx context.Context) (*conn, error) {
 			return nil, &Error{connectClass(err, TLSFailed), err}
 		}
 		c.Conn = secure
-	}
-	if c.raw, err = tcp.(*net.TCPConn).SyscallConn(); err != nil {
-		c.drop()
-		return nil, &Error{ConnectFailed, err}
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -1,0 +1,151 @@
+package transport
+
+import (
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"unsafe"
+)
+
+// calls are the read and the write that are under way.
+type calls struct {
+	reading struct {
+		sync.Mutex
+		into []byte
+		n    int
+		err  error
+		step func(fd uintptr) (done bool) // readStep
+	}
+	writing struct {
+		sync.Mutex
+		one  [1][]byte // memory of left
+		left [][]byte
+		n    int
+		err  error
+		step func(fd uintptr) (done bool) // writeStep
+	}
+}
+
+func (t *tcpConn) prepare() { t.reading.step, t.writing.step = t.readStep, t.writeStep }
+
+// Read implements net.Conn.
+func (t *tcpConn) Read(p []byte) (int, error) {
+	c := &t.reading
+	c.Lock()
+	defer c.Unlock()
+	c.into, c.n, c.err = p, 0, nil
+	err := t.raw.Read(c.step)
+	c.into = nil
+	if err == nil {
+		err = c.err
+	}
+	return c.n, err
+}
+
+func (t *tcpConn) readStep(fd uintptr) (done bool) {
+	c := &t.reading
+	n, none, err := readNow(fd, c.into)
+	switch {
+	case none:
+		return false
+	case err != nil:
+		c.err = err
+	case n == 0 && len(c.into) > 0:
+		c.err = io.EOF
+	}
+	c.n = n
+	return true
+}
+
+// Write implements net.Conn.
+func (t *tcpConn) Write(p []byte) (int, error) {
+	c := &t.writing
+	c.Lock()
+	defer c.Unlock()
+	c.one[0] = p
+	return t.write(c.one[:])
+}
+
+// writeAll writes pieces one after another, of which it then holds none.
+func (t *tcpConn) writeAll(pieces [][]byte) (int, error) {
+	c := &t.writing
+	c.Lock()
+	defer c.Unlock()
+	return t.write(pieces)
+}
+
+func (t *tcpConn) write(pieces [][]byte) (int, error) {
+	c := &t.writing
+	c.left, c.n, c.err = pieces, 0, nil
+	err := t.raw.Write(c.step)
+	clear(c.left)
+	c.left = nil
+	if err == nil {
+		err = c.err
+	}
+	return c.n, err
+}
+
+func (t *tcpConn) writeStep(fd uintptr) (done bool) {
+	c := &t.writing
+	for len(c.left) > 0 {
+		n, none, err := writeNow(fd, c.left)
+		if none {
+			return false
+		}
+		if c.err = err; err != nil {
+			return true
+		}
+		c.n += n
+		c.left = after(c.left, n)
+	}
+	return true
+}
+
+// canAsk tells that readNow works.
+const canAsk = true
+
+// readNow reads what is there. none tells that there is nothing yet.
+func readNow(fd uintptr, p []byte) (n int, none bool, err error) {
+	return call(syscall.SYS_READ, fd, unsafe.Pointer(unsafe.SliceData(p)), len(p)) //nolint:gosec // the kernel's way to name memory
+}
+
+// gathered is how many pieces one system call takes.
+const gathered = 16
+
+// writeNow writes what goes without waiting of pieces, one after another. none tells
+// that nothing does.
+func writeNow(fd uintptr, pieces [][]byte) (n int, none bool, err error) {
+	if len(pieces) == 1 {
+		p := pieces[0]
+		return call(syscall.SYS_WRITE, fd, unsafe.Pointer(unsafe.SliceData(p)), len(p)) //nolint:gosec // as above
+	}
+	var list [gathered]syscall.Iovec
+	pieces = pieces[:min(len(pieces), gathered)]
+	for i, p := range pieces {
+		list[i].Base = unsafe.SliceData(p)
+		list[i].SetLen(len(p))
+	}
+	return call(syscall.SYS_WRITEV, fd, unsafe.Pointer(&list), len(pieces)) //nolint:gosec // as above
+}
+
+// call reads or writes on a descriptor that does not block.
+func call(trap, fd uintptr, memory unsafe.Pointer, size int) (n int, none bool, err error) {
+	for {
+		r, _, errno := syscall.RawSyscall(trap, fd, uintptr(memory), uintptr(size)) //nolint:gosec // sizes are not negative
+		switch errno {
+		case 0:
+			return int(r), false, nil //nolint:gosec // at most size
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			return 0, true, nil
+		default:
+			name := "write"
+			if trap == syscall.SYS_READ {
+				name = "read"
+			}
+			return 0, false, os.NewSyscallError(name, errno)
+		}
+	}
+}
