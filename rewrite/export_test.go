@@ -1,6 +1,9 @@
 package rewrite
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Debug tells whether each rewrite is recounted.
 const Debug = debug
@@ -16,3 +19,14 @@ var (
 	Inside      = inside
 	InsideWords = insideWords
 )
+
+// Outline is what is known of each message: role, kind, content, and its text.
+func (r *Request) Outline() (lines []string) {
+	for _, m := range r.messages {
+		lines = append(lines, fmt.Sprint(m.role, m.kind, string(m.content.of(r.Body)), m.last > 0, m.parts.end-m.parts.start))
+	}
+	for _, s := range r.spans {
+		lines = append(lines, string(s.of(r.Body)))
+	}
+	return lines
+}

@@ -26,7 +26,7 @@ func inside(b []byte, i int) (at int, escapes, wide bool) {
 }
 
 // block is how many bytes insideBlocks looks at in one step.
-const block = 32
+const block = 64
 
 // insideWords is inside without vectors: eight bytes a step.
 func insideWords(b []byte, i int) (at int, escapes, wide bool) {

@@ -50,34 +50,49 @@ TEXT ·insideBlocks(SB), NOSPLIT, $0-42
 	MOVQ i+24(FP), CX
 	XORL R13, R13
 	XORL R14, R14
-	VMOVDQU quotes<>(SB), Y1
-	VMOVDQU slashes<>(SB), Y2
-	VMOVDQU controls<>(SB), Y3
-	VMOVDQU nibbles<>(SB), Y4
-	VMOVDQU lows<>(SB), Y5
-	VMOVDQU highs<>(SB), Y6
-	VPXOR Y10, Y10, Y10
+	VMOVDQU quotes<>(SB), Y2
+	VMOVDQU slashes<>(SB), Y3
+	VMOVDQU controls<>(SB), Y4
 
 loop:
-	LEAQ 32(CX), AX
+	LEAQ 64(CX), AX
 	CMPQ AX, DX
 	JGT  end
 	VMOVDQU (SI)(CX*1), Y0
-	VPCMPEQB Y0, Y1, Y7
-	VPMINUB Y0, Y3, Y8
-	VPCMPEQB Y0, Y8, Y8
-	VPOR Y7, Y8, Y7
-	VPMOVMSKB Y7, R8 // quotes and controls
+	VMOVDQU 32(SI)(CX*1), Y1
+
 	VPCMPEQB Y0, Y2, Y8
-	VPMOVMSKB Y8, R9 // backslashes
-	VPMOVMSKB Y0, R10 // beyond ASCII
+	VPMINUB Y0, Y4, Y9
+	VPCMPEQB Y0, Y9, Y9
+	VPOR Y8, Y9, Y8
+	VPMOVMSKB Y8, R8
+	VPCMPEQB Y1, Y2, Y8
+	VPMINUB Y1, Y4, Y9
+	VPCMPEQB Y1, Y9, Y9
+	VPOR Y8, Y9, Y8
+	VPMOVMSKB Y8, AX
+	SHLQ $32, AX
+	ORQ  AX, R8 // quotes and controls
+
+	VPCMPEQB Y0, Y3, Y8
+	VPMOVMSKB Y8, R9
+	VPCMPEQB Y1, Y3, Y8
+	VPMOVMSKB Y8, AX
+	SHLQ $32, AX
+	ORQ  AX, R9 // backslashes
+
+	VPMOVMSKB Y0, R10
+	VPMOVMSKB Y1, AX
+	SHLQ $32, AX
+	ORQ  AX, R10 // beyond ASCII
+
 	XORL R12, R12 // backslashes that begin an escape
-	TESTL R9, R9
+	TESTQ R9, R9
 	JNZ  escapes
-	TESTL R8, R8
+	TESTQ R8, R8
 	JNZ  stop
 	ORQ  R10, R13
-	ADDQ $32, CX
+	ADDQ $64, CX
 	JMP  loop
 
 escapes:
@@ -90,39 +105,48 @@ escapes:
 	XORQ DI, R11
 	MOVQ R11, R12
 	ANDQ R9, R12
-	XORQ R9, R11 // escaped characters; bit 32: the first of the next block
+	XORQ R9, R11 // escaped characters
 
-	VPSHUFB Y0, Y5, Y8
+	VMOVDQU nibbles<>(SB), Y5
+	VMOVDQU lows<>(SB), Y6
+	VMOVDQU highs<>(SB), Y7
+	VPXOR Y10, Y10, Y10
+	VPSHUFB Y0, Y6, Y8
 	VPSRLW $4, Y0, Y9
-	VPAND Y4, Y9, Y9
-	VPSHUFB Y9, Y6, Y9
+	VPAND Y5, Y9, Y9
+	VPSHUFB Y9, Y7, Y9
 	VPAND Y8, Y9, Y8
 	VPCMPEQB Y8, Y10, Y8
-	VPMOVMSKB Y8, BX // what makes no escape of two bytes
+	VPMOVMSKB Y8, BX
+	VPSHUFB Y1, Y6, Y8
+	VPSRLW $4, Y1, Y9
+	VPAND Y5, Y9, Y9
+	VPSHUFB Y9, Y7, Y9
+	VPAND Y8, Y9, Y8
+	VPCMPEQB Y8, Y10, Y8
+	VPMOVMSKB Y8, AX
+	SHLQ $32, AX
+	ORQ  AX, BX // what makes no escape of two bytes
 	ANDQ R11, BX
 	SHRQ $1, BX // the backslash before it
-	MOVQ R11, DI
-	NOTQ DI
-	ANDQ DI, R8
+	NOTQ R11
+	ANDQ R11, R8
 	ORQ  BX, R8
 
 	// An escape that the end of the block cuts is looked at with the next one.
-	SHRQ $32, R11
-	ANDQ $1, R11
-	MOVQ R11, DI
-	SHLQ $31, DI
-	NOTQ DI
-	ANDQ DI, R12
-	TESTL R8, R8
+	MOVQ R12, DI
+	SHRQ $63, DI
+	BTRQ $63, R12
+	TESTQ R8, R8
 	JNZ  stop
 	ORQ  R10, R13
 	ORQ  R12, R14
-	ADDQ $32, CX
-	SUBQ R11, CX
+	ADDQ $64, CX
+	SUBQ DI, CX
 	JMP  loop
 
 stop:
-	BSFL R8, AX
+	BSFQ R8, AX
 	ADDQ AX, CX
 	MOVQ R8, BX // what comes before it
 	NEGQ BX

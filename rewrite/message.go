@@ -1,0 +1,166 @@
+package rewrite
+
+// A message is the offsets of one element of messages.
+type message struct {
+	role    role
+	kind    kind
+	content span // the content's value; of a missing one the place where it goes
+	parts   span // indices into Request.parts of an array's texts
+	last    int  // where an array's last element ends; 0 if it has none
+}
+
+type role byte
+
+const (
+	roleOther role = iota
+	roleSystem
+	roleUser
+)
+
+// operator tells the roles in which the application speaks for itself.
+func (r role) operator() bool { return r == roleSystem }
+
+// usual reads a message that is a role and a text, as most are, in the fewest
+// looks. It reads nothing where the message differs or is not sound.
+func (p *parser) usual() bool {
+	const begin, between = `{"role":"`, `","content":`
+	start, rest := p.i, p.b[p.i:]
+	if len(rest) < len(begin) || string(rest[:len(begin)]) != begin {
+		return false
+	}
+	rest = rest[len(begin):]
+	for _, known := range [...]struct {
+		name string
+		role role
+	}{{"user", roleUser}, {"assistant", roleOther}, {"system", roleSystem}, {"developer", roleSystem}} {
+		head := len(known.name) + len(between)
+		if len(rest) <= head || string(rest[:len(known.name)]) != known.name || string(rest[len(known.name):head]) != between || rest[head] != '"' {
+			continue
+		}
+		p.i += len(begin) + head
+		text, _ := p.str()
+		if p.err != nil || p.i >= len(p.b) || p.b[p.i] != '}' {
+			p.i, p.err = start, nil // again, for what it is
+			return false
+		}
+		p.i++
+		p.r.messages = append(p.r.messages, message{role: known.role, kind: kindString, content: text})
+		if p.shape == nil {
+			p.r.spans = append(p.r.spans, span{start, p.i})
+		}
+		return true
+	}
+	return false
+}
+
+func (p *parser) message(n int) {
+	if p.usual() {
+		return
+	}
+	if k := p.kind(); k != kindObject {
+		p.not(path{n, -1, ""}, "%s, not an object", k)
+		p.value()
+		return
+	}
+	m := message{}
+	roleEnd := 0
+	level := p.keys.level()
+	whole := p.object(func(key span, escaped bool) {
+		switch p.key(level, "messages[].", key, escaped, messageKeys) {
+		case "role":
+			p.role(n, &m)
+			roleEnd = p.i
+		case "content":
+			p.content(n, &m)
+		default:
+			p.value()
+		}
+	})
+	p.keys.leave(level)
+	if roleEnd == 0 {
+		p.not(path{n, -1, "role"}, "missing")
+	}
+	if m.kind == kindMissing {
+		m.content = span{roleEnd, roleEnd}
+	}
+	// A message that is nobody's and holds no text is of no use to a rewrite; a
+	// list of nothing else must still not look empty.
+	if n == 0 || m.role != roleOther || m.kind == kindString || m.parts.start < m.parts.end {
+		p.r.messages = append(p.r.messages, m)
+	}
+	if p.shape == nil { // otherwise nobody will count
+		p.r.spans = append(p.r.spans, whole)
+	}
+}
+
+func (p *parser) role(n int, m *message) {
+	if k := p.kind(); k != kindString {
+		p.not(path{n, -1, "role"}, "%s, not a string", k)
+		p.value()
+		return
+	}
+	v, escaped := p.str()
+	if p.err != nil {
+		return
+	}
+	name := v.of(p.b)[1 : v.end-v.start-1]
+	if escaped {
+		name = []byte(unquote(v.of(p.b)))
+	}
+	switch string(name) {
+	case "system", "developer":
+		m.role = roleSystem
+	case "user":
+		m.role = roleUser
+	}
+}
+
+func (p *parser) content(n int, m *message) {
+	m.kind = p.kind()
+	switch m.kind {
+	case kindArray:
+		m.parts.start = len(p.r.parts)
+		m.content = p.array(func(i int) {
+			p.part(n, i)
+			m.last = p.i
+		})
+		m.parts.end = len(p.r.parts)
+	case kindString, kindNull:
+		m.content = p.value()
+	default:
+		p.not(path{n, -1, "content"}, "%s, not a string or an array", m.kind)
+		p.value()
+	}
+}
+
+func (p *parser) part(n, i int) {
+	if k := p.kind(); k != kindObject {
+		p.not(path{n, i, ""}, "%s, not an object", k)
+		p.value()
+		return
+	}
+	var isText bool
+	var text span
+	level := p.keys.level()
+	p.object(func(key span, escaped bool) {
+		name := p.key(level, "messages[].content[].", key, escaped, partKeys)
+		k := p.kind()
+		v := p.value()
+		switch {
+		case p.err != nil:
+		case name == "type" && k == kindString:
+			isText = unquote(v.of(p.b)) == "text"
+		case name == "text" && k == kindString:
+			text = v
+		case name != "":
+			p.not(path{n, i, name}, "%s, not a string", k)
+		}
+	})
+	p.keys.leave(level)
+	switch {
+	case !isText:
+		p.r.attachments++
+	case text != span{}:
+		p.r.parts = append(p.r.parts, text)
+	}
+}
