@@ -1,12 +1,11 @@
-//go:build darwin || dragonfly || freebsd || netbsd || openbsd
+//go:build (linux && race) || darwin || dragonfly || freebsd || netbsd || openbsd
 
 package transport
 
 import (
 	"errors"
 	"os"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // canAsk tells that readNow works.
@@ -15,12 +14,12 @@ const canAsk = true
 // readNow reads what is there. none tells that there is nothing yet.
 func readNow(fd uintptr, p []byte) (n int, none bool, err error) {
 	for {
-		n, err = unix.Read(int(fd), p)
+		n, err = syscall.Read(int(fd), p)
 		if err == nil {
 			return n, false, nil
 		}
-		if !errors.Is(err, unix.EINTR) {
-			return 0, errors.Is(err, unix.EAGAIN), os.NewSyscallError("read", err)
+		if !errors.Is(err, syscall.EINTR) {
+			return 0, errors.Is(err, syscall.EAGAIN), os.NewSyscallError("read", err)
 		}
 	}
 }
