@@ -164,8 +164,13 @@ func (x *exchange) end() {
 	s.work.Done()
 }
 
-// dropBody lets go of the body's pieces.
+// dropBody lets go of the body's pieces and of what was read from it.
 func (x *exchange) dropBody() {
+	if x.parser != nil {
+		x.parser.Reset()
+		x.server.parsers.Put(x.parser)
+		x.parser = nil
+	}
 	clear(x.plain)
 	x.plain = x.plain[:0]
 }

@@ -34,6 +34,7 @@ type exchange struct {
 	second    *second         // to send the request again; nil where that is not to be
 	packed    []byte          // the body as it came, if it was compressed
 	plain     [][]byte        // the body as it goes up, before that, in pieces; empty once it is up
+	parser    *rewrite.Parser // holds the parsed body; nil once that is up
 	sample    bool            // the answer is to be learnt from
 	lesson    *lesson         // of such an answer
 
@@ -177,7 +178,8 @@ func (x *exchange) relay(ctx *fasthttp.RequestCtx) error {
 // chat decides what becomes of a chat request whose body is whole, given what
 // its headers asked for.
 func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Options) error {
-	req, err := rewrite.Parse(body)
+	x.parser = x.server.parsers.Get().(*rewrite.Parser)
+	req, err := x.parser.Parse(body)
 	if bodyErr := (*rewrite.BodyError)(nil); errors.As(err, &bodyErr) && !x.policy.Rewrite.Strict() {
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, bodyErr.Reason
 		return x.send(ctx, body, nil)

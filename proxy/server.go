@@ -50,6 +50,7 @@ type Server struct {
 	learners  chan struct{}
 	lessons   atomic.Int64
 	exchanges sync.Pool      // of *exchange
+	parsers   sync.Pool      // of *rewrite.Parser
 	work      sync.WaitGroup // open requests and shadow work
 }
 
@@ -73,6 +74,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *Metrics, log *slog.Logger, r
 		log:         log,
 		concurrency: int64(cfg.Concurrency),
 		timeouts:    cfg.Timeouts,
+		parsers:     sync.Pool{New: func() any { return new(rewrite.Parser) }},
 	}
 	if s.concurrency <= 0 {
 		s.concurrency = DefaultConcurrency

@@ -22,7 +22,7 @@ func (r role) operator() bool { return r == roleSystem }
 
 // usual reads a message that is a role and a text, as most are, in the fewest
 // looks. It reads nothing where the message differs or is not sound.
-func (p *parser) usual() bool {
+func (p *Parser) usual() bool {
 	const begin, between = `{"role":"`, `","content":`
 	start, rest := p.i, p.b[p.i:]
 	if len(rest) < len(begin) || string(rest[:len(begin)]) != begin {
@@ -53,7 +53,7 @@ func (p *parser) usual() bool {
 	return false
 }
 
-func (p *parser) message(n int) {
+func (p *Parser) message(n int) {
 	if p.usual() {
 		return
 	}
@@ -93,7 +93,7 @@ func (p *parser) message(n int) {
 	}
 }
 
-func (p *parser) role(n int, m *message) {
+func (p *Parser) role(n int, m *message) {
 	if k := p.kind(); k != kindString {
 		p.not(path{n, -1, "role"}, "%s, not a string", k)
 		p.value()
@@ -115,7 +115,7 @@ func (p *parser) role(n int, m *message) {
 	}
 }
 
-func (p *parser) content(n int, m *message) {
+func (p *Parser) content(n int, m *message) {
 	m.kind = p.kind()
 	switch m.kind {
 	case kindArray:
@@ -133,7 +133,7 @@ func (p *parser) content(n int, m *message) {
 	}
 }
 
-func (p *parser) part(n, i int) {
+func (p *Parser) part(n, i int) {
 	if k := p.kind(); k != kindObject {
 		p.not(path{n, i, ""}, "%s, not an object", k)
 		p.value()

@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -38,22 +39,43 @@ type member struct {
 
 // Parse reads body in one pass: every byte is checked, only what a rewrite
 // needs is remembered. Every error is a *BodyError.
-func Parse(body []byte) (*Request, error) {
-	p := &parser{scanner: scanner{b: body, loneSurrogate: -1}, r: Request{Body: body, formatIsText: true}}
-	p.top()
-	if p.err != nil {
-		return nil, p.err
-	}
-	p.r.unicode, p.r.ascii = p.unicode, !p.wide
-	return &p.r, nil // in the memory of p, which is one piece less
-}
+func Parse(body []byte) (*Request, error) { return new(Parser).Parse(body) }
 
-// parser reads a chat request's structure off the scanner.
-type parser struct {
+// A Parser parses one request after another in the same memory. The zero value is
+// ready. It is not safe for concurrent use.
+type Parser struct {
 	scanner
 	r     Request
 	shape *BodyError // the first wrong type: reported only if the rest is sound JSON
 	keys  keySet
+	model string // of the request before, which is mostly that of the next
+}
+
+// Parse is the function Parse; the Request is good until the next call, or Reset.
+func (p *Parser) Parse(body []byte) (*Request, error) {
+	p.Reset()
+	p.scanner = scanner{b: body, loneSurrogate: -1}
+	p.r.Body, p.r.formatIsText = body, true
+	p.top()
+	if p.err != nil {
+		return nil, p.err
+	}
+	p.r.unicode, p.r.ascii, p.model = p.unicode, !p.wide, p.r.Model
+	return &p.r, nil
+}
+
+// kept is how many messages a Parser keeps memory for.
+const kept = 512
+
+// Reset lets go of the body, and of memory that few requests need.
+func (p *Parser) Reset() {
+	r := &p.r
+	if cap(r.messages) > kept || cap(r.parts) > kept || len(p.model) > kept {
+		*p = Parser{}
+		return
+	}
+	*r = Request{messages: r.messages[:0], spans: r.spans[:0], parts: r.parts[:0], tools: r.tools[:0]}
+	p.scanner, p.shape, p.keys = scanner{}, nil, keySet{}
 }
 
 // A path leads to a value of the body. It is spelled out for the first error
@@ -78,13 +100,13 @@ func (at path) String() string {
 }
 
 // not notes that the body is JSON but no chat request we can read.
-func (p *parser) not(at path, format string, args ...any) {
+func (p *Parser) not(at path, format string, args ...any) {
 	if p.shape == nil {
 		p.shape = &BodyError{Reason: ReasonNotChat, Param: at.String(), Message: at.String() + ": " + fmt.Sprintf(format, args...)}
 	}
 }
 
-func (p *parser) top() {
+func (p *Parser) top() {
 	if k := p.kind(); k != kindObject {
 		p.value()
 		p.end()
@@ -117,7 +139,7 @@ func (p *parser) top() {
 }
 
 // end checks that nothing follows the body's value.
-func (p *parser) end() {
+func (p *Parser) end() {
 	if p.err != nil {
 		return
 	}
@@ -127,7 +149,7 @@ func (p *parser) end() {
 }
 
 // settle weighs what the pass over a sound JSON text has found.
-func (p *parser) settle() {
+func (p *Parser) settle() {
 	switch {
 	case p.err != nil:
 	case p.wide && !utf8.Valid(p.b):
@@ -159,7 +181,7 @@ var (
 
 // key checks a key against those seen at its level and returns the one of known
 // that it is, "" for any other.
-func (p *parser) key(level int, at string, key span, escaped bool, known []string) string {
+func (p *Parser) key(level int, at string, key span, escaped bool, known []string) string {
 	raw := key.of(p.b)
 	if len(raw) < 2 {
 		return "" // the scanner has stopped
@@ -183,19 +205,23 @@ func (p *parser) key(level int, at string, key span, escaped bool, known []strin
 	return ""
 }
 
-func (p *parser) topValue(name string) {
+func (p *Parser) topValue(name string) {
 	k := p.kind()
 	switch {
 	case name == "messages" && k == kindArray:
-		most := min(4+len(p.b)/512, 512) // as many as a talk of that length mostly has
-		p.r.messages, p.r.spans = make([]message, 0, most), make([]span, 0, most)
+		most := min(4+len(p.b)/512, kept) // as many as a talk of that length mostly has
+		p.r.messages, p.r.spans = slices.Grow(p.r.messages[:0], most), slices.Grow(p.r.spans[:0], most)
 		p.r.list = p.array(p.message)
 	case name == "response_format" && k == kindObject:
 		p.format()
 	case name == "model" && k == kindString:
-		v, _ := p.str()
+		v, escaped := p.str()
 		if p.err == nil {
-			p.r.Model = unquote(v.of(p.b))
+			if raw := v.of(p.b); string(raw[1:len(raw)-1]) == p.model && !escaped {
+				p.r.Model = p.model
+			} else {
+				p.r.Model = unquote(raw)
+			}
 		}
 	case name == "stream" && k == kindBool:
 		p.r.Stream = p.b[p.i] == 't'
@@ -217,7 +243,7 @@ func (p *parser) topValue(name string) {
 	}
 }
 
-func (p *parser) format() {
+func (p *Parser) format() {
 	level := p.keys.level()
 	schema := false
 	whole := p.object(func(key span, escaped bool) {
