@@ -40,7 +40,10 @@ func NewMemory(maxBytes int64) (*Memory, error) {
 		MaximumWeight:    uint64(maxBytes),
 		Weigher:          func(key string, v kept) uint32 { return uint32(weight(key, v.value)) },
 		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, kept]) time.Duration { return e.Value.ttl }),
-		Logger:           &otter.NoopLogger{}, // it reports misuse of its loaders, which are not used
+		// What was read is noted each sixteen reads or so, in less time than it takes to
+		// start and wake a goroutine for it.
+		Executor: func(task func()) { task() },
+		Logger:   &otter.NoopLogger{}, // it reports misuse of its loaders, which are not used
 	})
 	if err != nil {
 		return nil, fmt.Errorf("memory cache of %d bytes: %w", maxBytes, err)
