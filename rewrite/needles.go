@@ -190,10 +190,11 @@ func rarest(run string) string {
 	return run[best:]
 }
 
-// escapable tells the bytes that some JSON encoder writes as an escape.
+// escapable tells the bytes that some JSON encoder writes as an escape: Gson does '=',
+// .NET '+' and '`'.
 func escapable(c byte) bool {
 	switch c {
-	case '"', '\\', '/', '<', '>', '&', '\'', '+':
+	case '"', '\\', '/', '<', '>', '&', '\'', '+', '=', '`':
 		return true
 	}
 	return c < ' ' || c >= 0x7f

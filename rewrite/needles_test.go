@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// written is a text as each of four JSON encoders writes it.
+// written is a text as each of six JSON encoders writes it.
 func written(text string) []string {
 	plain := string(append(appendQuoted([]byte{'"'}, text), '"'))
 	html, _ := json.Marshal(text)
@@ -25,7 +25,9 @@ func written(text string) []string {
 			fmt.Fprintf(&ascii, `\u%04x`, unit)
 		}
 	}
-	return []string{plain, string(html), ascii.String(), strings.ReplaceAll(plain, "/", `\/`)}
+	gson := strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`, "=", `\u003d`, "'", `\u0027`).Replace(plain)
+	dotnet := strings.NewReplacer(`\"`, `\u0022`, "<", `\u003C`, ">", `\u003E`, "&", `\u0026`, "'", `\u0027`, "+", `\u002B`, "`", `\u0060`).Replace(ascii.String())
+	return []string{plain, string(html), ascii.String(), strings.ReplaceAll(plain, "/", `\/`), gson, dotnet}
 }
 
 // Looking for all texts at once tells the same as looking for each in the decoded
@@ -33,13 +35,13 @@ func written(text string) []string {
 func TestNeedles(t *testing.T) {
 	piece := rapid.SampledFrom([]string{
 		"Every parent may take twelve weeks of leave after six months of service", "the notice period", " and ", "---------------", "aaaaaaaaaaaaaaaaaaaaaaaa",
-		"\n", "\"so\"", "/a/b", "don't", "敏捷的棕色狐狸", "🙂", "x", " ", "\u200b", "Which is the longest run of plain text that is looked for, and then some more of it",
+		"\n", "\"so\"", "/a/b", "don't", "a=b", "a+b", "`go test`", "<p>", "敏捷的棕色狐狸", "🙂", "x", " ", "\u200b", "Which is the longest run of plain text that is looked for, and then some more of it",
 	})
 	text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(piece, 0, 6).Draw(t, "pieces"), "") })
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(text, 1, 8).Draw(t, "texts")
 		needles := newNeedles(len(texts), func(i int) string { return texts[i] })
-		encoder := rapid.IntRange(0, 3).Draw(t, "encoder")
+		encoder := rapid.IntRange(0, 5).Draw(t, "encoder")
 		var messages, decoded []string
 		for range rapid.IntRange(1, 4).Draw(t, "messages") {
 			message := text.Draw(t, "before")
