@@ -25,14 +25,18 @@ type clientConn struct {
 	waits atomic.Int32  // forOther, forRequest or forHead
 	flush time.Duration // deadline per Write
 
-	patience patience
+	token    uint64                   // by which the lookout knows it; 0: not at all
+	gone     atomic.Bool              // the lookout saw its peer leave
+	watching atomic.Pointer[exchange] // the one that its leaving ends
 }
 
 func (g *guard) newConn(c net.Conn) *clientConn {
 	if tcp, err := newTCP(c); err == nil { // else it is something of a test's
 		c = tcp
 	}
-	return &clientConn{timed: timed{Conn: c}, guard: g, flush: g.options.Write}
+	client := &clientConn{timed: timed{Conn: c}, guard: g, flush: g.options.Write}
+	g.lookout.add(client)
+	return client
 }
 
 // clientOf returns the client's connection of ctx, which is of a Server.
@@ -74,6 +78,28 @@ func (c *clientConn) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return c.Conn.Write(p)
+}
+
+// hungUp is called by the lookout when the peer has closed its side.
+func (c *clientConn) hungUp() {
+	c.gone.Store(true)
+	if x := c.watching.Load(); x != nil {
+		x.hangUp()
+	}
+}
+
+// watch lets the peer's leaving, even if that was before, end x.
+func (c *clientConn) watch(x *exchange) {
+	c.watching.Store(x)
+	if c.gone.Load() {
+		x.hangUp()
+	}
+}
+
+// Close implements net.Conn.
+func (c *clientConn) Close() error {
+	c.guard.lookout.forget(c)
+	return c.Conn.Close()
 }
 
 // CloseWrite ends our side of the connection.

@@ -71,7 +71,3 @@ func Timed(c net.Conn) (_ net.Conn, read, write, both func(time.Duration) error)
 	t := &timed{Conn: c}
 	return t, t.waitRead, t.waitWrite, t.waitBoth
 }
-
-// Impatient makes the timer of a client's connection run now, as one does that fired
-// for a request before.
-func Impatient(client net.Conn) { client.(*clientConn).patience.over() }

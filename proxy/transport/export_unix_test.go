@@ -4,13 +4,16 @@ package transport
 
 import "net"
 
-// Watch watches conn as u does the clients of its requests.
+// Watch watches conn as u does clients that no lookout knows.
 func Watch(u *Upstream, conn net.Conn, onGone func()) (stop func()) {
 	if tcp, err := newTCP(conn); err == nil {
 		conn = tcp
 	}
-	return u.watch(conn, onGone)
+	return watchHangup(conn, u.hungUp, onGone)
 }
 
 // LookPortably makes u see hang-ups as it would on a Unix that is not Linux.
-func LookPortably(u *Upstream) { u.lookout, u.hungUp, u.reusable = nil, peekHungUp, peekReusable }
+func LookPortably(u *Upstream) { u.portable, u.hungUp, u.reusable = true, peekHungUp, peekReusable }
+
+// Left tells whether the lookout saw the client of a server's connection leave.
+func Left(client net.Conn) bool { return client.(*clientConn).gone.Load() }

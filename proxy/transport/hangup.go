@@ -7,23 +7,13 @@ import (
 	"time"
 )
 
-// watch calls onGone, once and from another goroutine, when the peer of conn
-// closes its side or the connection breaks. Only one watch at a time may be on a
-// connection, and nobody may read from it meanwhile. stop ends the watch and waits
-// for it: after it onGone does not run. A peer that half-closes counts as gone.
+// watchHangup calls onGone, once and from a goroutine for the connection, when the
+// peer of conn closes its side or the connection breaks. Only one watch at a time may
+// be on a connection, which has no read deadline then, and nobody may read from it
+// meanwhile. stop ends the watch and waits for it: after it onGone does not run. A
+// peer that half-closes counts as gone.
 //
 // Only plain TCP connections on Unix are watched, others never report.
-func (u *Upstream) watch(conn net.Conn, onGone func()) (stop func()) {
-	if tcp, ok := tcpOf(conn); ok && u.lookout != nil {
-		if stop, ok := u.lookout.watch(tcp, onGone); ok {
-			return stop
-		}
-	}
-	return watchHangup(conn, u.hungUp, onGone)
-}
-
-// watchHangup is watch with a goroutine for the connection, which then has no read
-// deadline.
 func watchHangup(conn net.Conn, hungUp func(fd uintptr) bool, onGone func()) (stop func()) {
 	tcp, ok := tcpOf(conn)
 	if !ok || !canWatch {

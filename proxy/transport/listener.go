@@ -31,7 +31,10 @@ func (s *Server) Serve(ln net.Listener) error {
 
 // Shutdown stops listening and lets open requests end while ctx lasts; then it
 // returns ctx's error. Connections without a request are closed.
-func (s *Server) Shutdown(ctx context.Context) error { return s.http.ShutdownWithContext(ctx) }
+func (s *Server) Shutdown(ctx context.Context) error {
+	defer s.guard.lookout.close()
+	return s.http.ShutdownWithContext(ctx)
+}
 
 const (
 	// refusals is how many refused connections are given time to read why. More

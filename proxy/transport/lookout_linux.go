@@ -10,9 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A lookout sees clients hang up: all of them are in one epoll set, for which one
-// goroutine waits as for any other descriptor. A goroutine for each would have a stack
-// for each, as long as its stream is open. It starts with its first watch.
+// A lookout sees clients hang up: each connection of a server is in one epoll set from
+// its first moment, for which one goroutine waits as for any other descriptor. To be
+// told costs a request nothing but a look, for the set reports a hang-up once and
+// nothing else; a goroutine for each would have a stack for each, as long as its
+// stream is open. It starts with its first connection.
 type lookout struct {
 	begin sync.Once
 	set   *os.File // nil where the system gives none
@@ -21,23 +23,7 @@ type lookout struct {
 
 	mu      sync.Mutex
 	last    uint64
-	watches map[uint64]*watched // by what the set knows them as; a descriptor may be another's by then
-}
-
-// A watched is one client.
-type watched struct {
-	mu     sync.Mutex // held while onGone runs
-	over   bool
-	onGone func()
-}
-
-func (w *watched) gone() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.over {
-		w.over = true
-		w.onGone()
-	}
+	clients map[uint64]*clientConn // by what the set knows them as; a descriptor may be another's by then
 }
 
 func (l *lookout) start() {
@@ -55,7 +41,7 @@ func (l *lookout) start() {
 		_ = set.Close()
 		return
 	}
-	l.set, l.raw, l.ended, l.watches = set, raw, make(chan struct{}), map[uint64]*watched{}
+	l.set, l.raw, l.ended, l.clients = set, raw, make(chan struct{}), map[uint64]*clientConn{}
 	go l.run()
 }
 
@@ -68,31 +54,29 @@ func (l *lookout) close() {
 	}
 }
 
-// watch is watchHangup for a connection that has a descriptor; ok is false where it
-// cannot be watched in this way.
-func (l *lookout) watch(conn *tcpConn, onGone func()) (stop func(), ok bool) {
-	l.begin.Do(l.start)
-	if l.set == nil {
-		return nil, false
+// add takes in a connection, if it has a descriptor, until it is forgotten.
+func (l *lookout) add(c *clientConn) {
+	tcp, ok := tcpOf(c)
+	if l.begin.Do(l.start); !ok || l.set == nil {
+		return
 	}
-	w := &watched{onGone: onGone}
 	l.mu.Lock()
 	l.last++
-	token := l.last
-	l.watches[token] = w
+	c.token = l.last
+	l.clients[c.token] = c
 	l.mu.Unlock()
-	event := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(uint32(token)), Pad: int32(token >> 32)} //nolint:gosec // its halves
-	if l.control(conn.raw, unix.EPOLL_CTL_ADD, &event) != nil {
-		l.forget(token)
-		return nil, false
+	event := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLET, Fd: int32(uint32(c.token)), Pad: int32(c.token >> 32)} //nolint:gosec // its halves
+	if l.control(tcp.raw, unix.EPOLL_CTL_ADD, &event) != nil {
+		l.forget(c)
+		c.token = 0
 	}
-	return func() {
-		_ = l.control(conn.raw, unix.EPOLL_CTL_DEL, nil) // a closed one has left the set
-		l.forget(token)
-		w.mu.Lock()
-		w.over = true
-		w.mu.Unlock()
-	}, true
+}
+
+// forget is for a connection that closes, which takes it out of the set.
+func (l *lookout) forget(c *clientConn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.clients, c.token)
 }
 
 func (l *lookout) control(raw syscall.RawConn, operation int, event *unix.EpollEvent) error {
@@ -102,15 +86,6 @@ func (l *lookout) control(raw syscall.RawConn, operation int, event *unix.EpollE
 		err = errors.Join(err, inner)
 	})
 	return errors.Join(err, outer)
-}
-
-// forget returns what a token stood for, nil if that is over.
-func (l *lookout) forget(token uint64) *watched {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	w := l.watches[token]
-	delete(l.watches, token)
-	return w
 }
 
 func (l *lookout) run() {
@@ -126,11 +101,18 @@ func (l *lookout) run() {
 			return // closed
 		}
 		for _, e := range events[:n] {
-			if w := l.forget(uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32); w != nil { //nolint:gosec // its halves
-				w.gone()
+			if c := l.find(uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32); c != nil { //nolint:gosec // its halves
+				c.hungUp()
 			}
 		}
 	}
+}
+
+// find returns whom a token stands for, nil if that one has closed.
+func (l *lookout) find(token uint64) *clientConn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.clients[token]
 }
 
 // ready returns how many events there are now.

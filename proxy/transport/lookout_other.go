@@ -6,6 +6,8 @@ package transport
 // way for that which we know.
 type lookout struct{}
 
-func (*lookout) watch(*tcpConn, func()) (stop func(), ok bool) { return nil, false }
+func (*lookout) add(*clientConn) {}
+
+func (*lookout) forget(*clientConn) {}
 
 func (*lookout) close() {}

@@ -253,21 +253,19 @@ func (x *exchange) classify(err error, timeout, otherwise Class) error {
 	return &Error{otherwise, inside(err)}
 }
 
-// watch will look for the client's hang-up, unless the exchange ends before.
+// watch looks for the client's hang-up, until unwatch. Nobody may read from its
+// connection meanwhile.
 func (x *exchange) watch() {
+	followed := x.client.token != 0 && !x.up.portable
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.over && !x.gone && !x.watched {
-		x.watched = true
-		x.client.patience.begin(x)
+	begins := !x.over && !x.watched
+	x.watched = x.watched || begins
+	if begins && !followed {
+		x.stopWatch = watchHangup(x.client, x.up.hungUp, x.hangUp)
 	}
-}
-
-func (x *exchange) beginWatch() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.over && x.watched && x.stopWatch == nil {
-		x.stopWatch = x.up.watch(x.client, x.hangUp)
+	x.mu.Unlock()
+	if begins && followed {
+		x.client.watch(x)
 	}
 }
 
@@ -275,6 +273,9 @@ func (x *exchange) beginWatch() {
 func (x *exchange) hangUp() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if !x.watched {
+		return
+	}
 	x.gone = true
 	if x.cancel != nil {
 		x.cancel()
@@ -284,15 +285,13 @@ func (x *exchange) hangUp() {
 	}
 }
 
-// unwatch ends the watch. After it hangUp does not run.
+// unwatch ends the watch. After it hangUp does nothing.
 func (x *exchange) unwatch() {
+	x.client.watching.Store(nil)
 	x.mu.Lock()
-	watched, stop := x.watched, x.stopWatch
+	stop := x.stopWatch
 	x.watched, x.stopWatch = false, nil
 	x.mu.Unlock()
-	if watched {
-		x.client.patience.end()
-	}
 	if stop != nil {
 		stop()
 	}

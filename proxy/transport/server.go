@@ -79,7 +79,8 @@ func (noLogger) Printf(string, ...any) {}
 type guard struct {
 	handler fasthttp.RequestHandler
 	options ServerOptions
-	states  sync.Pool    // *requestState
+	states  sync.Pool // *requestState
+	lookout lookout
 	open    atomic.Int64 // connections
 }
 

@@ -44,7 +44,7 @@ type Upstream struct {
 
 	// How to look at a connection without reading from it: the system's best way,
 	// except in tests.
-	lookout  *lookout // nil: a goroutine for each client
+	portable bool // a goroutine for each client, as where there is no lookout
 	hungUp   func(fd uintptr) bool
 	reusable func(syscall.RawConn) bool
 
@@ -103,7 +103,7 @@ func NewUpstream(c Config) (*Upstream, error) {
 	c.Idle = cmp.Or(c.Idle, 5*time.Minute)
 	c.ClientRead = cmp.Or(c.ClientRead, time.Minute)
 	c.ClientWrite = cmp.Or(c.ClientWrite, time.Minute)
-	u := &Upstream{config: c, open: map[*conn]struct{}{}, lookout: new(lookout), hungUp: hungUp, reusable: reusable}
+	u := &Upstream{config: c, open: map[*conn]struct{}{}, hungUp: hungUp, reusable: reusable}
 	if err := u.locate(c); err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}
@@ -142,9 +142,6 @@ func (u *Upstream) locate(c Config) error {
 func (u *Upstream) Close() {
 	u.end()
 	u.dropAll()
-	if u.lookout != nil {
-		u.lookout.close()
-	}
 }
 
 func (u *Upstream) dropAll() {
