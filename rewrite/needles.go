@@ -94,8 +94,13 @@ func (s *needles) maybe(raw []byte) bool {
 	s.once.Do(s.learn)
 	near, most := s.near, s.most()
 	for end := s.window; end <= len(raw); {
-		if move := most - int(near[nearSlot(raw[end-8:])]); move > 0 {
-			end += move
+		less := int(near[nearSlot(raw[end-8:])])
+		if less == 0 { // as a rule, so that the processor looks ahead and need not wait for it
+			end += most
+			continue
+		}
+		if less < most {
+			end += most - less
 			continue
 		}
 		window := raw[end-s.window : end]
