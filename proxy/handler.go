@@ -180,7 +180,7 @@ func (x *exchange) relay(ctx *fasthttp.RequestCtx) error {
 func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Options) error {
 	x.parser = x.server.parsers.Get().(*rewrite.Parser)
 	req, err := x.parser.Parse(body)
-	if bodyErr := (*rewrite.BodyError)(nil); errors.As(err, &bodyErr) && !x.policy.Rewrite.Strict() {
+	if bodyErr, ok := errors.AsType[*rewrite.BodyError](err); ok && !x.policy.Rewrite.Strict() {
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, bodyErr.Reason
 		return x.send(ctx, body, nil)
 	}

@@ -27,7 +27,8 @@ type clientConn struct {
 
 	token    uint64                   // by which the lookout knows it; 0: not at all
 	gone     atomic.Bool              // the lookout saw its peer leave
-	watching atomic.Pointer[exchange] // the one that its leaving ends
+	watching atomic.Pointer[exchange] // exchange while its leaving ends that
+	exchange exchange
 }
 
 func (g *guard) newConn(c net.Conn) *clientConn {

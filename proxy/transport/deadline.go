@@ -62,9 +62,9 @@ func (t *timed) waitWrite(wait time.Duration) error {
 	return nil
 }
 
-// waitBoth gives the next Write and the Read after it that long together.
-func (t *timed) waitBoth(wait time.Duration) error {
-	now := clock()
+// waitBoth gives the next Write and the Read after it that long together, from now
+// on, which is on clock.
+func (t *timed) waitBoth(now, wait time.Duration) error {
 	if t.read.serves(now, wait) && t.write.serves(now, wait) {
 		return nil
 	}

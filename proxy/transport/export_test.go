@@ -69,5 +69,5 @@ func PassAnswer(raw interface {
 // serve, and its ways to wait.
 func Timed(c net.Conn) (_ net.Conn, read, write, both func(time.Duration) error) {
 	t := &timed{Conn: c}
-	return t, t.waitRead, t.waitWrite, t.waitBoth
+	return t, t.waitRead, t.waitWrite, func(wait time.Duration) error { return t.waitBoth(clock(), wait) }
 }

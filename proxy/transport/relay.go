@@ -278,5 +278,6 @@ func (s *stream) CloseWithError(writeErr error) error {
 		outcome.Err = &Error{ClientGone, errors.New("client hung up")}
 	}
 	s.how.done(outcome)
+	*s = stream{closed: true} // a connection may be silent for long, and its exchange keeps nothing
 	return nil
 }

@@ -27,15 +27,21 @@ const (
 )
 
 // An exchange is one request and its answer, from before the connection is
-// taken until it is given back.
+// taken until it is given back. The next one of the same client uses its memory.
 type exchange struct {
 	up     *Upstream
 	ctx    *fasthttp.RequestCtx // until end only
 	client *clientConn
 	isHead bool
-	stream stream // the answer's body, once Relay has begun
+	now    time.Duration // when it began, or a connection was dialed for it, on clock
+	stream stream        // the answer's body, once Relay has begun
 
-	mu        sync.Mutex
+	mu sync.Mutex
+	progress
+}
+
+// A progress is how far an exchange is. Its lock guards it.
+type progress struct {
 	gone      bool               // the client left
 	over      bool               // end was called
 	answered  bool               // the head is there
@@ -54,8 +60,13 @@ type exchange struct {
 //
 // The caller ends every Response with exactly one of Relay and Discard.
 func (u *Upstream) Send(ctx *fasthttp.RequestCtx, r Request) (*Response, error) {
-	x := &exchange{up: u, ctx: ctx, client: clientOf(ctx), isHead: ctx.IsHead()}
-	x.client.flush = u.config.ClientWrite
+	client := clientOf(ctx)
+	client.flush = u.config.ClientWrite
+	x := &client.exchange
+	x.up, x.ctx, x.client, x.isHead, x.now = u, ctx, client, ctx.IsHead(), clock()
+	x.mu.Lock() // a hang-up may be on its way to the exchange before
+	x.progress = progress{}
+	x.mu.Unlock()
 	text := u.heads.Get().(*[]byte)
 	response, err := x.send(r, text)
 	if err != nil {
@@ -113,7 +124,7 @@ func (x *exchange) source(r Request) (rest io.Reader, length int64) {
 // connect takes a connection, unless the client leaves before. It is usable, unless
 // the caller asks, see takeIdle.
 func (x *exchange) connect(asks bool) error {
-	c := x.up.takeIdle(asks)
+	c := x.up.takeIdle(asks, x.now)
 	if c == nil {
 		ctx, cancel := context.WithCancel(x.up.life)
 		defer cancel()
@@ -128,6 +139,7 @@ func (x *exchange) connect(asks bool) error {
 		if c, err = x.up.dial(ctx); err != nil {
 			return err
 		}
+		x.now = clock()
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -156,7 +168,7 @@ func (x *exchange) sendInline(text *[]byte, body [][]byte, rest io.Reader, lengt
 	}
 	for {
 		c := x.conn
-		if err := c.waitBoth(x.up.config.FirstByte); err != nil {
+		if err := c.waitBoth(x.now, x.up.config.FirstByte); err != nil {
 			return err
 		}
 		c.load(*text, body)

@@ -159,10 +159,10 @@ func (u *Upstream) dropAll() {
 func (u *Upstream) closed() bool { return u.life.Err() != nil }
 
 // takeIdle returns an idle connection, or nil. It is still open, unless the caller
-// asks: then that comes with the asking, see conn.ask.
-func (u *Upstream) takeIdle(asks bool) *conn {
+// asks: then that comes with the asking, see conn.ask. now is on clock.
+func (u *Upstream) takeIdle(asks bool, now time.Duration) *conn {
 	for c := u.pop(); c != nil; c = u.pop() {
-		if clock()-c.since < u.config.KeepIdle && (asks && u.canAsk || u.reusable(c.tcp.raw)) {
+		if now-c.since < u.config.KeepIdle && (asks && u.canAsk || u.reusable(c.tcp.raw)) {
 			c.br, c.pooled = u.reader(c), true
 			return c
 		}
