@@ -194,8 +194,7 @@ func TestThousandHangups(t *testing.T) {
 }
 
 // BenchmarkHangup tells how long after a client's leaving the upstream learns of
-// it. Clients that leave before the first byte are not looked for in the first two
-// milliseconds.
+// it.
 func BenchmarkHangup(b *testing.B) {
 	for phase, c := range phases() {
 		for way, look := range looks() {
