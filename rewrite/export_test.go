@@ -30,3 +30,9 @@ func (r *Request) Outline() (lines []string) {
 	}
 	return lines
 }
+
+// Question is the first message's text as it is searched with; whole decodes all of
+// it.
+func (r *Request) Question() (text, whole string) {
+	return r.clipped(&r.messages[0]), clip(r.text(&r.messages[0]))
+}

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"bytes"
 	"strings"
 	"unicode/utf8"
 )
@@ -17,9 +18,9 @@ func (r *Request) question() (text, previous string, last int) {
 	if last < 0 {
 		return "", "", last
 	}
-	text = clip(r.text(&r.messages[last]))
+	text = r.clipped(&r.messages[last])
 	if before := r.lastUser(last); before >= 0 {
-		previous = clip(r.text(&r.messages[before]))
+		previous = r.clipped(&r.messages[before])
 	}
 	return text, previous, last
 }
@@ -48,17 +49,56 @@ func (r *Request) text(m *message) string {
 	return strings.Join(texts, "\n")
 }
 
+// clipped is clip of a message's text. Of a long string only the ends are decoded:
+// people paste whole documents.
+func (r *Request) clipped(m *message) string {
+	const enough = 3 * maxQuery // of each end: half a question in the longest escapes
+	if m.kind != kindString || m.content.end-m.content.start < 3*enough {
+		return clip(r.text(m))
+	}
+	raw := m.content.of(r.Body)
+	raw = raw[1 : len(raw)-1]
+	first, last := boundary(raw, enough), boundary(raw, len(raw)-enough)
+	if first < last {
+		head, tail := strings.TrimSpace(decode(raw[:first])), strings.TrimSpace(decode(raw[last:]))
+		if len(head) > maxQuery/2 && len(tail) > maxQuery/2 {
+			return ends(head, tail)
+		}
+	}
+	return clip(r.text(m))
+}
+
+// boundary returns the first place in a string from at on that no escape reaches
+// over. It may be inside of a character, which is far from what is kept.
+func boundary(raw []byte, at int) int {
+	const most = 5 // bytes of an escape behind its backslash
+	for at < len(raw) {
+		slash := bytes.LastIndexByte(raw[at-most:at], '\\')
+		if slash < 0 {
+			return at
+		}
+		at += slash + 1
+	}
+	return len(raw)
+}
+
 func clip(text string) string {
 	text = strings.TrimSpace(text)
 	if len(text) <= maxQuery {
 		return text
 	}
-	head, tail := maxQuery/2, len(text)-maxQuery/2
-	for !utf8.RuneStart(text[head]) {
-		head--
+	return ends(text, text)
+}
+
+// ends is half a question from the beginning of one text and from the end of
+// another.
+func ends(head, tail string) string {
+	first, last := maxQuery/2, len(tail)-maxQuery/2
+	for !utf8.RuneStart(head[first]) {
+		first--
 	}
-	for !utf8.RuneStart(text[tail]) {
-		tail++
+	for !utf8.RuneStart(tail[last]) {
+		last++
 	}
-	return text[:head] + "\n" + text[tail:]
+	return head[:first] + "\n" + tail[last:]
 }

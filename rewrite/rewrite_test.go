@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -78,6 +79,27 @@ func manySources(n int) []retrieval.Source {
 		sources = append(sources, retrieval.Source{Type: "rag", Knowledge: "handbook", Doc: fmt.Sprint(i), Text: strings.Repeat(fmt.Sprintf("word%d ", i), 500)})
 	}
 	return sources
+}
+
+// Of a long text only the ends are decoded, and they are what they would be.
+func TestLongQuestion(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	of := func(list ...string) string { return list[r.IntN(len(list))] }
+	for range 300 {
+		run := ""
+		for range 1 + r.IntN(12) {
+			run += of("word ", `\n`, `\\`, `\"`, `\u00e9`, `\ud83d\ude00`, `\u0020`, "é", "文字", "🙂", "   ", strings.Repeat("a", 100), strings.Repeat(`\\`, 40), strings.Repeat(`\ud83d\ude00`, 30))
+		}
+		text := of("", "x", " ", strings.Repeat(" ", 30_000)) + strings.Repeat(run, (70_000+r.IntN(20_000))/len(run)) + of("", "y", `\n`, strings.Repeat(`\t`, 15_000))
+		req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"` + text + `"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, whole := req.Question(); got != whole {
+			t.Errorf("%d bytes of %q: got %d bytes, want %d", len(text), run, len(got), len(whole))
+		}
+	}
 }
 
 // The rules are repeated below a long list of sources, and only there.

@@ -54,8 +54,10 @@ func plainString(s string) int {
 // unquote decodes a JSON string that the scanner accepted, quotes included. An
 // escaped lone surrogate, which no request that is rewritten holds, becomes
 // U+FFFD.
-func unquote(raw []byte) string {
-	raw = raw[1 : len(raw)-1]
+func unquote(raw []byte) string { return decode(raw[1 : len(raw)-1]) }
+
+// decode is unquote for what stands between the quotes.
+func decode(raw []byte) string {
 	i := plain(raw)
 	if i == len(raw) {
 		return string(raw)
