@@ -36,3 +36,6 @@ func (r *Request) Outline() (lines []string) {
 func (r *Request) Question() (text, whole string) {
 	return r.clipped(&r.messages[0]), clip(r.text(&r.messages[0]))
 }
+
+// Everything is all that is known of a request.
+func (r *Request) Everything() string { return fmt.Sprintf("%+v", *r) }

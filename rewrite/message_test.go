@@ -1,6 +1,7 @@
 package rewrite_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -50,4 +51,30 @@ func told(err error) string {
 	}
 	text, _, _ := strings.Cut(err.Error(), " at byte ")
 	return text
+}
+
+// What a Parser read before makes no difference to what it reads.
+func TestParserAgain(t *testing.T) {
+	t.Parallel()
+	bodies := rapid.SampledFrom([]string{
+		`{"model":"m","messages":[{"role":"user","content":"a"}],"stream":true}`, `{"messages":[{"role":"user","content":[{"type":"text","text":"\u00e9"}]}],"sidenote":{},"n":2}`,
+		`{"model":"n","messages":[{"role":"system","content":"é"},{"role":"user","content":"b"}],"tools":[{"a":1}],"response_format":{"type":"json_schema","json_schema":{}}}`,
+		`{"messages":[{"role":"user","content":"a"}],"messages":1}`, `{"a":1`, `[]`, ``, `{"messages":[{"role":7}]}`, `{"messages":[{"role":"user","content":"\ud800"}],"max_tokens":7}`,
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		var p rewrite.Parser
+		for _, body := range rapid.SliceOfN(bodies, 1, 5).Draw(t, "bodies") {
+			if rapid.Bool().Draw(t, "reset") {
+				p.Reset()
+			}
+			got, err := p.Parse([]byte(body))
+			want, wantErr := rewrite.Parse([]byte(body))
+			if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+				t.Fatalf("%s: %v, want %v", body, err, wantErr)
+			}
+			if err == nil && got.Everything() != want.Everything() {
+				t.Errorf("%s: got %s, want %s", body, got.Everything(), want.Everything())
+			}
+		}
+	})
 }

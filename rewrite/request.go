@@ -53,7 +53,9 @@ type Parser struct {
 
 // Parse is the function Parse; the Request is good until the next call, or Reset.
 func (p *Parser) Parse(body []byte) (*Request, error) {
-	p.Reset()
+	if p.b != nil {
+		p.Reset()
+	}
 	p.scanner = scanner{b: body, loneSurrogate: -1}
 	p.r.Body, p.r.formatIsText = body, true
 	p.top()
