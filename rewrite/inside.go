@@ -18,9 +18,8 @@ func inside(b []byte, i int) (at int, escapes, wide bool) {
 	}
 	at, escapes, wide = insideBlocks(b, i)
 	if len(b)-at < block {
-		var e, w bool
-		at, e, w = insideWords(b, at)
-		escapes, wide = escapes || e, wide || w
+		end, more, wider := insideWords(b, at)
+		at, escapes, wide = end, escapes || more, wide || wider
 	}
 	return at, escapes, wide
 }

@@ -12,7 +12,7 @@ import (
 // 20 µs after which the runtime takes the processor from a call that it knows of,
 // because a write on loopback does the receiver's work too. To give the processor to
 // another thread, to wake that, and to look for more such calls every 20 µs cost
-// a fifth of a relayed request. The race detector has to be told of the calls: where
+// a tenth of a relayed request. The race detector has to be told of the calls: where
 // it is on they are the usual ones.
 type tcpConn struct {
 	*net.TCPConn
