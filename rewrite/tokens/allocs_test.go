@@ -16,6 +16,10 @@ func TestCountingDoesNotAllocate(t *testing.T) {
 		"prose": prose(8<<10, 5), "Chinese": strings.Repeat("敏捷的棕色狐狸，跳过了懒狗。", 100), "numbers": strings.Repeat("0123456789 ", 500),
 		"a run": strings.Repeat("a", 20_000), "dots": strings.Repeat(".", 20_000), "bad bytes": strings.Repeat("a\xff ", 1000),
 	}
+	cache, many := tokens.NewCache(1), []byte(prose(8<<10, 5))
+	if got := testing.AllocsPerRun(50, func() { cache.Key(many) }); got > 0 {
+		t.Errorf("Key makes %v allocations", got)
+	}
 	ids := make([]int, 0, 64<<10)
 	for _, name := range names {
 		e := encoding(t, name)

@@ -2,6 +2,7 @@ package tokens_test
 
 import (
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"testing"
 
@@ -165,5 +166,27 @@ func BenchmarkNoSeam(b *testing.B) {
 	b.SetBytes(int64(len(left) + len(right)))
 	for b.Loop() {
 		tokens.Delta(e, left, right)
+	}
+}
+
+// BenchmarkKey takes the keys of 200 KB in texts of some length, beside what
+// maphash alone takes for them.
+func BenchmarkKey(b *testing.B) {
+	c, seed := tokens.NewCache(4), maphash.MakeSeed()
+	all := []byte(prose(200_000, 1))
+	for _, size := range []int{64, 400, 1400, 5000, 20_000} {
+		each := func(name string, key func(text []byte)) {
+			b.Run(fmt.Sprintf("%s/%d", name, size), func(b *testing.B) {
+				b.SetBytes(int64(len(all) / size * size))
+				b.ReportAllocs()
+				for b.Loop() {
+					for i := 0; i+size <= len(all); i += size {
+						key(all[i : i+size])
+					}
+				}
+			})
+		}
+		each("Key", func(text []byte) { c.Key(text) })
+		each("maphash", func(text []byte) { maphash.Bytes(seed, text) })
 	}
 }
