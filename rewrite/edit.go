@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"bytes"
+	"encoding/json"
 	"iter"
 )
 
@@ -18,6 +19,16 @@ type Edit struct {
 	Offset int
 	Delete int
 	Insert []byte
+}
+
+// MarshalJSON writes an edit's line in the ledger, which holds numbers of bytes only.
+func (e Edit) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Name     string `json:"name"`
+		Offset   int    `json:"offset"` // in the body as it came
+		Deleted  int    `json:"deleted"`
+		Inserted int    `json:"inserted"`
+	}{e.Name, e.Offset, e.Delete, len(e.Insert)})
 }
 
 // Apply returns dst with body and its edits appended, in one copy. Edits are

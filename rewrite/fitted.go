@@ -216,9 +216,8 @@ func (j *job) account(res *Result, f *fitted) {
 		l.Used, l.EstimatedTokens, l.Rules, l.Text = f.used, f.used, f.rules, f.text
 		l.Tags = max(0, f.used-f.rules-f.text)
 	}
-	l.Edits = make([]EditEntry, len(res.Edits))
-	for i, e := range res.Edits {
-		l.Edits[i] = EditEntry{e.Name, e.Offset, e.Delete, len(e.Insert)}
+	if l.Edits = res.Edits; l.Edits == nil {
+		l.Edits = []Edit{}
 	}
 }
 

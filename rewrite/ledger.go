@@ -97,14 +97,6 @@ type ComponentEntry struct {
 	Reason   string `json:"reason,omitempty"`
 }
 
-// An EditEntry names one edit of the body.
-type EditEntry struct {
-	Name     string `json:"name"`     // inject, strip-field, marker
-	Offset   int    `json:"offset"`   // in the body as it came
-	Deleted  int    `json:"deleted"`  // bytes
-	Inserted int    `json:"inserted"` // bytes
-}
-
 // A Ledger is the account of one rewrite: what went in, what was cut, what
 // stayed out, and why. Its lists may be shared with other ledgers: nobody changes
 // them.
@@ -127,7 +119,7 @@ type Ledger struct {
 
 	Components []ComponentEntry `json:"components"`
 	Sources    []SourceEntry    `json:"sources"`
-	Edits      []EditEntry      `json:"edits"`
+	Edits      []Edit           `json:"edits"`
 	Notes      []string         `json:"notes,omitempty"` // options cut to the policy
 	AppTags    int              `json:"app_tags"`        // tags of our vocabulary in the app's own messages
 

@@ -184,7 +184,7 @@ func (j *job) edits(o Outcome, in *fitted) []Edit {
 	if o != Injected {
 		return strip
 	}
-	edits := make([]Edit, 0, 2+len(strip))
+	edits := make([]Edit, 0, 1+len(strip)) // mostly all goes into one place
 	if in.block != nil {
 		edits = append(edits, j.block.edit(in.block))
 	}

@@ -175,3 +175,30 @@ func TestRulesCost(t *testing.T) {
 		t.Errorf("rules cost %d tokens, their tags %d", res.Ledger.Rules, tags)
 	}
 }
+
+func TestLedgerTellsEdits(t *testing.T) {
+	const body = `{"sidenote":null,"messages":[{"role":"user","content":"How long?"}]}`
+	for _, c := range []struct {
+		body    string
+		sources int
+		want    string
+	}{
+		{strings.Replace(body, `"sidenote":null,`, "", 1), 0, `[]`},
+		{body, 0, `[{"name":"strip-field","offset":1,"deleted":16,"inserted":0}]`},
+		{body, 1, `[{"name":"strip-field","offset":1,"deleted":16,"inserted":0},{"name":"inject","offset":29,"deleted":0,"inserted":%d}]`},
+	} {
+		req, err := rewrite.Parse([]byte(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rw := &rewrite.Rewriter{Retriever: answering(manySources(c.sources)), Models: models{modelOf(t, "o200k_base")}}
+		res := rw.Rewrite(t.Context(), testPolicy(t, nil), req, rewrite.Options{})
+		want := c.want
+		if c.sources > 0 {
+			want = fmt.Sprintf(want, len(rewrite.Apply(nil, req.Body, res.Edits))-len(c.body)+16)
+		}
+		if got, err := json.Marshal(res.Ledger.Edits); err != nil || string(got) != want {
+			t.Errorf("%s: got %s, %v, want %s", c.body, got, err, want)
+		}
+	}
+}
