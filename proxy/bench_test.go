@@ -93,8 +93,8 @@ func benchServer(b *testing.B) (addr string) {
 	async := proxy.NewAsyncWriter(io.Discard)
 	s, err := proxy.New(proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"u": {BaseURL: &url.URL{Scheme: "http", Host: upstream.Addr().String(), Path: "/v1"}}},
-		Tenants:   proxy.Tenants{Unknown: policyOf("t", func(p *proxy.Policy) { p.Upstream = "u" })},
-	}, &rewrite.Rewriter{Retriever: retrieval.Func(sixSources), Models: testModels{}}, metrics, slog.New(slog.DiscardHandler), &proxy.Log{Logger: slog.New(slog.DiscardHandler), Lines: async})
+		Tenants:   proxy.Tenants{Unknown: policyOf("t", func(p *proxy.Policy) { p.Upstream, p.Rewrite.Digest, p.RetryTooLong = "u", "digest", true })},
+	}, &rewrite.Rewriter{Retriever: sixSources(), Models: testModels{}}, metrics, slog.New(slog.DiscardHandler), &proxy.Log{Logger: slog.New(slog.DiscardHandler), Lines: async})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -109,14 +109,15 @@ func benchServer(b *testing.B) (addr string) {
 	return ln.Addr().String()
 }
 
-func sixSources(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
-	res := retrieval.Result{Bases: q.Bases, Cache: retrieval.CacheHit}
+// sixSources answers as a cache does: each time with the very same sources.
+func sixSources() retrieval.Retriever {
+	res := retrieval.Result{Cache: retrieval.CacheHit}
 	for range 6 {
 		res.Sources = append(res.Sources, retrieval.Source{
 			Type: "rag", Knowledge: "handbook", Doc: "leave/parental-leave.md", Name: "Parental leave", Text: "Parents take leave.", Score: 5,
 		})
 	}
-	return res, nil
+	return retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) { return res, nil })
 }
 
 func listenBench(b *testing.B) net.Listener {
