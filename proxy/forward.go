@@ -40,10 +40,12 @@ func (x *exchange) send(ctx *fasthttp.RequestCtx, body []byte, edits []rewrite.E
 func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error {
 	x.report.Overhead = max(time.Since(x.read), 1)
 	resp, err := x.upstream.client.Send(ctx, r)
-	if err == nil && x.second != nil {
-		resp, err = x.sendAgain(ctx, resp, r)
+	if x.second.req != nil {
+		if err == nil {
+			resp, err = x.sendAgain(ctx, resp, r)
+		}
+		x.second = second{}
 	}
-	x.second = nil
 	if err != nil {
 		return x.sendError(err)
 	}

@@ -31,7 +31,7 @@ type exchange struct {
 	parties   atomic.Int32    // the answer, and shadow work where there is some
 	shadow    *rewrite.Result // of that work, when it is done
 	streaming bool            // the answer is a stream
-	second    *second         // to send the request again; nil where that is not to be
+	second    second          // to send the request again; zero where that is not to be
 	packed    []byte          // the body as it came, if it was compressed
 	plain     [][]byte        // the body as it goes up, before that, in pieces; empty once it is up
 	parser    *rewrite.Parser // holds the parsed body; nil once that is up
@@ -217,7 +217,7 @@ func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Opt
 		return nil
 	case rewrite.Injected:
 		if x.policy.RetryTooLong {
-			x.second = &second{body, req, policy, asked}
+			x.second = second{body, req, policy, asked}
 		}
 	}
 	return x.send(ctx, body, res.Edits)
