@@ -32,7 +32,7 @@ func (x *exchange) readBody(ctx *fasthttp.RequestCtx) (body []byte, reason rewri
 		limit = DefaultMaxRewriteBytes
 	}
 	body, whole, err := transport.ReadBody(ctx, limit, x.server.timeouts.ClientRead)
-	x.read = time.Now() // how long a client takes to send its body is no cost of ours
+	x.read = time.Since(x.report.Time) // how long a client takes to send its body is no cost of ours
 	switch {
 	case err != nil:
 		return nil, "", x.sendError(err)

@@ -24,7 +24,7 @@ type exchange struct {
 	target   Target
 	policy   *Policy
 	upstream *backend
-	read     time.Time // when all of the request that a decision waits for was there
+	read     time.Duration // from report.Time until all of the request that a decision waits for was there
 
 	ended     atomic.Bool
 	holders   atomic.Int32    // the handler and the account
@@ -93,7 +93,7 @@ func (s *Server) begin(ctx *fasthttp.RequestCtx) *exchange {
 		x = new(exchange)
 		x.whenDone = x.done
 	}
-	x.server, x.read = s, now
+	x.server = s
 	x.target = Classify(ctx.Method(), ctx.Request.Header.RequestURI())
 	r := &x.report
 	r.ID, r.Time, r.Route, r.Outcome, r.Client = NewID(now), now, x.target.Route, Relayed, ClientCompleted
