@@ -27,8 +27,8 @@ func Target(base, raw string) (string, bool) {
 // ReadAnswer reads raw as an upstream's answer to a GET.
 func ReadAnswer(raw io.Reader) (status int, body []byte, err error) {
 	br := bufio.NewReaderSize(raw, readerSize)
-	_, h, err := readHead(br, nil, false)
-	if err != nil {
+	var h answerHead
+	if _, err := h.read(br, nil, false); err != nil {
 		return 0, nil, err
 	}
 	b := newBody(br, &h)
@@ -43,8 +43,8 @@ func PassAnswer(raw interface {
 	Asked() int
 }) (pieces []string, late int, err error) {
 	br := bufio.NewReaderSize(raw, readerSize)
-	_, h, err := readHead(br, nil, false)
-	if err != nil {
+	var h answerHead
+	if _, err := h.read(br, nil, false); err != nil {
 		return nil, 0, err
 	}
 	b := newBody(br, &h)

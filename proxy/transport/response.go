@@ -41,19 +41,19 @@ const (
 	bodyUntilClose
 )
 
-// readHead appends the next final head on br to text, interim answers (1xx)
-// skipped, and parses it. isHead tells that the request's method was HEAD.
-func readHead(br *bufio.Reader, text []byte, isHead bool) (_ []byte, h answerHead, err error) {
+// read reads the next final head on br into text, interim answers (1xx) skipped,
+// and parses it. isHead tells that the request's method was HEAD.
+func (h *answerHead) read(br *bufio.Reader, text []byte, isHead bool) (_ []byte, err error) {
 	budget := maxHead
 	for {
 		if text, err = readBlock(br, text[:0], &budget); err != nil {
-			return text, h, err
+			return text, err
 		}
-		if h, err = parseHead(text); err != nil {
-			return text, h, err
+		if err = h.parse(text); err != nil {
+			return text, err
 		}
 		if h.status >= 200 || h.status == 101 {
-			return text, h, h.frame(isHead)
+			return text, h.frame(isHead)
 		}
 	}
 }
@@ -106,22 +106,23 @@ func wholeBlock(br *bufio.Reader) []byte {
 	}
 }
 
-// parseHead checks a block of lines. What two readers could read differently
-// is an error, never guessed at.
-func parseHead(text []byte) (h answerHead, err error) {
+// parse checks a block of lines. What two readers could read differently is an
+// error, never guessed at.
+func (h *answerHead) parse(text []byte) error {
+	*h = answerHead{}
 	first, lines, _ := cutLine(text)
-	if err = h.parseStatus(first); err != nil {
-		return h, err
+	if err := h.parseStatus(first); err != nil {
+		return err
 	}
 	for at := 0; ; {
 		rest := lines[at:]
 		if len(rest) > 0 && rest[0] == '\n' || len(rest) > 1 && rest[0] == '\r' && rest[1] == '\n' {
 			h.lines = lines[:at]
-			return h, nil
+			return nil
 		}
 		f, ok := nextField(rest)
 		if !ok {
-			return h, malformed("header line %d", bytes.Count(lines[:at], []byte{'\n'})+1)
+			return malformed("header line %d", bytes.Count(lines[:at], []byte{'\n'})+1)
 		}
 		h.note(f.name(rest), f.value(rest))
 		at += f.next

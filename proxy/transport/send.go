@@ -210,13 +210,13 @@ func (x *exchange) join(text *[]byte, body [][]byte, rest io.Reader, length int6
 
 // receive reads the head of the answer into text.
 func (x *exchange) receive(text *[]byte, upgrade bool) (*Response, error) {
-	var h answerHead
+	r := &stateOf(x.ctx).response
+	*r = Response{x: x, text: text}
 	var err error
-	*text, h, err = readHead(x.conn.br, (*text)[:0], x.isHead)
-	if err != nil {
+	if *text, err = r.head.read(x.conn.br, (*text)[:0], x.isHead); err != nil {
 		return nil, err
 	}
-	if h.status == 101 && !upgrade {
+	if r.head.status == 101 && !upgrade {
 		return nil, malformed("another protocol, unasked")
 	}
 	x.mu.Lock()
@@ -226,8 +226,7 @@ func (x *exchange) receive(text *[]byte, upgrade bool) (*Response, error) {
 		x.upload.settle()
 	}
 	x.conn.idle = x.up.config.Idle
-	r := &stateOf(x.ctx).response
-	*r = Response{x: x, text: text, head: h, body: newBody(x.conn.br, &h)}
+	r.body = newBody(x.conn.br, &r.head)
 	return r, nil
 }
 
