@@ -23,7 +23,10 @@ const (
 // one to be rewritten, which a strict policy turns into an error; body is then what
 // was read so far, the rest still to come.
 func (x *exchange) readBody(ctx *fasthttp.RequestCtx) (body []byte, reason rewrite.Reason, err error) {
-	encoding := contentEncoding(&ctx.Request.Header)
+	encoding := ""
+	if transport.Coded(ctx) {
+		encoding = contentEncoding(&ctx.Request.Header)
+	}
 	if !coding.Plain(encoding) && !coding.Known(encoding) {
 		return x.unread(nil, encoding, 0, coding.ErrUnknown)
 	}
@@ -77,10 +80,7 @@ func tooLarge(limit int) *Error {
 // contentEncoding is all that a request says of how its body is encoded.
 func contentEncoding(h *fasthttp.RequestHeader) string {
 	all := h.PeekAll(fasthttp.HeaderContentEncoding)
-	switch len(all) {
-	case 0:
-		return ""
-	case 1:
+	if len(all) == 1 {
 		return string(all[0])
 	}
 	return fmt.Sprintf("%s", all) // a list of several, which nobody knows

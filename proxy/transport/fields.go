@@ -80,7 +80,8 @@ const (
 	hostName
 	lengthName // Content-Length
 	expectName
-	ownName // Sidenote-*
+	codingName // Content-Encoding
+	ownName    // Sidenote-*
 
 	// From here on they concern one connection, whatever Connection says.
 	encodingName // Transfer-Encoding
@@ -115,7 +116,9 @@ func kindOf(name []byte) nameKind {
 	case 14:
 		known, kind = "content-length", lengthName
 	case 16:
-		known, kind = "proxy-connection", hopName
+		if known, kind = "content-encoding", codingName; name[0]|0x20 == 'p' {
+			known, kind = "proxy-connection", hopName
+		}
 	case 17:
 		known, kind = "transfer-encoding", encodingName
 	case 18:

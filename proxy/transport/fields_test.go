@@ -49,7 +49,7 @@ func TestNames(t *testing.T) {
 		"proxy-authenticate": {}, "proxy-authorization": {}, "proxy-authentication-info": {},
 		"sidenote-mode": {true, true}, "sidenote_mode": {true, true}, "sidenote-": {true, true},
 		"sidenote": {true, false}, "sidenotes-mode": {true, false}, "host": {true, false}, "t": {true, false}, "ti": {true, false},
-		"content-length": {true, false}, "keep_alive": {true, false}, "proxy-authenticatf": {true, false}, "x-sidenote-mode": {true, false},
+		"content-length": {true, false}, "keep_alive": {true, false}, "content-encoding": {true, false}, "proxy-authenticatf": {true, false}, "x-sidenote-mode": {true, false},
 	} {
 		for _, spelt := range []string{name, strings.ToUpper(name), strings.ToUpper(name[:1]) + name[1:]} {
 			if passes, own := transport.PassesAny(spelt); (fate{passes, own}) != want {
@@ -59,16 +59,20 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestAddressed(t *testing.T) {
-	got := make(chan bool, 1)
-	addr := serve(t, func(ctx *fasthttp.RequestCtx) { got <- transport.Addressed(ctx) }, transport.ServerOptions{})
-	for line, want := range map[string]bool{"X: sidenote-mode": false, "sIDENOTE-Mode: off": true, "SIDENOTE_X: 1": true, "Sidenote: 1": false} {
+func TestLinesOfMeaning(t *testing.T) {
+	type meaning struct{ addressed, coded bool }
+	got := make(chan meaning, 1)
+	addr := serve(t, func(ctx *fasthttp.RequestCtx) { got <- meaning{transport.Addressed(ctx), transport.Coded(ctx)} }, transport.ServerOptions{})
+	for line, want := range map[string]meaning{
+		"X: sidenote-mode": {}, "Sidenote: 1": {}, "sIDENOTE-Mode: off": {addressed: true}, "SIDENOTE_X: 1": {addressed: true},
+		"Accept-Encoding: gzip": {}, "Content_Encoding: gzip": {}, "cONTENT-Encoding: gzip": {coded: true}, "Content-Encoding:": {coded: true},
+	} {
 		c := dial(t, addr)
 		if _, err := c.Write([]byte("GET / HTTP/1.1\r\nHost: h\r\nA: 1\r\n" + line + "\r\nZ: 1\r\n\r\n")); err != nil {
 			t.Fatal(err)
 		}
-		if addressed := <-got; addressed != want {
-			t.Errorf("%s: %v", line, addressed)
+		if meaning := <-got; meaning != want {
+			t.Errorf("%s: %+v, want %+v", line, meaning, want)
 		}
 	}
 }

@@ -33,6 +33,7 @@ type requestLines struct {
 	lines     []requestLine
 	connected connectionList
 	own       bool // one is ours, Sidenote-*
+	coded     bool // one is Content-Encoding
 }
 
 // A requestLine stands at block[start:next], its name before colon.
@@ -68,6 +69,8 @@ func (r *requestLines) read(block []byte) (ok bool) {
 			r.connected.add(f.value(rest))
 		case ownName:
 			r.own = true
+		case codingName:
+			r.coded = true
 		}
 		r.lines = append(r.lines, requestLine{int32(at), int32(at + f.colon), int32(at + f.next), kind})
 		at += f.next
@@ -78,6 +81,9 @@ func (r *requestLines) read(block []byte) (ok bool) {
 // Addressed reports whether a head line of ctx's request is named Sidenote-*, in any
 // letter case and with "_" for "-".
 func Addressed(ctx *fasthttp.RequestCtx) bool { return stateOf(ctx).head.own }
+
+// Coded reports whether ctx's request has a head line Content-Encoding.
+func Coded(ctx *fasthttp.RequestCtx) bool { return stateOf(ctx).head.coded }
 
 // A requestHead turns the client's head into the one that goes up.
 type requestHead struct {
@@ -143,7 +149,7 @@ func (h *requestHead) append(dst []byte, client *fasthttp.RequestHeader) (_ []by
 // passes reports whether a line goes up as it came, unless it is replaced.
 func (h *requestHead) passes(kind nameKind, name []byte) bool {
 	switch kind {
-	case otherName:
+	case otherName, codingName:
 		return !h.client.connected.names(name)
 	case upgradeName:
 		return h.upgrade
