@@ -76,7 +76,9 @@ func (p *Parser) Reset() {
 		*p = Parser{}
 		return
 	}
-	*r = Request{messages: r.messages[:0], spans: r.spans[:0], parts: r.parts[:0], tools: r.tools[:0]}
+	messages, spans, parts, tools := r.messages, r.spans, r.parts, r.tools
+	*r = Request{} // apart from what stays: in one literal they would go through a copy
+	r.messages, r.spans, r.parts, r.tools = messages[:0], spans[:0], parts[:0], tools[:0]
 	p.scanner, p.shape, p.keys = scanner{}, nil, keySet{}
 }
 
