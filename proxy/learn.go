@@ -1,9 +1,9 @@
 package proxy
 
 import (
-	"bytes"
 	"net/http"
 	"runtime/debug"
+	"slices"
 
 	"sidenote/proxy/transport"
 	"sidenote/proxy/usage"
@@ -16,7 +16,8 @@ const (
 	maxLessons  = 64        // requests that wait for the end of their answers
 )
 
-// A lesson is a request as it went up, and what its answer says of its tokens.
+// A lesson is a request as it went up, and what its answer says of its tokens. Its
+// memory is used again.
 type lesson struct {
 	body  []byte
 	usage *usage.Reader
@@ -32,8 +33,23 @@ func (x *exchange) listen(resp *transport.Response, how *transport.Relay) {
 		x.server.lessons.Add(-1)
 		return
 	}
-	x.lesson = &lesson{bytes.Join(x.plain, nil), usage.NewReader(string(resp.Header("Content-Encoding")))}
-	how.Tap = x.lesson.usage.Write
+	l, _ := x.server.learnt.Get().(*lesson)
+	if l == nil {
+		l = new(lesson)
+	}
+	l.body = slices.Grow(l.body[:0], size(x.plain))
+	for _, p := range x.plain {
+		l.body = append(l.body, p...)
+	}
+	l.usage = usage.NewReader(string(resp.Header("Content-Encoding")))
+	x.lesson, how.Tap = l, l.usage.Write
+}
+
+// forget gives a lesson's memory to another one.
+func (s *Server) forget(l *lesson) {
+	transport.Poison(l.body)
+	l.usage = nil
+	s.learnt.Put(l)
 }
 
 // size is the number of bytes of a body in pieces.
@@ -56,6 +72,7 @@ func (x *exchange) learn() {
 	case s.learners <- struct{}{}:
 	default:
 		s.metrics.Shed("calibration")
+		s.forget(x.lesson)
 		return
 	}
 	s.work.Add(1)
@@ -69,6 +86,7 @@ func (x *exchange) learn() {
 			}
 		}()
 		s.learnFrom(upstream, from)
+		s.forget(from)
 	}()
 }
 

@@ -49,6 +49,7 @@ type Server struct {
 	shadows   chan struct{}
 	learners  chan struct{}
 	lessons   atomic.Int64
+	learnt    sync.Pool      // of *lesson
 	exchanges sync.Pool      // of *exchange
 	parsers   sync.Pool      // of *rewrite.Parser
 	work      sync.WaitGroup // open requests and shadow work
