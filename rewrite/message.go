@@ -23,34 +23,43 @@ func (r role) operator() bool { return r == roleSystem }
 // usual reads a message that is a role and a text, as most are, in the fewest
 // looks. It reads nothing where the message differs or is not sound.
 func (p *Parser) usual() bool {
-	const begin, between = `{"role":"`, `","content":`
-	start, rest := p.i, p.b[p.i:]
-	if len(rest) < len(begin) || string(rest[:len(begin)]) != begin {
-		return false
-	}
-	rest = rest[len(begin):]
-	for _, known := range [...]struct {
-		name string
-		role role
-	}{{"user", roleUser}, {"assistant", roleOther}, {"system", roleSystem}, {"developer", roleSystem}} {
-		head := len(known.name) + len(between)
-		if len(rest) <= head || string(rest[:len(known.name)]) != known.name || string(rest[len(known.name):head]) != between || rest[head] != '"' {
-			continue
-		}
-		p.i += len(begin) + head
-		text, _ := p.str()
-		if p.err != nil || p.i >= len(p.b) || p.b[p.i] != '}' {
-			p.i, p.err = start, nil // again, for what it is
-			return false
-		}
-		p.i++
-		p.r.messages = append(p.r.messages, message{role: known.role, kind: kindString, content: text})
-		if p.shape == nil {
-			p.r.spans = append(p.r.spans, span{start, p.i})
-		}
-		return true
+	const (
+		user      = `{"role":"user","content":"`
+		assistant = `{"role":"assistant","content":"`
+		system    = `{"role":"system","content":"`
+		developer = `{"role":"developer","content":"`
+	)
+	switch rest := p.b[p.i:]; {
+	case begins(rest, user):
+		return p.textOf(roleUser, len(user))
+	case begins(rest, assistant):
+		return p.textOf(roleOther, len(assistant))
+	case begins(rest, system):
+		return p.textOf(roleSystem, len(system))
+	case begins(rest, developer):
+		return p.textOf(roleSystem, len(developer))
 	}
 	return false
+}
+
+// begins is bytes.HasPrefix for a constant, which the compiler compares in words.
+func begins(b []byte, with string) bool { return len(b) >= len(with) && string(b[:len(with)]) == with }
+
+// textOf reads a usual message of that role, whose text begins head bytes on.
+func (p *Parser) textOf(r role, head int) bool {
+	start := p.i
+	p.i += head - 1
+	text, _ := p.str()
+	if p.err != nil || p.i >= len(p.b) || p.b[p.i] != '}' {
+		p.i, p.err = start, nil // again, for what it is
+		return false
+	}
+	p.i++
+	p.r.messages = append(p.r.messages, message{role: r, kind: kindString, content: text})
+	if p.shape == nil {
+		p.r.spans = append(p.r.spans, span{start, p.i})
+	}
+	return true
 }
 
 func (p *Parser) message(n int) {
