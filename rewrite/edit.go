@@ -113,7 +113,7 @@ func (r *Request) markers() []span {
 func (r *Request) appendMarkers(found []span, text span) []span {
 	for at := text.start + 1; at < text.end; {
 		switch {
-		case !r.unicode:
+		case r.seen&markCode == 0:
 			n := bytes.Index(r.Body[at:text.end], []byte(Marker))
 			if n < 0 {
 				return found

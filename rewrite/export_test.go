@@ -20,6 +20,16 @@ var (
 	InsideWords = insideWords
 )
 
+// What it sees in a text.
+const (
+	MarkEscape = markEscape
+	MarkWide   = markWide
+	MarkTag    = markTag
+)
+
+// Marks are what stands in the text of strings.
+type Marks = marks
+
 // Outline is what is known of each message: role, kind, content, and its text.
 func (r *Request) Outline() (lines []string) {
 	for _, m := range r.messages {

@@ -10,28 +10,43 @@ import (
 )
 
 // inside is what a string's text comes to, byte by byte.
-func inside(b []byte, i int) (at int, escapes, wide bool) {
+func inside(b []byte, i int) (at int, seen rewrite.Marks) {
 	for ; i < len(b); i++ {
-		switch c := b[i]; {
+		c := b[i]
+		switch {
 		case c == '\\' && i+1 < len(b) && strings.IndexByte(`"\/bfnrt`, b[i+1]) >= 0:
-			escapes = true
+			seen |= rewrite.MarkEscape
 			i++
 		case c == '"', c == '\\', c < 0x20:
-			return i, escapes, wide
-		case c >= 0x80:
-			wide = true
+			return i, seen
 		}
+		seen |= markOf(c)
 	}
-	return i, escapes, wide
+	return i, seen
+}
+
+func markOf(c byte) rewrite.Marks {
+	switch {
+	case c >= 0x80:
+		return rewrite.MarkWide
+	case c == '<', c == '&':
+		return rewrite.MarkTag
+	}
+	return 0
 }
 
 func checkInside(t *testing.T, b []byte, i int) {
 	t.Helper()
-	at, escapes, wide := inside(b, i)
-	for name, f := range map[string]func([]byte, int) (int, bool, bool){"inside": rewrite.Inside, "insideWords": rewrite.InsideWords} {
-		if a, e, w := f(b, i); a != at || e != escapes || w != wide {
-			t.Fatalf("%s(%q, %d) = %d, %v, %v; want %d, %v, %v", name, b, i, a, e, w, at, escapes, wide)
-		}
+	at, least := inside(b, i)
+	if a, seen := rewrite.InsideWords(b, i); a != at || seen != least&^rewrite.MarkTag {
+		t.Fatalf("insideWords(%q, %d) = %d, %b; want %d, %b", b, i, a, seen, at, least&^rewrite.MarkTag)
+	}
+	most := least // what the block holds that the text ends in
+	for _, c := range b[at:min(len(b), at+64)] {
+		most |= markOf(c)
+	}
+	if a, seen := rewrite.Inside(b, i); a != at || seen&least != least || seen|most != most {
+		t.Fatalf("inside(%q, %d) = %d, %b; want %d, %b to %b", b, i, a, seen, at, least, most)
 	}
 }
 
@@ -54,10 +69,34 @@ func TestInside(t *testing.T) {
 	}
 }
 
+// A run of backslashes of each length at each place of a text of three blocks,
+// before a byte that makes an escape, one that makes none, a quote and a control
+// character; and at the end of texts of one to three blocks.
+func TestInsideRuns(t *testing.T) {
+	t.Parallel()
+	text := bytes.Repeat([]byte("x"), 3*64+1)
+	for begin := range text {
+		b := bytes.Clone(text)
+		for end := begin + 1; end < len(b); end++ {
+			b[end-1] = '\\'
+			for _, after := range []byte("nu\"\n") {
+				b[end] = after
+				checkInside(t, b, 0)
+			}
+		}
+	}
+	for begin := range text {
+		b := append(bytes.Clone(text[:begin]), bytes.Repeat([]byte(`\`), len(text)-begin)...)
+		for size := max(64, begin); size <= len(b); size++ {
+			checkInside(t, b[:size], 0)
+		}
+	}
+}
+
 func TestInsideRandom(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	alphabets := []string{`\n`, `\\\\n"u`, "ab\\\x1fé", `abcdefghijklmnopqrstuvwxyz ,.\n\t`}
+	alphabets := []string{`\n`, `\\\\n"u`, "ab\\\x1fé<", `abcdefghijklmnopqrstuvwxyz &,.\n\t`}
 	for range 50_000 {
 		alphabet := alphabets[r.IntN(len(alphabets))]
 		b := make([]byte, r.IntN(200))

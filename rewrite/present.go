@@ -1,8 +1,6 @@
 package rewrite
 
 import (
-	"bytes"
-
 	"sidenote/retrieval"
 	"sidenote/rewrite/tags"
 )
@@ -59,8 +57,7 @@ func (j *job) absent(m *memo, sources []retrieval.Source) (absent []retrieval.So
 // be trying to pass for a source. Most requests hold no byte that could begin
 // one.
 func (r *Request) appTags() int {
-	raw := r.list.of(r.Body)
-	if bytes.IndexByte(raw, '<') < 0 && bytes.IndexByte(raw, '&') < 0 && !r.unicode && r.ascii {
+	if r.seen&(markWide|markCode) == 0 && !mayTag(r.list.of(r.Body)) {
 		return 0
 	}
 	n := 0

@@ -15,8 +15,7 @@ type Request struct {
 	Stream bool
 
 	formatIsText bool // no response_format, or its type is "text"
-	unicode      bool // there are escapes by code point
-	ascii        bool // all bytes are
+	seen         marks
 	list         span // the messages array
 	messages     []message
 	parts        []span // the texts of all content arrays, in order, quotes included
@@ -62,7 +61,7 @@ func (p *Parser) Parse(body []byte) (*Request, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	p.r.unicode, p.r.ascii, p.model = p.unicode, !p.wide, p.r.Model
+	p.r.seen, p.model = p.seen, p.r.Model
 	return &p.r, nil
 }
 
@@ -156,7 +155,7 @@ func (p *Parser) end() {
 func (p *Parser) settle() {
 	switch {
 	case p.err != nil:
-	case p.wide && !utf8.Valid(p.b):
+	case p.seen&markWide != 0 && !utf8.Valid(p.b):
 		p.fail(ReasonAmbiguous, "body is not valid UTF-8")
 	case p.loneSurrogate >= 0:
 		p.fail(ReasonAmbiguous, "escaped lone surrogate at byte %d", p.loneSurrogate)

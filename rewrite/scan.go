@@ -15,9 +15,8 @@ type scanner struct {
 	depth int
 	err   *BodyError
 
-	loneSurrogate int  // offset of an escaped surrogate without its half, -1 if none
-	unicode       bool // there are escapes by code point
-	wide          bool // there are bytes beyond ASCII; outside of strings they are errors
+	loneSurrogate int   // offset of an escaped surrogate without its half, -1 if none
+	seen          marks // in all strings; bytes beyond ASCII outside of them are errors
 }
 
 func (s *scanner) fail(r Reason, format string, args ...any) {

@@ -18,10 +18,10 @@ func (s *scanner) str() (v span, escaped bool) {
 	start := s.i
 	s.i++
 	for {
-		var escapes, wide bool
-		s.i, escapes, wide = inside(s.b, s.i)
-		escaped = escaped || escapes
-		s.wide = s.wide || wide
+		var seen marks
+		s.i, seen = inside(s.b, s.i)
+		s.seen |= seen
+		escaped = escaped || seen&markEscape != 0
 		if s.i >= len(s.b) {
 			s.bad("the end of a string")
 			return span{}, false
@@ -59,8 +59,11 @@ func plain(b []byte) int {
 	return i
 }
 
-// tops are the top bits of a word's bytes.
-const tops = 0x8080808080808080
+// The lowest and the top bit of each byte of a word.
+const (
+	ones = 0x0101010101010101
+	tops = 0x8080808080808080
+)
 
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
@@ -70,7 +73,6 @@ func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 // With its second bit turned, a quote is the one character that stands right
 // above the controls, so that one subtraction finds both.
 func special(w uint64) uint64 {
-	const ones = 0x0101010101010101
 	low, slash := w^(ones*0x02), w^(ones*'\\')
 	return ((low - ones*('"'^0x02+1)) | (slash - ones)) & tops &^ w
 }
@@ -117,7 +119,7 @@ func (s *scanner) escapedRune() (r rune, ok bool) {
 		return rune(c), true
 	}
 	if c == 'u' && len(s.b)-s.i >= 5 {
-		s.unicode = true
+		s.seen |= markCode
 		if r, ok := hex4(s.b[s.i+1 : s.i+5]); ok {
 			s.i += 5
 			return r, true
