@@ -47,5 +47,8 @@ func (r *Request) Question() (text, whole string) {
 	return r.clipped(&r.messages[0]), clip(r.text(&r.messages[0]))
 }
 
+// AppTags is how many tags of ours stand in the messages already.
+func (r *Request) AppTags() int { return r.appTags() }
+
 // Everything is all that is known of a request.
 func (r *Request) Everything() string { return fmt.Sprintf("%+v", *r) }

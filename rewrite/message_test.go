@@ -44,6 +44,29 @@ func TestUsualMessages(t *testing.T) {
 	})
 }
 
+// A tag in a message is counted wherever it stands in the text, however short that
+// is and however near the end of the body.
+func TestAppTags(t *testing.T) {
+	t.Parallel()
+	for _, tag := range []string{`<source`, `&lt;source`, `\u003csource`, `＜source`} {
+		for _, form := range []string{`{"role":"user","content":"%s"}`, `{"role":"user","content":[{"type":"text","text":"%s"}]}`} {
+			for before := range 140 {
+				for _, rest := range []string{"", `,"user":"` + strings.Repeat("z", 140) + `"`} {
+					// The spaces keep it apart from the block that a key is read in.
+					body := `{"messages":[` + strings.Repeat(" ", 64) + fmt.Sprintf(form, strings.Repeat("x", before)+tag) + `]` + rest + `}`
+					req, err := rewrite.Parse([]byte(body))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if n := req.AppTags(); n != 1 {
+						t.Errorf("%s: %d tags", body, n)
+					}
+				}
+			}
+		}
+	}
+}
+
 // told is err's text up to the byte that it names.
 func told(err error) string {
 	if err == nil {

@@ -57,7 +57,7 @@ func (j *job) absent(m *memo, sources []retrieval.Source) (absent []retrieval.So
 // be trying to pass for a source. Most requests hold no byte that could begin
 // one.
 func (r *Request) appTags() int {
-	if r.seen&(markWide|markCode) == 0 && !mayTag(r.list.of(r.Body)) {
+	if r.seen&(markWide|markCode) == 0 && (r.seen&markTag == 0 || !mayTag(r.list.of(r.Body))) {
 		return 0
 	}
 	n := 0
