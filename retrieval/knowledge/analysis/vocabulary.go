@@ -24,10 +24,8 @@ type span struct{ off, n uint32 }
 // Len returns the number of different terms.
 func (v *Vocabulary) Len() int { return v.ids.len() }
 
-// Term returns the term of a number below Len.
-func (v *Vocabulary) Term(id uint32) string { return string(v.ids.at(id)) }
-
-// Bytes is Term without a copy: the bytes are shared, and nobody changes them.
+// Bytes returns the term of a number below Len. The bytes are shared: nobody changes
+// them.
 func (v *Vocabulary) Bytes(id uint32) []byte { return v.ids.at(id) }
 
 // Append adds the numbers of the terms of text to dst, in the order of Terms,

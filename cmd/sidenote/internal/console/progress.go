@@ -33,7 +33,6 @@ type Progress struct {
 	since time.Time // when that was
 	last  time.Time // when a line was written, or the first one put off
 	shown int       // columns of the line on the terminal
-	spoke bool      // whether a line elsewhere was about this work
 }
 
 const (
@@ -57,38 +56,18 @@ func (p *Progress) Show(w Work) {
 		p.last = now // short work needs no line
 	}
 	if p.since.IsZero() || w.Name != p.work.Name {
-		p.first, p.since, p.spoke = w.Done, now, false
+		p.first, p.since = w.Done, now
 	}
 	p.work = w
 	switch {
 	case p.Terminal && (p.last.IsZero() || now.Sub(p.last) >= redrawEvery):
 		p.draw(p.line(now, p.width()-1)) // many terminals wrap a full line
 	case !p.Terminal && now.Sub(p.last) >= speakEvery:
-		p.spoke = true
 		fmt.Fprintln(p.Writer, p.line(now, p.width()))
 	default:
 		return
 	}
 	p.last = now
-}
-
-// End replaces the line by one that stays and tells how long the work took.
-// Elsewhere than on a terminal it is for work that there were lines about.
-func (p *Progress) End() {
-	if p == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.since.IsZero() {
-		return
-	}
-	if took := p.now().Sub(p.since); p.Terminal || p.spoke {
-		text := join(Clean(p.work.Name), p.work.count(), Clean(p.work.Note), "in "+span(took))
-		p.draw(cut(text, p.width()-1))
-		fmt.Fprintln(p.Writer)
-	}
-	p.shown, p.since, p.last, p.spoke = 0, time.Time{}, time.Time{}, false
 }
 
 // Clear empties the line, for something else to be written there.
@@ -189,14 +168,6 @@ func remaining(seconds float64) string {
 	default:
 		return fmt.Sprintf("%s h", thousands((n+hour-1)/hour))
 	}
-}
-
-// span writes how long something took.
-func span(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	}
-	return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
 }
 
 // bar draws a share in so many columns. It is full when all is done, and not before.
