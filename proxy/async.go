@@ -54,6 +54,7 @@ func (a *AsyncWriter) run(w io.Writer) {
 			timer.Reset(gather)
 			select {
 			case <-timer.C:
+			case <-a.wake: // there are many already
 			case <-a.closing:
 			}
 		case <-a.closing:
@@ -92,7 +93,7 @@ func (a *AsyncWriter) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	a.text = append(a.text, p...)
-	if a.lines++; a.lines == 1 {
+	if a.lines++; a.lines == 1 || a.lines == asyncLines/2 {
 		select {
 		case a.wake <- struct{}{}:
 		default:

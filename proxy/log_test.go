@@ -141,6 +141,27 @@ func TestAsyncWriterKeepsOrder(t *testing.T) {
 	}
 }
 
+// Many lines are written at once, before there is no room for more; few wait for
+// others.
+func TestAsyncWriterGathers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		a := proxy.NewAsyncWriter(&out)
+		for _, step := range []struct{ lines, written int }{{1, 0}, {4095, 4096}, {4095, 4096}, {1, 8192}, {1, 8192}} {
+			for range step.lines {
+				_, _ = a.Write([]byte("."))
+			}
+			synctest.Wait()
+			if out.Len() != step.written {
+				t.Errorf("after %d more lines %d are written, want %d", step.lines, out.Len(), step.written)
+			}
+		}
+		if err := a.Close(t.Context()); err != nil || a.Dropped() != 0 {
+			t.Errorf("%v, %d dropped", err, a.Dropped())
+		}
+	})
+}
+
 // P11: a log that nobody reads drops lines, counts them and blocks nobody.
 func TestBlockedLogBlocksNobody(t *testing.T) {
 	r, w := io.Pipe()
