@@ -18,7 +18,7 @@ const (
 
 // inside returns where the text of a string that goes on at i comes to a quote, a
 // control character or an escape of more than two bytes, and what it saw on the
-// way. markEscape is exact; markWide and markTag may be of what follows in the same
+// way. markEscape is exact; markWide and markTag may be of what follows within a
 // block.
 func inside(b []byte, i int) (at int, seen marks) {
 	at = i

@@ -41,8 +41,8 @@ func checkInside(t *testing.T, b []byte, i int) {
 	if a, seen := rewrite.InsideWords(b, i); a != at || seen != least&^rewrite.MarkTag {
 		t.Fatalf("insideWords(%q, %d) = %d, %b; want %d, %b", b, i, a, seen, at, least&^rewrite.MarkTag)
 	}
-	most := least // what the block holds that the text ends in
-	for _, c := range b[at:min(len(b), at+64)] {
+	most := least // a block further on, of a long escape from behind its backslash
+	for _, c := range b[at:min(len(b), at+65)] {
 		most |= markOf(c)
 	}
 	if a, seen := rewrite.Inside(b, i); a != at || seen&least != least || seen|most != most {
