@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -110,6 +112,7 @@ func (ls listeners) close() {
 // serve answers on all ports and runs begin beside it, until the process is
 // asked to stop or one of them fails; then open answers have the grace to end.
 func (a *app) serve(out *output, s *stack, ls listeners, begin func(context.Context) error) error {
+	signal.Ignore(syscall.SIGPIPE) // of a log whose reader left: its lines are lost, and counted
 	s.metrics.Watch("log_dropped_total", "Lines of the log that were dropped because it could not be written.", nil, true,
 		func() float64 { return float64(out.writer.Dropped()) })
 	records := proxy.Recorders{out.recorder}
