@@ -32,32 +32,32 @@ import (
 // demoStack is everything between a request and the demo's documents, with a
 // section redis, "" for none, that works by then. A search may take long: what
 // else the machine does is not measured.
-func demoStack(b *testing.B, upstream, redis string) *stack {
-	b.Helper()
-	yaml := fmt.Sprintf("upstream: http://%s\nknowledge: {demo: %q}\npolicies: {default: {context_tokens: 550, retrieval: {deadline: 10s}}}\n", upstream, b.TempDir())
+func demoStack(tb testing.TB, upstream, redis string) *stack {
+	tb.Helper()
+	yaml := fmt.Sprintf("upstream: http://%s\nknowledge: {demo: %q}\npolicies: {default: {context_tokens: 550, retrieval: {deadline: 10s}}}\n", upstream, tb.TempDir())
 	if redis != "" {
 		yaml += "redis: " + redis + "\n"
 	}
-	path := filepath.Join(b.TempDir(), "sidenote.yaml")
+	path := filepath.Join(tb.TempDir(), "sidenote.yaml")
 	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	cfg, err := config.Load(config.Source{Path: path})
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	s, err := build(b.Context(), cfg, home{}, unheard)
+	s, err := build(tb.Context(), cfg, home{}, unheard)
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	b.Cleanup(func() { _ = s.close() })
-	content, _, err := knowledge.FromFS(b.Context(), demo.Corpus(), knowledge.Folder{ID: "demo"}, s.reading())
+	tb.Cleanup(func() { _ = s.close() })
+	content, _, err := knowledge.FromFS(tb.Context(), demo.Corpus(), knowledge.Folder{ID: "demo"}, s.reading())
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	s.embedded["demo"].Swap(content)
-	if state := s.shared.state(b.Context()); redis != "" && !strings.HasPrefix(state, "shared on redis") {
-		b.Fatal(state)
+	if state := s.shared.state(tb.Context()); redis != "" && !strings.HasPrefix(state, "shared on redis") {
+		tb.Fatal(state)
 	}
 	return s
 }
