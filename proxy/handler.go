@@ -62,6 +62,9 @@ func (x *exchange) serve(ctx *fasthttp.RequestCtx) error {
 	if err := x.admit(ctx); err != nil {
 		return err
 	}
+	if method := preflighted(&ctx.Request.Header); len(method) > 0 {
+		return x.preflight(ctx, method)
+	}
 	if err := x.identify(ctx); err != nil {
 		return err
 	}
@@ -149,22 +152,44 @@ func (x *exchange) identify(ctx *fasthttp.RequestCtx) error {
 	p := x.server.tenants.ByKey(key, x.report.Time)
 	switch {
 	case p == nil && key == "":
-		return &Error{Reason: ReasonKey, Message: "You sent no API key; send yours in the header Authorization as a bearer token."}
+		return noKey()
 	case p == nil:
 		return &Error{Reason: ReasonKey, Message: "The API key you sent is not known here, or it has expired."}
 	}
+	x.become(p)
+	if x.upstream.replace != nil {
+		return x.open(ctx.Method(), p.Routes)
+	}
+	if x.target.Ambiguous && x.target.Route == RouteChat && p.Rewrite.Strict() {
+		return x.ambiguous()
+	}
+	return nil
+}
+
+func noKey() error {
+	return &Error{Reason: ReasonKey, Message: "You sent no API key; send yours in the header Authorization as a bearer token."}
+}
+
+// become makes this a request of p's tenant.
+func (x *exchange) become(p *Policy) {
 	x.policy, x.upstream = p, x.server.upstreams[p.Upstream]
 	x.report.Tenant, x.report.Policy, x.report.PolicyHash = p.Tenant, p.Name, p.Hash
 	x.report.Upstream, x.report.Expose = p.Upstream, p.Expose
+}
 
-	ownKey := x.upstream.replace != nil
+// open checks that the request may be sent with Sidenote's own key.
+func (x *exchange) open(method []byte, routes []string) error {
 	switch {
-	case x.target.Ambiguous && (ownKey || x.target.Route == RouteChat && p.Rewrite.Strict()):
-		return &Error{Reason: ReasonPath, Message: fmt.Sprintf("The path could be read as %q; send it in that form.", x.target.Path)}
-	case ownKey && !x.target.Allowed(ctx.Method(), p.Routes):
-		return &Error{Reason: ReasonRouteRefused, Message: fmt.Sprintf("%s %s is not open to your key.", ctx.Method(), x.target.Path)}
+	case x.target.Ambiguous:
+		return x.ambiguous()
+	case !x.target.Allowed(method, routes):
+		return &Error{Reason: ReasonRouteRefused, Message: fmt.Sprintf("%s %s is not open to your key.", method, x.target.Path)}
 	}
 	return nil
+}
+
+func (x *exchange) ambiguous() error {
+	return &Error{Reason: ReasonPath, Message: fmt.Sprintf("The path could be read as %q; send it in that form.", x.target.Path)}
 }
 
 // relay passes a request that Sidenote does not own.

@@ -1,0 +1,73 @@
+package proxy_test
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"sidenote/proxy"
+)
+
+// A browser asks without credentials whether a page may send a request. The upstream
+// answers, never with Sidenote's key, and about open routes only.
+func TestPreflight(t *testing.T) {
+	const asks = "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization\r\n"
+	u := newUpstream(t, func(_ seen, w io.Writer) { _, _ = io.WriteString(w, "HTTP/1.1 204 No Content\r\nAccess-Control-Allow-Origin: *\r\n\r\n") })
+	ours := proxy.Upstream{BaseURL: u.url, APIKey: proxy.NewSecret("sk-ours")}
+	open := start(t, proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": ours},
+		Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil)},
+	}, nil)
+	keyed := start(t, proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": ours},
+		Tenants:   proxy.Tenants{Keys: []proxy.Key{keyOf("ka", policyOf("acme", nil))}},
+	}, nil)
+	theirs := start(t, proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
+		Tenants:   proxy.Tenants{Keys: []proxy.Key{keyOf("ka", policyOf("acme", nil))}},
+	}, nil)
+	several := start(t, proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}, "ours": ours},
+		Tenants: proxy.Tenants{Keys: []proxy.Key{
+			keyOf("ka", policyOf("acme", nil)), keyOf("kb", policyOf("beta", func(p *proxy.Policy) { p.Upstream = "ours" })),
+		}},
+	}, nil)
+	for _, c := range []struct {
+		name   string
+		g      *rig
+		path   string
+		lines  string
+		status int
+	}{
+		{"our key", open, "/v1/chat/completions", asks, 204},
+		{"our key, and a key with the question", open, "/v1/chat/completions", asks + "Authorization: Bearer ka\r\nx-api-key: ka\r\n", 204},
+		{"a closed route", open, "/v1/files", asks, 403},
+		{"a closed method", open, "/v1/chat/completions", strings.ReplaceAll(asks, "POST", "DELETE"), 403},
+		{"two readings of a path", open, "/v1/files/..%2fchat/completions", asks, 400},
+		{"no page asks", open, "/v1/chat/completions", "Access-Control-Request-Method: POST\r\n", 403},
+		{"callers have keys", keyed, "/v1/chat/completions", asks, 204},
+		{"callers have keys, a closed route", keyed, "/v1/files", asks, 403},
+		{"callers have keys, no page asks", keyed, "/v1/chat/completions", "", 401},
+		{"callers have keys, also upstream", theirs, "/v1/files", asks, 204},
+		{"nobody knows where to", several, "/v1/chat/completions", asks, 401},
+	} {
+		resp := c.g.raw(t, "OPTIONS "+c.path+" HTTP/1.1\r\nHost: x\r\n"+c.lines+"\r\n")
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != c.status {
+			t.Errorf("%s: %d, %s, %v; want %d", c.name, resp.StatusCode, body, err, c.status)
+		}
+		if c.status != 204 {
+			continue
+		}
+		if got := resp.Header.Get("Access-Control-Allow-Origin"); got != "*" {
+			t.Errorf("%s: allowed is %q", c.name, got)
+		}
+		s := <-u.seen
+		if s.line != "OPTIONS "+c.path+" HTTP/1.1" || s.header("Origin") != "https://app.example" || s.header("Authorization")+s.header("X-Api-Key") != "" {
+			t.Errorf("%s: the upstream got %s, %v", c.name, s.line, s)
+		}
+	}
+	if len(u.seen) > 0 {
+		t.Error("what was refused reached the upstream")
+	}
+}
