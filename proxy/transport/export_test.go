@@ -71,3 +71,15 @@ func Timed(c net.Conn) (_ net.Conn, read, write, both func(time.Duration) error)
 	t := &timed{Conn: c}
 	return t, t.waitRead, t.waitWrite, func(wait time.Duration) error { return t.waitBoth(clock(), wait) }
 }
+
+// Narrow lets u's open connections take little of a body at once.
+func Narrow(u *Upstream) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for c := range u.open {
+		if err := c.tcp.SetWriteBuffer(64 << 10); err != nil {
+			return err
+		}
+	}
+	return nil
+}

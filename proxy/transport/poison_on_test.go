@@ -1,0 +1,18 @@
+//go:build sidenote_debug
+
+package transport_test
+
+import (
+	"bytes"
+	"testing"
+
+	"sidenote/proxy/transport"
+)
+
+// All of a buffer that is given back is overwritten, whatever of it was in use.
+func TestPoison(t *testing.T) {
+	b := make([]byte, 100)
+	if transport.Poison(b[:10]); bytes.IndexByte(b, 0) >= 0 {
+		t.Errorf("left %x", b)
+	}
+}
