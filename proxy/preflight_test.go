@@ -12,7 +12,9 @@ import (
 // answers, never with Sidenote's key, and about open routes only.
 func TestPreflight(t *testing.T) {
 	const asks = "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization\r\n"
-	u := newUpstream(t, func(_ seen, w io.Writer) { _, _ = io.WriteString(w, "HTTP/1.1 204 No Content\r\nAccess-Control-Allow-Origin: *\r\n\r\n") })
+	u := newUpstream(t, func(_ seen, w io.Writer) {
+		_, _ = io.WriteString(w, "HTTP/1.1 204 No Content\r\nAccess-Control-Allow-Origin: *\r\n\r\n")
+	})
 	ours := proxy.Upstream{BaseURL: u.url, APIKey: proxy.NewSecret("sk-ours")}
 	open := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": ours},
