@@ -20,7 +20,7 @@ type Timeouts struct {
 	Connect     time.Duration // to the upstream, TLS included
 	FirstByte   time.Duration // request sent to answer's head
 	Idle        time.Duration // between two pieces of an answer
-	ClientWrite time.Duration // one flush to a client that reads slowly
+	ClientWrite time.Duration // a client that takes nothing of what is written, or twice that
 	ClientRead  time.Duration // head and buffered body of a request
 	ClientIdle  time.Duration // a kept-alive connection without a request
 }

@@ -17,13 +17,13 @@ const (
 
 // A clientConn is a connection that the server accepted. It minds the deadlines
 // that fasthttp would set anew several times a request: of a request's first byte,
-// of its head, and of each Write.
+// of its head, and of each Write that gets on.
 type clientConn struct {
 	timed
 	state *requestState // of the request that a handler has, else nil
 	guard *guard
 	waits atomic.Int32  // forOther, forRequest or forHead
-	flush time.Duration // deadline per Write
+	flush time.Duration // in which a Write must get on
 
 	token    uint64                   // by which the lookout knows it; 0: not at all
 	gone     atomic.Bool              // the lookout saw its peer leave
@@ -73,13 +73,8 @@ func (c *clientConn) SetReadDeadline(at time.Time) error {
 	return c.timed.SetReadDeadline(at)
 }
 
-// Write implements net.Conn. Each has as much time as a flush may take.
-func (c *clientConn) Write(p []byte) (int, error) {
-	if err := c.waitWrite(c.flush); err != nil {
-		return 0, err
-	}
-	return c.Conn.Write(p)
-}
+// Write implements net.Conn. It lasts as long as the client takes bytes.
+func (c *clientConn) Write(p []byte) (int, error) { return c.writeWithin(p, c.flush) }
 
 // hungUp is called by the lookout when the peer has closed its side.
 func (c *clientConn) hungUp() {

@@ -146,10 +146,7 @@ func (t *tunnel) copy(dst, src *timed, r io.Reader, count *atomic.Int64) error {
 		n, err := r.Read(*piece)
 		if n > 0 {
 			t.seen.Store(time.Now().UnixNano())
-			if err := dst.waitWrite(t.x.up.config.ClientWrite); err != nil {
-				return err
-			}
-			if _, err := dst.Write((*piece)[:n]); err != nil {
+			if _, err := dst.writeWithin((*piece)[:n], t.x.up.config.ClientWrite); err != nil {
 				return err
 			}
 			if count != nil {

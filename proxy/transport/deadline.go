@@ -1,7 +1,10 @@
 package transport
 
 import (
+	"errors"
+	"math"
 	"net"
+	"os"
 	"sync/atomic"
 	"time"
 )
@@ -60,6 +63,43 @@ func (t *timed) waitWrite(wait time.Duration) error {
 		return t.Conn.SetWriteDeadline(at)
 	}
 	return nil
+}
+
+// A backlog tells how many bytes that were written have not arrived yet. known is
+// false where the system does not say.
+type backlog interface {
+	Backlog() (unarrived int, known bool)
+}
+
+// writeWithin writes p to a peer that takes some of it in each wait. The kernel makes
+// room in steps of up to a megabyte, so that a Write may get nowhere for long while a
+// slow reader takes what was written before: at the deadline, and never before it, the
+// kernel is asked. The first time there is nothing to compare with, so a peer that
+// takes nothing has two waits.
+func (t *timed) writeWithin(p []byte, wait time.Duration) (n int, err error) {
+	for before := math.MaxInt; ; {
+		if err := t.waitWrite(wait); err != nil {
+			return n, err
+		}
+		more, err := t.Conn.Write(p[n:])
+		n += more
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		now, known := arriving(t.Conn)
+		if now += len(p) - n; !known || now >= before {
+			return n, err
+		}
+		before = now
+	}
+}
+
+// arriving returns the backlog of conn.
+func arriving(conn net.Conn) (int, bool) {
+	if b, ok := conn.(backlog); ok {
+		return b.Backlog()
+	}
+	return 0, false
 }
 
 // waitBoth gives the next Write and the Read after it that long together, from now

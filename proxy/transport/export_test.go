@@ -83,3 +83,11 @@ func Narrow(u *Upstream) error {
 	}
 	return nil
 }
+
+// WriteWithin writes p to c, which must get on within each wait.
+func WriteWithin(c net.Conn, p []byte, wait time.Duration) (int, error) {
+	return (&timed{Conn: c}).writeWithin(p, wait)
+}
+
+// NewTCP returns c as connections of ours are.
+func NewTCP(c net.Conn) (net.Conn, error) { return newTCP(c) }

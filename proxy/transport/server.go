@@ -13,13 +13,14 @@ import (
 )
 
 // ServerOptions are what differs between our listeners. Zero values mean the
-// defaults named beside them. Idle and Write may last a sixteenth longer.
+// defaults named beside them. Idle and Write may last a sixteenth longer, and
+// Write twice as long, see timed.writeWithin.
 type ServerOptions struct {
 	Connections int           // open at once, beyond it 503: 16,384, or what half of the descriptors allow
 	HeadBytes   int           // of a request's head, beyond it 431: 24 KiB, which an open stream holds
 	Read        time.Duration // head of a request, from its first byte: 60 s
 	Idle        time.Duration // a kept-alive connection without a request: 120 s
-	Write       time.Duration // one flush to the client: 60 s
+	Write       time.Duration // a flush in which the client takes nothing: 60 s
 	// ErrorBody makes the JSON body for an error that never reaches the handler:
 	// 400, 408, 431, 500, 503 or 505, with a code for machines. Required.
 	ErrorBody func(status int, code string) []byte

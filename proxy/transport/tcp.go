@@ -34,6 +34,12 @@ func newTCP(c net.Conn) (*tcpConn, error) {
 	return t, nil
 }
 
+// Backlog implements backlog.
+func (t *tcpConn) Backlog() (unarrived int, known bool) {
+	err := t.raw.Control(func(fd uintptr) { unarrived, known = unacknowledged(fd) })
+	return unarrived, known && err == nil
+}
+
 // tcpOf returns what is underneath conn if that is plain TCP.
 func tcpOf(conn net.Conn) (tcp *tcpConn, ok bool) {
 	if c, ours := conn.(*clientConn); ours {

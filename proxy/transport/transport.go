@@ -30,7 +30,7 @@ const (
 
 	Truncated   Class = "truncated"    // the upstream ended inside a body
 	IdleTimeout Class = "idle_timeout" // the upstream fell silent inside a body
-	ClientSlow  Class = "client_slow"  // the client did not take what was written in Config.ClientWrite
+	ClientSlow  Class = "client_slow"  // the client took nothing of what was written in Config.ClientWrite
 
 	ClientGone Class = "client_gone" // the client hung up
 	ClientBody Class = "client_body" // the client's own body is broken, short or too slow

@@ -29,7 +29,7 @@ type Config struct {
 	FirstByte   time.Duration // request sent to the answer's head: 10 min
 	Idle        time.Duration // between two pieces of an answer, or of an upload going up: 5 min
 	ClientRead  time.Duration // between two pieces of a client's streamed body: 1 min
-	ClientWrite time.Duration // one flush to the client: 1 min
+	ClientWrite time.Duration // a flush in which the client takes nothing, or twice that: 1 min
 }
 
 // An Upstream is a client of one server with its own connection pool. It

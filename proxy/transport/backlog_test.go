@@ -1,0 +1,116 @@
+//go:build linux || darwin
+
+package transport_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"sidenote/proxy/transport"
+)
+
+// A backlogged connection takes some bytes of each Write and has then some that have
+// not arrived, as a script says.
+type backlogged struct {
+	told
+	script  []step
+	got     []byte
+	unknown bool
+	backlog int
+}
+
+type step struct {
+	taken   int
+	err     error
+	backlog int // after it
+}
+
+func (c *backlogged) Write(p []byte) (int, error) {
+	s := c.script[0]
+	c.script, c.backlog = c.script[1:], s.backlog
+	c.got = append(c.got, p[:s.taken]...)
+	return s.taken, s.err
+}
+
+func (c *backlogged) Backlog() (int, bool) { return c.backlog, !c.unknown }
+
+// A Write goes on, behind what was written, as long as something arrives between two
+// deadlines.
+func TestWriteWithin(t *testing.T) {
+	const text = "0123456789"
+	late, broken := os.ErrDeadlineExceeded, errors.New("broken")
+	for name, c := range map[string]struct {
+		script  []step // all of it is played
+		unknown bool
+		n       int
+		err     error
+	}{
+		"at once":              {script: []step{{10, nil, 0}}, n: 10},
+		"arriving":             {script: []step{{0, late, 9}, {0, late, 8}, {0, late, 7}, {10, nil, 0}}, n: 10},
+		"in pieces":            {script: []step{{3, late, 9}, {3, late, 9}, {4, nil, 9}}, n: 10},
+		"nothing arrives":      {script: []step{{0, late, 9}, {0, late, 9}}, n: 0, err: late},
+		"nothing arrives more": {script: []step{{2, late, 9}, {0, late, 8}, {0, late, 8}}, n: 2, err: late},
+		"only taken":           {script: []step{{0, late, 9}, {3, late, 12}}, n: 3, err: late},
+		"not known":            {script: []step{{4, late, 9}}, unknown: true, n: 4, err: late},
+		"broken":               {script: []step{{4, broken, 9}}, n: 4, err: broken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := &backlogged{script: c.script, unknown: c.unknown}
+			n, err := transport.WriteWithin(conn, []byte(text), time.Hour)
+			if n != c.n || !errors.Is(err, c.err) || string(conn.got) != text[:c.n] {
+				t.Errorf("%d, %v and %q, want %d and %v", n, err, conn.got, c.n, c.err)
+			}
+			if len(conn.script) > 0 {
+				t.Errorf("gave up before %v", conn.script)
+			}
+		})
+	}
+}
+
+// A slow connection has a peer that reads only before each wait but the first, until
+// more has arrived: systems take notice of what was read in large steps.
+type slow struct {
+	net.Conn
+	peer  io.Reader
+	got   bytes.Buffer
+	waits int
+}
+
+func (c *slow) Backlog() (int, bool) {
+	return c.Conn.(interface{ Backlog() (int, bool) }).Backlog()
+}
+
+func (c *slow) SetWriteDeadline(at time.Time) error {
+	c.waits++
+	before, _ := c.Backlog()
+	for now := before; c.waits > 1 && now >= before; now, _ = c.Backlog() {
+		if _, err := io.CopyN(&c.got, c.peer, 32<<10); err != nil {
+			return err
+		}
+	}
+	return c.Conn.SetWriteDeadline(at)
+}
+
+// What a slow reader takes shows in the kernel long before there is room for more.
+func TestSlowReader(t *testing.T) {
+	server, peer := pair(t)
+	_ = server.(*net.TCPConn).SetWriteBuffer(128 << 10)
+	tcp, err := transport.NewTCP(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := &slow{Conn: tcp, peer: peer}
+	text := bytes.Repeat([]byte("0123456789abcdef"), 768<<10/16)
+	n, err := transport.WriteWithin(conn, text, 200*time.Millisecond)
+	if n != len(text) || err != nil || conn.waits < 3 {
+		t.Fatalf("%d bytes in %d waits, %v", n, conn.waits, err)
+	}
+	if _, err := io.CopyN(&conn.got, peer, int64(n-conn.got.Len())); err != nil || !bytes.Equal(conn.got.Bytes(), text) {
+		t.Errorf("%d bytes arrived, %v", conn.got.Len(), err)
+	}
+}
