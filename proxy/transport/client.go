@@ -1,7 +1,10 @@
 package transport
 
 import (
+	"maps"
 	"net"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +16,8 @@ const (
 	forOther   int32 = iota // whoever reads has set the deadline
 	forRequest              // its first byte
 	forHead                 // what is missing of it
+	forRest                 // likewise, within the deadline that was set for it
+	forNothing              // it was closed while it waited
 )
 
 // A clientConn is a connection that the server accepted. It minds the deadlines
@@ -22,7 +27,7 @@ type clientConn struct {
 	timed
 	state *requestState // of the request that a handler has, else nil
 	guard *guard
-	waits atomic.Int32  // forOther, forRequest or forHead
+	waits atomic.Int32  // forOther and so on
 	flush time.Duration // in which a Write must get on
 
 	token    uint64                   // by which the lookout knows it; 0: not at all
@@ -36,7 +41,9 @@ func (g *guard) newConn(c net.Conn) *clientConn {
 		c = tcp
 	}
 	client := &clientConn{timed: timed{Conn: c}, guard: g, flush: g.options.Write}
+	client.waits.Store(forHead) // to fasthttp the first request has begun, with no byte of it
 	g.lookout.add(client)
+	g.clients.add(client)
 	return client
 }
 
@@ -53,7 +60,8 @@ func (c *clientConn) Read(p []byte) (int, error) {
 	case forRequest:
 		err = c.waitRead(c.guard.options.Idle)
 	case forHead: // all of it within one deadline
-		err = c.SetReadDeadline(time.Now().Add(c.guard.options.Read))
+		c.waits.CompareAndSwap(forHead, forRest)
+		err = c.timed.SetReadDeadline(time.Now().Add(c.guard.options.Read))
 	}
 	if err != nil {
 		return 0, err
@@ -95,7 +103,56 @@ func (c *clientConn) watch(x *exchange) {
 // Close implements net.Conn.
 func (c *clientConn) Close() error {
 	c.guard.lookout.forget(c)
+	c.guard.clients.forget(c)
 	return c.Conn.Close()
+}
+
+// closeWaiting closes c unless a request is under way on it.
+func (c *clientConn) closeWaiting() {
+	for _, waits := range []int32{forRequest, forHead, forRest} { // as they follow each other
+		if c.waits.CompareAndSwap(waits, forNothing) {
+			_ = c.Close()
+			return
+		}
+	}
+}
+
+// A roster knows the open connections of a server.
+type roster struct {
+	mu      sync.Mutex
+	clients map[*clientConn]struct{}
+	over    bool
+}
+
+func (r *roster) add(c *clientConn) {
+	r.mu.Lock()
+	over := r.over
+	if r.clients == nil {
+		r.clients = map[*clientConn]struct{}{}
+	}
+	r.clients[c] = struct{}{}
+	r.mu.Unlock()
+	if over {
+		c.closeWaiting()
+	}
+}
+
+func (r *roster) forget(c *clientConn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.clients, c)
+}
+
+// closeWaiting closes all connections without a request, and those that are yet
+// to come.
+func (r *roster) closeWaiting() {
+	r.mu.Lock()
+	r.over = true
+	clients := slices.Collect(maps.Keys(r.clients))
+	r.mu.Unlock()
+	for _, c := range clients {
+		c.closeWaiting()
+	}
 }
 
 // CloseWrite ends our side of the connection.

@@ -30,7 +30,8 @@ func (s *Server) Serve(ln net.Listener) error {
 }
 
 // Shutdown stops listening and lets open requests end while ctx lasts; then it
-// returns ctx's error. Connections without a request are closed.
+// returns ctx's error. Connections without a request, or with a part of its head, are
+// closed at once.
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.guard.lookout.close()
 	return s.http.ShutdownWithContext(ctx)
@@ -93,9 +94,14 @@ func (l *listener) wait(d time.Duration) bool {
 	}
 }
 
-// Close stops the listener.
+// Close stops the listener. When fasthttp calls it, no connection goes on to another
+// request: those that wait for one are closed. fasthttp itself closes only those that
+// had one before and have seen no byte of the next.
 func (l *listener) Close() error {
-	l.closing.Do(func() { close(l.over) })
+	l.closing.Do(func() {
+		close(l.over)
+		l.guard.clients.closeWaiting()
+	})
 	return l.Listener.Close()
 }
 
@@ -131,8 +137,8 @@ func exhausted(err error) bool {
 // (upgrades, and what lingers) are not counted any more.
 func (g *guard) follow(c net.Conn, state fasthttp.ConnState) {
 	switch state {
-	case fasthttp.StateActive: // of the first request: before its first byte
-		c.(*clientConn).waits.Store(forHead)
+	case fasthttp.StateActive:
+		c.(*clientConn).waits.CompareAndSwap(forRequest, forHead)
 	case fasthttp.StateIdle:
 		c.(*clientConn).waits.Store(forRequest)
 	case fasthttp.StateClosed, fasthttp.StateHijacked:

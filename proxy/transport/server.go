@@ -82,12 +82,16 @@ type guard struct {
 	options ServerOptions
 	states  sync.Pool // *requestState
 	lookout lookout
+	clients roster
 	open    atomic.Int64 // connections
 }
 
 func (g *guard) handle(ctx *fasthttp.RequestCtx) {
 	client := clientOf(ctx)
-	client.waits.Store(forOther)
+	if client.waits.Swap(forOther) == forNothing { // nobody would read the answer
+		ctx.SetConnectionClose()
+		return
+	}
 	client.flush = g.options.Write
 	state := g.states.Get().(*requestState)
 	client.state = state
@@ -162,6 +166,7 @@ func (g *guard) finish(ctx *fasthttp.RequestCtx, client *clientConn) (read bool)
 // refuse answers what fasthttp could not read as a request. err's own text
 // stays unread, for it may quote the head.
 func (g *guard) refuse(ctx *fasthttp.RequestCtx, err error) {
+	clientOf(ctx).waits.Store(forOther)
 	var small *fasthttp.ErrSmallBuffer
 	var timeout interface{ Timeout() bool }
 	status := fasthttp.StatusBadRequest
