@@ -55,6 +55,8 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 		ConnState:    g.follow,
 		Concurrency:  unlimited,
 
+		HeaderReceived: readExpectation,
+
 		// No timeouts: clientConn has those of heads and of Writes, ReadBody and
 		// Send set the deadlines of bodies.
 		ReadBufferSize: o.HeadBytes,
@@ -68,6 +70,20 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 		NoDefaultDate:                true,
 		NoDefaultContentType:         true,
 	}}
+}
+
+// readExpectation makes an expectation one that fasthttp knows, in whatever letter
+// case it is, and none of what an old client says: it would take the interim answer
+// for the answer (RFC 9110 §10.1.1).
+func readExpectation(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	switch value := h.Peek(fasthttp.HeaderExpect); {
+	case len(value) == 0:
+	case !h.IsHTTP11():
+		h.Del(fasthttp.HeaderExpect)
+	case is(value, "100-continue"):
+		h.Set(fasthttp.HeaderExpect, "100-continue")
+	}
+	return fasthttp.RequestConfig{}
 }
 
 // noLogger drops what fasthttp would log: its texts quote request heads.

@@ -182,20 +182,32 @@ func TestReadBodyThenRelay(t *testing.T) {
 }
 
 func TestContinue(t *testing.T) {
-	c := dial(t, serve(t, func(ctx *fasthttp.RequestCtx) {
+	const interim = "HTTP/1.1 100 Continue\r\n\r\n"
+	addr := serve(t, func(ctx *fasthttp.RequestCtx) {
 		body, _, err := transport.ReadBody(ctx, 100, patience)
 		if err != nil {
 			t.Error(err)
 		}
 		ctx.SetBody(body)
-	}, transport.ServerOptions{}))
-	c.send("POST / HTTP/1.1\r\nHost: h\r\nexpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
-	got := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
-	if _, err := io.ReadFull(c.br, got); err != nil || string(got) != "HTTP/1.1 100 Continue\r\n\r\n" {
-		t.Fatalf("%q %v", got, err)
+	}, transport.ServerOptions{})
+	for _, expect := range []string{"expect: 100-continue", "Expect: 100-Continue", "EXPECT:100-CONTINUE "} {
+		c := dial(t, addr)
+		c.send("POST / HTTP/1.1\r\nHost: h\r\n" + expect + "\r\nContent-Length: 3\r\n\r\n")
+		got := make([]byte, len(interim))
+		if _, err := io.ReadFull(c.br, got); err != nil || string(got) != interim {
+			t.Fatalf("%s: %q %v", expect, got, err)
+		}
+		c.send("abc")
+		if _, body := c.message(); body != "abc" {
+			t.Errorf("%s: got %q", expect, body)
+		}
 	}
-	c.send("abc")
-	if _, body := c.message(); body != "abc" {
-		t.Errorf("got %q", body)
+	// Who knows no interim answer gets none, whatever it says, nor does who expects nothing.
+	for _, first := range []string{"HTTP/1.0\r\nExpect: 100-continue", "HTTP/1.0\r\nexpect: 100-Continue", "HTTP/1.1\r\nA: b"} {
+		c := dial(t, addr)
+		c.send("POST / " + first + "\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc")
+		if head, body := c.message(); !strings.HasPrefix(head, "HTTP/1.1 200 ") || body != "abc" {
+			t.Errorf("%s: got %q %q", first, head, body)
+		}
 	}
 }
