@@ -43,6 +43,18 @@ func newBody(br *bufio.Reader, h *answerHead) body {
 	return body{br: br, kind: h.kind, left: h.length}
 }
 
+// begin reads the size of the first chunk if it has come with the head: where it is
+// malformed, the client can be told yet.
+func (b *body) begin() error {
+	if b.kind != bodyChunked {
+		return nil
+	}
+	if arrived, _ := b.br.Peek(b.br.Buffered()); bytes.IndexByte(arrived, '\n') < 0 {
+		return nil
+	}
+	return b.readSize()
+}
+
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
 	switch {
@@ -172,7 +184,7 @@ func (b *body) ready() bool {
 		return len(b.ahead.bytes) > 0 // a head does not wait for what went wrong
 	case b.ended():
 		return true
-	case b.kind != bodyChunked, b.stage == chunkData:
+	case b.kind != bodyChunked, b.stage == chunkData, b.stage == chunkTrailer:
 		return b.br.Buffered() > 0
 	}
 	head, _ := b.br.Peek(b.br.Buffered())

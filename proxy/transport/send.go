@@ -227,6 +227,9 @@ func (x *exchange) receive(text *[]byte, upgrade bool) (*Response, error) {
 	}
 	x.conn.idle = x.up.config.Idle
 	r.body = newBody(x.conn.br, &r.head)
+	if err = r.body.begin(); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
 
