@@ -197,8 +197,8 @@ func (s *stream) WriteTo(w io.Writer) (int64, error) {
 }
 
 // passTrailer hands the upstream's trailer to fasthttp, which writes it behind the
-// last chunk, and refuses lines that have no place there. Lines that Relay replaces
-// do not come in by this door.
+// last chunk, and refuses lines that have no place there; Date and Set-Cookie it could
+// not write. Lines that Relay replaces do not come in by this door.
 func (s *stream) passTrailer() {
 	if s.header == nil || len(s.body.trailer) == 0 {
 		return
@@ -206,7 +206,8 @@ func (s *stream) passTrailer() {
 	s.header.DisableNormalizing() // the head is written
 	for line, rest, ok := cutLine(s.body.trailer); ok; line, rest, ok = cutLine(rest) {
 		name, value, ok := cutField(line)
-		if !ok || !validToken(name) || !validText(value) || kindOf(name).hopByHop() || replaced(s.how.Replace, name) >= 0 {
+		if !ok || !validToken(name) || !validText(value) || kindOf(name).hopByHop() || replaced(s.how.Replace, name) >= 0 ||
+			is(name, "date") || is(name, "set-cookie") {
 			continue
 		}
 		if before := s.header.PeekBytes(name); len(before) > 0 {

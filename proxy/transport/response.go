@@ -242,7 +242,7 @@ func (h *answerHead) append(dst []byte, replace []Header) []byte {
 		name := line[:bytes.IndexByte(line, ':')]
 		if i := replaced(replace, name); i >= 0 {
 			dst = appendAnswerLine(dst, replace, i, &written)
-		} else if h.passes(name) {
+		} else if h.passes(name) && !(is(name, "trailer") && announces(line[len(name)+1:], replace)) {
 			dst = append(dst, "\r\n"...)
 			dst = append(dst, line...)
 		}
@@ -251,6 +251,19 @@ func (h *answerHead) append(dst []byte, replace []Header) []byte {
 		dst = appendAnswerLine(dst, replace, i, &written)
 	}
 	return dst
+}
+
+// announces reports whether a Trailer line's value names what is replaced. Nobody needs
+// the line: it only says what may come.
+func announces(value []byte, replace []Header) bool {
+	for more := true; more; {
+		var name []byte
+		name, value, more = bytes.Cut(value, []byte{','})
+		if replaced(replace, trimBlanks(name)) >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func appendAnswerLine(dst []byte, replace []Header, i int, written *uint64) []byte {

@@ -5,6 +5,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/transport"
 )
 
 // Trailers of a chunked answer reach the client, announced or not, but for what
@@ -56,5 +60,26 @@ func TestTrailersThatDoNotPass(t *testing.T) {
 	}
 	if out := await(t, long.outcomes, "outcome"); out.Err == nil {
 		t.Error("a trailer beyond the bound is no error")
+	}
+}
+
+// What is ours and what fasthttp cannot write is no trailer, nor announced as one.
+func TestTrailersOfOurs(t *testing.T) {
+	const answer = "HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTrailer: X-Sum, SIDENOTE_Status\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n" +
+		"Date: then\r\nSet-Cookie: a=1\r\nSidenote-Status: forged\r\nX-Sum: 1\r\n\r\n"
+	u := newUpstream(t, answering(t, answer).config(""))
+	addr := serve(t, func(ctx *fasthttp.RequestCtx) {
+		answer, err := u.Send(ctx, transport.Request{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		answer.Relay(ctx, transport.Relay{Replace: []transport.Header{{"Sidenote-Status", ""}}})
+	}, transport.ServerOptions{})
+	c := dial(t, addr)
+	c.send("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+	const want = "HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nwhole\r\n0\r\nX-Sum: 1\r\n\r\n"
+	if got := c.rest(); got != want {
+		t.Errorf("got %q", got)
 	}
 }
