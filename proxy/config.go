@@ -21,7 +21,7 @@ type Timeouts struct {
 	FirstByte   time.Duration // request sent to answer's head
 	Idle        time.Duration // between two pieces of an answer
 	ClientWrite time.Duration // a client that takes nothing of what is written, or twice that
-	ClientRead  time.Duration // head and buffered body of a request
+	ClientRead  time.Duration // head of a request; each 256 KiB of a body that is read, between two pieces of one that streams
 	ClientIdle  time.Duration // a kept-alive connection without a request
 }
 

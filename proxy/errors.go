@@ -62,6 +62,8 @@ func answerTo(reason rewrite.Reason) answer {
 	case ReasonCredentials, ReasonPath, ReasonBodyRead, rewrite.ReasonOption, rewrite.ReasonNotJSON,
 		rewrite.ReasonNotChat, rewrite.ReasonAmbiguous, rewrite.ReasonTooDeep, rewrite.ReasonEncoded:
 		return answer{status: 400, kind: typeRequest}
+	case ReasonBodySlow:
+		return answer{status: 408, kind: typeRequest, retryAfter: 1}
 	case rewrite.ReasonOverload:
 		return answer{status: 503, kind: typeServer, code: "overloaded", retryAfter: 1}
 	case ReasonShutdown:

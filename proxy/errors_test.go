@@ -53,6 +53,7 @@ func TestErrorsOnTheWire(t *testing.T) {
 	f(own(proxy.ReasonKey), 401, request, "invalid_api_key", "null", "")
 	f(own(proxy.ReasonRouteRefused), 403, request, "route_not_allowed", "null", "")
 	f(own(proxy.ReasonMisdirected), 421, request, "misdirected", "null", "")
+	f(own(proxy.ReasonBodySlow), 408, request, "request_timeout", "null", "1")
 	f(own(rewrite.ReasonOverload), 503, server, "overloaded", "null", "1")
 	f(own(rewrite.ReasonTimeout), 503, server, "sources_unavailable", "null", "5")
 	f(own(proxy.ReasonUpstreamConnect), 502, server, "upstream_connect", "null", "1")

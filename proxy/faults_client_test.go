@@ -183,8 +183,8 @@ func slowBody(t *testing.T) {
 	g := openIn(t, u, func(c *proxy.Config) { c.Timeouts.ClientRead = 100 * time.Millisecond })
 	const post = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\n"
 	g.closesTrickle(t, u, "408", post+"Content-Length: 4000\r\n\r\n", " ")
-	g.closesTrickle(t, u, "400", post+"Content-Length: 400000\r\n\r\n"+strings.Repeat(" ", 10_000), " ")
-	g.closesTrickle(t, u, "400", post+"Transfer-Encoding: chunked\r\n\r\n", "1\r\n \r\n")
+	g.closesTrickle(t, u, "408", post+"Content-Length: 400000\r\n\r\n"+strings.Repeat(" ", 10_000), " ")
+	g.closesTrickle(t, u, "408", post+"Transfer-Encoding: chunked\r\n\r\n", "1\r\n \r\n")
 }
 
 // Connections without a request cost little and end, and there is a bound on how

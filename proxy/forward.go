@@ -92,6 +92,8 @@ func (x *exchange) sendError(err error) error {
 	switch transport.ClassOf(err) {
 	case transport.ClientGone, transport.ClientSlow:
 		return errClientGone
+	case transport.ClientLate:
+		e.Reason, e.Message = ReasonBodySlow, "The body of the request came too slowly; try again."
 	case transport.ClientBody:
 		e.Reason, e.Message = ReasonBodyRead, "The body of the request did not arrive whole."
 	case transport.BadTarget:
@@ -140,7 +142,7 @@ func (x *exchange) done(o transport.Outcome) {
 	x.learn()
 	switch transport.ClassOf(o.Err) {
 	case "":
-	case transport.ClientGone, transport.ClientSlow, transport.ClientBody:
+	case transport.ClientGone, transport.ClientSlow, transport.ClientBody, transport.ClientLate:
 		x.report.Client = ClientGoneStreaming
 	case transport.Closed:
 		x.report.Reason = ReasonShutdown

@@ -26,6 +26,7 @@ const (
 	ReasonPath            rewrite.Reason = "ambiguous-path"        // raw and normalised path differ
 	ReasonMisdirected     rewrite.Reason = "misdirected"           // CONNECT: Sidenote is no forward proxy
 	ReasonBodyRead        rewrite.Reason = "body-read"             // the body did not arrive whole
+	ReasonBodySlow        rewrite.Reason = "request-timeout"       // the body came too slowly
 	ReasonShutdown        rewrite.Reason = "shutting-down"         //
 	ReasonUpstreamConnect rewrite.Reason = "upstream-connect"      // nothing was sent
 	ReasonUpstreamTimeout rewrite.Reason = "upstream-timeout"      // no answer in time

@@ -197,6 +197,8 @@ func (h *Handler) authorized(ctx *fasthttp.RequestCtx) bool {
 func body(ctx *fasthttp.RequestCtx) ([]byte, error) {
 	b, whole, err := transport.ReadBody(ctx, maxBody, bodyWait)
 	switch {
+	case transport.ClassOf(err) == transport.ClientLate:
+		return nil, &proxy.Error{Reason: proxy.ReasonBodySlow, Message: "The body of the request came too slowly; try again.", Err: err}
 	case err != nil:
 		return nil, &proxy.Error{Reason: proxy.ReasonBodyRead, Message: "The body of the request did not arrive whole.", Err: err}
 	case !whole:

@@ -13,6 +13,10 @@ import (
 // calls the handler: up to here reading does not touch the connection.
 const prefetched = 8 << 10
 
+// stretch is how much of a body must arrive in each wait of ReadBody: 256 KiB in a
+// minute is a twentieth of what a poor line carries.
+const stretch = 256 << 10
+
 // maxKept is the largest body buffer that is used again.
 const maxKept = 1 << 20
 
@@ -27,8 +31,9 @@ type requestState struct {
 	response Response // that open waits with
 }
 
-// ReadBody reads the body of ctx's request, if it has at most limit bytes, in
-// at most wait. whole is false when it has more: pass body, which is what was
+// ReadBody reads the body of ctx's request, if it has at most limit bytes. It has
+// wait for each 256 KiB of it, so that a steady client may take longer and one that
+// trickles may not. whole is false when it has more: pass body, which is what was
 // read so far, on as Request.Body, and the rest follows it untouched. body
 // belongs to the request: it dies with the handler. After an error, always an
 // *Error, the connection will be closed; answer and return.
@@ -42,12 +47,9 @@ func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration) (body []b
 		return nil, true, nil
 	case length > limit:
 		return nil, false, nil
-	case length < 0 || length > prefetched:
-		if err := ctx.Conn().SetReadDeadline(time.Now().Add(wait)); err != nil {
-			return nil, false, clientError(net.ErrClosed)
-		}
 	}
-	state.body, err = readUpTo(stream, state.body[:0], limit, length)
+	in := intake{client: clientOf(ctx), stream: stream, limit: limit, announced: length, wait: wait}
+	state.body, err = in.read(state.body[:0])
 	switch {
 	case err == nil:
 		return state.body, false, nil
@@ -59,6 +61,38 @@ func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration) (body []b
 	state.bodyRead = true
 	return state.body, true, nil
 }
+
+// An intake reads the body of a request into memory.
+type intake struct {
+	client           *clientConn
+	stream           io.Reader
+	limit, announced int
+	wait             time.Duration
+}
+
+// read is readUpTo of in, within its time.
+func (in *intake) read(dst []byte) (_ []byte, err error) {
+	to := in.limit
+	if in.announced < 0 || in.announced > prefetched {
+		to = min(to, stretch)
+		if err := in.extend(); err != nil {
+			return dst, err
+		}
+	}
+	for {
+		dst, err = readUpTo(in.stream, dst, to, in.announced)
+		if err != nil || to == in.limit {
+			return dst, err
+		}
+		if err := in.extend(); err != nil {
+			return dst, err
+		}
+		to = min(in.limit, to+stretch)
+	}
+}
+
+// extend gives what comes next its time.
+func (in *intake) extend() error { return in.client.SetReadDeadline(time.Now().Add(in.wait)) }
 
 // readUpTo appends to dst what r holds, until its end or until dst is longer
 // than limit. Memory grows with what arrived, not with what was announced.

@@ -128,7 +128,7 @@ func TestReadBody(t *testing.T) {
 		"too many chunks": {post + "Transfer-Encoding: chunked\r\n\r\n2710\r\n" + full + "\r\n2\r\nyz\r\n", result{full + "y", false, ""}, false},
 		"cut":             {post + "Content-Length: 9000\r\n\r\n" + full[:8999], result{"", false, transport.ClientGone}, true},
 		"cut chunks":      {post + "Transfer-Encoding: chunked\r\n\r\n2710\r\nabc", result{"", false, transport.ClientGone}, true},
-		"slow":            {post + "Content-Length: 9000\r\n\r\n" + full[:8999], result{"", false, transport.ClientBody}, false},
+		"slow":            {post + "Content-Length: 9000\r\n\r\n" + full[:8999], result{"", false, transport.ClientLate}, false},
 		"nonsense":        {post + "Transfer-Encoding: chunked\r\n\r\n-1\r\n", result{"", false, transport.ClientBody}, false},
 	} {
 		client := dial(t, addr)

@@ -33,7 +33,8 @@ const (
 	ClientSlow  Class = "client_slow"  // the client took nothing of what was written in Config.ClientWrite
 
 	ClientGone Class = "client_gone" // the client hung up
-	ClientBody Class = "client_body" // the client's own body is broken, short or too slow
+	ClientBody Class = "client_body" // the client's own body is broken or short
+	ClientLate Class = "client_late" // the client's own body came too slowly
 	Closed     Class = "closed"      // Upstream.Close was called
 )
 

@@ -248,13 +248,13 @@ func (u *upload) settle() {
 // complete reports whether the whole body went up.
 func (u *upload) complete() bool { return u.finished() && u.err == nil }
 
-// clientError tells a client that left from one that sends nonsense or nothing.
+// clientError tells a client that left from one that sends nonsense or too little.
 // The cause's text is not kept: fasthttp quotes the client's bytes in it.
 func clientError(err error) *Error {
 	var network net.Error
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &Error{ClientBody, errors.New("request body too slow")}
+		return &Error{ClientLate, errors.New("request body too slow")}
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.As(err, &network):
 		return &Error{ClientGone, errors.New("client hung up inside its body")}
 	}

@@ -168,7 +168,7 @@ func TestBrokenUpload(t *testing.T) {
 		"cut chunk":  {put + "Transfer-Encoding: chunked\r\n\r\n9\r\nabc", true, transport.ClientGone},
 		"cut after":  {put + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", true, transport.ClientGone},
 		"bad chunk":  {put + "Transfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n", false, transport.ClientBody},
-		"falls mute": {put + "Content-Length: 90000\r\n\r\n" + strings.Repeat("x", 70_000), false, transport.ClientBody},
+		"falls mute": {put + "Content-Length: 90000\r\n\r\n" + strings.Repeat("x", 70_000), false, transport.ClientLate},
 	} {
 		t.Run(name, func(t *testing.T) {
 			upstream := make(chan error, 1)
