@@ -19,6 +19,28 @@ const (
 	minUnpacked  = 1 << 20
 )
 
+// fewBytes is a body so small that there is always room for it.
+const fewBytes = 64 << 10
+
+// maxBody is how large a body may be that is looked into: as large as the policy
+// says, and not larger than memory could ever hold beside what this request holds.
+func (x *exchange) maxBody() int {
+	limit := x.policy.MaxRewriteBytes
+	if limit <= 0 {
+		limit = DefaultMaxRewriteBytes
+	}
+	return x.server.memory.largest(limit+x.held) - x.held
+}
+
+// Take implements transport.Room: what x takes is given back with its body.
+func (x *exchange) Take(n int) bool {
+	if !x.server.memory.take(n) {
+		return false
+	}
+	x.held += n
+	return true
+}
+
 // readBody reads the body of a chat request, uncompressed. reason says why it is not
 // one to be rewritten, which a strict policy turns into an error; body is then what
 // was read so far, the rest still to come.
@@ -30,11 +52,11 @@ func (x *exchange) readBody(ctx *fasthttp.RequestCtx) (body []byte, reason rewri
 	if !coding.Plain(encoding) && !coding.Known(encoding) {
 		return x.unread(nil, encoding, 0, coding.ErrUnknown)
 	}
-	limit := x.policy.MaxRewriteBytes
-	if limit <= 0 {
-		limit = DefaultMaxRewriteBytes
+	limit := x.maxBody()
+	if n := ctx.Request.Header.ContentLength(); n > fewBytes && n <= limit && !x.server.memory.fits(n) {
+		return nil, "", x.server.noRoom()
 	}
-	body, whole, err := transport.ReadBody(ctx, limit, x.server.timeouts.ClientRead)
+	body, whole, err := transport.ReadBody(ctx, limit, x.server.timeouts.ClientRead, x)
 	x.read = time.Since(x.report.Time) // how long a client takes to send its body is no cost of ours
 	switch {
 	case err != nil:
@@ -48,8 +70,8 @@ func (x *exchange) readBody(ctx *fasthttp.RequestCtx) (body []byte, reason rewri
 		return body, "", nil
 	}
 	x.packed = body
-	limit = min(limit, max(minUnpacked, maxUnpacking*len(body)))
-	text, err := coding.Text(encoding, body, limit)
+	limit = min(x.maxBody(), max(minUnpacked, maxUnpacking*len(body)))
+	text, err := coding.Text(encoding, body, limit, x.Take)
 	if err != nil {
 		return x.unread(body, encoding, limit, err)
 	}
@@ -60,6 +82,8 @@ func (x *exchange) readBody(ctx *fasthttp.RequestCtx) (body []byte, reason rewri
 func (x *exchange) unread(body []byte, encoding string, limit int, err error) ([]byte, rewrite.Reason, error) {
 	large := errors.Is(err, coding.ErrTooLong)
 	switch {
+	case errors.Is(err, coding.ErrNoRoom):
+		return nil, "", x.server.noRoom()
 	case large && x.policy.Rewrite.Strict():
 		return nil, "", tooLarge(limit)
 	case large:

@@ -92,6 +92,8 @@ func (x *exchange) sendError(err error) error {
 	switch transport.ClassOf(err) {
 	case transport.ClientGone, transport.ClientSlow:
 		return errClientGone
+	case transport.NoRoom:
+		return x.server.noRoom()
 	case transport.ClientLate:
 		e.Reason, e.Message = ReasonBodySlow, "The body of the request came too slowly; try again."
 	case transport.ClientBody:
@@ -174,6 +176,10 @@ func (x *exchange) dropBody() {
 		x.parser.Reset()
 		x.server.parsers.Put(x.parser)
 		x.parser = nil
+	}
+	if x.held > 0 {
+		x.server.memory.give(x.held)
+		x.held = 0
 	}
 	clear(x.plain)
 	x.plain = x.plain[:0]

@@ -32,6 +32,7 @@ type exchange struct {
 	shadow    *rewrite.Result // of that work, when it is done
 	streaming bool            // the answer is a stream
 	second    second          // to send the request again; zero where that is not to be
+	held      int             // bytes that the body takes of the memory for bodies
 	packed    []byte          // the body as it came, if it was compressed
 	plain     [][]byte        // the body as it goes up, before that, in pieces; empty once it is up
 	parser    *rewrite.Parser // holds the parsed body; nil once that is up
@@ -130,13 +131,18 @@ func (x *exchange) admit(ctx *fasthttp.RequestCtx) error {
 		s.metrics.Shed("concurrency")
 		return &Error{Reason: rewrite.ReasonOverload, Message: fmt.Sprintf("Sidenote serves %d requests at once and has no room for this one; try again.", s.concurrency)}
 	case s.memory.tight(x.report.Time):
-		s.metrics.Shed("memory")
-		return &Error{Reason: rewrite.ReasonOverload, Message: "Sidenote is short of memory and has no room for this request; try again."}
+		return s.noRoom()
 	case ctx.IsConnect():
 		ctx.SetConnectionClose()
 		return &Error{Reason: ReasonMisdirected, Message: "Sidenote is not a forward proxy; set it as the API's base URL instead of as HTTP proxy."}
 	}
 	return nil
+}
+
+// noRoom sheds a request for want of memory.
+func (s *Server) noRoom() *Error {
+	s.metrics.Shed("memory")
+	return &Error{Reason: rewrite.ReasonOverload, Message: "Sidenote is short of memory and has no room for this request; try again."}
 }
 
 // identify finds the caller's policy and upstream and checks that this request
@@ -253,9 +259,7 @@ func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Opt
 // runs; beyond, it is not done.
 func (x *exchange) beside(body []byte, p rewrite.Policy, o rewrite.Options) {
 	s := x.server
-	select {
-	case s.shadows <- struct{}{}:
-	default:
+	if !s.beginShadow(len(body)) {
 		s.metrics.Shed("shadow")
 		x.report.Reason = rewrite.ReasonOverload
 		return
@@ -265,7 +269,7 @@ func (x *exchange) beside(body []byte, p rewrite.Policy, o rewrite.Options) {
 	s.work.Add(1)
 	go func() {
 		defer s.work.Done()
-		defer func() { <-s.shadows }()
+		defer s.endShadow(len(body))
 		defer x.leave()
 		defer func() {
 			if v := recover(); v != nil {
@@ -279,4 +283,24 @@ func (x *exchange) beside(body []byte, p rewrite.Policy, o rewrite.Options) {
 		res := s.rewriter.Rewrite(s.base, p, req, o)
 		x.shadow = &res
 	}()
+}
+
+// beginShadow takes what work on a copy of so many bytes needs. It is false where
+// there is none of it left.
+func (s *Server) beginShadow(size int) bool {
+	if !s.memory.take(size) {
+		return false
+	}
+	select {
+	case s.shadows <- struct{}{}:
+		return true
+	default:
+		s.memory.give(size)
+		return false
+	}
+}
+
+func (s *Server) endShadow(size int) {
+	<-s.shadows
+	s.memory.give(size)
 }

@@ -47,7 +47,7 @@ func refusedAsTooLong(resp *transport.Response) (t tooLongError, ok bool) {
 	}
 	if encoding := string(resp.Header("Content-Encoding")); !coding.Plain(encoding) {
 		var err error
-		if body, err = coding.Text(encoding, body, maxTooLong); err != nil {
+		if body, err = coding.Text(encoding, body, maxTooLong, nil); err != nil {
 			return t, false
 		}
 	}

@@ -195,7 +195,7 @@ func (h *Handler) authorized(ctx *fasthttp.RequestCtx) bool {
 
 // body reads a request's whole body.
 func body(ctx *fasthttp.RequestCtx) ([]byte, error) {
-	b, whole, err := transport.ReadBody(ctx, maxBody, bodyWait)
+	b, whole, err := transport.ReadBody(ctx, maxBody, bodyWait, nil)
 	switch {
 	case transport.ClassOf(err) == transport.ClientLate:
 		return nil, &proxy.Error{Reason: proxy.ReasonBodySlow, Message: "The body of the request came too slowly; try again.", Err: err}

@@ -16,10 +16,14 @@ import (
 var (
 	ErrUnknown = errors.New("unknown content coding")
 	ErrTooLong = errors.New("decoded text is too long")
+	ErrNoRoom  = errors.New("no room for a decoded text")
 )
 
 // maxWindow bounds what a zstd stream may make its reader allocate (RFC 9659).
 const maxWindow = 8 << 20
+
+// leastText is room for a text to begin with.
+const leastText = 4 << 10
 
 // A decoder writes to w what body holds, until w fails.
 type decoder func(w io.Writer, body []byte) error
@@ -60,28 +64,39 @@ func Decode(w io.Writer, contentEncoding string, body []byte) error {
 }
 
 // Text returns what body holds, or ErrTooLong if that has more than limit bytes. It
-// allocates no more than a few times limit, whatever body is.
-func Text(contentEncoding string, body []byte, limit int) ([]byte, error) {
-	var b bounded
-	b.left = limit
+// allocates no more than a few times limit, whatever body is. Each time that the
+// text needs n bytes more, take(n) says whether there is room for them, else the
+// error is ErrNoRoom; nil always has room.
+func Text(contentEncoding string, body []byte, limit int, take func(n int) bool) ([]byte, error) {
+	b := bounded{limit: limit, take: take}
 	if err := Decode(&b, contentEncoding, body); err != nil {
 		return nil, err
 	}
-	return b.text.Bytes(), nil
+	return b.text, nil
 }
 
-// A bounded writer fails beyond the bound.
+// A bounded writer fails beyond its limit.
 type bounded struct {
-	text bytes.Buffer
-	left int // bytes
+	text  []byte
+	limit int
+	take  func(n int) bool
 }
 
 // Write implements io.Writer.
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.left -= len(p); b.left < 0 {
+	need := len(b.text) + len(p)
+	switch {
+	case need > b.limit:
 		return 0, ErrTooLong
+	case need > cap(b.text):
+		size := min(max(need, 2*cap(b.text), leastText), b.limit)
+		if b.take != nil && !b.take(size-cap(b.text)) {
+			return 0, ErrNoRoom
+		}
+		b.text = append(make([]byte, 0, size), b.text...)
 	}
-	return b.text.Write(p)
+	b.text = append(b.text, p...)
+	return len(p), nil
 }
 
 func gunzip(w io.Writer, body []byte) error {

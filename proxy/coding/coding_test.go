@@ -25,21 +25,21 @@ func packed(text string) map[string][]byte {
 func TestText(t *testing.T) {
 	const text = "a text, a text, a text, and ünïcödé"
 	for name, body := range packed(text) {
-		if got, err := coding.Text(name, body, len(text)); string(got) != text || err != nil || !coding.Known(name) || coding.Plain(name) {
+		if got, err := coding.Text(name, body, len(text), nil); string(got) != text || err != nil || !coding.Known(name) || coding.Plain(name) {
 			t.Errorf("%q: %q, %v", name, got, err)
 		}
-		if _, err := coding.Text(name, body, len(text)-1); !errors.Is(err, coding.ErrTooLong) {
+		if _, err := coding.Text(name, body, len(text)-1, nil); !errors.Is(err, coding.ErrTooLong) {
 			t.Errorf("%q beyond the limit: %v", name, err)
 		}
-		if got, err := coding.Text(name, body[:len(body)-9], len(text)); err == nil {
+		if got, err := coding.Text(name, body[:len(body)-9], len(text), nil); err == nil {
 			t.Errorf("%q cut: %q", name, got)
 		}
-		if _, err := coding.Text(name, []byte("no such thing"), 100); err == nil {
+		if _, err := coding.Text(name, []byte("no such thing"), 100, nil); err == nil {
 			t.Errorf("%q: nonsense was read", name)
 		}
 	}
 	for _, name := range []string{"", "identity", "compress", "gzip, br"} {
-		if _, err := coding.Text(name, []byte(text), 100); !errors.Is(err, coding.ErrUnknown) || coding.Known(name) {
+		if _, err := coding.Text(name, []byte(text), 100, nil); !errors.Is(err, coding.ErrUnknown) || coding.Known(name) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -56,13 +56,29 @@ func TestBombIsBounded(t *testing.T) {
 	for name, bomb := range bombs {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := coding.Text(name, bomb, limit)
+		_, err := coding.Text(name, bomb, limit, nil)
 		runtime.ReadMemStats(&after)
 		if err == nil {
 			t.Errorf("%q was read", name)
 		}
 		if got := after.TotalAlloc - before.TotalAlloc; got > 4*limit+decoders {
 			t.Errorf("%q: %d KiB allocated", name, got>>10)
+		}
+	}
+}
+
+// A text asks for room before it takes it, and has what it asked for.
+func TestRoom(t *testing.T) {
+	text := strings.Repeat("a text, ", 40_000)
+	for name, body := range packed(text) {
+		asked := 0
+		got, err := coding.Text(name, body, len(text), func(n int) bool { asked += n; return true })
+		if err != nil || string(got) != text || cap(got) > asked || asked > len(text) {
+			t.Errorf("%q: %d bytes in %d, asked for %d, %v", name, len(got), cap(got), asked, err)
+		}
+		left := len(text) / 2
+		if got, err := coding.Text(name, body, len(text), func(n int) bool { left -= n; return left >= 0 }); !errors.Is(err, coding.ErrNoRoom) {
+			t.Errorf("%q without room: %d bytes, %v", name, len(got), err)
 		}
 	}
 }

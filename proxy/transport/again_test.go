@@ -20,7 +20,7 @@ import (
 func sendTwice(t *testing.T, u *transport.Upstream) *front {
 	f := &front{up: u, outcomes: make(chan transport.Outcome, 100)}
 	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) {
-		body, whole, err := transport.ReadBody(ctx, 1<<25, patience)
+		body, whole, err := transport.ReadBody(ctx, 1<<25, patience, nil)
 		if err != nil || !whole {
 			t.Errorf("body: %v %v", whole, err)
 			return

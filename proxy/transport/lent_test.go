@@ -41,7 +41,7 @@ func TestBodyOutlivesHandler(t *testing.T) {
 	})
 	u := newUpstream(t, o.config(""))
 	addr := serve(t, func(ctx *fasthttp.RequestCtx) {
-		body, whole, err := transport.ReadBody(ctx, 1<<20, patience)
+		body, whole, err := transport.ReadBody(ctx, 1<<20, patience, nil)
 		if err != nil || !whole {
 			t.Errorf("whole %v, %v", whole, err)
 		}

@@ -17,7 +17,7 @@ func TestDiscard(t *testing.T) {
 	o := answering(t, "HTTP/1.1 400 Too long\r\nContent-Length: 7\r\n\r\ntoolong")
 	u := newUpstream(t, o.config(""))
 	addr := serve(t, func(ctx *fasthttp.RequestCtx) {
-		body, whole, err := transport.ReadBody(ctx, 100, patience)
+		body, whole, err := transport.ReadBody(ctx, 100, patience, nil)
 		if err != nil || !whole {
 			t.Errorf("body: %v %v", whole, err)
 		}

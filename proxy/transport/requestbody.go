@@ -17,6 +17,16 @@ const prefetched = 8 << 10
 // minute is a twentieth of what a poor line carries.
 const stretch = 256 << 10
 
+// atHand is how much of a body is kept without asking for room.
+const atHand = 64<<10 + 1
+
+// A Room is memory for bodies.
+type Room interface {
+	// Take takes n bytes of it, all or none. Whoever reads bodies into it gives
+	// them back when the handler has returned, or when Response.Sent.
+	Take(n int) bool
+}
+
 // maxKept is the largest body buffer that is used again.
 const maxKept = 1 << 20
 
@@ -35,10 +45,11 @@ type requestState struct {
 // wait for each 256 KiB of it, so that a steady client may take longer and one that
 // trickles may not. whole is false when it has more: pass body, which is what was
 // read so far, on as Request.Body, and the rest follows it untouched. body
-// belongs to the request: it dies with the handler. After an error, always an
+// belongs to the request: it dies with the handler. What it takes beyond 64 KiB
+// comes from room, unless that is nil. After an error, always an
 // *Error, the connection will be closed; answer and return.
 // Never use ctx.PostBody, which has no bound.
-func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration) (body []byte, whole bool, err error) {
+func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration, room Room) (body []byte, whole bool, err error) {
 	stream, length := ctx.RequestBodyStream(), ctx.Request.Header.ContentLength()
 	state := stateOf(ctx)
 	switch {
@@ -48,7 +59,7 @@ func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration) (body []b
 	case length > limit:
 		return nil, false, nil
 	}
-	in := intake{client: clientOf(ctx), stream: stream, limit: limit, announced: length, wait: wait}
+	in := intake{client: clientOf(ctx), stream: stream, limit: limit, announced: length, wait: wait, room: room}
 	state.body, err = in.read(state.body[:0])
 	switch {
 	case err == nil:
@@ -62,43 +73,75 @@ func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration) (body []b
 	return state.body, true, nil
 }
 
+// errNoRoom is that of a body for which there is none.
+var errNoRoom = &Error{NoRoom, errors.New("no room for a request's body")}
+
 // An intake reads the body of a request into memory.
 type intake struct {
 	client           *clientConn
 	stream           io.Reader
 	limit, announced int
 	wait             time.Duration
+	room             Room
 }
 
-// read is readUpTo of in, within its time.
+// read appends the body to dst, which is empty, until its end or until dst is
+// longer than limit. Memory grows with what arrived, not with what was announced.
 func (in *intake) read(dst []byte) (_ []byte, err error) {
-	to := in.limit
-	if in.announced < 0 || in.announced > prefetched {
-		to = min(to, stretch)
-		if err := in.extend(); err != nil {
+	if beyond(cap(dst)) > 0 && !in.take(beyond(cap(dst))) {
+		dst = nil
+	}
+	if first := firstRoom(in.announced); cap(dst) < first {
+		dst = make([]byte, 0, first)
+	}
+	due, timed := 0, in.announced < 0 || in.announced > prefetched
+	for len(dst) <= in.limit {
+		if timed && len(dst) >= due {
+			if err := in.client.SetReadDeadline(time.Now().Add(in.wait)); err != nil {
+				return dst, err
+			}
+			due = len(dst) + stretch
+		}
+		if len(dst) == cap(dst) {
+			if dst, err = in.grow(dst); err != nil {
+				return dst, err
+			}
+		}
+		n, err := in.stream.Read(dst[len(dst):min(cap(dst), in.limit+1)])
+		dst = dst[:len(dst)+n]
+		if err != nil {
 			return dst, err
 		}
 	}
-	for {
-		dst, err = readUpTo(in.stream, dst, to, in.announced)
-		if err != nil || to == in.limit {
-			return dst, err
-		}
-		if err := in.extend(); err != nil {
-			return dst, err
-		}
-		to = min(in.limit, to+stretch)
-	}
+	return dst, nil
 }
 
-// extend gives what comes next its time.
-func (in *intake) extend() error { return in.client.SetReadDeadline(time.Now().Add(in.wait)) }
+// grow returns dst with room for more, but for no more than may come.
+func (in *intake) grow(dst []byte) ([]byte, error) {
+	most := in.limit + 1
+	if in.announced > 0 {
+		most = in.announced + 1 // for the read that finds the end
+	}
+	size := max(min(2*cap(dst), most), cap(dst)+1)
+	if !in.take(beyond(size) - beyond(cap(dst))) {
+		return dst, errNoRoom
+	}
+	return append(make([]byte, 0, size), dst...), nil
+}
+
+func (in *intake) take(n int) bool { return in.room == nil || in.room.Take(n) }
+
+// beyond is how much of so many bytes is not at hand.
+func beyond(n int) int { return max(0, n-atHand) }
+
+// firstRoom is how much room a body has to begin with.
+func firstRoom(announced int) int { return min(max(announced, 512)+1, atHand) }
 
 // readUpTo appends to dst what r holds, until its end or until dst is longer
 // than limit. Memory grows with what arrived, not with what was announced.
 func readUpTo(r io.Reader, dst []byte, limit, announced int) ([]byte, error) {
-	if room := min(max(announced, 512), 64<<10) + 1; cap(dst) < room {
-		dst = make([]byte, 0, room)
+	if first := firstRoom(announced); cap(dst) < first {
+		dst = make([]byte, 0, first)
 	}
 	for len(dst) <= limit {
 		if len(dst) == cap(dst) {

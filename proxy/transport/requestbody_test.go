@@ -55,7 +55,7 @@ func TestSteadyBody(t *testing.T) {
 		t.Helper()
 		result := make(chan error, 1)
 		s := transport.NewServer(func(ctx *fasthttp.RequestCtx) {
-			body, whole, err := transport.ReadBody(ctx, 4<<20, patience)
+			body, whole, err := transport.ReadBody(ctx, 4<<20, patience, nil)
 			if err == nil && (!whole || len(body) != size) {
 				err = fmt.Errorf("%d bytes, whole %v", len(body), whole)
 			}

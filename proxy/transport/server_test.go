@@ -23,7 +23,7 @@ func TestSmuggling(t *testing.T) {
 	}
 	read := func(ctx *fasthttp.RequestCtx) {
 		targets <- string(ctx.Path())
-		if _, _, err := transport.ReadBody(ctx, 1<<20, patience); err != nil {
+		if _, _, err := transport.ReadBody(ctx, 1<<20, patience, nil); err != nil {
 			ctx.SetStatusCode(fasthttp.StatusBadRequest)
 		}
 	}
@@ -110,7 +110,7 @@ func TestReadBody(t *testing.T) {
 	}
 	results := make(chan result, 1)
 	addr := serve(t, func(ctx *fasthttp.RequestCtx) {
-		body, whole, err := transport.ReadBody(ctx, 10_000, 100*time.Millisecond)
+		body, whole, err := transport.ReadBody(ctx, 10_000, 100*time.Millisecond, nil)
 		results <- result{string(body), whole, transport.ClassOf(err)}
 	}, transport.ServerOptions{})
 	const post = "POST / HTTP/1.1\r\nHost: h\r\n"
@@ -148,7 +148,7 @@ func TestReadBodyThenRelay(t *testing.T) {
 	o, seen := recording(t)
 	u := newUpstream(t, o.config(""))
 	addr := serve(t, func(ctx *fasthttp.RequestCtx) {
-		body, whole, err := transport.ReadBody(ctx, 1000, patience)
+		body, whole, err := transport.ReadBody(ctx, 1000, patience, nil)
 		if err != nil || whole {
 			t.Errorf("whole %v, %v", whole, err)
 		}
@@ -184,7 +184,7 @@ func TestReadBodyThenRelay(t *testing.T) {
 func TestContinue(t *testing.T) {
 	const interim = "HTTP/1.1 100 Continue\r\n\r\n"
 	addr := serve(t, func(ctx *fasthttp.RequestCtx) {
-		body, _, err := transport.ReadBody(ctx, 100, patience)
+		body, _, err := transport.ReadBody(ctx, 100, patience, nil)
 		if err != nil {
 			t.Error(err)
 		}

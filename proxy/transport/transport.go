@@ -35,6 +35,7 @@ const (
 	ClientGone Class = "client_gone" // the client hung up
 	ClientBody Class = "client_body" // the client's own body is broken or short
 	ClientLate Class = "client_late" // the client's own body came too slowly
+	NoRoom     Class = "no_room"     // ReadBody was refused the memory for it
 	Closed     Class = "closed"      // Upstream.Close was called
 )
 

@@ -253,6 +253,8 @@ func (u *upload) complete() bool { return u.finished() && u.err == nil }
 func clientError(err error) *Error {
 	var network net.Error
 	switch {
+	case errors.Is(err, errNoRoom):
+		return errNoRoom
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &Error{ClientLate, errors.New("request body too slow")}
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.As(err, &network):
