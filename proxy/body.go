@@ -114,5 +114,5 @@ func contentEncoding(h *fasthttp.RequestHeader) string {
 // has been read, all of it if it was compressed.
 func (x *exchange) pass(ctx *fasthttp.RequestCtx, read []byte, reason rewrite.Reason) error {
 	x.report.Outcome, x.report.Reason = rewrite.Untouched, reason
-	return x.forward(ctx, transport.Request{Body: [][]byte{read}, Whole: x.packed != nil, Replace: x.upstream.replace, NoUpgrade: true})
+	return x.forward(ctx, transport.Request{Body: [][]byte{read}, Whole: x.packed != nil, Same: true, Replace: x.upstream.replace, NoUpgrade: true})
 }

@@ -25,9 +25,10 @@ var (
 func (x *exchange) send(ctx *fasthttp.RequestCtx, body []byte, edits []rewrite.Edit) error {
 	x.plain = rewrite.Pieces(x.plain[:0], body, edits)
 	r := transport.Request{Body: x.plain, Whole: true, Replace: x.upstream.replace, NoUpgrade: true}
+	r.Same = len(edits) == 0
 	switch {
 	case x.packed == nil:
-	case len(edits) == 0:
+	case r.Same:
 		r.Body = [][]byte{x.packed}
 	default:
 		r.Replace = append(slices.Clip(r.Replace), transport.Header{Name: fasthttp.HeaderContentEncoding})

@@ -33,7 +33,7 @@ func (x *exchange) sendAgain(ctx *fasthttp.RequestCtx, resp *transport.Response,
 	x.report.Retried = true
 	x.report.Rewrite, x.report.Outcome, x.report.Reason = res, res.Outcome, res.Reason
 	x.plain = rewrite.Pieces(x.plain[:0], x.second.body, res.Edits)
-	r.Body = x.plain
+	r.Body, r.Same = x.plain, false
 	return x.upstream.client.Send(ctx, r)
 }
 

@@ -17,6 +17,9 @@ type Request struct {
 	// the answer was relayed or says that it is Sent, or Send failed.
 	Body  [][]byte
 	Whole bool
+	// Same says of a Whole body that it is the client's, byte for byte: it goes up
+	// in the framing in which it came.
+	Same bool
 	// Replace puts lines in the place of the client's, e.g. Authorization with
 	// the upstream's own key, and api-key and x-api-key with nothing.
 	Replace []Header

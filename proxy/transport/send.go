@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -79,7 +80,12 @@ func (u *Upstream) Send(ctx *fasthttp.RequestCtx, r Request) (*Response, error) 
 
 func (x *exchange) send(r Request, text *[]byte) (*Response, error) {
 	rest, length := x.source(r)
-	head := x.head(r, length)
+	framed := length
+	if r.Whole && r.Same && x.ctx.Request.Header.ContentLength() == chunked {
+		framed, r.Body = chunked, oneChunk(r.Body)
+		length = int64(size(r.Body))
+	}
+	head := x.head(r, framed)
 	var ok bool
 	if *text, ok = head.append((*text)[:0], &x.ctx.Request.Header); !ok {
 		return nil, &Error{BadTarget, errors.New("request target without a path")}
@@ -119,6 +125,17 @@ func (x *exchange) source(r Request) (rest io.Reader, length int64) {
 		return stream, int64(n)
 	}
 	return stream, chunked
+}
+
+// oneChunk is a chunked body of one chunk, which holds body.
+func oneChunk(body [][]byte) [][]byte {
+	const last = "0\r\n\r\n"
+	n := size(body)
+	if n == 0 {
+		return [][]byte{[]byte(last)}
+	}
+	framed := append(make([][]byte, 0, len(body)+2), fmt.Appendf(nil, "%x\r\n", n))
+	return append(append(framed, body...), []byte("\r\n"+last))
 }
 
 // connect takes a connection, unless the client leaves before. It is usable, unless

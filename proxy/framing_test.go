@@ -1,0 +1,58 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sidenote/proxy"
+	"sidenote/rewrite"
+)
+
+// inChunks is a chat request in chunks of so many bytes.
+func inChunks(body string, each int, lines ...string) string {
+	var b strings.Builder
+	b.WriteString("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n" + strings.Join(append(lines, ""), "\r\n") + "Transfer-Encoding: chunked\r\n\r\n")
+	for len(body) > 0 {
+		n := min(each, len(body))
+		fmt.Fprintf(&b, "%x\r\n%s\r\n", n, body[:n])
+		body = body[n:]
+	}
+	return b.String() + "0\r\n\r\n"
+}
+
+// A chat that came in chunks and is not changed goes up in chunks, one that is
+// changed with its length.
+func TestChunkedStaysChunked(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	inject := open(t, u, nil)
+	off := open(t, u, func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Off })
+	f := func(g *rig, body string, changed bool, lines ...string) {
+		t.Helper()
+		if resp := g.raw(t, inChunks(body, 10_000, lines...)); resp.StatusCode != http.StatusOK {
+			t.Errorf("%.40s: %d", body, resp.StatusCode)
+		}
+		encoding, length := "chunked", ""
+		s := u.next(t)
+		if changed {
+			encoding, length = "", strconv.Itoa(len(s.body))
+		}
+		if s.header("Transfer-Encoding") != encoding || s.header("Content-Length") != length || (s.body != body) != changed {
+			t.Errorf("%.40s, changed %v: went up as %q, %d bytes", body, changed, s.head, len(s.body))
+		}
+	}
+	f(inject, chatBody, true)
+	f(inject, "", false)
+	f(inject, "no chat", false)
+	f(off, strings.Replace(chatBody, "{", `{"sidenote":{"mode":"off"},`, 1), true)
+	for _, size := range []int{0, 10_000, 60_000, 1 << 20} {
+		f(off, strings.Replace(chatBody, "{", "{"+strings.Repeat(" ", size), 1), false)
+	}
+	for name, packed := range packings(t, chatBody) {
+		f(off, packed, false, "Content-Encoding: "+name)
+		f(off, packed[:len(packed)-7], false, "Content-Encoding: "+name) // which nobody can read
+		f(inject, packed, true, "Content-Encoding: "+name)
+	}
+}
