@@ -56,3 +56,40 @@ func TestChunkedStaysChunked(t *testing.T) {
 		f(inject, packed, true, "Content-Encoding: "+name)
 	}
 }
+
+// What a client says of its body's bytes goes up with these bytes only.
+func TestDigests(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	inject := open(t, u, nil)
+	off := open(t, u, func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Off })
+	digests := []string{"Content-Digest", "content-md5", "REPR-DIGEST", "Digest"}
+	var lines []string
+	for _, name := range digests {
+		lines = append(lines, name+": d")
+	}
+	lines = append(lines, "Content-Digestive: d", "Want-Digest: d", "Expect_: d", "Content-Lengtd: d", "Xepr-Digest: d", "Digesd: d")
+	f := func(g *rig, body, want string, more ...string) {
+		t.Helper()
+		g.post(t, body, append(more, lines...)...)
+		s := u.next(t)
+		for _, name := range digests {
+			if s.header(name) != want {
+				t.Errorf("%.40q: %s is %q, want %q", body, name, s.header(name), want)
+			}
+		}
+		for _, line := range lines[len(digests):] {
+			if name, _, _ := strings.Cut(line, ":"); s.header(name) != "d" {
+				t.Errorf("%.40q: %s is gone", body, name)
+			}
+		}
+	}
+	f(inject, chatBody, "")
+	f(inject, "no chat", "d")
+	f(off, chatBody, "d")
+	for name, packed := range packings(t, chatBody) {
+		f(inject, packed, "", "Content-Encoding: "+name)
+		f(off, packed, "d", "Content-Encoding: "+name)
+	}
+	large := open(t, u, func(p *proxy.Policy) { p.MaxRewriteBytes = 10 })
+	f(large, chatBody, "d")
+}

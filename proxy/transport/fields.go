@@ -81,6 +81,7 @@ const (
 	lengthName // Content-Length
 	expectName
 	codingName // Content-Encoding
+	digestName // of the body: RFC 9530, RFC 3230, RFC 1864
 	ownName    // Sidenote-*
 
 	// From here on they concern one connection, whatever Connection says.
@@ -104,7 +105,9 @@ func kindOf(name []byte) nameKind {
 	case 4:
 		known, kind = "host", hostName
 	case 6:
-		known, kind = "expect", expectName
+		if known, kind = "expect", expectName; name[0]|0x20 == 'd' {
+			known, kind = "digest", digestName
+		}
 	case 7:
 		if known, kind = "upgrade", upgradeName; name[0]|0x20 == 't' {
 			known, kind = "trailer", trailerName
@@ -113,8 +116,14 @@ func kindOf(name []byte) nameKind {
 		if known, kind = "connection", connectionName; name[0]|0x20 == 'k' {
 			known, kind = "keep-alive", hopName
 		}
+	case 11:
+		if known, kind = "content-md5", digestName; name[0]|0x20 == 'r' {
+			known, kind = "repr-digest", digestName
+		}
 	case 14:
-		known, kind = "content-length", lengthName
+		if known, kind = "content-length", lengthName; name[8]|0x20 == 'd' {
+			known, kind = "content-digest", digestName
+		}
 	case 16:
 		if known, kind = "content-encoding", codingName; name[0]|0x20 == 'p' {
 			known, kind = "proxy-connection", hopName

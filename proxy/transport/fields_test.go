@@ -49,7 +49,7 @@ func TestNames(t *testing.T) {
 		"proxy-authenticate": {}, "proxy-authorization": {}, "proxy-authentication-info": {},
 		"sidenote-mode": {true, true}, "sidenote_mode": {true, true}, "sidenote-": {true, true},
 		"sidenote": {true, false}, "sidenotes-mode": {true, false}, "host": {true, false}, "t": {true, false}, "ti": {true, false},
-		"content-length": {true, false}, "keep_alive": {true, false}, "content-encoding": {true, false}, "proxy-authenticatf": {true, false}, "x-sidenote-mode": {true, false},
+		"content-length": {true, false}, "keep_alive": {true, false}, "content-encoding": {true, false}, "content-digest": {true, false}, "content-md5": {true, false}, "repr-digest": {true, false}, "digest": {true, false}, "proxy-authenticatf": {true, false}, "x-sidenote-mode": {true, false},
 	} {
 		for _, spelt := range []string{name, strings.ToUpper(name), strings.ToUpper(name[:1]) + name[1:]} {
 			if passes, own := transport.PassesAny(spelt); (fate{passes, own}) != want {

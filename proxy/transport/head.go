@@ -18,7 +18,7 @@ type Request struct {
 	Body  [][]byte
 	Whole bool
 	// Same says of a Whole body that it is the client's, byte for byte: it goes up
-	// in the framing in which it came.
+	// in the framing in which it came, and with the digests that the client made of it.
 	Same bool
 	// Replace puts lines in the place of the client's, e.g. Authorization with
 	// the upstream's own key, and api-key and x-api-key with nothing.
@@ -94,6 +94,7 @@ type requestHead struct {
 	base    string // path before the client's target
 	replace []Header
 	upgrade bool  // Upgrade passes
+	other   bool  // the body is not the client's
 	length  int64 // of the body that goes up, or chunked
 	client  *requestLines
 
@@ -106,6 +107,7 @@ func (x *exchange) head(r Request, length int64) requestHead {
 	client := &stateOf(x.ctx).head
 	return requestHead{
 		host: x.up.config.BaseURL.Host, base: x.up.base, replace: r.Replace, length: length, client: client,
+		other:   r.Whole && !r.Same,
 		upgrade: !r.NoUpgrade && length == 0 && wantsUpgrade(&x.ctx.Request.Header, &client.connected),
 	}
 }
@@ -154,6 +156,8 @@ func (h *requestHead) passes(kind nameKind, name []byte) bool {
 	switch kind {
 	case otherName, codingName:
 		return !h.client.connected.names(name)
+	case digestName:
+		return !h.other && !h.client.connected.names(name)
 	case upgradeName:
 		return h.upgrade
 	}
