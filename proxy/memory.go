@@ -32,7 +32,8 @@ type memory struct {
 	bodies atomic.Int64 // that they take
 }
 
-// tight reports whether memory was short when it was last looked at.
+// tight reports whether memory was short when it was last looked at. Somebody looks
+// before the first request: until then there is no share.
 func (m *memory) tight(now time.Time) bool {
 	last, next := m.looked.Load(), now.UnixNano()
 	if next-last >= int64(lookEvery) && m.looked.CompareAndSwap(last, next) {

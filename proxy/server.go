@@ -80,6 +80,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *Metrics, log *slog.Logger, r
 	if s.concurrency <= 0 {
 		s.concurrency = DefaultConcurrency
 	}
+	s.memory.look()
 	s.shadows = make(chan struct{}, max(1, s.concurrency/shadowShare))
 	s.learners = make(chan struct{}, maxLearners)
 	for name, u := range cfg.Upstreams {

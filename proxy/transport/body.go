@@ -100,7 +100,8 @@ func (b *body) peek(limit, announced int) (seen []byte, whole bool) {
 		return nil, true
 	}
 	if b.ahead == nil {
-		read, err := readUpTo(b, nil, limit, announced)
+		in := intake{stream: b, limit: limit, announced: announced}
+		read, err := in.read(nil)
 		b.ahead = &ahead{read, err}
 	}
 	seen = b.ahead.bytes

@@ -59,7 +59,7 @@ func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration, room Room
 	case length > limit:
 		return nil, false, nil
 	}
-	in := intake{client: clientOf(ctx), stream: stream, limit: limit, announced: length, wait: wait, room: room}
+	in := intake{stream: stream, limit: limit, announced: length, room: room, client: clientOf(ctx), wait: wait}
 	state.body, err = in.read(state.body[:0])
 	switch {
 	case err == nil:
@@ -76,13 +76,13 @@ func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration, room Room
 // errNoRoom is that of a body for which there is none.
 var errNoRoom = &Error{NoRoom, errors.New("no room for a request's body")}
 
-// An intake reads the body of a request into memory.
+// An intake reads a body into memory.
 type intake struct {
-	client           *clientConn
 	stream           io.Reader
 	limit, announced int
-	wait             time.Duration
-	room             Room
+	room             Room // nil has all
+	client           *clientConn
+	wait             time.Duration // of client for each stretch; 0: somebody else minds the time
 }
 
 // read appends the body to dst, which is empty, until its end or until dst is
@@ -94,7 +94,7 @@ func (in *intake) read(dst []byte) (_ []byte, err error) {
 	if first := firstRoom(in.announced); cap(dst) < first {
 		dst = make([]byte, 0, first)
 	}
-	due, timed := 0, in.announced < 0 || in.announced > prefetched
+	due, timed := 0, in.wait > 0 && (in.announced < 0 || in.announced > prefetched)
 	for len(dst) <= in.limit {
 		if timed && len(dst) >= due {
 			if err := in.client.SetReadDeadline(time.Now().Add(in.wait)); err != nil {
@@ -136,25 +136,6 @@ func beyond(n int) int { return max(0, n-atHand) }
 
 // firstRoom is how much room a body has to begin with.
 func firstRoom(announced int) int { return min(max(announced, 512)+1, atHand) }
-
-// readUpTo appends to dst what r holds, until its end or until dst is longer
-// than limit. Memory grows with what arrived, not with what was announced.
-func readUpTo(r io.Reader, dst []byte, limit, announced int) ([]byte, error) {
-	if first := firstRoom(announced); cap(dst) < first {
-		dst = make([]byte, 0, first)
-	}
-	for len(dst) <= limit {
-		if len(dst) == cap(dst) {
-			dst = append(dst, 0)[:len(dst)]
-		}
-		n, err := r.Read(dst[len(dst):min(cap(dst), limit+1)])
-		dst = dst[:len(dst)+n]
-		if err != nil {
-			return dst, err
-		}
-	}
-	return dst, nil
-}
 
 // cutShort reports whether the client has closed its side. To fasthttp the end
 // of a connection looks like the end of a body. Short of a length that shows by
