@@ -30,6 +30,8 @@ type clientConn struct {
 	waits atomic.Int32  // forOther and so on
 	flush time.Duration // in which a Write must get on
 
+	failed error // of a Read; whoever reads may ask
+
 	token    uint64                   // by which the lookout knows it; 0: not at all
 	gone     atomic.Bool              // the lookout saw its peer leave
 	watching atomic.Pointer[exchange] // exchange while its leaving ends that
@@ -66,7 +68,11 @@ func (c *clientConn) Read(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if err != nil {
+		c.failed = err
+	}
+	return n, err
 }
 
 // SetDeadline implements net.Conn.

@@ -65,9 +65,9 @@ func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration, room Room
 	case err == nil:
 		return state.body, false, nil
 	case !errors.Is(err, io.EOF):
-		return nil, false, clientError(err)
+		return nil, false, clientOf(ctx).bodyError(err)
 	case length > 0 && len(state.body) != length, length < 0 && cutShort(ctx.Conn()):
-		return nil, false, clientError(io.ErrUnexpectedEOF)
+		return nil, false, clientOf(ctx).bodyError(io.ErrUnexpectedEOF)
 	}
 	state.bodyRead = true
 	return state.body, true, nil

@@ -219,7 +219,7 @@ func (x *exchange) join(text *[]byte, body [][]byte, rest io.Reader, length int6
 	from := len(*text)
 	*text = (*text)[:whole]
 	if _, err := io.ReadFull(rest, (*text)[from:]); err != nil {
-		return clientError(err)
+		return x.client.bodyError(err)
 	}
 	stateOf(x.ctx).bodyRead = true
 	return nil

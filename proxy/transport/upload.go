@@ -216,7 +216,7 @@ func (u *upload) blame(err error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.aborted {
-		u.clientErr = clientError(err)
+		u.clientErr = u.x.client.bodyError(err)
 	}
 	return err
 }
@@ -248,9 +248,14 @@ func (u *upload) settle() {
 // complete reports whether the whole body went up.
 func (u *upload) complete() bool { return u.finished() && u.err == nil }
 
-// clientError tells a client that left from one that sends nonsense or too little.
-// The cause's text is not kept: fasthttp quotes the client's bytes in it.
-func clientError(err error) *Error {
+// bodyError tells a client that left from one that sends nonsense or too little. What
+// its connection said weighs more than what fasthttp makes of it, which between the
+// lines of a chunk is nonsense always. The cause's text is not kept: fasthttp quotes
+// the client's bytes in it.
+func (c *clientConn) bodyError(err error) *Error {
+	if c.failed != nil {
+		err = c.failed
+	}
 	var network net.Error
 	switch {
 	case errors.Is(err, errNoRoom):
