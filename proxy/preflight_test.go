@@ -28,6 +28,12 @@ func TestPreflight(t *testing.T) {
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
 		Tenants:   proxy.Tenants{Keys: []proxy.Key{keyOf("ka", policyOf("acme", nil))}},
 	}, nil)
+	files := start(t, proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": ours},
+		Tenants: proxy.Tenants{Keys: []proxy.Key{
+			keyOf("ka", policyOf("acme", nil)), keyOf("kb", policyOf("beta", func(p *proxy.Policy) { p.Routes = []string{"/files"} })),
+		}},
+	}, nil)
 	several := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}, "ours": ours},
 		Tenants: proxy.Tenants{Keys: []proxy.Key{
@@ -42,7 +48,10 @@ func TestPreflight(t *testing.T) {
 		status int
 	}{
 		{"our key", open, "/v1/chat/completions", asks, 204},
-		{"our key, and a key with the question", open, "/v1/chat/completions", asks + "Authorization: Bearer ka\r\nx-api-key: ka\r\n", 204},
+		{"no browser: it has a key", open, "/v1/chat/completions", asks + "Authorization: Bearer ka\r\n", 403},
+		{"no browser: it has a body", open, "/v1/chat/completions", asks + "Content-Length: 2\r\n\r\n{}", 403},
+		{"no browser: it may have a body", open, "/v1/chat/completions", asks + "Transfer-Encoding: chunked\r\n\r\n0\r\n", 403},
+		{"no way to another protocol", open, "/v1/chat/completions", asks + "Connection: Upgrade\r\nUpgrade: websocket\r\n", 204},
 		{"a closed route", open, "/v1/files", asks, 403},
 		{"a closed method", open, "/v1/chat/completions", strings.ReplaceAll(asks, "POST", "DELETE"), 403},
 		{"two readings of a path", open, "/v1/files/..%2fchat/completions", asks, 400},
@@ -50,7 +59,10 @@ func TestPreflight(t *testing.T) {
 		{"callers have keys", keyed, "/v1/chat/completions", asks, 204},
 		{"callers have keys, a closed route", keyed, "/v1/files", asks, 403},
 		{"callers have keys, no page asks", keyed, "/v1/chat/completions", "", 401},
-		{"callers have keys, also upstream", theirs, "/v1/files", asks, 204},
+		{"callers have keys, also upstream", theirs, "/v1/chat/completions", asks, 204},
+		{"callers have keys, also upstream, a closed route", theirs, "/v1/files", asks, 403},
+		{"callers have keys, two readings of a path", theirs, "/v1/../chat/completions", asks, 400},
+		{"what one of them may do", files, "/v1/files", asks, 204},
 		{"nobody knows where to", several, "/v1/chat/completions", asks, 401},
 	} {
 		resp := c.g.raw(t, "OPTIONS "+c.path+" HTTP/1.1\r\nHost: x\r\n"+c.lines+"\r\n")
@@ -65,7 +77,7 @@ func TestPreflight(t *testing.T) {
 			t.Errorf("%s: allowed is %q", c.name, got)
 		}
 		s := <-u.seen
-		if s.line != "OPTIONS "+c.path+" HTTP/1.1" || s.header("Origin") != "https://app.example" || s.header("Authorization")+s.header("X-Api-Key") != "" {
+		if s.line != "OPTIONS "+c.path+" HTTP/1.1" || s.header("Origin") != "https://app.example" || s.header("Authorization")+s.header("Upgrade") != "" {
 			t.Errorf("%s: the upstream got %s, %v", c.name, s.line, s)
 		}
 	}

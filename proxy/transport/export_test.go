@@ -91,3 +91,11 @@ func WriteWithin(c net.Conn, p []byte, wait time.Duration) (int, error) {
 
 // NewTCP returns c as connections of ours are.
 func NewTCP(c net.Conn) (net.Conn, error) { return newTCP(c) }
+
+// ReadIn reads r to its end, or beyond limit, as a body of so many announced bytes,
+// and tells the memory that it takes.
+func ReadIn(r io.Reader, limit, announced int) (n, room int) {
+	in := intake{stream: r, limit: limit, announced: announced}
+	b, _ := in.read(nil)
+	return len(b), cap(b)
+}

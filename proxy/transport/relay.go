@@ -196,6 +196,9 @@ func (s *stream) WriteTo(w io.Writer) (int64, error) {
 	}
 }
 
+// unwritten reports whether fasthttp cannot write a line of that name in a trailer.
+func unwritten(name []byte) bool { return is(name, "date") || is(name, "set-cookie") }
+
 // passTrailer hands the upstream's trailer to fasthttp, which writes it behind the
 // last chunk, and refuses lines that have no place there; Date and Set-Cookie it could
 // not write. Lines that Relay replaces do not come in by this door.
@@ -206,8 +209,7 @@ func (s *stream) passTrailer() {
 	s.header.DisableNormalizing() // the head is written
 	for line, rest, ok := cutLine(s.body.trailer); ok; line, rest, ok = cutLine(rest) {
 		name, value, ok := cutField(line)
-		if !ok || !validToken(name) || !validText(value) || kindOf(name).hopByHop() || replaced(s.how.Replace, name) >= 0 ||
-			is(name, "date") || is(name, "set-cookie") {
+		if !ok || !validToken(name) || !validText(value) || kindOf(name).hopByHop() || replaced(s.how.Replace, name) >= 0 || unwritten(name) {
 			continue
 		}
 		if before := s.header.PeekBytes(name); len(before) > 0 {

@@ -120,7 +120,7 @@ func (in *intake) read(dst []byte) (_ []byte, err error) {
 func (in *intake) grow(dst []byte) ([]byte, error) {
 	most := in.limit + 1
 	if in.announced > 0 {
-		most = in.announced + 1 // for the read that finds the end
+		most = min(in.announced, in.limit) + 1 // for the read that finds the end
 	}
 	size := max(min(2*cap(dst), most), cap(dst)+1)
 	if !in.take(beyond(size) - beyond(cap(dst))) {
@@ -135,7 +135,7 @@ func (in *intake) take(n int) bool { return in.room == nil || in.room.Take(n) }
 func beyond(n int) int { return max(0, n-atHand) }
 
 // firstRoom is how much room a body has to begin with.
-func firstRoom(announced int) int { return min(max(announced, 512)+1, atHand) }
+func firstRoom(announced int) int { return min(max(announced, 512), atHand-1) + 1 }
 
 // cutShort reports whether the client has closed its side. To fasthttp the end
 // of a connection looks like the end of a body. Short of a length that shows by

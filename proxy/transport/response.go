@@ -253,13 +253,13 @@ func (h *answerHead) append(dst []byte, replace []Header) []byte {
 	return dst
 }
 
-// announces reports whether a Trailer line's value names what is replaced. Nobody needs
-// the line: it only says what may come.
+// announces reports whether a Trailer line's value names what is replaced, or what has
+// no place in a trailer. Nobody needs the line: it only says what may come.
 func announces(value []byte, replace []Header) bool {
 	for more := true; more; {
 		var name []byte
 		name, value, more = bytes.Cut(value, []byte{','})
-		if replaced(replace, trimBlanks(name)) >= 0 {
+		if name = trimBlanks(name); replaced(replace, name) >= 0 || unwritten(name) {
 			return true
 		}
 	}
