@@ -183,7 +183,7 @@ func (x *exchange) become(p *Policy) {
 	x.report.Upstream, x.report.Expose = p.Upstream, p.Expose
 }
 
-// open checks that the request may be sent with Sidenote's own key.
+// open checks that method and path are, beyond doubt, those of a route that is open.
 func (x *exchange) open(method []byte, routes []string) error {
 	switch {
 	case x.target.Ambiguous:

@@ -149,6 +149,22 @@ func (f *front) relay(ctx *fasthttp.RequestCtx, r transport.Request) {
 	answer.Relay(ctx, transport.Relay{Done: func(o transport.Outcome) { f.outcomes <- o }})
 }
 
+// readingFirst serves what reads a body of up to 1 MiB before it goes to u.
+func readingFirst(t testing.TB, u *transport.Upstream) (addr string) {
+	return serve(t, func(ctx *fasthttp.RequestCtx) {
+		body, whole, err := transport.ReadBody(ctx, 1<<20, patience, nil)
+		if err != nil || !whole {
+			t.Errorf("whole %v, %v", whole, err)
+		}
+		answer, err := u.Send(ctx, transport.Request{Body: [][]byte{body}, Whole: true})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		answer.Relay(ctx, transport.Relay{})
+	}, transport.ServerOptions{})
+}
+
 func serve(t testing.TB, h fasthttp.RequestHandler, o transport.ServerOptions) (addr string) {
 	t.Helper()
 	ln := listen(t)

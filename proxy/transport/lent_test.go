@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/valyala/fasthttp"
-
 	"sidenote/proxy/transport"
 )
 
@@ -41,18 +39,7 @@ func TestBodyOutlivesHandler(t *testing.T) {
 		_, _ = io.WriteString(c, "rly")
 	})
 	u := newUpstream(t, o.config(""))
-	addr := serve(t, func(ctx *fasthttp.RequestCtx) {
-		body, whole, err := transport.ReadBody(ctx, 1<<20, patience, nil)
-		if err != nil || !whole {
-			t.Errorf("whole %v, %v", whole, err)
-		}
-		answer, err := u.Send(ctx, transport.Request{Body: [][]byte{body}, Whole: true})
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		answer.Relay(ctx, transport.Relay{})
-	}, transport.ServerOptions{})
+	addr := readingFirst(t, u)
 	c := dial(t, addr)
 	c.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}")
 	c.message()

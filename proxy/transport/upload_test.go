@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"sidenote/proxy/transport"
 )
 
@@ -213,18 +211,7 @@ func TestLargeBodies(t *testing.T) {
 		}
 	})
 	u := newUpstream(t, o.config(""))
-	addr := serve(t, func(ctx *fasthttp.RequestCtx) {
-		body, whole, err := transport.ReadBody(ctx, 1<<20, patience, nil)
-		if err != nil || !whole {
-			t.Errorf("whole %v, %v", whole, err)
-		}
-		answer, err := u.Send(ctx, transport.Request{Body: [][]byte{body}, Whole: true})
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		answer.Relay(ctx, transport.Relay{})
-	}, transport.ServerOptions{})
+	addr := readingFirst(t, u)
 	c := dial(t, addr)
 	for i := range 20 {
 		want := strings.Repeat(string(rune('a'+i)), 30_000*(i+1))
