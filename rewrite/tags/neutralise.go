@@ -7,11 +7,14 @@ import (
 
 // Version names what Neutralise makes of texts: change it with that, so that texts
 // which were neutralised otherwise are told apart.
-const Version = "1"
+const Version = "2"
 
 // disarmed stands in place of a look-alike's opening bracket: plain, readable,
 // and unlike &lt; nothing that decoding turns back into a bracket.
 const disarmed = "["
+
+// Neutralise is Vocabulary.Neutralise for our own tags.
+func Neutralise(text string, all bool) (string, int) { return ours.Neutralise(text, all) }
 
 // Neutralise makes text safe to stand between our tags and returns how many
 // look-alikes it disarmed: "</source>" becomes "[/source>". all also escapes every
@@ -22,11 +25,11 @@ const disarmed = "["
 //
 // Text that needs no change is returned as it is, without allocating. Neutralising
 // twice is neutralising once, and Scan finds nothing in the result.
-func Neutralise(text string, all bool) (string, int) {
+func (v *Vocabulary) Neutralise(text string, all bool) (string, int) {
 	text = clean(text)
 	var out strings.Builder
 	copied, found := 0, 0
-	for t := (tag{}); t.next(text); found++ {
+	for t := (tag{}); v.next(&t, text); found++ {
 		if found == 0 {
 			out.Grow(len(text))
 		}

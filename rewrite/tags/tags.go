@@ -8,75 +8,95 @@
 package tags
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// vocabulary is the names of our tags, a longer one before its own beginning.
-// The tags of typed chunks will join here.
-var vocabulary = [...]string{"sources", "source", "component"}
+// A Vocabulary is the names of tags that nothing outside them may look like: our
+// own and, say, those of a template. It may be used by many at once.
+type Vocabulary struct {
+	names []string // in lower case, a longer one before its own beginning
+	dull  [256]bool
+}
+
+// ours is the names of the tags that this package writes.
+var ours = NewVocabulary()
+
+// NewVocabulary returns the names of our own tags and more.
+func NewVocabulary(more ...string) *Vocabulary {
+	v := &Vocabulary{names: []string{"sources", "source", "component"}}
+	for _, name := range more {
+		if name = strings.Map(foldLower, name); name != "" && !slices.Contains(v.names, name) {
+			v.names = append(v.names, name)
+		}
+	}
+	slices.SortStableFunc(v.names, func(a, b string) int { return len(b) - len(a) })
+	for b := range utf8.RuneSelf {
+		v.dull[b] = unicode.IsLetter(rune(b)) || unicode.IsDigit(rune(b))
+	}
+	for _, name := range v.names {
+		v.dull[name[0]], v.dull[unicode.ToUpper(rune(name[0]))] = false, false
+	}
+	return v
+}
 
 // A Span is a piece of a text by byte offsets: text[Start:End].
 type Span struct{ Start, End int }
 
-// Scan returns what a tolerant reader could take for a tag of our vocabulary,
+// Scan returns what a tolerant reader could take for a tag of the vocabulary,
 // each from its opening bracket to the end of its name: opening, closing or
 // unfinished, in any case, with white space or invisible characters anywhere
 // inside, with look-alike brackets, slashes and letters, written in character
 // references, once or many times escaped.
-func Scan(text string) []Span {
+func (v *Vocabulary) Scan(text string) []Span {
 	var spans []Span
-	for t := (tag{}); t.next(text); {
+	for t := (tag{}); v.next(&t, text); {
 		spans = append(spans, Span{t.start, t.end})
 	}
 	return spans
 }
 
-// Count returns how many tags of our vocabulary a tolerant reader could see in
+// Count returns how many tags of the vocabulary a tolerant reader could see in
 // text: the length of Scan without the list.
-func Count(text string) int {
+func (v *Vocabulary) Count(text string) int {
 	n := 0
-	for t := (tag{}); t.next(text); {
+	for t := (tag{}); v.next(&t, text); {
 		n++
 	}
 	return n
 }
 
+// Scan is Vocabulary.Scan for our own tags.
+func Scan(text string) []Span { return ours.Scan(text) }
+
+// Count is Vocabulary.Count for our own tags.
+func Count(text string) int { return ours.Count(text) }
+
 // A tag is a look-alike at text[start:end], its bracket at text[start:open].
 type tag struct{ start, open, end int }
 
 // next moves t to the first look-alike whose bracket begins at t.open or later.
-func (t *tag) next(text string) bool {
+func (v *Vocabulary) next(t *tag, text string) bool {
 	for i := t.open; ; i++ {
 		i += skip(text[i:], &brackets)
 		if i == len(text) {
 			return false
 		}
-		if text[i] == '<' && i+1 < len(text) && dull[text[i+1]] {
+		// Behind a plain '<' a letter with which no name begins says at once that it is none.
+		if text[i] == '<' && i+1 < len(text) && v.dull[text[i+1]] {
 			continue
 		}
-		if found, ok := at(text, i); ok {
+		if found, ok := v.at(text, i); ok {
 			*t = found
 			return true
 		}
 	}
 }
 
-// dull marks the letters and digits with which no name of ours begins: behind a
-// plain '<' they say at once that it is none of ours.
-var dull = func() (s [256]bool) {
-	for b := range utf8.RuneSelf {
-		s[b] = unicode.IsLetter(rune(b)) || unicode.IsDigit(rune(b))
-	}
-	for _, name := range vocabulary {
-		s[name[0]], s[unicode.ToUpper(rune(name[0]))] = false, false
-	}
-	return s
-}()
-
 // at reads a look-alike that begins at text[start].
-func at(text string, start int) (t tag, ok bool) {
+func (v *Vocabulary) at(text string, start int) (t tag, ok bool) {
 	r, size := unit(text[start:])
 	if !opens(r) {
 		return t, false
@@ -92,7 +112,7 @@ func at(text string, start int) (t tag, ok bool) {
 		i += size
 	}
 	spaced := i > open && !closing && (text[open] == ' ' || text[open] == '\t')
-	for _, name := range vocabulary {
+	for _, name := range v.names {
 		if end, ok := spelled(text, i, name); ok && ended(text[end:], closing, spaced) {
 			return tag{start, open, end}, true
 		}
@@ -102,45 +122,19 @@ func at(text string, start int) (t tag, ok bool) {
 
 // spelled reads name at text[i:] and returns where it ends.
 func spelled(text string, i int, name string) (end int, ok bool) {
-	for n := 0; n < len(name); {
+	for first := true; name != ""; first = false {
 		if i == len(text) {
 			return 0, false
 		}
+		letter, width := utf8.DecodeRuneInString(name)
 		r, size := unit(text[i:])
 		switch {
-		case reads(r, rune(name[n])):
-			n++
-		case n == 0 || !fills(r):
+		case reads(r, letter):
+			name = name[width:]
+		case first || !fills(r):
 			return 0, false
 		}
 		i += size
 	}
 	return i, true
-}
-
-// ended tells whether a name is over where rest begins. It is not where the name
-// goes on, and it is none of ours where code compares with a variable that has it:
-// i<source.length, i < source; but never after a slash.
-func ended(rest string, closing, spaced bool) bool {
-	if rest == "" {
-		return true
-	}
-	r, _ := unit(rest)
-	switch {
-	case unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' || r == '-':
-		return false
-	case closing:
-		return true
-	case strings.ContainsRune(".;),]}+*|&", r):
-		return false
-	case !spaced:
-		return true
-	}
-	// A bracket behind it is an operator too: out << source << end. So is the
-	// sign that Neutralise puts for one.
-	if rest = strings.TrimLeft(rest, " \t"); rest != "" {
-		r, _ = unit(rest)
-		return !opens(r) && !strings.ContainsRune(";),]}+*|&?[", r)
-	}
-	return true
 }

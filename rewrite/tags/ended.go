@@ -1,0 +1,113 @@
+package tags
+
+import (
+	"strings"
+	"unicode"
+)
+
+// operators follow a variable in code, and no name in a tag: i<source.length.
+const operators = ".;),]}+*|&"
+
+// ended tells whether a name is over where rest begins. It is not where the name
+// goes on, and it is none of ours where code compares with a variable that has it:
+// i<source.length, i < source; but never after a slash, nor before attributes.
+func ended(rest string, closing, spaced bool) bool {
+	if rest == "" {
+		return true
+	}
+	r, size := unit(rest)
+	switch {
+	case unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' || r == '-':
+		return false
+	case closing:
+		return true
+	case strings.ContainsRune(operators, r):
+		return attributes(rest[size:], r == ';' || r == ',')
+	case !spaced:
+		return true
+	}
+	// A bracket behind it is an operator too: out << source << end. So is the
+	// sign that Neutralise puts for one.
+	if rest = strings.TrimLeft(rest, " \t"); rest != "" {
+		r, _ = unit(rest)
+		return !opens(r) && !strings.ContainsRune(";),]}+*|&?[", r)
+	}
+	return true
+}
+
+// attributesWithin is how far attributes reads; what is a tag up to there is one.
+const attributesWithin = 256
+
+// attributes tells whether text goes on as a tag does behind a stray operator, and
+// code does not: <source; id="1">. Where mayClose no attribute is needed: <source;>.
+func attributes(text string, mayClose bool) bool {
+	whole := len(text) <= attributesWithin
+	text = blank(text[:min(len(text), attributesWithin)])
+	for n := 0; text != ""; n++ {
+		if n > 0 || mayClose {
+			r, size := unit(text)
+			if slashes(r) {
+				r, _ = first(blank(text[size:]))
+			}
+			if closes(r) {
+				return true
+			}
+		}
+		rest, ok := assigned(text)
+		if !ok {
+			return false
+		}
+		text = blank(rest)
+	}
+	return !whole
+}
+
+// assigned reads name="value" or name=value and returns what is behind it. It reads
+// to the end where text ends in the middle.
+func assigned(text string) (rest string, ok bool) {
+	name := skipWhile(text, func(r rune) bool { return unicode.IsLetter(fold(r)) || strings.ContainsRune("-_:", r) })
+	if len(name) == len(text) {
+		return "", false
+	}
+	text = blank(name)
+	r, size := first(text)
+	if fold(r) != '=' {
+		return "", text == ""
+	}
+	text = blank(text[size:])
+	if quote, size := first(text); unicode.Is(unicode.Quotation_Mark, quote) {
+		rest = skipWhile(text[size:], func(r rune) bool { return !unicode.Is(unicode.Quotation_Mark, r) })
+		_, size = first(rest)
+		return rest[size:], true
+	}
+	rest = skipWhile(text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '.' })
+	return rest, len(rest) < len(text) || text == ""
+}
+
+// skipWhile returns text without the characters at its start that is holds for.
+func skipWhile(text string, is func(rune) bool) string {
+	for text != "" {
+		r, size := unit(text)
+		if !is(r) {
+			break
+		}
+		text = text[size:]
+	}
+	return text
+}
+
+// first is unit, with 0 at the end of text.
+func first(text string) (r rune, size int) {
+	if text == "" {
+		return 0, 0
+	}
+	return unit(text)
+}
+
+// blank returns text without what fills at its start.
+func blank(text string) string { return skipWhile(text, fills) }
+
+// closes tells whether r is '>' or is read as one.
+func closes(r rune) bool {
+	return r != 0 && strings.ContainsRune(">\uff1e\ufe65\u203a\u276f\u276d\u2771\u3009\u232a\u27e9\u29fd\u02c3", r)
+}

@@ -1,0 +1,134 @@
+package tags
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
+)
+
+// maxReference is how many letters and digits of a named reference are read; HTML's
+// longest name has 31.
+const maxReference = 32
+
+// maxBare is the same of those that HTML reads without a semicolon.
+const maxBare = 6
+
+// unit returns the first character of text, which is not empty, as a reader sees
+// it who decodes references like &lt; &#60; &amp;lt; and the bytes it takes.
+func unit(text string) (r rune, size int) {
+	if text[0] != '&' {
+		return utf8.DecodeRuneInString(text)
+	}
+	for i := 1; ; {
+		i += widthless(text[i:])
+		r, size := reference(text[i:])
+		if size == 0 {
+			return '&', 1
+		}
+		if i += size; r != '&' {
+			return r, i
+		}
+	}
+}
+
+// widthless returns the bytes at the start of text that nobody sees. Readers skip
+// them inside a reference too: "&lt\u200b;".
+func widthless(text string) int {
+	for i, r := range text {
+		if !fills(r) || unicode.IsSpace(r) {
+			return i
+		}
+	}
+	return len(text)
+}
+
+// reference reads what stands behind an ampersand, in any case and, where HTML
+// does, without its semicolon. size is 0 if it is no reference.
+func reference(text string) (r rune, size int) {
+	if text != "" && text[0] == '#' {
+		return number(text)
+	}
+	var name [maxReference]byte // in lower case
+	var ends [maxReference]int  // where each of its characters ends
+	n := 0
+	for i := 0; i < len(text) && n < maxReference && alphanumeric(text[i]); n++ {
+		name[n], ends[n] = text[i], i+1
+		if text[i] < 'a' && text[i] >= 'A' {
+			name[n] |= 0x20
+		}
+		i++
+		i += widthless(text[i:])
+	}
+	if n == 0 {
+		return 0, 0
+	}
+	if end, ok := semicolon(text, ends[n-1]); ok {
+		if r, known := references[string(name[:n])]; known {
+			return r, end
+		}
+	}
+	for n = min(n, maxBare); n > 0; n-- {
+		if r, known := bare[string(name[:n])]; known {
+			end, _ := semicolon(text, ends[n-1])
+			return r, end
+		}
+	}
+	return 0, 0
+}
+
+func alphanumeric(b byte) bool {
+	return b >= '0' && b <= '9' || b|0x20 >= 'a' && b|0x20 <= 'z'
+}
+
+// semicolon returns where a reference ends whose name or number ends at i.
+func semicolon(text string, i int) (end int, ok bool) {
+	if at := i + widthless(text[i:]); strings.HasPrefix(text[at:], ";") {
+		return at + 1, true
+	}
+	return i, false
+}
+
+// number reads "#60" or "#x3c".
+func number(text string) (r rune, size int) {
+	i, base := 1, rune(10)
+	i += widthless(text[i:])
+	if i < len(text) && text[i]|0x20 == 'x' {
+		i, base = i+1, 16
+	}
+	digits := false
+	for end := i; ; digits = true {
+		i += widthless(text[i:])
+		digit := rune(-1)
+		if i < len(text) {
+			digit = digitOf(text[i], base)
+		}
+		if digit < 0 {
+			i = end
+			break
+		}
+		r = min(r*base+digit, unicode.MaxRune+1)
+		i++
+		end = i
+	}
+	if !digits {
+		return 0, 0
+	}
+	if r >= 0x80 && r < 0xa0 {
+		r = charmap.Windows1252.DecodeByte(byte(r)) // as HTML has it: &#139; is ‹
+	}
+	end, _ := semicolon(text, i)
+	return r, end
+}
+
+// digitOf returns the value of a digit, or -1.
+func digitOf(b byte, base rune) rune {
+	switch letter := rune(b|0x20) - 'a'; {
+	case b >= '0' && b <= '9':
+		return rune(b - '0')
+	case base == 16 && letter >= 0 && letter < 6:
+		return letter + 10
+	}
+	return -1
+}
