@@ -76,7 +76,7 @@ func (x *exchange) learn() {
 		return
 	}
 	s.work.Add(1)
-	from, upstream, id := x.lesson, x.report.Upstream, x.report.ID
+	from, tenant, upstream, id := x.lesson, x.report.Tenant, x.report.Upstream, x.report.ID
 	go func() {
 		defer s.work.Done()
 		defer func() { <-s.learners }()
@@ -85,12 +85,12 @@ func (x *exchange) learn() {
 				s.log.Error("BUG: panic", "id", id, "panic", v, "stack", string(debug.Stack()))
 			}
 		}()
-		s.learnFrom(upstream, from)
+		s.learnFrom(tenant, upstream, from)
 		s.forget(from)
 	}()
 }
 
-func (s *Server) learnFrom(upstream string, from *lesson) {
+func (s *Server) learnFrom(tenant, upstream string, from *lesson) {
 	billed, finding := from.usage.PromptTokens()
 	switch finding {
 	case usage.Found:
@@ -100,7 +100,7 @@ func (s *Server) learnFrom(upstream string, from *lesson) {
 		s.metrics.UsageIgnored(upstream, string(finding))
 		return
 	}
-	l, err := s.rewriter.Learn(upstream, from.body, billed)
+	l, err := s.rewriter.Learn(tenant, upstream, from.body, billed)
 	switch {
 	case err != nil:
 		panic("BUG: a request that was rewritten cannot be read: " + err.Error())

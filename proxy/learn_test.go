@@ -72,7 +72,7 @@ func TestLearnsWhatIsBilled(t *testing.T) {
 			if len(all) != 1 || all[0].Samples != 32 {
 				t.Fatalf("%+v, %v shed", all, counted(t, g.metrics, "sidenote_shed_total", "calibration"))
 			}
-			k := calibration.Key{Upstream: "stub", Row: "test", Name: "m"}
+			k := calibration.Key{Tenant: "acme", Upstream: "stub", Row: "test", Name: "m"}
 			if e := all[0]; e.Key != k || e.Value.Ratio <= 1 || e.Value.Offset <= 0 {
 				t.Errorf("learnt %+v", e)
 			}

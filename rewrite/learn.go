@@ -6,10 +6,13 @@ import "sidenote/rewrite/calibration"
 func (rw *Rewriter) model(p *Policy, name string) Model {
 	m := rw.Models.Model(name)
 	if rw.Calibration != nil {
-		m.Calibration = rw.Calibration.Of(calibration.Key{Upstream: p.Upstream, Row: m.Row, Name: name})
+		m.Calibration = rw.Calibration.Of(calibration.Key{Tenant: p.Tenant, Upstream: p.Upstream, Row: m.Row, Name: name})
 	}
 	if p.Window > 0 && (m.Window == 0 || p.Window < m.Window) {
 		m.Window = p.Window
+	}
+	if m.Window > 0 {
+		m.Calibration = m.Calibration.Within(m.Window / 4)
 	}
 	return m
 }
@@ -35,10 +38,10 @@ type Lesson struct {
 	Absurd  bool              // what was billed cannot be, beside what was counted, and was ignored
 }
 
-// Learn counts a request as it went up to an upstream, and compares that with the
+// Learn counts a request as it went up from a tenant to an upstream, and compares that with the
 // tokens that were billed for it. Requests with images and other files say nothing
 // of how text is counted.
-func (rw *Rewriter) Learn(upstream string, body []byte, billed int) (Lesson, error) {
+func (rw *Rewriter) Learn(tenant, upstream string, body []byte, billed int) (Lesson, error) {
 	req, err := Parse(body)
 	if err != nil {
 		return Lesson{}, err
@@ -48,7 +51,7 @@ func (rw *Rewriter) Learn(upstream string, body []byte, billed int) (Lesson, err
 	if rw.Calibration == nil || c.Images > 0 {
 		return Lesson{Row: m.Row}, nil
 	}
-	k := calibration.Key{Upstream: upstream, Row: m.Row, Name: req.Model}
+	k := calibration.Key{Tenant: tenant, Upstream: upstream, Row: m.Row, Name: req.Model}
 	taken := rw.Calibration.Observe(k, c.sum(), billed)
 	return Lesson{Row: m.Row, Counted: c.sum(), Value: rw.Calibration.Of(k), Absurd: !taken}, nil
 }

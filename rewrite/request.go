@@ -65,13 +65,14 @@ func (p *Parser) Parse(body []byte) (*Request, error) {
 	return &p.r, nil
 }
 
-// kept is how many messages a Parser keeps memory for.
+// kept is how many messages, parts and so on a Parser keeps memory for: what few
+// requests need is not held for the others.
 const kept = 512
 
 // Reset lets go of the body, and of memory that few requests need.
 func (p *Parser) Reset() {
 	r := &p.r
-	if cap(r.messages) > kept || cap(r.parts) > kept || len(p.model) > kept {
+	if max(cap(r.messages), cap(r.spans), cap(r.parts), cap(r.tools), len(p.model)) > kept {
 		*p = Parser{}
 		return
 	}

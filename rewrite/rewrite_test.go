@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -201,4 +202,37 @@ func TestLedgerTellsEdits(t *testing.T) {
 			t.Errorf("%s: got %s, %v, want %s", c.body, got, err, want)
 		}
 	}
+}
+
+// Whatever a body held, a Parser that is kept holds little of it.
+func TestM20AParserKeepsLittle(t *testing.T) {
+	chat := func(more string) []byte {
+		return []byte(`{"messages":[{"role":"user","content":"hi"}` + more + `}`)
+	}
+	for name, body := range map[string][]byte{
+		"tools":    chat(`]` + strings.Repeat(`,"tools":[]`, 200_000)),
+		"messages": chat(strings.Repeat(`,{"role":"user","content":"x"}`, 200_000) + `]`),
+		"lists":    chat(`]` + strings.Repeat(`,"messages":[{"role":"user"}]`, 200_000)),
+		"parts":    chat(`,{"role":"user","content":[{"type":"text","text":"x"}` + strings.Repeat(`,{"type":"text","text":"x"}`, 200_000) + `]}]`),
+		"keys":     chat(`],"x":{"a":1` + strings.Repeat(`,"b":1`, 200_000) + `}`),
+		"model":    chat(`],"model":"` + strings.Repeat("m", 4<<20) + `"`),
+	} {
+		var parser rewrite.Parser
+		before := live()
+		_, _ = parser.Parse(body) // some of them are ambiguous
+		parser.Reset()
+		if held := live() - before; held > 256<<10 {
+			t.Errorf("%s: %d bytes are held of a body of %d", name, held, len(body))
+		}
+		runtime.KeepAlive(&parser)
+		runtime.KeepAlive(body)
+	}
+}
+
+// live is the size of what the heap holds.
+func live() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
 }

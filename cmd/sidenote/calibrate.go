@@ -48,7 +48,7 @@ func (s *stack) exchangeCalibration(ctx context.Context) {
 // exchangeModel exchanges what is known of one key.
 func (s *stack) exchangeModel(ctx context.Context, k calibration.Key) {
 	store := s.shared.packed[cache.Calibration]
-	key := cache.NamedKey(cache.Calibration, k.Upstream, k.Row, k.Name)
+	key := cache.NamedKey(cache.Calibration, k.Upstream, k.Row, k.Name, k.Tenant)
 	name := key.String()
 	value, err := store.Get(ctx, name)
 	var theirs []byte

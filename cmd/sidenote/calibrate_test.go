@@ -105,8 +105,8 @@ func TestCalibrationForeignValues(t *testing.T) {
 	one := sharer(t, server.URL(), keys("a"))
 	one.billed(20, 1100)
 	one.exchangeCalibration(t.Context())
-	name := "sidenote:" + cache.NamedKey(cache.Calibration, calibrated.Upstream, calibrated.Row, calibrated.Name).String()
-	other := "sidenote:" + cache.NamedKey(cache.Calibration, calibrated.Upstream, calibrated.Row, "gpt-4o").String()
+	name := "sidenote:" + cache.NamedKey(cache.Calibration, calibrated.Upstream, calibrated.Row, calibrated.Name, "").String()
+	other := "sidenote:" + cache.NamedKey(cache.Calibration, calibrated.Upstream, calibrated.Row, "gpt-4o", "").String()
 	// knows is how many samples a stack has after its next round, of two of its own.
 	knows := func(more string) int {
 		s := sharer(t, server.URL(), more)

@@ -9,6 +9,7 @@ import (
 
 // A calibrated is how an upstream was seen to bill a model.
 type calibrated struct {
+	Tenant      string  `json:"tenant"`
 	Upstream    string  `json:"upstream"`
 	Row         string  `json:"row"`   // of the model table
 	Model       string  `json:"model"` // as requests name it; "" stands for many names
@@ -29,7 +30,7 @@ func (h *Handler) calibration(ctx *fasthttp.RequestCtx) error {
 	if h.Rewriter.Calibration != nil {
 		for _, e := range h.Rewriter.Calibration.All() {
 			list.Data = append(list.Data, calibrated{
-				Upstream: e.Upstream, Row: e.Row, Model: e.Name, Samples: e.Samples, InForce: e.Value.Ratio > 0,
+				Tenant: e.Tenant, Upstream: e.Upstream, Row: e.Row, Model: e.Name, Samples: e.Samples, InForce: e.Value.Ratio > 0,
 				Ratio: e.Value.Ratio, RatioUpper: e.Value.RatioUpper, Offset: e.Value.Offset, OffsetUpper: e.Value.OffsetUpper,
 			})
 		}

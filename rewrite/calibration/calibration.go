@@ -27,11 +27,12 @@ const (
 
 // A Key names what is calibrated. Upstream and Row, the row of the model table, are
 // few; Name is as requests name the model, and "" stands for the names of a row
-// that have no samples of their own.
-type Key struct{ Upstream, Row, Name string }
+// that have no samples of their own. Each tenant is calibrated by its own answers:
+// what one sends must not narrow the window of another.
+type Key struct{ Tenant, Upstream, Row, Name string }
 
 func (k Key) compare(other Key) int {
-	return cmp.Or(cmp.Compare(k.Upstream, other.Upstream), cmp.Compare(k.Row, other.Row), cmp.Compare(k.Name, other.Name))
+	return cmp.Or(cmp.Compare(k.Upstream, other.Upstream), cmp.Compare(k.Row, other.Row), cmp.Compare(k.Name, other.Name), cmp.Compare(k.Tenant, other.Tenant))
 }
 
 // An Entry is what is known of a key.
@@ -45,7 +46,7 @@ type Entry struct {
 //
 // Names come from clients, so at most 512 have samples of their own. What is
 // observed of others, and of names longer than 128 bytes, is taken together by
-// upstream and row.
+// tenant, upstream and row.
 type Tracker struct {
 	mu    sync.Mutex // held to add a key
 	table atomic.Pointer[table]
@@ -122,7 +123,7 @@ func (t *Tracker) Of(k Key) Value {
 	return known.inForce()
 }
 
-// All returns what is known of every key, sorted by upstream, row and name.
+// All returns what is known of every key, sorted by upstream, row, name and tenant.
 func (t *Tracker) All() []Entry {
 	tracks := t.table.Load().tracks
 	all := make([]Entry, 0, len(tracks))

@@ -69,6 +69,14 @@ func valueOf(samples []sample) Value {
 	return v
 }
 
+// Within returns v with an offset that reserves no more than limit tokens: an answer
+// may bill anything, and what is reserved for that is taken from everything else.
+func (v Value) Within(limit int) Value {
+	v.OffsetUpper = min(v.OffsetUpper, limit)
+	v.Offset = min(v.Offset, limit)
+	return v
+}
+
 // valid tells whether valueOf may have returned v.
 func (v Value) valid() bool {
 	known := v.Ratio >= minRatio && v.RatioUpper >= max(v.Ratio, minUpper) && v.RatioUpper <= maxRatio
