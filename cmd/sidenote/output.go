@@ -31,12 +31,17 @@ type output struct {
 
 // A saying is what became of a line that was to be told.
 type saying struct {
+	level  slog.Level
 	at     time.Time // when it was last told
 	unsaid int       // times since then
 }
 
-// tellEvery is the least time between two tellings of one line.
-const tellEvery = time.Minute
+// tellEvery is the least time between two tellings of one line; at most maxTold lines
+// are remembered for that.
+const (
+	tellEvery = time.Minute
+	maxTold   = 1000
+)
 
 // tell says what happens beside requests: a line once, and while it comes again
 // and again, once a minute how often.
@@ -50,12 +55,32 @@ func (o *output) tell(level slog.Level, line string) {
 		o.told[line] = last
 		return
 	}
-	if o.told == nil {
-		o.told = map[string]saying{}
+	delete(o.told, line)
+	o.forget(now)
+	if len(o.told) < maxTold {
+		o.told[line] = saying{level: level, at: now}
 	}
-	o.told[line] = saying{at: now}
-	if last.unsaid > 0 {
-		line = fmt.Sprintf("%s (and %d times more)", line, last.unsaid)
+	o.note(now, level, line, last.unsaid)
+}
+
+// forget drops the lines that may be told at once if they come again. Of those that
+// came again it tells how often.
+func (o *output) forget(now time.Time) {
+	for line, last := range o.told {
+		if now.Sub(last.at) < tellEvery {
+			continue
+		}
+		delete(o.told, line)
+		if last.unsaid > 0 {
+			o.note(now, last.level, line, last.unsaid-1)
+		}
+	}
+}
+
+// note writes a line that came, and how often it came unsaid before.
+func (o *output) note(now time.Time, level slog.Level, line string, unsaid int) {
+	if unsaid > 0 {
+		line = fmt.Sprintf("%s (and %d times more)", line, unsaid)
 	}
 	if o.log != nil {
 		o.logger.Log(context.Background(), level, line)
@@ -68,7 +93,7 @@ func (o *output) tell(level slog.Level, line string) {
 const closeWait = time.Second
 
 func newOutput(w io.Writer, cfg config.Log) *output {
-	o := &output{writer: proxy.NewAsyncWriter(w)}
+	o := &output{writer: proxy.NewAsyncWriter(w), told: map[string]saying{}}
 	if cfg.Format == "text" || cfg.Format == "auto" && isTerminal(w) {
 		o.logger = slog.New(slog.NewTextHandler(o.writer, nil))
 		o.recorder = &lines{w: o.writer, requests: proxy.Verbosity(cfg.Requests)}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sidenote/cmd/sidenote/internal/config"
+)
+
+// A line is told once, and once a minute how often it came; lines that no longer
+// come are not remembered.
+func TestM20LinesThatNoLongerComeAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		o := newOutput(&log, config.Log{Format: "text"})
+		for i := range 5000 {
+			o.tell(slog.LevelWarn, fmt.Sprint("failure ", i))
+		}
+		for range 3 {
+			o.tell(slog.LevelWarn, "failure 7")
+		}
+		if n := len(o.told); n > maxTold {
+			t.Errorf("%d lines are remembered", n)
+		}
+		time.Sleep(tellEvery)
+		o.tell(slog.LevelWarn, "another")
+		if n := len(o.told); n != 1 {
+			t.Errorf("%d lines are remembered after a minute", n)
+		}
+		o.close()
+		if got := strings.Count(log.String(), "failure 7 (and 2 times more)"); got != 1 || strings.Count(log.String(), "another") != 1 {
+			t.Errorf("told %d times:\n%s", got, tail(log.String()))
+		}
+	})
+}
+
+func tail(s string) string { return s[max(0, len(s)-400):] }
