@@ -81,7 +81,7 @@ func assigned(text string) (rest string, ok bool) {
 		return rest[size:], true
 	}
 	rest = skipWhile(text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '.' })
-	return rest, len(rest) < len(text) || text == ""
+	return rest, true
 }
 
 // skipWhile returns text without the characters at its start that is holds for.

@@ -13,9 +13,7 @@ import (
 const openers = "<\uff1c\ufe64\u2039\u276e\u276c\u2770\u3008\u2329\u27e8\u29fc\u02c2\u1438\u16b2\U0001d236\u227a\u22d6"
 
 // opens tells whether r is '<' or is read as one.
-func opens(r rune) bool {
-	return r == '<' || r >= utf8.RuneSelf && r != utf8.RuneError && strings.ContainsRune(openers, r)
-}
+func opens(r rune) bool { return strings.ContainsRune(openers, r) }
 
 // slashes tells whether r is a slash of either kind or is read as one.
 func slashes(r rune) bool {
@@ -37,7 +35,8 @@ func fills(r rune) bool {
 		unicode.In(r, unicode.Cc, unicode.Cf, unicode.M, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// fold returns the small ASCII letter as which r is read, or r itself.
+// fold returns r as it is compared: without what Unicode's compatibility forms and
+// marks add to it, and in lower case.
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
 		return unicode.ToLower(r)
@@ -45,25 +44,16 @@ func fold(r rune) rune {
 	var buf [utf8.UTFMax]byte
 	if d := norm.NFKD.Properties(buf[:utf8.EncodeRune(buf[:], r)]).Decomposition(); len(d) > 0 {
 		r, _ = utf8.DecodeRune(d)
-		if r < utf8.RuneSelf {
-			return unicode.ToLower(r)
-		}
 	}
-	return r
+	return unicode.ToLower(r)
 }
 
-// foldLower is fold in lower case.
-func foldLower(r rune) rune { return unicode.ToLower(fold(r)) }
-
-// reads tells whether r is read as the letter, which went through foldLower.
+// reads tells whether r is read as the letter, which fold returned.
 func reads(r, letter rune) bool {
 	plain := fold(r)
-	switch {
-	case unicode.ToLower(plain) == letter:
-		return true
-	case r < utf8.RuneSelf || letter < 'a' || letter > 'z':
-		return false
+	if plain == letter || letter < 'a' || letter > 'z' {
+		return plain == letter
 	}
 	like := lookalikes[letter-'a']
-	return strings.ContainsRune(like, r) || plain != r && strings.ContainsRune(like, plain)
+	return strings.ContainsRune(like, r) || strings.ContainsRune(like, plain)
 }

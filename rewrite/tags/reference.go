@@ -54,10 +54,7 @@ func reference(text string) (r rune, size int) {
 	var ends [maxReference]int  // where each of its characters ends
 	n := 0
 	for i := 0; i < len(text) && n < maxReference && alphanumeric(text[i]); n++ {
-		name[n], ends[n] = text[i], i+1
-		if text[i] < 'a' && text[i] >= 'A' {
-			name[n] |= 0x20
-		}
+		name[n], ends[n] = text[i]|0x20, i+1 // a digit has that bit anyway
 		i++
 		i += widthless(text[i:])
 	}

@@ -8,7 +8,6 @@
 package tags
 
 import (
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,8 +16,8 @@ import (
 // A Vocabulary is the names of tags that nothing outside them may look like: our
 // own and, say, those of a template. It may be used by many at once.
 type Vocabulary struct {
-	names []string // in lower case, a longer one before its own beginning
-	dull  [256]bool
+	names []string  // as fold returns them
+	dull  [256]bool // ASCII letters and digits with which no name begins
 }
 
 // ours is the names of the tags that this package writes.
@@ -28,11 +27,10 @@ var ours = NewVocabulary()
 func NewVocabulary(more ...string) *Vocabulary {
 	v := &Vocabulary{names: []string{"sources", "source", "component"}}
 	for _, name := range more {
-		if name = strings.Map(foldLower, name); name != "" && !slices.Contains(v.names, name) {
-			v.names = append(v.names, name)
+		if name != "" {
+			v.names = append(v.names, strings.Map(fold, name))
 		}
 	}
-	slices.SortStableFunc(v.names, func(a, b string) int { return len(b) - len(a) })
 	for b := range utf8.RuneSelf {
 		v.dull[b] = unicode.IsLetter(rune(b)) || unicode.IsDigit(rune(b))
 	}

@@ -60,7 +60,8 @@ func TestM19LookAlikes(t *testing.T) {
 		"&lt\u200b;source>", "&l\u200bt;/source>", "&\u200blt;source", "&#6\u20600;source", "&#x3c\u200b;source", "&#139;source&#155;", "&amp\u200b;lt;source",
 		"<s\u0275urce>", "<componen\u0167>", "<\U0001f162ource>", "<\U0001f182\U0001f17e\U0001f184\U0001f181\U0001f172\U0001f174>", "<\U0001f1f8ource>", "<s\u00f8urce>", "<\u24aeource>", "<\u0219\u0151\u0171\u0159\u010d\u0115>",
 		"<&frasl;source>", "<&Frasl;source>", "<&setminus;source>", "<&NoBreak;source>", "<source&hairsp;id=\"1\">", "<source&MediumSpace;id=1>", "<source&hellip;id='1'>",
-		"<source; id=\"1\">", "<source;id=1>", "<source;>", "</source;>", "<source,id='1' name='x'>", "<source&semi; id&equals;&quot;1&quot;&gt;", "<source; id=\"" + strings.Repeat("x", 300),
+		"<source; id=\"1\">", "<source;id=1>", "<source;>", "</source;>", "<source,id='1' name='x'>", "<source&semi; id&equals;&quot;1&quot;&gt;", "<source) id=1>", "<source. id='1' name=2>", "<source| id=>", "<\u2800source>", "<\ufffdsource>", "<&zwnj;source>", "&#8249;source>", "&#x2039;source>",
+		"<source; id=\"" + strings.Repeat("x", 300),
 	} {
 		found(t, tags.NewVocabulary(), s)
 	}
@@ -79,6 +80,9 @@ func TestM19TagsOfATemplate(t *testing.T) {
 			t.Errorf("Neutralise(%q) = %q, %d; want it as it is", s, out, n)
 		}
 	}
+	if n := tags.NewVocabulary("").Count("< b"); n != 0 {
+		t.Error("no name is a name")
+	}
 	if n := tags.Count("</context>"); n != 0 {
 		t.Error("the names of one vocabulary are in another")
 	}
@@ -87,7 +91,7 @@ func TestM19TagsOfATemplate(t *testing.T) {
 func TestCodeStaysAsItIs(t *testing.T) {
 	for _, s := range []string{
 		"", "plain", "Map<String,Int>", "a && b", "<div>", "if (a<b)", "a &lt; b", "&amp;", "<p class=\"source\">source</p>", "x < y > z",
-		"for (i = 0; i < sources.length; i++)", "i < source.length", "if (a < source) {", "while (n<source)", "cout << source << endl", "a<source_count", "a<source->next", "return a < source;", "a < source && b", "for (i = 0; i<source; i = i + 1)", "for (;i<source;) {", "a<source; s = \"x\"; t", "if (a<source) x = 'y'\nif b", "f(a<source, b=c)", "f(a<source, b=\"c\")", "a<source;\nb = 3", "(a<source)>0", "<sourceful>", "<resource>", "<my-source>", "<source-map>", "</sourcecode>",
+		"for (i = 0; i < sources.length; i++)", "i < source.length", "if (a < source) {", "while (n<source)", "cout << source << endl", "a<source_count", "a<source->next", "return a < source;", "a < source && b", "for (i = 0; i<source; i = i + 1)", "for (;i<source;) {", "a<source; s = \"x\"; t", "if (a<source) x = 'y'\nif b", "f(a<source, b=c)", "f(a<source, b=\"c\")", "a<source;\nb = 3", "(a<source)>0", "a <\tsource && b", "a<source; b=*c>d", "&#4294967356;source", "a<source, b = c, d > e", "<sourceful>", "<resource>", "<my-source>", "<source-map>", "</sourcecode>",
 		"« source »", "[source](x)", "&lt;div&gt;", "&#60;div", "<中文>", "a\tb\nc", "naïve café 😀👩\u200d👩\u200d👧 ❤\ufe0f न्\u200dय", "&", "<", "&#", "&#x", "&#xfffffffffff;", "\ufffd", "R&D", "&ltd", "AT&T <", "＜テスト＞",
 	} {
 		if out, n := tags.Neutralise(s, false); out != s || n != 0 {
