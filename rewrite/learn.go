@@ -5,14 +5,14 @@ import "sidenote/rewrite/calibration"
 // model resolves a model's name, with what is known of it at the policy's upstream.
 func (rw *Rewriter) model(p *Policy, name string) Model {
 	m := rw.Models.Model(name)
-	if rw.Calibration != nil {
-		m.Calibration = rw.Calibration.Of(calibration.Key{Tenant: p.Tenant, Upstream: p.Upstream, Row: m.Row, Name: name})
-	}
 	if p.Window > 0 && (m.Window == 0 || p.Window < m.Window) {
 		m.Window = p.Window
 	}
-	if m.Window > 0 {
-		m.Calibration = m.Calibration.Within(m.Window / 4)
+	if rw.Calibration != nil {
+		m.Calibration = rw.Calibration.Of(calibration.Key{Tenant: p.Tenant, Upstream: p.Upstream, Row: m.Row, Name: name})
+		if m.Window > 0 {
+			m.Calibration = m.Calibration.Within(m.Window / 4)
+		}
 	}
 	return m
 }
