@@ -87,9 +87,7 @@ func (a *assembly) fixed() int {
 	if a.block.added {
 		n += tokens.MessageOverhead
 	}
-	if a.policy.Template != "" {
-		n += a.fitter.count(strings.Join(fillTemplate(a.policy.Template, nil, a.query), ""))
-	}
+	n += a.fitter.count(strings.Join(a.policy.Template.fill(nil, a.query), ""))
 	if a.split {
 		n += a.fitter.count(a.rules)
 	}
@@ -111,7 +109,7 @@ func (a *assembly) compose() {
 		context = append([]string{a.rules}, context...)
 	}
 	if len(context) > 0 {
-		a.place(a.block, false, fillTemplate(a.policy.Template, context, a.query))
+		a.place(a.block, false, a.policy.Template.fill(context, a.query))
 	}
 	if len(sources) > 0 {
 		a.place(a.source, true, sources)

@@ -90,33 +90,3 @@ func renderComponent(name, text string) string {
 	dst = append(dst, "\n"+tags.ComponentClose...)
 	return string(dst)
 }
-
-// fillTemplate replaces {{CONTEXT}} and {{QUERY}} in one pass, so that what is
-// put in is never read again.
-func fillTemplate(template string, context []string, query string) []string {
-	if template == "" {
-		return context
-	}
-	const contextHole, queryHole = "{{CONTEXT}}", "{{QUERY}}"
-	var parts []string
-	for template != "" {
-		before, rest, found := strings.Cut(template, "{{")
-		parts = append(parts, before)
-		if !found {
-			break
-		}
-		template = "{{" + rest
-		switch {
-		case strings.HasPrefix(template, contextHole):
-			parts = append(parts, context...)
-			template = template[len(contextHole):]
-		case strings.HasPrefix(template, queryHole):
-			parts = append(parts, query)
-			template = template[len(queryHole):]
-		default:
-			parts = append(parts, "{{")
-			template = template[2:]
-		}
-	}
-	return parts
-}

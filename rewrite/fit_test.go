@@ -159,7 +159,7 @@ func TestSourcesWithoutText(t *testing.T) {
 // the template's end.
 func TestFeedsOfTemplate(t *testing.T) {
 	p := testPolicy(t, nil)
-	p.Placement, p.Template = rewrite.PlaceMarker, "{{CONTEXT}}\n"
+	p.Placement, p.Template = rewrite.PlaceMarker, template("{{CONTEXT}}\n")
 	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"system","content":"A.\n\n{{sidenote}}B."},{"role":"user","content":"How long?"}]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -259,6 +259,18 @@ func TestLedgerHasNoNull(t *testing.T) {
 	}
 }
 
+// dearWhole counts words, and twice as many in a text with all of the sources: what fits
+// part by part is then too large by as much again.
+type dearWhole struct{ words }
+
+func (w dearWhole) Count(text string) (int, bool) {
+	n, exact := w.words.Count(text)
+	if strings.Contains(text, "<sources>") && strings.Contains(text, "</source>") {
+		n *= 2
+	}
+	return n, exact
+}
+
 // A neighbour that only an earlier, larger fit was made with still has a part in
 // the outcome: a request that holds its text is fitted anew.
 func TestRemembersWhatWasTried(t *testing.T) {
@@ -267,7 +279,7 @@ func TestRemembersWhatWasTried(t *testing.T) {
 		{Type: "rag", Knowledge: "handbook", Doc: "b.md", Text: strings.Repeat("long ", 40)},
 	}
 	parse := func(text string) *rewrite.Request {
-		req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"` + text + `"}]}`))
+		req, err := rewrite.Parse([]byte(`{"messages":[{"role":"system","content":"{{sidenote}}End."},{"role":"user","content":"` + text + `"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,8 +288,8 @@ func TestRemembersWhatWasTried(t *testing.T) {
 	plain, holding := parse("How long?"), parse("four five six seven eight")
 	for budget := range 400 {
 		p := testPolicy(t, nil)
-		p.ContextTokens, p.Template = budget, "{{CONTEXT}}{{CONTEXT}}"
-		rw := &rewrite.Rewriter{Retriever: answering(sources), Models: models{rewrite.Model{Counter: words{}}}}
+		p.ContextTokens, p.Placement = budget, rewrite.PlaceMarker
+		rw := &rewrite.Rewriter{Retriever: answering(sources), Models: models{rewrite.Model{Counter: dearWhole{}}}}
 		anew := rw.Rewrite(t.Context(), p, holding, rewrite.Options{})
 		p.Digest = "some policy"
 		rw.Rewrite(t.Context(), p, plain, rewrite.Options{})

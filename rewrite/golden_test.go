@@ -107,6 +107,14 @@ func testPolicy(t *testing.T, overlay []byte) rewrite.Policy {
 	return p
 }
 
+// template is one that a policy of a test may have.
+func template(text string) (t rewrite.Template) {
+	if err := t.UnmarshalText([]byte(text)); err != nil {
+		panic(err)
+	}
+	return t
+}
+
 // answer is a Retriever that always finds sources, or fails for reason.
 func answer(t *testing.T, sources []byte, reason string) retrieval.Func {
 	t.Helper()

@@ -118,9 +118,9 @@ type Policy struct {
 	// whose length the request does not cap; 0 is the model's usual length, or
 	// 4,096, and at most a quarter of the window.
 	ReserveOutputTokens int
-	Window              int    // of the model, where it is known to be smaller than the table says; 0 is not known
-	CountWhole          bool   // count all of a request, even where its bytes tell that it fits
-	Template            string // "" is "{{CONTEXT}}"
+	Window              int  // of the model, where it is known to be smaller than the table says; 0 is not known
+	CountWhole          bool // count all of a request, even where its bytes tell that it fits
+	Template            Template
 	Components          []Component
 	Sources             Component // priority and truncatable of the sources component; name and text unused
 	Order               Order

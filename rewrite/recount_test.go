@@ -55,7 +55,7 @@ func (d draw) policy() rewrite.Policy {
 	p.Placement = pick(d, rewrite.PlaceSystem, rewrite.PlaceLastUser, rewrite.PlaceSplit, rewrite.PlaceMarker)
 	p.ContextTokens = pick(d, 120, 250, 2000)
 	p.MinTruncatedTokens = pick(d, 1, 10)
-	p.Template = pick(d, "", "", "Asked: {{QUERY}}\n\n{{CONTEXT}}\n/end", "pre {{CONTEXT}}post")
+	p.Template = template(pick(d, "", "", "Asked: {{QUERY}}\n\n{{CONTEXT}}\n/end", "pre {{CONTEXT}}post"))
 	p.Escape = pick(d, rewrite.EscapeTags, rewrite.EscapeAll)
 	if d.IntN(3) == 0 {
 		p.Components = []rewrite.Component{{Name: "c", Text: "x" + d.text(12), Priority: d.IntN(101), Truncatable: d.IntN(2) == 0}}

@@ -7,7 +7,6 @@ package rewrite
 
 import (
 	"context"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -172,7 +171,7 @@ func (j *job) decide(res *Result, m *memo) *fitted {
 
 // safeQuery is the question as the template may hold it.
 func (j *job) safeQuery() string {
-	if !strings.Contains(j.policy.Template, "{{QUERY}}") {
+	if !j.policy.Template.asks() {
 		return ""
 	}
 	return safeBody(j.query, j.policy)

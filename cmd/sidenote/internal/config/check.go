@@ -149,28 +149,12 @@ func (c *Config) checkPolicies() {
 		if p.Retrieval.TopK > p.Retrieval.NumCandidates {
 			c.problem(key+".retrieval.top_k", "%d is more than num_candidates, %d", p.Retrieval.TopK, p.Retrieval.NumCandidates)
 		}
-		if p.Template != "" {
-			c.checkTemplate(key+".template", p.Template)
-		}
 		names := map[Name]bool{"sources": true}
 		for i, part := range p.Components {
 			if names[part.Name] && part.Name != "" {
 				c.problem(key+".components["+itoa(i)+"].name", "%q is taken", part.Name)
 			}
 			names[part.Name] = true
-		}
-	}
-}
-
-func (c *Config) checkTemplate(key, template string) {
-	if n := strings.Count(template, "{{CONTEXT}}"); n != 1 {
-		c.problem(key, "has {{CONTEXT}} %d times; the context goes in once", n)
-	}
-	rest := strings.NewReplacer("{{CONTEXT}}", "", "{{QUERY}}", "").Replace(template)
-	if at := strings.Index(rest, "{{"); at >= 0 {
-		end := strings.Index(rest[at:], "}}")
-		if end > 0 {
-			c.problem(key, "%q is no placeholder; there are {{CONTEXT}} and {{QUERY}}", rest[at:at+end+2])
 		}
 	}
 }

@@ -19,7 +19,7 @@ type Policy struct {
 	Placement          rewrite.Placement `yaml:"placement" of:"system|last_user|split|marker"`
 	ContextTokens      Count             `yaml:"context_tokens" min:"1" max:"10M"`
 	ReserveOutput      Count             `yaml:"reserve_output_tokens,omitempty" min:"1" max:"10M"`
-	Template           string            `yaml:"template,omitempty"`
+	Template           rewrite.Template  `yaml:"template,omitempty"`
 	Components         []Component       `yaml:"components,omitempty"`
 	Order              rewrite.Order     `yaml:"order" of:"priority|declared|edges"`
 	Sources            SourcesComponent  `yaml:"sources"`

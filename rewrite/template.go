@@ -1,0 +1,137 @@
+package rewrite
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The placeholders of a template.
+const (
+	contextHole = "{{CONTEXT}}"
+	queryHole   = "{{QUERY}}"
+)
+
+// A Template is the text around what is added: {{CONTEXT}} once, where that goes, and
+// {{QUERY}} for the user's question. It is parsed once; the zero Template is
+// {{CONTEXT}} alone.
+type Template struct {
+	text  string   // as it was written
+	parts []string // texts and placeholders in turn
+}
+
+// ParseTemplate reads a template. It refuses braces that look like a placeholder and
+// are none: they would go to the model as they stand.
+func ParseTemplate(text string) (Template, error) {
+	t := Template{text: text}
+	rest := text
+	for {
+		start := strings.Index(rest, "{{")
+		if start < 0 {
+			break
+		}
+		braces := start + run(rest[start:], '{')
+		hole := holeAt(rest[braces-2:])
+		end := braces - 2 + len(hole)
+		end += run(rest[end:], '}')
+		switch {
+		case hole == "":
+			return Template{}, t.problem(rest, "%q is no placeholder; there are {{CONTEXT}} and {{QUERY}}", unknownHole(rest[start:]))
+		case end-start > len(hole):
+			return Template{}, t.problem(rest, "%q has a brace beside a placeholder; put a space between them", rest[start:end])
+		}
+		t.parts = append(t.parts, rest[:start], hole)
+		rest = rest[end:]
+	}
+	t.parts = append(t.parts, rest)
+	if n := t.holes(contextHole); n != 1 {
+		return Template{}, fmt.Errorf("has {{CONTEXT}} %d times; the context goes in once", n)
+	}
+	return t, nil
+}
+
+// run returns how many bytes c text begins with.
+func run(text string, c byte) int { return len(text) - len(strings.TrimLeft(text, string(c))) }
+
+func holeAt(text string) string {
+	for _, hole := range [...]string{contextHole, queryHole} {
+		if strings.HasPrefix(text, hole) {
+			return hole
+		}
+	}
+	return ""
+}
+
+// unknownHole is what an error shows of a text that begins with two braces.
+func unknownHole(text string) string {
+	const most = 40
+	line, _, _ := strings.Cut(text, "\n")
+	if end := strings.Index(line, "}}"); end >= 0 {
+		line = line[:end+len("}}")]
+	}
+	if shown := []rune(line); len(shown) > most {
+		line = string(shown[:most]) + "…"
+	}
+	return line
+}
+
+// problem is an error at the first two braces of rest, which the text ends with.
+func (t Template) problem(rest, format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	if !strings.Contains(strings.TrimRight(t.text, "\n"), "\n") {
+		return err
+	}
+	at := len(t.text) - len(rest) + strings.Index(rest, "{{")
+	return fmt.Errorf("line %d: %w", 1+strings.Count(t.text[:at], "\n"), err)
+}
+
+func (t Template) holes(hole string) int {
+	n := 0
+	for i := 1; i < len(t.parts); i += 2 {
+		if t.parts[i] == hole {
+			n++
+		}
+	}
+	return n
+}
+
+// asks tells whether the question has a place in the template.
+func (t Template) asks() bool { return t.holes(queryHole) > 0 }
+
+// fill puts the context and the question in their places, in one pass: what is put in
+// is never read again.
+func (t Template) fill(context []string, query string) []string {
+	if len(t.parts) == 0 {
+		return context
+	}
+	filled := make([]string, 0, len(t.parts)+len(context))
+	for i, part := range t.parts {
+		switch {
+		case i%2 == 0:
+			filled = append(filled, part)
+		case part == contextHole:
+			filled = append(filled, context...)
+		default:
+			filled = append(filled, query)
+		}
+	}
+	return slices.DeleteFunc(filled, func(s string) bool { return s == "" })
+}
+
+// IsZero tells whether nothing was written.
+func (t Template) IsZero() bool { return t.text == "" }
+
+// String returns the template as it was written.
+func (t Template) String() string { return t.text }
+
+// MarshalText is the inverse of UnmarshalText.
+func (t Template) MarshalText() ([]byte, error) { return []byte(t.text), nil }
+
+// UnmarshalText parses a template; of no text it is the zero Template.
+func (t *Template) UnmarshalText(text []byte) (err error) {
+	*t = Template{}
+	if len(text) > 0 {
+		*t, err = ParseTemplate(string(text))
+	}
+	return err
+}
