@@ -99,7 +99,8 @@ func (t Template) holes(hole string) int {
 func (t Template) asks() bool { return t.holes(queryHole) > 0 }
 
 // fill puts the context and the question in their places, in one pass: what is put in
-// is never read again.
+// is never read again. Line breaks at the beginning go: those between the block and
+// the app's text are made where it is placed.
 func (t Template) fill(context []string, query string) []string {
 	if len(t.parts) == 0 {
 		return context
@@ -115,7 +116,14 @@ func (t Template) fill(context []string, query string) []string {
 			filled = append(filled, query)
 		}
 	}
-	return slices.DeleteFunc(filled, func(s string) bool { return s == "" })
+	filled = slices.DeleteFunc(filled, func(s string) bool { return s == "" })
+	for len(filled) > 0 {
+		if filled[0] = strings.TrimLeft(filled[0], "\r\n"); filled[0] != "" {
+			break
+		}
+		filled = filled[1:]
+	}
+	return filled
 }
 
 // IsZero tells whether nothing was written.

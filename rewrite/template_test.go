@@ -1,0 +1,43 @@
+package rewrite_test
+
+import (
+	"strings"
+	"testing"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// Whatever a template begins with, two line feeds part the block from the app's text,
+// and none stand before a message of our own.
+func TestM18TemplateThatBeginsWithALineBreak(t *testing.T) {
+	for _, template := range []string{`{{CONTEXT}}`, `\n{{CONTEXT}}`, `\n\n\n{{CONTEXT}}`, `\r\n{{CONTEXT}}`, `\nKnown:\n{{CONTEXT}}`} {
+		p := testPolicy(t, []byte(`{"Template": "`+template+`"}`))
+		for _, c := range []struct{ text, want string }{
+			{`"Be brief."`, `"Be brief.\n\n`}, {`"Be brief.\n"`, `"Be brief.\n\n`}, {`"Be brief.\n\n"`, `"Be brief.\n\n`}, {`""`, `"`}, {`null`, `"`},
+		} {
+			body := `{"messages":[{"role":"system","content":` + c.text + `},{"role":"user","content":"How long?"}]}`
+			out := injected(t, p, rewrite.Model{Counter: words{}}, body)
+			_, out, _ = strings.Cut(out, `"content":`)
+			after, ok := strings.CutPrefix(out, c.want)
+			if !ok || !strings.HasPrefix(after, `<sources>`) && !strings.HasPrefix(after, `Known:`) {
+				t.Errorf("template %s behind %s: %.40s", template, c.text, out)
+			}
+		}
+	}
+}
+
+// injected rewrites body, with a source found for it.
+func injected(t *testing.T, p rewrite.Policy, m rewrite.Model, body string) string {
+	t.Helper()
+	req, err := rewrite.Parse([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Some text.")}), Models: models{m}}
+	res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+	if res.Outcome != rewrite.Injected {
+		t.Fatalf("%s %s", res.Outcome, res.Reason)
+	}
+	return string(rewrite.Apply(nil, req.Body, res.Edits))
+}
