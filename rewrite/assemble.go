@@ -41,6 +41,7 @@ func (j *job) newAssembly(sources []retrieval.Source, notice bool) *assembly {
 	}
 	f := &a.fitter
 	f.policy, f.counter, f.found, f.presence = j.policy, j.model.Counter, sources, j.presence
+	f.closing = closing(&j.policy, j.req.formatIsText)
 	for _, c := range j.policy.Components {
 		c.Text = safeBody(c.Text, j.policy)
 		f.slots = append(f.slots, slot{Component: c})

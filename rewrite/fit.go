@@ -29,6 +29,7 @@ type fitter struct {
 	counter retrieval.Counter
 	known   retrieval.Counter // the same, that knows what the engine counted of sources
 	rules   string            // the line under <sources>; "" where it stands elsewhere
+	closing string            // the line above </sources> where there are many
 
 	slots    []slot             // as declared
 	found    []retrieval.Source // what the sources component is made of
@@ -174,7 +175,7 @@ func (f *fitter) element(blocks []sourceBlock) int {
 		n += blocks[i].tokens
 	}
 	if n > closingAbove {
-		n += f.count(closingRule)
+		n += f.count(f.closing)
 	}
 	return n
 }
@@ -189,7 +190,7 @@ func (f *fitter) render(blocks []sourceBlock) []string {
 		n += blocks[i].tokens
 	}
 	if n > closingAbove {
-		parts = append(parts, closingRule)
+		parts = append(parts, f.closing)
 	}
 	return append(parts, tags.SourcesClose)
 }

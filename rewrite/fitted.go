@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync/atomic"
 
 	"sidenote/retrieval"
@@ -179,6 +180,9 @@ func (a *assembly) divide(out *fitted) {
 			out.rules += f.count(a.rules)
 		default:
 			out.rules += f.count(f.rules)
+		}
+		if slices.Contains(s.parts, f.closing) { // no text of a source ends with a line feed
+			out.rules += f.count(f.closing)
 		}
 	}
 	for _, e := range out.ledger {
