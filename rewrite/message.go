@@ -161,7 +161,7 @@ func (p *Parser) part(n, i int) {
 			isText = unquote(v.of(p.b)) == "text"
 		case name == "text" && k == kindString:
 			text = v
-		case name != "":
+		case name != "" && k != kindNull:
 			p.not(path{n, i, name}, "%s, not a string", k)
 		}
 	})

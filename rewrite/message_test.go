@@ -44,6 +44,30 @@ func TestUsualMessages(t *testing.T) {
 	})
 }
 
+// A null is what SDKs write for a field that is not there.
+func TestM18PartsWithNull(t *testing.T) {
+	for _, parts := range []string{
+		`{"type":"text","text":null}`, `{"type":"image_url","text":null,"image_url":{"url":"data:,"}}`, `{"type":null,"text":"a"}`, `{"type":null,"text":null}`,
+	} {
+		for _, role := range []string{"assistant", "user"} {
+			body := `{"messages":[{"role":"` + role + `","content":[` + parts + `]},{"role":"user","content":"How long?"}]}`
+			if out := injected(t, testPolicy(t, nil), rewrite.Model{Counter: words{}}, body); !strings.Contains(out, parts) {
+				t.Errorf("%s became %s", body, out)
+			}
+		}
+		// Behind it there is room for the block.
+		body := `{"messages":[{"role":"user","content":"How long?"},{"role":"system","content":[` + parts + `]}]}`
+		if out := injected(t, testPolicy(t, nil), rewrite.Model{Counter: words{}}, body); !strings.Contains(out, parts+`,{"type":"text","text":"<sources>`) {
+			t.Errorf("%s became %s", body, out)
+		}
+	}
+	for _, part := range []string{`{"type":"text","text":1}`, `{"type":7,"text":"a"}`} {
+		if _, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":[` + part + `]}]}`)); err == nil {
+			t.Errorf("%s is a part", part)
+		}
+	}
+}
+
 // A tag in a message is counted wherever it stands in the text, however short that
 // is and however near the end of the body.
 func TestAppTags(t *testing.T) {
