@@ -33,6 +33,7 @@ const (
 	fileBytes     = 16    // of such data, as it stands in the request, for one token more
 	audioTokens   = 64    // a recording
 	audioBytes    = 256   // of its data for one token more: 10 tokens a second (OpenAI) of MP3 at 16 kbit/s
+	spokenTokens  = 640   // an earlier answer by its id, which may be a minute long
 	toolsPreamble = 350   // what servers say before a list of tools (Anthropic documents 346)
 )
 
@@ -223,9 +224,32 @@ func (m *messageWeight) member(key span, _ bool) {
 		m.list(func(int) { m.call() })
 	case "function_call":
 		m.called()
+	case "audio":
+		m.spoken()
 	default:
 		m.value()
 	}
+}
+
+// spoken counts the audio of an earlier answer: requests hold its id, and some all of it.
+func (m *messageWeight) spoken() {
+	if m.kind() != kindObject {
+		m.value()
+		return
+	}
+	data := 0
+	m.members(func(name string) {
+		if name == "transcript" {
+			m.count(m.string())
+			return
+		}
+		v := m.value()
+		if name == "data" {
+			data = v.end - v.start
+		}
+	})
+	m.images += max(spokenTokens, audioTokens+data/audioBytes)
+	m.exact = false
 }
 
 func (m *messageWeight) content() {

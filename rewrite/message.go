@@ -81,6 +81,11 @@ func (p *Parser) message(n int) {
 			roleEnd = p.i
 		case "content":
 			p.content(n, &m)
+		case "audio":
+			if p.kind() == kindObject {
+				p.r.attachments++
+			}
+			p.value()
 		default:
 			p.value()
 		}

@@ -25,7 +25,7 @@ type Request struct {
 	spans       []span // of all messages
 	tools       []span // the arrays tools and functions
 	format      span   // response_format where the answer follows a schema
-	attachments int    // content parts that are not text
+	attachments int    // content parts that are not text, and spoken answers
 	answers     answers
 }
 
@@ -178,7 +178,7 @@ var (
 		"messages", "model", "stream", "response_format", "sidenote",
 		"tools", "functions", "max_tokens", "max_completion_tokens", "n", "best_of",
 	}
-	messageKeys = []string{"role", "content"}
+	messageKeys = []string{"role", "content", "audio"}
 	partKeys    = []string{"type", "text"}
 	formatKeys  = []string{"type"}
 )
