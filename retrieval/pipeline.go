@@ -128,8 +128,9 @@ func (p Pipeline) ask(ctx context.Context, q Query, ref Ref) (a answer) {
 		return answer{err: errors.New("no such base")}
 	}
 	// Only what an engine can use stands in its query, so that requests which
-	// differ elsewhere (model, length of the answer) share its cached candidates.
-	q.Bases, q.Encoding = []Ref{ref}, ""
+	// differ elsewhere (length of the answer) share its cached candidates. It tells
+	// the tokens of its sources in the encoding.
+	q.Bases = []Ref{ref}
 	q.Settings = Settings{NumCandidates: q.Settings.NumCandidates}
 	a.res, a.err = base.Retrieve(ctx, q)
 	for i := range a.res.Sources {
