@@ -74,17 +74,17 @@ const sourceClose = "\n" + tags.SourceClose
 // newBlock renders a source under an id and makes its text safe. Engines may
 // have done so at ingest; what is safe already passes as it is.
 func newBlock(s retrieval.Source, id int, p Policy) sourceBlock {
-	head := tags.AppendOpen(make([]byte, 0, 192), tags.Source{
+	head := p.Template.vocabulary().AppendOpen(make([]byte, 0, 192), tags.Source{
 		ID: id, Type: s.Type, KB: s.Knowledge, Doc: s.Doc, Name: s.Name, Section: s.Section,
 	}, p.SourceAttributes)
 	return sourceBlock{source: s, raw: s.Text, head: string(append(head, '\n')), body: safeBody(s.Text, p)}
 }
 
-// safeBody is text without anything that looks like a tag of ours and without
+// safeBody is text without anything that looks like a tag of ours or the template's and without
 // blank lines at its ends: a blank first line would join the head's line feed
 // to another token.
 func safeBody(text string, p Policy) string {
-	body, _ := tags.Neutralise(text, p.Escape == EscapeAll)
+	body, _ := p.Template.vocabulary().Neutralise(text, p.Escape == EscapeAll)
 	body = strings.TrimRight(body, " \t\n")
 	for {
 		line, rest, more := strings.Cut(body, "\n")

@@ -263,7 +263,7 @@ func (f *fitter) shorten(text string, room int, cost func(string) int) (string, 
 		if short == "" {
 			break
 		}
-		short, _ = tags.Neutralise(short+cutMarker, f.policy.Escape == EscapeAll)
+		short, _ = f.policy.Template.vocabulary().Neutralise(short+cutMarker, f.policy.Escape == EscapeAll)
 		n := cost(short)
 		if n <= room {
 			return short, n

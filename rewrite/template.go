@@ -2,8 +2,11 @@ package rewrite
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+
+	"sidenote/rewrite/tags"
 )
 
 // The placeholders of a template.
@@ -16,9 +19,13 @@ const (
 // {{QUERY}} for the user's question. It is parsed once; the zero Template is
 // {{CONTEXT}} alone.
 type Template struct {
-	text  string   // as it was written
-	parts []string // texts and placeholders in turn
+	text  string           // as it was written
+	parts []string         // texts and placeholders in turn
+	tags  *tags.Vocabulary // our tags and those in the texts; nil in the zero Template
 }
+
+// tagName matches what a tag of a template begins with.
+var tagName = regexp.MustCompile(`<\s*/?\s*([\pL_][\pL\pN_:.-]*)`)
 
 // ParseTemplate reads a template. It refuses braces that look like a placeholder and
 // are none: they would go to the model as they stand.
@@ -47,7 +54,21 @@ func ParseTemplate(text string) (Template, error) {
 	if n := t.holes(contextHole); n != 1 {
 		return Template{}, fmt.Errorf("has {{CONTEXT}} %d times; the context goes in once", n)
 	}
+	var names []string
+	for _, m := range tagName.FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	t.tags = tags.NewVocabulary(names...)
 	return t, nil
+}
+
+// vocabulary returns the names of the tags that nothing put into the template may
+// look like: a document's </context> must not end the template's.
+func (t Template) vocabulary() *tags.Vocabulary {
+	if t.tags == nil {
+		return tags.Ours()
+	}
+	return t.tags
 }
 
 // run returns how many bytes c text begins with.

@@ -141,7 +141,7 @@ func parseAttr(text, name string) (value, rest string, err error) {
 		return "", "", fmt.Errorf("attribute %s is not closed", name)
 	}
 	plain := entities().Replace(value)
-	if string(AppendAttr(nil, name, plain)) != " "+name+`="`+value+`"` {
+	if string(ours.AppendAttr(nil, name, plain)) != " "+name+`="`+value+`"` {
 		return "", "", fmt.Errorf("attribute %s=%q is not as we write it", name, value)
 	}
 	return plain, rest, nil

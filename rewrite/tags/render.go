@@ -31,13 +31,13 @@ type Source struct {
 // always, the others if attributes lists them, section only if it is not empty.
 //
 //	<source id="1" type="rag" kb_id="handbook" doc_id="leave.md" name="Leave policy" section="Parental leave">
-func AppendOpen(dst []byte, s Source, attributes []string) []byte {
+func (v *Vocabulary) AppendOpen(dst []byte, s Source, attributes []string) []byte {
 	dst = append(dst, `<source id="`...)
 	dst = strconv.AppendInt(dst, int64(s.ID), 10)
 	dst = append(dst, '"')
 	for _, a := range s.values() {
 		if (*a.value != "" || a.name != "section") && slices.Contains(attributes, a.name) {
-			dst = AppendAttr(dst, a.name, *a.value)
+			dst = v.AppendAttr(dst, a.name, *a.value)
 		}
 	}
 	return append(dst, '>')
@@ -58,7 +58,7 @@ func (s *Source) values() [5]attribute {
 
 // AppendComponentOpen appends <component name="…">, without a line feed behind it.
 func AppendComponentOpen(dst []byte, name string) []byte {
-	return append(AppendAttr(append(dst, "<component"...), "name", name), '>')
+	return append(ours.AppendAttr(append(dst, "<component"...), "name", name), '>')
 }
 
 // maxAttr is how many runes of a value are shown.
@@ -68,13 +68,13 @@ const maxAttr = 200
 // line (white space and controls are single spaces, none at the ends), & < > "
 // escaped. Of a value longer than 200 runes it shows 199 and an ellipsis. name is
 // ours and goes in as it is.
-func AppendAttr(dst []byte, name, value string) []byte {
+func (v *Vocabulary) AppendAttr(dst []byte, name, value string) []byte {
 	dst = append(dst, ' ')
 	dst = append(dst, name...)
 	dst = append(dst, `="`...)
 	if !tidy(value) {
 		// Neutralise last: neither the cut nor a removed character may make a tag.
-		value, _ = Neutralise(oneLine(value), false)
+		value, _ = v.Neutralise(oneLine(value), false)
 	}
 	for i := range len(value) {
 		switch value[i] {

@@ -16,7 +16,7 @@ func TestAppendOpen(t *testing.T) {
 	s := tags.Source{ID: 1, Type: "rag", KB: "handbook", Doc: "leave.md", Name: "Leave policy", Section: "Parental leave"}
 	f := func(s tags.Source, attributes []string, want string) {
 		t.Helper()
-		if got := string(tags.AppendOpen(nil, s, attributes)); got != want {
+		if got := string(tags.Ours().AppendOpen(nil, s, attributes)); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
@@ -33,7 +33,7 @@ func TestAppendOpen(t *testing.T) {
 func TestAppendAttr(t *testing.T) {
 	f := func(value, want string) {
 		t.Helper()
-		if got := string(tags.AppendAttr(nil, "n", value)); got != ` n="`+want+`"` {
+		if got := string(tags.Ours().AppendAttr(nil, "n", value)); got != ` n="`+want+`"` {
 			t.Errorf("AppendAttr(%q) = %s, want %s", value, got, want)
 		}
 	}
@@ -61,7 +61,7 @@ func TestAppendAttr(t *testing.T) {
 func render(sources []tags.Source, bodies []string, attributes []string) string {
 	out := []byte(tags.SourcesOpen + "Cite ids like [1].\n")
 	for i, s := range sources {
-		out = tags.AppendOpen(out, s, attributes)
+		out = tags.Ours().AppendOpen(out, s, attributes)
 		out = append(out, '\n')
 		body, _ := tags.Neutralise(bodies[i], false)
 		out = append(out, body...)
@@ -152,6 +152,6 @@ func BenchmarkAppendOpen(b *testing.B) {
 	dst := make([]byte, 0, 256)
 	b.ReportAllocs()
 	for b.Loop() {
-		tags.AppendOpen(dst, s, all)
+		tags.Ours().AppendOpen(dst, s, all)
 	}
 }

@@ -20,8 +20,10 @@ type Vocabulary struct {
 	dull  [256]bool // ASCII letters and digits with which no name begins
 }
 
-// ours is the names of the tags that this package writes.
 var ours = NewVocabulary()
+
+// Ours returns the names of the tags that this package writes.
+func Ours() *Vocabulary { return ours }
 
 // NewVocabulary returns the names of our own tags and more.
 func NewVocabulary(more ...string) *Vocabulary {
