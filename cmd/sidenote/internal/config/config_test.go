@@ -186,7 +186,7 @@ tenants:
 
 func TestInclude(t *testing.T) {
 	d := disk{
-		"etc/main.yaml":          "upstream: https://u.test\nknowledge: {a: ./a}\npolicies: {p: {knowledge: [a]}}\nmodels: [{match: x, window: 1k}]\ninclude: [tenants.d/*.yaml, none/*.yaml]\n",
+		"etc/main.yaml":          "upstream: https://u.test\nknowledge: {a: ./a}\npolicies: {p: {knowledge: [a]}}\nmodels: [{match: x, window: 1k}]\ninclude: [tenants.d/*.yaml, {path: none/*.yaml, optional: true}]\n",
 		"etc/tenants.d/one.yaml": "tenants: {one: {keys: [" + digest + "], policy: p, knowledge: [b]}}\nknowledge: {b: ./b}\nmodels: [{match: y, window: 2k}]\n",
 	}
 	c, err := config.Load(d.source("etc/main.yaml"))

@@ -24,7 +24,7 @@ type Source struct {
 	Offline bool
 	Env     func(name string) (string, bool)       // for secrets; nil knows none
 	Read    func(path string) ([]byte, error)      // nil reads the disk
-	Glob    func(pattern string) ([]string, error) // nil is filepath.Glob
+	Glob    func(pattern string) ([]string, error) // nil looks on the disk
 }
 
 // Flags are the settings that the command line may give; "" and nil give none.
@@ -42,7 +42,7 @@ func Load(src Source) (*Config, error) {
 	c := Default()
 	c.places = map[string]mark{}
 	if src.Path != "" && !c.readMain(src) {
-		return nil, c.problems // the rest would only report what stands in files that could not be read
+		return nil, c.problems.sorted(c.files) // the rest would only report what stands in files that could not be read
 	}
 	c.applyFlags(src.Flags)
 	c.readSecrets(src)
@@ -81,7 +81,7 @@ func (s Source) withDefaults() Source {
 		s.Read = readFile
 	}
 	if s.Glob == nil {
-		s.Glob = filepath.Glob
+		s.Glob = glob
 	}
 	return s
 }
@@ -107,16 +107,9 @@ func readFile(path string) ([]byte, error) {
 // of them is not a map in YAML.
 func (c *Config) readMain(src Source) (ok bool) {
 	ok = c.readFile(src, src.Path, reflect.ValueOf(c).Elem())
-	for i, pattern := range c.Include {
-		key := fmt.Sprintf("include[%d]", i)
-		paths, err := src.Glob(relativeTo(src.Path, pattern))
-		if err != nil {
-			c.problem(key, "%q is not a pattern", pattern)
-			continue
-		}
-		if len(paths) == 0 && !strings.ContainsAny(pattern, `*?[`) {
-			c.problem(key, "file %q not found", pattern)
-		}
+	for i := range c.Include {
+		paths := c.included(src, i)
+		ok = ok && (len(paths) > 0 || c.Include[i].Optional)
 		for _, path := range paths {
 			ok = c.readFile(src, path, reflect.ValueOf(&c.Catalog).Elem()) && ok
 		}

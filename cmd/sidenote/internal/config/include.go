@@ -1,0 +1,58 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// An Include names more files.
+type Include struct {
+	Path     string `yaml:"path" need:"true"` // a pattern, relative to this file
+	Optional bool   `yaml:"optional"`         // no file need match
+}
+
+// included lists the files of an include. That there are none is a problem: the
+// tenants that they define would be strangers, and strangers perhaps everybody.
+func (c *Config) included(src Source, i int) []string {
+	key, pattern := "include["+itoa(i)+"]", c.Include[i].Path
+	if pattern == "" {
+		return nil // reported as missing
+	}
+	paths, err := src.Glob(relativeTo(src.Path, pattern))
+	var unreadable *fs.PathError
+	switch {
+	case errors.As(err, &unreadable):
+		c.problem(key, "%q cannot be read: %v", pattern, unreadable.Err)
+	case err != nil:
+		c.problem(key, "%q is not a pattern", pattern)
+	case len(paths) > 0 || c.Include[i].Optional:
+	case strings.ContainsAny(pattern, meta):
+		c.problem(key, "no file matches %q; correct it, or write {path: %s, optional: true}", pattern, pattern)
+	default:
+		c.problem(key, "file %q not found", pattern)
+	}
+	return paths
+}
+
+// meta are the characters that make a path a pattern.
+const meta = `*?[`
+
+// glob is filepath.Glob that tells a folder which cannot be read from one that is
+// empty or not there.
+func glob(pattern string) ([]string, error) {
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) > 0 {
+		return paths, err
+	}
+	dir := filepath.Dir(pattern)
+	for strings.ContainsAny(dir, meta) {
+		dir = filepath.Dir(dir)
+	}
+	if _, err := os.ReadDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return nil, nil
+}
