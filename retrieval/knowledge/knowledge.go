@@ -25,6 +25,7 @@ import (
 type Folder struct {
 	ID      string   // of the base, [a-z0-9_-]{1,64}
 	Path    string   // a folder, or one file
+	Within  string   // a folder that Path lies in, and stays in whatever links are put there; "" is anywhere
 	Include []string // doublestar patterns on slash-separated paths below Path; none is everything
 	Exclude []string // likewise; stronger than Include
 
@@ -132,7 +133,7 @@ type Document struct {
 // and stands in the report; only a folder that cannot be opened, a pattern or
 // an attribute that is none, or ctx's end is an error. Links are followed to files inside the folder only.
 func Load(ctx context.Context, folder Folder, deps Deps) (*Content, Report, error) {
-	dir, file, err := openFolder(folder.Path)
+	dir, file, err := openFolder(folder)
 	if err != nil {
 		return nil, Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
 	}

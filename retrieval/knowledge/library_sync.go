@@ -38,7 +38,7 @@ const (
 // be it gone, too large or no longer text, takes them with it. The report is that of
 // Load, whatever was read again.
 func (l *Library) Sync(ctx context.Context, folder Folder, progress func(Progress)) (Report, error) {
-	dir, file, err := openFolder(folder.Path)
+	dir, file, err := openFolder(folder)
 	if err != nil {
 		return Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
 	}

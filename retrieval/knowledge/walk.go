@@ -21,8 +21,20 @@ import (
 // openFolder opens what a base is read from. Everything below is opened through
 // the root, so that no link leads out of it, not even one that is put there while
 // we read. file is not empty where path is a single file.
-func openFolder(name string) (root *os.Root, file string, err error) {
-	info, err := os.Stat(name)
+func openFolder(folder Folder) (root *os.Root, file string, err error) {
+	name, stat, open := folder.Path, os.Stat, os.OpenRoot
+	if folder.Within != "" {
+		outer, err := os.OpenRoot(folder.Within)
+		if err != nil {
+			return nil, "", fmt.Errorf("open folder: %w", err)
+		}
+		defer func() { _ = outer.Close() }()
+		if name, err = nameIn(folder.Within, folder.Path); err != nil {
+			return nil, "", fmt.Errorf("open folder: %w", err)
+		}
+		stat, open = outer.Stat, outer.OpenRoot
+	}
+	info, err := stat(name)
 	if err != nil {
 		return nil, "", fmt.Errorf("open folder: %w", err)
 	}
@@ -35,11 +47,23 @@ func openFolder(name string) (root *os.Root, file string, err error) {
 			name = "."
 		}
 	}
-	root, err = os.OpenRoot(name)
+	root, err = open(name)
 	if err != nil {
 		return nil, "", fmt.Errorf("open folder: %w", err)
 	}
 	return root, file, nil
+}
+
+// nameIn is what path is called in a folder.
+func nameIn(folder, path string) (string, error) {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return "", err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", err
+	}
+	return filepath.Rel(folder, path)
 }
 
 // A walk finds the files of a folder that are to be read.

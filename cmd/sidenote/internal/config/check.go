@@ -20,6 +20,7 @@ func (c *Config) check(offline bool) {
 	c.expandPolicies()
 	c.checkPolicies()
 	c.checkTenants()
+	c.checkDelegated()
 	c.checkIdentity()
 }
 

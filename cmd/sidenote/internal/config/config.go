@@ -35,6 +35,7 @@ type Config struct {
 
 	resolved  resolved
 	places    map[string]mark
+	delegated map[string]int // by which include a file came
 	problems  Problems
 	files     []string // in the order in which they were read
 	tenantIDs []Name   // sorted

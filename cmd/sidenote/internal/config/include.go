@@ -8,10 +8,12 @@ import (
 	"strings"
 )
 
-// An Include names more files.
+// An Include names more files, and what they may do beside what is their own.
 type Include struct {
-	Path     string `yaml:"path" need:"true"` // a pattern, relative to this file
-	Optional bool   `yaml:"optional"`         // no file need match
+	Path      string   `yaml:"path" need:"true"` // a pattern, relative to this file
+	Optional  bool     `yaml:"optional"`         // no file need match
+	May       []string `yaml:"may" of:"upstreams|secrets|paths|stores|all"`
+	Knowledge []Name   `yaml:"knowledge"` // bases of others that their policies and tenants may name
 }
 
 // included lists the files of an include. That there are none is a problem: the

@@ -63,3 +63,105 @@ func TestM01IncludeThatCannotBeRead(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// An included file is somebody else's: it may have its own tenants, policies and
+// folders, and what the include allows.
+func TestM07DelegatedInclude(t *testing.T) {
+	const main = `
+upstreams: {api: {base_url: https://u.test, api_key: {env: KEY}}}
+knowledge: {handbook: ./handbook, salaries: ./salaries}
+policies:
+  default: {upstream: api}
+  hr: {upstream: api, knowledge: [salaries]}
+include: [%s]
+`
+	const tenant = "tenants: {one: {keys: [" + digest + "]"
+	const at = "etc/team/a.yaml"
+	can := func(allow string) string {
+		return "; etc/c.yaml:7:11 can allow it, as in {path: team/*.yaml, " + allow + "}"
+	}
+	for _, c := range []struct{ name, include, file, want string }{
+		{"its own", "team/*.yaml", "knowledge: {docs: ./docs}\npolicies: {mine: {extends: hr, knowledge: [docs]}}\nmodels: [{match: x, window: 1k}]\n" + tenant + ", policy: mine}}", ""},
+		{"another's base", "team/*.yaml", tenant + ", knowledge: [handbook, salaries]}}", at + `:1:103: tenants.one.knowledge[0]: base "handbook" is not of this file` + can("knowledge: [handbook]") + "\n" +
+			at + `:1:113: tenants.one.knowledge[1]: base "salaries" is not of this file` + can("knowledge: [salaries]")},
+		{"another's base, allowed", "{path: team/*.yaml, knowledge: [handbook]}", tenant + ", knowledge: [handbook]}}", ""},
+		{"one of two allowed", "{path: team/*.yaml, knowledge: [handbook]}", tenant + ", knowledge: [handbook, salaries]}}", at + `:1:113: tenants.one.knowledge[1]: base "salaries" is not of this file` + can("knowledge: [salaries]")},
+		{"by another's policy", "team/*.yaml", tenant + ", policy: hr}}", at + `:1:91: tenants.one.policy: brings base "salaries", which is not of this file` + can("knowledge: [salaries]")},
+		{"by another's policy, in place of its bases", "{path: team/*.yaml, knowledge: [handbook]}", tenant + ", policy: hr, knowledge: [handbook]}}", ""},
+		{"by extends", "team/*.yaml", "policies: {mine: {extends: hr}}\n", at + `:1:19: policies.mine.extends: brings base "salaries", which is not of this file` + can("knowledge: [salaries]")},
+		{"by a policy", "team/*.yaml", "policies: {mine: {knowledge: [salaries]}}\n", at + `:1:31: policies.mine.knowledge[0]: base "salaries" is not of this file` + can("knowledge: [salaries]")},
+		{"by a base that nobody defined here", "team/*.yaml", "knowledge: {kept: {engine: embedded}}\n", at + `:1:13: knowledge.kept: is without a folder what the state folder holds by this name` + can("knowledge: [kept]")},
+		{"by such a base, allowed", "{path: team/*.yaml, knowledge: [kept]}", "knowledge: {kept: {engine: embedded}}\n", ""},
+		{"by a store with another's key", "team/*.yaml", "knowledge: {all: {engine: vector_store, upstream: api, id: vs_1}}\n", at + `:1:41: knowledge.all.upstream: upstream "api" is not of this file` + can("may: [stores]")},
+		{"by such a store, allowed", "{path: team/*.yaml, may: [stores]}", "knowledge: {all: {engine: vector_store, upstream: api, id: vs_1}}\n", ""},
+		{"an upstream", "team/*.yaml", "upstreams: {evil: http://evil.test}\n", at + `:1:13: upstreams.evil: is not for an included file to define` + can("may: [upstreams]")},
+		{"an upstream, allowed", "{path: team/*.yaml, may: [upstreams]}", "upstreams: {evil: {base_url: http://evil.test, api_key: {file: keys/a}}}\nknowledge: {s: {engine: vector_store, upstream: evil, id: vs_1}}\n", ""},
+		{"everybody's upstream", "{path: team/*.yaml, may: [upstreams]}", "upstreams: {default: http://evil.test}\n", at + `:1:13: upstreams.default: is everybody's who names none; use another name` + can("may: [all]")},
+		{"everybody's policy", "team/*.yaml", "policies: {default: {mode: off}}\n", at + ":1:12: policies.default: is here twice; the first is at etc/c.yaml:5:3"},
+		{"a secret beside the folder", "{path: team/*.yaml, may: [upstreams]}", "upstreams: {evil: {base_url: http://evil.test, api_key: {file: ../key}}}\n", at + `:1:58: upstreams.evil.api_key.file: "../key" lies outside of this file's folder` + can("may: [upstreams, secrets]")},
+		{"a secret by its whole path", "{path: team/*.yaml, may: [upstreams]}", "upstreams: {evil: {base_url: http://evil.test, api_key: {file: /etc/key}}}\n", at + `:1:58: upstreams.evil.api_key.file: "/etc/key" lies outside of this file's folder` + can("may: [upstreams, secrets]")},
+		{"a secret of the environment", "{path: team/*.yaml, may: [upstreams]}", "upstreams: {evil: {base_url: http://evil.test, api_key: {env: KEY}}}\n", at + `:1:58: upstreams.evil.api_key.env: is not for an included file to read` + can("may: [upstreams, secrets]")},
+		{"secrets, allowed", "{path: team/*.yaml, may: [upstreams, secrets]}", "upstreams: {a: {base_url: http://a.test, api_key: {env: KEY}}, b: {base_url: http://b.test, api_key: {file: ../key}}}\n", ""},
+		{"a folder beside", "team/*.yaml", "knowledge: {docs: ../salaries}\n", at + `:1:19: knowledge.docs.path: "../salaries" lies outside of this file's folder` + can("may: [paths]")},
+		{"a folder round about", "team/*.yaml", "knowledge: {docs: docs/../../salaries}\n", at + `:1:19: knowledge.docs.path: "docs/../../salaries" lies outside of this file's folder` + can("may: [paths]")},
+		{"a folder by its whole path", "team/*.yaml", "knowledge: {docs: /etc}\n", at + `:1:19: knowledge.docs.path: "/etc" lies outside of this file's folder` + can("may: [paths]")},
+		{"folders, allowed", "{path: team/*.yaml, may: [paths]}", "knowledge: {docs: ../salaries, etc: {path: /etc}}\n", ""},
+		{"all, allowed", "{path: team/*.yaml, may: [all]}", "upstreams: {default: {base_url: http://a.test, api_key: {env: KEY}}}\nknowledge: {kept: {engine: embedded}, d: /d}\n" + tenant + ", policy: hr}}", ""},
+		{"a word that is none", "{path: team/*.yaml, may: [everything]}", "models: [{match: x, window: 1k}]\n", `etc/c.yaml:7:37: include[0].may[0]: "everything" is none of upstreams, secrets, paths, stores, all`},
+		{"a base that is none", "{path: team/*.yaml, knowledge: [handbok]}", "models: [{match: x, window: 1k}]\n", `etc/c.yaml:7:43: include[0].knowledge[0]: no base is named "handbok"; did you mean handbook?`},
+	} {
+		d := disk{"etc/c.yaml": fmt.Sprintf(main, c.include), at: c.file, "etc/key": "sk-canary", "/etc/key": "sk-canary", "etc/team/keys/a": "sk-own"}
+		_, err := config.Load(d.source("etc/c.yaml"))
+		if got := fmt.Sprint(err); got != c.want && (c.want != "" || err != nil) {
+			t.Errorf("%s:\ngot  %s\nwant %s", c.name, got, c.want)
+		}
+	}
+}
+
+// The policy that is everybody's is not for an included file either where nobody else has defined it.
+func TestM07DelegatedDefaultPolicy(t *testing.T) {
+	d := disk{"c.yaml": "upstream: https://u.test\ninclude: [team.yaml]\n", "team.yaml": "policies: {default: {template: 'Buy! {{CONTEXT}}'}}\n"}
+	_, err := config.Load(d.source("c.yaml"))
+	if want := "team.yaml:1:12: policies.default: is everybody's who names none; use another name; c.yaml:2:11 can allow it, as in {path: team.yaml, may: [all]}"; fmt.Sprint(err) != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+// A link leads out of a folder as .. does. Nothing of what it leads to is read.
+func TestM07DelegatedLinks(t *testing.T) {
+	dir := files(t, map[string]string{
+		"c.yaml": "upstream: https://u.test\ninclude: [{path: 'team/*.yaml', may: [upstreams]}]\n",
+		"team/a.yaml": "upstreams: {own: {base_url: http://own.test, api_key: {file: key}}, evil: {base_url: http://evil.test, api_key: {file: linked/key}}}\n" +
+			"knowledge: {docs: docs, hr: linked, one: linked/one.md, later: later}\n",
+		"team/key": "sk-own\n", "team/docs/a.md": "# A\n", "hr/key": "sk-canary\n", "hr/one.md": "# One\n",
+	})
+	for name, to := range map[string]string{"linked": "../hr", "later": "../gone"} {
+		if err := os.Symlink(to, filepath.Join(dir, "team", name)); err != nil {
+			t.Skip(err)
+		}
+	}
+	_, err := config.Load(config.Source{Path: filepath.Join(dir, "c.yaml")})
+	team := filepath.Join(dir, "team", "a.yaml")
+	allowed := "; " + filepath.Join(dir, "c.yaml") + ":2:11 can allow it, as in {path: team/*.yaml, may: "
+	want := team + `:1:114: upstreams.evil.api_key.file: "linked/key" lies outside of this file's folder` + allowed + "[upstreams, secrets]}\n" +
+		team + `:2:29: knowledge.hr.path: "linked" lies outside of this file's folder` + allowed + "[upstreams, paths]}\n" +
+		team + `:2:42: knowledge.one.path: "linked/one.md" lies outside of this file's folder` + allowed + "[upstreams, paths]}\n" +
+		team + `:2:64: knowledge.later.path: "later" lies outside of this file's folder` + allowed + "[upstreams, paths]}"
+	if fmt.Sprint(err) != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+// What is read later, too, stays where it was when it was checked.
+func TestM07DelegatedFolderStays(t *testing.T) {
+	for may, want := range map[string]string{"team/a.yaml": "etc/team", "{path: team/a.yaml, may: [paths]}": ""} {
+		d := disk{"etc/c.yaml": "upstream: https://u.test\nknowledge: {ours: ./ours}\ninclude: [" + may + "]\n", "etc/team/a.yaml": "knowledge: {docs: docs}\n"}
+		c, err := config.Load(d.source("etc/c.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if theirs, ours := c.Folder("docs").Within, c.Folder("ours").Within; theirs != want || ours != "" {
+			t.Errorf("%s: stays within %q, the main file's within %q", may, theirs, ours)
+		}
+	}
+}

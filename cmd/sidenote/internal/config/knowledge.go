@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"sidenote/retrieval/knowledge"
@@ -42,8 +43,12 @@ type AttributesFrom struct {
 // Folder is what a base is read from; its Path is "" if it is from nowhere.
 func (c *Config) Folder(name Name) knowledge.Folder {
 	k := c.Knowledge[name]
+	within := ""
+	if key := "knowledge." + string(name); !c.may(key, mayPaths) {
+		within = filepath.Dir(c.Place(key).File)
+	}
 	return knowledge.Folder{
-		ID: string(name), Path: k.Path, Include: texts(k.Include), Exclude: texts(k.Exclude),
+		ID: string(name), Path: k.Path, Within: within, Include: texts(k.Include), Exclude: texts(k.Exclude),
 		Attributes: k.Attributes, PathPattern: k.AttributesFrom.Path, FrontMatter: k.AttributesFrom.FrontMatter,
 	}
 }

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,6 +24,8 @@ type Source struct {
 	Env     func(name string) (string, bool)       // for secrets; nil knows none
 	Read    func(path string) ([]byte, error)      // nil reads the disk
 	Glob    func(pattern string) ([]string, error) // nil looks on the disk
+
+	readWithin func(file, path string) ([]byte, error) // reads path if it lies in file's folder
 }
 
 // Flags are the settings that the command line may give; "" and nil give none.
@@ -40,7 +41,7 @@ type Flags struct {
 func Load(src Source) (*Config, error) {
 	src = src.withDefaults()
 	c := Default()
-	c.places = map[string]mark{}
+	c.places, c.delegated = map[string]mark{}, map[string]int{}
 	if src.Path != "" && !c.readMain(src) {
 		return nil, c.problems.sorted(c.files) // the rest would only report what stands in files that could not be read
 	}
@@ -62,7 +63,7 @@ func Load(src Source) (*Config, error) {
 func Listeners(src Source) (*Config, error) {
 	src = src.withDefaults()
 	c := Default()
-	c.places = map[string]mark{}
+	c.places, c.delegated = map[string]mark{}, map[string]int{}
 	if src.Path != "" {
 		c.readMain(src)
 	}
@@ -77,8 +78,16 @@ func (s Source) withDefaults() Source {
 	if s.Env == nil {
 		s.Env = func(string) (string, bool) { return "", false }
 	}
+	s.readWithin = readWithin
 	if s.Read == nil {
 		s.Read = readFile
+	} else {
+		s.readWithin = func(file, path string) ([]byte, error) {
+			if _, _, err := split(file, path); err != nil {
+				return nil, err
+			}
+			return s.Read(path)
+		}
 	}
 	if s.Glob == nil {
 		s.Glob = glob
@@ -96,11 +105,7 @@ func readFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		return nil, errors.New("larger than 16 MiB")
-	}
-	return data, err
+	return readAll(f)
 }
 
 // readMain reads the main file and what it includes. It returns false where one
@@ -111,6 +116,9 @@ func (c *Config) readMain(src Source) (ok bool) {
 		paths := c.included(src, i)
 		ok = ok && (len(paths) > 0 || c.Include[i].Optional)
 		for _, path := range paths {
+			if _, again := c.delegated[path]; !again {
+				c.delegated[path] = i
+			}
 			ok = c.readFile(src, path, reflect.ValueOf(&c.Catalog).Elem()) && ok
 		}
 	}
@@ -120,7 +128,7 @@ func (c *Config) readMain(src Source) (ok bool) {
 // relativeTo resolves path against the folder of the file that names it.
 func relativeTo(file, path string) string {
 	if filepath.IsAbs(path) {
-		return path
+		return filepath.Clean(path)
 	}
 	return filepath.Join(filepath.Dir(file), path)
 }

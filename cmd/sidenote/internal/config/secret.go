@@ -48,6 +48,8 @@ func (c *Config) secretText(src Source, key string, s *Secret) string {
 	switch {
 	case s.Env != "" && s.File != "":
 		c.problem(key, "has both env and file; keep one")
+	case s.Env != "" && !c.may(key, maySecrets):
+		c.forbidden(key+".env", maySecrets, "is not for an included file to read")
 	case s.Env != "":
 		value, ok := src.Env(s.Env)
 		if !ok || strings.TrimSpace(value) == "" {
@@ -55,13 +57,26 @@ func (c *Config) secretText(src Source, key string, s *Secret) string {
 		}
 		return strings.TrimSpace(value)
 	case s.File != "":
-		data, err := src.Read(relativeTo(c.Place(key).File, s.File))
-		if err != nil {
-			c.problem(key+".file", "%q cannot be read: %v", s.File, cause(err))
-		} else if len(bytes.TrimSpace(data)) == 0 {
-			c.problem(key+".file", "%q is empty", s.File)
-		}
-		return string(bytes.TrimSpace(data))
+		return c.secretFile(src, key, s.File)
 	}
 	return ""
+}
+
+// secretFile reads a secret, for an included file in its own folder only.
+func (c *Config) secretFile(src Source, key, name string) string {
+	file, read := c.Place(key).File, src.readWithin
+	if c.may(key, maySecrets) {
+		read = func(_, path string) ([]byte, error) { return src.Read(path) }
+	}
+	data, err := read(file, relativeTo(file, name))
+	text := string(bytes.TrimSpace(data))
+	switch {
+	case errors.Is(err, errOutside):
+		c.forbidden(key+".file", maySecrets, "%q %v", name, err)
+	case err != nil:
+		c.problem(key+".file", "%q cannot be read: %v", name, cause(err))
+	case text == "":
+		c.problem(key+".file", "%q is empty", name)
+	}
+	return text
 }

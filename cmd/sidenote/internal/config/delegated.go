@@ -1,0 +1,120 @@
+package config
+
+import (
+	"errors"
+	"slices"
+	"strings"
+)
+
+// What an include may allow its files. Others may write them than who wrote the
+// main file, so by themselves they define models, policies and tenants, and bases
+// of documents that lie in their own folder.
+const (
+	mayUpstreams = "upstreams" // define upstreams
+	maySecrets   = "secrets"   // read secrets of the environment and outside their folder
+	mayPaths     = "paths"     // have bases of documents outside their folder
+	mayStores    = "stores"    // have bases in vector stores of others' upstreams
+	mayAll       = "all"       // whatever the main file may
+)
+
+// may tells whether what stands at key may do something: what the main file and
+// flags say may do all.
+func (c *Config) may(key, what string) bool {
+	i, delegated := c.delegated[c.Place(key).File]
+	return !delegated || slices.Contains(c.Include[i].May, what) || slices.Contains(c.Include[i].May, mayAll)
+}
+
+// forbidden reports that what stands at key needs to be allowed.
+func (c *Config) forbidden(key, what, format string, args ...any) {
+	i := c.delegated[c.Place(key).File]
+	words := append(slices.Clone(c.Include[i].May), what)
+	if what == mayAll {
+		words = []string{mayAll}
+	}
+	c.overstep(key, "may: ["+strings.Join(words, ", ")+"]", format, args...)
+}
+
+// overstep reports what an include could allow, and how.
+func (c *Config) overstep(key, allow, format string, args ...any) {
+	i := c.delegated[c.Place(key).File]
+	c.problem(key, format+"; %s can allow it, as in {path: %s, %s}", append(args, c.Place("include["+itoa(i)+"]"), c.Include[i].Path, allow)...)
+}
+
+// checkDelegated refuses what included files define and may not.
+func (c *Config) checkDelegated() {
+	for i, inc := range c.Include {
+		c.checkKnowledge("include["+itoa(i)+"].knowledge", inc.Knowledge)
+	}
+	for _, name := range sortedKeys(c.Upstreams) {
+		key := "upstreams." + string(name)
+		if !c.may(key, mayUpstreams) {
+			c.forbidden(key, mayUpstreams, "is not for an included file to define")
+		}
+		c.checkDefault(key, name)
+	}
+	for _, name := range sortedKeys(c.Knowledge) {
+		c.checkDelegatedBase("knowledge."+string(name), name)
+	}
+	for _, name := range sortedKeys(c.Policies) {
+		key := "policies." + string(name)
+		c.checkDefault(key, name)
+		c.checkGranted(key+".knowledge", key+".extends", c.Policies[name].Knowledge)
+	}
+	for _, name := range sortedKeys(c.Tenants) {
+		t, key := c.Tenants[name], "tenants."+string(name)
+		bases := t.Knowledge
+		if policy := "policies." + string(t.policyName()); len(bases) == 0 && c.places[policy].File != c.places[key].File {
+			bases = c.policy(t.policyName()).Knowledge // a policy of the same file has been checked
+		}
+		c.checkGranted(key+".knowledge", key+".policy", bases)
+	}
+}
+
+// checkDefault refuses a name by which an included file would decide for others.
+func (c *Config) checkDefault(key string, name Name) {
+	if name == defaultName && !c.may(key, mayAll) {
+		c.forbidden(key, mayAll, "is everybody's who names none; use another name")
+	}
+}
+
+// checkDelegatedBase refuses a base that is not of the included file which names it.
+func (c *Config) checkDelegatedBase(key string, name Name) {
+	switch k := c.Knowledge[name]; {
+	case c.may(key, mayAll):
+	case k.Engine == EngineVectorStore:
+		own := c.places["upstreams."+string(k.Upstream)].File == c.Place(key).File
+		if _, known := c.upstreams()[k.Upstream]; known && !own && !c.may(key, mayStores) {
+			c.forbidden(key+".upstream", mayStores, "upstream %q is not of this file", k.Upstream)
+		}
+	case k.Path == "":
+		if !c.granted(key, name) {
+			c.overstep(key, "knowledge: ["+string(name)+"]", "is without a folder what the state folder holds by this name")
+		}
+	case !c.may(key, mayPaths):
+		file := c.Place(key).File
+		if err := statWithin(file, relativeTo(file, k.Path)); errors.Is(err, errOutside) {
+			c.forbidden(key+".path", mayPaths, "%q %v", k.Path, err)
+		}
+	}
+}
+
+// checkGranted refuses bases that an included file has from elsewhere, by a list of
+// its own or by what it refers to.
+func (c *Config) checkGranted(list, reference string, bases []Name) {
+	for i, base := range bases {
+		key, format := list+"["+itoa(i)+"]", "base %q is not of this file"
+		if _, written := c.places[key]; !written {
+			key, format = reference, "brings base %q, which is not of this file"
+		}
+		_, known := c.Knowledge[base]
+		if own := c.places["knowledge."+string(base)].File == c.Place(key).File; known && !own && !c.granted(key, base) {
+			c.overstep(key, "knowledge: ["+string(base)+"]", format, base)
+		}
+	}
+}
+
+// granted tells whether what stands at key may use a base that is not its file's own.
+func (c *Config) granted(key string, base Name) bool {
+	i, delegated := c.delegated[c.Place(key).File]
+	return c.may(key, mayAll) || delegated && slices.Contains(c.Include[i].Knowledge, base)
+}
