@@ -28,6 +28,8 @@ type app struct {
 	stdout, stderr io.Writer
 	env            func(name string) (string, bool)
 	reports        proxy.Recorder // of demo: hears of each request too; nil for others
+
+	shown map[string]bool // the flags that stand on the command line, by name; others are of the environment
 }
 
 type cli struct {
@@ -106,6 +108,12 @@ func (a *app) run(args []string) error {
 		}
 		return usageError{fmt.Errorf("%w; try sidenote --help", err)}
 	}
+	a.shown = map[string]bool{}
+	for _, p := range command.Path {
+		if p.Flag != nil && !p.Resolved {
+			a.shown[p.Flag.Name] = true
+		}
+	}
 	return command.Run(a)
 }
 
@@ -157,14 +165,17 @@ type configFlags struct {
 	Listen    string   `placeholder:"HOST:PORT" help:"Where apps send requests (127.0.0.1:8080)."`
 	Admin     string   `placeholder:"HOST:PORT" help:"Dry runs, searches, metrics, probes (127.0.0.1:8081); off: none."`
 	Telemetry string   `placeholder:"HOST:PORT" help:"Metrics and probes only (off)."`
-	Redis     string   `placeholder:"URL" help:"For replicas to share what they found, as in redis://127.0.0.1:6379/0 (none)."`
+	Redis     string   `placeholder:"URL" help:"For replicas to share what they found, as in redis://127.0.0.1:6379/0 (none). One with a password goes into SIDENOTE_REDIS."`
 }
 
 // load reads the configuration. offline commands need no upstream.
 func (f configFlags) load(a *app, offline bool) (*config.Config, error) {
 	return config.Load(config.Source{
 		Path: f.Config, Env: a.env, Offline: offline,
-		Flags: config.Flags{Listen: f.Listen, Admin: f.Admin, Telemetry: f.Telemetry, Upstream: f.Upstream, Redis: f.Redis, State: f.State, Follow: f.Follow, Knowledge: f.Knowledge},
+		Flags: config.Flags{
+			Listen: f.Listen, Admin: f.Admin, Telemetry: f.Telemetry, Upstream: f.Upstream, State: f.State, Follow: f.Follow, Knowledge: f.Knowledge,
+			Redis: f.Redis, RedisShown: a.shown["redis"],
+		},
 	})
 }
 

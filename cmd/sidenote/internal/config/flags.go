@@ -11,7 +11,7 @@ import (
 func (c *Config) applyFlags(f Flags) {
 	c.flag("--listen", "listen", f.Listen, &c.Listen)
 	c.flag("--admin", "admin.listen", f.Admin, &c.Admin.Listen)
-	c.flagRedis(f.Redis)
+	c.flagRedis(f.Redis, f.RedisShown)
 	c.flag("--telemetry", "telemetry.listen", f.Telemetry, &c.Telemetry.Listen)
 	if f.State != "" {
 		c.State.Path = f.State

@@ -34,6 +34,8 @@ type Flags struct {
 	Upstream, Redis, State   string
 	Follow                   bool     // the state folder
 	Knowledge                []string // [NAME=]PATH, or a name; together they replace those of the file
+
+	RedisShown bool // Redis stands on the command line, and not in the environment
 }
 
 // Load reads and checks a configuration. Its error is a Problems with

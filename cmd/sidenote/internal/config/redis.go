@@ -73,8 +73,13 @@ func (c *Config) checkRedis() {
 	}
 }
 
-// flagRedis takes the URL of --redis, in place of what the files say of Redis.
-func (c *Config) flagRedis(text string) {
+// errShown is of a password that all users of a machine can read.
+var errShown = errors.New("holds a password, and others can read it in the list of processes; " +
+	"set SIDENOTE_REDIS in its place, or write redis: {url: {env: NAME}} or {file: PATH} in a configuration")
+
+// flagRedis takes the URL of --redis, in place of what the files say of Redis. shown
+// says that it stands on the command line.
+func (c *Config) flagRedis(text string, shown bool) {
 	if text == "" {
 		return
 	}
@@ -82,7 +87,11 @@ func (c *Config) flagRedis(text string) {
 	c.forget("redis.url")
 	c.places["redis.url"] = mark{Place: place}
 	c.Redis.URL = RedisURL{}
-	if err := c.Redis.URL.set(text); err != nil {
+	err := c.Redis.URL.set(text)
+	if err == nil && shown && redis.HasPassword(text) {
+		err = errShown
+	}
+	if err != nil {
 		c.problems = append(c.problems, Problem{place, "", err.Error()})
 	}
 }
