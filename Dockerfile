@@ -12,6 +12,7 @@ COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/sidenote /sidenote
 COPY --from=build --chown=65532:65532 /out/state /var/lib/sidenote
 USER 65532:65532
+# It listens beyond loopback, so serve wants tenants with keys, or to be told --open.
 ENV SIDENOTE_LISTEN=0.0.0.0:8080 \
     SIDENOTE_ADMIN=127.0.0.1:8081 \
     SIDENOTE_TELEMETRY=0.0.0.0:9464 \

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -51,6 +52,9 @@ func reached(l net.Listener) string {
 // announce says where requests come in and where they go.
 func (o *output) announce(ctx context.Context, cfg *config.Config, ls listeners) {
 	o.say("listening", "http://%s/v1          set OPENAI_BASE_URL to this", reached(ls.data))
+	if open(cfg, ls.data) {
+		o.tell(slog.LevelWarn, openLine(cfg, ls.data))
+	}
 	for _, name := range cfg.UpstreamNames() {
 		if cfg.OnlyForKnowledge(name) {
 			continue

@@ -114,6 +114,9 @@ func printSummary(w io.Writer, cfg *config.Config) {
 	unknown := "refused"
 	if p := cfg.Proxy().Tenants.Unknown; p != nil {
 		unknown = "tenant " + p.Tenant
+		if !cfg.Listen.Loopback() {
+			unknown += fmt.Sprintf("; anyone who reaches %s may ask", cfg.Listen)
+		}
 	}
 	fmt.Fprintf(w, "unknown    %s\n", unknown)
 	fmt.Fprintf(w, "retrieval  at most %s a request\n", cfg.WorstRetrieval().Round(time.Millisecond))

@@ -163,6 +163,7 @@ type configFlags struct {
 	State     string   `placeholder:"DIR" help:"Where knowledge bases are kept ($XDG_STATE_HOME/sidenote); :memory: to read them anew at each start."`
 	Follow    bool     `help:"Another process writes the state folder; answer from what is found there."`
 	Listen    string   `placeholder:"HOST:PORT" help:"Where apps send requests (127.0.0.1:8080)."`
+	Open      *bool    `help:"Let anyone ask who reaches an address beyond loopback, without a key."`
 	Admin     string   `placeholder:"HOST:PORT" help:"Dry runs, searches, metrics, probes (127.0.0.1:8081); off: none."`
 	Telemetry string   `placeholder:"HOST:PORT" help:"Metrics and probes only (off)."`
 	Redis     string   `placeholder:"URL" help:"For replicas to share what they found, as in redis://127.0.0.1:6379/0 (none). One with a password goes into SIDENOTE_REDIS."`
@@ -173,7 +174,7 @@ func (f configFlags) load(a *app, offline bool) (*config.Config, error) {
 	return config.Load(config.Source{
 		Path: f.Config, Env: a.env, Offline: offline,
 		Flags: config.Flags{
-			Listen: f.Listen, Admin: f.Admin, Telemetry: f.Telemetry, Upstream: f.Upstream, State: f.State, Follow: f.Follow, Knowledge: f.Knowledge,
+			Listen: f.Listen, Admin: f.Admin, Telemetry: f.Telemetry, Upstream: f.Upstream, State: f.State, Follow: f.Follow, Open: f.Open, Knowledge: f.Knowledge,
 			Redis: f.Redis, RedisShown: a.shown["redis"],
 		},
 	})

@@ -43,6 +43,10 @@ func (c *serveCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if err := refuseOpen(cfg, ls.data); err != nil {
+		ls.close()
+		return err
+	}
 	s, err := build(a.ctx, cfg, home{keep: true, address: ls.adminAddress()}, out.tell)
 	if err != nil {
 		ls.close()

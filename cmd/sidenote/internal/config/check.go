@@ -21,7 +21,7 @@ func (c *Config) check(offline bool) {
 	c.checkPolicies()
 	c.checkTenants()
 	c.checkDelegated()
-	c.checkIdentity()
+	c.checkIdentity(offline)
 }
 
 func (c *Config) checkListeners() {

@@ -109,6 +109,7 @@ type Model struct {
 // Identity says who is who.
 type Identity struct {
 	Unknown Name `yaml:"unknown"` // "refuse", or the tenant of callers that no key names
+	Open    bool `yaml:"open"`    // callers without a key may come from other machines
 }
 
 // refuse is the Identity.Unknown that lets nobody in without a key.

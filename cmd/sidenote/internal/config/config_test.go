@@ -229,11 +229,12 @@ func TestFlagsWin(t *testing.T) {
 }
 
 func TestFlagErrors(t *testing.T) {
+	open := true
 	for want, flags := range map[string]config.Flags{
 		"upstream: is missing; name the API that requests go to, as in --upstream https://api.openai.com":       {},
 		`--upstream: "api.openai.com" is not a URL; write it as in https://api.openai.com/v1`:                   {Upstream: "api.openai.com"},
 		`--upstream: upstream.base_url: http://localhost:8080 is Sidenote's own address`:                        {Upstream: "http://localhost:8080"},
-		`--upstream: upstream.base_url: http://[::1]:9 is Sidenote's own address`:                               {Upstream: "http://[::1]:9", Listen: ":9"},
+		`--upstream: upstream.base_url: http://[::1]:9 is Sidenote's own address`:                               {Upstream: "http://[::1]:9", Listen: ":9", Open: &open},
 		`--listen: "8080" is not an address; write host:port, as in 127.0.0.1:8080`:                             {Upstream: "http://u.test", Listen: "8080"},
 		`--admin: admin.listen: :8081 can be reached from other machines, so admin.token must be set`:           {Upstream: "http://u.test", Admin: ":8081"},
 		`--telemetry: telemetry.listen: 0.0.0.0:8080 is taken by listen`:                                        {Upstream: "http://u.test", Telemetry: "0.0.0.0:8080"},

@@ -18,6 +18,9 @@ func (c *Config) applyFlags(f Flags) {
 		c.places["state.path"] = mark{Place: Place{File: "--state"}}
 	}
 	c.State.Follow = c.State.Follow || f.Follow
+	if f.Open != nil {
+		c.Identity.Open = *f.Open
+	}
 	if f.Upstream != "" {
 		c.Upstream = Upstream{} // a key is only ever sent to its own base_url
 		c.forget("upstream")

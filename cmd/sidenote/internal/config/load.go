@@ -33,6 +33,7 @@ type Flags struct {
 	Listen, Admin, Telemetry string
 	Upstream, Redis, State   string
 	Follow                   bool     // the state folder
+	Open                     *bool    // identity.open
 	Knowledge                []string // [NAME=]PATH, or a name; together they replace those of the file
 
 	RedisShown bool // Redis stands on the command line, and not in the environment

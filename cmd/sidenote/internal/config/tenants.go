@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 )
 
@@ -49,8 +50,8 @@ func (c *Config) checkChoice(key string, policy Name) {
 	}
 }
 
-// checkIdentity decides about callers that no key names.
-func (c *Config) checkIdentity() {
+// checkIdentity decides about callers that no key names. An offline command has none.
+func (c *Config) checkIdentity(offline bool) {
 	unknown := c.Identity.Unknown
 	switch {
 	case len(c.Tenants) == 0 && unknown != "":
@@ -63,11 +64,26 @@ func (c *Config) checkIdentity() {
 	case !known(c, "identity.unknown", "tenant", unknown, c.Tenants):
 		return
 	}
+	if !c.Listen.Loopback() && !c.Identity.Open && !offline {
+		c.refuseOpen(unknown)
+	}
+}
+
+// refuseOpen refuses a data port that other machines reach and where some callers
+// need no key: those that are the tenant unknown.
+func (c *Config) refuseOpen(unknown Name) {
 	up := c.upstreamOf(c.Tenants[unknown].policyName())
-	if written := c.upstreams()[up].APIKey != (Secret{}); written && !c.Listen.Loopback() {
+	if c.upstreams()[up].APIKey != (Secret{}) {
 		c.problem("listen", "%s can be reached from other machines and upstream %q has an api_key, which callers without a key of their own would use; "+
 			"define tenants with keys and identity.unknown: refuse, or listen on 127.0.0.1", c.Listen, up)
+		return
 	}
+	who := "callers need no key"
+	if len(c.Tenants) > 0 {
+		who = fmt.Sprintf("callers that no key names are tenant %q", unknown)
+	}
+	c.problem("listen", "%s can be reached from other machines, and %s; give tenants keys, listen on 127.0.0.1, "+
+		"or say that anyone may ask, by identity: {open: true} or --open", c.Listen, who)
 }
 
 func (t Tenant) policyName() Name {
