@@ -39,6 +39,7 @@ func (x *exchange) send(ctx *fasthttp.RequestCtx, body []byte, edits []rewrite.E
 // forward sends the request up and lets the answer flow back. It returns an
 // error only where the client has seen nothing yet.
 func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error {
+	r.Without = KeyPrefix
 	x.report.Overhead = max(time.Since(x.report.Time)-x.read, 1)
 	resp, err := x.upstream.client.Send(ctx, r)
 	if x.second.req != nil {

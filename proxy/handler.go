@@ -135,6 +135,8 @@ func (x *exchange) admit(ctx *fasthttp.RequestCtx) error {
 	case ctx.IsConnect():
 		ctx.SetConnectionClose()
 		return &Error{Reason: ReasonMisdirected, Message: "Sidenote is not a forward proxy; set it as the API's base URL instead of as HTTP proxy."}
+	case bytes.Contains(ctx.RequestURI(), []byte(KeyPrefix)): // the upstream would see it
+		return &Error{Reason: ReasonCredentials, Message: "The URL holds a key of Sidenote's; send it in the header Authorization as a bearer token."}
 	}
 	return nil
 }

@@ -69,6 +69,10 @@ type Upstream struct {
 	APIKey  Secret   // Sidenote's own; "" relays the client's
 }
 
+// KeyPrefix marks the keys that Sidenote makes for tenants. Scanners for leaked
+// secrets find them by it, and no upstream is sent one.
+const KeyPrefix = "sk-sidenote-"
+
 // A Key is a tenant's API key, known by its SHA-256 only.
 type Key struct {
 	SHA256  [sha256.Size]byte

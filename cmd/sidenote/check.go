@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"sidenote/cache/redis"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy"
 )
 
 type checkCmd struct {
@@ -79,10 +81,18 @@ func printTenant(w io.Writer, cfg *config.Config, name config.Name) error {
 func upstream(cfg *config.Config, name string) string {
 	u := cfg.Proxy().Upstreams[name]
 	text := fmt.Sprintf("%s → %s", name, u.BaseURL)
-	if key := u.APIKey.String(); key != "" {
+	switch key := u.APIKey.String(); {
+	case key != "":
 		text += " (api_key " + key + ")"
+	case keyed(cfg, name):
+		text += " (no api_key: asked without a key, for " + proxy.KeyPrefix + "… keys stay here)"
 	}
 	return text
+}
+
+// keyed tells whether callers with keys of ours are sent to an upstream.
+func keyed(cfg *config.Config, upstream string) bool {
+	return slices.ContainsFunc(cfg.Proxy().Tenants.Keys, func(k proxy.Key) bool { return k.Policy.Upstream == upstream })
 }
 
 func printSummary(w io.Writer, cfg *config.Config) {

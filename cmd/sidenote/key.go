@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy"
 )
 
 type keyCmd struct {
@@ -21,9 +22,6 @@ type keyNewCmd struct {
 	Tenant string `required:"" placeholder:"NAME" help:"The tenant that the key is for."`
 }
 
-// keyPrefix marks keys of ours, so that scanners for leaked secrets find them.
-const keyPrefix = "sk-sidenote-"
-
 // Run prints a key of 256 random bits. It is kept nowhere: the configuration
 // only holds its digest.
 func (c *keyNewCmd) Run(a *app) error {
@@ -33,7 +31,7 @@ func (c *keyNewCmd) Run(a *app) error {
 	}
 	var secret [32]byte
 	_, _ = rand.Read(secret[:]) // never fails: it ends the process instead
-	key := keyPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
+	key := proxy.KeyPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
 	_, err := fmt.Fprintf(a.stdout, "key, shown this once:   %s\nfor the configuration:  tenants: {%s: {keys: [{sha256: %x}]}}\n",
 		key, tenant, sha256.Sum256([]byte(key)))
 	return err

@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"sidenote/cmd/sidenote/internal/demo"
+	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge/extract/child/childtest"
 )
@@ -153,9 +154,9 @@ func documents(ts *testscript.TestScript, _ bool, args []string) {
 // digest checks that the last output holds a key and the digest of that key.
 func digest(ts *testscript.TestScript, _ bool, _ []string) {
 	out := ts.ReadFile("stdout")
-	_, rest, _ := strings.Cut(out, keyPrefix)
+	_, rest, _ := strings.Cut(out, proxy.KeyPrefix)
 	rest, _, _ = strings.Cut(rest, "\n")
-	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(keyPrefix+rest))); len(rest) != 43 || !strings.Contains(out, sum) {
+	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(proxy.KeyPrefix+rest))); len(rest) != 43 || !strings.Contains(out, sum) {
 		ts.Fatalf("no key with its digest in %q", out)
 	}
 }

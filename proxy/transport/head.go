@@ -23,6 +23,8 @@ type Request struct {
 	// Replace puts lines in the place of the client's, e.g. Authorization with
 	// the upstream's own key, and api-key and x-api-key with nothing.
 	Replace []Header
+	// Without keeps head lines that hold this text from going up; "" keeps none.
+	Without string
 	// NoUpgrade takes the wish for another protocol out of the request.
 	NoUpgrade bool
 }
@@ -93,9 +95,10 @@ type requestHead struct {
 	host    string
 	base    string // path before the client's target
 	replace []Header
-	upgrade bool  // Upgrade passes
-	other   bool  // the body is not the client's
-	length  int64 // of the body that goes up, or chunked
+	without string // in lines that do not go up; "" where none holds it
+	upgrade bool   // Upgrade passes
+	other   bool   // the body is not the client's
+	length  int64  // of the body that goes up, or chunked
 	client  *requestLines
 
 	// What stands in the head already.
@@ -105,11 +108,15 @@ type requestHead struct {
 
 func (x *exchange) head(r Request, length int64) requestHead {
 	client := &stateOf(x.ctx).head
-	return requestHead{
+	h := requestHead{
 		host: x.up.config.BaseURL.Host, base: x.up.base, replace: r.Replace, length: length, client: client,
 		other:   r.Whole && !r.Same,
 		upgrade: !r.NoUpgrade && length == 0 && wantsUpgrade(&x.ctx.Request.Header, &client.connected),
 	}
+	if r.Without != "" && bytes.Contains(client.block, []byte(r.Without)) {
+		h.without = r.Without
+	}
+	return h
 }
 
 // append writes the request line and the client's lines verbatim and in order,
@@ -130,7 +137,7 @@ func (h *requestHead) append(dst []byte, client *fasthttp.RequestHeader) (_ []by
 		to = line.start
 		name := block[line.start:line.colon]
 		at := replaced(h.replace, name)
-		if at < 0 && h.passes(line.kind, name) {
+		if at < 0 && h.passes(line.kind, name) && !h.hidden(block[line.start:line.next]) {
 			to = line.next
 			continue
 		}
@@ -149,6 +156,11 @@ func (h *requestHead) append(dst []byte, client *fasthttp.RequestHeader) (_ []by
 		dst = h.appendReplacement(dst, i)
 	}
 	return append(dst, "\r\n"...), true
+}
+
+// hidden reports whether a line is one that does not go up.
+func (h *requestHead) hidden(line []byte) bool {
+	return h.without != "" && bytes.Contains(line, []byte(h.without))
 }
 
 // passes reports whether a line goes up as it came, unless it is replaced.
