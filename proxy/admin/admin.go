@@ -87,7 +87,7 @@ func (h *Handler) endpoint(path string) (endpoint, bool) {
 // has the token may call by any name, as other Sidenotes do: no page has it.
 func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 	if host := string(ctx.Host()); !h.knownHost(host) && !(h.Token.Reveal() != "" && h.authorized(ctx)) {
-		fail(ctx, fasthttp.StatusMisdirectedRequest, "unknown_host", fmt.Sprintf("The admin port is not known as %q; call it by address or list the name among its hosts.", host))
+		fail(ctx, fasthttp.StatusMisdirectedRequest, "unknown_host", fmt.Sprintf("The admin port is not known as %q; call it localhost or by its IP address, or send the admin token as a bearer token.", host))
 		return
 	}
 	if origin := string(ctx.Request.Header.Peek("Origin")); origin != "" {

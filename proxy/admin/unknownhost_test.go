@@ -1,0 +1,20 @@
+package admin_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"sidenote/proxy/admin"
+)
+
+// Who calls the admin port by a name it does not know hears what will do. There is
+// no list of names to be extended.
+func TestM23UnknownHostIsToldWhatWillDo(t *testing.T) {
+	at := listen(t, admin.NewServer(handler(nil).Handle, slog.New(slog.DiscardHandler)))
+	code, body := call(t, "GET", at+"/healthz", "", "Host: sidenote.example:8081")
+	const want = `The admin port is not known as \"sidenote.example:8081\"; call it localhost or by its IP address, or send the admin token as a bearer token.`
+	if code != 421 || !strings.Contains(body, want) {
+		t.Errorf("%d %s", code, body)
+	}
+}
