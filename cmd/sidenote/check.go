@@ -39,6 +39,9 @@ func (c *checkCmd) Run(a *app) error {
 		return printTenant(a.stdout, cfg, config.Name(c.Tenant))
 	}
 	printSummary(a.stdout, cfg)
+	for _, p := range cfg.Expired(time.Now()) {
+		fmt.Fprintln(a.stderr, "warning: "+p.String())
+	}
 	return warnOfFilters(a, cfg)
 }
 

@@ -127,9 +127,20 @@ func (a *app) environment() kong.Resolver {
 		if !ok || value == "" {
 			return nil, nil
 		}
+		if flag.Name == "knowledge" { // on the command line a flag is repeated, and a comma part of a name
+			return anys(kong.SplitEscaped(value, ',')), nil
+		}
 		return value, nil
 	}
 	return resolve
+}
+
+func anys(texts []string) []any {
+	list := make([]any, 0, len(texts))
+	for _, text := range texts {
+		list = append(list, text)
+	}
+	return list
 }
 
 func exitCode(err error) int {
@@ -159,7 +170,7 @@ func message(err error) string {
 type configFlags struct {
 	Config    string   `placeholder:"FILE" help:"Configuration, YAML."`
 	Upstream  string   `placeholder:"URL" help:"The API that requests go to, as in https://api.openai.com."`
-	Knowledge []string `placeholder:"[NAME=]PATH" help:"Folder of documents, or the name of a base that the state folder holds. Repeat for more."`
+	Knowledge []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents, or the name of a base that the state folder holds. Repeat for more; SIDENOTE_KNOWLEDGE has commas between."`
 	State     string   `placeholder:"DIR" help:"Where knowledge bases are kept ($XDG_STATE_HOME/sidenote); :memory: to read them anew at each start."`
 	Follow    bool     `help:"Another process writes the state folder; answer from what is found there."`
 	Listen    string   `placeholder:"HOST:PORT" help:"Where apps send requests (127.0.0.1:8080)."`

@@ -18,7 +18,7 @@ import (
 )
 
 type ingestCmd struct {
-	Knowledge      []string `placeholder:"[NAME=]PATH" help:"Folder of documents. Repeat for more."`
+	Knowledge      []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents. Repeat for more; SIDENOTE_KNOWLEDGE has commas between."`
 	Config         string   `placeholder:"FILE" help:"Configuration, YAML: whose folders are read unless --knowledge names some."`
 	State          string   `placeholder:"DIR" help:"Where bases are kept ($XDG_STATE_HOME/sidenote)."`
 	AdminTokenFile string   `placeholder:"FILE" help:"Token of the admin port of the process that keeps the bases ($SIDENOTE_ADMIN_TOKEN)."`

@@ -23,7 +23,7 @@ type searchCmd struct {
 // sourceFlags choose what is searched, and as whom.
 type sourceFlags struct {
 	Config    string   `placeholder:"FILE" help:"Configuration, YAML."`
-	Knowledge []string `placeholder:"[NAME=]PATH" help:"Folder of documents, or the name of a base that the state folder holds. Repeat for more."`
+	Knowledge []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents, or the name of a base that the state folder holds. Repeat for more; SIDENOTE_KNOWLEDGE has commas between."`
 	State     string   `placeholder:"DIR" help:"Where bases are kept that have a name only ($XDG_STATE_HOME/sidenote)."`
 	Tenant    string   `placeholder:"NAME" help:"Whose policy holds; needed where callers without a key are refused."`
 }

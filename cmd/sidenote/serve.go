@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -62,6 +63,9 @@ func (c *serveCmd) Run(a *app) error {
 	}
 	return a.serve(out, s, ls, func(ctx context.Context) error {
 		out.announce(ctx, cfg, ls)
+		for _, p := range cfg.Expired(time.Now()) {
+			out.tell(slog.LevelWarn, p.String())
+		}
 		if err := s.index(ctx, out.indexed); err != nil {
 			return err
 		}

@@ -36,9 +36,23 @@ func (c *Config) checkListeners() {
 	for i := range at {
 		for j := range i {
 			if at[i] != Off && samePort(at[i], at[j]) {
-				c.problem(keys[i], "%s is taken by %s", at[i], keys[j])
+				c.taken(keys[i], at[i], keys[j], at[j])
 			}
 		}
+	}
+}
+
+// taken reports two listeners that want one port, where the user wrote one of them.
+func (c *Config) taken(key string, at Address, other string, otherAt Address) {
+	_, written := c.places[key]
+	first, otherWritten := c.places[other]
+	switch {
+	case written && otherWritten:
+		c.problem(key, "%s is taken by %s, at %s", at, other, first.Place)
+	case otherWritten:
+		c.problem(other, "%s is taken by %s, which is there by default", otherAt, key)
+	default:
+		c.problem(key, "%s is taken by %s", at, other)
 	}
 }
 

@@ -38,6 +38,7 @@ type Config struct {
 	delegated map[string]int // by which include a file came
 	problems  Problems
 	files     []string // in the order in which they were read
+	home      string   // of the user; "" if nobody knows
 	tenantIDs []Name   // sorted
 }
 

@@ -151,7 +151,7 @@ func setText(v reflect.Value, text string) error {
 	if v.Type() == reflect.TypeFor[time.Duration]() {
 		dur, err := time.ParseDuration(text)
 		if err != nil {
-			return fmt.Errorf("%q is not a duration; write it as in 300ms, 5s or 10m", text)
+			return fmt.Errorf("%q is not a duration; %s", text, writeIt(text, "300ms, 5s or 10m"))
 		}
 		v.SetInt(int64(dur))
 		return nil
@@ -274,7 +274,11 @@ func (d *decoder) entries(key string, n ast.Node, f func(name string, nameNode, 
 		d.problem(n, key, "is a %s; it wants a map", shape(n))
 		return
 	}
+	torn := d.torn(key, m)
 	for it := m.MapRange(); it.Next(); {
+		if torn[it.Key()] || torn[it.Value()] {
+			continue
+		}
 		name, ok := scalarText(it.Key())
 		if !ok {
 			d.problem(it.Key(), key, "has a key that is not plain text")

@@ -91,9 +91,9 @@ func (c *Config) checkDelegatedBase(key string, name Name) {
 			c.overstep(key, "knowledge: ["+string(name)+"]", "is without a folder what the state folder holds by this name")
 		}
 	case !c.may(key, mayPaths):
-		file := c.Place(key).File
-		if err := statWithin(file, relativeTo(file, k.Path)); errors.Is(err, errOutside) {
-			c.forbidden(key+".path", mayPaths, "%q %v", k.Path, err)
+		if err := statWithin(c.Place(key).File, k.Path); errors.Is(err, errOutside) {
+			written, _ := scalarText(c.places[key+".path"].node)
+			c.forbidden(key+".path", mayPaths, "%q %v", written, err)
 		}
 	}
 }

@@ -68,12 +68,12 @@ func (c *Config) forget(key string) {
 }
 
 // ParseKnowledge reads [NAME=]PATH. Without a name the base is called after the
-// folder or file. What could not be a path, for want of / and ., is the name of a base
+// folder or file. What could not be a path, for want of / . and ~, is the name of a base
 // that the state folder holds; its path is "".
 func ParseKnowledge(value string) (Name, string, error) {
 	left, path, named := strings.Cut(value, "=")
-	if !named || strings.ContainsAny(left, `/\.`) {
-		if !strings.ContainsAny(value, `/\.`) {
+	if !named || strings.ContainsAny(left, `/\.~`) {
+		if !strings.ContainsAny(value, `/\.~`) {
 			var name Name
 			if err := name.UnmarshalText([]byte(value)); err != nil {
 				return "", "", fmt.Errorf("%w; for a folder of that name write ./%s", err, value)

@@ -23,7 +23,7 @@ func (c *Config) included(src Source, i int) []string {
 	if pattern == "" {
 		return nil // reported as missing
 	}
-	paths, err := src.Glob(relativeTo(src.Path, pattern))
+	paths, err := src.Glob(c.locate(key+".path", pattern))
 	var unreadable *fs.PathError
 	switch {
 	case errors.As(err, &unreadable):

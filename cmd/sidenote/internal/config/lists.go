@@ -65,6 +65,9 @@ func (c *Config) CheckFolders() error {
 			continue
 		}
 		key := "knowledge." + string(name) + ".path"
+		if c.Place(key).Line == 0 && strings.Contains(path, ",") {
+			reason += "; several folders have a --knowledge each"
+		}
 		problems = append(problems, Problem{c.Place(key), key, "folder " + strconv.Quote(path) + " " + reason})
 	}
 	if len(problems) > 0 {

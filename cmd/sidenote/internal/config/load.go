@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,14 +44,14 @@ type Flags struct {
 // everything that is wrong; the Config is only of use without one.
 func Load(src Source) (*Config, error) {
 	src = src.withDefaults()
-	c := Default()
-	c.places, c.delegated = map[string]mark{}, map[string]int{}
+	c := begin(&src)
 	if src.Path != "" && !c.readMain(src) {
 		return nil, c.problems.sorted(c.files) // the rest would only report what stands in files that could not be read
 	}
 	c.applyFlags(src.Flags)
 	c.readSecrets(src)
-	c.usualState(src.Env)
+	c.locateState(src.Env)
+	c.locateFolders()
 	c.check(src.Offline)
 	if len(c.problems) == 0 {
 		c.resolve()
@@ -65,8 +66,7 @@ func Load(src Source) (*Config, error) {
 // secrets nor an upstream.
 func Listeners(src Source) (*Config, error) {
 	src = src.withDefaults()
-	c := Default()
-	c.places, c.delegated = map[string]mark{}, map[string]int{}
+	c := begin(&src)
 	if src.Path != "" {
 		c.readMain(src)
 	}
@@ -75,6 +75,17 @@ func Listeners(src Source) (*Config, error) {
 		return nil, c.problems.sorted(c.files)
 	}
 	return &c, nil
+}
+
+// begin returns the configuration that src changes, once it says where its file is.
+func begin(src *Source) Config {
+	c := Default()
+	c.places, c.delegated = map[string]mark{}, map[string]int{}
+	if home, ok := src.Env("HOME"); ok && filepath.IsAbs(home) {
+		c.home = home
+		src.Path = c.locate("", src.Path)
+	}
+	return c
 }
 
 func (s Source) withDefaults() Source {
@@ -128,14 +139,6 @@ func (c *Config) readMain(src Source) (ok bool) {
 	return ok
 }
 
-// relativeTo resolves path against the folder of the file that names it.
-func relativeTo(file, path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
-	}
-	return filepath.Join(filepath.Dir(file), path)
-}
-
 func (c *Config) readFile(src Source, path string, to reflect.Value) (ok bool) {
 	c.files = append(c.files, path)
 	root, problem := parse(src, path)
@@ -164,7 +167,10 @@ func parse(src Source, path string) (ast.Node, *Problem) {
 	case err != nil:
 		return fail(0, 0, "cannot be read: %v", cause(err))
 	}
-	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		return fail(1, 1, "is UTF-16; save it as UTF-8")
+	}
+	file, err := parser.ParseBytes(unmarked(data), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		var syntax yaml.Error
 		if errors.As(err, &syntax) && syntax.GetToken() != nil && syntax.GetToken().Position != nil {
@@ -188,6 +194,9 @@ func parse(src Source, path string) (ast.Node, *Problem) {
 	}
 	return docs[0], nil
 }
+
+// unmarked is a text without the byte order mark that some editors begin it with.
+func unmarked(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }
 
 func position(n ast.Node) token.Position {
 	if t := n.GetToken(); t != nil && t.Position != nil {

@@ -48,7 +48,7 @@ func (c *Config) readRedis(src Source) {
 		}
 	}
 	if r.CA != "" {
-		pem, err := src.Read(relativeTo(c.Place("redis.ca").File, r.CA))
+		pem, err := src.Read(c.locate("redis.ca", r.CA))
 		if err != nil {
 			c.problem("redis.ca", "%q cannot be read: %v", r.CA, cause(err))
 		} else if !x509.NewCertPool().AppendCertsFromPEM(pem) {

@@ -18,12 +18,6 @@ type resolved struct {
 
 // resolve turns a checked configuration into values. It reports nothing.
 func (c *Config) resolve() {
-	for name, k := range c.Knowledge {
-		if p := c.Place("knowledge." + string(name)); p.Line > 0 && k.Path != "" {
-			k.Path = relativeTo(p.File, k.Path)
-			c.Knowledge[name] = k
-		}
-	}
 	c.resolved.tenants = map[Name]*proxy.Policy{}
 	c.tenantIDs = sortedKeys(c.Tenants)
 	unknown := c.Identity.Unknown

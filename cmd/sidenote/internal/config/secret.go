@@ -68,8 +68,8 @@ func (c *Config) secretFile(src Source, key, name string) string {
 	if c.may(key, maySecrets) {
 		read = func(_, path string) ([]byte, error) { return src.Read(path) }
 	}
-	data, err := read(file, relativeTo(file, name))
-	text := string(bytes.TrimSpace(data))
+	data, err := read(file, c.locate(key+".file", name))
+	text := string(bytes.TrimSpace(unmarked(data)))
 	switch {
 	case errors.Is(err, errOutside):
 		c.forbidden(key+".file", maySecrets, "%q %v", name, err)

@@ -2,24 +2,22 @@ package config
 
 import "path/filepath"
 
-// usualState completes where the state is kept: without a word about it, where the
+// locateState completes where the state is kept: without a word about it, where the
 // XDG Base Directory Specification puts it
 // (https://specifications.freedesktop.org/basedir-spec/latest/).
-func (c *Config) usualState(env func(string) (string, bool)) {
+func (c *Config) locateState(env func(string) (string, bool)) {
 	if c.State.Path == StateMemory {
 		return
 	}
 	if c.State.Path != "" {
-		if p := c.Place("state.path"); p.Line > 0 {
-			c.State.Path = relativeTo(p.File, c.State.Path)
-		}
+		c.State.Path = c.locate("state.path", c.State.Path)
 		return
 	}
 	c.State.Usual = true
 	if dir, ok := env("XDG_STATE_HOME"); ok && filepath.IsAbs(dir) { // a relative one is to be ignored
 		c.State.Path = filepath.Join(dir, "sidenote")
-	} else if home, ok := env("HOME"); ok && filepath.IsAbs(home) {
-		c.State.Path = filepath.Join(home, ".local", "state", "sidenote")
+	} else if c.home != "" {
+		c.State.Path = filepath.Join(c.home, ".local", "state", "sidenote")
 	} else {
 		c.State.Path = StateMemory
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // checkTenants checks what each tenant refers to, or without any makes the one
@@ -41,6 +42,20 @@ func (c *Config) checkTenants() {
 			owner[k.SHA256] = name
 		}
 	}
+}
+
+// Expired lists the keys of tenants whose last day has passed at a time.
+func (c *Config) Expired(now time.Time) Problems {
+	var expired Problems
+	for _, name := range sortedKeys(c.Tenants) {
+		for i, k := range c.Tenants[name].Keys {
+			if end := k.Expires.End(); !end.IsZero() && now.After(end) {
+				key := "tenants." + string(name) + ".keys[" + itoa(i) + "].expires"
+				expired = append(expired, Problem{c.Place(key), key, k.Expires.Format(time.DateOnly) + " has passed; whoever has this key is refused"})
+			}
+		}
+	}
+	return expired
 }
 
 // checkChoice refuses a policy that is used but leaves open which upstream.

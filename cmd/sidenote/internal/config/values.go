@@ -86,7 +86,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 		"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9,
 	})
 	if !ok {
-		return fmt.Errorf("%q is not a size; write it as in 64MiB or 10MB", text)
+		return fmt.Errorf("%q is not a size; %s", text, writeIt(string(text), "64MiB or 10MB"))
 	}
 	*b = Bytes(n)
 	return nil
@@ -109,7 +109,7 @@ type Count int64
 func (c *Count) UnmarshalText(text []byte) error {
 	n, ok := quantity(string(text), map[string]int64{"": 1, "k": 1e3, "M": 1e6})
 	if !ok {
-		return fmt.Errorf("%q is not a whole number; write it as in 2000 or 200k", text)
+		return fmt.Errorf("%q is not a whole number; %s", text, writeIt(string(text), "2000 or 200k"))
 	}
 	*c = Count(n)
 	return nil
@@ -223,7 +223,11 @@ func (b *BaseURL) UnmarshalText(text []byte) error {
 		return errors.New("holds credentials; use api_key")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return fmt.Errorf("%q is not a URL; write it as in https://api.openai.com/v1", text)
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+	}
+	if route, base := endpoint(*u); route != "" {
+		return fmt.Errorf("%q ends in %s, which requests bring themselves; write %s", text, route, base)
+	}
+	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
 		return fmt.Errorf("%q has a query or fragment; only scheme, host and path are used", text)
 	}
 	if port := u.Port(); port != "" {
@@ -233,6 +237,18 @@ func (b *BaseURL) UnmarshalText(text []byte) error {
 	}
 	b.URL = u
 	return nil
+}
+
+// endpoint returns the route that a URL ends in and the base that it is of; "" where
+// it is a base itself.
+func endpoint(u url.URL) (route, base string) {
+	at := strings.TrimRight(u.Path, "/")
+	for _, route := range []string{"/chat/completions", "/completions", "/responses", "/embeddings"} {
+		if cut := len(at) - len(route); cut >= 0 && strings.EqualFold(at[cut:], route) {
+			return route, (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: at[:cut]}).String()
+		}
+	}
+	return "", ""
 }
 
 // A Glob is a doublestar pattern on slash-separated paths.
