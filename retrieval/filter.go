@@ -33,18 +33,18 @@ const (
 // {"type": "eq", "key": "audience", "value": "public"}, joined by {"type": "and",
 // "filters": […]} and "or". Beside its comparisons there is "prefix" of strings.
 //
-// Values are strings, numbers (float64) and booleans; those of in and nin are lists
+// Values are strings, numbers and booleans; those of in and nin are lists
 // of them. Values of different types are never equal and in no order; strings are in
 // order of their bytes, so dates as 2006-01-02 are too; booleans are in none. An attribute that is a list
 // of strings compares as any of its elements does. ne and nin are true where eq and
 // in are not: also where a document lacks the attribute. Everything else is false
-// there.
+// there. A value that no filter may hold matches nothing.
 //
 // A nil Filter matches everything. A Filter never changes.
 type Filter struct {
 	Type    FilterType
 	Key     string   // of a comparison
-	Value   any      // of a comparison: string, float64, bool; of in and nin []any of them
+	Value   any      // of a comparison, in any type that values takes; of in and nin a list
 	Filters []Filter // of and and or, at least one
 }
 
@@ -67,7 +67,7 @@ func (f *Filter) appendTo(b []byte) []byte {
 		b = appendSet(b, len(f.Filters), func(part []byte, i int) []byte { return f.Filters[i].appendTo(part) })
 	} else {
 		b = appendText(append(b, `,"key":`...), f.Key)
-		b = appendValue(append(b, `,"value":`...), f.Value)
+		b = f.appendValue(append(b, `,"value":`...))
 	}
 	return append(b, '}')
 }
@@ -82,24 +82,41 @@ func appendSet(b []byte, n int, part func(b []byte, i int) []byte) []byte {
 	return append(append(append(b, '['), strings.Join(slices.Compact(parts), ",")...), ']')
 }
 
-func appendValue(b []byte, v any) []byte {
+// appendValue appends the value of a comparison; one that no filter may hold is null,
+// which ParseFilter refuses.
+func (f *Filter) appendValue(b []byte) []byte {
+	if !f.hasForm() {
+		return append(b, "null"...)
+	}
+	if f.Type != FilterIn && f.Type != FilterNin {
+		v, _ := value(f.Value)
+		return appendScalar(b, v)
+	}
+	var list []any
+	anyOf(f.Value, func(v any) bool {
+		list = append(list, v)
+		return false
+	})
+	return appendSet(b, len(list), func(part []byte, i int) []byte { return appendScalar(part, list[i]) })
+}
+
+func appendScalar(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case string:
 		return appendText(b, v)
-	case []any:
-		return appendSet(b, len(v), func(part []byte, i int) []byte { return appendValue(part, v[i]) })
 	case float64:
 		return strconv.AppendFloat(b, v, 'g', -1, 64)
-	default:
-		return fmt.Append(b, v)
+	case bool:
+		return strconv.AppendBool(b, v)
 	}
+	panic(fmt.Sprintf("BUG: a value of type %T was not refused", v))
 }
 
 // appendText appends a JSON string.
 func appendText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= utf8.RuneSelf-1 || strings.IndexByte(`"\<>&`, c) >= 0 {
-			text, _ := json.Marshal(s) // a string has no way to fail
+			text, _ := json.Marshal(validText(s)) // a string has no way to fail
 			return append(b, text...)
 		}
 	}
@@ -144,7 +161,7 @@ func (f *Filter) keys(yield func(string) bool) bool {
 }
 
 // Match tells whether a document with these attributes is chosen. Attributes are
-// strings, float64s, bools and lists of strings.
+// strings, numbers, bools and lists of strings.
 func (f *Filter) Match(attributes map[string]any) bool {
 	if f == nil {
 		return true
@@ -155,41 +172,31 @@ func (f *Filter) Match(attributes map[string]any) bool {
 	case FilterOr:
 		return slices.ContainsFunc(f.Filters, func(f Filter) bool { return f.Match(attributes) })
 	}
-	attribute, ok := attributes[f.Key]
-	switch f.Type {
-	case FilterNe:
-		return !ok || !anyOf(attribute, func(a any) bool { return a == f.Value })
-	case FilterNin:
-		return !ok || !anyOf(attribute, f.lists)
+	attribute := attributes[validText(f.Key)]
+	is, ok := anyOf(attribute, f.compare)
+	if !ok && attribute != nil || !f.hasForm() {
+		return false
 	}
-	return ok && anyOf(attribute, f.compare)
+	return is != (f.Type == FilterNe || f.Type == FilterNin)
 }
 
-// anyOf tells whether an attribute, or an element of one that is a list, is as asked.
-func anyOf(attribute any, is func(any) bool) bool {
-	if elements, ok := attribute.([]string); ok {
-		return slices.ContainsFunc(elements, func(e string) bool { return is(e) })
-	}
-	return is(attribute)
-}
-
-func (f *Filter) lists(attribute any) bool {
-	values, _ := f.Value.([]any)
-	return slices.Contains(values, attribute)
-}
-
+// compare tells whether a value is as the filter asks; for ne and nin, as eq and in do.
 func (f *Filter) compare(attribute any) bool {
 	switch f.Type {
-	case FilterEq:
-		return attribute == f.Value
-	case FilterIn:
-		return f.lists(attribute)
+	case FilterIn, FilterNin:
+		in, _ := anyOf(f.Value, func(v any) bool { return v == attribute })
+		return in
+	}
+	wanted, _ := value(f.Value)
+	switch f.Type {
+	case FilterEq, FilterNe:
+		return attribute == wanted
 	case FilterPrefix:
 		text, is := attribute.(string)
-		prefix, _ := f.Value.(string)
-		return is && strings.HasPrefix(text, prefix)
+		prefix, ok := wanted.(string)
+		return is && ok && strings.HasPrefix(text, prefix)
 	}
-	order, ok := compareValues(attribute, f.Value)
+	order, ok := compareValues(attribute, wanted)
 	if !ok {
 		return false
 	}

@@ -41,6 +41,11 @@ func filterCases() []retrieval.Filter {
 		is(retrieval.FilterNin, "number", []any{1.0}),
 		is(retrieval.FilterPrefix, "day", "2024-02-"),
 		is(retrieval.FilterPrefix, "tags", "room-"),
+		is(retrieval.FilterGt, "tags", "room-2"),
+		is(retrieval.FilterGte, "tags", "room-3"),
+		is(retrieval.FilterLt, "tags", "minutes"),
+		is(retrieval.FilterLte, "tags", "room-0"),
+		is(retrieval.FilterNin, "tags", []string{"room-1", "room-2", "hr"}), // Go's own type of list
 		and(is(retrieval.FilterEq, "audience", "all"), is(retrieval.FilterGte, "number", 20.0), is(retrieval.FilterEq, "final", true)),
 		or(is(retrieval.FilterEq, "number", 3.0), is(retrieval.FilterEq, "audience", "board")),
 		and(or(is(retrieval.FilterEq, "tags", "room-0"), is(retrieval.FilterEq, "tags", "hr")), is(retrieval.FilterNe, "final", true)),

@@ -1,0 +1,140 @@
+package retrieval_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"sidenote/retrieval"
+)
+
+// A value means the same in whatever type of Go it comes: what code hands over is no
+// other filter than what was parsed.
+func TestM13FilterValuesHaveOneForm(t *testing.T) {
+	attributes := map[string]any{"tags": []string{"a b", "c"}, "any": []any{"a b", "c"}, "year": 2024.0, "whole": 2024}
+	f := func(kind retrieval.FilterType, key string, v any, want bool, text string) {
+		t.Helper()
+		f := &retrieval.Filter{Type: kind, Key: key, Value: v}
+		if got := f.Match(attributes); got != want {
+			t.Errorf("%s %s %#v: %v, want %v", kind, key, v, got, want)
+		}
+		if diff := cmp.Diff(text, f.String()); diff != "" {
+			t.Errorf("%s %s %#v (-want +got):\n%s", kind, key, v, diff)
+		}
+	}
+	const nin, in = retrieval.FilterNin, retrieval.FilterIn
+	f(nin, "tags", []string{"c", "d"}, false, `{"type":"nin","key":"tags","value":["c","d"]}`)
+	f(nin, "tags", []string{"a", "b"}, true, `{"type":"nin","key":"tags","value":["a","b"]}`)
+	f(nin, "tags", []string{"a b"}, false, `{"type":"nin","key":"tags","value":["a b"]}`)
+	f(nin, "any", []any{"c"}, false, `{"type":"nin","key":"any","value":["c"]}`)
+	f(in, "any", []string{"c"}, true, `{"type":"in","key":"any","value":["c"]}`)
+	f(in, "year", []any{2024}, true, `{"type":"in","key":"year","value":[2024]}`)
+	f(retrieval.FilterEq, "year", 2024, true, `{"type":"eq","key":"year","value":2024}`)
+	f(retrieval.FilterEq, "whole", 2024.0, true, `{"type":"eq","key":"whole","value":2024}`)
+	f(retrieval.FilterGt, "year", int64(2023), true, `{"type":"gt","key":"year","value":2023}`)
+
+	// What no filter may hold chooses nothing, whatever is asked of it: a policy that went
+	// wrong must not show what it hides.
+	for _, v := range []any{nil, struct{}{}, []any{"a", nil}, []any{[]any{"a"}}, math.NaN(), []int{1}, 1<<53 + 1} {
+		for _, kind := range []retrieval.FilterType{retrieval.FilterEq, retrieval.FilterNe, in, nin, retrieval.FilterGt, retrieval.FilterPrefix} {
+			f(kind, "year", v, false, `{"type":"`+string(kind)+`","key":"year","value":null}`)
+		}
+	}
+	f(nin, "year", "2024", false, `{"type":"nin","key":"year","value":null}`) // not a list
+	f(retrieval.FilterNe, "year", []string{"x"}, false, `{"type":"ne","key":"year","value":null}`)
+
+	strange := map[string]any{"k": map[string]any{"nested": true}}
+	if (&retrieval.Filter{Type: nin, Key: "k", Value: []any{"x"}}).Match(strange) || (&retrieval.Filter{Type: retrieval.FilterNe, Key: "k", Value: "x"}).Match(strange) {
+		t.Error("an attribute of no kind that there is passes a filter")
+	}
+}
+
+// An attribute that is a list compares as any of its elements does, in whatever type
+// of list it comes.
+func TestM13EveryOperatorOverLists(t *testing.T) {
+	for kind, cases := range map[retrieval.FilterType]map[any]bool{
+		retrieval.FilterEq:     {"b": true, "c": false, 1.0: false, true: false},
+		retrieval.FilterNe:     {"b": false, "c": true, 1.0: true, true: true},
+		retrieval.FilterGt:     {"a": true, "ba": true, "bb": false, 0.0: false},
+		retrieval.FilterGte:    {"bb": true, "bc": false, 0.0: false},
+		retrieval.FilterLt:     {"b": true, "aa": false, 9.0: false},
+		retrieval.FilterLte:    {"aa": true, "a": false, 9.0: false},
+		retrieval.FilterPrefix: {"b": true, "c": false, "": true},
+	} {
+		for v, want := range cases {
+			checkLists(t, kind, v, want)
+		}
+	}
+	for _, c := range []struct {
+		values any
+		in     bool
+	}{
+		{[]any{"b", "x"}, true}, {[]any{"x"}, false}, {[]any{}, false}, {[]any{1.0, true}, false}, {[]any{"x", "bb"}, true},
+		{[]string{"b", "x"}, true}, {[]string{"x"}, false}, {[]string{}, false}, {[]string{"aa b bb"}, false}, {[]string{"aa b", "bb"}, true},
+	} {
+		checkLists(t, retrieval.FilterIn, c.values, c.in)
+		checkLists(t, retrieval.FilterNin, c.values, !c.in)
+	}
+}
+
+// checkLists compares a value with one list in the types it may come in.
+func checkLists(t *testing.T, kind retrieval.FilterType, v any, want bool) {
+	t.Helper()
+	f := &retrieval.Filter{Type: kind, Key: "k", Value: v}
+	for _, list := range []any{[]string{"aa", "b", "bb"}, []any{"aa", "b", "bb"}} {
+		if got := f.Match(map[string]any{"k": list}); got != want {
+			t.Errorf("%s %#v of %#v: %v, want %v", kind, v, list, got, want)
+		}
+	}
+	negative := kind == retrieval.FilterNe || kind == retrieval.FilterNin
+	for _, none := range []map[string]any{nil, {"k": []string{}}, {"k": []any{}}} {
+		if got := f.Match(none); got != negative {
+			t.Errorf("%s %#v of %v: %v, want %v", kind, v, none, got, negative)
+		}
+	}
+}
+
+// A filter's text is all there is to it: what is parsed of the text chooses the same,
+// so two filters that share a text, a key in caches, choose the same.
+func TestM13FilterStringIsInjective(t *testing.T) {
+	text := rapid.SampledFrom([]string{"", "a", "b", "a b", `a","b`, "a,b", "1", "true", "null", "\xff", "\xfe", "\ufffd"})
+	one := rapid.OneOf(
+		rapid.Map(text, func(s string) any { return s }),
+		rapid.Map(rapid.IntRange(-1, 2), func(n int) any { return n }),
+		rapid.Map(rapid.SampledFrom([]float64{0, 1, 1.5, 1e21}), func(n float64) any { return n }),
+		rapid.Map(rapid.Bool(), func(b bool) any { return b }),
+	)
+	lists := rapid.OneOf(
+		rapid.Map(rapid.SliceOfN(text, 0, 3), func(l []string) any { return l }),
+		rapid.Map(rapid.SliceOfN(one, 0, 3), func(l []any) any { return l }),
+	)
+	kinds := rapid.SampledFrom([]retrieval.FilterType{
+		retrieval.FilterEq, retrieval.FilterNe, retrieval.FilterGt, retrieval.FilterGte, retrieval.FilterLt, retrieval.FilterLte,
+		retrieval.FilterIn, retrieval.FilterNin, retrieval.FilterPrefix,
+	})
+	key := rapid.SampledFrom([]string{"k", "\xff", "\ufffd"})
+	draw := func(t *rapid.T, name string) *retrieval.Filter {
+		return &retrieval.Filter{Type: kinds.Draw(t, name+" type"), Key: key.Draw(t, name+" key"), Value: rapid.OneOf(one, lists).Draw(t, name+" value")}
+	}
+	valid := rapid.SampledFrom([]any{"", "a", "b", "a b", `a","b`, "1", "\ufffd", 0.0, 1.0, 1.5, true, false, []string{"a", "b"}, []string{"a b"}, []string{}})
+	rapid.Check(t, func(t *rapid.T) {
+		f, g := draw(t, "one"), draw(t, "other")
+		attributes := map[string]any{"k": valid.Draw(t, "k"), "\ufffd": valid.Draw(t, "replaced")}
+		want := f.Match(attributes)
+		if f.String() == g.String() && g.Match(attributes) != want {
+			t.Fatalf("%#v and %#v share %s, and choose differently of %v", f, g, f, attributes)
+		}
+		parsed, err := retrieval.ParseFilter([]byte(f.String()))
+		if err != nil {
+			if want {
+				t.Fatalf("%#v chooses, and %s is no filter: %v", f, f, err)
+			}
+			return
+		}
+		if parsed.Match(attributes) != want || parsed.String() != f.String() {
+			t.Fatalf("%#v of %v: %v, as %s it is %v", f, attributes, want, parsed, !want)
+		}
+	})
+}
