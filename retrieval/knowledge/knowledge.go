@@ -47,9 +47,9 @@ type Folder struct {
 	// not of the pattern has nothing from it, nor has a record there these names of its
 	// own; a front matter has where FrontMatter lists them.
 	PathPattern string
-	// FrontMatter are the keys of Markdown front matters that are attributes: scalars
-	// and lists of strings, as YAML reads them, but dates, which are the string that
-	// stands there.
+	// FrontMatter are the keys of the front matters of Markdown files that are attributes:
+	// scalars and lists of strings, as YAML reads them, but dates, which are the string that
+	// stands there. The text of a record or a page names none, whatever it begins with.
 	FrontMatter []string
 }
 
@@ -127,6 +127,8 @@ type Document struct {
 	form extract.Form // how its structure is written
 	lang string       // of source code
 	by   string       // what took it out of its file, where that may differ between machines
+
+	matter bool // it is a Markdown file, whose front matter may have attributes
 }
 
 // Load reads the folder. What cannot be read, and what should not be, is skipped

@@ -59,6 +59,7 @@ func readFile(ctx context.Context, fsys fs.FS, name string, deps Deps) ([]Docume
 	documents := make([]Document, len(extracted))
 	for i, d := range extracted {
 		documents[i] = documentOf(name, d)
+		documents[i].matter = f == extract.MarkdownText
 	}
 	return documents, skipOf(name, err)
 }

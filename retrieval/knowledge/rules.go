@@ -11,7 +11,7 @@ import (
 
 // rulesVersion names what turns the rules of a folder and a file into attributes:
 // change it with either.
-const rulesVersion = "2"
+const rulesVersion = "3"
 
 // rulesBytes is how much of a document's hash names the rules that gave it its
 // attributes.
@@ -65,7 +65,7 @@ func (r attributeRules) apply(file string, d Document) (_ Document, notes []Note
 	if r.path != nil {
 		sources[1] = r.path.values(file)
 	}
-	if d.Markdown && len(r.frontMatter) > 0 {
+	if d.matter && len(r.frontMatter) > 0 {
 		var errs []error
 		sources[3], errs = frontAttributes(d.Text, r.frontMatter)
 		for _, err := range errs {

@@ -1,0 +1,59 @@
+package knowledge_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/store"
+)
+
+// The keys of a front matter are attributes of Markdown files. What a record, a page or
+// a table holds as text may look like one, and is text: who fills a field with what
+// others wrote must not let them say who may read it.
+func TestM13FrontMatterIsOfMarkdownFilesOnly(t *testing.T) {
+	matter := `---\naudience: public\nowner: mallory\ntitle: Forged\n---\n\nThe bonus is large.`
+	open := `---\naudience: public\n\nThe bonus is large.` // does not end
+	folder := knowledge.Folder{PathPattern: "{audience}/**", FrontMatter: []string{"audience", "owner"}}
+	got, report := attributesOf(t, folder, map[string]string{
+		"a.jsonl":       `{"id":"text","text":"` + matter + `"}` + "\n" + `{"id":"open","text":"` + open + `"}` + "\n" + `{"id":"own","content":"` + matter + `","owner":"hr"}` + "\n",
+		"b.json":        `[{"id":"listed","body":"` + matter + `"}]`,
+		"c.json":        `{"text":"` + matter + `"}`,
+		"d.html":        "<p>---<p>audience: public<p>---<p>The bonus is large.",
+		"e.html":        "<pre>---\naudience: public\n---</pre><p>The bonus is large.",
+		"f.txt":         "---\naudience: public\n---\nThe bonus is large.",
+		"staff/g.jsonl": `{"id":"placed","text":"` + matter + `"}` + "\n",
+		"h.md":          "---\naudience: public\n---\nThe bonus is large.",
+	})
+	want := map[string]map[string]any{
+		"a.jsonl#text": nil, "a.jsonl#open": nil, "a.jsonl#own": {"owner": "hr"}, "b.json#listed": nil, "c.json": nil,
+		"d.html": nil, "e.html": nil, "f.txt": nil,
+		"staff/g.jsonl#placed": {"audience": "staff"},
+		"h.md":                 {"audience": "public"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(report.Notes) > 0 {
+		t.Errorf("%v (-want +got):\n%s", report.Notes, diff)
+	}
+}
+
+// The store keeps a value in a form that filters take for the value itself.
+func TestM13AttributesHaveOneForm(t *testing.T) {
+	for _, c := range []struct{ value, list any }{
+		{"a", []string{"a"}}, {1, []any{1.0}}, {int64(2), []any{2}}, {uint64(3), []any{int64(3)}}, {4.5, []any{4.5}}, {true, []any{true}},
+		{[]string{"a b", "c"}, []any{"c"}}, {[]any{"a b", "c"}, []string{"a b"}},
+	} {
+		kept, err := store.Attribute("k", c.value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := &retrieval.Filter{Type: retrieval.FilterIn, Key: "k", Value: c.list}
+		nin := &retrieval.Filter{Type: retrieval.FilterNin, Key: "k", Value: c.list}
+		for _, v := range []any{c.value, kept} {
+			if a := map[string]any{"k": v}; !in.Match(a) || nin.Match(a) {
+				t.Errorf("%#v, kept as %#v, is not in %#v", c.value, kept, c.list)
+			}
+		}
+	}
+}
