@@ -56,11 +56,14 @@ func (s Shelf) Rows() []int64 { return s.rows() }
 
 // Bind returns the shelves of documents that are given as id, name, attributes and
 // then section and text of each chunk.
-func Bind(documents map[int64][]string) (images [][]byte, err error) {
+func Bind(documents map[int64][]string) (images [][]byte, err error) { return BindWithin(0, documents) }
+
+// BindWithin is Bind where the terms of a shelf may take so many bytes.
+func BindWithin(limit int, documents map[int64][]string) (images [][]byte, err error) {
 	b := binder{emit: func(image []byte, _ []int64) error {
 		images = append(images, image)
 		return nil
-	}}
+	}, postings: bm25.Builder{Limit: limit}}
 	for row, parts := range documents {
 		d := bound{row: row, id: parts[0], name: parts[1], attributes: parts[2]}
 		for i := 3; i < len(parts); i += 2 {

@@ -13,8 +13,7 @@ import (
 
 // shelfBytes is how much text, titles counted as often as they are indexed, is
 // bound into one shelf: 64 MB are some 50,000 chunks, and what making a shelf of
-// them takes is bounded with it. No text has more postings than bytes, so a
-// bm25.Builder is never full before.
+// them takes is bounded with it. Hardly ever is a bm25.Builder full before.
 const shelfBytes = 64 << 20
 
 // A bound is a document that goes into a shelf.
@@ -74,34 +73,64 @@ func (b *binder) add(d bound) error {
 	return nil
 }
 
-// end emits a shelf of the documents that were added since the last, if any.
+// end emits a shelf of the documents that were added since the last, if any: several
+// where the index takes no more of their words on one.
 func (b *binder) end() error {
-	if len(b.documents) == 0 {
-		return nil
-	}
 	slices.SortFunc(b.documents, func(x, y bound) int { return cmp.Compare(x.id, y.id) })
+	for rest := b.documents; len(rest) > 0; {
+		n, err := b.shelf(rest)
+		if err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	clear(b.documents)
+	b.documents, b.weight, b.texts = b.documents[:0], 0, 0
+	return nil
+}
+
+// shelf emits one of the first documents, as many as it takes, and returns how many
+// they are. A document that no shelf takes is an error that names it.
+func (b *binder) shelf(documents []bound) (n int, err error) {
 	var draft textsDraft
-	rows := make([]int64, len(b.documents))
-	for i, d := range b.documents {
-		rows[i] = d.row
+	var rows []int64
+	for _, d := range documents {
+		err := b.index(&d)
+		if n > 0 && errors.Is(err, bm25.ErrFull) {
+			break
+		}
+		if err != nil {
+			return 0, fmt.Errorf("document %q: %w", d.id, err)
+		}
+		rows = append(rows, d.row)
 		draft.document(d.row, d.id, d.name, d.attributes)
 		for _, p := range d.chunks {
-			// Twice: a term of the title should weigh more than one of the text.
-			b.postings.Add(d.name, d.name, p.section, p.text)
 			draft.text(p.section, p.text, p.counts)
 		}
+		n++
 	}
 	postings, err := b.postings.Build()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	clear(b.documents) // their texts are in the draft
-	b.documents, b.weight, b.texts = b.documents[:0], 0, 0
 	image, err := draft.shelf(postings)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return b.emit(image, rows)
+	return n, b.emit(image, rows)
+}
+
+// index adds the chunks of a document to the postings, all of them or none.
+func (b *binder) index(d *bound) error {
+	before := b.postings.Len()
+	for _, p := range d.chunks {
+		// Twice: a term of the title should weigh more than one of the text.
+		if _, err := b.postings.Add(d.name, d.name, p.section, p.text); err != nil {
+			b.postings.Truncate(before)
+			return err
+		}
+	}
+	return nil
 }
 
 // mergeShelves returns the image of a shelf of the documents that are left on some,

@@ -52,7 +52,11 @@ func TestVocabularyIsTerms(t *testing.T) {
 		var v analysis.Vocabulary
 		for _, text := range rapid.SliceOfN(rapid.Map(rapid.SliceOf(word), func(w []string) string { return strings.Join(w, " ") }), 1, 5).Draw(t, "texts") {
 			var got []string
-			for _, id := range v.Append(nil, text) {
+			ids, err := v.Append(nil, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range ids {
 				got = append(got, string(v.Bytes(id)))
 			}
 			if diff := cmp.Diff(analysis.Terms(text), got); diff != "" {
@@ -87,6 +91,6 @@ func BenchmarkVocabulary(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		ids = v.Append(ids[:0], text)
+		ids, _ = v.Append(ids[:0], text)
 	}
 }

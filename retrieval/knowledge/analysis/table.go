@@ -1,21 +1,37 @@
 package analysis
 
-import "hash/maphash"
+import (
+	"cmp"
+	"errors"
+	"hash/maphash"
+)
+
+// ErrFull says that there is no room for one more term.
+var ErrFull = errors.New("too many different terms")
 
 // A table numbers strings from 0 in the order of add. It costs about a third of
 // a map's memory: the strings lie end to end in one block, and a slot holds a
 // number, not a string's header. The zero table is empty.
 type table struct {
+	limit int // of size; 0 is DefaultLimit
 	seed  maphash.Seed
 	slots []uint64 // open addressing: upper half of the hash and number + 1; 0 is free
 	ends  []uint32 // where each string ends in block
 	block []byte
 }
 
-// maxBlock is where a table's offsets end.
-const maxBlock = 1<<32 - 1
+// DefaultLimit is what a Vocabulary's terms may take, in bytes. It is well below the
+// 4 GiB where the offsets of a table end.
+const DefaultLimit = 1 << 30
+
+// perString is what a string takes beside its bytes: an end, and slots of which a third
+// to two thirds are taken.
+const perString = 20
 
 func (t *table) len() int { return len(t.ends) }
+
+// size returns about how many bytes the strings take.
+func (t *table) size() int { return len(t.block) + perString*len(t.ends) }
 
 // at returns the string of a number.
 func (t *table) at(id uint32) []byte {
@@ -26,24 +42,24 @@ func (t *table) at(id uint32) []byte {
 	return t.block[start:t.ends[id]]
 }
 
-// add numbers s, if it is new.
-func (t *table) add(s string) (id uint32, isNew bool) {
+// add numbers s, if it is new. Its error is ErrFull.
+func (t *table) add(s string) (id uint32, isNew bool, err error) {
 	if 4*(len(t.ends)+1) > 3*len(t.slots) {
 		t.grow()
 	}
 	hash := maphash.String(t.seed, s)
 	id, slot, ok := t.probe(s, hash)
 	if ok {
-		return id, false
+		return id, false, nil
 	}
-	if len(t.block)+len(s) > maxBlock {
-		panic("BUG: more than 4 GiB of terms")
+	if t.size()+len(s)+perString > cmp.Or(t.limit, DefaultLimit) {
+		return 0, false, ErrFull
 	}
 	id = uint32(len(t.ends))
 	t.block = append(t.block, s...)
 	t.ends = append(t.ends, uint32(len(t.block)))
 	t.slots[slot] = hash>>32<<32 | uint64(id+1)
-	return id, true
+	return id, true, nil
 }
 
 // probe returns where s stands, or the free slot where it belongs.

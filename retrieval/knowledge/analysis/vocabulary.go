@@ -11,6 +11,8 @@ const maxCached = 1 << 19
 // faster than Terms over a whole corpus. The zero Vocabulary is empty and ready;
 // methods that only read are safe for concurrent use.
 type Vocabulary struct {
+	Limit int // of Size; 0 is DefaultLimit
+
 	ids    table
 	tokens table    // tokens as they stand in the text
 	spans  []span   // what each of them expands to
@@ -24,49 +26,68 @@ type span struct{ off, n uint32 }
 // Len returns the number of different terms.
 func (v *Vocabulary) Len() int { return v.ids.len() }
 
+// Size returns about how many bytes the terms take.
+func (v *Vocabulary) Size() int { return v.ids.size() }
+
 // Bytes returns the term of a number below Len. The bytes are shared: nobody changes
 // them.
 func (v *Vocabulary) Bytes(id uint32) []byte { return v.ids.at(id) }
 
 // Append adds the numbers of the terms of text to dst, in the order of Terms,
-// numbering those it meets for the first time.
-func (v *Vocabulary) Append(dst []uint32, text string) []uint32 {
+// numbering those it meets for the first time. Its error is ErrFull.
+func (v *Vocabulary) Append(dst []uint32, text string) ([]uint32, error) {
+	v.ids.limit = v.Limit
 	s := scanner{text: norm.NFKC.String(text)}
 	for tok, kind := s.next(); kind != end; tok, kind = s.next() {
-		sp := v.expand(tok, kind)
+		sp, err := v.expand(tok, kind)
+		if err != nil {
+			v.forget() // a token whose terms are not all numbered
+			return dst, err
+		}
 		dst = append(dst, v.flat[sp.off:sp.off+sp.n]...)
 	}
-	return dst
+	return dst, nil
 }
 
 // expand returns the numbers of a token's terms. Tokens that no term could come
 // of whole are not remembered.
-func (v *Vocabulary) expand(tok string, k kind) span {
+func (v *Vocabulary) expand(tok string, k kind) (span, error) {
 	if len(tok) <= maxTerm {
-		id, isNew := v.tokens.add(tok)
+		id, isNew, err := v.tokens.add(tok)
+		if err != nil {
+			return span{}, err
+		}
 		if !isNew {
-			return v.spans[id]
+			return v.spans[id], nil
 		}
 	}
 	if v.tokens.len() > maxCached || len(v.flat) > 8*maxCached {
-		v.tokens.reset()
-		v.spans, v.flat = v.spans[:0], v.flat[:0]
+		v.forget()
 		return v.expand(tok, k)
 	}
-	sp := v.number(tok, k)
+	sp, err := v.number(tok, k)
 	if len(tok) <= maxTerm {
 		v.spans = append(v.spans, sp)
 	}
-	return sp
+	return sp, err
+}
+
+// forget empties the memory of tokens.
+func (v *Vocabulary) forget() {
+	v.tokens.reset()
+	v.spans, v.flat = v.spans[:0], v.flat[:0]
 }
 
 // number works out a token's terms.
-func (v *Vocabulary) number(tok string, k kind) span {
+func (v *Vocabulary) number(tok string, k kind) (span, error) {
 	v.terms = appendTerms(v.terms[:0], tok, k)
 	sp := span{off: uint32(len(v.flat)), n: uint32(len(v.terms))}
 	for _, t := range v.terms {
-		id, _ := v.ids.add(t)
+		id, _, err := v.ids.add(t)
+		if err != nil {
+			return span{}, err
+		}
 		v.flat = append(v.flat, id)
 	}
-	return sp
+	return sp, nil
 }

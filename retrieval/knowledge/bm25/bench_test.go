@@ -85,10 +85,12 @@ func write(b *testing.B, n int) (files []string) {
 		bytes += len(image)
 	}
 	for text := range stream(n, 120) {
-		if builder.Full() {
+		if builder.Len() == bm25.MaxTexts {
 			flush()
 		}
-		builder.Add(text)
+		if _, err := builder.Add(text); err != nil {
+			b.Fatal(err)
+		}
 	}
 	flush()
 	b.Logf("%d texts: %d B each in %d images, made, built and written in %.1f s", n, bytes/n, len(files), (cpu(b) - start).Seconds())
@@ -137,7 +139,10 @@ func BenchmarkMerge(b *testing.B) {
 	var live []*bm25.Live
 	var builder bm25.Builder
 	for text := range stream(100_000, 120) {
-		if builder.Add(text); builder.Len() == 100_000/parts {
+		if _, err := builder.Add(text); err != nil {
+			b.Fatal(err)
+		}
+		if builder.Len() == 100_000/parts {
 			live = append(live, open(b, image(b, &builder, nil)).Live(nil))
 		}
 	}

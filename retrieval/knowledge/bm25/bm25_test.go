@@ -107,7 +107,9 @@ func build(t fatal, texts []string) *bm25.Index {
 func image(t fatal, b *bm25.Builder, texts []string) []byte {
 	t.Helper()
 	for _, text := range texts {
-		b.Add(text)
+		if _, err := b.Add(text); err != nil {
+			t.Fatal(err)
+		}
 	}
 	image, err := b.Build()
 	if err != nil {

@@ -3,6 +3,7 @@ package bm25
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
 
 	"sidenote/retrieval/knowledge/analysis"
@@ -12,9 +13,15 @@ import (
 // thousand different terms a text where there are MaxTexts of them.
 const maxPostings = 1 << 27
 
+// keptPart is the part of its limit up to which a Builder keeps its terms for the next
+// segment: the words of most bases are fewer, and those of all segments have no bound.
+const keptPart = 16
+
 // A Builder collects texts for a segment. The zero Builder is ready; it is not
 // safe for concurrent use.
 type Builder struct {
+	Limit int // bytes that different terms may take; 0 is analysis.DefaultLimit
+
 	vocabulary analysis.Vocabulary
 	counts     []uint32 // postings by term of the vocabulary
 
@@ -28,19 +35,23 @@ type Builder struct {
 	freq []uint16 // by term, all 0 between texts
 }
 
-// Full tells that the segment takes no more texts.
-func (w *Builder) Full() bool { return len(w.lengths) == MaxTexts || len(w.postings) >= maxPostings }
+// Len returns how many texts were added since Build.
+func (w *Builder) Len() int { return len(w.lengths) }
 
 // Add adds one text, given in parts as in Add(title, title, body), and returns
 // its ordinal. Texts are added in the order in which equal scores shall stand.
-func (w *Builder) Add(parts ...string) int {
-	if w.Full() {
-		panic("BUG: text added to a full segment")
+// The error wraps ErrFull: the segment takes no more.
+func (w *Builder) Add(parts ...string) (int, error) {
+	if len(w.lengths) == MaxTexts || len(w.postings) >= maxPostings {
+		return 0, fmt.Errorf("%w: %d texts", ErrFull, len(w.lengths))
 	}
 	n := len(w.lengths)
-	w.ids = w.ids[:0]
+	w.ids, w.vocabulary.Limit = w.ids[:0], w.Limit
 	for _, p := range parts {
-		w.ids = w.vocabulary.Append(w.ids, p)
+		var err error
+		if w.ids, err = w.vocabulary.Append(w.ids, p); err != nil {
+			return 0, fmt.Errorf("%w: %w", ErrFull, err)
+		}
 	}
 	w.lengths = append(w.lengths, uint32(len(w.ids)))
 	if more := w.vocabulary.Len() - len(w.counts); more > 0 {
@@ -60,11 +71,20 @@ func (w *Builder) Add(parts ...string) int {
 		w.counts[id]++
 		w.freq[id] = 0
 	}
-	return n
+	return n, nil
+}
+
+// Truncate takes the texts from n on back.
+func (w *Builder) Truncate(n int) {
+	kept, _ := slices.BinarySearchFunc(w.postings, n, func(p posting, n int) int { return cmp.Compare(int(p.text()), n) })
+	for _, id := range w.terms[kept:] {
+		w.counts[id]--
+	}
+	w.lengths, w.terms, w.postings = w.lengths[:n], w.terms[:kept], w.postings[:kept]
 }
 
 // Build returns the image of a segment of the texts added, and makes the Builder
-// ready for the next; what it learned of the words it keeps.
+// ready for the next. What it learned of the words it keeps, unless that is much.
 func (w *Builder) Build() ([]byte, error) {
 	d := draft{lengths: w.lengths, starts: []uint32{0}, offsets: []uint32{0}}
 	next := make([]uint32, len(w.counts)) // where a term's next posting goes
@@ -82,6 +102,9 @@ func (w *Builder) Build() ([]byte, error) {
 		next[id]++
 	}
 	image, err := d.image()
+	if w.vocabulary.Size() > cmp.Or(w.Limit, analysis.DefaultLimit)/keptPart {
+		w.vocabulary, w.counts, w.freq = analysis.Vocabulary{}, nil, nil
+	}
 	clear(w.counts)
 	w.lengths, w.terms, w.postings = w.lengths[:0], w.terms[:0], w.postings[:0]
 	return image, err

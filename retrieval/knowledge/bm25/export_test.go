@@ -30,8 +30,8 @@ func Seal(image []byte) {
 // HeaderSize is where the first section starts.
 const HeaderSize = headerSize
 
-// Len returns how many texts were added since Build.
-func (w *Builder) Len() int { return len(w.lengths) }
+// Size returns about how many bytes the terms take.
+func (w *Builder) Size() int { return w.vocabulary.Size() }
 
 // OpenFile returns the segment of an image in a file, which is mapped where the
 // system can: see package mapped. The mapping goes when nothing holds the Segment

@@ -79,9 +79,9 @@ func (c counts) bytes() uint64 {
 	return n
 }
 
-// errTooLarge is for texts that have more postings or longer terms than one
-// segment can number.
-var errTooLarge = errors.New("too much for one segment")
+// ErrFull is for texts that have more postings, or more or longer terms, than one
+// segment can hold.
+var ErrFull = errors.New("too much for one segment")
 
 // A draft is what an image is made of.
 type draft struct {
@@ -95,7 +95,7 @@ type draft struct {
 // image lays the draft out.
 func (d *draft) image() ([]byte, error) {
 	if len(d.lengths) > MaxTexts || uint64(len(d.postings)) > math.MaxUint32 || uint64(len(d.strings)) > math.MaxUint32 {
-		return nil, fmt.Errorf("%d texts with %d postings: %w", len(d.lengths), len(d.postings), errTooLarge)
+		return nil, fmt.Errorf("%d texts with %d postings: %w", len(d.lengths), len(d.postings), ErrFull)
 	}
 	fronts, frontStarts := frontsOf(d)
 	c := counts{uint32(len(d.lengths)), uint32(len(d.postings)), uint32(len(d.starts) - 1), uint32(len(fronts)), uint32(len(d.strings))}

@@ -23,7 +23,7 @@ func Merge(sources []*Live, compare Compare) (image []byte, from []Ref, err erro
 		postings += uint64(l.before[l.segment.terms()])
 	}
 	if texts > MaxTexts || postings > math.MaxUint32 {
-		return nil, nil, fmt.Errorf("merge %d texts with %d postings: %w", texts, postings, errTooLarge)
+		return nil, nil, fmt.Errorf("merge %d texts with %d postings: %w", texts, postings, ErrFull)
 	}
 	from = liveTexts(sources, texts, compare)
 	m := merge{draft: draft{
