@@ -6,6 +6,10 @@
 // it is an English stop word, and stemmed with Porter2. Identifiers count as
 // their parts and as a whole (parseURL: pars, url, parseurl), numbers stay whole,
 // and scripts written without spaces become overlapping pairs of characters.
+//
+// A stop word in capitals is a name (IT, WHO, US) and its term the word in lower case,
+// which nothing else has: "it department" finds the IT department by its other word.
+// In a sentence, a heading or a question that is in capitals itself it stays a stop word.
 package analysis
 
 import (
@@ -20,7 +24,7 @@ import (
 
 // Version names this analyser. It is part of every base's generation: change it
 // with anything that changes the terms of some text.
-const Version = "1"
+const Version = "2"
 
 // maxTerm is the longest term kept, in bytes. Beyond it stand digests, encoded
 // data and the like, which nobody types into a question.
@@ -42,6 +46,8 @@ func appendTerms(dst []string, tok string, k kind) []string {
 	switch k {
 	case pair:
 		return append(dst, strings.ToLower(tok))
+	case acronym:
+		return append(dst, strings.ToLower(withoutPossessive(tok)))
 	case compound:
 		dst = appendParts(dst, tok)
 	}

@@ -13,6 +13,7 @@ const (
 	word                 // one word or number
 	compound             // a word that has parts: camelCase, snake_case, dotted.name
 	pair                 // two characters of a script without spaces, or one alone
+	acronym              // a stop word in capitals that is a name
 )
 
 // A scanner cuts text, which is in NFKC, into tokens. Tokens are substrings of it.
@@ -20,6 +21,10 @@ type scanner struct {
 	text  string
 	pos   int
 	inRun bool // the character at pos ended the pair before
+
+	sentence int  // where the one at pos begins
+	judged   int  // the end of the last one that was looked at, 0 before
+	shouts   bool // it is in capitals
 }
 
 // next returns the next token. It reads each byte a bounded number of times.
@@ -33,10 +38,17 @@ func (s *scanner) next() (string, kind) {
 			}
 		case lower, upper, digit:
 			s.inRun = false
-			return s.word()
+			tok, k := s.word()
+			if k == word && s.isAcronym(tok) {
+				k = acronym
+			}
+			return tok, k
 		default:
 			s.inRun = false
 			s.pos += n
+			if endsSentence(s.text[s.pos:], r) {
+				s.sentence = s.pos
+			}
 		}
 	}
 	return "", end

@@ -1,5 +1,8 @@
 package analysis
 
+// maxStop is how long stop words are at most, in bytes.
+const maxStop = 10
+
 // isStop tells whether a lower-case word carries no content. The list is
 // Snowball's for English, the words that only frame a question, and greetings:
 // "hi, could you please tell me" asks for nothing yet.
@@ -23,9 +26,17 @@ func isStop(word string) bool {
 		"each", "few", "more", "most", "other", "some", "such", "no", "not", "only", "own", "same", "so",
 		"than", "too", "very", "also", "just", "upon", "via", "per", "yet", "however", "therefore", "thus",
 		"etc", "e.g", "i.e",
-		"many", "much", "get", "gets", "got", "getting", "tell", "please", "know", "want", "need", "like", "explain", "show", "help",
-		"hi", "hello", "hey", "hiya", "howdy", "greetings", "thanks", "thank", "thx", "cheers", "sorry", "bye", "goodbye",
-		"ok", "okay", "yes", "yeah", "yep", "nope", "sure", "alright", "lol", "hmm", "oh", "ah", "wow":
+		"many", "much", "get", "gets", "got", "getting", "tell", "know", "want", "need", "like", "explain", "show":
+		return true
+	}
+	return isSmallTalk(word)
+}
+
+// isSmallTalk tells the stop words that are no names, though some write them in capitals.
+func isSmallTalk(word string) bool {
+	switch word {
+	case "please", "help", "hi", "hello", "hey", "hiya", "howdy", "greetings", "thanks", "thank", "thx", "cheers", "sorry",
+		"bye", "goodbye", "ok", "okay", "yes", "yeah", "yep", "nope", "sure", "alright", "lol", "hmm", "oh", "ah", "wow":
 		return true
 	}
 	return false

@@ -50,9 +50,10 @@ func (v *Vocabulary) Append(dst []uint32, text string) ([]uint32, error) {
 }
 
 // expand returns the numbers of a token's terms. Tokens that no term could come
-// of whole are not remembered.
+// of whole are not remembered, nor those that mean something else in another sentence.
 func (v *Vocabulary) expand(tok string, k kind) (span, error) {
-	if len(tok) <= maxTerm {
+	remember := len(tok) <= maxTerm && k != acronym
+	if remember {
 		id, isNew, err := v.tokens.add(tok)
 		if err != nil {
 			return span{}, err
@@ -66,7 +67,7 @@ func (v *Vocabulary) expand(tok string, k kind) (span, error) {
 		return v.expand(tok, k)
 	}
 	sp, err := v.number(tok, k)
-	if len(tok) <= maxTerm {
+	if remember {
 		v.spans = append(v.spans, sp)
 	}
 	return sp, err

@@ -1,0 +1,88 @@
+package analysis_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"sidenote/retrieval/knowledge/analysis"
+)
+
+// A stop word in capitals is a name, but where everything around it is in capitals: then
+// they tell nothing.
+func TestM22StopWordsInCapitals(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		if diff := cmp.Diff(want, strings.Join(analysis.Terms(text), " ")); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
+	}
+	f("Who do I ask in the IT department?", "ask it depart")
+	f("the it department", "depart")
+	f("It is broken. Who repairs it? Tell us!", "broken repair")
+	f("guidelines of the WHO", "guidelin who")
+	f("taxes in the US", "tax us")
+	f("Is it in the US or does WHO's IT have it", "us who it")
+	f("WHO’s advice", "who advic")
+	f("IT-Abteilung, Text/IT; (IT)", "it abteilung text it it")
+	f("who runs IT2 and WHO_IT", "run it2 who_it")
+	f("I and A are letters", "letter")
+	f("DON'T do IT'S work", "work") // of a word in capitals that only shouts nothing is known
+	f("OK thanks, PLEASE HELP", "") // small talk is no name
+	f("the ITS fleet", "its fleet") // as it stands: a name has no stem
+	f("ａｓｋ ＩＴ now", "ask it now")   // NFKC
+
+	// Alone it is a name, too.
+	f("IT", "it")
+	f("Who? WHO!", "who")
+
+	// Capitals throughout.
+	f("HOW DO I GET IT?", "")
+	f("WHO IS IN THE IT DEPARTMENT", "depart")
+	f("I NEED IT", "")
+	f("WHAT IS IN THE iPhone MANUAL?", "phone iphon manual") // but for a word
+	f("IT IS BROKEN! Who repairs IT?", "broken repair it")   // sentence by sentence
+	f("GETTING IT\n\nAsk IT.\n\nABOUT US\n", "ask it")       // headings
+	f("- HR\n- IT\n- US\n", "hr it us")                      // but no lists
+	f("US GDP growth", "us gdp growth")
+
+	// Scripts without capitals are no capitals.
+	f("IT部門", "it 部門")
+	f("отдел IT", "отдел it")
+	f("IT 是什麼？WHO 是什麼", "it 是什 什麼 who 是什 什麼")
+}
+
+// The index and the question see the same, whatever stands in capitals.
+func TestM22IndexAndQuestionAgree(t *testing.T) {
+	word := rapid.SampledFrom([]string{"IT", "it", "It", "WHO", "WHO's", "US", "us", "NOT", "cat", "CAT", "iPhone", "部門", ".", "?", "\n", "3", "A_B", "getIT"})
+	rapid.Check(t, func(t *rapid.T) {
+		var v analysis.Vocabulary
+		for _, words := range rapid.SliceOfN(rapid.SliceOfN(word, 0, 8), 1, 4).Draw(t, "texts") {
+			text := strings.Join(words, " ")
+			ids, err := v.Append(nil, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, id := range ids {
+				got = append(got, string(v.Bytes(id)))
+			}
+			if diff := cmp.Diff(analysis.Terms(text), got); diff != "" {
+				t.Fatalf("%q (-question +index):\n%s", text, diff)
+			}
+		}
+	})
+}
+
+// What is judged sentence by sentence is judged once: time grows with the text alone.
+func TestM22LongSentencesAreRead(t *testing.T) {
+	text := strings.Repeat("IT ", 200_000) // one sentence, all of it candidates
+	if got := analysis.Terms(text); got != nil {
+		t.Errorf("%d terms of a text in capitals", len(got))
+	}
+	if got := analysis.Terms("the " + strings.Repeat("IT as ", 200_000)); len(got) != 200_000 {
+		t.Errorf("%d terms, want one for each of 200,000 names", len(got))
+	}
+}
