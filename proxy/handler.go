@@ -244,7 +244,7 @@ func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Opt
 	x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
 	switch res.Outcome {
 	case rewrite.Refused:
-		return &Error{Reason: res.Reason, Message: "The sources that every answer here must rest on are not available; try again."}
+		return noSources(res)
 	case rewrite.Answered:
 		x.answer(ctx, req, policy.EmptyAnswer)
 		return nil
@@ -254,6 +254,15 @@ func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Opt
 		}
 	}
 	return x.send(ctx, body, res.Edits)
+}
+
+// noSources refuses a request whose sources could not be had, or not all of them.
+func noSources(res *rewrite.Result) *Error {
+	message := "The sources that every answer here must rest on are not available; try again."
+	if len(res.Retrieval.Sources) > 0 {
+		message = "Not all of the knowledge that every answer here must rest on could be searched; try again."
+	}
+	return &Error{Reason: res.Reason, Message: message}
 }
 
 // beside does the work of an injected request beside one that goes up at once,

@@ -104,10 +104,14 @@ const (
 	ReasonError        Reason = "retrieval-error"   // an engine failed
 )
 
-// Failed tells a failure from an honest empty answer.
+// Failed tells a failure from an honest empty answer. Other bases may have answered
+// all the same.
 func (r Reason) Failed() bool {
 	return r == ReasonIndexing || r == ReasonTimeout || r == ReasonError
 }
+
+// Searched tells a whole search, empty or not, from one that failed and from none.
+func (r Reason) Searched() bool { return r == ReasonNone || r == ReasonNoMatch }
 
 // CacheState says how a cache took part in a Result.
 type CacheState string

@@ -133,7 +133,8 @@ type Policy struct {
 	MinTruncatedTokens int // a cut that would leave less is not made
 	OnEmpty            OnEmpty
 	EmptyAnswer        string // the answer given under EmptyRefuse
-	RefuseOnFailure    bool   // on_failure.retrieval: refuse
+	RefuseOnFailure    bool   // on_failure.retrieval: refuse, where a search failed and found nothing
+	RefuseOnPartial    bool   // on_failure.partial: refuse, where it failed in part and found something
 
 	// Digest is that of all of the above as configured; "" where a request added
 	// components, and then no fit is remembered. What else a request narrows shows in
@@ -169,7 +170,7 @@ func DefaultPolicy() Policy {
 // Strict tells whether a body that two parsers could read differently is
 // refused rather than relayed: so under a policy that refuses on failure or
 // filters documents, for otherwise an ambiguous body would be the way around it.
-func (p Policy) Strict() bool { return p.RefuseOnFailure || p.Filter != nil }
+func (p Policy) Strict() bool { return p.RefuseOnFailure || p.RefuseOnPartial || p.Filter != nil }
 
 // Empty resolves the default of OnEmpty.
 func (p Policy) Empty() OnEmpty {

@@ -132,12 +132,13 @@ func (rw *Rewriter) retrieve(ctx context.Context, j *job) retrieval.Result {
 func (j *job) decide(res *Result, m *memo) *fitted {
 	found := &res.Retrieval
 	res.Reason = Reason(found.Reason)
-	if found.Reason.Failed() && j.policy.RefuseOnFailure {
+	sources, present := j.absent(m, found.Sources)
+	none := len(sources) == 0 && present == 0
+	if found.Reason.Failed() && (none && j.policy.RefuseOnFailure || !none && j.policy.RefuseOnPartial) {
 		res.Outcome = Refused
 		return nil
 	}
-	sources, present := j.absent(m, found.Sources)
-	empty := len(sources) == 0 && present == 0 && !found.Reason.Failed()
+	empty := none && found.Reason.Searched()
 	if empty && res.Reason == "" {
 		res.Reason = ReasonNoMatch
 	}

@@ -42,7 +42,18 @@ func (c *checkCmd) Run(a *app) error {
 	for _, p := range cfg.Expired(time.Now()) {
 		fmt.Fprintln(a.stderr, "warning: "+p.String())
 	}
+	warnOfFailures(a.stderr, cfg)
 	return warnOfFilters(a, cfg)
+}
+
+// warnOfFailures tells of policies that refuse what has some of its sources, and let
+// pass what has none.
+func warnOfFailures(w io.Writer, cfg *config.Config) {
+	for _, name := range cfg.TenantNames() {
+		if p, _ := cfg.Tenant(name); p.Rewrite.RefuseOnPartial && !p.Rewrite.RefuseOnFailure {
+			fmt.Fprintf(w, "warning: tenant %s: on_failure.partial refuses where some bases fail, on_failure.retrieval passes where all do; set retrieval: refuse too\n", name)
+		}
+	}
 }
 
 // warnOfFilters reads the documents of the bases, if there are filters that may name

@@ -63,7 +63,8 @@ type Retrieval struct {
 
 // OnFailure says what happens when a helper fails.
 type OnFailure struct {
-	Retrieval     string `yaml:"retrieval" of:"pass|refuse"`
+	Retrieval     string `yaml:"retrieval" of:"pass|refuse"`     // the search failed, and nothing was found
+	Partial       string `yaml:"partial" of:"pass|refuse"`       // it failed in part, and something was found
 	ContextLength string `yaml:"context_length" of:"retry|pass"` // the upstream finds the request too long
 }
 
@@ -86,7 +87,7 @@ func DefaultPolicy() Policy {
 			ScoreThreshold: Threshold(p.Search.ScoreThreshold), MaxPerDocument: Count(p.Search.MaxPerDocument),
 		},
 		EmptyAnswer:     p.EmptyAnswer,
-		OnFailure:       OnFailure{Retrieval: "pass", ContextLength: "retry"},
+		OnFailure:       OnFailure{Retrieval: "pass", Partial: "pass", ContextLength: "retry"},
 		Expose:          proxy.ExposeNames,
 		MaxRewriteBytes: 32 << 20,
 	}
@@ -109,6 +110,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 		Order:   p.Order, Citations: p.Citations, Grounding: p.Grounding,
 		SourceAttributes: p.SourceAttributes, Escape: p.Escape, MinTruncatedTokens: int(p.MinTruncatedTokens),
 		OnEmpty: p.OnEmpty, EmptyAnswer: p.EmptyAnswer, RefuseOnFailure: p.OnFailure.Retrieval == "refuse",
+		RefuseOnPartial: p.OnFailure.Partial == "refuse",
 	}
 	for _, c := range p.Components {
 		out.Components = append(out.Components, rewrite.Component{
