@@ -52,6 +52,9 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	dst = appendCount(dst, "rules", l.Rules)
 	dst = appendCount(dst, "tags", l.Tags)
 	dst = appendCount(dst, "text", l.Text)
+	if l.Placement != "" && l.Placement != rewrite.PlaceSystem {
+		dst = appendToken(append(dst, "; placement="...), string(l.Placement))
+	}
 	return appendWindow(dst, l)
 }
 

@@ -51,7 +51,7 @@ func TestStatusIsTheContracts(t *testing.T) {
 			t.Errorf("%s: %v", got, err)
 		}
 	}
-	f("injected; sources=4; tokens=1187; budget=2000; exact; cache=hit; planner=off; retrieval-ms=3; rules=66; tags=96; text=1025", func(*proxy.Report) {})
+	f("injected; sources=4; tokens=1187; budget=2000; exact; cache=hit; planner=off; retrieval-ms=3; rules=66; tags=96; text=1025", func(r *proxy.Report) { r.Rewrite.Ledger.Placement = rewrite.PlaceSystem })
 	f("injected; reason=retrieval-timeout; sources=4; tokens=1187; budget=2000; estimated; window=unknown; cache=miss; planner=off; retrieval-ms=3; rules=66; tags=96; text=1025",
 		func(r *proxy.Report) {
 			r.Reason = rewrite.ReasonTimeout
@@ -59,6 +59,8 @@ func TestStatusIsTheContracts(t *testing.T) {
 			r.Rewrite.Model.Window = 0
 			r.Rewrite.Retrieval.Cache = retrieval.CacheMiss
 		})
+	f("injected; sources=4; tokens=1187; budget=2000; exact; cache=hit; planner=off; retrieval-ms=3; rules=66; tags=96; text=1025; placement=last_user",
+		func(r *proxy.Report) { r.Rewrite.Ledger.Placement = rewrite.PlaceLastUser })
 	f("untouched; reason=no-match", func(r *proxy.Report) { r.Outcome, r.Reason = rewrite.Untouched, rewrite.ReasonNoMatch })
 	f("shadow", func(r *proxy.Report) { r.Outcome = rewrite.Shadowed })
 	f("refused; reason=ambiguous-body", func(r *proxy.Report) { r.Outcome, r.Reason = rewrite.Refused, rewrite.ReasonAmbiguous })

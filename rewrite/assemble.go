@@ -37,7 +37,7 @@ type piece struct {
 func (j *job) newAssembly(sources []retrieval.Source, notice bool) *assembly {
 	a := &assembly{
 		policy: j.policy, model: j.model, rules: rules(j.policy, j.req.formatIsText), query: j.safeQuery(),
-		block: j.block, source: j.sources, split: j.split, budget: j.budget(), exact: true,
+		block: j.block, source: j.sources, split: j.placement == PlaceSplit, budget: j.budget(), exact: true,
 	}
 	f := &a.fitter
 	f.policy, f.counter, f.found, f.presence = j.policy, j.model.Counter, sources, j.presence
@@ -53,7 +53,7 @@ func (j *job) newAssembly(sources []retrieval.Source, notice bool) *assembly {
 		switch {
 		case notice:
 			f.rules = noticeEmpty
-		case !j.split:
+		case !a.split:
 			f.rules = a.rules
 		}
 	}

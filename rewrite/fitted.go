@@ -111,7 +111,7 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 		n: len(sources), notice: notice, policy: j.policy.Digest,
 		encoding: j.model.Encoding, budget: j.budget(), ratio: j.model.ratio(),
 		formatIsText: j.req.formatIsText, query: j.safeQuery(),
-		split: j.split, block: j.block.surroundings, sources: j.sources.surroundings,
+		split: j.placement == PlaceSplit, block: j.block.surroundings, sources: j.sources.surroundings,
 	}
 	if len(sources) > 0 {
 		k.first = &sources[0]
@@ -219,6 +219,9 @@ func (j *job) account(res *Result, f *fitted) {
 		l.ChunksSelected, l.ChunkSources = f.selected, f.bases
 		l.Used, l.EstimatedTokens, l.Rules, l.Text = f.used, f.used, f.rules, f.text
 		l.Tags = max(0, f.used-f.rules-f.text)
+	}
+	if res.Outcome == Injected {
+		l.Placement = j.placement
 	}
 	if l.Edits = res.Edits; l.Edits == nil {
 		l.Edits = []Edit{}

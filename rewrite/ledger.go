@@ -48,6 +48,7 @@ const (
 	ReasonBudget      Reason = "budget"         // nothing fits
 	ReasonWindow      Reason = "window"         // nothing fits beside the request in the model's window
 	ReasonPresent     Reason = "already-there"  // every source stands in the messages already
+	ReasonNoPlace     Reason = "no-place"       // the model takes no system message, and there is no user message
 	ReasonOverload    Reason = "overload"       // shadow work was shed
 	ReasonOption      Reason = "invalid-option" // an option of the request is wrong
 	ReasonUnavailable Reason = "unavailable"    // refused: sources were required and failed
@@ -104,6 +105,8 @@ type Ledger struct {
 	Model     string    `json:"model"`    // as the request names it
 	Encoding  string    `json:"encoding"` // that counted
 	Exactness Exactness `json:"exactness"`
+
+	Placement Placement `json:"placement,omitempty"` // of what was added: the policy's, unless request or model has no place there
 
 	Budget   int `json:"budget"`   // context_tokens in force
 	Used     int `json:"used"`     // of them; the message's growth in tokens

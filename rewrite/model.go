@@ -16,6 +16,7 @@ type Model struct {
 	MaxOutput     int    // tokens of one answer at most; 0 is unknown
 	DefaultOutput int    // tokens to reserve for one whose length nobody says; 0 is no opinion
 	Estimated     bool   // no public tokenizer: counts carry a margin
+	NoSystem      bool   // messages of the role system are refused
 	Counter       retrieval.Counter
 	Images        tokens.ImageRule
 	Calibration   calibration.Value // what the upstream was seen to bill; zero while too little was

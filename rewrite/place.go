@@ -19,26 +19,35 @@ type surroundings struct {
 	added         bool   // a message of our own
 }
 
+// placement returns the placement in force: p's where the request has such a place and
+// the model takes a message there. It is "" where there is none at all.
+func (r *Request) placement(p *Policy, m *Model, last int) Placement {
+	switch want := p.Placement; {
+	case m.NoSystem && last < 0:
+		return ""
+	case m.NoSystem:
+		return PlaceLastUser
+	case last >= 0 && (want == PlaceLastUser || want == PlaceSplit):
+		return want
+	case want == PlaceMarker && len(r.markers()) > 0:
+		return want
+	}
+	return PlaceSystem
+}
+
 // places returns where the block goes. Under PlaceSplit the sources have a
 // place of their own, otherwise both are the same.
-func (r *Request) places(p *Policy, last int) (block, sources place) {
-	switch p.Placement {
+func (r *Request) places(p Placement, last int) (block, sources place) {
+	switch p {
 	case PlaceLastUser:
-		if last >= 0 {
-			block = r.endOf(last)
-			return block, block
-		}
+		block = r.endOf(last)
 	case PlaceSplit:
-		if last >= 0 {
-			return r.system(), r.endOf(last)
-		}
+		return r.system(), r.endOf(last)
 	case PlaceMarker:
-		if at := r.markers(); len(at) > 0 {
-			block = r.marker(at[0])
-			return block, block
-		}
+		block = r.marker(r.markers()[0])
+	default:
+		block = r.system()
 	}
-	block = r.system()
 	return block, block
 }
 

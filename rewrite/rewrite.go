@@ -67,6 +67,7 @@ func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Optio
 	if o.Query != "" {
 		j.query, j.previous = o.Query, ""
 	}
+	j.placement = req.placement(&p, &j.model, j.last)
 	res.Model = j.model
 	res.Retrieval = rw.retrieve(ctx, &j)
 	res.RetrieveTook = time.Since(start)
@@ -98,11 +99,11 @@ type job struct {
 	query, previous string
 	last            int // index of the last user message, -1 without one
 
-	presence presence      // of texts in the messages
-	left     []SourceEntry // found, but in the messages already or without text
-	block    place         // where the block goes
-	sources  place         // where the sources go, under PlaceSplit
-	split    bool
+	presence  presence      // of texts in the messages
+	left      []SourceEntry // found, but in the messages already or without text
+	placement Placement     // in force
+	block     place         // where the block goes
+	sources   place         // where the sources go, under PlaceSplit
 }
 
 // retrieve asks for sources. Failing open is data: the reason is in the Result.
@@ -149,8 +150,14 @@ func (j *job) decide(res *Result, m *memo) *fitted {
 	if len(sources) == 0 && present > 0 && res.Reason == "" {
 		res.Reason = ReasonPresent
 	}
-	j.block, j.sources = j.req.places(&j.policy, j.last)
-	j.split = j.policy.Placement == PlaceSplit && j.block.offset != j.sources.offset
+	if j.placement == "" {
+		if len(sources) > 0 || len(j.policy.Components) > 0 {
+			res.Reason = ReasonNoPlace
+		}
+		res.Outcome = Untouched
+		return nil
+	}
+	j.block, j.sources = j.req.places(j.placement, j.last)
 	notice := empty && j.policy.Empty() == EmptyNotice
 	if j.window.Check == CheckNone && (len(sources) > 0 || notice || len(j.policy.Components) > 0) {
 		j.look()

@@ -16,7 +16,7 @@ type modelsCmd struct {
 
 // Help shows how models is used.
 func (modelsCmd) Help() string {
-	return "The first row that matches wins; exact counts use the model's own encoding, estimates add 10 %. RESERVED tokens of the window are kept free for an answer that neither request nor policy caps.\n\nsidenote models openai/gpt-5-mini"
+	return "The first row that matches wins; exact counts use the model's own encoding, estimates add 10 %. RESERVED tokens of the window are kept free for an answer that neither request nor policy caps. To a model of the roles \"no system\" sources go in the last user message.\n\nsidenote models openai/gpt-5-mini"
 }
 
 // Run prints the table, or one row of it.
@@ -34,14 +34,18 @@ func (c *modelsCmd) Run(a *app) error {
 		table = []tokens.Model{row}
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MATCH\tENCODING\tWINDOW\tMAX OUTPUT\tRESERVED\tIMAGE 1024²\tCOUNT")
+	fmt.Fprintln(w, "MATCH\tENCODING\tWINDOW\tMAX OUTPUT\tRESERVED\tIMAGE 1024²\tCOUNT\tROLES")
 	for _, m := range table {
 		count := "exact"
 		if m.Estimated {
 			count = "estimated"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", m.Match, m.Encoding, orUnknown(m.Window), orUnknown(m.MaxOutput),
-			reserved(m), m.Images.Tokens(1024, 1024, "high"), count)
+		roles := "all"
+		if m.NoSystem {
+			roles = "no system"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", m.Match, m.Encoding, orUnknown(m.Window), orUnknown(m.MaxOutput),
+			reserved(m), m.Images.Tokens(1024, 1024, "high"), count, roles)
 	}
 	return w.Flush()
 }

@@ -37,7 +37,7 @@ func (m *models) Model(name string) rewrite.Model {
 	}
 	model := rewrite.Model{
 		Row: row.Match, Encoding: row.Encoding, Window: row.Window, MaxOutput: row.MaxOutput, DefaultOutput: row.DefaultOutput,
-		Estimated: row.Estimated, Counter: counter, Images: row.Images,
+		Estimated: row.Estimated, NoSystem: row.NoSystem, Counter: counter, Images: row.Images,
 	}
 	if len(name) <= maxRemembered {
 		slot.Store(&resolved{name, model})

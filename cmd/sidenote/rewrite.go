@@ -95,6 +95,9 @@ func (c *rewriteCmd) ledger(a *app, res rewrite.Result) error {
 	}
 	l := res.Ledger
 	fmt.Fprintf(a.stderr, "%s %s\nbudget %s tokens, used %s %s (%s)\n", res.Outcome, res.Reason, thousands(l.Budget), thousands(l.Used), l.Exactness, l.Encoding)
+	if l.Placement != "" && l.Placement != rewrite.PlaceSystem {
+		fmt.Fprintf(a.stderr, "placement %s\n", l.Placement)
+	}
 	if line := windowLine(l); line != "" {
 		fmt.Fprintln(a.stderr, line)
 	}

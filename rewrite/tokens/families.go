@@ -46,12 +46,13 @@ func families() []Model {
 	}{
 		// ai.google.dev/gemini-api/docs/models; the window is that of the input.
 		{"gemini-1.5-pro*", 2_097_152, 8_192},
-		{"gemini-1.5* gemini-2.0-flash*", 1_048_576, 8_192},
+		{"gemini-1.5* gemini-2.0-flash-exp-image* gemini-2.0-flash-preview-image* gemini-2.0-flash*", 1_048_576, 8_192},
 		{"gemini-2.5-flash-image* gemini-3-pro-image* gemini-3.1-flash-image* gemini-3.1-flash-lite-image*", 0, 0},
 		{"gemini-2.5* gemini-3*", 1_048_576, 65_535},
 		{"gemini-4*", 1_048_576, 0},
 		{"gemma-2* gemma2*", 8_192, 0},
 		{"gemma-3* gemma3*", 32_768, 0},
+		{"gemma gemma-1* gemma-7b* codegemma*", 0, 0},
 
 		{"llama-3.1* llama-3.2* llama-3.3* llama3.1* llama3.2* llama3.3*", 131_072, 0},
 		{"meta-llama-3.1* meta-llama-3.2* meta-llama-3.3*", 131_072, 0},
@@ -62,8 +63,9 @@ func families() []Model {
 		{"qwen2.5* qwq*", 32_768, 0},
 		{"qwen3-coder* qwen3-next* qwen3-max*", 262_144, 0},
 
-		{"mixtral-8x7b* open-mixtral-8x7b*", 32_768, 0},
+		{"mixtral-8x7b-instruct* mixtral-8x7b* open-mixtral-8x7b*", 32_768, 0},
 		{"mixtral-8x22b* open-mixtral-8x22b*", 65_536, 0},
+		{"mistral-7b-instruct-v0 mistral-7b-instruct-v0.1* mistral-7b-instruct-v0.2*", 0, 0},
 		{"mistral-large-2402* mistral-small-24*", 32_768, 0},
 		{"mistral-large* mistral-nemo* open-mistral-nemo* ministral* pixtral*", 131_072, 0},
 
@@ -91,7 +93,7 @@ func families() []Model {
 		{"glm-4.6* glm-4.7*", 200_000, 0},
 
 		// Families of several sizes.
-		{"gemini* gemma* codegemma* medgemma* llama* meta-llama* codellama* qwen* qvq*", 0, 0},
+		{"gemini* gemma* medgemma* llama* meta-llama* codellama* qwen* qvq*", 0, 0},
 		{"mistral* open-mistral* mixtral* open-mixtral* magistral* codestral* devstral*", 0, 0},
 		{"deepseek* grok* phi* command* nova* kimi* glm* granite* nemotron*", 0, 0},
 	} {

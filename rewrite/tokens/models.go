@@ -1,6 +1,9 @@
 package tokens
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A Model is one row of the model table.
 type Model struct {
@@ -10,6 +13,7 @@ type Model struct {
 	MaxOutput     int    // tokens of output at most; 0 is unknown
 	DefaultOutput int    // tokens to reserve for the answer where neither request nor policy says; 0: no opinion
 	Estimated     bool   // no public tokenizer: counts need Estimate
+	NoSystem      bool   // messages of the role system are refused
 	Images        ImageRule
 }
 
@@ -34,8 +38,21 @@ const (
 // A deployment may be called anything, as Azure's are: it is then Other, until a
 // row of the configuration says what it is.
 func Builtin() []Model {
-	return append(append(append(append(gpt5(), gpt4o()...), older()...), anthropic()...), families()...)
+	table := slices.Concat(gpt5(), gpt4o(), older(), anthropic(), families())
+	refusing := strings.Fields(refuseSystem)
+	for i := range table {
+		table[i].NoSystem = slices.Contains(refusing, table[i].Match)
+	}
+	return table
 }
+
+// refuseSystem are the rows of models that answer a message of the role system with an
+// error: OpenAI's first two for reasoning; Gemma up to 2, by its chat template, and 3
+// at Google (elsewhere it reads such a message as the user's); Google's that make
+// images; Mistral's first, by the chat templates that they came with and at Bedrock.
+const refuseSystem = "o1-mini* o1-preview* gemma gemma-1* gemma-7b* gemma-2* gemma2* codegemma* gemma-3* gemma3* " +
+	"gemini-2.0-flash-exp-image* gemini-2.0-flash-preview-image* " +
+	"mistral-7b-instruct-v0 mistral-7b-instruct-v0.1* mistral-7b-instruct-v0.2* mixtral-8x7b-instruct*"
 
 // gpt5 are OpenAI's models from gpt-5 on, and those for reasoning before.
 func gpt5() []Model {

@@ -155,7 +155,7 @@ meta-llama/Meta-Llama-3.1-8B-Instruct-Turbo = meta-llama-3.1* o200k_base 131072 
 meta-llama/Meta-Llama-3-70B-Instruct = meta-llama-3-* o200k_base 8192 0 estimated
 Qwen/Qwen2.5-7B-Instruct-Turbo = qwen2.5* o200k_base 32768 0 estimated
 me@example.org/Meta-Llama-3.1-8B-Instruct-Reference-tuned = meta-llama-3.1* o200k_base 131072 0 estimated
-mistralai/Mixtral-8x7B-Instruct-v0.1 = mixtral-8x7b* o200k_base 32768 0 estimated
+mistralai/Mixtral-8x7B-Instruct-v0.1 = mixtral-8x7b-instruct* o200k_base 32768 0 estimated
 llama-3.3-70b-versatile = llama-3.3* o200k_base 131072 0 estimated
 
 Ollama and LM Studio

@@ -138,8 +138,8 @@ func (c *Config) checkModels() {
 			continue // reported as missing
 		case strings.Contains(strings.TrimSuffix(m.Match, "*"), "*"):
 			c.problem(key+".match", "%q has a * that is not at its end", m.Match)
-		case m.Encoding == "" && m.Window == 0 && m.MaxOutputTokens == 0 && m.DefaultOutput == 0 && !m.Estimated:
-			c.problem(key, "says nothing of %q; give encoding, window or max_output_tokens", m.Match)
+		case m.Encoding == "" && m.Window == 0 && m.MaxOutputTokens == 0 && m.DefaultOutput == 0 && !m.Estimated && m.Roles == "":
+			c.problem(key, "says nothing of %q; give encoding, window, max_output_tokens or roles", m.Match)
 		case m.Window > 0 && m.MaxOutputTokens > m.Window:
 			c.problem(key+".max_output_tokens", "%d is more than the window of %d", m.MaxOutputTokens, m.Window)
 		}

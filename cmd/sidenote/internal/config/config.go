@@ -105,6 +105,7 @@ type Model struct {
 	MaxOutputTokens Count  `yaml:"max_output_tokens" min:"1" max:"100M"`
 	DefaultOutput   Count  `yaml:"default_output_tokens" min:"1" max:"100M"` // reserved where nobody says how long an answer may be
 	Estimated       bool   `yaml:"estimated"`                                // Encoding is only near to the model's own
+	Roles           string `yaml:"roles" of:"all|no_system"`                 // of messages that it takes
 }
 
 // Identity says who is who.

@@ -37,10 +37,16 @@ func (c *Config) ModelTable() []tokens.Model {
 		if m.DefaultOutput > 0 {
 			row.DefaultOutput = int(m.DefaultOutput)
 		}
+		if m.Roles != "" {
+			row.NoSystem = m.Roles == noSystem
+		}
 		table = append(table, row)
 	}
 	return append(table, builtin...)
 }
+
+// noSystem is the Model.Roles of a model that refuses messages of the role system.
+const noSystem = "no_system"
 
 // CheckFolders returns a Problems naming the bases whose path is not there. It
 // is apart from Load because a configuration may be checked on a machine that
