@@ -14,6 +14,7 @@ type assembly struct {
 	policy Policy
 	model  Model
 	rules  string // the fixed sentences, whether they are needed or not
+	apart  bool   // the rules stand in the block, even alone
 	query  string // neutralised; "" where the template has no use for it
 	block  place  // where the block goes
 	source place  // where the sources go, under PlaceSplit
@@ -36,7 +37,7 @@ type piece struct {
 // newAssembly sets up the components.
 func (j *job) newAssembly(sources []retrieval.Source, notice bool) *assembly {
 	a := &assembly{
-		policy: j.policy, model: j.model, rules: rules(j.policy, j.req.formatIsText), query: j.safeQuery(),
+		policy: j.policy, model: j.model, rules: rules(j.policy, j.req.formatIsText, j.apart), apart: j.apart, query: j.safeQuery(),
 		block: j.block, source: j.sources, split: j.placement == PlaceSplit, budget: j.budget(), exact: true,
 	}
 	f := &a.fitter
@@ -53,7 +54,7 @@ func (j *job) newAssembly(sources []retrieval.Source, notice bool) *assembly {
 		switch {
 		case notice:
 			f.rules = noticeEmpty
-		case !a.split:
+		case !a.apart:
 			f.rules = a.rules
 		}
 	}
@@ -64,22 +65,20 @@ func (j *job) newAssembly(sources []retrieval.Source, notice bool) *assembly {
 // assemble fits the components, places them and counts the result exactly; where
 // the seams made it too large it fits again into less. False: nothing fits.
 func (a *assembly) assemble() bool {
-	room := a.budget
-	room = a.model.counted(room)
-	room -= a.fixed()
-	for room > 0 {
-		a.fitter.fit(room)
-		if a.compose(); len(a.pieces) == 0 {
-			return false
+	for room := a.model.counted(a.budget) - a.fixed(); room > 0; room -= max(1, a.used-a.budget) {
+		if a.fit(room); len(a.pieces) == 0 || a.used <= a.budget {
+			return len(a.pieces) > 0
 		}
-		if a.weigh(); a.used <= a.budget {
-			return true
-		}
-		room -= max(1, a.used-a.budget)
 	}
-	a.pieces = nil
-	a.fitter.fit(0)
-	return false
+	a.fit(0) // for rules that stand apart
+	return len(a.pieces) > 0 && a.used <= a.budget
+}
+
+// fit fits the components into a room and composes what there is then.
+func (a *assembly) fit(room int) {
+	a.fitter.fit(room)
+	a.compose()
+	a.weigh()
 }
 
 // fixed is about what stands around the components: the template's own text.
@@ -89,7 +88,7 @@ func (a *assembly) fixed() int {
 		n += tokens.MessageOverhead
 	}
 	n += a.fitter.count(strings.Join(a.policy.Template.fill(nil, a.query), ""))
-	if a.split {
+	if a.apart {
 		n += a.fitter.count(a.rules)
 	}
 	return n
@@ -106,7 +105,7 @@ func (a *assembly) compose() {
 		}
 		context = append(context, s.parts...)
 	}
-	if len(sources) > 0 && a.fitter.rules == "" {
+	if a.apart {
 		context = append([]string{a.rules}, context...)
 	}
 	if len(context) > 0 {

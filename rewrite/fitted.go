@@ -138,14 +138,14 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 // fitted does the work and closes the account.
 func (a *assembly) fitted() *fitted {
 	out := &fitted{bases: map[string]int{}}
-	in := len(a.fitter.slots) > 0 && a.assemble()
+	in := (len(a.fitter.slots) > 0 || a.apart) && a.assemble()
 	out.components = make([]ComponentEntry, len(a.fitter.slots))
 	demand := 0
 	for i, s := range a.fitter.slots {
 		out.components[i] = s.entry
 		demand += s.entry.Demand
 	}
-	if demand > 0 {
+	if demand > 0 || a.apart {
 		demand += a.fixed()
 	}
 	demand = a.model.billed(demand)
@@ -172,13 +172,12 @@ func (a *assembly) fitted() *fitted {
 // divide tells what the used tokens are: rules, texts, and by that the rest.
 func (a *assembly) divide(out *fitted) {
 	f := &a.fitter
+	if a.apart {
+		out.rules += f.count(a.rules)
+	}
 	for _, s := range f.slots {
 		out.text += s.text
-		switch {
-		case s.parts == nil || !s.isSources:
-		case f.rules == "":
-			out.rules += f.count(a.rules)
-		default:
+		if s.parts != nil && s.isSources {
 			out.rules += f.count(f.rules)
 		}
 		if slices.Contains(s.parts, f.closing) { // no text of a source ends with a line feed

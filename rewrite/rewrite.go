@@ -104,6 +104,7 @@ type job struct {
 	placement Placement     // in force
 	block     place         // where the block goes
 	sources   place         // where the sources go, under PlaceSplit
+	apart     bool          // the rules stand in the block, apart from sources
 }
 
 // retrieve asks for sources. Failing open is data: the reason is in the Result.
@@ -159,14 +160,15 @@ func (j *job) decide(res *Result, m *memo) *fitted {
 	}
 	j.block, j.sources = j.req.places(j.placement, j.last)
 	notice := empty && j.policy.Empty() == EmptyNotice
-	if j.window.Check == CheckNone && (len(sources) > 0 || notice || len(j.policy.Components) > 0) {
+	j.apart = j.rulesApart(len(sources) > 0 || notice)
+	if j.window.Check == CheckNone && (len(sources) > 0 || notice || j.apart || len(j.policy.Components) > 0) {
 		j.look()
 	}
 	in := j.fit(m, found, sources, notice)
 	switch {
 	case in.block != nil || in.sources != nil:
 		res.Outcome = Injected
-		if len(sources) > 0 && in.selected == 0 && res.Reason == "" { // a component took all the room
+		if len(sources) > 0 && in.selected == 0 && res.Reason == "" { // what else goes in took all the room
 			res.Reason = j.noRoom()
 		}
 	case len(in.components) > 0 && (res.Reason == "" || len(sources) > 0):
@@ -175,6 +177,16 @@ func (j *job) decide(res *Result, m *memo) *fitted {
 		res.Outcome = Untouched
 	}
 	return in
+}
+
+// rulesApart tells whether the rules stand in the block, where there is an element for
+// sources and where there is none. Under PlaceSplit that is so on every turn, so that
+// what comes before the last question stays the same.
+func (j *job) rulesApart(element bool) bool {
+	if j.policy.Placement != PlaceSplit || len(j.policy.Knowledge) == 0 {
+		return false
+	}
+	return j.placement == PlaceSplit || j.placement == PlaceSystem && !element // before the user's first message
 }
 
 // safeQuery is the question as the template may hold it.
