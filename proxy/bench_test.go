@@ -28,7 +28,7 @@ func BenchmarkServe(b *testing.B) {
 			}
 			defer c.Close()
 			body := `{"model":"gpt-4o","messages":[{"role":"user","content":"` + strings.Repeat("a question ", 90) + `"}]}`
-			request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: api.example.com\r\n%sContent-Length: %d\r\n\r\n%s", target, benchLines, len(body), body)
+			request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n%sContent-Length: %d\r\n\r\n%s", target, benchLines, len(body), body)
 			r := bufio.NewReader(c)
 			b.ReportAllocs()
 			for b.Loop() {

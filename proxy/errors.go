@@ -53,9 +53,9 @@ func answerTo(reason rewrite.Reason) answer {
 	switch reason {
 	case ReasonKey:
 		return answer{status: 401, kind: typeRequest}
-	case ReasonRouteRefused:
+	case ReasonRouteRefused, ReasonOrigin:
 		return answer{status: 403, kind: typeRequest}
-	case ReasonMisdirected:
+	case ReasonMisdirected, ReasonHost:
 		return answer{status: 421, kind: typeRequest}
 	case rewrite.ReasonTooLarge:
 		return answer{status: 413, kind: typeRequest}

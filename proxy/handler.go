@@ -157,12 +157,16 @@ func (x *exchange) identify(ctx *fasthttp.RequestCtx) error {
 			return err
 		}
 	}
-	p := x.server.tenants.ByKey(key, x.report.Time)
+	p, byKey := x.server.tenants.recognise(key, x.report.Time)
 	switch {
 	case p == nil && key == "":
 		return noKey()
 	case p == nil:
 		return &Error{Reason: ReasonKey, Message: "The API key you sent is not known here, or it has expired."}
+	case !byKey:
+		if err := x.server.tenants.keyless.check(ctx); err != nil {
+			return err
+		}
 	}
 	x.become(p)
 	if x.upstream.replace != nil {

@@ -26,7 +26,7 @@ func TestRelaysEverything(t *testing.T) {
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "HEAD"} {
 		for _, target := range []string{"/v1/files", "/files/a%2Fb/../c//d;x?q=%41&q=&=%zz", "/v1/models?x", "/metrics", "/v1/rewrite"} {
 			body := "\x00\xffbody of " + method
-			resp := g.raw(t, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: client.example\r\nX-Odd-cAse:  v1\r\nx-odd-case: v2\r\nAuthorization: Bearer sk-1\r\nSidenote-Mode: off\r\nSidenote-Junk: x\r\nContent-Length: %d\r\n\r\n%s", method, target, len(body), body))
+			resp := g.raw(t, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: client\r\nX-Odd-cAse:  v1\r\nx-odd-case: v2\r\nAuthorization: Bearer sk-1\r\nSidenote-Mode: off\r\nSidenote-Junk: x\r\nContent-Length: %d\r\n\r\n%s", method, target, len(body), body))
 			b, err := io.ReadAll(resp.Body)
 			if err != nil {
 				t.Fatal(err)

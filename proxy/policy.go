@@ -84,4 +84,9 @@ type Key struct {
 type Tenants struct {
 	Keys    []Key
 	Unknown *Policy // for callers that no key names; nil refuses them
+
+	// Those callers may come from programs, and from web pages of these origins and
+	// of this machine; and may call Sidenote on this machine by these names beside
+	// its own. ValidOrigin and ValidHost tell what may stand here.
+	Origins, Hosts []string
 }

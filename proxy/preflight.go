@@ -24,6 +24,9 @@ func preflighted(h *fasthttp.RequestHeader) (method []byte) {
 // goes to the upstream if there is but one, and asks about what is open to somebody.
 func (x *exchange) preflight(ctx *fasthttp.RequestCtx, method []byte) (err error) {
 	if p := x.server.tenants.ByKey("", x.report.Time); p != nil {
+		if err := x.server.tenants.keyless.check(ctx); err != nil {
+			return err // nobody can tell whether a key will follow
+		}
 		if x.become(p); x.upstream.replace != nil {
 			err = x.open(method, p.Routes)
 		}

@@ -18,7 +18,7 @@ func TestPreflight(t *testing.T) {
 	ours := proxy.Upstream{BaseURL: u.url, APIKey: proxy.NewSecret("sk-ours")}
 	open := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": ours},
-		Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil)},
+		Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil), Origins: []string{"https://app.example"}},
 	}, nil)
 	keyed := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": ours},

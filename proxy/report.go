@@ -22,6 +22,8 @@ const (
 const (
 	ReasonKey             rewrite.Reason = "invalid-api-key"       // nobody's key
 	ReasonCredentials     rewrite.Reason = "ambiguous-credentials" // two keys that differ, or one header twice
+	ReasonOrigin          rewrite.Reason = "foreign-origin"        // a page of another site, without a key
+	ReasonHost            rewrite.Reason = "unknown-host"          // a name that is not ours, without a key
 	ReasonRouteRefused    rewrite.Reason = "route-not-allowed"     // not among the tenant's routes
 	ReasonPath            rewrite.Reason = "ambiguous-path"        // raw and normalised path differ
 	ReasonMisdirected     rewrite.Reason = "misdirected"           // CONNECT: Sidenote is no forward proxy

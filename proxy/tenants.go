@@ -12,6 +12,7 @@ type Directory struct {
 	keys    map[[sha256.Size]byte]*Key
 	byName  map[string]*Policy
 	unknown *Policy
+	keyless keyless
 }
 
 // NewDirectory indexes t. Of a key that stands twice the later one counts;
@@ -21,6 +22,7 @@ func NewDirectory(t Tenants) *Directory {
 		keys:    make(map[[sha256.Size]byte]*Key, len(t.Keys)),
 		byName:  make(map[string]*Policy, len(t.Keys)+1),
 		unknown: t.Unknown,
+		keyless: newKeyless(t),
 	}
 	if t.Unknown != nil {
 		d.byName[t.Unknown.Tenant] = t.Unknown
@@ -42,18 +44,24 @@ func (d *Directory) Keyed() bool { return len(d.keys) > 0 }
 // they are hits or misses: what is looked up is a digest, which no caller can
 // steer towards another's.
 func (d *Directory) ByKey(key string, now time.Time) *Policy {
+	p, _ := d.recognise(key, now)
+	return p
+}
+
+// recognise is ByKey; byKey tells whether it is the key that names the caller.
+func (d *Directory) recognise(key string, now time.Time) (p *Policy, byKey bool) {
 	if key == "" || len(d.keys) == 0 {
-		return d.unknown
+		return d.unknown, false
 	}
 	sum := sha256.Sum256([]byte(key))
 	k := d.keys[sum]
 	if k == nil || subtle.ConstantTimeCompare(k.SHA256[:], sum[:]) != 1 {
-		return d.unknown
+		return d.unknown, false
 	}
 	if !k.Expires.IsZero() && now.After(k.Expires) {
-		return nil // a key that expired does not fall back to what strangers get
+		return nil, false // a key that expired does not fall back to what strangers get
 	}
-	return k.Policy
+	return k.Policy, true
 }
 
 // ByName returns the policy of a tenant, nil for a name that none has; "" is the

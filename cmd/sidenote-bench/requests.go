@@ -79,7 +79,7 @@ func chatRequest(body []byte, answer string, lines ...string) []byte {
 
 func request(path string, body []byte, answer string, lines ...string) []byte {
 	var s strings.Builder
-	fmt.Fprintf(&s, "POST %s HTTP/1.1\r\nHost: api.example.com\r\n%s%s: %s\r\n", path, clientLines, answerHeader, answer)
+	fmt.Fprintf(&s, "POST %s HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n%s%s: %s\r\n", path, clientLines, answerHeader, answer)
 	for _, line := range lines {
 		s.WriteString(line + "\r\n")
 	}

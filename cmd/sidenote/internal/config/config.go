@@ -110,8 +110,10 @@ type Model struct {
 
 // Identity says who is who.
 type Identity struct {
-	Unknown Name `yaml:"unknown"` // "refuse", or the tenant of callers that no key names
-	Open    bool `yaml:"open"`    // callers without a key may come from other machines
+	Unknown Name     `yaml:"unknown"` // "refuse", or the tenant of callers that no key names
+	Origins []Origin `yaml:"origins"` // of web pages that may ask without a key
+	Hosts   []Host   `yaml:"hosts"`   // by which callers without a key may call this machine
+	Open    bool     `yaml:"open"`    // callers without a key may come from other machines
 }
 
 // refuse is the Identity.Unknown that lets nobody in without a key.

@@ -97,7 +97,7 @@ func (c *Config) WorstRetrieval() time.Duration {
 func (c *Config) Proxy() proxy.Config {
 	out := proxy.Config{
 		Upstreams:   map[string]proxy.Upstream{},
-		Tenants:     proxy.Tenants{Unknown: c.resolved.unknown},
+		Tenants:     proxy.Tenants{Unknown: c.resolved.unknown, Origins: texts(c.Identity.Origins), Hosts: texts(c.Identity.Hosts)},
 		Concurrency: int(c.Concurrency),
 		Connections: int(c.Connections),
 		Timeouts:    proxy.DefaultTimeouts(),
