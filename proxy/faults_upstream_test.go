@@ -91,7 +91,7 @@ func upstreamErrors(t *testing.T) {
 		})
 		resp, body := open(t, u, nil).post(t, chatBody)
 		if resp.Status != status || body != "no!" || resp.Header.Get("Retry-After") != "7" || resp.Header.Get("X-Hop") != "" ||
-			!strings.HasPrefix(resp.Header.Get(proxy.HeaderStatus), "injected;") {
+			resp.Header.Get(proxy.HeaderID) == "" || resp.Header.Get(proxy.HeaderStatus) != "" {
 			t.Errorf("%s, %v, %s", resp.Status, resp.Header, body)
 		}
 		if n := len(u.seen); n != 1 {

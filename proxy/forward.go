@@ -69,8 +69,9 @@ func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error 
 }
 
 // lines are the head lines of ours on an upstream's answer: on a generation
-// route what became of the request, elsewhere nothing, and never the upstream's
-// own lines of these names.
+// route what became of the request, or its id alone if the upstream refuses it, as
+// whoever sent it may not be one to learn what was found. Elsewhere there is nothing,
+// and never the upstream's own lines of these names.
 func (x *exchange) lines() []transport.Header {
 	x.head = [...]transport.Header{{Name: HeaderID}, {Name: HeaderStatus}, {Name: HeaderSources}}
 	h := x.head[:]
@@ -78,6 +79,9 @@ func (x *exchange) lines() []transport.Header {
 		return h
 	}
 	h[0].Value = x.report.ID
+	if x.report.UpstreamStatus/100 != 2 {
+		return h
+	}
 	values := AppendStatus(make([]byte, 0, 768), &x.report)
 	status := len(values)
 	if x.report.Outcome == rewrite.Injected {
