@@ -2,6 +2,7 @@ package transport
 
 import (
 	"maps"
+	"math"
 	"net"
 	"slices"
 	"sync"
@@ -27,7 +28,8 @@ type clientConn struct {
 	timed
 	state *requestState // of the request that a handler has, else nil
 	guard *guard
-	waits atomic.Int32  // forOther and so on
+	waits atomic.Int32 // forOther and so on
+	head  headRead
 	flush time.Duration // in which a Write must get on
 
 	failed error // of a Read; whoever reads may ask
@@ -58,7 +60,8 @@ func stateOf(ctx *fasthttp.RequestCtx) *requestState { return clientOf(ctx).stat
 // Read implements net.Conn.
 func (c *clientConn) Read(p []byte) (int, error) {
 	var err error
-	switch c.waits.Load() {
+	waits := c.waits.Load()
+	switch waits {
 	case forRequest:
 		err = c.waitRead(c.guard.options.Idle)
 	case forHead: // all of it within one deadline
@@ -68,9 +71,30 @@ func (c *clientConn) Read(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if waits != forOther {
+		return c.readHead(p, waits == forRequest)
+	}
 	n, err := c.Conn.Read(p)
 	if err != nil {
 		c.failed = err
+	}
+	return n, err
+}
+
+// readHead is Read of a head, unless what has arrived of it can be none. It may also be
+// of the body that fasthttp reads ahead, if nothing of a head begins or stands before it.
+func (c *clientConn) readHead(p []byte, begins bool) (int, error) {
+	begins = begins || c.head.buffer == nil
+	before := c.head.before(p, c.guard.options.HeadBytes)
+	if bareLine(before, math.MaxInt) {
+		return 0, errBareLine
+	}
+	n, err := c.Conn.Read(p)
+	if err != nil {
+		c.failed = err
+	}
+	if begins || len(before) > 0 {
+		c.head.bare = bareLine(c.head.buffer[:min(len(before)+n, len(c.head.buffer))], 1)
 	}
 	return n, err
 }

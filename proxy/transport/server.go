@@ -112,6 +112,9 @@ func (g *guard) handle(ctx *fasthttp.RequestCtx) {
 	state := g.states.Get().(*requestState)
 	client.state = state
 	status := checkHead(&ctx.Request.Header, &state.head)
+	if status == 0 && client.head.bare {
+		status = fasthttp.StatusBadRequest
+	}
 	switch {
 	case status != 0:
 		g.answer(ctx, status)

@@ -1,0 +1,149 @@
+package transport_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/transport"
+)
+
+// A trickle is a listener whose connections give a few bytes at a time.
+type trickle struct {
+	net.Listener
+	bytes int
+}
+
+func (l trickle) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return trickling{c.(halfCloser), l.bytes}, nil
+}
+
+type halfCloser interface {
+	net.Conn
+	CloseWrite() error
+}
+
+type trickling struct {
+	halfCloser
+	bytes int
+}
+
+func (c trickling) Read(p []byte) (int, error) { return c.halfCloser.Read(p[:min(len(p), c.bytes)]) }
+
+// trickledTo serves requests that arrive so many bytes at a time.
+func trickledTo(t *testing.T, bytes int) (addr string, handled <-chan string) {
+	seen := make(chan string, 100)
+	s := transport.NewServer(func(ctx *fasthttp.RequestCtx) {
+		body, _, err := transport.ReadBody(ctx, 1<<20, patience, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		seen <- fmt.Sprintf("%s %s", ctx.Path(), body)
+	}, transport.ServerOptions{ErrorBody: errorBody})
+	ln := listen(t)
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Serve(trickle{ln, bytes}) }()
+	t.Cleanup(func() {
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		<-stopped
+	})
+	return ln.Addr().String(), seen
+}
+
+// A head with a bare line feed is refused as soon as that is there, however it arrives
+// and whatever would follow, and its connection ends.
+func TestM21BareLineFeeds(t *testing.T) {
+	const before = "GET /before HTTP/1.1\r\nHost: h\r\n\r\n"
+	for _, pieces := range []int{1, 3, 30, 10_000} {
+		addr, handled := trickledTo(t, pieces)
+		for _, sent := range []string{
+			"GET / HTTP/1.1\nHost: h\n\n",
+			"POST / HTTP/1.1\nHost: h\nContent-Length: 2\n\n{}",
+			"POST / HTTP/1.1\nHost: h\nContent-Length: 4\n\n\r\n\r\n",
+			"GET / HTTP/1.0\n\n",
+			"GET / HTTP/1.0\r\n\n",
+			"GET / HTTP/1.0\n\r\n",
+			"GET / HTTP/1.1\nHost: h\r\n\r\n",
+			"GET / HTTP/1.1\r\nHost: h\n\r\n",
+			"GET / HTTP/1.1\r\nHost: h\r\n\n",
+			"GET / HTTP/1.1\r\nHost: h\nA: b\r\n\r\n",
+			"GET / HTTP/1.1\r\nHost: h\n\n",
+			"GET / HTTP/1.1\r\nHost: h\r\nA: b\nC",
+			"GET / HTTP/1.1\nHo",
+			"\r\n\nGET / HTTP/1.1\nHost: h\n\n",
+			"GET / HTTP/1.1\r\nA: " + strings.Repeat("a", 900) + "\r\nHost: h\nB",
+		} {
+			for name, first := range map[string]string{"": "", "pipelined ": before} {
+				if first != "" && sent == "GET / HTTP/1.1\nHost: h\r\n\r\n" || first != "" && sent == "GET / HTTP/1.0\n\r\n" {
+					continue
+				}
+				c := dial(t, addr)
+				c.send(first + sent)
+				if first != "" {
+					if head, _ := c.message(); !strings.HasPrefix(head, "HTTP/1.1 200 ") {
+						t.Fatalf("%s%d bytes at a time: %q", name, pieces, head)
+					}
+					if got := await(t, handled, "first request"); got != "/before " {
+						t.Fatal(got)
+					}
+				}
+				got, err := io.ReadAll(c.br)
+				head, body, _ := strings.Cut(string(got), "\r\n\r\n")
+				if err != nil || !strings.HasPrefix(head, "HTTP/1.1 400 ") || !strings.Contains(head, "\r\nConnection: close") || body != `{"error":{"status":400,"code":"invalid_request"}}` {
+					t.Errorf("%s%.40q, %d bytes at a time: %q, %v", name, sent, pieces, got, err)
+				}
+			}
+		}
+		if len(handled) > 0 {
+			t.Errorf("handled %s", <-handled)
+		}
+	}
+}
+
+// What is no line of a head may have them, and heads may come in any pieces.
+func TestM21OtherLineFeedsPass(t *testing.T) {
+	body := strings.Repeat("a\nb\n", 30) + "\r\n"
+	requests := []string{
+		"\n\r\n\nGET /after-empty-lines HTTP/1.1\r\nHost: h\r\n\r\n",
+		"POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: 122\r\n\r\n" + body,
+		"GET /between HTTP/1.1\r\nHost: h\r\n\r\n",
+		"PUT /body HTTP/1.1\r\nHost: h\r\nContent-Length: 122\r\n\r\n" + body,
+		"POST /chunks HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n\n\n\n\r\n0\r\n\r\n",
+		"GET /long HTTP/1.1\r\nHost: h\r\nA: " + strings.Repeat("a", 2000) + "\r\n\r\n",
+		"GET /last HTTP/1.1\r\nHost: h\r\n\r\n",
+	}
+	want := []string{"/after-empty-lines ", "/body " + body, "/between ", "/body " + body, "/chunks \n\n\n", "/long ", "/last "}
+	for pieces := range 150 {
+		addr, handled := trickledTo(t, 1+pieces)
+		together, each := dial(t, addr), dial(t, addr)
+		together.send(strings.Join(requests, ""))
+		for i := range requests {
+			each.send(requests[i])
+			for name, c := range map[string]*client{"together": together, "one by one": each} {
+				if head, _ := c.message(); !strings.HasPrefix(head, "HTTP/1.1 200 ") {
+					t.Fatalf("%s, %d bytes at a time: %s: %q", name, 1+pieces, want[i], head)
+				}
+			}
+		}
+		got := map[string]int{}
+		for range 2 * len(requests) {
+			got[await(t, handled, "request")]++
+		}
+		for _, w := range want {
+			if got[w] == 0 {
+				t.Errorf("%d bytes at a time: %q was not handled", 1+pieces, w)
+			}
+		}
+	}
+}
