@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,6 @@ import (
 // these 128 MiB bodies may take 32.
 func limitMemory(t *testing.T) {
 	t.Helper()
-	runtime.GC() // the limit is compared with what has outlived one
 	limit := debug.SetMemoryLimit(128 << 20)
 	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
 }
@@ -74,7 +74,7 @@ func TestBodiesHaveTheirShare(t *testing.T) {
 // patiently sends a request until there is room for it.
 func (g *rig) patiently(t *testing.T, request string) *http.Response {
 	t.Helper()
-	for begin := time.Now(); ; runtime.GC() {
+	for begin := time.Now(); ; {
 		resp := g.raw(t, request)
 		if resp.StatusCode != http.StatusServiceUnavailable {
 			return resp
@@ -82,6 +82,83 @@ func (g *rig) patiently(t *testing.T, request string) *http.Response {
 		if time.Since(begin) > patience {
 			t.Fatal("shed for ever")
 		}
+	}
+}
+
+// sink keeps the compiler from doing without what is allocated.
+var sink []byte
+
+// ballast returns bytes that the collector has found alive. It runs when it likes.
+func ballast(t *testing.T, size int) []byte {
+	t.Helper()
+	b := make([]byte, size)
+	for begin := time.Now(); readMetric("/gc/heap/live:bytes") < uint64(size); sink = make([]byte, 1<<20) {
+		if time.Since(begin) > patience {
+			t.Fatal("nothing was collected")
+		}
+	}
+	return b
+}
+
+func readMetric(name string) uint64 {
+	sample := []metrics.Sample{{Name: name}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// What lived when the collector ran last, and does so no more, keeps nobody out.
+func TestM27FreedMemoryIsUsedAtOnce(t *testing.T) {
+	const limit, size = 256 << 20, 30 << 20 // of which bodies may have 64 MiB, and half of what is free
+	before := debug.SetMemoryLimit(limit)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	u := newUpstream(t, answerJSON("{}"))
+	large := chat(`{"messages":[{"role":"user","content":"` + strings.Repeat("x", size) + `"}]}`)
+	b := ballast(t, 190<<20)
+	g := open(t, u, nil)
+	runtime.KeepAlive(b)
+	if resp := g.raw(t, large); resp.StatusCode != 200 {
+		t.Errorf("what is free counts as taken: %d", resp.StatusCode)
+	}
+}
+
+// While memory is short requests are refused, and it is collected once a second; they
+// are served again when it is free.
+func TestM27CollectsWhileTight(t *testing.T) {
+	const size, lasts = 100 << 20, 1500 * time.Millisecond
+	u := newUpstream(t, answerJSON("{}"))
+	g := open(t, u, nil)
+	b := ballast(t, size)
+	before := debug.SetMemoryLimit(size + size/20)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	start, collections := time.Now(), readMetric("/gc/cycles/forced:gc-cycles")
+	for time.Since(start) < lasts {
+		resp, err := http.Post("http://"+g.addr+"/v1/chat/completions", "application/json", strings.NewReader(chatBody))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		g.reports.next(t)
+		if resp.StatusCode != 503 && time.Since(start) > time.Second { // before, the figure may be of earlier
+			t.Fatalf("after %s: %d", time.Since(start), resp.StatusCode)
+		}
+		if resp.StatusCode == 503 && (!bytes.Contains(body, []byte(`"overloaded"`)) || resp.Header.Get("Retry-After") != "1") {
+			t.Errorf("%v %s", resp.Header, body)
+		}
+	}
+	n := readMetric("/gc/cycles/forced:gc-cycles") - collections
+	if took := time.Since(start); n == 0 || n > 1+uint64(took/time.Second) {
+		t.Errorf("%d collections in %s", n, took)
+	}
+	if counted(t, g.metrics, "sidenote_shed_total", "memory") == 0 {
+		t.Error("nothing was refused")
+	}
+	runtime.KeepAlive(b)
+	if resp := g.patiently(t, chat(chatBody)); resp.StatusCode != 200 {
+		t.Errorf("after it was freed: %d", resp.StatusCode)
 	}
 }
 
