@@ -4,13 +4,13 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN mkdir /out /out/state
+RUN mkdir -p /out/lib && mkdir -m 0700 /out/lib/sidenote
 RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /out/sidenote ./cmd/sidenote
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/sidenote /sidenote
-COPY --from=build --chown=65532:65532 /out/state /var/lib/sidenote
+COPY --from=build --chown=65532:65532 /out/lib /var/lib
 USER 65532:65532
 # It listens beyond loopback, so serve wants tenants with keys, or to be told --open.
 ENV SIDENOTE_LISTEN=0.0.0.0:8080 \

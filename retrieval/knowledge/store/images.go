@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,10 +10,7 @@ import (
 	"sync"
 )
 
-const (
-	imageSuffix = ".seg"
-	freshSuffix = ".new" // of a file that is being written
-)
+const imageSuffix = ".seg"
 
 // images keeps the files of segments. Files are written once.
 type images interface {
@@ -39,34 +35,7 @@ func (f *folderImages) write(name string, image []byte) error {
 	if err := os.MkdirAll(f.dir, folderMode); err != nil {
 		return err
 	}
-	fresh := f.path(name) + freshSuffix
-	err := f.writeFresh(fresh, image)
-	if err == nil {
-		f.step("segment: rename")
-		err = os.Rename(fresh, f.path(name))
-	}
-	if err == nil {
-		f.step("segment: sync folder")
-		err = syncDir(f.dir)
-	}
-	if err != nil {
-		_ = os.Remove(fresh)
-	}
-	return err
-}
-
-func (f *folderImages) writeFresh(fresh string, image []byte) error {
-	f.step("segment: write")
-	file, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(image)
-	if err == nil {
-		f.step("segment: sync file")
-		err = file.Sync()
-	}
-	return errors.Join(err, file.Close())
+	return writeWhole(f.path(name), image, func(step string) { f.step("segment: " + step) })
 }
 
 func (f *folderImages) read(name string) ([]byte, error) { return os.ReadFile(f.path(name)) }
@@ -80,11 +49,16 @@ func (f *folderImages) remove(name string) error {
 func (f *folderImages) list() (names []string, err error) {
 	entries, err := os.ReadDir(f.dir)
 	for _, e := range entries {
-		if strings.HasSuffix(strings.TrimSuffix(e.Name(), freshSuffix), imageSuffix) {
+		if isImage(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
 	return names, err
+}
+
+// isImage tells whether a file is ours by its name, written to the end or not.
+func isImage(name string) bool {
+	return strings.HasSuffix(strings.TrimSuffix(name, freshSuffix), imageSuffix)
 }
 
 // memoryImages keeps them in memory.

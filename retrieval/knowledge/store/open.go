@@ -68,6 +68,10 @@ func (s *Store) create(ctx context.Context, steps []string) error {
 		}
 	}
 	s.step("create: write")
+	// Made here and not by SQLite, which would make it for everybody to read.
+	if err := writeNew(fresh, nil, func() {}); err != nil {
+		return err
+	}
 	db, err := openPool(fresh, 1, "_txlock=immediate",
 		pragma(fmt.Sprintf("page_size(%d)", pageBytes)), pragma("journal_mode(WAL)"), pragma("synchronous(FULL)"),
 		pragma(fmt.Sprintf("application_id(%d)", applicationID)))
@@ -77,9 +81,6 @@ func (s *Store) create(ctx context.Context, steps []string) error {
 	err = upgrade(ctx, db, fresh, steps)
 	s.step("create: close") // checkpoints and syncs
 	if err := errors.Join(err, classify(fresh, db.Close())); err != nil {
-		return err
-	}
-	if err := os.Chmod(fresh, fileMode); err != nil {
 		return err
 	}
 	s.step("create: rename")

@@ -14,8 +14,9 @@
 //	segments/                  opaque images with checksums
 //	lock                       held by the writer; says who that is
 //
-// Followers that may not write the folder need the right to read all of it, and
-// -wal and -shm to be there: a writer leaves them behind when it closes.
+// The folder and all in it are for its owner only, so followers run as the same user.
+// Those that may not write it, as on a read-only mount, need -wal and -shm to be
+// there: a writer leaves them behind when it closes.
 package store
 
 import (
@@ -36,10 +37,10 @@ const (
 
 	databaseName = "knowledge.db"
 	segmentsName = "segments"
-	// The owner writes; the group may follow. SQLite gives -wal and -shm the
-	// database's mode.
-	folderMode = 0o750
-	fileMode   = 0o640
+	// Only the owner reads and writes: documents that nobody else may see are in there.
+	// SQLite gives -wal and -shm the database's mode.
+	folderMode = 0o700
+	fileMode   = 0o600
 )
 
 // Options is what Open needs to know.
@@ -101,6 +102,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	if err := os.MkdirAll(filepath.Join(s.dir, segmentsName), folderMode); err != nil {
 		return nil, fmt.Errorf("open state folder: %w", full(err))
 	}
+	tighten(s.dir)
 	if s.lock, err = acquire(s.dir, o.Address); err != nil {
 		return nil, err
 	}
@@ -146,6 +148,7 @@ func OpenReadOnly(ctx context.Context, dir string) (_ *Store, err error) {
 	if _, err := os.Stat(s.path); err != nil {
 		return nil, fmt.Errorf("open state folder: %w", err)
 	}
+	tighten(s.dir)
 	have, err := s.openReaders(ctx)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,9 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +23,15 @@ func lockFile(f *os.File) error {
 }
 
 func unlockFile(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
+
+// owned tells whether a file is this user's.
+func owned(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
+}
+
+// shared tells whether others than its owner have rights on a file.
+func shared(info fs.FileInfo) bool { return info.Mode().Perm()&0o077 != 0 }
 
 // syncDir makes renames in a folder last.
 func syncDir(dir string) error {

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"golang.org/x/sys/windows"
@@ -24,6 +25,10 @@ func unlockFile(f *os.File) error {
 }
 
 func lockedByte() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1} }
+
+// owned and shared say no: the rights on a file are those that its folder hands down.
+func owned(fs.FileInfo) bool  { return false }
+func shared(fs.FileInfo) bool { return false }
 
 // syncDir does nothing: Windows has no such thing, and writes renames through.
 func syncDir(string) error { return nil }

@@ -1,0 +1,91 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// freshSuffix is of a file that is being written.
+const freshSuffix = ".new"
+
+// writeWhole leaves a whole file under its name, in place of one that was there, or
+// changes nothing. step is told each change, before it.
+func writeWhole(path string, data []byte, step func(string)) error {
+	fresh := path + freshSuffix
+	step("write")
+	err := writeNew(fresh, data, func() { step("sync file") })
+	if err == nil {
+		step("rename")
+		err = os.Rename(fresh, path)
+	}
+	if err == nil {
+		step("sync folder")
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		_ = os.Remove(fresh)
+	}
+	return err
+}
+
+// writeNew writes a file that is not there yet, and syncs it; written is called before
+// that. Nobody else can read the file at any moment.
+func writeNew(path string, data []byte, written func()) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		written()
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// tighten takes from others what rights older releases gave them on a folder and on
+// what is ours in it, where this user owns it. The folder itself stays as it is where
+// something else is in it, or it is one like /tmp: others may need it then.
+func tighten(dir string) {
+	entries, err := os.ReadDir(dir)
+	alone := err == nil
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		switch name := e.Name(); {
+		case name == segmentsName:
+			tightenSegments(path)
+		case name == lockName, strings.HasPrefix(name, databaseName):
+			forOwner(path, e)
+		default:
+			alone = false
+		}
+	}
+	if info, err := os.Stat(dir); alone && err == nil && info.Mode()&fs.ModeSticky == 0 {
+		forOwner(dir, fs.FileInfoToDirEntry(info))
+	}
+}
+
+func tightenSegments(dir string) {
+	entries, _ := os.ReadDir(dir) // one that cannot be read cannot be ours
+	for _, e := range entries {
+		if isImage(e.Name()) {
+			forOwner(filepath.Join(dir, e.Name()), e)
+		}
+	}
+	if info, err := os.Lstat(dir); err == nil {
+		forOwner(dir, fs.FileInfoToDirEntry(info))
+	}
+}
+
+// forOwner leaves a file or folder to its owner, if that is this user. One that
+// cannot be changed, as on a read-only mount, is used as it is.
+func forOwner(path string, e fs.DirEntry) {
+	info, err := e.Info()
+	if err != nil || !info.Mode().IsRegular() && !info.IsDir() || !owned(info) || !shared(info) {
+		return
+	}
+	_ = os.Chmod(path, info.Mode()&^0o077)
+}

@@ -1,0 +1,138 @@
+//go:build unix
+
+package store_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"sidenote/retrieval/knowledge/store"
+)
+
+// modes returns what of a folder, itself included, others than its owner may touch.
+func modes(t *testing.T, dir string) map[string]fs.FileMode {
+	t.Helper()
+	open := map[string]fs.FileMode{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			open[path] = info.Mode().Perm()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open
+}
+
+// private checks that nobody but the owner may touch anything.
+func private(t *testing.T, when, dir string) {
+	t.Helper()
+	if open := modes(t, dir); len(open) > 0 {
+		t.Errorf("%s: %v", when, open)
+	}
+}
+
+// loosen gives everybody the right to read all of a folder, as older releases did
+// for the group.
+func loosen(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return os.Chmod(path, 0o755)
+		}
+		return os.Chmod(path, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// No file of the folder can be read by others, at no step of the writer's, whatever
+// the umask, and those that a follower makes neither.
+func TestM07StateFolderIsPrivate(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	dir := filepath.Join(t.TempDir(), "deeper", "state")
+	steps := 0
+	s, err := store.Open(t.Context(), dir, store.Before(store.Options{}, func(step string) {
+		steps++
+		private(t, "before "+step, dir)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, s, "kb")
+	put(t, s, "kb", doc("a", 1))
+	if _, err := s.PutSegment(t.Context(), "kb", []byte("image"), nil); err != nil {
+		t.Fatal(err)
+	}
+	private(t, "beside the writer", dir)
+	private(t, "above it", filepath.Dir(dir))
+	follow(t, dir)
+	closeStore(t, s)
+	for _, name := range []string{"-wal", "-shm"} { // the follower's own
+		if err := os.Remove(filepath.Join(dir, "knowledge.db"+name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := follow(t, dir).Bases(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	private(t, "of a follower", dir)
+	if steps < 5 {
+		t.Errorf("%d steps were looked at", steps)
+	}
+}
+
+// What an older release made is closed to others by whoever opens it next.
+func TestM07OlderStateFolderIsTightened(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	s, err := store.Open(t.Context(), dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, s, "kb")
+	if _, err := s.PutSegment(t.Context(), "kb", []byte("image"), nil); err != nil {
+		t.Fatal(err)
+	}
+	loosened := func(want int) {
+		t.Helper()
+		loosen(t, dir)
+		if loose := modes(t, dir); len(loose) < want {
+			t.Fatalf("loosened %v only", loose)
+		}
+	}
+	loosened(7) // the folder, three files of SQLite's, lock, segments and one in it
+	follow(t, dir)
+	private(t, "by a follower", dir)
+	loosened(7)
+	if _, err := store.Open(t.Context(), dir, store.Options{}); err == nil {
+		t.Error("there were two writers")
+	}
+	private(t, "by one that waits", dir)
+	closeStore(t, s)
+	loosened(7)
+	open(t, dir, store.Options{})
+	private(t, "by the next writer", dir)
+}
+
+// A folder that holds something else, too, may be meant for others: it stays as it
+// is, and what is in it of this package is closed.
+func TestM07SharedFolderStaysOpen(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	loosen(t, dir)
+	open(t, dir, store.Options{})
+	if open := modes(t, dir); len(open) != 2 || open[dir] != 0o755 || open[filepath.Join(dir, "notes.txt")] != 0o644 {
+		t.Errorf("open to others: %v", open)
+	}
+}
