@@ -330,7 +330,7 @@ func checkFolder(t *testing.T, dir string, s *store.Store) {
 func TestOrder(t *testing.T) {
 	var steps []string
 	s := open(t, t.TempDir(), store.Before(store.Options{}, func(step string) { steps = append(steps, step) }))
-	if want := []string{"create: write", "create: close", "create: rename", "create: sync folder", "upgrade"}; !slices.Equal(steps, want) {
+	if want := []string{"create: write", "create: close", "create: rename", "create: sync folder", "upgrade", "token: write", "token: sync file", "token: rename", "token: sync folder"}; !slices.Equal(steps, want) {
 		t.Errorf("a new folder: %q", steps)
 	}
 	create(t, s, "kb")

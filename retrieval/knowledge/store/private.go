@@ -59,6 +59,7 @@ func tighten(dir string) {
 			tightenSegments(path)
 		case name == lockName, strings.HasPrefix(name, databaseName):
 			forOwner(path, e)
+		case strings.HasPrefix(name, tokenName): // not good any more if others may read it
 		default:
 			alone = false
 		}

@@ -3,9 +3,11 @@
 package store_test
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -94,16 +96,14 @@ func TestM07StateFolderIsPrivate(t *testing.T) {
 // What an older release made is closed to others by whoever opens it next.
 func TestM07OlderStateFolderIsTightened(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	s, err := store.Open(t.Context(), dir, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := opened(t, dir)
 	create(t, s, "kb")
 	if _, err := s.PutSegment(t.Context(), "kb", []byte("image"), nil); err != nil {
 		t.Fatal(err)
 	}
 	loosened := func(want int) {
 		t.Helper()
+		_ = os.Remove(filepath.Join(dir, "admin-token")) // older releases have none
 		loosen(t, dir)
 		if loose := modes(t, dir); len(loose) < want {
 			t.Fatalf("loosened %v only", loose)
@@ -135,4 +135,78 @@ func TestM07SharedFolderStaysOpen(t *testing.T) {
 	if open := modes(t, dir); len(open) != 2 || open[dir] != 0o755 || open[filepath.Join(dir, "notes.txt")] != 0o644 {
 		t.Errorf("open to others: %v", open)
 	}
+}
+
+// The first writer of a folder makes its token, which stays: later writers and
+// followers have the same, and another folder has another.
+func TestM04StateTokenIsMadeOnce(t *testing.T) {
+	dir, other := filepath.Join(t.TempDir(), "state"), t.TempDir()
+	if token, err := store.AdminToken(dir); token != "" || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("before there is a folder: %q, %v", token, err)
+	}
+	if token, err := store.AdminToken(store.Memory); token != "" || err == nil || !strings.Contains(err.Error(), "in memory") {
+		t.Errorf("in memory: %q, %v", token, err)
+	}
+	seen := map[string]bool{}
+	for _, dir := range []string{dir, dir, other} {
+		s := opened(t, dir)
+		token, err := store.AdminToken(dir)
+		if err != nil || len(token) != 43 {
+			t.Errorf("%q, %v", token, err)
+		}
+		seen[token] = true
+		closeStore(t, s)
+	}
+	if len(seen) != 2 {
+		t.Errorf("two folders have %d tokens", len(seen))
+	}
+}
+
+// A token that is none, or that others could have read, is replaced by the next
+// writer; until then it is none.
+func TestM04StateTokenIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "admin-token")
+	closeStore(t, opened(t, dir))
+	was, err := store.AdminToken(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(what string, damage func() error) {
+		t.Helper()
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		if token, err := store.AdminToken(dir); token != "" || err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %q, %v", what, token, err)
+		}
+		closeStore(t, opened(t, dir))
+		token, err := store.AdminToken(dir)
+		if err != nil || token == was || len(token) != 43 {
+			t.Errorf("%s: replaced by %q, %v", what, token, err)
+		}
+		private(t, what, path)
+		was = token
+	}
+	write := func(text string) func() error { return func() error { return os.WriteFile(path, []byte(text), 0o600) } }
+	f("gone", func() error { return os.Remove(path) })
+	f("empty", write(""))
+	f("cut", write(was[:20]))
+	f("chosen", write("correct-horse-battery-staple"))
+	f("binary", write("\x00"+was[1:]))
+	f("longer", write(was+was))
+	f("huge", write(strings.Repeat(was+"\n", 1000)))
+	f("a folder", func() error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) })
+	f("readable", func() error { return os.Chmod(path, 0o640) })
+	f("half written", func() error { return os.Rename(path, path+".new") })
+}
+
+// opened opens a folder that the test closes.
+func opened(t *testing.T, dir string) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

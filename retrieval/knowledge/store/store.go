@@ -13,6 +13,7 @@
 //	knowledge.db  -wal  -shm   SQLite's; kept in WAL mode
 //	segments/                  opaque images with checksums
 //	lock                       held by the writer; says who that is
+//	admin-token                made by the first writer, see AdminToken
 //
 // The folder and all in it are for its owner only, so followers run as the same user.
 // Those that may not write it, as on a read-only mount, need -wal and -shm to be
@@ -123,6 +124,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	if err := s.removeOrphans(ctx); err != nil {
 		return nil, err
 	}
+	s.makeToken()
 	return s, s.prepare(ctx)
 }
 

@@ -1,0 +1,62 @@
+package store
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	tokenName  = "admin-token"
+	tokenBytes = 32
+)
+
+// AdminToken returns the token of a state folder. Only those have it who may read the
+// folder, so whoever shows it may change what is in there. It is 256 random bits, 43
+// characters of base64url. A file that holds anything else, or that others may read,
+// is an error, and is replaced by the next writer.
+func AdminToken(dir string) (string, error) {
+	if dir == Memory {
+		return "", errors.New("the state is in memory")
+	}
+	path := filepath.Join(dir, tokenName)
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, 4*tokenBytes))
+	if err != nil {
+		return "", err
+	}
+	if info, err := f.Stat(); err != nil || shared(info) {
+		return "", errors.Join(err, fmt.Errorf("%s can be read by others; the next process that writes the folder makes a new one", path))
+	}
+	token := strings.TrimSpace(string(text))
+	if raw, err := base64.RawURLEncoding.DecodeString(token); err != nil || len(raw) != tokenBytes || strings.ContainsAny(token, "\r\n") {
+		return "", fmt.Errorf("%s holds no token; the next process that writes the folder makes one", path)
+	}
+	return token, nil
+}
+
+// makeToken makes the token, unless there is one that nobody else can have read.
+// Without it, as on a full disk, the folder can be used all the same: only those who
+// ask for the token go without.
+func (s *Store) makeToken() {
+	if _, err := AdminToken(s.dir); err == nil {
+		return
+	}
+	path := filepath.Join(s.dir, tokenName)
+	for _, old := range []string{path, path + freshSuffix} {
+		_ = os.Remove(old) // first, so that it is not used any more even if there is no room for a new one
+	}
+	var raw [tokenBytes]byte
+	_, _ = rand.Read(raw[:]) // never fails: it ends the process instead
+	token := base64.RawURLEncoding.EncodeToString(raw[:]) + "\n"
+	_ = writeWhole(path, []byte(token), func(step string) { s.step("token: " + step) })
+}
