@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // lockName is the file in the folder that its writer holds a lock on.
@@ -29,7 +30,7 @@ func acquire(dir, address string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock state folder: %w", err)
 	}
-	if err := lockFile(f); err != nil {
+	if err := lockPast(f); err != nil {
 		defer func() { _ = f.Close() }()
 		if !errors.Is(err, errHeld) {
 			return nil, fmt.Errorf("lock state folder %s: %w", dir, err)
@@ -49,6 +50,30 @@ func acquire(dir, address string) (*os.File, error) {
 	return f, nil
 }
 
+// lookWait bounds how long a writer tries to get past those who look for one.
+const lookWait = time.Second
+
+// lockPast takes the lock of an open file, also while others look whether somebody
+// has it: they share it for a moment.
+func lockPast(f *os.File) error {
+	for end := time.Now().Add(lookWait); ; {
+		err := lockFile(f)
+		if !errors.Is(err, errHeld) || held(f) || time.Now().After(end) {
+			return err
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// held tells whether somebody else has the lock of an open file.
+func held(f *os.File) bool {
+	err := shareFile(f)
+	if err == nil {
+		err = unlockFile(f)
+	}
+	return errors.Is(err, errHeld)
+}
+
 func lockedBy(dir string, f *os.File) *LockedError {
 	var h holder
 	if text, err := io.ReadAll(io.LimitReader(f, 4096)); err == nil {
@@ -57,15 +82,18 @@ func lockedBy(dir string, f *os.File) *LockedError {
 	return &LockedError{Dir: dir, PID: h.PID, Host: h.Host, Address: h.Address}
 }
 
-// Writer returns what the writer of dir says of itself, without taking its place for
-// a moment: nil if nobody has said anything. A writer that was killed still stands
-// there.
+// Writer returns what the writer of dir says of itself, without being in the way of
+// one that starts: nil if nobody has the lock, whatever a writer that was killed left
+// in it, or has not said anything yet.
 func Writer(dir string) *LockedError {
 	f, err := os.Open(filepath.Join(dir, lockName))
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = f.Close() }()
+	if !held(f) {
+		return nil
+	}
 	if who := lockedBy(dir, f); who.PID != 0 {
 		return who
 	}

@@ -14,8 +14,13 @@ import (
 
 // lockFile takes the lock of an open file without waiting, or returns errHeld. The
 // lock belongs to the open file: one process that asks twice is refused, too.
-func lockFile(f *os.File) error {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+func lockFile(f *os.File) error { return flock(f, unix.LOCK_EX) }
+
+// shareFile is lockFile, but takes a lock that others may share.
+func shareFile(f *os.File) error { return flock(f, unix.LOCK_SH) }
+
+func flock(f *os.File, how int) error {
+	err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return errHeld
 	}

@@ -11,9 +11,13 @@ import (
 
 // lockFile takes the lock of an open file without waiting, or returns errHeld. It
 // locks a byte far behind the text, which others may thus read.
-func lockFile(f *os.File) error {
-	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
-	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, lockedByte())
+func lockFile(f *os.File) error { return lock(f, windows.LOCKFILE_EXCLUSIVE_LOCK) }
+
+// shareFile is lockFile, but takes a lock that others may share.
+func shareFile(f *os.File) error { return lock(f, 0) }
+
+func lock(f *os.File, how uint32) error {
+	err := windows.LockFileEx(windows.Handle(f.Fd()), how|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, lockedByte())
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
 		return errHeld
 	}
