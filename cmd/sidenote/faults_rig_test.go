@@ -144,10 +144,10 @@ func (s *stage) serve(t *testing.T, settings, url string) *process {
 	t.Helper()
 	yaml := "cache: {ttl: 1s}\npolicies: {default: {retrieval: {deadline: 5s}}}\n"
 	if url != "" {
-		yaml += "redis: {" + settings + "}\n"
+		yaml += "redis: {url: {file: " + s.write(t, "redis-url", url) + "}, " + settings + "}\n" // it may hold a password
 	}
 	return serve(t, "--config", s.write(t, "sidenote.yaml", yaml), "--upstream", s.upstream,
-		"--knowledge", filepath.Join(s.dir, "library"), "--redis", url)
+		"--knowledge", filepath.Join(s.dir, "library"))
 }
 
 func (s *stage) write(t *testing.T, name, text string) (file string) {

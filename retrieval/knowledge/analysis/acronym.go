@@ -26,7 +26,7 @@ func (s *scanner) inCapitals() bool {
 	}
 	capitals, others := 0, 0
 	uppers, lowers := 0, 0 // of the word at i
-	end := func() {
+	endWord := func() {
 		if lowers > 0 {
 			others++
 		} else if uppers > 1 {
@@ -44,13 +44,13 @@ func (s *scanner) inCapitals() bool {
 		case lower, spaceless:
 			lowers++
 		case other:
-			end()
+			endWord()
 		}
 		if endsSentence(s.text[i:], r) {
 			break
 		}
 	}
-	end()
+	endWord()
 	s.judged, s.shouts = i, capitals > 1 && capitals > 2*others
 	return s.shouts
 }
