@@ -107,6 +107,7 @@ func (s *stack) openBases() {
 		if k.Engine == config.EngineVectorStore {
 			store := vectorstore.Open(s.storeOptions(name))
 			s.remote[id], s.bases.named[id] = store, store
+			s.watchBreaker("vector_store/"+id, store.Skips)
 			continue
 		}
 		base := s.embed(id, k.Path)

@@ -41,6 +41,10 @@ func newArchive(t *testing.T, careless bool) *archive {
 
 func (a *archive) answer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
+	if strings.HasSuffix(r.URL.Path, "/files") {
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"public","attributes":{"audience":"public"}},{"id":"staff","attributes":{"audience":"staff"}}],"has_more":false}`)
+		return
+	}
 	if r.Method == http.MethodGet {
 		fmt.Fprint(w, `{"id":"vs_1","object":"vector_store","status":"completed","file_counts":{"completed":2,"total":2},"usage_bytes":9}`)
 		return

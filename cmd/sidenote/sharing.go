@@ -64,18 +64,22 @@ func (s *stack) share() (*sharing, error) {
 	for _, kind := range []cache.Kind{cache.Candidates, cache.Selected, cache.Calibration} {
 		store := db.Store(string(kind))
 		sh.stores[kind], sh.packed[kind] = store, cache.NewPacked(store, keys)
-		s.metrics.Watch("breaker_open", "1 while calls are skipped because they would fail.", map[string]string{"name": tierRedis + "/" + string(kind)}, false,
-			func() float64 {
-				if store.Open() {
-					return 1
-				}
-				return 0
-			})
+		s.watchBreaker(tierRedis+"/"+string(kind), store.Open)
 	}
 	for _, kind := range []cache.Kind{cache.Candidates, cache.Selected} {
 		sh.behind[kind] = cache.NewBehind(sh.packed[kind], cache.BehindOptions{})
 	}
 	return sh, nil
+}
+
+// watchBreaker shows whether a breaker is open.
+func (s *stack) watchBreaker(name string, open func() bool) {
+	s.metrics.Watch("breaker_open", "1 while calls are skipped because they would fail.", map[string]string{"name": name}, false, func() float64 {
+		if open() {
+			return 1
+		}
+		return 0
+	})
 }
 
 // tier is the far tier of a cache, if there is one.

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ const (
 	stepWait = 5 * time.Second
 )
 
-// A client sends the two requests that this package knows. The key goes to the
+// A client sends the three requests that this package knows. The key goes to the
 // API's own address and nowhere else: redirects are not followed, and proxies of
 // the environment are not used.
 type client struct {
@@ -49,6 +50,7 @@ func newClient(o Options) client {
 			TLSHandshakeTimeout:    stepWait,
 			ForceAttemptHTTP2:      true,
 			MaxIdleConnsPerHost:    16,
+			MaxConnsPerHost:        2 * maxCalls,
 			IdleConnTimeout:        90 * time.Second,
 			MaxResponseHeaderBytes: 64 << 10,
 		},
@@ -73,6 +75,15 @@ func (c client) search(ctx context.Context, text string, limit int, filter *retr
 // store returns the state of the store.
 func (c client) store(ctx context.Context) ([]byte, error) {
 	return c.call(ctx, http.MethodGet, c.path, nil)
+}
+
+// files returns a page of the store's files after one of them; "" is the first page.
+func (c client) files(ctx context.Context, after string) ([]byte, error) {
+	query := url.Values{"limit": {strconv.Itoa(filesOfPage)}}
+	if after != "" {
+		query.Set("after", after)
+	}
+	return c.call(ctx, http.MethodGet, c.path+"/files?"+query.Encode(), nil)
 }
 
 func (c client) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {

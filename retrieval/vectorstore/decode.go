@@ -1,12 +1,14 @@
 package vectorstore
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -224,3 +226,41 @@ func decodeStore(body []byte) (store, error) {
 func (s store) generation() string { return generationOf(s.Metadata["sidenote_generation"]) }
 
 func (s store) counts() string { return fmt.Sprint(s.FileCounts) }
+
+// A filePage is a page of the list of a store's files.
+type filePage struct {
+	files []string // as JSON, each in one form
+	last  string   // id of the last one
+	more  bool
+}
+
+// decodeFiles reads a page of files. All that is told of a file counts, but for when it
+// was last used.
+func decodeFiles(body []byte) (filePage, error) {
+	var page struct {
+		Data    []map[string]any `json:"data"`
+		HasMore bool             `json:"has_more"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	if err := decoder.Decode(&page); err != nil {
+		return filePage{}, fmt.Errorf("answer is not a list of files: %w", err)
+	}
+	if page.Data == nil {
+		return filePage{}, errors.New("answer is not a list of files: it has no data")
+	}
+	p := filePage{more: page.HasMore}
+	for _, file := range page.Data {
+		p.last, _ = file["id"].(string)
+		if p.last == "" {
+			return filePage{}, errors.New("answer is not a list of files: one has no id")
+		}
+		maps.DeleteFunc(file, func(name string, _ any) bool { return strings.HasPrefix(name, "last_") && name != "last_error" })
+		text, err := json.Marshal(file)
+		if err != nil {
+			return filePage{}, fmt.Errorf("answer is not a list of files: %w", err)
+		}
+		p.files = append(p.files, string(text))
+	}
+	return p, nil
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -15,18 +16,32 @@ import (
 //
 //   - a Sidenote tells its own generation, also with each search, so a change shows
 //     with the first search that is not answered from a cache;
-//   - any other API tells how many files and bytes it holds, in which states. When
-//     it was last active is not looked at, for that is the last search;
-//   - one that never told anything gets another generation every half minute, so
-//     that what is cached ages out, and the base can be searched all the same.
+//   - any other API tells how many files and bytes it holds, in which states, and lists
+//     the files: a document that was exchanged is another file, and attributes show.
+//     When it was last active is not looked at, for that is the last search;
+//   - one that does not list its files, or has very many, or never told anything, gets
+//     another generation every half minute, so that what is cached ages out, and the
+//     base can be searched all the same.
 //
 // Looks that fail leave the generation that there is.
 
 // version names what this package makes of answers: change it with decode.go.
 const version = "1"
 
-// window is how long a generation holds where the store tells nothing.
+// window is how long a generation holds where the store does not tell what changes.
 const window = 30 * time.Second
+
+// A store that lists more files than these is not asked for all of them all the time.
+const (
+	filesOfPage = 100
+	maxFiles    = 1000
+)
+
+// A state is what a store told of itself.
+type state struct {
+	digest string // "" is nothing
+	ages   bool   // it did not tell all that may change
+}
 
 // look looks at the store until ctx ends.
 func (b *Base) look(ctx context.Context) {
@@ -47,9 +62,7 @@ func (b *Base) look(ctx context.Context) {
 // Refresh looks at the store now.
 func (b *Base) Refresh(ctx context.Context) error {
 	defer b.asked()
-	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
-	defer cancel()
-	body, err := b.client.store(ctx)
+	body, err := b.within(ctx, b.client.store)
 	var s store
 	if err == nil {
 		s, err = decodeStore(body)
@@ -59,9 +72,9 @@ func (b *Base) Refresh(ctx context.Context) error {
 		return err
 	}
 	if own := s.generation(); own != "" {
-		b.set(b.told(own))
-	} else {
-		b.set(b.digest("store", s.Status, strconv.FormatInt(s.CreatedAt, 10), strconv.FormatInt(s.UsageBytes, 10), s.counts()))
+		b.set(state{digest: b.told(own)})
+	} else if files, all := b.files(ctx, s); ctx.Err() == nil {
+		b.set(state{b.digest("store", s.Status, strconv.FormatInt(s.CreatedAt, 10), strconv.FormatInt(s.UsageBytes, 10), s.counts(), files), !all})
 	}
 	if b.options.Looked != nil {
 		b.options.Looked(s.FileCounts.Completed, s.UsageBytes)
@@ -69,31 +82,82 @@ func (b *Base) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// told is the generation here of a Sidenote's own: the same content is the same
+// within makes a call that takes no longer than a call may.
+func (b *Base) within(ctx context.Context, call func(context.Context) ([]byte, error)) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
+	defer cancel()
+	return call(ctx)
+}
+
+// answers tells whether the store answers.
+func (b *Base) answers(ctx context.Context) bool {
+	_, err := b.client.store(ctx)
+	return verdictOf(err, probeTimeout) == works
+}
+
+// files returns a digest of the store's files; all is false where they are too many, or
+// it does not list them.
+func (b *Base) files(ctx context.Context, s store) (digest string, all bool) {
+	if s.FileCounts.Total > maxFiles {
+		return "", false
+	}
+	var files []string
+	for after := ""; len(files) <= maxFiles; {
+		body, err := b.within(ctx, func(ctx context.Context) ([]byte, error) { return b.client.files(ctx, after) })
+		if err != nil {
+			return "", false
+		}
+		page, err := decodeFiles(body)
+		if err != nil {
+			return "", false
+		}
+		files = append(files, page.files...)
+		if !page.more {
+			slices.Sort(files)
+			return hexDigest(files...), true
+		}
+		if page.last == "" || page.last == after {
+			return "", false
+		}
+		after = page.last
+	}
+	return "", false
+}
+
+// told is the digest here of a Sidenote's own generation: the same content is the same
 // wherever it is kept.
 func (b *Base) told(own string) string {
 	return hexDigest("sidenote", version, b.options.Version, own)
 }
 
-func (b *Base) set(generation string) {
+func (b *Base) state() state {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.generation = generation
+	return b.known
 }
 
-// adopt takes over a generation that a search told which began when there was
-// another one: unless somebody knows a newer one by now.
-func (b *Base) adopt(generation, before string) {
+func (b *Base) set(s state) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.generation == before || b.generation == "" {
-		b.generation = generation
+	b.known = s
+}
+
+// adopt takes over a state that a search told which began when there was another one:
+// unless somebody knows a newer one by now.
+func (b *Base) adopt(s, before state) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.known == before || b.known.digest == "" {
+		b.known = s
 	}
 }
 
-// windowGeneration is the generation at a time of a store that told nothing.
-func (b *Base) windowGeneration(at time.Time) string {
-	return b.digest("window", strconv.FormatInt(at.Unix()/int64(window.Seconds()), 10))
+// generation is that of a state at a time.
+func (b *Base) generation(s state, at time.Time) string {
+	if s.digest != "" && !s.ages {
+		return s.digest
+	}
+	return b.digest("window", s.digest, strconv.FormatInt(at.Unix()/int64(window.Seconds()), 10))
 }
 
 // digest is a generation of this very store.

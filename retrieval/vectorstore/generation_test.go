@@ -28,16 +28,22 @@ func (p tape) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // recorded is a base over a tape; nobody looks but by Refresh.
 func recorded(next func(*http.Request) string) *Base {
-	b := &Base{options: Options{Knowledge: "k", Store: "vs", Version: "tags 1", Neutralise: clean, Timeout: time.Second}, first: make(chan struct{})}
-	b.client = newClient(Options{BaseURL: &url.URL{Scheme: "http", Host: "api.test"}, Store: "vs"})
+	b, _ := newBase(Options{
+		Knowledge: "k", Store: "vs", Version: "tags 1", Neutralise: clean, Timeout: time.Second,
+		BaseURL: &url.URL{Scheme: "http", Host: "api.test"},
+	})
 	b.client.http.Transport = tape{next}
-	b.asked = func() {}
 	return b
 }
 
 func TestGenerationFollowsTheStore(t *testing.T) {
 	state := ""
-	b := recorded(func(*http.Request) string { return state })
+	b := recorded(func(r *http.Request) string {
+		if strings.HasSuffix(r.URL.Path, "/files") {
+			return `{"data":[]}`
+		}
+		return state
+	})
 	generation := func(s string) string {
 		t.Helper()
 		state = s
@@ -97,7 +103,10 @@ func TestLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks []time.Duration
 		start := time.Now()
-		b := recorded(func(*http.Request) string {
+		b := recorded(func(r *http.Request) string {
+			if strings.HasSuffix(r.URL.Path, "/files") {
+				return `{"data":[]}`
+			}
 			looks = append(looks, time.Since(start))
 			return `{"id":"vs"}`
 		})

@@ -130,6 +130,14 @@ type stubText struct {
 
 func (s stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
+	if strings.HasSuffix(r.URL.Path, "/files") {
+		var data []map[string]any
+		for _, d := range s {
+			data = append(data, map[string]any{"id": d.ID, "object": "vector_store.file", "attributes": d.Attributes})
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": data, "has_more": false})
+		return
+	}
 	if r.Method == http.MethodGet {
 		fmt.Fprintf(w, `{"id":"vs_1","object":"vector_store","created_at":1,"last_active_at":2,"name":"x","status":"completed","usage_bytes":9,"file_counts":{"in_progress":0,"completed":%d,"failed":0,"cancelled":0,"total":%d},"metadata":{}}`, len(s), len(s))
 		return

@@ -59,10 +59,11 @@ type Options struct {
 type Base struct {
 	options Options
 	client  client
+	guard   *guard
 	health  health
 
-	mu         sync.Mutex
-	generation string // "" until the store has told
+	mu    sync.Mutex
+	known state // of the store
 
 	asked func()        // after the first look
 	first chan struct{} // closed by asked
@@ -80,20 +81,27 @@ func Open(o Options) *Base {
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
 	}
+	b, ctx := newBase(o)
+	go b.look(ctx)
+	return b
+}
+
+// newBase returns a base whose store nobody looks after yet, for as long as ctx lives.
+func newBase(o Options) (b *Base, ctx context.Context) {
 	ctx, stop := context.WithCancel(context.Background())
-	b := &Base{options: o, client: newClient(o), first: make(chan struct{}), stop: stop, ended: make(chan struct{})}
+	b = &Base{options: o, client: newClient(o), first: make(chan struct{}), stop: stop, ended: make(chan struct{})}
 	b.asked = sync.OnceFunc(func() { close(b.first) })
 	b.health = health{
 		subject: fmt.Sprintf("knowledge %s: vector store %s at %s", o.Knowledge, o.Store, o.BaseURL.Host),
 		every:   o.Every, changed: o.Changed,
 	}
-	go b.look(ctx)
-	return b
+	b.guard = newGuard(&breaker{ctx: ctx, probe: b.answers, silent: func() { b.health.searched(plain(context.DeadlineExceeded)) }})
+	return b, ctx
 }
 
 // Close ends the looking and all idle connections.
 func (b *Base) Close() error {
-	b.stop()
+	b.guard.breaker.close(b.stop)
 	<-b.ended
 	b.client.http.CloseIdleConnections()
 	return nil
@@ -106,22 +114,21 @@ func (b *Base) Asked() <-chan struct{} { return b.first }
 // Trouble says in one line what does not work at present; nil is all well.
 func (b *Base) Trouble() []string { return b.health.lines() }
 
+// Skips tells whether searches are skipped because the store does not answer.
+func (b *Base) Skips() bool { return b.guard.breaker.isOpen() }
+
 // Ref returns the base's id and present generation; see generation.go.
-func (b *Base) Ref() retrieval.Ref {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	generation := b.generation
-	if generation == "" {
-		generation = b.windowGeneration(time.Now())
-	}
-	return retrieval.Ref{Knowledge: b.options.Knowledge, Generation: generation}
+func (b *Base) Ref() retrieval.Ref { return b.ref(b.state()) }
+
+func (b *Base) ref(s state) retrieval.Ref {
+	return retrieval.Ref{Knowledge: b.options.Knowledge, Generation: b.generation(s, time.Now())}
 }
 
 // Retrieve asks the store for the best q.Settings.NumCandidates chunks, at most 50.
 // The interface knows no weights: q.Previous is part of the question.
 func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	start := time.Now()
-	res := retrieval.Result{Bases: []retrieval.Ref{b.Ref()}, Cache: retrieval.CacheOff}
+	start, before := time.Now(), b.state()
+	res := retrieval.Result{Bases: []retrieval.Ref{b.ref(before)}, Cache: retrieval.CacheOff}
 	text := question(q)
 	if text == "" {
 		res.Reason = retrieval.ReasonNoQueryTerms
@@ -141,9 +148,9 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 		return res, fmt.Errorf("search vector store %s: %w: %w", b.options.Store, retrieval.ErrUnavailable, err)
 	}
 	if found.generation != "" {
-		before := res.Bases[0].Generation
-		res.Bases[0].Generation = b.told(found.generation)
-		b.adopt(res.Bases[0].Generation, before)
+		now := state{digest: b.told(found.generation)}
+		b.adopt(now, before)
+		res.Bases[0] = b.ref(now)
 	}
 	for i := range found.sources {
 		found.sources[i].Knowledge = b.options.Knowledge
@@ -160,8 +167,11 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 func (b *Base) search(ctx context.Context, text string, limit int, filter *retrieval.Filter) (found, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
 	defer cancel()
-	body, err := b.client.search(ctx, text, limit, filter)
+	body, err := b.guard.do(ctx, func(ctx context.Context) ([]byte, error) { return b.client.search(ctx, text, limit, filter) })
 	var f found
+	if errors.Is(err, errDown) || errors.Is(err, errBusy) {
+		return f, err // nothing was asked
+	}
 	if err == nil {
 		f, err = decodePage(body, limit, filter, b.options.Neutralise)
 	}

@@ -1,0 +1,199 @@
+package vectorstore
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// When a breaker opens: after five failures in a row, or a second of them. A call that
+// waits for a second while nothing is answered has failed, even if an answer should
+// come: calls may be given far longer, and all of them would hang first. Of a store that
+// is known to be slow more is waited for. A breaker that opened not long ago opens again
+// only after a second of failures.
+const (
+	mostFailures = 5
+	someFailures = 3
+	longFailing  = time.Second
+	mostPatience = 5 * time.Second
+	settled      = 10 * time.Second
+)
+
+// How a store that failed is asked whether it answers again: its state, which costs
+// nothing, every second and a half at most.
+const (
+	probeTimeout = time.Second
+	probeEvery   = 400 * time.Millisecond
+)
+
+// A breaker keeps calls from a store that does not answer. After a probe has worked it
+// lets one call through, and the others once that has worked: a store may tell its state
+// and not search.
+type breaker struct {
+	probe  func(context.Context) bool // asks whether the store answers
+	silent func()                     // hears that the breaker opens because calls hang
+	ctx    context.Context            // of probes
+	probes sync.WaitGroup
+
+	mu       sync.Mutex
+	period   uint64 // counts how often it opened
+	open     bool
+	probing  bool
+	trial    bool // one call at a time
+	trying   bool // it is under way
+	failures int  // in a row
+	since    time.Time
+	last     time.Time     // it opened; zero is never
+	answered time.Time     // a call was, last
+	patience time.Duration // for an answer, if more than longFailing
+}
+
+// isOpen tells whether calls are skipped.
+func (b *breaker) isOpen() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.open || b.trial && b.trying
+}
+
+// A turn is a call that the breaker lets through.
+type turn struct {
+	breaker *breaker
+	period  uint64
+	began   time.Time
+	alone   bool
+	hangs   *time.Timer
+	failed  bool // is counted already
+	ended   bool
+}
+
+// begin lets a call through, or returns nil. hung is called if it hangs.
+func (b *breaker) begin(hung func()) *turn {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open || b.trial && b.trying {
+		return nil
+	}
+	t := &turn{breaker: b, period: b.period, began: time.Now(), alone: b.trial}
+	b.trying = b.trial
+	t.hangs = time.AfterFunc(max(longFailing, b.patience), func() { t.late(hung) })
+	return t
+}
+
+// given is how much time the call had from its beginning to the end of ctx.
+func (t *turn) given(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return time.Since(t.began)
+	}
+	return deadline.Sub(t.began)
+}
+
+// late looks at a call that is waited for long: it hangs if nothing was answered in all
+// that time, and is a failure.
+func (t *turn) late(hung func()) {
+	b := t.breaker
+	b.mu.Lock()
+	if t.ended {
+		b.mu.Unlock()
+		return
+	}
+	quiet, patience := time.Since(b.answered), max(longFailing, b.patience)
+	if b.answered.After(t.began) && quiet < patience {
+		t.hangs.Reset(patience - quiet)
+		b.mu.Unlock()
+		return
+	}
+	t.failed = true
+	opens := b.fail(t)
+	b.mu.Unlock()
+	hung()
+	if opens {
+		b.silent()
+	}
+}
+
+// end notes how the call ended. An answer is one, however late.
+func (t *turn) end(v verdict) {
+	t.hangs.Stop()
+	b := t.breaker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t.ended = true
+	if t.alone && t.period == b.period {
+		b.trying = false
+	}
+	switch v {
+	case works:
+		b.answered = time.Now()
+		b.patience = min(mostPatience, max(2*b.answered.Sub(t.began), b.patience*3/4))
+		b.open, b.trial, b.failures = false, false, 0
+	case fails:
+		if !t.failed {
+			b.fail(t)
+		}
+	case nothing:
+	}
+}
+
+// fail counts a failure and tells whether it opened the breaker.
+func (b *breaker) fail(t *turn) (opens bool) {
+	if b.open || t.period != b.period { // of a call that began before it opened
+		return false
+	}
+	now := time.Now()
+	if b.failures++; b.failures == 1 {
+		b.since = t.began
+	}
+	long := b.failures >= someFailures && now.Sub(b.since) >= longFailing
+	many := b.failures >= mostFailures && (b.last.IsZero() || now.Sub(b.last) >= settled)
+	if !long && !many && !b.trial {
+		return false
+	}
+	b.open, b.trial, b.trying, b.failures, b.last = true, false, false, 0, now
+	b.period++
+	if !b.probing && b.ctx.Err() == nil {
+		b.probing = true
+		b.probes.Go(b.ask)
+	}
+	return true
+}
+
+// ask probes until the breaker is no longer open.
+func (b *breaker) ask() {
+	for {
+		select {
+		case <-time.After(probeEvery/2 + rand.N(probeEvery)): // replicas must not come back in step
+		case <-b.ctx.Done():
+		}
+		b.mu.Lock()
+		b.probing = b.open && b.ctx.Err() == nil
+		probing := b.probing
+		b.mu.Unlock()
+		if !probing {
+			return
+		}
+		ctx, cancel := context.WithTimeout(b.ctx, probeTimeout)
+		if b.probe(ctx) {
+			b.letOne()
+		}
+		cancel()
+	}
+}
+
+// letOne lets one call through: the store has answered something else.
+func (b *breaker) letOne() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open {
+		b.open, b.trial, b.trying = false, true, false
+	}
+}
+
+// close ends the probes.
+func (b *breaker) close(cancel context.CancelFunc) {
+	b.mu.Lock()
+	cancel()
+	b.mu.Unlock()
+	b.probes.Wait()
+}
