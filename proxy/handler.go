@@ -216,20 +216,18 @@ func (x *exchange) relay(ctx *fasthttp.RequestCtx) error {
 // its headers asked for.
 func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Options) error {
 	x.parser = x.server.parsers.Get().(*rewrite.Parser)
-	req, err := x.parser.Parse(body)
-	if bodyErr, ok := errors.AsType[*rewrite.BodyError](err); ok && !x.policy.Rewrite.Strict() {
-		x.report.Outcome, x.report.Reason = rewrite.Untouched, bodyErr.Reason
-		return x.send(ctx, body, nil)
+	req, bodyErr := x.parser.Parse(body)
+	if req != nil {
+		field, err := req.Options()
+		if err != nil {
+			return err
+		}
+		asked = MergeOptions(asked, field)
 	}
-	if err != nil {
-		return err
-	}
-	field, err := req.Options()
-	if err != nil {
-		return err
-	}
-	asked = MergeOptions(asked, field)
 	policy := x.policy.Rewrite.Narrow(asked)
+	if bodyErr != nil {
+		return x.chatAsItIs(ctx, body, req, policy, bodyErr)
+	}
 	x.report.Stream, x.sample = req.Stream, x.server.rewriter.Sample()
 
 	switch policy.Mode {
@@ -248,6 +246,9 @@ func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Opt
 	x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
 	switch res.Outcome {
 	case rewrite.Refused:
+		if res.Ambiguity != nil {
+			return res.Ambiguity
+		}
 		return noSources(res)
 	case rewrite.Answered:
 		x.answer(ctx, req, policy.EmptyAnswer)
@@ -267,6 +268,23 @@ func noSources(res *rewrite.Result) *Error {
 		message = "Not all of the knowledge that every answer here must rest on could be searched; try again."
 	}
 	return &Error{Reason: res.Reason, Message: message}
+}
+
+// chatAsItIs passes a chat request that cannot be rewritten for what err says of it,
+// without the field where there is one in JSON. Strict policies refuse it.
+func (x *exchange) chatAsItIs(ctx *fasthttp.RequestCtx, body []byte, req *rewrite.Request, p rewrite.Policy, err error) error {
+	bodyErr, ok := errors.AsType[*rewrite.BodyError](err)
+	if !ok || p.Strict() {
+		return err
+	}
+	x.report.Outcome, x.report.Reason = rewrite.Untouched, bodyErr.Reason
+	if req == nil {
+		return x.send(ctx, body, nil)
+	}
+	if p.Mode == rewrite.Off {
+		x.report.Reason = rewrite.ReasonOff
+	}
+	return x.send(ctx, body, req.StripEdits(rewrite.Policy{}))
 }
 
 // beside does the work of an injected request beside one that goes up at once,

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"sidenote/retrieval"
 	"sidenote/rewrite/tokens"
@@ -76,7 +77,8 @@ func (c *costs) weigher(m *Model) *weigher {
 // tiktoken"), tools likewise (see tools); names and arguments of tool calls are
 // counted as text, images by w.images.
 func (w *weigher) cost(r *Request) Cost {
-	c := Cost{Messages: tokens.ReplyOverhead, Exact: r.attachments == 0}
+	sound := !r.unclear && (r.seen&markWide == 0 || utf8.Valid(r.Body))
+	c := Cost{Messages: tokens.ReplyOverhead, Exact: r.attachments == 0 && sound}
 	for _, s := range r.spans {
 		text, images, exact := w.message(s.of(r.Body))
 		c.Messages += text
@@ -211,8 +213,27 @@ func (m *messageWeight) members(member func(name string)) {
 	m.object(func(key span, _ bool) { member(unquote(key.of(m.b))) })
 }
 
+// The names that are counted by. A name that differs from one of them in case alone is
+// taken for it, and what stands twice is counted twice: some upstream may read it.
+var (
+	memberNames = []string{"content", "name", "refusal", "reasoning_content", "reasoning", "tool_calls", "function_call", "audio"}
+	callNames   = []string{"function", "custom", "name", "arguments", "input"}
+	partNames   = []string{"type", "text", "refusal", "thinking", "image_url"}
+)
+
+// known returns which of names a name is, "" for none.
+func (m *messageWeight) known(name string, names []string) string {
+	for _, n := range names {
+		if strings.EqualFold(name, n) {
+			m.exact = m.exact && name == n
+			return n
+		}
+	}
+	return ""
+}
+
 func (m *messageWeight) member(key span, _ bool) {
-	switch unquote(key.of(m.b)) {
+	switch m.known(unquote(key.of(m.b)), memberNames) {
 	case "content":
 		m.content()
 	case "name":
@@ -266,7 +287,7 @@ func (m *messageWeight) content() {
 // its input.
 func (m *messageWeight) call() {
 	m.members(func(name string) {
-		switch name {
+		switch m.known(name, callNames) {
 		case "function", "custom":
 			m.called()
 		default:
@@ -279,7 +300,7 @@ func (m *messageWeight) called() {
 	m.exact = false
 	m.text += callOverhead
 	m.members(func(name string) {
-		switch name {
+		switch m.known(name, callNames) {
 		case "name", "arguments", "input":
 			m.count(m.string())
 		default:
@@ -294,11 +315,11 @@ func (m *messageWeight) called() {
 func (m *messageWeight) part() (text string) {
 	kind, data, url, detail := "", 0, []byte(nil), ""
 	m.members(func(name string) {
-		switch name {
+		switch m.known(name, partNames) {
 		case "type":
 			kind = m.string()
 		case "text", "refusal", "thinking":
-			text = m.string()
+			text += m.string()
 		case "image_url":
 			url, detail = m.image()
 		default:

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -17,13 +17,14 @@ func seeds(f *testing.F) {
 		`{"a":1,"a":2}`, `{"messages":[{"role":"user","content":"\ud800"}]}`, "{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\"}]}", `[[[[]]]]`, `{"Messages":[]}`,
 		`{ "sidenote" : {"mode":"off"} , "messages":[{"role":"developer","content":null},{"content":"{{sidenote}}","role":"system"}] }`, `{"messages":[{"role":"user","content":"a"}]}x`,
 		`{"x":1e5,"y":-0.0,"z":[true,false,null,""]}`, `"`, `{"":`, `{"messages":[{"role":"user","content":"</source>"}],"n":01}`,
+		`{"sidenote":{"mode":"off"},"x":` + strings.Repeat(`[{"a": `, 40) + `[]` + strings.Repeat(`} , 1]`, 40) + `,"messages":[{"role":"user","content":"a","Content":"b"}]}`,
 	} {
 		f.Add([]byte(s))
 	}
 }
 
-// Whatever Parse accepts, encoding/json accepts; whatever it calls not JSON,
-// encoding/json refuses.
+// Whatever Parse accepts or reads in part, encoding/json accepts, also without the body
+// field; whatever it calls not JSON, encoding/json refuses.
 func FuzzParse(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -40,10 +41,16 @@ func FuzzParse(f *testing.F) {
 			if bad.Reason == rewrite.ReasonNotJSON && json.Valid(body) {
 				t.Fatalf("JSON called not JSON: %v", err)
 			}
+			if bad.Reason == rewrite.ReasonTooDeep && len(body) > 10_000 {
+				return // encoding/json has a limit too
+			}
+		}
+		if req == nil {
 			return
 		}
-		if !json.Valid(body) || !utf8.Valid(body) {
-			t.Fatalf("accepted: %q", body)
+		left := rewrite.Apply(nil, body, req.StripEdits(rewrite.Policy{Placement: rewrite.PlaceMarker}))
+		if !json.Valid(body) || !json.Valid(left) {
+			t.Fatalf("accepted: %q, without the field %q", body, left)
 		}
 		_, _ = req.Options()
 	})

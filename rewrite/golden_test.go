@@ -175,6 +175,10 @@ func run(t *testing.T, rw *rewrite.Rewriter, p rewrite.Policy, body []byte) (out
 
 func describe(w *strings.Builder, res rewrite.Result) {
 	g := res.Ledger
+	if bad := res.Ambiguity; bad != nil {
+		fmt.Fprintf(w, "%s %s param=%q %s\n", res.Outcome, bad.Reason, bad.Param, bad.Message)
+		return
+	}
 	fmt.Fprintf(w, "%s %s\n", res.Outcome, res.Reason)
 	if g.Budget > 0 {
 		fmt.Fprintf(w, "budget %d used %d = rules %d + tags %d + text %d, overflow %d, %s\n", g.Budget, g.Used, g.Rules, g.Tags, g.Text, g.Overflow, g.Exactness)

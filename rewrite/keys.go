@@ -13,7 +13,10 @@ type keySet struct {
 	stack [][]byte
 	first [16][]byte              // the stack of most requests
 	index map[int]map[string]bool // by level start, once an object is large
-	err   *BodyError
+
+	unclear bool       // something was ambiguous since this was last cleared
+	quiet   bool       // and is not to be told: nobody may be reading there
+	err     *BodyError // the first that was told
 }
 
 const smallObject = 24
@@ -27,8 +30,8 @@ func (k *keySet) leave(level int) {
 	delete(k.index, level)
 }
 
-// add notes a key of the object that level opened.
-func (k *keySet) add(level int, key []byte) {
+// add notes a key of the object at a path that level opened.
+func (k *keySet) add(level int, at string, key []byte) {
 	if k.err != nil {
 		return
 	}
@@ -36,7 +39,7 @@ func (k *keySet) add(level int, key []byte) {
 	if len(seen) < smallObject {
 		for _, s := range seen {
 			if bytes.Equal(s, key) {
-				k.ambiguous(string(key), "key %q stands twice in one object", key)
+				k.ambiguous(at, key, "key %q stands twice in one object", key)
 			}
 		}
 		if k.stack == nil {
@@ -57,14 +60,16 @@ func (k *keySet) add(level int, key []byte) {
 		k.index[level] = names
 	}
 	if names[string(key)] {
-		k.ambiguous(string(key), "key %q stands twice in one object", key)
+		k.ambiguous(at, key, "key %q stands twice in one object", key)
 	}
 	names[string(key)] = true
 }
 
-// ambiguous notes the first reason why two parsers could differ.
-func (k *keySet) ambiguous(param, format string, args ...any) {
-	if k.err == nil {
-		k.err = &BodyError{Reason: ReasonAmbiguous, Param: param, Message: fmt.Sprintf(format, args...)}
+// ambiguous notes a reason why two parsers could differ in what they read at a key. The
+// first is told; a hostile body has one in every third byte.
+func (k *keySet) ambiguous(at string, key []byte, format string, args ...any) {
+	k.unclear = true
+	if k.err == nil && !k.quiet {
+		k.err = &BodyError{Reason: ReasonAmbiguous, Param: at + string(key), Message: fmt.Sprintf(format, args...)}
 	}
 }

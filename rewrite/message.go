@@ -4,6 +4,7 @@ package rewrite
 type message struct {
 	role    role
 	kind    kind
+	unclear bool // what it says may be read in two ways
 	content span // the content's value; of a missing one the place where it goes
 	parts   span // indices into Request.parts of an array's texts
 	last    int  // where an array's last element ends; 0 if it has none
@@ -55,7 +56,8 @@ func (p *Parser) textOf(r role, head int) bool {
 		return false
 	}
 	p.i++
-	p.r.messages = append(p.r.messages, message{role: r, kind: kindString, content: text})
+	unclear := p.loneSurrogate >= text.start
+	p.r.messages = append(p.r.messages, message{role: r, kind: kindString, unclear: unclear, content: text})
 	if p.shape == nil {
 		p.r.spans = append(p.r.spans, span{start, p.i})
 	}
@@ -63,7 +65,7 @@ func (p *Parser) textOf(r role, head int) bool {
 }
 
 func (p *Parser) message(n int) {
-	if p.usual() {
+	if !p.tell && p.usual() {
 		return
 	}
 	if k := p.kind(); k != kindObject {
@@ -73,24 +75,32 @@ func (p *Parser) message(n int) {
 	}
 	m := message{}
 	roleEnd := 0
+	p.keys.quiet, p.keys.unclear = !p.tell, false
 	level := p.keys.level()
 	whole := p.object(func(key span, escaped bool) {
-		switch p.key(level, "messages[].", key, escaped, messageKeys) {
-		case "role":
+		name, same := p.key(level, "messages[].", key, escaped, messageKeys)
+		switch {
+		case name == "role" && !same:
+			p.roleUnclear(n, "is there in letters of another case")
+			p.value()
+		case name == "role" && roleEnd > 0:
+			p.roleUnclear(n, "stands twice")
+			p.value()
+		case name == "role":
 			p.role(n, &m)
 			roleEnd = p.i
-		case "content":
+		case name == "content" && same:
 			p.content(n, &m)
-		case "audio":
-			if p.kind() == kindObject {
+		default:
+			if name == "audio" && p.kind() == kindObject {
 				p.r.attachments++
 			}
-			p.value()
-		default:
 			p.value()
 		}
 	})
 	p.keys.leave(level)
+	m.unclear, p.keys.quiet = p.keys.unclear, false
+	p.r.unclear = p.r.unclear || m.unclear
 	if roleEnd == 0 {
 		p.not(path{n, -1, "role"}, "missing")
 	}
@@ -117,6 +127,9 @@ func (p *Parser) role(n int, m *message) {
 	if p.err != nil {
 		return
 	}
+	if p.garbled(v) {
+		p.roleUnclear(n, "is not Unicode")
+	}
 	name := v.of(p.b)[1 : v.end-v.start-1]
 	if escaped {
 		name = []byte(unquote(v.of(p.b)))
@@ -126,6 +139,15 @@ func (p *Parser) role(n int, m *message) {
 		m.role = roleSystem
 	case "user":
 		m.role = roleUser
+	}
+}
+
+// roleUnclear notes that it is not sure who says a message, which all that is read of
+// messages hangs on.
+func (p *Parser) roleUnclear(n int, why string) {
+	if p.keys.err == nil {
+		at := path{n, -1, "role"}.String()
+		p.keys.err = &BodyError{Reason: ReasonAmbiguous, Param: at, Message: at + " " + why}
 	}
 }
 
@@ -141,6 +163,7 @@ func (p *Parser) content(n int, m *message) {
 		m.parts.end = len(p.r.parts)
 	case kindString, kindNull:
 		m.content = p.value()
+		p.said(m.content)
 	default:
 		p.not(path{n, -1, "content"}, "%s, not a string or an array", m.kind)
 		p.value()
@@ -157,15 +180,16 @@ func (p *Parser) part(n, i int) {
 	var text span
 	level := p.keys.level()
 	p.object(func(key span, escaped bool) {
-		name := p.key(level, "messages[].content[].", key, escaped, partKeys)
+		name, same := p.key(level, "messages[].content[].", key, escaped, partKeys)
 		k := p.kind()
 		v := p.value()
 		switch {
-		case p.err != nil:
+		case p.err != nil || !same:
 		case name == "type" && k == kindString:
 			isText = unquote(v.of(p.b)) == "text"
 		case name == "text" && k == kindString:
 			text = v
+			p.said(v)
 		case name != "" && k != kindNull:
 			p.not(path{n, i, name}, "%s, not a string", k)
 		}
@@ -176,5 +200,12 @@ func (p *Parser) part(n, i int) {
 		p.r.attachments++
 	case text != span{}:
 		p.r.parts = append(p.r.parts, text)
+	}
+}
+
+// said notes whether a text of the message under way holds a lone surrogate.
+func (p *Parser) said(text span) {
+	if p.loneSurrogate >= text.start {
+		p.keys.ambiguous("messages[].content", nil, "escaped lone surrogate at byte %d", p.loneSurrogate)
 	}
 }

@@ -19,8 +19,11 @@ const (
 
 // Options reads the body field "sidenote". The error is an *OptionError.
 func (r *Request) Options() (Options, error) {
-	if r.field == (member{}) {
+	switch {
+	case r.field == (member{}):
 		return Options{}, nil
+	case r.fieldTwice:
+		return Options{}, &OptionError{"sidenote", "stands twice"}
 	}
 	o := optionReader{scanner: scanner{b: r.Body[:r.field.value.end], i: r.field.value.start, loneSurrogate: -1}}
 	switch o.kind() {
@@ -31,8 +34,14 @@ func (r *Request) Options() (Options, error) {
 		return Options{}, &OptionError{"sidenote", fmt.Sprintf("%s, not an object", o.kind())}
 	}
 	o.members("sidenote.", o.option)
-	if o.keys.err != nil && o.bad == nil {
-		o.bad = &OptionError{"sidenote." + o.keys.err.Param, o.keys.err.Message}
+	switch {
+	case o.bad != nil:
+	case o.keys.err != nil:
+		o.bad = &OptionError{o.keys.err.Param, o.keys.err.Message}
+	case o.loneSurrogate >= 0:
+		o.bad = &OptionError{"sidenote", fmt.Sprintf("escaped lone surrogate at byte %d", o.loneSurrogate)}
+	case o.seen&markWide != 0 && !utf8.Valid(r.field.value.of(r.Body)):
+		o.bad = &OptionError{"sidenote", "not valid UTF-8"}
 	}
 	if o.bad != nil {
 		return Options{}, o.bad
@@ -63,7 +72,7 @@ func (o *optionReader) members(at string, member func(param, name string)) {
 			return
 		}
 		name := unquote(key.of(o.b))
-		o.keys.add(level, []byte(name))
+		o.keys.add(level, at, []byte(name))
 		member(at+name, name)
 	})
 	o.keys.leave(level)

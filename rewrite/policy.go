@@ -167,8 +167,8 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// Strict tells whether a body that two parsers could read differently is
-// refused rather than relayed: so under a policy that refuses on failure or
+// Strict tells whether a body that two parsers could read differently, where it is
+// read here, is refused rather than relayed: so under a policy that refuses on failure or
 // filters documents, for otherwise an ambiguous body would be the way around it.
 func (p Policy) Strict() bool { return p.RefuseOnFailure || p.RefuseOnPartial || p.Filter != nil }
 

@@ -19,7 +19,7 @@ func (r *Request) question() (text, previous string, last int) {
 		return "", "", last
 	}
 	text = r.clipped(&r.messages[last])
-	if before := r.lastUser(last); before >= 0 {
+	if before := r.lastUser(last); before >= 0 && r.ambiguity(before) == nil {
 		previous = r.clipped(&r.messages[before])
 	}
 	return text, previous, last

@@ -19,7 +19,9 @@ type Request struct {
 	list         span // the messages array
 	messages     []message
 	parts        []span // the texts of all content arrays, in order, quotes included
-	field        member // "sidenote"; zero when absent
+	field        member // "sidenote", the last of them; zero when absent
+	fieldTwice   bool
+	unclear      bool // something may be read in two ways, where only counting looks
 
 	// What only counting looks at.
 	spans       []span // of all messages
@@ -38,6 +40,14 @@ type member struct {
 
 // Parse reads body in one pass: every byte is checked, only what a rewrite
 // needs is remembered. Every error is a *BodyError.
+//
+// With an error there may be a Request too, of a body that is a JSON object: it is good
+// for Options and StripEdits.
+//
+// Ambiguous is what two parsers could read differently at a level that is read here: the
+// body's own members, response_format, and who says each message. What a message says is
+// looked at by the rewrite that searches or extends it. Of all else, an old turn or
+// metadata, only tokens are counted, and there a text that stands twice counts twice.
 func Parse(body []byte) (*Request, error) { return new(Parser).Parse(body) }
 
 // A Parser parses one request after another in the same memory. The zero value is
@@ -47,6 +57,7 @@ type Parser struct {
 	r     Request
 	shape *BodyError // the first wrong type: reported only if the rest is sound JSON
 	keys  keySet
+	tell  bool   // what of messages is unclear
 	model string // of the request before, which is mostly that of the next
 }
 
@@ -58,11 +69,22 @@ func (p *Parser) Parse(body []byte) (*Request, error) {
 	p.scanner = scanner{b: body, loneSurrogate: -1}
 	p.r.Body, p.r.formatIsText = body, true
 	p.top()
-	if p.err != nil {
+	switch {
+	case p.tooDeep && p.err != nil:
+		return nil, tooDeep()
+	case p.err != nil:
 		return nil, p.err
 	}
 	p.r.seen, p.model = p.seen, p.r.Model
+	p.r.unclear = p.r.unclear || p.loneSurrogate >= 0
+	if err := p.settle(); err != nil {
+		return &p.r, err
+	}
 	return &p.r, nil
+}
+
+func tooDeep() *BodyError {
+	return &BodyError{Reason: ReasonTooDeep, Message: fmt.Sprintf("body is nested deeper than %d levels", MaxDepth)}
 }
 
 // kept is how many messages, parts and so on a Parser keeps memory for: what few
@@ -121,7 +143,10 @@ func (p *Parser) top() {
 	fieldKey := -1
 	level := p.keys.level()
 	p.object(func(key span, escaped bool) {
-		name := p.key(level, "", key, escaped, topKeys)
+		name, same := p.key(level, "", key, escaped, topKeys)
+		if !same {
+			name = ""
+		}
 		if fieldKey >= 0 { // a member follows the field: the comma between them goes
 			p.r.field.remove = span{fieldKey, key.start}
 			fieldKey = -1
@@ -130,6 +155,7 @@ func (p *Parser) top() {
 		p.topValue(name)
 		if name == "sidenote" {
 			fieldKey = key.start
+			p.r.fieldTwice = p.r.field != (member{})
 			p.r.field = member{value: span{start, p.i}, remove: span{fieldKey, p.i}}
 			if last >= 0 { // the last member, so far: the comma before it goes
 				p.r.field.remove.start = last
@@ -139,7 +165,6 @@ func (p *Parser) top() {
 	})
 	p.keys.leave(level)
 	p.end()
-	p.settle()
 }
 
 // end checks that nothing follows the body's value.
@@ -152,23 +177,21 @@ func (p *Parser) end() {
 	}
 }
 
-// settle weighs what the pass over a sound JSON text has found.
-func (p *Parser) settle() {
+// settle weighs what the pass over a JSON object has found.
+func (p *Parser) settle() *BodyError {
 	switch {
-	case p.err != nil:
-	case p.seen&markWide != 0 && !utf8.Valid(p.b):
-		p.fail(ReasonAmbiguous, "body is not valid UTF-8")
-	case p.loneSurrogate >= 0:
-		p.fail(ReasonAmbiguous, "escaped lone surrogate at byte %d", p.loneSurrogate)
+	case p.tooDeep:
+		return tooDeep()
 	case p.keys.err != nil:
-		p.err = p.keys.err
+		return p.keys.err
 	case p.shape != nil:
-		p.err = p.shape
+		return p.shape
 	case p.r.list == span{}:
-		p.err = &BodyError{Reason: ReasonNotChat, Param: "messages", Message: "messages: missing"}
+		return &BodyError{Reason: ReasonNotChat, Param: "messages", Message: "messages: missing"}
 	case len(p.r.messages) == 0:
-		p.err = &BodyError{Reason: ReasonNotChat, Param: "messages", Message: "messages: empty"}
+		return &BodyError{Reason: ReasonNotChat, Param: "messages", Message: "messages: empty"}
 	}
+	return nil
 }
 
 // The keys that are read, by level. A key that differs from one of them in case
@@ -184,29 +207,39 @@ var (
 )
 
 // key checks a key against those seen at its level and returns the one of known
-// that it is, "" for any other.
-func (p *Parser) key(level int, at string, key span, escaped bool, known []string) string {
+// that it is, or that it differs from in case alone; "" for any other.
+func (p *Parser) key(level int, at string, key span, escaped bool, known []string) (name string, same bool) {
 	raw := key.of(p.b)
 	if len(raw) < 2 {
-		return "" // the scanner has stopped
+		return "", true // the scanner has stopped
 	}
-	name := raw[1 : len(raw)-1]
+	text := raw[1 : len(raw)-1]
 	if escaped {
-		name = []byte(unquote(raw))
+		text = []byte(unquote(raw))
 	}
-	p.keys.add(level, name)
+	p.keys.add(level, at, text)
+	if p.garbled(key) {
+		p.keys.ambiguous(at, text, "key %q is not Unicode", text)
+	}
 	for _, k := range known {
-		if len(name) < len(k) || len(name) > 3*len(k) {
+		if len(text) < len(k) || len(text) > 3*len(k) {
 			continue
 		}
-		if string(name) == k {
-			return k
+		if string(text) == k {
+			return k, true
 		}
-		if strings.EqualFold(string(name), k) {
-			p.keys.ambiguous(at+string(name), "%q differs from %q in case alone", name, k)
+		if strings.EqualFold(string(text), k) {
+			p.keys.ambiguous(at, text, "%q differs from %q in case alone", text, k)
+			return k, false
 		}
 	}
-	return ""
+	return "", true
+}
+
+// garbled tells whether the string that was read last holds what is no Unicode: each
+// parser makes something else of it.
+func (p *Parser) garbled(text span) bool {
+	return p.loneSurrogate >= text.start || p.seen&markWide != 0 && !utf8.Valid(text.of(p.b))
 }
 
 func (p *Parser) topValue(name string) {
@@ -225,6 +258,9 @@ func (p *Parser) topValue(name string) {
 				p.r.Model = p.model
 			} else {
 				p.r.Model = unquote(raw)
+			}
+			if p.garbled(v) {
+				p.keys.ambiguous("", []byte(name), "model %q is not Unicode", p.r.Model)
 			}
 		}
 	case name == "stream" && k == kindBool:
@@ -251,9 +287,9 @@ func (p *Parser) format() {
 	level := p.keys.level()
 	schema := false
 	whole := p.object(func(key span, escaped bool) {
-		name := p.key(level, "response_format.", key, escaped, formatKeys)
+		name, same := p.key(level, "response_format.", key, escaped, formatKeys)
 		k, v := p.kind(), p.value()
-		if name == "type" && p.err == nil {
+		if name == "type" && same && p.err == nil {
 			p.r.formatIsText = k == kindString && unquote(v.of(p.b)) == "text"
 		}
 		schema = schema || k == kindObject

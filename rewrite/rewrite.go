@@ -45,9 +45,10 @@ type Models interface {
 
 // A Result is everything that is known of one rewrite.
 type Result struct {
-	Outcome   Outcome // Injected, Untouched, Answered or Refused
-	Reason    Reason  // why not Injected; of an Injected one, why it is not whole ("" when it is)
-	Edits     []Edit  // apply them with Apply; also set when Untouched (strip-field, marker)
+	Outcome   Outcome    // Injected, Untouched, Answered or Refused
+	Reason    Reason     // why not Injected; of an Injected one, why it is not whole ("" when it is)
+	Ambiguity *BodyError // with ReasonAmbiguous: where the request could be read in two ways
+	Edits     []Edit     // apply them with Apply; also set when Untouched (strip-field, marker)
 	Ledger    Ledger
 	Model     Model
 	Retrieval retrieval.Result
@@ -69,6 +70,14 @@ func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Optio
 	}
 	j.placement = req.placement(&p, &j.model, j.last)
 	res.Model = j.model
+	if res.Ambiguity = j.ambiguity(o.Query != ""); res.Ambiguity != nil {
+		res.Outcome, res.Reason, res.Edits = Untouched, res.Ambiguity.Reason, req.StripEdits(p)
+		if p.Strict() {
+			res.Outcome = Refused
+		}
+		j.account(&res, nil)
+		return res
+	}
 	res.Retrieval = rw.retrieve(ctx, &j)
 	res.RetrieveTook = time.Since(start)
 

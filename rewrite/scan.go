@@ -15,8 +15,9 @@ type scanner struct {
 	depth int
 	err   *BodyError
 
-	loneSurrogate int   // offset of an escaped surrogate without its half, -1 if none
+	loneSurrogate int   // offset of the last escaped surrogate without its half, -1 if none
 	seen          marks // in all strings; bytes beyond ASCII outside of them are errors
+	tooDeep       bool  // something nests deeper than MaxDepth
 }
 
 func (s *scanner) fail(r Reason, format string, args ...any) {
@@ -61,10 +62,7 @@ func (s *scanner) enter(open byte, want string) bool {
 	if !s.take(open, want) {
 		return false
 	}
-	if s.depth++; s.depth > MaxDepth {
-		s.fail(ReasonTooDeep, "body is nested deeper than %d levels", MaxDepth)
-		return false
-	}
+	s.depth++
 	return true
 }
 
@@ -172,14 +170,27 @@ func (s *scanner) value() span {
 	}
 	k := s.kind()
 	start := s.i
-	switch k {
-	case kindObject:
-		return s.object(func(span, bool) { s.value() })
-	case kindArray:
-		return s.array(func(int) { s.value() })
-	case kindString:
+	switch {
+	case k == kindString:
 		v, _ := s.str()
 		return v
+	case k != kindObject && k != kindArray:
+		s.scalar(k)
+	case s.depth >= MaxDepth:
+		s.deep()
+	case k == kindObject:
+		return s.object(func(span, bool) { s.value() })
+	default:
+		return s.array(func(int) { s.value() })
+	}
+	return span{start, s.i}
+}
+
+// scalar skips a value of that type, which holds no other.
+func (s *scanner) scalar(k kind) {
+	switch k {
+	case kindString:
+		s.str()
 	case kindNull:
 		s.word("null")
 	case kindBool:
@@ -191,7 +202,43 @@ func (s *scanner) value() span {
 	default:
 		s.number()
 	}
-	return span{start, s.i}
+}
+
+// deep skips an object or an array that nests too deeply to be of use. It does so
+// without recursion, which would take memory as it takes depth.
+func (s *scanner) deep() {
+	s.tooDeep = true
+	var ends []byte // of what is open
+	for s.err == nil {
+		if k := s.kind(); k == kindObject || k == kindArray {
+			end := s.b[s.i] + 2 // as in ASCII
+			ends = append(ends, end)
+			if s.i++; s.peek() != end {
+				s.name(end)
+				continue
+			}
+		} else if s.scalar(k); s.err != nil {
+			return
+		}
+		for len(ends) > 0 && s.peek() == ends[len(ends)-1] {
+			s.i++
+			ends = ends[:len(ends)-1]
+		}
+		if len(ends) == 0 || !s.take(',', "',' or a closing bracket") {
+			return
+		}
+		s.name(ends[len(ends)-1])
+	}
+}
+
+// name skips a member's name where what is open is an object.
+func (s *scanner) name(end byte) {
+	if end != '}' {
+		return
+	}
+	s.peek()
+	s.str()
+	s.take(':', "':'")
 }
 
 func (s *scanner) word(w string) {

@@ -101,9 +101,7 @@ func (s *scanner) escape() {
 		}
 		s.i = second // not its half: read again as what it is
 	}
-	if s.loneSurrogate < 0 {
-		s.loneSurrogate = at
-	}
+	s.loneSurrogate = at
 }
 
 // escapedRune reads one escape sequence; surrogates come as they are.

@@ -52,7 +52,7 @@ func plainString(s string) int {
 }
 
 // unquote decodes a JSON string that the scanner accepted, quotes included. An
-// escaped lone surrogate, which no request that is rewritten holds, becomes
+// escaped lone surrogate, which no text holds that is searched or extended, becomes
 // U+FFFD.
 func unquote(raw []byte) string { return decode(raw[1 : len(raw)-1]) }
 
