@@ -32,14 +32,14 @@ func (k *keySet) leave(level int) {
 
 // add notes a key of the object at a path that level opened.
 func (k *keySet) add(level int, at string, key []byte) {
-	if k.err != nil {
-		return
+	if k.err != nil || k.quiet && k.unclear {
+		return // there is no more to find out
 	}
 	seen := k.stack[level:]
 	if len(seen) < smallObject {
 		for _, s := range seen {
-			if bytes.Equal(s, key) {
-				k.ambiguous(at, key, "key %q stands twice in one object", key)
+			if bytes.Equal(s, key) && k.note() {
+				k.tell(at, key, "key %q stands twice in one object", key)
 			}
 		}
 		if k.stack == nil {
@@ -59,17 +59,19 @@ func (k *keySet) add(level int, at string, key []byte) {
 		}
 		k.index[level] = names
 	}
-	if names[string(key)] {
-		k.ambiguous(at, key, "key %q stands twice in one object", key)
+	if names[string(key)] && k.note() {
+		k.tell(at, key, "key %q stands twice in one object", key)
 	}
 	names[string(key)] = true
 }
 
-// ambiguous notes a reason why two parsers could differ in what they read at a key. The
-// first is told; a hostile body has one in every third byte.
-func (k *keySet) ambiguous(at string, key []byte, format string, args ...any) {
+// note notes that two parsers could differ. It is true where that is to be told, which is
+// the first time: a hostile body has a reason in every third byte.
+func (k *keySet) note() bool {
 	k.unclear = true
-	if k.err == nil && !k.quiet {
-		k.err = &BodyError{Reason: ReasonAmbiguous, Param: at + string(key), Message: fmt.Sprintf(format, args...)}
-	}
+	return k.err == nil && !k.quiet
+}
+
+func (k *keySet) tell(at string, key []byte, format string, args ...any) {
+	k.err = &BodyError{Reason: ReasonAmbiguous, Param: at + string(key), Message: fmt.Sprintf(format, args...)}
 }

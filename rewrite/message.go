@@ -205,7 +205,7 @@ func (p *Parser) part(n, i int) {
 
 // said notes whether a text of the message under way holds a lone surrogate.
 func (p *Parser) said(text span) {
-	if p.loneSurrogate >= text.start {
-		p.keys.ambiguous("messages[].content", nil, "escaped lone surrogate at byte %d", p.loneSurrogate)
+	if p.loneSurrogate >= text.start && p.keys.note() {
+		p.keys.tell("messages[].content", nil, "escaped lone surrogate at byte %d", p.loneSurrogate)
 	}
 }

@@ -218,8 +218,8 @@ func (p *Parser) key(level int, at string, key span, escaped bool, known []strin
 		text = []byte(unquote(raw))
 	}
 	p.keys.add(level, at, text)
-	if p.garbled(key) {
-		p.keys.ambiguous(at, text, "key %q is not Unicode", text)
+	if p.garbled(key) && p.keys.note() {
+		p.keys.tell(at, text, "key %q is not Unicode", text)
 	}
 	for _, k := range known {
 		if len(text) < len(k) || len(text) > 3*len(k) {
@@ -229,7 +229,9 @@ func (p *Parser) key(level int, at string, key span, escaped bool, known []strin
 			return k, true
 		}
 		if strings.EqualFold(string(text), k) {
-			p.keys.ambiguous(at, text, "%q differs from %q in case alone", text, k)
+			if p.keys.note() {
+				p.keys.tell(at, text, "%q differs from %q in case alone", text, k)
+			}
 			return k, false
 		}
 	}
@@ -259,8 +261,8 @@ func (p *Parser) topValue(name string) {
 			} else {
 				p.r.Model = unquote(raw)
 			}
-			if p.garbled(v) {
-				p.keys.ambiguous("", []byte(name), "model %q is not Unicode", p.r.Model)
+			if p.garbled(v) && p.keys.note() {
+				p.keys.tell("model", nil, "model %q is not Unicode", p.r.Model)
 			}
 		}
 	case name == "stream" && k == kindBool:

@@ -54,6 +54,9 @@ func (c *rewriteCmd) Run(a *app) error {
 	}
 	switch res.Outcome {
 	case rewrite.Refused:
+		if res.Ambiguity != nil {
+			return fmt.Errorf("the request would be refused: %w", res.Ambiguity)
+		}
 		return fmt.Errorf("the request would be refused: %s", res.Reason)
 	case rewrite.Answered:
 		return fmt.Errorf("the request would not be sent but answered: %s", policy.EmptyAnswer)
@@ -100,6 +103,9 @@ func (c *rewriteCmd) ledger(a *app, res rewrite.Result) error {
 	}
 	if line := windowLine(l); line != "" {
 		fmt.Fprintln(a.stderr, line)
+	}
+	if res.Ambiguity != nil {
+		fmt.Fprintln(a.stderr, res.Ambiguity.Message)
 	}
 	if l.Filter != nil {
 		fmt.Fprintf(a.stderr, "only documents of %s\n", l.Filter)
