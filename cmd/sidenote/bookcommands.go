@@ -25,7 +25,7 @@ type knowledgeCmd struct {
 	Delete    deleteCmd    `cmd:"" help:"Delete a base with all its documents."`
 	Documents documentsCmd `cmd:"" help:"List the documents of a base."`
 	Get       getCmd       `cmd:"" help:"Print a document as it was cut."`
-	Put       putCmd       `cmd:"" help:"Write documents to a base."`
+	Put       putCmd       `cmd:"" help:"Write documents to a base that is read from no folder."`
 	Remove    removeCmd    `cmd:"" help:"Remove documents from a base."`
 }
 
@@ -237,13 +237,17 @@ func (c *removeCmd) Run(a *app) error {
 			}
 			gone = append(gone, answer)
 		}
+		failed := errors.Join(errs...)
+		if len(gone) == 0 {
+			return failed
+		}
 		if err := c.print(a, gone, "removed "+plural(len(gone), "document")); err != nil {
 			return err
 		}
-		if err := errors.Join(errs...); err != nil && len(gone) > 0 {
-			return partError{err}
+		if failed != nil {
+			return partError{failed}
 		}
-		return errors.Join(errs...)
+		return nil
 	})
 }
 

@@ -98,6 +98,9 @@ func (l librarian) Put(ctx context.Context, base string, documents []admin.NewDo
 			return nil, err
 		}
 	}
+	if err := l.folderless(ctx, base); err != nil {
+		return nil, err
+	}
 	before, err := l.changeable(ctx, base, ids...)
 	if err != nil {
 		return nil, err
@@ -115,6 +118,20 @@ func (l librarian) Put(ctx context.Context, base string, documents []admin.NewDo
 		done[i] = admin.Written{ID: id, Object: "knowledge.document", Knowledge: base, Created: !there, Changed: !there || was.Row != after[id].Row}
 	}
 	return done, nil
+}
+
+// folderless refuses a base that a folder feeds: what it holds is what is in the folder,
+// and a document from elsewhere would be there for nobody who looks.
+func (l librarian) folderless(ctx context.Context, base string) error {
+	if err := l.writable(base); err != nil {
+		return err
+	}
+	b, err := l.Base(ctx, base)
+	if err != nil || b.Path == "" {
+		return err
+	}
+	return &admin.Refusal{Status: http.StatusConflict, Code: "from_folder",
+		Message: fmt.Sprintf("Knowledge base %q is read from %s; put the document there, or into a base without a folder.", base, b.Path)}
 }
 
 // checkAttributes refuses what filters could not choose by.
