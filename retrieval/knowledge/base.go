@@ -53,6 +53,8 @@ func (b *Base) ref(c *Content) retrieval.Ref {
 // document never comes, nor changes a score. The measure of noise is that of the
 // whole base, and whether the best hit stands clear of it is asked of the best that
 // may be seen, or the floor would tell of what may not.
+//
+// A base whose folder was not read to its end answers in part, with ReasonIndexing.
 func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 	start := time.Now()
 	c := b.content.Load()
@@ -82,7 +84,9 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 		}
 		return res, fmt.Errorf("search knowledge %s: %w: %w", b.id, retrieval.ErrUnavailable, err)
 	}
-	if len(hits) == 0 {
+	if res.Partial = c.part; c.part {
+		res.Reason = retrieval.ReasonIndexing
+	} else if len(hits) == 0 {
 		res.Reason = retrieval.ReasonNoMatch
 	}
 	res.Floor = c.floor.of(c.index, terms, hits)

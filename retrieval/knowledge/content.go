@@ -29,6 +29,7 @@ type Content struct {
 	documents  int
 	bytes      int64
 	generation string
+	part       bool   // see Part
 	version    string // of what counted the tokens on the shelves
 	floor      floor
 	damaged    func(*shelfError)    // is told what a search met; nil if nobody cares
@@ -88,6 +89,10 @@ func (c *Content) Held(i int) Held {
 // Generation returns the digest of what the content holds, in lower-case hex: the
 // same documents have the same generation on every machine.
 func (c *Content) Generation() string { return c.generation }
+
+// Part tells whether this is what was read of a folder that was not, or is not yet,
+// read to its end.
+func (c *Content) Part() bool { return c.part }
 
 // All returns every chunk, by document id, then by place in the document. Base
 // and score are left empty. It ends before a text that is damaged.

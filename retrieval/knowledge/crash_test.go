@@ -203,6 +203,9 @@ func checkAsFresh(t *testing.T, l *knowledge.Library, what, files string) {
 	b := knowledge.New("kb")
 	b.Swap(c)
 	sameAnswers(t, l.Base("kb"), b)
+	if l.Base("kb").Content().Part() {
+		t.Error("it is read to the end, and does not say so")
+	}
 }
 
 // sameChunks compares with a build of what is held, before another Sync.

@@ -134,7 +134,7 @@ func Before(o LibraryOptions, f func(step string)) LibraryOptions {
 
 // SyncFS is Sync from a file system.
 func (l *Library) SyncFS(ctx context.Context, fsys fs.FS, folder Folder) (Report, error) {
-	return l.syncFS(ctx, fsys, "", folder, nil)
+	return l.syncFS(ctx, fsys, "", folder, true, nil)
 }
 
 // ChangeTime is when the system changed a file; 0 where it does not tell.

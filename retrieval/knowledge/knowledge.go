@@ -51,6 +51,10 @@ type Folder struct {
 	// scalars and lists of strings, as YAML reads them, but dates, which are the string that
 	// stands there. The text of a record or a page names none, whatever it begins with.
 	FrontMatter []string
+
+	// AcceptDeletions takes a folder that most of is gone from for one that was emptied,
+	// see Library.Sync.
+	AcceptDeletions bool
 }
 
 // Validate refuses patterns and attributes by which nothing can be read.

@@ -13,10 +13,10 @@ const (
 	// followEvery is how often a follower asks for what is new.
 	followEvery = time.Second
 	// followSoon is how often it asks while a base has documents on no shelf, as
-	// between two writes of its writer.
+	// between two writes of its writer, or its folder is being read.
 	followSoon = followEvery / 4
-	// followPatience is for how long a follower leaves such documents to the writer,
-	// which puts them on a shelf within a moment unless it is busy or has died.
+	// followPatience is for how long a follower leaves such a base to the writer, which
+	// has it whole within a moment unless it is busy or has died.
 	followPatience = 4 * time.Second
 )
 

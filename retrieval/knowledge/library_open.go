@@ -16,18 +16,20 @@ import (
 
 // refresh lets a base answer from what the store holds of it now. Where documents
 // are on no shelf, a writer shelves them; a follower does so for itself, if force, or
-// leaves the base as it is and notes that it waits. b's turn is the caller's.
+// leaves the base as it is and notes that it waits, as it does while a folder is being
+// read. b's turn is the caller's.
 func (l *Library) refresh(ctx context.Context, b *shelved, force bool) error {
 	shelves, view, err := l.gather(ctx, b)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	if err != nil || view.Base.Origin == store.Unsettled {
+	_, settled, whole := store.ReadOrigin(view.Base.Origin)
+	if err != nil || !settled {
 		l.hide(b)
 		b.behind, b.since = false, time.Time{}
 		return nil
 	}
-	if len(view.uncovered) > 0 && l.options.ReadOnly && !force {
+	if (len(view.uncovered) > 0 || !whole) && l.options.ReadOnly && !force {
 		if b.since.IsZero() {
 			b.since = time.Now()
 		}
@@ -40,24 +42,25 @@ func (l *Library) refresh(ctx context.Context, b *shelved, force bool) error {
 		}
 		shelves = append(shelves, own...)
 	}
-	if err := l.show(ctx, b, shelves, view); err != nil {
+	if err := l.show(ctx, b, shelves, view, !whole); err != nil {
 		return err
 	}
 	b.behind, b.since = false, time.Time{}
 	return nil
 }
 
-// show swaps in a Content of shelves, unless it would be the same again.
-func (l *Library) show(ctx context.Context, b *shelved, shelves []placed, view view) error {
+// show swaps in a Content of shelves, unless it would be the same again. part says that
+// its folder was not read to the end.
+func (l *Library) show(ctx context.Context, b *shelved, shelves []placed, view view, part bool) error {
 	is := generation(view.Base.Sum.Add(l.stale(view.Documents)), l.deps.Version)
-	if c := b.Content(); c != nil && c.generation == is && slices.EqualFunc(c.shelves, shelves, func(x, y placed) bool { return x.live == y.live }) {
+	if c := b.Content(); c != nil && c.generation == is && c.part == part && slices.EqualFunc(c.shelves, shelves, func(x, y placed) bool { return x.live == y.live }) {
 		return nil
 	}
 	c, err := newContent(ctx, shelves, is)
 	if err != nil {
 		return fmt.Errorf("index knowledge %s: %w", b.id, err)
 	}
-	c.version = l.deps.Version
+	c.version, c.part = l.deps.Version, part
 	c.damaged = func(e *shelfError) { l.met(b, e) }
 	b.Swap(c)
 	l.options.Changed(b.id)

@@ -3,6 +3,7 @@ package knowledge
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"runtime"
@@ -37,33 +38,46 @@ const (
 // unless the rules are others now; every other file that yields no documents any more,
 // be it gone, too large or no longer text, takes them with it. The report is that of
 // Load, whatever was read again.
+//
+// Where too many files are gone since all of the folder was last looked at, by a Sync
+// or an Update that follows it by an hour, the base stays as it was, and the error is a
+// *GoneError: it is so until they are back, or folder.AcceptDeletions.
 func (l *Library) Sync(ctx context.Context, folder Folder, progress func(Progress)) (Report, error) {
+	return l.sync(ctx, folder, true, progress)
+}
+
+// Update is Sync for a folder in which something has changed, most likely.
+func (l *Library) Update(ctx context.Context, folder Folder, progress func(Progress)) (Report, error) {
+	return l.sync(ctx, folder, false, progress)
+}
+
+func (l *Library) sync(ctx context.Context, folder Folder, whole bool, progress func(Progress)) (Report, error) {
 	dir, file, err := openFolder(folder)
 	if err != nil {
 		return Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
 	}
 	defer func() { _ = dir.Close() }()
-	return l.syncFS(ctx, dir.FS(), file, folder, progress)
+	return l.syncFS(ctx, dir.FS(), file, folder, whole, progress)
 }
 
-// syncFS is Sync from a file system; file is not empty where it is all there is to read.
-func (l *Library) syncFS(ctx context.Context, fsys fs.FS, file string, folder Folder, progress func(Progress)) (report Report, err error) {
+// syncFS is Sync or Update from a file system; file is not empty where it is all there
+// is to read.
+func (l *Library) syncFS(ctx context.Context, fsys fs.FS, file string, folder Folder, whole bool, progress func(Progress)) (report Report, err error) {
 	rules, err := newAttributeRules(folder)
 	if err != nil {
 		return Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
 	}
 	err = l.change(ctx, folder.ID, func(b *shelved) error {
-		settled, err := l.unsettle(ctx, b, folder)
-		if err != nil {
-			return err
-		}
-		s := &syncing{l: l, b: b, fsys: fsys, anew: !settled, known: map[string][]store.Known{}, ids: map[string]store.Known{}, seen: map[string]bool{}}
+		s := &syncing{l: l, b: b, fsys: fsys, whole: whole, known: map[string][]store.Known{}, ids: map[string]store.Known{}, seen: map[string]bool{}}
 		deps := l.deps
 		deps.Progress = progress
 		s.build = newBuild(folder, deps, 0)
 		s.build.rules = rules
 		s.shelve.emit = l.putShelf(ctx, b)
 		if err := s.run(ctx, folder, file); err != nil {
+			if gone := (*GoneError)(nil); errors.As(err, &gone) {
+				return err
+			}
 			return fmt.Errorf("read knowledge %s: %w", folder.ID, err)
 		}
 		report = s.build.report
@@ -72,43 +86,30 @@ func (l *Library) syncFS(ctx context.Context, fsys fs.FS, file string, folder Fo
 	return report, err
 }
 
-// unsettle prepares a base for a Sync. One that is kept with another folder, or by
-// other rules, answers no more until it holds what it should: whoever excluded a file
-// does not want to see it again after a restart. settled tells whether it is kept with
-// this folder, by these rules, already.
-func (l *Library) unsettle(ctx context.Context, b *shelved, folder Folder) (settled bool, err error) {
-	if err := l.truth().CreateBase(ctx, b.id); err != nil {
-		return false, err
-	}
-	base, err := l.truth().Base(ctx, b.id)
-	if err != nil || base.Origin == folder.Origin() {
-		return true, err
-	}
-	l.hide(b)
-	b.behind = true
-	if base.Documents == 0 {
-		return false, nil
-	}
-	return false, l.truth().SetOrigin(ctx, b.id, store.Unsettled)
-}
-
 // A syncing is one Sync.
 type syncing struct {
 	l     *Library
 	b     *shelved
 	fsys  fs.FS
 	build *build // cuts, and keeps the account
+	own   string // the origin of the folder
 	anew  bool   // what the base holds is of another folder, or was read by other rules
+	whole bool   // see checkGone
 
-	known  map[string][]store.Known // by source
-	ids    map[string]store.Known   // all
-	seen   map[string]bool          // ids that the files have
-	names  map[string]bool          // of the files
-	shelve binder
-	wrote  bool
+	known   map[string][]store.Known // by source
+	ids     map[string]store.Known   // all
+	seen    map[string]bool          // ids that the files have
+	names   map[string]bool          // of the files
+	sources []uint64                 // keys of the files that documents come from
+	shelve  binder
+	wrote   bool
 }
 
 func (s *syncing) run(ctx context.Context, folder Folder, file string) error {
+	was, err := s.begin(ctx, folder)
+	if err != nil {
+		return err
+	}
 	w, err := newWalk(s.fsys, folder, s.l.deps.supported)
 	if err != nil {
 		return err
@@ -132,6 +133,13 @@ func (s *syncing) run(ctx context.Context, folder Folder, file string) error {
 		if k.Source != "" {
 			s.known[k.Source] = append(s.known[k.Source], k)
 		}
+	}
+	kept, _, _ := store.ReadOrigin(was.Origin)
+	if err := s.checkGone(ctx, folder, kept); err != nil {
+		return err
+	}
+	if err := s.mark(ctx, was); err != nil {
+		return err
 	}
 	for _, skip := range w.skipped {
 		if skip.Kind == SkipUnreadable {
@@ -176,7 +184,7 @@ func (s *syncing) files(ctx context.Context, names []string) error {
 		if err := s.read(ctx, batch); err != nil {
 			return err
 		}
-		if err := s.write(ctx, batch); err != nil {
+		if err := s.write(ctx, batch, i+1 == len(names)); err != nil {
 			return err
 		}
 		batch, bytes = nil, 0
@@ -260,8 +268,8 @@ func (s *syncing) cut(f *syncFile, d Document) {
 	f.chunks += len(document.Chunks)
 }
 
-// write writes what was read of a batch.
-func (s *syncing) write(ctx context.Context, batch []*syncFile) error {
+// write writes what was read of a batch; last says that there is none after it.
+func (s *syncing) write(ctx context.Context, batch []*syncFile, last bool) error {
 	var documents []store.Document
 	var touched []store.Known
 	for _, f := range batch {
@@ -275,6 +283,7 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile) error {
 		s.build.report.Unchanged += len(f.same)
 		for _, k := range f.same {
 			s.seen[k.ID] = true
+			s.sources = append(s.sources, store.SourceKey(f.name))
 			if old := s.ids[k.ID]; old.Size != k.Size || !old.Modified.Equal(k.Modified) || old.Mark != k.Mark || old.Hash != k.Hash {
 				touched = append(touched, k)
 			}
@@ -289,6 +298,7 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile) error {
 				s.build.report.Added++
 			}
 			documents = append(documents, d)
+			s.sources = append(s.sources, store.SourceKey(f.name))
 		}
 		s.build.note(f.chunks, f.bytes, f.skip, f.read || f.unchanged)
 	}
@@ -297,7 +307,11 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile) error {
 			return err
 		}
 	}
-	for part := range batches(documents) {
+	parts := slices.Collect(batches(documents))
+	for _, part := range parts {
+		if err := s.markPart(ctx, last && len(parts) == 1); err != nil {
+			return err
+		}
 		s.wrote, s.b.behind = true, true
 		s.build.report.Written += len(part)
 		if err := s.l.putBatch(ctx, s.b, part, &s.shelve); err != nil {
@@ -315,6 +329,7 @@ func (s *syncing) keep(file string) {
 	}
 	for _, k := range s.known[file] {
 		s.seen[k.ID] = true
+		s.sources = append(s.sources, store.SourceKey(file))
 	}
 }
 
@@ -351,7 +366,10 @@ func (s *syncing) finish(ctx context.Context) error {
 	if err := s.shelve.end(); err != nil {
 		return err
 	}
-	if err := s.l.truth().SetOrigin(ctx, s.b.id, s.build.folder.Origin()); err != nil {
+	if err := s.l.truth().SetOrigin(ctx, s.b.id, s.own); err != nil {
+		return err
+	}
+	if err := s.noteWalk(ctx); err != nil {
 		return err
 	}
 	if s.wrote || s.b.behind || s.b.Content() == nil {

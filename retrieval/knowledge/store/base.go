@@ -13,7 +13,7 @@ import (
 // A Base is a knowledge base as the store has it.
 type Base struct {
 	ID        string // [a-z0-9_-]{1,64}
-	Origin    string // the folder that it is kept with, in the words of SetOrigin; "" is none
+	Origin    string // the folder that it is kept with, see ReadOrigin; "" is none
 	Documents int
 	Chunks    int
 	Bytes     int64     // of the chunks' texts
@@ -109,11 +109,7 @@ func (s *Store) CreateBase(ctx context.Context, id string) error {
 	}))
 }
 
-// Unsettled is the origin of a base that is on its way from one folder to another,
-// or to other rules of what is read of it: it holds documents of both.
-const Unsettled = "?"
-
-// SetOrigin notes which folder a base is kept with. It is ErrNotFound without the base.
+// SetOrigin notes which folder a base is kept with, see ReadOrigin. It is ErrNotFound without the base.
 func (s *Store) SetOrigin(ctx context.Context, id, origin string) error {
 	return s.wrap("change knowledge "+id, s.write(ctx, func(c *change) error {
 		b, err := s.base(c.ctx, c.tx, id)

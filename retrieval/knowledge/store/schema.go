@@ -11,7 +11,7 @@ const applicationID = 0x534e6b62
 
 // schema returns the steps that make the schema, oldest first; its version is how
 // many of them a database has. A step that was released never changes.
-func schema() []string { return []string{firstSchema} }
+func schema() []string { return []string{firstSchema, walkSchema} }
 
 // firstSchema is schema 1.
 //
@@ -83,6 +83,16 @@ CREATE TABLE segment (
 	covers  BLOB NOT NULL                          -- document rows, ascending, differences as varints
 ) STRICT;
 CREATE INDEX segment_base ON segment (base);
+`
+
+// walkSchema is schema 2.
+const walkSchema = `
+CREATE TABLE walk (                                -- of folders, the last time that all of one was looked at
+	base    INTEGER PRIMARY KEY REFERENCES base ON DELETE CASCADE,
+	at      INTEGER NOT NULL,                      -- when, Unix nanoseconds
+	sources BLOB NOT NULL,                         -- a digest of 8 bytes for each source of documents, ascending
+	crc     INTEGER NOT NULL
+) STRICT;
 `
 
 // upgrade takes the database through the steps that it lacks, in one transaction:

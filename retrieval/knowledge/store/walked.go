@@ -1,0 +1,87 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"hash/fnv"
+	"slices"
+	"time"
+)
+
+const (
+	selectWalk = "SELECT w.at, w.sources, w.crc FROM walk w JOIN base b ON b.row = w.base WHERE b.id = ?"
+	upsertWalk = "INSERT INTO walk VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at, sources = excluded.sources, crc = excluded.crc"
+)
+
+// A Walk is what was found of a base's folder when all of it was looked at.
+type Walk struct {
+	At      time.Time // zero: nothing was noted
+	Sources []uint64  // the SourceKeys of what documents came from, ascending
+}
+
+// SourceKey stands for the name of a source.
+func SourceKey(source string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(source)) // never fails
+	return h.Sum64()
+}
+
+// Walk returns what SetWalk noted of a base, or ErrNotFound without the base.
+func (s *Store) Walk(ctx context.Context, base string) (w Walk, err error) {
+	err = s.read(ctx, func(tx *sql.Tx) error {
+		if _, err := s.base(ctx, tx, base); err != nil {
+			return err
+		}
+		list, err := query(ctx, tx, s.scanWalk, selectWalk, base)
+		if len(list) > 0 {
+			w = list[0]
+		}
+		return err
+	})
+	return w, s.wrap("read the last walk of knowledge "+base, err)
+}
+
+// SetWalk notes what was found of a base's folder. It goes with the base. The version
+// stays: nothing that a follower shows has changed.
+func (s *Store) SetWalk(ctx context.Context, base string, w Walk) error {
+	return s.wrap("note the walk of knowledge "+base, s.write(ctx, func(c *change) error {
+		b, err := s.base(c.ctx, c.tx, base)
+		if err != nil {
+			return err
+		}
+		at, list := w.At.UnixNano(), encodeSources(w.Sources)
+		c.s.step("note walk")
+		_, err = c.tx.ExecContext(c.ctx, upsertWalk, b.row, at, list, walkChecksum(at, list))
+		return err
+	}))
+}
+
+func (s *Store) scanWalk(r *sql.Rows) (w Walk, err error) {
+	var at, crc int64
+	var list sql.RawBytes
+	if err := r.Scan(&at, &list, &crc); err != nil {
+		return w, err
+	}
+	if len(list)%8 != 0 || walkChecksum(at, list) != crc {
+		return w, &CorruptError{Path: s.path, Err: errors.New("the note of the last walk does not match its checksum")}
+	}
+	w.At = time.Unix(0, at)
+	for ; len(list) > 0; list = list[8:] {
+		w.Sources = append(w.Sources, binary.LittleEndian.Uint64(list))
+	}
+	return w, nil
+}
+
+func encodeSources(sources []uint64) []byte {
+	list := make([]byte, 0, 8*len(sources))
+	for _, key := range slices.Compact(slices.Sorted(slices.Values(sources))) {
+		list = binary.LittleEndian.AppendUint64(list, key)
+	}
+	return list
+}
+
+func walkChecksum(at int64, list []byte) int64 {
+	return int64(checksum(append(binary.LittleEndian.AppendUint64(nil, uint64(at)), list...)))
+}
