@@ -147,8 +147,22 @@ func (s *stack) changed(line string, bad bool) {
 func (s *stack) trouble() []string {
 	lines := s.shared.trouble()
 	for _, id := range s.bases.configured() {
+		if k := s.keepers[id]; k != nil {
+			lines = append(lines, k.trouble()...)
+		}
+		lines = append(lines, s.partly([]string{id})...)
 		if store, ok := s.remote[id]; ok {
 			lines = append(lines, store.Trouble()...)
+		}
+	}
+	return lines
+}
+
+// partly names those of some bases of whose folders only a part was read.
+func (s *stack) partly(ids []string) (lines []string) {
+	for _, id := range ids {
+		if base := s.embedded[id]; base != nil && base.Content() != nil && base.Content().Part() {
+			lines = append(lines, "knowledge "+id+": "+inPart)
 		}
 	}
 	return lines

@@ -82,6 +82,9 @@ func baseLine(b admin.Base) string {
 	if b.Path != "" {
 		line += "  " + console.Clean(b.Path)
 	}
+	if b.Reason != "" {
+		line += "  (" + console.Clean(b.Reason) + ")"
+	}
 	return line
 }
 
@@ -106,7 +109,11 @@ func (c *showCmd) Run(a *app) error {
 }
 
 func printBase(w io.Writer, b admin.Base) {
-	fmt.Fprintf(w, "%s\nstatus      %s\nholds       %s, %s, %s bytes of text\ngeneration  %s\n", b.ID, b.Status,
+	status := string(b.Status)
+	if b.Reason != "" {
+		status += ": " + console.Clean(b.Reason)
+	}
+	fmt.Fprintf(w, "%s\nstatus      %s\nholds       %s, %s, %s bytes of text\ngeneration  %s\n", b.ID, status,
 		plural(b.Documents, "document"), plural(b.Chunks, "chunk"), thousands(int(b.Bytes)), orNone(b.Generation))
 	if b.ChangedAt != nil {
 		fmt.Fprintf(w, "changed     %s\n", time.Unix(*b.ChangedAt, 0).Format(time.RFC3339))
@@ -119,8 +126,6 @@ func printBase(w io.Writer, b admin.Base) {
 	case i == nil:
 	case i.Running:
 		fmt.Fprintf(w, "reading     %s of %s\n", thousands(i.Done), plural(i.Files, "file"))
-	case i.Error != "":
-		fmt.Fprintf(w, "failed      %s\n", i.Error)
 	}
 	if i != nil && i.Report != nil {
 		fmt.Fprint(w, "last read   ")

@@ -1,8 +1,14 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"sidenote/retrieval/knowledge"
 )
 
 // Where nothing was removed, nothing is said to have been.
@@ -33,4 +39,64 @@ func TestM23PutIntoAFoldersBase(t *testing.T) {
 	start(t, noEnv, put...).ends(t, exitFailed, "", want)
 	c := start(t, noEnv, "knowledge", "documents", "kb", "--state", state)
 	c.ends(t, exitDone, "leave.md  Leave policy, 1 chunk\ntravel.md  Travel, 1 chunk\n", "")
+}
+
+// cutShort leaves a state folder as a process does that dies while it reads a folder.
+func cutShort(t *testing.T, state, id, docs string) {
+	t.Helper()
+	reader, err := newReader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps, err := reader.readingFor(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := knowledge.OpenLibrary(t.Context(), state, deps, knowledge.LibraryOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err = l.Sync(ctx, knowledge.Folder{ID: id, Path: docs}, func(p knowledge.Progress) {
+		if p.Done > 256 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("read to the end: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A base whose folder was not read to its end says so, wherever it is seen, until it is.
+func TestM23ReadInPart(t *testing.T) {
+	docs, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
+	for i := range 300 {
+		write(t, docs, fmt.Sprintf("f%03d.md", i), fmt.Sprintf("# Llama %d\n\nLlamas are welcome on Fridays.\n", i))
+	}
+	write(t, docs, "f007.md", "# Zebras\n\nZebras graze.\n")
+	cutShort(t, state, "kb", docs)
+	const part = "its folder was not read to its end"
+	start(t, noEnv, "knowledge", "list", "--state", state).ends(t, exitDone, "kb                    partial    256 documents, 256 chunks  "+docs+"  ("+part+")\n", "")
+	start(t, noEnv, "knowledge", "show", "kb", "--state", state).ends(t, exitDone, "status      partial: "+part+"\n", "")
+	search := []string{"search", "zebras", "--knowledge", "kb", "--state", state}
+	start(t, noEnv, search...).ends(t, exitDone, "1. f007.md#0", "knowledge kb: "+part)
+	start(t, noEnv, append(search, "--json")...).ends(t, exitDone, `"partial": true`, "knowledge kb: "+part)
+
+	upstream := newRecorder(t).URL
+	follower := serve(t, "--upstream", upstream, "--knowledge", "kb", "--state", state, "--follow")
+	if said := follower.readyz(t, "knowledge kb: "+part); !strings.Contains(said, `"status":"degraded"`) {
+		t.Errorf("readyz: %s", said)
+	}
+	follower.asks(t, "GET", "/v1/knowledge/kb", "", 200, `"status":"partial"`, `"reason":"`+part+`"`)
+	follower.asks(t, "POST", "/v1/search", `{"query":"zebras"}`, 200, `"partial":true`, `"reason":"indexing"`)
+
+	writer := serve(t, "--upstream", upstream, "--knowledge", "kb="+docs, "--state", state)
+	writer.readyz(t, `{"status":"ready"}`)
+	follower.readyz(t, `{"status":"ready"}`)
+	follower.asks(t, "POST", "/v1/search", `{"query":"zebras"}`, 200, `"partial":false`)
+	start(t, noEnv, "knowledge", "list", "--state", state).ends(t, exitDone, "kb                    ready      300 documents, 300 chunks  "+docs+"\n", "")
 }

@@ -50,11 +50,11 @@ func (s *stack) index(ctx context.Context, tell func(indexed)) error {
 func (s *stack) indexOne(ctx context.Context, name config.Name) (indexed, error) {
 	id := string(name)
 	if k := s.keepers[id]; k != nil {
-		done := k.read(ctx, nil)
+		done := k.read(ctx, s.kept.Sync)
 		if done.err != nil && ctx.Err() == nil && s.kept.Base(id).Content() != nil {
 			// Such as for want of room: apps are better off with what was kept than
 			// without a proxy, and whoever watches the folder reads it again.
-			s.tell(slog.LevelWarn, done.err.Error()+"; what was read before stays")
+			s.tell(slog.LevelWarn, done.trouble())
 			return indexed{id: id, store: s.heldLine(id)}, nil
 		}
 		return indexed{id: id, report: done.report, took: done.took}, done.err

@@ -18,18 +18,20 @@ import (
 )
 
 type ingestCmd struct {
-	Knowledge      []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents. Repeat for more; SIDENOTE_KNOWLEDGE has commas between."`
-	Config         string   `placeholder:"FILE" help:"Configuration, YAML: whose folders are read unless --knowledge names some."`
-	State          string   `placeholder:"DIR" help:"Where bases are kept ($XDG_STATE_HOME/sidenote)."`
-	AdminTokenFile string   `placeholder:"FILE" help:"Token of the admin port of the process that keeps the bases ($SIDENOTE_ADMIN_TOKEN)."`
-	AllowSkipped   bool     `help:"End with 0 even if files could not be read."`
-	JSON           bool     `name:"json" help:"Print the report as JSON, with every file that was removed or skipped."`
+	Knowledge       []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents. Repeat for more; SIDENOTE_KNOWLEDGE has commas between."`
+	Config          string   `placeholder:"FILE" help:"Configuration, YAML: whose folders are read unless --knowledge names some."`
+	State           string   `placeholder:"DIR" help:"Where bases are kept ($XDG_STATE_HOME/sidenote)."`
+	AdminTokenFile  string   `placeholder:"FILE" help:"Token of the admin port of the process that keeps the bases ($SIDENOTE_ADMIN_TOKEN)."`
+	AcceptDeletions bool     `help:"Let documents go even if most files of their folder are gone, as of a volume that is not mounted."`
+	AllowSkipped    bool     `help:"End with 0 even if files could not be read."`
+	JSON            bool     `name:"json" help:"Print the report as JSON, with every file that was removed or skipped."`
 }
 
 // Help shows how ingest is used.
 func (ingestCmd) Help() string {
 	return "Reads folders into the state folder; files that have not changed are not read again. " +
 		"While a serve writes that folder, it does the reading for the bases that it keeps with the same folders; otherwise ingest waits.\n\n" +
+		"A folder that all files are gone from, or more than half and at least twenty, since all of it was last looked at leaves its base as it was, unless --accept-deletions.\n\n" +
 		"Ends with 0 when all is read, with 3 when files that should have been could not be, as they are damaged, too large, or the system says no.\n\n" +
 		"sidenote ingest --knowledge handbook=./docs --knowledge ./faq\n\nsidenote ingest --config sidenote.yaml --json"
 }
@@ -44,7 +46,7 @@ func (c *ingestCmd) Run(a *app) error {
 	if r.token, err = a.adminToken(c.AdminTokenFile, cfg); err != nil {
 		return err
 	}
-	if err := r.choose(); err != nil {
+	if err := r.choose(c.AcceptDeletions); err != nil {
 		return err
 	}
 	err = r.run(a.ctx)
@@ -55,6 +57,7 @@ func (c *ingestCmd) Run(a *app) error {
 	if perr := r.print(c.JSON); perr != nil {
 		return cmp.Or(err, perr)
 	}
+	err = cmp.Or(err, r.failure())
 	if err == nil && !c.AllowSkipped {
 		err = r.undone()
 	}
@@ -68,10 +71,11 @@ type ingestion struct {
 	token string
 	show  *console.Progress
 
-	left  []knowledge.Folder // still to be read
-	done  []ingested
-	where string // what is under way, for whoever stops it
-	other string // the address of who is reading meanwhile; "" for this process
+	left   []knowledge.Folder // still to be read
+	done   []ingested
+	failed []error // why others could not be
+	where  string  // what is under way, for whoever stops it
+	other  string  // the address of who is reading meanwhile; "" for this process
 
 	mu sync.Mutex // held to say something
 }
@@ -86,14 +90,16 @@ type ingested struct {
 }
 
 // choose finds out what is to be read.
-func (r *ingestion) choose() error {
+func (r *ingestion) choose(acceptDeletions bool) error {
 	for _, name := range r.cfg.KnowledgeNames() {
 		k := r.cfg.Knowledge[name]
 		switch {
 		case k.Held:
 			return usageError{fmt.Errorf("--knowledge: %s has no folder to read; write %s=PATH, or ./%s for a folder of that name", name, name, name)}
 		case k.Engine == config.EngineEmbedded && k.Path != "":
-			r.left = append(r.left, r.cfg.Folder(name))
+			folder := r.cfg.Folder(name)
+			folder.AcceptDeletions = folder.AcceptDeletions || acceptDeletions
+			r.left = append(r.left, folder)
 		}
 	}
 	if len(r.left) == 0 {
@@ -180,8 +186,12 @@ func (r *ingestion) readAll(ctx context.Context, kept *knowledge.Library) (err e
 		report, err := kept.Sync(ctx, folder, func(p knowledge.Progress) {
 			r.progress(p.Knowledge, p.Done, p.Files, p.Chunks)
 		})
-		if err != nil {
+		if ctx.Err() != nil {
 			return err
+		}
+		if err != nil {
+			r.fail(folder, withRemedy(err))
+			continue
 		}
 		r.finish(ingested{ID: folder.ID, Path: folder.Path, TookMS: milliseconds(time.Since(start)), Report: *wireReport(report)})
 	}
@@ -198,6 +208,28 @@ func (r *ingestion) finish(done ingested) {
 	r.show.Clear()
 	r.done = append(r.done, done)
 	r.left = slices.DeleteFunc(r.left, func(f knowledge.Folder) bool { return f.ID == done.ID })
+}
+
+// fail notes that a base could not be read; the others are, all the same.
+func (r *ingestion) fail(folder knowledge.Folder, err error) {
+	r.failed = append(r.failed, err)
+	r.left = slices.DeleteFunc(r.left, func(f knowledge.Folder) bool { return f.ID == folder.ID })
+}
+
+// failure says what could not be read; nil if nothing.
+func (r *ingestion) failure() error {
+	var err error
+	for _, failed := range r.failed {
+		if err == nil {
+			err = failed
+		} else {
+			err = fmt.Errorf("%w; %w", err, failed)
+		}
+	}
+	if err != nil && len(r.done) > 0 {
+		return partError{err}
+	}
+	return err
 }
 
 // handOver lets the process that writes the state folder read what it keeps with the
@@ -231,7 +263,7 @@ func (r *ingestion) handOverOne(ctx context.Context, client *adminCaller, addres
 		return why, nil
 	}
 	var begun admin.Accepted
-	if err := client.do(ctx, http.MethodPost, knowledgeURL(folder.ID, "ingest"), nil, &begun); err != nil {
+	if err := client.do(ctx, http.MethodPost, knowledgeURL(folder.ID, "ingest"), admin.AskedIngest{AcceptDeletions: folder.AcceptDeletions}, &begun); err != nil {
 		return err.Error(), nil
 	}
 	r.say("%s: handed over to the process at %s", folder.ID, address)
@@ -251,7 +283,8 @@ func (r *ingestion) handOverOne(ctx context.Context, client *adminCaller, addres
 		case i.Runs < begun.Run:
 			r.progress(folder.ID, i.Done, i.Files, i.Chunks)
 		case i.Error != "":
-			return "", fmt.Errorf("the process at %s: %s", address, i.Error)
+			r.fail(folder, fmt.Errorf("the process at %s: %s", address, i.Error))
+			return "", nil
 		case i.Report != nil:
 			r.finish(ingested{ID: folder.ID, Path: folder.Path, HandedOver: address, TookMS: i.TookMS, Report: *i.Report})
 			return "", nil

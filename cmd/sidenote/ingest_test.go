@@ -128,7 +128,7 @@ func TestIngestStops(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &ingestion{a: &app{ctx: ctx, stderr: io.Discard}, cfg: cfg}
-	if err := r.choose(); err != nil {
+	if err := r.choose(false); err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()

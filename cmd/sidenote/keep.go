@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -24,6 +25,7 @@ type keeper struct {
 
 	mu     sync.Mutex // guards what follows
 	queued bool       // somebody who asked for a reading waits for the turn
+	accept bool       // the next reading lets documents go, see Folder.AcceptDeletions
 	ingest
 }
 
@@ -46,24 +48,22 @@ func (k *keeper) status() ingest {
 	return k.ingest
 }
 
+// A syncFunc is Sync or Update of a library.
+type syncFunc func(ctx context.Context, folder knowledge.Folder, progress func(knowledge.Progress)) (knowledge.Report, error)
+
 // read makes the base hold what the folder does.
-func (k *keeper) read(ctx context.Context, progress func(knowledge.Progress)) ingest {
+func (k *keeper) read(ctx context.Context, sync syncFunc) ingest {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	k.mu.Lock()
-	k.queued, k.running, k.began, k.progress = false, true, time.Now(), knowledge.Progress{Knowledge: k.folder.ID}
-	k.mu.Unlock()
-	report, err := k.s.kept.Sync(ctx, k.folder, func(p knowledge.Progress) {
+	folder := k.begin()
+	report, err := sync(ctx, folder, func(p knowledge.Progress) {
 		k.mu.Lock()
+		defer k.mu.Unlock()
 		k.progress = p
-		k.mu.Unlock()
-		if progress != nil {
-			progress(p)
-		}
 	})
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	first := k.runs == 0
+	first := !k.whole
 	k.runs++
 	k.running, k.err, k.took = false, err, time.Since(k.began)
 	if err == nil {
@@ -73,11 +73,22 @@ func (k *keeper) read(ctx context.Context, progress func(knowledge.Progress)) in
 	return k.ingest
 }
 
-// ask has the folder read as it is now, and returns how many readings will have ended
-// when it has been: one that begins only now, by whomever, will do.
-func (k *keeper) ask() (run int) {
+// begin notes that a reading begins, and returns what is read.
+func (k *keeper) begin() knowledge.Folder {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	folder := k.folder
+	folder.AcceptDeletions = folder.AcceptDeletions || k.accept
+	k.queued, k.accept, k.running, k.began, k.progress = false, false, true, time.Now(), knowledge.Progress{Knowledge: folder.ID}
+	return folder
+}
+
+// ask has the folder read as it is now, and returns how many readings will have ended
+// when it has been: one that begins only now, by whomever, will do.
+func (k *keeper) ask(acceptDeletions bool) (run int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.accept = k.accept || acceptDeletions
 	run = k.runs + 1
 	if k.running {
 		run++
@@ -95,11 +106,8 @@ func (k *keeper) ask() (run int) {
 		if !waits || ctx.Err() != nil {
 			return // it was read while this waited
 		}
-		switch done := k.read(ctx, nil); {
-		case done.err == nil:
+		if done := k.read(ctx, k.s.kept.Sync); ctx.Err() == nil {
 			k.tell(done, false)
-		case ctx.Err() == nil:
-			k.s.tell(slog.LevelWarn, done.err.Error()+"; what was read before stays")
 		}
 	})
 	return run
@@ -114,28 +122,71 @@ func (k *keeper) watch(ctx context.Context) error {
 	options := watch.Options{Polling: func(why error) {
 		k.s.tell(slog.LevelWarn, fmt.Sprintf("knowledge %s: changes are seen late, by looking now and then: %v", k.folder.ID, why))
 	}}
-	return watch.Watch(ctx, k.folder.Path, options, func() {
-		for failed := false; ; failed = true {
-			done := k.read(ctx, nil)
-			if ctx.Err() != nil {
-				return
-			}
-			if done.err == nil {
-				k.tell(done, failed)
-				return
-			}
-			k.s.tell(slog.LevelWarn, done.err.Error()+"; what was read before stays")
+	changed := make(chan struct{}, 1)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { k.follow(ctx, changed); return nil })
+	g.Go(func() error {
+		return watch.Watch(ctx, k.folder.Path, options, func() {
 			select {
-			case <-time.After(retryEvery):
-			case <-ctx.Done():
-				return
+			case changed <- struct{}{}:
+			default: // it is about to be read
 			}
-		}
+		})
 	})
+	return g.Wait()
 }
 
-// tell says what changed, if anything did.
+// follow reads the folder after each change, and now and then where it could not be
+// read.
+func (k *keeper) follow(ctx context.Context, changed <-chan struct{}) {
+	for {
+		failed := k.status().err != nil
+		var again <-chan time.Time
+		if failed {
+			again = time.After(retryEvery)
+		}
+		select {
+		case <-changed:
+		case <-again:
+		case <-ctx.Done():
+			return
+		}
+		if done := k.read(ctx, k.s.kept.Update); ctx.Err() == nil {
+			k.tell(done, failed)
+		}
+	}
+}
+
+// trouble says what is wrong with the last reading.
+func (k *keeper) trouble() []string {
+	if why := k.status().trouble(); why != "" {
+		return []string{why}
+	}
+	return nil
+}
+
+// trouble says what is wrong with the last reading; "" if nothing is.
+func (i ingest) trouble() string {
+	if i.err == nil {
+		return ""
+	}
+	return withRemedy(i.err).Error()
+}
+
+// withRemedy adds to the error of a reading what becomes of the base, and what to do.
+func withRemedy(err error) error {
+	if gone := (*knowledge.GoneError)(nil); errors.As(err, &gone) {
+		return fmt.Errorf("%w; the base stays as it was until they are back, sidenote ingest --accept-deletions, or deletions: accept in its configuration", err)
+	}
+	return fmt.Errorf("%w; what was read before stays", err)
+}
+
+// tell says what changed, if anything did, or what went wrong.
 func (k *keeper) tell(done ingest, failed bool) {
+	if why := done.trouble(); why != "" {
+		k.s.tell(slog.LevelWarn, why)
+		return
+	}
 	r := done.report
 	var parts []string
 	if r.Written > 0 {

@@ -78,6 +78,9 @@ func (l librarian) base(id string, stored store.Base) admin.Base {
 	} else {
 		b.Status = admin.StatusIndexing
 	}
+	if readInPart(l.kept.Base(id).Content(), stored) {
+		b.Status, b.Reason = admin.StatusPartial, inPart
+	}
 	b.Path, b.Rules = splitOrigin(stored.Origin)
 	if k.Path != "" {
 		b.Path, b.Rules = splitOrigin(l.cfg.Folder(config.Name(id)).Origin())
@@ -89,13 +92,28 @@ func (l librarian) base(id string, stored store.Base) admin.Base {
 	}
 	last := keeper.status()
 	switch {
-	case last.running && b.Status == admin.StatusReady:
-		b.Status = admin.StatusIngesting
-	case !last.running && last.err != nil:
-		b.Status = admin.StatusFailed
+	case last.running && b.Generation != "":
+		b.Status, b.Reason = admin.StatusIngesting, ""
+	case last.running:
+		b.Status, b.Reason = admin.StatusIndexing, ""
+	case last.err != nil:
+		b.Status, b.Reason = admin.StatusFailed, last.trouble()
 	}
 	b.Ingest = last.wire()
 	return b
+}
+
+// inPart is what is said of a base of whose folder only a part was read.
+const inPart = "its folder was not read to its end"
+
+// readInPart tells whether only a part of its folder is in a base, which answers from c
+// unless that is nil.
+func readInPart(c *knowledge.Content, stored store.Base) bool {
+	if c != nil {
+		return c.Part()
+	}
+	_, _, whole := store.ReadOrigin(stored.Origin)
+	return !whole
 }
 
 // elsewhere completes a base that is kept in a vector store.
@@ -124,8 +142,8 @@ func (i ingest) wire() *admin.Ingest {
 		Runs: i.runs, Running: i.running, Done: i.progress.Done, Files: i.progress.Files, Chunks: i.progress.Chunks,
 		BeganAt: admin.Unix(i.began), TookMS: milliseconds(took),
 	}
-	if i.err != nil && !i.running {
-		out.Error = i.err.Error()
+	if !i.running {
+		out.Error = i.trouble()
 	}
 	if i.whole {
 		out.Report = wireReport(i.report)
@@ -185,12 +203,12 @@ func (l librarian) DeleteBase(ctx context.Context, id string) error {
 }
 
 // Ingest has the folder of a base read.
-func (l librarian) Ingest(ctx context.Context, id string) (run int, err error) {
+func (l librarian) Ingest(ctx context.Context, id string, acceptDeletions bool) (run int, err error) {
 	if err := l.writable(id); err != nil {
 		return 0, err
 	}
 	if k := l.keepers[id]; k != nil {
-		return k.ask(), nil
+		return k.ask(acceptDeletions), nil
 	}
 	if _, err := l.Base(ctx, id); err != nil {
 		return 0, err
@@ -260,8 +278,9 @@ func sentence(err error) string {
 // splitOrigin returns the folder in a base's origin, and the digest of the rules by
 // which it is read; both are "" where there is none.
 func splitOrigin(origin string) (path, rules string) {
-	if end := strings.LastIndexByte(origin, ' '); end > 0 && origin != store.Unsettled {
-		return origin[:end], origin[end+1:]
+	folder, _, _ := store.ReadOrigin(origin)
+	if end := strings.LastIndexByte(folder, ' '); end > 0 {
+		return folder[:end], folder[end+1:]
 	}
 	return "", ""
 }

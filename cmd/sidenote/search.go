@@ -106,6 +106,9 @@ func (c *searchCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	for _, line := range s.partly(policy.Knowledge) {
+		fmt.Fprintln(a.stderr, line)
+	}
 	if c.JSON {
 		return printJSON(a.stdout, found(res))
 	}

@@ -81,13 +81,21 @@ func (s *stack) embed(id, path string) *knowledge.Base {
 	return knowledge.New(id)
 }
 
+// own tells whether a base may be answered from as the state folder has it: not what
+// was read from another folder, or by other rules, than the configuration has.
+func (s *stack) own(b store.Base) bool {
+	k := s.cfg.Knowledge[config.Name(b.ID)]
+	folder, settled, _ := store.ReadOrigin(b.Origin)
+	return k.Path == "" || s.cfg.State.Follow || settled && folder == s.cfg.Folder(config.Name(b.ID)).Origin()
+}
+
 // load lets the bases of the configuration answer from what the state folder holds of
 // them. Those that were read from another folder, or by other rules, wait until they
 // are read again.
 func (s *stack) load(ctx context.Context) error {
 	err := s.kept.Load(ctx, func(b store.Base) bool {
-		k, ok := s.cfg.Knowledge[config.Name(b.ID)]
-		return ok && (k.Path == "" || s.cfg.State.Follow || b.Origin == s.cfg.Folder(config.Name(b.ID)).Origin())
+		_, named := s.cfg.Knowledge[config.Name(b.ID)]
+		return named && s.own(b)
 	})
 	if err != nil {
 		return err

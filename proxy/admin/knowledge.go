@@ -24,8 +24,9 @@ type Keeper interface {
 	Documents
 	// Ingest begins to read the folder that a base is kept with, and returns the
 	// number of the reading that has everything that is in the folder now: it is done
-	// once that many have ended.
-	Ingest(ctx context.Context, base string) (run int, err error)
+	// once that many have ended. acceptDeletions lets documents go where most files of
+	// the folder are gone.
+	Ingest(ctx context.Context, base string, acceptDeletions bool) (run int, err error)
 }
 
 // Bases are the knowledge bases of a Keeper.

@@ -38,7 +38,14 @@ func (c *cabinet) Base(ctx context.Context, id string) (admin.Base, error) {
 func (c *cabinet) CreateBase(_ context.Context, id string) (bool, error) { return id == "kb2", c.err }
 func (c *cabinet) DeleteBase(context.Context, string) error              { return c.err }
 func (c *cabinet) Remove(context.Context, string, string) error          { return c.err }
-func (c *cabinet) Ingest(context.Context, string) (int, error)           { return 7, c.err }
+
+// Ingest answers 8 where deletions are accepted.
+func (c *cabinet) Ingest(_ context.Context, _ string, acceptDeletions bool) (int, error) {
+	if acceptDeletions {
+		return 8, c.err
+	}
+	return 7, c.err
+}
 
 func (c *cabinet) Documents(context.Context, string) (admin.Contents, error) {
 	return admin.Contents{
@@ -101,7 +108,9 @@ func TestKnowledge(t *testing.T) {
 	f("POST", "", `{"id":"kb1"} {}`, 400, `something stands after it`)
 	f("POST", "", "{\"id\":\"\xff\"}", 400, `it is not UTF-8`)
 	f("POST", "/kb1/ingest", "", 202, `{"id":"kb1","object":"knowledge.ingest","run":7}`)
-	f("POST", "/kb1/ingest", `{"path":"/etc"}`, 400, `takes no body`)
+	f("POST", "/kb1/ingest", `{"path":"/etc"}`, 400, `or no body`)
+	f("POST", "/kb1/ingest", `{"accept_deletions":true} x`, 400, `or no body`)
+	f("POST", "/kb1/ingest", `{"accept_deletions":true}`, 202, `"run":8`)
 	f("DELETE", "/kb1", "", 200, `{"id":"kb1","object":"knowledge.deleted","deleted":true}`)
 	f("PUT", "/kb1", "", 405, `takes GET, DELETE`)
 	f("GET", "/kb1/ingest", "", 405, `takes POST`)

@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"regexp"
 	"strings"
 	"time"
@@ -16,6 +18,7 @@ type Base struct {
 	Object     string   `json:"object"` // "knowledge"
 	Engine     string   `json:"engine"`
 	Status     Status   `json:"status"`
+	Reason     string   `json:"reason,omitempty"` // why it is partial or failed
 	Documents  int      `json:"documents"`
 	Chunks     int      `json:"chunks"`
 	Bytes      int64    `json:"bytes"`      // of their texts
@@ -37,6 +40,7 @@ const (
 	StatusReady     Status = "ready"
 	StatusIndexing  Status = "indexing"  // nothing is answered yet
 	StatusIngesting Status = "ingesting" // its folder is being read; it answers from what it held
+	StatusPartial   Status = "partial"   // its folder was not read to its end, and nobody is reading it
 	StatusFailed    Status = "failed"    // the last reading failed, or the store elsewhere does not answer
 )
 
@@ -192,16 +196,33 @@ type Accepted struct {
 // ingest begins to read the base's own folder. No path can be given: whoever calls
 // must not choose what is read from this machine's disk.
 func (h *Handler) ingest(ctx context.Context, rc *fasthttp.RequestCtx, id string) error {
-	if b, err := body(rc); err != nil {
+	asked, err := readIngest(rc)
+	if err != nil {
 		return err
-	} else if text := strings.TrimSpace(string(b)); text != "" && text != "{}" {
-		return option("", "ingest takes no body: what is read is the folder that the base is kept with.")
 	}
-	run, err := h.Keeper.Ingest(ctx, id)
+	run, err := h.Keeper.Ingest(ctx, id, asked.AcceptDeletions)
 	if err != nil {
 		return err
 	}
 	return answer(rc, fasthttp.StatusAccepted, Accepted{id, "knowledge.ingest", run})
+}
+
+// An AskedIngest is what the reading of a folder may be asked for with.
+type AskedIngest struct {
+	AcceptDeletions bool `json:"accept_deletions,omitempty"` // let documents go where most files of the folder are gone
+}
+
+func readIngest(rc *fasthttp.RequestCtx) (asked AskedIngest, err error) {
+	b, err := body(rc)
+	if err != nil || len(bytes.TrimSpace(b)) == 0 {
+		return asked, err
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if d.Decode(&asked) != nil || d.More() {
+		return asked, option("", `ingest takes {"accept_deletions": true} or no body: what is read is the folder that the base is kept with.`)
+	}
+	return asked, nil
 }
 
 // Unix returns a time as the wire has it; nil for the zero one.

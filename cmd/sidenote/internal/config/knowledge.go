@@ -15,6 +15,12 @@ const (
 	EngineVectorStore = "vector_store" // a vector store elsewhere
 )
 
+// What becomes of the documents of a folder that most files are gone from.
+const (
+	deletionsKeep   = "keep"   // they stay until somebody says that they are meant to go
+	deletionsAccept = "accept" // they go
+)
+
 // Knowledge is a folder (or a file) of documents, a base that is filled over the
 // admin port, or a vector store elsewhere.
 type Knowledge struct {
@@ -24,6 +30,9 @@ type Knowledge struct {
 
 	Attributes     Attributes     `yaml:"attributes"` // of all its documents
 	AttributesFrom AttributesFrom `yaml:"attributes_from"`
+
+	// Deletions says what to do where most files of the folder are gone.
+	Deletions string `yaml:"deletions" of:"keep|accept"`
 
 	Engine   string  `yaml:"engine" of:"embedded|vector_store"`
 	Upstream Name    `yaml:"upstream"` // that has the vector store
@@ -50,10 +59,11 @@ func (c *Config) Folder(name Name) knowledge.Folder {
 	return knowledge.Folder{
 		ID: string(name), Path: k.Path, Within: within, Include: texts(k.Include), Exclude: texts(k.Exclude),
 		Attributes: k.Attributes, PathPattern: k.AttributesFrom.Path, FrontMatter: k.AttributesFrom.FrontMatter,
+		AcceptDeletions: k.Deletions == deletionsAccept,
 	}
 }
 
-func (k *Knowledge) setDefaults() { k.Engine = EngineEmbedded }
+func (k *Knowledge) setDefaults() { k.Engine, k.Deletions = EngineEmbedded, deletionsKeep }
 
 // A StoreID is the id of a vector store: visible ASCII that is one segment of a path.
 type StoreID string
@@ -79,11 +89,11 @@ func (c *Config) checkBases() {
 		}
 		var need []string
 		other, hint := []string{"upstream", "id"}, "; write engine: "+EngineVectorStore
-		if k.Path == "" && (!written("engine") || written("include") || written("exclude") || written("attributes") || written("attributes_from")) && c.Place(key).Line > 0 {
+		if k.Path == "" && (!written("engine") || written("include") || written("exclude") || written("attributes") || written("attributes_from") || written("deletions")) && c.Place(key).Line > 0 {
 			need = []string{"path"} // a flag has given it, and a base without says that it is one
 		}
 		if k.Engine == EngineVectorStore {
-			need, other, hint = []string{"upstream", "id"}, []string{"path", "include", "exclude", "attributes", "attributes_from"}, ""
+			need, other, hint = []string{"upstream", "id"}, []string{"path", "include", "exclude", "attributes", "attributes_from", "deletions"}, ""
 		}
 		for _, field := range other {
 			if written(field) {

@@ -54,6 +54,8 @@ func TestRefused(t *testing.T) {
 		{"store of nobody", up + "knowledge: {a: {engine: vector_store, upstream: defualt, id: vs_1}}", `c.yaml:2:39: knowledge.a.upstream: no upstream is named "defualt"; did you mean default?`},
 		{"store's id", up + "knowledge: {a: {engine: vector_store, upstream: default, id: ../x}}", `c.yaml:2:62: knowledge.a.id: "../x" is not the id of a vector store; write it as in vs_68a1`},
 		{"engine", up + "knowledge: {a: {engine: vectorstore}}", `c.yaml:2:25: knowledge.a.engine: "vectorstore" is none of embedded, vector_store; did you mean vector_store?`},
+		{"deletions of a store", up + "knowledge: {a: {engine: vector_store, upstream: default, id: vs_1, deletions: accept}}", "c.yaml:2:68: knowledge.a.deletions: does not go with engine vector_store"},
+		{"deletions without a folder", up + "knowledge: {a: {engine: embedded, deletions: accept}}", "c.yaml:2:13: knowledge.a.path: is missing"},
 		{"missing field", up + "knowledge: {a: {include: ['*']}}", "c.yaml:2:13: knowledge.a.path: is missing"},
 		{"rules without a folder", up + "knowledge: {a: {engine: embedded, include: ['*']}}", "c.yaml:2:13: knowledge.a.path: is missing"},
 		{"nobody to follow", up + "state: {path: ':memory:', follow: true}", "c.yaml:2:27: state.follow: goes with a folder that another process writes; state is in memory"},

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// readyz waits until /readyz answers 200 with a text, and returns the answer.
+func (p *process) readyz(t *testing.T, want string) string {
+	t.Helper()
+	late := time.After(time.Minute)
+	for {
+		code, body := get(t, p.admin+"/readyz")
+		if code == 200 && strings.Contains(body, want) {
+			return body
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-late:
+			t.Fatalf("never said %s: %d, %s", want, code, body)
+		}
+	}
+}
+
+// unmounted takes what is in a folder away, and returns what brings it back.
+func unmounted(t *testing.T, dir string) (back func()) {
+	t.Helper()
+	away := dir + ".away"
+	must := func(errs ...error) {
+		t.Helper()
+		for _, err := range errs {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	must(os.Rename(dir, away), os.Mkdir(dir, 0o755))
+	return func() { t.Helper(); must(os.Remove(dir), os.Rename(away, dir)) }
+}
+
+// A volume that is not mounted takes no document away: not while it is watched, not
+// after a restart, not from those who ingest; and all goes on when it is back.
+func TestM14UnmountedVolume(t *testing.T) {
+	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
+	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "kb=" + docs, "--state", state}
+	const gone = "knowledge kb: 2 of 2 files are gone from "
+	p := serve(t, args...)
+	back := unmounted(t, docs)
+	if said := p.readyz(t, gone+docs); !strings.Contains(said, `"status":"degraded"`) || !strings.Contains(said, "--accept-deletions") {
+		t.Errorf("readyz: %s", said)
+	}
+	p.out.until(t, gone+docs)
+	p.comes(t, "parental leave", "leave.md")
+	p.asks(t, "GET", "/v1/knowledge/kb", "", 200, `"status":"failed"`, `"documents":2`)
+	ingest := []string{"ingest", "--knowledge", "kb=" + docs, "--state", state}
+	start(t, noEnv, ingest...).ends(t, exitFailed, "", "2 of 2 files are gone from "+docs)
+	p.stop()
+
+	start(t, noEnv, ingest...).ends(t, exitFailed, "", "2 of 2 files are gone from "+docs)
+	again := serve(t, args...)
+	again.readyz(t, gone+docs)
+	again.comes(t, "parental leave", "leave.md")
+	back()
+	write(t, docs, "pets.md", "# Pets\n\nLlamas are welcome on Fridays.\n")
+	again.comes(t, "llamas", "pets.md")
+	again.readyz(t, `{"status":"ready"}`)
+}
+
+// Who says that files are meant to be gone is believed, with a serve and without.
+func TestM14AcceptDeletions(t *testing.T) {
+	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
+	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "kb=" + docs, "--state", state}
+	ingest := []string{"ingest", "--knowledge", "kb=" + docs, "--state", state, "--accept-deletions"}
+	p := serve(t, args...)
+	back := unmounted(t, docs)
+	p.readyz(t, "2 of 2 files are gone")
+	start(t, noEnv, ingest...).ends(t, exitDone, "0 files, 0 chunks; 0 new, 0 changed, 0 unchanged, 2 removed", "handed over")
+	p.readyz(t, `{"status":"ready"}`)
+	back()
+	p.comes(t, "parental leave", "leave.md")
+	p.stop()
+
+	unmounted(t, docs)
+	start(t, noEnv, ingest...).ends(t, exitDone, "2 removed", "")
+}
+
+// A base may say that its folder is emptied now and then.
+func TestM14ConfiguredDeletions(t *testing.T) {
+	docs := handbook(t)
+	config := written(t, "sidenote.yaml", fmt.Sprintf("upstream: %s\nstate: %s\nknowledge: {kb: {path: %s, deletions: accept}}\n",
+		newRecorder(t).URL, filepath.Join(t.TempDir(), "state"), docs))
+	p := serve(t, "--config", config)
+	unmounted(t, docs)
+	p.out.until(t, "2 removed")
+	p.readyz(t, `{"status":"ready"}`)
+}
+
+// A folder that is emptied file by file is emptied all the same, also over a restart.
+func TestM14FileByFile(t *testing.T) {
+	docs, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
+	name := func(i int) string { return fmt.Sprintf("f%02d.md", i) }
+	for i := range 40 {
+		write(t, docs, name(i), fmt.Sprintf("# File %d\n\nLlama number w%dx.\n", i, i))
+	}
+	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "kb=" + docs, "--state", state}
+	p := serve(t, args...)
+	remove := func(from, to int) {
+		for i := from; i < to; i++ {
+			if err := os.Remove(filepath.Join(docs, name(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	remove(0, 12)
+	p.out.until(t, "12 removed; now 28 files")
+	remove(12, 20)
+	p.out.until(t, "8 removed; now 20 files") // half of them
+	remove(20, 21)
+	p.readyz(t, "21 of 40 files are gone")
+	p.comes(t, "w20x", name(20))
+	p.stop()
+	again := serve(t, args...)
+	again.readyz(t, "21 of 40 files are gone")
+	again.comes(t, "w20x", name(20))
+	write(t, docs, name(0), "# File 0\n\nBack again.\n")
+	again.readyz(t, `{"status":"ready"}`)
+	if docs := again.finds(t, "w20x"); len(docs) != 0 {
+		t.Errorf("found %v", docs)
+	}
+}
