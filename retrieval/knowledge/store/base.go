@@ -31,14 +31,25 @@ const (
 	updateBase   = "UPDATE base SET origin = ?, documents = ?, chunks = ?, bytes = ?, sum = ?, version = ?, changed = ?, crc = ? WHERE row = ?"
 )
 
-// Bases returns all bases, by id.
+// Bases returns all bases, by id. Where some are damaged it returns the others, and an
+// error that names those.
 func (s *Store) Bases(ctx context.Context) ([]Base, error) {
-	rows, err := query(ctx, s.readers, s.scanBase, selectBase+"ORDER BY id")
+	var damage []error
+	rows, err := query(ctx, s.readers, func(r *sql.Rows) (baseRow, error) {
+		b, err := s.scanBase(r)
+		if corrupt := (*CorruptError)(nil); errors.As(err, &corrupt) && validBase(b.ID) == nil {
+			damage = append(damage, fmt.Errorf("knowledge %s: %w", b.ID, err))
+			return baseRow{}, nil
+		}
+		return b, err
+	}, selectBase+"ORDER BY id")
 	var bases []Base
 	for _, r := range rows {
-		bases = append(bases, r.Base)
+		if r.row != 0 {
+			bases = append(bases, r.Base)
+		}
 	}
-	return bases, s.wrap("list knowledge", err)
+	return bases, s.wrap("list knowledge", errors.Join(err, errors.Join(damage...)))
 }
 
 // Base returns one base, or ErrNotFound.

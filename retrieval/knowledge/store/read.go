@@ -82,8 +82,8 @@ func (s *Store) Known(ctx context.Context, base string) iter.Seq2[Known, error] 
 		b, err := s.base(ctx, s.readers, base)
 		for after := ""; err == nil; {
 			var page []Known
-			page, err = query(ctx, s.readers, scanKnown,
-				selectKnown+"WHERE base = ? AND id > ? ORDER BY id LIMIT ?", b.row, after, pageDocuments)
+			page, err = query(ctx, s.readers, s.scanKnown,
+				selectDocument+"WHERE d.base = ? AND d.id > ? ORDER BY d.id LIMIT ?", b.row, after, pageDocuments)
 			for _, k := range page {
 				if !yield(k, nil) {
 					return
@@ -99,31 +99,34 @@ func (s *Store) Known(ctx context.Context, base string) iter.Seq2[Known, error] 
 }
 
 func (s *Store) scanEntry(r *sql.Rows) (e Entry, err error) {
+	e, attributes, err := s.scanRow(r)
+	if err == nil {
+		e.Attributes, err = DecodeAttributes(attributes)
+	}
+	return e, err
+}
+
+// scanRow reads a document, but for its attributes, which stay encoded.
+func (s *Store) scanRow(r *sql.Rows) (e Entry, attributes string, err error) {
 	var base, crc, modified int64
-	var attributes string
 	var hash, sum sql.RawBytes
 	err = r.Scan(&e.Row, &base, &e.ID, &e.Name, &e.Kind, &e.Source, &e.Size, &modified, &e.Mark, &hash, &attributes, &sum, &e.ChunkCount, &e.Bytes, &crc)
 	if err != nil {
-		return e, err
+		return e, "", err
 	}
 	copy(e.Hash[:], hash)
 	copy(e.Sum[:], sum)
 	e.Modified = timeOf(modified)
 	check := row{Document: &e.Document, attributes: attributes, modified: modified, chunks: e.ChunkCount, bytes: e.Bytes}
 	if check.checksum(e.Row, base) != crc {
-		return e, s.mismatch("document", e.Row)
+		return e, "", s.mismatch("document", e.Row)
 	}
-	e.Attributes, err = DecodeAttributes(attributes)
-	return e, err
+	return e, attributes, nil
 }
 
-func scanKnown(r *sql.Rows) (k Known, err error) {
-	var modified int64
-	var hash sql.RawBytes
-	err = r.Scan(&k.Row, &k.ID, &k.Source, &k.Size, &modified, &k.Mark, &hash)
-	copy(k.Hash[:], hash)
-	k.Modified = timeOf(modified)
-	return k, err
+func (s *Store) scanKnown(r *sql.Rows) (Known, error) {
+	e, _, err := s.scanRow(r)
+	return Known{Row: e.Row, ID: e.ID, Source: e.Source, Size: e.Size, Modified: e.Modified, Mark: e.Mark, Hash: e.Hash}, err
 }
 
 // scanFound returns a function that reads rows of chunks.

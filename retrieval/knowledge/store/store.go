@@ -161,6 +161,15 @@ func OpenReadOnly(ctx context.Context, dir string) (_ *Store, err error) {
 	return s, s.prepare(ctx)
 }
 
+// Empty returns a store that holds nothing and takes nothing: for while there is none.
+func Empty(ctx context.Context) (*Store, error) {
+	s, err := openMemory(ctx, Options{steps: schema(), before: func(string) {}})
+	if err == nil {
+		s.writer = nil
+	}
+	return s, err
+}
+
 func newStore(dir string, o Options) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 )
 
 const (
-	selectKnown   = "SELECT row, id, source, size, modified, mark, hash FROM document "
 	selectStamps  = "SELECT row, hash FROM document WHERE base = ?"
 	listDocuments = "FROM json_each(?) j CROSS JOIN document d ON d.row = j.value "
 	updateTimes   = "UPDATE document SET size = ?, modified = ?, mark = ?, hash = ?, crc = ? WHERE row = ?"
@@ -44,6 +43,9 @@ func (s *Store) View(ctx context.Context, base string) (v View, err error) {
 			return err
 		}
 		v.Documents, err = query(ctx, tx, scanStamp, selectStamps, b.row)
+		if n := len(v.Documents); err == nil && n != b.Documents {
+			err = &CorruptError{Path: s.path, Err: fmt.Errorf("%d of %d documents are there", n, b.Documents)}
+		}
 		return err
 	})
 	v.Segments = slices.DeleteFunc(v.Segments, func(seg Segment) bool {
@@ -84,7 +86,7 @@ func (s *Store) Lookup(ctx context.Context, base string, ids ...string) (map[str
 				return err
 			}
 			var list []Known
-			list, err = query(ctx, tx, scanKnown, selectKnown+"WHERE base = ? AND id = ?", b.row, id)
+			list, err = query(ctx, tx, s.scanKnown, selectDocument+"WHERE d.base = ? AND d.id = ?", b.row, id)
 			for _, k := range list {
 				found[k.ID] = k
 			}

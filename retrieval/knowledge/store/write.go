@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	findQuery      = "SELECT row, chunks, bytes, sum FROM document WHERE base = ? AND id = ?"
+	findQuery      = selectDocument + "WHERE d.base = ? AND d.id = ?"
 	removeQuery    = "DELETE FROM document WHERE row = ?"
 	lastDocument   = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'document'"
 	insertDocument = "INSERT INTO document VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -125,26 +125,22 @@ func (s *Store) write(ctx context.Context, f func(*change) error) error {
 
 // drop removes a document with its chunks, if it is there.
 func (c *change) drop(b *baseRow, id string) (bool, error) {
-	var row, bytes int64
-	var chunks int
-	var sum []byte
-	err := c.tx.Stmt(c.s.stmt.find).QueryRowContext(c.ctx, b.row, id).Scan(&row, &chunks, &bytes, &sum)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
+	rows, err := c.tx.Stmt(c.s.stmt.find).QueryContext(c.ctx, b.row, id)
 	if err != nil {
 		return false, err
 	}
+	list, err := collect(rows, c.s.scanEntry)
+	if err != nil || len(list) == 0 {
+		return false, err
+	}
 	c.s.step("remove document")
-	if _, err := c.tx.Stmt(c.s.stmt.remove).ExecContext(c.ctx, row); err != nil {
+	if _, err := c.tx.Stmt(c.s.stmt.remove).ExecContext(c.ctx, list[0].Row); err != nil {
 		return false, err
 	}
 	b.Documents--
-	b.Chunks -= chunks
-	b.Bytes -= bytes
-	var old Sum
-	copy(old[:], sum)
-	b.Sum = b.Sum.Sub(old)
+	b.Chunks -= list[0].ChunkCount
+	b.Bytes -= list[0].Bytes
+	b.Sum = b.Sum.Sub(list[0].Sum)
 	return true, nil
 }
 
