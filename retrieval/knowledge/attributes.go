@@ -20,7 +20,13 @@ type Attribute struct {
 // Attributes returns what attributes the documents have, by key: a filter whose key
 // is not among them chooses by an attribute that no document has. The first call goes
 // through the documents. Nobody changes what it returns.
-func (c *Content) Attributes() []Attribute { return c.summary() }
+func (c *Content) Attributes() (list []Attribute) {
+	_ = c.guard(func() error { // what is damaged is told, and made again
+		list = c.summary()
+		return nil
+	})
+	return list
+}
 
 func summarise(shelves []placed) []Attribute {
 	found := map[string]*tally{}

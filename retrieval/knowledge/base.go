@@ -68,14 +68,7 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 		res.Reason = retrieval.ReasonNoQueryTerms
 		return res, nil
 	}
-	var hits []bm25.Hit
-	allowed, err := c.allowed(ctx, q.Filter)
-	if err == nil {
-		hits, err = c.index.Search(ctx, terms, q.Settings.NumCandidates, allowed)
-	}
-	if err == nil {
-		res.Sources, err = b.sources(c, hits, q.Encoding)
-	}
+	err := c.guard(func() error { return b.search(ctx, c, q, terms, &res) })
 	res.Took = time.Since(start)
 	if err != nil {
 		res.Reason = retrieval.ReasonError
@@ -86,12 +79,28 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 	}
 	if res.Partial = c.part; c.part {
 		res.Reason = retrieval.ReasonIndexing
-	} else if len(hits) == 0 {
+	} else if len(res.Sources) == 0 {
 		res.Reason = retrieval.ReasonNoMatch
+	}
+	return res, nil
+}
+
+// search completes a result by what is found in c.
+func (b *Base) search(ctx context.Context, c *Content, q retrieval.Query, terms []bm25.Term, res *retrieval.Result) error {
+	allowed, err := c.allowed(ctx, q.Filter)
+	if err != nil {
+		return err
+	}
+	hits, err := c.index.Search(ctx, terms, q.Settings.NumCandidates, allowed)
+	if err != nil {
+		return err
+	}
+	if res.Sources, err = b.sources(c, hits, q.Encoding); err != nil {
+		return err
 	}
 	res.Floor = c.floor.of(c.index, terms, hits)
 	res.Retrieved, res.Unique = len(hits), len(hits)
-	return res, nil
+	return nil
 }
 
 // sources returns what was found, with its tokens in an encoding. One text that is damaged is an error: it could be

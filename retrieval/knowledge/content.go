@@ -76,7 +76,15 @@ type Held struct {
 
 // Held returns the i-th document by id, 0 <= i < Documents. The first call sorts
 // them.
-func (c *Content) Held(i int) Held {
+func (c *Content) Held(i int) (h Held) {
+	_ = c.guard(func() error { // what is damaged is told, and made again
+		h = c.held(i)
+		return nil
+	})
+	return h
+}
+
+func (c *Content) held(i int) Held {
 	d := c.sorted()[i]
 	s := c.shelves[d.shelf]
 	first, end := s.texts.first(d.document), s.texts.first(d.document+1)

@@ -29,9 +29,11 @@ type Library struct {
 	dir     string
 	reader  [readerBytes]byte
 
-	mu    sync.Mutex // guards what follows
-	store *store.Store
-	bases map[string]*shelved
+	mu       sync.Mutex // guards what follows
+	store    *store.Store
+	standing Standing
+	stuck    error // what kept Follow from looking, the last time
+	bases    map[string]*shelved
 
 	life       context.Context // of what goes on in the background
 	end        context.CancelFunc
@@ -47,6 +49,9 @@ type LibraryOptions struct {
 	Address string
 	// ReadOnly opens the folder to follow its writer, see Follow.
 	ReadOnly bool
+	// Wanted, if not nil, tells which bases answer, as the store has them: others are
+	// as if they were still to be indexed.
+	Wanted func(store.Base) bool
 	// Changed, if not nil, is told that a base answers from something else from now
 	// on, see Base.Content. It may be called by several goroutines at once, and must
 	// not change the library.
@@ -79,35 +84,24 @@ type shelved struct {
 	bad    map[string]error // by file: the damage that a search met
 	behind bool             // something was written that the Content may not show
 	since  time.Time        // from when on a follower waits for a whole state; zero if it does not
+
+	// Guarded by the library's mu; see Wrong.
+	unshown error
+	damage  error
 }
 
 // OpenLibrary opens a folder, or store.Memory. Its bases answer after Load.
 //
 // Its errors are those of store.Open and store.OpenReadOnly, such as *store.LockedError.
 func OpenLibrary(ctx context.Context, dir string, deps Deps, o LibraryOptions) (*Library, error) {
-	if o.Trouble == nil {
-		o.Trouble = func(Trouble) {}
-	}
-	if o.Changed == nil {
-		o.Changed = func(string) {}
-	}
-	s, err := openStore(ctx, dir, o)
+	l, err := NewLibrary(ctx, dir, deps, o)
 	if err != nil {
 		return nil, err
 	}
-	l := &Library{
-		deps: deps, options: o, dir: dir, reader: readerOf(deps),
-		store: s, bases: map[string]*shelved{}, merging: make(chan struct{}, 1),
+	if err := l.Open(ctx, !o.ReadOnly); err != nil {
+		return nil, errors.Join(err, l.Close())
 	}
-	l.life, l.end = context.WithCancel(context.WithoutCancel(ctx))
 	return l, nil
-}
-
-func openStore(ctx context.Context, dir string, o LibraryOptions) (*store.Store, error) {
-	if o.ReadOnly {
-		return store.OpenReadOnly(ctx, dir)
-	}
-	return store.Open(ctx, dir, store.Options{Address: o.Address}.Watched(o.before))
 }
 
 // Load lets the bases answer from what the store holds of them, those that wanted is
@@ -184,7 +178,7 @@ func (l *Library) change(ctx context.Context, id string, f func(*shelved) error)
 	if l.life.Err() != nil {
 		return ErrNoLibrary
 	}
-	return f(b)
+	return l.note(id, b.Content().guard(func() error { return f(b) }))
 }
 
 // inBackground runs f unless the library is being closed.

@@ -56,12 +56,11 @@ type follower struct {
 
 // poll takes over what changed since the last.
 func (f *follower) poll(ctx context.Context) error {
-	version, changed, err := f.l.truth().Changes(ctx, f.since)
-	if errors.Is(err, store.ErrReplaced) {
-		if err = f.reopen(ctx); err != nil {
-			return err
-		}
-		version, changed, err = f.l.truth().Changes(ctx, f.since)
+	version, changed, err := f.changes(ctx)
+	if ctx.Err() == nil {
+		f.l.mu.Lock()
+		f.l.stuck = err
+		f.l.mu.Unlock()
 	}
 	if err != nil {
 		return err
@@ -83,20 +82,21 @@ func (f *follower) poll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// reopen opens the database that took the place of the one that was open. Reads that
-// are under way on the old one end first.
-func (f *follower) reopen(ctx context.Context) error {
-	s, err := store.OpenReadOnly(ctx, f.l.dir)
-	if err != nil {
-		return err
+// changes returns what changed since the last poll, also where another database took
+// the place of the one that was open.
+func (f *follower) changes(ctx context.Context) (version int64, bases []string, err error) {
+	version, bases, err = f.l.truth().Changes(ctx, f.since)
+	if !errors.Is(err, store.ErrReplaced) {
+		return version, bases, err
+	}
+	if err := f.l.Open(ctx, false); err != nil {
+		return 0, nil, err
 	}
 	f.l.mu.Lock()
-	old := f.l.store
-	f.l.store = s
 	for id := range f.l.bases {
 		f.waiting[id] = true
 	}
 	f.l.mu.Unlock()
 	f.since = -1
-	return old.Close()
+	return f.l.truth().Changes(ctx, f.since)
 }

@@ -15,5 +15,6 @@ func (l *Library) StoredBases(ctx context.Context) ([]store.Base, error) {
 // Lookup returns where those of the documents with the given ids came from that a
 // base has, by id. It is store.ErrNotFound without the base.
 func (l *Library) Lookup(ctx context.Context, base string, ids ...string) (map[string]store.Known, error) {
-	return l.truth().Lookup(ctx, base, ids...)
+	known, err := l.truth().Lookup(ctx, base, ids...)
+	return known, l.note(base, err)
 }

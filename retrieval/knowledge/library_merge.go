@@ -114,7 +114,11 @@ func (l *Library) mergeOnce(ctx context.Context, b *shelved) (merged bool, err e
 	var image []byte
 	var rows []int64
 	if slices.ContainsFunc(sources, func(s placed) bool { return s.left > 0 }) {
-		if image, rows, err = mergeShelves(sources); err != nil {
+		err := c.guard(func() (err error) {
+			image, rows, err = mergeShelves(sources)
+			return err
+		})
+		if err != nil {
 			return false, err
 		}
 	}

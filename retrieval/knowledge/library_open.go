@@ -19,17 +19,27 @@ import (
 // leaves the base as it is and notes that it waits, as it does while a folder is being
 // read. b's turn is the caller's.
 func (l *Library) refresh(ctx context.Context, b *shelved, force bool) error {
+	err := l.look(ctx, b, force)
+	if ctx.Err() == nil {
+		l.mu.Lock()
+		b.unshown = err
+		l.mu.Unlock()
+	}
+	return err
+}
+
+func (l *Library) look(ctx context.Context, b *shelved, force bool) error {
 	shelves, view, err := l.gather(ctx, b)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	_, settled, whole := store.ReadOrigin(view.Base.Origin)
-	if err != nil || !settled {
+	if err != nil || !settled || l.options.Wanted != nil && !l.options.Wanted(view.Base) {
 		l.hide(b)
 		b.behind, b.since = false, time.Time{}
 		return nil
 	}
-	if (len(view.uncovered) > 0 || !whole) && l.options.ReadOnly && !force {
+	if (len(view.uncovered) > 0 || !whole) && !l.writes() && !force {
 		if b.since.IsZero() {
 			b.since = time.Now()
 		}
@@ -114,7 +124,7 @@ func (l *Library) gather(ctx context.Context, b *shelved) ([]placed, view, error
 			continue
 		}
 		placed, uncovered := place(shelves, v, b.Content())
-		if len(uncovered) == 0 || covered || l.options.ReadOnly {
+		if len(uncovered) == 0 || covered || !l.writes() {
 			return placed, view{v, uncovered}, nil
 		}
 		covered = true
@@ -131,13 +141,13 @@ func (l *Library) gather(ctx context.Context, b *shelved) ([]placed, view, error
 // because the writer, most likely, merged them away while this follower opened them,
 // or because this is the writer and has dropped them.
 func (l *Library) lookAgain(ctx context.Context, b *shelved, v store.View, damage map[string]error) bool {
-	if l.options.ReadOnly && l.moved(ctx, v) {
+	if !l.writes() && l.moved(ctx, v) {
 		return true
 	}
 	for name, err := range damage {
 		l.report(b, name, err)
 	}
-	if l.options.ReadOnly {
+	if !l.writes() {
 		return false
 	}
 	for name := range damage {

@@ -65,6 +65,9 @@ func (l *Library) DeleteBase(ctx context.Context, id string) error {
 			return err
 		}
 		l.hide(b)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		b.damage = nil
 		return nil
 	})
 }
@@ -251,15 +254,18 @@ func (l *Library) settle(ctx context.Context, b *shelved) error {
 // given one; "" is before all. They come without their chunks. It is
 // store.ErrNotFound without the base.
 func (l *Library) Documents(ctx context.Context, base, after string, limit int) ([]store.Entry, error) {
-	return l.truth().Documents(ctx, base, after, limit)
+	list, err := l.truth().Documents(ctx, base, after, limit)
+	return list, l.note(base, err)
 }
 
 // Document returns a document with its chunks, or store.ErrNotFound.
 func (l *Library) Document(ctx context.Context, base, id string) (store.Entry, error) {
-	return l.truth().Document(ctx, base, id)
+	e, err := l.truth().Document(ctx, base, id)
+	return e, l.note(base, err)
 }
 
 // Stored returns what the store says of a base, or store.ErrNotFound.
 func (l *Library) Stored(ctx context.Context, base string) (store.Base, error) {
-	return l.truth().Base(ctx, base)
+	b, err := l.truth().Base(ctx, base)
+	return b, l.note(base, err)
 }

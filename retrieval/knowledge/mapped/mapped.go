@@ -18,8 +18,9 @@ type File struct{ data []byte }
 
 // Open opens a regular file.
 //
-// A file must not be changed or cut while it is open, which a process that maps it
-// would not survive: write another and rename it. Removing it does no harm.
+// A file must not be changed or cut while it is open: write another and rename it. A
+// process that reads what was cut ends, unless it does so under Guard. Removing it does
+// no harm.
 func Open(name string) (*File, error) {
 	f, err := os.Open(name)
 	if err != nil {
