@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -16,7 +15,6 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/admin"
-	"sidenote/retrieval/knowledge/store"
 )
 
 // An adminCaller asks an admin port about knowledge bases.
@@ -42,11 +40,11 @@ func (e *adminError) Error() string {
 // adminWait is how long one answer may take: a little longer than the port gives itself.
 const adminWait = 70 * time.Second
 
-// newAdminCaller asks the admin port at an address and nothing else: no proxy of the
-// environment stands between, no redirect leads away.
-func newAdminCaller(address, token string) *adminCaller {
+// newAdminCaller asks the admin port that dial leads to and nothing else: no proxy of
+// the environment stands between, no redirect leads away.
+func newAdminCaller(address, token string, dial func(ctx context.Context, network, address string) (net.Conn, error)) *adminCaller {
 	return &adminCaller{base: "http://" + address, token: token, http: &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true},
+		Transport:     &http.Transport{DisableKeepAlives: true, DialContext: dial},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -76,8 +74,9 @@ func (c *adminCaller) do(ctx context.Context, method, path string, in, out any) 
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", c.base, err)
 	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -125,18 +124,4 @@ func (a *app) adminToken(file string, cfg *config.Config) (string, error) {
 		return strings.TrimSpace(text), nil
 	}
 	return cfg.Admin.Token.Value.Reveal(), nil
-}
-
-// callable tells whether the address that the writer of a state folder gave can be
-// called from here; if not, why.
-func callable(who *store.LockedError) (why string) {
-	if who.Address == "" {
-		return "it takes no work over, for want of an admin port"
-	}
-	host, _, err := net.SplitHostPort(who.Address)
-	here, _ := os.Hostname() // as the writer found out its own
-	if addr, bad := netip.ParseAddr(host); err == nil && bad == nil && addr.IsLoopback() && who.Host != here {
-		return "its admin port answers on its own machine only"
-	}
-	return ""
 }

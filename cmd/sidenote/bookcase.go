@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/store"
@@ -41,21 +43,22 @@ func (f baseFlags) manage(a *app, write bool, do func(*adminCaller) error) error
 	}
 	if !write {
 		// The writer knows best, what it is reading at the moment included. One that does
-		// not answer, or not us, or was killed, is done without.
-		if who := store.Writer(cfg.State.Path); who != nil && callable(who) == "" {
-			c := newAdminCaller(who.Address, token)
-			if c.do(a.ctx, http.MethodGet, knowledgeURL()+"?limit=1", nil, nil) == nil {
+		// not answer, or not us, is done without.
+		if who := store.Writer(cfg.State.Path); who != nil {
+			c, err := callWriter(a.ctx, who, token)
+			if err == nil && c.do(a.ctx, http.MethodGet, knowledgeURL()+"?limit=1", nil, nil) == nil {
 				return do(a.asking(c, who))
 			}
 		}
 	}
 	kept, err := f.open(a, cfg, write)
 	var locked *store.LockedError
-	if errors.As(err, &locked) && callable(locked) == "" {
-		return do(a.asking(newAdminCaller(locked.Address, token), locked))
-	}
 	if errors.As(err, &locked) {
-		return fmt.Errorf("%w; %s", err, callable(locked))
+		c, why := callWriter(a.ctx, locked, token)
+		if why != nil {
+			return fmt.Errorf("%w; %w", err, why)
+		}
+		return do(a.asking(c, locked))
 	}
 	if err != nil {
 		return stateError(err, cfg.State, false)
@@ -99,7 +102,8 @@ func (a *app) alone(cfg *config.Config, kept *knowledge.Library, write bool, do 
 	}
 	fmt.Fprintf(a.stderr, "%s %s\n", opened, cfg.State.Path)
 	s := &stack{cfg: cfg, kept: kept, tell: func(slog.Level, string) {}} // what is wrong is in the answer too
-	server := admin.NewServer((&admin.Handler{Keeper: s.librarian()}).Handle, slog.New(slog.DiscardHandler))
+	token := rand.Text()
+	server := admin.NewServer((&admin.Handler{Keeper: s.librarian(), Token: proxy.NewSecret(token)}).Handle, slog.New(slog.DiscardHandler))
 	ln := fasthttputil.NewInmemoryListener()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
@@ -108,10 +112,5 @@ func (a *app) alone(cfg *config.Config, kept *knowledge.Library, write bool, do 
 		<-served
 		err = errors.Join(err, kept.Close())
 	}()
-	c := newAdminCaller("localhost", "")
-	c.http.Transport = &http.Transport{
-		DisableKeepAlives: true,
-		DialContext:       func(context.Context, string, string) (net.Conn, error) { return ln.Dial() },
-	}
-	return do(c)
+	return do(newAdminCaller("localhost", token, func(context.Context, string, string) (net.Conn, error) { return ln.Dial() }))
 }

@@ -235,10 +235,10 @@ func (r *ingestion) failure() error {
 // handOver lets the process that writes the state folder read what it keeps with the
 // same folders, and says why it does not do so for the rest.
 func (r *ingestion) handOver(ctx context.Context, to *store.LockedError) (whyNot string, err error) {
-	if why := callable(to); why != "" {
-		return why, nil
+	client, err := callWriter(ctx, to, r.token)
+	if err != nil {
+		return err.Error(), nil
 	}
-	client := newAdminCaller(to.Address, r.token)
 	for _, folder := range slices.Clone(r.left) {
 		why, err := r.handOverOne(ctx, client, to.Address, folder)
 		if err != nil {

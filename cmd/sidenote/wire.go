@@ -19,6 +19,7 @@ import (
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/analysis"
 	"sidenote/retrieval/knowledge/extract/child"
+	"sidenote/retrieval/knowledge/store"
 	"sidenote/retrieval/vectorstore"
 	"sidenote/rewrite"
 	"sidenote/rewrite/calibration"
@@ -162,6 +163,7 @@ func (s *stack) admin(log *slog.Logger) *admin.Server {
 	h := &admin.Handler{
 		Telemetry: s.watched(), Rewriter: s.rewriter, Tenants: proxy.NewDirectory(s.cfg.Proxy().Tenants),
 		Knowledge: s.bases.ids, Library: s.library, Keeper: s.librarian(), Token: s.cfg.Admin.Token.Value,
+		StateToken: func() (string, error) { return store.AdminToken(s.cfg.State.Path) },
 	}
 	return admin.NewServer(h.Handle, log)
 }

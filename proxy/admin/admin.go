@@ -41,6 +41,10 @@ type Handler struct {
 	Keeper    Keeper          // manages them; nil does not
 	Token     proxy.Secret    // asked for as a bearer token, but by probes; "" asks for none
 	Hosts     []string        // names by which this port may be called, beside localhost and addresses
+
+	// StateToken returns the token of the state folder, or says why there is none. It
+	// may be nil.
+	StateToken func() (string, error)
 }
 
 // A Telemetry answers /metrics, /healthz and /readyz and nothing else, without a
@@ -78,6 +82,8 @@ func (h *Handler) endpoint(path string) (endpoint, bool) {
 		return endpoint{method: "POST", handle: h.search}, true
 	case "/v1/calibration":
 		return endpoint{method: "GET", handle: h.calibration}, true
+	case ProofPath:
+		return endpoint{method: "GET", open: true, handle: h.proof}, true
 	}
 	return h.Telemetry.endpoint(path)
 }
