@@ -170,7 +170,7 @@ func TestRewriteHolds(t *testing.T) {
 		rw := &rewrite.Rewriter{
 			Retriever: answering(sources),
 			Models: models{rewrite.Model{
-				Row: "test", Encoding: name, Counter: counter, Window: rapid.SampledFrom([]int{0, 0, 0, 250, 400, 600, 1000, 5000}).Draw(t, "window"),
+				Row: "test", Encoding: name, Counter: counter, NoSystem: rapid.IntRange(0, 3).Draw(t, "no system") == 0, Window: rapid.SampledFrom([]int{0, 0, 0, 250, 400, 600, 1000, 5000}).Draw(t, "window"),
 			}},
 		}
 		req, err := rewrite.Parse(body)
