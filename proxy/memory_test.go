@@ -74,7 +74,9 @@ func TestBodiesHaveTheirShare(t *testing.T) {
 // patiently sends a request until there is room for it.
 func (g *rig) patiently(t *testing.T, request string) *http.Response {
 	t.Helper()
-	for begin := time.Now(); ; {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for begin := time.Now(); ; <-tick.C {
 		resp := g.raw(t, request)
 		if resp.StatusCode != http.StatusServiceUnavailable {
 			return resp

@@ -135,7 +135,7 @@ func TestConcurrencySheds(t *testing.T) {
 func TestMemorySheds(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, nil)
-	runtime.GC() // the limit is compared with what has outlived one
+	b := ballast(t, 4<<20) // the limit is compared with what was found alive
 	limit := debug.SetMemoryLimit(1 << 20)
 	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
 	resp, body := g.post(t, chatBody)
@@ -145,6 +145,7 @@ func TestMemorySheds(t *testing.T) {
 	if counted(t, g.metrics, "sidenote_shed_total", "memory") != 1 || len(u.seen) > 0 {
 		t.Error("not counted, or sent")
 	}
+	runtime.KeepAlive(b)
 	debug.SetMemoryLimit(limit)
 	for begin := time.Now(); resp.StatusCode != 200; resp, _ = g.post(t, chatBody) {
 		if time.Since(begin) > patience {
