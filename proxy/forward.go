@@ -127,6 +127,9 @@ func (x *exchange) refuse(ctx *fasthttp.RequestCtx, e *Error) {
 	r := &x.report
 	if errors.Is(e, errClientGone) {
 		r.Status, r.Client = statusClientGone, ClientGoneFirst
+		if x.server.base.Err() != nil { // we closed its connection
+			r.Client, r.Reason = ClientCutShutdown, ReasonShutdown
+		}
 		ctx.Response.Reset()
 		ctx.Response.SetStatusCode(statusClientGone)
 		ctx.SetConnectionClose()
@@ -153,9 +156,9 @@ func (x *exchange) done(o transport.Outcome) {
 	case transport.ClientGone, transport.ClientSlow, transport.ClientBody, transport.ClientLate:
 		x.report.Client = ClientGoneStreaming
 	case transport.Closed:
-		x.report.Reason = ReasonShutdown
+		x.report.Client, x.report.Reason = ClientCutShutdown, ReasonShutdown
 	default:
-		x.report.Truncated = true
+		x.report.Client, x.report.Truncated = ClientCutUpstream, true
 	}
 	x.end()
 }

@@ -123,6 +123,9 @@ func (x *exchange) letGo() {
 
 // admit sheds what cannot be served now or at all.
 func (x *exchange) admit(ctx *fasthttp.RequestCtx) error {
+	if x.server.leaving.Load() {
+		ctx.SetConnectionClose()
+	}
 	switch s := x.server; {
 	case s.draining.Load():
 		ctx.SetConnectionClose()

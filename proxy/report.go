@@ -39,12 +39,13 @@ const (
 // A ClientEnd says how the client's side of a request ended.
 type ClientEnd string
 
-// The ends. A request whose answer was not sent whole for the upstream's fault
-// is ClientCompleted and Truncated.
+// The ends.
 const (
 	ClientCompleted     ClientEnd = "completed"
 	ClientGoneFirst     ClientEnd = "aborted_before_first_byte"
 	ClientGoneStreaming ClientEnd = "aborted_streaming"
+	ClientCutUpstream   ClientEnd = "cut_by_upstream" // which ended its answer before the end, or fell silent
+	ClientCutShutdown   ClientEnd = "cut_by_shutdown" // at the end of the grace
 )
 
 const (

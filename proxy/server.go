@@ -25,8 +25,8 @@ const (
 	// DefaultMaxRewriteBytes fits a conversation with images.
 	DefaultMaxRewriteBytes = 32 << 20
 
-	shadowShare = 8               // one in so many of the concurrent requests may have shadow work
-	cutWait     = 2 * time.Second // for streams that were cut at the end of a shutdown
+	shadowShare = 8           // one in so many of the concurrent requests may have shadow work
+	cutWait     = time.Second // for streams that were cut at the end of a shutdown
 )
 
 // A Server is the data port. It is made by New.
@@ -43,7 +43,8 @@ type Server struct {
 
 	base      context.Context // ends when work beside requests must
 	stop      context.CancelFunc
-	draining  atomic.Bool
+	leaving   atomic.Bool  // Drain was called
+	draining  atomic.Bool  // Shutdown was called
 	open      atomic.Int64 // requests whose answers have not ended
 	memory    memory
 	shadows   chan struct{}
@@ -138,6 +139,10 @@ func (s *Server) Serve(ln net.Listener) error {
 	return nil
 }
 
+// Drain goes on serving and asks clients to come back on another connection, which may
+// lead to another replica. It is for the time before Shutdown.
+func (s *Server) Drain() { s.leaving.Store(true) }
+
 // Shutdown stops listening and lets open requests end while ctx lasts; new ones
 // on open connections get a 503. What is still open then is cut so that clients
 // see the cut, and ctx's error is returned.
@@ -151,12 +156,22 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		b.client.Close()
 	}
 	s.stop()
-	if err != nil {
-		cut, cancel := context.WithTimeout(context.WithoutCancel(ctx), cutWait)
-		defer cancel()
-		return errors.Join(fmt.Errorf("shut down: %w", err), s.wait(cut))
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("shut down: %w", err)
+	if s.waitCut(ctx) != nil { // such as for clients that do not read
+		s.http.Cut()
+		err = errors.Join(err, s.waitCut(ctx))
+	}
+	return err
+}
+
+// waitCut waits a moment for answers that were cut.
+func (s *Server) waitCut(ctx context.Context) error {
+	moment, cancel := context.WithTimeout(context.WithoutCancel(ctx), cutWait)
+	defer cancel()
+	return s.wait(moment)
 }
 
 // wait returns when no request and no shadow work is open, or with ctx's error.

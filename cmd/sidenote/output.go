@@ -27,6 +27,10 @@ type output struct {
 
 	mu   sync.Mutex
 	told map[string]saying
+
+	turn    sync.Mutex
+	held    bool     // what is said in turn waits
+	waiting []func() // to be written
 }
 
 // A saying is what became of a line that was to be told.
@@ -135,6 +139,9 @@ func (l *lines) Record(r *proxy.Report) {
 	line := console.Request{
 		Time: r.Time, ID: r.ID, Status: r.Status, Model: ledger.Model, Outcome: string(r.Outcome), Reason: string(r.Reason),
 		Sources: r.Sources(), Tokens: ledger.Used, Inexact: ledger.Exactness != rewrite.Exact, Overhead: r.Overhead,
+	}
+	if r.Client != proxy.ClientCompleted {
+		line.End = string(r.Client)
 	}
 	for _, src := range ledger.Sources {
 		if src.ID > 0 {

@@ -185,6 +185,19 @@ func (r *roster) closeWaiting() {
 	}
 }
 
+// cut resets all connections.
+func (r *roster) cut() {
+	r.mu.Lock()
+	clients := slices.Collect(maps.Keys(r.clients))
+	r.mu.Unlock()
+	for _, c := range clients {
+		if tcp, ok := tcpOf(c); ok {
+			_ = tcp.SetLinger(0) // or the end of the connection could be that of an answer
+		}
+		_ = c.Close()
+	}
+}
+
 // CloseWrite ends our side of the connection.
 func (c *clientConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {

@@ -128,7 +128,7 @@ func (t *tunnel) run(client net.Conn) (err error) {
 	both.Go(func() { end(t.copy(&t.x.conn.timed, &t.x.client.timed, client, nil)) })
 	end(t.copy(&t.x.client.timed, &t.x.conn.timed, t.x.conn.br, &t.down))
 	both.Wait()
-	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+	if errors.Is(err, io.EOF) {
 		return nil
 	}
 	return err

@@ -37,6 +37,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return s.http.ShutdownWithContext(ctx)
 }
 
+// Cut ends the connections that are open after Shutdown; what is being answered on them
+// breaks off, and looks so.
+func (s *Server) Cut() { s.guard.clients.cut() }
+
 const (
 	// refusals is how many refused connections are given time to read why. More
 	// of them at once are cut right after it was written.

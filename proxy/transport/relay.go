@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"io"
+	"net"
 	"os"
 	"slices"
 	"time"
@@ -277,6 +278,8 @@ func (s *stream) CloseWithError(writeErr error) error {
 		outcome.Err = s.x.classify(s.err, IdleTimeout, Truncated)
 	case errors.Is(writeErr, os.ErrDeadlineExceeded):
 		outcome.Err = &Error{ClientSlow, errors.New("client does not read")}
+	case s.x.up.closed(): // and the client's connection with it, see Server.Cut
+		outcome.Err = &Error{Closed, net.ErrClosed}
 	default:
 		outcome.Err = &Error{ClientGone, errors.New("client hung up")}
 	}

@@ -23,6 +23,7 @@ type Request struct {
 	Inexact  bool          // whether Tokens is a bound or an estimate
 	Overhead time.Duration // what Sidenote added to the time of the answer
 	Docs     []string      // documents of the sources, best first; repetitions are left out
+	End      string        // why the answer did not reach the client whole; "" when it did
 }
 
 // Widths of the columns, in runes.
@@ -68,6 +69,9 @@ func what(r Request) string {
 		text = r.Outcome + ": " + r.Reason
 	default:
 		text = r.Outcome
+	}
+	if r.End != "" {
+		text += "  " + r.End
 	}
 	return Clean(text)
 }

@@ -23,6 +23,8 @@ func TestAppend(t *testing.T) {
 		"14:02:11  ---  m           1 source  ~7 tokens  retrieval-timeout  +0.3 ms  a-rather-long-name.md, +2 x": {
 			Model: "m", Outcome: "injected", Reason: "retrieval-timeout", Sources: 1, Tokens: 7, Inexact: true, Overhead: 300 * time.Microsecond,
 			Docs: []string{"a-rather-long-name.md", "another-long-name.md", "c"}, ID: "x"},
+		"14:02:11  200  m           relayed  cut_by_upstream   +1 ms                             x": {
+			Status: 200, Model: "m", Outcome: "relayed", End: "cut_by_upstream", Overhead: time.Millisecond, ID: "x"},
 		"14:02:11  503  ·[31mevil·  refused: unavailable       +12 s   an-extremely-long-folder… 01": {
 			Status: 503, Model: "\x1b[31mevil\n", Outcome: "refused", Reason: "unavailable", Overhead: 12 * time.Second, ID: "01",
 			Docs: []string{"an-extremely-long-folder/and-a-name.md"}},

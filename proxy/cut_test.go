@@ -1,0 +1,138 @@
+package proxy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"sidenote/proxy"
+)
+
+const getStream = "GET /v1/stream HTTP/1.%d\r\nHost: x\r\n\r\n"
+
+// An answer that the upstream breaks off is none that was completed.
+func TestM15CutByUpstream(t *testing.T) {
+	const chunks = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n"
+	for name, c := range map[string]struct {
+		answer string
+		end    func(net.Conn)
+	}{
+		"ends inside chunks":   {chunks, func(c net.Conn) { c.Close() }},
+		"ends inside a length": {"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfirst", func(c net.Conn) { c.Close() }},
+		"is reset":             {"HTTP/1.1 200 OK\r\n\r\nfirst", func(c net.Conn) { c.(*net.TCPConn).SetLinger(0); c.Close() }},
+		"sends nonsense":       {chunks, func(c net.Conn) { io.WriteString(c, "nonsense\r\n"); io.Copy(io.Discard, c) }},
+		"falls silent":         {chunks, func(c net.Conn) { io.Copy(io.Discard, c) }},
+	} {
+		for minor := range 2 {
+			next := make(chan struct{})
+			u := newUpstream(t, func(_ seen, w io.Writer) {
+				io.WriteString(w, c.answer)
+				<-next
+				c.end(w.(net.Conn))
+			})
+			g := openIn(t, u, func(cfg *proxy.Config) {
+				cfg.Timeouts.Idle = patience
+				if name == "falls silent" {
+					cfg.Timeouts.Idle = 50 * time.Millisecond
+				}
+			})
+			conn := g.dial(t)
+			fmt.Fprintf(conn, getStream, minor)
+			readUntil(t, conn, "first")
+			close(next)
+			if rest, err := io.ReadAll(conn); strings.Contains(string(rest), "0\r\n\r\n") || minor == 0 && !strings.Contains(c.answer, "Length") && err == nil {
+				t.Errorf("%s, 1.%d: the cut looks like an end: %q, %v", name, minor, rest, err)
+			}
+			if r := g.reports.next(t); r.Client != proxy.ClientCutUpstream || !r.Truncated || r.Status != 200 {
+				t.Errorf("%s, 1.%d: %s, truncated %v, %d", name, minor, r.Client, r.Truncated, r.Status)
+			}
+		}
+	}
+}
+
+// readUntil reads until what came ends so.
+func readUntil(t *testing.T, r io.Reader, end string) {
+	t.Helper()
+	var got []byte
+	for one := make([]byte, 1); !strings.HasSuffix(string(got), end); got = append(got, one...) {
+		if _, err := io.ReadFull(r, one); err != nil {
+			t.Fatalf("%v after %q", err, got)
+		}
+	}
+}
+
+// So is one that a shutdown breaks off, whatever it waits for: its line is written
+// before the process ends.
+func TestM15CutByShutdown(t *testing.T) {
+	const chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n"
+	f := func(name, request, answer, first string, read bool) {
+		t.Helper()
+		stuck, silent := make(chan struct{}), strings.Repeat("x", 1<<20)
+		u := newUpstream(t, func(_ seen, w io.Writer) {
+			io.WriteString(w, answer)
+			for c := w.(net.Conn); !read; { // until nobody takes anything any more
+				c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+				if _, err := fmt.Fprintf(c, "%x\r\n%s\r\n", len(silent), silent); errors.Is(err, os.ErrDeadlineExceeded) {
+					close(stuck)
+					break
+				}
+			}
+			io.Copy(io.Discard, w.(io.Reader))
+		})
+		g := openIn(t, u, func(cfg *proxy.Config) { cfg.Timeouts.Idle, cfg.Timeouts.ClientWrite = time.Hour, time.Hour })
+		conn := g.dial(t)
+		io.WriteString(conn, request)
+		readUntil(t, conn, first)
+		if !read {
+			wait(t, stuck)
+		}
+		grace, end := context.WithCancel(t.Context())
+		end()
+		if err := g.server.Shutdown(grace); err == nil {
+			t.Errorf("%s: nothing was cut", name)
+		}
+		select { // Shutdown has waited for it
+		case r := <-g.reports:
+			if r.Client != proxy.ClientCutShutdown || r.Truncated {
+				t.Errorf("%s: %s, truncated %v", name, r.Client, r.Truncated)
+			}
+		default:
+			t.Errorf("%s: it ended without a report", name)
+		}
+		if n := gauge(t, g.metrics, "sidenote_requests_in_flight"); n != 0 {
+			t.Errorf("%s: %v requests in flight", name, n)
+		}
+	}
+	const upgraded = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nfirst"
+	f("chunks", chat(chatBody), chunks, "first", true)
+	f("chunks for an old client", fmt.Sprintf(getStream, 0), chunks, "first", true)
+	f("a length", fmt.Sprintf(getStream, 1), "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfirst", "first", true)
+	f("another protocol", "GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", upgraded, "first", true)
+	f("a client that does not read", chat(chatBody), chunks, "first", false)
+	f("an old client that does not read", fmt.Sprintf(getStream, 0), chunks, "first", false)
+}
+
+// Nor is a request that never came whole one that its client gave up.
+func TestM15CutBeforeItsBody(t *testing.T) {
+	g := open(t, newUpstream(t, nil), nil)
+	io.WriteString(g.dial(t), "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 19000\r\n\r\n"+strings.Repeat(" ", 9000))
+	for begin := time.Now(); gauge(t, g.metrics, "sidenote_requests_in_flight") == 0; {
+		if time.Since(begin) > patience {
+			t.Fatal("it never began")
+		}
+	}
+	grace, end := context.WithCancel(t.Context())
+	end()
+	if err := g.server.Shutdown(grace); err == nil {
+		t.Error("nothing was cut")
+	}
+	if r := g.reports.next(t); r.Client != proxy.ClientCutShutdown {
+		t.Errorf("it was %s", r.Client)
+	}
+}
