@@ -178,6 +178,8 @@ type configFlags struct {
 	Admin     string   `placeholder:"HOST:PORT" help:"Dry runs, searches, metrics, probes (127.0.0.1:8081); off: none."`
 	Telemetry string   `placeholder:"HOST:PORT" help:"Metrics and probes only (off)."`
 	Redis     string   `placeholder:"URL" help:"For replicas to share what they found, as in redis://127.0.0.1:6379/0 (none). One with a password goes into SIDENOTE_REDIS."`
+
+	ShutdownDelay string `placeholder:"TIME" help:"How long requests are served after SIGTERM while /readyz says 503, as in 5s (0s)."`
 }
 
 // load reads the configuration. offline commands need no upstream.
@@ -186,7 +188,7 @@ func (f configFlags) load(a *app, offline bool) (*config.Config, error) {
 		Path: f.Config, Env: a.env, Offline: offline,
 		Flags: config.Flags{
 			Listen: f.Listen, Admin: f.Admin, Telemetry: f.Telemetry, Upstream: f.Upstream, State: f.State, Follow: f.Follow, Open: f.Open, Knowledge: f.Knowledge,
-			Redis: f.Redis, RedisShown: a.shown["redis"],
+			Redis: f.Redis, RedisShown: a.shown["redis"], ShutdownDelay: f.ShutdownDelay,
 		},
 	})
 }

@@ -36,6 +36,7 @@ type composeService struct {
 	Command     []string `yaml:"command"`
 	Volumes     []string `yaml:"volumes"`
 	Ports       []string `yaml:"ports"`
+	Grace       string   `yaml:"stop_grace_period"`
 	Healthcheck struct {
 		Test              []string `yaml:"test"`
 		Interval, Timeout time.Duration

@@ -40,6 +40,7 @@ func (c *serveCmd) Run(a *app) error {
 	}
 	out := newOutput(a.stderr, cfg.Telemetry.Log)
 	defer out.close()
+	defer outliveHangups(out.tell)()
 	ls, err := listen(a.ctx, cfg)
 	if err != nil {
 		return err
@@ -62,7 +63,7 @@ func (c *serveCmd) Run(a *app) error {
 		return err
 	}
 	return a.serve(out, s, ls, func(ctx context.Context) error {
-		out.announce(ctx, cfg, ls)
+		defer out.announce(ctx, cfg, ls, reachable)()
 		for _, p := range cfg.Expired(time.Now()) {
 			out.tell(slog.LevelWarn, p.String())
 		}
@@ -158,6 +159,12 @@ func (a *app) serve(out *output, s *stack, ls listeners, begin func(context.Cont
 		<-ctx.Done()
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.ShutdownGrace)
 		defer cancel()
+		s.stopping.Store(true) // which /readyz says first of all
+		if a.ctx.Err() != nil && s.cfg.ShutdownDelay > 0 {
+			out.tell(slog.LevelInfo, "stopping: /readyz says so; requests are served for another "+s.cfg.ShutdownDelay.String())
+			data.Drain()
+			_ = pause(grace, s.cfg.ShutdownDelay) // or the grace is over
+		}
 		// A server that was stopped before it began to serve does not close its
 		// listener. Probes and scrapes go on until the last answer has ended.
 		defer ls.close()
@@ -169,6 +176,26 @@ func (a *app) serve(out *output, s *stack, ls listeners, begin func(context.Cont
 		return err
 	})
 	return group.Wait()
+}
+
+// outliveHangups keeps the process alive when its terminal closes, or when somebody
+// who expects that the configuration is read again sends SIGHUP, and says that it is
+// not. Under nohup nothing comes.
+func outliveHangups(tell func(slog.Level, string)) (stop func()) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return func() {}
+	}
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		for range hangups {
+			tell(slog.LevelWarn, "SIGHUP: the configuration is read at the start only; restart to have it read again")
+		}
+	}()
+	return func() {
+		signal.Stop(hangups)
+		close(hangups)
+	}
 }
 
 // isTerminal tells whether a person is likely to read what is written to w.

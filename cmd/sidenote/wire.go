@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sidenote/cache"
@@ -45,6 +46,7 @@ type stack struct {
 	shared    *sharing // nil without Redis
 	rewriter  *rewrite.Rewriter
 	children  *child.Runner
+	stopping  atomic.Bool
 	tell      func(slog.Level, string) // of what happens beside requests
 
 	calibration *calibration.Tracker
@@ -169,7 +171,15 @@ func (s *stack) admin(log *slog.Logger) *admin.Server {
 }
 
 func (s *stack) watched() admin.Telemetry {
-	return admin.Telemetry{Metrics: s.metrics.Registry(), Ready: s.bases.unready, Trouble: s.trouble}
+	return admin.Telemetry{Metrics: s.metrics.Registry(), Ready: s.unready, Trouble: s.trouble}
+}
+
+// unready says why requests should go elsewhere.
+func (s *stack) unready() []string {
+	if s.stopping.Load() {
+		return []string{"shutting down"}
+	}
+	return s.bases.unready()
 }
 
 // chunkEncoding measures chunks; the models that read them may count otherwise.

@@ -22,6 +22,9 @@ func (c *Config) check(offline bool) {
 	c.checkTenants()
 	c.checkDelegated()
 	c.checkIdentity(offline)
+	if c.ShutdownDelay != 0 && c.ShutdownDelay >= c.ShutdownGrace {
+		c.problem("shutdown_delay", "%s is part of shutdown_grace, %s, and leaves nothing of it", c.ShutdownDelay, c.ShutdownGrace)
+	}
 }
 
 func (c *Config) checkListeners() {

@@ -30,6 +30,7 @@ type Config struct {
 	Connections   Count         `yaml:"connections" min:"1" max:"1M"` // of clients; absent: what the limit of open files allows, and at most 16k
 	Timeouts      Timeouts      `yaml:"timeouts"`
 	ShutdownGrace time.Duration `yaml:"shutdown_grace" min:"1ms" max:"1h"`
+	ShutdownDelay time.Duration `yaml:"shutdown_delay" min:"0s" max:"1h"` // of the grace, before the port closes
 	Include       []Include     `yaml:"include"`
 	Catalog
 

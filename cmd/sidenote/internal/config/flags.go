@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // applyFlags puts the flags over what the files say.
@@ -13,6 +14,7 @@ func (c *Config) applyFlags(f Flags) {
 	c.flag("--admin", "admin.listen", f.Admin, &c.Admin.Listen)
 	c.flagRedis(f.Redis, f.RedisShown)
 	c.flag("--telemetry", "telemetry.listen", f.Telemetry, &c.Telemetry.Listen)
+	c.flag("--shutdown-delay", "shutdown_delay", f.ShutdownDelay, (*delay)(&c.ShutdownDelay))
 	if f.State != "" {
 		c.State.Path = f.State
 		c.places["state.path"] = mark{Place: Place{File: "--state"}}
@@ -45,6 +47,19 @@ func (c *Config) applyFlags(f Flags) {
 		c.Knowledge[name] = Knowledge{Path: path, Engine: EngineEmbedded, Held: path == ""}
 		c.places["knowledge."+string(name)] = mark{Place: place}
 	}
+}
+
+// A delay is a duration that a flag gives.
+type delay time.Duration
+
+// UnmarshalText reads 5s.
+func (d *delay) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	if err != nil || parsed < 0 {
+		return fmt.Errorf("%q is not a duration; write it as in 300ms, 5s or 10m", text)
+	}
+	*d = delay(parsed)
+	return nil
 }
 
 func (c *Config) flag(name, key, value string, to encoding.TextUnmarshaler) {

@@ -33,6 +33,7 @@ type Source struct {
 type Flags struct {
 	Listen, Admin, Telemetry string
 	Upstream, Redis, State   string
+	ShutdownDelay            string
 	Follow                   bool     // the state folder
 	Open                     *bool    // identity.open
 	Knowledge                []string // [NAME=]PATH, or a name; together they replace those of the file
