@@ -9,11 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
-	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/admin"
 )
 
@@ -108,20 +106,4 @@ func failed(resp *http.Response) error {
 // readBase returns a base with the whole of its last report.
 func (c *adminCaller) readBase(ctx context.Context, id string) (b admin.Base, err error) {
 	return b, c.do(ctx, http.MethodGet, knowledgeURL(id)+"?report=full", nil, &b)
-}
-
-// adminToken is what is sent to an admin port: the text of a file, of the environment,
-// or what the configuration says. It is never a flag, which other users could read.
-func (a *app) adminToken(file string, cfg *config.Config) (string, error) {
-	if file != "" {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return "", usageError{fmt.Errorf("--admin-token-file: %w", err)}
-		}
-		return strings.TrimSpace(string(text)), nil
-	}
-	if text, ok := a.env("SIDENOTE_ADMIN_TOKEN"); ok && text != "" {
-		return strings.TrimSpace(text), nil
-	}
-	return cfg.Admin.Token.Value.Reveal(), nil
 }

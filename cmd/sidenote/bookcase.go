@@ -30,14 +30,11 @@ type baseFlags struct {
 // writes the state folder, and where none does, one that this process opens for itself
 // alone. So a command does the same, and is refused the same, with a serve and without.
 func (f baseFlags) manage(a *app, write bool, do func(*adminCaller) error) error {
-	cfg, err := configFlags{Config: f.Config, State: f.State}.load(a, true)
+	cfg, err := configFlags{Config: f.Config, State: f.State, AdminTokenFile: f.AdminTokenFile}.load(a, true)
 	if err != nil {
 		return err
 	}
-	token, err := a.adminToken(f.AdminTokenFile, cfg)
-	if err != nil {
-		return err
-	}
+	token := cfg.Admin.Token.Value.Reveal()
 	if cfg.State.Path == store.Memory {
 		return usageError{errors.New("there is no state folder; name one by --state")}
 	}

@@ -38,14 +38,11 @@ func (ingestCmd) Help() string {
 
 // Run reads the folders.
 func (c *ingestCmd) Run(a *app) error {
-	cfg, err := configFlags{Config: c.Config, Knowledge: c.Knowledge, State: c.State}.load(a, true)
+	cfg, err := configFlags{Config: c.Config, Knowledge: c.Knowledge, State: c.State, AdminTokenFile: c.AdminTokenFile}.load(a, true)
 	if err != nil {
 		return err
 	}
 	r := &ingestion{a: a, cfg: cfg, show: newProgress(a), where: "before it began"}
-	if r.token, err = a.adminToken(c.AdminTokenFile, cfg); err != nil {
-		return err
-	}
 	if err := r.choose(c.AcceptDeletions); err != nil {
 		return err
 	}
@@ -66,10 +63,9 @@ func (c *ingestCmd) Run(a *app) error {
 
 // An ingestion is one run of ingest.
 type ingestion struct {
-	a     *app
-	cfg   *config.Config
-	token string
-	show  *console.Progress
+	a    *app
+	cfg  *config.Config
+	show *console.Progress
 
 	left   []knowledge.Folder // still to be read
 	done   []ingested
@@ -235,7 +231,7 @@ func (r *ingestion) failure() error {
 // handOver lets the process that writes the state folder read what it keeps with the
 // same folders, and says why it does not do so for the rest.
 func (r *ingestion) handOver(ctx context.Context, to *store.LockedError) (whyNot string, err error) {
-	client, err := callWriter(ctx, to, r.token)
+	client, err := callWriter(ctx, to, r.cfg.Admin.Token.Value.Reveal())
 	if err != nil {
 		return err.Error(), nil
 	}

@@ -17,13 +17,24 @@ import (
 	"sidenote/proxy/admin"
 )
 
-// asks sends a request to the admin port, and checks status and a part of the answer.
-func (p *process) asks(t *testing.T, method, path, body string, status int, want ...string) string {
+// request is one to the admin port, with all that a write needs.
+func (p *process) request(t *testing.T, method, path, body string) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, p.admin+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header.Set("Content-Type", "application/json")
+	if p.token != "" {
+		req.Header.Set("Authorization", "Bearer "+p.token)
+	}
+	return req
+}
+
+// asks sends a request to the admin port, and checks status and a part of the answer.
+func (p *process) asks(t *testing.T, method, path, body string, status int, want ...string) string {
+	t.Helper()
+	req := p.request(t, method, path, body)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +171,9 @@ func (p *process) reads(t *testing.T, id string, runs int) (b admin.Base) {
 
 // Bases come and go while others are written and searched.
 func TestManageTogether(t *testing.T) {
-	p := serve(t, "--upstream", newRecorder(t).URL, "--knowledge", "docs="+handbook(t), "--state", ":memory:")
+	env := func(name string) (string, bool) { return "t0ken", name == "SIDENOTE_ADMIN_TOKEN" }
+	p := serveIn(t, env, "--upstream", newRecorder(t).URL, "--knowledge", "docs="+handbook(t), "--state", ":memory:")
+	p.token = "t0ken"
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {
@@ -175,17 +188,12 @@ func TestManageTogether(t *testing.T) {
 					{"POST", "/v1/knowledge/docs/ingest", ""},
 					{"DELETE", base, ""},
 				} {
-					req, err := http.NewRequestWithContext(t.Context(), r.method, p.admin+r.path, strings.NewReader(r.body))
+					resp, err := http.DefaultClient.Do(p.request(t, r.method, r.path, r.body))
 					if err != nil {
 						t.Error(err)
 						return
 					}
-					resp, err := http.DefaultClient.Do(req)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if resp.StatusCode == http.StatusInternalServerError {
+					if resp.StatusCode == http.StatusInternalServerError || resp.StatusCode == http.StatusUnauthorized {
 						text, _ := io.ReadAll(resp.Body)
 						t.Errorf("%s %s: %s", r.method, r.path, text)
 					}

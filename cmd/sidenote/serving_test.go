@@ -10,9 +10,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"sidenote/retrieval/knowledge/store"
 )
 
 // A recorder is an upstream that records what it was sent and answers in the shape of OpenAI's
@@ -121,6 +124,7 @@ func handbook(t *testing.T) string {
 // A process is Sidenote, run as its users run it.
 type process struct {
 	data, admin string // base URLs
+	token       string // of the admin port, for writes; "" where nobody made or gave one
 	out         *announced
 	stop        func() int
 }
@@ -165,6 +169,12 @@ func (a *announced) until(t *testing.T, want string) string {
 // serve starts sidenote serve with args and waits until its knowledge is whole.
 func serve(t *testing.T, args ...string) *process {
 	t.Helper()
+	return serveIn(t, noEnv, args...)
+}
+
+// serveIn is serve in an environment.
+func serveIn(t *testing.T, env func(string) (string, bool), args ...string) *process {
+	t.Helper()
 	admin, err := freeAddress()
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +185,7 @@ func serve(t *testing.T, args ...string) *process {
 	all := append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", admin}, args...)
 	go func() {
 		defer close(out.ended)
-		code <- Run(ctx, all, strings.NewReader(""), io.Discard, out, func(string) (string, bool) { return "", false })
+		code <- Run(ctx, all, strings.NewReader(""), io.Discard, out, env)
 	}()
 	p := &process{admin: "http://" + admin, out: out, stop: sync.OnceValue(func() int { cancel(); return <-code })}
 	t.Cleanup(func() {
@@ -186,5 +196,8 @@ func serve(t *testing.T, args ...string) *process {
 	text := out.until(t, "in this process") // the last line, when all is indexed
 	_, rest, _ := strings.Cut(text, "http://")
 	p.data = "http://" + rest[:strings.IndexAny(rest, "/ \n")]
+	if at := slices.Index(args, "--state"); at >= 0 {
+		p.token, _ = store.AdminToken(args[at+1]) // there is none in memory
+	}
 	return p
 }

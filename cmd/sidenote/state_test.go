@@ -25,7 +25,7 @@ func write(t *testing.T, dir, name, text string) {
 func (p *process) finds(t *testing.T, question string) (docs []string) {
 	t.Helper()
 	body, _ := json.Marshal(map[string]string{"query": question})
-	resp, err := http.Post(p.admin+"/v1/search", "application/json", bytes.NewReader(body))
+	resp, err := http.DefaultClient.Do(p.request(t, "POST", "/v1/search", string(body)))
 	if err != nil {
 		t.Fatal(err)
 	}

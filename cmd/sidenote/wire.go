@@ -164,7 +164,8 @@ func (s *stack) telemetry(log *slog.Logger) *admin.Server {
 func (s *stack) admin(log *slog.Logger) *admin.Server {
 	h := &admin.Handler{
 		Telemetry: s.watched(), Rewriter: s.rewriter, Tenants: proxy.NewDirectory(s.cfg.Proxy().Tenants),
-		Knowledge: s.bases.ids, Library: s.library, Keeper: s.librarian(), Token: s.cfg.Admin.Token.Value,
+		Knowledge: s.bases.ids, Library: s.library, Keeper: s.librarian(),
+		Token: s.cfg.Admin.Token.Value, ReadToken: s.cfg.Admin.ReadToken.Value,
 		StateToken: func() (string, error) { return store.AdminToken(s.cfg.State.Path) },
 	}
 	return admin.NewServer(h.Handle, log)

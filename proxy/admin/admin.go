@@ -4,18 +4,11 @@
 package admin
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
-	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,11 +32,13 @@ type Handler struct {
 	Knowledge func() []string // ids of all bases at this moment
 	Library   Library         // what the vector-store endpoints show of them; nil shows nothing
 	Keeper    Keeper          // manages them; nil does not
-	Token     proxy.Secret    // asked for as a bearer token, but by probes; "" asks for none
 	Hosts     []string        // names by which this port may be called, beside localhost and addresses
 
-	// StateToken returns the token of the state folder, or says why there is none. It
-	// may be nil.
+	// Tokens are shown as bearer tokens. Without Token and ReadToken reads are open.
+	Token     proxy.Secret // for all but probes
+	ReadToken proxy.Secret // for reads only
+	// StateToken returns the token of the state folder, which writes need where there
+	// is no Token, or says why there is none. It may be nil.
 	StateToken func() (string, error)
 }
 
@@ -59,6 +54,7 @@ type Telemetry struct {
 type endpoint struct {
 	method string // GET includes HEAD
 	open   bool   // no token
+	write  bool   // changes state
 	handle func(*fasthttp.RequestCtx) error
 }
 
@@ -88,20 +84,8 @@ func (h *Handler) endpoint(path string) (endpoint, bool) {
 	return h.Telemetry.endpoint(path)
 }
 
-// Handle answers one request. It first refuses what a web page could have sent
-// through somebody's browser: another host's name (DNS rebinding) or origin. Who
-// has the token may call by any name, as other Sidenotes do: no page has it.
+// Handle answers one request, if it may be made.
 func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
-	if host := string(ctx.Host()); !h.knownHost(host) && !(h.Token.Reveal() != "" && h.authorized(ctx)) {
-		fail(ctx, fasthttp.StatusMisdirectedRequest, "unknown_host", fmt.Sprintf("The admin port is not known as %q; call it localhost or by its IP address, or send the admin token as a bearer token.", host))
-		return
-	}
-	if origin := string(ctx.Request.Header.Peek("Origin")); origin != "" {
-		if !h.knownOrigin(origin, string(ctx.Host())) {
-			fail(ctx, fasthttp.StatusForbidden, "foreign_origin", fmt.Sprintf("Pages of %q may not call the admin port.", origin))
-			return
-		}
-	}
 	e, ok := h.endpoint(string(ctx.Path()))
 	// The path as it was sent: a document's id may hold any character.
 	if !ok && h.Library != nil {
@@ -110,8 +94,8 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 	if !ok && h.Keeper != nil {
 		e, ok = h.knowledgeEndpoint(string(ctx.Method()), string(ctx.URI().PathOriginal()))
 	}
-	if ok && !e.open && !h.authorized(ctx) {
-		(&proxy.Error{Reason: proxy.ReasonKey, Message: "The admin token is missing or wrong; send it in the header Authorization as a bearer token."}).Write(ctx)
+	if err := h.admit(ctx, e, ok); err != nil {
+		refuse(ctx, err)
 		return
 	}
 	serve(ctx, e, ok)
@@ -135,13 +119,18 @@ func serve(ctx *fasthttp.RequestCtx, e endpoint, ok bool) {
 		return
 	}
 	if err := e.handle(ctx); err != nil {
-		var refusal *Refusal
-		if errors.As(err, &refusal) {
-			refusal.write(ctx)
-			return
-		}
-		proxy.AsError(err).Write(ctx)
+		refuse(ctx, err)
 	}
+}
+
+// refuse answers with an error.
+func refuse(ctx *fasthttp.RequestCtx, err error) {
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
+		refusal.write(ctx)
+		return
+	}
+	proxy.AsError(err).Write(ctx)
 }
 
 // fail answers with an error that only this port has.
@@ -150,53 +139,6 @@ func fail(ctx *fasthttp.RequestCtx, status int, code, message string) {
 	ctx.Response.SetStatusCode(status)
 	ctx.Response.Header.SetContentType("application/json")
 	ctx.Response.SetBodyRaw(proxy.ErrorJSON(message, "invalid_request_error", code, ""))
-}
-
-// knownHost tells whether host, a name or address with or without a port, may
-// stand for this listener. An address always may: what a page can be rebound to
-// us with is a name.
-func (h *Handler) knownHost(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return true
-	}
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || slices.Contains(h.Hosts, host)
-}
-
-// knownOrigin tells whether pages of origin may call this listener by the name
-// host: its own pages, and those of this machine or of a listed name. Another
-// machine's address is foreign here, for anybody's page can be served from one.
-func (h *Handler) knownOrigin(origin, host string) bool {
-	u, err := url.Parse(origin)
-	if err != nil || u.Host == "" {
-		return false
-	}
-	if strings.EqualFold(u.Host, host) {
-		return true
-	}
-	if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
-		return addr.IsLoopback()
-	}
-	return h.knownHost(u.Host)
-}
-
-// authorized compares digests, so that time tells nothing of the token, its
-// length included.
-func (h *Handler) authorized(ctx *fasthttp.RequestCtx) bool {
-	want := h.Token.Reveal()
-	if want == "" {
-		return true
-	}
-	const scheme = "bearer "
-	got := ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)
-	if len(got) < len(scheme) || !bytes.EqualFold(got[:len(scheme)], []byte(scheme)) {
-		return false
-	}
-	a, b := sha256.Sum256([]byte(want)), sha256.Sum256(bytes.TrimSpace(got[len(scheme):]))
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
 // body reads a request's whole body.

@@ -10,7 +10,7 @@ func TestWrongBodies(t *testing.T) {
 	store, base := stores(t, &shelf{}), keeping(t, &cabinet{})
 	f := func(url, body, want string) {
 		t.Helper()
-		code, got := call(t, "POST", url, body)
+		code, got := manage(t, "POST", url, body)
 		if code != 400 || !strings.Contains(got, want) || strings.Contains(got, "Go ") || strings.Contains(got, "json:") {
 			t.Errorf("%s: %d, %s; want %q", body, code, got, want)
 		}

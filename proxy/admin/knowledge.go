@@ -93,7 +93,7 @@ func (h *Handler) knowledgeEndpoint(method, path string) (endpoint, bool) {
 		return endpoint{}, false
 	}
 	if rest = strings.TrimPrefix(rest, "/"); rest == "" {
-		return byMethod(method, endpoint{method: "GET", handle: h.listBases}, endpoint{method: "POST", handle: h.createBase}), true
+		return byMethod(method, endpoint{method: "GET", handle: h.listBases}, endpoint{method: "POST", write: true, handle: h.createBase}), true
 	}
 	id, rest, deeper := strings.Cut(rest, "/")
 	id, err := url.PathUnescape(id)
@@ -101,7 +101,7 @@ func (h *Handler) knowledgeEndpoint(method, path string) (endpoint, bool) {
 		return endpoint{}, false
 	}
 	of := func(method string, handle func(context.Context, *fasthttp.RequestCtx, string) error) endpoint {
-		return endpoint{method: method, handle: func(ctx *fasthttp.RequestCtx) error { return h.withBase(ctx, id, handle) }}
+		return endpoint{method: method, write: method != "GET", handle: func(ctx *fasthttp.RequestCtx) error { return h.withBase(ctx, id, handle) }}
 	}
 	switch {
 	case !deeper || rest == "":

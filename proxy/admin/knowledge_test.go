@@ -72,8 +72,14 @@ func (c *cabinet) Put(_ context.Context, base string, documents []admin.NewDocum
 }
 
 func keeping(t *testing.T, c *cabinet) string {
-	h := handler(func(h *admin.Handler) { h.Keeper = c })
+	h := handler(func(h *admin.Handler) { h.Keeper, h.Token = c, proxy.NewSecret("tok") })
 	return listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler)))
+}
+
+// manage is call with what a write needs.
+func manage(t *testing.T, method, url, body string) (int, string) {
+	t.Helper()
+	return call(t, method, url, body, "Authorization: Bearer tok", "Content-Type: application/json")
 }
 
 func TestKnowledge(t *testing.T) {
@@ -81,7 +87,7 @@ func TestKnowledge(t *testing.T) {
 	url := keeping(t, c)
 	f := func(method, path, body string, status int, want string) {
 		t.Helper()
-		code, got := call(t, method, url+"/v1/knowledge"+path, body)
+		code, got := manage(t, method, url+"/v1/knowledge"+path, body)
 		if code != status || !strings.Contains(got, want) {
 			t.Errorf("%s %s %s: %d, %s; want %d, %s", method, path, body, code, got, status, want)
 		}
@@ -94,7 +100,7 @@ func TestKnowledge(t *testing.T) {
 	f("GET", "/kb9", "", 404, `"message":"There is no kb9"`)
 	f("GET", "/kb1?report=some", "", 400, `"param":"report"`)
 	for path, n := range map[string]int{"/kb1": 100, "/kb1?report=full": 150} {
-		if _, body := call(t, "GET", url+"/v1/knowledge"+path, ""); strings.Count(body, `"reason"`) != n || !strings.Contains(body, `"skipped_total":150`) {
+		if _, body := manage(t, "GET", url+"/v1/knowledge"+path, ""); strings.Count(body, `"reason"`) != n || !strings.Contains(body, `"skipped_total":150`) {
 			t.Errorf("%s: %s", path, body)
 		}
 	}
@@ -123,7 +129,7 @@ func TestKnowledgeDocuments(t *testing.T) {
 	url := keeping(t, c)
 	f := func(method, path, body string, status int, want string) {
 		t.Helper()
-		code, got := call(t, method, url+"/v1/knowledge/kb1/documents"+path, body)
+		code, got := manage(t, method, url+"/v1/knowledge/kb1/documents"+path, body)
 		if code != status || !strings.Contains(got, want) {
 			t.Errorf("%s %s %.100s: %d, %s; want %d, %s", method, path, body, code, got, status, want)
 		}
@@ -174,12 +180,12 @@ func TestKnowledgeRefusals(t *testing.T) {
 		{"POST", "", `{"id":"kb1"}`}, {"DELETE", "/kb1", ""}, {"POST", "/kb1/ingest", ""}, {"DELETE", "/kb1/documents/a", ""},
 		{"PUT", "/kb1/documents/a", `{"text":"x"}`}, {"POST", "/kb1/documents", `{"documents":[{"id":"a","text":"x"}]}`},
 	} {
-		if code, body := call(t, r.method, url+"/v1/knowledge"+r.path, r.body); code != 507 || body != want {
+		if code, body := manage(t, r.method, url+"/v1/knowledge"+r.path, r.body); code != 507 || body != want {
 			t.Errorf("%s %s: %d, %s", r.method, r.path, code, body)
 		}
 	}
 	c.err = fmt.Errorf("something else")
-	if code, body := call(t, "DELETE", url+"/v1/knowledge/kb1", ""); code != 500 || strings.Contains(body, "something") {
+	if code, body := manage(t, "DELETE", url+"/v1/knowledge/kb1", ""); code != 500 || strings.Contains(body, "something") {
 		t.Errorf("%d, %s", code, body)
 	}
 }

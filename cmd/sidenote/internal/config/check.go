@@ -31,8 +31,11 @@ func (c *Config) checkListeners() {
 	if c.Listen == Off {
 		c.problem("listen", "cannot be off; write host:port")
 	}
-	if !c.Admin.Listen.Loopback() && c.Admin.Token == (Secret{}) {
+	if !c.Admin.Listen.Loopback() && c.Admin.Token == (Secret{}) && c.Admin.ReadToken == (Secret{}) {
 		c.problem("admin.listen", "%s can be reached from other machines, so admin.token must be set", c.Admin.Listen)
+	}
+	if read := c.Admin.ReadToken.Value.Reveal(); read != "" && read == c.Admin.Token.Value.Reveal() {
+		c.problem("admin.read_token", "is the same as admin.token, so who has it could write")
 	}
 	keys := []string{"listen", "admin.listen", "telemetry.listen"}
 	at := []Address{c.Listen, c.Admin.Listen, c.Telemetry.Listen}

@@ -66,8 +66,9 @@ const StateMemory = ":memory:"
 
 // Admin is the listener for people who run Sidenote.
 type Admin struct {
-	Listen Address `yaml:"listen"`
-	Token  Secret  `yaml:"token"`
+	Listen    Address `yaml:"listen"`
+	Token     Secret  `yaml:"token"`
+	ReadToken Secret  `yaml:"read_token"` // for those who only search, such as replicas
 }
 
 // Telemetry is what others may watch.

@@ -34,6 +34,7 @@ type Flags struct {
 	Listen, Admin, Telemetry string
 	Upstream, Redis, State   string
 	ShutdownDelay            string
+	AdminTokenFile           string
 	Follow                   bool     // the state folder
 	Open                     *bool    // identity.open
 	Knowledge                []string // [NAME=]PATH, or a name; together they replace those of the file
@@ -50,6 +51,7 @@ func Load(src Source) (*Config, error) {
 		return nil, c.problems.sorted(c.files) // the rest would only report what stands in files that could not be read
 	}
 	c.applyFlags(src.Flags)
+	c.applyAdminToken(src)
 	c.readSecrets(src)
 	c.locateState(src.Env)
 	c.locateFolders()

@@ -20,7 +20,7 @@ const examplePath = "../../../../deploy/sidenote.example.yaml"
 // exampleSource is the example with its secrets at hand.
 func exampleSource(text string) config.Source {
 	src := disk{
-		"e.yaml": text, "/run/secrets/sidenote-admin": "secret\n", "/run/secrets/gateway": "secret\n",
+		"e.yaml": text, "/run/secrets/sidenote-admin": "secret\n", "/run/secrets/sidenote-search": "other\n", "/run/secrets/gateway": "secret\n",
 		"/etc/sidenote/redis-ca.pem": authority, "/run/secrets/sidenote-redis": "one " + strings.Repeat("A", 43) + "=\n",
 	}.source("e.yaml")
 	src.Env = env(map[string]string{"OPENAI_API_KEY": "sk-x", "REDIS_URL": "rediss://:pw@redis.test"})

@@ -13,6 +13,7 @@ import (
 // readSecrets fetches the texts of all secrets. No problem ever shows one.
 func (c *Config) readSecrets(src Source) {
 	c.readSecret(src, "admin.token", &c.Admin.Token)
+	c.readSecret(src, "admin.read_token", &c.Admin.ReadToken)
 	c.readSecret(src, "upstream.api_key", &c.Upstream.APIKey)
 	c.readRedis(src)
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
@@ -20,6 +21,25 @@ func (c *Config) readSecrets(src Source) {
 		c.readSecret(src, "upstreams."+string(name)+".api_key", &u.APIKey)
 		c.Upstreams[name] = u
 	}
+}
+
+// AdminTokenEnv names what of the environment is the admin token. There is a flag for
+// its file only: what stands on a command line others can read.
+const AdminTokenEnv = "SIDENOTE_ADMIN_TOKEN"
+
+// applyAdminToken puts the token of the flag or of the environment over that of the
+// files.
+func (c *Config) applyAdminToken(src Source) {
+	given, from := Secret{File: src.Flags.AdminTokenFile}, "--admin-token-file"
+	if given.File == "" {
+		if text, _ := src.Env(AdminTokenEnv); text == "" {
+			return
+		}
+		given, from = Secret{Env: AdminTokenEnv}, AdminTokenEnv
+	}
+	c.forget("admin.token")
+	c.places["admin.token"] = mark{Place: Place{File: from}}
+	c.Admin.Token = given
 }
 
 // setPlain refuses a secret that stands in the file itself.

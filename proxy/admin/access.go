@@ -1,0 +1,152 @@
+package admin
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"mime"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy"
+)
+
+// A right is what a token allows.
+type right int
+
+// The rights, each with those before it.
+const (
+	noRight right = iota
+	readRight
+	writeRight
+)
+
+// admit returns why a request may not be made. It first refuses what a web page could
+// have sent through somebody's browser: another host's name (DNS rebinding) or origin.
+// Who has a token may call by any name, as other Sidenotes do: no page has it.
+func (h *Handler) admit(ctx *fasthttp.RequestCtx, e endpoint, found bool) error {
+	host, shown := string(ctx.Host()), h.shown(ctx)
+	if shown == noRight && !h.knownHost(host) {
+		return &Refusal{Status: fasthttp.StatusMisdirectedRequest, Code: "unknown_host",
+			Message: fmt.Sprintf("The admin port is not known as %q; call it localhost or by its IP address, or send the admin token as a bearer token.", host)}
+	}
+	// A page of this machine that shows a token is a program of its owner's; it may read.
+	trusted := !e.write && shown != noRight
+	if origin := string(ctx.Request.Header.Peek("Origin")); origin != "" && !h.ownOrigin(origin, host) && !(trusted && ofThisMachine(origin)) {
+		return &Refusal{Status: fasthttp.StatusForbidden, Code: "foreign_origin", Message: fmt.Sprintf("Pages of %q may not call the admin port.", origin)}
+	}
+	switch {
+	case !found || e.open:
+		return nil
+	case shown == noRight && h.Token.Reveal()+h.ReadToken.Reveal() != "":
+		return &proxy.Error{Reason: proxy.ReasonKey, Message: "The admin token is missing or wrong; send it in the header Authorization as a bearer token."}
+	case e.write:
+		return h.admitWrite(ctx, shown)
+	}
+	return nil
+}
+
+// admitWrite returns why somebody who may read may not write.
+func (h *Handler) admitWrite(ctx *fasthttp.RequestCtx, shown right) error {
+	_, err := h.writeToken()
+	switch {
+	case err != nil:
+		return &Refusal{Status: fasthttp.StatusForbidden, Code: "no_admin_token",
+			Message: fmt.Sprintf("There is no admin token to write with: %v. Set SIDENOTE_ADMIN_TOKEN or admin.token.", err)}
+	case shown == readRight:
+		return &Refusal{Status: fasthttp.StatusForbidden, Code: "read_only_token", Message: "This token is for reading only; a write needs the admin token."}
+	case shown != writeRight:
+		return &proxy.Error{Reason: proxy.ReasonKey, Message: "A write needs the admin token; send it in the header Authorization as a bearer token. " +
+			"It stands in the file admin-token of the state folder."}
+	case !isJSON(ctx):
+		return &Refusal{Status: fasthttp.StatusUnsupportedMediaType, Code: "unsupported_media_type",
+			Message: fmt.Sprintf("The body of a write is application/json, not %q; say so in the header Content-Type.", ctx.Request.Header.ContentType())}
+	}
+	return nil
+}
+
+// writeToken is what writes need to show, or why there is nothing that would do.
+func (h *Handler) writeToken() (string, error) {
+	switch token := h.Token.Reveal(); {
+	case token != "":
+		return token, nil
+	case h.StateToken == nil:
+		return "", errors.New("there is no state folder")
+	}
+	return h.StateToken()
+}
+
+// shown is what the bearer token of a request allows.
+func (h *Handler) shown(ctx *fasthttp.RequestCtx) right {
+	const scheme = "bearer "
+	got := ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)
+	if len(got) < len(scheme) || !bytes.EqualFold(got[:len(scheme)], []byte(scheme)) {
+		return noRight
+	}
+	got = bytes.TrimSpace(got[len(scheme):])
+	token, _ := h.writeToken() // without one nobody may write, and admitWrite says why
+	switch {
+	case same(token, got):
+		return writeRight
+	case same(h.ReadToken.Reveal(), got):
+		return readRight
+	}
+	return noRight
+}
+
+// same compares digests, so that time tells nothing of the token, its length
+// included. Nothing is the same as no token.
+func same(want string, got []byte) bool {
+	a, b := sha256.Sum256([]byte(want)), sha256.Sum256(got)
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && want != ""
+}
+
+// isJSON tells whether what a request brings is declared to be JSON: pages of other
+// origins cannot send that without asking first. Nothing needs no type.
+func isJSON(ctx *fasthttp.RequestCtx) bool {
+	declared := string(ctx.Request.Header.ContentType())
+	if declared == "" && ctx.Request.Header.ContentLength() == 0 {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(declared)
+	return err == nil && media == "application/json"
+}
+
+// knownHost tells whether host, a name or address with or without a port, may
+// stand for this listener. An address always may: what a page can be rebound to
+// us with is a name.
+func (h *Handler) knownHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return true
+	}
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || slices.Contains(h.Hosts, host)
+}
+
+// ownOrigin tells whether pages of origin are those of this listener, which is called
+// by the name host, or of a listed name.
+func (h *Handler) ownOrigin(origin, host string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && (strings.EqualFold(u.Host, host) || slices.Contains(h.Hosts, strings.ToLower(u.Hostname())))
+}
+
+// ofThisMachine tells whether pages of origin come from a server on this machine.
+func ofThisMachine(origin string) bool {
+	u, err := url.Parse(origin)
+	if err != nil {
+		return false
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	name := strings.ToLower(u.Hostname())
+	return err == nil && addr.IsLoopback() || name == "localhost" || strings.HasSuffix(name, ".localhost")
+}
