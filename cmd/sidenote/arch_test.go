@@ -31,11 +31,12 @@ var mayImport = map[string][]string{
 	"cache/cachetest":           {"cache", "retrieval"},
 	"cache/redis":               {"cache"},
 	"cache/redis/redistest":     {},
-	"proxy":                     {"rewrite", "retrieval", "proxy/transport", "proxy/coding", "proxy/usage"},
-	"proxy/transport":           {},
+	"proxy":                     {"rewrite", "retrieval", "proxy/transport", "proxy/coding", "proxy/usage", "proxy/panics"},
+	"proxy/transport":           {"proxy/panics"},
+	"proxy/panics":              {},
 	"proxy/coding":              {},
 	"proxy/usage":               {"proxy/coding"},
-	"proxy/admin":               {"proxy", "rewrite", "retrieval", "proxy/transport"},
+	"proxy/admin":               {"proxy", "rewrite", "retrieval", "proxy/transport", "proxy/panics"},
 	"cmd/":                      {"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/", "cmd/"},
 }
 
