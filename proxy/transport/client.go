@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"maps"
 	"math"
 	"net"
@@ -41,7 +42,7 @@ type clientConn struct {
 }
 
 func (g *guard) newConn(c net.Conn) *clientConn {
-	if tcp, err := newTCP(c); err == nil { // else it is something of a test's
+	if tcp, err := newTCP(c, g.options.Raw); err == nil { // else it is something of a test's
 		c = tcp
 	}
 	client := &clientConn{timed: timed{Conn: c}, guard: g, flush: g.options.Write}
@@ -133,8 +134,15 @@ func (c *clientConn) watch(x *exchange) {
 // Close implements net.Conn.
 func (c *clientConn) Close() error {
 	c.guard.lookout.forget(c)
-	c.guard.clients.forget(c)
 	return c.Conn.Close()
+}
+
+// end is called once, when c is closed and nobody will write to it any more. An answer
+// that was left to fasthttp may not have been written: it drops what it cannot begin.
+func (c *clientConn) end() {
+	defer c.guard.clients.forget(c)
+	_ = c.exchange.stream.CloseWithError(net.ErrClosed) // always nil
+	c.exchange.abandon()
 }
 
 // closeWaiting closes c unless a request is under way on it.
@@ -147,19 +155,17 @@ func (c *clientConn) closeWaiting() {
 	}
 }
 
-// A roster knows the open connections of a server.
+// A roster knows the connections of a server that have not ended.
 type roster struct {
 	mu      sync.Mutex
 	clients map[*clientConn]struct{}
 	over    bool
+	none    chan struct{} // closed when the last has ended, once it is over
 }
 
 func (r *roster) add(c *clientConn) {
 	r.mu.Lock()
 	over := r.over
-	if r.clients == nil {
-		r.clients = map[*clientConn]struct{}{}
-	}
 	r.clients[c] = struct{}{}
 	r.mu.Unlock()
 	if over {
@@ -171,6 +177,36 @@ func (r *roster) forget(c *clientConn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.clients, c)
+	r.tell()
+}
+
+// tell closes none when there is nothing left to wait for.
+func (r *roster) tell() {
+	if !r.over || len(r.clients) > 0 {
+		return
+	}
+	select {
+	case <-r.none:
+	default:
+		close(r.none)
+	}
+}
+
+// wait returns when the last connection has ended, or with ctx's error.
+func (r *roster) wait(ctx context.Context) error {
+	select {
+	case <-r.none:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// count is how many connections there are.
+func (r *roster) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.clients)
 }
 
 // closeWaiting closes all connections without a request, and those that are yet
@@ -179,6 +215,7 @@ func (r *roster) closeWaiting() {
 	r.mu.Lock()
 	r.over = true
 	clients := slices.Collect(maps.Keys(r.clients))
+	r.tell()
 	r.mu.Unlock()
 	for _, c := range clients {
 		c.closeWaiting()

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/panics"
 )
 
 // lingering is how long a connection that closes after an answer goes on
@@ -18,13 +20,25 @@ import (
 // answer those bytes with a reset, and the reset can overtake the answer.
 const lingering = 2 * time.Second
 
+// hijack lets write answer ctx outside fasthttp's loop, on a connection that closes
+// after it. ahead also holds what the server has read ahead.
+func hijack(ctx *fasthttp.RequestCtx, write func(client *clientConn, ahead net.Conn)) {
+	client := clientOf(ctx)
+	heard := client.guard.options.Panicked
+	ctx.HijackSetNoResponse(true)
+	ctx.Hijack(func(ahead net.Conn) {
+		defer client.end()
+		defer client.Close() //nolint:errcheck // nothing is left to be lost
+		defer panics.Recover(heard, func() { client.exchange.stream.err = errPanic })
+		write(client, ahead)
+	})
+}
+
 // hijackResponse lets ctx's response be written outside fasthttp's loop, on a
 // connection that closes after it.
 func hijackResponse(ctx *fasthttp.RequestCtx) {
-	client := ctx.Conn()
 	ctx.SetConnectionClose()
-	ctx.HijackSetNoResponse(true)
-	ctx.Hijack(func(net.Conn) {
+	hijack(ctx, func(client *clientConn, _ net.Conn) {
 		bw := bufio.NewWriterSize(client, readerSize)
 		err := ctx.Response.Write(bw)
 		if err == nil {
@@ -42,10 +56,8 @@ func hijackResponse(ctx *fasthttp.RequestCtx) {
 // relayUntilClose relays a body of unknown length to an HTTP/1.0 client, which
 // knows no chunks: the connection's end ends it. A cut must then be a reset.
 func relayUntilClose(ctx *fasthttp.RequestCtx, s *stream) {
-	client := ctx.Conn()
 	ctx.SetConnectionClose() // or fasthttp says keep-alive to who asked for it
-	ctx.HijackSetNoResponse(true)
-	ctx.Hijack(func(net.Conn) {
+	hijack(ctx, func(client *clientConn, _ net.Conn) {
 		bw := bufio.NewWriterSize(client, readerSize)
 		ctx.Response.Header.SetContentLength(-2) // none, and Connection: close
 		err := ctx.Response.Header.Write(bw)
@@ -90,20 +102,20 @@ func (r *Response) relayUpgrade(ctx *fasthttp.RequestCtx, how Relay) {
 	head = append(head, "\r\n\r\n"...)
 	r.free()
 	x.unwatch() // the tunnel reads the client itself
+	s := &x.stream
+	*s = stream{x: x, how: how}
 	t := &tunnel{x: x}
-	ctx.HijackSetNoResponse(true)
-	ctx.Hijack(func(client net.Conn) {
-		// client also holds what the server had read ahead, x.client does not.
+	hijack(ctx, func(client *clientConn, ahead net.Conn) {
 		t.seen.Store(time.Now().UnixNano())
-		_, err := x.client.Write(head)
+		_, err := client.Write(head)
 		if err == nil {
-			err = t.run(client)
+			err = t.run(ahead)
 		}
-		x.end(false)
-		if err != nil {
-			err = x.classify(err, IdleTimeout, ClientGone)
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && ClassOf(err) == "" {
+			err = &Error{ClientGone, err}
 		}
-		how.done(Outcome{Bytes: t.down.Load(), Err: err})
+		s.bytes, s.err = t.down.Load(), err
+		_ = s.CloseWithError(nil) // always nil
 	})
 }
 
@@ -125,7 +137,8 @@ func (t *tunnel) run(client net.Conn) (err error) {
 			_ = t.x.client.Close() // the server closes it once more
 		})
 	}
-	both.Go(func() { end(t.copy(&t.x.conn.timed, &t.x.client.timed, client, nil)) })
+	both.Add(1)
+	panics.Go(t.panicked(), func() { end(t.copy(&t.x.conn.timed, &t.x.client.timed, client, nil)) }, both.Done)
 	end(t.copy(&t.x.client.timed, &t.x.conn.timed, t.x.conn.br, &t.down))
 	both.Wait()
 	if errors.Is(err, io.EOF) {
@@ -134,8 +147,11 @@ func (t *tunnel) run(client net.Conn) (err error) {
 	return err
 }
 
+func (t *tunnel) panicked() panics.Handler { return t.x.client.guard.options.Panicked }
+
 // copy passes what r reads, on src's deadlines, to dst.
-func (t *tunnel) copy(dst, src *timed, r io.Reader, count *atomic.Int64) error {
+func (t *tunnel) copy(dst, src *timed, r io.Reader, count *atomic.Int64) (err error) {
+	defer panics.Recover(t.panicked(), func() { err = errPanic })
 	piece := t.x.up.pieces.Get().(*[]byte)
 	defer give(&t.x.up.pieces, piece)
 	idle := t.x.up.config.Idle

@@ -90,7 +90,7 @@ func WriteWithin(c net.Conn, p []byte, wait time.Duration) (int, error) {
 }
 
 // NewTCP returns c as connections of ours are.
-func NewTCP(c net.Conn) (net.Conn, error) { return newTCP(c) }
+func NewTCP(c net.Conn) (net.Conn, error) { return newTCP(c, nil) }
 
 // ReadIn reads r to its end, or beyond limit, as a body of so many announced bytes,
 // and tells the memory that it takes.

@@ -6,10 +6,10 @@ import "net"
 
 // Watch watches conn as u does clients that no lookout knows.
 func Watch(u *Upstream, conn net.Conn, onGone func()) (stop func()) {
-	if tcp, err := newTCP(conn); err == nil {
+	if tcp, err := newTCP(conn, nil); err == nil {
 		conn = tcp
 	}
-	return watchHangup(conn, u.hungUp, onGone)
+	return watchHangup(conn, u.hungUp, nil, onGone)
 }
 
 // LookPortably makes u see hang-ups as it would on a Unix that is not Linux.

@@ -5,6 +5,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"sidenote/proxy/panics"
 )
 
 // watchHangup calls onGone, once and from a goroutine for the connection, when the
@@ -14,7 +16,7 @@ import (
 // peer that half-closes counts as gone.
 //
 // Only plain TCP connections on Unix are watched, others never report.
-func watchHangup(conn net.Conn, hungUp func(fd uintptr) bool, onGone func()) (stop func()) {
+func watchHangup(conn net.Conn, hungUp func(fd uintptr) bool, heard panics.Handler, onGone func()) (stop func()) {
 	tcp, ok := tcpOf(conn)
 	if !ok || !canWatch {
 		return func() {}
@@ -24,15 +26,14 @@ func watchHangup(conn net.Conn, hungUp func(fd uintptr) bool, onGone func()) (st
 		return func() {}
 	}
 	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	panics.Go(heard, func() {
 		// Readiness comes in edges, so bytes that wait unread cost one look
 		// and no loop.
 		err := tcp.raw.Read(hungUp)
 		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 			onGone()
 		}
-	}()
+	}, func() { close(ended) })
 	return func() {
 		// Errors mean that the connection is closed, which ends the watch too.
 		_ = conn.SetReadDeadline(time.Unix(1, 0))

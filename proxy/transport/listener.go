@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/panics"
 )
 
 // A Server answers requests on its listeners. It is made by NewServer.
@@ -31,15 +33,31 @@ func (s *Server) Serve(ln net.Listener) error {
 
 // Shutdown stops listening and lets open requests end while ctx lasts; then it
 // returns ctx's error. Connections without a request, or with a part of its head, are
-// closed at once.
+// closed at once. Clients are watched until the last has gone.
 func (s *Server) Shutdown(ctx context.Context) error {
-	defer s.guard.lookout.close()
-	return s.http.ShutdownWithContext(ctx)
+	g := s.guard
+	err := s.http.ShutdownWithContext(ctx)
+	g.clients.closeWaiting() // also of a server that never served
+	if err == nil {
+		err = g.clients.wait(ctx) // fasthttp does not wait for what it does not write itself
+	}
+	if err == nil {
+		g.lookout.close()
+		return nil
+	}
+	panics.Go(g.options.Panicked, func() {
+		<-g.clients.none
+		g.lookout.close()
+	}, nil)
+	return err
 }
 
 // Cut ends the connections that are open after Shutdown; what is being answered on them
 // breaks off, and looks so.
 func (s *Server) Cut() { s.guard.clients.cut() }
+
+// Connections is how many connections of clients have not ended.
+func (s *Server) Connections() int { return s.guard.clients.count() }
 
 const (
 	// refusals is how many refused connections are given time to read why. More
@@ -67,10 +85,9 @@ func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		switch {
-		case err == nil && l.guard.open.Add(1) <= int64(l.guard.options.Connections):
+		case err == nil && l.guard.clients.count() < l.guard.options.Connections:
 			return l.guard.newConn(c), nil
 		case err == nil:
-			l.guard.open.Add(-1)
 			l.guard.shed("connections")
 			l.refuse(c)
 			pause = 0
@@ -124,11 +141,12 @@ func (l *listener) refuse(c net.Conn) {
 		_ = c.Close()
 		return
 	}
-	l.lingering.Go(func() {
+	l.lingering.Add(1)
+	panics.Go(l.guard.options.Panicked, func() {
 		defer l.refused.Add(-1)
 		defer c.Close() //nolint:errcheck // nothing is left to be lost
 		linger(c)
-	})
+	}, l.lingering.Done)
 }
 
 // exhausted reports whether an error of Accept is one that passes.
@@ -137,16 +155,16 @@ func exhausted(err error) bool {
 		errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM)
 }
 
-// follow follows the connections that fasthttp serves. Those that were taken over
-// (upgrades, and what lingers) are not counted any more.
+// follow follows the connections that fasthttp serves. Those that it has let go of end
+// elsewhere, see hijack.
 func (g *guard) follow(c net.Conn, state fasthttp.ConnState) {
 	switch state {
 	case fasthttp.StateActive:
 		c.(*clientConn).waits.CompareAndSwap(forRequest, forHead)
 	case fasthttp.StateIdle:
 		c.(*clientConn).waits.Store(forRequest)
-	case fasthttp.StateClosed, fasthttp.StateHijacked:
-		g.open.Add(-1)
+	case fasthttp.StateClosed:
+		c.(*clientConn).end()
 	}
 }
 

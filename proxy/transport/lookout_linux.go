@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"sidenote/proxy/panics"
 )
 
 // A lookout sees clients hang up: each connection of a server is in one epoll set from
@@ -16,6 +18,7 @@ import (
 // nothing else; a goroutine for each would have a stack for each, as long as its
 // stream is open. It starts with its first connection.
 type lookout struct {
+	heard panics.Handler // of what goes wrong in telling a client's exchange
 	begin sync.Once
 	set   *os.File // nil where the system gives none
 	raw   syscall.RawConn
@@ -42,7 +45,7 @@ func (l *lookout) start() {
 		return
 	}
 	l.set, l.raw, l.ended, l.clients = set, raw, make(chan struct{}), map[uint64]*clientConn{}
-	go l.run()
+	panics.Go(l.heard, l.run, func() { close(l.ended) })
 }
 
 // close ends the lookout and waits for it.
@@ -89,7 +92,6 @@ func (l *lookout) control(raw syscall.RawConn, operation int, event *unix.EpollE
 }
 
 func (l *lookout) run() {
-	defer close(l.ended)
 	var events [64]unix.EpollEvent
 	for {
 		n := 0
@@ -101,10 +103,16 @@ func (l *lookout) run() {
 			return // closed
 		}
 		for _, e := range events[:n] {
-			if c := l.find(uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32); c != nil { //nolint:gosec // its halves
-				c.hungUp()
-			}
+			l.tell(uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32) //nolint:gosec // its halves
 		}
+	}
+}
+
+// tell tells whom a token stands for, unless that one has closed.
+func (l *lookout) tell(token uint64) {
+	defer panics.Recover(l.heard, nil) // the others go on
+	if c := l.find(token); c != nil {
+		c.hungUp()
 	}
 }
 

@@ -2,9 +2,11 @@
 
 package transport
 
+import "sidenote/proxy/panics"
+
 // A lookout sees clients hang up without a goroutine for each, where the system has a
 // way for that which we know.
-type lookout struct{}
+type lookout struct{ heard panics.Handler }
 
 func (*lookout) add(*clientConn) {}
 

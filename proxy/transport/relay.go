@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/panics"
 )
 
 // maxDiscard is how much of an answer's body Discard reads to save a connection.
@@ -71,7 +73,6 @@ func (r *Response) Discard() {
 func (r *Response) free() {
 	x := r.x
 	state := stateOf(x.ctx)
-	state.open = nil
 	if x.upload != nil {
 		complete := x.upload.complete()
 		state.bodyRead = state.bodyRead || complete && x.upload.rest != nil
@@ -101,7 +102,8 @@ type Outcome struct {
 	Err   error // nil: complete. Otherwise an *Error
 }
 
-func (how *Relay) done(o Outcome) {
+func (how *Relay) done(heard panics.Handler, o Outcome) {
+	defer panics.Recover(heard, nil)
 	if how.Done != nil {
 		how.Done(o)
 	}
@@ -118,6 +120,7 @@ func (r *Response) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	}
 	r.writeHead(ctx, how.Replace)
 	x, body, keep := r.x, r.body, r.head.reusable()
+	heard := x.client.guard.options.Panicked
 	size := -1
 	if r.head.kind == bodyFixed {
 		size = int(r.head.length)
@@ -127,7 +130,7 @@ func (r *Response) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	r.free()
 	if body.ended() {
 		x.end(keep)
-		how.done(Outcome{})
+		how.done(heard, Outcome{})
 		return
 	}
 	s := &x.stream
@@ -162,9 +165,10 @@ func (r *Response) writeHead(ctx *fasthttp.RequestCtx, replace []Header) {
 	copy(header.StatusMessage(), (*r.text)[read:])
 }
 
-// A stream is a relayed body: fasthttp calls WriteTo, then CloseWithError.
+// A stream is a relayed body: fasthttp calls WriteTo, then CloseWithError. A tunnel
+// ends like one.
 type stream struct {
-	x        *exchange
+	x        *exchange                // nil before it begins and when it has ended
 	header   *fasthttp.ResponseHeader // takes the trailer while WriteTo runs; nil for who knows no chunks
 	body     body
 	reusable bool // the connection, after a clean end
@@ -172,7 +176,6 @@ type stream struct {
 	bytes    int64
 	bulk     bool  // the last piece was large
 	err      error // of reading the upstream
-	closed   bool
 }
 
 // SupportsBodyWriteTo tells fasthttp to call WriteTo, which can flush.
@@ -184,7 +187,8 @@ func (s *stream) Read(p []byte) (int, error) { return s.body.Read(p) }
 // WriteTo passes the body to w, piece by piece, until its clean end. An error
 // makes fasthttp close the client's connection without the terminal chunk, so
 // that a cut stays a cut.
-func (s *stream) WriteTo(w io.Writer) (int64, error) {
+func (s *stream) WriteTo(w io.Writer) (_ int64, err error) {
+	defer panics.Recover(s.x.client.guard.options.Panicked, func() { s.err, err = errPanic, errPanic })
 	for {
 		end, err := s.step(w)
 		if err != nil {
@@ -263,19 +267,18 @@ func (s *stream) pass(w io.Writer, piece []byte) error {
 }
 
 // CloseWithError ends the exchange; writeErr is that of writing to the client,
-// or what WriteTo returned.
+// or what WriteTo returned. Further calls do nothing.
 func (s *stream) CloseWithError(writeErr error) error {
-	if s.closed {
+	x, how, outcome := s.x, s.how, Outcome{Bytes: s.bytes}
+	if x == nil {
 		return nil
 	}
-	s.closed = true
 	clean := s.err == nil && writeErr == nil && s.body.ended()
-	s.x.end(clean && s.reusable)
-	outcome := Outcome{Bytes: s.bytes}
+	x.end(clean && s.reusable)
 	switch {
 	case clean:
 	case s.err != nil:
-		outcome.Err = s.x.classify(s.err, IdleTimeout, Truncated)
+		outcome.Err = x.classify(s.err, IdleTimeout, Truncated)
 	case errors.Is(writeErr, os.ErrDeadlineExceeded):
 		outcome.Err = &Error{ClientSlow, errors.New("client does not read")}
 	case s.x.up.closed(): // and the client's connection with it, see Server.Cut
@@ -283,7 +286,7 @@ func (s *stream) CloseWithError(writeErr error) error {
 	default:
 		outcome.Err = &Error{ClientGone, errors.New("client hung up")}
 	}
-	s.how.done(outcome)
-	*s = stream{closed: true} // a connection may be silent for long, and its exchange keeps nothing
+	*s = stream{} // a connection may be silent for long, and its exchange keeps nothing
+	how.done(x.client.guard.options.Panicked, outcome)
 	return nil
 }

@@ -33,12 +33,11 @@ const maxKept = 1 << 20
 // A requestState is what this package knows of one request, until
 // the handler has returned.
 type requestState struct {
-	body     []byte    // of ReadBody
-	bodyRead bool      // the client's body was read to its end
-	lent     bool      // body outlives the handler
-	open     *exchange // with a Response that waits for Relay or Discard
+	body     []byte // of ReadBody
+	bodyRead bool   // the client's body was read to its end
+	lent     bool   // body outlives the handler
 	head     requestLines
-	response Response // that open waits with
+	response Response // of the exchange, until Relay or Discard
 }
 
 // ReadBody reads the body of ctx's request, if it has at most limit bytes. It has

@@ -74,7 +74,6 @@ func (u *Upstream) Send(ctx *fasthttp.RequestCtx, r Request) (*Response, error) 
 		give(&u.heads, text)
 		return nil, x.fail(err)
 	}
-	stateOf(ctx).open = x
 	return response, nil
 }
 
@@ -268,8 +267,8 @@ func (x *exchange) classify(err error, timeout, otherwise Class) error {
 	x.mu.Unlock()
 	var known *Error
 	switch {
-	case upload != nil && upload.clientErr != nil:
-		return upload.clientErr
+	case upload != nil && upload.fault != nil:
+		return upload.fault
 	case gone:
 		return &Error{ClientGone, errors.New("client hung up")}
 	case x.up.closed():
@@ -284,18 +283,20 @@ func (x *exchange) classify(err error, timeout, otherwise Class) error {
 	return &Error{otherwise, inside(err)}
 }
 
+// followed reports whether the lookout sees the client leave.
+func (x *exchange) followed() bool { return x.client.token != 0 && !x.up.portable }
+
 // watch looks for the client's hang-up, until unwatch. Nobody may read from its
 // connection meanwhile.
 func (x *exchange) watch() {
-	followed := x.client.token != 0 && !x.up.portable
 	x.mu.Lock()
 	begins := !x.over && !x.watched
 	x.watched = x.watched || begins
-	if begins && !followed {
-		x.stopWatch = watchHangup(x.client, x.up.hungUp, x.hangUp)
+	if begins && !x.followed() {
+		x.stopWatch = watchHangup(x.client, x.up.hungUp, x.client.guard.options.Panicked, x.hangUp)
 	}
 	x.mu.Unlock()
-	if begins && followed {
+	if begins && x.followed() {
 		x.client.watch(x)
 	}
 }
@@ -325,6 +326,13 @@ func (x *exchange) unwatch() {
 	x.mu.Unlock()
 	if stop != nil {
 		stop()
+	}
+}
+
+// abandon ends an exchange that nobody goes on with, unless its answer is under way.
+func (x *exchange) abandon() {
+	if x.client != nil && x.stream.x == nil {
+		x.end(false)
 	}
 }
 

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"math"
-	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/panics"
 )
 
 // ServerOptions are what differs between our listeners. Zero values mean the
@@ -26,8 +26,11 @@ type ServerOptions struct {
 	ErrorBody func(status int, code string) []byte
 	// ErrorHead makes head lines of such an error. May be nil.
 	ErrorHead func(code string) []Header
-	// Panicked hears of a panic in the handler; the client gets a 500. May be nil.
-	Panicked func(value any, stack []byte)
+	// Panicked hears of panics: in the handler, for which the client gets a 500, and
+	// in what goes on beside it and after it. May be nil.
+	Panicked panics.Handler
+	// Raw is nil for (*net.TCPConn).SyscallConn.
+	Raw Raw
 	// Shed hears of each connection that was refused for want of "connections",
 	// and of each attempt to accept one that failed for want of "descriptors".
 	// May be nil.
@@ -46,7 +49,8 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 	o.Read = cmp.Or(o.Read, time.Minute)
 	o.Idle = cmp.Or(o.Idle, 2*time.Minute)
 	o.Write = cmp.Or(o.Write, time.Minute)
-	g := &guard{handler: handler, options: o}
+	g := &guard{handler: handler, options: o, lookout: lookout{heard: o.Panicked}}
+	g.clients.clients, g.clients.none = map[*clientConn]struct{}{}, make(chan struct{})
 	g.states.New = func() any { return new(requestState) }
 	return &Server{guard: g, http: &fasthttp.Server{
 		Handler:      g.handle,
@@ -99,10 +103,10 @@ type guard struct {
 	states  sync.Pool // *requestState
 	lookout lookout
 	clients roster
-	open    atomic.Int64 // connections
 }
 
 func (g *guard) handle(ctx *fasthttp.RequestCtx) {
+	defer panics.Recover(g.options.Panicked, func() { g.fail(ctx) })
 	client := clientOf(ctx)
 	if client.waits.Swap(forOther) == forNothing { // nobody would read the answer
 		ctx.SetConnectionClose()
@@ -138,19 +142,15 @@ func (g *guard) handle(ctx *fasthttp.RequestCtx) {
 
 // call calls the handler and survives its panic.
 func (g *guard) call(ctx *fasthttp.RequestCtx) {
-	defer func() {
-		v := recover()
-		if v == nil {
-			return
-		}
-		if g.options.Panicked != nil {
-			g.options.Panicked(v, debug.Stack())
-		}
-		clearResponse(&ctx.Response)
-		g.answer(ctx, fasthttp.StatusInternalServerError)
-		ctx.SetConnectionClose()
-	}()
+	defer panics.Recover(g.options.Panicked, func() { g.fail(ctx) })
 	g.handler(ctx)
+}
+
+// fail answers a request that met a panic.
+func (g *guard) fail(ctx *fasthttp.RequestCtx) {
+	clearResponse(&ctx.Response)
+	g.answer(ctx, fasthttp.StatusInternalServerError)
+	ctx.SetConnectionClose()
 }
 
 // clearResponse drops what a handler has set. Response.Reset would also bring
@@ -169,9 +169,7 @@ func clearResponse(r *fasthttp.Response) {
 // request's body is left on the connection.
 func (g *guard) finish(ctx *fasthttp.RequestCtx, client *clientConn) (read bool) {
 	state := client.state
-	if state.open != nil {
-		state.open.end(false) // a Response that was neither relayed nor discarded
-	}
+	client.exchange.abandon() // a Response that was neither relayed nor discarded, or a panic before
 	read = bodyWasRead(ctx, state.bodyRead)
 	client.state = nil
 	if !state.lent && cap(state.body) <= maxKept {

@@ -20,12 +20,19 @@ type tcpConn struct {
 	calls
 }
 
-func newTCP(c net.Conn) (*tcpConn, error) {
+// A Raw opens the way to a connection's reads and writes, as (*net.TCPConn).SyscallConn
+// does. Tests make that way fail.
+type Raw func(*net.TCPConn) (syscall.RawConn, error)
+
+func newTCP(c net.Conn, open Raw) (*tcpConn, error) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
 		return nil, net.UnknownNetworkError(c.LocalAddr().Network())
 	}
-	raw, err := tcp.SyscallConn()
+	if open == nil {
+		open = (*net.TCPConn).SyscallConn
+	}
+	raw, err := open(tcp)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ type Class string
 
 // The classes. The first group comes from Send, before an answer: nothing has
 // been written to the client then. The second ends a relayed body. ClientGone,
-// Closed and the client classes appear in both.
+// Closed, Internal and the client classes appear in both.
 const (
 	ConnectFailed    Class = "connect"            // refused, unreachable, no such host
 	ConnectTimeout   Class = "connect_timeout"    // TCP or TLS not done in Config.Connect
@@ -37,7 +37,11 @@ const (
 	ClientLate Class = "client_late" // the client's own body came too slowly
 	NoRoom     Class = "no_room"     // ReadBody was refused the memory for it
 	Closed     Class = "closed"      // Upstream.Close was called
+	Internal   Class = "internal"    // a panic of ours
 )
+
+// errPanic is what an exchange ends with that met a panic. The log has its stack.
+var errPanic = &Error{Internal, errors.New("panic")}
 
 // An Error is every error that this package returns.
 type Error struct {

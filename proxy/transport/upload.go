@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sidenote/proxy/panics"
 )
 
 // partSize is how much of a body at hand is written at once.
@@ -30,8 +32,8 @@ type upload struct {
 	done   chan struct{}
 
 	// Set before done is closed.
-	err       error  // why the body did not go up whole
-	clientErr *Error // when it was the client's doing
+	err   error  // why the body did not go up whole
+	fault *Error // when that was the client's doing, or a bug
 
 	last atomic.Bool // what is being written now is the end of it
 
@@ -69,7 +71,7 @@ func (x *exchange) sendBeside(head []byte, body [][]byte, rest io.Reader, length
 	x.mu.Lock()
 	x.upload = u
 	x.mu.Unlock()
-	go u.run(left)
+	panics.Go(x.client.guard.options.Panicked, func() { u.run(left) }, nil)
 	return nil
 }
 
@@ -78,7 +80,7 @@ func (u *upload) run(body [][]byte) {
 	u.err = u.copy(body)
 	x := u.x
 	switch {
-	case u.clientErr != nil:
+	case u.fault != nil:
 		x.conn.drop() // the request can never be whole: whoever waits for the answer learns it now
 		return
 	case u.err != nil:
@@ -99,7 +101,8 @@ func (u *upload) expectAnswer(wait time.Duration) {
 	}
 }
 
-func (u *upload) copy(body [][]byte) error {
+func (u *upload) copy(body [][]byte) (err error) {
+	defer panics.Recover(u.x.client.guard.options.Panicked, func() { err, u.fault = errPanic, errPanic })
 	if u.rest == nil {
 		return u.copyWhole(body)
 	}
@@ -198,7 +201,11 @@ func (u *upload) waitForClient() error {
 	if u.aborted {
 		return net.ErrClosed
 	}
-	return u.x.client.waitRead(u.x.up.config.ClientRead)
+	err := u.x.client.waitRead(u.x.up.config.ClientRead)
+	if err != nil {
+		u.fault = u.x.client.bodyError(err)
+	}
+	return err
 }
 
 // abort ends the wait for the client, now and for good.
@@ -216,7 +223,7 @@ func (u *upload) blame(err error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.aborted {
-		u.clientErr = u.x.client.bodyError(err)
+		u.fault = u.x.client.bodyError(err)
 	}
 	return err
 }

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"sidenote/proxy/panics"
 )
 
 // A Config describes one upstream. Zero durations and counts mean the defaults
@@ -30,6 +32,9 @@ type Config struct {
 	Idle        time.Duration // between two pieces of an answer, or of an upload going up: 5 min
 	ClientRead  time.Duration // between two pieces of a client's streamed body: 1 min
 	ClientWrite time.Duration // a flush in which the client takes nothing, or twice that: 1 min
+
+	Panicked panics.Handler // hears of panics outside of requests. May be nil
+	Raw      Raw            // nil: (*net.TCPConn).SyscallConn
 }
 
 // An Upstream is a client of one server with its own connection pool. It
@@ -156,6 +161,13 @@ func (u *Upstream) dropAll() {
 	}
 }
 
+// Busy is how many connections to the upstream are not idle.
+func (u *Upstream) Busy() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.open) - len(u.idle)
+}
+
 func (u *Upstream) closed() bool { return u.life.Err() != nil }
 
 // takeIdle returns an idle connection, or nil. It is still open, unless the caller
@@ -210,7 +222,7 @@ func (u *Upstream) push(c *conn) bool {
 	u.idle = append(u.idle, c)
 	switch {
 	case u.timer == nil:
-		u.timer = time.AfterFunc(u.config.KeepIdle, u.expire)
+		u.timer = panics.AfterFunc(u.config.Panicked, u.config.KeepIdle, u.expire)
 	case len(u.idle) == 1:
 		u.timer.Reset(u.config.KeepIdle)
 	}
@@ -248,7 +260,7 @@ func (u *Upstream) dial(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, &Error{connectClass(err, ConnectFailed), err}
 	}
-	tcp, err := newTCP(dialed)
+	tcp, err := newTCP(dialed, u.config.Raw)
 	if err != nil {
 		_ = dialed.Close()
 		return nil, &Error{ConnectFailed, err}

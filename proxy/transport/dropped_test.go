@@ -1,0 +1,109 @@
+//go:build linux
+
+package transport_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/transport"
+)
+
+// hijacked are requests whose answers are written outside fasthttp's loop, and what
+// the upstream says to them before it waits for the end.
+var hijacked = map[string]struct{ request, answer string }{
+	"HTTP/1.0":     {"GET /second HTTP/1.0\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"},
+	"upgrade":      {strings.Replace(upgrade, "/ws", "/second", 1), "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"},
+	"early answer": {"PUT /second HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n" + strings.Repeat("x", 20_000), "HTTP/1.1 413 Too Large\r\nContent-Length: 7\r\n\r\ntoo"},
+}
+
+// hijacking returns a front whose client is served a plain answer, too long for a
+// buffer, and a hijacked one, which is relayed after breaks has returned; and a channel
+// that is closed when the upstream sees the end of the second request.
+func hijacking(t *testing.T, answer string, breaks func(*fasthttp.RequestCtx)) (f *front, ended chan struct{}) {
+	ended = make(chan struct{})
+	plain := "HTTP/1.1 200 OK\r\nContent-Length: 6000\r\n\r\n" + strings.Repeat("p", 6000)
+	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
+		for {
+			line, err := br.ReadString('\n')
+			if err != nil {
+				return
+			}
+			for head := ""; head != "\r\n"; {
+				if head, err = br.ReadString('\n'); err != nil {
+					return
+				}
+			}
+			if strings.Contains(line, "/second ") {
+				break
+			}
+			_, _ = io.WriteString(c, plain)
+		}
+		_, _ = io.WriteString(c, answer)
+		_, _ = io.Copy(io.Discard, br)
+		close(ended)
+	})
+	f = &front{up: newUpstream(t, o.config("")), outcomes: make(chan transport.Outcome, 2), errs: make(chan error, 1)}
+	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) {
+		response, err := f.up.Send(ctx, transport.Request{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if string(ctx.Path()) == "/second" {
+			breaks(ctx)
+		}
+		response.Relay(ctx, transport.Relay{Done: func(o transport.Outcome) { f.outcomes <- o }})
+	}, transport.ServerOptions{})
+	return f, ended
+}
+
+// A client that sends two requests at once and leaves with the head of the first
+// answer ends the second, whichever way its answer was to be written.
+func TestM24PipelinedThenReset(t *testing.T) {
+	for name, second := range hijacked {
+		t.Run(name, func(t *testing.T) {
+			reached := make(chan struct{})
+			f, ended := hijacking(t, second.answer, func(ctx *fasthttp.RequestCtx) {
+				close(reached)
+				for !transport.Left(ctx.Conn()) {
+					runtime.Gosched()
+				}
+			})
+			c := dial(t, f.addr)
+			c.send(get + second.request)
+			if _, err := c.br.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			await(t, reached, "second request")
+			_ = c.SetLinger(0)
+			c.Close()
+			for range 2 {
+				await(t, f.outcomes, "outcome")
+			}
+			await(t, ended, "end at the upstream")
+		})
+	}
+}
+
+// The connection breaks between the handler and what it has left to be written: what
+// would have ended the exchange is never called.
+func TestM24HijackDropped(t *testing.T) {
+	for name, second := range hijacked {
+		t.Run(name, func(t *testing.T) {
+			f, ended := hijacking(t, second.answer, func(ctx *fasthttp.RequestCtx) { _ = ctx.Conn().Close() })
+			c := dial(t, f.addr)
+			c.send(second.request)
+			if out := await(t, f.outcomes, "outcome"); transport.ClassOf(out.Err) != transport.ClientGone {
+				t.Errorf("got %v, want %s", out.Err, transport.ClientGone)
+			}
+			await(t, ended, "end at the upstream")
+		})
+	}
+}

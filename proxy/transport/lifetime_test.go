@@ -1,0 +1,102 @@
+//go:build linux
+
+package transport_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/transport"
+)
+
+// A connection counts until it ends, whoever writes to it.
+func TestM29HijackedConnectionsCount(t *testing.T) {
+	for name, second := range hijacked {
+		t.Run(name, func(t *testing.T) {
+			o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
+				line, _ := br.ReadString('\n')
+				answer := "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+				if strings.Contains(line, "/second ") {
+					answer = second.answer
+				}
+				_, _ = io.WriteString(c, answer)
+				_, _ = io.Copy(io.Discard, br)
+			})
+			u := newUpstream(t, o.config(""))
+			f := &front{up: u, outcomes: make(chan transport.Outcome, 100), errs: make(chan error, 1)}
+			f.addr = serve(t, func(ctx *fasthttp.RequestCtx) { f.relay(ctx, transport.Request{}) }, transport.ServerOptions{Connections: 1})
+			open := dial(t, f.addr)
+			open.send(second.request)
+			if _, err := open.br.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			other := dial(t, f.addr)
+			if got := other.rest(); !strings.HasPrefix(got, "HTTP/1.1 503 ") {
+				t.Errorf("beside it: %q", got)
+			}
+			open.Close()
+			await(t, f.outcomes, "outcome")
+			for served := false; !served; { // once the connection has ended
+				c := dial(t, f.addr)
+				_, _ = io.WriteString(c, get)
+				head, _, _ := readMessage(c.br)
+				served = strings.HasPrefix(head, "HTTP/1.1 200 ")
+				c.Close()
+			}
+		})
+	}
+}
+
+// While Shutdown waits, and after it has given up, clients that leave end their
+// streams; and it waits for all streams, whoever writes them.
+func TestM29ShutdownWatchesStreams(t *testing.T) {
+	for name, c := range map[string]struct {
+		version string
+		patient bool
+	}{"waits": {"1.1", true}, "gave up": {"1.1", false}, "HTTP/1.0, waits": {"1.0", true}, "HTTP/1.0, gave up": {"1.0", false}} {
+		t.Run(name, func(t *testing.T) {
+			o := newOrigin(t, func(conn net.Conn, br *bufio.Reader) {
+				if _, _, err := readMessage(br); err == nil {
+					_, _ = io.WriteString(conn, streamed)
+				}
+				_, _ = br.ReadByte()
+			})
+			f := &front{up: newUpstream(t, o.config("")), outcomes: make(chan transport.Outcome, 1), errs: make(chan error, 1)}
+			s := transport.NewServer(func(ctx *fasthttp.RequestCtx) { f.relay(ctx, transport.Request{}) }, transport.ServerOptions{ErrorBody: errorBody})
+			ln := listen(t)
+			served, down := make(chan error, 1), make(chan error, 1)
+			go func() { served <- s.Serve(ln) }()
+			stream := dial(t, ln.Addr().String())
+			stream.send("GET / HTTP/" + c.version + "\r\nHost: h\r\n\r\n")
+			if _, err := stream.br.ReadString('b'); err != nil {
+				t.Fatal(err)
+			}
+			grace, end := context.WithCancel(t.Context())
+			defer end()
+			go func() { down <- s.Shutdown(grace) }()
+			await(t, served, "end of Serve")
+			if !c.patient {
+				end()
+				if err := await(t, down, "end of Shutdown"); !errors.Is(err, context.Canceled) {
+					t.Errorf("Shutdown: %v", err)
+				}
+			}
+			stream.Close()
+			if out := await(t, f.outcomes, "outcome"); transport.ClassOf(out.Err) != transport.ClientGone {
+				t.Errorf("got %v, want %s", out.Err, transport.ClientGone)
+			}
+			if c.patient {
+				if err := await(t, down, "end of Shutdown"); err != nil {
+					t.Errorf("Shutdown: %v", err)
+				}
+			}
+		})
+	}
+}
