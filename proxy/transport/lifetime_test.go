@@ -100,3 +100,50 @@ func TestM29ShutdownWatchesStreams(t *testing.T) {
 		})
 	}
 }
+
+// An answer is with the client when it is there, whatever stands behind its request.
+func TestM29PipelinedAnswerIsFlushed(t *testing.T) {
+	for name, first := range map[string]string{
+		"fixed":       "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+		"fixed, long": "HTTP/1.1 200 OK\r\nContent-Length: 90000\r\n\r\n" + strings.Repeat("x", 90_000),
+		"chunked":     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+		"no body":     "HTTP/1.1 204 No Content\r\n\r\n",
+		"our own":     "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			next := make(chan struct{})
+			o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
+				for {
+					head, _, err := readMessage(br)
+					if err != nil {
+						return
+					}
+					answer := first
+					if strings.HasPrefix(head, "GET /second ") {
+						select {
+						case <-next:
+						case <-t.Context().Done():
+						}
+						answer = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond"
+					}
+					_, _ = io.WriteString(c, answer)
+				}
+			})
+			f := &front{up: newUpstream(t, o.config("")), outcomes: make(chan transport.Outcome, 2), errs: make(chan error, 2)}
+			f.addr = serve(t, func(ctx *fasthttp.RequestCtx) {
+				if first == "" && string(ctx.Path()) == "/" {
+					ctx.SetBodyString("ok")
+					return
+				}
+				f.relay(ctx, transport.Request{})
+			}, transport.ServerOptions{})
+			c := dial(t, f.addr)
+			c.send(get + "GET /second HTTP/1.1\r\nHost: h\r\n\r\n")
+			c.message()
+			close(next)
+			if _, body := c.message(); body != "second" {
+				t.Errorf("got %q", body)
+			}
+		})
+	}
+}

@@ -64,6 +64,8 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 		// No timeouts: clientConn has those of heads and of Writes, ReadBody and
 		// Send set the deadlines of bodies.
 		ReadBufferSize: o.HeadBytes,
+		// Or an answer waits in a buffer while the next request of its client is served.
+		ReduceMemoryUsage: true,
 
 		StreamRequestBody:            true,
 		MaxRequestBodySize:           math.MaxInt, // has no effect on streams but trouble
