@@ -99,3 +99,6 @@ func ReadIn(r io.Reader, limit, announced int) (n, room int) {
 	b, _ := in.read(nil)
 	return len(b), cap(b)
 }
+
+// Uploaded tells whether nothing of r's request goes up any more.
+func Uploaded(r *Response) bool { return r.x.upload == nil || r.x.upload.finished() }

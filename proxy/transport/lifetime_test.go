@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -145,5 +147,42 @@ func TestM29PipelinedAnswerIsFlushed(t *testing.T) {
 				t.Errorf("got %q", body)
 			}
 		})
+	}
+}
+
+// An upstream that answers and then breaks the connection under a body is heard: our
+// side is closed after the answer, and the rest of the body goes nowhere, but is taken.
+func TestM29EarlyAnswerLingers(t *testing.T) {
+	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
+		if _, err := http.ReadRequest(br); err == nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 7\r\n\r\ntoo big")
+		}
+	})
+	f := &front{up: newUpstream(t, o.config("")), outcomes: make(chan transport.Outcome, 1), errs: make(chan error, 1)}
+	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) {
+		response, err := f.up.Send(ctx, transport.Request{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for !transport.Uploaded(response) {
+			runtime.Gosched()
+		}
+		response.Relay(ctx, transport.Relay{Done: func(o transport.Outcome) { f.outcomes <- o }})
+	}, transport.ServerOptions{})
+	c := dial(t, f.addr)
+	const size = 16 << 20
+	c.send("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 16777216\r\n\r\n")
+	piece := make([]byte, 64<<10)
+	for range size / len(piece) {
+		if _, err := c.Write(piece); err != nil {
+			t.Fatalf("the rest of the body was not taken: %v", err)
+		}
+	}
+	if got := c.rest(); !strings.HasPrefix(got, "HTTP/1.1 413 Too Large\r\n") || !strings.HasSuffix(got, "\r\n\r\ntoo big") || !strings.Contains(got, "\r\nConnection: close\r\n") {
+		t.Errorf("got %q", got)
+	}
+	if out := await(t, f.outcomes, "outcome"); out.Err != nil {
+		t.Error(out.Err)
 	}
 }

@@ -131,15 +131,9 @@ func (g *guard) handle(ctx *fasthttp.RequestCtx) {
 	}
 	g.call(ctx)
 	read := g.finish(ctx, client)
-	if ctx.Hijacked() || read {
-		return
+	if !ctx.Hijacked() && !read { // whatever follows on this connection is not a request
+		hijackResponse(ctx)
 	}
-	// Whatever follows on this connection is not a request.
-	if ctx.Response.IsBodyStream() {
-		ctx.SetConnectionClose()
-		return
-	}
-	hijackResponse(ctx)
 }
 
 // call calls the handler and survives its panic.
