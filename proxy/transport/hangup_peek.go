@@ -10,10 +10,15 @@ import (
 )
 
 // peekHungUp reports whether the peer of fd has closed its side, as far as any
-// system can tell: a FIN behind unread bytes stays unseen until they are read.
+// system can tell: a FIN behind unread bytes stays unseen until they are read, but not
+// a reset.
 func peekHungUp(fd uintptr) bool {
 	n, err := peek(fd)
-	return err == nil && n == 0 || err != nil && !errors.Is(err, unix.EAGAIN)
+	if err != nil || n == 0 {
+		return !errors.Is(err, unix.EAGAIN)
+	}
+	broken, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
+	return err != nil || broken != 0
 }
 
 // peekReusable reports whether an idle connection is open and silent: bytes that

@@ -9,14 +9,54 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/transport"
 )
+
+// fill writes to c until nobody takes any more.
+func (c *client) fill() {
+	c.t.Helper()
+	_ = c.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+	for piece := make([]byte, 64<<10); ; {
+		if _, err := c.Write(piece); errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		} else if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// A client that resets while the upstream takes nothing of its body ends the request
+// then, and not when the wait for the upstream is over.
+func TestM29ResetDuringStuckUpload(t *testing.T) {
+	for way, look := range looks() {
+		t.Run(way, func(t *testing.T) {
+			over := make(chan struct{})
+			defer close(over)
+			o := newOrigin(t, func(net.Conn, *bufio.Reader) { <-over }) // reads nothing
+			config := o.config("")
+			config.Idle, config.ClientRead = 10*patience, 10*patience
+			u := newUpstream(t, config)
+			look(u)
+			f := relaying(t, u)
+			c := dial(t, f.addr)
+			c.send("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n")
+			c.fill()
+			_ = c.SetLinger(0)
+			c.Close()
+			if err := await(t, f.errs, "error"); transport.ClassOf(err) != transport.ClientGone {
+				t.Errorf("got %v, want %s", err, transport.ClientGone)
+			}
+		})
+	}
+}
 
 // A connection counts until it ends, whoever writes to it.
 func TestM29HijackedConnectionsCount(t *testing.T) {
@@ -56,50 +96,40 @@ func TestM29HijackedConnectionsCount(t *testing.T) {
 	}
 }
 
-// While Shutdown waits, and after it has given up, clients that leave end their
-// streams; and it waits for all streams, whoever writes them.
-func TestM29ShutdownWatchesStreams(t *testing.T) {
-	for name, c := range map[string]struct {
-		version string
-		patient bool
-	}{"waits": {"1.1", true}, "gave up": {"1.1", false}, "HTTP/1.0, waits": {"1.0", true}, "HTTP/1.0, gave up": {"1.0", false}} {
-		t.Run(name, func(t *testing.T) {
-			o := newOrigin(t, func(conn net.Conn, br *bufio.Reader) {
-				if _, _, err := readMessage(br); err == nil {
-					_, _ = io.WriteString(conn, streamed)
-				}
-				_, _ = br.ReadByte()
-			})
-			f := &front{up: newUpstream(t, o.config("")), outcomes: make(chan transport.Outcome, 1), errs: make(chan error, 1)}
-			s := transport.NewServer(func(ctx *fasthttp.RequestCtx) { f.relay(ctx, transport.Request{}) }, transport.ServerOptions{ErrorBody: errorBody})
-			ln := listen(t)
-			served, down := make(chan error, 1), make(chan error, 1)
-			go func() { served <- s.Serve(ln) }()
-			stream := dial(t, ln.Addr().String())
-			stream.send("GET / HTTP/" + c.version + "\r\nHost: h\r\n\r\n")
-			if _, err := stream.br.ReadString('b'); err != nil {
-				t.Fatal(err)
-			}
-			grace, end := context.WithCancel(t.Context())
-			defer end()
-			go func() { down <- s.Shutdown(grace) }()
-			await(t, served, "end of Serve")
-			if !c.patient {
-				end()
-				if err := await(t, down, "end of Shutdown"); !errors.Is(err, context.Canceled) {
-					t.Errorf("Shutdown: %v", err)
-				}
-			}
-			stream.Close()
-			if out := await(t, f.outcomes, "outcome"); transport.ClassOf(out.Err) != transport.ClientGone {
-				t.Errorf("got %v, want %s", out.Err, transport.ClientGone)
-			}
-			if c.patient {
-				if err := await(t, down, "end of Shutdown"); err != nil {
-					t.Errorf("Shutdown: %v", err)
-				}
-			}
-		})
+// An upstream that answers and then breaks the connection under a body is heard: our
+// side is closed after the answer, and the rest of the body goes nowhere, but is taken.
+func TestM29EarlyAnswerLingers(t *testing.T) {
+	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
+		if _, err := http.ReadRequest(br); err == nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 7\r\n\r\ntoo big")
+		}
+	})
+	f := &front{up: newUpstream(t, o.config("")), outcomes: make(chan transport.Outcome, 1), errs: make(chan error, 1)}
+	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) {
+		response, err := f.up.Send(ctx, transport.Request{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for !transport.Uploaded(response) {
+			runtime.Gosched()
+		}
+		response.Relay(ctx, transport.Relay{Done: func(o transport.Outcome) { f.outcomes <- o }})
+	}, transport.ServerOptions{})
+	c := dial(t, f.addr)
+	const size = 16 << 20
+	c.send("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 16777216\r\n\r\n")
+	piece := make([]byte, 64<<10)
+	for range size / len(piece) {
+		if _, err := c.Write(piece); err != nil {
+			t.Fatalf("the rest of the body was not taken: %v", err)
+		}
+	}
+	if got := c.rest(); !strings.HasPrefix(got, "HTTP/1.1 413 Too Large\r\n") || !strings.HasSuffix(got, "\r\n\r\ntoo big") || !strings.Contains(got, "\r\nConnection: close\r\n") {
+		t.Errorf("got %q", got)
+	}
+	if out := await(t, f.outcomes, "outcome"); out.Err != nil {
+		t.Error(out.Err)
 	}
 }
 
@@ -150,39 +180,49 @@ func TestM29PipelinedAnswerIsFlushed(t *testing.T) {
 	}
 }
 
-// An upstream that answers and then breaks the connection under a body is heard: our
-// side is closed after the answer, and the rest of the body goes nowhere, but is taken.
-func TestM29EarlyAnswerLingers(t *testing.T) {
-	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
-		if _, err := http.ReadRequest(br); err == nil {
-			_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 7\r\n\r\ntoo big")
-		}
-	})
-	f := &front{up: newUpstream(t, o.config("")), outcomes: make(chan transport.Outcome, 1), errs: make(chan error, 1)}
-	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) {
-		response, err := f.up.Send(ctx, transport.Request{})
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		for !transport.Uploaded(response) {
-			runtime.Gosched()
-		}
-		response.Relay(ctx, transport.Relay{Done: func(o transport.Outcome) { f.outcomes <- o }})
-	}, transport.ServerOptions{})
-	c := dial(t, f.addr)
-	const size = 16 << 20
-	c.send("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 16777216\r\n\r\n")
-	piece := make([]byte, 64<<10)
-	for range size / len(piece) {
-		if _, err := c.Write(piece); err != nil {
-			t.Fatalf("the rest of the body was not taken: %v", err)
-		}
-	}
-	if got := c.rest(); !strings.HasPrefix(got, "HTTP/1.1 413 Too Large\r\n") || !strings.HasSuffix(got, "\r\n\r\ntoo big") || !strings.Contains(got, "\r\nConnection: close\r\n") {
-		t.Errorf("got %q", got)
-	}
-	if out := await(t, f.outcomes, "outcome"); out.Err != nil {
-		t.Error(out.Err)
+// While Shutdown waits, and after it has given up, clients that leave end their
+// streams; and it waits for all streams, whoever writes them.
+func TestM29ShutdownWatchesStreams(t *testing.T) {
+	for name, c := range map[string]struct {
+		version string
+		patient bool
+	}{"waits": {"1.1", true}, "gave up": {"1.1", false}, "HTTP/1.0, waits": {"1.0", true}, "HTTP/1.0, gave up": {"1.0", false}} {
+		t.Run(name, func(t *testing.T) {
+			o := newOrigin(t, func(conn net.Conn, br *bufio.Reader) {
+				if _, _, err := readMessage(br); err == nil {
+					_, _ = io.WriteString(conn, streamed)
+				}
+				_, _ = br.ReadByte()
+			})
+			f := &front{up: newUpstream(t, o.config("")), outcomes: make(chan transport.Outcome, 1), errs: make(chan error, 1)}
+			s := transport.NewServer(func(ctx *fasthttp.RequestCtx) { f.relay(ctx, transport.Request{}) }, transport.ServerOptions{ErrorBody: errorBody})
+			ln := listen(t)
+			served, down := make(chan error, 1), make(chan error, 1)
+			go func() { served <- s.Serve(ln) }()
+			stream := dial(t, ln.Addr().String())
+			stream.send("GET / HTTP/" + c.version + "\r\nHost: h\r\n\r\n")
+			if _, err := stream.br.ReadString('b'); err != nil {
+				t.Fatal(err)
+			}
+			grace, end := context.WithCancel(t.Context())
+			defer end()
+			go func() { down <- s.Shutdown(grace) }()
+			await(t, served, "end of Serve")
+			if !c.patient {
+				end()
+				if err := await(t, down, "end of Shutdown"); !errors.Is(err, context.Canceled) {
+					t.Errorf("Shutdown: %v", err)
+				}
+			}
+			stream.Close()
+			if out := await(t, f.outcomes, "outcome"); transport.ClassOf(out.Err) != transport.ClientGone {
+				t.Errorf("got %v, want %s", out.Err, transport.ClientGone)
+			}
+			if c.patient {
+				if err := await(t, down, "end of Shutdown"); err != nil {
+					t.Errorf("Shutdown: %v", err)
+				}
+			}
+		})
 	}
 }

@@ -90,7 +90,7 @@ func (x *exchange) send(r Request, text *[]byte) (*Response, error) {
 		return nil, &Error{BadTarget, errors.New("request target without a path")}
 	}
 	held := rest == nil || length >= 0 && length <= prefetched
-	if held { // the client's connection is not read from any more
+	if held || x.followed() { // the client's connection is not read from any more, or that does not matter
 		x.watch()
 	}
 	inOne := held && length <= inline
@@ -287,7 +287,7 @@ func (x *exchange) classify(err error, timeout, otherwise Class) error {
 func (x *exchange) followed() bool { return x.client.token != 0 && !x.up.portable }
 
 // watch looks for the client's hang-up, until unwatch. Nobody may read from its
-// connection meanwhile.
+// connection meanwhile, unless it is followed.
 func (x *exchange) watch() {
 	x.mu.Lock()
 	begins := !x.over && !x.watched

@@ -187,6 +187,10 @@ func (u *upload) framed(piece []byte, room, n int) []byte {
 }
 
 func (u *upload) write(p []byte) error {
+	if u.rest != nil && !u.x.followed() { // the client is not read from meanwhile
+		u.x.watch()
+		defer u.x.unwatch()
+	}
 	if err := u.x.conn.SetWriteDeadline(time.Now().Add(u.x.up.config.Idle)); err != nil {
 		return err
 	}

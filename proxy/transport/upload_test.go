@@ -169,9 +169,10 @@ func TestBrokenUpload(t *testing.T) {
 		"falls mute": {put + "Content-Length: 90000\r\n\r\n" + strings.Repeat("x", 70_000), false, transport.ClientLate},
 	} {
 		t.Run(name, func(t *testing.T) {
-			upstream := make(chan error, 1)
+			began, upstream := make(chan struct{}), make(chan error, 1)
 			o := newOrigin(t, func(_ net.Conn, br *bufio.Reader) {
 				request, err := http.ReadRequest(br)
+				close(began)
 				if err == nil {
 					_, err = io.Copy(io.Discard, request.Body)
 				}
@@ -182,7 +183,8 @@ func TestBrokenUpload(t *testing.T) {
 			f := relaying(t, newUpstream(t, config))
 			client := dial(t, f.addr)
 			client.send(c.sent)
-			if c.fin {
+			if c.fin { // not before, or there is no request
+				await(t, began, "request")
 				_ = client.CloseWrite()
 			}
 			if err := await(t, f.errs, "error"); transport.ClassOf(err) != c.want {
