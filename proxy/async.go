@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sidenote/proxy/panics"
 )
 
 const (
@@ -39,12 +41,11 @@ type AsyncWriter struct {
 // NewAsyncWriter returns a writer in front of w. Close ends it.
 func NewAsyncWriter(w io.Writer) *AsyncWriter {
 	a := &AsyncWriter{wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
-	go a.run(w)
+	panics.Go(nil, func() { a.run(w) }, func() { close(a.done) })
 	return a
 }
 
 func (a *AsyncWriter) run(w io.Writer) {
-	defer close(a.done)
 	timer := time.NewTimer(gather)
 	defer timer.Stop()
 	var free []byte
@@ -65,13 +66,20 @@ func (a *AsyncWriter) run(w io.Writer) {
 			free = text
 			continue
 		}
-		if _, err := w.Write(text); err != nil {
+		if !write(w, text) {
 			a.dropped.Add(int64(lines))
 		}
 		if free = text; cap(free) > asyncKept {
 			free = nil
 		}
 	}
+}
+
+// write reports whether all of text was written. There is no log for a panic of the log.
+func write(w io.Writer, text []byte) (ok bool) {
+	defer panics.Recover(nil, func() { ok = false })
+	_, err := w.Write(text)
+	return err == nil
 }
 
 // swap takes the lines that wait and leaves free for those to come.

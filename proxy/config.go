@@ -3,6 +3,8 @@ package proxy
 import (
 	"cmp"
 	"time"
+
+	"sidenote/proxy/transport"
 )
 
 // A Config is all that a Server must know; New checks it.
@@ -12,6 +14,8 @@ type Config struct {
 	Concurrency int // requests at once; beyond it 503
 	Connections int // of clients at once; beyond it 503. 0: as transport.ServerOptions has it
 	Timeouts    Timeouts
+
+	raw struct{ clients, upstreams transport.Raw } // of tests
 }
 
 // Timeouts fit streams: none of them bounds a whole answer. Zero ones are those

@@ -3,12 +3,12 @@ package proxy
 import (
 	"bytes"
 	"errors"
-	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -98,6 +98,8 @@ func (x *exchange) sendError(err error) error {
 	switch transport.ClassOf(err) {
 	case transport.ClientGone, transport.ClientSlow:
 		return errClientGone
+	case transport.Internal:
+		return errPanic
 	case transport.NoRoom:
 		return x.server.noRoom()
 	case transport.ClientLate:
@@ -150,13 +152,14 @@ func (x *exchange) refuse(ctx *fasthttp.RequestCtx, e *Error) {
 
 // done ends the account of an answer that flowed; the handler has returned.
 func (x *exchange) done(o transport.Outcome) {
-	x.learn()
 	switch transport.ClassOf(o.Err) {
 	case "":
 	case transport.ClientGone, transport.ClientSlow, transport.ClientBody, transport.ClientLate:
 		x.report.Client = ClientGoneStreaming
 	case transport.Closed:
 		x.report.Client, x.report.Reason = ClientCutShutdown, ReasonShutdown
+	case transport.Internal:
+		x.report.Outcome, x.report.Reason = Failed, ReasonInternal
 	default:
 		x.report.Client, x.report.Truncated = ClientCutUpstream, true
 	}
@@ -169,6 +172,7 @@ func (x *exchange) end() {
 		return
 	}
 	s := x.server
+	x.learn()
 	x.report.Total = time.Since(x.report.Time)
 	if x.streaming {
 		s.metrics.EndStream()
@@ -202,11 +206,7 @@ func (x *exchange) leave() {
 		return
 	}
 	defer x.letGo()
-	defer func() {
-		if v := recover(); v != nil {
-			x.server.log.Error("BUG: panic", "id", x.report.ID, "panic", v, "stack", string(debug.Stack()))
-		}
-	}()
+	defer panics.Recover(x.panicked, nil)
 	if x.shadow != nil {
 		x.report.Rewrite = *x.shadow
 		if x.report.Reason == "" {

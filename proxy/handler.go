@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -41,18 +41,14 @@ type exchange struct {
 
 	head     [3]transport.Header     // of lines
 	whenDone func(transport.Outcome) // done, made once
+	panicked panics.Handler          // bug, made once
 }
 
 // Handle is the life of one request, top to bottom.
 func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	x := s.begin(ctx)
 	defer x.letGo()
-	defer func() {
-		if v := recover(); v != nil {
-			s.log.Error("BUG: panic", "id", x.report.ID, "panic", v, "stack", string(debug.Stack()))
-			x.refuse(ctx, AsError(errPanic))
-		}
-	}()
+	defer panics.Recover(x.panicked, func() { x.refuse(ctx, AsError(errPanic)) })
 	if err := x.serve(ctx); err != nil {
 		x.refuse(ctx, AsError(err))
 	}
@@ -95,7 +91,7 @@ func (s *Server) begin(ctx *fasthttp.RequestCtx) *exchange {
 	x, _ := s.exchanges.Get().(*exchange)
 	if x == nil {
 		x = new(exchange)
-		x.whenDone = x.done
+		x.whenDone, x.panicked = x.done, x.bug
 	}
 	x.server = s
 	x.target = Classify(ctx.Method(), ctx.Request.Header.RequestURI())
@@ -117,9 +113,12 @@ func (x *exchange) letGo() {
 	}
 	pool := &x.server.exchanges
 	x.dropBody()
-	*x = exchange{whenDone: x.whenDone, plain: x.plain}
+	*x = exchange{whenDone: x.whenDone, panicked: x.panicked, plain: x.plain}
 	pool.Put(x)
 }
+
+// bug tells of a panic that this request met.
+func (x *exchange) bug(value any, stack []byte) { x.server.bug(x.report.ID, value, stack) }
 
 // admit sheds what cannot be served now or at all.
 func (x *exchange) admit(ctx *fasthttp.RequestCtx) error {
@@ -303,22 +302,19 @@ func (x *exchange) beside(body []byte, p rewrite.Policy, o rewrite.Options) {
 	body = bytes.Clone(body)
 	x.parties.Add(1)
 	s.work.Add(1)
-	go func() {
-		defer s.work.Done()
+	panics.Go(s.panicked, func() {
 		defer s.endShadow(len(body))
 		defer x.leave()
-		defer func() {
-			if v := recover(); v != nil {
-				s.log.Error("BUG: panic", "id", x.report.ID, "panic", v, "stack", string(debug.Stack()))
-			}
-		}()
+		defer panics.Recover(x.panicked, func() {
+			x.shadow = &rewrite.Result{Outcome: Failed, Reason: ReasonInternal, Model: x.report.Rewrite.Model}
+		})
 		req, err := rewrite.Parse(body)
 		if err != nil {
 			panic("BUG: a body parsed once and not twice: " + err.Error())
 		}
 		res := s.rewriter.Rewrite(s.base, p, req, o)
 		x.shadow = &res
-	}()
+	}, s.work.Done)
 }
 
 // beginShadow takes what work on a copy of so many bytes needs. It is false where

@@ -2,9 +2,9 @@ package proxy
 
 import (
 	"net/http"
-	"runtime/debug"
 	"slices"
 
+	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/usage"
 )
@@ -19,8 +19,19 @@ const (
 // A lesson is a request as it went up, and what its answer says of its tokens. Its
 // memory is used again.
 type lesson struct {
-	body  []byte
-	usage *usage.Reader
+	body     []byte
+	usage    *usage.Reader
+	broken   bool // by a panic: the answer goes on, but nothing is learnt
+	panicked panics.Handler
+}
+
+// tap takes the next piece of the answer.
+func (l *lesson) tap(piece []byte) {
+	if l.broken {
+		return
+	}
+	defer panics.Recover(l.panicked, func() { l.broken = true })
+	l.usage.Write(piece)
 }
 
 // listen lets the answer to a request, one of a sample, tell what was billed for
@@ -42,13 +53,14 @@ func (x *exchange) listen(resp *transport.Response, how *transport.Relay) {
 		l.body = append(l.body, p...)
 	}
 	l.usage = usage.NewReader(string(resp.Header("Content-Encoding")))
-	x.lesson, how.Tap = l, l.usage.Write
+	l.panicked = x.panicked
+	x.lesson, how.Tap = l, l.tap
 }
 
 // forget gives a lesson's memory to another one.
 func (s *Server) forget(l *lesson) {
 	transport.Poison(l.body)
-	l.usage = nil
+	*l = lesson{body: l.body}
 	s.learnt.Put(l)
 }
 
@@ -68,6 +80,10 @@ func (x *exchange) learn() {
 		return
 	}
 	s.lessons.Add(-1)
+	if x.lesson.broken {
+		s.forget(x.lesson)
+		return
+	}
 	select {
 	case s.learners <- struct{}{}:
 	default:
@@ -77,17 +93,14 @@ func (x *exchange) learn() {
 	}
 	s.work.Add(1)
 	from, tenant, upstream, id := x.lesson, x.report.Tenant, x.report.Upstream, x.report.ID
-	go func() {
-		defer s.work.Done()
-		defer func() { <-s.learners }()
-		defer func() {
-			if v := recover(); v != nil {
-				s.log.Error("BUG: panic", "id", id, "panic", v, "stack", string(debug.Stack()))
-			}
-		}()
+	heard := func(value any, stack []byte) { s.bug(id, value, stack) } // x may be another's by then
+	panics.Go(heard, func() {
 		s.learnFrom(tenant, upstream, from)
 		s.forget(from)
-	}()
+	}, func() {
+		<-s.learners
+		s.work.Done()
+	})
 }
 
 func (s *Server) learnFrom(tenant, upstream string, from *lesson) {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -155,9 +156,13 @@ func (l *Log) degraded(d degradation) {
 		l.ongoing = make(map[degradation]*recurrence)
 	}
 	o := &recurrence{}
-	o.timer = time.AfterFunc(repeatEvery, func() { l.repeat(d) })
+	o.timer = panics.AfterFunc(l.panicked, repeatEvery, func() { l.repeat(d) })
 	l.ongoing[d] = o
 	l.Logger.Warn("degraded: requests go on without it", "stage", d.stage, "reason", string(d.reason))
+}
+
+func (l *Log) panicked(value any, stack []byte) {
+	l.Logger.Error("BUG: panic", "panic", value, "stack", string(stack))
 }
 
 func (l *Log) repeat(d degradation) {

@@ -44,7 +44,7 @@ type Metrics struct {
 	upstreamTruncated                   *prometheus.CounterVec
 	contextTokens, contextSources       prometheus.Histogram
 	tokens, excluded                    *prometheus.CounterVec
-	modelUnknown                        prometheus.Counter
+	modelUnknown, panics                prometheus.Counter
 	cacheRequests, mismatches           *prometheus.CounterVec
 	redisDurations                      *prometheus.HistogramVec
 	redisErrors                         *prometheus.CounterVec
@@ -87,6 +87,7 @@ func NewMetrics(n Names) *Metrics {
 	m.tokens = f.counters("tokens_total", "Tokens by kind; injected: added by rewrites.", "tenant", "kind")
 	m.excluded = f.counters("sources_excluded_total", "Retrieved chunks that did not reach the prompt.", "reason")
 	m.modelUnknown = f.counter("model_unknown_total", "Chat requests for a model that no row of the model table matches.")
+	m.panics = f.counter("panics_total", "Bugs that ended what met them and nothing else; the log has their stacks.")
 	m.cacheRequests = f.counters("cache_requests_total", "Cache look-ups.", "cache", "tier", "result")
 	m.mismatches = f.counters("integrity_mismatch_total", "Cached values that were not what their key says; page somebody.", "kind")
 	m.redisDurations = f.histograms("redis_duration_seconds", "Time of one call of Redis.", overheadBuckets(), "use")
@@ -239,6 +240,9 @@ func (m *Metrics) EndStream() { m.streams.Dec() }
 // Shed counts what was refused: "concurrency", "memory", "shadow" or "calibration" of
 // work, connections for want of "connections" or of "descriptors".
 func (m *Metrics) Shed(reason string) { m.shed.WithLabelValues(reason).Inc() }
+
+// Panicked counts a panic that was recovered.
+func (m *Metrics) Panicked(any, []byte) { m.panics.Inc() }
 
 // CacheLookup counts one look-up: cache "candidates" or "selected", tier
 // "memory" or "redis", result "hit", "miss", "error" or "skipped". The words are

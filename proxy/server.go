@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -85,7 +86,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *Metrics, log *slog.Logger, r
 	s.shadows = make(chan struct{}, max(1, s.concurrency/shadowShare))
 	s.learners = make(chan struct{}, maxLearners)
 	for name, u := range cfg.Upstreams {
-		b, err := newBackend(name, u, cfg.Timeouts)
+		b, err := s.newBackend(name, u, cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -101,21 +102,32 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *Metrics, log *slog.Logger, r
 		Connections: cfg.Connections, Shed: metrics.Shed,
 		Read: cfg.Timeouts.ClientRead, Idle: cfg.Timeouts.ClientIdle, Write: cfg.Timeouts.ClientWrite,
 		ErrorBody: serverErrorBody, ErrorHead: serverErrorHead,
-		Panicked: func(value any, stack []byte) { log.Error("BUG: panic", "panic", value, "stack", string(stack)) },
+		Panicked: s.panicked, Raw: cfg.raw.clients,
 	})
 	return s, nil
 }
 
-func newBackend(name string, u Upstream, t Timeouts) (*backend, error) {
+func (s *Server) newBackend(name string, u Upstream, cfg Config) (*backend, error) {
+	t := cfg.Timeouts
 	client, err := transport.NewUpstream(transport.Config{
 		BaseURL: u.BaseURL,
 		Connect: t.Connect, FirstByte: t.FirstByte, Idle: t.Idle,
 		ClientRead: t.ClientRead, ClientWrite: t.ClientWrite,
+		Panicked: s.panicked, Raw: cfg.raw.upstreams,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("upstream %q: %w", name, err)
 	}
 	return &backend{name: name, client: client, replace: keyHeaders(u)}, nil
+}
+
+// panicked is a panics.Handler.
+func (s *Server) panicked(value any, stack []byte) { s.bug("", value, stack) }
+
+// bug counts a panic and writes it to the log, with the id of the request that met it.
+func (s *Server) bug(id string, value any, stack []byte) {
+	s.metrics.Panicked(value, stack)
+	s.log.Error("BUG: panic", "id", id, "panic", value, "stack", string(stack))
 }
 
 // keyHeaders are the lines that put an upstream's own key in the place of
@@ -177,10 +189,7 @@ func (s *Server) waitCut(ctx context.Context) error {
 // wait returns when no request and no shadow work is open, or with ctx's error.
 func (s *Server) wait(ctx context.Context) error {
 	done := make(chan struct{})
-	go func() {
-		s.work.Wait()
-		close(done)
-	}()
+	panics.Go(s.panicked, s.work.Wait, func() { close(done) })
 	select {
 	case <-done:
 		return nil

@@ -14,6 +14,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/panics"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -103,7 +104,7 @@ func (a *app) alone(cfg *config.Config, kept *knowledge.Library, write bool, do 
 	server := admin.NewServer((&admin.Handler{Keeper: s.librarian(), Token: proxy.NewSecret(token)}).Handle, slog.New(slog.DiscardHandler))
 	ln := fasthttputil.NewInmemoryListener()
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(ln) }()
+	panics.Go(a.panicked, func() { served <- server.Serve(ln) }, func() { close(served) })
 	defer func() {
 		_ = ln.Close() // what is in memory needs no good bye
 		<-served

@@ -32,6 +32,11 @@ type app struct {
 	shown map[string]bool // the flags that stand on the command line, by name; others are of the environment
 }
 
+// panicked is a panics.Handler of commands that serve beside what they do.
+func (a *app) panicked(value any, stack []byte) {
+	fmt.Fprintf(a.stderr, "BUG: panic: %v\n%s", value, stack)
+}
+
 type cli struct {
 	Serve     serveCmd     `cmd:"" help:"Relay requests and put sources into chat requests."`
 	Demo      demoCmd      `cmd:"" help:"Show it all on this machine: no key, no network."`

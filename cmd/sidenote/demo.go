@@ -14,6 +14,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/demo"
 	"sidenote/proxy"
+	"sidenote/proxy/panics"
 	"sidenote/retrieval/knowledge"
 )
 
@@ -41,7 +42,7 @@ func (c *demoCmd) Run(a *app) error {
 		return fmt.Errorf("start stub upstream: %w", err)
 	}
 	server := &http.Server{Handler: stub, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = server.Serve(upstream) }() // ends with Close
+	panics.Go(a.panicked, func() { _ = server.Serve(upstream) }, nil) // ends with Close
 	defer func() { _ = server.Close() }()
 
 	s, ls, err := c.stack(a, upstream.Addr().String())

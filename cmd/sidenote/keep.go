@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/panics"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/watch"
 )
@@ -226,10 +227,17 @@ func (s *stack) watch(ctx context.Context) error {
 		return s.kept.Follow(ctx)
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { s.loadOthers(ctx); return nil })
+	g.Go(func() error {
+		defer panics.Recover(s.panicked, nil)
+		s.loadOthers(ctx)
+		return nil
+	})
 	for _, name := range s.cfg.KnowledgeNames() {
 		if k := s.keepers[string(name)]; k != nil {
-			g.Go(func() error { return k.watch(ctx) })
+			g.Go(func() error {
+				defer panics.Recover(s.panicked, nil) // the base stays as it is
+				return k.watch(ctx)
+			})
 		}
 	}
 	return g.Wait()

@@ -16,6 +16,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
+	"sidenote/proxy/panics"
 )
 
 type serveCmd struct{ configFlags }
@@ -63,6 +64,7 @@ func (c *serveCmd) Run(a *app) error {
 		return err
 	}
 	return a.serve(out, s, ls, func(ctx context.Context) error {
+		defer panics.Recover(s.panicked, nil) // requests go on
 		defer out.announce(ctx, cfg, ls, reachable)()
 		for _, p := range cfg.Expired(time.Now()) {
 			out.tell(slog.LevelWarn, p.String())

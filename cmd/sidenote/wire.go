@@ -16,6 +16,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/panics"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/analysis"
@@ -131,8 +132,15 @@ func (s *stack) inBackground(f func(ctx context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.life.Err() == nil {
-		s.background.Go(func() { f(s.life) })
+		s.background.Add(1)
+		panics.Go(s.panicked, func() { f(s.life) }, s.background.Done)
 	}
+}
+
+// panicked is a panics.Handler of what goes on beside requests.
+func (s *stack) panicked(value any, stack []byte) {
+	s.metrics.Panicked(value, stack)
+	s.tell(slog.LevelError, fmt.Sprintf("BUG: panic: %v\n%s", value, stack))
 }
 
 // newStores divides the memory for caches. An entry of candidates is ten times
@@ -157,7 +165,7 @@ func (s *stack) data(records proxy.Recorder, log *slog.Logger) (*proxy.Server, e
 
 // telemetry is the server for scrapers and probes.
 func (s *stack) telemetry(log *slog.Logger) *admin.Server {
-	return admin.NewServer(s.watched().Handle, log)
+	return admin.NewServer(s.watched().Handle, log, s.metrics.Panicked)
 }
 
 // admin is the server for people who run Sidenote.
@@ -168,7 +176,7 @@ func (s *stack) admin(log *slog.Logger) *admin.Server {
 		Token: s.cfg.Admin.Token.Value, ReadToken: s.cfg.Admin.ReadToken.Value,
 		StateToken: func() (string, error) { return store.AdminToken(s.cfg.State.Path) },
 	}
-	return admin.NewServer(h.Handle, log)
+	return admin.NewServer(h.Handle, log, s.metrics.Panicked)
 }
 
 func (s *stack) watched() admin.Telemetry {

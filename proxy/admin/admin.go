@@ -15,6 +15,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
+	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -159,10 +160,16 @@ func body(ctx *fasthttp.RequestCtx) ([]byte, error) {
 // A Server is a listener of this package.
 type Server struct{ http *transport.Server }
 
-// NewServer returns a server for the Handle of a Handler or a Telemetry.
-func NewServer(handle fasthttp.RequestHandler, log *slog.Logger) *Server {
+// NewServer returns a server for the Handle of a Handler or a Telemetry. Its panics
+// go to log, and to each of panicked.
+func NewServer(handle fasthttp.RequestHandler, log *slog.Logger, panicked ...panics.Handler) *Server {
 	return &Server{http: transport.NewServer(handle, transport.ServerOptions{
-		Panicked: func(value any, stack []byte) { log.Error("BUG: panic", "panic", value, "stack", string(stack)) },
+		Panicked: func(value any, stack []byte) {
+			log.Error("BUG: panic", "panic", value, "stack", string(stack))
+			for _, hear := range panicked {
+				hear(value, stack)
+			}
+		},
 		ErrorBody: func(_ int, code string) []byte {
 			return proxy.ErrorJSON("The request could not be read.", "invalid_request_error", code, "")
 		},

@@ -1,0 +1,126 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"sidenote/proxy"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// Goroutines and timers of this package and those below it are started by package
+// panics: a panic in any other would end the process. Files are read, and not types:
+// whatever is called Go or AfterFunc is meant.
+func TestM28NoBareGoroutine(t *testing.T) {
+	seen, used := 0, 0
+	err := fs.WalkDir(os.DirFS("."), ".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") ||
+			strings.HasPrefix(file, "panics/") || strings.HasPrefix(file, "transport/transporttest/") {
+			return err
+		}
+		seen++
+		set := token.NewFileSet()
+		parsed, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			switch starts, ours := startsGoroutine(n); {
+			case ours:
+				used++
+			case starts:
+				t.Errorf("%s: starts a goroutine that nothing recovers; use package panics", set.Position(n.Pos()))
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 60 || used < 8 {
+		t.Errorf("%d files, and %d goroutines of package panics: the walk missed the tree", seen, used)
+	}
+}
+
+// startsGoroutine reports whether n does that, and whether by package panics.
+func startsGoroutine(n ast.Node) (starts, ours bool) {
+	if _, ok := n.(*ast.GoStmt); ok {
+		return true, false
+	}
+	called, ok := n.(*ast.SelectorExpr)
+	if !ok || called.Sel.Name != "Go" && called.Sel.Name != "AfterFunc" {
+		return false, false
+	}
+	by, ok := called.X.(*ast.Ident)
+	return true, ok && by.Name == "panics"
+}
+
+// A shadow that panics costs the answer nothing, and is reported as what it was.
+func TestM28Shadow(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	g := start(t, proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
+		Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Shadow })},
+	}, retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) { panic("in the shadow") }))
+	if resp, body := g.post(t, chatBody); resp.StatusCode != 200 || body != "{}" {
+		t.Errorf("%d, %s", resp.StatusCode, body)
+	}
+	if r := g.reports.next(t); r.Outcome != rewrite.Shadowed || r.Reason != proxy.ReasonInternal || r.Model() != "test" {
+		t.Errorf("report %s, %s, model %s", r.Outcome, r.Reason, r.Model())
+	}
+	if said := g.log.take(); !strings.Contains(said, "in the shadow") || !strings.Contains(said, "stack=") || strings.Contains(said, "parental") {
+		t.Errorf("log: %s", said)
+	}
+	if n := counted(t, g.metrics, "sidenote_panics_total", ""); n != 1 {
+		t.Errorf("counted %v", n)
+	}
+}
+
+// An answer that is learnt from goes on when that meets a panic.
+func TestM28Tap(t *testing.T) {
+	var heard []any
+	tap := proxy.BrokenTap(func(value any, _ []byte) { heard = append(heard, value) })
+	tap([]byte("one"))
+	tap([]byte("two"))
+	if len(heard) != 1 {
+		t.Errorf("heard of %v", heard)
+	}
+}
+
+// breakingLog is a log that breaks at its first line.
+type breakingLog struct{ bytes.Buffer }
+
+func (b *breakingLog) Write(p []byte) (int, error) {
+	if b.Len() == 0 {
+		b.WriteString("broken\n")
+		panic("log")
+	}
+	return b.Buffer.Write(p)
+}
+
+// A log that panics loses its lines and not those that follow.
+func TestM28AsyncWriter(t *testing.T) {
+	var to breakingLog
+	w := proxy.NewAsyncWriter(&to)
+	_, _ = w.Write([]byte("first\n"))
+	for w.Dropped() == 0 {
+		runtime.Gosched()
+	}
+	_, _ = w.Write([]byte("second\n"))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := w.Close(ctx); errors.Is(err, context.DeadlineExceeded) || to.String() != "broken\nsecond\n" || w.Dropped() != 1 {
+		t.Errorf("wrote %q, dropped %d, %v", to.String(), w.Dropped(), err)
+	}
+}
