@@ -1,0 +1,93 @@
+// Package transporttest breaks connections for tests, at one of their reads and
+// writes.
+package transporttest
+
+import (
+	"net"
+	"sync/atomic"
+	"syscall"
+)
+
+// A Kind says what happens at the I/O that is chosen.
+type Kind int
+
+// The kinds.
+const (
+	Fails  Kind = iota // it has an error, and the connection is reset
+	Breaks             // it is done, and then the connection is reset
+	Panics             // it is a bug
+)
+
+// String returns the kind's word.
+func (k Kind) String() string { return [...]string{"fails", "breaks", "panics"}[k] }
+
+// A Fault happens at one I/O of the connections that Open opens: their reads, writes
+// and looks. Open is a transport.Raw.
+type Fault struct {
+	Kind Kind
+
+	left atomic.Int64 // until it happens
+}
+
+// Set lets the I/O number at be broken, of those from now on and from 0.
+func (f *Fault) Set(at int64) { f.left.Store(at + 1) }
+
+// Reached reports whether the fault has happened.
+func (f *Fault) Reached() bool { return f.left.Load() <= 0 }
+
+// Open opens the way to c's I/O.
+func (f *Fault) Open(c *net.TCPConn) (syscall.RawConn, error) {
+	raw, err := c.SyscallConn()
+	return &faulty{raw: raw, conn: c, fault: f}, err
+}
+
+// faulty is a way on which a fault may happen.
+type faulty struct {
+	raw    syscall.RawConn
+	conn   *net.TCPConn
+	fault  *Fault
+	within atomic.Int32 // I/O that is under way
+}
+
+// Read implements syscall.RawConn.
+func (r *faulty) Read(f func(fd uintptr) bool) error {
+	return r.at(func() error { return r.raw.Read(f) })
+}
+
+// Write implements syscall.RawConn.
+func (r *faulty) Write(f func(fd uintptr) bool) error {
+	return r.at(func() error { return r.raw.Write(f) })
+}
+
+// Control implements syscall.RawConn.
+func (r *faulty) Control(f func(fd uintptr)) error {
+	return r.at(func() error { return r.raw.Control(f) })
+}
+
+func (r *faulty) at(do func() error) error {
+	if r.fault.left.Add(-1) != 0 {
+		r.within.Add(1)
+		defer r.within.Add(-1)
+		return do()
+	}
+	switch r.fault.Kind {
+	case Panics:
+		panic("injected")
+	case Breaks:
+		defer r.reset()
+		return do()
+	}
+	r.reset()
+	return syscall.ECONNRESET
+}
+
+// reset breaks the connection for both sides. Its errors mean that it was broken.
+func (r *faulty) reset() {
+	_ = r.conn.SetLinger(0)
+	if r.within.Load() == 0 {
+		_ = r.conn.Close()
+		return
+	}
+	_ = r.raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) }) //nolint:gosec // a descriptor is an int
+	go r.conn.Close()                                                                        //nolint:errcheck // it waits for the I/O around this one
+}
