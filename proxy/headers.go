@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,7 +16,6 @@ import (
 
 const (
 	ownPrefix        = "sidenote-" // of the names of Sidenote's headers
-	bearer           = "bearer "
 	maxKnowledgeIDs  = 64
 	maxContextTokens = 10_000_000
 )
@@ -34,7 +34,7 @@ func Credential(h *fasthttp.RequestHeader) (string, error) {
 		if which < 0 {
 			continue
 		}
-		if seen[which] || bytes.IndexByte(name, '_') >= 0 {
+		if seen[which] || bytes.ContainsRune(name, '_') {
 			return "", &Error{Reason: ReasonCredentials, Param: string(name), Message: fmt.Sprintf("The header %s stands twice or is spelled with '_'; send your API key once.", name)}
 		}
 		seen[which] = true
@@ -52,11 +52,13 @@ func Credential(h *fasthttp.RequestHeader) (string, error) {
 	return string(key), nil
 }
 
+// bearerToken returns nil where the scheme is another one.
 func bearerToken(value []byte) []byte {
-	if len(value) < len(bearer) || !bytes.EqualFold(value[:len(bearer)], []byte(bearer)) {
+	scheme, token, found := bytes.Cut(value, []byte(" "))
+	if !found || !bytes.EqualFold(scheme, []byte("bearer")) {
 		return nil
 	}
-	return value[len(bearer):]
+	return token
 }
 
 // foldsTo tells whether name is lower's name, in any case and with '_' for '-'.
@@ -67,10 +69,8 @@ func foldsTo(name []byte, lower string) bool {
 	for i, c := range name {
 		if c == '_' {
 			c = '-'
-		} else if c >= 'A' && c <= 'Z' {
-			c |= 0x20
 		}
-		if c != lower[i] {
+		if c|0x20 != lower[i] { // '-' has this bit too
 			return false
 		}
 	}
@@ -86,7 +86,7 @@ func HeaderOptions(h *fasthttp.RequestHeader) (rewrite.Options, error) {
 		seen uint
 	)
 	for name, value := range h.All() {
-		if len(name) < len(ownPrefix) || !foldsTo(name[:len(ownPrefix)], ownPrefix) {
+		if !foldsTo(name[:min(len(name), len(ownPrefix))], ownPrefix) {
 			continue
 		}
 		header := string(name)
@@ -130,12 +130,12 @@ func setMode(o *rewrite.Options, value string) error {
 }
 
 func setKnowledge(o *rewrite.Options, value string) error {
-	o.Knowledge = make([]string, 0, 1+strings.Count(value, ","))
-	for id := range strings.SplitSeq(value, ",") {
+	o.Knowledge = strings.Split(value, ",")
+	for i, id := range o.Knowledge {
 		if id = strings.TrimSpace(id); !rewrite.ValidName(id) {
 			return fmt.Errorf("%q is not the id of a knowledge base", id)
 		}
-		o.Knowledge = append(o.Knowledge, id)
+		o.Knowledge[i] = id
 	}
 	if len(o.Knowledge) > maxKnowledgeIDs {
 		return fmt.Errorf("%d knowledge bases; at most %d", len(o.Knowledge), maxKnowledgeIDs)
@@ -166,12 +166,8 @@ func setQuery(o *rewrite.Options, value string) error {
 // bases that both name); of two queries the body's, being nearer to the question.
 func MergeOptions(header, body rewrite.Options) rewrite.Options {
 	o := body
-	if o.Mode == nil || header.Mode != nil && *header.Mode < *o.Mode {
-		o.Mode = header.Mode
-	}
-	if o.ContextTokens == nil || header.ContextTokens != nil && *header.ContextTokens < *o.ContextTokens {
-		o.ContextTokens = header.ContextTokens
-	}
+	o.Mode = lower(header.Mode, body.Mode)
+	o.ContextTokens = lower(header.ContextTokens, body.ContextTokens)
 	switch {
 	case o.Knowledge == nil:
 		o.Knowledge = header.Knowledge
@@ -188,4 +184,16 @@ func MergeOptions(header, body rewrite.Options) rewrite.Options {
 		o.Query = header.Query
 	}
 	return o
+}
+
+// lower returns the lower of two limits, of which nil is none.
+func lower[T cmp.Ordered](a, b *T) *T {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	least := min(*a, *b)
+	return &least
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"encoding/hex"
 	"strings"
 )
 
@@ -50,13 +51,8 @@ func Classify(method, target []byte) Target {
 		return t
 	}
 	raw := rawPath(target)
-	t := Target{Route: RouteOther}
-	if plain(raw) {
-		t.Path = string(raw)
-	} else {
-		t.Path = normalise(raw)
-		t.Ambiguous = t.Path != string(raw)
-	}
+	t := Target{Route: RouteOther, Path: normalise(raw)}
+	t.Ambiguous = t.Path != string(raw)
 	switch {
 	case bytes.EqualFold(method, []byte("POST")):
 		suffix, route := postRoute(t.Path)
@@ -107,7 +103,7 @@ func postRoute(path string) (suffix string, route Route) {
 			continue
 		}
 		if r.route == RouteMessages && strings.Contains(path, "/threads/") {
-			break // a message stored in a thread; no model runs
+			return "", RouteOther // a message stored in a thread; no model runs
 		}
 		return r.suffix, r.route
 	}
@@ -149,10 +145,10 @@ func (t Target) Allowed(method []byte, routes []string) bool {
 // "/api/v1beta", "/openai/deployments/NAME".
 func usualPrefix(prefix string) bool {
 	rest, deployment, found := strings.Cut(prefix, "/deployments/")
-	if found && (deployment == "" || strings.Contains(deployment, "/")) {
+	if found && strings.Contains(deployment, "/") {
 		return false
 	}
-	for seg := range strings.SplitSeq(strings.TrimPrefix(rest, "/"), "/") {
+	for seg := range strings.SplitSeq(rest, "/") {
 		version := len(seg) > 1 && seg[0] == 'v' && seg[1] >= '0' && seg[1] <= '9'
 		if !version && seg != "" && seg != "api" && seg != "openai" {
 			return false
@@ -164,46 +160,31 @@ func usualPrefix(prefix string) bool {
 // rawPath returns the path of a request target, which an absolute form may
 // precede: its host chooses nothing.
 func rawPath(target []byte) []byte {
-	if len(target) > 0 && target[0] != '/' {
+	if !bytes.HasPrefix(target, []byte("/")) {
 		_, rest, found := bytes.Cut(target, []byte("://"))
 		if !found {
 			return target // "*", or the host and port of CONNECT
 		}
-		target = rest[len(rest):]
-		if i := bytes.IndexAny(rest, "/?#"); i >= 0 {
-			target = rest[i:]
-		}
+		target = bytes.TrimLeftFunc(rest, func(c rune) bool { return c != '/' && c != '?' && c != '#' })
 	}
-	if i := bytes.IndexByte(target, '?'); i >= 0 {
-		target = target[:i]
-	}
-	return target
-}
-
-// plain tells whether raw is its own normal form.
-func plain(raw []byte) bool {
-	for i, c := range raw {
-		switch {
-		case c == '%' || c == ';' || c == '\\' || c == '#' || c <= ' ' || c >= 0x7f:
-			return false
-		case c == '/' && (i+1 == len(raw) && i > 0 || i+1 < len(raw) && (raw[i+1] == '/' || raw[i+1] == '.')):
-			// A segment that begins with a dot is rare enough to take the slow way.
-			return false
-		}
-	}
-	return len(raw) > 0 && raw[0] == '/' || string(raw) == "*"
+	path, _, _ := bytes.Cut(target, []byte("?"))
+	return path
 }
 
 // normalise reads raw as the most lenient servers do: decoded once, '\' is '/',
 // ";…" of a segment and all from NUL, '?' or '#' is not there, empty and dot
-// segments neither.
+// segments neither. "*", which OPTIONS has for the whole server, is no path.
 func normalise(raw []byte) string {
+	if string(raw) == "*" {
+		return "*"
+	}
 	decoded := make([]byte, 0, len(raw))
 	for i := 0; i < len(raw); i++ {
 		c := raw[i]
 		if c == '%' && i+2 < len(raw) {
-			if hi, lo := unhex(raw[i+1]), unhex(raw[i+2]); hi >= 0 && lo >= 0 {
-				c = byte(hi<<4 | lo)
+			var escaped [1]byte
+			if _, err := hex.Decode(escaped[:], raw[i+1:i+3]); err == nil {
+				c = escaped[0]
 				i += 2
 			}
 		}
@@ -227,14 +208,4 @@ func normalise(raw []byte) string {
 		}
 	}
 	return "/" + strings.Join(kept, "/")
-}
-
-func unhex(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c|0x20 >= 'a' && c|0x20 <= 'f':
-		return int(c|0x20-'a') + 10
-	}
-	return -1
 }

@@ -1,0 +1,180 @@
+package proxy_test
+
+import (
+	"testing"
+
+	"sidenote/proxy"
+)
+
+// The normal form of a path is how the most lenient server reads it, and a request
+// is ambiguous where that is not what was sent.
+func TestM31NormalForm(t *testing.T) {
+	for raw, want := range map[string]string{
+		// segments
+		"/":             "/",
+		"/a":            "/a",
+		"/a/b.c/.d/..e": "/a/b.c/.d/..e",
+		"/a/":           "/a",
+		"//a":           "/a",
+		"/a//b":         "/a/b",
+		"/a/./b/.":      "/a/b",
+		"/a/b/../c":     "/a/c",
+		"/a/b/../../c":  "/c",
+		"/../../a":      "/a",
+		"/a/..":         "/",
+		`/a\b`:          "/a/b",
+		"/a;v=1/b;c":    "/a/b",
+		"/a/;/b":        "/a/b",
+		// bytes that mean nothing in particular
+		"/~!$&'()*+,:@=|^_-": "/~!$&'()*+,:@=|^_-",
+		"/\x7f":              "/\x7f",
+		"/é":                 "/é",
+		// what is not seen or ends the path
+		"/a ":     "/a",
+		"/a\t/b":  "/a/b",
+		"/a b":    "/a b",
+		"/a\x00b": "/a",
+		"/a#b":    "/a",
+		"/a%23b":  "/a",
+		"/a%3Fb":  "/a",
+		"/a%00b":  "/a",
+		"/a%20/b": "/a/b",
+		// escapes
+		"/%61%2f%2F":   "/a",
+		"/a%2fb":       "/a/b",
+		"/a%2":         "/a%2",
+		"/a%":          "/a%",
+		"/%4":          "/%4",
+		"/a%2%66":      "/a%2f",
+		"/%252e":       "/%2e",
+		"/%2e%2e/a":    "/a",
+		"/%5ca":        "/a",
+		"/a%3b/b":      "/a/b",
+		"/%30%39%3A":   "/09:",
+		"/%4a%4f%6A":   "/JOj",
+		"/%fa%Af":      "/\xfa\xaf",
+		"/%g1%1g":      "/%g1%1g",
+		"/%G1%1G":      "/%G1%1G",
+		"/%/1%1/":      "/%/1%1",
+		"/%:1%1:":      "/%:1%1:",
+		"/%`1%1`":      "/%`1%1`",
+		"/%@1%1@":      "/%@1%1@",
+		"/%-1%1-":      "/%-1%1-",
+		"/% 1":         "/% 1",
+		"/%c3%a9%C3%A": "/é\xc3%A",
+		// other forms of target
+		"*":                     "*",
+		"**":                    "/**",
+		"x":                     "/x",
+		"":                      "/",
+		"example.com:443":       "/example.com:443",
+		"://":                   "/",
+		"http://host":           "/",
+		"http://host/":          "/",
+		"http://host/a":         "/a",
+		"http://host#/a":        "/",
+		"http://host?/a":        "/",
+		"http://host/a?b":       "/a",
+		"/a?http://host/b":      "/a",
+		"/http://host/a":        "/http:/host/a",
+		"http://u:p@[::1]:80/a": "/a",
+		"?/a":                   "/",
+		"/?a":                   "/",
+		"/a?/../b#%":            "/a",
+	} {
+		for _, method := range []string{"GET", "POST"} {
+			got := proxy.Classify([]byte(method), []byte(raw))
+			if got.Path != want {
+				t.Errorf("%s %q: %q, want %q", method, raw, got.Path, want)
+			}
+			sent := raw
+			switch raw { // of these the path is a part
+			case "http://host/", "http://host/a", "http://host/a?b", "/a?http://host/b", "http://u:p@[::1]:80/a", "/?a", "/a?/../b#%":
+				sent = want
+			}
+			if got.Ambiguous != (sent != want) || got.Route != proxy.RouteOther {
+				t.Errorf("%s %q: %s, ambiguous %v", method, raw, got.Route, got.Ambiguous)
+			}
+		}
+	}
+}
+
+// Each route is its ending of a path, by the methods that the route has.
+func TestM31Routes(t *testing.T) {
+	for _, c := range []struct {
+		method, target string
+		want           proxy.Route
+	}{
+		{"POST", "/chat/completions", proxy.RouteChat},
+		{"POST", "/v1/threads/t/chat/completions", proxy.RouteChat},
+		{"POST", "/completions", proxy.RouteCompletions},
+		{"POST", "/responses", proxy.RouteResponses},
+		{"POST", "/messages", proxy.RouteMessages},
+		{"POST", "/v1/threads/messages", proxy.RouteOther},
+		{"POST", "/v1/threadsx/messages", proxy.RouteMessages},
+		{"POST", "/embeddings", proxy.RouteEmbeddings},
+		{"POST", "/moderations", proxy.RouteModerations},
+		{"POST", "/v1/models", proxy.RouteOther},
+		{"POST", "/v1/modelsx", proxy.RouteOther},
+		{"POST", "/essages", proxy.RouteOther},
+		{"GET", "/v1/models", proxy.RouteModels},
+		{"HEAD", "/v1/models", proxy.RouteModels},
+		{"GET", "/models/a/b", proxy.RouteModels},
+		{"GET", "/v1/modelsx", proxy.RouteOther},
+		{"GET", "/v1/model", proxy.RouteOther},
+		{"get", "/v1/models", proxy.RouteOther},
+		{"GET", "/v1/completions", proxy.RouteOther},
+		{"PUT", "/v1/chat/completions", proxy.RouteOther},
+		{"", "/v1/chat/completions", proxy.RouteOther},
+	} {
+		if got := proxy.Classify([]byte(c.method), []byte(c.target)); got.Route != c.want || got.Ambiguous {
+			t.Errorf("%s %s: %s, ambiguous %v; want %s", c.method, c.target, got.Route, got.Ambiguous, c.want)
+		}
+	}
+	for route, want := range map[proxy.Route]bool{
+		proxy.RouteChat: false, proxy.RouteCompletions: true, proxy.RouteResponses: true, proxy.RouteMessages: true,
+		proxy.RouteEmbeddings: false, proxy.RouteModerations: false, proxy.RouteModels: false, proxy.RouteOther: false,
+	} {
+		if route.Generates() != want {
+			t.Errorf("%s generates: %v", route, !want)
+		}
+	}
+}
+
+// What stands before a route that our key is good for is what base URLs end in.
+func TestM31PrefixesOfAllowedRoutes(t *testing.T) {
+	for prefix, want := range map[string]bool{
+		"": true, "/v1": true, "/v0": true, "/v9": true, "/v10beta": true, "/v1/v2": true, "/api": true, "/openai": true, "/openai/v1": true,
+		"/openai/deployments/a": true, "/deployments/a": true, "/v1/deployments/vx": true,
+		"/v": false, "/vx": false, "/v/": false, "/v:": false, "/1": false, "/V1": false, "/x1": false, "/apix": false, "/v1/x": false, "/x/v1": false,
+		"/openai/deployments": false, "/x/deployments/a": false, "/openai/deployments/a/b": false, "/openai/deployments/a/v1": false,
+	} {
+		for _, target := range []string{prefix + "/chat/completions", prefix + "/audio/speech"} {
+			routes := []string{"/audio/speech", "/chat/completions"}
+			if got := proxy.Classify([]byte("POST"), []byte(target)).Allowed([]byte("POST"), routes); got != (want && prefix != "/v/") {
+				t.Errorf("POST %s: %v", target, got)
+			}
+		}
+		target := prefix + "/models"
+		if got := proxy.Classify([]byte("GET"), []byte(target)).Allowed([]byte("GET"), []string{"/x", "/models"}); got != want {
+			t.Errorf("GET %s: %v", target, got)
+		}
+	}
+	for _, c := range []struct{ method, target string }{
+		{"GET", "/"}, {"GET", "/v1"}, {"GET", "/v1/modelsx"}, {"GET", "/v1/v2"}, {"GET", "/v1/completions"}, {"PUT", "/v1/models"}, {"POST", "/v1/models"},
+		{"POST", "/"}, {"POST", "/v1"}, {"POST", "/v1/v2"}, {"PUT", "/v1/chat/completions"}, {"POST", "/v1/messages"}, {"POST", "/v1/models/x/messages"},
+	} {
+		if proxy.Classify([]byte(c.method), []byte(c.target)).Allowed([]byte(c.method), nil) {
+			t.Errorf("%s %s is allowed", c.method, c.target)
+		}
+	}
+	for _, route := range proxy.DefaultRoutes() {
+		method := []byte("POST")
+		if route == "/models" {
+			method = []byte("GET")
+		}
+		if !proxy.Classify(method, []byte("/v1"+route)).Allowed(method, nil) {
+			t.Errorf("%s is not allowed", route)
+		}
+	}
+}
