@@ -115,7 +115,7 @@ func appendScalar(b []byte, v any) []byte {
 // appendText appends a JSON string.
 func appendText(b []byte, s string) []byte {
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= utf8.RuneSelf-1 || strings.IndexByte(`"\<>&`, c) >= 0 {
+		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || strings.IndexByte(`"\<>&`, c) >= 0 {
 			text, _ := json.Marshal(validText(s)) // a string has no way to fail
 			return append(b, text...)
 		}
@@ -143,12 +143,14 @@ func AllOf(filters ...*Filter) *Filter {
 }
 
 // Keys calls yield with the key of each comparison until it returns false.
-func (f *Filter) Keys(yield func(key string) bool) { f.keys(yield) }
-
-func (f *Filter) keys(yield func(string) bool) bool {
-	if f == nil {
-		return true
+func (f *Filter) Keys(yield func(key string) bool) {
+	if f != nil {
+		f.keys(yield)
 	}
+}
+
+// keys tells whether yield wants more.
+func (f *Filter) keys(yield func(string) bool) bool {
 	if f.Type != FilterAnd && f.Type != FilterOr {
 		return yield(f.Key)
 	}

@@ -64,7 +64,7 @@ func value(v any) (_ any, ok bool) {
 	case int64:
 		return float64(n), exact(n)
 	case uint64:
-		return float64(n), n <= math.MaxInt64 && exact(int64(n))
+		return float64(n), n < 1<<63 && exact(int64(n))
 	}
 	return nil, false
 }

@@ -6,10 +6,10 @@ import "slices"
 // which the worse one is a duplicate (DESIGN.md §5).
 const duplicateSimilarity = 0.8
 
-// termSet returns the different terms, sorted. It leaves the argument alone:
-// an analyser may hand out shared slices.
+// termSet returns the different terms, sorted, and never nil. It leaves the
+// argument alone: an analyser may hand out shared slices.
 func termSet(terms []string) []string {
-	set := slices.Clone(terms)
+	set := append([]string{}, terms...)
 	slices.Sort(set)
 	return slices.Compact(set)
 }

@@ -30,7 +30,7 @@ func rank(answers []Result, s Settings) []candidate {
 		threshold := s.threshold(a.Floor)
 		for i := range a.Sources[:min(len(a.Sources), s.NumCandidates)] {
 			c := candidate{source: &a.Sources[i], rank: a.Sources[i].Score, threshold: threshold}
-			if len(answers) > 1 && a.Floor > 0 {
+			if a.Floor > 0 {
 				c.rank /= a.Floor
 			}
 			ranked = append(ranked, c)
@@ -91,7 +91,7 @@ func (s *selection) duplicated(c *candidate, onlyEqual bool) *Source {
 			return better.source
 		}
 	}
-	if onlyEqual || len(s.chosen) == 0 {
+	if onlyEqual {
 		return nil
 	}
 	for _, better := range s.chosen {
@@ -105,9 +105,6 @@ func (s *selection) duplicated(c *candidate, onlyEqual bool) *Source {
 func (s *selection) termsOf(c *candidate) []string {
 	if c.terms == nil {
 		c.terms = termSet(s.terms(c.source.Text))
-		if c.terms == nil {
-			c.terms = []string{}
-		}
 	}
 	return c.terms
 }

@@ -94,6 +94,29 @@ out a/x.md#2 per_document: 2 of x.md already
 			settings: func(s *retrieval.Settings) { s.TopK = 1 },
 			want:     "in  a/x.md#0\nout a/y.md#0 top_k: after the best 1\nout a/z.md#0 duplicate: duplicate of x.md#0\n3 retrieved, 2 unique",
 		},
+		"what is alike is not compared once the list is full": {
+			bases: engines{"a": has(0,
+				chunk("x.md", 0, 9, leave), chunk("y.md", 0, 8, "q"),
+				chunk("z.md", 0, 7, strings.ToUpper(leave)), chunk("w.md", 0, 6, "q"))},
+			settings: func(s *retrieval.Settings) { s.TopK = 2 },
+			want: `in  a/x.md#0
+in  a/y.md#0
+out a/z.md#0 top_k: after the best 2
+out a/w.md#0 duplicate: duplicate of y.md#0
+4 retrieved, 3 unique`,
+		},
+		"scores that differ by very little": {
+			bases: engines{"a": has(3, chunk("x.md", 0, 3, "x"), chunk("y.md", 0, 2.9999994, "y"), chunk("z.md", 0, 3-1e-9, "z"))},
+			want: `in  a/x.md#0
+out a/z.md#0 score: score 3.000000 < 3.000000
+out a/y.md#0 score: score 2.999999 < 3.000000
+3 retrieved, 1 unique`,
+		},
+		"ties of all but text": {
+			bases:    engines{"a": has(0, chunk("x.md", 0, 1, "q"), chunk("x.md", 0, 1, "p"))},
+			settings: func(s *retrieval.Settings) { s.TopK = 1 },
+			want:     "in  a/x.md#0\nout a/x.md#0 top_k: after the best 1\n2 retrieved, 2 unique",
+		},
 		"ties": {
 			bases: engines{
 				"b": has(2, chunk("a.md", 0, 4, "p")),
@@ -136,6 +159,41 @@ out b/w.md#0 top_k: after the best 1
 		if diff := gocmp.Diff(c.want, outcome(res)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// Of every base something is told, chosen or fallen, however much has fallen before;
+// and what is told of has no text.
+func TestM31EveryBaseIsToldOf(t *testing.T) {
+	full := func(doc string, score float64, text string) retrieval.Source {
+		s := chunk(doc, 0, score, text)
+		s.Before, s.After, s.Tokens, s.Name = "before", "after", 3, "Name"
+		return s
+	}
+	q := asking("a", "b", "c", "d")
+	q.Settings.TopK, q.Settings.NumCandidates = 1, 2
+	res, err := engines{
+		"a": has(0, full("best.md", 9, "p"), full("last.md", .1, "q")),
+		"b": has(0, full("w.md", 8, "r"), full("v.md", 7, "s")),
+		"c": has(0, full("u.md", .5, "t"), full("t.md", .4, "u")),
+		"d": has(0, full("s.md", .3, "v"), full("r.md", .2, "w")),
+	}.pipeline().Retrieve(t.Context(), q)
+	want := `in  a/best.md#0
+out b/w.md#0 top_k: after the best 1
+out b/v.md#0 top_k: after the best 1
+out c/u.md#0 top_k: after the best 1
+out d/s.md#0 top_k: after the best 1
+8 retrieved, 8 unique`
+	if diff := gocmp.Diff(want, outcome(res)); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for _, e := range res.Excluded {
+		if s := e.Source; s.Text != "" || s.Before != "" || s.After != "" || s.Tokens != 0 || s.Name != "Name" {
+			t.Errorf("told of as %+v", s)
+		}
+	}
+	if s := res.Sources[0]; s.Text != "p" || s.Before != "before" || s.After != "after" || s.Tokens != 3 {
+		t.Errorf("chosen as %+v", s)
 	}
 }
 
