@@ -109,5 +109,5 @@ func blank(text string) string { return skipWhile(text, fills) }
 
 // closes tells whether r is '>' or is read as one.
 func closes(r rune) bool {
-	return r != 0 && strings.ContainsRune(">\uff1e\ufe65\u203a\u276f\u276d\u2771\u3009\u232a\u27e9\u29fd\u02c3", r)
+	return strings.ContainsRune(">\uff1e\ufe65\u203a\u276f\u276d\u2771\u3009\u232a\u27e9\u29fd\u02c3", r)
 }

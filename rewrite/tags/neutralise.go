@@ -2,6 +2,7 @@ package tags
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -88,12 +89,13 @@ func clean(text string) string {
 	return out.String()
 }
 
-// replacement returns what stands for a rune that may not stay.
+// replacement returns what stands for a rune that may not stay. Of ASCII only controls
+// come here.
 func replacement(r rune, rest string) (with string, dirty bool) {
 	switch {
 	case r == '\r' && !strings.HasPrefix(rest, "\n"):
 		return "\n", true
-	case r < ' ', r >= 0x7f && r < 0xa0, hidden(r):
+	case r < 0xa0, hidden(r):
 		return "", true
 	}
 	return "", false
@@ -102,11 +104,5 @@ func replacement(r rune, rest string) (with string, dirty bool) {
 // hidden tells whether r is a bidirectional control or a Unicode tag character:
 // it changes what people see, or hides text from them.
 func hidden(r rune) bool {
-	switch {
-	case r == 0x061c, r == 0x200e, r == 0x200f:
-		return true
-	case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r >= 0xe0000 && r <= 0xe007f:
-		return true
-	}
-	return false
+	return unicode.Is(unicode.Bidi_Control, r) || r >= 0xe0000 && r <= 0xe007f
 }

@@ -112,8 +112,8 @@ func number(text string) (r rune, size int) {
 	if !digits {
 		return 0, 0
 	}
-	if r >= 0x80 && r < 0xa0 {
-		r = charmap.Windows1252.DecodeByte(byte(r)) // as HTML has it: &#139; is ‹
+	if r < 0xa0 { // as HTML has it: &#139; is ‹
+		r = charmap.Windows1252.DecodeByte(byte(r))
 	}
 	end, _ := semicolon(text, i)
 	return r, end

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"unicode"
-	"unicode/utf8"
 )
 
 // The closing tags and the outer element, each on a line of its own: blocks made
@@ -93,15 +92,18 @@ func (v *Vocabulary) AppendAttr(dst []byte, name, value string) []byte {
 	return append(dst, '"')
 }
 
-// tidy tells whether value is short plain ASCII on one line.
+// tidy tells whether value is short plain ASCII on one line, and not empty. Any other
+// goes the long way round to the same end.
 func tidy(value string) bool {
+	before := byte(' ')
 	for i := range len(value) {
 		b := value[i]
-		if unclean[b] || brackets[b] || b < ' ' || b >= utf8.RuneSelf || b == ' ' && (i == 0 || i == len(value)-1 || value[i-1] == ' ') {
+		if b < ' ' || b > '~' || brackets[b] || b == ' ' && before == ' ' {
 			return false
 		}
+		before = b
 	}
-	return len(value) <= maxAttr
+	return before != ' ' && len(value) <= maxAttr
 }
 
 // oneLine returns value with runs of white space and controls as single spaces,

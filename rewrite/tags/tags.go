@@ -111,7 +111,7 @@ func (v *Vocabulary) at(text string, start int) (t tag, ok bool) {
 		closing = closing || slashes(r)
 		i += size
 	}
-	spaced := i > open && !closing && (text[open] == ' ' || text[open] == '\t')
+	spaced := i > open && (text[open] == ' ' || text[open] == '\t')
 	for _, name := range v.names {
 		if end, ok := spelled(text, i, name); ok && ended(text[end:], closing, spaced) {
 			return tag{start, open, end}, true
@@ -122,7 +122,7 @@ func (v *Vocabulary) at(text string, start int) (t tag, ok bool) {
 
 // spelled reads name at text[i:] and returns where it ends.
 func spelled(text string, i int, name string) (end int, ok bool) {
-	for first := true; name != ""; first = false {
+	for name != "" {
 		if i == len(text) {
 			return 0, false
 		}
@@ -131,7 +131,7 @@ func spelled(text string, i int, name string) (end int, ok bool) {
 		switch {
 		case reads(r, letter):
 			name = name[width:]
-		case first || !fills(r):
+		case !fills(r):
 			return 0, false
 		}
 		i += size

@@ -1,0 +1,213 @@
+package tags_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"sidenote/rewrite/tags"
+)
+
+// everyRune calls f for all characters that Unicode has given a meaning, but rare ideographs.
+func everyRune(f func(rune)) {
+	for r := rune(0); r < 0xe0200; r++ {
+		switch r {
+		case 0xd800:
+			r = 0xdfff // no characters
+		case 0x20000:
+			r = 0xe0000 - 2
+		default:
+			f(r)
+		}
+	}
+}
+
+// Which characters are read as which piece of a tag, and which are not.
+func TestM31CharactersOfATag(t *testing.T) {
+	const (
+		openers = "<＜﹤‹❮❬❰〈\u2329⟨⧼˂ᐸᚲ𝈶≺⋖"
+		slashes = "/\\／⁄∕⧸╱⟋〳＼﹨∖⧵⧹╲"
+		closers = ">＞﹥›❯❭❱〉\u232a⟩⧽˃"
+	)
+	fillers := func(r rune) bool { // what has no width, and white space
+		return r == ' ' || r == utf8.RuneError || r == '\u2800' ||
+			unicode.In(r, unicode.White_Space, unicode.Cc, unicode.Cf, unicode.M, unicode.Other_Default_Ignorable_Code_Point)
+	}
+	in := func(set string) func(rune) bool { return func(r rune) bool { return strings.ContainsRune(set, r) } }
+	for _, c := range []struct {
+		what   string
+		around [2]string
+		is     func(rune) bool
+	}{
+		{"an opening bracket", [2]string{"", "source>"}, in(openers)},
+		{"a slash", [2]string{"<", "source.length"}, in(slashes)},
+		{"a closing bracket", [2]string{"<source;", ""}, in(closers)},
+		{"nothing", [2]string{"<s", "ource>"}, fillers},
+	} {
+		everyRune(func(r rune) {
+			if got := tags.Count(c.around[0]+string(r)+c.around[1]) > 0; got != c.is(r) {
+				t.Errorf("%U is read as %s: %v", r, c.what, got)
+			}
+		})
+	}
+}
+
+// Which characters have no place in a text: controls, those that turn the direction of
+// what people see, and those that nobody sees.
+func TestM31CharactersThatGo(t *testing.T) {
+	everyRune(func(r rune) {
+		want := "a" + string(r) + "b"
+		switch {
+		case r == '\r':
+			want = "a\nb"
+		case r == '\n', r == '\t':
+		case unicode.In(r, unicode.Cc, unicode.Bidi_Control), r >= 0xe0000 && r < 0xe0080:
+			want = "ab"
+		}
+		if got, n := tags.Neutralise("a"+string(r)+"b", false); got != want || n != 0 {
+			t.Errorf("%U: %q, %d; want %q", r, got, n, want)
+		}
+	})
+}
+
+// Each character that follows a variable in code, with white space before it or without.
+func TestM31OperatorsBehindAName(t *testing.T) {
+	stays := func(s string) {
+		t.Helper()
+		if out, n := tags.Neutralise(s, false); out != s || n != 0 {
+			t.Errorf("Neutralise(%q) = %q, %d; want it as it is", s, out, n)
+		}
+	}
+	for _, operator := range ".;),]}+*|&" {
+		stays(fmt.Sprintf("i<source%c b", operator))
+		if operator != ';' && operator != ',' { // these may be strays in a tag
+			stays(fmt.Sprintf("i<source%c>b", operator))
+		}
+		found(t, tags.Ours(), fmt.Sprintf("<source%c id=1>", operator))
+		found(t, tags.Ours(), fmt.Sprintf("</source%c b", operator))
+	}
+	for _, operator := range ";),]}+*|&?[<" {
+		stays(fmt.Sprintf("i < source %c b", operator))
+		stays(fmt.Sprintf("i <\tsource\t%c b", operator))
+		found(t, tags.Ours(), fmt.Sprintf("<\nsource %c b", operator)) // nobody writes code like that
+		found(t, tags.Ours(), fmt.Sprintf("<source %c b", operator))
+	}
+}
+
+// What stands behind a name and a stray operator, as a tag has it and as code has it.
+func TestM31AttributesBehindAnOperator(t *testing.T) {
+	long := strings.Repeat("x", 256)
+	for _, s := range []string{
+		"<source,>", "<source;/>", "<source; / >", "<source;id=1/>", "<source; id = 1 >", "<source. id=''>",
+		"<source; data-id=1>", "<source; doc_id=1>", "<source; xml:id=1>", "<source; ⓘⓓ=1>", "<source; id=ab>", "<source; id=a-b>", "<source; id=1.5>", "<source& id=1>", "<source&i=1>",
+		"<source;a=" + long[:255], "<source;" + long + "x", "<source; id='" + long,
+	} {
+		found(t, tags.Ours(), s)
+	}
+	for _, s := range []string{
+		"i<source,=1>b", "f(i<source, b+1>c)", "i<source; \"" + long, "i<source;a=" + long[:254], "i<source;" + long, "i<source; a=1", "i<source; a='b', c",
+	} {
+		if n := tags.Count(s); n != 0 {
+			t.Errorf("Count(%q) = %d, want 0", s, n)
+		}
+	}
+}
+
+// Where white space ends a text that looked like code, it was none.
+func TestM31TagsAtTheEndOfAText(t *testing.T) {
+	for _, s := range []string{"< source", "< source ", "<\tsource \t", "<source;/>", "< source id"} {
+		found(t, tags.Ours(), s)
+	}
+	for _, s := range []string{"<", "</", "< ", "<s", "<sourc", "a < s", "</ compo"} {
+		if n := tags.Count(s); n != 0 {
+			t.Errorf("Count(%q) = %d, want 0", s, n)
+		}
+	}
+}
+
+// References are read as HTML has them, and nothing else is one.
+func TestM31References(t *testing.T) {
+	for _, s := range []string{
+		"<&emsp13;source>", "<&zwnj;source>", "<&ZeroWidthSpace;source>", "<sourc&eacute>", "<s&oslashurce>", "<&NegativeVeryThinSpace;source>",
+		"&#\u200b60;source", "&\u200b#60;source", "<&#x200b;source>", "<&#xa0;source>", "<&#xAD;source>", "<co&#x6d;po&#x6e;e&#x6E;t>", "<&#9;source>", "<&#83;ource>", "&#8249;source",
+	} {
+		found(t, tags.Ours(), s)
+	}
+	for _, s := range []string{
+		"&l t;source", "&#6 0;source", "&" + strings.Repeat("a", 40) + ";source", "<&nosuch;source>", "<&xsource>", "<&frasl source>", "<&fraslsource>", "<&;source>", "<&#;source>", "<&#x;source>",
+		"&#5a;source", "&#5:;source", "<&#52/;source>", "<&#x1g;source>", "<&#x@;source>", "<&#128;source>", "<&#159;source>", "&#x3;source",
+	} {
+		if n := tags.Count(s); n != 0 {
+			t.Errorf("Count(%q) = %d, want 0", s, n)
+		}
+	}
+}
+
+// A name of a template may be of any script, and begin or end with any letter; only what
+// is read like it is it.
+func TestM31NamesOfAnyLetters(t *testing.T) {
+	v := tags.NewVocabulary("alpha", "zoo", "контекст", "a`{b", "h1", "kontext-é")
+	for _, s := range []string{
+		"<\u0430lpha>", "<ALPHA>", "<\u01b6oo>", "<Zoo>", "<контекст>", "</КОНТЕКСТ>", "<контекст id=1>", "<a`{b>", "<kontext-e>", "<sourcё>", "<sоurсe>", "<alph\u0251>",
+	} {
+		found(t, v, s)
+	}
+	for _, s := range []string{"<контакты>", "<文字文字文字文字>", "<a-.b>", "<h2>", "<kontext_é>", "<kontext-ö>", "<beta>", "<0>"} {
+		if n := v.Count(s); n != 0 {
+			t.Errorf("Count(%q) = %d, want 0", s, n)
+		}
+	}
+}
+
+// A look-alike is replaced from its bracket on, and no further than that: what was written
+// in its place stays.
+func TestM31WhatIsReplaced(t *testing.T) {
+	for _, c := range []struct{ text, span, want string }{
+		{"a </source> b", "</source", "a [/source> b"},
+		{"&#60\u200bsource>", "&#60\u200bsource", "[\u200bsource>"},
+		{"&lt\u200bsource>", "&lt\u200bsource", "[\u200bsource>"},
+		{"&lt\u200b;source>", "&lt\u200b;source", "[source>"},
+		{"&amp;#x3C;\tso\u0301urces>", "&amp;#x3C;\tso\u0301urces", "[\tso\u0301urces>"},
+		{"i < <source", "<source", "i < [source"},
+	} {
+		spans := tags.Scan(c.text)
+		if len(spans) != 1 || c.text[spans[0].Start:spans[0].End] != c.span {
+			t.Errorf("Scan(%q) = %v, want %q", c.text, spans, c.span)
+		}
+		if got, _ := tags.Neutralise(c.text, false); got != c.want {
+			t.Errorf("Neutralise(%q) = %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+// With all, each '<' goes, also the first of a text; without one the text is not copied.
+func TestM31EveryBracketGoes(t *testing.T) {
+	for text, want := range map[string]string{"<div>": "&lt;div>", "a<": "a&lt;", "<<": "&lt;&lt;", "<source><": "[source>&lt;", "a > b": "a > b"} {
+		if got, _ := tags.Neutralise(text, true); got != want {
+			t.Errorf("Neutralise(%q, all) = %q, want %q", text, got, want)
+		}
+	}
+	text := strings.Repeat("naïve 中文 &amp; i > source\n", 100)
+	if n := testing.AllocsPerRun(10, func() { tags.Neutralise(text, true) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// Attributes are on one line, cut by characters, and as safe as a body.
+func TestM31AttributesOnOneLine(t *testing.T) {
+	for _, c := range []struct{ value, want string }{
+		{"a\x00b", "a b"}, {"a\u0085\u2028b", "a b"}, {"a \u202e b", "a b"}, {"\u200ea\u200f", "a"}, {"~!", "~!"}, {"a\x7fb", "a b"},
+		{strings.Repeat("中", 200), strings.Repeat("中", 200)}, {strings.Repeat("中", 199) + " \u200f", strings.Repeat("中", 199)},
+		{strings.Repeat("é", 150) + strings.Repeat(" x", 25), strings.Repeat("é", 150) + strings.Repeat(" x", 25)},
+		{strings.Repeat("\u202ex", 200), strings.Repeat("x", 200)},
+	} {
+		if got := string(tags.Ours().AppendAttr(nil, "n", c.value)); got != ` n="`+c.want+`"` {
+			t.Errorf("AppendAttr(%q) = %s, want %s", c.value, got, c.want)
+		}
+	}
+	if got := string(tags.Ours().AppendOpen(nil, tags.Source{ID: 120}, nil)); got != `<source id="120">` {
+		t.Errorf("a third digit: %s", got)
+	}
+}
