@@ -22,8 +22,8 @@ import (
 	"sidenote/proxy"
 )
 
-// readyz is what the admin port says of itself.
-func (p *process) readyz(t *testing.T) (status int, reasons []string) {
+// readiness is what the admin port says of itself.
+func (p *process) readiness(t *testing.T) (status int, reasons []string) {
 	t.Helper()
 	resp, err := http.Get(p.admin + "/readyz")
 	if err != nil {
@@ -60,9 +60,9 @@ func TestM15NotReadyFirst(t *testing.T) {
 	}
 	asked, stopped := time.Now(), make(chan int, 1)
 	go func() { stopped <- p.stop() }()
-	status, reasons := p.readyz(t)
+	status, reasons := p.readiness(t)
 	for status == http.StatusOK && time.Since(asked) < 10*time.Second {
-		status, reasons = p.readyz(t)
+		status, reasons = p.readiness(t)
 	}
 	if status != http.StatusServiceUnavailable || len(reasons) != 1 || reasons[0] != "shutting down" {
 		t.Fatalf("%d, %q", status, reasons)
