@@ -174,13 +174,22 @@ func (u *Upstream) closed() bool { return u.life.Err() != nil }
 // asks: then that comes with the asking, see conn.ask. now is on clock.
 func (u *Upstream) takeIdle(asks bool, now time.Duration) *conn {
 	for c := u.pop(); c != nil; c = u.pop() {
-		if now-c.since < u.config.KeepIdle && (asks && u.canAsk || u.reusable(c.tcp.raw)) {
+		if now-c.since < u.config.KeepIdle && (asks && u.canAsk || u.usable(c)) {
 			c.br, c.pooled = u.reader(c), true
 			return c
 		}
 		u.discard(c)
 	}
 	return nil
+}
+
+// usable reports whether c, which is idle, is open and has nothing to say that nobody
+// asked for.
+func (u *Upstream) usable(c *conn) bool {
+	if secure, ok := c.Conn.(*tls.Conn); ok && canAsk {
+		return secure.NetConn().(*tlsInput).silent(secure)
+	}
+	return u.reusable(c.tcp.raw)
 }
 
 func (u *Upstream) pop() *conn {
@@ -268,7 +277,7 @@ func (u *Upstream) dial(ctx context.Context) (*conn, error) {
 	c := &conn{timed: timed{Conn: tcp}, tcp: tcp}
 	c.asking.step = c.stepAsking
 	if u.tls != nil {
-		secure := tls.Client(tcp, u.tls)
+		secure := tls.Client(&tlsInput{tcpConn: tcp}, u.tls)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			c.drop()
 			return nil, &Error{connectClass(err, TLSFailed), err}
