@@ -18,8 +18,9 @@ const (
 const (
 	// maxPlain bounds a value before it is packed, and so what unpacking makes.
 	maxPlain = 8 << 20
-	// maxStored leaves room for what encrypting adds.
-	maxStored = maxPlain + 128
+	// maxAdded bounds what encrypting adds, with the length and the checksum.
+	maxAdded  = 128
+	maxStored = maxPlain + maxAdded
 	// minCompressed is the least body worth a try: of 512 bytes of English 220 go,
 	// of 256 some 100, which is less than the store spends on the entry.
 	minCompressed = 512
@@ -113,7 +114,7 @@ func (p *Packed) pack(val []byte) ([]byte, error) {
 	if smaller := p.compress(body); smaller != nil {
 		body, flags = smaller, flagCompressed
 	}
-	b := make([]byte, 0, len(e.head)+len(body)+sumSize+maxStored-maxPlain)
+	b := make([]byte, 0, len(e.head)+len(body)+maxAdded)
 	b = append(b, e.head...)
 	if p.keys == nil {
 		b[flagsAt] = flags

@@ -54,8 +54,8 @@ func Credential(h *fasthttp.RequestHeader) (string, error) {
 
 // bearerToken returns nil where the scheme is another one.
 func bearerToken(value []byte) []byte {
-	scheme, token, found := bytes.Cut(value, []byte(" "))
-	if !found || !bytes.EqualFold(scheme, []byte("bearer")) {
+	scheme, token, _ := bytes.Cut(value, []byte(" "))
+	if !bytes.EqualFold(scheme, []byte("bearer")) {
 		return nil
 	}
 	return token

@@ -144,8 +144,8 @@ func (t Target) Allowed(method []byte, routes []string) bool {
 // usualPrefix tells whether prefix is what base URLs end in: "/v1",
 // "/api/v1beta", "/openai/deployments/NAME".
 func usualPrefix(prefix string) bool {
-	rest, deployment, found := strings.Cut(prefix, "/deployments/")
-	if found && strings.Contains(deployment, "/") {
+	rest, deployment, _ := strings.Cut(prefix, "/deployments/")
+	if strings.Contains(deployment, "/") {
 		return false
 	}
 	for seg := range strings.SplitSeq(rest, "/") {

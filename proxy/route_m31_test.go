@@ -99,6 +99,16 @@ func TestM31NormalForm(t *testing.T) {
 	}
 }
 
+// What lies behind a target in memory is another request's.
+func TestM31EscapeAtTheEnd(t *testing.T) {
+	buffer := []byte("/a%2f")
+	for n, want := range []string{"/", "/", "/a", "/a%", "/a%2", "/a"} {
+		if got := proxy.Classify([]byte("GET"), buffer[:n]); got.Path != want {
+			t.Errorf("%q: %q, want %q", buffer[:n], got.Path, want)
+		}
+	}
+}
+
 // Each route is its ending of a path, by the methods that the route has.
 func TestM31Routes(t *testing.T) {
 	for _, c := range []struct {
@@ -146,7 +156,7 @@ func TestM31PrefixesOfAllowedRoutes(t *testing.T) {
 	for prefix, want := range map[string]bool{
 		"": true, "/v1": true, "/v0": true, "/v9": true, "/v10beta": true, "/v1/v2": true, "/api": true, "/openai": true, "/openai/v1": true,
 		"/openai/deployments/a": true, "/deployments/a": true, "/v1/deployments/vx": true,
-		"/v": false, "/vx": false, "/v/": false, "/v:": false, "/1": false, "/V1": false, "/x1": false, "/apix": false, "/v1/x": false, "/x/v1": false,
+		"/v": false, "/vx": false, "/v/": false, "/v:": false, "/v.1": false, "/v-1": false, "/1": false, "/V1": false, "/x1": false, "/apix": false, "/v1/x": false, "/x/v1": false,
 		"/openai/deployments": false, "/x/deployments/a": false, "/openai/deployments/a/b": false, "/openai/deployments/a/v1": false,
 	} {
 		for _, target := range []string{prefix + "/chat/completions", prefix + "/audio/speech"} {
