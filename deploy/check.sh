@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
 # For people, before a push: format, lint, tidy, other systems, a short fuzz of
-# every target, known vulnerabilities. deploy/test.sh is the test command.
+# every target, mutation testing, known vulnerabilities. deploy/test.sh is the test
+# command.
+#
+# Mutation testing takes half an hour: MUTATE="cache proxy" narrows it to packages of
+# the list in deploy/mutate.sh, MUTATE=none leaves it out.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -34,6 +38,12 @@ go list -f '{{.Dir}} {{.ImportPath}}' ./... | while read -r dir pkg; do
     go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-10s}" "$pkg" </dev/null
   done
 done
+
+step "mutation testing, ${MUTATE:-all packages}"
+if [ "${MUTATE:-}" != none ]; then
+  # shellcheck disable=SC2086 # packages are words
+  deploy/mutate.sh ${MUTATE:-}
+fi
 
 step vulnerabilities
 tool golang.org/x/vuln/cmd/govulncheck@latest govulncheck ./... || {
