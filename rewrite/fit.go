@@ -3,7 +3,6 @@ package rewrite
 import (
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 
 	"sidenote/retrieval"
@@ -91,7 +90,7 @@ func (f *fitter) fit(room int) {
 	for i := range f.slots {
 		order[i] = &f.slots[i]
 	}
-	sort.SliceStable(order, func(i, j int) bool { return order[i].Priority > order[j].Priority })
+	slices.SortStableFunc(order, func(a, b *slot) int { return b.Priority - a.Priority })
 	for _, s := range order {
 		if !s.Truncatable {
 			room -= f.whole(s, room)
@@ -102,16 +101,14 @@ func (f *fitter) fit(room int) {
 		if !s.Truncatable {
 			continue
 		}
-		used := f.whole(s, room)
+		room -= f.whole(s, room)
 		switch {
 		case full:
 			f.out(s, "below the first that was cut")
-			used = 0
 		case s.entry.Fate == Out:
 			full = true
-			used = f.cut(s, room)
+			f.cut(s, room)
 		}
-		room -= used
 	}
 	if !full {
 		f.neighbours(room)
@@ -152,7 +149,7 @@ func (f *fitter) whole(s *slot, room int) int {
 	}
 	s.entry = ComponentEntry{Name: s.Name, Priority: s.Priority, Demand: need}
 	if need > room {
-		f.out(s, fmt.Sprintf("needs %d tokens, %d left", need, max(room, 0)))
+		f.out(s, fmt.Sprintf("needs %d tokens, %d left", need, room))
 		return 0
 	}
 	if s.isSources {
@@ -170,53 +167,57 @@ func (f *fitter) whole(s *slot, room int) int {
 
 // element returns the tokens of a sources element with the given blocks.
 func (f *fitter) element(blocks []sourceBlock) int {
-	n := f.count(tags.SourcesOpen+f.rules) + f.count(tags.SourcesClose)
+	n, _ := f.size(blocks)
+	return n
+}
+
+// size is element, and tells whether the rules are repeated in it.
+func (f *fitter) size(blocks []sourceBlock) (n int, closing bool) {
+	n = f.count(tags.SourcesOpen+f.rules) + f.count(tags.SourcesClose)
 	for i := range blocks {
 		n += blocks[i].tokens
 	}
 	if n > closingAbove {
-		n += f.count(f.closing)
+		return n + f.count(f.closing), true
 	}
-	return n
+	return n, false
 }
 
 // render returns a sources element with the given blocks, in lines that add.
 func (f *fitter) render(blocks []sourceBlock) []string {
 	parts := make([]string, 0, 3*len(blocks)+3)
 	parts = append(parts, tags.SourcesOpen+f.rules)
-	n := f.count(parts[0]) + f.count(tags.SourcesClose)
 	for i := range blocks {
 		parts = append(parts, blocks[i].head, blocks[i].body, sourceClose)
-		n += blocks[i].tokens
 	}
-	if n > closingAbove {
+	if _, closing := f.size(blocks); closing {
 		parts = append(parts, f.closing)
 	}
 	return append(parts, tags.SourcesClose)
 }
 
-// cut puts in as much of a component as fits, and returns what it took.
-func (f *fitter) cut(s *slot, room int) int {
+// cut puts in as much of a component as fits.
+func (f *fitter) cut(s *slot, room int) {
 	if s.isSources {
-		return f.cutSources(s, room)
+		f.cutSources(s, room)
+		return
 	}
 	text, need := f.shorten(s.Text, room, func(text string) int { return f.count(renderComponent(s.Name, text)) })
 	if text == "" {
-		return 0
+		return
 	}
 	s.parts = []string{renderComponent(s.Name, text)}
 	s.text = max(0, need-f.count(renderComponent(s.Name, "")))
 	s.entry.Fate, s.entry.Tokens, s.entry.Reason = Cut, need, reasonCut
-	return need
 }
 
 const reasonCut = "cut to the budget"
 
 // cutSources puts in the sources that fit whole, best first; where not even the
 // first does, that one is cut inside.
-func (f *fitter) cutSources(s *slot, room int) int {
+func (f *fitter) cutSources(s *slot, room int) {
 	if len(f.blocks) == 0 {
-		return 0
+		return
 	}
 	n := len(f.blocks) - 1
 	for n > 0 && f.element(f.blocks[:n]) > room {
@@ -227,7 +228,7 @@ func (f *fitter) cutSources(s *slot, room int) int {
 	if n == 0 {
 		first, ok := f.cutFirst(room)
 		if !ok {
-			return 0
+			return
 		}
 		blocks = []sourceBlock{first}
 		f.keep(0, first, Cut, reasonCut)
@@ -238,7 +239,6 @@ func (f *fitter) cutSources(s *slot, room int) int {
 	}
 	s.parts = f.render(blocks)
 	s.entry.Fate, s.entry.Tokens, s.entry.Reason = Cut, f.element(blocks), reasonCut
-	return s.entry.Tokens
 }
 
 // cutFirst cuts the best source inside.
@@ -255,15 +255,15 @@ func (f *fitter) cutFirst(room int) (sourceBlock, bool) {
 // shorten cuts text such that its cost stays within room, and marks the cut. It
 // returns "" where less than the policy's least would be left. What was code may
 // read as a tag once its end is gone ("i<source.length"), so the rest is made safe
-// again.
+// again; what EscapeAll escapes has gone before.
 func (f *fitter) shorten(text string, room int, cost func(string) int) (string, int) {
 	limit := room - cost(cutMarker)
-	for limit >= max(f.policy.MinTruncatedTokens, 1) {
+	for limit >= f.policy.MinTruncatedTokens {
 		short := strings.TrimRight(tokens.Cut(f.counter, text, limit), " \t\n")
 		if short == "" {
 			break
 		}
-		short, _ = f.policy.Template.vocabulary().Neutralise(short+cutMarker, f.policy.Escape == EscapeAll)
+		short, _ = f.policy.Template.vocabulary().Neutralise(short+cutMarker, false)
 		n := cost(short)
 		if n <= room {
 			return short, n

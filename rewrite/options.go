@@ -40,7 +40,7 @@ func (r *Request) Options() (Options, error) {
 		o.bad = &OptionError{o.keys.err.Param, o.keys.err.Message}
 	case o.loneSurrogate >= 0:
 		o.bad = &OptionError{"sidenote", fmt.Sprintf("escaped lone surrogate at byte %d", o.loneSurrogate)}
-	case o.seen&markWide != 0 && !utf8.Valid(r.field.value.of(r.Body)):
+	case !utf8.Valid(r.field.value.of(r.Body)):
 		o.bad = &OptionError{"sidenote", "not valid UTF-8"}
 	}
 	if o.bad != nil {
@@ -220,7 +220,7 @@ func (o *optionReader) component(at string) Component {
 	if !ValidName(c.Name) || c.Name == SourcesName {
 		o.wrong(at+".name", "%q is not a name: 1 to 64 of a-z, 0-9, '_' and '-', not %q", c.Name, SourcesName)
 	}
-	if !strings.ContainsFunc(c.Text, visible) || !utf8.ValidString(c.Text) {
+	if !strings.ContainsFunc(c.Text, visible) {
 		o.wrong(at+".text", "empty")
 	}
 	return c

@@ -94,7 +94,7 @@ func (r *Request) marker(m span) place {
 			switch {
 			case found:
 				after.WriteString(clean(text.of(r.Body)))
-			case text.start < m.start && m.start < text.end:
+			case m.start < text.end:
 				before.WriteString(clean(join(`"`, r.Body[text.start+1:m.start], `"`)))
 				after.WriteString(clean(join(`"`, r.Body[m.end:text.end-1], `"`)))
 				found = true
@@ -196,10 +196,10 @@ func (at surroundings) around(parts []string) (lead, trail string) {
 func feedsAt(text, trimmed string) int { return len(text) - len(trimmed) }
 
 func feeds(neighbour string, have int) string {
-	if neighbour == "" || have >= 2 {
+	if neighbour == "" {
 		return ""
 	}
-	return "\n\n"[have:]
+	return "\n\n"[min(have, 2):]
 }
 
 // insert is the JSON that puts a text in this place.

@@ -31,3 +31,57 @@ func TestM09NoPlaceForTheBlock(t *testing.T) {
 		}
 	}
 }
+
+// A model that takes no system message gets the block in the user's, also where that is
+// the first of all.
+func TestM31NoSystemMessage(t *testing.T) {
+	for _, placement := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceLastUser, rewrite.PlaceSplit, rewrite.PlaceMarker} {
+		p := testPolicy(t, nil)
+		p.Placement = placement
+		out := injected(t, p, rewrite.Model{Counter: words{}, NoSystem: true}, `{"messages":[{"role":"user","content":"How long?"}]}`)
+		if !strings.HasPrefix(out, `{"messages":[{"role":"user","content":"How long?\n\n<sources>`) {
+			t.Errorf("%s: %s", placement, out)
+		}
+	}
+}
+
+// Markers are looked for in all that the application says, and so are two ways to read
+// it, also where the model takes the block elsewhere.
+func TestM31AmbiguityUnderAMarker(t *testing.T) {
+	const body = `{"messages":[{"role":"system","content":"a"},{"role":"system","content":"b","content":"c"},{"role":"user","content":"How long?"}]}`
+	for _, c := range []struct {
+		placement rewrite.Placement
+		noSystem  bool
+		want      bool
+	}{
+		{rewrite.PlaceMarker, false, true}, {rewrite.PlaceMarker, true, true}, {rewrite.PlaceSystem, false, false}, {rewrite.PlaceSystem, true, false}, {rewrite.PlaceLastUser, false, false},
+	} {
+		req, err := rewrite.Parse([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rw := &rewrite.Rewriter{Retriever: answering(manySources(1)), Models: models{rewrite.Model{Counter: words{}, NoSystem: c.noSystem}}}
+		res := rw.Rewrite(t.Context(), placed(t, c.placement), req, rewrite.Options{})
+		if (res.Ambiguity != nil) != c.want || c.want && res.Ambiguity.Param != "messages[1].content" {
+			t.Errorf("%s, system messages refused: %v: %+v", c.placement, c.noSystem, res.Ambiguity)
+		}
+	}
+}
+
+// A policy that adds nothing reads nothing, and so nothing is ambiguous; one that adds a
+// text of its own reads the message that this goes to.
+func TestM31AmbiguityWhereNothingIsAdded(t *testing.T) {
+	const body = `{"messages":[{"role":"system","content":"b","content":"c"},{"role":"user","content":"How long?"}]}`
+	texts := []rewrite.Component{{Name: "house", Text: "Be kind."}}
+	for _, c := range []struct {
+		knowledge  []string
+		components []rewrite.Component
+		want       bool
+	}{{nil, nil, false}, {[]string{"handbook"}, nil, true}, {nil, texts, true}, {[]string{"handbook"}, texts, true}} {
+		p := testPolicy(t, nil)
+		p.Knowledge, p.Components = c.knowledge, c.components
+		if _, _, bad := toldOf(t, p, rewrite.Options{}, body); (bad != nil) != c.want {
+			t.Errorf("%q, %d components: %+v", c.knowledge, len(c.components), bad)
+		}
+	}
+}

@@ -289,9 +289,9 @@ func (p *Parser) format() {
 	level := p.keys.level()
 	schema := false
 	whole := p.object(func(key span, escaped bool) {
-		name, same := p.key(level, "response_format.", key, escaped, formatKeys)
+		name, _ := p.key(level, "response_format.", key, escaped, formatKeys)
 		k, v := p.kind(), p.value()
-		if name == "type" && same && p.err == nil {
+		if name == "type" && p.err == nil {
 			p.r.formatIsText = k == kindString && unquote(v.of(p.b)) == "text"
 		}
 		schema = schema || k == kindObject

@@ -1,0 +1,205 @@
+package rewrite_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"sidenote/rewrite"
+)
+
+const asking = `"messages":[{"role":"user","content":"How long?"}]`
+
+// What of a body's own members is read, whatever else stands there.
+func TestM31Members(t *testing.T) {
+	for _, c := range []struct {
+		members, model string
+		stream         bool
+	}{
+		{`"model":"gpt-4o"`, "gpt-4o", false},
+		{`"model":"gpt\u002d4o","stream":true`, "gpt-4o", true},
+		{`"model":"","stream":false,"store":true`, "", false},
+		{`"model":null,"stream":null,"response_format":null,"sidenote":null,"tools":null`, "", false},
+		{`"model":"é","metadata":{"model":"b","stream":true}`, "é", false},
+		// Keys of one level are none of another.
+		{`"role":1,"content":2,"type":{"type":1},"text":4,"key":[{"key":1},{"key":2}],"response_format":{"type":"text","key":{"type":1}}`, "", false},
+		{`"max_tokens":"x","n":[],"functions":{},"stop":["a"]`, "", false},
+	} {
+		for _, body := range []string{`{` + c.members + `,` + asking + `}`, `{` + asking + `,` + c.members + `}`} {
+			req, err := rewrite.Parse([]byte(body))
+			if err != nil {
+				t.Errorf("%s: %v", body, err)
+				continue
+			}
+			if req.Model != c.model || req.Stream != c.stream {
+				t.Errorf("%s: model %q, stream %v", body, req.Model, req.Stream)
+			}
+		}
+	}
+}
+
+// A body that ends too early is no JSON, wherever that is, and has no request.
+func TestM31BodyThatEndsEarly(t *testing.T) {
+	const body = `{"model":"m\u0065\ud83d\ude00","stream":true,"n":1.5e+1,"response_format":{"type":"json_schema","json_schema":{"a":[1,{}]}},"tools":[{"type":"x"}],
+"messages":[{"role":"system","content":"Be brief."},{"role":"us\u0065r","content":[{"type":"text","text":"é\n"},{"type":"image_url"}],"name":null}],"sidenote":{"query":"a"},"sidenote\u0000":false}`
+	for end := range len(body) {
+		req, err := rewrite.Parse([]byte(body)[:end])
+		var bad *rewrite.BodyError
+		if req != nil || !errors.As(err, &bad) || bad.Reason != rewrite.ReasonNotJSON {
+			t.Errorf("%s: %v, %v", body[:end], req, err)
+		}
+	}
+	if _, err := rewrite.Parse([]byte(body)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A member that has the wrong type is named, the first of them.
+func TestM31MembersOfTheWrongType(t *testing.T) {
+	for _, c := range []struct{ body, want string }{
+		{`{"messages":{}}`, "messages: an object, not an array"},
+		{`{"messages":null,"model":7}`, "messages: null, not an array"},
+		{`{"model":7,"messages":null}`, "model: a number"},
+		{`{"model":["a"],` + asking + `}`, "model: an array"},
+		{`{"stream":"true",` + asking + `}`, "stream: a string"},
+		{`{"response_format":"text",` + asking + `}`, "response_format: a string"},
+		{`{"model":"a"}`, "messages: missing"},
+		{`{"messages":[],"stream":7}`, "stream: a number"},
+		{`{"messages":[[]]}`, "messages[0]: an array, not an object"},
+		{`{"messages":[{"role":"user"},{"role":"user","content":[{"type":"text","text":"a"},7]}]}`, "messages[1].content[1]: a number, not an object"},
+		{`{"messages":[{"role":"user"},{"role":"user","content":[{"type":"text","text":7}]}]}`, "messages[1].content[0].text: a number, not a string"},
+	} {
+		_, err := rewrite.Parse([]byte(c.body))
+		var bad *rewrite.BodyError
+		if !errors.As(err, &bad) || bad.Reason != rewrite.ReasonNotChat || bad.Message != c.want || !strings.HasPrefix(c.want, bad.Param+":") {
+			t.Errorf("%s: %+v, want %s", c.body, bad, c.want)
+		}
+	}
+}
+
+// Of what can be read in two ways the first is told, and how.
+func TestM31AmbiguityIsTold(t *testing.T) {
+	const user = `{"role":"user","content":"How long?"}`
+	for _, c := range []struct{ body, want string }{
+		{`{"x":1,"x":2,"y":1,"y":2,` + asking + `}`, `x: key "x" stands twice in one object`},
+		{`{"Model":1,"Stream":1,` + asking + `}`, `Model: "Model" differs from "model" in case alone`},
+		{`{"\ud800":1,"Model":1,` + asking + `}`, "\ufffd: key \"\ufffd\" is not Unicode"},
+		{`{"model":"\ud800","Stream":1,` + asking + `}`, "model: model \"\ufffd\" is not Unicode"},
+		{`{"Stream":1,"model":"\ud800",` + asking + `}`, `Stream: "Stream" differs from "stream" in case alone`},
+		{`{"mo\u212a":1,"tool\u017f":1,` + asking + `}`, "tool\u017f: \"tool\u017f\" differs from \"tools\" in case alone"},
+		{`{` + asking + `,"response_format":{"Type":1}}`, `response_format.Type: "Type" differs from "type" in case alone`},
+		{`{"messages":[` + user + `,{"role":"user","role":"user"}]}`, `messages[1].role: messages[1].role stands twice`},
+		{`{"messages":[` + user + `,{"role":"user","Role":"user"}]}`, `messages[1].role: messages[1].role is there in letters of another case`},
+		{`{"messages":[` + user + `,{"role":"\ud800"}]}`, `messages[1].role: messages[1].role is not Unicode`},
+		{`{"messages":[{"role":"system","content":"a","content":"b"},` + user + `]}`, `messages[0].content: key "content" stands twice in one object`},
+		{"{\"messages\":[{\"role\":\"system\",\"content\":\"\xff\"}," + user + `]}`, `messages[0].content: text is not valid UTF-8`},
+		{`{"messages":[{"role":"system","content":"\ud800"},` + user + `]}`, `messages[0].content: escaped lone surrogate at byte 41`},
+	} {
+		_, _, bad := toldOf(t, testPolicy(t, nil), rewrite.Options{}, c.body)
+		if bad == nil || bad.Reason != rewrite.ReasonAmbiguous || bad.Param+": "+bad.Message != c.want {
+			t.Errorf("%s: %+v, want %s", c.body, bad, c.want)
+		}
+	}
+}
+
+// A key that stands twice is found in an object of any size, the first as well as the
+// last, and the keys of one object are none of the next.
+func TestM31KeysOfLargeObjects(t *testing.T) {
+	object := func(n int, again string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `"k%d":%d,`, i, i)
+		}
+		return b.String() + again
+	}
+	message := func(more string) string { return `{"role":"user",` + more + `"content":"How long?"}` }
+	for n := range 60 {
+		clear := `{` + object(n, "") + `"a":{` + object(n, `"z":{}`) + `},"messages":[` + message(object(n, "")) + `,` + message(object(n, "")) + `]}`
+		if _, _, bad := toldOf(t, testPolicy(t, nil), rewrite.Options{}, clear); bad != nil {
+			t.Errorf("%d keys: %+v", n, bad)
+		}
+		for _, again := range []int{0, n / 2, n - 1} {
+			if n == 0 {
+				continue
+			}
+			key := fmt.Sprint("k", again)
+			twice := object(n, `"`+key+`":1,`)
+			for body, param := range map[string]string{
+				`{` + twice + asking + `}`:                       key,
+				`{"messages":[` + message(twice) + `]}`:          "messages[0]." + key,
+				`{"messages":[` + message(twice+`"z":1,`) + `]}`: "messages[0]." + key,
+			} {
+				if _, _, bad := toldOf(t, testPolicy(t, nil), rewrite.Options{}, body); bad == nil || bad.Param != param || bad.Message != fmt.Sprintf("key %q stands twice in one object", key) {
+					t.Errorf("%d keys, %s twice: %+v", n, key, bad)
+				}
+			}
+		}
+	}
+}
+
+// Nothing of a body is left in the Parser for the next, its model neither.
+func TestM31ParserReadsEachBodyAnew(t *testing.T) {
+	var p rewrite.Parser
+	for _, c := range []struct{ body, model string }{
+		{`{"model":"a\\u0062",` + asking + `}`, `a\u0062`},
+		{`{"model":"a\u0062",` + asking + `}`, "ab"},
+		{`{"model":"ab",` + asking + `}`, "ab"},
+		{`{"model":"ac",` + asking + `}`, "ac"},
+		{`{"x":1,"x":2,"messages":7}`, ""},
+		{`{"messages":[{"role":"user","content":"\ud800"}],"tools":[{}]}`, ""},
+		{`{"model":"ac",` + asking, "-"},
+		{`{` + asking + `}`, ""},
+	} {
+		got, err := p.Parse([]byte(c.body))
+		want, wantErr := rewrite.Parse([]byte(c.body))
+		if fmt.Sprint(err) != fmt.Sprint(wantErr) || (got == nil) != (want == nil) {
+			t.Errorf("%s: %v, want %v", c.body, err, wantErr)
+		}
+		if got != nil && err == nil && (got.Model != c.model || got.Everything() != want.Everything()) {
+			t.Errorf("%s: model %q, %s, want %s", c.body, got.Model, got.Everything(), want.Everything())
+		}
+	}
+}
+
+// Only an answer that is text is asked for citations; one that follows a schema is
+// counted with it.
+func TestM31ResponseFormat(t *testing.T) {
+	for _, c := range []struct {
+		format string
+		cites  bool
+		words  int // of the schema
+	}{
+		{``, true, 0}, {`"response_format":null,`, true, 0},
+		{`"response_format":{"type":"text"},`, true, 0},
+		{`"response_format":{"type":"te\u0078t","x":"text"},`, true, 0},
+		{`"response_format":{"x":"json_object","type":"text","y":"json_object"},`, true, 0},
+		{`"response_format":{"x":"text"},`, true, 0},
+		{`"response_format":{"type":"json_object"},`, false, 0},
+		{`"response_format":{"type":7},`, false, 0},
+		{`"response_format":{"type":["text"],"x":"text"},`, false, 0},
+		{`"response_format":{"json_schema":{"name":"a b c"},"type":"json_schema"},`, false, 1},
+		{`"response_format":{"type":"json_schema","json_schema":{"name":"a b c"}},`, false, 1},
+	} {
+		body := `{` + c.format + asking + `}`
+		if got := strings.Contains(injected(t, testPolicy(t, nil), rewrite.Model{Counter: words{}}, body), "cite its id"); got != c.cites {
+			t.Errorf("%s: asked to cite: %v", c.format, got)
+		}
+		if got := costOf(t, rewrite.Model{Counter: words{}}, body); (got.Format > 0) != (c.words > 0) {
+			t.Errorf("%s: %+v", c.format, got)
+		}
+	}
+}
+
+// Tools are arrays of that name: other arrays cost nothing, nor does another type there.
+func TestM31Tools(t *testing.T) {
+	const tool = `{"type":"function","function":{"name":"a","description":"one two three"}}`
+	for members, want := range map[string]bool{
+		`"tools":[` + tool + `]`: true, `"functions":[{"name":"a","description":"one two three"}]`: true,
+		`"tools":` + tool: false, `"tools":"one two three"`: false, `"stop":["one two three"]`: false, `"metadata":[` + tool + `]`: false, `"tools":[]`: false,
+	} {
+		if got := costOf(t, rewrite.Model{Counter: words{}}, `{`+members+`,`+asking+`}`); (got.Tools > 0) != want {
+			t.Errorf("%s: %+v", members, got)
+		}
+	}
+}
