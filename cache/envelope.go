@@ -66,7 +66,8 @@ func Body(k Key, value []byte) ([]byte, error) { return open(k, value) }
 // seal begins a value for k; the body is appended to it, then close. size is
 // the expected size of the body.
 func seal(k Key, size int) (b []byte, bodyAt int) {
-	b = make([]byte, 0, headerSize+digestSize+binary.MaxVarintLen64+len(k.Tenant)+lengthSize+size+sumSize)
+	const around = 64 // is more than all but the tenant and the body takes
+	b = make([]byte, 0, around+len(k.Tenant)+size)
 	b = append(b, magic...)
 	b = append(b, schema, 0)
 	b = append(b, k.Digest[:]...)

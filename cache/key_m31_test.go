@@ -1,0 +1,105 @@
+package cache_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"sidenote/cache"
+	"sidenote/retrieval"
+)
+
+// Keys are the same in every process of a release, which share a store. Whoever
+// changes what they are made of changes the schema, and these.
+func TestM31KeysStayTheSame(t *testing.T) {
+	q := question("how long")
+	q.Settings = retrieval.Settings{TopK: 5, NumCandidates: 50, MaxPerDocument: 2, ScoreThreshold: -1, Deadline: time.Second}
+	for want, key := range map[string]cache.Key{
+		"v2:selected:{acme}:b5e5d8ceb2f4a83ab5987950809f058b52d89eb4388736e5df3771cc506e6be9":   cache.NewKey(cache.Selected, q),
+		"v2:candidates:{acme}:563fd320ba37a24fb2101f951747f722bffd6c073081b5cc1afb961fdb409ce8": cache.NewKey(cache.Candidates, q),
+		"v2:calibration:{}:9e3b234399c69219616b240b8e9a21f2e87ab73e2f043e53564dc43ac27bc72b":    cache.NamedKey(cache.Calibration, "upstream", "model"),
+	} {
+		if got := key.String(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// Of a tenant's name a key shows what cannot be mistaken for its structure, and 64
+// bytes at most.
+func TestM31KeyShowsPlainNames(t *testing.T) {
+	const plain = "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+	for c := range 256 {
+		want := "v2:k:{_}:"
+		if strings.IndexByte(plain, byte(c)) >= 0 {
+			want = "v2:k:{" + string(rune(c)) + "}:"
+		}
+		key := cache.Key{Kind: "k", Tenant: string([]byte{byte(c)})}
+		if got := key.String(); got != want+strings.Repeat("0", 64) {
+			t.Errorf("%q: %s, want %s", key.Tenant, got, want)
+		}
+		line := string([]byte{'k', byte(c)}) + keyLine("", 1)
+		_, err := cache.ParseKeys([]byte(line))
+		if ok := !strings.Contains(want, "_}") || c == '_'; ok != (err == nil) && c > ' ' && c < 0x80 {
+			t.Errorf("an id of key with %q: %v", rune(c), err)
+		}
+	}
+	for n, shown := range map[int]int{63: 63, 64: 64, 65: 64} {
+		key := cache.Key{Tenant: strings.Repeat("x", n)}
+		if want := "v2::{" + strings.Repeat("x", shown) + "}:" + strings.Repeat("0", 64); key.String() != want {
+			t.Errorf("%d bytes: %s", n, key)
+		}
+	}
+}
+
+// A value whose parts do not add up is a mismatch, wherever it ends.
+func TestM31ValuesOfAnyShape(t *testing.T) {
+	whole := cache.Seal(packedKey, nil)
+	head := whole[:tenantAt-1] // up to the tenant
+	sum := func(parts ...[]byte) []byte { return cache.Resum(append(bytes.Join(parts, nil), 0, 0, 0, 0)) }
+	length := func(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
+	tenant := []byte("\x04acme")
+	for name, c := range map[string]struct {
+		value []byte
+		want  error
+	}{
+		"no body":                    {whole, nil},
+		"the same, put together":     {sum(head, tenant, length(0)), nil},
+		"a body":                     {sum(head, tenant, length(1), []byte("a")), nil},
+		"too short for anything":     {sum(whole[:flagsAt]), cache.MismatchVersion},
+		"nothing but flags":          {sum(whole[:digestAt]), cache.MismatchBody},
+		"half a digest":              {sum(whole[:digestAt+31]), cache.MismatchBody},
+		"no tenant":                  {sum(head), cache.MismatchBody},
+		"a tenant, and nothing more": {sum(head, tenant), cache.MismatchBody},
+		"a tenant that ends behind":  {sum(head, []byte("\x05acme")), cache.MismatchBody},
+		"a tenant without end":       {sum(head, bytes.Repeat([]byte{0xff}, 11)), cache.MismatchBody},
+		"half a tenant's length":     {sum(head, []byte{0x80}), cache.MismatchBody},
+		"another tenant":             {sum(head, []byte("\x04acmf"), length(0)), cache.MismatchTenant},
+		"half a length":              {sum(head, tenant, []byte{0, 0, 0}), cache.MismatchBody},
+		"one byte missing":           {sum(head, tenant, length(2), []byte("a")), cache.MismatchBody},
+		"one byte too many":          {sum(head, tenant, length(0), []byte("a")), cache.MismatchBody},
+		"another digest":             {sum(head[:digestAt], make([]byte, 32), tenant, length(0)), cache.MismatchKey},
+		"another magic":              {sum([]byte("SM"), whole[2:headSize], length(0)), cache.MismatchVersion},
+		"another schema":             {sum([]byte("SN\x01"), whole[3:headSize], length(0)), cache.MismatchVersion},
+		"another sum":                {append(bytes.Clone(whole[:len(whole)-1]), whole[len(whole)-1]+1), cache.MismatchChecksum},
+	} {
+		body, err := cache.Body(packedKey, c.value)
+		if !errors.Is(err, c.want) || c.want == nil && len(body) != len(c.value)-len(whole) {
+			t.Errorf("%s: %q, %v, want %v", name, body, err, c.want)
+		}
+	}
+	long := packedKey
+	long.Tenant = strings.Repeat("x", 1000)
+	if body, err := cache.Body(long, cache.Seal(long, nil)); err != nil || len(body) != 0 {
+		t.Errorf("a long tenant: %q, %v", body, err)
+	}
+	if cache.Seal(packedKey, make([]byte, 1<<30+1)) != nil {
+		t.Error("a body that is too large was sealed")
+	}
+	if got := cache.MismatchVersion.Error(); got != "cached value: version mismatch" {
+		t.Error(got)
+	}
+}
