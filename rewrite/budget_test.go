@@ -110,7 +110,7 @@ func TestM31SeamsToTheApplicationsText(t *testing.T) {
 	p := testPolicy(t, nil)
 	for _, parts := range [][]string{
 		{"Be brief."}, {"Be brief.\n"}, {"Be brief.\nA"}, {"A\n\n\n"}, {"\n"}, {"\nB\n"}, {"a\n b"}, {"a\n/b\n"}, {"a\\nb"}, {"a\\\nb "}, {"a\n\"b"}, {"a\nü"}, {"a\n\u00a0"},
-		{strings.Repeat("x", 40) + "\n12345678"}, {"12\n3456789"}, {"one\ntwo\n!"}, {"a\n~", "b"}, {"a\nb", "c", " "}, {"", "\n"}, {"one\ntwo", "three\n"}, {"a", "\nb"}, {""},
+		{strings.Repeat("x", 40) + "\n12345678"}, {"12\n3456789"}, {"one\ntwo\n!"}, {"a\n~", "b"}, {"a\nb", "c", " "}, {"", "\n"}, {"one\ntwo", "three\n"}, {"a", "\nb"}, {"a\nb", ""}, {"a", "", ""}, {"a\n\n", ""}, {""},
 	} {
 		for _, form := range []string{"text", "parts"} {
 			whole := strings.Join(parts, "")
@@ -139,7 +139,11 @@ func TestM31SeamsToTheApplicationsText(t *testing.T) {
 				t.Fatal(err)
 			}
 			after := textOf(t, sent.Messages[0].Content)
-			if got, want := res.Ledger.Used, count(after)-count(whole); got != want || !strings.HasPrefix(after, whole) || tags.Count(after) != 4 {
+			lead := ""
+			if whole != "" {
+				lead = "\n\n"[min(2, len(whole)-len(strings.TrimRight(whole, "\n"))):]
+			}
+			if got, want := res.Ledger.Used, count(after)-count(whole); got != want || !strings.HasPrefix(after, whole+lead+"<sources>\n") || tags.Count(after) != 4 {
 				t.Errorf("%q: %d tokens, counted whole %d: %q", parts, got, want, after)
 			}
 		}

@@ -219,7 +219,7 @@ func (f *fitter) cutSources(s *slot, room int) {
 	if len(f.blocks) == 0 {
 		return
 	}
-	n := len(f.blocks) - 1
+	n := len(f.blocks)
 	for n > 0 && f.element(f.blocks[:n]) > room {
 		n--
 	}

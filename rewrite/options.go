@@ -57,9 +57,11 @@ type optionReader struct {
 	bad  *OptionError
 }
 
+// wrong notes the first mistake and stops the scanner: nothing more is read.
 func (o *optionReader) wrong(param, format string, args ...any) {
 	if o.bad == nil {
 		o.bad = &OptionError{param, fmt.Sprintf(format, args...)}
+		o.err = &BodyError{}
 	}
 }
 
@@ -67,10 +69,6 @@ func (o *optionReader) wrong(param, format string, args ...any) {
 func (o *optionReader) members(at string, member func(param, name string)) {
 	level := o.keys.level()
 	o.object(func(key span, _ bool) {
-		if o.bad != nil { // the first mistake is told, the rest only read
-			o.value()
-			return
-		}
 		name := unquote(key.of(o.b))
 		o.keys.add(level, at, []byte(name))
 		member(at+name, name)
@@ -102,10 +100,8 @@ func (o *optionReader) option(param, name string) {
 		o.components(param)
 	case "chunks":
 		o.wrong(param, "reserved; not supported yet")
-		o.value()
 	default:
 		o.wrong(param, "unknown option; use mode, knowledge, context_tokens, query, filters or components")
-		o.value()
 	}
 }
 
@@ -136,7 +132,6 @@ func (o *optionReader) bases(param string) []string {
 	bases := []string{}
 	if k := o.kind(); k != kindArray {
 		o.wrong(param, "%s, not a string or an array of strings", k)
-		o.value()
 		return nil
 	}
 	o.array(func(n int) { bases = append(bases, o.text(fmt.Sprintf("%s[%d]", param, n))) })
@@ -169,16 +164,12 @@ func (o *optionReader) filter(param string) {
 func (o *optionReader) components(param string) {
 	if k := o.kind(); k != kindArray {
 		o.wrong(param, "%s, not an array", k)
-		o.value()
 		return
 	}
 	names := map[string]bool{}
 	o.array(func(n int) {
 		if n == maxOptionComponents {
 			o.wrong(param, "more than %d components", maxOptionComponents)
-		}
-		if o.bad != nil {
-			o.value()
 			return
 		}
 		at := fmt.Sprintf("%s[%d]", param, n)
@@ -195,7 +186,6 @@ func (o *optionReader) component(at string) Component {
 	c := Component{Priority: PriorityMedium, Truncatable: true}
 	if k := o.kind(); k != kindObject {
 		o.wrong(at, "%s, not an object", k)
-		o.value()
 		return c
 	}
 	o.members(at+".", func(param, name string) {
@@ -214,7 +204,6 @@ func (o *optionReader) component(at string) Component {
 			c.Truncatable = v == "true"
 		default:
 			o.wrong(param, "unknown field; use name, text, priority or truncatable")
-			o.value()
 		}
 	})
 	if !ValidName(c.Name) || c.Name == SourcesName {

@@ -1,6 +1,7 @@
 package rewrite_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,6 +25,7 @@ func TestM31Members(t *testing.T) {
 		{`"model":"é","metadata":{"model":"b","stream":true}`, "é", false},
 		// Keys of one level are none of another.
 		{`"role":1,"content":2,"type":{"type":1},"text":4,"key":[{"key":1},{"key":2}],"response_format":{"type":"text","key":{"type":1}}`, "", false},
+		{`"response_format":{"type":"text","x":1},"x":2,"type":3`, "", false},
 		{`"max_tokens":"x","n":[],"functions":{},"stop":["a"]`, "", false},
 	} {
 		for _, body := range []string{`{` + c.members + `,` + asking + `}`, `{` + asking + `,` + c.members + `}`} {
@@ -52,6 +54,28 @@ func TestM31BodyThatEndsEarly(t *testing.T) {
 	}
 	if _, err := rewrite.Parse([]byte(body)); err != nil {
 		t.Error(err)
+	}
+	for _, more := range []string{`{}`, `[]`, `7`, `"a"`, `null`, body} {
+		for _, behind := range []string{"x", " 1", "}", ",", "\x00"} {
+			var bad *rewrite.BodyError
+			if _, err := rewrite.Parse([]byte(more + behind)); !errors.As(err, &bad) || bad.Reason != rewrite.ReasonNotJSON || !strings.HasSuffix(bad.Message, "where the end of the body should stand") {
+				t.Errorf("%s%s: %v", more, behind, err)
+			}
+		}
+	}
+}
+
+// The field is ours under its own name only.
+func TestM31FieldOfAnotherCase(t *testing.T) {
+	for _, field := range []string{`"Sidenote":{"mode":"off"}`, `"SIDENOTE":7`, `"\u017fidenote":{"mode":"off"}`} {
+		req, err := rewrite.Parse([]byte(`{` + field + `,` + asking + `}`))
+		var bad *rewrite.BodyError
+		if !errors.As(err, &bad) || bad.Reason != rewrite.ReasonAmbiguous || req == nil {
+			t.Fatalf("%s: %v, %v", field, req, err)
+		}
+		if o, err := req.Options(); err != nil || o.Mode != nil || len(req.StripEdits(rewrite.Policy{})) != 0 {
+			t.Errorf("%s: %+v, %v, %v", field, o, err, req.StripEdits(rewrite.Policy{}))
+		}
 	}
 }
 
@@ -83,6 +107,7 @@ func TestM31AmbiguityIsTold(t *testing.T) {
 	const user = `{"role":"user","content":"How long?"}`
 	for _, c := range []struct{ body, want string }{
 		{`{"x":1,"x":2,"y":1,"y":2,` + asking + `}`, `x: key "x" stands twice in one object`},
+		{`{"":1,"x":1,"":2,` + asking + `}`, `: key "" stands twice in one object`},
 		{`{"Model":1,"Stream":1,` + asking + `}`, `Model: "Model" differs from "model" in case alone`},
 		{`{"\ud800":1,"Model":1,` + asking + `}`, "\ufffd: key \"\ufffd\" is not Unicode"},
 		{`{"model":"\ud800","Stream":1,` + asking + `}`, "model: model \"\ufffd\" is not Unicode"},
@@ -126,9 +151,10 @@ func TestM31KeysOfLargeObjects(t *testing.T) {
 			key := fmt.Sprint("k", again)
 			twice := object(n, `"`+key+`":1,`)
 			for body, param := range map[string]string{
-				`{` + twice + asking + `}`:                       key,
-				`{"messages":[` + message(twice) + `]}`:          "messages[0]." + key,
-				`{"messages":[` + message(twice+`"z":1,`) + `]}`: "messages[0]." + key,
+				`{` + twice + asking + `}`: key,
+				`{` + object(n, "") + `"messages":[` + message(object(n, "")) + `],"` + key + `":1}`: key,
+				`{"messages":[` + message(twice) + `]}`:                                              "messages[0]." + key,
+				`{"messages":[` + message(twice+`"z":1,`) + `]}`:                                     "messages[0]." + key,
 			} {
 				if _, _, bad := toldOf(t, testPolicy(t, nil), rewrite.Options{}, body); bad == nil || bad.Param != param || bad.Message != fmt.Sprintf("key %q stands twice in one object", key) {
 					t.Errorf("%d keys, %s twice: %+v", n, key, bad)
@@ -201,5 +227,43 @@ func TestM31Tools(t *testing.T) {
 		if got := costOf(t, rewrite.Model{Counter: words{}}, `{`+members+`,`+asking+`}`); (got.Tools > 0) != want {
 			t.Errorf("%s: %+v", members, got)
 		}
+	}
+}
+
+// Each escape is read as the standard library reads it, or refused; a half of a pair alone
+// is ambiguous.
+func TestM31Escapes(t *testing.T) {
+	f := func(text string, clear bool) {
+		t.Helper()
+		body := `{"model":"` + text + `",` + asking + `}`
+		var want struct{ Model string }
+		wantErr := json.Unmarshal([]byte(body), &want)
+		req, err := rewrite.Parse([]byte(body))
+		var bad *rewrite.BodyError
+		switch errors.As(err, &bad); {
+		case wantErr != nil && (bad == nil || bad.Reason != rewrite.ReasonNotJSON):
+			t.Errorf("%q: %v, want %v", text, err, wantErr)
+		case wantErr == nil && (err == nil) != clear:
+			t.Errorf("%q: %v", text, err)
+		case wantErr == nil && req.Model != want.Model:
+			t.Errorf("%q: model %q, want %q", text, req.Model, want.Model)
+		}
+	}
+	for b := range rune(128) {
+		f(`\`+string(b)+`0041`, true)
+		for i := range 4 {
+			f(`\u`+"0141"[:i]+string(b)+"0141"[i+1:], true)
+		}
+	}
+	ends := []string{"d7ff", "d800", "DBFF", "dc00", "DFFF", "e000"}
+	half := func(s string) (high, low bool) { return s == "d800" || s == "DBFF", s == "dc00" || s == "DFFF" }
+	for _, a := range ends {
+		high, low := half(a)
+		f(`\u`+a, !high && !low)
+		for _, b := range ends {
+			nextHigh, nextLow := half(b)
+			f(`\u`+a+`\u`+b, high && nextLow || !high && !low && !nextHigh && !nextLow)
+		}
+		f(`\u`+a+`\n`, !high && !low)
 	}
 }

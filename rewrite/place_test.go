@@ -85,3 +85,21 @@ func TestM31AmbiguityWhereNothingIsAdded(t *testing.T) {
 		}
 	}
 }
+
+// Before the user has written anything the block stands in the system message, behind a
+// marker that is no marker under this placement.
+func TestM31BeforeTheUsersFirstMessage(t *testing.T) {
+	const body = `{"messages":[{"role":"system","content":"A {{sidenote}} b."},{"role":"assistant","content":"How can I help?"}]}`
+	for _, placement := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceLastUser, rewrite.PlaceSplit} {
+		req, err := rewrite.Parse([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rw := &rewrite.Rewriter{Retriever: answering(manySources(1)), Models: models{rewrite.Model{Counter: words{}}}}
+		res := rw.Rewrite(t.Context(), placed(t, placement), req, rewrite.Options{Query: "How long?"})
+		out := string(rewrite.Apply(nil, req.Body, res.Edits))
+		if !strings.HasPrefix(out, `{"messages":[{"role":"system","content":"A {{sidenote}} b.\n\n<sources>`) {
+			t.Errorf("%s: %s, %s", placement, res.Outcome, out)
+		}
+	}
+}

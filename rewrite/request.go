@@ -163,15 +163,11 @@ func (p *Parser) top() {
 		}
 		last = p.i
 	})
-	p.keys.leave(level)
 	p.end()
 }
 
 // end checks that nothing follows the body's value.
 func (p *Parser) end() {
-	if p.err != nil {
-		return
-	}
 	if p.peek(); p.i < len(p.b) {
 		p.bad("the end of the body")
 	}
@@ -210,9 +206,6 @@ var (
 // that it is, or that it differs from in case alone; "" for any other.
 func (p *Parser) key(level int, at string, key span, escaped bool, known []string) (name string, same bool) {
 	raw := key.of(p.b)
-	if len(raw) < 2 {
-		return "", true // the scanner has stopped
-	}
 	text := raw[1 : len(raw)-1]
 	if escaped {
 		text = []byte(unquote(raw))
@@ -222,7 +215,7 @@ func (p *Parser) key(level int, at string, key span, escaped bool, known []strin
 		p.keys.tell(at, text, "key %q is not Unicode", text)
 	}
 	for _, k := range known {
-		if len(text) < len(k) || len(text) > 3*len(k) {
+		if len(text) > 3*len(k) { // a letter that folds to one of ASCII has three bytes at most
 			continue
 		}
 		if string(text) == k {
