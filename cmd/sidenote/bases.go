@@ -59,17 +59,6 @@ func (c *catalog) ids() []string {
 // configured lists the bases of the configuration.
 func (c *catalog) configured() []string { return slices.Sorted(maps.Keys(c.named)) }
 
-// unready lists the bases of the configuration that cannot answer yet.
-func (c *catalog) unready() []string {
-	var why []string
-	for _, id := range c.configured() {
-		if c.named[id].Ref().Generation == "" {
-			why = append(why, "knowledge "+id+": indexing")
-		}
-	}
-	return why
-}
-
 // A desk asks bases, each through what stands before it.
 type desk struct {
 	catalog *catalog
@@ -141,21 +130,6 @@ func (s *stack) changed(line string, bad bool) {
 	}
 	what, _, _ := strings.Cut(line, ";") // what is done meanwhile is over too
 	s.tell(slog.LevelInfo, "over: "+what)
-}
-
-// trouble says what does not work at present, a line each.
-func (s *stack) trouble() []string {
-	lines := s.shared.trouble()
-	for _, id := range s.bases.configured() {
-		if k := s.keepers[id]; k != nil {
-			lines = append(lines, k.trouble()...)
-		}
-		lines = append(lines, s.partly([]string{id})...)
-		if store, ok := s.remote[id]; ok {
-			lines = append(lines, store.Trouble()...)
-		}
-	}
-	return lines
 }
 
 // partly names those of some bases of whose folders only a part was read.

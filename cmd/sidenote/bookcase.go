@@ -86,8 +86,11 @@ func (f baseFlags) open(a *app, cfg *config.Config, write bool) (*knowledge.Libr
 	if err != nil {
 		return nil, err
 	}
-	if err := kept.Load(a.ctx, nil); err != nil {
-		return nil, errors.Join(err, kept.Close())
+	if err := kept.Load(a.ctx, nil); err != nil { // the other bases are none the worse
+		if a.ctx.Err() != nil {
+			return nil, errors.Join(err, kept.Close())
+		}
+		fmt.Fprintf(a.stderr, "state: %v\n", err)
 	}
 	return kept, nil
 }

@@ -32,7 +32,7 @@ func (c *checkCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := cfg.CheckFolders(); err != nil {
+	if err := cfg.CheckFolders(nil); err != nil {
 		return err
 	}
 	if c.Tenant != "" {

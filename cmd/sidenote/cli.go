@@ -177,7 +177,7 @@ type configFlags struct {
 	Upstream       string   `placeholder:"URL" help:"The API that requests go to, as in https://api.openai.com."`
 	Knowledge      []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents, or the name of a base that the state folder holds. Repeat for more; SIDENOTE_KNOWLEDGE has commas between."`
 	State          string   `placeholder:"DIR" help:"Where knowledge bases are kept ($XDG_STATE_HOME/sidenote); :memory: to read them anew at each start."`
-	Follow         bool     `help:"Another process writes the state folder; answer from what is found there."`
+	Follow         bool     `help:"Never write the state folder; answer from what another process writes there."`
 	Listen         string   `placeholder:"HOST:PORT" help:"Where apps send requests (127.0.0.1:8080)."`
 	Open           *bool    `help:"Let anyone ask who reaches an address beyond loopback, without a key."`
 	Admin          string   `placeholder:"HOST:PORT" help:"Dry runs, searches, metrics, probes (127.0.0.1:8081); off: none."`

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sidenote/retrieval/knowledge"
 )
 
 // readyz waits until /readyz answers 200 with a text, and returns the answer.
@@ -30,21 +32,14 @@ func (p *process) readyz(t *testing.T, want string) string {
 func unmounted(t *testing.T, dir string) (back func()) {
 	t.Helper()
 	away := dir + ".away"
-	must := func(errs ...error) {
-		t.Helper()
-		for _, err := range errs {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	must(os.Rename(dir, away), os.Mkdir(dir, 0o755))
-	return func() { t.Helper(); must(os.Remove(dir), os.Rename(away, dir)) }
+	must(t, os.Rename(dir, away), os.Mkdir(dir, 0o755))
+	return func() { t.Helper(); must(t, os.Remove(dir), os.Rename(away, dir)) }
 }
 
 // A volume that is not mounted takes no document away: not while it is watched, not
 // after a restart, not from those who ingest; and all goes on when it is back.
 func TestM14UnmountedVolume(t *testing.T) {
+	t.Parallel()
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
 	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "kb=" + docs, "--state", state}
 	const gone = "knowledge kb: 2 of 2 files are gone from "
@@ -72,6 +67,7 @@ func TestM14UnmountedVolume(t *testing.T) {
 
 // Who says that files are meant to be gone is believed, with a serve and without.
 func TestM14AcceptDeletions(t *testing.T) {
+	t.Parallel()
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
 	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "kb=" + docs, "--state", state}
 	ingest := []string{"ingest", "--knowledge", "kb=" + docs, "--state", state, "--accept-deletions"}
@@ -88,19 +84,22 @@ func TestM14AcceptDeletions(t *testing.T) {
 	start(t, noEnv, ingest...).ends(t, exitDone, "2 removed", "")
 }
 
-// A base may say that its folder is emptied now and then.
+// A base may say that its folder is emptied now and then, which makes no other base of it.
 func TestM14ConfiguredDeletions(t *testing.T) {
 	docs := handbook(t)
-	config := written(t, "sidenote.yaml", fmt.Sprintf("upstream: %s\nstate: %s\nknowledge: {kb: {path: %s, deletions: accept}}\n",
-		newRecorder(t).URL, filepath.Join(t.TempDir(), "state"), docs))
-	p := serve(t, "--config", config)
-	unmounted(t, docs)
-	p.out.until(t, "2 removed")
-	p.readyz(t, `{"status":"ready"}`)
+	for deletions, accept := range map[string]bool{"{path: %s}": false, "{path: %s, deletions: keep}": false, "{path: %s, deletions: accept}": true} {
+		path := written(t, "sidenote.yaml", fmt.Sprintf("upstream: http://127.0.0.1:9\nknowledge: {kb: "+deletions+"}\n", docs))
+		cfg, err := configFlags{Config: path}.load(&app{env: noEnv}, false)
+		must(t, err)
+		if folder := cfg.Folder("kb"); folder.AcceptDeletions != accept || folder.Origin() != (knowledge.Folder{Path: docs}).Origin() {
+			t.Errorf("%s: %+v", deletions, folder)
+		}
+	}
 }
 
 // A folder that is emptied file by file is emptied all the same, also over a restart.
 func TestM14FileByFile(t *testing.T) {
+	t.Parallel()
 	docs, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
 	name := func(i int) string { return fmt.Sprintf("f%02d.md", i) }
 	for i := range 40 {

@@ -23,7 +23,8 @@ type indexed struct {
 // index reads all bases, one after the other, so that start-up leaves a core to
 // the requests; each answers from when it is whole, and until then from what the
 // state folder holds of it. Bases that are kept elsewhere are not read. tell hears of
-// each.
+// each. Who keeps bases in a state folder goes on where one cannot be read, for whoever
+// watches its folder reads it again.
 func (s *stack) index(ctx context.Context, tell func(indexed)) error {
 	if s.kept != nil {
 		if err := s.load(ctx); err != nil {
@@ -42,18 +43,15 @@ func (s *stack) index(ctx context.Context, tell func(indexed)) error {
 			tell(done)
 		}
 	}
-	s.lookAtStores(ctx, tell)
 	return nil
 }
 
 // indexOne reads a base, unless it has no folder.
 func (s *stack) indexOne(ctx context.Context, name config.Name) (indexed, error) {
 	id := string(name)
-	if k := s.keepers[id]; k != nil {
+	if k := s.keepers[id]; k != nil && s.kept.Standing() == knowledge.Writing {
 		done := k.read(ctx, s.kept.Sync)
-		if done.err != nil && ctx.Err() == nil && s.kept.Base(id).Content() != nil {
-			// Such as for want of room: apps are better off with what was kept than
-			// without a proxy, and whoever watches the folder reads it again.
+		if done.err != nil && ctx.Err() == nil {
 			s.tell(slog.LevelWarn, done.trouble())
 			return indexed{id: id, store: s.heldLine(id)}, nil
 		}
@@ -74,10 +72,17 @@ func (s *stack) indexOne(ctx context.Context, name config.Name) (indexed, error)
 // heldLine says what the state folder holds of a base.
 func (s *stack) heldLine(id string) string {
 	c := s.kept.Base(id).Content()
+	if c == nil && s.home.keep {
+		return id + ": " + s.waitsFor(id)
+	}
 	if c == nil {
 		return id + ": nothing yet, in " + s.cfg.State.Path
 	}
-	return fmt.Sprintf("%s: %s, %s, in %s", id, plural(c.Documents(), "document"), plural(c.Chunks(), "chunk"), s.cfg.State.Path)
+	line := fmt.Sprintf("%s: %s, %s, in %s", id, plural(c.Documents(), "document"), plural(c.Chunks(), "chunk"), s.cfg.State.Path)
+	if c.Part() {
+		line += "; " + inPart
+	}
+	return line
 }
 
 // swap puts content that is not kept into a base, whole.

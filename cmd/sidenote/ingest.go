@@ -104,7 +104,7 @@ func (r *ingestion) choose(acceptDeletions bool) error {
 	if r.cfg.State.Path == store.Memory {
 		return usageError{errors.New("nothing would be kept: the state is in memory; name a folder by --state")}
 	}
-	return r.cfg.CheckFolders()
+	return r.cfg.CheckFolders(nil)
 }
 
 // lockEvery is how often is looked whether the state folder is free.

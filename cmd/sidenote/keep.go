@@ -158,14 +158,6 @@ func (k *keeper) follow(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// trouble says what is wrong with the last reading.
-func (k *keeper) trouble() []string {
-	if why := k.status().trouble(); why != "" {
-		return []string{why}
-	}
-	return nil
-}
-
 // trouble says what is wrong with the last reading; "" if nothing is.
 func (i ingest) trouble() string {
 	if i.err == nil {
@@ -221,31 +213,33 @@ func (s *stack) count(id string, report knowledge.Report, first bool) {
 	}
 }
 
-// watch keeps all bases as their folders are, until ctx ends.
-func (s *stack) watch(ctx context.Context) error {
-	if s.cfg.State.Follow {
-		return s.kept.Follow(ctx)
+// watch keeps all bases as their folders are, or as the process has them that writes the
+// state folder, until ctx ends.
+func (s *stack) watch(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	watched := func(watch func(context.Context) error) {
+		all.Go(func() {
+			defer panics.Recover(s.panicked, nil) // the base stays as it is
+			if err := watch(ctx); err != nil && ctx.Err() == nil {
+				s.tell(slog.LevelWarn, err.Error())
+			}
+		})
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		defer panics.Recover(s.panicked, nil)
-		s.loadOthers(ctx)
-		return nil
-	})
-	for _, name := range s.cfg.KnowledgeNames() {
-		if k := s.keepers[string(name)]; k != nil {
-			g.Go(func() error {
-				defer panics.Recover(s.panicked, nil) // the base stays as it is
-				return k.watch(ctx)
-			})
+	switch s.kept.Standing() {
+	case knowledge.Following:
+		watched(s.kept.Follow)
+	case knowledge.Writing:
+		watched(s.loadOthers)
+		for _, k := range s.keepers {
+			watched(k.watch)
 		}
 	}
-	return g.Wait()
 }
 
 // newKeepers makes a keeper for each base that has a folder.
 func (s *stack) newKeepers() {
-	if s.kept == nil || s.cfg.State.Follow || !s.home.keep {
+	if s.cfg.State.Follow || !s.home.keep {
 		return
 	}
 	for _, name := range s.cfg.KnowledgeNames() {

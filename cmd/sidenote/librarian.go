@@ -32,7 +32,9 @@ func (s *stack) librarian() admin.Keeper {
 // Bases returns all bases.
 func (l librarian) Bases(ctx context.Context) ([]admin.Base, error) {
 	stored, err := l.kept.StoredBases(ctx)
-	if err != nil {
+	if damaged := (*store.CorruptError)(nil); errors.As(err, &damaged) && len(stored) > 0 {
+		l.tell(slog.LevelWarn, "state: "+err.Error()) // the others are listed
+	} else if err != nil {
 		return nil, l.refusal("", err)
 	}
 	byID := map[string]store.Base{}
@@ -52,10 +54,14 @@ func (l librarian) Bases(ctx context.Context) ([]admin.Base, error) {
 // Base returns one base.
 func (l librarian) Base(ctx context.Context, id string) (admin.Base, error) {
 	stored, err := l.kept.Stored(ctx, id)
-	if _, named := l.named(id); err != nil && !(named && errors.Is(err, store.ErrNotFound)) {
-		return admin.Base{}, l.refusal(id, err)
+	_, named := l.named(id)
+	switch damaged := (*store.CorruptError)(nil); {
+	case err == nil, named && (errors.Is(err, store.ErrNotFound) || errors.As(err, &damaged)):
+		return l.base(id, stored), nil
+	case l.kept.Standing() == knowledge.Apart:
+		return admin.Base{}, l.unavailable()
 	}
-	return l.base(id, stored), nil
+	return admin.Base{}, l.refusal(id, err)
 }
 
 func (l librarian) named(id string) (config.Knowledge, bool) {
@@ -81,20 +87,26 @@ func (l librarian) base(id string, stored store.Base) admin.Base {
 	if readInPart(l.kept.Base(id).Content(), stored) {
 		b.Status, b.Reason = admin.StatusPartial, inPart
 	}
+	if err := l.kept.Wrong(id); err != nil {
+		b.Status, b.Reason = admin.StatusFailed, err.Error()
+	}
+	if l.kept.Standing() == knowledge.Apart {
+		b.Status, b.Reason = admin.StatusFailed, l.stateLine()
+	}
 	b.Path, b.Rules = splitOrigin(stored.Origin)
 	if k.Path != "" {
 		b.Path, b.Rules = splitOrigin(l.cfg.Folder(config.Name(id)).Origin())
 		b.Include, b.Exclude = texts(k.Include), texts(k.Exclude)
 	}
 	keeper := l.keepers[id]
-	if keeper == nil {
+	if keeper == nil || l.kept.Standing() != knowledge.Writing {
 		return b
 	}
 	last := keeper.status()
 	switch {
-	case last.running && b.Generation != "":
+	case last.running && b.Generation != "" && b.Status != admin.StatusFailed:
 		b.Status, b.Reason = admin.StatusIngesting, ""
-	case last.running:
+	case last.running && b.Status != admin.StatusFailed:
 		b.Status, b.Reason = admin.StatusIndexing, ""
 	case last.err != nil:
 		b.Status, b.Reason = admin.StatusFailed, last.trouble()
@@ -223,8 +235,11 @@ func (l librarian) writable(id string) error {
 		return &admin.Refusal{Status: http.StatusNotImplemented, Code: "kept_elsewhere",
 			Message: fmt.Sprintf("Knowledge base %q is the vector store %s on %s; change it there.", id, k.ID, k.Upstream)}
 	}
-	if !l.cfg.State.Follow {
+	switch {
+	case l.kept.Standing() == knowledge.Writing:
 		return nil
+	case l.kept.Standing() == knowledge.Apart, l.amiss.why() != nil && !l.amiss.locked():
+		return l.unavailable()
 	}
 	who := "another process"
 	if w := store.Writer(l.cfg.State.Path); w != nil {
@@ -235,6 +250,12 @@ func (l librarian) writable(id string) error {
 	}
 	return &admin.Refusal{Status: http.StatusConflict, Code: "read_only",
 		Message: fmt.Sprintf("This Sidenote only follows %s; it is written by %s. Ask that one.", l.cfg.State.Path, who)}
+}
+
+// unavailable refuses what needs the state folder.
+func (l librarian) unavailable() error {
+	return &admin.Refusal{Status: http.StatusServiceUnavailable, Code: "state_unavailable",
+		Message: "The state folder cannot be used now: " + cmp.Or(l.stateLine(), "it is being opened") + ". It is tried again by itself."}
 }
 
 // refusal is the table from what goes wrong with the state folder to answers.

@@ -54,6 +54,9 @@ func (l librarian) here(ctx context.Context, base string) error {
 		return &admin.Refusal{Status: http.StatusNotImplemented, Code: "kept_elsewhere",
 			Message: fmt.Sprintf("Knowledge base %q is the vector store %s on %s; its documents are listed there.", base, k.ID, k.Upstream)}
 	}
+	if l.kept.Standing() == knowledge.Apart {
+		return l.unavailable()
+	}
 	if _, err := l.kept.Stored(ctx, base); err != nil && !(named && errors.Is(err, store.ErrNotFound)) {
 		return l.refusal(base, err)
 	}

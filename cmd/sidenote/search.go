@@ -43,7 +43,7 @@ func (f sourceFlags) ready(a *app, name bool) (*stack, rewrite.Policy, error) {
 	if len(cfg.Knowledge) == 0 {
 		return nil, rewrite.Policy{}, usageError{fmt.Errorf("there is nothing to search; name a folder by --knowledge ./docs, or a --config")}
 	}
-	if err := cfg.CheckFolders(); err != nil {
+	if err := cfg.CheckFolders(nil); err != nil {
 		return nil, rewrite.Policy{}, err
 	}
 	policy, err := f.policy(cfg)
@@ -64,8 +64,10 @@ func (f sourceFlags) ready(a *app, name bool) (*stack, rewrite.Policy, error) {
 	})
 	if err != nil {
 		_ = s.close()
+		return nil, rewrite.Policy{}, err
 	}
-	return s, policy, err
+	s.lookAtStores(a.ctx, nil)
+	return s, policy, nil
 }
 
 func (f sourceFlags) policy(cfg *config.Config) (rewrite.Policy, error) {

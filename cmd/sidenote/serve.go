@@ -34,11 +34,6 @@ func (c *serveCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if !cfg.State.Follow { // the folders are somewhere else, perhaps
-		if err := cfg.CheckFolders(); err != nil {
-			return err
-		}
-	}
 	out := newOutput(a.stderr, cfg.Telemetry.Log)
 	defer out.close()
 	defer outliveHangups(out.tell)()
@@ -59,6 +54,10 @@ func (c *serveCmd) Run(a *app) error {
 		return err
 	}
 	defer func() { _ = s.close() }() // nothing is lost with a cache, and the state folder loses nothing
+	if err := s.checkStart(a.ctx); err != nil {
+		ls.close()
+		return err
+	}
 	if err := ownUpstream(a.ctx, cfg, ls, net.DefaultResolver.LookupNetIP); err != nil {
 		ls.close()
 		return err
@@ -69,14 +68,8 @@ func (c *serveCmd) Run(a *app) error {
 		for _, p := range cfg.Expired(time.Now()) {
 			out.tell(slog.LevelWarn, p.String())
 		}
-		if err := s.index(ctx, out.indexed); err != nil {
-			return err
-		}
-		for _, line := range s.unknownAttributes() {
-			out.tell(slog.LevelWarn, line)
-		}
-		out.announceLimits(ctx, s)
-		return s.watch(ctx)
+		s.keepKnowledge(ctx, out)
+		return nil
 	})
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,28 +23,39 @@ type home struct {
 	address string // of the admin port, for others that want to write the folder
 }
 
-// openState opens the state folder if there is something in it that is needed.
+// openState opens the state folder if there is something in it that is needed. Who keeps
+// bases there goes on without, where it cannot be opened.
 func (s *stack) openState(ctx context.Context, h home) error {
 	state := s.cfg.State
-	follow := state.Follow || !h.keep
 	if !h.keep && len(s.held()) == 0 {
 		return nil
 	}
-	options := knowledge.LibraryOptions{Address: h.address, ReadOnly: follow, Changed: s.noteChange, Trouble: s.noteTrouble}
-	deps, err := s.readingFor(!follow)
+	options := knowledge.LibraryOptions{Address: h.address, Changed: s.noteChange, Trouble: s.noteTrouble, Wanted: s.own}
+	deps, err := s.readingFor(h.keep && !state.Follow)
 	if err != nil {
 		return err
 	}
-	kept, err := knowledge.OpenLibrary(ctx, state.Path, deps, options)
-	if err != nil && state.Usual && h.keep && !follow && (errors.Is(err, fs.ErrPermission) || readOnlyDisk(err)) {
-		s.tell(slog.LevelWarn, fmt.Sprintf("nothing is kept over a restart: %v; choose a folder by --state", err))
-		kept, err = knowledge.OpenLibrary(ctx, store.Memory, deps, options)
+	if s.kept, err = knowledge.NewLibrary(ctx, state.Path, deps, options); err != nil {
+		return err
 	}
+	s.bases.kept = s.kept
+	if !h.keep {
+		return stateError(s.kept.Open(ctx, false), state, false)
+	}
+	s.enter(ctx)
+	why := s.amiss.why()
+	if s.kept.Standing() != knowledge.Apart || !state.Usual || state.Follow || !errors.Is(why, fs.ErrPermission) && !readOnlyDisk(why) {
+		return nil
+	}
+	s.tell(slog.LevelWarn, fmt.Sprintf("nothing is kept over a restart: %v; choose a folder by --state", why))
+	inMemory, err := knowledge.OpenLibrary(ctx, store.Memory, deps, options)
 	if err != nil {
-		return stateError(err, state, h.keep)
+		return err
 	}
-	s.kept, s.bases.kept = kept, kept
-	return nil
+	s.amiss.set(nil)
+	err = s.kept.Close()
+	s.kept, s.bases.kept = inMemory, inMemory
+	return err
 }
 
 // stateError adds what to do about it.
@@ -51,10 +63,12 @@ func stateError(err error, state config.State, keep bool) error {
 	var locked *store.LockedError
 	var damaged *store.CorruptError
 	switch {
+	case err == nil:
+		return nil
 	case errors.As(err, &damaged) && keep:
 		return fmt.Errorf("state: %w; bring a backup back, or move the folder away: folders of documents are then read again, only what was put over the admin port is lost", err)
 	case errors.As(err, &locked):
-		return fmt.Errorf("state: %w; give this one another folder by --state, or let it follow by --follow", err)
+		return fmt.Errorf("state: %w; this one follows it and takes over when it has ended", err)
 	case errors.Is(err, fs.ErrNotExist) && keep:
 		return fmt.Errorf("state: %s: there is nothing to follow yet; start the one that writes it first", state.Path)
 	case errors.Is(err, fs.ErrNotExist):
@@ -91,27 +105,43 @@ func (s *stack) own(b store.Base) bool {
 
 // load lets the bases of the configuration answer from what the state folder holds of
 // them. Those that were read from another folder, or by other rules, wait until they
-// are read again.
+// are read again. Who keeps bases says what is wrong, and goes on.
 func (s *stack) load(ctx context.Context) error {
+	if s.kept.Standing() == knowledge.Apart {
+		return nil
+	}
 	err := s.kept.Load(ctx, func(b store.Base) bool {
 		_, named := s.cfg.Knowledge[config.Name(b.ID)]
-		return named && s.own(b)
+		return named
 	})
-	if err != nil {
-		return err
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	for _, id := range s.held() {
-		if s.kept.Base(id).Content() != nil {
-			continue
+		missing := s.loadHeld(ctx, id)
+		if why := cmp.Or(s.kept.Wrong(id), err, missing); why != nil && !s.home.keep && s.kept.Base(id).Content() == nil {
+			return fmt.Errorf("state: %w", why)
 		}
-		if s.cfg.Knowledge[config.Name(id)].Held {
-			return fmt.Errorf("state: %s holds no base %s%s; for a folder of that name write --knowledge ./%s", s.cfg.State.Path, id, s.thereAre(ctx), id)
-		}
-		if s.home.keep && !s.cfg.State.Follow {
-			if err := s.kept.CreateBase(ctx, id); err != nil {
-				return fmt.Errorf("state: %w", err)
-			}
-		}
+		err = errors.Join(err, missing)
+	}
+	if err == nil || !s.home.keep {
+		return nil
+	}
+	for line := range strings.Lines(err.Error()) {
+		s.tell(slog.LevelWarn, "state: "+strings.TrimSuffix(line, "\n"))
+	}
+	return nil
+}
+
+// loadHeld sees to a base without a folder that is not in the state folder.
+func (s *stack) loadHeld(ctx context.Context, id string) error {
+	switch {
+	case s.kept.Base(id).Content() != nil:
+		return nil
+	case s.cfg.Knowledge[config.Name(id)].Held:
+		return fmt.Errorf("%s holds no base %s%s; for a folder of that name write --knowledge ./%s", s.cfg.State.Path, id, s.thereAre(ctx), id)
+	case s.kept.Standing() == knowledge.Writing:
+		return s.kept.CreateBase(ctx, id)
 	}
 	return nil
 }
@@ -131,11 +161,12 @@ func (s *stack) thereAre(ctx context.Context) string {
 
 // loadOthers lets the bases answer that the configuration does not name: they were
 // made over the admin port, or are of another configuration. Nobody waits for them.
-func (s *stack) loadOthers(ctx context.Context) {
+func (s *stack) loadOthers(ctx context.Context) error {
 	err := s.kept.Load(ctx, func(b store.Base) bool { return s.cfg.Knowledge[config.Name(b.ID)].Engine == "" })
-	if err != nil && ctx.Err() == nil {
-		s.tell(slog.LevelWarn, "state: "+err.Error())
+	if err != nil {
+		return fmt.Errorf("state: %w", err)
 	}
+	return nil
 }
 
 // noteChange notes that a base answers from something else.

@@ -37,6 +37,7 @@ type stack struct {
 	embedded  map[string]*knowledge.Base
 	home      home
 	kept      *knowledge.Library // the bases in the state folder; nil if it is not needed
+	amiss     amiss              // what keeps it from being written
 	keepers   map[string]*keeper // of the bases that have a folder
 	remote    map[string]*vectorstore.Base
 	library   *library
@@ -188,7 +189,7 @@ func (s *stack) unready() []string {
 	if s.stopping.Load() {
 		return []string{"shutting down"}
 	}
-	return s.bases.unready()
+	return nil
 }
 
 // chunkEncoding measures chunks; the models that read them may count otherwise.

@@ -107,14 +107,20 @@ func OpenLibrary(ctx context.Context, dir string, deps Deps, o LibraryOptions) (
 // Load lets the bases answer from what the store holds of them, those that wanted is
 // true of; a nil one wants all. Shelves that are missing or damaged, and those that a
 // process that died did not get to, are made again from the documents. A base that
-// cannot be opened is in the error, and the others answer.
+// cannot be opened is in the error, and the others answer; one that answered and is no
+// longer there does not.
 func (l *Library) Load(ctx context.Context, wanted func(store.Base) bool) error {
 	bases, err := l.truth().Bases(ctx)
 	errs := []error{err}
+	ids := l.Bases()
 	for _, b := range bases {
 		if wanted == nil || wanted(b) {
-			errs = append(errs, l.change(ctx, b.ID, func(b *shelved) error { return l.refresh(ctx, b, true) }))
+			ids = append(ids, b.ID)
 		}
+	}
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		errs = append(errs, l.change(ctx, id, func(b *shelved) error { return l.refresh(ctx, b, true) }))
 	}
 	return errors.Join(errs...)
 }

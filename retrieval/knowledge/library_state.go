@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"sidenote/retrieval/knowledge/store"
 )
@@ -80,10 +82,13 @@ func (l *Library) exchange(s *store.Store, standing Standing) error {
 	old := l.store
 	l.store, l.standing, l.stuck = s, standing, nil
 	for _, b := range l.bases {
-		b.damage = nil
+		b.damage, b.unshown = nil, nil
 	}
 	l.mu.Unlock()
-	return old.Close()
+	if err := old.Close(); err != nil {
+		l.options.Trouble(Trouble{Err: err})
+	}
+	return nil
 }
 
 // Standing tells what the library may do with its folder at present.
@@ -118,6 +123,14 @@ func (l *Library) Wrong(base string) error {
 		return b.damage
 	}
 	return b.unshown
+}
+
+// Troubled returns the ids of the bases that something is known to be wrong with, sorted.
+func (l *Library) Troubled() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ids := slices.Sorted(maps.Keys(l.bases))
+	return slices.DeleteFunc(ids, func(id string) bool { return l.bases[id].damage == nil && l.bases[id].unshown == nil })
 }
 
 // note keeps an error that is about damage in a base for Wrong, and returns it.

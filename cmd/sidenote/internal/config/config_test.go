@@ -288,7 +288,7 @@ func TestKnowledgeWithoutPath(t *testing.T) {
 	if k := c.Knowledge["notes"]; k.Path != "" || k.Held {
 		t.Errorf("%+v", k)
 	}
-	if err := c.CheckFolders(); err != nil {
+	if err := c.CheckFolders(nil); err != nil {
 		t.Error(err)
 	}
 	c, err := config.Load(config.Source{Flags: config.Flags{Upstream: "http://u.test", Knowledge: []string{"notes"}}})

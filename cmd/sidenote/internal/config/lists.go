@@ -50,12 +50,12 @@ const noSystem = "no_system"
 
 // CheckFolders returns a Problems naming the bases whose path is not there. It
 // is apart from Load because a configuration may be checked on a machine that
-// has none of them.
-func (c *Config) CheckFolders() error {
+// has none of them. mayBeAway tells which are known by what the state folder holds; nil: none.
+func (c *Config) CheckFolders(mayBeAway func(Name) bool) error {
 	var problems Problems
 	for _, name := range c.KnowledgeNames() {
 		path := c.Knowledge[name].Path
-		if path == "" {
+		if path == "" || mayBeAway != nil && mayBeAway(name) {
 			continue
 		}
 		info, err := os.Stat(path)

@@ -158,7 +158,7 @@ func TestM23CommaInAFolder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.CheckFolders()
+		return c.CheckFolders(nil)
 	}
 	if err := load(filepath.Join(dir, "a,b")); err != nil {
 		t.Error(err)

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// mounted mounts a small disk of its own on a folder, for as long as the test runs.
+func mounted(t *testing.T, dir, size string) {
+	t.Helper()
+	must(t, os.MkdirAll(dir, 0o755))
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Skipf("no disk can be mounted here: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+}
+
+// A disk that takes no writes is read; it is written again when it takes them.
+func TestM08ReadOnlyState(t *testing.T) {
+	t.Parallel()
+	docs, state, up := handbook(t), filepath.Join(t.TempDir(), "state"), newRecorder(t).URL
+	mounted(t, state, "16m")
+	args := []string{"--upstream", up, "--knowledge", "kb=" + docs, "--state", state}
+	writable := func(flags uintptr) { must(t, syscall.Mount("none", state, "tmpfs", syscall.MS_REMOUNT|flags, "")) }
+	writable(syscall.MS_RDONLY)
+	empty := serve(t, args...)
+	empty.readyz(t, "read-only file system")
+	if s := empty.chats(t); !strings.HasPrefix(s, "untouched; reason=indexing") {
+		t.Errorf("%s", s)
+	}
+	writable(0)
+	empty.comes(t, "parental leave", "leave.md")
+	empty.stop()
+
+	writable(syscall.MS_RDONLY)
+	p := serve(t, args...)
+	if said := p.readyz(t, "read-only file system"); !strings.Contains(said, `"status":"degraded"`) || strings.Contains(said, "knowledge kb") {
+		t.Errorf("readyz: %s", said)
+	}
+	if s := p.chats(t); !strings.HasPrefix(s, "injected; sources=1") {
+		t.Errorf("%s", s)
+	}
+	p.asks(t, "PUT", "/v1/knowledge/kb/documents/a", `{"text":"x"}`, 503, `"code":"state_unavailable"`, "read-only file system")
+	write(t, docs, "pets.md", "# Pets\n\nLlamas are welcome on Fridays.\n")
+	writable(0)
+	p.comes(t, "llamas", "pets.md")
+	p.readyz(t, `{"status":"ready"}`)
+}
+
+// Without room for it a base is left out, and the one that was there stays; with room
+// it is read.
+func TestM08FullState(t *testing.T) {
+	t.Parallel()
+	docs, small, state := t.TempDir(), handbook(t), filepath.Join(t.TempDir(), "state")
+	mounted(t, state, "1m")
+	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "kb=" + small, "--state", state}
+	serve(t, args...).stop()
+	write(t, docs, "zebras.md", "# Zebras\n\nZebras graze.\n"+strings.Repeat("They run on the plains of the south, in herds of many. ", 20_000))
+	p := serve(t, append(args, "--knowledge", "big="+docs)...)
+	if said := p.readyz(t, "knowledge big: "); !strings.Contains(said, `"status":"degraded"`) || !strings.Contains(said, "no space left") || strings.Contains(said, "knowledge kb") {
+		t.Errorf("readyz: %s", said)
+	}
+	p.out.until(t, "no space left")
+	if s := p.chats(t); !strings.HasPrefix(s, "injected; ") {
+		t.Errorf("%s", s)
+	}
+	must(t, syscall.Mount("none", state, "tmpfs", syscall.MS_REMOUNT, "size=64m"))
+	write(t, docs, "more.md", "# More\n\nOkapis hide.\n") // not to wait for the next attempt
+	p.comes(t, "okapis", "more.md")
+	p.readyz(t, `{"status":"ready"}`)
+}
+
+// A disk that is full at the start keeps nobody from being served.
+func TestM08FullFromTheStart(t *testing.T) {
+	t.Parallel()
+	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
+	mounted(t, state, "64k")
+	ballast := filepath.Join(state, "ballast")
+	must(t, os.WriteFile(ballast, make([]byte, 60<<10), 0o600))
+	p := serve(t, "--upstream", newRecorder(t).URL, "--knowledge", "kb="+docs, "--state", state)
+	p.readyz(t, "no space left")
+	if s := p.chats(t); !strings.HasPrefix(s, "untouched; reason=indexing") {
+		t.Errorf("%s", s)
+	}
+	must(t, os.Remove(ballast), syscall.Mount("none", state, "tmpfs", syscall.MS_REMOUNT, "size=16m"))
+	p.comes(t, "parental leave", "leave.md")
+	p.readyz(t, `{"status":"ready"}`)
+}
