@@ -164,7 +164,7 @@ func TestCostsAreRemembered(t *testing.T) {
 		count := func(rw *rewrite.Rewriter) rewrite.Cost {
 			return *rw.Rewrite(t.Context(), rewrite.Policy{CountWhole: true}, req, rewrite.Options{}).Ledger.Window.Cost
 		}
-		want := count(&rewrite.Rewriter{Models: by[name].Models})
+		want := count(rewrite.OneOfMany(&rewrite.Rewriter{Models: by[name].Models}))
 		if got := count(both); got != want {
 			t.Fatalf("%s: %+v, anew %+v", named, got, want)
 		}

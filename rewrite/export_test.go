@@ -3,10 +3,19 @@ package rewrite
 import (
 	"context"
 	"fmt"
+
+	"sidenote/rewrite/tokens"
 )
 
 // Debug tells whether each rewrite is recounted.
 const Debug = debug
+
+// OneOfMany gives a Rewriter that lives for one request a memory of costs for as much,
+// not of a megabyte.
+func OneOfMany(rw *Rewriter) *Rewriter {
+	rw.costs.once.Do(func() { rw.costs.cache = tokens.NewCache(4) })
+	return rw
+}
 
 // Recounted rewrites a request and counts anew, whole, what became of it.
 func (rw *Rewriter) Recounted(ctx context.Context, p Policy, req *Request) (Result, error) {

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/tags"
@@ -294,7 +292,7 @@ func TestRemembersWhatWasTried(t *testing.T) {
 		p.Digest = "some policy"
 		rw.Rewrite(t.Context(), p, plain, rewrite.Options{})
 		again := rw.Rewrite(t.Context(), p, holding, rewrite.Options{})
-		if diff := cmp.Diff(anew.Ledger, again.Ledger); diff != "" {
+		if diff := differs(anew.Ledger, again.Ledger); diff != "" {
 			t.Fatalf("budget %d (-anew +remembered):\n%s", budget, diff)
 		}
 	}
@@ -319,10 +317,10 @@ func TestRemembersByBudget(t *testing.T) {
 		narrowed.Digest = ""
 		anew := rw.Rewrite(t.Context(), narrowed, req, asked)
 		for _, got := range []rewrite.Result{first, again} {
-			if diff := cmp.Diff(anew.Edits, got.Edits); diff != "" {
+			if diff := differs(anew.Edits, got.Edits); diff != "" {
 				t.Fatalf("budget %d (-anew +remembered):\n%s", budget, diff)
 			}
-			if diff := cmp.Diff(anew.Ledger, got.Ledger); diff != "" {
+			if diff := differs(anew.Ledger, got.Ledger); diff != "" {
 				t.Fatalf("budget %d (-anew +remembered):\n%s", budget, diff)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"sidenote/retrieval"
@@ -42,14 +41,14 @@ func TestStoredCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		rewritten := func(sources []retrieval.Source) rewrite.Result {
-			rw := &rewrite.Rewriter{Retriever: answering(sources), Models: models{rewrite.Model{Row: "test", Encoding: name, Counter: encodings[name]}}}
+			rw := rewrite.OneOfMany(&rewrite.Rewriter{Retriever: answering(sources), Models: models{rewrite.Model{Row: "test", Encoding: name, Counter: encodings[name]}}})
 			return rw.Rewrite(t.Context(), policy, req, options)
 		}
 		want, got := rewritten(sources), rewritten(counted(encodings[name], sources))
-		if diff := cmp.Diff(want.Edits, got.Edits); diff != "" {
+		if diff := differs(want.Edits, got.Edits); diff != "" {
 			t.Fatalf("edits (-without +with counts):\n%s", diff)
 		}
-		if diff := cmp.Diff(want.Ledger, got.Ledger); diff != "" || want.Outcome != got.Outcome || want.Reason != got.Reason {
+		if diff := differs(want.Ledger, got.Ledger); diff != "" || want.Outcome != got.Outcome || want.Reason != got.Reason {
 			t.Fatalf("ledger (-without +with counts):\n%s", diff)
 		}
 		if got.Outcome == rewrite.Injected {

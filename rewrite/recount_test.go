@@ -88,7 +88,7 @@ func TestAssembliesCountedWhole(t *testing.T) {
 		d := draw{rand.New(rand.NewPCG(seed, i))}
 		m := modelOf(t, pick(d, "o200k_base", "cl100k_base"))
 		m.Estimated = d.IntN(8) == 0
-		rw := &rewrite.Rewriter{Retriever: answering(d.sources()), Models: models{m}}
+		rw := rewrite.OneOfMany(&rewrite.Rewriter{Retriever: answering(d.sources()), Models: models{m}})
 		req, err := rewrite.Parse([]byte(d.body(t)))
 		if err != nil {
 			t.Fatal(err)
