@@ -91,7 +91,7 @@ func TestM08StateCannotBeUsed(t *testing.T) {
 				t.Errorf("readyz: %s", said)
 			}
 			p.out.until(t, c.want)
-			p.asks(t, "PUT", "/v1/knowledge/kb/documents/a", `{"text":"x"}`, 503, `"code":"state_unavailable"`)
+			p.asks(t, "PUT", "/v1/knowledge/kb/documents/a", `{"text":"x"}`, 403, "There is no admin token to write with")
 			p.asks(t, "GET", "/v1/knowledge/kb/documents", "", 503, `"code":"state_unavailable"`)
 			p.asks(t, "GET", "/v1/knowledge", "", 200, `"id":"kb"`, `"status":"failed"`)
 			repair()
@@ -161,6 +161,7 @@ func TestM08SecondFollows(t *testing.T) {
 	first := serve(t, "--upstream", up, "--knowledge", "kb="+docs, "--knowledge", "rules="+other, "--state", filepath.Join(dir, "state"))
 	write(t, dir, "sidenote.yaml", "upstream: "+up+"\nstate: state\nknowledge: {kb: "+docs+", own: "+other+", rules: {path: "+other+", exclude: [pets.md]}}\n")
 	second := serve(t, "--config", filepath.Join(dir, "sidenote.yaml"))
+	second.token = first.token // it stands in the state folder
 	said := second.out.until(t, "is being written by process")
 	if !strings.Contains(said, strings.TrimPrefix(first.admin, "http://")) || !strings.Contains(said, "follows it and takes over") || strings.Count(said, "is being written") != 1 {
 		t.Errorf("said %s", said)
@@ -281,6 +282,7 @@ func TestM08FollowerFirst(t *testing.T) {
 		t.Errorf("%s", s)
 	}
 	writer := serve(t, "--upstream", up, "--knowledge", "kb="+docs, "--state", state)
+	follower.token = writer.token
 	follower.comes(t, "parental leave", "leave.md")
 	follower.readyz(t, `{"status":"ready"}`)
 	writer.stop()
