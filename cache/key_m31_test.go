@@ -84,6 +84,7 @@ func TestM31ValuesOfAnyShape(t *testing.T) {
 		"another digest":             {sum(head[:digestAt], make([]byte, 32), tenant, length(0)), cache.MismatchKey},
 		"another magic":              {sum([]byte("SM"), whole[2:headSize], length(0)), cache.MismatchVersion},
 		"another schema":             {sum([]byte("SN\x01"), whole[3:headSize], length(0)), cache.MismatchVersion},
+		"what a Packed keeps":        {sum(head[:flagsAt], []byte{1}, whole[digestAt:headSize], length(0)), cache.MismatchVersion},
 		"another sum":                {append(bytes.Clone(whole[:len(whole)-1]), whole[len(whole)-1]+1), cache.MismatchChecksum},
 	} {
 		body, err := cache.Body(packedKey, c.value)

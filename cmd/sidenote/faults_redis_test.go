@@ -202,25 +202,17 @@ func refusedAtStart(t *testing.T, s *stage) {
 	r.released()
 }
 
-// A Redis that is slow, and now and then too slow, is not switched on and off all
-// the time. All times are four times the row's, so that the machine's own do not
+// A Redis that is slow, and now and then too slow, stays in use. How often its breaker
+// opens is held in fake time, by TestM30SlowRedisDoesNotFlap of cache/redis. All times are four times the row's, so that the machine's own do not
 // matter.
 func latency(t *testing.T, s *stage) {
 	r := s.rig(t, "pool_size: 40, timeout: 200ms")
 	r.fault.Latency(160*time.Millisecond, 120*time.Millisecond)
 	answers := r.drive(3*rate, nil)
-	opened, before := 0, 0
-	for _, g := range r.glimpses() {
-		opened += max(0, g.open-before)
-		before = g.open
-	}
 	l := lostBy(answers)
-	t.Logf("%d requests lost %v; %.0f of them found in Redis, %.0f calls were too slow, breakers opened %d times",
-		len(answers), l, r.hits("selected"), r.errors("timeout"), opened)
+	t.Logf("%d requests lost %v; %.0f of them found in Redis, %.0f calls were too slow",
+		len(answers), l, r.hits("selected"), r.errors("timeout"))
 	r.bearable(l, 200*time.Millisecond)
-	if opened > 2 && !l.noise() { // one each
-		t.Errorf("breakers opened %d times", opened)
-	}
 	if r.hits("selected") == 0 || r.errors("timeout") == 0 {
 		t.Error("all or nothing was too slow")
 	}
