@@ -129,13 +129,13 @@ func sentenceEnds(text string, at int) bool {
 	if strings.HasPrefix(rest, "\n") {
 		return true
 	}
+	next, _ := utf8.DecodeRuneInString(rest)
 	r, size := utf8.DecodeLastRuneInString(text[:at])
 	switch r {
 	case '。', '！', '？', '…':
-		return true
+		return !unicode.IsMark(next)
 	case '"', '\'', ')', ']', '”', '’':
 		r, _ = utf8.DecodeLastRuneInString(text[:at-size])
 	}
-	next, _ := utf8.DecodeRuneInString(rest)
 	return strings.ContainsRune(".!?", r) && (rest == "" || unicode.IsSpace(next))
 }
