@@ -44,19 +44,19 @@ type Set struct {
 func New() *Set {
 	s := &Set{load: map[string]func() (*Encoding, error){}}
 	for _, e := range []struct {
-		name, file string
-		limit      int // of ids, where the file holds more
+		name       string
+		vocabulary func() (*vocabulary, error)
 		split      splitter
 	}{
-		{name: "o200k_base", file: "o200k_base", split: splitO200k},
-		{name: "cl100k_base", file: "cl100k_base", split: splitCL100k},
-		{name: "p50k_base", file: "p50k_base", split: splitGPT2},
-		{name: "r50k_base", file: "p50k_base", limit: 50256, split: splitGPT2},
+		{o200k, o200kWords, splitO200k},
+		{cl100k, cl100kWords, splitCL100k},
+		{p50k, p50kWords, splitGPT2},
+		{r50k, r50kWords, splitGPT2},
 	} {
 		s.load[e.name] = sync.OnceValues(func() (*Encoding, error) {
-			v, err := newVocabulary(e.file, e.limit)
+			v, err := e.vocabulary()
 			if err != nil {
-				return nil, fmt.Errorf("load vocabulary %s: %w", e.file, err)
+				return nil, fmt.Errorf("load vocabulary %s: %w", e.name, err)
 			}
 			return newEncoding(e.name, v, runes(), e.split), nil
 		})

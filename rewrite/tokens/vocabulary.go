@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"sync"
 )
 
 // The vocabularies, as internal/generate describes: 718 KB for o200k_base, 335
@@ -50,6 +51,15 @@ type shortSlot struct{ low, high, value uint32 }
 
 // A longSlot holds a longer token: some of its hash, which is never 0, and its id.
 type longSlot struct{ tag, id uint32 }
+
+// The vocabularies, unpacked once for all Sets: what they are made of is in the binary
+// and never changes, and it takes up to 80 ms.
+var (
+	o200kWords  = sync.OnceValues(func() (*vocabulary, error) { return newVocabulary("o200k_base", 0) })
+	cl100kWords = sync.OnceValues(func() (*vocabulary, error) { return newVocabulary("cl100k_base", 0) })
+	p50kWords   = sync.OnceValues(func() (*vocabulary, error) { return newVocabulary("p50k_base", 0) })
+	r50kWords   = sync.OnceValues(func() (*vocabulary, error) { return newVocabulary("p50k_base", 50256) }) // the file holds more ids
+)
 
 // newVocabulary builds the first limit ids of a file, all if limit is 0.
 func newVocabulary(file string, limit int) (*vocabulary, error) {
