@@ -26,6 +26,9 @@ EOF
 
 least=90 # percent
 
+# A mutant of a constant can make the compiler take all the memory there is.
+ulimit -v $((8 << 20)) # KiB
+
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 gremlins=$(command -v gremlins) || {

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
 		checks := "10000"
 		if testing.Short() {
-			checks = "5000" // of which rapid does a fifth
+			checks = "2500" // of which rapid does a fifth
 		}
 		if err := f.Value.Set(checks); err != nil {
 			panic(err)

@@ -80,7 +80,7 @@ func TestAssembliesCountedWhole(t *testing.T) {
 	t.Parallel()
 	cases := 100_000
 	if testing.Short() {
-		cases = 5_000
+		cases = 2_000
 	}
 	seed := rand.Uint64()
 	injected := 0

@@ -45,8 +45,9 @@ func (r *rig) glimpse() glimpse {
 		g.ready = 0
 	}
 	g.at, g.status, g.reasons = time.Now(), said.Status, said.Reasons
+	_, metrics := r.get("/metrics")
 	for _, kind := range []string{"candidates", "selected"} { // no request waits for another one
-		g.open += int(r.count("breaker_open", `"redis/`+kind+`"`))
+		g.open += int(added(metrics, "breaker_open", `"redis/`+kind+`"`))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,8 +68,12 @@ func (r *rig) get(path string) (code int, text string) {
 // count adds up the series of a metric that carry all the labels.
 func (r *rig) count(name string, labels ...string) float64 {
 	_, text := r.get("/metrics")
+	return added(text, name, labels...)
+}
+
+func added(metrics, name string, labels ...string) float64 {
 	sum := 0.0
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(metrics) {
 		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		rest, ok := strings.CutPrefix(series, "sidenote_"+name)
 		if !ok || rest != "" && rest[0] != '{' || slices.ContainsFunc(labels, func(l string) bool { return !strings.Contains(rest, l) }) {
@@ -133,7 +138,7 @@ func (r *rig) saw(is func(glimpse) bool) bool { return slices.ContainsFunc(r.gli
 func (r *rig) until(what string, is func(glimpse) bool) glimpse {
 	r.t.Helper()
 	limit := time.After(10 * time.Second)
-	tick := time.NewTicker(10 * time.Millisecond)
+	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		g := r.glimpse()

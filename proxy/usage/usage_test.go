@@ -97,7 +97,11 @@ func TestGolden(t *testing.T) {
 // Wherever an answer is cut in two, and cut to bytes, the same is found.
 func TestSplits(t *testing.T) {
 	for name, c := range golden {
-		for i := range len(c.answer) + 1 {
+		step := 1
+		if testing.Short() {
+			step = 7
+		}
+		for i := 0; i <= len(c.answer); i += step {
 			if got := read("identity", c.answer[:i], c.answer[i:]); got != c.want {
 				t.Errorf("%s, cut at %d: got %s, want %s", name, i, got, c.want)
 			}

@@ -150,6 +150,10 @@ func solid(text string) string {
 
 // A document of 256 KB made to be hard is cut in a time that hardly depends on how.
 func TestChunkingIsLinear(t *testing.T) {
+	size := 1 << 18
+	if testing.Short() {
+		size >>= 3
+	}
 	for name, part := range map[string]string{
 		"one word": "a", "blanks": " ", "line breaks": "\n", "quotes": "> ", "quote lines": "> a\n", "deep quotes": ">>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>\n",
 		"lists": "- ", "list lines": "- a\n", "headings": "# a\n", "heading": "#", "brackets": "[", "fences": "```\n",
@@ -158,7 +162,7 @@ func TestChunkingIsLinear(t *testing.T) {
 		"stairs": stairs(1500),
 	} {
 		start := time.Now()
-		cut(t, "a.md", strings.Repeat(part, max(1, 1<<18/len(part))))
+		cut(t, "a.md", strings.Repeat(part, max(1, size/len(part))))
 		// What is not linear takes minutes; a busy machine with the race detector, seconds.
 		if d := time.Since(start); d > 30*time.Second {
 			t.Errorf("%s: %v", name, d)

@@ -64,6 +64,9 @@ func topDocuments(sources []retrieval.Source) []retrieval.Source {
 
 // The ranking is as good as it was when it was last looked at.
 func TestRanking(t *testing.T) {
+	if testing.Short() {
+		t.Skip("thousands of questions")
+	}
 	for name, want := range map[string]float64{"scifact": .692, "cranfield": .390, "drcd": .954} {
 		t.Run(name, func(t *testing.T) {
 			c := readCollection(t, name)
@@ -85,6 +88,9 @@ func TestRanking(t *testing.T) {
 
 // The floor keeps what answers and turns away questions about something else.
 func TestFloor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("thousands of questions")
+	}
 	for _, tc := range []struct {
 		base, others   string
 		kept, rejected float64 // at least, of relevant hits and of the others' questions

@@ -213,11 +213,15 @@ func TestRealText(t *testing.T) {
 	if size < 3<<20 {
 		t.Fatalf("%d bytes of text", size)
 	}
-	for _, name := range names {
+	step := 1
+	if testing.Short() {
+		step = 10
+	}
+	for first, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, text := range texts {
-				same(t, name, text)
+			for i := first; i < len(texts); i += step {
+				same(t, name, texts[i])
 			}
 		})
 	}

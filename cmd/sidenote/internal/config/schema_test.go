@@ -165,8 +165,11 @@ func replaced(t *testing.T, s spot, value string) string {
 func TestEveryValueIsChecked(t *testing.T) {
 	text := []string{"empty_answer", "text"} // where any words will do
 	files := []string{"env", "file", "path"}
-	for _, s := range paths(t, example(t)) {
-		for _, bad := range []string{"null", "''", "{}", "[]", "0", "-1", ".nan", ".inf", "1e400"} {
+	for i, s := range paths(t, example(t)) {
+		for j, bad := range []string{"null", "''", "{}", "[]", "0", "-1", ".nan", ".inf", "1e400"} {
+			if testing.Short() && i%4 != j%4 {
+				continue
+			}
 			last := s.schema[strings.LastIndex(s.schema, ".")+1:]
 			number := strings.ContainsAny(bad, "01nN") && bad != "null"
 			switch {
