@@ -158,9 +158,10 @@ func (k *keeper) follow(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// trouble says what is wrong with the last reading; "" if nothing is.
+// trouble says what is wrong with the last reading; "" if nothing is, or if it was ended
+// because the process ends.
 func (i ingest) trouble() string {
-	if i.err == nil {
+	if i.err == nil || errors.Is(i.err, context.Canceled) {
 		return ""
 	}
 	return withRemedy(i.err).Error()
