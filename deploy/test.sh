@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The test command: everything that must hold, on a machine with Go and git.
 #
-#   deploy/test.sh             all packages
-#   deploy/test.sh ./rewrite   some of them
+#   deploy/test.sh               all packages
+#   deploy/test.sh ./rewrite     some of them
+#   deploy/test.sh --no-install  installs nothing; packages may follow
 #
 # They run twice. First all cases, without the race detector, of the packages that
 # compute, in the debug build, which finds what outlives a request: it overwrites
@@ -11,11 +12,18 @@
 # tests that count cases leave most of those to the first run (-short).
 #
 # Tests of the shared cache run against a real redis-server, and those of PDF against
-# poppler's pdftotext too; both are installed from Debian's packages where they are
-# missing and that is possible; in CI nothing that needs them is skipped. The run ends
-# with the Go test runner's own output.
+# poppler's pdftotext too. Where one is missing this script says so and why it is needed,
+# then installs Debian's package, if apt-get is there and it may without asking: as root,
+# or by a sudo that wants no password. Otherwise, and with --no-install, those tests are
+# skipped; in CI the run fails instead. It ends with the Go test runner's own output.
 set -eu
 cd "$(dirname "$0")/.."
+
+may_install=yes
+if [ "${1:-}" = --no-install ]; then
+  may_install=""
+  shift
+fi
 
 all=""
 if [ "$#" -eq 0 ]; then
@@ -30,32 +38,30 @@ else
   echo "no C compiler: testing without the race detector" >&2
 fi
 
-# install PACKAGE installs one of Debian's packages.
-install() {
-  command -v apt-get >/dev/null 2>&1 || return 1
-  as_root=""
-  if [ "$(id -u)" -ne 0 ]; then
-    sudo -n true 2>/dev/null || return 1
-    as_root="sudo -n"
-  fi
-  # RUNLEVEL=1 keeps the package from starting a server of its own.
-  $as_root env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive sh -c \
-    "apt-get install -y --no-install-recommends $1 ||
-      { apt-get update && apt-get install -y --no-install-recommends $1; }" >&2
-}
-
-# need COMMAND PACKAGE sees to it that a command is there.
+# need COMMAND PACKAGE WHY sees to it that a command is there.
 need() {
   if command -v "$1" >/dev/null 2>&1; then return; fi
-  echo "$1 is missing: installing $2" >&2
-  if ! install "$2" || ! command -v "$1" >/dev/null 2>&1; then
-    echo "$1 is missing; install it (apt-get install $2), or the tests that need it are skipped" >&2
+  as_root=""
+  if [ "$(id -u)" -ne 0 ]; then as_root="sudo -n"; fi
+  if [ -z "$may_install" ]; then
+    echo "$1 is missing ($3); --no-install: not installing it" >&2
+  elif ! command -v apt-get >/dev/null 2>&1 || ! $as_root true 2>/dev/null; then
+    echo "$1 is missing ($3); it cannot be installed here without asking" >&2
+  else
+    echo "$1 is missing ($3): installing Debian's package $2; --no-install prevents that" >&2
+    # RUNLEVEL=1 keeps the package from starting a server of its own.
+    $as_root env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive sh -c \
+      "apt-get install -y --no-install-recommends $2 ||
+        { apt-get update && apt-get install -y --no-install-recommends $2; }" </dev/null >&2 || true
+  fi
+  if ! command -v "$1" >/dev/null 2>&1; then
+    echo "without $1 the tests that need it are skipped; it is in Debian's package $2" >&2
     if [ -n "${CI:-}" ]; then exit 1; fi
   fi
 }
 
-need redis-server redis-server
-need pdftotext poppler-utils
+need redis-server redis-server "for tests of the cache that replicas share"
+need pdftotext poppler-utils "for tests of PDF files"
 
 # Processes of tests end at once, not a second after their last word.
 export GORACE="atexit_sleep_ms=0 ${GORACE:-}"
