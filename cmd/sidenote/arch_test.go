@@ -16,10 +16,11 @@ import (
 // design.
 var mayImport = map[string][]string{
 	"retrieval":                 {},
+	"retrieval/analysis":        {},
 	"retrieval/retrievaltest":   {"retrieval"},
 	"retrieval/eval":            {"retrieval"},
-	"retrieval/knowledge":       {"retrieval", "retrieval/knowledge/"},
-	"retrieval/knowledge/":      {"retrieval", "retrieval/knowledge/"},
+	"retrieval/knowledge":       {"retrieval", "retrieval/analysis", "retrieval/knowledge/"},
+	"retrieval/knowledge/":      {"retrieval", "retrieval/analysis", "retrieval/knowledge/"},
 	"retrieval/knowledge/store": {},
 	"retrieval/vectorstore":     {"retrieval"},
 	"rewrite":                   {"retrieval", "rewrite/tags", "rewrite/tokens", "rewrite/calibration"},

@@ -10,9 +10,9 @@ import (
 
 	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/retrieval"
+	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/eval"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/analysis"
 )
 
 type evalCmd struct {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge/analysis"
+	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge/bm25"
 )
 

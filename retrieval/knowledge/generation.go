@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"strconv"
 
-	"sidenote/retrieval/knowledge/analysis"
+	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/store"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"sidenote/retrieval/knowledge/analysis"
+	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge/bm25"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"sidenote/retrieval/knowledge/analysis"
+	"sidenote/retrieval/analysis"
 )
 
 // maxPostings is from how many postings on a Builder is full: 512 MB of image, a

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/retrieval/knowledge/analysis"
+	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge/bm25"
 )
 

@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 	"math"
 
-	"sidenote/retrieval/knowledge/analysis"
+	"sidenote/retrieval/analysis"
 )
 
 // An image is a header and the sections of a segment, all numbers little-endian,

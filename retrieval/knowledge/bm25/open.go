@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"sidenote/retrieval/knowledge/analysis"
+	"sidenote/retrieval/analysis"
 )
 
 // ErrDamaged is in the error of an image that is not as it was written.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"sidenote/retrieval/knowledge/analysis"
+	"sidenote/retrieval/analysis"
 )
 
 // What is remembered is what would be found anew, whoever asks at the same time
