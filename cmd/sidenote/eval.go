@@ -13,6 +13,7 @@ import (
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/eval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 )
 
 type evalCmd struct {
@@ -92,10 +93,10 @@ func scratch(a *app, data *eval.Collection, show *console.Progress) (*knowledge.
 	if err != nil {
 		return nil, err
 	}
-	documents := make([]knowledge.Document, len(data.Documents))
+	documents := make([]document.Document, len(data.Documents))
 	for i, d := range data.Documents {
 		// BEIR searches title and text as one: what has only a title is found by it.
-		documents[i] = knowledge.Document{ID: d.ID, Name: d.Title, Text: cmp.Or(d.Text, d.Title)}
+		documents[i] = document.Document{ID: d.ID, Name: d.Title, Text: cmp.Or(d.Text, d.Title)}
 	}
 	deps := reader.reading()
 	deps.Progress = func(p knowledge.Progress) {

@@ -52,17 +52,17 @@ type latencies struct {
 
 // A worstQuery shows why a query went badly.
 type worstQuery struct {
-	ID       string     `json:"query_id"`
-	Text     string     `json:"text"`
-	NDCG     float64    `json:"ndcg_at_10"`
-	Hit      bool       `json:"hit"`
-	Sources  int        `json:"documents_in_request"`
-	Found    []document `json:"found"`    // the best ten
-	Expected []document `json:"expected"` // all that are relevant, best found first
+	ID       string         `json:"query_id"`
+	Text     string         `json:"text"`
+	NDCG     float64        `json:"ndcg_at_10"`
+	Hit      bool           `json:"hit"`
+	Sources  int            `json:"documents_in_request"`
+	Found    []evalDocument `json:"found"`    // the best ten
+	Expected []evalDocument `json:"expected"` // all that are relevant, best found first
 }
 
-// A document is one that was found, or should have been.
-type document struct {
+// An evalDocument is one that was found, or should have been.
+type evalDocument struct {
 	Rank  int    `json:"rank,omitempty"` // absent beyond the first hundred
 	ID    string `json:"doc_id"`
 	Title string `json:"title"`
@@ -103,16 +103,16 @@ func (e *evaluation) worst(n int) []worstQuery {
 	var list []worstQuery
 	for _, o := range eval.Worst(e.outcomes, n) {
 		grades := e.data.Grades[o.Query.ID]
-		w := worstQuery{ID: o.Query.ID, Text: o.Query.Text, NDCG: rounded(o.NDCG), Hit: o.Hit, Sources: len(o.Sources), Found: []document{}}
+		w := worstQuery{ID: o.Query.ID, Text: o.Query.Text, NDCG: rounded(o.NDCG), Hit: o.Hit, Sources: len(o.Sources), Found: []evalDocument{}}
 		for i, id := range o.Ranking[:min(mostFound, len(o.Ranking))] {
-			w.Found = append(w.Found, document{i + 1, id, titles[id], grades[id]})
+			w.Found = append(w.Found, evalDocument{i + 1, id, titles[id], grades[id]})
 		}
 		for id, grade := range grades {
 			if grade > 0 {
-				w.Expected = append(w.Expected, document{slices.Index(o.Ranking, id) + 1, id, titles[id], grade})
+				w.Expected = append(w.Expected, evalDocument{slices.Index(o.Ranking, id) + 1, id, titles[id], grade})
 			}
 		}
-		slices.SortFunc(w.Expected, func(a, b document) int {
+		slices.SortFunc(w.Expected, func(a, b evalDocument) int {
 			// A rank of 0 is the last: taken down by one without a sign it is the largest.
 			return cmp.Or(cmp.Compare(uint(a.Rank)-1, uint(b.Rank)-1), cmp.Compare(b.Grade, a.Grade), cmp.Compare(a.ID, b.ID))
 		})
@@ -195,7 +195,7 @@ func (p evalPainter) query(n int, q worstQuery) {
 }
 
 // documents lists ranks, ids and titles; relevant ones are marked.
-func (p evalPainter) documents(name string, list []document) {
+func (p evalPainter) documents(name string, list []evalDocument) {
 	if len(list) == 0 {
 		fmt.Fprintf(p.w, "  %-8s nothing\n", name)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -93,10 +94,10 @@ func noDocument(base, id string) error {
 // written anew does not keep.
 func (l librarian) Put(ctx context.Context, base string, documents []admin.NewDocument) ([]admin.Written, error) {
 	ids := make([]string, len(documents))
-	put := make([]knowledge.Document, len(documents))
+	put := make([]document.Document, len(documents))
 	for i, d := range documents {
 		ids[i] = d.ID
-		put[i] = knowledge.Document{ID: d.ID, Name: d.Name, Text: d.Text, Markdown: d.Markdown, Attributes: d.Attributes}
+		put[i] = document.Document{ID: d.ID, Name: d.Name, Text: d.Text, Markdown: d.Markdown, Attributes: d.Attributes}
 		if err := checkAttributes(d); err != nil {
 			return nil, err
 		}
@@ -140,7 +141,7 @@ func (l librarian) folderless(ctx context.Context, base string) error {
 // checkAttributes refuses what filters could not choose by.
 func checkAttributes(d admin.NewDocument) error {
 	for _, key := range slices.Sorted(maps.Keys(d.Attributes)) {
-		if _, err := store.Attribute(key, d.Attributes[key]); err != nil {
+		if _, err := document.Attribute(key, d.Attributes[key]); err != nil {
 			return &admin.Refusal{Status: http.StatusBadRequest, Code: "bad_attribute", Param: "attributes",
 				Message: fmt.Sprintf("Of document %q: %v.", d.ID, err), Err: err}
 		}

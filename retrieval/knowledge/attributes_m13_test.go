@@ -7,7 +7,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/store"
+	"sidenote/retrieval/knowledge/document"
 )
 
 // The keys of a front matter are attributes of Markdown files. What a record, a page or
@@ -44,7 +44,7 @@ func TestM13AttributesHaveOneForm(t *testing.T) {
 		{"a", []string{"a"}}, {1, []any{1.0}}, {int64(2), []any{2}}, {uint64(3), []any{int64(3)}}, {4.5, []any{4.5}}, {true, []any{true}},
 		{[]string{"a b", "c"}, []any{"c"}}, {[]any{"a b", "c"}, []string{"a b"}},
 	} {
-		kept, err := store.Attribute("k", c.value)
+		kept, err := document.Attribute("k", c.value)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 )
 
 // handbook is a small base: fourteen documents as a small company has them.
@@ -38,9 +39,9 @@ func handbook() map[string]string {
 
 func build(t testing.TB, texts map[string]string) *knowledge.Content {
 	t.Helper()
-	var docs []knowledge.Document
+	var docs []document.Document
 	for id, text := range texts {
-		docs = append(docs, knowledge.Document{ID: id, Text: text, Markdown: true})
+		docs = append(docs, document.Document{ID: id, Text: text, Markdown: true})
 	}
 	c, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: fourBytes{}})
 	if err != nil {
@@ -154,11 +155,11 @@ func TestGeneration(t *testing.T) {
 	text := rapid.StringN(0, 40, -1)
 	rapid.Check(t, func(r *rapid.T) {
 		docs := rapid.MapOfN(text.Filter(func(s string) bool { return s != "" }), text, 0, 6).Draw(r, "documents")
-		var list []knowledge.Document
+		var list []document.Document
 		for id, text := range docs {
-			list = append(list, knowledge.Document{ID: id, Text: text})
+			list = append(list, document.Document{ID: id, Text: text})
 		}
-		gen := func(list []knowledge.Document) string {
+		gen := func(list []document.Document) string {
 			c, _, err := knowledge.FromDocuments(context.Background(), list, knowledge.Deps{Counter: fourBytes{}})
 			if err != nil {
 				r.Fatal(err)
@@ -195,7 +196,7 @@ func TestGeneration(t *testing.T) {
 }
 
 func TestFromDocumentsRefuses(t *testing.T) {
-	for name, docs := range map[string][]knowledge.Document{
+	for name, docs := range map[string][]document.Document{
 		"an id twice": {{ID: "a", Text: "x"}, {ID: "a", Text: "y"}},
 		"no id":       {{Text: "x"}},
 	} {
@@ -223,7 +224,7 @@ func TestNeutralise(t *testing.T) {
 // A newcomer's first base is one short file: a question about it is answered,
 // one about something else is not.
 func TestFloorOfOneDocument(t *testing.T) {
-	content, _, err := knowledge.FromDocuments(t.Context(), []knowledge.Document{{
+	content, _, err := knowledge.FromDocuments(t.Context(), []document.Document{{
 		ID: "leave.md", Name: "Leave", Markdown: true, Text: "# Leave\n\nEvery parent may take 16 weeks of parental leave on full pay.",
 	}}, knowledge.Deps{Counter: fourBytes{}})
 	if err != nil {
@@ -269,9 +270,9 @@ func TestHeld(t *testing.T) {
 // on both sides of the border.
 func TestLargeBase(t *testing.T) {
 	const documents = 1<<17 + 10
-	docs := make([]knowledge.Document, documents)
+	docs := make([]document.Document, documents)
 	for i := range docs {
-		docs[i] = knowledge.Document{ID: fmt.Sprintf("%06d", i), Name: "x", Text: fmt.Sprintf("word%d", i)}
+		docs[i] = document.Document{ID: fmt.Sprintf("%06d", i), Name: "x", Text: fmt.Sprintf("word%d", i)}
 	}
 	content, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: fourBytes{}})
 	if err != nil {

@@ -7,12 +7,13 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 )
 
 // BenchmarkFromDocuments is reading without the disk and with a cheap counter:
 // parse, cut, index, calibrate.
 func BenchmarkFromDocuments(b *testing.B) {
-	docs := make([]knowledge.Document, 1000)
+	docs := make([]document.Document, 1000)
 	bytes := 0
 	for i := range docs {
 		var text strings.Builder
@@ -24,7 +25,7 @@ func BenchmarkFromDocuments(b *testing.B) {
 			}
 			text.WriteString("\n\n")
 		}
-		docs[i] = knowledge.Document{ID: fmt.Sprint(i), Text: text.String(), Markdown: true}
+		docs[i] = document.Document{ID: fmt.Sprint(i), Text: text.String(), Markdown: true}
 		bytes += text.Len()
 	}
 	b.SetBytes(int64(bytes))

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -85,7 +86,7 @@ func putOften() error {
 	}
 	fmt.Println("open")
 	for n := 0; ; n++ {
-		if _, err := l.Put(ctx, "kb", knowledge.Document{ID: fmt.Sprintf("d%d", n), Text: fmt.Sprintf("ant bee w%d", n)}); err != nil {
+		if _, err := l.Put(ctx, "kb", document.Document{ID: fmt.Sprintf("d%d", n), Text: fmt.Sprintf("ant bee w%d", n)}); err != nil {
 			return err
 		}
 		fmt.Println("put", n)

@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
 )
 
@@ -35,7 +36,7 @@ type count struct {
 
 // counter names what counts in an encoding; version is that of Deps. What another
 // one counted, such as another release, is not known by this name.
-func counter(version, encoding string) string { return string(fields(version, encoding)) }
+func counter(version, encoding string) string { return string(document.Fields(version, encoding)) }
 
 // A unit is a block, or a part of a block that was too long.
 type unit struct {
@@ -70,10 +71,10 @@ type cutter struct {
 // heading of level 1. Every byte that is not blank stands in exactly one chunk; a
 // part of a table, of fenced code or of a function repeats what it needs to be
 // read as such. Of d only how body is written counts.
-func cutText(body string, d Document, counter retrieval.Counter) (chunks []piece, title string) {
+func cutText(body string, d document.Document, counter retrieval.Counter) (chunks []piece, title string) {
 	c := &cutter{body: body, counter: counter}
-	if d.form == extract.Code {
-		c.sections(c.codeBlocks(d.lang))
+	if d.Form == extract.Code {
+		c.sections(c.codeBlocks(d.Lang))
 	} else {
 		for start, end := range windows(body) {
 			c.sections(blocksOf(d, body[start:end], start))
@@ -88,7 +89,7 @@ func cutText(body string, d Document, counter retrieval.Counter) (chunks []piece
 }
 
 // blocksOf returns the blocks of a window that starts at a place in the body.
-func blocksOf(d Document, window string, start int) []block {
+func blocksOf(d document.Document, window string, start int) []block {
 	var blocks []block
 	ok := false
 	if d.Markdown {
@@ -96,7 +97,7 @@ func blocksOf(d Document, window string, start int) []block {
 	}
 	switch {
 	case ok:
-	case d.form == extract.Records && !d.Markdown:
+	case d.Form == extract.Records && !d.Markdown:
 		blocks = recordBlocks(window)
 	default:
 		blocks = textBlocks(window)

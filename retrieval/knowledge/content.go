@@ -16,8 +16,8 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/bm25"
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
-	"sidenote/retrieval/knowledge/store"
 )
 
 // A Content is the documents of a base, cut and indexed, on shelves. It never
@@ -155,10 +155,10 @@ type build struct {
 
 // A cutDocument is a document with its chunks.
 type cutDocument struct {
-	Document
-	attributes string // as store.EncodeAttributes gives them
+	document.Document
+	attributes string // as document.EncodeAttributes gives them
 	chunks     []piece
-	sum        store.Sum
+	sum        document.Sum
 }
 
 func newBuild(folder Folder, deps Deps, n int) *build {
@@ -169,7 +169,7 @@ func newBuild(folder Folder, deps Deps, n int) *build {
 }
 
 // run reads and cuts the documents side by side, then indexes them in order of id.
-func (b *build) run(ctx context.Context, read func(ctx context.Context, i int) ([]Document, *Skip)) (*Content, Report, error) {
+func (b *build) run(ctx context.Context, read func(ctx context.Context, i int) ([]document.Document, *Skip)) (*Content, Report, error) {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range b.cut {
@@ -206,7 +206,7 @@ func (b *build) run(ctx context.Context, read func(ctx context.Context, i int) (
 
 // derive returns a document of a file with its attributes, and whether they are all
 // that it should have.
-func (b *build) derive(file string, d Document) (_ Document, whole bool) {
+func (b *build) derive(file string, d document.Document) (_ document.Document, whole bool) {
 	d, notes := b.rules.apply(file, d)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -216,8 +216,8 @@ func (b *build) derive(file string, d Document) (_ Document, whole bool) {
 
 // prepare cuts one document, whose attributes are as they are kept; it is the zero
 // one if it is skipped.
-func (b *build) prepare(d Document) (cutDocument, *Skip) {
-	sum := d.digest()
+func (b *build) prepare(d document.Document) (cutDocument, *Skip) {
+	sum := d.Digest()
 	body, title := d.Text, ""
 	if d.Markdown {
 		title, body = frontMatter(body)
@@ -226,9 +226,9 @@ func (b *build) prepare(d Document) (cutDocument, *Skip) {
 	for i := range chunks {
 		chunks[i].section = label(chunks[i].section)
 	}
-	d.Name = label(cmp.Or(d.Name, title, heading, d.fileTitle()))
+	d.Name = label(cmp.Or(d.Name, title, heading, fileTitle(d)))
 	d.Text = ""
-	cut := cutDocument{Document: d, attributes: encoded(d.Attributes), chunks: chunks, sum: sum}
+	cut := cutDocument{Document: d, attributes: document.Encoded(d.Attributes), chunks: chunks, sum: sum}
 	whole := cut.bound(0)
 	if err := whole.checkSize(); err != nil {
 		return cutDocument{}, &Skip{Path: d.ID, Kind: SkipTooLarge, Reason: err.Error()}
@@ -267,7 +267,7 @@ func (b *build) assemble(ctx context.Context) (*Content, error) {
 	b.cut = nil
 	// The file of a name comes before what else is called like it.
 	slices.SortFunc(all, func(a, b cutDocument) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(min(len(a.key), 1), min(len(b.key), 1)), cmp.Compare(a.file, b.file))
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(min(len(a.Key), 1), min(len(b.Key), 1)), cmp.Compare(a.File, b.File))
 	})
 	var shelves []placed
 	shelve := binder{emit: func(image []byte, _ []int64) error {
@@ -277,10 +277,10 @@ func (b *build) assemble(ctx context.Context) (*Content, error) {
 		}
 		return err
 	}}
-	var sum store.Sum
+	var sum document.Sum
 	for i, d := range all {
 		if i > 0 && d.ID == all[i-1].ID {
-			if d.file == "" {
+			if d.File == "" {
 				return nil, fmt.Errorf("document id %q comes twice", d.ID)
 			}
 			b.report.Skipped = append(b.report.Skipped, Skip{Path: d.ID, Kind: SkipDuplicate, Reason: reasonDuplicate})
@@ -328,10 +328,10 @@ func label(s string) string {
 }
 
 // fileTitle names a document after its file.
-func (d Document) fileTitle() string {
-	base := path.Base(cmp.Or(d.file, d.ID))
-	if d.form != extract.Code { // whose readers know it by all of its name
+func fileTitle(d document.Document) string {
+	base := path.Base(cmp.Or(d.File, d.ID))
+	if d.Form != extract.Code { // whose readers know it by all of its name
 		base = strings.TrimSuffix(base, path.Ext(base))
 	}
-	return strings.TrimSpace(base + " " + d.key)
+	return strings.TrimSpace(base + " " + d.Key)
 }

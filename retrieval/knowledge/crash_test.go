@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 )
 
 // writeRevision fills a folder with at most n texts that follow from the revision;
@@ -184,10 +185,10 @@ func TestKilledAtEveryStep(t *testing.T) {
 // more Sync away.
 func checkAsFresh(t *testing.T, l *knowledge.Library, what, files string) {
 	t.Helper()
-	want := map[string]knowledge.Document{}
+	want := map[string]document.Document{}
 	if what == "put" {
 		for id := range shown(l.Base("kb")) {
-			want[id] = knowledge.Document{ID: id, Text: "ant bee w" + id[1:]}
+			want[id] = document.Document{ID: id, Text: "ant bee w" + id[1:]}
 		}
 		sameAnswers(t, l.Base("kb"), fresh(t, want))
 		return
@@ -211,7 +212,7 @@ func checkAsFresh(t *testing.T, l *knowledge.Library, what, files string) {
 // sameChunks compares with a build of what is held, before another Sync.
 func sameChunks(t *testing.T, l *knowledge.Library) {
 	t.Helper()
-	want := map[string]knowledge.Document{}
+	want := map[string]document.Document{}
 	for id, chunks := range shown(l.Base("kb")) {
 		_, rest, _ := strings.Cut(chunks[0], "of revision ")
 		var i, revision int
@@ -221,7 +222,7 @@ func sameChunks(t *testing.T, l *knowledge.Library) {
 		if _, err := fmt.Sscanf(id, "f%d.md", &i); err != nil {
 			t.Fatal(err)
 		}
-		want[id] = knowledge.Document{ID: id, Text: revisionText(i, revision), Markdown: true}
+		want[id] = document.Document{ID: id, Text: revisionText(i, revision), Markdown: true}
 	}
 	sameAnswers(t, l.Base("kb"), fresh(t, want))
 }

@@ -12,6 +12,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 )
 
 // A shelf that is cut while it is searched, listed, changed or followed ends nothing:
@@ -28,7 +29,7 @@ func TestM08CutShelf(t *testing.T) {
 			return nil
 		},
 		"changed": func(w, _ *knowledge.Library) error {
-			_, err := w.Put(t.Context(), "kb", knowledge.Document{ID: "new", Text: "ant"})
+			_, err := w.Put(t.Context(), "kb", document.Document{ID: "new", Text: "ant"})
 			if err != nil {
 				return err
 			}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"sidenote/retrieval/knowledge/bm25"
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/mapped"
 )
 
@@ -39,7 +40,7 @@ func (s Shelf) ReadAll() (all []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, string(s.texts.id(d)), string(s.texts.name(d)), encoded(attributes))
+		all = append(all, string(s.texts.id(d)), string(s.texts.name(d)), document.Encoded(attributes))
 		for t := s.texts.first(d); t < s.texts.first(d+1); t++ {
 			_, text, _, err := s.around(t, s.texts.first(d), s.texts.first(d+1))
 			if err != nil {
@@ -171,7 +172,7 @@ const MostFilters = keptFilters
 
 // Shelve returns the content of groups of documents, each group on shelves of its
 // own. Of documents with one id that of the last group stays.
-func Shelve(ctx context.Context, deps Deps, groups ...[]Document) (*Content, error) {
+func Shelve(ctx context.Context, deps Deps, groups ...[]document.Document) (*Content, error) {
 	var shelves []placed
 	later, cut := map[string]bool{}, newBuild(Folder{}, deps, 0)
 	for _, group := range slices.Backward(groups) {

@@ -9,6 +9,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -29,15 +30,15 @@ func BenchmarkFilter(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	few, own := make([]knowledge.Document, documents), make([]knowledge.Document, documents)
+	few, own := make([]document.Document, documents), make([]document.Document, documents)
 	for i := range few {
-		few[i] = knowledge.Document{
+		few[i] = document.Document{
 			ID: fmt.Sprintf("d%06d", i), Text: markdown(i, word, r), Markdown: true,
 			Attributes: map[string]any{"apart": i % 100, "together": i * 100 / documents, "all": true},
 		}
-		own[i] = knowledge.Document{ID: few[i].ID, Text: "short", Attributes: map[string]any{"number": i, "day": fmt.Sprintf("2024-%d", i), "tags": []string{"a", "b"}}}
+		own[i] = document.Document{ID: few[i].ID, Text: "short", Attributes: map[string]any{"number": i, "day": fmt.Sprintf("2024-%d", i), "tags": []string{"a", "b"}}}
 	}
-	for id, list := range map[string][]knowledge.Document{"few": few, "own": own} {
+	for id, list := range map[string][]document.Document{"few": few, "own": own} {
 		if _, err := l.Put(b.Context(), id, list...); err != nil {
 			b.Fatal(err)
 		}

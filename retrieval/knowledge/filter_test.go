@@ -14,6 +14,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 )
 
 // drawAttributes draws attributes of few keys and values, so that filters meet them.
@@ -65,11 +66,11 @@ func sameAs(f retrieval.Filter) *retrieval.Filter { return &f }
 func TestFilterIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		attributes := map[string]map[string]any{}
-		groups := make([][]knowledge.Document, rapid.IntRange(1, 3).Draw(t, "shelves"))
+		groups := make([][]document.Document, rapid.IntRange(1, 3).Draw(t, "shelves"))
 		for i := range groups {
 			for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-d][0-9]`), 1, 12, rapid.ID[string]).Draw(t, "ids") {
 				words := rapid.SliceOfN(rapid.SampledFrom([]string{"ant", "bee", "cat", "dog", "\n\n# S\n\n"}), 1, 12).Draw(t, "words")
-				d := knowledge.Document{ID: id, Text: strings.Join(words, " "), Markdown: true, Attributes: drawAttributes(t)}
+				d := document.Document{ID: id, Text: strings.Join(words, " "), Markdown: true, Attributes: drawAttributes(t)}
 				groups[i] = append(groups[i], d)
 				attributes[id] = d.Attributes
 			}
@@ -121,14 +122,14 @@ func TestFilterIsExact(t *testing.T) {
 // attributed is a content of a hundred documents of ten kinds.
 func attributed(t testing.TB) *knowledge.Base {
 	t.Helper()
-	var documents []knowledge.Document
+	var documents []document.Document
 	for i := range 100 {
-		documents = append(documents, knowledge.Document{
+		documents = append(documents, document.Document{
 			ID: fmt.Sprintf("d%03d", i), Text: fmt.Sprintf("ant bee number %d", i),
 			Attributes: map[string]any{"kind": fmt.Sprintf("k%d", i%10), "even": i%2 == 0, "of": []string{"all", fmt.Sprint("m", i%3)}, "n": i / 50},
 		})
 	}
-	documents = append(documents, knowledge.Document{ID: "plain", Text: "ant without attributes"})
+	documents = append(documents, document.Document{ID: "plain", Text: "ant without attributes"})
 	c, _, err := knowledge.FromDocuments(t.Context(), documents, deps())
 	if err != nil {
 		t.Fatal(err)

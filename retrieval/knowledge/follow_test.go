@@ -16,6 +16,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -72,7 +73,7 @@ func TestFollow(t *testing.T) {
 		}
 	})
 	for i := range 3 * knowledge.MergeAt {
-		if _, err := w.Put(t.Context(), "kb", knowledge.Document{ID: fmt.Sprint(i), Text: fmt.Sprintf("ant %d", i)}); err != nil {
+		if _, err := w.Put(t.Context(), "kb", document.Document{ID: fmt.Sprint(i), Text: fmt.Sprintf("ant %d", i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,7 +94,7 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	sees(t, r.Base("kb"), "", bound)
-	if _, err := r.Put(t.Context(), "other", knowledge.Document{ID: "a"}); !errors.Is(err, store.ErrReadOnly) {
+	if _, err := r.Put(t.Context(), "other", document.Document{ID: "a"}); !errors.Is(err, store.ErrReadOnly) {
 		t.Errorf("written by a follower: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 )
 
 // Files hold documents: one, or one for each record. What is broken is named, and
@@ -72,11 +73,11 @@ func TestFormats(t *testing.T) {
 func TestAttributesInGeneration(t *testing.T) {
 	seen := map[string]any{}
 	for _, value := range []any{nil, "1", 1.0, 2.0, true, "true"} {
-		d := knowledge.Document{ID: "a", Text: "x"}
+		d := document.Document{ID: "a", Text: "x"}
 		if value != nil {
 			d.Attributes = map[string]any{"k": value}
 		}
-		c, _, err := knowledge.FromDocuments(t.Context(), []knowledge.Document{d}, knowledge.Deps{Counter: fourBytes{}})
+		c, _, err := knowledge.FromDocuments(t.Context(), []document.Document{d}, knowledge.Deps{Counter: fourBytes{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +96,7 @@ func TestHugeDocument(t *testing.T) {
 		t.Skip("40 MB of text")
 	}
 	text := strings.Repeat("Ten million tokens are a lot to read for anybody. ", 40_000_000/50)
-	c, _, err := knowledge.FromDocuments(t.Context(), []knowledge.Document{{ID: "huge", Text: text}}, knowledge.Deps{Counter: fourBytes{}})
+	c, _, err := knowledge.FromDocuments(t.Context(), []document.Document{{ID: "huge", Text: text}}, knowledge.Deps{Counter: fourBytes{}})
 	if err != nil || c.Chunks() < 10_000_000/limit {
 		t.Errorf("%d chunks, %v", c.Chunks(), err)
 	}

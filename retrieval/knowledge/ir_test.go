@@ -9,6 +9,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/eval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 )
 
 // A collection is a test collection that lies beside the repository.
@@ -34,9 +35,9 @@ func (fourBytes) Count(text string) (n int, exact bool) { return (len(text) + 3)
 
 func (c collection) base(t *testing.T) *knowledge.Base {
 	t.Helper()
-	var documents []knowledge.Document
+	var documents []document.Document
 	for _, d := range c.Documents {
-		documents = append(documents, knowledge.Document{ID: d.ID, Name: d.Title, Text: d.Text})
+		documents = append(documents, document.Document{ID: d.ID, Name: d.Title, Text: d.Text})
 	}
 	content, _, err := knowledge.FromDocuments(t.Context(), documents, knowledge.Deps{Counter: fourBytes{}})
 	if err != nil {

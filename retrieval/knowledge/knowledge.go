@@ -17,7 +17,7 @@ import (
 	"path/filepath"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge/extract"
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract/child"
 )
 
@@ -35,7 +35,7 @@ type Folder struct {
 	// decide who may see a document, and whoever may write a text must not overrule who
 	// set up the folder.
 	//
-	// What cannot be an attribute, see store.Attribute, is an error here. In a document
+	// What cannot be an attribute, see document.Attribute, is an error here. In a document
 	// it is left out and stands in the report's Notes; so are those beyond 64, the first
 	// named staying.
 	Attributes map[string]any
@@ -72,7 +72,7 @@ func (f Folder) Origin() string {
 	if abs, err := filepath.Abs(place); err == nil {
 		place = abs
 	}
-	list := func(patterns []string) string { return string(fields(patterns...)) }
+	list := func(patterns []string) string { return string(document.Fields(patterns...)) }
 	parts := []string{list(f.Include), list(f.Exclude)}
 	switch attributes, err := newAttributeRules(f); {
 	case err != nil:
@@ -80,7 +80,7 @@ func (f Folder) Origin() string {
 	case attributes.name != attributeRules{}.name:
 		parts = append(parts, string(attributes.name[:]))
 	}
-	rules := sha256.Sum256(fields(parts...))
+	rules := sha256.Sum256(document.Fields(parts...))
 	return fmt.Sprintf("%s %x", place, rules[:8])
 }
 
@@ -115,26 +115,6 @@ type Progress struct {
 	Chunks    int // cut so far
 }
 
-// A Document is a text with a name.
-type Document struct {
-	ID       string // unique in its base; for files the slash-separated path
-	Name     string // title; "" takes it from the text, else from ID
-	Text     string // UTF-8
-	Markdown bool   // otherwise plain text
-	// Attributes are what filters choose it by: strings, float64s, bools and lists of
-	// strings, as store.Attribute takes them, at most 64.
-	Attributes map[string]any
-
-	// What follows is of documents read from files.
-	file string       // that it stands in; "" for none
-	key  string       // that tells it from others of the file
-	form extract.Form // how its structure is written
-	lang string       // of source code
-	by   string       // what took it out of its file, where that may differ between machines
-
-	matter bool // it is a Markdown file, whose front matter may have attributes
-}
-
 // Load reads the folder. What cannot be read, and what should not be, is skipped
 // and stands in the report; only a folder that cannot be opened, a pattern or
 // an attribute that is none, or ctx's end is an error. Links are followed to files inside the folder only.
@@ -155,20 +135,20 @@ func FromFS(ctx context.Context, fsys fs.FS, folder Folder, deps Deps) (*Content
 
 // FromDocuments makes the content of documents at hand. Their order does not
 // matter. An id that is empty or comes twice is an error, and so is an attribute that
-// store.Attribute refuses.
-func FromDocuments(ctx context.Context, documents []Document, deps Deps) (*Content, Report, error) {
-	checked := make([]Document, len(documents))
+// document.Attribute refuses.
+func FromDocuments(ctx context.Context, documents []document.Document, deps Deps) (*Content, Report, error) {
+	checked := make([]document.Document, len(documents))
 	for i, d := range documents {
 		if d.ID == "" {
 			return nil, Report{}, fmt.Errorf("document %d has no id", i)
 		}
 		var err error
-		if checked[i], err = d.normal(); err != nil {
+		if checked[i], err = d.Normal(); err != nil {
 			return nil, Report{}, err
 		}
 	}
 	b := newBuild(Folder{}, deps, len(documents))
-	return b.run(ctx, func(_ context.Context, i int) ([]Document, *Skip) { return checked[i : i+1], nil })
+	return b.run(ctx, func(_ context.Context, i int) ([]document.Document, *Skip) { return checked[i : i+1], nil })
 }
 
 func load(ctx context.Context, fsys fs.FS, file string, folder Folder, deps Deps) (*Content, Report, error) {
@@ -187,7 +167,7 @@ func load(ctx context.Context, fsys fs.FS, file string, folder Folder, deps Deps
 	}
 	b := newBuild(folder, deps, len(w.files))
 	b.rules, b.report.Skipped = rules, w.skipped
-	return b.run(ctx, func(ctx context.Context, i int) ([]Document, *Skip) {
+	return b.run(ctx, func(ctx context.Context, i int) ([]document.Document, *Skip) {
 		documents, skip := readFile(ctx, fsys, w.files[i], deps)
 		for j, d := range documents {
 			documents[j], _ = b.derive(w.files[i], d)

@@ -17,6 +17,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 )
 
 // All figures are processor time of the whole process, collector included.
@@ -118,7 +119,7 @@ func BenchmarkLibrary(b *testing.B) {
 			benchmarkQuery(b, l)
 			b.Run("put", func(b *testing.B) {
 				measure(b, func(i int) {
-					if _, err := l.Put(b.Context(), "kb", knowledge.Document{ID: "new", Text: fmt.Sprint("of a document ", i, time.Now())}); err != nil {
+					if _, err := l.Put(b.Context(), "kb", document.Document{ID: "new", Text: fmt.Sprint("of a document ", i, time.Now())}); err != nil {
 						b.Fatal(err)
 					}
 				})

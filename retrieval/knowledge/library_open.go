@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sidenote/retrieval/knowledge/bm25"
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/mapped"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -88,10 +89,10 @@ func (l *Library) hide(b *shelved) {
 // stale returns what the documents that another version of the reader cut add to the
 // sum of a base: such a base holds other chunks than its documents would have now,
 // and must not be taken for one that does.
-func (l *Library) stale(documents []store.Stamp) (sum store.Sum) {
+func (l *Library) stale(documents []store.Stamp) (sum document.Sum) {
 	for _, d := range documents {
 		if [readerBytes]byte(d.Hash[:readerBytes]) != l.reader {
-			sum = sum.Add(sha256.Sum256(fields("stale", string(d.Hash[:]))))
+			sum = sum.Add(sha256.Sum256(document.Fields("stale", string(d.Hash[:]))))
 		}
 	}
 	return sum

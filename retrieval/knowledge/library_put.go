@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -32,13 +33,13 @@ func readerOf(deps Deps) [readerBytes]byte {
 	if deps.Child != nil {
 		pdf = deps.Child.By(extract.PDF)
 	}
-	sum := sha256.Sum256(fields("sidenote reader", version, extract.Version, strconv.Itoa(chunkTokens), deps.Version, pdf))
+	sum := sha256.Sum256(document.Fields("sidenote reader", version, extract.Version, strconv.Itoa(chunkTokens), deps.Version, pdf))
 	return [readerBytes]byte(sum[:readerBytes])
 }
 
 // hash returns what tells whether a document has to be read again: what cuts it, what
 // gave it its attributes, which is zero for one that Put wrote, and what it says.
-func (l *Library) hash(rules [rulesBytes]byte, sum store.Sum) (hash [32]byte) {
+func (l *Library) hash(rules [rulesBytes]byte, sum document.Sum) (hash [32]byte) {
 	copy(hash[:], l.reader[:])
 	copy(hash[readerBytes:], rules[:])
 	copy(hash[readerBytes+rulesBytes:], sum[:])
@@ -75,11 +76,11 @@ func (l *Library) DeleteBase(ctx context.Context, id string) error {
 // Put writes documents to a base, in place of those with the same ids, and returns
 // how many of them were not there yet as they are. The base answers from them when
 // it returns. It is store.ErrNotFound without the base; documents that are refused,
-// as for an attribute that store.Attribute refuses, leave everything as it was.
+// as for an attribute that document.Attribute refuses, leave everything as it was.
 //
 // More than a few hundred documents are written in several transactions: where one
 // fails, those before it stand.
-func (l *Library) Put(ctx context.Context, base string, documents ...Document) (changed int, err error) {
+func (l *Library) Put(ctx context.Context, base string, documents ...document.Document) (changed int, err error) {
 	if documents, err = checkDocuments(documents); err != nil {
 		return 0, fmt.Errorf("write to knowledge %s: %w", base, err)
 	}
@@ -92,9 +93,9 @@ func (l *Library) Put(ctx context.Context, base string, documents ...Document) (
 		if err != nil {
 			return err
 		}
-		var fresh []Document
+		var fresh []document.Document
 		for _, d := range documents {
-			if k, ok := known[d.ID]; !ok || k.Source != "" || k.Hash != l.hash(attributeRules{}.name, d.digest()) {
+			if k, ok := known[d.ID]; !ok || k.Source != "" || k.Hash != l.hash(attributeRules{}.name, d.Digest()) {
 				fresh = append(fresh, d)
 			}
 		}
@@ -117,14 +118,14 @@ func (l *Library) Put(ctx context.Context, base string, documents ...Document) (
 
 // checkDocuments refuses what cannot stand in a list, a header or a prompt, and
 // returns the documents with their attributes as they are kept.
-func checkDocuments(documents []Document) (checked []Document, err error) {
-	checked = make([]Document, len(documents))
+func checkDocuments(documents []document.Document) (checked []document.Document, err error) {
+	checked = make([]document.Document, len(documents))
 	seen := make(map[string]bool, len(documents))
 	for i, d := range documents {
 		switch {
 		case d.ID == "":
 			return nil, fmt.Errorf("document %d has no id", i)
-		case !printable(d.ID):
+		case !document.Printable(d.ID):
 			return nil, fmt.Errorf("document id %q is not printable text", d.ID)
 		case seen[d.ID]:
 			return nil, fmt.Errorf("document id %q comes twice", d.ID)
@@ -132,7 +133,7 @@ func checkDocuments(documents []Document) (checked []Document, err error) {
 			return nil, fmt.Errorf("document %q is not UTF-8", d.ID)
 		}
 		seen[d.ID] = true
-		if checked[i], err = d.normal(); err != nil {
+		if checked[i], err = d.Normal(); err != nil {
 			return nil, err
 		}
 	}
@@ -140,7 +141,7 @@ func checkDocuments(documents []Document) (checked []Document, err error) {
 }
 
 // cutAll cuts documents side by side.
-func (l *Library) cutAll(ctx context.Context, base string, documents []Document) ([]store.Document, error) {
+func (l *Library) cutAll(ctx context.Context, base string, documents []document.Document) ([]store.Document, error) {
 	b := newBuild(Folder{ID: base}, l.deps, 0)
 	out := make([]store.Document, len(documents))
 	g, gctx := errgroup.WithContext(ctx)

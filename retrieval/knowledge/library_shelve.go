@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -32,7 +33,7 @@ func (l *Library) cover(ctx context.Context, b *shelved, rows []int64, emit func
 // bound returns a document of the store as it goes into a shelf. What another reader
 // counted may be counted otherwise by now, and is left out.
 func (l *Library) bound(e *store.Entry) bound {
-	d := bound{row: e.Row, id: e.ID, name: e.Name, attributes: encoded(e.Attributes), chunks: make([]piece, len(e.Chunks))}
+	d := bound{row: e.Row, id: e.ID, name: e.Name, attributes: document.Encoded(e.Attributes), chunks: make([]piece, len(e.Chunks))}
 	for i, c := range e.Chunks {
 		d.chunks[i] = piece{section: c.Section, text: c.Text}
 		if [readerBytes]byte(e.Hash[:readerBytes]) != l.reader {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -239,8 +240,8 @@ func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
 }
 
 // cut cuts a document of a file, unless the store has it as it is.
-func (s *syncing) cut(f *syncFile, d Document) {
-	if d.key != "" && s.names[d.ID] { // the file of a name comes before what else is called like it
+func (s *syncing) cut(f *syncFile, d document.Document) {
+	if d.Key != "" && s.names[d.ID] { // the file of a name comes before what else is called like it
 		s.build.skip(Skip{Path: d.ID, Kind: SkipDuplicate, Reason: reasonDuplicate})
 		return
 	}
@@ -249,7 +250,7 @@ func (s *syncing) cut(f *syncFile, d Document) {
 		f.modified = time.Time{} // as above
 	}
 	rules := s.build.rules.name
-	hash := s.l.hash(rules, d.digest())
+	hash := s.l.hash(rules, d.Digest())
 	known, ok := s.ids[d.ID]
 	copy(known.Hash[readerBytes:], rules[:]) // other rules may come to the same
 	if ok && known.Source == f.name && known.Hash == hash {

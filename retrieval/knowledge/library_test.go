@@ -18,6 +18,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -44,7 +45,7 @@ func library(t testing.TB, dir string, o knowledge.LibraryOptions) *knowledge.Li
 }
 
 // fresh is a base of documents that were never anywhere else.
-func fresh(t fatal, documents map[string]knowledge.Document) *knowledge.Base {
+func fresh(t fatal, documents map[string]document.Document) *knowledge.Base {
 	t.Helper()
 	c, _, err := knowledge.FromDocuments(context.Background(), slices.Collect(maps.Values(documents)), deps())
 	if err != nil {
@@ -100,9 +101,9 @@ type past struct {
 	dir       string
 	files     string // the folder to read
 	library   *knowledge.Library
-	documents map[string]knowledge.Document
-	synced    map[string]knowledge.Document // by file, as of the last Sync
-	present   map[string]knowledge.Document
+	documents map[string]document.Document
+	synced    map[string]document.Document // by file, as of the last Sync
+	present   map[string]document.Document
 	clock     time.Time
 }
 
@@ -132,9 +133,9 @@ func (p *past) draw() string {
 }
 
 func (p *past) put(*rapid.T) {
-	var documents []knowledge.Document
+	var documents []document.Document
 	for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-d][0-3]`), 1, 3, rapid.ID[string]).Draw(p.t, "ids") {
-		d := knowledge.Document{ID: id, Name: rapid.SampledFrom([]string{"", "ant"}).Draw(p.t, "name"), Text: p.draw(), Markdown: rapid.Bool().Draw(p.t, "markdown"), Attributes: drawAttributes(p.t)}
+		d := document.Document{ID: id, Name: rapid.SampledFrom([]string{"", "ant"}).Draw(p.t, "name"), Text: p.draw(), Markdown: rapid.Bool().Draw(p.t, "markdown"), Attributes: drawAttributes(p.t)}
 		documents, p.documents[id] = append(documents, d), d
 	}
 	_, err := p.library.Put(context.Background(), "kb", documents...)
@@ -165,7 +166,7 @@ func (p *past) edit(*rapid.T) {
 	p.must(os.WriteFile(path, []byte(text), 0o600))
 	p.clock = p.clock.Add(time.Hour)
 	p.must(os.Chtimes(path, p.clock, p.clock))
-	p.present[name] = knowledge.Document{ID: name, Text: text, Markdown: strings.HasSuffix(name, ".md")}
+	p.present[name] = document.Document{ID: name, Text: text, Markdown: strings.HasSuffix(name, ".md")}
 }
 
 func (p *past) sync(*rapid.T) {
@@ -231,7 +232,7 @@ func TestPastDoesNotShow(t *testing.T) {
 		defer func() { _ = os.RemoveAll(dir) }()
 		p := &past{
 			t: t, dir: filepath.Join(dir, "state"), files: filepath.Join(dir, "files"), clock: time.Now().Add(-1e6 * time.Hour / 100),
-			documents: map[string]knowledge.Document{}, synced: map[string]knowledge.Document{}, present: map[string]knowledge.Document{},
+			documents: map[string]document.Document{}, synced: map[string]document.Document{}, present: map[string]document.Document{},
 		}
 		p.must(os.Mkdir(p.files, 0o755))
 		p.open()
@@ -252,9 +253,9 @@ func TestMerge(t *testing.T) {
 	if err := l.CreateBase(t.Context(), "kb"); err != nil {
 		t.Fatal(err)
 	}
-	documents := map[string]knowledge.Document{}
+	documents := map[string]document.Document{}
 	for i := range 40 {
-		d := knowledge.Document{ID: fmt.Sprintf("d%d", i), Text: fmt.Sprintf("ant bee %d", i)}
+		d := document.Document{ID: fmt.Sprintf("d%d", i), Text: fmt.Sprintf("ant bee %d", i)}
 		documents[d.ID] = d
 		if _, err := l.Put(t.Context(), "kb", d); err != nil {
 			t.Fatal(err)
@@ -293,13 +294,13 @@ func TestTwoWriters(t *testing.T) {
 // FAULTS.md K9.
 func TestPutRefuses(t *testing.T) {
 	l := library(t, store.Memory, knowledge.LibraryOptions{})
-	if _, err := l.Put(t.Context(), "kb", knowledge.Document{ID: "a"}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := l.Put(t.Context(), "kb", document.Document{ID: "a"}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("no base: %v", err)
 	}
 	if err := l.CreateBase(t.Context(), "kb"); err != nil {
 		t.Fatal(err)
 	}
-	for name, documents := range map[string][]knowledge.Document{
+	for name, documents := range map[string][]document.Document{
 		"no id":      {{Text: "x"}},
 		"twice":      {{ID: "a"}, {ID: "a"}},
 		"unprint":    {{ID: "a\nb"}},

@@ -11,6 +11,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -79,7 +80,7 @@ func TestSyncOfOtherRules(t *testing.T) {
 	f := newFolder(t, map[string]string{"de/a.md": "---\nowner: hr\n---\n# Leave\n\nant", "en/b.md": "# Other\n\nbee", "c.txt": "cat"})
 	dir := filepath.Join(t.TempDir(), "state")
 	l := library(t, dir, knowledge.LibraryOptions{})
-	put := knowledge.Document{ID: "put", Text: "dog", Attributes: map[string]any{"lang": "fr", "n": 1, "tags": []any{"x"}}}
+	put := document.Document{ID: "put", Text: "dog", Attributes: map[string]any{"lang": "fr", "n": 1, "tags": []any{"x"}}}
 	folder := knowledge.Folder{ID: "kb", Path: f.path}
 	sync := func() (rows map[string]int64) {
 		t.Helper()

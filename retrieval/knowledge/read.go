@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
 )
 
@@ -35,7 +36,7 @@ func formatOf(fsys fs.FS, name string) extract.Format {
 
 // readFile reads the documents of one file. A file that is broken in part has both
 // documents and a skip.
-func readFile(ctx context.Context, fsys fs.FS, name string, deps Deps) ([]Document, *Skip) {
+func readFile(ctx context.Context, fsys fs.FS, name string, deps Deps) ([]document.Document, *Skip) {
 	f := formatOf(fsys, name)
 	if !deps.supported(f) {
 		return nil, unsupported(name)
@@ -56,10 +57,10 @@ func readFile(ctx context.Context, fsys fs.FS, name string, deps Deps) ([]Docume
 	} else {
 		extracted, err = extract.Read(f, path.Base(name), raw)
 	}
-	documents := make([]Document, len(extracted))
+	documents := make([]document.Document, len(extracted))
 	for i, d := range extracted {
 		documents[i] = documentOf(name, d)
-		documents[i].matter = f == extract.MarkdownText
+		documents[i].FrontMatter = f == extract.MarkdownText
 	}
 	return documents, skipOf(name, err)
 }
@@ -85,17 +86,17 @@ func skipOf(name string, err error) *Skip {
 }
 
 // documentOf names what a file holds after the file, and its part by its key.
-func documentOf(file string, d extract.Document) Document {
+func documentOf(file string, d extract.Document) document.Document {
 	id := file
 	if d.Key != "" {
 		id = fmt.Sprintf("%s#%s", file, d.Key)
 	}
-	out := Document{
+	out := document.Document{
 		ID: id, Name: d.Name, Text: d.Text, Markdown: d.Form == extract.Markdown, Attributes: d.Attributes,
-		file: file, key: d.Key, lang: d.Lang, by: d.By,
+		File: file, Key: d.Key, Lang: d.Lang, By: d.By,
 	}
 	if !out.Markdown { // of which there is one kind, wherever it comes from
-		out.form = d.Form
+		out.Form = d.Form
 	}
 	return out
 }

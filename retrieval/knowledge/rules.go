@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"sidenote/retrieval/knowledge/store"
+	"sidenote/retrieval/knowledge/document"
 )
 
 // rulesVersion names what turns the rules of a folder and a file into attributes:
@@ -28,29 +28,29 @@ type attributeRules struct {
 
 // newAttributeRules compiles the rules of a folder.
 func newAttributeRules(f Folder) (r attributeRules, err error) {
-	constants, err := store.EncodeAttributes(f.Attributes)
+	constants, err := document.EncodeAttributes(f.Attributes)
 	if err != nil {
 		return r, err
 	}
-	if r.constants, err = store.DecodeAttributes(constants); err != nil {
+	if r.constants, err = document.DecodeAttributes(constants); err != nil {
 		return r, err
 	}
 	if f.PathPattern != "" {
 		if r.path, err = newPathPattern(f.PathPattern); err != nil {
 			return r, err
 		}
-		if n := len(r.constants) + len(r.path.names); n > store.MaxAttributes {
-			return r, fmt.Errorf("path pattern %q: there are %d attributes, more than %d", f.PathPattern, n, store.MaxAttributes)
+		if n := len(r.constants) + len(r.path.names); n > document.MaxAttributes {
+			return r, fmt.Errorf("path pattern %q: there are %d attributes, more than %d", f.PathPattern, n, document.MaxAttributes)
 		}
 	}
 	r.frontMatter = slices.Compact(slices.Sorted(slices.Values(f.FrontMatter)))
 	for _, key := range r.frontMatter {
-		if _, err := store.Attribute(key, true); err != nil {
+		if _, err := document.Attribute(key, true); err != nil {
 			return r, fmt.Errorf("front matter: %w", err)
 		}
 	}
 	if len(r.constants) > 0 || r.path != nil || len(r.frontMatter) > 0 {
-		name := sha256.Sum256(fields(append([]string{"sidenote attributes", rulesVersion, constants, f.PathPattern}, r.frontMatter...)...))
+		name := sha256.Sum256(document.Fields(append([]string{"sidenote attributes", rulesVersion, constants, f.PathPattern}, r.frontMatter...)...))
 		r.name = [rulesBytes]byte(name[:])
 	}
 	return r, nil
@@ -59,13 +59,13 @@ func newAttributeRules(f Folder) (r attributeRules, err error) {
 // apply returns a document of a file with its attributes as they are kept: each key
 // from the strongest source that has it. What cannot be one is left out; notes say
 // what.
-func (r attributeRules) apply(file string, d Document) (_ Document, notes []Note) {
+func (r attributeRules) apply(file string, d document.Document) (_ document.Document, notes []Note) {
 	note := func(err error) { notes = append(notes, Note{Document: d.ID, Reason: err.Error()}) }
 	sources := []map[string]any{r.constants, nil, r.ofRecord(d.Attributes), nil}
 	if r.path != nil {
 		sources[1] = r.path.values(file)
 	}
-	if d.matter && len(r.frontMatter) > 0 {
+	if d.FrontMatter && len(r.frontMatter) > 0 {
 		var errs []error
 		sources[3], errs = frontAttributes(d.Text, r.frontMatter)
 		for _, err := range errs {
@@ -81,11 +81,11 @@ func (r attributeRules) apply(file string, d Document) (_ Document, notes []Note
 				continue
 			}
 			taken[key] = true
-			v, err := store.Attribute(key, source[key])
+			v, err := document.Attribute(key, source[key])
 			switch {
 			case err != nil:
 				note(err)
-			case len(d.Attributes) == store.MaxAttributes:
+			case len(d.Attributes) == document.MaxAttributes:
 				crowd++
 			case d.Attributes == nil:
 				d.Attributes = map[string]any{key: v}
@@ -95,7 +95,7 @@ func (r attributeRules) apply(file string, d Document) (_ Document, notes []Note
 		}
 	}
 	if crowd > 0 {
-		note(fmt.Errorf("%d attributes beyond the first %d", crowd, store.MaxAttributes))
+		note(fmt.Errorf("%d attributes beyond the first %d", crowd, document.MaxAttributes))
 	}
 	return d, notes
 }
@@ -111,26 +111,4 @@ func (r attributeRules) ofRecord(attributes map[string]any) map[string]any {
 		delete(attributes, name)
 	}
 	return attributes
-}
-
-// normal returns a document with its attributes as they are kept. The error names the
-// document, the key and the value.
-func (d Document) normal() (Document, error) {
-	text, err := store.EncodeAttributes(d.Attributes)
-	if err == nil {
-		d.Attributes, err = store.DecodeAttributes(text)
-	}
-	if err != nil {
-		return d, fmt.Errorf("document %q: %w", d.ID, err)
-	}
-	return d, nil
-}
-
-// encoded returns attributes that are as they are kept as text.
-func encoded(attributes map[string]any) string {
-	text, err := store.EncodeAttributes(attributes)
-	if err != nil {
-		panic("BUG: attributes were not looked at: " + err.Error())
-	}
-	return text
 }

@@ -20,7 +20,7 @@ const shelfBytes = 64 << 20
 type bound struct {
 	row        int64 // in the store
 	id, name   string
-	attributes string // as store.EncodeAttributes gives them
+	attributes string // as document.EncodeAttributes gives them
 	chunks     []piece
 }
 

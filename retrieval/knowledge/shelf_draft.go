@@ -46,7 +46,7 @@ func (n *distinct) number(name string) uint32 {
 	return number
 }
 
-// document takes a document. attributes are as store.EncodeAttributes gives them:
+// document takes a document. attributes are as document.EncodeAttributes gives them:
 // most documents of a base share theirs with others.
 func (d *textsDraft) document(row int64, id, name, attributes string) {
 	d.rows = append(d.rows, row)

@@ -6,7 +6,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/bm25"
-	"sidenote/retrieval/knowledge/store"
+	"sidenote/retrieval/knowledge/document"
 )
 
 // decodeSets decodes the sets of attributes on a shelf.
@@ -14,7 +14,7 @@ func (s *shelf) decodeSets() ([]map[string]any, error) {
 	sets := make([]map[string]any, s.texts.sets)
 	for i := range sets {
 		var err error
-		if sets[i], err = store.DecodeAttributes(string(s.texts.set(i))); err != nil {
+		if sets[i], err = document.DecodeAttributes(string(s.texts.set(i))); err != nil {
 			return nil, &shelfError{shelf: s, err: fmt.Errorf("%w: %w", errShelf, err)}
 		}
 	}

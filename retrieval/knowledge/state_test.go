@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -66,7 +67,7 @@ func TestM08WrongBase(t *testing.T) {
 	dir := t.TempDir()
 	l := library(t, dir, knowledge.LibraryOptions{})
 	newFolder(t, handbook()).sync(l)
-	if _, err := l.Put(t.Context(), "kb", knowledge.Document{ID: "own", Text: "ant"}); err != nil {
+	if _, err := l.Put(t.Context(), "kb", document.Document{ID: "own", Text: "ant"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.CreateBase(t.Context(), "sound"); err != nil {

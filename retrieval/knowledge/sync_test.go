@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -55,10 +56,10 @@ func (f *folder) touch(name string) {
 }
 
 // documents are what the folder holds.
-func documents(texts map[string]string) map[string]knowledge.Document {
-	out := map[string]knowledge.Document{}
+func documents(texts map[string]string) map[string]document.Document {
+	out := map[string]document.Document{}
 	for name, text := range texts {
-		out[name] = knowledge.Document{ID: name, Text: text, Markdown: strings.HasSuffix(name, ".md")}
+		out[name] = document.Document{ID: name, Text: text, Markdown: strings.HasSuffix(name, ".md")}
 	}
 	return out
 }
@@ -169,7 +170,7 @@ func TestSyncLeavesPut(t *testing.T) {
 	f := newFolder(t, texts)
 	l := library(t, store.Memory, knowledge.LibraryOptions{})
 	f.sync(l)
-	put := knowledge.Document{ID: "put", Text: "cat"}
+	put := document.Document{ID: "put", Text: "cat"}
 	if n, err := l.Put(t.Context(), "kb", put); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -178,7 +179,7 @@ func TestSyncLeavesPut(t *testing.T) {
 	want["put"] = put
 	sameAnswers(t, l.Base("kb"), fresh(t, want))
 	// One that Put wrote over a file's is the file's again after the next Sync.
-	if n, err := l.Put(t.Context(), "kb", knowledge.Document{ID: "a.md", Text: "dog"}); n != 1 || err != nil {
+	if n, err := l.Put(t.Context(), "kb", document.Document{ID: "a.md", Text: "dog"}); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	f.sync(l)

@@ -11,6 +11,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -26,7 +27,7 @@ func TestTokens(t *testing.T) {
 	if err := l.CreateBase(t.Context(), "kb"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Put(t.Context(), "kb", knowledge.Document{ID: "a", Text: "twelve bytes"}); err != nil {
+	if _, err := l.Put(t.Context(), "kb", document.Document{ID: "a", Text: "twelve bytes"}); err != nil {
 		t.Fatal(err)
 	}
 	e, err := l.Document(t.Context(), "kb", "a")
@@ -85,7 +86,7 @@ func TestTokensOfSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 * knowledge.MergeAt {
-		if _, err := l.Put(t.Context(), "kb", knowledge.Document{ID: fmt.Sprint(i), Text: "twelve bytes" + strings.Repeat(" and more", i)}); err != nil {
+		if _, err := l.Put(t.Context(), "kb", document.Document{ID: fmt.Sprint(i), Text: "twelve bytes" + strings.Repeat(" and more", i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,7 +133,7 @@ func TestTokensOfSources(t *testing.T) {
 	}
 	l = open("one")
 	defer func() { _ = l.Close() }()
-	if _, err := l.Put(t.Context(), "kb", knowledge.Document{ID: "new", Text: "twelve bytes anew"}); err != nil {
+	if _, err := l.Put(t.Context(), "kb", document.Document{ID: "new", Text: "twelve bytes anew"}); err != nil {
 		t.Fatal(err)
 	}
 	counts, texts := tokensOf(t, l, "four")

@@ -10,11 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
 )
 
@@ -148,7 +147,7 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rs rules) 
 		return nil // everybody has them, nobody looks for them
 	case matchAny(w.exclude, name) || rs.ignore(name, e.IsDir()):
 		return nil // as asked
-	case !printable(base):
+	case !document.Printable(base):
 		w.skip(strings.ToValidUTF8(name, "\ufffd"), SkipUnreadable, "its name is not text")
 	case isSecret(base) && !e.IsDir():
 		w.skip(name, SkipSecret, "likely a secret, by its name")
@@ -255,11 +254,6 @@ func resolve(fsys fs.FS, name string) (string, error) {
 		left = append(strings.Split(target, "/"), left...)
 	}
 	return done, nil
-}
-
-// printable tells whether a name can stand in a list, a header and a prompt.
-func printable(name string) bool {
-	return utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
 // reasonOf puts an error without the path that stands beside it.

@@ -18,6 +18,7 @@ import (
 	"sidenote/proxy/admin"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/retrievaltest"
 	"sidenote/retrieval/vectorstore"
 )
@@ -45,9 +46,9 @@ type central struct {
 
 func (c central) Change(t *testing.T, docs []retrievaltest.Document) {
 	t.Helper()
-	var list []knowledge.Document
+	var list []document.Document
 	for _, d := range docs {
-		list = append(list, knowledge.Document{ID: d.ID, Text: d.Text, Markdown: true, Attributes: d.Attributes})
+		list = append(list, document.Document{ID: d.ID, Text: d.Text, Markdown: true, Attributes: d.Attributes})
 	}
 	content, _, err := knowledge.FromDocuments(t.Context(), list, knowledge.Deps{Counter: bytesCounter{}})
 	if err != nil {

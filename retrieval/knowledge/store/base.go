@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"sidenote/retrieval/knowledge/document"
 )
 
 // A Base is a knowledge base as the store has it.
@@ -16,10 +18,10 @@ type Base struct {
 	Origin    string // the folder that it is kept with, see ReadOrigin; "" is none
 	Documents int
 	Chunks    int
-	Bytes     int64     // of the chunks' texts
-	Sum       Sum       // of its documents' sums
-	Version   int64     // of the store when documents last changed
-	Changed   time.Time // likewise
+	Bytes     int64        // of the chunks' texts
+	Sum       document.Sum // of its documents' sums
+	Version   int64        // of the store when documents last changed
+	Changed   time.Time    // likewise
 }
 
 const (
@@ -104,7 +106,7 @@ func (s *Store) CreateBase(ctx context.Context, id string) error {
 		return err
 	}
 	return s.wrap("create knowledge "+id, s.write(ctx, func(c *change) error {
-		var zero Sum
+		var zero document.Sum
 		r, err := c.tx.ExecContext(c.ctx, insertBase, id, zero[:])
 		if err != nil {
 			return err

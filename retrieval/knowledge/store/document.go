@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sidenote/retrieval/knowledge/document"
 )
 
 // A Document is one document, cut into chunks.
@@ -23,7 +25,7 @@ type Document struct {
 	Mark       int64          // what else tells this version of the source from others; 0 is nothing
 	Hash       [32]byte       // of its content
 	Attributes map[string]any // see Attribute
-	Sum        Sum            // its share in the base's sum
+	Sum        document.Sum   // its share in the base's sum
 	Chunks     []Chunk
 }
 
@@ -94,7 +96,7 @@ func rowsOf(docs []Document) ([]row, error) {
 
 func rowOf(d *Document) (r row, err error) {
 	r = row{Document: d, modified: nanoseconds(d.Modified), tokens: make([]string, len(d.Chunks)), chunks: len(d.Chunks)}
-	if r.attributes, err = EncodeAttributes(d.Attributes); err != nil {
+	if r.attributes, err = document.EncodeAttributes(d.Attributes); err != nil {
 		return r, err
 	}
 	for i, c := range d.Chunks {

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -119,7 +120,7 @@ func doc(id string, revision int) store.Document {
 	return d
 }
 
-func sumOf(text string) store.Sum { return store.Sum(sha256.Sum256([]byte("sum of " + text))) }
+func sumOf(text string) document.Sum { return document.Sum(sha256.Sum256([]byte("sum of " + text))) }
 
 // total returns what a base of these documents says of itself.
 func total(id string, docs ...store.Document) store.Base {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"sidenote/retrieval/knowledge/document"
 )
 
 const (
@@ -101,7 +103,7 @@ func (s *Store) Known(ctx context.Context, base string) iter.Seq2[Known, error] 
 func (s *Store) scanEntry(r *sql.Rows) (e Entry, err error) {
 	e, attributes, err := s.scanRow(r)
 	if err == nil {
-		e.Attributes, err = DecodeAttributes(attributes)
+		e.Attributes, err = document.DecodeAttributes(attributes)
 	}
 	return e, err
 }

@@ -262,25 +262,6 @@ func crowded(n int) store.Document {
 	return d
 }
 
-// Equal attributes have one text, whatever types of Go they came in.
-func TestAttributesText(t *testing.T) {
-	f := func(want string, attributes map[string]any) {
-		t.Helper()
-		got, err := store.EncodeAttributes(attributes)
-		if got != want || err != nil {
-			t.Errorf("%v: %s, %v; want %s", attributes, got, err, want)
-		}
-		again, err := store.DecodeAttributes(got)
-		if text, _ := store.EncodeAttributes(again); text != want || err != nil {
-			t.Errorf("%v: decoded and encoded again %s, %v; want %s", attributes, text, err, want)
-		}
-	}
-	f(`{}`, nil)
-	f(`{"a":0,"b":0}`, map[string]any{"b": math.Copysign(0, -1), "a": 0})
-	f(`{"a":7,"b":7,"c":7,"d":true}`, map[string]any{"a": int64(7), "b": uint64(7), "c": 7.0, "d": true})
-	f(`{"a":["y","x"],"b":[],"c":[]}`, map[string]any{"a": []any{"y", "x"}, "b": []any{}, "c": []string(nil)})
-}
-
 func with2(key string, v any) store.Document {
 	return store.Document{ID: "z", Attributes: map[string]any{key: v}}
 }
@@ -348,22 +329,5 @@ func TestCancel(t *testing.T) {
 	}
 	if v, err := s.Version(t.Context()); v != 1 || err != nil {
 		t.Errorf("afterwards version %d, %v", v, err)
-	}
-}
-
-func TestSum(t *testing.T) {
-	one, max := store.Sum{1}, store.Sum{}
-	for i := range max {
-		max[i] = 0xff
-	}
-	if got := max.Add(one); got != (store.Sum{}) {
-		t.Errorf("2²⁵⁶ is %x", got)
-	}
-	if got := (store.Sum{}).Sub(one); got != max {
-		t.Errorf("0 − 1 is %x", got)
-	}
-	a, b := sumOf("a"), sumOf("b")
-	if a.Add(b).Sub(a) != b || a.Add(b) != b.Add(a) {
-		t.Error("a sum does not come apart again")
 	}
 }

@@ -1,4 +1,4 @@
-package store
+package document
 
 import (
 	"encoding/json"
@@ -20,7 +20,7 @@ const (
 	maxAttributeValues = 1024 // of a list
 )
 
-// Attribute returns a value as it is kept under a key: a string, a float64, a bool or
+// Attribute returns a value as it is stored under a key: a string, a float64, a bool or
 // a []string of its own. Whole numbers of Go's integer types are taken for float64s
 // where those hold them exactly, lists of any for lists of strings where they are.
 //
@@ -45,7 +45,7 @@ func Attribute(key string, v any) (any, error) {
 	return v, nil
 }
 
-// attribute returns v in one of the four types that the store keeps.
+// attribute returns v in one of the four types that are stored.
 func attribute(v any) (any, error) {
 	switch v := v.(type) {
 	case bool:
@@ -178,4 +178,14 @@ func DecodeAttributes(text string) (map[string]any, error) {
 		out[k] = v
 	}
 	return out, nil
+}
+
+// Encoded is EncodeAttributes for attributes that were checked before; it panics where
+// they were not.
+func Encoded(attributes map[string]any) string {
+	text, err := EncodeAttributes(attributes)
+	if err != nil {
+		panic("BUG: attributes were not checked: " + err.Error())
+	}
+	return text
 }

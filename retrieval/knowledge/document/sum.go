@@ -1,4 +1,4 @@
-package store
+package document
 
 import (
 	"encoding/binary"

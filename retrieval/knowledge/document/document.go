@@ -1,0 +1,75 @@
+// Package document has the words that the parts of the embedded engine share: a document
+// as it is before it is cut, what its attributes may be, and the digest that the
+// generation of a base is made of.
+package document
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"sidenote/retrieval/knowledge/extract"
+)
+
+// A Document is a text with a name.
+type Document struct {
+	ID       string // unique in its base; for files the slash-separated path
+	Name     string // title; "" takes it from the text, else from ID
+	Text     string // UTF-8
+	Markdown bool   // otherwise plain text
+	// Attributes are what filters choose it by: strings, float64s, bools and lists of
+	// strings, as Attribute takes them, at most MaxAttributes.
+	Attributes map[string]any
+
+	// The rest is set for documents that were read from files.
+	File        string       // path of the file
+	Key         string       // tells the document from others of the same file
+	Form        extract.Form // how its structure is written
+	Lang        string       // of source code
+	By          string       // the program that read the file, where that may differ between machines
+	FrontMatter bool         // the file is Markdown, whose front matter may hold attributes
+}
+
+// Normal returns the document with its attributes in the form in which they are stored.
+// The error names the document, the key and the value.
+func (d Document) Normal() (Document, error) {
+	text, err := EncodeAttributes(d.Attributes)
+	if err == nil {
+		d.Attributes, err = DecodeAttributes(text)
+	}
+	if err != nil {
+		return d, fmt.Errorf("document %q: %w", d.ID, err)
+	}
+	return d, nil
+}
+
+// Digest returns what the document adds to the sum of its base: the same documents have
+// the same sum in any order, and a change of one costs one subtraction and one addition.
+func (d Document) Digest() Sum {
+	content := sha256.Sum256(Fields(d.Name, d.Text, strconv.FormatBool(d.Markdown), strconv.Itoa(int(d.Form)), d.Lang, d.By))
+	attributes := "" // none
+	if len(d.Attributes) > 0 {
+		attributes = Encoded(d.Attributes)
+	}
+	return sha256.Sum256(Fields(d.ID, string(content[:]), attributes))
+}
+
+// Fields joins values, each with its length before it, so that two different lists never
+// give the same bytes.
+func Fields(values ...string) []byte {
+	var out []byte
+	for _, v := range values {
+		out = binary.AppendUvarint(out, uint64(len(v)))
+		out = append(out, v...)
+	}
+	return out
+}
+
+// Printable tells whether a name can stand in a list, a header and a prompt.
+func Printable(name string) bool {
+	return utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
+}
