@@ -40,6 +40,9 @@ var mayImport = map[string][]string{
 	"proxy/usage":                  {"proxy/coding"},
 	"proxy/admin":                  {"proxy", "rewrite", "retrieval", "proxy/transport", "proxy/panics"},
 	"cmd/":                         {"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/", "cmd/"},
+
+	"cmd/sidenote/internal/adminclient":                 {"proxy/admin", "retrieval/knowledge/store", "cmd/sidenote/internal/console"},
+	"cmd/sidenote/internal/adminclient/adminclienttest": {"retrieval/knowledge/store"},
 }
 
 // onlyIn lists modules that stay in a few packages.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/valyala/fasthttp/fasthttputil"
 
+	"sidenote/cmd/sidenote/internal/adminclient"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
@@ -30,7 +31,7 @@ type baseFlags struct {
 // manage calls f with what manages the bases: the admin port of the process that
 // writes the state folder, and where none does, one that this process opens for itself
 // alone. So a command does the same, and is refused the same, with a serve and without.
-func (f baseFlags) manage(a *app, write bool, do func(*adminCaller) error) error {
+func (f baseFlags) manage(a *app, write bool, do func(*adminclient.Client) error) error {
 	cfg, err := configFlags{Config: f.Config, State: f.State, AdminTokenFile: f.AdminTokenFile}.load(a, true)
 	if err != nil {
 		return err
@@ -43,8 +44,8 @@ func (f baseFlags) manage(a *app, write bool, do func(*adminCaller) error) error
 		// The writer knows best, what it is reading at the moment included. One that does
 		// not answer, or not us, is done without.
 		if who := store.Writer(cfg.State.Path); who != nil {
-			c, err := callWriter(a.ctx, who, token)
-			if err == nil && c.do(a.ctx, http.MethodGet, knowledgeURL()+"?limit=1", nil, nil) == nil {
+			c, err := adminclient.ToWriter(a.ctx, who, token)
+			if err == nil && c.Do(a.ctx, http.MethodGet, adminclient.KnowledgePath()+"?limit=1", nil, nil) == nil {
 				return do(a.asking(c, who))
 			}
 		}
@@ -52,7 +53,7 @@ func (f baseFlags) manage(a *app, write bool, do func(*adminCaller) error) error
 	kept, err := f.open(a, cfg, write)
 	var locked *store.LockedError
 	if errors.As(err, &locked) {
-		c, why := callWriter(a.ctx, locked, token)
+		c, why := adminclient.ToWriter(a.ctx, locked, token)
 		if why != nil {
 			return fmt.Errorf("%w; %w", err, why)
 		}
@@ -65,7 +66,7 @@ func (f baseFlags) manage(a *app, write bool, do func(*adminCaller) error) error
 }
 
 // asking says who is asked.
-func (a *app) asking(c *adminCaller, who *store.LockedError) *adminCaller {
+func (a *app) asking(c *adminclient.Client, who *store.LockedError) *adminclient.Client {
 	fmt.Fprintf(a.stderr, "asked the process at %s, which writes %s\n", who.Address, who.Dir)
 	return c
 }
@@ -96,7 +97,7 @@ func (f baseFlags) open(a *app, cfg *config.Config, write bool) (*knowledge.Libr
 }
 
 // alone answers out of the state folder itself, which is closed in the end.
-func (a *app) alone(cfg *config.Config, kept *knowledge.Library, write bool, do func(*adminCaller) error) (err error) {
+func (a *app) alone(cfg *config.Config, kept *knowledge.Library, write bool, do func(*adminclient.Client) error) (err error) {
 	opened := "opened"
 	if !write {
 		opened = "opened for reading"
@@ -113,5 +114,5 @@ func (a *app) alone(cfg *config.Config, kept *knowledge.Library, write bool, do 
 		<-served
 		err = errors.Join(err, kept.Close())
 	}()
-	return do(newAdminCaller("localhost", token, func(context.Context, string, string) (net.Conn, error) { return ln.Dial() }))
+	return do(adminclient.New("localhost", token, func(context.Context, string, string) (net.Conn, error) { return ln.Dial() }))
 }

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"sidenote/cmd/sidenote/internal/adminclient"
 	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/proxy/admin"
 )
@@ -35,35 +35,12 @@ func (knowledgeCmd) Help() string {
 		"sidenote knowledge create notes\n\nsidenote knowledge put notes meeting.md\n\nsidenote knowledge documents notes"
 }
 
-// A page is a page of a list on the admin port.
-type page[T any] struct {
-	Data    []T     `json:"data"`
-	LastID  *string `json:"last_id"`
-	HasMore bool    `json:"has_more"`
-}
-
-// all fetches a list whole, by id.
-func all[T any](a *app, c *adminCaller, path string) ([]T, error) {
-	out := []T{}
-	for query := "?order=asc&limit=100"; ; {
-		var p page[T]
-		if err := c.do(a.ctx, http.MethodGet, path+query, nil, &p); err != nil {
-			return nil, err
-		}
-		out = append(out, p.Data...)
-		if !p.HasMore || p.LastID == nil {
-			return out, nil
-		}
-		query = "?order=asc&limit=100&after=" + url.QueryEscape(*p.LastID)
-	}
-}
-
 type basesCmd struct{ baseFlags }
 
 // Run lists the bases.
 func (c *basesCmd) Run(a *app) error {
-	return c.manage(a, false, func(at *adminCaller) error {
-		bases, err := all[admin.Base](a, at, knowledgeURL())
+	return c.manage(a, false, func(at *adminclient.Client) error {
+		bases, err := adminclient.List[admin.Base](a.ctx, at, adminclient.KnowledgePath())
 		if err != nil {
 			return err
 		}
@@ -95,8 +72,8 @@ type showCmd struct {
 
 // Run shows a base.
 func (c *showCmd) Run(a *app) error {
-	return c.manage(a, false, func(at *adminCaller) error {
-		b, err := at.readBase(a.ctx, c.ID)
+	return c.manage(a, false, func(at *adminclient.Client) error {
+		b, err := at.Base(a.ctx, c.ID)
 		if err != nil {
 			return err
 		}
@@ -140,9 +117,9 @@ type createCmd struct {
 
 // Run makes a base.
 func (c *createCmd) Run(a *app) error {
-	return c.manage(a, true, func(at *adminCaller) error {
+	return c.manage(a, true, func(at *adminclient.Client) error {
 		var b admin.Base
-		if err := at.do(a.ctx, http.MethodPost, knowledgeURL(), map[string]string{"id": c.ID}, &b); err != nil {
+		if err := at.Do(a.ctx, http.MethodPost, adminclient.KnowledgePath(), map[string]string{"id": c.ID}, &b); err != nil {
 			return err
 		}
 		if c.JSON {
@@ -160,9 +137,9 @@ type deleteCmd struct {
 
 // Run deletes a base.
 func (c *deleteCmd) Run(a *app) error {
-	return c.manage(a, true, func(at *adminCaller) error {
+	return c.manage(a, true, func(at *adminclient.Client) error {
 		var gone json.RawMessage
-		if err := at.do(a.ctx, http.MethodDelete, knowledgeURL(c.ID), nil, &gone); err != nil {
+		if err := at.Do(a.ctx, http.MethodDelete, adminclient.KnowledgePath(c.ID), nil, &gone); err != nil {
 			return err
 		}
 		return c.print(a, gone, "deleted "+c.ID)
@@ -185,8 +162,8 @@ type documentsCmd struct {
 
 // Run lists documents.
 func (c *documentsCmd) Run(a *app) error {
-	return c.manage(a, false, func(at *adminCaller) error {
-		list, err := all[admin.Document](a, at, knowledgeURL(c.ID, "documents"))
+	return c.manage(a, false, func(at *adminclient.Client) error {
+		list, err := adminclient.List[admin.Document](a.ctx, at, adminclient.KnowledgePath(c.ID, "documents"))
 		if err != nil {
 			return err
 		}
@@ -208,9 +185,9 @@ type getCmd struct {
 
 // Run prints a document.
 func (c *getCmd) Run(a *app) error {
-	return c.manage(a, false, func(at *adminCaller) error {
+	return c.manage(a, false, func(at *adminclient.Client) error {
 		var d admin.Document
-		if err := at.do(a.ctx, http.MethodGet, knowledgeURL(c.ID, "documents", c.Doc), nil, &d); err != nil {
+		if err := at.Do(a.ctx, http.MethodGet, adminclient.KnowledgePath(c.ID, "documents", c.Doc), nil, &d); err != nil {
 			return err
 		}
 		if c.JSON {
@@ -232,11 +209,11 @@ type removeCmd struct {
 
 // Run removes documents, all that can be.
 func (c *removeCmd) Run(a *app) error {
-	return c.manage(a, true, func(at *adminCaller) error {
+	return c.manage(a, true, func(at *adminclient.Client) error {
 		gone, errs := []json.RawMessage{}, []error(nil)
 		for _, doc := range c.Docs {
 			var answer json.RawMessage
-			if err := at.do(a.ctx, http.MethodDelete, knowledgeURL(c.ID, "documents", doc), nil, &answer); err != nil {
+			if err := at.Do(a.ctx, http.MethodDelete, adminclient.KnowledgePath(c.ID, "documents", doc), nil, &answer); err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -286,12 +263,12 @@ func (c *putCmd) Run(a *app) error {
 		}
 		documents = append(documents, document{id, body})
 	}
-	return c.manage(a, true, func(at *adminCaller) error {
+	return c.manage(a, true, func(at *adminclient.Client) error {
 		done := []admin.Written{}
 		changed := 0
 		for _, d := range documents {
 			var w admin.Written
-			if err := at.do(a.ctx, http.MethodPut, knowledgeURL(c.ID, "documents", d.id), d.body, &w); err != nil {
+			if err := at.Do(a.ctx, http.MethodPut, adminclient.KnowledgePath(c.ID, "documents", d.id), d.body, &w); err != nil {
 				return err
 			}
 			if done = append(done, w); w.Changed {

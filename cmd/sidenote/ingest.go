@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"sidenote/cmd/sidenote/internal/adminclient"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/proxy/admin"
@@ -231,7 +232,7 @@ func (r *ingestion) failure() error {
 // handOver lets the process that writes the state folder read what it keeps with the
 // same folders, and says why it does not do so for the rest.
 func (r *ingestion) handOver(ctx context.Context, to *store.LockedError) (whyNot string, err error) {
-	client, err := callWriter(ctx, to, r.cfg.Admin.Token.Value.Reveal())
+	client, err := adminclient.ToWriter(ctx, to, r.cfg.Admin.Token.Value.Reveal())
 	if err != nil {
 		return err.Error(), nil
 	}
@@ -250,8 +251,8 @@ const pollEvery = 150 * time.Millisecond
 
 // handOverOne hands one base over, or says why not. Its errors are about the reading;
 // a process that does not answer may just be ending, so that is a reason to wait.
-func (r *ingestion) handOverOne(ctx context.Context, client *adminCaller, address string, folder knowledge.Folder) (whyNot string, err error) {
-	b, err := client.readBase(ctx, folder.ID)
+func (r *ingestion) handOverOne(ctx context.Context, client *adminclient.Client, address string, folder knowledge.Folder) (whyNot string, err error) {
+	b, err := client.Base(ctx, folder.ID)
 	if err != nil {
 		return err.Error(), nil
 	}
@@ -259,7 +260,7 @@ func (r *ingestion) handOverOne(ctx context.Context, client *adminCaller, addres
 		return why, nil
 	}
 	var begun admin.Accepted
-	if err := client.do(ctx, http.MethodPost, knowledgeURL(folder.ID, "ingest"), admin.AskedIngest{AcceptDeletions: folder.AcceptDeletions}, &begun); err != nil {
+	if err := client.Do(ctx, http.MethodPost, adminclient.KnowledgePath(folder.ID, "ingest"), admin.AskedIngest{AcceptDeletions: folder.AcceptDeletions}, &begun); err != nil {
 		return err.Error(), nil
 	}
 	r.say("%s: handed over to the process at %s", folder.ID, address)
@@ -270,7 +271,7 @@ func (r *ingestion) handOverOne(ctx context.Context, client *adminCaller, addres
 		}
 	}()
 	for {
-		b, err := client.readBase(ctx, folder.ID)
+		b, err := client.Base(ctx, folder.ID)
 		switch i := b.Ingest; {
 		case err != nil:
 			return err.Error(), nil

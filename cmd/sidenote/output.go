@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/url"
 	"strconv"
 	"sync"
 	"time"
@@ -175,20 +172,6 @@ func newProgress(a *app) *console.Progress {
 		Terminal: isTerminal(a.stderr) && term != "dumb",
 		Width:    func() int { return console.Columns(a.stderr) },
 	}
-}
-
-// cause is the reason of a network error without the address, which the message
-// names already.
-func cause(err error) error {
-	var ue *url.Error
-	if errors.As(err, &ue) {
-		err = ue.Err
-	}
-	var op *net.OpError
-	if errors.As(err, &op) {
-		return op.Err
-	}
-	return err
 }
 
 // unheard is for a stack whose process ends with its answer.

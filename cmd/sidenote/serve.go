@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/proxy"
 	"sidenote/proxy/panics"
 )
@@ -91,7 +92,7 @@ func listen(ctx context.Context, cfg *config.Config) (ls listeners, err error) {
 		var lc net.ListenConfig
 		if *port.to, err = lc.Listen(ctx, "tcp", string(port.at)); err != nil {
 			ls.close()
-			return listeners{}, fmt.Errorf("%s: %s: %w", port.key, port.at, cause(err))
+			return listeners{}, fmt.Errorf("%s: %s: %w", port.key, port.at, console.Cause(err))
 		}
 	}
 	return ls, nil

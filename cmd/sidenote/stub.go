@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/cmd/sidenote/internal/demo"
 )
 
@@ -30,7 +31,7 @@ func (c *stubCmd) Run(a *app) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(a.ctx, "tcp", string(c.Listen))
 	if err != nil {
-		return fmt.Errorf("--listen: %s: %w", c.Listen, cause(err))
+		return fmt.Errorf("--listen: %s: %w", c.Listen, console.Cause(err))
 	}
 	fmt.Fprintf(a.stderr, "listening  http://%s/v1          a stub that answers only from what it is shown\n", reached(l))
 	server := &http.Server{Handler: &demo.Stub{}, ReadHeaderTimeout: 10 * time.Second}

@@ -14,6 +14,7 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/panics"
@@ -246,7 +247,7 @@ func reachable(ctx context.Context, base string) error {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return cause(err)
+		return console.Cause(err)
 	}
 	return resp.Body.Close()
 }

@@ -1,4 +1,4 @@
-package main
+package adminclient
 
 import (
 	"bufio"
@@ -16,38 +16,39 @@ import (
 	"net/netip"
 	"os"
 
+	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge/store"
 )
 
-// callWriter returns what asks the process that writes a state folder, with a token or,
-// where that is "", with the folder's own. Anybody may listen by now at the address
-// that a lock names: so who listens there has to prove on each connection that it
-// knows the folder's token, before anything else is sent on it.
-func callWriter(ctx context.Context, who *store.LockedError, token string) (*adminCaller, error) {
-	if why := callable(who); why != "" {
+// ToWriter returns a client of the process that writes a state folder. It sends token or,
+// where that is "", the folder's own. The address in a lock may be another program's by
+// now: so on each connection the listener has to prove that it knows the folder's token
+// before anything else is sent.
+func ToWriter(ctx context.Context, who *store.LockedError, token string) (*Client, error) {
+	if why := unreachable(who); why != "" {
 		return nil, errors.New(why)
 	}
 	secret, err := store.AdminToken(who.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("the token of the folder cannot be read, so nobody can be asked: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, adminWait)
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		return dialProven(ctx, network, address, secret)
 	}
 	conn, err := dial(ctx, "tcp", who.Address)
 	if err != nil {
-		return nil, fmt.Errorf("its admin port cannot be asked: %w", cause(err))
+		return nil, fmt.Errorf("its admin port cannot be asked: %w", console.Cause(err))
 	}
 	_ = conn.Close()
-	return newAdminCaller(who.Address, cmp.Or(token, secret), dial), nil
+	return New(who.Address, cmp.Or(token, secret), dial), nil
 }
 
-// callable tells whether the address that the writer of a state folder gave can be
-// called from here; if not, why.
-func callable(who *store.LockedError) (why string) {
+// unreachable says why the address that the writer of a state folder gave cannot be
+// reached from here; "" where it can.
+func unreachable(who *store.LockedError) (why string) {
 	if who.Address == "" {
 		return "it takes no work over, for want of an admin port"
 	}
@@ -59,11 +60,11 @@ func callable(who *store.LockedError) (why string) {
 	return ""
 }
 
-// errUnproven is about a listener that may be anybody.
-var errUnproven = errors.New("whoever listens there did not prove to be that process (an older Sidenote cannot), so nothing was sent")
+// ErrUnproven is about a listener that did not prove to be the writer.
+var ErrUnproven = errors.New("whoever listens there did not prove to be that process (an older Sidenote cannot), so nothing was sent")
 
-// dialProven returns a connection to a listener that has proved on it that it knows a
-// state folder's token.
+// dialProven connects to a listener and returns the connection only when the listener has
+// proved on it that it knows the token of the state folder.
 func dialProven(ctx context.Context, network, address, secret string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
 	if err != nil {
@@ -84,7 +85,7 @@ func dialProven(ctx context.Context, network, address, secret string) (net.Conn,
 // maxProof is more than any answer to a challenge takes, in bytes.
 const maxProof = 64 << 10
 
-// prove challenges who is at the other end of a connection.
+// prove challenges the other end of a connection and checks its proof.
 func prove(conn net.Conn, secret string) error {
 	var random [32]byte
 	_, _ = rand.Read(random[:]) // never fails: it ends the process instead
@@ -99,14 +100,14 @@ func prove(conn net.Conn, secret string) error {
 	in := bufio.NewReader(io.LimitReader(conn, maxProof))
 	resp, err := http.ReadResponse(in, nil)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errUnproven, err)
+		return fmt.Errorf("%w: %w", ErrUnproven, err)
 	}
 	text, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	var got admin.Proved
 	switch {
 	case err != nil, json.Unmarshal(text, &got) != nil, !hmac.Equal([]byte(got.Proof), []byte(want)):
-		return errUnproven
+		return ErrUnproven
 	case resp.Close, in.Buffered() > 0:
 		return errors.New("it is being stopped")
 	}

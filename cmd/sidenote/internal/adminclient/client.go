@@ -1,0 +1,135 @@
+// Package adminclient asks the admin port of a Sidenote about knowledge bases.
+package adminclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/proxy/admin"
+)
+
+// A Client asks one admin port about knowledge bases.
+type Client struct {
+	base  string // URL
+	token string
+	http  *http.Client
+}
+
+// An Error is an answer with a status of 300 or more.
+type Error struct {
+	Status  int
+	Message string
+}
+
+// Error returns the message, or how to give the token where that is missing.
+func (e *Error) Error() string {
+	if e.Status == http.StatusUnauthorized {
+		return "it wants its admin token: set SIDENOTE_ADMIN_TOKEN, or give --admin-token-file or --config"
+	}
+	return strings.TrimSuffix(e.Message, ".")
+}
+
+// answerWait is how long one answer may take: a little longer than the port gives itself.
+const answerWait = 70 * time.Second
+
+// New returns a client of the admin port that dial connects to. It uses no proxy of the
+// environment and follows no redirect.
+func New(address, token string, dial func(ctx context.Context, network, address string) (net.Conn, error)) *Client {
+	return &Client{base: "http://" + address, token: token, http: &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, DialContext: dial},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// KnowledgePath is the path of something among bases; parts may hold any character.
+func KnowledgePath(parts ...string) string {
+	path := "/v1/knowledge"
+	for _, part := range parts {
+		path += "/" + url.PathEscape(part)
+	}
+	return path
+}
+
+// Do sends in as JSON, unless it is nil, and decodes the answer into out, unless that is nil.
+func (c *Client) Do(ctx context.Context, method, path string, in, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return fmt.Errorf("encode request: %w", err)
+		}
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", c.base, err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", strings.TrimPrefix(c.base, "http://"), console.Cause(err))
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		return failed(resp)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return fmt.Errorf("read the answer of %s: %w", c.base, err)
+	}
+	return nil
+}
+
+// failed decodes an error in OpenAI's shape.
+func failed(resp *http.Response) error {
+	var e struct{ Error struct{ Message string } }
+	err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&e)
+	if err != nil || e.Error.Message == "" {
+		e.Error.Message = "answers " + resp.Status
+	}
+	return &Error{Status: resp.StatusCode, Message: e.Error.Message}
+}
+
+// Base returns a base with the whole of its last report.
+func (c *Client) Base(ctx context.Context, id string) (b admin.Base, err error) {
+	return b, c.Do(ctx, http.MethodGet, KnowledgePath(id)+"?report=full", nil, &b)
+}
+
+// A page is a page of a list on the admin port.
+type page[T any] struct {
+	Data    []T     `json:"data"`
+	LastID  *string `json:"last_id"`
+	HasMore bool    `json:"has_more"`
+}
+
+// List fetches all pages of a list, ordered by id.
+func List[T any](ctx context.Context, c *Client, path string) ([]T, error) {
+	out := []T{}
+	for query := "?order=asc&limit=100"; ; {
+		var p page[T]
+		if err := c.Do(ctx, http.MethodGet, path+query, nil, &p); err != nil {
+			return nil, err
+		}
+		out = append(out, p.Data...)
+		if !p.HasMore || p.LastID == nil {
+			return out, nil
+		}
+		query = "?order=asc&limit=100&after=" + url.QueryEscape(*p.LastID)
+	}
+}

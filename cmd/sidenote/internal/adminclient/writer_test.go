@@ -1,0 +1,94 @@
+package adminclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+
+	"sidenote/cmd/sidenote/internal/adminclient/adminclienttest"
+	"sidenote/proxy/admin"
+	"sidenote/retrieval/knowledge/store"
+)
+
+// Who listens at the address of a lock that is held gets nothing but a challenge, until
+// it proves to be the writer.
+func TestM05StrangerGetsNothing(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+	proof := `{"object":"proof","proof":"` + strings.Repeat("0", 64) + `"}`
+	for name, answer := range map[string]func(net.Conn){
+		"another program": adminclienttest.Answering("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"),
+		"a wrong proof":   adminclienttest.Answering(fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", head, len(proof), proof)),
+		"no proof":        adminclienttest.Answering(head + "Content-Length: 2\r\n\r\n{}"),
+		"no HTTP":         adminclienttest.Answering("220 mail.example ESMTP\r\n"),
+		"too much":        adminclienttest.Answering(head + "\r\n" + strings.Repeat("x", 1<<20)),
+		"a redirect":      adminclienttest.Answering("HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"),
+		"nothing":         func(c net.Conn) { _, _ = c.Read(make([]byte, 4096)) },
+	} {
+		s := adminclienttest.NewStranger(t, answer)
+		_, who := adminclienttest.Held(t, s.Addr().String())
+		if c, err := ToWriter(t.Context(), who, "t0ken"); c != nil || !errors.Is(err, ErrUnproven) {
+			t.Errorf("%s: %v", name, err)
+		}
+		s.Heard(t, name, true)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	s := adminclienttest.NewStranger(t, func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 4096))
+		cancel() // somebody has waited long enough
+		_, _ = io.Copy(io.Discard, c)
+	})
+	_, who := adminclienttest.Held(t, s.Addr().String())
+	if _, err := ToWriter(ctx, who, "t0ken"); !errors.Is(err, context.Canceled) {
+		t.Errorf("one that is silent: %v", err)
+	}
+}
+
+// A stranger that passes the challenge on to the writer gets no token either: the
+// proof is of the address that was asked. On each connection it is asked for anew.
+func TestM05ProofCannotBePassedOn(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, who := adminclienttest.Held(t, ln.Addr().String())
+	h := &admin.Handler{StateToken: func() (string, error) { return store.AdminToken(state) }}
+	server := admin.NewServer(h.Handle, slog.New(slog.DiscardHandler))
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+	defer func() {
+		if err := errors.Join(server.Shutdown(context.Background()), <-served); err != nil {
+			t.Error(err)
+		}
+	}()
+	s := adminclienttest.NewStranger(t, func(c net.Conn) {
+		to, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			return
+		}
+		go func() { _, _ = io.Copy(to, c); _ = to.Close() }()
+		_, _ = io.Copy(c, to)
+	})
+	c, err := ToWriter(t.Context(), who, "t0ken")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var is *Error
+	if err := c.Do(t.Context(), "GET", "/v1/nothing", nil, nil); !errors.As(err, &is) || is.Status != 404 {
+		t.Errorf("the writer answers %v", err)
+	}
+	c.base = "http://" + s.Addr().String() // as if it had taken the address since
+	if err := c.Do(t.Context(), "GET", "/v1/nothing", nil, nil); !errors.Is(err, ErrUnproven) {
+		t.Errorf("the stranger answers %v", err)
+	}
+	s.Heard(t, "passed on", true)
+	who.Address = s.Addr().String()
+	if _, err := ToWriter(t.Context(), who, "t0ken"); !errors.Is(err, ErrUnproven) {
+		t.Errorf("the stranger is %v", err)
+	}
+	s.Heard(t, "passed on", true)
+}
