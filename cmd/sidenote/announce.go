@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/console"
 )
 
 // say writes a line of what is served, in its turn.
@@ -140,7 +141,7 @@ func (o *output) announceLimits(ctx context.Context, s *stack) {
 	for _, name := range cfg.TenantNames() {
 		if p, _ := cfg.Tenant(name); len(cfg.TenantNames()) == 1 {
 			search := p.Rewrite.Search
-			o.say("budget", "%s tokens a request, at most %d sources, %s ms", thousands(p.Rewrite.ContextTokens), search.TopK, thousands(int(search.Deadline.Milliseconds())))
+			o.say("budget", "%s tokens a request, at most %d sources, %s ms", console.Thousands(p.Rewrite.ContextTokens), search.TopK, console.Thousands(int(search.Deadline.Milliseconds())))
 		}
 	}
 	o.say("cache", "in this process, %d MiB (%s)", cfg.Cache.Memory>>20, s.shared.state(ctx))

@@ -55,7 +55,7 @@ func (c *basesCmd) Run(a *app) error {
 }
 
 func baseLine(b admin.Base) string {
-	line := fmt.Sprintf("%-20s  %-9s  %s, %s", b.ID, b.Status, plural(b.Documents, "document"), plural(b.Chunks, "chunk"))
+	line := fmt.Sprintf("%-20s  %-9s  %s, %s", b.ID, b.Status, console.Plural(b.Documents, "document"), console.Plural(b.Chunks, "chunk"))
 	if b.Path != "" {
 		line += "  " + console.Clean(b.Path)
 	}
@@ -91,7 +91,7 @@ func printBase(w io.Writer, b admin.Base) {
 		status += ": " + console.Clean(b.Reason)
 	}
 	fmt.Fprintf(w, "%s\nstatus      %s\nholds       %s, %s, %s bytes of text\ngeneration  %s\n", b.ID, status,
-		plural(b.Documents, "document"), plural(b.Chunks, "chunk"), thousands(int(b.Bytes)), orNone(b.Generation))
+		console.Plural(b.Documents, "document"), console.Plural(b.Chunks, "chunk"), console.Thousands(int(b.Bytes)), orNone(b.Generation))
 	if b.ChangedAt != nil {
 		fmt.Fprintf(w, "changed     %s\n", time.Unix(*b.ChangedAt, 0).Format(time.RFC3339))
 	}
@@ -102,7 +102,7 @@ func printBase(w io.Writer, b admin.Base) {
 	switch {
 	case i == nil:
 	case i.Running:
-		fmt.Fprintf(w, "reading     %s of %s\n", thousands(i.Done), plural(i.Files, "file"))
+		fmt.Fprintf(w, "reading     %s of %s\n", console.Thousands(i.Done), console.Plural(i.Files, "file"))
 	}
 	if i != nil && i.Report != nil {
 		fmt.Fprint(w, "last read   ")
@@ -171,7 +171,7 @@ func (c *documentsCmd) Run(a *app) error {
 			return printJSON(a.stdout, map[string]any{"object": "list", "data": list})
 		}
 		for _, d := range list {
-			fmt.Fprintf(a.stdout, "%s  %s, %s\n", console.Clean(d.ID), console.Clean(d.Name), plural(d.Chunks, "chunk"))
+			fmt.Fprintf(a.stdout, "%s  %s, %s\n", console.Clean(d.ID), console.Clean(d.Name), console.Plural(d.Chunks, "chunk"))
 		}
 		return nil
 	})
@@ -193,7 +193,7 @@ func (c *getCmd) Run(a *app) error {
 		if c.JSON {
 			return printJSON(a.stdout, d)
 		}
-		fmt.Fprintf(a.stdout, "%s  %s, %s\n", console.Clean(d.ID), console.Clean(d.Name), plural(d.Chunks, "chunk"))
+		fmt.Fprintf(a.stdout, "%s  %s, %s\n", console.Clean(d.ID), console.Clean(d.Name), console.Plural(d.Chunks, "chunk"))
 		for _, chunk := range d.Content {
 			fmt.Fprintf(a.stdout, "\n--- %d  %s\n%s\n", chunk.Chunk, chunk.Section, strings.TrimRight(chunk.Text, "\n"))
 		}
@@ -223,7 +223,7 @@ func (c *removeCmd) Run(a *app) error {
 		if len(gone) == 0 {
 			return failed
 		}
-		if err := c.print(a, gone, "removed "+plural(len(gone), "document")); err != nil {
+		if err := c.print(a, gone, "removed "+console.Plural(len(gone), "document")); err != nil {
 			return err
 		}
 		if failed != nil {
@@ -275,7 +275,7 @@ func (c *putCmd) Run(a *app) error {
 				changed++
 			}
 		}
-		return c.print(a, done, fmt.Sprintf("%s new or changed, %d as before", plural(changed, "document"), len(done)-changed))
+		return c.print(a, done, fmt.Sprintf("%s new or changed, %d as before", console.Plural(changed, "document"), len(done)-changed))
 	})
 }
 

@@ -100,7 +100,7 @@ func scratch(a *app, data *eval.Collection, show *console.Progress) (*knowledge.
 	}
 	deps := reader.reading()
 	deps.Progress = func(p knowledge.Progress) {
-		show.Show(console.Work{Name: "indexing", Done: p.Done, Total: p.Files, Unit: "documents", Note: plural(p.Chunks, "chunk")})
+		show.Show(console.Work{Name: "indexing", Done: p.Done, Total: p.Files, Unit: "documents", Note: console.Plural(p.Chunks, "chunk")})
 	}
 	content, _, err := knowledge.FromDocuments(a.ctx, documents, deps)
 	if a.ctx.Err() != nil {
@@ -145,10 +145,10 @@ func (e *evaluation) undone() error {
 		parts = append(parts, fmt.Sprintf("stopped after %d of %d queries", asked, all))
 	}
 	if n := e.data.UnknownQueries; n > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s not in queries.jsonl, so not asked", plural(n, "query id"), e.data.Judgments))
+		parts = append(parts, fmt.Sprintf("%s of %s not in queries.jsonl, so not asked", console.Plural(n, "query id"), e.data.Judgments))
 	}
 	if n := e.data.UnknownDocuments; n > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s not in corpus.jsonl, so never found", plural(n, "document id"), e.data.Judgments))
+		parts = append(parts, fmt.Sprintf("%s of %s not in corpus.jsonl, so never found", console.Plural(n, "document id"), e.data.Judgments))
 	}
 	if len(parts) == 0 {
 		return nil

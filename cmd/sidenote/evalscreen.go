@@ -126,13 +126,13 @@ func (e *evaluation) print(w io.Writer, worst []worstQuery, color bool) {
 	p := evalPainter{w, color}
 	s, data := eval.Summarise(e.outcomes), e.data
 	p.row("collection", fmt.Sprintf("%s: %s in %s, indexed in %.1f s", console.Clean(e.name),
-		plural(len(data.Documents), "document"), plural(e.chunks, "chunk"), e.index.Seconds()))
-	asked := fmt.Sprintf("%s queries of %s", thousands(s.Queries), data.Judgments)
+		console.Plural(len(data.Documents), "document"), console.Plural(e.chunks, "chunk"), e.index.Seconds()))
+	asked := fmt.Sprintf("%s queries of %s", console.Thousands(s.Queries), data.Judgments)
 	if s.Queries == 1 {
 		asked = "1 query of " + data.Judgments
 	}
 	if data.LeftOut > 0 {
-		asked += fmt.Sprintf(" (left out for want of a relevant document: %s)", thousands(data.LeftOut))
+		asked += fmt.Sprintf(" (left out for want of a relevant document: %s)", console.Thousands(data.LeftOut))
 	}
 	p.row("asked", asked)
 	fmt.Fprintln(w)
@@ -142,7 +142,7 @@ func (e *evaluation) print(w io.Writer, worst []worstQuery, color bool) {
 	p.measure("MRR@10", s.ReciprocalRank, "1 / rank of the first relevant document")
 	empty := ""
 	if s.Empty > 0 {
-		empty = fmt.Sprintf(" (no source at all: %s)", thousands(s.Empty))
+		empty = fmt.Sprintf(" (no source at all: %s)", console.Thousands(s.Empty))
 	}
 	p.measure(fmt.Sprintf("hit@%d", e.settings.TopK), s.Hit, "share of the queries whose request gets a relevant source"+empty)
 	fmt.Fprintln(w)

@@ -67,7 +67,7 @@ func printExplained(w io.Writer, res retrieval.Result) {
 	for _, s := range stages(res) {
 		steps = append(steps, fmt.Sprintf("%s %d", s.Name, s.Left))
 	}
-	fmt.Fprintf(w, "\n%s   (%s, %s)\n", strings.Join(steps, " → "), plural(len(res.Bases), "base"), res.Took.Round(time.Microsecond))
+	fmt.Fprintf(w, "\n%s   (%s, %s)\n", strings.Join(steps, " → "), console.Plural(len(res.Bases), "base"), res.Took.Round(time.Microsecond))
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(table, "\tscore\t\tcandidate and why it is in or out\n")
 	for _, f := range fates(res) {

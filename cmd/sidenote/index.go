@@ -78,7 +78,7 @@ func (s *stack) heldLine(id string) string {
 	if c == nil {
 		return id + ": nothing yet, in " + s.cfg.State.Path
 	}
-	line := fmt.Sprintf("%s: %s, %s, in %s", id, plural(c.Documents(), "document"), plural(c.Chunks(), "chunk"), s.cfg.State.Path)
+	line := fmt.Sprintf("%s: %s, %s, in %s", id, console.Plural(c.Documents(), "document"), console.Plural(c.Chunks(), "chunk"), s.cfg.State.Path)
 	if c.Part() {
 		line += "; " + inPart
 	}
@@ -98,7 +98,7 @@ func (i indexed) String() string {
 	if i.store != "" {
 		return "knowledge  " + i.store
 	}
-	line := fmt.Sprintf("knowledge  %s: %s, %s, lexical only (no embeddings)", i.id, plural(i.report.Files, "file"), plural(i.report.Chunks, "chunk"))
+	line := fmt.Sprintf("knowledge  %s: %s, %s, lexical only (no embeddings)", i.id, console.Plural(i.report.Files, "file"), console.Plural(i.report.Chunks, "chunk"))
 	line = fmt.Sprintf("%-80s  %.1f s", line, i.took.Seconds())
 	lines := []string{line}
 	if skipped := i.report.Summary(); skipped != "" {
@@ -137,12 +137,4 @@ func unreadKind(kind knowledge.SkipKind) bool {
 		return false
 	}
 	return true
-}
-
-// plural writes a number of things.
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return thousands(n) + " " + thing + "s"
 }

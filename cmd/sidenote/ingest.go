@@ -196,8 +196,8 @@ func (r *ingestion) readAll(ctx context.Context, kept *knowledge.Library) (err e
 }
 
 func (r *ingestion) progress(id string, done, files, chunks int) {
-	r.where = fmt.Sprintf("after %s of %s", thousands(done), plural(files, "file")+" of "+id)
-	r.show.Show(console.Work{Name: id, Done: done, Total: files, Unit: "files", Note: plural(chunks, "chunk")})
+	r.where = fmt.Sprintf("after %s of %s", console.Thousands(done), console.Plural(files, "file")+" of "+id)
+	r.show.Show(console.Work{Name: id, Done: done, Total: files, Unit: "files", Note: console.Plural(chunks, "chunk")})
 }
 
 // finish notes that a base is read.

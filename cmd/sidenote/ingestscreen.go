@@ -38,8 +38,8 @@ func (r *ingestion) print(asJSON bool) error {
 // all of them.
 func (i ingested) print(w io.Writer, most int) {
 	took := time.Duration(i.TookMS * float64(time.Millisecond))
-	fmt.Fprintf(w, "%s: %s, %s; %s new, %s changed, %s unchanged, %s removed (%.1f s)\n", i.ID, plural(i.Files, "file"), plural(i.Chunks, "chunk"),
-		thousands(i.New), thousands(i.Changed), thousands(i.Unchanged), thousands(i.Removed), took.Seconds())
+	fmt.Fprintf(w, "%s: %s, %s; %s new, %s changed, %s unchanged, %s removed (%.1f s)\n", i.ID, console.Plural(i.Files, "file"), console.Plural(i.Chunks, "chunk"),
+		console.Thousands(i.New), console.Thousands(i.Changed), console.Thousands(i.Unchanged), console.Thousands(i.Removed), took.Seconds())
 	why := map[string]string{}
 	for _, s := range i.Skipped {
 		why[s.Path] = s.Reason
@@ -84,7 +84,7 @@ func list(w io.Writer, what string, lines []string, most int) {
 		fmt.Fprintf(w, "  %-8s %s\n", what, line)
 	}
 	if rest > 0 {
-		fmt.Fprintf(w, "  %-8s and %s more\n", what, thousands(rest))
+		fmt.Fprintf(w, "  %-8s and %s more\n", what, console.Thousands(rest))
 	}
 }
 
@@ -108,7 +108,7 @@ func (r *ingestion) undone() error {
 	case 1:
 		return partError{errors.New("done in part: 1 file could not be read; --allow-skipped takes that for done")}
 	default:
-		return partError{fmt.Errorf("done in part: %s could not be read; --allow-skipped takes that for done", plural(n, "file"))}
+		return partError{fmt.Errorf("done in part: %s could not be read; --allow-skipped takes that for done", console.Plural(n, "file"))}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/proxy/panics"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/watch"
@@ -184,17 +185,17 @@ func (k *keeper) tell(done ingest, failed bool) {
 	r := done.report
 	var parts []string
 	if r.Written > 0 {
-		parts = append(parts, plural(r.Written, "document")+" new or changed")
+		parts = append(parts, console.Plural(r.Written, "document")+" new or changed")
 	}
 	if r.Removed > 0 {
-		parts = append(parts, thousands(r.Removed)+" removed")
+		parts = append(parts, console.Thousands(r.Removed)+" removed")
 	}
 	if failed && len(parts) == 0 {
 		parts = append(parts, "can be read again")
 	}
 	if len(parts) > 0 {
 		k.s.tell(slog.LevelInfo, fmt.Sprintf("knowledge %s: %s; now %s, %s (%.1f s)", k.folder.ID, strings.Join(parts, ", "),
-			plural(r.Files, "file"), plural(r.Chunks, "chunk"), done.took.Seconds()))
+			console.Plural(r.Files, "file"), console.Plural(r.Chunks, "chunk"), done.took.Seconds()))
 	}
 }
 

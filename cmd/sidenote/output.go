@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strconv"
 	"sync"
 	"time"
 
@@ -176,14 +175,6 @@ func newProgress(a *app) *console.Progress {
 
 // unheard is for a stack whose process ends with its answer.
 func unheard(slog.Level, string) {}
-
-func thousands(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
 
 func texts[T ~string](list []T) []string {
 	out := make([]string, 0, len(list))

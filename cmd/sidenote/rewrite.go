@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/rewrite"
 )
 
@@ -97,7 +98,7 @@ func (c *rewriteCmd) ledger(a *app, res rewrite.Result) error {
 		}{res.Outcome, res.Reason, res.Ledger})
 	}
 	l := res.Ledger
-	fmt.Fprintf(a.stderr, "%s %s\nbudget %s tokens, used %s %s (%s)\n", res.Outcome, res.Reason, thousands(l.Budget), thousands(l.Used), l.Exactness, l.Encoding)
+	fmt.Fprintf(a.stderr, "%s %s\nbudget %s tokens, used %s %s (%s)\n", res.Outcome, res.Reason, console.Thousands(l.Budget), console.Thousands(l.Used), l.Exactness, l.Encoding)
 	if l.Placement != "" && l.Placement != rewrite.PlaceSystem {
 		fmt.Fprintf(a.stderr, "placement %s\n", l.Placement)
 	}
@@ -122,20 +123,20 @@ func windowLine(l rewrite.Ledger) string {
 	if w.Cost == nil {
 		return ""
 	}
-	text := fmt.Sprintf("request %s tokens: messages %s", thousands(w.Request), thousands(w.Cost.Messages))
+	text := fmt.Sprintf("request %s tokens: messages %s", console.Thousands(w.Request), console.Thousands(w.Cost.Messages))
 	for _, part := range []struct {
 		name string
 		n    int
 	}{{"tools", w.Cost.Tools}, {"response_format", w.Cost.Format}, {"images", w.Cost.Images}, {"reserve", w.Reserve}} {
 		if part.n > 0 {
-			text += fmt.Sprintf(", %s %s", part.name, thousands(part.n))
+			text += fmt.Sprintf(", %s %s", part.name, console.Thousands(part.n))
 		}
 	}
-	text += fmt.Sprintf("; reserved for the answer %s; ", thousands(w.ReservedOutput))
+	text += fmt.Sprintf("; reserved for the answer %s; ", console.Thousands(w.ReservedOutput))
 	if w.Size == 0 {
 		return text + "window unknown"
 	}
-	return text + fmt.Sprintf("window %s, room %s", thousands(w.Size), thousands(w.Room))
+	return text + fmt.Sprintf("window %s, room %s", console.Thousands(w.Size), console.Thousands(w.Room))
 }
 
 func mark(id int) string {

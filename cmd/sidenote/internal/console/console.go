@@ -57,11 +57,11 @@ func what(r Request) string {
 	var text string
 	switch {
 	case r.Sources > 0:
-		tokens := thousands(r.Tokens)
+		tokens := Thousands(r.Tokens)
 		if r.Inexact {
 			tokens = "~" + tokens
 		}
-		text = plural(r.Sources, "source") + "  " + tokens + " tokens"
+		text = Plural(r.Sources, "source") + "  " + tokens + " tokens"
 		if r.Reason != "" {
 			text += "  " + r.Reason
 		}
@@ -76,14 +76,16 @@ func what(r Request) string {
 	return Clean(text)
 }
 
-func plural(n int, word string) string {
+// Plural writes a number of things.
+func Plural(n int, thing string) string {
 	if n == 1 {
-		return "1 " + word
+		return "1 " + thing
 	}
-	return strconv.Itoa(n) + " " + word + "s"
+	return Thousands(n) + " " + thing + "s"
 }
 
-func thousands(n int) string {
+// Thousands writes n with a comma at each third digit.
+func Thousands(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]

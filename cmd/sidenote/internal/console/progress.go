@@ -135,7 +135,7 @@ func (w Work) count() string {
 	if w.Total == 0 {
 		return ""
 	}
-	return strings.TrimRight(thousands(w.Done)+" of "+thousands(w.Total)+" "+Clean(w.Unit), " ")
+	return strings.TrimRight(Thousands(w.Done)+" of "+Thousands(w.Total)+" "+Clean(w.Unit), " ")
 }
 
 // pace is how much is done in a second, and how long the rest will take at that.
@@ -147,7 +147,7 @@ func (p *Progress) pace(now time.Time) (rate, left string) {
 	perSecond := float64(done) / took.Seconds()
 	switch {
 	case perSecond >= 10:
-		rate = thousands(int(perSecond)) + "/s"
+		rate = Thousands(int(perSecond)) + "/s"
 	case perSecond >= 0.1: // below, the time that is left says more
 		rate = fmt.Sprintf("%.1f/s", perSecond)
 	}
@@ -166,7 +166,7 @@ func remaining(seconds float64) string {
 	case n < 100*minute:
 		return fmt.Sprintf("%d min", (n+minute-1)/minute)
 	default:
-		return fmt.Sprintf("%s h", thousands((n+hour-1)/hour))
+		return fmt.Sprintf("%s h", Thousands((n+hour-1)/hour))
 	}
 }
 

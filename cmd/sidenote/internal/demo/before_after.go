@@ -6,6 +6,7 @@ import (
 	"html"
 	"strings"
 
+	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/rewrite"
 )
 
@@ -21,11 +22,11 @@ const (
 
 // request shows what the app sent and what the model got.
 func (p *painter) request(s Story) {
-	kept := fmt.Sprintf("the %s are all there, in order", Thousands(len(s.Original)))
+	kept := fmt.Sprintf("the %s are all there, in order", console.Thousands(len(s.Original)))
 	if !s.Intact() {
 		kept = "NOT all of the app's bytes are there"
 	}
-	p.line("   request, as sent %s B → as the model got it %s B   (%s)", Thousands(len(s.Original)), Thousands(len(s.Rewritten)), kept)
+	p.line("   request, as sent %s B → as the model got it %s B   (%s)", console.Thousands(len(s.Original)), console.Thousands(len(s.Rewritten)), kept)
 	role, before, block := split(s.Rewritten)
 	if block == "" {
 		p.line("     nothing was added")
@@ -132,8 +133,8 @@ func (p *painter) others(line string, sources int) {
 
 // ledger shows the budget and what became of each source.
 func (p *painter) ledger(l rewrite.Ledger) {
-	p.line("   budget %s tokens   used %s %s (%s): rules %s, tags %s, text %s", Thousands(l.Budget), Thousands(l.Used), l.Exactness,
-		l.Encoding, Thousands(l.Rules), Thousands(l.Tags), Thousands(l.Text))
+	p.line("   budget %s tokens   used %s %s (%s): rules %s, tags %s, text %s", console.Thousands(l.Budget), console.Thousands(l.Used), l.Exactness,
+		l.Encoding, console.Thousands(l.Rules), console.Thousands(l.Tags), console.Thousands(l.Text))
 	rows := l.Sources
 	if !p.look.Full {
 		rows = shown(rows)
@@ -179,9 +180,9 @@ func number(id int) string {
 func detail(src rewrite.SourceEntry) string {
 	switch src.Fate {
 	case rewrite.In:
-		return fmt.Sprintf("%6s   score %.1f", Thousands(src.Tokens), src.Score)
+		return fmt.Sprintf("%6s   score %.1f", console.Thousands(src.Tokens), src.Score)
 	case rewrite.Cut:
-		return fmt.Sprintf("%6s of %s", Thousands(src.Tokens), Thousands(src.Demand))
+		return fmt.Sprintf("%6s of %s", console.Thousands(src.Tokens), console.Thousands(src.Demand))
 	}
 	return "   " + src.Reason
 }
@@ -189,9 +190,9 @@ func detail(src rewrite.SourceEntry) string {
 func componentDetail(c rewrite.ComponentEntry) string {
 	switch c.Fate {
 	case rewrite.In:
-		return fmt.Sprintf("%6s", Thousands(c.Tokens))
+		return fmt.Sprintf("%6s", console.Thousands(c.Tokens))
 	case rewrite.Cut:
-		return fmt.Sprintf("%6s of %s", Thousands(c.Tokens), Thousands(c.Demand))
+		return fmt.Sprintf("%6s of %s", console.Thousands(c.Tokens), console.Thousands(c.Demand))
 	}
 	return "   " + c.Reason
 }

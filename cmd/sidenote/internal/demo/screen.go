@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/rewrite"
 )
 
@@ -82,7 +83,7 @@ func Render(s Story, look Look) string {
 	p := painter{look: look}
 	p.line("Sidenote demo: everything on this machine, no key, no network")
 	p.line("")
-	p.right(fmt.Sprintf("1  knowledge  demo: %s documents, %s chunks", Thousands(s.Documents), Thousands(s.Chunks)), short(s.Index))
+	p.right(fmt.Sprintf("1  knowledge  demo: %s documents, %s chunks", console.Thousands(s.Documents), console.Thousands(s.Chunks)), short(s.Index))
 	p.line("2  upstream   built-in stub, answers only from what it is shown")
 	p.line("3  question   %q", s.Question)
 	p.line("")
@@ -205,13 +206,4 @@ func short(d time.Duration) string {
 		return fmt.Sprintf("%.1f ms", ms)
 	}
 	return fmt.Sprintf("%.2f ms", ms)
-}
-
-// Thousands writes n with a comma at each third digit.
-func Thousands(n int) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
