@@ -36,7 +36,7 @@ type fitter struct {
 	plain    []sourceBlock      // of found, under ids 1…n
 	blocks   []sourceBlock      // the same, some with their neighbours
 	ledger   []SourceEntry      // parallel to blocks
-	rode     []string           // texts of neighbours that rode along, in this fit or one before it
+	beside   []string           // texts of the neighbours that are in, in this fit or one before it
 	kept     bool               // a neighbour stayed out because its text is there
 	exact    bool
 }
@@ -309,7 +309,7 @@ func (f *fitter) neighbours(room int) {
 				return
 			}
 			room -= more
-			f.rode = append(f.rode, text)
+			f.beside = append(f.beside, text)
 			f.keep(i, b, In, "")
 			f.ledger[i].Neighbours++
 			there[at], grown = true, true

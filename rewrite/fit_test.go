@@ -81,7 +81,7 @@ func TestAccountOfWhatIsOut(t *testing.T) {
 	}
 }
 
-// A neighbour that rode along in a first attempt, which the seam to the
+// A neighbour that was in at a first attempt, which the seam to the
 // application's text made too large, is counted once.
 func TestNeighboursCountedOnce(t *testing.T) {
 	s := handbook("leave.md", 2, "Every parent may take 16 weeks.")

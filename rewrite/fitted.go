@@ -10,7 +10,7 @@ import (
 )
 
 // A fitted is what goes into a request, ready to be inserted, and the account of
-// it. Requests that are alike share it: nobody changes it.
+// it. Requests with the same key share it: nobody changes it.
 type fitted struct {
 	block, sources []byte // JSON to insert at their places; nil: nothing
 
@@ -22,13 +22,13 @@ type fitted struct {
 	used, rules, text, overflow int
 	exact                       bool
 
-	rode *needles // texts of the neighbours that it, or a fit before it, was made with; nil without any
-	own  bool     // what the request's own messages hold has a part in it
+	beside *patterns // texts of the neighbours that it, or a fit before it, was made with; nil without any
+	own    bool      // what the request's own messages hold has a part in it
 }
 
-// alike is everything that a fitted depends on. Sources are known by identity: a
+// A fitKey is everything that a fitted depends on. Sources are known by identity: a
 // Result is never changed, and what is remembered keeps it alive.
-type alike struct {
+type fitKey struct {
 	first  *retrieval.Source
 	n      int
 	notice bool
@@ -41,33 +41,33 @@ type alike struct {
 	query        string
 
 	split          bool
-	block, sources surroundings
+	block, sources frame
 }
 
-// A memo remembers what was fitted last for requests that are alike: mostly the
+// A memo remembers what was fitted last for a key: mostly the
 // rounds of a tool loop and the questions that everybody asks. It is a small
 // table without locks, in which a newcomer takes the place of what was there.
-// Likewise it remembers the needles that the sources of an answer are.
+// Likewise it remembers the patterns that the texts of a search result make.
 type memo struct {
-	slots   [256]atomic.Pointer[remembered]
-	needles [256]atomic.Pointer[sought]
+	slots    [256]atomic.Pointer[remembered]
+	patterns [256]atomic.Pointer[sourcePatterns]
 }
 
 type remembered struct {
-	alike  alike
+	key    fitKey
 	fitted *fitted
 }
 
-type sought struct {
+type sourcePatterns struct {
 	first *retrieval.Source
-	*needles
+	*patterns
 }
 
 // memoSeed spreads keys over the tables; it is made once and never changes.
 var memoSeed = maphash.MakeSeed()
 
 // slot hashes what mostly tells requests apart, which is cheaper than all of it.
-func (m *memo) slot(k *alike) *atomic.Pointer[remembered] {
+func (m *memo) slot(k *fitKey) *atomic.Pointer[remembered] {
 	h := maphash.Comparable(memoSeed, k.first) + uint64(k.budget)
 	for _, s := range [...]string{k.policy, k.query, k.block.before, k.block.after, k.sources.before} {
 		h = h*31 + maphash.String(memoSeed, s)
@@ -76,24 +76,24 @@ func (m *memo) slot(k *alike) *atomic.Pointer[remembered] {
 }
 
 // get returns what was fitted for a request like this one, nil if that is gone.
-func (m *memo) get(k *alike) *fitted {
-	if r := m.slot(k).Load(); r != nil && r.alike == *k {
+func (m *memo) get(k *fitKey) *fitted {
+	if r := m.slot(k).Load(); r != nil && r.key == *k {
 		return r.fitted
 	}
 	return nil
 }
 
-func (m *memo) put(k *alike, f *fitted) { m.slot(k).Store(&remembered{*k, f}) }
+func (m *memo) put(k *fitKey, f *fitted) { m.slot(k).Store(&remembered{*k, f}) }
 
-// sought returns the needles that the texts of sources are, of which there is one at
-// least. Answers are told apart by identity, as in alike.
-func (m *memo) sought(sources []retrieval.Source) *needles {
-	slot := &m.needles[maphash.Comparable(memoSeed, &sources[0])%uint64(len(m.needles))]
+// patternsOf returns the patterns of the texts of sources, of which there is one at
+// least. Answers are told apart by identity, as by a fitKey.
+func (m *memo) patternsOf(sources []retrieval.Source) *patterns {
+	slot := &m.patterns[maphash.Comparable(memoSeed, &sources[0])%uint64(len(m.patterns))]
 	if s := slot.Load(); s != nil && s.first == &sources[0] && len(s.list) == len(sources) {
-		return s.needles
+		return s.patterns
 	}
-	n := newNeedles(len(sources), func(i int) string { return sources[i].Text })
-	slot.Store(&sought{&sources[0], n})
+	n := newPatterns(len(sources), func(i int) string { return sources[i].Text })
+	slot.Store(&sourcePatterns{&sources[0], n})
 	return n
 }
 
@@ -101,17 +101,17 @@ func (m *memo) sought(sources []retrieval.Source) *needles {
 // text without a line break would stay in memory whole.
 const maxRemembered = 16 << 10
 
-func (k *alike) size() int {
+func (k *fitKey) size() int {
 	return len(k.query) + len(k.block.before) + len(k.block.after) + len(k.sources.before) + len(k.sources.after)
 }
 
 // fit fits sources and components, or remembers to have done so.
 func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, notice bool) *fitted {
-	k := alike{
+	k := fitKey{
 		n: len(sources), notice: notice, policy: j.policy.Digest,
 		encoding: j.model.Encoding, budget: j.budget(), ratio: j.model.ratio(),
 		formatIsText: j.req.formatIsText, query: j.safeQuery(),
-		split: j.placement == PlaceSplit, block: j.block.surroundings, sources: j.sources.surroundings,
+		split: j.placement == PlaceSplit, block: j.block.frame, sources: j.sources.frame,
 	}
 	if len(sources) > 0 {
 		k.first = &sources[0]
@@ -120,7 +120,7 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	// answer without sources has no identity.
 	whole := k.policy != "" && k.first != nil && len(sources) == len(found.Sources) && k.size() <= maxRemembered
 	if whole {
-		if f := m.get(&k); f != nil && (f.rode == nil || f.rode.in(&j.presence) == nil) {
+		if f := m.get(&k); f != nil && (f.beside == nil || f.beside.in(&j.presence) == nil) {
 			return f
 		}
 	}
@@ -151,8 +151,8 @@ func (a *assembly) fitted() *fitted {
 	demand = a.model.billed(demand)
 	out.overflow, out.ledger, out.exact = max(0, demand-a.budget), a.fitter.ledger, a.exact
 	out.own = a.fitter.kept
-	if rode := a.fitter.rode; len(rode) > 0 {
-		out.rode = newNeedles(len(rode), func(i int) string { return rode[i] })
+	if texts := a.fitter.beside; len(texts) > 0 {
+		out.beside = newPatterns(len(texts), func(i int) string { return texts[i] })
 	}
 	if !in {
 		return out

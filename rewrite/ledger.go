@@ -85,7 +85,7 @@ type SourceEntry struct {
 	Demand    int     `json:"demand,omitempty"` // of its whole block; only where it was weighed
 	Reason    string  `json:"reason,omitempty"` // why cut or out
 
-	Neighbours int `json:"neighbours,omitempty"` // chunks next to it that rode along in its block
+	Neighbours int `json:"neighbours,omitempty"` // chunks next to it that its block holds too
 }
 
 // A ComponentEntry is a component's line in the ledger.

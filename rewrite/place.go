@@ -9,11 +9,12 @@ import (
 // the text, and the application's text on both sides of it.
 type place struct {
 	offset, remove int
-	surroundings
+	frame
 }
 
-// surroundings are what a place's text depends on.
-type surroundings struct {
+// A frame is what stands around the text at its place; what is inserted there depends
+// on nothing else.
+type frame struct {
 	open, close   string // JSON before and after the quoted text
 	before, after string // the app's text next to it; before from its last sure seam on
 	added         bool   // a message of our own
@@ -60,7 +61,7 @@ func (r *Request) system() place {
 			return r.endOf(i)
 		}
 	}
-	return place{offset: r.list.start + 1, surroundings: surroundings{open: `{"role":"system","content":"`, close: `"},`, added: true}}
+	return place{offset: r.list.start + 1, frame: frame{open: `{"role":"system","content":"`, close: `"},`, added: true}}
 }
 
 // endOf is the end of a message's content, whatever form it has.
@@ -68,17 +69,17 @@ func (r *Request) endOf(i int) place {
 	m := &r.messages[i]
 	switch m.kind {
 	case kindString:
-		return place{offset: m.content.end - 1, surroundings: surroundings{before: r.tail(m)}}
+		return place{offset: m.content.end - 1, frame: frame{before: r.tail(m)}}
 	case kindNull:
-		return place{offset: m.content.start, remove: m.content.end - m.content.start, surroundings: surroundings{open: `"`, close: `"`}}
+		return place{offset: m.content.start, remove: m.content.end - m.content.start, frame: frame{open: `"`, close: `"`}}
 	case kindArray:
 		const open, close = `{"type":"text","text":"`, `"}`
 		if m.last == 0 {
-			return place{offset: m.content.start + 1, surroundings: surroundings{open: open, close: close}}
+			return place{offset: m.content.start + 1, frame: frame{open: open, close: close}}
 		}
-		return place{offset: m.last, surroundings: surroundings{open: "," + open, close: close, before: r.tail(m)}}
+		return place{offset: m.last, frame: frame{open: "," + open, close: close, before: r.tail(m)}}
 	}
-	return place{offset: m.content.start, surroundings: surroundings{open: `,"content":"`, close: `"`}}
+	return place{offset: m.content.start, frame: frame{open: `,"content":"`, close: `"`}}
 }
 
 // marker is the hole that a marker leaves. The texts of a message's parts are one
@@ -184,7 +185,7 @@ func lastBackslash(b []byte) int {
 
 // around returns the line feeds between the block and the application's own
 // text: two on each side, counting those already there.
-func (at surroundings) around(parts []string) (lead, trail string) {
+func (at frame) around(parts []string) (lead, trail string) {
 	end := ""
 	if at.after != "" {
 		end = strings.Join(parts, "")
@@ -203,7 +204,7 @@ func feeds(neighbour string, have int) string {
 }
 
 // insert is the JSON that puts a text in this place.
-func (at surroundings) insert(parts []string) []byte {
+func (at frame) insert(parts []string) []byte {
 	size := len(at.open) + len(at.close)
 	for _, p := range parts {
 		size += len(p) + len(p)/16

@@ -22,7 +22,7 @@ func (r *Request) presence(lastUser int) presence {
 
 // there tells whether a text next to a source stands in the messages already.
 func (p *presence) there(text string) bool {
-	return newNeedles(1, func(int) string { return text }).in(p) != nil
+	return newPatterns(1, func(int) string { return text }).in(p) != nil
 }
 
 // absent returns the sources whose text does not stand in the request's own
@@ -33,15 +33,15 @@ func (j *job) absent(m *memo, sources []retrieval.Source) (absent []retrieval.So
 	if len(sources) == 0 {
 		return sources, 0
 	}
-	sought := m.sought(sources)
-	there := sought.in(&j.presence)
-	if there == nil && sought.blank == 0 {
+	texts := m.patternsOf(sources)
+	there := texts.in(&j.presence)
+	if there == nil && texts.blank == 0 {
 		return sources, 0
 	}
 	absent = make([]retrieval.Source, 0, len(sources))
 	for i, s := range sources {
 		switch {
-		case sought.list[i].text == "":
+		case texts.list[i].text == "":
 			j.left = append(j.left, outEntry(s, "has no text"))
 		case there != nil && there[i]:
 			j.left = append(j.left, outEntry(s, "stands in the messages already"))

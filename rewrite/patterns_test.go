@@ -32,7 +32,7 @@ func written(text string) []string {
 
 // Looking for all texts at once tells the same as looking for each in the decoded
 // messages, whatever encoder wrote them.
-func TestNeedles(t *testing.T) {
+func TestPatterns(t *testing.T) {
 	piece := rapid.SampledFrom([]string{
 		"Every parent may take twelve weeks of leave after six months of service", "the notice period", " and ", "---------------", "aaaaaaaaaaaaaaaaaaaaaaaa",
 		"\n", "\"so\"", "/a/b", "don't", "a=b", "a+b", "`go test`", "<p>", "敏捷的棕色狐狸", "🙂", "x", " ", "\u200b", "Which is the longest run of plain text that is looked for, and then some more of it",
@@ -40,7 +40,7 @@ func TestNeedles(t *testing.T) {
 	text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(piece, 0, 6).Draw(t, "pieces"), "") })
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(text, 1, 8).Draw(t, "texts")
-		needles := newNeedles(len(texts), func(i int) string { return texts[i] })
+		patterns := newPatterns(len(texts), func(i int) string { return texts[i] })
 		encoder := rapid.IntRange(0, 5).Draw(t, "encoder")
 		var messages, decoded []string
 		for range rapid.IntRange(1, 4).Draw(t, "messages") {
@@ -56,7 +56,7 @@ func TestNeedles(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := req.presence(-1)
-		got := needles.in(&p)
+		got := patterns.in(&p)
 		for i, text := range texts {
 			sought := strings.TrimSpace(text)
 			want := strings.ContainsFunc(text, visible) && slices.ContainsFunc(decoded, func(m string) bool { return strings.Contains(m, sought) })

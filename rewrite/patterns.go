@@ -8,14 +8,14 @@ import (
 	"unicode"
 )
 
-// needles are texts that are looked for in messages, all of them in one pass. They
+// patterns are texts that are looked for in messages, all of them in one pass. They
 // are safe for concurrent use.
 //
 // The pass is that of Wu and Manber ("A fast algorithm for multi-pattern searching",
 // 1994): the last eight bytes of a window tell how far it may move before what is
 // looked for can stand in it. It reads one word in some hundred bytes.
-type needles struct {
-	list   []needle
+type patterns struct {
+	list   []pattern
 	least  int // bytes of the shortest text
 	blank  int // texts in which nothing is to be seen; they are never found
 	window int // bytes of each long run that the pass looks for; 0: there is no pass
@@ -25,8 +25,8 @@ type needles struct {
 	near *[1 << nearBits]uint8 // by the hash of a window's last word: how much less than by most it may move
 }
 
-// A needle is one of them.
-type needle struct {
+// A pattern is one of them.
+type pattern struct {
 	text string // without white space at its ends; "" is a blank one
 	// run is bytes of text that every JSON encoder writes as they are: a message
 	// without them need not be decoded. probe is some of it, from a rare byte on.
@@ -40,11 +40,11 @@ const (
 	mostProbe = 48 // bytes; those up to 63 are compared in two instructions
 )
 
-func (n *needle) long() bool { return len(n.run) >= leastRun }
+func (n *pattern) long() bool { return len(n.run) >= leastRun }
 
-// newNeedles returns the needles that n texts are.
-func newNeedles(n int, text func(i int) string) *needles {
-	s := &needles{list: make([]needle, n), least: math.MaxInt}
+// newPatterns returns the patterns of n texts.
+func newPatterns(n int, text func(i int) string) *patterns {
+	s := &patterns{list: make([]pattern, n), least: math.MaxInt}
 	for i := range s.list {
 		t := text(i)
 		if !strings.ContainsFunc(t, visible) {
@@ -53,7 +53,7 @@ func newNeedles(n int, text func(i int) string) *needles {
 		}
 		t = strings.TrimSpace(t)
 		run := verbatim(t)
-		s.list[i] = needle{text: t, run: run, probe: []byte(rarest(run[:min(len(run), mostProbe)]))}
+		s.list[i] = pattern{text: t, run: run, probe: []byte(rarest(run[:min(len(run), mostProbe)]))}
 		s.least = min(s.least, len(t))
 		switch {
 		case !s.list[i].long():
@@ -69,11 +69,11 @@ func newNeedles(n int, text func(i int) string) *needles {
 }
 
 // most is how far a window may move whose last word stands in no long run.
-func (s *needles) most() int { return s.window - 7 }
+func (s *patterns) most() int { return s.window - 7 }
 
 // learn notes how far each word that stands in a long run is from the end of a window:
 // no further may the window move.
-func (s *needles) learn() {
+func (s *patterns) learn() {
 	s.near = new([1 << nearBits]uint8)
 	for i := range s.list {
 		if !s.list[i].long() {
@@ -90,7 +90,7 @@ func (s *needles) learn() {
 func nearSlot(b []byte) uint64 { return word(b) * 0x9e3779b97f4a7c15 >> (64 - nearBits) } // 2^64 over the golden ratio
 
 // maybe tells whether a long run may stand in raw.
-func (s *needles) maybe(raw []byte) bool {
+func (s *patterns) maybe(raw []byte) bool {
 	s.once.Do(s.learn)
 	near, most := s.near, s.most()
 	for end := s.window; end <= len(raw); {
@@ -115,7 +115,7 @@ func (s *needles) maybe(raw []byte) bool {
 }
 
 // in returns which of the texts stand in the messages, nil for none.
-func (s *needles) in(p *presence) (found []bool) {
+func (s *patterns) in(p *presence) (found []bool) {
 	for i := range p.req.messages[:p.last+1] {
 		for t := range p.req.texts(&p.req.messages[i]) {
 			raw := t.of(p.req.Body)
@@ -131,7 +131,7 @@ func (s *needles) in(p *presence) (found []bool) {
 }
 
 // mark notes what stands in raw, a quoted string in which long runs may stand or not.
-func (s *needles) mark(found []bool, raw []byte, long bool) []bool {
+func (s *patterns) mark(found []bool, raw []byte, long bool) []bool {
 	decoded := ""
 	for i := range s.list {
 		n := &s.list[i]
