@@ -25,7 +25,7 @@ func WithFaults(cfg Config, clients, upstreams transport.Raw) Config {
 // answers that are learnt from.
 func Held(s *Server) map[string]int64 {
 	held := map[string]int64{
-		"requests": s.open.Load(), "shadows": int64(len(s.shadows)), "lessons": s.lessons.Load(),
+		"requests": s.open.Load(), "shadows": int64(len(s.shadows)), "lessons": s.samples.Load(),
 		"bytes of bodies": s.memory.bodies.Load(), "client connections": int64(s.http.Connections()),
 	}
 	for name, b := range s.upstreams {
@@ -37,6 +37,6 @@ func Held(s *Server) map[string]int64 {
 // BrokenTap returns what takes the pieces of an answer that is learnt from, such that
 // each would panic.
 func BrokenTap(heard panics.Handler) func(piece []byte) {
-	l := &lesson{panicked: heard} // no reader
+	l := &sample{panicked: heard} // no reader
 	return l.tap
 }

@@ -42,11 +42,11 @@ func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error 
 	r.Without = KeyPrefix
 	x.report.Overhead = max(time.Since(x.report.Time)-x.read, 1)
 	resp, err := x.upstream.client.Send(ctx, r)
-	if x.second.req != nil {
+	if x.retry.req != nil {
 		if err == nil {
 			resp, err = x.sendAgain(ctx, resp, r)
 		}
-		x.second = second{}
+		x.retry = retry{}
 	}
 	if err != nil {
 		return x.sendError(err)
@@ -58,7 +58,7 @@ func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error 
 		x.server.metrics.BeginStream()
 	}
 	how := transport.Relay{Replace: x.lines(), Done: x.whenDone}
-	if x.sample {
+	if x.sampled {
 		x.listen(resp, &how)
 	}
 	if resp.Sent() { // a stream may be open for minutes
@@ -202,10 +202,10 @@ func (x *exchange) dropBody() {
 // It runs where no caller would survive a panic, and before the request is
 // counted out: a recorder that breaks must cost its record only.
 func (x *exchange) leave() {
-	if x.parties.Add(-1) > 0 {
+	if x.pending.Add(-1) > 0 {
 		return
 	}
-	defer x.letGo()
+	defer x.release()
 	defer panics.Recover(x.panicked, nil)
 	if x.shadow != nil {
 		x.report.Rewrite = *x.shadow

@@ -28,16 +28,16 @@ type exchange struct {
 
 	ended     atomic.Bool
 	holders   atomic.Int32    // the handler and the account
-	parties   atomic.Int32    // the answer, and shadow work where there is some
+	pending   atomic.Int32    // what ends before the report is recorded: the answer, and shadow work where there is some
 	shadow    *rewrite.Result // of that work, when it is done
 	streaming bool            // the answer is a stream
-	second    second          // to send the request again; zero where that is not to be
+	retry     retry           // to send the request again; its req is nil where that is not to be
 	held      int             // bytes that the body takes of the memory for bodies
 	packed    []byte          // the body as it came, if it was compressed
 	plain     [][]byte        // the body as it goes up, before that, in pieces; empty once it is up
 	parser    *rewrite.Parser // holds the parsed body; nil once that is up
-	sample    bool            // the answer is to be learnt from
-	lesson    *lesson         // of such an answer
+	sampled   bool            // the answer is to be learnt from
+	sample    *sample         // of such an answer
 
 	head     [3]transport.Header     // of lines
 	whenDone func(transport.Outcome) // done, made once
@@ -47,7 +47,7 @@ type exchange struct {
 // Handle is the life of one request, top to bottom.
 func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	x := s.begin(ctx)
-	defer x.letGo()
+	defer x.release()
 	defer panics.Recover(x.panicked, func() { x.refuse(ctx, AsError(errPanic)) })
 	if err := x.serve(ctx); err != nil {
 		x.refuse(ctx, AsError(err))
@@ -97,7 +97,7 @@ func (s *Server) begin(ctx *fasthttp.RequestCtx) *exchange {
 	x.target = Classify(ctx.Method(), ctx.Request.Header.RequestURI())
 	r := &x.report
 	r.ID, r.Time, r.Route, r.Outcome, r.Client = NewID(now), now, x.target.Route, Relayed, ClientCompleted
-	x.parties.Store(1)
+	x.pending.Store(1)
 	x.holders.Store(2)
 	s.metrics.Begin()
 	s.open.Add(1)
@@ -105,9 +105,9 @@ func (s *Server) begin(ctx *fasthttp.RequestCtx) *exchange {
 	return x
 }
 
-// letGo is for each holder's last word. The last one's clears x for another
-// request, so that it keeps nothing of this one.
-func (x *exchange) letGo() {
+// release is called by each holder of x when it is done with it. The last one clears x,
+// so that nothing of this request stays, and gives it to another one.
+func (x *exchange) release() {
 	if x.holders.Add(-1) > 0 {
 		return
 	}
@@ -230,7 +230,7 @@ func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Opt
 	if bodyErr != nil {
 		return x.chatAsItIs(ctx, body, req, policy, bodyErr)
 	}
-	x.report.Stream, x.sample = req.Stream, x.server.rewriter.Sample()
+	x.report.Stream, x.sampled = req.Stream, x.server.rewriter.Sample()
 
 	switch policy.Mode {
 	case rewrite.Off:
@@ -257,7 +257,7 @@ func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Opt
 		return nil
 	case rewrite.Injected:
 		if x.policy.RetryTooLong {
-			x.second = second{body, req, policy, asked}
+			x.retry = retry{body, req, policy, asked}
 		}
 	}
 	return x.send(ctx, body, res.Edits)
@@ -300,7 +300,7 @@ func (x *exchange) beside(body []byte, p rewrite.Policy, o rewrite.Options) {
 		return
 	}
 	body = bytes.Clone(body)
-	x.parties.Add(1)
+	x.pending.Add(1)
 	s.work.Add(1)
 	panics.Go(s.panicked, func() {
 		defer s.endShadow(len(body))

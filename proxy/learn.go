@@ -13,12 +13,12 @@ import (
 const (
 	maxLearned  = 256 << 10 // bytes of a request that is learnt from
 	maxLearners = 2         // requests that are counted at once
-	maxLessons  = 64        // requests that wait for the end of their answers
+	maxSamples  = 64        // requests that wait for the end of their answers
 )
 
-// A lesson is a request as it went up, and what its answer says of its tokens. Its
+// A sample is a request as it went up, and what its answer says of its tokens. Its
 // memory is used again.
-type lesson struct {
+type sample struct {
 	body     []byte
 	usage    *usage.Reader
 	broken   bool // by a panic: the answer goes on, but nothing is learnt
@@ -26,12 +26,12 @@ type lesson struct {
 }
 
 // tap takes the next piece of the answer.
-func (l *lesson) tap(piece []byte) {
-	if l.broken {
+func (m *sample) tap(piece []byte) {
+	if m.broken {
 		return
 	}
-	defer panics.Recover(l.panicked, func() { l.broken = true })
-	l.usage.Write(piece)
+	defer panics.Recover(m.panicked, func() { m.broken = true })
+	m.usage.Write(piece)
 }
 
 // listen lets the answer to a request, one of a sample, tell what was billed for
@@ -40,28 +40,28 @@ func (x *exchange) listen(resp *transport.Response, how *transport.Relay) {
 	if resp.Status() != http.StatusOK || size(x.plain) > maxLearned {
 		return
 	}
-	if x.server.lessons.Add(1) > maxLessons {
-		x.server.lessons.Add(-1)
+	if x.server.samples.Add(1) > maxSamples {
+		x.server.samples.Add(-1)
 		return
 	}
-	l, _ := x.server.learnt.Get().(*lesson)
-	if l == nil {
-		l = new(lesson)
+	m, _ := x.server.samplePool.Get().(*sample)
+	if m == nil {
+		m = new(sample)
 	}
-	l.body = slices.Grow(l.body[:0], size(x.plain))
+	m.body = slices.Grow(m.body[:0], size(x.plain))
 	for _, p := range x.plain {
-		l.body = append(l.body, p...)
+		m.body = append(m.body, p...)
 	}
-	l.usage = usage.NewReader(string(resp.Header("Content-Encoding")))
-	l.panicked = x.panicked
-	x.lesson, how.Tap = l, l.tap
+	m.usage = usage.NewReader(string(resp.Header("Content-Encoding")))
+	m.panicked = x.panicked
+	x.sample, how.Tap = m, m.tap
 }
 
-// forget gives a lesson's memory to another one.
-func (s *Server) forget(l *lesson) {
-	transport.Poison(l.body)
-	*l = lesson{body: l.body}
-	s.learnt.Put(l)
+// forget gives a sample's memory to another one.
+func (s *Server) forget(m *sample) {
+	transport.Poison(m.body)
+	*m = sample{body: m.body}
+	s.samplePool.Put(m)
 }
 
 // size is the number of bytes of a body in pieces.
@@ -76,23 +76,23 @@ func size(pieces [][]byte) (n int) {
 // is a bound on how much of it runs; beyond, it is not done.
 func (x *exchange) learn() {
 	s := x.server
-	if x.lesson == nil {
+	if x.sample == nil {
 		return
 	}
-	s.lessons.Add(-1)
-	if x.lesson.broken {
-		s.forget(x.lesson)
+	s.samples.Add(-1)
+	if x.sample.broken {
+		s.forget(x.sample)
 		return
 	}
 	select {
 	case s.learners <- struct{}{}:
 	default:
 		s.metrics.Shed("calibration")
-		s.forget(x.lesson)
+		s.forget(x.sample)
 		return
 	}
 	s.work.Add(1)
-	from, tenant, upstream, id := x.lesson, x.report.Tenant, x.report.Upstream, x.report.ID
+	from, tenant, upstream, id := x.sample, x.report.Tenant, x.report.Upstream, x.report.ID
 	heard := func(value any, stack []byte) { s.bug(id, value, stack) } // x may be another's by then
 	panics.Go(heard, func() {
 		s.learnFrom(tenant, upstream, from)
@@ -103,7 +103,7 @@ func (x *exchange) learn() {
 	})
 }
 
-func (s *Server) learnFrom(tenant, upstream string, from *lesson) {
+func (s *Server) learnFrom(tenant, upstream string, from *sample) {
 	billed, finding := from.usage.PromptTokens()
 	switch finding {
 	case usage.Found:
@@ -113,13 +113,13 @@ func (s *Server) learnFrom(tenant, upstream string, from *lesson) {
 		s.metrics.UsageIgnored(upstream, string(finding))
 		return
 	}
-	l, err := s.rewriter.Learn(tenant, upstream, from.body, billed)
+	m, err := s.rewriter.Learn(tenant, upstream, from.body, billed)
 	switch {
 	case err != nil:
 		panic("BUG: a request that was rewritten cannot be read: " + err.Error())
-	case l.Absurd:
+	case m.Absurd:
 		s.metrics.UsageIgnored(upstream, "absurd")
-	case l.Value.Ratio > 0:
-		s.metrics.Calibrated(upstream, l.Row, l.Value.Ratio, l.Value.Offset)
+	case m.Value.Ratio > 0:
+		s.metrics.Calibrated(upstream, m.Row, m.Value.Ratio, m.Value.Offset)
 	}
 }

@@ -42,19 +42,19 @@ type Server struct {
 	timeouts    Timeouts
 	http        *transport.Server
 
-	base      context.Context // ends when work beside requests must
-	stop      context.CancelFunc
-	leaving   atomic.Bool  // Drain was called
-	draining  atomic.Bool  // Shutdown was called
-	open      atomic.Int64 // requests whose answers have not ended
-	memory    memory
-	shadows   chan struct{}
-	learners  chan struct{}
-	lessons   atomic.Int64
-	learnt    sync.Pool      // of *lesson
-	exchanges sync.Pool      // of *exchange
-	parsers   sync.Pool      // of *rewrite.Parser
-	work      sync.WaitGroup // open requests and shadow work
+	base       context.Context // ends when work beside requests must
+	stop       context.CancelFunc
+	leaving    atomic.Bool  // Drain was called
+	draining   atomic.Bool  // Shutdown was called
+	open       atomic.Int64 // requests whose answers have not ended
+	memory     memory
+	shadows    chan struct{}
+	learners   chan struct{}
+	samples    atomic.Int64
+	samplePool sync.Pool      // of *sample
+	exchanges  sync.Pool      // of *exchange
+	parsers    sync.Pool      // of *rewrite.Parser
+	work       sync.WaitGroup // open requests and shadow work
 }
 
 // A backend is an upstream, ready to be sent to.

@@ -8,8 +8,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// A second is what it takes to rewrite a request again, with less added.
-type second struct {
+// A retry is what it takes to rewrite a request again, with less added.
+type retry struct {
 	body   []byte
 	req    *rewrite.Request
 	policy rewrite.Policy
@@ -32,7 +32,7 @@ func (x *exchange) sendAgain(ctx *fasthttp.RequestCtx, resp *transport.Response,
 	resp.Discard()
 	x.report.Retried = true
 	x.report.Rewrite, x.report.Outcome, x.report.Reason = res, res.Outcome, res.Reason
-	x.plain = rewrite.Pieces(x.plain[:0], x.second.body, res.Edits)
+	x.plain = rewrite.Pieces(x.plain[:0], x.retry.body, res.Edits)
 	r.Body, r.Same = x.plain, false
 	return x.upstream.client.Send(ctx, r)
 }
@@ -61,7 +61,7 @@ const numberSlack = 16
 // shorter rewrites the request again such that it fits, by what the upstream says of
 // it. It is false where that would not help.
 func (x *exchange) shorter(t tooLongError) (rewrite.Result, bool) {
-	policy, used := x.second.policy, x.report.Rewrite.Ledger.Used
+	policy, used := x.retry.policy, x.report.Rewrite.Ledger.Used
 	policy.Digest = "" // what is fitted now is of this request only
 	switch {
 	case t.requested > 0:
@@ -75,10 +75,10 @@ func (x *exchange) shorter(t tooLongError) (rewrite.Result, bool) {
 		policy.ContextTokens = 0
 	}
 	policy.ContextTokens = max(policy.ContextTokens, 0)
-	res := x.server.rewriter.Rewrite(x.server.base, policy, x.second.req, x.second.asked)
+	res := x.server.rewriter.Rewrite(x.server.base, policy, x.retry.req, x.retry.asked)
 	if res.Outcome == rewrite.Injected && res.Ledger.Used >= used {
 		policy.ContextTokens = 0
-		res = x.server.rewriter.Rewrite(x.server.base, policy, x.second.req, x.second.asked)
+		res = x.server.rewriter.Rewrite(x.server.base, policy, x.retry.req, x.retry.asked)
 	}
 	if res.Outcome == rewrite.Untouched && res.Reason == rewrite.ReasonBudget {
 		res.Reason = rewrite.ReasonWindow

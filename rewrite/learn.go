@@ -30,8 +30,8 @@ func (rw *Rewriter) Sample() bool {
 	return n <= firstSamples || n%sampleEvery == 0
 }
 
-// A Lesson is what was learnt of an answer.
-type Lesson struct {
+// Calibrated is what an answer changed of a calibration.
+type Calibrated struct {
 	Row     string            // of the model table
 	Counted int               // tokens of the whole request; 0: it holds more than text
 	Value   calibration.Value // in force by now
@@ -41,17 +41,17 @@ type Lesson struct {
 // Learn counts a request as it went up from a tenant to an upstream, and compares that with the
 // tokens that were billed for it. Requests with images and other files say nothing
 // of how text is counted.
-func (rw *Rewriter) Learn(tenant, upstream string, body []byte, billed int) (Lesson, error) {
+func (rw *Rewriter) Learn(tenant, upstream string, body []byte, billed int) (Calibrated, error) {
 	req, err := Parse(body)
 	if err != nil {
-		return Lesson{}, err
+		return Calibrated{}, err
 	}
 	m := rw.Models.Model(req.Model)
 	c := rw.costs.weigher(&m).cost(req)
 	if rw.Calibration == nil || c.Images > 0 {
-		return Lesson{Row: m.Row}, nil
+		return Calibrated{Row: m.Row}, nil
 	}
 	k := calibration.Key{Tenant: tenant, Upstream: upstream, Row: m.Row, Name: req.Model}
 	taken := rw.Calibration.Observe(k, c.sum(), billed)
-	return Lesson{Row: m.Row, Counted: c.sum(), Value: rw.Calibration.Of(k), Absurd: !taken}, nil
+	return Calibrated{Row: m.Row, Counted: c.sum(), Value: rw.Calibration.Of(k), Absurd: !taken}, nil
 }

@@ -35,8 +35,8 @@ type clientConn struct {
 
 	failed error // of a Read; whoever reads may ask
 
-	token    uint64                   // by which the lookout knows it; 0: not at all
-	gone     atomic.Bool              // the lookout saw its peer leave
+	token    uint64                   // by which the hangup watcher knows it; 0: not at all
+	gone     atomic.Bool              // the hangup watcher saw its peer leave
 	watching atomic.Pointer[exchange] // exchange while its leaving ends that
 	exchange exchange
 }
@@ -47,7 +47,7 @@ func (g *guard) newConn(c net.Conn) *clientConn {
 	}
 	client := &clientConn{timed: timed{Conn: c}, guard: g, flush: g.options.Write}
 	client.waits.Store(forHead) // to fasthttp the first request has begun, with no byte of it
-	g.lookout.add(client)
+	g.hangups.add(client)
 	g.clients.add(client)
 	return client
 }
@@ -115,7 +115,7 @@ func (c *clientConn) SetReadDeadline(at time.Time) error {
 // Write implements net.Conn. It lasts as long as the client takes bytes.
 func (c *clientConn) Write(p []byte) (int, error) { return c.writeWithin(p, c.flush) }
 
-// hungUp is called by the lookout when the peer has closed its side.
+// hungUp is called by the hangup watcher when the peer has closed its side.
 func (c *clientConn) hungUp() {
 	c.gone.Store(true)
 	if x := c.watching.Load(); x != nil {
@@ -133,7 +133,7 @@ func (c *clientConn) watch(x *exchange) {
 
 // Close implements net.Conn.
 func (c *clientConn) Close() error {
-	c.guard.lookout.forget(c)
+	c.guard.hangups.forget(c)
 	return c.Conn.Close()
 }
 
@@ -155,15 +155,15 @@ func (c *clientConn) closeWaiting() {
 	}
 }
 
-// A roster knows the connections of a server that have not ended.
-type roster struct {
+// A connSet holds the connections of a server that have not ended.
+type connSet struct {
 	mu      sync.Mutex
 	clients map[*clientConn]struct{}
 	over    bool
 	none    chan struct{} // closed when the last has ended, once it is over
 }
 
-func (r *roster) add(c *clientConn) {
+func (r *connSet) add(c *clientConn) {
 	r.mu.Lock()
 	over := r.over
 	r.clients[c] = struct{}{}
@@ -173,7 +173,7 @@ func (r *roster) add(c *clientConn) {
 	}
 }
 
-func (r *roster) forget(c *clientConn) {
+func (r *connSet) forget(c *clientConn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.clients, c)
@@ -181,7 +181,7 @@ func (r *roster) forget(c *clientConn) {
 }
 
 // tell closes none when there is nothing left to wait for.
-func (r *roster) tell() {
+func (r *connSet) tell() {
 	if !r.over || len(r.clients) > 0 {
 		return
 	}
@@ -193,7 +193,7 @@ func (r *roster) tell() {
 }
 
 // wait returns when the last connection has ended, or with ctx's error.
-func (r *roster) wait(ctx context.Context) error {
+func (r *connSet) wait(ctx context.Context) error {
 	select {
 	case <-r.none:
 		return nil
@@ -203,7 +203,7 @@ func (r *roster) wait(ctx context.Context) error {
 }
 
 // count is how many connections there are.
-func (r *roster) count() int {
+func (r *connSet) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.clients)
@@ -211,7 +211,7 @@ func (r *roster) count() int {
 
 // closeWaiting closes all connections without a request, and those that are yet
 // to come.
-func (r *roster) closeWaiting() {
+func (r *connSet) closeWaiting() {
 	r.mu.Lock()
 	r.over = true
 	clients := slices.Collect(maps.Keys(r.clients))
@@ -223,7 +223,7 @@ func (r *roster) closeWaiting() {
 }
 
 // cut resets all connections.
-func (r *roster) cut() {
+func (r *connSet) cut() {
 	r.mu.Lock()
 	clients := slices.Collect(maps.Keys(r.clients))
 	r.mu.Unlock()

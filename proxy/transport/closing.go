@@ -24,12 +24,12 @@ const lingering = 2 * time.Second
 // after it. ahead also holds what the server has read ahead.
 func hijack(ctx *fasthttp.RequestCtx, write func(client *clientConn, ahead net.Conn)) {
 	client := clientOf(ctx)
-	heard := client.guard.options.Panicked
+	panicked := client.guard.options.Panicked
 	ctx.HijackSetNoResponse(true)
 	ctx.Hijack(func(ahead net.Conn) {
 		defer client.end()
 		defer client.Close() //nolint:errcheck // nothing is left to be lost
-		defer panics.Recover(heard, func() { client.exchange.stream.err = errPanic })
+		defer panics.Recover(panicked, func() { client.exchange.stream.err = errPanic })
 		write(client, ahead)
 	})
 }

@@ -4,7 +4,7 @@ package transport
 
 import "net"
 
-// Watch watches conn as u does clients that no lookout knows.
+// Watch watches conn as u does clients that no hangup watcher knows.
 func Watch(u *Upstream, conn net.Conn, onGone func()) (stop func()) {
 	if tcp, err := newTCP(conn, nil); err == nil {
 		conn = tcp
@@ -15,5 +15,5 @@ func Watch(u *Upstream, conn net.Conn, onGone func()) (stop func()) {
 // LookPortably makes u see hang-ups as it would on a Unix that is not Linux.
 func LookPortably(u *Upstream) { u.portable, u.hungUp, u.reusable = true, peekHungUp, peekReusable }
 
-// Left tells whether the lookout saw the client of a server's connection leave.
+// Left tells whether the hangup watcher saw the client of a server's connection leave.
 func Left(client net.Conn) bool { return client.(*clientConn).gone.Load() }

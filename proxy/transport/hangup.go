@@ -16,7 +16,7 @@ import (
 // peer that half-closes counts as gone.
 //
 // Only plain TCP connections on Unix are watched, others never report.
-func watchHangup(conn net.Conn, hungUp func(fd uintptr) bool, heard panics.Handler, onGone func()) (stop func()) {
+func watchHangup(conn net.Conn, hungUp func(fd uintptr) bool, panicked panics.Handler, onGone func()) (stop func()) {
 	tcp, ok := tcpOf(conn)
 	if !ok || !canWatch {
 		return func() {}
@@ -26,7 +26,7 @@ func watchHangup(conn net.Conn, hungUp func(fd uintptr) bool, heard panics.Handl
 		return func() {}
 	}
 	ended := make(chan struct{})
-	panics.Go(heard, func() {
+	panics.Go(panicked, func() {
 		// Readiness comes in edges, so bytes that wait unread cost one look
 		// and no loop.
 		err := tcp.raw.Read(hungUp)

@@ -42,12 +42,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		err = g.clients.wait(ctx) // fasthttp does not wait for what it does not write itself
 	}
 	if err == nil {
-		g.lookout.close()
+		g.hangups.close()
 		return nil
 	}
 	panics.Go(g.options.Panicked, func() {
 		<-g.clients.none
-		g.lookout.close()
+		g.hangups.close()
 	}, nil)
 	return err
 }

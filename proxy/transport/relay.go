@@ -102,8 +102,8 @@ type Outcome struct {
 	Err   error // nil: complete. Otherwise an *Error
 }
 
-func (how *Relay) done(heard panics.Handler, o Outcome) {
-	defer panics.Recover(heard, nil)
+func (how *Relay) done(panicked panics.Handler, o Outcome) {
+	defer panics.Recover(panicked, nil)
 	if how.Done != nil {
 		how.Done(o)
 	}
@@ -120,7 +120,7 @@ func (r *Response) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	}
 	r.writeHead(ctx, how.Replace)
 	x, body, keep := r.x, r.body, r.head.reusable()
-	heard := x.client.guard.options.Panicked
+	panicked := x.client.guard.options.Panicked
 	size := -1
 	if r.head.kind == bodyFixed {
 		size = int(r.head.length)
@@ -130,7 +130,7 @@ func (r *Response) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	r.free()
 	if body.ended() {
 		x.end(keep)
-		how.done(heard, Outcome{})
+		how.done(panicked, Outcome{})
 		return
 	}
 	s := &x.stream

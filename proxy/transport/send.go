@@ -283,7 +283,7 @@ func (x *exchange) classify(err error, timeout, otherwise Class) error {
 	return &Error{otherwise, inside(err)}
 }
 
-// followed reports whether the lookout sees the client leave.
+// followed reports whether the hangup watcher sees the client leave.
 func (x *exchange) followed() bool { return x.client.token != 0 && !x.up.portable }
 
 // watch looks for the client's hang-up, until unwatch. Nobody may read from its

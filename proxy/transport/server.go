@@ -49,7 +49,7 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 	o.Read = cmp.Or(o.Read, time.Minute)
 	o.Idle = cmp.Or(o.Idle, 2*time.Minute)
 	o.Write = cmp.Or(o.Write, time.Minute)
-	g := &guard{handler: handler, options: o, lookout: lookout{heard: o.Panicked}}
+	g := &guard{handler: handler, options: o, hangups: hangupWatcher{panicked: o.Panicked}}
 	g.clients.clients, g.clients.none = map[*clientConn]struct{}{}, make(chan struct{})
 	g.states.New = func() any { return new(requestState) }
 	return &Server{guard: g, http: &fasthttp.Server{
@@ -103,8 +103,8 @@ type guard struct {
 	handler fasthttp.RequestHandler
 	options ServerOptions
 	states  sync.Pool // *requestState
-	lookout lookout
-	clients roster
+	hangups hangupWatcher
+	clients connSet
 }
 
 func (g *guard) handle(ctx *fasthttp.RequestCtx) {

@@ -49,7 +49,7 @@ type Upstream struct {
 
 	// How to look at a connection without reading from it: the system's best way,
 	// except in tests.
-	portable bool // a goroutine for each client, as where there is no lookout
+	portable bool // a goroutine for each client, as where there is no hangup watcher
 	hungUp   func(fd uintptr) bool
 	reusable func(syscall.RawConn) bool
 

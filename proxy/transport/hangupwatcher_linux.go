@@ -12,24 +12,24 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// A lookout sees clients hang up: each connection of a server is in one epoll set from
+// A hangupWatcher sees clients hang up: each connection of a server is in one epoll set from
 // its first moment, for which one goroutine waits as for any other descriptor. To be
 // told costs a request nothing but a look, for the set reports a hang-up once and
 // nothing else; a goroutine for each would have a stack for each, as long as its
 // stream is open. It starts with its first connection.
-type lookout struct {
-	heard panics.Handler // of what goes wrong in telling a client's exchange
-	begin sync.Once
-	set   *os.File // nil where the system gives none
-	raw   syscall.RawConn
-	ended chan struct{}
+type hangupWatcher struct {
+	panicked panics.Handler // of what goes wrong in telling a client's exchange
+	begin    sync.Once
+	set      *os.File // nil where the system gives none
+	raw      syscall.RawConn
+	ended    chan struct{}
 
 	mu      sync.Mutex
 	last    uint64
 	clients map[uint64]*clientConn // by what the set knows them as; a descriptor may be another's by then
 }
 
-func (l *lookout) start() {
+func (l *hangupWatcher) start() {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return
@@ -45,11 +45,11 @@ func (l *lookout) start() {
 		return
 	}
 	l.set, l.raw, l.ended, l.clients = set, raw, make(chan struct{}), map[uint64]*clientConn{}
-	panics.Go(l.heard, l.run, func() { close(l.ended) })
+	panics.Go(l.panicked, l.run, func() { close(l.ended) })
 }
 
-// close ends the lookout and waits for it.
-func (l *lookout) close() {
+// close ends the hangup watcher and waits for it.
+func (l *hangupWatcher) close() {
 	l.begin.Do(func() {}) // nothing starts any more
 	if l.set != nil {
 		_ = l.set.Close()
@@ -58,7 +58,7 @@ func (l *lookout) close() {
 }
 
 // add takes in a connection, if it has a descriptor, until it is forgotten.
-func (l *lookout) add(c *clientConn) {
+func (l *hangupWatcher) add(c *clientConn) {
 	tcp, ok := tcpOf(c)
 	if l.begin.Do(l.start); !ok || l.set == nil {
 		return
@@ -76,13 +76,13 @@ func (l *lookout) add(c *clientConn) {
 }
 
 // forget is for a connection that closes, which takes it out of the set.
-func (l *lookout) forget(c *clientConn) {
+func (l *hangupWatcher) forget(c *clientConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.clients, c.token)
 }
 
-func (l *lookout) control(raw syscall.RawConn, operation int, event *unix.EpollEvent) error {
+func (l *hangupWatcher) control(raw syscall.RawConn, operation int, event *unix.EpollEvent) error {
 	var err error
 	outer := l.raw.Control(func(set uintptr) {
 		inner := raw.Control(func(fd uintptr) { err = unix.EpollCtl(int(set), operation, int(fd), event) }) //nolint:gosec // descriptors are ints
@@ -91,7 +91,7 @@ func (l *lookout) control(raw syscall.RawConn, operation int, event *unix.EpollE
 	return errors.Join(err, outer)
 }
 
-func (l *lookout) run() {
+func (l *hangupWatcher) run() {
 	var events [64]unix.EpollEvent
 	for {
 		n := 0
@@ -109,15 +109,15 @@ func (l *lookout) run() {
 }
 
 // tell tells whom a token stands for, unless that one has closed.
-func (l *lookout) tell(token uint64) {
-	defer panics.Recover(l.heard, nil) // the others go on
+func (l *hangupWatcher) tell(token uint64) {
+	defer panics.Recover(l.panicked, nil) // the others go on
 	if c := l.find(token); c != nil {
 		c.hungUp()
 	}
 }
 
 // find returns whom a token stands for, nil if that one has closed.
-func (l *lookout) find(token uint64) *clientConn {
+func (l *hangupWatcher) find(token uint64) *clientConn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.clients[token]
