@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"retrieval/knowledge":          {"retrieval", "retrieval/analysis", "retrieval/knowledge/"},
 	"retrieval/knowledge/":         {"retrieval", "retrieval/analysis", "retrieval/knowledge/"},
 	"retrieval/knowledge/document": {"retrieval/knowledge/extract"},
+	"retrieval/knowledge/chunk":    {"retrieval", "retrieval/knowledge/document", "retrieval/knowledge/extract"},
 	"retrieval/knowledge/store":    {"retrieval/knowledge/document"},
 	"retrieval/vectorstore":        {"retrieval"},
 	"rewrite":                      {"retrieval", "rewrite/tags", "rewrite/tokens", "rewrite/calibration"},

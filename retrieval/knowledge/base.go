@@ -10,6 +10,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge/bm25"
+	"sidenote/retrieval/knowledge/chunk"
 )
 
 // maxRepeats is how often a term counts at most: a question stresses what it
@@ -106,7 +107,7 @@ func (b *Base) search(ctx context.Context, c *Content, q retrieval.Query, terms 
 // sources returns what was found, with its tokens in an encoding. One text that is damaged is an error: it could be
 // any of them, and a base that rebuilds its shelf answers whole a moment later.
 func (b *Base) sources(c *Content, hits []bm25.Hit, encoding string) ([]retrieval.Source, error) {
-	by := counter(c.version, encoding)
+	by := chunk.CounterName(c.version, encoding)
 	sources := make([]retrieval.Source, len(hits))
 	for i, h := range hits {
 		s, err := c.source(h.Ref)

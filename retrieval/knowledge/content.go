@@ -16,6 +16,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/bm25"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
 )
@@ -157,7 +158,7 @@ type build struct {
 type cutDocument struct {
 	document.Document
 	attributes string // as document.EncodeAttributes gives them
-	chunks     []piece
+	chunks     []chunk.Chunk
 	sum        document.Sum
 }
 
@@ -222,9 +223,9 @@ func (b *build) prepare(d document.Document) (cutDocument, *Skip) {
 	if d.Markdown {
 		title, body = frontMatter(body)
 	}
-	chunks, heading := cutText(b.deps.Neutralise(b.folder.ID, body), d, b.deps.Counter)
+	chunks, heading := chunk.Cut(b.deps.Neutralise(b.folder.ID, body), d, b.deps.Counter)
 	for i := range chunks {
-		chunks[i].section = label(chunks[i].section)
+		chunks[i].Section = label(chunks[i].Section)
 	}
 	d.Name = label(cmp.Or(d.Name, title, heading, fileTitle(d)))
 	d.Text = ""

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"sidenote/retrieval/knowledge/bm25"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/mapped"
 )
@@ -68,7 +69,7 @@ func BindWithin(limit int, documents map[int64][]string) (images [][]byte, err e
 	for row, parts := range documents {
 		d := bound{row: row, id: parts[0], name: parts[1], attributes: parts[2]}
 		for i := 3; i < len(parts); i += 2 {
-			d.chunks = append(d.chunks, piece{section: parts[i], text: parts[i+1]})
+			d.chunks = append(d.chunks, chunk.Chunk{Section: parts[i], Text: parts[i+1]})
 		}
 		if err := b.add(d); err != nil {
 			return nil, err

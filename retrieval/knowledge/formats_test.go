@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/document"
 )
 
@@ -97,7 +98,7 @@ func TestHugeDocument(t *testing.T) {
 	}
 	text := strings.Repeat("Ten million tokens are a lot to read for anybody. ", 40_000_000/50)
 	c, _, err := knowledge.FromDocuments(t.Context(), []document.Document{{ID: "huge", Text: text}}, knowledge.Deps{Counter: fourBytes{}})
-	if err != nil || c.Chunks() < 10_000_000/limit {
+	if err != nil || c.Chunks() < 10_000_000/chunk.MaxTokens {
 		t.Errorf("%d chunks, %v", c.Chunks(), err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"sidenote/retrieval/analysis"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
 )
@@ -17,6 +18,6 @@ const version = "3"
 // generation returns the sum with the versions of what read the documents; deps is
 // that of Deps.
 func generation(sum document.Sum, deps string) string {
-	sum = sum.Add(sha256.Sum256(document.Fields("sidenote knowledge", version, extract.Version, analysis.Version, strconv.Itoa(chunkTokens), deps)))
+	sum = sum.Add(sha256.Sum256(document.Fields("sidenote knowledge", version, extract.Version, analysis.Version, strconv.Itoa(chunk.MaxTokens), deps)))
 	return hex.EncodeToString(sum[:])
 }

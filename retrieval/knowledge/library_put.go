@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/store"
@@ -33,7 +34,7 @@ func readerOf(deps Deps) [readerBytes]byte {
 	if deps.Child != nil {
 		pdf = deps.Child.By(extract.PDF)
 	}
-	sum := sha256.Sum256(document.Fields("sidenote reader", version, extract.Version, strconv.Itoa(chunkTokens), deps.Version, pdf))
+	sum := sha256.Sum256(document.Fields("sidenote reader", version, extract.Version, strconv.Itoa(chunk.MaxTokens), deps.Version, pdf))
 	return [readerBytes]byte(sum[:readerBytes])
 }
 
@@ -167,12 +168,12 @@ func (l *Library) document(cut cutDocument, rules [rulesBytes]byte) store.Docume
 	}
 	d.Chunks = make([]store.Chunk, len(cut.chunks))
 	for i, p := range cut.chunks {
-		d.Chunks[i] = store.Chunk{Section: p.section, Text: p.text}
+		d.Chunks[i] = store.Chunk{Section: p.Section, Text: p.Text}
 		for encoding, counter := range l.deps.Encodings {
 			if d.Chunks[i].Tokens == nil {
 				d.Chunks[i].Tokens = make(map[string]int, len(l.deps.Encodings))
 			}
-			if n, exact := counter.Count(p.text); exact {
+			if n, exact := counter.Count(p.Text); exact {
 				d.Chunks[i].Tokens[encoding] = n
 			}
 		}

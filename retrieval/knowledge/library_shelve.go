@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -33,14 +34,14 @@ func (l *Library) cover(ctx context.Context, b *shelved, rows []int64, emit func
 // bound returns a document of the store as it goes into a shelf. What another reader
 // counted may be counted otherwise by now, and is left out.
 func (l *Library) bound(e *store.Entry) bound {
-	d := bound{row: e.Row, id: e.ID, name: e.Name, attributes: document.Encoded(e.Attributes), chunks: make([]piece, len(e.Chunks))}
+	d := bound{row: e.Row, id: e.ID, name: e.Name, attributes: document.Encoded(e.Attributes), chunks: make([]chunk.Chunk, len(e.Chunks))}
 	for i, c := range e.Chunks {
-		d.chunks[i] = piece{section: c.Section, text: c.Text}
+		d.chunks[i] = chunk.Chunk{Section: c.Section, Text: c.Text}
 		if [readerBytes]byte(e.Hash[:readerBytes]) != l.reader {
 			continue
 		}
 		for _, encoding := range slices.Sorted(maps.Keys(c.Tokens)) {
-			d.chunks[i].counts = append(d.chunks[i].counts, count{counter(l.deps.Version, encoding), c.Tokens[encoding]})
+			d.chunks[i].Counts = append(d.chunks[i].Counts, chunk.Count{Counter: chunk.CounterName(l.deps.Version, encoding), Tokens: c.Tokens[encoding]})
 		}
 	}
 	return d

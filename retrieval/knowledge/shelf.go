@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"sidenote/retrieval/knowledge/bm25"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/mapped"
 )
 
@@ -149,10 +150,10 @@ func (x *texts) tokens(t int, by string) int {
 }
 
 // countsOf returns all that was counted of a text.
-func (x *texts) countsOf(t int) (counts []count) {
+func (x *texts) countsOf(t int) (counts []chunk.Count) {
 	for i := range x.counters {
 		if n := number(x.counts, i*x.count+t); n > 0 {
-			counts = append(counts, count{by: string(x.counter(i)), tokens: n})
+			counts = append(counts, chunk.Count{Counter: string(x.counter(i)), Tokens: n})
 		}
 	}
 	return counts

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"sidenote/retrieval/knowledge/bm25"
+	"sidenote/retrieval/knowledge/chunk"
 )
 
 // shelfBytes is how much text, titles counted as often as they are indexed, is
@@ -21,14 +22,14 @@ type bound struct {
 	row        int64 // in the store
 	id, name   string
 	attributes string // as document.EncodeAttributes gives them
-	chunks     []piece
+	chunks     []chunk.Chunk
 }
 
 // weight is how much text of the document is indexed.
 func (d *bound) weight() int {
 	n := 0
 	for _, p := range d.chunks {
-		n += 2*len(d.name) + len(p.section) + len(p.text)
+		n += 2*len(d.name) + len(p.Section) + len(p.Text)
 	}
 	return n
 }
@@ -105,7 +106,7 @@ func (b *binder) shelf(documents []bound) (n int, err error) {
 		rows = append(rows, d.row)
 		draft.document(d.row, d.id, d.name, d.attributes)
 		for _, p := range d.chunks {
-			draft.text(p.section, p.text, p.counts)
+			draft.text(p.Section, p.Text, p.Counts)
 		}
 		n++
 	}
@@ -125,7 +126,7 @@ func (b *binder) index(d *bound) error {
 	before := b.postings.Len()
 	for _, p := range d.chunks {
 		// Twice: a term of the title should weigh more than one of the text.
-		if _, err := b.postings.Add(d.name, d.name, p.section, p.text); err != nil {
+		if _, err := b.postings.Add(d.name, d.name, p.Section, p.Text); err != nil {
 			b.postings.Truncate(before)
 			return err
 		}

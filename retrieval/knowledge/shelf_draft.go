@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+
+	"sidenote/retrieval/knowledge/chunk"
 )
 
 // errShelfFull is for more texts than one shelf can number.
@@ -55,14 +57,14 @@ func (d *textsDraft) document(row int64, id, name, attributes string) {
 	d.labels = append(d.labels, id, name)
 }
 
-func (d *textsDraft) text(section, text string, counts []count) {
+func (d *textsDraft) text(section, text string, counts []chunk.Count) {
 	for _, c := range counts {
-		i := int(d.counters.number(c.by))
+		i := int(d.counters.number(c.Counter))
 		if i == len(d.tokens) {
 			d.tokens = append(d.tokens, nil)
 		}
 		d.tokens[i] = append(d.tokens[i], make([]uint32, len(d.texts)-len(d.tokens[i]))...)
-		d.tokens[i] = append(d.tokens[i], uint32(c.tokens))
+		d.tokens[i] = append(d.tokens[i], uint32(c.Tokens))
 	}
 	d.sectionOf = append(d.sectionOf, d.sections.number(section))
 	d.texts = append(d.texts, text)

@@ -1,4 +1,6 @@
-package knowledge
+// Package chunk cuts a document into chunks along its own structure: headings, tables,
+// listings, records and the declarations of source code.
+package chunk
 
 import (
 	"slices"
@@ -11,38 +13,38 @@ import (
 )
 
 const (
-	// chunkTokens is the most a chunk costs.
-	chunkTokens = 400
-	// smallChunk is what a chunk is merged with its neighbour for, in tokens: a
+	// MaxTokens is the size limit of a chunk.
+	MaxTokens = 400
+	// smallChunk is the size in tokens below which a chunk is merged with a neighbour: a
 	// heading and a line of text answer little on their own.
 	smallChunk = 100
-	// mergedChunk is where merging stops: beyond it a chunk answers well alone, and
-	// one about many things is found for none of them.
+	// mergedChunk is the size from which on a chunk is not merged any more: it answers well
+	// alone, and one about many things is found for none of them.
 	mergedChunk = 200
 )
 
-// A piece is one chunk of a document.
-type piece struct {
-	section string // heading path below the title
-	text    string
-	counts  []count // of text, by their names
+// A Chunk is a part of a document that is found and shown on its own.
+type Chunk struct {
+	Section string // heading path below the title
+	Text    string
+	Counts  []Count // of tokens in Text; Cut leaves them empty
 }
 
-// A count is the tokens of a text. Its name says what counted, see counter.
-type count struct {
-	by     string
-	tokens int
+// A Count is the number of tokens of a text, and the name of the counter that counted them.
+type Count struct {
+	Counter string
+	Tokens  int
 }
 
-// counter names what counts in an encoding; version is that of Deps. What another
-// one counted, such as another release, is not known by this name.
-func counter(version, encoding string) string { return string(document.Fields(version, encoding)) }
+// CounterName names the counter of an encoding in one version of Sidenote: counts by
+// another version, such as another release, have other names and are not taken for these.
+func CounterName(version, encoding string) string { return string(document.Fields(version, encoding)) }
 
 // A unit is a block, or a part of a block that was too long.
 type unit struct {
 	start, end  int
 	of          *block
-	depth       int  // how far it was split; the next splitter to try
+	depth       int  // how often it was split: the number of the next splitter to try
 	first, last bool // of its block
 	tokens      int  // -1 until counted
 }
@@ -67,11 +69,11 @@ type cutter struct {
 	merged  []run // of those before
 }
 
-// cutText cuts body into chunks of at most chunkTokens, and returns its first
+// Cut cuts body into chunks of at most MaxTokens, and returns its first
 // heading of level 1. Every byte that is not blank stands in exactly one chunk; a
 // part of a table, of fenced code or of a function repeats what it needs to be
-// read as such. Of d only how body is written counts.
-func cutText(body string, d document.Document, counter retrieval.Counter) (chunks []piece, title string) {
+// read as such. d is read only for how body is written: Markdown, Form and Lang.
+func Cut(body string, d document.Document, counter retrieval.Counter) (chunks []Chunk, title string) {
 	c := &cutter{body: body, counter: counter}
 	if d.Form == extract.Code {
 		c.sections(c.codeBlocks(d.Lang))
@@ -82,7 +84,7 @@ func cutText(body string, d document.Document, counter retrieval.Counter) (chunk
 	}
 	for _, r := range c.merged {
 		if text := c.text(r); text != "" {
-			chunks = append(chunks, piece{section: strings.Join(r.path, " > "), text: text})
+			chunks = append(chunks, Chunk{Section: strings.Join(r.path, " > "), Text: text})
 		}
 	}
 	return chunks, c.outline.title
@@ -163,7 +165,7 @@ func (o *outline) path() (path []string) {
 	return path
 }
 
-// pack makes runs of units, each as long as chunkTokens allow. A heading is not
+// pack makes runs of units, each as long as MaxTokens allow. A heading is not
 // left alone while anything of what it heads fits beside it.
 func (c *cutter) pack(path []string, units []unit) {
 	slices.Reverse(units) // a stack: the next unit is the last
@@ -194,13 +196,13 @@ func (c *cutter) fit(stack []unit) (n int, r run) {
 		sum = c.count(first.of.head)
 	}
 	for ; n < len(stack); n++ {
-		if top(n).end-top(0).start <= chunkTokens {
+		if top(n).end-top(0).start <= MaxTokens {
 			continue // no more bytes than tokens allowed: nothing to count
 		}
 		for ; counted <= n; counted++ {
 			sum += c.countUnit(top(counted))
 		}
-		if sum > chunkTokens {
+		if sum > MaxTokens {
 			break
 		}
 	}
@@ -237,13 +239,13 @@ func (c *cutter) holds(r run) bool {
 		return true
 	}
 	text := c.text(r)
-	return len(text) <= chunkTokens || c.count(text) <= chunkTokens
+	return len(text) <= MaxTokens || c.count(text) <= MaxTokens
 }
 
 // split returns the parts of a unit that is too long, nil if it has none.
 func (c *cutter) split(u unit) (parts []unit) {
-	if u.depth == 0 && len(u.of.head) > 0 && c.count(u.of.head) > chunkTokens/4 {
-		u.of.head, u.of.tail = "", "" // too dear to repeat
+	if u.depth == 0 && len(u.of.head) > 0 && c.count(u.of.head) > MaxTokens/4 {
+		u.of.head, u.of.tail = "", "" // too long to repeat
 	}
 	for splitters := splittersOf(*u.of); u.depth < len(splitters); u.depth++ {
 		texts := splitters[u.depth](c.body[u.start:u.end])
@@ -326,11 +328,11 @@ func (c *cutter) mergeable(a, b *run) bool {
 	if a.tail != "" || b.head != "" || b.inLine || !related(a.path, b.path) && !a.headingOnly && !b.headingOnly {
 		return false
 	}
-	if (b.end-a.start)/maxTokenBytes > chunkTokens {
+	if (b.end-a.start)/maxTokenBytes > MaxTokens {
 		return false // not worth a count
 	}
 	x, y := c.countRun(a), c.countRun(b)
-	return x < mergedChunk && min(x, y) < smallChunk && x+y <= chunkTokens
+	return x < mergedChunk && min(x, y) < smallChunk && x+y <= MaxTokens
 }
 
 // maxTokenBytes is more than a token of any text with words has on average.

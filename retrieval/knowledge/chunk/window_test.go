@@ -1,4 +1,4 @@
-package knowledge_test
+package chunk_test
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package knowledge_test
+package chunk_test
 
 import (
 	"flag"
@@ -44,7 +44,7 @@ func cut(t testing.TB, id, text string) []retrieval.Source {
 // Each file holds a document and the chunks it is cut into; its comment says why
 // it is there. Run with -update to write what is found.
 func TestChunks(t *testing.T) {
-	files, err := filepath.Glob("testdata/chunk/*.txtar")
+	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("golden files: %v, %v", files, err)
 	}

@@ -1,4 +1,4 @@
-package knowledge
+package chunk
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 // chunk is taken apart along its members, and failing that by line.
 func (c *cutter) codeBlocks(lang string) []block {
 	parts := extract.Outline(lang, c.body, func(text string) bool {
-		return len(text) <= chunkTokens || len(text) <= chunkTokens*maxTokenBytes && c.count(text) <= chunkTokens
+		return len(text) <= MaxTokens || len(text) <= MaxTokens*maxTokenBytes && c.count(text) <= MaxTokens
 	})
 	blocks := make([]block, 0, len(parts))
 	for i, p := range parts {
