@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/rewrite/tokens"
 )
 
@@ -21,7 +22,7 @@ func TestChunksAreShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &stack{counter: counter}
-	content, _, err := knowledge.Load(t.Context(), knowledge.Folder{ID: "sdk", Path: strings.TrimSpace(string(dir))}, s.reading())
+	content, _, err := knowledge.Load(t.Context(), folder.Folder{ID: "sdk", Path: strings.TrimSpace(string(dir))}, s.reading())
 	if err != nil {
 		t.Fatal(err)
 	}

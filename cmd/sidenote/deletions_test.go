@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 // readyz waits until /readyz answers 200 with a text, and returns the answer.
@@ -91,8 +91,8 @@ func TestM14ConfiguredDeletions(t *testing.T) {
 		path := written(t, "sidenote.yaml", fmt.Sprintf("upstream: http://127.0.0.1:9\nknowledge: {kb: "+deletions+"}\n", docs))
 		cfg, err := configFlags{Config: path}.load(&app{env: noEnv}, false)
 		must(t, err)
-		if folder := cfg.Folder("kb"); folder.AcceptDeletions != accept || folder.Origin() != (knowledge.Folder{Path: docs}).Origin() {
-			t.Errorf("%s: %+v", deletions, folder)
+		if configured := cfg.Folder("kb"); configured.AcceptDeletions != accept || configured.Origin() != (folder.Folder{Path: docs}).Origin() {
+			t.Errorf("%s: %+v", deletions, configured)
 		}
 	}
 }

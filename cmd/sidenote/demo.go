@@ -16,6 +16,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/panics"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 type demoCmd struct {
@@ -118,7 +119,7 @@ func (f firstReport) Record(r *proxy.Report) {
 // tell indexes the corpus, asks, and puts the story together.
 func (c *demoCmd) tell(ctx context.Context, s *stack, stub *demo.Stub, address string, reports firstReport) (demo.Story, error) {
 	start := time.Now()
-	content, report, err := knowledge.FromFS(ctx, demo.Corpus(), knowledge.Folder{ID: "demo"}, s.reading())
+	content, report, err := knowledge.FromFS(ctx, demo.Corpus(), folder.Folder{ID: "demo"}, s.reading())
 	if err != nil {
 		return demo.Story{}, err
 	}

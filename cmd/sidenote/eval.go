@@ -14,6 +14,7 @@ import (
 	"sidenote/retrieval/eval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 type evalCmd struct {
@@ -99,7 +100,7 @@ func scratch(a *app, data *eval.Collection, show *console.Progress) (*knowledge.
 		documents[i] = document.Document{ID: d.ID, Name: d.Title, Text: cmp.Or(d.Text, d.Title)}
 	}
 	deps := reader.reading()
-	deps.Progress = func(p knowledge.Progress) {
+	deps.Progress = func(p folder.Progress) {
 		show.Show(console.Work{Name: "indexing", Done: p.Done, Total: p.Files, Unit: "documents", Note: console.Plural(p.Chunks, "chunk")})
 	}
 	content, _, err := knowledge.FromDocuments(a.ctx, documents, deps)

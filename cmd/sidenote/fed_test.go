@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 // Where nothing was removed, nothing is said to have been.
@@ -60,7 +61,7 @@ func cutShort(t *testing.T, state, id, docs string) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, err = l.Sync(ctx, knowledge.Folder{ID: id, Path: docs}, func(p knowledge.Progress) {
+	_, err = l.Sync(ctx, folder.Folder{ID: id, Path: docs}, func(p folder.Progress) {
 		if p.Done > 256 {
 			cancel()
 		}

@@ -10,12 +10,13 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 // indexed is what became of reading one base.
 type indexed struct {
 	id     string
-	report knowledge.Report
+	report folder.Report
 	took   time.Duration
 	store  string // of a base that is kept elsewhere: all that there is to say
 }
@@ -86,7 +87,7 @@ func (s *stack) heldLine(id string) string {
 }
 
 // swap puts content that is not kept into a base, whole.
-func (s *stack) swap(id string, content *knowledge.Content, report knowledge.Report) {
+func (s *stack) swap(id string, content *knowledge.Content, report folder.Report) {
 	s.embedded[id].Swap(content)
 	s.library.noteChange(id)
 	s.metrics.Knowledge(id, content.Documents(), content.Chunks(), content.Bytes(), time.Now())
@@ -130,10 +131,10 @@ func (i indexed) unread() (lines []string) {
 
 // unreadKind tells whether what was skipped for that reason should have been read.
 // What nobody wants read is listed, so that a new way to fail counts as one.
-func unreadKind(kind knowledge.SkipKind) bool {
+func unreadKind(kind folder.SkipKind) bool {
 	switch kind {
-	case knowledge.SkipUnsupported, knowledge.SkipSecret, knowledge.SkipHidden, knowledge.SkipVendored, knowledge.SkipLink,
-		knowledge.SkipAttributes:
+	case folder.SkipUnsupported, folder.SkipSecret, folder.SkipHidden, folder.SkipVendored, folder.SkipLink,
+		folder.SkipAttributes:
 		return false
 	}
 	return true

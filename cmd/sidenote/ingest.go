@@ -15,6 +15,7 @@ import (
 	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -68,7 +69,7 @@ type ingestion struct {
 	cfg  *config.Config
 	show *console.Progress
 
-	left   []knowledge.Folder // still to be read
+	left   []folder.Folder // still to be read
 	done   []ingested
 	failed []error // why others could not be
 	where  string  // what is under way, for whoever stops it
@@ -178,19 +179,19 @@ func (r *ingestion) open(ctx context.Context) (*knowledge.Library, error) {
 func (r *ingestion) readAll(ctx context.Context, kept *knowledge.Library) (err error) {
 	defer func() { err = cmp.Or(err, kept.Close()) }()
 	for len(r.left) > 0 {
-		folder, start := r.left[0], time.Now()
-		r.where = "before " + folder.ID + " was read"
-		report, err := kept.Sync(ctx, folder, func(p knowledge.Progress) {
+		f, start := r.left[0], time.Now()
+		r.where = "before " + f.ID + " was read"
+		report, err := kept.Sync(ctx, f, func(p folder.Progress) {
 			r.progress(p.Knowledge, p.Done, p.Files, p.Chunks)
 		})
 		if ctx.Err() != nil {
 			return err
 		}
 		if err != nil {
-			r.fail(folder, withRemedy(err))
+			r.fail(f, withRemedy(err))
 			continue
 		}
-		r.finish(ingested{ID: folder.ID, Path: folder.Path, TookMS: milliseconds(time.Since(start)), Report: *wireReport(report)})
+		r.finish(ingested{ID: f.ID, Path: f.Path, TookMS: milliseconds(time.Since(start)), Report: *wireReport(report)})
 	}
 	return nil
 }
@@ -204,13 +205,13 @@ func (r *ingestion) progress(id string, done, files, chunks int) {
 func (r *ingestion) finish(done ingested) {
 	r.show.Clear()
 	r.done = append(r.done, done)
-	r.left = slices.DeleteFunc(r.left, func(f knowledge.Folder) bool { return f.ID == done.ID })
+	r.left = slices.DeleteFunc(r.left, func(f folder.Folder) bool { return f.ID == done.ID })
 }
 
 // fail notes that a base could not be read; the others are, all the same.
-func (r *ingestion) fail(folder knowledge.Folder, err error) {
+func (r *ingestion) fail(unread folder.Folder, err error) {
 	r.failed = append(r.failed, err)
-	r.left = slices.DeleteFunc(r.left, func(f knowledge.Folder) bool { return f.ID == folder.ID })
+	r.left = slices.DeleteFunc(r.left, func(f folder.Folder) bool { return f.ID == unread.ID })
 }
 
 // failure says what could not be read; nil if nothing.
@@ -251,7 +252,7 @@ const pollEvery = 150 * time.Millisecond
 
 // handOverOne hands one base over, or says why not. Its errors are about the reading;
 // a process that does not answer may just be ending, so that is a reason to wait.
-func (r *ingestion) handOverOne(ctx context.Context, client *adminclient.Client, address string, folder knowledge.Folder) (whyNot string, err error) {
+func (r *ingestion) handOverOne(ctx context.Context, client *adminclient.Client, address string, folder folder.Folder) (whyNot string, err error) {
 	b, err := client.Base(ctx, folder.ID)
 	if err != nil {
 		return err.Error(), nil
@@ -293,7 +294,7 @@ func (r *ingestion) handOverOne(ctx context.Context, client *adminclient.Client,
 }
 
 // differs says in what the folder of a base elsewhere is another than the one here.
-func differs(b admin.Base, folder knowledge.Folder) string {
+func differs(b admin.Base, folder folder.Folder) string {
 	switch path, rules := splitOrigin(folder.Origin()); {
 	case b.Ingest == nil:
 		return "it keeps " + folder.ID + " with no folder"

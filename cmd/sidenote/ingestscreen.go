@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/console"
-	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 // An ingestAnswer is what --json prints.
@@ -56,7 +56,7 @@ func (i ingested) print(w io.Writer, most int) {
 	var unread, others []string
 	for _, s := range i.Skipped {
 		line := fileLine(s.Path, s.Reason)
-		if unreadKind(knowledge.SkipKind(s.Kind)) {
+		if unreadKind(folder.SkipKind(s.Kind)) {
 			unread = append(unread, line)
 		} else {
 			others = append(others, line)
@@ -92,7 +92,7 @@ func list(w io.Writer, what string, lines []string, most int) {
 func (r *ingestion) unread() (n int) {
 	for _, done := range r.done {
 		for _, skip := range done.Skipped {
-			if unreadKind(knowledge.SkipKind(skip.Kind)) {
+			if unreadKind(folder.SkipKind(skip.Kind)) {
 				n++
 			}
 		}

@@ -15,13 +15,14 @@ import (
 	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/proxy/panics"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/watch"
+	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/folder/watch"
 )
 
 // A keeper keeps one base as its folder is.
 type keeper struct {
 	s      *stack
-	folder knowledge.Folder
+	folder folder.Folder
 
 	turn sync.Mutex // held by the one that reads the folder
 
@@ -35,10 +36,10 @@ type keeper struct {
 type ingest struct {
 	runs     int // that have ended
 	running  bool
-	progress knowledge.Progress
-	whole    bool             // one has ended well
-	report   knowledge.Report // of the last of those
-	err      error            // of the last
+	progress folder.Progress
+	whole    bool          // one has ended well
+	report   folder.Report // of the last of those
+	err      error         // of the last
 	began    time.Time
 	took     time.Duration
 }
@@ -51,14 +52,14 @@ func (k *keeper) status() ingest {
 }
 
 // A syncFunc is Sync or Update of a library.
-type syncFunc func(ctx context.Context, folder knowledge.Folder, progress func(knowledge.Progress)) (knowledge.Report, error)
+type syncFunc func(ctx context.Context, folder folder.Folder, progress func(folder.Progress)) (folder.Report, error)
 
 // read makes the base hold what the folder does.
 func (k *keeper) read(ctx context.Context, sync syncFunc) ingest {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	folder := k.begin()
-	report, err := sync(ctx, folder, func(p knowledge.Progress) {
+	f := k.begin()
+	report, err := sync(ctx, f, func(p folder.Progress) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.progress = p
@@ -76,13 +77,13 @@ func (k *keeper) read(ctx context.Context, sync syncFunc) ingest {
 }
 
 // begin notes that a reading begins, and returns what is read.
-func (k *keeper) begin() knowledge.Folder {
+func (k *keeper) begin() folder.Folder {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	folder := k.folder
-	folder.AcceptDeletions = folder.AcceptDeletions || k.accept
-	k.queued, k.accept, k.running, k.began, k.progress = false, false, true, time.Now(), knowledge.Progress{Knowledge: folder.ID}
-	return folder
+	f := k.folder
+	f.AcceptDeletions = f.AcceptDeletions || k.accept
+	k.queued, k.accept, k.running, k.began, k.progress = false, false, true, time.Now(), folder.Progress{Knowledge: f.ID}
+	return f
 }
 
 // ask has the folder read as it is now, and returns how many readings will have ended
@@ -201,12 +202,12 @@ func (k *keeper) tell(done ingest, failed bool) {
 
 // count counts what was read. What is skipped is counted once, however often the
 // folder is looked at.
-func (s *stack) count(id string, report knowledge.Report, first bool) {
+func (s *stack) count(id string, report folder.Report, first bool) {
 	s.metrics.Ingested(id, "indexed", report.Written, 0)
 	if !first {
 		return
 	}
-	skipped := map[knowledge.SkipKind]int{}
+	skipped := map[folder.SkipKind]int{}
 	for _, skip := range report.Skipped {
 		skipped[skip.Kind]++
 	}

@@ -14,6 +14,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -164,7 +165,7 @@ func (i ingest) wire() *admin.Ingest {
 }
 
 // wireReport is a report in the words of the admin port.
-func wireReport(r knowledge.Report) *admin.Report {
+func wireReport(r folder.Report) *admin.Report {
 	out := &admin.Report{
 		Files: r.Files, Chunks: r.Chunks, New: r.Added, Changed: r.Written - r.Added, Unchanged: r.Unchanged,
 		Removed: r.Removed, RemovedDocuments: slices.Clone(r.Gone), SkippedTotal: len(r.Skipped), Skipped: []admin.Skipped{}, Notes: []admin.Note{},

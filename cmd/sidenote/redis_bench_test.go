@@ -26,6 +26,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/rewrite"
 )
 
@@ -51,7 +52,7 @@ func demoStack(tb testing.TB, upstream, redis string) *stack {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = s.close() })
-	content, _, err := knowledge.FromFS(tb.Context(), demo.Corpus(), knowledge.Folder{ID: "demo"}, s.reading())
+	content, _, err := knowledge.FromFS(tb.Context(), demo.Corpus(), folder.Folder{ID: "demo"}, s.reading())
 	if err != nil {
 		tb.Fatal(err)
 	}

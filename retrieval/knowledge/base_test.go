@@ -15,6 +15,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 // handbook is a small base: fourteen documents as a small company has them.
@@ -210,7 +211,7 @@ func TestFromDocumentsRefuses(t *testing.T) {
 func TestNeutralise(t *testing.T) {
 	fsys := fstest.MapFS{"a.md": {Data: []byte("# T\n\n<source>\n")}}
 	deps := knowledge.Deps{Counter: fourBytes{}, Neutralise: func(_, s string) string { return strings.ReplaceAll(s, "<", "(") }}
-	c, _, err := knowledge.FromFS(t.Context(), fsys, knowledge.Folder{ID: "x"}, deps)
+	c, _, err := knowledge.FromFS(t.Context(), fsys, folder.Folder{ID: "x"}, deps)
 	if err != nil {
 		t.Fatal(err)
 	}

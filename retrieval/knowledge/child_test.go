@@ -13,6 +13,7 @@ import (
 
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -39,7 +40,7 @@ func syncOften() error {
 		if err := writeRevision(os.Getenv("FILES"), 60, revision); err != nil {
 			return err
 		}
-		if _, err := l.Sync(ctx, knowledge.Folder{ID: "kb", Path: os.Getenv("FILES")}, nil); err != nil {
+		if _, err := l.Sync(ctx, folder.Folder{ID: "kb", Path: os.Getenv("FILES")}, nil); err != nil {
 			return err
 		}
 		fmt.Println("synced", revision)
@@ -67,7 +68,7 @@ func syncTwice() error {
 		if err := writeRevision(files, 8, revision); err != nil {
 			return err
 		}
-		if _, err := l.Sync(ctx, knowledge.Folder{ID: "kb", Path: files}, nil); err != nil {
+		if _, err := l.Sync(ctx, folder.Folder{ID: "kb", Path: files}, nil); err != nil {
 			return err
 		}
 	}
@@ -101,7 +102,7 @@ func syncFull() error {
 		return err
 	}
 	sync := func() error {
-		_, err := l.Sync(ctx, knowledge.Folder{ID: "kb", Path: files}, nil)
+		_, err := l.Sync(ctx, folder.Folder{ID: "kb", Path: files}, nil)
 		return err
 	}
 	if err := errors.Join(writeRevision(files, 60, 0), sync()); err != nil {

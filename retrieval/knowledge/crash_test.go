@@ -17,6 +17,7 @@ import (
 
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 // writeRevision fills a folder with at most n texts that follow from the revision;
@@ -194,10 +195,10 @@ func checkAsFresh(t *testing.T, l *knowledge.Library, what, files string) {
 		return
 	}
 	sameChunks(t, l)
-	if _, err := l.Sync(t.Context(), knowledge.Folder{ID: "kb", Path: files}, nil); err != nil {
+	if _, err := l.Sync(t.Context(), folder.Folder{ID: "kb", Path: files}, nil); err != nil {
 		t.Fatal(err)
 	}
-	c, _, err := knowledge.Load(t.Context(), knowledge.Folder{ID: "kb", Path: files}, deps())
+	c, _, err := knowledge.Load(t.Context(), folder.Folder{ID: "kb", Path: files}, deps())
 	if err != nil {
 		t.Fatal(err)
 	}

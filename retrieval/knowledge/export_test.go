@@ -6,12 +6,12 @@ import (
 	"errors"
 	"hash/crc32"
 	"io/fs"
-	"os"
 	"slices"
 
 	"sidenote/retrieval/knowledge/bm25"
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/mapped"
 )
 
@@ -135,17 +135,8 @@ func Before(o LibraryOptions, f func(step string)) LibraryOptions {
 }
 
 // SyncFS is Sync from a file system.
-func (l *Library) SyncFS(ctx context.Context, fsys fs.FS, folder Folder) (Report, error) {
-	return l.syncFS(ctx, fsys, "", folder, true, nil)
-}
-
-// ChangeTime is when the system changed a file; 0 where it does not tell.
-func ChangeTime(name string) int64 {
-	info, err := os.Stat(name)
-	if err != nil {
-		return 0
-	}
-	return changeTime(info)
+func (l *Library) SyncFS(ctx context.Context, fsys fs.FS, f folder.Folder) (folder.Report, error) {
+	return l.syncSource(ctx, folder.FromFS(fsys), f, true, nil)
 }
 
 // Files returns the files of the shelves that a base answers from.
@@ -175,7 +166,7 @@ const MostFilters = keptFilters
 // own. Of documents with one id that of the last group stays.
 func Shelve(ctx context.Context, deps Deps, groups ...[]document.Document) (*Content, error) {
 	var shelves []placed
-	later, cut := map[string]bool{}, newBuild(Folder{}, deps, 0)
+	later := map[string]bool{}
 	for _, group := range slices.Backward(groups) {
 		bind := binder{emit: func(image []byte, _ []int64) error {
 			s, err := openShelf("", image, nil)
@@ -196,7 +187,10 @@ func Shelve(ctx context.Context, deps Deps, groups ...[]document.Document) (*Con
 			return nil, err
 		}
 		for _, d := range group {
-			ready, _ := cut.prepare(d)
+			ready, err := deps.Cut("", d)
+			if err != nil {
+				return nil, err
+			}
 			if err := bind.add(ready.bound(0)); err != nil {
 				return nil, err
 			}

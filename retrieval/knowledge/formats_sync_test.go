@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 // A library keeps what Load reads, file by file or record by record, and tells what
@@ -21,7 +22,7 @@ func TestSyncFormats(t *testing.T) {
 	l, err := knowledge.OpenLibrary(t.Context(), t.TempDir(), deps, knowledge.LibraryOptions{})
 	f.must(err)
 	defer func() { f.must(l.Close()) }()
-	folder := knowledge.Folder{ID: "kb", Path: f.path}
+	folder := folder.Folder{ID: "kb", Path: f.path}
 	check := func(written, removed int) {
 		t.Helper()
 		report, err := l.Sync(t.Context(), folder, nil)

@@ -10,6 +10,7 @@ import (
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 // Files hold documents: one, or one for each record. What is broken is named, and
@@ -32,7 +33,7 @@ func TestFormats(t *testing.T) {
 		"app.min.js":   {Data: []byte("x")},
 		"handbook.pdf": {Data: []byte("%PDF-1.4")},
 	}
-	c, report, err := knowledge.FromFS(t.Context(), fsys, knowledge.Folder{ID: "x"}, knowledge.Deps{Counter: fourBytes{}})
+	c, report, err := knowledge.FromFS(t.Context(), fsys, folder.Folder{ID: "x"}, knowledge.Deps{Counter: fourBytes{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,14 +54,14 @@ func TestFormats(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("chunks (-want +got):\n%s", diff)
 	}
-	wantSkips := []knowledge.Skip{
-		{Path: "app.min.js", Kind: knowledge.SkipUnsupported, Reason: "JS is not supported"},
-		{Path: "bad.json", Kind: knowledge.SkipBroken, Reason: "it is not JSON: it ends too early"},
-		{Path: "clash.jsonl#x.md", Kind: knowledge.SkipDuplicate, Reason: "another file has a document of this id"},
-		{Path: "deep.html", Kind: knowledge.SkipBroken, Reason: "its tags are nested too deeply"},
-		{Path: "faq.jsonl", Kind: knowledge.SkipBroken, Reason: "line 2 is not JSON"},
-		{Path: "handbook.pdf", Kind: knowledge.SkipUnsupported, Reason: "PDF is not supported"},
-		{Path: "tagged.jsonl", Kind: knowledge.SkipAttributes, Reason: "attributes left out: tags (an object, or a list of other things than texts)"},
+	wantSkips := []folder.Skip{
+		{Path: "app.min.js", Kind: folder.SkipUnsupported, Reason: "JS is not supported"},
+		{Path: "bad.json", Kind: folder.SkipBroken, Reason: "it is not JSON: it ends too early"},
+		{Path: "clash.jsonl#x.md", Kind: folder.SkipDuplicate, Reason: "another file has a document of this id"},
+		{Path: "deep.html", Kind: folder.SkipBroken, Reason: "its tags are nested too deeply"},
+		{Path: "faq.jsonl", Kind: folder.SkipBroken, Reason: "line 2 is not JSON"},
+		{Path: "handbook.pdf", Kind: folder.SkipUnsupported, Reason: "PDF is not supported"},
+		{Path: "tagged.jsonl", Kind: folder.SkipAttributes, Reason: "attributes left out: tags (an object, or a list of other things than texts)"},
 	}
 	if diff := cmp.Diff(wantSkips, report.Skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/store"
 )
 
 // numbered is a folder of so many files.
-func numbered(t *testing.T, n int) *folder {
+func numbered(t *testing.T, n int) *testFolder {
 	texts := map[string]string{}
 	for i := range n {
 		texts[numberedName(i)] = fmt.Sprintf("ant %d", i)
@@ -24,7 +25,7 @@ func numbered(t *testing.T, n int) *folder {
 func numberedName(i int) string { return fmt.Sprintf("d%d/f%02d.md", i%3, i) }
 
 // remove removes files, by their numbers.
-func (f *folder) remove(from, to int) {
+func (f *testFolder) remove(from, to int) {
 	f.t.Helper()
 	for i := from; i < to; i++ {
 		f.must(os.Remove(filepath.Join(f.path, numberedName(i))))
@@ -33,12 +34,12 @@ func (f *folder) remove(from, to int) {
 
 // update is sync after a hint; it returns how many files are gone, where that is too
 // many, else 0.
-func (f *folder) update(l *knowledge.Library) (gone int) {
+func (f *testFolder) update(l *knowledge.Library) (gone int) {
 	f.t.Helper()
-	return f.tooMany(l.Update(f.t.Context(), knowledge.Folder{ID: "kb", Path: f.path}, nil))
+	return f.tooMany(l.Update(f.t.Context(), folder.Folder{ID: "kb", Path: f.path}, nil))
 }
 
-func (f *folder) tooMany(_ knowledge.Report, err error) (gone int) {
+func (f *testFolder) tooMany(_ folder.Report, err error) (gone int) {
 	f.t.Helper()
 	var e *knowledge.GoneError
 	if errors.As(err, &e) {
@@ -63,7 +64,7 @@ func TestM14Rule(t *testing.T) {
 		before := l.Base("kb").Ref()
 		f.remove(0, c.gone)
 		f.write("new.md", "a new one") // which is not read either, while it stays
-		_, err := l.Sync(t.Context(), knowledge.Folder{ID: "kb", Path: f.path}, nil)
+		_, err := l.Sync(t.Context(), folder.Folder{ID: "kb", Path: f.path}, nil)
 		var gone *knowledge.GoneError
 		if errors.As(err, &gone) != c.stays || c.stays && (gone.Gone != c.gone || gone.Files != c.files || gone.Path != f.path) {
 			t.Errorf("%d of %d gone: %v", c.gone, c.files, err)
@@ -132,7 +133,7 @@ func TestM14SinceTheLastWalk(t *testing.T) {
 	if gone := f.update(l); gone != 21 || l.Base("kb").Content().Documents() != 20 {
 		t.Errorf("%d gone, %d documents left", gone, l.Base("kb").Content().Documents())
 	}
-	if gone := f.tooMany(l.Sync(t.Context(), knowledge.Folder{ID: "kb", Path: f.path}, nil)); gone != 21 {
+	if gone := f.tooMany(l.Sync(t.Context(), folder.Folder{ID: "kb", Path: f.path}, nil)); gone != 21 {
 		t.Errorf("%d gone for a look at all", gone)
 	}
 	f.write(numberedName(0), "ant 0")
@@ -165,7 +166,7 @@ func TestM14OtherRulesAndFolders(t *testing.T) {
 	f.sync(l)
 	away := f.path + ".away"
 	f.must(errors.Join(os.Rename(f.path, away), os.Mkdir(f.path, 0o755)))
-	other := knowledge.Folder{ID: "kb", Path: f.path, Exclude: []string{"d0/**"}}
+	other := folder.Folder{ID: "kb", Path: f.path, Exclude: []string{"d0/**"}}
 	for range 2 {
 		if gone := f.tooMany(l.Sync(t.Context(), other, nil)); gone != 30 {
 			t.Errorf("%d gone", gone)
@@ -190,8 +191,8 @@ func TestM14Accepted(t *testing.T) {
 	f, l := numbered(t, 40), library(t, store.Memory, knowledge.LibraryOptions{})
 	f.sync(l)
 	f.remove(0, 30)
-	accept := knowledge.Folder{ID: "kb", Path: f.path, AcceptDeletions: true}
-	if accept.Origin() != (knowledge.Folder{Path: f.path}).Origin() {
+	accept := folder.Folder{ID: "kb", Path: f.path, AcceptDeletions: true}
+	if accept.Origin() != (folder.Folder{Path: f.path}).Origin() {
 		t.Error("the base would be read anew")
 	}
 	if gone := f.tooMany(l.Update(t.Context(), accept, nil)); gone != 0 {

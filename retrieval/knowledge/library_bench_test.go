@@ -18,6 +18,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 // All figures are processor time of the whole process, collector included.
@@ -110,7 +111,7 @@ func BenchmarkLibrary(b *testing.B) {
 			dir, files := b.TempDir(), b.TempDir()
 			corpus(b, files, n)
 			aged(b, files)
-			folder := knowledge.Folder{ID: "kb", Path: files}
+			folder := folder.Folder{ID: "kb", Path: files}
 			b.Run("sync", func(b *testing.B) { benchmarkSync(b, dir, folder) })
 			b.Run("again", func(b *testing.B) { benchmarkAgain(b, dir, folder) })
 			b.Run("open", func(b *testing.B) { benchmarkOpen(b, dir) })
@@ -143,7 +144,7 @@ func aged(b *testing.B, dir string) {
 }
 
 // benchmarkSync leaves the last base behind.
-func benchmarkSync(b *testing.B, dir string, folder knowledge.Folder) {
+func benchmarkSync(b *testing.B, dir string, folder folder.Folder) {
 	chunks, start := 0, cpu(b)
 	wall := time.Now()
 	for b.Loop() {
@@ -164,7 +165,7 @@ func benchmarkSync(b *testing.B, dir string, folder knowledge.Folder) {
 	b.ReportMetric(float64(chunks), "chunks")
 }
 
-func benchmarkAgain(b *testing.B, dir string, folder knowledge.Folder) {
+func benchmarkAgain(b *testing.B, dir string, folder folder.Folder) {
 	l := open(b, dir)
 	defer func() { _ = l.Close() }()
 	measure(b, func(int) {

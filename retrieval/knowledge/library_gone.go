@@ -42,7 +42,7 @@ func suspicious(gone, files int) bool {
 //
 // A file that is there, and yields nothing because a rule says so, is not gone, nor is
 // it noted in last any longer: it may go later, and nobody minds.
-func (s *syncing) compare(folder Folder, last *store.Walk) error {
+func (s *syncing) compare(last *store.Walk) error {
 	files, there := map[uint64]bool{}, map[uint64]bool{} // whether each is there; those that are
 	for name := range s.names {
 		there[store.SourceKey(name)] = true
@@ -51,7 +51,7 @@ func (s *syncing) compare(folder Folder, last *store.Walk) error {
 		files[key] = there[key]
 	}
 	for name := range s.known {
-		if key := store.SourceKey(name); there[key] || vanished(s.fsys, name) {
+		if key := store.SourceKey(name); there[key] || vanished(s.source.FS, name) {
 			files[key] = there[key]
 		} else {
 			delete(files, key)
@@ -65,7 +65,7 @@ func (s *syncing) compare(folder Folder, last *store.Walk) error {
 		}
 	}
 	if suspicious(gone, len(files)) {
-		return &GoneError{Knowledge: folder.ID, Path: folder.Path, Gone: gone, Files: len(files)}
+		return &GoneError{Knowledge: s.folder.ID, Path: s.folder.Path, Gone: gone, Files: len(files)}
 	}
 	return nil
 }
@@ -79,18 +79,18 @@ func vanished(fsys fs.FS, name string) bool {
 // checkGone refuses a folder that most of is gone from, unless that is to be taken for
 // what it looks like; was is the folder that the base was kept with. It decides whether
 // this is a look at all of the folder, that is, one to measure the next ones against.
-func (s *syncing) checkGone(ctx context.Context, folder Folder, was string) error {
+func (s *syncing) checkGone(ctx context.Context, was string) error {
 	last, err := s.l.truth().Walk(ctx, s.b.id)
 	if err != nil {
 		return err
 	}
-	if folder.AcceptDeletions || placeOf(was) != placeOf(folder.Origin()) {
+	if s.folder.AcceptDeletions || placeOf(was) != placeOf(s.folder.Origin()) {
 		s.whole = true
 		return nil
 	}
 	s.whole = s.whole || time.Since(last.At) >= walkEvery
 	before := len(last.Sources)
-	if err := s.compare(folder, &last); err != nil || s.whole || len(last.Sources) == before {
+	if err := s.compare(&last); err != nil || s.whole || len(last.Sources) == before {
 		return err
 	}
 	return s.l.truth().SetWalk(ctx, s.b.id, last)

@@ -10,14 +10,14 @@ import (
 // begin prepares a base for what is in a folder. One that is kept with another folder,
 // or by other rules, answers no more until it holds what it should: whoever excluded a
 // file does not want to see it again after a restart.
-func (s *syncing) begin(ctx context.Context, folder Folder) (was store.Base, err error) {
+func (s *syncing) begin(ctx context.Context) (was store.Base, err error) {
 	if err := s.l.truth().CreateBase(ctx, s.b.id); err != nil {
 		return was, err
 	}
 	if was, err = s.l.truth().Base(ctx, s.b.id); err != nil {
 		return was, err
 	}
-	s.own = folder.Origin()
+	s.own = s.folder.Origin()
 	kept, settled, whole := store.ReadOrigin(was.Origin)
 	if s.anew = kept != s.own || !settled; s.anew {
 		s.l.hide(s.b)

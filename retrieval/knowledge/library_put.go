@@ -14,6 +14,7 @@ import (
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -40,10 +41,10 @@ func readerOf(deps Deps) [readerBytes]byte {
 
 // hash returns what tells whether a document has to be read again: what cuts it, what
 // gave it its attributes, which is zero for one that Put wrote, and what it says.
-func (l *Library) hash(rules [rulesBytes]byte, sum document.Sum) (hash [32]byte) {
+func (l *Library) hash(rules [folder.RulesBytes]byte, sum document.Sum) (hash [32]byte) {
 	copy(hash[:], l.reader[:])
 	copy(hash[readerBytes:], rules[:])
-	copy(hash[readerBytes+rulesBytes:], sum[:])
+	copy(hash[readerBytes+folder.RulesBytes:], sum[:])
 	return hash
 }
 
@@ -96,7 +97,7 @@ func (l *Library) Put(ctx context.Context, base string, documents ...document.Do
 		}
 		var fresh []document.Document
 		for _, d := range documents {
-			if k, ok := known[d.ID]; !ok || k.Source != "" || k.Hash != l.hash(attributeRules{}.name, d.Digest()) {
+			if k, ok := known[d.ID]; !ok || k.Source != "" || k.Hash != l.hash(folder.Rules{}.Name, d.Digest()) {
 				fresh = append(fresh, d)
 			}
 		}
@@ -143,17 +144,16 @@ func checkDocuments(documents []document.Document) (checked []document.Document,
 
 // cutAll cuts documents side by side.
 func (l *Library) cutAll(ctx context.Context, base string, documents []document.Document) ([]store.Document, error) {
-	b := newBuild(Folder{ID: base}, l.deps, 0)
 	out := make([]store.Document, len(documents))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, d := range documents {
 		g.Go(func() error {
-			cut, skip := b.prepare(d)
-			if skip != nil {
-				return fmt.Errorf("document %q: %s", d.ID, skip.Reason)
+			cut, err := l.deps.Cut(base, d)
+			if err != nil {
+				return fmt.Errorf("document %q: %w", d.ID, err)
 			}
-			out[i] = l.document(cut, b.rules.name)
+			out[i] = l.document(cut, folder.Rules{}.Name)
 			return gctx.Err()
 		})
 	}
@@ -161,13 +161,13 @@ func (l *Library) cutAll(ctx context.Context, base string, documents []document.
 }
 
 // document returns a document as the store keeps it; rules gave it its attributes.
-func (l *Library) document(cut cutDocument, rules [rulesBytes]byte) store.Document {
-	d := store.Document{ID: cut.ID, Name: cut.Name, Kind: "text", Hash: l.hash(rules, cut.sum), Attributes: cut.Attributes, Sum: cut.sum}
+func (l *Library) document(cut Cut, rules [folder.RulesBytes]byte) store.Document {
+	d := store.Document{ID: cut.ID, Name: cut.Name, Kind: "text", Hash: l.hash(rules, cut.Sum), Attributes: cut.Attributes, Sum: cut.Sum}
 	if cut.Markdown {
 		d.Kind = "markdown"
 	}
-	d.Chunks = make([]store.Chunk, len(cut.chunks))
-	for i, p := range cut.chunks {
+	d.Chunks = make([]store.Chunk, len(cut.Chunks))
+	for i, p := range cut.Chunks {
 		d.Chunks[i] = store.Chunk{Section: p.Section, Text: p.Text}
 		for encoding, counter := range l.deps.Encodings {
 			if d.Chunks[i].Tokens == nil {

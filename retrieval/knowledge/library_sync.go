@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -43,45 +44,43 @@ const (
 // Where too many files are gone since all of the folder was last looked at, by a Sync
 // or an Update that follows it by an hour, the base stays as it was, and the error is a
 // *GoneError: it is so until they are back, or folder.AcceptDeletions.
-func (l *Library) Sync(ctx context.Context, folder Folder, progress func(Progress)) (Report, error) {
-	return l.sync(ctx, folder, true, progress)
+func (l *Library) Sync(ctx context.Context, f folder.Folder, progress func(folder.Progress)) (folder.Report, error) {
+	return l.sync(ctx, f, true, progress)
 }
 
 // Update is Sync for a folder in which something has changed, most likely.
-func (l *Library) Update(ctx context.Context, folder Folder, progress func(Progress)) (Report, error) {
-	return l.sync(ctx, folder, false, progress)
+func (l *Library) Update(ctx context.Context, f folder.Folder, progress func(folder.Progress)) (folder.Report, error) {
+	return l.sync(ctx, f, false, progress)
 }
 
-func (l *Library) sync(ctx context.Context, folder Folder, whole bool, progress func(Progress)) (Report, error) {
-	dir, file, err := openFolder(folder)
+func (l *Library) sync(ctx context.Context, f folder.Folder, whole bool, progress func(folder.Progress)) (folder.Report, error) {
+	source, err := folder.Open(f)
 	if err != nil {
-		return Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
+		return folder.Report{}, fmt.Errorf("knowledge %s: %w", f.ID, err)
 	}
-	defer func() { _ = dir.Close() }()
-	return l.syncFS(ctx, dir.FS(), file, folder, whole, progress)
+	defer func() { _ = source.Close() }()
+	return l.syncSource(ctx, source, f, whole, progress)
 }
 
-// syncFS is Sync or Update from a file system; file is not empty where it is all there
-// is to read.
-func (l *Library) syncFS(ctx context.Context, fsys fs.FS, file string, folder Folder, whole bool, progress func(Progress)) (report Report, err error) {
-	rules, err := newAttributeRules(folder)
+// syncSource is Sync or Update of what a source holds.
+func (l *Library) syncSource(ctx context.Context, source *folder.Source, f folder.Folder, whole bool, progress func(folder.Progress)) (report folder.Report, err error) {
+	rules, err := folder.NewRules(f)
 	if err != nil {
-		return Report{}, fmt.Errorf("knowledge %s: %w", folder.ID, err)
+		return folder.Report{}, fmt.Errorf("knowledge %s: %w", f.ID, err)
 	}
-	err = l.change(ctx, folder.ID, func(b *shelved) error {
-		s := &syncing{l: l, b: b, fsys: fsys, whole: whole, known: map[string][]store.Known{}, ids: map[string]store.Known{}, seen: map[string]bool{}}
-		deps := l.deps
-		deps.Progress = progress
-		s.build = newBuild(folder, deps, 0)
-		s.build.rules = rules
+	err = l.change(ctx, f.ID, func(b *shelved) error {
+		s := &syncing{
+			l: l, b: b, source: source, folder: f, rules: rules, whole: whole,
+			known: map[string][]store.Known{}, ids: map[string]store.Known{}, seen: map[string]bool{},
+		}
 		s.shelve.emit = l.putShelf(ctx, b)
-		if err := s.run(ctx, folder, file); err != nil {
+		if err := s.run(ctx, progress); err != nil {
 			if gone := (*GoneError)(nil); errors.As(err, &gone) {
 				return err
 			}
-			return fmt.Errorf("read knowledge %s: %w", folder.ID, err)
+			return fmt.Errorf("read knowledge %s: %w", f.ID, err)
 		}
-		report = s.build.report
+		report = s.account.Report
 		return nil
 	})
 	return report, err
@@ -89,13 +88,15 @@ func (l *Library) syncFS(ctx context.Context, fsys fs.FS, file string, folder Fo
 
 // A syncing is one Sync.
 type syncing struct {
-	l     *Library
-	b     *shelved
-	fsys  fs.FS
-	build *build // cuts, and keeps the account
-	own   string // the origin of the folder
-	anew  bool   // what the base holds is of another folder, or was read by other rules
-	whole bool   // see checkGone
+	l       *Library
+	b       *shelved
+	source  *folder.Source
+	folder  folder.Folder
+	rules   folder.Rules
+	account *folder.Account
+	own     string // the origin of the folder
+	anew    bool   // what the base holds is of another folder, or was read by other rules
+	whole   bool   // see checkGone
 
 	known   map[string][]store.Known // by source
 	ids     map[string]store.Known   // all
@@ -106,24 +107,19 @@ type syncing struct {
 	wrote   bool
 }
 
-func (s *syncing) run(ctx context.Context, folder Folder, file string) error {
-	was, err := s.begin(ctx, folder)
+func (s *syncing) run(ctx context.Context, progress func(folder.Progress)) error {
+	was, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
-	w, err := newWalk(s.fsys, folder, s.l.deps.supported)
+	files, skipped, err := s.source.Files(ctx, s.folder, s.l.deps.Child)
 	if err != nil {
 		return err
 	}
-	if file != "" {
-		w.files = []string{file}
-	} else if err := w.run(ctx); err != nil {
-		return err
-	}
-	s.build.report.Skipped = w.skipped
-	s.build.progress.Files = len(w.files)
-	s.names = make(map[string]bool, len(w.files))
-	for _, name := range w.files {
+	s.account = folder.NewAccount(s.b.id, len(files), progress)
+	s.account.Report.Skipped = skipped
+	s.names = make(map[string]bool, len(files))
+	for _, name := range files {
 		s.names[name] = true
 	}
 	for k, err := range s.l.truth().Known(ctx, s.b.id) {
@@ -136,18 +132,18 @@ func (s *syncing) run(ctx context.Context, folder Folder, file string) error {
 		}
 	}
 	kept, _, _ := store.ReadOrigin(was.Origin)
-	if err := s.checkGone(ctx, folder, kept); err != nil {
+	if err := s.checkGone(ctx, kept); err != nil {
 		return err
 	}
 	if err := s.mark(ctx, was); err != nil {
 		return err
 	}
-	for _, skip := range w.skipped {
-		if skip.Kind == SkipUnreadable {
+	for _, skip := range skipped {
+		if skip.Kind == folder.SkipUnreadable {
 			s.keepBelow(skip.Path)
 		}
 	}
-	if err := s.files(ctx, w.files); err != nil {
+	if err := s.files(ctx, files); err != nil {
 		return err
 	}
 	if err := s.removeRest(ctx); err != nil {
@@ -161,10 +157,10 @@ type syncFile struct {
 	name     string
 	size     int64
 	modified time.Time // zero if it does not tell this version from the next
-	changed  int64     // see changeTime
+	changed  int64     // see folder.ChangeTime
 
 	unchanged bool
-	skip      *Skip            // of all of it, or of what could not be read
+	skip      *folder.Skip     // of all of it, or of what could not be read
 	read      bool             // in part at least
 	same      []store.Known    // documents that say what they said, to be touched
 	documents []store.Document // others
@@ -196,16 +192,16 @@ func (s *syncing) files(ctx context.Context, names []string) error {
 // look finds out whether a file has to be read.
 func (s *syncing) look(name string) *syncFile {
 	f := &syncFile{name: name}
-	info, err := fs.Stat(s.fsys, name)
+	info, err := fs.Stat(s.source.FS, name)
 	if err != nil {
 		return f // reading it says what is wrong
 	}
-	f.size, f.modified, f.changed = info.Size(), info.ModTime(), changeTime(info)
+	f.size, f.modified, f.changed = info.Size(), info.ModTime(), folder.ChangeTime(info)
 	if time.Since(f.modified) < settled {
 		f.modified = time.Time{}
 	}
 	known := s.known[name]
-	reader := slices.Concat(s.l.reader[:], s.build.rules.name[:])
+	reader := slices.Concat(s.l.reader[:], s.rules.Name[:])
 	f.unchanged = len(known) > 0 && !s.anew && !f.modified.IsZero() && !slices.ContainsFunc(known, func(k store.Known) bool {
 		return k.Size != f.size || !k.Modified.Equal(f.modified) || k.Mark != f.changed || !bytes.HasPrefix(k.Hash[:], reader)
 	})
@@ -224,7 +220,7 @@ func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
 			if err := gctx.Err(); err != nil {
 				return err
 			}
-			documents, skip := readFile(gctx, s.fsys, f.name, s.l.deps)
+			documents, skip := s.source.Read(gctx, f.name, s.l.deps.Child)
 			f.read = len(documents) > 0 || skip == nil
 			if f.skip = skip; skip != nil {
 				f.modified = time.Time{} // what is wrong with it is told each time
@@ -242,14 +238,14 @@ func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
 // cut cuts a document of a file, unless the store has it as it is.
 func (s *syncing) cut(f *syncFile, d document.Document) {
 	if d.Key != "" && s.names[d.ID] { // the file of a name comes before what else is called like it
-		s.build.skip(Skip{Path: d.ID, Kind: SkipDuplicate, Reason: reasonDuplicate})
+		s.account.Skip(folder.Duplicate(d.ID))
 		return
 	}
-	d, whole := s.build.derive(f.name, d)
-	if !whole {
+	d, notes := s.rules.Apply(f.name, d)
+	if s.account.Note(notes...); len(notes) > 0 {
 		f.modified = time.Time{} // as above
 	}
-	rules := s.build.rules.name
+	rules := s.rules.Name
 	hash := s.l.hash(rules, d.Digest())
 	known, ok := s.ids[d.ID]
 	copy(known.Hash[readerBytes:], rules[:]) // other rules may come to the same
@@ -258,9 +254,9 @@ func (s *syncing) cut(f *syncFile, d document.Document) {
 		f.same = append(f.same, known)
 		return
 	}
-	cut, skip := s.build.prepare(d)
-	if skip != nil {
-		f.skip = skip
+	cut, err := s.l.deps.Cut(s.b.id, d)
+	if err != nil {
+		f.skip = folder.TooLarge(d.ID, err)
 		return
 	}
 	document := s.l.document(cut, rules)
@@ -276,12 +272,12 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile, last bool) error
 	for _, f := range batch {
 		switch {
 		case f.unchanged:
-			s.build.report.Unchanged += len(s.known[f.name])
+			s.account.Report.Unchanged += len(s.known[f.name])
 			s.keep(f.name)
-		case f.skip != nil && f.skip.Kind == SkipUnreadable && len(f.documents)+len(f.same) == 0:
+		case f.skip != nil && f.skip.Kind == folder.SkipUnreadable && len(f.documents)+len(f.same) == 0:
 			s.keep(f.name)
 		}
-		s.build.report.Unchanged += len(f.same)
+		s.account.Report.Unchanged += len(f.same)
 		for _, k := range f.same {
 			s.seen[k.ID] = true
 			s.sources = append(s.sources, store.SourceKey(f.name))
@@ -291,17 +287,17 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile, last bool) error
 		}
 		for _, d := range f.documents {
 			if s.seen[d.ID] {
-				s.build.skip(Skip{Path: d.ID, Kind: SkipDuplicate, Reason: reasonDuplicate})
+				s.account.Skip(folder.Duplicate(d.ID))
 				continue
 			}
 			s.seen[d.ID] = true
 			if _, known := s.ids[d.ID]; !known {
-				s.build.report.Added++
+				s.account.Report.Added++
 			}
 			documents = append(documents, d)
 			s.sources = append(s.sources, store.SourceKey(f.name))
 		}
-		s.build.note(f.chunks, f.bytes, f.skip, f.read || f.unchanged)
+		s.account.File(f.chunks, f.bytes, f.skip, f.read || f.unchanged)
 	}
 	if len(touched) > 0 {
 		if err := s.l.truth().Touch(ctx, s.b.id, touched); err != nil {
@@ -314,7 +310,7 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile, last bool) error
 			return err
 		}
 		s.wrote, s.b.behind = true, true
-		s.build.report.Written += len(part)
+		s.account.Report.Written += len(part)
 		if err := s.l.putBatch(ctx, s.b, part, &s.shelve); err != nil {
 			return err
 		}
@@ -358,7 +354,7 @@ func (s *syncing) removeRest(ctx context.Context) error {
 			return err
 		}
 	}
-	s.build.report.Removed, s.build.report.Gone = len(rest), rest
+	s.account.Report.Removed, s.account.Report.Gone = len(rest), rest
 	return nil
 }
 
@@ -382,8 +378,8 @@ func (s *syncing) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := &s.build.report
+	r := &s.account.Report
 	r.Chunks, r.Bytes = base.Chunks, int(base.Bytes)
-	r.sort()
+	r.Sort()
 	return nil
 }

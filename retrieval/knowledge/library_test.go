@@ -19,6 +19,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -170,7 +171,7 @@ func (p *past) edit(*rapid.T) {
 }
 
 func (p *past) sync(*rapid.T) {
-	report, err := p.library.Sync(context.Background(), knowledge.Folder{ID: "kb", Path: p.files}, nil)
+	report, err := p.library.Sync(context.Background(), folder.Folder{ID: "kb", Path: p.files}, nil)
 	p.must(err)
 	if report.Files != len(p.present) || len(report.Skipped) > 0 {
 		p.t.Fatalf("report %+v of %d files", report, len(p.present))

@@ -12,6 +12,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -26,14 +27,14 @@ func TestSyncAnotherFolder(t *testing.T) {
 
 	var changes []string
 	l = library(t, dir, knowledge.LibraryOptions{Changed: func(id string) { changes = append(changes, id) }})
-	folder := knowledge.Folder{ID: "kb", Path: theirs.path}
+	rules := folder.Folder{ID: "kb", Path: theirs.path}
 	l.Base("kb").Swap(nil)
-	ours.must(l.Load(t.Context(), func(b store.Base) bool { return b.Origin == folder.Origin() }))
+	ours.must(l.Load(t.Context(), func(b store.Base) bool { return b.Origin == rules.Origin() }))
 	if c := l.Base("kb").Content(); c != nil {
 		t.Fatalf("%d documents of another folder answer", c.Documents())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := l.Sync(ctx, folder, func(knowledge.Progress) { cancel() }); err == nil {
+	if _, err := l.Sync(ctx, rules, func(folder.Progress) { cancel() }); err == nil {
 		t.Fatal("a Sync that was stopped succeeded")
 	}
 	ours.must(l.Close())
@@ -47,19 +48,19 @@ func TestSyncAnotherFolder(t *testing.T) {
 		t.Error("nobody was told of changes")
 	}
 
-	origins := map[string]bool{folder.Origin(): true}
-	for _, f := range []knowledge.Folder{
+	origins := map[string]bool{rules.Origin(): true}
+	for _, f := range []folder.Folder{
 		{Attributes: map[string]any{"audience": "all"}}, {Attributes: map[string]any{"audience": 1}}, {PathPattern: "{a}/**"}, {PathPattern: "{"}, {FrontMatter: []string{"a"}}, {Exclude: []string{"b.*"}},
 	} {
-		f.Path = folder.Path
+		f.Path = rules.Path
 		if origins[f.Origin()] {
 			t.Errorf("%+v: the same as others", f)
 		}
 		origins[f.Origin()] = true
 	}
-	folder.Exclude = []string{"b.*"}
+	rules.Exclude = []string{"b.*"}
 	var during []*knowledge.Content
-	report, err := l.Sync(t.Context(), folder, func(knowledge.Progress) { during = append(during, l.Base("kb").Content()) })
+	report, err := l.Sync(t.Context(), rules, func(folder.Progress) { during = append(during, l.Base("kb").Content()) })
 	if err != nil || report.Removed != 1 {
 		t.Fatalf("%+v, %v", report, err)
 	}
@@ -81,10 +82,10 @@ func TestSyncOfOtherRules(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	l := library(t, dir, knowledge.LibraryOptions{})
 	put := document.Document{ID: "put", Text: "dog", Attributes: map[string]any{"lang": "fr", "n": 1, "tags": []any{"x"}}}
-	folder := knowledge.Folder{ID: "kb", Path: f.path}
+	rules := folder.Folder{ID: "kb", Path: f.path}
 	sync := func() (rows map[string]int64) {
 		t.Helper()
-		if _, err := l.Sync(t.Context(), folder, nil); err != nil {
+		if _, err := l.Sync(t.Context(), rules, nil); err != nil {
 			t.Fatal(err)
 		}
 		rows = map[string]int64{}
@@ -133,20 +134,20 @@ func TestSyncOfOtherRules(t *testing.T) {
 		sameAnswers(t, l.Base("kb"), fresh(t, documents))
 	}
 	check(0, map[string]map[string]any{})
-	folder.PathPattern = "{lang}/**"
+	rules.PathPattern = "{lang}/**"
 	check(2, map[string]map[string]any{"de/a.md": {"lang": "de"}, "en/b.md": {"lang": "en"}})
-	folder.FrontMatter = []string{"owner", "lang"}
+	rules.FrontMatter = []string{"owner", "lang"}
 	check(1, map[string]map[string]any{"de/a.md": {"lang": "de", "owner": "hr"}, "en/b.md": {"lang": "en"}})
-	folder.FrontMatter = []string{"lang", "owner", "lang"} // the same rules
+	rules.FrontMatter = []string{"lang", "owner", "lang"} // the same rules
 	check(0, map[string]map[string]any{"de/a.md": {"lang": "de", "owner": "hr"}, "en/b.md": {"lang": "en"}})
-	folder.Attributes = map[string]any{"lang": "xx", "year": 7}
+	rules.Attributes = map[string]any{"lang": "xx", "year": 7}
 	all := map[string]any{"lang": "xx", "year": 7.0}
 	check(3, map[string]map[string]any{"de/a.md": {"lang": "xx", "year": 7.0, "owner": "hr"}, "en/b.md": all, "c.txt": all})
-	folder = knowledge.Folder{ID: "kb", Path: f.path}
+	rules = folder.Folder{ID: "kb", Path: f.path}
 	check(3, map[string]map[string]any{})
 
 	// Another process, and shelves made anew, answer alike.
-	folder.Attributes = map[string]any{"lang": "xx"}
+	rules.Attributes = map[string]any{"lang": "xx"}
 	sync()
 	q := retrieval.Query{Text: "ant bee cat dog", Settings: retrieval.DefaultSettings(), Filter: &retrieval.Filter{Type: retrieval.FilterEq, Key: "lang", Value: "xx"}}
 	want, err := l.Base("kb").Retrieve(t.Context(), q)

@@ -9,14 +9,15 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 // cutShort reads a folder until some of it is written.
-func (f *folder) cutShort(l *knowledge.Library) {
+func (f *testFolder) cutShort(l *knowledge.Library) {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
 	defer cancel()
-	_, err := l.Sync(ctx, knowledge.Folder{ID: "kb", Path: f.path}, func(p knowledge.Progress) {
+	_, err := l.Sync(ctx, folder.Folder{ID: "kb", Path: f.path}, func(p folder.Progress) {
 		if p.Done > 256 { // the first batch is written
 			cancel()
 		}

@@ -16,33 +16,34 @@ import (
 
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A folder is one on disk whose files have times that tell them apart.
-type folder struct {
+// A testFolder is one on disk whose files have times that tell them apart.
+type testFolder struct {
 	t    testing.TB
 	path string
 	now  time.Time
 }
 
-func newFolder(t testing.TB, texts map[string]string) *folder {
+func newFolder(t testing.TB, texts map[string]string) *testFolder {
 	t.Helper()
-	f := &folder{t: t, path: t.TempDir(), now: time.Now().Add(-1000 * time.Hour)}
+	f := &testFolder{t: t, path: t.TempDir(), now: time.Now().Add(-1000 * time.Hour)}
 	for name, text := range texts {
 		f.write(name, text)
 	}
 	return f
 }
 
-func (f *folder) must(err error) {
+func (f *testFolder) must(err error) {
 	f.t.Helper()
 	if err != nil {
 		f.t.Fatal(err)
 	}
 }
 
-func (f *folder) write(name, text string) {
+func (f *testFolder) write(name, text string) {
 	f.t.Helper()
 	path := filepath.Join(f.path, name)
 	f.must(os.MkdirAll(filepath.Dir(path), 0o755))
@@ -50,7 +51,7 @@ func (f *folder) write(name, text string) {
 	f.touch(name)
 }
 
-func (f *folder) touch(name string) {
+func (f *testFolder) touch(name string) {
 	f.now = f.now.Add(time.Minute)
 	f.must(os.Chtimes(filepath.Join(f.path, name), f.now, f.now))
 }
@@ -65,9 +66,9 @@ func documents(texts map[string]string) map[string]document.Document {
 }
 
 // sync syncs and returns how many documents were cut.
-func (f *folder) sync(l *knowledge.Library) knowledge.Report {
+func (f *testFolder) sync(l *knowledge.Library) folder.Report {
 	f.t.Helper()
-	report, err := l.Sync(f.t.Context(), knowledge.Folder{ID: "kb", Path: f.path}, nil)
+	report, err := l.Sync(f.t.Context(), folder.Folder{ID: "kb", Path: f.path}, nil)
 	f.must(err)
 	return report
 }
@@ -90,8 +91,8 @@ func TestSync(t *testing.T) {
 	texts := handbook()
 	f := newFolder(t, texts)
 	l := library(t, filepath.Join(t.TempDir(), "state"), knowledge.LibraryOptions{})
-	var last knowledge.Progress
-	report, err := l.Sync(t.Context(), knowledge.Folder{ID: "kb", Path: f.path}, func(p knowledge.Progress) { last = p })
+	var last folder.Progress
+	report, err := l.Sync(t.Context(), folder.Folder{ID: "kb", Path: f.path}, func(p folder.Progress) { last = p })
 	if err != nil || report.Files != len(texts) || report.Chunks == 0 || report.Bytes == 0 {
 		t.Fatalf("%+v, %v", report, err)
 	}
@@ -154,11 +155,11 @@ func TestSyncSeesWhatTimesHide(t *testing.T) {
 	before := int64(0)
 	for _, text := range []string{"ant", "bee"} {
 		path := filepath.Join(f.path, "a.txt")
-		for now := before; now == before; now = knowledge.ChangeTime(path) { // its clock ticks slowly
+		for now := before; now == before; now = changeTime(t, path) { // its clock ticks slowly
 			f.must(os.WriteFile(path, []byte(text), 0o600))
 			f.must(os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)))
 		}
-		before = knowledge.ChangeTime(path)
+		before = changeTime(t, path)
 		f.sync(l)
 		sameAnswers(t, l.Base("kb"), fresh(t, documents(map[string]string{"a.txt": text})))
 	}
@@ -214,13 +215,13 @@ func TestSyncKeepsUnreadable(t *testing.T) {
 		files.MapFS[name] = &fstest.MapFile{Data: []byte(text)}
 	}
 	l := library(t, store.Memory, knowledge.LibraryOptions{})
-	sync := func() map[string]knowledge.SkipKind {
+	sync := func() map[string]folder.SkipKind {
 		t.Helper()
-		report, err := l.SyncFS(t.Context(), files, knowledge.Folder{ID: "kb"})
+		report, err := l.SyncFS(t.Context(), files, folder.Folder{ID: "kb"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		kinds := map[string]knowledge.SkipKind{}
+		kinds := map[string]folder.SkipKind{}
 		for _, s := range report.Skipped {
 			kinds[s.Path] = s.Kind
 		}
@@ -230,7 +231,7 @@ func TestSyncKeepsUnreadable(t *testing.T) {
 	files.names["a.md"], files.names["d"] = true, true
 	files.MapFS["a.md"].ModTime = time.Now().Add(-time.Hour)
 	files.MapFS["x.txt"] = &fstest.MapFile{Data: []byte("\xff\xfe\xff")}
-	want := map[string]knowledge.SkipKind{"a.md": knowledge.SkipUnreadable, "d": knowledge.SkipUnreadable, "x.txt": knowledge.SkipNotText}
+	want := map[string]folder.SkipKind{"a.md": folder.SkipUnreadable, "d": folder.SkipUnreadable, "x.txt": folder.SkipNotText}
 	if diff := cmp.Diff(want, sync()); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
@@ -250,7 +251,7 @@ func TestSyncWithoutFolder(t *testing.T) {
 	f := newFolder(t, texts)
 	l := library(t, store.Memory, knowledge.LibraryOptions{})
 	f.sync(l)
-	if _, err := l.Sync(t.Context(), knowledge.Folder{ID: "kb", Path: f.path + "x"}, nil); !errors.Is(err, os.ErrNotExist) {
+	if _, err := l.Sync(t.Context(), folder.Folder{ID: "kb", Path: f.path + "x"}, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 	sameAnswers(t, l.Base("kb"), fresh(t, documents(texts)))
@@ -283,4 +284,44 @@ func TestReaderVersion(t *testing.T) {
 		t.Errorf("generations are mistaken for one another: %v", generations)
 	}
 	sameAnswers(t, l.Base("kb"), fresh(t, documents(texts)))
+}
+
+// A record's own attributes are weaker than the folder's, and what is left out is told
+// by every Sync.
+func TestRecordAttributes(t *testing.T) {
+	f := newFolder(t, map[string]string{
+		"public/faq.jsonl": `{"id":"q","text":"ant","audience":"everyone","owner":"hr","year":2024}` + "\n",
+		"public/a.md":      "---\nlang: {x: y}\n---\nbee",
+	})
+	rules := folder.Folder{ID: "kb", Path: f.path, Attributes: map[string]any{"year": 1}, PathPattern: "{audience}/**", FrontMatter: []string{"lang"}}
+	l := library(t, store.Memory, knowledge.LibraryOptions{})
+	var reports [2]folder.Report
+	for i := range reports {
+		var err error
+		if reports[i], err = l.Sync(t.Context(), rules, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []folder.Note{{Document: "public/a.md", Reason: `attribute "lang": is a YAML mapping, neither a scalar nor a list of strings`}}
+	if diff := cmp.Diff([2][]folder.Note{want, want}, [2][]folder.Note{reports[0].Notes, reports[1].Notes}); diff != "" || reports[1].Written != 0 {
+		t.Errorf("%d written again; notes (-want +got):\n%s", reports[1].Written, diff)
+	}
+	if s := reports[0].Summary(); s != "attributes left out of 1 file (public/a.md)" {
+		t.Errorf("summary %q", s)
+	}
+	c := l.Base("kb").Content()
+	got := []map[string]any{c.Held(0).Attributes, c.Held(1).Attributes}
+	if diff := cmp.Diff([]map[string]any{{"year": 1.0, "audience": "public"}, {"year": 1.0, "audience": "public", "owner": "hr"}}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// changeTime is when the system changed a file; 0 where it does not tell.
+func changeTime(t *testing.T, name string) int64 {
+	t.Helper()
+	info, err := os.Stat(name)
+	if err != nil {
+		return 0
+	}
+	return folder.ChangeTime(info)
 }

@@ -7,6 +7,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -21,7 +22,7 @@ func TestNewRulesKeepNothingUnread(t *testing.T) {
 	l := library(t, store.Memory, knowledge.LibraryOptions{})
 	sync := func(audience string) {
 		t.Helper()
-		if _, err := l.SyncFS(t.Context(), files, knowledge.Folder{ID: "kb", Attributes: map[string]any{"audience": audience}}); err != nil {
+		if _, err := l.SyncFS(t.Context(), files, folder.Folder{ID: "kb", Attributes: map[string]any{"audience": audience}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,7 +64,7 @@ func TestOtherFolderIsRead(t *testing.T) {
 		for name, text := range texts {
 			files[name] = &fstest.MapFile{Data: []byte(text), ModTime: time.Unix(1, 0)}
 		}
-		if _, err := l.SyncFS(t.Context(), files, knowledge.Folder{ID: "kb", Path: path}); err != nil {
+		if _, err := l.SyncFS(t.Context(), files, folder.Folder{ID: "kb", Path: path}); err != nil {
 			t.Fatal(err)
 		}
 		sameAnswers(t, l.Base("kb"), fresh(t, documents(texts)))

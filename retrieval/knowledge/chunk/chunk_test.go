@@ -18,6 +18,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -34,7 +35,7 @@ const limit = 400
 func cut(t testing.TB, id, text string) []retrieval.Source {
 	t.Helper()
 	fsys := fstest.MapFS{id: {Data: []byte(text)}}
-	c, _, err := knowledge.FromFS(t.Context(), fsys, knowledge.Folder{ID: "x"}, knowledge.Deps{Counter: bytesCounter{}})
+	c, _, err := knowledge.FromFS(t.Context(), fsys, folder.Folder{ID: "x"}, knowledge.Deps{Counter: bytesCounter{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/vectorstore"
 )
 
@@ -50,13 +50,13 @@ type AttributesFrom struct {
 }
 
 // Folder is what a base is read from; its Path is "" if it is from nowhere.
-func (c *Config) Folder(name Name) knowledge.Folder {
+func (c *Config) Folder(name Name) folder.Folder {
 	k := c.Knowledge[name]
 	within := ""
 	if key := "knowledge." + string(name); !c.may(key, mayPaths) {
 		within = filepath.Dir(c.Place(key).File)
 	}
-	return knowledge.Folder{
+	return folder.Folder{
 		ID: string(name), Path: k.Path, Within: within, Include: texts(k.Include), Exclude: texts(k.Exclude),
 		Attributes: k.Attributes, PathPattern: k.AttributesFrom.Path, FrontMatter: k.AttributesFrom.FrontMatter,
 		AcceptDeletions: k.Deletions == deletionsAccept,
@@ -115,7 +115,7 @@ func (c *Config) checkBases() {
 // checkAttributes refuses rules that no folder could be read by.
 func (c *Config) checkAttributes(name Name) {
 	k, key := c.Folder(name), "knowledge."+string(name)
-	for at, rule := range map[string]knowledge.Folder{
+	for at, rule := range map[string]folder.Folder{
 		key + ".attributes":                   {Attributes: k.Attributes},
 		key + ".attributes_from.path":         {PathPattern: k.PathPattern},
 		key + ".attributes_from.front_matter": {FrontMatter: k.FrontMatter},

@@ -1,4 +1,4 @@
-package knowledge
+package folder
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
+	"sidenote/retrieval/knowledge/extract/child"
 )
 
 // MaxFile is the largest file read, in bytes.
@@ -17,9 +18,9 @@ const MaxFile = 10 << 20
 
 var errTooLarge = errors.New("more than 10 MB")
 
-// supported tells whether a file of a format can be read here.
-func (d Deps) supported(f extract.Format) bool {
-	return f != extract.Unknown && (!f.Isolated() || d.Child != nil)
+// supported tells whether a file of a format can be read; c may be nil.
+func supported(f extract.Format, c *child.Runner) bool {
+	return f != extract.Unknown && (!f.Isolated() || c != nil)
 }
 
 // formatOf tells a file's format by its name, and whether a file without an
@@ -34,14 +35,14 @@ func formatOf(fsys fs.FS, name string) extract.Format {
 	return f
 }
 
-// readFile reads the documents of one file. A file that is broken in part has both
-// documents and a skip.
-func readFile(ctx context.Context, fsys fs.FS, name string, deps Deps) ([]document.Document, *Skip) {
-	f := formatOf(fsys, name)
-	if !deps.supported(f) {
+// Read reads the documents of one file; c is that of Files. A file that is broken in part
+// has both documents and a skip.
+func (s *Source) Read(ctx context.Context, name string, c *child.Runner) ([]document.Document, *Skip) {
+	f := formatOf(s.FS, name)
+	if !supported(f, c) {
 		return nil, unsupported(name)
 	}
-	raw, err := readAtMost(fsys, name, MaxFile+1)
+	raw, err := readAtMost(s.FS, name, MaxFile+1)
 	if err != nil {
 		return nil, &Skip{Path: name, Kind: SkipUnreadable, Reason: reasonOf(err)}
 	}
@@ -51,7 +52,7 @@ func readFile(ctx context.Context, fsys fs.FS, name string, deps Deps) ([]docume
 	var extracted []extract.Document
 	if f.Isolated() {
 		extracted = make([]extract.Document, 1)
-		if extracted[0], err = deps.Child.Read(ctx, f, raw); err != nil {
+		if extracted[0], err = c.Read(ctx, f, raw); err != nil {
 			return nil, skipOf(name, err)
 		}
 	} else {
@@ -112,7 +113,7 @@ func readAtMost(fsys fs.FS, name string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() { // it may have been exchanged since it was listed
+	if !info.Mode().IsRegular() { // it may have been replaced since it was listed
 		return nil, errors.New("not a regular file")
 	}
 	return io.ReadAll(io.LimitReader(f, most))

@@ -1,4 +1,4 @@
-package knowledge
+package folder
 
 import (
 	"crypto/sha256"
@@ -13,21 +13,20 @@ import (
 // change it with either.
 const rulesVersion = "3"
 
-// rulesBytes is how much of a document's hash names the rules that gave it its
-// attributes.
-const rulesBytes = 8
+// RulesBytes is the length of the name of rules in the hash of a document.
+const RulesBytes = 8
 
-// attributeRules are where a folder's documents have their attributes from. The zero
+// Rules are where a folder's documents have their attributes from. The zero
 // value leaves them what they say themselves.
-type attributeRules struct {
+type Rules struct {
 	constants   map[string]any
 	path        *pathPattern // nil for none
 	frontMatter []string
-	name        [rulesBytes]byte // tells them from others; zero for none
+	Name        [RulesBytes]byte // tells them from others; zero for none
 }
 
-// newAttributeRules compiles the rules of a folder.
-func newAttributeRules(f Folder) (r attributeRules, err error) {
+// NewRules compiles the rules of a folder.
+func NewRules(f Folder) (r Rules, err error) {
 	constants, err := document.EncodeAttributes(f.Attributes)
 	if err != nil {
 		return r, err
@@ -51,15 +50,15 @@ func newAttributeRules(f Folder) (r attributeRules, err error) {
 	}
 	if len(r.constants) > 0 || r.path != nil || len(r.frontMatter) > 0 {
 		name := sha256.Sum256(document.Fields(append([]string{"sidenote attributes", rulesVersion, constants, f.PathPattern}, r.frontMatter...)...))
-		r.name = [rulesBytes]byte(name[:])
+		r.Name = [RulesBytes]byte(name[:])
 	}
 	return r, nil
 }
 
-// apply returns a document of a file with its attributes as they are kept: each key
+// Apply returns a document of a file with its attributes as they are kept: each key
 // from the strongest source that has it. What cannot be one is left out; notes say
 // what.
-func (r attributeRules) apply(file string, d document.Document) (_ document.Document, notes []Note) {
+func (r Rules) Apply(file string, d document.Document) (_ document.Document, notes []Note) {
 	note := func(err error) { notes = append(notes, Note{Document: d.ID, Reason: err.Error()}) }
 	sources := []map[string]any{r.constants, nil, r.ofRecord(d.Attributes), nil}
 	if r.path != nil {
@@ -102,7 +101,7 @@ func (r attributeRules) apply(file string, d document.Document) (_ document.Docu
 
 // ofRecord returns what a record says of itself, but for what the path is to say: a
 // file that stands elsewhere must not make itself one of those.
-func (r attributeRules) ofRecord(attributes map[string]any) map[string]any {
+func (r Rules) ofRecord(attributes map[string]any) map[string]any {
 	if r.path == nil {
 		return attributes
 	}

@@ -1,4 +1,4 @@
-package knowledge_test
+package folder_test
 
 import (
 	"fmt"
@@ -10,18 +10,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/store"
 )
 
 // attributesOf reads a folder and returns the attributes of the documents by id, and
 // the report.
-func attributesOf(t *testing.T, folder knowledge.Folder, texts map[string]string) (map[string]map[string]any, knowledge.Report) {
+func attributesOf(t *testing.T, rules folder.Folder, texts map[string]string) (map[string]map[string]any, folder.Report) {
 	t.Helper()
 	fsys := fstest.MapFS{}
 	for name, text := range texts {
 		fsys[name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	c, report, err := knowledge.FromFS(t.Context(), fsys, folder, deps())
+	c, report, err := knowledge.FromFS(t.Context(), fsys, rules, deps())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func attributesOf(t *testing.T, folder knowledge.Folder, texts map[string]string
 func TestPathPattern(t *testing.T) {
 	f := func(pattern, path string, want map[string]any) {
 		t.Helper()
-		got, _ := attributesOf(t, knowledge.Folder{PathPattern: pattern}, map[string]string{path: "text"})
+		got, _ := attributesOf(t, folder.Folder{PathPattern: pattern}, map[string]string{path: "text"})
 		if diff := cmp.Diff(want, got[path]); diff != "" {
 			t.Errorf("%s of %s (-want +got):\n%s", pattern, path, diff)
 		}
@@ -65,21 +66,25 @@ func TestRefusedRules(t *testing.T) {
 	}
 	crowd := maps.Clone(many)
 	delete(crowd, "k64")
-	l := library(t, store.Memory, knowledge.LibraryOptions{})
-	f := func(want string, folder knowledge.Folder) {
+	l, err := knowledge.OpenLibrary(t.Context(), store.Memory, deps(), knowledge.LibraryOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	f := func(want string, rules folder.Folder) {
 		t.Helper()
-		folder.ID, folder.Path = "kb", t.TempDir()
-		_, _, err := knowledge.Load(t.Context(), folder, deps())
+		rules.ID, rules.Path = "kb", t.TempDir()
+		_, _, err := knowledge.Load(t.Context(), rules, deps())
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "knowledge kb: ") {
 			t.Errorf("got %v, want %q", err, want)
 		}
-		if _, err := l.Sync(t.Context(), folder, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := l.Sync(t.Context(), rules, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("sync: got %v, want %q", err, want)
 		}
 	}
 	pattern := func(p, want string) {
 		t.Helper()
-		f(fmt.Sprintf("path pattern %q: %s", p, want), knowledge.Folder{PathPattern: p})
+		f(fmt.Sprintf("path pattern %q: %s", p, want), folder.Folder{PathPattern: p})
 	}
 	pattern("guides/**", "there is no {name} in it")
 	pattern("{a}/{a}", `segment "{a}": {a} comes twice`)
@@ -93,17 +98,17 @@ func TestRefusedRules(t *testing.T) {
 	pattern("/{a}", `segment 1 is ""`)
 	pattern("{a}//b", `segment 2 is ""`)
 	pattern("../{a}", `segment 1 is ".."`)
-	f(`attribute "x": {} is an object`, knowledge.Folder{Attributes: map[string]any{"x": map[string]any{}}})
-	f(`65 attributes, more than 64`, knowledge.Folder{Attributes: many})
-	f(`there are 65 attributes, more than 64`, knowledge.Folder{Attributes: crowd, PathPattern: "{a}/**"})
-	f(`front matter: attribute "": it has no name`, knowledge.Folder{FrontMatter: []string{""}})
+	f(`attribute "x": {} is an object`, folder.Folder{Attributes: map[string]any{"x": map[string]any{}}})
+	f(`65 attributes, more than 64`, folder.Folder{Attributes: many})
+	f(`there are 65 attributes, more than 64`, folder.Folder{Attributes: crowd, PathPattern: "{a}/**"})
+	f(`front matter: attribute "": it has no name`, folder.Folder{FrontMatter: []string{""}})
 }
 
 func TestFrontMatterAttributes(t *testing.T) {
 	keys := []string{"a", "b", "title"}
 	f := func(text string, want map[string]any, notes ...string) {
 		t.Helper()
-		got, report := attributesOf(t, knowledge.Folder{FrontMatter: keys}, map[string]string{"x.md": text, "plain.txt": text})
+		got, report := attributesOf(t, folder.Folder{FrontMatter: keys}, map[string]string{"x.md": text, "plain.txt": text})
 		if diff := cmp.Diff(want, got["x.md"]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
@@ -156,13 +161,13 @@ func TestFrontMatterAttributes(t *testing.T) {
 // The word of who set the folder up is stronger than that of the path, and both than
 // that of the text.
 func TestPrecedence(t *testing.T) {
-	folder := knowledge.Folder{
+	rules := folder.Folder{
 		Attributes:  map[string]any{"audience": "staff", "year": 2024},
 		PathPattern: "{audience}/{product}/**",
 		FrontMatter: []string{"audience", "product", "owner"},
 	}
 	long := "public/" + strings.Repeat("x", 1025) + "/a.md"
-	got, report := attributesOf(t, folder, map[string]string{
+	got, report := attributesOf(t, rules, map[string]string{
 		"public/widget/a.md": "---\naudience: everyone\nproduct: gadget\nowner: mallory\nyear: 1999\n---\n",
 		"b.md":               "---\naudience: everyone\nproduct: gadget\n---\n",
 		long:                 "---\nproduct: gadget\n---\n", // has none: what is left out is not stood in for
@@ -179,18 +184,18 @@ func TestPrecedence(t *testing.T) {
 
 // A document has room for 64, the strongest first.
 func TestCrowdedDocument(t *testing.T) {
-	folder := knowledge.Folder{Attributes: map[string]any{"z": 1}, PathPattern: "{y}.md"}
+	rules := folder.Folder{Attributes: map[string]any{"z": 1}, PathPattern: "{y}.md"}
 	text := "---\n"
 	for i := range 70 {
 		key := fmt.Sprintf("k%02d", i)
-		folder.FrontMatter = append(folder.FrontMatter, key)
+		rules.FrontMatter = append(rules.FrontMatter, key)
 		text += key + ": v\n"
 	}
-	got, report := attributesOf(t, folder, map[string]string{"a.md": text + "---\n"})
+	got, report := attributesOf(t, rules, map[string]string{"a.md": text + "---\n"})
 	if a := got["a.md"]; len(a) != 64 || a["z"] != 1.0 || a["y"] != "a" || a["k61"] != "v" {
 		t.Errorf("%v", a)
 	}
-	if want := []knowledge.Note{{Document: "a.md", Reason: "8 attributes beyond the first 64"}}; !cmp.Equal(want, report.Notes) {
+	if want := []folder.Note{{Document: "a.md", Reason: "8 attributes beyond the first 64"}}; !cmp.Equal(want, report.Notes) {
 		t.Errorf("notes %v", report.Notes)
 	}
 }
@@ -201,49 +206,19 @@ func FuzzFrontMatter(f *testing.F) {
 	f.Add("a: &x !!str *y\nb: {? [a]: b}\n<<: *a\n")
 	f.Fuzz(func(t *testing.T, matter string) {
 		docs := fstest.MapFS{"a.md": &fstest.MapFile{Data: []byte("---\n" + matter + "\n---\n")}}
-		folder := knowledge.Folder{FrontMatter: []string{"a", "b", "title"}}
-		if _, _, err := knowledge.FromFS(t.Context(), docs, folder, deps()); err != nil {
+		rules := folder.Folder{FrontMatter: []string{"a", "b", "title"}}
+		if _, _, err := knowledge.FromFS(t.Context(), docs, rules, deps()); err != nil {
 			t.Fatal(err)
 		}
 	})
-}
-
-// A record's own attributes are weaker than the folder's, and what is left out is told
-// by every Sync.
-func TestRecordAttributes(t *testing.T) {
-	f := newFolder(t, map[string]string{
-		"public/faq.jsonl": `{"id":"q","text":"ant","audience":"everyone","owner":"hr","year":2024}` + "\n",
-		"public/a.md":      "---\nlang: {x: y}\n---\nbee",
-	})
-	folder := knowledge.Folder{ID: "kb", Path: f.path, Attributes: map[string]any{"year": 1}, PathPattern: "{audience}/**", FrontMatter: []string{"lang"}}
-	l := library(t, store.Memory, knowledge.LibraryOptions{})
-	var reports [2]knowledge.Report
-	for i := range reports {
-		var err error
-		if reports[i], err = l.Sync(t.Context(), folder, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := []knowledge.Note{{Document: "public/a.md", Reason: `attribute "lang": is a YAML mapping, neither a scalar nor a list of strings`}}
-	if diff := cmp.Diff([2][]knowledge.Note{want, want}, [2][]knowledge.Note{reports[0].Notes, reports[1].Notes}); diff != "" || reports[1].Written != 0 {
-		t.Errorf("%d written again; notes (-want +got):\n%s", reports[1].Written, diff)
-	}
-	if s := reports[0].Summary(); s != "attributes left out of 1 file (public/a.md)" {
-		t.Errorf("summary %q", s)
-	}
-	c := l.Base("kb").Content()
-	got := []map[string]any{c.Held(0).Attributes, c.Held(1).Attributes}
-	if diff := cmp.Diff([]map[string]any{{"year": 1.0, "audience": "public"}, {"year": 1.0, "audience": "public", "owner": "hr"}}, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
 }
 
 // A record whose file is not where the path would name its tenant cannot name it
 // itself: whoever writes to one tenant's folder must not speak to another.
 func TestRecordCannotStandInForPath(t *testing.T) {
-	folder := knowledge.Folder{PathPattern: "{tenant}/files/**", FrontMatter: []string{"owner"}}
+	rules := folder.Folder{PathPattern: "{tenant}/files/**", FrontMatter: []string{"owner"}}
 	record := `{"id":"r","text":"ant","tenant":"acme","owner":"hr"}` + "\n"
-	got, report := attributesOf(t, folder, map[string]string{
+	got, report := attributesOf(t, rules, map[string]string{
 		"globex/files/a.jsonl": record, "globex/b.jsonl": record,
 	})
 	want := map[string]map[string]any{

@@ -1,4 +1,4 @@
-package knowledge_test
+package folder_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 // BenchmarkFormats is reading, cutting and indexing 50 files of a format.
@@ -40,7 +41,7 @@ func BenchmarkFormats(b *testing.B) {
 			b.ReportAllocs()
 			chunks := 0
 			for b.Loop() {
-				c, report, err := knowledge.FromFS(b.Context(), fsys, knowledge.Folder{ID: "x"}, knowledge.Deps{Counter: fourBytes{}})
+				c, report, err := knowledge.FromFS(b.Context(), fsys, folder.Folder{ID: "x"}, knowledge.Deps{Counter: fourBytes{}})
 				if err != nil || len(report.Skipped) > 0 {
 					b.Fatal(err, report.Skipped)
 				}

@@ -1,4 +1,4 @@
-package knowledge
+package folder
 
 import (
 	"cmp"
@@ -31,8 +31,8 @@ type Note struct {
 	Reason   string // for people
 }
 
-// sort puts the lists in order, which are made by several goroutines at once.
-func (r *Report) sort() {
+// Sort puts the lists in order, which are made by several goroutines at once.
+func (r *Report) Sort() {
 	slices.SortFunc(r.Skipped, func(a, b Skip) int { return cmp.Compare(a.Path, b.Path) })
 	slices.SortFunc(r.Notes, func(a, b Note) int {
 		return cmp.Or(cmp.Compare(a.Document, b.Document), cmp.Compare(a.Reason, b.Reason))
@@ -46,8 +46,15 @@ type Skip struct {
 	Reason string // for people
 }
 
-// reasonDuplicate is said of a document of a file.
-const reasonDuplicate = "another file has a document of this id"
+// Duplicate says that a document was left out because another file has one of its id.
+func Duplicate(id string) Skip {
+	return Skip{Path: id, Kind: SkipDuplicate, Reason: "another file has a document of this id"}
+}
+
+// TooLarge says that a document was left out because it is too large for the index.
+func TooLarge(id string, why error) *Skip {
+	return &Skip{Path: id, Kind: SkipTooLarge, Reason: why.Error()}
+}
 
 // SkipKind says why something was not read. It is a closed list and a metric label.
 type SkipKind string
@@ -57,7 +64,7 @@ const (
 	SkipUnsupported SkipKind = "unsupported" // no format that is read, by its name
 	SkipTooLarge    SkipKind = "too-large"   // more than MaxFile
 	SkipNotText     SkipKind = "not-text"    // in no encoding that could be recognised
-	SkipBroken      SkipKind = "broken"      // hurt or hostile; what could be read of it was
+	SkipBroken      SkipKind = "broken"      // damaged or hostile; what could be read of it was read
 	SkipDuplicate   SkipKind = "duplicate"   // a document whose id another one has
 	SkipSecret      SkipKind = "secret"      // a key or an environment file by its name
 	SkipHidden      SkipKind = "hidden"      // its name starts with a dot

@@ -1,4 +1,4 @@
-package knowledge_test
+package folder_test
 
 import (
 	"context"
@@ -14,12 +14,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 // load reads a folder and returns the ids of its documents and what was skipped.
-func load(t *testing.T, folder knowledge.Folder) (ids []string, skipped map[string]knowledge.SkipKind, report knowledge.Report) {
+func load(t *testing.T, rules folder.Folder) (ids []string, skipped map[string]folder.SkipKind, report folder.Report) {
 	t.Helper()
-	c, report, err := knowledge.Load(t.Context(), folder, knowledge.Deps{Counter: fourBytes{}})
+	c, report, err := knowledge.Load(t.Context(), rules, knowledge.Deps{Counter: fourBytes{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,8 +36,8 @@ func idsOf(c *knowledge.Content) (ids []string) {
 	return ids
 }
 
-func kinds(r knowledge.Report) map[string]knowledge.SkipKind {
-	m := map[string]knowledge.SkipKind{}
+func kinds(r folder.Report) map[string]folder.SkipKind {
+	m := map[string]folder.SkipKind{}
 	for _, s := range r.Skipped {
 		m[s.Path] = s.Kind
 	}
@@ -86,8 +87,8 @@ func TestLoadIsCareful(t *testing.T) {
 		"lone.txt":              "\xff\xfe\x00\xd8",
 		"nul.txt":               "a\x00b",
 		"latin1.txt":            "caf\xe9",
-		"huge.txt":              strings.Repeat("x", knowledge.MaxFile+1),
-		"largest.txt":           strings.Repeat("x ", knowledge.MaxFile/2),
+		"huge.txt":              strings.Repeat("x", folder.MaxFile+1),
+		"largest.txt":           strings.Repeat("x ", folder.MaxFile/2),
 		"doc.pdf":               "%PDF",
 		"noext":                 "?",
 		"noext-script":          "#!/bin/sh\necho\n",
@@ -103,16 +104,16 @@ func TestLoadIsCareful(t *testing.T) {
 		"blank.md":              " \n\t\n",
 		"line\nbreak.md":        "x",
 	})
-	ids, skipped, report := load(t, knowledge.Folder{ID: "x", Path: dir})
+	ids, skipped, report := load(t, folder.Folder{ID: "x", Path: dir})
 	wantIDs := []string{"README", "a.md", "bom.md", "crlf.md", "deep/er/b.txt", "largest.txt", "latin1.txt", "noext-script", "wide-big.txt", "wide.txt"}
 	if diff := cmp.Diff(wantIDs, ids); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
-	wantSkipped := map[string]knowledge.SkipKind{
-		"torn.txt": knowledge.SkipNotText, "lone.txt": knowledge.SkipNotText, "nul.txt": knowledge.SkipNotText,
-		"huge.txt": knowledge.SkipTooLarge, "doc.pdf": knowledge.SkipUnsupported, "noext": knowledge.SkipUnsupported,
-		".env": knowledge.SkipSecret, ".env.local.md": knowledge.SkipSecret, "tls.pem": knowledge.SkipSecret, "TLS.KEY": knowledge.SkipSecret, "id_rsa": knowledge.SkipSecret,
-		".hidden.md": knowledge.SkipHidden, "node_modules": knowledge.SkipVendored, "line\nbreak.md": knowledge.SkipUnreadable,
+	wantSkipped := map[string]folder.SkipKind{
+		"torn.txt": folder.SkipNotText, "lone.txt": folder.SkipNotText, "nul.txt": folder.SkipNotText,
+		"huge.txt": folder.SkipTooLarge, "doc.pdf": folder.SkipUnsupported, "noext": folder.SkipUnsupported,
+		".env": folder.SkipSecret, ".env.local.md": folder.SkipSecret, "tls.pem": folder.SkipSecret, "TLS.KEY": folder.SkipSecret, "id_rsa": folder.SkipSecret,
+		".hidden.md": folder.SkipHidden, "node_modules": folder.SkipVendored, "line\nbreak.md": folder.SkipUnreadable,
 	}
 	if diff := cmp.Diff(wantSkipped, skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
@@ -151,13 +152,13 @@ func TestLoadFollowsNoLinkOut(t *testing.T) {
 			t.Skipf("no links here: %v", err)
 		}
 	}
-	ids, skipped, _ := load(t, knowledge.Folder{ID: "x", Path: dir})
+	ids, skipped, _ := load(t, folder.Folder{ID: "x", Path: dir})
 	if diff := cmp.Diff([]string{"a.md", "mounted.md", "sub/above.md", "sub/b.md"}, ids); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
-	want := map[string]knowledge.SkipKind{".data": knowledge.SkipHidden, ".env": knowledge.SkipSecret, "env.md": knowledge.SkipSecret}
+	want := map[string]folder.SkipKind{".data": folder.SkipHidden, ".env": folder.SkipSecret, "env.md": folder.SkipSecret}
 	for _, name := range []string{"abs.md", "rel.md", "up.md", "dir", "loop", "circle.md", "gone.md", "folder.md", "current", "through.md"} {
-		want[name] = knowledge.SkipLink
+		want[name] = folder.SkipLink
 	}
 	if diff := cmp.Diff(want, skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
@@ -173,11 +174,11 @@ func TestLoadFollowsNoLinkToExcluded(t *testing.T) {
 			t.Skipf("no links here: %v", err)
 		}
 	}
-	ids, skipped, _ := load(t, knowledge.Folder{ID: "x", Path: dir, Exclude: []string{"drafts/**", "old"}})
+	ids, skipped, _ := load(t, folder.Folder{ID: "x", Path: dir, Exclude: []string{"drafts/**", "old"}})
 	if diff := cmp.Diff([]string{"a.md", "d.md"}, ids); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
-	if skipped["b.md"] != knowledge.SkipLink || skipped["c.md"] != knowledge.SkipLink {
+	if skipped["b.md"] != folder.SkipLink || skipped["c.md"] != folder.SkipLink {
 		t.Errorf("skipped %v", skipped)
 	}
 }
@@ -199,14 +200,14 @@ func (f faulty) Open(name string) (fs.File, error) {
 func TestFromFSGoesOn(t *testing.T) {
 	fsys := fstest.MapFS{"a.md": {Data: []byte("a")}, "sub/b.md": {Data: []byte("b")}, "sub/c.md": {Data: []byte("c")}}
 	for broken, want := range map[string][]string{"a.md": {"sub/b.md", "sub/c.md"}, "sub/b.md": {"a.md", "sub/c.md"}, "sub": {"a.md"}} {
-		c, report, err := knowledge.FromFS(t.Context(), faulty{fsys, broken}, knowledge.Folder{ID: "x"}, knowledge.Deps{Counter: fourBytes{}})
+		c, report, err := knowledge.FromFS(t.Context(), faulty{fsys, broken}, folder.Folder{ID: "x"}, knowledge.Deps{Counter: fourBytes{}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, idsOf(c)); diff != "" {
 			t.Errorf("without %s (-want +got):\n%s", broken, diff)
 		}
-		wantSkips := []knowledge.Skip{{Path: broken, Kind: knowledge.SkipUnreadable, Reason: "permission denied"}}
+		wantSkips := []folder.Skip{{Path: broken, Kind: folder.SkipUnreadable, Reason: "permission denied"}}
 		if len(report.Skipped) == 1 {
 			wantSkips[0].Reason = report.Skipped[0].Reason
 		}
@@ -225,7 +226,7 @@ func TestIncludeExclude(t *testing.T) {
 		{[]string{"*.md", "sub/**"}, []string{"**/*.txt"}, []string{"a.md", "sub/c.md"}},
 		{nil, []string{"sub"}, []string{"a.md", "a.txt", "drafts/b.md"}},
 	} {
-		ids, _, _ := load(t, knowledge.Folder{ID: "x", Path: dir, Include: tc.include, Exclude: tc.exclude})
+		ids, _, _ := load(t, folder.Folder{ID: "x", Path: dir, Include: tc.include, Exclude: tc.exclude})
 		if diff := cmp.Diff(tc.want, ids); diff != "" {
 			t.Errorf("include %q, exclude %q (-want +got):\n%s", tc.include, tc.exclude, diff)
 		}
@@ -234,16 +235,16 @@ func TestIncludeExclude(t *testing.T) {
 
 func TestLoadErrors(t *testing.T) {
 	deps := knowledge.Deps{Counter: fourBytes{}}
-	_, _, err := knowledge.Load(t.Context(), knowledge.Folder{ID: "docs", Path: filepath.Join(t.TempDir(), "missing")}, deps)
+	_, _, err := knowledge.Load(t.Context(), folder.Folder{ID: "docs", Path: filepath.Join(t.TempDir(), "missing")}, deps)
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "docs") || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("missing folder: %v", err)
 	}
-	if _, _, err := knowledge.Load(t.Context(), knowledge.Folder{ID: "docs", Path: t.TempDir(), Include: []string{"[a"}}, deps); err == nil || !strings.Contains(err.Error(), "[a") {
+	if _, _, err := knowledge.Load(t.Context(), folder.Folder{ID: "docs", Path: t.TempDir(), Include: []string{"[a"}}, deps); err == nil || !strings.Contains(err.Error(), "[a") {
 		t.Errorf("bad pattern: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := knowledge.Load(ctx, knowledge.Folder{ID: "docs", Path: t.TempDir()}, deps); !errors.Is(err, context.Canceled) {
+	if _, _, err := knowledge.Load(ctx, folder.Folder{ID: "docs", Path: t.TempDir()}, deps); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -252,7 +253,7 @@ func TestLoadErrors(t *testing.T) {
 func TestLoadOneFile(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"guide.md": "---\ntitle: 'The guide'\n---\n# Guide\n\ntext\n", "other.md": "x", "data.bin": "x"})
-	c, _, err := knowledge.Load(t.Context(), knowledge.Folder{ID: "x", Path: filepath.Join(dir, "guide.md")}, knowledge.Deps{Counter: fourBytes{}})
+	c, _, err := knowledge.Load(t.Context(), folder.Folder{ID: "x", Path: filepath.Join(dir, "guide.md")}, knowledge.Deps{Counter: fourBytes{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,27 +265,27 @@ func TestLoadOneFile(t *testing.T) {
 	if c.Documents() != 1 || c.Chunks() != 1 {
 		t.Errorf("%d documents, %d chunks", c.Documents(), c.Chunks())
 	}
-	if _, skipped, _ := load(t, knowledge.Folder{ID: "x", Path: filepath.Join(dir, "data.bin")}); skipped["data.bin"] != knowledge.SkipUnsupported {
+	if _, skipped, _ := load(t, folder.Folder{ID: "x", Path: filepath.Join(dir, "data.bin")}); skipped["data.bin"] != folder.SkipUnsupported {
 		t.Errorf("skipped %v", skipped)
 	}
 }
 
 // Progress is told of every file.
 func TestProgress(t *testing.T) {
-	var last knowledge.Progress
-	deps := knowledge.Deps{Counter: fourBytes{}, Progress: func(p knowledge.Progress) { last = p }}
+	var last folder.Progress
+	deps := knowledge.Deps{Counter: fourBytes{}, Progress: func(p folder.Progress) { last = p }}
 	fsys := fstest.MapFS{"a.md": {Data: []byte("a")}, "b.md": {Data: []byte("b")}, "c.pdf": {}}
-	if _, _, err := knowledge.FromFS(t.Context(), fsys, knowledge.Folder{ID: "x"}, deps); err != nil {
+	if _, _, err := knowledge.FromFS(t.Context(), fsys, folder.Folder{ID: "x"}, deps); err != nil {
 		t.Fatal(err)
 	}
-	if want := (knowledge.Progress{Knowledge: "x", Files: 2, Done: 2, Chunks: 2}); last != want {
+	if want := (folder.Progress{Knowledge: "x", Files: 2, Done: 2, Chunks: 2}); last != want {
 		t.Errorf("got %+v, want %+v", last, want)
 	}
 }
 
 // Reading what is neither a folder nor a file might never end.
 func TestLoadRefusesDevices(t *testing.T) {
-	if _, _, err := knowledge.Load(t.Context(), knowledge.Folder{ID: "kb", Path: os.DevNull}, knowledge.Deps{Counter: fourBytes{}}); err == nil {
+	if _, _, err := knowledge.Load(t.Context(), folder.Folder{ID: "kb", Path: os.DevNull}, knowledge.Deps{Counter: fourBytes{}}); err == nil {
 		t.Errorf("%s was read", os.DevNull)
 	}
 }

@@ -1,87 +1,27 @@
-package knowledge
+package folder
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"sidenote/retrieval/knowledge/document"
-	"sidenote/retrieval/knowledge/extract"
+	"sidenote/retrieval/knowledge/extract/child"
 )
-
-// openFolder opens what a base is read from. Everything below is opened through
-// the root, so that no link leads out of it, not even one that is put there while
-// we read. file is not empty where path is a single file.
-func openFolder(folder Folder) (root *os.Root, file string, err error) {
-	name, stat, open := folder.Path, os.Stat, os.OpenRoot
-	if folder.Within != "" {
-		outer, err := os.OpenRoot(folder.Within)
-		if err != nil {
-			return nil, "", fmt.Errorf("open folder: %w", err)
-		}
-		defer func() { _ = outer.Close() }()
-		if name, err = nameIn(folder.Within, folder.Path); err != nil {
-			return nil, "", fmt.Errorf("open folder: %w", err)
-		}
-		stat, open = outer.Stat, outer.OpenRoot
-	}
-	info, err := stat(name)
-	if err != nil {
-		return nil, "", fmt.Errorf("open folder: %w", err)
-	}
-	if !info.IsDir() {
-		if !info.Mode().IsRegular() { // opening a pipe would wait for ever
-			return nil, "", fmt.Errorf("open %s: neither a folder nor a file", name)
-		}
-		name, file = filepath.Split(filepath.Clean(name))
-		if name == "" {
-			name = "."
-		}
-	}
-	root, err = open(name)
-	if err != nil {
-		return nil, "", fmt.Errorf("open folder: %w", err)
-	}
-	return root, file, nil
-}
-
-// nameIn is what path is called in a folder.
-func nameIn(folder, path string) (string, error) {
-	folder, err := filepath.Abs(folder)
-	if err != nil {
-		return "", err
-	}
-	if path, err = filepath.Abs(path); err != nil {
-		return "", err
-	}
-	return filepath.Rel(folder, path)
-}
 
 // A walk finds the files of a folder that are to be read.
 type walk struct {
 	fsys             fs.FS
 	include, exclude []string
-	supported        func(extract.Format) bool
+	child            *child.Runner // nil: formats that need it are unsupported
 	files            []string
 	links            []string // to be looked at once all files are known
 	skipped          []Skip
-}
-
-func newWalk(fsys fs.FS, folder Folder, supported func(extract.Format) bool) (*walk, error) {
-	for _, p := range slices.Concat(folder.Include, folder.Exclude) {
-		if !doublestar.ValidatePattern(p) {
-			return nil, fmt.Errorf("pattern %q: %w", p, doublestar.ErrBadPattern)
-		}
-	}
-	return &walk{fsys: fsys, include: folder.Include, exclude: folder.Exclude, supported: supported}, nil
 }
 
 // run fills files and skipped. Only a top that cannot be read is an error.
@@ -102,7 +42,7 @@ func (w *walk) skip(name string, kind SkipKind, reason string) {
 }
 
 // dir walks one folder under the rules of its parents.
-func (w *walk) dir(ctx context.Context, name string, inherited rules) error {
+func (w *walk) dir(ctx context.Context, name string, inherited ignoreRules) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -126,7 +66,7 @@ func (w *walk) dir(ctx context.Context, name string, inherited rules) error {
 }
 
 // rulesIn reads an ignore file. One that cannot be read ignores nothing.
-func (w *walk) rulesIn(dir, file string) rules {
+func (w *walk) rulesIn(dir, file string) ignoreRules {
 	name := path.Join(dir, file)
 	if info, err := fs.Lstat(w.fsys, name); err != nil || !info.Mode().IsRegular() {
 		return nil
@@ -136,11 +76,11 @@ func (w *walk) rulesIn(dir, file string) rules {
 		w.skip(name, SkipUnreadable, reasonOf(err))
 		return nil
 	}
-	return parseRules(dir, string(text))
+	return parseIgnoreFile(dir, string(text))
 }
 
 // entry looks at one entry of a folder.
-func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rs rules) error {
+func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rs ignoreRules) error {
 	base := e.Name()
 	switch {
 	case base == ".git" || slices.Contains(ignoreFiles[:], base):
@@ -171,7 +111,7 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rs rules) 
 
 // file takes a file, if its name says that it can be read.
 func (w *walk) file(name string) {
-	if !w.supported(formatOf(w.fsys, name)) {
+	if !supported(formatOf(w.fsys, name), w.child) {
 		w.skipped = append(w.skipped, *unsupported(name))
 		return
 	}

@@ -1,4 +1,4 @@
-package knowledge
+package folder
 
 import (
 	"path"
@@ -13,34 +13,34 @@ var ignoreFiles = [...]string{".gitignore", ".sidenoteignore"}
 // maxIgnoreFile bounds an ignore file, in bytes; what is beyond is not read.
 const maxIgnoreFile = 1 << 20
 
-// A rule is one line of an ignore file, as gitignore(5) defines it.
-type rule struct {
+// An ignoreRule is one line of an ignore file, as gitignore(5) defines it.
+type ignoreRule struct {
 	dir     string // of the file, "." at the top
 	glob    string // on paths below dir
 	negate  bool   // brings back what an earlier rule ignored
 	dirOnly bool
 }
 
-// rules are those in force in a folder: of its parents first, then its own. The
+// ignoreRules are those in force in a folder: of its parents first, then its own. The
 // last one that matches decides.
-type rules []rule
+type ignoreRules []ignoreRule
 
-// parseRules reads an ignore file that stands in dir. Lines that are no valid
+// parseIgnoreFile reads an ignore file that stands in dir. Lines that are no valid
 // pattern match nothing, as with git.
-func parseRules(dir, text string) (out rules) {
+func parseIgnoreFile(dir, text string) (out ignoreRules) {
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
-		if r, ok := parseRule(dir, strings.TrimRight(line, "\r\n")); ok {
+		if r, ok := parseIgnoreRule(dir, strings.TrimRight(line, "\r\n")); ok {
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-func parseRule(dir, line string) (rule, bool) {
-	r := rule{dir: dir}
+func parseIgnoreRule(dir, line string) (ignoreRule, bool) {
+	r := ignoreRule{dir: dir}
 	line = trimBlanks(line)
 	if line == "" || line[0] == '#' {
-		return rule{}, false
+		return ignoreRule{}, false
 	}
 	line, r.negate = strings.CutPrefix(line, "!")
 	line, r.dirOnly = strings.CutSuffix(line, "/")
@@ -50,7 +50,7 @@ func parseRule(dir, line string) (rule, bool) {
 	line = strings.NewReplacer("{", `\{`, "}", `\}`).Replace(line)
 	switch {
 	case line == "":
-		return rule{}, false
+		return ignoreRule{}, false
 	case !anchored:
 		line = "**/" + line
 	case strings.HasSuffix(line, "/**"):
@@ -69,7 +69,7 @@ func trimBlanks(line string) string {
 }
 
 // ignore tells whether the rules ignore what stands at name.
-func (rs rules) ignore(name string, isDir bool) bool {
+func (rs ignoreRules) ignore(name string, isDir bool) bool {
 	for i := len(rs) - 1; i >= 0; i-- {
 		if rs[i].match(name, isDir) {
 			return !rs[i].negate
@@ -78,7 +78,7 @@ func (rs rules) ignore(name string, isDir bool) bool {
 	return false
 }
 
-func (r rule) match(name string, isDir bool) bool {
+func (r ignoreRule) match(name string, isDir bool) bool {
 	if r.dirOnly && !isDir {
 		return false
 	}

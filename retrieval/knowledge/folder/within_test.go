@@ -1,4 +1,4 @@
-package knowledge_test
+package folder_test
 
 import (
 	"os"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 // A folder that must lie within another is not read once it is a link that leads
@@ -23,7 +24,7 @@ func TestM07FolderStaysWithin(t *testing.T) {
 		}
 	}
 	read := func(path, within string) int {
-		c, _, err := knowledge.Load(t.Context(), knowledge.Folder{ID: "docs", Path: path, Within: within}, deps())
+		c, _, err := knowledge.Load(t.Context(), folder.Folder{ID: "docs", Path: path, Within: within}, deps())
 		if err != nil {
 			return -1
 		}

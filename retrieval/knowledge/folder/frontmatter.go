@@ -1,4 +1,4 @@
-package knowledge
+package folder
 
 import (
 	"errors"
@@ -11,13 +11,6 @@ import (
 
 	"sidenote/retrieval/knowledge/extract"
 )
-
-// frontMatter splits the YAML between --- lines from the start of a document, and
-// returns the title in it.
-func frontMatter(text string) (title, body string) {
-	matter, body := extract.SplitFrontMatter(text)
-	return matter.Title(), body
-}
 
 // maxFrontValue bounds the lines of a key that is an attribute, in bytes: what parses
 // YAML takes time by the square of how deep they nest.

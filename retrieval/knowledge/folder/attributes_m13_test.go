@@ -1,4 +1,4 @@
-package knowledge_test
+package folder_test
 
 import (
 	"testing"
@@ -6,8 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 // The keys of a front matter are attributes of Markdown files. What a record, a page or
@@ -16,7 +16,7 @@ import (
 func TestM13FrontMatterIsOfMarkdownFilesOnly(t *testing.T) {
 	matter := `---\naudience: public\nowner: mallory\ntitle: Forged\n---\n\nThe bonus is large.`
 	open := `---\naudience: public\n\nThe bonus is large.` // does not end
-	folder := knowledge.Folder{PathPattern: "{audience}/**", FrontMatter: []string{"audience", "owner"}}
+	folder := folder.Folder{PathPattern: "{audience}/**", FrontMatter: []string{"audience", "owner"}}
 	got, report := attributesOf(t, folder, map[string]string{
 		"a.jsonl":       `{"id":"text","text":"` + matter + `"}` + "\n" + `{"id":"open","text":"` + open + `"}` + "\n" + `{"id":"own","content":"` + matter + `","owner":"hr"}` + "\n",
 		"b.json":        `[{"id":"listed","body":"` + matter + `"}]`,

@@ -1,4 +1,4 @@
-package knowledge_test
+package folder_test
 
 import (
 	"maps"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 // Ignore files mean what gitignore(5) says.
@@ -47,7 +48,7 @@ func TestIgnoreFiles(t *testing.T) {
 			for name := range strings.FieldsSeq(tc.files) {
 				fsys[name] = &fstest.MapFile{Data: []byte("x")}
 			}
-			c, _, err := knowledge.FromFS(t.Context(), fsys, knowledge.Folder{ID: "x"}, knowledge.Deps{Counter: fourBytes{}})
+			c, _, err := knowledge.FromFS(t.Context(), fsys, folder.Folder{ID: "x"}, knowledge.Deps{Counter: fourBytes{}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,88 @@
+// Package folder reads a folder of documents: which files there are, by patterns, ignore
+// files and what is safe to read; what documents are in each; and what attributes they
+// have, by the rules of the folder. Package watch tells when to read it again.
+package folder
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"sidenote/retrieval/knowledge/document"
+)
+
+// A Folder says what to read for one knowledge base.
+type Folder struct {
+	ID      string   // of the base, [a-z0-9_-]{1,64}
+	Path    string   // a folder, or one file
+	Within  string   // a folder that Path must stay in, whatever links are put there; "" is anywhere
+	Include []string // doublestar patterns on slash-separated paths below Path; none is everything
+	Exclude []string // likewise; stronger than Include
+
+	// Attributes are what all documents have. Others come from PathPattern, and from
+	// what a document says itself: a record its own, a Markdown file those of
+	// FrontMatter. Where a key comes from several, the first named here counts: filters
+	// decide who may see a document, and whoever may write a text must not overrule who
+	// set up the folder.
+	//
+	// What cannot be an attribute, see document.Attribute, is an error here. In a document
+	// it is left out and stands in the report's Notes; so does what is beyond 64
+	// attributes, counted in the order above.
+	Attributes map[string]any
+	// PathPattern reads attributes off the path below Path, such as
+	// {product}/{version}/** or {lang}-{year}/**: {name} is a part of a segment, or all
+	// of it, as a string that is not empty. * and ? are any text and any character in a
+	// segment, ** any number of segments, as the last one at least the name of the file.
+	// Of several readings the first names are as short as can be. A file whose path is
+	// not of the pattern has nothing from it, nor has a record there these names of its
+	// own; a front matter has where FrontMatter lists them.
+	PathPattern string
+	// FrontMatter are the keys of the front matters of Markdown files that are attributes:
+	// scalars and lists of strings, as YAML reads them, but dates, which are the string that
+	// stands there. The text of a record or a page names none, whatever it begins with.
+	FrontMatter []string
+
+	// AcceptDeletions says that a folder from which most files are gone was emptied on
+	// purpose, see Library.Sync.
+	AcceptDeletions bool
+}
+
+// Validate refuses patterns and attributes by which nothing can be read.
+func (f Folder) Validate() error {
+	if err := f.checkPatterns(); err != nil {
+		return err
+	}
+	_, err := NewRules(f)
+	return err
+}
+
+// Origin names the folder and the rules by which it is read, but not the base.
+func (f Folder) Origin() string {
+	place := f.Path
+	if abs, err := filepath.Abs(place); err == nil {
+		place = abs
+	}
+	list := func(patterns []string) string { return string(document.Fields(patterns...)) }
+	parts := []string{list(f.Include), list(f.Exclude)}
+	switch attributes, err := NewRules(f); {
+	case err != nil:
+		parts = append(parts, err.Error())
+	case attributes.Name != Rules{}.Name:
+		parts = append(parts, string(attributes.Name[:]))
+	}
+	rules := sha256.Sum256(document.Fields(parts...))
+	return fmt.Sprintf("%s %x", place, rules[:8])
+}
+
+// checkPatterns refuses patterns that nothing can match.
+func (f Folder) checkPatterns() error {
+	for _, p := range slices.Concat(f.Include, f.Exclude) {
+		if !doublestar.ValidatePattern(p) {
+			return fmt.Errorf("pattern %q: %w", p, doublestar.ErrBadPattern)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package folder
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"sidenote/retrieval/knowledge/extract/child"
+)
+
+// A Source is what the files of a folder are read from.
+type Source struct {
+	FS   fs.FS
+	file string   // the one file to read; "" reads all
+	root *os.Root // nil for none to close
+}
+
+// FromFS returns a source of all files of a file system.
+func FromFS(fsys fs.FS) *Source { return &Source{FS: fsys} }
+
+// Open opens what a folder is read from; Path may be a single file. Everything below is
+// opened through a root, so that no link leads out of it, not even one that is put there
+// while we read.
+func Open(folder Folder) (*Source, error) {
+	name, stat, open := folder.Path, os.Stat, os.OpenRoot
+	if folder.Within != "" {
+		outer, err := os.OpenRoot(folder.Within)
+		if err != nil {
+			return nil, fmt.Errorf("open folder: %w", err)
+		}
+		defer func() { _ = outer.Close() }()
+		if name, err = nameIn(folder.Within, folder.Path); err != nil {
+			return nil, fmt.Errorf("open folder: %w", err)
+		}
+		stat, open = outer.Stat, outer.OpenRoot
+	}
+	info, err := stat(name)
+	if err != nil {
+		return nil, fmt.Errorf("open folder: %w", err)
+	}
+	file := ""
+	if !info.IsDir() {
+		if !info.Mode().IsRegular() { // opening a pipe would wait for ever
+			return nil, fmt.Errorf("open %s: neither a folder nor a file", name)
+		}
+		name, file = filepath.Split(filepath.Clean(name))
+		if name == "" {
+			name = "."
+		}
+	}
+	root, err := open(name)
+	if err != nil {
+		return nil, fmt.Errorf("open folder: %w", err)
+	}
+	return &Source{FS: root.FS(), file: file, root: root}, nil
+}
+
+// Close ends the use of the source.
+func (s *Source) Close() error {
+	if s.root == nil {
+		return nil
+	}
+	return s.root.Close()
+}
+
+// nameIn is what path is called in a folder.
+func nameIn(folder, path string) (string, error) {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return "", err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", err
+	}
+	return filepath.Rel(folder, path)
+}
+
+// Files returns the names of the files to read, sorted but for links, which come last,
+// and what is not read. c reads the formats that are read in a process of their own; nil
+// leaves them out as unsupported. Only a top that cannot be read, and a pattern that is
+// none, are errors.
+func (s *Source) Files(ctx context.Context, folder Folder, c *child.Runner) (files []string, skipped []Skip, err error) {
+	if err := folder.checkPatterns(); err != nil {
+		return nil, nil, err
+	}
+	if s.file != "" {
+		return []string{s.file}, nil, nil
+	}
+	w := &walk{fsys: s.FS, include: folder.Include, exclude: folder.Exclude, child: c}
+	err = w.run(ctx)
+	return w.files, w.skipped, err
+}
