@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/sidenote/internal/engine"
 )
 
 // say writes a line of what is served, in its turn.
@@ -58,21 +61,21 @@ func (o *output) inTurn(write func()) {
 }
 
 // indexed says what became of reading a base, in its turn.
-func (o *output) indexed(i indexed) { o.inTurn(func() { o.writeIndexed(i) }) }
+func (o *output) indexed(i engine.Indexed) { o.inTurn(func() { o.writeIndexed(i) }) }
 
-func (o *output) writeIndexed(i indexed) {
+func (o *output) writeIndexed(i engine.Indexed) {
 	if o.log == nil {
-		fmt.Fprintln(o.writer, i)
+		fmt.Fprintln(o.writer, indexedLines(i))
 		return
 	}
-	if i.store != "" {
-		o.logger.Info("knowledge", "knowledge", i.id, "detail", i.store)
+	if i.Line != "" {
+		o.logger.Info("knowledge", "knowledge", i.ID, "detail", i.Line)
 		return
 	}
-	o.logger.Info("knowledge", "knowledge", i.id, "files", i.report.Files, "chunks", i.report.Chunks,
-		"seconds", i.took.Seconds(), "skipped", i.report.Summary())
-	for _, line := range i.unread() {
-		o.logger.Warn("file skipped", "knowledge", i.id, "detail", line)
+	o.logger.Info("knowledge", "knowledge", i.ID, "files", i.Report.Files, "chunks", i.Report.Chunks,
+		"seconds", i.Took.Seconds(), "skipped", i.Report.Summary())
+	for _, line := range unread(i.Report) {
+		o.logger.Warn("file skipped", "knowledge", i.ID, "detail", line)
 	}
 }
 
@@ -136,13 +139,32 @@ func upstreamLine(base *url.URL, state string) string {
 }
 
 // announceLimits says what each request may get.
-func (o *output) announceLimits(ctx context.Context, s *stack) {
-	cfg := s.cfg
+func (o *output) announceLimits(ctx context.Context, e *engine.Engine) {
+	cfg := e.Config
 	for _, name := range cfg.TenantNames() {
 		if p, _ := cfg.Tenant(name); len(cfg.TenantNames()) == 1 {
 			search := p.Rewrite.Search
 			o.say("budget", "%s tokens a request, at most %d sources, %s ms", console.Thousands(p.Rewrite.ContextTokens), search.TopK, console.Thousands(int(search.Deadline.Milliseconds())))
 		}
 	}
-	o.say("cache", "in this process, %d MiB (%s)", cfg.Cache.Memory>>20, s.shared.state(ctx))
+	o.say("cache", "in this process, %d MiB (%s)", cfg.Cache.Memory>>20, e.Shared(ctx))
+}
+
+// reachable tells whether an upstream answers at all; any answer will do.
+func reachable(ctx context.Context, base string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, base, nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return console.Cause(err)
+	}
+	return resp.Body.Close()
 }

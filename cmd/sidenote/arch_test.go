@@ -46,6 +46,11 @@ var mayImport = map[string][]string{
 
 	"cmd/sidenote/internal/adminclient":                 {"proxy/admin", "retrieval/knowledge/store", "cmd/sidenote/internal/console"},
 	"cmd/sidenote/internal/adminclient/adminclienttest": {"retrieval/knowledge/store"},
+
+	"cmd/sidenote/internal/engine": {
+		"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/",
+		"cmd/sidenote/internal/config", "cmd/sidenote/internal/console",
+	},
 }
 
 // onlyIn lists modules that stay in a few packages.

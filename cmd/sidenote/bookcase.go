@@ -13,6 +13,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/adminclient"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/panics"
@@ -60,7 +61,7 @@ func (f baseFlags) manage(a *app, write bool, do func(*adminclient.Client) error
 		return do(a.asking(c, locked))
 	}
 	if err != nil {
-		return stateError(err, cfg.State, false)
+		return engine.StateError(err, cfg.State, false)
 	}
 	return a.alone(cfg, kept, write, do)
 }
@@ -71,16 +72,9 @@ func (a *app) asking(c *adminclient.Client, who *store.LockedError) *adminclient
 	return c
 }
 
+// open opens the state folder in this process.
 func (f baseFlags) open(a *app, cfg *config.Config, write bool) (*knowledge.Library, error) {
-	reader, err := newReader()
-	if err != nil {
-		return nil, err
-	}
-	deps, err := reader.readingFor(write)
-	if err != nil {
-		return nil, err
-	}
-	kept, err := knowledge.OpenLibrary(a.ctx, cfg.State.Path, deps, knowledge.LibraryOptions{
+	kept, err := engine.OpenLibrary(a.ctx, cfg.State.Path, knowledge.LibraryOptions{
 		ReadOnly: !write,
 		Trouble:  func(t knowledge.Trouble) { fmt.Fprintf(a.stderr, "state: %v\n", t.Err) },
 	})
@@ -103,9 +97,8 @@ func (a *app) alone(cfg *config.Config, kept *knowledge.Library, write bool, do 
 		opened = "opened for reading"
 	}
 	fmt.Fprintf(a.stderr, "%s %s\n", opened, cfg.State.Path)
-	s := &stack{cfg: cfg, kept: kept, tell: func(slog.Level, string) {}} // what is wrong is in the answer too
 	token := rand.Text()
-	server := admin.NewServer((&admin.Handler{Keeper: s.librarian(), Token: proxy.NewSecret(token)}).Handle, slog.New(slog.DiscardHandler))
+	server := admin.NewServer((&admin.Handler{Keeper: engine.NewManager(cfg, kept), Token: proxy.NewSecret(token)}).Handle, slog.New(slog.DiscardHandler))
 	ln := fasthttputil.NewInmemoryListener()
 	served := make(chan error, 1)
 	panics.Go(a.panicked, func() { served <- server.Serve(ln) }, func() { close(served) })

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/rewrite"
 )
 
@@ -74,26 +75,26 @@ func chain(t *testing.T, file string) {
 }
 
 // wired builds what serve builds, and waits for its knowledge.
-func wired(t *testing.T, path string) *stack {
+func wired(t *testing.T, path string) *engine.Engine {
 	t.Helper()
 	cfg, err := config.Load(config.Source{Path: path, Env: func(string) (string, bool) { return "", false }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := build(t.Context(), cfg, home{}, unheard)
+	s, err := engine.New(t.Context(), cfg, engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.close() })
-	if err := s.index(t.Context(), nil); err != nil {
+	t.Cleanup(func() { _ = s.Close() })
+	if err := s.Bases.Index(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func rewritten(t *testing.T, s *stack, tenant string, body []byte) string {
+func rewritten(t *testing.T, s *engine.Engine, tenant string, body []byte) string {
 	t.Helper()
-	policy, ok := s.cfg.Tenant(config.Name(tenant))
+	policy, ok := s.Config.Tenant(config.Name(tenant))
 	if !ok {
 		t.Fatalf("no tenant %q", tenant)
 	}
@@ -101,7 +102,7 @@ func rewritten(t *testing.T, s *stack, tenant string, body []byte) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res := s.rewriter.Rewrite(t.Context(), policy.Rewrite, req, rewrite.Options{})
+	res := s.Rewriter.Rewrite(t.Context(), policy.Rewrite, req, rewrite.Options{})
 	ids := []string{}
 	for _, e := range res.Ledger.Sources {
 		if e.Fate != rewrite.Out {

@@ -12,6 +12,7 @@ import (
 
 	"sidenote/cache/redis"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/proxy"
 )
 
@@ -63,16 +64,16 @@ func warnOfFilters(a *app, cfg *config.Config) error {
 		return nil
 	}
 	cfg.Redis = config.Redis{}
-	s, err := build(a.ctx, cfg, home{}, unheard)
+	e, err := engine.New(a.ctx, cfg, engine.Options{})
 	if err != nil {
 		fmt.Fprintf(a.stderr, "warning: filters are not compared with documents: %v\n", err)
 		return nil
 	}
-	defer func() { _ = s.close() }()
-	if err := s.index(a.ctx, nil); err != nil {
+	defer func() { _ = e.Close() }()
+	if err := e.Bases.Index(a.ctx, nil); err != nil {
 		fmt.Fprintf(a.stderr, "warning: filters are not compared with documents: %v\n", err)
 	}
-	for _, line := range s.unknownAttributes() {
+	for _, line := range e.Bases.UnknownAttributes() {
 		fmt.Fprintln(a.stderr, "warning: "+line)
 	}
 	return nil
@@ -159,4 +160,12 @@ func join(names []config.Name) string {
 		texts = append(texts, string(n))
 	}
 	return strings.Join(texts, ", ")
+}
+
+// filters tells whether any tenant has filters.
+func filters(cfg *config.Config) bool {
+	return slices.ContainsFunc(cfg.TenantNames(), func(name config.Name) bool {
+		p, _ := cfg.Tenant(name)
+		return p.Rewrite.Filter != nil
+	})
 }

@@ -289,21 +289,3 @@ func TestM08FollowerFirst(t *testing.T) {
 	write(t, docs, "pets.md", "# Pets\n\nLlamas are welcome on Fridays.\n")
 	follower.asks(t, "POST", "/v1/knowledge", `{"id":"x"}`, 409, `"code":"read_only"`) // it never writes
 }
-
-// Whoever can be asked is ready: a base that is still to be indexed is said, and keeps
-// no request away.
-func TestM08ReadyWhileIndexing(t *testing.T) {
-	t.Parallel()
-	cfg, err := configFlags{Upstream: "http://127.0.0.1:9", Knowledge: []string{handbook(t)}}.load(&app{env: noEnv}, false)
-	must(t, err)
-	s, err := build(t.Context(), cfg, home{}, unheard)
-	must(t, err)
-	defer func() { must(t, s.close()) }()
-	watched := s.watched()
-	if watched.Ready != nil && len(watched.Ready()) > 0 {
-		t.Errorf("not ready: %v", watched.Ready())
-	}
-	if lines := watched.Trouble(); len(lines) != 1 || lines[0] != "knowledge handbook: indexing" {
-		t.Errorf("trouble %q", lines)
-	}
-}

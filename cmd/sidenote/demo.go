@@ -13,6 +13,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/demo"
+	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/proxy"
 	"sidenote/proxy/panics"
 	"sidenote/retrieval/knowledge"
@@ -46,11 +47,11 @@ func (c *demoCmd) Run(a *app) error {
 	panics.Go(a.panicked, func() { _ = server.Serve(upstream) }, nil) // ends with Close
 	defer func() { _ = server.Close() }()
 
-	s, ls, err := c.stack(a, upstream.Addr().String())
+	e, ls, err := c.engine(a, upstream.Addr().String())
 	if err != nil {
 		return err
 	}
-	defer func() { _ = s.close() }()
+	defer func() { _ = e.Close() }()
 	ctx, stop := context.WithCancel(a.ctx)
 	defer stop()
 	reports := make(firstReport, 1)
@@ -58,11 +59,11 @@ func (c *demoCmd) Run(a *app) error {
 	if c.Serve {
 		log = a.stderr
 	}
-	out := newOutput(log, s.cfg.Telemetry.Log)
+	out := newOutput(log, e.Config.Telemetry.Log)
 	defer out.close()
 	var told error // kept apart: a server that was stopped ends without an error
-	served := (&app{ctx: ctx, reports: reports}).serve(out, s, ls, func(ctx context.Context) error {
-		story, err := c.tell(ctx, s, stub, ls.data.Addr().String(), reports)
+	served := (&app{ctx: ctx, reports: reports}).serve(out, e, ls, func(ctx context.Context) error {
+		story, err := c.tell(ctx, e, stub, ls.data.Addr().String(), reports)
 		if err == nil {
 			err = c.show(a, story)
 		}
@@ -74,9 +75,9 @@ func (c *demoCmd) Run(a *app) error {
 	return errors.Join(told, served)
 }
 
-// stack wires the demo on the usual ports, or on free ones where those are
+// engine wires the demo on the usual ports, or on free ones where those are
 // taken, and says so.
-func (c *demoCmd) stack(a *app, upstream string) (*stack, listeners, error) {
+func (c *demoCmd) engine(a *app, upstream string) (*engine.Engine, listeners, error) {
 	flags := config.Flags{Upstream: "http://" + upstream, Knowledge: []string{"demo=corpus"}}
 	load := func(listen, admin string) (*config.Config, error) {
 		flags.Listen, flags.Admin = listen, admin
@@ -98,11 +99,11 @@ func (c *demoCmd) stack(a *app, upstream string) (*stack, listeners, error) {
 			return nil, listeners{}, err
 		}
 	}
-	s, err := build(a.ctx, cfg, home{}, unheard)
+	e, err := engine.New(a.ctx, cfg, engine.Options{})
 	if err != nil {
 		ls.close()
 	}
-	return s, ls, err
+	return e, ls, err
 }
 
 // firstReport keeps the first Report.
@@ -117,13 +118,13 @@ func (f firstReport) Record(r *proxy.Report) {
 }
 
 // tell indexes the corpus, asks, and puts the story together.
-func (c *demoCmd) tell(ctx context.Context, s *stack, stub *demo.Stub, address string, reports firstReport) (demo.Story, error) {
+func (c *demoCmd) tell(ctx context.Context, e *engine.Engine, stub *demo.Stub, address string, reports firstReport) (demo.Story, error) {
 	start := time.Now()
-	content, report, err := knowledge.FromFS(ctx, demo.Corpus(), folder.Folder{ID: "demo"}, s.reading())
+	content, report, err := knowledge.FromFS(ctx, demo.Corpus(), folder.Folder{ID: "demo"}, e.Reader.Deps())
 	if err != nil {
 		return demo.Story{}, err
 	}
-	s.swap("demo", content, report)
+	e.Bases.Swap("demo", content, report)
 	story := demo.Story{
 		Question: c.Question, Documents: content.Documents(), Chunks: content.Chunks(), Address: address, Index: time.Since(start),
 	}

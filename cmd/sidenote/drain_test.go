@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/proxy"
 )
 
@@ -247,7 +248,7 @@ func TestM15UpstreamsAreProbedBeside(t *testing.T) {
 			t.Fatal("one waits for another")
 		}
 	}
-	out.indexed(indexed{id: "x", store: "x: read meanwhile"})
+	out.indexed(engine.Indexed{ID: "x", Line: "x: read meanwhile"})
 	out.tell(slog.LevelWarn, "what else there is")
 	text.until(t, "what else there is")
 	close(answer)

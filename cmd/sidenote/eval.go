@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/eval"
@@ -90,7 +91,7 @@ func (c *evalCmd) name() string {
 
 // scratch indexes the documents as serve would those of a folder.
 func scratch(a *app, data *eval.Collection, show *console.Progress) (*knowledge.Content, error) {
-	reader, err := newReader()
+	reader, err := engine.NewReader()
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +100,7 @@ func scratch(a *app, data *eval.Collection, show *console.Progress) (*knowledge.
 		// BEIR searches title and text as one: what has only a title is found by it.
 		documents[i] = document.Document{ID: d.ID, Name: d.Title, Text: cmp.Or(d.Text, d.Title)}
 	}
-	deps := reader.reading()
+	deps := reader.Deps()
 	deps.Progress = func(p folder.Progress) {
 		show.Show(console.Work{Name: "indexing", Done: p.Done, Total: p.Files, Unit: "documents", Note: console.Plural(p.Chunks, "chunk")})
 	}
@@ -131,13 +132,19 @@ func (e *evaluation) trial(content *knowledge.Content, show *console.Progress) e
 	settings.Deadline = evalDeadline
 	return eval.Trial{
 		Engine:  base,
-		Request: retrieval.Prepare{Next: pipeline, Catalog: &catalog{named: map[string]retrieval.Base{evalBase: base}}, Terms: terms},
-		Query:   retrieval.Query{Bases: []retrieval.Ref{{Knowledge: evalBase}}, Encoding: chunkEncoding, Settings: settings},
+		Request: retrieval.Prepare{Next: pipeline, Catalog: scratchCatalogue{base}, Terms: terms},
+		Query:   retrieval.Query{Bases: []retrieval.Ref{{Knowledge: evalBase}}, Encoding: engine.ChunkEncoding, Settings: settings},
 		Progress: func(done int) {
 			show.Show(console.Work{Name: "asking", Done: done, Total: len(e.data.Queries), Unit: "queries"})
 		},
 	}
 }
+
+// A scratchCatalogue has the scratch base only.
+type scratchCatalogue struct{ base *knowledge.Base }
+
+// Ref tells the present state of the base.
+func (c scratchCatalogue) Ref(id string) (retrieval.Ref, bool) { return c.base.Ref(), id == evalBase }
 
 // undone says what the numbers leave out; nil if nothing.
 func (e *evaluation) undone() error {

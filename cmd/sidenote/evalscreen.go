@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/retrieval/eval"
 )
 
@@ -77,16 +78,14 @@ func (e *evaluation) answer(n int) evalAnswer {
 		Queries: s.Queries, LeftOut: e.data.LeftOut, UnknownQueries: e.data.UnknownQueries, UnknownDocuments: e.data.UnknownDocuments,
 		NDCG: rounded(s.NDCG), RecallNear: rounded(s.RecallNear), RecallFar: rounded(s.RecallFar), MRR: rounded(s.ReciprocalRank),
 		TopK: e.settings.TopK, Hit: rounded(s.Hit), Empty: s.Empty,
-		IndexMS: milliseconds(e.index),
-		Latency: latencies{Clock: "wall", P50: milliseconds(s.P50), P95: milliseconds(s.P95), P99: milliseconds(s.P99)},
+		IndexMS: engine.Milliseconds(e.index),
+		Latency: latencies{Clock: "wall", P50: engine.Milliseconds(s.P50), P95: engine.Milliseconds(s.P95), P99: engine.Milliseconds(s.P99)},
 		Worst:   e.worst(n),
 	}
 }
 
 // rounded keeps six decimals: what differs beyond is the order of an addition.
 func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 
 // mostFound is how many of the documents found a worstQuery names.
 const mostFound = 10

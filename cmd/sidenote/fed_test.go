@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
 )
@@ -47,15 +48,7 @@ func TestM23PutIntoAFoldersBase(t *testing.T) {
 // cutShort leaves a state folder as a process does that dies while it reads a folder.
 func cutShort(t *testing.T, state, id, docs string) {
 	t.Helper()
-	reader, err := newReader()
-	if err != nil {
-		t.Fatal(err)
-	}
-	deps, err := reader.readingFor(true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := knowledge.OpenLibrary(t.Context(), state, deps, knowledge.LibraryOptions{})
+	l, err := engine.OpenLibrary(t.Context(), state, knowledge.LibraryOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"sidenote/cmd/sidenote/internal/adminclient"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
@@ -109,15 +110,14 @@ func (r *ingestion) choose(acceptDeletions bool) error {
 	return r.cfg.CheckFolders(nil)
 }
 
-// lockEvery is how often is looked whether the state folder is free.
-const lockEvery = 300 * time.Millisecond
-
 // run reads what is left, as soon as this process may write the state folder, or lets
 // the one that does read it.
 func (r *ingestion) run(ctx context.Context) error {
 	asked := store.LockedError{}
 	for {
-		kept, err := r.open(ctx)
+		kept, err := engine.OpenLibrary(ctx, r.cfg.State.Path, knowledge.LibraryOptions{
+			Trouble: func(t knowledge.Trouble) { r.say("state: %v", t.Err) },
+		})
 		var locked *store.LockedError
 		switch {
 		case err == nil:
@@ -134,21 +134,9 @@ func (r *ingestion) run(ctx context.Context) error {
 			r.where = "while it waited for the state folder"
 			r.say("waiting: %v; %s", locked, console.Clean(whyNot))
 		}
-		if err := pause(ctx, lockEvery); err != nil {
+		if err := engine.Pause(ctx, engine.LockEvery); err != nil {
 			return err
 		}
-	}
-}
-
-// pause waits, unless ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
@@ -158,21 +146,6 @@ func (r *ingestion) say(format string, args ...any) {
 	defer r.mu.Unlock()
 	r.show.Clear()
 	fmt.Fprintf(r.a.stderr, format+"\n", args...)
-}
-
-// open opens the state folder for writing.
-func (r *ingestion) open(ctx context.Context) (*knowledge.Library, error) {
-	reader, err := newReader()
-	if err != nil {
-		return nil, err
-	}
-	deps, err := reader.readingFor(true)
-	if err != nil {
-		return nil, err
-	}
-	return knowledge.OpenLibrary(ctx, r.cfg.State.Path, deps, knowledge.LibraryOptions{
-		Trouble: func(t knowledge.Trouble) { r.say("state: %v", t.Err) },
-	})
 }
 
 // readAll reads what is left in this process.
@@ -188,10 +161,10 @@ func (r *ingestion) readAll(ctx context.Context, kept *knowledge.Library) (err e
 			return err
 		}
 		if err != nil {
-			r.fail(f, withRemedy(err))
+			r.fail(f, engine.WithRemedy(err))
 			continue
 		}
-		r.finish(ingested{ID: f.ID, Path: f.Path, TookMS: milliseconds(time.Since(start)), Report: *wireReport(report)})
+		r.finish(ingested{ID: f.ID, Path: f.Path, TookMS: engine.Milliseconds(time.Since(start)), Report: *engine.WireReport(report)})
 	}
 	return nil
 }
@@ -287,7 +260,7 @@ func (r *ingestion) handOverOne(ctx context.Context, client *adminclient.Client,
 			r.finish(ingested{ID: folder.ID, Path: folder.Path, HandedOver: address, TookMS: i.TookMS, Report: *i.Report})
 			return "", nil
 		}
-		if err := pause(ctx, pollEvery); err != nil {
+		if err := engine.Pause(ctx, pollEvery); err != nil {
 			return "", err
 		}
 	}
@@ -295,7 +268,7 @@ func (r *ingestion) handOverOne(ctx context.Context, client *adminclient.Client,
 
 // differs says in what the folder of a base elsewhere is another than the one here.
 func differs(b admin.Base, folder folder.Folder) string {
-	switch path, rules := splitOrigin(folder.Origin()); {
+	switch path, rules := engine.SplitOrigin(folder.Origin()); {
 	case b.Ingest == nil:
 		return "it keeps " + folder.ID + " with no folder"
 	case b.Path != path:

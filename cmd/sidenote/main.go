@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/retrieval/knowledge/extract/child"
 )
 
@@ -16,7 +17,7 @@ func main() { os.Exit(mainCode()) }
 
 // mainCode exists so that deferred calls run before the process ends.
 func mainCode() int {
-	if len(os.Args) > 1 && os.Args[1] == childCommand {
+	if len(os.Args) > 1 && os.Args[1] == engine.ChildCommand {
 		return child.Main(os.Args[2:], os.Stdin, os.Stdout)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -172,14 +172,3 @@ func newProgress(a *app) *console.Progress {
 		Width:    func() int { return console.Columns(a.stderr) },
 	}
 }
-
-// unheard is for a stack whose process ends with its answer.
-func unheard(slog.Level, string) {}
-
-func texts[T ~string](list []T) []string {
-	out := make([]string, 0, len(list))
-	for _, s := range list {
-		out = append(out, string(s))
-	}
-	return out
-}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/retrieval/knowledge"
 	"sidenote/rewrite/tokens"
 )
@@ -25,11 +26,7 @@ func TestTokensAreKept(t *testing.T) {
 	} {
 		state := filepath.Join(t.TempDir(), "state")
 		put(state)
-		reader, err := newReader()
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := knowledge.OpenLibrary(t.Context(), state, reader.reading(), knowledge.LibraryOptions{ReadOnly: true})
+		l, err := engine.OpenLibrary(t.Context(), state, knowledge.LibraryOptions{ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}

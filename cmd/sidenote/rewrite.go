@@ -28,11 +28,11 @@ func (c *rewriteCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	s, policy, err := c.ready(a, !c.JSON)
+	e, policy, err := c.ready(a, !c.JSON)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = s.close() }()
+	defer func() { _ = e.Close() }()
 	req, err := rewrite.Parse(body)
 	if err != nil {
 		if policy.Strict() {
@@ -48,7 +48,7 @@ func (c *rewriteCmd) Run(a *app) error {
 	policy.CountWhole = true
 	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: req.StripEdits(policy)}
 	if policy.Mode != rewrite.Off {
-		res = s.rewriter.Rewrite(a.ctx, policy, req, options)
+		res = e.Rewriter.Rewrite(a.ctx, policy, req, options)
 	}
 	if err := c.ledger(a, res); err != nil {
 		return err

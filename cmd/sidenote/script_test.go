@@ -20,13 +20,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"sidenote/cmd/sidenote/internal/demo"
+	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge/extract/child/childtest"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == childCommand { // started by a test that indexes
+	if len(os.Args) > 1 && os.Args[1] == engine.ChildCommand { // started by a test that indexes
 		os.Exit(mainCode())
 	}
 	testscript.Main(m, map[string]func(){"sidenote": func() { os.Exit(mainCode()) }})

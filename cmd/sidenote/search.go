@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -35,7 +36,7 @@ func (searchCmd) Help() string {
 
 // ready builds and indexes what the flags choose, and finds the policy. Where
 // name is true it names the files that could not be read.
-func (f sourceFlags) ready(a *app, name bool) (*stack, rewrite.Policy, error) {
+func (f sourceFlags) ready(a *app, name bool) (*engine.Engine, rewrite.Policy, error) {
 	cfg, err := configFlags{Config: f.Config, Knowledge: f.Knowledge, State: f.State}.load(a, true)
 	if err != nil {
 		return nil, rewrite.Policy{}, err
@@ -51,23 +52,23 @@ func (f sourceFlags) ready(a *app, name bool) (*stack, rewrite.Policy, error) {
 		return nil, rewrite.Policy{}, err
 	}
 	cfg.Redis = config.Redis{} // what one command finds is of no use to replicas
-	s, err := build(a.ctx, cfg, home{}, unheard)
+	e, err := engine.New(a.ctx, cfg, engine.Options{})
 	if err != nil {
 		return nil, rewrite.Policy{}, err
 	}
-	err = s.index(a.ctx, func(i indexed) {
-		for _, line := range i.unread() {
+	err = e.Bases.Index(a.ctx, func(i engine.Indexed) {
+		for _, line := range unread(i.Report) {
 			if name {
 				fmt.Fprintln(a.stderr, "skipped "+line)
 			}
 		}
 	})
 	if err != nil {
-		_ = s.close()
+		_ = e.Close()
 		return nil, rewrite.Policy{}, err
 	}
-	s.lookAtStores(a.ctx, nil)
-	return s, policy, nil
+	e.Bases.AwaitStores(a.ctx, nil)
+	return e, policy, nil
 }
 
 func (f sourceFlags) policy(cfg *config.Config) (rewrite.Policy, error) {
@@ -91,24 +92,24 @@ func (c *searchCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	s, policy, err := c.ready(a, true)
+	e, policy, err := c.ready(a, true)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = s.close() }()
+	defer func() { _ = e.Close() }()
 	q := retrieval.Query{
 		Tenant: policy.Tenant, Filter: retrieval.AllOf(policy.Filter, asked),
-		Text: c.Question, Encoding: chunkEncoding, Settings: policy.Search,
+		Text: c.Question, Encoding: engine.ChunkEncoding, Settings: policy.Search,
 	}
 	q.Settings.Deadline = max(q.Settings.Deadline, 10*time.Second)
 	for _, id := range policy.Knowledge {
 		q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id})
 	}
-	res, err := s.rewriter.Retriever.Retrieve(a.ctx, q)
+	res, err := e.Rewriter.Retriever.Retrieve(a.ctx, q)
 	if err != nil {
 		return err
 	}
-	for _, line := range s.partly(policy.Knowledge) {
+	for _, line := range e.Bases.InPart(policy.Knowledge) {
 		fmt.Fprintln(a.stderr, line)
 	}
 	if c.JSON {
@@ -165,7 +166,7 @@ func found(res retrieval.Result) searchAnswer {
 	}
 	a := searchAnswer{
 		Object: "list", Data: []foundSource{}, Excluded: []excludedSource{}, Stages: stages(res), Reason: res.Reason, Partial: res.Partial,
-		Retrieved: res.Retrieved, Unique: res.Unique, TookMS: float64(res.Took.Microseconds()) / 1e3,
+		Retrieved: res.Retrieved, Unique: res.Unique, TookMS: engine.Milliseconds(res.Took),
 	}
 	for _, s := range res.Sources {
 		a.Data = append(a.Data, line(s))

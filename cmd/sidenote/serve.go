@@ -16,6 +16,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/proxy"
 	"sidenote/proxy/panics"
 )
@@ -46,7 +47,7 @@ func (c *serveCmd) Run(a *app) error {
 		ls.close()
 		return err
 	}
-	s, err := build(a.ctx, cfg, home{keep: true, address: ls.adminAddress()}, out.tell)
+	e, err := engine.New(a.ctx, cfg, engine.Options{Keep: true, Address: ls.adminAddress(), Tell: out.tell})
 	if err != nil {
 		ls.close()
 		if a.ctx.Err() != nil {
@@ -54,8 +55,8 @@ func (c *serveCmd) Run(a *app) error {
 		}
 		return err
 	}
-	defer func() { _ = s.close() }() // nothing is lost with a cache, and the state folder loses nothing
-	if err := s.checkStart(a.ctx); err != nil {
+	defer func() { _ = e.Close() }() // nothing is lost with a cache, and the state folder loses nothing
+	if err := e.Bases.CheckStart(a.ctx); err != nil {
 		ls.close()
 		return err
 	}
@@ -63,13 +64,13 @@ func (c *serveCmd) Run(a *app) error {
 		ls.close()
 		return err
 	}
-	return a.serve(out, s, ls, func(ctx context.Context) error {
-		defer panics.Recover(s.panicked, nil) // requests go on
+	return a.serve(out, e, ls, func(ctx context.Context) error {
+		defer panics.Recover(e.Panicked, nil) // requests go on
 		defer out.announce(ctx, cfg, ls, reachable)()
 		for _, p := range cfg.Expired(time.Now()) {
 			out.tell(slog.LevelWarn, p.String())
 		}
-		s.keepKnowledge(ctx, out)
+		e.Bases.Serve(ctx, out.indexed, func() { out.announceLimits(ctx, e) })
 		return nil
 	})
 }
@@ -116,20 +117,20 @@ func (ls listeners) close() {
 
 // serve answers on all ports and runs begin beside it, until the process is
 // asked to stop or one of them fails; then open answers have the grace to end.
-func (a *app) serve(out *output, s *stack, ls listeners, begin func(context.Context) error) error {
+func (a *app) serve(out *output, e *engine.Engine, ls listeners, begin func(context.Context) error) error {
 	signal.Ignore(syscall.SIGPIPE) // of a log whose reader left: its lines are lost, and counted
-	s.metrics.Watch("log_dropped_total", "Lines of the log that were dropped because it could not be written.", nil, true,
+	e.Metrics.Watch("log_dropped_total", "Lines of the log that were dropped because it could not be written.", nil, true,
 		func() float64 { return float64(out.writer.Dropped()) })
 	records := proxy.Recorders{out.recorder}
 	if a.reports != nil {
 		records = append(records, a.reports)
 	}
-	data, err := s.data(records, out.logger)
+	data, err := e.DataServer(records, out.logger)
 	if err != nil {
 		ls.close()
 		return err
 	}
-	admin, telemetry := s.admin(out.logger), s.telemetry(out.logger)
+	admin, telemetry := e.AdminServer(out.logger), e.TelemetryServer(out.logger)
 	group, ctx := errgroup.WithContext(a.ctx)
 	answer := func(serve func(net.Listener) error, l net.Listener) {
 		if l == nil {
@@ -153,20 +154,20 @@ func (a *app) serve(out *output, s *stack, ls listeners, begin func(context.Cont
 	})
 	group.Go(func() error {
 		<-ctx.Done()
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.ShutdownGrace)
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Config.ShutdownGrace)
 		defer cancel()
-		s.stopping.Store(true) // which /readyz says first of all
-		if a.ctx.Err() != nil && s.cfg.ShutdownDelay > 0 {
-			out.tell(slog.LevelInfo, "stopping: /readyz says so; requests are served for another "+s.cfg.ShutdownDelay.String())
+		e.Stopping() // which /readyz says first of all
+		if a.ctx.Err() != nil && e.Config.ShutdownDelay > 0 {
+			out.tell(slog.LevelInfo, "stopping: /readyz says so; requests are served for another "+e.Config.ShutdownDelay.String())
 			data.Drain()
-			_ = pause(grace, s.cfg.ShutdownDelay) // or the grace is over
+			_ = engine.Pause(grace, e.Config.ShutdownDelay) // or the grace is over
 		}
 		// A server that was stopped before it began to serve does not close its
 		// listener. Probes and scrapes go on until the last answer has ended.
 		defer ls.close()
 		err := errors.Join(data.Shutdown(grace), admin.Shutdown(grace), telemetry.Shutdown(grace))
 		if errors.Is(err, context.DeadlineExceeded) { // what was asked for, not a failure
-			out.logger.Warn("shut down: answers that were still open were cut", "shutdown_grace", s.cfg.ShutdownGrace.String())
+			out.logger.Warn("shut down: answers that were still open were cut", "shutdown_grace", e.Config.ShutdownGrace.String())
 			return nil
 		}
 		return err

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"os/exec"
@@ -17,12 +17,12 @@ func TestChunksAreShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counter, err := tokens.New().Encoding(chunkEncoding)
+	counter, err := tokens.New().Encoding(ChunkEncoding)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stack{counter: counter}
-	content, _, err := knowledge.Load(t.Context(), folder.Folder{ID: "sdk", Path: strings.TrimSpace(string(dir))}, s.reading())
+	r := &Reader{counter: counter}
+	content, _, err := knowledge.Load(t.Context(), folder.Folder{ID: "sdk", Path: strings.TrimSpace(string(dir))}, r.Deps())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"fmt"
@@ -6,21 +6,20 @@ import (
 	"slices"
 	"strings"
 
-	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/retrieval"
 )
 
-// unknownAttributes warns of filters of tenants that name an attribute which no
+// UnknownAttributes warns of filters of tenants that name an attribute which no
 // document of theirs has: most likely it is misspelt, and then nothing is found, or
 // too much. Bases that are kept elsewhere do not tell their attributes; with one of
 // them nothing is said.
-func (s *stack) unknownAttributes() (lines []string) {
-	for _, name := range s.cfg.TenantNames() {
-		p, _ := s.cfg.Tenant(name)
+func (b *Bases) UnknownAttributes() (lines []string) {
+	for _, name := range b.cfg.TenantNames() {
+		p, _ := b.cfg.Tenant(name)
 		if p.Rewrite.Filter == nil {
 			continue
 		}
-		known, all := s.attributesOf(p.Rewrite.Knowledge)
+		known, all := b.attributesOf(p.Rewrite.Knowledge)
 		if !all {
 			continue
 		}
@@ -34,10 +33,10 @@ func (s *stack) unknownAttributes() (lines []string) {
 
 // attributesOf returns the attributes that documents of some bases have, and whether
 // these are all.
-func (s *stack) attributesOf(bases []string) (known map[string]bool, all bool) {
+func (b *Bases) attributesOf(bases []string) (known map[string]bool, all bool) {
 	known = map[string]bool{}
 	for _, id := range bases {
-		base := s.embedded[id]
+		base := b.embedded[id]
 		if base == nil || base.Content() == nil {
 			return nil, false
 		}
@@ -63,12 +62,4 @@ func thereIs(known map[string]bool) string {
 		return "none has any"
 	}
 	return "there are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
-}
-
-// filters tells whether any tenant has filters.
-func filters(cfg *config.Config) bool {
-	return slices.ContainsFunc(cfg.TenantNames(), func(name config.Name) bool {
-		p, _ := cfg.Tenant(name)
-		return p.Rewrite.Filter != nil
-	})
 }

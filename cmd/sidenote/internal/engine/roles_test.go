@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package engine
 
 import (
 	"encoding/json"
@@ -27,7 +27,7 @@ func (s sentMessages) roles() (roles []string) {
 // the last user message, whatever the placement.
 func TestM09ModelsThatTakeNoSystemMessage(t *testing.T) {
 	s := demoStack(t, "127.0.0.1:9", "")
-	policy, _ := s.cfg.Tenant("default")
+	policy, _ := s.Config.Tenant("default")
 	rewritten := func(model string, placement rewrite.Placement, messages string) (sent sentMessages, res rewrite.Result) {
 		t.Helper()
 		body := `{"model":"` + model + `","messages":[` + messages + `]}`
@@ -37,7 +37,7 @@ func TestM09ModelsThatTakeNoSystemMessage(t *testing.T) {
 		}
 		p := policy.Rewrite
 		p.Placement, p.Digest = placement, string(placement)
-		res = s.rewriter.Rewrite(t.Context(), p, req, rewrite.Options{})
+		res = s.Rewriter.Rewrite(t.Context(), p, req, rewrite.Options{})
 		if res.Outcome != rewrite.Injected || res.Ledger.ChunksSelected == 0 {
 			t.Fatalf("%s, %s: %s %s", model, placement, res.Outcome, res.Reason)
 		}

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"fmt"
@@ -15,14 +15,14 @@ import (
 // models, also to one that only reads the state folder, and in no others.
 func TestSourcesAreCounted(t *testing.T) {
 	open := keptBase(t)
-	check := func(s *stack, what string) {
+	check := func(e *Engine, what string) {
 		t.Helper()
 		for encoding, stored := range map[string]bool{"o200k_base": true, "cl100k_base": true, "p50k_base": false} {
-			counter, err := s.encodings.Encoding(encoding)
+			counter, err := e.Reader.encodings.Encoding(encoding)
 			if err != nil {
 				t.Fatal(err)
 			}
-			base, _ := s.bases.base("handbook")
+			base, _ := e.catalogue.base("handbook")
 			res, err := base.Retrieve(t.Context(), retrieval.Query{Text: "parental leave", Encoding: encoding, Settings: retrieval.DefaultSettings()})
 			if err != nil || len(res.Sources) == 0 {
 				t.Fatalf("%s: %+v, %v", what, res, err)
@@ -46,7 +46,7 @@ func TestSourcesAreCounted(t *testing.T) {
 // its model, from the engine as from the cache; in another encoding none.
 func TestM18StoredCountsReachTheRequest(t *testing.T) {
 	s := keptBase(t)("")
-	policy, _ := s.cfg.Tenant("default")
+	policy, _ := s.Config.Tenant("default")
 	for _, c := range []struct {
 		model  string
 		stored bool
@@ -59,7 +59,7 @@ func TestM18StoredCountsReachTheRequest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res := s.rewriter.Rewrite(t.Context(), policy.Rewrite, req, rewrite.Options{})
+		res := s.Rewriter.Rewrite(t.Context(), policy.Rewrite, req, rewrite.Options{})
 		if len(res.Retrieval.Sources) == 0 || res.Retrieval.Cache != c.cache {
 			t.Fatalf("%s: %d sources, cache=%s, %s %s", c.model, len(res.Retrieval.Sources), res.Retrieval.Cache, res.Outcome, res.Reason)
 		}
@@ -77,11 +77,15 @@ func TestM18StoredCountsReachTheRequest(t *testing.T) {
 
 // keptBase makes a base in a state folder; what it returns opens that, with more of
 // its configuration.
-func keptBase(t *testing.T) func(more string) *stack {
-	state, docs := t.TempDir(), handbook(t)
+func keptBase(t *testing.T) func(more string) *Engine {
+	state, docs := t.TempDir(), t.TempDir()
+	text := "# Leave policy\n\n## Parental leave\n\nEvery parent may take 16 weeks of parental leave on full pay.\n"
+	if err := os.WriteFile(filepath.Join(docs, "leave.md"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join(t.TempDir(), "sidenote.yaml")
 	yaml := fmt.Sprintf("upstream: http://127.0.0.1:9\nstate: {path: %q%%s}\nknowledge: {handbook: %q}\n", state, docs)
-	return func(more string) *stack {
+	return func(more string) *Engine {
 		t.Helper()
 		if err := os.WriteFile(path, fmt.Appendf(nil, yaml, more), 0o600); err != nil {
 			t.Fatal(err)
@@ -90,12 +94,12 @@ func keptBase(t *testing.T) func(more string) *stack {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := build(t.Context(), cfg, home{keep: true}, unheard)
+		s, err := New(t.Context(), cfg, Options{Keep: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = s.close() })
-		if err := s.index(t.Context(), nil); err != nil {
+		t.Cleanup(func() { _ = s.Close() })
+		if err := s.Bases.Index(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		return s

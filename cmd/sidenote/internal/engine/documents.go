@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"context"
@@ -15,11 +15,11 @@ import (
 )
 
 // Documents tells what a base answers from.
-func (l librarian) Documents(ctx context.Context, base string) (admin.Contents, error) {
-	if err := l.here(ctx, base); err != nil {
+func (m *manager) Documents(ctx context.Context, base string) (admin.Contents, error) {
+	if err := m.inState(ctx, base); err != nil {
 		return admin.Contents{}, err
 	}
-	c := l.kept.Base(base).Content()
+	c := m.state.library.Base(base).Content()
 	if c == nil {
 		return admin.Contents{}, nil
 	}
@@ -31,9 +31,9 @@ func (l librarian) Documents(ctx context.Context, base string) (admin.Contents, 
 			for i, n := range at {
 				ids[i] = c.Held(n).ID
 			}
-			known, err := l.kept.Lookup(ctx, base, ids...)
+			known, err := m.state.library.Lookup(ctx, base, ids...)
 			if err != nil {
-				return nil, l.refusal(base, err)
+				return nil, m.refusal(base, err)
 			}
 			out := make([]admin.Document, 0, len(at))
 			for i, n := range at {
@@ -48,33 +48,33 @@ func (l librarian) Documents(ctx context.Context, base string) (admin.Contents, 
 	}, nil
 }
 
-// here refuses a base that is not in the state folder.
-func (l librarian) here(ctx context.Context, base string) error {
-	k, named := l.named(base)
+// inState refuses a base that is not in the state folder.
+func (m *manager) inState(ctx context.Context, base string) error {
+	k, named := m.named(base)
 	if named && k.ID != "" {
 		return &admin.Refusal{Status: http.StatusNotImplemented, Code: "kept_elsewhere",
 			Message: fmt.Sprintf("Knowledge base %q is the vector store %s on %s; its documents are listed there.", base, k.ID, k.Upstream)}
 	}
-	if l.kept.Standing() == knowledge.Apart {
-		return l.unavailable()
+	if m.state.library.Standing() == knowledge.Apart {
+		return m.unavailable()
 	}
-	if _, err := l.kept.Stored(ctx, base); err != nil && !(named && errors.Is(err, store.ErrNotFound)) {
-		return l.refusal(base, err)
+	if _, err := m.state.library.Stored(ctx, base); err != nil && !(named && errors.Is(err, store.ErrNotFound)) {
+		return m.refusal(base, err)
 	}
 	return nil
 }
 
 // Document returns a document with its text.
-func (l librarian) Document(ctx context.Context, base, id string) (admin.Document, error) {
-	if err := l.here(ctx, base); err != nil {
+func (m *manager) Document(ctx context.Context, base, id string) (admin.Document, error) {
+	if err := m.inState(ctx, base); err != nil {
 		return admin.Document{}, err
 	}
-	e, err := l.kept.Document(ctx, base, id)
+	e, err := m.state.library.Document(ctx, base, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return admin.Document{}, noDocument(base, id)
 	}
 	if err != nil {
-		return admin.Document{}, l.refusal(base, err)
+		return admin.Document{}, m.refusal(base, err)
 	}
 	d := admin.Document{
 		ID: e.ID, Object: "knowledge.document", Knowledge: base, Name: e.Name, Type: e.Kind, Chunks: e.ChunkCount, Bytes: e.Bytes,
@@ -92,7 +92,7 @@ func noDocument(base, id string) error {
 
 // Put writes documents. What became of each is told by its row, which one that is
 // written anew does not keep.
-func (l librarian) Put(ctx context.Context, base string, documents []admin.NewDocument) ([]admin.Written, error) {
+func (m *manager) Put(ctx context.Context, base string, documents []admin.NewDocument) ([]admin.Written, error) {
 	ids := make([]string, len(documents))
 	put := make([]document.Document, len(documents))
 	for i, d := range documents {
@@ -102,19 +102,19 @@ func (l librarian) Put(ctx context.Context, base string, documents []admin.NewDo
 			return nil, err
 		}
 	}
-	if err := l.folderless(ctx, base); err != nil {
+	if err := m.refuseFolder(ctx, base); err != nil {
 		return nil, err
 	}
-	before, err := l.changeable(ctx, base, ids...)
+	before, err := m.changeable(ctx, base, ids...)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := l.kept.Put(ctx, base, put...); err != nil {
-		return nil, l.refusal(base, err)
+	if _, err := m.state.library.Put(ctx, base, put...); err != nil {
+		return nil, m.refusal(base, err)
 	}
-	after, err := l.kept.Lookup(ctx, base, ids...)
+	after, err := m.state.library.Lookup(ctx, base, ids...)
 	if err != nil {
-		return nil, l.refusal(base, err)
+		return nil, m.refusal(base, err)
 	}
 	done := make([]admin.Written, len(ids))
 	for i, id := range ids {
@@ -124,13 +124,13 @@ func (l librarian) Put(ctx context.Context, base string, documents []admin.NewDo
 	return done, nil
 }
 
-// folderless refuses a base that a folder feeds: what it holds is what is in the folder,
-// and a document from elsewhere would be there for nobody who looks.
-func (l librarian) folderless(ctx context.Context, base string) error {
-	if err := l.writable(base); err != nil {
+// refuseFolder refuses a base that is read from a folder: it holds what is in the folder,
+// and a document from elsewhere would not be found there.
+func (m *manager) refuseFolder(ctx context.Context, base string) error {
+	if err := m.writable(base); err != nil {
 		return err
 	}
-	b, err := l.Base(ctx, base)
+	b, err := m.Base(ctx, base)
 	if err != nil || b.Path == "" {
 		return err
 	}
@@ -157,25 +157,25 @@ func checkAttributes(d admin.NewDocument) error {
 const maxAttributes = 64
 
 // Remove removes a document.
-func (l librarian) Remove(ctx context.Context, base, id string) error {
-	known, err := l.changeable(ctx, base, id)
+func (m *manager) Remove(ctx context.Context, base, id string) error {
+	known, err := m.changeable(ctx, base, id)
 	if err != nil {
 		return err
 	}
 	if _, ok := known[id]; !ok {
 		return noDocument(base, id)
 	}
-	return l.refusal(base, l.kept.Delete(ctx, base, id))
+	return m.refusal(base, m.state.library.Delete(ctx, base, id))
 }
 
 // changeable returns those of the documents that there are, unless one of them is not
 // to be changed. A document of a file is not: the next reading of the folder would
 // bring it back, and nobody would know why.
-func (l librarian) changeable(ctx context.Context, base string, ids ...string) (map[string]store.Known, error) {
-	if err := l.writable(base); err != nil {
+func (m *manager) changeable(ctx context.Context, base string, ids ...string) (map[string]store.Known, error) {
+	if err := m.writable(base); err != nil {
 		return nil, err
 	}
-	b, err := l.Base(ctx, base)
+	b, err := m.Base(ctx, base)
 	if err != nil {
 		return nil, err
 	}
@@ -183,9 +183,9 @@ func (l librarian) changeable(ctx context.Context, base string, ids ...string) (
 		return nil, &admin.Refusal{Status: http.StatusServiceUnavailable, Code: "indexing",
 			Message: fmt.Sprintf("Knowledge base %q is not whole: its folder is still being read, or was not read to the end; try again after that.", base)}
 	}
-	known, err := l.kept.Lookup(ctx, base, ids...)
+	known, err := m.state.library.Lookup(ctx, base, ids...)
 	if err != nil {
-		return nil, l.refusal(base, err)
+		return nil, m.refusal(base, err)
 	}
 	for _, id := range ids {
 		if file := known[id].Source; file != "" {

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package main
+package engine
 
 // readOnlyDisk tells whether an error is about a file system that takes no writes.
 func readOnlyDisk(error) bool { return false }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package engine
 
 import (
 	"context"
@@ -33,7 +33,7 @@ import (
 // demoStack is everything between a request and the demo's documents, with a
 // section redis, "" for none, that works by then. A search may take long: what
 // else the machine does is not measured.
-func demoStack(tb testing.TB, upstream, redis string) *stack {
+func demoStack(tb testing.TB, upstream, redis string) *Engine {
 	tb.Helper()
 	yaml := fmt.Sprintf("upstream: http://%s\nknowledge: {demo: %q}\npolicies: {default: {context_tokens: 550, retrieval: {deadline: 10s}}}\n", upstream, tb.TempDir())
 	if redis != "" {
@@ -47,17 +47,17 @@ func demoStack(tb testing.TB, upstream, redis string) *stack {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s, err := build(tb.Context(), cfg, home{}, unheard)
+	s, err := New(tb.Context(), cfg, Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = s.close() })
-	content, _, err := knowledge.FromFS(tb.Context(), demo.Corpus(), folder.Folder{ID: "demo"}, s.reading())
+	tb.Cleanup(func() { _ = s.Close() })
+	content, _, err := knowledge.FromFS(tb.Context(), demo.Corpus(), folder.Folder{ID: "demo"}, s.Reader.Deps())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s.embedded["demo"].Swap(content)
-	if state := s.shared.state(tb.Context()); redis != "" && !strings.HasPrefix(state, "shared on redis") {
+	s.Bases.embedded["demo"].Swap(content)
+	if state := s.Shared(tb.Context()); redis != "" && !strings.HasPrefix(state, "shared on redis") {
 		tb.Fatal(state)
 	}
 	return s
@@ -71,15 +71,15 @@ func numbered(i int) []byte {
 
 // rewriteTook is how long it takes to put sources into a request; want says where
 // they come from.
-func rewriteTook(b *testing.B, s *stack, i int, want retrieval.CacheState) time.Duration {
+func rewriteTook(b *testing.B, s *Engine, i int, want retrieval.CacheState) time.Duration {
 	b.Helper()
-	policy, _ := s.cfg.Tenant("default")
+	policy, _ := s.Config.Tenant("default")
 	req, err := rewrite.Parse(numbered(i))
 	if err != nil {
 		b.Fatal(err)
 	}
 	start := time.Now()
-	res := s.rewriter.Rewrite(b.Context(), policy.Rewrite, req, rewrite.Options{})
+	res := s.Rewriter.Rewrite(b.Context(), policy.Rewrite, req, rewrite.Options{})
 	took := time.Since(start)
 	if res.Outcome != rewrite.Injected || res.Retrieval.Cache != want {
 		b.Fatalf("%s, cache=%s, want %s", res.Outcome, res.Retrieval.Cache, want)
@@ -99,11 +99,11 @@ func BenchmarkRedisHit(b *testing.B) {
 	}
 	server.WaitFor(fmt.Sprint(questions), "EVAL", "return #redis.call('KEYS', '*:selected:*')", "0")
 	var memory, redis []time.Duration
-	var far *stack
+	var far *Engine
 	for n := 0; b.Loop(); n++ {
 		if n%questions == 0 { // what it was asked before it has in memory
 			if far != nil {
-				_ = far.close()
+				_ = far.Close()
 			}
 			far = demoStack(b, "127.0.0.1:9", section)
 		}
@@ -174,8 +174,8 @@ func BenchmarkRedisDead(b *testing.B) {
 }
 
 // gone tells whether s leaves Redis alone.
-func gone(s *stack) bool {
-	for _, store := range s.shared.stores {
+func gone(s *Engine) bool {
+	for _, store := range s.caches.redis.stores {
 		if !store.Open() {
 			return false
 		}
@@ -186,9 +186,9 @@ func gone(s *stack) bool {
 // A served is a stack that serves as the program does, with its clients.
 type served struct{ clients *fasthttp.HostClient }
 
-func listenStack(b *testing.B, s *stack) served {
+func listenStack(b *testing.B, s *Engine) served {
 	b.Helper()
-	server, err := s.data(&proxy.Log{Lines: io.Discard}, slog.New(slog.DiscardHandler))
+	server, err := s.DataServer(&proxy.Log{Lines: io.Discard}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"cmp"
@@ -18,28 +18,33 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A librarian manages the bases of a stack for the admin port. It changes what the
-// state folder holds; what the configuration says stays as it is.
-type librarian struct{ *stack }
+// A manager manages knowledge bases for the admin port. It changes what the state folder
+// holds and never what the configuration says.
+type manager struct {
+	cfg      *config.Config
+	state    *stateFolder
+	indexers map[string]*indexer // nil in a command
+	stores   *vectorStores       // nil in a command
+	view     *storeView
+	monitor  monitor
+}
 
-// librarian is nil without a state folder.
-func (s *stack) librarian() admin.Keeper {
-	if s.kept == nil {
-		return nil
-	}
-	return librarian{s}
+// NewManager returns a manager for a command that has opened the state folder for itself
+// alone. What is wrong is in its answers only.
+func NewManager(cfg *config.Config, library *knowledge.Library) admin.Keeper {
+	return &manager{cfg: cfg, state: &stateFolder{cfg: cfg, library: library}, monitor: monitor{tell: func(slog.Level, string) {}}}
 }
 
 // Bases returns all bases.
-func (l librarian) Bases(ctx context.Context) ([]admin.Base, error) {
-	stored, err := l.kept.StoredBases(ctx)
+func (m *manager) Bases(ctx context.Context) ([]admin.Base, error) {
+	stored, err := m.state.library.StoredBases(ctx)
 	if damaged := (*store.CorruptError)(nil); errors.As(err, &damaged) && len(stored) > 0 {
-		l.tell(slog.LevelWarn, "state: "+err.Error()) // the others are listed
+		m.monitor.tell(slog.LevelWarn, "state: "+err.Error()) // the others are listed
 	} else if err != nil {
-		return nil, l.refusal("", err)
+		return nil, m.refusal("", err)
 	}
 	byID := map[string]store.Base{}
-	ids := texts(l.cfg.KnowledgeNames())
+	ids := texts(m.cfg.KnowledgeNames())
 	for _, b := range stored {
 		byID[b.ID] = b
 		ids = append(ids, b.ID)
@@ -47,77 +52,74 @@ func (l librarian) Bases(ctx context.Context) ([]admin.Base, error) {
 	slices.Sort(ids)
 	var bases []admin.Base
 	for _, id := range slices.Compact(ids) {
-		bases = append(bases, l.base(id, byID[id]))
+		bases = append(bases, m.base(id, byID[id]))
 	}
 	return bases, nil
 }
 
 // Base returns one base.
-func (l librarian) Base(ctx context.Context, id string) (admin.Base, error) {
-	stored, err := l.kept.Stored(ctx, id)
-	_, named := l.named(id)
+func (m *manager) Base(ctx context.Context, id string) (admin.Base, error) {
+	stored, err := m.state.library.Stored(ctx, id)
+	_, named := m.named(id)
 	switch damaged := (*store.CorruptError)(nil); {
 	case err == nil, named && (errors.Is(err, store.ErrNotFound) || errors.As(err, &damaged)):
-		return l.base(id, stored), nil
-	case l.kept.Standing() == knowledge.Apart:
-		return admin.Base{}, l.unavailable()
+		return m.base(id, stored), nil
+	case m.state.library.Standing() == knowledge.Apart:
+		return admin.Base{}, m.unavailable()
 	}
-	return admin.Base{}, l.refusal(id, err)
+	return admin.Base{}, m.refusal(id, err)
 }
 
-func (l librarian) named(id string) (config.Knowledge, bool) {
-	k, ok := l.cfg.Knowledge[config.Name(id)]
+func (m *manager) named(id string) (config.Knowledge, bool) {
+	k, ok := m.cfg.Knowledge[config.Name(id)]
 	return k, ok
 }
 
 // base describes a base; stored is the zero one where the state folder has none.
-func (l librarian) base(id string, stored store.Base) admin.Base {
-	k, named := l.named(id)
+func (m *manager) base(id string, stored store.Base) admin.Base {
+	k, named := m.named(id)
 	b := admin.Base{
 		ID: id, Object: "knowledge", Engine: cmp.Or(k.Engine, config.EngineEmbedded), Status: admin.StatusReady, Configured: named,
 		Documents: stored.Documents, Chunks: stored.Chunks, Bytes: stored.Bytes, ChangedAt: admin.Unix(stored.Changed),
 	}
 	if b.Engine == config.EngineVectorStore {
-		return l.elsewhere(b)
+		return m.vectorStore(b)
 	}
-	if c := l.kept.Base(id).Content(); c != nil { // what it answers from
+	if c := m.state.library.Base(id).Content(); c != nil { // what it answers from
 		b.Generation, b.Documents, b.Chunks, b.Bytes = c.Generation(), c.Documents(), c.Chunks(), c.Bytes()
 	} else {
 		b.Status = admin.StatusIndexing
 	}
-	if readInPart(l.kept.Base(id).Content(), stored) {
+	if readInPart(m.state.library.Base(id).Content(), stored) {
 		b.Status, b.Reason = admin.StatusPartial, inPart
 	}
-	if err := l.kept.Wrong(id); err != nil {
+	if err := m.state.library.Wrong(id); err != nil {
 		b.Status, b.Reason = admin.StatusFailed, err.Error()
 	}
-	if l.kept.Standing() == knowledge.Apart {
-		b.Status, b.Reason = admin.StatusFailed, l.stateLine()
+	if m.state.library.Standing() == knowledge.Apart {
+		b.Status, b.Reason = admin.StatusFailed, m.state.problem()
 	}
-	b.Path, b.Rules = splitOrigin(stored.Origin)
+	b.Path, b.Rules = SplitOrigin(stored.Origin)
 	if k.Path != "" {
-		b.Path, b.Rules = splitOrigin(l.cfg.Folder(config.Name(id)).Origin())
+		b.Path, b.Rules = SplitOrigin(m.cfg.Folder(config.Name(id)).Origin())
 		b.Include, b.Exclude = texts(k.Include), texts(k.Exclude)
 	}
-	keeper := l.keepers[id]
-	if keeper == nil || l.kept.Standing() != knowledge.Writing {
+	x := m.indexers[id]
+	if x == nil || m.state.library.Standing() != knowledge.Writing {
 		return b
 	}
-	last := keeper.status()
+	last := x.status()
 	switch {
 	case last.running && b.Generation != "" && b.Status != admin.StatusFailed:
 		b.Status, b.Reason = admin.StatusIngesting, ""
 	case last.running && b.Status != admin.StatusFailed:
 		b.Status, b.Reason = admin.StatusIndexing, ""
 	case last.err != nil:
-		b.Status, b.Reason = admin.StatusFailed, last.trouble()
+		b.Status, b.Reason = admin.StatusFailed, last.problem()
 	}
 	b.Ingest = last.wire()
 	return b
 }
-
-// inPart is what is said of a base of whose folder only a part was read.
-const inPart = "its folder was not read to its end"
 
 // readInPart tells whether only a part of its folder is in a base, which answers from c
 // unless that is nil.
@@ -129,43 +131,42 @@ func readInPart(c *knowledge.Content, stored store.Base) bool {
 	return !whole
 }
 
-// elsewhere completes a base that is kept in a vector store.
-func (l librarian) elsewhere(b admin.Base) admin.Base {
+// vectorStore completes the description of a base that is a vector store.
+func (m *manager) vectorStore(b admin.Base) admin.Base {
 	b.Status = admin.StatusIndexing
-	remote := l.remote[b.ID]
-	if remote == nil {
+	if m.stores == nil {
 		return b // a command looks at the state folder only
 	}
-	if s, _ := l.library.Store(b.ID); s.Generation != "" {
+	if s, _ := m.view.Store(b.ID); s.Generation != "" {
 		b.Status, b.Generation, b.Documents, b.Bytes, b.ChangedAt = admin.StatusReady, s.Generation, s.Files, s.Bytes, admin.Unix(s.Changed)
 	}
-	if len(remote.Trouble()) > 0 {
+	if len(m.stores.stores[b.ID].Trouble()) > 0 {
 		b.Status = admin.StatusFailed
 	}
 	return b
 }
 
-// wire is an ingest in the words of the admin port.
-func (i ingest) wire() *admin.Ingest {
+// wire is an indexing in the words of the admin port.
+func (i indexing) wire() *admin.Ingest {
 	took := i.took
 	if i.running {
 		took = time.Since(i.began)
 	}
 	out := &admin.Ingest{
 		Runs: i.runs, Running: i.running, Done: i.progress.Done, Files: i.progress.Files, Chunks: i.progress.Chunks,
-		BeganAt: admin.Unix(i.began), TookMS: milliseconds(took),
+		BeganAt: admin.Unix(i.began), TookMS: Milliseconds(took),
 	}
 	if !i.running {
-		out.Error = i.trouble()
+		out.Error = i.problem()
 	}
 	if i.whole {
-		out.Report = wireReport(i.report)
+		out.Report = WireReport(i.report)
 	}
 	return out
 }
 
-// wireReport is a report in the words of the admin port.
-func wireReport(r folder.Report) *admin.Report {
+// WireReport is a report in the words of the admin port.
+func WireReport(r folder.Report) *admin.Report {
 	out := &admin.Report{
 		Files: r.Files, Chunks: r.Chunks, New: r.Added, Changed: r.Written - r.Added, Unchanged: r.Unchanged,
 		Removed: r.Removed, RemovedDocuments: slices.Clone(r.Gone), SkippedTotal: len(r.Skipped), Skipped: []admin.Skipped{}, Notes: []admin.Note{},
@@ -182,48 +183,51 @@ func wireReport(r folder.Report) *admin.Report {
 	return out
 }
 
+// Milliseconds is a duration as JSON has it.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+
 // CreateBase makes an empty base.
-func (l librarian) CreateBase(ctx context.Context, id string) (created bool, err error) {
-	if err := l.writable(id); err != nil {
+func (m *manager) CreateBase(ctx context.Context, id string) (created bool, err error) {
+	if err := m.writable(id); err != nil {
 		return false, err
 	}
-	if _, named := l.named(id); named {
+	if _, named := m.named(id); named {
 		return false, nil // there from the start of the process on
 	}
-	_, err = l.kept.Stored(ctx, id)
+	_, err = m.state.library.Stored(ctx, id)
 	if err == nil {
 		return false, nil
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		err = l.kept.CreateBase(ctx, id)
+		err = m.state.library.CreateBase(ctx, id)
 	}
-	return err == nil, l.refusal(id, err)
+	return err == nil, m.refusal(id, err)
 }
 
 // DeleteBase removes a base that the configuration does not name.
-func (l librarian) DeleteBase(ctx context.Context, id string) error {
-	if err := l.writable(id); err != nil {
+func (m *manager) DeleteBase(ctx context.Context, id string) error {
+	if err := m.writable(id); err != nil {
 		return err
 	}
-	if _, named := l.named(id); named {
+	if _, named := m.named(id); named {
 		return &admin.Refusal{Status: http.StatusConflict, Code: "configured",
 			Message: fmt.Sprintf("The configuration names the knowledge base %q, so it would be made again; take it out there first.", id)}
 	}
-	if _, err := l.kept.Stored(ctx, id); err != nil { // the library would remember any id that it is asked to change
-		return l.refusal(id, err)
+	if _, err := m.state.library.Stored(ctx, id); err != nil { // the library adds any id that it is asked to change
+		return m.refusal(id, err)
 	}
-	return l.refusal(id, l.kept.DeleteBase(ctx, id))
+	return m.refusal(id, m.state.library.DeleteBase(ctx, id))
 }
 
 // Ingest has the folder of a base read.
-func (l librarian) Ingest(ctx context.Context, id string, acceptDeletions bool) (run int, err error) {
-	if err := l.writable(id); err != nil {
+func (m *manager) Ingest(ctx context.Context, id string, acceptDeletions bool) (run int, err error) {
+	if err := m.writable(id); err != nil {
 		return 0, err
 	}
-	if k := l.keepers[id]; k != nil {
-		return k.ask(acceptDeletions), nil
+	if x := m.indexers[id]; x != nil {
+		return x.ask(acceptDeletions), nil
 	}
-	if _, err := l.Base(ctx, id); err != nil {
+	if _, err := m.Base(ctx, id); err != nil {
 		return 0, err
 	}
 	return 0, &admin.Refusal{Status: http.StatusConflict, Code: "no_folder",
@@ -231,36 +235,36 @@ func (l librarian) Ingest(ctx context.Context, id string, acceptDeletions bool) 
 }
 
 // writable refuses what only another process, or another machine, may change.
-func (l librarian) writable(id string) error {
-	if k, _ := l.named(id); k.Engine == config.EngineVectorStore {
+func (m *manager) writable(id string) error {
+	if k, _ := m.named(id); k.Engine == config.EngineVectorStore {
 		return &admin.Refusal{Status: http.StatusNotImplemented, Code: "kept_elsewhere",
 			Message: fmt.Sprintf("Knowledge base %q is the vector store %s on %s; change it there.", id, k.ID, k.Upstream)}
 	}
 	switch {
-	case l.kept.Standing() == knowledge.Writing:
+	case m.state.library.Standing() == knowledge.Writing:
 		return nil
-	case l.kept.Standing() == knowledge.Apart, l.amiss.why() != nil && !l.amiss.locked():
-		return l.unavailable()
+	case m.state.library.Standing() == knowledge.Apart, m.state.obstacle.why() != nil && !m.state.obstacle.locked():
+		return m.unavailable()
 	}
 	who := "another process"
-	if w := store.Writer(l.cfg.State.Path); w != nil {
+	if w := store.Writer(m.cfg.State.Path); w != nil {
 		who = fmt.Sprintf("process %d on %s", w.PID, w.Host)
 		if w.Address != "" {
 			who += ", at " + w.Address
 		}
 	}
 	return &admin.Refusal{Status: http.StatusConflict, Code: "read_only",
-		Message: fmt.Sprintf("This Sidenote only follows %s; it is written by %s. Ask that one.", l.cfg.State.Path, who)}
+		Message: fmt.Sprintf("This Sidenote only follows %s; it is written by %s. Ask that one.", m.cfg.State.Path, who)}
 }
 
 // unavailable refuses what needs the state folder.
-func (l librarian) unavailable() error {
+func (m *manager) unavailable() error {
 	return &admin.Refusal{Status: http.StatusServiceUnavailable, Code: "state_unavailable",
-		Message: "The state folder cannot be used now: " + cmp.Or(l.stateLine(), "it is being opened") + ". It is tried again by itself."}
+		Message: "The state folder cannot be used now: " + cmp.Or(m.state.problem(), "it is being opened") + ". It is tried again by itself."}
 }
 
 // refusal is the table from what goes wrong with the state folder to answers.
-func (l librarian) refusal(id string, err error) error {
+func (m *manager) refusal(id string, err error) error {
 	var (
 		own     *admin.Refusal
 		corrupt *store.CorruptError
@@ -284,10 +288,10 @@ func (l librarian) refusal(id string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, knowledge.ErrNoLibrary):
 		return as(http.StatusServiceUnavailable, "shutting_down", "This Sidenote is being stopped.")
 	case errors.As(err, &corrupt), errors.As(err, &segment), errors.As(err, &foreign):
-		l.tell(slog.LevelWarn, "state: "+err.Error())
+		m.monitor.tell(slog.LevelWarn, "state: "+err.Error())
 		return as(http.StatusInternalServerError, "state_damaged", "%s.", sentence(err))
 	}
-	l.tell(slog.LevelWarn, "state: "+err.Error())
+	m.monitor.tell(slog.LevelWarn, "state: "+err.Error())
 	return as(http.StatusInternalServerError, "state_failed", "%s.", sentence(err))
 }
 
@@ -295,14 +299,4 @@ func (l librarian) refusal(id string, err error) error {
 func sentence(err error) string {
 	text := err.Error()
 	return strings.ToUpper(text[:1]) + text[1:]
-}
-
-// splitOrigin returns the folder in a base's origin, and the digest of the rules by
-// which it is read; both are "" where there is none.
-func splitOrigin(origin string) (path, rules string) {
-	folder, _, _ := store.ReadOrigin(origin)
-	if end := strings.LastIndexByte(folder, ' '); end > 0 {
-		return folder[:end], folder[end+1:]
-	}
-	return "", ""
 }

@@ -1,6 +1,8 @@
-package main
+package engine
 
 import (
+	"bytes"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,9 +15,9 @@ import (
 	"sidenote/rewrite/calibration"
 )
 
-// sharer builds a stack on a Redis, which it waits for; more is more of that section
+// replica is an engine on a Redis, which it waits for; more is more of that section
 // of its configuration.
-func sharer(t *testing.T, url, more string) *stack {
+func replica(t *testing.T, url, more string) *Engine {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "sidenote.yaml")
 	yaml := fmt.Sprintf("upstream: http://127.0.0.1:9\nknowledge: {docs: %q}\nredis: {url: %q, timeout: 5s%s}\n", t.TempDir(), url, more)
@@ -26,27 +28,27 @@ func sharer(t *testing.T, url, more string) *stack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := build(t.Context(), cfg, home{}, unheard)
+	s, err := New(t.Context(), cfg, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.close() })
-	s.shared.state(t.Context())
+	t.Cleanup(func() { _ = s.Close() })
+	s.Shared(t.Context())
 	return s
 }
 
 var calibrated = calibration.Key{Upstream: "secret-upstream", Row: "gpt-5*", Name: "gpt-5-secret"}
 
-func (s *stack) billed(n, billed int) {
+func (e *Engine) billed(n, billed int) {
 	for range n {
-		s.calibration.Observe(calibrated, 1000, billed)
+		e.exchange.tracker.Observe(calibrated, 1000, billed)
 	}
 }
 
-// known is what a stack knows of the model.
-func (s *stack) known(t *testing.T) calibration.Entry {
+// known is what a replica knows of the model.
+func (e *Engine) known(t *testing.T) calibration.Entry {
 	t.Helper()
-	all := s.calibration.All()
+	all := e.exchange.tracker.All()
 	if len(all) != 1 {
 		t.Fatalf("%+v", all)
 	}
@@ -57,18 +59,18 @@ func (s *stack) known(t *testing.T) calibration.Entry {
 // is at the end.
 func TestCalibrationIsShared(t *testing.T) {
 	server := redistest.Start(t)
-	one, two := sharer(t, server.URL(), ""), sharer(t, server.URL(), "")
+	one, two := replica(t, server.URL(), ""), replica(t, server.URL(), "")
 	one.billed(20, 1100)
 	two.billed(1, 1101)
 	if v := two.known(t).Value; v != (calibration.Value{}) {
 		t.Fatalf("after one answer: %+v", v)
 	}
-	one.exchangeCalibration(t.Context())
-	two.exchangeCalibration(t.Context())
+	one.exchange.exchange(t.Context())
+	two.exchange.exchange(t.Context())
 	if e := two.known(t); e.Samples != 21 || e.Value.Offset != 100 {
 		t.Errorf("%+v", e)
 	}
-	one.exchangeCalibration(t.Context())
+	one.exchange.exchange(t.Context())
 	if one.known(t) != two.known(t) {
 		t.Errorf("%+v and %+v", one.known(t), two.known(t))
 	}
@@ -82,10 +84,10 @@ func TestCalibrationIsShared(t *testing.T) {
 		t.Errorf("TTL %q", ttl)
 	}
 	one.billed(30, 1200)
-	if err := one.close(); err != nil {
+	if err := one.Close(); err != nil {
 		t.Fatal(err)
 	}
-	two.exchangeCalibration(t.Context())
+	two.exchange.exchange(t.Context())
 	if e := two.known(t); e.Samples != 51 || e.Value.Offset != 200 {
 		t.Errorf("after the other's end: %+v", e)
 	}
@@ -95,23 +97,23 @@ func TestCalibrationIsShared(t *testing.T) {
 // encryption's or damaged is a miss.
 func TestCalibrationForeignValues(t *testing.T) {
 	server := redistest.Start(t)
-	keys := func(letters string) string {
+	keys := func(letter string) string {
 		file := filepath.Join(t.TempDir(), "keys")
-		if err := os.WriteFile(file, []byte(encryptionKeys(letters)), 0o600); err != nil {
+		if err := os.WriteFile(file, fmt.Appendf(nil, "key-%s %s\n", letter, base64.StdEncoding.EncodeToString(bytes.Repeat([]byte(letter), 32))), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return fmt.Sprintf(", encryption_keys: {file: %q}", file)
 	}
-	one := sharer(t, server.URL(), keys("a"))
+	one := replica(t, server.URL(), keys("a"))
 	one.billed(20, 1100)
-	one.exchangeCalibration(t.Context())
+	one.exchange.exchange(t.Context())
 	name := "sidenote:" + cache.NamedKey(cache.Calibration, calibrated.Upstream, calibrated.Row, calibrated.Name, "").String()
 	other := "sidenote:" + cache.NamedKey(cache.Calibration, calibrated.Upstream, calibrated.Row, "gpt-4o", "").String()
-	// knows is how many samples a stack has after its next round, of two of its own.
+	// knows is how many samples a replica has after its next round, of two of its own.
 	knows := func(more string) int {
-		s := sharer(t, server.URL(), more)
+		s := replica(t, server.URL(), more)
 		s.billed(2, 1100)
-		s.exchangeCalibration(t.Context())
+		s.exchange.exchange(t.Context())
 		return s.known(t).Samples
 	}
 	copied := func() { server.Do("COPY", name, other, "REPLACE") }
@@ -130,10 +132,10 @@ func TestCalibrationForeignValues(t *testing.T) {
 	if n := knows(keys("a")); n != 22 {
 		t.Errorf("%d samples of what was copied back", n)
 	}
-	s := sharer(t, server.URL(), keys("a"))
-	s.calibration.Observe(calibration.Key{Upstream: calibrated.Upstream, Row: calibrated.Row, Name: "gpt-4o"}, 1000, 1100)
-	s.exchangeCalibration(t.Context())
-	if e := s.calibration.All()[0]; e.Samples != 1 {
+	s := replica(t, server.URL(), keys("a"))
+	s.exchange.tracker.Observe(calibration.Key{Upstream: calibrated.Upstream, Row: calibrated.Row, Name: "gpt-4o"}, 1000, 1100)
+	s.exchange.exchange(t.Context())
+	if e := s.exchange.tracker.All()[0]; e.Samples != 1 {
 		t.Errorf("%d samples of another model", e.Samples)
 	}
 	// What is no value is somebody else's, and stays.
@@ -147,23 +149,23 @@ func TestCalibrationForeignValues(t *testing.T) {
 // Without Redis what is learned stays here, and is shared when it is back.
 func TestCalibrationWithoutRedis(t *testing.T) {
 	server := redistest.Start(t)
-	one, two := sharer(t, server.URL(), ""), sharer(t, server.URL(), "")
+	one, two := replica(t, server.URL(), ""), replica(t, server.URL(), "")
 	server.Do("CONFIG", "SET", "min-replicas-to-write", "1") // reads go on, writes fail
 	one.billed(20, 1100)
-	one.exchangeCalibration(t.Context())
+	one.exchange.exchange(t.Context())
 	if e := one.known(t); e.Samples != 20 || server.Do("KEYS", "*:calibration:*") != "" {
 		t.Fatalf("%+v", e)
 	}
 	server.Do("CONFIG", "SET", "min-replicas-to-write", "0")
-	one.exchangeCalibration(t.Context())
+	one.exchange.exchange(t.Context())
 	two.billed(1, 1100)
-	two.exchangeCalibration(t.Context())
+	two.exchange.exchange(t.Context())
 	if e := two.known(t); e.Samples != 21 {
 		t.Errorf("%+v", e)
 	}
 	server.Kill()
 	two.billed(1, 1100)
-	two.exchangeCalibration(t.Context())
+	two.exchange.exchange(t.Context())
 	if e := two.known(t); e.Samples != 22 {
 		t.Errorf("%+v", e)
 	}

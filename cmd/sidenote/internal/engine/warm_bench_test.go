@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package engine
 
 import (
 	"bytes"
@@ -31,9 +31,9 @@ func talk(n int) []byte {
 
 // warm returns a rewrite of a chat of about n bytes, parsing included, that meets
 // everything that a request meets before it goes up, and for which nothing is new.
-func warm(tb testing.TB, s *stack, n int) func() {
+func warm(tb testing.TB, s *Engine, n int) func() {
 	tb.Helper()
-	policy, _ := s.cfg.Tenant("default")
+	policy, _ := s.Config.Tenant("default")
 	body, parser := talk(n), new(rewrite.Parser)
 	var pieces [][]byte
 	rewritten := func(want retrieval.CacheState) {
@@ -42,7 +42,7 @@ func warm(tb testing.TB, s *stack, n int) func() {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		res := s.rewriter.Rewrite(tb.Context(), policy.Rewrite, req, rewrite.Options{})
+		res := s.Rewriter.Rewrite(tb.Context(), policy.Rewrite, req, rewrite.Options{})
 		if res.Outcome != rewrite.Injected || want != "" && res.Retrieval.Cache != want {
 			tb.Fatalf("%s %s, cache=%s", res.Outcome, res.Reason, res.Retrieval.Cache)
 		}

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"context"
@@ -23,23 +23,23 @@ func TestM28Background(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := build(t.Context(), cfg, home{}, func(_ slog.Level, line string) { said = append(said, line) })
+	s, err := New(t.Context(), cfg, Options{Tell: func(_ slog.Level, line string) { said = append(said, line) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	over := make(chan struct{})
-	s.inBackground(func(context.Context) {
+	s.tasks.start(func(context.Context) {
 		defer close(over)
 		panic("beside requests")
 	})
 	<-over
-	if err := s.close(); err != nil { // waits for it
+	if err := s.Close(); err != nil { // waits for it
 		t.Error(err)
 	}
-	if len(said) != 1 || !strings.HasPrefix(said[0], "BUG: panic: beside requests\n") || !strings.Contains(said[0], "background_test.go") {
+	if len(said) != 1 || !strings.HasPrefix(said[0], "BUG: panic: beside requests\n") || !strings.Contains(said[0], "tasks_test.go") {
 		t.Errorf("told %q", said)
 	}
-	families, err := s.metrics.Registry().Gather()
+	families, err := s.Metrics.Registry().Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

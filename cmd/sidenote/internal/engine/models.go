@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"hash/maphash"
@@ -8,29 +8,31 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// models is the model table with the encodings that count. It remembers the names
-// asked for last, in a table of a fixed size: names come from clients.
-type models struct {
-	table     []tokens.Model
+// A modelTable resolves names of models to rows of the configuration and the encodings that
+// count for them. It keeps the latest names in a table of a fixed size, because names come
+// from clients.
+type modelTable struct {
+	rows      []tokens.Model
 	encodings *tokens.Set
 	recent    [64]atomic.Pointer[resolved]
 }
 
+// A resolved is a name with its model.
 type resolved struct {
 	name  string
 	model rewrite.Model
 }
 
-// nameSeed spreads names over the table; it is made once and never changes.
+// nameSeed spreads names over recent; it never changes.
 var nameSeed = maphash.MakeSeed()
 
 // Model resolves a model's name.
-func (m *models) Model(name string) rewrite.Model {
+func (m *modelTable) Model(name string) rewrite.Model {
 	slot := &m.recent[maphash.String(nameSeed, name)%uint64(len(m.recent))]
 	if r := slot.Load(); r != nil && r.name == name {
 		return r.model
 	}
-	row, _ := tokens.Lookup(m.table, name)
+	row, _ := tokens.Lookup(m.rows, name)
 	counter, err := m.encodings.Encoding(row.Encoding)
 	if err != nil {
 		panic("BUG: model table: " + err.Error())
@@ -39,11 +41,11 @@ func (m *models) Model(name string) rewrite.Model {
 		Row: row.Match, Encoding: row.Encoding, Window: row.Window, MaxOutput: row.MaxOutput, DefaultOutput: row.DefaultOutput,
 		Estimated: row.Estimated, NoSystem: row.NoSystem, Counter: counter, Images: row.Images,
 	}
-	if len(name) <= maxRemembered {
+	if len(name) <= maxRecentName {
 		slot.Store(&resolved{name, model})
 	}
 	return model
 }
 
-// maxRemembered is the longest name of a model that is remembered, in bytes.
-const maxRemembered = 128
+// maxRecentName is the longest name that is kept in recent, in bytes.
+const maxRecentName = 128

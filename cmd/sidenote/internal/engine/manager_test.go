@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // What goes wrong with the state folder has an answer of its own, which says what.
 func TestRefusals(t *testing.T) {
 	warned := 0
-	l := librarian{&stack{tell: func(slog.Level, string) { warned++ }}}
+	m := &manager{monitor: monitor{tell: func(slog.Level, string) { warned++ }}}
 	for _, c := range []struct {
 		err    error
 		status int
@@ -33,14 +33,14 @@ func TestRefusals(t *testing.T) {
 		{errors.New("odd"), 500, "Odd."},
 	} {
 		var r *admin.Refusal
-		if got := l.refusal("kb", c.err); !errors.As(got, &r) || r.Status != c.status || !strings.Contains(r.Message, c.text) || !errors.Is(got, c.err) {
+		if got := m.refusal("kb", c.err); !errors.As(got, &r) || r.Status != c.status || !strings.Contains(r.Message, c.text) || !errors.Is(got, c.err) {
 			t.Errorf("%v: %+v; want %d %s", c.err, got, c.status, c.text)
 		}
 	}
 	if warned != 4 {
 		t.Errorf("%d of them were told to the log, want what somebody has to look at: 4", warned)
 	}
-	if err := l.refusal("kb", nil); err != nil {
+	if err := m.refusal("kb", nil); err != nil {
 		t.Error(err)
 	}
 }

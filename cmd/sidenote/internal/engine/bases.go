@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/proxy/panics"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
+)
+
+// Bases are the knowledge bases of the configuration: the embedded ones, and those in
+// vector stores.
+type Bases struct {
+	cfg       *config.Config
+	keep      bool // see Options.Keep
+	catalogue *catalogue
+	embedded  map[string]*knowledge.Base // by id
+	indexers  map[string]*indexer        // of the embedded bases that have a folder
+	stores    *vectorStores
+	state     *stateFolder
+	reader    *Reader
+	view      *storeView
+	monitor   monitor
+}
+
+// open makes the bases. The embedded ones are still to be indexed; vector stores are asked
+// from now on.
+func (b *Bases) open(tasks *tasks) {
+	for _, name := range b.cfg.KnowledgeNames() {
+		k, id := b.cfg.Knowledge[name], string(name)
+		if k.Engine == config.EngineVectorStore {
+			b.catalogue.named[id] = b.stores.open(name)
+			continue
+		}
+		base := b.state.base(id, k.Path)
+		b.embedded[id], b.catalogue.named[id] = base, base
+		if k.Path != "" && b.keep && !b.cfg.State.Follow {
+			b.indexers[id] = &indexer{folder: b.cfg.Folder(name), library: b.state.library, tasks: tasks, monitor: b.monitor}
+		}
+	}
+}
+
+// An Indexed is what became of reading one base.
+type Indexed struct {
+	ID     string
+	Report folder.Report
+	Took   time.Duration
+	Line   string // of a base that was not read: all that there is to say; else ""
+}
+
+// Index reads all embedded bases, one after the other, so that start-up leaves a core to
+// the requests; each answers from when it is whole, and until then from what the
+// state folder holds of it. tell hears of each; it may be nil. A process that serves goes
+// on where a folder cannot be read, because its indexer tries again.
+func (b *Bases) Index(ctx context.Context, tell func(Indexed)) error {
+	if b.state.library != nil {
+		if err := b.state.load(ctx); err != nil {
+			return err
+		}
+	}
+	for _, name := range b.cfg.KnowledgeNames() {
+		if b.embedded[string(name)] == nil {
+			continue
+		}
+		done, err := b.indexOne(ctx, name)
+		if err != nil {
+			return err
+		}
+		if tell != nil {
+			tell(done)
+		}
+	}
+	return nil
+}
+
+// indexOne reads a base, unless it has no folder.
+func (b *Bases) indexOne(ctx context.Context, name config.Name) (Indexed, error) {
+	id := string(name)
+	if x := b.indexers[id]; x != nil && b.state.library.Standing() == knowledge.Writing {
+		done := x.read(ctx, x.library.Sync)
+		if done.err != nil && ctx.Err() == nil {
+			b.monitor.tell(slog.LevelWarn, done.problem())
+			return Indexed{ID: id, Line: b.storedLine(id)}, nil
+		}
+		return Indexed{ID: id, Report: done.report, Took: done.took}, done.err
+	}
+	if b.cfg.Knowledge[name].Path == "" || b.keep {
+		return Indexed{ID: id, Line: b.storedLine(id)}, nil
+	}
+	start := time.Now()
+	content, report, err := knowledge.Load(ctx, b.cfg.Folder(name), b.reader.Deps())
+	if err != nil {
+		return Indexed{}, err
+	}
+	b.Swap(id, content, report)
+	return Indexed{ID: id, Report: report, Took: time.Since(start)}, nil
+}
+
+// storedLine says what the state folder holds of a base.
+func (b *Bases) storedLine(id string) string {
+	c := b.state.library.Base(id).Content()
+	if c == nil && b.keep {
+		return id + ": " + b.waitsFor(id)
+	}
+	if c == nil {
+		return id + ": nothing yet, in " + b.cfg.State.Path
+	}
+	line := fmt.Sprintf("%s: %s, %s, in %s", id, console.Plural(c.Documents(), "document"), console.Plural(c.Chunks(), "chunk"), b.cfg.State.Path)
+	if c.Part() {
+		line += "; " + inPart
+	}
+	return line
+}
+
+// Swap puts content that is not in the state folder into a base.
+func (b *Bases) Swap(id string, content *knowledge.Content, report folder.Report) {
+	b.embedded[id].Swap(content)
+	b.view.noteChange(id)
+	b.monitor.metrics.Knowledge(id, content.Documents(), content.Chunks(), content.Bytes(), time.Now())
+	b.monitor.indexed(id, report, true)
+}
+
+// AwaitStores waits until the vector stores have told their state, or some time has
+// passed, and tells of each what is known then. tell may be nil.
+func (b *Bases) AwaitStores(ctx context.Context, tell func(Indexed)) { b.stores.await(ctx, tell) }
+
+// CheckStart refuses what is most likely a mistake of whoever starts this process.
+func (b *Bases) CheckStart(ctx context.Context) error { return b.state.checkStart(ctx) }
+
+// Serve makes the bases answer, and keeps them as their folders are, until ctx ends. What
+// is wrong with the state folder, or with a base, is told and tried again, and no request
+// waits for it. indexed hears of each base that is read; ready is called when all were
+// read or tried for the first time.
+func (b *Bases) Serve(ctx context.Context, indexed func(Indexed), ready func()) {
+	for first := true; ctx.Err() == nil; first = false {
+		b.state.tellAccess(first)
+		if err := b.Index(ctx, indexed); err != nil && ctx.Err() == nil {
+			b.monitor.tell(slog.LevelWarn, err.Error())
+		}
+		if first && ctx.Err() == nil {
+			b.AwaitStores(ctx, indexed)
+			for _, line := range b.UnknownAttributes() {
+				b.monitor.tell(slog.LevelWarn, line)
+			}
+			ready()
+		}
+		phase, end := context.WithCancel(ctx)
+		var watching sync.WaitGroup
+		watching.Go(func() { b.watch(phase) })
+		b.state.awaitChange(ctx)
+		end()
+		watching.Wait()
+		if b.state.repaired(ctx) {
+			b.state.leave(ctx)
+			b.state.improve(ctx)
+		}
+	}
+}
+
+// watch keeps all bases as their folders are, or as the process has them that writes the
+// state folder, until ctx ends.
+func (b *Bases) watch(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	watched := func(watch func(context.Context) error) {
+		all.Go(func() {
+			defer panics.Recover(b.monitor.panicked, nil) // the base stays as it is
+			if err := watch(ctx); err != nil && ctx.Err() == nil {
+				b.monitor.tell(slog.LevelWarn, err.Error())
+			}
+		})
+	}
+	switch b.state.library.Standing() {
+	case knowledge.Following:
+		watched(b.state.library.Follow)
+	case knowledge.Writing:
+		watched(b.state.loadOthers)
+		for _, x := range b.indexers {
+			watched(x.watch)
+		}
+	}
+}

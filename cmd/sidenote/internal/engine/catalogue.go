@@ -1,0 +1,81 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+)
+
+// A catalogue lists all bases: those of the configuration, and others in the state folder,
+// which are made and deleted while the process runs. The latter are in no tenant's policy,
+// so only the admin port searches them.
+type catalogue struct {
+	named   map[string]retrieval.Base // by id; not changed once requests come
+	library *knowledge.Library        // nil without a state folder
+}
+
+// base returns the base of an id.
+func (c *catalogue) base(id string) (retrieval.Base, bool) {
+	if base, ok := c.named[id]; ok {
+		return base, true
+	}
+	// Bases is asked first because Base adds any id that it is asked for.
+	if c.library != nil && slices.Contains(c.library.Bases(), id) {
+		return c.library.Base(id), true
+	}
+	return nil, false
+}
+
+// Ref tells the present state of a base.
+func (c *catalogue) Ref(id string) (retrieval.Ref, bool) {
+	base, ok := c.base(id)
+	if !ok {
+		return retrieval.Ref{}, false
+	}
+	return base.Ref(), true
+}
+
+// ids lists all bases.
+func (c *catalogue) ids() []string {
+	ids := c.configured()
+	if c.library != nil {
+		ids = append(ids, c.library.Bases()...)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// configured lists the bases of the configuration.
+func (c *catalogue) configured() []string { return slices.Sorted(maps.Keys(c.named)) }
+
+// A searcher searches bases of a catalogue through their caches.
+type searcher struct {
+	catalogue *catalogue
+	cached    func(retrieval.Base) retrieval.Retriever
+
+	mu   sync.Mutex
+	made map[string]retrieval.Retriever // by id: one each, because flights are shared in it
+}
+
+// retriever returns what searches a base; nil where there is none.
+func (s *searcher) retriever(id string) retrieval.Retriever {
+	s.mu.Lock()
+	r := s.made[id]
+	s.mu.Unlock()
+	if r != nil {
+		return r // a base that was deleted since answers like one still to be indexed
+	}
+	base, ok := s.catalogue.base(id)
+	if !ok {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.made[id] == nil {
+		s.made[id] = s.cached(base)
+	}
+	return s.made[id]
+}

@@ -1,0 +1,168 @@
+// Package engine wires what stands between a request and its sources, and keeps it
+// running: bases, the state folder they are in, caches, and the servers in front of them.
+//
+//	rewrite → prepare → cache(selected) → pipeline → cache(candidates) → knowledge, vectorstore
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+
+	"sidenote/cache"
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy"
+	"sidenote/proxy/admin"
+	"sidenote/retrieval"
+	"sidenote/retrieval/analysis"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/store"
+	"sidenote/retrieval/vectorstore"
+	"sidenote/rewrite"
+	"sidenote/rewrite/calibration"
+)
+
+// Options say what a process does with an engine. The zero Options read folders into
+// memory, and other bases from the state folder as it is: that is for commands that look
+// at knowledge and change nothing.
+type Options struct {
+	Keep    bool   // bases are written to the state folder, or followed there
+	Address string // of the admin port, for others that want to write the state folder
+
+	// Tell hears of what goes wrong beside requests, and when it is over; it may be nil.
+	Tell func(level slog.Level, line string)
+}
+
+// An Engine is everything between a request and its sources, wired.
+type Engine struct {
+	Config   *config.Config
+	Metrics  *proxy.Metrics
+	Rewriter *rewrite.Rewriter
+	Reader   *Reader
+	Bases    *Bases
+
+	catalogue *catalogue
+	state     *stateFolder
+	view      *storeView
+	caches    *caches
+	exchange  *calibrationExchange // nil without Redis
+	monitor   monitor
+	tasks     *tasks
+	stopping  atomic.Bool
+}
+
+// New wires a checked configuration. Nothing listens and nothing is indexed yet.
+func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
+	reader, err := NewReader()
+	if err != nil {
+		return nil, err
+	}
+	if o.Tell == nil {
+		o.Tell = func(slog.Level, string) {}
+	}
+	m := monitor{metrics: newMetrics(cfg), tell: o.Tell}
+	reader.neutralised = m.neutralised
+	e := &Engine{
+		Config: cfg, Metrics: m.metrics, Reader: reader, monitor: m,
+		catalogue: &catalogue{named: map[string]retrieval.Base{}},
+	}
+	if e.caches, err = newCaches(cfg, m); err != nil {
+		return nil, err
+	}
+	e.tasks = newTasks(ctx, m.panicked)
+	tracker := calibration.New()
+	if r := e.caches.redis; r != nil {
+		e.exchange = &calibrationExchange{tracker: tracker, store: r.packed[cache.Calibration], monitor: m}
+		e.tasks.start(e.exchange.run)
+	}
+	candidates := &searcher{catalogue: e.catalogue, made: map[string]retrieval.Retriever{}, cached: func(base retrieval.Base) retrieval.Retriever {
+		return e.caches.before(m.searched(base), cache.Candidates)
+	}}
+	terms := new(analysis.Recent).Terms
+	e.view = newStoreView(e.catalogue, candidates.retriever, terms)
+	if err := e.openBases(ctx, o); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	pipeline := retrieval.Pipeline{Bases: candidates.retriever, Terms: terms}
+	prepare := retrieval.Prepare{Next: e.caches.before(pipeline, cache.Selected), Catalog: e.catalogue, Terms: terms}
+	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &modelTable{rows: cfg.ModelTable(), encodings: reader.encodings}, Calibration: tracker}
+	return e, nil
+}
+
+// openBases opens the state folder and makes the bases.
+func (e *Engine) openBases(ctx context.Context, o Options) error {
+	e.state = &stateFolder{cfg: e.Config, options: o, reader: e.Reader, view: e.view, monitor: e.monitor}
+	e.Bases = &Bases{
+		cfg: e.Config, keep: o.Keep, catalogue: e.catalogue, embedded: map[string]*knowledge.Base{}, indexers: map[string]*indexer{},
+		stores: &vectorStores{cfg: e.Config, stores: map[string]*vectorstore.Base{}, view: e.view, monitor: e.monitor},
+		state:  e.state, reader: e.Reader, view: e.view, monitor: e.monitor,
+	}
+	if err := e.state.open(ctx); err != nil {
+		return err
+	}
+	e.catalogue.library = e.state.library
+	e.Bases.open(e.tasks)
+	return nil
+}
+
+// Close ends what runs in the background, and closes the state folder and the caches.
+func (e *Engine) Close() error {
+	e.tasks.close()
+	errs := []error{e.Bases.stores.close()}
+	if e.state.library != nil {
+		errs = append(errs, e.state.library.Close())
+	}
+	return errors.Join(append(errs, e.caches.close())...)
+}
+
+// Panicked is a panics.Handler of what runs beside requests.
+func (e *Engine) Panicked(value any, stack []byte) { e.monitor.panicked(value, stack) }
+
+// Shared says in a few words what replicas share, once that is known.
+func (e *Engine) Shared(ctx context.Context) string { return e.caches.redis.describe(ctx) }
+
+// DataServer is the server of the data port.
+func (e *Engine) DataServer(records proxy.Recorder, log *slog.Logger) (*proxy.Server, error) {
+	return proxy.New(e.Config.Proxy(), e.Rewriter, e.Metrics, log, records)
+}
+
+// TelemetryServer is the server for scrapers and probes.
+func (e *Engine) TelemetryServer(log *slog.Logger) *admin.Server {
+	return admin.NewServer(e.telemetry().Handle, log, e.Metrics.Panicked)
+}
+
+// AdminServer is the server for people who run Sidenote.
+func (e *Engine) AdminServer(log *slog.Logger) *admin.Server {
+	h := &admin.Handler{
+		Telemetry: e.telemetry(), Rewriter: e.Rewriter, Tenants: proxy.NewDirectory(e.Config.Proxy().Tenants),
+		Knowledge: e.catalogue.ids, Library: e.view, Keeper: e.manager(),
+		Token: e.Config.Admin.Token.Value, ReadToken: e.Config.Admin.ReadToken.Value,
+		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },
+	}
+	return admin.NewServer(h.Handle, log, e.Metrics.Panicked)
+}
+
+// manager is nil without a state folder.
+func (e *Engine) manager() admin.Keeper {
+	if e.state.library == nil {
+		return nil
+	}
+	return &manager{cfg: e.Config, state: e.state, indexers: e.Bases.indexers, stores: e.Bases.stores, view: e.view, monitor: e.monitor}
+}
+
+func newMetrics(cfg *config.Config) *proxy.Metrics {
+	version, commit := Version()
+	return proxy.NewMetrics(proxy.Names{
+		Tenants: texts(cfg.TenantNames()), Upstreams: texts(cfg.UpstreamNames()), Knowledge: texts(cfg.KnowledgeNames()),
+		Version: version, Commit: commit,
+	})
+}
+
+func texts[T ~string](list []T) []string {
+	out := make([]string, 0, len(list))
+	for _, s := range list {
+		out = append(out, string(s))
+	}
+	return out
+}

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+
+	"sidenote/proxy/admin"
+	"sidenote/retrieval/knowledge"
+)
+
+// telemetry is what the telemetry port and the admin port show of this process.
+func (e *Engine) telemetry() admin.Telemetry {
+	return admin.Telemetry{Metrics: e.Metrics.Registry(), Ready: e.unready, Trouble: e.problems}
+}
+
+// unready says why requests should go elsewhere.
+func (e *Engine) unready() []string {
+	if e.stopping.Load() {
+		return []string{"shutting down"}
+	}
+	return nil
+}
+
+// Stopping lets /readyz say that this process is being stopped.
+func (e *Engine) Stopping() { e.stopping.Store(true) }
+
+// problems says what does not work at present, a line each.
+func (e *Engine) problems() []string {
+	lines := append(e.state.problems(), e.caches.redis.problems()...)
+	return append(lines, e.Bases.problems()...)
+}
+
+func (s *stateFolder) problems() []string {
+	if s.library == nil {
+		return nil
+	}
+	if err := s.library.Wrong(""); err != nil {
+		return []string{"state: " + err.Error()}
+	}
+	line := s.problem()
+	if line == "" || s.obstacle.locked() && s.library.Standing() == knowledge.Following {
+		return nil
+	}
+	return []string{line}
+}
+
+// problems says what is wrong with the bases of the configuration, and with others in the
+// state folder.
+func (b *Bases) problems() (lines []string) {
+	configured := texts(b.cfg.KnowledgeNames())
+	for _, id := range configured {
+		lines = append(lines, b.problemsOf(id)...)
+	}
+	if b.state.library == nil {
+		return lines
+	}
+	for _, id := range b.state.library.Troubled() {
+		if !slices.Contains(configured, id) {
+			lines = append(lines, ofBase(id, b.state.library.Wrong(id).Error()))
+		}
+	}
+	return lines
+}
+
+// problemsOf says why a base of the configuration does not answer, or not as it should.
+func (b *Bases) problemsOf(id string) []string {
+	base := b.embedded[id]
+	if base == nil {
+		return b.stores.problems(id)
+	}
+	if x := b.indexers[id]; x != nil && b.state.library.Standing() == knowledge.Writing {
+		if why := x.status().problem(); why != "" {
+			return []string{ofBase(id, why)}
+		}
+	}
+	if b.state.library != nil && b.state.library.Wrong(id) != nil {
+		return []string{ofBase(id, b.state.library.Wrong(id).Error())}
+	}
+	if base.Content() == nil {
+		return []string{"knowledge " + id + ": " + b.waitsFor(id)}
+	}
+	return b.InPart([]string{id})
+}
+
+// waitsFor says what a base waits for that has nothing to answer from.
+func (b *Bases) waitsFor(id string) string {
+	if b.state.library == nil || b.state.library.Standing() == knowledge.Writing {
+		return "indexing"
+	}
+	if b.state.library.Standing() == knowledge.Apart {
+		return "waits for the state folder"
+	}
+	if b.indexers[id] != nil {
+		return "is not in the state folder as it is configured here, and is read when this process writes it"
+	}
+	return "is not in the state folder yet"
+}
+
+// InPart names those of some bases of whose folders only a part was read.
+func (b *Bases) InPart(ids []string) (lines []string) {
+	for _, id := range ids {
+		if base := b.embedded[id]; base != nil && base.Content() != nil && base.Content().Part() {
+			lines = append(lines, "knowledge "+id+": "+inPart)
+		}
+	}
+	return lines
+}
+
+// inPart is what is said of a base of whose folder only a part was read.
+const inPart = "its folder was not read to its end"
+
+// ofBase puts the name of a base before a line about it, unless it is there.
+func ofBase(id, line string) string {
+	name := "knowledge " + id + ": "
+	return name + strings.TrimPrefix(line, name)
+}

@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"sidenote/proxy/admin"
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+)
+
+// A storeView shows knowledge bases on the admin port in the shape of OpenAI's vector
+// stores.
+type storeView struct {
+	catalogue *catalogue
+	search    retrieval.Retriever
+	created   time.Time
+
+	mu    sync.Mutex
+	known map[string]admin.Store // what is known of a base beside its content
+}
+
+// newStoreView returns the view of a catalogue. Each base is searched as the pipeline
+// does, by what candidates returns: the cache in front of the base.
+func newStoreView(bases *catalogue, candidates func(id string) retrieval.Retriever, terms func(string) []string) *storeView {
+	one := func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+		q.Settings = retrieval.Settings{NumCandidates: q.Settings.NumCandidates}
+		base := candidates(q.Bases[0].Knowledge)
+		if base == nil { // deleted since it was looked up
+			return retrieval.Result{Reason: retrieval.ReasonNoKnowledge}, retrieval.ErrUnavailable
+		}
+		return base.Retrieve(ctx, q)
+	}
+	return &storeView{
+		catalogue: bases, search: retrieval.Prepare{Next: retrieval.Func(one), Catalog: bases, Terms: terms},
+		created: time.Now(), known: map[string]admin.Store{},
+	}
+}
+
+// Candidates searches one base.
+func (v *storeView) Candidates(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	return v.search.Retrieve(ctx, q)
+}
+
+// noteChange notes that the content of a base has changed.
+func (v *storeView) noteChange(id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.known[id] = admin.Store{Changed: time.Now()}
+}
+
+// noteStore notes what a vector store holds.
+func (v *storeView) noteStore(id string, files int, bytes int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := v.known[id]
+	if s.Changed.IsZero() || s.Files != files || s.Bytes != bytes {
+		v.known[id] = admin.Store{Changed: time.Now(), Files: files, Bytes: bytes}
+	}
+}
+
+// Store tells what a base holds.
+func (v *storeView) Store(id string) (admin.Store, bool) {
+	base, ok := v.catalogue.base(id)
+	if !ok {
+		return admin.Store{}, false
+	}
+	v.mu.Lock()
+	s := v.known[id]
+	v.mu.Unlock()
+	s.Created = v.created
+	embedded, ok := base.(*knowledge.Base)
+	if !ok {
+		s.Generation = base.Ref().Generation
+		return s, true
+	}
+	c := embedded.Content()
+	if c == nil {
+		return s, true
+	}
+	s.Generation, s.Files, s.Bytes = c.Generation(), c.Documents(), c.Bytes()
+	s.File = func(i int) admin.File { return fileOf(c.Held(i)) }
+	return s, true
+}
+
+func fileOf(h knowledge.Held) admin.File {
+	return admin.File{ID: h.ID, Name: h.Name, Chunks: h.Chunks, Bytes: int64(h.Bytes), Attributes: h.Attributes}
+}
