@@ -8,10 +8,10 @@ import (
 	"sidenote/proxy"
 )
 
-// The spellings of the path that the README says count as chat do, go up as they came,
+// The spellings of the path that the page says count as chat do, go up as they came,
 // and are refused by a strict policy.
 func TestM21SpellingsOfChat(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
+	page, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,8 +34,8 @@ func TestM21SpellingsOfChat(t *testing.T) {
 		"`;v=1`":            "/v1/chat;v=1/completions",
 		"`/` at the end":    "/v1/chat/completions/",
 	} {
-		if !strings.Contains(string(readme), said) {
-			t.Errorf("the README does not tell of %s", said)
+		if !strings.Contains(string(page), said) {
+			t.Errorf("the page does not tell of %s", said)
 		}
 		if status := post(lenient, path); status != 200 {
 			t.Errorf("%s: %d", path, status)

@@ -101,9 +101,9 @@ func (p *process) sends(t *testing.T, status int, lines ...string) {
 	}
 }
 
-// The calls that the README shows have what a write needs.
-func TestM04ReadmeShowsWritesAsTheyAre(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
+// The calls that the page on knowledge shows have what a write needs.
+func TestM04PageShowsWritesAsTheyAre(t *testing.T) {
+	text, err := os.ReadFile("../../retrieval/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,13 +42,15 @@ func TestM02ImageDoesNotStartOpen(t *testing.T) {
 			t.Errorf("compose: %s does not say that it is open: %q", name, file.Services[name].Command)
 		}
 	}
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	commands := regexp.MustCompile(`(?m)^ {4}docker run .*\bserve\b.*$`).FindAllString(string(readme), -1)
-	if len(commands) == 0 || slices.ContainsFunc(commands, func(c string) bool { return !strings.Contains(c, "--open") }) {
-		t.Errorf("the README runs the image by %q", commands)
+	for _, page := range []string{"README.md", "deploy/README.md"} {
+		text, err := os.ReadFile("../../" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commands := regexp.MustCompile(`(?m)^ *\$ docker run (?:.*\\\n)*.*\bserve\b.*$`).FindAllString(string(text), -1)
+		if len(commands) == 0 || slices.ContainsFunc(commands, func(c string) bool { return !strings.Contains(c, "--open") }) {
+			t.Errorf("%s runs the image by %q", page, commands)
+		}
 	}
 }
 

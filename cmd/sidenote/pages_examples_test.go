@@ -1,0 +1,298 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/goccy/go-yaml"
+
+	"sidenote/cmd/sidenote/internal/config"
+)
+
+// A step is a command line of a page and what the page says that it prints.
+type step struct{ at, line, want string }
+
+func steps(f fence) (steps []step) {
+	for line := range strings.Lines(f.text) {
+		n := len(steps)
+		switch {
+		case strings.HasPrefix(line, "$ "):
+			steps = append(steps, step{f.at, strings.TrimPrefix(line, "$ "), ""})
+		case n > 0 && steps[n-1].want == "" && strings.HasSuffix(steps[n-1].line, "\\\n"):
+			steps[n-1].line += line
+		case n > 0:
+			steps[n-1].want += line
+		}
+	}
+	return steps
+}
+
+// elsewhere begins the command lines of pages that are no command of ours.
+var elsewhere = []string{"docker ", "curl ", "deploy/", "export OPENAI_BASE_URL=", "TOKEN="}
+
+// The examples of the pages are run, one page after the other in a folder of its own,
+// and print what the page says. Commands that go on until they are stopped, or need
+// somebody to talk to, are parsed.
+func TestPagesCommands(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil || runtime.GOOS == "windows" {
+		t.Skip("the examples are for a shell")
+	}
+	for _, name := range pages {
+		t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {
+			fences, prose := readPage(t, name)
+			dir := newExampleFolder(t)
+			for _, f := range fences {
+				for _, s := range steps(f) {
+					s.line = strings.ReplaceAll(s.line, "go run ./cmd/sidenote ", "sidenote ")
+					switch {
+					case f.language != "console":
+						t.Errorf("%s: a command stands in a block that is not run", s.at)
+					case slices.ContainsFunc(elsewhere, func(prefix string) bool { return strings.HasPrefix(s.line, prefix) }):
+					case regexp.MustCompile(`^sidenote (serve|stub|health)\b|^sidenote demo .*--serve`).MatchString(s.line):
+						parses(t, s)
+					case strings.HasPrefix(s.line, "sidenote "), strings.HasPrefix(s.line, "cat "):
+						runs(t, dir, s)
+					default:
+						t.Errorf("%s: nothing is known of the command %s", s.at, s.line)
+					}
+				}
+			}
+			for _, span := range spans(prose) {
+				if strings.HasPrefix(span, "sidenote ") {
+					parses(t, step{name, span, ""})
+				}
+			}
+		})
+	}
+}
+
+// newExampleFolder has what the examples name.
+func newExampleFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "docs"), os.DirFS("internal/demo/corpus")); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"sidenote.yaml":     "upstream: https://api.openai.com/v1\nknowledge: {docs: ./docs}\n",
+		"meeting.md":        "# Meeting\n\nThe office moves in May.\n",
+		"handbook/leave.md": "# Leave policy\n\n## Parental leave\n\nEvery parent may take 16 weeks.\n",
+		"request.json": `{"model":"gpt-4o","messages":[` + "\n" + `  {"role":"system","content":"You are the HR assistant."},` + "\n" +
+			`  {"role":"user","content":"How many weeks of parental leave?"}], "temperature":0.10}` + "\n",
+		"our-questions/corpus.jsonl":   `{"_id": "leave", "title": "Leave", "text": "Every parent may take 16 weeks of leave."}` + "\n",
+		"our-questions/queries.jsonl":  `{"_id": "q1", "text": "How long is parental leave?"}` + "\n",
+		"our-questions/qrels/test.tsv": "query-id\tcorpus-id\tscore\nq1\tleave\t1\n",
+	} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// runs runs a step and compares what it prints with what the page shows: of that, "…"
+// is any text, alone on a line any lines, and how long something took may differ.
+func runs(t *testing.T, dir string, s step) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), exampleWait)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", s.line)
+	cmd.Dir = dir
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SIDENOTE_") || strings.HasPrefix(v, "XDG_") }),
+		"HOME="+dir, "NO_COLOR=1", "GORACE=atexit_sleep_ms=0")
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Errorf("%s: %s: %v\n%s", s.at, s.line, err, errs.String())
+		return
+	}
+	if s.want == "" {
+		return
+	}
+	if !shown(s.want).MatchString(levelled(string(out))) {
+		t.Errorf("%s: %s prints\n%s\nand not\n%s", s.at, s.line, out, s.want)
+	}
+}
+
+// exampleWait is far more than any example takes.
+const exampleWait = time.Minute
+
+var took = regexp.MustCompile(`[0-9][0-9.,]* ?(ms|µs|s)\b`)
+
+// levelled is an output without what differs from run to run: times, and the spaces
+// that make columns of them.
+func levelled(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(strings.Join(strings.Fields(took.ReplaceAllString(line, "TIME")), " ") + "\n")
+	}
+	return strings.TrimSpace(b.String()) + "\n"
+}
+
+// shown is a pattern of the outputs that a page's text stands for.
+func shown(want string) *regexp.Regexp {
+	var b strings.Builder
+	for line := range strings.Lines(levelled(want)) {
+		if line == "…\n" {
+			b.WriteString(`(?:.*\n)*?`)
+			continue
+		}
+		b.WriteString(strings.ReplaceAll(regexp.QuoteMeta(line), "…", ".*"))
+	}
+	return regexp.MustCompile(`^` + b.String() + `$`)
+}
+
+// parses reads the command line of a step as the program would.
+func parses(t *testing.T, s step) {
+	t.Helper()
+	line := strings.ReplaceAll(s.line, "…", "etc")
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", `sidenote() { printf '%s\0' "$@"; }`+"\n"+line).Output()
+	if err != nil {
+		t.Errorf("%s: %s: %v", s.at, s.line, err)
+		return
+	}
+	args := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+	p, err := kong.New(&cli{}, kong.NoDefaultHelp())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Parse(args); err != nil && !errors.Is(err, errHelp) {
+		t.Errorf("%s: %s: %v", s.at, s.line, err)
+	}
+}
+
+// Every flag that a page names is one of a command, or of a script.
+func TestPagesFlags(t *testing.T) {
+	known := map[string]bool{"--no-install": true, "--build": true, "--help": true}
+	p, err := kong.New(&cli{}, kong.NoDefaultHelp())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = kong.Visit(p.Model, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok {
+			known["--"+flag.Name] = true
+		}
+		return next(nil)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range pages {
+		_, prose := readPage(t, name)
+		for _, span := range spans(prose) {
+			for _, flag := range regexp.MustCompile(`(?:^| )(--[a-z-]+)`).FindAllStringSubmatch(span, -1) {
+				if !known[flag[1]] {
+					t.Errorf("%s: there is no flag %s", name, flag[1])
+				}
+			}
+		}
+	}
+}
+
+// Every YAML of a page is a configuration, or becomes one when it is put over the
+// example. JSON is JSON.
+func TestPagesData(t *testing.T) {
+	example, err := os.ReadFile(filepath.Join(root, "deploy/sidenote.example.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, name := range pages {
+		fences, _ := readPage(t, name)
+		for _, f := range fences {
+			switch f.language {
+			case "console", "text", "python", "js":
+			case "json":
+				if !json.Valid([]byte(f.text)) {
+					t.Errorf("%s is no JSON", f.at)
+				}
+			case "yaml":
+				seen++
+				alone := loads(f.text)
+				if alone == nil {
+					continue
+				}
+				if over := loads(overlaid(t, f, example)); over != nil {
+					t.Errorf("%s does not load: %v\nover the example: %v", f.at, alone, over)
+				}
+			default:
+				t.Errorf("%s: nothing is known of a block in %q", f.at, f.language)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no page shows a configuration")
+	}
+}
+
+// overlaid is the example with what a block says in place of what it says.
+func overlaid(t *testing.T, f fence, example []byte) string {
+	t.Helper()
+	var under, over map[string]any
+	if err := errors.Join(yaml.Unmarshal(example, &under), yaml.Unmarshal([]byte(f.text), &over)); err != nil {
+		t.Fatalf("%s: %v", f.at, err)
+	}
+	text, err := yaml.Marshal(merged(under, over))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func merged(under, over map[string]any) map[string]any {
+	for key, value := range over {
+		low, isMap := under[key].(map[string]any)
+		if high, ok := value.(map[string]any); ok && isMap {
+			value = merged(low, high)
+		}
+		under[key] = value
+	}
+	return under
+}
+
+// loads reads a configuration whose secrets are all there.
+func loads(text string) error {
+	_, err := config.Load(config.Source{
+		Path: "page.yaml", Offline: true,
+		Env: func(name string) (string, bool) {
+			switch name {
+			case "HOME":
+				return "/home/somebody", true
+			case "REDIS_URL":
+				return "rediss://:password@redis.test", true
+			case config.AdminTokenEnv:
+				return "", false
+			}
+			return "secret-of-" + name, true
+		},
+		Read: func(file string) ([]byte, error) {
+			switch {
+			case file == "page.yaml":
+				return []byte(text), nil
+			case strings.HasSuffix(file, "sidenote-redis"):
+				return []byte("one " + strings.Repeat("A", 43) + "="), nil
+			case strings.HasPrefix(file, "/run/secrets/"):
+				return []byte(path.Base(file)), nil
+			}
+			return nil, &fs.PathError{Op: "open", Path: file, Err: fs.ErrNotExist}
+		},
+		Glob: func(string) ([]string, error) { return nil, nil },
+	})
+	return err
+}

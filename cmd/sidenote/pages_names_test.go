@@ -1,0 +1,313 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy"
+	"sidenote/rewrite"
+)
+
+// A row is the first cell of a line of a table: what it has in code.
+type row struct{ at, head, code string }
+
+// rows returns what the first column of each table of a page names, by its head.
+func rows(name, prose string) (rows []row) {
+	head := ""
+	lines := strings.Split(prose, "\n")
+	for i, line := range lines {
+		if !strings.HasPrefix(line, "|") {
+			head = ""
+			continue
+		}
+		first := strings.TrimSpace(strings.Split(strings.ReplaceAll(line, `\|`, " "), "|")[1])
+		if head == "" && i+1 < len(lines) && strings.HasPrefix(lines[i+1], "|---") {
+			head = first
+			if head == "" {
+				head = "-"
+			}
+			continue
+		}
+		for _, code := range spans(first) {
+			rows = append(rows, row{name, head, code})
+		}
+	}
+	return rows
+}
+
+// schemaKeys lists the keys of the configuration as the pages write them.
+func schemaKeys(t reflect.Type, prefix string) (keys []string) {
+	if t == reflect.TypeFor[config.Secret]() || t == reflect.TypeFor[config.RedisURL]() {
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Slice:
+		return schemaKeys(t.Elem(), prefix)
+	case reflect.Map:
+		return schemaKeys(t.Elem(), prefix+"NAME.")
+	case reflect.Struct:
+	default:
+		return nil
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if key == "" || key == "-" {
+			continue
+		}
+		sub := prefix + key
+		if f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct {
+			sub += "[]"
+		}
+		below := schemaKeys(f.Type, sub+".")
+		if len(below) == 0 {
+			keys = append(keys, prefix+key)
+		}
+		keys = append(keys, below...)
+	}
+	return keys
+}
+
+// The page of commands names each key of the configuration and none that is not.
+// Elsewhere what looks like `key: value` has such a key.
+func TestPagesKeys(t *testing.T) {
+	known := map[string]bool{}
+	words := map[string]bool{}
+	for _, key := range schemaKeys(reflect.TypeFor[config.Config](), "") {
+		known[key] = true
+		for word := range strings.SplitSeq(strings.ReplaceAll(key, "[]", ""), ".") {
+			words[word] = true
+		}
+	}
+	_, prose := readPage(t, "cmd/sidenote/README.md")
+	written := map[string]bool{}
+	for _, r := range rows("cmd/sidenote/README.md", prose) {
+		of, isKey := strings.CutPrefix(r.head, "key")
+		if !isKey {
+			continue
+		}
+		key := r.code
+		if of != "" {
+			key = strings.TrimPrefix(of, " of ") + "." + key
+		}
+		written[key] = true
+		if !known[key] {
+			t.Errorf("%s: there is no key %s", r.at, key)
+		}
+	}
+	for key := range known {
+		if !written[key] {
+			t.Errorf("cmd/sidenote/README.md does not name the key %s", key)
+		}
+	}
+	// Names that somebody chooses, and members of filters.
+	for _, own := range []string{"docs", "legal", "env", "file", "type", "key", "value", "audience", "include_usage", "stream_options"} {
+		words[own] = true
+	}
+	pair := regexp.MustCompile(`(?:^|[{,] ?)([a-z_]+): `)
+	for _, name := range pages {
+		_, prose := readPage(t, name)
+		for _, span := range spans(prose) {
+			for _, m := range pair.FindAllStringSubmatch(span, -1) {
+				if !words[m[1]] {
+					t.Errorf("%s: there is no key %s: %s", name, m[1], span)
+				}
+			}
+		}
+	}
+}
+
+// The page of operations names each metric and none that is not; no page names another.
+func TestPagesMetrics(t *testing.T) {
+	known := map[string]bool{}
+	descs := make(chan *prometheus.Desc, 1000)
+	proxy.NewMetrics(proxy.Names{}).Registry().Describe(descs)
+	close(descs)
+	for d := range descs {
+		if m := regexp.MustCompile(`fqName: "(sidenote_\w+)"`).FindStringSubmatch(d.String()); m != nil {
+			known[m[1]] = true
+		}
+	}
+	// What the wiring adds shows in a program that runs.
+	p := serve(t, "--upstream", newRecorder(t).URL, "--redis", "redis://127.0.0.1:1")
+	resp, err := http.Get(p.admin + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (sidenote_\w+)`).FindAllStringSubmatch(string(body), -1) {
+		known[m[1]] = true
+	}
+	if len(known) < 30 {
+		t.Fatalf("only %d metrics", len(known))
+	}
+	written := map[string]bool{}
+	for _, name := range pages {
+		_, prose := readPage(t, name)
+		for _, metric := range regexp.MustCompile(`\bsidenote_[a-z_]+`).FindAllString(prose, -1) {
+			if !known[metric] {
+				t.Errorf("%s: there is no metric %s", name, metric)
+			}
+		}
+		for _, r := range rows(name, prose) {
+			if name == "deploy/README.md" && r.head == "metric" {
+				written[r.code] = true
+			}
+		}
+	}
+	for metric := range known {
+		if !written[metric] {
+			t.Errorf("deploy/README.md does not list %s", metric)
+		}
+	}
+}
+
+// sources walks the Go files of a folder and those below it that are no tests.
+func sources(t *testing.T, dir string, visit func(n ast.Node) bool) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(root, dir), func(file string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err == nil {
+			ast.Inspect(parsed, visit)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func literal(e ast.Expr) string {
+	if l, ok := e.(*ast.BasicLit); ok && l.Kind == token.STRING {
+		if text, err := strconv.Unquote(l.Value); err == nil {
+			return text
+		}
+	}
+	return ""
+}
+
+// wire is what the code can say of a request: its constants of the types Reason and
+// Outcome, the codes of errors that come before there is a request, and the names of
+// headers.
+type wire struct{ reasons, early, outcomes, headers map[string]bool }
+
+func readWire(t *testing.T) wire {
+	t.Helper()
+	w := wire{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	for _, dir := range []string{"retrieval", "rewrite", "proxy"} {
+		sources(t, dir, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.ValueSpec:
+				w.constant(n)
+			case *ast.BasicLit:
+				if text := strings.ToLower(literal(n)); regexp.MustCompile(`^sidenote(-[a-z]+)+$`).MatchString(text) {
+					w.headers[text] = true
+				}
+			}
+			return true
+		})
+	}
+	sources(t, "proxy/transport", func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ValueSpec:
+			if n.Names[0].Name == "code" && len(n.Values) == 1 && literal(n.Values[0]) != "" {
+				w.early[strings.ReplaceAll(literal(n.Values[0]), "_", "-")] = true
+			}
+		case *ast.AssignStmt:
+			if id, ok := n.Lhs[0].(*ast.Ident); ok && id.Name == "code" && literal(n.Rhs[0]) != "" {
+				w.early[strings.ReplaceAll(literal(n.Rhs[0]), "_", "-")] = true
+			}
+		}
+		return true
+	})
+	if len(w.early) < 5 || len(w.reasons) < 30 || len(w.outcomes) < 7 || len(w.headers) < 7 {
+		t.Fatalf("found %d and %d reasons, %d outcomes, %d headers", len(w.early), len(w.reasons), len(w.outcomes), len(w.headers))
+	}
+	maps.Copy(w.reasons, w.early)
+	return w
+}
+
+func (w wire) constant(spec *ast.ValueSpec) {
+	kind := fmt.Sprint(spec.Type)
+	if sel, ok := spec.Type.(*ast.SelectorExpr); ok {
+		kind = sel.Sel.Name
+	}
+	for _, value := range spec.Values {
+		switch text := literal(value); {
+		case text == "":
+		case kind == "Reason":
+			w.reasons[text] = true
+		case kind == "Outcome":
+			w.outcomes[text] = true
+		}
+	}
+}
+
+// The page of the wire names every outcome, every reason and every header.
+func TestPagesNameTheWire(t *testing.T) {
+	w := readWire(t)
+	_, page := readPage(t, "proxy/README.md")
+	for _, list := range []map[string]bool{w.reasons, w.outcomes, w.headers} {
+		for word := range list {
+			if !strings.Contains(strings.ToLower(page), "`"+word+"`") {
+				t.Errorf("proxy/README.md does not name %s", word)
+			}
+		}
+	}
+}
+
+// No page names an outcome, a reason or a header that is none, nor a status that a
+// reason does not have.
+func TestPagesWireIsTrue(t *testing.T) {
+	w := readWire(t)
+	for _, name := range pages {
+		fences, prose := readPage(t, name)
+		all := prose
+		for _, f := range fences {
+			all += f.text
+		}
+		for _, m := range regexp.MustCompile(`\breason=([a-z-]+)`).FindAllStringSubmatch(all, -1) {
+			if !w.reasons[m[1]] {
+				t.Errorf("%s: there is no reason %s", name, m[1])
+			}
+		}
+		for _, header := range regexp.MustCompile(`\bSidenote-[A-Z][A-Za-z-]+`).FindAllString(all, -1) {
+			if !w.headers[strings.ToLower(header)] {
+				t.Errorf("%s: there is no header %s", name, header)
+			}
+		}
+		for _, m := range regexp.MustCompile(`(?m)^\| ([1-5][0-9]{2}) \|(.*)$`).FindAllStringSubmatch(prose, -1) {
+			for _, word := range spans(m[2]) {
+				if status := (&proxy.Error{Reason: rewrite.Reason(word)}).Status(); !w.reasons[word] || !w.early[word] && fmt.Sprint(status) != m[1] {
+					t.Errorf("%s: the status of %s is %d, not %s", name, word, status, m[1])
+				}
+			}
+		}
+		for _, r := range rows(name, prose) {
+			if r.head == "reason" && !w.reasons[r.code] || r.head == "outcome" && !w.outcomes[r.code] {
+				t.Errorf("%s: there is no %s %s", name, r.head, r.code)
+			}
+		}
+	}
+}
