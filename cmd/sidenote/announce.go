@@ -18,14 +18,13 @@ import (
 	"sidenote/cmd/sidenote/internal/engine"
 )
 
-// say writes a line of what is served, in its turn.
+// say writes a line about what is served, in order.
 func (o *output) say(name, format string, args ...any) {
 	detail := fmt.Sprintf(format, args...)
-	o.inTurn(func() { o.write(name, detail) })
+	o.inOrder(func() { o.write(name, detail) })
 }
 
-// write writes such a line now: for a person as PRODUCT.md §1 draws it, otherwise as a
-// line of the log.
+// write writes such a line now: as text for a person, otherwise as a line of the log.
 func (o *output) write(name, detail string) {
 	if o.log != nil {
 		o.logger.Info(name, "detail", detail)
@@ -34,34 +33,34 @@ func (o *output) write(name, detail string) {
 	fmt.Fprintf(o.writer, "%-11s%s\n", name, detail)
 }
 
-// hold keeps back what is said in turn until release is called.
-func (o *output) hold() (release func()) {
-	o.turn.Lock()
-	defer o.turn.Unlock()
-	o.held = true
+// pause delays the lines of inOrder until resume is called.
+func (o *output) pause() (resume func()) {
+	o.order.Lock()
+	defer o.order.Unlock()
+	o.paused = true
 	return func() {
-		o.turn.Lock()
-		defer o.turn.Unlock()
+		o.order.Lock()
+		defer o.order.Unlock()
 		for _, write := range o.waiting {
 			write()
 		}
-		o.held, o.waiting = false, nil
+		o.paused, o.waiting = false, nil
 	}
 }
 
-// inTurn calls write now, or when what is held back may be written. It does not wait.
-func (o *output) inTurn(write func()) {
-	o.turn.Lock()
-	defer o.turn.Unlock()
-	if o.held {
+// inOrder calls write now, or after pause when the lines are resumed. It does not wait.
+func (o *output) inOrder(write func()) {
+	o.order.Lock()
+	defer o.order.Unlock()
+	if o.paused {
 		o.waiting = append(o.waiting, write)
 		return
 	}
 	write()
 }
 
-// indexed says what became of reading a base, in its turn.
-func (o *output) indexed(i engine.Indexed) { o.inTurn(func() { o.writeIndexed(i) }) }
+// indexed writes what became of reading a base, in order.
+func (o *output) indexed(i engine.Indexed) { o.inOrder(func() { o.writeIndexed(i) }) }
 
 func (o *output) writeIndexed(i engine.Indexed) {
 	if o.log == nil {
@@ -79,8 +78,8 @@ func (o *output) writeIndexed(i engine.Indexed) {
 	}
 }
 
-// reached is where a program on this machine finds a listener: one on all
-// interfaces has no address that could be called.
+// reached is the address at which a program on this machine calls a listener: one on all
+// interfaces has none of its own.
 func reached(l net.Listener) string {
 	at, ok := l.Addr().(*net.TCPAddr)
 	if !ok || !at.IP.IsUnspecified() {
@@ -89,9 +88,9 @@ func reached(l net.Listener) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(at.Port))
 }
 
-// announce says where requests come in and where they go. Upstreams are asked, all at
-// once, beside what the caller does next; what is said meanwhile comes after them, and
-// wait returns when it has been said.
+// announce writes where requests come in and where they go. It probes all upstreams at once
+// in the background; lines of inOrder are written after their results, and wait returns when
+// they have been.
 func (o *output) announce(ctx context.Context, cfg *config.Config, ls listeners, reach func(ctx context.Context, base string) error) (wait func()) {
 	o.say("listening", "http://%s/v1          set OPENAI_BASE_URL to this", reached(ls.data))
 	if open(cfg, ls.data) {
@@ -108,13 +107,13 @@ func (o *output) announce(ctx context.Context, cfg *config.Config, ls listeners,
 	for i, base := range bases {
 		asked.Go(func() { states[i] = reachState(reach(ctx, base.String())) })
 	}
-	release := o.hold()
+	resume := o.pause()
 	told.Go(func() {
 		asked.Wait()
 		for i, base := range bases {
 			o.write("upstream", upstreamLine(base, states[i]))
 		}
-		release()
+		resume()
 	})
 	return told.Wait
 }
@@ -129,7 +128,7 @@ func reachState(err error) string {
 	return "not reachable: " + err.Error()
 }
 
-// upstreamLine says where requests go.
+// upstreamLine shows where requests go.
 func upstreamLine(base *url.URL, state string) string {
 	path := strings.TrimSuffix(base.Path, "/")
 	if !strings.HasSuffix(path, "/v1") {
@@ -138,7 +137,7 @@ func upstreamLine(base *url.URL, state string) string {
 	return fmt.Sprintf("/v1/chat/completions → %s://%s%s/chat/completions   (%s)", base.Scheme, base.Host, path, state)
 }
 
-// announceLimits says what each request may get.
+// announceLimits writes what each request may get, and what replicas share.
 func (o *output) announceLimits(ctx context.Context, e *engine.Engine) {
 	cfg := e.Config
 	for _, name := range cfg.TenantNames() {

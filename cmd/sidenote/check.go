@@ -27,7 +27,7 @@ func (checkCmd) Help() string {
 		"sidenote check --config sidenote.yaml\n\nsidenote check --config sidenote.yaml --tenant support"
 }
 
-// Run checks a configuration and sums it up.
+// Run checks a configuration and prints a summary.
 func (c *checkCmd) Run(a *app) error {
 	cfg, err := c.load(a, false)
 	if err != nil {
@@ -47,8 +47,8 @@ func (c *checkCmd) Run(a *app) error {
 	return warnOfFilters(a, cfg)
 }
 
-// warnOfFailures tells of policies that refuse what has some of its sources, and let
-// pass what has none.
+// warnOfFailures warns of policies that refuse a request when some bases fail, and pass it
+// when all do.
 func warnOfFailures(w io.Writer, cfg *config.Config) {
 	for _, name := range cfg.TenantNames() {
 		if p, _ := cfg.Tenant(name); p.Rewrite.RefuseOnPartial && !p.Rewrite.RefuseOnFailure {
@@ -57,8 +57,8 @@ func warnOfFailures(w io.Writer, cfg *config.Config) {
 	}
 }
 
-// warnOfFilters reads the documents of the bases, if there are filters that may name
-// what none of them has.
+// warnOfFilters warns of filters that name attributes which no document has. It reads the
+// documents where there are filters.
 func warnOfFilters(a *app, cfg *config.Config) error {
 	if !filters(cfg) {
 		return nil
@@ -105,7 +105,7 @@ func upstream(cfg *config.Config, name string) string {
 	return text
 }
 
-// keyed tells whether callers with keys of ours are sent to an upstream.
+// keyed tells whether requests with keys of ours go to an upstream.
 func keyed(cfg *config.Config, upstream string) bool {
 	return slices.ContainsFunc(cfg.Proxy().Tenants.Keys, func(k proxy.Key) bool { return k.Policy.Upstream == upstream })
 }

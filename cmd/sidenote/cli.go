@@ -21,18 +21,18 @@ const (
 	exitPart   = 3 // done in part
 )
 
-// An app is what a command may touch of the world.
+// An app has everything outside the process that a command uses.
 type app struct {
 	ctx            context.Context // ends when the process is asked to stop
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            func(name string) (string, bool)
-	reports        proxy.Recorder // of demo: hears of each request too; nil for others
+	reports        proxy.Recorder // gets the report of each request of demo; nil for other commands
 
-	shown map[string]bool // the flags that stand on the command line, by name; others are of the environment
+	shown map[string]bool // the flags given on the command line, by name; others come from the environment
 }
 
-// panicked is a panics.Handler of commands that serve beside what they do.
+// panicked is a panics.Handler for the servers that some commands start.
 func (a *app) panicked(value any, stack []byte) {
 	fmt.Fprintf(a.stderr, "BUG: panic: %v\n%s", value, stack)
 }
@@ -161,8 +161,8 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// message is what a person sees of an error. Configurations have one line for
-// each problem, which can be clicked on; all else is one line.
+// message is the text of an error for a person. Problems of a configuration have a line
+// each, which begins with a place that editors can open; other errors are one line.
 func message(err error) string {
 	var problems config.Problems
 	if errors.As(err, &problems) {
@@ -199,8 +199,8 @@ func (f configFlags) load(a *app, offline bool) (*config.Config, error) {
 	})
 }
 
-// listeners reads only as much of a configuration as says where it listens: a
-// probe has none of the secrets.
+// listeners reads only where a configuration listens, because a probe has none of the
+// secrets.
 func (f configFlags) listeners(a *app) (*config.Config, error) {
 	return config.Listeners(config.Source{Path: f.Config, Env: a.env, Flags: config.Flags{Admin: f.Admin, Telemetry: f.Telemetry}})
 }

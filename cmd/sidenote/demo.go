@@ -33,7 +33,7 @@ func (demoCmd) Help() string {
 		"sidenote demo \"May I work from abroad?\"\n\nsidenote demo --serve"
 }
 
-// Run asks one question through the whole of Sidenote and shows what happened.
+// Run sends one question through Sidenote to a stub upstream and shows what happened.
 func (c *demoCmd) Run(a *app) error {
 	if c.Question == "" {
 		c.Question = demo.Question
@@ -61,7 +61,7 @@ func (c *demoCmd) Run(a *app) error {
 	}
 	out := newOutput(log, e.Config.Telemetry.Log)
 	defer out.close()
-	var told error // kept apart: a server that was stopped ends without an error
+	var told error // not returned by begin: the server below ends without an error when it is stopped
 	served := (&app{ctx: ctx, reports: reports}).serve(out, e, ls, func(ctx context.Context) error {
 		story, err := c.tell(ctx, e, stub, ls.data.Addr().String(), reports)
 		if err == nil {
@@ -75,14 +75,14 @@ func (c *demoCmd) Run(a *app) error {
 	return errors.Join(told, served)
 }
 
-// engine wires the demo on the usual ports, or on free ones where those are
-// taken, and says so.
+// engine wires the demo on the default ports, or, with a message, on free ones where those
+// are taken.
 func (c *demoCmd) engine(a *app, upstream string) (*engine.Engine, listeners, error) {
 	flags := config.Flags{Upstream: "http://" + upstream, Knowledge: []string{"demo=corpus"}}
 	load := func(listen, admin string) (*config.Config, error) {
 		flags.Listen, flags.Admin = listen, admin
 		return config.Load(config.Source{Path: "demo.yaml", Flags: flags, Read: func(string) ([]byte, error) {
-			return []byte("models: [{match: demo, encoding: o200k_base}]"), nil // so that counts are exact
+			return []byte("models: [{match: demo, encoding: o200k_base}]"), nil // with an encoding, so that counts are exact
 		}})
 	}
 	cfg, err := load("127.0.0.1:8080", "127.0.0.1:8081")
@@ -117,7 +117,7 @@ func (f firstReport) Record(r *proxy.Report) {
 	}
 }
 
-// tell indexes the corpus, asks, and puts the story together.
+// tell indexes the corpus, asks the question twice, and returns what happened.
 func (c *demoCmd) tell(ctx context.Context, e *engine.Engine, stub *demo.Stub, address string, reports firstReport) (demo.Story, error) {
 	start := time.Now()
 	content, report, err := knowledge.FromFS(ctx, demo.Corpus(), folder.Folder{ID: "demo"}, e.Reader.Deps())

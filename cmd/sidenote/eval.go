@@ -36,7 +36,7 @@ func (evalCmd) Help() string {
 // evalBase is the id of the scratch base.
 const evalBase = "eval"
 
-// evalDeadline is more than any search takes: what is late is measured, not lost.
+// evalDeadline is longer than any search takes, so that none is cut short.
 const evalDeadline = time.Minute
 
 // Run measures how well the queries of a collection are answered.
@@ -89,7 +89,7 @@ func (c *evalCmd) name() string {
 	return c.Data
 }
 
-// scratch indexes the documents as serve would those of a folder.
+// scratch indexes the documents in memory, as serve does those of a folder.
 func scratch(a *app, data *eval.Collection, show *console.Progress) (*knowledge.Content, error) {
 	reader, err := engine.NewReader()
 	if err != nil {
@@ -97,7 +97,7 @@ func scratch(a *app, data *eval.Collection, show *console.Progress) (*knowledge.
 	}
 	documents := make([]document.Document, len(data.Documents))
 	for i, d := range data.Documents {
-		// BEIR searches title and text as one: what has only a title is found by it.
+		// BEIR searches title and text as one, so a document without text is found by its title.
 		documents[i] = document.Document{ID: d.ID, Name: d.Title, Text: cmp.Or(d.Text, d.Title)}
 	}
 	deps := reader.Deps()
@@ -111,7 +111,7 @@ func scratch(a *app, data *eval.Collection, show *console.Progress) (*knowledge.
 	return content, err
 }
 
-// An evaluation is what is measured, and of what.
+// An evaluation has a collection and the outcomes of its queries.
 type evaluation struct {
 	name     string
 	data     *eval.Collection
@@ -121,8 +121,8 @@ type evaluation struct {
 	outcomes []eval.Outcome
 }
 
-// trial asks content as requests of the default policy do, but for the caches and
-// the deadline.
+// trial searches content as requests of the default policy do, without caches and with
+// another deadline.
 func (e *evaluation) trial(content *knowledge.Content, show *console.Progress) eval.Trial {
 	base := knowledge.New(evalBase)
 	base.Swap(content)
@@ -146,7 +146,7 @@ type scratchCatalogue struct{ base *knowledge.Base }
 // Ref tells the present state of the base.
 func (c scratchCatalogue) Ref(id string) (retrieval.Ref, bool) { return c.base.Ref(), id == evalBase }
 
-// undone says what the numbers leave out; nil if nothing.
+// undone returns an error that says what the numbers leave out; nil if nothing.
 func (e *evaluation) undone() error {
 	var parts []string
 	if asked, all := len(e.outcomes), len(e.data.Queries); asked < all {

@@ -62,7 +62,7 @@ type worstQuery struct {
 	Expected []evalDocument `json:"expected"` // all that are relevant, best found first
 }
 
-// An evalDocument is one that was found, or should have been.
+// An evalDocument was found for a query, or is relevant to it.
 type evalDocument struct {
 	Rank  int    `json:"rank,omitempty"` // absent beyond the first hundred
 	ID    string `json:"doc_id"`
@@ -84,7 +84,7 @@ func (e *evaluation) answer(n int) evalAnswer {
 	}
 }
 
-// rounded keeps six decimals: what differs beyond is the order of an addition.
+// rounded keeps six decimals; further ones depend on the order of additions.
 func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }
 
 // mostFound is how many of the documents found a worstQuery names.
@@ -112,7 +112,7 @@ func (e *evaluation) worst(n int) []worstQuery {
 			}
 		}
 		slices.SortFunc(w.Expected, func(a, b evalDocument) int {
-			// A rank of 0 is the last: taken down by one without a sign it is the largest.
+			// uint(0)-1 is the largest number, so documents without a rank come last.
 			return cmp.Or(cmp.Compare(uint(a.Rank)-1, uint(b.Rank)-1), cmp.Compare(b.Grade, a.Grade), cmp.Compare(a.ID, b.ID))
 		})
 		list = append(list, w)

@@ -13,19 +13,19 @@ import (
 	"sidenote/retrieval"
 )
 
-// A passed tells of one step from what the engines find to what the model is shown.
-type passed struct {
+// A stageCount is how many candidates one stage of a search left.
+type stageCount struct {
 	Name string `json:"name"`
 	Left int    `json:"left"` // candidates that passed it
 }
 
 // stages returns how many candidates passed each stage, in order.
-func stages(res retrieval.Result) []passed {
-	fell := map[retrieval.ExcludeReason]int{}
+func stages(res retrieval.Result) []stageCount {
+	excluded := map[retrieval.ExcludeReason]int{}
 	for _, x := range res.Excluded {
-		fell[x.Reason]++
+		excluded[x.Reason]++
 	}
-	out := []passed{{"search", res.Retrieved}}
+	out := []stageCount{{"search", res.Retrieved}}
 	for _, s := range []struct {
 		name   string
 		reason retrieval.ExcludeReason
@@ -33,35 +33,35 @@ func stages(res retrieval.Result) []passed {
 		{"threshold", retrieval.ExcludedScore}, {"duplicates", retrieval.ExcludedDup},
 		{"per document", retrieval.ExcludedDocument}, {"top k", retrieval.ExcludedTopK},
 	} {
-		out = append(out, passed{s.name, out[len(out)-1].Left - fell[s.reason]})
+		out = append(out, stageCount{s.name, out[len(out)-1].Left - excluded[s.reason]})
 	}
 	return out
 }
 
-// A fate is a candidate with what became of it.
-type fate struct {
+// A candidate is a source that was found, with the decision about it.
+type candidate struct {
 	source retrieval.Source
-	number int // among what was found; 0 for what fell
+	number int // among the sources of the answer; 0 for an excluded one
 	why    string
 }
 
-// fates returns all candidates, by base and then best first.
-func fates(res retrieval.Result) []fate {
-	var all []fate
+// candidates returns all candidates, by base and then best first.
+func candidates(res retrieval.Result) []candidate {
+	var all []candidate
 	for i, s := range res.Sources {
-		all = append(all, fate{s, i + 1, "in"})
+		all = append(all, candidate{s, i + 1, "in"})
 	}
 	for _, x := range res.Excluded {
-		all = append(all, fate{x.Source, 0, cmp.Or(x.Detail, string(x.Reason))})
+		all = append(all, candidate{x.Source, 0, cmp.Or(x.Detail, string(x.Reason))})
 	}
-	slices.SortStableFunc(all, func(a, b fate) int {
+	slices.SortStableFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.source.Knowledge, b.source.Knowledge), cmp.Compare(b.source.Score, a.source.Score))
 	})
 	return all
 }
 
-// printExplained shows what each stage left, and every candidate with its score and
-// why it fell.
+// printExplained shows how many candidates each stage left, and every candidate with its
+// score and why it was excluded.
 func printExplained(w io.Writer, res retrieval.Result) {
 	var steps []string
 	for _, s := range stages(res) {
@@ -70,7 +70,7 @@ func printExplained(w io.Writer, res retrieval.Result) {
 	fmt.Fprintf(w, "\n%s   (%s, %s)\n", strings.Join(steps, " → "), console.Plural(len(res.Bases), "base"), res.Took.Round(time.Microsecond))
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(table, "\tscore\t\tcandidate and why it is in or out\n")
-	for _, f := range fates(res) {
+	for _, f := range candidates(res) {
 		place := "out"
 		if f.number > 0 {
 			place = fmt.Sprintf("%d.", f.number)

@@ -38,7 +38,7 @@ func (c *healthCmd) Run(a *app) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--url: %w", err)}
 	}
-	// No proxy of the environment and no redirect: a probe asks this one address.
+	// A probe asks this one address: it uses no proxy of the environment and follows no redirect.
 	client := http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

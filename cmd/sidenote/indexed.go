@@ -9,7 +9,7 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// indexedLines are what serve tells a person of a base that was read.
+// indexedLines are the lines of serve about a base that was read.
 func indexedLines(i engine.Indexed) string {
 	if i.Line != "" {
 		return "knowledge  " + i.Line
@@ -26,8 +26,8 @@ func indexedLines(i engine.Indexed) string {
 // maxUnread is how many files unread names.
 const maxUnread = 10
 
-// unread names the files that should have been read and could not be, or not all
-// of them, with the reason; those that nobody wants read are only counted.
+// unread names the files that should have been read and could not be, or only in part, with
+// the reason. Files that are skipped on purpose are not among them.
 func unread(r folder.Report) (lines []string) {
 	n := 0
 	for _, skip := range r.Skipped {
@@ -44,8 +44,8 @@ func unread(r folder.Report) (lines []string) {
 	return lines
 }
 
-// unreadKind tells whether what was skipped for that reason should have been read.
-// What nobody wants read is listed, so that a new way to fail counts as one.
+// unreadKind tells whether a file that was skipped for that reason should have been read.
+// The kinds that are skipped on purpose are listed, so that a new kind counts as a failure.
 func unreadKind(kind folder.SkipKind) bool {
 	switch kind {
 	case folder.SkipUnsupported, folder.SkipSecret, folder.SkipHidden, folder.SkipVendored, folder.SkipLink,

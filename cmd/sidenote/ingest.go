@@ -51,7 +51,7 @@ func (c *ingestCmd) Run(a *app) error {
 	}
 	err = r.run(a.ctx)
 	r.show.Clear()
-	if a.ctx.Err() != nil && len(r.left) > 0 {
+	if a.ctx.Err() != nil && len(r.pending) > 0 {
 		err = r.stopped()
 	}
 	if perr := r.print(c.JSON); perr != nil {
@@ -70,38 +70,38 @@ type ingestion struct {
 	cfg  *config.Config
 	show *console.Progress
 
-	left   []folder.Folder // still to be read
-	done   []ingested
-	failed []error // why others could not be
-	where  string  // what is under way, for whoever stops it
-	other  string  // the address of who is reading meanwhile; "" for this process
+	pending []folder.Folder // still to be read
+	done    []ingested
+	failed  []error // why others could not be
+	where   string  // how far it has come, for the message when it is stopped
+	reader  string  // address of the process that reads now; "" is this process
 
-	mu sync.Mutex // held to say something
+	mu sync.Mutex // held while a message is printed
 }
 
 // An ingested is a base whose folder was read.
 type ingested struct {
 	ID         string  `json:"id"`
 	Path       string  `json:"path"`
-	HandedOver string  `json:"handed_over_to,omitempty"` // the address of who read it
+	HandedOver string  `json:"handed_over_to,omitempty"` // address of the process that read it
 	TookMS     float64 `json:"took_ms"`
 	admin.Report
 }
 
-// choose finds out what is to be read.
+// choose finds the folders to read.
 func (r *ingestion) choose(acceptDeletions bool) error {
 	for _, name := range r.cfg.KnowledgeNames() {
 		k := r.cfg.Knowledge[name]
 		switch {
-		case k.Held:
+		case k.MustExist:
 			return usageError{fmt.Errorf("--knowledge: %s has no folder to read; write %s=PATH, or ./%s for a folder of that name", name, name, name)}
 		case k.Engine == config.EngineEmbedded && k.Path != "":
 			folder := r.cfg.Folder(name)
 			folder.AcceptDeletions = folder.AcceptDeletions || acceptDeletions
-			r.left = append(r.left, folder)
+			r.pending = append(r.pending, folder)
 		}
 	}
-	if len(r.left) == 0 {
+	if len(r.pending) == 0 {
 		return usageError{errors.New("there is nothing to read; name a folder by --knowledge NAME=PATH, or a --config")}
 	}
 	if r.cfg.State.Path == store.Memory {
@@ -110,8 +110,8 @@ func (r *ingestion) choose(acceptDeletions bool) error {
 	return r.cfg.CheckFolders(nil)
 }
 
-// run reads what is left, as soon as this process may write the state folder, or lets
-// the one that does read it.
+// run reads the pending folders as soon as this process can write the state folder, or
+// hands them over to the process that writes it.
 func (r *ingestion) run(ctx context.Context) error {
 	asked := store.LockedError{}
 	for {
@@ -125,10 +125,10 @@ func (r *ingestion) run(ctx context.Context) error {
 		case !errors.As(err, &locked):
 			return fmt.Errorf("state: %w", err)
 		}
-		if *locked != asked && locked.PID != 0 { // else it has been asked, or is just starting
+		if *locked != asked && locked.PID != 0 { // else it was asked already, or is just starting
 			asked = *locked
 			whyNot, err := r.handOver(ctx, locked)
-			if err != nil || len(r.left) == 0 {
+			if err != nil || len(r.pending) == 0 {
 				return err
 			}
 			r.where = "while it waited for the state folder"
@@ -140,7 +140,7 @@ func (r *ingestion) run(ctx context.Context) error {
 	}
 }
 
-// say tells a person what is going on.
+// say prints a message above the progress bar.
 func (r *ingestion) say(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,11 +148,11 @@ func (r *ingestion) say(format string, args ...any) {
 	fmt.Fprintf(r.a.stderr, format+"\n", args...)
 }
 
-// readAll reads what is left in this process.
+// readAll reads the pending folders in this process.
 func (r *ingestion) readAll(ctx context.Context, kept *knowledge.Library) (err error) {
 	defer func() { err = cmp.Or(err, kept.Close()) }()
-	for len(r.left) > 0 {
-		f, start := r.left[0], time.Now()
+	for len(r.pending) > 0 {
+		f, start := r.pending[0], time.Now()
 		r.where = "before " + f.ID + " was read"
 		report, err := kept.Sync(ctx, f, func(p folder.Progress) {
 			r.progress(p.Knowledge, p.Done, p.Files, p.Chunks)
@@ -178,16 +178,16 @@ func (r *ingestion) progress(id string, done, files, chunks int) {
 func (r *ingestion) finish(done ingested) {
 	r.show.Clear()
 	r.done = append(r.done, done)
-	r.left = slices.DeleteFunc(r.left, func(f folder.Folder) bool { return f.ID == done.ID })
+	r.pending = slices.DeleteFunc(r.pending, func(f folder.Folder) bool { return f.ID == done.ID })
 }
 
-// fail notes that a base could not be read; the others are, all the same.
+// fail notes that a base could not be read; the others are read nevertheless.
 func (r *ingestion) fail(unread folder.Folder, err error) {
 	r.failed = append(r.failed, err)
-	r.left = slices.DeleteFunc(r.left, func(f folder.Folder) bool { return f.ID == unread.ID })
+	r.pending = slices.DeleteFunc(r.pending, func(f folder.Folder) bool { return f.ID == unread.ID })
 }
 
-// failure says what could not be read; nil if nothing.
+// failure returns an error that says what could not be read; nil if nothing.
 func (r *ingestion) failure() error {
 	var err error
 	for _, failed := range r.failed {
@@ -203,14 +203,14 @@ func (r *ingestion) failure() error {
 	return err
 }
 
-// handOver lets the process that writes the state folder read what it keeps with the
-// same folders, and says why it does not do so for the rest.
+// handOver asks the process that writes the state folder to read the pending folders that it
+// has too, and says why it does not read the others.
 func (r *ingestion) handOver(ctx context.Context, to *store.LockedError) (whyNot string, err error) {
 	client, err := adminclient.ToWriter(ctx, to, r.cfg.Admin.Token.Value.Reveal())
 	if err != nil {
 		return err.Error(), nil
 	}
-	for _, folder := range slices.Clone(r.left) {
+	for _, folder := range slices.Clone(r.pending) {
 		why, err := r.handOverOne(ctx, client, to.Address, folder)
 		if err != nil {
 			return "", err
@@ -220,11 +220,11 @@ func (r *ingestion) handOver(ctx context.Context, to *store.LockedError) (whyNot
 	return whyNot, nil
 }
 
-// pollEvery is how often progress elsewhere is asked for.
+// pollEvery is how often the progress of the other process is asked for.
 const pollEvery = 150 * time.Millisecond
 
-// handOverOne hands one base over, or says why not. Its errors are about the reading;
-// a process that does not answer may just be ending, so that is a reason to wait.
+// handOverOne hands one base over, or says why not. A process that does not answer may just
+// be ending, so that is a reason to wait and not an error.
 func (r *ingestion) handOverOne(ctx context.Context, client *adminclient.Client, address string, folder folder.Folder) (whyNot string, err error) {
 	b, err := client.Base(ctx, folder.ID)
 	if err != nil {
@@ -238,10 +238,10 @@ func (r *ingestion) handOverOne(ctx context.Context, client *adminclient.Client,
 		return err.Error(), nil
 	}
 	r.say("%s: handed over to the process at %s", folder.ID, address)
-	r.other = address
+	r.reader = address
 	defer func() {
 		if ctx.Err() == nil {
-			r.other = ""
+			r.reader = ""
 		}
 	}()
 	for {
@@ -266,7 +266,7 @@ func (r *ingestion) handOverOne(ctx context.Context, client *adminclient.Client,
 	}
 }
 
-// differs says in what the folder of a base elsewhere is another than the one here.
+// differs says how the folder of a base of the other process differs from the one here.
 func differs(b admin.Base, folder folder.Folder) string {
 	switch path, rules := engine.SplitOrigin(folder.Origin()); {
 	case b.Ingest == nil:

@@ -19,12 +19,12 @@ type ingestAnswer struct {
 	Unread    int        `json:"unread"` // files that should have been read and could not be
 }
 
-// print prints the report of what was done.
+// print prints the report of all bases.
 func (r *ingestion) print(asJSON bool) error {
 	if asJSON {
 		return printJSON(r.a.stdout, ingestAnswer{Object: "ingest", State: r.cfg.State.Path, Knowledge: append([]ingested{}, r.done...), Unread: r.unread()})
 	}
-	most := 0 // whoever keeps the report in a file wants all of it
+	most := 0 // a report that goes to a file is whole
 	if isTerminal(r.a.stdout) {
 		most = maxUnread
 	}
@@ -34,8 +34,8 @@ func (r *ingestion) print(asJSON bool) error {
 	return nil
 }
 
-// print prints the report of one base, with at most so many files in each list; 0 is
-// all of them.
+// print prints the report of one base, with at most so many files in each list; 0 prints
+// all.
 func (i ingested) print(w io.Writer, most int) {
 	took := time.Duration(i.TookMS * float64(time.Millisecond))
 	fmt.Fprintf(w, "%s: %s, %s; %s new, %s changed, %s unchanged, %s removed (%.1f s)\n", i.ID, console.Plural(i.Files, "file"), console.Plural(i.Chunks, "chunk"),
@@ -71,7 +71,7 @@ func (i ingested) print(w io.Writer, most int) {
 	list(w, "noted", notes, most)
 }
 
-// fileLine is what happened to one file; both of its parts are foreign.
+// fileLine is what happened to one file; neither part is ours, so both are cleaned.
 func fileLine(path, reason string) string { return console.Clean(path) + ": " + console.Clean(reason) }
 
 // list prints what happened to some files, a line each.
@@ -100,7 +100,7 @@ func (r *ingestion) unread() (n int) {
 	return n
 }
 
-// undone says what the report leaves out; nil if nothing.
+// undone returns an error where files could not be read.
 func (r *ingestion) undone() error {
 	switch n := r.unread(); n {
 	case 0:
@@ -112,13 +112,13 @@ func (r *ingestion) undone() error {
 	}
 }
 
-// stopped says what was done before somebody stopped it.
+// stopped returns the error of an ingest that was stopped, with what was done before.
 func (r *ingestion) stopped() error {
-	if r.other != "" {
-		return fmt.Errorf("stopped %s; the process at %s goes on reading", r.where, r.other)
+	if r.reader != "" {
+		return fmt.Errorf("stopped %s; the process at %s goes on reading", r.where, r.reader)
 	}
 	var names []string
-	for _, folder := range r.left {
+	for _, folder := range r.pending {
 		names = append(names, folder.ID)
 	}
 	return fmt.Errorf("stopped %s; what was read stays in %s, and the next ingest goes on from there (not done: %s)",

@@ -22,8 +22,8 @@ type keyNewCmd struct {
 	Tenant string `required:"" placeholder:"NAME" help:"The tenant that the key is for."`
 }
 
-// Run prints a key of 256 random bits. It is kept nowhere: the configuration
-// only holds its digest.
+// Run prints a key of 256 random bits. It is stored nowhere; the configuration has its
+// digest only.
 func (c *keyNewCmd) Run(a *app) error {
 	var tenant config.Name
 	if err := tenant.UnmarshalText([]byte(c.Tenant)); err != nil {

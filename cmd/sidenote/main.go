@@ -27,10 +27,10 @@ func mainCode() int {
 	return Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.LookupEnv)
 }
 
-// tune lets the heap grow to four times what lives in it. That is some tens of
-// MiB, mostly vocabularies, and to mark them at every doubling costs requests
-// more than the memory is worth. GOGC has the say where it is set, and always the
-// limit: GOMEMLIMIT, or the container's.
+// tune lets the heap grow to four times its live part. That is some tens of MiB, mostly
+// vocabularies, and collecting at every doubling would cost requests more than the memory
+// is worth. GOGC wins where it is set; the memory limit, GOMEMLIMIT or the container's,
+// always holds.
 func tune(env func(string) (string, bool)) {
 	if _, set := env("GOGC"); !set {
 		debug.SetGCPercent(300)

@@ -50,7 +50,7 @@ func (c *modelsCmd) Run(a *app) error {
 	return w.Flush()
 }
 
-// reserved is what is kept free for an answer that nobody caps.
+// reserved is the part of the window that is kept free for an answer without a limit.
 func reserved(m tokens.Model) string {
 	n := rewrite.ReservedOutput(rewrite.Model{Window: m.Window, MaxOutput: m.MaxOutput, DefaultOutput: m.DefaultOutput})
 	return strconv.Itoa(n)

@@ -14,7 +14,7 @@ func open(cfg *config.Config, data net.Listener) bool {
 	return cfg.Proxy().Tenants.Unknown != nil && !(ok && at.IP.IsLoopback())
 }
 
-// openLine says of an open data port that it is, and at whose cost.
+// openLine is the warning about an open data port.
 func openLine(cfg *config.Config, data net.Listener) string {
 	p := cfg.Proxy()
 	line := fmt.Sprintf("open: anyone who reaches %s may ask, without a key", data.Addr())
@@ -24,8 +24,8 @@ func openLine(cfg *config.Config, data net.Listener) string {
 	return line
 }
 
-// refuseOpen refuses a data port that is open where nobody said that it may be. By
-// what is written it is not; this is about names, which may lead anywhere.
+// refuseOpen refuses a data port that is open where identity.open is not set. Addresses were
+// checked with the configuration; this is about names, which may resolve to anything.
 func refuseOpen(cfg *config.Config, data net.Listener) error {
 	if cfg.Identity.Open || !open(cfg, data) {
 		return nil

@@ -22,65 +22,65 @@ type output struct {
 	log      *proxy.Log // nil for a person
 
 	mu   sync.Mutex
-	told map[string]saying
+	told map[string]notice
 
-	turn    sync.Mutex
-	held    bool     // what is said in turn waits
-	waiting []func() // to be written
+	order   sync.Mutex
+	paused  bool     // lines of inOrder wait
+	waiting []func() // writes these lines
 }
 
-// A saying is what became of a line that was to be told.
-type saying struct {
-	level  slog.Level
-	at     time.Time // when it was last told
-	unsaid int       // times since then
+// A notice is a line that was told.
+type notice struct {
+	level   slog.Level
+	at      time.Time // when it was last written
+	omitted int       // times that it was not written since then
 }
 
-// tellEvery is the least time between two tellings of one line; at most maxTold lines
-// are remembered for that.
+// tellEvery is the least time between two times that one line is written; at most maxTold
+// lines are remembered for that.
 const (
 	tellEvery = time.Minute
 	maxTold   = 1000
 )
 
-// tell says what happens beside requests: a line once, and while it comes again
-// and again, once a minute how often.
+// tell writes a line about what happens beside requests. A line that repeats is written
+// once a minute, with how often it was omitted.
 func (o *output) tell(level slog.Level, line string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
 	last, again := o.told[line]
 	if again && now.Sub(last.at) < tellEvery {
-		last.unsaid++
+		last.omitted++
 		o.told[line] = last
 		return
 	}
 	delete(o.told, line)
 	o.forget(now)
 	if len(o.told) < maxTold {
-		o.told[line] = saying{level: level, at: now}
+		o.told[line] = notice{level: level, at: now}
 	}
-	o.note(now, level, line, last.unsaid)
+	o.note(now, level, line, last.omitted)
 }
 
-// forget drops the lines that may be told at once if they come again. Of those that
-// came again it tells how often.
+// forget drops lines that were last written more than tellEvery ago, and writes how often
+// they were omitted since.
 func (o *output) forget(now time.Time) {
 	for line, last := range o.told {
 		if now.Sub(last.at) < tellEvery {
 			continue
 		}
 		delete(o.told, line)
-		if last.unsaid > 0 {
-			o.note(now, last.level, line, last.unsaid-1)
+		if last.omitted > 0 {
+			o.note(now, last.level, line, last.omitted-1)
 		}
 	}
 }
 
-// note writes a line that came, and how often it came unsaid before.
-func (o *output) note(now time.Time, level slog.Level, line string, unsaid int) {
-	if unsaid > 0 {
-		line = fmt.Sprintf("%s (and %d times more)", line, unsaid)
+// note writes a line, and how often it was omitted before.
+func (o *output) note(now time.Time, level slog.Level, line string, omitted int) {
+	if omitted > 0 {
+		line = fmt.Sprintf("%s (and %d times more)", line, omitted)
 	}
 	if o.log != nil {
 		o.logger.Log(context.Background(), level, line)
@@ -89,11 +89,11 @@ func (o *output) note(now time.Time, level slog.Level, line string, unsaid int) 
 	fmt.Fprintln(o.writer, console.Note(now, line))
 }
 
-// closeWait is how long a log that blocks may hold up the end of the process.
+// closeWait is how long a log that blocks may delay the end of the process.
 const closeWait = time.Second
 
 func newOutput(w io.Writer, cfg config.Log) *output {
-	o := &output{writer: proxy.NewAsyncWriter(w), told: map[string]saying{}}
+	o := &output{writer: proxy.NewAsyncWriter(w), told: map[string]notice{}}
 	if cfg.Format == "text" || cfg.Format == "auto" && isTerminal(w) {
 		o.logger = slog.New(slog.NewTextHandler(o.writer, nil))
 		o.recorder = &lines{w: o.writer, requests: proxy.Verbosity(cfg.Requests)}
@@ -111,7 +111,7 @@ func (o *output) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
-	_ = o.writer.Close(ctx) // there is nowhere left to say it
+	_ = o.writer.Close(ctx) // nobody could be told of an error
 }
 
 // lines writes a line for each request, for a person.
@@ -151,7 +151,7 @@ func (l *lines) write(line []byte) {
 	_, _ = l.w.Write(append(line, '\n')) // an AsyncWriter counts what it drops
 }
 
-// first tells whether a route is met for the first time.
+// first tells whether this is the first request of a route.
 func (l *lines) first(route proxy.Route) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,7 +163,7 @@ func (l *lines) first(route proxy.Route) bool {
 	return !said
 }
 
-// newProgress shows a person who waits how far a command has come.
+// newProgress shows on stderr how far a command has come.
 func newProgress(a *app) *console.Progress {
 	term, _ := a.env("TERM")
 	return &console.Progress{

@@ -117,7 +117,7 @@ func (c *rewriteCmd) ledger(a *app, res rewrite.Result) error {
 	return nil
 }
 
-// windowLine is the account of the model's window.
+// windowLine shows how the model's window is used.
 func windowLine(l rewrite.Ledger) string {
 	w := l.Window
 	if w.Cost == nil {

@@ -21,7 +21,7 @@ type searchCmd struct {
 	JSON    bool     `name:"json" help:"Print everything as JSON."`
 }
 
-// sourceFlags choose what is searched, and as whom.
+// sourceFlags choose what is searched, and for which tenant.
 type sourceFlags struct {
 	Config    string   `placeholder:"FILE" help:"Configuration, YAML."`
 	Knowledge []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents, or the name of a base that the state folder holds. Repeat for more; SIDENOTE_KNOWLEDGE has commas between."`
@@ -35,7 +35,7 @@ func (searchCmd) Help() string {
 }
 
 // ready builds and indexes what the flags choose, and finds the policy. Where
-// name is true it names the files that could not be read.
+// name is true it prints the files that could not be read.
 func (f sourceFlags) ready(a *app, name bool) (*engine.Engine, rewrite.Policy, error) {
 	cfg, err := configFlags{Config: f.Config, Knowledge: f.Knowledge, State: f.State}.load(a, true)
 	if err != nil {
@@ -51,7 +51,7 @@ func (f sourceFlags) ready(a *app, name bool) (*engine.Engine, rewrite.Policy, e
 	if err != nil {
 		return nil, rewrite.Policy{}, err
 	}
-	cfg.Redis = config.Redis{} // what one command finds is of no use to replicas
+	cfg.Redis = config.Redis{} // replicas have no use for what one command finds
 	e, err := engine.New(a.ctx, cfg, engine.Options{})
 	if err != nil {
 		return nil, rewrite.Policy{}, err
@@ -86,7 +86,7 @@ func (f sourceFlags) policy(cfg *config.Config) (rewrite.Policy, error) {
 	return p.Rewrite, nil
 }
 
-// Run searches as a request of the tenant would, but without a hurry.
+// Run searches as a request of the tenant would, with a deadline of 10 s at least.
 func (c *searchCmd) Run(a *app) error {
 	asked, err := c.filter()
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *searchCmd) Run(a *app) error {
 	return nil
 }
 
-// filter is what all of --filter choose.
+// filter is the conjunction of all --filter.
 func (c *searchCmd) filter() (*retrieval.Filter, error) {
 	filters := make([]*retrieval.Filter, len(c.Filter))
 	for i, text := range c.Filter {
@@ -136,7 +136,7 @@ type searchAnswer struct {
 	Object    string           `json:"object"` // "list"
 	Data      []foundSource    `json:"data"`
 	Excluded  []excludedSource `json:"excluded"`
-	Stages    []passed         `json:"stages"`
+	Stages    []stageCount     `json:"stages"`
 	Reason    retrieval.Reason `json:"reason,omitempty"`
 	Partial   bool             `json:"partial"`
 	Retrieved int              `json:"total_chunks_retrieved"`
@@ -199,10 +199,10 @@ func printResult(w io.Writer, res retrieval.Result, explain bool) {
 
 // excerpt is the beginning of a chunk on one line.
 func excerpt(text string) string {
-	const most = 160
+	const maxRunes = 160
 	runes := []rune(strings.Join(strings.Fields(text), " "))
-	if len(runes) > most {
-		return string(runes[:most]) + " …"
+	if len(runes) > maxRunes {
+		return string(runes[:maxRunes]) + " …"
 	}
 	return string(runes)
 }

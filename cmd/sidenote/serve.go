@@ -55,17 +55,17 @@ func (c *serveCmd) Run(a *app) error {
 		}
 		return err
 	}
-	defer func() { _ = e.Close() }() // nothing is lost with a cache, and the state folder loses nothing
+	defer func() { _ = e.Close() }() // an error loses nothing: caches are filled again, the state folder is written at once
 	if err := e.Bases.CheckStart(a.ctx); err != nil {
 		ls.close()
 		return err
 	}
-	if err := ownUpstream(a.ctx, cfg, ls, net.DefaultResolver.LookupNetIP); err != nil {
+	if err := refuseLoop(a.ctx, cfg, ls, net.DefaultResolver.LookupNetIP); err != nil {
 		ls.close()
 		return err
 	}
 	return a.serve(out, e, ls, func(ctx context.Context) error {
-		defer panics.Recover(e.Panicked, nil) // requests go on
+		defer panics.Recover(e.Panicked, nil) // requests are still served
 		defer out.announce(ctx, cfg, ls, reachable)()
 		for _, p := range cfg.Expired(time.Now()) {
 			out.tell(slog.LevelWarn, p.String())
@@ -99,7 +99,7 @@ func listen(ctx context.Context, cfg *config.Config) (ls listeners, err error) {
 	return ls, nil
 }
 
-// adminAddress is where others find the admin port; "" if it is off.
+// adminAddress is where other processes find the admin port; "" if it is off.
 func (ls listeners) adminAddress() string {
 	if ls.admin == nil {
 		return ""
@@ -115,10 +115,10 @@ func (ls listeners) close() {
 	}
 }
 
-// serve answers on all ports and runs begin beside it, until the process is
-// asked to stop or one of them fails; then open answers have the grace to end.
+// serve answers on all ports and runs begin beside it, until the process is asked to stop
+// or one of them fails. Then answers that are open may end within shutdown_grace.
 func (a *app) serve(out *output, e *engine.Engine, ls listeners, begin func(context.Context) error) error {
-	signal.Ignore(syscall.SIGPIPE) // of a log whose reader left: its lines are lost, and counted
+	signal.Ignore(syscall.SIGPIPE) // when the reader of the log is gone its lines are dropped and counted
 	e.Metrics.Watch("log_dropped_total", "Lines of the log that were dropped because it could not be written.", nil, true,
 		func() float64 { return float64(out.writer.Dropped()) })
 	records := proxy.Recorders{out.recorder}
@@ -140,7 +140,7 @@ func (a *app) serve(out *output, e *engine.Engine, ls listeners, begin func(cont
 			if err := serve(l); ctx.Err() == nil {
 				return err
 			}
-			return nil // stopped, in whatever words
+			return nil // it was stopped, whatever the error
 		})
 	}
 	answer(data.Serve, ls.data)
@@ -156,17 +156,17 @@ func (a *app) serve(out *output, e *engine.Engine, ls listeners, begin func(cont
 		<-ctx.Done()
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Config.ShutdownGrace)
 		defer cancel()
-		e.Stopping() // which /readyz says first of all
+		e.Stopping() // /readyz answers 503 from now on
 		if a.ctx.Err() != nil && e.Config.ShutdownDelay > 0 {
 			out.tell(slog.LevelInfo, "stopping: /readyz says so; requests are served for another "+e.Config.ShutdownDelay.String())
 			data.Drain()
-			_ = engine.Pause(grace, e.Config.ShutdownDelay) // or the grace is over
+			_ = engine.Pause(grace, e.Config.ShutdownDelay) // ends early when the grace is over
 		}
 		// A server that was stopped before it began to serve does not close its
 		// listener. Probes and scrapes go on until the last answer has ended.
 		defer ls.close()
 		err := errors.Join(data.Shutdown(grace), admin.Shutdown(grace), telemetry.Shutdown(grace))
-		if errors.Is(err, context.DeadlineExceeded) { // what was asked for, not a failure
+		if errors.Is(err, context.DeadlineExceeded) { // the grace is over, as configured
 			out.logger.Warn("shut down: answers that were still open were cut", "shutdown_grace", e.Config.ShutdownGrace.String())
 			return nil
 		}
@@ -175,9 +175,9 @@ func (a *app) serve(out *output, e *engine.Engine, ls listeners, begin func(cont
 	return group.Wait()
 }
 
-// outliveHangups keeps the process alive when its terminal closes, or when somebody
-// who expects that the configuration is read again sends SIGHUP, and says that it is
-// not. Under nohup nothing comes.
+// outliveHangups keeps the process alive on SIGHUP, which comes when its terminal closes, or
+// from somebody who expects that the configuration is read again; a line says that it is
+// not. Under nohup SIGHUP stays ignored.
 func outliveHangups(tell func(slog.Level, string)) (stop func()) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return func() {}
@@ -195,7 +195,7 @@ func outliveHangups(tell func(slog.Level, string)) (stop func()) {
 	}
 }
 
-// isTerminal tells whether a person is likely to read what is written to w.
+// isTerminal tells whether w is a terminal, so that a person reads it.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

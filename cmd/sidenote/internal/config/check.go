@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// check looks at what no single value can tell. It also fills in the policies
-// and tenants, in so far as they can be made sense of.
+// check reports values that do not go together. It also fills in policies and tenants as
+// far as they are valid.
 func (c *Config) check(offline bool) {
 	c.checkListeners()
 	c.checkUpstreams(offline)
@@ -48,7 +48,7 @@ func (c *Config) checkListeners() {
 	}
 }
 
-// taken reports two listeners that want one port, where the user wrote one of them.
+// taken reports two listeners on one port, where the user wrote one of them.
 func (c *Config) taken(key string, at Address, other string, otherAt Address) {
 	_, written := c.places[key]
 	first, otherWritten := c.places[other]
@@ -115,7 +115,8 @@ func (c *Config) checkUpstreams(offline bool) {
 	}
 }
 
-// checkOwnAddress refuses a request that would come back to us for ever.
+// checkOwnAddress refuses an upstream that is one of our listeners: its requests would come
+// back to us for ever.
 func (c *Config) checkOwnAddress(key string, u Upstream) {
 	port := u.BaseURL.Port()
 	if port == "" {
@@ -186,7 +187,7 @@ func (c *Config) checkKnowledge(key string, names []Name) {
 	}
 }
 
-// known refuses a name that nobody defined.
+// known reports a name that nobody defined.
 func known[V any](c *Config, key, what string, name Name, defined map[Name]V) bool {
 	if _, ok := defined[name]; ok || name == "" {
 		return ok

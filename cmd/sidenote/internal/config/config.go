@@ -57,11 +57,11 @@ type State struct {
 	Path   string `yaml:"path"`   // in a file: relative to it; StateMemory: they are not kept
 	Follow bool   `yaml:"follow"` // another process writes it; this one answers from what it finds
 
-	// Usual says that nobody chose Path: where it cannot be made, memory will do.
-	Usual bool `yaml:"-"`
+	// Default says that nobody configured Path: where it cannot be made, memory will do.
+	Default bool `yaml:"-"`
 }
 
-// StateMemory is the State.Path that keeps nothing.
+// StateMemory is the State.Path of a state in memory, which ends with the process.
 const StateMemory = ":memory:"
 
 // Admin is the listener for people who run Sidenote.
@@ -89,7 +89,8 @@ type Upstream struct {
 	APIKey  Secret  `yaml:"api_key"`
 }
 
-// A Secret says where a secret stands; a file never holds its text.
+// A Secret names the variable or file that holds a secret; a configuration never holds its
+// text.
 type Secret struct {
 	Env  string `yaml:"env"`
 	File string `yaml:"file"`
@@ -106,11 +107,11 @@ type Model struct {
 	Window          Count  `yaml:"window" min:"1" max:"100M"`
 	MaxOutputTokens Count  `yaml:"max_output_tokens" min:"1" max:"100M"`
 	DefaultOutput   Count  `yaml:"default_output_tokens" min:"1" max:"100M"` // reserved where nobody says how long an answer may be
-	Estimated       bool   `yaml:"estimated"`                                // Encoding is only near to the model's own
+	Estimated       bool   `yaml:"estimated"`                                // Encoding is not the model's own
 	Roles           string `yaml:"roles" of:"all|no_system"`                 // of messages that it takes
 }
 
-// Identity says who is who.
+// Identity says which callers are let in, and as which tenant.
 type Identity struct {
 	Unknown Name     `yaml:"unknown"` // "refuse", or the tenant of callers that no key names
 	Origins []Origin `yaml:"origins"` // of web pages that may ask without a key
@@ -127,9 +128,8 @@ type Tenant struct {
 	Policy    Name   `yaml:"policy"`    // "default" when absent
 	Knowledge []Name `yaml:"knowledge"` // instead of the policy's
 
-	// Filters hold beside the policy's and never in place of them: a tenant sees no
-	// more than its policy shows, whoever wrote either. (Between policies, extends
-	// replaces filters as it does all lists.)
+	// Filters are added to the policy's, so a tenant never sees more than its policy shows.
+	// (Between policies, extends replaces filters as it does all lists.)
 	Filters []Filter `yaml:"filters"`
 }
 
@@ -139,14 +139,14 @@ type Key struct {
 	Expires Date   `yaml:"expires"`
 }
 
-// Cache is what is kept in this process.
+// Cache is the cache in this process.
 type Cache struct {
 	Memory   Bytes         `yaml:"memory" min:"1MiB" max:"1024GiB"`
 	TTL      time.Duration `yaml:"ttl" min:"1s" max:"720h"`
 	EmptyTTL time.Duration `yaml:"empty_ttl" min:"1s" max:"720h"`
 }
 
-// Redis is what replicas share; without a URL there is none.
+// Redis is the cache that replicas share; without a URL there is none.
 type Redis struct {
 	URL            RedisURL      `yaml:"url"`
 	Timeout        time.Duration `yaml:"timeout" min:"1ms" max:"10s"`
@@ -170,8 +170,8 @@ type Timeouts struct {
 	ClientWrite time.Duration `yaml:"client_write" min:"1ms" max:"24h"`
 }
 
-// Default is the configuration of somebody who wrote nothing, PRODUCT.md §3.
-// It lacks an upstream, so it does not pass Load.
+// Default is the configuration without any file or flag. It lacks an upstream, so it does
+// not pass Load.
 func Default() Config {
 	t := proxy.DefaultTimeouts()
 	return Config{

@@ -272,7 +272,7 @@ func TestState(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 			continue
 		}
-		got := fmt.Sprint(cfg.State.Path, " ", cfg.State.Usual)
+		got := fmt.Sprint(cfg.State.Path, " ", cfg.State.Default)
 		if cfg.State.Follow {
 			got += " followed"
 		}
@@ -285,14 +285,14 @@ func TestState(t *testing.T) {
 // A base without a folder is one that the state folder holds.
 func TestKnowledgeWithoutPath(t *testing.T) {
 	c := load(t, "upstream: http://u.test\nknowledge: {notes: {engine: embedded}}\n")
-	if k := c.Knowledge["notes"]; k.Path != "" || k.Held {
+	if k := c.Knowledge["notes"]; k.Path != "" || k.MustExist {
 		t.Errorf("%+v", k)
 	}
 	if err := c.CheckFolders(nil); err != nil {
 		t.Error(err)
 	}
 	c, err := config.Load(config.Source{Flags: config.Flags{Upstream: "http://u.test", Knowledge: []string{"notes"}}})
-	if err != nil || !c.Knowledge["notes"].Held {
+	if err != nil || !c.Knowledge["notes"].MustExist {
 		t.Errorf("%v", err)
 	}
 }

@@ -21,7 +21,7 @@ type decoder struct {
 	problems *Problems
 }
 
-// A mark is where the value of a key stands, and as what.
+// A mark is the place of a key's value, and its node.
 type mark struct {
 	Place
 	node ast.Node
@@ -69,7 +69,7 @@ func (d *decoder) value(key string, n ast.Node, v reflect.Value, tag reflect.Str
 	}
 }
 
-// readable refuses what no value may be.
+// readable refuses anchors, aliases, tags and blanks.
 func (d *decoder) readable(key string, n ast.Node) bool {
 	switch n.(type) {
 	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// What an include may allow its files. Others may write them than who wrote the
-// main file, so by themselves they define models, policies and tenants, and bases
-// of documents that lie in their own folder.
+// What an include may allow its files. They may be written by other people than the main
+// file, so without a permission they define only models, policies and tenants, and bases
+// of documents in their own folder.
 const (
 	mayUpstreams = "upstreams" // define upstreams
 	maySecrets   = "secrets"   // read secrets of the environment and outside their folder
@@ -17,14 +17,14 @@ const (
 	mayAll       = "all"       // whatever the main file may
 )
 
-// may tells whether what stands at key may do something: what the main file and
-// flags say may do all.
+// may tells whether the file that has key has a permission. The main file and flags have
+// all.
 func (c *Config) may(key, what string) bool {
 	i, delegated := c.delegated[c.Place(key).File]
 	return !delegated || slices.Contains(c.Include[i].May, what) || slices.Contains(c.Include[i].May, mayAll)
 }
 
-// forbidden reports that what stands at key needs to be allowed.
+// forbidden reports that key needs a permission.
 func (c *Config) forbidden(key, what, format string, args ...any) {
 	i := c.delegated[c.Place(key).File]
 	words := append(slices.Clone(c.Include[i].May), what)
@@ -34,13 +34,13 @@ func (c *Config) forbidden(key, what, format string, args ...any) {
 	c.overstep(key, "may: ["+strings.Join(words, ", ")+"]", format, args...)
 }
 
-// overstep reports what an include could allow, and how.
+// overstep reports a key that an include would have to allow, and how.
 func (c *Config) overstep(key, allow, format string, args ...any) {
 	i := c.delegated[c.Place(key).File]
 	c.problem(key, format+"; %s can allow it, as in {path: %s, %s}", append(args, c.Place("include["+itoa(i)+"]"), c.Include[i].Path, allow)...)
 }
 
-// checkDelegated refuses what included files define and may not.
+// checkDelegated refuses what included files define without permission.
 func (c *Config) checkDelegated() {
 	for i, inc := range c.Include {
 		c.checkKnowledge("include["+itoa(i)+"].knowledge", inc.Knowledge)
@@ -70,14 +70,15 @@ func (c *Config) checkDelegated() {
 	}
 }
 
-// checkDefault refuses a name by which an included file would decide for others.
+// checkDefault refuses the name default in an included file: it would hold for other files.
 func (c *Config) checkDefault(key string, name Name) {
 	if name == defaultName && !c.may(key, mayAll) {
 		c.forbidden(key, mayAll, "is everybody's who names none; use another name")
 	}
 }
 
-// checkDelegatedBase refuses a base that is not of the included file which names it.
+// checkDelegatedBase refuses a base that an included file defines, without permission, of
+// another file's upstream, of the state folder, or of a folder outside its own.
 func (c *Config) checkDelegatedBase(key string, name Name) {
 	switch k := c.Knowledge[name]; {
 	case c.may(key, mayAll):
@@ -98,8 +99,8 @@ func (c *Config) checkDelegatedBase(key string, name Name) {
 	}
 }
 
-// checkGranted refuses bases that an included file has from elsewhere, by a list of
-// its own or by what it refers to.
+// checkGranted refuses bases of other files that an included file uses, itself or through
+// a policy, without permission.
 func (c *Config) checkGranted(list, reference string, bases []Name) {
 	for i, base := range bases {
 		key, format := list+"["+itoa(i)+"]", "base %q is not of this file"
@@ -113,7 +114,7 @@ func (c *Config) checkGranted(list, reference string, bases []Name) {
 	}
 }
 
-// granted tells whether what stands at key may use a base that is not its file's own.
+// granted tells whether the file that has key may use a base of another file.
 func (c *Config) granted(key string, base Name) bool {
 	i, delegated := c.delegated[c.Place(key).File]
 	return c.may(key, mayAll) || delegated && slices.Contains(c.Include[i].Knowledge, base)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// expandPolicies replaces each policy by what it is with all that it extends:
-// maps merged, lists and scalars replaced, the defaults below everything.
+// expandPolicies merges each policy with those that it extends, and with the defaults: maps
+// are merged, lists and scalars replaced.
 func (c *Config) expandPolicies() {
 	whole := make(map[Name]Policy, len(c.Policies))
 	for _, name := range sortedKeys(c.Policies) {
@@ -37,7 +37,7 @@ func (c *Config) chain(name Name) (chain []Name, ok bool) {
 			return chain, true
 		}
 		if slices.Contains(chain, next) {
-			if next == name { // each member of a cycle reports it, those that lead there do not
+			if next == name { // only members of a cycle report it, not policies that extend one
 				c.problem("policies."+string(name)+".extends", "goes round in a circle: %s", circle(chain, next))
 			}
 			return chain, false

@@ -17,8 +17,8 @@ import (
 )
 
 // A Filter chooses documents by their attributes, in the grammar of OpenAI's vector
-// stores. It has one parser wherever it stands, that of package retrieval; what is
-// here gives it YAML, and its errors a line and column.
+// stores. Package retrieval parses it; this file turns YAML into JSON for that parser, and
+// gives its errors a line and column.
 type Filter struct{ of *retrieval.Filter }
 
 // allOf is what all of some filters choose, nil without any.
@@ -77,7 +77,7 @@ func (d *decoder) filter(key string, n ast.Node, to *Filter) {
 	to.of = f
 }
 
-// nearest is the node of a key, or of the nearest above it that was read.
+// nearest is the node of a key, or of the closest key above it that was read.
 func (d *decoder) nearest(key string, otherwise ast.Node) ast.Node {
 	for ; key != ""; key = key[:max(strings.LastIndexAny(key, ".["), 0)] {
 		if m, ok := d.places[key]; ok {

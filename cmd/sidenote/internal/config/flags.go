@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// applyFlags puts the flags over what the files say.
+// applyFlags replaces values of the files by those of the flags.
 func (c *Config) applyFlags(f Flags) {
 	c.flag("--listen", "listen", f.Listen, &c.Listen)
 	c.flag("--admin", "admin.listen", f.Admin, &c.Admin.Listen)
@@ -44,7 +44,7 @@ func (c *Config) applyFlags(f Flags) {
 			c.problems = append(c.problems, Problem{place, "", fmt.Sprintf("%q is the name of both %q and %q; write NAME=PATH", name, before.Path, path)})
 			continue
 		}
-		c.Knowledge[name] = Knowledge{Path: path, Engine: EngineEmbedded, Held: path == ""}
+		c.Knowledge[name] = Knowledge{Path: path, Engine: EngineEmbedded, MustExist: path == ""}
 		c.places["knowledge."+string(name)] = mark{Place: place}
 	}
 }
@@ -73,7 +73,7 @@ func (c *Config) flag(name, key, value string, to encoding.TextUnmarshaler) {
 	}
 }
 
-// forget drops what is known of a key that a flag replaces.
+// forget drops the places of a key that a flag replaces, and of all keys below it.
 func (c *Config) forget(key string) {
 	for k := range c.places {
 		if k == key || strings.HasPrefix(k, key+".") {
@@ -83,8 +83,8 @@ func (c *Config) forget(key string) {
 }
 
 // ParseKnowledge reads [NAME=]PATH. Without a name the base is called after the
-// folder or file. What could not be a path, for want of / . and ~, is the name of a base
-// that the state folder holds; its path is "".
+// folder or file. A text without / . and ~ is the name of a base in the state folder; its
+// path is "".
 func ParseKnowledge(value string) (Name, string, error) {
 	left, path, named := strings.Cut(value, "=")
 	if !named || strings.ContainsAny(left, `/\.~`) {

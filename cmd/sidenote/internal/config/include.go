@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// An Include names more files, and what they may do beside what is their own.
+// An Include names more files, and what they may do beyond the defaults of delegated.go.
 type Include struct {
 	Path      string   `yaml:"path" need:"true"` // a pattern, relative to this file
 	Optional  bool     `yaml:"optional"`         // no file need match
@@ -16,8 +16,8 @@ type Include struct {
 	Knowledge []Name   `yaml:"knowledge"` // bases of others that their policies and tenants may name
 }
 
-// included lists the files of an include. That there are none is a problem: the
-// tenants that they define would be strangers, and strangers perhaps everybody.
+// included lists the files of an include. It is a problem that there are none: their tenants
+// would be unknown callers, and those may be let in with another policy.
 func (c *Config) included(src Source, i int) []string {
 	key, pattern := "include["+itoa(i)+"]", c.Include[i].Path
 	if pattern == "" {

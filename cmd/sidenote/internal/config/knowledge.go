@@ -15,9 +15,9 @@ const (
 	EngineVectorStore = "vector_store" // a vector store elsewhere
 )
 
-// What becomes of the documents of a folder that most files are gone from.
+// What happens to the documents of a folder when most of its files are gone.
 const (
-	deletionsKeep   = "keep"   // they stay until somebody says that they are meant to go
+	deletionsKeep   = "keep"   // they stay until somebody accepts the deletions
 	deletionsAccept = "accept" // they go
 )
 
@@ -38,18 +38,17 @@ type Knowledge struct {
 	Upstream Name    `yaml:"upstream"` // that has the vector store
 	ID       StoreID `yaml:"id"`       // of the vector store there
 
-	Held bool `yaml:"-"` // a flag names it: the state folder must have it
+	MustExist bool `yaml:"-"` // a flag names it without a path: the state folder must have it
 }
 
-// AttributesFrom says where documents of a folder have attributes from. Those of
-// Knowledge.Attributes are stronger, and those of the path stronger than a document's
-// own.
+// AttributesFrom says from where documents of a folder get attributes. Those of
+// Knowledge.Attributes win over these, and those of the path over a document's own.
 type AttributesFrom struct {
 	Path        string   `yaml:"path"` // such as {product}/{version}/**
 	FrontMatter []string `yaml:"front_matter"`
 }
 
-// Folder is what a base is read from; its Path is "" if it is from nowhere.
+// Folder is what a base is read from; its Path is "" where it is read from no folder.
 func (c *Config) Folder(name Name) folder.Folder {
 	k := c.Knowledge[name]
 	within := ""
@@ -68,7 +67,7 @@ func (k *Knowledge) setDefaults() { k.Engine, k.Deletions = EngineEmbedded, dele
 // A StoreID is the id of a vector store: visible ASCII that is one segment of a path.
 type StoreID string
 
-// UnmarshalText refuses what no store could be called by.
+// UnmarshalText refuses what cannot be the id of a store.
 func (s *StoreID) UnmarshalText(text []byte) error {
 	id := string(text)
 	bad := strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`/\?#%`, r) })
@@ -126,16 +125,16 @@ func (c *Config) checkAttributes(name Name) {
 	}
 }
 
-// VectorStore is the store that a base of that engine asks. What it does with
-// texts, and who hears of it, is left open.
+// VectorStore has the options for the store of a base of that engine, without the
+// callbacks.
 func (c *Config) VectorStore(name Name) vectorstore.Options {
 	k := c.Knowledge[name]
 	u := c.upstreams()[k.Upstream]
 	return vectorstore.Options{Knowledge: string(name), Store: string(k.ID), BaseURL: u.BaseURL.URL, Key: u.APIKey.Value.Reveal}
 }
 
-// OnlyForKnowledge tells whether an upstream has vector stores of bases and takes
-// no request.
+// OnlyForKnowledge tells whether an upstream is used for vector stores of bases and for no
+// request.
 func (c *Config) OnlyForKnowledge(upstream Name) bool {
 	for _, p := range c.resolved.tenants {
 		if p.Upstream == string(upstream) {

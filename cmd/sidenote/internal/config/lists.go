@@ -49,8 +49,9 @@ func (c *Config) ModelTable() []tokens.Model {
 const noSystem = "no_system"
 
 // CheckFolders returns a Problems naming the bases whose path is not there. It
-// is apart from Load because a configuration may be checked on a machine that
-// has none of them. mayBeAway tells which are known by what the state folder holds; nil: none.
+// is not part of Load because a configuration may be checked on a machine that
+// has none of them. mayBeAway tells which may be missing because the state folder holds
+// their documents; nil: none.
 func (c *Config) CheckFolders(mayBeAway func(Name) bool) error {
 	var problems Problems
 	for _, name := range c.KnowledgeNames() {

@@ -48,7 +48,7 @@ func Load(src Source) (*Config, error) {
 	src = src.withDefaults()
 	c := begin(&src)
 	if src.Path != "" && !c.readMain(src) {
-		return nil, c.problems.sorted(c.files) // the rest would only report what stands in files that could not be read
+		return nil, c.problems.sorted(c.files) // further checks would only report what the unreadable files define
 	}
 	c.applyFlags(src.Flags)
 	c.applyAdminToken(src)
@@ -80,7 +80,7 @@ func Listeners(src Source) (*Config, error) {
 	return &c, nil
 }
 
-// begin returns the configuration that src changes, once it says where its file is.
+// begin returns the default configuration, and expands ~ in the path of src.
 func begin(src *Source) Config {
 	c := Default()
 	c.places, c.delegated = map[string]mark{}, map[string]int{}
@@ -115,7 +115,7 @@ func (s Source) withDefaults() Source {
 // maxFile is far more than any configuration or secret takes, in bytes.
 const maxFile = 16 << 20
 
-// readFile is os.ReadFile of something that may have no end.
+// readFile is os.ReadFile with a limit, because a path may be a device without end.
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -198,7 +198,7 @@ func parse(src Source, path string) (ast.Node, *Problem) {
 	return docs[0], nil
 }
 
-// unmarked is a text without the byte order mark that some editors begin it with.
+// unmarked is a text without the byte order mark that some editors put first.
 func unmarked(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }
 
 func position(n ast.Node) token.Position {
@@ -208,7 +208,7 @@ func position(n ast.Node) token.Position {
 	return token.Position{Line: 1, Column: 1}
 }
 
-// cause is the reason of a file error without the path, which stands before it.
+// cause is the reason of a file error without the path, which the message names already.
 func cause(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

@@ -1,7 +1,7 @@
 package config
 
 // didYouMean returns "; did you mean X?" for the word that a typing error
-// could have turned into s, "" when none is near.
+// could have turned into s; "" where none is similar.
 func didYouMean(s string, words []string) string {
 	best, least := "", min(3, len(s)/2+1)
 	for _, w := range words {

@@ -12,7 +12,7 @@ import (
 // moz-extension: for all of a scheme.
 type Origin string
 
-// UnmarshalText refuses what is no origin, and what would be everybody's.
+// UnmarshalText refuses what is no origin, and what would be the origin of every page.
 func (o *Origin) UnmarshalText(text []byte) error {
 	switch s := string(text); {
 	case s == "*":

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// locate returns where a path leads that stands at key. What a file names is
-// relative to it, and ~ is the user's home.
+// locate returns the full form of the path at key. A path in a file is relative to that
+// file, and ~ is the user's home folder.
 func (c *Config) locate(key, path string) string {
 	if path == "~" || strings.HasPrefix(path, "~/") {
 		if c.home == "" {

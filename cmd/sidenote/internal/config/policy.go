@@ -68,7 +68,7 @@ type OnFailure struct {
 	ContextLength string `yaml:"context_length" of:"retry|pass"` // the upstream finds the request too long
 }
 
-// DefaultPolicy is the policy of somebody who wrote none.
+// DefaultPolicy is the policy where none is configured.
 func DefaultPolicy() Policy {
 	p := rewrite.DefaultPolicy()
 	return Policy{
@@ -93,7 +93,7 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// rewritePolicy is the part that the rewrite reads.
+// rewritePolicy is the part that package rewrite reads.
 func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 	mode, err := rewrite.ParseMode(p.Mode)
 	if err != nil {

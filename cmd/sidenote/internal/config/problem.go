@@ -10,8 +10,7 @@ import (
 // MaxProblems is how many problems an error shows; the rest is counted.
 const MaxProblems = 20
 
-// A Place is where a value stands: a file with line and column (from 1), or a
-// flag.
+// A Place is the place of a value: a file with line and column (from 1), or a flag.
 type Place struct {
 	File         string // path as it was given, or "--upstream"
 	Line, Column int    // 0 for a flag
@@ -58,8 +57,8 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted keeps the order of files as they were read and drops repetitions,
-// which arise where one value is met in two ways.
+// sorted sorts problems by file, in the order of reading, and by line, and drops
+// repetitions: a value may be checked twice.
 func (ps Problems) sorted(files []string) Problems {
 	rank := make(map[string]int, len(files))
 	for i, f := range files {

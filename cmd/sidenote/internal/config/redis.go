@@ -9,8 +9,7 @@ import (
 	"sidenote/proxy"
 )
 
-// setPlain takes a URL that stands in the file itself, which it may as long as it
-// is no secret.
+// setPlain sets the URL that is written in the file itself. One with a password is refused.
 func (u *RedisURL) setPlain(text string) error {
 	if redis.HasPassword(text) {
 		return errors.New("holds a password in plain text; write {env: NAME} or {file: PATH}")
@@ -26,11 +25,10 @@ func (u *RedisURL) set(text string) error {
 	return nil
 }
 
-// A Prefix is what the keys of an installation begin with on a shared Redis.
+// A Prefix begins all keys of an installation on a shared Redis.
 type Prefix string
 
-// UnmarshalText refuses what could be taken for the structure of a key, or for a
-// pattern.
+// UnmarshalText refuses characters that have a meaning in keys or patterns.
 func (p *Prefix) UnmarshalText(text []byte) error {
 	if err := redis.CheckPrefix(string(text)); err != nil {
 		return err
@@ -64,7 +62,7 @@ func (c *Config) readRedis(src Source) {
 	}
 }
 
-// checkRedis misses the URL of a section that has all but that.
+// checkRedis reports a section without a URL.
 func (c *Config) checkRedis() {
 	_, written := c.places["redis"]
 	_, url := c.places["redis.url"]
@@ -73,12 +71,12 @@ func (c *Config) checkRedis() {
 	}
 }
 
-// errShown is of a password that all users of a machine can read.
+// errShown is about a password on a command line, which all users of a machine can read.
 var errShown = errors.New("holds a password, and others can read it in the list of processes; " +
 	"set SIDENOTE_REDIS in its place, or write redis: {url: {env: NAME}} or {file: PATH} in a configuration")
 
-// flagRedis takes the URL of --redis, in place of what the files say of Redis. shown
-// says that it stands on the command line.
+// flagRedis sets the URL of --redis in place of the one of the files. shown says that it was
+// given on the command line.
 func (c *Config) flagRedis(text string, shown bool) {
 	if text == "" {
 		return

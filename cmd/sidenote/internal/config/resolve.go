@@ -10,7 +10,7 @@ import (
 	"sidenote/proxy"
 )
 
-// resolved is what the proxy runs on.
+// resolved are the values that the proxy runs on.
 type resolved struct {
 	tenants map[Name]*proxy.Policy
 	unknown *proxy.Policy
@@ -49,7 +49,7 @@ func (c *Config) resolveTenant(name Name) proxy.Policy {
 	return out
 }
 
-// Policy is the whole policy of a tenant, as it would be written down.
+// Policy is the whole policy of a tenant, as it would be written in a file.
 func (c *Config) Policy(tenant Name) Policy {
 	t := c.Tenants[tenant]
 	p := c.policy(t.policyName())
@@ -93,7 +93,7 @@ func (c *Config) WorstRetrieval() time.Duration {
 	return worst
 }
 
-// Proxy is what the data listener runs on.
+// Proxy is the configuration of the data listener.
 func (c *Config) Proxy() proxy.Config {
 	out := proxy.Config{
 		Upstreams:   map[string]proxy.Upstream{},

@@ -10,7 +10,7 @@ import (
 	"sidenote/proxy"
 )
 
-// readSecrets fetches the texts of all secrets. No problem ever shows one.
+// readSecrets reads the texts of all secrets. No problem ever shows one.
 func (c *Config) readSecrets(src Source) {
 	c.readSecret(src, "admin.token", &c.Admin.Token)
 	c.readSecret(src, "admin.read_token", &c.Admin.ReadToken)
@@ -23,8 +23,8 @@ func (c *Config) readSecrets(src Source) {
 	}
 }
 
-// AdminTokenEnv names what of the environment is the admin token. There is a flag for
-// its file only: what stands on a command line others can read.
+// AdminTokenEnv is the environment variable of the admin token. There is a flag for its
+// file only, because other users can read command lines.
 const AdminTokenEnv = "SIDENOTE_ADMIN_TOKEN"
 
 // applyAdminToken puts the token of the flag or of the environment over that of the
@@ -59,8 +59,8 @@ func (c *Config) readSecret(src Source, key string, s *Secret) {
 	}
 }
 
-// secretText returns what stands where s says, trimmed; "" where there is
-// nothing, which has been reported if it is wrong.
+// secretText returns the trimmed text that s names; "" where there is none, which has been
+// reported if it is an error.
 func (c *Config) secretText(src Source, key string, s *Secret) string {
 	if _, written := c.places[key]; !written {
 		return ""

@@ -2,8 +2,8 @@ package config
 
 import "path/filepath"
 
-// locateState completes where the state is kept: without a word about it, where the
-// XDG Base Directory Specification puts it
+// locateState fills in the state folder that nobody configured: the one of the XDG Base
+// Directory Specification
 // (https://specifications.freedesktop.org/basedir-spec/latest/).
 func (c *Config) locateState(env func(string) (string, bool)) {
 	if c.State.Path == StateMemory {
@@ -13,7 +13,7 @@ func (c *Config) locateState(env func(string) (string, bool)) {
 		c.State.Path = c.locate("state.path", c.State.Path)
 		return
 	}
-	c.State.Usual = true
+	c.State.Default = true
 	if dir, ok := env("XDG_STATE_HOME"); ok && filepath.IsAbs(dir) { // a relative one is to be ignored
 		c.State.Path = filepath.Join(dir, "sidenote")
 	} else if c.home != "" {
@@ -23,7 +23,7 @@ func (c *Config) locateState(env func(string) (string, bool)) {
 	}
 }
 
-// checkState refuses to follow what nobody could write.
+// checkState refuses to follow a state in memory, which no other process can write.
 func (c *Config) checkState() {
 	if c.State.Follow && c.State.Path == StateMemory {
 		c.problem("state.follow", "goes with a folder that another process writes; state is in memory")

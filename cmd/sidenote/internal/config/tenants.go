@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// checkTenants checks what each tenant refers to, or without any makes the one
-// tenant that everybody is.
+// checkTenants checks what each tenant refers to. Without any it makes one tenant, for all
+// callers.
 func (c *Config) checkTenants() {
 	if len(c.Tenants) == 0 {
 		if _, ok := c.Policies[defaultName]; !ok && len(c.Policies) > 0 {
@@ -65,7 +65,7 @@ func (c *Config) checkChoice(key string, policy Name) {
 	}
 }
 
-// checkIdentity decides about callers that no key names. An offline command has none.
+// checkIdentity decides what callers without a key are. An offline command has no callers.
 func (c *Config) checkIdentity(offline bool) {
 	unknown := c.Identity.Unknown
 	switch {
@@ -85,7 +85,7 @@ func (c *Config) checkIdentity(offline bool) {
 }
 
 // refuseOpen refuses a data port that other machines reach and where some callers
-// need no key: those that are the tenant unknown.
+// need no key.
 func (c *Config) refuseOpen(unknown Name) {
 	up := c.upstreamOf(c.Tenants[unknown].policyName())
 	if c.upstreams()[up].APIKey != (Secret{}) {

@@ -8,8 +8,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// ungrouped returns a number, with its unit, without what stands between groups of
-// three digits; "" where there is no such thing.
+// ungrouped returns a number, with its unit, without the separators between groups of three
+// digits; "" where the text is no such number.
 func ungrouped(text string) string {
 	if !regexp.MustCompile(`^[0-9]{1,3}([,_' ][0-9]{3})+[ A-Za-z]*$`).MatchString(text) {
 		return ""

@@ -21,7 +21,7 @@ import (
 // The scalar values of a configuration. Each reads the text that stands in the
 // file, so quoting never matters, and says in its error what it wants instead.
 
-// Off is the Address of a listener that is not wanted.
+// Off is the Address of a listener that is turned off.
 const Off = "off"
 
 // An Address is host:port of a listener, or Off. An empty host is every

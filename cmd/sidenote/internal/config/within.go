@@ -26,7 +26,7 @@ func readWithin(file, path string) (data []byte, err error) {
 	return data, err
 }
 
-// statWithin looks for what readWithin could read.
+// statWithin returns an error where readWithin could read nothing.
 func statWithin(file, path string) error {
 	return within(file, path, func(root *os.Root, name string) error {
 		_, err := root.Stat(name)
@@ -34,7 +34,7 @@ func statWithin(file, path string) error {
 	})
 }
 
-// within calls do with the folder of file and what path is called in it.
+// within calls do with the folder of file and the name of path in it.
 func within(file, path string, do func(root *os.Root, name string) error) error {
 	folder, name, err := split(file, path)
 	if err != nil {
@@ -54,7 +54,7 @@ func within(file, path string, do func(root *os.Root, name string) error) error 
 	return err
 }
 
-// split returns the folder of file and what path is called in it.
+// split returns the folder of file and the name of path in it.
 func split(file, path string) (folder, name string, err error) {
 	if folder, err = filepath.Abs(filepath.Dir(file)); err != nil {
 		return "", "", err
@@ -68,7 +68,7 @@ func split(file, path string) (folder, name string, err error) {
 	return folder, name, nil
 }
 
-// readAll reads something that may have no end.
+// readAll reads up to a limit, because a file may be a device without end.
 func readAll(r io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err == nil && len(data) > maxFile {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// A Request is what a line tells of one request.
+// A Request is what one line shows.
 type Request struct {
 	Time     time.Time
 	ID       string

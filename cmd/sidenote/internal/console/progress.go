@@ -44,7 +44,8 @@ const (
 	maxBar       = 32
 )
 
-// Show shows a state, unless one was shown just now.
+// Show shows a state, unless one was shown less than 100 ms before, or 10 s where there is
+// no terminal.
 func (p *Progress) Show(w Work) {
 	if p == nil {
 		return
@@ -138,7 +139,7 @@ func (w Work) count() string {
 	return strings.TrimRight(Thousands(w.Done)+" of "+Thousands(w.Total)+" "+Clean(w.Unit), " ")
 }
 
-// pace is how much is done in a second, and how long the rest will take at that.
+// pace is how much is done in a second, and how long the rest takes at that rate.
 func (p *Progress) pace(now time.Time) (rate, left string) {
 	took, done := now.Sub(p.since), p.work.Done-p.first
 	if took < rateAfter || done <= 0 || p.work.Total == 0 {

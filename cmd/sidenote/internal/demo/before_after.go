@@ -97,9 +97,8 @@ func (p *painter) block(lines []string) {
 	}
 }
 
-// beginning is the line at which the first source's own section begins: the
-// text before it, which rides along, is not what was found. 0 where that is
-// where the source begins.
+// beginning is the line at which the section that was found begins in the first source. The
+// text before it is context that was added. 0 is the first line.
 func beginning(lines []string) int {
 	head := ""
 	for i, line := range lines {
@@ -124,14 +123,14 @@ func (p *painter) more(hidden int) {
 	}
 }
 
-// others tells of the sources that are not shown, before the closing tag.
+// others names the sources that are not shown, before the closing tag.
 func (p *painter) others(line string, sources int) {
 	if line == "</sources>" && sources > sourcesFull {
 		p.added(fmt.Sprintf("… and %d more sources", sources-sourcesFull))
 	}
 }
 
-// ledger shows the budget and what became of each source.
+// ledger shows the budget and the decision about each source.
 func (p *painter) ledger(l rewrite.Ledger) {
 	p.line("   budget %s tokens   used %s %s (%s): rules %s, tags %s, text %s", console.Thousands(l.Budget), console.Thousands(l.Used), l.Exactness,
 		l.Encoding, console.Thousands(l.Rules), console.Thousands(l.Tags), console.Thousands(l.Text))

@@ -1,4 +1,4 @@
-// Package demo holds what the demo command shows itself with: a small corpus,
+// Package demo has the parts of the demo command: a small corpus,
 // a stub upstream that answers only from the sources it is sent, and the
 // screen. It knows nothing of the proxy between them.
 package demo
@@ -17,8 +17,8 @@ const SystemText = "You are the HR assistant."
 //go:embed corpus
 var corpus embed.FS
 
-// Corpus is the handbook of a company that does not exist: 14 Markdown files,
-// one of them in French, one outdated and nearly equal to a part of another.
+// Corpus is the handbook of an invented company: 14 Markdown files, one of them in French,
+// one outdated and almost the same as a part of another.
 func Corpus() fs.FS {
 	sub, err := fs.Sub(corpus, "corpus")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // Width is how many columns a screen has at most.
 const Width = 100
 
-// A Story is all that a screen tells: one request's way through Sidenote.
+// A Story is the content of a screen: one request's way through Sidenote.
 type Story struct {
 	Question  string         `json:"question"`
 	Documents int            `json:"documents"`

@@ -128,7 +128,7 @@ func (s *Stub) chat(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// texts returns everything that stands in the messages, and the last question.
+// texts returns the text of all messages, and the last question.
 func (r chatRequest) texts() (all, question string) {
 	var b strings.Builder
 	for _, m := range r.Messages {

@@ -9,10 +9,9 @@ import (
 	"sidenote/retrieval"
 )
 
-// UnknownAttributes warns of filters of tenants that name an attribute which no
-// document of theirs has: most likely it is misspelt, and then nothing is found, or
-// too much. Bases that are kept elsewhere do not tell their attributes; with one of
-// them nothing is said.
+// UnknownAttributes warns of filters of tenants that name an attribute which none of their
+// documents has: most likely it is misspelt, and nothing is found, or too much. A tenant
+// with a vector store gets no warning, because that does not tell its attributes.
 func (b *Bases) UnknownAttributes() (lines []string) {
 	for _, name := range b.cfg.TenantNames() {
 		p, _ := b.cfg.Tenant(name)

@@ -13,7 +13,7 @@ import (
 const (
 	// calibrateEvery is the mean time after which replicas exchange what they learned.
 	calibrateEvery = 30 * time.Second
-	// calibrationTTL is how long what a model was seen to cost is of use to others.
+	// calibrationTTL is how long a value of a model is of use to other replicas.
 	calibrationTTL = 7 * 24 * time.Hour
 )
 

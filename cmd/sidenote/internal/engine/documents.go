@@ -14,7 +14,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// Documents tells what a base answers from.
+// Documents lists the documents that a base answers from.
 func (m *manager) Documents(ctx context.Context, base string) (admin.Contents, error) {
 	if err := m.inState(ctx, base); err != nil {
 		return admin.Contents{}, err
@@ -90,8 +90,8 @@ func noDocument(base, id string) error {
 	return &admin.Refusal{Status: http.StatusNotFound, Code: "not_found", Message: fmt.Sprintf("Knowledge base %q has no document %q.", base, id)}
 }
 
-// Put writes documents. What became of each is told by its row, which one that is
-// written anew does not keep.
+// Put writes documents. One that was written has a new row in the database, an unchanged one
+// has the row of before.
 func (m *manager) Put(ctx context.Context, base string, documents []admin.NewDocument) ([]admin.Written, error) {
 	ids := make([]string, len(documents))
 	put := make([]document.Document, len(documents))
@@ -138,7 +138,7 @@ func (m *manager) refuseFolder(ctx context.Context, base string) error {
 		Message: fmt.Sprintf("Knowledge base %q is read from %s; put the document there, or into a base without a folder.", base, b.Path)}
 }
 
-// checkAttributes refuses what filters could not choose by.
+// checkAttributes refuses attributes that filters cannot compare, and too many of them.
 func checkAttributes(d admin.NewDocument) error {
 	for _, key := range slices.Sorted(maps.Keys(d.Attributes)) {
 		if _, err := document.Attribute(key, d.Attributes[key]); err != nil {
@@ -168,9 +168,8 @@ func (m *manager) Remove(ctx context.Context, base, id string) error {
 	return m.refusal(base, m.state.library.Delete(ctx, base, id))
 }
 
-// changeable returns those of the documents that there are, unless one of them is not
-// to be changed. A document of a file is not: the next reading of the folder would
-// bring it back, and nobody would know why.
+// changeable returns those of the documents that exist. It refuses documents that were read
+// from a file, because the next reading of the folder would undo the change.
 func (m *manager) changeable(ctx context.Context, base string, ids ...string) (map[string]store.Known, error) {
 	if err := m.writable(base); err != nil {
 		return nil, err

@@ -121,8 +121,8 @@ func (m *manager) base(id string, stored store.Base) admin.Base {
 	return b
 }
 
-// readInPart tells whether only a part of its folder is in a base, which answers from c
-// unless that is nil.
+// readInPart tells whether only a part of its folder is in a base. The base answers from c
+// or, where that is nil, has only what is stored.
 func readInPart(c *knowledge.Content, stored store.Base) bool {
 	if c != nil {
 		return c.Part()
@@ -219,7 +219,7 @@ func (m *manager) DeleteBase(ctx context.Context, id string) error {
 	return m.refusal(id, m.state.library.DeleteBase(ctx, id))
 }
 
-// Ingest has the folder of a base read.
+// Ingest starts to read the folder of a base.
 func (m *manager) Ingest(ctx context.Context, id string, acceptDeletions bool) (run int, err error) {
 	if err := m.writable(id); err != nil {
 		return 0, err
@@ -234,7 +234,7 @@ func (m *manager) Ingest(ctx context.Context, id string, acceptDeletions bool) (
 		Message: fmt.Sprintf("This Sidenote keeps knowledge base %q with no folder, so there is nothing to read.", id)}
 }
 
-// writable refuses what only another process, or another machine, may change.
+// writable refuses bases that only another process or service may change.
 func (m *manager) writable(id string) error {
 	if k, _ := m.named(id); k.Engine == config.EngineVectorStore {
 		return &admin.Refusal{Status: http.StatusNotImplemented, Code: "kept_elsewhere",
@@ -257,13 +257,13 @@ func (m *manager) writable(id string) error {
 		Message: fmt.Sprintf("This Sidenote only follows %s; it is written by %s. Ask that one.", m.cfg.State.Path, who)}
 }
 
-// unavailable refuses what needs the state folder.
+// unavailable is the answer while the state folder cannot be used.
 func (m *manager) unavailable() error {
 	return &admin.Refusal{Status: http.StatusServiceUnavailable, Code: "state_unavailable",
 		Message: "The state folder cannot be used now: " + cmp.Or(m.state.problem(), "it is being opened") + ". It is tried again by itself."}
 }
 
-// refusal is the table from what goes wrong with the state folder to answers.
+// refusal turns an error of the state folder into an answer of the admin port.
 func (m *manager) refusal(id string, err error) error {
 	var (
 		own     *admin.Refusal
@@ -295,7 +295,7 @@ func (m *manager) refusal(id string, err error) error {
 	return as(http.StatusInternalServerError, "state_failed", "%s.", sentence(err))
 }
 
-// sentence lets an error begin one.
+// sentence is the text of an error with a capital letter.
 func sentence(err error) string {
 	text := err.Error()
 	return strings.ToUpper(text[:1]) + text[1:]

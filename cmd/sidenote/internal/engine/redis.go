@@ -11,8 +11,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// drainWait is how long the end of the process may wait for what is still to be
-// written to Redis.
+// drainWait is how long the end of the process may wait for writes to Redis.
 const drainWait = time.Second
 
 // redisCaches are the caches that replicas share. A nil one has no tier, and all its methods

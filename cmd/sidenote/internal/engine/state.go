@@ -46,7 +46,7 @@ func (s *stateFolder) open(ctx context.Context) error {
 	}
 	s.improve(ctx)
 	why := s.obstacle.why()
-	if s.library.Standing() != knowledge.Apart || !state.Usual || state.Follow || !errors.Is(why, fs.ErrPermission) && !readOnlyDisk(why) {
+	if s.library.Standing() != knowledge.Apart || !state.Default || state.Follow || !errors.Is(why, fs.ErrPermission) && !readOnlyDisk(why) {
 		return nil
 	}
 	s.monitor.tell(slog.LevelWarn, fmt.Sprintf("nothing is kept over a restart: %v; choose a folder by --state", why))
@@ -142,7 +142,7 @@ func (s *stateFolder) loadFolderless(ctx context.Context, id string) error {
 	switch {
 	case s.library.Base(id).Content() != nil:
 		return nil
-	case s.cfg.Knowledge[config.Name(id)].Held:
+	case s.cfg.Knowledge[config.Name(id)].MustExist:
 		return fmt.Errorf("%s holds no base %s%s; for a folder of that name write --knowledge ./%s", s.cfg.State.Path, id, s.others(ctx), id)
 	case s.library.Standing() == knowledge.Writing:
 		return s.library.CreateBase(ctx, id)
@@ -215,7 +215,7 @@ func (s *stateFolder) checkStart(ctx context.Context) error {
 	}
 	for _, id := range s.folderless() {
 		_, there := read[config.Name(id)]
-		if s.cfg.Knowledge[config.Name(id)].Held && !there && s.library.Standing() == knowledge.Writing {
+		if s.cfg.Knowledge[config.Name(id)].MustExist && !there && s.library.Standing() == knowledge.Writing {
 			return fmt.Errorf("state: %w", s.loadFolderless(ctx, id))
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // An upstream that comes back to one of our ports by another name is refused
 // before a request goes round in circles.
-func TestOwnUpstream(t *testing.T) {
+func TestUpstreamLoop(t *testing.T) {
 	for _, c := range []struct {
 		name, listen, upstream string
 		resolves               []string // what the upstream's name resolves to
@@ -47,7 +47,7 @@ func TestOwnUpstream(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := ownUpstream(t.Context(), cfg, listeners{data: l}, resolve); (err != nil) != c.own {
+			if err := refuseLoop(t.Context(), cfg, listeners{data: l}, resolve); (err != nil) != c.own {
 				t.Errorf("%s, port %s: %v", c.name, written, err)
 			}
 		}
@@ -55,7 +55,7 @@ func TestOwnUpstream(t *testing.T) {
 }
 
 // Only a name that could lead back to us is looked up.
-func TestOwnUpstreamOfAnotherPort(t *testing.T) {
+func TestUpstreamOfAnotherPort(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestOwnUpstreamOfAnotherPort(t *testing.T) {
 		t.Errorf("%s was looked up", host)
 		return nil, nil
 	}
-	if err := ownUpstream(t.Context(), cfg, listeners{data: l}, resolve); err != nil {
+	if err := refuseLoop(t.Context(), cfg, listeners{data: l}, resolve); err != nil {
 		t.Error(err)
 	}
 }

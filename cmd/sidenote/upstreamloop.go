@@ -18,11 +18,10 @@ type lookup func(ctx context.Context, network, host string) ([]netip.Addr, error
 // lookupWait bounds how long start-up waits for a name.
 const lookupWait = 2 * time.Second
 
-// ownUpstream refuses an upstream whose name leads back to one of our open
-// ports: each request would come back until no more fit. What the configuration
-// tells by itself it has refused; this is about names and interfaces, which are
-// only known here. A name that cannot be resolved is left to the first request.
-func ownUpstream(ctx context.Context, cfg *config.Config, ls listeners, resolve lookup) error {
+// refuseLoop refuses an upstream whose name resolves to one of our open ports: each request
+// would come back until no more fit. Addresses were checked with the configuration; names
+// and interfaces can be checked here only. A name that does not resolve is no error.
+func refuseLoop(ctx context.Context, cfg *config.Config, ls listeners, resolve lookup) error {
 	ctx, cancel := context.WithTimeout(ctx, lookupWait)
 	defer cancel()
 	for _, name := range cfg.UpstreamNames() {
@@ -48,11 +47,11 @@ func ownUpstream(ctx context.Context, cfg *config.Config, ls listeners, resolve 
 	return nil
 }
 
-// leadsTo tells whether one of some addresses ends at a listener of this machine.
+// leadsTo tells whether one of the addresses is that of a listener on this machine.
 func leadsTo(addresses []netip.Addr, own netip.Addr) bool {
 	here := map[netip.Addr]bool{}
 	if own.IsUnspecified() {
-		nets, _ := net.InterfaceAddrs() // without them, loopback is what is known
+		nets, _ := net.InterfaceAddrs() // on an error only loopback is known
 		for _, n := range nets {
 			if prefix, err := netip.ParsePrefix(n.String()); err == nil {
 				here[prefix.Addr().Unmap()] = true

@@ -21,17 +21,17 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// baseFlags say where the bases are that a command is about.
+// baseFlags choose the state folder with the bases that a command manages.
 type baseFlags struct {
 	Config         string `placeholder:"FILE" help:"Configuration, YAML."`
-	State          string `placeholder:"DIR" help:"Where bases are kept ($XDG_STATE_HOME/sidenote)."`
+	State          string `placeholder:"DIR" help:"Where bases are library ($XDG_STATE_HOME/sidenote)."`
 	AdminTokenFile string `placeholder:"FILE" help:"Token of the admin port of the process that writes the state folder ($SIDENOTE_ADMIN_TOKEN)."`
 	JSON           bool   `name:"json" help:"Print the answer as JSON."`
 }
 
-// manage calls f with what manages the bases: the admin port of the process that
-// writes the state folder, and where none does, one that this process opens for itself
-// alone. So a command does the same, and is refused the same, with a serve and without.
+// manage calls do with a client of the admin port that manages the bases: that of the process
+// which writes the state folder or, where there is none, one in the memory of this process.
+// So a command does the same, and is refused the same, with a serve and without.
 func (f baseFlags) manage(a *app, write bool, do func(*adminclient.Client) error) error {
 	cfg, err := configFlags{Config: f.Config, State: f.State, AdminTokenFile: f.AdminTokenFile}.load(a, true)
 	if err != nil {
@@ -42,8 +42,8 @@ func (f baseFlags) manage(a *app, write bool, do func(*adminclient.Client) error
 		return usageError{errors.New("there is no state folder; name one by --state")}
 	}
 	if !write {
-		// The writer knows best, what it is reading at the moment included. One that does
-		// not answer, or not us, is done without.
+		// The writer knows most, such as what it is reading now. If it does not answer, the
+		// state folder is read here.
 		if who := store.Writer(cfg.State.Path); who != nil {
 			c, err := adminclient.ToWriter(a.ctx, who, token)
 			if err == nil && c.Do(a.ctx, http.MethodGet, adminclient.KnowledgePath()+"?limit=1", nil, nil) == nil {
@@ -51,7 +51,7 @@ func (f baseFlags) manage(a *app, write bool, do func(*adminclient.Client) error
 			}
 		}
 	}
-	kept, err := f.open(a, cfg, write)
+	library, err := f.open(a, cfg, write)
 	var locked *store.LockedError
 	if errors.As(err, &locked) {
 		c, why := adminclient.ToWriter(a.ctx, locked, token)
@@ -63,10 +63,10 @@ func (f baseFlags) manage(a *app, write bool, do func(*adminclient.Client) error
 	if err != nil {
 		return engine.StateError(err, cfg.State, false)
 	}
-	return a.alone(cfg, kept, write, do)
+	return a.alone(cfg, library, write, do)
 }
 
-// asking says who is asked.
+// asking prints which process is asked.
 func (a *app) asking(c *adminclient.Client, who *store.LockedError) *adminclient.Client {
 	fmt.Fprintf(a.stderr, "asked the process at %s, which writes %s\n", who.Address, who.Dir)
 	return c
@@ -74,38 +74,39 @@ func (a *app) asking(c *adminclient.Client, who *store.LockedError) *adminclient
 
 // open opens the state folder in this process.
 func (f baseFlags) open(a *app, cfg *config.Config, write bool) (*knowledge.Library, error) {
-	kept, err := engine.OpenLibrary(a.ctx, cfg.State.Path, knowledge.LibraryOptions{
+	library, err := engine.OpenLibrary(a.ctx, cfg.State.Path, knowledge.LibraryOptions{
 		ReadOnly: !write,
 		Trouble:  func(t knowledge.Trouble) { fmt.Fprintf(a.stderr, "state: %v\n", t.Err) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := kept.Load(a.ctx, nil); err != nil { // the other bases are none the worse
+	if err := library.Load(a.ctx, nil); err != nil { // the other bases can be used
 		if a.ctx.Err() != nil {
-			return nil, errors.Join(err, kept.Close())
+			return nil, errors.Join(err, library.Close())
 		}
 		fmt.Fprintf(a.stderr, "state: %v\n", err)
 	}
-	return kept, nil
+	return library, nil
 }
 
-// alone answers out of the state folder itself, which is closed in the end.
-func (a *app) alone(cfg *config.Config, kept *knowledge.Library, write bool, do func(*adminclient.Client) error) (err error) {
+// alone calls do with the admin port of this process, on a state folder that it closes in
+// the end.
+func (a *app) alone(cfg *config.Config, library *knowledge.Library, write bool, do func(*adminclient.Client) error) (err error) {
 	opened := "opened"
 	if !write {
 		opened = "opened for reading"
 	}
 	fmt.Fprintf(a.stderr, "%s %s\n", opened, cfg.State.Path)
 	token := rand.Text()
-	server := admin.NewServer((&admin.Handler{Keeper: engine.NewManager(cfg, kept), Token: proxy.NewSecret(token)}).Handle, slog.New(slog.DiscardHandler))
+	server := admin.NewServer((&admin.Handler{Keeper: engine.NewManager(cfg, library), Token: proxy.NewSecret(token)}).Handle, slog.New(slog.DiscardHandler))
 	ln := fasthttputil.NewInmemoryListener()
 	served := make(chan error, 1)
 	panics.Go(a.panicked, func() { served <- server.Serve(ln) }, func() { close(served) })
 	defer func() {
-		_ = ln.Close() // what is in memory needs no good bye
+		_ = ln.Close() // it is in memory, so nothing is cut
 		<-served
-		err = errors.Join(err, kept.Close())
+		err = errors.Join(err, library.Close())
 	}()
 	return do(adminclient.New("localhost", token, func(context.Context, string, string) (net.Conn, error) { return ln.Dial() }))
 }

@@ -17,7 +17,7 @@ import (
 	"sidenote/proxy/admin"
 )
 
-// knowledgeCmd has what can be done with bases by hand.
+// knowledgeCmd has the commands that manage bases.
 type knowledgeCmd struct {
 	List      basesCmd     `cmd:"" help:"List the bases."`
 	Show      showCmd      `cmd:"" help:"Show a base."`
@@ -146,7 +146,7 @@ func (c *deleteCmd) Run(a *app) error {
 	})
 }
 
-// print prints an answer as it is, or a line about it.
+// print prints an answer as JSON, or a line about it.
 func (f baseFlags) print(a *app, answer any, line string) error {
 	if f.JSON {
 		return printJSON(a.stdout, answer)
@@ -207,7 +207,7 @@ type removeCmd struct {
 	baseFlags
 }
 
-// Run removes documents, all that can be.
+// Run removes all of the documents that can be removed.
 func (c *removeCmd) Run(a *app) error {
 	return c.manage(a, true, func(at *adminclient.Client) error {
 		gone, errs := []json.RawMessage{}, []error(nil)
@@ -241,8 +241,8 @@ type putCmd struct {
 	baseFlags
 }
 
-// Run writes documents, one request each: a request has a bound, and what was written
-// stays.
+// Run writes documents, one request each because the size of a request is limited. What was
+// written before an error stays.
 func (c *putCmd) Run(a *app) error {
 	if len(c.Files) > 1 && c.DocID+c.Name != "" {
 		return usageError{errors.New("--doc-id and --name go with one file")}
@@ -279,7 +279,7 @@ func (c *putCmd) Run(a *app) error {
 	})
 }
 
-// maxPut is as much as a document may have; what is beyond need not be read.
+// maxPut is one byte more than a document may have; what follows is not read.
 const maxPut = 10<<20 + 1
 
 // read returns the id and the text of a file.
