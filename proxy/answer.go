@@ -13,9 +13,9 @@ import (
 // maxChoices is OpenAI's own bound of n.
 const maxChoices = 128
 
-// answer gives the policy's fixed answer in the shape that the request asked
-// for, without an upstream call.
-func (x *exchange) answer(ctx *fasthttp.RequestCtx, req *rewrite.Request, text string) {
+// sendFixedAnswer answers with the policy's fixed text, in the shape that the
+// request asked for. No upstream is called.
+func (x *exchange) sendFixedAnswer(ctx *fasthttp.RequestCtx, req *rewrite.Request, text string) {
 	x.report.Status = fasthttp.StatusOK
 	shape := shapeOf(req)
 	head := completionHead{ID: "chatcmpl-" + x.report.ID, Created: x.report.Time.Unix(), Model: req.Model}
@@ -33,26 +33,26 @@ func (x *exchange) answer(ctx *fasthttp.RequestCtx, req *rewrite.Request, text s
 	x.end()
 }
 
-// An answerShape is what of a request decides how an answer looks.
-type answerShape struct {
+// A completionShape holds the fields of a request that decide the form of the answer.
+type completionShape struct {
 	N             int `json:"n"`
 	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
 }
 
-// shapeOf reads the shape; wrong types count as absent, for the body has passed
-// Parse, which is not interested in them.
-func shapeOf(req *rewrite.Request) answerShape {
-	var s answerShape
+// shapeOf reads the shape. A field of a wrong type counts as absent: Parse, which
+// the body has passed, does not check these fields.
+func shapeOf(req *rewrite.Request) completionShape {
+	var s completionShape
 	if err := json.Unmarshal(req.Body, &s); err != nil {
-		s = answerShape{}
+		s = completionShape{}
 	}
 	s.N = min(max(s.N, 1), maxChoices)
 	return s
 }
 
-// A completionHead is what all parts of one answer share.
+// A completionHead holds the fields that each event of one answer repeats.
 type completionHead struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
@@ -64,7 +64,7 @@ type completionHead struct {
 const zeroUsage = `{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`
 
 // appendCompletion appends a chat.completion with text in each of its choices.
-func appendCompletion(dst []byte, head completionHead, s answerShape, text string) []byte {
+func appendCompletion(dst []byte, head completionHead, s completionShape, text string) []byte {
 	head.Object = "chat.completion"
 	dst = append(openObject(dst, head), `,"choices":[`...)
 	quoted := quote(text)
@@ -80,8 +80,9 @@ func appendCompletion(dst []byte, head completionHead, s answerShape, text strin
 }
 
 // appendStream appends the events of a streamed answer: for each choice a chunk
-// with role and text and one that ends it, then usage where it was asked for.
-func appendStream(dst []byte, head completionHead, s answerShape, text string) []byte {
+// with role and text and a chunk with the finish reason, then usage if the request
+// asked for it.
+func appendStream(dst []byte, head completionHead, s completionShape, text string) []byte {
 	head.Object = "chat.completion.chunk"
 	usage := ""
 	if s.StreamOptions.IncludeUsage {

@@ -11,30 +11,31 @@ import (
 )
 
 const (
-	// asyncLines bounds what waits for a slow log: about 4 MiB of wide lines, and
-	// as much again in the write that is stuck.
+	// asyncLines is how many lines may wait for a slow log: about 4 MiB of wide
+	// lines, and as much again in the write that blocks.
 	asyncLines = 8 << 10
-	// gather is how long lines wait for others to be written with. To wake a
-	// goroutine and write for each line would cost more than all else of a log, and
-	// after each write Go's scheduler looks for a millisecond, every 20 µs, whether
-	// another one lasts: short waits cost every request.
+	// gather is how long the first line waits, so that others are written together
+	// with it. Waking a goroutine and writing for each line would cost more than the
+	// rest of the log, and after each write Go's scheduler checks for a millisecond,
+	// every 20 µs, whether another system call blocks: a short wait would cost every
+	// request.
 	gather = 25 * time.Millisecond
-	// asyncKept is how large a buffer is used again.
+	// asyncKept is the capacity up to which a buffer is used again, in bytes.
 	asyncKept = 1 << 20
 )
 
-// An AsyncWriter passes writes on from a goroutine of its own, several in one, so
-// that a log that blocks (a full disk, a pipe nobody reads) never blocks the data
-// path: then lines are dropped and counted. It is safe for concurrent use.
+// An AsyncWriter collects writes and passes them on, several at once, from a
+// goroutine of its own. If the log blocks (a full disk, a pipe that nobody reads),
+// lines are dropped and counted; requests never wait. It is safe for concurrent use.
 type AsyncWriter struct {
-	wake    chan struct{} // holds one when something waits that was not seen to
+	wake    chan struct{} // holds a value when run has to look for waiting lines
 	closing chan struct{} // closed by Close
 	done    chan struct{} // closed when all is written
 	dropped atomic.Int64
 
 	mu     sync.Mutex
-	text   []byte // lines that wait
-	lines  int    // how many those are
+	text   []byte // the lines that wait to be written
+	lines  int    // their number
 	closed bool
 }
 
@@ -55,7 +56,7 @@ func (a *AsyncWriter) run(w io.Writer) {
 			timer.Reset(gather)
 			select {
 			case <-timer.C:
-			case <-a.wake: // there are many already
+			case <-a.wake: // half of asyncLines wait already
 			case <-a.closing:
 			}
 		case <-a.closing:
@@ -75,14 +76,15 @@ func (a *AsyncWriter) run(w io.Writer) {
 	}
 }
 
-// write reports whether all of text was written. There is no log for a panic of the log.
+// write reports whether all of text was written. A panic of w counts as a failed
+// write; there is no other log to report it to.
 func write(w io.Writer, text []byte) (ok bool) {
 	defer panics.Recover(nil, func() { ok = false })
 	_, err := w.Write(text)
 	return err == nil
 }
 
-// swap takes the lines that wait and leaves free for those to come.
+// swap returns the lines that wait; later ones are collected in free.
 func (a *AsyncWriter) swap(free []byte) (text []byte, lines int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,8 +93,8 @@ func (a *AsyncWriter) swap(free []byte) (text []byte, lines int) {
 	return text, lines
 }
 
-// Write takes a copy of p and never blocks. A line that found no room is gone
-// and counted, and not an error: nobody could do anything about it.
+// Write copies p and never blocks. A line for which there is no room is dropped and
+// counted. That is not an error, as the caller could do nothing about it.
 func (a *AsyncWriter) Write(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -110,10 +112,10 @@ func (a *AsyncWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Dropped counts the writes that were lost.
+// Dropped returns how many lines were lost.
 func (a *AsyncWriter) Dropped() int64 { return a.dropped.Load() }
 
-// Close passes on what waits and returns when that is done or ctx ends. Later
+// Close writes the lines that wait and returns when that is done or ctx ends. Later
 // writes are dropped.
 func (a *AsyncWriter) Close(ctx context.Context) error {
 	a.mu.Lock()

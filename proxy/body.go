@@ -12,18 +12,19 @@ import (
 	"sidenote/rewrite"
 )
 
-// A compressed body may hold so many times its size, and in any case so many bytes:
-// chats pack to a tenth or so, bombs to a thousandth.
+// A compressed body may decompress to maxUnpacking times its size, and to minUnpacked
+// bytes whatever its size is: chats compress to about a tenth, decompression bombs to
+// a thousandth.
 const (
 	maxUnpacking = 50
 	minUnpacked  = 1 << 20
 )
 
-// fewBytes is a body so small that there is always room for it.
-const fewBytes = 64 << 10
+// smallBody is the size up to which a body is read without a check for memory first.
+const smallBody = 64 << 10
 
-// maxBody is how large a body may be that is looked into: as large as the policy
-// says, and not larger than memory could ever hold beside what this request holds.
+// maxBody is the largest body, in bytes, that is read to be rewritten: the policy's
+// limit, or less if memory could never hold that beside what x holds already.
 func (x *exchange) maxBody() int {
 	limit := x.policy.MaxRewriteBytes
 	if limit <= 0 {
@@ -32,7 +33,7 @@ func (x *exchange) maxBody() int {
 	return x.server.memory.largest(limit+x.held) - x.held
 }
 
-// Take implements transport.Room: what x takes is given back with its body.
+// Take implements transport.Room. dropBody gives back the bytes that x takes.
 func (x *exchange) Take(n int) bool {
 	if !x.server.memory.take(n) {
 		return false
@@ -41,26 +42,26 @@ func (x *exchange) Take(n int) bool {
 	return true
 }
 
-// readBody reads the body of a chat request, uncompressed. reason says why it is not
-// one to be rewritten, which a strict policy turns into an error; body is then what
-// was read so far, the rest still to come.
+// readBody reads the body of a chat request and decompresses it. If the body cannot
+// be rewritten, a strict policy gets an error; for others reason says why, and body
+// is the part that was read so far, with the rest still unread.
 func (x *exchange) readBody(ctx *fasthttp.RequestCtx) (body []byte, reason rewrite.Reason, err error) {
 	encoding := ""
 	if transport.Coded(ctx) {
 		encoding = contentEncoding(&ctx.Request.Header)
 	}
 	if !coding.Plain(encoding) && !coding.Known(encoding) {
-		return x.unread(nil, encoding, 0, coding.ErrUnknown)
+		return x.undecodable(nil, encoding, 0, coding.ErrUnknown)
 	}
 	limit := x.maxBody()
-	if n := ctx.Request.Header.ContentLength(); n > fewBytes && n <= limit && !x.server.memory.fits(n) {
+	if n := ctx.Request.Header.ContentLength(); n > smallBody && n <= limit && !x.server.memory.fits(n) {
 		return nil, "", x.server.noRoom()
 	}
 	body, whole, err := transport.ReadBody(ctx, limit, x.server.timeouts.ClientRead, x)
-	x.read = time.Since(x.report.Time) // how long a client takes to send its body is no cost of ours
+	x.readTook = time.Since(x.report.Time) // the client's time to send its body is not our overhead
 	switch {
 	case err != nil:
-		return nil, "", x.sendError(err)
+		return nil, "", x.transportError(err)
 	case !whole && x.policy.Rewrite.Strict():
 		ctx.SetConnectionClose() // the rest of the body must not be read as a request
 		return nil, "", tooLarge(limit)
@@ -69,17 +70,18 @@ func (x *exchange) readBody(ctx *fasthttp.RequestCtx) (body []byte, reason rewri
 	case coding.Plain(encoding):
 		return body, "", nil
 	}
-	x.packed = body
+	x.compressed = body
 	limit = min(x.maxBody(), max(minUnpacked, maxUnpacking*len(body)))
 	text, err := coding.Text(encoding, body, limit, x.Take)
 	if err != nil {
-		return x.unread(body, encoding, limit, err)
+		return x.undecodable(body, encoding, limit, err)
 	}
 	return text, "", nil
 }
 
-// unread says why a compressed body cannot be read as a text of at most limit bytes.
-func (x *exchange) unread(body []byte, encoding string, limit int, err error) ([]byte, rewrite.Reason, error) {
+// undecodable says what becomes of a compressed body that cannot be decompressed to
+// limit bytes or less.
+func (x *exchange) undecodable(body []byte, encoding string, limit int, err error) ([]byte, rewrite.Reason, error) {
 	large := errors.Is(err, coding.ErrTooLong)
 	switch {
 	case errors.Is(err, coding.ErrNoRoom):
@@ -101,18 +103,19 @@ func tooLarge(limit int) *Error {
 	return &Error{Reason: rewrite.ReasonTooLarge, Message: fmt.Sprintf("The body is larger than %d bytes.", limit)}
 }
 
-// contentEncoding is all that a request says of how its body is encoded.
+// contentEncoding returns the value of Content-Encoding. Of several such headers it
+// makes one text, which no decoder knows.
 func contentEncoding(h *fasthttp.RequestHeader) string {
 	all := h.PeekAll(fasthttp.HeaderContentEncoding)
 	if len(all) == 1 {
 		return string(all[0])
 	}
-	return fmt.Sprintf("%s", all) // a list of several, which nobody knows
+	return fmt.Sprintf("%s", all)
 }
 
-// pass relays a chat request that is not looked into; of its body the given part
-// has been read, all of it if it was compressed.
-func (x *exchange) pass(ctx *fasthttp.RequestCtx, read []byte, reason rewrite.Reason) error {
+// passUnread relays a chat request that is not rewritten. read is the part of its
+// body that has been read: all of it if it is compressed.
+func (x *exchange) passUnread(ctx *fasthttp.RequestCtx, read []byte, reason rewrite.Reason) error {
 	x.report.Outcome, x.report.Reason = rewrite.Untouched, reason
-	return x.forward(ctx, transport.Request{Body: [][]byte{read}, Whole: x.packed != nil, Same: true, Replace: x.upstream.replace, NoUpgrade: true})
+	return x.forward(ctx, transport.Request{Body: [][]byte{read}, Whole: x.compressed != nil, Same: true, Replace: x.upstream.replace, NoUpgrade: true})
 }

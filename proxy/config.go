@@ -7,26 +7,26 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// A Config is all that a Server must know; New checks it.
+// A Config is the configuration of a Server; New checks it.
 type Config struct {
 	Upstreams   map[string]Upstream
 	Tenants     Tenants
-	Concurrency int // requests at once; beyond it 503
-	Connections int // of clients at once; beyond it 503. 0: as transport.ServerOptions has it
+	Concurrency int // requests served at once; more get a 503
+	Connections int // clients' connections open at once; more get a 503. 0: the default of transport.ServerOptions
 	Timeouts    Timeouts
 
-	raw struct{ clients, upstreams transport.Raw } // of tests
+	raw struct{ clients, upstreams transport.Raw } // set by tests, to inject faults into connections
 }
 
-// Timeouts fit streams: none of them bounds a whole answer. Zero ones are those
-// of DefaultTimeouts.
+// Timeouts fit streams: none of them bounds the time of a whole answer. A zero value
+// stands for the one of DefaultTimeouts.
 type Timeouts struct {
 	Connect     time.Duration // to the upstream, TLS included
-	FirstByte   time.Duration // request sent to answer's head
+	FirstByte   time.Duration // from the end of the request to the head of the answer
 	Idle        time.Duration // between two pieces of an answer
-	ClientWrite time.Duration // a client that takes nothing of what is written, or twice that
-	ClientRead  time.Duration // head of a request; each 256 KiB of a body that is read, between two pieces of one that streams
-	ClientIdle  time.Duration // a kept-alive connection without a request
+	ClientWrite time.Duration // a client that takes no byte is cut after this time, at most twice this time
+	ClientRead  time.Duration // for the head of a request, for each 256 KiB of a body that is read whole, between two pieces of a body that is streamed
+	ClientIdle  time.Duration // of a kept-alive connection without a request
 }
 
 // DefaultTimeouts are those of PRODUCT.md §3: official SDKs wait ten minutes,

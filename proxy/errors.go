@@ -13,8 +13,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// An Error is an answer of ours in place of the upstream's. What clients get for
-// it stands in one table, by Reason.
+// An Error is an answer of Sidenote's own in place of the upstream's. The table in
+// errorAnswerFor says what clients get for each Reason.
 type Error struct {
 	Reason  rewrite.Reason
 	Param   string // the field or header at fault, "" for none
@@ -33,62 +33,62 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// An answer is what the wire shows of an Error. retryAfter is seconds; 0 says
-// that a retry cannot help, and official SDKs then make none.
-type answer struct {
+// An errorAnswer holds the fields that clients get for an Error. retryAfter is in
+// seconds; 0 tells clients that a retry cannot help, and official SDKs then make none.
+type errorAnswer struct {
 	status     int
 	kind       string // error.type
 	code       string // error.code; "" is the reason with '_' for '-'
 	retryAfter int
 }
 
-// The types of OpenAI's errors that ours use.
+// The values of error.type, which are OpenAI's.
 const (
 	typeRequest = "invalid_request_error"
 	typeServer  = "server_error"
 )
 
-// answerTo is the table from reason to answer.
-func answerTo(reason rewrite.Reason) answer {
+// errorAnswerFor returns what clients get for each reason.
+func errorAnswerFor(reason rewrite.Reason) errorAnswer {
 	switch reason {
 	case ReasonKey:
-		return answer{status: 401, kind: typeRequest}
+		return errorAnswer{status: 401, kind: typeRequest}
 	case ReasonRouteRefused, ReasonOrigin:
-		return answer{status: 403, kind: typeRequest}
+		return errorAnswer{status: 403, kind: typeRequest}
 	case ReasonMisdirected, ReasonHost:
-		return answer{status: 421, kind: typeRequest}
+		return errorAnswer{status: 421, kind: typeRequest}
 	case rewrite.ReasonTooLarge:
-		return answer{status: 413, kind: typeRequest}
+		return errorAnswer{status: 413, kind: typeRequest}
 	case ReasonCredentials, ReasonPath, ReasonBodyRead, rewrite.ReasonOption, rewrite.ReasonNotJSON,
 		rewrite.ReasonNotChat, rewrite.ReasonAmbiguous, rewrite.ReasonTooDeep, rewrite.ReasonEncoded:
-		return answer{status: 400, kind: typeRequest}
+		return errorAnswer{status: 400, kind: typeRequest}
 	case ReasonBodySlow:
-		return answer{status: 408, kind: typeRequest, retryAfter: 1}
+		return errorAnswer{status: 408, kind: typeRequest, retryAfter: 1}
 	case rewrite.ReasonOverload:
-		return answer{status: 503, kind: typeServer, code: "overloaded", retryAfter: 1}
+		return errorAnswer{status: 503, kind: typeServer, code: "overloaded", retryAfter: 1}
 	case ReasonShutdown:
-		return answer{status: 503, kind: typeServer, retryAfter: 1}
+		return errorAnswer{status: 503, kind: typeServer, retryAfter: 1}
 	case rewrite.ReasonUnavailable, rewrite.ReasonIndexing, rewrite.ReasonTimeout, rewrite.ReasonError:
-		return answer{status: 503, kind: typeServer, code: "sources_unavailable", retryAfter: 5}
+		return errorAnswer{status: 503, kind: typeServer, code: "sources_unavailable", retryAfter: 5}
 	case ReasonUpstreamConnect:
-		return answer{status: 502, kind: typeServer, retryAfter: 1}
+		return errorAnswer{status: 502, kind: typeServer, retryAfter: 1}
 	case ReasonUpstreamBroken:
-		// Whether the model ran is not known, so a retry is the client's choice to
-		// make; we only do not advise against it.
-		return answer{status: 502, kind: typeServer, retryAfter: 1}
+		// It is not known whether the model ran, so we neither retry nor advise the
+		// client against it.
+		return errorAnswer{status: 502, kind: typeServer, retryAfter: 1}
 	case ReasonUpstreamTimeout:
-		return answer{status: 504, kind: typeServer, retryAfter: 1}
+		return errorAnswer{status: 504, kind: typeServer, retryAfter: 1}
 	}
-	return answer{status: 500, kind: typeServer, code: "internal"}
+	return errorAnswer{status: 500, kind: typeServer, code: "internal"}
 }
 
 // Status returns the HTTP status of e.
-func (e *Error) Status() int { return answerTo(e.Reason).status }
+func (e *Error) Status() int { return errorAnswerFor(e.Reason).status }
 
 // JSON returns e in the shape of OpenAI's errors. Bytes that are not UTF-8 in
 // the message become U+FFFD.
 func (e *Error) JSON() []byte {
-	a := answerTo(e.Reason)
+	a := errorAnswerFor(e.Reason)
 	if a.code == "" {
 		a.code = strings.ReplaceAll(string(e.Reason), "-", "_")
 	}
@@ -113,8 +113,8 @@ func ErrorJSON(message, kind, code, param string) []byte {
 	return out
 }
 
-// serverErrorBody is the body of an error that the server met before there was a
-// request to handle.
+// serverErrorBody is the body of the answer to a request that could not be read, or
+// to a connection for which there was no room. Handle does not see these.
 func serverErrorBody(status int, code string) []byte {
 	kind, message := typeRequest, "The request could not be read: "+strings.ReplaceAll(code, "_", " ")+"."
 	if status >= 500 {
@@ -126,7 +126,7 @@ func serverErrorBody(status int, code string) []byte {
 	return ErrorJSON(message, kind, code, "")
 }
 
-// serverErrorHead are the lines of ours on such an error. There is no account of it.
+// serverErrorHead returns Sidenote's header lines for such an answer. It has no Report.
 func serverErrorHead(code string) []transport.Header {
 	return []transport.Header{
 		{Name: HeaderID, Value: NewID(time.Now())},
@@ -137,7 +137,7 @@ func serverErrorHead(code string) []transport.Header {
 // Write makes e the response of ctx: status, body and the headers that tell
 // clients whether to try again.
 func (e *Error) Write(ctx *fasthttp.RequestCtx) {
-	a := answerTo(e.Reason)
+	a := errorAnswerFor(e.Reason)
 	closing := ctx.Response.ConnectionClose()
 	ctx.Response.Reset()
 	if closing {
@@ -156,9 +156,9 @@ func (e *Error) Write(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBodyRaw(e.JSON())
 }
 
-// AsError returns err as the Error that clients get for it: errors of bodies,
-// options and ours as they are, anything else as an internal one whose text
-// stays here.
+// AsError returns the Error that clients get for err. An *Error stays as it is, errors
+// of bodies and options keep their texts, and the text of any other error goes to the
+// log only.
 func AsError(err error) *Error {
 	var (
 		own    *Error

@@ -25,7 +25,7 @@ func WithFaults(cfg Config, clients, upstreams transport.Raw) Config {
 // answers that are learnt from.
 func Held(s *Server) map[string]int64 {
 	held := map[string]int64{
-		"requests": s.open.Load(), "shadows": int64(len(s.shadows)), "lessons": s.samples.Load(),
+		"requests": s.openRequests.Load(), "shadows": int64(len(s.shadows)), "lessons": s.samples.Load(),
 		"bytes of bodies": s.memory.bodies.Load(), "client connections": int64(s.http.Connections()),
 	}
 	for name, b := range s.upstreams {

@@ -13,43 +13,43 @@ import (
 	"sidenote/rewrite"
 )
 
-// errClientGone stands in for an answer where nobody is left to take one, and
-// errPanic for what a panic said, which only the log may show.
+// errClientGone ends a request whose client has left, so that no answer is written.
+// errPanic stands for a panic: its text is shown in the log only.
 var (
 	errClientGone = errors.New("the client left")
 	errPanic      = errors.New("panic")
 )
 
-// send forwards a chat request whose whole body was read, with its edits made. One
-// that came compressed goes up as it came if there are none.
+// send makes the edits and forwards a chat request whose whole body was read. A
+// compressed body without edits is forwarded as it came, still compressed.
 func (x *exchange) send(ctx *fasthttp.RequestCtx, body []byte, edits []rewrite.Edit) error {
-	x.plain = rewrite.Pieces(x.plain[:0], body, edits)
-	r := transport.Request{Body: x.plain, Whole: true, Replace: x.upstream.replace, NoUpgrade: true}
+	x.outgoing = rewrite.Pieces(x.outgoing[:0], body, edits)
+	r := transport.Request{Body: x.outgoing, Whole: true, Replace: x.upstream.replace, NoUpgrade: true}
 	r.Same = len(edits) == 0
 	switch {
-	case x.packed == nil:
+	case x.compressed == nil:
 	case r.Same:
-		r.Body = [][]byte{x.packed}
+		r.Body = [][]byte{x.compressed}
 	default:
 		r.Replace = append(slices.Clip(r.Replace), transport.Header{Name: fasthttp.HeaderContentEncoding})
 	}
 	return x.forward(ctx, r)
 }
 
-// forward sends the request up and lets the answer flow back. It returns an
-// error only where the client has seen nothing yet.
+// forward sends the request to the upstream and relays the answer. It returns an
+// error only if nothing was sent to the client yet.
 func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error {
 	r.Without = KeyPrefix
-	x.report.Overhead = max(time.Since(x.report.Time)-x.read, 1)
+	x.report.Overhead = max(time.Since(x.report.Time)-x.readTook, 1)
 	resp, err := x.upstream.client.Send(ctx, r)
 	if x.retry.req != nil {
 		if err == nil {
-			resp, err = x.sendAgain(ctx, resp, r)
+			resp, err = x.retryIfTooLong(ctx, resp, r)
 		}
 		x.retry = retry{}
 	}
 	if err != nil {
-		return x.sendError(err)
+		return x.transportError(err)
 	}
 	x.report.TTFB = time.Since(x.report.Time)
 	x.report.Status, x.report.UpstreamStatus = resp.Status(), resp.Status()
@@ -59,7 +59,7 @@ func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error 
 	}
 	how := transport.Relay{Replace: x.lines(), Done: x.whenDone}
 	if x.sampled {
-		x.listen(resp, &how)
+		x.takeSample(resp, &how)
 	}
 	if resp.Sent() { // a stream may be open for minutes
 		x.dropBody()
@@ -68,10 +68,10 @@ func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error 
 	return nil
 }
 
-// lines are the head lines of ours on an upstream's answer: on a generation
-// route what became of the request, or its id alone if the upstream refuses it, as
-// whoever sent it may not be one to learn what was found. Elsewhere there is nothing,
-// and never the upstream's own lines of these names.
+// lines returns Sidenote's header lines for an upstream's answer. On a generation
+// route they say what became of the request; if the upstream refused it they hold the
+// id alone, as the caller may not be allowed to know what was found. On other routes
+// there are none. The upstream's own lines of these names are always removed.
 func (x *exchange) lines() []transport.Header {
 	x.head = [...]transport.Header{{Name: HeaderID}, {Name: HeaderStatus}, {Name: HeaderSources}}
 	h := x.head[:]
@@ -92,8 +92,9 @@ func (x *exchange) lines() []transport.Header {
 	return h
 }
 
-// sendError says what an error of package transport means for the client.
-func (x *exchange) sendError(err error) error {
+// transportError returns the error that the client gets for an error of package
+// transport.
+func (x *exchange) transportError(err error) error {
 	e := &Error{Err: err, Reason: ReasonUpstreamBroken, Message: "The upstream broke off before it answered; whether it did the work is not known."}
 	switch transport.ClassOf(err) {
 	case transport.ClientGone, transport.ClientSlow:
@@ -124,12 +125,12 @@ func (x *exchange) sendError(err error) error {
 	return e
 }
 
-// refuse answers with an error of ours.
+// refuse answers with e, or with nothing if the client has left.
 func (x *exchange) refuse(ctx *fasthttp.RequestCtx, e *Error) {
 	r := &x.report
 	if errors.Is(e, errClientGone) {
 		r.Status, r.Client = statusClientGone, ClientGoneFirst
-		if x.server.base.Err() != nil { // we closed its connection
+		if x.server.base.Err() != nil { // Shutdown closed the client's connection
 			r.Client, r.Reason = ClientCutShutdown, ReasonShutdown
 		}
 		ctx.Response.Reset()
@@ -150,7 +151,8 @@ func (x *exchange) refuse(ctx *fasthttp.RequestCtx, e *Error) {
 	x.end()
 }
 
-// done ends the account of an answer that flowed; the handler has returned.
+// done ends the request when its answer has been relayed, or has broken. It runs after
+// the handler has returned.
 func (x *exchange) done(o transport.Outcome) {
 	switch transport.ClassOf(o.Err) {
 	case "":
@@ -166,7 +168,8 @@ func (x *exchange) done(o transport.Outcome) {
 	x.end()
 }
 
-// end closes the answer's side of the account, once.
+// end counts the request out and records it when its answer is over. Only the first
+// call does anything.
 func (x *exchange) end() {
 	if !x.ended.CompareAndSwap(false, true) {
 		return
@@ -178,12 +181,12 @@ func (x *exchange) end() {
 		s.metrics.EndStream()
 	}
 	s.metrics.End()
-	x.leave()
-	s.open.Add(-1)
+	x.recordIfLast()
+	s.openRequests.Add(-1)
 	s.work.Done()
 }
 
-// dropBody lets go of the body's pieces and of what was read from it.
+// dropBody frees the body, what was parsed of it, and the memory counted for it.
 func (x *exchange) dropBody() {
 	if x.parser != nil {
 		x.parser.Reset()
@@ -194,14 +197,15 @@ func (x *exchange) dropBody() {
 		x.server.memory.give(x.held)
 		x.held = 0
 	}
-	clear(x.plain)
-	x.plain = x.plain[:0]
+	clear(x.outgoing)
+	x.outgoing = x.outgoing[:0]
 }
 
-// leave records the Report when the answer and the shadow work have both ended.
-// It runs where no caller would survive a panic, and before the request is
-// counted out: a recorder that breaks must cost its record only.
-func (x *exchange) leave() {
+// recordIfLast is called at the end of the answer and at the end of shadow work. The
+// last call records the Report. No caller would recover a panic, and the request is
+// counted out only after the call, so a recorder that panics is stopped here: it costs
+// its record and nothing else.
+func (x *exchange) recordIfLast() {
 	if x.pending.Add(-1) > 0 {
 		return
 	}

@@ -14,37 +14,38 @@ import (
 	"sidenote/rewrite"
 )
 
-// An exchange is one request and its answer: what the stages of Handle hand
-// down. It outlives the handler, for streams do; the RequestCtx does not, so
-// nothing in it may point there once the answer flows. It is used again when
-// both the handler has returned and its Report is recorded.
+// An exchange is one request and its answer, the state that the stages of Handle
+// share. It lasts until the answer ends, and a stream ends after the handler has
+// returned. The RequestCtx does not last that long, so no field may point into it once
+// the answer is being relayed. An exchange is used again for another request when the
+// handler has returned and the Report is recorded.
 type exchange struct {
 	server   *Server
 	report   Report
 	target   Target
 	policy   *Policy
 	upstream *backend
-	read     time.Duration // from report.Time until all of the request that a decision waits for was there
+	readTook time.Duration // from report.Time until the request was read, with its body if that is read whole
 
-	ended     atomic.Bool
-	holders   atomic.Int32    // the handler and the account
-	pending   atomic.Int32    // what ends before the report is recorded: the answer, and shadow work where there is some
-	shadow    *rewrite.Result // of that work, when it is done
-	streaming bool            // the answer is a stream
-	retry     retry           // to send the request again; its req is nil where that is not to be
-	held      int             // bytes that the body takes of the memory for bodies
-	packed    []byte          // the body as it came, if it was compressed
-	plain     [][]byte        // the body as it goes up, before that, in pieces; empty once it is up
-	parser    *rewrite.Parser // holds the parsed body; nil once that is up
-	sampled   bool            // the answer is to be learnt from
-	sample    *sample         // of such an answer
+	ended      atomic.Bool
+	references atomic.Int32    // who still uses x: the handler, and the record to be made
+	pending    atomic.Int32    // what must end before the Report is recorded: the answer, and shadow work if any
+	shadow     *rewrite.Result // the result of shadow work, when it is done
+	streaming  bool            // the answer is a stream
+	retry      retry           // what a second, shorter request is made of; its req is nil if none may be sent
+	held       int             // bytes taken from server.memory for the body
+	compressed []byte          // the body as it came, if it was compressed
+	outgoing   [][]byte        // the pieces of the body for the upstream; empty once they are sent
+	parser     *rewrite.Parser // holds the parsed body; nil once that is sent
+	sampled    bool            // the upstream's token count of this request is compared with ours
+	sample     *sample         // collects that count from the answer; nil if nothing is collected
 
-	head     [3]transport.Header     // of lines
-	whenDone func(transport.Outcome) // done, made once
-	panicked panics.Handler          // bug, made once
+	head     [3]transport.Header     // the memory for the result of lines
+	whenDone func(transport.Outcome) // the method value done, allocated once
+	panicked panics.Handler          // the method value bug, allocated once
 }
 
-// Handle is the life of one request, top to bottom.
+// Handle serves one request.
 func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	x := s.begin(ctx)
 	defer x.release()
@@ -54,7 +55,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// serve relays a request, or answers it, or says in its error why neither.
+// serve relays the request or answers it. If it does neither, its error is the answer.
 func (x *exchange) serve(ctx *fasthttp.RequestCtx) error {
 	if err := x.admit(ctx); err != nil {
 		return err
@@ -80,14 +81,14 @@ func (x *exchange) serve(ctx *fasthttp.RequestCtx) error {
 		return err
 	}
 	if reason != "" {
-		return x.pass(ctx, body, reason)
+		return x.passUnread(ctx, body, reason)
 	}
 	return x.chat(ctx, body, asked)
 }
 
-// begin opens the account of a request.
+// begin counts a request in and returns its exchange.
 func (s *Server) begin(ctx *fasthttp.RequestCtx) *exchange {
-	now := ctx.Time() // of this call
+	now := ctx.Time() // when this call of the handler began
 	x, _ := s.exchanges.Get().(*exchange)
 	if x == nil {
 		x = new(exchange)
@@ -98,38 +99,38 @@ func (s *Server) begin(ctx *fasthttp.RequestCtx) *exchange {
 	r := &x.report
 	r.ID, r.Time, r.Route, r.Outcome, r.Client = NewID(now), now, x.target.Route, Relayed, ClientCompleted
 	x.pending.Store(1)
-	x.holders.Store(2)
+	x.references.Store(2)
 	s.metrics.Begin()
-	s.open.Add(1)
+	s.openRequests.Add(1)
 	s.work.Add(1)
 	return x
 }
 
-// release is called by each holder of x when it is done with it. The last one clears x,
-// so that nothing of this request stays, and gives it to another one.
+// release gives up one of x's references. When the last one is gone x is cleared, so
+// that nothing of this request stays in memory, and put back into the pool.
 func (x *exchange) release() {
-	if x.holders.Add(-1) > 0 {
+	if x.references.Add(-1) > 0 {
 		return
 	}
 	pool := &x.server.exchanges
 	x.dropBody()
-	*x = exchange{whenDone: x.whenDone, panicked: x.panicked, plain: x.plain}
+	*x = exchange{whenDone: x.whenDone, panicked: x.panicked, outgoing: x.outgoing}
 	pool.Put(x)
 }
 
-// bug tells of a panic that this request met.
+// bug reports a panic that this request met.
 func (x *exchange) bug(value any, stack []byte) { x.server.bug(x.report.ID, value, stack) }
 
-// admit sheds what cannot be served now or at all.
+// admit refuses a request that cannot be served, now or ever.
 func (x *exchange) admit(ctx *fasthttp.RequestCtx) error {
-	if x.server.leaving.Load() {
+	if x.server.draining.Load() {
 		ctx.SetConnectionClose()
 	}
 	switch s := x.server; {
-	case s.draining.Load():
+	case s.shuttingDown.Load():
 		ctx.SetConnectionClose()
 		return &Error{Reason: ReasonShutdown, Message: "Sidenote is shutting down; try again."}
-	case s.open.Load() > s.concurrency:
+	case s.openRequests.Load() > s.concurrency:
 		s.metrics.Shed("concurrency")
 		return &Error{Reason: rewrite.ReasonOverload, Message: fmt.Sprintf("Sidenote serves %d requests at once and has no room for this one; try again.", s.concurrency)}
 	case s.memory.tight(x.report.Time):
@@ -137,13 +138,13 @@ func (x *exchange) admit(ctx *fasthttp.RequestCtx) error {
 	case ctx.IsConnect():
 		ctx.SetConnectionClose()
 		return &Error{Reason: ReasonMisdirected, Message: "Sidenote is not a forward proxy; set it as the API's base URL instead of as HTTP proxy."}
-	case bytes.Contains(ctx.RequestURI(), []byte(KeyPrefix)): // the upstream would see it
+	case bytes.Contains(ctx.RequestURI(), []byte(KeyPrefix)): // the upstream would see the key
 		return &Error{Reason: ReasonCredentials, Message: "The URL holds a key of Sidenote's; send it in the header Authorization as a bearer token."}
 	}
 	return nil
 }
 
-// noRoom sheds a request for want of memory.
+// noRoom counts and returns the refusal of a request for which memory is too short.
 func (s *Server) noRoom() *Error {
 	s.metrics.Shed("memory")
 	return &Error{Reason: rewrite.ReasonOverload, Message: "Sidenote is short of memory and has no room for this request; try again."}
@@ -170,9 +171,9 @@ func (x *exchange) identify(ctx *fasthttp.RequestCtx) error {
 			return err
 		}
 	}
-	x.become(p)
+	x.usePolicy(p)
 	if x.upstream.replace != nil {
-		return x.open(ctx.Method(), p.Routes)
+		return x.checkRoute(ctx.Method(), p.Routes)
 	}
 	if x.target.Ambiguous && x.target.Route == RouteChat && p.Rewrite.Strict() {
 		return x.ambiguous()
@@ -184,15 +185,16 @@ func noKey() error {
 	return &Error{Reason: ReasonKey, Message: "You sent no API key; send yours in the header Authorization as a bearer token."}
 }
 
-// become makes this a request of p's tenant.
-func (x *exchange) become(p *Policy) {
+// usePolicy makes this a request of p's tenant.
+func (x *exchange) usePolicy(p *Policy) {
 	x.policy, x.upstream = p, x.server.upstreams[p.Upstream]
 	x.report.Tenant, x.report.Policy, x.report.PolicyHash = p.Tenant, p.Name, p.Hash
 	x.report.Upstream, x.report.Expose = p.Upstream, p.Expose
 }
 
-// open checks that method and path are, beyond doubt, those of a route that is open.
-func (x *exchange) open(method []byte, routes []string) error {
+// checkRoute refuses a request unless its method and path are unambiguously those of
+// one of the routes.
+func (x *exchange) checkRoute(method []byte, routes []string) error {
 	switch {
 	case x.target.Ambiguous:
 		return x.ambiguous()
@@ -206,7 +208,7 @@ func (x *exchange) ambiguous() error {
 	return &Error{Reason: ReasonPath, Message: fmt.Sprintf("The path could be read as %q; send it in that form.", x.target.Path)}
 }
 
-// relay passes a request that Sidenote does not own.
+// relay passes on a request that Sidenote does not rewrite.
 func (x *exchange) relay(ctx *fasthttp.RequestCtx) error {
 	if x.target.Route.Generates() {
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonRoute
@@ -214,8 +216,8 @@ func (x *exchange) relay(ctx *fasthttp.RequestCtx) error {
 	return x.forward(ctx, transport.Request{Replace: x.upstream.replace})
 }
 
-// chat decides what becomes of a chat request whose body is whole, given what
-// its headers asked for.
+// chat rewrites a chat request, or not, as its policy says, and sends it. body is
+// whole; asked are the options of its headers.
 func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Options) error {
 	x.parser = x.server.parsers.Get().(*rewrite.Parser)
 	req, bodyErr := x.parser.Parse(body)
@@ -240,7 +242,7 @@ func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Opt
 	case rewrite.Shadow:
 		x.report.Outcome = rewrite.Shadowed
 		x.report.Rewrite.Model = x.server.rewriter.Models.Model(req.Model)
-		x.beside(body, policy, asked)
+		x.runShadow(body, policy, asked)
 		return x.send(ctx, body, req.StripEdits(policy))
 	}
 	res := &x.report.Rewrite
@@ -253,7 +255,7 @@ func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Opt
 		}
 		return noSources(res)
 	case rewrite.Answered:
-		x.answer(ctx, req, policy.EmptyAnswer)
+		x.sendFixedAnswer(ctx, req, policy.EmptyAnswer)
 		return nil
 	case rewrite.Injected:
 		if x.policy.RetryTooLong {
@@ -263,7 +265,8 @@ func (x *exchange) chat(ctx *fasthttp.RequestCtx, body []byte, asked rewrite.Opt
 	return x.send(ctx, body, res.Edits)
 }
 
-// noSources refuses a request whose sources could not be had, or not all of them.
+// noSources refuses a request if a policy demands sources and not all knowledge could
+// be searched.
 func noSources(res *rewrite.Result) *Error {
 	message := "The sources that every answer here must rest on are not available; try again."
 	if len(res.Retrieval.Sources) > 0 {
@@ -272,8 +275,9 @@ func noSources(res *rewrite.Result) *Error {
 	return &Error{Reason: res.Reason, Message: message}
 }
 
-// chatAsItIs passes a chat request that cannot be rewritten for what err says of it,
-// without the field where there is one in JSON. Strict policies refuse it.
+// chatAsItIs passes on a chat request that cannot be rewritten, for the reason in err.
+// Of a body that is JSON the field "sidenote" is still removed. A strict policy
+// refuses the request.
 func (x *exchange) chatAsItIs(ctx *fasthttp.RequestCtx, body []byte, req *rewrite.Request, p rewrite.Policy, err error) error {
 	bodyErr, ok := errors.AsType[*rewrite.BodyError](err)
 	if !ok || p.Strict() {
@@ -289,10 +293,10 @@ func (x *exchange) chatAsItIs(ctx *fasthttp.RequestCtx, body []byte, req *rewrit
 	return x.send(ctx, body, req.StripEdits(rewrite.Policy{}))
 }
 
-// beside does the work of an injected request beside one that goes up at once,
-// for metrics and log, on a copy of the body. There is a bound on how much of it
-// runs; beyond, it is not done.
-func (x *exchange) beside(body []byte, p rewrite.Policy, o rewrite.Options) {
+// runShadow rewrites a copy of the body for metrics and log, while the request itself
+// goes to the upstream at once and unchanged. If as much shadow work runs as is
+// allowed, it does nothing.
+func (x *exchange) runShadow(body []byte, p rewrite.Policy, o rewrite.Options) {
 	s := x.server
 	if !s.beginShadow(len(body)) {
 		s.metrics.Shed("shadow")
@@ -304,7 +308,7 @@ func (x *exchange) beside(body []byte, p rewrite.Policy, o rewrite.Options) {
 	s.work.Add(1)
 	panics.Go(s.panicked, func() {
 		defer s.endShadow(len(body))
-		defer x.leave()
+		defer x.recordIfLast()
 		defer panics.Recover(x.panicked, func() {
 			x.shadow = &rewrite.Result{Outcome: Failed, Reason: ReasonInternal, Model: x.report.Rewrite.Model}
 		})
@@ -317,8 +321,8 @@ func (x *exchange) beside(body []byte, p rewrite.Policy, o rewrite.Options) {
 	}, s.work.Done)
 }
 
-// beginShadow takes what work on a copy of so many bytes needs. It is false where
-// there is none of it left.
+// beginShadow takes a slot and size bytes of memory for shadow work. It returns false,
+// having taken nothing, if there is not enough left of either.
 func (s *Server) beginShadow(size int) bool {
 	if !s.memory.take(size) {
 		return false

@@ -20,11 +20,11 @@ const (
 	maxContextTokens = 10_000_000
 )
 
-// Credential returns the API key that a request carries, "" when it carries
-// none: Authorization's bearer token, api-key (Azure) or x-api-key. Several are
-// one key or an *Error, for a server that looks at another header than we do
-// would see another caller; so are names with '_' for '-', which some take for
-// the same header.
+// Credential returns the API key that a request carries: Authorization's bearer
+// token, api-key (Azure) or x-api-key; "" if there is none. It returns an *Error for
+// keys that differ, as an upstream that reads another header than we do would see
+// another caller. It also returns one for a header that stands twice and for a name
+// with '_' for '-', which some servers take for the same header.
 func Credential(h *fasthttp.RequestHeader) (string, error) {
 	var key []byte
 	names := [...]string{"authorization", "api-key", "x-api-key"}
@@ -40,7 +40,7 @@ func Credential(h *fasthttp.RequestHeader) (string, error) {
 		seen[which] = true
 		if which == 0 {
 			if value = bearerToken(value); value == nil {
-				continue // another scheme names nobody
+				continue // another scheme carries no API key
 			}
 		}
 		value = bytes.TrimSpace(value)
@@ -52,7 +52,7 @@ func Credential(h *fasthttp.RequestHeader) (string, error) {
 	return string(key), nil
 }
 
-// bearerToken returns nil where the scheme is another one.
+// bearerToken returns nil if the scheme is not Bearer.
 func bearerToken(value []byte) []byte {
 	scheme, token, _ := bytes.Cut(value, []byte(" "))
 	if !bytes.EqualFold(scheme, []byte("bearer")) {
@@ -61,7 +61,7 @@ func bearerToken(value []byte) []byte {
 	return token
 }
 
-// foldsTo tells whether name is lower's name, in any case and with '_' for '-'.
+// foldsTo tells whether name equals lower, in any letter case and with '_' for '-'.
 func foldsTo(name []byte, lower string) bool {
 	if len(name) != len(lower) {
 		return false
@@ -70,16 +70,16 @@ func foldsTo(name []byte, lower string) bool {
 		if c == '_' {
 			c = '-'
 		}
-		if c|0x20 != lower[i] { // '-' has this bit too
+		if c|0x20 != lower[i] { // '-' has the bit 0x20, so it stays
 			return false
 		}
 	}
 	return true
 }
 
-// HeaderOptions reads what a request asks for by Sidenote-* headers. The error
-// is a *rewrite.OptionError naming header and value: for an unknown one, for one
-// that stands twice, for '_' in place of '-', for a value out of range.
+// HeaderOptions reads a request's options from its Sidenote-* headers. The error is a
+// *rewrite.OptionError that names header and value. It is returned for an unknown
+// header, one that stands twice, one with '_' for '-', and a value that is not valid.
 func HeaderOptions(h *fasthttp.RequestHeader) (rewrite.Options, error) {
 	var (
 		o    rewrite.Options
@@ -107,8 +107,8 @@ func HeaderOptions(h *fasthttp.RequestHeader) (rewrite.Options, error) {
 	return o, nil
 }
 
-// optionHeader returns the setter of the option that a header carries, nil when
-// it carries none, and a bit that names it.
+// optionHeader returns the setter of the option that a header carries, nil if it is
+// none, and a bit of its own for each option.
 func optionHeader(name string) (which uint, set func(*rewrite.Options, string) error) {
 	switch strings.ToLower(name) {
 	case "sidenote-mode":
@@ -161,9 +161,9 @@ func setQuery(o *rewrite.Options, value string) error {
 	return nil
 }
 
-// MergeOptions joins what a request's headers ask for with what its body field
-// does. Where both set a limit the narrower counts (lower mode, fewer tokens,
-// bases that both name); of two queries the body's, being nearer to the question.
+// MergeOptions joins the options of a request's headers with those of its body field.
+// If both set a limit, the narrower one counts: the lower mode, fewer tokens, the bases
+// that both name. Of two queries the body's counts, as it is closer to the question.
 func MergeOptions(header, body rewrite.Options) rewrite.Options {
 	o := body
 	o.Mode = lower(header.Mode, body.Mode)
@@ -186,7 +186,7 @@ func MergeOptions(header, body rewrite.Options) rewrite.Options {
 	return o
 }
 
-// lower returns the lower of two limits, of which nil is none.
+// lower returns the lower of two limits; nil is no limit.
 func lower[T cmp.Ordered](a, b *T) *T {
 	switch {
 	case a == nil:

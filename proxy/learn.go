@@ -9,23 +9,23 @@ import (
 	"sidenote/proxy/usage"
 )
 
-// What learning from answers may cost.
+// The bounds of learning how upstreams count tokens.
 const (
-	maxLearned  = 256 << 10 // bytes of a request that is learnt from
-	maxLearners = 2         // requests that are counted at once
-	maxSamples  = 64        // requests that wait for the end of their answers
+	maxLearned  = 256 << 10 // bytes of a request's body; larger ones are not sampled
+	maxLearners = 2         // samples whose tokens are counted at once
+	maxSamples  = 64        // samples that wait for the end of their answers
 )
 
-// A sample is a request as it went up, and what its answer says of its tokens. Its
-// memory is used again.
+// A sample is the body of a request as it was sent, and a reader of the token count in
+// its answer. Samples are pooled.
 type sample struct {
 	body     []byte
 	usage    *usage.Reader
-	broken   bool // by a panic: the answer goes on, but nothing is learnt
+	broken   bool // usage panicked: the answer goes on, but nothing is learnt from it
 	panicked panics.Handler
 }
 
-// tap takes the next piece of the answer.
+// tap reads the next piece of the answer.
 func (m *sample) tap(piece []byte) {
 	if m.broken {
 		return
@@ -34,10 +34,10 @@ func (m *sample) tap(piece []byte) {
 	m.usage.Write(piece)
 }
 
-// listen lets the answer to a request, one of a sample, tell what was billed for
-// it. The answer passes as it would without.
-func (x *exchange) listen(resp *transport.Response, how *transport.Relay) {
-	if resp.Status() != http.StatusOK || size(x.plain) > maxLearned {
+// takeSample copies the request and reads its answer as it passes, so that learn can
+// compare the tokens billed with those counted. It does not change the answer.
+func (x *exchange) takeSample(resp *transport.Response, how *transport.Relay) {
+	if resp.Status() != http.StatusOK || size(x.outgoing) > maxLearned {
 		return
 	}
 	if x.server.samples.Add(1) > maxSamples {
@@ -48,8 +48,8 @@ func (x *exchange) listen(resp *transport.Response, how *transport.Relay) {
 	if m == nil {
 		m = new(sample)
 	}
-	m.body = slices.Grow(m.body[:0], size(x.plain))
-	for _, p := range x.plain {
+	m.body = slices.Grow(m.body[:0], size(x.outgoing))
+	for _, p := range x.outgoing {
 		m.body = append(m.body, p...)
 	}
 	m.usage = usage.NewReader(string(resp.Header("Content-Encoding")))
@@ -57,8 +57,8 @@ func (x *exchange) listen(resp *transport.Response, how *transport.Relay) {
 	x.sample, how.Tap = m, m.tap
 }
 
-// forget gives a sample's memory to another one.
-func (s *Server) forget(m *sample) {
+// recycle puts a sample back into the pool.
+func (s *Server) recycle(m *sample) {
 	transport.Poison(m.body)
 	*m = sample{body: m.body}
 	s.samplePool.Put(m)
@@ -72,8 +72,8 @@ func size(pieces [][]byte) (n int) {
 	return n
 }
 
-// learn compares what was billed with what is counted, beside the data path. There
-// is a bound on how much of it runs; beyond, it is not done.
+// learn compares the tokens that were billed with those that we count, in a goroutine
+// of its own. If maxLearners of these run already, it does nothing.
 func (x *exchange) learn() {
 	s := x.server
 	if x.sample == nil {
@@ -81,22 +81,22 @@ func (x *exchange) learn() {
 	}
 	s.samples.Add(-1)
 	if x.sample.broken {
-		s.forget(x.sample)
+		s.recycle(x.sample)
 		return
 	}
 	select {
 	case s.learners <- struct{}{}:
 	default:
 		s.metrics.Shed("calibration")
-		s.forget(x.sample)
+		s.recycle(x.sample)
 		return
 	}
 	s.work.Add(1)
 	from, tenant, upstream, id := x.sample, x.report.Tenant, x.report.Upstream, x.report.ID
-	heard := func(value any, stack []byte) { s.bug(id, value, stack) } // x may be another's by then
-	panics.Go(heard, func() {
+	logPanic := func(value any, stack []byte) { s.bug(id, value, stack) } // by then x may be another request's
+	panics.Go(logPanic, func() {
 		s.learnFrom(tenant, upstream, from)
-		s.forget(from)
+		s.recycle(from)
 	}, func() {
 		<-s.learners
 		s.work.Done()

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// A line is the space in which lines of the log are written, one at a time, and
-// what of the time they share.
-type line struct {
+// A lineWriter formats lines of the log, one at a time. It keeps the parts that the
+// next line will most likely share with this one: the second and the subject.
+type lineWriter struct {
 	text []byte
 
-	second int64  // Unix time of the two below
+	second int64  // the Unix time that clock and zone are of
 	clock  []byte // "2006-01-02T15:04:05"; nil at first
 	zone   []byte // "Z" or "+07:00"
 
-	about subject // of the line before
-	named []byte  // its members
+	subject     subject // of the last line
+	subjectText []byte  // subject as members of the JSON object
 }
 
-// A subject is what the configuration calls who and what a request is about. Most
-// lines have that of the one before.
+// A subject holds the configured names that a line repeats. Most lines have the same
+// subject as the line before.
 type subject struct {
 	tenant, policy, policyHash, upstream string
 	route                                Route
@@ -37,17 +37,17 @@ func (s *subject) append(dst []byte) []byte {
 }
 
 // write returns r's line of the log as slog's JSON handler writes Attrs, with the
-// end of the answer as its time. It is good until the next one.
-func (l *line) write(r *Report) []byte {
+// end of the answer as its time. The result is valid until the next call.
+func (l *lineWriter) write(r *Report) []byte {
 	ledger := &r.Rewrite.Ledger
 	b := append(l.text[:0], `{"time":"`...)
 	b = l.appendTime(b, r.Time.Add(r.Total))
 	b = append(b, `","level":"INFO","msg":"request","id":"`...)
 	b = append(append(b, r.ID...), '"')
-	if about := (subject{r.Tenant, r.Policy, r.PolicyHash, r.Upstream, r.Route}); about != l.about || l.named == nil {
-		l.about, l.named = about, about.append(l.named[:0])
+	if about := (subject{r.Tenant, r.Policy, r.PolicyHash, r.Upstream, r.Route}); about != l.subject || l.subjectText == nil {
+		l.subject, l.subjectText = about, about.append(l.subjectText[:0])
 	}
-	b = append(b, l.named...)
+	b = append(b, l.subjectText...)
 	b = appendText(append(b, `,"model":`...), r.Model())
 	b = strconv.AppendBool(append(b, `,"stream":`...), r.Stream)
 	b = strconv.AppendInt(append(b, `,"status":`...), int64(r.Status), 10)
@@ -70,10 +70,10 @@ func (l *line) write(r *Report) []byte {
 	return l.text
 }
 
-// appendTime appends t as time.RFC3339Nano has it. What does not change within a
-// second is formatted once in it: the zone neither, as all times of a process are
-// in the same.
-func (l *line) appendTime(dst []byte, t time.Time) []byte {
+// appendTime appends t in the form of time.RFC3339Nano. All but the fraction is
+// formatted once a second. That holds for the zone, too, as all times of a process are
+// in the same zone.
+func (l *lineWriter) appendTime(dst []byte, t time.Time) []byte {
 	if second := t.Unix(); second != l.second || l.clock == nil {
 		l.second = second
 		l.clock = t.AppendFormat(l.clock[:0], "2006-01-02T15:04:05")
@@ -86,10 +86,10 @@ func (l *line) appendTime(dst []byte, t time.Time) []byte {
 	return append(dst, l.zone...)
 }
 
-// appendMilliseconds appends what JSON makes of milliseconds(d).
+// appendMilliseconds appends milliseconds(d) as encoding/json writes it.
 func appendMilliseconds(dst []byte, d time.Duration) []byte {
 	us := d.Microseconds()
-	if us < 0 { // no duration of ours
+	if us < 0 { // never so for our own durations
 		return strconv.AppendFloat(dst, milliseconds(d), 'f', -1, 64)
 	}
 	dst = strconv.AppendInt(dst, us/1000, 10)
@@ -99,8 +99,8 @@ func appendMilliseconds(dst []byte, d time.Duration) []byte {
 	return dst
 }
 
-// appendFraction appends a point and the digits of n > 0, which has as many as places
-// and zeros before them, without zeros at the end.
+// appendFraction appends a decimal point and n, which is above 0, as a fraction of
+// that many places, without trailing zeros.
 func appendFraction(dst []byte, n, places int) []byte {
 	var digits [9]byte
 	for i := places - 1; i >= 0; i-- {
@@ -113,7 +113,7 @@ func appendFraction(dst []byte, n, places int) []byte {
 	return append(append(dst, '.'), digits[:places]...)
 }
 
-// appendText appends a name that somebody chose as a string of JSON.
+// appendText appends s as a JSON string.
 func appendText(dst []byte, s string) []byte {
 	start := len(dst)
 	dst = append(append(dst, '"'), s...)
@@ -129,8 +129,8 @@ func appendText(dst []byte, s string) []byte {
 	return append(dst[:start], bytes.TrimSuffix(text.Bytes(), []byte("\n"))...)
 }
 
-// printable tells the texts that both JSON and RFC 9651 write as they are, between
-// quotes; names of ours are. It looks at eight bytes at once.
+// printable tells whether both JSON and RFC 9651 write b between quotes without
+// escapes, which is so for nearly all names. It checks eight bytes at once.
 func printable(b []byte) bool {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; len(b) >= 8; b = b[8:] {

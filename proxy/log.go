@@ -18,44 +18,44 @@ type Verbosity string
 // The verbosities.
 const (
 	LogAll    Verbosity = "all"
-	LogErrors Verbosity = "errors" // answers of 400 and above, truncated ones, aborted ones
+	LogErrors Verbosity = "errors" // status 400 and above, truncated answers, clients that left
 	LogNone   Verbosity = "none"
 )
 
-// repeatEvery is how often a degradation that goes on is said again, as a count.
+// repeatEvery is how often a degradation that lasts is logged again, with a count.
 const repeatEvery = time.Minute
 
 // A Log writes one wide line for each request: ids and numbers, never a body, a
-// query or a secret. A degradation is said once as a warning and then as a count
-// a minute; that a route passes unchanged is said once. Its Logger should write
-// to an AsyncWriter, for Record is called on the data path.
+// query or a secret. A degradation is logged once as a warning and then once a minute
+// as a count. That a route passes unchanged is logged once. Its Logger should write to
+// an AsyncWriter, as Record is called while requests are served.
 type Log struct {
 	Logger   *slog.Logger
 	Requests Verbosity // "" is LogAll
-	// Lines takes the lines of requests as JSON, in one write each and in the form
-	// of slog's JSON handler but at a fraction of its cost; nil: they go to Logger.
+	// Lines takes each request's line in one write, as JSON in the form of slog's JSON
+	// handler but at a fraction of its cost. If it is nil the lines go to Logger.
 	Lines io.Writer
 
-	spaces sync.Pool // of *line
+	lineWriters sync.Pool // of *lineWriter
 
 	mu      sync.Mutex
 	noted   map[Route]bool
 	ongoing map[degradation]*recurrence
 }
 
-// A degradation is a helper that failed and how.
+// A degradation names a stage that failed, and why.
 type degradation struct {
 	stage  string
 	reason rewrite.Reason
 }
 
-// A recurrence counts a degradation since it was last said.
+// A recurrence counts a degradation since it was last logged.
 type recurrence struct {
 	count int
 	timer *time.Timer
 }
 
-// Record writes r's line and what else there is to say.
+// Record writes r's line, and a degradation or an unchanged route if r has one.
 func (l *Log) Record(r *Report) {
 	if r.Degraded() {
 		l.degraded(degradation{"retrieval", r.Rewrite.Reason})
@@ -74,14 +74,14 @@ func (l *Log) Record(r *Report) {
 }
 
 func (l *Log) writeLine(r *Report) {
-	space, _ := l.spaces.Get().(*line)
-	if space == nil {
-		space = new(line)
+	w, _ := l.lineWriters.Get().(*lineWriter)
+	if w == nil {
+		w = new(lineWriter)
 	}
-	text := space.write(r)
-	_, _ = l.Lines.Write(text) // where a log cannot be written, nothing can be said
+	text := w.write(r)
+	_, _ = l.Lines.Write(text) // there is no other place to report that the log fails
 	transport.Poison(text)
-	l.spaces.Put(space)
+	l.lineWriters.Put(w)
 }
 
 func (l *Log) wants(r *Report) bool {
@@ -127,7 +127,7 @@ func Attrs(r *Report) [24]slog.Attr {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 
-// note says once for each route that it passes unchanged.
+// note logs once for each route that it passes unchanged.
 func (l *Log) note(r Route) {
 	l.mu.Lock()
 	said := l.noted[r]
@@ -143,8 +143,8 @@ func (l *Log) note(r Route) {
 	}
 }
 
-// degraded says d at once when it is news, and otherwise counts it for the next
-// minute's line. A minute without one makes it news again.
+// degraded logs d at once if there was none in the last minute, and otherwise counts
+// it for the next line.
 func (l *Log) degraded(d degradation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,7 +181,7 @@ func (l *Log) repeat(d degradation) {
 	o.timer.Reset(repeatEvery)
 }
 
-// Close says the counts that are due and ends the timers.
+// Close logs the counts that are not logged yet and stops the timers.
 func (l *Log) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

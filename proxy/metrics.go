@@ -14,11 +14,11 @@ import (
 	"sidenote/rewrite"
 )
 
-// Other is the label of every name that the configuration does not hold.
+// Other is the label value for every name that is not configured.
 const Other = "other"
 
-// Names are those that labels may carry: what the configuration names, and
-// nothing that a request brings.
+// Names are the values that labels may have: names of the configuration, never text
+// from a request.
 type Names struct {
 	Tenants   []string
 	Upstreams []string
@@ -27,10 +27,10 @@ type Names struct {
 	Commit    string
 }
 
-// Metrics are Sidenote's Prometheus metrics (PRODUCT.md §4). They take Reports
-// as a Recorder does, and what happens between requests by their other methods.
-// All are safe for concurrent use. Every label is a configured name or a word of
-// a closed list, so junk adds no series.
+// Metrics are Sidenote's Prometheus metrics (PRODUCT.md §4). As a Recorder they take
+// the Report of each request; other methods take what happens outside of requests. All
+// are safe for concurrent use. Every label is a configured name or a word of a closed
+// list, so no request can add series.
 type Metrics struct {
 	registry                      *prometheus.Registry
 	tenants, upstreams, knowledge names
@@ -48,8 +48,8 @@ type Metrics struct {
 	cacheRequests, mismatches           *prometheus.CounterVec
 	redisDurations                      *prometheus.HistogramVec
 	redisErrors                         *prometheus.CounterVec
-	tallies                             seriesOf[kind, *tally]
-	lookups                             seriesOf[lookup, prometheus.Counter]
+	byRequest                           seriesOf[requestKey, *requestSeries]
+	byLookup                            seriesOf[lookupKey, prometheus.Counter]
 	fixed                               fixed
 	bases                               baseMetrics
 	usage                               usageMetrics
@@ -61,8 +61,8 @@ type baseMetrics struct {
 	searches, files, neutralised          *prometheus.CounterVec
 }
 
-// NewMetrics returns metrics in a registry of their own, all series of
-// configured names at zero.
+// NewMetrics returns metrics in a registry of their own. See startAtZero for the
+// series that exist from the start.
 func NewMetrics(n Names) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -127,12 +127,12 @@ func (m *Metrics) startAtZero(n Names) {
 	m.shed.WithLabelValues("descriptors")
 }
 
-// Registry returns where the metrics stand, to be served and to be joined by
-// others.
+// Registry returns the registry of the metrics, to be served and to be added to.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
 // Watch adds a value that is read at each scrape, such as "log_dropped_total" or
-// "cache_bytes" with labels. Call it while wiring: a name twice is a bug.
+// "cache_bytes" with labels. Call it at the start of the process; it panics if the
+// name is taken.
 func (m *Metrics) Watch(name, help string, labels map[string]string, counter bool, value func() float64) {
 	opts := prometheus.Opts{Namespace: "sidenote", Name: name, Help: help, ConstLabels: labels}
 	if counter {
@@ -144,7 +144,7 @@ func (m *Metrics) Watch(name, help string, labels map[string]string, counter boo
 
 // Record counts a request that ended.
 func (m *Metrics) Record(r *Report) {
-	t := m.tally(r)
+	t := m.seriesFor(r)
 	t.requests.Inc()
 	t.duration.Observe(r.Total.Seconds())
 	if t.untouched != nil {
@@ -160,7 +160,7 @@ func (m *Metrics) Record(r *Report) {
 	}
 }
 
-// recordUpstream counts what is not as it should be with a request that was sent.
+// recordUpstream counts a retry, a client that left and a broken answer.
 func (m *Metrics) recordUpstream(upstream string, r *Report) {
 	m.recordRetry(upstream, r)
 	switch r.Client {
@@ -176,7 +176,7 @@ func (m *Metrics) recordUpstream(upstream string, r *Report) {
 	}
 }
 
-func (m *Metrics) recordRewrite(t *tally, r *Report) {
+func (m *Metrics) recordRewrite(t *requestSeries, r *Report) {
 	res := &r.Rewrite
 	if r.Degraded() {
 		m.degraded.WithLabelValues("retrieval", string(res.Reason)).Inc()
@@ -199,8 +199,8 @@ func (m *Metrics) recordRewrite(t *tally, r *Report) {
 	}
 }
 
-// recordExcluded adds up neighbours first: a search leaves out dozens, mostly
-// for the same reason.
+// recordExcluded counts excluded sources by reason. It adds up runs of the same reason
+// first: a search leaves out dozens of sources, mostly for the same reason.
 func (m *Metrics) recordExcluded(excluded []retrieval.Excluded) {
 	for i := range excluded {
 		reason := excluded[i].Reason
@@ -225,44 +225,45 @@ func observeStage(stage func() prometheus.Observer, took time.Duration) {
 	}
 }
 
-// Begin counts a request in.
+// Begin adds a request to those in flight.
 func (m *Metrics) Begin() { m.inFlight.Inc() }
 
-// End counts out a request that Begin counted in.
+// End takes away a request that Begin added.
 func (m *Metrics) End() { m.inFlight.Dec() }
 
-// BeginStream counts an answer that flows.
+// BeginStream adds an open stream.
 func (m *Metrics) BeginStream() { m.streams.Inc() }
 
-// EndStream counts out an answer that BeginStream counted.
+// EndStream takes away a stream that BeginStream added.
 func (m *Metrics) EndStream() { m.streams.Dec() }
 
-// Shed counts what was refused: "concurrency", "memory", "shadow" or "calibration" of
-// work, connections for want of "connections" or of "descriptors".
+// Shed counts what was refused, by what there was too little of: "concurrency" or
+// "memory" for requests, "shadow" or "calibration" for work beside them, "connections"
+// or "descriptors" for connections.
 func (m *Metrics) Shed(reason string) { m.shed.WithLabelValues(reason).Inc() }
 
 // Panicked counts a panic that was recovered.
 func (m *Metrics) Panicked(any, []byte) { m.panics.Inc() }
 
 // CacheLookup counts one look-up: cache "candidates" or "selected", tier
-// "memory" or "redis", result "hit", "miss", "error" or "skipped". The words are
-// the program's own.
+// "memory" or "redis", result "hit", "miss", "error" or "skipped". The arguments must
+// be constants, as they become labels.
 func (m *Metrics) CacheLookup(cache, tier, result string) {
-	of := lookup{cache, tier, result}
-	c, ok := m.lookups.get(cache, &of)
+	of := lookupKey{cache, tier, result}
+	c, ok := m.byLookup.get(cache, &of)
 	if !ok {
 		c = m.cacheRequests.WithLabelValues(cache, tier, result)
-		m.lookups.put(cache, of, c)
+		m.byLookup.put(cache, of, c)
 	}
 	c.Inc()
 }
 
-// Mismatch counts a cached value that was not its key's, by the program's own
-// word for what was wrong.
+// Mismatch counts a cached value that does not belong to its key. kind, a constant,
+// says what was wrong.
 func (m *Metrics) Mismatch(kind string) { m.mismatches.WithLabelValues(kind).Inc() }
 
-// RedisCall counts one call of Redis: what for, how long it took, and what kept
-// it from working, "" if nothing did. The words are the program's own.
+// RedisCall counts one call of Redis: what for, how long it took, and the kind of its
+// failure, "" if there was none. use and kind are constants.
 func (m *Metrics) RedisCall(use string, took time.Duration, kind string) {
 	m.redisDurations.WithLabelValues(use).Observe(took.Seconds())
 	if kind != "" {
@@ -270,11 +271,11 @@ func (m *Metrics) RedisCall(use string, took time.Duration, kind string) {
 	}
 }
 
-// RedisError counts what kept a use of Redis from working before it came to a
-// call.
+// RedisError counts a failure of Redis outside of a call, such as a write that was
+// dropped.
 func (m *Metrics) RedisError(use, kind string) { m.redisErrors.WithLabelValues(use, kind).Inc() }
 
-// Knowledge sets what a base holds after it was read whole at the given time.
+// Knowledge sets the figures of a base that was read whole at the given time.
 func (m *Metrics) Knowledge(id string, documents, chunks int, bytes int64, at time.Time) {
 	id = m.name(m.knowledge, id)
 	m.bases.documents.WithLabelValues(id).Set(float64(documents))
@@ -283,8 +284,8 @@ func (m *Metrics) Knowledge(id string, documents, chunks int, bytes int64, at ti
 	m.bases.lastSuccess.WithLabelValues(id).Set(float64(at.UnixMilli()) / 1e3)
 }
 
-// Searched counts one search of a base by its answer: "ok" for sources, else
-// the reason why there are none.
+// Searched counts one search of a base: as "ok" if there are sources, else by the
+// reason why there are none.
 func (m *Metrics) Searched(id string, reason retrieval.Reason) {
 	if reason == retrieval.ReasonNone {
 		reason = "ok"
@@ -292,8 +293,8 @@ func (m *Metrics) Searched(id string, reason retrieval.Reason) {
 	m.bases.searches.WithLabelValues(m.name(m.knowledge, id), string(reason)).Inc()
 }
 
-// Ingested counts files that ingest met, by the program's own word for what
-// became of them ("indexed", "unsupported", …), and tags neutralised in them.
+// Ingested counts files that were read into a base by result, a constant ("indexed",
+// "unsupported", …), and the tags that were neutralised in them.
 func (m *Metrics) Ingested(id, result string, files, neutralised int) {
 	id = m.name(m.knowledge, id)
 	m.bases.files.WithLabelValues(id, result).Add(float64(files))
@@ -315,14 +316,14 @@ func (m *Metrics) name(known names, s string) string {
 	if _, ok := known[s]; ok {
 		return s
 	}
-	if s != "" { // nobody's name is not one too many
+	if s != "" { // "" is no name, so it is no overflow
 		m.overflow.Inc()
 	}
 	return Other
 }
 
-// outcomeLabel splits a Report's outcome the way dashboards want it: what went
-// on without a helper is degraded, and refusals carry their reason.
+// outcomeLabel returns the outcome as dashboards show it: a request that went on
+// without a helper that failed is "degraded", and a refusal carries its reason.
 func outcomeLabel(r *Report) string {
 	switch {
 	case r.Outcome == rewrite.Refused:

@@ -13,9 +13,9 @@ import (
 	"sidenote/rewrite"
 )
 
-// A kind is what the series that requests count in depend on. Nearly all traffic
-// is of a few kinds.
-type kind struct {
+// A requestKey holds what decides which series count a request. Nearly all requests
+// have one of a few keys.
+type requestKey struct {
 	tenant   string
 	route    Route
 	stream   bool
@@ -23,13 +23,13 @@ type kind struct {
 	degraded bool
 	reason   rewrite.Reason // of a refusal and of an untouched request, else ""
 
-	sent     bool   // else the two below are zero
-	upstream string //
-	code     int    // of its answer
+	sent     bool   // to the upstream; if not, the two below are zero
+	upstream string // its name
+	code     int    // the status of its answer
 }
 
-func kindOf(r *Report) kind {
-	k := kind{tenant: r.Tenant, route: r.Route, stream: r.Stream, outcome: r.Outcome, degraded: r.Degraded()}
+func requestKeyOf(r *Report) requestKey {
+	k := requestKey{tenant: r.Tenant, route: r.Route, stream: r.Stream, outcome: r.Outcome, degraded: r.Degraded()}
 	if r.Outcome == rewrite.Refused || r.Outcome == rewrite.Untouched {
 		k.reason = r.Reason
 	}
@@ -39,30 +39,30 @@ func kindOf(r *Report) kind {
 	return k
 }
 
-// A tally is the series of one kind.
-type tally struct {
+// A requestSeries holds the series that count the requests of one key.
+type requestSeries struct {
 	tenant    string // the label
 	requests  prometheus.Counter
 	duration  prometheus.Observer
-	untouched prometheus.Counter // nil unless the request was
-	injected  prometheus.Counter // tokens; nil unless a chat got sources
+	untouched prometheus.Counter // nil unless the outcome is untouched
+	injected  prometheus.Counter // of tokens; nil unless a chat got sources
 
-	upstream string // the label; this and the rest is zero where nothing was sent
+	upstream string // the label; zero, as the two below, if nothing was sent
 	answers  prometheus.Counter
 	overhead prometheus.Observer
 }
 
-// A lookup is what the series of one look-up in a cache depends on: the program's
-// own words.
-type lookup struct{ cache, tier, result string }
+// A lookupKey holds the labels of one look-up in a cache.
+type lookupKey struct{ cache, tier, result string }
 
-// maxKnown bounds how many are remembered; those beyond are looked up each time.
+// maxKnown bounds how many series are remembered. Others are found by their labels
+// each time.
 const maxKnown = 1024
 
-// seriesOf remembers series by what they depend on, for to find them by their labels
-// costs more than to count. It is read without a lock and copied to be added to. What
-// stands under one name (a tenant, a cache) is little: to compare with each costs less
-// than to hash a whole key.
+// seriesOf remembers series by key, as finding them by their labels costs more than
+// counting. Readers take no lock; a writer replaces the whole map by a changed copy.
+// Keys are grouped by a name (a tenant, a cache). A group is small, and comparing with
+// each of its keys costs less than hashing a whole key.
 type seriesOf[K comparable, V any] struct {
 	all  atomic.Pointer[map[string][]remembered[K, V]] // by name
 	mu   sync.Mutex                                    // of writers
@@ -101,15 +101,15 @@ func (s *seriesOf[K, V]) put(name string, of K, v V) {
 	s.all.Store(&next)
 }
 
-// tally returns the series of r's kind. Those of names that are not configured and
-// of codes that do not exist are never remembered: anybody's junk would fill the
-// space.
-func (m *Metrics) tally(r *Report) *tally {
-	k := kindOf(r)
-	if t, ok := m.tallies.get(k.tenant, &k); ok {
+// seriesFor returns the series that count r. Those for names that are not configured
+// and for unknown status codes are not remembered, as anybody could fill the map with
+// them.
+func (m *Metrics) seriesFor(r *Report) *requestSeries {
+	k := requestKeyOf(r)
+	if t, ok := m.byRequest.get(k.tenant, &k); ok {
 		return t
 	}
-	t, outcome := &tally{tenant: m.name(m.tenants, r.Tenant)}, outcomeLabel(r)
+	t, outcome := &requestSeries{tenant: m.name(m.tenants, r.Tenant)}, outcomeLabel(r)
 	t.requests = m.requests.WithLabelValues(t.tenant, outcome)
 	t.duration = m.durations.WithLabelValues(string(r.Route), strconv.FormatBool(r.Stream))
 	switch {
@@ -128,17 +128,17 @@ func (m *Metrics) tally(r *Report) *tally {
 		ours = ours && known && code != Other
 	}
 	if ours {
-		m.tallies.put(k.tenant, k, t)
+		m.byRequest.put(k.tenant, k, t)
 	}
 	return t
 }
 
-// fixed are series whose labels are words of ours, each made when it first counts:
+// fixed holds the series whose labels are constants. Each is made when it first counts:
 // what never happened has no series.
 type fixed struct {
 	retrieval, fit, edit func() prometheus.Observer
 	excluded             map[retrieval.ExcludeReason]func() prometheus.Counter
-	unfit                func() prometheus.Counter // excluded too: no room in the budget
+	unfit                func() prometheus.Counter // of sources_excluded_total, too: there was no room in the budget
 }
 
 func newFixed(stages *prometheus.HistogramVec, excluded *prometheus.CounterVec) fixed {

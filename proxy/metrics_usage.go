@@ -2,8 +2,8 @@ package proxy
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// usageMetrics tell how our counts compare with what upstreams bill. Their label
-// model is a row of the model table.
+// usageMetrics compare our token counts with what upstreams bill. Their label "model"
+// is a row of the model table.
 type usageMetrics struct {
 	ratio, offset    *prometheus.GaugeVec
 	ignored, retried *prometheus.CounterVec
@@ -18,16 +18,16 @@ func newUsageMetrics(f factory) usageMetrics {
 	}
 }
 
-// Calibrated sets how an upstream was seen to count for a row of the model table:
-// tokens billed for each one counted, and beyond those counted.
+// Calibrated sets how an upstream counts tokens for a row of the model table: ratio is
+// tokens billed for each one counted, offset those billed beyond that.
 func (m *Metrics) Calibrated(upstream, row string, ratio float64, offset int) {
 	upstream = m.name(m.upstreams, upstream)
 	m.usage.ratio.WithLabelValues(upstream, row).Set(ratio)
 	m.usage.offset.WithLabelValues(upstream, row).Set(float64(offset))
 }
 
-// UsageIgnored counts an answer whose usage says nothing, by the program's own word
-// for what is wrong with it.
+// UsageIgnored counts an answer whose usage cannot be used. reason, a constant, says
+// why.
 func (m *Metrics) UsageIgnored(upstream, reason string) {
 	m.usage.ignored.WithLabelValues(m.name(m.upstreams, upstream), reason).Inc()
 }

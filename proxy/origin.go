@@ -11,8 +11,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// keyless is where callers without a recognised key may come from. A web page could
-// send their requests through the browser of whoever may reach Sidenote.
+// keyless says where requests without a recognised key may come from. Without it any
+// web page could send such requests, through the browser of anybody who can reach
+// Sidenote.
 type keyless struct {
 	origins []origin
 	hosts   []string
@@ -21,15 +22,16 @@ type keyless struct {
 func newKeyless(t Tenants) keyless {
 	k := keyless{hosts: t.Hosts}
 	for _, text := range t.Origins {
-		o, _ := parseAllowed(text) // what is none matches nothing
+		o, _ := parseAllowed(text) // an invalid one matches nothing
 		k.origins = append(k.origins, o)
 	}
 	return k
 }
 
-// check refuses pages of other sites and, on a loopback address, names that a page's
-// own name can have been rebound to. The origin is never compared with the name: after
-// DNS rebinding they are the same.
+// check refuses requests of pages of other sites. On a loopback address it also
+// refuses a host name that is not known to be ours: a page can make its own name
+// resolve to this machine (DNS rebinding). The origin is never compared with the host
+// name, as after DNS rebinding the two are the same.
 func (k *keyless) check(ctx *fasthttp.RequestCtx) error {
 	h := &ctx.Request.Header
 	for _, value := range h.PeekAll(fasthttp.HeaderOrigin) {
@@ -69,8 +71,8 @@ func loopbackName(name string) bool {
 	return err == nil && addr.Unmap().IsLoopback() || name == "localhost" || strings.HasSuffix(name, ".localhost")
 }
 
-// allowsHost tells whether host, with or without a port, is a name that nobody else's
-// page can have; "" is what only programs send.
+// allowsHost tells whether host, with or without a port, is a name that no page of the
+// public web can have. "" is allowed: only programs send it, never browsers.
 func (k *keyless) allowsHost(host []byte) bool {
 	if len(host) == 0 {
 		return true
@@ -88,7 +90,7 @@ func (k *keyless) allowsHost(host []byte) bool {
 		slices.ContainsFunc(k.hosts, func(allowed string) bool { return matchesName(allowed, name) }))
 }
 
-// authority returns the host and port of a target in absolute form, else nothing.
+// authority returns the host and port of a target in absolute form, nil for others.
 func authority(target []byte) []byte {
 	if len(target) == 0 || target[0] == '/' {
 		return nil
@@ -100,7 +102,7 @@ func authority(target []byte) []byte {
 	return rest
 }
 
-// cutPort splits the port off, if there is one. ok is false where it is no number.
+// cutPort splits the port off, if there is one. ok is false if it is not a number.
 func cutPort(hostport []byte) (host, port []byte, ok bool) {
 	i := bytes.LastIndexByte(hostport, ':')
 	if i < 0 || hostport[len(hostport)-1] == ']' {
@@ -115,8 +117,9 @@ func cutPort(hostport []byte) (host, port []byte, ok bool) {
 	return host, port, true
 }
 
-// hostName returns the normal form of a name, "" of what is none: lower case, without
-// the dot that may end it. An address, IPv6 in brackets, comes without them.
+// hostName returns the normal form of a host name: lower case, without a dot at the
+// end; "" if it is not valid. For an address it returns that, IPv6 without its
+// brackets, and true.
 func hostName(bare string) (name string, address bool) {
 	name = strings.TrimSuffix(strings.ToLower(bare), ".")
 	inside, opened := strings.CutPrefix(name, "[")
@@ -132,7 +135,8 @@ func hostName(bare string) (name string, address bool) {
 	return name, false
 }
 
-// matchesName tells whether name is the allowed one, or ends like *.example.com.
+// matchesName tells whether name is the allowed one, or lies below it if that begins
+// with "*.".
 func matchesName(allowed, name string) bool {
 	if end, wild := strings.CutPrefix(allowed, "*."); wild {
 		rest, ok := strings.CutSuffix(name, end)
@@ -149,8 +153,9 @@ func ValidHost(text string) bool {
 	return name != "" && !address && name == text
 }
 
-// An origin is what a browser says of the page that sends a request, or a set of
-// those: with no host, all of a scheme; with a host like *.example.com, all below it.
+// An origin is the value of the header Origin: the page for which a browser sends a
+// request. As an allowed origin it may be a set: without a host all origins of a
+// scheme, with a host like *.example.com all below that.
 type origin struct{ scheme, host, port string }
 
 func (allowed origin) matches(o origin) bool {
@@ -177,8 +182,8 @@ func parseAllowed(text string) (o origin, ok bool) {
 	return o, ok && o.host != ""
 }
 
-// parseOrigin reads an origin as RFC 6454 writes it. What stands behind the scheme of
-// an app is its own affair.
+// parseOrigin reads an origin in the form of RFC 6454. The host is checked for http and
+// https only, as other schemes are apps' and have rules of their own.
 func parseOrigin(text string) (o origin, ok bool) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	o.scheme = strings.ToLower(scheme)

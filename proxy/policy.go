@@ -8,7 +8,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// Expose says how much of the sources the response headers tell.
+// Expose says what the response headers tell about the sources.
 type Expose string
 
 // The levels of Sidenote-Sources.
@@ -18,23 +18,23 @@ const (
 	ExposeNames Expose = "names"
 )
 
-// A Policy is what one tenant's requests get: a value, resolved once per
+// A Policy holds the settings for one tenant's requests. It is a value, found once per
 // request and passed down.
 type Policy struct {
 	Name            string   // in the configuration
 	Hash            string   // of the resolved content, 8 hex digits, for the log
 	Tenant          string   // [a-z0-9_-]{1,64}
 	Upstream        string   // name of the upstream
-	Routes          []string // with Sidenote's own upstream key: the only routes relayed, "/chat/completions"
+	Routes          []string // such as "/chat/completions"; with Sidenote's own upstream key only these are relayed
 	Expose          Expose
-	MaxRewriteBytes int  // bytes of a body that is rewritten at most
-	RetryTooLong    bool // send again, with fewer sources, what the upstream finds too long
+	MaxRewriteBytes int  // a larger body is not rewritten
+	RetryTooLong    bool // send a request that the upstream finds too long once more, with fewer sources
 	Rewrite         rewrite.Policy
 }
 
-// A Secret is text that never prints: logs, errors and dumps show "***". The
-// text stands behind a pointer because fmt does not ask unexported fields of
-// others how they want to be printed.
+// A Secret is text that is never printed: logs, errors and dumps show "***". The text
+// is behind a pointer, as fmt does not call String on a Secret in an unexported field
+// and would print the text itself.
 type Secret struct{ text *string }
 
 // NewSecret wraps text.
@@ -69,11 +69,11 @@ type Upstream struct {
 	APIKey  Secret   // Sidenote's own; "" relays the client's
 }
 
-// KeyPrefix marks the keys that Sidenote makes for tenants. Scanners for leaked
-// secrets find them by it, and no upstream is sent one.
+// KeyPrefix begins the keys that Sidenote makes for tenants. Scanners for leaked
+// secrets find keys by it, and transport keeps such keys from upstreams.
 const KeyPrefix = "sk-sidenote-"
 
-// A Key is a tenant's API key, known by its SHA-256 only.
+// A Key is a tenant's API key, of which only the SHA-256 is known.
 type Key struct {
 	SHA256  [sha256.Size]byte
 	Expires time.Time // zero: never
@@ -83,10 +83,10 @@ type Key struct {
 // Tenants says who may call. NewDirectory makes it ready for look-ups.
 type Tenants struct {
 	Keys    []Key
-	Unknown *Policy // for callers that no key names; nil refuses them
+	Unknown *Policy // for callers without a known key; nil refuses them
 
-	// Those callers may come from programs, and from web pages of these origins and
-	// of this machine; and may call Sidenote on this machine by these names beside
-	// its own. ValidOrigin and ValidHost tell what may stand here.
+	// Callers without a known key may be programs, or web pages of this machine and of
+	// Origins. If they call Sidenote on this machine, they may call it by its own names
+	// and by Hosts. ValidOrigin and ValidHost tell which values are valid.
 	Origins, Hosts []string
 }

@@ -6,9 +6,9 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// preflighted returns the method that a browser asks leave for on behalf of a page,
-// nothing if this is no CORS preflight (Fetch standard, "CORS-preflight request"),
-// which has neither a body nor credentials.
+// preflighted returns the method that a browser asks permission for on behalf of a
+// page, nil if this is not a CORS preflight (Fetch standard, "CORS-preflight request").
+// A preflight has neither a body nor credentials.
 func preflighted(h *fasthttp.RequestHeader) (method []byte) {
 	if !h.IsOptions() || h.ContentLength() > 0 || h.ContentLength() == -1 || len(h.Peek(fasthttp.HeaderOrigin)) == 0 {
 		return nil
@@ -19,21 +19,21 @@ func preflighted(h *fasthttp.RequestHeader) (method []byte) {
 	return h.Peek(fasthttp.HeaderAccessControlRequestMethod)
 }
 
-// preflight relays a CORS preflight, which to answer is up to the upstream, without
-// any key of ours. Where callers are known by theirs, nobody can tell whose it is: it
-// goes to the upstream if there is but one, and asks about what is open to somebody.
+// preflight relays a CORS preflight, without any key of ours: the upstream answers it.
+// If callers are known by their keys, nobody can tell whose preflight it is. It is then
+// relayed if there is only one upstream and some tenant's routes allow the request.
 func (x *exchange) preflight(ctx *fasthttp.RequestCtx, method []byte) (err error) {
 	if p := x.server.tenants.ByKey("", x.report.Time); p != nil {
 		if err := x.server.tenants.keyless.check(ctx); err != nil {
-			return err // nobody can tell whether a key will follow
+			return err // it is not known whether the request to come will have a key
 		}
-		if x.become(p); x.upstream.replace != nil {
-			err = x.open(method, p.Routes)
+		if x.usePolicy(p); x.upstream.replace != nil {
+			err = x.checkRoute(method, p.Routes)
 		}
 	} else if err = noKey(); len(x.server.upstreams) == 1 {
 		for _, p := range x.server.tenants.Policies() {
 			x.report.Upstream, x.upstream = p.Upstream, x.server.upstreams[p.Upstream]
-			if err = x.open(method, p.Routes); err == nil {
+			if err = x.checkRoute(method, p.Routes); err == nil {
 				break
 			}
 		}

@@ -11,25 +11,25 @@ import (
 	"sidenote/rewrite"
 )
 
-// The outcomes that no rewrite has.
+// The outcomes beside those of package rewrite.
 const (
-	Relayed rewrite.Outcome = "relayed" // a route that Sidenote does not own
+	Relayed rewrite.Outcome = "relayed" // a route that Sidenote does not rewrite
 	Failed  rewrite.Outcome = "failed"  // the upstream gave no usable answer, or a bug of ours
 )
 
-// The reasons of refusals and failures that no rewrite knows; they continue the
-// closed list of package rewrite.
+// The reasons of refusals and failures beside those of package rewrite. Together they
+// are a closed list.
 const (
-	ReasonKey             rewrite.Reason = "invalid-api-key"       // nobody's key
+	ReasonKey             rewrite.Reason = "invalid-api-key"       // no key, or an unknown or expired one
 	ReasonCredentials     rewrite.Reason = "ambiguous-credentials" // two keys that differ, or one header twice
 	ReasonOrigin          rewrite.Reason = "foreign-origin"        // a page of another site, without a key
-	ReasonHost            rewrite.Reason = "unknown-host"          // a name that is not ours, without a key
+	ReasonHost            rewrite.Reason = "unknown-host"          // a Host that is not Sidenote's, without a key
 	ReasonRouteRefused    rewrite.Reason = "route-not-allowed"     // not among the tenant's routes
 	ReasonPath            rewrite.Reason = "ambiguous-path"        // raw and normalised path differ
 	ReasonMisdirected     rewrite.Reason = "misdirected"           // CONNECT: Sidenote is no forward proxy
 	ReasonBodyRead        rewrite.Reason = "body-read"             // the body did not arrive whole
 	ReasonBodySlow        rewrite.Reason = "request-timeout"       // the body came too slowly
-	ReasonShutdown        rewrite.Reason = "shutting-down"         //
+	ReasonShutdown        rewrite.Reason = "shutting-down"         // Shutdown was called
 	ReasonUpstreamConnect rewrite.Reason = "upstream-connect"      // nothing was sent
 	ReasonUpstreamTimeout rewrite.Reason = "upstream-timeout"      // no answer in time
 	ReasonUpstreamBroken  rewrite.Reason = "upstream-broken"       // closed or unreadable before an answer
@@ -44,8 +44,8 @@ const (
 	ClientCompleted     ClientEnd = "completed"
 	ClientGoneFirst     ClientEnd = "aborted_before_first_byte"
 	ClientGoneStreaming ClientEnd = "aborted_streaming"
-	ClientCutUpstream   ClientEnd = "cut_by_upstream" // which ended its answer before the end, or fell silent
-	ClientCutShutdown   ClientEnd = "cut_by_shutdown" // at the end of the grace
+	ClientCutUpstream   ClientEnd = "cut_by_upstream" // the upstream broke off its answer, or stopped sending
+	ClientCutShutdown   ClientEnd = "cut_by_shutdown" // at the end of the time for a shutdown
 )
 
 const (
@@ -53,8 +53,8 @@ const (
 	statusClientGone = 499   // nginx's code for a client that left before the answer
 )
 
-// A Report is everything that is known of one request once it ended. Headers,
-// metrics and log are made of it and of nothing else.
+// A Report is everything that is known about one request when it has ended. Headers,
+// metrics and log are made from it and from nothing else.
 type Report struct {
 	ID   string    // ULID, the Sidenote-Id of the answer
 	Time time.Time // when the head of the request had been read
@@ -66,27 +66,27 @@ type Report struct {
 	Expose     Expose
 
 	Route  Route
-	Stream bool // the client asked for one
+	Stream bool // the client asked for a stream
 	Status int  // code of the answer; 499 when the client left before it
 
 	Outcome rewrite.Outcome
-	Reason  rewrite.Reason // why not injected, or why not whole; "" is none
-	Rewrite rewrite.Result // zero where nothing was tried; of a shadow, what would have been done
+	Reason  rewrite.Reason // why there are no sources, or the answer broke; "" if there is nothing to explain
+	Rewrite rewrite.Result // zero if no rewrite was tried; in mode shadow, what would have been done
 
 	UpstreamStatus int  // 0: no answer
 	Retried        bool // sent again with fewer sources, as it was too long for the upstream
 	Truncated      bool // the upstream's answer ended before its end
 	Client         ClientEnd
 
-	Overhead time.Duration // request read, a chat's body too, to request handed to the upstream; 0: never handed
-	TTFB     time.Duration // Time to head of the answer
-	Total    time.Duration // Time to end of the answer
+	Overhead time.Duration // from request read (a chat's with its body) to request handed to the upstream; 0: never handed
+	TTFB     time.Duration // from Time to the head of the answer
+	Total    time.Duration // from Time to the end of the answer
 }
 
-// NewID returns a fresh ULID: sortable by time, its 80 random bits not
-// guessable. They are those of the runtime's ChaCha8, which the operating system
-// seeds for each thread and which forgets its keys as it goes. It names requests
-// and opens nothing, and costs a fraction of crypto/rand.
+// NewID returns a fresh ULID: sortable by time, with 80 random bits that cannot be
+// guessed. They come from the runtime's ChaCha8 generator, which the operating system
+// seeds for each thread and which erases its keys as it goes. It costs a fraction of
+// crypto/rand, and an id names a request but gives access to nothing.
 func NewID(now time.Time) string {
 	var id ulid.ULID
 	random := rand.Uint64()
@@ -95,10 +95,10 @@ func NewID(now time.Time) string {
 	return id.String()
 }
 
-// Model returns the matched row of the model table, "" when no body was read.
+// Model returns the matched row of the model table, "" if no body was read.
 func (r *Report) Model() string { return r.Rewrite.Model.Row }
 
-// Sources counts the sources that stand in the prompt.
+// Sources counts the sources that were added to the prompt.
 func (r *Report) Sources() int {
 	n := 0
 	for i := range r.Rewrite.Ledger.Sources {
@@ -114,8 +114,8 @@ func (r *Report) Degraded() bool {
 	return r.Outcome != rewrite.Refused && retrieval.Reason(r.Rewrite.Reason).Failed()
 }
 
-// A Recorder takes the Report of a request that ended. It neither keeps nor
-// changes it, does not block, and is safe for concurrent use.
+// A Recorder takes the Report of each request that ended. It must not keep or change
+// the Report, must not block, and must be safe for concurrent use.
 type Recorder interface{ Record(r *Report) }
 
 // Recorders is a Recorder that passes each Report to all of its own, in order.

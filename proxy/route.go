@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Route is what a request is for: a closed list and a metric label.
+// A Route is the kind of a request, from a closed list. It is a metric label.
 type Route string
 
 // The routes that Sidenote tells apart. All but RouteChat pass unchanged.
@@ -21,8 +21,8 @@ const (
 	RouteOther       Route = "other"
 )
 
-// Generates tells a route by which a model writes an answer that Sidenote does
-// not add sources to.
+// Generates tells whether a model writes an answer on this route, to which Sidenote
+// does not add sources.
 func (r Route) Generates() bool {
 	return r == RouteCompletions || r == RouteResponses || r == RouteMessages
 }
@@ -33,8 +33,8 @@ type Target struct {
 	// Path is the normalised path: percent-decoded once, without empty and dot
 	// segments, path parameters, query and trailing slash.
 	Path string
-	// Ambiguous: the request as sent and as normalised differ, so another server
-	// may take it for something else.
+	// Ambiguous: the path as sent and as normalised differ, so another server may
+	// read it as another route.
 	Ambiguous bool
 }
 
@@ -44,10 +44,10 @@ func DefaultRoutes() []string {
 	return []string{"/chat/completions", "/completions", "/embeddings", "/responses", "/moderations", "/models"}
 }
 
-// Classify reads a request line. It decides on the normalised path, for that is
-// how a lenient upstream may read it, while the raw target is what is forwarded.
+// Classify finds the route of a request line by its normalised path, as a lenient
+// upstream would. The raw target is what is forwarded.
 func Classify(method, target []byte) Target {
-	if t, ok := usual(method, target); ok {
+	if t, ok := fastPath(method, target); ok {
 		return t
 	}
 	raw := rawPath(target)
@@ -66,8 +66,8 @@ func Classify(method, target []byte) Target {
 	return t
 }
 
-// usual knows the request lines that nearly all requests have.
-func usual(method, target []byte) (t Target, ok bool) {
+// fastPath classifies the request lines that nearly all requests have.
+func fastPath(method, target []byte) (t Target, ok bool) {
 	if string(method) != "POST" {
 		return t, false
 	}
@@ -84,8 +84,8 @@ func usual(method, target []byte) (t Target, ok bool) {
 	return t, false
 }
 
-// postRoute returns the route of POST to path and the suffix that says so, whose
-// case may differ from the path's: some servers do not mind.
+// postRoute returns the route of POST to path, and the suffix it was found by. The
+// path may be in another letter case, which some servers ignore.
 func postRoute(path string) (suffix string, route Route) {
 	for _, r := range [...]struct {
 		suffix string
@@ -103,25 +103,24 @@ func postRoute(path string) (suffix string, route Route) {
 			continue
 		}
 		if r.route == RouteMessages && strings.Contains(path, "/threads/") {
-			return "", RouteOther // a message stored in a thread; no model runs
+			return "", RouteOther // this stores a message in a thread; no model runs
 		}
 		return r.suffix, r.route
 	}
 	return "", RouteOther
 }
 
-// models returns what stands before "/models" where path lists models or names
-// one of them; names may hold slashes.
+// models tells whether path is that of the list of models or of one of them, whose name
+// may hold slashes, and returns what stands before "/models".
 func models(path string) (prefix string, ok bool) {
 	prefix, name, found := strings.Cut(path, "/models")
 	return prefix, found && (name == "" || name[0] == '/')
 }
 
-// Allowed tells whether a tenant may reach t with Sidenote's own upstream key.
-// What it allows must be beyond doubt: everyone's files and stored answers lie
-// behind that key. So the path is one that cannot be read in two ways, before
-// the route stands at most a usual prefix, and a route means POST to exactly it
-// ("/models": GET of the list or of one model).
+// Allowed tells whether a tenant may reach t with Sidenote's own upstream key. It is
+// strict, as that key opens the files and stored answers of all tenants: the path must
+// not be ambiguous, only a known prefix may stand before the route, and a route allows
+// POST to exactly that path ("/models": GET of the list or of one model).
 func (t Target) Allowed(method []byte, routes []string) bool {
 	if t.Ambiguous {
 		return false
@@ -131,19 +130,19 @@ func (t Target) Allowed(method []byte, routes []string) bool {
 	}
 	for _, route := range routes {
 		if strings.HasSuffix(route, "/models") {
-			if prefix, ok := models(t.Path); ok && usualPrefix(prefix) && (string(method) == "GET" || string(method) == "HEAD") {
+			if prefix, ok := models(t.Path); ok && knownPrefix(prefix) && (string(method) == "GET" || string(method) == "HEAD") {
 				return true
 			}
-		} else if prefix, ok := strings.CutSuffix(t.Path, route); ok && usualPrefix(prefix) && string(method) == "POST" {
+		} else if prefix, ok := strings.CutSuffix(t.Path, route); ok && knownPrefix(prefix) && string(method) == "POST" {
 			return true
 		}
 	}
 	return false
 }
 
-// usualPrefix tells whether prefix is what base URLs end in: "/v1",
+// knownPrefix tells whether prefix is one that base URLs end in: "/v1",
 // "/api/v1beta", "/openai/deployments/NAME".
-func usualPrefix(prefix string) bool {
+func knownPrefix(prefix string) bool {
 	rest, deployment, _ := strings.Cut(prefix, "/deployments/")
 	if strings.Contains(deployment, "/") {
 		return false
@@ -157,8 +156,8 @@ func usualPrefix(prefix string) bool {
 	return true
 }
 
-// rawPath returns the path of a request target, which an absolute form may
-// precede: its host chooses nothing.
+// rawPath returns the path of a request target. The scheme and host of an absolute
+// form are skipped: they do not choose the upstream.
 func rawPath(target []byte) []byte {
 	if !bytes.HasPrefix(target, []byte("/")) {
 		_, rest, found := bytes.Cut(target, []byte("://"))
@@ -171,9 +170,10 @@ func rawPath(target []byte) []byte {
 	return path
 }
 
-// normalise reads raw as the most lenient servers do: decoded once, '\' is '/',
-// ";…" of a segment and all from NUL, '?' or '#' is not there, empty and dot
-// segments neither. "*", which OPTIONS has for the whole server, is no path.
+// normalise reads raw as the most lenient servers do. It percent-decodes once, takes
+// '\' for '/', cuts ";…" off each segment and everything from NUL, '?' or '#' on, and
+// resolves empty and dot segments. "*", the target of OPTIONS for the whole server, is
+// not a path and stays.
 func normalise(raw []byte) string {
 	if string(raw) == "*" {
 		return "*"

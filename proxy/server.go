@@ -1,6 +1,6 @@
-// Package proxy is the life of a request: who calls, what becomes of the body,
-// where it goes, how the answer comes back, and what is told of it. It relays
-// whatever Sidenote does not own as it came.
+// Package proxy serves requests: it finds out who calls, rewrites the body of a chat,
+// calls the upstream, relays the answer and reports what happened. All other requests
+// are relayed unchanged.
 package proxy
 
 import (
@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// DefaultConcurrency is how many requests are served at once where the
-	// configuration does not say.
+	// DefaultConcurrency is how many requests are served at once if the configuration
+	// does not say.
 	DefaultConcurrency = 1024
-	// DefaultMaxRewriteBytes fits a conversation with images.
+	// DefaultMaxRewriteBytes is enough for a conversation with images.
 	DefaultMaxRewriteBytes = 32 << 20
 
-	shadowShare = 8           // one in so many of the concurrent requests may have shadow work
-	cutWait     = time.Second // for streams that were cut at the end of a shutdown
+	shadowShare = 8           // shadow work may run for one in eight of the concurrent requests
+	cutWait     = time.Second // how long Shutdown waits for streams that it cut
 )
 
-// A Server is the data port. It is made by New.
+// A Server serves the data port. It is made by New.
 type Server struct {
 	tenants     *Directory
 	upstreams   map[string]*backend
@@ -42,30 +42,30 @@ type Server struct {
 	timeouts    Timeouts
 	http        *transport.Server
 
-	base       context.Context // ends when work beside requests must
-	stop       context.CancelFunc
-	leaving    atomic.Bool  // Drain was called
-	draining   atomic.Bool  // Shutdown was called
-	open       atomic.Int64 // requests whose answers have not ended
-	memory     memory
-	shadows    chan struct{}
-	learners   chan struct{}
-	samples    atomic.Int64
-	samplePool sync.Pool      // of *sample
-	exchanges  sync.Pool      // of *exchange
-	parsers    sync.Pool      // of *rewrite.Parser
-	work       sync.WaitGroup // open requests and shadow work
+	base         context.Context // ends when requests and shadow work must stop
+	stop         context.CancelFunc
+	draining     atomic.Bool  // Drain was called
+	shuttingDown atomic.Bool  // Shutdown was called
+	openRequests atomic.Int64 // whose answers have not ended
+	memory       memory
+	shadows      chan struct{}
+	learners     chan struct{}
+	samples      atomic.Int64
+	samplePool   sync.Pool      // of *sample
+	exchanges    sync.Pool      // of *exchange
+	parsers      sync.Pool      // of *rewrite.Parser
+	work         sync.WaitGroup // open requests, shadow work and learning
 }
 
-// A backend is an upstream, ready to be sent to.
+// A backend is a configured upstream with its client.
 type backend struct {
 	name    string
 	client  *transport.Upstream
-	replace []transport.Header // the upstream's own key in place of the client's; nil relays that
+	replace []transport.Header // puts Sidenote's key for the upstream in place of the client's; nil relays the client's
 }
 
-// New checks cfg and returns a server that does not listen yet. Every Report
-// goes to metrics and then to records; log hears of failures and bugs.
+// New checks cfg and returns a server that does not listen yet. Every Report goes to
+// metrics and then to records; failures and bugs are written to log.
 func New(cfg Config, rw *rewrite.Rewriter, metrics *Metrics, log *slog.Logger, records ...Recorder) (*Server, error) {
 	cfg.Timeouts = cfg.Timeouts.orDefaults()
 	s := &Server{
@@ -82,7 +82,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *Metrics, log *slog.Logger, r
 	if s.concurrency <= 0 {
 		s.concurrency = DefaultConcurrency
 	}
-	s.memory.look()
+	s.memory.check()
 	s.shadows = make(chan struct{}, max(1, s.concurrency/shadowShare))
 	s.learners = make(chan struct{}, maxLearners)
 	for name, u := range cfg.Upstreams {
@@ -130,8 +130,8 @@ func (s *Server) bug(id string, value any, stack []byte) {
 	s.log.Error("BUG: panic", "id", id, "panic", value, "stack", string(stack))
 }
 
-// keyHeaders are the lines that put an upstream's own key in the place of
-// whatever the client sent; none where it has no key. Azure wants it as api-key.
+// keyHeaders returns the header lines that put Sidenote's key for an upstream in place
+// of the client's; nil if there is no such key. Azure takes the key as api-key.
 func keyHeaders(u Upstream) []transport.Header {
 	key := u.APIKey.Reveal()
 	switch {
@@ -145,21 +145,22 @@ func keyHeaders(u Upstream) []transport.Header {
 
 // Serve answers requests on ln until Shutdown, and then returns nil.
 func (s *Server) Serve(ln net.Listener) error {
-	if err := s.http.Serve(ln); err != nil && !s.draining.Load() {
+	if err := s.http.Serve(ln); err != nil && !s.shuttingDown.Load() {
 		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
 	}
 	return nil
 }
 
-// Drain goes on serving and asks clients to come back on another connection, which may
-// lead to another replica. It is for the time before Shutdown.
-func (s *Server) Drain() { s.leaving.Store(true) }
+// Drain closes each client's connection after its next answer, so that the client
+// comes back on a new one, which may lead to another replica. Requests are still
+// served. Call it some time before Shutdown.
+func (s *Server) Drain() { s.draining.Store(true) }
 
-// Shutdown stops listening and lets open requests end while ctx lasts; new ones
-// on open connections get a 503. What is still open then is cut so that clients
-// see the cut, and ctx's error is returned.
+// Shutdown stops listening and lets open requests end while ctx lasts; new requests on
+// open connections get a 503. When ctx ends, open answers are cut in a way that clients
+// notice, and ctx's error is returned.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.draining.Store(true)
+	s.shuttingDown.Store(true)
 	err := s.http.Shutdown(ctx)
 	if err == nil {
 		err = s.wait(ctx)
@@ -172,14 +173,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	err = fmt.Errorf("shut down: %w", err)
-	if s.waitCut(ctx) != nil { // such as for clients that do not read
+	if s.waitCut(ctx) != nil { // for instance, a client does not read its answer
 		s.http.Cut()
 		err = errors.Join(err, s.waitCut(ctx))
 	}
 	return err
 }
 
-// waitCut waits a moment for answers that were cut.
+// waitCut waits up to cutWait for the answers that were cut to end.
 func (s *Server) waitCut(ctx context.Context) error {
 	moment, cancel := context.WithTimeout(context.WithoutCancel(ctx), cutWait)
 	defer cancel()

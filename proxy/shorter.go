@@ -8,7 +8,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// A retry is what it takes to rewrite a request again, with less added.
+// A retry holds what is needed to rewrite a request again, with less added.
 type retry struct {
 	body   []byte
 	req    *rewrite.Request
@@ -16,29 +16,29 @@ type retry struct {
 	asked  rewrite.Options
 }
 
-// sendAgain looks at the answer to a rewritten request. If the upstream finds the
-// request too long for its model, and that may be our doing, it is sent once more
-// with what fits; otherwise the answer stays as it is. Nothing of it has reached the
-// client yet.
-func (x *exchange) sendAgain(ctx *fasthttp.RequestCtx, resp *transport.Response, r transport.Request) (*transport.Response, error) {
+// retryIfTooLong checks the answer to a rewritten request, of which the client has got
+// nothing yet. If the upstream says that the request is too long for its model, and
+// fewer sources may help, the request is sent once more with what fits. Otherwise resp
+// is returned as it is.
+func (x *exchange) retryIfTooLong(ctx *fasthttp.RequestCtx, resp *transport.Response, r transport.Request) (*transport.Response, error) {
 	t, ok := refusedAsTooLong(resp)
 	if !ok {
 		return resp, nil
 	}
-	res, ok := x.shorter(t)
+	res, ok := x.rewriteShorter(t)
 	if !ok {
 		return resp, nil
 	}
 	resp.Discard()
 	x.report.Retried = true
 	x.report.Rewrite, x.report.Outcome, x.report.Reason = res, res.Outcome, res.Reason
-	x.plain = rewrite.Pieces(x.plain[:0], x.retry.body, res.Edits)
-	r.Body, r.Same = x.plain, false
+	x.outgoing = rewrite.Pieces(x.outgoing[:0], x.retry.body, res.Edits)
+	r.Body, r.Same = x.outgoing, false
 	return x.upstream.client.Send(ctx, r)
 }
 
 func refusedAsTooLong(resp *transport.Response) (t tooLongError, ok bool) {
-	if saidWith(resp.Status()) == nil { // do not hold it back
+	if overflowPhrasesFor(resp.Status()) == nil { // do not delay the answer
 		return t, false
 	}
 	body, whole := resp.Peek(maxTooLong)
@@ -54,15 +54,15 @@ func refusedAsTooLong(resp *transport.Response) (t tooLongError, ok bool) {
 	return tooLong(resp.Status(), body)
 }
 
-// numberSlack is how much further than by an upstream's numbers is cut, in tokens:
-// they are of another count than ours.
+// numberSlack is how many tokens are cut beyond what an upstream's numbers demand, as
+// its way of counting differs from ours.
 const numberSlack = 16
 
-// shorter rewrites the request again such that it fits, by what the upstream says of
-// it. It is false where that would not help.
-func (x *exchange) shorter(t tooLongError) (rewrite.Result, bool) {
+// rewriteShorter rewrites the request again so that it fits, by the numbers that the
+// upstream gave. It returns false if that would not help.
+func (x *exchange) rewriteShorter(t tooLongError) (rewrite.Result, bool) {
 	policy, used := x.retry.policy, x.report.Rewrite.Ledger.Used
-	policy.Digest = "" // what is fitted now is of this request only
+	policy.Digest = "" // keep this result out of the memo: it is for this request only
 	switch {
 	case t.requested > 0:
 		policy.ContextTokens = used - (t.requested - t.limit) - numberSlack

@@ -7,7 +7,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// Names of the response headers; Sidenote alone sets them.
+// Names of the response headers that Sidenote sets. An upstream's own are removed.
 const (
 	HeaderID      = "Sidenote-Id"
 	HeaderStatus  = "Sidenote-Status"
@@ -19,7 +19,7 @@ const (
 const MaxSourcesBytes = 4 << 10
 
 // AppendStatus appends r's Sidenote-Status: one item of RFC 9651, a token with
-// parameters. What is not known when the head of the answer leaves is not in it.
+// parameters. It holds what is known when the head of the answer is sent.
 func AppendStatus(dst []byte, r *Report) []byte {
 	dst = appendToken(dst, string(r.Outcome))
 	if r.Reason != "" {
@@ -58,8 +58,8 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	return appendWindow(dst, l)
 }
 
-// appendWindow appends the components of a request that was counted, and the
-// correction in force.
+// appendWindow appends the token counts of a request's components, if the request was
+// counted, and the correction that was applied.
 func appendWindow(dst []byte, l *rewrite.Ledger) []byte {
 	w := &l.Window
 	if c := w.Cost; c != nil {
@@ -84,7 +84,7 @@ func appendWindow(dst []byte, l *rewrite.Ledger) []byte {
 	case l.Exactness == rewrite.Estimated && v.RatioUpper > 0:
 		dst = strconv.AppendFloat(append(dst, "; calibration="...), v.RatioUpper, 'f', 3, 64)
 	default:
-		dst = appendCount(dst, "calibration", max(v.OffsetUpper, 0)) // less is not relied on
+		dst = appendCount(dst, "calibration", max(v.OffsetUpper, 0)) // an offset below 0 is not relied on
 	}
 	return dst
 }
@@ -93,9 +93,9 @@ func appendCount(dst []byte, key string, n int) []byte {
 	return strconv.AppendInt(append(append(append(dst, "; "...), key...), '='), int64(n), 10)
 }
 
-// AppendSources appends the Sidenote-Sources of a ledger: a list of RFC 9651,
-// one member for each source in the prompt, by its id there. Members that would
-// go beyond MaxSourcesBytes are left out whole. ExposeNone appends nothing.
+// AppendSources appends the value of Sidenote-Sources: a list of RFC 9651 with one
+// member for each source in the prompt, by its id there. A member that would exceed
+// MaxSourcesBytes is left out whole. ExposeNone appends nothing.
 func AppendSources(dst []byte, sources []rewrite.SourceEntry, expose Expose) []byte {
 	if expose == ExposeNone {
 		return dst
@@ -123,9 +123,8 @@ func AppendSources(dst []byte, sources []rewrite.SourceEntry, expose Expose) []b
 	return dst
 }
 
-// appendToken appends s as a token or key of RFC 9651. All of ours are constants
-// that need no change; should a value ever come from elsewhere, it cannot leave
-// the field.
+// appendToken appends s as a token or key of RFC 9651. Ours are constants that need no
+// change; any other value cannot break out of the field, as invalid bytes become '_'.
 func appendToken(dst []byte, s string) []byte {
 	start := len(dst)
 	dst = append(dst, s...)
@@ -137,9 +136,9 @@ func appendToken(dst []byte, s string) []byte {
 	return dst
 }
 
-// appendString appends s as a String of RFC 9651 §4.1.6 where it is printable
-// ASCII, else as a Display String (§4.1.11), whose bytes beyond it are
-// percent-encoded: no control character ever leaves.
+// appendString appends s as a String (RFC 9651 §4.1.6) if it is printable ASCII, else
+// as a Display String (§4.1.11), in which all other bytes are percent-encoded. So no
+// control character is ever sent.
 func appendString(dst []byte, s string) []byte {
 	start := len(dst)
 	dst = append(append(dst, '"'), s...)
@@ -164,7 +163,7 @@ func appendString(dst []byte, s string) []byte {
 
 func appendDisplay(dst []byte, s string) []byte {
 	dst = append(dst, '%', '"')
-	for _, r := range s { // invalid bytes come as U+FFFD: the form holds UTF-8 only
+	for _, r := range s { // range yields U+FFFD for invalid bytes: the form allows UTF-8 only
 		if r >= ' ' && r <= '~' && r != '%' && r != '"' {
 			dst = append(dst, byte(r))
 			continue

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Directory is a set of Tenants made ready for look-ups. It is read-only and
+// A Directory finds the policies of Tenants by key and by name. It is read-only and
 // safe for concurrent use.
 type Directory struct {
 	keys    map[[sha256.Size]byte]*Key
@@ -15,8 +15,8 @@ type Directory struct {
 	keyless keyless
 }
 
-// NewDirectory indexes t. Of a key that stands twice the later one counts;
-// configurations with one are refused before.
+// NewDirectory indexes t. If a key stands twice the later one counts; a configuration
+// with such keys is refused before it comes here.
 func NewDirectory(t Tenants) *Directory {
 	d := &Directory{
 		keys:    make(map[[sha256.Size]byte]*Key, len(t.Keys)),
@@ -35,20 +35,20 @@ func NewDirectory(t Tenants) *Directory {
 	return d
 }
 
-// Keyed tells whether any tenant is recognised by a key. Where none is, the
-// credentials of a request are between client and upstream.
+// Keyed tells whether any tenant has a key. If none has, Sidenote does not read the
+// credentials of requests; they are for the upstream.
 func (d *Directory) Keyed() bool { return len(d.keys) > 0 }
 
-// ByKey returns the policy for an API key as it was sent, nil when its caller is
-// refused. Neither hits nor misses tell more of the keys by their time than that
-// they are hits or misses: what is looked up is a digest, which no caller can
-// steer towards another's.
+// ByKey returns the policy for an API key as it was sent, nil if the caller is refused.
+// The time it takes tells nothing about the keys but hit or miss: the look-up is by
+// digest, and no caller can choose a digest close to that of another key.
 func (d *Directory) ByKey(key string, now time.Time) *Policy {
 	p, _ := d.recognise(key, now)
 	return p
 }
 
-// recognise is ByKey; byKey tells whether it is the key that names the caller.
+// recognise is ByKey; byKey tells whether the policy is that of the key, not that of
+// unknown callers.
 func (d *Directory) recognise(key string, now time.Time) (p *Policy, byKey bool) {
 	if key == "" || len(d.keys) == 0 {
 		return d.unknown, false
@@ -59,13 +59,13 @@ func (d *Directory) recognise(key string, now time.Time) (p *Policy, byKey bool)
 		return d.unknown, false
 	}
 	if !k.Expires.IsZero() && now.After(k.Expires) {
-		return nil, false // a key that expired does not fall back to what strangers get
+		return nil, false // an expired key does not get the policy of unknown callers
 	}
 	return k.Policy, true
 }
 
-// ByName returns the policy of a tenant, nil for a name that none has; "" is the
-// tenant of callers without a key.
+// ByName returns the policy of a tenant, nil if there is none of that name; "" stands
+// for callers without a known key.
 func (d *Directory) ByName(name string) *Policy {
 	if name == "" {
 		return d.unknown

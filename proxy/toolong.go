@@ -9,32 +9,32 @@ import (
 )
 
 const (
-	// maxTooLong bounds the error answer that is looked into, in bytes.
+	// maxTooLong is the size of the largest error answer that is read, in bytes.
 	maxTooLong = 64 << 10
-	// maxSaid bounds what of its words is searched, in bytes: all of 64 KiB would
-	// take a tenth of a second, and the longest real ones have 2 KiB.
-	maxSaid = 4 << 10
-	// maxWindow is the largest number of tokens that is believed.
+	// maxErrorText is how much of its text is searched, in bytes: searching 64 KiB would
+	// take a tenth of a second, and the longest real texts have 2 KiB.
+	maxErrorText = 4 << 10
+	// maxWindow is the largest number of tokens that is taken for a real one.
 	maxWindow = 100_000_000
 )
 
-// A tooLongError is what an upstream says of a request that is longer than its
-// model's context, in tokens. What it does not say, or says in numbers that
-// contradict each other, is 0.
+// A tooLongError holds the token counts in an upstream's error about a request that is
+// longer than its model's context. A count that is missing or contradicts the other is
+// 0.
 type tooLongError struct {
-	limit     int // of the context, or of the input where the upstream bounds that
-	requested int // input, and output where the limit is of both
+	limit     int // the largest context, or the largest input if that is what the upstream bounds
+	requested int // tokens of the input, plus the output if the limit is for both
 }
 
-// tooLong reports whether an upstream's error answer says that the request is
-// longer than the model's context, so that fewer sources would help. Rate
-// limits and too many bytes are none, nor is an output that fills the context
-// alone. body is plain, not compressed.
+// tooLong reports whether an upstream's error answer says that the request is longer
+// than the model's context, so that fewer sources would help. Errors about rate limits,
+// too many bytes, or an output that would fill the context alone do not count. body is
+// not compressed.
 func tooLong(status int, body []byte) (t tooLongError, ok bool) {
 	if len(body) > maxTooLong {
 		return t, false
 	}
-	said := saidWith(status)
+	said := overflowPhrasesFor(status)
 	if said == nil {
 		return t, false
 	}
@@ -49,11 +49,12 @@ func tooLong(status int, body []byte) (t tooLongError, ok bool) {
 	if limit > 0 && output >= limit {
 		return t, false
 	}
-	return believe(limit, requested), true
+	return plausible(limit, requested), true
 }
 
-// saidWith returns the words that say it in an answer of that status, nil if none do.
-func saidWith(status int) *regexp.Regexp {
+// overflowPhrasesFor returns the phrases that say so in an answer of that status, nil
+// if no server uses that status for it.
+func overflowPhrasesFor(status int) *regexp.Regexp {
 	switch status {
 	case 400, 413, 422:
 		return overflowPhrases
@@ -63,22 +64,23 @@ func saidWith(status int) *regexp.Regexp {
 	return nil
 }
 
-// believe drops numbers that cannot be.
-func believe(limit, requested int) tooLongError {
+// plausible returns the numbers, or none if they cannot be right.
+func plausible(limit, requested int) tooLongError {
 	if limit <= 0 || limit > maxWindow || requested != 0 && (requested <= limit || requested > maxWindow) {
 		return tooLongError{}
 	}
 	return tooLongError{limit, requested}
 }
 
-// A refusal is an error answer with its shape taken off.
-type refusal struct {
-	text             string // code, type and message, a line each, at most maxSaid
-	limit, requested int    // where they stand in fields of their own
+// An upstreamError holds the texts and numbers of an error answer of any shape.
+type upstreamError struct {
+	text             string // code, type and message, a line each; maxErrorText bytes at most
+	limit, requested int    // of the fields for them, which llama.cpp has; else 0
 }
 
-// refusalFields are the fields of an error object. Codes are numbers with some.
-type refusalFields struct {
+// upstreamErrorFields are the fields of an error object. Some servers send codes as
+// numbers.
+type upstreamErrorFields struct {
 	Message   json.RawMessage `json:"message"`
 	Code      json.RawMessage `json:"code"`
 	Type      json.RawMessage `json:"type"`
@@ -89,8 +91,8 @@ type refusalFields struct {
 }
 
 // readTooLong reads {"error":{…}}, {"error":"text"}, {"message":…}, {"detail":…}
-// and lists of them; ok is false for what is not JSON.
-func readTooLong(body []byte) (r refusal, ok bool) {
+// and the first member of a list of them. ok is false if body is not JSON.
+func readTooLong(body []byte) (r upstreamError, ok bool) {
 	if !json.Valid(body) {
 		return r, false
 	}
@@ -98,8 +100,9 @@ func readTooLong(body []byte) (r refusal, ok bool) {
 	return r, true
 }
 
-// read collects what value says; real errors are nested three deep at most.
-func (r *refusal) read(value json.RawMessage, depth int) {
+// read collects the texts and numbers in value. Real errors are nested three deep at
+// most.
+func (r *upstreamError) read(value json.RawMessage, depth int) {
 	value = bytes.TrimSpace(value)
 	if len(value) == 0 || depth > 4 {
 		return
@@ -109,7 +112,7 @@ func (r *refusal) read(value json.RawMessage, depth int) {
 		var text string
 		if json.Unmarshal(value, &text) == nil {
 			r.text += text + "\n"
-			r.text = r.text[:min(len(r.text), maxSaid)]
+			r.text = r.text[:min(len(r.text), maxErrorText)]
 		}
 	case '[':
 		var list []json.RawMessage
@@ -117,7 +120,7 @@ func (r *refusal) read(value json.RawMessage, depth int) {
 			r.read(list[0], depth+1)
 		}
 	case '{':
-		var f refusalFields
+		var f upstreamErrorFields
 		if json.Unmarshal(value, &f) != nil {
 			return
 		}
@@ -130,7 +133,7 @@ func (r *refusal) read(value json.RawMessage, depth int) {
 	}
 }
 
-// tokensOf finds the numbers in a message, each 0 where there is none.
+// tokensOf finds the numbers of tokens in a message; a number that is missing is 0.
 func tokensOf(text string) (limit, requested, output int) {
 	limit, output = first(limitNumber, text), first(outputNumber, text)
 	if requested = first(totalNumber, text); requested == 0 {
@@ -152,8 +155,9 @@ func first(re *regexp.Regexp, text string) int {
 	return 0
 }
 
-// number reads digits, with or without separators of thousands. What is beyond
-// belief comes as a number beyond belief, what is no number as 0.
+// number reads digits, with or without separators of thousands. Text that is not a
+// number is 0. Of more than 15 digits the first 15 are read, which is still far above
+// maxWindow.
 func number(digits string) int {
 	digits = strings.NewReplacer(",", "", "_", "").Replace(digits)
 	if len(digits) > 15 {

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// phrases compiles alternatives, in any letter case, with N for a number.
+// phrases compiles alternatives, in any letter case. N in them stands for a number.
 func phrases(alternatives ...string) *regexp.Regexp {
 	const n = `(\d{1,3}(?:[,_]\d{3})+|\d+)`
 	return regexp.MustCompile("(?i)" + strings.ReplaceAll(strings.Join(alternatives, "|"), "N", n))
 }
 
-// The words of servers about a request that is too long, as they stand in their
-// sources and in what people reported. Few are documented, so a new version of
-// a server may need a new line.
+// The texts of servers about a request that is too long, from their sources and from
+// reports of users. Few are documented, so a new version of a server may need a new
+// line.
 var (
 	overflowPhrases = phrases(
 		`context_length_exceeded|context_window_exceeded`, // OpenAI, Azure, Groq, DeepSeek; z.ai
@@ -41,10 +41,11 @@ var (
 		`range of input length should be`,                                                                              // DashScope
 		`reduce the length of the messages`,                                                                            // Groq
 	)
-	// overflowPhrases500 are those that llama.cpp has sent with a 500.
+	// overflowPhrases500 are those that llama.cpp sends with status 500.
 	overflowPhrases500 = phrases(`exceed_context_size_error`, `exceeds the available context size`, `context size has been exceeded`)
 
-	// rateLimit is what may sound the same and is over in a minute.
+	// rateLimit matches rate limits, whose texts may look the same but which end
+	// within a minute.
 	rateLimit = phrases(`rate.?limit`, `tokens per (?:min|day|hour)`, `too many requests`, `throttl`)
 
 	limitNumber = phrases(

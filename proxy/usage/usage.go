@@ -35,32 +35,32 @@ const (
 // A Reader finds an answer's usage in its bytes, in pieces of any size. It is
 // used by one goroutine at a time.
 type Reader struct {
-	plain  scanner
-	coding string
-	packed bool   // the answer is compressed
-	held   []byte // of such an answer
-	lost   bool   // it had more, or nobody can decode it
+	scanner     scanner
+	coding      string
+	compressed  bool   // the answer is compressed
+	kept        []byte // of such an answer
+	undecodable bool   // it had more, or nobody can decode it
 }
 
 // NewReader returns a Reader of an answer with that Content-Encoding. A plain
 // answer ("" or identity) is searched as it passes. Of gzip, deflate, br and
 // zstd up to 256 KiB are copied for PromptTokens. Of others nothing is found.
 func NewReader(contentEncoding string) *Reader {
-	r := &Reader{coding: contentEncoding, packed: !coding.Plain(contentEncoding)}
-	r.lost = r.packed && !coding.Known(contentEncoding)
+	r := &Reader{coding: contentEncoding, compressed: !coding.Plain(contentEncoding)}
+	r.undecodable = r.compressed && !coding.Known(contentEncoding)
 	return r
 }
 
 // Write takes the next piece. It is quick, and does not keep or change piece.
 func (r *Reader) Write(piece []byte) {
 	switch {
-	case r.lost:
-	case !r.packed:
-		r.plain.write(piece)
-	case len(r.held)+len(piece) > maxCompressed:
-		r.held, r.lost = nil, true
+	case r.undecodable:
+	case !r.compressed:
+		r.scanner.write(piece)
+	case len(r.kept)+len(piece) > maxCompressed:
+		r.kept, r.undecodable = nil, true
 	default:
-		r.held = append(r.held, piece...)
+		r.kept = append(r.kept, piece...)
 	}
 }
 
@@ -70,10 +70,10 @@ func (r *Reader) Write(piece []byte) {
 // and memory: call it off the data path, and once.
 func (r *Reader) PromptTokens() (n int, f Finding) {
 	switch {
-	case r.lost:
+	case r.undecodable:
 		return 0, Undecodable
-	case r.packed && !r.decodeHeld():
+	case r.compressed && !r.decodeKept():
 		return 0, Undecodable
 	}
-	return promptTokens(r.plain.usage)
+	return promptTokens(r.scanner.usage)
 }
