@@ -6,12 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// ambiguity says what can be read in two ways of the messages that the rewrite searches
-// or extends; nil is nothing. asked says that the request told the question apart.
+// ambiguity checks the messages that this rewrite searches or extends and returns what
+// two parsers could read differently in them, nil if nothing. asked says that the
+// request brought its own query, so that the last user message is not searched.
 func (j *job) ambiguity(asked bool) *BodyError {
 	r, p := j.req, &j.policy
 	if len(p.Knowledge) == 0 && len(p.Components) == 0 {
-		return nil // nothing is read
+		return nil // no message is searched or extended
 	}
 	if j.last >= 0 && (!asked || j.placement == PlaceLastUser || j.placement == PlaceSplit) {
 		if err := r.ambiguity(j.last); err != nil {
@@ -22,14 +23,15 @@ func (j *job) ambiguity(asked bool) *BodyError {
 		if !r.messages[i].role.operator() || j.placement == PlaceLastUser && p.Placement != PlaceMarker {
 			continue
 		}
-		if err := r.ambiguity(i); err != nil || p.Placement != PlaceMarker { // markers are looked for in all of them
+		if err := r.ambiguity(i); err != nil || p.Placement != PlaceMarker { // only PlaceMarker searches all of them
 			return err
 		}
 	}
 	return nil
 }
 
-// ambiguity says what of the i-th message can be read in two ways, nil for nothing.
+// ambiguity returns what two parsers could read differently in the i-th message, nil if
+// nothing.
 func (r *Request) ambiguity(i int) *BodyError {
 	m := &r.messages[i]
 	if !m.unclear && r.validUTF8(m) {
@@ -46,7 +48,7 @@ func (r *Request) ambiguity(i int) *BodyError {
 	return err
 }
 
-// validUTF8 tells whether a message's text is.
+// validUTF8 tells whether a message's text is valid UTF-8.
 func (r *Request) validUTF8(m *message) bool {
 	if r.seen&markWide == 0 {
 		return true

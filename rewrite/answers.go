@@ -7,20 +7,20 @@ import (
 	"strconv"
 )
 
-// answers is what a request says of the length of its answers.
+// answers holds how long a request lets its answers be.
 type answers struct {
-	tokens  int // of one answer at most: the larger of max_completion_tokens and max_tokens; 0: not said
-	choices int // n, or best_of where that is more; 0: not said
+	tokens  int // limit of one answer: the larger of max_completion_tokens and max_tokens; 0 if not given
+	choices int // n, or best_of if larger; 0 if not given
 }
 
-// defaultReserve is what is kept free for an answer where nobody says how long
-// it may be, in tokens (PRODUCT.md §3).
+// defaultReserve is how many tokens are kept free for an answer if neither the request,
+// the policy nor the model table gives a length (PRODUCT.md §3).
 const defaultReserve = 4096
 
-// reserved returns the tokens of the window that are kept free for the answers: n
-// times the cap of one. Without a cap one is the policy's, or else the model's
-// usual length and no more than a quarter of its window. What is more than any window
-// has is cut: a header holds integers of 15 digits (RFC 9651).
+// reserved returns how many tokens of the window are kept free for the answers: the
+// number of choices times the length of one. That length is the request's limit, else
+// the policy's, else ReservedOutput. The product is capped because a header holds
+// integers of 15 digits at most (RFC 9651).
 func (a answers) reserved(policy int, m *Model) int {
 	one := a.tokens
 	switch {
@@ -34,7 +34,8 @@ func (a answers) reserved(policy int, m *Model) int {
 }
 
 // ReservedOutput returns the tokens that are kept free for an answer whose length
-// neither request nor policy caps.
+// neither request nor policy limits: the model's usual length, and at most a quarter of
+// its window.
 func ReservedOutput(m Model) int {
 	n := cmp.Or(m.DefaultOutput, defaultReserve)
 	if m.MaxOutput > 0 {
@@ -46,13 +47,13 @@ func ReservedOutput(m Model) int {
 	return n
 }
 
-// wholeNumber returns the positive number that a JSON value is, in whatever way it
-// is written; servers that are lenient take it quoted too. Of what is none it
-// returns 0: the upstream will say so.
+// wholeNumber reads a JSON number in any notation, also in quotes, which lenient
+// servers accept. It returns 0 for anything but a positive whole number; the upstream
+// will refuse that itself.
 func wholeNumber(raw []byte) int {
 	f, err := strconv.ParseFloat(string(bytes.Trim(raw, `"`)), 64)
 	if err != nil || f < 1 || f != math.Trunc(f) {
 		return 0
 	}
-	return int(min(f, math.MaxInt32)) // two of them multiply without overflow
+	return int(min(f, math.MaxInt32)) // the product of two of them fits an int
 }

@@ -9,13 +9,14 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// An assembly is the work of fitting components between the application's texts.
+// An assembly fits components into the budget, renders them and counts the result next
+// to the application's texts.
 type assembly struct {
 	policy Policy
 	model  Model
-	rules  string // the fixed sentences, whether they are needed or not
-	apart  bool   // the rules stand in the block, even alone
-	query  string // neutralised; "" where the template has no use for it
+	rules  string // the fixed sentences, also where they will not be used
+	apart  bool   // the rules go into the block on their own, not into the sources element
+	query  string // the question, neutralised; "" if the template has no {{QUERY}}
 	block  place  // where the block goes
 	source place  // where the sources go, under PlaceSplit
 	split  bool
@@ -34,7 +35,8 @@ type piece struct {
 	parts     []string
 }
 
-// newAssembly sets up the components.
+// newAssembly sets up the slots for the policy's components and for the sources, or for
+// the notice that there are none.
 func (j *job) newAssembly(sources []retrieval.Source, notice bool) *assembly {
 	a := &assembly{
 		policy: j.policy, model: j.model, rules: rules(j.policy, j.req.formatIsText, j.apart), apart: j.apart, query: j.safeQuery(),
@@ -62,26 +64,28 @@ func (j *job) newAssembly(sources []retrieval.Source, notice bool) *assembly {
 	return a
 }
 
-// assemble fits the components, places them and counts the result exactly; where
-// the seams made it too large it fits again into less. False: nothing fits.
+// assemble fits the components, renders them in place and counts the result exactly. If
+// the tokens at the joins made it too large, it fits again into less room. It returns
+// false if nothing fits.
 func (a *assembly) assemble() bool {
 	for room := a.model.counted(a.budget) - a.fixed(); room > 0; room -= max(1, a.used-a.budget) {
 		if a.fit(room); len(a.pieces) == 0 || a.used <= a.budget {
 			return len(a.pieces) > 0
 		}
 	}
-	a.fit(0) // for rules that stand apart
+	a.fit(0) // rules that stand on their own may still fit
 	return len(a.pieces) > 0 && a.used <= a.budget
 }
 
-// fit fits the components into a room and composes what there is then.
+// fit chooses what goes into room tokens, renders it and counts it.
 func (a *assembly) fit(room int) {
 	a.fitter.fit(room)
 	a.compose()
 	a.weigh()
 }
 
-// fixed is about what stands around the components: the template's own text.
+// fixed estimates the tokens around the components: the template's text, the message if
+// one is added, and rules that stand on their own.
 func (a *assembly) fixed() int {
 	n := 0
 	if a.block.added {
@@ -94,7 +98,7 @@ func (a *assembly) fixed() int {
 	return n
 }
 
-// compose renders what fits into one text a place.
+// compose renders what was chosen into one text for each place.
 func (a *assembly) compose() {
 	a.pieces = nil
 	var context, sources []string
@@ -116,7 +120,7 @@ func (a *assembly) compose() {
 	}
 }
 
-// place adds a piece, with the line feeds that part it from the app's text.
+// place adds a piece, with the line feeds that separate it from the application's text.
 func (a *assembly) place(at place, isSources bool, parts []string) {
 	lead, trail := at.around(parts)
 	if lead != "" {
@@ -128,7 +132,7 @@ func (a *assembly) place(at place, isSources bool, parts []string) {
 	a.pieces = append(a.pieces, piece{at, isSources, parts})
 }
 
-// weigh counts the pieces as they will stand among the application's text.
+// weigh counts the pieces together with the application's text on both sides.
 func (a *assembly) weigh() {
 	a.used, a.exact = 0, a.fitter.exact
 	for i := range a.pieces {
@@ -148,7 +152,7 @@ func (a *assembly) weigh() {
 	a.used = a.model.billed(a.used)
 }
 
-// inOrder returns the slots as they stand in the prompt.
+// inOrder returns the slots in their order in the prompt.
 func inOrder(slots []slot, o Order) []slot {
 	ordered := slices.Clone(slots)
 	if o == OrderDeclared {

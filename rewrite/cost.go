@@ -10,36 +10,36 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A Cost is what a request costs a model before it answers, in tokens.
+// A Cost is the size of a request's prompt for a model, in tokens.
 type Cost struct {
-	Messages int `json:"messages"`        // texts, names and tool calls, what frames them, and the start of the answer
+	Messages int `json:"messages"`        // texts, names, tool calls, the tokens that frame them, and the start of the answer
 	Tools    int `json:"tools"`           // their names, descriptions and schemas
 	Format   int `json:"response_format"` // its schema
 	Images   int `json:"images"`          // and other attachments
 
-	// Exact says that all of it is text, counted by the model's own encoding. For
-	// the rest there are only formulas.
+	// Exact says that the request holds only text, counted with the model's own
+	// encoding. Everything else is counted by formulas.
 	Exact bool `json:"exact"`
-	// Stopped says that counting ended once there was more than the model's window
-	// holds: hostile texts take their time.
+	// Stopped says that counting stopped when the count exceeded the model's window,
+	// because counting hostile texts to their end takes long.
 	Stopped bool `json:"stopped,omitempty"`
 }
 
 func (c Cost) sum() int { return c.Messages + c.Tools + c.Format + c.Images }
 
-// What is assumed where nothing is documented, in tokens.
+// Assumptions, in tokens unless it says otherwise, where nothing is documented.
 const (
-	callOverhead  = 4     // a tool call, beside the name and the arguments
-	fileTokens    = 2_000 // a file or video, of which a request often holds but an id
-	fileBytes     = 16    // of such data, as it stands in the request, for one token more
-	audioTokens   = 64    // a recording
-	audioBytes    = 256   // of its data for one token more: 10 tokens a second (OpenAI) of MP3 at 16 kbit/s
-	spokenTokens  = 640   // an earlier answer by its id, which may be a minute long
-	toolsPreamble = 350   // what servers say before a list of tools (Anthropic documents 346)
+	callOverhead  = 4     // a tool call, besides its name and arguments
+	fileTokens    = 2_000 // a file or video; a request often holds only its id
+	fileBytes     = 16    // bytes of such data in the request for one token more
+	audioTokens   = 64    // an audio recording
+	audioBytes    = 256   // bytes of its data for one token more: 10 tokens a second (OpenAI) of MP3 at 16 kbit/s
+	spokenTokens  = 640   // an earlier spoken answer given by its id; it may be a minute long
+	toolsPreamble = 350   // the text that servers put before a list of tools (Anthropic documents 346)
 )
 
-// costs remembers what messages and lists of tools cost, by hashes of their bytes:
-// of a conversation that grows only the new message is counted.
+// costs remembers the counts of messages and lists of tools by hashes of their bytes,
+// so that in a growing conversation only the new message is counted.
 type costs struct {
 	once  sync.Once
 	cache *tokens.Cache
@@ -48,8 +48,8 @@ type costs struct {
 // costsBits makes room for 64k messages in 1 MiB.
 const costsBits = 14
 
-// costSeed hashes what a count depends on beside the text; it is made once and
-// never changes.
+// costSeed seeds the hash of what a count depends on besides the text. It never changes
+// in a process.
 var costSeed = maphash.MakeSeed()
 
 // A weigher counts requests for one model.
@@ -58,8 +58,8 @@ type weigher struct {
 	encoding string
 	images   tokens.ImageRule
 	cache    *tokens.Cache
-	salt     uint64 // of encoding and images
-	limit    int    // of tokens, beyond which it does not matter how many; 0 is none
+	salt     uint64 // hash of encoding and images
+	limit    int    // counting stops beyond so many tokens; 0 is no limit
 }
 
 func (c *costs) weigher(m *Model) *weigher {
@@ -70,12 +70,11 @@ func (c *costs) weigher(m *Model) *weigher {
 	}{m.Encoding, m.Images})}
 }
 
-// cost counts the whole request. The parts of a message's text are taken as one
-// text.
+// cost counts the whole request. The text parts of a message are counted as one text.
 //
-// A message costs what the OpenAI cookbook says ("How to count tokens with
-// tiktoken"), tools likewise (see tools); names and arguments of tool calls are
-// counted as text, images by w.images.
+// Messages are counted as the OpenAI cookbook says ("How to count tokens with
+// tiktoken"), tools likewise (see tools), names and arguments of tool calls as text,
+// and images by w.images.
 func (w *weigher) cost(r *Request) Cost {
 	sound := !r.unclear && (r.seen&markWide == 0 || utf8.Valid(r.Body))
 	c := Cost{Messages: tokens.ReplyOverhead, Exact: r.attachments == 0 && sound}
@@ -101,7 +100,7 @@ func (w *weigher) cost(r *Request) Cost {
 	return c
 }
 
-// The numbers that are remembered of a text.
+// The kinds of counts that are remembered for a text; they are mixed into its key.
 const (
 	messageText uint64 = iota
 	messageImages
@@ -109,7 +108,8 @@ const (
 	formatOf
 )
 
-// remembered returns what count makes of raw.
+// remembered returns the number of tokens that count adds for raw, from the cache if it
+// is there. A count that stopped early is not kept.
 func (w *weigher) remembered(raw []byte, what uint64, count func(m *messageWeight)) (n int, stopped bool) {
 	k := w.cache.Key(raw).Of(w.salt + what)
 	n, _, ok := w.cache.Get(k)
@@ -134,7 +134,7 @@ func (w *weigher) schema(m *messageWeight) { m.count(string(m.b)) }
 func (w *weigher) message(raw []byte) (text, images int, exact bool) {
 	k := w.cache.Key(raw)
 	text, exact, ok := w.cache.Get(k.Of(w.salt + messageText))
-	if ok && !exact { // in what is exact there are none
+	if ok && !exact { // an exact count has no images
 		images, _, ok = w.cache.Get(k.Of(w.salt + messageImages))
 	}
 	if !ok {
@@ -153,22 +153,23 @@ func (w *weigher) message(raw []byte) (text, images int, exact bool) {
 	return text, images, exact
 }
 
-// A messageWeight is the counting of one message, or of what else a request holds,
-// whose JSON was checked.
+// A messageWeight is the running count of one message, or of another part of the
+// request, whose JSON was checked before.
 type messageWeight struct {
 	*weigher
 	scanner
 	text, images int
 	exact        bool
-	stopped      bool // there is more text than was counted
+	stopped      bool // counting stopped at the limit
 }
 
-// An upTo is a Counter that can stop.
+// An upTo is a Counter that can stop at a limit.
 type upTo interface {
 	CountUpTo(text string, limit int) (n, end int)
 }
 
-// count adds a text, or as much of it as says that it is too long.
+// count adds the tokens of a text. With a limit it stops as soon as the limit is
+// exceeded.
 func (m *messageWeight) count(text string) {
 	if m.limit > 0 && m.text > m.limit {
 		m.stopped = true
@@ -186,7 +187,7 @@ func (m *messageWeight) count(text string) {
 	m.exact = m.exact && exact
 }
 
-// string reads a value that is a string; of another one it returns "".
+// string reads the next value and returns its text, "" if it is no string.
 func (m *messageWeight) string() string {
 	k, v := m.kind(), m.value()
 	if k != kindString {
@@ -195,7 +196,8 @@ func (m *messageWeight) string() string {
 	return unquote(v.of(m.b))
 }
 
-// list reads a value that should be a list.
+// list reads the next value and calls element for each element; a value that is no
+// array is skipped.
 func (m *messageWeight) list(element func(n int)) {
 	if m.kind() != kindArray {
 		m.value()
@@ -204,7 +206,8 @@ func (m *messageWeight) list(element func(n int)) {
 	m.array(element)
 }
 
-// members reads a value that should be an object.
+// members reads the next value and calls member for each member; a value that is no
+// object is skipped.
 func (m *messageWeight) members(member func(name string)) {
 	if m.kind() != kindObject {
 		m.value()
@@ -213,15 +216,16 @@ func (m *messageWeight) members(member func(name string)) {
 	m.object(func(key span, _ bool) { member(unquote(key.of(m.b))) })
 }
 
-// The names that are counted by. A name that differs from one of them in case alone is
-// taken for it, and what stands twice is counted twice: some upstream may read it.
+// The members that are counted. A name that differs only in letter case is taken for
+// one of them, and a member that stands twice is counted twice, because some upstream
+// may read it.
 var (
 	memberNames = []string{"content", "name", "refusal", "reasoning_content", "reasoning", "tool_calls", "function_call", "audio"}
 	callNames   = []string{"function", "custom", "name", "arguments", "input"}
 	partNames   = []string{"type", "text", "refusal", "thinking", "image_url"}
 )
 
-// known returns which of names a name is, "" for none.
+// known returns the one of names that name equals but for letter case, "" if none.
 func (m *messageWeight) known(name string, names []string) string {
 	for _, n := range names {
 		if strings.EqualFold(name, n) {
@@ -252,7 +256,8 @@ func (m *messageWeight) member(key span, _ bool) {
 	}
 }
 
-// spoken counts the audio of an earlier answer: requests hold its id, and some all of it.
+// spoken counts the audio of an earlier answer: most requests hold its id, some all of
+// its data.
 func (m *messageWeight) spoken() {
 	if m.kind() != kindObject {
 		m.value()
@@ -283,8 +288,8 @@ func (m *messageWeight) content() {
 	m.count(texts.String())
 }
 
-// call counts one of tool_calls: a function with arguments, or a custom tool with
-// its input.
+// call counts an element of tool_calls: a function with arguments, or a custom tool
+// with its input.
 func (m *messageWeight) call() {
 	m.members(func(name string) {
 		switch m.known(name, callNames) {
@@ -309,9 +314,10 @@ func (m *messageWeight) called() {
 	})
 }
 
-// part reads a part of a content: a text, which it returns, or something else, which
-// it counts. Text under other names, as some servers take it, is counted by itself:
-// what is added stands behind the texts that Parse knows.
+// part reads a part of a message's content. It returns the text of a text part and
+// counts any other part. Text in parts of other types, which some servers accept, is
+// counted on its own, because the block is appended to the text parts that Parse knows,
+// not to these.
 func (m *messageWeight) part() (text string) {
 	kind, data, url, detail := "", 0, []byte(nil), ""
 	m.members(func(name string) {
@@ -348,8 +354,7 @@ func (m *messageWeight) part() (text string) {
 	return ""
 }
 
-// image reads where an image is, as the inside of a JSON string, and in how much
-// detail it is to be seen.
+// image reads an image's URL, as the inside of a JSON string, and its detail.
 func (m *messageWeight) image() (url []byte, detail string) {
 	inside := func() []byte {
 		k, v := m.kind(), m.value()
@@ -358,7 +363,7 @@ func (m *messageWeight) image() (url []byte, detail string) {
 		}
 		return m.b[v.start+1 : v.end-1]
 	}
-	if m.kind() == kindString { // as some servers have it
+	if m.kind() == kindString { // some servers accept a bare string
 		return inside(), ""
 	}
 	m.members(func(name string) {

@@ -2,6 +2,6 @@
 
 package rewrite
 
-// debug makes each rewrite recount what it made, and panic where that is not what
-// its ledger says.
+// debug makes each rewrite count its result anew, and panic if that is not what its
+// ledger says.
 const debug = false

@@ -6,7 +6,7 @@ import (
 	"iter"
 )
 
-// The names of edits, as they stand in the ledger.
+// The names of edits in the ledger.
 const (
 	editInject = "inject"
 	editStrip  = "strip-field"
@@ -21,7 +21,8 @@ type Edit struct {
 	Insert []byte
 }
 
-// MarshalJSON writes an edit's line in the ledger, which holds numbers of bytes only.
+// MarshalJSON writes an edit's entry in the ledger: numbers of bytes, never the bytes
+// themselves.
 func (e Edit) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Name     string `json:"name"`
@@ -31,8 +32,8 @@ func (e Edit) MarshalJSON() ([]byte, error) {
 	}{e.Name, e.Offset, e.Delete, len(e.Insert)})
 }
 
-// Apply returns dst with body and its edits appended, in one copy. Edits are
-// sorted by offset and do not overlap. No edits: body's own bytes.
+// Apply appends body with its edits made to dst, in one copy. Edits are sorted by
+// offset and do not overlap. Without edits it appends body as it is.
 func Apply(dst, body []byte, edits []Edit) []byte {
 	at := 0
 	for _, e := range edits {
@@ -43,8 +44,8 @@ func Apply(dst, body []byte, edits []Edit) []byte {
 	return append(dst, body[at:]...)
 }
 
-// Pieces returns dst with what Apply would copy appended, uncopied and in order. They
-// point into body and into the edits. None is empty.
+// Pieces appends to dst, in order and without copying, the pieces that Apply would
+// copy. They point into body and into the edits. None is empty.
 func Pieces(dst [][]byte, body []byte, edits []Edit) [][]byte {
 	at := 0
 	for _, e := range edits {
@@ -65,8 +66,8 @@ func appendPiece(dst [][]byte, piece []byte) [][]byte {
 // Marker is the text that PlaceMarker replaces by the block.
 const Marker = "{{sidenote}}"
 
-// StripEdits are the edits that every mode makes: the body field is removed,
-// and under PlaceMarker the markers are.
+// StripEdits returns the edits that are made in every mode: the body field "sidenote"
+// is removed and, under PlaceMarker, so are the markers.
 func (r *Request) StripEdits(p Policy) []Edit { return r.stripEdits(p.Placement) }
 
 func (r *Request) stripEdits(p Placement) []Edit {
@@ -92,8 +93,8 @@ func sorted(edits []Edit) []Edit {
 	return edits
 }
 
-// markers returns all markers in what the application says for itself, never in
-// a user's text.
+// markers returns the markers in messages of the application (system and developer),
+// never those in a user's text.
 func (r *Request) markers() []span {
 	var found []span
 	for i := range r.messages {
@@ -108,8 +109,9 @@ func (r *Request) markers() []span {
 	return found
 }
 
-// appendMarkers appends the markers in a quoted string. Nobody escapes braces,
-// but who did would have sent the same text.
+// appendMarkers appends the markers in a quoted string. It also finds markers whose
+// characters are escaped by code point: no client is known to write them, but they are
+// the same text.
 func (r *Request) appendMarkers(found []span, text span) []span {
 	for at := text.start + 1; at < text.end; {
 		switch {
@@ -133,8 +135,8 @@ func (r *Request) appendMarkers(found []span, text span) []span {
 	return found
 }
 
-// markerAt returns the length of the marker, some of it escaped, that begins at
-// that offset of a string; 0 if none does.
+// markerAt returns the length of the marker that begins at that offset, in which
+// characters may be escaped; 0 if there is none.
 func (r *Request) markerAt(at int) int {
 	n := at
 	for i := range len(Marker) {
@@ -154,8 +156,7 @@ func (r *Request) markerAt(at int) int {
 	return n - at
 }
 
-// texts goes through the string values, quotes included, that make up a
-// message's text.
+// texts yields the string values, quotes included, that make up a message's text.
 func (r *Request) texts(m *message) iter.Seq[span] {
 	return func(yield func(span) bool) {
 		if m.kind == kindString {

@@ -10,34 +10,33 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A slot is a component on its way into the prompt.
+// A slot holds a component while it is fitted into the prompt.
 type slot struct {
 	Component
 	isSources bool
-	parts     []string // as it will stand in the prompt, whole lines; nil when it is out
-	text      int      // tokens of a named text without its tags, as it stands there
+	parts     []string // the rendered text in whole lines; nil if it is left out
+	text      int      // tokens of a named text as rendered, without its tags
 	entry     ComponentEntry
 }
 
-// A fitter chooses what of the components goes into a token budget. Counts of
-// single blocks add exactly, because every block is whole lines that start with
-// '<' (see tokens.Sum); the seams to the application's text are counted by
-// whoever places the block.
+// A fitter chooses which components go into a token budget. The counts of single blocks
+// can be added, because every block is whole lines that start with '<' (see
+// tokens.Sum). Whoever places the block counts the joins to the application's text.
 type fitter struct {
 	policy  Policy
 	counter retrieval.Counter
-	known   retrieval.Counter // the same, that knows what the engine counted of sources
-	rules   string            // the line under <sources>; "" where it stands elsewhere
-	closing string            // the line above </sources> where there are many
+	known   retrieval.Counter // counter, with the counts that the engine stored for sources
+	rules   string            // the line under <sources>; "" if it stands elsewhere
+	closing string            // the line above </sources> in a long element
 
 	slots    []slot             // as declared
-	found    []retrieval.Source // what the sources component is made of
-	presence presence           // of texts in the request's own messages
-	plain    []sourceBlock      // of found, under ids 1…n
-	blocks   []sourceBlock      // the same, some with their neighbours
+	found    []retrieval.Source // the sources to choose from
+	presence presence           // finds texts in the request's own messages
+	plain    []sourceBlock      // rendered sources under ids 1…n, without neighbours
+	blocks   []sourceBlock      // the same, some with neighbours
 	ledger   []SourceEntry      // parallel to blocks
-	beside   []string           // texts of the neighbours that are in, in this fit or one before it
-	kept     bool               // a neighbour stayed out because its text is there
+	beside   []string           // texts of neighbours added in this fit or an earlier one
+	kept     bool               // a neighbour was left out because the messages hold its text
 	exact    bool
 }
 
@@ -47,7 +46,7 @@ func (f *fitter) count(text string) int {
 	return n
 }
 
-// weigh counts everything once, before any room is known.
+// weigh renders and counts all sources once, before the room is known.
 func (f *fitter) weigh() {
 	f.exact = true
 	f.plain = make([]sourceBlock, len(f.found))
@@ -78,9 +77,9 @@ func newEntry(s retrieval.Source) SourceEntry {
 	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score}
 }
 
-// fit chooses what goes in, in room tokens, best priority first: what may not be
-// cut goes in whole or not at all; of the rest the first that does not fit is
-// cut, and nothing below it is tried.
+// fit chooses what goes into room tokens, highest priority first. Components that may
+// not be cut go in whole or not at all, before all others. Of the others, the first
+// that does not fit is cut, and those after it are left out. Neighbours fill the rest.
 func (f *fitter) fit(room int) {
 	f.blocks = slices.Clone(f.plain)
 	for i := range f.ledger {
@@ -123,7 +122,7 @@ func (f *fitter) out(s *slot, reason string) {
 	}
 }
 
-// drop leaves out the sources from the n-th on.
+// drop marks the sources from the n-th on as left out.
 func (f *fitter) drop(n int, reason string) {
 	for i := n; i < len(f.ledger); i++ {
 		e := &f.ledger[i]
@@ -131,7 +130,7 @@ func (f *fitter) drop(n int, reason string) {
 	}
 }
 
-// keep notes the i-th source as it stands in b.
+// keep records in the ledger that the i-th source goes in as block b.
 func (f *fitter) keep(i int, b sourceBlock, fate Fate, reason string) {
 	f.blocks[i] = b
 	e := &f.ledger[i]
@@ -139,7 +138,7 @@ func (f *fitter) keep(i int, b sourceBlock, fate Fate, reason string) {
 	e.Demand = max(b.tokens, f.plain[i].tokens)
 }
 
-// whole puts a component in if all of it fits, and returns what it took.
+// whole takes a component if all of it fits and returns its tokens, else 0.
 func (f *fitter) whole(s *slot, room int) int {
 	var need int
 	if s.isSources {
@@ -165,13 +164,14 @@ func (f *fitter) whole(s *slot, room int) int {
 	return need
 }
 
-// element returns the tokens of a sources element with the given blocks.
+// element is size without the second result.
 func (f *fitter) element(blocks []sourceBlock) int {
 	n, _ := f.size(blocks)
 	return n
 }
 
-// size is element, and tells whether the rules are repeated in it.
+// size returns the tokens of a sources element with the given blocks, and whether it is
+// long enough to repeat the rules at its end.
 func (f *fitter) size(blocks []sourceBlock) (n int, closing bool) {
 	n = f.count(tags.SourcesOpen+f.rules) + f.count(tags.SourcesClose)
 	for i := range blocks {
@@ -183,7 +183,7 @@ func (f *fitter) size(blocks []sourceBlock) (n int, closing bool) {
 	return n, false
 }
 
-// render returns a sources element with the given blocks, in lines that add.
+// render returns a sources element with the given blocks, in parts whose counts add up.
 func (f *fitter) render(blocks []sourceBlock) []string {
 	parts := make([]string, 0, 3*len(blocks)+3)
 	parts = append(parts, tags.SourcesOpen+f.rules)
@@ -196,7 +196,7 @@ func (f *fitter) render(blocks []sourceBlock) []string {
 	return append(parts, tags.SourcesClose)
 }
 
-// cut puts in as much of a component as fits.
+// cut takes as much of a component as fits.
 func (f *fitter) cut(s *slot, room int) {
 	if s.isSources {
 		f.cutSources(s, room)
@@ -213,8 +213,8 @@ func (f *fitter) cut(s *slot, room int) {
 
 const reasonCut = "cut to the budget"
 
-// cutSources puts in the sources that fit whole, best first; where not even the
-// first does, that one is cut inside.
+// cutSources takes the best sources that fit whole. If not even the first one fits,
+// that one's text is cut.
 func (f *fitter) cutSources(s *slot, room int) {
 	if len(f.blocks) == 0 {
 		return
@@ -241,7 +241,7 @@ func (f *fitter) cutSources(s *slot, room int) {
 	s.entry.Fate, s.entry.Tokens, s.entry.Reason = Cut, f.element(blocks), reasonCut
 }
 
-// cutFirst cuts the best source inside.
+// cutFirst cuts the text of the best source so that it fits alone.
 func (f *fitter) cutFirst(room int) (sourceBlock, bool) {
 	first := f.blocks[0]
 	text, _ := f.shorten(first.body, room, func(text string) int {
@@ -252,10 +252,10 @@ func (f *fitter) cutFirst(room int) (sourceBlock, bool) {
 	return first, text != ""
 }
 
-// shorten cuts text such that its cost stays within room, and marks the cut. It
-// returns "" where less than the policy's least would be left. What was code may
-// read as a tag once its end is gone ("i<source.length"), so the rest is made safe
-// again; what EscapeAll escapes has gone before.
+// shorten cuts text so that its cost stays within room, and appends a mark. It returns
+// "" if less than the policy's MinTruncatedTokens would be left. A cut can turn code
+// into what looks like a tag ("i<source.length" cut before the dot), so the result is
+// neutralised again; what EscapeAll escapes is escaped already.
 func (f *fitter) shorten(text string, room int, cost func(string) int) (string, int) {
 	limit := room - cost(cutMarker)
 	for limit >= f.policy.MinTruncatedTokens {
@@ -273,8 +273,8 @@ func (f *fitter) shorten(text string, room int, cost func(string) int) (string, 
 	return "", 0
 }
 
-// neighbours lets the chunks next to the sources ride along where room is left:
-// best source first, what follows before what precedes, each chunk once.
+// neighbours adds the chunks next to the selected sources where room is left: best
+// source first, the following chunk before the preceding one, each chunk once.
 func (f *fitter) neighbours(room int) {
 	s := f.sourcesSlot()
 	if s == nil || s.entry.Fate != In {
@@ -301,7 +301,7 @@ func (f *fitter) neighbours(room int) {
 		} else {
 			b.raw = text + "\n\n" + b.raw
 		}
-		b.body = safeBody(b.raw, f.policy) // joined first: a tag may be split over two chunks
+		b.body = safeBody(b.raw, f.policy) // neutralised after joining: a tag may be split over two chunks
 		b = f.weighed(b)
 		if more := b.tokens - f.blocks[i].tokens; more <= room {
 			if f.presence.there(text) {

@@ -9,10 +9,10 @@ import (
 	"sidenote/rewrite/calibration"
 )
 
-// A fitted is what goes into a request, ready to be inserted, and the account of
-// it. Requests with the same key share it: nobody changes it.
+// A fitted is the outcome of fitting: the JSON to insert and its entries for the
+// ledger. Requests with the same key share it, so it is never changed.
 type fitted struct {
-	block, sources []byte // JSON to insert at their places; nil: nothing
+	block, sources []byte // JSON to insert at each place; nil for nothing
 
 	components []ComponentEntry
 	ledger     []SourceEntry // what was retrieved, excluded ones included
@@ -22,12 +22,13 @@ type fitted struct {
 	used, rules, text, overflow int
 	exact                       bool
 
-	beside *patterns // texts of the neighbours that it, or a fit before it, was made with; nil without any
-	own    bool      // what the request's own messages hold has a part in it
+	beside *patterns // texts of the neighbours added in this fit or an attempt before it; nil without any
+	own    bool      // it depends on texts in the request's own messages
 }
 
-// A fitKey is everything that a fitted depends on. Sources are known by identity: a
-// Result is never changed, and what is remembered keeps it alive.
+// A fitKey holds everything that a fitted depends on. Sources are compared by identity,
+// by the address of the first: a Result is never changed, and an entry of the memo
+// keeps it alive, so that no other can take its address.
 type fitKey struct {
 	first  *retrieval.Source
 	n      int
@@ -36,7 +37,7 @@ type fitKey struct {
 	policy       string // its digest
 	encoding     string
 	budget       int
-	ratio        float64 // of an estimated model
+	ratio        float64 // billed tokens for each counted one
 	formatIsText bool
 	query        string
 
@@ -44,10 +45,10 @@ type fitKey struct {
 	block, sources frame
 }
 
-// A memo remembers what was fitted last for a key: mostly the
-// rounds of a tool loop and the questions that everybody asks. It is a small
-// table without locks, in which a newcomer takes the place of what was there.
-// Likewise it remembers the patterns that the texts of a search result make.
+// A memo remembers the last result for each key. Hits are mostly the rounds of a tool
+// loop and questions that many users ask. It is a small table without locks, in which a
+// new entry replaces the one in its slot. A second table holds the patterns made from
+// the texts of a search result.
 type memo struct {
 	slots    [256]atomic.Pointer[remembered]
 	patterns [256]atomic.Pointer[sourcePatterns]
@@ -63,10 +64,11 @@ type sourcePatterns struct {
 	*patterns
 }
 
-// memoSeed spreads keys over the tables; it is made once and never changes.
+// memoSeed seeds the hashes of both tables. It never changes in a process.
 var memoSeed = maphash.MakeSeed()
 
-// slot hashes what mostly tells requests apart, which is cheaper than all of it.
+// slot hashes only the fields that usually differ between requests, because hashing all
+// takes longer.
 func (m *memo) slot(k *fitKey) *atomic.Pointer[remembered] {
 	h := maphash.Comparable(memoSeed, k.first) + uint64(k.budget)
 	for _, s := range [...]string{k.policy, k.query, k.block.before, k.block.after, k.sources.before} {
@@ -75,7 +77,7 @@ func (m *memo) slot(k *fitKey) *atomic.Pointer[remembered] {
 	return &m.slots[h%uint64(len(m.slots))]
 }
 
-// get returns what was fitted for a request like this one, nil if that is gone.
+// get returns the result for an equal key, nil if it is not there.
 func (m *memo) get(k *fitKey) *fitted {
 	if r := m.slot(k).Load(); r != nil && r.key == *k {
 		return r.fitted
@@ -85,8 +87,8 @@ func (m *memo) get(k *fitKey) *fitted {
 
 func (m *memo) put(k *fitKey, f *fitted) { m.slot(k).Store(&remembered{*k, f}) }
 
-// patternsOf returns the patterns of the texts of sources, of which there is one at
-// least. Answers are told apart by identity, as by a fitKey.
+// patternsOf returns the patterns of the texts of sources, which are not empty. Like a
+// fitKey, it compares lists of sources by identity.
 func (m *memo) patternsOf(sources []retrieval.Source) *patterns {
 	slot := &m.patterns[maphash.Comparable(memoSeed, &sources[0])%uint64(len(m.patterns))]
 	if s := slot.Load(); s != nil && s.first == &sources[0] && len(s.list) == len(sources) {
@@ -97,15 +99,15 @@ func (m *memo) patternsOf(sources []retrieval.Source) *patterns {
 	return n
 }
 
-// maxRemembered is how many bytes of a request are kept to know it by: a long
-// text without a line break would stay in memory whole.
+// maxRemembered is the largest fitKey that is remembered, in bytes of its texts: a long
+// text of a request without a line break would otherwise stay in memory.
 const maxRemembered = 16 << 10
 
 func (k *fitKey) size() int {
 	return len(k.query) + len(k.block.before) + len(k.block.after) + len(k.sources.before) + len(k.sources.after)
 }
 
-// fit fits sources and components, or remembers to have done so.
+// fit returns the result for this request, from the memo if there is one.
 func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, notice bool) *fitted {
 	k := fitKey{
 		n: len(sources), notice: notice, policy: j.policy.Digest,
@@ -116,8 +118,8 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	if len(sources) > 0 {
 		k.first = &sources[0]
 	}
-	// What a request added is its own, and so is what it holds already; an
-	// answer without sources has no identity.
+	// Not remembered: components that the request brought (no digest), sources that its
+	// messages hold already, and results without sources, which have no identity.
 	whole := k.policy != "" && k.first != nil && len(sources) == len(found.Sources) && k.size() <= maxRemembered
 	if whole {
 		if f := m.get(&k); f != nil && (f.beside == nil || f.beside.in(&j.presence) == nil) {
@@ -135,7 +137,7 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	return f
 }
 
-// fitted does the work and closes the account.
+// fitted assembles the texts and fills in the result.
 func (a *assembly) fitted() *fitted {
 	out := &fitted{bases: map[string]int{}}
 	in := (len(a.fitter.slots) > 0 || a.apart) && a.assemble()
@@ -169,7 +171,7 @@ func (a *assembly) fitted() *fitted {
 	return out
 }
 
-// divide tells what the used tokens are: rules, texts, and by that the rest.
+// divide splits the used tokens into rules and texts; the rest are tags.
 func (a *assembly) divide(out *fitted) {
 	f := &a.fitter
 	if a.apart {
@@ -180,7 +182,7 @@ func (a *assembly) divide(out *fitted) {
 		if s.parts != nil && s.isSources {
 			out.rules += f.count(f.rules)
 		}
-		if slices.Contains(s.parts, f.closing) { // no text of a source ends with a line feed
+		if slices.Contains(s.parts, f.closing) { // never equal to a source's text, which ends without a line feed
 			out.rules += f.count(f.closing)
 		}
 	}
@@ -211,7 +213,7 @@ func (j *job) account(res *Result, f *fitted) {
 		v := j.model.Calibration
 		l.Calibration = &v
 	}
-	if f == nil { // in JSON a list without elements is a list, not null
+	if f == nil { // in JSON an empty list is [], not null
 		l.Components, l.Sources, l.ChunkSources = []ComponentEntry{}, []SourceEntry{}, map[string]int{}
 	} else {
 		l.Components, l.Sources, l.Overflow = f.components, f.ledger, f.overflow

@@ -10,20 +10,21 @@ import (
 )
 
 const (
-	// imageHeader is how much of a JPEG is read for its size, in bytes. What cameras
+	// imageHeader is how many bytes of a JPEG are read to find its size. What cameras
 	// put before it (EXIF with a preview, a color profile) is less.
 	imageHeader = 256 << 10
-	// mostSide is the longest side taken for one, in pixels: that of JPEG and GIF.
+	// mostSide is the longest side, in pixels, that is believed: the limit of JPEG and
+	// GIF.
 	mostSide = 1<<16 - 1
 )
 
-// imageSize returns the size in pixels of the PNG, JPEG, GIF or WebP in url, a
-// data: URL in base64; 0, 0 of anything else, as of broken data. It may still have
-// the escapes that JSON's writers put into base64: \/ and \u002b.
+// imageSize returns the size in pixels of a PNG, JPEG, GIF or WebP image in url, a
+// data: URL in base64. It returns 0, 0 for anything else and for broken data. The
+// base64 may hold the escapes that JSON encoders write in it: \/ and \u002b.
 //
-// The format is told from the data, as upstreams do. Only a header is decoded, as
-// it is read, so what it takes is bounded by imageHeader. A rotation that EXIF asks
-// for is not looked at: on its side an image costs the same.
+// The format is recognised from the data, as upstreams do. Only a header is decoded, at
+// most imageHeader bytes of it. An EXIF rotation is ignored: a rotated image costs the
+// same.
 func imageSize(url []byte) (width, height int) {
 	const scheme, most = "data:image", 128
 	comma := bytes.IndexByte(url[:min(len(url), most)], ',')
@@ -52,9 +53,9 @@ func imageSize(url []byte) (width, height int) {
 	return width, height
 }
 
-// headSize returns the size in the first bytes of a PNG, GIF or WebP; 0, 0 if there
-// is none. The places are those of the specifications: PNG's section 11.2.1, GIF89a's
-// section 18, and for WebP RFC 6386, section 9.1, and RFC 9649, sections 2.7 and 3.4.
+// headSize reads the size from the first bytes of a PNG, GIF or WebP; 0, 0 if there is
+// none. The offsets are from the specifications: PNG's section 11.2.1, GIF89a's section
+// 18, and for WebP RFC 6386, section 9.1, and RFC 9649, sections 2.7 and 3.4.
 func headSize(head *[30]byte) (width, height int) {
 	le, be := binary.LittleEndian, binary.BigEndian
 	switch {
@@ -81,7 +82,7 @@ func headSize(head *[30]byte) (width, height int) {
 	return 0, 0
 }
 
-// Unescaped reads base64 that stands in a JSON string.
+// unescaped reads base64 out of a JSON string and undoes its escapes.
 type unescaped struct{ rest []byte }
 
 func (u *unescaped) Read(p []byte) (n int, err error) {

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// marks tell what stands in the text of strings. insideBlocks knows the first three
-// by their bits.
+// marks are the kinds of bytes seen in strings. The assembly returns the first three by
+// their bit values.
 type marks uint8
 
 const (
@@ -16,10 +16,10 @@ const (
 	markCode                     // escapes by code point
 )
 
-// inside returns where the text of a string that goes on at i comes to a quote, a
-// control character or an escape of more than two bytes, and what it saw on the
-// way. markEscape is exact; markWide and markTag may be of what follows within a
-// block.
+// inside scans a string's text from i on and returns where it comes to a quote, a
+// control character or an escape of more than two bytes, and the marks it saw before
+// that. markEscape is exact; markWide and markTag may come from bytes behind that
+// place, in the same block.
 func inside(b []byte, i int) (at int, seen marks) {
 	at = i
 	if vectors && len(b)-i >= block {
@@ -40,10 +40,10 @@ func inside(b []byte, i int) (at int, seen marks) {
 	return end, seen | more
 }
 
-// block is how many bytes insideBlocks looks at in one step.
+// block is how many bytes the vector code reads in one step.
 const block = 64
 
-// marksOf is markWide and markTag for a word.
+// marksOf returns markWide and markTag of the bytes of a word.
 func marksOf(w uint64) marks {
 	open, and := w^(ones*'<'), w^(ones*'&')
 	if ((open-ones)&^open|(and-ones)&^and)&tops != 0 {
@@ -55,7 +55,8 @@ func marksOf(w uint64) marks {
 // mayTag tells whether b holds a byte that may begin a tag.
 func mayTag(b []byte) bool { return bytes.IndexByte(b, '<') >= 0 || bytes.IndexByte(b, '&') >= 0 }
 
-// insideWords is inside without vectors and without markTag: eight bytes a step.
+// insideWords is inside without vector instructions, eight bytes a step. It does not
+// set markTag.
 func insideWords(b []byte, i int) (at int, seen marks) {
 	var all uint64
 	for len(b)-i >= 9 {
@@ -87,7 +88,7 @@ func insideWords(b []byte, i int) (at int, seen marks) {
 	return i, seen | wide(all)
 }
 
-// wide is markWide where a word holds a byte beyond ASCII.
+// wide returns markWide if a word holds a byte beyond ASCII.
 func wide(w uint64) marks {
 	if w&tops != 0 {
 		return markWide

@@ -1,15 +1,16 @@
 #include "textflag.h"
 
-// Each byte is looked up by its halves: what it is are the bits that both have.
+// Each byte is classified by its two halves: its class is the bits that the table
+// entries of both halves have in common.
 //
 //	80: a control character, 00 to 1f
 //	40: a quote, 22
 //	20, 10, 08, 04: what makes an escape of two bytes: 5c; 62 66 6e; 72 74; 2f
 //	02, 01: what may begin a tag: 26; 3c
 //
-// Quotes and controls end the text: they are those from 40 up. A quote makes an
-// escape as well: those are the bytes above 03 as signed numbers. VPSHUFB takes a
-// byte beyond ASCII for nothing.
+// Quotes and control characters end the text: they are the classes from 40 up. A quote
+// also makes an escape of two bytes: those classes are above 03 as signed numbers.
+// VPSHUFB yields 0, no class, for bytes beyond ASCII.
 DATA lows<>+0(SB)/8, $0x8092808880d88080  // 2: d8; 4: 88; 6: 92
 DATA lows<>+8(SB)/8, $0x849080a180808080  // c: a1; e: 90; f: 84
 GLOBL lows<>(SB), RODATA|NOPTR, $16
@@ -18,17 +19,15 @@ DATA highs<>+0(SB)/8, $0x0810200001468080
 DATA highs<>+8(SB)/8, $0
 GLOBL highs<>(SB), RODATA|NOPTR, $16
 
-DATA each<>+0(SB)/4, $0x0f0f0f0f // the lower half
-DATA each<>+4(SB)/4, $0x40404040 // takes what is from 40 up beyond 7f
+DATA each<>+0(SB)/4, $0x0f0f0f0f // mask of the lower half
+DATA each<>+4(SB)/4, $0x40404040 // added to a class from 40 up, sets the top bit
 DATA each<>+8(SB)/4, $0x03030303
 DATA each<>+12(SB)/4, $0x5c5c5c5c // a backslash
 GLOBL each<>(SB), RODATA|NOPTR, $16
 
-// func insideBlocks(b []byte, i int) (at int, seen marks)
-//
-// SI begin of b, DX where its last whole block begins, CX at. Masks have a bit for
-// each byte of the block; R12 is 1 if the first of them is escaped by the block
-// before. R14 gathers the escaped characters, Y14 all bytes, Y15 what they are.
+// SI is the begin of b, DX where its last whole block begins, CX the position. Masks
+// have a bit for each byte of the block; R12 is 1 if the block before escapes the first
+// of them. R14 collects the escaped characters, Y14 the bytes, Y15 their classes.
 TEXT ·insideBlocks(SB), NOSPLIT, $0-41
 	MOVQ b_base+0(FP), SI
 	MOVQ b_len+8(FP), DX
@@ -88,8 +87,9 @@ loop:
 	SHLQ $32, AX
 	ORQ  AX, BX // what makes an escape of two bytes
 
-	// A run of backslashes that begins on an even bit and one that begins on an odd
-	// one differ in where a carry through the run comes out.
+	// A carry added at the start of a run of backslashes comes out behind the run;
+	// whether the run began on an even or an odd bit decides on which kind of bit it
+	// comes out.
 	ANDNQ R9, R12, R10
 	LEAQ (R10)(R10*1), R11
 	ORQ  DI, R11
@@ -103,7 +103,7 @@ loop:
 
 	ANDNQ R8, R11, R8
 	ANDNQ R11, BX, BX
-	ORQ  BX, R8 // where the text ends: a longer escape behind its backslash
+	ORQ  BX, R8 // where the text ends; for an escape of more than two bytes, the byte behind its backslash
 	JNZ  stop
 	ORQ  R11, R14
 	ADDQ $64, CX

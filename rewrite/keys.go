@@ -5,23 +5,23 @@ import (
 	"fmt"
 )
 
-// keySet finds duplicate keys within each object of a nest of objects: one
-// stack of keys, on which each level knows where it starts. A small object is
-// compared key by key; a large one is indexed, so that a hostile one stays
-// linear.
+// keySet finds duplicate keys in nested objects. It keeps one stack of keys, on which
+// each open object knows where its own begin. Keys of a small object are compared with
+// each other; those of a large one are put into a map, so that a hostile body takes
+// linear time.
 type keySet struct {
 	stack [][]byte
-	first [16][]byte              // the stack of most requests
-	index map[int]map[string]bool // by level start, once an object is large
+	first [16][]byte              // the stack's memory in most requests
+	index map[int]map[string]bool // by where the level begins, once
 
-	unclear bool       // something was ambiguous since this was last cleared
-	quiet   bool       // and is not to be told: nobody may be reading there
-	err     *BodyError // the first that was told
+	unclear bool       // an ambiguity was found since
+	quiet   bool       // only note ambiguities, do not describe them: perhaps nobody reads this part
+	err     *BodyError // the first ambiguity that was described
 }
 
 const smallObject = 24
 
-// level opens an object and returns its mark.
+// level opens an object and returns where its keys begin on the stack.
 func (k *keySet) level() int { return len(k.stack) }
 
 // leave closes the object that level opened.
@@ -30,10 +30,10 @@ func (k *keySet) leave(level int) {
 	delete(k.index, level)
 }
 
-// add notes a key of the object at a path that level opened.
+// add records a key of the object that level opened; at is the object's path.
 func (k *keySet) add(level int, at string, key []byte) {
 	if k.err != nil || k.quiet && k.unclear {
-		return // there is no more to find out
+		return // the answer is known already
 	}
 	seen := k.stack[level:]
 	if len(seen) < smallObject {
@@ -65,8 +65,9 @@ func (k *keySet) add(level int, at string, key []byte) {
 	names[string(key)] = true
 }
 
-// note notes that two parsers could differ. It is true where that is to be told, which is
-// the first time: a hostile body has a reason in every third byte.
+// note records that two parsers could read the body differently. It returns true if the
+// caller is to describe it, which holds for the first ambiguity only: a hostile body
+// has one in every third byte, and a description takes memory.
 func (k *keySet) note() bool {
 	k.unclear = true
 	return k.err == nil && !k.quiet

@@ -2,7 +2,8 @@ package rewrite
 
 import "sidenote/rewrite/calibration"
 
-// model resolves a model's name, with what is known of it at the policy's upstream.
+// model looks up a model's name, narrows its window to the policy's and adds what is
+// known of the upstream's billing.
 func (rw *Rewriter) model(p *Policy, name string) Model {
 	m := rw.Models.Model(name)
 	if p.Window > 0 && (m.Window == 0 || p.Window < m.Window) {
@@ -17,30 +18,30 @@ func (rw *Rewriter) model(p *Policy, name string) Model {
 	return m
 }
 
-// Of the requests of a process the first ones and then one of so many are compared
-// with what is billed for them.
+// The first requests of a process, and after them one in sampleEvery, are compared with
+// what the upstream bills for them.
 const (
 	firstSamples = 32
 	sampleEvery  = 16
 )
 
-// Sample tells whether this request is one to Learn from.
+// Sample tells whether the answer to this request is to be passed to Learn.
 func (rw *Rewriter) Sample() bool {
 	n := rw.samples.Add(1)
 	return n <= firstSamples || n%sampleEvery == 0
 }
 
-// Calibrated is what an answer changed of a calibration.
+// Calibrated is the result of Learn.
 type Calibrated struct {
 	Row     string            // of the model table
-	Counted int               // tokens of the whole request; 0: it holds more than text
-	Value   calibration.Value // in force by now
-	Absurd  bool              // what was billed cannot be, beside what was counted, and was ignored
+	Counted int               // our count of the whole request; 0 if nothing was learnt: the request holds more than text
+	Value   calibration.Value // the correction now in force
+	Absurd  bool              // the bill is impossible for that count and was ignored
 }
 
-// Learn counts a request as it went up from a tenant to an upstream, and compares that with the
-// tokens that were billed for it. Requests with images and other files say nothing
-// of how text is counted.
+// Learn counts a request as it was sent from a tenant to an upstream and compares the
+// count with the tokens billed for it. Requests with images or other files are ignored:
+// they say nothing about how text is counted.
 func (rw *Rewriter) Learn(tenant, upstream string, body []byte, billed int) (Calibrated, error) {
 	req, err := Parse(body)
 	if err != nil {

@@ -5,12 +5,12 @@ import (
 	"sidenote/rewrite/calibration"
 )
 
-// Exactness says what a token count is worth.
+// Exactness says how reliable a token count is.
 type Exactness string
 
-// A count is exact by the model's own encoding, a bound that the true count
-// never exceeds, or an estimate for a model without a public tokenizer (with a
-// margin). A bound is never called exact.
+// An exact count is made with the model's own encoding. A bound is never exceeded by
+// the true count, and is never called exact. An estimate, with a margin, is for models
+// without a public tokenizer.
 const (
 	Exact     Exactness = "exact"
 	Bound     Exactness = "bound"
@@ -22,16 +22,16 @@ type Outcome string
 
 // The outcomes of a rewrite.
 const (
-	Injected  Outcome = "injected"  // something of ours stands in the messages
-	Untouched Outcome = "untouched" // nothing of ours does; Reason says why
-	Shadowed  Outcome = "shadow"    // relayed at once; the rest happened beside it
-	Answered  Outcome = "answered"  // on_empty: refuse; the policy's fixed answer, no upstream call
-	Refused   Outcome = "refused"   // an error of ours
+	Injected  Outcome = "injected"  // something was added to the messages
+	Untouched Outcome = "untouched" // nothing was added; Reason says why
+	Shadowed  Outcome = "shadow"    // relayed at once; the rewrite was made only for the record
+	Answered  Outcome = "answered"  // on_empty: refuse; the policy's fixed answer, without calling the upstream
+	Refused   Outcome = "refused"   // an error from Sidenote itself
 )
 
-// Reason is why a request was left untouched, degraded or refused: one closed
-// list, a metric label. The retrieval reasons are part of it under their own
-// names.
+// Reason says why a request was left untouched, degraded or refused. It is a closed
+// list and a metric label; the reasons of package retrieval are part of it under their
+// own names.
 type Reason string
 
 // The reasons that are not retrieval's.
@@ -61,7 +61,7 @@ const (
 	ReasonError        = Reason(retrieval.ReasonError)
 )
 
-// Fate is what Fit did with a component or a source.
+// Fate says whether a component or source went in whole, was cut or was left out.
 type Fate string
 
 // The fates.
@@ -71,9 +71,9 @@ const (
 	Out Fate = "out"
 )
 
-// A SourceEntry is a source's line in the ledger.
+// A SourceEntry is a source's entry in the ledger.
 type SourceEntry struct {
-	ID        int     `json:"id,omitempty"` // in the prompt, from 1; 0 when out
+	ID        int     `json:"id,omitempty"` // its id in the prompt, from 1; 0 when out
 	Knowledge string  `json:"kb_id"`
 	Doc       string  `json:"doc_id"`
 	Chunk     int     `json:"chunk"`
@@ -81,44 +81,43 @@ type SourceEntry struct {
 	Section   string  `json:"section,omitempty"`
 	Score     float64 `json:"score"`
 	Fate      Fate    `json:"fate"`
-	Tokens    int     `json:"tokens"`           // of its block as it stands in the prompt
-	Demand    int     `json:"demand,omitempty"` // of its whole block; only where it was weighed
+	Tokens    int     `json:"tokens"`           // tokens of its block in the prompt
+	Demand    int     `json:"demand,omitempty"` // tokens of its whole block, if it was counted
 	Reason    string  `json:"reason,omitempty"` // why cut or out
 
-	Neighbours int `json:"neighbours,omitempty"` // chunks next to it that its block holds too
+	Neighbours int `json:"neighbours,omitempty"` // neighbouring chunks that its block holds too
 }
 
-// A ComponentEntry is a component's line in the ledger.
+// A ComponentEntry is a component's entry in the ledger.
 type ComponentEntry struct {
 	Name     string `json:"name"`
 	Priority int    `json:"priority"`
 	Fate     Fate   `json:"fate"`
-	Tokens   int    `json:"tokens"` // as it stands in the prompt
-	Demand   int    `json:"demand"` // had there been room
+	Tokens   int    `json:"tokens"` // tokens in the prompt
+	Demand   int    `json:"demand"` // tokens if all of it had gone in
 	Reason   string `json:"reason,omitempty"`
 }
 
-// A Ledger is the account of one rewrite: what went in, what was cut, what
-// stayed out, and why. Its lists may be shared with other ledgers: nobody changes
-// them.
+// A Ledger is the account of one rewrite: what went in, what was cut, what was left
+// out, and why. Its lists may be shared with other ledgers and are never changed.
 type Ledger struct {
 	Model     string    `json:"model"`    // as the request names it
-	Encoding  string    `json:"encoding"` // that counted
+	Encoding  string    `json:"encoding"` // the encoding that counted
 	Exactness Exactness `json:"exactness"`
 
-	Placement Placement `json:"placement,omitempty"` // of what was added: the policy's, unless request or model has no place there
+	Placement Placement `json:"placement,omitempty"` // where the block went: as the policy says, unless the request or the model has no such place
 
 	Budget   int `json:"budget"`   // context_tokens in force
-	Used     int `json:"used"`     // of them; the message's growth in tokens
+	Used     int `json:"used"`     // tokens that the messages grew by
 	Rules    int `json:"rules"`    // of Used: the fixed sentences
 	Tags     int `json:"tags"`     // of Used: tags, separators, message overhead
 	Text     int `json:"text"`     // of Used: the texts of sources and components
 	Overflow int `json:"overflow"` // demand - budget where positive
 
 	Window      Window             `json:"window"`
-	Calibration *calibration.Value `json:"calibration,omitempty"` // that corrects the counts
+	Calibration *calibration.Value `json:"calibration,omitempty"` // the correction applied to the counts
 
-	Filter *retrieval.Filter `json:"filters,omitempty"` // that held: the policy's and the request's
+	Filter *retrieval.Filter `json:"filters,omitempty"` // the filter in force: the policy's and the request's together
 
 	Components []ComponentEntry `json:"components"`
 	Sources    []SourceEntry    `json:"sources"`

@@ -1,11 +1,11 @@
 package rewrite
 
-// A message is the offsets of one element of messages.
+// A message holds the offsets of one element of messages.
 type message struct {
 	role    role
 	kind    kind
-	unclear bool // what it says may be read in two ways
-	content span // the content's value; of a missing one the place where it goes
+	unclear bool // two parsers could read it differently
+	content span // the content's value; if it is missing, where to insert it
 	parts   span // indices into Request.parts of an array's texts
 	last    int  // where an array's last element ends; 0 if it has none
 }
@@ -18,11 +18,13 @@ const (
 	roleUser
 )
 
-// operator tells the roles in which the application speaks for itself.
+// operator tells whether messages of this role are the application's own: system and
+// developer.
 func (r role) operator() bool { return r == roleSystem }
 
-// usual reads a message that is a role and a text, as most are, in the fewest
-// looks. It reads nothing where the message differs or is not sound.
+// usual is the fast path for messages that consist of a role and a text, in the order
+// and spacing of most clients. It reads nothing and returns false for any other message
+// and for one with an error in it.
 func (p *Parser) usual() bool {
 	const (
 		user      = `{"role":"user","content":"`
@@ -46,13 +48,13 @@ func (p *Parser) usual() bool {
 // begins is bytes.HasPrefix for a constant, which the compiler compares in words.
 func begins(b []byte, with string) bool { return len(b) >= len(with) && string(b[:len(with)]) == with }
 
-// textOf reads a usual message of that role, whose text begins head bytes on.
+// textOf reads the rest of such a message; its text begins head bytes on.
 func (p *Parser) textOf(r role, head int) bool {
 	start := p.i
 	p.i += head - 1
 	text, _ := p.str()
 	if p.err != nil || p.i >= len(p.b) || p.b[p.i] != '}' {
-		p.i, p.err = start, nil // again, for what it is
+		p.i, p.err = start, nil // the general path reads it again
 		return false
 	}
 	p.i++
@@ -107,12 +109,13 @@ func (p *Parser) message(n int) {
 	if m.kind == kindMissing {
 		m.content = span{roleEnd, roleEnd}
 	}
-	// A message that is nobody's and holds no text is of no use to a rewrite; a
-	// list of nothing else must still not look empty.
+	// A message of another role (assistant, tool) without text is not needed by a
+	// rewrite. The first message is kept in any case, so that a list of nothing else
+	// does not look empty.
 	if n == 0 || m.role != roleOther || m.kind == kindString || m.parts.start < m.parts.end {
 		p.r.messages = append(p.r.messages, m)
 	}
-	if p.shape == nil { // otherwise nobody will count
+	if p.shape == nil { // a body with wrong types is not counted
 		p.r.spans = append(p.r.spans, whole)
 	}
 }
@@ -142,8 +145,8 @@ func (p *Parser) role(n int, m *message) {
 	}
 }
 
-// roleUnclear notes that it is not sure who says a message, which all that is read of
-// messages hangs on.
+// roleUnclear records that a message's role is ambiguous. That always makes the body
+// ambiguous, because who says a message decides how it is read.
 func (p *Parser) roleUnclear(n int, why string) {
 	if p.keys.err == nil {
 		at := path{n, -1, "role"}.String()
@@ -203,7 +206,7 @@ func (p *Parser) part(n, i int) {
 	}
 }
 
-// said notes whether a text of the message under way holds a lone surrogate.
+// said records an ambiguity if a text of the current message holds a lone surrogate.
 func (p *Parser) said(text span) {
 	if p.loneSurrogate >= text.start && p.keys.note() {
 		p.keys.tell("messages[].content", nil, "escaped lone surrogate at byte %d", p.loneSurrogate)

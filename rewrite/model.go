@@ -8,21 +8,21 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A Model is what the rewrite needs to know of a model.
+// A Model is what the rewrite knows of a model.
 type Model struct {
 	Row           string // matched row of the model table, "other" when none: the metric label
 	Encoding      string // "o200k_base"
 	Window        int    // tokens; 0 is unknown
 	MaxOutput     int    // tokens of one answer at most; 0 is unknown
-	DefaultOutput int    // tokens to reserve for one whose length nobody says; 0 is no opinion
+	DefaultOutput int    // tokens to reserve for an answer without a limit; 0 if the table gives none
 	Estimated     bool   // no public tokenizer: counts carry a margin
 	NoSystem      bool   // messages of the role system are refused
 	Counter       retrieval.Counter
 	Images        tokens.ImageRule
-	Calibration   calibration.Value // what the upstream was seen to bill; zero while too little was
+	Calibration   calibration.Value // how its upstream's bills differ from our counts; zero while unknown
 }
 
-// ratio is how many tokens are billed at most for one that is counted: 1 where the
+// ratio returns how many tokens are billed at most for each counted one: 1 if the
 // encoding is the model's own.
 func (m Model) ratio() float64 {
 	switch {
@@ -34,25 +34,27 @@ func (m Model) ratio() float64 {
 	return tokens.Margin
 }
 
-// rounding is more than what a product of a count and a ratio is off by.
+// rounding is more than the rounding error of a count times a ratio.
 const rounding = 1e-6
 
-// billed returns what counted tokens may be billed as.
+// billed returns how many tokens may be billed for n counted ones.
 func (m Model) billed(n int) int { return int(math.Ceil(float64(n)*m.ratio() - rounding)) }
 
-// counted returns how many tokens may be counted for n billed ones.
+// counted returns how many tokens may be counted so that at most n are billed.
 func (m Model) counted(n int) int { return int(math.Floor(float64(n)/m.ratio() + rounding/2)) }
 
-// Reserves for what formulas miss: OpenAI's for tools are known to be off by a few
-// tokens, more with every schema.
+// Reserves for the errors of formulas: OpenAI's formula for tools is known to be off by
+// a few tokens, and by more with every schema.
 const (
 	formulaReserve = 16
-	formulaShare   = 20 // one token more for that many by formulas
+	formulaShare   = 20 // one token more for so many tokens counted by formulas
 )
 
-// reserve is what a cost may be larger than counted: what the upstream was seen to
-// bill beyond it, which of estimates the ratio tells, and an allowance where there are
-// formulas in it. What was seen may be requests without any, so it stands for none.
+// reserve returns the tokens by which the bill may exceed the cost c. For an exact
+// encoding that is the offset learnt from the upstream's bills, plus an allowance if
+// formulas took part: the samples behind the offset may be of requests without tools,
+// so the offset does not cover them. For an estimated model the learnt ratio stands for
+// the offset already.
 func (m Model) reserve(c Cost) int {
 	n := 0
 	if !m.Estimated {

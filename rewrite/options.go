@@ -10,7 +10,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// The bounds of what a request may bring.
+// The limits of a request's options.
 const (
 	maxOptionQuery      = 8 << 10 // bytes
 	maxOptionComponents = 16
@@ -49,7 +49,7 @@ func (r *Request) Options() (Options, error) {
 	return o.Options, nil
 }
 
-// optionReader reads the body field, whose JSON the parser has checked.
+// optionReader reads the body field, whose JSON the parser has checked before.
 type optionReader struct {
 	scanner
 	Options
@@ -57,7 +57,7 @@ type optionReader struct {
 	bad  *OptionError
 }
 
-// wrong notes the first mistake and stops the scanner: nothing more is read.
+// wrong records the first mistake and stops the scanner, so that nothing more is read.
 func (o *optionReader) wrong(param, format string, args ...any) {
 	if o.bad == nil {
 		o.bad = &OptionError{param, fmt.Sprintf(format, args...)}
@@ -65,7 +65,7 @@ func (o *optionReader) wrong(param, format string, args ...any) {
 	}
 }
 
-// members reads an object and refuses keys that stand twice.
+// members reads an object and refuses duplicate keys.
 func (o *optionReader) members(at string, member func(param, name string)) {
 	level := o.keys.level()
 	o.object(func(key span, _ bool) {
@@ -141,9 +141,8 @@ func (o *optionReader) bases(param string) []string {
 	return bases
 }
 
-// filter reads one filter, as searches of vector stores have it: "and" joins
-// several. What stands in it is given to the filter's own parser, which refuses
-// keys that stand twice too.
+// filter reads one filter in the form that searches of vector stores use; "and" joins
+// several. The filter's own parser reads it and refuses duplicate keys too.
 func (o *optionReader) filter(param string) {
 	k := o.kind()
 	v := o.value()
@@ -226,7 +225,7 @@ func (o *optionReader) priority(param string) int {
 	return p
 }
 
-// ParsePriority reads a priority's word.
+// ParsePriority returns the number of a priority's name.
 func ParsePriority(s string) (int, error) {
 	switch s {
 	case "critical":
@@ -243,8 +242,8 @@ func ParsePriority(s string) (int, error) {
 	return 0, fmt.Errorf("%q is not a priority; use critical, high, medium, low, optional or 0 to 100", s)
 }
 
-// ValidName tells the form of every id and name that people choose: tenants,
-// bases, policies, components.
+// ValidName tells whether s has the form that every name chosen by people must have:
+// the ids and names of tenants, bases, policies and components.
 func ValidName(s string) bool {
 	if s == "" || len(s) > 64 {
 		return false

@@ -8,36 +8,37 @@ import (
 	"unicode"
 )
 
-// patterns are texts that are looked for in messages, all of them in one pass. They
-// are safe for concurrent use.
+// patterns is a set of texts that are searched for in messages, all in one pass. It is
+// safe for concurrent use.
 //
-// The pass is that of Wu and Manber ("A fast algorithm for multi-pattern searching",
-// 1994): the last eight bytes of a window tell how far it may move before what is
-// looked for can stand in it. It reads one word in some hundred bytes.
+// The pass is the algorithm of Wu and Manber ("A fast algorithm for multi-pattern
+// searching", 1994). A window moves over the message; the last eight bytes in it tell
+// how far it may move on without missing a text. It reads about one word in a hundred
+// bytes.
 type patterns struct {
 	list   []pattern
-	least  int // bytes of the shortest text
-	blank  int // texts in which nothing is to be seen; they are never found
-	window int // bytes of each long run that the pass looks for; 0: there is no pass
+	least  int // length of the shortest text in bytes
+	blank  int // number of texts without a visible character; they are never found
+	window int // length of the window: the first so many bytes of each long run are searched for; 0: there is no pass
 	short  bool
 
-	once sync.Once             // most requests have no message that is long enough
-	near *[1 << nearBits]uint8 // by the hash of a window's last word: how much less than by most it may move
+	once sync.Once             // most requests never need the table, as no message is long enough
+	near *[1 << nearBits]uint8 // by the hash of a window's last word: how many bytes less than most the window may move
 }
 
-// A pattern is one of them.
+// A pattern is one text that is searched for.
 type pattern struct {
-	text string // without white space at its ends; "" is a blank one
-	// run is bytes of text that every JSON encoder writes as they are: a message
-	// without them need not be decoded. probe is some of it, from a rare byte on.
+	text string // without white space at its ends; "" if nothing in it is visible
+	// run is a part of text that every JSON encoder writes unescaped: a message without
+	// it need not be decoded. probe is a part of run that begins with a rare byte.
 	run   string
 	probe []byte
 }
 
 const (
 	nearBits  = 11
-	leastRun  = 16 // bytes of a run that is long enough for the pass
-	mostProbe = 48 // bytes; those up to 63 are compared in two instructions
+	leastRun  = 16 // bytes of the shortest run that takes part in the pass
+	mostProbe = 48 // bytes; bytes.Contains compares up to 63 in two instructions
 )
 
 func (n *pattern) long() bool { return len(n.run) >= leastRun }
@@ -62,17 +63,17 @@ func newPatterns(n int, text func(i int) string) *patterns {
 			s.window = len(run)
 		}
 	}
-	if n == 1 { // a search by its rarest byte is as good
+	if n == 1 { // a search for its rarest byte is as fast
 		s.window = 0
 	}
 	return s
 }
 
-// most is how far a window may move whose last word stands in no long run.
+// most is how far the window may move if its last word occurs in no long run.
 func (s *patterns) most() int { return s.window - 7 }
 
-// learn notes how far each word that stands in a long run is from the end of a window:
-// no further may the window move.
+// learn builds the table: it records for each word of the long runs how far it is from
+// the end of a window, because the window may not move further than that.
 func (s *patterns) learn() {
 	s.near = new([1 << nearBits]uint8)
 	for i := range s.list {
@@ -87,15 +88,15 @@ func (s *patterns) learn() {
 	}
 }
 
-func nearSlot(b []byte) uint64 { return word(b) * 0x9e3779b97f4a7c15 >> (64 - nearBits) } // 2^64 over the golden ratio
+func nearSlot(b []byte) uint64 { return word(b) * 0x9e3779b97f4a7c15 >> (64 - nearBits) } // multiplied by 2^64 over the golden ratio
 
-// maybe tells whether a long run may stand in raw.
+// maybe tells whether raw may hold one of the long runs.
 func (s *patterns) maybe(raw []byte) bool {
 	s.once.Do(s.learn)
 	near, most := s.near, s.most()
 	for end := s.window; end <= len(raw); {
 		less := int(near[nearSlot(raw[end-8:])])
-		if less == 0 { // as a rule, so that the processor looks ahead and need not wait for it
+		if less == 0 { // the common case, written as a branch of its own so that the processor predicts it and does not wait for the load
 			end += most
 			continue
 		}
@@ -114,7 +115,7 @@ func (s *patterns) maybe(raw []byte) bool {
 	return false
 }
 
-// in returns which of the texts stand in the messages, nil for none.
+// in returns which of the texts the messages hold; nil for none.
 func (s *patterns) in(p *presence) (found []bool) {
 	for i := range p.req.messages[:p.last+1] {
 		for t := range p.req.texts(&p.req.messages[i]) {
@@ -130,7 +131,8 @@ func (s *patterns) in(p *presence) (found []bool) {
 	return found
 }
 
-// mark notes what stands in raw, a quoted string in which long runs may stand or not.
+// mark sets in found which texts the quoted string raw holds. Where long is false, the
+// pass has shown that it holds none of the long runs.
 func (s *patterns) mark(found []bool, raw []byte, long bool) []bool {
 	decoded := ""
 	for i := range s.list {
@@ -151,15 +153,16 @@ func (s *patterns) mark(found []bool, raw []byte, long bool) []bool {
 	return found
 }
 
-// visible tells the characters of which one makes a text: white space, controls
-// and what has no width do not, and may all be gone from the prompt.
+// visible tells whether a rune makes a text worth adding. White space, controls and
+// runes without width do not, and all of them may be removed from the prompt.
 func visible(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) }
 
-// verbatimRun is as long a run as need be, in bytes.
+// verbatimRun is how many bytes of a run are enough.
 const verbatimRun = 128
 
-// verbatim returns the first verbatimRun bytes of text that no JSON encoder
-// escapes, or the longest there is; it may be empty.
+// verbatim returns the first verbatimRun bytes in a row that no JSON encoder escapes
+// or, if there are not as many in a row, the longest such part of text; it may be
+// empty.
 func verbatim(text string) string {
 	best, start := "", 0
 	for i := range len(text) {
@@ -178,8 +181,8 @@ func verbatim(text string) string {
 	return best
 }
 
-// rarest returns run from the byte of its first half on that texts hold least:
-// what is searched for by its first byte is then hardly ever met in vain.
+// rarest returns run from the rarest byte of its first half on. A search looks for the
+// first byte, so a rare one gives few false hits.
 func rarest(run string) string {
 	const common = " etaoinsrhldcumfpgwybv,.k" // commonest first
 	best, rank := 0, -1
@@ -195,8 +198,8 @@ func rarest(run string) string {
 	return run[best:]
 }
 
-// escapable tells the bytes that some JSON encoder writes as an escape: Gson does '=',
-// .NET '+' and '`'.
+// escapable tells whether some JSON encoder escapes a byte: Gson escapes '=', .NET '+'
+// and '`'.
 func escapable(c byte) bool {
 	switch c {
 	case '"', '\\', '/', '<', '>', '&', '\'', '+', '=', '`':

@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// A place is where one piece of text goes: a hole in the body, the JSON around
-// the text, and the application's text on both sides of it.
+// A place is where a text is inserted: an offset of the body, the bytes removed there,
+// and the frame around the text.
 type place struct {
 	offset, remove int
 	frame
 }
 
-// A frame is what stands around the text at its place; what is inserted there depends
-// on nothing else.
+// A frame is what surrounds the text at its place. The inserted bytes depend on nothing
+// else of the place.
 type frame struct {
 	open, close   string // JSON before and after the quoted text
-	before, after string // the app's text next to it; before from its last sure seam on
+	before, after string // the application's text on both sides; before starts at its last sure seam
 	added         bool   // a message of our own
 }
 
-// placement returns the placement in force: p's where the request has such a place and
-// the model takes a message there. It is "" where there is none at all.
+// placement returns the placement in force: the policy's if the request and the model
+// allow it, else another one. It is "" if there is no place at all.
 func (r *Request) placement(p *Policy, m *Model, last int) Placement {
 	switch want := p.Placement; {
 	case m.NoSystem && last < 0:
@@ -36,8 +36,8 @@ func (r *Request) placement(p *Policy, m *Model, last int) Placement {
 	return PlaceSystem
 }
 
-// places returns where the block goes. Under PlaceSplit the sources have a
-// place of their own, otherwise both are the same.
+// places returns where the block and the sources go; these differ only under
+// PlaceSplit.
 func (r *Request) places(p Placement, last int) (block, sources place) {
 	switch p {
 	case PlaceLastUser:
@@ -52,9 +52,9 @@ func (r *Request) places(p Placement, last int) (block, sources place) {
 	return block, block
 }
 
-// system is the end of the first message in which the application speaks for
-// itself, or a message of our own before all others. Strict chat templates
-// refuse a second system message, or one that is not the first.
+// system returns the end of the first system or developer message or, without one, the
+// place of a new message before all others. Strict chat templates refuse a second
+// system message, and one that is not the first.
 func (r *Request) system() place {
 	for i := range r.messages {
 		if r.messages[i].role.operator() {
@@ -64,7 +64,7 @@ func (r *Request) system() place {
 	return place{offset: r.list.start + 1, frame: frame{open: `{"role":"system","content":"`, close: `"},`, added: true}}
 }
 
-// endOf is the end of a message's content, whatever form it has.
+// endOf returns the end of the content of the i-th message, whatever form that has.
 func (r *Request) endOf(i int) place {
 	m := &r.messages[i]
 	switch m.kind {
@@ -82,11 +82,12 @@ func (r *Request) endOf(i int) place {
 	return place{offset: m.content.start, frame: frame{open: `,"content":"`, close: `"`}}
 }
 
-// marker is the hole that a marker leaves. The texts of a message's parts are one
-// text to a model.
+// marker returns the place of a marker, which is removed. A model reads the parts of a
+// message as one text, so the text on both sides is that of all parts.
 func (r *Request) marker(m span) place {
 	at := place{offset: m.start, remove: m.end - m.start}
-	// Further markers go too: they are not the application's text.
+	// Other markers are removed as well, so they are not part of the text on either
+	// side.
 	clean := func(raw []byte) string { return strings.ReplaceAll(unquote(raw), Marker, "") }
 	for i := range r.messages {
 		var before, after strings.Builder
@@ -115,9 +116,9 @@ func join(a string, b []byte, c string) []byte {
 	return append(append([]byte(a), b...), c...)
 }
 
-// tail decodes the end of a message's text, from a place on at which token
-// counts add exactly: behind a line feed and before neither a slash nor white
-// space. Without such a place it is the whole text.
+// tail decodes the end of a message's text from its last sure seam on, a place at which
+// token counts add exactly: behind a line feed that neither a slash nor white space
+// follows. Without such a place it returns the whole text.
 func (r *Request) tail(m *message) string {
 	texts := []span{m.content}
 	if m.kind == kindArray {
@@ -131,9 +132,10 @@ func (r *Request) tail(m *message) string {
 		first--
 		seam = lastSeam(texts[first].of(r.Body))
 	}
-	// The byte before a seam is taken for the quote.
+	// unquote drops the first byte, so it gets one byte before the seam in place of the
+	// quote.
 	tail := unquote(texts[first].of(r.Body)[max(seam-1, 0):])
-	if len(texts)-first == 1 { // mostly
+	if len(texts)-first == 1 { // the usual case
 		return tail
 	}
 	var all strings.Builder
@@ -144,8 +146,8 @@ func (r *Request) tail(m *message) string {
 	return all.String()
 }
 
-// lastSeam returns the offset behind the last line feed of a quoted string that
-// is followed by plain text, 0 if there is none.
+// lastSeam returns the offset behind the last escaped line feed of a quoted string that
+// a plain character follows, 0 if there is none.
 func lastSeam(raw []byte) int {
 	for end := len(raw) - 1; ; {
 		n := lastBackslash(raw[:end])
@@ -156,7 +158,7 @@ func lastSeam(raw []byte) int {
 		if raw[n+1] != 'n' {
 			continue
 		}
-		next := raw[n+2] // at the latest the closing quote
+		next := raw[n+2] // there is one: the closing quote at least
 		if next <= ' ' || next >= 0x80 || next == '/' || next == '\\' || next == '"' {
 			continue
 		}
@@ -170,7 +172,7 @@ func lastSeam(raw []byte) int {
 	}
 }
 
-// lastBackslash returns where the last backslash of b is, -1 without one.
+// lastBackslash returns the offset of the last backslash in b, -1 without one.
 func lastBackslash(b []byte) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for len(b) >= 8 {
@@ -183,8 +185,8 @@ func lastBackslash(b []byte) int {
 	return bytes.LastIndexByte(b, '\\')
 }
 
-// around returns the line feeds between the block and the application's own
-// text: two on each side, counting those already there.
+// around returns the line feeds to put between the block and the application's text:
+// two on each side, less those that are there already.
 func (at frame) around(parts []string) (lead, trail string) {
 	end := ""
 	if at.after != "" {
@@ -203,7 +205,7 @@ func feeds(neighbour string, have int) string {
 	return "\n\n"[min(have, 2):]
 }
 
-// insert is the JSON that puts a text in this place.
+// insert returns the JSON that puts a text in this place.
 func (at frame) insert(parts []string) []byte {
 	size := len(at.open) + len(at.close)
 	for _, p := range parts {
@@ -216,7 +218,7 @@ func (at frame) insert(parts []string) []byte {
 	return append(insert, at.close...)
 }
 
-// edit is the edit that makes an insertion in this place.
+// edit returns the edit that makes the insertion in this place.
 func (at place) edit(insert []byte) Edit {
 	return Edit{Name: editInject, Offset: at.offset, Delete: at.remove, Insert: insert}
 }

@@ -7,18 +7,18 @@ import (
 	"sidenote/retrieval"
 )
 
-// Mode says how much Sidenote does with a chat request; each includes what is
+// Mode says how much Sidenote does with a chat request. Each mode includes the ones
 // below it.
 type Mode int
 
 // The modes of this release, lowest first.
 const (
-	Off    Mode = iota // relay, strip what is ours
-	Shadow             // relay at once, do everything else beside it
+	Off    Mode = iota // relay, without the field and headers of Sidenote
+	Shadow             // relay at once, and rewrite for the record only
 	Inject             // merge sources into the request
 )
 
-// String returns the mode's word in configuration and headers.
+// String returns the mode's name in configuration and headers.
 func (m Mode) String() string { return [...]string{"off", "shadow", "inject"}[m] }
 
 // Placement says where in the messages the block goes (DESIGN.md §3).
@@ -51,11 +51,11 @@ const (
 	GroundingStrict  Grounding = "strict"
 )
 
-// OnEmpty says what happens when search worked and found nothing relevant.
+// OnEmpty says what to do if the search worked and found nothing relevant.
 type OnEmpty string
 
-// The ways to meet an empty answer; the empty string is EmptyPass, or
-// EmptyNotice under GroundingStrict.
+// The actions on an empty search result. The empty string stands for EmptyPass or,
+// under GroundingStrict, for EmptyNotice.
 const (
 	EmptyPass   OnEmpty = "pass"
 	EmptyNotice OnEmpty = "notice"
@@ -68,7 +68,7 @@ type Order string
 // The orders.
 const (
 	OrderPriority Order = "priority" // best first
-	OrderDeclared Order = "declared" // as the policy, then the request lists them
+	OrderDeclared Order = "declared" // first the policy's, then the request's, as listed
 	OrderEdges    Order = "edges"    // best at both ends, least in the middle
 )
 
@@ -81,8 +81,8 @@ const (
 	EscapeAll  Escape = "all"  // every '<'
 )
 
-// SourcesName is the name of the component that holds the sources; no other
-// component may have it.
+// SourcesName is the name of the component that holds the sources. No other component
+// may have it.
 const SourcesName = "sources"
 
 // A Component is one named text that competes for the token budget.
@@ -93,7 +93,7 @@ type Component struct {
 	Truncatable bool // may be cut; otherwise it goes in whole or not at all
 }
 
-// The words for common priorities.
+// The priorities that have names.
 const (
 	PriorityCritical = 100
 	PriorityHigh     = 90
@@ -102,24 +102,24 @@ const (
 	PriorityOptional = 30
 )
 
-// A Policy is what one tenant's requests get. It is a value: resolved once per
-// request, passed down, never looked up again. The zero Policy is off.
+// A Policy says what is done with one tenant's requests. It is a value: resolved once
+// per request, passed down, never looked up again. The zero Policy is off.
 type Policy struct {
 	Tenant    string
-	Upstream  string // its name: counts are calibrated for each
+	Upstream  string // name of the upstream, by which counts are calibrated
 	Mode      Mode
-	Knowledge []string          // ids of the bases a request may ask
-	Filter    *retrieval.Filter // what of them its sources may come from; nil is everything
+	Knowledge []string          // ids of the bases that a request may search
+	Filter    *retrieval.Filter // which documents its sources may come from; nil is all
 	Search    retrieval.Settings
 
 	Placement     Placement
-	ContextTokens int // what the rewrite may add, in tokens of the model, everything included
-	// ReserveOutputTokens is what is kept free in the model's window for an answer
-	// whose length the request does not cap; 0 is the model's usual length, or
-	// 4,096, and at most a quarter of the window.
+	ContextTokens int // limit of what the rewrite may add, everything included, in the model's tokens
+	// ReserveOutputTokens is kept free in the model's window for an answer whose length
+	// the request does not limit; 0 is the model's usual length, or 4,096, and at most
+	// a quarter of the window.
 	ReserveOutputTokens int
-	Window              int  // of the model, where it is known to be smaller than the table says; 0 is not known
-	CountWhole          bool // count all of a request, even where its bytes tell that it fits
+	Window              int  // the model's window if it is smaller than in the table; 0 is as in the table
+	CountWhole          bool // always count the whole request, even if its length shows that it fits
 	Template            Template
 	Components          []Component
 	Sources             Component // priority and truncatable of the sources component; name and text unused
@@ -130,17 +130,17 @@ type Policy struct {
 	SourceAttributes []string // of AllSourceAttributes, in that order; id is always there
 	Escape           Escape
 
-	MinTruncatedTokens int // a cut that would leave less is not made
+	MinTruncatedTokens int // a cut that leaves less is not made
 	OnEmpty            OnEmpty
-	EmptyAnswer        string // the answer given under EmptyRefuse
-	RefuseOnFailure    bool   // on_failure.retrieval: refuse, where a search failed and found nothing
-	RefuseOnPartial    bool   // on_failure.partial: refuse, where it failed in part and found something
+	EmptyAnswer        string // the answer under EmptyRefuse
+	RefuseOnFailure    bool   // on_failure.retrieval: refuse if a search failed and found nothing
+	RefuseOnPartial    bool   // on_failure.partial: refuse if a search failed in part and found something
 
-	// Digest is that of all of the above as configured; "" where a request added
-	// components, and then no fit is remembered. What else a request narrows shows in
-	// the budget and the sources, which fits are remembered by too.
+	// Digest is a hash of all fields above as configured. It is "" if a request added
+	// components, because their fits are not remembered. What else a request narrows
+	// changes the budget or the sources, which are part of a fit's key themselves.
 	Digest string
-	Notes  []string // what Narrow cut from a request's wishes, for its ledger
+	Notes  []string // what Narrow refused of a request's options
 }
 
 // AllSourceAttributes lists the attributes a <source> tag can carry, in order.
@@ -167,12 +167,13 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// Strict tells whether a body that two parsers could read differently, where it is
-// read here, is refused rather than relayed: so under a policy that refuses on failure or
-// filters documents, for otherwise an ambiguous body would be the way around it.
+// Strict tells whether a body that two parsers could read differently is refused rather
+// than relayed, if the ambiguity is in a part that is read. It holds for policies that
+// refuse on failure or filter documents: otherwise a client could evade them with an
+// ambiguous body.
 func (p Policy) Strict() bool { return p.RefuseOnFailure || p.RefuseOnPartial || p.Filter != nil }
 
-// Empty resolves the default of OnEmpty.
+// Empty returns OnEmpty with its default resolved.
 func (p Policy) Empty() OnEmpty {
 	switch {
 	case p.OnEmpty != "":
@@ -190,12 +191,12 @@ type Options struct {
 	Knowledge     []string
 	ContextTokens *int
 	Query         string
-	Filter        *retrieval.Filter // holds beside the policy's
+	Filter        *retrieval.Filter // in force together with the policy's
 	Components    []Component
 }
 
-// An OptionError is an option that is unknown or out of range: the client's
-// mistake, a 400.
+// An OptionError says that an option is unknown or out of range: the client's mistake,
+// a 400.
 type OptionError struct {
 	Param  string // "sidenote.mode", "Sidenote-Mode"
 	Reason string // for people, naming the value
@@ -203,7 +204,7 @@ type OptionError struct {
 
 func (e *OptionError) Error() string { return e.Param + ": " + e.Reason }
 
-// ParseMode reads a mode's word.
+// ParseMode returns the mode of that name.
 func ParseMode(s string) (Mode, error) {
 	for m := Off; m <= Inject; m++ {
 		if s == m.String() {
@@ -213,8 +214,8 @@ func ParseMode(s string) (Mode, error) {
 	return Off, fmt.Errorf("%q is not a mode; use inject, shadow or off", s)
 }
 
-// Narrow applies a request's options to its policy. Options only ever narrow:
-// what would widen is cut to the policy, and Notes say so.
+// Narrow applies a request's options to its policy. Options can only narrow: what would
+// widen the policy is ignored and recorded in Notes.
 func (p Policy) Narrow(o Options) Policy {
 	if o.Mode != nil {
 		if *o.Mode > p.Mode {

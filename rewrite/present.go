@@ -5,12 +5,12 @@ import (
 	"sidenote/rewrite/tags"
 )
 
-// A presence knows the texts of a request's messages up to the last of the
-// user's. What follows it, the rounds of a tool loop, must not change what is
-// added: each round sends the same prefix, so that upstream prompt caches hold.
+// A presence finds texts in a request's messages up to the last user message. What
+// follows it, the rounds of a tool loop, must not change what is added: each round then
+// sends the same prefix, which upstream prompt caches need.
 type presence struct {
 	req  *Request
-	last int // index of the last message that counts
+	last int // index of the last message that is searched
 }
 
 func (r *Request) presence(lastUser int) presence {
@@ -20,14 +20,14 @@ func (r *Request) presence(lastUser int) presence {
 	return presence{r, lastUser}
 }
 
-// there tells whether a text next to a source stands in the messages already.
+// there tells whether the messages hold a text already.
 func (p *presence) there(text string) bool {
 	return newPatterns(1, func(int) string { return text }).in(p) != nil
 }
 
-// absent returns the sources whose text does not stand in the request's own
-// messages already; without any such, sources itself. The others are left, and
-// so are those that have no text; present counts the former.
+// absent returns the sources that are to be fitted: it leaves out those whose text the
+// messages hold already, counted in present, and those without text. It returns sources
+// itself if none is left out.
 func (j *job) absent(m *memo, sources []retrieval.Source) (absent []retrieval.Source, present int) {
 	j.presence = j.req.presence(j.last)
 	if len(sources) == 0 {
@@ -53,9 +53,8 @@ func (j *job) absent(m *memo, sources []retrieval.Source) (absent []retrieval.So
 	return absent, present
 }
 
-// appTags counts tags of our vocabulary in the app's own messages: somebody may
-// be trying to pass for a source. Most requests hold no byte that could begin
-// one.
+// appTags counts tags of our vocabulary in the application's messages: somebody may try
+// to forge a source. In most requests no byte can begin a tag, and nothing is scanned.
 func (r *Request) appTags() int {
 	if r.seen&(markWide|markCode) == 0 && (r.seen&markTag == 0 || !mayTag(r.list.of(r.Body))) {
 		return 0

@@ -6,13 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxQuery is how many bytes of a question are searched with; of a longer one
-// its first and last half, where questions stand.
+// maxQuery is the longest question, in bytes, that is searched with. Of a longer one
+// the first and the last half of that are taken, because questions stand at the ends of
+// long texts.
 const maxQuery = 8 << 10
 
-// question returns the text to search with, the user's text before it, and the
-// index of the last user message (-1 without one). Tool messages after it do
-// not change them: each round of a tool loop asks the same again.
+// question returns the text to search with, the user's text before it, and the index of
+// the last user message (-1 without one). Tool messages behind it change nothing, so
+// each round of a tool loop searches for the same.
 func (r *Request) question() (text, previous string, last int) {
 	last = r.lastUser(len(r.messages))
 	if last < 0 {
@@ -25,8 +26,8 @@ func (r *Request) question() (text, previous string, last int) {
 	return text, previous, last
 }
 
-// lastUser returns the last message of the user's before message n, -1 if there
-// is none.
+// lastUser returns the index of the last user message before message n, -1 if there is
+// none.
 func (r *Request) lastUser(n int) int {
 	for i := n - 1; i >= 0; i-- {
 		if r.messages[i].role == roleUser {
@@ -49,10 +50,10 @@ func (r *Request) text(m *message) string {
 	return strings.Join(texts, "\n")
 }
 
-// clipped is clip of a message's text. Of a long string only the ends are decoded:
-// people paste whole documents.
+// clipped returns clip of a message's text. Users paste whole documents, so of a long
+// string only the ends are decoded.
 func (r *Request) clipped(m *message) string {
-	const enough = 3 * maxQuery // of each end: half a question in the longest escapes
+	const enough = 3 * maxQuery // bytes of each end: they decode to half a question even if every byte is escaped
 	if m.kind != kindString || m.content.end-m.content.start < 3*enough {
 		return clip(r.text(m))
 	}
@@ -68,8 +69,8 @@ func (r *Request) clipped(m *message) string {
 	return clip(r.text(m))
 }
 
-// boundary returns the first place in a string from at on that no escape reaches
-// over. It may be inside of a character, which is far from what is kept.
+// boundary returns the first offset at or after at that is not inside an escape. It may
+// be inside a UTF-8 character; that is far from the text that is kept.
 func boundary(raw []byte, at int) int {
 	const most = 5 // bytes of an escape behind its backslash
 	for at < len(raw) {
@@ -90,8 +91,7 @@ func clip(text string) string {
 	return ends(text, text)
 }
 
-// ends is half a question from the beginning of one text and from the end of
-// another.
+// ends joins half a question from the beginning of head and half from the end of tail.
 func ends(head, tail string) string {
 	first, last := maxQuery/2, len(tail)-maxQuery/2
 	for !utf8.RuneStart(head[first]) {

@@ -2,9 +2,10 @@ package rewrite
 
 import "fmt"
 
-// recount counts the request as it goes up, whole, and what it grew by must be what
-// the ledger says: sums of counts have to be the counts of sums. It runs in builds
-// with the tag sidenote_debug, and in tests.
+// recount counts the whole request before and after the rewrite, and returns an error
+// unless the difference is what the ledger says. It proves that the sums of partial
+// counts are the counts of the whole. It runs in tests and in builds with the tag
+// sidenote_debug.
 func (rw *Rewriter) recount(j *job, res *Result) error {
 	if res.Outcome != Injected || res.Ledger.Exactness == Bound {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// A Request is a parsed chat request: the body and the offsets of what a
-// rewrite touches or reads. The body is never changed and must outlive it.
+// A Request is a parsed chat request: the body and the offsets of the parts that a
+// rewrite reads or changes. The body must outlive it and is never changed.
 type Request struct {
 	Body   []byte
 	Model  string // "" when the body names none
@@ -19,11 +19,11 @@ type Request struct {
 	list         span // the messages array
 	messages     []message
 	parts        []span // the texts of all content arrays, in order, quotes included
-	field        member // "sidenote", the last of them; zero when absent
+	field        member // the last member "sidenote"; zero if there is none
 	fieldTwice   bool
-	unclear      bool // something may be read in two ways, where only counting looks
+	unclear      bool // two parsers could read something differently, in a part that is only counted
 
-	// What only counting looks at.
+	// Used for counting only.
 	spans       []span // of all messages
 	tools       []span // the arrays tools and functions
 	format      span   // response_format where the answer follows a schema
@@ -31,37 +31,39 @@ type Request struct {
 	answers     answers
 }
 
-// A member is one member of the body's top object, with what must go to remove
-// it: itself, one comma, and the white space up to the next member.
+// A member is a member of the body's top object. remove is what is deleted to remove
+// it: the member, one comma, and the white space up to the next member.
 type member struct {
 	value  span
 	remove span
 }
 
-// Parse reads body in one pass: every byte is checked, only what a rewrite
-// needs is remembered. Every error is a *BodyError.
+// Parse reads body in one pass. It checks every byte and remembers only what a rewrite
+// needs. Every error is a *BodyError.
 //
-// With an error there may be a Request too, of a body that is a JSON object: it is good
-// for Options and StripEdits.
+// If the body is a JSON object, a Request is returned even with an error; Options and
+// StripEdits work on it.
 //
-// Ambiguous is what two parsers could read differently at a level that is read here: the
-// body's own members, response_format, and who says each message. What a message says is
-// looked at by the rewrite that searches or extends it. Of all else, an old turn or
-// metadata, only tokens are counted, and there a text that stands twice counts twice.
+// A body is ambiguous if two parsers could read it differently in a part that is read
+// here: the body's own members, response_format, and the roles of messages. The content
+// of messages is checked by the rewrite, where it searches or extends them. Everything
+// else, such as old turns and metadata, is only counted, and there a text that stands
+// twice counts twice.
 func Parse(body []byte) (*Request, error) { return new(Parser).Parse(body) }
 
-// A Parser parses one request after another in the same memory. The zero value is
+// A Parser parses one request after another and reuses its memory. The zero value is
 // ready. It is not safe for concurrent use.
 type Parser struct {
 	scanner
 	r     Request
-	shape *BodyError // the first wrong type: reported only if the rest is sound JSON
+	shape *BodyError // the first wrong type; reported only if the body is sound JSON otherwise
 	keys  keySet
-	tell  bool   // what of messages is unclear
-	model string // of the request before, which is mostly that of the next
+	tell  bool   // describe the ambiguities in messages
+	model string // model of the request before, mostly that of the next one too
 }
 
-// Parse is the function Parse; the Request is good until the next call, or Reset.
+// Parse is like the function Parse, but the Request is valid only until the next call
+// of Parse or Reset.
 func (p *Parser) Parse(body []byte) (*Request, error) {
 	if p.b != nil {
 		p.Reset()
@@ -87,11 +89,11 @@ func tooDeep() *BodyError {
 	return &BodyError{Reason: ReasonTooDeep, Message: fmt.Sprintf("body is nested deeper than %d levels", MaxDepth)}
 }
 
-// kept is how many messages, parts and so on a Parser keeps memory for: what few
-// requests need is not held for the others.
+// kept is the largest list, of messages, parts and so on, whose memory a Parser keeps
+// for the next request: memory that few requests need is not held.
 const kept = 512
 
-// Reset lets go of the body, and of memory that few requests need.
+// Reset drops the body, and lists larger than few requests need.
 func (p *Parser) Reset() {
 	r := &p.r
 	if max(cap(r.messages), cap(r.spans), cap(r.parts), cap(r.tools), len(p.model)) > kept {
@@ -99,13 +101,13 @@ func (p *Parser) Reset() {
 		return
 	}
 	messages, spans, parts, tools := r.messages, r.spans, r.parts, r.tools
-	*r = Request{} // apart from what stays: in one literal they would go through a copy
+	*r = Request{} // set first: with the kept lists in one literal the compiler makes a copy
 	r.messages, r.spans, r.parts, r.tools = messages[:0], spans[:0], parts[:0], tools[:0]
 	p.scanner, p.shape, p.keys = scanner{}, nil, keySet{}
 }
 
-// A path leads to a value of the body. It is spelled out for the first error
-// only: a hostile body has one in every third byte.
+// A path names a value of the body. Its string is made for the first error only,
+// because a hostile body has an error in every third byte.
 type path struct {
 	message, part int // -1: none
 	field         string
@@ -125,7 +127,7 @@ func (at path) String() string {
 	return s
 }
 
-// not notes that the body is JSON but no chat request we can read.
+// not records that the body is JSON but not a chat request that we can read.
 func (p *Parser) not(at path, format string, args ...any) {
 	if p.shape == nil {
 		p.shape = &BodyError{Reason: ReasonNotChat, Param: at.String(), Message: at.String() + ": " + fmt.Sprintf(format, args...)}
@@ -147,7 +149,7 @@ func (p *Parser) top() {
 		if !same {
 			name = ""
 		}
-		if fieldKey >= 0 { // a member follows the field: the comma between them goes
+		if fieldKey >= 0 { // a member follows the field: remove the comma between them
 			p.r.field.remove = span{fieldKey, key.start}
 			fieldKey = -1
 		}
@@ -157,7 +159,7 @@ func (p *Parser) top() {
 			fieldKey = key.start
 			p.r.fieldTwice = p.r.field != (member{})
 			p.r.field = member{value: span{start, p.i}, remove: span{fieldKey, p.i}}
-			if last >= 0 { // the last member, so far: the comma before it goes
+			if last >= 0 { // no member follows so far: remove the comma before it
 				p.r.field.remove.start = last
 			}
 		}
@@ -173,7 +175,7 @@ func (p *Parser) end() {
 	}
 }
 
-// settle weighs what the pass over a JSON object has found.
+// settle returns the error that a JSON object has, if any, the most important first.
 func (p *Parser) settle() *BodyError {
 	switch {
 	case p.tooDeep:
@@ -190,8 +192,8 @@ func (p *Parser) settle() *BodyError {
 	return nil
 }
 
-// The keys that are read, by level. A key that differs from one of them in case
-// alone is ambiguous: encoding/json of Go would take it, a Python upstream not.
+// The keys that are read, by level. A key that differs from one of them only in case is
+// ambiguous: Go's encoding/json accepts it, a Python upstream does not.
 var (
 	topKeys = []string{
 		"messages", "model", "stream", "response_format", "sidenote",
@@ -202,8 +204,8 @@ var (
 	formatKeys  = []string{"type"}
 )
 
-// key checks a key against those seen at its level and returns the one of known
-// that it is, or that it differs from in case alone; "" for any other.
+// key checks a key for duplicates and returns which of known it is; same is false if it
+// differs from that in case. It returns "" for any other key.
 func (p *Parser) key(level int, at string, key span, escaped bool, known []string) (name string, same bool) {
 	raw := key.of(p.b)
 	text := raw[1 : len(raw)-1]
@@ -215,7 +217,7 @@ func (p *Parser) key(level int, at string, key span, escaped bool, known []strin
 		p.keys.tell(at, text, "key %q is not Unicode", text)
 	}
 	for _, k := range known {
-		if len(text) > 3*len(k) { // a letter that folds to one of ASCII has three bytes at most
+		if len(text) > 3*len(k) { // a letter that folds to an ASCII letter has at most three bytes
 			continue
 		}
 		if string(text) == k {
@@ -231,8 +233,8 @@ func (p *Parser) key(level int, at string, key span, escaped bool, known []strin
 	return "", true
 }
 
-// garbled tells whether the string that was read last holds what is no Unicode: each
-// parser makes something else of it.
+// garbled tells whether the string that was read last is not valid Unicode: parsers
+// replace such text in different ways.
 func (p *Parser) garbled(text span) bool {
 	return p.loneSurrogate >= text.start || p.seen&markWide != 0 && !utf8.Valid(text.of(p.b))
 }
@@ -241,7 +243,7 @@ func (p *Parser) topValue(name string) {
 	k := p.kind()
 	switch {
 	case name == "messages" && k == kindArray:
-		most := min(4+len(p.b)/512, kept) // as many as a talk of that length mostly has
+		most := min(4+len(p.b)/512, kept) // the messages that a conversation of that length mostly has
 		p.r.messages, p.r.spans = slices.Grow(p.r.messages[:0], most), slices.Grow(p.r.spans[:0], most)
 		p.r.list = p.array(p.message)
 	case name == "response_format" && k == kindObject:

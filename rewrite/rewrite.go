@@ -1,6 +1,6 @@
-// Package rewrite turns a chat request into the same request with sources in
-// it: parse to byte offsets, fit what was retrieved into a token budget, edit.
-// A rewrite is a short list of byte edits; outside them not one byte differs.
+// Package rewrite adds sources to a chat request. It parses the request into byte
+// offsets, fits the retrieved sources into a token budget and returns a short list of
+// byte edits. Outside the edits not one byte changes.
 //
 // It knows nothing of HTTP, tenants' keys or how sources are found.
 package rewrite
@@ -14,11 +14,11 @@ import (
 	"sidenote/rewrite/calibration"
 )
 
-// MaxDepth is how deeply a body may nest before it is left alone.
+// MaxDepth is the deepest nesting of a body that is rewritten.
 const MaxDepth = 64
 
-// A BodyError says why a body is not rewritten. Under a strict policy it is a
-// 400 (413 for ReasonTooLarge), otherwise the body is relayed as it came.
+// A BodyError says why a body is not rewritten. Under a strict policy it becomes a 400
+// (413 for ReasonTooLarge), otherwise the body is relayed unchanged.
 type BodyError struct {
 	Reason  Reason // not-json, not-chat, ambiguous-body, too-deep
 	Param   string // the field, "messages[2].content"; "" for the whole body
@@ -31,24 +31,24 @@ func (e *BodyError) Error() string { return e.Message }
 type Rewriter struct {
 	Retriever   retrieval.Retriever
 	Models      Models
-	Calibration *calibration.Tracker // what upstreams bill; nil learns nothing
+	Calibration *calibration.Tracker // learns what upstreams bill; nil for not at all
 
 	memo    memo
 	costs   costs
 	samples atomic.Uint64
 }
 
-// Models resolves a model's name to how its tokens are counted.
+// Models looks up how the tokens of a model are counted.
 type Models interface {
 	Model(name string) Model
 }
 
-// A Result is everything that is known of one rewrite.
+// A Result is the outcome of one rewrite.
 type Result struct {
 	Outcome   Outcome    // Injected, Untouched, Answered or Refused
-	Reason    Reason     // why not Injected; of an Injected one, why it is not whole ("" when it is)
-	Ambiguity *BodyError // with ReasonAmbiguous: where the request could be read in two ways
-	Edits     []Edit     // apply them with Apply; also set when Untouched (strip-field, marker)
+	Reason    Reason     // why it was not Injected or, if it was, what is missing ("" for nothing)
+	Ambiguity *BodyError // with ReasonAmbiguous: what two parsers could read differently
+	Edits     []Edit     // to be made with Apply; also set when Untouched (strip-field, marker)
 	Ledger    Ledger
 	Model     Model
 	Retrieval retrieval.Result
@@ -56,11 +56,11 @@ type Result struct {
 	RetrieveTook, FitTook, EditTook time.Duration
 }
 
-// Rewrite decides what is added to req under p, already narrowed by o.
+// Rewrite decides what is added to req under p, which was narrowed by o before.
 //
-// It does not fail: whatever goes wrong is in the Result, whose edits are valid
-// in any case. Mode is not looked at; a caller that only watches applies
-// StripEdits instead.
+// It does not fail: the Result tells what went wrong, and its edits are valid in any
+// case. It ignores p.Mode; in shadow mode the caller makes StripEdits instead of the
+// Result's edits.
 func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Options) (res Result) {
 	j := job{policy: p, req: req, model: rw.model(&p, req.Model), costs: &rw.costs}
 	start := time.Now()
@@ -98,7 +98,7 @@ func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Optio
 	return res
 }
 
-// A job is one rewrite under way.
+// A job is the state of one rewrite.
 type job struct {
 	policy          Policy
 	req             *Request
@@ -108,15 +108,16 @@ type job struct {
 	query, previous string
 	last            int // index of the last user message, -1 without one
 
-	presence  presence      // of texts in the messages
-	left      []SourceEntry // found, but in the messages already or without text
+	presence  presence      // finds texts in the messages
+	left      []SourceEntry // sources left out because the messages hold them already or they have no text
 	placement Placement     // in force
 	block     place         // where the block goes
 	sources   place         // where the sources go, under PlaceSplit
-	apart     bool          // the rules stand in the block, apart from sources
+	apart     bool          // the rules go into the block, not into the sources element
 }
 
-// retrieve asks for sources. Failing open is data: the reason is in the Result.
+// retrieve searches for sources. A failure is no error here: the Result's Reason tells
+// it, and the caller decides by the policy.
 func (rw *Rewriter) retrieve(ctx context.Context, j *job) retrieval.Result {
 	switch {
 	case len(j.policy.Knowledge) == 0:
@@ -138,8 +139,7 @@ func (rw *Rewriter) retrieve(ctx context.Context, j *job) retrieval.Result {
 	return found
 }
 
-// decide turns what was found into an outcome and, where something could go in,
-// fits it.
+// decide turns the search result into an outcome and fits what can be added.
 func (j *job) decide(res *Result, m *memo) *fitted {
 	found := &res.Retrieval
 	res.Reason = Reason(found.Reason)
@@ -177,7 +177,7 @@ func (j *job) decide(res *Result, m *memo) *fitted {
 	switch {
 	case in.block != nil || in.sources != nil:
 		res.Outcome = Injected
-		if len(sources) > 0 && in.selected == 0 && res.Reason == "" { // what else goes in took all the room
+		if len(sources) > 0 && in.selected == 0 && res.Reason == "" { // other components took all the room
 			res.Reason = j.noRoom()
 		}
 	case len(in.components) > 0 && (res.Reason == "" || len(sources) > 0):
@@ -188,17 +188,19 @@ func (j *job) decide(res *Result, m *memo) *fitted {
 	return in
 }
 
-// rulesApart tells whether the rules stand in the block, where there is an element for
-// sources and where there is none. Under PlaceSplit that is so on every turn, so that
-// what comes before the last question stays the same.
+// rulesApart tells whether the rules stand in the block rather than in a sources
+// element; element says whether there will be one. Under PlaceSplit they do on every
+// turn, with sources or without, so that the text before the last question stays the
+// same.
 func (j *job) rulesApart(element bool) bool {
 	if j.policy.Placement != PlaceSplit || len(j.policy.Knowledge) == 0 {
 		return false
 	}
-	return j.placement == PlaceSplit || j.placement == PlaceSystem && !element // before the user's first message
+	return j.placement == PlaceSplit || j.placement == PlaceSystem && !element // there is no user message yet
 }
 
-// safeQuery is the question as the template may hold it.
+// safeQuery returns the question, neutralised, for the template; "" if the template has
+// no place for it.
 func (j *job) safeQuery() string {
 	if !j.policy.Template.asks() {
 		return ""
@@ -206,13 +208,13 @@ func (j *job) safeQuery() string {
 	return safeBody(j.query, j.policy)
 }
 
-// edits returns the edits of the outcome, sorted.
+// edits returns the edits that the outcome needs, sorted.
 func (j *job) edits(o Outcome, in *fitted) []Edit {
 	strip := j.req.stripEdits(j.policy.Placement)
 	if o != Injected {
 		return strip
 	}
-	edits := make([]Edit, 0, 1+len(strip)) // mostly all goes into one place
+	edits := make([]Edit, 0, 1+len(strip)) // usually there is one insertion
 	if in.block != nil {
 		edits = append(edits, j.block.edit(in.block))
 	}
@@ -220,7 +222,7 @@ func (j *job) edits(o Outcome, in *fitted) []Edit {
 		edits = append(edits, j.sources.edit(in.sources))
 	}
 	for _, e := range strip {
-		if e.Offset != edits[0].Offset || e.Name != editMarker { // that marker is replaced, not removed
+		if e.Offset != edits[0].Offset || e.Name != editMarker { // the block replaces that marker
 			edits = append(edits, e)
 		}
 	}

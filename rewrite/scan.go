@@ -7,15 +7,15 @@ type span struct{ start, end int }
 
 func (s span) of(b []byte) []byte { return b[s.start:s.end] }
 
-// scanner walks JSON text (RFC 8259) once, checking all of it and decoding
-// nothing. The first error stops it: every method then returns at once.
+// scanner reads JSON text (RFC 8259) once. It checks all of it and decodes nothing.
+// After the first error every method returns at once.
 type scanner struct {
 	b     []byte
 	i     int
 	depth int
 	err   *BodyError
 
-	loneSurrogate int   // offset of the last escaped surrogate without its half, -1 if none
+	loneSurrogate int   // offset of the last escaped surrogate without its other half, -1 if none
 	seen          marks // in all strings; bytes beyond ASCII outside of them are errors
 	tooDeep       bool  // something nests deeper than MaxDepth
 }
@@ -127,7 +127,7 @@ func (s *scanner) array(element func(n int)) span {
 	return span{start, s.i}
 }
 
-// kind names a JSON value's type by its first byte.
+// kind is the type of a JSON value.
 type kind byte
 
 const (
@@ -144,8 +144,8 @@ func (k kind) String() string {
 	return [...]string{"nothing", "null", "a boolean", "a number", "a string", "an array", "an object"}[k]
 }
 
-// kind tells the type of the value ahead; the value itself is checked when it
-// is read.
+// kind returns the type of the next value by its first byte. The value itself is
+// checked when it is read.
 func (s *scanner) kind() kind {
 	switch c := s.peek(); c {
 	case '{':
@@ -186,7 +186,7 @@ func (s *scanner) value() span {
 	return span{start, s.i}
 }
 
-// scalar skips a value of that type, which holds no other.
+// scalar skips a null, a boolean, a number or a string.
 func (s *scanner) scalar(k kind) {
 	switch k {
 	case kindString:
@@ -204,14 +204,14 @@ func (s *scanner) scalar(k kind) {
 	}
 }
 
-// deep skips an object or an array that nests too deeply to be of use. It does so
-// without recursion, which would take memory as it takes depth.
+// deep skips an object or an array beyond MaxDepth. It does not recurse, because the
+// depth of a hostile body would cost stack.
 func (s *scanner) deep() {
 	s.tooDeep = true
-	var ends []byte // of what is open
+	var ends []byte // the closing brackets still to come
 	for s.err == nil {
 		if k := s.kind(); k == kindObject || k == kindArray {
-			end := s.b[s.i] + 2 // as in ASCII
+			end := s.b[s.i] + 2 // in ASCII both closing brackets are two above the opening ones
 			ends = append(ends, end)
 			if s.i++; s.peek() != end {
 				s.name(end)
@@ -231,7 +231,7 @@ func (s *scanner) deep() {
 	}
 }
 
-// name skips a member's name where what is open is an object.
+// name skips a member's name and colon if the innermost bracket is an object's.
 func (s *scanner) name(end byte) {
 	if end != '}' {
 		return

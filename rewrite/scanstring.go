@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// str reads a string and returns the span with its quotes; escaped tells
-// whether it holds a backslash.
+// str reads a string and returns its span, quotes included; escaped tells whether it
+// holds a backslash.
 func (s *scanner) str() (v span, escaped bool) {
 	if s.err != nil {
 		return span{}, false
@@ -67,17 +67,17 @@ const (
 
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// special sets the top bit of the first byte of w that is a quote, a backslash
-// or a control character; bits above it mean nothing. A byte x is below n where
-// x - n borrows into its top bit and x had none (Warren, Hacker's Delight, §6-1).
-// With its second bit turned, a quote is the one character that stands right
-// above the controls, so that one subtraction finds both.
+// special sets the top bit of the first byte of w that is a quote, a backslash or a
+// control character; bits above that one mean nothing. A byte x is below n if x - n
+// borrows into its top bit and x had no top bit (Warren, Hacker's Delight, §6-1). With
+// its second bit flipped, a quote comes right above the control characters and nothing
+// else does, so one subtraction finds both.
 func special(w uint64) uint64 {
 	low, slash := w^(ones*0x02), w^(ones*'\\')
 	return ((low - ones*('"'^0x02+1)) | (slash - ones)) & tops &^ w
 }
 
-// plainEscapes are the bytes that make an escape of two bytes.
+// plainEscapes holds the bytes that follow a backslash in an escape of two bytes.
 var plainEscapes = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
 // escape reads one escape sequence, or two that form a surrogate pair.
@@ -99,12 +99,13 @@ func (s *scanner) escape() {
 		if low >= 0xDC00 && low <= 0xDFFF {
 			return
 		}
-		s.i = second // not its half: read again as what it is
+		s.i = second // not the other half: it is read again as a character of its own
 	}
 	s.loneSurrogate = at
 }
 
-// escapedRune reads one escape sequence; surrogates come as they are.
+// escapedRune reads one escape sequence and returns its rune, which may be half of a
+// surrogate pair.
 func (s *scanner) escapedRune() (r rune, ok bool) {
 	const want = "an escape sequence"
 	if s.i++; s.i >= len(s.b) {

@@ -15,20 +15,20 @@ const (
 	queryHole   = "{{QUERY}}"
 )
 
-// A Template is the text around what is added: {{CONTEXT}} once, where that goes, and
-// {{QUERY}} for the user's question. It is parsed once; the zero Template is
-// {{CONTEXT}} alone.
+// A Template is the text around the context that is added. It holds {{CONTEXT}} once,
+// where the context goes, and may hold {{QUERY}} for the user's question. It is parsed
+// once; the zero Template is {{CONTEXT}} alone.
 type Template struct {
 	text  string           // as it was written
 	parts []string         // texts and placeholders in turn
 	tags  *tags.Vocabulary // our tags and those in the texts; nil in the zero Template
 }
 
-// tagName matches what a tag of a template begins with.
+// tagName matches the beginning of a tag in a template.
 var tagName = regexp.MustCompile(`<\s*/?\s*([\pL_][\pL\pN_:.-]*)`)
 
-// ParseTemplate reads a template. It refuses braces that look like a placeholder and
-// are none: they would go to the model as they stand.
+// ParseTemplate parses a template. It refuses double braces that are no placeholder,
+// because they would reach the model as they are.
 func ParseTemplate(text string) (Template, error) {
 	t := Template{text: text}
 	rest := text
@@ -62,8 +62,8 @@ func ParseTemplate(text string) (Template, error) {
 	return t, nil
 }
 
-// vocabulary returns the names of the tags that nothing put into the template may
-// look like: a document's </context> must not end the template's.
+// vocabulary returns the names of the tags that inserted text must not look like: a
+// document's </context> must not end the template's.
 func (t Template) vocabulary() *tags.Vocabulary {
 	if t.tags == nil {
 		return tags.Ours()
@@ -71,7 +71,7 @@ func (t Template) vocabulary() *tags.Vocabulary {
 	return t.tags
 }
 
-// run returns how many bytes c text begins with.
+// run returns how many bytes c stand at the beginning of text.
 func run(text string, c byte) int { return len(text) - len(strings.TrimLeft(text, string(c))) }
 
 func holeAt(text string) string {
@@ -83,7 +83,8 @@ func holeAt(text string) string {
 	return ""
 }
 
-// unknownHole is what an error shows of a text that begins with two braces.
+// unknownHole returns the part of text, which begins with two braces, that an error
+// message shows.
 func unknownHole(text string) string {
 	const most = 40
 	line, _, _ := strings.Cut(text, "\n")
@@ -96,7 +97,8 @@ func unknownHole(text string) string {
 	return line
 }
 
-// problem is an error at the first two braces of rest, which the text ends with.
+// problem returns an error at the first two braces of rest, a suffix of the template's
+// text.
 func (t Template) problem(rest, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	if !strings.Contains(strings.TrimRight(t.text, "\n"), "\n") {
@@ -116,12 +118,12 @@ func (t Template) holes(hole string) int {
 	return n
 }
 
-// asks tells whether the question has a place in the template.
+// asks tells whether the template has a place for the question.
 func (t Template) asks() bool { return t.holes(queryHole) > 0 }
 
-// fill puts the context and the question in their places, in one pass: what is put in
-// is never read again. Line breaks at the beginning go: those between the block and
-// the app's text are made where it is placed.
+// fill puts the context and the question in their places in one pass, so that
+// placeholders inside them stay as they are. It drops line breaks at the beginning: the
+// ones before the block are made where it is placed.
 func (t Template) fill(context []string, query string) []string {
 	if len(t.parts) == 0 {
 		return context
@@ -147,7 +149,7 @@ func (t Template) fill(context []string, query string) []string {
 	return filled
 }
 
-// IsZero tells whether nothing was written.
+// IsZero tells whether the template is not configured.
 func (t Template) IsZero() bool { return t.text == "" }
 
 // String returns the template as it was written.
@@ -156,7 +158,7 @@ func (t Template) String() string { return t.text }
 // MarshalText is the inverse of UnmarshalText.
 func (t Template) MarshalText() ([]byte, error) { return []byte(t.text), nil }
 
-// UnmarshalText parses a template; of no text it is the zero Template.
+// UnmarshalText parses a template; empty text gives the zero Template.
 func (t *Template) UnmarshalText(text []byte) (err error) {
 	*t = Template{}
 	if len(text) > 0 {

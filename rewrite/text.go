@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// appendQuoted appends s as the inside of a JSON string, escaping as little as
-// RFC 8259 allows: quote, backslash and C0 controls. UTF-8 stays as it is.
+// appendQuoted appends s as the inside of a JSON string. It escapes only what RFC 8259
+// demands: quote, backslash and C0 controls. UTF-8 stays as it is.
 func appendQuoted(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	for {
@@ -33,7 +33,7 @@ func appendQuoted(dst []byte, s string) []byte {
 	}
 }
 
-// plainString is plain for a string; the compiler makes one load of the eight.
+// plainString is plain for a string. The compiler turns the eight bytes into one load.
 func plainString(s string) int {
 	i := 0
 	for ; len(s)-i >= 8; i += 8 {
@@ -51,12 +51,11 @@ func plainString(s string) int {
 	return i
 }
 
-// unquote decodes a JSON string that the scanner accepted, quotes included. An
-// escaped lone surrogate, which no text holds that is searched or extended, becomes
-// U+FFFD.
+// unquote decodes a JSON string that the scanner accepted, quotes included. An escaped
+// lone surrogate becomes U+FFFD; texts that are searched or extended hold none.
 func unquote(raw []byte) string { return decode(raw[1 : len(raw)-1]) }
 
-// decode is unquote for what stands between the quotes.
+// decode is unquote for a string without its quotes.
 func decode(raw []byte) string {
 	i := plain(raw)
 	if i == len(raw) {

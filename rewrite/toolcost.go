@@ -2,16 +2,16 @@ package rewrite
 
 import "strings"
 
-// The formula for tools is the one of the OpenAI cookbook ("How to count tokens
-// with tiktoken", section 7), which it gives for flat schemas; nested ones are
-// counted by the same rule at each level, and what the formula does not know as
-// the text that it is. For models without a public tokenizer a list of tools is
-// the text that it is, behind a preamble: most chat templates print the JSON.
+// The formula for tools is that of the OpenAI cookbook ("How to count tokens with
+// tiktoken", section 7). It is given for flat schemas; nested ones are counted by the
+// same rule at each level, and keywords that it does not cover are counted as text. For
+// models without a public tokenizer a list of tools is counted as its JSON text, behind
+// a preamble: most chat templates print the JSON.
 const (
 	functionTokens      = 7  // a function, in o200k_base
 	olderFunctionTokens = 10 // in the encodings before it
 	propertiesTokens    = 3  // an object's list of properties
-	propertyTokens      = 3  // each of them
+	propertyTokens      = 3  // each property
 	enumTokens          = -3 // an enum
 	enumItemTokens      = 3  // each of its items
 	toolsTokens         = 12 // the end of the list
@@ -27,11 +27,11 @@ func (w *weigher) tools(m *messageWeight) {
 	}
 }
 
-// A toolWeight is the counting of a list of tools, whose JSON was checked.
+// A toolWeight is the running count of a list of tools, whose JSON was checked before.
 type toolWeight struct{ *messageWeight }
 
-// tool counts a tool: a function, in a frame or without; anything else is taken
-// for text.
+// tool counts a tool: a function, either inside a "function" member or bare; anything
+// else is counted as text.
 func (t *toolWeight) tool() {
 	start, kind := t.i, ""
 	framed := false
@@ -55,7 +55,7 @@ func (t *toolWeight) tool() {
 	}
 }
 
-// again reads what stands at start once more.
+// again runs read at start once more and then returns to the present offset.
 func (t *toolWeight) again(start int, read func()) {
 	end := t.i
 	t.i = start
@@ -84,8 +84,7 @@ func (t *toolWeight) function() {
 	}
 }
 
-// schema counts what an object's schema says beside type and description, which it
-// returns.
+// schema counts a schema, except its type and description, which it returns.
 func (t *toolWeight) schema() (kind, description string) {
 	t.members(func(name string) {
 		switch name {
@@ -133,7 +132,7 @@ func (t *toolWeight) property(name string) {
 
 func (t *toolWeight) enum() {
 	t.list(func(n int) {
-		if n == 0 { // one without items would take tokens away
+		if n == 0 { // an empty enum would subtract tokens
 			t.text += enumTokens
 		}
 		start, k := t.i, t.kind()

@@ -1,39 +1,40 @@
 package rewrite
 
-// A Window is the account of a model's window for one request, in tokens:
+// A Window says how a model's window is divided for one request, in tokens:
 //
 //	request + reserved output + what is added ≤ size
 //
-// What is added yields; the client's messages are never touched.
+// Only what is added shrinks; the client's messages are never changed.
 type Window struct {
 	Size           int         `json:"size"` // 0 is unknown
 	Check          WindowCheck `json:"check"`
 	ReservedOutput int         `json:"reserved_output_tokens"`
-	Request        int         `json:"request"`              // as it came; under CheckBound it may be less
+	Request        int         `json:"request"`              // the request as it came; under CheckBound it may be less
 	Cost           *Cost       `json:"components,omitempty"` // its components as counted
-	Reserve        int         `json:"reserve"`              // of Request: for what formulas miss
-	Room           int         `json:"room"`                 // left for what is added; negative: the request is too long as it came
-	Limits         bool        `json:"limits"`               // Room is less than the budget of the policy
+	Reserve        int         `json:"reserve"`              // part of Request: the reserve for errors of formulas
+	Room           int         `json:"room"`                 // left for what is added; negative if the request alone is too long
+	Limits         bool        `json:"limits"`               // the window, not the policy, limits what is added
 }
 
-// A WindowCheck says how it was found out what a request leaves of the window.
+// A WindowCheck says how the request's size was found.
 type WindowCheck string
 
 // The checks.
 const (
 	CheckNone    WindowCheck = "none"    // nothing was to be added
-	CheckUnknown WindowCheck = "unknown" // the window is: only context_tokens holds
-	CheckBound   WindowCheck = "bound"   // it fits even if each of its bytes is a token
-	CheckCount   WindowCheck = "count"   // all of it was counted
+	CheckUnknown WindowCheck = "unknown" // the window's size is unknown: only context_tokens limits
+	CheckBound   WindowCheck = "bound"   // the request fits even if each of its bytes is a token
+	CheckCount   WindowCheck = "count"   // the whole request was counted
 )
 
-// boundSlack is what may come to a request beside its bytes: what chat templates
-// put around messages is mostly shorter than the JSON around them.
+// boundSlack is added to the bytes of a request for the tokens that chat templates put
+// around messages; those are mostly fewer than the bytes of the JSON around them.
 const boundSlack = 512
 
-// look finds out what the request leaves of the model's window. As a token has at
-// least one byte, a request that is short enough need not be counted; what the
-// upstream bills beyond it, such as a prompt of its own, has no bytes in it.
+// look finds out how much of the window the request leaves. A token has at least one
+// byte, so a short request is bounded by its length and not counted. What an upstream
+// bills beyond the request, such as a prompt of its own, has no bytes in it and is
+// added from the calibration.
 func (j *job) look() {
 	m := &j.model
 	w := Window{Size: m.Window, Check: CheckUnknown, ReservedOutput: j.req.answers.reserved(j.policy.ReserveOutputTokens, m)}
@@ -56,7 +57,7 @@ func (j *job) look() {
 	j.window = w
 }
 
-// count replaces the bound by a count.
+// count replaces the bound by a full count.
 func (w *Window) count(c Cost, m *Model) {
 	if m.Window > 0 {
 		w.Check = CheckCount
@@ -65,8 +66,8 @@ func (w *Window) count(c Cost, m *Model) {
 	w.Request = m.billed(c.sum()) + w.Reserve
 }
 
-// allowed is what the policy allows to add: its tokens, and no more than a quarter
-// of a known window.
+// allowed returns how many tokens the policy allows to add, at most a quarter of a
+// known window.
 func (j *job) allowed() int {
 	if quarter := j.model.Window / 4; j.model.Window > 0 && quarter < j.policy.ContextTokens {
 		return quarter
@@ -74,7 +75,7 @@ func (j *job) allowed() int {
 	return j.policy.ContextTokens
 }
 
-// budget is what may be added.
+// budget returns how many tokens may be added.
 func (j *job) budget() int {
 	if j.window.Limits {
 		return max(j.window.Room, 0)
@@ -82,7 +83,7 @@ func (j *job) budget() int {
 	return j.allowed()
 }
 
-// noRoom is why nothing could be added.
+// noRoom returns why nothing could be added.
 func (j *job) noRoom() Reason {
 	if j.window.Limits {
 		return ReasonWindow

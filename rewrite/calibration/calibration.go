@@ -1,9 +1,9 @@
-// Package calibration learns how far our counts of whole requests are from what
-// upstreams bill for them, for each upstream and model, from the answers that say
-// so. A few wild answers do not move it, and what it says is steady: texts are
-// fitted by it, and ones that change miss the prompt caches of upstreams.
+// Package calibration learns, for each tenant, upstream and model, how far our token
+// counts of whole requests are from what the upstream bills, as its answers report it.
+// A few wild answers do not change the result, and the result changes rarely: it
+// decides how texts are cut, and texts that change miss the prompt caches of upstreams.
 //
-// It knows nothing of requests, and of no store: Merge only makes the bytes that
+// The package knows nothing of requests or stores: Merge only makes the bytes that
 // processes share.
 package calibration
 
@@ -17,42 +17,41 @@ import (
 )
 
 const (
-	ringSize = 64 // samples of one key
-	// minSamples is how many it takes to say something.
+	ringSize = 64 // samples kept for one key
+	// minSamples is how many samples a correction needs.
 	minSamples = 8
 	maxNames   = 512
-	// maxName is the longest name that has samples of its own, in bytes.
+	// maxName is the longest name, in bytes, that has samples of its own.
 	maxName = 128
 )
 
-// A Key names what is calibrated. Upstream and Row, the row of the model table, are
-// few; Name is as requests name the model, and "" stands for the names of a row
-// that have no samples of their own. Each tenant is calibrated by its own answers:
-// what one sends must not narrow the window of another.
+// A Key names what is calibrated. Upstream and Row (the row of the model table) have
+// few values. Name is the model as requests name it; "" collects the names of a row
+// that have no samples of their own. Each tenant is calibrated by its own answers, so
+// that one tenant cannot narrow another one's window.
 type Key struct{ Tenant, Upstream, Row, Name string }
 
 func (k Key) compare(other Key) int {
 	return cmp.Or(cmp.Compare(k.Upstream, other.Upstream), cmp.Compare(k.Row, other.Row), cmp.Compare(k.Name, other.Name), cmp.Compare(k.Tenant, other.Tenant))
 }
 
-// An Entry is what is known of a key.
+// An Entry is the state of a key.
 type Entry struct {
 	Key
-	Value   Value // zero as long as there are fewer than 8 samples
-	Samples int   // answers that it rests on, at most 64
+	Value   Value // zero with fewer than 8 samples
+	Samples int   // answers behind it, at most 64
 }
 
 // A Tracker holds the newest samples of each key. It is safe for concurrent use.
 //
-// Names come from clients, so at most 512 have samples of their own. What is
-// observed of others, and of names longer than 128 bytes, is taken together by
-// tenant, upstream and row.
+// Names come from clients, so at most 512 have samples of their own. Samples of other
+// names, and of names longer than 128 bytes, are pooled by tenant, upstream and row.
 type Tracker struct {
 	mu    sync.Mutex // held to add a key
 	table atomic.Pointer[table]
 }
 
-// A table never changes: a key more makes another one.
+// A table is never changed; to add a key, it is replaced by a larger copy.
 type table struct {
 	tracks map[Key]*track
 	names  int
@@ -65,7 +64,8 @@ func New() *Tracker {
 	return t
 }
 
-// find returns what is known of k, and the key by which it is, or would be.
+// find returns the track of k, nil if there is none, and the key that the track has or
+// would have: k, or k without its name where names are pooled.
 func (t *table) find(k Key) (*track, Key) {
 	if len(k.Name) <= maxName {
 		if known := t.tracks[k]; known != nil || t.names < maxNames {
@@ -76,7 +76,7 @@ func (t *table) find(k Key) (*track, Key) {
 	return t.tracks[k], k
 }
 
-// add returns the track of k, made if there is none.
+// add returns the track of k and makes it if there is none.
 func (t *Tracker) add(k Key) *track {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,7 +85,8 @@ func (t *Tracker) add(k Key) *track {
 	if known != nil {
 		return known
 	}
-	// What a name is part of, such as a request, need not stay in memory for it.
+	// The name may be a part of a request's body, which a clone does not keep in
+	// memory.
 	k.Name = strings.Clone(k.Name)
 	now := &table{tracks: maps.Clone(old.tracks), names: old.names}
 	if now.tracks == nil {
@@ -100,10 +101,10 @@ func (t *Tracker) add(k Key) *track {
 	return known
 }
 
-// Observe takes an answer: tokens counted of the whole request, and billed by
-// usage.prompt_tokens. It is false for what cannot be and was ignored: nothing
-// counted or billed, more than 100 million billed, more than eight times as much as
-// counted and 4096, or less than an eighth.
+// Observe records an answer: the tokens we counted for the whole request, and those
+// that usage.prompt_tokens billed. It ignores impossible samples and returns false for
+// them: nothing counted or billed, more than 100 million billed, more billed than eight
+// times the count plus 4096, or less than an eighth of the count.
 func (t *Tracker) Observe(k Key, counted, billed int) bool {
 	s := sample{counted, billed}
 	if s.absurd() {
@@ -117,13 +118,13 @@ func (t *Tracker) Observe(k Key, counted, billed int) bool {
 	return true
 }
 
-// Of returns the correction for k that is in force. It neither waits nor allocates.
+// Of returns the correction in force for k. It takes no lock and does not allocate.
 func (t *Tracker) Of(k Key) Value {
 	known, _ := t.table.Load().find(k)
 	return known.inForce()
 }
 
-// All returns what is known of every key, sorted by upstream, row, name and tenant.
+// All returns the state of every key, sorted by upstream, row, name and tenant.
 func (t *Tracker) All() []Entry {
 	tracks := t.table.Load().tracks
 	all := make([]Entry, 0, len(tracks))
@@ -134,20 +135,20 @@ func (t *Tracker) All() []Entry {
 	return all
 }
 
-// Active returns the keys that this process has observed, sorted: those to share.
+// Active returns the keys that this process has samples of, sorted: those to share with
+// other processes.
 func (t *Tracker) Active() []Key {
 	return slices.SortedFunc(maps.Keys(t.table.Load().tracks), Key.compare)
 }
 
-// Merge joins the samples of a key, one of Active, with what others wrote about it;
-// nil is nothing. merged is what to write back, if changed: the shared samples, then
-// those of this process that are new, the newest 64 of them. From then on they are
-// this process's samples, too. Replicas that merge in turn come to hold the same
-// samples and the same Value.
+// Merge joins the samples of a key, one of Active, with shared, the bytes that other
+// processes wrote about it (nil if none). It returns the bytes to write back, and
+// whether they differ from shared: the shared samples followed by this process's new
+// ones, the newest 64 of them. From then on all of these are this process's samples
+// too. Replicas that merge in turn come to hold the same samples and the same Value.
 //
-// Where shared holds fewer than it should, for a store may forget and writes may
-// cross, what this process remembers of before stands in front. What is not of this
-// form is ignored.
+// A store may lose a write, and writes may cross. So samples that this process had
+// before and that shared lacks are put in front. Bytes in another form are ignored.
 func (t *Tracker) Merge(k Key, shared []byte) (merged []byte, changed bool) {
 	known := t.table.Load().tracks[k]
 	if known == nil {
@@ -156,8 +157,10 @@ func (t *Tracker) Merge(k Key, shared []byte) (merged []byte, changed bool) {
 	return known.merge(shared)
 }
 
-// Unwritten tells that what the last Merge of k returned could not be written: what
-// was new then is new again, lest a store that can only be read holds all back.
+// Unwritten reports that the result of the last Merge of k could not be written: its
+// new samples then count as new again, so that the next Merge offers them again.
+// Otherwise a store that is read-only for a while would lose them for the other
+// processes.
 func (t *Tracker) Unwritten(k Key) {
 	if known := t.table.Load().tracks[k]; known != nil {
 		known.unwritten()

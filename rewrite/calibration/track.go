@@ -9,17 +9,17 @@ import (
 	"sync/atomic"
 )
 
-// A track is what is known of one key.
+// A track holds the samples of one key and the correction made from them.
 type track struct {
 	value atomic.Pointer[Value] // in force; nil is none
 
 	mu   sync.Mutex
 	ring []sample // oldest first, at most ringSize
-	news int      // of them, from the end: not merged yet
-	sent int      // how many the last merge gave away
+	news int      // how many at the end of ring are not merged yet
+	sent int      // how many new samples the last merge returned
 }
 
-// inForce is for a nil track, too.
+// inForce returns the correction in force; it works on a nil track too.
 func (t *track) inForce() Value {
 	if t == nil {
 		return Value{}
@@ -49,7 +49,8 @@ func (t *track) observe(s sample) {
 	t.publish(t.inForce())
 }
 
-// publish puts a Value in force if it can be: else what the samples say.
+// publish puts v in force if it is close enough to what the samples say now, else the
+// Value made from the samples.
 func (t *track) publish(v Value) {
 	if now := valueOf(t.ring); !v.near(now) {
 		v = now
@@ -67,7 +68,8 @@ func (t *track) merge(shared []byte) (merged []byte, changed bool) {
 	ring := slices.Concat(without(old, samples), samples, news)
 	t.ring = slices.Clone(ring[max(0, len(ring)-ringSize):])
 	t.news, t.sent = 0, t.news
-	// The Value of others goes first where it is as good: all are to have the same.
+	// If the other processes' Value fits the samples, it is taken over, so that all
+	// processes use the same one.
 	if theirs.valid() && theirs.near(valueOf(t.ring)) {
 		t.publish(theirs)
 	} else {
@@ -83,8 +85,8 @@ func (t *track) unwritten() {
 	t.news, t.sent = min(t.news+t.sent, ringSize), 0
 }
 
-// without returns the samples of list that are not in others, each as often as it
-// is there more often.
+// without returns list without the samples that are in others; of a sample that occurs
+// several times it keeps as many as list has more of than others.
 func without(list, others []sample) []sample {
 	there := map[sample]int{}
 	for _, s := range others {
@@ -99,11 +101,12 @@ func without(list, others []sample) []sample {
 	return left
 }
 
-// format is the version of what encode writes, its first byte.
+// format is the first byte that encode writes, the version of the form.
 const format = 1
 
-// encode writes a Value, which may be zero, and samples: the bits of the ratios,
-// then varints, of each sample what was counted and what was billed beyond it.
+// encode writes a Value, which may be zero, and samples: the bits of both ratios, then
+// varints: both offsets and, for each sample, its count and the difference of billed
+// and counted.
 func encode(v Value, samples []sample) []byte {
 	b := make([]byte, 0, 32+6*len(samples))
 	b = append(b, format)
@@ -118,9 +121,9 @@ func encode(v Value, samples []sample) []byte {
 	return b
 }
 
-// decode returns what encode wrote: no more than the newest samples that fit into a
-// ring, without absurd ones. Of anything else it returns nothing. The Value may be
-// anything.
+// decode reads what encode wrote. It drops absurd samples and keeps the newest that fit
+// into a ring. It returns nothing for bytes in any other form. The Value is not
+// checked.
 func decode(b []byte) (Value, []sample) {
 	const ratios = 1 + 2*8
 	if len(b) < ratios || b[0] != format {
@@ -133,7 +136,7 @@ func decode(b []byte) (Value, []sample) {
 	rest, ok := b[ratios:], true
 	number := func(read func([]byte) (int64, int)) int {
 		n, size := read(rest)
-		// Larger ones are in nothing that we write, and could not be added up.
+		// encode never writes larger numbers, and their sums could overflow.
 		if size <= 0 || n > math.MaxInt32 || n < math.MinInt32 {
 			rest, ok = nil, false
 			return 0
@@ -156,8 +159,8 @@ func decode(b []byte) (Value, []sample) {
 	return v, samples[max(0, len(samples)-ringSize):]
 }
 
-// uvarint is binary.Uvarint, with what is too large for an int64 below 0, where
-// nothing that was counted is.
+// uvarint is binary.Uvarint as an int64; a number too large for that comes out
+// negative, which no count is.
 func uvarint(b []byte) (int64, int) {
 	n, size := binary.Uvarint(b)
 	return int64(n), size

@@ -5,49 +5,52 @@ import (
 	"slices"
 )
 
-// A Value is a correction: how many tokens are billed for what we count. The zero
-// Value is none, as too few answers were seen. Of each pair the first is the median
-// of the answers, and the second a bound that few honest ones exceed.
+// A Value says how many tokens an upstream bills for what we count. The zero Value is
+// no correction: there were too few answers. The first of each pair is the median of
+// the answers, the second an upper bound that few honest answers exceed.
 type Value struct {
-	// Tokens billed for each one counted, within 0.5 and 4, of requests of at least
-	// 200 tokens; RatioUpper is at least 1. With fewer than 8 of those Ratio is 1 and
-	// RatioUpper 0, unknown.
+	// Billed tokens for each counted one, from 0.5 to 4, over requests of at least 200
+	// tokens; RatioUpper is at least 1. With fewer than 8 such requests the ratio is
+	// unknown: Ratio is 1 and RatioUpper 0.
 	Ratio, RatioUpper float64
-	// Tokens billed beyond those counted, of all requests; negative where it is less.
+	// Billed minus counted tokens, over all requests; negative if less is billed than
+	// counted.
 	Offset, OffsetUpper int
 }
 
 const (
-	// ratioFrom is the least count that makes a ratio: below, what stands before every
-	// prompt would look like one.
+	// ratioFrom is the least count that makes a ratio: in shorter requests the fixed
+	// text that an upstream puts before every prompt would look like a ratio.
 	ratioFrom          = 200
 	minRatio, maxRatio = 0.5, 4.0
-	minMargin          = 1.01 // of a RatioUpper over its Ratio
-	// minUpper is the least RatioUpper: one caller's texts may be billed at less than
-	// their count, by chance or on purpose, and another one's are not.
+	minMargin          = 1.01 // RatioUpper is at least Ratio times this
+	// minUpper is the least RatioUpper. One caller's texts may be billed at less than
+	// their count, by chance or on purpose; the next caller's texts need not be.
 	minUpper = 1.0
 )
 
-// A Value stays in force until another one is further away than this, and than a
-// part of its own spread: the samples that come and go move the bounds of wide ones
-// by more.
+// A Value stays in force until the one made from the samples differs by more than a
+// step: the constants here, or spreadPart of the distance between its median and its
+// bound if that is more. Without that part, wide bounds would move with each sample
+// that comes or goes.
 const (
 	ratioStep  = 0.02
 	offsetStep = 2.0
 	spreadPart = 0.25
 )
 
-// A sample is one answer.
+// A sample is what one answer tells: the tokens we counted and those billed.
 type sample struct{ counted, billed int }
 
-// absurd tells whether a sample says nothing about how upstreams count.
+// absurd tells whether a sample is impossible, so that it says nothing about how an
+// upstream counts.
 func (s sample) absurd() bool {
 	const maxBilled, most, slack = 100_000_000, 8, 4096
 	return s.counted <= 0 || s.billed < 1 || s.billed > maxBilled ||
 		most*s.billed < s.counted || s.billed > most*s.counted+slack
 }
 
-// valueOf returns what samples, at most ringSize, say. Their order does not matter.
+// valueOf computes the Value of at most ringSize samples, whose order does not matter.
 func valueOf(samples []sample) Value {
 	if len(samples) < minSamples {
 		return Value{}
@@ -69,23 +72,23 @@ func valueOf(samples []sample) Value {
 	return v
 }
 
-// Within returns v with an offset that reserves no more than limit tokens: an answer
-// may bill anything, and what is reserved for that is taken from everything else.
+// Within returns v with its offsets capped at limit tokens. An answer may report any
+// bill, and tokens reserved for the offset are lost to everything else.
 func (v Value) Within(limit int) Value {
 	v.OffsetUpper = min(v.OffsetUpper, limit)
 	v.Offset = min(v.Offset, limit)
 	return v
 }
 
-// valid tells whether valueOf may have returned v.
+// valid tells whether v is a Value that valueOf can return.
 func (v Value) valid() bool {
 	known := v.Ratio >= minRatio && v.RatioUpper >= max(v.Ratio, minUpper) && v.RatioUpper <= maxRatio
 	unknown := v.Ratio == 1 && v.RatioUpper == 0
 	return (known || unknown) && v.OffsetUpper >= v.Offset
 }
 
-// near tells whether v can stay in force where the samples say now. It is false of
-// what is no number.
+// near tells whether v is within a step of now, the Value made from the samples, so
+// that it may stay in force. It is false for NaN.
 func (v Value) near(now Value) bool {
 	if (v == Value{}) || (now == Value{}) || (v.RatioUpper == 0) != (now.RatioUpper == 0) {
 		return v == now
@@ -98,7 +101,7 @@ func (v Value) near(now Value) bool {
 		beside(v.Offset, now.Offset) && beside(v.OffsetUpper, now.OffsetUpper)
 }
 
-// numbers are as many as a ring has samples.
+// numbers is a list without allocation, as long as a ring.
 type numbers struct {
 	all [ringSize]float64
 	n   int
@@ -109,17 +112,17 @@ func (x *numbers) add(f float64) {
 	x.n++
 }
 
-// median sorts the numbers.
+// median sorts the numbers and returns their median.
 func (x *numbers) median() float64 {
 	all := x.all[:x.n]
 	slices.Sort(all)
 	return (all[(x.n-1)/2] + all[x.n/2]) / 2
 }
 
-// robust returns the median and three robust standard deviations above it: 1.4826
-// times the median absolute deviation is one, if the honest ones are normal, and
-// fewer than half of the numbers, be they anything, move neither beyond the others
-// (Hampel 1974; Leys et al. 2013).
+// robust returns the median and the median plus three robust standard deviations.
+// 1.4826 times the median absolute deviation estimates the standard deviation if the
+// honest numbers are normal. As long as fewer than half of the numbers are wild,
+// neither result leaves the range of the others (Hampel 1974; Leys et al. 2013).
 func (x *numbers) robust() (median, upper float64) {
 	const deviations, normal = 3, 1.4826
 	median = x.median()
