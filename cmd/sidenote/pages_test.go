@@ -155,6 +155,39 @@ func TestPagesNamePathsThatExist(t *testing.T) {
 	}
 }
 
+// The faults that tests name stand on the page for contributors, and none else does.
+func TestPagesFaults(t *testing.T) {
+	_, page := readPage(t, "deploy/CONTRIBUTING.md")
+	page = strings.Join(strings.Fields(page), " ")
+	named := map[string]bool{}
+	for _, pattern := range []string{"cmd/sidenote/faults_*_test.go", "proxy/faults_*_test.go"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: no files, %v", pattern, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range regexp.MustCompile(`\{"([RUC][0-9]+ [^"]+)"`).FindAllStringSubmatch(string(text), -1) {
+				named[m[1]] = true
+				if !strings.Contains(page, m[1]) {
+					t.Errorf("deploy/CONTRIBUTING.md does not tell of %s", m[1])
+				}
+			}
+		}
+	}
+	for _, row := range regexp.MustCompile(`(?:^| )([RUC][0-9]+ [^·*|]+?)(?: ·| \*\*| \|)`).FindAllStringSubmatch(page, -1) {
+		if !named[row[1]] {
+			t.Errorf("deploy/CONTRIBUTING.md: no test is of %s", row[1])
+		}
+	}
+	if len(named) < 50 {
+		t.Errorf("found %d faults only", len(named))
+	}
+}
+
 // Words of several parts, as keys, labels and fields have, stand in the code.
 func TestPagesWords(t *testing.T) {
 	code := map[string]bool{}
