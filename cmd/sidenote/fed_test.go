@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"sidenote/cmd/sidenote/internal/engine"
-	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/library"
 )
 
 // Where nothing was removed, nothing is said to have been.
@@ -48,7 +48,7 @@ func TestM23PutIntoAFoldersBase(t *testing.T) {
 // cutShort leaves a state folder as a process does that dies while it reads a folder.
 func cutShort(t *testing.T, state, id, docs string) {
 	t.Helper()
-	l, err := engine.OpenLibrary(t.Context(), state, knowledge.LibraryOptions{})
+	l, err := engine.OpenLibrary(t.Context(), state, library.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/proxy/admin"
-	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -115,8 +115,8 @@ func (r *ingestion) choose(acceptDeletions bool) error {
 func (r *ingestion) run(ctx context.Context) error {
 	asked := store.LockedError{}
 	for {
-		kept, err := engine.OpenLibrary(ctx, r.cfg.State.Path, knowledge.LibraryOptions{
-			Trouble: func(t knowledge.Trouble) { r.say("state: %v", t.Err) },
+		kept, err := engine.OpenLibrary(ctx, r.cfg.State.Path, library.Options{
+			Trouble: func(t library.Trouble) { r.say("state: %v", t.Err) },
 		})
 		var locked *store.LockedError
 		switch {
@@ -149,7 +149,7 @@ func (r *ingestion) say(format string, args ...any) {
 }
 
 // readAll reads the pending folders in this process.
-func (r *ingestion) readAll(ctx context.Context, kept *knowledge.Library) (err error) {
+func (r *ingestion) readAll(ctx context.Context, kept *library.Library) (err error) {
 	defer func() { err = cmp.Or(err, kept.Close()) }()
 	for len(r.pending) > 0 {
 		f, start := r.pending[0], time.Now()

@@ -17,7 +17,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/panics"
-	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -73,10 +73,10 @@ func (a *app) asking(c *adminclient.Client, who *store.LockedError) *adminclient
 }
 
 // open opens the state folder in this process.
-func (f baseFlags) open(a *app, cfg *config.Config, write bool) (*knowledge.Library, error) {
-	library, err := engine.OpenLibrary(a.ctx, cfg.State.Path, knowledge.LibraryOptions{
+func (f baseFlags) open(a *app, cfg *config.Config, write bool) (*library.Library, error) {
+	library, err := engine.OpenLibrary(a.ctx, cfg.State.Path, library.Options{
 		ReadOnly: !write,
-		Trouble:  func(t knowledge.Trouble) { fmt.Fprintf(a.stderr, "state: %v\n", t.Err) },
+		Trouble:  func(t library.Trouble) { fmt.Fprintf(a.stderr, "state: %v\n", t.Err) },
 	})
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (f baseFlags) open(a *app, cfg *config.Config, write bool) (*knowledge.Libr
 
 // alone calls do with the admin port of this process, on a state folder that it closes in
 // the end.
-func (a *app) alone(cfg *config.Config, library *knowledge.Library, write bool, do func(*adminclient.Client) error) (err error) {
+func (a *app) alone(cfg *config.Config, library *library.Library, write bool, do func(*adminclient.Client) error) (err error) {
 	opened := "opened"
 	if !write {
 		opened = "opened for reading"

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sidenote/cmd/sidenote/internal/engine"
-	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/library"
 	"sidenote/rewrite/tokens"
 )
 
@@ -26,7 +26,7 @@ func TestTokensAreKept(t *testing.T) {
 	} {
 		state := filepath.Join(t.TempDir(), "state")
 		put(state)
-		l, err := engine.OpenLibrary(t.Context(), state, knowledge.LibraryOptions{ReadOnly: true})
+		l, err := engine.OpenLibrary(t.Context(), state, library.Options{ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}

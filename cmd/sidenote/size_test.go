@@ -32,7 +32,7 @@ var tooLarge = map[string]int{
 	"proxy.Metrics":                       25,
 	"proxy.exchange":                      32,
 	"proxy/admin.Handler":                 31,
-	"retrieval/knowledge.Library":         58,
+	"retrieval/library.Library":           58,
 	"retrieval/knowledge/store.Store":     46,
 	"rewrite.Request":                     21,
 }

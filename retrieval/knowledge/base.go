@@ -9,8 +9,8 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
-	"sidenote/retrieval/knowledge/bm25"
 	"sidenote/retrieval/knowledge/chunk"
+	"sidenote/retrieval/knowledge/index/bm25"
 )
 
 // maxRepeats is how often a term counts at most: a question stresses what it
@@ -37,6 +37,9 @@ func (b *Base) Swap(c *Content) { b.content.Store(c) }
 // Content returns what the base answers from; nil before the first Swap.
 func (b *Base) Content() *Content { return b.content.Load() }
 
+// ID returns the base's id.
+func (b *Base) ID() string { return b.id }
+
 // Ref returns the base's id and generation.
 func (b *Base) Ref() retrieval.Ref { return b.ref(b.content.Load()) }
 
@@ -44,7 +47,7 @@ func (b *Base) ref(c *Content) retrieval.Ref {
 	if c == nil {
 		return retrieval.Ref{Knowledge: b.id}
 	}
-	return retrieval.Ref{Knowledge: b.id, Generation: c.generation}
+	return retrieval.Ref{Knowledge: b.id, Generation: c.options.Generation}
 }
 
 // Retrieve returns the best q.Settings.NumCandidates chunks for q.Text, best
@@ -69,7 +72,7 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 		res.Reason = retrieval.ReasonNoQueryTerms
 		return res, nil
 	}
-	err := c.guard(func() error { return b.search(ctx, c, q, terms, &res) })
+	err := c.Guard(func() error { return b.search(ctx, c, q, terms, &res) })
 	res.Took = time.Since(start)
 	if err != nil {
 		res.Reason = retrieval.ReasonError
@@ -78,7 +81,7 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 		}
 		return res, fmt.Errorf("search knowledge %s: %w: %w", b.id, retrieval.ErrUnavailable, err)
 	}
-	if res.Partial = c.part; c.part {
+	if res.Partial = c.Part(); c.Part() {
 		res.Reason = retrieval.ReasonIndexing
 	} else if len(res.Sources) == 0 {
 		res.Reason = retrieval.ReasonNoMatch
@@ -105,16 +108,16 @@ func (b *Base) search(ctx context.Context, c *Content, q retrieval.Query, terms 
 }
 
 // sources returns what was found, with its tokens in an encoding. One text that is damaged is an error: it could be
-// any of them, and a base that rebuilds its shelf answers whole a moment later.
+// any of them, and a base that rebuilds its segment answers whole a moment later.
 func (b *Base) sources(c *Content, hits []bm25.Hit, encoding string) ([]retrieval.Source, error) {
-	by := chunk.CounterName(c.version, encoding)
+	by := chunk.CounterName(c.options.Version, encoding)
 	sources := make([]retrieval.Source, len(hits))
 	for i, h := range hits {
 		s, err := c.source(h.Ref)
 		if err != nil {
 			return nil, err
 		}
-		s.Knowledge, s.Score, s.Tokens = b.id, h.Score, c.tokens(h.Ref, by)
+		s.Knowledge, s.Score, s.Tokens = b.id, h.Score, c.segments.Tokens(h.Ref, by)
 		sources[i] = s
 	}
 	return sources, nil

@@ -9,6 +9,7 @@ import (
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
+	"sidenote/retrieval/knowledge/index"
 )
 
 // A Cut is a document that was cut into chunks.
@@ -38,13 +39,13 @@ func (d Deps) Cut(base string, doc document.Document) (Cut, error) {
 	doc.Name = label(cmp.Or(doc.Name, title, heading, fileTitle(doc)))
 	doc.Text = ""
 	cut := Cut{Document: doc, Chunks: chunks, Sum: sum}
-	whole := cut.bound(0)
-	return cut, whole.checkSize()
+	whole := cut.indexed(0)
+	return cut, whole.CheckSize()
 }
 
-// bound returns the document as it goes into a shelf.
-func (c *Cut) bound(row int64) bound {
-	return bound{row: row, id: c.ID, name: c.Name, attributes: document.Encoded(c.Attributes), chunks: c.Chunks}
+// indexed returns the document as it goes into the index; row is its number there.
+func (c *Cut) indexed(row int64) index.Document {
+	return index.Document{Row: row, ID: c.ID, Name: c.Name, Attributes: document.Encoded(c.Attributes), Chunks: c.Chunks}
 }
 
 // maxLabel bounds names and sections, in bytes.

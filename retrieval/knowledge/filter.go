@@ -8,14 +8,15 @@ import (
 	"sync"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge/bm25"
+	"sidenote/retrieval/knowledge/index"
+	"sidenote/retrieval/knowledge/index/bm25"
 )
 
 // keptFilters is for how many filters a Content keeps what they allow: policies ask
 // with the same few again and again. One is a bit for each text.
 const keptFilters = 16
 
-// allowed returns by shelf the texts of the documents that a filter chooses, for
+// allowed returns by segment the texts of the documents that a filter chooses, for
 // bm25.Index.Search: nil are all.
 func (c *Content) allowed(ctx context.Context, f *retrieval.Filter) ([]bm25.Bitmap, error) {
 	if f == nil {
@@ -25,14 +26,14 @@ func (c *Content) allowed(ctx context.Context, f *retrieval.Filter) ([]bm25.Bitm
 	if allowed, ok := c.filters.find(key); ok {
 		return allowed, nil
 	}
-	allowed, every := make([]bm25.Bitmap, len(c.shelves)), true
-	for i, s := range c.shelves {
+	allowed, every := make([]bm25.Bitmap, len(c.segments)), true
+	for i, s := range c.segments {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		var all bool
 		var err error
-		if allowed[i], all, err = s.allowed(f); err != nil {
+		if allowed[i], all, err = s.Allowed(f); err != nil {
 			c.tell(err)
 			return nil, err
 		}
@@ -45,10 +46,10 @@ func (c *Content) allowed(ctx context.Context, f *retrieval.Filter) ([]bm25.Bitm
 	return allowed, nil
 }
 
-// tell tells of the damage that an error is about, if it is about some.
+// tell reports the damage that an error is about, if it is about some.
 func (c *Content) tell(err error) {
-	if damage := (*shelfError)(nil); errors.As(err, &damage) && c.damaged != nil {
-		c.damaged(damage)
+	if damage := (*index.DamageError)(nil); errors.As(err, &damage) && c.options.Damaged != nil {
+		c.options.Damaged(damage)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/index"
 )
 
 // drawAttributes draws attributes of few keys and values, so that filters meet them.
@@ -75,7 +76,7 @@ func TestFilterIsExact(t *testing.T) {
 				attributes[id] = d.Attributes
 			}
 		}
-		c, err := knowledge.Shelve(context.Background(), deps(), groups...)
+		c, err := knowledge.Segmented(context.Background(), deps(), groups...)
 		if err != nil || c.Documents() != len(attributes) {
 			t.Fatalf("%d documents, %v", c.Documents(), err)
 		}
@@ -194,7 +195,7 @@ func TestFilterOfAllAndNone(t *testing.T) {
 
 func TestAttributes(t *testing.T) {
 	c := attributed(t).Content()
-	want := []knowledge.Attribute{
+	want := []index.Attribute{
 		{Key: "even", Documents: 100, Types: []string{"boolean"}, Examples: []any{false, true}},
 		{Key: "kind", Documents: 100, Types: []string{"string"}, Examples: []any{"k0", "k1", "k2", "k3", "k4"}},
 		{Key: "n", Documents: 100, Types: []string{"number"}, Examples: []any{0.0, 1.0}},

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"sidenote/retrieval/knowledge/bm25"
+	"sidenote/retrieval/knowledge/index/bm25"
 )
 
 // A floor tells an answer from noise: chunks that share a word or two with a

@@ -15,9 +15,24 @@ import (
 // other chunks or another floor: change it with the chunker or the calibration.
 const version = "3"
 
-// generation returns the sum with the versions of what read the documents; deps is
+// Generation returns the sum with the versions of what read the documents; deps is
 // that of Deps.
-func generation(sum document.Sum, deps string) string {
+func Generation(sum document.Sum, deps string) string {
 	sum = sum.Add(sha256.Sum256(document.Fields("sidenote knowledge", version, extract.Version, analysis.Version, strconv.Itoa(chunk.MaxTokens), deps)))
 	return hex.EncodeToString(sum[:])
+}
+
+// ReaderBytes is the length of a reader's name.
+const ReaderBytes = 8
+
+// Reader names everything that turns a text into chunks: a document that another reader
+// has cut has to be read again. The analyser is not part of it, as the index is made of
+// chunks.
+func (d Deps) Reader() [ReaderBytes]byte {
+	pdf := ""
+	if d.Child != nil {
+		pdf = d.Child.By(extract.PDF)
+	}
+	sum := sha256.Sum256(document.Fields("sidenote reader", version, extract.Version, strconv.Itoa(chunk.MaxTokens), d.Version, pdf))
+	return [ReaderBytes]byte(sum[:ReaderBytes])
 }

@@ -12,6 +12,7 @@ import (
 
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/index"
 )
 
 // Load reads the folder. What cannot be read, and what should not be, is skipped
@@ -129,11 +130,11 @@ func (b *build) assemble(ctx context.Context) (*Content, error) {
 	slices.SortFunc(all, func(a, b Cut) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(min(len(a.Key), 1), min(len(b.Key), 1)), cmp.Compare(a.File, b.File))
 	})
-	var shelves []placed
-	shelve := binder{emit: func(image []byte, _ []int64) error {
-		s, err := openShelf("", image, nil)
+	var segments index.Segments
+	writer := index.Writer{Emit: func(image []byte, _ []int64) error {
+		s, err := index.Open("", image, nil)
 		if err == nil {
-			shelves = append(shelves, s.place(nil, nil))
+			segments = append(segments, s.Without(nil, nil))
 		}
 		return err
 	}}
@@ -150,13 +151,13 @@ func (b *build) assemble(ctx context.Context) (*Content, error) {
 			return nil, err
 		}
 		sum = sum.Add(d.Sum)
-		if err := shelve.add(d.bound(int64(i))); err != nil {
+		if err := writer.Add(d.indexed(int64(i))); err != nil {
 			return nil, err
 		}
 		all[i].Chunks = nil // no longer needed here
 	}
-	if err := shelve.end(); err != nil {
+	if err := writer.Flush(); err != nil {
 		return nil, err
 	}
-	return newContent(ctx, shelves, generation(sum, b.deps.Version))
+	return NewContent(ctx, segments, ContentOptions{Generation: Generation(sum, b.deps.Version)})
 }

@@ -1,37 +1,16 @@
 package knowledge_test
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"sidenote/retrieval/knowledge"
 )
 
-// childEnv names what a child of the tests does instead of testing.
-const childEnv = "KNOWLEDGE_TEST_CHILD"
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestMain(m *testing.M) {
-	if what := os.Getenv(childEnv); what != "" {
-		if err := children()[what](); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	goleak.VerifyTestMain(m)
-}
-
-// child prepares the test binary to run as a child.
-func child(t *testing.T, what string, env ...string) *exec.Cmd {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), append(env, childEnv+"="+what, "GORACE=atexit_sleep_ms=0")...)
-	cmd.Stderr = os.Stderr
-	return cmd
+func deps() knowledge.Deps {
+	return knowledge.Deps{Counter: fourBytes{}, Version: "test", Neutralise: func(_, s string) string { return strings.ReplaceAll(s, "<", "(") }}
 }

@@ -11,6 +11,7 @@ import (
 
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -66,7 +67,7 @@ func TestRefusedRules(t *testing.T) {
 	}
 	crowd := maps.Clone(many)
 	delete(crowd, "k64")
-	l, err := knowledge.OpenLibrary(t.Context(), store.Memory, deps(), knowledge.LibraryOptions{})
+	l, err := library.Open(t.Context(), store.Memory, deps(), library.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -41,17 +41,17 @@ func (o *obstacle) locked() bool {
 // as it is.
 func (s *stateFolder) improve(ctx context.Context) (changed bool) {
 	before := s.library.Standing()
-	if before == knowledge.Writing || before == knowledge.Following && s.cfg.State.Follow {
+	if before == library.Writing || before == library.Following && s.cfg.State.Follow {
 		return false
 	}
-	if before == knowledge.Following && !s.obstacle.locked() {
+	if before == library.Following && !s.obstacle.locked() {
 		s.leave(ctx) // SQLite writes nothing that the process has open on a disk that took no writes
 	}
 	var err error
 	if !s.cfg.State.Follow {
 		err = s.library.Open(ctx, true)
 	}
-	if s.library.Standing() == knowledge.Apart {
+	if s.library.Standing() == library.Apart {
 		reading := s.library.Open(ctx, false)
 		if err == nil {
 			err = reading
@@ -71,7 +71,7 @@ func (s *stateFolder) leave(ctx context.Context) {
 // repaired tells whether somebody put a damaged database right that this process writes, by
 // moving it away or bringing back a backup.
 func (s *stateFolder) repaired(ctx context.Context) bool {
-	return s.library.Standing() == knowledge.Writing && len(s.library.Troubled()) > 0 && s.library.Replaced(ctx)
+	return s.library.Standing() == library.Writing && len(s.library.Troubled()) > 0 && s.library.Replaced(ctx)
 }
 
 // LockEvery is how often a process that waits for the state folder tries to open it.
@@ -110,7 +110,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 // tellAccess says whether this process writes the state folder, or why not.
 func (s *stateFolder) tellAccess(first bool) {
 	switch why := s.problem(); {
-	case s.obstacle.locked() && s.library.Standing() == knowledge.Following:
+	case s.obstacle.locked() && s.library.Standing() == library.Following:
 		s.monitor.tell(slog.LevelInfo, why)
 	case why != "":
 		s.monitor.tell(slog.LevelWarn, why)
@@ -125,7 +125,7 @@ func (s *stateFolder) problem() string {
 	switch {
 	case err == nil:
 		return ""
-	case s.library.Standing() == knowledge.Following && !s.obstacle.locked():
+	case s.library.Standing() == library.Following && !s.obstacle.locked():
 		return err.Error() + "; what it holds is answered from, and no folder is read"
 	}
 	return err.Error()

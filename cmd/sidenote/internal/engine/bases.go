@@ -12,6 +12,7 @@ import (
 	"sidenote/proxy/panics"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/library"
 )
 
 // Bases are the knowledge bases of the configuration: the embedded ones, and those in
@@ -82,7 +83,7 @@ func (b *Bases) Index(ctx context.Context, tell func(Indexed)) error {
 // indexOne reads a base, unless it has no folder.
 func (b *Bases) indexOne(ctx context.Context, name config.Name) (Indexed, error) {
 	id := string(name)
-	if x := b.indexers[id]; x != nil && b.state.library.Standing() == knowledge.Writing {
+	if x := b.indexers[id]; x != nil && b.state.library.Standing() == library.Writing {
 		done := x.read(ctx, x.library.Sync)
 		if done.err != nil && ctx.Err() == nil {
 			b.monitor.tell(slog.LevelWarn, done.problem())
@@ -177,9 +178,9 @@ func (b *Bases) watch(ctx context.Context) {
 		})
 	}
 	switch b.state.library.Standing() {
-	case knowledge.Following:
+	case library.Following:
 		watched(b.state.library.Follow)
-	case knowledge.Writing:
+	case library.Writing:
 		watched(b.state.loadOthers)
 		for _, x := range b.indexers {
 			watched(x.watch)

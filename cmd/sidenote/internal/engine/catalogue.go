@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/library"
 )
 
 // A catalogue lists all bases: those of the configuration, and others in the state folder,
@@ -14,7 +14,7 @@ import (
 // so only the admin port searches them.
 type catalogue struct {
 	named   map[string]retrieval.Base // by id; not changed once requests come
-	library *knowledge.Library        // nil without a state folder
+	library *library.Library          // nil without a state folder
 }
 
 // base returns the base of an id.

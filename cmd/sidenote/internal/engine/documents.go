@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"sidenote/proxy/admin"
-	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -55,7 +55,7 @@ func (m *manager) inState(ctx context.Context, base string) error {
 		return &admin.Refusal{Status: http.StatusNotImplemented, Code: "kept_elsewhere",
 			Message: fmt.Sprintf("Knowledge base %q is the vector store %s on %s; its documents are listed there.", base, k.ID, k.Upstream)}
 	}
-	if m.state.library.Standing() == knowledge.Apart {
+	if m.state.library.Standing() == library.Apart {
 		return m.unavailable()
 	}
 	if _, err := m.state.library.Stored(ctx, base); err != nil && !(named && errors.Is(err, store.ErrNotFound)) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"sidenote/proxy/admin"
-	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/library"
 )
 
 // telemetry is what the telemetry port and the admin port show of this process.
@@ -38,7 +38,7 @@ func (s *stateFolder) problems() []string {
 		return []string{"state: " + err.Error()}
 	}
 	line := s.problem()
-	if line == "" || s.obstacle.locked() && s.library.Standing() == knowledge.Following {
+	if line == "" || s.obstacle.locked() && s.library.Standing() == library.Following {
 		return nil
 	}
 	return []string{line}
@@ -68,7 +68,7 @@ func (b *Bases) problemsOf(id string) []string {
 	if base == nil {
 		return b.stores.problems(id)
 	}
-	if x := b.indexers[id]; x != nil && b.state.library.Standing() == knowledge.Writing {
+	if x := b.indexers[id]; x != nil && b.state.library.Standing() == library.Writing {
 		if why := x.status().problem(); why != "" {
 			return []string{ofBase(id, why)}
 		}
@@ -84,10 +84,10 @@ func (b *Bases) problemsOf(id string) []string {
 
 // waitsFor says what a base waits for that has nothing to answer from.
 func (b *Bases) waitsFor(id string) string {
-	if b.state.library == nil || b.state.library.Standing() == knowledge.Writing {
+	if b.state.library == nil || b.state.library.Standing() == library.Writing {
 		return "indexing"
 	}
-	if b.state.library.Standing() == knowledge.Apart {
+	if b.state.library.Standing() == library.Apart {
 		return "waits for the state folder"
 	}
 	if b.indexers[id] != nil {

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sidenote/cmd/sidenote/internal/console"
-	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/folder/watch"
+	"sidenote/retrieval/knowledge/library"
 )
 
 // An indexer keeps one base as its folder is.
 type indexer struct {
 	folder  folder.Folder
-	library *knowledge.Library
+	library *library.Library
 	tasks   *tasks
 	monitor monitor
 
@@ -171,7 +171,7 @@ func (i indexing) problem() string {
 
 // WithRemedy adds to the error of a run what becomes of the base, and what to do.
 func WithRemedy(err error) error {
-	if gone := (*knowledge.GoneError)(nil); errors.As(err, &gone) {
+	if gone := (*library.GoneError)(nil); errors.As(err, &gone) {
 		return fmt.Errorf("%w; the base stays as it was until they are back, sidenote ingest --accept-deletions, or deletions: accept in its configuration", err)
 	}
 	return fmt.Errorf("%w; what was read before stays", err)

@@ -15,6 +15,7 @@ import (
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -31,7 +32,7 @@ type manager struct {
 
 // NewManager returns a manager for a command that has opened the state folder for itself
 // alone. What is wrong is in its answers only.
-func NewManager(cfg *config.Config, library *knowledge.Library) admin.Keeper {
+func NewManager(cfg *config.Config, library *library.Library) admin.Keeper {
 	return &manager{cfg: cfg, state: &stateFolder{cfg: cfg, library: library}, monitor: monitor{tell: func(slog.Level, string) {}}}
 }
 
@@ -64,7 +65,7 @@ func (m *manager) Base(ctx context.Context, id string) (admin.Base, error) {
 	switch damaged := (*store.CorruptError)(nil); {
 	case err == nil, named && (errors.Is(err, store.ErrNotFound) || errors.As(err, &damaged)):
 		return m.base(id, stored), nil
-	case m.state.library.Standing() == knowledge.Apart:
+	case m.state.library.Standing() == library.Apart:
 		return admin.Base{}, m.unavailable()
 	}
 	return admin.Base{}, m.refusal(id, err)
@@ -96,7 +97,7 @@ func (m *manager) base(id string, stored store.Base) admin.Base {
 	if err := m.state.library.Wrong(id); err != nil {
 		b.Status, b.Reason = admin.StatusFailed, err.Error()
 	}
-	if m.state.library.Standing() == knowledge.Apart {
+	if m.state.library.Standing() == library.Apart {
 		b.Status, b.Reason = admin.StatusFailed, m.state.problem()
 	}
 	b.Path, b.Rules = SplitOrigin(stored.Origin)
@@ -105,7 +106,7 @@ func (m *manager) base(id string, stored store.Base) admin.Base {
 		b.Include, b.Exclude = texts(k.Include), texts(k.Exclude)
 	}
 	x := m.indexers[id]
-	if x == nil || m.state.library.Standing() != knowledge.Writing {
+	if x == nil || m.state.library.Standing() != library.Writing {
 		return b
 	}
 	last := x.status()
@@ -241,9 +242,9 @@ func (m *manager) writable(id string) error {
 			Message: fmt.Sprintf("Knowledge base %q is the vector store %s on %s; change it there.", id, k.ID, k.Upstream)}
 	}
 	switch {
-	case m.state.library.Standing() == knowledge.Writing:
+	case m.state.library.Standing() == library.Writing:
 		return nil
-	case m.state.library.Standing() == knowledge.Apart, m.state.obstacle.why() != nil && !m.state.obstacle.locked():
+	case m.state.library.Standing() == library.Apart, m.state.obstacle.why() != nil && !m.state.obstacle.locked():
 		return m.unavailable()
 	}
 	who := "another process"
@@ -285,7 +286,7 @@ func (m *manager) refusal(id string, err error) error {
 		return as(http.StatusInsufficientStorage, "no_space", "%s. What was there before is as it was.", sentence(err))
 	case errors.Is(err, context.DeadlineExceeded):
 		return as(http.StatusServiceUnavailable, "busy", "Knowledge base %q is being changed by something else, such as the reading of its folder; try again.", id)
-	case errors.Is(err, context.Canceled), errors.Is(err, knowledge.ErrNoLibrary):
+	case errors.Is(err, context.Canceled), errors.Is(err, library.ErrClosed):
 		return as(http.StatusServiceUnavailable, "shutting_down", "This Sidenote is being stopped.")
 	case errors.As(err, &corrupt), errors.As(err, &segment), errors.As(err, &foreign):
 		m.monitor.tell(slog.LevelWarn, "state: "+err.Error())

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sidenote/proxy/admin"
-	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -29,7 +29,7 @@ func TestRefusals(t *testing.T) {
 		{&store.SegmentError{Base: "kb", Name: "a.shelf", Err: errors.New("checksum")}, 500, "a.shelf"},
 		{&store.ForeignError{Path: "/state/knowledge.db", Reason: "is not a database"}, 500, "/state/knowledge.db is not a database"},
 		{fmt.Errorf("change: %w", context.DeadlineExceeded), 503, "try again"},
-		{knowledge.ErrNoLibrary, 503, "being stopped"},
+		{library.ErrClosed, 503, "being stopped"},
 		{errors.New("odd"), 500, "Odd."},
 	} {
 		var r *admin.Refusal

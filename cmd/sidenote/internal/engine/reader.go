@@ -8,6 +8,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/extract/child"
+	"sidenote/retrieval/knowledge/library"
 	"sidenote/rewrite/tags"
 	"sidenote/rewrite/tokens"
 )
@@ -61,7 +62,7 @@ func (r *Reader) stateDeps(writing bool) (knowledge.Deps, error) {
 }
 
 // OpenLibrary opens a state folder for a command that does not serve.
-func OpenLibrary(ctx context.Context, path string, options knowledge.LibraryOptions) (*knowledge.Library, error) {
+func OpenLibrary(ctx context.Context, path string, options library.Options) (*library.Library, error) {
 	reader, err := NewReader()
 	if err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func OpenLibrary(ctx context.Context, path string, options knowledge.LibraryOpti
 	if err != nil {
 		return nil, err
 	}
-	return knowledge.OpenLibrary(ctx, path, deps, options)
+	return library.Open(ctx, path, deps, options)
 }
 
 // ChildCommand is the argument with which this program starts itself to read one file. It

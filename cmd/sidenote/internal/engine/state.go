@@ -12,6 +12,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -21,8 +22,8 @@ type stateFolder struct {
 	cfg      *config.Config
 	options  Options
 	reader   *Reader
-	library  *knowledge.Library // the bases in it; nil if it is not needed
-	obstacle obstacle           // why it cannot be written
+	library  *library.Library // the bases in it; nil if it is not needed
+	obstacle obstacle         // why it cannot be written
 	view     *storeView
 	monitor  monitor
 }
@@ -33,12 +34,12 @@ func (s *stateFolder) open(ctx context.Context) error {
 	if !s.options.Keep && len(s.folderless()) == 0 {
 		return nil
 	}
-	options := knowledge.LibraryOptions{Address: s.options.Address, Changed: s.noteChange, Trouble: s.noteTrouble, Wanted: s.asConfigured}
+	options := library.Options{Address: s.options.Address, Changed: s.noteChange, Trouble: s.noteTrouble, Wanted: s.asConfigured}
 	deps, err := s.reader.stateDeps(s.options.Keep && !state.Follow)
 	if err != nil {
 		return err
 	}
-	if s.library, err = knowledge.NewLibrary(ctx, state.Path, deps, options); err != nil {
+	if s.library, err = library.New(ctx, state.Path, deps, options); err != nil {
 		return err
 	}
 	if !s.options.Keep {
@@ -46,11 +47,11 @@ func (s *stateFolder) open(ctx context.Context) error {
 	}
 	s.improve(ctx)
 	why := s.obstacle.why()
-	if s.library.Standing() != knowledge.Apart || !state.Default || state.Follow || !errors.Is(why, fs.ErrPermission) && !readOnlyDisk(why) {
+	if s.library.Standing() != library.Apart || !state.Default || state.Follow || !errors.Is(why, fs.ErrPermission) && !readOnlyDisk(why) {
 		return nil
 	}
 	s.monitor.tell(slog.LevelWarn, fmt.Sprintf("nothing is kept over a restart: %v; choose a folder by --state", why))
-	inMemory, err := knowledge.OpenLibrary(ctx, store.Memory, deps, options)
+	inMemory, err := library.Open(ctx, store.Memory, deps, options)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (s *stateFolder) asConfigured(b store.Base) bool {
 // them. Those that were read from another folder, or by other rules, wait until they
 // are read again. A process that serves is told what is wrong, and goes on.
 func (s *stateFolder) load(ctx context.Context) error {
-	if s.library.Standing() == knowledge.Apart {
+	if s.library.Standing() == library.Apart {
 		return nil
 	}
 	err := s.library.Load(ctx, func(b store.Base) bool {
@@ -144,7 +145,7 @@ func (s *stateFolder) loadFolderless(ctx context.Context, id string) error {
 		return nil
 	case s.cfg.Knowledge[config.Name(id)].MustExist:
 		return fmt.Errorf("%s holds no base %s%s; for a folder of that name write --knowledge ./%s", s.cfg.State.Path, id, s.others(ctx), id)
-	case s.library.Standing() == knowledge.Writing:
+	case s.library.Standing() == library.Writing:
 		return s.library.CreateBase(ctx, id)
 	}
 	return nil
@@ -186,7 +187,7 @@ func (s *stateFolder) noteChange(id string) {
 }
 
 // noteTrouble warns of what was wrong with a base and did not stop anything.
-func (s *stateFolder) noteTrouble(t knowledge.Trouble) {
+func (s *stateFolder) noteTrouble(t library.Trouble) {
 	line := "state: " + t.Err.Error()
 	if t.Knowledge != "" && !strings.Contains(line, t.Knowledge) {
 		line = fmt.Sprintf("state: knowledge %s: %v", t.Knowledge, t.Err)
@@ -197,7 +198,7 @@ func (s *stateFolder) noteTrouble(t knowledge.Trouble) {
 // checkStart refuses what is most likely a mistake of whoever starts this process: a
 // folder that is not there and was never read, a base that the state folder does not hold.
 func (s *stateFolder) checkStart(ctx context.Context) error {
-	if s.cfg.State.Follow || s.library.Standing() == knowledge.Apart { // the folders are somewhere else, perhaps, or were read
+	if s.cfg.State.Follow || s.library.Standing() == library.Apart { // the folders are somewhere else, perhaps, or were read
 		return nil
 	}
 	stored, err := s.library.StoredBases(ctx)
@@ -215,7 +216,7 @@ func (s *stateFolder) checkStart(ctx context.Context) error {
 	}
 	for _, id := range s.folderless() {
 		_, there := read[config.Name(id)]
-		if s.cfg.Knowledge[config.Name(id)].MustExist && !there && s.library.Standing() == knowledge.Writing {
+		if s.cfg.Knowledge[config.Name(id)].MustExist && !there && s.library.Standing() == library.Writing {
 			return fmt.Errorf("state: %w", s.loadFolderless(ctx, id))
 		}
 	}

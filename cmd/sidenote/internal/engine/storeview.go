@@ -8,6 +8,7 @@ import (
 	"sidenote/proxy/admin"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/index"
 )
 
 // A storeView shows knowledge bases on the admin port in the shape of OpenAI's vector
@@ -84,6 +85,6 @@ func (v *storeView) Store(id string) (admin.Store, bool) {
 	return s, true
 }
 
-func fileOf(h knowledge.Held) admin.File {
+func fileOf(h index.Held) admin.File {
 	return admin.File{ID: h.ID, Name: h.Name, Chunks: h.Chunks, Bytes: int64(h.Bytes), Attributes: h.Attributes}
 }

@@ -1,0 +1,171 @@
+package bm25_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"sidenote/retrieval/analysis"
+	"sidenote/retrieval/knowledge/index/bm25"
+)
+
+// The ranking is that of the formula, worked out the slow way.
+func TestSearchIsBM25(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		word := rapid.SampledFrom([]string{"ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay"})
+		texts := rapid.SliceOfN(rapid.Map(rapid.SliceOfN(word, 0, 12), join), 1, 60).Draw(t, "texts")
+		terms := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) bm25.Term {
+			return bm25.Term{Text: word.Draw(t, "term"), Weight: rapid.SampledFrom([]float64{1, 0.3}).Draw(t, "weight")}
+		}), 0, 6).Draw(t, "terms")
+		k := rapid.IntRange(1, 70).Draw(t, "k")
+
+		x := build(t, texts)
+		got, err := x.Search(t.Context(), terms, k, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := slow(texts, terms)
+		if len(got) != min(k, len(want)) {
+			t.Fatalf("%d hits, want %d", len(got), min(k, len(want)))
+		}
+		for i, h := range got {
+			if math.Abs(h.Score-want[h.Text]) > 1e-4 {
+				t.Fatalf("text %d scores %v, want %v", h.Text, h.Score, want[h.Text])
+			}
+			if i > 0 && !ordered(got[i-1], h) {
+				t.Fatalf("hits out of order: %v before %v", got[i-1], h)
+			}
+		}
+	})
+}
+
+// Leaving terms out of the search for texts never changes the answer: the best k
+// are the head of the whole list, which is too long for a threshold to form.
+func TestMaxScoreIsExhaustive(t *testing.T) {
+	x := build(t, corpus(20_000, 30))
+	for i, q := range queries(200) {
+		all, err := x.Search(t.Context(), q, x.Len(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range []int{1, 10, 50} {
+			got, err := x.Search(t.Context(), q, k, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(all[:min(k, len(all))], got); diff != "" {
+				t.Fatalf("query %d, best %d (-all +best):\n%s", i, k, diff)
+			}
+		}
+	}
+}
+
+func TestSearchEdges(t *testing.T) {
+	cat := []bm25.Term{{Text: "cat", Weight: 1}}
+	var none bm25.Index
+	for name, f := range map[string]func() ([]bm25.Hit, error){
+		"zero index":    func() ([]bm25.Hit, error) { return none.Search(t.Context(), cat, 5, nil) },
+		"no segments":   func() ([]bm25.Hit, error) { return bm25.NewIndex(nil, nil).Search(t.Context(), cat, 5, nil) },
+		"empty text":    func() ([]bm25.Hit, error) { return build(t, []string{""}).Search(t.Context(), cat, 5, nil) },
+		"no terms":      func() ([]bm25.Hit, error) { return build(t, []string{"cat"}).Search(t.Context(), nil, 5, nil) },
+		"nothing asked": func() ([]bm25.Hit, error) { return build(t, []string{"cat"}).Search(t.Context(), cat, 0, nil) },
+	} {
+		if hits, err := f(); len(hits) != 0 || err != nil {
+			t.Errorf("%s: %v, %v", name, hits, err)
+		}
+	}
+	often := build(t, []string{strings.Repeat("cat ", 100_000), "cat"})
+	hits, err := often.Search(t.Context(), cat, 5, nil)
+	if err != nil || len(hits) != 2 {
+		t.Errorf("a term 100,000 times: %v, %v", hits, err)
+	}
+}
+
+func TestSearchStopsWhenCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := build(t, []string{"cat"}).Search(ctx, []bm25.Term{{Text: "cat", Weight: 1}}, 1, nil)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+}
+
+func join(words []string) string { return strings.Join(words, " ") }
+
+// build indexes texts in one segment.
+func build(t fatal, texts []string) *bm25.Index {
+	t.Helper()
+	return bm25.NewIndex([]*bm25.Live{open(t, image(t, new(bm25.Builder), texts)).Live(nil)}, nil)
+}
+
+func image(t fatal, b *bm25.Builder, texts []string) []byte {
+	t.Helper()
+	for _, text := range texts {
+		if _, err := b.Add(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	image, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
+func open(t fatal, image []byte) *bm25.Segment {
+	t.Helper()
+	s, err := bm25.Open(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// fatal is what a test and a rapid test have in common.
+type fatal interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+func ordered(a, b bm25.Hit) bool {
+	return a.Score > b.Score || a.Score == b.Score && a.Text < b.Text
+}
+
+// slow scores every text by the formula as it stands in the book.
+func slow(texts []string, terms []bm25.Term) map[int]float64 {
+	bags, total := make([][]string, len(texts)), 0
+	for i, text := range texts {
+		bags[i] = analysis.Terms(text)
+		total += len(bags[i])
+	}
+	scores := map[int]float64{}
+	for _, q := range terms {
+		n := 0.0
+		for _, bag := range bags {
+			if slices.Contains(bag, q.Text) {
+				n++
+			}
+		}
+		idf := math.Log(1 + (float64(len(texts))-n+0.5)/(n+0.5))
+		for i, bag := range bags {
+			tf := 0.0
+			for _, w := range bag {
+				if w == q.Text {
+					tf++
+				}
+			}
+			if tf > 0 {
+				norm := 1.2 * (1 - 0.75 + 0.75*float64(len(bag))*float64(len(texts))/float64(total))
+				scores[i] += q.Weight * idf * tf * 2.2 / (tf + norm)
+			}
+		}
+	}
+	return scores
+}

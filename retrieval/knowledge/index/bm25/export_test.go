@@ -1,0 +1,49 @@
+package bm25
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"sidenote/retrieval/knowledge/index/mapped"
+)
+
+// Seal puts the right sums into an image that was changed, as far as its header
+// leads to sections, so that what the sums would have caught gets further.
+func Seal(image []byte) {
+	if len(image) < headerSize {
+		return
+	}
+	number := func(i int) uint32 { return binary.LittleEndian.Uint32(image[countsAt+4*i:]) }
+	at := uint64(headerSize)
+	for i, size := range (counts{number(0), number(1), number(2), number(3), number(4)}).sizes() {
+		end := at + padded(size)
+		if end > uint64(len(image)) {
+			break
+		}
+		binary.LittleEndian.PutUint32(image[sumsAt+4*i:], crc32.Checksum(image[at:end], castagnoli))
+		at = end
+	}
+	binary.LittleEndian.PutUint32(image[headerSum:], crc32.Checksum(image[:headerSum], castagnoli))
+}
+
+// HeaderSize is where the first section starts.
+const HeaderSize = headerSize
+
+// Size returns about how many bytes the terms take.
+func (w *Builder) Size() int { return w.vocabulary.Size() }
+
+// OpenFile returns the segment of an image in a file, which is mapped where the
+// system can: see package mapped. The mapping goes when nothing holds the Segment
+// any more.
+func OpenFile(name string) (*Segment, error) {
+	f, err := mapped.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := OpenIn(f.Bytes(), f)
+	if err != nil {
+		return nil, fmt.Errorf("open index %s: %w", name, err)
+	}
+	return s, nil
+}

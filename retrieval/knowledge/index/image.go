@@ -1,0 +1,182 @@
+package index
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+
+	"sidenote/retrieval/knowledge/index/bm25"
+)
+
+// The file of a segment is a header, the image of its texts and the image of its
+// postings, all numbers little-endian:
+//
+//	0   magic
+//	8   format
+//	12  CRC-32C of the header, these four bytes left out
+//	16  bytes of the image of texts, of that of postings
+//
+// The image of texts is a header, a table and the texts, each padded with zeros to a
+// multiple of 8 bytes:
+//
+//	0   magic
+//	8   documents, sections, sets of attributes, texts, bytes of strings, bytes of texts,
+//	    counters of tokens
+//	36  CRC-32C of the table, padding included
+//	40  CRC-32C of the header up to here
+//
+// The table has its own sum, which is looked at once, and each text has one, which is
+// looked at when it is read: opening a large base does not read its texts.
+const (
+	fileMagic  = "SNshelf\n"
+	fileFormat = 3
+	fileHeader = 32
+
+	textsMagic  = "SNtexts\n"
+	textsHeader = 48
+	tableSum    = 36
+	headerSum   = 40
+)
+
+// maxBodies bounds the texts of one segment, in bytes: where one starts must fit 32 bits.
+const maxBodies = math.MaxUint32
+
+// maxCounters bounds the counts that a text has, so that no size overflows.
+const maxCounters = 1 << 10
+
+// textCounts are the sizes that a header gives.
+type textCounts struct{ documents, sections, sets, texts, strings, bodies, counters uint64 }
+
+// countsOf reads them of an image of texts.
+func countsOf(image []byte) textCounts {
+	at := func(i int) uint64 { return uint64(number(image, i)) }
+	return textCounts{documents: at(2), sections: at(3), sets: at(4), texts: at(5), strings: at(6), bodies: at(7), counters: min(at(8), maxCounters)}
+}
+
+// lists returns the bytes of each list of the table.
+func (c textCounts) lists() [9]uint64 {
+	return [...]uint64{
+		8 * c.documents, 4 * (c.documents + 1), 4 * c.documents, 4 * (2*c.documents + c.sections + c.sets + c.counters + 1),
+		4 * c.texts, 4 * (c.texts + 1), 4 * c.texts, 4 * c.texts * c.counters, c.strings,
+	}
+}
+
+func (c textCounts) table() (n uint64) {
+	for _, size := range c.lists() {
+		n += size
+	}
+	return padded(n)
+}
+
+func (c textCounts) bytes() uint64 { return textsHeader + c.table() + padded(c.bodies) }
+
+func padded(n uint64) uint64 { return (n + 7) &^ 7 }
+
+// slice puts the lists of a table and the bodies where they lie in an image.
+func (c textCounts) slice(image []byte) texts {
+	x := texts{documents: int(c.documents), sections: int(c.sections), sets: int(c.sets), count: int(c.texts), counters: int(c.counters)}
+	at := uint64(textsHeader)
+	sizes := c.lists()
+	for i, list := range []*[]byte{&x.rows, &x.firsts, &x.setOf, &x.offsets, &x.sectionOf, &x.starts, &x.sums, &x.counts, &x.strings} {
+		*list = image[at : at+sizes[i] : at+sizes[i]]
+		at += sizes[i]
+	}
+	at = textsHeader + c.table()
+	x.bodies = image[at : at+c.bodies : at+c.bodies]
+	return x
+}
+
+// split returns the two images in the file of a segment.
+func split(image []byte) (textsImage, postings []byte, err error) {
+	if len(image) < fileHeader || string(image[:8]) != fileMagic {
+		return nil, nil, fmt.Errorf("%w: header", ErrDamaged)
+	}
+	if number(image, 3) != int(headerChecksum(image)) {
+		return nil, nil, fmt.Errorf("%w: header", ErrDamaged)
+	}
+	if f := number(image, 2); f != fileFormat {
+		return nil, nil, fmt.Errorf("%w: segment format %d, not %d", bm25.ErrVersion, f, fileFormat)
+	}
+	first, second := binary.LittleEndian.Uint64(image[16:]), binary.LittleEndian.Uint64(image[24:])
+	rest := image[fileHeader:]
+	if first > uint64(len(rest)) || second != uint64(len(rest))-first {
+		return nil, nil, fmt.Errorf("%w: %d bytes", ErrDamaged, len(image))
+	}
+	return rest[:first:first], rest[first:], nil
+}
+
+// headerChecksum is that of the header of a file.
+func headerChecksum(image []byte) uint32 {
+	return crc32.Update(crc32.Checksum(image[:12], crc32c()), crc32c(), image[16:fileHeader])
+}
+
+// openTexts returns what is in an image of texts. Nothing that is read of it later
+// lies outside of it, whatever wrote it.
+func openTexts(image []byte) (texts, error) {
+	damaged := func(where string) (texts, error) { return texts{}, fmt.Errorf("%w: %s", ErrDamaged, where) }
+	if len(image) < textsHeader || string(image[:8]) != textsMagic {
+		return damaged("header of texts")
+	}
+	if number(image, headerSum/4) != int(crc32.Checksum(image[:headerSum], crc32c())) {
+		return damaged("header of texts")
+	}
+	c := countsOf(image)
+	if uint64(len(image)) != c.bytes() {
+		return damaged("size of texts")
+	}
+	table := image[textsHeader : textsHeader+c.table()]
+	if number(image, tableSum/4) != int(crc32.Checksum(table, crc32c())) {
+		return damaged("table of texts")
+	}
+	x := c.slice(image)
+	if !zeros(image[headerSum+4:textsHeader]) || !zeros(image[uint64(len(image))-padded(c.bodies)+c.bodies:]) {
+		return damaged("padding of texts")
+	}
+	if where := x.check(); where != "" {
+		return damaged(where)
+	}
+	return x, nil
+}
+
+func zeros(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
+
+// check names the list that leads out of another, "" for none.
+func (x *texts) check() string {
+	ascends := func(list []byte, n, end int) bool {
+		last := 0
+		for i := range n + 1 {
+			v := number(list, i)
+			if v < last {
+				return false
+			}
+			last = v
+		}
+		return number(list, 0) == 0 && last == end
+	}
+	switch {
+	case !ascends(x.firsts, x.documents, x.count):
+		return "first texts"
+	case !ascends(x.offsets, 2*x.documents+x.sections+x.sets+x.counters, len(x.strings)):
+		return "strings"
+	case !ascends(x.starts, x.count, len(x.bodies)):
+		return "places of texts"
+	}
+	for t := range x.count {
+		if number(x.sectionOf, t) >= x.sections {
+			return "sections"
+		}
+	}
+	for d := range x.documents {
+		if number(x.setOf, d) >= x.sets {
+			return "attributes"
+		}
+	}
+	for d := 1; d < x.documents; d++ {
+		if bytes.Compare(x.id(d-1), x.id(d)) >= 0 {
+			return "document ids"
+		}
+	}
+	return ""
+}

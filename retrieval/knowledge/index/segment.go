@@ -1,0 +1,127 @@
+// Package index has the files that a base is searched in. A segment holds the postings of
+// some documents, made by package bm25, with their texts, names and attributes; it never
+// changes. A base is searched in several segments at once, each without the documents
+// that have gone since it was written.
+package index
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"sidenote/retrieval/knowledge/index/bm25"
+	"sidenote/retrieval/knowledge/index/mapped"
+)
+
+// ErrDamaged is in the error of a segment that is not as it was written.
+var ErrDamaged = errors.New("damaged segment")
+
+// A Segment is a part of the index of a base: postings, the texts they are of, and the
+// documents of those, by id. It lies in one image, on the heap or in a mapped file, so
+// that a query needs neither the store nor, in a large base, texts on the heap. What is
+// read of it is copied: nothing that leaves it needs the image.
+type Segment struct {
+	Name     string // of its file; "" if it has none
+	texts    texts
+	postings *bm25.Segment
+	owner    *mapped.File                     // keeps the image where it is a file's
+	sets     func() ([]map[string]any, error) // the attributes, decoded once
+}
+
+// Open opens the image of a segment, which owner may be the memory of. name is
+// for the errors.
+func Open(name string, image []byte, owner *mapped.File) (*Segment, error) {
+	s, err := read(image, owner)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", cmp.Or(name, "segment"), err)
+	}
+	s.Name = name
+	return s, nil
+}
+
+func read(image []byte, owner *mapped.File) (*Segment, error) {
+	textsImage, postings, err := split(image)
+	if err != nil {
+		return nil, err
+	}
+	s := &Segment{owner: owner}
+	if s.texts, err = openTexts(textsImage); err != nil {
+		return nil, err
+	}
+	if s.postings, err = bm25.OpenIn(postings, owner); err != nil {
+		return nil, err
+	}
+	if s.postings.Len() != s.texts.count {
+		return nil, fmt.Errorf("%w: %d texts, %d of them indexed", ErrDamaged, s.texts.count, s.postings.Len())
+	}
+	s.sets = sync.OnceValues(s.decodeSets)
+	return s, nil
+}
+
+// Rows returns the rows of the documents in the store, ascending.
+func (s *Segment) Rows() []int64 {
+	rows := make([]int64, s.texts.documents)
+	for d := range rows {
+		rows[d] = s.texts.row(d)
+	}
+	slices.Sort(rows)
+	runtime.KeepAlive(s)
+	return rows
+}
+
+// WithRows returns the documents whose rows are in a set.
+func (s *Segment) WithRows(rows map[int64]bool) (found bm25.Bitmap) {
+	for d := range s.texts.documents {
+		if rows[s.texts.row(d)] {
+			found.Add(d)
+		}
+	}
+	runtime.KeepAlive(s)
+	return found
+}
+
+// around returns a text of a document that has the texts from first to before end,
+// and those beside it, checked. They lie in one piece, and are copied as one: most of
+// what a search costs beyond the index is memory.
+func (s *Segment) around(t, first, end int) (before, text, after string, err error) {
+	from, to := max(first, t-1), min(end, t+2)
+	for i := from; i < to; i++ {
+		if !s.texts.whole(i) {
+			return "", "", "", &DamageError{Segment: s, err: fmt.Errorf("text %d: %w", i, ErrDamaged)}
+		}
+	}
+	start := func(i int) int { return number(s.texts.starts, i) }
+	base := start(from)
+	all := string(s.texts.bodies[base:start(to)])
+	before, text, after = all[:start(t)-base], all[start(t)-base:start(t+1)-base], all[start(t+1)-base:]
+	runtime.KeepAlive(s)
+	return before, text, after, nil
+}
+
+// weight returns how long the texts of a document are.
+func (s *Segment) weight(d int) int64 {
+	return int64(number(s.texts.starts, s.texts.first(d+1)) - number(s.texts.starts, s.texts.first(d)))
+}
+
+// labels returns the id and the name of a document, which are copied as one, too.
+func (s *Segment) labels(d int) (id, name string) {
+	from, middle := number(s.texts.offsets, 2*d), number(s.texts.offsets, 2*d+1)
+	all := string(s.texts.strings[from:number(s.texts.offsets, 2*d+2)])
+	runtime.KeepAlive(s)
+	return all[:middle-from], all[middle-from:]
+}
+
+// A DamageError says which segment is damaged.
+type DamageError struct {
+	Segment *Segment
+	err     error
+}
+
+func (e *DamageError) Error() string {
+	return fmt.Sprintf("read %s: %v", cmp.Or(e.Segment.Name, "segment"), e.err)
+}
+
+func (e *DamageError) Unwrap() error { return e.err }

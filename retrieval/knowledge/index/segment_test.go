@@ -1,0 +1,180 @@
+package index_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"sidenote/retrieval/knowledge/index"
+)
+
+// fatal is what tests, benchmarks and rapid have in common.
+type fatal interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// write returns the image of one segment.
+func write(t fatal, documents map[int64][]string) []byte {
+	t.Helper()
+	images, err := index.Write(documents)
+	if err != nil || len(images) != 1 {
+		t.Fatalf("%d images, %v", len(images), err)
+	}
+	return images[0]
+}
+
+// small is what a segment can have in it: a document without chunks, one with empty
+// texts, chunks that share a section, words that are not ASCII, attributes that two
+// share.
+func small() map[int64][]string {
+	return map[int64][]string{
+		7: {"a.md", "First", `{"draft":true,"year":2024}`, "Leave", "parental leave", "Leave", "sick leave", "", "the end"},
+		3: {"b", "", `{"draft":true,"year":2024}`, "", ""},
+		9: {"empty.md", "Nothing in it", `{}`},
+		4: {"日本語.md", "休暇", `{"tags":["休","b"]}`, "有給", "年に二十日の有給休暇がある。"},
+	}
+}
+
+// flat is what ReadAll returns of documents.
+func flat(documents map[int64][]string) (all []string) {
+	for _, d := range slices.SortedFunc(maps.Values(documents), func(a, b []string) int { return strings.Compare(a[0], b[0]) }) {
+		all = append(all, d...)
+	}
+	return all
+}
+
+func TestSegment(t *testing.T) {
+	s, err := index.Open("x.seg", write(t, small()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.ReadAll()
+	if diff := cmp.Diff(flat(small()), got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if rows := s.Rows(); !slices.Equal(rows, []int64{3, 4, 7, 9}) {
+		t.Errorf("rows %v", rows)
+	}
+}
+
+// A byte that is not as it was written is noticed, when the segment is opened or the
+// text is read, and so is every byte that is missing or too many. The error names
+// the file.
+//
+// FAULTS.md K3.
+func TestDamagedSegment(t *testing.T) {
+	whole := write(t, small())
+	refused := func(image []byte, what string) {
+		t.Helper()
+		s, err := index.Open("x.seg", image, nil)
+		if err == nil {
+			_, err = s.ReadAll()
+		}
+		if err == nil || !strings.Contains(err.Error(), "x.seg") {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	for at := range whole {
+		for _, flip := range []byte{1, 0x80, 0xff} {
+			bad := slices.Clone(whole)
+			bad[at] ^= flip
+			refused(bad, fmt.Sprintf("byte %d of %d xor %#x", at, len(whole), flip))
+		}
+		refused(whole[:at], fmt.Sprintf("%d of %d bytes", at, len(whole)))
+	}
+	refused(append(slices.Clone(whole), make([]byte, 8)...), "8 bytes more")
+}
+
+// Whatever lies in a file, and be its sums right, nothing panics.
+func FuzzSegment(f *testing.F) {
+	whole := write(f, small())
+	f.Add(whole)
+	for i := range 100 {
+		bad := slices.Clone(whole)
+		bad[i*len(bad)/100] ^= 0xff
+		f.Add(bad)
+		f.Add(whole[:i*len(whole)/100])
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		sealed := slices.Clone(data)
+		index.Seal(sealed)
+		for _, image := range [][]byte{data, sealed} {
+			if s, err := index.Open("fuzz", image, nil); err == nil {
+				_, _ = s.ReadAll()
+				s.Rows()
+			}
+		}
+	})
+}
+
+// A mapped file is read as long as anything holds it, even if it is removed.
+func TestSegmentFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x.seg")
+	if err := os.WriteFile(name, write(t, small()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := index.OpenFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(name); err != nil && runtime.GOOS != "windows" {
+		t.Fatal(err)
+	}
+	for range 3 {
+		runtime.GC()
+		if got, err := s.ReadAll(); err != nil || !slices.Equal(got, flat(small())) {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+}
+
+// What is left of several segments is in the merged one, and nothing else.
+func TestMergeSegments(t *testing.T) {
+	word := rapid.SampledFrom([]string{"", "ant", "bee", "ant cat"})
+	rapid.Check(t, func(t *rapid.T) {
+		left, gone, next := map[int64][]string{}, map[int64]bool{}, int64(0)
+		live := map[string]bool{}
+		var segments []*index.Segment
+		for range rapid.IntRange(1, 4).Draw(t, "segments") {
+			documents := map[int64][]string{}
+			for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-e]{1,2}`), 1, 6, rapid.ID[string]).Draw(t, "ids") {
+				d := []string{id, word.Draw(t, "name"), rapid.SampledFrom([]string{`{}`, `{"k":"a"}`, `{"k":"b"}`}).Draw(t, "attributes")}
+				for range rapid.IntRange(0, 3).Draw(t, "chunks") {
+					d = append(d, word.Draw(t, "section"), word.Draw(t, "text"))
+				}
+				next++
+				documents[next] = d
+				if gone[next] = live[id] || rapid.Bool().Draw(t, "gone"); !gone[next] {
+					live[id], left[next] = true, d
+				}
+			}
+			s, err := index.Open("part", write(t, documents), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			segments = append(segments, s)
+		}
+		merged, rows, err := index.MergeWithout(gone, segments...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := merged.ReadAll()
+		if diff := cmp.Diff(flat(left), got); diff != "" || err != nil {
+			t.Fatalf("%v (-want +got):\n%s", err, diff)
+		}
+		slices.Sort(rows)
+		if want := slices.Sorted(maps.Keys(left)); !slices.Equal(rows, want) || !slices.Equal(merged.Rows(), want) {
+			t.Fatalf("rows %v, %v; want %v", rows, merged.Rows(), want)
+		}
+	})
+}

@@ -1,0 +1,81 @@
+package index
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"sort"
+
+	"sidenote/retrieval/knowledge/chunk"
+)
+
+// texts is the image of documents and their texts; image.go has its layout.
+// The numbers stay where they lie.
+type texts struct {
+	documents, sections, sets, count, counters int
+
+	rows      []byte // by document
+	firsts    []byte // by document: its first text; one more is count
+	setOf     []byte // by document: its attributes
+	offsets   []byte // of strings: id and name by document, sections, sets of attributes, names of counters; one more is the end
+	sectionOf []byte // by text
+	starts    []byte // by text, in bodies; one more is the end
+	sums      []byte // by text
+	counts    []byte // by counter, by text: its tokens, 0 where unknown
+	strings   []byte
+	bodies    []byte
+}
+
+// number returns the i-th of a list of numbers.
+func number(list []byte, i int) int { return int(binary.LittleEndian.Uint32(list[4*i:])) }
+
+func (x *texts) row(d int) int64   { return int64(binary.LittleEndian.Uint64(x.rows[8*d:])) }
+func (x *texts) first(d int) int   { return number(x.firsts, d) }
+func (x *texts) id(d int) []byte   { return x.string(2 * d) }
+func (x *texts) name(d int) []byte { return x.string(2*d + 1) }
+
+func (x *texts) section(t int) []byte { return x.string(2*x.documents + number(x.sectionOf, t)) }
+
+// set returns a set of attributes as JSON.
+func (x *texts) set(i int) []byte { return x.string(2*x.documents + x.sections + i) }
+
+func (x *texts) counter(i int) []byte {
+	return x.string(2*x.documents + x.sections + x.sets + i)
+}
+
+// tokens returns what a counter counted of a text, 0 if it did not.
+func (x *texts) tokens(t int, by string) int {
+	for i := range x.counters {
+		if string(x.counter(i)) == by {
+			return number(x.counts, i*x.count+t)
+		}
+	}
+	return 0
+}
+
+// countsOf returns all that was counted of a text.
+func (x *texts) countsOf(t int) (counts []chunk.Count) {
+	for i := range x.counters {
+		if n := number(x.counts, i*x.count+t); n > 0 {
+			counts = append(counts, chunk.Count{Counter: string(x.counter(i)), Tokens: n})
+		}
+	}
+	return counts
+}
+
+func (x *texts) string(i int) []byte { return x.strings[number(x.offsets, i):number(x.offsets, i+1)] }
+
+func (x *texts) body(t int) []byte { return x.bodies[number(x.starts, t):number(x.starts, t+1)] }
+
+// whole tells whether a text is as it was written.
+func (x *texts) whole(t int) bool {
+	return crc32.Checksum(x.body(t), crc32c()) == uint32(number(x.sums, t))
+}
+
+// document returns the document of a text.
+func (x *texts) document(t int) int {
+	return sort.Search(x.documents, func(d int) bool { return x.first(d+1) > t })
+}
+
+// crc32c is the polynomial that processors have an instruction for. The table is
+// made once by the library.
+func crc32c() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }

@@ -1,0 +1,134 @@
+package index
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sidenote/retrieval/knowledge/chunk"
+	"sidenote/retrieval/knowledge/index/bm25"
+)
+
+// maxBytes is how much text, titles counted as often as they are indexed, goes into one
+// segment: 64 MB are some 50,000 chunks, and what making a segment of them takes is
+// bounded with it. Hardly ever is a bm25.Builder full before.
+const maxBytes = 64 << 20
+
+// A Document is what a Writer takes.
+type Document struct {
+	Row        int64 // in the store
+	ID, Name   string
+	Attributes string // as document.EncodeAttributes gives them
+	Chunks     []chunk.Chunk
+}
+
+// weight is how much text of the document is indexed.
+func (d *Document) weight() int {
+	n := 0
+	for _, p := range d.Chunks {
+		n += 2*len(d.Name) + len(p.Section) + len(p.Text)
+	}
+	return n
+}
+
+// errDocumentSize is for a document that does not fit into one segment.
+var errDocumentSize = errors.New("too large for the index")
+
+// CheckSize refuses a document that does not fit into a segment. Documents are not
+// divided between segments: neighbours are found where a text was.
+func (d *Document) CheckSize() error {
+	if w := d.weight(); len(d.Chunks) > bm25.MaxTexts || w > maxBytes {
+		return fmt.Errorf("%d chunks of %d MB: %w", len(d.Chunks), w>>20, errDocumentSize)
+	}
+	return nil
+}
+
+// A Writer makes segments of documents as they come. The zero Writer with Emit is ready.
+type Writer struct {
+	// Emit takes a segment that is full, or the last one: its image and the rows of the
+	// documents in it.
+	Emit func(image []byte, rows []int64) error
+
+	documents []Document
+	weight    int
+	texts     int
+	postings  bm25.Builder // keeps what it learned of the words
+}
+
+// Add takes one document, after emitting those before where they fill a segment.
+func (w *Writer) Add(d Document) error {
+	if err := d.CheckSize(); err != nil {
+		return fmt.Errorf("document %q: %w", d.ID, err)
+	}
+	weight := d.weight()
+	if w.weight+weight > maxBytes || w.texts+len(d.Chunks) > bm25.MaxTexts {
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	w.documents = append(w.documents, d)
+	w.weight += weight
+	w.texts += len(d.Chunks)
+	return nil
+}
+
+// Flush emits a segment of the documents that were added since the last, if any: several
+// where their words are too many for one.
+func (w *Writer) Flush() error {
+	slices.SortFunc(w.documents, func(x, y Document) int { return cmp.Compare(x.ID, y.ID) })
+	for rest := w.documents; len(rest) > 0; {
+		n, err := w.segment(rest)
+		if err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	clear(w.documents)
+	w.documents, w.weight, w.texts = w.documents[:0], 0, 0
+	return nil
+}
+
+// segment emits one of the first documents, as many as fit, and returns how many they
+// are. A document that fits into none is an error that names it.
+func (w *Writer) segment(documents []Document) (n int, err error) {
+	var d draft
+	var rows []int64
+	for _, doc := range documents {
+		err := w.index(&doc)
+		if n > 0 && errors.Is(err, bm25.ErrFull) {
+			break
+		}
+		if err != nil {
+			return 0, fmt.Errorf("document %q: %w", doc.ID, err)
+		}
+		rows = append(rows, doc.Row)
+		d.document(doc.Row, doc.ID, doc.Name, doc.Attributes)
+		for _, p := range doc.Chunks {
+			d.text(p.Section, p.Text, p.Counts)
+		}
+		n++
+	}
+	postings, err := w.postings.Build()
+	if err != nil {
+		return 0, err
+	}
+	image, err := d.segment(postings)
+	if err != nil {
+		return 0, err
+	}
+	return n, w.Emit(image, rows)
+}
+
+// index adds the chunks of a document to the postings, all of them or none.
+func (w *Writer) index(d *Document) error {
+	before := w.postings.Len()
+	for _, p := range d.Chunks {
+		// Twice: a term of the title should weigh more than one of the text.
+		if _, err := w.postings.Add(d.Name, d.Name, p.Section, p.Text); err != nil {
+			w.postings.Truncate(before)
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package library
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/index"
+	"sidenote/retrieval/knowledge/store"
+)
+
+// A base is one base of a library. Its methods but Base's are for whoever holds turn.
+type base struct {
+	*knowledge.Base
+	state   *state
+	turn    chan struct{} // held by the one that changes the base
+	merging atomic.Bool   // its segments are being merged
+
+	// Guarded by turn.
+	bad    map[string]error // by file: the damage that a search met
+	behind bool             // something was written that the Content may not show
+	since  time.Time        // from when on a follower waits for a whole state; zero if it does not
+
+	// Guarded by the library's mu; see Wrong.
+	unshown error
+	damage  error
+}
+
+// report tells of trouble.
+func (b *base) report(file string, err error) {
+	b.state.options.Trouble(Trouble{Knowledge: b.ID(), File: file, Err: err})
+}
+
+// refresh lets a base answer from what the store holds of it now. Where documents
+// are in no segment, a writer makes one of them; a follower does so for itself, if force, or
+// leaves the base as it is and notes that it waits, as it does while a folder is being
+// read. b's turn is the caller's.
+func (b *base) refresh(ctx context.Context, force bool) error {
+	err := b.update(ctx, force)
+	if ctx.Err() == nil {
+		b.state.mu.Lock()
+		b.unshown = err
+		b.state.mu.Unlock()
+	}
+	return err
+}
+
+func (b *base) update(ctx context.Context, force bool) error {
+	segments, view, err := b.gather(ctx)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	_, settled, whole := store.ReadOrigin(view.Base.Origin)
+	if err != nil || !settled || b.state.options.Wanted != nil && !b.state.options.Wanted(view.Base) {
+		b.hide()
+		b.behind, b.since = false, time.Time{}
+		return nil
+	}
+	if (len(view.uncovered) > 0 || !whole) && !b.state.writes() && !force {
+		if b.since.IsZero() {
+			b.since = time.Now()
+		}
+		return nil
+	}
+	if len(view.uncovered) > 0 {
+		own, err := b.ownSegments(ctx, view.uncovered)
+		if err != nil {
+			return err
+		}
+		segments = append(segments, own...)
+	}
+	if err := b.show(ctx, segments, view, !whole); err != nil {
+		return err
+	}
+	b.behind, b.since = false, time.Time{}
+	return nil
+}
+
+// show swaps in a Content of segments, unless it would be the same again. part says that
+// its folder was not read to the end.
+func (b *base) show(ctx context.Context, segments index.Segments, view view, part bool) error {
+	version := b.state.reader.deps.Version
+	is := knowledge.Generation(view.Base.Sum.Add(b.state.reader.stale(view.Documents)), version)
+	if c := b.Content(); c != nil && c.Generation() == is && c.Part() == part && slices.EqualFunc(c.Segments(), segments, func(x, y index.Live) bool { return x.Postings == y.Postings }) {
+		return nil
+	}
+	c, err := knowledge.NewContent(ctx, segments, knowledge.ContentOptions{Generation: is, Part: part, Version: version, Damaged: b.met})
+	if err != nil {
+		return fmt.Errorf("index knowledge %s: %w", b.ID(), err)
+	}
+	b.Swap(c)
+	b.state.options.Changed(b.ID())
+	return nil
+}
+
+// hide lets a base answer like one that is still to be indexed.
+func (b *base) hide() {
+	if b.Content() != nil {
+		b.Swap(nil)
+		b.state.options.Changed(b.ID())
+	}
+}

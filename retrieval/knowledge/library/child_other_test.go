@@ -1,0 +1,5 @@
+//go:build !unix
+
+package library_test
+
+func children() map[string]func() error { return nil }

@@ -1,0 +1,205 @@
+package library_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/knowledge/store"
+)
+
+// numbered is a folder of so many files.
+func numbered(t *testing.T, n int) *testFolder {
+	texts := map[string]string{}
+	for i := range n {
+		texts[numberedName(i)] = fmt.Sprintf("ant %d", i)
+	}
+	return newFolder(t, texts)
+}
+
+func numberedName(i int) string { return fmt.Sprintf("d%d/f%02d.md", i%3, i) }
+
+// remove removes files, by their numbers.
+func (f *testFolder) remove(from, to int) {
+	f.t.Helper()
+	for i := from; i < to; i++ {
+		f.must(os.Remove(filepath.Join(f.path, numberedName(i))))
+	}
+}
+
+// update is sync after a hint; it returns how many files are gone, where that is too
+// many, else 0.
+func (f *testFolder) update(l *library.Library) (gone int) {
+	f.t.Helper()
+	return f.tooMany(l.Update(f.t.Context(), folder.Folder{ID: "kb", Path: f.path}, nil))
+}
+
+func (f *testFolder) tooMany(_ folder.Report, err error) (gone int) {
+	f.t.Helper()
+	var e *library.GoneError
+	if errors.As(err, &e) {
+		return e.Gone
+	}
+	f.must(err)
+	return 0
+}
+
+// The base stays as it was where all of two or more files are gone, or more than half
+// and at least twenty, and only there.
+func TestM14Rule(t *testing.T) {
+	for _, c := range []struct {
+		files, gone int
+		stays       bool
+	}{
+		{1, 1, false}, {2, 1, false}, {2, 2, true}, {19, 18, false}, {19, 19, true}, {30, 19, false},
+		{39, 20, true}, {40, 20, false}, {40, 21, true}, {100, 50, false},
+	} {
+		f, l := numbered(t, c.files), opened(t, store.Memory, library.Options{})
+		f.sync(l)
+		before := l.Base("kb").Ref()
+		f.remove(0, c.gone)
+		f.write("new.md", "a new one") // which is not read either, while it stays
+		_, err := l.Sync(t.Context(), folder.Folder{ID: "kb", Path: f.path}, nil)
+		var gone *library.GoneError
+		if errors.As(err, &gone) != c.stays || c.stays && (gone.Gone != c.gone || gone.Files != c.files || gone.Path != f.path) {
+			t.Errorf("%d of %d gone: %v", c.gone, c.files, err)
+		}
+		want := c.files
+		if !c.stays {
+			want += 1 - c.gone
+		}
+		if b := l.Base("kb"); b.Content().Documents() != want || c.stays != (b.Ref() == before) {
+			t.Errorf("%d of %d gone: %d documents left", c.gone, c.files, b.Content().Documents())
+		}
+	}
+}
+
+// What rules exclude is not gone: it goes at once, and is not missed later.
+func TestM14ExcludedIsNotGone(t *testing.T) {
+	f, l := numbered(t, 60), opened(t, store.Memory, library.Options{})
+	f.sync(l)
+	f.write(".sidenoteignore", "/d0\n/d1\n")
+	if gone := f.update(l); gone != 0 || l.Base("kb").Content().Documents() != 20 {
+		t.Fatalf("%d gone, %d documents left", gone, l.Base("kb").Content().Documents())
+	}
+	f.must(os.RemoveAll(filepath.Join(f.path, "d0")))
+	f.must(os.RemoveAll(filepath.Join(f.path, "d1")))
+	if gone := f.update(l); gone != 0 {
+		t.Errorf("%d gone, which are excluded", gone)
+	}
+	f.must(os.Rename(filepath.Join(f.path, "d2"), filepath.Join(f.path, "d9")))
+	if gone := f.update(l); gone != 20 {
+		t.Errorf("%d gone by another name, want 20", gone)
+	}
+}
+
+// Files that come and go between two looks at all of the folder are not missed.
+func TestM14ComingAndGoing(t *testing.T) {
+	f, l := numbered(t, 3), opened(t, store.Memory, library.Options{})
+	f.sync(l)
+	for i := 10; i < 40; i++ {
+		f.write(numberedName(i), "ant")
+		f.must(os.Chtimes(f.path, f.now, f.now))
+		if gone := f.update(l); gone != 0 {
+			t.Fatalf("%d gone", gone)
+		}
+		f.remove(i, i+1)
+		if gone := f.update(l); gone != 0 {
+			t.Fatalf("%d gone", gone)
+		}
+	}
+}
+
+// What is gone is measured against the last look at all of the folder, also by the
+// process that comes after, until it is back or an hour has passed.
+func TestM14SinceTheLastWalk(t *testing.T) {
+	dir, f := t.TempDir(), numbered(t, 40)
+	l := opened(t, dir, library.Options{})
+	f.sync(l)
+	for i := range 20 {
+		f.remove(i, i+1)
+		if gone := f.update(l); gone != 0 {
+			t.Fatalf("after %d: %d gone", i+1, gone)
+		}
+	}
+	f.must(l.Close())
+	l = opened(t, dir, library.Options{})
+	f.remove(20, 21)
+	if gone := f.update(l); gone != 21 || l.Base("kb").Content().Documents() != 20 {
+		t.Errorf("%d gone, %d documents left", gone, l.Base("kb").Content().Documents())
+	}
+	if gone := f.tooMany(l.Sync(t.Context(), folder.Folder{ID: "kb", Path: f.path}, nil)); gone != 21 {
+		t.Errorf("%d gone for a look at all", gone)
+	}
+	f.write(numberedName(0), "ant 0")
+	if gone := f.update(l); gone != 0 || l.Base("kb").Content().Documents() != 20 {
+		t.Errorf("one is back: %d gone, %d documents", gone, l.Base("kb").Content().Documents())
+	}
+	f.must(l.Close())
+
+	s, err := store.Open(t.Context(), dir, store.Options{})
+	f.must(err)
+	walk, err := s.Walk(t.Context(), "kb")
+	f.must(err)
+	if age := time.Since(walk.At); len(walk.Sources) != 40 || age < 0 || age > time.Hour {
+		t.Fatalf("noted %d files %v ago", len(walk.Sources), age)
+	}
+	walk.At = walk.At.Add(-time.Hour)
+	f.must(errors.Join(s.SetWalk(t.Context(), "kb", walk), s.Close()))
+	l = opened(t, dir, library.Options{})
+	f.update(l) // looks at all of it
+	f.remove(21, 31)
+	if gone := f.update(l); gone != 0 || l.Base("kb").Content().Documents() != 10 {
+		t.Errorf("an hour later: %d gone, %d documents", gone, l.Base("kb").Content().Documents())
+	}
+}
+
+// Nobody loses a folder for having changed its rules while it is away, and a base that
+// moves to another folder does not wait for the files of the one before.
+func TestM14OtherRulesAndFolders(t *testing.T) {
+	f, l := numbered(t, 30), opened(t, store.Memory, library.Options{})
+	f.sync(l)
+	away := f.path + ".away"
+	f.must(errors.Join(os.Rename(f.path, away), os.Mkdir(f.path, 0o755)))
+	other := folder.Folder{ID: "kb", Path: f.path, Exclude: []string{"d0/**"}}
+	for range 2 {
+		if gone := f.tooMany(l.Sync(t.Context(), other, nil)); gone != 30 {
+			t.Errorf("%d gone", gone)
+		}
+		if l.Base("kb").Content() != nil {
+			t.Error("it answers by the old rules")
+		}
+	}
+	f.must(errors.Join(os.Remove(f.path), os.Rename(away, f.path)))
+	if gone := f.tooMany(l.Sync(t.Context(), other, nil)); gone != 0 || l.Base("kb").Content().Documents() != 20 {
+		t.Errorf("%d gone after it is back", gone)
+	}
+	g := newFolder(t, map[string]string{"a.md": "ant"})
+	g.sync(l)
+	if n := l.Base("kb").Content().Documents(); n != 1 {
+		t.Errorf("%d documents of the other folder", n)
+	}
+}
+
+// Deletions that are accepted are what the next are measured against.
+func TestM14Accepted(t *testing.T) {
+	f, l := numbered(t, 40), opened(t, store.Memory, library.Options{})
+	f.sync(l)
+	f.remove(0, 30)
+	accept := folder.Folder{ID: "kb", Path: f.path, AcceptDeletions: true}
+	if accept.Origin() != (folder.Folder{Path: f.path}).Origin() {
+		t.Error("the base would be read anew")
+	}
+	if gone := f.tooMany(l.Update(t.Context(), accept, nil)); gone != 0 {
+		t.Errorf("%d gone", gone)
+	}
+	f.remove(30, 35)
+	if gone := f.update(l); gone != 0 || l.Base("kb").Content().Documents() != 5 {
+		t.Errorf("%d gone, %d documents", gone, l.Base("kb").Content().Documents())
+	}
+}

@@ -1,0 +1,106 @@
+// Package library keeps knowledge bases in a state folder, which one process writes and
+// any number may follow.
+package library
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/store"
+)
+
+// A Library is knowledge bases kept in a state folder. The store is the truth about
+// documents; what is searched are segments, files made of them that are mapped into
+// memory, and losing one costs time only.
+//
+// What a base answers is a function of the documents in it alone: the same ones give
+// the same generation, the same hits and the same scores, whatever they went through
+// and in which process.
+//
+// A Library is safe for concurrent use. Changes of one base wait for each other;
+// searches wait for nothing.
+type Library struct{ *state }
+
+// Options is what Open needs to know; the zero value opens a folder
+// for writing.
+type Options struct {
+	// Address is where this process takes work over; others that want to write the
+	// folder are told.
+	Address string
+	// ReadOnly opens the folder to follow its writer, see Follow.
+	ReadOnly bool
+	// Wanted, if not nil, tells which bases answer, as the store has them: others are
+	// as if they were still to be indexed.
+	Wanted func(store.Base) bool
+	// Changed, if not nil, is told that a base answers from something else from now
+	// on, see Base.Content. It may be called by several goroutines at once, and must
+	// not change the library.
+	Changed func(base string)
+	// Trouble, if not nil, is told what was wrong and did not stop anything: a segment
+	// that was damaged and is made again, one for which there was no room. It may be
+	// called by several goroutines at once.
+	Trouble func(Trouble)
+
+	before func(step string) // is told each change of the folder before it; nil for nobody
+}
+
+// Trouble is something that was wrong with a base.
+type Trouble struct {
+	Knowledge string
+	File      string // the file of the segment; "" if it is about none
+	Err       error
+}
+
+// ErrClosed answers calls to a Library that is closed.
+var ErrClosed = errors.New("the library is closed")
+
+// Open opens a folder, or store.Memory. Its bases answer after Load.
+//
+// Its errors are those of store.Open and store.OpenReadOnly, such as *store.LockedError.
+func Open(ctx context.Context, dir string, deps knowledge.Deps, o Options) (*Library, error) {
+	l, err := New(ctx, dir, deps, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Open(ctx, !o.ReadOnly); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// Load lets the bases answer from what the store holds of them, those that wanted is
+// true of; a nil one wants all. Segments that are missing or damaged, and those that a
+// process that died did not get to, are made again from the documents. A base that
+// cannot be opened is in the error, and the others answer; one that answered and is no
+// longer there does not.
+func (l *Library) Load(ctx context.Context, wanted func(store.Base) bool) error {
+	bases, err := l.truth().Bases(ctx)
+	errs := []error{err}
+	ids := l.Bases()
+	for _, b := range bases {
+		if wanted == nil || wanted(b) {
+			ids = append(ids, b.ID)
+		}
+	}
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		errs = append(errs, l.change(ctx, id, func(b *base) error { return b.refresh(ctx, true) }))
+	}
+	return errors.Join(errs...)
+}
+
+// Close ends what goes on in the background, and the use of the folder. What the
+// bases hold can still be searched.
+func (l *Library) Close() error {
+	l.mu.Lock()
+	closed := l.life.Err() != nil
+	l.end() // from here on nothing is started
+	l.mu.Unlock()
+	if closed {
+		return nil
+	}
+	l.background.Wait()
+	return l.truth().Close()
+}

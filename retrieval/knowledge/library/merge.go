@@ -1,0 +1,96 @@
+package library
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sidenote/retrieval/knowledge/index"
+	"sidenote/retrieval/knowledge/store"
+)
+
+// tidy merges shelves of a base behind the back of its searches, if that is due. One
+// merge goes on at a time.
+func (b *base) tidy() {
+	if c := b.Content(); c == nil || c.Segments().ToMerge() == nil || !b.merging.CompareAndSwap(false, true) {
+		return
+	}
+	b.state.inBackground(func(ctx context.Context) {
+		defer b.merging.Store(false)
+		select {
+		case b.state.merging <- struct{}{}:
+			defer func() { <-b.state.merging }()
+		case <-ctx.Done():
+			return
+		}
+		for more := true; more; {
+			var err error
+			if more, err = b.mergeOnce(ctx); err != nil {
+				b.mergeFailed(ctx, err)
+				return
+			}
+		}
+	})
+}
+
+func (b *base) mergeFailed(ctx context.Context, err error) {
+	if damage := (*index.DamageError)(nil); errors.As(err, &damage) {
+		b.met(damage)
+	} else if ctx.Err() == nil {
+		b.report("", fmt.Errorf("merge shelves of knowledge %s: %w", b.ID(), err))
+	}
+}
+
+// mergeOnce merges some shelves and tells whether it did. The work is done while the
+// base may be changed: a document that goes meanwhile is gone on the merged shelf,
+// too, which covers it all the same.
+func (b *base) mergeOnce(ctx context.Context) (merged bool, err error) {
+	c := b.Content()
+	if c == nil {
+		return false, nil
+	}
+	sources := c.Segments().ToMerge()
+	if sources == nil {
+		return false, nil
+	}
+	var image []byte
+	var rows []int64
+	if slices.ContainsFunc(sources, func(s index.Live) bool { return s.Documents > 0 }) {
+		err := c.Guard(func() (err error) {
+			image, rows, err = index.Merge(sources)
+			return err
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	err = b.state.change(ctx, b.ID(), func(b *base) error {
+		if err := b.replace(ctx, sources, image, rows); err != nil {
+			return err
+		}
+		return b.refresh(ctx, true)
+	})
+	if errors.Is(err, store.ErrNotFound) { // dropped meanwhile: damaged, or with the base
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// replace puts a merged shelf in place of its sources, nothing if nothing is left.
+func (b *base) replace(ctx context.Context, sources index.Segments, image []byte, rows []int64) error {
+	names := make([]string, len(sources))
+	for i, s := range sources {
+		names[i] = s.Name
+	}
+	if image != nil {
+		_, err := b.state.truth().PutSegment(ctx, b.ID(), image, rows, names...)
+		return err
+	}
+	for _, name := range names {
+		if err := b.state.truth().DropSegment(ctx, b.ID(), name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

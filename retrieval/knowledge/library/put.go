@@ -1,0 +1,120 @@
+package library
+
+import (
+	"context"
+	"fmt"
+	"unicode/utf8"
+
+	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/folder"
+)
+
+// How much is written in one transaction, at most.
+const (
+	putDocuments = 256
+	putBytes     = 16 << 20 // of texts, but for a document that is larger by itself
+)
+
+// CreateBase makes an empty base; one that exists already is left as it is.
+func (l *Library) CreateBase(ctx context.Context, id string) error {
+	return l.change(ctx, id, func(b *base) error {
+		if err := l.truth().CreateBase(ctx, id); err != nil || b.Content() != nil {
+			return err
+		}
+		return b.refresh(ctx, true)
+	})
+}
+
+// DeleteBase removes a base with all its documents. It is store.ErrNotFound if there
+// is none.
+func (l *Library) DeleteBase(ctx context.Context, id string) error {
+	return l.change(ctx, id, func(b *base) error {
+		if err := l.truth().DeleteBase(ctx, id); err != nil {
+			return err
+		}
+		b.hide()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		b.damage = nil
+		return nil
+	})
+}
+
+// Put writes documents to a base, in place of those with the same ids, and returns
+// how many of them were not there yet as they are. The base answers from them when
+// it returns. It is store.ErrNotFound without the base; documents that are refused,
+// as for an attribute that document.Attribute refuses, leave everything as it was.
+//
+// More than a few hundred documents are written in several transactions: where one
+// fails, those before it stand.
+func (l *Library) Put(ctx context.Context, id string, documents ...document.Document) (changed int, err error) {
+	if documents, err = checkDocuments(documents); err != nil {
+		return 0, fmt.Errorf("write to knowledge %s: %w", id, err)
+	}
+	err = l.change(ctx, id, func(b *base) error {
+		ids := make([]string, len(documents))
+		for i, d := range documents {
+			ids[i] = d.ID
+		}
+		known, err := l.truth().Lookup(ctx, id, ids...)
+		if err != nil {
+			return err
+		}
+		var fresh []document.Document
+		for _, d := range documents {
+			if k, ok := known[d.ID]; !ok || k.Source != "" || k.Hash != l.reader.hash(folder.Rules{}.Name, d.Digest()) {
+				fresh = append(fresh, d)
+			}
+		}
+		cut, err := l.reader.cutAll(ctx, id, fresh)
+		if err != nil {
+			return fmt.Errorf("write to knowledge %s: %w", id, err)
+		}
+		changed = len(cut)
+		if len(cut) == 0 && !b.behind {
+			return nil
+		}
+		b.behind = true
+		if err := b.putAll(ctx, cut); err != nil {
+			return err
+		}
+		return b.settle(ctx)
+	})
+	return changed, err
+}
+
+// checkDocuments refuses what cannot stand in a list, a header or a prompt, and
+// returns the documents with their attributes as they are kept.
+func checkDocuments(documents []document.Document) (checked []document.Document, err error) {
+	checked = make([]document.Document, len(documents))
+	seen := make(map[string]bool, len(documents))
+	for i, d := range documents {
+		switch {
+		case d.ID == "":
+			return nil, fmt.Errorf("document %d has no id", i)
+		case !document.Printable(d.ID):
+			return nil, fmt.Errorf("document id %q is not printable text", d.ID)
+		case seen[d.ID]:
+			return nil, fmt.Errorf("document id %q comes twice", d.ID)
+		case !utf8.ValidString(d.Text) || !utf8.ValidString(d.Name):
+			return nil, fmt.Errorf("document %q is not UTF-8", d.ID)
+		}
+		seen[d.ID] = true
+		if checked[i], err = d.Normal(); err != nil {
+			return nil, err
+		}
+	}
+	return checked, nil
+}
+
+// Delete removes documents; ids that are not there are no error. The base answers
+// without them when it returns. It is store.ErrNotFound without the base.
+func (l *Library) Delete(ctx context.Context, id string, ids ...string) error {
+	return l.change(ctx, id, func(b *base) error {
+		b.behind = true
+		if err := l.truth().Delete(ctx, id, ids...); err != nil {
+			return err
+		}
+		return b.settle(ctx)
+	})
+}

@@ -1,0 +1,40 @@
+package library
+
+import (
+	"context"
+
+	"sidenote/retrieval/knowledge/store"
+)
+
+// StoredBases returns what the store says of all bases, by id, those included that
+// answer nothing at the moment.
+func (l *Library) StoredBases(ctx context.Context) ([]store.Base, error) {
+	return l.truth().Bases(ctx)
+}
+
+// Lookup returns where those of the documents with the given ids came from that a
+// base has, by id. It is store.ErrNotFound without the base.
+func (l *Library) Lookup(ctx context.Context, base string, ids ...string) (map[string]store.Known, error) {
+	known, err := l.truth().Lookup(ctx, base, ids...)
+	return known, l.note(base, err)
+}
+
+// Documents returns at most limit documents of a base, by id, from the first after a
+// given one; "" is before all. They come without their chunks. It is
+// store.ErrNotFound without the base.
+func (l *Library) Documents(ctx context.Context, base, after string, limit int) ([]store.Entry, error) {
+	list, err := l.truth().Documents(ctx, base, after, limit)
+	return list, l.note(base, err)
+}
+
+// Document returns a document with its chunks, or store.ErrNotFound.
+func (l *Library) Document(ctx context.Context, base, id string) (store.Entry, error) {
+	e, err := l.truth().Document(ctx, base, id)
+	return e, l.note(base, err)
+}
+
+// Stored returns what the store says of a base, or store.ErrNotFound.
+func (l *Library) Stored(ctx context.Context, base string) (store.Base, error) {
+	b, err := l.truth().Base(ctx, base)
+	return b, l.note(base, err)
+}

@@ -1,0 +1,251 @@
+package library
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/index"
+	"sidenote/retrieval/knowledge/index/bm25"
+	"sidenote/retrieval/knowledge/index/mapped"
+	"sidenote/retrieval/knowledge/store"
+)
+
+// A view is what the store says of a base, and what its segments lack.
+type view struct {
+	store.View
+	uncovered []int64 // rows of documents that are on no shelf
+}
+
+// maxLooks is how often gather looks again because files went while it opened them.
+const maxLooks = 10
+
+// gather opens the segments of a base, those of its Content again. In the end all
+// documents are on segments, but for those uncovered: a writer drops what is damaged
+// and segments what is uncovered, if there is room; a follower can do neither.
+func (b *base) gather(ctx context.Context) (index.Segments, view, error) {
+	covered := false
+	for looks := 0; ; looks++ {
+		v, err := b.state.truth().View(ctx, b.ID())
+		if err != nil {
+			return nil, view{}, err
+		}
+		segments, damage, err := b.open(ctx, v)
+		if err != nil {
+			return nil, view{}, err
+		}
+		if len(damage) > 0 && looks < maxLooks && b.lookAgain(ctx, v, damage) {
+			continue
+		}
+		live, uncovered := match(segments, v, b.Content())
+		if len(uncovered) == 0 || covered || !b.state.writes() {
+			return live, view{v, uncovered}, nil
+		}
+		covered = true
+		if err := b.cover(ctx, uncovered, b.putSegment(ctx)); err != nil {
+			if ctx.Err() != nil {
+				return nil, view{}, err
+			}
+			b.report("", err) // what is on no shelf gets one on the heap
+		}
+	}
+}
+
+// lookAgain tells whether a base with damaged segments should be looked at again:
+// because the writer, most likely, merged them away while this follower opened them,
+// or because this is the writer and has dropped them.
+func (b *base) lookAgain(ctx context.Context, v store.View, damage map[string]error) bool {
+	if !b.state.writes() && b.state.moved(ctx, v) {
+		return true
+	}
+	for name, err := range damage {
+		b.report(name, err)
+	}
+	if !b.state.writes() {
+		return false
+	}
+	for name := range damage {
+		if err := b.state.truth().DropSegment(ctx, b.ID(), name); err != nil && !errors.Is(err, store.ErrNotFound) {
+			b.report(name, err) // such as for want of room: the next change tries again
+			return false
+		}
+		delete(b.bad, name)
+	}
+	return true
+}
+
+// moved tells whether a base has other segments by now than a view says.
+func (l *state) moved(ctx context.Context, v store.View) bool {
+	now, err := l.truth().View(ctx, v.Base.ID)
+	names := func(v store.View) (names []string) {
+		for _, seg := range v.Segments {
+			names = append(names, seg.Name)
+		}
+		return append(names, v.Damaged...)
+	}
+	return err == nil && !slices.Equal(names(v), names(now))
+}
+
+// open opens the segments that a view names; nil stands for one that is damaged. What
+// the system says no to, for now, is an error: the shelf is not made again for it.
+func (b *base) open(ctx context.Context, v store.View) (segments []*index.Segment, damage map[string]error, err error) {
+	damage = map[string]error{}
+	for _, name := range v.Damaged {
+		damage[name] = errors.New("the list of its documents is damaged")
+	}
+	held := map[string]*index.Segment{}
+	if c := b.Content(); c != nil {
+		for _, s := range c.Segments() {
+			held[s.Name] = s.Segment
+		}
+	}
+	segments = make([]*index.Segment, len(v.Segments))
+	for i, seg := range v.Segments {
+		s, err := held[seg.Name], b.bad[seg.Name]
+		if s == nil && err == nil {
+			s, err = b.state.openSegment(ctx, seg)
+		}
+		switch {
+		case err == nil:
+			segments[i] = s
+		case useless(err):
+			damage[seg.Name] = err
+		default:
+			return nil, nil, fmt.Errorf("open shelf of knowledge %s: %w", b.ID(), err)
+		}
+	}
+	return segments, damage, nil
+}
+
+// useless tells whether an error is about a file that has to be made again.
+func useless(err error) bool {
+	var damaged *store.SegmentError
+	return errors.Is(err, index.ErrDamaged) || errors.Is(err, bm25.ErrDamaged) || errors.Is(err, bm25.ErrVersion) ||
+		errors.Is(err, fs.ErrNotExist) || errors.Is(err, mapped.ErrNotAFile) || errors.Is(err, store.ErrNotFound) || errors.As(err, &damaged)
+}
+
+// openSegment opens the shelf in the file of a segment.
+func (l *state) openSegment(ctx context.Context, seg store.Segment) (*index.Segment, error) {
+	var image []byte
+	var owner *mapped.File
+	var err error
+	if seg.Path == "" {
+		image, err = l.truth().Image(ctx, seg)
+	} else if owner, err = mapped.Open(seg.Path); err == nil {
+		image = owner.Bytes()
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := index.Open(seg.Name, image, owner)
+	if err == nil && !slices.Equal(s.Rows(), seg.Covers) {
+		err = fmt.Errorf("open %s: %w: it holds other documents than it should", seg.Name, index.ErrDamaged)
+	}
+	return s, err
+}
+
+// match finds out which documents of segments are still in the base, and which of those in
+// the base are in no segment. A nil segment has none.
+func match(segments []*index.Segment, v store.View, before *knowledge.Content) (live index.Segments, uncovered []int64) {
+	held := map[*index.Segment]*index.Live{}
+	if before != nil {
+		for i, s := range before.Segments() {
+			held[s.Segment] = &before.Segments()[i]
+		}
+	}
+	found := make([]bool, len(v.Documents))
+	for i, s := range segments {
+		if s != nil {
+			live = append(live, s.Without(gone(s, v.Segments[i].Covers, v.Documents, found), held[s]))
+		}
+	}
+	for i, d := range v.Documents {
+		if !found[i] {
+			uncovered = append(uncovered, d.Row)
+		}
+	}
+	return live, uncovered
+}
+
+// gone returns the documents of a segment that are not in the base, and marks those
+// that are as found. covers are the rows in the segment, ascending as documents are.
+func gone(s *index.Segment, covers []int64, documents []store.Stamp, found []bool) bm25.Bitmap {
+	dead := map[int64]bool{}
+	i := 0
+	for _, row := range covers {
+		for i < len(documents) && documents[i].Row < row {
+			i++
+		}
+		if i == len(documents) || documents[i].Row != row || found[i] {
+			dead[row] = true
+			continue
+		}
+		found[i] = true
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	return s.WithRows(dead)
+}
+
+// entriesPage is how many documents are read of the store at a time.
+const entriesPage = 256
+
+// cover makes segments of documents in the store.
+func (b *base) cover(ctx context.Context, rows []int64, emit func(image []byte, rows []int64) error) error {
+	writer := index.Writer{Emit: emit}
+	for page := range slices.Chunk(rows, entriesPage) {
+		entries, err := b.state.truth().Entries(ctx, b.ID(), page)
+		if err != nil {
+			return err
+		}
+		for i := range entries {
+			if err := writer.Add(b.state.reader.indexed(&entries[i])); err != nil {
+				return fmt.Errorf("index knowledge %s: %w", b.ID(), err)
+			}
+		}
+	}
+	return writer.Flush()
+}
+
+// putShelf returns a function that writes segments of a base to the folder.
+func (b *base) putSegment(ctx context.Context) func(image []byte, rows []int64) error {
+	return func(image []byte, rows []int64) error {
+		_, err := b.state.truth().PutSegment(ctx, b.ID(), image, rows)
+		return err
+	}
+}
+
+// ownShelves returns segments on the heap: those of a follower, whose writer did not
+// get to it or left a damaged file, and of a writer that finds no room.
+func (b *base) ownSegments(ctx context.Context, rows []int64) (own index.Segments, err error) {
+	err = b.cover(ctx, rows, func(image []byte, _ []int64) error {
+		s, err := index.Open("", image, nil)
+		if err == nil {
+			own = append(own, s.Without(nil, nil))
+		}
+		return err
+	})
+	return own, err
+}
+
+// met is told of damage that a search met. The search has failed; the base is made
+// whole behind its back, once for each file.
+func (b *base) met(e *index.DamageError) {
+	b.state.inBackground(func(ctx context.Context) {
+		err := b.state.change(ctx, b.ID(), func(b *base) error {
+			c := b.Content()
+			if c == nil || !slices.ContainsFunc(c.Segments(), func(s index.Live) bool { return s.Segment == e.Segment }) {
+				return nil // done
+			}
+			b.bad[e.Segment.Name] = e
+			return b.refresh(ctx, true)
+		})
+		if err != nil && ctx.Err() == nil {
+			b.report(e.Segment.Name, err)
+		}
+	})
+}
