@@ -63,11 +63,11 @@ func sameAs(f retrieval.Filter) *retrieval.Filter { return &f }
 
 // The answer to a filtered question is the whole ranking without what the filter
 // hides, cut off at k: nothing slips through, no score and no place changes. It is
-// so on any number of shelves, with documents gone and written anew.
+// so on any number of segments, with documents gone and written anew.
 func TestFilterIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		attributes := map[string]map[string]any{}
-		groups := make([][]document.Document, rapid.IntRange(1, 3).Draw(t, "shelves"))
+		groups := make([][]document.Document, rapid.IntRange(1, 3).Draw(t, "segments"))
 		for i := range groups {
 			for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-d][0-9]`), 1, 12, rapid.ID[string]).Draw(t, "ids") {
 				words := rapid.SliceOfN(rapid.SampledFrom([]string{"ant", "bee", "cat", "dog", "\n\n# S\n\n"}), 1, 12).Draw(t, "words")

@@ -13,9 +13,9 @@ import (
 	"sidenote/retrieval/retrievaltest"
 )
 
-// A shelf is the plainest Base there can be: documents scored by how many
+// A list is the plainest Base there can be: documents scored by how many
 // different words of the question they hold, common ones aside.
-type shelf []document
+type list []document
 
 type document struct {
 	retrieval.Source
@@ -32,11 +32,11 @@ func words(text string) map[string]bool {
 	return set
 }
 
-func (s shelf) Ref() retrieval.Ref { return retrieval.Ref{Knowledge: "shelf", Generation: "01"} }
+func (s list) Ref() retrieval.Ref { return retrieval.Ref{Knowledge: "list", Generation: "01"} }
 
-func (s shelf) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+func (s list) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 	if err := ctx.Err(); err != nil {
-		return retrieval.Result{Reason: retrieval.ReasonTimeout}, fmt.Errorf("shelf: %w: %w", retrieval.ErrUnavailable, err)
+		return retrieval.Result{Reason: retrieval.ReasonTimeout}, fmt.Errorf("list: %w: %w", retrieval.ErrUnavailable, err)
 	}
 	asked := words(q.Text)
 	if len(asked) == 0 {
@@ -65,9 +65,9 @@ func (s shelf) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 // The suite asks no more than the plainest base can do.
 func TestRun(t *testing.T) {
 	retrievaltest.Run(t, func(_ *testing.T, docs []retrievaltest.Document) retrieval.Base {
-		var s shelf
+		var s list
 		for _, d := range docs {
-			s = append(s, document{retrieval.Source{Type: "rag", Knowledge: "shelf", Doc: d.ID, Name: d.ID, Text: strings.TrimSpace(d.Text)}, d.Attributes})
+			s = append(s, document{retrieval.Source{Type: "rag", Knowledge: "list", Doc: d.ID, Name: d.ID, Text: strings.TrimSpace(d.Text)}, d.Attributes})
 		}
 		return s
 	})

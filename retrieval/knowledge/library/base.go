@@ -13,21 +13,22 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A base is one base of a library. Its methods but Base's are for whoever holds turn.
+// A base is one base of a library. Its methods are for the holder of turn, except for
+// those of knowledge.Base, report, met, tidy and what tidy calls.
 type base struct {
 	*knowledge.Base
 	state   *state
-	turn    chan struct{} // held by the one that changes the base
+	turn    chan struct{} // full while somebody changes the base
 	merging atomic.Bool   // its segments are being merged
 
 	// Guarded by turn.
 	bad    map[string]error // by file: the damage that a search met
-	behind bool             // something was written that the Content may not show
-	since  time.Time        // from when on a follower waits for a whole state; zero if it does not
+	behind bool             // something was written that the Content may lack
+	since  time.Time        // when a follower began to wait for a complete state; zero if it does not wait
 
 	// Guarded by the library's mu; see Wrong.
-	unshown error
-	damage  error
+	unshown error // why the base does not answer as the store has it
+	damage  error // in its documents
 }
 
 // report tells of trouble.
@@ -35,10 +36,10 @@ func (b *base) report(file string, err error) {
 	b.state.options.Trouble(Trouble{Knowledge: b.ID(), File: file, Err: err})
 }
 
-// refresh lets a base answer from what the store holds of it now. Where documents
-// are in no segment, a writer makes one of them; a follower does so for itself, if force, or
-// leaves the base as it is and notes that it waits, as it does while a folder is being
-// read. b's turn is the caller's.
+// refresh lets a base answer from what the store holds of it now. Of documents that are in
+// no segment, a writer makes one. A follower makes one on the heap if force is set; else it
+// leaves the base as it is and notes since when it waits for the writer. It does the same
+// while a folder is being read.
 func (b *base) refresh(ctx context.Context, force bool) error {
 	err := b.update(ctx, force)
 	if ctx.Err() == nil {
@@ -80,8 +81,8 @@ func (b *base) update(ctx context.Context, force bool) error {
 	return nil
 }
 
-// show swaps in a Content of segments, unless it would be the same again. part says that
-// its folder was not read to the end.
+// show lets the base answer from segments, unless it does already. part says that its
+// folder was not read to the end.
 func (b *base) show(ctx context.Context, segments index.Segments, view view, part bool) error {
 	version := b.state.reader.deps.Version
 	is := knowledge.Generation(view.Base.Sum.Add(b.state.reader.stale(view.Documents)), version)

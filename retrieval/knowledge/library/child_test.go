@@ -75,7 +75,7 @@ func syncTwice() error {
 	return l.Close()
 }
 
-// putOften puts one document after the other, so that shelves are merged.
+// putOften puts one document after the other, so that segments are merged.
 func putOften() error {
 	ctx := context.Background()
 	l, err := library.OpenLoaded(ctx, os.Getenv("DIR"), deps(), quietly())

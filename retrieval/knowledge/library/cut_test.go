@@ -15,9 +15,9 @@ import (
 	"sidenote/retrieval/knowledge/library"
 )
 
-// A shelf that is cut while it is searched, listed, changed or followed ends nothing:
+// A segment that is cut while it is searched, listed, changed or followed ends nothing:
 // it is named, and made again.
-func TestM08CutShelf(t *testing.T) {
+func TestM08CutSegment(t *testing.T) {
 	for what, read := range map[string]func(w, r *library.Library) error{
 		"searched": func(w, _ *library.Library) error {
 			_, err := w.Base("kb").Retrieve(t.Context(), retrieval.Query{Text: "parental leave", Settings: retrieval.DefaultSettings()})

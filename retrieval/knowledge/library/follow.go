@@ -12,7 +12,7 @@ import (
 const (
 	// followEvery is how often a follower asks for what is new.
 	followEvery = time.Second
-	// followSoon is how often it asks while a base has documents on no shelf, as
+	// followSoon is how often it asks while a base has documents in no segment, as
 	// between two writes of its writer, or its folder is being read.
 	followSoon = followEvery / 4
 	// followPatience is for how long a follower leaves such a base to the writer, which

@@ -52,7 +52,7 @@ func sees(t *testing.T, b *knowledge.Base, generation string, most time.Duration
 }
 
 // A follower answers as the writer does within two seconds, and goes on answering
-// while shelves are merged and removed under it.
+// while segments are merged and removed under it.
 func TestFollow(t *testing.T) {
 	const bound = 2 * time.Second
 	dir := t.TempDir()
@@ -101,7 +101,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// What its writer has left damaged, or on no shelf, a follower has on shelves of its
+// What its writer has left damaged, or in no segment, a follower has in segments of its
 // own, and says so.
 func TestFollowDamaged(t *testing.T) {
 	dir := t.TempDir()
@@ -147,7 +147,7 @@ func flipped(image []byte, at int) []byte {
 	return bad
 }
 
-// A writer that dies between writing documents and shelving them leaves a follower
+// A writer that dies between writing documents and indexing them leaves a follower
 // waiting for a moment only.
 func TestFollowADeadWriter(t *testing.T) {
 	dir := t.TempDir()

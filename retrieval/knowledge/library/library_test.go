@@ -186,7 +186,7 @@ func (p *past) reopen(*rapid.T) {
 	p.open()
 }
 
-// damage hurts a file of a shelf while nobody looks, or takes it away.
+// damage hurts a file of a segment while nobody looks, or takes it away.
 func (p *past) damage(t *rapid.T) {
 	p.must(p.library.Close()) // also ends merges, which come and go with files
 	defer p.open()
@@ -209,7 +209,7 @@ func (p *past) damage(t *rapid.T) {
 func (p *past) check(*rapid.T) {
 	all := maps.Clone(p.synced)
 	maps.Copy(all, p.documents)
-	// A search that meets damage fails, and that shelf is whole a moment later; there
+	// A search that meets damage fails, and that segment is whole a moment later; there
 	// may be several.
 	for range 15 {
 		c, left := p.library.Base("kb").Content(), 0
@@ -249,7 +249,7 @@ func TestPastDoesNotShow(t *testing.T) {
 	})
 }
 
-// Shelves do not pile up, and those of documents that are gone go.
+// Segments do not pile up, and those of documents that are gone go.
 func TestMerge(t *testing.T) {
 	dir := t.TempDir()
 	l := opened(t, dir, library.Options{})
@@ -265,7 +265,7 @@ func TestMerge(t *testing.T) {
 		}
 		l.Quiet()
 		if n := len(library.Files(l.Base("kb"))); n > index.MergeAt {
-			t.Fatalf("%d shelves", n)
+			t.Fatalf("%d segments", n)
 		}
 	}
 	sameAnswers(t, l.Base("kb"), fresh(t, documents))
@@ -276,7 +276,7 @@ func TestMerge(t *testing.T) {
 	}
 	l.Quiet()
 	if files := library.Files(l.Base("kb")); len(files) != 0 {
-		t.Errorf("shelves of nothing: %v", files)
+		t.Errorf("segments of nothing: %v", files)
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "segments")); len(left) != 0 || err != nil {
 		t.Errorf("files of nothing: %v, %v", left, err)

@@ -10,8 +10,8 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// tidy merges shelves of a base behind the back of its searches, if that is due. One
-// merge goes on at a time.
+// tidy merges segments of a base in the background, if that is due. One merge runs at a
+// time.
 func (b *base) tidy() {
 	if c := b.Content(); c == nil || c.Segments().ToMerge() == nil || !b.merging.CompareAndSwap(false, true) {
 		return
@@ -38,13 +38,13 @@ func (b *base) mergeFailed(ctx context.Context, err error) {
 	if damage := (*index.DamageError)(nil); errors.As(err, &damage) {
 		b.met(damage)
 	} else if ctx.Err() == nil {
-		b.report("", fmt.Errorf("merge shelves of knowledge %s: %w", b.ID(), err))
+		b.report("", fmt.Errorf("merge segments of knowledge %s: %w", b.ID(), err))
 	}
 }
 
-// mergeOnce merges some shelves and tells whether it did. The work is done while the
-// base may be changed: a document that goes meanwhile is gone on the merged shelf,
-// too, which covers it all the same.
+// mergeOnce merges some segments and tells whether it did. The base may be changed
+// meanwhile: a document that is deleted during the merge is deleted in the merged segment
+// too, which has its row all the same.
 func (b *base) mergeOnce(ctx context.Context) (merged bool, err error) {
 	c := b.Content()
 	if c == nil {
@@ -71,13 +71,13 @@ func (b *base) mergeOnce(ctx context.Context) (merged bool, err error) {
 		}
 		return b.refresh(ctx, true)
 	})
-	if errors.Is(err, store.ErrNotFound) { // dropped meanwhile: damaged, or with the base
+	if errors.Is(err, store.ErrNotFound) { // the sources were dropped meanwhile, damaged or with the base
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// replace puts a merged shelf in place of its sources, nothing if nothing is left.
+// replace puts a merged segment in place of its sources, nothing if nothing is left.
 func (b *base) replace(ctx context.Context, sources index.Segments, image []byte, rows []int64) error {
 	names := make([]string, len(sources))
 	for i, s := range sources {

@@ -147,7 +147,7 @@ func TestSyncOfOtherRules(t *testing.T) {
 	rules = folder.Folder{ID: "kb", Path: f.path}
 	check(3, map[string]map[string]any{})
 
-	// Another process, and shelves made anew, answer alike.
+	// Another process, and segments made anew, answer alike.
 	rules.Attributes = map[string]any{"lang": "xx"}
 	sync()
 	q := retrieval.Query{Text: "ant bee cat dog", Settings: retrieval.DefaultSettings(), Filter: &retrieval.Filter{Type: retrieval.FilterEq, Key: "lang", Value: "xx"}}
@@ -158,8 +158,8 @@ func TestSyncOfOtherRules(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, shelves := range []string{"there", "gone"} {
-		if shelves == "gone" {
+	for _, segments := range []string{"there", "gone"} {
+		if segments == "gone" {
 			if err := os.RemoveAll(filepath.Join(dir, "segments")); err != nil {
 				t.Fatal(err)
 			}
@@ -167,7 +167,7 @@ func TestSyncOfOtherRules(t *testing.T) {
 		l := opened(t, dir, library.Options{Trouble: func(library.Trouble) {}})
 		got, err := l.Base("kb").Retrieve(t.Context(), q)
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(retrieval.Result{}, "Took")); diff != "" || err != nil {
-			t.Errorf("shelves are %s: %v (-want +got):\n%s", shelves, err, diff)
+			t.Errorf("segments are %s: %v (-want +got):\n%s", segments, err, diff)
 		}
 		if err := l.Close(); err != nil {
 			t.Fatal(err)

@@ -14,18 +14,19 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A view is what the store says of a base, and what its segments lack.
+// A view is what the store says of a base, and which documents its segments lack.
 type view struct {
 	store.View
-	uncovered []int64 // rows of documents that are on no shelf
+	uncovered []int64 // rows of documents that are in no segment
 }
 
-// maxLooks is how often gather looks again because files went while it opened them.
+// maxLooks is how often gather starts again because files were removed while it opened
+// them.
 const maxLooks = 10
 
-// gather opens the segments of a base, those of its Content again. In the end all
-// documents are on segments, but for those uncovered: a writer drops what is damaged
-// and segments what is uncovered, if there is room; a follower can do neither.
+// gather opens the segments of a base; those of its Content are open already. A writer
+// drops damaged segments, and makes new ones of documents that are in none, if there is
+// room; a follower can do neither. View has the documents that are still in no segment.
 func (b *base) gather(ctx context.Context) (index.Segments, view, error) {
 	covered := false
 	for looks := 0; ; looks++ {
@@ -49,14 +50,14 @@ func (b *base) gather(ctx context.Context) (index.Segments, view, error) {
 			if ctx.Err() != nil {
 				return nil, view{}, err
 			}
-			b.report("", err) // what is on no shelf gets one on the heap
+			b.report("", err) // the caller makes segments on the heap
 		}
 	}
 }
 
-// lookAgain tells whether a base with damaged segments should be looked at again:
-// because the writer, most likely, merged them away while this follower opened them,
-// or because this is the writer and has dropped them.
+// lookAgain tells whether gather should start again because of damaged segments. A
+// follower does where the writer has changed the list of segments meanwhile, most likely
+// by a merge; a writer does when it has dropped them.
 func (b *base) lookAgain(ctx context.Context, v store.View, damage map[string]error) bool {
 	if !b.state.writes() && b.state.moved(ctx, v) {
 		return true
@@ -89,8 +90,8 @@ func (l *state) moved(ctx context.Context, v store.View) bool {
 	return err == nil && !slices.Equal(names(v), names(now))
 }
 
-// open opens the segments that a view names; nil stands for one that is damaged. What
-// the system says no to, for now, is an error: the shelf is not made again for it.
+// open opens the segments that a view names; nil stands for one that is damaged. A file
+// that the system refuses to open for now is an error, as it need not be made again.
 func (b *base) open(ctx context.Context, v store.View) (segments []*index.Segment, damage map[string]error, err error) {
 	damage = map[string]error{}
 	for _, name := range v.Damaged {
@@ -114,7 +115,7 @@ func (b *base) open(ctx context.Context, v store.View) (segments []*index.Segmen
 		case useless(err):
 			damage[seg.Name] = err
 		default:
-			return nil, nil, fmt.Errorf("open shelf of knowledge %s: %w", b.ID(), err)
+			return nil, nil, fmt.Errorf("open segment of knowledge %s: %w", b.ID(), err)
 		}
 	}
 	return segments, damage, nil
@@ -127,7 +128,7 @@ func useless(err error) bool {
 		errors.Is(err, fs.ErrNotExist) || errors.Is(err, mapped.ErrNotAFile) || errors.Is(err, store.ErrNotFound) || errors.As(err, &damaged)
 }
 
-// openSegment opens the shelf in the file of a segment.
+// openSegment opens a segment that the store has.
 func (l *state) openSegment(ctx context.Context, seg store.Segment) (*index.Segment, error) {
 	var image []byte
 	var owner *mapped.File
@@ -211,7 +212,7 @@ func (b *base) cover(ctx context.Context, rows []int64, emit func(image []byte, 
 	return writer.Flush()
 }
 
-// putShelf returns a function that writes segments of a base to the folder.
+// putSegment returns a function that writes segments of a base to the folder.
 func (b *base) putSegment(ctx context.Context) func(image []byte, rows []int64) error {
 	return func(image []byte, rows []int64) error {
 		_, err := b.state.truth().PutSegment(ctx, b.ID(), image, rows)
@@ -219,8 +220,8 @@ func (b *base) putSegment(ctx context.Context) func(image []byte, rows []int64) 
 	}
 }
 
-// ownShelves returns segments on the heap: those of a follower, whose writer did not
-// get to it or left a damaged file, and of a writer that finds no room.
+// ownSegments returns segments on the heap: those of a follower, whose writer did not
+// make them yet or left a damaged file, and those of a writer that has no room.
 func (b *base) ownSegments(ctx context.Context, rows []int64) (own index.Segments, err error) {
 	err = b.cover(ctx, rows, func(image []byte, _ []int64) error {
 		s, err := index.Open("", image, nil)
@@ -232,8 +233,8 @@ func (b *base) ownSegments(ctx context.Context, rows []int64) (own index.Segment
 	return own, err
 }
 
-// met is told of damage that a search met. The search has failed; the base is made
-// whole behind its back, once for each file.
+// met handles damage that a search met. The search has failed; the segment is made again
+// in the background, once for each file.
 func (b *base) met(e *index.DamageError) {
 	b.state.inBackground(func(ctx context.Context) {
 		err := b.state.change(ctx, b.ID(), func(b *base) error {

@@ -105,7 +105,7 @@ func TestTokensOfSources(t *testing.T) {
 	if counts, _ := tokensOf(t, l, "four"); slices.ContainsFunc(counts, func(n int) bool { return n != 0 }) {
 		t.Errorf("of another version: %v", counts)
 	}
-	// Its shelves are made again of what the store holds, which it does not trust either.
+	// Its segments are made again of what the store holds, which it does not trust either.
 	files, err := filepath.Glob(filepath.Join(dir, "*", "*"))
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestTokensOfSources(t *testing.T) {
 		}
 	}
 	if removed == 0 {
-		t.Fatalf("no shelves among %q", files)
+		t.Fatalf("no segments among %q", files)
 	}
 	l = open("two")
 	if counts, _ := tokensOf(t, l, "four"); slices.ContainsFunc(counts, func(n int) bool { return n != 0 }) {
@@ -140,7 +140,7 @@ func TestTokensOfSources(t *testing.T) {
 	counts, texts := tokensOf(t, l, "four")
 	for i, text := range texts {
 		if strings.HasSuffix(text, "anew") != (counts[i] > 0) {
-			t.Errorf("%q has %d tokens on a shelf that another version made", text, counts[i])
+			t.Errorf("%q has %d tokens in a segment that another version made", text, counts[i])
 		}
 	}
 }

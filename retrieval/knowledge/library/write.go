@@ -9,9 +9,9 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// putAll writes documents to the store and shelves of them. Where that is cut short,
-// what is on no shelf yet gets on one with the next change, or when the folder is
-// opened.
+// putAll writes documents to the store and segments of them. Where that is cut short,
+// documents that are in no segment yet get into one with the next change, or when the
+// folder is opened.
 func (b *base) putAll(ctx context.Context, documents []store.Document) error {
 	writer := index.Writer{Emit: b.putSegment(ctx)}
 	for batch := range batches(documents) {
@@ -22,7 +22,7 @@ func (b *base) putAll(ctx context.Context, documents []store.Document) error {
 	return writer.Flush()
 }
 
-// putBatch writes documents in one transaction and gives them to the index.Writer.
+// putBatch writes documents in one transaction and adds them to the index.
 func (b *base) putBatch(ctx context.Context, batch []store.Document, writer *index.Writer) error {
 	rows, err := b.state.truth().Put(ctx, b.ID(), batch)
 	if err != nil {
@@ -59,7 +59,7 @@ func batches(documents []store.Document) iter.Seq[[]store.Document] {
 	}
 }
 
-// settle lets a base answer from what was written, and sees to its shelves.
+// settle lets a base answer from what was written, and starts a merge where one is due.
 func (b *base) settle(ctx context.Context) error {
 	if err := b.refresh(ctx, true); err != nil {
 		return err

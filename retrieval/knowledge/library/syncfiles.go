@@ -1,0 +1,183 @@
+package library
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/store"
+)
+
+// A syncFile is one file of a Sync.
+type syncFile struct {
+	name     string
+	size     int64
+	modified time.Time // zero if it does not tell this version from the next
+	changed  int64     // see folder.ChangeTime
+
+	unchanged bool
+	skip      *folder.Skip     // of all of it, or of what could not be read
+	read      bool             // in part at least
+	same      []store.Known    // documents that say what they said, to be touched
+	documents []store.Document // others
+	chunks    int
+	bytes     int
+}
+
+// files goes through the files, as many side by side as may be in memory at a time.
+func (s *syncing) files(ctx context.Context, names []string) error {
+	var batch []*syncFile
+	bytes := int64(0)
+	for i, name := range names {
+		f := s.look(name)
+		batch, bytes = append(batch, f), bytes+f.size
+		if len(batch) < syncFiles && bytes < syncBytes && i+1 < len(names) {
+			continue
+		}
+		if err := s.read(ctx, batch); err != nil {
+			return err
+		}
+		if err := s.write(ctx, batch, i+1 == len(names)); err != nil {
+			return err
+		}
+		batch, bytes = nil, 0
+	}
+	return nil
+}
+
+// look finds out whether a file has to be read.
+func (s *syncing) look(name string) *syncFile {
+	f := &syncFile{name: name}
+	info, err := fs.Stat(s.source.FS, name)
+	if err != nil {
+		return f // reading it says what is wrong
+	}
+	f.size, f.modified, f.changed = info.Size(), info.ModTime(), folder.ChangeTime(info)
+	if time.Since(f.modified) < settled {
+		f.modified = time.Time{}
+	}
+	known := s.known[name]
+	reader := slices.Concat(s.l.reader.name[:], s.rules.Name[:])
+	f.unchanged = len(known) > 0 && !s.anew && !f.modified.IsZero() && !slices.ContainsFunc(known, func(k store.Known) bool {
+		return k.Size != f.size || !k.Modified.Equal(f.modified) || k.Mark != f.changed || !bytes.HasPrefix(k.Hash[:], reader)
+	})
+	return f
+}
+
+// read reads and cuts those files of a batch that have changed.
+func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, f := range batch {
+		if f.unchanged {
+			continue
+		}
+		g.Go(func() error {
+			if err := gctx.Err(); err != nil {
+				return err
+			}
+			documents, skip := s.source.Read(gctx, f.name, s.l.reader.deps.Child)
+			f.read = len(documents) > 0 || skip == nil
+			if f.skip = skip; skip != nil {
+				f.modified = time.Time{} // what is wrong with it is told each time
+			}
+			for _, d := range documents {
+				f.bytes += len(d.Text)
+				s.cut(f, d)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// cut cuts a document of a file, unless the store has it as it is.
+func (s *syncing) cut(f *syncFile, d document.Document) {
+	if d.Key != "" && s.names[d.ID] { // the file of a name comes before what else is called like it
+		s.account.Skip(folder.Duplicate(d.ID))
+		return
+	}
+	d, notes := s.rules.Apply(f.name, d)
+	if s.account.Note(notes...); len(notes) > 0 {
+		f.modified = time.Time{} // as above
+	}
+	rules := s.rules.Name
+	hash := s.l.reader.hash(rules, d.Digest())
+	known, ok := s.ids[d.ID]
+	copy(known.Hash[knowledge.ReaderBytes:], rules[:]) // other rules may come to the same
+	if ok && known.Source == f.name && known.Hash == hash {
+		known.Size, known.Modified, known.Mark = f.size, f.modified, f.changed
+		f.same = append(f.same, known)
+		return
+	}
+	cut, err := s.l.reader.deps.Cut(s.b.ID(), d)
+	if err != nil {
+		f.skip = folder.TooLarge(d.ID, err)
+		return
+	}
+	document := s.l.reader.document(cut, rules)
+	document.Source, document.Size, document.Modified, document.Mark = f.name, f.size, f.modified, f.changed
+	f.documents = append(f.documents, document)
+	f.chunks += len(document.Chunks)
+}
+
+// write writes what was read of a batch; last says that there is none after it.
+func (s *syncing) write(ctx context.Context, batch []*syncFile, last bool) error {
+	var documents []store.Document
+	var touched []store.Known
+	for _, f := range batch {
+		switch {
+		case f.unchanged:
+			s.account.Report.Unchanged += len(s.known[f.name])
+			s.keep(f.name)
+		case f.skip != nil && f.skip.Kind == folder.SkipUnreadable && len(f.documents)+len(f.same) == 0:
+			s.keep(f.name)
+		}
+		s.account.Report.Unchanged += len(f.same)
+		for _, k := range f.same {
+			s.seen[k.ID] = true
+			s.sources = append(s.sources, store.SourceKey(f.name))
+			if old := s.ids[k.ID]; old.Size != k.Size || !old.Modified.Equal(k.Modified) || old.Mark != k.Mark || old.Hash != k.Hash {
+				touched = append(touched, k)
+			}
+		}
+		for _, d := range f.documents {
+			if s.seen[d.ID] {
+				s.account.Skip(folder.Duplicate(d.ID))
+				continue
+			}
+			s.seen[d.ID] = true
+			if _, known := s.ids[d.ID]; !known {
+				s.account.Report.Added++
+			}
+			documents = append(documents, d)
+			s.sources = append(s.sources, store.SourceKey(f.name))
+		}
+		s.account.File(f.chunks, f.bytes, f.skip, f.read || f.unchanged)
+	}
+	if len(touched) > 0 {
+		if err := s.l.truth().Touch(ctx, s.b.ID(), touched); err != nil {
+			return err
+		}
+	}
+	parts := slices.Collect(batches(documents))
+	for _, part := range parts {
+		if err := s.markPart(ctx, last && len(parts) == 1); err != nil {
+			return err
+		}
+		s.wrote, s.b.behind = true, true
+		s.account.Report.Written += len(part)
+		if err := s.b.putBatch(ctx, part, &s.writer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
