@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"sidenote/cmd/internal/console"
 )
 
 // A bench is the command line.
@@ -26,8 +28,8 @@ type bench struct {
 
 	Help helpFlag `short:"h" help:"Show help."`
 
-	progress *progress
-	dir      string // for files of a run
+	progress *console.Progress // nil where there is no terminal
+	dir      string            // for files of a run
 }
 
 func (b *bench) check() error {
@@ -79,7 +81,7 @@ func (b *bench) measure(ctx context.Context) (_ *results, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	b.progress.show("building sidenote", 0, 0)
+	b.progress.Show(console.Work{Name: "building sidenote"})
 	if b.Sidenote == "" {
 		if b.Sidenote, err = buildSidenote(ctx, b.dir); err != nil {
 			return nil, err
@@ -111,7 +113,7 @@ func (b *bench) measure(ctx context.Context) (_ *results, err error) {
 type rig struct{ upstream, relay, sidenote *server }
 
 func (b *bench) newRig(ctx context.Context, documents int) (_ *rig, err error) {
-	b.progress.show("starting", 0, 0)
+	b.progress.Show(console.Work{Name: "starting"})
 	r := &rig{}
 	defer func() {
 		if err != nil {

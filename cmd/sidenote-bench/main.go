@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"sidenote/cmd/internal/console"
 )
 
 func main() { os.Exit(mainCode()) }
@@ -84,9 +86,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "sidenote-bench: %v; try sidenote-bench --help\n", err)
 		return exitUsage
 	}
-	b.progress = newProgress(stderr)
+	if term := os.Getenv("TERM"); console.IsTerminal(stderr) && term != "dumb" {
+		b.progress = console.NewProgress(stderr, term)
+	}
 	results, err := b.measure(ctx)
-	b.progress.clear()
+	b.progress.Clear()
 	if results != nil {
 		if writeErr := results.write(stdout, b.JSON); err == nil {
 			err = writeErr

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"sidenote/cmd/internal/console"
 )
 
 // measureCPU compares the CPU of both relays, case by case.
@@ -35,7 +37,7 @@ func (b *bench) compare(ctx context.Context, r *rig, w work, connections, rounds
 	defer sidenote.close()
 	var floor, ours, ratios []float64
 	for i := range rounds + 1 {
-		b.progress.show(w.name, i, rounds+1)
+		b.progress.Show(console.Work{Name: w.name, Done: i, Total: rounds + 1})
 		theirs, err := relay.run(ctx, b.Round)
 		if err != nil {
 			return result, err
@@ -87,7 +89,7 @@ func (b *bench) latency(ctx context.Context, r *rig, w work) (result latencyResu
 		}
 	}
 	for n := 0; n < b.Latencies; n += batch {
-		b.progress.show("latency, "+w.name, n, b.Latencies)
+		b.progress.Show(console.Work{Name: "latency, " + w.name, Done: n, Total: b.Latencies})
 		for i, l := range loads {
 			if took[i], err = l.latencies(took[i], min(batch, b.Latencies-n)); err != nil {
 				return result, err
@@ -140,7 +142,7 @@ func (b *bench) memory(ctx context.Context, r *rig, s *server, n int) (each floa
 		}
 	}()
 	for i := range n {
-		b.progress.show("open streams, "+s.name, i, n)
+		b.progress.Show(console.Work{Name: "open streams, " + s.name, Done: i, Total: n})
 		c, err := dial(s.addr)
 		if err != nil {
 			return 0, err

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sidenote/cmd/internal/console"
 )
 
 const stressConnections = 64
@@ -46,7 +48,7 @@ func (b *bench) stress(ctx context.Context, s *server, w work) (lost int, first,
 	for i := range l.clients {
 		all.Go(func() {
 			for n := sent.Add(1); n <= int64(b.StressChats) && ctx.Err() == nil; n = sent.Add(1) {
-				b.progress.show("stress, "+s.name, int(n), b.StressChats)
+				b.progress.Show(console.Work{Name: "stress, " + s.name, Done: int(n), Total: b.StressChats})
 				if failed := l.one(l.clients[i]); failed != nil {
 					mu.Lock()
 					lost, first = lost+1, failed

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/cmd/sidenote/internal/engine"
 )
 

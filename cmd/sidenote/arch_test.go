@@ -50,12 +50,12 @@ var mayImport = map[string][]string{
 	"proxy/admin":                                 {"proxy", "rewrite", "retrieval", "proxy/transport", "proxy/panics"},
 	"cmd/":                                        {"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/", "cmd/"},
 
-	"cmd/sidenote/internal/adminclient":                 {"proxy/admin", "retrieval/knowledge/store", "cmd/sidenote/internal/console"},
+	"cmd/sidenote/internal/adminclient":                 {"proxy/admin", "retrieval/knowledge/store", "cmd/internal/console"},
 	"cmd/sidenote/internal/adminclient/adminclienttest": {"retrieval/knowledge/store"},
 
 	"cmd/sidenote/internal/engine": {
 		"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/",
-		"cmd/sidenote/internal/config", "cmd/sidenote/internal/console",
+		"cmd/sidenote/internal/config", "cmd/internal/console",
 	},
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"time"
 
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/demo"
 	"sidenote/cmd/sidenote/internal/engine"
@@ -187,7 +188,7 @@ func (c *demoCmd) show(a *app, story demo.Story) error {
 		fmt.Fprintf(a.stdout, "%s\n", text)
 	} else {
 		noColor, _ := a.env("NO_COLOR")
-		fmt.Fprint(a.stdout, demo.Render(story, demo.Look{Full: c.Full, Color: noColor == "" && isTerminal(a.stdout)}))
+		fmt.Fprint(a.stdout, demo.Render(story, demo.Look{Full: c.Full, Color: noColor == "" && console.IsTerminal(a.stdout)}))
 	}
 	if !story.Arrived() {
 		return errors.New("no sources arrived at the model")

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
@@ -77,7 +77,7 @@ func (c *evalCmd) Run(a *app) error {
 		return e.undone()
 	}
 	noColor, _ := a.env("NO_COLOR")
-	e.print(a.stdout, e.worst(c.Worst), noColor == "" && isTerminal(a.stdout))
+	e.print(a.stdout, e.worst(c.Worst), noColor == "" && console.IsTerminal(a.stdout))
 	return e.undone()
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/retrieval/eval"
 )

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/internal/console"
 	"sidenote/retrieval"
 )
 

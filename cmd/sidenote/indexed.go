@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/retrieval/knowledge/folder"
 )

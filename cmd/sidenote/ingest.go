@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/adminclient"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge/folder"

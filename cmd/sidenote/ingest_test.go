@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/retrieval/knowledge/store"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/internal/console"
 	"sidenote/retrieval/knowledge/folder"
 )
 
@@ -25,7 +25,7 @@ func (r *ingestion) print(asJSON bool) error {
 		return printJSON(r.a.stdout, ingestAnswer{Object: "ingest", State: r.cfg.State.Path, Knowledge: append([]ingested{}, r.done...), Unread: r.unread()})
 	}
 	most := 0 // a report that goes to a file is whole
-	if isTerminal(r.a.stdout) {
+	if console.IsTerminal(r.a.stdout) {
 		most = maxUnread
 	}
 	for _, done := range r.done {

@@ -12,8 +12,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/adminclient"
-	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/proxy/admin"
 )
 

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/proxy"
 	"sidenote/rewrite"
 )
@@ -94,7 +94,7 @@ const closeWait = time.Second
 
 func newOutput(w io.Writer, cfg config.Log) *output {
 	o := &output{writer: proxy.NewAsyncWriter(w), told: map[string]notice{}}
-	if cfg.Format == "text" || cfg.Format == "auto" && isTerminal(w) {
+	if cfg.Format == "text" || cfg.Format == "auto" && console.IsTerminal(w) {
 		o.logger = slog.New(slog.NewTextHandler(o.writer, nil))
 		o.recorder = &lines{w: o.writer, requests: proxy.Verbosity(cfg.Requests)}
 		return o
@@ -166,9 +166,5 @@ func (l *lines) first(route proxy.Route) bool {
 // newProgress shows on stderr how far a command has come.
 func newProgress(a *app) *console.Progress {
 	term, _ := a.env("TERM")
-	return &console.Progress{
-		Writer:   a.stderr,
-		Terminal: isTerminal(a.stderr) && term != "dumb",
-		Width:    func() int { return console.Columns(a.stderr) },
-	}
+	return console.NewProgress(a.stderr, term)
 }

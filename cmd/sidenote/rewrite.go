@@ -6,7 +6,7 @@ import (
 	"io"
 	"os"
 
-	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/internal/console"
 	"sidenote/rewrite"
 )
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -14,8 +13,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/proxy"
 	"sidenote/proxy/panics"
@@ -193,14 +192,4 @@ func outliveHangups(tell func(slog.Level, string)) (stop func()) {
 		signal.Stop(hangups)
 		close(hangups)
 	}
-}
-
-// isTerminal tells whether w is a terminal, so that a person reads it.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"time"
 
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/cmd/sidenote/internal/demo"
 )
 

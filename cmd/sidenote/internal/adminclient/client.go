@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/internal/console"
 	"sidenote/proxy/admin"
 )
 

@@ -16,7 +16,7 @@ import (
 	"net/netip"
 	"os"
 
-	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/internal/console"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge/store"
 )

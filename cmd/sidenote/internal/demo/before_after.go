@@ -6,7 +6,7 @@ import (
 	"html"
 	"strings"
 
-	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/internal/console"
 	"sidenote/rewrite"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/internal/console"
 	"sidenote/rewrite"
 )
 

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/console"
 	"sidenote/proxy/panics"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/internal/console"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/folder/watch"
 	"sidenote/retrieval/knowledge/library"

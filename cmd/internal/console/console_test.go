@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/internal/console"
 )
 
 func TestAppend(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +34,21 @@ type Progress struct {
 	since time.Time // when that was
 	last  time.Time // when a line was written, or the first one put off
 	shown int       // columns of the line on the terminal
+}
+
+// NewProgress writes to w, for a terminal of the kind that the environment names.
+func NewProgress(w io.Writer, term string) *Progress {
+	return &Progress{Writer: w, Terminal: IsTerminal(w) && term != "dumb", Width: func() int { return Columns(w) }}
+}
+
+// IsTerminal tells whether w is a terminal, so that a person reads it.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 const (

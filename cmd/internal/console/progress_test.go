@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/width"
 	"pgregory.net/rapid"
 
-	"sidenote/cmd/sidenote/internal/console"
+	"sidenote/cmd/internal/console"
 )
 
 // A bench is a Progress with its screen and clock.
