@@ -10,22 +10,17 @@ import (
 	"time"
 
 	"sidenote/cmd/internal/console"
+	"sidenote/proxy/admin"
 	"sidenote/retrieval"
 )
 
-// A stageCount is how many candidates one stage of a search left.
-type stageCount struct {
-	Name string `json:"name"`
-	Left int    `json:"left"` // candidates that passed it
-}
-
 // stages returns how many candidates passed each stage, in order.
-func stages(res retrieval.Result) []stageCount {
+func stages(res retrieval.Result) []admin.Stage {
 	excluded := map[retrieval.ExcludeReason]int{}
 	for _, x := range res.Excluded {
 		excluded[x.Reason]++
 	}
-	out := []stageCount{{"search", res.Retrieved}}
+	out := []admin.Stage{{Name: "search", Left: res.Retrieved}}
 	for _, s := range []struct {
 		name   string
 		reason retrieval.ExcludeReason
@@ -33,7 +28,7 @@ func stages(res retrieval.Result) []stageCount {
 		{"threshold", retrieval.ExcludedScore}, {"duplicates", retrieval.ExcludedDup},
 		{"per document", retrieval.ExcludedDocument}, {"top k", retrieval.ExcludedTopK},
 	} {
-		out = append(out, stageCount{s.name, out[len(out)-1].Left - excluded[s.reason]})
+		out = append(out, admin.Stage{Name: s.name, Left: out[len(out)-1].Left - excluded[s.reason]})
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/proxy/admin"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -113,7 +114,9 @@ func (c *searchCmd) Run(a *app) error {
 		fmt.Fprintln(a.stderr, line)
 	}
 	if c.JSON {
-		return printJSON(a.stdout, found(res))
+		answer := admin.NewSearchAnswer(res)
+		answer.Stages = stages(res)
+		return printJSON(a.stdout, answer)
 	}
 	printResult(a.stdout, res, c.Explain)
 	return nil
@@ -129,52 +132,6 @@ func (c *searchCmd) filter() (*retrieval.Filter, error) {
 		}
 	}
 	return retrieval.AllOf(filters...), nil
-}
-
-// A searchAnswer is what --json prints, in the words of POST /v1/search.
-type searchAnswer struct {
-	Object    string           `json:"object"` // "list"
-	Data      []foundSource    `json:"data"`
-	Excluded  []excludedSource `json:"excluded"`
-	Stages    []stageCount     `json:"stages"`
-	Reason    retrieval.Reason `json:"reason,omitempty"`
-	Partial   bool             `json:"partial"`
-	Retrieved int              `json:"total_chunks_retrieved"`
-	Unique    int              `json:"unique_chunks_after_dedup"`
-	TookMS    float64          `json:"took_ms"`
-}
-
-type foundSource struct {
-	Knowledge string  `json:"kb_id"`
-	Doc       string  `json:"doc_id"`
-	Chunk     int     `json:"chunk"`
-	Name      string  `json:"name"`
-	Section   string  `json:"section,omitempty"`
-	Score     float64 `json:"score"`
-	Text      string  `json:"text,omitempty"`
-}
-
-type excludedSource struct {
-	foundSource
-	Reason retrieval.ExcludeReason `json:"reason"`
-	Detail string                  `json:"detail,omitempty"`
-}
-
-func found(res retrieval.Result) searchAnswer {
-	line := func(s retrieval.Source) foundSource {
-		return foundSource{s.Knowledge, s.Doc, s.Chunk, s.Name, s.Section, s.Score, s.Text}
-	}
-	a := searchAnswer{
-		Object: "list", Data: []foundSource{}, Excluded: []excludedSource{}, Stages: stages(res), Reason: res.Reason, Partial: res.Partial,
-		Retrieved: res.Retrieved, Unique: res.Unique, TookMS: engine.Milliseconds(res.Took),
-	}
-	for _, s := range res.Sources {
-		a.Data = append(a.Data, line(s))
-	}
-	for _, x := range res.Excluded {
-		a.Excluded = append(a.Excluded, excludedSource{line(x.Source), x.Reason, x.Detail})
-	}
-	return a
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -30,39 +30,43 @@ type searchRequest struct {
 	TopK      *int            `json:"top_k"`     // absent: as the policy has it
 }
 
-// A searchAnswer is its answer.
-type searchAnswer struct {
+// A SearchAnswer is its answer, and that of sidenote search --json.
+type SearchAnswer struct {
 	Object    string               `json:"object"` // "list"
-	Data      []hit                `json:"data"`   // best first
-	Excluded  []fallen             `json:"excluded"`
+	Data      []FoundSource        `json:"data"`   // best first
+	Excluded  []ExcludedSource     `json:"excluded"`
+	Stages    []Stage              `json:"stages,omitempty"` // of the command only
 	Reason    retrieval.Reason     `json:"reason,omitempty"` // why there is nothing, or something missing
 	Partial   bool                 `json:"partial"`
-	Knowledge []searched           `json:"knowledge"`
+	Knowledge []searched           `json:"knowledge,omitzero"` // nil in the command
 	Retrieved int                  `json:"total_chunks_retrieved"`
 	Unique    int                  `json:"unique_chunks_after_dedup"`
 	Cache     retrieval.CacheState `json:"cache,omitempty"`
 	TookMS    float64              `json:"took_ms"`
 }
 
-// A place says which chunk is meant.
-type place struct {
+// A FoundSource is a chunk that was found.
+type FoundSource struct {
 	Knowledge string  `json:"kb_id"`
 	Doc       string  `json:"doc_id"`
 	Chunk     int     `json:"chunk"`
 	Name      string  `json:"name"`
 	Section   string  `json:"section,omitempty"`
 	Score     float64 `json:"score"`
+	Text      string  `json:"text,omitempty"`
 }
 
-type hit struct {
-	place
-	Text string `json:"text"`
-}
-
-type fallen struct {
-	place
+// An ExcludedSource is a chunk that was found and left out.
+type ExcludedSource struct {
+	FoundSource
 	Reason retrieval.ExcludeReason `json:"reason"`
 	Detail string                  `json:"detail,omitempty"`
+}
+
+// A Stage is how many candidates one stage of a search left.
+type Stage struct {
+	Name string `json:"name"`
+	Left int    `json:"left"`
 }
 
 type searched struct {
@@ -137,27 +141,36 @@ func readSearch(body []byte, q *retrieval.Query, allowed []string) error {
 	return nil
 }
 
-func searchAnswerOf(res retrieval.Result) searchAnswer {
-	a := searchAnswer{
-		Object: "list", Data: make([]hit, 0, len(res.Sources)), Excluded: make([]fallen, 0, len(res.Excluded)),
-		Reason: res.Reason, Partial: res.Partial, Knowledge: make([]searched, 0, len(res.Bases)),
-		Retrieved: res.Retrieved, Unique: res.Unique, Cache: res.Cache, TookMS: ms(res.Took),
+// searchAnswerOf is the answer of the admin port: excluded sources come without their texts.
+func searchAnswerOf(res retrieval.Result) SearchAnswer {
+	a := NewSearchAnswer(res)
+	for i := range a.Excluded {
+		a.Excluded[i].Text = ""
 	}
-	for i := range res.Sources {
-		a.Data = append(a.Data, hit{placeOf(&res.Sources[i]), res.Sources[i].Text})
-	}
-	for i := range res.Excluded {
-		e := &res.Excluded[i]
-		a.Excluded = append(a.Excluded, fallen{placeOf(&e.Source), e.Reason, e.Detail})
-	}
+	a.Cache, a.Knowledge = res.Cache, make([]searched, 0, len(res.Bases))
 	for _, ref := range res.Bases {
 		a.Knowledge = append(a.Knowledge, searched{ref.Knowledge, ref.Generation})
 	}
 	return a
 }
 
-func placeOf(s *retrieval.Source) place {
-	return place{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score}
+// NewSearchAnswer is a result with the texts of all sources.
+func NewSearchAnswer(res retrieval.Result) SearchAnswer {
+	a := SearchAnswer{
+		Object: "list", Data: make([]FoundSource, len(res.Sources)), Excluded: make([]ExcludedSource, len(res.Excluded)),
+		Reason: res.Reason, Partial: res.Partial, Retrieved: res.Retrieved, Unique: res.Unique, TookMS: ms(res.Took),
+	}
+	for i, s := range res.Sources {
+		a.Data[i] = foundSource(s)
+	}
+	for i, x := range res.Excluded {
+		a.Excluded[i] = ExcludedSource{foundSource(x.Source), x.Reason, x.Detail}
+	}
+	return a
+}
+
+func foundSource(s retrieval.Source) FoundSource {
+	return FoundSource{s.Knowledge, s.Doc, s.Chunk, s.Name, s.Section, s.Score, s.Text}
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
