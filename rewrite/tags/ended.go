@@ -5,12 +5,13 @@ import (
 	"unicode"
 )
 
-// operators follow a variable in code, and no name in a tag: i<source.length.
+// operators are characters that follow a variable in code and never a name in a tag:
+// i<source.length.
 const operators = ".;),]}+*|&"
 
-// ended tells whether a name is over where rest begins. It is not where the name
-// goes on, and it is none of ours where code compares with a variable that has it:
-// i<source.length, i < source; but never after a slash, nor before attributes.
+// ended tells whether a tag's name ends where rest begins. It does not if the name goes
+// on, nor if this is code that compares a variable of that name: i<source.length, i <
+// source. What follows a slash or stands before attributes is never taken for code.
 func ended(rest string, closing, spaced bool) bool {
 	if rest == "" {
 		return true
@@ -26,8 +27,8 @@ func ended(rest string, closing, spaced bool) bool {
 	case !spaced:
 		return true
 	}
-	// A bracket behind it is an operator too: out << source << end. So is the
-	// sign that Neutralise puts for one.
+	// A bracket after the name is an operator too: out << source << end. So is '[', by
+	// which Neutralise replaces a bracket.
 	if rest = strings.TrimLeft(rest, " \t"); rest != "" {
 		r, _ = unit(rest)
 		return !opens(r) && !strings.ContainsRune(";),]}+*|&?[", r)
@@ -35,11 +36,12 @@ func ended(rest string, closing, spaced bool) bool {
 	return true
 }
 
-// attributesWithin is how far attributes reads; what is a tag up to there is one.
+// attributesWithin is how many bytes attributes reads; text that looks like attributes
+// up to there is taken for a tag.
 const attributesWithin = 256
 
-// attributes tells whether text goes on as a tag does behind a stray operator, and
-// code does not: <source; id="1">. Where mayClose no attribute is needed: <source;>.
+// attributes tells whether the text behind a stray operator goes on as a tag does, and
+// not as code: <source; id="1">. With mayClose it needs no attribute: <source;>.
 func attributes(text string, mayClose bool) bool {
 	whole := len(text) <= attributesWithin
 	text = blank(text[:min(len(text), attributesWithin)])
@@ -62,8 +64,8 @@ func attributes(text string, mayClose bool) bool {
 	return !whole
 }
 
-// assigned reads name="value" or name=value and returns what is behind it. It reads
-// to the end where text ends in the middle.
+// assigned reads name="value" or name=value and returns the text behind it. If text
+// ends in the middle of one, it reads to the end.
 func assigned(text string) (rest string, ok bool) {
 	name := skipWhile(text, func(r rune) bool { return unicode.IsLetter(fold(r)) || strings.ContainsRune("-_:", r) })
 	if len(name) == len(text) {
@@ -84,7 +86,7 @@ func assigned(text string) (rest string, ok bool) {
 	return rest, true
 }
 
-// skipWhile returns text without the characters at its start that is holds for.
+// skipWhile returns text without the leading characters for which is returns true.
 func skipWhile(text string, is func(rune) bool) string {
 	for text != "" {
 		r, size := unit(text)
@@ -104,10 +106,10 @@ func first(text string) (r rune, size int) {
 	return unit(text)
 }
 
-// blank returns text without what fills at its start.
+// blank returns text without leading characters that fills accepts.
 func blank(text string) string { return skipWhile(text, fills) }
 
-// closes tells whether r is '>' or is read as one.
+// closes tells whether r is '>' or looks like it.
 func closes(r rune) bool {
 	return strings.ContainsRune(">\uff1e\ufe65\u203a\u276f\u276d\u2771\u3009\u232a\u27e9\u29fd\u02c3", r)
 }

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// openers are '<' and what is read as one. Guillemets « are not: they quote words
-// of our vocabulary in honest French.
+// openers are '<' and the characters that look like it. Guillemets « are not among
+// them: French text quotes words with them, and a quoted word may be a name of ours.
 const openers = "<\uff1c\ufe64\u2039\u276e\u276c\u2770\u3008\u2329\u27e8\u29fc\u02c2\u1438\u16b2\U0001d236\u227a\u22d6"
 
-// opens tells whether r is '<' or is read as one.
+// opens tells whether r is '<' or looks like it.
 func opens(r rune) bool { return strings.ContainsRune(openers, r) }
 
-// slashes tells whether r is a slash of either kind or is read as one.
+// slashes tells whether r is a slash or backslash, or looks like one.
 func slashes(r rune) bool {
 	switch r {
 	case '/', '\uff0f', '\u2044', '\u2215', '\u29f8', '\u2571', '\u27cb', '\u3033',
@@ -25,8 +25,8 @@ func slashes(r rune) bool {
 	return false
 }
 
-// fills tells whether r is skipped by somebody who looks for a tag: white space,
-// what has no width, controls, marks on other letters, what stands for nothing.
+// fills tells whether a tolerant reader skips r inside a tag: white space, characters
+// without width, controls, combining marks, and the replacement character.
 func fills(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r <= ' ' || r == 0x7f
@@ -35,8 +35,8 @@ func fills(r rune) bool {
 		unicode.In(r, unicode.Cc, unicode.Cf, unicode.M, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// fold returns r as it is compared: without what Unicode's compatibility forms and
-// marks add to it, and in lower case.
+// fold returns r in the form in which it is compared: lower case, without the marks and
+// variants that Unicode's compatibility decomposition removes.
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
 		return unicode.ToLower(r)
@@ -48,7 +48,7 @@ func fold(r rune) rune {
 	return unicode.ToLower(r)
 }
 
-// reads tells whether r is read as the letter, which fold returned.
+// reads tells whether r is read as letter, which is a result of fold.
 func reads(r, letter rune) bool {
 	plain := fold(r)
 	if plain == letter || letter < 'a' || letter > 'z' {

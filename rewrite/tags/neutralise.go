@@ -6,26 +6,26 @@ import (
 	"unicode/utf8"
 )
 
-// Version names what Neutralise makes of texts: change it with that, so that texts
-// which were neutralised otherwise are told apart.
+// Version names the behaviour of Neutralise. Change it with that, so that texts
+// neutralised by an older version can be told from new ones.
 const Version = "2"
 
-// disarmed stands in place of a look-alike's opening bracket: plain, readable,
-// and unlike &lt; nothing that decoding turns back into a bracket.
+// disarmed replaces the opening bracket of a look-alike. It is plain and readable and,
+// unlike &lt;, nothing that decoding turns into a bracket again.
 const disarmed = "["
 
 // Neutralise is Vocabulary.Neutralise for our own tags.
 func Neutralise(text string, all bool) (string, int) { return ours.Neutralise(text, all) }
 
-// Neutralise makes text safe to stand between our tags and returns how many
-// look-alikes it disarmed: "</source>" becomes "[/source>". all also escapes every
-// other '<' as "&lt;". Everything else stays, code included, but
+// Neutralise makes text safe to stand between our tags and returns how many look-alikes
+// it changed: "</source>" becomes "[/source>". With all it also escapes every other '<'
+// as "&lt;". Everything else stays, code included, except that
 //   - C0 and C1 controls other than tab and line feed, bidirectional controls and
-//     Unicode tag characters go; a carriage return is a line break;
-//   - bytes that are no UTF-8 become U+FFFD.
+//     Unicode tag characters are removed; a carriage return becomes a line break;
+//   - bytes that are not UTF-8 become U+FFFD.
 //
-// Text that needs no change is returned as it is, without allocating. Neutralising
-// twice is neutralising once, and Scan finds nothing in the result.
+// Text that needs no change is returned without allocating. Neutralising a result again
+// changes nothing, and Scan finds nothing in it.
 func (v *Vocabulary) Neutralise(text string, all bool) (string, int) {
 	text = clean(text)
 	var out strings.Builder
@@ -45,7 +45,7 @@ func (v *Vocabulary) Neutralise(text string, all bool) (string, int) {
 	return out.String(), found
 }
 
-// escape copies text, with '<' as &lt; if all.
+// escape copies text to out, with '<' as &lt; if all.
 func escape(out *strings.Builder, text string, all bool) {
 	for all {
 		before, after, ok := strings.Cut(text, "<")
@@ -59,10 +59,10 @@ func escape(out *strings.Builder, text string, all bool) {
 	out.WriteString(text)
 }
 
-// clean removes what has no place in a text, whatever it is about.
+// clean removes the characters that no text may keep (see Neutralise).
 func clean(text string) string {
 	if !utf8.ValidString(text) {
-		text = string([]rune(text)) // each bad byte is a U+FFFD
+		text = string([]rune(text)) // each bad byte becomes U+FFFD
 	}
 	var out strings.Builder
 	copied := 0
@@ -89,8 +89,8 @@ func clean(text string) string {
 	return out.String()
 }
 
-// replacement returns what stands for a rune that may not stay. Of ASCII only controls
-// come here.
+// replacement returns what replaces r; dirty is false if r stays. The only ASCII
+// characters passed to it are controls.
 func replacement(r rune, rest string) (with string, dirty bool) {
 	switch {
 	case r == '\r' && !strings.HasPrefix(rest, "\n"):
@@ -101,8 +101,8 @@ func replacement(r rune, rest string) (with string, dirty bool) {
 	return "", false
 }
 
-// hidden tells whether r is a bidirectional control or a Unicode tag character:
-// it changes what people see, or hides text from them.
+// hidden tells whether r is a bidirectional control, which changes what people see, or
+// a Unicode tag character, which hides text from them.
 func hidden(r rune) bool {
 	return unicode.Is(unicode.Bidi_Control, r) || r >= 0xe0000 && r <= 0xe007f
 }

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// A Parsed is a source as it was read back from a rendered block.
+// A Parsed is a source read back from a rendered block.
 type Parsed struct {
 	Source
-	Body string // between the line feeds of its tags, still neutralised
+	Body string // the text between the tags' line feeds, still neutralised
 }
 
-// ParseSources reads a rendered <sources> element back, strictly: text is the
-// element and nothing else, each tag is written as AppendOpen writes it and stands
-// on a line of its own, and nothing else in it looks like a tag. Lines outside the
-// sources (the rules) are skipped. It returns the sources in order; the error
-// names the byte offset of what is not well formed.
+// ParseSources reads a rendered <sources> element back, strictly. text must be the
+// element and nothing else, each tag must be written as AppendOpen writes it, on a line
+// of its own, and nothing else may look like a tag. Lines outside the sources (the
+// rules) are skipped. It returns the sources in order; an error names the byte offset
+// of what is wrong.
 func ParseSources(text string) ([]Parsed, error) {
 	p := parser{text: text}
 	if !p.skip(SourcesOpen) {
@@ -42,7 +42,7 @@ func ParseSources(text string) ([]Parsed, error) {
 	return sources, nil
 }
 
-// A parser stands at text[at:].
+// A parser reads text from offset at on.
 type parser struct {
 	text string
 	at   int
@@ -62,7 +62,7 @@ func (p *parser) errorf(format string, args ...any) error {
 	return fmt.Errorf("parse sources: offset %d: %w", p.at, fmt.Errorf(format, args...))
 }
 
-// until returns what stands before end and moves behind it.
+// until returns the text before end and moves behind it.
 func (p *parser) until(end string) (string, error) {
 	s, _, ok := strings.Cut(p.rest(), end)
 	if !ok {
@@ -83,7 +83,7 @@ func (p *parser) rule() error {
 	return err
 }
 
-// source reads one element, its line feeds included.
+// source reads one source element, line feeds included.
 func (p *parser) source() (Parsed, error) {
 	var s Parsed
 	head, err := p.until(">\n")
@@ -130,7 +130,7 @@ func parseOpen(head string) (s Source, err error) {
 	return s, nil
 }
 
-// parseAttr reads ` name="value"` and returns what is behind it.
+// parseAttr reads ` name="value"` and returns the text behind it.
 func parseAttr(text, name string) (value, rest string, err error) {
 	text, ok := strings.CutPrefix(text, " "+name+`="`)
 	if !ok {

@@ -8,15 +8,16 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// maxReference is how many letters and digits of a named reference are read; HTML's
+// maxReference is how many letters and digits of a named reference are read. HTML's
 // longest name has 31.
 const maxReference = 32
 
-// maxBare is the same of those that HTML reads without a semicolon.
+// maxBare is the length of the longest name that HTML accepts without a semicolon.
 const maxBare = 6
 
-// unit returns the first character of text, which is not empty, as a reader sees
-// it who decodes references like &lt; &#60; &amp;lt; and the bytes it takes.
+// unit returns the first character of text, which is not empty, as a reader sees it who
+// decodes character references, also nested ones: &lt; &#60; &amp;lt;. size is the
+// number of bytes it takes.
 func unit(text string) (r rune, size int) {
 	if text[0] != '&' {
 		return utf8.DecodeRuneInString(text)
@@ -33,8 +34,8 @@ func unit(text string) (r rune, size int) {
 	}
 }
 
-// widthless returns the bytes at the start of text that nobody sees. Readers skip
-// them inside a reference too: "&lt\u200b;".
+// widthless returns how many bytes at the start of text are invisible. Tolerant readers
+// skip them even inside a reference: "&lt\u200b;".
 func widthless(text string) int {
 	for i, r := range text {
 		if !fills(r) || unicode.IsSpace(r) {
@@ -44,13 +45,13 @@ func widthless(text string) int {
 	return len(text)
 }
 
-// reference reads what stands behind an ampersand, in any case and, where HTML
-// does, without its semicolon. size is 0 if it is no reference.
+// reference reads a character reference behind its ampersand, in any letter case and,
+// where HTML allows it, without the semicolon. size is 0 if there is none.
 func reference(text string) (r rune, size int) {
 	if text != "" && text[0] == '#' {
 		return number(text)
 	}
-	var name [maxReference]byte // in lower case
+	var name [maxReference]byte // the reference's name in lower case
 	var ends [maxReference]int  // where each of its characters ends
 	n := 0
 	for i := 0; i < len(text) && n < maxReference && alphanumeric(text[i]); n++ {
@@ -79,7 +80,8 @@ func alphanumeric(b byte) bool {
 	return b >= '0' && b <= '9' || b|0x20 >= 'a' && b|0x20 <= 'z'
 }
 
-// semicolon returns where a reference ends whose name or number ends at i.
+// semicolon returns where a reference ends whose name or number ends at i, and whether
+// a semicolon ends it.
 func semicolon(text string, i int) (end int, ok bool) {
 	if at := i + widthless(text[i:]); strings.HasPrefix(text[at:], ";") {
 		return at + 1, true
@@ -112,7 +114,7 @@ func number(text string) (r rune, size int) {
 	if !digits {
 		return 0, 0
 	}
-	if r < 0xa0 { // as HTML has it: &#139; is ‹
+	if r < 0xa0 { // HTML reads these numbers as Windows-1252
 		r = charmap.Windows1252.DecodeByte(byte(r))
 	}
 	end, _ := semicolon(text, i)

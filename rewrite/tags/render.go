@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// The closing tags and the outer element, each on a line of its own: blocks made
-// of whole lines add up in tokens.
+// The closing tags and the outer element, each on a line of its own: the token counts
+// of blocks made of whole lines can be added.
 const (
 	SourcesOpen    = "<sources>\n"
 	SourcesClose   = "</sources>\n"
@@ -15,7 +15,7 @@ const (
 	ComponentClose = "</component>\n"
 )
 
-// A Source is what an opening tag of a source says.
+// A Source holds what the opening tag of a source says.
 type Source struct {
 	ID      int    // id: in the prompt, from 1
 	Type    string // type: "rag"
@@ -27,7 +27,7 @@ type Source struct {
 
 // AppendOpen appends the opening tag of s, without a line feed behind it. The
 // attributes stand in the fixed order id, type, kb_id, doc_id, name, section: id
-// always, the others if attributes lists them, section only if it is not empty.
+// always, the others if listed in attributes, section only if it is not empty.
 //
 //	<source id="1" type="rag" kb_id="handbook" doc_id="leave.md" name="Leave policy" section="Parental leave">
 func (v *Vocabulary) AppendOpen(dst []byte, s Source, attributes []string) []byte {
@@ -42,13 +42,13 @@ func (v *Vocabulary) AppendOpen(dst []byte, s Source, attributes []string) []byt
 	return append(dst, '>')
 }
 
-// An attribute is a name and where its value is kept.
+// An attribute is the name of an attribute and the field that holds its value.
 type attribute struct {
 	name  string
 	value *string
 }
 
-// values returns the attributes behind the id, in their order.
+// values returns the attributes that follow the id, in order.
 func (s *Source) values() [5]attribute {
 	return [...]attribute{
 		{"type", &s.Type}, {"kb_id", &s.KB}, {"doc_id", &s.Doc}, {"name", &s.Name}, {"section", &s.Section},
@@ -63,10 +63,10 @@ func AppendComponentOpen(dst []byte, name string) []byte {
 // maxAttr is how many runes of a value are shown.
 const maxAttr = 200
 
-// AppendAttr appends ` name="value"` with value made safe: neutralised, on one
-// line (white space and controls are single spaces, none at the ends), & < > "
-// escaped. Of a value longer than 200 runes it shows 199 and an ellipsis. name is
-// ours and goes in as it is.
+// AppendAttr appends ` name="value"` with value made safe: neutralised, on one line
+// (each run of white space and controls becomes one space, none at the ends), with & <
+// > " escaped. A value longer than 200 runes is cut to 199 and an ellipsis. name is
+// written as it is.
 func (v *Vocabulary) AppendAttr(dst []byte, name, value string) []byte {
 	dst = append(dst, ' ')
 	dst = append(dst, name...)
@@ -92,8 +92,9 @@ func (v *Vocabulary) AppendAttr(dst []byte, name, value string) []byte {
 	return append(dst, '"')
 }
 
-// tidy tells whether value is short plain ASCII on one line, and not empty. Any other
-// goes the long way round to the same end.
+// tidy tells whether value is not empty, short, plain ASCII and on one line, so that it
+// needs only escaping. It is a fast path: for such values the general path gives the
+// same.
 func tidy(value string) bool {
 	before := byte(' ')
 	for i := range len(value) {
@@ -106,8 +107,8 @@ func tidy(value string) bool {
 	return before != ' ' && len(value) <= maxAttr
 }
 
-// oneLine returns value with runs of white space and controls as single spaces,
-// without hidden characters, and cut to maxAttr runes.
+// oneLine returns value with each run of white space and controls as one space, without
+// hidden characters, cut to maxAttr runes.
 func oneLine(value string) string {
 	out := make([]rune, 0, maxAttr+2)
 	gap := false

@@ -2,12 +2,12 @@ package tags
 
 import "unicode/utf8"
 
-// A byteSet tells at which bytes of a text to look closer; tab, line feed and
-// printable ASCII but '<', '&' may never be in it. In valid UTF-8 the first byte
-// of a rune says enough to skip most scripts.
+// A byteSet holds the bytes of a text at which to look closer. It must not hold tab,
+// line feed, or printable ASCII other than '<' and '&', because skip passes over those.
+// In valid UTF-8 the first byte of a rune is enough to skip most scripts.
 type byteSet [256]bool
 
-// unclean holds the first bytes of all that replacement replaces.
+// unclean holds the first bytes of all runes that replacement replaces.
 var unclean = func() (s byteSet) {
 	for b := range utf8.RuneSelf {
 		s[b] = b < ' ' && b != '\t' && b != '\n' || b == 0x7f
@@ -15,10 +15,10 @@ var unclean = func() (s byteSet) {
 	return s.with("\u0080\u061c\u200e\U000e0000")
 }()
 
-// brackets holds the first bytes of all that may open a look-alike.
+// brackets holds the first bytes of all runes that may open a look-alike.
 var brackets = byteSet{}.with("<&" + openers)
 
-// with adds the first bytes of the runes.
+// with returns the set with the first bytes of runes added.
 func (s byteSet) with(runes string) byteSet {
 	for i := range runes {
 		s[runes[i]] = true
@@ -26,9 +26,9 @@ func (s byteSet) with(runes string) byteSet {
 	return s
 }
 
-// skip returns how many bytes at the start of text are not in set. It reads eight
-// bytes of plain ASCII at a time (Hacker's Delight, 6-1: does a word have a byte
-// less than n, has it one equal to n).
+// skip returns how many bytes at the start of text are not in set. It passes over eight
+// bytes of plain ASCII at a time (Hacker's Delight, 6-1: does a word have a byte less
+// than n, or one equal to n).
 func skip(text string, set *byteSet) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	i := 0

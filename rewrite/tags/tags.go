@@ -1,10 +1,10 @@
-// Package tags renders sources as tags and keeps everything else from looking
-// like one.
+// Package tags renders sources as tags and keeps every other text from looking like
+// one.
 //
-// Whatever a tolerant reader (a model, a lenient parser) could take for a tag of
-// our vocabulary is found by Scan and made harmless by Neutralise; AppendOpen and
-// its like write the real ones. The package knows nothing of budgets, messages
-// or policies.
+// Scan finds whatever a tolerant reader (a model, a lenient parser) could take for a
+// tag of our vocabulary, Neutralise makes it harmless, and AppendOpen and similar
+// functions write the real tags. The package knows nothing of budgets, messages or
+// policies.
 package tags
 
 import (
@@ -13,11 +13,11 @@ import (
 	"unicode/utf8"
 )
 
-// A Vocabulary is the names of tags that nothing outside them may look like: our
-// own and, say, those of a template. It may be used by many at once.
+// A Vocabulary is a set of tag names that other text must not imitate: our own and, for
+// example, those of a template. It is safe for concurrent use.
 type Vocabulary struct {
 	names []string  // as fold returns them
-	dull  [256]bool // ASCII letters and digits with which no name begins
+	dull  [256]bool // ASCII letters and digits that no name begins with
 }
 
 var ours = NewVocabulary()
@@ -45,11 +45,11 @@ func NewVocabulary(more ...string) *Vocabulary {
 // A Span is a piece of a text by byte offsets: text[Start:End].
 type Span struct{ Start, End int }
 
-// Scan returns what a tolerant reader could take for a tag of the vocabulary,
-// each from its opening bracket to the end of its name: opening, closing or
-// unfinished, in any case, with white space or invisible characters anywhere
-// inside, with look-alike brackets, slashes and letters, written in character
-// references, once or many times escaped.
+// Scan returns everything that a tolerant reader could take for a tag of the
+// vocabulary, each from its opening bracket to the end of its name: opening, closing or
+// unfinished tags, in any letter case, with white space or invisible characters
+// anywhere inside, with look-alike brackets, slashes and letters, and written in
+// character references, escaped once or several times.
 func (v *Vocabulary) Scan(text string) []Span {
 	var spans []Span
 	for t := (tag{}); v.next(&t, text); {
@@ -74,7 +74,7 @@ func Scan(text string) []Span { return ours.Scan(text) }
 // Count is Vocabulary.Count for our own tags.
 func Count(text string) int { return ours.Count(text) }
 
-// A tag is a look-alike at text[start:end], its bracket at text[start:open].
+// A tag is a look-alike, text[start:end]; its opening bracket is text[start:open].
 type tag struct{ start, open, end int }
 
 // next moves t to the first look-alike whose bracket begins at t.open or later.
@@ -84,7 +84,7 @@ func (v *Vocabulary) next(t *tag, text string) bool {
 		if i == len(text) {
 			return false
 		}
-		// Behind a plain '<' a letter with which no name begins says at once that it is none.
+		// Fast path: no name begins with the character behind this '<'.
 		if text[i] == '<' && i+1 < len(text) && v.dull[text[i+1]] {
 			continue
 		}
@@ -120,7 +120,8 @@ func (v *Vocabulary) at(text string, start int) (t tag, ok bool) {
 	return t, false
 }
 
-// spelled reads name at text[i:] and returns where it ends.
+// spelled reads name at text[i:], with characters that fill or look alike, and returns
+// where it ends.
 func spelled(text string, i int, name string) (end int, ok bool) {
 	for name != "" {
 		if i == len(text) {

@@ -8,15 +8,15 @@ import (
 	"unsafe"
 )
 
-// A table remembers counts by a hash of the text: a fixed number of entries,
-// four to a cache line, no locks.
+// A table remembers counts by a hash of the text. It has a fixed number of entries,
+// four to a cache line, and no locks.
 //
-// An entry is two words, check = hash XOR value and value itself; a torn read
-// yields a hash that does not match, so a miss (the scheme of Hyatt and Mann's
-// lockless transposition table). 96 bits of two hashes seeded per process are
-// compared. One would not do: of long texts made for the purpose one pair in 10^10
-// has the same hash of the runtime, and 100,000 texts are that many pairs. Both are
-// the same for one pair in 10^20.
+// An entry is two words: value, and check, which is the first hash XOR value. If two
+// writers mix their words, the hash does not match and the entry is a miss (the scheme
+// of Hyatt and Mann's lockless transposition table). 96 bits of two hashes, each with
+// its own seed, are compared. One hash of the runtime is not enough: one pair in 10^10
+// of long texts made for the purpose collides, and 100,000 texts make that many pairs.
+// Both hashes collide for one pair in 10^20.
 type table struct {
 	seeds [2]maphash.Seed
 	lines [][4]entry
@@ -39,14 +39,14 @@ func (t *table) key(text string) key {
 	return key{a: hash(t.seeds[0], text), b: hash(t.seeds[1], text)}
 }
 
-// hash is what a map makes of text, in one go. maphash.String starts anew every 128
-// bytes and takes four times as long.
+// hash hashes text in one go, as a map does. maphash.String starts anew every 128 bytes
+// and takes four times as long.
 func hash(seed maphash.Seed, text string) uint64 { return maphash.Comparable(seed, text) }
 
 func (t *table) line(k key) *[4]entry { return &t.lines[k.b&uint64(len(t.lines)-1)] }
 
-// A value is the upper half of the second hash, 31 bits of count, and a bit for
-// exact. Empty entries hold 0 in both words; a count is never 0.
+// A value holds the upper half of the second hash, 31 bits of count, and one bit for
+// exact. Empty entries have 0 in both words; a count is never 0.
 func pack(k key, n int, exact bool) uint64 {
 	v := k.b&^math.MaxUint32 | uint64(n)<<1
 	if exact {
@@ -66,7 +66,7 @@ func (t *table) get(k key) (n int, exact, ok bool) {
 	return 0, false, false
 }
 
-// put remembers a count in place of nothing, else of one of four at random.
+// put stores a count in a free entry of its line, else in one of the four at random.
 func (t *table) put(k key, n int, exact bool) {
 	if n <= 0 || n > math.MaxInt32 {
 		return
@@ -84,15 +84,15 @@ func (t *table) put(k key, n int, exact bool) {
 	line[at].value.Store(v)
 }
 
-// A Cache remembers counts of texts that are not those of an Encoding: of what
-// texts are parts of. It holds a fixed number of them, by hashes with seeds of
-// their own, and is safe for concurrent use.
+// A Cache remembers counts for callers of this package: of texts that are not counted
+// by one Encoding alone, such as messages. It holds a fixed number of counts by hashes
+// with seeds of its own, and is safe for concurrent use.
 type Cache struct{ table *table }
 
 // NewCache returns a Cache of 4 << bits counts, 16 bytes each.
 func NewCache(bits int) *Cache { return &Cache{newTable(bits)} }
 
-// A Key stands for a text, and for what of it was counted.
+// A Key identifies a text and which of its counts is meant.
 type Key struct{ key key }
 
 // Key returns the key of a text, in the time of hashing it.
@@ -100,9 +100,9 @@ func (c *Cache) Key(text []byte) Key {
 	return Key{c.table.key(unsafe.String(unsafe.SliceData(text), len(text)))} //nolint:gosec // a copy would cost more than the hash, which keeps nothing
 }
 
-// Of returns the key of one of several counts of a text.
+// Of returns the key of one of several counts of the same text.
 func (k Key) Of(what uint64) Key {
-	const odd, other = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93 // the one is 2^64 over the golden ratio
+	const odd, other = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93 // odd is 2^64 over the golden ratio
 	return Key{key{a: k.key.a ^ what*odd, b: k.key.b ^ what*other>>32}}
 }
 

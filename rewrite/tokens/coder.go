@@ -1,27 +1,26 @@
 package tokens
 
-// A coder encodes texts one after the other. What it needs to do so is some 250 KB,
-// and 50 bytes for each of a piece in the rare case that windows of it do not fit
-// together.
+// A coder encodes texts one after the other. It takes some 250 KB, and 50 bytes for
+// each byte of a piece in the rare case that the piece's windows do not fit together.
 type coder struct {
 	*vocabulary
 	n    int   // tokens so far
-	ids  []int // the same, if keep
+	ids  []int // their ids, if keep
 	keep bool
 
 	recent []recent
-	fresh  []int // room for the tokens of one piece
+	fresh  []int // memory for the tokens of one piece
 
-	tokens []uint32 // of the piece or window, in order; while merging, by their first byte
-	ranks  []uint32 // what each would make with the next; none if nothing
-	before []int32  // offsets of the one before and the next
+	tokens []uint32 // tokens of the piece or window, in order; while merging, at the offset of their first byte
+	ranks  []uint32 // the token that each makes with the next one; none if they make no token
+	before []int32  // offset of the token before; after has that of the next
 	after  []int32
 	queue  queue
 }
 
-// A recent piece is one of up to 16 bytes that took more than a look into the
-// table of short tokens, and came out as up to 4 tokens: words that a text is
-// about come again and again.
+// A recent is a remembered piece of up to 16 bytes that was not in the table of short
+// tokens and became at most 4 tokens: the words that a text is about come again and
+// again.
 type recent struct {
 	low, high uint64 // its bytes
 	size, n   uint8
@@ -50,7 +49,7 @@ func (c *coder) take(ids []uint32) {
 	}
 }
 
-// piece encodes text[i:end], a piece, whose text is UTF-8.
+// piece encodes the piece text[i:end], which is UTF-8.
 func (c *coder) piece(text string, i, end int) {
 	low, high, size := uint64(0), uint64(0), end-i
 	switch {
@@ -97,7 +96,7 @@ func (c *coder) encode(piece string) {
 	c.parts(piece)
 }
 
-// merge encodes text, a piece or a part of one.
+// merge encodes a piece, or a part of one, by merging its bytes.
 func (c *coder) merge(text string) {
 	if len(text) > direct {
 		c.windows(text, window, margin)

@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// longWord is from which length on, in bytes, a stretch without a cut is cut
-// inside: a clause of Chinese, not a word.
+// longWord is a length in bytes: a longer stretch without a seam, such as a clause of
+// Chinese, is cut inside.
 const longWord = 64
 
-// Cut returns a long prefix of text that costs at most max tokens by c, so "" if
-// max is not positive. It ends with a word where it can, and with a sentence or a
-// line where one ends in the last tenth of it; it never ends inside a rune or
-// before a combining mark.
+// Cut returns a long prefix of text that costs at most max tokens by c; "" if max is
+// not positive. It ends at a seam where it can, and at the end of a sentence or line if
+// there is one in the last tenth of the prefix. It never ends inside a rune or before a
+// combining mark.
 func Cut(c Counter, text string, max int) string {
 	if max <= 0 {
 		return ""
@@ -27,7 +27,7 @@ func Cut(c Counter, text string, max int) string {
 		return text
 	}
 	end := longest(c, text, high, max)
-	for end > 0 && !fits(end) { // only by a Counter that does not add at seams
+	for end > 0 && !fits(end) { // happens only with a Counter whose counts do not add up at seams
 		end = lastSeam(text[:end])
 	}
 	for e, tries := end, 8; e >= end-end/10 && e > 0 && tries > 0; e = before(text, e) {
@@ -42,8 +42,9 @@ func Cut(c Counter, text string, max int) string {
 	return text[:end]
 }
 
-// upTo counts text, by a Counter that can do so only until that is more than max;
-// end is where it stopped. So Cut takes time by what it leaves, not what it gets.
+// upTo counts text; end is where it stopped. If the Counter can, it stops once the
+// count exceeds max, so that Cut takes time by the length of what it keeps and not of
+// what it gets.
 func upTo(c Counter, text string, max int) (n, end int) {
 	if c, ok := c.(interface {
 		CountUpTo(text string, limit int) (n, end int)
@@ -54,9 +55,9 @@ func upTo(c Counter, text string, max int) (n, end int) {
 	return n, len(text)
 }
 
-// longest returns the length of the longest prefix of text within max that ends
-// at a seam, or inside a long stretch that has none, and before high. Each
-// probe counts only what lies behind the last seam known to fit.
+// longest returns the length of the longest prefix of text below high that costs at
+// most max and ends at a seam, or inside a long stretch without one. Each step counts
+// only what lies behind the last seam known to fit.
 func longest(c Counter, text string, high, max int) int {
 	low, spent := 0, 0
 	for low < high {
@@ -87,8 +88,8 @@ func longest(c Counter, text string, high, max int) int {
 	}
 }
 
-// seamBetween returns a cut of text between low and high, near their middle; one
-// of the two if there is none.
+// seamBetween returns a seam of text between low and high, near their middle; low or
+// high if there is none.
 func seamBetween(text string, low, high int) int {
 	middle := low + (high-low)/2
 	if at := lastSeam(text[low:middle]); at > 0 {
@@ -97,8 +98,8 @@ func seamBetween(text string, low, high int) int {
 	return low + firstSeam(text[low:high])
 }
 
-// graphemeStart returns the last offset in (low, at] where a rune begins that
-// belongs to no rune before it; low if there is none.
+// graphemeStart returns the last offset in (low, at] where a rune begins that does not
+// belong to the rune before it; low if there is none.
 func graphemeStart(text string, low, at int) int {
 	for ; at > low; at = before(text, at) {
 		r, _ := utf8.DecodeRuneInString(text[at:])
@@ -110,10 +111,10 @@ func graphemeStart(text string, low, at int) int {
 	return low
 }
 
-// joiner is U+200D ZERO WIDTH JOINER, which makes one emoji of two.
+// joiner is U+200D ZERO WIDTH JOINER, which joins two emoji into one.
 const joiner = '\u200d'
 
-// before returns the offset of the rune that ends at or around at.
+// before returns the offset of the rune that ends at at, or that at is inside of.
 func before(text string, at int) int {
 	at--
 	for at > 0 && !utf8.RuneStart(text[at]) {
@@ -122,8 +123,8 @@ func before(text string, at int) int {
 	return at
 }
 
-// sentenceEnds tells whether text[:at] ends a sentence or, without its break, a
-// line.
+// sentenceEnds tells whether text[:at] ends a sentence, or a line without its line
+// break.
 func sentenceEnds(text string, at int) bool {
 	rest := strings.TrimPrefix(text[at:], "\r")
 	if strings.HasPrefix(rest, "\n") {

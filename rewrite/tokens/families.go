@@ -2,8 +2,8 @@ package tokens
 
 import "strings"
 
-// anthropic are Anthropic's models (platform.claude.com/docs/en/models), which
-// routers spell with a dot in the version and Anthropic with a hyphen.
+// anthropic returns Anthropic's models (platform.claude.com/docs/en/models). Routers
+// write the version with a dot, Anthropic with a hyphen.
 func anthropic() []Model {
 	var (
 		standard = claude(limits{1568, 1568})
@@ -35,9 +35,9 @@ func anthropic() []Model {
 	return table
 }
 
-// families are the other models without a tokenizer of OpenAI's, whose o200k is
-// nearest to most of them. Windows are the models' own, of their cards; a server
-// may give them less.
+// families returns the other models without a tokenizer of OpenAI's. o200k is the
+// nearest to most of them. Windows are those of the model cards; a server may give them
+// less.
 func families() []Model {
 	var table []Model
 	for _, row := range []struct {

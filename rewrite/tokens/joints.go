@@ -5,14 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// Joints tells between which two runes of a piece a token may reach across, so
-// that elsewhere the piece can be cut and its parts encoded one by one: a merge
-// never makes what is in no token. Seven in eight places of Chinese are such
-// cuts. Between two ASCII characters nearly anything is in some token, so these
-// places are not looked up.
+// joints tells where a token may span two neighbouring runes of a piece. Everywhere
+// else the piece can be cut and its parts encoded one by one, because merging never
+// makes a byte pair that no token holds. Of the places in Chinese text seven in eight
+// are such cuts. Between two ASCII characters nearly any pair is in some token, so
+// these are not looked up.
 type joints struct {
-	runes   []uint64 // bits by hash of the two runes, where a token has both whole
-	partial []uint64 // bits by the two bytes that meet, where it has but a part of one
+	runes   []uint64 // a bit for the hash of each two runes that some token holds whole
+	partial []uint64 // a bit for each two bytes that meet in a token between runes of which it holds only a part
 }
 
 func newJoints(v *vocabulary) joints {
@@ -23,7 +23,7 @@ func newJoints(v *vocabulary) joints {
 	return j
 }
 
-// add adds what meets inside a token.
+// add adds the pairs of runes that meet inside a token.
 func (j joints) add(token []byte) {
 	for start, i := 0, 1; i < len(token); i++ {
 		if continues(token[i]) {
@@ -41,8 +41,8 @@ func (j joints) add(token []byte) {
 	}
 }
 
-// may tells whether a token may hold the end of left, a rune with a last byte of
-// last, and the beginning of right, a rune that begins with first.
+// may tells whether a token may hold the end of left, a rune whose last byte is last,
+// and the beginning of right, a rune whose first byte is first.
 func (j joints) may(left, right uint32, last, first byte) bool {
 	at := meeting(left, right)
 	if j.runes[at/64]>>(at%64)&1 != 0 {
@@ -67,12 +67,12 @@ func packed(rune []byte) (r uint32) {
 
 func continues(b byte) bool { return b&0xc0 == 0x80 }
 
-// width returns the length of the UTF-8 that begins with b.
+// width returns the length of the UTF-8 sequence that begins with b.
 func width(b byte) int {
 	return max(1, bits.LeadingZeros8(^b))
 }
 
-// parts encodes piece, which is no token, part by part.
+// parts encodes piece, which is not a token itself, part by part.
 func (c *coder) parts(piece string) {
 	start := 0
 	var left uint32
@@ -96,8 +96,8 @@ func (c *coder) parts(piece string) {
 	c.part(piece[start:])
 }
 
-// part encodes a part of a piece. It may be a token as well as a piece may:
-// merging makes every token of its text.
+// part encodes a part of a piece. It looks the part up first, as a piece is: merging
+// the bytes of a token always makes that token.
 func (c *coder) part(text string) {
 	if id := c.find(text); id != none {
 		c.token(id)

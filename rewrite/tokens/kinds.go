@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// A kind is what the patterns of the pre-tokenizers tell of a rune: one bit, so
-// that kinds can be put together. The end of a text has none.
+// A kind is what the patterns of the pre-tokenizers distinguish in a rune. Each is one
+// bit, so that kinds can be combined. The end of a text has none.
 type kind uint8
 
 const (
 	upper     kind = 1 << iota // \p{Lu} \p{Lt}
 	lower                      // \p{Ll}
-	caseless                   // \p{Lm} \p{Lo}, which stand for upper and lower case
+	caseless                   // \p{Lm} \p{Lo}, which count as upper and as lower case
 	combining                  // \p{M}
 	number                     // \p{N}
-	blank                      // \s but line breaks
+	blank                      // \s without line breaks
 	lineBreak                  // \r \n
-	symbol                     // whatever is none of these; U+FFFD for a bad byte too
+	symbol                     // everything else; also U+FFFD for a bad byte
 
 	letters = upper | lower | caseless
 	large   = upper | caseless | combining
@@ -27,15 +27,15 @@ const (
 	signs   = symbol | combining // [^\s\p{L}\p{N}]
 )
 
-// kinds has the kind of each rune, in pages of 256, of which those alike are kept
-// once: 40 KB. They are of Go's version of Unicode, as those of the reference.
+// kinds holds the kind of each rune, in pages of 256 of which equal ones are stored
+// once: 40 KB. They follow the Unicode version of Go, as the reference does.
 type kinds struct {
 	ascii [256]kind // 0 for bytes that are not ASCII
 	pages [(unicode.MaxRune + 1) >> 8]uint8
 	runes []kind
 }
 
-// runes returns the kinds, which it makes when first asked.
+// runes returns the kinds; the first call makes them.
 var runes = sync.OnceValue(newKinds)
 
 func newKinds() *kinds {
@@ -103,7 +103,7 @@ func (k *kinds) wide(text string, i int) (kind, int) {
 	return k.of(r), size
 }
 
-// run returns where the runes of the given kinds end that begin at i.
+// run returns where the run of runes of the given kinds that begins at i ends.
 func (k *kinds) run(text string, i int, of kind) int {
 	for i < len(text) {
 		if k.ascii[text[i]]&of != 0 {

@@ -2,15 +2,15 @@ package tokens
 
 import "strings"
 
-// A Counted is a text, and what an Encoding counts of it.
+// A Counted is a text and the count that an Encoding gave for it.
 type Counted struct {
 	Text   string
 	Tokens int
 }
 
-// Knowing returns a Counter that counts as c does, which is an Encoding, and knows
-// what some texts count. Sum and Delta mostly ask for such a text without its last
-// word, without its first line, or with a little more: only the rest is counted then.
+// Knowing returns a Counter that counts as c, an Encoding, but uses the known counts of
+// texts. Sum and Delta mostly ask for such a text without its last word, without its
+// first line, or with a little more; then only the difference is counted.
 func Knowing(c Counter, texts ...Counted) Counter {
 	if len(texts) == 0 {
 		return c
@@ -34,7 +34,8 @@ type known struct {
 	last  int // of the last place where it may be cut
 }
 
-// lastCut returns the offset of the last cut of any kind in text, 0 if there is none.
+// lastCut returns the offset of the last place where text may be cut, 0 if there is
+// none.
 func lastCut(text string) int {
 	for i := len(text); i > 0; {
 		_, size := last(text[:i])
@@ -59,8 +60,8 @@ func (k *knowing) Count(text string) (n int, exact bool) {
 	return k.Counter.Count(text)
 }
 
-// from counts a text that is most of what a known one is from an offset on, or all of
-// that with less behind it.
+// from counts text if it is most of the known text t from an offset on, or all of that
+// and not much more.
 func (k *knowing) from(t *known, from int, text string) (n int, ok bool) {
 	rest := t.Text[from:]
 	switch {
@@ -74,8 +75,8 @@ func (k *knowing) from(t *known, from int, text string) (n int, ok bool) {
 	return 0, false
 }
 
-// part returns what a part of a known text counts, if it begins and ends where the
-// text may be cut.
+// part returns the count of a part of a known text, if the text may be cut at both ends
+// of the part.
 func (k *knowing) part(t *known, from, to int) (n int, ok bool) {
 	before, text, after := t.Text[:from], t.Text[from:to], t.Text[to:]
 	if after != "" && !apart(text, after) || before != "" && !apart(before, text) {

@@ -3,13 +3,14 @@ package tokens
 import "math/bits"
 
 const (
-	// direct is up to how many bytes the pair to merge next is looked for by
-	// looking at all of them: quadratic, but with the smallest steps.
+	// direct is the length in bytes up to which the next pair to merge is found by
+	// looking at all pairs: that is quadratic, but faster than a queue for short
+	// pieces.
 	direct = 64
 	// window is how many bytes of a longer piece are merged at a time.
 	window = 4096
-	// margin is how far before the end of a window the next one begins: what is
-	// cut off there changes the tokens next to the cut.
+	// margin is by how many bytes two windows overlap: the end of a window changes the
+	// tokens next to it.
 	margin = 4 * maxToken
 )
 
@@ -28,7 +29,7 @@ func (c *coder) begin(piece string) {
 	tokens[last], ranks[last] = c.single[piece[last]], none
 }
 
-// mergeDirect returns the tokens of piece.
+// mergeDirect returns the tokens of a short piece.
 func (c *coder) mergeDirect(piece string) []uint32 {
 	c.begin(piece)
 	tokens, ranks := c.tokens[:len(piece)], c.ranks[:len(piece)]
@@ -60,15 +61,14 @@ func (c *coder) mergeDirect(piece string) []uint32 {
 	}
 }
 
-// windows encodes a long piece window by window, in time linear in its length and
-// with little memory.
+// windows encodes a long piece window by window, in linear time and little memory.
 //
-// A row of tokens is the encoding of its text if each two that stand together
-// are the encoding of theirs (van Antwerpen and Neubeck, "So many tokens, so
-// little time", github.blog, 2024). So encodings of overlapping windows can be
-// joined at a token that both have, here the first of the later window. Where it
-// is not the token that the earlier one has there, which takes a text made for
-// it, the piece is merged as a whole. No token is longer than window - margin.
+// A row of tokens is the encoding of its text if each two neighbours are the encoding
+// of their own text (van Antwerpen and Neubeck, "So many tokens, so little time",
+// github.blog, 2024). So the encodings of two overlapping windows can be joined at a
+// token that both have; here that is the first token of the later window. If the
+// earlier window has another token there, which happens only in texts made for it, the
+// piece is merged as a whole. No token is longer than window - margin.
 func (c *coder) windows(piece string, window, margin int) {
 	n, kept := c.n, len(c.ids)
 	if !c.joined(piece, window, margin) {
@@ -83,7 +83,7 @@ func (c *coder) joined(piece string, window, margin int) bool {
 	var tokens []uint32
 	last := ""
 	for {
-		if text := piece[:min(len(piece), window)]; text != last { // else a run of one character, mostly
+		if text := piece[:min(len(piece), window)]; text != last { // else the tokens are the same; mostly a run of one character
 			tokens, last = c.mergeQueued(text), text
 		}
 		if joint != none && tokens[0] != joint {
@@ -103,7 +103,7 @@ func (c *coder) joined(piece string, window, margin int) bool {
 	}
 }
 
-// mergeQueued returns the tokens of piece.
+// mergeQueued returns the tokens of piece, by a queue of merges.
 func (c *coder) mergeQueued(piece string) []uint32 {
 	c.begin(piece)
 	size := int32(len(piece))
@@ -138,7 +138,7 @@ func (c *coder) mergeQueued(piece string) []uint32 {
 	return c.tokens[:n]
 }
 
-// join makes id of the token at the offset at and the next.
+// join merges the token at the offset at and the next one into id.
 func (c *coder) join(at int32, id uint32, size int32) {
 	gone := c.after[at]
 	next, prev := c.after[gone], c.before[at]
@@ -159,14 +159,14 @@ func (c *coder) join(at int32, id uint32, size int32) {
 	}
 }
 
-// A queue holds possible merges by rank: a radix heap (Ahuja, Mehlhorn, Orlin and
-// Tarjan, "Faster algorithms for the shortest path problem", 1990), which needs
-// that nothing is pushed that ranks before what was taken last. That holds, for a
-// token has a higher id than its halves.
+// A queue holds the possible merges by rank. It is a radix heap (Ahuja, Mehlhorn, Orlin
+// and Tarjan, "Faster algorithms for the shortest path problem", 1990), which allows no
+// push of a lower rank than the last one taken. That holds because a token has a higher
+// id than its halves.
 //
-// Merges of one rank come out in the order they were pushed, which is that of the
-// text: they make one token, and become possible when the younger of its halves
-// is made, all in one batch, which goes from left to right.
+// Merges of one rank come out in the order in which they were pushed, which is the
+// order of the text: all of them make the same token, and all become possible when its
+// higher half is made, in one batch from left to right.
 type queue struct {
 	buckets [idBits + 1][]merge // by the highest bit in which rank and last differ
 	filled  uint32              // bit b: buckets[b] is not empty
@@ -191,8 +191,9 @@ func (q *queue) push(rank uint32, at int32) {
 	q.filled |= 1 << b
 }
 
-// next takes all merges of the lowest rank and returns both; none if there are no
-// more. Merges that ranks says are out of date are left out, but not always.
+// next removes all merges of the lowest rank and returns them with that rank; the rank
+// is none if the queue is empty. Most merges that ranks shows to be out of date are
+// left out, but not all.
 func (q *queue) next(ranks []uint32) ([]merge, uint32) {
 	q.buckets[0] = q.buckets[0][:0]
 	q.filled &^= 1
@@ -211,7 +212,7 @@ func (q *queue) next(ranks []uint32) ([]merge, uint32) {
 			continue
 		}
 		q.last = least
-		for _, m := range bucket { // each goes to a lower one
+		for _, m := range bucket { // each moves to a lower bucket
 			if ranks[m.at] == m.rank {
 				q.push(m.rank, m.at)
 			}

@@ -8,20 +8,20 @@ import (
 // A Model is one row of the model table.
 type Model struct {
 	Match         string // a name in lower case, or a prefix ending in *
-	Encoding      string // that counts it
+	Encoding      string // encoding that counts it
 	Window        int    // tokens of context, input and output together; 0 is unknown
 	MaxOutput     int    // tokens of output at most; 0 is unknown
-	DefaultOutput int    // tokens to reserve for the answer where neither request nor policy says; 0: no opinion
-	Estimated     bool   // no public tokenizer: counts need Estimate
+	DefaultOutput int    // tokens to reserve for an answer without a limit in request or policy; 0 if unknown
+	Estimated     bool   // no public tokenizer: counts need a margin
 	NoSystem      bool   // messages of the role system are refused
 	Images        ImageRule
 }
 
-// Other is the row of every model that no row matches.
+// Other is the row of models that match no row of the table.
 const Other = "other"
 
-// reasoning is what OpenAI recommends to reserve for reasoning and answer (its
-// guide "Reasoning models", "Allocating space for reasoning").
+// reasoning is how many tokens OpenAI recommends to reserve for reasoning and answer
+// (its guide "Reasoning models", "Allocating space for reasoning").
 const reasoning = 25_000
 
 const (
@@ -31,12 +31,12 @@ const (
 	r50k   = "r50k_base"
 )
 
-// Builtin returns the built-in table, more special rows before more general
-// ones. Sizes are those of developers.openai.com/api/docs/models and of the other
-// vendors' like pages, the smaller one where models under one prefix differ.
+// Builtin returns the built-in table, special rows before general ones. Sizes are those
+// of developers.openai.com/api/docs/models and of the other vendors' pages; where
+// models under one prefix differ, the smaller one.
 //
-// A deployment may be called anything, as Azure's are: it is then Other, until a
-// row of the configuration says what it is.
+// A deployment may have any name, as on Azure. Its row is Other until a row of the
+// configuration names it.
 func Builtin() []Model {
 	table := slices.Concat(gpt5(), gpt4o(), older(), anthropic(), families())
 	refusing := strings.Fields(refuseSystem)
@@ -46,15 +46,16 @@ func Builtin() []Model {
 	return table
 }
 
-// refuseSystem are the rows of models that answer a message of the role system with an
-// error: OpenAI's first two for reasoning; Gemma up to 2, by its chat template, and 3
-// at Google (elsewhere it reads such a message as the user's); Google's that make
-// images; Mistral's first, by the chat templates that they came with and at Bedrock.
+// refuseSystem lists the rows of models that answer a system message with an error:
+// OpenAI's first two for reasoning; Gemma up to 2, by its chat template, and Gemma 3 at
+// Google (elsewhere it reads such a message as the user's); Google's models that make
+// images; Mistral's first models, by the chat templates that they came with and at
+// Bedrock.
 const refuseSystem = "o1-mini* o1-preview* gemma gemma-1* gemma-7b* gemma-2* gemma2* codegemma* gemma-3* gemma3* " +
 	"gemini-2.0-flash-exp-image* gemini-2.0-flash-preview-image* " +
 	"mistral-7b-instruct-v0 mistral-7b-instruct-v0.1* mistral-7b-instruct-v0.2* mixtral-8x7b-instruct*"
 
-// gpt5 are OpenAI's models from gpt-5 on, and those for reasoning before.
+// gpt5 returns OpenAI's models from gpt-5 on, and its earlier ones for reasoning.
 func gpt5() []Model {
 	const million, most = 1_050_000, 128_000
 	var (
@@ -108,7 +109,7 @@ func gpt5() []Model {
 	return table
 }
 
-// gpt4o are OpenAI's models from gpt-4o to gpt-4.5, and those for audio.
+// gpt4o returns OpenAI's models from gpt-4o to gpt-4.5, and those for audio.
 func gpt4o() []Model {
 	const million = 1_047_576
 	var (
@@ -140,7 +141,8 @@ func gpt4o() []Model {
 	return table
 }
 
-// older are OpenAI's models before gpt-4o, and what else begins with gpt-.
+// older returns OpenAI's models before gpt-4o, and the row for unknown names that begin
+// with gpt-.
 func older() []Model {
 	tiles := tiled(85, 170)
 	return []Model{
@@ -173,19 +175,20 @@ func older() []Model {
 	}
 }
 
-// maxName is how much of a model's name is looked at, in bytes: it is a client's
-// text. The longest that a cloud gives, those of Bedrock's profiles, are shorter.
+// maxName is the longest name, in bytes, that is looked up, because names come from
+// clients. The longest that a cloud gives, those of Bedrock's profiles, are shorter.
 const maxName = 256
 
-// Lookup returns the first row of table that matches name. Letter case, what
-// stands before a slash or a vendor's dot (openai/gpt-4o, us.anthropic.claude-3,
+// Lookup returns the first row of table that matches name. It ignores letter case and
+// tries the name also without what surrounds it: what stands before a slash or a
+// vendor's dot (openai/gpt-4o, us.anthropic.claude-3,
 // accounts/fireworks/models/llama-v3p1-8b), the frame of fine-tuned names
-// (ft:gpt-4o-mini:org::id, curie:ft-org) and what follows a colon or an at sign
-// (gpt-4:nitro, gpt-oss:20b) are seen through, but a row may also spell them out.
-// Without a match it returns the row Other, estimated with o200k_base, and false.
-// It takes time by the table, however long name is.
+// (ft:gpt-4o-mini:org::id, curie:ft-org), and what follows a colon or an at sign
+// (gpt-4:nitro, gpt-oss:20b). A row may also spell these out. Without a match it
+// returns the row Other, estimated with o200k_base, and false. Its time depends on the
+// table, not on the length of name.
 func Lookup(table []Model, name string) (Model, bool) {
-	const frames = 12 // as many as a name of Vertex has, and some
+	const frames = 12 // more than the names of Vertex have
 	var buf [frames]string
 	forms := buf[:0]
 	name = strings.TrimSpace(name[:min(len(name), maxName+1)])
@@ -206,7 +209,7 @@ func Lookup(table []Model, name string) (Model, bool) {
 	return Model{Match: Other, Encoding: o200k, Estimated: true}, false
 }
 
-// inner returns name without its outermost frame; "" once there is none.
+// inner returns name without its outermost frame (see Lookup); "" if it has none.
 func inner(name string) string {
 	if len(name) >= 3 && strings.EqualFold(name[:3], "ft:") {
 		base, _, _ := strings.Cut(name[3:], ":")
@@ -224,6 +227,5 @@ func inner(name string) string {
 	return ""
 }
 
-// Margin is what counts by another encoding than the model's own are multiplied by:
-// 10 % more.
+// Margin is the factor for counts by another encoding than the model's own: 10 % more.
 const Margin = 1.1

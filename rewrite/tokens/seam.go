@@ -5,10 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// A text may be cut where every encoding's pre-tokenizer ends one piece and
-// starts the next whatever stands around. There counts add exactly, for a token
-// never spans two pieces. The rules below are read off the four patterns of
-// OpenAI's tiktoken (openai_public.py) and ask for what holds in all of them:
+// A text may be cut where every encoding's pre-tokenizer ends one piece and starts the
+// next, whatever surrounds the place. Counts of the two sides add exactly there,
+// because a token never spans two pieces. The rules below are derived from the four
+// patterns of OpenAI's tiktoken (openai_public.py) and keep only cuts that hold in all
+// of them:
 //
 //	o200k   [^\r\n\p{L}\p{N}]?(letters and marks)('s|'t|'re|'ve|'m|'ll|'d)?
 //	cl100k  's|'t|'re|'ve|'m|'ll|'d  and  [^\r\n\p{L}\p{N}]?\p{L}+
@@ -22,7 +23,7 @@ const (
 	letter                  // \p{L}
 	mark                    // \p{M}: part of a word in o200k, punctuation elsewhere
 	digit                   // \p{N}
-	space                   // \s but line breaks
+	space                   // \s without line breaks
 	newline                 // \r \n
 	slash                   // ends a punctuation piece together with line breaks (o200k)
 	apostrophe              // may begin a contraction
@@ -37,7 +38,7 @@ const (
 	never           verdict = iota
 	always                  // a cut
 	unlessContinued         // a cut if no contraction can follow the apostrophe
-	afterOneBreak           // a cut if no white space stands before the line break
+	afterOneBreak           // a cut if there is no white space before the line break
 )
 
 // verdicts is indexed by the classes before and after.
@@ -45,9 +46,9 @@ var verdicts = [classes][classes]verdict{
 	letter: {digit: always, space: always, newline: always, slash: always, other: always, apostrophe: unlessContinued},
 	mark:   {digit: always, space: always},
 	digit:  {letter: always, space: always, newline: always, slash: always, apostrophe: always, other: always},
-	// Nothing is cut before a mark: it belongs to what stands before it.
-	// p50k splits the last of several white spaces off before a word, and leaves
-	// them whole at the end of a text.
+	// There is no cut before a mark: it belongs to the rune before it. p50k separates
+	// the last of several white spaces if a word follows, and keeps them together at
+	// the end of a text.
 	newline:    {letter: afterOneBreak, digit: afterOneBreak, apostrophe: afterOneBreak, other: afterOneBreak},
 	slash:      {digit: always, space: always},
 	apostrophe: {digit: always, space: always},
@@ -122,8 +123,8 @@ func last(text string) (class, int) {
 	return classOf(r), size
 }
 
-// splits tells whether there is a cut between before and after; older is the
-// class before before, rest the text from after on.
+// splits tells whether there is a cut between the classes before and after. older is
+// the class in front of before; rest is the text from after on.
 func splits(older, before, after class, rest string) bool {
 	switch verdicts[before][after] {
 	case always:
@@ -136,8 +137,9 @@ func splits(older, before, after class, rest string) bool {
 	return false
 }
 
-// contraction tells whether text, which begins with an apostrophe, could begin
-// with 's 't 're 've 'm 'll or 'd, in any case and with what may still follow it.
+// contraction tells whether text, which begins with an apostrophe, could begin with 's
+// 't 're 've 'm 'll or 'd in any letter case, also with text that may be appended
+// later.
 func contraction(text string) bool {
 	if len(text) < 2 {
 		return true
@@ -160,8 +162,8 @@ func apart(left, right string) bool {
 	return splits(older, before, after, right)
 }
 
-// meet tells whether left and right meet at a seam: a cut at white space, so that
-// what one costs does not depend on the other.
+// meet tells whether left and right meet at a seam, a cut at white space: the count of
+// either does not depend on the other.
 func meet(left, right string) bool {
 	before, _ := last(left)
 	after, _ := first(right)
@@ -172,20 +174,20 @@ func atWhite(before, after class) bool {
 	return before == newline || after == space || after == newline
 }
 
-// nearby is how far a seam at white space is looked for, in bytes, before any
-// other is good enough: in scripts without spaces a line can be long.
+// nearby is how many bytes are searched for a seam at white space before any other cut
+// is taken: in scripts without spaces a line can be long.
 const nearby = 1 << 10
 
-// lastSeam returns the offset of a cut near the end of text, 0 if there is none.
-// It prefers one at white space, so that counts which are sums over words, as
-// those of tests are, add there too.
+// lastSeam returns the offset of a cut near the end of text, 0 if there is none. It
+// prefers a cut at white space, so that counts add up there too if the Counter sums
+// over words, as those of tests do.
 func lastSeam(text string) int {
 	i, _ := lastSeamBehind(text, 0)
 	return i
 }
 
-// lastSeamBehind is lastSeam of a text that has no cut in its first free bytes.
-// bare tells that there is none behind the result either.
+// lastSeamBehind is lastSeam for a text known to have no cut in its first free bytes.
+// bare tells that there is no cut behind the result either.
 func lastSeamBehind(text string, free int) (at int, bare bool) {
 	second, after := 0, invalid
 	before, size := last(text)
@@ -209,8 +211,8 @@ func lastSeamBehind(text string, free int) (at int, bare bool) {
 	return 0, second == 0
 }
 
-// firstSeam returns the offset of a cut near the start of text, its length if
-// there is none. Its preference is lastSeam's.
+// firstSeam returns the offset of a cut near the start of text, the length of text if
+// there is none. Like lastSeam it prefers white space.
 func firstSeam(text string) int {
 	second := len(text)
 	older, before := invalid, invalid

@@ -1,8 +1,8 @@
 package tokens
 
 // The encodings split a text into pieces, which are encoded one by one, by these
-// patterns (openai_public.py of OpenAI's tiktoken), the first alternative that
-// matches winning:
+// patterns (openai_public.py of OpenAI's tiktoken); the first alternative that matches
+// wins:
 //
 //	o200k   [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?
 //	        [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?
@@ -11,10 +11,10 @@ package tokens
 //	        | ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 //	gpt2    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //
-// The functions below match them by hand. Each looks at a rune a few times at
-// most, and behind the piece only at what the next piece takes: linear in all.
+// The functions below match them by hand. Each looks at a rune a few times at most and
+// reads no further than the next piece, so the whole takes linear time.
 
-// A splitter returns where the piece of text that begins at i < len(text) ends.
+// A splitter returns where the piece that begins at i < len(text) ends.
 type splitter func(k *kinds, text string, i int) int
 
 // splitO200k is the splitter of o200k_base.
@@ -33,7 +33,7 @@ func splitO200k(k *kinds, text string, i int) int {
 	end, cased := k.word(text, next)
 	switch {
 	case first == combining && !cased:
-		// Of marks and capitals the first alternative takes the marks alone.
+		// Of marks followed by capitals the first alternative takes the marks alone.
 		return afterContraction(text, next)
 	case end > next:
 		return afterContraction(text, end)
@@ -47,16 +47,15 @@ func splitO200k(k *kinds, text string, i int) int {
 	return k.white(text, i, true)
 }
 
-// word returns where the word of o200k_base ends that begins at i, which is i if
-// there is none, and whether it ends with what may be a small letter, as the
-// first alternative asks. Capitals with nothing small behind them are left to the
-// second alternative, or, if something caseless stands before or among them, to
-// the next piece.
+// word returns where the word of o200k_base that begins at i ends, i if there is none,
+// and whether it ends with what may be a small letter, as the first alternative
+// demands. Capitals without anything small behind them are left to the second
+// alternative or, if something caseless stands before or among them, to the next piece.
 func (k *kinds) word(text string, i int) (end int, cased bool) {
 	if k.ascii[byteAt(text, i)] == lower {
 		return k.run(text, i+1, small), true
 	}
-	folded := i // behind the last that may be small
+	folded := i // offset behind the last rune that may be a small letter
 	for end = i; ; {
 		found, size := k.at(text, end)
 		if found == lower {
@@ -122,7 +121,7 @@ func splitGPT2(k *kinds, text string, i int) int {
 	return k.white(text, i, false)
 }
 
-// digits returns where up to three digits end of which the first ends at i.
+// digits returns where a group of up to three digits ends; i is behind the first.
 func (k *kinds) digits(text string, i int) int {
 	for range 2 {
 		found, size := k.at(text, i)
@@ -134,9 +133,10 @@ func (k *kinds) digits(text string, i int) int {
 	return i
 }
 
-// white returns where the white space at i ends: with its last line break if
-// breaks count and there is one, else before its last rune, which goes with what
-// follows; but at the end of the text, or if there is but one rune, behind it.
+// white returns where the piece of white space at i ends. If breaks is set and there is
+// a line break, that is behind the last line break. Otherwise it is before the last
+// rune, which goes with the text that follows; at the end of the text, or if there is
+// only one rune, it is behind the last rune.
 func (k *kinds) white(text string, i int, breaks bool) int {
 	broken, last, end := i, i, i
 	for {
@@ -158,7 +158,7 @@ func (k *kinds) white(text string, i int, breaks bool) int {
 	return last
 }
 
-// slashes returns where the slashes and line breaks end that begin at i.
+// slashes returns where the run of slashes and line breaks that begins at i ends.
 func slashes(text string, i int) int {
 	for i < len(text) && (text[i] == '/' || text[i] == '\n' || text[i] == '\r') {
 		i++
@@ -166,8 +166,8 @@ func slashes(text string, i int) int {
 	return i
 }
 
-// afterContraction returns where the 's 't 're 've 'm 'll or 'd in any case ends
-// that begins at i; i if there is none.
+// afterContraction returns where the contraction ('s 't 're 've 'm 'll 'd in any letter
+// case) that begins at i ends; i if there is none.
 func afterContraction(text string, i int) int {
 	if byteAt(text, i) != '\'' {
 		return i

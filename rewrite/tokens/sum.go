@@ -2,13 +2,13 @@ package tokens
 
 import "strings"
 
-// Sum returns Count of the concatenation of parts: exactly that of an Encoding
-// if the concatenation is UTF-8, an upper bound where exact is false.
+// Sum returns the Count of all parts put together. It is exact for an Encoding if the
+// whole is UTF-8, and an upper bound where exact is false.
 //
-// Parts that meet at a seam (the left one ends with a single line feed, the
-// right one begins with anything but white space or a slash, and the like) are
-// counted as they are, so that their counts can be remembered. Elsewhere what
-// stands around the join is counted together.
+// Parts that meet at a seam (such as a single line feed at the end of the left one, and
+// neither white space nor a slash at the start of the right one) are counted as they
+// are, so that their counts can be remembered. Elsewhere the text around the join is
+// counted together.
 func Sum(c Counter, parts ...string) (n int, exact bool) {
 	s := sum{counter: c, exact: true}
 	for _, p := range parts {
@@ -17,9 +17,9 @@ func Sum(c Counter, parts ...string) (n int, exact bool) {
 	return s.end()
 }
 
-// Delta returns Count(old+added…) - Count(old): what old grows by, in rare cases
-// a negative number. It looks at the last few words of old only, however long
-// that is. Where exact is false it is an upper bound.
+// Delta returns Count(old+added…) - Count(old): by how much old grows, in rare cases a
+// negative number. It reads only the last few words of old, however long that is. Where
+// exact is false it is an upper bound.
 func Delta(c Counter, old string, added ...string) (n int, exact bool) {
 	for len(added) > 0 && added[0] == "" {
 		added = added[1:]
@@ -38,9 +38,9 @@ func Delta(c Counter, old string, added ...string) (n int, exact bool) {
 	return after.less(sum{counter: c, exact: true, open: tail}, len(tail))
 }
 
-// Between returns Count(left+mid+right) - Count(left+right): what a text grows by
-// when mid is put inside it, in rare cases a negative number. It looks at a few
-// words of left and right only. Where exact is false it is an upper bound.
+// Between returns Count(left+mid+right) - Count(left+right): by how much a text grows
+// when mid is inserted, in rare cases a negative number. It reads only a few words of
+// left and right. Where exact is false it is an upper bound.
 func Between(c Counter, left, mid, right string) (n int, exact bool) {
 	if mid == "" {
 		return 0, true
@@ -62,16 +62,15 @@ func Between(c Counter, left, mid, right string) (n int, exact bool) {
 	return after.less(before, len(tail)+len(head))
 }
 
-// A sum counts a text that comes in parts. However many they are, no byte is
-// looked at or copied more than a few times: parts without a seam are what
-// somebody sends who wants them to be.
+// A sum counts a text that comes in parts. However many parts there are, no byte is
+// read or copied more than a few times: an attacker may send many parts without a seam.
 type sum struct {
 	counter Counter
 	n       int
 	exact   bool
-	open    string           // from the last cut on: not counted yet
-	free    int              // no cut is in so many bytes of open
-	joined  *strings.Builder // holds open at its end; nil when open is not of joined parts, or is short
+	open    string           // the text from the last cut on, not counted yet
+	free    int              // the first so many bytes of open are known to have no cut
+	joined  *strings.Builder // its last bytes are open; nil if open was not joined, or is short
 }
 
 func (s *sum) add(part string) {
@@ -82,7 +81,7 @@ func (s *sum) add(part string) {
 		tail, bare := lastSeamBehind(s.open, s.free)
 		s.count(s.open[:tail])
 		s.free = 0
-		if bare { // what follows may make a cut of its last byte
+		if bare { // a cut at the last byte may depend on what follows
 			s.free = max(len(s.open)-tail-2, 0)
 		}
 		head := firstSeam(part)
@@ -95,9 +94,9 @@ func (s *sum) add(part string) {
 	s.open, s.free, s.joined = part, 0, nil
 }
 
-// join makes tail, which open ends with, and head the open text.
+// join makes tail, the end of open, and head the new open text.
 func (s *sum) join(tail, head string) {
-	const short = 128 // copied sooner than managed
+	const short = 128 // copying so little is faster than a Builder
 	if s.joined == nil {
 		if len(tail) < short {
 			s.open = tail + head
@@ -126,8 +125,8 @@ func (s *sum) end() (n int, exact bool) {
 	return s.n, s.exact
 }
 
-// less returns the difference of two sums; before's text has size bytes. Where
-// before is not exact the least that size bytes can cost is taken off instead.
+// less returns the difference of two sums; the text of before has size bytes. If before
+// is not exact, the least tokens that size bytes can have are subtracted instead.
 func (s *sum) less(before sum, size int) (n int, exact bool) {
 	after, exactAfter := s.end()
 	least, exactBefore := before.end()

@@ -1,9 +1,8 @@
-// Package tokens counts what a text costs a model.
+// Package tokens counts the tokens of texts.
 //
-// A Set holds the encodings; an Encoding counts whole texts and remembers what
-// it counted. Sum, Delta and Between count texts made of parts exactly, by
-// recounting only what stands where the parts meet. The package knows nothing of
-// messages, sources or budgets.
+// A Set holds the encodings; an Encoding counts whole texts and remembers the counts.
+// Sum, Delta and Between count texts made of parts exactly, by recounting only the text
+// where the parts meet. The package knows nothing of messages, sources or budgets.
 package tokens
 
 import (
@@ -13,14 +12,14 @@ import (
 	"unicode/utf8"
 )
 
-// Version names what texts are counted as: change it with that, so that texts
-// counted before are counted anew. 2: runs of more than 512 bytes, of which 1 gave
-// an upper bound, are counted.
+// Version names the way of counting. Change it with that, so that stored counts are
+// made anew. 2: runs of more than 512 bytes are counted; 1 gave an upper bound for
+// them.
 const Version = "2"
 
-// What a chat message costs beside its texts, in tokens (OpenAI cookbook, "How
-// to count tokens with tiktoken": tokens_per_message 3, tokens_per_name 1, every
-// reply primed with 3; the role is counted as text and is one token).
+// What a chat message costs besides its texts, in tokens (OpenAI cookbook, "How to
+// count tokens with tiktoken": tokens_per_message 3, tokens_per_name 1, every reply
+// primed with 3; the role is counted as text and is one token).
 const (
 	RoleTokens      = 1
 	MessageOverhead = 3 + RoleTokens
@@ -28,19 +27,19 @@ const (
 	ReplyOverhead   = 3
 )
 
-// A Counter counts tokens. exact is false where n is only an upper bound. It need
-// not be additive: Count(a+b) may be less or more than Count(a)+Count(b).
+// A Counter counts tokens. If exact is false, n is an upper bound. Counts need not add
+// up: Count(a+b) may be less or more than Count(a)+Count(b).
 type Counter interface {
 	Count(text string) (n int, exact bool)
 }
 
-// A Set holds the encodings, each built when first asked for. It is safe for
+// A Set holds the encodings. Each is built when it is first asked for. It is safe for
 // concurrent use; make it once.
 type Set struct {
 	load map[string]func() (*Encoding, error)
 }
 
-// New returns a Set with nothing built yet.
+// New returns a Set; nothing is built yet.
 func New() *Set {
 	s := &Set{load: map[string]func() (*Encoding, error){}}
 	for _, e := range []struct {
@@ -74,8 +73,8 @@ func (s *Set) Encoding(name string) (*Encoding, error) {
 	return get()
 }
 
-// An Encoding counts by one vocabulary. It is safe for concurrent use and
-// remembers the counts of about 64k texts.
+// An Encoding counts with one vocabulary. It is safe for concurrent use and remembers
+// the counts of about 64k texts.
 type Encoding struct {
 	name       string
 	vocabulary *vocabulary
@@ -99,12 +98,12 @@ func newEncoding(name string, v *vocabulary, k *kinds, split splitter) *Encoding
 // Name returns the encoding's name.
 func (e *Encoding) Name() string { return e.name }
 
-// Count returns the tokens of text, special tokens read as plain text, in time
-// linear in its length.
+// Count returns the number of tokens of text in linear time; special tokens are read as
+// plain text.
 //
-// What a model sees of bytes that are not UTF-8 depends on who decodes them. So
-// for such a text exact is false and n an upper bound: its bytes, each bad one
-// counted as the three bytes of U+FFFD, for a token has at least one byte.
+// What a model sees of bytes that are not UTF-8 depends on the decoder. For such a text
+// exact is false and n is an upper bound: its number of bytes, with each bad one
+// counted as the three bytes of U+FFFD, because a token has at least one byte.
 func (e *Encoding) Count(text string) (n int, exact bool) {
 	if text == "" {
 		return 0, true
@@ -128,13 +127,13 @@ func (e *Encoding) count(text string) (n int, exact bool) {
 	return c.n, true
 }
 
-// CountUpTo counts text from its beginning until that is more than limit. If n is
-// not, it is the count of text and end the length; else that count is more than
-// limit too, and n what of it stands before end. It takes time by limit, however
-// long text is, and remembers nothing. Where what it reads is not UTF-8, n is a
-// bound as Count's.
+// CountUpTo counts text from its beginning until the count exceeds limit. If n is at
+// most limit, it is the count of text, and end its length. Otherwise the whole count
+// exceeds limit too, and n is the count of text[:end]. Its time depends on limit,
+// however long text is, and it remembers nothing. If the part that it reads is not
+// UTF-8, n is a bound as Count's.
 func (e *Encoding) CountUpTo(text string, limit int) (n, end int) {
-	if limit < len(text)/maxToken { // limit tokens cannot hold it
+	if limit < len(text)/maxToken { // more bytes than limit tokens can hold
 		end = max(0, (limit+1)*maxToken)
 		for end < len(text) && !utf8.RuneStart(text[end]) {
 			end++
@@ -150,8 +149,8 @@ func (e *Encoding) CountUpTo(text string, limit int) (n, end int) {
 	return c.n, end
 }
 
-// Append appends the ids of text's tokens to ids, special tokens read as plain
-// text and each byte that is not UTF-8 as U+FFFD.
+// Append appends the ids of text's tokens to ids. Special tokens are read as plain
+// text, and each byte that is not UTF-8 as U+FFFD.
 func (e *Encoding) Append(ids []int, text string) []int {
 	if !utf8.ValidString(text) {
 		text = string([]rune(text))
@@ -164,14 +163,14 @@ func (e *Encoding) Append(ids []int, text string) []int {
 	return ids
 }
 
-// coder returns a coder that has coded nothing.
+// coder returns a coder with nothing counted yet.
 func (e *Encoding) coder() *coder {
 	c := e.coders.Get().(*coder)
 	c.n, c.keep = 0, false
 	return c
 }
 
-// code codes text, which is UTF-8, piece by piece until there are more than limit
+// code encodes text, which is UTF-8, piece by piece until there are more than limit
 // tokens, and returns where it stopped.
 func (e *Encoding) code(c *coder, text string, limit int) int {
 	i := 0
@@ -183,7 +182,7 @@ func (e *Encoding) code(c *coder, text string, limit int) int {
 	return i
 }
 
-// replaced returns the bytes of text once each bad byte has become U+FFFD.
+// replaced returns the length of text after each bad byte has become U+FFFD.
 func replaced(text string) int {
 	n := len(text)
 	for i := 0; i < len(text); {

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// The vocabularies, as internal/generate describes: 718 KB for o200k_base, 335
-// for cl100k_base and 163 for p50k_base, which holds r50k_base too.
+// The vocabularies in the form that internal/generate describes: 718 KB for o200k_base,
+// 335 KB for cl100k_base and 163 KB for p50k_base, which contains r50k_base.
 //
 //go:generate go run ./internal/generate
 //go:embed data/*.bin
@@ -25,15 +25,15 @@ const (
 	none     = 1<<32 - 1
 )
 
-// A vocabulary is the tokens of an encoding, by their bytes and by the two
-// tokens they are merged from. It is not changed once built.
+// A vocabulary holds the tokens of an encoding, by their bytes and by the two tokens
+// that each is merged from. It is not changed once built.
 //
-// Ids are ranks: of two merges the one with the lower id comes first. A token of
-// more than a byte has one pair of halves that byte pair encoding makes it of,
-// whatever stands around, so a pair of tokens need not be looked up by its text;
-// the generator refuses vocabularies with tokens that no merge makes.
+// Ids are ranks: of two merges the one with the lower id comes first. Byte pair
+// encoding makes each token of more than a byte from one fixed pair of halves, whatever
+// surrounds it, so a merge can be looked up by the pair of ids without the text. The
+// generator refuses vocabularies with tokens that no merge makes.
 type vocabulary struct {
-	text    []byte   // of all tokens
+	text    []byte   // texts of all tokens
 	offsets []uint32 // where the text of each id begins, and the end of the last
 
 	short []shortSlot
@@ -45,20 +45,21 @@ type vocabulary struct {
 	joints joints
 }
 
-// A shortSlot holds a token of up to 8 bytes: the text, its first byte lowest,
-// and id<<4 | length; 0 is empty. The text is cut in two lest a slot take 16 bytes.
+// A shortSlot holds a token of up to 8 bytes: the text, its first byte lowest, and
+// id<<4 | length; 0 is empty. The text is split into two words so that a slot takes 12
+// bytes and not 16.
 type shortSlot struct{ low, high, value uint32 }
 
-// A longSlot holds a longer token: some of its hash, which is never 0, and its id.
+// A longSlot holds a longer token: a part of its hash, which is never 0, and its id.
 type longSlot struct{ tag, id uint32 }
 
-// The vocabularies, unpacked once for all Sets: what they are made of is in the binary
-// and never changes, and it takes up to 80 ms.
+// The vocabularies, each unpacked once for all Sets, which takes up to 80 ms. They are
+// in the binary and never change.
 var (
 	o200kWords  = sync.OnceValues(func() (*vocabulary, error) { return newVocabulary("o200k_base", 0) })
 	cl100kWords = sync.OnceValues(func() (*vocabulary, error) { return newVocabulary("cl100k_base", 0) })
 	p50kWords   = sync.OnceValues(func() (*vocabulary, error) { return newVocabulary("p50k_base", 0) })
-	r50kWords   = sync.OnceValues(func() (*vocabulary, error) { return newVocabulary("p50k_base", 50256) }) // the file holds more ids
+	r50kWords   = sync.OnceValues(func() (*vocabulary, error) { return newVocabulary("p50k_base", 50256) }) // the file is p50k_base's and holds more ids
 )
 
 // newVocabulary builds the first limit ids of a file, all if limit is 0.
@@ -94,7 +95,7 @@ func newVocabulary(file string, limit int) (*vocabulary, error) {
 		half := plain[id:]
 		left := uint32(half[0]) | uint32(half[n])<<8 | uint32(half[2*n])<<16
 		right := uint32(half[3*n]) | uint32(half[4*n])<<8 | uint32(half[5*n])<<16
-		if left != id { // else an id without a token
+		if left != id { // otherwise the id has no token
 			v.addPair(left, right, id)
 		}
 	}
@@ -104,7 +105,7 @@ func newVocabulary(file string, limit int) (*vocabulary, error) {
 	return v, nil
 }
 
-// addPair adds the token id, made of left and right, which are there already.
+// addPair adds the token id, made of left and right, which were added before.
 func (v *vocabulary) addPair(left, right, id uint32) {
 	v.text = append(append(v.text, v.bytes(left)...), v.bytes(right)...)
 	if left < singles && right < singles {
@@ -118,7 +119,7 @@ func (v *vocabulary) addPair(left, right, id uint32) {
 	v.pairs[at] = key<<idBits | uint64(id)
 }
 
-// index fills the tables by text.
+// index fills the tables that are searched by text.
 func (v *vocabulary) index() {
 	shorts := 0
 	for id := range len(v.offsets) - 1 {
@@ -176,7 +177,7 @@ func (v *vocabulary) find(text string) uint32 {
 	}
 }
 
-// findShort returns the token of n bytes that are key, as load returns them.
+// findShort returns the token of n bytes whose text is key, in the form of load.
 func (v *vocabulary) findShort(key uint64, n int) uint32 {
 	for at := spread(key, len(v.short)); ; at = (at + 1) & (len(v.short) - 1) {
 		s := &v.short[at]
@@ -225,12 +226,12 @@ func load64(s string) uint64 {
 // Computer Programming 3, 6.4).
 const golden = 0x9e3779b97f4a7c15
 
-// spread returns the place of key in a table of size slots, a power of two.
+// spread returns the slot of key in a table of size slots, a power of two.
 func spread(key uint64, size int) int {
 	return int((key^key>>32)*golden>>32) & (size - 1)
 }
 
-// hashed returns the place of piece, of more than 8 bytes, in a table of size
+// hashed returns the slot of piece, which is longer than 8 bytes, in a table of size
 // slots, and its tag.
 func hashed(piece string, size int) (at int, tag uint32) {
 	h := uint64(len(piece))

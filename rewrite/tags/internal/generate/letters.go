@@ -17,7 +17,8 @@ import (
 // A table lists, for each small ASCII letter, the characters that are read as it.
 type table [26][]rune
 
-// readLetters joins what Unicode lists as confusable with what is called a letter.
+// readLetters collects the characters that Unicode lists as confusable with a letter
+// and those whose name says that they are one.
 func readLetters(path string) (t table, version string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -64,8 +65,8 @@ func readLetters(path string) (t table, version string, err error) {
 	return t, version, lines.Err()
 }
 
-// add notes that r is read as each of letters. ASCII and marks are left out, and so
-// is what decomposes to the letter: the package sees that without a table.
+// add records that r is read as each of letters. ASCII, marks, and characters that
+// decompose to the letter are left out: the package recognises those without a table.
 func (t *table) add(r rune, letters string) {
 	if r < 0x80 || unicode.In(r, unicode.M, unicode.Cf) {
 		return
@@ -120,7 +121,7 @@ func prototype(target string) string {
 // NEGATIVE SQUARED LATIN CAPITAL LETTER S, REGIONAL INDICATOR SYMBOL LETTER S.
 var letterName = regexp.MustCompile(`(?:LATIN|REGIONAL INDICATOR SYMBOL) (?:[A-Z]+ )*LETTER (?:[A-Z]+ )*([A-Z])(?: WITH [A-Z ]+)?$`)
 
-// called returns the letter that the name of r says.
+// called returns the letter that r's Unicode name contains.
 func called(r rune) string {
 	if m := letterName.FindStringSubmatch(runenames.Name(r)); m != nil {
 		return strings.ToLower(m[1])
