@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What the fields of BehindOptions mean if they are not positive.
+// Defaults of BehindOptions.
 const (
 	DefaultBehindEntries = 1024
 	DefaultBehindBytes   = 16 << 20
@@ -16,7 +16,7 @@ const (
 	DefaultBehindTimeout = time.Second
 )
 
-// ErrBehind is wrapped by the error of a write that a Behind drops.
+// ErrBehind is wrapped by the error for a write that a Behind drops.
 var ErrBehind = errors.New("write dropped")
 
 var (
@@ -24,44 +24,44 @@ var (
 	errBehindClosed = fmt.Errorf("%w: store is closed", ErrBehind)
 )
 
-// A Behind is a Store that writes later: its Set returns at once, whatever the
-// Store behind it does, and a Get soon after may not see the value yet. What it
-// does not get to write is lost.
+// A Behind is a Store that writes later: its Set returns at once, however slow the
+// Store behind it is, and a Get soon after may not see the value yet. Writes that it
+// cannot make are lost.
 //
 // Each write ends in one of four ways: it is made; Set returns ErrBehind; it is
-// reported to Failed; or a later value of its key takes its place. The values
-// of one key are written in the order of their Sets, never two at a time.
+// reported to Failed; or a later value of its key replaces it. The values of one key
+// are written in the order of their Sets, never two at a time.
 type Behind struct {
 	next    Store
 	o       BehindOptions
-	running context.Context // of all writes; its end is that of a Close that gives up
+	running context.Context // context of all writes; cancelled when Close gives up
 	giveUp  context.CancelCauseFunc
 	group   sync.WaitGroup // of writers
 
 	mu          sync.Mutex       // never held during a call of next or Failed
-	lines       map[string]*line // by key; those with neither a waiting nor a running write are not there
-	first, last *line            // the lines whose turn comes, in order
+	lines       map[string]*line // by key; a key is present while a write of it waits or runs
+	first, last *line            // queue of the lines with a waiting write and none that runs
 	waiting     int              // writes
 	bytes       int64            // of waiting writes
 	runs        int              // writes
-	writers     int              // goroutines; there is one whenever first is not nil
+	writers     int              // goroutines; at least one while first is not nil
 	closed      bool
-	lost        int // writes, since giveUp
+	lost        int // writes lost since giveUp
 }
 
-// BehindOptions bound a Behind. The default stands for what is not positive.
+// BehindOptions limit a Behind. Fields that are not positive mean the default.
 type BehindOptions struct {
 	Entries int           // writes that may wait
 	Bytes   int64         // of keys and values waiting
 	Writers int           // writes at once
 	Timeout time.Duration // of one write
 
-	// Failed is told each write that Set took and that was not made. It is called
-	// concurrently and with no lock held, but may not wait for Close; nil is nobody.
+	// Failed is called with each write that Set accepted and that was not made. Calls
+	// are concurrent and hold no lock. It must not wait for Close. It may be nil.
 	Failed func(key string, err error)
 }
 
-// A write is what Set was given.
+// A write holds the arguments of a Set.
 type write struct {
 	key string
 	val []byte
@@ -70,10 +70,10 @@ type write struct {
 
 func (w write) size() int64 { return int64(len(w.key)) + int64(len(w.val)) }
 
-// A line is where the writes of one key wait: the last one only, as it makes
-// those before it void.
+// A line holds the waiting write of one key. There is at most one, because a later
+// write replaces an earlier one.
 type line struct {
-	write // if it waits
+	write // valid if waits is set
 	waits bool
 	next  *line
 }
@@ -90,7 +90,7 @@ func NewBehind(next Store, o BehindOptions) *Behind {
 	return b
 }
 
-// positive returns v, or what stands for a v that is not positive.
+// positive returns v, or otherwise if v is not positive.
 func positive[T int | int64 | time.Duration](v, otherwise T) T {
 	if v <= 0 {
 		return otherwise
@@ -101,9 +101,9 @@ func positive[T int | int64 | time.Duration](v, otherwise T) T {
 // Get asks the Store behind, which may not have the latest values yet.
 func (b *Behind) Get(ctx context.Context, key string) ([]byte, error) { return b.next.Get(ctx, key) }
 
-// Set queues the write and returns at once; the context does not matter to it.
-// The error is ErrBehind if there is no room or b is closed. Then an earlier
-// value of key that waits is written as if this one had never been.
+// Set queues the write and returns at once; the context is ignored. The error is
+// ErrBehind if the queue is full or b is closed; an earlier value of key that waits is
+// then still written.
 func (b *Behind) Set(_ context.Context, key string, val []byte, ttl time.Duration) error {
 	w := write{key, val, ttl}
 	b.mu.Lock()
@@ -135,18 +135,18 @@ func (b *Behind) Set(_ context.Context, key string, val []byte, ttl time.Duratio
 	return nil
 }
 
-// Pending returns the number of writes that wait or run. At none, all that Set
-// took is written or reported, unless a Close that gives up is still at it.
+// Pending returns the number of writes that wait or run. At zero, every write that Set
+// accepted has been made or reported, unless a Close that gives up is still reporting.
 func (b *Behind) Pending() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.waiting + b.runs
 }
 
-// Close takes no more writes and makes those that wait. When ctx ends first, it
-// drops what waits, cancels what runs, and the error tells how many writes were
-// lost. It returns when all goroutines have ended, which takes a Store behind
-// that is deaf to its context as long as it likes. It may be called again.
+// Close refuses new writes and makes those that wait. If ctx ends first, it drops the
+// waiting writes, cancels the running ones and returns an error with the number of lost
+// writes. It returns when all goroutines have ended, so a Store that ignores its
+// context can delay it without limit. It may be called again.
 func (b *Behind) Close(ctx context.Context) error {
 	b.mu.Lock()
 	b.closed = true
@@ -192,7 +192,7 @@ func (b *Behind) drop(cause error) {
 	}
 }
 
-// work writes until there is nothing left whose turn comes.
+// work makes queued writes until the queue is empty.
 func (b *Behind) work() {
 	for l, w := b.take(); l != nil; l, w = b.take() {
 		err := b.write(w)
@@ -203,8 +203,8 @@ func (b *Behind) work() {
 	}
 }
 
-// take returns the next write and its line, which until done is in no order, or
-// nil when the writer is to end.
+// take removes the next line from the queue and returns it with its write; the line is
+// queued again by done if another write came. It returns nil when the writer is to end.
 func (b *Behind) take() (*line, write) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -224,7 +224,7 @@ func (b *Behind) take() (*line, write) {
 	return l, w
 }
 
-// write makes one write. A panic in there is an error like any other.
+// write makes one write. A panic of the Store becomes an error.
 func (b *Behind) write(w write) (err error) {
 	defer recovered(&err)
 	ctx, cancel := context.WithTimeout(b.running, b.o.Timeout)
@@ -232,7 +232,8 @@ func (b *Behind) write(w write) (err error) {
 	return b.next.Set(ctx, w.key, w.val, w.ttl)
 }
 
-// done ends a write of l. What came for its key meanwhile queues up at the end.
+// done ends a write of l. If another write of its key came meanwhile, l goes to the end
+// of the queue.
 func (b *Behind) done(l *line, key string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -247,7 +248,7 @@ func (b *Behind) done(l *line, key string, err error) {
 	}
 }
 
-// push puts l at the end of those whose turn comes.
+// push appends l to the queue.
 func (b *Behind) push(l *line) {
 	if b.last == nil {
 		b.first = l

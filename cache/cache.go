@@ -1,6 +1,6 @@
-// Package cache puts a Store in front of anything that finds sources. It knows
-// keys, lifetimes and the form of values; it never knows what the sources are
-// for. Losing a value costs time, never correctness.
+// Package cache puts a Store in front of anything that finds sources. It knows keys,
+// lifetimes and the form of values, and nothing of what the sources are for. Losing a
+// value costs time, never correctness.
 package cache
 
 import (
@@ -13,6 +13,6 @@ import (
 type Store interface {
 	// Get returns nil, nil when key is absent. The caller does not change the bytes.
 	Get(ctx context.Context, key string) ([]byte, error)
-	// Set keeps val, which the caller changes no more, for about ttl.
+	// Set keeps val for about ttl. The caller does not change val any more.
 	Set(ctx context.Context, key string, val []byte, ttl time.Duration) error
 }

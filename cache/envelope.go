@@ -6,8 +6,8 @@ import (
 	"hash/crc32"
 )
 
-// A value on its way through a store carries its own identity, for stores mix
-// up replies, serve old schemas, lose bits and are restored from elsewhere:
+// A value in a store carries its own identity, because stores mix up replies, serve old
+// schemas, lose bits and are restored from elsewhere:
 //
 //	magic "SN", schema version, flags
 //	digest of the key (32 bytes)
@@ -16,8 +16,8 @@ import (
 //	body (uint32 length, bytes)
 //	CRC-32C of everything before (4 bytes)
 //
-// Numbers are little-endian. A plain value has no flags; the others are a
-// Packed's, and only what it keeps has them.
+// Numbers are little-endian. A plain value has no flags. Flags say how a Packed changed
+// the body; only the store behind the Packed holds such values.
 const (
 	magic      = "SN"
 	flagsAt    = len(magic) + 1
@@ -27,29 +27,29 @@ const (
 	sumSize    = 4
 )
 
-// A Mismatch is the error of a value that is not what was stored under its key.
-// It is a closed list and a metric label; every one is a miss.
+// A Mismatch is the error for a value that is not what was stored under its key. It is
+// a closed list and a metric label; every one counts as a miss.
 type Mismatch string
 
 // The kinds of mismatch.
 const (
-	MismatchVersion    Mismatch = "version"    // no value of ours, or of another schema
+	MismatchVersion    Mismatch = "version"    // not a value of this package, or of another schema
 	MismatchChecksum   Mismatch = "checksum"   // damaged or cut
 	MismatchTenant     Mismatch = "tenant"     // another tenant's
 	MismatchKey        Mismatch = "key"        // another key's
-	MismatchBody       Mismatch = "body"       // intact, but not in our form
-	MismatchEncryption Mismatch = "encryption" // not encrypted though it has to be, or not with a key of ours
-	MismatchSize       Mismatch = "size"       // larger than anything we keep
-	MismatchType       Mismatch = "type"       // the store's key holds something that is no value
+	MismatchBody       Mismatch = "body"       // intact, but not in the expected form
+	MismatchEncryption Mismatch = "encryption" // not encrypted although required, or not with a known key
+	MismatchSize       Mismatch = "size"       // larger than any value that is kept
+	MismatchType       Mismatch = "type"       // the store holds another type than a string there
 )
 
 // Error names the kind.
 func (m Mismatch) Error() string { return "cached value: " + string(m) + " mismatch" }
 
-// castagnoli is computed once; it is read only.
+// castagnoli is computed once and never changes.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Seal returns the value that keeps a body of any form under k, nil if it is too
+// Seal returns the value that keeps a body, in any form, under k; nil if it is too
 // large to keep.
 func Seal(k Key, body []byte) []byte {
 	if len(body) > maxBody {
@@ -59,14 +59,14 @@ func Seal(k Key, body []byte) []byte {
 	return finish(append(b, body...), bodyAt)
 }
 
-// Body returns what Seal was given under k, a part of value. Anything else is a
-// Mismatch.
+// Body returns the body that Seal was given under k, as a part of value. Anything else
+// is a Mismatch.
 func Body(k Key, value []byte) ([]byte, error) { return open(k, value) }
 
-// seal begins a value for k; the body is appended to it, then close. size is
+// seal begins a value for k. The caller appends the body and then calls finish. size is
 // the expected size of the body.
 func seal(k Key, size int) (b []byte, bodyAt int) {
-	const around = 64 // is more than all but the tenant and the body takes
+	const around = 64 // more than everything except the tenant and the body takes
 	b = make([]byte, 0, around+len(k.Tenant)+size)
 	b = append(b, magic...)
 	b = append(b, schema, 0)
@@ -75,7 +75,7 @@ func seal(k Key, size int) (b []byte, bodyAt int) {
 	return appendLength(b)
 }
 
-// appendLength makes room for the length of a body, which finish fills in.
+// appendLength appends four bytes for the length of a body, which finish fills in.
 func appendLength(b []byte) (_ []byte, bodyAt int) {
 	b = append(b, 0, 0, 0, 0)
 	return b, len(b)
@@ -91,17 +91,17 @@ func appendSum(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// An envelope is a value taken apart. Its parts are parts of the value.
+// An envelope is a value split into its parts, which point into the value.
 type envelope struct {
 	flags  byte
 	head   []byte // everything up to the end of the tenant
 	digest []byte
 	tenant []byte
-	rest   []byte // what follows, without the checksum
+	rest   []byte // everything behind the tenant, without the checksum
 }
 
-// parse takes data apart, which may have the known flags and no others. Its
-// error is a Mismatch.
+// parse splits data, which must not have other flags than known. Its error is a
+// Mismatch.
 func parse(data []byte, known byte) (envelope, error) {
 	if len(data) < headerSize+sumSize || string(data[:len(magic)]) != magic || data[len(magic)] != schema {
 		return envelope{}, MismatchVersion
@@ -111,7 +111,7 @@ func parse(data []byte, known byte) (envelope, error) {
 		return envelope{}, MismatchChecksum
 	}
 	if data[flagsAt]&^known != 0 {
-		return envelope{}, MismatchVersion // flags that this release does not know, or not here
+		return envelope{}, MismatchVersion // flags that this release does not know or that are not allowed here
 	}
 	if len(all) < headerSize+digestSize {
 		return envelope{}, MismatchBody
@@ -129,7 +129,7 @@ func parse(data []byte, known byte) (envelope, error) {
 	}, nil
 }
 
-// cutString undoes appendString.
+// cutString reads what appendString wrote.
 func cutString(b []byte) (s, rest []byte, ok bool) {
 	n, width := binary.Uvarint(b)
 	if width <= 0 || n > uint64(len(b)-width) {
@@ -139,7 +139,7 @@ func cutString(b []byte) (s, rest []byte, ok bool) {
 	return b[:n], b[n:], true
 }
 
-// bodyIn returns the body that rest, the end of a value, is said to be.
+// bodyIn returns the body from rest, a length and as many bytes.
 func bodyIn(rest []byte) ([]byte, error) {
 	if len(rest) < lengthSize || uint64(binary.LittleEndian.Uint32(rest)) != uint64(len(rest)-lengthSize) {
 		return nil, MismatchBody
@@ -147,7 +147,7 @@ func bodyIn(rest []byte) ([]byte, error) {
 	return rest[lengthSize:], nil
 }
 
-// open returns the body of a plain value that must be k's. Its error is a
+// open returns the body of a plain value, which must be of key k. Its error is a
 // Mismatch.
 func open(k Key, data []byte) (body []byte, err error) {
 	e, err := parse(data, 0)

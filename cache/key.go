@@ -10,11 +10,11 @@ import (
 	"sidenote/retrieval"
 )
 
-// schema is the version of keys and values. It changes with either, so that two
-// releases on one store never read each other's entries.
+// schema is the version of keys and values. It changes with either of them, so that two
+// releases that share a store never read each other's entries.
 const schema = 2
 
-// A Kind says what the entries of a cache are; it is a metric label.
+// A Kind says what the entries of a cache hold; it is a metric label.
 type Kind string
 
 // The kinds of entries.
@@ -22,7 +22,7 @@ const (
 	Candidates Kind = "candidates" // one base's answer to one question
 	Selected   Kind = "selected"   // the sources of one request
 
-	Calibration Kind = "calibration" // no answers: how an upstream counts a model's tokens
+	Calibration Kind = "calibration" // how an upstream counts a model's tokens; no search results
 )
 
 // A Key names one entry. Two queries that differ in any field have different
@@ -33,8 +33,8 @@ type Key struct {
 	Digest [sha256.Size]byte
 }
 
-// NewKey returns the key under which the answer to q is kept. The digest is that of
-// all that appendQuery writes.
+// NewKey returns the key for the result of q. Its digest covers everything that
+// appendQuery writes.
 func NewKey(kind Kind, q retrieval.Query) Key {
 	var room [writtenRoom]byte
 	return writtenKey(kind, q.Tenant, appendQuery(room[:0], kind, &q))
@@ -44,11 +44,11 @@ func writtenKey(kind Kind, tenant string, written []byte) Key {
 	return Key{Kind: kind, Tenant: tenant, Digest: sha256.Sum256(written)}
 }
 
-// writtenRoom is enough for most queries, which then stay on the stack.
+// writtenRoom is the size of a buffer on the stack that holds most queries.
 const writtenRoom = 512
 
-// appendQuery appends the schema version, the kind and every field of q, each with its
-// length or of fixed width, so that no two queries are written alike.
+// appendQuery appends the schema version, the kind and every field of q. Each is of
+// fixed width or follows its length, so that no two queries give the same bytes.
 func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 	b = append(b, schema)
 	b = appendString(b, string(kind))
@@ -69,8 +69,8 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 	return appendString(b, q.Previous)
 }
 
-// NamedKey returns the key of what is no tenant's and is known by names. The digest
-// covers the schema version, the kind and every name with its length.
+// NamedKey returns the key of a value that belongs to no tenant and is identified by
+// names. The digest covers the schema version, the kind and every name with its length.
 func NamedKey(kind Kind, names ...string) Key {
 	b := appendString([]byte{schema}, string(kind))
 	b = binary.AppendUvarint(b, uint64(len(names)))
@@ -80,9 +80,9 @@ func NamedKey(kind Kind, names ...string) Key {
 	return Key{Kind: kind, Digest: sha256.Sum256(b)}
 }
 
-// String returns the key as a Store sees it: version, kind, {tenant}, digest. The
-// first three are for people who look into a store; the digest alone decides. The
-// braces keep all keys of a tenant on one node of a Redis cluster.
+// String returns the key in the form that stores use: version, kind, {tenant}, digest.
+// The first three are for people who look into a store; the digest alone identifies the
+// entry. The braces keep all keys of a tenant on one node of a Redis cluster.
 func (k Key) String() string {
 	const most = 64 // bytes of the tenant's name
 	b := make([]byte, 0, 192)
@@ -102,8 +102,8 @@ func (k Key) String() string {
 	return string(b)
 }
 
-// plain tells whether a byte of a tenant's name can stand in a key without
-// being mistaken for its structure or, on Redis, for a hash tag.
+// plain tells whether a byte of a tenant's name can stand in a key without being
+// mistaken for a part of its structure or, on Redis, of a hash tag.
 func plain(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'
 }

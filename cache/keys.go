@@ -11,21 +11,21 @@ import (
 	"strings"
 )
 
-// keySize makes it AES-256.
+// keySize is the length of a key of AES-256.
 const keySize = 32
 
-// maxKeyID bounds the id of a key, which every value carries.
+// maxKeyID bounds the length of a key's id, which every value carries.
 const maxKeyID = 32
 
-// Keys are what a Packed encrypts with (AES-256-GCM, random nonces): the first
-// encrypts, all decrypt. They never print; what prints is their ids.
+// Keys are the keys that a Packed encrypts with (AES-256-GCM, random nonces): the first
+// encrypts, all decrypt. They are never printed; printing shows their ids.
 //
-// To change keys, add the new one below everywhere, then move it to the top
-// everywhere, and drop the old one when its last values have expired. Do so long
-// before one key has encrypted 2^32 values, counted over all that share it: that
-// is how far random nonces go.
+// To change keys, add the new one below everywhere, then move it to the top everywhere,
+// and drop the old one when the last values made with it have expired. Do so long
+// before one key has encrypted 2^32 values, counted over all processes that share it:
+// that is the limit of random nonces.
 type Keys struct {
-	// Behind a pointer, because fmt does not ask unexported fields of others how
+	// A pointer, because fmt prints unexported fields by itself without asking them how
 	// they want to be printed.
 	ring *ring
 }
@@ -35,9 +35,9 @@ type ring struct {
 	byID map[string]cipher.AEAD
 }
 
-// ParseKeys reads a file of keys: one a line, its id and its 32 bytes in base64.
-// Blank lines and lines that begin with # say nothing. No error shows any of the
-// text, for a line that is not as it should be may hold a key anywhere.
+// ParseKeys reads a file of keys: one a line, its id and its 32 bytes in base64. Blank
+// lines and lines that begin with # are skipped. No error shows any of the text,
+// because a malformed line may hold a key anywhere.
 func ParseKeys(text []byte) (*Keys, error) {
 	r := &ring{byID: map[string]cipher.AEAD{}}
 	number := 0

@@ -9,17 +9,18 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// entryOverhead is what an entry costs beside its key and value: the library's
-// node, its place in the table and the frequency sketch, our header.
+// entryOverhead is the estimated memory of an entry besides its key and value: the
+// library's node, its place in the table and the frequency sketch, and the value's
+// header.
 const entryOverhead = 256
 
-// largest is the part of the bound that one value may take: a few giants must
-// not turn out everything else.
+// largest limits one value to this part (an eighth) of the cache, so that a few giants
+// do not evict everything else.
 const largest = 8
 
-// A Memory is a Store in this process, bounded in bytes. When it is full, what
-// is asked for often stays (W-TinyLFU), so a flood of questions asked once does
-// not wash out those that everybody asks.
+// A Memory is a Store in this process with a limit in bytes. When it is full, it keeps
+// what is read often (W-TinyLFU), so a flood of one-time questions does not evict
+// popular ones.
 type Memory struct {
 	entries *otter.Cache[string, kept]
 	limit   int // bytes of the largest value kept
@@ -30,8 +31,8 @@ type kept struct {
 	ttl   time.Duration
 }
 
-// NewMemory returns a Memory of at most maxBytes: keys, values and an estimate
-// of what it takes to keep them. Call Close when done with it.
+// NewMemory returns a Memory of at most maxBytes, which covers keys, values and an
+// estimate of the overhead. Call Close when done with it.
 func NewMemory(maxBytes int64) (*Memory, error) {
 	if maxBytes <= 0 {
 		return nil, fmt.Errorf("memory cache of %d bytes: must be positive", maxBytes)
@@ -40,10 +41,10 @@ func NewMemory(maxBytes int64) (*Memory, error) {
 		MaximumWeight:    uint64(maxBytes),
 		Weigher:          func(key string, v kept) uint32 { return uint32(weight(key, v.value)) },
 		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, kept]) time.Duration { return e.Value.ttl }),
-		// What was read is noted each sixteen reads or so, in less time than it takes to
-		// start and wake a goroutine for it.
+		// The library processes its record of reads about every sixteen reads. That
+		// takes less time than starting a goroutine for it.
 		Executor: func(task func()) { task() },
-		Logger:   &otter.NoopLogger{}, // it reports misuse of its loaders, which are not used
+		Logger:   &otter.NoopLogger{}, // it only reports misuse of loaders, which are not used
 	})
 	if err != nil {
 		return nil, fmt.Errorf("memory cache of %d bytes: %w", maxBytes, err)
@@ -53,15 +54,15 @@ func NewMemory(maxBytes int64) (*Memory, error) {
 
 func weight(key string, value []byte) int { return len(key) + len(value) + entryOverhead }
 
-// Get returns the value of key, which the caller does not change; nil if it is
-// absent or expired. It never fails.
+// Get returns the value of key, which the caller does not change; nil if it is absent
+// or has expired. It never fails.
 func (m *Memory) Get(_ context.Context, key string) ([]byte, error) {
 	e, _ := m.entries.GetIfPresent(key)
 	return e.value, nil
 }
 
-// Set keeps val for ttl; a ttl that is not positive, or a value of more than an
-// eighth of the bound, leaves the key absent. It never fails.
+// Set keeps val for ttl. If ttl is not positive, or the value is larger than an eighth
+// of the cache, the key is absent afterwards. It never fails.
 func (m *Memory) Set(_ context.Context, key string, val []byte, ttl time.Duration) error {
 	if ttl <= 0 || weight(key, val) > m.limit {
 		m.entries.Invalidate(key)
@@ -71,17 +72,18 @@ func (m *Memory) Set(_ context.Context, key string, val []byte, ttl time.Duratio
 		val = []byte{} // present, and empty
 	}
 	m.entries.Set(key, kept{val, ttl})
-	// The library evicts some hundred writes later, which with large values is far
-	// beyond the bound. A write follows a search; there is time to do it now.
+	// By itself the library evicts only after some hundred writes, which with large
+	// values is far beyond the limit. A write follows a search, so there is time to
+	// evict now.
 	m.entries.CleanUp()
 	return nil
 }
 
-// Bytes returns the present size of the cache, counted as its bound is.
+// Bytes returns the present size of the cache, counted as its limit is.
 func (m *Memory) Bytes() int64 { return int64(m.entries.WeightedSize()) }
 
-// Close empties the cache and ends its upkeep. What is set later may stay
-// beyond its time.
+// Close empties the cache and stops its goroutines. Values set later may stay beyond
+// their time.
 func (m *Memory) Close() error {
 	m.entries.StopAllGoroutines()
 	m.entries.InvalidateAll()

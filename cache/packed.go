@@ -9,49 +9,50 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// What a Packed has done to a value, in this order.
+// What a Packed did to a value, in this order.
 const (
 	flagCompressed byte = 1 << iota // zstd
 	flagEncrypted                   // AES-256-GCM
 )
 
 const (
-	// maxPlain bounds a value before it is packed, and so what unpacking makes.
+	// maxPlain is the largest value before packing, and so after unpacking.
 	maxPlain = 8 << 20
-	// maxAdded bounds what encrypting adds, with the length and the checksum.
+	// maxAdded is the most that encryption, the length and the checksum add.
 	maxAdded  = 128
 	maxStored = maxPlain + maxAdded
-	// minCompressed is the least body worth a try: of 512 bytes of English 220 go,
-	// of 256 some 100, which is less than the store spends on the entry.
+	// minCompressed is the least body that is compressed. Compression saves 220 of 512
+	// bytes of English, but of 256 only some 100, which is less than the store's
+	// overhead for an entry.
 	minCompressed = 512
-	// minSaved is the part of a body that must go, or it is kept as it is: a
-	// smaller saving does not pay for decompressing at every hit.
+	// minSaved says that compression must save this part (an eighth) of a body: less is
+	// not worth decompressing at every hit.
 	minSaved = 8
-	// maxInflation is how many times its size a body may become. Text does not
-	// come near it; with it, what unpacking allocates depends on what is there
-	// rather than on what it claims to be.
+	// maxInflation is how many times its compressed size a body may have. Text stays
+	// far below it. It makes the memory that unpacking allocates depend on the bytes
+	// present rather than on the length they claim.
 	maxInflation = 256
-	// window is how far back compression looks. Values are rarely larger, and each
-	// encoder keeps a few times as much.
+	// window is how far back the compressor looks. Values are rarely larger, and each
+	// encoder takes a few times as much memory.
 	window = 256 << 10
 )
 
-// A Packed is a Store whose values are compressed where it pays and, with Keys,
-// encrypted. It is meant for a store far away, where every byte travels and
-// others may look. In and out go plain values, as of Encode; Next keeps
+// A Packed is a Store that compresses values where that saves enough and, with Keys,
+// encrypts them. It is meant for a remote store, to which every byte is sent and which
+// others may read. Its callers see plain values, as Encode makes them; Next keeps
 //
 //	the head of the plain value, with flags
 //	id of the key, if encrypted (uvarint length, bytes)
 //	body (uint32 length, bytes)
 //	CRC-32C of everything before
 //
-// A compressed body is the plain one's length (uvarint) and a zstd frame. An
-// encrypted one is nonce, ciphertext and tag of that or of the plain one, and
-// holds only with the flags, digest, tenant and key id before it: neither can be
-// exchanged for another.
+// A compressed body is the plain body's length (uvarint) and a zstd frame. An encrypted
+// body is nonce, ciphertext and tag of the compressed or plain one, authenticated
+// together with the flags, digest, tenant and key id before it, so that none of these
+// can be exchanged.
 //
-// What is not as it should be is a Mismatch. With Keys, so is everything that is
-// not encrypted with one of them.
+// Everything malformed is a Mismatch. With Keys, so is everything not encrypted with
+// one of them.
 type Packed struct {
 	next    Store
 	keys    *Keys
@@ -59,20 +60,20 @@ type Packed struct {
 	decoder *zstd.Decoder
 }
 
-// NewPacked returns a Packed that keeps its values in next; keys of nil do not
-// encrypt.
+// NewPacked returns a Packed that keeps its values in next. With keys of nil it does
+// not encrypt.
 func NewPacked(next Store, keys *Keys) *Packed {
 	if keys != nil && keys.ring == nil {
 		panic("BUG: keys that ParseKeys has not made")
 	}
-	// Both work in the caller's goroutine, as many at once as there are processors.
+	// Both run in the caller's goroutine, as many at a time as there are processors.
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithEncoderCRC(false), zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		panic("BUG: zstd encoder: " + err.Error())
 	}
 	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxPlain),
-		zstd.WithDecodeAllCapLimit(true)) // it fails rather than outgrow what it is given
+		zstd.WithDecodeAllCapLimit(true)) // it fails rather than grow the buffer it is given
 	if err != nil {
 		panic("BUG: zstd decoder: " + err.Error())
 	}
@@ -97,7 +98,7 @@ func (p *Packed) Set(ctx context.Context, key string, val []byte, ttl time.Durat
 	return p.next.Set(ctx, key, packed, ttl)
 }
 
-// pack returns what is kept of val.
+// pack returns the packed form of val.
 func (p *Packed) pack(val []byte) ([]byte, error) {
 	if len(val) > maxPlain {
 		return nil, MismatchSize
@@ -129,7 +130,7 @@ func (p *Packed) pack(val []byte) ([]byte, error) {
 	return finish(key.Seal(b, nil, body, b[:bound]), bodyAt), nil
 }
 
-// compress returns nil if that does not pay.
+// compress returns the compressed form of body, nil if that saves too little.
 func (p *Packed) compress(body []byte) []byte {
 	if len(body) < minCompressed {
 		return nil
@@ -143,8 +144,7 @@ func (p *Packed) compress(body []byte) []byte {
 	return b
 }
 
-// unpack returns the plain value that stored was made of. Its error is a
-// Mismatch.
+// unpack returns the plain value of stored. Its error is a Mismatch.
 func (p *Packed) unpack(stored []byte) ([]byte, error) {
 	if len(stored) > maxStored {
 		return nil, MismatchSize
@@ -182,11 +182,10 @@ func (p *Packed) unpack(stored []byte) ([]byte, error) {
 	if err != nil || len(text) != length {
 		return nil, MismatchBody
 	}
-	return finish(append(b, text...), bodyAt), nil // in place already
+	return finish(append(b, text...), bodyAt), nil // DecodeAll wrote it into b, so append copies it to itself
 }
 
-// decrypt returns the body of e, the envelope of stored, as it was before it was
-// encrypted.
+// decrypt returns the decrypted body of e, the envelope of stored.
 func (p *Packed) decrypt(stored []byte, e envelope) ([]byte, error) {
 	if e.flags&flagEncrypted == 0 || p.keys == nil {
 		return nil, MismatchEncryption
@@ -210,8 +209,8 @@ func (p *Packed) decrypt(stored []byte, e envelope) ([]byte, error) {
 	return body, nil
 }
 
-// frameIn returns the zstd frame in a compressed body, and what length it is
-// said to have.
+// frameIn returns the zstd frame of a compressed body, and the length that it claims to
+// have decompressed.
 func frameIn(body []byte) (frame []byte, length int, err error) {
 	n, width := binary.Uvarint(body)
 	if width <= 0 || n > maxPlain || n > maxInflation*uint64(len(body)-width) {

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// patience is the time that one request may wait for its stores: several slow
-// look-ups, one after the other, cost no more than one. What runs at the same
-// time is waited for once.
+// patience is how long one request may still wait for its stores. Several slow
+// look-ups, one after the other, cost no more than one; the time of concurrent look-ups
+// is counted once.
 type patience struct {
 	mu      sync.Mutex
 	left    time.Duration
 	waiting int       // look-ups under way
-	since   time.Time // when the first of them began
+	since   time.Time // when waiting last rose from 0
 }
 
 type patienceKey struct{}
 
-// withPatience gives the look-ups under ctx d in all, unless a Retriever further
-// up has given them their time already.
+// withPatience gives the look-ups under ctx d in all, unless an outer Retriever has set
+// their time already.
 func withPatience(ctx context.Context, d time.Duration) context.Context {
 	if d <= 0 || ctx.Value(patienceKey{}) != nil {
 		return ctx
@@ -28,8 +28,9 @@ func withPatience(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, &patience{left: d})
 }
 
-// spend begins a look-up that may take wait, or what is left of the patience
-// under which it is made; ErrSkipped when that is nothing. done ends it.
+// spend begins a look-up that may take wait, but no longer than the request may still
+// wait. If that is nothing, the error is ErrSkipped. The caller ends the look-up by
+// done.
 func spend(ctx context.Context, wait time.Duration) (_ context.Context, done func(), err error) {
 	p, _ := ctx.Value(patienceKey{}).(*patience)
 	if p != nil {
@@ -47,7 +48,7 @@ func spend(ctx context.Context, wait time.Duration) (_ context.Context, done fun
 	}, nil
 }
 
-// begin counts a look-up in and returns how long it may take.
+// begin starts a look-up and returns how long it may take.
 func (p *patience) begin() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,22 +7,22 @@ import (
 	"sidenote/retrieval"
 )
 
-// maxBody bounds a value's body, whose length is written in 32 bits.
+// maxBody is the largest body of a value; its length is written in 32 bits.
 const maxBody = 1 << 30
 
-// minSource and minRef are the least bytes that a source and a ref take, ten
-// lengths or numbers and a score, and two lengths: they bound what a decoder may
-// allocate on the word of a count.
+// The least bytes that a list's element takes: a source has ten lengths or numbers and
+// a score, a ref two lengths. They bound what a decoder allocates for the length that a
+// list claims.
 const (
 	minSource   = 10 + 8
 	minExcluded = minSource + 2
 	minRef      = 2
 )
 
-// Encode returns the value that keeps r under k, in a form of our own: lists
-// with their length plus one (0 is nil), strings with their length, integers as
-// varints, floats as their bits. Cache, Took and Partial are not kept. It
-// returns nil for a result that is too large to keep.
+// Encode returns the value that keeps r under k, in a binary form: lists with their
+// length plus one (0 is nil), strings with their length, integers as varints, floats as
+// their bits. Cache, Took and Partial are not kept. It returns nil for a result that is
+// too large to keep.
 func Encode(k Key, r retrieval.Result) []byte {
 	size := sizeOf(r)
 	if size > maxBody {
@@ -51,16 +51,15 @@ func Encode(k Key, r retrieval.Result) []byte {
 	return finish(b, bodyAt)
 }
 
-// Decode returns the result that Encode wrote under k. Anything else (another
-// key's value, another tenant's, another schema, a flipped bit, a byte too many)
-// is a Mismatch. It allocates no more than a small multiple of len(data), and
-// keeps no reference to data.
+// Decode returns the result that Encode wrote under k. Anything else (the value of
+// another key, tenant or schema, a flipped bit, a byte too many) is a Mismatch. It
+// allocates at most a small multiple of len(data) and keeps no reference to data.
 func Decode(k Key, data []byte) (retrieval.Result, error) {
 	body, err := open(k, data)
 	if err != nil {
 		return retrieval.Result{}, err
 	}
-	d := decoder{rest: string(body)} // one copy; every string of the result is part of it
+	d := decoder{rest: string(body)} // one copy, which all strings of the result share
 	var r retrieval.Result
 	if n, ok := d.count(minSource); ok {
 		r.Sources = make([]retrieval.Source, n)
@@ -91,7 +90,7 @@ func Decode(k Key, data []byte) (retrieval.Result, error) {
 	return r, nil
 }
 
-// sizeOf estimates the encoded size of r: its texts, and room for the rest.
+// sizeOf estimates the encoded size of r.
 func sizeOf(r retrieval.Result) int {
 	const perSource, perRef, fixed = 40, 4, 64
 	n := fixed
@@ -137,8 +136,8 @@ func appendFloat(b []byte, f float64) []byte {
 	return binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
 }
 
-// A decoder reads a body from the front. After the first byte that makes no
-// sense it is broken and returns zeros.
+// A decoder reads a body from the front. After the first malformed byte it is broken
+// and returns zeros.
 type decoder struct {
 	rest   string
 	broken bool
@@ -192,8 +191,8 @@ func (d *decoder) float() float64 {
 	return math.Float64frombits(bits)
 }
 
-// count reads the length of a list whose elements take at least size bytes; ok
-// is false for a nil list.
+// count reads the length of a list whose elements take at least size bytes; ok is false
+// for a nil list.
 func (d *decoder) count(size int) (n int, ok bool) {
 	u := d.uvarint()
 	if u == 0 {

@@ -12,7 +12,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// What the zero values of a Retriever's and a Tier's fields mean.
+// Defaults of the fields of Retriever and Tier.
 const (
 	DefaultTTL           = 10 * time.Minute
 	DefaultEmptyTTL      = 30 * time.Second
@@ -20,60 +20,60 @@ const (
 	DefaultFlightTimeout = 10 * time.Second
 )
 
-// An Event is something that happened in a Retriever, for metrics.
+// An Event is something that a Retriever did, for metrics.
 type Event struct {
 	Kind     Kind
 	Tier     string // name of the tier; "" for a Bypass
 	Result   Outcome
-	Mismatch Mismatch // of a Mismatched value: what is wrong with it
+	Mismatch Mismatch // what is wrong with a Mismatched value
 	Err      error    // of GetError and SetError
 }
 
-// Outcome is what became of a look-up in a tier, or of a value to be kept there.
-// It is a closed list and a metric label. A query counts once, with one of the
-// first six, in each tier that was looked into.
+// Outcome is the result of a look-up in a tier, or of writing a value to it. It is a
+// closed list and a metric label. A query counts once, with one of the first six, in
+// each tier that was asked.
 type Outcome string
 
 // The outcomes.
 const (
 	Hit        Outcome = "hit"
 	Miss       Outcome = "miss"
-	Bypass     Outcome = "bypass"      // a base has no generation yet: nothing to hold a value by
-	Mismatched Outcome = "mismatch"    // a miss: what the store gave is not this key's value
+	Bypass     Outcome = "bypass"      // not cached, because a base has no generation yet and the key would be incomplete
+	Mismatched Outcome = "mismatch"    // a miss: the store returned something else than this key's value
 	GetError   Outcome = "get_error"   // a miss: the store failed or was too slow
-	Skipped    Outcome = "skipped"     // a miss: not asked, for want of time or because it is known to be down
-	SetError   Outcome = "store_error" // an answer that could not be kept
+	Skipped    Outcome = "skipped"     // a miss: not asked, because no time was left or the store is known to be down
+	SetError   Outcome = "store_error" // a result that could not be written
 )
 
-// A Retriever answers from its tiers what Next has answered before. It stands in
-// front of one base (Candidates) or of the whole pipeline (Selected).
+// A Retriever answers queries from its tiers, or else by Next, whose results it keeps.
+// It stands in front of one base (Candidates) or of the whole pipeline (Selected).
 //
-// A tier that fails, hangs, forgets or mixes things up costs time, never an
-// answer: everything but an intact value of the very key is a miss. Answers are
-// kept if they are whole and if the generations searched are those asked.
+// A tier that fails, hangs, forgets or mixes things up costs time, never an answer:
+// everything but an intact value of the very key is a miss. A result is kept if it is
+// complete and of the generations that were asked for.
 //
-// Queries with one key at one time are one flight: one look-up in the far tiers
-// and, if need be, one search. It outlives the caller that began it: each caller
-// leaves when its context ends, with an error that wraps
-// retrieval.ErrUnavailable, and the late answer still reaches the tiers.
+// Concurrent queries with one key share one flight: one look-up in the far tiers and,
+// if that misses, one search. A flight goes on when the caller that began it leaves.
+// Each caller leaves when its context ends, with an error that wraps
+// retrieval.ErrUnavailable; the late result is still written to the tiers.
 //
-// Next and Tiers are required; other zero fields mean the defaults. The fields
-// do not change once it is in use.
+// Next and Tiers are required; other zero fields mean the defaults. The fields do not
+// change once it is in use.
 type Retriever struct {
 	Next  retrieval.Retriever
-	Tiers []Tier // nearest first; what a far one gives is kept in the nearer ones
+	Tiers []Tier // nearest first; a value found in a far one is written to the nearer ones
 	Kind  Kind
 
-	Jitter        float64       // part of a TTL by which it varies up or down, so that entries do not expire together; negative is none
-	FlightTimeout time.Duration // of a flight, whoever still waits for it
+	Jitter        float64       // part of a TTL by which it varies at random, so that entries do not expire together; negative is none
+	FlightTimeout time.Duration // time limit of a flight, however long its callers wait
 
-	Observe func(Event) // called concurrently; nil is nobody
+	Observe func(Event) // called concurrently; may be nil
 
 	flights singleflight.Group
 	recent  recent
 }
 
-// Retrieve answers q from a tier or asks Next.
+// Retrieve answers q from a tier, else from Next.
 func (r *Retriever) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 	if !keyed(q) {
 		r.observe(Event{Result: Bypass})
@@ -100,34 +100,37 @@ func (r *Retriever) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.
 	return r.join(ctx, q, e)
 }
 
-// join waits for the flight of a query that the nearest tier did not answer. In here q
-// and e may outlive the call, so in Retrieve they need not.
+// join waits for the flight of a query that the nearest tier did not answer. It is a
+// function of its own so that q and e move to the heap here, and not in Retrieve, where
+// hits are answered.
 func (r *Retriever) join(ctx context.Context, q retrieval.Query, e entry) (retrieval.Result, error) {
-	if ctx.Err() != nil { // nobody waits for a search
+	if ctx.Err() != nil { // the caller has left, so no search is started
 		return r.left(ctx)
 	}
 	e.known = nil
 	return r.wait(ctx, r.flights.DoChan(e.name, func() (any, error) { return r.fly(ctx, q, e), nil }))
 }
 
-// keyed tells whether the state of everything that q asks is known.
+// keyed tells whether the generation of every base of q is known, so that its result
+// can be cached.
 func keyed(q retrieval.Query) bool {
 	return len(q.Bases) > 0 && !slices.ContainsFunc(q.Bases, func(b retrieval.Ref) bool { return b.Generation == "" })
 }
 
-// A landing is what a flight brings home.
+// A landing is the result of a flight.
 type landing struct {
 	res retrieval.Result
 	err error
 }
 
-// fly finds an answer for everybody who asks for e: in a far tier, or by a
-// search whose answer the tiers then keep.
+// fly answers all callers that wait for e: from a far tier, or by a search whose result
+// it writes to the tiers.
 func (r *Retriever) fly(ctx context.Context, q retrieval.Query, e entry) landing {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), or(r.FlightTimeout, DefaultFlightTimeout))
 	defer cancel()
-	// An engine that ignores its deadline must not make the next caller wait too.
+	// If the search ignores its deadline, later callers start a new flight and do not
+	// wait for this one.
 	stop := context.AfterFunc(ctx, func() { r.flights.Forget(e.name) })
 	defer stop()
 	for at := 1; at < len(r.Tiers); at++ {
@@ -148,8 +151,8 @@ func (r *Retriever) fly(ctx context.Context, q retrieval.Query, e entry) landing
 	return landing{res, err}
 }
 
-// search asks Next. A panic in there is an error like any other: in a flight it
-// would take the process along.
+// search asks Next. A panic becomes an error: in the goroutine of a flight it would end
+// the process.
 func (r *Retriever) search(ctx context.Context, q retrieval.Query) (res retrieval.Result, err error) {
 	defer func() {
 		if err == nil {
@@ -170,20 +173,20 @@ func (r *Retriever) search(ctx context.Context, q retrieval.Query) (res retrieva
 	return r.Next.Retrieve(ctx, q)
 }
 
-// recovered is to be deferred: it makes a panic the error.
+// recovered, when deferred, turns a panic into the error.
 func recovered(err *error) {
 	if broken := recover(); broken != nil {
 		*err = fmt.Errorf("panic: %v", broken)
 	}
 }
 
-// whole tells whether res answers all of q, in the state that q names: a base
-// may have moved on between the look-up and the search.
+// whole tells whether res is complete and of the generations that q names: a base may
+// have changed between the look-up and the search.
 func whole(res retrieval.Result, q retrieval.Query) bool {
 	return !res.Partial && !res.Reason.Failed() && slices.Equal(res.Bases, q.Bases)
 }
 
-// wait returns what a flight brings, or leaves it when ctx ends.
+// wait returns the result of a flight, or the timeout result when ctx ends first.
 func (r *Retriever) wait(ctx context.Context, flight <-chan singleflight.Result) (retrieval.Result, error) {
 	var landed singleflight.Result
 	select {
@@ -199,7 +202,7 @@ func (r *Retriever) wait(ctx context.Context, flight <-chan singleflight.Result)
 	return l.res, l.err
 }
 
-// left is the answer to a caller that cannot wait any longer.
+// left returns the result for a caller whose time is up.
 func (r *Retriever) left(ctx context.Context) (retrieval.Result, error) {
 	return retrieval.Result{Reason: retrieval.ReasonTimeout, Partial: true, Cache: retrieval.CacheMiss},
 		fmt.Errorf("%s: no answer in time: %w: %w", r.Kind, retrieval.ErrUnavailable, context.Cause(ctx))
@@ -212,7 +215,7 @@ func (r *Retriever) observe(e Event) {
 	}
 }
 
-// or returns v, or what its zero value means.
+// or returns v, or zero if v is the zero value.
 func or[T comparable](v, zero T) T {
 	if v == *new(T) {
 		return zero

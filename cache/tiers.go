@@ -10,7 +10,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// A Tier is one of the stores that a Retriever looks into.
+// A Tier is a store that a Retriever looks into.
 type Tier struct {
 	Name  string // a metric label: "memory", "redis"
 	Store Store
@@ -18,26 +18,26 @@ type Tier struct {
 	TTL      time.Duration // of answers with sources
 	EmptyTTL time.Duration // of answers without
 
-	// Wait is how long a request may wait for this tier, all its look-ups
-	// together; 0 is for a store that never waits. Only look-ups wait: put a store
-	// that is slow to write behind a Behind.
+	// Wait is how long a request may wait for this tier, all its look-ups together; 0
+	// is for a store that never blocks. Only look-ups wait: put a store with slow
+	// writes behind a Behind.
 	Wait time.Duration
 }
 
-// ErrSkipped is the error of a Store that did not try, because it knows that it
-// would fail. It is no failure of its own.
+// ErrSkipped is the error of a Store that did not try the call because it knows that it
+// would fail. It does not count as a failure.
 var ErrSkipped = errors.New("not tried")
 
-// An entry is what a query asks of the tiers.
+// An entry is the state of one query's look-ups in the tiers.
 type entry struct {
 	key   Key
-	name  string    // the key, as stores see it
-	known *answered // by the nearest tier; nil is nothing
-	value []byte    // as a tier gave it, or as it is to be kept
-	shut  uint      // bits of the tiers where this entry must not be written
+	name  string    // the key in the form of stores
+	known *answered // the remembered answer of the nearest tier; nil if there is none
+	value []byte    // as a tier returned it, or as it is to be kept
+	shut  uint      // a bit for each tier that this entry must not be written to
 }
 
-// lookUp asks one tier and tells how that went. Of a Hit, e holds the value.
+// lookUp asks one tier and returns the outcome. After a Hit, e holds the value.
 func (r *Retriever) lookUp(ctx context.Context, at int, e *entry) (retrieval.Result, Outcome) {
 	tier := &r.Tiers[at]
 	event := Event{Tier: tier.Name}
@@ -58,12 +58,13 @@ func (r *Retriever) lookUp(ctx context.Context, at int, e *entry) (retrieval.Res
 		event.Result, event.Mismatch = Mismatched, mismatchOf(err)
 	case errors.Is(err, ErrSkipped):
 		event.Result = Skipped
-	case ctx.Err() != nil: // the time that was up was not the store's
+	case ctx.Err() != nil: // the request ran out of time, not the store
 		event.Result = Miss
 	default:
 		event.Result, event.Err = GetError, fmt.Errorf("cache get: %w", err)
 	}
-	// Where it is not known what stands at the key, it could be somebody else's.
+	// If it is not known what the key holds, it could be somebody else's data, so it is
+	// not overwritten.
 	if err != nil && (event.Result != Mismatched || event.Mismatch == MismatchType) {
 		e.shut |= 1 << at
 	}
@@ -77,7 +78,7 @@ func mismatchOf(err error) Mismatch {
 	return m
 }
 
-// keep writes e, which is res, to the tiers before the one at end.
+// keep writes e, whose result is res, to the tiers before end.
 func (r *Retriever) keep(ctx context.Context, end int, e entry, res retrieval.Result) {
 	for at := range r.Tiers[:end] {
 		tier := &r.Tiers[at]
@@ -94,13 +95,13 @@ func (r *Retriever) keep(ctx context.Context, end int, e entry, res retrieval.Re
 	}
 }
 
-// vary moves ttl at random within Jitter.
+// vary changes ttl at random by up to Jitter.
 func (r *Retriever) vary(ttl time.Duration) time.Duration {
 	jitter := max(0, or(r.Jitter, DefaultJitter))
 	return ttl + time.Duration(jitter*(2*rand.Float64()-1)*float64(ttl))
 }
 
-// get asks the store, within what is left of the request's patience.
+// get asks the store, within the time that the request may still wait.
 func (t *Tier) get(ctx context.Context, name string) (value []byte, err error) {
 	defer recovered(&err)
 	if t.Wait > 0 {

@@ -1,5 +1,5 @@
-// Package cachetest holds what every Store is tested with: the contract suite
-// and a Store that fails on request.
+// Package cachetest holds the contract tests of cache.Store, and a Store that fails on
+// request.
 package cachetest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"sidenote/cache"
 )
 
-// Run tests that the Stores of open keep the contract of cache.Store. Each
+// Run tests that the Stores that open returns keep the contract of cache.Store. Each
 // call of open returns an empty Store with room for a few hundred KiB.
 func Run(t *testing.T, open func(t *testing.T) cache.Store) {
 	t.Helper()

@@ -7,7 +7,7 @@ import (
 	"sidenote/cache"
 )
 
-// An Op is a call of a Store.
+// An Op is a method of a Store.
 type Op string
 
 // The calls.
@@ -16,15 +16,16 @@ const (
 	Set Op = "set"
 )
 
-// Faulty is a Store that asks before each call. It is how a test makes a store
-// fail, hang, panic, or count.
+// Faulty is a Store that calls Before first. Tests use it to make a store fail, hang,
+// panic, or count.
 type Faulty struct {
 	Store cache.Store
-	// Before is called first; its error is the call's, and the call is not made.
+	// Before is called first. If it returns an error, that is the result and the Store
+	// is not called.
 	Before func(ctx context.Context, op Op, key string) error
 }
 
-// Get asks, then gets.
+// Get calls Before, then the Store.
 func (f Faulty) Get(ctx context.Context, key string) ([]byte, error) {
 	if err := f.Before(ctx, Get, key); err != nil {
 		return nil, err
@@ -32,7 +33,7 @@ func (f Faulty) Get(ctx context.Context, key string) ([]byte, error) {
 	return f.Store.Get(ctx, key)
 }
 
-// Set asks, then sets.
+// Set calls Before, then the Store.
 func (f Faulty) Set(ctx context.Context, key string, val []byte, ttl time.Duration) error {
 	if err := f.Before(ctx, Set, key); err != nil {
 		return err

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// When a breaker opens. One failure costs a request all the time that it may
-// wait for Redis, so five in a row are plenty, as are a few over a second where
-// requests are rare. A Redis that is merely slow fails now and then too, and must
-// not switch its breaker on and off all the time: one that opened not long ago
-// opens again only when nothing has worked for a second.
+// When a breaker opens. A failure takes as long as a request may wait for Redis, so
+// five in a row are enough, or three that span a second where requests are rare. A
+// Redis that is merely slow fails now and then too, and must not switch its breaker on
+// and off all the time: a breaker that opened less than settled ago opens again only
+// after a second without success.
 const (
 	mostFailures = 5
 	someFailures = 3
@@ -18,24 +18,24 @@ const (
 	settled      = 10 * time.Second
 )
 
-// A breaker keeps calls from a Redis that does not answer. It begins open, closes
-// when a probe has worked, and counts failures in a row from then on. What
-// counts as one, the Store decides.
+// A breaker stops calls to a Redis that does not answer. It begins open, closes when a
+// probe has worked, and then counts failures in a row. The Store decides what counts as
+// a failure.
 type breaker struct {
-	closed atomic.Uint64 // the period for which it is closed, counted from 1; 0: open
+	closed atomic.Uint64 // number of the present closed period, from 1; 0 while open
 
 	mu       sync.Mutex
-	period   uint64 // the last for which it was closed
+	period   uint64 // number of the last closed period
 	failures int    // in a row
 	since    time.Time
-	opened   time.Time // zero: never since the start
+	opened   time.Time // when it last opened; zero if it has not yet
 }
 
-// allow returns the period that a call belongs to; 0 where none may be made.
+// allow returns the closed period that a call belongs to; 0 if no call is allowed.
 func (b *breaker) allow() uint64 { return b.closed.Load() }
 
-// worked ends a row of failures. It tells whether the call was of this period: one
-// that began before the last failure of all says nothing of what is now.
+// worked records a success, which ends a row of failures. It returns false for a call
+// of an earlier period: such a call says nothing about the present.
 func (b *breaker) worked(period uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,8 +46,8 @@ func (b *breaker) worked(period uint64) bool {
 	return true
 }
 
-// failed counts a failure of a call of that period and tells whether it was the
-// one that opened the breaker.
+// failed records a failure of a call of that period and returns true if it opened the
+// breaker.
 func (b *breaker) failed(period uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,7 +68,7 @@ func (b *breaker) failed(period uint64) bool {
 	return true
 }
 
-// close lets calls through again.
+// close closes the breaker, so that calls are made again.
 func (b *breaker) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// explain says in one line what is wrong and, where it is known, what to do. It
-// never holds a password, a key or a value: an error text of the library does
-// hold what a stranger answered, so none is passed on.
+// explain says in one line what is wrong and, if that is known, what to do. The line
+// never holds a password, a key or a value. An error text of the library may quote what
+// the server sent, so no such text is used.
 func (d *DB) explain(op string, err error) string {
 	var reply goredis.Error
 	var word, rest string
@@ -51,7 +51,7 @@ func (d *DB) explain(op string, err error) string {
 	return "redis " + d.address + ": " + what + out
 }
 
-// timeoutLine tells a network that swallows everything from a Redis that hangs.
+// timeoutLine distinguishes a network that drops everything from a Redis that hangs.
 func (d *DB) timeoutLine(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
@@ -121,7 +121,7 @@ func busyLine(word string) string {
 	return "has too many clients"
 }
 
-// otherLine knows what a wrong URL leads to.
+// otherLine explains the errors that a wrong URL leads to.
 func (d *DB) otherLine(op, word, rest string, err error) string {
 	switch {
 	case d.url.MasterName != "" && errors.Is(err, goredis.Nil):
@@ -159,7 +159,7 @@ func (d *DB) refusedLine(err error) string {
 	return "cannot be reached" + d.which(err)
 }
 
-// which names the node that could not be connected to, where there are several.
+// which names the node that could not be connected to, if there are several.
 func (d *DB) which(err error) string {
 	var op *net.OpError
 	if d.url.MasterName == "" && !isCluster(d.url) || !errors.As(err, &op) || op.Addr == nil {
@@ -172,7 +172,8 @@ func isCut(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// plainWord keeps a stranger's bytes out of logs.
+// plainWord keeps bytes that a server sent out of the logs, unless they are a word of
+// capitals.
 func plainWord(word string) string {
 	odd := strings.ContainsFunc(word, func(c rune) bool { return (c < 'A' || c > 'Z') && c != '_' })
 	if odd || word == "" || len(word) > 32 {

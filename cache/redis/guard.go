@@ -8,37 +8,36 @@ import (
 	"syscall"
 )
 
-// What a reply may claim. The library allocates whatever length it is told
-// before a byte has come, so one false line could take the process's memory;
-// arrays in arrays would take it a line each, or the stack.
+// Limits of a reply. The library allocates whatever length it is told before the bytes
+// arrive, so one false line could take the process's memory; nested arrays could do so
+// with a few bytes each, or exhaust the stack.
 const (
 	maxLine  = 64 << 10  // bytes of a line
-	maxItems = 64 << 10  // elements of an array; a cluster's slots are the longest
+	maxItems = 64 << 10  // elements of an array; the longest honest one is a cluster's slots
 	maxTotal = 512 << 10 // elements of all arrays in a reply
 	maxDepth = 8         // of arrays in arrays
 )
 
 var errNoRedis = errors.New("not the Redis protocol")
 
-// A guard reads along with what Redis sends and cuts the connection at what is no
-// reply, or one of a length that none of our commands is answered with. It
-// follows the framing of RESP2
-// (https://redis.io/docs/latest/develop/reference/protocol-spec/): lines, some of
+// A guard follows what Redis sends and closes the connection at anything that is no
+// reply, or that is longer than any reply to our commands. It parses the framing of
+// RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec/): lines, some of
 // which announce what follows.
 type guard struct {
 	net.Conn
-	maxBytes int64 // of a string
+	maxBytes int64 // longest string
 
-	line  []byte  // begun, without its end
-	skip  int64   // bytes of a string that are still to come
-	open  []int64 // elements still to come of each array begun
+	line  []byte  // the line read so far, without its end
+	skip  int64   // bytes of a string still to come
+	open  []int64 // elements still to come of each array that is not complete
 	total int64   // elements of all arrays in this reply
-	lie   error   // what was read before was no reply
+	lie   error   // the error of a reply that was malformed
 }
 
-// guarded wraps conn. The library looks at the socket itself before it uses an
-// idle connection, and drops one that was closed or holds bytes that nobody asked
-// for, where the connection shows its socket.
+// guarded wraps conn. Before the library uses an idle connection, it checks the socket
+// and drops a connection that was closed or holds unexpected bytes. It can do so only
+// if the wrapper gives access to the socket, so the wrapper does if conn does.
 func guarded(conn net.Conn, maxBytes int64) net.Conn {
 	g := guard{Conn: conn, maxBytes: maxBytes}
 	if socket, ok := conn.(syscall.Conn); ok {
@@ -54,7 +53,7 @@ type socketGuard struct {
 
 func (g *guard) Read(p []byte) (int, error) {
 	if g.lie != nil {
-		return 0, g.lie // the library does not end at every first error
+		return 0, g.lie // the library goes on after some errors
 	}
 	n, err := g.Conn.Read(p)
 	if g.lie = g.check(p[:n]); g.lie != nil {
@@ -63,7 +62,7 @@ func (g *guard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check follows the reply through its next bytes.
+// check parses the next bytes of the replies.
 func (g *guard) check(b []byte) error {
 	for len(b) > 0 {
 		if g.skip > 0 {
@@ -92,14 +91,14 @@ func (g *guard) check(b []byte) error {
 	return nil
 }
 
-// announced takes in what the line says of what follows it.
+// announced handles a complete line, which may announce a string or an array.
 func (g *guard) announced() error {
 	line, whole := bytes.CutSuffix(g.line, []byte("\r"))
 	if !whole || len(line) == 0 {
 		return errNoRedis
 	}
 	kind := line[0]
-	if kind == '+' || kind == '-' || kind == ':' { // said in the line itself
+	if kind == '+' || kind == '-' || kind == ':' { // the line is the whole value
 		g.ended()
 		return nil
 	}
@@ -115,7 +114,7 @@ func (g *guard) announced() error {
 	return errNoRedis
 }
 
-// string takes in the head of a string of n bytes.
+// string handles the head of a string of n bytes.
 func (g *guard) string(n int64) error {
 	if n > g.maxBytes {
 		return errNoRedis
@@ -127,7 +126,7 @@ func (g *guard) string(n int64) error {
 	return nil
 }
 
-// array takes in the head of an array of n elements.
+// array handles the head of an array of n elements.
 func (g *guard) array(n int64) error {
 	if n <= 0 {
 		g.ended()
@@ -143,7 +142,8 @@ func (g *guard) array(n int64) error {
 	return nil
 }
 
-// ended counts a value out of the arrays that it is the last of.
+// ended counts a complete value in the array that holds it; if that completes the
+// array, it does the same for the array around it.
 func (g *guard) ended() {
 	for len(g.open) > 0 {
 		last := &g.open[len(g.open)-1]

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// A health is what does not work at present, by what it is that does not. Each
-// line is told once from when the first subject fails to when the last one that
-// it was said of works again, however often the reasons take turns.
+// A health records what does not work at present, by subject. Each line is reported
+// once when it first applies to any subject, and once when it no longer applies to any,
+// however often the causes alternate in between.
 type health struct {
 	mu      sync.Mutex
 	bad     map[string]illness // by subject
 	changed func(string, bool)
 }
 
-// An illness is what has been wrong since a subject last worked.
+// An illness holds the lines that applied to a subject since it last worked.
 type illness struct {
-	lines []string // the present one last
+	lines []string // the latest one last
 	seen  time.Time
 }
 
-// calm is how long a subject must not fail before a success counts as its cure: a
-// Redis at the limit of its memory refuses one write and takes the next.
+// calm is how long a subject must go without a failure before a success counts as
+// recovery: a Redis at the limit of its memory refuses one write and takes the next.
 const calm = 2 * time.Second
 
-// fail notes what is wrong with subject.
+// fail records what is wrong with subject.
 func (h *health) fail(subject, line string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,7 +42,7 @@ func (h *health) fail(subject, line string) {
 	}
 }
 
-// improve notes that subject worked once, and tells whether it is well now.
+// improve records that subject worked once, and tells whether it has recovered.
 func (h *health) improve(subject string) (well bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -54,7 +54,7 @@ func (h *health) improve(subject string) (well bool) {
 	return true
 }
 
-// mend notes that subject works.
+// mend records that subject has recovered.
 func (h *health) mend(subject string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,7 +71,7 @@ func (h *health) end(subject string) {
 	}
 }
 
-// said tells whether line is said of any subject.
+// said tells whether line applies to any subject.
 func (h *health) said(line string) bool {
 	for _, ill := range h.bad {
 		if slices.Contains(ill.lines, line) {
@@ -87,8 +87,8 @@ func (h *health) tell(line string, bad bool) {
 	}
 }
 
-// lines lists what is wrong now, each line once: several uses suffer from one
-// Redis.
+// lines lists the latest line of each subject, without duplicates: several uses may
+// suffer from one Redis.
 func (h *health) lines() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,32 +12,31 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// A Kind is what kept a call from working. It is a closed list and a metric
-// label.
+// A Kind says why a call failed. It is a closed list and a metric label.
 type Kind string
 
 // The kinds of failure.
 const (
 	Refused  Kind = "refused"     // no connection, or it was lost
 	Timeout  Kind = "timeout"     // no answer in time
-	Pool     Kind = "pool"        // no connection was free in time: too many calls, which is no fault of Redis
-	Protocol Kind = "protocol"    // what answers is no Redis, or lies about lengths
+	Pool     Kind = "pool"        // no connection was free in time: too many calls, so not a failure of Redis
+	Protocol Kind = "protocol"    // the server is no Redis, or sends wrong lengths
 	TLS      Kind = "tls"         // the handshake failed
 	Denied   Kind = "denied"      // no or wrong password, or a user that may not do this
-	Busy     Kind = "busy"        // loading, a script that does not end, too many clients, no master
-	Memory   Kind = "memory"      // full, and told not to evict: writes fail
+	Busy     Kind = "busy"        // loading, a script that does not end, too many clients, or no master
+	Memory   Kind = "memory"      // full and configured not to evict: writes fail
 	ReadOnly Kind = "readonly"    // a replica, or a disk that cannot be written: writes fail
-	Type     Kind = "type"        // the key holds a list or the like: somebody else's
+	Type     Kind = "type"        // the key holds a list or another type: somebody else's data
 	TooLarge Kind = "too_large"   // the value is larger than is kept
-	Dropped  Kind = "dropped"     // a write that had to make room: too many waited
+	Dropped  Kind = "dropped"     // a write dropped because too many waited
 	Other    Kind = "other"       // any other error reply
-	gone     Kind = "caller_gone" // the caller's time was up; nobody's fault, and not counted
+	gone     Kind = "caller_gone" // the caller's time was up; not a failure of Redis, and not counted
 )
 
-// fatal tells whether other calls are likely to fail the same way, so that it is
-// better not to make them for a while. A write that Redis refuses says nothing of
-// reads; a pool without a free connection says that Redis is wanted too much, and
-// to stop asking would make that an outage.
+// fatal tells whether other calls are likely to fail too, so that none should be made
+// for a while. A refused write says nothing about reads. A pool without a free
+// connection means that Redis is used much; to stop using it would turn that into an
+// outage.
 func (k Kind) fatal(op string) bool {
 	switch k {
 	case Refused, Timeout, Protocol, TLS:
@@ -48,7 +47,7 @@ func (k Kind) fatal(op string) bool {
 	return false
 }
 
-// lasting tells whether a failure is worth telling people even though the breaker
+// lasting tells whether people should be told of a failure even though the breaker
 // stays closed.
 func (k Kind) lasting() bool {
 	switch k {
@@ -58,7 +57,7 @@ func (k Kind) lasting() bool {
 	return false
 }
 
-// kindOf sorts an error of a call.
+// kindOf returns the kind of a call's error.
 func kindOf(err error) Kind {
 	var reply goredis.Error
 	var handshake *handshakeError
@@ -88,7 +87,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
-// isNonsense knows a reply of the right form that is no answer to what was asked.
+// isNonsense recognises the library's errors for a well-formed reply that does not fit
+// the command.
 func isNonsense(err error) bool {
 	var number *strconv.NumError
 	return errors.As(err, &number) || slices.ContainsFunc([]string{"can't", "invalid", "got", "the length", "unexpected"}, func(word string) bool {
@@ -96,7 +96,7 @@ func isNonsense(err error) bool {
 	})
 }
 
-// replyKind sorts an error reply by its first word.
+// replyKind returns the kind of an error reply by its first word.
 func replyKind(text string) Kind {
 	word, rest, _ := strings.Cut(text, " ")
 	switch word {

@@ -1,6 +1,6 @@
-// Package redis keeps cached values on a Redis, for several replicas to share.
-// Redis makes Sidenote faster; without it, or with one that is slow, full, lost
-// or lying, Sidenote is as fast as without and answers the same.
+// Package redis keeps cached values on a Redis that several replicas share. Redis only
+// makes Sidenote faster: without it, or with one that is slow, full, lost or sends
+// wrong data, Sidenote gives the same answers, as fast as without a Redis.
 package redis
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// What the zero values of Options mean.
+// Defaults of Options.
 const (
 	DefaultTimeout  = 50 * time.Millisecond
 	DefaultPrefix   = "sidenote"
@@ -34,29 +34,29 @@ type Options struct {
 	// &addr=HOST:PORT) are Sentinels; with ?cluster=true, or more than one host, they
 	// are nodes of a cluster.
 	URL      string
-	Prefix   string        // of all keys, one for each installation that shares the Redis; see CheckPrefix
-	Timeout  time.Duration // of a call, connecting included
-	PoolSize int           // connections (of a cluster: to each node); 0 is ten a core
-	MaxBytes int           // of a value
-	CA       []byte        // PEM; certificates that a rediss:// server is trusted by, instead of the system's
+	Prefix   string        // prefix of all keys, one for each installation that shares the Redis; see CheckPrefix
+	Timeout  time.Duration // time limit of a call, connecting included
+	PoolSize int           // most connections (in a cluster: to each node); 0 is ten a core
+	MaxBytes int           // largest value
+	CA       []byte        // PEM; authorities that a rediss:// server is trusted by, in place of the system's
 
-	Observe func(Event)                 // hears of each call; nil is nobody. Called concurrently
-	Changed func(line string, bad bool) // hears when something begins to go wrong, with the line that says what, and when that is over; nil is nobody. Called one at a time, and must not call the DB
+	Observe func(Event)                 // called after each call, concurrently; may be nil
+	Changed func(line string, bad bool) // called when a problem begins, with a line that describes it, and when it ends; may be nil. Calls do not overlap and must not use the DB
 }
 
-// An Event is a call that ended.
+// An Event describes a finished call.
 type Event struct {
 	Use  string
 	Took time.Duration
-	Kind Kind // "" where it worked
+	Kind Kind // "" if it worked
 }
 
-// A DB is a Redis. It opens connections when they are needed and never waits for
-// one to start with.
+// A DB is a connection pool of a Redis. It connects when needed; Open does not wait for
+// a connection.
 type DB struct {
 	client   goredis.UniversalClient
 	url      *goredis.UniversalOptions
-	address  string // for people
+	address  string // shown in messages
 	prefix   string
 	timeout  time.Duration
 	maxBytes int
@@ -66,8 +66,8 @@ type DB struct {
 	probes probes
 }
 
-// Open prepares the use of a Redis. Its error is about the Options; whether
-// anything answers there shows later. Call Close when done with it.
+// Open prepares the use of a Redis. Its error is about the Options only; whether a
+// server answers shows later. Call Close when done with it.
 func Open(o Options) (*DB, error) {
 	u, err := parseURL(o.URL)
 	if err != nil {
@@ -91,26 +91,26 @@ func Open(o Options) (*DB, error) {
 		}
 	}
 	d.tune(u, o.PoolSize)
-	// Its log repeats what strangers answer, and what it has to say is in our
-	// errors and counts.
+	// The library's log is turned off: it quotes what servers send, and everything it
+	// reports is in our errors and metrics.
 	goredis.SetLogger(silence{})
 	d.client = connect(u)
 	d.probes.ctx, d.probes.cancel = context.WithCancel(context.Background())
 	return d, nil
 }
 
-// tune sets what the library leaves at values that stop a request for seconds:
-// a time-out for each step, no retries, since a miss is cheaper, deadlines that
-// hold, and a pool that does not grow beyond its size.
+// tune changes the library's defaults that could stop a request for seconds. It sets a
+// time-out for each step, no retries (a miss is cheaper), context deadlines that are
+// obeyed, and a pool of fixed maximum size.
 func (d *DB) tune(u *goredis.UniversalOptions, poolSize int) {
 	u.DialTimeout, u.ReadTimeout, u.WriteTimeout = dialWait*d.timeout, d.timeout, d.timeout
 	// A call that ends while it waits for a connection must not look like one that
-	// Redis did not answer: see judge.
+	// Redis did not answer, so the pool gives up first: see judge.
 	u.PoolTimeout = d.timeout / 2
 	u.ContextTimeoutEnabled = true
 	u.DialerRetries, u.MaxRetries, u.MinRetryBackoff, u.MaxRetryBackoff = 1, -1, -1, -1
 	u.DisableIdentity = true
-	u.Protocol = 2 // 3 adds messages that nobody asked for, and nothing that is used
+	u.Protocol = 2 // 3 adds unsolicited messages and nothing that is used
 	u.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	u.PoolSize = or(poolSize, connsPerCore*runtime.GOMAXPROCS(0))
 	u.MaxActiveConns = u.PoolSize
@@ -120,16 +120,16 @@ func (d *DB) tune(u *goredis.UniversalOptions, poolSize int) {
 
 const connsPerCore = 10
 
-// dialWait is how many time-outs a connection may take to be made. It is made
-// beside the call that wants it, which goes on without when its own time is up;
-// TLS to another zone takes longer than a call does.
+// dialWait is how many time-outs a connection may take to be made. The library makes it
+// in the background, and the call that wanted it goes on without it when its own time
+// is up; TLS to another zone takes longer than a call may.
 const dialWait = 5
 
-// slack is how much longer than the largest value a reply may be: the library's
-// own questions are answered with strings, too.
+// slack is how much longer than the largest value a reply may be, because the library's
+// own commands are answered with strings too.
 const slack = 64 << 10
 
-// connect returns the library's client, which does not connect yet.
+// connect returns the library's client, without connecting yet.
 func connect(u *goredis.UniversalOptions) goredis.UniversalClient {
 	switch {
 	case u.MasterName != "":
@@ -138,8 +138,9 @@ func connect(u *goredis.UniversalOptions) goredis.UniversalClient {
 		return goredis.NewClient(o)
 	case isCluster(u):
 		o := u.Cluster()
-		// To look up which nodes a command is for, calls would wait for each other, for
-		// longer than a call may take, and need one more permission.
+		// Routing policies would make calls wait for each other while the library looks
+		// up which nodes a command is for, longer than a call may take, and need one
+		// more permission.
 		o.DisableRoutingPolicies = true
 		return goredis.NewClusterClient(o)
 	}
@@ -150,13 +151,13 @@ func isCluster(u *goredis.UniversalOptions) bool {
 	return u.IsClusterMode || len(u.Addrs) > 1 && u.MasterName == ""
 }
 
-// A handshakeError is that of a TLS handshake.
+// A handshakeError is the error of a TLS handshake.
 type handshakeError struct{ cause error }
 
 func (e *handshakeError) Error() string { return "TLS handshake: " + e.cause.Error() }
 func (e *handshakeError) Unwrap() error { return e.cause }
 
-// dialer opens guarded connections.
+// dialer returns a function that opens guarded connections.
 func dialer(config *tls.Config, maxBytes int64) dial {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext(ctx, network, addr)
@@ -172,7 +173,8 @@ func dialer(config *tls.Config, maxBytes int64) dial {
 	}
 }
 
-// encrypt makes conn one of TLS with the host of addr, or closes it.
+// encrypt does the TLS handshake with the host of addr on conn; on failure it closes
+// conn.
 func encrypt(ctx context.Context, conn net.Conn, addr string, config *tls.Config) (net.Conn, error) {
 	config = config.Clone()
 	config.ServerName, _, _ = net.SplitHostPort(addr)
@@ -187,10 +189,11 @@ func encrypt(ctx context.Context, conn net.Conn, addr string, config *tls.Config
 // Address is where the Redis is, without user and password.
 func (d *DB) Address() string { return d.address }
 
-// Trouble says in one line each what does not work at present; nil is all well.
+// Trouble describes in one line each what does not work at present; nil if everything
+// works.
 func (d *DB) Trouble() []string { return d.health.lines() }
 
-// Close ends all connections. Calls under way fail.
+// Close closes all connections. Calls under way fail.
 func (d *DB) Close() error {
 	d.probes.stop()
 	if err := d.client.Close(); err != nil && !errors.Is(err, goredis.ErrClosed) {
@@ -199,10 +202,10 @@ func (d *DB) Close() error {
 	return nil
 }
 
-// probeEvery is the mean time between two questions to a Redis that failed.
+// probeEvery is the mean time between two probes of a Redis that failed.
 const probeEvery = 400 * time.Millisecond
 
-// probes are the goroutines that ask a failed Redis whether it is back.
+// probes are the goroutines that test whether a failed Redis works again.
 type probes struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -212,7 +215,7 @@ type probes struct {
 	all   sync.WaitGroup
 }
 
-// start asks after first, and then now and then, until ask says that it worked.
+// start calls ask after first, and then about every probeEvery until ask returns true.
 func (p *probes) start(first time.Duration, ask func(context.Context) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,8 +236,8 @@ func (p *probes) start(first time.Duration, ask func(context.Context) bool) {
 	})
 }
 
-// pause is the time between two questions. It varies, so that replicas that lost
-// the same Redis do not come back in step.
+// pause returns the time to the next probe. It varies, so that replicas that lost the
+// same Redis do not probe in step.
 func pause() time.Duration { return probeEvery/2 + rand.N(probeEvery) }
 
 func (p *probes) stop() {
@@ -245,12 +248,12 @@ func (p *probes) stop() {
 	p.all.Wait()
 }
 
-// silence is a log of the library's that nobody reads.
+// silence is a logger for the library that drops everything.
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// or returns v, or what its zero value means.
+// or returns v, or zero if v is the zero value.
 func or[T comparable](v, zero T) T {
 	if v == *new(T) {
 		return zero

@@ -13,16 +13,16 @@ import (
 // A dial opens a connection.
 type dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Sentinels know where the master is. They are asked before each connection is
-// made, and no news are awaited from them: those that become replicas are told
-// to drop their clients. The library would ask as well, and end the process when
-// a Sentinel answers with something else than an address.
+// sentinels find the master's address. They are asked before each connection is made.
+// Their notifications are not needed, because nodes that become replicas are told to
+// drop their clients. The library could ask them itself, but it ends the process if a
+// Sentinel answers with anything but an address.
 type sentinels struct {
 	o    *goredis.UniversalOptions
 	dial dial
 }
 
-// dialMaster connects to the master, wherever it is.
+// dialMaster connects to the present master.
 func (s sentinels) dialMaster(ctx context.Context, network, _ string) (net.Conn, error) {
 	addr, err := s.master(ctx)
 	if err != nil {
@@ -31,7 +31,7 @@ func (s sentinels) dialMaster(ctx context.Context, network, _ string) (net.Conn,
 	return s.dial(ctx, network, addr)
 }
 
-// master returns the first address that any of them gives.
+// master asks all Sentinels at once and returns the first address that one gives.
 func (s sentinels) master(ctx context.Context) (string, error) {
 	type answer struct {
 		addr string
@@ -61,7 +61,7 @@ func (s sentinels) ask(ctx context.Context, sentinel string) (addr string, err e
 	o := s.o.Simple()
 	o.Addr, o.Dialer, o.DB = sentinel, s.dial, 0
 	o.Username, o.Password = s.o.SentinelUsername, s.o.SentinelPassword
-	o.PoolSize = 2 // after as many failed dials it would go on dialling by itself
+	o.PoolSize = 2 // after that many failed dials it would go on dialling in the background
 	client := goredis.NewClient(o)
 	defer func() { _ = client.Close() }()
 	reply, err := client.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.o.MasterName).StringSlice()

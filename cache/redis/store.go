@@ -18,23 +18,23 @@ var (
 	errDown     = fmt.Errorf("redis is down: %w", cache.ErrSkipped)
 )
 
-// A Store is the cache.Store of one use of a Redis, with a breaker of its own.
-// Its calls return by the context's deadline and within the DB's time-out. While
-// the breaker is open they return at once, with an error that wraps
-// cache.ErrSkipped, and a probe in the background finds out when it can close.
+// A Store is the cache.Store for one use of a Redis, with a breaker of its own. Its
+// calls return by the context's deadline and within the DB's time-out. While the
+// breaker is open they return at once with an error that wraps cache.ErrSkipped, and a
+// probe in the background finds out when it can close.
 //
-// A key that holds something other than a string, or a string larger than is
-// kept, is a cache.Mismatch; what stands there is not touched.
+// A key that holds another type than a string, or a string that is too large, is a
+// cache.Mismatch and is not changed.
 type Store struct {
 	db      *DB
 	use     string
 	breaker breaker
 	first   chan struct{}           // closed when the first probe has ended
-	watches map[string]*atomic.Bool // by command: whether watch is at it
+	watches map[string]*atomic.Bool // by command: whether watch is running
 }
 
-// Store returns the store of a use, whose name is a metric label. It begins to
-// find out at once whether the Redis works.
+// Store returns the store of a use, whose name is a metric label. It starts at once to
+// find out whether the Redis works.
 func (d *DB) Store(use string) *Store {
 	s := &Store{db: d, use: use, first: make(chan struct{}), watches: map[string]*atomic.Bool{opGet: {}, opSet: {}}}
 	asked := sync.OnceFunc(func() { close(s.first) })
@@ -46,8 +46,8 @@ func (d *DB) Store(use string) *Store {
 	return s
 }
 
-// Asked is closed once it is known whether the Redis works, which takes a few
-// time-outs at most, or when the DB is closed.
+// Asked returns a channel that is closed once it is known whether the Redis works,
+// which takes a few time-outs at most, or when the DB is closed.
 func (s *Store) Asked() <-chan struct{} { return s.first }
 
 // Open tells whether the breaker is open, so that calls are skipped.
@@ -69,12 +69,12 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 	return value, nil
 }
 
-// read asks for a range, so that a value of half a gigabyte that somebody put
-// there is not sent. An empty string is an absent value.
+// read asks for a range, so that a huge value that somebody else put there is not sent
+// whole. An empty string counts as absent.
 func (s *Store) read(ctx context.Context, key string) ([]byte, error) {
 	value, err := s.db.client.GetRange(ctx, key, 0, int64(s.db.maxBytes)).Bytes()
 	switch {
-	case isNil(err): // as some answer that are not quite a Redis
+	case isNil(err): // the answer of some servers that imitate Redis
 		return nil, nil
 	case err != nil || len(value) == 0:
 		return nil, err
@@ -82,7 +82,8 @@ func (s *Store) read(ctx context.Context, key string) ([]byte, error) {
 	return value, nil
 }
 
-// Set keeps val for ttl. The key is overwritten whatever it holds: look first.
+// Set keeps val for ttl. It overwrites the key whatever that holds, so look it up
+// first.
 func (s *Store) Set(ctx context.Context, key string, val []byte, ttl time.Duration) error {
 	if len(val) > s.db.maxBytes {
 		s.db.observe(Event{Use: s.use, Kind: TooLarge})
@@ -96,13 +97,13 @@ func (s *Store) Set(ctx context.Context, key string, val []byte, ttl time.Durati
 	})
 }
 
-// The commands that are needed; a user of Redis must be allowed to run them.
+// The commands that are used; the Redis user must be allowed to run them.
 const (
 	opGet = "GETRANGE"
 	opSet = "SET"
 )
 
-// call makes one call and draws the conclusions.
+// call makes one call, reports it and updates the breaker and the health.
 func (s *Store) call(ctx context.Context, op string, f func(context.Context) error) error {
 	period := s.breaker.allow()
 	if period == 0 {
@@ -139,10 +140,10 @@ func (s *Store) call(ctx context.Context, op string, f func(context.Context) err
 	return &failure{op, kind, err}
 }
 
-// judge sorts the error of a call that had so much time. A call that was given
-// less than half of what it may take proves nothing by taking it all. One that
-// was given more and does not get a connection ends as one of the Pool, which
-// waits for half of the time-out.
+// judge returns the kind of a call's error; given is how much time the call had. If it
+// had less than half of the time-out, running out of time says nothing about Redis. If
+// it had more, waiting for a connection ends as Pool first, because the pool gives up
+// after half of the time-out.
 func (s *Store) judge(err error, given time.Duration) Kind {
 	if err == nil {
 		return ""
@@ -154,8 +155,8 @@ func (s *Store) judge(err error, given time.Duration) Kind {
 	return kind
 }
 
-// A failure is the error of a call. The library's own is not printed: it may hold
-// what a stranger answered, which may be the password that it was sent.
+// A failure is the error of a call. It does not print the library's error, which may
+// quote what the server sent; that may be the very password it was given.
 type failure struct {
 	op    string
 	kind  Kind
@@ -165,20 +166,20 @@ type failure struct {
 func (f *failure) Error() string { return "redis " + f.op + ": " + string(f.kind) }
 func (f *failure) Unwrap() error { return f.cause }
 
-// isNil knows the reply that there is nothing. Wrapped in another error it is a
-// Sentinel's, and says something else.
+// isNil tells whether err is the reply that there is no value. Wrapped in another error
+// it comes from a Sentinel and means something else.
 func isNil(err error) bool { return errors.Is(err, goredis.Nil) && errors.Unwrap(err) == nil }
 
 func (s *Store) subject(op string) string { return s.use + " " + op }
 
-// probe asks whether the store works again and closes the breaker if so.
+// probe tests whether the store works again and closes the breaker if so.
 func (s *Store) probe(ctx context.Context) bool {
 	if err := s.ask(ctx, opGet); err != nil {
 		switch kind := kindOf(err); {
 		case kind.fatal(opGet):
 			s.db.health.fail(s.subject(opGet), s.db.explain(opGet, err))
 			return false
-		case kind == Pool, kind == gone: // it was not asked
+		case kind == Pool, kind == gone: // Redis was not asked
 			return false
 		}
 	}
@@ -193,24 +194,24 @@ func (s *Store) probe(ctx context.Context) bool {
 	return true
 }
 
-// watch asks in the background, unless it is at it, until a command works again
-// that was refused while the breaker stays closed: it may be long before a request
-// finds out.
+// watch probes a command in the background that was refused while the breaker stayed
+// closed, until it works again; a request might find that out only much later. It does
+// nothing if it runs already.
 func (s *Store) watch(op string) {
 	running := s.watches[op]
 	if running.Swap(true) {
 		return
 	}
 	s.db.probes.start(pause(), func(ctx context.Context) bool {
-		running.Store(false) // a call that is refused from here on needs a watch
+		running.Store(false) // a call that is refused from here on starts a new watch
 		well := !s.Open() && s.ask(ctx, op) == nil && s.db.health.improve(s.subject(op))
 		return well || running.Swap(true)
 	})
 }
 
-// ask runs a command for its own sake. What it writes is nobody's value, and a key
-// that exists is left alone. It waits for a little longer than for a connection, to
-// learn why there is none.
+// ask runs a command as a probe. It writes to a key of its own, and only if that does
+// not exist. It waits a little longer than connecting may take, to learn why there is
+// no connection.
 func (s *Store) ask(ctx context.Context, op string) error {
 	ctx, cancel := context.WithTimeout(ctx, (dialWait+1)*s.db.timeout)
 	defer cancel()

@@ -12,20 +12,20 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// ports that a URL need not name.
+// Default ports.
 const (
 	defaultPort  = "6379"
 	sentinelPort = "26379"
 )
 
-// CheckURL tells what is wrong with a URL, without repeating it: it may hold a
-// password. See Options.URL for what is right.
+// CheckURL returns what is wrong with a URL, without quoting it, because it may hold a
+// password. See Options.URL for the valid forms.
 func CheckURL(text string) error {
 	_, err := parseURL(text)
 	return err
 }
 
-// HasPassword tells whether a URL holds one, so that it is a secret itself.
+// HasPassword tells whether a URL holds a password and so is a secret itself.
 func HasPassword(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -35,14 +35,14 @@ func HasPassword(text string) bool {
 	return set || u.Query().Has("sentinel_password") || u.User == nil && strings.Contains(text, "@") || endsEarly(text)
 }
 
-// endsEarly tells whether a password's own / ? or # ended the host, so that what
-// follows would be taken, and shown, for something else.
+// endsEarly tells whether a / ? or # inside a password ended the host, so that the rest
+// of the password would be taken for something else, and shown.
 func endsEarly(text string) bool {
 	_, rest, _ := strings.Cut(text, "//")
 	return strings.ContainsAny(rest[:max(0, strings.LastIndexByte(rest, '@'))], "/?#")
 }
 
-// Address returns where a URL leads, without user and password.
+// Address returns the hosts of a URL, without user and password.
 func Address(text string) string {
 	o, err := parseURL(text)
 	if err != nil {
@@ -51,7 +51,7 @@ func Address(text string) string {
 	return strings.Join(o.Addrs, ",")
 }
 
-// CheckPrefix tells what is wrong with a prefix of keys.
+// CheckPrefix returns what is wrong with a prefix of keys.
 func CheckPrefix(text string) error {
 	odd := strings.ContainsFunc(text, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("._-:", c)
@@ -62,8 +62,8 @@ func CheckPrefix(text string) error {
 	return nil
 }
 
-// parseURL reads a URL into the library's options. The words of the query are
-// the library's own, where it has one.
+// parseURL turns a URL into the library's options. The names of the query are the
+// library's own, where it has one.
 func parseURL(text string) (*goredis.UniversalOptions, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -166,7 +166,7 @@ func query(o *goredis.UniversalOptions, q url.Values) error {
 	return nil
 }
 
-// withPort completes and checks an address.
+// withPort adds the port if there is none, and checks the address.
 func withPort(addr, port string) (string, error) {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
 		addr = net.JoinHostPort(strings.Trim(addr, "[]"), port)

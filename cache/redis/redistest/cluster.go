@@ -11,16 +11,16 @@ import (
 
 const slots = 16384 // of every Redis cluster
 
-// StartCluster starts a cluster of n masters without replicas that share the
-// slots evenly, in order, and waits until each of them sees the cluster whole.
-// That takes Redis two seconds. A killed node is noticed in about one.
+// StartCluster starts a cluster of n masters without replicas that share the slots
+// evenly, in order. It waits until each of them sees the whole cluster, which takes
+// Redis two seconds. The cluster notices a killed node in about one second.
 func StartCluster(t testing.TB, n int) []*Server {
 	t.Helper()
 	nodes := make([]*Server, n)
 	for i := range nodes {
 		s := Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000")
 		s.mustOK("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*slots/n), strconv.Itoa((i+1)*slots/n-1))
-		// Equal epochs would be settled among the nodes, in their own time.
+		// With equal epochs the nodes would first have to agree on new ones.
 		s.mustOK("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
 		nodes[i] = s
 	}
@@ -36,10 +36,10 @@ func StartCluster(t testing.TB, n int) []*Server {
 	return nodes
 }
 
-// StartSentinel starts a sentinel that watches master under a name, alone
-// decides that it is down after 300 ms, and makes a replica the master. The
-// replicas must be connected to master by then: a sentinel asks for them at
-// the start, and later only every ten seconds.
+// StartSentinel starts a sentinel that watches master under a name. It alone decides,
+// after 300 ms, that the master is down, and makes a replica the new one. The replicas
+// must be connected to master before: a sentinel asks for them at the start, and later
+// only every ten seconds.
 func StartSentinel(t testing.TB, master *Server, name string) *Server {
 	t.Helper()
 	host, port := master.hostPort()

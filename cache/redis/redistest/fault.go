@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// A Fault is a TCP proxy that breaks the network on request. All its methods
-// may be called from any goroutine while traffic flows; they concern the
-// connections there are and those to come.
+// A Fault is a TCP proxy that breaks the network on request. All its methods may be
+// called from any goroutine while traffic flows. They apply to present and future
+// connections.
 type Fault struct {
 	t      testing.TB
 	addr   *net.TCPAddr
@@ -30,16 +30,16 @@ type Fault struct {
 	cut          int64
 }
 
-// A link is a client's connection and what belongs to it.
+// A link is a client's connection and its state.
 type link struct {
 	client *net.TCPConn
 	ctx    context.Context // ends with the link
 	cancel context.CancelFunc
-	lost   bool  // bytes: what is left makes no sense any more
-	left   int64 // bytes for the client before the cut, 0 is no cut
+	lost   bool  // bytes were lost, so the rest of the stream makes no sense
+	left   int64 // bytes that the client still gets before the cut; 0 is no cut
 }
 
-// A chunk is a piece of the server's replies on its way.
+// A chunk is a piece of the server's replies that is being delayed.
 type chunk struct {
 	data []byte
 	due  time.Time
@@ -73,9 +73,9 @@ func (f *Fault) Accepted() int64 {
 	return f.accepted
 }
 
-// Blackhole swallows all bytes, both ways, and all news of a server that left.
-// Connections are still accepted. Turned off, it closes those that lost
-// something, so that no half reply is ever continued.
+// Blackhole drops all bytes in both directions, and does not pass on that the server
+// closed. Connections are still accepted. When it is turned off, it closes the
+// connections that lost something, so that no half reply is ever continued.
 func (f *Fault) Blackhole(on bool) {
 	f.mu.Lock()
 	f.hole = on
@@ -85,8 +85,8 @@ func (f *Fault) Blackhole(on bool) {
 	}
 }
 
-// Latency delays each chunk of the server's replies by base, give or take up
-// to jitter, and keeps their order. Zeros turn it off.
+// Latency delays each chunk of the server's replies by base plus or minus up to jitter
+// and keeps their order. Zeros turn it off.
 func (f *Fault) Latency(base, jitter time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,8 +96,8 @@ func (f *Fault) Latency(base, jitter time.Duration) {
 // Reset resets all present connections.
 func (f *Fault) Reset() { f.endAll(true, func(*link) bool { return true }) }
 
-// CutAfter resets each connection as soon as n further bytes went from the
-// server to the client, which are the last it gets. 0 turns it off.
+// CutAfter resets each connection after n more bytes from the server have reached the
+// client. 0 turns it off.
 func (f *Fault) CutAfter(n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,8 +107,8 @@ func (f *Fault) CutAfter(n int64) {
 	}
 }
 
-// Refuse has connects refused. Turned off, it listens on the same port again.
-// Open connections stay.
+// Refuse makes connects fail. When it is turned off, the Fault listens on the same port
+// again. Open connections stay.
 func (f *Fault) Refuse(on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,8 +132,7 @@ func (f *Fault) Refuse(on bool) {
 	f.all.Go(func() { f.accept(ln) })
 }
 
-// Close ends the Fault and waits until nothing of it runs. The test does it by
-// itself in the end.
+// Close ends the Fault and waits for its goroutines. The end of the test calls it too.
 func (f *Fault) Close() {
 	f.mu.Lock()
 	f.cancel()
@@ -186,13 +185,13 @@ func (f *Fault) serve(l *link) {
 	parts.Wait()
 }
 
-// request passes on what the client says, and notices when it leaves.
+// request relays what the client sends, and notices when it leaves.
 func (f *Fault) request(l *link, server net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := l.client.Read(buf)
 		if n > 0 && !f.swallow(l) {
-			_, _ = server.Write(buf[:n]) // a server that left shows where it is read
+			_, _ = server.Write(buf[:n]) // the reading side notices that the server left
 		}
 		if err != nil {
 			f.end(l, false)
@@ -201,7 +200,7 @@ func (f *Fault) request(l *link, server net.Conn) {
 	}
 }
 
-// delay reads what the server says and sets the time for passing it on.
+// delay reads what the server sends and sets the time at which to relay it.
 func (f *Fault) delay(l *link, server net.Conn, queue chan<- chunk) {
 	defer close(queue)
 	for {
@@ -220,7 +219,7 @@ func (f *Fault) delay(l *link, server net.Conn, queue chan<- chunk) {
 	}
 }
 
-// reply passes on what the server said when its time has come.
+// reply relays what the server sent when its time has come.
 func (f *Fault) reply(l *link, queue <-chan chunk) {
 	for c := range queue {
 		timer := time.NewTimer(time.Until(c.due))
@@ -251,7 +250,7 @@ func (f *Fault) latency() time.Duration {
 	return d
 }
 
-// swallow tells whether bytes for or from l are lost now, and notes it.
+// swallow tells whether bytes from or to l are dropped now, and records it.
 func (f *Fault) swallow(l *link) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -259,7 +258,8 @@ func (f *Fault) swallow(l *link) bool {
 	return f.hole
 }
 
-// share returns what the client may have of data, and whether it is the last.
+// share returns the part of data that the client gets, and whether the connection is
+// cut after it.
 func (f *Fault) share(l *link, data []byte) (part []byte, last bool) {
 	if f.swallow(l) {
 		return nil, false
@@ -291,7 +291,7 @@ func (f *Fault) endAll(reset bool, which func(*link) bool) {
 	}
 }
 
-// end closes the client's connection; serve sees to the rest.
+// end closes the client's connection; serve does the rest.
 func (f *Fault) end(l *link, reset bool) {
 	f.mu.Lock()
 	delete(f.links, l)

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Lie starts a server that reads commands as Redis does and writes whatever
-// reply returns, as it is: for a Redis that is none, or that lies. Nil closes
-// the connection; empty but not nil says nothing and waits for the next
-// command. reply is called by one goroutine per connection and must return.
+// Lie starts a server that reads commands as Redis does and writes whatever reply
+// returns, unchanged. It stands for a Redis that is none, or that answers falsely. If
+// reply returns nil, the connection is closed; if it returns an empty slice, nothing is
+// written. reply is called by one goroutine per connection and must return.
 func Lie(t testing.TB, reply func(args []string) []byte) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,9 +59,9 @@ func lieTo(ctx context.Context, conn net.Conn, reply func(args []string) []byte)
 	}
 }
 
-// FullBacklog returns the address of a listener that takes no more
-// connections: the system drops what asks for one, and a dial waits for its
-// own timeout. Where the system cannot do that, the test is skipped.
+// FullBacklog returns the address of a listener that accepts no more connections: the
+// system drops requests for one, and a dial waits for its own timeout. If the system
+// cannot do that, the test is skipped.
 func FullBacklog(t testing.TB) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -75,7 +75,7 @@ func FullBacklog(t testing.TB) (addr string) {
 	for range 16 {
 		conn, err := net.DialTimeout("tcp", ln.Addr().String(), 250*time.Millisecond)
 		if err != nil {
-			return ln.Addr().String() // one was dropped: it is full
+			return ln.Addr().String() // the request was dropped: the backlog is full
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 	}

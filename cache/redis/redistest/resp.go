@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// errProtocol is what the other side wrote that is no RESP2.
+// errProtocol is the error for input that is not RESP2.
 var errProtocol = errors.New("not RESP2")
 
 // roundTrip logs in if there is a password, runs one command and returns its
@@ -38,7 +38,7 @@ func ask(w io.Writer, r *bufio.Reader, args []string) (string, error) {
 	return readReply(r)
 }
 
-// readReply reads one reply and renders it as Do says.
+// readReply reads one reply and renders it as Do documents.
 func readReply(r *bufio.Reader) (string, error) {
 	kind, rest, err := readHead(r)
 	if err != nil {

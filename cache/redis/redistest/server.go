@@ -1,10 +1,8 @@
-// Package redistest gives tests a real Redis, and a network that fails on
-// request. It speaks to Redis by itself rather than through a client library,
-// so that it can judge one.
+// Package redistest gives tests a real Redis, and a network that fails on request. It
+// speaks to Redis without a client library, so that tests can judge one.
 //
-// Its functions end the test when they cannot do their work, so they belong in
-// the test's own goroutine, except where they say otherwise. What they start
-// ends with the test.
+// Its functions end the test when they fail, so they must be called in the test's own
+// goroutine, except where they say otherwise. What they start ends with the test.
 package redistest
 
 import (
@@ -23,18 +21,18 @@ import (
 )
 
 const (
-	startTime = 15 * time.Second // the most a server has to come up; it needs about 20 ms
+	startTime = 15 * time.Second // limit for a server to start; it needs about 20 ms
 	doTime    = 5 * time.Second
 	waitTime  = 20 * time.Second
 )
 
-// errPortTaken is how a server ends when somebody else has its port.
+// errPortTaken is the error of a server whose port is in use.
 var errPortTaken = errors.New("the port is taken")
 
 // A Server is a redis-server process of one test.
 type Server struct {
-	// Password is what Do logs in with. Start takes it from --requirepass; a
-	// test that changes it on the way says so here.
+	// Password is the one that Do logs in with. Start takes it from --requirepass; a
+	// test that changes it later sets it here.
 	Password string
 
 	t     testing.TB
@@ -47,8 +45,8 @@ type Server struct {
 	ended chan struct{}
 }
 
-// Start starts a redis-server with args added to its command line, and waits
-// until it answers. It keeps nothing on disk unless args say so, as in
+// Start starts a redis-server with args added to its command line, and waits until it
+// answers. It stores nothing on disk unless args say so, as in
 //
 //	Start(t, "--appendonly", "yes")
 //	Start(t, "--maxmemory", "2mb", "--maxmemory-policy", "allkeys-lru")
@@ -60,7 +58,7 @@ type Server struct {
 //	replica := Start(t, "--replicaof", host, port)
 //	replica.WaitFor("master_link_status:up", "INFO", "replication")
 //
-// Without redis-server the test is skipped, but in CI it fails.
+// Without redis-server the test is skipped; in CI it fails.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, first: inMemory(), args: args}
@@ -68,8 +66,8 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// inMemory is what makes a server keep nothing, and not let its replicas wait
-// for more of their kind.
+// inMemory returns the arguments for a server that stores nothing on disk and starts to
+// copy to a replica without waiting for more replicas.
 func inMemory() []string {
 	return []string{"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"}
 }
@@ -97,7 +95,7 @@ func (s *Server) begin() {
 	for range 5 {
 		free := listen(s.t)
 		s.port = free.Addr().(*net.TCPAddr).Port
-		_ = free.Close() // somebody may be quicker, hence the rounds
+		_ = free.Close() // another process may take the port, hence the rounds
 		if err = s.run(); !errors.Is(err, errPortTaken) {
 			break
 		}
@@ -155,21 +153,21 @@ func (s *Server) awaitAnswer() error {
 	return nil
 }
 
-// answers tells whether this very process serves: a stranger could have taken
-// the port first, and would answer as well.
+// answers tells whether this very process serves: another one could have taken the port
+// first and would answer as well.
 func (s *Server) answers() bool {
 	info, err := s.command(time.Second, "INFO", "server")
 	if err != nil {
 		return false
 	}
 	if strings.HasPrefix(info, "-NOAUTH") {
-		return true // it has users of its own
+		return true // it has users, and Do is not one of them
 	}
 	if !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", s.cmd.Process.Pid)) {
 		return false
 	}
 	pong, err := s.command(time.Second, "PING")
-	return err == nil && pong == "PONG" // else it still loads its data
+	return err == nil && pong == "PONG" // otherwise it is still loading
 }
 
 func (s *Server) log() string {
@@ -191,7 +189,7 @@ func (s *Server) URL() string {
 	return "redis://" + s.Addr() + "/0"
 }
 
-// Kill ends the server at once, stopped or not, and waits until it is gone.
+// Kill ends the server at once, also a stopped one, and waits until it is gone.
 func (s *Server) Kill() {
 	s.t.Helper()
 	if s.cmd == nil {
@@ -203,8 +201,8 @@ func (s *Server) Kill() {
 	<-s.ended
 }
 
-// Restart starts the server again as it was first: same port, folder and
-// arguments. One that still runs is killed.
+// Restart starts the server again with the same port, folder and arguments. It kills a
+// running one first.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
@@ -213,8 +211,8 @@ func (s *Server) Restart() {
 	}
 }
 
-// Stop freezes the server: the system goes on accepting connections and bytes
-// for it, and nothing is answered.
+// Stop freezes the server: the system still accepts connections and bytes for it, but
+// nothing is answered.
 func (s *Server) Stop() {
 	s.t.Helper()
 	if err := freeze(s.cmd.Process); err != nil {
@@ -278,9 +276,9 @@ func (s *Server) command(limit time.Duration, args ...string) (string, error) {
 	return roundTrip(conn, s.Password, args)
 }
 
-// listen listens on a free port. It stays below those that systems hand out by
-// themselves, so that a port let go for a while is still there when it is
-// wanted back, and below 55536: a cluster's nodes talk to each other at 10000
+// listen listens on a free port. It uses ports below those that systems assign by
+// themselves, so that a port which is released for a while is still free afterwards,
+// and below 55536, because nodes of a cluster talk to each other on the port 10000
 // above.
 func listen(t testing.TB) *net.TCPListener {
 	t.Helper()

@@ -10,13 +10,13 @@ import (
 func freeze(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 func thaw(p *os.Process) error   { return p.Signal(syscall.SIGCONT) }
 
-// endWithTests has cmd end when the tests do in a way that runs no clean-up,
-// like a timeout.
+// endWithTests makes cmd end with the test process even if that runs no clean-up, as
+// after a timeout.
 func endWithTests(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// shrinkBacklog leaves the least room for connections that nobody accepted.
+// shrinkBacklog sets the smallest queue of connections that are not accepted yet.
 func shrinkBacklog(ln *net.TCPListener) error {
 	raw, err := ln.SyscallConn()
 	if err != nil {

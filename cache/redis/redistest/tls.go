@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// StartTLS starts a redis-server that speaks only TLS, with a certificate for
-// 127.0.0.1 and localhost. caFile holds the authority that vouches for it, in
-// PEM; no system knows it.
+// StartTLS starts a redis-server that speaks only TLS, with a certificate for 127.0.0.1
+// and localhost. caFile holds, in PEM, the authority that signed it, which no system
+// trusts.
 func StartTLS(t testing.TB, args ...string) (s *Server, caFile string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,8 +54,8 @@ func StartTLS(t testing.TB, args ...string) (s *Server, caFile string) {
 	return s, caFile
 }
 
-// certificate makes a certificate for an hour, signed by parent, or by itself
-// if there is none.
+// certificate makes a certificate that is valid for an hour, signed by parent or, if
+// that is nil, by itself.
 func certificate(t testing.TB, template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
