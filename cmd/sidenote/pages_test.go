@@ -54,6 +54,9 @@ func readPage(t *testing.T, name string) (fences []fence, prose string) {
 			inside.WriteString(strings.TrimPrefix(line, indent) + "\n")
 		default:
 			around.WriteString(line + "\n")
+			if strings.Count(line, "`")%2 > 0 {
+				t.Errorf("%s:%d: code that does not end in its line is not looked at", name, i+1)
+			}
 		}
 	}
 	if open {
