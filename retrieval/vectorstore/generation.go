@@ -62,12 +62,12 @@ func (b *Base) look(ctx context.Context) {
 // Refresh looks at the store now.
 func (b *Base) Refresh(ctx context.Context) error {
 	defer b.asked()
-	body, err := b.within(ctx, b.client.store)
+	body, err := b.within(ctx, b.askState)
 	var s store
 	if err == nil {
 		s, err = decodeStore(body)
 	}
-	b.health.looked(err)
+	b.health.Looked(err)
 	if err != nil {
 		return err
 	}
@@ -89,12 +89,6 @@ func (b *Base) within(ctx context.Context, call func(context.Context) ([]byte, e
 	return call(ctx)
 }
 
-// answers tells whether the store answers.
-func (b *Base) answers(ctx context.Context) bool {
-	_, err := b.client.store(ctx)
-	return verdictOf(err, probeTimeout) == works
-}
-
 // files returns a digest of the store's files; all is false where they are too many, or
 // it does not list them.
 func (b *Base) files(ctx context.Context, s store) (digest string, all bool) {
@@ -103,7 +97,7 @@ func (b *Base) files(ctx context.Context, s store) (digest string, all bool) {
 	}
 	var files []string
 	for after := ""; len(files) <= maxFiles; {
-		body, err := b.within(ctx, func(ctx context.Context) ([]byte, error) { return b.client.files(ctx, after) })
+		body, err := b.within(ctx, func(ctx context.Context) ([]byte, error) { return b.askFiles(ctx, after) })
 		if err != nil {
 			return "", false
 		}
@@ -162,7 +156,7 @@ func (b *Base) generation(s state, at time.Time) string {
 
 // digest is a generation of this very store.
 func (b *Base) digest(values ...string) string {
-	return hexDigest(append([]string{version, b.options.Version, b.client.base, b.options.Store}, values...)...)
+	return hexDigest(append([]string{version, b.options.Version, apiURL(b.options.BaseURL), b.options.Store}, values...)...)
 }
 
 // hexDigest digests values with their lengths before them, so that no two lists

@@ -32,7 +32,7 @@ func recorded(next func(*http.Request) string) *Base {
 		Knowledge: "k", Store: "vs", Version: "tags 1", Neutralise: clean, Timeout: time.Second,
 		BaseURL: &url.URL{Scheme: "http", Host: "api.test"},
 	})
-	b.client.http.Transport = tape{next}
+	b.client.HTTP.Transport = tape{next}
 	return b
 }
 
@@ -70,7 +70,7 @@ func TestGenerationFollowsTheStore(t *testing.T) {
 		t.Error("the generation is not the one that the Sidenote tells")
 	}
 	other := recorded(func(*http.Request) string { return fmt.Sprintf(sidenote, 1, "0a") })
-	other.client.base = "http://other.test/v1"
+	other.options.BaseURL = &url.URL{Scheme: "http", Host: "other.test"}
 	if err := other.Refresh(t.Context()); err != nil || other.Ref().Generation != own {
 		t.Error("the same content has another generation elsewhere")
 	}

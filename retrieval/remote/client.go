@@ -1,0 +1,201 @@
+// Package remote is the client of services outside: JSON over HTTP, with bounds on answers,
+// calls and connections, a breaker that leaves a service alone that does not answer, and
+// an account of what does not work.
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"time"
+)
+
+const (
+	maxBody  = 8 << 20 // of an answer, unpacked
+	maxError = 4 << 10 // of an answer that is an error
+	stepWait = 5 * time.Second
+)
+
+// Options say which service a Client calls. BaseURL and Probe are required.
+type Options struct {
+	BaseURL string        // stands before the path of each call
+	Key     func() string // the API key; nil or "" sends none
+
+	// Probe asks a service that failed whether it answers again, by something that costs
+	// little; its error is judged like that of a call.
+	Probe func(context.Context) error
+	// Silent, unless nil, is told that calls are skipped from now on because they hang.
+	Silent func(error)
+}
+
+// A Client calls one service. The key goes to the service's own address and nowhere else:
+// redirects are not followed, and proxies of the environment are not used.
+type Client struct {
+	HTTP *http.Client // sends the calls; its Transport bounds the connections
+
+	base  string
+	key   func() string
+	guard *guard
+	stop  context.CancelFunc // of probes
+}
+
+// New returns a client. Call Close when done with it.
+func New(o Options) *Client {
+	c := &Client{base: o.BaseURL, key: o.Key}
+	if c.key == nil {
+		c.key = func() string { return "" }
+	}
+	c.HTTP = &http.Client{
+		Transport: &http.Transport{
+			DialContext:            (&net.Dialer{Timeout: stepWait}).DialContext,
+			TLSHandshakeTimeout:    stepWait,
+			ForceAttemptHTTP2:      true,
+			MaxIdleConnsPerHost:    16,
+			MaxConnsPerHost:        2 * MaxCalls,
+			IdleConnTimeout:        90 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	c.guard = newGuard(&breaker{
+		ctx:   ctx,
+		probe: func(ctx context.Context) bool { return verdictOf(o.Probe(ctx), probeTimeout) == works },
+		silent: func() {
+			if o.Silent != nil {
+				o.Silent(Plain(context.DeadlineExceeded))
+			}
+		},
+	})
+	return c
+}
+
+// Close ends the probes and closes idle connections.
+func (c *Client) Close() {
+	c.guard.breaker.close(c.stop)
+	c.HTTP.CloseIdleConnections()
+}
+
+// Skips tells whether calls are skipped because the service does not answer.
+func (c *Client) Skips() bool { return c.guard.breaker.isOpen() }
+
+// Call sends a request and returns the JSON of an answer of 200; any other status is a
+// *StatusError. ErrBusy and ErrDown say that nothing was sent.
+func (c *Client) Call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	return c.guard.do(ctx, func(ctx context.Context) ([]byte, error) { return c.Ask(ctx, method, path, body) })
+}
+
+// Ask is Call without the bounds on calls and without the breaker: for what is asked
+// rarely, such as the state of a service.
+func (c *Client) Ask(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, Plain(err)
+	}
+	req.Header.Set("Accept", "application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	// Not sent: it tells the transport that a POST may be sent again where the
+	// connection turns out to be closed.
+	req.Header["Idempotency-Key"] = []string{}
+	if key := c.key(); key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	resp, err := c.HTTP.Do(req)
+	if err != nil {
+		return nil, Plain(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, statusOf(resp)
+	}
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read answer: %w", Plain(err))
+	case len(answer) > maxBody:
+		return nil, fmt.Errorf("answer is larger than %d MiB", maxBody>>20)
+	case !json.Valid(answer):
+		return nil, fmt.Errorf("answered with %s that is not JSON", kind(resp))
+	}
+	return answer, nil
+}
+
+// A StatusError is an answer other than 200.
+type StatusError struct {
+	Status int
+	Code   string // error.code of the answer, "" for none
+}
+
+// Error tells status and code. The message of the answer stays out: it is
+// somebody else's text, and may quote the key.
+func (e *StatusError) Error() string {
+	text := fmt.Sprintf("answered %d", e.Status)
+	switch {
+	case e.Status >= 300 && e.Status < 400:
+		text += " (redirects are not followed)"
+	case e.Code != "":
+		text += " (" + e.Code + ")"
+	}
+	return text
+}
+
+var codes = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+func statusOf(resp *http.Response) error {
+	e := &StatusError{Status: resp.StatusCode}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
+	if err != nil {
+		return e
+	}
+	var answer struct {
+		Error struct {
+			Code any `json:"code"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(body, &answer); err == nil {
+		if code, ok := answer.Error.Code.(string); ok && codes.MatchString(code) {
+			e.Code = code
+		}
+	}
+	return e
+}
+
+// kind is the media type of an answer, for people.
+func kind(resp *http.Response) string {
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil || len(media) > 64 {
+		return "something"
+	}
+	return media
+}
+
+// Plain returns an error of the network without addresses that are other ones each
+// time, so that the same trouble is the same line.
+func Plain(err error) error {
+	var op *net.OpError
+	var wrapped *url.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("no answer in time: %w", context.DeadlineExceeded)
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
+	case errors.Is(err, io.EOF):
+		return errors.New("connection closed without an answer")
+	case errors.As(err, &op):
+		return fmt.Errorf("%s: %w", op.Op, op.Err)
+	case errors.As(err, &wrapped):
+		return wrapped.Err
+	}
+	return err
+}

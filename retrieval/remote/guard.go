@@ -1,0 +1,95 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// How many calls are made at a time, and how many more may wait for their turn. The
+// transport opens at most twice as many connections as calls: calls that hang make room
+// for others.
+const (
+	MaxCalls   = 32
+	MaxWaiting = 256
+)
+
+// What a call that was not made ends with.
+var (
+	ErrBusy = errors.New("has as many searches under way as it may have")
+	ErrDown = errors.New("does not answer; it is not asked until it does")
+)
+
+// A guard bounds what a slow service costs: calls at a time, and those that wait. A
+// service that does not answer is left alone.
+type guard struct {
+	breaker *breaker
+	calls   chan struct{} // holds a token for each call under way
+	waiting chan struct{} // and for each one that waits or is under way
+}
+
+func newGuard(b *breaker) *guard {
+	return &guard{breaker: b, calls: make(chan struct{}, MaxCalls), waiting: make(chan struct{}, MaxWaiting)}
+}
+
+// do makes a call, or says why not: ErrBusy or ErrDown.
+func (g *guard) do(ctx context.Context, call func(context.Context) ([]byte, error)) ([]byte, error) {
+	if g.breaker.isOpen() {
+		return nil, ErrDown
+	}
+	select {
+	case g.waiting <- struct{}{}:
+		defer func() { <-g.waiting }()
+	default:
+		return nil, ErrBusy
+	}
+	select {
+	case g.calls <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", ErrBusy, Plain(ctx.Err()))
+	}
+	release := sync.OnceFunc(func() { <-g.calls })
+	defer release()
+	t := g.breaker.begin(release)
+	if t == nil {
+		return nil, ErrDown
+	}
+	v := fails // also if it panics
+	defer func() { t.end(v) }()
+	answer, err := call(ctx)
+	v = verdictOf(err, t.given(ctx))
+	return answer, err
+}
+
+// A verdict is what the end of a call says of the service.
+type verdict uint8
+
+const (
+	nothing verdict = iota // the caller left, or gave it too little time
+	works
+	fails
+)
+
+// leastGiven is what a call must have been given for its end to prove anything.
+const leastGiven = 100 * time.Millisecond
+
+// verdictOf judges the end of a call that was given so much time. A service that refuses a
+// call works, unless it says that it cannot answer (5xx) or is asked too much (429).
+func verdictOf(err error, given time.Duration) verdict {
+	var status *StatusError
+	switch {
+	case err == nil:
+		return works
+	case errors.As(err, &status):
+		if status.Status >= 500 || status.Status == http.StatusTooManyRequests {
+			return fails
+		}
+		return works
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded) && given < leastGiven:
+		return nothing
+	}
+	return fails
+}

@@ -1,0 +1,66 @@
+package vectorstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/remote"
+)
+
+// apiURL is where the API of a store begins, up to /v1.
+func apiURL(base *url.URL) string {
+	text := strings.TrimSuffix(base.String(), "/")
+	if !strings.HasSuffix(text, "/v1") {
+		text += "/v1"
+	}
+	return text
+}
+
+// storePath is the path of the store, escaped.
+func (b *Base) storePath() string { return "/vector_stores/" + url.PathEscape(b.options.Store) }
+
+// ask returns the answer to a search.
+func (b *Base) ask(ctx context.Context, text string, limit int, filter *retrieval.Filter) ([]byte, error) {
+	body, err := json.Marshal(struct {
+		Query         string            `json:"query"`
+		MaxNumResults int               `json:"max_num_results"`
+		Filters       *retrieval.Filter `json:"filters,omitempty"`
+	}{text, limit, filter})
+	if err != nil {
+		return nil, fmt.Errorf("encode question: %w", err)
+	}
+	return b.client.Call(ctx, http.MethodPost, b.storePath()+"/search", body)
+}
+
+// askState returns the state of the store.
+func (b *Base) askState(ctx context.Context) ([]byte, error) {
+	return b.client.Ask(ctx, http.MethodGet, b.storePath(), nil)
+}
+
+// askFiles returns a page of the store's files after one of them; "" is the first page.
+func (b *Base) askFiles(ctx context.Context, after string) ([]byte, error) {
+	query := url.Values{"limit": {strconv.Itoa(filesOfPage)}}
+	if after != "" {
+		query.Set("after", after)
+	}
+	return b.client.Ask(ctx, http.MethodGet, b.storePath()+"/files?"+query.Encode(), nil)
+}
+
+// badRequest tells that an API takes no such request.
+func badRequest(err error) bool {
+	var e *remote.StatusError
+	return errors.As(err, &e) && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity)
+}
+
+// What an API cannot do with filters.
+const (
+	strays  = "does not keep to filters, or tells no attributes; what a filter does not choose by them is not used"
+	refuses = "does not take a filter that it was asked under; a search under it finds nothing"
+)
