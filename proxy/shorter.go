@@ -62,7 +62,7 @@ const numberSlack = 16
 // upstream gave. It returns false if that would not help.
 func (x *exchange) rewriteShorter(t tooLongError) (rewrite.Result, bool) {
 	policy, used := x.retry.policy, x.report.Rewrite.Ledger.Used
-	policy.Digest = "" // keep this result out of the memo: it is for this request only
+	policy.Digest = "" // no fit is remembered: this one is for this request only
 	switch {
 	case t.requested > 0:
 		policy.ContextTokens = used - (t.requested - t.limit) - numberSlack

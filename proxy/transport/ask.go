@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// errStale is that of a pooled connection that was closed, or that has sent what
-// nobody asked for. Nothing was written to it.
+// errStale says that a pooled connection cannot be used: the upstream has closed it, or
+// has sent bytes that no request asked for. Nothing was written to it.
 var errStale = errors.New("idle connection is not usable")
 
-// load says what put and ask will write.
-func (c *conn) load(text []byte, body [][]byte) {
-	c.asking.list = append(append(c.asking.list[:0], text), body...)
-	c.asking.out = c.asking.list
+// setRequest sets what writeRequest and sendPooled will write.
+func (c *conn) setRequest(text []byte, body [][]byte) {
+	c.pooledSend.list = append(append(c.pooledSend.list[:0], text), body...)
+	c.pooledSend.out = c.pooledSend.list
 }
 
-// put writes what c was loaded with. An error does not end the exchange, unless time
-// ran out: an upstream that refuses early answers before it closes.
-func (c *conn) put() (err error) {
-	a := &c.asking
+// writeRequest writes what setRequest has set. If the upstream stops reading, that is
+// not an error yet: it may have answered before it closed. Only a timeout is.
+func (c *conn) writeRequest() (err error) {
+	a := &c.pooledSend
 	if c.Conn == c.tcp {
 		_, err = c.tcp.writeAll(a.out)
 	} else {
@@ -35,12 +35,12 @@ func (c *conn) put() (err error) {
 	return c.SetReadDeadline(time.Now().Add(afterCut))
 }
 
-// begin writes head, and of body what the kernel takes without waiting, all of it as
-// a rule. left is the rest. body stays as it is.
-func (c *conn) begin(head []byte, body [][]byte) (left [][]byte, err error) {
+// startWrite writes head, and as much of body as the kernel takes without waiting, which
+// as a rule is all of it. left is the rest. body itself does not change.
+func (c *conn) startWrite(head []byte, body [][]byte) (left [][]byte, err error) {
 	all, n := append([][]byte{head}, body...), 0
 	if c.Conn == c.tcp {
-		// An error shows in what is written next: n is 0 then.
+		// If this write fails n is 0, and the next write returns the error.
 		_ = c.tcp.raw.Write(func(fd uintptr) bool {
 			n, _, _ = writeNow(fd, all)
 			return true
@@ -50,11 +50,11 @@ func (c *conn) begin(head []byte, body [][]byte) (left [][]byte, err error) {
 		_, err = c.Conn.Write(head[n:])
 		return body, err
 	}
-	return after(all, n), nil
+	return skip(all, n), nil
 }
 
-// after is what of pieces follows their first n bytes. It changes them.
-func after(pieces [][]byte, n int) [][]byte {
+// skip returns pieces without their first n bytes. It changes pieces.
+func skip(pieces [][]byte, n int) [][]byte {
 	for len(pieces) > 0 && n >= len(pieces[0]) {
 		n -= len(pieces[0])
 		pieces[0], pieces = nil, pieces[1:]
@@ -65,30 +65,30 @@ func after(pieces [][]byte, n int) [][]byte {
 	return pieces
 }
 
-// An asking is a request on its way over a pooled connection. That the connection
-// is silent, the write and the wait for the answer are one call of RawConn.Read:
-// it begins to listen for readiness before the look, so that after the write it can
-// wait without another look that would find nothing.
-type asking struct {
-	list [][]byte    // memory of out
-	out  net.Buffers // what is to be written; nil once it was
-	into []byte      // for the beginning of the answer
+// A pooledSend is the state of a request that is sent over a pooled connection. One
+// call of RawConn.Read checks that the upstream has sent nothing, writes the request
+// and waits for the answer. That saves a read: the runtime listens for readiness from
+// before the check, so after the write it can wait without reading once more in vain.
+type pooledSend struct {
+	list [][]byte    // the memory behind out
+	out  net.Buffers // what is still to be written; nil once it is written
+	into []byte      // takes the beginning of the answer
 	n    int
 	err  error
-	step func(fd uintptr) (done bool) // conn.stepAsking
+	step func(fd uintptr) (done bool) // conn.stepPooled
 }
 
-// ask looks whether c, out of the pool, is usable, writes what c was loaded with and
-// waits for the answer to begin.
-func (c *conn) ask() error {
+// sendPooled checks that c, which comes from the pool, is usable, writes what
+// setRequest has set and waits for the answer to begin.
+func (c *conn) sendPooled() error {
 	_, err := c.br.Peek(1)
-	c.asking.out = nil
+	c.pooledSend.out = nil
 	return err
 }
 
-// readAsking is Read within ask.
-func (c *conn) readAsking(p []byte) (int, error) {
-	a := &c.asking
+// readPooled is what Read does for sendPooled.
+func (c *conn) readPooled(p []byte) (int, error) {
+	a := &c.pooledSend
 	a.into, a.n, a.err = p, 0, nil
 	err := c.tcp.raw.Read(a.step)
 	a.into = nil
@@ -98,18 +98,19 @@ func (c *conn) readAsking(p []byte) (int, error) {
 	return a.n, err
 }
 
-// stepAsking is called once to begin with, and then each time that fd may be
-// readable, until it is done.
-func (c *conn) stepAsking(fd uintptr) (done bool) {
-	a := &c.asking
-	n, none, err := readNow(fd, a.into)
+// stepPooled is called by RawConn.Read: once at the start and then each time that fd
+// may be readable, until it returns true. The first call checks and writes, the others
+// read.
+func (c *conn) stepPooled(fd uintptr) (done bool) {
+	a := &c.pooledSend
+	n, wouldBlock, err := readNow(fd, a.into)
 	switch {
-	case len(a.out) > 0 && !none:
+	case len(a.out) > 0 && !wouldBlock:
 		a.err = errStale
 	case len(a.out) > 0:
-		a.err = c.put()
+		a.err = c.writeRequest()
 		return a.err != nil
-	case none:
+	case wouldBlock:
 		return false
 	case err != nil:
 		a.err = err

@@ -2,6 +2,6 @@
 
 package transport
 
-const canAsk = false
+const canReadNow = false
 
-func readNow(uintptr, []byte) (n int, none bool, err error) { return 0, false, nil }
+func readNow(uintptr, []byte) (n int, wouldBlock bool, err error) { return 0, false, nil }

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// canAsk tells that readNow works.
-const canAsk = true
+// canReadNow tells that readNow works on this system.
+const canReadNow = true
 
-// readNow reads what is there. none tells that there is nothing yet.
-func readNow(fd uintptr, p []byte) (n int, none bool, err error) {
+// readNow reads what has arrived, without waiting. wouldBlock tells that nothing has.
+func readNow(fd uintptr, p []byte) (n int, wouldBlock bool, err error) {
 	for {
 		n, err = syscall.Read(int(fd), p)
 		if err == nil {

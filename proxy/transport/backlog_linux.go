@@ -2,7 +2,8 @@ package transport
 
 import "golang.org/x/sys/unix"
 
-// unacknowledged is how many bytes the peer's system has not acknowledged.
+// unacknowledged returns how many of the written bytes the peer's system has not
+// acknowledged.
 func unacknowledged(fd uintptr) (n int, known bool) {
 	n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
 	return n, err == nil

@@ -2,5 +2,5 @@
 
 package transport
 
-// unacknowledged is not known here.
+// unacknowledged cannot be known on this system.
 func unacknowledged(uintptr) (n int, known bool) { return 0, false }

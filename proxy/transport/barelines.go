@@ -6,20 +6,20 @@ import (
 	"unsafe"
 )
 
-// errBareLine ends a head with a bare line feed in it. fasthttp would wait for the end
-// of such a head, which may be there already.
+// errBareLine is the error of reading a head in which a line ends in a line feed alone.
+// fasthttp would wait for more of such a head, though it may be complete.
 var errBareLine = errors.New("bare line feed")
 
-// A headRead is what of a head has arrived. It stands in the buffer that fasthttp reads
-// heads into, all of which is seen when a read begins at its start.
+// A headRead finds the part of a head that has arrived. That part stands in fasthttp's
+// read buffer, which we get to see as a whole when fasthttp reads into its start.
 type headRead struct {
 	buffer []byte
-	first  bool // the connection's first byte was read apart, and stands in the buffer before the next read
-	bare   bool // the first line ends in a bare line feed, which fasthttp does not show
+	first  bool // the connection's first byte was read by itself and stands in the buffer before the next read
+	bare   bool // the first line ends in a bare line feed, which fasthttp does not tell us
 }
 
-// before returns what stands in a buffer of so many bytes before p, its rest; nil where
-// that is nothing, or not known.
+// before returns what stands before p in fasthttp's buffer, which has size bytes and of
+// which p is the rest. It returns nil if that is nothing or not known.
 func (h *headRead) before(p []byte, size int) []byte {
 	switch {
 	case cap(p) == size:
@@ -34,8 +34,8 @@ func (h *headRead) before(p []byte, size int) []byte {
 	return nil
 }
 
-// bareLine reports whether a line feed alone ends one of a head's first lines. Empty
-// lines before it are none of its.
+// bareLine reports whether one of the first lines of a head ends in a line feed alone.
+// Empty lines before the head do not count.
 func bareLine(head []byte, lines int) bool {
 	for len(head) > 0 && (head[0] == '\r' || head[0] == '\n') {
 		head = head[1:]

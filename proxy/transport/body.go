@@ -7,27 +7,28 @@ import (
 	"io"
 )
 
-// A body reads one message's body off a connection, and not one byte more.
-// Read never waits for more once it holds something, ends with io.EOF only
-// where the framing says that the body is whole, and with an error that wraps
-// io.ErrUnexpectedEOF where the connection ended before.
+// A body reads one message's body from a connection, and not one byte more. Read does
+// not wait for more once it has something to return. It returns io.EOF only if the
+// framing says that the body is whole, and an error that wraps io.ErrUnexpectedEOF if
+// the connection ended before.
 type body struct {
 	br      *bufio.Reader
 	kind    bodyKind
 	left    int64 // of the fixed body, or of the current chunk
 	stage   chunkStage
-	trailer []byte // whole lines, as far as they were read
-	ahead   *ahead // nil unless Peek has read what Read has not returned
+	trailer []byte  // whole lines, as far as they were read
+	peeked  *peeked // nil unless Peek has read what Read has not returned
 }
 
-// An ahead is what of a body was read before its time.
-type ahead struct {
+// A peeked holds the part of a body that Peek has read and Read has not returned yet.
+type peeked struct {
 	bytes []byte
-	err   error // what came after bytes; nil: there is more to read
+	err   error // the end or the error after bytes; nil: there is more to read
 }
 
-// spent reports whether the body itself says what follows bytes.
-func (a *ahead) spent() bool { return a.err == nil || errors.Is(a.err, io.EOF) }
+// spent reports whether p can be dropped after bytes, as reading the body itself goes
+// on or ends from there. It cannot if reading failed.
+func (p *peeked) spent() bool { return p.err == nil || errors.Is(p.err, io.EOF) }
 
 type chunkStage int
 
@@ -36,15 +37,15 @@ const (
 	chunkData                      // left bytes to come
 	chunkEnd                       // at the line end after data
 	chunkTrailer                   // after the last chunk
-	chunkDone                      // also: a body until the connection's end is whole
+	chunkDone                      // also the end of a body that lasts until the connection's end
 )
 
 func newBody(br *bufio.Reader, h *answerHead) body {
 	return body{br: br, kind: h.kind, left: h.length}
 }
 
-// begin reads the size of the first chunk if it has come with the head: where it is
-// malformed, the client can be told yet.
+// begin reads the size of the first chunk if it has arrived with the head. If it is
+// malformed, there is still time to send the client an error.
 func (b *body) begin() error {
 	if b.kind != bodyChunked {
 		return nil
@@ -60,8 +61,8 @@ func (b *body) Read(p []byte) (int, error) {
 	switch {
 	case len(p) == 0:
 		return 0, nil
-	case b.ahead != nil:
-		return b.readAhead(p)
+	case b.peeked != nil:
+		return b.readPeeked(p)
 	}
 	switch b.kind {
 	case bodyFixed:
@@ -79,58 +80,58 @@ func (b *body) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// readAhead returns what Peek has read, and then what came after it. An error
-// stays: there is no going on after it.
-func (b *body) readAhead(p []byte) (n int, err error) {
-	n = copy(p, b.ahead.bytes)
-	b.ahead.bytes = b.ahead.bytes[n:]
+// readPeeked returns what Peek has read, and then the end or the error after it. An
+// error is returned again each time.
+func (b *body) readPeeked(p []byte) (n int, err error) {
+	n = copy(p, b.peeked.bytes)
+	b.peeked.bytes = b.peeked.bytes[n:]
 	if n == 0 {
-		err = b.ahead.err
+		err = b.peeked.err
 	}
-	if len(b.ahead.bytes) == 0 && b.ahead.spent() {
-		b.ahead = nil
+	if len(b.peeked.bytes) == 0 && b.peeked.spent() {
+		b.peeked = nil
 	}
 	return n, err
 }
 
-// peek reads until more than limit bytes are ahead, or until the body ends or
-// fails, which the next Reads will show as if nobody had peeked.
+// peek reads until it has more than limit bytes, or until the body ends or fails. The
+// next Reads return all of that as if there had been no peek.
 func (b *body) peek(limit, announced int) (seen []byte, whole bool) {
 	if b.ended() {
 		return nil, true
 	}
-	if b.ahead == nil {
-		in := intake{stream: b, limit: limit, announced: announced}
+	if b.peeked == nil {
+		in := bodyReader{stream: b, limit: limit, announced: announced}
 		read, err := in.read(nil)
-		b.ahead = &ahead{read, err}
+		b.peeked = &peeked{read, err}
 	}
-	seen = b.ahead.bytes
-	return seen[:min(len(seen), limit)], len(seen) <= limit && errors.Is(b.ahead.err, io.EOF)
+	seen = b.peeked.bytes
+	return seen[:min(len(seen), limit)], len(seen) <= limit && errors.Is(b.peeked.err, io.EOF)
 }
 
-// dropAhead forgets what Peek has read, but not what went wrong with it.
-func (b *body) dropAhead() {
-	if b.ahead != nil && b.ahead.spent() {
-		b.ahead = nil
+// dropPeeked drops the bytes that Peek has read, but keeps an error that it met.
+func (b *body) dropPeeked() {
+	if b.peeked != nil && b.peeked.spent() {
+		b.peeked = nil
 	}
 }
 
-// wait returns when Read has something to do without waiting for it, but perhaps
-// for a trailer. Between two chunks it is the size of the next one that is waited
-// for: the end of the one before has mostly come with it.
+// wait returns when Read can return something without waiting; only for a trailer it
+// may still have to. Between two chunks it waits for the size of the next one, as the
+// end of the chunk before has mostly arrived with its data.
 func (b *body) wait() error {
-	if b.ahead != nil || b.ended() {
+	if b.peeked != nil || b.ended() {
 		return nil
 	}
 	if err := b.toData(); err != nil {
-		return inside(err)
+		return unexpectedEOF(err)
 	}
 	if b.br.Buffered() > 0 || b.stage == chunkTrailer {
 		return nil
 	}
 	_, err := b.br.Peek(1)
 	if b.kind != bodyUntilClose {
-		return inside(err)
+		return unexpectedEOF(err)
 	}
 	b.seeEnd(err)
 	if b.ended() {
@@ -139,7 +140,7 @@ func (b *body) wait() error {
 	return err
 }
 
-// toData reads what stands between two chunks.
+// toData reads the lines between the data of two chunks.
 func (b *body) toData() (err error) {
 	for b.kind == bodyChunked && err == nil {
 		switch b.stage {
@@ -154,18 +155,19 @@ func (b *body) toData() (err error) {
 	return err
 }
 
-// seeEnd notes the end of a connection where it is the end of the body.
+// seeEnd notes the end of the connection as the end of the body.
 func (b *body) seeEnd(err error) {
 	if err == io.EOF { //nolint:errorlint // bufio returns it as it is
 		b.stage = chunkDone
 	}
 }
 
-// ended reports whether all of the body was returned, as far as that can be
-// said without reading.
-func (b *body) ended() bool { return b.ahead == nil && b.atEnd() }
+// ended reports whether all of the body was returned, as far as is known without
+// reading more.
+func (b *body) ended() bool { return b.peeked == nil && b.atEnd() }
 
-// atEnd is ended without regard to what Peek holds.
+// atEnd reports whether all of the body was read from the connection; Peek may still
+// hold some of it.
 func (b *body) atEnd() bool {
 	switch b.kind {
 	case bodyFixed:
@@ -181,8 +183,8 @@ func (b *body) atEnd() bool {
 // ready reports whether the next Read returns without waiting.
 func (b *body) ready() bool {
 	switch {
-	case b.ahead != nil:
-		return len(b.ahead.bytes) > 0 // a head does not wait for what went wrong
+	case b.peeked != nil:
+		return len(b.peeked.bytes) > 0 // the head of the answer is not held back for an error
 	case b.ended():
 		return true
 	case b.kind != bodyChunked, b.stage == chunkData, b.stage == chunkTrailer:
@@ -206,7 +208,7 @@ func (b *body) readFixed(p []byte) (int, error) {
 	}
 	n, err := b.br.Read(p)
 	b.left -= int64(n)
-	return n, inside(err)
+	return n, unexpectedEOF(err)
 }
 
 // readChunked fills p from as many chunks as have arrived.
@@ -229,21 +231,21 @@ func (b *body) readChunked(p []byte) (n int, err error) {
 			err = b.readEnd()
 		case chunkTrailer:
 			if n > 0 {
-				return n, nil // what is here must not wait for the trailer
+				return n, nil // the data must not wait for the trailer
 			}
 			err = b.readTrailer()
 		case chunkDone:
 			return n, io.EOF
 		}
 		if err != nil {
-			return n, inside(err)
+			return n, unexpectedEOF(err)
 		}
 	}
 	return n, nil
 }
 
-// readSize reads "1a;ext\r\n". Lines end in CRLF here, or they are refused: a
-// bare line feed inside an extension is where readers begin to differ.
+// readSize reads "1a;ext\r\n". The line must end in CRLF: servers differ in how they
+// read a bare line feed inside an extension.
 func (b *body) readSize() error {
 	line, err := b.br.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -319,8 +321,8 @@ func parseHex(digits []byte) (n int64, ok bool) {
 	return n, len(digits) > 0 && len(digits) <= 15
 }
 
-// inside turns the end of a connection into what it is inside a body.
-func inside(err error) error {
+// unexpectedEOF turns io.EOF into io.ErrUnexpectedEOF, which it is inside a body.
+func unexpectedEOF(err error) error {
 	if err == io.EOF { //nolint:errorlint // bufio returns it as it is
 		return io.ErrUnexpectedEOF
 	}

@@ -13,18 +13,18 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// What a client's connection waits for when it is read from.
+// What a client's connection is read for. It decides the deadline of a Read.
 const (
-	forOther   int32 = iota // whoever reads has set the deadline
-	forRequest              // its first byte
-	forHead                 // what is missing of it
-	forRest                 // likewise, within the deadline that was set for it
-	forNothing              // it was closed while it waited
+	forOther   int32 = iota // anything else: the reader has set the deadline
+	forRequest              // the first byte of a request
+	forHead                 // the head of a request; its deadline is not set yet
+	forRest                 // the rest of a head, within the deadline that was set for it
+	forNothing              // the connection was closed while it waited
 )
 
-// A clientConn is a connection that the server accepted. It minds the deadlines
-// that fasthttp would set anew several times a request: of a request's first byte,
-// of its head, and of each Write that gets on.
+// A clientConn is a connection that the server accepted. It sets the deadlines for the
+// first byte of a request, for its head and for Writes, which fasthttp would set
+// several times for each request.
 type clientConn struct {
 	timed
 	state *requestState // of the request that a handler has, else nil
@@ -33,12 +33,12 @@ type clientConn struct {
 	head  headRead
 	flush time.Duration // in which a Write must get on
 
-	failed error // of a Read; whoever reads may ask
+	readErr error // of the last Read that failed
 
-	token    uint64                   // by which the hangup watcher knows it; 0: not at all
-	gone     atomic.Bool              // the hangup watcher saw its peer leave
-	watching atomic.Pointer[exchange] // exchange while its leaving ends that
-	exchange exchange
+	token    uint64                       // by which the hangup watcher knows it; 0: not at all
+	gone     atomic.Bool                  // the hangup watcher saw its peer leave
+	watching atomic.Pointer[upstreamCall] // the call that a hang-up ends; nil if there is none
+	call     upstreamCall
 }
 
 func (g *guard) newConn(c net.Conn) *clientConn {
@@ -55,7 +55,7 @@ func (g *guard) newConn(c net.Conn) *clientConn {
 // clientOf returns the client's connection of ctx, which is of a Server.
 func clientOf(ctx *fasthttp.RequestCtx) *clientConn { return ctx.Conn().(*clientConn) }
 
-// stateOf returns what is known of ctx's request, while its handler runs.
+// stateOf returns the state of ctx's request. It is there while the handler runs.
 func stateOf(ctx *fasthttp.RequestCtx) *requestState { return clientOf(ctx).state }
 
 // Read implements net.Conn.
@@ -65,7 +65,7 @@ func (c *clientConn) Read(p []byte) (int, error) {
 	switch waits {
 	case forRequest:
 		err = c.waitRead(c.guard.options.Idle)
-	case forHead: // all of it within one deadline
+	case forHead: // one deadline for the whole head
 		c.waits.CompareAndSwap(forHead, forRest)
 		err = c.timed.SetReadDeadline(time.Now().Add(c.guard.options.Read))
 	}
@@ -77,13 +77,14 @@ func (c *clientConn) Read(p []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(p)
 	if err != nil {
-		c.failed = err
+		c.readErr = err
 	}
 	return n, err
 }
 
-// readHead is Read of a head, unless what has arrived of it can be none. It may also be
-// of the body that fasthttp reads ahead, if nothing of a head begins or stands before it.
+// readHead reads a part of a head. It fails if what has arrived holds a bare line feed.
+// fasthttp may also call it to read ahead in a body: then no head begins here, and no
+// part of one stands before p.
 func (c *clientConn) readHead(p []byte, begins bool) (int, error) {
 	begins = begins || c.head.buffer == nil
 	before := c.head.before(p, c.guard.options.HeadBytes)
@@ -92,7 +93,7 @@ func (c *clientConn) readHead(p []byte, begins bool) (int, error) {
 	}
 	n, err := c.Conn.Read(p)
 	if err != nil {
-		c.failed = err
+		c.readErr = err
 	}
 	if begins || len(before) > 0 {
 		c.head.bare = bareLine(c.head.buffer[:min(len(before)+n, len(c.head.buffer))], 1)
@@ -112,7 +113,7 @@ func (c *clientConn) SetReadDeadline(at time.Time) error {
 	return c.timed.SetReadDeadline(at)
 }
 
-// Write implements net.Conn. It lasts as long as the client takes bytes.
+// Write implements net.Conn. It fails only if the client takes no bytes for too long.
 func (c *clientConn) Write(p []byte) (int, error) { return c.writeWithin(p, c.flush) }
 
 // hungUp is called by the hangup watcher when the peer has closed its side.
@@ -123,8 +124,8 @@ func (c *clientConn) hungUp() {
 	}
 }
 
-// watch lets the peer's leaving, even if that was before, end x.
-func (c *clientConn) watch(x *exchange) {
+// watch makes a hang-up of the peer, even one that was before, end x.
+func (c *clientConn) watch(x *upstreamCall) {
 	c.watching.Store(x)
 	if c.gone.Load() {
 		x.hangUp()
@@ -137,17 +138,18 @@ func (c *clientConn) Close() error {
 	return c.Conn.Close()
 }
 
-// end is called once, when c is closed and nobody will write to it any more. An answer
-// that was left to fasthttp may not have been written: it drops what it cannot begin.
+// end is called once, when c is closed and nothing will be written to it any more. It
+// also ends an answer that fasthttp was to write but dropped, which fasthttp does if it
+// cannot begin to write.
 func (c *clientConn) end() {
 	defer c.guard.clients.forget(c)
-	_ = c.exchange.stream.CloseWithError(net.ErrClosed) // always nil
-	c.exchange.abandon()
+	_ = c.call.stream.CloseWithError(net.ErrClosed) // always nil
+	c.call.abandon()
 }
 
 // closeWaiting closes c unless a request is under way on it.
 func (c *clientConn) closeWaiting() {
-	for _, waits := range []int32{forRequest, forHead, forRest} { // as they follow each other
+	for _, waits := range []int32{forRequest, forHead, forRest} { // in this order, as a request that begins meanwhile goes through them
 		if c.waits.CompareAndSwap(waits, forNothing) {
 			_ = c.Close()
 			return
@@ -157,18 +159,18 @@ func (c *clientConn) closeWaiting() {
 
 // A connSet holds the connections of a server that have not ended.
 type connSet struct {
-	mu      sync.Mutex
-	clients map[*clientConn]struct{}
-	over    bool
-	none    chan struct{} // closed when the last has ended, once it is over
+	mu       sync.Mutex
+	clients  map[*clientConn]struct{}
+	closing  bool          // connections without a request are closed
+	allEnded chan struct{} // closed when closing is set and the last connection has ended
 }
 
 func (r *connSet) add(c *clientConn) {
 	r.mu.Lock()
-	over := r.over
+	closing := r.closing
 	r.clients[c] = struct{}{}
 	r.mu.Unlock()
-	if over {
+	if closing {
 		c.closeWaiting()
 	}
 }
@@ -177,45 +179,46 @@ func (r *connSet) forget(c *clientConn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.clients, c)
-	r.tell()
+	r.signalIfEnded()
 }
 
-// tell closes none when there is nothing left to wait for.
-func (r *connSet) tell() {
-	if !r.over || len(r.clients) > 0 {
+// signalIfEnded closes allEnded if the server is closing and no connection is left.
+func (r *connSet) signalIfEnded() {
+	if !r.closing || len(r.clients) > 0 {
 		return
 	}
 	select {
-	case <-r.none:
+	case <-r.allEnded:
 	default:
-		close(r.none)
+		close(r.allEnded)
 	}
 }
 
-// wait returns when the last connection has ended, or with ctx's error.
+// wait returns when the last connection has ended, or with ctx's error if that comes
+// first.
 func (r *connSet) wait(ctx context.Context) error {
 	select {
-	case <-r.none:
+	case <-r.allEnded:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// count is how many connections there are.
+// count returns how many connections there are.
 func (r *connSet) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.clients)
 }
 
-// closeWaiting closes all connections without a request, and those that are yet
-// to come.
+// closeWaiting closes all connections on which no request is under way. Connections
+// that are added later are closed, too.
 func (r *connSet) closeWaiting() {
 	r.mu.Lock()
-	r.over = true
+	r.closing = true
 	clients := slices.Collect(maps.Keys(r.clients))
-	r.tell()
+	r.signalIfEnded()
 	r.mu.Unlock()
 	for _, c := range clients {
 		c.closeWaiting()
@@ -229,7 +232,7 @@ func (r *connSet) cut() {
 	r.mu.Unlock()
 	for _, c := range clients {
 		if tcp, ok := tcpOf(c); ok {
-			_ = tcp.SetLinger(0) // or the end of the connection could be that of an answer
+			_ = tcp.SetLinger(0) // a reset: clients may take a normal close for the end of an answer
 		}
 		_ = c.Close()
 	}

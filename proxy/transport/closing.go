@@ -15,13 +15,13 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// lingering is how long a connection that closes after an answer goes on
-// swallowing what the client still sends. Closed at once, the kernel would
-// answer those bytes with a reset, and the reset can overtake the answer.
-const lingering = 2 * time.Second
+// lingerTime is how long a connection that closes after an answer is still read from.
+// If it were closed at once, the kernel would answer bytes that the client still sends
+// with a reset, and the reset can overtake the answer.
+const lingerTime = 2 * time.Second
 
-// hijack lets write answer ctx outside fasthttp's loop, on a connection that closes
-// after it. ahead also holds what the server has read ahead.
+// hijack lets write answer ctx outside of fasthttp's loop; after that the connection is
+// closed. ahead reads the connection, beginning with what fasthttp has read ahead.
 func hijack(ctx *fasthttp.RequestCtx, write func(client *clientConn, ahead net.Conn)) {
 	client := clientOf(ctx)
 	panicked := client.guard.options.Panicked
@@ -29,13 +29,13 @@ func hijack(ctx *fasthttp.RequestCtx, write func(client *clientConn, ahead net.C
 	ctx.Hijack(func(ahead net.Conn) {
 		defer client.end()
 		defer client.Close() //nolint:errcheck // nothing is left to be lost
-		defer panics.Recover(panicked, func() { client.exchange.stream.err = errPanic })
+		defer panics.Recover(panicked, func() { client.call.stream.err = errPanic })
 		write(client, ahead)
 	})
 }
 
-// hijackResponse lets ctx's response be written outside fasthttp's loop, on a
-// connection that closes after it.
+// hijackResponse writes ctx's response outside of fasthttp's loop and then closes the
+// connection.
 func hijackResponse(ctx *fasthttp.RequestCtx) {
 	ctx.SetConnectionClose()
 	hijack(ctx, func(client *clientConn, _ net.Conn) {
@@ -44,8 +44,9 @@ func hijackResponse(ctx *fasthttp.RequestCtx) {
 		if err == nil {
 			err = bw.Flush()
 		}
-		// Closed already unless nothing was written. fasthttp would do it too,
-		// but after it took the request's stream from a running upload.
+		// This does nothing unless writing failed before the body. fasthttp would close
+		// the stream too, but only after it took the request's stream from an upload
+		// that may still run.
 		_ = ctx.Response.CloseBodyStream()
 		if err == nil {
 			linger(client)
@@ -53,10 +54,11 @@ func hijackResponse(ctx *fasthttp.RequestCtx) {
 	})
 }
 
-// relayUntilClose relays a body of unknown length to an HTTP/1.0 client, which
-// knows no chunks: the connection's end ends it. A cut must then be a reset.
+// relayUntilClose relays a body of unknown length to an HTTP/1.0 client. Such a client
+// cannot read chunks, so the end of the connection is the end of the body, and a body
+// that was cut must end in a reset.
 func relayUntilClose(ctx *fasthttp.RequestCtx, s *stream) {
-	ctx.SetConnectionClose() // or fasthttp says keep-alive to who asked for it
+	ctx.SetConnectionClose() // or fasthttp writes keep-alive if the client asked for it
 	hijack(ctx, func(client *clientConn, _ net.Conn) {
 		bw := bufio.NewWriterSize(client, readerSize)
 		ctx.Response.Header.SetContentLength(-2) // none, and Connection: close
@@ -79,29 +81,29 @@ func relayUntilClose(ctx *fasthttp.RequestCtx, s *stream) {
 	})
 }
 
-// linger ends our side of conn and swallows the rest of the peer's.
+// linger ends our side of conn and reads what the peer still sends.
 func linger(conn net.Conn) {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite() // an error means that there is nobody to wait for
+		_ = half.CloseWrite() // an error means that the peer has gone
 	}
-	drain(conn, lingering)
+	drain(conn, lingerTime)
 }
 
-// drain reads and forgets what conn sends within wait.
+// drain reads and drops what the peer of conn sends within wait.
 func drain(conn net.Conn, wait time.Duration) {
 	if conn.SetReadDeadline(time.Now().Add(wait)) == nil {
 		_, _ = io.Copy(io.Discard, conn)
 	}
 }
 
-// relayUpgrade passes a 101 and then bytes both ways. When one side closes, or
-// both are silent for Config.Idle, both are closed.
+// relayUpgrade relays a 101 and then bytes in both directions. When one side closes, or
+// both are silent for Config.Idle, both connections are closed.
 func (r *Response) relayUpgrade(ctx *fasthttp.RequestCtx, how Relay) {
 	x := r.x
 	head := append([]byte("HTTP/1.1 101 "), r.head.append(nil, how.Replace)...)
 	head = append(head, "\r\n\r\n"...)
 	r.free()
-	x.unwatch() // the tunnel reads the client itself
+	x.unwatch() // the tunnel reads from the client itself
 	s := &x.stream
 	*s = stream{x: x, how: how}
 	t := &tunnel{x: x}
@@ -119,14 +121,15 @@ func (r *Response) relayUpgrade(ctx *fasthttp.RequestCtx, how Relay) {
 	})
 }
 
-// A tunnel carries bytes that are not HTTP any more.
+// A tunnel relays the bytes after a switch to another protocol.
 type tunnel struct {
-	x    *exchange
+	x    *upstreamCall
 	seen atomic.Int64 // last byte either way, Unix nanoseconds
 	down atomic.Int64 // bytes to the client
 }
 
-// run copies both ways until one ends, and returns why. A plain close is no error.
+// run copies in both directions until one ends, and returns why. A normal close is not
+// an error.
 func (t *tunnel) run(client net.Conn) (err error) {
 	var both sync.WaitGroup
 	var first sync.Once
@@ -134,7 +137,7 @@ func (t *tunnel) run(client net.Conn) (err error) {
 		first.Do(func() {
 			err = why
 			t.x.conn.drop()
-			_ = t.x.client.Close() // the server closes it once more
+			_ = t.x.client.Close() // hijack closes it again, which does nothing
 		})
 	}
 	both.Add(1)
@@ -149,11 +152,11 @@ func (t *tunnel) run(client net.Conn) (err error) {
 
 func (t *tunnel) panicked() panics.Handler { return t.x.client.guard.options.Panicked }
 
-// copy passes what r reads, on src's deadlines, to dst.
+// copy writes to dst what it reads from r. r reads from src, whose deadlines are set.
 func (t *tunnel) copy(dst, src *timed, r io.Reader, count *atomic.Int64) (err error) {
 	defer panics.Recover(t.panicked(), func() { err = errPanic })
 	piece := t.x.up.pieces.Get().(*[]byte)
-	defer give(&t.x.up.pieces, piece)
+	defer putBuffer(&t.x.up.pieces, piece)
 	idle := t.x.up.config.Idle
 	for {
 		if err := src.waitRead(idle); err != nil {

@@ -9,29 +9,30 @@ import (
 	"time"
 )
 
-// slack is the part of a wait by which it may be longer than was asked for, so
-// that a deadline which was set a moment ago serves for the next piece as well: to
-// set one costs more than to look at the clock.
+// slack: a wait may last up to one slack-th longer than was asked for. So a deadline
+// that was set a moment ago can be used for the next piece as well, which saves setting
+// one: that costs more than reading the clock.
 const slack = 16
 
-// epoch is what the clock of this package counts from.
+// epoch is the time that clock counts from.
 var epoch = time.Now()
 
-// clock is the time since epoch. It is one reading, where time.Now is two.
+// clock returns the time since epoch. It reads one of the system's clocks, time.Now
+// reads two.
 func clock() time.Duration { return time.Since(epoch) }
 
-// A deadline is what one direction of a connection was last told.
+// A deadline is the one that was last set for one direction of a connection.
 type deadline struct{ at atomic.Int64 } // on clock; 0: not known
 
-// serves reports whether it ends an operation that begins now after wait, or up to
-// a sixteenth later.
+// serves reports whether d can stay for an operation that begins now and may take wait:
+// it must end the operation after wait, or up to a sixteenth later.
 func (d *deadline) serves(now, wait time.Duration) bool {
 	left := time.Duration(d.at.Load()) - now
 	return left >= wait && left <= wait+wait/slack
 }
 
-// extend returns what to tell a direction whose next operation may take wait; ok is
-// false where the deadline that stands serves.
+// extend returns the deadline to set for an operation that may take wait. ok is false
+// if the current deadline serves.
 func (d *deadline) extend(wait time.Duration) (at time.Time, ok bool) {
 	now := clock()
 	if d.serves(now, wait) {
@@ -42,14 +43,14 @@ func (d *deadline) extend(wait time.Duration) (at time.Time, ok bool) {
 	return epoch.Add(until), true
 }
 
-// A timed is a connection that sets a deadline only where the one that stands does
-// not serve. Reading and writing may be on different goroutines.
+// A timed is a connection that sets a deadline only if the current one does not serve.
+// One goroutine may read while another one writes.
 type timed struct {
 	net.Conn
 	read, write deadline
 }
 
-// waitRead gives the next Read that long, see slack.
+// waitRead lets the next Read take that long, see slack.
 func (t *timed) waitRead(wait time.Duration) error {
 	if at, ok := t.read.extend(wait); ok {
 		return t.Conn.SetReadDeadline(at)
@@ -57,7 +58,7 @@ func (t *timed) waitRead(wait time.Duration) error {
 	return nil
 }
 
-// waitWrite gives the next Write that long, see slack.
+// waitWrite lets the next Write take that long, see slack.
 func (t *timed) waitWrite(wait time.Duration) error {
 	if at, ok := t.write.extend(wait); ok {
 		return t.Conn.SetWriteDeadline(at)
@@ -65,17 +66,17 @@ func (t *timed) waitWrite(wait time.Duration) error {
 	return nil
 }
 
-// A backlog tells how many bytes that were written have not arrived yet. known is
-// false where the system does not say.
+// A backlog tells how many of the written bytes have not arrived at the peer yet. known
+// is false if the system does not say.
 type backlog interface {
 	Backlog() (unarrived int, known bool)
 }
 
-// writeWithin writes p to a peer that takes some of it in each wait. The kernel makes
-// room in steps of up to a megabyte, so that a Write may get nowhere for long while a
-// slow reader takes what was written before: at the deadline, and never before it, the
-// kernel is asked. The first time there is nothing to compare with, so a peer that
-// takes nothing has two waits.
+// writeWithin writes p. It fails if the peer takes nothing during a wait. The kernel
+// frees its buffer in steps of up to a megabyte, so a Write may make no progress for
+// long although a slow peer reads what was written before. Therefore the kernel is
+// asked at each deadline how much has arrived. At the first deadline there is nothing
+// to compare with, so a peer that takes nothing is given two waits.
 func (t *timed) writeWithin(p []byte, wait time.Duration) (n int, err error) {
 	for before := math.MaxInt; ; {
 		if err := t.waitWrite(wait); err != nil {
@@ -102,8 +103,8 @@ func arriving(conn net.Conn) (int, bool) {
 	return 0, false
 }
 
-// waitBoth gives the next Write and the Read after it that long together, from now
-// on, which is on clock.
+// waitBoth lets the next Write and the Read after it take that long together, from now
+// on. now is a reading of clock.
 func (t *timed) waitBoth(now, wait time.Duration) error {
 	if t.read.serves(now, wait) && t.write.serves(now, wait) {
 		return nil

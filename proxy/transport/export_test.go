@@ -95,7 +95,7 @@ func NewTCP(c net.Conn) (net.Conn, error) { return newTCP(c, nil) }
 // ReadIn reads r to its end, or beyond limit, as a body of so many announced bytes,
 // and tells the memory that it takes.
 func ReadIn(r io.Reader, limit, announced int) (n, room int) {
-	in := intake{stream: r, limit: limit, announced: announced}
+	in := bodyReader{stream: r, limit: limit, announced: announced}
 	b, _ := in.read(nil)
 	return len(b), cap(b)
 }

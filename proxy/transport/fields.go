@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// A field is where a head line stands in the block that begins with it.
+// A field holds the positions of the parts of a head line, counted from its start.
 type field struct {
 	colon int // behind the name
 	end   int // of the value, which may have blanks around it
@@ -18,8 +18,8 @@ func (f field) value(block []byte) []byte { return trimBlanks(block[f.colon+1 : 
 // bare reports whether a line feed alone ends the line.
 func (f field) bare() bool { return f.next == f.end+1 }
 
-// nextField reads the line that block begins with in one pass. ok is false unless it
-// is a token, a colon and a value without control characters but tabs.
+// nextField reads the first line of block in one pass. ok is false unless the line is a
+// token, a colon and a value without control characters other than tabs.
 func nextField(block []byte) (f field, ok bool) {
 	for f.colon < len(block) && tokenByte(block[f.colon]) {
 		f.colon++
@@ -41,18 +41,18 @@ func nextField(block []byte) (f field, ok bool) {
 
 // tokenByte reports whether c may stand in a token of RFC 9110 §5.6.2.
 func tokenByte(c byte) bool {
-	const tokens = "................................" + // each at its own place, and dots where there is none
+	const tokens = "................................" + // each character at its own index, a dot for one that may not
 		".!.#$%&'..*+.-.." + "0123456789......" + ".ABCDEFGHIJKLMNOPQRSTUVWXYZ...^_" + "`abcdefghijklmnopqrstuvwxyz.|.~."
 	return c < 128 && tokens[c] == c
 }
 
-// untilControl returns how many bytes stand before the first control character of b
-// but tabs.
+// untilControl returns how many bytes of b stand before its first control character.
+// Tabs do not count as such.
 func untilControl(b []byte) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	i := 0
 	for i+8 <= len(b) {
-		// The lowest top bit that is set is that of the first control character.
+		// The lowest bit set in found belongs to the first control character.
 		eight := binary.LittleEndian.Uint64(b[i:])
 		del := eight ^ 0x7f*ones
 		found := ((eight-' '*ones)&^eight | (del-ones)&^del) & tops
@@ -72,7 +72,8 @@ func untilControl(b []byte) int {
 	return i
 }
 
-// A nameKind tells the names apart that mean something to a relay.
+// A nameKind is the kind of a header name, as far as a relay must treat it in its own
+// way.
 type nameKind uint8
 
 const (
@@ -84,7 +85,7 @@ const (
 	digestName // of the body: RFC 9530, RFC 3230, RFC 1864
 	ownName    // Sidenote-*
 
-	// From here on they concern one connection, whatever Connection says.
+	// The kinds from here on concern one connection only, whatever Connection says.
 	encodingName // Transfer-Encoding
 	connectionName
 	upgradeName
@@ -92,11 +93,11 @@ const (
 	hopName
 )
 
-// hopByHop reports whether a header is about one connection and never passed on.
+// hopByHop reports whether a header concerns one connection only and is not relayed.
 func (k nameKind) hopByHop() bool { return k >= encodingName }
 
-// kindOf returns what name, which is not empty, means. The headers of one connection
-// are those of RFC 9110 §7.6.1, of RFC 2616 §13.5.1 and of proxies before it.
+// kindOf returns the kind of name, which is not empty. The headers of one connection
+// are those of RFC 9110 §7.6.1, of RFC 2616 §13.5.1 and of proxies older than these.
 func kindOf(name []byte) nameKind {
 	known, kind := "", otherName
 	switch len(name) {

@@ -9,26 +9,25 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// watchHangup calls onGone, once and from a goroutine for the connection, when the
-// peer of conn closes its side or the connection breaks. Only one watch at a time may
-// be on a connection, which has no read deadline then, and nobody may read from it
-// meanwhile. stop ends the watch and waits for it: after it onGone does not run. A
-// peer that half-closes counts as gone.
+// watchHangup calls onGone once, from a goroutine of its own, when the peer of conn
+// closes its side (also if it only half-closes) or the connection breaks. During the
+// watch the connection has no read deadline, and nobody else may watch it or read from
+// it. stop ends the watch and waits until onGone cannot run any more.
 //
-// Only plain TCP connections on Unix are watched, others never report.
+// Only plain TCP connections on Unix can be watched; for others onGone is never called.
 func watchHangup(conn net.Conn, hungUp func(fd uintptr) bool, panicked panics.Handler, onGone func()) (stop func()) {
 	tcp, ok := tcpOf(conn)
 	if !ok || !canWatch {
 		return func() {}
 	}
-	// The deadline for reading the request's head is still on: it is not ours.
+	// The deadline for reading the request's head may still be set.
 	if conn.SetReadDeadline(time.Time{}) != nil {
 		return func() {}
 	}
 	ended := make(chan struct{})
 	panics.Go(panicked, func() {
-		// Readiness comes in edges, so bytes that wait unread cost one look
-		// and no loop.
+		// The runtime reports readiness once per change, so bytes that stay unread
+		// cause one more check and not a loop.
 		err := tcp.raw.Read(hungUp)
 		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 			onGone()

@@ -9,8 +9,8 @@ import (
 
 const canWatch = true
 
-// hungUp reports whether the peer of fd has closed its side. Unlike a peek it
-// sees a FIN that stands behind unread bytes.
+// hungUp reports whether the peer of fd has closed its side. Unlike peekHungUp it sees
+// a FIN behind unread bytes.
 func hungUp(fd uintptr) bool {
 	fds := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}} //nolint:gosec // a file descriptor is an int
 	for {
@@ -21,8 +21,8 @@ func hungUp(fd uintptr) bool {
 	}
 }
 
-// reusable reports whether an idle connection is open and silent: bytes that
-// nobody asked for make it as useless as a FIN. It may read one of them.
+// reusable reports whether an idle connection can be used again: it is open and the
+// upstream has sent nothing on it. It may read one byte of what was sent.
 func reusable(raw syscall.RawConn) bool {
 	var silent bool
 	err := raw.Control(func(fd uintptr) {

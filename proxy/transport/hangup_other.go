@@ -4,9 +4,9 @@ package transport
 
 import "syscall"
 
-// Without a way to look at a socket and leave it as it is, a client's leaving
-// shows at the next write, and idle connections are not used again: sending on
-// one that was closed would cost the request.
+// On these systems we know no way to check a socket without reading from it. So a
+// client that left is noticed at the next write to it, and idle connections are not
+// used again: a request that is sent on a closed one would be lost.
 const canWatch = false
 
 func hungUp(uintptr) bool { return false }

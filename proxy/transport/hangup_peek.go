@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peekHungUp reports whether the peer of fd has closed its side, as far as any
-// system can tell: a FIN behind unread bytes stays unseen until they are read, but not
-// a reset.
+// peekHungUp reports whether the peer of fd has closed its side, by calls that every
+// Unix has. It sees a reset at once, but a FIN behind unread bytes only when they have
+// been read.
 func peekHungUp(fd uintptr) bool {
 	n, err := peek(fd)
 	if err != nil || n == 0 {
@@ -21,8 +21,8 @@ func peekHungUp(fd uintptr) bool {
 	return err != nil || broken != 0
 }
 
-// peekReusable reports whether an idle connection is open and silent: bytes that
-// nobody asked for make it as useless as a FIN.
+// peekReusable reports whether an idle connection can be used again: it is open and the
+// upstream has sent nothing on it.
 func peekReusable(raw syscall.RawConn) bool {
 	var silent bool
 	err := raw.Control(func(fd uintptr) {

@@ -12,21 +12,21 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// A hangupWatcher sees clients hang up: each connection of a server is in one epoll set from
-// its first moment, for which one goroutine waits as for any other descriptor. To be
-// told costs a request nothing but a look, for the set reports a hang-up once and
-// nothing else; a goroutine for each would have a stack for each, as long as its
-// stream is open. It starts with its first connection.
+// A hangupWatcher calls clientConn.hungUp when a client hangs up. Each connection of a
+// server is in its epoll set from the start. The set reports hang-ups only, each once,
+// and one goroutine waits for it as for any other descriptor. So a request pays only
+// for reading a flag; a goroutine for each connection would keep a stack for as long as
+// a stream is open. The goroutine starts with the first connection.
 type hangupWatcher struct {
-	panicked panics.Handler // of what goes wrong in telling a client's exchange
+	panicked panics.Handler // takes panics of hungUp
 	begin    sync.Once
-	set      *os.File // nil where the system gives none
+	set      *os.File // the epoll set; nil if the system gave none
 	raw      syscall.RawConn
 	ended    chan struct{}
 
 	mu      sync.Mutex
 	last    uint64
-	clients map[uint64]*clientConn // by what the set knows them as; a descriptor may be another's by then
+	clients map[uint64]*clientConn // by token. When an event is read its descriptor may belong to another connection already
 }
 
 func (l *hangupWatcher) start() {
@@ -40,7 +40,7 @@ func (l *hangupWatcher) start() {
 	}
 	set := os.NewFile(uintptr(fd), "epoll") //nolint:gosec // a descriptor is not negative
 	raw, err := set.SyscallConn()
-	if err != nil || set.SetReadDeadline(time.Time{}) != nil { // it could not be waited for
+	if err != nil || set.SetReadDeadline(time.Time{}) != nil { // the runtime cannot wait for it
 		_ = set.Close()
 		return
 	}
@@ -57,7 +57,7 @@ func (l *hangupWatcher) close() {
 	}
 }
 
-// add takes in a connection, if it has a descriptor, until it is forgotten.
+// add watches a connection until forget is called, if it is plain TCP.
 func (l *hangupWatcher) add(c *clientConn) {
 	tcp, ok := tcpOf(c)
 	if l.begin.Do(l.start); !ok || l.set == nil {
@@ -75,7 +75,8 @@ func (l *hangupWatcher) add(c *clientConn) {
 	}
 }
 
-// forget is for a connection that closes, which takes it out of the set.
+// forget is called when a connection closes. Closing takes its descriptor out of the
+// set.
 func (l *hangupWatcher) forget(c *clientConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,27 +104,27 @@ func (l *hangupWatcher) run() {
 			return // closed
 		}
 		for _, e := range events[:n] {
-			l.tell(uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32) //nolint:gosec // its halves
+			l.notify(uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32) //nolint:gosec // its halves
 		}
 	}
 }
 
-// tell tells whom a token stands for, unless that one has closed.
-func (l *hangupWatcher) tell(token uint64) {
-	defer panics.Recover(l.panicked, nil) // the others go on
+// notify tells the connection with this token of the hang-up, unless it has closed.
+func (l *hangupWatcher) notify(token uint64) {
+	defer panics.Recover(l.panicked, nil) // the other connections stay watched
 	if c := l.find(token); c != nil {
 		c.hungUp()
 	}
 }
 
-// find returns whom a token stands for, nil if that one has closed.
+// find returns the connection with this token, nil if it has closed.
 func (l *hangupWatcher) find(token uint64) *clientConn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.clients[token]
 }
 
-// ready returns how many events there are now.
+// ready reads the events that there are, without waiting, and returns their number.
 func ready(set int, events []unix.EpollEvent) int {
 	for {
 		n, err := unix.EpollWait(set, events, 0)

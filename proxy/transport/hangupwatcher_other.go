@@ -4,8 +4,7 @@ package transport
 
 import "sidenote/proxy/panics"
 
-// A hangupWatcher sees clients hang up without a goroutine for each, where the system has a
-// way for that which we know.
+// A hangupWatcher watches nothing on this system; watchHangup is used instead.
 type hangupWatcher struct{ panicked panics.Handler }
 
 func (*hangupWatcher) add(*clientConn) {}

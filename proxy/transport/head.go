@@ -8,47 +8,48 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A Request says how the client's request in ctx goes up. Its zero value is a
-// plain relay: same target, same head lines, body streamed in the same framing.
+// A Request says what is sent to the upstream for the client's request in ctx. Its zero
+// value is a plain relay: same target, same head lines, the body streamed in the same
+// framing.
 type Request struct {
-	// Body is a whole body in place of the client's (Whole), or what ReadBody
-	// has read of it so far; the rest then follows from the client's stream.
-	// Its pieces go up one after another. Neither they nor the list may change until
-	// the answer was relayed or says that it is Sent, or Send failed.
+	// Body is a whole body in place of the client's (Whole), or the part of it that
+	// ReadBody has read; the rest then follows from the client's stream. Its pieces are
+	// sent one after another. Neither they nor the list may change until the answer was
+	// relayed, Response.Sent is true, or Send failed.
 	Body  [][]byte
 	Whole bool
-	// Same says of a Whole body that it is the client's, byte for byte: it goes up
-	// in the framing in which it came, and with the digests that the client made of it.
+	// Same says of a Whole body that it is the client's, byte for byte: it is sent in
+	// the framing in which it came, with the client's digests of it.
 	Same bool
-	// Replace puts lines in the place of the client's, e.g. Authorization with
-	// the upstream's own key, and api-key and x-api-key with nothing.
+	// Replace puts lines in place of the client's, e.g. Authorization with the
+	// upstream's own key, and api-key and x-api-key with nothing.
 	Replace []Header
-	// Without keeps head lines that hold this text from going up; "" keeps none.
+	// Without removes head lines that contain this text; "" removes none.
 	Without string
-	// NoUpgrade takes the wish for another protocol out of the request.
+	// NoUpgrade removes the client's request to switch to another protocol.
 	NoUpgrade bool
 }
 
 // chunked as a length means that the length is not known.
 const chunked = -1
 
-// requestLines are the head lines of a request, checked.
+// requestLines are the checked head lines of a request.
 type requestLines struct {
 	block     []byte // all of them
 	lines     []requestLine
 	connected connectionList
-	own       bool // one is ours, Sidenote-*
-	coded     bool // one is Content-Encoding
+	own       bool // there is a line Sidenote-*
+	coded     bool // there is a line Content-Encoding
 }
 
-// A requestLine stands at block[start:next], its name before colon.
+// A requestLine is block[start:next]; its name ends at colon.
 type requestLine struct {
 	start, colon, next int32
 	kind               nameKind
 }
 
-// read takes in a block of lines, to the empty one that ends it. ok is false where
-// two servers could read them differently.
+// read parses the lines of block up to the empty one that ends it. ok is false if two
+// servers could read them differently.
 func (r *requestLines) read(block []byte) (ok bool) {
 	r.block = block
 	encoded, sized := false, false
@@ -90,23 +91,23 @@ func Addressed(ctx *fasthttp.RequestCtx) bool { return stateOf(ctx).head.own }
 // Coded reports whether ctx's request has a head line Content-Encoding.
 func Coded(ctx *fasthttp.RequestCtx) bool { return stateOf(ctx).head.coded }
 
-// A requestHead turns the client's head into the one that goes up.
+// A requestHead turns the client's head into the one for the upstream.
 type requestHead struct {
 	host    string
 	base    string // path before the client's target
 	replace []Header
-	without string // in lines that do not go up; "" where none holds it
-	upgrade bool   // Upgrade passes
+	without string // lines that contain it are removed; "" if there are none
+	upgrade bool   // the line Upgrade is relayed
 	other   bool   // the body is not the client's
-	length  int64  // of the body that goes up, or chunked
+	length  int64  // of the body that is sent, or chunked
 	client  *requestLines
 
-	// What stands in the head already.
+	// What has been written already.
 	replacements                   uint64 // bit i: replace[i]
 	hosted, framed, connectionSaid bool
 }
 
-func (x *exchange) head(r Request, length int64) requestHead {
+func (x *upstreamCall) head(r Request, length int64) requestHead {
 	client := &stateOf(x.ctx).head
 	h := requestHead{
 		host: x.up.config.BaseURL.Host, base: x.up.base, replace: r.Replace, length: length, client: client,
@@ -119,10 +120,10 @@ func (x *exchange) head(r Request, length int64) requestHead {
 	return h
 }
 
-// append writes the request line and the client's lines verbatim and in order,
-// each replaced line at the place of the first it replaces. Nothing is added
-// that neither the client nor the caller asked for, but Host and framing.
-// ok is false for a target that cannot be forwarded.
+// append writes the request line and the client's lines, verbatim and in order. A
+// replacement stands at the place of the first line that it replaces. Only Host and
+// framing are added without anybody asking for them. ok is false for a target that
+// cannot be forwarded.
 func (h *requestHead) append(dst []byte, client *fasthttp.RequestHeader) (_ []byte, ok bool) {
 	dst = append(dst, client.Method()...)
 	dst = append(dst, ' ')
@@ -131,7 +132,7 @@ func (h *requestHead) append(dst []byte, client *fasthttp.RequestHeader) (_ []by
 	}
 	dst = append(dst, " HTTP/1.1\r\n"...)
 	block := h.client.block
-	from, to := int32(0), int32(0) // lines that pass and are not in dst yet
+	from, to := int32(0), int32(0) // block[from:to] are lines to copy that are not in dst yet
 	for i := range h.client.lines {
 		line := &h.client.lines[i]
 		to = line.start
@@ -158,12 +159,12 @@ func (h *requestHead) append(dst []byte, client *fasthttp.RequestHeader) (_ []by
 	return append(dst, "\r\n"...), true
 }
 
-// hidden reports whether a line is one that does not go up.
+// hidden reports whether a line contains the text that must not reach the upstream.
 func (h *requestHead) hidden(line []byte) bool {
 	return h.without != "" && bytes.Contains(line, []byte(h.without))
 }
 
-// passes reports whether a line goes up as it came, unless it is replaced.
+// passes reports whether a line is relayed as it came, unless it is replaced.
 func (h *requestHead) passes(kind nameKind, name []byte) bool {
 	switch kind {
 	case otherName, codingName:
@@ -176,8 +177,8 @@ func (h *requestHead) passes(kind nameKind, name []byte) bool {
 	return false
 }
 
-// appendChanged writes what goes up in the place of a line, if it is replace[at] that
-// one.
+// appendChanged writes what takes the place of a line: replace[at] unless at is below
+// 0.
 func (h *requestHead) appendChanged(dst []byte, kind nameKind, name []byte, at int) []byte {
 	switch {
 	case kind == hostName:
@@ -223,14 +224,14 @@ func appendOnce(dst []byte, done bool, name []byte, value string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// wantsUpgrade reports whether a client asks for a protocol that we relay.
-// h2c is not one: through it requests would pass that nobody looks at.
+// wantsUpgrade reports whether a client asks for a protocol that we relay. h2c is not
+// relayed, as its requests would pass unchecked.
 func wantsUpgrade(client *fasthttp.RequestHeader, connected *connectionList) bool {
 	if !connected.upgrade {
 		return false
 	}
 	asked := false
-	for _, protocols := range client.PeekAll("Upgrade") { // all of these lines would pass
+	for _, protocols := range client.PeekAll("Upgrade") { // all of these lines would be relayed
 		if bytes.Contains(bytes.ToLower(protocols), []byte("h2c")) {
 			return false
 		}
@@ -239,9 +240,9 @@ func wantsUpgrade(client *fasthttp.RequestHeader, connected *connectionList) boo
 	return asked
 }
 
-// appendTarget puts the upstream's base path before a raw request target. A
-// "/v1" that would double stands once. Of an absolute-form target only path and
-// query count: its host chooses nothing. ok is false for what has no path.
+// appendTarget puts the upstream's base path before a raw request target. If both have
+// "/v1" it is written once. Of an absolute-form target only path and query are used:
+// its host does not choose the upstream. ok is false for a target without a path.
 func appendTarget(dst []byte, base string, raw []byte) (_ []byte, ok bool) {
 	switch {
 	case len(raw) == 1 && raw[0] == '*':

@@ -25,8 +25,8 @@ func cutField(line []byte) (name, value []byte, ok bool) {
 	return line[:i], trimBlanks(line[i+1:]), true
 }
 
-// trimBlanks is bytes.Trim of blanks and tabs, which head lines need so often
-// that the general one costs a microsecond a request.
+// trimBlanks trims blanks and tabs. Head lines need it so often that bytes.Trim costs a
+// microsecond a request.
 func trimBlanks(b []byte) []byte {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
 		b = b[1:]
@@ -54,9 +54,9 @@ func is(name []byte, want string) bool {
 	return true
 }
 
-// startsLike reports whether name begins with prefix, in any letter case and
-// with "_" for "-": servers of the CGI family take the two for one name, so
-// what must not pass must pass in neither spelling.
+// startsLike reports whether name begins with prefix, in any letter case and with "_"
+// for "-". Servers of the CGI family take both spellings for the same name, so a header
+// that must not pass must be stopped in both.
 func startsLike(name []byte, prefix string) bool {
 	if len(name) < len(prefix) {
 		return false
@@ -79,13 +79,13 @@ func fold(c byte) byte {
 	return c
 }
 
-// A connectionList is what the Connection lines of a head say.
+// A connectionList holds the options of a head's Connection lines.
 type connectionList struct {
 	close, keepAlive, upgrade bool
-	named                     [][]byte // headers that end at this hop; mostly nil
+	named                     [][]byte // headers that must not be relayed; mostly nil
 }
 
-// add takes in the value of one Connection line.
+// add adds the value of one Connection line.
 func (l *connectionList) add(value []byte) {
 	for len(value) > 0 {
 		token, rest, _ := bytes.Cut(value, []byte{','})
@@ -131,7 +131,7 @@ func appendLine(dst []byte, name, value string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// validText reports whether b holds no control characters but tabs.
+// validText reports whether b holds no control characters other than tabs.
 func validText(b []byte) bool { return untilControl(b) == len(b) }
 
 // validToken reports whether name is a token of RFC 9110 §5.6.2.

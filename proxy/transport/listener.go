@@ -26,7 +26,7 @@ type Server struct {
 // Serve answers requests on ln until Shutdown, and then returns nil. A lack of
 // descriptors or of memory for one more connection does not end it.
 func (s *Server) Serve(ln net.Listener) error {
-	l := &listener{Listener: ln, guard: s.guard, over: make(chan struct{})}
+	l := &listener{Listener: ln, guard: s.guard, closed: make(chan struct{})}
 	defer l.lingering.Wait()
 	return s.http.Serve(l)
 }
@@ -37,49 +37,49 @@ func (s *Server) Serve(ln net.Listener) error {
 func (s *Server) Shutdown(ctx context.Context) error {
 	g := s.guard
 	err := s.http.ShutdownWithContext(ctx)
-	g.clients.closeWaiting() // also of a server that never served
+	g.clients.closeWaiting() // for a server that never served; otherwise listener.Close has done it
 	if err == nil {
-		err = g.clients.wait(ctx) // fasthttp does not wait for what it does not write itself
+		err = g.clients.wait(ctx) // fasthttp does not wait for connections that were hijacked
 	}
 	if err == nil {
 		g.hangups.close()
 		return nil
 	}
 	panics.Go(g.options.Panicked, func() {
-		<-g.clients.none
+		<-g.clients.allEnded
 		g.hangups.close()
 	}, nil)
 	return err
 }
 
-// Cut ends the connections that are open after Shutdown; what is being answered on them
-// breaks off, and looks so.
+// Cut resets the connections that are open after Shutdown, so that clients notice that
+// their answers were cut.
 func (s *Server) Cut() { s.guard.clients.cut() }
 
-// Connections is how many connections of clients have not ended.
+// Connections returns how many connections of clients have not ended.
 func (s *Server) Connections() int { return s.guard.clients.count() }
 
 const (
-	// refusals is how many refused connections are given time to read why. More
-	// of them at once are cut right after it was written.
-	refusals = 256
+	// maxRefused is how many refused connections at once are given time to read the
+	// refusal. More of them are closed right after it was written.
+	maxRefused = 256
 	// maxPause is the longest wait for a descriptor to become free.
 	maxPause = time.Second
 )
 
-// A listener refuses connections beyond ServerOptions.Connections. fasthttp would
-// do that in plain text and without Retry-After; and it would end at the first
+// A listener refuses connections beyond ServerOptions.Connections. fasthttp would do
+// that in plain text and without Retry-After, and it would stop serving at the first
 // lack of a descriptor.
 type listener struct {
 	net.Listener
 	guard     *guard
 	closing   sync.Once
-	over      chan struct{} // closed with the listener
-	refused   atomic.Int64  // that linger
+	closed    chan struct{} // closed with the listener
+	refused   atomic.Int64  // refused connections that linger
 	lingering sync.WaitGroup
 }
 
-// Accept returns the next connection that there is room for.
+// Accept returns the next connection that is not refused.
 func (l *listener) Accept() (net.Conn, error) {
 	pause := time.Duration(0)
 	for {
@@ -103,31 +103,31 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// wait lets d pass, unless the listener is closed before.
+// wait waits for d. It returns false at once when the listener is closed.
 func (l *listener) wait(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
-	case <-l.over:
+	case <-l.closed:
 		return false
 	}
 }
 
-// Close stops the listener. When fasthttp calls it, no connection goes on to another
-// request: those that wait for one are closed. fasthttp itself closes only those that
-// had one before and have seen no byte of the next.
+// Close stops the listener and closes the connections that wait for a request or have
+// read a part of its head. fasthttp itself would close only those that had a request
+// before and have seen no byte of the next.
 func (l *listener) Close() error {
 	l.closing.Do(func() {
-		close(l.over)
+		close(l.closed)
 		l.guard.clients.closeWaiting()
 	})
 	return l.Listener.Close()
 }
 
-// refuse says why and closes c. What is written fits the kernel's buffer of a new
-// connection, so nobody is waited for.
+// refuse answers with a 503 and closes c. The answer fits into the kernel's buffer of a
+// new connection, so writing it never waits.
 func (l *listener) refuse(c net.Conn) {
 	const code = "overloaded"
 	var lines strings.Builder
@@ -137,7 +137,7 @@ func (l *listener) refuse(c net.Conn) {
 	body := l.guard.options.ErrorBody(fasthttp.StatusServiceUnavailable, code)
 	_, err := fmt.Fprintf(c, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n%s"+
 		"Content-Length: %d\r\nConnection: close\r\n\r\n%s", lines.String(), len(body), body)
-	if err != nil || l.refused.Add(1) > refusals {
+	if err != nil || l.refused.Add(1) > maxRefused {
 		_ = c.Close()
 		return
 	}
@@ -149,15 +149,16 @@ func (l *listener) refuse(c net.Conn) {
 	}, l.lingering.Done)
 }
 
-// exhausted reports whether an error of Accept is one that passes.
+// exhausted reports whether an error of Accept is a lack of descriptors or memory, which
+// passes.
 func exhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) ||
 		errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM)
 }
 
-// follow follows the connections that fasthttp serves. Those that it has let go of end
-// elsewhere, see hijack.
-func (g *guard) follow(c net.Conn, state fasthttp.ConnState) {
+// connState is told by fasthttp of the states of connections. Connections that were
+// hijacked end in hijack.
+func (g *guard) connState(c net.Conn, state fasthttp.ConnState) {
 	switch state {
 	case fasthttp.StateActive:
 		c.(*clientConn).waits.CompareAndSwap(forRequest, forHead)
@@ -174,12 +175,12 @@ func (g *guard) shed(reason string) {
 	}
 }
 
-// connections is how many may be open when nobody says: each may need another
-// one to the upstream, and files stay open beside them.
+// connections returns the default for ServerOptions.Connections: each connection may
+// need another one to the upstream, and there are other open files.
 func connections() int {
-	const usual = 16 << 10
-	return min(usual, max(descriptorLimit()/2-64, 16))
+	const standard = 16 << 10
+	return min(standard, max(descriptorLimit()/2-64, 16))
 }
 
-// unlimited is what fasthttp is told: it would refuse where the listener does.
+// unlimited is fasthttp's limit of connections: the listener has its own.
 const unlimited = math.MaxInt32

@@ -10,26 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canAsk tells that readNow works.
-const canAsk = true
+// canReadNow tells that readNow works on this system.
+const canReadNow = true
 
-// readNow reads what is there. none tells that there is nothing yet.
-func readNow(fd uintptr, p []byte) (n int, none bool, err error) {
+// readNow reads what has arrived, without waiting. wouldBlock tells that nothing has.
+func readNow(fd uintptr, p []byte) (n int, wouldBlock bool, err error) {
 	return call(unix.SYS_RECVFROM, fd, unsafe.Pointer(unsafe.SliceData(p)), len(p), 0) //nolint:gosec // the kernel's way to name memory
 }
 
-// gathered is how many pieces one system call takes.
-const gathered = 16
+// maxIovecs is how many pieces one system call takes.
+const maxIovecs = 16
 
-// writeNow writes what goes without waiting of pieces, one after another. none tells
-// that nothing does.
-func writeNow(fd uintptr, pieces [][]byte) (n int, none bool, err error) {
+// writeNow writes as much of pieces, one after another, as the kernel takes without
+// waiting. wouldBlock tells that it takes nothing.
+func writeNow(fd uintptr, pieces [][]byte) (n int, wouldBlock bool, err error) {
 	if len(pieces) == 1 {
 		p := pieces[0]
 		return call(unix.SYS_SENDTO, fd, unsafe.Pointer(unsafe.SliceData(p)), len(p), syscall.MSG_NOSIGNAL) //nolint:gosec // as above
 	}
-	var list [gathered]syscall.Iovec
-	pieces = pieces[:min(len(pieces), gathered)]
+	var list [maxIovecs]syscall.Iovec
+	pieces = pieces[:min(len(pieces), maxIovecs)]
 	for i, p := range pieces {
 		list[i].Base = unsafe.SliceData(p)
 		list[i].SetLen(len(p))
@@ -37,9 +37,9 @@ func writeNow(fd uintptr, pieces [][]byte) (n int, none bool, err error) {
 	return call(unix.SYS_WRITEV, fd, unsafe.Pointer(&list), len(pieces), 0) //nolint:gosec // as above
 }
 
-// call reads or writes on a socket that does not block. Calls that are for sockets
-// only take less of a way than those for all kinds of files.
-func call(trap, fd uintptr, memory unsafe.Pointer, size, flags int) (n int, none bool, err error) {
+// call reads from or writes to a non-blocking socket. System calls for sockets do less
+// work in the kernel than those for all kinds of files.
+func call(trap, fd uintptr, memory unsafe.Pointer, size, flags int) (n int, wouldBlock bool, err error) {
 	for {
 		r, _, errno := syscall.RawSyscall6(trap, fd, uintptr(memory), uintptr(size), uintptr(flags), 0, 0) //nolint:gosec // sizes are not negative
 		switch errno {

@@ -8,10 +8,11 @@ import (
 	"syscall"
 )
 
-// writeNow writes what goes without waiting of the first of pieces. none tells that
-// nothing does. Unlike a raw system call, this one tells the race detector that what
-// came before it has happened before what a reader of the same bytes does.
-func writeNow(fd uintptr, pieces [][]byte) (n int, none bool, err error) {
+// writeNow writes as much of the first of pieces as the kernel takes without waiting.
+// wouldBlock tells that it takes nothing. Unlike a raw system call, this one tells the
+// race detector that what came before the write happens before what the reader of these
+// bytes does after its read.
+func writeNow(fd uintptr, pieces [][]byte) (n int, wouldBlock bool, err error) {
 	for {
 		n, err = syscall.Write(int(fd), pieces[0])
 		if err == nil {

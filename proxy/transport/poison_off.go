@@ -2,7 +2,7 @@
 
 package transport
 
-// Poison marks a buffer that is given back to a pool. In builds with the tag
-// sidenote_debug it overwrites all of it, so that what outlives its request is seen
-// to; in others it does nothing.
+// Poison is called on each buffer that is put back into a pool. In builds with the tag
+// sidenote_debug it overwrites all of the buffer, so that tests notice who still uses
+// it; in others it does nothing.
 func Poison([]byte) {}

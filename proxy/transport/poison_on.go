@@ -2,7 +2,7 @@
 
 package transport
 
-// Poison overwrites a buffer that is given back to a pool.
+// Poison overwrites a buffer that is put back into a pool.
 func Poison(b []byte) {
 	b = b[:cap(b)]
 	for i := range b {

@@ -16,36 +16,35 @@ import (
 // maxDiscard is how much of an answer's body Discard reads to save a connection.
 const maxDiscard = 64 << 10
 
-// A Response is the head of an upstream's answer, its body still to come.
-// It is used by one goroutine, within the handler, and is dead after Relay or
-// Discard.
+// A Response is the head of an upstream's answer; its body is still to be read. It is
+// for one goroutine, within the handler, and must not be used after Relay or Discard.
 type Response struct {
-	x    *exchange
+	x    *upstreamCall
 	text *[]byte // what head points into
 	head answerHead
 	body body
 }
 
-// Status is the three-digit status code.
+// Status returns the three-digit status code.
 func (r *Response) Status() int { return r.head.status }
 
-// Header returns the value of the first line of that name, in any letter case,
-// trimmed; nil without one. It is valid until Relay or Discard.
+// Header returns the trimmed value of the first line of that name, in any letter case;
+// nil if there is none. It is valid until Relay or Discard.
 func (r *Response) Header(name string) []byte { return r.head.field([]byte(name)) }
 
-// Sent reports whether all of the request went up: Request.Body is not looked at
-// any more, unless it is sent again.
+// Sent reports whether all of the request was sent: Request.Body is not read any more,
+// unless the caller sends it again.
 func (r *Response) Sent() bool { return r.x.upload == nil || r.x.upload.complete() }
 
-// Peek reads the body ahead, up to limit bytes, so that a handler can look at a
-// short answer before it chooses between Relay, which passes it on as if nobody
-// had looked, and Discard. whole says that body is all of it. It is false when
-// there is more (of a body that announces more, nothing is read), and when the
-// upstream broke off or was silent for Config.Idle, which Relay then shows as
-// the cut it is. Peek waits for a body's end as long as pieces of it arrive: it
-// is for answers that one expects to be short, such as errors.
+// Peek reads up to limit bytes of the body, so that a handler can read a short answer
+// before it chooses between Discard and Relay, which relays it as if there had been no
+// Peek. whole says that body is all of it. It is false if there is more (if the head
+// announces more, nothing is read), and if the upstream broke off or was silent for
+// Config.Idle, which Relay then passes on as a cut. Peek waits for the end of the body
+// as long as pieces of it arrive, so it is for answers that are expected to be short,
+// such as errors.
 //
-// body must not be changed. It outlives the Response.
+// body must not be changed. It stays valid after the Response.
 func (r *Response) Peek(limit int) (body []byte, whole bool) {
 	announced := 0
 	if r.head.kind == bodyFixed {
@@ -60,39 +59,39 @@ func (r *Response) Peek(limit int) (body []byte, whole bool) {
 // Discard drops the answer. A short remainder of the body is read so that the
 // connection can be used again, otherwise it is closed.
 func (r *Response) Discard() {
-	r.body.dropAhead()
+	r.body.dropPeeked()
 	if !r.body.ended() && r.head.kind != bodyUntilClose {
 		r.x.conn.idle = min(r.x.up.config.Idle, time.Second)
-		_, _ = io.CopyN(io.Discard, &r.body, maxDiscard) // what matters is where it ended
+		_, _ = io.CopyN(io.Discard, &r.body, maxDiscard) // what counts is whether the body has ended
 	}
 	r.x.end(r.body.ended() && r.head.reusable())
 	r.free()
 }
 
-// free ends the life of r, while that of the exchange may go on.
+// free gives back r's memory. The upstreamCall may go on.
 func (r *Response) free() {
 	x := r.x
 	state := stateOf(x.ctx)
 	if x.upload != nil {
 		complete := x.upload.complete()
 		state.bodyRead = state.bodyRead || complete && x.upload.rest != nil
-		state.lent = !complete
+		state.bodyInUse = !complete
 	}
-	give(&x.up.heads, r.text)
+	putBuffer(&x.up.heads, r.text)
 	r.text = nil
 }
 
-// A Relay says what happens on an answer's way down. The zero value passes it on.
+// A Relay says what happens to an answer on its way to the client. The zero value
+// relays it unchanged.
 type Relay struct {
-	// Replace puts lines in the place of the upstream's, e.g. Sidenote-Status.
-	// At most 64.
+	// Replace puts lines in place of the upstream's, e.g. Sidenote-Status. At most 64.
 	Replace []Header
-	// Tap sees each piece of the body before the client does. It must not keep
-	// or change it, and must be quick.
+	// Tap gets each piece of the body before the client does. It must not keep or
+	// change it, and must be quick.
 	Tap func(piece []byte)
-	// Done is called once, when the last byte was handed to the client's
-	// connection or the relay failed: within Relay, or after the handler has
-	// returned. It must not touch the handler's RequestCtx.
+	// Done is called once, when the last byte was written to the client's connection
+	// or the relay failed: within Relay, or after the handler has returned. It must not
+	// use the handler's RequestCtx.
 	Done func(Outcome)
 }
 
@@ -109,10 +108,10 @@ func (how *Relay) done(panicked panics.Handler, o Outcome) {
 	}
 }
 
-// Relay makes ctx's response out of the answer: status and head lines as they
-// came, but for those that concern one connection only, and a body that flows
-// after the handler has returned, each piece flushed as it arrives. Call it
-// last in the handler; lines set on ctx.Response before are kept.
+// Relay makes the answer ctx's response. Status and head lines stay as they came, except
+// those that concern one connection only. The body is relayed after the handler has
+// returned, each piece flushed as it arrives. Call it last in the handler; lines set on
+// ctx.Response before are kept.
 func (r *Response) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	if r.head.status == 101 {
 		r.relayUpgrade(ctx, how)
@@ -125,7 +124,7 @@ func (r *Response) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	if r.head.kind == bodyFixed {
 		size = int(r.head.length)
 	}
-	// From here on there may be more to come from the client than will be read.
+	// If the body is still being sent, not all that the client sends may be read.
 	early := x.upload != nil && !x.upload.finished()
 	r.free()
 	if body.ended() {
@@ -150,10 +149,10 @@ func (r *Response) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 
 // writeHead makes fasthttp write the upstream's lines as they came.
 //
-// Its own setters would reorder lines, collapse doubled ones and drop Date.
-// But the reason is written as it stands in memory, right after the status
-// code; so the lines go there. SetStatusMessage makes room: of zeros, as it would
-// look at each byte after the first line end to blank out others.
+// Its setters would reorder lines, collapse doubled ones and drop Date. But it writes
+// the reason as it stands in memory, right after the status code, so the lines are put
+// there. SetStatusMessage allocates the memory. It is given zeros, as it would check
+// each byte after a line end to blank out others; then the lines are copied over them.
 func (r *Response) writeHead(ctx *fasthttp.RequestCtx, replace []Header) {
 	read := len(*r.text)
 	*r.text = r.head.append(*r.text, replace)
@@ -165,28 +164,28 @@ func (r *Response) writeHead(ctx *fasthttp.RequestCtx, replace []Header) {
 	copy(header.StatusMessage(), (*r.text)[read:])
 }
 
-// A stream is a relayed body: fasthttp calls WriteTo, then CloseWithError. A tunnel
-// ends like one.
+// A stream is a body that is being relayed: fasthttp calls WriteTo, then CloseWithError.
+// A tunnel uses it for its end.
 type stream struct {
-	x        *exchange                // nil before it begins and when it has ended
-	header   *fasthttp.ResponseHeader // takes the trailer while WriteTo runs; nil for who knows no chunks
+	x        *upstreamCall            // nil before the stream begins and after it has ended
+	header   *fasthttp.ResponseHeader // takes the trailer while WriteTo runs; nil for a client that cannot read chunks
 	body     body
-	reusable bool // the connection, after a clean end
+	reusable bool // the connection can be used again after a clean end
 	how      Relay
 	bytes    int64
 	bulk     bool  // the last piece was large
 	err      error // of reading the upstream
 }
 
-// SupportsBodyWriteTo tells fasthttp to call WriteTo, which can flush.
+// SupportsBodyWriteTo tells fasthttp to call WriteTo instead of Read: WriteTo can flush.
 func (s *stream) SupportsBodyWriteTo() bool { return true }
 
-// Read implements io.Reader, which fasthttp asks of every body.
+// Read implements io.Reader, which fasthttp demands of every body.
 func (s *stream) Read(p []byte) (int, error) { return s.body.Read(p) }
 
-// WriteTo passes the body to w, piece by piece, until its clean end. An error
-// makes fasthttp close the client's connection without the terminal chunk, so
-// that a cut stays a cut.
+// WriteTo writes the body to w, piece by piece, until its clean end. After an error
+// fasthttp closes the client's connection without the last chunk, so that the client
+// notices the cut.
 func (s *stream) WriteTo(w io.Writer) (_ int64, err error) {
 	defer panics.Recover(s.x.client.guard.options.Panicked, func() { s.err, err = errPanic, errPanic })
 	for {
@@ -201,20 +200,21 @@ func (s *stream) WriteTo(w io.Writer) (_ int64, err error) {
 	}
 }
 
-// unwritten reports whether fasthttp cannot write a line of that name in a trailer.
-func unwritten(name []byte) bool { return is(name, "date") || is(name, "set-cookie") }
+// unsupportedTrailer reports whether fasthttp cannot write a line of that name in a
+// trailer.
+func unsupportedTrailer(name []byte) bool { return is(name, "date") || is(name, "set-cookie") }
 
-// passTrailer hands the upstream's trailer to fasthttp, which writes it behind the
-// last chunk, and refuses lines that have no place there; Date and Set-Cookie it could
-// not write. Lines that Relay replaces do not come in by this door.
+// passTrailer hands the upstream's trailer to fasthttp, which writes it after the last
+// chunk. It leaves out lines that are not allowed in a trailer, those that fasthttp
+// cannot write (Date and Set-Cookie) and those that Relay replaces.
 func (s *stream) passTrailer() {
 	if s.header == nil || len(s.body.trailer) == 0 {
 		return
 	}
-	s.header.DisableNormalizing() // the head is written
+	s.header.DisableNormalizing() // the head is written already, so this concerns the trailer only
 	for line, rest, ok := cutLine(s.body.trailer); ok; line, rest, ok = cutLine(rest) {
 		name, value, ok := cutField(line)
-		if !ok || !validToken(name) || !validText(value) || kindOf(name).hopByHop() || replaced(s.how.Replace, name) >= 0 || unwritten(name) {
+		if !ok || !validToken(name) || !validText(value) || kindOf(name).hopByHop() || replaced(s.how.Replace, name) >= 0 || unsupportedTrailer(name) {
 			continue
 		}
 		if before := s.header.PeekBytes(name); len(before) > 0 {
@@ -226,9 +226,9 @@ func (s *stream) passTrailer() {
 	}
 }
 
-// step passes one piece. It waits for it with nothing but the connection's
-// small reader, and takes a buffer only when there is something to carry or
-// when pieces come so large that they fill one.
+// step relays one piece. It takes a buffer only when there is something to read; until
+// then it waits with the connection's small reader. After a large piece it does not
+// wait first, as the next one will most likely fill a buffer, too.
 func (s *stream) step(w io.Writer) (end bool, err error) {
 	if !s.bulk {
 		if s.err = s.body.wait(); s.err != nil {
@@ -236,7 +236,7 @@ func (s *stream) step(w io.Writer) (end bool, err error) {
 		}
 	}
 	piece := s.x.up.pieces.Get().(*[]byte)
-	defer give(&s.x.up.pieces, piece)
+	defer putBuffer(&s.x.up.pieces, piece)
 	n, err := s.body.Read(*piece)
 	s.bulk = n >= readerSize/2
 	if n > 0 {
@@ -259,15 +259,15 @@ func (s *stream) pass(w io.Writer, piece []byte) error {
 		return err
 	}
 	s.bytes += int64(len(piece))
-	// fasthttp flushes chunks by itself, and the end of every body.
+	// fasthttp itself flushes chunks and the end of every body.
 	if f, ok := w.(interface{ Flush() error }); ok && !s.body.ended() {
 		return f.Flush()
 	}
 	return nil
 }
 
-// CloseWithError ends the exchange; writeErr is that of writing to the client,
-// or what WriteTo returned. Further calls do nothing.
+// CloseWithError ends the call. writeErr is the error of writing to the client, or what
+// WriteTo returned. Further calls do nothing.
 func (s *stream) CloseWithError(writeErr error) error {
 	x, how, outcome := s.x, s.how, Outcome{Bytes: s.bytes}
 	if x == nil {
@@ -281,12 +281,12 @@ func (s *stream) CloseWithError(writeErr error) error {
 		outcome.Err = x.classify(s.err, IdleTimeout, Truncated)
 	case errors.Is(writeErr, os.ErrDeadlineExceeded):
 		outcome.Err = &Error{ClientSlow, errors.New("client does not read")}
-	case s.x.up.closed(): // and the client's connection with it, see Server.Cut
+	case s.x.up.closed(): // at the end of a shutdown, which also cuts clients, see Server.Cut
 		outcome.Err = &Error{Closed, net.ErrClosed}
 	default:
 		outcome.Err = &Error{ClientGone, errors.New("client hung up")}
 	}
-	*s = stream{} // a connection may be silent for long, and its exchange keeps nothing
+	*s = stream{} // frees the memory: the connection may now be idle for long
 	how.done(x.client.guard.options.Panicked, outcome)
 	return nil
 }

@@ -9,45 +9,44 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// prefetched is how much of a body of known length fasthttp holds before it
-// calls the handler: up to here reading does not touch the connection.
+// prefetched is how much of a body of known length fasthttp reads before it calls the
+// handler. Reading that much does not touch the connection.
 const prefetched = 8 << 10
 
-// stretch is how much of a body must arrive in each wait of ReadBody: 256 KiB in a
-// minute is a twentieth of what a poor line carries.
-const stretch = 256 << 10
+// minPerWait is how much of a body must arrive in each wait of ReadBody, in bytes. 256
+// KiB in a minute is a twentieth of what a slow line carries.
+const minPerWait = 256 << 10
 
-// atHand is how much of a body is kept without asking for room.
-const atHand = 64<<10 + 1
+// uncountedBytes is how much of a body is kept without asking Room for memory.
+const uncountedBytes = 64<<10 + 1
 
-// A Room is memory for bodies.
+// A Room bounds the memory for bodies.
 type Room interface {
-	// Take takes n bytes of it, all or none. Whoever reads bodies into it gives
-	// them back when the handler has returned, or when Response.Sent.
+	// Take takes n bytes, all or none. The caller of ReadBody gives them back when the
+	// handler has returned, or once Response.Sent is true.
 	Take(n int) bool
 }
 
-// maxKept is the largest body buffer that is used again.
+// maxKept is the capacity up to which a body's buffer is used again.
 const maxKept = 1 << 20
 
-// A requestState is what this package knows of one request, until
-// the handler has returned.
+// A requestState holds what this package knows of one request until the handler has
+// returned.
 type requestState struct {
-	body     []byte // of ReadBody
-	bodyRead bool   // the client's body was read to its end
-	lent     bool   // body outlives the handler
-	head     requestLines
-	response Response // of the exchange, until Relay or Discard
+	body      []byte // of ReadBody
+	bodyRead  bool   // the client's body was read to its end
+	bodyInUse bool   // body is still being sent when the handler returns
+	head      requestLines
+	response  Response // what Send returns; valid until Relay or Discard
 }
 
-// ReadBody reads the body of ctx's request, if it has at most limit bytes. It has
-// wait for each 256 KiB of it, so that a steady client may take longer and one that
-// trickles may not. whole is false when it has more: pass body, which is what was
-// read so far, on as Request.Body, and the rest follows it untouched. body
-// belongs to the request: it dies with the handler. What it takes beyond 64 KiB
-// comes from room, unless that is nil. After an error, always an
-// *Error, the connection will be closed; answer and return.
-// Never use ctx.PostBody, which has no bound.
+// ReadBody reads the body of ctx's request, if it has at most limit bytes. The client
+// has the time wait for each 256 KiB, so a steady client may take longer in all and one
+// that trickles is cut. If the body is longer, whole is false: pass body, the part that
+// was read, on as Request.Body, and Send streams the rest after it. body is valid until
+// the handler returns. Its memory beyond 64 KiB is taken from room, unless that is nil.
+// After an error, which is always an *Error, the connection will be closed: answer and
+// return. Never use ctx.PostBody, which has no bound.
 func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration, room Room) (body []byte, whole bool, err error) {
 	stream, length := ctx.RequestBodyStream(), ctx.Request.Header.ContentLength()
 	state := stateOf(ctx)
@@ -58,7 +57,7 @@ func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration, room Room
 	case length > limit:
 		return nil, false, nil
 	}
-	in := intake{stream: stream, limit: limit, announced: length, room: room, client: clientOf(ctx), wait: wait}
+	in := bodyReader{stream: stream, limit: limit, announced: length, room: room, client: clientOf(ctx), wait: wait}
 	state.body, err = in.read(state.body[:0])
 	switch {
 	case err == nil:
@@ -72,25 +71,25 @@ func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration, room Room
 	return state.body, true, nil
 }
 
-// errNoRoom is that of a body for which there is none.
+// errNoRoom is returned if Room has no memory for a body.
 var errNoRoom = &Error{NoRoom, errors.New("no room for a request's body")}
 
-// An intake reads a body into memory.
-type intake struct {
+// A bodyReader reads a body into memory.
+type bodyReader struct {
 	stream           io.Reader
 	limit, announced int
 	room             Room // nil has all
 	client           *clientConn
-	wait             time.Duration // of client for each stretch; 0: somebody else minds the time
+	wait             time.Duration // for each minPerWait bytes from client; 0: the deadline is set elsewhere
 }
 
-// read appends the body to dst, which is empty, until its end or until dst is
-// longer than limit. Memory grows with what arrived, not with what was announced.
-func (in *intake) read(dst []byte) (_ []byte, err error) {
-	if beyond(cap(dst)) > 0 && !in.take(beyond(cap(dst))) {
+// read appends the body to dst, which is empty, until the body ends or dst is longer
+// than limit. Memory grows with what has arrived, not with what was announced.
+func (in *bodyReader) read(dst []byte) (_ []byte, err error) {
+	if counted(cap(dst)) > 0 && !in.take(counted(cap(dst))) {
 		dst = nil
 	}
-	if first := firstRoom(in.announced); cap(dst) < first {
+	if first := firstSize(in.announced); cap(dst) < first {
 		dst = make([]byte, 0, first)
 	}
 	due, timed := 0, in.wait > 0 && (in.announced < 0 || in.announced > prefetched)
@@ -99,7 +98,7 @@ func (in *intake) read(dst []byte) (_ []byte, err error) {
 			if err := in.client.SetReadDeadline(time.Now().Add(in.wait)); err != nil {
 				return dst, err
 			}
-			due = len(dst) + stretch
+			due = len(dst) + minPerWait
 		}
 		if len(dst) == cap(dst) {
 			if dst, err = in.grow(dst); err != nil {
@@ -115,30 +114,30 @@ func (in *intake) read(dst []byte) (_ []byte, err error) {
 	return dst, nil
 }
 
-// grow returns dst with room for more, but for no more than may come.
-func (in *intake) grow(dst []byte) ([]byte, error) {
+// grow returns dst with a larger capacity, but no larger than the body can get.
+func (in *bodyReader) grow(dst []byte) ([]byte, error) {
 	most := in.limit + 1
 	if in.announced > 0 {
-		most = min(in.announced, in.limit) + 1 // for the read that finds the end
+		most = min(in.announced, in.limit) + 1 // one more, for the Read that finds the end
 	}
 	size := max(min(2*cap(dst), most), cap(dst)+1)
-	if !in.take(beyond(size) - beyond(cap(dst))) {
+	if !in.take(counted(size) - counted(cap(dst))) {
 		return dst, errNoRoom
 	}
 	return append(make([]byte, 0, size), dst...), nil
 }
 
-func (in *intake) take(n int) bool { return in.room == nil || in.room.Take(n) }
+func (in *bodyReader) take(n int) bool { return in.room == nil || in.room.Take(n) }
 
-// beyond is how much of so many bytes is not at hand.
-func beyond(n int) int { return max(0, n-atHand) }
+// counted returns how many of n bytes must be taken from Room.
+func counted(n int) int { return max(0, n-uncountedBytes) }
 
-// firstRoom is how much room a body has to begin with.
-func firstRoom(announced int) int { return min(max(announced, 512), atHand-1) + 1 }
+// firstSize returns the capacity to begin with.
+func firstSize(announced int) int { return min(max(announced, 512), uncountedBytes-1) + 1 }
 
-// cutShort reports whether the client has closed its side. To fasthttp the end
-// of a connection looks like the end of a body. Short of a length that shows by
-// counting; between two chunks only the connection itself tells.
+// cutShort reports whether the client has closed its side. fasthttp takes the end of a
+// connection for the end of a body. If the body has a length, counting shows that;
+// between two chunks only the connection itself can tell.
 func cutShort(client net.Conn) (gone bool) {
 	tcp, ok := tcpOf(client)
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// maxHead bounds an answer's head, interim answers before it included.
+// maxHead is the size of the largest head, with the interim answers before it.
 const maxHead = 64 << 10
 
 // errFraming is wrapped by every error about what an upstream sent.
@@ -28,8 +28,8 @@ type answerHead struct {
 	length    int64 // of a fixed body
 	connected connectionList
 
-	encoded, sized bool  // by Transfer-Encoding, by Content-Length
-	unframed       error // what forbids to read a body after it
+	encoded, sized bool  // there is a Transfer-Encoding, a Content-Length
+	unframed       error // why the body's framing cannot be trusted
 }
 
 type bodyKind int
@@ -41,8 +41,8 @@ const (
 	bodyUntilClose
 )
 
-// read reads the next final head on br into text, interim answers (1xx) skipped,
-// and parses it. isHead tells that the request's method was HEAD.
+// read reads the next final head from br into text and parses it. Interim answers (1xx)
+// are skipped. isHead tells that the request's method was HEAD.
 func (h *answerHead) read(br *bufio.Reader, text []byte, isHead bool) (_ []byte, err error) {
 	budget := maxHead
 	for {
@@ -58,7 +58,7 @@ func (h *answerHead) read(br *bufio.Reader, text []byte, isHead bool) (_ []byte,
 	}
 }
 
-// readBlock appends lines up to and with the next empty one.
+// readBlock appends lines up to and including the next empty one.
 func readBlock(br *bufio.Reader, text []byte, budget *int) ([]byte, error) {
 	if _, err := br.Peek(1); err != nil {
 		return text, err
@@ -89,10 +89,10 @@ func readBlock(br *bufio.Reader, text []byte, budget *int) ([]byte, error) {
 	}
 }
 
-// wholeBlock returns the lines up to and with the next empty one if they have
-// arrived, nil if not. They stay on br.
+// wholeBlock returns the lines up to and including the next empty one if they have
+// arrived, nil if not. They stay in br.
 func wholeBlock(br *bufio.Reader) []byte {
-	arrived, _ := br.Peek(br.Buffered()) // takes no more than there is
+	arrived, _ := br.Peek(br.Buffered()) // cannot fail
 	for at := 0; ; {
 		i := bytes.IndexByte(arrived[at:], '\n')
 		if i < 0 {
@@ -106,8 +106,8 @@ func wholeBlock(br *bufio.Reader) []byte {
 	}
 }
 
-// parse checks a block of lines. What two readers could read differently is an
-// error, never guessed at.
+// parse checks a block of lines. A line that two readers could read differently is an
+// error.
 func (h *answerHead) parse(text []byte) error {
 	*h = answerHead{}
 	first, lines, _ := cutLine(text)
@@ -129,7 +129,7 @@ func (h *answerHead) parse(text []byte) error {
 	}
 }
 
-// note takes in a line that says how long the body is or the connection lasts.
+// note notes a line about the length of the body or the use of the connection.
 func (h *answerHead) note(name, value []byte) {
 	switch kindOf(name) {
 	case connectionName:
@@ -180,8 +180,8 @@ func (h *answerHead) parseStatus(line []byte) error {
 	return nil
 }
 
-// frame decides how long the body is (RFC 9112 §6.3), refusing every head that
-// leaves room for two answers.
+// frame decides how the body ends (RFC 9112 §6.3). It refuses every head for which two
+// readers could differ about that.
 func (h *answerHead) frame(isHead bool) error {
 	switch {
 	case h.unframed != nil:
@@ -200,7 +200,7 @@ func (h *answerHead) frame(isHead bool) error {
 	return nil
 }
 
-// contentLength parses 1*DIGIT: no sign, no list, no overflow.
+// contentLength parses one or more digits: no sign, no list, no overflow.
 func contentLength(value []byte) (int64, error) {
 	var n int64
 	for _, c := range value {
@@ -233,11 +233,12 @@ func (h *answerHead) field(name []byte) []byte {
 	return nil
 }
 
-// append writes the reason and the lines that pass to a client, verbatim and
-// in order, with the replaced ones in place. There is no line end at its end.
+// append writes the reason and the lines that are relayed to a client, verbatim and in
+// order. A replacement stands at the place of the first line that it replaces. No line
+// end follows the last line.
 func (h *answerHead) append(dst []byte, replace []Header) []byte {
 	dst = append(dst, h.reason...)
-	var written uint64 // bit i: replace[i] stands in dst
+	var written uint64 // bit i: replace[i] has been written
 	for line, rest, ok := cutLine(h.lines); ok; line, rest, ok = cutLine(rest) {
 		name := line[:bytes.IndexByte(line, ':')]
 		if i := replaced(replace, name); i >= 0 {
@@ -253,13 +254,14 @@ func (h *answerHead) append(dst []byte, replace []Header) []byte {
 	return dst
 }
 
-// announces reports whether a Trailer line's value names what is replaced, or what has
-// no place in a trailer. Nobody needs the line: it only says what may come.
+// announces reports whether the value of a Trailer line names a header that is replaced
+// or that fasthttp cannot write. Such a line is left out, which does no harm: it only
+// says what may follow.
 func announces(value []byte, replace []Header) bool {
 	for more := true; more; {
 		var name []byte
 		name, value, more = bytes.Cut(value, []byte{','})
-		if name = trimBlanks(name); replaced(replace, name) >= 0 || unwritten(name) {
+		if name = trimBlanks(name); replaced(replace, name) >= 0 || unsupportedTrailer(name) {
 			return true
 		}
 	}
@@ -277,9 +279,8 @@ func appendAnswerLine(dst []byte, replace []Header, i int, written *uint64) []by
 	return dst
 }
 
-// passes reports whether a line goes to the client. A length passes as a line
-// only where there is no body that it would frame (HEAD, 304), the announcement
-// of trailers only before chunks.
+// passes reports whether a line is relayed to the client. Content-Length is, if there is
+// no body that it would frame (HEAD, 304), and Trailer is only before chunks.
 func (h *answerHead) passes(name []byte) bool {
 	switch kind := kindOf(name); {
 	case kind == trailerName:

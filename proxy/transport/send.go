@@ -15,69 +15,69 @@ import (
 )
 
 const (
-	// joined is the largest body that is copied behind its head: to have the kernel
-	// gather its pieces would cost more.
-	joined = 16 << 10
-	// inline is the largest body that is written in one go before the answer is
-	// read. What the kernel does not take at once of a larger one goes up beside the
-	// reading of an early answer.
-	inline = 64 << 10
-	// afterCut is how long an answer may take once the upstream stopped taking
-	// our body: it answered before it did, or not at all.
+	// maxCopied is the largest body that is copied behind its head. For larger ones the
+	// kernel gathers the pieces, which for small ones would cost more.
+	maxCopied = 16 << 10
+	// maxInline is the largest body that is written at once before the answer is read.
+	// What the kernel does not take at once of a larger one is written while an early
+	// answer can already be read.
+	maxInline = 64 << 10
+	// afterCut is how long an answer may take once the upstream has stopped reading our
+	// body: it has answered before that, or will not answer.
 	afterCut = 5 * time.Second
 )
 
-// An exchange is one request and its answer, from before the connection is
-// taken until it is given back. The next one of the same client uses its memory.
-type exchange struct {
+// An upstreamCall is one request to the upstream and its answer, from before the
+// connection is taken until it is given back. It is part of the client's connection, so
+// the client's next call uses the same memory.
+type upstreamCall struct {
 	up     *Upstream
-	ctx    *fasthttp.RequestCtx // until end only
+	ctx    *fasthttp.RequestCtx // valid until end is called
 	client *clientConn
 	isHead bool
-	now    time.Duration // when it began, or a connection was dialed for it, on clock
+	now    time.Duration // clock when it began, or when a connection was dialed for it
 	stream stream        // the answer's body, once Relay has begun
 
 	mu sync.Mutex
 	progress
 }
 
-// A progress is how far an exchange is. Its lock guards it.
+// A progress says how far an upstreamCall has got. upstreamCall.mu guards it.
 type progress struct {
 	gone      bool               // the client left
-	over      bool               // end was called
-	answered  bool               // the head is there
+	ended     bool               // end was called
+	answered  bool               // the head of the answer has been read
 	conn      *conn              // nil before it is taken
 	cancel    context.CancelFunc // of dialing
 	watched   bool               // between watch and unwatch
-	stopWatch func()             // nil while nobody watches
-	upload    *upload            // nil when the body went up before anything was read
+	stopWatch func()             // ends a watch that has a goroutine of its own; else nil
+	upload    *upload            // nil if the whole body was sent before anything was read
 }
 
-// Send writes the client's request of ctx to the upstream and waits for the
-// head of the answer. It is called from the handler's goroutine, once per
-// request (again only after Response.Discard, and then with a whole body).
-// When the client hangs up the connection to the upstream is closed at once.
-// Every error is an *Error.
+// Send writes the client's request of ctx to the upstream and waits for the head of the
+// answer. Call it from the handler's goroutine, once per request, or again after
+// Response.Discard, and then with a whole body. When the client hangs up, the connection
+// to the upstream is closed at once. Every error is an *Error.
 //
-// The caller ends every Response with exactly one of Relay and Discard.
+// The caller must end every Response with exactly one call of Relay or Discard.
 func (u *Upstream) Send(ctx *fasthttp.RequestCtx, r Request) (*Response, error) {
 	client := clientOf(ctx)
 	client.flush = u.config.ClientWrite
-	x := &client.exchange
+	x := &client.call
 	x.up, x.ctx, x.client, x.isHead, x.now = u, ctx, client, ctx.IsHead(), clock()
-	x.mu.Lock() // a hang-up may be on its way to the exchange before
+	x.mu.Lock() // hangUp may be running for the call before this one
 	x.progress = progress{}
 	x.mu.Unlock()
 	text := u.heads.Get().(*[]byte)
 	response, err := x.send(r, text)
 	if err != nil {
-		give(&u.heads, text)
+		putBuffer(&u.heads, text)
 		return nil, x.fail(err)
 	}
 	return response, nil
 }
 
-func (x *exchange) send(r Request, text *[]byte) (*Response, error) {
+func (x *upstreamCall) send(r Request, text *[]byte) (*Response, error) {
 	rest, length := x.source(r)
 	framed := length
 	if r.Whole && r.Same && x.ctx.Request.Header.ContentLength() == chunked {
@@ -90,10 +90,10 @@ func (x *exchange) send(r Request, text *[]byte) (*Response, error) {
 		return nil, &Error{BadTarget, errors.New("request target without a path")}
 	}
 	held := rest == nil || length >= 0 && length <= prefetched
-	if held || x.followed() { // the client's connection is not read from any more, or that does not matter
+	if held || x.clientWatched() { // watchHangup must not run while the client's body is read
 		x.watch()
 	}
-	inOne := held && length <= inline
+	inOne := held && length <= maxInline
 	if err := x.connect(inOne); err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (x *exchange) send(r Request, text *[]byte) (*Response, error) {
 	if inOne {
 		err = x.sendInline(text, r.Body, rest, length)
 	} else {
-		err = x.sendBeside(*text, r.Body, rest, length)
+		err = x.sendWithUpload(*text, r.Body, rest, length)
 	}
 	if err != nil {
 		return nil, err
@@ -109,9 +109,9 @@ func (x *exchange) send(r Request, text *[]byte) (*Response, error) {
 	return x.receive(text, head.upgrade)
 }
 
-// source tells what the body is made of besides r.Body: what follows from the
-// client, nil for nothing, and the length of it all.
-func (x *exchange) source(r Request) (rest io.Reader, length int64) {
+// source returns the part of the body that is still to be read from the client, nil if
+// there is none, and the length of the whole body.
+func (x *upstreamCall) source(r Request) (rest io.Reader, length int64) {
 	if r.Whole {
 		return nil, int64(size(r.Body))
 	}
@@ -126,7 +126,7 @@ func (x *exchange) source(r Request) (rest io.Reader, length int64) {
 	return stream, chunked
 }
 
-// oneChunk is a chunked body of one chunk, which holds body.
+// oneChunk returns body in the chunked framing, as a single chunk.
 func oneChunk(body [][]byte) [][]byte {
 	const last = "0\r\n\r\n"
 	n := size(body)
@@ -137,10 +137,10 @@ func oneChunk(body [][]byte) [][]byte {
 	return append(append(framed, body...), []byte("\r\n"+last))
 }
 
-// connect takes a connection, unless the client leaves before. It is usable, unless
-// the caller asks, see takeIdle.
-func (x *exchange) connect(asks bool) error {
-	c := x.up.takeIdle(asks, x.now)
+// connect takes a connection from the pool or dials one, and fails if the client leaves
+// meanwhile. If unchecked is set the caller must check a pooled one, see takeIdle.
+func (x *upstreamCall) connect(unchecked bool) error {
+	c := x.up.takeIdle(unchecked, x.now)
 	if c == nil {
 		ctx, cancel := context.WithCancel(x.up.life)
 		defer cancel()
@@ -161,7 +161,7 @@ func (x *exchange) connect(asks bool) error {
 	defer x.mu.Unlock()
 	x.cancel, x.conn = nil, c
 	if x.gone {
-		return net.ErrClosed // nothing was written, but nobody waits either
+		return net.ErrClosed // the client has left, and nothing was written yet
 	}
 	return nil
 }
@@ -174,9 +174,9 @@ func size(pieces [][]byte) (n int) {
 	return n
 }
 
-// sendInline writes head and body in one go.
-func (x *exchange) sendInline(text *[]byte, body [][]byte, rest io.Reader, length int64) error {
-	if length <= joined || x.up.tls != nil || len(body) > maxPieces {
+// sendInline writes head and body at once.
+func (x *upstreamCall) sendInline(text *[]byte, body [][]byte, rest io.Reader, length int64) error {
+	if length <= maxCopied || x.up.tls != nil || len(body) > maxPieces {
 		if err := x.join(text, body, rest, length); err != nil {
 			return err
 		}
@@ -187,11 +187,11 @@ func (x *exchange) sendInline(text *[]byte, body [][]byte, rest io.Reader, lengt
 		if err := c.waitBoth(x.now, x.up.config.FirstByte); err != nil {
 			return err
 		}
-		c.load(*text, body)
-		if !c.pooled || !x.up.canAsk {
-			return c.put()
+		c.setRequest(*text, body)
+		if !c.pooled || !x.up.canReadNow {
+			return c.writeRequest()
 		}
-		err := c.ask()
+		err := c.sendPooled()
 		if !errors.Is(err, errStale) {
 			return err
 		}
@@ -205,8 +205,9 @@ func (x *exchange) sendInline(text *[]byte, body [][]byte, rest io.Reader, lengt
 	}
 }
 
-// join appends the body to text. A rest is short: fasthttp has read it.
-func (x *exchange) join(text *[]byte, body [][]byte, rest io.Reader, length int64) error {
+// join appends the body to text. If there is a rest, fasthttp has read it already, so
+// reading it does not wait.
+func (x *upstreamCall) join(text *[]byte, body [][]byte, rest io.Reader, length int64) error {
 	whole := len(*text) + int(length)
 	*text = slices.Grow(*text, int(length))
 	for _, piece := range body {
@@ -225,7 +226,7 @@ func (x *exchange) join(text *[]byte, body [][]byte, rest io.Reader, length int6
 }
 
 // receive reads the head of the answer into text.
-func (x *exchange) receive(text *[]byte, upgrade bool) (*Response, error) {
+func (x *upstreamCall) receive(text *[]byte, upgrade bool) (*Response, error) {
 	r := &stateOf(x.ctx).response
 	*r = Response{x: x, text: text}
 	var err error
@@ -249,19 +250,19 @@ func (x *exchange) receive(text *[]byte, upgrade bool) (*Response, error) {
 	return r, nil
 }
 
-// fail ends an exchange without an answer and says why in one class.
-func (x *exchange) fail(err error) error {
+// fail ends a call that got no answer and returns err as an *Error.
+func (x *upstreamCall) fail(err error) error {
 	x.end(false)
 	err = x.classify(err, FirstByteTimeout, ClosedEarly)
-	if ClassOf(err) == ClientGone { // nor is anybody there for what stands behind it on this connection
+	if ClassOf(err) == ClientGone { // do not serve further requests on this connection either
 		x.ctx.SetConnectionClose()
 	}
 	return err
 }
 
-// classify names err. What else is known weighs more than what a closed
-// connection says of itself.
-func (x *exchange) classify(err error, timeout, otherwise Class) error {
+// classify returns err as an *Error. If the call was ended on purpose its connection was
+// closed, so that reason counts more than the error of the connection.
+func (x *upstreamCall) classify(err error, timeout, otherwise Class) error {
 	x.mu.Lock()
 	gone, upload := x.gone, x.upload
 	x.mu.Unlock()
@@ -280,29 +281,29 @@ func (x *exchange) classify(err error, timeout, otherwise Class) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &Error{timeout, err}
 	}
-	return &Error{otherwise, inside(err)}
+	return &Error{otherwise, unexpectedEOF(err)}
 }
 
-// followed reports whether the hangup watcher sees the client leave.
-func (x *exchange) followed() bool { return x.client.token != 0 && !x.up.portable }
+// clientWatched reports whether the hangup watcher watches the client.
+func (x *upstreamCall) clientWatched() bool { return x.client.token != 0 && !x.up.portable }
 
-// watch looks for the client's hang-up, until unwatch. Nobody may read from its
-// connection meanwhile, unless it is followed.
-func (x *exchange) watch() {
+// watch makes a hang-up of the client end the call, until unwatch. Unless clientWatched
+// is true, nobody may read from the client's connection meanwhile.
+func (x *upstreamCall) watch() {
 	x.mu.Lock()
-	begins := !x.over && !x.watched
+	begins := !x.ended && !x.watched
 	x.watched = x.watched || begins
-	if begins && !x.followed() {
+	if begins && !x.clientWatched() {
 		x.stopWatch = watchHangup(x.client, x.up.hungUp, x.client.guard.options.Panicked, x.hangUp)
 	}
 	x.mu.Unlock()
-	if begins && x.followed() {
+	if begins && x.clientWatched() {
 		x.client.watch(x)
 	}
 }
 
-// hangUp cancels what is under way: the client left.
-func (x *exchange) hangUp() {
+// hangUp is called when the client has left, and cancels what is under way.
+func (x *upstreamCall) hangUp() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.watched {
@@ -312,13 +313,13 @@ func (x *exchange) hangUp() {
 	if x.cancel != nil {
 		x.cancel()
 	}
-	if x.conn != nil && !x.over {
+	if x.conn != nil && !x.ended {
 		x.conn.drop()
 	}
 }
 
-// unwatch ends the watch. After it hangUp does nothing.
-func (x *exchange) unwatch() {
+// unwatch ends the watch. After it has returned hangUp does nothing.
+func (x *upstreamCall) unwatch() {
 	x.client.watching.Store(nil)
 	x.mu.Lock()
 	stop := x.stopWatch
@@ -329,23 +330,24 @@ func (x *exchange) unwatch() {
 	}
 }
 
-// abandon ends an exchange that nobody goes on with, unless its answer is under way.
-func (x *exchange) abandon() {
+// abandon ends a call whose Response was not relayed or discarded. It does nothing if
+// the answer is being relayed.
+func (x *upstreamCall) abandon() {
 	if x.client != nil && x.stream.x == nil {
 		x.end(false)
 	}
 }
 
-// end gives the connection back, for further use when keep is set and nothing
-// speaks against it. It waits for everything that this exchange started.
-// Further calls do nothing.
-func (x *exchange) end(keep bool) {
+// end gives the connection back. It goes into the pool if keep is set, the client has
+// not left and the whole body was sent. end waits for all goroutines that this call
+// started. Further calls do nothing.
+func (x *upstreamCall) end(keep bool) {
 	x.mu.Lock()
-	over := x.over
-	x.over = true
+	ended := x.ended
+	x.ended = true
 	upload := x.upload
 	x.mu.Unlock()
-	if over {
+	if ended {
 		return
 	}
 	if upload != nil && !upload.finished() {

@@ -12,37 +12,37 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// ServerOptions are what differs between our listeners. Zero values mean the
-// defaults named beside them. Idle and Write may last a sixteenth longer, and
-// Write twice as long, see timed.writeWithin.
+// ServerOptions are the settings of a Server. Zero values mean the defaults named beside
+// them. Idle and Write may last a sixteenth longer, and Write twice as long, see
+// timed.writeWithin.
 type ServerOptions struct {
-	Connections int           // open at once, beyond it 503: 16,384, or what half of the descriptors allow
-	HeadBytes   int           // of a request's head, beyond it 431: 24 KiB, which an open stream holds
-	Read        time.Duration // head of a request, from its first byte: 60 s
-	Idle        time.Duration // a kept-alive connection without a request: 120 s
-	Write       time.Duration // a flush in which the client takes nothing: 60 s
-	// ErrorBody makes the JSON body for an error that never reaches the handler:
-	// 400, 408, 431, 500, 503 or 505, with a code for machines. Required.
+	Connections int           // open at once; more get a 503. 16,384, or what half of the descriptors allow
+	HeadBytes   int           // of a request's head; a larger one gets a 431. 24 KiB; an open stream keeps that much memory
+	Read        time.Duration // for the head of a request, from its first byte: 60 s
+	Idle        time.Duration // of a kept-alive connection without a request: 120 s
+	Write       time.Duration // after which a client that takes nothing is cut: 60 s
+	// ErrorBody makes the JSON body of an error that the handler does not see: 400, 408,
+	// 431, 500, 503 or 505, with a code for machines. Required.
 	ErrorBody func(status int, code string) []byte
-	// ErrorHead makes head lines of such an error. May be nil.
+	// ErrorHead makes header lines for such an error. May be nil.
 	ErrorHead func(code string) []Header
-	// Panicked hears of panics: in the handler, for which the client gets a 500, and
-	// in what goes on beside it and after it. May be nil.
+	// Panicked is called for panics: in the handler, for which the client gets a 500,
+	// and in what runs beside and after it. May be nil.
 	Panicked panics.Handler
 	// Raw is nil for (*net.TCPConn).SyscallConn.
 	Raw Raw
-	// Shed hears of each connection that was refused for want of "connections",
-	// and of each attempt to accept one that failed for want of "descriptors".
-	// May be nil.
+	// Shed is called with "connections" for each connection that was refused because
+	// too many are open, and with "descriptors" for each attempt to accept one that
+	// failed because the process or the system has no more. May be nil.
 	Shed func(reason string)
 }
 
-// NewServer returns a server with the traps of fasthttp closed: bodies are
-// streamed and bounded by ReadBody only, heads with ambiguous framing are
-// refused, a connection whose request body was not read whole is closed after
-// the answer, nothing is logged or invented.
+// NewServer returns a server that differs from fasthttp's defaults: bodies are streamed,
+// and bounded by ReadBody only; heads with ambiguous framing are refused; a connection
+// whose request body was not read whole is closed after the answer; nothing is logged,
+// and no header lines are added.
 //
-// Header names read with Peek are canonical; what is relayed is the raw head.
+// Header.Peek finds canonical names; what is relayed is the raw head.
 func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 	o.Connections = cmp.Or(o.Connections, connections())
 	o.HeadBytes = cmp.Or(o.HeadBytes, 24<<10)
@@ -50,25 +50,26 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 	o.Idle = cmp.Or(o.Idle, 2*time.Minute)
 	o.Write = cmp.Or(o.Write, time.Minute)
 	g := &guard{handler: handler, options: o, hangups: hangupWatcher{panicked: o.Panicked}}
-	g.clients.clients, g.clients.none = map[*clientConn]struct{}{}, make(chan struct{})
+	g.clients.clients, g.clients.allEnded = map[*clientConn]struct{}{}, make(chan struct{})
 	g.states.New = func() any { return new(requestState) }
 	return &Server{guard: g, http: &fasthttp.Server{
 		Handler:      g.handle,
 		ErrorHandler: g.refuse,
 		Logger:       noLogger{},
-		ConnState:    g.follow,
+		ConnState:    g.connState,
 		Concurrency:  unlimited,
 
 		HeaderReceived: readExpectation,
 
-		// No timeouts: clientConn has those of heads and of Writes, ReadBody and
-		// Send set the deadlines of bodies.
+		// No timeouts: clientConn sets the deadlines of heads and Writes, ReadBody and
+		// Send those of bodies.
 		ReadBufferSize: o.HeadBytes,
-		// Or an answer waits in a buffer while the next request of its client is served.
+		// Without this an answer would wait in a buffer while the client's next request
+		// is served.
 		ReduceMemoryUsage: true,
 
 		StreamRequestBody:            true,
-		MaxRequestBodySize:           math.MaxInt, // has no effect on streams but trouble
+		MaxRequestBodySize:           math.MaxInt, // it would not bound streamed bodies; ReadBody does
 		DisablePreParseMultipartForm: true,
 		CloseOnShutdown:              true,
 		SecureErrorLogMessage:        true,
@@ -78,8 +79,8 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 	}}
 }
 
-// readExpectation makes an expectation one that fasthttp knows, in whatever letter
-// case it is, and none of what an old client says: it would take the interim answer
+// readExpectation puts the value of Expect into lower case, as fasthttp knows it only so.
+// For an HTTP/1.0 client it removes Expect: such a client would take the interim answer
 // for the answer (RFC 9110 §10.1.1).
 func readExpectation(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	switch value := h.Peek(fasthttp.HeaderExpect); {
@@ -92,13 +93,14 @@ func readExpectation(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	return fasthttp.RequestConfig{}
 }
 
-// noLogger drops what fasthttp would log: its texts quote request heads.
+// noLogger drops what fasthttp would log, as it quotes the heads of requests.
 type noLogger struct{}
 
 // Printf implements fasthttp.Logger.
 func (noLogger) Printf(string, ...any) {}
 
-// A guard stands around a handler.
+// A guard is the inside of a Server. It checks each request before the handler and
+// cleans up after it.
 type guard struct {
 	handler fasthttp.RequestHandler
 	options ServerOptions
@@ -110,7 +112,7 @@ type guard struct {
 func (g *guard) handle(ctx *fasthttp.RequestCtx) {
 	defer panics.Recover(g.options.Panicked, func() { g.fail(ctx) })
 	client := clientOf(ctx)
-	if client.waits.Swap(forOther) == forNothing { // nobody would read the answer
+	if client.waits.Swap(forOther) == forNothing { // closeWaiting has closed the connection
 		ctx.SetConnectionClose()
 		return
 	}
@@ -123,20 +125,20 @@ func (g *guard) handle(ctx *fasthttp.RequestCtx) {
 	}
 	switch {
 	case status != 0:
-		g.answer(ctx, status)
+		g.errorAnswer(ctx, status)
 		hijackResponse(ctx)
 		return
-	case state.head.connected.close: // in a spelling that fasthttp does not see
+	case state.head.connected.close: // fasthttp does not know each spelling of it
 		ctx.SetConnectionClose()
 	}
 	g.call(ctx)
 	read := g.finish(ctx, client)
-	if !ctx.Hijacked() && !read { // whatever follows on this connection is not a request
+	if !ctx.Hijacked() && !read { // the rest of the body must not be read as a request
 		hijackResponse(ctx)
 	}
 }
 
-// call calls the handler and survives its panic.
+// call calls the handler and recovers its panic.
 func (g *guard) call(ctx *fasthttp.RequestCtx) {
 	defer panics.Recover(g.options.Panicked, func() { g.fail(ctx) })
 	g.handler(ctx)
@@ -145,7 +147,7 @@ func (g *guard) call(ctx *fasthttp.RequestCtx) {
 // fail answers a request that met a panic.
 func (g *guard) fail(ctx *fasthttp.RequestCtx) {
 	clearResponse(&ctx.Response)
-	g.answer(ctx, fasthttp.StatusInternalServerError)
+	g.errorAnswer(ctx, fasthttp.StatusInternalServerError)
 	ctx.SetConnectionClose()
 }
 
@@ -165,10 +167,10 @@ func clearResponse(r *fasthttp.Response) {
 // request's body is left on the connection.
 func (g *guard) finish(ctx *fasthttp.RequestCtx, client *clientConn) (read bool) {
 	state := client.state
-	client.exchange.abandon() // a Response that was neither relayed nor discarded, or a panic before
+	client.call.abandon() // if the handler has neither relayed nor discarded a Response, or has panicked
 	read = bodyWasRead(ctx, state.bodyRead)
 	client.state = nil
-	if !state.lent && cap(state.body) <= maxKept {
+	if !state.bodyInUse && cap(state.body) <= maxKept {
 		Poison(state.body)
 		*state = requestState{body: state.body[:0], head: requestLines{lines: state.head.lines[:0]}}
 		g.states.Put(state)
@@ -176,8 +178,8 @@ func (g *guard) finish(ctx *fasthttp.RequestCtx, client *clientConn) (read bool)
 	return read
 }
 
-// refuse answers what fasthttp could not read as a request. err's own text
-// stays unread, for it may quote the head.
+// refuse answers if fasthttp could not read a request. The text of err is not used, as
+// it may quote the head.
 func (g *guard) refuse(ctx *fasthttp.RequestCtx, err error) {
 	clientOf(ctx).waits.Store(forOther)
 	var small *fasthttp.ErrSmallBuffer
@@ -189,15 +191,15 @@ func (g *guard) refuse(ctx *fasthttp.RequestCtx, err error) {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		status = fasthttp.StatusRequestTimeout
 	}
-	g.answer(ctx, status)
+	g.errorAnswer(ctx, status)
 	if status != fasthttp.StatusRequestTimeout {
-		// fasthttp closes right after the answer, see lingering. What has
-		// arrived by now is all that can be helped from here.
+		// fasthttp closes right after the answer, which may cause a reset, see
+		// lingerTime. Reading what has arrived by now is all that can be done here.
 		drain(ctx.Conn(), 20*time.Millisecond)
 	}
 }
 
-func (g *guard) answer(ctx *fasthttp.RequestCtx, status int) {
+func (g *guard) errorAnswer(ctx *fasthttp.RequestCtx, status int) {
 	code := "invalid_request"
 	switch status {
 	case fasthttp.StatusRequestHeaderFieldsTooLarge:
@@ -224,9 +226,10 @@ func (g *guard) errorHead(code string) []Header {
 	return g.options.ErrorHead(code)
 }
 
-// checkHead reads the lines of a head and returns the status that refuses it, or 0.
-// fasthttp lets pass what two readers of one connection could split differently: a
-// length beside an encoding, folded lines, bare line feeds.
+// checkHead reads the lines of a head and returns the status to refuse it with, or 0.
+// fasthttp accepts heads after which two readers of a connection could see the end of
+// the request in different places: a length beside an encoding, folded lines, bare line
+// feeds.
 func checkHead(h *fasthttp.RequestHeader, into *requestLines) (status int) {
 	if p := string(h.Protocol()); p != "HTTP/1.1" && p != "HTTP/1.0" {
 		return fasthttp.StatusHTTPVersionNotSupported

@@ -7,21 +7,21 @@ import (
 
 // A tcpConn is a TCP connection, of a client or to the upstream.
 //
-// On Linux its reads and writes are system calls that Go's scheduler is not told of.
-// The descriptor never blocks, so such a call ends by itself; but it often lasts the
-// 20 µs after which the runtime takes the processor from a call that it knows of,
-// because a write on loopback does the receiver's work too. To give the processor to
-// another thread, to wake that, and to look for more such calls every 20 µs cost
-// a tenth of a relayed request. The race detector has to be told of the calls: where
-// it is on they are the usual ones.
+// On Linux its reads and writes are raw system calls, of which Go's scheduler is not
+// told. The descriptor does not block, so each call ends soon. But a write on loopback
+// does the receiver's work, too, and so often lasts 20 µs, after which the runtime takes
+// the processor from a system call that it knows of. Giving the processor to another
+// thread, waking that and checking for more such calls every 20 µs cost a tenth of a
+// relayed request. With the race detector, which must be told of the calls, they are
+// the usual ones.
 type tcpConn struct {
 	*net.TCPConn
 	raw syscall.RawConn
 	calls
 }
 
-// A Raw opens the way to a connection's reads and writes, as (*net.TCPConn).SyscallConn
-// does. Tests make that way fail.
+// A Raw returns the raw connection that reads and writes go through, as
+// (*net.TCPConn).SyscallConn does. Tests use it to make reads and writes fail.
 type Raw func(*net.TCPConn) (syscall.RawConn, error)
 
 func newTCP(c net.Conn, open Raw) (*tcpConn, error) {
@@ -47,7 +47,7 @@ func (t *tcpConn) Backlog() (unarrived int, known bool) {
 	return unarrived, known && err == nil
 }
 
-// tcpOf returns what is underneath conn if that is plain TCP.
+// tcpOf returns the TCP connection of conn if that is plain TCP, without TLS.
 func tcpOf(conn net.Conn) (tcp *tcpConn, ok bool) {
 	if c, ours := conn.(*clientConn); ours {
 		conn = c.Conn

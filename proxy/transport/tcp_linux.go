@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// calls are the read and the write that are under way.
+// calls holds the state of the read and of the write that are under way.
 type calls struct {
 	reading struct {
 		sync.Mutex
@@ -16,7 +16,7 @@ type calls struct {
 	}
 	writing struct {
 		sync.Mutex
-		one  [1][]byte // memory of left
+		one  [1][]byte // the memory behind left, for a single piece
 		left [][]byte
 		n    int
 		err  error
@@ -42,9 +42,9 @@ func (t *tcpConn) Read(p []byte) (int, error) {
 
 func (t *tcpConn) readStep(fd uintptr) (done bool) {
 	c := &t.reading
-	n, none, err := readNow(fd, c.into)
+	n, wouldBlock, err := readNow(fd, c.into)
 	switch {
-	case none:
+	case wouldBlock:
 		return false
 	case err != nil:
 		c.err = err
@@ -64,7 +64,7 @@ func (t *tcpConn) Write(p []byte) (int, error) {
 	return t.write(c.one[:])
 }
 
-// writeAll writes pieces one after another, of which it then holds none.
+// writeAll writes pieces one after another and clears the list.
 func (t *tcpConn) writeAll(pieces [][]byte) (int, error) {
 	c := &t.writing
 	c.Lock()
@@ -87,15 +87,15 @@ func (t *tcpConn) write(pieces [][]byte) (int, error) {
 func (t *tcpConn) writeStep(fd uintptr) (done bool) {
 	c := &t.writing
 	for len(c.left) > 0 {
-		n, none, err := writeNow(fd, c.left)
-		if none {
+		n, wouldBlock, err := writeNow(fd, c.left)
+		if wouldBlock {
 			return false
 		}
 		if c.err = err; err != nil {
 			return true
 		}
 		c.n += n
-		c.left = after(c.left, n)
+		c.left = skip(c.left, n)
 	}
 	return true
 }

@@ -14,5 +14,5 @@ func (t *tcpConn) writeAll(pieces [][]byte) (int, error) {
 	return int(n), err
 }
 
-// writeNow writes nothing: what does not wait is not known here.
-func writeNow(uintptr, [][]byte) (n int, none bool, err error) { return 0, true, nil }
+// writeNow writes nothing, as we know no write here that does not wait.
+func writeNow(uintptr, [][]byte) (n int, wouldBlock bool, err error) { return 0, true, nil }

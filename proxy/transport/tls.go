@@ -7,14 +7,15 @@ import (
 	"os"
 )
 
-// A tlsInput is what TLS reads from. It can be told to wait for nothing, and knows
-// where records end: TLS keeps to itself what it has read of the next one.
+// A tlsInput is the connection that TLS reads from. It can be told not to wait, and it
+// tracks where TLS records end: crypto/tls does not tell what it has read of the next
+// one.
 type tlsInput struct {
 	*tcpConn
-	now    bool // Read waits for nothing
+	now    bool // Read must not wait
 	header [5]byte
-	have   int // bytes of header, of a record whose head is on its way
-	left   int // bytes of the record that are still to come
+	have   int // bytes of header that have been read, if it is not complete
+	left   int // bytes of the record that are still to be read
 }
 
 // Read implements net.Conn.
@@ -24,12 +25,12 @@ func (in *tlsInput) Read(p []byte) (n int, err error) {
 	} else {
 		n, err = in.tcpConn.Read(p)
 	}
-	in.follow(p[:n])
+	in.trackRecords(p[:n])
 	return n, err
 }
 
-// follow finds the ends of records in what was read.
-func (in *tlsInput) follow(p []byte) {
+// trackRecords finds the ends of records in the bytes that were read.
+func (in *tlsInput) trackRecords(p []byte) {
 	for len(p) > 0 {
 		if in.left == 0 {
 			n := copy(in.header[in.have:], p)
@@ -45,8 +46,9 @@ func (in *tlsInput) follow(p []byte) {
 	}
 }
 
-// silent reports whether secure, which is idle, is open and nothing has been sent on it
-// but what concerns TLS, such as tickets. It may read what else there is.
+// silent reports whether secure, which is idle, is open and the peer has sent nothing on
+// it but messages of TLS itself, such as tickets. It may read a byte of what else was
+// sent.
 func (in *tlsInput) silent(secure *tls.Conn) bool {
 	in.now = true
 	defer func() { in.now = false }()
@@ -55,15 +57,15 @@ func (in *tlsInput) silent(secure *tls.Conn) bool {
 	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && in.have == 0 && in.left == 0
 }
 
-// readArrived is a Read that waits for nothing; where there is nothing its error is
-// that of a deadline, after which TLS can be read from again.
+// readArrived reads what has arrived, without waiting. If that is nothing it returns the
+// error of a deadline, after which crypto/tls can be read from again.
 func (t *tcpConn) readArrived(p []byte) (n int, err error) {
-	none := false
-	failed := t.raw.Control(func(fd uintptr) { n, none, err = readNow(fd, p) })
+	wouldBlock := false
+	failed := t.raw.Control(func(fd uintptr) { n, wouldBlock, err = readNow(fd, p) })
 	switch {
 	case failed != nil:
 		return 0, failed
-	case none:
+	case wouldBlock:
 		return 0, os.ErrDeadlineExceeded
 	case n == 0 && err == nil:
 		return 0, io.EOF

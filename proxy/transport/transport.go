@@ -1,10 +1,10 @@
-// Package transport carries HTTP/1.1 between a fasthttp server and one
-// upstream without changing what it does not own: raw head lines, body bytes
-// and framing pass as they came, streams pass as they arrive, a cut upstream
-// stays visible as a cut, and a client that leaves ends the work upstream.
+// Package transport relays HTTP/1.1 between a fasthttp server and one upstream. Head
+// lines, body bytes and framing stay as they came unless the caller changes them.
+// Streams are relayed as they arrive. If the upstream's answer is cut, the client's is,
+// too. If the client leaves, the request to the upstream is cancelled.
 //
-// It knows nothing of chat, tenants or policies, logs nothing, retries nothing
-// of which one byte may have been sent, and follows no redirect.
+// It knows nothing of chat, tenants or policies. It logs nothing, does not retry a
+// request of which one byte may have been sent, and follows no redirect.
 package transport
 
 import (
@@ -16,34 +16,34 @@ import (
 // closed: it is safe as a metrics label.
 type Class string
 
-// The classes. The first group comes from Send, before an answer: nothing has
-// been written to the client then. The second ends a relayed body. ClientGone,
-// Closed, Internal and the client classes appear in both.
+// The classes. Send returns those of the first group, before an answer: nothing has been
+// written to the client then. Those of the second end a body that is being relayed.
+// Those of the third group occur in both, and some of them with ReadBody.
 const (
 	ConnectFailed    Class = "connect"            // refused, unreachable, no such host
-	ConnectTimeout   Class = "connect_timeout"    // TCP or TLS not done in Config.Connect
+	ConnectTimeout   Class = "connect_timeout"    // TCP or TLS took longer than Config.Connect
 	TLSFailed        Class = "tls"                // handshake or certificate
-	FirstByteTimeout Class = "first_byte_timeout" // no answer's head in Config.FirstByte
+	FirstByteTimeout Class = "first_byte_timeout" // no head of an answer within Config.FirstByte
 	ClosedEarly      Class = "closed_early"       // connection lost before a whole head; the request may have been executed
 	BadTarget        Class = "bad_target"         // a request target that cannot be forwarded: the client's fault
 	BadResponse      Class = "bad_response"       // head or framing that two readers could read differently
 
 	Truncated   Class = "truncated"    // the upstream ended inside a body
-	IdleTimeout Class = "idle_timeout" // the upstream fell silent inside a body
-	ClientSlow  Class = "client_slow"  // the client took nothing of what was written in Config.ClientWrite
+	IdleTimeout Class = "idle_timeout" // the upstream sent nothing for Config.Idle inside a body
+	ClientSlow  Class = "client_slow"  // the client took nothing of what was written for Config.ClientWrite
 
 	ClientGone Class = "client_gone" // the client hung up
 	ClientBody Class = "client_body" // the client's own body is broken or short
 	ClientLate Class = "client_late" // the client's own body came too slowly
-	NoRoom     Class = "no_room"     // ReadBody was refused the memory for it
+	NoRoom     Class = "no_room"     // there is no memory for the client's body, see Room
 	Closed     Class = "closed"      // Upstream.Close was called
 	Internal   Class = "internal"    // a panic of ours
 )
 
-// errPanic is what an exchange ends with that met a panic. The log has its stack.
+// errPanic ends a call that met a panic. The log has its stack.
 var errPanic = &Error{Internal, errors.New("panic")}
 
-// An Error is every error that this package returns.
+// An Error is the type of the errors that this package returns.
 type Error struct {
 	Class Class
 	Err   error // the cause; never holds a header or a body
@@ -55,7 +55,8 @@ func (e *Error) Error() string { return fmt.Sprintf("upstream %s: %v", e.Class, 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Timeout reports whether time ran out, which clients see as 504 and not as 502.
+// Timeout reports whether the upstream took too long, for which clients get a 504 and not
+// a 502.
 func (e *Error) Timeout() bool {
 	return e.Class == ConnectTimeout || e.Class == FirstByteTimeout || e.Class == IdleTimeout
 }
@@ -68,6 +69,6 @@ func ClassOf(err error) Class {
 	return ""
 }
 
-// A Header is one header line. As a replacement it takes the place of every
-// line of that name, in any letter case; an empty Value only removes them.
+// A Header is one header line. As a replacement it takes the place of all lines of that
+// name, in any letter case; an empty Value only removes them.
 type Header struct{ Name, Value string }

@@ -14,36 +14,37 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// partSize is how much of a body at hand is written at once.
+// partSize is how much of a body in memory is written at once.
 const partSize = 256 << 10
 
-// maxPieces is how many pieces of a large body go up uncopied: each may cost a write.
+// maxPieces is the largest number of pieces that are written without being joined first:
+// each may cost a write.
 const maxPieces = 64
 
-// settling is how long an answer waits for its request's last write to return.
-const settling = 100 * time.Millisecond
+// settleTime is how long the relay of an answer waits for the last write of its request.
+const settleTime = 100 * time.Millisecond
 
-// An upload carries a body from the client to the upstream beside the reading
-// of the answer.
+// An upload sends a body to the upstream, in a goroutine of its own, while the answer is
+// read.
 type upload struct {
-	x      *exchange
-	rest   io.Reader // from the client's connection; nil when the body is at hand
-	length int64     // of prefix and rest, or chunked
+	x      *upstreamCall
+	rest   io.Reader // what is read from the client's connection; nil if the whole body is in memory
+	length int64     // of the whole body, or chunked
 	done   chan struct{}
 
 	// Set before done is closed.
-	err   error  // why the body did not go up whole
-	fault *Error // when that was the client's doing, or a bug
+	err   error  // why not all of the body was sent
+	fault *Error // set if the reason was the client or a panic
 
-	last atomic.Bool // what is being written now is the end of it
+	last atomic.Bool // the write that is under way is the last one
 
 	mu      sync.Mutex
 	aborted bool
 }
 
-// sendBeside writes the head, and starts to write the body where the kernel does not
-// take all of it at once: what is at hand, then rest.
-func (x *exchange) sendBeside(head []byte, body [][]byte, rest io.Reader, length int64) error {
+// sendWithUpload writes the head and as much of the body as the kernel takes at once. It
+// starts an upload for the remainder of body and for rest, if there is any.
+func (x *upstreamCall) sendWithUpload(head []byte, body [][]byte, rest io.Reader, length int64) error {
 	if len(body) > maxPieces {
 		body = [][]byte{bytes.Join(body, nil)}
 	}
@@ -54,7 +55,7 @@ func (x *exchange) sendBeside(head []byte, body [][]byte, rest io.Reader, length
 	if err := x.conn.waitWrite(x.up.config.Idle); err != nil {
 		return err
 	}
-	left, err := x.conn.begin(head, now)
+	left, err := x.conn.startWrite(head, now)
 	switch {
 	case err != nil:
 		return err
@@ -63,7 +64,7 @@ func (x *exchange) sendBeside(head []byte, body [][]byte, rest io.Reader, length
 	case len(left) == 0:
 		return x.conn.waitRead(x.up.config.FirstByte)
 	}
-	// No deadline for the answer before the body is up.
+	// The answer has no deadline before the whole body is sent.
 	if err := x.conn.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func (u *upload) run(body [][]byte) {
 	x := u.x
 	switch {
 	case u.fault != nil:
-		x.conn.drop() // the request can never be whole: whoever waits for the answer learns it now
+		x.conn.drop() // the request cannot be completed: this ends the wait for its answer
 		return
 	case u.err != nil:
 		u.expectAnswer(afterCut)
@@ -91,12 +92,12 @@ func (u *upload) run(body [][]byte) {
 	x.watch()
 }
 
-// expectAnswer sets the clock for an answer that has not begun.
+// expectAnswer sets the deadline for an answer that has not begun.
 func (u *upload) expectAnswer(wait time.Duration) {
 	u.x.mu.Lock()
 	defer u.x.mu.Unlock()
 	if !u.x.answered {
-		// An error means that the connection is closed, and the reader knows.
+		// An error means that the connection is closed, which the reader notices itself.
 		_ = u.x.conn.SetReadDeadline(time.Now().Add(wait))
 	}
 }
@@ -107,7 +108,7 @@ func (u *upload) copy(body [][]byte) (err error) {
 		return u.copyWhole(body)
 	}
 	piece := u.x.up.pieces.Get().(*[]byte)
-	defer give(&u.x.up.pieces, piece)
+	defer putBuffer(&u.x.up.pieces, piece)
 	sent := int64(0)
 	for _, p := range body {
 		n, err := u.pass(bytes.NewReader(p), *piece, sent, func() error { return nil })
@@ -121,7 +122,7 @@ func (u *upload) copy(body [][]byte) (err error) {
 		return err
 	}
 	if sent += n; u.length == chunked && cutShort(u.x.client) || u.length != chunked && sent != u.length {
-		return u.blame(io.ErrUnexpectedEOF)
+		return u.noteClientFault(io.ErrUnexpectedEOF)
 	}
 	if u.length == chunked {
 		u.last.Store(true)
@@ -130,8 +131,8 @@ func (u *upload) copy(body [][]byte) (err error) {
 	return nil
 }
 
-// copyWhole writes a body that is at hand, without copying it first. It comes in
-// parts because each has the time that a write may take.
+// copyWhole writes a body that is in memory, without copying it first. It writes in parts
+// because the timeout is for one write.
 func (u *upload) copyWhole(body [][]byte) error {
 	for i, piece := range body {
 		for len(piece) > partSize {
@@ -148,7 +149,8 @@ func (u *upload) copyWhole(body [][]byte) error {
 	return nil
 }
 
-// pass writes all of r to the upstream, after the sent bytes before it.
+// pass writes all of r to the upstream. sent bytes of the body were written before; the
+// function before is called before each Read.
 func (u *upload) pass(r io.Reader, piece []byte, sent int64, before func() error) (total int64, err error) {
 	const room = len("7fff\r\n") // for the size line of a chunk
 	end := len(piece) - len("\r\n")
@@ -168,12 +170,12 @@ func (u *upload) pass(r io.Reader, piece []byte, sent int64, before func() error
 		case errors.Is(readErr, io.EOF):
 			return total, nil
 		case readErr != nil:
-			return total, u.blame(readErr)
+			return total, u.noteClientFault(readErr)
 		}
 	}
 }
 
-// framed returns the n bytes at piece[room:] as they go onto the wire.
+// framed returns the n bytes at piece[room:] in the framing of the body.
 func (u *upload) framed(piece []byte, room, n int) []byte {
 	if u.length != chunked {
 		return piece[room : room+n]
@@ -187,7 +189,7 @@ func (u *upload) framed(piece []byte, room, n int) []byte {
 }
 
 func (u *upload) write(p []byte) error {
-	if u.rest != nil && !u.x.followed() { // the client is not read from meanwhile
+	if u.rest != nil && !u.x.clientWatched() { // nobody reads from the client during the write
 		u.x.watch()
 		defer u.x.unwatch()
 	}
@@ -198,7 +200,7 @@ func (u *upload) write(p []byte) error {
 	return err
 }
 
-// waitForClient sets the clock for the client's next piece.
+// waitForClient sets the deadline for the client's next piece.
 func (u *upload) waitForClient() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -212,7 +214,7 @@ func (u *upload) waitForClient() error {
 	return err
 }
 
-// abort ends the wait for the client, now and for good.
+// abort ends the wait for the client's body at once; there is no further wait.
 func (u *upload) abort() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -222,8 +224,8 @@ func (u *upload) abort() {
 	}
 }
 
-// blame notes that the client's body is at fault.
-func (u *upload) blame(err error) error {
+// noteClientFault notes that the upload failed because of the client's body.
+func (u *upload) noteClientFault(err error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.aborted {
@@ -242,13 +244,13 @@ func (u *upload) finished() bool {
 	}
 }
 
-// settle waits a moment for an upload whose last write is under way: the answer
-// to it can be here before the writer knows that it has written.
+// settle waits up to settleTime for an upload whose last write is under way: the answer
+// can arrive before that write has returned.
 func (u *upload) settle() {
 	if !u.last.Load() {
 		return
 	}
-	moment := time.NewTimer(settling)
+	moment := time.NewTimer(settleTime)
 	defer moment.Stop()
 	select {
 	case <-u.done:
@@ -256,16 +258,16 @@ func (u *upload) settle() {
 	}
 }
 
-// complete reports whether the whole body went up.
+// complete reports whether the whole body was sent.
 func (u *upload) complete() bool { return u.finished() && u.err == nil }
 
-// bodyError tells a client that left from one that sends nonsense or too little. What
-// its connection said weighs more than what fasthttp makes of it, which between the
-// lines of a chunk is nonsense always. The cause's text is not kept: fasthttp quotes
+// bodyError says whether the client left, was too slow, or sent a malformed body. The
+// error of the connection counts more than err, as fasthttp reports every error between
+// the lines of a chunk as a malformed one. The text of err is not kept: fasthttp quotes
 // the client's bytes in it.
 func (c *clientConn) bodyError(err error) *Error {
-	if c.failed != nil {
-		err = c.failed
+	if c.readErr != nil {
+		err = c.readErr
 	}
 	var network net.Error
 	switch {

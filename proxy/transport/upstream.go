@@ -28,12 +28,12 @@ type Config struct {
 	KeepIdle time.Duration // how long each is kept: 60 s
 
 	Connect     time.Duration // TCP and TLS together: 5 s
-	FirstByte   time.Duration // request sent to the answer's head: 10 min
-	Idle        time.Duration // between two pieces of an answer, or of an upload going up: 5 min
+	FirstByte   time.Duration // from the end of the request to the head of the answer: 10 min
+	Idle        time.Duration // between two pieces of an answer, or for one write of a body: 5 min
 	ClientRead  time.Duration // between two pieces of a client's streamed body: 1 min
-	ClientWrite time.Duration // a flush in which the client takes nothing, or twice that: 1 min
+	ClientWrite time.Duration // a client that takes no byte is cut after this time, at most twice this time: 1 min
 
-	Panicked panics.Handler // hears of panics outside of requests. May be nil
+	Panicked panics.Handler // called for panics outside of requests. May be nil
 	Raw      Raw            // nil: (*net.TCPConn).SyscallConn
 }
 
@@ -41,15 +41,15 @@ type Config struct {
 // ignores proxy environment variables, speaks HTTP/1.1 only and verifies
 // certificates against the host of BaseURL.
 type Upstream struct {
-	config Config
-	addr   string      // host:port
-	base   string      // escaped path of BaseURL without a slash at its end
-	tls    *tls.Config // nil for http
-	canAsk bool        // see conn.ask: plain TCP, on a system that we know
+	config     Config
+	addr       string      // host:port
+	base       string      // escaped path of BaseURL without a slash at its end
+	tls        *tls.Config // nil for http
+	canReadNow bool        // sendPooled can be used: plain TCP, on a system that has readNow
 
-	// How to look at a connection without reading from it: the system's best way,
+	// How connections are checked without reading from them: in the system's best way,
 	// except in tests.
-	portable bool // a goroutine for each client, as where there is no hangup watcher
+	portable bool // watch each client with a goroutine, as on systems without hangup watcher
 	hungUp   func(fd uintptr) bool
 	reusable func(syscall.RawConn) bool
 
@@ -58,35 +58,35 @@ type Upstream struct {
 
 	mu    sync.Mutex
 	open  map[*conn]struct{} // every connection, busy or idle
-	idle  []*conn            // the one used last stands last
-	timer *time.Timer        // closes idle ones; nil until first used
+	idle  []*conn            // in the order of their last use
+	timer *time.Timer        // closes connections that are idle too long; nil until the first is idle
 
 	readers sync.Pool // *bufio.Reader over a conn, while it is busy
-	heads   sync.Pool // *[]byte: a request as written, a head as read
-	pieces  sync.Pool // *[]byte of pieceSize: body on its way
+	heads   sync.Pool // *[]byte: the head to be written, then the one that is read
+	pieces  sync.Pool // *[]byte of pieceSize: for parts of bodies
 }
 
 const (
-	readerSize = 4 << 10  // an idle stream costs this much
-	pieceSize  = 32 << 10 // a flowing one this much more
+	readerSize = 4 << 10  // what a stream takes while nothing arrives
+	pieceSize  = 32 << 10 // what it takes in addition while a piece is relayed
 )
 
 // A conn is one connection to the upstream. Between requests it holds no buffer.
 type conn struct {
 	timed               // TLS or TCP
-	tcp   *tcpConn      // what is underneath
+	tcp   *tcpConn      // the TCP connection itself
 	br    *bufio.Reader // nil while idle
 	idle  time.Duration // deadline per read; 0 leaves the one that is set
 	since time.Duration // idle since, on clock
 
-	pooled bool // it was idle before
-	asking asking
+	pooled     bool // it was idle before
+	pooledSend pooledSend
 }
 
-// Read reads what is there, waiting for at most c.idle.
+// Read reads what has arrived, waiting for at most c.idle.
 func (c *conn) Read(p []byte) (int, error) {
-	if len(c.asking.out) > 0 {
-		return c.readAsking(p)
+	if len(c.pooledSend.out) > 0 {
+		return c.readPooled(p)
 	}
 	if c.idle > 0 {
 		if err := c.waitRead(c.idle); err != nil {
@@ -96,7 +96,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// drop closes the connection at once: no TLS farewell, which could block.
+// drop closes the connection at once, without TLS's close message, which could block.
 func (c *conn) drop() { _ = c.tcp.Close() }
 
 // NewUpstream checks c and returns a client. It does not connect.
@@ -112,7 +112,7 @@ func NewUpstream(c Config) (*Upstream, error) {
 	if err := u.locate(c); err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}
-	u.canAsk = canAsk && u.tls == nil
+	u.canReadNow = canReadNow && u.tls == nil
 	u.life, u.end = context.WithCancel(context.Background())
 	u.readers.New = func() any { return bufio.NewReaderSize(nil, readerSize) }
 	u.heads.New = func() any { return new([]byte) }
@@ -142,8 +142,8 @@ func (u *Upstream) locate(c Config) error {
 	return nil
 }
 
-// Close ends every connection, busy ones included: their streams stop without
-// a clean end, which clients see as a cut. Later calls of Send fail with Closed.
+// Close closes every connection, including busy ones: their answers are cut, which
+// clients notice. Later calls of Send fail with Closed.
 func (u *Upstream) Close() {
 	u.end()
 	u.dropAll()
@@ -161,7 +161,7 @@ func (u *Upstream) dropAll() {
 	}
 }
 
-// Busy is how many connections to the upstream are not idle.
+// Busy returns how many connections to the upstream are not idle.
 func (u *Upstream) Busy() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -170,11 +170,11 @@ func (u *Upstream) Busy() int {
 
 func (u *Upstream) closed() bool { return u.life.Err() != nil }
 
-// takeIdle returns an idle connection, or nil. It is still open, unless the caller
-// asks: then that comes with the asking, see conn.ask. now is on clock.
-func (u *Upstream) takeIdle(asks bool, now time.Duration) *conn {
+// takeIdle returns an idle connection, or nil. It checks that the connection is usable,
+// unless unchecked is set and sendPooled will do that. now is a reading of clock.
+func (u *Upstream) takeIdle(unchecked bool, now time.Duration) *conn {
 	for c := u.pop(); c != nil; c = u.pop() {
-		if now-c.since < u.config.KeepIdle && (asks && u.canAsk || u.usable(c)) {
+		if now-c.since < u.config.KeepIdle && (unchecked && u.canReadNow || u.usable(c)) {
 			c.br, c.pooled = u.reader(c), true
 			return c
 		}
@@ -183,10 +183,10 @@ func (u *Upstream) takeIdle(asks bool, now time.Duration) *conn {
 	return nil
 }
 
-// usable reports whether c, which is idle, is open and has nothing to say that nobody
-// asked for.
+// usable reports whether c, which is idle, is open and the upstream has sent nothing on
+// it.
 func (u *Upstream) usable(c *conn) bool {
-	if secure, ok := c.Conn.(*tls.Conn); ok && canAsk {
+	if secure, ok := c.Conn.(*tls.Conn); ok && canReadNow {
 		return secure.NetConn().(*tlsInput).silent(secure)
 	}
 	return u.reusable(c.tcp.raw)
@@ -211,9 +211,9 @@ func (u *Upstream) reader(c *conn) *bufio.Reader {
 	return br
 }
 
-// release ends the use of c; only after a clean end of a body may it be kept.
+// release ends the use of c. keep may be set only after the clean end of a body.
 func (u *Upstream) release(c *conn, keep bool) {
-	keep = keep && c.br.Buffered() == 0 // more than was asked for: out of step
+	keep = keep && c.br.Buffered() == 0 // or bytes would be taken for the next answer
 	c.br.Reset(nil)
 	u.readers.Put(c.br)
 	c.br, c.idle, c.since = nil, 0, clock()
@@ -238,7 +238,7 @@ func (u *Upstream) push(c *conn) bool {
 	return true
 }
 
-// expire closes what was idle too long and sets the timer for the rest.
+// expire closes connections that were idle too long and sets the timer for the others.
 func (u *Upstream) expire() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -275,7 +275,7 @@ func (u *Upstream) dial(ctx context.Context) (*conn, error) {
 		return nil, &Error{ConnectFailed, err}
 	}
 	c := &conn{timed: timed{Conn: tcp}, tcp: tcp}
-	c.asking.step = c.stepAsking
+	c.pooledSend.step = c.stepPooled
 	if u.tls != nil {
 		secure := tls.Client(&tlsInput{tcpConn: tcp}, u.tls)
 		if err := secure.HandshakeContext(ctx); err != nil {
@@ -303,8 +303,8 @@ func connectClass(err error, otherwise Class) Class {
 	return otherwise
 }
 
-// give puts a buffer of a pool back.
-func give(pool *sync.Pool, buffer *[]byte) {
+// putBuffer puts a buffer back into its pool.
+func putBuffer(pool *sync.Pool, buffer *[]byte) {
 	Poison(*buffer)
 	pool.Put(buffer)
 }
