@@ -12,10 +12,10 @@ import (
 	"sidenote/rewrite"
 )
 
-// garbledTexts are the insides of JSON strings that parsers read in different ways.
+// garbledTexts are insides of JSON strings that parsers read differently.
 var garbledTexts = []string{`\ud800`, `\udc00\ud800`, `a \ud83d b`, "\xff", "caf\xe9", "\xed\xa0\x80"}
 
-// told is what became of a body, and what of it could be read in two ways.
+// told is the outcome for a body, and the part of it that was reported as ambiguous.
 func toldOf(t *testing.T, p rewrite.Policy, o rewrite.Options, body string) (outcome rewrite.Outcome, out string, bad *rewrite.BodyError) {
 	t.Helper()
 	req, err := rewrite.Parse([]byte(body))
@@ -34,7 +34,8 @@ func placed(t *testing.T, p rewrite.Placement) rewrite.Policy {
 	return policy
 }
 
-// What is neither read nor touched goes up as it came, and the rewrite goes on.
+// Ambiguities in parts that are neither read nor changed do not stop a rewrite, and
+// reach the upstream as they came.
 func TestM10AmbiguityElsewhere(t *testing.T) {
 	const head, tail = `{"model":"m","messages":[{"role":"system","content":"Be brief."},`, `{"role":"user","content":"How long?"}]`
 	bodies := []string{
@@ -76,8 +77,8 @@ func TestM10AmbiguityElsewhere(t *testing.T) {
 	}
 }
 
-// What is searched or extended must read in one way only. Under a strict policy the
-// request is refused, by a message that names the place.
+// What is searched or extended must be unambiguous. Under a strict policy the request
+// is refused otherwise, with a message that names the place.
 func TestM10AmbiguityWhereItIsRead(t *testing.T) {
 	const system, user = `{"role":"system","content":"Be brief."}`, `{"role":"user","content":"How long?"}`
 	type place = rewrite.Placement
@@ -132,7 +133,7 @@ func TestM10AmbiguityWhereItIsRead(t *testing.T) {
 	}
 }
 
-// Who says a message, and what the body's own members are, is read of every request.
+// The roles of messages and the body's own members are checked in every request.
 func TestM10AmbiguityOfRolesAndMembers(t *testing.T) {
 	const user = `{"role":"user","content":"How long?"}`
 	f := func(body, param string) {
@@ -170,7 +171,7 @@ func TestM10AmbiguityOfRolesAndMembers(t *testing.T) {
 	}
 }
 
-// The user's text before the last one joins a short question where it can be read.
+// The user message before the last one joins a short question if it is unambiguous.
 func TestM10PreviousQuestionIsSearchedIfItIsClear(t *testing.T) {
 	const rest = `,{"role":"assistant","content":"x"},{"role":"user","content":"And then?"}`
 	for content, want := range map[string]string{`"content":"first"`: "first", `"content":"a","content":"b"`: "", `"content":"\ud800"`: "", "\"content\":\"\xff\"": ""} {
@@ -190,7 +191,8 @@ func TestM10PreviousQuestionIsSearchedIfItIsClear(t *testing.T) {
 	}
 }
 
-// Where a body is JSON, its field is read and can be removed, whatever else is wrong.
+// In any JSON object the field "sidenote" is read and can be removed, whatever else is
+// wrong.
 func TestM10FieldOfABodyThatIsNotRewritten(t *testing.T) {
 	const field = `"sidenote":{"mode":"off"}`
 	deep := strings.Repeat("[", 200) + strings.Repeat("]", 200)
@@ -231,7 +233,8 @@ func TestM10FieldOfABodyThatIsNotRewritten(t *testing.T) {
 	}
 }
 
-// Options are ours alone: what of them could be read in two ways is the client's mistake.
+// An ambiguity in the options is the client's mistake, because only Sidenote reads
+// them.
 func TestM10AmbiguousOptions(t *testing.T) {
 	const chat = `"messages":[{"role":"user","content":"How long?"}]`
 	fields := []string{`"sidenote":{"mode":"off"},"sidenote":{"mode":"inject"}`, `"sidenote":{"mode":"off"},"sidenote":null`, `"sidenote":{"mode":"off","mode":"inject"}`}
@@ -251,8 +254,8 @@ func TestM10AmbiguousOptions(t *testing.T) {
 	}
 }
 
-// Counting reads all that somebody might read, so that a duplicate makes a request
-// longer and never shorter; and then no count is exact.
+// Counting reads everything that some parser might read, so a duplicate can only make a
+// request longer; and no count is exact then.
 func TestM10CountsTakeEachReading(t *testing.T) {
 	const head, tail = `{"messages":[{"role":"assistant",`, `},{"role":"user","content":"one two"}]}`
 	const rest = 3 + 4 + 2 + 4

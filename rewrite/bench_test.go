@@ -9,8 +9,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// chatOf is a chat request of about n bytes: a system prompt, short questions
-// and longer answers in turn, a last question.
+// chatOf returns a chat request of about n bytes: a system prompt, short questions with
+// longer answers, and a last question.
 func chatOf(n int) []byte {
 	const line = `The quick brown fox jumps over the lazy dog, and says \"so what\" to the passing crowd.\n`
 	var b strings.Builder
@@ -38,8 +38,8 @@ func sixSources() []retrieval.Source {
 	return sources
 }
 
-// The rewrite alone: parse, fit and edit into a reused buffer, with a retriever
-// and token counts that are warm.
+// The rewrite alone: it parses, fits and edits into a reused buffer; the retriever's
+// results and the token counts are in memory.
 func BenchmarkRewrite(b *testing.B) {
 	for _, kb := range []int{1, 20, 200} {
 		b.Run(fmt.Sprintf("%dKB", kb), func(b *testing.B) {
@@ -68,7 +68,7 @@ func BenchmarkRewrite(b *testing.B) {
 	}
 }
 
-// The floor under every rewrite: one pass over the body.
+// One pass over the body, which is the least that a rewrite takes.
 func BenchmarkParse(b *testing.B) {
 	for _, kb := range []int{1, 20, 200} {
 		b.Run(fmt.Sprintf("%dKB", kb), func(b *testing.B) {

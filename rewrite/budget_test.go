@@ -19,7 +19,8 @@ func (u unsure) Count(text string) (int, bool) {
 	return n, !strings.Contains(text, "perhaps")
 }
 
-// Where anything that was weighed is a bound, in or out, first or last, the account is.
+// If anything that was counted is only a bound, in or out, first or last, the ledger's
+// sum is a bound too.
 func TestM31BoundOfWhatIsOut(t *testing.T) {
 	sure, bound := "one two three", "one perhaps three"
 	for _, c := range []struct {
@@ -51,8 +52,8 @@ func TestM31BoundOfWhatIsOut(t *testing.T) {
 	}
 }
 
-// The rules are repeated in an element of more than 4,000 tokens, and that line has its
-// part in what fits.
+// In an element of more than 4,000 tokens the rules are repeated, and that line counts
+// towards the budget.
 func TestM31ClosingLineCounts(t *testing.T) {
 	const closing, message = 10, 4 // words of the line, tokens of a message of our own
 	element := func(size, budget int) (rewrite.Ledger, bool) {
@@ -80,7 +81,8 @@ func TestM31ClosingLineCounts(t *testing.T) {
 	}
 }
 
-// By each encoding a text is cut to the last token that fits, and never beyond the budget.
+// With each encoding a text is cut to the last token that fits, and never exceeds the
+// budget.
 func TestM31CutFillsTheBudget(t *testing.T) {
 	e := encoding(t, "o200k_base")
 	text := strings.Repeat("Häuser & <Gärten>: 12345 m², i<source.length; «ja»\n\n", 30)
@@ -99,8 +101,8 @@ func TestM31CutFillsTheBudget(t *testing.T) {
 	}
 }
 
-// What stands before the block has a part in the count as far as tokens reach over the
-// seam: after all texts of the ledger, the same as counted whole.
+// The application's text before the block changes the count only as far as tokens reach
+// across the seam: the sum in the ledger equals the count of the whole.
 func TestM31SeamsToTheApplicationsText(t *testing.T) {
 	e := encoding(t, "o200k_base")
 	count := func(texts ...string) int {
@@ -150,7 +152,7 @@ func TestM31SeamsToTheApplicationsText(t *testing.T) {
 	}
 }
 
-// textOf is the text of a message's content.
+// textOf returns the text of a message's content.
 func textOf(t *testing.T, content json.RawMessage) string {
 	t.Helper()
 	var text string

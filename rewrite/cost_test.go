@@ -14,7 +14,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// measured counts all of a request, sources or not.
+// measured counts the whole request, with sources or without.
 func measured(t testing.TB, rw *rewrite.Rewriter, body string) rewrite.Window {
 	t.Helper()
 	req, err := rewrite.Parse([]byte(body))
@@ -69,7 +69,8 @@ func TestCostOfTheCookbook(t *testing.T) {
 	}
 }
 
-// Counted in words: a message is 4 and its texts, a name 1 more, an answer's start 3.
+// Counts in words: a message costs 4 and its texts, a name 1 more, the start of the
+// answer 3.
 func TestCostByComponent(t *testing.T) {
 	const user, rest = `{"role":"user","content":"one two"}`, 3 + 4 + 2
 	chat := func(messages string, more ...string) string {
@@ -119,7 +120,7 @@ func TestCostByComponent(t *testing.T) {
 	}
 }
 
-// A content of many small parts takes memory, and by that time, by its length.
+// A content of many small parts takes memory, and so time, in proportion to its length.
 func TestCostOfManyPartsIsLinear(t *testing.T) {
 	rw := &rewrite.Rewriter{Models: models{modelOf(t, "o200k_base")}}
 	allocated := func(parts int) uint64 {
@@ -137,8 +138,8 @@ func TestCostOfManyPartsIsLinear(t *testing.T) {
 	}
 }
 
-// Whatever was counted before, a request costs the same, and as much for one model
-// as that counts it.
+// A request costs the same whatever was counted before, and each model's counts are its
+// own.
 func TestCostsAreRemembered(t *testing.T) {
 	by := map[string]*rewrite.Rewriter{}
 	for _, name := range []string{"o200k_base", "cl100k_base"} {
@@ -171,7 +172,7 @@ func TestCostsAreRemembered(t *testing.T) {
 	})
 }
 
-// byName are two models, named after their encodings.
+// byName has two models, named after their encodings.
 type byName struct{ o200k, cl100k rewrite.Models }
 
 func (b byName) Model(name string) rewrite.Model {
@@ -181,7 +182,7 @@ func (b byName) Model(name string) rewrite.Model {
 	return b.cl100k.Model(name)
 }
 
-// windowed rewrites a question of nine tokens (in words) under a window.
+// windowed rewrites a question of nine tokens (words) with a window.
 func windowed(t *testing.T, m rewrite.Model, p rewrite.Policy, more string) rewrite.Result {
 	t.Helper()
 	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]` + more + `}`))
@@ -193,8 +194,8 @@ func windowed(t *testing.T, m rewrite.Model, p rewrite.Policy, more string) rewr
 	return rw.Rewrite(t.Context(), p, req, rewrite.Options{})
 }
 
-// What is reserved for the answer is n times its cap, else what the policy or the
-// model says.
+// The reserve for the answer is the number of choices times the request's limit, or
+// else the policy's or the model's length.
 func TestReservedOutput(t *testing.T) {
 	with := func(tokens int) rewrite.Policy {
 		p := testPolicy(t, nil)
@@ -229,8 +230,8 @@ func TestReservedOutput(t *testing.T) {
 	}
 }
 
-// What is added shrinks to what the window leaves, and in the end to nothing; the
-// bytes of a short request tell without counting.
+// What is added shrinks to what the window leaves, down to nothing. A short request is
+// bounded by its bytes and not counted.
 func TestWindow(t *testing.T) {
 	const cap100 = `,"max_tokens":100`
 	for _, c := range []struct {
@@ -263,7 +264,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// What the upstream was seen to put before prompts counts before all are counted.
+// The learnt offset of an upstream is added to the bound by bytes too.
 func TestBoundKnowsWhatIsBilledBeyond(t *testing.T) {
 	hidden := calibration.Value{Ratio: 1, Offset: 5000, OffsetUpper: 5000}
 	for _, estimated := range []bool{false, true} {
@@ -279,7 +280,7 @@ func TestBoundKnowsWhatIsBilledBeyond(t *testing.T) {
 	}
 }
 
-// Nothing counts where the window is unknown or nothing is added.
+// The request is not counted if the window is unknown or nothing is to be added.
 func TestWindowNotLookedAt(t *testing.T) {
 	p := testPolicy(t, nil)
 	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
@@ -292,8 +293,8 @@ func TestWindowNotLookedAt(t *testing.T) {
 	}
 }
 
-// What an upstream was seen to bill corrects counts: offsets those of models that
-// are counted exactly, ratios those that are estimated.
+// What an upstream bills corrects counts: the offset for models that are counted
+// exactly, the ratio for estimated ones.
 func TestCalibratedWindow(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.CountWhole = true
@@ -330,7 +331,7 @@ func TestCalibratedWindow(t *testing.T) {
 	}
 }
 
-// The growth of a conversation costs the count of its new message.
+// When a conversation grows, only the new message is counted.
 func BenchmarkCountConversation(b *testing.B) {
 	rw := &rewrite.Rewriter{Models: models{modelOf(b, "o200k_base")}}
 	body := string(chatOf(20 << 10))
@@ -364,8 +365,8 @@ func BenchmarkCountConversation(b *testing.B) {
 	b.ReportMetric(float64(turns), "messages")
 }
 
-// A hostile message: one character, 400 KB of it, from Parse to the bytes that go
-// up, the whole request counted, nothing of it remembered.
+// A hostile message of one character, 400 KB of it: from Parse to the edited body, with
+// the whole request counted and nothing remembered.
 func BenchmarkLongMessage(b *testing.B) {
 	for _, char := range []string{"a", " ", "=", "1", `\n`, "文", "🙂", "é"} {
 		b.Run(char, func(b *testing.B) {
@@ -394,8 +395,8 @@ func BenchmarkLongMessage(b *testing.B) {
 	}
 }
 
-// Counting ends where there is more than the window holds, whatever it is: then
-// nothing is added anyway. What was not counted whole is not remembered.
+// Counting stops once the count exceeds the window, whatever the text is, because
+// nothing can be added then. A partial count is not remembered.
 func TestCountingStops(t *testing.T) {
 	e := encoding(t, "o200k_base")
 	const window = 5000

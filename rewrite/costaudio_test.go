@@ -7,8 +7,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// An answer that was spoken comes back as an id, of which nobody knows how long it is:
-// it is a reserve, and no count is exact with it.
+// An earlier spoken answer comes as an id that does not tell its length: it counts as a
+// reserve, and the count is not exact.
 func TestM18AudioByID(t *testing.T) {
 	const head, tail = `{"messages":[{"role":"user","content":"one two"},{"role":"assistant"`, `}]}`
 	const rest = 3 + 4 + 2 + 4
@@ -26,7 +26,7 @@ func TestM18AudioByID(t *testing.T) {
 			t.Errorf("%.80s costs %+v, want %+v", c.audio, got, c.want)
 		}
 	}
-	// Nor do its bytes tell that it fits.
+	// Nor do the request's bytes show that it fits.
 	p := testPolicy(t, nil)
 	p.ReserveOutputTokens = 1
 	for audio, want := range map[string]rewrite.WindowCheck{`null`: rewrite.CheckBound, `{"id":"audio_abc"}`: rewrite.CheckCount} {

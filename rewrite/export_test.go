@@ -7,29 +7,29 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// Debug tells whether each rewrite is recounted.
+// Debug tells whether each rewrite is counted anew.
 const Debug = debug
 
-// OneOfMany gives a Rewriter that lives for one request a memory of costs for as much,
-// not of a megabyte.
+// OneOfMany gives a Rewriter that serves one request a small cache of counts in place
+// of a megabyte.
 func OneOfMany(rw *Rewriter) *Rewriter {
 	rw.costs.once.Do(func() { rw.costs.cache = tokens.NewCache(4) })
 	return rw
 }
 
-// Recounted rewrites a request and counts anew, whole, what became of it.
+// Recounted rewrites a request and counts the whole result anew.
 func (rw *Rewriter) Recounted(ctx context.Context, p Policy, req *Request) (Result, error) {
 	res := rw.Rewrite(ctx, p, req, Options{})
 	return res, rw.recount(&job{policy: p, req: req, model: rw.Models.Model(req.Model)}, &res)
 }
 
-// What looks for the end of a string.
+// The functions that look for the end of a string.
 var (
 	Inside      = inside
 	InsideWords = insideWords
 )
 
-// What it sees in a text.
+// The marks that they return.
 const (
 	MarkEscape = markEscape
 	MarkWide   = markWide
@@ -39,7 +39,7 @@ const (
 // Marks are what stands in the text of strings.
 type Marks = marks
 
-// Outline is what is known of each message: role, kind, content, and its text.
+// Outline returns what is known of each message: role, kind, content, and its text.
 func (r *Request) Outline() (lines []string) {
 	for _, m := range r.messages {
 		lines = append(lines, fmt.Sprint(m.role, m.kind, string(m.content.of(r.Body)), m.last > 0, m.parts.end-m.parts.start))
@@ -50,14 +50,14 @@ func (r *Request) Outline() (lines []string) {
 	return lines
 }
 
-// Question is the first message's text as it is searched with; whole decodes all of
-// it.
+// Question returns the first message's text as the search gets it; with whole, all of
+// it is decoded.
 func (r *Request) Question() (text, whole string) {
 	return r.clipped(&r.messages[0]), clip(r.text(&r.messages[0]))
 }
 
-// AppTags is how many tags of ours stand in the messages already.
+// AppTags returns the number of our tags in the messages.
 func (r *Request) AppTags() int { return r.appTags() }
 
-// Everything is all that is known of a request.
+// Everything returns all that is known of a request.
 func (r *Request) Everything() string { return fmt.Sprintf("%+v", *r) }

@@ -17,8 +17,8 @@ func comparison(kind retrieval.FilterType, key string, value any) *retrieval.Fil
 	return &retrieval.Filter{Type: kind, Key: key, Value: value}
 }
 
-// What is searched is what the policy and the request both choose, and the ledger
-// says so.
+// A search sees the documents that both the policy and the request choose, and the
+// ledger says so.
 func TestFilterReachesSearch(t *testing.T) {
 	const public, recent = `{"type":"eq","key":"audience","value":"public"}`, `{"type":"gte","key":"year","value":2024}`
 	for _, c := range []struct {
@@ -65,7 +65,7 @@ func TestFilterReachesSearch(t *testing.T) {
 	}
 }
 
-// Whatever a request asks for, it sees no document that its policy does not show.
+// Whatever a request asks for, it gets no document that its policy excludes.
 func TestFilterNeverWidens(t *testing.T) {
 	key, value := rapid.SampledFrom([]string{"k", "l"}), rapid.SampledFrom([]string{"", "a", "b"})
 	one := rapid.Custom(func(t *rapid.T) *retrieval.Filter {

@@ -17,8 +17,8 @@ func handbook(doc string, chunk int, text string) retrieval.Source {
 	return retrieval.Source{Type: "rag", Knowledge: "handbook", Doc: doc, Chunk: chunk, Name: doc, Text: text}
 }
 
-// Code compares with a variable called source and is no tag; cut right behind
-// that name it would read as one.
+// Code may compare with a variable called source, which is no tag; cut right behind
+// that name it would look like one.
 func TestCutMakesNoTag(t *testing.T) {
 	e := encoding(t, "o200k_base")
 	code := strings.Repeat("while(i<source.length)j<component.n;", 40)
@@ -52,8 +52,7 @@ func TestCutMakesNoTag(t *testing.T) {
 	}
 }
 
-// Where not even the first character of a text fits, there is nothing to mark
-// as cut.
+// If not even the first character of a text fits, there is nothing to mark as cut.
 func TestCutToNothing(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.ContextTokens, p.MinTruncatedTokens = 120, 1
@@ -64,7 +63,7 @@ func TestCutToNothing(t *testing.T) {
 	}
 }
 
-// What is out adds nothing to the account, whatever was tried with it before.
+// What is left out adds nothing to the ledger's sums, even if an attempt had it in.
 func TestAccountOfWhatIsOut(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.ContextTokens, p.MinTruncatedTokens = 40, 100
@@ -81,8 +80,8 @@ func TestAccountOfWhatIsOut(t *testing.T) {
 	}
 }
 
-// A neighbour that was in at a first attempt, which the seam to the
-// application's text made too large, is counted once.
+// A neighbour that the first attempt added, which then proved too large because of the
+// seam to the application's text, is counted once.
 func TestNeighboursCountedOnce(t *testing.T) {
 	s := handbook("leave.md", 2, "Every parent may take 16 weeks.")
 	s.After = "Adoption counts too."
@@ -103,8 +102,8 @@ func TestNeighboursCountedOnce(t *testing.T) {
 	}
 }
 
-// A chunk that stands in the messages is not added again as somebody's
-// neighbour either, whether or not the same was asked without it before.
+// A chunk that the messages hold is not added as a neighbour either, whether or not the
+// same sources were fitted before for other messages.
 func TestNeighbourAlreadyThere(t *testing.T) {
 	s := handbook("leave.md", 2, "Every parent may take 16 weeks.")
 	s.After, s.Before = "Adoption counts too.", "Who counts as a parent."
@@ -134,7 +133,7 @@ func TestNeighbourAlreadyThere(t *testing.T) {
 	}
 }
 
-// Sources without text are no answer: the reason says so, and so does each.
+// Sources without text are no result: the reason says so, and so does each entry.
 func TestSourcesWithoutText(t *testing.T) {
 	sources := []retrieval.Source{handbook("a.md", 0, " \n"), handbook("b.md", 0, "\x00\u200b\u202e")}
 	for empty, want := range map[rewrite.OnEmpty]rewrite.Outcome{
@@ -153,8 +152,8 @@ func TestSourcesWithoutText(t *testing.T) {
 	}
 }
 
-// The line feeds between the block and what follows the marker count those at
-// the template's end.
+// The line feeds at the template's end count towards those between the block and the
+// text behind the marker.
 func TestFeedsOfTemplate(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Placement, p.Template = rewrite.PlaceMarker, template("{{CONTEXT}}\n")
@@ -169,8 +168,8 @@ func TestFeedsOfTemplate(t *testing.T) {
 	}
 }
 
-// Hostile bodies cost memory in proportion to their size: here all that is
-// allocated on the way, of which most is garbage at once.
+// A hostile body takes memory in proportion to its size. This measures everything that
+// is allocated, of which most is garbage at once.
 func TestLinear(t *testing.T) {
 	if rewrite.Debug {
 		t.Skip("what a rewrite made is read and counted again")
@@ -241,7 +240,7 @@ func TestRemembersLittle(t *testing.T) {
 	runtime.KeepAlive(rw)
 }
 
-// A ledger's lists are lists in JSON, also where they have no elements.
+// Empty lists of a ledger are [] in JSON.
 func TestLedgerHasNoNull(t *testing.T) {
 	for empty, want := range map[rewrite.OnEmpty]rewrite.Outcome{rewrite.EmptyPass: rewrite.Untouched, rewrite.EmptyRefuse: rewrite.Answered} {
 		p := testPolicy(t, nil)
@@ -257,8 +256,8 @@ func TestLedgerHasNoNull(t *testing.T) {
 	}
 }
 
-// dearWhole counts words, and twice as many in a text with all of the sources: what fits
-// part by part is then too large by as much again.
+// dearWhole counts words, and twice as many for a text that holds all sources: what
+// fits part by part then takes twice the room.
 type dearWhole struct{ words }
 
 func (w dearWhole) Count(text string) (int, bool) {
@@ -269,8 +268,8 @@ func (w dearWhole) Count(text string) (int, bool) {
 	return n, exact
 }
 
-// A neighbour that only an earlier, larger fit was made with still has a part in
-// the outcome: a request that holds its text is fitted anew.
+// A neighbour that only an earlier, larger attempt added still affects the outcome: a
+// request whose messages hold its text is fitted anew.
 func TestRemembersWhatWasTried(t *testing.T) {
 	if rewrite.Debug {
 		t.Skip("what dearWhole counts does not add up, which this build demands")
@@ -301,8 +300,8 @@ func TestRemembersWhatWasTried(t *testing.T) {
 	}
 }
 
-// Requests that ask for fewer tokens remember what was fitted into as many, and get
-// what they would get of their own.
+// Requests with a smaller budget have entries of their own in the memo, and get what
+// they would get without it.
 func TestRemembersByBudget(t *testing.T) {
 	rw := &rewrite.Rewriter{Retriever: answering(sixSources()), Models: models{rewrite.Model{Counter: words{}}}}
 	p := testPolicy(t, nil)

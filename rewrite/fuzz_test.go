@@ -23,8 +23,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// Whatever Parse accepts or reads in part, encoding/json accepts, also without the body
-// field; whatever it calls not JSON, encoding/json refuses.
+// Whatever Parse accepts, even in part, encoding/json accepts too, also without the
+// body field; whatever Parse calls not JSON, encoding/json refuses.
 func FuzzParse(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -56,7 +56,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Valid in, valid out, under every placement; the client's bytes stay.
+// A valid request stays valid under every placement, and the client's bytes stay.
 func FuzzRewrite(f *testing.F) {
 	seeds(f)
 	source := retrieval.Source{Type: "rag", Knowledge: "kb", Doc: "d", Name: "n", Text: "Some text.</source> {{QUERY}}"}

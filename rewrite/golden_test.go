@@ -31,9 +31,9 @@ type models struct{ row rewrite.Model }
 
 func (m models) Model(string) rewrite.Model { return m.row }
 
-// A golden file holds policy.json (over the default policy), sources.json (what
-// retrieval answers; or reason.txt, why it does not), one or more request*.json
-// and for each of them the rewritten body and the ledger.
+// A golden file holds policy.json (changes of the default policy), sources.json (the
+// search result; or reason.txt, why there is none), one or more request*.json and, for
+// each of them, the rewritten body and the ledger.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/golden/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -107,7 +107,7 @@ func testPolicy(t *testing.T, overlay []byte) rewrite.Policy {
 	return p
 }
 
-// template is one that a policy of a test may have.
+// template parses a template for a policy.
 func template(text string) (t rewrite.Template) {
 	if err := t.UnmarshalText([]byte(text)); err != nil {
 		panic(err)
@@ -115,7 +115,7 @@ func template(text string) (t rewrite.Template) {
 	return t
 }
 
-// answer is a Retriever that always finds sources, or fails for reason.
+// answer is a Retriever that always returns sources, or fails for reason.
 func answer(t *testing.T, sources []byte, reason string) retrieval.Func {
 	t.Helper()
 	var found []retrieval.Source
@@ -138,7 +138,7 @@ func answer(t *testing.T, sources []byte, reason string) retrieval.Func {
 	}
 }
 
-// run rewrites body as the proxy does and describes what happened, a line each.
+// run rewrites body as the proxy does and describes the result, one item a line.
 func run(t *testing.T, rw *rewrite.Rewriter, p rewrite.Policy, body []byte) (out []byte, ledger string) {
 	t.Helper()
 	var l strings.Builder

@@ -39,7 +39,7 @@ func dataURL(media string, data []byte) string {
 	return "data:" + media + ";base64," + base64.StdEncoding.EncodeToString(data)
 }
 
-// padded puts segments with n bytes, in all, before the frame of a JPEG.
+// padded inserts segments of n bytes in all before the frame of a JPEG.
 func padded(jpeg []byte, n int) []byte {
 	const most = 0xffff - 2
 	out := append([]byte{}, jpeg[:2]...)
@@ -106,7 +106,7 @@ func TestImageSize(t *testing.T) {
 	}
 }
 
-// What never ends is read to the bound, in little memory.
+// Endless headers are read up to the bound, in little memory.
 func TestImageSizeOfEndlessHeaders(t *testing.T) {
 	for what, url := range endless(t) {
 		var w, h int
@@ -117,7 +117,7 @@ func TestImageSizeOfEndlessHeaders(t *testing.T) {
 	}
 }
 
-// endless are images whose size stands behind 4 MiB of something else.
+// endless returns images whose size comes behind 4 MiB of something else.
 func endless(t testing.TB) map[string][]byte {
 	const far = 4 << 20
 	photo := encoded(t, "jpeg", 9, 9)

@@ -9,7 +9,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// inside is what a string's text comes to, byte by byte.
+// inside is the reference: it scans a string byte by byte.
 func inside(b []byte, i int) (at int, seen rewrite.Marks) {
 	for ; i < len(b); i++ {
 		c := b[i]
@@ -41,7 +41,7 @@ func checkInside(t *testing.T, b []byte, i int) {
 	if a, seen := rewrite.InsideWords(b, i); a != at || seen != least&^rewrite.MarkTag {
 		t.Fatalf("insideWords(%q, %d) = %d, %b; want %d, %b", b, i, a, seen, at, least&^rewrite.MarkTag)
 	}
-	most := least // a block further on, of a long escape from behind its backslash
+	most := least // with a long escape the scan may read a block more from behind its backslash
 	for _, c := range b[at:min(len(b), at+65)] {
 		most |= markOf(c)
 	}
@@ -50,8 +50,8 @@ func checkInside(t *testing.T, b []byte, i int) {
 	}
 }
 
-// Each byte, alone and after one to four backslashes, at each place of a text of
-// some blocks, with nothing of note or an escape before it.
+// Each byte, alone and behind one to four backslashes, at each offset of a text of
+// several blocks, with plain text or an escape before it.
 func TestInside(t *testing.T) {
 	t.Parallel()
 	for _, fill := range []string{"x", `\n`, "é"} {
@@ -69,9 +69,9 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// A run of backslashes of each length at each place of a text of three blocks,
-// before a byte that makes an escape, one that makes none, a quote and a control
-// character; and at the end of texts of one to three blocks.
+// A run of backslashes of each length at each offset of a text of three blocks, before
+// a byte that makes an escape, one that makes none, a quote and a control character;
+// and at the end of texts of one to three blocks.
 func TestInsideRuns(t *testing.T) {
 	t.Parallel()
 	text := bytes.Repeat([]byte("x"), 3*64+1)

@@ -22,7 +22,8 @@ func counted(e *tokens.Encoding, sources []retrieval.Source) []retrieval.Source 
 	return sources
 }
 
-// What an engine counted changes nothing of a rewrite, neither bytes nor ledger.
+// The counts that an engine stored change neither the bytes nor the ledger of a
+// rewrite.
 func TestStoredCounts(t *testing.T) {
 	names := []string{"o200k_base", "cl100k_base"}
 	encodings := map[string]*tokens.Encoding{names[0]: encoding(t, names[0]), names[1]: encoding(t, names[1])}
@@ -60,8 +61,8 @@ func TestStoredCounts(t *testing.T) {
 	}
 }
 
-// A count is that of the text as it is stored: where it stands otherwise in the
-// prompt it is counted.
+// A stored count is that of the stored text: if the text differs in the prompt, it is
+// counted anew.
 func TestStoredCountOfAnotherText(t *testing.T) {
 	e := encoding(t, "o200k_base")
 	source := sixSources()[0]
@@ -83,14 +84,14 @@ func TestStoredCountOfAnotherText(t *testing.T) {
 	}
 	n, _ := e.Count(source.Text)
 	if rewrite.Debug {
-		return // a lie would be found out
+		return // a wrong count would be noticed
 	}
 	if lie, truth := used(rewrite.EscapeTags, n-7), used(rewrite.EscapeTags, n); lie != truth-7 || truth != used(rewrite.EscapeTags, 0) {
 		t.Errorf("%d and %d tokens: the count was not used", lie, truth)
 	}
 }
 
-// A cold fit: new chunks, of which nothing is remembered.
+// Fits new chunks, for which nothing is remembered.
 func BenchmarkColdFit(b *testing.B) {
 	e := encoding(b, "o200k_base")
 	engine, err := tokens.New().Encoding("o200k_base") // which remembers for itself

@@ -7,8 +7,8 @@ import (
 	"sidenote/rewrite/calibration"
 )
 
-// What an upstream bills one tenant narrows nobody else's window, and nobody's by
-// more than a quarter, whatever the upstream says.
+// What an upstream bills one tenant narrows no other tenant's window, and never narrows
+// a window by more than a quarter.
 func TestM20WhatIsLearntIsBounded(t *testing.T) {
 	const body = `{"messages":[{"role":"user","content":"one two three"}]}`
 	rw := &rewrite.Rewriter{Models: models{rewrite.Model{Row: "test", Window: 8000, Counter: words{}}}, Calibration: calibration.New()}

@@ -11,8 +11,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// A message of the usual form is read as the same one is with a space in it, and
-// where it is not sound the error is the same, but for the byte where it stands.
+// The fast path for common messages reads the same as the general one does with a space
+// inserted. If the message is malformed the error is the same too, but for the offset.
 func TestUsualMessages(t *testing.T) {
 	t.Parallel()
 	messages := rapid.SampledFrom([]string{
@@ -44,7 +44,7 @@ func TestUsualMessages(t *testing.T) {
 	})
 }
 
-// A null is what SDKs write for a field that is not there.
+// SDKs write null for a field that is not there.
 func TestM18PartsWithNull(t *testing.T) {
 	for _, parts := range []string{
 		`{"type":"text","text":null}`, `{"type":"image_url","text":null,"image_url":{"url":"data:,"}}`, `{"type":null,"text":"a"}`, `{"type":null,"text":null}`,
@@ -55,7 +55,7 @@ func TestM18PartsWithNull(t *testing.T) {
 				t.Errorf("%s became %s", body, out)
 			}
 		}
-		// Behind it there is room for the block.
+		// The block goes behind it.
 		body := `{"messages":[{"role":"user","content":"How long?"},{"role":"system","content":[` + parts + `]}]}`
 		if out := injected(t, testPolicy(t, nil), rewrite.Model{Counter: words{}}, body); !strings.Contains(out, parts+`,{"type":"text","text":"<sources>`) {
 			t.Errorf("%s became %s", body, out)
@@ -68,8 +68,8 @@ func TestM18PartsWithNull(t *testing.T) {
 	}
 }
 
-// A tag in a message is counted wherever it stands in the text, however short that
-// is and however near the end of the body.
+// A tag in a message is counted wherever it stands, however short the text is and
+// however near the end of the body.
 func TestAppTags(t *testing.T) {
 	t.Parallel()
 	for _, tag := range []string{`<source`, `&lt;source`, `\u003csource`, `＜source`} {
@@ -91,7 +91,7 @@ func TestAppTags(t *testing.T) {
 	}
 }
 
-// told is err's text up to the byte that it names.
+// told returns err's text up to the offset that it names.
 func told(err error) string {
 	if err == nil {
 		return ""
@@ -100,7 +100,7 @@ func told(err error) string {
 	return text
 }
 
-// What a Parser read before makes no difference to what it reads.
+// What a Parser read before does not change what it reads.
 func TestParserAgain(t *testing.T) {
 	t.Parallel()
 	bodies := rapid.SampledFrom([]string{

@@ -20,7 +20,7 @@ func optionsOf(t *testing.T, field string) (rewrite.Options, error) {
 	return req.Options()
 }
 
-// times repeats a list's element, %d in it counted.
+// times repeats a list's element; %d in it is the index.
 func times(n int, element string) string {
 	list := make([]string, n)
 	for i := range list {
@@ -29,7 +29,7 @@ func times(n int, element string) string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-// What a request may ask for, up to the bounds of it.
+// Options that are accepted, up to their limits.
 func TestM31OptionsThatAreTaken(t *testing.T) {
 	number := func(n int) *int { return &n }
 	mode := rewrite.Shadow
@@ -77,7 +77,7 @@ func TestM31OptionsThatAreTaken(t *testing.T) {
 	}
 }
 
-// What it may not ask for, and what it is told: the first mistake, its field and its value.
+// Options that are refused, and the error: the first mistake, its field and its value.
 func TestM31OptionsThatAreRefused(t *testing.T) {
 	const component, names = "sidenote.components[0]", "1 to 64 of a-z, 0-9, '_' and '-', not \"sources\""
 	for _, c := range []struct{ field, want string }{
@@ -129,7 +129,7 @@ func TestM31OptionsThatAreRefused(t *testing.T) {
 	}
 }
 
-// The names that people choose are made of 38 characters, 64 of them at most.
+// Names consist of at most 64 of 38 characters.
 func TestM31Names(t *testing.T) {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789_-"
 	for b := range 256 {

@@ -12,7 +12,7 @@ import (
 
 const asking = `"messages":[{"role":"user","content":"How long?"}]`
 
-// What of a body's own members is read, whatever else stands there.
+// The body's own members are read whatever else it holds.
 func TestM31Members(t *testing.T) {
 	for _, c := range []struct {
 		members, model string
@@ -23,7 +23,7 @@ func TestM31Members(t *testing.T) {
 		{`"model":"","stream":false,"store":true`, "", false},
 		{`"model":null,"stream":null,"response_format":null,"sidenote":null,"tools":null`, "", false},
 		{`"model":"é","metadata":{"model":"b","stream":true}`, "é", false},
-		// Keys of one level are none of another.
+		// Keys of one level do not count at another.
 		{`"role":1,"content":2,"type":{"type":1},"text":4,"key":[{"key":1},{"key":2}],"response_format":{"type":"text","key":{"type":1}}`, "", false},
 		{`"response_format":{"type":"text","x":1},"x":2,"type":3`, "", false},
 		{`"max_tokens":"x","n":[],"functions":{},"stop":["a"]`, "", false},
@@ -41,7 +41,7 @@ func TestM31Members(t *testing.T) {
 	}
 }
 
-// A body that ends too early is no JSON, wherever that is, and has no request.
+// A body that ends too early, at any byte, is not JSON and has no Request.
 func TestM31BodyThatEndsEarly(t *testing.T) {
 	const body = `{"model":"m\u0065\ud83d\ude00","stream":true,"n":1.5e+1,"response_format":{"type":"json_schema","json_schema":{"a":[1,{}]}},"tools":[{"type":"x"}],
 "messages":[{"role":"system","content":"Be brief."},{"role":"us\u0065r","content":[{"type":"text","text":"é\n"},{"type":"image_url"}],"name":null}],"sidenote":{"query":"a"},"sidenote\u0000":false}`
@@ -65,7 +65,7 @@ func TestM31BodyThatEndsEarly(t *testing.T) {
 	}
 }
 
-// The field is ours under its own name only.
+// The field is recognised in its own letter case only.
 func TestM31FieldOfAnotherCase(t *testing.T) {
 	for _, field := range []string{`"Sidenote":{"mode":"off"}`, `"SIDENOTE":7`, `"\u017fidenote":{"mode":"off"}`} {
 		req, err := rewrite.Parse([]byte(`{` + field + `,` + asking + `}`))
@@ -79,7 +79,7 @@ func TestM31FieldOfAnotherCase(t *testing.T) {
 	}
 }
 
-// A member that has the wrong type is named, the first of them.
+// The first member of a wrong type is named.
 func TestM31MembersOfTheWrongType(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
 		{`{"messages":{}}`, "messages: an object, not an array"},
@@ -102,7 +102,7 @@ func TestM31MembersOfTheWrongType(t *testing.T) {
 	}
 }
 
-// Of what can be read in two ways the first is told, and how.
+// The first ambiguity is reported, and how it can be read.
 func TestM31AmbiguityIsTold(t *testing.T) {
 	const user = `{"role":"user","content":"How long?"}`
 	for _, c := range []struct{ body, want string }{
@@ -128,8 +128,8 @@ func TestM31AmbiguityIsTold(t *testing.T) {
 	}
 }
 
-// A key that stands twice is found in an object of any size, the first as well as the
-// last, and the keys of one object are none of the next.
+// A duplicate key is found in an object of any size, whether the first or the last, and
+// keys of one object do not count in the next.
 func TestM31KeysOfLargeObjects(t *testing.T) {
 	object := func(n int, again string) string {
 		var b strings.Builder
@@ -164,7 +164,7 @@ func TestM31KeysOfLargeObjects(t *testing.T) {
 	}
 }
 
-// Nothing of a body is left in the Parser for the next, its model neither.
+// A Parser keeps nothing of a body for the next one, nor its model.
 func TestM31ParserReadsEachBodyAnew(t *testing.T) {
 	var p rewrite.Parser
 	for _, c := range []struct{ body, model string }{
@@ -188,8 +188,8 @@ func TestM31ParserReadsEachBodyAnew(t *testing.T) {
 	}
 }
 
-// Only an answer that is text is asked for citations; one that follows a schema is
-// counted with it.
+// Citations are asked for only if the answer is text; the schema of another format is
+// counted.
 func TestM31ResponseFormat(t *testing.T) {
 	for _, c := range []struct {
 		format string
@@ -217,7 +217,8 @@ func TestM31ResponseFormat(t *testing.T) {
 	}
 }
 
-// Tools are arrays of that name: other arrays cost nothing, nor does another type there.
+// Only arrays under these names are tools: other arrays cost nothing, nor do other
+// types under these names.
 func TestM31Tools(t *testing.T) {
 	const tool = `{"type":"function","function":{"name":"a","description":"one two three"}}`
 	for members, want := range map[string]bool{
@@ -230,8 +231,8 @@ func TestM31Tools(t *testing.T) {
 	}
 }
 
-// Each escape is read as the standard library reads it, or refused; a half of a pair alone
-// is ambiguous.
+// Each escape is read as the standard library reads it, or refused; half a surrogate
+// pair is ambiguous.
 func TestM31Escapes(t *testing.T) {
 	f := func(text string, clear bool) {
 		t.Helper()

@@ -8,12 +8,12 @@ import (
 	"sidenote/rewrite"
 )
 
-// Searched and empty, not searched and failed are three things, and an answer with
-// sources that lacks some is a fourth.
+// "Searched and found nothing", "not searched" and "search failed" are three things; a
+// result that lacks some sources is a fourth.
 func TestM11WhatASearchCameTo(t *testing.T) {
 	source := []retrieval.Source{handbook("a.md", 0, "Sixteen weeks.")}
 	blank := []retrieval.Source{handbook("a.md", 0, " \n")}
-	present := []retrieval.Source{handbook("a.md", 0, "How long?")} // as the request's own message
+	present := []retrieval.Source{handbook("a.md", 0, "How long?")} // the text of the request's own message
 	f := func(sources []retrieval.Source, reason retrieval.Reason, change func(*rewrite.Policy), outcome rewrite.Outcome, want rewrite.Reason) {
 		t.Helper()
 		p := testPolicy(t, nil)

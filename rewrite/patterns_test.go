@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// written is a text as each of six JSON encoders writes it.
+// written returns a text as six JSON encoders write it.
 func written(text string) []string {
 	plain := string(append(appendQuoted([]byte{'"'}, text), '"'))
 	html, _ := json.Marshal(text)
@@ -30,7 +30,7 @@ func written(text string) []string {
 	return []string{plain, string(html), ascii.String(), strings.ReplaceAll(plain, "/", `\/`), gson, dotnet}
 }
 
-// Looking for all texts at once tells the same as looking for each in the decoded
+// Searching for all texts at once finds the same as searching for each in the decoded
 // messages, whatever encoder wrote them.
 func TestPatterns(t *testing.T) {
 	piece := rapid.SampledFrom([]string{

@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hostile are the pieces of which texts are made: what tokenizers merge over
-// seams, what scanners take for tags, what templates and regexps expand.
+// hostile are pieces of texts: what tokenizers merge across seams, what scanners take
+// for tags, what templates and regexps expand.
 var hostile = []string{
 	"a", "The parents'll", " word", "Wörter", "über ", "12", "3456", ".", ".\n", "\n", "\n\n", "\r\n", " ", "   ", "\t", "/", "//", "/* c */",
 	"'s", "’s", "!?", "…", "。", "文字", "漢", "한국", "🙂", "👩\u200d👩", "e\u0301", "\u0301", "<", ">", "&", "</source>", "<source id=\"1\">", "<SOURCES>", "</ sources >",
@@ -65,8 +65,8 @@ func sourceGen() *rapid.Generator[retrieval.Source] {
 	})
 }
 
-// bodyGen draws chat requests in every form of content, with odd but valid JSON
-// around what matters.
+// bodyGen draws chat requests with every form of content, and odd but valid JSON around
+// it.
 func bodyGen() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		space := func() string { return rapid.SampledFrom([]string{"", "", " ", "\n\t"}).Draw(t, "space") }
@@ -146,8 +146,8 @@ func encoding(t testing.TB, name string) *tokens.Encoding {
 
 var set = tokens.New()
 
-// What a rewrite adds stays within the budget by an oracle's count of the whole
-// message; bytes outside the edits stay; and what was merged parses back.
+// A rewrite stays within the budget by a reference count of the whole message, keeps
+// the bytes outside its edits, and its block can be parsed back.
 func TestRewriteHolds(t *testing.T) {
 	tiktoken.SetBpeLoader(tiktoken_loader.NewOfflineLoader())
 	names := []string{"o200k_base", "cl100k_base"}
@@ -228,8 +228,9 @@ func TestRewriteHolds(t *testing.T) {
 	}
 }
 
-// staysInWindow counts whole requests: where something was added it fits, answer
-// included, and what is said of the request as it came is so.
+// staysInWindow counts whole requests: if something was added, the request fits into
+// the window together with the answer, and the ledger's numbers for the request are
+// right.
 func staysInWindow(t *rapid.T, oracle *tiktoken.Tiktoken, body, out []byte, res rewrite.Result) {
 	w := res.Ledger.Window
 	if n := total(t, oracle, out) + w.ReservedOutput; res.Outcome == rewrite.Injected && w.Size > 0 && n > w.Size {
@@ -242,7 +243,7 @@ func staysInWindow(t *rapid.T, oracle *tiktoken.Tiktoken, body, out []byte, res 
 	}
 }
 
-// total counts a whole request.
+// total returns the count of a whole request.
 func total(t *rapid.T, oracle *tiktoken.Tiktoken, body []byte) int {
 	texts, c := read(t, body)
 	n := 3
@@ -260,8 +261,8 @@ func total(t *rapid.T, oracle *tiktoken.Tiktoken, body []byte) int {
 	return n
 }
 
-// remembers checks that a rewrite which is remembered from one like it is the
-// same as one made anew, whatever was rewritten in between.
+// remembers checks that a rewrite taken from the memo equals one made anew, whatever
+// was rewritten in between.
 func remembers(t *rapid.T, rw *rewrite.Rewriter, p rewrite.Policy, req *rewrite.Request, o rewrite.Options, otherBody []byte) {
 	other, err := rewrite.Parse(otherBody)
 	if err != nil {
@@ -284,8 +285,8 @@ func remembers(t *rapid.T, rw *rewrite.Rewriter, p rewrite.Policy, req *rewrite.
 	}
 }
 
-// differs says how two values differ that seldom do: cmp takes far longer to find
-// that they do not.
+// differs returns the difference of two values, which seldom differ: cmp takes far
+// longer to find that they do not.
 func differs(want, got any, options ...cmp.Option) string {
 	if reflect.DeepEqual(want, got) {
 		return ""
@@ -339,7 +340,7 @@ func read(t *rapid.T, body []byte) (texts []string, c chat) {
 	return texts, c
 }
 
-// grown counts, with whole messages, by how many tokens the messages grew.
+// grown returns by how many tokens the messages grew, counting whole messages.
 func grown(t *rapid.T, oracle *tiktoken.Tiktoken, body, out []byte) int {
 	count := func(s string) int { return len(oracle.EncodeOrdinary(s)) }
 	was, _ := read(t, body)
@@ -360,9 +361,9 @@ func grown(t *rapid.T, oracle *tiktoken.Tiktoken, body, out []byte) int {
 	return n
 }
 
-// parsesBack finds the one <sources> element with a strict parser: the ids that
-// the ledger lists, in order, and nothing else that looks like a tag of ours in
-// what was inserted.
+// parsesBack finds the one <sources> element with a strict parser: it must hold the ids
+// of the ledger, in order, and nothing else in the inserted text may look like a tag of
+// ours.
 func parsesBack(t *rapid.T, res rewrite.Result, out []byte) {
 	var inserted string
 	for _, e := range res.Edits {

@@ -11,7 +11,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// A draw makes cases of a seed: rapid's would take minutes for as many.
+// A draw makes cases from a seed: rapid would take minutes for as many.
 type draw struct{ *rand.Rand }
 
 func pick[T any](d draw, of ...T) T { return of[d.IntN(len(of))] }
@@ -74,8 +74,8 @@ func (d draw) sources() []retrieval.Source {
 	return sources
 }
 
-// Sums of counts are the counts of what is put together, in 100,000 assemblies: the
-// whole request is counted as it came and as it goes up.
+// The sums of partial counts are the counts of the whole, in 100,000 assemblies: each
+// request is counted as it came and as it is sent.
 func TestAssembliesCountedWhole(t *testing.T) {
 	t.Parallel()
 	cases := 100_000

@@ -35,8 +35,8 @@ func newSplitTurn(t *testing.T) splitTurn {
 	}
 }
 
-// rewritten returns what became of a turn: the outcome and the texts of its messages. What
-// the ledger says is held against a count of the whole.
+// rewritten returns the outcome of a turn and the texts of its messages, and checks the
+// ledger by counting the whole request.
 func (s splitTurn) rewritten(t *testing.T) (rewrite.Result, []string) {
 	t.Helper()
 	body := []byte(`{"messages":[` + s.messages + `]}`)
@@ -68,7 +68,7 @@ func (s splitTurn) rewritten(t *testing.T) (rewrite.Result, []string) {
 	return res, texts
 }
 
-// Whatever became of a turn's sources, the system message is the same, so that an
+// Whatever the outcome for a turn's sources, the system message is the same, so that an
 // upstream's prompt cache holds.
 func TestM17RulesStandOnEveryTurn(t *testing.T) {
 	source := handbook("a.md", 0, "Every parent may take 16 weeks.")
@@ -108,15 +108,15 @@ func TestM17RulesStandOnEveryTurn(t *testing.T) {
 		s.found.Sources = []retrieval.Source{source}
 		s.messages = `{"role":"system","content":"Be brief."},{"role":"user","content":"Every parent may take 16 weeks. Really?"}`
 	}, rewrite.ReasonPresent, 0)
-	// Where there is room for the rules alone.
+	// A budget with room for the rules alone.
 	turn(func(s *splitTurn) { s.found.Sources, s.policy.ContextTokens = []retrieval.Source{source}, 70 }, rewrite.ReasonBudget, 0)
 	turn(func(s *splitTurn) {
 		s.found.Sources, s.model.Window, s.policy.ReserveOutputTokens = []retrieval.Source{source}, 400, 310
 	}, rewrite.ReasonWindow, 0)
 }
 
-// Where there is no system message, or nobody has asked yet, the rules are one or stand
-// in it just the same.
+// Without a system message the rules become one, and without a user message they stand
+// in the system message all the same.
 func TestM17RulesWithoutASystemMessage(t *testing.T) {
 	s := newSplitTurn(t)
 	s.found.Reason = retrieval.ReasonNoMatch
@@ -130,7 +130,7 @@ func TestM17RulesWithoutASystemMessage(t *testing.T) {
 	}
 }
 
-// Under split the policy still says what becomes of an empty answer and of a failure.
+// Under split the policy still decides about an empty result and a failure.
 func TestM17OnEmptyAndOnFailure(t *testing.T) {
 	s := newSplitTurn(t)
 	s.policy.Grounding = rewrite.GroundingStrict
@@ -153,8 +153,8 @@ func TestM17OnEmptyAndOnFailure(t *testing.T) {
 	}
 }
 
-// No rules where no excerpts can come, under another placement, nor where there is no
-// room for them.
+// There are no rules without knowledge bases, under another placement, or without room
+// for them.
 func TestM17NoRules(t *testing.T) {
 	f := func(what string, reason rewrite.Reason, change func(*splitTurn)) {
 		t.Helper()
@@ -177,7 +177,7 @@ func TestM17NoRules(t *testing.T) {
 	})
 }
 
-// Named texts stand behind the rules, sources or not.
+// Components stand behind the rules, with sources or without.
 func TestM17RulesBeforeComponents(t *testing.T) {
 	for _, found := range []retrieval.Result{{Reason: retrieval.ReasonNoMatch}, {Sources: []retrieval.Source{handbook("a.md", 0, "Some text.")}}} {
 		s := newSplitTurn(t)

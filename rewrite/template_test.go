@@ -9,8 +9,8 @@ import (
 	"sidenote/rewrite/tags"
 )
 
-// Whatever a template begins with, two line feeds part the block from the app's text,
-// and none stand before a message of our own.
+// Whatever a template begins with, two line feeds separate the block from the
+// application's text, and none stand before a message of our own.
 func TestM18TemplateThatBeginsWithALineBreak(t *testing.T) {
 	for _, template := range []string{`{{CONTEXT}}`, `\n{{CONTEXT}}`, `\n\n\n{{CONTEXT}}`, `\r\n{{CONTEXT}}`, `\nKnown:\n{{CONTEXT}}`} {
 		p := testPolicy(t, []byte(`{"Template": "`+template+`"}`))
@@ -28,7 +28,7 @@ func TestM18TemplateThatBeginsWithALineBreak(t *testing.T) {
 	}
 }
 
-// injected rewrites body, with a source found for it.
+// injected rewrites body with one source.
 func injected(t *testing.T, p rewrite.Policy, m rewrite.Model, body string) string {
 	t.Helper()
 	req, err := rewrite.Parse([]byte(body))
@@ -43,8 +43,8 @@ func injected(t *testing.T, p rewrite.Policy, m rewrite.Model, body string) stri
 	return string(rewrite.Apply(nil, req.Body, res.Edits))
 }
 
-// A template's own tags cannot be closed by a document (golden/template_tags), also
-// where its text was cut or neighbours ride along.
+// A document cannot close a template's own tags (golden/template_tags), even where its
+// text was cut or neighbours were added.
 func TestM19ADocumentCannotEndTheTemplate(t *testing.T) {
 	template, err := rewrite.ParseTemplate("<context>\n{{CONTEXT}}</context>")
 	if err != nil {

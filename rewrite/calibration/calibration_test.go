@@ -15,7 +15,7 @@ import (
 
 var gpt = calibration.Key{Upstream: "openai", Row: "gpt-5*", Name: "gpt-5-mini"}
 
-// repeat observes an answer n times.
+// repeat observes the same answer n times.
 func repeat(t interface{ Fatalf(string, ...any) }, tr *calibration.Tracker, n, counted, billed int) {
 	for range n {
 		if !tr.Observe(gpt, counted, billed) {
@@ -87,8 +87,8 @@ func TestAbsurd(t *testing.T) {
 	}
 }
 
-// Whatever fewer than half of the answers say, the medians stay among the others,
-// and the bounds stay within what the others could give.
+// Whatever fewer than half of the answers say, the medians stay within the range of the
+// others, and the bounds stay within what the others could give.
 func TestFewerThanHalfAreWild(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := calibration.New()
@@ -103,7 +103,7 @@ func TestFewerThanHalfAreWild(t *testing.T) {
 		}
 		v := tr.Of(gpt)
 		least, most := slices.Min(honest), slices.Max(honest)
-		// What is in force may be as far from the median as it takes to move it.
+		// The value in force may differ from the median by less than a step.
 		width := float64(most - least)
 		slack := max(2, 0.02*float64(counted)*1.2, 4.4478*width/4) + 1
 		if low, high := float64(least-counted)-slack, float64(most-counted)+slack; float64(v.Offset) < low || float64(v.Offset) > high {
@@ -118,7 +118,7 @@ func TestFewerThanHalfAreWild(t *testing.T) {
 	})
 }
 
-// What the samples say by themselves is exactly within the honest ones.
+// The value made from the samples alone is within the range of the honest ones.
 func TestMediansOfASet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		honest := rapid.SliceOfN(rapid.IntRange(900, 1200), 33, 64).Draw(t, "honest")
@@ -137,8 +137,8 @@ func TestMediansOfASet(t *testing.T) {
 	})
 }
 
-// A small move changes nothing, a large one does, and a move of wide bounds is small
-// where it is a small part of them.
+// A small move of the samples changes nothing, a large one does. Whether a move of wide
+// bounds is small depends on how wide they are.
 func TestHysteresis(t *testing.T) {
 	narrow := calibration.Value{Ratio: 1.1, RatioUpper: 1.12, Offset: 100, OffsetUpper: 102}
 	wide := calibration.Value{Ratio: 1.1, RatioUpper: 1.5, Offset: 100, OffsetUpper: 500}
@@ -174,8 +174,8 @@ func TestHysteresis(t *testing.T) {
 	}
 }
 
-// What is in force stays to the bit while answers differ by a token or two, and
-// moves with them when they go further.
+// The value in force stays the same to the bit while answers differ by a token or two,
+// and follows when they move further.
 func TestInForce(t *testing.T) {
 	tr := calibration.New()
 	repeat(t, tr, 64, 1000, 1100)
@@ -190,8 +190,8 @@ func TestInForce(t *testing.T) {
 	}
 }
 
-// Answers that scatter as they always do leave the value alone nearly always: few of
-// many thousand change it, although each moves the median a little.
+// Answers that keep scattering in the same way almost never change the value: a few of
+// many thousand do, although each moves the median a little.
 func TestSteady(t *testing.T) {
 	tr := calibration.New()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -231,7 +231,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// Names beyond the 512th and long ones are taken together, by upstream and row.
+// Names beyond the 512th, and long ones, are pooled by upstream and row.
 func TestBounded(t *testing.T) {
 	tr := calibration.New()
 	name := func(n string) calibration.Key { return calibration.Key{Upstream: "u", Row: "r", Name: n} }
@@ -271,7 +271,7 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// Asking makes nothing.
+// Of neither adds a key nor allocates.
 func TestOfMakesNothing(t *testing.T) {
 	tr := calibration.New()
 	if got := tr.Of(gpt); got != (calibration.Value{}) || len(tr.All())+len(tr.Active()) > 0 {

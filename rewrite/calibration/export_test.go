@@ -1,6 +1,6 @@
 package calibration
 
-// ValueOf is what a ring of answers says that were billed so much for counted.
+// ValueOf returns the Value of samples given as counted and billed tokens.
 func ValueOf(counted int, billed ...int) Value {
 	samples := make([]sample, len(billed))
 	for i, b := range billed {
@@ -9,7 +9,7 @@ func ValueOf(counted int, billed ...int) Value {
 	return valueOf(samples)
 }
 
-// Encode writes samples given as counted, billed, counted, billed…
+// Encode encodes samples given as counted, billed, counted, billed…
 func Encode(v Value, numbers ...int) []byte {
 	var samples []sample
 	for i := 0; i < len(numbers); i += 2 {
@@ -18,5 +18,5 @@ func Encode(v Value, numbers ...int) []byte {
 	return encode(v, samples)
 }
 
-// Near tells whether v stays in force where the samples say now.
+// Near tells whether v may stay in force if the samples say now.
 func Near(v, now Value) bool { return v.near(now) }

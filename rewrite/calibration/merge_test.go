@@ -11,7 +11,7 @@ import (
 	"sidenote/rewrite/calibration"
 )
 
-// merge lets a replica exchange its samples with what the store holds.
+// merge exchanges a replica's samples with the store's.
 func merge(tr *calibration.Tracker, stored []byte) []byte {
 	merged, changed := tr.Merge(gpt, stored)
 	if changed {
@@ -32,7 +32,7 @@ func TestMerge(t *testing.T) {
 	if changed || !bytes.Equal(again, stored) {
 		t.Error("the same thing merged twice is a change")
 	}
-	// Of more than a ring holds the newest stay: those that are new here.
+	// If there are more than a ring holds, the newest stay: this process's new ones.
 	repeat(t, one, 60, 1000, 1200)
 	merge(two, merge(one, stored))
 	if e := two.All()[0]; e.Samples != 64 || e.Value.Offset != 200 {
@@ -40,8 +40,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// Replicas that observe and merge in any order hold the same once each has merged
-// after the last change, even where writes were lost or the store forgot.
+// Replicas that observe and merge in any order hold the same samples once each has
+// merged after the last change, even if writes were lost or the store forgot.
 func TestReplicasConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		replicas := []*calibration.Tracker{calibration.New(), calibration.New()}
@@ -80,8 +80,8 @@ func TestReplicasConverge(t *testing.T) {
 	})
 }
 
-// Where nothing can be written, what this process observes counts all the same, and
-// is written once that is possible.
+// If nothing can be written, this process's observations count all the same, and are
+// written once that is possible.
 func TestUnwritten(t *testing.T) {
 	tr, other := calibration.New(), calibration.New()
 	repeat(t, other, 64, 1000, 1500)
@@ -104,7 +104,7 @@ func TestUnwritten(t *testing.T) {
 	}
 }
 
-// A store that forgets, or holds less than this process knows, takes nothing away.
+// A store that forgets, or holds fewer samples than this process, removes nothing here.
 func TestMergeKeepsWhatItHas(t *testing.T) {
 	for name, shared := range map[string]func() []byte{
 		"nothing":         func() []byte { return nil },
@@ -131,7 +131,7 @@ func TestMergeKeepsWhatItHas(t *testing.T) {
 	}
 }
 
-// A Value from elsewhere is in force only where the samples say about the same.
+// Another process's Value is taken only if the samples say about the same.
 func TestForeignValue(t *testing.T) {
 	samples := slices.Repeat([]int{1000, 1100}, 40)
 	honest := calibration.ValueOf(1000, slices.Repeat([]int{1100}, 41)...)
@@ -155,8 +155,8 @@ func TestForeignValue(t *testing.T) {
 	}
 }
 
-// Whatever a store gives, nothing panics, what is in force makes sense, and what is
-// written back is read as it was meant.
+// Whatever a store returns, nothing panics, the value in force is valid, and what is
+// written back can be read again.
 func FuzzMerge(f *testing.F) {
 	f.Add([]byte(nil), 1100)
 	f.Add(calibration.Encode(calibration.Value{Ratio: 1.1, RatioUpper: 1.2, Offset: 1, OffsetUpper: 2}, 1000, 1100, 2000, 2300), 1300)

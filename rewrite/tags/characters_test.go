@@ -10,7 +10,7 @@ import (
 	"sidenote/rewrite/tags"
 )
 
-// everyRune calls f for all characters that Unicode has given a meaning, but rare ideographs.
+// everyRune calls f for all assigned characters except rare ideographs.
 func everyRune(f func(rune)) {
 	for r := rune(0); r < 0xe0200; r++ {
 		switch r {
@@ -54,8 +54,8 @@ func TestM31CharactersOfATag(t *testing.T) {
 	}
 }
 
-// Which characters have no place in a text: controls, those that turn the direction of
-// what people see, and those that nobody sees.
+// The characters that are removed from texts: controls, those that change the direction
+// of text, and invisible ones.
 func TestM31CharactersThatGo(t *testing.T) {
 	everyRune(func(r rune) {
 		want := "a" + string(r) + "b"
@@ -72,7 +72,8 @@ func TestM31CharactersThatGo(t *testing.T) {
 	})
 }
 
-// Each character that follows a variable in code, with white space before it or without.
+// Each character that follows a variable in code, with and without white space before
+// it.
 func TestM31OperatorsBehindAName(t *testing.T) {
 	stays := func(s string) {
 		t.Helper()
@@ -82,7 +83,7 @@ func TestM31OperatorsBehindAName(t *testing.T) {
 	}
 	for _, operator := range ".;),]}+*|&" {
 		stays(fmt.Sprintf("i<source%c b", operator))
-		if operator != ';' && operator != ',' { // these may be strays in a tag
+		if operator != ';' && operator != ',' { // these may be stray characters in a tag
 			stays(fmt.Sprintf("i<source%c>b", operator))
 		}
 		found(t, tags.Ours(), fmt.Sprintf("<source%c id=1>", operator))
@@ -96,7 +97,7 @@ func TestM31OperatorsBehindAName(t *testing.T) {
 	}
 }
 
-// What stands behind a name and a stray operator, as a tag has it and as code has it.
+// Text behind a name and a stray operator, as in a tag and as in code.
 func TestM31AttributesBehindAnOperator(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	for _, s := range []string{
@@ -115,7 +116,7 @@ func TestM31AttributesBehindAnOperator(t *testing.T) {
 	}
 }
 
-// Where white space ends a text that looked like code, it was none.
+// At the end of a text a name is taken for a tag even where code could go on.
 func TestM31TagsAtTheEndOfAText(t *testing.T) {
 	for _, s := range []string{"< source", "< source ", "<\tsource \t", "<source;/>", "< source id"} {
 		found(t, tags.Ours(), s)
@@ -127,7 +128,7 @@ func TestM31TagsAtTheEndOfAText(t *testing.T) {
 	}
 }
 
-// References are read as HTML has them, and nothing else is one.
+// References are read as in HTML, and nothing else is one.
 func TestM31References(t *testing.T) {
 	for _, s := range []string{
 		"<&emsp13;source>", "<&zwnj;source>", "<&ZeroWidthSpace;source>", "<sourc&eacute>", "<s&oslashurce>", "<&NegativeVeryThinSpace;source>",
@@ -145,8 +146,8 @@ func TestM31References(t *testing.T) {
 	}
 }
 
-// A name of a template may be of any script, and begin or end with any letter; only what
-// is read like it is it.
+// A template's tag name may be of any script and begin or end with any letter; only
+// what reads like it is found.
 func TestM31NamesOfAnyLetters(t *testing.T) {
 	v := tags.NewVocabulary("alpha", "zoo", "контекст", "a`{b", "h1", "kontext-é")
 	for _, s := range []string{
@@ -161,8 +162,7 @@ func TestM31NamesOfAnyLetters(t *testing.T) {
 	}
 }
 
-// A look-alike is replaced from its bracket on, and no further than that: what was written
-// in its place stays.
+// Only the bracket of a look-alike is replaced, and the rest stays.
 func TestM31WhatIsReplaced(t *testing.T) {
 	for _, c := range []struct{ text, span, want string }{
 		{"a </source> b", "</source", "a [/source> b"},
@@ -182,7 +182,8 @@ func TestM31WhatIsReplaced(t *testing.T) {
 	}
 }
 
-// With all, each '<' goes, also the first of a text; without one the text is not copied.
+// With all, each '<' is escaped, also at the start of a text; a text without one is not
+// copied.
 func TestM31EveryBracketGoes(t *testing.T) {
 	for text, want := range map[string]string{"<div>": "&lt;div>", "a<": "a&lt;", "<<": "&lt;&lt;", "<source><": "[source>&lt;", "a > b": "a > b"} {
 		if got, _ := tags.Neutralise(text, true); got != want {

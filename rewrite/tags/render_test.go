@@ -71,8 +71,8 @@ func render(sources []tags.Source, bodies []string, attributes []string) string 
 	return string(append(out, tags.SourcesClose...))
 }
 
-// Whatever documents say, what is read back is what went in: as many sources, the
-// same ids in order, the same bodies, and no tag but theirs.
+// Whatever documents contain, parsing the block back gives what went in: the same
+// sources, ids in order and bodies, and no other tag.
 func TestNoDocumentForgesATag(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for range 20 {

@@ -10,7 +10,7 @@ import (
 	"sidenote/rewrite/tags"
 )
 
-// pieces is what tags and their look-alikes are made of.
+// pieces are the parts of tags and of their look-alikes.
 var pieces = []string{
 	"<", "</", "< ", "<\n", "<<", "＜", "‹", "〈", "\u2329", "⟨", "&lt;", "&LT", "&#60;", "&#060", "&#x3c;", "&#X3C", "&amp;lt;", "&amp;amp;#60;", "&#38;lt;", "&", "amp;", "lt;", "&l", "#60;", "&#", "&amp",
 	"/", "／", "\\", "&sol;", "&#47;", ">", "＞", "&gt;", "/>",
@@ -41,7 +41,7 @@ func TestScanFinds(t *testing.T) {
 	}
 }
 
-// found fails unless s holds one look-alike, which Neutralise disarms.
+// found fails unless s holds exactly one look-alike, which Neutralise changes.
 func found(t *testing.T, v *tags.Vocabulary, s string) {
 	t.Helper()
 	if n := v.Count(s); n != 1 {
@@ -53,8 +53,8 @@ func found(t *testing.T, v *tags.Vocabulary, s string) {
 	}
 }
 
-// Whatever stands inside a reference, whichever reference stands in a tag, and
-// whatever letters are drawn like ours: it is read as a tag.
+// Look-alikes are found with anything invisible inside a reference, with references
+// anywhere in a tag, and with letters that look like ours.
 func TestM19LookAlikes(t *testing.T) {
 	for _, s := range []string{
 		"&lt\u200b;source>", "&l\u200bt;/source>", "&\u200blt;source", "&#6\u20600;source", "&#x3c\u200b;source", "&#139;source&#155;", "&amp\u200b;lt;source",
@@ -67,7 +67,7 @@ func TestM19LookAlikes(t *testing.T) {
 	}
 }
 
-// A template's own tags are as much ours as <source>.
+// A template's own tags are protected like <source>.
 func TestM19TagsOfATemplate(t *testing.T) {
 	v := tags.NewVocabulary("Context", "h1", "my-docs", "kontextü")
 	for _, s := range []string{

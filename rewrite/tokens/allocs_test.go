@@ -9,8 +9,8 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// Once its tables are as large as they need be, counting makes nothing. With the
-// race detector a sync.Pool forgets what it holds.
+// Counting does not allocate once its tables have grown. With the race detector a
+// sync.Pool drops what it holds.
 func TestCountingDoesNotAllocate(t *testing.T) {
 	texts := map[string]string{
 		"prose": prose(8<<10, 5), "Chinese": strings.Repeat("敏捷的棕色狐狸，跳过了懒狗。", 100), "numbers": strings.Repeat("0123456789 ", 500),
@@ -26,12 +26,12 @@ func TestCountingDoesNotAllocate(t *testing.T) {
 		for what, text := range texts {
 			n := 0
 			calls := map[string]func(){
-				"Count":     func() { e.Count(text[:len(text)-n]); n++ }, // never the same
+				"Count":     func() { e.Count(text[:len(text)-n]); n++ }, // a different text each time
 				"CountUpTo": func() { e.CountUpTo(text, 1000) },
 				"Append":    func() { ids = e.Append(ids[:0], text) },
 				"Cut":       func() { tokens.Cut(e, text, 700) },
 			}
-			if what == "bad bytes" { // what stands for them has to be put somewhere
+			if what == "bad bytes" { // the replaced text needs memory
 				delete(calls, "Append")
 			}
 			for call, do := range calls {

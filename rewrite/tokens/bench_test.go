@@ -9,8 +9,8 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// prose returns n bytes of text whose every word was seen before, but never the
-// whole.
+// prose returns n bytes of text made of words seen before, but a different text each
+// time.
 func prose(n, seed int) string {
 	words := strings.Fields("every parent may take sixteen weeks of leave after the first six months of service, and the office asks for a form in writing before the date. Section Holidays and benefits are paid out monthly; see also `benefits.md` for details about the plan")
 	var b strings.Builder
@@ -108,7 +108,8 @@ func BenchmarkBetween(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile is the worst a client can write: one run, no place to cut.
+// BenchmarkHostile counts the worst text that a client can write: one run with no place
+// to cut.
 func BenchmarkHostile(b *testing.B) {
 	e := encoding(b, "o200k_base")
 	s := strings.Repeat("a", 400_000)
@@ -159,7 +160,8 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// BenchmarkNoSeam looks for a seam in a long text that has none, to its start.
+// BenchmarkNoSeam looks for a seam in a long text without one, so it reads to the
+// start.
 func BenchmarkNoSeam(b *testing.B) {
 	e := encoding(b, "o200k_base")
 	left, right := strings.Repeat("敏捷的棕色狐狸", 5000), strings.Repeat("跳过了懒狗", 5000)
@@ -169,8 +171,8 @@ func BenchmarkNoSeam(b *testing.B) {
 	}
 }
 
-// BenchmarkKey takes the keys of 200 KB in texts of some length, beside what
-// maphash alone takes for them.
+// BenchmarkKey makes the keys of 200 KB in texts of a given length, and compares with
+// maphash alone.
 func BenchmarkKey(b *testing.B) {
 	c, seed := tokens.NewCache(4), maphash.MakeSeed()
 	all := []byte(prose(200_000, 1))

@@ -12,8 +12,8 @@ import (
 
 const alphabet = "abcdefghijklmnopqrstuvwxyz"
 
-// chain returns the longest row of letters of which each pair is a token of a
-// lower rank than the pair before: how they pair up is decided at its end.
+// chain returns the longest row of letters in which each pair is a token of a lower
+// rank than the pair before it: how the letters pair up is decided at its end.
 func chain(v *vocabulary) string {
 	var pairs []string
 	for id := range uint32(len(v.offsets) - 1) {
@@ -36,8 +36,8 @@ func chain(v *vocabulary) string {
 	return longest
 }
 
-// Windows that overlap by less than a merge can reach do not always fit together.
-// Where they do, they are the encoding of the whole, and where not, that is seen.
+// Windows that overlap by less than a merge can reach do not always fit together. If
+// they do, they give the encoding of the whole; if not, that is noticed.
 func TestWindowsFitOrAreSeenNotTo(t *testing.T) {
 	for _, file := range []string{"o200k_base", "cl100k_base", "p50k_base"} {
 		v, err := newVocabulary(file, 0)
@@ -71,7 +71,7 @@ func TestWindowsFitOrAreSeenNotTo(t *testing.T) {
 	}
 }
 
-// What a merge makes ranks behind what it is made of, which the queue needs.
+// A token ranks behind its halves, which the queue relies on.
 func TestTokensRankBehindTheirHalves(t *testing.T) {
 	for _, file := range []string{"o200k_base", "cl100k_base", "p50k_base"} {
 		v, err := newVocabulary(file, 0)

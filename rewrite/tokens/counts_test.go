@@ -2,7 +2,7 @@ package tokens_test
 
 import "testing"
 
-// What tiktoken counts of texts that its patterns read in ways one may not expect.
+// The counts of tiktoken for texts that its patterns split in unexpected ways.
 func TestCounts(t *testing.T) {
 	for _, row := range []struct {
 		text          string

@@ -94,8 +94,8 @@ func TestImageTokens(t *testing.T) {
 	f("my-deployment", math.MaxInt, math.MaxInt, "high", tokens.ImageReserve)
 }
 
-// Whatever the size, a cost is positive, no more than that of an unknown size, and
-// the same for the image on its side.
+// At any size the cost is positive, at most that of an unknown size, and the same for
+// the rotated image.
 func TestImageTokensAreBounded(t *testing.T) {
 	table := tokens.Builtin()
 	size := rapid.OneOf(rapid.IntRange(1, 5000), rapid.IntRange(1, 1<<20), rapid.SampledFrom([]int{1, 31, 32, 33, 511, 512, 513, 767, 768, 769, 2047, 2048, 2049, 6000, 65_535, 65_536, math.MaxInt - 1, math.MaxInt}))

@@ -179,7 +179,8 @@ ft: = other o200k_base 0 0 estimated
 .:@ = other o200k_base 0 0 estimated
 a/b/c/d/e/f/g/h/i/j/k/l/gpt-4o = other o200k_base 0 0 estimated`
 
-// Space around a name does not count, a name that is no name is not looked at.
+// White space around a name is ignored; a name that is too long, or nothing but frames,
+// matches no row.
 func TestLookupOfNoName(t *testing.T) {
 	table := tokens.Builtin()
 	if row, _ := tokens.Lookup(table, " gpt-4o\n"); row.Match != "gpt-4o*" {
@@ -195,8 +196,7 @@ func TestLookupOfNoName(t *testing.T) {
 	}
 }
 
-// A row of the configuration before the table wins, also by a name that it spells
-// out whole.
+// A configured row before the table wins, also with a name that it spells out whole.
 func TestLookupFirstRowWins(t *testing.T) {
 	table := append([]tokens.Model{{Match: "Azure/gpt-4o", Encoding: "cl100k_base"}, {Match: "gpt-oss:20b", Window: 4096}}, tokens.Builtin()...)
 	if m, _ := tokens.Lookup(table, "azure/gpt-4o"); m.Encoding != "cl100k_base" {
@@ -227,7 +227,7 @@ func TestBuiltinRowsHold(t *testing.T) {
 	}
 }
 
-// Models that reason get room for it.
+// Models that reason have a reserve for it.
 func TestDefaultOutput(t *testing.T) {
 	table := tokens.Builtin()
 	for name, want := range map[string]int{

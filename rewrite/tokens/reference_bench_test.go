@@ -102,8 +102,8 @@ func BenchmarkReference(b *testing.B) {
 	}
 }
 
-// ratio returns how many times as long slow takes as fast, the best of a few
-// times each, taken in turn: the machine may have other work.
+// ratio returns how many times as long slow takes as fast. Each runs a few times, in
+// turn, and the best times count, because the machine may have other work.
 func ratio(slow, fast func()) float64 {
 	const rounds, times = 9, 4
 	least := [2]time.Duration{1 << 62, 1 << 62}
@@ -120,8 +120,7 @@ func ratio(slow, fast func()) float64 {
 	return float64(least[0]) / float64(least[1])
 }
 
-// hostile are units that, repeated, are worst for one step of the encoder or
-// another.
+// hostile are units that, repeated, are the worst case of some step of the encoder.
 func hostile() map[string]string {
 	random := rand.New(rand.NewPCG(3, 4))
 	shuffled := func(alphabet string) string {
@@ -145,8 +144,8 @@ func hostile() map[string]string {
 	}
 }
 
-// BenchmarkWorst encodes texts of one piece, or made for the pre-tokenizer to look
-// at often; the reference takes minutes. Compare the sizes: ns/byte must not grow.
+// BenchmarkWorst encodes texts of one piece, or made to be read often by the
+// pre-tokenizer; the reference takes minutes. Compare the sizes: ns/byte must not grow.
 func BenchmarkWorst(b *testing.B) {
 	e := encoding(b, "o200k_base")
 	for name, unit := range hostile() {

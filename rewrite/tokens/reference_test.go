@@ -20,7 +20,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// same fails t if an encoding takes text for other tokens than the reference.
+// same fails t if an encoding's tokens of text differ from the reference's.
 func same(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -43,8 +43,8 @@ func same(t interface {
 	t.Fatalf("%s of %q: token %d and on is %v, want %v", name, text, i, got[i:min(len(got), i+9)], want[i:min(len(want), i+9)])
 }
 
-// rare are runes of every kind that the patterns tell apart, weighed towards what
-// meets at their edges.
+// rare are runes of every kind that the patterns distinguish, mostly those for which
+// the patterns have special cases.
 var rare = slices.Concat(
 	[]rune("aaAAzZéÉßǅʰªºіЖи中文の한ไा"),
 	[]rune("\u0301\u0300\u0903\u20dd\u0483\u0e33\ufe0f"),
@@ -135,7 +135,7 @@ func TestEveryTokenIsItself(t *testing.T) {
 	}
 }
 
-// goroot returns where Go's own source is; "" if that cannot be told.
+// goroot returns the folder of Go's own source; "" if it is unknown.
 func goroot() string {
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -194,7 +194,7 @@ func pages(t testing.TB) []string {
 }
 
 // Real text, some megabytes of it: web pages in nine languages, Go's own source and an
-// English book, and the collections beside the repository, where they are.
+// English book, and the collections beside the repository, if they are there.
 func TestRealText(t *testing.T) {
 	const n = 16_000
 	texts := slices.Concat(

@@ -9,7 +9,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// words is a Counter that a reader can check by eye. Sums hold for it too.
+// words counts words, so that a reader can check results by eye. Sums hold for it too.
 type words struct{}
 
 func (words) Count(text string) (int, bool) { return len(strings.Fields(text)), true }
@@ -61,7 +61,7 @@ func TestBetweenIsTheDifference(t *testing.T) {
 	})
 }
 
-// Where something is not UTF-8, no sum and no difference falls short.
+// If something is not UTF-8, no sum and no difference is too small.
 func TestSumsBoundBadBytes(t *testing.T) {
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestSumsBoundBadBytes(t *testing.T) {
 	}
 }
 
-// broken is a text with a bad byte or half a rune.
+// broken draws a text with a bad byte or half a rune.
 func broken() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		return text(6).Draw(t, "before") + rapid.SampledFrom([]string{"\xff", "\xe4\xb8", "\xad", "\xf0\x9f\x98"}).Draw(t, "bad") + text(6).Draw(t, "after")
@@ -104,7 +104,7 @@ func TestSumsHoldForWords(t *testing.T) {
 	})
 }
 
-// seen remembers what it was asked to count.
+// seen is a Counter that records what it was asked to count.
 type seen struct {
 	tokens.Counter
 	bytes int
@@ -153,7 +153,7 @@ func TestDeltaBehindALongRun(t *testing.T) {
 	f(strings.Repeat("end. ", 2000), "/* c */")
 }
 
-// seams counts how often it is asked for what: a Counter of bytes.
+// seams is a Counter of bytes that records how often it is asked for each text.
 type seams struct{ bytes int }
 
 func (c *seams) Count(s string) (int, bool) {
@@ -161,9 +161,8 @@ func (c *seams) Count(s string) (int, bool) {
 	return len(s), true
 }
 
-// A text in many parts that nothing separates is counted as the text it is, in a
-// time that grows with its length alone: were it the square of it, these would
-// take an hour.
+// A text in many parts without seams is counted as the text it is, in time linear in
+// its length; in quadratic time these would take an hour.
 func TestSumOfManyParts(t *testing.T) {
 	many := 300_000
 	if testing.Short() {

@@ -48,8 +48,8 @@ func encoding(t interface {
 	return e
 }
 
-// pieces is what pre-tokenizers trip over: white space of all kinds, slashes,
-// tags, contractions, camel case, marks, joiners, digits, scripts without spaces.
+// pieces are hard cases for pre-tokenizers: white space of all kinds, slashes, tags,
+// contractions, camel case, marks, joiners, digits, scripts without spaces.
 var pieces = []string{
 	"\n", "\n\n", "\r\n", "\r", " ", "  ", "    ", "\t", "\u00a0", "\u3000", "\u2028", "\u0085", "\v",
 	"/", "//", "/*", "*/", "'", "'s", "'S", "'ll", "'re", "'x", "'ſ", "’s", "\"",
@@ -67,7 +67,7 @@ func text(maxPieces int) *rapid.Generator[string] {
 	})
 }
 
-// long is a text with a run that may be long.
+// long draws a text with a run that may be long.
 func long() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		run := strings.Repeat(rapid.SampledFrom(pieces).Draw(t, "piece"), rapid.IntRange(1, 700).Draw(t, "times"))
