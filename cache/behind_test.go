@@ -19,7 +19,7 @@ import (
 	"sidenote/cache/cachetest"
 )
 
-// A writer is a Store with a Set of the test's own.
+// A writer is a Store with its own Set.
 type writer struct {
 	cache.Store
 	set func(ctx context.Context, key string, val []byte, ttl time.Duration) error
@@ -29,15 +29,15 @@ func (w writer) Set(ctx context.Context, key string, val []byte, ttl time.Durati
 	return w.set(ctx, key, val, ttl)
 }
 
-// A patient Store returns from Set when the Behind in it has written: only then
-// does it owe anybody the value.
-type patient struct {
+// A syncStore is a Store whose Set returns when its Behind has written the value, as the
+// contract tests expect.
+type syncStore struct {
 	*cache.Behind
 	turn    sync.Mutex // one by one, so that each Set is a write
 	written chan struct{}
 }
 
-func (p *patient) Set(ctx context.Context, key string, val []byte, ttl time.Duration) error {
+func (p *syncStore) Set(ctx context.Context, key string, val []byte, ttl time.Duration) error {
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	if err := p.Behind.Set(ctx, key, val, ttl); err != nil {
@@ -55,27 +55,27 @@ func TestBehind(t *testing.T) {
 			return m.Set(ctx, key, val, ttl)
 		}}, cache.BehindOptions{Failed: func(key string, err error) { t.Errorf("%q: %v", key, err) }})
 		t.Cleanup(func() { _ = b.Close(context.Background()) })
-		return &patient{Behind: b, written: written}
+		return &syncStore{Behind: b, written: written}
 	})
 }
 
 var errPanic = errors.New("to be panicked with")
 
-// A desk is where writes hang until the test ends them, or their context does.
-type desk struct {
+// A hangingStore holds each write until the test ends it, or its context ends.
+type hangingStore struct {
 	mu      sync.Mutex
-	open    []*handed
+	open    []*hangingWrite
 	written []string // "key=value"
 }
 
-// handed is a write that hangs.
-type handed struct {
+// A hangingWrite is one of them.
+type hangingWrite struct {
 	key, val string
 	end      chan error
 }
 
-func (d *desk) take(ctx context.Context, key string, val []byte, _ time.Duration) error {
-	h := &handed{key, string(val), make(chan error, 1)}
+func (d *hangingStore) take(ctx context.Context, key string, val []byte, _ time.Duration) error {
+	h := &hangingWrite{key, string(val), make(chan error, 1)}
 	d.mu.Lock()
 	d.open = append(d.open, h)
 	d.mu.Unlock()
@@ -87,7 +87,7 @@ func (d *desk) take(ctx context.Context, key string, val []byte, _ time.Duration
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.open = slices.DeleteFunc(d.open, func(o *handed) bool { return o == h })
+	d.open = slices.DeleteFunc(d.open, func(o *hangingWrite) bool { return o == h })
 	if errors.Is(err, errPanic) {
 		panic(err)
 	}
@@ -97,8 +97,8 @@ func (d *desk) take(ctx context.Context, key string, val []byte, _ time.Duration
 	return err
 }
 
-// hanging waits until nothing moves and returns the writes that hang.
-func (d *desk) hanging() []*handed {
+// hanging waits until all goroutines are blocked and returns the writes that hang.
+func (d *hangingStore) hanging() []*hangingWrite {
 	synctest.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,12 +130,12 @@ func offer(t testing.TB, b *cache.Behind, key, val string) bool {
 	return err == nil
 }
 
-// Set does not wait while writes hang, and these end when their time is up. The
-// context of who sets is nothing to them. Nothing is left running afterwards,
-// without a Close: the bubble would not end.
+// Set does not wait while writes hang; these end when their time is up, whatever the
+// context of Set. Nothing runs afterwards even without a Close, or the bubble would not
+// end.
 func TestBehindHangingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d desk
+		var d hangingStore
 		start := time.Now()
 		ended := make(chan time.Duration, 5)
 		b := cache.NewBehind(writer{set: d.take}, cache.BehindOptions{Failed: func(key string, err error) {
@@ -162,11 +162,11 @@ func TestBehindHangingStore(t *testing.T) {
 	})
 }
 
-// While a key's write runs, the last of those that come is the one that is
-// written next; and a key that is set all the time does not hold up others.
+// While a write of a key runs, the last one that comes is written next; and a key that
+// is set all the time does not delay the others.
 func TestBehindLaterValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d desk
+		var d hangingStore
 		b := cache.NewBehind(writer{set: d.take}, cache.BehindOptions{Entries: 2, Writers: 1})
 		offer(t, b, "k", "0")
 		d.hanging()
@@ -185,7 +185,7 @@ func TestBehindLaterValue(t *testing.T) {
 	})
 }
 
-// Close writes while its context lasts. Then it drops, cancels and tells.
+// Close writes while its context lasts. Then it drops, cancels and reports.
 func TestBehindClose(t *testing.T) {
 	for name, c := range map[string]struct {
 		patience, took   time.Duration
@@ -213,7 +213,7 @@ func TestBehindClose(t *testing.T) {
 				start := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), c.patience)
 				defer cancel()
-				for range 2 { // the second has nothing to do
+				for range 2 { // the second call has nothing to do
 					err := b.Close(ctx)
 					if late := errors.Is(err, context.DeadlineExceeded); late != (c.dropped > 0) || err != nil && !late || time.Since(start) != c.took {
 						t.Errorf("got %v after %v", err, time.Since(start))
@@ -227,18 +227,18 @@ func TestBehindClose(t *testing.T) {
 	}
 }
 
-// A world is what a Behind ought to be like, beside the Behind.
-type world struct {
+// A behindModel predicts what a Behind must do, and drives it.
+type behindModel struct {
 	o                cache.BehindOptions
 	b                *cache.Behind
-	d                desk
+	d                hangingStore
 	f                failures
 	waiting, running map[string]string
-	offered, gone    int // gone: not taken, or its place was
+	offered, gone    int // gone: refused or replaced
 }
 
-// set offers a value, and checks that it is taken if there is room.
-func (w *world) set(t *rapid.T) {
+// set offers a value and checks that it is accepted if there is room.
+func (w *behindModel) set(t *rapid.T) {
 	w.offered++
 	key := rapid.SampledFrom([]string{"a", "b", "cc", "ddd"}).Draw(t, "key")
 	val := fmt.Sprintf("%0*d", rapid.IntRange(0, 30).Draw(t, "size"), w.offered)
@@ -261,7 +261,7 @@ func (w *world) set(t *rapid.T) {
 }
 
 // end ends a write that runs.
-func (w *world) end(t *rapid.T) {
+func (w *behindModel) end(t *rapid.T) {
 	hanging := w.d.hanging()
 	if len(hanging) == 0 {
 		t.Skip("none runs")
@@ -271,9 +271,9 @@ func (w *world) end(t *rapid.T) {
 	delete(w.running, h.key)
 }
 
-// check looks at what runs: nothing but values that waited, one of a key, and
-// as many as may.
-func (w *world) check(t *rapid.T) {
+// check looks at the running writes: only values that waited, one of a key, and as many
+// as are allowed.
+func (w *behindModel) check(t *rapid.T) {
 	hanging := w.d.hanging()
 	for _, h := range hanging {
 		if w.running[h.key] == h.val {
@@ -298,13 +298,13 @@ func (w *world) check(t *rapid.T) {
 	}
 }
 
-// Whatever is set and however writes end: what waits is within the bounds, the
-// last value of each key is the one written, every write is accounted for, and
-// who is told of one finds no lock held.
-func TestBehindWorld(t *testing.T) {
+// Whatever is set and however writes end: the waiting writes are within the limits, the
+// last value of each key is the one written, every write is accounted for, and Failed
+// is called without a lock held.
+func TestBehindModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rapid.SyncTest(t, func(t *rapid.T) {
-			w := &world{waiting: map[string]string{}, running: map[string]string{}}
+			w := &behindModel{waiting: map[string]string{}, running: map[string]string{}}
 			w.o = cache.BehindOptions{
 				Entries: rapid.IntRange(1, 4).Draw(t, "entries"), Bytes: rapid.Int64Range(20, 60).Draw(t, "bytes"),
 				Writers: rapid.IntRange(1, 3).Draw(t, "writers"), Timeout: time.Hour,
@@ -328,8 +328,8 @@ func TestBehindWorld(t *testing.T) {
 	})
 }
 
-// Whoever sets a key, and however many write: its values are written in order,
-// never two at a time, and the last one taken stays.
+// However many goroutines set a key and however many write: its values are written in
+// order, never two at a time, and the last accepted one stays.
 func TestBehindOrder(t *testing.T) {
 	const setters, keys, rounds = 8, 5, 2000
 	var offered, taken, written [keys]int

@@ -1,6 +1,6 @@
 package cache
 
-// Resum gives a value that was tampered with the checksum of an honest one.
+// Resum gives a changed value a valid checksum.
 func Resum(value []byte) []byte {
 	b := append([]byte(nil), value[:len(value)-sumSize]...)
 	return appendSum(b)

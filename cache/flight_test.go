@@ -15,8 +15,8 @@ import (
 	"sidenote/retrieval/retrievaltest"
 )
 
-// Many callers are one search; each leaves when its own time is up, and the
-// answer that came too late for all of them is there for the next.
+// Many callers share one search. Each leaves when its own time is up, and a result that
+// comes too late for all of them is there for the next.
 func TestRetrieverFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var searches tally
@@ -55,7 +55,7 @@ func TestRetrieverFlight(t *testing.T) {
 	})
 }
 
-// All who wait get the one answer; another question does not wait for it.
+// All waiting callers get one result; another question does not wait for it.
 func TestRetrieverFlightIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var searches tally
@@ -88,8 +88,8 @@ func TestRetrieverFlightIsShared(t *testing.T) {
 	})
 }
 
-// A search that ends badly is an error to those who wait, and over for those
-// who come after; one that hangs in spite of its deadline too.
+// A failed search is an error for those who wait, and does not affect later callers;
+// nor does one that ignores its deadline.
 func TestRetrieverSearchFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		first func(ctx context.Context) error
@@ -119,13 +119,13 @@ func TestRetrieverSearchFails(t *testing.T) {
 				if res, err = r.Retrieve(t.Context(), question("q")); err != nil || len(res.Sources) == 0 {
 					t.Errorf("second: %d sources, %v", len(res.Sources), err)
 				}
-				<-time.After(2 * time.Hour) // the deaf end too
+				<-time.After(2 * time.Hour) // a search that ignores its context ends too
 			})
 		})
 	}
 }
 
-// A caller whose time is up before it asks starts no search.
+// A caller whose time is up before it asks does not start a search.
 func TestRetrieverCallerGone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -136,8 +136,8 @@ func TestRetrieverCallerGone(t *testing.T) {
 	}
 }
 
-// Both levels together: a base that is late for one request is there, from the
-// candidates' cache, for the next; only then is the whole answer kept.
+// Both levels together: a base that was too late for one request is answered from the
+// candidates' cache in the next; only then is the whole result kept.
 func TestRetrieverLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var searches tally

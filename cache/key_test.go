@@ -15,9 +15,9 @@ import (
 	"sidenote/retrieval"
 )
 
-// vary calls visit once for every leaf of v, and for every way a list can
-// change, each time with that one thing changed and then restored. A kind of
-// field that it does not know fails the test: a new one must reach the key.
+// vary calls visit once for every leaf of v, and for every way in which a list can
+// change, each time with that one thing changed and then restored. An unknown kind of
+// field fails the test, because a new field must become part of the key.
 func vary(t *testing.T, path string, v reflect.Value, visit func(path string)) {
 	t.Helper()
 	old := reflect.ValueOf(v.Interface())
@@ -98,8 +98,8 @@ func TestKeyCoversEveryField(t *testing.T) {
 	}
 }
 
-// A Retriever that remembers a query, and what its value decoded to, takes none that
-// differs in any field for it.
+// A Retriever that remembers a query and its decoded result does not mistake a query
+// that differs in any field for it.
 func TestRecentCoversEveryField(t *testing.T) {
 	q := question("how long")
 	asked := 0
@@ -121,7 +121,7 @@ func TestRecentCoversEveryField(t *testing.T) {
 	vary(t, "Query", reflect.ValueOf(&q).Elem(), func(path string) {
 		n++
 		if len(q.Bases) == 0 || slices.ContainsFunc(q.Bases, func(b retrieval.Ref) bool { return b.Generation == "" }) {
-			retrieve(path, fmt.Sprint(n), "") // nothing to hold it by
+			retrieve(path, fmt.Sprint(n), "") // without a generation it cannot be cached
 			return
 		}
 		retrieve(path, fmt.Sprint(n), retrieval.CacheMiss)
@@ -132,8 +132,9 @@ func TestRecentCoversEveryField(t *testing.T) {
 	retrieve("as at first", "1", retrieval.CacheHit)
 }
 
-// What one field lends to its neighbour makes another query, so another key:
-// generated from few letters, so that joins of different fields often agree.
+// Bytes moved from one field to its neighbour make another query and so another key.
+// The texts are made of few letters, so that the joined fields of different queries are
+// often equal.
 func TestKeyIsInjective(t *testing.T) {
 	letters := rapid.StringOfN(rapid.SampledFrom([]rune("ab\x00\x01:")), 0, 3, -1)
 	filter := rapid.Custom(func(t *rapid.T) *retrieval.Filter {
@@ -161,7 +162,7 @@ func TestKeyIsInjective(t *testing.T) {
 			b.Text, b.Previous = joined[:cut], joined[cut:]
 		}
 		if b.Bases = slices.Clip(b.Bases); len(a.Bases) == 0 && len(b.Bases) == 0 {
-			a.Bases, b.Bases = nil, nil // no bases are no bases
+			a.Bases, b.Bases = nil, nil // nil and empty are the same
 		}
 		equal := reflect.DeepEqual(a, b)
 		if same := cache.NewKey(cache.Selected, a) == cache.NewKey(cache.Selected, b); same != equal {
@@ -186,8 +187,8 @@ func TestKeyString(t *testing.T) {
 	}
 }
 
-// Names are told apart wherever one ends and the next begins, and from the other
-// kinds; a sealed body is found under its own key only.
+// Names have different keys wherever one ends and the next begins, and from those of
+// other kinds; a sealed body is found only under its own key.
 func TestNamedKey(t *testing.T) {
 	keys := []cache.Key{
 		cache.NamedKey("k", "a", "b", "c"), cache.NamedKey("k", "ab", "", "c"), cache.NamedKey("k", "", "ab", "c"),

@@ -29,7 +29,7 @@ func keysOf(t testing.TB, lines ...string) *cache.Keys {
 	return keys
 }
 
-// aeadOf encrypts as the key of keyLine does.
+// aeadOf returns the cipher of keyLine's key.
 func aeadOf(t testing.TB, fill byte) cipher.AEAD {
 	t.Helper()
 	block, err := aes.NewCipher(bytes.Repeat([]byte{fill}, 32))
@@ -61,8 +61,8 @@ func TestParseKeys(t *testing.T) {
 	}
 }
 
-// Errors say which line and what is wrong with it, never what it holds: a key
-// may stand in the wrong place.
+// Errors name the line and the problem but never quote the line: a key may stand in the
+// wrong place.
 func TestParseKeysErrors(t *testing.T) {
 	const canary = "c2VjcmV0" // "secret"
 	good := keyLine("k1", 1)
@@ -97,7 +97,7 @@ func TestParseKeysErrors(t *testing.T) {
 	}
 }
 
-// Keys never print, however deep they lie and whatever verb asks.
+// Keys are never printed, however deep they are nested and whatever the verb.
 func TestKeysNeverPrint(t *testing.T) {
 	const fill = 0xab
 	keys := keysOf(t, keyLine("k1", fill))
@@ -136,8 +136,8 @@ func TestKeysNeverPrint(t *testing.T) {
 	}
 }
 
-// A new key comes in below, moves to the top, and the old one goes: at no step
-// is a value lost that any process has kept with the keys of the step before.
+// A new key is added below, moves to the top, and the old one is dropped: at no step is
+// a value lost that a process wrote with the keys of the step before.
 func TestKeyRotation(t *testing.T) {
 	older, newer := keyLine("old", 1), keyLine("new", 2)
 	steps := [][]string{{older}, {older, newer}, {newer, older}, {newer}}
@@ -150,7 +150,7 @@ func TestKeyRotation(t *testing.T) {
 		if id := stored[headSize+1:][:3]; string(id) != first[i] {
 			t.Errorf("step %d: kept with %q, want %q", i, id, first[i])
 		}
-		if i > 0 { // both ways, for processes change one after the other
+		if i > 0 { // both ways, because processes change one after the other
 			if got, err := b.unpack(t, before); err != nil || !bytes.Equal(got, value) {
 				t.Errorf("step %d: what was kept before: %v", i, err)
 			}
@@ -166,7 +166,7 @@ func TestKeyRotation(t *testing.T) {
 	}
 }
 
-// Keys that ParseKeys has not made must not be taken for none.
+// Keys that ParseKeys did not make must not be taken for no keys.
 func TestZeroKeys(t *testing.T) {
 	defer func() {
 		if recover() == nil {

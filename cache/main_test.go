@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// memory returns a Memory that ends with the test.
+// memory returns a Memory that is closed at the end of the test.
 func memory(t testing.TB, maxBytes int64) *cache.Memory {
 	t.Helper()
 	m, err := cache.NewMemory(maxBytes)
@@ -26,10 +26,10 @@ func memory(t testing.TB, maxBytes int64) *cache.Memory {
 	return m
 }
 
-// near is a Retriever's only tier: a store that never waits.
+// near returns a single tier: a store that never waits.
 func near(s cache.Store) []cache.Tier { return []cache.Tier{{Name: "memory", Store: s}} }
 
-// question is a query that a cache can hold.
+// question returns a query that can be cached.
 func question(text string) retrieval.Query {
 	return retrieval.Query{
 		Tenant:   "acme",

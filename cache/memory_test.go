@@ -68,7 +68,7 @@ func TestMemoryBound(t *testing.T) {
 	}
 }
 
-// A flood of what is asked once does not wash out what everybody asks.
+// A flood of one-time questions does not evict what everybody asks.
 func TestMemoryAdmission(t *testing.T) {
 	m := memory(t, 64<<10)
 	set := func(key string) {
@@ -96,7 +96,7 @@ func TestMemoryAdmission(t *testing.T) {
 	}
 }
 
-// A value too large to keep must not leave the one before it in its place.
+// A value too large to keep must not leave the previous value in its place.
 func TestMemoryGiant(t *testing.T) {
 	m := memory(t, 64<<10)
 	for _, size := range []int{100, 8 << 10} {

@@ -45,8 +45,8 @@ func TestPackedDamaged(t *testing.T) {
 	}
 }
 
-// A checksum that fits proves nothing: with keys no other byte will do, and
-// without them nothing breaks.
+// A valid checksum proves nothing: with keys any changed byte is detected, and without
+// them nothing breaks.
 func TestPackedTamperedWith(t *testing.T) {
 	for _, f := range forms(t) {
 		b := newBench(f.keys)
@@ -69,7 +69,7 @@ func TestPackedTamperedWith(t *testing.T) {
 	}
 }
 
-// Neither another tenant's nor another question's value passes for one's own.
+// The value of another tenant or another question is never accepted.
 func TestPackedExchanged(t *testing.T) {
 	q := question("q")
 	q.Tenant = "evil"
@@ -92,7 +92,7 @@ func TestPackedExchanged(t *testing.T) {
 				t.Errorf("%s: got %v, want %v", f.name, err, want)
 			}
 		}
-		val, err := b.unpack(t, stored) // whole, but asked for by others
+		val, err := b.unpack(t, stored) // intact, but asked for under another key
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestPackedExchanged(t *testing.T) {
 	}
 }
 
-// forge keeps body under any flags, encrypted as key 1 if they say so.
+// forge returns body as a value with any flags, encrypted with key 1 if they say so.
 func forge(t testing.TB, flags byte, body []byte) []byte {
 	b := bytes.Clone(valueOf(0)[:headSize])
 	b[flagsAt] = flags
@@ -118,7 +118,7 @@ func forge(t testing.TB, flags byte, body []byte) []byte {
 	return cache.Resum(append(b, 0, 0, 0, 0))
 }
 
-// frame returns a zstd frame after a length that may be a lie.
+// frame returns a zstd frame behind a length, which may be false.
 func frame(t testing.TB, length int, text []byte) []byte {
 	e, err := zstd.NewWriter(nil)
 	if err != nil {
@@ -127,8 +127,8 @@ func frame(t testing.TB, length int, text []byte) []byte {
 	return e.EncodeAll(text, binary.AppendUvarint(nil, uint64(length)))
 }
 
-// bomb returns a frame that does not say how much it becomes: blocks of 128 KiB
-// made of four bytes each.
+// bomb returns a frame that does not tell its decompressed size: blocks of 128 KiB,
+// each made of four bytes.
 func bomb(length, blocks int) []byte {
 	b := append(binary.AppendUvarint(nil, uint64(length)), 0x28, 0xb5, 0x2f, 0xfd, 0, 0x58)
 	for i := range blocks {
@@ -253,8 +253,8 @@ func TestPackedSetRefuses(t *testing.T) {
 	}
 }
 
-// FuzzUnpack feeds noise, and noise as the body of intact values, encrypted too,
-// or it would never get past the checksum.
+// FuzzUnpack feeds noise, also as the body of intact and of encrypted values, because
+// noise alone would never pass the checksum.
 func FuzzUnpack(f *testing.F) {
 	keys := keysOf(f, keyLine("k1", 1))
 	plain, sealed := newBench(nil), newBench(keys)
@@ -293,7 +293,7 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// keyIn returns the key that a value says it is of.
+// keyIn returns the key that a value names.
 func keyIn(val []byte) (k cache.Key) {
 	copy(k.Digest[:], val[digestAt:])
 	n, width := binary.Uvarint(val[tenantAt-1:])

@@ -11,8 +11,8 @@ import (
 	"sidenote/cache"
 )
 
-// A text is compressed up to 256 times, and not by a byte more, and as much is
-// believed when it is unpacked.
+// A text is compressed up to 256 times and not by a byte more, and unpacking accepts as
+// much.
 func TestM31PackedInflation(t *testing.T) {
 	const most, end = 256, 64 << 10
 	b := newBench(nil)
@@ -46,7 +46,7 @@ func TestM31PackedInflation(t *testing.T) {
 	}
 }
 
-// A text is compressed from where an eighth of it goes.
+// A text is kept compressed if that saves an eighth or more.
 func TestM31PackedSaving(t *testing.T) {
 	b, text := newBench(nil), noise(1000)
 	for len(text) < 2000 {
@@ -63,7 +63,7 @@ func TestM31PackedSaving(t *testing.T) {
 	t.Error("none is compressed")
 }
 
-// Values as large as they may be, and larger by one byte.
+// Values of the largest size, and of one byte more.
 func TestM31PackedSizes(t *testing.T) {
 	const maxPlain, maxStored = 8 << 20, 8<<20 + 128
 	b := newBench(nil)
@@ -87,14 +87,14 @@ func TestM31PackedSizes(t *testing.T) {
 	}
 }
 
-// both is a Store that gives a value with its error.
+// both is a Store that returns a value together with an error.
 type both struct{ slot }
 
 var errBoth = errors.New("half read")
 
 func (b *both) Get(context.Context, string) ([]byte, error) { return b.val, errBoth }
 
-// What comes with an error is no value.
+// A value that comes with an error is not used.
 func TestM31PackedValueWithAnError(t *testing.T) {
 	store := &both{}
 	p := cache.NewPacked(store, nil)

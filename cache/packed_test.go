@@ -20,7 +20,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// What the values of these tests have where.
+// Offsets and flags of the values in these tests.
 const (
 	compressed, encrypted = 1, 2 // flags
 
@@ -28,7 +28,7 @@ const (
 	headSize                    = tenantAt + len("acme")
 )
 
-// A slot is a Store of one value, whatever its key.
+// A slot is a Store with one value for all keys.
 type slot struct{ val []byte }
 
 func (s *slot) Get(context.Context, string) ([]byte, error) { return s.val, nil }
@@ -74,7 +74,7 @@ func (b *bench) unpack(t testing.TB, stored []byte) ([]byte, error) {
 
 var packedKey = cache.NewKey(cache.Candidates, question("q"))
 
-// prose is made of words, some of which are common: it packs as texts do.
+// prose returns random words, some of them frequent: it compresses like text.
 func prose(size int) string {
 	words := strings.Fields(`the of and to in a is that for it as was with be by on not he his but at are this have from or
 		had an they which one you were all her she there would their we him been has when who will no more if out so up
@@ -88,7 +88,7 @@ func prose(size int) string {
 	return b.String()[:size]
 }
 
-// noise is what cannot be compressed.
+// noise returns bytes that cannot be compressed.
 func noise(size int) []byte {
 	b := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(b)
@@ -103,12 +103,12 @@ func valueOf(size int) []byte {
 	})
 }
 
-// A form is one of the ways in which a value can be kept.
+// A form is a way in which a value can be kept.
 type form struct {
 	name  string
 	keys  *cache.Keys
 	flags byte
-	value []byte // becomes it
+	value []byte // a plain value that is kept in this form
 }
 
 func forms(t testing.TB) []form {
@@ -158,8 +158,8 @@ func TestPackedRoundTripOfAnything(t *testing.T) {
 	})
 }
 
-// Only what packs well is compressed; what packs too well to be text is not,
-// or unpacking would have to believe in bombs.
+// Only a body that compresses well is kept compressed. One that compresses too well to
+// be text is not: unpacking would have to accept decompression bombs.
 func TestPackedCompressesWhatPays(t *testing.T) {
 	noise, b := string(noise(4000)), newBench(nil)
 	for name, c := range map[string]struct {
@@ -187,7 +187,7 @@ func TestPackedCompressesWhatPays(t *testing.T) {
 	}
 }
 
-// What Next says of itself, and what it is told, stays as it is.
+// Next's errors and arguments pass unchanged.
 func TestPackedPassesOn(t *testing.T) {
 	broken := errors.New("broken")
 	p := cache.NewPacked(cachetest.Faulty{Before: func(context.Context, cachetest.Op, string) error { return broken }}, nil)
@@ -238,8 +238,8 @@ func TestPackedConcurrent(t *testing.T) {
 	all.Wait()
 }
 
-// texts returns bodies of about size bytes with passages out of a real
-// collection, or with made up ones where that is absent.
+// texts returns bodies of about size bytes made of passages of a real collection, or of
+// random words if that is absent.
 func texts(b *testing.B, size int) (values [][]byte) {
 	b.Helper()
 	corpus, err := os.ReadFile("../../shared/ir/scifact/corpus.jsonl")

@@ -14,7 +14,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// answer is a result with something in every field that is kept.
+// answer returns a result with every kept field set.
 func answer() retrieval.Result {
 	return retrieval.Result{
 		Sources: []retrieval.Source{
@@ -84,7 +84,7 @@ func TestValueMismatch(t *testing.T) {
 	}
 }
 
-// A checksum that fits proves nothing about the rest.
+// A valid checksum proves nothing about the rest.
 func TestValueTamperedWith(t *testing.T) {
 	key := cache.NewKey(cache.Selected, question("q"))
 	value := cache.Encode(key, answer())
@@ -150,7 +150,7 @@ var someResult = rapid.Custom(func(t *rapid.T) retrieval.Result {
 	}
 })
 
-// optional draws nil lists too, which are not the same as empty ones.
+// optional draws nil lists too, which differ from empty ones.
 func optional[T any](g *rapid.Generator[[]T]) *rapid.Generator[[]T] {
 	return rapid.OneOf(g, rapid.Just[[]T](nil))
 }

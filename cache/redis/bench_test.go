@@ -10,7 +10,7 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// A value of 10 KB over loopback: what a hit costs at best.
+// Reads a value of 10 KB over loopback: the least that a hit costs.
 func BenchmarkStoreGet(b *testing.B) {
 	s := calm(b, redistest.Start(b).URL())
 	keep(b, s, "k", strings.Repeat("v", 10<<10))
@@ -36,7 +36,7 @@ func BenchmarkStoreGetParallel(b *testing.B) {
 	})
 }
 
-// What a Redis that is down costs a request.
+// Measures what a Redis that is down costs a request.
 func BenchmarkStoreSkipped(b *testing.B) {
 	s := open(b, redis.Options{URL: "redis://127.0.0.1:1"}).Store("test")
 	asked(b, s)

@@ -17,12 +17,12 @@ import (
 	"sidenote/cache"
 )
 
-// A step of a breaker's life: after a while, so many calls end the same way.
+// A step lets time pass and then ends a number of calls in the same way.
 type step struct {
 	after time.Duration
 	does  string // "close", "works", "fails", and "old works" or "old fails" of the period before
 	times int
-	open  bool // then
+	open  bool // the state afterwards
 }
 
 func TestBreaker(t *testing.T) {
@@ -79,16 +79,16 @@ func play(t *testing.T, steps []step) {
 		if open := b.allow() == 0; open != s.open {
 			t.Fatalf("step %d, %s: open is %v", i, s.does, open)
 		}
-		// One of those that failed begins the probing, and only one.
+		// Exactly one of the failed calls starts the probing.
 		if was := i > 0 && !steps[i-1].open && s.open; was != (opened == 1) {
 			t.Fatalf("step %d, %s: %d were the one that opened it", i, s.does, opened)
 		}
 	}
 }
 
-// A fake is a Redis whose calls end as a test says.
+// A fake is a Redis whose calls end as the test wants.
 type fake struct {
-	goredis.UniversalClient // the rest is not called
+	goredis.UniversalClient // its other methods are not called
 
 	mu       sync.Mutex
 	get, set func(context.Context) error
@@ -139,14 +139,14 @@ func works(context.Context) error { return nil }
 
 func ends(err error) func(context.Context) error { return func(context.Context) error { return err } }
 
-// hangs takes all the time that there is.
+// hangs waits until the context ends.
 func hangs(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// fakeStore returns a store whose first probe has worked, and which f answers
-// from then on.
+// fakeStore returns a store whose first probe has worked, and whose later calls f
+// answers.
 func fakeStore(t *testing.T, o Options, get, set func(context.Context) error) (*Store, *fake) {
 	t.Helper()
 	o.URL = "redis://127.0.0.1:1"
@@ -216,7 +216,7 @@ func TestWhatOpensTheBreaker(t *testing.T) {
 	}
 }
 
-// What a call cannot do in a moment says nothing of a Redis that may take longer.
+// A call with too little time that fails says nothing about Redis.
 func TestShortCallsDoNotCount(t *testing.T) {
 	for given, opens := range map[time.Duration]bool{
 		time.Microsecond: false, DefaultTimeout/2 - 1: false, DefaultTimeout / 2: true, DefaultTimeout: true, time.Hour: true,
@@ -287,7 +287,7 @@ func TestM30SlowRedisDoesNotFlap(t *testing.T) {
 	t.Logf("10 minutes: opened %d times, %.1f%% of the calls made", opened, float64(made)*100/(10*minute))
 }
 
-// While it is open, questions come about 400 ms apart and never in step.
+// While the breaker is open, probes come about 400 ms apart and never in step.
 func TestProbesAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f := fakeStore(t, Options{}, ends(syscall.ECONNREFUSED), works)

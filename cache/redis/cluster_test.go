@@ -13,8 +13,8 @@ import (
 	"sidenote/retrieval"
 )
 
-// All keys of a tenant are in one slot (FAULTS.md, R27), tenants are on all nodes,
-// and one that leaves takes only its own away.
+// All keys of a tenant are in one slot (FAULTS.md, R27), tenants are spread over all
+// nodes, and a lost node affects only its own tenants.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
@@ -58,8 +58,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// oneNode uses a node of a cluster as if it were all: it says so, though a third
-// of the keys can be used.
+// oneNode uses a node of a cluster as a single Redis: the trouble says so, although a
+// third of the keys can be used.
 func oneNode(t *testing.T, node *redistest.Server) {
 	db := open(t, redis.Options{URL: node.URL(), Timeout: patient})
 	s := db.Store("test")
@@ -74,8 +74,7 @@ func oneNode(t *testing.T, node *redistest.Server) {
 	}
 }
 
-// A node that is gone costs the calls for it no more than a try, and the others
-// nothing.
+// A dead node costs the calls for it no more than one try each, and the others nothing.
 func TestClusterWithoutANode(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
@@ -112,7 +111,7 @@ func TestClusterWithoutANode(t *testing.T) {
 	}
 }
 
-// A node that hangs takes the time of the calls for it, and no more.
+// A hanging node takes the time of the calls for it, and no more.
 func TestClusterHangs(t *testing.T) {
 	t.Parallel()
 	addr := ""

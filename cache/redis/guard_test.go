@@ -17,7 +17,7 @@ import (
 
 const guardBytes = 1000 // the largest string in these tests
 
-// A tape is a connection that plays chunks, one each Read.
+// A tape is a connection that plays chunks, one for each Read.
 type tape struct {
 	net.Conn
 	chunks [][]byte
@@ -34,14 +34,14 @@ func (c *tape) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// pass plays chunks through a guard and returns what came out.
+// pass plays chunks through a guard and returns what it let through.
 func pass(chunks ...[]byte) (*guard, []byte, error) {
 	g := guarded(&tape{chunks: chunks}, guardBytes).(*guard)
 	got, err := io.ReadAll(g)
 	return g, got, err
 }
 
-// between tells whether the guard waits for a new reply.
+// between tells whether the guard is between two replies.
 func (g *guard) between() bool { return g.skip == 0 && len(g.open) == 0 && len(g.line) == 0 }
 
 var replies = []string{
@@ -119,7 +119,7 @@ func TestGuardCutsAtLies(t *testing.T) {
 				if !errors.Is(err, errNoRedis) || !bytes.HasPrefix(all, got) {
 					t.Errorf("%s after %q in chunks of %d: got %d bytes, %v", name, before, size, len(got), err)
 				}
-				// The library does not always stop at the first error.
+				// The library goes on after some errors.
 				if n, err := g.Read(make([]byte, 100)); n != 0 || !errors.Is(err, errNoRedis) {
 					t.Errorf("%s: then got %d bytes, %v", name, n, err)
 				}
@@ -128,7 +128,7 @@ func TestGuardCutsAtLies(t *testing.T) {
 	}
 }
 
-// The guard keeps no more of an endless line than it may be long.
+// The guard buffers no more of an endless line than the limit.
 func TestGuardKeepsLittle(t *testing.T) {
 	chunk := bytes.Repeat([]byte("x"), 1<<10)
 	g := &guard{maxBytes: 1 << 30}
@@ -148,7 +148,7 @@ func TestGuardKeepsLittle(t *testing.T) {
 	}
 }
 
-// What the library asks of a connection must survive the wrapping.
+// The methods of a connection that the library uses must survive the wrapping.
 func TestGuardShowsTheSocket(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

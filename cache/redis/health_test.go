@@ -22,20 +22,20 @@ import (
 	"sidenote/cache"
 )
 
-// A diary keeps what Changed was told.
-type diary struct {
+// A changeLog records the calls of Changed.
+type changeLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (d *diary) changed(line string, bad bool) {
+func (d *changeLog) changed(line string, bad bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lines = append(d.lines, fmt.Sprintf("%s %v", strings.TrimPrefix(line, "redis 127.0.0.1:1: "), bad))
 }
 
-// read returns what is new.
-func (d *diary) read() []string {
+// read returns the new entries.
+func (d *changeLog) read() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	lines := d.lines
@@ -43,7 +43,7 @@ func (d *diary) read() []string {
 	return lines
 }
 
-func (d *diary) wants(t *testing.T, when string, want ...string) {
+func (d *changeLog) wants(t *testing.T, when string, want ...string) {
 	t.Helper()
 	if got := d.read(); !slices.Equal(got, want) {
 		t.Errorf("%s: told %q, want %q", when, got, want)
@@ -52,7 +52,7 @@ func (d *diary) wants(t *testing.T, when string, want ...string) {
 
 func TestHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d diary
+		var d changeLog
 		h := health{changed: d.changed}
 		lines := func(want ...string) {
 			t.Helper()
@@ -91,10 +91,10 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// At the limit of its memory a Redis takes every second write. That is told once.
+// At the limit of its memory a Redis accepts every second write. That is reported once.
 func TestTroubleDoesNotFlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d diary
+		var d changeLog
 		const line = "its memory is full (OOM); what it holds is read, nothing new is kept"
 		full := ends(says("OOM command not allowed"))
 		s, f := fakeStore(t, Options{Changed: d.changed}, works, full)
@@ -119,8 +119,8 @@ func TestTroubleDoesNotFlap(t *testing.T) {
 	})
 }
 
-// What was refused while the breaker stays closed is asked for until it works: an
-// idle replica would never find out.
+// A command that was refused while the breaker stays closed is probed until it works:
+// an idle replica would never find out by its own calls.
 func TestTroubleEndsUnasked(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply says
@@ -133,7 +133,7 @@ func TestTroubleEndsUnasked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var d diary
+				var d changeLog
 				s, f := fakeStore(t, Options{Changed: d.changed}, works, works)
 				if c.write {
 					f.answer(works, ends(c.reply))
@@ -158,12 +158,12 @@ func TestTroubleEndsUnasked(t *testing.T) {
 	}
 }
 
-// A call from before an outage says nothing of what came after it, neither good
+// A call that began before an outage says nothing about the time after it, neither good
 // nor bad.
 func TestLateCallsSayNothing(t *testing.T) {
 	for name, late := range map[string]error{"works": nil, "fails": says("OOM no"), "is denied": says("NOPERM no")} {
 		synctest.Test(t, func(t *testing.T) {
-			var d diary
+			var d changeLog
 			end := make(chan error)
 			waits := func(context.Context) error { return <-end }
 			s, f := fakeStore(t, Options{Changed: d.changed}, waits, waits)
@@ -178,7 +178,7 @@ func TestLateCallsSayNothing(t *testing.T) {
 				_, _ = s.Get(t.Context(), "k")
 			}
 			d.wants(t, "the outage", "connection refused; going on without it true")
-			f.answer(ends(goredis.ErrPoolTimeout), works) // so that it is long ago
+			f.answer(ends(goredis.ErrPoolTimeout), works) // so that the failure is long past
 			<-time.After(calm + time.Second)
 			end <- late
 			end <- late
@@ -199,11 +199,11 @@ func TestLateCallsSayNothing(t *testing.T) {
 	}
 }
 
-// A question that was not asked, as the pool is full or the DB closes, has no
-// answer.
+// A probe that was not made, because the pool was full or the DB closed, changes
+// nothing.
 func TestProbeThatWasNotMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d diary
+		var d changeLog
 		s, f := fakeStore(t, Options{Changed: d.changed}, ends(syscall.ECONNREFUSED), works)
 		for !s.Open() {
 			_, _ = s.Get(t.Context(), "k")
@@ -230,7 +230,7 @@ func TestProbeThatWasNotMade(t *testing.T) {
 	})
 }
 
-// What no server of a test does.
+// Errors that no server of a test makes.
 func TestRareLines(t *testing.T) {
 	dial := func(err error) error {
 		return &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 6379}, Err: err}
@@ -275,7 +275,7 @@ func TestRareLines(t *testing.T) {
 	}
 }
 
-// The errors of calls say what happened and not what a stranger said of it.
+// The errors of calls say what happened and do not quote the server.
 func TestErrorsOfCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for cause, want := range map[error]string{

@@ -17,9 +17,9 @@ import (
 	"sidenote/retrieval"
 )
 
-// A falseRedis keeps what it is given. Once it lies, it answers reads with what is
-// said to it, made of the truth and of what is kept at another key, and the
-// greeting with a reply too many.
+// A falseRedis stores what it is given. When it lies, it answers reads with what lie
+// makes of the true value and of another key's, and the greeting with one reply too
+// many.
 type falseRedis struct {
 	mu    sync.Mutex
 	data  map[string]string
@@ -52,7 +52,7 @@ func (f *falseRedis) answer(args []string) []byte {
 	return answers(args)
 }
 
-// other returns what is at any key but this.
+// other returns the value of any other key.
 func (f *falseRedis) other(key string) string {
 	keys := slices.DeleteFunc(slices.Collect(maps.Keys(f.data)), func(k string) bool { return k == key })
 	if len(keys) == 0 {
@@ -69,7 +69,7 @@ func (f *falseRedis) lies(lie func(truth, other string) string, greet func(other
 
 func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 
-// says is a lie that has nothing to do with what is kept.
+// says returns a lie that does not depend on the stored values.
 func says(reply string) func(string, string) string {
 	return func(string, string) string { return reply }
 }
@@ -80,7 +80,7 @@ type forgets struct{}
 func (forgets) Get(context.Context, string) ([]byte, error)              { return nil, nil }
 func (forgets) Set(context.Context, string, []byte, time.Duration) error { return nil }
 
-// Whatever a Redis answers, the answers that are made of it are right.
+// Whatever a Redis replies, the results are right.
 func TestLiesNeverShow(t *testing.T) {
 	half := func(s string) string { return s[:len(s)/2] }
 	flipped := func(s string) string {
@@ -100,7 +100,7 @@ func TestLiesNeverShow(t *testing.T) {
 	for name, c := range map[string]struct {
 		lie   func(truth, other string) string
 		greet func(other string) string
-		mixed bool // another key's value comes that is whole, and must be seen to
+		mixed bool // another key's intact value comes, which must be detected
 	}{
 		"another key's":         {mixed: true, lie: func(_, other string) string { return bulk(other) }},
 		"half":                  {lie: func(truth, _ string) string { return half(bulk(truth)) }},
@@ -151,8 +151,8 @@ func TestLiesNeverShow(t *testing.T) {
 	}
 }
 
-// testLie has questions answered before, while and after f lies, and returns how
-// many values were not those asked for.
+// testLie asks questions before, while and after f lies, and returns how many values
+// were of another key.
 func testLie(t *testing.T, f *falseRedis, begin func()) (mixed int) {
 	addr := redistest.Lie(t, f.answer)
 	fault := redistest.NewFault(t, addr)
@@ -191,13 +191,13 @@ func testLie(t *testing.T, f *falseRedis, begin func()) (mixed int) {
 			}
 		}
 	}
-	ask() // to be kept
+	ask() // writes the values
 	ask()
 	if events[cache.Hit] == 0 {
 		t.Fatalf("no hits while it is honest: %v", events)
 	}
 	begin()
-	fault.Reset() // so that it greets anew
+	fault.Reset() // so that the next connection greets
 	for range 3 {
 		ask()
 	}
@@ -211,7 +211,7 @@ func testLie(t *testing.T, f *falseRedis, begin func()) (mixed int) {
 	fault.Reset()
 	await(t, "the store to work", func() bool { return !s.Open() })
 	before := events[cache.Hit]
-	for range 3 { // the first may find connections that were reset
+	for range 3 { // the first call may find
 		ask()
 	}
 	if events[cache.Hit] == before {
@@ -224,8 +224,8 @@ func answerTo(q retrieval.Query) string {
 	return strings.Repeat("The answer to "+q.Text+" of "+q.Tenant+". ", 20)
 }
 
-// What tells where the data is may lie as well. Nothing is found then, within the
-// time that there is, and nothing panics.
+// The replies that tell where the data is may be false as well. Then nothing is found,
+// within the time limit, and nothing panics.
 func TestLiesOfMaps(t *testing.T) {
 	port := func(addr string) string { return addr[strings.LastIndex(addr, ":")+1:] }
 	for name, c := range map[string]struct {
@@ -283,8 +283,8 @@ func TestLiesOfMaps(t *testing.T) {
 	}
 }
 
-// A node that sends its clients round in circles, or away, costs a call its time
-// and no more.
+// A node that redirects its clients in circles, or away, costs a call its time and no
+// more.
 func TestLiesOfNodes(t *testing.T) {
 	for name, reply := range map[string]string{
 		"in circles": "-MOVED 0 %\r\n", "asks in circles": "-ASK 0 %\r\n", "away": "-MOVED 0 127.0.0.1:1\r\n", "asks away": "-ASK 0 127.0.0.1:1\r\n",

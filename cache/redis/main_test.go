@@ -13,8 +13,8 @@ import (
 	"sidenote/cache/redis"
 )
 
-// TestMain waits a little longer than goleak does: after many failed dials the
-// library looks once a second whether its pool was closed.
+// TestMain waits a little longer than goleak does: after many failed dials the library
+// checks only once a second whether its pool was closed.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
@@ -31,10 +31,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patient is the time-out of tests that are not about time.
+// patient is the time-out in tests that are not about time.
 const patient = 5 * time.Second
 
-// open opens a DB that ends with the test.
+// open opens a DB that is closed at the end of the test.
 func open(t testing.TB, o redis.Options) *redis.DB {
 	t.Helper()
 	db, err := redis.Open(o)
@@ -49,7 +49,7 @@ func open(t testing.TB, o redis.Options) *redis.DB {
 	return db
 }
 
-// working opens the store of a Redis that works.
+// working opens a store and checks that its Redis works.
 func working(t testing.TB, o redis.Options) *redis.Store {
 	t.Helper()
 	db := open(t, o)
@@ -62,13 +62,13 @@ func working(t testing.TB, o redis.Options) *redis.Store {
 	return s
 }
 
-// calm opens a store that has time.
+// calm opens a working store with a long time-out.
 func calm(t testing.TB, url string) *redis.Store {
 	t.Helper()
 	return working(t, redis.Options{URL: url, Timeout: patient})
 }
 
-// asked waits until s knows how its Redis is.
+// asked waits until s knows whether its Redis works.
 func asked(t testing.TB, s *redis.Store) {
 	t.Helper()
 	select {
@@ -78,7 +78,7 @@ func asked(t testing.TB, s *redis.Store) {
 	}
 }
 
-// await repeats a question until the answer is yes.
+// await calls a function until it returns true.
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	limit := time.After(20 * time.Second)
@@ -93,7 +93,7 @@ func await(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// keep writes a value, which must work.
+// keep writes a value; an error fails the test.
 func keep(t testing.TB, s *redis.Store, key, val string) {
 	t.Helper()
 	if err := s.Set(t.Context(), key, []byte(val), time.Minute); err != nil {
@@ -101,7 +101,7 @@ func keep(t testing.TB, s *redis.Store, key, val string) {
 	}
 }
 
-// holds reads a value back.
+// holds reads a value and compares it.
 func holds(t testing.TB, s *redis.Store, key, want string) {
 	t.Helper()
 	got, err := s.Get(t.Context(), key)
@@ -110,7 +110,7 @@ func holds(t testing.TB, s *redis.Store, key, want string) {
 	}
 }
 
-// log keeps what a DB tells.
+// log records what a DB reports.
 type log struct {
 	mu     sync.Mutex
 	lines  []string // of Changed, with a + where it begins and a - where it ends
@@ -139,7 +139,7 @@ func (l *log) told() []string {
 	return slices.Clone(l.lines)
 }
 
-// kinds returns the kinds of the calls so far and forgets them.
+// kinds returns the kinds of the calls so far and clears them.
 func (l *log) kinds() []redis.Kind {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,7 +151,7 @@ func (l *log) kinds() []redis.Kind {
 	return kinds
 }
 
-// attach has o tell l.
+// attach makes o report to l.
 func (l *log) attach(o redis.Options) redis.Options {
 	o.Observe, o.Changed = l.observe, l.changed
 	return o

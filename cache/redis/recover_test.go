@@ -15,8 +15,8 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// A Redis that is back is used again within 2 s, however it was lost, under load
-// and without being asked by anybody who waits.
+// A Redis that is back is used again within 2 s, however it was lost, under load and
+// without a request that waits for it.
 func TestRecovery(t *testing.T) {
 	type part struct {
 		server *redistest.Server
@@ -69,7 +69,7 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-// load reads, 50 times a second, until it is stopped.
+// load makes 50 reads a second until it is stopped.
 func load(t *testing.T, s *redis.Store) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -88,7 +88,7 @@ func load(t *testing.T, s *redis.Store) (stop func()) {
 	return func() { cancel(); all.Wait() }
 }
 
-// It starts without a Redis and uses it when there is one (FAULTS.md, R6).
+// It starts without a Redis and uses it once there is one (FAULTS.md, R6).
 func TestRedisComesLater(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -112,8 +112,8 @@ func TestRedisComesLater(t *testing.T) {
 	}
 }
 
-// A Redis that is frozen costs five calls their time, and the next ones nothing
-// (FAULTS.md, R2 and R4). Not parallel, as it counts goroutines.
+// A frozen Redis costs five calls their time, and later ones nothing (FAULTS.md, R2 and
+// R4). Not parallel, because it counts goroutines.
 func TestFrozenRedisCostsLittle(t *testing.T) {
 	const pool, callers = 8, 50
 	server := redistest.Start(t)
@@ -160,7 +160,7 @@ func TestFrozenRedisCostsLittle(t *testing.T) {
 	}
 }
 
-// More calls than connections are no fault of Redis (FAULTS.md, R9).
+// More calls than connections do not count as a failure of Redis (FAULTS.md, R9).
 func TestFullPoolIsNoOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -198,7 +198,7 @@ func TestFullPoolIsNoOutage(t *testing.T) {
 	}
 }
 
-// Closing under load ends everything, and is not told as if all were well.
+// Closing under load ends everything, and is not reported as a recovery.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -54,7 +54,7 @@ func TestTTL(t *testing.T) {
 			t.Errorf("%v are left of %v, %v", left, ttl, err)
 		}
 	}
-	// What is shorter than Redis can tell must not live forever.
+	// A ttl shorter than Redis supports must not make a value permanent.
 	for _, ttl := range []time.Duration{0, -time.Hour, 1, time.Millisecond} {
 		keep(t, s, "k", "old")
 		if err := s.Set(t.Context(), "k", []byte("new"), ttl); err != nil {
@@ -99,7 +99,7 @@ func TestLargestValue(t *testing.T) {
 	}
 }
 
-// Not parallel, as it measures what is allocated.
+// Not parallel, because it measures allocations.
 func TestGiantOfSomebody(t *testing.T) {
 	server := redistest.Start(t)
 	s := calm(t, server.URL())
@@ -129,8 +129,8 @@ func TestGiantOfSomebody(t *testing.T) {
 	}
 }
 
-// A length is believed when its bytes are there, and the connection on which it
-// was told is cut. Not parallel, as it measures what is allocated.
+// A length is believed only when its bytes have come, and the connection that announced
+// it is closed. Not parallel, because it measures allocations.
 func TestHugeClaims(t *testing.T) {
 	for name, claim := range map[string]string{
 		"string of 10 GB":  "$10000000000\r\n",
@@ -150,7 +150,7 @@ func TestHugeClaims(t *testing.T) {
 			}))
 			db := open(t, redis.Options{URL: "redis://" + fault.Addr(), Timeout: patient})
 			bytes := allocated(func() { asked(t, db.Store("test")) })
-			if most := uint64(4<<20 + 4*len(claim)); bytes > most { // the liar's own part included
+			if most := uint64(4<<20 + 4*len(claim)); bytes > most { // what the false server allocates included
 				t.Errorf("%s to %s: %d bytes allocated", name, command, bytes)
 			}
 			want := "redis " + fault.Addr() + ": what answers there does not speak the Redis protocol" + without
@@ -158,7 +158,7 @@ func TestHugeClaims(t *testing.T) {
 				t.Errorf("%s to %s: trouble %q", name, command, got)
 			}
 			await(t, "the connection to be cut", func() bool { return fault.Conns() == 0 })
-			if err := db.Close(); err != nil { // so that it does not disturb the next
+			if err := db.Close(); err != nil { // so that it does not disturb the next case
 				t.Error(err)
 			}
 		}
@@ -196,8 +196,8 @@ func TestListOfSomebody(t *testing.T) {
 	}
 }
 
-// Everything that is not ours is the same afterwards, whatever happened, and no
-// command was sent but those that the manual says to allow.
+// Other people's keys are the same afterwards, whatever happened, and only the commands
+// that the manual lists were sent.
 func TestForeignKeysAreNotTouched(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -244,7 +244,7 @@ func TestForeignKeysAreNotTouched(t *testing.T) {
 	}
 }
 
-// foreign returns all keys that are not ours, with what they hold.
+// foreign returns all keys that are not Sidenote's, with their values.
 func foreign(s *redistest.Server) map[string]string {
 	all := map[string]string{}
 	for key := range strings.SplitSeq(s.Do("KEYS", "*"), "\n") {
@@ -255,7 +255,7 @@ func foreign(s *redistest.Server) map[string]string {
 	return all
 }
 
-// A call ends with its context, with the time-out or at once, and says which.
+// A call ends with its context, with the time-out or at once, and its error says which.
 func TestEndOfCalls(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -24,17 +24,17 @@ const (
 // A scene is something that is wrong.
 type scene struct {
 	o    redis.Options
-	line string // what is said of it, after the address
-	also string // what may be said instead, where that is up to the system
-	end  func() // makes it right; nil: that cannot be
+	line string // the line that is reported, without the address
+	also string // another line that some systems report instead
+	end  func() // repairs it; nil if that is not possible
 }
 
 func (s scene) says(lines []string, at string) bool {
 	return len(lines) == 1 && (lines[0] == "redis "+at+": "+s.line || s.also != "" && lines[0] == "redis "+at+": "+s.also)
 }
 
-// check plays a scene: the line comes, alone and for as long as the trouble lasts,
-// both it and its end are told once, and nothing that is told or returned holds
+// check plays a scene: the line appears, alone and as long as the problem lasts; its
+// begin and its end are reported once; and nothing that is reported or returned holds
 // the password.
 func (s scene) check(t *testing.T) {
 	t.Parallel()
@@ -44,7 +44,7 @@ func (s scene) check(t *testing.T) {
 	}
 	db := open(t, l.attach(s.o))
 	store := db.Store("test")
-	other := db.Store("other") // says the same, which is said once
+	other := db.Store("other") // its problem is the same and is reported once
 	var problems []string
 	call := func(key string) {
 		for _, s := range []*redis.Store{store, other} {
@@ -95,11 +95,11 @@ func count(all []string, one string) (n int) {
 	return n
 }
 
-// at is a URL with a password that must not be seen.
+// at returns a URL with a password that must not be shown.
 func at(addr string) redis.Options { return redis.Options{URL: "redis://:" + canary + "@" + addr} }
 
-// liar starts a server that answers as reply says, with %s for the password, and
-// after end as an empty Redis.
+// liar starts a server that replies as reply says, with %s for the password, and after
+// end as an empty Redis.
 func liar(t *testing.T, reply string) (o redis.Options, end func()) {
 	var honest atomic.Bool
 	addr := redistest.Lie(t, func(args []string) []byte {
@@ -111,7 +111,7 @@ func liar(t *testing.T, reply string) (o redis.Options, end func()) {
 	return at(addr), func() { honest.Store(true) }
 }
 
-// answers is what an empty Redis says.
+// answers returns the replies of an empty Redis.
 func answers(args []string) []byte {
 	switch strings.ToLower(args[0]) {
 	case "hello":
@@ -122,7 +122,7 @@ func answers(args []string) []byte {
 	return []byte("+OK\r\n")
 }
 
-// What answers, but not as a Redis that can be used.
+// Servers that answer, but not as a Redis that can be used.
 func TestLinesOfReplies(t *testing.T) {
 	for name, c := range map[string]struct{ reply, line string }{
 		"HTTP":               {"HTTP/1.1 400 Bad Request\r\nX: %s\r\n\r\n", "what answers there does not speak the Redis protocol" + without},
@@ -151,7 +151,7 @@ func TestLinesOfReplies(t *testing.T) {
 	}
 }
 
-// What refuses a Redis that works, and lets it again.
+// States in which a working Redis refuses, and their end.
 func TestLinesOfServers(t *testing.T) {
 	scenes := map[string]func(t *testing.T, s *redistest.Server) scene{
 		"wrong password": func(t *testing.T, s *redistest.Server) scene {
@@ -259,7 +259,7 @@ func as(name string, s *redistest.Server, path string) redis.Options {
 	return redis.Options{URL: "redis://" + name + ":" + canary + "@" + s.Addr() + path}
 }
 
-// user returns what gives a user more rights.
+// user returns a function that gives a user more rights.
 func user(s *redistest.Server, name string, rights ...string) func() {
 	return func() { s.Do(slices.Concat([]string{"ACL", "SETUSER", name, "on", ">" + canary}, rights)...) }
 }

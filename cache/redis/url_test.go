@@ -7,7 +7,7 @@ import (
 	"sidenote/cache/redis"
 )
 
-// canary stands for a password that must not be seen anywhere.
+// canary stands for a password that must not be shown anywhere.
 const canary = "CANARY"
 
 const notURL = "is not a URL; write it as in redis://127.0.0.1:6379/0"
@@ -102,8 +102,8 @@ func TestURLIsRefused(t *testing.T) {
 	}
 }
 
-// Wherever the password of an awkward URL ends up, no error shows it, and the
-// URL counts as a secret.
+// Wherever the password of a malformed URL ends up, no error shows it, and the URL
+// counts as a secret.
 func TestURLNeverShowsAPassword(t *testing.T) {
 	for _, odd := range []string{"/", "?", "#", "@", "%", ":", "&", "=", ";", " ", "[", "]", "\x00", "/?", "#/@", "12/", "12?", "12#", "12@x/"} {
 		for _, shape := range []string{"redis://u:%@h:6379/0", "rediss://:%@h", "redis://%@h", "u:%@h", ":%@h", "unix://u:%@/run/x", "redis://h?sentinel_password=%@"} {
@@ -113,7 +113,7 @@ func TestURLNeverShowsAPassword(t *testing.T) {
 				if err != nil && strings.Contains(err.Error(), canary) {
 					t.Errorf("%q: %v", text, err)
 				}
-				if shape != "redis://%@h" && !redis.HasPassword(text) { // which has a user only
+				if shape != "redis://%@h" && !redis.HasPassword(text) { // this one has only a user
 					t.Errorf("%q: not taken for a secret", text)
 				}
 				if got := redis.Address(text); strings.Contains(got, canary) {

@@ -18,8 +18,8 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// Whatever is cut, cancelled, killed, frozen and late, no read gets another key's
-// value (FAULTS.md, R3, R8 and R26). Not parallel, as it counts goroutines.
+// Whatever is cut, cancelled, killed, frozen or late, no read gets another key's value
+// (FAULTS.md, R3, R8 and R26). Not parallel, because it counts goroutines.
 func TestWrongValues(t *testing.T) {
 	reads := int64(100_000)
 	if os.Getenv("SIDENOTE_LONG") != "" {
@@ -29,8 +29,8 @@ func TestWrongValues(t *testing.T) {
 	mayhem(t, server, "redis://", nil, time.Microsecond, reads)
 }
 
-// With TLS the library cannot look whether anything is left on a connection. It
-// takes longer to make one.
+// With TLS the library cannot check whether bytes are left on a connection. Connecting
+// takes longer.
 func TestWrongValuesWithTLS(t *testing.T) {
 	server, ca := redistest.StartTLS(t, "--appendonly", "yes", "--appendfsync", "no")
 	mayhem(t, server, "rediss://", read(t, ca), 20*time.Microsecond, 5000)
@@ -38,7 +38,7 @@ func TestWrongValuesWithTLS(t *testing.T) {
 
 const mayhemKeys = 200
 
-// mayhemValues are values that name their key, every tenth of them of up to 34 KB.
+// mayhemValues returns values that name their key, every tenth of them of up to 34 KB.
 var mayhemValues = func() (all [mayhemKeys][]byte) {
 	for key := range all {
 		all[key] = bytes.Repeat(fmt.Appendf(nil, "value of key %d;", key), 1+key%10)
@@ -56,8 +56,8 @@ type tally struct {
 	faults                            atomic.Int64
 }
 
-// mayhem reads through one store while everything fails, with all kinds of
-// patience: the shortest are of 1 to 300 units.
+// mayhem reads through one store while everything fails, with time limits of all
+// lengths: the shortest are of 1 to 300 units.
 func mayhem(t *testing.T, server *redistest.Server, scheme string, ca []byte, unit time.Duration, reads int64) {
 	base := runtime.NumGoroutine()
 	fault := redistest.NewFault(t, server.Addr())
@@ -99,7 +99,7 @@ func mayhem(t *testing.T, server *redistest.Server, scheme string, ca []byte, un
 	await(t, "the goroutines to end", func() bool { return runtime.NumGoroutine() <= base })
 }
 
-// read reads, and writes now and then.
+// read makes reads, and now and then a write.
 func (a *tally) read(t *testing.T, s *redis.Store, r *rand.Rand, unit time.Duration, reads int64) {
 	for a.begun.Add(1) <= reads || a.faults.Load() < kindsOfFaults {
 		ctx, cancel := t.Context(), context.CancelFunc(func() {})
@@ -145,8 +145,8 @@ func (a *tally) read(t *testing.T, s *redis.Store, r *rand.Rand, unit time.Durat
 
 const kindsOfFaults = 10
 
-// breakThings does so, one after the other, until ended. It waits for the store to
-// work in between.
+// breakThings breaks one thing after the other until ended, and waits in between for
+// the store to work.
 func breakThings(s *redistest.Server, f *redistest.Fault, ended <-chan struct{}, faults *atomic.Int64, works func() bool) {
 	wait := func(d time.Duration) {
 		select {

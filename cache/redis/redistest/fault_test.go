@@ -18,7 +18,7 @@ import (
 
 const soon = 100 * time.Millisecond // to see that nothing comes
 
-// echo starts a server that answers the last word of each command.
+// echo starts a server that replies with the last argument of each command.
 func echo(t *testing.T) string {
 	return redistest.Lie(t, func(args []string) []byte { return []byte(args[len(args)-1] + "\r\n") })
 }
@@ -88,7 +88,8 @@ func TestBlackhole(t *testing.T) {
 	ask(t, f, "new")
 }
 
-// A reply on its way is lost as well, and so is the news that the server left.
+// A reply that is being delayed is lost as well, and so is the news that the server
+// left.
 func TestBlackholeOfReplies(t *testing.T) {
 	asked := make(chan bool)
 	answer := make(chan []byte)
@@ -218,7 +219,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// Every method, all at once, under traffic; the race detector judges.
+// Calls every method concurrently, under traffic, for the race detector.
 func TestFaultsUnderTraffic(t *testing.T) {
 	f := redistest.NewFault(t, echo(t))
 	var all sync.WaitGroup
@@ -350,7 +351,7 @@ func read(t *testing.T, conn net.Conn, want string) {
 	}
 }
 
-// silent checks that nothing comes, no end either.
+// silent checks that nothing comes, not even the end.
 func silent(t *testing.T, conn net.Conn) {
 	t.Helper()
 	conn.SetDeadline(time.Now().Add(soon))

@@ -202,7 +202,7 @@ func TestServerIsMissing(t *testing.T) {
 	}
 }
 
-// A wrong argument is told with what redis-server has to say about it.
+// The error for a wrong argument quotes what redis-server says about it.
 func TestServerDoesNotStart(t *testing.T) {
 	redistest.Start(t) // or skip
 	tb := &recorder{TB: t}
@@ -217,7 +217,7 @@ func TestServerDoesNotStart(t *testing.T) {
 	}
 }
 
-// A recorder is a test that keeps how it ended to itself.
+// A recorder is a testing.TB that records how it ended.
 type recorder struct {
 	testing.TB
 	said string
