@@ -1,6 +1,8 @@
 package extract
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -10,13 +12,14 @@ import (
 const (
 	// maxFrontMatter bounds what is looked through for the end of a front matter, in bytes.
 	maxFrontMatter = 64 << 10
-	// maxEntry bounds what one name in it stands for, in bytes.
+	// maxEntry bounds the lines of one name, in bytes: what parses YAML takes time by the
+	// square of how deep they nest.
 	maxEntry = 4 << 10
 )
 
 // A FrontMatter is the YAML between --- lines from the start of a document: the
-// lines of each of its names. It is decoded name by name, and no reference in it is
-// followed, so that nothing in it can cost much.
+// lines of each of its names. It is parsed name by name and not decoded, so that neither
+// anchors nor tags nor merges are followed, and nothing in it can cost much.
 type FrontMatter []string
 
 // SplitFrontMatter takes the front matter from a document. What does not look like
@@ -60,7 +63,7 @@ func (m FrontMatter) Title() string {
 		if !strings.HasPrefix(entry, titleName+":") {
 			continue
 		}
-		if name, value := decodeEntry(entry); name == titleName {
+		if name, value, err := Entry(entry); err == nil && name == titleName {
 			switch v := value.(type) {
 			case *ast.StringNode:
 				return strings.TrimSpace(v.Value)
@@ -74,28 +77,35 @@ func (m FrontMatter) Title() string {
 	return ""
 }
 
-// decodeEntry returns a name and what it stands for; nil where that is not YAML.
-func decodeEntry(entry string) (name string, value ast.Node) {
+// A NotYAMLError says that the lines of a name are not one name and its value in YAML.
+type NotYAMLError struct{ err error }
+
+func (e *NotYAMLError) Error() string {
+	first, _, _ := strings.Cut(e.err.Error(), "\n") // an excerpt follows
+	return first
+}
+
+func (e *NotYAMLError) Unwrap() error { return e.err }
+
+// Entry returns the name and the value that lines of a FrontMatter have.
+func Entry(lines string) (name string, value ast.Node, err error) {
 	// A parser of hostile text must not be the end of the process.
 	defer func() {
 		if recover() != nil {
-			name, value = "", nil
+			name, value, err = "", nil, &NotYAMLError{errors.New("it cannot be parsed")}
 		}
 	}()
-	if len(entry) > maxEntry {
-		return "", nil
+	if len(lines) > maxEntry {
+		return "", nil, fmt.Errorf("is longer than %d bytes", maxEntry)
 	}
-	file, err := parser.ParseBytes([]byte(entry), 0)
-	if err != nil || len(file.Docs) != 1 {
-		return "", nil
+	file, err := parser.ParseBytes([]byte(lines), 0)
+	if err != nil {
+		return "", nil, &NotYAMLError{err}
 	}
-	switch body := file.Docs[0].Body.(type) {
-	case *ast.MappingNode:
-		if len(body.Values) == 1 {
-			return body.Values[0].Key.GetToken().Value, body.Values[0].Value
+	if len(file.Docs) == 1 {
+		if m, ok := file.Docs[0].Body.(*ast.MappingNode); ok && len(m.Values) == 1 && m.Values[0].Value != nil {
+			return m.Values[0].Key.GetToken().Value, m.Values[0].Value, nil
 		}
-	case *ast.MappingValueNode:
-		return body.Key.GetToken().Value, body.Value
 	}
-	return "", nil
+	return "", nil, &NotYAMLError{errors.New("one key and its value are expected")}
 }

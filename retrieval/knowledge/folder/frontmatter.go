@@ -7,14 +7,9 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"sidenote/retrieval/knowledge/extract"
 )
-
-// maxFrontValue bounds the lines of a key that is an attribute, in bytes: what parses
-// YAML takes time by the square of how deep they nest.
-const maxFrontValue = 4 << 10
 
 // frontAttributes returns the attributes under keys in the front matter of a text.
 // One whose YAML is broken has none; a value that is no attribute is left out. The
@@ -35,8 +30,12 @@ func frontAttributes(text string, keys []string) (found map[string]any, errs []e
 		if _, twice := found[key]; twice {
 			return nil, []error{fmt.Errorf("its front matter has %q twice", key)}
 		}
-		v, err := frontValue(lines)
-		if broken := (*brokenError)(nil); errors.As(err, &broken) {
+		var v any
+		_, node, err := extract.Entry(lines)
+		if err == nil {
+			v, err = scalarOrList(node)
+		}
+		if broken := (*extract.NotYAMLError)(nil); errors.As(err, &broken) {
 			return nil, []error{fmt.Errorf("its front matter is not YAML at %q: %w", key, err)}
 		}
 		if err != nil {
@@ -80,40 +79,6 @@ func unfinished(text string, keys []string) bool {
 		}
 	}
 	return false
-}
-
-// A brokenError is of what is no YAML.
-type brokenError struct{ err error }
-
-func (e *brokenError) Error() string {
-	first, _, _ := strings.Cut(e.err.Error(), "\n") // an excerpt follows
-	return first
-}
-
-func (e *brokenError) Unwrap() error { return e.err }
-
-// frontValue returns the value of a key with its lines, nil for none. The YAML is parsed and not
-// decoded, so that neither anchors nor tags nor merges are followed.
-func frontValue(lines string) (v any, err error) {
-	// A parser of hostile text must not be the end of the process.
-	defer func() {
-		if recover() != nil {
-			v, err = nil, &brokenError{errors.New("it cannot be parsed")}
-		}
-	}()
-	if len(lines) > maxFrontValue {
-		return nil, fmt.Errorf("is longer than %d bytes", maxFrontValue)
-	}
-	file, err := parser.ParseBytes([]byte(lines), 0)
-	if err != nil {
-		return nil, &brokenError{err}
-	}
-	if len(file.Docs) == 1 {
-		if m, ok := file.Docs[0].Body.(*ast.MappingNode); ok && len(m.Values) == 1 {
-			return scalarOrList(m.Values[0].Value)
-		}
-	}
-	return nil, &brokenError{errors.New("one key and its value are expected")}
 }
 
 // scalarOrList returns what a node says. A date is the string that stands there, as
