@@ -53,6 +53,7 @@ var mayImport = map[string][]string{
 
 	"cmd/sidenote/internal/adminclient":                 {"proxy/admin", "retrieval/knowledge/store", "cmd/internal/console"},
 	"cmd/sidenote/internal/adminclient/adminclienttest": {"retrieval/knowledge/store"},
+	"cmd/sidenote/internal/evaluation":                  {"retrieval", "retrieval/eval", "cmd/internal/console"},
 
 	"cmd/sidenote/internal/engine": {
 		"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/",

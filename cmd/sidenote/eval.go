@@ -3,13 +3,12 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/evaluation"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/eval"
@@ -62,23 +61,26 @@ func (c *evalCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	e := evaluation{name: c.name(), data: data, chunks: content.Chunks(), index: time.Since(start), settings: retrieval.DefaultSettings()}
-	if e.outcomes, err = e.trial(content, show).Run(a.ctx, data); err != nil {
+	e := evaluation.Evaluation{Name: c.name(), Data: data, Chunks: content.Chunks(), Index: time.Since(start), Settings: retrieval.DefaultSettings()}
+	if e.Outcomes, err = trial(&e, content, show).Run(a.ctx, data); err != nil {
 		return err
 	}
 	show.Clear()
-	if len(e.outcomes) == 0 {
+	if len(e.Outcomes) == 0 {
 		return errors.New("stopped before the first query was answered")
 	}
 	if c.JSON {
-		if err := printJSON(a.stdout, e.answer(c.Worst)); err != nil {
+		if err := printJSON(a.stdout, e.Answer(c.Worst)); err != nil {
 			return err
 		}
-		return e.undone()
+	} else {
+		noColor, _ := a.env("NO_COLOR")
+		e.Print(a.stdout, c.Worst, noColor == "" && console.IsTerminal(a.stdout))
 	}
-	noColor, _ := a.env("NO_COLOR")
-	e.print(a.stdout, e.worst(c.Worst), noColor == "" && console.IsTerminal(a.stdout))
-	return e.undone()
+	if err := e.Undone(); err != nil {
+		return partError{err}
+	}
+	return nil
 }
 
 // name is that of the folder.
@@ -111,31 +113,21 @@ func scratch(a *app, data *eval.Collection, show *console.Progress) (*knowledge.
 	return content, err
 }
 
-// An evaluation has a collection and the outcomes of its queries.
-type evaluation struct {
-	name     string
-	data     *eval.Collection
-	chunks   int
-	index    time.Duration
-	settings retrieval.Settings // of the requests
-	outcomes []eval.Outcome
-}
-
 // trial searches content as requests of the default policy do, without caches and with
 // another deadline.
-func (e *evaluation) trial(content *knowledge.Content, show *console.Progress) eval.Trial {
+func trial(e *evaluation.Evaluation, content *knowledge.Content, show *console.Progress) eval.Trial {
 	base := knowledge.New(evalBase)
 	base.Swap(content)
 	terms := new(analysis.Recent).Terms
 	pipeline := retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return base }, Terms: terms}
-	settings := e.settings
+	settings := e.Settings
 	settings.Deadline = evalDeadline
 	return eval.Trial{
 		Engine:  base,
 		Request: retrieval.Prepare{Next: pipeline, Catalog: scratchCatalogue{base}, Terms: terms},
 		Query:   retrieval.Query{Bases: []retrieval.Ref{{Knowledge: evalBase}}, Encoding: engine.ChunkEncoding, Settings: settings},
 		Progress: func(done int) {
-			show.Show(console.Work{Name: "asking", Done: done, Total: len(e.data.Queries), Unit: "queries"})
+			show.Show(console.Work{Name: "asking", Done: done, Total: len(e.Data.Queries), Unit: "queries"})
 		},
 	}
 }
@@ -145,21 +137,3 @@ type scratchCatalogue struct{ base *knowledge.Base }
 
 // Ref tells the present state of the base.
 func (c scratchCatalogue) Ref(id string) (retrieval.Ref, bool) { return c.base.Ref(), id == evalBase }
-
-// undone returns an error that says what the numbers leave out; nil if nothing.
-func (e *evaluation) undone() error {
-	var parts []string
-	if asked, all := len(e.outcomes), len(e.data.Queries); asked < all {
-		parts = append(parts, fmt.Sprintf("stopped after %d of %d queries", asked, all))
-	}
-	if n := e.data.UnknownQueries; n > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s not in queries.jsonl, so not asked", console.Plural(n, "query id"), e.data.Judgments))
-	}
-	if n := e.data.UnknownDocuments; n > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s not in corpus.jsonl, so never found", console.Plural(n, "document id"), e.data.Judgments))
-	}
-	if len(parts) == 0 {
-		return nil
-	}
-	return partError{errors.New("done in part: " + strings.Join(parts, "; "))}
-}

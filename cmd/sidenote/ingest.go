@@ -164,7 +164,7 @@ func (r *ingestion) readAll(ctx context.Context, kept *library.Library) (err err
 			r.fail(f, engine.WithRemedy(err))
 			continue
 		}
-		r.finish(ingested{ID: f.ID, Path: f.Path, TookMS: engine.Milliseconds(time.Since(start)), Report: *engine.WireReport(report)})
+		r.finish(ingested{ID: f.ID, Path: f.Path, TookMS: console.Milliseconds(time.Since(start)), Report: *engine.WireReport(report)})
 	}
 	return nil
 }

@@ -93,6 +93,9 @@ func Thousands(n int) string {
 	return s
 }
 
+// Milliseconds is a duration as JSON has it.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+
 func overhead(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge"
@@ -155,7 +156,7 @@ func (i indexing) wire() *admin.Ingest {
 	}
 	out := &admin.Ingest{
 		Runs: i.runs, Running: i.running, Done: i.progress.Done, Files: i.progress.Files, Chunks: i.progress.Chunks,
-		BeganAt: admin.Unix(i.began), TookMS: Milliseconds(took),
+		BeganAt: admin.Unix(i.began), TookMS: console.Milliseconds(took),
 	}
 	if !i.running {
 		out.Error = i.problem()
@@ -183,9 +184,6 @@ func WireReport(r folder.Report) *admin.Report {
 	}
 	return out
 }
-
-// Milliseconds is a duration as JSON has it.
-func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 
 // CreateBase makes an empty base.
 func (m *manager) CreateBase(ctx context.Context, id string) (created bool, err error) {

@@ -1,4 +1,4 @@
-package main
+package evaluation
 
 import (
 	"cmp"
@@ -11,12 +11,11 @@ import (
 	"unicode/utf8"
 
 	"sidenote/cmd/internal/console"
-	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/retrieval/eval"
 )
 
-// An evalAnswer is what --json prints.
-type evalAnswer struct {
+// An Answer is what --json prints.
+type Answer struct {
 	Object    string `json:"object"` // "eval"
 	Data      string `json:"data"`
 	Judgments string `json:"qrels"`
@@ -70,16 +69,16 @@ type evalDocument struct {
 	Grade int    `json:"grade"`
 }
 
-// answer is the evaluation for programs, with the worst n queries.
-func (e *evaluation) answer(n int) evalAnswer {
-	s := eval.Summarise(e.outcomes)
-	return evalAnswer{
-		Object: "eval", Data: e.name, Judgments: e.data.Judgments, Documents: len(e.data.Documents), Chunks: e.chunks,
-		Queries: s.Queries, LeftOut: e.data.LeftOut, UnknownQueries: e.data.UnknownQueries, UnknownDocuments: e.data.UnknownDocuments,
+// Answer is the evaluation for programs, with the worst n queries.
+func (e *Evaluation) Answer(n int) Answer {
+	s := eval.Summarise(e.Outcomes)
+	return Answer{
+		Object: "eval", Data: e.Name, Judgments: e.Data.Judgments, Documents: len(e.Data.Documents), Chunks: e.Chunks,
+		Queries: s.Queries, LeftOut: e.Data.LeftOut, UnknownQueries: e.Data.UnknownQueries, UnknownDocuments: e.Data.UnknownDocuments,
 		NDCG: rounded(s.NDCG), RecallNear: rounded(s.RecallNear), RecallFar: rounded(s.RecallFar), MRR: rounded(s.ReciprocalRank),
-		TopK: e.settings.TopK, Hit: rounded(s.Hit), Empty: s.Empty,
-		IndexMS: engine.Milliseconds(e.index),
-		Latency: latencies{Clock: "wall", P50: engine.Milliseconds(s.P50), P95: engine.Milliseconds(s.P95), P99: engine.Milliseconds(s.P99)},
+		TopK: e.Settings.TopK, Hit: rounded(s.Hit), Empty: s.Empty,
+		IndexMS: console.Milliseconds(e.Index),
+		Latency: latencies{Clock: "wall", P50: console.Milliseconds(s.P50), P95: console.Milliseconds(s.P95), P99: console.Milliseconds(s.P99)},
 		Worst:   e.worst(n),
 	}
 }
@@ -91,17 +90,17 @@ func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }
 const mostFound = 10
 
 // worst explains the n worst queries.
-func (e *evaluation) worst(n int) []worstQuery {
+func (e *Evaluation) worst(n int) []worstQuery {
 	if n == 0 {
 		return nil
 	}
-	titles := make(map[string]string, len(e.data.Documents))
-	for _, d := range e.data.Documents {
+	titles := make(map[string]string, len(e.Data.Documents))
+	for _, d := range e.Data.Documents {
 		titles[d.ID] = d.Title
 	}
 	var list []worstQuery
-	for _, o := range eval.Worst(e.outcomes, n) {
-		grades := e.data.Grades[o.Query.ID]
+	for _, o := range eval.Worst(e.Outcomes, n) {
+		grades := e.Data.Grades[o.Query.ID]
 		w := worstQuery{ID: o.Query.ID, Text: o.Query.Text, NDCG: rounded(o.NDCG), Hit: o.Hit, Sources: len(o.Sources), Found: []evalDocument{}}
 		for i, id := range o.Ranking[:min(mostFound, len(o.Ranking))] {
 			w.Found = append(w.Found, evalDocument{i + 1, id, titles[id], grades[id]})
@@ -120,12 +119,12 @@ func (e *evaluation) worst(n int) []worstQuery {
 	return list
 }
 
-// print draws the evaluation for a person.
-func (e *evaluation) print(w io.Writer, worst []worstQuery, color bool) {
-	p := evalPainter{w, color}
-	s, data := eval.Summarise(e.outcomes), e.data
-	p.row("collection", fmt.Sprintf("%s: %s in %s, indexed in %.1f s", console.Clean(e.name),
-		console.Plural(len(data.Documents), "document"), console.Plural(e.chunks, "chunk"), e.index.Seconds()))
+// Print writes the evaluation for a person, with the n worst queries.
+func (e *Evaluation) Print(w io.Writer, n int, color bool) {
+	p := painter{w, color}
+	s, data := eval.Summarise(e.Outcomes), e.Data
+	p.row("collection", fmt.Sprintf("%s: %s in %s, indexed in %.1f s", console.Clean(e.Name),
+		console.Plural(len(data.Documents), "document"), console.Plural(e.Chunks, "chunk"), e.Index.Seconds()))
 	asked := fmt.Sprintf("%s queries of %s", console.Thousands(s.Queries), data.Judgments)
 	if s.Queries == 1 {
 		asked = "1 query of " + data.Judgments
@@ -143,30 +142,30 @@ func (e *evaluation) print(w io.Writer, worst []worstQuery, color bool) {
 	if s.Empty > 0 {
 		empty = fmt.Sprintf(" (no source at all: %s)", console.Thousands(s.Empty))
 	}
-	p.measure(fmt.Sprintf("hit@%d", e.settings.TopK), s.Hit, "share of the queries whose request gets a relevant source"+empty)
+	p.measure(fmt.Sprintf("hit@%d", e.Settings.TopK), s.Hit, "share of the queries whose request gets a relevant source"+empty)
 	fmt.Fprintln(w)
 	p.row("latency", fmt.Sprintf("p50 %s, p95 %s, p99 %s", ms(s.P50), ms(s.P95), ms(s.P99))+
 		p.faint("   wall time of a request's search, nothing cached"))
-	for i, q := range worst {
+	for i, q := range e.worst(n) {
 		p.query(i+1, q)
 	}
 }
 
-// An evalPainter writes lines for a person.
-type evalPainter struct {
+// A painter writes lines for a person.
+type painter struct {
 	w     io.Writer
 	color bool
 }
 
-func (p evalPainter) row(name, text string) { fmt.Fprintf(p.w, "%-12s%s\n", name, text) }
+func (p painter) row(name, text string) { fmt.Fprintf(p.w, "%-12s%s\n", name, text) }
 
-func (p evalPainter) measure(name string, value float64, note string) {
+func (p painter) measure(name string, value float64, note string) {
 	p.row(name, p.paint("1", fmt.Sprintf("%.3f", value))+p.faint("   "+note))
 }
 
-func (p evalPainter) faint(text string) string { return p.paint("2", text) }
+func (p painter) faint(text string) string { return p.paint("2", text) }
 
-func (p evalPainter) paint(code, text string) string {
+func (p painter) paint(code, text string) string {
 	if !p.color {
 		return text
 	}
@@ -174,11 +173,11 @@ func (p evalPainter) paint(code, text string) string {
 }
 
 const (
-	evalWidth = 100 // columns of a line at most, about
+	maxWidth  = 100 // columns of a line at most, about
 	mostShown = 5   // documents of a kind that a worst query is shown with
 )
 
-func (p evalPainter) query(n int, q worstQuery) {
+func (p painter) query(n int, q worstQuery) {
 	gets := "its request gets no source"
 	switch {
 	case q.Hit:
@@ -187,14 +186,14 @@ func (p evalPainter) query(n int, q worstQuery) {
 		gets = "its request gets none that is relevant"
 	}
 	head := fmt.Sprintf("worst %d", n)
-	fmt.Fprintf(p.w, "\n%s  %s\n", p.paint("1", head), console.Fit(q.Text, evalWidth-len(head)-2))
+	fmt.Fprintf(p.w, "\n%s  %s\n", p.paint("1", head), console.Fit(q.Text, maxWidth-len(head)-2))
 	fmt.Fprintf(p.w, "  %s\n", p.faint(fmt.Sprintf("query %s, nDCG@10 %.3f, %s", console.Clean(q.ID), q.NDCG, gets)))
 	p.documents("found", q.Found)
 	p.documents("expected", q.Expected)
 }
 
 // documents lists ranks, ids and titles; relevant ones are marked.
-func (p evalPainter) documents(name string, list []evalDocument) {
+func (p painter) documents(name string, list []evalDocument) {
 	if len(list) == 0 {
 		fmt.Fprintf(p.w, "  %-8s nothing\n", name)
 	}
@@ -212,7 +211,7 @@ func (p evalPainter) documents(name string, list []evalDocument) {
 			mark = "+"
 		}
 		line := fmt.Sprintf("  %-8s %4s %s %-*s  ", name, rank, mark, widest, console.Clean(d.ID))
-		fmt.Fprintln(p.w, strings.TrimRight(line+console.Fit(d.Title, max(evalWidth/4, evalWidth-utf8.RuneCountInString(line))), " "))
+		fmt.Fprintln(p.w, strings.TrimRight(line+console.Fit(d.Title, max(maxWidth/4, maxWidth-utf8.RuneCountInString(line))), " "))
 		name = ""
 	}
 	if more := len(list) - len(shown); more > 0 {

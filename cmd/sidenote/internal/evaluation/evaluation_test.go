@@ -1,0 +1,19 @@
+package evaluation
+
+import (
+	"testing"
+
+	"sidenote/retrieval/eval"
+)
+
+// Numbers of fewer queries than were to be asked are told as such.
+func TestStopped(t *testing.T) {
+	e := Evaluation{Data: &eval.Collection{Queries: make([]eval.Query, 3)}, Outcomes: make([]eval.Outcome, 1)}
+	if err := e.Undone(); err == nil || err.Error() != "done in part: stopped after 1 of 3 queries" {
+		t.Errorf("error %v", err)
+	}
+	e.Outcomes = make([]eval.Outcome, 3)
+	if err := e.Undone(); err != nil {
+		t.Errorf("whole, and error %v", err)
+	}
+}
