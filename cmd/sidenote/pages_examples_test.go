@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"io/fs"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path"
@@ -14,6 +16,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -205,8 +208,11 @@ func TestPagesFlags(t *testing.T) {
 	}
 }
 
-// Every YAML of a page is a configuration, or becomes one when it is put over the
-// example. JSON is JSON.
+// top matches a configuration within a line.
+var top = regexp.MustCompile(`^(admin|cache|identity|include|knowledge|models|redis|state|telemetry|timeouts|upstreams?): ?(\{|\[\{)`)
+
+// Every YAML of a page, also within a line, is a configuration, or becomes one when it is
+// put over the example. JSON is JSON.
 func TestPagesData(t *testing.T) {
 	example, err := os.ReadFile(filepath.Join(root, "deploy/sidenote.example.yaml"))
 	if err != nil {
@@ -214,7 +220,12 @@ func TestPagesData(t *testing.T) {
 	}
 	seen := 0
 	for _, name := range pages {
-		fences, _ := readPage(t, name)
+		fences, prose := readPage(t, name)
+		for _, span := range spans(prose) {
+			if top.MatchString(span) && !strings.Contains(span, "…") {
+				fences = append(fences, fence{name + ": " + span, "yaml", span})
+			}
+		}
 		for _, f := range fences {
 			switch f.language {
 			case "console", "text", "python", "js":
@@ -236,8 +247,8 @@ func TestPagesData(t *testing.T) {
 			}
 		}
 	}
-	if seen == 0 {
-		t.Error("no page shows a configuration")
+	if seen < 20 {
+		t.Errorf("found %d configurations only", seen)
 	}
 }
 
@@ -266,6 +277,13 @@ func merged(under, over map[string]any) map[string]any {
 	return under
 }
 
+// authority is a certificate that nobody trusts.
+var authority = sync.OnceValue(func() []byte {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+})
+
 // loads reads a configuration whose secrets are all there.
 func loads(text string) error {
 	_, err := config.Load(config.Source{
@@ -285,14 +303,18 @@ func loads(text string) error {
 			switch {
 			case file == "page.yaml":
 				return []byte(text), nil
+			case strings.HasSuffix(file, "redis-ca.pem"):
+				return authority(), nil
 			case strings.HasSuffix(file, "sidenote-redis"):
 				return []byte("one " + strings.Repeat("A", 43) + "="), nil
-			case strings.HasPrefix(file, "/run/secrets/"):
+			case file == "included.yaml":
+				return []byte("models: [{match: house, window: 1k}]"), nil
+			case strings.HasPrefix(file, "/run/secrets/"), file == "PATH":
 				return []byte(path.Base(file)), nil
 			}
 			return nil, &fs.PathError{Op: "open", Path: file, Err: fs.ErrNotExist}
 		},
-		Glob: func(string) ([]string, error) { return nil, nil },
+		Glob: func(string) ([]string, error) { return []string{"included.yaml"}, nil },
 	})
 	return err
 }
