@@ -24,6 +24,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/rewrite"
 )
 
 // A step is a command line of a page and what the page says that it prints.
@@ -232,6 +233,8 @@ func TestPagesData(t *testing.T) {
 			case "json":
 				if !json.Valid([]byte(f.text)) {
 					t.Errorf("%s is no JSON", f.at)
+				} else if err := asks(f.text); err != nil {
+					t.Errorf("%s: %v", f.at, err)
 				}
 			case "yaml":
 				seen++
@@ -250,6 +253,19 @@ func TestPagesData(t *testing.T) {
 	if seen < 20 {
 		t.Errorf("found %d configurations only", seen)
 	}
+}
+
+// asks tells what is wrong with a chat request and what it asks of Sidenote.
+func asks(text string) error {
+	if !strings.Contains(text, `"messages"`) {
+		return nil
+	}
+	req, err := rewrite.Parse([]byte(text))
+	if err != nil {
+		return err
+	}
+	_, err = req.Options()
+	return err
 }
 
 // overlaid is the example with what a block says in place of what it says.
