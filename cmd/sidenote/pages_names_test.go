@@ -195,13 +195,13 @@ func TestPagesKeys(t *testing.T) {
 
 // The page of operations names each metric and none that is not; no page names another.
 func TestPagesMetrics(t *testing.T) {
-	known := map[string]bool{}
+	known, labels := map[string]bool{}, map[string]string{}
 	descs := make(chan *prometheus.Desc, 1000)
 	proxy.NewMetrics(proxy.Names{}).Registry().Describe(descs)
 	close(descs)
 	for d := range descs {
-		if m := regexp.MustCompile(`fqName: "(sidenote_\w+)"`).FindStringSubmatch(d.String()); m != nil {
-			known[m[1]] = true
+		if m := regexp.MustCompile(`fqName: "(sidenote_\w+)".* variableLabels: {(.*)}}`).FindStringSubmatch(d.String()); m != nil {
+			known[m[1]], labels[m[1]] = true, m[2]
 		}
 	}
 	// What the wiring adds shows in a program that runs.
@@ -232,6 +232,9 @@ func TestPagesMetrics(t *testing.T) {
 		for _, r := range rows(name, prose) {
 			if name == "deploy/README.md" && r.head == "metric" {
 				written[r.code] = true
+				if said := strings.NewReplacer("`", "", " ", "").Replace(r.second); labels[r.code] != "" && said != labels[r.code] {
+					t.Errorf("%s: %s has the labels %s, not %s", name, r.code, labels[r.code], said)
+				}
 			}
 		}
 	}
