@@ -13,35 +13,36 @@ import (
 )
 
 const (
-	// manyGone is from how many files on it matters that they are most of a folder's.
+	// manyGone is the least number of missing files for which it matters that they are more
+	// than half of a folder.
 	manyGone = 20
-	// walkEvery is for how long an Update measures what is gone against one walk.
+	// walkEvery is how long an Update compares with the list of files of the same walk.
 	walkEvery = time.Hour
 )
 
-// A GoneError says that a base was left as it was, because so many files of its folder
-// are gone that they are out of reach, most likely, as where a volume is not mounted.
+// A GoneError says that a base was left as it was because so many files of its folder are
+// gone that the folder is probably out of reach, such as a volume that is not mounted.
 type GoneError struct {
 	Knowledge string
 	Path      string
 	Gone      int
-	Files     int // that documents came from since all of the folder was last looked at
+	Files     int // that documents came from since the last walk of the whole folder
 }
 
 func (e *GoneError) Error() string {
 	return fmt.Sprintf("knowledge %s: %d of %d files are gone from %s, as where a volume is not mounted", e.Knowledge, e.Gone, e.Files, e.Path)
 }
 
-// suspicious tells whether so much is gone that it is most likely out of reach.
+// suspicious tells whether so much is gone that the folder is probably out of reach.
 func suspicious(gone, files int) bool {
 	return gone == files && files >= 2 || 2*gone > files && gone >= manyGone
 }
 
-// compare returns a *GoneError if too many files are gone that documents came from when
-// all of the folder was last looked at, or since.
+// compare returns a *GoneError if too many of the files are gone that documents came from
+// at the last walk of the whole folder or since.
 //
-// A file that is there, and yields nothing because a rule says so, is not gone, nor is
-// it noted in last any longer: it may go later, and nobody minds.
+// A file that is there and yields no documents because of a rule is not gone. It is taken
+// out of last: if it is deleted later, that does not count.
 func (s *syncing) compare(last *store.Walk) error {
 	files, there := map[uint64]bool{}, map[uint64]bool{} // whether each is there; those that are
 	for name := range s.names {
@@ -76,9 +77,9 @@ func vanished(fsys fs.FS, name string) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// checkGone refuses a folder that most of is gone from, unless that is to be taken for
-// what it looks like; was is the folder that the base was kept with. It decides whether
-// this is a look at all of the folder, that is, one to measure the next ones against.
+// checkGone refuses a folder from which most files are gone, unless AcceptDeletions is set
+// or the base was kept with another folder, was, before. It also decides whether this
+// counts as a walk of the whole folder, with which the next ones are compared.
 func (s *syncing) checkGone(ctx context.Context, was string) error {
 	last, err := s.l.truth().Walk(ctx, s.b.ID())
 	if err != nil {
@@ -96,7 +97,7 @@ func (s *syncing) checkGone(ctx context.Context, was string) error {
 	return s.l.truth().SetWalk(ctx, s.b.ID(), last)
 }
 
-// noteWalk notes the files that documents come from now.
+// noteWalk stores the list of files that documents come from now.
 func (s *syncing) noteWalk(ctx context.Context) error {
 	if !s.whole {
 		return nil

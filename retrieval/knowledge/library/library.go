@@ -15,9 +15,9 @@ import (
 // documents; what is searched are segments, files made of them that are mapped into
 // memory, and losing one costs time only.
 //
-// What a base answers is a function of the documents in it alone: the same ones give
-// the same generation, the same hits and the same scores, whatever they went through
-// and in which process.
+// What a base answers depends on the documents in it alone: the same documents give the
+// same generation, hits and scores, in whatever order they were written and in whichever
+// process.
 //
 // A Library is safe for concurrent use. Changes of one base wait for each other;
 // searches wait for nothing.
@@ -26,24 +26,23 @@ type Library struct{ *state }
 // Options is what Open needs to know; the zero value opens a folder
 // for writing.
 type Options struct {
-	// Address is where this process takes work over; others that want to write the
-	// folder are told.
+	// Address is where other processes can hand work to this one; they are told it when
+	// they want to write the folder.
 	Address string
 	// ReadOnly opens the folder to follow its writer, see Follow.
 	ReadOnly bool
-	// Wanted, if not nil, tells which bases answer, as the store has them: others are
-	// as if they were still to be indexed.
+	// Wanted, if not nil, tells by what the store has of a base whether the base answers;
+	// others answer like bases that are still to be indexed.
 	Wanted func(store.Base) bool
-	// Changed, if not nil, is told that a base answers from something else from now
-	// on, see Base.Content. It may be called by several goroutines at once, and must
-	// not change the library.
+	// Changed, if not nil, is called after a base has got another Content. It may be called
+	// by several goroutines at once, and must not change the library.
 	Changed func(base string)
-	// Trouble, if not nil, is told what was wrong and did not stop anything: a segment
-	// that was damaged and is made again, one for which there was no room. It may be
-	// called by several goroutines at once.
+	// Trouble, if not nil, is told of errors that stopped nothing: a segment that was damaged
+	// and is made again, or that there was no room to write. It may be called by several
+	// goroutines at once.
 	Trouble func(Trouble)
 
-	before func(step string) // is told each change of the folder before it; nil for nobody
+	before func(step string) // is called before each change of the folder; nil for nobody
 }
 
 // Trouble is something that was wrong with a base.
@@ -70,11 +69,10 @@ func Open(ctx context.Context, dir string, deps knowledge.Deps, o Options) (*Lib
 	return l, nil
 }
 
-// Load lets the bases answer from what the store holds of them, those that wanted is
-// true of; a nil one wants all. Segments that are missing or damaged, and those that a
-// process that died did not get to, are made again from the documents. A base that
-// cannot be opened is in the error, and the others answer; one that answered and is no
-// longer there does not.
+// Load lets those bases of the store answer for which wanted is true, and those that
+// answer already; a nil wanted stands for all. Segments that are missing or damaged are
+// made again from the documents. The error names the bases that cannot be opened; the
+// others answer. A base that is no longer in the store stops answering.
 func (l *Library) Load(ctx context.Context, wanted func(store.Base) bool) error {
 	bases, err := l.truth().Bases(ctx)
 	errs := []error{err}
@@ -91,8 +89,8 @@ func (l *Library) Load(ctx context.Context, wanted func(store.Base) bool) error 
 	return errors.Join(errs...)
 }
 
-// Close ends what goes on in the background, and the use of the folder. What the
-// bases hold can still be searched.
+// Close ends the work in the background and the use of the folder. The bases can still be
+// searched as they are.
 func (l *Library) Close() error {
 	l.mu.Lock()
 	closed := l.life.Err() != nil

@@ -7,9 +7,9 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// begin prepares a base for what is in a folder. One that is kept with another folder,
-// or by other rules, answers no more until it holds what it should: whoever excluded a
-// file does not want to see it again after a restart.
+// begin prepares a base for what is in a folder. A base that was kept with another folder
+// or by other rules stops answering until it holds what it should: a file that was
+// excluded must not be found any more, not even after a restart.
 func (s *syncing) begin(ctx context.Context) (was store.Base, err error) {
 	if err := s.l.truth().CreateBase(ctx, s.b.ID()); err != nil {
 		return was, err
@@ -26,7 +26,7 @@ func (s *syncing) begin(ctx context.Context) (was store.Base, err error) {
 	return was, nil
 }
 
-// mark notes in the store that the base is on its way to what is in the folder.
+// mark stores that the base does not hold what is in the folder yet.
 func (s *syncing) mark(ctx context.Context, was store.Base) error {
 	kept, _, _ := store.ReadOrigin(was.Origin)
 	switch {
@@ -40,8 +40,8 @@ func (s *syncing) mark(ctx context.Context, was store.Base) error {
 	return s.l.truth().SetOrigin(ctx, s.b.ID(), store.Unsettled)
 }
 
-// markPart notes, before documents are written to a base that was whole, that it does
-// not hold all that is new. There is no need to if this is the only write.
+// markPart stores, before the first of several writes to a base that was whole, that the
+// base holds only a part of what is new.
 func (s *syncing) markPart(ctx context.Context, only bool) error {
 	if s.wrote || s.anew || only {
 		return nil

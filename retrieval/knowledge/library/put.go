@@ -40,13 +40,13 @@ func (l *Library) DeleteBase(ctx context.Context, id string) error {
 	})
 }
 
-// Put writes documents to a base, in place of those with the same ids, and returns
-// how many of them were not there yet as they are. The base answers from them when
-// it returns. It is store.ErrNotFound without the base; documents that are refused,
-// as for an attribute that document.Attribute refuses, leave everything as it was.
+// Put writes documents to a base, in place of those with the same ids, and returns how
+// many were new or different. The base answers from them when it returns. The error is
+// store.ErrNotFound if there is no such base. Where a document is refused, as for an
+// attribute that document.Attribute refuses, nothing is written.
 //
-// More than a few hundred documents are written in several transactions: where one
-// fails, those before it stand.
+// More than a few hundred documents are written in several transactions: where one fails,
+// those before it stay written.
 func (l *Library) Put(ctx context.Context, id string, documents ...document.Document) (changed int, err error) {
 	if documents, err = checkDocuments(documents); err != nil {
 		return 0, fmt.Errorf("write to knowledge %s: %w", id, err)
@@ -83,8 +83,8 @@ func (l *Library) Put(ctx context.Context, id string, documents ...document.Docu
 	return changed, err
 }
 
-// checkDocuments refuses what cannot stand in a list, a header or a prompt, and
-// returns the documents with their attributes as they are kept.
+// checkDocuments refuses what cannot stand in a list, a header or a prompt, and returns
+// the documents in the form of document.Normal.
 func checkDocuments(documents []document.Document) (checked []document.Document, err error) {
 	checked = make([]document.Document, len(documents))
 	seen := make(map[string]bool, len(documents))
@@ -108,7 +108,7 @@ func checkDocuments(documents []document.Document) (checked []document.Document,
 }
 
 // Delete removes documents; ids that are not there are no error. The base answers
-// without them when it returns. It is store.ErrNotFound without the base.
+// without them when it returns. The error is store.ErrNotFound if there is no such base.
 func (l *Library) Delete(ctx context.Context, id string, ids ...string) error {
 	return l.change(ctx, id, func(b *base) error {
 		b.behind = true

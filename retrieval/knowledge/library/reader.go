@@ -24,8 +24,9 @@ type reader struct {
 	name [knowledge.ReaderBytes]byte // see knowledge.Deps.Reader
 }
 
-// hash returns what tells whether a document has to be read again: what cuts it, what
-// gave it its attributes, which is zero for one that Put wrote, and what it says.
+// hash returns the identity of a document as it was read: the name of the reader, that of
+// the rules for attributes (zero for one that Put wrote), and the digest of the document.
+// A document whose hash is the same need not be read again.
 func (r reader) hash(rules [folder.RulesBytes]byte, sum document.Sum) (hash [32]byte) {
 	copy(hash[:], r.name[:])
 	copy(hash[knowledge.ReaderBytes:], rules[:])
@@ -33,9 +34,8 @@ func (r reader) hash(rules [folder.RulesBytes]byte, sum document.Sum) (hash [32]
 	return hash
 }
 
-// stale returns what the documents that another version of the reader cut add to the
-// sum of a base: such a base holds other chunks than its documents would have now,
-// and must not be taken for one that does.
+// stale returns what documents that another reader has cut add to the sum of a base: their
+// chunks are not those that this reader would make, so the generation must differ.
 func (r reader) stale(documents []store.Stamp) (sum document.Sum) {
 	for _, d := range documents {
 		if [knowledge.ReaderBytes]byte(d.Hash[:knowledge.ReaderBytes]) != r.name {
@@ -63,7 +63,7 @@ func (r reader) cutAll(ctx context.Context, base string, documents []document.Do
 	return out, g.Wait()
 }
 
-// document returns a document as the store keeps it; rules gave it its attributes.
+// document returns a document in the form of the store; rules gave it its attributes.
 func (r reader) document(cut knowledge.Cut, rules [folder.RulesBytes]byte) store.Document {
 	d := store.Document{ID: cut.ID, Name: cut.Name, Kind: "text", Hash: r.hash(rules, cut.Sum), Attributes: cut.Attributes, Sum: cut.Sum}
 	if cut.Markdown {
@@ -85,7 +85,7 @@ func (r reader) document(cut knowledge.Cut, rules [folder.RulesBytes]byte) store
 }
 
 // indexed returns a document of the store as it goes into the index. What another reader
-// counted may be counted otherwise by now, and is left out.
+// counted is left out, as this one may count otherwise.
 func (r reader) indexed(e *store.Entry) index.Document {
 	d := index.Document{Row: e.Row, ID: e.ID, Name: e.Name, Attributes: document.Encoded(e.Attributes), Chunks: make([]chunk.Chunk, len(e.Chunks))}
 	for i, c := range e.Chunks {

@@ -22,8 +22,8 @@ const (
 	Writing
 )
 
-// A state is what a library shares with its bases: the state folder, what of it is open,
-// and what is known to be wrong with it.
+// A state is what a library shares with its bases: the state folder, the store that is
+// open, and what is known to be wrong.
 type state struct {
 	reader  reader
 	options Options
@@ -35,14 +35,14 @@ type state struct {
 	stuck    error // why Follow could not look the last time
 	bases    map[string]*base
 
-	life       context.Context // of what goes on in the background
+	life       context.Context // of the work in the background
 	end        context.CancelFunc
 	background sync.WaitGroup
 	merging    chan struct{} // held by the one merge at a time
 }
 
-// New returns the library of a folder that is still to be opened. Until Open it
-// holds no base, and those that are asked for answer like ones still to be indexed.
+// New returns the library of a folder that is not open yet. Until Open its bases answer
+// like bases that are still to be indexed.
 func New(ctx context.Context, dir string, deps knowledge.Deps, o Options) (*Library, error) {
 	if o.Trouble == nil {
 		o.Trouble = func(Trouble) {}
@@ -62,9 +62,9 @@ func New(ctx context.Context, dir string, deps knowledge.Deps, o Options) (*Libr
 	return l, nil
 }
 
-// Open opens the folder, to write it or to follow its writer, in place of what is open;
-// where it cannot, that stays as it is. Bases that answer go on, from what they answered
-// from until they are looked at again, by Load or Follow.
+// Open opens the folder, to write it or to follow its writer, in place of what is open. If
+// it fails, what is open stays open. Bases that answer go on with the Content they have
+// until Load or Follow refreshes them.
 //
 // Its errors are those of store.Open and store.OpenReadOnly.
 func (l *state) Open(ctx context.Context, write bool) error {
@@ -92,8 +92,8 @@ func (l *state) Leave(ctx context.Context) error {
 	return l.swap(empty, Apart)
 }
 
-// swap puts a store in place of the one that is open. Reads that are under way on
-// that one end first.
+// swap puts a store in place of the one that is open, which is closed when the reads
+// under way on it have ended.
 func (l *state) swap(s *store.Store, standing Standing) error {
 	l.mu.Lock()
 	if l.life.Err() != nil {
@@ -127,9 +127,9 @@ func (l *state) Replaced(ctx context.Context) bool {
 	return errors.Is(err, store.ErrReplaced)
 }
 
-// Wrong returns what is known to be wrong with a base, nil for nothing: damage that was
-// met in its documents since the folder was opened, else what kept it from answering as
-// the store has it when that was tried last. Of "" it is what keeps Follow from looking.
+// Wrong returns what is known to be wrong with a base, nil for nothing: damage in its
+// documents that was met since the folder was opened, else the error of the last attempt
+// to let it answer as the store has it. For "" it is why Follow cannot read the store.
 func (l *state) Wrong(base string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +146,7 @@ func (l *state) Wrong(base string) error {
 	return b.unshown
 }
 
-// Troubled returns the ids of the bases that something is known to be wrong with, sorted.
+// Troubled returns the ids of the bases for which Wrong has an error, sorted.
 func (l *state) Troubled() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,7 +154,7 @@ func (l *state) Troubled() []string {
 	return slices.DeleteFunc(ids, func(id string) bool { return l.bases[id].damage == nil && l.bases[id].unshown == nil })
 }
 
-// note keeps an error that is about damage in a base for Wrong, and returns it.
+// note returns an error; if it tells of damage in a base, Wrong has it from now on.
 func (l *state) note(base string, err error) error {
 	corrupt, foreign := (*store.CorruptError)(nil), (*store.ForeignError)(nil)
 	if errors.As(err, &corrupt) || errors.As(err, &foreign) {
@@ -166,9 +166,8 @@ func (l *state) note(base string, err error) error {
 	return err
 }
 
-// Base returns a base to search. It is the same for as long as the library is open,
-// whether the base exists yet, no longer, or again: where it does not, it answers
-// like one that is still to be indexed.
+// Base returns a base to search, always the same one for an id. While no such base exists,
+// it answers like one that is still to be indexed.
 func (l *state) Base(id string) *knowledge.Base { return l.base(id).Base }
 
 func (l *state) base(id string) *base {
@@ -197,7 +196,7 @@ func (l *state) truth() *store.Store {
 	return l.store
 }
 
-// change runs f when it is this call's turn to change a base.
+// change runs f alone: calls for the same base wait for each other.
 func (l *state) change(ctx context.Context, id string, f func(*base) error) error {
 	b := l.base(id)
 	select {

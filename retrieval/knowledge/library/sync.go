@@ -17,8 +17,8 @@ const (
 	// syncFiles and syncBytes bound the files that are read at a time.
 	syncFiles = 256
 	syncBytes = 32 << 20
-	// settled is how old a file's time has to be to tell it from its next version:
-	// what is written twice within a tick of the file system's clock has one time.
+	// settled is how old a file's time must be to identify its version: two versions that
+	// are written within a tick of the file system's clock have the same time.
 	settled = 2 * time.Second
 )
 
@@ -28,17 +28,16 @@ const (
 // has their id. A base is kept with one folder and by one set of rules: while others
 // take their place, it answers like one that is still to be indexed.
 //
-// A file is not read again if its size and times are those it was read with and the
-// folder's rules for attributes are what they were. One that was read and says what it
-// said before changes nothing. A file that is still there but that the system does not
-// let us read keeps the documents it had, and so do the files below such a folder,
-// unless the rules are others now; every other file that yields no documents any more,
-// be it gone, too large or no longer text, takes them with it. The report is that of
-// Load, whatever was read again.
+// A file is not read again if its size, its times and the folder's rules for attributes
+// are the same as when it was read. A file that is read again and says the same changes
+// nothing. The documents of a file that the system refuses to read stay, and so do those
+// of files below such a folder, unless the rules have changed; the documents of every
+// other file that yields none any more, because it is gone, too large or no longer text,
+// are removed. The report is that of knowledge.Load, whatever was read again.
 //
-// Where too many files are gone since all of the folder was last looked at, by a Sync
-// or an Update that follows it by an hour, the base stays as it was, and the error is a
-// *GoneError: it is so until they are back, or folder.AcceptDeletions.
+// Where too many files are gone since the last walk of the whole folder, which is a Sync or
+// the first Update an hour after one, the base stays as it was, and the error is a
+// *GoneError, until the files are back or AcceptDeletions is set.
 func (l *Library) Sync(ctx context.Context, f folder.Folder, progress func(folder.Progress)) (folder.Report, error) {
 	return l.sync(ctx, f, true, progress)
 }
@@ -90,7 +89,7 @@ type syncing struct {
 	rules   folder.Rules
 	account *folder.Account
 	own     string // the origin of the folder
-	anew    bool   // what the base holds is of another folder, or was read by other rules
+	anew    bool   // what the base holds is from another folder, or was read by other rules
 	whole   bool   // see checkGone
 
 	known   map[string][]store.Known // by source
@@ -147,8 +146,8 @@ func (s *syncing) run(ctx context.Context, progress func(folder.Progress)) error
 	return s.finish(ctx)
 }
 
-// keep keeps the documents of a file. Those of another folder, or with attributes by
-// other rules, are not: a filter would choose them that must not.
+// keep keeps the documents of a file, unless they come from another folder or have their
+// attributes by other rules: filters would let them pass by mistake.
 func (s *syncing) keep(file string) {
 	if s.anew {
 		return

@@ -20,19 +20,19 @@ import (
 type syncFile struct {
 	name     string
 	size     int64
-	modified time.Time // zero if it does not tell this version from the next
+	modified time.Time // zero where the next version may have the same time
 	changed  int64     // see folder.ChangeTime
 
 	unchanged bool
-	skip      *folder.Skip     // of all of it, or of what could not be read
+	skip      *folder.Skip     // why all of it, or a part, was not read
 	read      bool             // in part at least
-	same      []store.Known    // documents that say what they said, to be touched
+	same      []store.Known    // documents that say the same as before
 	documents []store.Document // others
 	chunks    int
 	bytes     int
 }
 
-// files goes through the files, as many side by side as may be in memory at a time.
+// files reads the files in batches, each as large as may be in memory.
 func (s *syncing) files(ctx context.Context, names []string) error {
 	var batch []*syncFile
 	bytes := int64(0)
@@ -87,7 +87,7 @@ func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
 			documents, skip := s.source.Read(gctx, f.name, s.l.reader.deps.Child)
 			f.read = len(documents) > 0 || skip == nil
 			if f.skip = skip; skip != nil {
-				f.modified = time.Time{} // what is wrong with it is told each time
+				f.modified = time.Time{} // so that it is read, and reported, each time
 			}
 			for _, d := range documents {
 				f.bytes += len(d.Text)
@@ -112,7 +112,7 @@ func (s *syncing) cut(f *syncFile, d document.Document) {
 	rules := s.rules.Name
 	hash := s.l.reader.hash(rules, d.Digest())
 	known, ok := s.ids[d.ID]
-	copy(known.Hash[knowledge.ReaderBytes:], rules[:]) // other rules may come to the same
+	copy(known.Hash[knowledge.ReaderBytes:], rules[:]) // other rules may give the same attributes
 	if ok && known.Source == f.name && known.Hash == hash {
 		known.Size, known.Modified, known.Mark = f.size, f.modified, f.changed
 		f.same = append(f.same, known)
