@@ -24,7 +24,7 @@ func (s Segments) Attributes() []Attribute {
 	for _, s := range s {
 		sets, err := s.sets()
 		if err != nil {
-			continue // the next search with a filter tells
+			continue // the next search with a filter reports it
 		}
 		counts := make([]int, len(sets))
 		for d := range s.texts.documents {

@@ -112,8 +112,8 @@ func headerChecksum(image []byte) uint32 {
 	return crc32.Update(crc32.Checksum(image[:12], crc32c()), crc32c(), image[16:fileHeader])
 }
 
-// openTexts returns what is in an image of texts. Nothing that is read of it later
-// lies outside of it, whatever wrote it.
+// openTexts returns what is in an image of texts. It checks that nothing that is read later
+// lies outside of the image, whoever wrote it.
 func openTexts(image []byte) (texts, error) {
 	damaged := func(where string) (texts, error) { return texts{}, fmt.Errorf("%w: %s", ErrDamaged, where) }
 	if len(image) < textsHeader || string(image[:8]) != textsMagic {
@@ -142,7 +142,8 @@ func openTexts(image []byte) (texts, error) {
 
 func zeros(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
 
-// check names the list that leads out of another, "" for none.
+// check returns the name of a list with a number that points outside of another, "" if
+// there is none.
 func (x *texts) check() string {
 	ascends := func(list []byte, n, end int) bool {
 		last := 0

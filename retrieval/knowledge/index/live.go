@@ -24,8 +24,8 @@ type Live struct {
 }
 
 // Without returns the segment without the documents that are gone. before, unless nil, is
-// the same segment as the base had it before: if nothing changed, it is that, so that
-// Postings are counted once.
+// the result of an earlier call for this segment: it is returned again if the same
+// documents are gone, so that Postings are counted once.
 func (s *Segment) Without(gone bm25.Bitmap, before *Live) Live {
 	if before != nil && slices.Equal(before.Gone, gone) {
 		return *before

@@ -13,15 +13,15 @@ func (l *Library) StoredBases(ctx context.Context) ([]store.Base, error) {
 }
 
 // Lookup returns where those of the documents with the given ids came from that a
-// base has, by id. It is store.ErrNotFound without the base.
+// base has, by id. The error is store.ErrNotFound if there is no such base.
 func (l *Library) Lookup(ctx context.Context, base string, ids ...string) (map[string]store.Known, error) {
 	known, err := l.truth().Lookup(ctx, base, ids...)
 	return known, l.note(base, err)
 }
 
 // Documents returns at most limit documents of a base, by id, from the first after a
-// given one; "" is before all. They come without their chunks. It is
-// store.ErrNotFound without the base.
+// given one; "" is before all. They come without their chunks. The error is
+// store.ErrNotFound if there is no such base.
 func (l *Library) Documents(ctx context.Context, base, after string, limit int) ([]store.Entry, error) {
 	list, err := l.truth().Documents(ctx, base, after, limit)
 	return list, l.note(base, err)

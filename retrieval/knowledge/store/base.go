@@ -122,7 +122,7 @@ func (s *Store) CreateBase(ctx context.Context, id string) error {
 	}))
 }
 
-// SetOrigin notes which folder a base is kept with, see ReadOrigin. It is ErrNotFound without the base.
+// SetOrigin notes which folder a base is kept with, see ReadOrigin. The error is ErrNotFound if there is no such base.
 func (s *Store) SetOrigin(ctx context.Context, id, origin string) error {
 	return s.wrap("change knowledge "+id, s.write(ctx, func(c *change) error {
 		b, err := s.base(c.ctx, c.tx, id)
@@ -162,9 +162,9 @@ func (s *Store) DeleteBase(ctx context.Context, id string) error {
 }
 
 // Version returns a number that every transaction raises, so a follower that asks
-// each second knows whether there is something new. It is 0 in a new store. Compare
-// it for equality: a backup may bring back a lower one, which ErrReplaced tells
-// where the file was replaced while it was open.
+// each second knows whether there is something new. It is 0 in a new store. Compare it for
+// equality: a restored backup may have a lower one. Where the file was replaced while it
+// was open, the error is ErrReplaced.
 func (s *Store) Version(ctx context.Context) (int64, error) {
 	if s.file != nil {
 		if now, err := os.Stat(s.path); err != nil || !os.SameFile(s.file, now) {
@@ -176,8 +176,8 @@ func (s *Store) Version(ctx context.Context) (int64, error) {
 	return v, s.wrap("read version", err)
 }
 
-// Changes returns the bases that changed after version since, also those that are
-// gone, and the version that this takes a follower to.
+// Changes returns the bases that changed after version since, deleted ones included, and
+// the version that a follower has when it has taken them over.
 func (s *Store) Changes(ctx context.Context, since int64) (version int64, bases []string, err error) {
 	if version, err = s.Version(ctx); err != nil || version == since {
 		return version, nil, err

@@ -22,7 +22,7 @@ type Document struct {
 	Source     string // where it came from, such as a path
 	Size       int64  // of the source, bytes
 	Modified   time.Time
-	Mark       int64          // what else tells this version of the source from others; 0 is nothing
+	Mark       int64          // identifies this version of the source besides size and time; 0 is nothing
 	Hash       [32]byte       // of its content
 	Attributes map[string]any // see Attribute
 	Sum        document.Sum   // its share in the base's sum

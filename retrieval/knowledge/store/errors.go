@@ -13,8 +13,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrReadOnly answers every write to a store opened with OpenReadOnly.
 	ErrReadOnly = errors.New("the store is open for reading only")
-	// ErrFull says that the disk, a quota or a limit on file sizes had no room. What
-	// was written before stands; the write that met it left nothing behind.
+	// ErrFull says that the disk, a quota or a limit on file sizes had no room. Earlier
+	// writes stand; of the one that failed nothing remains.
 	ErrFull = errors.New("no space left for the state folder")
 	// ErrReplaced says that the database is no longer the file that was opened: a
 	// backup was put in its place, say. The store must be opened anew.
@@ -24,9 +24,9 @@ var (
 // A LockedError says who writes the folder that Open was asked for.
 type LockedError struct {
 	Dir     string
-	PID     int    // 0 where the holder has not said yet
+	PID     int    // 0 where the holder has not written it yet
 	Host    string // where PID counts
-	Address string // where the holder takes work over; "" if it named none
+	Address string // where other processes can hand work to the holder; "" for nowhere
 }
 
 func (e *LockedError) Error() string {

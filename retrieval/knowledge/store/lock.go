@@ -42,7 +42,7 @@ func acquire(dir, address string) (*os.File, error) {
 	if err == nil {
 		err = rewriteFile(f, append(text, '\n'))
 	}
-	// On a full disk it goes without: what the folder holds can still be read.
+	// On a full disk it is left out: what the folder holds can still be read.
 	if err = full(err); err != nil && !errors.Is(err, ErrFull) {
 		_ = f.Close()
 		return nil, fmt.Errorf("lock state folder %s: %w", dir, err)
@@ -50,11 +50,11 @@ func acquire(dir, address string) (*os.File, error) {
 	return f, nil
 }
 
-// lookWait bounds how long a writer tries to get past those who look for one.
+// lookWait bounds how long a writer waits for processes that look whether there is one.
 const lookWait = time.Second
 
-// lockPast takes the lock of an open file, also while others look whether somebody
-// has it: they share it for a moment.
+// lockPast takes the lock of an open file, and waits while others share it for a moment to
+// see whether somebody has it.
 func lockPast(f *os.File) error {
 	for end := time.Now().Add(lookWait); ; {
 		err := lockFile(f)
@@ -82,9 +82,9 @@ func lockedBy(dir string, f *os.File) *LockedError {
 	return &LockedError{Dir: dir, PID: h.PID, Host: h.Host, Address: h.Address}
 }
 
-// Writer returns what the writer of dir says of itself, without being in the way of
-// one that starts: nil if nobody has the lock, whatever a writer that was killed left
-// in it, or has not said anything yet.
+// Writer returns what the writer of dir says of itself. It is nil if nobody has the lock,
+// whatever a writer that was killed left in the file, or if the writer has just started
+// and has not written it yet. A writer that starts is not kept from it.
 func Writer(dir string) *LockedError {
 	f, err := os.Open(filepath.Join(dir, lockName))
 	if err != nil {
@@ -100,8 +100,8 @@ func Writer(dir string) *LockedError {
 	return nil
 }
 
-// release lets the next writer in. It unlocks in so many words: a process that this
-// one is just starting has the file open, too, until it runs its program.
+// release lets the next writer in. It unlocks before it closes the file: a child process
+// that is just being started has the file open, too, until it runs its program.
 func release(f *os.File) error {
 	return errors.Join(f.Truncate(0), unlockFile(f), f.Close())
 }

@@ -96,7 +96,7 @@ func (s *Store) Segments(ctx context.Context, base string) ([]Segment, error) {
 }
 
 // Uncovered returns the rows of the base's documents that no segment covers,
-// ascending. It is ErrNotFound without the base.
+// ascending. The error is ErrNotFound if there is no such base.
 func (s *Store) Uncovered(ctx context.Context, base string) ([]int64, error) {
 	doing := "list documents of knowledge " + base
 	b, err := s.base(ctx, s.readers, base)

@@ -55,14 +55,14 @@ func openPool(path string, n int, query ...string) (*sql.DB, error) {
 	return db, nil
 }
 
-// create makes the database where there is none. It gets its name when it is
-// whole: a file under that name is either ours from its first byte or not ours.
+// create makes the database where there is none. It gets its name when it is complete: a
+// file of that name is either a database of ours or something else, never half of one.
 func (s *Store) create(ctx context.Context, steps []string) error {
 	if _, err := os.Lstat(s.path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	fresh := s.path + ".new"
-	for _, suffix := range []string{"", "-journal", "-wal", "-shm"} { // of one who did not get far
+	for _, suffix := range []string{"", "-journal", "-wal", "-shm"} { // of a process that died
 		if err := os.Remove(fresh + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -118,7 +118,7 @@ func (s *Store) openReaders(ctx context.Context) (schema int, err error) {
 	return schema, s.classify(err)
 }
 
-// alone tells whether the database has no log beside it: then nobody has it open.
+// alone tells whether there is no log beside the database: then nobody has it open.
 func (s *Store) alone() bool {
 	_, err := os.Stat(s.path + "-wal")
 	return errors.Is(err, fs.ErrNotExist)

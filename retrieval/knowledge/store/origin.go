@@ -15,8 +15,8 @@ const (
 // documents of that folder alone, and not all of them.
 func InPart(folder string) string { return inPart + folder }
 
-// Leaving is the origin of a base that holds documents of a folder which were read by
-// rules that are no longer its own, and others.
+// Leaving is the origin of a base in which some documents of its folder were read by the
+// rules of before and some by the present ones.
 func Leaving(folder string) string { return leaving + folder }
 
 // ReadOrigin takes an origin apart. settled tells whether the documents in the base

@@ -12,7 +12,7 @@ import (
 const freshSuffix = ".new"
 
 // writeWhole leaves a whole file under its name, in place of one that was there, or
-// changes nothing. step is told each change, before it.
+// changes nothing. step is called before each change.
 func writeWhole(path string, data []byte, step func(string)) error {
 	fresh := path + freshSuffix
 	step("write")
@@ -46,9 +46,9 @@ func writeNew(path string, data []byte, written func()) error {
 	return errors.Join(err, file.Close())
 }
 
-// tighten takes from others what rights older releases gave them on a folder and on
-// what is ours in it, where this user owns it. The folder itself stays as it is where
-// something else is in it, or it is one like /tmp: others may need it then.
+// tighten takes away the rights that older releases gave other users on a folder and on
+// our files in it, where this user owns them. The folder itself stays as it is if it has
+// other files in it or is one like /tmp: other users may need it.
 func tighten(dir string) {
 	entries, err := os.ReadDir(dir)
 	alone := err == nil
@@ -59,7 +59,7 @@ func tighten(dir string) {
 			tightenSegments(path)
 		case name == lockName, strings.HasPrefix(name, databaseName):
 			forOwner(path, e)
-		case strings.HasPrefix(name, tokenName): // not good any more if others may read it
+		case strings.HasPrefix(name, tokenName): // useless once others may have read it
 		default:
 			alone = false
 		}
@@ -81,8 +81,8 @@ func tightenSegments(dir string) {
 	}
 }
 
-// forOwner leaves a file or folder to its owner, if that is this user. One that
-// cannot be changed, as on a read-only mount, is used as it is.
+// forOwner takes the rights of others on a file or folder away, if this user owns it. One
+// that cannot be changed, as on a read-only mount, is used as it is.
 func forOwner(path string, e fs.DirEntry) {
 	info, err := e.Info()
 	if err != nil || !info.Mode().IsRegular() && !info.IsDir() || !owned(info) || !shared(info) {

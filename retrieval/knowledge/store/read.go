@@ -66,7 +66,7 @@ func (s *Store) Document(ctx context.Context, base, id string) (Entry, error) {
 
 // Documents returns at most limit documents of a base, by id, from the first that
 // comes after a given one; "" is before all. They are without their chunks.
-// It is ErrNotFound without the base.
+// The error is ErrNotFound if there is no such base.
 func (s *Store) Documents(ctx context.Context, base, after string, limit int) ([]Entry, error) {
 	b, err := s.base(ctx, s.readers, base)
 	if err != nil {

@@ -46,12 +46,12 @@ const (
 
 // Options is what Open needs to know.
 type Options struct {
-	// Address is where this process takes work over, such as its admin port. Others
-	// that want to write the folder are told.
+	// Address is where other processes can hand work to this one, such as its admin port.
+	// They are told it when they want to write the folder.
 	Address string
 
 	steps  []string          // of the schema; nil is schema()
-	before func(step string) // is told each step that changes the folder, before it
+	before func(step string) // is called before each step that changes the folder
 }
 
 // A Store is an open state folder. It is safe for concurrent use; writes wait for
@@ -161,7 +161,7 @@ func OpenReadOnly(ctx context.Context, dir string) (_ *Store, err error) {
 	return s, s.prepare(ctx)
 }
 
-// Empty returns a store that holds nothing and takes nothing: for while there is none.
+// Empty returns a store that holds nothing and takes nothing, to stand in while no folder is open.
 func Empty(ctx context.Context) (*Store, error) {
 	s, err := openMemory(ctx, Options{steps: schema(), before: func(string) {}})
 	if err == nil {
@@ -227,7 +227,7 @@ func (s *Store) Close() error {
 	if s.writer != nil {
 		s.step("close")
 		if s.lock != nil {
-			// So that the database is all there is. It may fail, as where a follower
+			// So that the database file has everything. It may fail, as where a follower
 			// is reading: the log is as good, and the next writer tries again.
 			_, _ = s.writer.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 		}

@@ -16,10 +16,10 @@ const (
 	tokenBytes = 32
 )
 
-// AdminToken returns the token of a state folder. Only those have it who may read the
-// folder, so whoever shows it may change what is in there. It is 256 random bits, 43
-// characters of base64url. A file that holds anything else, or that others may read,
-// is an error, and is replaced by the next writer.
+// AdminToken returns the token of a state folder: 256 random bits, 43 characters of
+// base64url. Only users who may read the folder can have it, so whoever has it may change
+// what is in the folder. A file that holds anything else, or that others may read, is an
+// error, and is replaced by the next writer.
 func AdminToken(dir string) (string, error) {
 	if dir == Memory {
 		return "", errors.New("the state is in memory")
@@ -45,8 +45,8 @@ func AdminToken(dir string) (string, error) {
 }
 
 // makeToken makes the token, unless there is one that nobody else can have read.
-// Without it, as on a full disk, the folder can be used all the same: only those who
-// ask for the token go without.
+// Without it, as on a full disk, the folder can be used all the same; only AdminToken
+// fails.
 func (s *Store) makeToken() {
 	if _, err := AdminToken(s.dir); err == nil {
 		return

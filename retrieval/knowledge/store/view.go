@@ -25,7 +25,7 @@ type View struct {
 	Documents []Stamp   // ascending by row
 }
 
-// A Stamp is a document without anything that it costs to read.
+// A Stamp is what of a document can be read for all documents at once.
 type Stamp struct {
 	Row  int64
 	Hash [32]byte
@@ -76,7 +76,7 @@ func scanStamp(r *sql.Rows) (v Stamp, err error) {
 }
 
 // Lookup returns those of the documents with the given ids that a base has, by id.
-// It is ErrNotFound without the base.
+// The error is ErrNotFound if there is no such base.
 func (s *Store) Lookup(ctx context.Context, base string, ids ...string) (map[string]Known, error) {
 	found := make(map[string]Known, len(ids))
 	err := s.read(ctx, func(tx *sql.Tx) error {
@@ -125,10 +125,9 @@ func (s *Store) Entries(ctx context.Context, base string, rows []int64) (list []
 	return list, s.wrap("read documents of knowledge "+base, err)
 }
 
-// Touch writes the size and time of the sources of documents, and their hashes, that
-// are known to have the same content as before, by row; those that are gone are left
-// out. The version
-// stays: nothing that a follower shows has changed.
+// Touch writes the size and time of sources, and the hashes, of documents whose content is
+// the same as before, by row; documents that are gone are left out. The version stays:
+// nothing that a follower shows has changed.
 func (s *Store) Touch(ctx context.Context, base string, known []Known) error {
 	return s.wrap("note times for knowledge "+base, s.write(ctx, func(c *change) error {
 		b, err := s.base(c.ctx, c.tx, base)
@@ -169,8 +168,8 @@ func nanoseconds(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// Watched returns options under which f, unless nil, is told each step that changes
-// the folder, before it: tests die there.
+// Watched returns options under which f, unless nil, is called before each step that
+// changes the folder: tests stop the process there.
 func (o Options) Watched(f func(step string)) Options {
 	o.before = f
 	return o

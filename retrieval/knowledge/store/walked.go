@@ -15,7 +15,7 @@ const (
 	upsertWalk = "INSERT INTO walk VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at, sources = excluded.sources, crc = excluded.crc"
 )
 
-// A Walk is what was found of a base's folder when all of it was looked at.
+// A Walk is what was found when the whole folder of a base was walked.
 type Walk struct {
 	At      time.Time // zero: nothing was noted
 	Sources []uint64  // the SourceKeys of what documents came from, ascending

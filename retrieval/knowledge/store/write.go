@@ -53,7 +53,7 @@ func (s *Store) Put(ctx context.Context, base string, docs []Document) (rows []i
 }
 
 // Delete removes documents in one transaction; ids that are not there are no error.
-// It is ErrNotFound without the base.
+// The error is ErrNotFound if there is no such base.
 func (s *Store) Delete(ctx context.Context, base string, ids ...string) error {
 	return s.wrap("delete from knowledge "+base, s.write(ctx, func(c *change) error {
 		b, err := s.base(c.ctx, c.tx, base)
@@ -87,8 +87,8 @@ type change struct {
 	buf  []byte
 }
 
-// write runs f in a transaction and commits it. The end of ctx ends the wait for
-// one's turn; f looks at it between documents. Statements do not, as watching it
+// write runs f in a transaction and commits it. The end of ctx ends the wait for other
+// writes, and f checks it between documents. Statements do not have it, as watching it
 // costs each of them a goroutine.
 func (s *Store) write(ctx context.Context, f func(*change) error) error {
 	if s.writer == nil {

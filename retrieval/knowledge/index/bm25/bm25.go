@@ -4,8 +4,8 @@
 // strategies and optimizations, 1995).
 //
 // Texts lie in segments, which are flat images, the same in memory and on disk,
-// and never change: texts are added with a segment more, and deleted by a bitmap
-// that comes with theirs. An Index is a view of some segments. Its answers depend
+// and never change: texts are added in a further segment, and deleted by a bitmap beside
+// theirs. An Index is a view of some segments. Its answers depend
 // on the live texts alone, to the last bit of every score, and not on how they
 // came to lie in segments: statistics are exact over the live texts, and equal
 // scores stand in the caller's order.
@@ -36,12 +36,12 @@ const unit = 1 << 20
 // A Ref is a text: the number of its segment in the Index, and its ordinal there.
 type Ref struct{ Segment, Text int }
 
-// A Compare orders texts; it returns 0 for none but a text and itself. It must not
-// depend on how texts came to lie in segments where rankings shall not: document id
-// and place in the document do.
+// A Compare orders texts; it returns 0 for none but a text and itself. If
+// rankings must not depend on how texts are spread over segments, it must not either:
+// order them by document id and place in the document.
 type Compare func(a, b Ref) int
 
-// compareRefs is the order of an Index that was given none.
+// compareRefs is the default order of an Index.
 func compareRefs(a, b Ref) int {
 	return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Text, b.Text))
 }
@@ -121,6 +121,6 @@ func idf(texts, n int) float64 {
 	return math.Log1p((float64(texts) - float64(n) + 0.5) / (float64(n) + 0.5))
 }
 
-// MaxScore returns what a text could score for a term of weight 1 and the given
-// idf, were it to repeat it for ever.
+// MaxScore returns the limit of a text's score for a term of weight 1 and the given idf, as
+// the text repeats the term.
 func MaxScore(idf float64) float64 { return idf * (k1 + 1) }

@@ -9,8 +9,8 @@ import (
 	"sidenote/retrieval/analysis"
 )
 
-// maxPostings is from how many postings on a Builder is full: 512 MB of image, a
-// thousand different terms a text where there are MaxTexts of them.
+// maxPostings is the number of postings at which a Builder is full: 512 MB of image, or a
+// thousand different terms in each of MaxTexts texts.
 const maxPostings = 1 << 27
 
 // keptPart is the part of its limit up to which a Builder keeps its terms for the next
@@ -64,7 +64,7 @@ func (w *Builder) Add(parts ...string) (int, error) {
 	text := posting(n << freqBits)
 	for _, id := range w.ids {
 		if w.freq[id] == 0 {
-			continue // came already
+			continue // counted already
 		}
 		w.terms = append(w.terms, id)
 		w.postings = append(w.postings, text|posting(w.freq[id]))
@@ -84,7 +84,7 @@ func (w *Builder) Truncate(n int) {
 }
 
 // Build returns the image of a segment of the texts added, and makes the Builder
-// ready for the next. What it learned of the words it keeps, unless that is much.
+// ready for the next. It keeps its vocabulary unless that is large.
 func (w *Builder) Build() ([]byte, error) {
 	d := draft{lengths: w.lengths, starts: []uint32{0}, offsets: []uint32{0}}
 	next := make([]uint32, len(w.counts)) // where a term's next posting goes
@@ -113,7 +113,7 @@ func (w *Builder) Build() ([]byte, error) {
 // sortedTerms returns the terms that any text has, in the order of their bytes.
 func (w *Builder) sortedTerms() []uint32 {
 	type key struct {
-		head uint64 // first bytes; spares most comparisons a look at the rest
+		head uint64 // first bytes; decides most comparisons without the rest
 		id   uint32
 	}
 	var keys []key

@@ -5,17 +5,17 @@ package bm25
 // long the text is. Of a term's postings only those are kept that no other both
 // tops in frequency and undercuts in length (their Pareto front): the greatest
 // impact is one of theirs under any average. The length stands in the upper bits,
-// cut off at what fits; a text taken for shorter bounds from above.
+// cut off at what fits; a text that is taken for shorter than it is still gives an upper bound.
 type front uint32
 
 const maxFrontLength = 1<<(32-freqBits) - 1
 
-// fewPostings is up to how many postings a term has no front, for its postings
-// are looked through as fast.
+// fewPostings is the number of postings up to which a term has no front: going through them
+// is as fast.
 const fewPostings = 8
 
-// frontFreqs is from what frequency on the frequencies of a term share one point,
-// that of the greatest of them in the shortest text.
+// frontFreqs is the frequency from which on all frequencies of a term share one point: the
+// greatest of them in the shortest text.
 const frontFreqs = 64
 
 // frontsOf returns the fronts of all terms, and where those of each start.

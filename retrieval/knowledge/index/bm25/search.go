@@ -56,10 +56,10 @@ const window = 2048
 
 // A scratch is the working memory of one search in one segment.
 //
-// Terms stand by the most they can add, least first. The first of them are
-// optional as long as all of them together could not lift a text above the
-// bar: texts are found through the others only, and the optional terms
-// are looked up for the texts that might still make it.
+// Terms are in the order of the most they can add, least first. The first ones are
+// optional as long as all of them together cannot lift a text above the threshold: texts
+// are found through the other terms only, and the optional ones are looked up for texts
+// that can still pass it.
 type scratch struct {
 	*view
 	number int // of the segment
@@ -159,7 +159,7 @@ func (sc *scratch) fill(optional int, start uint32, least int64) {
 	}
 }
 
-// mask forgets the texts of the window that are dead or not allowed.
+// mask removes the texts of the window that are dead or not allowed.
 func (sc *scratch) mask(start uint32) {
 	at := int(start / 64)
 	if sc.dead != nil {
@@ -185,7 +185,7 @@ func (sc *scratch) drain(optional int, start uint32, best *top) {
 		l := &sc.lists[i]
 		l.left = l.left[seek(l.left, start):]
 		least := best.bar() - sc.bounds[i]
-		// Looking a text up costs about as much as adding up eight that come in turn.
+		// Looking up one text costs about as much as adding up eight in sequence.
 		if inWindow := len(l.left) * window / (len(sc.norms) - int(start)); inWindow < 8*left {
 			l.sweep(sc.norms, start, &sc.scores)
 			left = sc.prune(least)
@@ -216,7 +216,7 @@ func (l *list) sweep(norms []float32, start uint32, scores *[window]int64) {
 	}
 }
 
-// prune forgets the texts whose score does not pass least and returns how many stay.
+// prune removes the texts whose score does not pass least and returns how many stay.
 func (sc *scratch) prune(least int64) (left int) {
 	for w, set := range sc.found {
 		kept := uint64(0)

@@ -18,7 +18,7 @@ type scored struct {
 
 func newTop(k int, compare Compare) *top { return &top{heap: make([]scored, 0, k), compare: compare} }
 
-// order puts the best first.
+// order sorts the best first.
 func (t *top) order(a, b scored) int {
 	switch {
 	case a.score > b.score:
@@ -29,7 +29,7 @@ func (t *top) order(a, b scored) int {
 	return t.compare(a.Ref, b.Ref)
 }
 
-// enter tells that all texts to come before the next enter are next or after it.
+// enter says that all texts offered until the next enter are at next or after it.
 func (t *top) enter(next Ref) {
 	t.ties = len(t.heap) == cap(t.heap) && t.compare(next, t.heap[0].Ref) < 0
 }

@@ -8,15 +8,15 @@ import (
 )
 
 // A FaultError says that a mapped file could not be read where it lies: somebody has
-// cut it, or its disk fails.
+// truncated it, or its disk fails.
 type FaultError struct{ Address uintptr }
 
 func (e *FaultError) Error() string {
 	return fmt.Sprintf("a mapped file cannot be read any more, at %#x", e.Address)
 }
 
-// Guard calls f, which reads Files, and returns its error or a *FaultError, where the
-// process would end otherwise. What f starts in other goroutines is not guarded.
+// Guard calls f, which reads Files, and returns its error, or a *FaultError where a read
+// failed; without Guard such a read ends the process. What f starts in other goroutines is not guarded.
 func Guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -12,14 +12,14 @@ import (
 // ErrNotAFile is in the error of a name that is a folder's or a device's.
 var ErrNotAFile = errors.New("not a regular file")
 
-// A File is a file that is open for reading. Nothing closes it: it goes some time
-// after nothing holds the File any more, which a reader that is still at it does.
+// A File is a file that is open for reading. It has no Close: it is unmapped some time
+// after nothing refers to the File any more. Whoever reads it must keep a reference.
 type File struct{ data []byte }
 
 // Open opens a regular file.
 //
-// A file must not be changed or cut while it is open: write another and rename it. A
-// process that reads what was cut ends, unless it does so under Guard. Removing it does
+// A file must not be changed or truncated while it is open: write another and rename it. A
+// read of what was truncated ends the process, except under Guard. Removing the file does
 // no harm.
 func Open(name string) (*File, error) {
 	f, err := os.Open(name)
@@ -37,6 +37,6 @@ func Open(name string) (*File, error) {
 	return open(f, info.Size())
 }
 
-// Bytes returns the content. It must not be changed, and not be read once the File
-// may be gone: who keeps a part of it keeps the File, too.
+// Bytes returns the content, which must not be changed, and is valid as long as the File is
+// referred to.
 func (f *File) Bytes() []byte { return f.data }
