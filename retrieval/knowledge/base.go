@@ -13,11 +13,11 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// maxRepeats is how often a term counts at most: a question stresses what it
-// repeats, a pasted text merely repeats itself.
+// maxRepeats is how often a term of a question counts at most: a repetition or two is
+// emphasis, but in a long pasted text it means nothing.
 const maxRepeats = 2
 
-// previousWeight is what a term of the user's text before counts.
+// previousWeight is the weight of the terms of the user's previous text.
 const previousWeight = 0.3
 
 // A Base is one knowledge base. It exists before its index does: until the first
@@ -53,10 +53,9 @@ func (b *Base) ref(c *Content) retrieval.Ref {
 // Retrieve returns the best q.Settings.NumCandidates chunks for q.Text, best
 // first, and the floor below which they are noise; no threshold is applied here.
 //
-// With q.Filter they are the best of those that it lets pass: a chunk of another
-// document never comes, nor changes a score. The measure of noise is that of the
-// whole base, and whether the best hit stands clear of it is asked of the best that
-// may be seen, or the floor would tell of what may not.
+// With q.Filter they are the best of the chunks that it lets pass; the others never come,
+// nor change a score. The floor uses the noise of the whole base but compares it with the
+// best hit that passes: else the floor would reveal something about the others.
 //
 // A base whose folder was not read to its end answers in part, with ReasonIndexing.
 func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
@@ -107,8 +106,8 @@ func (b *Base) search(ctx context.Context, c *Content, q retrieval.Query, terms 
 	return nil
 }
 
-// sources returns what was found, with its tokens in an encoding. One text that is damaged is an error: it could be
-// any of them, and a base that rebuilds its segment answers whole a moment later.
+// sources returns what was found, with its tokens in an encoding. One damaged text is an
+// error for all, as the segment is made again in a moment.
 func (b *Base) sources(c *Content, hits []bm25.Hit, encoding string) ([]retrieval.Source, error) {
 	by := chunk.CounterName(c.options.Version, encoding)
 	sources := make([]retrieval.Source, len(hits))
@@ -123,8 +122,7 @@ func (b *Base) sources(c *Content, hits []bm25.Hit, encoding string) ([]retrieva
 	return sources, nil
 }
 
-// termsOf returns what a query asks for. A text without terms asks for nothing,
-// whatever was said before it.
+// termsOf returns the terms to search for: none if Text has none, even if Previous has.
 func termsOf(q retrieval.Query) []bm25.Term {
 	var terms []bm25.Term
 	seen := map[string]int{}

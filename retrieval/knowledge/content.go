@@ -26,12 +26,12 @@ type Content struct {
 	filters   filterCache
 }
 
-// ContentOptions is what a Content is besides what it holds.
+// ContentOptions are the properties of a Content that its segments do not tell.
 type ContentOptions struct {
 	Generation string
 	Part       bool                     // see Content.Part
-	Version    string                   // of what counted the tokens in the segments
-	Damaged    func(*index.DamageError) // is told of damage that a search meets; nil for nobody
+	Version    string                   // of Deps, by which the tokens in the segments were counted
+	Damaged    func(*index.DamageError) // is called when a search meets damage; nil for nobody
 }
 
 // NewContent indexes what is left in segments.
@@ -85,8 +85,7 @@ func (c *Content) Attributes() (list []index.Attribute) {
 // same documents have the same generation on every machine.
 func (c *Content) Generation() string { return c.options.Generation }
 
-// Part tells whether this is what was read of a folder that was not, or is not yet,
-// read to its end.
+// Part tells whether the folder of the base was not, or is not yet, read to its end.
 func (c *Content) Part() bool { return c.options.Part }
 
 // All returns every chunk, by document id, then by place in the document. Base

@@ -12,8 +12,8 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// keptFilters is for how many filters a Content keeps what they allow: policies ask
-// with the same few again and again. One is a bit for each text.
+// keptFilters is the number of filters for which a Content keeps the texts that they
+// allow: policies use the same few again and again. Each takes a bit for each text.
 const keptFilters = 16
 
 // allowed returns by segment the texts of the documents that a filter chooses, for
@@ -53,10 +53,10 @@ func (c *Content) tell(err error) {
 	}
 }
 
-// A filterCache keeps what the filters asked for last allow.
+// A filterCache keeps the texts that the filters used last allow.
 type filterCache struct {
 	mu   sync.Mutex
-	kept []keptFilter // the one asked for last comes last; at most keptFilters
+	kept []keptFilter // the one used last is last; at most keptFilters
 }
 
 type keptFilter struct {
@@ -80,7 +80,7 @@ func (fc *filterCache) keep(key [sha256.Size]byte, allowed []bm25.Bitmap) {
 	fc.mu.Lock()
 	defer fc.mu.Unlock()
 	if slices.ContainsFunc(fc.kept, func(k keptFilter) bool { return k.key == key }) {
-		return // two asked at once
+		return // another search has added it meanwhile
 	}
 	if len(fc.kept) == keptFilters {
 		fc.kept = slices.Delete(fc.kept, 0, 1)

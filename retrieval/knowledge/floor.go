@@ -24,27 +24,27 @@ type floor struct{ noise float64 }
 
 const (
 	floorExponent = 0.8
-	// noiseQueries is how many random questions measure a base's noise. What they
-	// measure is off by 1.3 % (one standard deviation, on scientific abstracts; 200
-	// are off by 1.6 %, 800 by 0.9 %), which is three questions in a hundred about
+	// noiseQueries is how many random questions measure a base's noise. The standard
+	// deviation of the measure is 1.3 % on scientific abstracts (1.6 % with 200 questions,
+	// 0.9 % with 800), which changes the answer to three in a hundred questions about
 	// something else.
 	noiseQueries = 400
 	noiseTerms   = 8 // about as many as a question has
 	// noiseRank picks the floor from the noise. About a quarter of the questions
 	// about something else get past it, and 2 % of what answers does not.
 	noiseRank = noiseQueries * 2 / 5
-	// longQuestion is beyond how many terms a question is no longer measured whole.
+	// longQuestion is the number of terms of a question that are measured, the rarest ones.
 	longQuestion = 24
-	// fewTexts is up to how many texts a base is too small for idf to tell a rare
-	// term from a common one; the floor gives way to what shares any of them.
+	// fewTexts is the number of texts below which idf cannot tell a rare term from a common
+	// one; the floor is lowered, so that a text with any term of the question passes.
 	fewTexts = 8
-	// rest is how far below the floor of the best answer the others may stand: once
-	// one chunk answers, its neighbours in rank are likely to be about it too.
+	// rest is the part of the floor that the others need once the best hit is above it: when
+	// one chunk answers, the next in rank are likely to be about the same.
 	rest = 0.6
 )
 
-// calibrate measures the noise of x. Of the same texts it draws the same questions
-// every time, however they lie in segments.
+// calibrate measures the noise of x. For the same texts it draws the same questions every
+// time, in whatever segments they are.
 func calibrate(ctx context.Context, x *bm25.Index) (floor, error) {
 	draw := rand.New(rand.NewPCG(1, 2))
 	var noise []float64
@@ -87,8 +87,8 @@ func scale(x *bm25.Index, terms []bm25.Term) float64 {
 	return math.Pow(sum, floorExponent)
 }
 
-// of returns the least score of a question's answers. The best hit must stand
-// clear of noise, or none passes.
+// of returns the least score of a question's answers. If the best hit is not above the
+// noise, none passes.
 func (f floor) of(x *bm25.Index, terms []bm25.Term, hits []bm25.Hit) float64 {
 	least := f.noise * scale(x, terms)
 	if len(hits) > 0 && hits[0].Score >= least {

@@ -15,8 +15,8 @@ import (
 // other chunks or another floor: change it with the chunker or the calibration.
 const version = "3"
 
-// Generation returns the sum with the versions of what read the documents; deps is
-// that of Deps.
+// Generation returns the digest of a base: the sum of its documents with the versions of
+// everything that reads them. deps is Deps.Version.
 func Generation(sum document.Sum, deps string) string {
 	sum = sum.Add(sha256.Sum256(document.Fields("sidenote knowledge", version, extract.Version, analysis.Version, strconv.Itoa(chunk.MaxTokens), deps)))
 	return hex.EncodeToString(sum[:])

@@ -2,8 +2,8 @@ package knowledge
 
 import "sidenote/retrieval/knowledge/index/mapped"
 
-// Guard calls f, which reads the segments of c; c may be nil, for none. Where the file of
-// one is cut short meanwhile, that is an error, and damage like any other.
+// Guard calls f, which reads the segments of c; c may be nil, for none. If the file of one
+// is truncated meanwhile, Guard returns an error and reports it as damage.
 func (c *Content) Guard(f func() error) error {
 	err := mapped.Guard(f)
 	if c == nil {

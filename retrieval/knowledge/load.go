@@ -15,9 +15,9 @@ import (
 	"sidenote/retrieval/knowledge/index"
 )
 
-// Load reads the folder. What cannot be read, and what should not be, is skipped
-// and stands in the report; only a folder that cannot be opened, a pattern or
-// an attribute that is none, or ctx's end is an error. Links are followed to files inside the folder only.
+// Load reads the folder. What cannot or should not be read is skipped and listed in the
+// report. Errors are: a folder that cannot be opened, an invalid pattern or attribute, and
+// the end of ctx. Links are followed to files inside the folder only.
 func Load(ctx context.Context, f folder.Folder, deps Deps) (*Content, folder.Report, error) {
 	source, err := folder.Open(f)
 	if err != nil {
@@ -55,9 +55,8 @@ func load(ctx context.Context, source *folder.Source, f folder.Folder, deps Deps
 	})
 }
 
-// FromDocuments makes the content of documents at hand. Their order does not
-// matter. An id that is empty or comes twice is an error, and so is an attribute that
-// document.Attribute refuses.
+// FromDocuments makes a Content of documents. Their order does not matter. An id that is
+// empty or comes twice is an error, and so is an attribute that document.Attribute refuses.
 func FromDocuments(ctx context.Context, documents []document.Document, deps Deps) (*Content, folder.Report, error) {
 	checked := make([]document.Document, len(documents))
 	for i, d := range documents {
@@ -126,7 +125,7 @@ func (b *build) run(ctx context.Context, read func(ctx context.Context, i int) (
 func (b *build) assemble(ctx context.Context) (*Content, error) {
 	all := slices.Concat(b.cut...)
 	b.cut = nil
-	// The file of a name comes before what else is called like it.
+	// Of equal ids, that of a whole file comes before that of a part of one.
 	slices.SortFunc(all, func(a, b Cut) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(min(len(a.Key), 1), min(len(b.Key), 1)), cmp.Compare(a.File, b.File))
 	})

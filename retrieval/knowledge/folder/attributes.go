@@ -9,15 +9,15 @@ import (
 	"sidenote/retrieval/knowledge/document"
 )
 
-// rulesVersion names what turns the rules of a folder and a file into attributes:
-// change it with either.
+// rulesVersion names the code that makes attributes of a file by the rules of its folder:
+// change it with that code.
 const rulesVersion = "3"
 
 // RulesBytes is the length of the name of rules in the hash of a document.
 const RulesBytes = 8
 
-// Rules are where a folder's documents have their attributes from. The zero
-// value leaves them what they say themselves.
+// Rules say where a folder's documents have their attributes from. By the zero value they
+// have only those that records have themselves.
 type Rules struct {
 	constants   map[string]any
 	path        *pathPattern // nil for none
@@ -55,9 +55,8 @@ func NewRules(f Folder) (r Rules, err error) {
 	return r, nil
 }
 
-// Apply returns a document of a file with its attributes as they are kept: each key
-// from the strongest source that has it. What cannot be one is left out; notes say
-// what.
+// Apply returns a document of a file with its attributes, each key from the strongest
+// source that has it, in the form of document.Attribute. Notes name what is left out.
 func (r Rules) Apply(file string, d document.Document) (_ document.Document, notes []Note) {
 	note := func(err error) { notes = append(notes, Note{Document: d.ID, Reason: err.Error()}) }
 	sources := []map[string]any{r.constants, nil, r.ofRecord(d.Attributes), nil}
@@ -72,8 +71,8 @@ func (r Rules) Apply(file string, d document.Document) (_ document.Document, not
 		}
 	}
 	d.Attributes = nil
-	taken := map[string]bool{} // keys, also of what is left out: no weaker source stands in
-	crowd := 0                 // attributes that found no room
+	taken := map[string]bool{} // keys that were seen, also where the value is left out: no weaker source takes its place
+	crowd := 0                 // attributes beyond the limit
 	for _, source := range sources {
 		for _, key := range slices.Sorted(maps.Keys(source)) {
 			if taken[key] {
@@ -99,8 +98,8 @@ func (r Rules) Apply(file string, d document.Document) (_ document.Document, not
 	return d, notes
 }
 
-// ofRecord returns what a record says of itself, but for what the path is to say: a
-// file that stands elsewhere must not make itself one of those.
+// ofRecord returns a record's own attributes without the names in the path pattern: a file
+// whose path does not match must not claim that it does.
 func (r Rules) ofRecord(attributes map[string]any) map[string]any {
 	if r.path == nil {
 		return attributes

@@ -24,25 +24,25 @@ type Folder struct {
 
 	// Attributes are what all documents have. Others come from PathPattern, and from
 	// what a document says itself: a record its own, a Markdown file those of
-	// FrontMatter. Where a key comes from several, the first named here counts: filters
-	// decide who may see a document, and whoever may write a text must not overrule who
-	// set up the folder.
+	// FrontMatter. Where a key comes from several, the first in this order counts: filters
+	// decide who may see a document, and the author of a text must not overrule the owner
+	// of the folder.
 	//
 	// What cannot be an attribute, see document.Attribute, is an error here. In a document
 	// it is left out and stands in the report's Notes; so does what is beyond 64
 	// attributes, counted in the order above.
 	Attributes map[string]any
-	// PathPattern reads attributes off the path below Path, such as
-	// {product}/{version}/** or {lang}-{year}/**: {name} is a part of a segment, or all
-	// of it, as a string that is not empty. * and ? are any text and any character in a
-	// segment, ** any number of segments, as the last one at least the name of the file.
-	// Of several readings the first names are as short as can be. A file whose path is
-	// not of the pattern has nothing from it, nor has a record there these names of its
-	// own; a front matter has where FrontMatter lists them.
+	// PathPattern takes attributes from the path below Path, such as {product}/{version}/**
+	// or {lang}-{year}/**: {name} stands for a part of a path segment, or all of it, that is
+	// not empty. * and ? are any text and any character in a segment, ** is any number of
+	// segments, at the end at least the name of the file. Where a path matches in several
+	// ways, the first names are as short as possible. A file whose path does not match has
+	// no attributes from it, and records in it lose their own of these names; a front matter
+	// keeps those that FrontMatter lists.
 	PathPattern string
-	// FrontMatter are the keys of the front matters of Markdown files that are attributes:
-	// scalars and lists of strings, as YAML reads them, but dates, which are the string that
-	// stands there. The text of a record or a page names none, whatever it begins with.
+	// FrontMatter are the keys in the front matters of Markdown files that become attributes:
+	// scalars and lists of strings as in YAML, except that dates stay strings. Records and
+	// pages have no front matter, whatever their text begins with.
 	FrontMatter []string
 
 	// AcceptDeletions says that a folder from which most files are gone was emptied on

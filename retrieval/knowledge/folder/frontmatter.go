@@ -61,9 +61,9 @@ func keyOf(lines string) string {
 	return strings.Trim(strings.TrimRight(key, ": \t"), `"'`)
 }
 
-// unfinished tells whether a text that has no front matter begins like one with
-// these keys: a thematic break is no front matter that went wrong. A key may also stand
-// after a ?, which is not read.
+// unfinished tells whether a text without a valid front matter begins like one that has
+// one of these keys; other texts that begin with --- have a thematic break there. A key may
+// also stand after a ?, a form that is not read.
 func unfinished(text string, keys []string) bool {
 	first, rest, _ := strings.Cut(text, "\n")
 	if strings.TrimRight(first, " \t") != "---" {

@@ -19,13 +19,13 @@ type Report struct {
 
 	// Of a Sync only.
 	Added     int      // of those written: the documents that were not there before
-	Unchanged int      // documents that say what they said
+	Unchanged int      // documents that say the same as before
 	Removed   int      // documents whose files are gone, or yield none any more
 	Gone      []string // their ids, sorted
 }
 
-// A Note says what of a document that was read was left out: an attribute that is
-// none, a front matter that is not YAML.
+// A Note says what was left out of a document that was read: an attribute of a type that
+// there is not, a front matter that is not YAML.
 type Note struct {
 	Document string // id
 	Reason   string // for people

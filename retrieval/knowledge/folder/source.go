@@ -65,7 +65,7 @@ func (s *Source) Close() error {
 	return s.root.Close()
 }
 
-// nameIn is what path is called in a folder.
+// nameIn returns path relative to a folder.
 func nameIn(folder, path string) (string, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
@@ -79,8 +79,7 @@ func nameIn(folder, path string) (string, error) {
 
 // Files returns the names of the files to read, sorted but for links, which come last,
 // and what is not read. c reads the formats that are read in a process of their own; nil
-// leaves them out as unsupported. Only a top that cannot be read, and a pattern that is
-// none, are errors.
+// leaves them out as unsupported. The only errors are a folder that cannot be read and an invalid pattern.
 func (s *Source) Files(ctx context.Context, folder Folder, c *child.Runner) (files []string, skipped []Skip, err error) {
 	if err := folder.checkPatterns(); err != nil {
 		return nil, nil, err

@@ -84,7 +84,7 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rs ignoreR
 	base := e.Name()
 	switch {
 	case base == ".git" || slices.Contains(ignoreFiles[:], base):
-		return nil // everybody has them, nobody looks for them
+		return nil // not worth a line in the report
 	case matchAny(w.exclude, name) || rs.ignore(name, e.IsDir()):
 		return nil // as asked
 	case !document.Printable(base):
@@ -118,9 +118,9 @@ func (w *walk) file(name string) {
 	w.files = append(w.files, name)
 }
 
-// link takes a link that leads to a file inside the folder: a mounted volume may
-// consist of nothing else. A file that is read where it stands is not read twice,
-// and a name that would be refused is not reached by another one.
+// link takes a link that leads to a file inside the folder: a mounted volume may consist of
+// such links only. A file that is read under its own name is not read again, and a link
+// to a file whose name is refused is refused too.
 func (w *walk) link(name string, files []string) {
 	target, err := resolve(w.fsys, name)
 	if err != nil {
@@ -196,7 +196,7 @@ func resolve(fsys fs.FS, name string) (string, error) {
 	return done, nil
 }
 
-// reasonOf puts an error without the path that stands beside it.
+// reasonOf returns the text of an error without the path, which the report has already.
 func reasonOf(err error) string {
 	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
 		return pathErr.Err.Error()

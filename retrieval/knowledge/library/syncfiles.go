@@ -101,7 +101,7 @@ func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
 
 // cut cuts a document of a file, unless the store has it as it is.
 func (s *syncing) cut(f *syncFile, d document.Document) {
-	if d.Key != "" && s.names[d.ID] { // the file of a name comes before what else is called like it
+	if d.Key != "" && s.names[d.ID] { // of equal ids, that of a whole file counts
 		s.account.Skip(folder.Duplicate(d.ID))
 		return
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// A batch is what happened since the last one, by name. lost: something is missing.
+// A batch is what happened since the last one, by name. lost says that events were lost.
 type batch struct {
 	ops  map[string]fsnotify.Op
 	lost bool
@@ -18,9 +18,9 @@ type batch struct {
 // maxBatch bounds the names of a batch; beyond, everything is looked at anew.
 const maxBatch = 1 << 16
 
-// An inbox takes events whatever the one who handles them does: the queue of the
-// system is short, and fsnotify holds its lock while it reports an error, so that
-// who does not listen may not add a watch either.
+// An inbox collects events while others are handled: the queue of the system is short, and
+// fsnotify holds its lock while it reports an error, so that nobody could add a watch
+// until somebody receives it.
 type inbox struct {
 	wake chan struct{} // holds something while there is something
 
@@ -53,7 +53,7 @@ func (in *inbox) pump(events <-chan fsnotify.Event, errs <-chan error) {
 }
 
 func (in *inbox) put(e fsnotify.Event) {
-	name := filepath.Clean(e.Name) // that of what is in / has two of them
+	name := filepath.Clean(e.Name) // a name in / comes with two slashes
 	in.mu.Lock()
 	if in.next.ops[name] |= e.Op; len(in.next.ops) > maxBatch {
 		in.next = batch{ops: map[string]fsnotify.Op{}, lost: true}
@@ -84,9 +84,9 @@ func (in *inbox) take() batch {
 	return b
 }
 
-// handle tells whether a batch is of something that counts, or may be so that the
-// digest must decide. The order within a batch is lost: watches that went with
-// their folders are dropped first, then those of new folders are added.
+// handle tells whether a batch surely has a change, or maybe has one, so that the digest
+// must decide. The order within a batch is lost: the watches of removed folders are dropped
+// first, then those of new folders are added.
 func (w *watcher) handle(ctx context.Context, b batch) (sure, maybe bool) {
 	if b.lost {
 		w.forget(nil)
@@ -123,7 +123,7 @@ func (w *watcher) counts(ctx context.Context, name string, op fsnotify.Op, inTre
 	}
 	s := scan{w: w, real: w.real, seen: w.seen}
 	rel := s.rel(name)
-	if !written { // it is gone, perhaps: who knows what it was
+	if !written { // it may be gone, so nothing tells what it was
 		return false, !w.ignored(rel, false) || !w.ignored(rel, true)
 	}
 	info, err := os.Lstat(name)
@@ -140,10 +140,10 @@ func (w *watcher) counts(ctx context.Context, name string, op fsnotify.Op, inTre
 	return true, false
 }
 
-// forget drops the watches of folders that are gone, and of all that was below
-// them; nil is of all. Those that are needed still are added by the next look. This
-// has to be: a folder that is renamed keeps its watch, under a name that is wrong.
-// It returns the folders as they were.
+// forget drops the watches of folders that are gone and of all folders below them; nil
+// stands for all folders. The next look adds those that are still needed. This is needed
+// because a renamed folder keeps its watch under the old name. It returns the folders as
+// they were.
 func (w *watcher) forget(gone map[string]bool) (before map[string]bool) {
 	before = w.dirs
 	kept := make(map[string]bool, len(before))

@@ -20,7 +20,7 @@ func (d *debounce) touch(now time.Time) {
 
 func (d *debounce) clear() { d.first, d.last = time.Time{}, time.Time{} }
 
-// wait is how long it is until the burst is over, or to be taken for it.
+// wait is how long it takes until the burst is over or has lasted too long.
 func (d *debounce) wait(now time.Time) (left time.Duration, burst bool) {
 	if d.first.IsZero() {
 		return 0, false
@@ -76,7 +76,7 @@ func (f *follower) run(ctx context.Context) {
 			}
 		}
 		ready.Stop()
-		if left, burst := f.debounce.wait(time.Now()); burst && f.done == nil { // else we come by again
+		if left, burst := f.debounce.wait(time.Now()); burst && f.done == nil { // else this is reached again when the call returns
 			if left > 0 {
 				ready.Reset(left)
 				continue
@@ -87,8 +87,8 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// call calls changed if there is anything to tell. The look before it is for the
-// watches too: from here on, what happens leads to another call.
+// call calls changed if something did. It looks first, which also adds missing watches, so
+// that whatever happens from here on leads to another call.
 func (f *follower) call(ctx context.Context) {
 	digest := f.timed()
 	if ctx.Err() != nil || !f.sure && digest == f.told {

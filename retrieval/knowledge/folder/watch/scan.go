@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// A scan is one look at everything. A folder is watched before it is read, so that
-// what comes into it is either found or told.
+// A scan is one walk through everything. A folder is watched before it is read, so that
+// whatever comes into it is either found or reported as an event.
 type scan struct {
 	seen
 	w    *watcher
@@ -115,7 +115,7 @@ func (s *scan) rel(name string) string {
 
 const (
 	maxLinks = 40 // followed on the way, as the kernel does
-	maxTries = 10 // to find a way that is rebuilt meanwhile
+	maxTries = 10 // to follow a path that changes meanwhile
 )
 
 var (
@@ -124,9 +124,9 @@ var (
 	errVanished = errors.New("the way vanished")
 )
 
-// resolve follows path to what stands there in the end, and watches the links on
-// the way. Where the way ends early, what is missing is watched for. within, if
-// not "", is a folder without links that the way must not leave.
+// resolve follows path to the file or folder at its end, and watches the links on the way.
+// Where something on the way is missing, it watches for it to come. within, if not "", is a
+// folder without links that the way must not leave.
 func (s *scan) resolve(path, within string) (real string, info fs.FileInfo, err error) {
 	done, left := split(path)
 	for links := 0; ; {
