@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// What a filter may hold. They bound what one question can cost, not what a policy
-// can say.
+// The limits of a filter. They bound the cost of a question and are far above what a policy
+// needs.
 const (
 	maxFilterDepth  = 16
 	maxFilterNodes  = 256  // comparisons and what joins them

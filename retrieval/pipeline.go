@@ -16,13 +16,13 @@ import (
 // other bases have sources. Only when no base answers at all is there an error;
 // it wraps ErrUnavailable.
 //
-// A search that is late is told so by its context's end. A cache in front of a
-// base may let it finish for the next one who asks.
+// A search that is late has its context cancelled. A cache in front of a base may still let
+// it finish, for the next request.
 //
 // Both fields are required.
 type Pipeline struct {
-	// Bases returns what answers for a base, nil where there is none. It is asked
-	// with Query.Bases holding that base alone.
+	// Bases returns the Retriever of a base, nil where there is none. Query.Bases has that
+	// base alone when it is asked.
 	Bases func(knowledge string) Retriever
 	// Terms returns the content terms of a text, to recognise duplicates.
 	Terms func(text string) []string
@@ -79,7 +79,7 @@ func (p Pipeline) search(ctx context.Context, q Query) []answer {
 		answer
 		base int
 	}
-	arriving := make(chan numbered, len(q.Bases)) // room for the late: nobody waits on us
+	arriving := make(chan numbered, len(q.Bases)) // room for late answers, so that no goroutine waits for a reader
 	for i, ref := range q.Bases {
 		go func() { arriving <- numbered{p.ask(ctx, q, ref), i} }()
 	}
@@ -112,8 +112,7 @@ func late(ctx context.Context, q Query, answers []answer, done []bool) []answer 
 	return answers
 }
 
-// ask searches one base. Whatever happens in there is this base's failure and
-// nobody else's: a panic too.
+// ask searches one base. Whatever fails in it, even by a panic, fails for this base only.
 func (p Pipeline) ask(ctx context.Context, q Query, ref Ref) (a answer) {
 	defer func() {
 		if broken := recover(); broken != nil {
@@ -127,9 +126,9 @@ func (p Pipeline) ask(ctx context.Context, q Query, ref Ref) (a answer) {
 	if base == nil {
 		return answer{err: errors.New("no such base")}
 	}
-	// Only what an engine can use stands in its query, so that requests which
-	// differ elsewhere (length of the answer) share its cached candidates. It tells
-	// the tokens of its sources in the encoding.
+	// The query has only what an engine uses, so that requests that differ in the rest, such
+	// as the length of the answer, share its cached candidates. Encoding is that in which
+	// the engine counts the tokens of its sources.
 	q.Bases = []Ref{ref}
 	q.Settings = Settings{NumCandidates: q.Settings.NumCandidates}
 	a.res, a.err = base.Retrieve(ctx, q)

@@ -17,26 +17,26 @@ type Catalog interface {
 	Ref(id string) (Ref, bool)
 }
 
-// standalone is the number of content terms from which a question is searched
-// without the help of the one before (DESIGN.md §3).
+// standalone is the number of content terms from which on a question is searched without
+// the previous one (DESIGN.md §3).
 const standalone = 3
 
-// headBytes of a question, for each term that is looked for, are analysed before
-// the whole of it is: mostly they hold enough of them.
+// headBytes is how much of a question is analysed first, for each term that is needed: in
+// most questions that is enough, and the rest need not be analysed.
 const headBytes = 32
 
-// Prepare stands before every cache. It brings questions that mean the same to
-// the same Query, and answers those that need no search:
+// Prepare comes before every cache. It turns questions that mean the same into the same
+// Query, and answers those that need no search:
 //
 //   - Text and Previous in NFKC with folded white space; Previous is dropped
 //     unless Text has fewer than three different terms and Previous has any.
 //   - Bases (the caller gives ids only) with their generations, sorted, each once;
 //     unknown ones are dropped. None left is ReasonNoKnowledge.
 //   - Bases without a whole index are left out: the Result is then Partial with
-//     ReasonIndexing, unless something worse befell it. If that is all of them,
+//     ReasonIndexing, unless there is a worse reason. If that is all of them,
 //     the error wraps ErrUnavailable.
 //   - No term in Text and Previous is ReasonNoQueryTerms.
-//   - Settings that cannot be meant become the defaults.
+//   - Settings that make no sense become the defaults.
 //
 // All its fields are required.
 type Prepare struct {
@@ -76,8 +76,8 @@ func (p Prepare) Retrieve(ctx context.Context, q Query) (Result, error) {
 	return res, err
 }
 
-// bases looks the asked bases up. Their order means nothing, so it must not
-// make a difference to the cache key.
+// bases looks up the bases of a query, and sorts them: their order means nothing, so it
+// must not change the cache key.
 func (p Prepare) bases(asked []Ref) (ready, indexing []Ref) {
 	ready = make([]Ref, 0, len(asked))
 	for _, a := range asked {

@@ -5,7 +5,7 @@ import "math"
 // Relevance brings a score to [0,1), for interfaces whose scores go so: the
 // floor of the search becomes 0.5, three times the floor 0.75, and so on towards
 // 1. Higher scores never come out lower. Without a floor, 1 stands in for it;
-// what is no score, or a negative one, is 0.
+// NaN and negative scores give 0.
 func Relevance(score, floor float64) float64 {
 	if !(score > 0) { // NaN too
 		return 0
@@ -27,7 +27,7 @@ func FromRelevance(r, floor float64) float64 {
 	return min(unit(floor)*(r/(1-r)), math.MaxFloat64)
 }
 
-// belowOne is as relevant as anything can be.
+// belowOne is the greatest relevance.
 const belowOne = 1 - 1.0/(1<<53)
 
 // unit is the score that is half relevant.

@@ -119,9 +119,8 @@ func (s *selection) ofDocument(src *Source) int {
 	return n
 }
 
-// drop notes why a candidate fell. NumCandidates notes are enough to explain an
-// answer, but a base of which nothing else is told keeps its best: none
-// disappears without a word.
+// drop notes why a candidate was left out. At most NumCandidates notes are kept, but at
+// least one for each base, so that no base disappears without a reason.
 func (s *selection) drop(c *candidate, reason ExcludeReason, detail string) {
 	if len(s.excluded) >= s.settings.NumCandidates && s.tells(c.source.Knowledge) {
 		return

@@ -18,13 +18,13 @@ import (
 	"sidenote/retrieval"
 )
 
-// found is what came back from a search.
+// found is the decoded answer to a search.
 type found struct {
 	sources    []retrieval.Source // best first
 	floor      float64            // 0 is none
 	generation string             // that a Sidenote told; "" where none did
-	mixed      bool               // several generations in one answer: not to be kept
-	dropped    int                // results outside of the filter, or that did not tell
+	mixed      bool               // the answer has several generations and must not be cached
+	dropped    int                // results that the filter does not choose, or without the attributes to decide it
 }
 
 // A result is one of an answer's data. Anything may be null or missing: engines
@@ -41,8 +41,8 @@ type result struct {
 }
 
 // decodePage reads the answer to a search into at most limit sources. Results
-// without text are dropped, and those that filter does not choose. A chunk whose place in its document nobody tells is
-// numbered among those of the document in this answer.
+// without text are dropped, and so are those that filter does not choose. A chunk that comes
+// without its place in the document gets a number among those of the document here.
 func decodePage(body []byte, limit int, filter *retrieval.Filter, neutralise func(string) string) (found, error) {
 	var page struct {
 		Data json.RawMessage `json:"data"`
@@ -85,8 +85,8 @@ func decodePage(body []byte, limit int, filter *retrieval.Filter, neutralise fun
 	return f, nil
 }
 
-// commonFloor is the floor that all results tell, 0 where they tell none or
-// several.
+// commonFloor is the floor that all results have, 0 where they have none or different
+// ones.
 func commonFloor(results []result) float64 {
 	common := 0.0
 	for i := range results {
@@ -127,7 +127,7 @@ func (r *result) source(neutralise func(string) string) (retrieval.Source, bool)
 	return s, true
 }
 
-// number reads a number; what is none, or not finite, is 0.
+// number reads a number; anything else, and what is not finite, is 0.
 func number(raw json.RawMessage) float64 {
 	n, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
@@ -136,7 +136,7 @@ func number(raw json.RawMessage) float64 {
 	return n
 }
 
-// word reads a string; what is none is "".
+// word reads a string; anything else is "".
 func word(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
@@ -234,8 +234,8 @@ type filePage struct {
 	more  bool
 }
 
-// decodeFiles reads a page of files. All that is told of a file counts, but for when it
-// was last used.
+// decodeFiles reads a page of files. Everything in an entry counts, except when the file was
+// last used.
 func decodeFiles(body []byte) (filePage, error) {
 	var page struct {
 		Data    []map[string]any `json:"data"`

@@ -7,15 +7,14 @@ import (
 	"sidenote/retrieval"
 )
 
-// A filter is sent as it is, prefix too, which only Sidenotes know: an API that
-// does not refuses it: that search fails, and Trouble says so. To write a prefix as a range from gte to
-// lt would rest on an order of strings that no API promises, and would find too
-// little without a word.
+// A filter is sent as it is, also with prefix, which only Sidenotes know. An API that does
+// not know it refuses the search, and Trouble says so. A range from gte to lt in its place
+// would rely on an order of strings that no API promises, and could silently find too little.
 //
-// Some APIs pass over what they do not know. So whatever comes back is held against
-// the filter again: a policy does not rest on somebody else's word.
+// Some APIs ignore what they do not know. So results are checked against the filter again: a
+// policy must not rely on the API for it.
 
-// keep returns the results that a filter chooses by what they tell of themselves.
+// keep returns the results that a filter chooses by the attributes they come with.
 func keep(results []result, filter *retrieval.Filter) (kept []result, dropped int) {
 	if filter == nil {
 		return results, 0
@@ -25,8 +24,8 @@ func keep(results []result, filter *retrieval.Filter) (kept []result, dropped in
 	return results, all - len(results)
 }
 
-// chosen is false where it cannot be told: where a result has no attributes at all,
-// for gateways leave them out, or an attribute that counts is of an unknown kind.
+// chosen is false where it cannot be decided: where a result has no attributes at all, as
+// behind gateways that leave them out, or one that the filter needs is of an unknown type.
 func (r *result) chosen(filter *retrieval.Filter) bool {
 	if len(r.Attributes) == 0 {
 		return false

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// A store elsewhere can change without our knowing, and what is cached is held by
-// the base's generation. So somebody looks at the store's state now and then
-// (Options.Every), and the generation is a digest of what it tells:
+// A store elsewhere can change without notice, and caches use the base's generation as a
+// key. So the state of the store is read every Options.Every, and the generation is a digest
+// of it:
 //
 //   - a Sidenote tells its own generation, also with each search, so a change shows
 //     with the first search that is not answered from a cache;
 //   - any other API tells how many files and bytes it holds, in which states, and lists
-//     the files: a document that was exchanged is another file, and attributes show.
-//     When it was last active is not looked at, for that is the last search;
+//     the files: a document that was replaced is another file, and attributes are in the list.
+//     The time of its last activity is left out, as every search changes it;
 //   - one that does not list its files, or has very many, or never told anything, gets
 //     another generation every half minute, so that what is cached ages out, and the
 //     base can be searched all the same.
 //
-// Looks that fail leave the generation that there is.
+// If reading the state fails, the generation stays.
 
 // version names what this package makes of answers: change it with decode.go.
 const version = "1"
@@ -31,7 +31,7 @@ const version = "1"
 // window is how long a generation holds where the store does not tell what changes.
 const window = 30 * time.Second
 
-// A store that lists more files than these is not asked for all of them all the time.
+// The list of files is read in pages; a store with more than maxFiles is not asked for it.
 const (
 	filesOfPage = 100
 	maxFiles    = 1000
@@ -118,8 +118,8 @@ func (b *Base) files(ctx context.Context, s store) (digest string, all bool) {
 	return "", false
 }
 
-// told is the digest here of a Sidenote's own generation: the same content is the same
-// wherever it is kept.
+// told is the generation here for a Sidenote's own generation: the same content gives the
+// same, wherever it is kept.
 func (b *Base) told(own string) string {
 	return hexDigest("sidenote", version, b.options.Version, own)
 }
@@ -136,8 +136,8 @@ func (b *Base) set(s state) {
 	b.known = s
 }
 
-// adopt takes over a state that a search told which began when there was another one:
-// unless somebody knows a newer one by now.
+// adopt takes over the state in the answer to a search, unless the state has changed since
+// the search began.
 func (b *Base) adopt(s, before state) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,12 +1,12 @@
 // Package vectorstore is the engine for knowledge that is kept elsewhere: it asks
 // an API in the shape of OpenAI's vector stores, which OpenAI, LiteLLM and a
-// central Sidenote have. Of a Sidenote it makes the very sources that the other
-// one has, scores and floor included; of any other API scores are 0 to 1 as they
-// come, and there is no floor.
+// central Sidenote have. From a Sidenote it gets the same sources as a search there,
+// with scores and floor; from any other API scores are 0 to 1 as they come, and there is no
+// floor.
 //
-// It trusts nothing that comes back: answers are bounded and held against the
-// filter that was sent, texts neutralised, scores finite, redirects not followed. What is wrong there is an error that
-// wraps retrieval.ErrUnavailable, never a wait beyond the deadline.
+// It trusts no answer: answers are bounded and checked against the filter that was sent,
+// texts neutralised, scores finite, redirects not followed. Whatever is wrong is an error
+// that wraps retrieval.ErrUnavailable, and no call takes longer than its deadline.
 package vectorstore
 
 import (
@@ -40,18 +40,18 @@ type Options struct {
 	BaseURL   *url.URL      // where the API begins; a missing /v1 is added
 	Key       func() string // the API key; nil or "" sends none
 
-	// Neutralise takes the power from everything in a text that looks like
-	// Sidenote's own tags. Version names it: replicas that neutralise otherwise must
-	// not share what they find. It is part of the generation.
+	// Neutralise changes everything in a text that looks like Sidenote's own tags, so that
+	// it is none. Version names how, and is part of the generation: replicas that neutralise
+	// differently must not share results.
 	Neutralise func(text string) string
 	Version    string
 
 	Every   time.Duration // between two looks at the store's state
 	Timeout time.Duration // of a call whose context leaves it longer
 
-	// Looked hears how many files and bytes the store holds, after each look at it
-	// that worked; Changed when something begins to go wrong, with the line that says
-	// what, and when it works again. nil is nobody; both may be called concurrently.
+	// Looked is called with the number of files and bytes in the store each time its state
+	// was read. Changed is called when something stops working, with a line that says what,
+	// and when it works again. Both may be nil, and may be called concurrently.
 	Looked  func(files int, bytes int64)
 	Changed func(line string, bad bool)
 }
@@ -71,9 +71,8 @@ type Base struct {
 	ended chan struct{} // closed when nobody looks any more
 }
 
-// Open returns the base and begins to look after the state of its store. It does
-// not wait for an answer; a base that has none can be searched. Call Close when
-// done with it.
+// Open returns the base and begins to read the state of its store. It does not wait for
+// that: the base can be searched before. Call Close when done with it.
 func Open(o Options) *Base {
 	if o.Every <= 0 {
 		o.Every = DefaultEvery
@@ -86,7 +85,7 @@ func Open(o Options) *Base {
 	return b
 }
 
-// newBase returns a base whose store nobody looks after yet, for as long as ctx lives.
+// newBase returns a base whose store's state is not read yet; ctx ends with the base.
 func newBase(o Options) (b *Base, ctx context.Context) {
 	ctx, stop := context.WithCancel(context.Background())
 	b = &Base{options: o, first: make(chan struct{}), stop: stop, ended: make(chan struct{})}
@@ -100,7 +99,7 @@ func newBase(o Options) (b *Base, ctx context.Context) {
 	return b, ctx
 }
 
-// Close ends the looking and all idle connections.
+// Close ends the reading of the state, and closes idle connections.
 func (b *Base) Close() error {
 	b.stop()
 	<-b.ended
@@ -108,8 +107,7 @@ func (b *Base) Close() error {
 	return nil
 }
 
-// Asked is closed when the store was asked for its state once, with whatever
-// outcome.
+// Asked is closed when the state of the store was read once, or that failed.
 func (b *Base) Asked() <-chan struct{} { return b.first }
 
 // Trouble says in one line what does not work at present; nil is all well.
@@ -164,7 +162,7 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 	return res, nil
 }
 
-// search asks once and minds what that says about the store.
+// search asks once, and notes in health what the outcome says about the store.
 func (b *Base) search(ctx context.Context, text string, limit int, filter *retrieval.Filter) (found, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
 	defer cancel()
