@@ -8,9 +8,12 @@ import (
 	"strings"
 )
 
+// A checker reports what is wrong with a Config that a loader has filled.
+type checker struct{ delegation }
+
 // check reports values that do not go together. It also fills in policies and tenants as
 // far as they are valid.
-func (c *Config) check(offline bool) {
+func (c checker) check(offline bool) {
 	c.checkListeners()
 	c.checkUpstreams(offline)
 	c.checkModels()
@@ -27,7 +30,7 @@ func (c *Config) check(offline bool) {
 	}
 }
 
-func (c *Config) checkListeners() {
+func (c checker) checkListeners() {
 	if c.Listen == Off {
 		c.problem("listen", "cannot be off; write host:port")
 	}
@@ -49,7 +52,7 @@ func (c *Config) checkListeners() {
 }
 
 // taken reports two listeners on one port, where the user wrote one of them.
-func (c *Config) taken(key string, at Address, other string, otherAt Address) {
+func (c checker) taken(key string, at Address, other string, otherAt Address) {
 	_, written := c.places[key]
 	first, otherWritten := c.places[other]
 	switch {
@@ -96,7 +99,7 @@ func (c *Config) upstreams() map[Name]Upstream {
 	return all
 }
 
-func (c *Config) checkUpstreams(offline bool) {
+func (c checker) checkUpstreams(offline bool) {
 	_, written := c.places["upstream"]
 	_, flagged := c.places["upstream.base_url"]
 	if _, twice := c.Upstreams[defaultName]; twice && (written || flagged) {
@@ -117,7 +120,7 @@ func (c *Config) checkUpstreams(offline bool) {
 
 // checkOwnAddress refuses an upstream that is one of our listeners: its requests would come
 // back to us for ever.
-func (c *Config) checkOwnAddress(key string, u Upstream) {
+func (c checker) checkOwnAddress(key string, u Upstream) {
 	port := u.BaseURL.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.BaseURL.Scheme]
@@ -136,7 +139,7 @@ func (c *Config) checkOwnAddress(key string, u Upstream) {
 	}
 }
 
-func (c *Config) checkModels() {
+func (c checker) checkModels() {
 	seen := map[string]string{}
 	for i, m := range c.Models {
 		key := "models[" + itoa(i) + "]"
@@ -161,11 +164,11 @@ func (c *Config) checkModels() {
 	}
 }
 
-func (c *Config) checkPolicies() {
+func (c checker) checkPolicies() {
 	for _, name := range sortedKeys(c.Policies) {
 		p, key := c.Policies[name], "policies."+string(name)
 		if p.Upstream != "" {
-			known(c, key+".upstream", "upstream", p.Upstream, c.upstreams())
+			known(c.Config, key+".upstream", "upstream", p.Upstream, c.upstreams())
 		}
 		c.checkKnowledge(key+".knowledge", p.Knowledge)
 		if p.Retrieval.TopK > p.Retrieval.NumCandidates {
@@ -181,9 +184,9 @@ func (c *Config) checkPolicies() {
 	}
 }
 
-func (c *Config) checkKnowledge(key string, names []Name) {
+func (c checker) checkKnowledge(key string, names []Name) {
 	for i, k := range names {
-		known(c, key+"["+itoa(i)+"]", "base", k, c.Knowledge)
+		known(c.Config, key+"["+itoa(i)+"]", "base", k, c.Knowledge)
 	}
 }
 

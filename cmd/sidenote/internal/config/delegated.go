@@ -17,15 +17,18 @@ const (
 	mayAll       = "all"       // whatever the main file may
 )
 
+// A delegation knows what included files may do with a Config.
+type delegation struct{ *Config }
+
 // may tells whether the file that has key has a permission. The main file and flags have
 // all.
-func (c *Config) may(key, what string) bool {
+func (c delegation) may(key, what string) bool {
 	i, delegated := c.delegated[c.Place(key).File]
 	return !delegated || slices.Contains(c.Include[i].May, what) || slices.Contains(c.Include[i].May, mayAll)
 }
 
 // forbidden reports that key needs a permission.
-func (c *Config) forbidden(key, what, format string, args ...any) {
+func (c delegation) forbidden(key, what, format string, args ...any) {
 	i := c.delegated[c.Place(key).File]
 	words := append(slices.Clone(c.Include[i].May), what)
 	if what == mayAll {
@@ -35,13 +38,13 @@ func (c *Config) forbidden(key, what, format string, args ...any) {
 }
 
 // overstep reports a key that an include would have to allow, and how.
-func (c *Config) overstep(key, allow, format string, args ...any) {
+func (c delegation) overstep(key, allow, format string, args ...any) {
 	i := c.delegated[c.Place(key).File]
 	c.problem(key, format+"; %s can allow it, as in {path: %s, %s}", append(args, c.Place("include["+itoa(i)+"]"), c.Include[i].Path, allow)...)
 }
 
 // checkDelegated refuses what included files define without permission.
-func (c *Config) checkDelegated() {
+func (c checker) checkDelegated() {
 	for i, inc := range c.Include {
 		c.checkKnowledge("include["+itoa(i)+"].knowledge", inc.Knowledge)
 	}
@@ -71,7 +74,7 @@ func (c *Config) checkDelegated() {
 }
 
 // checkDefault refuses the name default in an included file: it would hold for other files.
-func (c *Config) checkDefault(key string, name Name) {
+func (c delegation) checkDefault(key string, name Name) {
 	if name == defaultName && !c.may(key, mayAll) {
 		c.forbidden(key, mayAll, "is everybody's who names none; use another name")
 	}
@@ -79,7 +82,7 @@ func (c *Config) checkDefault(key string, name Name) {
 
 // checkDelegatedBase refuses a base that an included file defines, without permission, of
 // another file's upstream, of the state folder, or of a folder outside its own.
-func (c *Config) checkDelegatedBase(key string, name Name) {
+func (c delegation) checkDelegatedBase(key string, name Name) {
 	switch k := c.Knowledge[name]; {
 	case c.may(key, mayAll):
 	case k.Engine == EngineVectorStore:
@@ -101,7 +104,7 @@ func (c *Config) checkDelegatedBase(key string, name Name) {
 
 // checkGranted refuses bases of other files that an included file uses, itself or through
 // a policy, without permission.
-func (c *Config) checkGranted(list, reference string, bases []Name) {
+func (c delegation) checkGranted(list, reference string, bases []Name) {
 	for i, base := range bases {
 		key, format := list+"["+itoa(i)+"]", "base %q is not of this file"
 		if _, written := c.places[key]; !written {
@@ -115,7 +118,7 @@ func (c *Config) checkGranted(list, reference string, bases []Name) {
 }
 
 // granted tells whether the file that has key may use a base of another file.
-func (c *Config) granted(key string, base Name) bool {
+func (c delegation) granted(key string, base Name) bool {
 	i, delegated := c.delegated[c.Place(key).File]
 	return c.may(key, mayAll) || delegated && slices.Contains(c.Include[i].Knowledge, base)
 }

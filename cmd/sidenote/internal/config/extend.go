@@ -9,7 +9,7 @@ import (
 
 // expandPolicies merges each policy with those that it extends, and with the defaults: maps
 // are merged, lists and scalars replaced.
-func (c *Config) expandPolicies() {
+func (c checker) expandPolicies() {
 	whole := make(map[Name]Policy, len(c.Policies))
 	for _, name := range sortedKeys(c.Policies) {
 		chain, ok := c.chain(name)
@@ -29,7 +29,7 @@ func (c *Config) expandPolicies() {
 }
 
 // chain lists a policy, what it extends, what that extends, and so on.
-func (c *Config) chain(name Name) (chain []Name, ok bool) {
+func (c checker) chain(name Name) (chain []Name, ok bool) {
 	for at := name; ; {
 		chain = append(chain, at)
 		next := c.Policies[at].Extends
@@ -44,7 +44,7 @@ func (c *Config) chain(name Name) (chain []Name, ok bool) {
 		}
 		if _, defined := c.Policies[next]; !defined {
 			if at == name {
-				known(c, "policies."+string(name)+".extends", "policy", next, c.Policies)
+				known(c.Config, "policies."+string(name)+".extends", "policy", next, c.Policies)
 			}
 			return chain, false
 		}

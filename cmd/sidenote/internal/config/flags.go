@@ -9,7 +9,7 @@ import (
 )
 
 // applyFlags replaces values of the files by those of the flags.
-func (c *Config) applyFlags(f Flags) {
+func (c loader) applyFlags(f Flags) {
 	c.flag("--listen", "listen", f.Listen, &c.Listen)
 	c.flag("--admin", "admin.listen", f.Admin, &c.Admin.Listen)
 	c.flagRedis(f.Redis, f.RedisShown)
@@ -62,7 +62,7 @@ func (d *delay) UnmarshalText(text []byte) error {
 	return nil
 }
 
-func (c *Config) flag(name, key, value string, to encoding.TextUnmarshaler) {
+func (c loader) flag(name, key, value string, to encoding.TextUnmarshaler) {
 	if value == "" {
 		return
 	}
@@ -74,7 +74,7 @@ func (c *Config) flag(name, key, value string, to encoding.TextUnmarshaler) {
 }
 
 // forget drops the places of a key that a flag replaces, and of all keys below it.
-func (c *Config) forget(key string) {
+func (c loader) forget(key string) {
 	for k := range c.places {
 		if k == key || strings.HasPrefix(k, key+".") {
 			delete(c.places, k)

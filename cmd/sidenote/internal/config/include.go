@@ -18,7 +18,7 @@ type Include struct {
 
 // included lists the files of an include. It is a problem that there are none: their tenants
 // would be unknown callers, and those may be let in with another policy.
-func (c *Config) included(src Source, i int) []string {
+func (c loader) included(src Source, i int) []string {
 	key, pattern := "include["+itoa(i)+"]", c.Include[i].Path
 	if pattern == "" {
 		return nil // reported as missing

@@ -52,7 +52,7 @@ type AttributesFrom struct {
 func (c *Config) Folder(name Name) folder.Folder {
 	k := c.Knowledge[name]
 	within := ""
-	if key := "knowledge." + string(name); !c.may(key, mayPaths) {
+	if key := "knowledge." + string(name); !(delegation{c}).may(key, mayPaths) {
 		within = filepath.Dir(c.Place(key).File)
 	}
 	return folder.Folder{
@@ -79,7 +79,7 @@ func (s *StoreID) UnmarshalText(text []byte) error {
 }
 
 // checkBases refuses a base whose keys do not go with its engine.
-func (c *Config) checkBases() {
+func (c checker) checkBases() {
 	for _, name := range sortedKeys(c.Knowledge) {
 		k, key := c.Knowledge[name], "knowledge."+string(name)
 		written := func(field string) bool { _, ok := c.places[key+"."+field]; return ok }
@@ -105,14 +105,14 @@ func (c *Config) checkBases() {
 			}
 		}
 		if k.Engine == EngineVectorStore {
-			known(c, key+".upstream", "upstream", k.Upstream, c.upstreams())
+			known(c.Config, key+".upstream", "upstream", k.Upstream, c.upstreams())
 		}
 		c.checkAttributes(name)
 	}
 }
 
 // checkAttributes refuses rules that no folder could be read by.
-func (c *Config) checkAttributes(name Name) {
+func (c checker) checkAttributes(name Name) {
 	k, key := c.Folder(name), "knowledge."+string(name)
 	for at, rule := range map[string]folder.Folder{
 		key + ".attributes":                   {Attributes: k.Attributes},

@@ -46,49 +46,55 @@ type Flags struct {
 // everything that is wrong; the Config is only of use without one.
 func Load(src Source) (*Config, error) {
 	src = src.withDefaults()
-	c := begin(&src)
-	if src.Path != "" && !c.readMain(src) {
+	l := begin(&src)
+	c := l.Config
+	if src.Path != "" && !l.readMain(src) {
 		return nil, c.problems.sorted(c.files) // further checks would only report what the unreadable files define
 	}
-	c.applyFlags(src.Flags)
-	c.applyAdminToken(src)
-	c.readSecrets(src)
-	c.locateState(src.Env)
-	c.locateFolders()
-	c.check(src.Offline)
+	l.applyFlags(src.Flags)
+	l.applyAdminToken(src)
+	l.readSecrets(src)
+	l.locateState(src.Env)
+	l.locateFolders()
+	checker(l).check(src.Offline)
 	if len(c.problems) == 0 {
 		c.resolve()
 	}
 	if len(c.problems) > 0 {
 		return nil, c.problems.sorted(c.files)
 	}
-	return &c, nil
+	return c, nil
 }
 
 // Listeners reads where a configuration listens, for a probe: it needs neither
 // secrets nor an upstream.
 func Listeners(src Source) (*Config, error) {
 	src = src.withDefaults()
-	c := begin(&src)
+	l := begin(&src)
+	c := l.Config
 	if src.Path != "" {
-		c.readMain(src)
+		l.readMain(src)
 	}
-	c.applyFlags(src.Flags)
+	l.applyFlags(src.Flags)
 	if len(c.problems) > 0 {
 		return nil, c.problems.sorted(c.files)
 	}
-	return &c, nil
+	return c, nil
 }
 
-// begin returns the default configuration, and expands ~ in the path of src.
-func begin(src *Source) Config {
+// A loader fills a Config from files, flags and the environment.
+type loader struct{ delegation }
+
+// begin returns a loader of the default configuration, and expands ~ in the path of src.
+func begin(src *Source) loader {
 	c := Default()
 	c.places, c.delegated = map[string]mark{}, map[string]int{}
+	l := loader{delegation{&c}}
 	if home, ok := src.Env("HOME"); ok && filepath.IsAbs(home) {
 		c.home = home
-		src.Path = c.locate("", src.Path)
+		src.Path = l.locate("", src.Path)
 	}
-	return c
+	return l
 }
 
 func (s Source) withDefaults() Source {
@@ -127,8 +133,8 @@ func readFile(path string) ([]byte, error) {
 
 // readMain reads the main file and what it includes. It returns false where one
 // of them is not a map in YAML.
-func (c *Config) readMain(src Source) (ok bool) {
-	ok = c.readFile(src, src.Path, reflect.ValueOf(c).Elem())
+func (c loader) readMain(src Source) (ok bool) {
+	ok = c.readFile(src, src.Path, reflect.ValueOf(c.Config).Elem())
 	for i := range c.Include {
 		paths := c.included(src, i)
 		ok = ok && (len(paths) > 0 || c.Include[i].Optional)
@@ -142,7 +148,7 @@ func (c *Config) readMain(src Source) (ok bool) {
 	return ok
 }
 
-func (c *Config) readFile(src Source, path string, to reflect.Value) (ok bool) {
+func (c loader) readFile(src Source, path string, to reflect.Value) (ok bool) {
 	c.files = append(c.files, path)
 	root, problem := parse(src, path)
 	if problem != nil {

@@ -7,7 +7,7 @@ import (
 
 // locate returns the full form of the path at key. A path in a file is relative to that
 // file, and ~ is the user's home folder.
-func (c *Config) locate(key, path string) string {
+func (c loader) locate(key, path string) string {
 	if path == "~" || strings.HasPrefix(path, "~/") {
 		if c.home == "" {
 			c.problem(key, "%q begins with ~ and HOME is not set; write the whole path", path)
@@ -22,7 +22,7 @@ func (c *Config) locate(key, path string) string {
 }
 
 // locateFolders completes the paths of bases.
-func (c *Config) locateFolders() {
+func (c loader) locateFolders() {
 	for _, name := range sortedKeys(c.Knowledge) {
 		if k := c.Knowledge[name]; k.Path != "" {
 			k.Path = c.locate("knowledge."+string(name)+".path", k.Path)

@@ -38,7 +38,7 @@ func (p *Prefix) UnmarshalText(text []byte) error {
 }
 
 // readRedis reads the files that the Redis section names.
-func (c *Config) readRedis(src Source) {
+func (c loader) readRedis(src Source) {
 	r := &c.Redis
 	if text := c.secretText(src, "redis.url", &r.URL.Secret); text != "" {
 		if err := r.URL.set(text); err != nil {
@@ -63,7 +63,7 @@ func (c *Config) readRedis(src Source) {
 }
 
 // checkRedis reports a section without a URL.
-func (c *Config) checkRedis() {
+func (c checker) checkRedis() {
 	_, written := c.places["redis"]
 	_, url := c.places["redis.url"]
 	if written && !url {
@@ -77,7 +77,7 @@ var errShown = errors.New("holds a password, and others can read it in the list 
 
 // flagRedis sets the URL of --redis in place of the one of the files. shown says that it was
 // given on the command line.
-func (c *Config) flagRedis(text string, shown bool) {
+func (c loader) flagRedis(text string, shown bool) {
 	if text == "" {
 		return
 	}

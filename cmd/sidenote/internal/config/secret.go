@@ -11,7 +11,7 @@ import (
 )
 
 // readSecrets reads the texts of all secrets. No problem ever shows one.
-func (c *Config) readSecrets(src Source) {
+func (c loader) readSecrets(src Source) {
 	c.readSecret(src, "admin.token", &c.Admin.Token)
 	c.readSecret(src, "admin.read_token", &c.Admin.ReadToken)
 	c.readSecret(src, "upstream.api_key", &c.Upstream.APIKey)
@@ -29,7 +29,7 @@ const AdminTokenEnv = "SIDENOTE_ADMIN_TOKEN"
 
 // applyAdminToken puts the token of the flag or of the environment over that of the
 // files.
-func (c *Config) applyAdminToken(src Source) {
+func (c loader) applyAdminToken(src Source) {
 	given, from := Secret{File: src.Flags.AdminTokenFile}, "--admin-token-file"
 	if given.File == "" {
 		if text, _ := src.Env(AdminTokenEnv); text == "" {
@@ -48,7 +48,7 @@ func (s *Secret) setPlain(string) error {
 }
 
 // readSecret reads a secret that is one word.
-func (c *Config) readSecret(src Source, key string, s *Secret) {
+func (c loader) readSecret(src Source, key string, s *Secret) {
 	text := c.secretText(src, key, s)
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		c.problem(key, "holds a space, line break or other byte that no header can carry")
@@ -61,7 +61,7 @@ func (c *Config) readSecret(src Source, key string, s *Secret) {
 
 // secretText returns the trimmed text that s names; "" where there is none, which has been
 // reported if it is an error.
-func (c *Config) secretText(src Source, key string, s *Secret) string {
+func (c loader) secretText(src Source, key string, s *Secret) string {
 	if _, written := c.places[key]; !written {
 		return ""
 	}
@@ -83,7 +83,7 @@ func (c *Config) secretText(src Source, key string, s *Secret) string {
 }
 
 // secretFile reads a secret, for an included file in its own folder only.
-func (c *Config) secretFile(src Source, key, name string) string {
+func (c loader) secretFile(src Source, key, name string) string {
 	file, read := c.Place(key).File, src.readWithin
 	if c.may(key, maySecrets) {
 		read = func(_, path string) ([]byte, error) { return src.Read(path) }

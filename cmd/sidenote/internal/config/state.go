@@ -5,7 +5,7 @@ import "path/filepath"
 // locateState fills in the state folder that nobody configured: the one of the XDG Base
 // Directory Specification
 // (https://specifications.freedesktop.org/basedir-spec/latest/).
-func (c *Config) locateState(env func(string) (string, bool)) {
+func (c loader) locateState(env func(string) (string, bool)) {
 	if c.State.Path == StateMemory {
 		return
 	}
@@ -24,7 +24,7 @@ func (c *Config) locateState(env func(string) (string, bool)) {
 }
 
 // checkState refuses to follow a state in memory, which no other process can write.
-func (c *Config) checkState() {
+func (c checker) checkState() {
 	if c.State.Follow && c.State.Path == StateMemory {
 		c.problem("state.follow", "goes with a folder that another process writes; state is in memory")
 	}

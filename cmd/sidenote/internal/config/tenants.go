@@ -8,7 +8,7 @@ import (
 
 // checkTenants checks what each tenant refers to. Without any it makes one tenant, for all
 // callers.
-func (c *Config) checkTenants() {
+func (c checker) checkTenants() {
 	if len(c.Tenants) == 0 {
 		if _, ok := c.Policies[defaultName]; !ok && len(c.Policies) > 0 {
 			c.problem("policies", "none is named default and there are no tenants, so nobody would use them")
@@ -19,7 +19,7 @@ func (c *Config) checkTenants() {
 	owner := map[Digest]Name{}
 	for _, name := range sortedKeys(c.Tenants) {
 		t, key := c.Tenants[name], "tenants."+string(name)
-		if t.Policy != "" && known(c, key+".policy", "policy", t.Policy, c.Policies) || t.Policy == "" {
+		if t.Policy != "" && known(c.Config, key+".policy", "policy", t.Policy, c.Policies) || t.Policy == "" {
 			c.checkChoice(key, t.policyName())
 		}
 		if name == refuse {
@@ -59,14 +59,14 @@ func (c *Config) Expired(now time.Time) Problems {
 }
 
 // checkChoice refuses a policy that is used but leaves open which upstream.
-func (c *Config) checkChoice(key string, policy Name) {
+func (c checker) checkChoice(key string, policy Name) {
 	if c.upstreamOf(policy) == "" && len(c.Upstreams) > 0 {
 		c.problem(key, "policy %q has no upstream; choose one of %s", policy, strings.Join(texts(sortedKeys(c.upstreams())), ", "))
 	}
 }
 
 // checkIdentity decides what callers without a key are. An offline command has no callers.
-func (c *Config) checkIdentity(offline bool) {
+func (c checker) checkIdentity(offline bool) {
 	unknown := c.Identity.Unknown
 	switch {
 	case len(c.Tenants) == 0 && unknown != "":
@@ -76,7 +76,7 @@ func (c *Config) checkIdentity(offline bool) {
 		unknown = defaultName
 	case unknown == "" || unknown == refuse:
 		return
-	case !known(c, "identity.unknown", "tenant", unknown, c.Tenants):
+	case !known(c.Config, "identity.unknown", "tenant", unknown, c.Tenants):
 		return
 	}
 	if !c.Listen.Loopback() && !c.Identity.Open && !offline {
@@ -86,7 +86,7 @@ func (c *Config) checkIdentity(offline bool) {
 
 // refuseOpen refuses a data port that other machines reach and where some callers
 // need no key.
-func (c *Config) refuseOpen(unknown Name) {
+func (c checker) refuseOpen(unknown Name) {
 	up := c.upstreamOf(c.Tenants[unknown].policyName())
 	if c.upstreams()[up].APIKey != (Secret{}) {
 		c.problem("listen", "%s can be reached from other machines and upstream %q has an api_key, which callers without a key of their own would use; "+
