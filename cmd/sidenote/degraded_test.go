@@ -128,7 +128,7 @@ func TestM08DamagedBase(t *testing.T) {
 		if named := strings.Contains(said, "knowledge "+name+": "); named != (i < 3) || i == 0 && !strings.Contains(said, "is damaged") {
 			t.Errorf("%s: %s", name, said)
 		}
-		answers := i > 1 // of the third the shelf is whole
+		answers := i > 1 // the index file of the third is not damaged
 		found := p.asks(t, "POST", "/v1/search", `{"query":"parental leave","knowledge":["`+name+`"]}`, map[bool]int{true: 200, false: 503}[answers])
 		if strings.Contains(found, "leave.md") != answers {
 			t.Errorf("%s: found %s", name, found)

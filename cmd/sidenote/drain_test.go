@@ -38,8 +38,8 @@ func (p *process) readiness(t *testing.T) (status int, reasons []string) {
 	return resp.StatusCode, answer.Reasons
 }
 
-// A process that is asked to stop says first that it is not ready. Then it goes on
-// serving for a while, so that nobody is sent to a closed port, and only then closes it.
+// A process that is asked to stop says first that it is not ready, serves for a while so that
+// nobody is sent to a closed port, and then closes it.
 func TestM15NotReadyFirst(t *testing.T) {
 	const delay = time.Second
 	p := serve(t, "--upstream", newRecorder(t).URL, "--knowledge", handbook(t), "--state", ":memory:", "--shutdown-delay", delay.String())
@@ -82,7 +82,7 @@ func TestM15NotReadyFirst(t *testing.T) {
 	}
 }
 
-// The delay is a part of the grace, and the image has one.
+// shutdown_delay is a part of shutdown_grace, and the image has one.
 func TestM15ShutdownDelay(t *testing.T) {
 	load := func(flag, text string) (*config.Config, error) {
 		return config.Load(config.Source{
@@ -118,7 +118,7 @@ func TestM15ShutdownDelay(t *testing.T) {
 	}
 }
 
-// What the end of the grace cuts is logged as that.
+// An answer that the end of the grace cuts is logged as cut.
 func TestM15CutIsLogged(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -165,7 +165,7 @@ func TestM15CutIsLogged(t *testing.T) {
 	}
 }
 
-// A person reads it too, and whoever wants to read of errors only.
+// The text log shows a cut answer too, also where only errors are logged.
 func TestM15CutIsShown(t *testing.T) {
 	for _, end := range []proxy.ClientEnd{proxy.ClientCutUpstream, proxy.ClientCutShutdown, proxy.ClientCompleted} {
 		var text strings.Builder
@@ -176,7 +176,7 @@ func TestM15CutIsShown(t *testing.T) {
 	}
 }
 
-// A terminal that closes, or somebody who expects a reload, stops nothing.
+// SIGHUP does not stop the process.
 func TestM15Hangup(t *testing.T) {
 	data, err := freeAddress()
 	if err != nil {
@@ -214,8 +214,8 @@ func TestM15Hangup(t *testing.T) {
 	}
 }
 
-// Upstreams are asked at once and beside everything else: one that does not answer
-// holds up neither the others nor the reading of the bases.
+// Upstreams are probed at once and in the background: one that does not answer delays
+// neither the others nor the reading of the bases.
 func TestM15UpstreamsAreProbedBeside(t *testing.T) {
 	cfg, err := config.Load(config.Source{Path: "c.yaml", Read: func(string) ([]byte, error) {
 		return []byte("upstreams: {a: http://a.test, b: http://b.test, c: http://c.test}\npolicies: {default: {upstream: a}}"), nil

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// P11: whoever reads the log may go. The process stays, answers, and counts the
+// P11: the reader of the log may go. The process stays, answers, and counts the
 // lines that are lost.
 func TestLogWhoseReaderLeft(t *testing.T) {
 	r, w, err := os.Pipe()

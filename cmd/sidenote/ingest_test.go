@@ -48,7 +48,7 @@ func (c *command) ends(t *testing.T, code int, stdout, stderr string) {
 	}
 }
 
-// A serve that keeps the base with the same folder does the reading.
+// A serve that has the base with the same folder reads it for ingest.
 func TestIngestHandsOver(t *testing.T) {
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
 	p := serve(t, "--upstream", newRecorder(t).URL, "--knowledge", "kb="+docs, "--state", state)
@@ -115,7 +115,7 @@ type writerFunc func()
 
 func (f writerFunc) Write(p []byte) (int, error) { f(); return len(p), nil }
 
-// Whoever stops it keeps what was read, and the next run does the rest.
+// An ingest that is stopped keeps what was read, and the next one does the rest.
 func TestIngestStops(t *testing.T) {
 	state := t.TempDir()
 	args := []string{"ingest", "--state", state}

@@ -13,7 +13,7 @@ import (
 
 func tokenInEnv(name string) (string, bool) { return "t0ken-of-env", name == "SIDENOTE_ADMIN_TOKEN" }
 
-// lockNames lets the lock of a state folder name an address, held or not.
+// lockNames writes an address into the lock of a state folder.
 func lockNames(t *testing.T, state, address string) {
 	t.Helper()
 	host, err := os.Hostname()
@@ -29,7 +29,7 @@ func lockNames(t *testing.T, state, address string) {
 	}
 }
 
-// Where a writer died, nobody is asked at its address.
+// After the writer of a state folder died, nothing is sent to its address.
 func TestM05DeadWriterIsNotAsked(t *testing.T) {
 	s := adminclienttest.NewStranger(t, adminclienttest.Answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
 	state := filepath.Join(t.TempDir(), "state")
@@ -45,8 +45,7 @@ func TestM05DeadWriterIsNotAsked(t *testing.T) {
 	s.Heard(t, "a read", false)
 }
 
-// Commands that would change something say so, and send nothing, neither their own
-// token nor what they were to write.
+// Commands that write refuse to ask a stranger, and send it neither a token nor documents.
 func TestM05CommandsSendAStrangerNothing(t *testing.T) {
 	s := adminclienttest.NewStranger(t, adminclienttest.Answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
 	state, _ := adminclienttest.Held(t, s.Addr().String())

@@ -10,8 +10,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// An upstream that comes back to one of our ports by another name is refused
-// before a request goes round in circles.
+// An upstream whose name resolves to one of our ports is refused.
 func TestUpstreamLoop(t *testing.T) {
 	for _, c := range []struct {
 		name, listen, upstream string
@@ -54,7 +53,7 @@ func TestUpstreamLoop(t *testing.T) {
 	}
 }
 
-// Only a name that could lead back to us is looked up.
+// Only the name of an upstream on one of our ports is resolved.
 func TestUpstreamOfAnotherPort(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// Who listens at the address of a lock that is held gets nothing but a challenge, until
-// it proves to be the writer.
+// A listener at the address in a lock is sent nothing but a challenge until it has proved
+// that it is the writer.
 func TestM05StrangerGetsNothing(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 	proof := `{"object":"proof","proof":"` + strings.Repeat("0", 64) + `"}`

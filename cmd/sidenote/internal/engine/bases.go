@@ -131,7 +131,7 @@ func (b *Bases) Swap(id string, content *knowledge.Content, report folder.Report
 // passed, and tells of each what is known then. tell may be nil.
 func (b *Bases) AwaitStores(ctx context.Context, tell func(Indexed)) { b.stores.await(ctx, tell) }
 
-// CheckStart refuses what is most likely a mistake of whoever starts this process.
+// CheckStart refuses what is most likely a mistake in the command line or configuration.
 func (b *Bases) CheckStart(ctx context.Context) error { return b.state.checkStart(ctx) }
 
 // Serve makes the bases answer, and keeps them as their folders are, until ctx ends. What

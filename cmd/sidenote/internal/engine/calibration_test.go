@@ -55,7 +55,7 @@ func (e *Engine) known(t *testing.T) calibration.Entry {
 	return all[0]
 }
 
-// What one replica observed the other knows after its next round, and the last round
+// What one replica observed the other knows after its next exchange, and the last exchange
 // is at the end.
 func TestCalibrationIsShared(t *testing.T) {
 	server := redistest.Start(t)

@@ -6,8 +6,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// Whoever can be asked is ready: a base that is still to be indexed is said, and keeps
-// no request away.
+// A process is ready while its bases are still to be indexed; it says which are.
 func TestM08ReadyWhileIndexing(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Load(config.Source{Flags: config.Flags{Upstream: "http://127.0.0.1:9", Knowledge: []string{"handbook=" + t.TempDir()}}})

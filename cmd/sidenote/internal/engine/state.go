@@ -195,10 +195,10 @@ func (s *stateFolder) noteTrouble(t library.Trouble) {
 	s.monitor.tell(slog.LevelWarn, line)
 }
 
-// checkStart refuses what is most likely a mistake of whoever starts this process: a
+// checkStart refuses what is most likely a mistake in the command line or configuration: a
 // folder that is not there and was never read, a base that the state folder does not hold.
 func (s *stateFolder) checkStart(ctx context.Context) error {
-	if s.cfg.State.Follow || s.library.Standing() == library.Apart { // the folders are somewhere else, perhaps, or were read
+	if s.cfg.State.Follow || s.library.Standing() == library.Apart { // folders of a follower may be on another machine
 		return nil
 	}
 	stored, err := s.library.StoredBases(ctx)

@@ -11,8 +11,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// What goes on beside requests may panic: it is told and counted, and the process
-// goes on serving.
+// A panic in the background is told and counted, and the process goes on serving.
 func TestM28Background(t *testing.T) {
 	var said []string
 	path := filepath.Join(t.TempDir(), "sidenote.yaml")

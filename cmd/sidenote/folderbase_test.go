@@ -13,7 +13,7 @@ import (
 	"sidenote/retrieval/knowledge/library"
 )
 
-// Where nothing was removed, nothing is said to have been.
+// A remove that removed nothing prints nothing.
 func TestM23RemoveOfNothing(t *testing.T) {
 	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
@@ -27,8 +27,8 @@ func TestM23RemoveOfNothing(t *testing.T) {
 	}
 }
 
-// Documents of a base that a folder feeds are put into the folder, by whomever they
-// come: with a serve that keeps it, and without one.
+// Documents cannot be put into a base that is read from a folder, neither with a serve nor
+// without one.
 func TestM23PutIntoAFoldersBase(t *testing.T) {
 	t.Parallel()
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
@@ -45,7 +45,7 @@ func TestM23PutIntoAFoldersBase(t *testing.T) {
 	c.ends(t, exitDone, "leave.md  Leave policy, 1 chunk\ntravel.md  Travel, 1 chunk\n", "")
 }
 
-// cutShort leaves a state folder as a process does that dies while it reads a folder.
+// cutShort leaves a state folder as a process does that ends while it reads a folder.
 func cutShort(t *testing.T, state, id, docs string) {
 	t.Helper()
 	l, err := engine.OpenLibrary(t.Context(), state, library.Options{})
@@ -67,7 +67,7 @@ func cutShort(t *testing.T, state, id, docs string) {
 	}
 }
 
-// A base whose folder was not read to its end says so, wherever it is seen, until it is.
+// A base whose folder was not read to its end is shown as that everywhere, until it was.
 func TestM23ReadInPart(t *testing.T) {
 	t.Parallel()
 	docs, state := t.TempDir(), filepath.Join(t.TempDir(), "state")

@@ -11,7 +11,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// Whoever writes a state folder counts the tokens of what it writes.
+// Each command that writes a state folder stores the counts of tokens with the chunks.
 func TestTokensAreKept(t *testing.T) {
 	docs, text := handbook(t), "# Pets\n\nLlamas are welcome."
 	for name, put := range map[string]func(state string){
