@@ -18,51 +18,53 @@ import (
 	"sidenote/proxy"
 )
 
-// A right is what a token allows.
+// A right is what the caller may do.
 type right int
 
-// The rights, each with those before it.
+// The rights. Each includes those before it.
 const (
 	noRight right = iota
 	readRight
 	writeRight
 )
 
-// admit returns why a request may not be made. It first refuses what a web page could
-// have sent through somebody's browser: another host's name (DNS rebinding) or origin.
-// Who has a token may call by any name, as other Sidenotes do: no page has it.
+// admit returns an error if the request is not allowed. It first refuses what a web page
+// could have sent through somebody's browser: the host name (DNS rebinding) or the
+// origin is not ours. A caller with a token may use any host name, as other Sidenotes
+// do: no page has the token.
 func (h *Handler) admit(ctx *fasthttp.RequestCtx, e endpoint, found bool) error {
-	host, shown := string(ctx.Host()), h.shown(ctx)
-	if shown == noRight && !h.knownHost(host) {
+	host, has := string(ctx.Host()), h.rightOf(ctx)
+	if has == noRight && !h.knownHost(host) {
 		return &Refusal{Status: fasthttp.StatusMisdirectedRequest, Code: "unknown_host",
 			Message: fmt.Sprintf("The admin port is not known as %q; call it localhost or by its IP address, or send the admin token as a bearer token.", host)}
 	}
-	// A page of this machine that shows a token is a program of its owner's; it may read.
-	trusted := !e.write && shown != noRight
+	// A page of this machine that sends a token is a program of the machine's owner; it
+	// may read.
+	trusted := !e.write && has != noRight
 	if origin := string(ctx.Request.Header.Peek("Origin")); origin != "" && !h.ownOrigin(origin, host) && !(trusted && ofThisMachine(origin)) {
 		return &Refusal{Status: fasthttp.StatusForbidden, Code: "foreign_origin", Message: fmt.Sprintf("Pages of %q may not call the admin port.", origin)}
 	}
 	switch {
-	case !found || e.open:
+	case !found || e.public:
 		return nil
-	case shown == noRight && h.Token.Reveal()+h.ReadToken.Reveal() != "":
+	case has == noRight && h.Token.Reveal()+h.ReadToken.Reveal() != "":
 		return &proxy.Error{Reason: proxy.ReasonKey, Message: "The admin token is missing or wrong; send it in the header Authorization as a bearer token."}
 	case e.write:
-		return h.admitWrite(ctx, shown)
+		return h.admitWrite(ctx, has)
 	}
 	return nil
 }
 
-// admitWrite returns why somebody who may read may not write.
-func (h *Handler) admitWrite(ctx *fasthttp.RequestCtx, shown right) error {
+// admitWrite returns an error if a caller who may read may not write.
+func (h *Handler) admitWrite(ctx *fasthttp.RequestCtx, has right) error {
 	_, err := h.writeToken()
 	switch {
 	case err != nil:
 		return &Refusal{Status: fasthttp.StatusForbidden, Code: "no_admin_token",
 			Message: fmt.Sprintf("There is no admin token to write with: %v. Set SIDENOTE_ADMIN_TOKEN or admin.token.", err)}
-	case shown == readRight:
+	case has == readRight:
 		return &Refusal{Status: fasthttp.StatusForbidden, Code: "read_only_token", Message: "This token is for reading only; a write needs the admin token."}
-	case shown != writeRight:
+	case has != writeRight:
 		return &proxy.Error{Reason: proxy.ReasonKey, Message: "A write needs the admin token; send it in the header Authorization as a bearer token. " +
 			"It stands in the file admin-token of the state folder."}
 	case !isJSON(ctx):
@@ -72,7 +74,7 @@ func (h *Handler) admitWrite(ctx *fasthttp.RequestCtx, shown right) error {
 	return nil
 }
 
-// writeToken is what writes need to show, or why there is nothing that would do.
+// writeToken returns the token that writes must send, or why there is none.
 func (h *Handler) writeToken() (string, error) {
 	switch token := h.Token.Reveal(); {
 	case token != "":
@@ -83,33 +85,33 @@ func (h *Handler) writeToken() (string, error) {
 	return h.StateToken()
 }
 
-// shown is what the bearer token of a request allows.
-func (h *Handler) shown(ctx *fasthttp.RequestCtx) right {
+// rightOf returns what the bearer token of a request allows.
+func (h *Handler) rightOf(ctx *fasthttp.RequestCtx) right {
 	const scheme = "bearer "
 	got := ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)
 	if len(got) < len(scheme) || !bytes.EqualFold(got[:len(scheme)], []byte(scheme)) {
 		return noRight
 	}
 	got = bytes.TrimSpace(got[len(scheme):])
-	token, _ := h.writeToken() // without one nobody may write, and admitWrite says why
+	token, _ := h.writeToken() // if there is none nobody may write, and admitWrite says why
 	switch {
-	case same(token, got):
+	case sameSecret(token, got):
 		return writeRight
-	case same(h.ReadToken.Reveal(), got):
+	case sameSecret(h.ReadToken.Reveal(), got):
 		return readRight
 	}
 	return noRight
 }
 
-// same compares digests, so that time tells nothing of the token, its length
-// included. Nothing is the same as no token.
-func same(want string, got []byte) bool {
+// sameSecret compares digests, so that the time it takes tells nothing about the token,
+// not even its length. If want is "" nothing equals it.
+func sameSecret(want string, got []byte) bool {
 	a, b := sha256.Sum256([]byte(want)), sha256.Sum256(got)
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && want != ""
 }
 
-// isJSON tells whether what a request brings is declared to be JSON: pages of other
-// origins cannot send that without asking first. Nothing needs no type.
+// isJSON tells whether the body of a request is declared to be JSON: pages of other
+// origins cannot send that without a preflight. Without a body no type is needed.
 func isJSON(ctx *fasthttp.RequestCtx) bool {
 	declared := string(ctx.Request.Header.ContentType())
 	if declared == "" && ctx.Request.Header.ContentLength() == 0 {
@@ -119,9 +121,8 @@ func isJSON(ctx *fasthttp.RequestCtx) bool {
 	return err == nil && media == "application/json"
 }
 
-// knownHost tells whether host, a name or address with or without a port, may
-// stand for this listener. An address always may: what a page can be rebound to
-// us with is a name.
+// knownHost tells whether this listener may be called by host, a name or an address with
+// or without a port. Any address may be used: DNS rebinding needs a name.
 func (h *Handler) knownHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -133,8 +134,8 @@ func (h *Handler) knownHost(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || slices.Contains(h.Hosts, host)
 }
 
-// ownOrigin tells whether pages of origin are those of this listener, which is called
-// by the name host, or of a listed name.
+// ownOrigin tells whether origin is that of this listener, which was called as host, or
+// has a listed name.
 func (h *Handler) ownOrigin(origin, host string) bool {
 	u, err := url.Parse(origin)
 	return err == nil && u.Host != "" && (strings.EqualFold(u.Host, host) || slices.Contains(h.Hosts, strings.ToLower(u.Hostname())))

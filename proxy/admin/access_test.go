@@ -16,7 +16,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// A oneStore is a Library of one store, kb1.
+// oneStore is a Library of one store, kb1.
 type oneStore struct{}
 
 func (oneStore) Store(id string) (admin.Store, bool) {
@@ -26,12 +26,12 @@ func (oneStore) Candidates(context.Context, retrieval.Query) (retrieval.Result, 
 	return retrieval.Result{}, nil
 }
 
-// A sent is a request to the admin port.
-type sent struct{ method, path, body string }
+// A request is one to the admin port.
+type request struct{ method, path, body string }
 
-// writes are all requests that change state.
-func writes() []sent {
-	return []sent{
+// writes returns all requests that change state.
+func writes() []request {
+	return []request{
 		{"POST", "/v1/knowledge", `{"id":"kb1"}`},
 		{"DELETE", "/v1/knowledge/kb1", ""},
 		{"POST", "/v1/knowledge/kb1/ingest", ""},
@@ -41,9 +41,9 @@ func writes() []sent {
 	}
 }
 
-// reads are requests that change nothing, those with a body too.
-func reads() []sent {
-	return []sent{
+// reads returns requests that change nothing, with and without a body.
+func reads() []request {
+	return []request{
 		{"GET", "/v1/knowledge", ""}, {"GET", "/v1/knowledge/kb1", ""}, {"GET", "/v1/knowledge/kb1/documents", ""}, {"GET", "/v1/knowledge/kb1/documents/a", ""},
 		{"POST", "/v1/search", `{"query":"leave"}`}, {"POST", "/v1/rewrite?tenant=acme", chatBody},
 		{"GET", "/v1/vector_stores", ""}, {"POST", "/v1/vector_stores/kb1/search", `{"query":"leave"}`},
@@ -51,11 +51,12 @@ func reads() []sent {
 	}
 }
 
-// A gate is an admin port with these tokens; state is the state folder's, "" for none.
-func gate(t *testing.T, token, readToken, state string) string {
+// startWith starts an admin port with these tokens; state is that of the state folder.
+// "" is no token.
+func startWith(t *testing.T, token, readToken, state string) string {
 	t.Helper()
 	h := handler(func(h *admin.Handler) {
-		h.Keeper, h.Library = &cabinet{ids: []string{"a"}}, oneStore{}
+		h.Keeper, h.Library = &fakeKeeper{ids: []string{"a"}}, oneStore{}
 		h.Token, h.ReadToken = proxy.NewSecret(token), proxy.NewSecret(readToken)
 		h.StateToken = func() (string, error) {
 			if state == "" {
@@ -67,7 +68,7 @@ func gate(t *testing.T, token, readToken, state string) string {
 	return listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler)))
 }
 
-// Who may write, and read, with which token.
+// Each token allows what it is for: writing and reading, or reading only.
 func TestM04WritesNeedTheToken(t *testing.T) {
 	f := func(url, bearer string, read, write int, why string) {
 		t.Helper()
@@ -86,18 +87,18 @@ func TestM04WritesNeedTheToken(t *testing.T) {
 			}
 		}
 	}
-	made := gate(t, "", "", "state")
+	made := startWith(t, "", "", "state")
 	f(made, "", 200, 401, "in the file admin-token of the state folder")
 	f(made, "stat", 200, 401, "invalid_api_key")
-	configured := gate(t, "tok", "", "state")
+	configured := startWith(t, "tok", "", "state")
 	f(configured, "", 401, 401, "")
 	f(configured, "state", 401, 401, "")
-	none := gate(t, "", "", "")
+	none := startWith(t, "", "", "")
 	for _, bearer := range []string{"", "state", "tok"} {
 		f(none, bearer, 200, 403, "There is no admin token to write with: the state is in memory. Set SIDENOTE_ADMIN_TOKEN or admin.token.")
 	}
-	// Those who may do both.
-	for url, bearer := range map[string]string{made: "state", configured: "tok", gate(t, "", "read", "state"): "state"} {
+	// These may read and write.
+	for url, bearer := range map[string]string{made: "state", configured: "tok", startWith(t, "", "read", "state"): "state"} {
 		for _, r := range append(reads(), writes()...) {
 			if code, body := call(t, r.method, url+r.path, r.body, "Content-Type: application/json", "Authorization: bearer "+bearer); code/100 != 2 {
 				t.Errorf("%s %s with %q: %d, %s", r.method, r.path, bearer, code, body)
@@ -106,10 +107,10 @@ func TestM04WritesNeedTheToken(t *testing.T) {
 	}
 }
 
-// The token for reading reads, whatever else is configured.
+// The read token allows reading whatever other tokens are configured.
 func TestM07ReadTokenOnlyReads(t *testing.T) {
 	for _, token := range []string{"tok", ""} {
-		url := gate(t, token, "read", "state")
+		url := startWith(t, token, "read", "state")
 		for _, r := range reads() {
 			if code, body := call(t, r.method, url+r.path, r.body, "Authorization: Bearer read", "Host: central.svc:8081"); code != 200 {
 				t.Errorf("%s %s: %d, %s", r.method, r.path, code, body)
@@ -124,16 +125,16 @@ func TestM07ReadTokenOnlyReads(t *testing.T) {
 			}
 		}
 	}
-	url := gate(t, "", "read", "") // there is nothing to write with, which who may not read is not told
+	url := startWith(t, "", "read", "") // no token allows writing; a caller who may not read is not told so
 	if code, body := call(t, "DELETE", url+"/v1/knowledge/kb1", ""); code != 401 || strings.Contains(body, "memory") {
 		t.Errorf("%d, %s", code, body)
 	}
 }
 
-// A write is what no page can send: of JSON, and from nowhere.
+// A write must be one that no page can send: its body is JSON, and it has no origin.
 func TestM04WritesAreJSON(t *testing.T) {
-	url := gate(t, "", "", "state")
-	f := func(r sent, status int, lines ...string) {
+	url := startWith(t, "", "", "state")
+	f := func(r request, status int, lines ...string) {
 		t.Helper()
 		code, body := call(t, r.method, url+r.path, r.body, append(lines, "Authorization: Bearer state")...)
 		if code != status || code == 415 && !strings.Contains(body, "application/json") {
@@ -142,7 +143,7 @@ func TestM04WritesAreJSON(t *testing.T) {
 	}
 	for _, r := range writes() {
 		if r.body == "" {
-			f(r, map[string]int{"POST": 202, "DELETE": 200}[r.method]) // nothing has no type
+			f(r, map[string]int{"POST": 202, "DELETE": 200}[r.method]) // without a body no type is needed
 		} else {
 			f(r, 415)
 		}
@@ -150,19 +151,19 @@ func TestM04WritesAreJSON(t *testing.T) {
 			f(r, 415, "Content-Type: "+media)
 		}
 	}
-	put := sent{"PUT", "/v1/knowledge/kb1/documents/a", `{"text":"x"}`}
+	put := request{"PUT", "/v1/knowledge/kb1/documents/a", `{"text":"x"}`}
 	f(put, 201, "Content-Type: application/json; charset=utf-8")
 	f(put, 201, "Content-Type: Application/JSON")
-	f(sent{"POST", "/v1/knowledge/kb1/ingest", "{}"}, 415)
-	f(sent{"POST", "/v1/knowledge/kb1/ingest", "{}"}, 202, "Content-Type: application/json")
+	f(request{"POST", "/v1/knowledge/kb1/ingest", "{}"}, 415)
+	f(request{"POST", "/v1/knowledge/kb1/ingest", "{}"}, 202, "Content-Type: application/json")
 	for _, r := range reads() {
 		f(r, 200, "Content-Type: text/plain")
 	}
 }
 
-// However a body comes, it has a type; and a request without a word about one has none.
+// A body needs a content type in either framing, and a request without a body needs none.
 func TestM04WritesInOtherWords(t *testing.T) {
-	url := gate(t, "", "", "state")
+	url := startWith(t, "", "", "state")
 	f := func(lines, body, want string) {
 		t.Helper()
 		c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
@@ -183,13 +184,13 @@ func TestM04WritesInOtherWords(t *testing.T) {
 	f("Transfer-Encoding: chunked\r\nContent-Type: application/json\r\n", "2\r\n{}\r\n0\r\n\r\n", "202")
 }
 
-// Pages of others are refused, those of this machine too; a bearer of a token may use
-// any name.
+// Requests from pages of other origins are refused, also from those of this machine; a
+// caller with a token may use any host name.
 func TestM04ForeignPagesAreRefused(t *testing.T) {
-	url := gate(t, "", "read", "state")
+	url := startWith(t, "", "read", "state")
 	host := strings.TrimPrefix(url, "http://")
 	read, write := reads()[4], writes()[0]
-	f := func(r sent, status int, lines ...string) {
+	f := func(r request, status int, lines ...string) {
 		t.Helper()
 		if code, body := call(t, r.method, url+r.path, r.body, append(lines, "Content-Type: application/json")...); code != status {
 			t.Errorf("%s %s %q: %d, want %d: %s", r.method, r.path, lines, code, status, body)
@@ -213,10 +214,10 @@ func TestM04ForeignPagesAreRefused(t *testing.T) {
 	}
 }
 
-// What is wrong with the state folder's token is said to those who may read.
+// Callers who may read are told what is wrong with the state folder's token.
 func TestM04StateTokenThatCannotBeRead(t *testing.T) {
 	h := handler(func(h *admin.Handler) {
-		h.Keeper = &cabinet{}
+		h.Keeper = &fakeKeeper{}
 		h.StateToken = func() (string, error) {
 			return "", &fs.PathError{Op: "open", Path: "/s/admin-token", Err: fs.ErrPermission}
 		}

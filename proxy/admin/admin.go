@@ -1,6 +1,6 @@
-// Package admin is the second listener: dry runs of rewrites, searches (also in
-// the shape of OpenAI's vector stores), the management of knowledge bases, metrics and
-// probes. Nothing on it reaches or chooses an upstream, or a path on the disk.
+// Package admin serves the second listener: dry runs of rewrites, searches (also in the
+// shape of OpenAI's vector stores), the management of knowledge bases, metrics and
+// probes. No request to it can reach an upstream or choose a path on the disk.
 package admin
 
 import (
@@ -21,40 +21,40 @@ import (
 )
 
 const (
-	maxBody  = 32 << 20 // as the data port rewrites by default
+	maxBody  = 32 << 20 // what the data port rewrites by default
 	bodyWait = 30 * time.Second
 )
 
 // A Handler answers on the admin port. It is read-only after its fields are set.
 type Handler struct {
 	Telemetry
-	Rewriter  *rewrite.Rewriter // whose Retriever answers searches too
+	Rewriter  *rewrite.Rewriter // its Retriever answers searches, too
 	Tenants   *proxy.Directory
-	Knowledge func() []string // ids of all bases at this moment
-	Library   Library         // what the vector-store endpoints show of them; nil shows nothing
-	Keeper    Keeper          // manages them; nil does not
+	Knowledge func() []string // returns the ids of all bases
+	Library   Library         // what the vector-store endpoints read; nil: there are no such endpoints
+	Keeper    Keeper          // what manages bases; nil: there are no such endpoints
 	Hosts     []string        // names by which this port may be called, beside localhost and addresses
 
-	// Tokens are shown as bearer tokens. Without Token and ReadToken reads are open.
+	// Callers send tokens as bearer tokens. Without Token and ReadToken reads need none.
 	Token     proxy.Secret // for all but probes
 	ReadToken proxy.Secret // for reads only
-	// StateToken returns the token of the state folder, which writes need where there
-	// is no Token, or says why there is none. It may be nil.
+	// StateToken returns the token of the state folder, which writes need if there is no
+	// Token, or why there is none. It may be nil.
 	StateToken func() (string, error)
 }
 
-// A Telemetry answers /metrics, /healthz and /readyz and nothing else, without a
-// token: for a listener that scrapers and probes can reach.
+// A Telemetry answers /metrics, /healthz and /readyz only, without a token. It is for a
+// listener that scrapers and probes can reach.
 type Telemetry struct {
 	Metrics prometheus.Gatherer
-	Ready   func() []string // why not, one line each; none or nil func: ready
-	Trouble func() []string // what requests have to do without meanwhile; likewise
+	Ready   func() []string // returns the reasons why requests cannot be served, one line each; nil: never any
+	Trouble func() []string // returns the helpers that requests must do without for now; nil: never any
 }
 
-// An endpoint is what answers on one path.
+// An endpoint answers one method on one path.
 type endpoint struct {
 	method string // GET includes HEAD
-	open   bool   // no token
+	public bool   // no token
 	write  bool   // changes state
 	handle func(*fasthttp.RequestCtx) error
 }
@@ -64,9 +64,9 @@ func (t Telemetry) endpoint(path string) (endpoint, bool) {
 	case "/metrics":
 		return endpoint{method: "GET", handle: t.metrics}, true
 	case "/healthz":
-		return endpoint{method: "GET", open: true, handle: t.healthz}, true
+		return endpoint{method: "GET", public: true, handle: t.healthz}, true
 	case "/readyz":
-		return endpoint{method: "GET", open: true, handle: t.readyz}, true
+		return endpoint{method: "GET", public: true, handle: t.readyz}, true
 	}
 	return endpoint{}, false
 }
@@ -80,15 +80,15 @@ func (h *Handler) endpoint(path string) (endpoint, bool) {
 	case "/v1/calibration":
 		return endpoint{method: "GET", handle: h.calibration}, true
 	case ProofPath:
-		return endpoint{method: "GET", open: true, handle: h.proof}, true
+		return endpoint{method: "GET", public: true, handle: h.proof}, true
 	}
 	return h.Telemetry.endpoint(path)
 }
 
-// Handle answers one request, if it may be made.
+// Handle answers one request, if it is allowed.
 func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 	e, ok := h.endpoint(string(ctx.Path()))
-	// The path as it was sent: a document's id may hold any character.
+	// Not decoded: the id of a document may hold any character.
 	if !ok && h.Library != nil {
 		e, ok = h.storeEndpoint(string(ctx.URI().PathOriginal()))
 	}
@@ -134,7 +134,7 @@ func refuse(ctx *fasthttp.RequestCtx, err error) {
 	proxy.AsError(err).Write(ctx)
 }
 
-// fail answers with an error that only this port has.
+// fail answers with an error that only this port has. The data port's are proxy.Errors.
 func fail(ctx *fasthttp.RequestCtx, status int, code, message string) {
 	ctx.Response.Reset()
 	ctx.Response.SetStatusCode(status)
@@ -160,8 +160,8 @@ func body(ctx *fasthttp.RequestCtx) ([]byte, error) {
 // A Server is a listener of this package.
 type Server struct{ http *transport.Server }
 
-// NewServer returns a server for the Handle of a Handler or a Telemetry. Its panics
-// go to log, and to each of panicked.
+// NewServer returns a server for the Handle of a Handler or a Telemetry. Panics are
+// written to log and passed to each of panicked.
 func NewServer(handle fasthttp.RequestHandler, log *slog.Logger, panicked ...panics.Handler) *Server {
 	return &Server{http: transport.NewServer(handle, transport.ServerOptions{
 		Panicked: func(value any, stack []byte) {

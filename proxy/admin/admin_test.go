@@ -22,8 +22,8 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// fasthttp's clock has no end, and a server's janitor sleeps for ten seconds
-		// before it sees the server's.
+		// fasthttp's clock never ends, and the goroutine that cleans a server's pool
+		// sleeps for ten seconds before it notices the server's end.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 }
@@ -40,7 +40,8 @@ type counter struct{}
 
 func (counter) Count(s string) (int, bool) { return len(s), true }
 
-// retrieve tells in its source who asked whom for how much.
+// retrieve finds one source, whose text holds the tenant, the bases and the number asked
+// for.
 func retrieve(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 	if q.Text == "fail" {
 		return retrieval.Result{Reason: retrieval.ReasonTimeout}, retrieval.ErrUnavailable
@@ -166,7 +167,7 @@ func TestSearch(t *testing.T) {
 	f("/v1/search", `{"query":"fail"}`, 503, `"code":"sources_unavailable"`)
 }
 
-// T14: what answers on which listener, to whom.
+// T14: each endpoint answers on its listener only, and only to callers who may use it.
 func TestAccess(t *testing.T) {
 	const token = "Authorization: Bearer s3cret"
 	whole := listen(t, admin.NewServer(handler(func(h *admin.Handler) {
@@ -185,7 +186,7 @@ func TestAccess(t *testing.T) {
 	f(401, "POST", whole+"/v1/rewrite", "Authorization: Basic s3cret")
 	f(200, "GET", whole+"/metrics", token)
 	f(200, "GET", whole+"/healthz")
-	f(400, "POST", whole+"/v1/search", token) // in, and then a bad body
+	f(400, "POST", whole+"/v1/search", token) // the token is accepted, the body is not
 	f(404, "GET", whole+"/v1/chat/completions", token)
 	f(404, "GET", whole+"/", token)
 	f(405, "GET", whole+"/v1/rewrite", token)

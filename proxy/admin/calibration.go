@@ -7,7 +7,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A calibrated is how an upstream was seen to bill a model.
+// A calibrated says how an upstream counts the tokens of a model, as learnt from its
+// answers.
 type calibrated struct {
 	Tenant      string  `json:"tenant"`
 	Upstream    string  `json:"upstream"`
@@ -21,7 +22,7 @@ type calibrated struct {
 	OffsetUpper int     `json:"offset_upper_bound"` // what is reserved beyond a count
 }
 
-// calibration shows what was learnt of how upstreams count.
+// calibration shows what was learnt about how upstreams count tokens.
 func (h *Handler) calibration(ctx *fasthttp.RequestCtx) error {
 	list := struct {
 		Object string       `json:"object"`

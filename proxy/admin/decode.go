@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// whyNot says what is wrong with a body in the words of JSON: its decoder speaks of
-// Go's types, and callers need not know in what this is written.
-func whyNot(err error) string {
+// jsonProblem says what is wrong with a body in terms of JSON. The decoder's own texts
+// speak of Go's types, which callers need not know.
+func jsonProblem(err error) string {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrong):
@@ -25,7 +25,7 @@ func whyNot(err error) string {
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
-// given names what stands there.
+// given names the kind of value in the body.
 func given(value string) string {
 	switch value {
 	case "array":
@@ -40,7 +40,7 @@ func given(value string) string {
 	return value // such as number 1.5
 }
 
-// wanted names what a type is read from.
+// wanted names the kind of JSON value that a type is read from.
 func wanted(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// What is wrong with a body is said in the words of JSON.
+// Errors about a body speak of JSON, not of Go's types.
 func TestWrongBodies(t *testing.T) {
-	store, base := stores(t, &shelf{}), keeping(t, &cabinet{})
+	store, base := stores(t, &twoStores{}), startKeeper(t, &fakeKeeper{})
 	f := func(url, body, want string) {
 		t.Helper()
 		code, got := manage(t, "POST", url, body)

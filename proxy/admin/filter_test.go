@@ -14,11 +14,11 @@ import (
 	"sidenote/rewrite"
 )
 
-// A drawer is a Library of one base, kb1, that keeps to filters, and one that does
+// A filteredLibrary is a Library of one base, kb1, that keeps to filters, and one that does
 // not tell its files, far.
-type drawer struct{ files []admin.File }
+type filteredLibrary struct{ files []admin.File }
 
-func (d drawer) Store(id string) (admin.Store, bool) {
+func (d filteredLibrary) Store(id string) (admin.Store, bool) {
 	switch id {
 	case "kb1":
 		return admin.Store{Generation: "0a", Files: len(d.files), Bytes: 30, File: func(i int) admin.File { return d.files[i] }}, true
@@ -28,7 +28,7 @@ func (d drawer) Store(id string) (admin.Store, bool) {
 	return admin.Store{}, false
 }
 
-func (d drawer) Candidates(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
+func (d filteredLibrary) Candidates(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 	res := retrieval.Result{Bases: []retrieval.Ref{{Knowledge: q.Bases[0].Knowledge, Generation: "0a"}}}
 	for i, f := range d.files {
 		if q.Filter.Match(f.Attributes) || q.Text == "before" { // "before": found in what the base held then
@@ -38,11 +38,11 @@ func (d drawer) Candidates(_ context.Context, q retrieval.Query) (retrieval.Resu
 	return res, nil
 }
 
-// filtered is the address of an admin port whose tenant acme sees public documents
-// only, and what its searches asked.
-func filtered(t *testing.T) (url string, asked *[]retrieval.Query) {
+// startFiltered starts an admin port whose tenant acme may see public documents only. It
+// returns its address and the queries of its searches.
+func startFiltered(t *testing.T) (url string, asked *[]retrieval.Query) {
 	t.Helper()
-	d := drawer{files: []admin.File{
+	d := filteredLibrary{files: []admin.File{
 		{ID: "a.md", Name: "A", Chunks: 1, Bytes: 5, Attributes: map[string]any{"audience": "public", "year": 2023.0, "sidenote_name": "not mine"}},
 		{ID: "b.md", Name: "B", Chunks: 1, Bytes: 10, Attributes: map[string]any{"audience": "staff", "year": 2024.0}},
 		{ID: "c.md", Name: "C", Chunks: 1, Bytes: 15, Attributes: map[string]any{"audience": "public", "year": 2024.0, "tags": []string{"x", "y"}}},
@@ -64,9 +64,9 @@ func filtered(t *testing.T) (url string, asked *[]retrieval.Query) {
 
 const recent = `{"type":"gte","key":"year","value":2024}`
 
-// Searches keep to the filter of the tenant and to that of the request.
+// Searches apply the tenant's filter and the request's.
 func TestSearchesAreFiltered(t *testing.T) {
-	url, _ := filtered(t)
+	url, _ := startFiltered(t)
 	f := func(path, body string, want ...string) {
 		t.Helper()
 		code, got := call(t, "POST", url+path, body)
@@ -88,14 +88,14 @@ func TestSearchesAreFiltered(t *testing.T) {
 		f(path+"?tenant=acme", `{"query":"x","filters":`+recent+`}`, "c.md")
 		f(path+"?tenant=acme", `{"query":"x","filters":{"type":"ne","key":"audience","value":"public"}}`)
 	}
-	// What has other attributes by now is not shown with them.
+	// A document whose attributes have changed and do not match any more is not shown.
 	f("/v1/vector_stores/kb1/search?tenant=acme", `{"query":"before"}`, "a.md", "c.md")
 	f("/v1/vector_stores/far/search?tenant=acme", `{"query":"x"}`, "a.md", "c.md")
 }
 
-// A dry run asks under the policy's filter and the request's, and shows both.
+// A dry run applies the policy's filter and the request's, and shows both.
 func TestDryRunIsFiltered(t *testing.T) {
-	url, asked := filtered(t)
+	url, asked := startFiltered(t)
 	body := strings.Replace(chatBody, "{", `{"sidenote":{"filters":`+recent+`},`, 1)
 	const both = `{"type":"and","filters":[{"type":"eq","key":"audience","value":"public"},` + recent + `]}`
 	code, got := call(t, "POST", url+"/v1/rewrite?tenant=acme", body)
@@ -108,9 +108,9 @@ func TestDryRunIsFiltered(t *testing.T) {
 	}
 }
 
-// Documents outside of a tenant's filter are as if they were not there.
+// For a tenant, documents outside of its filter do not exist.
 func TestFilesAreFiltered(t *testing.T) {
-	url, _ := filtered(t)
+	url, _ := startFiltered(t)
 	f := func(path string, status int, want string) {
 		t.Helper()
 		code, got := call(t, "GET", url+"/v1/vector_stores"+path, "")

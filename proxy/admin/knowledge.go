@@ -17,15 +17,15 @@ import (
 	"sidenote/rewrite"
 )
 
-// A Keeper manages knowledge bases. What it refuses, and what goes wrong with the
-// state folder, is a *Refusal. It is safe for concurrent use.
+// A Keeper manages knowledge bases. It returns a *Refusal for what it refuses and for
+// errors of the state folder. It is safe for concurrent use.
 type Keeper interface {
 	Bases
 	Documents
-	// Ingest begins to read the folder that a base is kept with, and returns the
-	// number of the reading that has everything that is in the folder now: it is done
-	// once that many have ended. acceptDeletions lets documents go where most files of
-	// the folder are gone.
+	// Ingest begins to read the folder of a base. It returns the number of the reading
+	// that is sure to see everything that is in the folder now: it is done once that many
+	// readings have ended. acceptDeletions deletes documents even if most files of the
+	// folder are gone.
 	Ingest(ctx context.Context, base string, acceptDeletions bool) (run int, err error)
 }
 
@@ -34,25 +34,25 @@ type Bases interface {
 	// Bases returns all bases, by id.
 	Bases(ctx context.Context) ([]Base, error)
 	Base(ctx context.Context, id string) (Base, error)
-	// CreateBase makes an empty base; created is false where it was there already.
+	// CreateBase makes an empty base; created is false if it was there already.
 	CreateBase(ctx context.Context, id string) (created bool, err error)
 	DeleteBase(ctx context.Context, id string) error
 }
 
 // Documents are the documents of the bases of a Keeper.
 type Documents interface {
-	// Documents tells the documents that a base has at this moment.
+	// Documents returns the documents that a base has now.
 	Documents(ctx context.Context, base string) (Contents, error)
 	// Document returns a document with its text.
 	Document(ctx context.Context, base, id string) (Document, error)
-	// Put writes documents, in place of those with the same ids, and tells in their
-	// order what became of them. The base answers from them when it returns.
+	// Put writes documents, in place of those with the same ids, and returns in the same
+	// order what became of them. When it returns, searches find them.
 	Put(ctx context.Context, base string, documents []NewDocument) ([]Written, error)
 	// Remove removes a document.
 	Remove(ctx context.Context, base, id string) error
 }
 
-// A Refusal is an answer that a Keeper has chosen itself.
+// A Refusal is an error for which a Keeper has chosen the answer itself.
 type Refusal struct {
 	Status  int
 	Code    string
@@ -78,15 +78,16 @@ func (r *Refusal) write(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// knowledgePath is where bases are managed.
+// knowledgePath is the path below which bases are managed.
 const knowledgePath = "/v1/knowledge"
 
-// manageWait bounds one request. It waits its turn behind whatever changes the same
-// base, and what it was asked to write may be a large text to cut.
+// manageWait is the longest that one request may take. It waits for other changes of the
+// same base, and cutting a large text into chunks takes time.
 const manageWait = time.Minute
 
-// knowledgeEndpoint returns what answers a method at a path as it was sent. A base is
-// one segment of it; slashes of a document's id may be escaped or stand as they are.
+// knowledgeEndpoint returns the endpoint for a method and a path, which is not decoded.
+// The id of a base is one segment of the path; slashes in a document's id may be escaped
+// or not.
 func (h *Handler) knowledgeEndpoint(method, path string) (endpoint, bool) {
 	rest, ok := strings.CutPrefix(path, knowledgePath)
 	if !ok || rest != "" && rest[0] != '/' {
@@ -124,8 +125,8 @@ func (h *Handler) knowledgeEndpoint(method, path string) (endpoint, bool) {
 	return byMethod(method, one("GET", h.showDocument), one("PUT", h.putDocument), one("DELETE", h.deleteDocument)), true
 }
 
-// byMethod chooses among the endpoints of one path. Where none takes the method, the
-// one that is returned takes none, and names those that there are.
+// byMethod returns the endpoint in list that takes the method. If there is none, it
+// returns one without a handler, whose method is the list of those that list takes.
 func byMethod(method string, list ...endpoint) endpoint {
 	var names []string
 	for _, e := range list {
@@ -139,7 +140,7 @@ func byMethod(method string, list ...endpoint) endpoint {
 
 // withBase calls handle with the id of a base.
 func (h *Handler) withBase(rc *fasthttp.RequestCtx, id string, handle func(context.Context, *fasthttp.RequestCtx, string) error) error {
-	if err := untenanted(rc); err != nil {
+	if err := refuseTenant(rc); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), manageWait)
@@ -147,17 +148,17 @@ func (h *Handler) withBase(rc *fasthttp.RequestCtx, id string, handle func(conte
 	return handle(ctx, rc, id)
 }
 
-// untenanted refuses requests as a tenant: what is managed is whole, and a tenant may
-// see only what its filters choose.
-func untenanted(rc *fasthttp.RequestCtx) error {
+// refuseTenant refuses requests as a tenant: managing shows whole bases, and a tenant may
+// see only the documents that its filters choose.
+func refuseTenant(rc *fasthttp.RequestCtx) error {
 	if rc.QueryArgs().Has("tenant") {
-		return option("tenant", "Bases are not managed as a tenant; ask /v1/vector_stores what a tenant sees.")
+		return optionError("tenant", "Bases are not managed as a tenant; ask /v1/vector_stores what a tenant sees.")
 	}
 	return nil
 }
 
-// readObject reads a body that is one JSON object into to. Fields that it does not
-// know are refused: one of them could be a rule about who may read a document.
+// readObject reads a body that is one JSON object into to. Unknown fields are refused: one
+// of them could be a rule about who may read a document.
 func readObject(rc *fasthttp.RequestCtx, what string, to any) error {
 	b, err := body(rc)
 	if err != nil {
@@ -172,7 +173,7 @@ func readObject(rc *fasthttp.RequestCtx, what string, to any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
-		return refuse(whyNot(err))
+		return refuse(jsonProblem(err))
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return refuse("something stands after it")
@@ -180,7 +181,7 @@ func readObject(rc *fasthttp.RequestCtx, what string, to any) error {
 	return nil
 }
 
-// option is a refusal of one field.
-func option(param, format string, args ...any) error {
+// optionError returns the error for one field or parameter.
+func optionError(param, format string, args ...any) error {
 	return &proxy.Error{Reason: rewrite.ReasonOption, Param: param, Message: fmt.Sprintf(format, args...)}
 }

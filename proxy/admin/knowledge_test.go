@@ -13,19 +13,19 @@ import (
 	"sidenote/proxy/admin"
 )
 
-// A cabinet is a Keeper of the bases kb1, with documents of these ids, and kb2.
-type cabinet struct {
+// A fakeKeeper is a Keeper of the bases kb1, with documents of these ids, and kb2.
+type fakeKeeper struct {
 	ids []string // sorted
 	put []admin.NewDocument
-	err error // of all that changes something
+	err error // returned by all methods that change something
 }
 
-func (c *cabinet) Bases(context.Context) ([]admin.Base, error) {
+func (c *fakeKeeper) Bases(context.Context) ([]admin.Base, error) {
 	report := &admin.Report{SkippedTotal: 150, Skipped: make([]admin.Skipped, 150), RemovedDocuments: []string{}}
 	return []admin.Base{{ID: "kb1", Documents: len(c.ids), Ingest: &admin.Ingest{Report: report}}, {ID: "kb2"}}, nil
 }
 
-func (c *cabinet) Base(ctx context.Context, id string) (admin.Base, error) {
+func (c *fakeKeeper) Base(ctx context.Context, id string) (admin.Base, error) {
 	all, _ := c.Bases(ctx)
 	for _, b := range all {
 		if b.ID == id {
@@ -35,19 +35,21 @@ func (c *cabinet) Base(ctx context.Context, id string) (admin.Base, error) {
 	return admin.Base{}, &admin.Refusal{Status: 404, Code: "not_found", Message: "There is no " + id}
 }
 
-func (c *cabinet) CreateBase(_ context.Context, id string) (bool, error) { return id == "kb2", c.err }
-func (c *cabinet) DeleteBase(context.Context, string) error              { return c.err }
-func (c *cabinet) Remove(context.Context, string, string) error          { return c.err }
+func (c *fakeKeeper) CreateBase(_ context.Context, id string) (bool, error) {
+	return id == "kb2", c.err
+}
+func (c *fakeKeeper) DeleteBase(context.Context, string) error     { return c.err }
+func (c *fakeKeeper) Remove(context.Context, string, string) error { return c.err }
 
-// Ingest answers 8 where deletions are accepted.
-func (c *cabinet) Ingest(_ context.Context, _ string, acceptDeletions bool) (int, error) {
+// Ingest returns 8 if deletions are accepted.
+func (c *fakeKeeper) Ingest(_ context.Context, _ string, acceptDeletions bool) (int, error) {
 	if acceptDeletions {
 		return 8, c.err
 	}
 	return 7, c.err
 }
 
-func (c *cabinet) Documents(context.Context, string) (admin.Contents, error) {
+func (c *fakeKeeper) Documents(context.Context, string) (admin.Contents, error) {
 	return admin.Contents{
 		Len: len(c.ids), ID: func(i int) string { return c.ids[i] },
 		Describe: func(_ context.Context, at []int) (out []admin.Document, err error) {
@@ -59,11 +61,11 @@ func (c *cabinet) Documents(context.Context, string) (admin.Contents, error) {
 	}, nil
 }
 
-func (c *cabinet) Document(_ context.Context, base, id string) (admin.Document, error) {
+func (c *fakeKeeper) Document(_ context.Context, base, id string) (admin.Document, error) {
 	return admin.Document{ID: id, Knowledge: base, Content: []admin.Chunk{{Text: "t"}}}, nil
 }
 
-func (c *cabinet) Put(_ context.Context, base string, documents []admin.NewDocument) (out []admin.Written, err error) {
+func (c *fakeKeeper) Put(_ context.Context, base string, documents []admin.NewDocument) (out []admin.Written, err error) {
 	c.put = documents
 	for i, d := range documents {
 		out = append(out, admin.Written{ID: d.ID, Knowledge: base, Created: i == 0, Changed: true})
@@ -71,20 +73,20 @@ func (c *cabinet) Put(_ context.Context, base string, documents []admin.NewDocum
 	return out, c.err
 }
 
-func keeping(t *testing.T, c *cabinet) string {
+func startKeeper(t *testing.T, c *fakeKeeper) string {
 	h := handler(func(h *admin.Handler) { h.Keeper, h.Token = c, proxy.NewSecret("tok") })
 	return listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler)))
 }
 
-// manage is call with what a write needs.
+// manage is call with the headers that a write needs.
 func manage(t *testing.T, method, url, body string) (int, string) {
 	t.Helper()
 	return call(t, method, url, body, "Authorization: Bearer tok", "Content-Type: application/json")
 }
 
 func TestKnowledge(t *testing.T) {
-	c := &cabinet{ids: []string{"a.md", "b/c.md", "d.md"}}
-	url := keeping(t, c)
+	c := &fakeKeeper{ids: []string{"a.md", "b/c.md", "d.md"}}
+	url := startKeeper(t, c)
 	f := func(method, path, body string, status int, want string) {
 		t.Helper()
 		code, got := manage(t, method, url+"/v1/knowledge"+path, body)
@@ -125,8 +127,8 @@ func TestKnowledge(t *testing.T) {
 }
 
 func TestKnowledgeDocuments(t *testing.T) {
-	c := &cabinet{ids: []string{"a.md", "b/c.md", "d.md"}}
-	url := keeping(t, c)
+	c := &fakeKeeper{ids: []string{"a.md", "b/c.md", "d.md"}}
+	url := startKeeper(t, c)
 	f := func(method, path, body string, status int, want string) {
 		t.Helper()
 		code, got := manage(t, method, url+"/v1/knowledge/kb1/documents"+path, body)
@@ -171,10 +173,10 @@ func TestKnowledgeDocuments(t *testing.T) {
 	f("POST", "", `{"documents":[{"id":"a","text":"x","type":"y"}]}`, 400, `"param":"documents[0].type"`)
 }
 
-// What a Keeper refuses is answered as it says, in OpenAI's shape.
+// A Keeper's Refusal becomes the answer, in OpenAI's shape.
 func TestKnowledgeRefusals(t *testing.T) {
-	c := &cabinet{err: fmt.Errorf("put: %w", &admin.Refusal{Status: 507, Code: "no_space", Message: "The disk is full.", Err: context.Canceled})}
-	url := keeping(t, c)
+	c := &fakeKeeper{err: fmt.Errorf("put: %w", &admin.Refusal{Status: 507, Code: "no_space", Message: "The disk is full.", Err: context.Canceled})}
+	url := startKeeper(t, c)
 	const want = `{"error":{"message":"The disk is full.","type":"server_error","param":null,"code":"no_space"}}`
 	for _, r := range []struct{ method, path, body string }{
 		{"POST", "", `{"id":"kb1"}`}, {"DELETE", "/kb1", ""}, {"POST", "/kb1/ingest", ""}, {"DELETE", "/kb1/documents/a", ""},
@@ -190,10 +192,10 @@ func TestKnowledgeRefusals(t *testing.T) {
 	}
 }
 
-// The token and the name of the host hold here as elsewhere, and nothing is there
-// without a Keeper.
+// Token and host name are checked on these paths as on others, and without a Keeper the
+// paths do not exist.
 func TestKnowledgeIsGuarded(t *testing.T) {
-	h := handler(func(h *admin.Handler) { h.Keeper, h.Token = &cabinet{}, proxy.NewSecret("tok") })
+	h := handler(func(h *admin.Handler) { h.Keeper, h.Token = &fakeKeeper{}, proxy.NewSecret("tok") })
 	url := listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler))) + "/v1/knowledge"
 	for want, lines := range map[int][]string{401: nil, 421: {"Host: evil.example"}, 403: {"Authorization: Bearer tok", "Origin: https://evil.example"}, 200: {"Authorization: Bearer tok"}} {
 		if code, body := call(t, "GET", url, "", lines...); code != want {

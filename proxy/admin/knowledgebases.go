@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A Base is a knowledge base as it is managed. It goes over the wire as it is.
+// A Base describes a knowledge base to those who manage it. It is sent in this form.
 type Base struct {
 	ID         string   `json:"id"`
 	Object     string   `json:"object"` // "knowledge"
@@ -22,31 +22,31 @@ type Base struct {
 	Documents  int      `json:"documents"`
 	Chunks     int      `json:"chunks"`
 	Bytes      int64    `json:"bytes"`      // of their texts
-	Generation string   `json:"generation"` // "" while there is nothing to answer from
+	Generation string   `json:"generation"` // "" while there is nothing to search
 	ChangedAt  *int64   `json:"changed_at"` // when documents last changed; null for never
-	Configured bool     `json:"configured"` // the configuration names it
+	Configured bool     `json:"configured"` // it is in the configuration
 	Path       string   `json:"path,omitempty"`
-	Rules      string   `json:"rules,omitempty"` // a digest of all by which the folder is read
+	Rules      string   `json:"rules,omitempty"` // a digest of the rules by which the folder is read
 	Include    []string `json:"include,omitempty"`
 	Exclude    []string `json:"exclude,omitempty"`
 	Ingest     *Ingest  `json:"ingest"` // null without a folder
 }
 
-// A Status says in a word how a base is. It is a closed list.
+// A Status is the state of a base, from a closed list.
 type Status string
 
 // The states.
 const (
 	StatusReady     Status = "ready"
-	StatusIndexing  Status = "indexing"  // nothing is answered yet
-	StatusIngesting Status = "ingesting" // its folder is being read; it answers from what it held
-	StatusPartial   Status = "partial"   // its folder was not read to its end, and nobody is reading it
-	StatusFailed    Status = "failed"    // the last reading failed, or the store elsewhere does not answer
+	StatusIndexing  Status = "indexing"  // it cannot be searched yet
+	StatusIngesting Status = "ingesting" // its folder is being read; searches find what it held before
+	StatusPartial   Status = "partial"   // its folder was not read to the end, and is not being read now
+	StatusFailed    Status = "failed"    // the last reading failed, or the remote store does not answer
 )
 
-// An Ingest is how far the reading of a folder has come, and what the last came to.
+// An Ingest is the progress of reading a folder, and the result of the last reading.
 type Ingest struct {
-	Runs    int     `json:"runs"` // that have ended
+	Runs    int     `json:"runs"` // readings that have ended
 	Running bool    `json:"running"`
 	Done    int     `json:"done"`  // files
 	Files   int     `json:"files"` // to read
@@ -57,8 +57,8 @@ type Ingest struct {
 	Report  *Report `json:"report"` // of the last that ended well; null if there is none
 }
 
-// A Report says what a reading came to. Lists are cut to maxReported unless the whole
-// is asked for by ?report=full.
+// A Report is the result of a reading. Its lists are cut to maxReported, unless
+// ?report=full asks for all of them.
 type Report struct {
 	Files            int       `json:"files"` // read
 	Chunks           int       `json:"chunks"`
@@ -72,7 +72,7 @@ type Report struct {
 	Notes            []Note    `json:"notes"`
 }
 
-// A Note says what of a document that was read was left out.
+// A Note says which part of a document was left out when it was read.
 type Note struct {
 	Document string `json:"doc_id"`
 	Reason   string `json:"reason"`
@@ -88,8 +88,8 @@ type Skipped struct {
 // maxReported is how many files each list of a report names.
 const maxReported = 100
 
-// cut shortens the lists of the report.
-func (b Base) cut() Base {
+// shortened returns b with its report's lists cut to maxReported.
+func (b Base) shortened() Base {
 	if b.Ingest == nil || b.Ingest.Report == nil {
 		return b
 	}
@@ -101,23 +101,23 @@ func (b Base) cut() Base {
 	return b
 }
 
-// baseID is what the id of a base looks like.
+// baseID matches the ids that a base may have.
 var baseID = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
 
-// checkBaseID refuses what is no id. One that differs by case or width only would be
-// taken for the same by people, so the one to write is named.
+// checkBaseID refuses an invalid id. If only letter case or width is wrong, the error
+// names the valid id, as people would take the two for the same.
 func checkBaseID(id string) error {
 	if baseID.MatchString(id) {
 		return nil
 	}
 	if folded := strings.ToLower(norm.NFKC.String(id)); baseID.MatchString(folded) {
-		return option("id", "id is %q; write it as %q.", id, folded)
+		return optionError("id", "id is %q; write it as %q.", id, folded)
 	}
-	return option("id", "id is %q; it is 1 to 64 of a-z, 0-9, _ and -.", id)
+	return optionError("id", "id is %q; it is 1 to 64 of a-z, 0-9, _ and -.", id)
 }
 
 func (h *Handler) listBases(rc *fasthttp.RequestCtx) error {
-	if err := untenanted(rc); err != nil {
+	if err := refuseTenant(rc); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), manageWait)
@@ -126,10 +126,10 @@ func (h *Handler) listBases(rc *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	return answerList(rc, len(bases), func(i int) string { return bases[i].ID }, func(i int) Base { return bases[i].cut() })
+	return answerList(rc, len(bases), func(i int) string { return bases[i].ID }, func(i int) Base { return bases[i].shortened() })
 }
 
-// createBase makes a base, once.
+// createBase makes a base unless it is there already.
 func (h *Handler) createBase(rc *fasthttp.RequestCtx) error {
 	var asked struct {
 		ID string `json:"id"`
@@ -153,7 +153,7 @@ func (h *Handler) createBase(rc *fasthttp.RequestCtx) error {
 		if created {
 			status = fasthttp.StatusCreated
 		}
-		return answer(rc, status, b.cut())
+		return writeJSON(rc, status, b.shortened())
 	})
 }
 
@@ -164,18 +164,18 @@ func (h *Handler) showBase(ctx context.Context, rc *fasthttp.RequestCtx, id stri
 	}
 	switch report := string(rc.QueryArgs().Peek("report")); report {
 	case "":
-		b = b.cut()
+		b = b.shortened()
 	case "full":
 	default:
-		return option("report", "report is %q; it is full, or left out.", report)
+		return optionError("report", "report is %q; it is full, or left out.", report)
 	}
-	return answer(rc, fasthttp.StatusOK, b)
+	return writeJSON(rc, fasthttp.StatusOK, b)
 }
 
-// A deletion is what is left of something.
+// A deletion is the answer to a DELETE.
 type deletion struct {
 	ID      string `json:"id"`
-	Object  string `json:"object"` // of what it was, with ".deleted"
+	Object  string `json:"object"` // that of what was deleted, with ".deleted"
 	Deleted bool   `json:"deleted"`
 }
 
@@ -183,17 +183,17 @@ func (h *Handler) deleteBase(ctx context.Context, rc *fasthttp.RequestCtx, id st
 	if err := h.Keeper.DeleteBase(ctx, id); err != nil {
 		return err
 	}
-	return answer(rc, fasthttp.StatusOK, deletion{id, "knowledge.deleted", true})
+	return writeJSON(rc, fasthttp.StatusOK, deletion{id, "knowledge.deleted", true})
 }
 
-// An Accepted is the answer to a reading that was begun.
+// An Accepted is the answer when a reading was begun.
 type Accepted struct {
 	ID     string `json:"id"`
 	Object string `json:"object"` // "knowledge.ingest"
-	Run    int    `json:"run"`    // done once ingest.runs of the base has come to it
+	Run    int    `json:"run"`    // the reading is done once the base's ingest.runs has reached it
 }
 
-// ingest begins to read the base's own folder. No path can be given: whoever calls
+// ingest begins to read the base's own folder. The caller can give no path, as callers
 // must not choose what is read from this machine's disk.
 func (h *Handler) ingest(ctx context.Context, rc *fasthttp.RequestCtx, id string) error {
 	asked, err := readIngest(rc)
@@ -204,12 +204,12 @@ func (h *Handler) ingest(ctx context.Context, rc *fasthttp.RequestCtx, id string
 	if err != nil {
 		return err
 	}
-	return answer(rc, fasthttp.StatusAccepted, Accepted{id, "knowledge.ingest", run})
+	return writeJSON(rc, fasthttp.StatusAccepted, Accepted{id, "knowledge.ingest", run})
 }
 
-// An AskedIngest is what the reading of a folder may be asked for with.
+// An AskedIngest is the body of a request to read a folder.
 type AskedIngest struct {
-	AcceptDeletions bool `json:"accept_deletions,omitempty"` // let documents go where most files of the folder are gone
+	AcceptDeletions bool `json:"accept_deletions,omitempty"` // delete documents even if most files of the folder are gone
 }
 
 func readIngest(rc *fasthttp.RequestCtx) (asked AskedIngest, err error) {
@@ -220,12 +220,12 @@ func readIngest(rc *fasthttp.RequestCtx) (asked AskedIngest, err error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if d.Decode(&asked) != nil || d.More() {
-		return asked, option("", `ingest takes {"accept_deletions": true} or no body: what is read is the folder that the base is kept with.`)
+		return asked, optionError("", `ingest takes {"accept_deletions": true} or no body: what is read is the folder that the base is kept with.`)
 	}
 	return asked, nil
 }
 
-// Unix returns a time as the wire has it; nil for the zero one.
+// Unix returns a time in the form of the answers: Unix seconds, nil for the zero time.
 func Unix(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil

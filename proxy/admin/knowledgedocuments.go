@@ -14,33 +14,33 @@ import (
 	"sidenote/rewrite"
 )
 
-// Contents are the documents of a base at one moment.
+// Contents lists the documents that a base had at one moment.
 type Contents struct {
 	Len int
-	ID  func(i int) string // of the i-th by id, 0 <= i < Len
-	// Describe returns some of the documents, without their texts. Those that have gone
-	// meanwhile may be missing.
+	ID  func(i int) string // returns the id of the i-th document, sorted by id; 0 <= i < Len
+	// Describe returns the documents at these positions, without their texts. Those that
+	// were deleted meanwhile may be missing.
 	Describe func(ctx context.Context, at []int) ([]Document, error)
 }
 
-// A Document is a document as it is managed. It goes over the wire as it is.
+// A Document describes a document to those who manage it. It is sent in this form.
 type Document struct {
 	ID         string         `json:"id"`
 	Object     string         `json:"object"` // "knowledge.document"
 	Knowledge  string         `json:"kb_id"`
 	Name       string         `json:"name"`
-	Type       string         `json:"type,omitempty"` // not told in lists
+	Type       string         `json:"type,omitempty"` // not in lists
 	Chunks     int            `json:"chunks"`
 	Bytes      int64          `json:"bytes"` // of its text
 	Attributes map[string]any `json:"attributes"`
 	File       string         `json:"file,omitempty"`    // below the base's folder, if it came from there
 	ModifiedAt *int64         `json:"modified_at"`       // of the file; null if that is not known
-	Content    []Chunk        `json:"content,omitempty"` // not told in lists
+	Content    []Chunk        `json:"content,omitempty"` // not in lists
 }
 
 // A Chunk is a part of a document.
 type Chunk struct {
-	Chunk   int    `json:"chunk"` // its place
+	Chunk   int    `json:"chunk"` // its position in the document
 	Section string `json:"section,omitempty"`
 	Text    string `json:"text"`
 }
@@ -57,27 +57,27 @@ type NewDocument struct {
 	Name     string // "" takes it from the text
 	Text     string // UTF-8, with line feeds as its only line breaks
 	Markdown bool
-	// Attributes are what filters choose it by, as JSON gives them: a Keeper refuses
-	// what cannot be one.
+	// Attributes are what filters choose documents by, as decoded from JSON. A Keeper
+	// refuses values that attributes cannot have.
 	Attributes map[string]any
 }
 
-// A Written is what became of a document.
+// A Written says what became of a document that was sent.
 type Written struct {
 	ID        string `json:"id"`
 	Object    string `json:"object"` // "knowledge.document"
 	Knowledge string `json:"kb_id"`
 	Created   bool   `json:"created"`
-	Changed   bool   `json:"changed"` // false where it was there as it is
+	Changed   bool   `json:"changed"` // false if the base had it already, exactly so
 }
 
 const (
-	maxText       = 10 << 20 // as of a file
+	maxText       = 10 << 20 // the same as for a file
 	maxDocumentID = 1024     // bytes
 	maxName       = 1024     // bytes
 )
 
-// A putBody is the body of a PUT, and with an id one document of a batch.
+// A putBody is the body of a PUT or, with an id, one document of a batch.
 type putBody struct {
 	ID         *string        `json:"id"`
 	Name       string         `json:"name"`
@@ -86,7 +86,7 @@ type putBody struct {
 	Attributes map[string]any `json:"attributes"`
 }
 
-// document checks what is to be written; param is where it stands in the body.
+// document checks p and returns it as a NewDocument; param is its path in the body.
 func (p putBody) document(id, param string) (NewDocument, error) {
 	at := func(field string) string { return strings.TrimPrefix(param+"."+field, ".") }
 	d := NewDocument{ID: id, Name: p.Name, Attributes: p.Attributes}
@@ -95,13 +95,13 @@ func (p putBody) document(id, param string) (NewDocument, error) {
 	}
 	switch {
 	case p.Text == nil:
-		return d, option(at("text"), "text is missing.")
+		return d, optionError(at("text"), "text is missing.")
 	case len(*p.Text) > maxText:
 		return d, &proxy.Error{Reason: rewrite.ReasonTooLarge, Param: at("text"), Message: fmt.Sprintf("The text of %q has %d bytes; it may have %d.", id, len(*p.Text), maxText)}
 	case strings.ContainsRune(*p.Text, 0):
-		return d, option(at("text"), "The text of %q holds a NUL, so it is not text.", id)
+		return d, optionError(at("text"), "The text of %q holds a NUL, so it is not text.", id)
 	case len(p.Name) > maxName:
-		return d, option(at("name"), "name has %d bytes; it may have %d.", len(p.Name), maxName)
+		return d, optionError(at("name"), "name has %d bytes; it may have %d.", len(p.Name), maxName)
 	}
 	switch p.Type {
 	case "":
@@ -110,16 +110,17 @@ func (p putBody) document(id, param string) (NewDocument, error) {
 		d.Markdown = true
 	case TypeText:
 	default:
-		return d, option(at("type"), "type is %q; it is %s or %s.", p.Type, TypeText, TypeMarkdown)
+		return d, optionError(at("type"), "type is %q; it is %s or %s.", p.Type, TypeText, TypeMarkdown)
 	}
 	d.Text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(*p.Text)
 	return d, nil
 }
 
-// checkDocumentID refuses what cannot stand in a list, a header and a prompt.
+// checkDocumentID refuses an id that could not be written to a list, a header and a
+// prompt.
 func checkDocumentID(id, param string) error {
 	if id == "" || len(id) > maxDocumentID || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
-		return option(param, "The id %q is none: it is 1 to %d bytes of printable text.", id, maxDocumentID)
+		return optionError(param, "The id %q is none: it is 1 to %d bytes of printable text.", id, maxDocumentID)
 	}
 	return nil
 }
@@ -131,7 +132,7 @@ func (h *Handler) putDocument(ctx context.Context, rc *fasthttp.RequestCtx, base
 		return err
 	}
 	if asked.ID != nil && *asked.ID != id {
-		return option("id", "id is %q and the path says %q.", *asked.ID, id)
+		return optionError("id", "id is %q and the path says %q.", *asked.ID, id)
 	}
 	d, err := asked.document(id, "")
 	if err != nil {
@@ -145,15 +146,15 @@ func (h *Handler) putDocument(ctx context.Context, rc *fasthttp.RequestCtx, base
 	if done[0].Created {
 		status = fasthttp.StatusCreated
 	}
-	return answer(rc, status, done[0])
+	return writeJSON(rc, status, done[0])
 }
 
-// A batch is what became of several documents.
+// A batch says what became of several documents that were sent.
 type batch struct {
 	Object  string    `json:"object"` // "list"
-	Data    []Written `json:"data"`   // as they were sent
+	Data    []Written `json:"data"`   // in the order in which they were sent
 	Created int       `json:"created"`
-	Changed int       `json:"changed"` // those created included
+	Changed int       `json:"changed"` // includes those created
 }
 
 // putDocuments writes several documents: all of them, unless one is refused.
@@ -165,17 +166,17 @@ func (h *Handler) putDocuments(ctx context.Context, rc *fasthttp.RequestCtx, bas
 		return err
 	}
 	if len(asked.Documents) == 0 {
-		return option("documents", "documents holds none.")
+		return optionError("documents", "documents holds none.")
 	}
 	seen := map[string]bool{}
 	documents := make([]NewDocument, len(asked.Documents))
 	for i, p := range asked.Documents {
 		param := fmt.Sprintf("documents[%d]", i)
 		if p.ID == nil {
-			return option(param+".id", "id is missing.")
+			return optionError(param+".id", "id is missing.")
 		}
 		if seen[*p.ID] {
-			return option(param+".id", "%q comes twice.", *p.ID)
+			return optionError(param+".id", "%q comes twice.", *p.ID)
 		}
 		seen[*p.ID] = true
 		var err error
@@ -196,7 +197,7 @@ func (h *Handler) putDocuments(ctx context.Context, rc *fasthttp.RequestCtx, bas
 			b.Changed++
 		}
 	}
-	return answer(rc, fasthttp.StatusOK, b)
+	return writeJSON(rc, fasthttp.StatusOK, b)
 }
 
 func (h *Handler) listDocuments(ctx context.Context, rc *fasthttp.RequestCtx, base string) error {
@@ -209,7 +210,7 @@ func (h *Handler) listDocuments(ctx context.Context, rc *fasthttp.RequestCtx, ba
 		return err
 	}
 	l := list[Document]{Object: "list", Data: []Document{}}
-	at, more := p.of(all.Len, all.ID)
+	at, more := p.positions(all.Len, all.ID)
 	if len(at) > 0 {
 		first, last := all.ID(at[0]), all.ID(at[len(at)-1])
 		l.FirstID, l.LastID, l.HasMore = &first, &last, more
@@ -217,7 +218,7 @@ func (h *Handler) listDocuments(ctx context.Context, rc *fasthttp.RequestCtx, ba
 			return err
 		}
 	}
-	return answer(rc, fasthttp.StatusOK, l)
+	return writeJSON(rc, fasthttp.StatusOK, l)
 }
 
 func (h *Handler) showDocument(ctx context.Context, rc *fasthttp.RequestCtx, base, id string) error {
@@ -225,12 +226,12 @@ func (h *Handler) showDocument(ctx context.Context, rc *fasthttp.RequestCtx, bas
 	if err != nil {
 		return err
 	}
-	return answer(rc, fasthttp.StatusOK, d)
+	return writeJSON(rc, fasthttp.StatusOK, d)
 }
 
 func (h *Handler) deleteDocument(ctx context.Context, rc *fasthttp.RequestCtx, base, id string) error {
 	if err := h.Keeper.Remove(ctx, base, id); err != nil {
 		return err
 	}
-	return answer(rc, fasthttp.StatusOK, deletion{id, "knowledge.document.deleted", true})
+	return writeJSON(rc, fasthttp.StatusOK, deletion{id, "knowledge.document.deleted", true})
 }

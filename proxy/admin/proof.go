@@ -12,20 +12,20 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// ProofPath is where a listener proves that it knows the token of a state folder, so
-// that a command shows its own token to no other. ?challenge= is 64 hex digits.
+// ProofPath is where a listener proves that it knows the token of a state folder. A
+// command checks that before it sends its own token. ?challenge= is 64 hex digits.
 const ProofPath = "/v1/proof"
 
-// A Proved is the answer there.
+// A Proved is the answer at ProofPath.
 type Proved struct {
 	Object string `json:"object"` // "proof"
 	Proof  string `json:"proof"`
 }
 
-// Proof is what knows the token of a state folder answers to a challenge on a
-// connection that it took at an address. It is of no use at another address, so nobody
-// can pass the challenge on to somebody who knows; and the token is no key to anything
-// else, so it answers no other question.
+// Proof returns the answer to a challenge by a listener that knows the token of a state
+// folder and accepted the connection at an address. It is valid for that address only,
+// so a server without the token cannot pass the challenge on to one that has it. The
+// token is the key of no other MAC, so the proof cannot serve another purpose.
 func Proof(token, challenge string, at net.Addr) (string, error) {
 	addr, err := netip.ParseAddrPort(at.String())
 	if err != nil {
@@ -39,12 +39,13 @@ func Proof(token, challenge string, at net.Addr) (string, error) {
 
 var challenge = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// proof answers a challenge. The address is the one that the connection came to: what
-// the caller says of it, and what the configuration does, could be passed on.
+// proof answers a challenge. It uses the local address of the connection: an address in
+// the request or in the configuration could be that of another server, to which the
+// challenge was passed on.
 func (h *Handler) proof(ctx *fasthttp.RequestCtx) error {
 	asked := string(ctx.QueryArgs().Peek("challenge"))
 	if !challenge.MatchString(asked) {
-		return option("challenge", "challenge is 64 hex digits, in lower case.")
+		return optionError("challenge", "challenge is 64 hex digits, in lower case.")
 	}
 	if h.StateToken == nil {
 		return &Refusal{Status: fasthttp.StatusNotFound, Code: "not_found", Message: "There is no state folder to know the token of."}
@@ -57,5 +58,5 @@ func (h *Handler) proof(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	return answer(ctx, fasthttp.StatusOK, Proved{Object: "proof", Proof: proof})
+	return writeJSON(ctx, fasthttp.StatusOK, Proved{Object: "proof", Proof: proof})
 }

@@ -12,13 +12,13 @@ import (
 	"sidenote/proxy/admin"
 )
 
-// A listener proves that it knows the token of its state folder, to whoever asks,
-// without telling anything else of it; the proof is of its address, whatever name it
+// A listener proves to any caller that it knows the token of its state folder, and tells
+// nothing else about the token. The proof is for the listener's address, whatever name it
 // was called by.
 func TestM05ListenerProvesItself(t *testing.T) {
 	const path = "/v1/proof?challenge="
 	ask := strings.Repeat("0123456789abcdef", 4)
-	url := proving(t, func() (string, error) { return "state", nil })
+	url := startProving(t, func() (string, error) { return "state", nil })
 	at, err := net.ResolveTCPAddr("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -59,14 +59,14 @@ func TestM05ListenerProvesItself(t *testing.T) {
 		t.Errorf("from a page: %d", code)
 	}
 	for _, none := range []func() (string, error){nil, func() (string, error) { return "", errors.New("the state is in memory") }} {
-		if code, body := call(t, "GET", proving(t, none)+path+ask, ""); code != 404 || strings.Contains(body, "memory") {
+		if code, body := call(t, "GET", startProving(t, none)+path+ask, ""); code != 404 || strings.Contains(body, "memory") {
 			t.Errorf("without a state folder: %d, %s", code, body)
 		}
 	}
 }
 
-// proving is an admin port with a token of its own, and one of the state folder.
-func proving(t *testing.T, state func() (string, error)) string {
+// startProving starts an admin port with a configured token and one of the state folder.
+func startProving(t *testing.T, state func() (string, error)) string {
 	t.Helper()
 	h := handler(func(h *admin.Handler) { h.Token, h.StateToken = proxy.NewSecret("tok"), state })
 	return listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler)))

@@ -11,15 +11,15 @@ import (
 	"sidenote/rewrite"
 )
 
-// A rewriteAnswer is the answer of a dry run but for its last field, "request":
-// the bytes that would go up, or null when none would.
+// A rewriteAnswer is the answer of a dry run without its last field, "request": the bytes
+// that would be sent to the upstream, or null if none would.
 type rewriteAnswer struct {
 	Outcome rewrite.Outcome `json:"outcome"`
 	Reason  rewrite.Reason  `json:"reason,omitempty"`
-	Mode    string          `json:"mode"`   // of the policy; a shadow's request shows what injecting would do
-	Status  string          `json:"status"` // as the header Sidenote-Status would say it
+	Mode    string          `json:"mode"`   // of the policy; in mode shadow the request shows what injecting would do
+	Status  string          `json:"status"` // the value that the header Sidenote-Status would have
 	Sources string          `json:"sources,omitempty"`
-	Answer  string          `json:"answer,omitempty"` // in place of a request, under on_empty: refuse
+	Answer  string          `json:"answer,omitempty"` // the answer in place of a request, under on_empty: refuse
 	Timings timings         `json:"timings_ms"`
 	Ledger  rewrite.Ledger  `json:"ledger"`
 }
@@ -30,8 +30,8 @@ type timings struct {
 	Edit     float64 `json:"edit"`
 }
 
-// rewrite shows what would become of the chat request in the body, for the
-// tenant of ?tenant= (default: callers without a key), options included.
+// rewrite shows what would become of the chat request in the body, with its options, for
+// the tenant of ?tenant= (default: callers without a key).
 func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	tenant, err := h.tenant(ctx)
 	if err != nil {
@@ -61,12 +61,12 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	if policy.Mode != rewrite.Off {
 		res = h.Rewriter.Rewrite(context.Background(), policy, req, asked)
 	}
-	return h.show(ctx, tenant, policy, res, b)
+	return h.writeDryRun(ctx, tenant, policy, res, b)
 }
 
-// show writes the answer of a dry run. The request in it is the very bytes that
-// would go up: an encoder would re-space them.
-func (h *Handler) show(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Policy, res rewrite.Result, body []byte) error {
+// writeDryRun writes the answer of a dry run. The request in it is written byte for byte:
+// an encoder would change its white space.
+func (h *Handler) writeDryRun(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Policy, res rewrite.Result, body []byte) error {
 	report := proxy.Report{Outcome: res.Outcome, Reason: res.Reason, Rewrite: res}
 	a := rewriteAnswer{
 		Outcome: res.Outcome, Reason: res.Reason, Mode: p.Mode.String(),

@@ -13,20 +13,21 @@ import (
 	"sidenote/rewrite"
 )
 
-// What a list holds at most, and where nothing is said, as OpenAI has it.
+// The length of a list: the largest, and the one if the request gives none. Both are
+// OpenAI's.
 const (
 	maxLimit     = 100
 	defaultLimit = 20
 )
 
-// fileObject is a document as OpenAI shows a file of a vector store.
+// A fileObject is a document in the form of a file of OpenAI's vector stores.
 type fileObject struct {
 	ID               string         `json:"id"`
 	Object           string         `json:"object"` // "vector_store.file"
 	UsageBytes       int64          `json:"usage_bytes"`
 	CreatedAt        int64          `json:"created_at"`
 	VectorStoreID    string         `json:"vector_store_id"`
-	Status           string         `json:"status"` // "completed": documents come whole
+	Status           string         `json:"status"` // "completed": a document is indexed as a whole or not at all
 	LastError        *struct{}      `json:"last_error"`
 	Attributes       map[string]any `json:"attributes"`
 	ChunkingStrategy strategy       `json:"chunking_strategy"`
@@ -52,10 +53,10 @@ func showFile(ctx *fasthttp.RequestCtx, store string, s Store, id string) error 
 		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("No file found with id %q in vector store %q.", id, store))
 		return nil
 	}
-	return answer(ctx, fasthttp.StatusOK, fileOf(store, s, file))
+	return writeJSON(ctx, fasthttp.StatusOK, fileOf(store, s, file))
 }
 
-// unlisted tells that a base has documents and cannot say which.
+// unlisted reports whether a base has documents but cannot list them.
 func (s Store) unlisted() bool { return s.File == nil && s.Files > 0 }
 
 func failUnlisted(ctx *fasthttp.RequestCtx, store string) error {
@@ -72,7 +73,7 @@ type list[T any] struct {
 	HasMore bool    `json:"has_more"`
 }
 
-// answerList answers with one page of n objects, which are sorted by id.
+// answerList answers with the page that the request asks for, of n objects sorted by id.
 func answerList[T any](ctx *fasthttp.RequestCtx, n int, id func(int) string, object func(int) T) error {
 	p, err := readPage(ctx)
 	if err != nil {
@@ -80,7 +81,7 @@ func answerList[T any](ctx *fasthttp.RequestCtx, n int, id func(int) string, obj
 	}
 	l := list[T]{Object: "list", Data: []T{}}
 	var at []int
-	at, l.HasMore = p.of(n, id)
+	at, l.HasMore = p.positions(n, id)
 	for _, i := range at {
 		l.Data = append(l.Data, object(i))
 	}
@@ -88,12 +89,12 @@ func answerList[T any](ctx *fasthttp.RequestCtx, n int, id func(int) string, obj
 		first, last := id(at[0]), id(at[len(at)-1])
 		l.FirstID, l.LastID = &first, &last
 	}
-	return answer(ctx, fasthttp.StatusOK, l)
+	return writeJSON(ctx, fasthttp.StatusOK, l)
 }
 
 // listStores lists the bases that the request may see.
 func (h *Handler) listStores(ctx *fasthttp.RequestCtx) error {
-	who, err := h.asking(ctx)
+	who, err := h.viewer(ctx)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (h *Handler) listStores(ctx *fasthttp.RequestCtx) error {
 	var stores []Store
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(who.bases))) {
 		if s, ok := h.Library.Store(id); ok {
-			ids, stores = append(ids, id), append(stores, s.seen(who.filter))
+			ids, stores = append(ids, id), append(stores, s.visibleTo(who.filter))
 		}
 	}
 	return answerList(ctx, len(ids), func(i int) string { return ids[i] }, func(i int) storeObject { return storeOf(ids[i], stores[i]) })
@@ -122,8 +123,8 @@ func listFiles(ctx *fasthttp.RequestCtx, store string, s Store) error {
 	return answerList(ctx, s.Files, func(i int) string { return s.File(i).ID }, func(i int) fileObject { return fileOf(store, s, s.File(i)) })
 }
 
-// A page says which part of a list is asked. Objects were all made at one time, so
-// their order is that of their ids.
+// A page says which part of a list is asked for. All objects have the same time of
+// creation, so they are ordered by id.
 type page struct {
 	limit         int
 	descending    bool
@@ -151,16 +152,16 @@ func readPage(ctx *fasthttp.RequestCtx) (page, error) {
 	return p, nil
 }
 
-// of returns the places of the page's objects among n that are sorted by id, and
-// whether there are more in the direction that was asked.
-func (p page) of(n int, id func(int) string) (at []int, more bool) {
-	place := func(i int) int { // the i-th in the order asked
+// positions returns the indexes of the page's objects among n that are sorted by id, and
+// whether there are more in the order that was asked for.
+func (p page) positions(n int, id func(int) string) (at []int, more bool) {
+	place := func(i int) int { // the index of the i-th in the order that was asked for
 		if p.descending {
 			return n - 1 - i
 		}
 		return i
 	}
-	// position is how many objects stand before id, and itself with them if past.
+	// position returns how many objects come before id, or up to and including it if past.
 	position := func(of string, past bool) int {
 		return sort.Search(n, func(i int) bool {
 			c := strings.Compare(id(place(i)), of)

@@ -15,24 +15,24 @@ import (
 	"sidenote/retrieval"
 )
 
-// A Library is what the vector-store endpoints know of knowledge bases.
+// A Library is what the vector-store endpoints read knowledge bases from.
 type Library interface {
-	// Store tells what a base holds at this moment; false where there is none.
+	// Store returns what a base holds now; false if there is no such base.
 	Store(id string) (Store, bool)
-	// Candidates asks the one base in q.Bases, which holds just its id, and returns
-	// what its engine finds: no threshold is applied, the floor is told.
+	// Candidates searches the one base in q.Bases, of which only the id is set. It
+	// returns all that the engine finds, without a threshold, and the base's floor.
 	Candidates(ctx context.Context, q retrieval.Query) (retrieval.Result, error)
 }
 
-// A Store is a knowledge base at one moment. It does not change.
+// A Store is the state of a knowledge base at one moment. It does not change.
 type Store struct {
 	Generation string // "" while it is still indexing
 	Created    time.Time
-	Changed    time.Time // when it came to hold what it holds; zero before that
+	Changed    time.Time // when its content last changed; zero if it never did
 	Files      int
 	Bytes      int64 // of their texts
-	// File returns the i-th document by id, 0 <= i < Files; nil where the base does
-	// not tell its documents.
+	// File returns the i-th document in the order of ids, 0 <= i < Files. It is nil if
+	// the base cannot list its documents.
 	File func(i int) File
 }
 
@@ -41,26 +41,26 @@ type File struct {
 	ID, Name   string
 	Chunks     int
 	Bytes      int64          // of its text
-	Attributes map[string]any // what filters choose by; nobody changes it
+	Attributes map[string]any // what filters choose by; must not be changed
 }
 
-// Attributes that only Sidenote gives: a Sidenote that searches another one makes
-// the very sources of it that the other has.
+// Attributes that only Sidenote adds. From these, a Sidenote that searches another one
+// makes exactly the sources that the other one has.
 const (
 	attrName       = "sidenote_name"       // title of the document
 	attrSection    = "sidenote_section"    // heading path below it
 	attrChunk      = "sidenote_chunk"      // ordinal of the chunk in its document
 	attrChunks     = "sidenote_chunks"     // of a file: how many there are
-	attrGeneration = "sidenote_generation" // that was searched; of a store, in its metadata: the present one
-	attrFloor      = "sidenote_floor"      // score whose relevance is 0.5
+	attrGeneration = "sidenote_generation" // the one that was searched; in a store's metadata the current one
+	attrFloor      = "sidenote_floor"      // the score whose relevance is 0.5
 )
 
-// storesPath is where the endpoints in the shape of OpenAI's vector stores begin.
-// A base is a store of the same id, a document of it a file of the same id.
+// storesPath begins the paths of the endpoints in the shape of OpenAI's vector stores. A
+// base is a store with the same id, a document a file with the same id.
 const storesPath = "/v1/vector_stores"
 
-// storeEndpoint returns the endpoint at a path as it was sent. An id is one
-// segment, escaped; slashes of a file's id may stand as they are.
+// storeEndpoint returns the endpoint at a path, which is not decoded. An id is one escaped
+// segment; slashes in a file's id need not be escaped.
 func (h *Handler) storeEndpoint(path string) (endpoint, bool) {
 	rest, ok := strings.CutPrefix(path, storesPath)
 	if !ok || rest != "" && rest[0] != '/' {
@@ -97,9 +97,9 @@ func (h *Handler) storeEndpoint(path string) (endpoint, bool) {
 	return endpoint{}, false
 }
 
-// withStore calls handle with what of a base the request may see.
+// withStore calls handle with the part of a base that the caller may see.
 func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fasthttp.RequestCtx, string, Store) error) error {
-	who, err := h.asking(ctx)
+	who, err := h.viewer(ctx)
 	if err != nil {
 		return err
 	}
@@ -108,31 +108,31 @@ func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fa
 		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("No vector store found with id %q; there are %s.", id, strings.Join(who.bases, ", ")))
 		return nil
 	}
-	return handle(ctx, id, s.seen(who.filter))
+	return handle(ctx, id, s.visibleTo(who.filter))
 }
 
-// An asker is who asks and what they may see.
-type asker struct {
+// A viewer is a caller with what it may see.
+type viewer struct {
 	tenant string
 	bases  []string
 	filter *retrieval.Filter // of the documents; nil is all of them
 }
 
-// asking returns who asks, by ?tenant=: without a tenant, somebody who may see all.
-func (h *Handler) asking(ctx *fasthttp.RequestCtx) (asker, error) {
+// viewer returns the caller by ?tenant=. Without a tenant it may see everything.
+func (h *Handler) viewer(ctx *fasthttp.RequestCtx) (viewer, error) {
 	if !ctx.QueryArgs().Has("tenant") {
-		return asker{bases: h.Knowledge()}, nil
+		return viewer{bases: h.Knowledge()}, nil
 	}
 	p, err := h.tenant(ctx)
 	if err != nil {
-		return asker{}, err
+		return viewer{}, err
 	}
-	return asker{p.Tenant, p.Rewrite.Knowledge, p.Rewrite.Filter}, nil
+	return viewer{p.Tenant, p.Rewrite.Knowledge, p.Rewrite.Filter}, nil
 }
 
-// seen is the store as somebody sees it who may see what f chooses. Of a base that
-// does not tell its documents only their number and size are left to be seen.
-func (s Store) seen(f *retrieval.Filter) Store {
+// visibleTo returns s as it is for a caller who may see the documents that f chooses. Of a
+// base that cannot list its documents it shows their number and size.
+func (s Store) visibleTo(f *retrieval.Filter) Store {
 	if f == nil || s.File == nil {
 		return s
 	}
@@ -161,8 +161,8 @@ func (s Store) find(id string) (File, bool) {
 	return s.File(at), true
 }
 
-// attributesOf are what interfaces show of a document: its own attributes and ours,
-// of which nobody can have one of their own.
+// attributesOf returns a document's own attributes together with Sidenote's, whose names
+// documents cannot use.
 func attributesOf(f File, ours map[string]any) map[string]any {
 	all := maps.Clone(f.Attributes)
 	if all == nil {
@@ -172,7 +172,7 @@ func attributesOf(f File, ours map[string]any) map[string]any {
 	return all
 }
 
-// storeObject is a base as OpenAI shows a vector store.
+// A storeObject is a base in the form of OpenAI's vector stores.
 type storeObject struct {
 	ID           string            `json:"id"`
 	Object       string            `json:"object"` // "vector_store"
@@ -210,5 +210,5 @@ func storeOf(id string, s Store) storeObject {
 }
 
 func showStore(ctx *fasthttp.RequestCtx, id string, s Store) error {
-	return answer(ctx, fasthttp.StatusOK, storeOf(id, s))
+	return writeJSON(ctx, fasthttp.StatusOK, storeOf(id, s))
 }

@@ -17,13 +17,13 @@ import (
 	"sidenote/retrieval"
 )
 
-// A shelf is a Library of two bases: kb1 with some files, kb2 still indexing.
-type shelf struct {
+// A twoStores is a Library of two bases: kb1 with some files, kb2 still indexing.
+type twoStores struct {
 	files []string // sorted
 	asked []retrieval.Query
 }
 
-func (s *shelf) Store(id string) (admin.Store, bool) {
+func (s *twoStores) Store(id string) (admin.Store, bool) {
 	switch id {
 	case "kb1":
 		return admin.Store{
@@ -38,7 +38,7 @@ func (s *shelf) Store(id string) (admin.Store, bool) {
 	return admin.Store{}, false
 }
 
-func (s *shelf) Candidates(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
+func (s *twoStores) Candidates(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 	s.asked = append(s.asked, q)
 	id := q.Bases[0].Knowledge
 	if id == "kb2" {
@@ -57,7 +57,7 @@ func (s *shelf) Candidates(_ context.Context, q retrieval.Query) (retrieval.Resu
 	return res, nil
 }
 
-func stores(t *testing.T, s *shelf) string {
+func stores(t *testing.T, s *twoStores) string {
 	h := handler(func(h *admin.Handler) {
 		h.Library, h.Knowledge = s, func() []string { return []string{"kb1", "kb2", "far"} }
 	})
@@ -65,7 +65,7 @@ func stores(t *testing.T, s *shelf) string {
 }
 
 func TestStoreSearch(t *testing.T) {
-	s := &shelf{}
+	s := &twoStores{}
 	url := stores(t, s)
 	f := func(path, body string, status int, want string) {
 		t.Helper()
@@ -108,7 +108,7 @@ func TestStoreSearch(t *testing.T) {
 }
 
 func TestStoreObjects(t *testing.T) {
-	url := stores(t, &shelf{files: []string{"a b.md", "a/b.md", "c%.md"}})
+	url := stores(t, &twoStores{files: []string{"a b.md", "a/b.md", "c%.md"}})
 	f := func(path string, status int, want string) {
 		t.Helper()
 		code, got := call(t, "GET", url+"/v1/vector_stores"+path, "")
@@ -145,9 +145,9 @@ func TestStoreObjects(t *testing.T) {
 	}
 }
 
-// The token stands before every one of them.
+// Each of these endpoints needs the token.
 func TestStoresWantTheToken(t *testing.T) {
-	h := handler(func(h *admin.Handler) { h.Library, h.Token = &shelf{}, proxy.NewSecret("s3cret") })
+	h := handler(func(h *admin.Handler) { h.Library, h.Token = &twoStores{}, proxy.NewSecret("s3cret") })
 	url := listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler)))
 	for _, path := range []string{"", "/kb1", "/kb9", "/kb1/files", "/kb1/files/x"} {
 		if code, body := call(t, "GET", url+"/v1/vector_stores"+path, ""); code != 401 {
@@ -162,9 +162,9 @@ func TestStoresWantTheToken(t *testing.T) {
 	}
 }
 
-// Page after page in either order shows each file once, and back again.
+// Paging through a list shows each file once, in either order, forwards and backwards.
 func TestPages(t *testing.T) {
-	s := &shelf{}
+	s := &twoStores{}
 	url := stores(t, s)
 	type page struct {
 		Data    []struct{ ID string }

@@ -21,31 +21,31 @@ import (
 
 const (
 	defaultResults = 10
-	maxQueries     = 16 // of one request
+	maxQueries     = 16 // in one request
 	storeWait      = 10 * time.Second
 )
 
-// A storeSearch is the body of POST /v1/vector_stores/{id}/search. As OpenAI
-// does, it refuses fields that it does not know: one of them could be a filter.
+// A storeSearch is the body of POST /v1/vector_stores/{id}/search. Unknown fields are
+// refused, as OpenAI does: one of them could be a filter.
 type storeSearch struct {
 	Query          queries         `json:"query"`
 	MaxNumResults  *int            `json:"max_num_results"` // 1 to 50
 	Filters        json.RawMessage `json:"filters"`
 	RankingOptions *struct {
-		Ranker         *string  `json:"ranker"`          // there is one ranking; ignored
+		Ranker         *string  `json:"ranker"`          // ignored: there is only one ranking
 		ScoreThreshold *float64 `json:"score_threshold"` // least score, 0 to 1
 		HybridSearch   *struct {
-			EmbeddingWeight *float64 `json:"embedding_weight"` // ignored, as the search is lexical
+			EmbeddingWeight *float64 `json:"embedding_weight"` // ignored: the search is lexical
 			TextWeight      *float64 `json:"text_weight"`      // likewise
 		} `json:"hybrid_search"`
 	} `json:"ranking_options"`
-	RewriteQuery *bool `json:"rewrite_query"` // questions are searched as they are; ignored
+	RewriteQuery *bool `json:"rewrite_query"` // ignored: queries are searched as they are
 }
 
 // queries is a string or a list of them.
 type queries []string
 
-// UnmarshalJSON reads either.
+// UnmarshalJSON reads a string or a list of strings.
 func (q *queries) UnmarshalJSON(b []byte) error {
 	var one string
 	if err := json.Unmarshal(b, &one); err == nil {
@@ -60,7 +60,7 @@ func (q *queries) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// A storePage is the answer.
+// A storePage is the answer to a storeSearch.
 type storePage struct {
 	Object      string     `json:"object"`       // "vector_store.search_results.page"
 	SearchQuery []string   `json:"search_query"` // as asked
@@ -84,11 +84,11 @@ type storeText struct {
 	Text string `json:"text"`
 }
 
-// searchStore asks one base a question, or several at once. What comes back is
-// what its engine finds, without the selection that a request's sources go
-// through: whoever asks may have other bases to choose from.
+// searchStore searches one base for one or several queries. It answers with all that the
+// engine finds, without the selection that chat requests apply: the caller may want to
+// select among the results of several bases.
 func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, id string, store Store) error {
-	who, err := h.asking(ctx)
+	who, err := h.viewer(ctx)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, id string, store Store) 
 		}
 		hits = append(hits, hitsOf(res, store, q.Filter)...)
 	}
-	return answer(ctx, fasthttp.StatusOK, storePage{Object: "vector_store.search_results.page", SearchQuery: s.Query, Data: merge(hits, least, limit)})
+	return writeJSON(ctx, fasthttp.StatusOK, storePage{Object: "vector_store.search_results.page", SearchQuery: s.Query, Data: merge(hits, least, limit)})
 }
 
 func readStoreSearch(body []byte) (s storeSearch, err error) {
@@ -133,7 +133,7 @@ func readStoreSearch(body []byte) (s storeSearch, err error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&s); err != nil {
-		return storeSearch{}, &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body is not a search: " + whyNot(err) + "."}
+		return storeSearch{}, &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body is not a search: " + jsonProblem(err) + "."}
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return storeSearch{}, &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "Something stands after the search in the body."}
@@ -155,8 +155,8 @@ func readStoreSearch(body []byte) (s storeSearch, err error) {
 	return s, nil
 }
 
-// readFilter reads the field filters of a search. As OpenAI has it, null and {} ask
-// for nothing.
+// readFilter reads the field "filters" of a search. As with OpenAI, null and {} are no
+// filter.
 func readFilter(raw json.RawMessage) (*retrieval.Filter, error) {
 	if f := string(bytes.Join(bytes.Fields(raw), nil)); f == "" || f == "null" || f == "{}" {
 		return nil, nil
@@ -172,9 +172,9 @@ func readFilter(raw json.RawMessage) (*retrieval.Filter, error) {
 	return nil, &proxy.Error{Reason: rewrite.ReasonOption, Param: param, Message: fmt.Sprintf("%s: %v.", param, err)}
 }
 
-// hitsOf returns the sources of one base's answer in the shape of the interface.
-// The engine has kept to filter; a document that is in the base by now with other
-// attributes is held against it again, for those are what is shown.
+// hitsOf returns the sources of one base's answer in the form of OpenAI's. The engine has
+// applied filter. It is applied again to a document whose attributes have changed since
+// then, as the new attributes are shown.
 func hitsOf(res retrieval.Result, store Store, filter *retrieval.Filter) []storeHit {
 	generation := ""
 	if len(res.Bases) == 1 {
@@ -202,8 +202,8 @@ func hitsOf(res retrieval.Result, store Store, filter *retrieval.Filter) []store
 	return hits
 }
 
-// merge returns the best limit hits with at least that score. A chunk that several
-// questions found counts by the best of its scores.
+// merge returns the best limit hits whose score is at least least. A chunk that several
+// queries found has the best of its scores.
 func merge(hits []storeHit, least float64, limit int) []storeHit {
 	slices.SortStableFunc(hits, func(a, b storeHit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.FileID, b.FileID), cmp.Compare(a.chunk, b.chunk))

@@ -13,10 +13,10 @@ import (
 	"sidenote/rewrite"
 )
 
-// metrics answers in the format that the scraper asks for.
+// metrics answers with the metrics in the format that the scraper asks for.
 func (t Telemetry) metrics(ctx *fasthttp.RequestCtx) error {
 	if n := ctx.Request.Header.ContentLength(); n > 0 || n == -1 {
-		// The adaptor would read a body of any size.
+		// fasthttp's adaptor would read a body of any size.
 		ctx.SetConnectionClose()
 		return &proxy.Error{Reason: rewrite.ReasonTooLarge, Message: "A scrape has no body."}
 	}
@@ -24,16 +24,16 @@ func (t Telemetry) metrics(ctx *fasthttp.RequestCtx) error {
 	return nil
 }
 
-// healthz says that the process serves.
+// healthz says that the process runs.
 func (t Telemetry) healthz(ctx *fasthttp.RequestCtx) error {
-	return answer(ctx, fasthttp.StatusOK, map[string]string{"status": "ok"})
+	return writeJSON(ctx, fasthttp.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readyz says whether requests get what they are promised, or why not yet. A
-// helper that is down is named and keeps nobody from being ready: requests are
-// answered without it, and would be by no other replica with it.
+// readyz says whether requests can be served, or why not yet. A helper that is down is
+// named but does not make the answer "not ready": requests are served without it, and no
+// other replica would have it either.
 func (t Telemetry) readyz(ctx *fasthttp.RequestCtx) error {
-	missing, trouble := ask(t.Ready), ask(t.Trouble)
+	missing, trouble := linesOf(t.Ready), linesOf(t.Trouble)
 	status, code := "ready", fasthttp.StatusOK
 	switch {
 	case len(missing) > 0:
@@ -41,20 +41,20 @@ func (t Telemetry) readyz(ctx *fasthttp.RequestCtx) error {
 	case len(trouble) > 0:
 		status = "degraded"
 	default:
-		return answer(ctx, code, map[string]any{"status": status})
+		return writeJSON(ctx, code, map[string]any{"status": status})
 	}
-	return answer(ctx, code, map[string]any{"status": status, "reasons": slices.Concat(missing, trouble)})
+	return writeJSON(ctx, code, map[string]any{"status": status, "reasons": slices.Concat(missing, trouble)})
 }
 
-func ask(lines func() []string) []string {
+func linesOf(lines func() []string) []string {
 	if lines == nil {
 		return nil
 	}
 	return lines()
 }
 
-// answer makes v, as JSON, the response.
-func answer(ctx *fasthttp.RequestCtx, status int, v any) error {
+// writeJSON makes v, as JSON, the response.
+func writeJSON(ctx *fasthttp.RequestCtx, status int, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)

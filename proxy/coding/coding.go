@@ -1,5 +1,5 @@
-// Package coding undoes HTTP's content codings (RFC 9110 §8.4) within bounds: what
-// comes from elsewhere may be a bomb.
+// Package coding decodes HTTP's content codings (RFC 9110 §8.4). Size and memory are
+// bounded, as a body from elsewhere may be a decompression bomb.
 package coding
 
 import (
@@ -12,20 +12,21 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// The errors of decoding, beside those of the decoders.
+// The errors of decoding, in addition to those of the decoders.
 var (
 	ErrUnknown = errors.New("unknown content coding")
 	ErrTooLong = errors.New("decoded text is too long")
 	ErrNoRoom  = errors.New("no room for a decoded text")
 )
 
-// maxWindow bounds what a zstd stream may make its reader allocate (RFC 9659).
+// maxWindow is the largest window that a zstd stream may make its reader allocate (RFC
+// 9659).
 const maxWindow = 8 << 20
 
-// leastText is room for a text to begin with.
+// leastText is the capacity that a text begins with.
 const leastText = 4 << 10
 
-// A decoder writes to w what body holds, until w fails.
+// A decoder decodes body and writes the result to w, until w fails.
 type decoder func(w io.Writer, body []byte) error
 
 func of(contentEncoding string) decoder {
@@ -42,19 +43,19 @@ func of(contentEncoding string) decoder {
 	return nil
 }
 
-// Plain tells whether a Content-Encoding changes nothing.
+// Plain tells whether a Content-Encoding means that the body is not encoded.
 func Plain(contentEncoding string) bool {
 	e := strings.TrimSpace(contentEncoding)
 	return e == "" || strings.EqualFold(e, "identity")
 }
 
-// Known tells whether Decode knows a Content-Encoding: gzip, deflate, br or zstd,
-// and no list of several.
+// Known tells whether Decode can decode a Content-Encoding: gzip, deflate, br or zstd. It
+// cannot decode a list of several.
 func Known(contentEncoding string) bool { return of(contentEncoding) != nil }
 
-// Decode writes to w what body holds, as far as it can be read and until w fails.
-// A body that was cut ends in an error that wraps io.ErrUnexpectedEOF; not every
-// decoder tells a cut from nonsense.
+// Decode decodes body and writes the result to w, as far as body can be read and until w
+// fails. For a body that was cut the error wraps io.ErrUnexpectedEOF, but not every
+// decoder can tell a cut from malformed data.
 func Decode(w io.Writer, contentEncoding string, body []byte) error {
 	decode := of(contentEncoding)
 	if decode == nil {
@@ -63,10 +64,10 @@ func Decode(w io.Writer, contentEncoding string, body []byte) error {
 	return decode(w, body)
 }
 
-// Text returns what body holds, or ErrTooLong if that has more than limit bytes. It
-// allocates no more than a few times limit, whatever body is. Each time that the
-// text needs n bytes more, take(n) says whether there is room for them, else the
-// error is ErrNoRoom; nil always has room.
+// Text returns the decoded body, or ErrTooLong if that has more than limit bytes. It
+// allocates no more than a few times limit, whatever body holds. Before it allocates n
+// more bytes for the text it calls take(n); if that returns false the error is ErrNoRoom.
+// A nil take allows everything.
 func Text(contentEncoding string, body []byte, limit int, take func(n int) bool) ([]byte, error) {
 	b := bounded{limit: limit, take: take}
 	if err := Decode(&b, contentEncoding, body); err != nil {
@@ -75,7 +76,7 @@ func Text(contentEncoding string, body []byte, limit int, take func(n int) bool)
 	return b.text, nil
 }
 
-// A bounded writer fails beyond its limit.
+// A bounded collects what is written to it and fails beyond its limit.
 type bounded struct {
 	text  []byte
 	limit int
@@ -114,8 +115,8 @@ func unbrotli(w io.Writer, body []byte) error {
 	return err
 }
 
-// unzstd does without fasthttp, which takes any window that a frame asks for:
-// 512 MiB for a dozen bytes.
+// unzstd does not use fasthttp's decoder, which allocates any window that a frame asks
+// for: 512 MiB for a dozen bytes.
 func unzstd(w io.Writer, body []byte) error {
 	r, err := zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))

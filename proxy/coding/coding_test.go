@@ -11,7 +11,7 @@ import (
 	"sidenote/proxy/coding"
 )
 
-// packed is a text as senders pack it under each Content-Encoding.
+// packed returns text as clients encode it under each Content-Encoding.
 func packed(text string) map[string][]byte {
 	return map[string][]byte{
 		"gzip":    fasthttp.AppendGzipBytes(nil, []byte(text)),
@@ -48,7 +48,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// A bomb costs no more than a few times the limit, and what its decoder needs.
+// A decompression bomb costs no more memory than a few times the limit and what its
+// decoder needs.
 func TestBombIsBounded(t *testing.T) {
 	const limit, decoders = 1 << 20, 24 << 20
 	size := 64 << 20
@@ -71,7 +72,7 @@ func TestBombIsBounded(t *testing.T) {
 	}
 }
 
-// A text asks for room before it takes it, and has what it asked for.
+// Text calls take before it allocates, and allocates no more than it has taken.
 func TestRoom(t *testing.T) {
 	text := strings.Repeat("a text, ", 40_000)
 	for name, body := range packed(text) {

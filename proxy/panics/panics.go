@@ -1,5 +1,5 @@
-// Package panics starts the goroutines and timers of what serves requests, such that
-// a bug in one of them ends the work that met it and not the process.
+// Package panics starts the goroutines and timers that serve requests. A panic in one of
+// them ends its own work and not the process.
 package panics
 
 import (
@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// A Handler hears of each panic that was recovered. It is safe for concurrent use;
-// nil hears of none.
+// A Handler is called for each panic that was recovered. It must be safe for concurrent
+// use. It may be nil.
 type Handler func(value any, stack []byte)
 
-// Go calls f in a goroutine of its own and recovers its panic. In the end over is
-// called, unless it is nil; by then h has heard of the panic.
+// Go calls f in a goroutine of its own and recovers its panic. At the end it calls over,
+// unless that is nil, and before that h if f has panicked.
 func Go(h Handler, f, over func()) {
 	go func() {
 		if over != nil {
@@ -23,7 +23,7 @@ func Go(h Handler, f, over func()) {
 	}()
 }
 
-// AfterFunc is time.AfterFunc with f's panic recovered.
+// AfterFunc is time.AfterFunc, but recovers a panic of f.
 func AfterFunc(h Handler, wait time.Duration, f func()) *time.Timer {
 	return time.AfterFunc(wait, func() {
 		defer Recover(h, nil)
@@ -31,8 +31,8 @@ func AfterFunc(h Handler, wait time.Duration, f func()) *time.Timer {
 	})
 }
 
-// Recover is for a defer statement of its own. It ends a panic: h hears of it, and
-// then is called, unless it is nil, to end what the panic has left open.
+// Recover must be called directly by a defer statement. If there is a panic it ends it,
+// calls h, and then calls then, unless that is nil, to clean up after the panic.
 func Recover(h Handler, then func()) {
 	value := recover()
 	if value == nil {

@@ -9,8 +9,8 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// A panic ends in the handler, with the stack of where it was, and what was left
-// open is ended after that.
+// A panic ends in the handler, which gets the stack of the panic; the clean-up runs after
+// that.
 func TestM28Recovered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard []string
@@ -25,7 +25,7 @@ func TestM28Recovered(t *testing.T) {
 		<-over
 		panics.AfterFunc(h, time.Hour, func() { panic("timer") })
 		panics.AfterFunc(h, time.Hour, func() { panic("stopped") }).Stop()
-		<-time.After(2 * time.Hour) // of the bubble's time
+		<-time.After(2 * time.Hour) // in synctest's time
 		synctest.Wait()
 		func() {
 			defer panics.Recover(h, func() { heard = append(heard, "then") })
@@ -37,7 +37,7 @@ func TestM28Recovered(t *testing.T) {
 	})
 }
 
-// Nobody has to listen, and where there is no panic nothing is called.
+// A Handler may be nil, and without a panic nothing is called.
 func TestM28NobodyListens(t *testing.T) {
 	over := make(chan struct{})
 	panics.Go(nil, func() { panic("unheard") }, func() { close(over) })

@@ -7,10 +7,10 @@ import (
 	"sidenote/proxy/coding"
 )
 
-// A bounded writer feeds a scanner and fails beyond the bound.
+// A bounded passes what is written to it to a scanner, and fails beyond a number of bytes.
 type bounded struct {
 	scanner *scanner
-	left    int // bytes
+	left    int // bytes that may still be written
 }
 
 // Write implements io.Writer.
@@ -22,9 +22,9 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// decodeKept searches what a compressed answer holds, and reports whether that
-// says something. An answer that was cut is read as far as it goes; not every
-// decoder tells a cut from nonsense, so what came before either counts.
+// decodeKept decodes and scans the compressed answer, and reports whether the result can
+// be used. An answer that was cut is read as far as it goes. Not every decoder can tell a
+// cut from malformed data, so a usage that was found before either of them counts.
 func (r *Reader) decodeKept() bool {
 	if len(r.kept) == 0 {
 		return true

@@ -14,7 +14,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// packers make what servers send under each Content-Encoding.
+// packers encode a text as servers do under each Content-Encoding.
 var packers = map[string]func(string) []byte{
 	"gzip":    func(s string) []byte { return fasthttp.AppendGzipBytes(nil, []byte(s)) },
 	"deflate": func(s string) []byte { return fasthttp.AppendDeflateBytes(nil, []byte(s)) },
@@ -54,7 +54,7 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// flushing packs events as a server streams them, each flushed.
+// flushing encodes events as a server streams them, with a flush after each.
 func flushing(t *testing.T, encoding string, events []string) []byte {
 	t.Helper()
 	type writer interface {
@@ -84,7 +84,7 @@ func flushing(t *testing.T, encoding string, events []string) []byte {
 	return b.Bytes()
 }
 
-// Of a stream that was cut counts what came.
+// Of a stream that was cut, the part that came is read.
 func TestCutCompressed(t *testing.T) {
 	first, second := "data: {\"usage\":{\"prompt_tokens\":31}}\n\n", "data: {\"choices\":[]}\n\n"
 	for _, encoding := range []string{"deflate", "zstd"} {
@@ -101,7 +101,7 @@ func TestCutCompressed(t *testing.T) {
 		packed, found := string(pack(text)), false
 		for cut := 0; cut < len(packed); cut += 2999 {
 			got := read(encoding, packed[:cut])
-			// A cut in br looks like nonsense to its decoder.
+			// The decoder of br cannot tell a cut from malformed data.
 			if got != "31" && got != "absent" && (encoding != "br" || got != "undecodable") {
 				t.Errorf("%s cut at %d of %d: got %s", encoding, cut, len(packed), got)
 			}
@@ -113,7 +113,7 @@ func TestCutCompressed(t *testing.T) {
 	}
 }
 
-// noise is n letters that do not pack well, so that the decoder has blocks.
+// noise returns n letters that do not compress well, so that the text has several blocks.
 func noise(n int) string {
 	letters := make([]byte, n)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -129,7 +129,7 @@ func TestBomb(t *testing.T) {
 	bombs := map[string][]byte{"zstd": window}
 	for encoding, pack := range packers {
 		if encoding == "zstd" {
-			encoding = " zstd" // beside the other one
+			encoding = " zstd" // a second key for zstd in the map
 		}
 		bomb := pack(strings.Repeat("\x00", 16<<20))
 		bombs[encoding] = bomb[:min(len(bomb), 256<<10)]
@@ -150,7 +150,7 @@ func TestBomb(t *testing.T) {
 	}
 }
 
-// gigabyte is 1 GiB of zeros in 1 MiB of gzip: a thousand times the same piece.
+// gigabyte returns 1 GiB of zeros as 1 MiB of gzip: the same piece a thousand times.
 func gigabyte(t *testing.T) []byte {
 	t.Helper()
 	var piece bytes.Buffer

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Pieces make no difference, and where a JSON object holds one usage, it is
-// what encoding/json finds.
+// It makes no difference where pieces end, and if a JSON object holds one usage, the
+// Reader finds what encoding/json finds.
 func FuzzReader(f *testing.F) {
 	for _, c := range golden {
 		f.Add(c.answer, uint64(len(c.answer)))
@@ -31,8 +31,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// reference reads the top-level usage of a JSON object; ok is false for what is
-// none, and where the text has another usage or one that is too long.
+// reference reads the top-level usage of a JSON object. ok is false if text is none, has
+// another usage, or one that is too long.
 func reference(answer string) (want string, ok bool) {
 	var top map[string]json.RawMessage
 	if json.Unmarshal([]byte(answer), &top) != nil || top["usage"] == nil ||
@@ -56,7 +56,7 @@ func reference(answer string) (want string, ok bool) {
 
 func judge(number json.Number) (want string, ok bool) {
 	if i := strings.IndexAny(string(number), "eE"); i >= 0 && len(number)-i > 4 {
-		return "", false // more than big.Rat should be asked for
+		return "", false // big.Rat would take too much memory
 	}
 	r, ok := new(big.Rat).SetString(string(number))
 	switch {

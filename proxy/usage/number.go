@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// promptTokens reads the count off a usage object, nil for none. Its text may
-// be anything between two braces. Of doubled keys the last counts, as for most
+// promptTokens reads prompt_tokens from a usage object; nil means that there is none. The
+// object may be any text between two braces. Of doubled keys the last counts, as for most
 // readers of JSON.
 func promptTokens(object []byte) (n int, f Finding) {
-	var fields map[string]json.RawMessage // not a struct, whose names would match in any letter case
+	var fields map[string]json.RawMessage // not a struct: names of its fields would match in any letter case
 	if len(object) == 0 || json.Unmarshal(object, &fields) != nil {
 		return 0, Absent
 	}
@@ -25,16 +25,16 @@ func promptTokens(object []byte) (n int, f Finding) {
 	return count(string(value))
 }
 
-// count returns the value of a JSON number, if it is a count of tokens. It is
-// read by its digits: 1e400 has no float64, and 1e999999999 fills the memory of
-// who makes an integer of it.
+// count returns the value of a JSON number, if it can be a count of tokens. It works on
+// the digits: 1e400 has no float64, and 1e999999999 as a big integer would fill the
+// memory.
 func count(number string) (n int, f Finding) {
 	number, negative := strings.CutPrefix(number, "-")
 	mantissa, power := number, 0
 	if i := strings.IndexAny(number, "eE"); i >= 0 {
 		mantissa = number[:i]
-		power, _ = strconv.Atoi(number[i+1:])              // what is out of range comes as its end
-		power = min(max(power, -2*maxObject), 2*maxObject) // beyond what digits can make good
+		power, _ = strconv.Atoi(number[i+1:])              // an exponent out of range becomes the largest or smallest int
+		power = min(max(power, -2*maxObject), 2*maxObject) // further than the digits of any number can compensate
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	digits := strings.TrimLeft(whole+fraction, "0")

@@ -2,14 +2,15 @@ package usage
 
 import "bytes"
 
-// key is what an answer is searched for. Its only border is its quote: the last
-// byte of one match can be the first of the next, no other can.
+// key is what an answer is searched for. Two matches can overlap by one byte only: the
+// last quote of one may be the first of the next.
 const key = `"usage"`
 
-// maxObject bounds the object behind the key, in bytes. OpenAI's has 350.
+// maxObject is the size of the largest object after the key that is read, in bytes.
+// OpenAI's has 350.
 const maxObject = 8 << 10
 
-// A stage says what a scanner waits for.
+// A stage says what a scanner looks for next.
 type stage int
 
 const (
@@ -19,19 +20,19 @@ const (
 	inObject
 )
 
-// A scanner finds the object behind the last usage key. What it holds does not
-// grow with the text, and where the pieces end makes no difference to it.
+// A scanner finds the object after the last usage key. Its memory does not grow with the
+// text, and it makes no difference where the pieces end.
 type scanner struct {
 	stage   stage
-	matched int  // bytes of key at the end of the piece before
-	escaped bool // these follow a backslash, so they are text
-	before  byte // the last byte of the piece before
+	matched int  // how many bytes of key stand at the end of the last piece
+	escaped bool // a backslash stands before these, so they are part of a string
+	before  byte // the last byte of the last piece
 
-	depth    int // of braces
+	depth    int // how many braces are open
 	inString bool
 	escape   bool   // the next byte is escaped
-	object   []byte // what there is of the current object
-	usage    []byte // the last whole one
+	object   []byte // the part of the current object that was read
+	usage    []byte // the last whole object
 }
 
 func (s *scanner) write(piece []byte) {
@@ -52,7 +53,7 @@ func (s *scanner) write(piece []byte) {
 	}
 }
 
-// key looks for the key from i on and returns where to go on.
+// key looks for the key in piece[i:] and returns the index to continue at.
 func (s *scanner) key(piece []byte, i int) int {
 	for ; s.matched > 0 && i < len(piece); i++ {
 		switch {
@@ -63,7 +64,7 @@ func (s *scanner) key(piece []byte, i int) int {
 		case s.matched < len(key)-1:
 			s.matched++
 		case s.escaped:
-			s.matched, s.escaped = 1, false // its last quote may be a first one
+			s.matched, s.escaped = 1, false // its last quote may begin the key
 		default:
 			s.matched, s.stage = 0, seekColon
 			return i + 1
@@ -72,9 +73,9 @@ func (s *scanner) key(piece []byte, i int) int {
 	return s.whole(piece, i)
 }
 
-// whole looks for a key that begins in piece at or after i. It asks for the key
-// without its first quote: JSON is full of quotes, and each would be a false
-// start, which costs nine times the time.
+// whole looks for a key that begins in piece at or after i. It searches for the key
+// without its first quote: JSON is full of quotes, and each of them would begin a match,
+// which takes nine times as long.
 func (s *scanner) whole(piece []byte, i int) int {
 	for i < len(piece) {
 		at := bytes.Index(piece[i:], []byte(key[1:]))
@@ -87,13 +88,13 @@ func (s *scanner) whole(piece []byte, i int) int {
 			s.stage = seekColon
 			return at + len(key) - 1
 		}
-		i = at + len(key) - 2 // its last quote may be a first one
+		i = at + len(key) - 2 // its last quote may begin the key
 	}
 	return i
 }
 
-// follows reports whether the byte before piece[i] is a backslash. JSON has
-// backslashes in strings only, so what comes after one is text.
+// follows reports whether the byte before piece[i] is a backslash. JSON has backslashes in
+// strings only, so the byte after one is part of a string.
 func (s *scanner) follows(piece []byte, i int) bool {
 	if i > 0 {
 		return piece[i-1] == '\\'
@@ -101,8 +102,7 @@ func (s *scanner) follows(piece []byte, i int) bool {
 	return s.before == '\\'
 }
 
-// keep notes how much of the key stands at the end of piece, no earlier than
-// at from.
+// keep notes how much of the key stands at the end of piece[from:].
 func (s *scanner) keep(piece []byte, from int) {
 	from = max(from, len(piece)-len(key)+1)
 	at := bytes.LastIndexByte(piece[from:], '"')
@@ -123,12 +123,12 @@ func (s *scanner) colon(piece []byte, i int) int {
 		s.stage = seekValue
 		return i + 1
 	}
-	s.stage = seekKey // it was a string, not a key
+	s.stage = seekKey // "usage" was a string, not a key
 	return i
 }
 
-// value begins to capture an object. What else stands there is of no use: the
-// null that OpenAI's streams carry in every event, or nonsense.
+// value begins to capture an object. Any other value is skipped: the null that OpenAI's
+// streams have in every event, or something malformed.
 func (s *scanner) value(piece []byte, i int) int {
 	switch c := piece[i]; {
 	case space(c):
@@ -142,11 +142,13 @@ func (s *scanner) value(piece []byte, i int) int {
 	return i
 }
 
-// capture copies the object's part in piece. One that is too long is given up.
+// capture copies the part of the object that is in piece. An object that is too long is
+// given up.
 func (s *scanner) capture(piece []byte, i int) int {
 	end, done := s.closing(piece, i)
 	if len(s.object)+end-i > maxObject {
-		// From the first byte that was too many, wherever pieces end.
+		// Continue at the first byte beyond the limit, so that the result does not
+		// depend on where pieces end.
 		s.stage = seekKey
 		return i + maxObject - len(s.object)
 	}
@@ -158,7 +160,8 @@ func (s *scanner) capture(piece []byte, i int) int {
 	return end
 }
 
-// closing returns the end of the object, or of piece.
+// closing returns the index after the object's last brace and true, or the length of
+// piece if that brace is not in it.
 func (s *scanner) closing(piece []byte, i int) (end int, done bool) {
 	for ; i < len(piece); i++ {
 		c := piece[i]

@@ -9,7 +9,7 @@ import (
 	"sidenote/proxy/usage"
 )
 
-// read returns what a Reader finds in pieces of an answer.
+// read returns what a Reader finds in an answer that comes in these pieces.
 func read(encoding string, pieces ...string) string {
 	r := usage.NewReader(encoding)
 	for _, p := range pieces {
@@ -28,7 +28,7 @@ func show(n int, f usage.Finding) string {
 	return string(f)
 }
 
-// golden are answers as servers send them, and what is in them.
+// golden holds answers as servers send them, with the counts in them.
 var golden = map[string]struct{ answer, want string }{
 	"OpenAI": {`{
   "id": "chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT",
@@ -94,7 +94,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Wherever an answer is cut in two, and cut to bytes, the same is found.
+// The result is the same wherever an answer is cut in two, and if it comes byte by byte.
 func TestSplits(t *testing.T) {
 	for name, c := range golden {
 		step := 1
@@ -112,7 +112,7 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// Whatever a server claims, nothing but a count is taken for one.
+// Whatever value a server sends, only a valid count is taken for one.
 func TestValues(t *testing.T) {
 	for value, want := range map[string]string{
 		"0": "0", "-0": "0", "0.0": "0", "0e999999999": "0", "1": "1", "12.0": "12", "1.2e1": "12", "1.2E+1": "12", "1200e-2": "12",
@@ -130,7 +130,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// A long answer leaves nothing behind.
+// A long answer takes no memory.
 func TestMemory(t *testing.T) {
 	event := []byte(`data: {"choices":[{"delta":{"content":"word"}}],"usage":{"prompt_tokens":31,"total_tokens":32}}` + "\n\n")
 	r := usage.NewReader("")
@@ -175,7 +175,7 @@ func BenchmarkReader(b *testing.B) {
 	}
 }
 
-// pieces cuts s at random.
+// pieces cuts s into pieces at random.
 func pieces(s string, seed uint64) (out []string) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	for s != "" {
