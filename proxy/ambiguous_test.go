@@ -8,7 +8,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// A body that is not rewritten goes up without the field, whose options hold.
+// A body that cannot be rewritten is sent without the field "sidenote", whose options
+// apply all the same.
 func TestM10FieldOfABodyThatPasses(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	lenient := open(t, u, nil)
@@ -51,8 +52,9 @@ func TestM10FieldOfABodyThatPasses(t *testing.T) {
 	}
 }
 
-// Strict policies refuse such a body, and so does one that a request makes strict by
-// filters of its own; the error names the place. What nobody reads refuses nothing.
+// Strict policies refuse such a body, and so do others if the request has filters of its
+// own, which make them strict. The error names the place. Ambiguities in parts that
+// Sidenote does not read are not refused.
 func TestM10StrictPolicies(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	strict := open(t, u, func(p *proxy.Policy) { p.Rewrite.RefuseOnFailure = true })

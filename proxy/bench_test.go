@@ -17,8 +17,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// BenchmarkServe is one request after the other through all of the data port, over
-// real sockets. Client and upstream allocate nothing.
+// BenchmarkServe sends one request after the other through the whole data port, over real
+// sockets. Client and upstream allocate nothing.
 func BenchmarkServe(b *testing.B) {
 	for name, target := range map[string]string{"pass": "/v1/embeddings", "chat": "/v1/chat/completions"} {
 		b.Run(name, func(b *testing.B) {
@@ -48,7 +48,7 @@ const benchLines = "Accept: application/json\r\nAccept-Encoding: gzip, deflate\r
 	"Content-Type: application/json\r\nX-Stainless-Lang: python\r\nX-Stainless-Package-Version: 1.99.1\r\n" +
 	"X-Stainless-OS: Linux\r\nX-Stainless-Arch: x64\r\nX-Stainless-Runtime: CPython\r\nX-Stainless-Retry-Count: 0\r\n"
 
-// skipBench reads one message and forgets it.
+// skipBench reads one message and drops it.
 func skipBench(r *bufio.Reader, length []byte) error {
 	n := 0
 	for {
@@ -109,7 +109,7 @@ func benchServer(b *testing.B) (addr string) {
 	return ln.Addr().String()
 }
 
-// sixSources answers as a cache does: each time with the very same sources.
+// sixSources answers as a cache does: each time with the same sources.
 func sixSources() retrieval.Retriever {
 	res := retrieval.Result{Cache: retrieval.CacheHit}
 	for range 6 {

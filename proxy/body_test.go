@@ -16,8 +16,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// packings are a text as clients compress it, by Content-Encoding. (What br looks
-// like stands in the tests of package coding.)
+// packings returns text as clients compress it, by Content-Encoding. (br is in the tests
+// of package coding.)
 func packings(t *testing.T, text string) map[string]string {
 	t.Helper()
 	packed := map[string]string{}
@@ -42,8 +42,8 @@ func packings(t *testing.T, text string) map[string]string {
 	return packed
 }
 
-// A compressed chat request is rewritten and goes up uncompressed; one that is not
-// to be changed goes up as it came.
+// A compressed chat request that is rewritten is sent uncompressed; one that is not
+// changed is sent as it came.
 func TestCompressedRequests(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	plain := open(t, u, nil)
@@ -66,7 +66,8 @@ func TestCompressedRequests(t *testing.T) {
 	}
 }
 
-// What cannot be read, or is a bomb, goes up as it came, or is refused.
+// A body that cannot be decoded, or is a decompression bomb, is sent as it came, or
+// refused by a strict policy.
 func TestUnreadableRequests(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	lenient := open(t, u, nil)

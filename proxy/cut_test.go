@@ -16,7 +16,7 @@ import (
 
 const getStream = "GET /v1/stream HTTP/1.%d\r\nHost: x\r\n\r\n"
 
-// An answer that the upstream breaks off is none that was completed.
+// An answer that the upstream breaks off is not reported as completed.
 func TestM15CutByUpstream(t *testing.T) {
 	const chunks = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n"
 	for name, c := range map[string]struct {
@@ -56,7 +56,7 @@ func TestM15CutByUpstream(t *testing.T) {
 	}
 }
 
-// readUntil reads until what came ends so.
+// readUntil reads until the text read ends in end.
 func readUntil(t *testing.T, r io.Reader, end string) {
 	t.Helper()
 	var got []byte
@@ -67,7 +67,7 @@ func readUntil(t *testing.T, r io.Reader, end string) {
 	}
 }
 
-// So is one that a shutdown breaks off, whatever it waits for: its line is written
+// Nor is an answer that a shutdown breaks off, whatever it waits for: its line is written
 // before the process ends.
 func TestM15CutByShutdown(t *testing.T) {
 	const chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n"
@@ -76,7 +76,7 @@ func TestM15CutByShutdown(t *testing.T) {
 		stuck, silent := make(chan struct{}), strings.Repeat("x", 1<<20)
 		u := newUpstream(t, func(_ seen, w io.Writer) {
 			io.WriteString(w, answer)
-			for c := w.(net.Conn); !read; { // until nobody takes anything any more
+			for c := w.(net.Conn); !read; { // until the buffers are full
 				c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 				if _, err := fmt.Fprintf(c, "%x\r\n%s\r\n", len(silent), silent); errors.Is(err, os.ErrDeadlineExceeded) {
 					close(stuck)
@@ -118,7 +118,7 @@ func TestM15CutByShutdown(t *testing.T) {
 	f("an old client that does not read", fmt.Sprintf(getStream, 0), chunks, "first", false)
 }
 
-// Nor is a request that never came whole one that its client gave up.
+// A request whose body was not complete is not reported as one that its client left.
 func TestM15CutBeforeItsBody(t *testing.T) {
 	g := open(t, newUpstream(t, nil), nil)
 	io.WriteString(g.dial(t), "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 19000\r\n\r\n"+strings.Repeat(" ", 9000))

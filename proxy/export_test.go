@@ -5,27 +5,27 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// TooLong shows what is made of an upstream's error answer.
+// TooLong returns what Sidenote reads in an upstream's error answer.
 func TooLong(status int, body []byte) (limit, requested int, ok bool) {
 	t, ok := tooLong(status, body)
 	return t.limit, t.requested, ok
 }
 
-// Learning tells whether s still looks at what was billed for requests that ended.
+// Learning tells whether s still compares token counts of requests that ended.
 func Learning(s *Server) bool { return len(s.learners) > 0 }
 
-// WithFaults returns cfg with a way to the I/O of the connections of clients and of
-// upstreams; nil: as it is.
+// WithFaults returns cfg with other raw connections of clients and of upstreams, which can
+// make their reads and writes fail; nil leaves them as they are.
 func WithFaults(cfg Config, clients, upstreams transport.Raw) Config {
 	cfg.raw.clients, cfg.raw.upstreams = clients, upstreams
 	return cfg
 }
 
-// Held tells what s has counted in and not out: requests, shadow work, bodies' bytes and
-// answers that are learnt from.
+// Held returns what s has taken and not given back: requests, shadow work, memory for
+// bodies, samples, and connections.
 func Held(s *Server) map[string]int64 {
 	held := map[string]int64{
-		"requests": s.openRequests.Load(), "shadows": int64(len(s.shadows)), "lessons": s.samples.Load(),
+		"requests": s.openRequests.Load(), "shadows": int64(len(s.shadows)), "samples": s.samples.Load(),
 		"bytes of bodies": s.memory.bodies.Load(), "client connections": int64(s.http.Connections()),
 	}
 	for name, b := range s.upstreams {
@@ -34,8 +34,7 @@ func Held(s *Server) map[string]int64 {
 	return held
 }
 
-// BrokenTap returns what takes the pieces of an answer that is learnt from, such that
-// each would panic.
+// BrokenTap returns the tap of a sample without a reader, which panics.
 func BrokenTap(heard panics.Handler) func(piece []byte) {
 	l := &sample{panicked: heard} // no reader
 	return l.tap

@@ -14,18 +14,18 @@ import (
 	"sidenote/proxy"
 )
 
-// allocated returns what has been allocated since the process began, in bytes.
+// allocated returns how many bytes have been allocated since the process began.
 func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.TotalAlloc
 }
 
-// A line of 64 MiB is no line to us: nothing collects it, so there is no cap that
-// it could exceed. Memory stays flat.
+// Sidenote does not split answers into lines, so a line of 64 MiB needs no limit: memory
+// stays flat.
 func giantLine(t *testing.T) {
 	const pieces, size = 1024, 64 << 10
-	const most = pieces * size / 2 // a tenth of that, but for the race detector, which empties pools
+	const most = pieces * size / 2 // a tenth would do, but the race detector empties pools
 	u := newUpstream(t, func(_ seen, w io.Writer) {
 		fmt.Fprint(w, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n6\r\ndata: \r\n")
 		piece := fmt.Appendf(nil, "%x\r\n%s\r\n", size, strings.Repeat("a", size))
@@ -53,9 +53,8 @@ func giantLine(t *testing.T) {
 	}
 }
 
-// What an upstream says inside a stream that began well is the client's to read.
-// (Nothing is billed yet; what such a stream says of usage is not learnt, for it
-// says nothing.)
+// An error inside a stream that began well is relayed to the client. (Nothing is billed
+// yet; nothing is learnt from such a stream, as it has no usage.)
 func errorInsideStream(t *testing.T) {
 	const body = "data: {\"choices\":[]}\n\ndata: {\"error\":{\"message\":\"overloaded\",\"type\":\"server_error\"}}\n\n"
 	g, learnt := learnt(t, 1, streamBody, "200 OK\r\nContent-Type: text/event-stream", body)
@@ -67,8 +66,8 @@ func errorInsideStream(t *testing.T) {
 	}
 }
 
-// A bomb passes as it is, unopened: what is decoded of an answer, for its usage,
-// is bounded.
+// A decompression bomb is relayed as it is. To find the usage, only a bounded part of an
+// answer is decoded.
 func compressedBomb(t *testing.T) {
 	const members, most = 1024, 16 << 20
 	var one bytes.Buffer // 1 MiB of zeros; gzip's members follow one another
@@ -83,14 +82,14 @@ func compressedBomb(t *testing.T) {
 	g := open(t, u, nil)
 	got := make([]byte, len(bomb))
 	before := allocated()
-	for range 5 { // of which some are a sample that is looked into
+	for range 5 { // some of these are sampled
 		resp := g.raw(t, chat(chatBody, "Accept-Encoding: identity", "Connection: close"))
 		if _, err := io.ReadFull(resp.Body, got); err != nil || !bytes.Equal(got, bomb) || resp.Header.Get("Content-Encoding") != "gzip" {
 			t.Errorf("%v, %v", resp.Header, err)
 		}
 		g.reports.next(t)
 	}
-	shutdown(t, g) // waits for those who look
+	shutdown(t, g) // waits until the samples have been read
 	took := allocated() - before
 	t.Logf("%d KiB allocated for five times %d KiB that are %d MiB", took>>10, len(bomb)>>10, members)
 	if took > most {
@@ -98,8 +97,8 @@ func compressedBomb(t *testing.T) {
 	}
 }
 
-// An answer whose end two readers could see in different places is refused, or cut
-// where that shows; what stands behind it is nobody's answer.
+// An answer whose end two readers could see in different places is refused, or cut where
+// that is noticed. Bytes after it are not taken for another answer.
 func wrongFraming(t *testing.T) {
 	const ok, evil = "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
 	for name, c := range map[string]struct {
@@ -147,7 +146,7 @@ func wrongFraming(t *testing.T) {
 	}
 }
 
-// Interim answers, trailers and HTTP/1.0 end well, for clients of both versions.
+// Interim answers, trailers and HTTP/1.0 work for clients of both versions of HTTP.
 func oddHTTP(t *testing.T) {
 	for name, answer := range map[string]string{
 		"interim answers":      "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole",

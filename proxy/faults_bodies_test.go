@@ -11,14 +11,15 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// twoPolicies are rigs of which one passes what it cannot look into, and one
-// refuses it.
+// twoPolicies starts two rigs: one passes bodies that it cannot rewrite, the other refuses
+// them.
 func twoPolicies(t *testing.T) (u *stubUpstream, lenient, strict *rig) {
 	u = newUpstream(t, answerJSON("{}"))
 	return u, open(t, u, nil), open(t, u, func(p *proxy.Policy) { p.Rewrite.RefuseOnFailure = true })
 }
 
-// notLookedInto demands that body passes byte for byte, or is refused.
+// notLookedInto demands that body passes byte for byte through lenient and is refused by
+// strict.
 func notLookedInto(t *testing.T, u *stubUpstream, lenient, strict *rig, body, reason string) {
 	t.Helper()
 	resp, _ := lenient.post(t, body)
@@ -37,9 +38,9 @@ func notLookedInto(t *testing.T, u *stubUpstream, lenient, strict *rig, body, re
 	}
 }
 
-// What a body costs is in proportion to its bytes, whatever they say.
+// The memory for a body is in proportion to its size, whatever it holds.
 func jsonBomb(t *testing.T) {
-	const size, most = 4 << 20, 50 // bytes allocated for each byte, the upstream's of the test too
+	const size, most = 4 << 20, 50 // bytes allocated for each byte, including those of the test's upstream
 	u, lenient, strict := twoPolicies(t)
 	fill := func(before, unit, after string) string {
 		return before + strings.TrimSuffix(strings.Repeat(unit, size/len(unit)), ",") + after
@@ -62,7 +63,7 @@ func jsonBomb(t *testing.T) {
 	} {
 		for policy, g := range map[string]*rig{"lenient": lenient, "strict": strict} {
 			if policy == "strict" && name != "objects" {
-				continue // which reads no less
+				continue // a strict policy reads these in the same way
 			}
 			before := allocated()
 			resp, _ := g.post(t, body)
@@ -97,8 +98,8 @@ func deepJSON(t *testing.T) {
 	}
 }
 
-// A key that stands twice, or in another spelling that some parsers take for the
-// same, would be read by us in one way and by the upstream in another.
+// A key that stands twice, or in a spelling that some parsers take for the same key, could
+// be read by Sidenote in one way and by the upstream in another.
 func ambiguousKeys(t *testing.T) {
 	u, lenient, strict := twoPolicies(t)
 	const messages = `"messages":[{"role":"user","content":"q"}]`
@@ -125,7 +126,7 @@ func notUnicode(t *testing.T) {
 	for _, body := range []string{"{\"messages\":[{\"role\":\"user\",\"content\":\"a\x00b\"}]}", "\ufeff" + chatBody, chatBody + "\x00"} {
 		notLookedInto(t, u, lenient, strict, body, "not-json")
 	}
-	// What may be escaped may be said.
+	// Escaped, the same characters are allowed.
 	body := `{"messages":[{"role":"user","content":"a\u0000b \ud83d\ude00 \uFFFD"}]}`
 	if resp, _ := strict.post(t, body); resp.StatusCode != 200 {
 		t.Errorf("%d", resp.StatusCode)
@@ -135,7 +136,7 @@ func notUnicode(t *testing.T) {
 	}
 }
 
-// Numbers are text to us.
+// Sidenote treats numbers as text.
 func bigIntegers(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, nil)
@@ -158,9 +159,9 @@ func (m exactModels) Model(string) rewrite.Model {
 	return rewrite.Model{Row: "test", Encoding: "o200k_base", Window: 1 << 20, Counter: m.Counter}
 }
 
-// The longest run is counted in a time that grows with its length alone: were it
-// the square of it, a MiB would take hours. (BenchmarkHostile of rewrite/tokens
-// says how long it does take.)
+// The time to count a run of one character grows in proportion to its length: if it grew
+// with the square, a MiB would take hours. (BenchmarkHostile of rewrite/tokens measures
+// it.)
 func oneCharacter(t *testing.T) {
 	counter, err := tokens.New().Encoding("o200k_base")
 	if err != nil {
@@ -184,8 +185,8 @@ func oneCharacter(t *testing.T) {
 	}
 }
 
-// Without budgets nothing is clamped: whoever pays upstream says what it may cost.
-// What we answer ourselves is bounded.
+// Without budgets parameters that cost much are relayed: limits are up to the upstream's
+// account. Answers of Sidenote's own are bounded.
 func costlyParameters(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, nil)
@@ -209,8 +210,8 @@ func costlyParameters(t *testing.T) {
 	}
 }
 
-// What a client writes stays as it is, even if it looks like sources or names a
-// tool of ours (there are none yet); the ledger counts it.
+// The client's text stays as it is, even if it looks like sources or names a tool of
+// Sidenote's (there are none yet). The ledger counts it.
 func clientsTags(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, nil)

@@ -16,9 +16,9 @@ import (
 	"sidenote/rewrite"
 )
 
-// TestClientFaults holds the rows of FAULTS.md 4c: clients of every kind in front
-// of the whole proxy. What they say of budgets waits for budgets; until then
-// "settled" means that the request is counted out and reported.
+// TestClientFaults holds the rows of FAULTS.md 4c: clients that misbehave in every way in
+// front of the whole proxy. There are no budgets yet; until then "settled" means that the
+// request is counted out and reported.
 func TestClientFaults(t *testing.T) {
 	atBase(t)
 	for _, row := range []struct {
@@ -49,13 +49,13 @@ func TestClientFaults(t *testing.T) {
 	}
 }
 
-// A client that leaves before the answer begins ends the upstream's work.
-// (TestHangup of package transport has every way of leaving, BenchmarkHangup how
-// long that takes.)
+// If a client leaves before the answer begins, the upstream's work ends. (TestHangup of
+// package transport tests every way of leaving, BenchmarkHangup measures how long it
+// takes.)
 func leavesEarly(t *testing.T) {
 	for _, leave := range []func(*net.TCPConn) error{
 		(*net.TCPConn).Close,
-		(*net.TCPConn).CloseWrite, // to us, that is leaving too
+		(*net.TCPConn).CloseWrite, // counts as leaving, too
 		func(c *net.TCPConn) error { c.SetLinger(0); return c.Close() },
 	} {
 		gone := make(chan struct{})
@@ -77,7 +77,7 @@ func leavesEarly(t *testing.T) {
 	}
 }
 
-// So does one that leaves in the middle, wherever that is.
+// The same holds for a client that leaves inside a stream, wherever that is.
 func leavesStream(t *testing.T) {
 	for chunks := range 5 {
 		u, events, _, gone := streamer(t)
@@ -97,8 +97,8 @@ func leavesStream(t *testing.T) {
 	}
 }
 
-// A client that asks and never reads is cut, and meanwhile the upstream is held
-// back: what it sends is not collected.
+// A client that never reads its answer is cut. Until then Sidenote stops reading from the
+// upstream and does not collect the answer.
 func neverReads(t *testing.T) {
 	const most = 8 << 20
 	var sent atomic.Int64
@@ -132,8 +132,8 @@ func neverReads(t *testing.T) {
 	}
 }
 
-// trickle sends text byte by byte for as long as somebody takes it, and returns
-// what the server said before it closed the connection.
+// trickle sends text byte by byte as long as the server takes it, and returns what the
+// server answered before it closed the connection.
 func (g *rig) trickle(t *testing.T, start, text string) string {
 	t.Helper()
 	c := g.dial(t)
@@ -143,7 +143,7 @@ func (g *rig) trickle(t *testing.T, start, text string) string {
 	said := new(strings.Builder)
 	go func() {
 		defer close(answered)
-		io.Copy(said, c) // ends with the server's patience, in a close or a reset
+		io.Copy(said, c) // ends when the server closes or resets the connection
 	}()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -168,7 +168,7 @@ func (g *rig) closesTrickle(t *testing.T, u *stubUpstream, status, start, text s
 	}
 }
 
-// A head that comes byte by byte has until the deadline of heads.
+// A head that comes byte by byte must be complete before the deadline of heads.
 func slowloris(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := openIn(t, u, func(c *proxy.Config) { c.Timeouts.ClientRead = 100 * time.Millisecond })
@@ -177,7 +177,7 @@ func slowloris(t *testing.T) {
 	g.closesTrickle(t, u, "400", "GET / HTTP/1.1\nHost: x\n", "X-A: b\n") // never a line end that counts
 }
 
-// So has a body, be it short or long or in chunks.
+// The same holds for a body and its deadline, be it short, long or in chunks.
 func slowBody(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := openIn(t, u, func(c *proxy.Config) { c.Timeouts.ClientRead = 100 * time.Millisecond })
@@ -187,10 +187,10 @@ func slowBody(t *testing.T) {
 	g.closesTrickle(t, u, "408", post+"Transfer-Encoding: chunked\r\n\r\n", "1\r\n \r\n")
 }
 
-// Connections without a request cost little and end, and there is a bound on how
-// many there are.
+// Connections without a request take little memory and are closed after a time, and their
+// number is bounded.
 func idleConnections(t *testing.T) {
-	const many, most = 500, 64 << 10 // bytes for each: half of that is room for a head
+	const many, most = 500, 64 << 10 // bytes for each: half of that is the buffer for a head
 	u := newUpstream(t, answerJSON("{}"))
 	g := openIn(t, u, func(c *proxy.Config) {
 		c.Connections, c.Timeouts.ClientIdle, c.Timeouts.ClientRead = many+1, 300*time.Millisecond, 300*time.Millisecond
@@ -199,7 +199,7 @@ func idleConnections(t *testing.T) {
 	var conns []*net.TCPConn
 	for i := range many {
 		c := g.dial(t)
-		if i%2 == 0 { // one request, and then nothing; the others say nothing at all
+		if i%2 == 0 { // these send one request, the others nothing at all
 			g.ask(t, c, "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
 		}
 		conns = append(conns, c)
@@ -234,8 +234,8 @@ func inUse() uint64 {
 	return m.HeapInuse + m.StackInuse
 }
 
-// What is too large to look into passes as it is; where a policy wants every
-// request looked into it is refused, and what follows is not read as a request.
+// A body that is too large to be rewritten passes as it is. A strict policy refuses it,
+// and the rest of it is not read as a request.
 func bodyBeyondCap(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	large := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, strings.Repeat("x", 5<<20))

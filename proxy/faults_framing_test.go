@@ -14,8 +14,8 @@ import (
 
 const hidden = "GET /v1/hidden HTTP/1.1\r\nHost: x\r\n\r\n"
 
-// answersOnce sends bytes, and demands one answer, the end of the connection
-// after it, and at most so many requests at the upstream, none of them hidden.
+// answersOnce sends bytes and demands one answer, the end of the connection after it, and
+// at most that many requests at the upstream, none of them the hidden one.
 func (g *rig) answersOnce(t *testing.T, u *stubUpstream, name, sent, status string, sends int) {
 	t.Helper()
 	c := g.dial(t)
@@ -39,9 +39,8 @@ func (g *rig) answersOnce(t *testing.T, u *stubUpstream, name, sent, status stri
 	}
 }
 
-// Each of these would let a second request hide in the first, or be read
-// differently by the next server. (TestSmuggling of package transport has what is
-// no matter of framing.)
+// Each of these could hide a second request in the first, or be read differently by the
+// next server. (TestSmuggling of package transport has those that do not concern framing.)
 func smuggling(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := openIn(t, u, func(c *proxy.Config) { c.Timeouts.ClientRead = time.Second })
@@ -77,7 +76,8 @@ func smuggling(t *testing.T) {
 		"chunk, huge":           "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\na\r\n0\r\n\r\n",
 	} {
 		for _, path := range []string{"/v1/chat/completions", "/v1/files"} {
-			// A stream that breaks has begun upstream, and is seen to break there.
+			// A body that breaks while it is streamed has reached the upstream in
+			// part, and is cut there.
 			sends := 0
 			g.answersOnce(t, u, name+", "+path, "POST "+path+" HTTP/1.1\r\nHost: x\r\n"+head+hidden, "400", sends)
 		}
@@ -85,7 +85,7 @@ func smuggling(t *testing.T) {
 	g.answersOnce(t, u, "bare line feeds only", "GET /v1/models HTTP/1.1\nHost: x\n\n", "400", 0)
 }
 
-// Refused before their bodies were read, these do not make requests of them.
+// If a request is refused before its body was read, the body is not read as a request.
 func unreadBody(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := start(t, proxy.Config{
@@ -119,7 +119,7 @@ func pipelinedTenants(t *testing.T) {
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
 		Tenants:   proxy.Tenants{Keys: []proxy.Key{keyOf("ka", policyOf("acme", nil)), keyOf("kb", policyOf("beta", nil))}},
 	}, nil)
-	keys := []string{"ka", "kb", "kz"} // the last is nobody's
+	keys := []string{"ka", "kb", "kz"} // kz is not known
 	c := g.dial(t)
 	var all strings.Builder
 	const requests = 60

@@ -23,8 +23,8 @@ import (
 	"sidenote/proxy/transport/transporttest"
 )
 
-// A talk is what a client sends on one connection, and what it waits for before it
-// goes on; "" is the end.
+// A talk is a list of what a client sends on one connection, each with the text that it
+// waits for before it goes on; "" is the end of the connection.
 type talk []struct{ send, until string }
 
 const (
@@ -33,7 +33,7 @@ const (
 	ioUpgrade = "GET /v1/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nping"
 )
 
-// talks are those whose every read and write fails in turn.
+// talks returns the talks in which every read and write fails in turn.
 func talks() map[string]talk {
 	put := func(path string, size int) string {
 		return fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", path, size, strings.Repeat("x", size))
@@ -61,7 +61,7 @@ func talks() map[string]talk {
 	}
 }
 
-// ioOrigin is an upstream for talks. Where it is broken off it closes.
+// ioOrigin is an upstream for talks. It closes a connection that breaks.
 func ioOrigin(t *testing.T) *url.URL {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -132,12 +132,12 @@ func readsAll(r io.Reader, p []byte) bool {
 	return err == nil
 }
 
-// have has a talk, as far as it goes.
+// have sends a talk as far as that is possible, and returns what came back.
 func (g *rig) have(t *testing.T, with talk) (heard string) {
 	t.Helper()
 	c, err := net.Dial("tcp", g.addr)
 	if err != nil {
-		return "" // reset before that could be told
+		return "" // the server reset the connection before Dial had returned
 	}
 	_ = c.SetDeadline(time.Now().Add(patience))
 	var sent sync.WaitGroup
@@ -146,7 +146,7 @@ func (g *rig) have(t *testing.T, with talk) (heard string) {
 	var all []byte
 	for _, part := range with {
 		sent.Wait()
-		sent.Go(func() { _, _ = io.WriteString(c, part.send) }) // may fail, as is meant
+		sent.Go(func() { _, _ = io.WriteString(c, part.send) }) // may fail
 		for piece := make([]byte, 4096); part.until == "" || !bytes.HasSuffix(all, []byte(part.until)) && !bytes.HasSuffix(all, []byte("}}")); {
 			n, err := c.Read(piece)
 			if all = append(all, piece[:n]...); err != nil {
@@ -157,8 +157,8 @@ func (g *rig) have(t *testing.T, with talk) (heard string) {
 	return string(all)
 }
 
-// goroutines counts those of the proxy. Those of fasthttp's pool have a connection or
-// are idle and stay, and so do those of the upstream.
+// goroutines counts the proxy's goroutines. It leaves out those of fasthttp's pool, which
+// may be idle, and those of the upstream: both stay.
 func goroutines() (n int, stacks string) {
 	others := []string{"fasthttp.(*workerPool)", "fasthttp.updateServerDate", "proxy_test.ioOrigin"}
 	text := make([]byte, 1<<20)
@@ -171,7 +171,8 @@ func goroutines() (n int, stacks string) {
 	return n, string(text)
 }
 
-// settles waits until g holds nothing and no more goroutines run than before.
+// settles waits until g has given back all that it took and no more goroutines run than
+// before.
 func (g *rig) settles(t *testing.T, before int) {
 	t.Helper()
 	var held map[string]int64
@@ -192,8 +193,9 @@ func (g *rig) settles(t *testing.T, before int) {
 	t.Fatalf("%d goroutines, before it was %d; held: %v\n%s", n, before, held, stacks)
 }
 
-// eachIO breaks the I/O number 0, 1, 2 … of one side's connections during a talk, until
-// there are no more, and calls after for each that was reached, when g holds nothing.
+// eachIO repeats a talk and breaks in turn the I/O number 0, 1, 2 … of one side's
+// connections, until there are no more. For each I/O that was reached it calls after, when
+// g has given back all that it took.
 func eachIO(t *testing.T, with talk, kind transporttest.Kind, side string, after func(g *rig, at int64)) {
 	origin := ioOrigin(t)
 	var fault transporttest.Fault
@@ -226,8 +228,8 @@ func eachIO(t *testing.T, with talk, kind transporttest.Kind, side string, after
 	}
 }
 
-// A panic in whichever read or write of an upstream's connection ends the request that
-// met it as a bug of ours, is told and counted once, and leaves nothing behind.
+// A panic in any read or write of an upstream's connection ends the request that met it as
+// an internal error. It is logged and counted once, and nothing stays taken.
 func TestM28EveryIOPanics(t *testing.T) {
 	for name, with := range talks() {
 		t.Run(name, func(t *testing.T) {
@@ -247,7 +249,7 @@ func TestM28EveryIOPanics(t *testing.T) {
 					}
 					early = early || r.UpstreamStatus == 413 && !r.Truncated
 				}
-				if bugs != 1 && !(early && bugs == 0) { // a bug in what goes up after the answer has come ends nothing
+				if bugs != 1 && !(early && bugs == 0) { // a panic in the upload ends nothing if the answer has come before
 					t.Errorf("I/O %d: %d reports of a bug: %s", at, bugs, said)
 				}
 			})
@@ -255,8 +257,8 @@ func TestM28EveryIOPanics(t *testing.T) {
 	}
 }
 
-// Whichever read or write of whichever connection fails, nothing is kept: no slot, no
-// stream, no memory, no connection, no goroutine.
+// Whichever read or write of any connection fails, everything is given back: slots,
+// streams, memory, connections, goroutines.
 func TestM24EveryIOFails(t *testing.T) {
 	for name, with := range talks() {
 		for _, side := range []string{"client", "upstream"} {

@@ -17,8 +17,8 @@ import (
 	"sidenote/proxy"
 )
 
-// atBase demands that, when t and its subtests are over, no goroutine and no
-// descriptor is left that was not there before.
+// atBase demands that when t and its subtests have ended there are no more goroutines and
+// descriptors than before.
 func atBase(t *testing.T) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
@@ -33,7 +33,7 @@ func atBase(t *testing.T) {
 	})
 }
 
-// descriptors counts those that are open, and is 0 where nobody says.
+// descriptors counts open descriptors; it is 0 on systems that do not tell.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -62,7 +62,7 @@ func gauge(t *testing.T, m *proxy.Metrics, name string) float64 {
 	return 0
 }
 
-// shutdown ends the proxy and waits for what it does beside requests.
+// shutdown ends the proxy and waits for its work beside requests.
 func shutdown(t *testing.T, g *rig) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -72,7 +72,7 @@ func shutdown(t *testing.T, g *rig) {
 	}
 }
 
-// ask sends a request on c, which stays open, and returns the status of the answer.
+// ask sends a request on c and returns the status of the answer. c stays open.
 func (g *rig) ask(t *testing.T, c net.Conn, request string) int {
 	t.Helper()
 	if _, err := io.WriteString(c, request); err != nil {

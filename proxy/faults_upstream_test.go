@@ -17,9 +17,9 @@ import (
 	"sidenote/rewrite"
 )
 
-// TestUpstreamFaults holds the rows of FAULTS.md 4b: the whole proxy in front of
-// an upstream that breaks in every way. What they say of budgets waits for
-// budgets; until then "settled" means that the request is counted out.
+// TestUpstreamFaults holds the rows of FAULTS.md 4b: the whole proxy in front of an
+// upstream that breaks in every way. There are no budgets yet; until then "settled" means
+// that the request is counted out.
 func TestUpstreamFaults(t *testing.T) {
 	atBase(t)
 	for _, row := range []struct {
@@ -49,7 +49,7 @@ func TestUpstreamFaults(t *testing.T) {
 	}
 }
 
-// failed demands an error of ours, and that the request is over.
+// failed demands an error of Sidenote's own, and that the request has ended.
 func (g *rig) failed(t *testing.T, status int, reason string) {
 	t.Helper()
 	resp, body := g.post(t, chatBody)
@@ -83,7 +83,7 @@ func upstreamNeverAnswers(t *testing.T) {
 	wait(t, gone)
 }
 
-// Errors of the upstream pass as they are, and nothing is sent twice.
+// Errors of the upstream are relayed as they are, and no request is sent twice.
 func upstreamErrors(t *testing.T) {
 	for _, status := range []string{"429 Slow Down", "500 Oh", "502 Bad Gateway", "503 Busy", "504 Late", "529 Site Overloaded"} {
 		u := newUpstream(t, func(_ seen, w io.Writer) {
@@ -100,8 +100,8 @@ func upstreamErrors(t *testing.T) {
 	}
 }
 
-// A connection that was closed while it was idle costs nothing; one that is
-// closed over a request costs that request, for it may have been executed.
+// A connection that the upstream closed while it was idle harms no request. If it closes
+// during a request, that request fails, as it may have been executed.
 func keepAliveRace(t *testing.T) {
 	closed := make(chan struct{}, 1)
 	u := newUpstream(t, func(s seen, w io.Writer) {
@@ -126,7 +126,7 @@ func keepAliveRace(t *testing.T) {
 	}
 }
 
-// A stream that the upstream cuts is seen to be cut, wherever that is.
+// If the upstream cuts a stream, the client notices, wherever the cut is.
 func diesMidStream(t *testing.T) {
 	for chunks := range 4 {
 		u, events, cut, _ := streamer(t)
@@ -148,7 +148,7 @@ func diesMidStream(t *testing.T) {
 	}
 }
 
-// The framing ends a stream; what its events say does not.
+// A stream ends where its framing says so, with or without the event [DONE].
 func noDone(t *testing.T) {
 	u, events, _, _ := streamer(t)
 	g := open(t, u, nil)
@@ -180,9 +180,9 @@ func stallsMidStream(t *testing.T) {
 	}
 }
 
-// A stream that drips is a live one: there is no bound on how long it takes, but
-// one on the time between two pieces (U7) and on how many flow. Meanwhile others
-// are served, and when the client has enough, it ends.
+// A slow stream is a live one: it may take any time in all, but the time between two
+// pieces (U7) and the number of streams are bounded. Meanwhile other requests are served,
+// and the stream ends when its client leaves.
 func drips(t *testing.T) {
 	next, gone := make(chan string), make(chan struct{})
 	u := newUpstream(t, func(s seen, w io.Writer) {
@@ -212,14 +212,14 @@ func drips(t *testing.T) {
 		if resp, _ := g.post(t, chatBody, "Connection: close"); resp.StatusCode != 200 {
 			t.Errorf("beside the drip: %d", resp.StatusCode)
 		}
-		g.reports.next(t) // it has ended, which makes room for the next
+		g.reports.next(t) // the stream has ended, which makes room for the next one
 	}
 	close(next)
 	c.Close()
 	wait(t, gone)
 }
 
-// Events pass byte for byte wherever the upstream cuts them: inside a rune, inside
+// Events pass byte for byte wherever the upstream splits them: inside a rune, inside
 // "data:", between CR and LF, in the middle of a comment.
 func splitEvents(t *testing.T) {
 	const golden = ": ping\n\nevent: a\ndata: {\"delta\":\"größe 😀\"}\r\n\r\ndata: b\ndata: c\n\nid: 7\rdata: [DONE]\r\n\r\n"
@@ -237,7 +237,7 @@ func splitEvents(t *testing.T) {
 	}
 }
 
-// A redirect is the client's to follow, with or without its key.
+// Sidenote follows no redirect: that is up to the client, with or without its key.
 func redirect(t *testing.T) {
 	attacker := newUpstream(t, answerJSON("{}"))
 	for _, status := range []string{"301 Moved Permanently", "302 Found", "303 See Other", "307 Temporary Redirect", "308 Permanent Redirect"} {
@@ -261,9 +261,9 @@ func redirect(t *testing.T) {
 	}
 }
 
-// An upstream that fails every other time gets one request for each of a
-// client's, and no more; another tenant's upstream does not notice. (There is no
-// breaker: a client's request is sent or refused by the upstream, never by us.)
+// An upstream that fails every other time gets exactly one request for each of a client's,
+// and another tenant's upstream is not affected. (There is no circuit breaker: Sidenote
+// never refuses a request because earlier ones failed.)
 func flapping(t *testing.T) {
 	var sent atomic.Int64
 	bad := newUpstream(t, func(s seen, w io.Writer) {
@@ -301,8 +301,8 @@ func flapping(t *testing.T) {
 	}
 }
 
-// Without a certificate that holds, nothing is sent. (Package transport has the
-// expired ones: here only the system's authorities count.)
+// If the certificate is not valid nothing is sent. (Package transport tests expired ones:
+// here only the system's authorities are trusted.)
 func badTLS(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the upstream was called") }))
 	server.Config.ErrorLog = quiet()
@@ -313,7 +313,7 @@ func badTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer plain.Close()
-	go func() { // speaks no TLS
+	go func() { // does not speak TLS
 		for c, err := plain.Accept(); err == nil; c, err = plain.Accept() {
 			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 			c.Close()

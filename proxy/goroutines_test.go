@@ -18,9 +18,9 @@ import (
 	"sidenote/rewrite"
 )
 
-// Goroutines and timers of this package and those below it are started by package
-// panics: a panic in any other would end the process. Files are read, and not types:
-// whatever is called Go or AfterFunc is meant.
+// Goroutines and timers of this package and those below it must be started by package
+// panics: a panic in any other would end the process. The test parses files without
+// types, so it checks everything that is called Go or AfterFunc.
 func TestM28NoBareGoroutine(t *testing.T) {
 	seen, used := 0, 0
 	err := fs.WalkDir(os.DirFS("."), ".", func(file string, d fs.DirEntry, err error) error {
@@ -53,7 +53,7 @@ func TestM28NoBareGoroutine(t *testing.T) {
 	}
 }
 
-// startsGoroutine reports whether n does that, and whether by package panics.
+// startsGoroutine reports whether n starts a goroutine, and whether by package panics.
 func startsGoroutine(n ast.Node) (starts, ours bool) {
 	if _, ok := n.(*ast.GoStmt); ok {
 		return true, false
@@ -66,7 +66,7 @@ func startsGoroutine(n ast.Node) (starts, ours bool) {
 	return true, ok && by.Name == "panics"
 }
 
-// A shadow that panics costs the answer nothing, and is reported as what it was.
+// Shadow work that panics does not harm the answer, and is reported as failed.
 func TestM28Shadow(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := start(t, proxy.Config{
@@ -87,7 +87,7 @@ func TestM28Shadow(t *testing.T) {
 	}
 }
 
-// An answer that is learnt from goes on when that meets a panic.
+// An answer is relayed on if reading its usage panics.
 func TestM28Tap(t *testing.T) {
 	var heard []any
 	tap := proxy.BrokenTap(func(value any, _ []byte) { heard = append(heard, value) })
@@ -98,7 +98,7 @@ func TestM28Tap(t *testing.T) {
 	}
 }
 
-// breakingLog is a log that breaks at its first line.
+// breakingLog is a log that panics at its first line.
 type breakingLog struct{ bytes.Buffer }
 
 func (b *breakingLog) Write(p []byte) (int, error) {
@@ -109,7 +109,7 @@ func (b *breakingLog) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// A log that panics loses its lines and not those that follow.
+// A log that panics loses the lines of that write, but not those that follow.
 func TestM28AsyncWriter(t *testing.T) {
 	var to breakingLog
 	w := proxy.NewAsyncWriter(&to)

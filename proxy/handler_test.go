@@ -18,7 +18,7 @@ import (
 
 const chatBody = `{ "model":"m", "x": 12345678901234567890, "messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"How long is parental leave?"}]}`
 
-// What Sidenote does not own reaches the upstream, and comes back, as it was.
+// Requests that Sidenote does not rewrite, and their answers, are relayed as they are.
 func TestRelaysEverything(t *testing.T) {
 	const answer = "{\"a\" :  1.0}\n"
 	u := newUpstream(t, answerJSON(answer))
@@ -146,7 +146,7 @@ func TestWhatIsLeftAlone(t *testing.T) {
 	f("\x28\xb5\x2f\xfd", "encoded-body", 400, "Content-Encoding: zstd")
 }
 
-// What is used again from one request to the next shows nothing of the one before.
+// Objects that are used again for another request show nothing of the one before.
 func TestRequestsShareNothing(t *testing.T) {
 	u := newUpstream(t, answerJSON(`{"ok":true}`))
 	g := open(t, u, nil)
@@ -208,14 +208,14 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// Shadow work is bounded; what is shed goes up all the same.
+// Shadow work is bounded. A request whose shadow work is shed is sent all the same.
 func TestShadowIsBounded(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	hold, held := make(chan struct{}), make(chan struct{}, 10)
 	g := start(t, proxy.Config{
 		Upstreams:   map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
 		Tenants:     proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Shadow })},
-		Concurrency: 8, // one of them may have shadow work
+		Concurrency: 8, // shadow work may run for one of them
 	}, retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 		held <- struct{}{}
 		<-hold
@@ -236,7 +236,8 @@ func TestShadowIsBounded(t *testing.T) {
 	}
 }
 
-// I1: a retriever that fails costs the sources, unless the policy wants them.
+// I1: if a retriever fails the request goes on without sources, unless the policy demands
+// them.
 func TestRetrievalFails(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	f := func(r retrieval.Retriever, required bool, status int, says string) {
@@ -269,8 +270,8 @@ func TestRetrievalFails(t *testing.T) {
 	f(bug, false, 500, "failed; reason=internal")
 }
 
-// I3: two tenants on one port get their own, whatever they ask for; strangers
-// get nothing.
+// I3: two tenants on one port get their own sources only, whatever they ask for; unknown
+// callers get nothing.
 func TestTenants(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := start(t, proxy.Config{
@@ -319,13 +320,13 @@ func TestTenants(t *testing.T) {
 	refused(400, "ambiguous_path", get("/v1/files/..%2fmodels", "Authorization: Bearer kb\r\n"))
 	refused(421, "misdirected", "CONNECT api.openai.com:443 HTTP/1.1\r\nHost: api.openai.com:443\r\n\r\n")
 
-	g.raw(t, get("/v1/files", "Authorization: Bearer ka\r\n")) // with the client's own key everything is open
+	g.raw(t, get("/v1/files", "Authorization: Bearer ka\r\n")) // with the client's own upstream key all routes are open
 	if s := <-u.seen; s.line != "GET /v1/files HTTP/1.1" {
 		t.Errorf("got %s", s.line)
 	}
 }
 
-// on_empty: refuse answers by itself, in the shape that was asked for.
+// Under on_empty: refuse Sidenote answers itself, in the shape that was asked for.
 func TestAnswersWithoutUpstream(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := start(t, proxy.Config{

@@ -23,11 +23,10 @@ import (
 	"sidenote/rewrite/calibration"
 )
 
-// patience bounds every wait of these tests; nothing waits that long unless it
-// hangs.
+// patience is the longest wait in these tests. Only what hangs takes that long.
 const patience = 10 * time.Second
 
-// A seen is one request as the upstream got it, byte for byte.
+// A seen is a request as the upstream got it, byte for byte.
 type seen struct {
 	line string   // "POST /v1/chat/completions HTTP/1.1"
 	head []string // header lines as they came
@@ -43,8 +42,8 @@ func (s seen) header(name string) string {
 	return ""
 }
 
-// stubUpstream is an upstream that records requests and answers each by a func
-// that writes raw bytes.
+// A stubUpstream is an upstream that records requests and answers each by a function that
+// writes raw bytes.
 type stubUpstream struct {
 	url  *url.URL
 	seen chan seen
@@ -140,14 +139,14 @@ func readSeen(r *bufio.Reader) (s seen, err error) {
 	return s, err
 }
 
-// answerJSON answers with a body and a few head lines of an upstream's own.
+// answerJSON answers with a body and a few header lines as upstreams have them.
 func answerJSON(body string) func(seen, io.Writer) {
 	return func(_ seen, w io.Writer) {
 		fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nx-request-id: req_1\r\nSidenote-Status: forged\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	}
 }
 
-// testModels counts bytes, which a reader can check.
+// testModels counts bytes as tokens, which a reader can check.
 type testModels struct{}
 
 func (testModels) Model(string) rewrite.Model {
@@ -175,7 +174,7 @@ func nothing(context.Context, retrieval.Query) (retrieval.Result, error) {
 	return retrieval.Result{Reason: retrieval.ReasonNoMatch}, nil
 }
 
-// reports is a Recorder that hands Reports to the test.
+// reports is a Recorder that passes Reports to the test.
 type reports chan proxy.Report
 
 func (c reports) Record(r *proxy.Report) { c <- *r }
@@ -191,7 +190,7 @@ func (c reports) next(t *testing.T) proxy.Report {
 	}
 }
 
-// A lockedBuffer is a log that a test reads while others write.
+// A lockedBuffer is a log that a test reads while other goroutines write to it.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -203,7 +202,7 @@ func (l *lockedBuffer) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// take returns what was written since it was called last.
+// take returns what was written since the last call.
 func (l *lockedBuffer) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,7 +220,7 @@ type rig struct {
 	calibration *calibration.Tracker
 }
 
-// policyOf returns the policy that rigs give to a tenant.
+// policyOf returns a tenant's policy in these tests.
 func policyOf(tenant string, change func(*proxy.Policy)) *proxy.Policy {
 	p := &proxy.Policy{Name: "base", Hash: "00000001", Tenant: tenant, Upstream: "stub", Expose: proxy.ExposeNames, Rewrite: rewrite.DefaultPolicy()}
 	p.Rewrite.Tenant = tenant
@@ -272,7 +271,7 @@ func startWith(t *testing.T, cfg proxy.Config, rw *rewrite.Rewriter) *rig {
 	return g
 }
 
-// open starts a rig whose only tenant is everyone, in front of a stub.
+// open starts a rig in front of a stub, with one policy for all callers.
 func open(t *testing.T, u *stubUpstream, change func(*proxy.Policy)) *rig {
 	t.Helper()
 	return start(t, proxy.Config{
@@ -281,7 +280,7 @@ func open(t *testing.T, u *stubUpstream, change func(*proxy.Policy)) *rig {
 	}, nil)
 }
 
-// openIn is open in a configuration of its own.
+// openIn is open with changes to the configuration.
 func openIn(t *testing.T, u *stubUpstream, change func(*proxy.Config)) *rig {
 	t.Helper()
 	cfg := proxy.Config{
@@ -293,7 +292,8 @@ func openIn(t *testing.T, u *stubUpstream, change func(*proxy.Config)) *rig {
 	return start(t, cfg, nil)
 }
 
-// dial opens a connection that lasts as long as the test, and as its patience.
+// dial opens a connection that is closed at the end of the test and has patience as its
+// deadline.
 func (g *rig) dial(t *testing.T) *net.TCPConn {
 	t.Helper()
 	c, err := net.Dial("tcp", g.addr)
@@ -307,7 +307,7 @@ func (g *rig) dial(t *testing.T) *net.TCPConn {
 	return c.(*net.TCPConn)
 }
 
-// chat is a chat request as it goes over the wire.
+// chat returns a chat request as the client writes it.
 func chat(body string, lines ...string) string {
 	head := strings.Join(append(lines, ""), "\r\n")
 	return fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", head, len(body), body)

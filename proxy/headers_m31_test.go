@@ -11,7 +11,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// A key is found among other headers, whose names are like those of keys or not.
+// A key is found among other headers, including those with similar names.
 func TestM31CredentialAmongOthers(t *testing.T) {
 	for _, c := range []struct {
 		want  string
@@ -51,7 +51,8 @@ func TestM31CredentialAmongOthers(t *testing.T) {
 	}
 }
 
-// Options are read wherever they stand among a request's headers, up to their bounds.
+// Options are read wherever they stand among a request's headers, up to the bounds of
+// their values.
 func TestM31HeaderOptionsAtTheirBounds(t *testing.T) {
 	ids := func(n int) string { return strings.Repeat("a,", n-1) + "a" }
 	for _, c := range []struct {
@@ -103,7 +104,7 @@ func TestM31HeaderOptionsAtTheirBounds(t *testing.T) {
 	}
 }
 
-// Of two limits the lower counts, whichever of header and body has it.
+// Of two limits the lower counts, whether it is the header's or the body's.
 func TestM31LowerOfTwoLimits(t *testing.T) {
 	limits := []*int{nil, new(int), new(int), new(int)}
 	*limits[2], *limits[3] = 1, 2

@@ -11,8 +11,8 @@ import (
 	"sidenote/retrieval"
 )
 
-// Whoever the upstream refuses learns nothing of what was found for them: an answer
-// other than 2xx tells the id of the request and nothing else.
+// A caller that the upstream refuses is told nothing about the sources that were found:
+// an answer other than 2xx carries the id of the request only.
 func TestM03OnlySuccessTellsOfSources(t *testing.T) {
 	for _, status := range []string{"200 OK", "201 Made", "299 Odd", "304 Same", "307 Elsewhere", "400 No", "401 Unauthorized", "403 No", "404 No", "429 Slow Down", "500 Oh", "503 Busy", "529 Full"} {
 		u := newUpstream(t, func(_ seen, w io.Writer) {
@@ -38,12 +38,12 @@ func TestM03OnlySuccessTellsOfSources(t *testing.T) {
 	}
 }
 
-// Neither does an error of ours, whatever was tried before it.
+// The same holds for an error of Sidenote's own, whatever was tried before it.
 func TestM03OurErrorsTellNothingOfSources(t *testing.T) {
 	const tooLong = `{"error":{"message":"This model's maximum context length is 100000 tokens. However, your messages resulted in 100400 tokens."}}`
 	var asked atomic.Int32
 	u := newUpstream(t, func(_ seen, w io.Writer) {
-		if asked.Add(1) > 1 { // what is sent again is not answered
+		if asked.Add(1) > 1 { // the retry gets no answer
 			w.(io.Closer).Close()
 			return
 		}

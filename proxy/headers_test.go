@@ -15,7 +15,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// head parses lines as the server does: names keep their case, duplicates stay.
+// head parses lines as the server does: names keep their letter case, duplicates stay.
 func head(t testing.TB, lines ...string) *fasthttp.RequestHeader {
 	t.Helper()
 	h := &fasthttp.RequestHeader{}
@@ -30,7 +30,7 @@ func head(t testing.TB, lines ...string) *fasthttp.RequestHeader {
 	return h
 }
 
-// P14, T09: one key, wherever it stands, or none at all.
+// P14, T09: the key is found wherever it stands; two keys that differ are refused.
 func TestCredential(t *testing.T) {
 	ok := func(want string, lines ...string) {
 		t.Helper()
@@ -152,7 +152,7 @@ func TestDirectory(t *testing.T) {
 	}
 	f("ka", "a")
 	f("ka2", "a")
-	f("kb", "refused") // expired: not even a stranger
+	f("kb", "refused") // expired: not even treated as an unknown caller
 	f("kc", "strangers")
 	f("", "strangers")
 	if p := d.ByName("b"); p == nil || p.Tenant != "b" || d.ByName("nobody") != nil || d.ByName("").Tenant != "strangers" {

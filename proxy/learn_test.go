@@ -15,8 +15,8 @@ import (
 	"sidenote/rewrite/calibration"
 )
 
-// learnt sends the same request n times to an upstream that answers so, and returns
-// what is known of it once all of it was looked at. Each answer must pass as it is.
+// learnt sends the same request n times to an upstream that gives this answer, and returns
+// what was learnt when all samples have been read. Each answer must be relayed as it is.
 func learnt(t *testing.T, n int, request, head, answer string) (*rig, []calibration.Entry) {
 	t.Helper()
 	u := newUpstream(t, func(_ seen, w io.Writer) {
@@ -29,7 +29,7 @@ func learnt(t *testing.T, n int, request, head, answer string) (*rig, []calibrat
 		if _, body := g.post(t, request, "Connection: close"); body != answer {
 			t.Fatalf("the client got %q of %q", body, answer)
 		}
-		for g.reports.next(t); proxy.Learning(g.server); { // or the next one may find no room
+		for g.reports.next(t); proxy.Learning(g.server); { // without this the next sample may be shed
 			<-tick.C
 		}
 	}
@@ -56,8 +56,8 @@ func gzipped(t *testing.T, text string) string {
 
 const okJSON = "200 OK\r\nContent-Type: application/json"
 
-// What an answer says of the tokens of its prompt is compared with the count of the
-// request as it went up, in whatever form it comes, for a sample of requests.
+// For a sample of requests, the number of prompt tokens in the answer, in whatever form it
+// comes, is compared with the count of the request as it was sent.
 func TestLearnsWhatIsBilled(t *testing.T) {
 	const usage = `{"object":"chat.completion","usage":{"prompt_tokens":1500,"completion_tokens":3}}`
 	const events = "data: {\"choices\":[],\"usage\":null}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":1500}}\n\ndata: [DONE]\n\n"
@@ -68,7 +68,7 @@ func TestLearnsWhatIsBilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, all := learnt(t, 40, chatBody, c.head, c.answer)
-			// The first 32 requests, then one of 16.
+			// Sampled are the first 32 requests, then one of 16.
 			if len(all) != 1 || all[0].Samples != 32 {
 				t.Fatalf("%+v, %v shed", all, counted(t, g.metrics, "sidenote_shed_total", "calibration"))
 			}
@@ -80,8 +80,8 @@ func TestLearnsWhatIsBilled(t *testing.T) {
 	}
 }
 
-// What cannot be is ignored and counted; what says nothing of text is ignored.
-// (U14; proxy/usage has the fuzzing.)
+// A usage that cannot be true is ignored and counted; one that does not concern text is
+// ignored. (U14; the fuzz test is in proxy/usage.)
 func usageLies(t *testing.T) {
 	usage := func(n string) string { return `{"usage":{"prompt_tokens":` + n + `}}` }
 	image := strings.Replace(chatBody, `"content":`, `"content":[{"type":"image_url","image_url":{"url":"https://x"}}],"x":`, 1)
@@ -112,7 +112,7 @@ func usageLies(t *testing.T) {
 	}
 }
 
-// The status tells the account of a request that was counted.
+// Sidenote-Status lists the token counts of a request that was counted.
 func TestStatusOfCountedRequest(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, func(p *proxy.Policy) { p.Rewrite.CountWhole = true })

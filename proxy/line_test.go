@@ -15,8 +15,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// A line written directly is the one that slog's JSON handler writes, but for
-// its time.
+// A line that is written directly equals the one of slog's JSON handler, except for its
+// time.
 func TestLineIsSlogs(t *testing.T) {
 	odd := injectedReport()
 	odd.Tenant, odd.Policy, odd.Upstream = "a\"b\\c\n", "</é\u2028>&", "\xff"
@@ -31,9 +31,9 @@ func TestLineIsSlogs(t *testing.T) {
 		change(&r)
 		reports = append(reports, &r)
 	}
-	for c := range 256 { // any byte, at any place in the eight that are looked at together
+	for c := range 256 { // any byte, at any position of the eight that are checked at once
 		if c == '\b' || c == '\f' {
-			continue // for which JSON has two escapes
+			continue // JSON has two escapes for these
 		}
 		r := injectedReport()
 		for at := range 17 {
@@ -87,7 +87,7 @@ func TestLineTimes(t *testing.T) {
 		}
 	}
 	for _, zone := range []*time.Location{time.UTC, time.FixedZone("", -3*3600-1800), time.FixedZone("", 7*3600)} {
-		l = &proxy.Log{Lines: &out} // a process has one zone
+		l = &proxy.Log{Lines: &out} // a new one, as a Log expects one time zone
 		for _, took := range []time.Duration{
 			0, 1, 999, time.Microsecond, 10 * time.Microsecond, 120 * time.Microsecond, 999_001 * time.Nanosecond, time.Millisecond,
 			1050 * time.Microsecond, time.Second - time.Nanosecond, time.Second, 90 * time.Minute, 2*time.Hour + 1, -time.Microsecond,

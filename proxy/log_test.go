@@ -28,8 +28,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, staying()...)
 }
 
-// staying are the goroutines that tests may leave: fasthttp's clock has no end, and
-// a server's janitor sleeps for ten seconds before it sees the server's.
+// staying lists the goroutines that tests may leave: fasthttp's clock never ends, and the
+// one that cleans a server's pool sleeps for ten seconds before it notices the server's
+// end.
 func staying() []goleak.Option {
 	return []goleak.Option{
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
@@ -43,8 +44,8 @@ func degraded() *proxy.Report {
 	return r
 }
 
-// A degradation is said once, then counted each minute while it lasts; after a
-// quiet minute it is news again.
+// A degradation is logged once, then counted each minute while it lasts; after a minute
+// without one it is logged as new.
 func TestDegradationsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lockedBuffer
@@ -121,7 +122,7 @@ func TestLogSaysRoutesOnce(t *testing.T) {
 	}
 }
 
-// Whatever is gathered for one write, lines arrive whole and in their order.
+// However many lines are gathered for one write, they arrive whole and in order.
 func TestAsyncWriterKeepsOrder(t *testing.T) {
 	var out, want bytes.Buffer
 	a := proxy.NewAsyncWriter(&out)
@@ -131,7 +132,7 @@ func TestAsyncWriterKeepsOrder(t *testing.T) {
 		if _, err := a.Write(line); err != nil {
 			t.Fatal(err)
 		}
-		copy(line, "taken") // it is the caller's again
+		copy(line, "taken") // after Write the buffer is the caller's again
 	}
 	if err := a.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -141,8 +142,7 @@ func TestAsyncWriterKeepsOrder(t *testing.T) {
 	}
 }
 
-// Many lines are written at once, before there is no room for more; few wait for
-// others.
+// Many lines are written at once, before the buffer is full; a few wait for others.
 func TestAsyncWriterGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -162,7 +162,7 @@ func TestAsyncWriterGathers(t *testing.T) {
 	})
 }
 
-// P11: a log that nobody reads drops lines, counts them and blocks nobody.
+// P11: if nobody reads the log, lines are dropped and counted, and nothing blocks.
 func TestBlockedLogBlocksNobody(t *testing.T) {
 	r, w := io.Pipe()
 	a := proxy.NewAsyncWriter(w)

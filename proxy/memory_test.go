@@ -17,18 +17,18 @@ import (
 	"sidenote/proxy"
 )
 
-// limitMemory bounds what this process may use, for as long as the test lasts. Of
-// these 128 MiB bodies may take 32.
+// limitMemory limits the memory of this process to 128 MiB during the test. Of these
+// bodies may take 32.
 func limitMemory(t *testing.T) {
 	t.Helper()
 	limit := debug.SetMemoryLimit(128 << 20)
 	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
 }
 
-// Bodies that grow together are shed before memory is full, whatever else there is
-// room for, and what they took comes back.
+// Bodies that grow at the same time are shed before memory is full, and what they took is
+// given back.
 func TestBodiesHaveTheirShare(t *testing.T) {
-	const many, size, most = 12, 6 << 20, 5 // most of them that fit together
+	const many, size, most = 12, 6 << 20, 5 // most is how many fit at the same time
 	limitMemory(t)
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, nil)
@@ -87,10 +87,10 @@ func (g *rig) patiently(t *testing.T, request string) *http.Response {
 	}
 }
 
-// sink keeps the compiler from doing without what is allocated.
+// sink keeps the compiler from removing an allocation.
 var sink []byte
 
-// ballast returns bytes that the collector has found alive. It runs when it likes.
+// ballast allocates bytes and returns when a garbage collection has counted them as live.
 func ballast(t *testing.T, size int) []byte {
 	t.Helper()
 	b := make([]byte, size)
@@ -108,9 +108,10 @@ func readMetric(name string) uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// What lived when the collector ran last, and does so no more, keeps nobody out.
+// Memory that was live at the last garbage collection, and is garbage now, causes no
+// refusal.
 func TestM27FreedMemoryIsUsedAtOnce(t *testing.T) {
-	const limit, size = 256 << 20, 30 << 20 // of which bodies may have 64 MiB, and half of what is free
+	const limit, size = 256 << 20, 30 << 20 // bodies may take 64 MiB of the limit, and half of what is free
 	before := debug.SetMemoryLimit(limit)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	u := newUpstream(t, answerJSON("{}"))
@@ -123,8 +124,8 @@ func TestM27FreedMemoryIsUsedAtOnce(t *testing.T) {
 	}
 }
 
-// While memory is short requests are refused, and it is collected once a second; they
-// are served again when it is free.
+// While memory is short, requests are refused and garbage is collected once a second.
+// When there is memory again, requests are served again.
 func TestM27CollectsWhileTight(t *testing.T) {
 	const size, lasts = 100 << 20, 1500 * time.Millisecond
 	u := newUpstream(t, answerJSON("{}"))
@@ -144,7 +145,7 @@ func TestM27CollectsWhileTight(t *testing.T) {
 		}
 		resp.Body.Close()
 		g.reports.next(t)
-		if resp.StatusCode != 503 && time.Since(start) > time.Second { // before, the figure may be of earlier
+		if resp.StatusCode != 503 && time.Since(start) > time.Second { // before that, the figure may be an old one
 			t.Fatalf("after %s: %d", time.Since(start), resp.StatusCode)
 		}
 		if resp.StatusCode == 503 && (!bytes.Contains(body, []byte(`"overloaded"`)) || resp.Header.Get("Retry-After") != "1") {
@@ -164,8 +165,8 @@ func TestM27CollectsWhileTight(t *testing.T) {
 	}
 }
 
-// What a body unpacks to counts as well; and a body for which there will never be
-// room is one that is too large.
+// The decompressed body counts as well, and a body for which there can never be memory is
+// one that is too large.
 func TestUnpackedBodiesHaveTheirShare(t *testing.T) {
 	limitMemory(t)
 	u := newUpstream(t, answerJSON("{}"))
@@ -176,7 +177,7 @@ func TestUnpackedBodiesHaveTheirShare(t *testing.T) {
 	}
 	pack := func(text string) string {
 		var b bytes.Buffer
-		w, err := gzip.NewWriterLevel(&b, gzip.HuffmanOnly) // to an eighth
+		w, err := gzip.NewWriterLevel(&b, gzip.HuffmanOnly) // compresses to an eighth
 		if err == nil {
 			_, err = io.WriteString(w, text)
 		}
@@ -204,7 +205,7 @@ func TestUnpackedBodiesHaveTheirShare(t *testing.T) {
 		t.Errorf("uncompressed: %d", resp.StatusCode)
 	}
 	body := chat(pack(plain(8<<20)), "Content-Encoding: gzip")
-	for range 5 { // what each took comes back
+	for range 5 { // each gives back what it took
 		if resp := lenient.patiently(t, body); resp.StatusCode != 200 {
 			t.Errorf("%d", resp.StatusCode)
 		}
@@ -212,7 +213,7 @@ func TestUnpackedBodiesHaveTheirShare(t *testing.T) {
 	}
 }
 
-// receive waits for the next of ch.
+// receive waits for the next value from ch.
 func receive[T any](t *testing.T, ch <-chan T) T {
 	t.Helper()
 	select {

@@ -30,7 +30,7 @@ func series(t *testing.T, m *proxy.Metrics) int {
 	return n
 }
 
-// P12, T30: junk names add no series.
+// P12, T30: names that are not configured add no series.
 func TestJunkAddsNoSeries(t *testing.T) {
 	m := newMetrics()
 	record := func(name string, code int) {
@@ -57,8 +57,8 @@ func TestJunkAddsNoSeries(t *testing.T) {
 	}
 }
 
-// counted returns the value of a counter, or how often a histogram was observed, of
-// all series that have a label of the given value; "" are those without labels.
+// counted returns the value of a counter, or the number of observations of a histogram,
+// added up over the series with a label of the given value; "" means those without labels.
 func counted(t *testing.T, m *proxy.Metrics, name, label string) float64 {
 	t.Helper()
 	families, err := m.Registry().Gather()
@@ -109,8 +109,8 @@ func TestOutcomes(t *testing.T) {
 	f("failed", func(r *proxy.Report) { r.Outcome, r.Reason = proxy.Failed, proxy.ReasonUpstreamConnect })
 }
 
-// Requests count in the series of their labels whatever requests came before, and a
-// name that is not configured is one too many each time.
+// Requests count in the series of their labels, whatever requests came before. A name that
+// is not configured counts as overflow each time.
 func TestKindsKeepApart(t *testing.T) {
 	m := newMetrics()
 	const rounds = 3
@@ -171,7 +171,8 @@ func TestKindsKeepApart(t *testing.T) {
 	}
 }
 
-// Series of fixed words begin with their first event, and each takes its own.
+// Series with constant labels begin with their first event, and each event counts in its
+// own.
 func TestSeriesBeginWhenCounted(t *testing.T) {
 	m := newMetrics()
 	before := series(t, m)

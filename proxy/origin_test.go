@@ -11,8 +11,8 @@ import (
 	"sidenote/proxy"
 )
 
-// An elsewhere is a listener whose connections say that they came in on an address
-// that other machines can reach.
+// An elsewhere is a listener whose connections have a local address that other machines
+// can reach.
 type elsewhere struct{ net.Listener }
 
 func (l elsewhere) Accept() (net.Conn, error) {
@@ -24,7 +24,7 @@ type reachedConn struct{ net.Conn }
 
 func (reachedConn) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 8080} }
 
-// elsewhere lets g answer on such a listener too, and returns where.
+// elsewhere lets g serve such a listener, too, and returns a rig that calls it there.
 func (g *rig) elsewhere(t *testing.T) *rig {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,8 +39,8 @@ func (g *rig) elsewhere(t *testing.T) *rig {
 	return &other
 }
 
-// strangersWelcome starts a rig that serves callers without a key, and one tenant with
-// the key "ka".
+// strangersWelcome starts a rig that serves callers without a key and one tenant with the
+// key "ka".
 func strangersWelcome(t *testing.T, u *stubUpstream) *rig {
 	t.Helper()
 	return openIn(t, u, func(c *proxy.Config) {
@@ -50,8 +50,8 @@ func strangersWelcome(t *testing.T, u *stubUpstream) *rig {
 	})
 }
 
-// want sends a request and compares the status of the answer. What was refused says
-// which key of the configuration would let it in, and does not reach the upstream.
+// want sends a request and compares the status of the answer. A refusal must name the key
+// of the configuration that would allow the request, which must not reach the upstream.
 func (g *rig) want(t *testing.T, u *stubUpstream, name, request string, status int, key string) {
 	t.Helper()
 	resp := g.raw(t, request)
@@ -78,7 +78,7 @@ func (g *rig) want(t *testing.T, u *stubUpstream, name, request string, status i
 	}
 }
 
-// A page in somebody's browser may not ask in place of a program on this machine, on
+// A page in somebody's browser may not send requests as a program on this machine may, on
 // any route.
 func TestM26PagesOfOtherSites(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
@@ -130,7 +130,7 @@ func TestM26PagesOfOtherSites(t *testing.T) {
 		{"Origin: http://a.b.dev.example:3000", 200},
 		{"Origin: moz-extension://6f2d", 200},
 		{"Origin: http://localhost:3000\r\nOrigin: http://localhost:3000", 200},
-		// Who has a key is no page that anybody made.
+		// A caller with a key is not a page of another site.
 		{"Origin: https://evil.example\r\nAuthorization: Bearer ka", 200},
 		{"Origin: https://evil.example\r\nAuthorization: Bearer nobody's", 403},
 	} {
@@ -147,8 +147,8 @@ func TestM26PagesOfOtherSites(t *testing.T) {
 	}
 }
 
-// On a loopback address the name by which Sidenote is called must not be one that
-// somebody's page can have rebound to this machine.
+// On a loopback address, Sidenote must not be called by a name that a page can make
+// resolve to this machine (DNS rebinding).
 func TestM26NamesOnLoopback(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := strangersWelcome(t, u)
@@ -202,20 +202,20 @@ func TestM26NamesOnLoopback(t *testing.T) {
 		} {
 			request := fmt.Sprintf(head, c.host)
 			if name == "target" && strings.ContainsAny(c.host, "@%") {
-				continue // no target of HTTP
+				continue // not a valid target in HTTP
 			}
 			g.want(t, u, name+" "+c.host, request, c.status, key)
 			away.want(t, u, "elsewhere, "+name+" "+c.host, request, 200, "")
 		}
 	}
-	// A browser always says a name; what says none is a program.
+	// A browser always sends a host name; only programs send none.
 	g.want(t, u, "no Host", "GET /v1/files HTTP/1.0\r\n\r\n", 200, "")
 	g.want(t, u, "no Host, absolute form", "GET http://evil.example/v1/files HTTP/1.0\r\n\r\n", 421, "identity.hosts")
 	g.want(t, u, "absolute form, userinfo", "GET http://localhost@evil.example/v1/files HTTP/1.0\r\n\r\n", 421, "identity.hosts")
 	g.want(t, u, "with a key", "GET /v1/files HTTP/1.1\r\nHost: evil.example\r\nX-Api-Key: ka\r\n\r\n", 200, "")
 }
 
-// A preflight has no key. It is refused only where what follows could do without one.
+// A preflight has no key. It is refused only if the request after it would need none.
 func TestM26Preflights(t *testing.T) {
 	u := newUpstream(t, func(_ seen, w io.Writer) {
 		_, _ = io.WriteString(w, "HTTP/1.1 204 No Content\r\nAccess-Control-Allow-Origin: *\r\n\r\n")

@@ -9,8 +9,8 @@ import (
 	"sidenote/proxy"
 )
 
-// A key that `sidenote key new` made is for Sidenote: no upstream sees it, be it
-// known here, expired or another Sidenote's, on whatever route and in whatever line.
+// A key made by `sidenote key new` is for Sidenote only: no upstream gets it, whether it is
+// known, expired or another Sidenote's, on any route and in any header line.
 func TestM06TenantsKeysStayHere(t *testing.T) {
 	const (
 		known, expired, foreign = "sk-sidenote-canary-known", "sk-sidenote-canary-old", "sk-sidenote-canary-foreign"

@@ -11,7 +11,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// twoBases searches a base that answers and one that is late, or finds nothing in both.
+// twoBases searches bases by found, except for kb-late, which does not answer in time.
 func twoBases(found func(context.Context, retrieval.Query) (retrieval.Result, error)) retrieval.Retriever {
 	late := func(ctx context.Context, _ retrieval.Query) (retrieval.Result, error) {
 		<-ctx.Done()
@@ -28,8 +28,9 @@ func twoBases(found func(context.Context, retrieval.Query) (retrieval.Result, er
 	}
 }
 
-// A request that has sources is not without: that another base was late is said, and
-// refused only where the policy says so. Without any source it has failed.
+// If one base has sources and another one is late, the request gets those sources and a
+// reason, and is refused only if the policy says so. Without any source retrieval has
+// failed.
 func TestM11PartialResults(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	f := func(r retrieval.Retriever, refuseFailed, refusePartial bool, status int, says string) {
@@ -38,7 +39,7 @@ func TestM11PartialResults(t *testing.T) {
 			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
 			Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
 				p.Rewrite.Knowledge, p.Rewrite.Search.Deadline = []string{"kb-acme", "kb-late"}, 20*time.Millisecond
-				p.Rewrite.OnEmpty = rewrite.EmptyRefuse // which a search that failed is not
+				p.Rewrite.OnEmpty = rewrite.EmptyRefuse // a search that failed does not count as empty
 				p.Rewrite.RefuseOnFailure, p.Rewrite.RefuseOnPartial = refuseFailed, refusePartial
 			})},
 		}, r)
@@ -67,7 +68,8 @@ func TestM11PartialResults(t *testing.T) {
 	f(none, false, false, 200, "untouched; reason=retrieval-timeout")
 }
 
-// What was not searched is not empty: nobody is told that the documents do not cover it.
+// A base that was not searched does not count as empty: the answer must not say that the
+// documents do not cover the question.
 func TestM11NotSearchedIsNotEmpty(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	const image = `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]}`

@@ -9,7 +9,7 @@ import (
 	"sidenote/proxy"
 )
 
-// A secret never prints, however deep it lies and whatever verb asks.
+// A secret is never printed, however deep it is nested and whatever the verb.
 func TestSecretNeverPrints(t *testing.T) {
 	const canary = "sk-canary"
 	hidden := struct{ inner proxy.Secret }{proxy.NewSecret(canary)}

@@ -8,8 +8,8 @@ import (
 	"sidenote/proxy"
 )
 
-// A browser asks without credentials whether a page may send a request. The upstream
-// answers, never with Sidenote's key, and about open routes only.
+// A preflight has no credentials. The upstream answers it; it is relayed without
+// Sidenote's key, and for open routes only.
 func TestPreflight(t *testing.T) {
 	const asks = "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization\r\n"
 	u := newUpstream(t, func(_ seen, w io.Writer) {

@@ -9,7 +9,7 @@ import (
 	"sidenote/proxy"
 )
 
-// Ids are ULIDs of their time, sort by it, and their random bits all vary.
+// Ids are ULIDs of their time, sort by it, and all of their random bits vary.
 func TestNewID(t *testing.T) {
 	now := time.UnixMilli(1<<40 + 123)
 	var last, or ulid.ULID

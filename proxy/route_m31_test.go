@@ -6,8 +6,8 @@ import (
 	"sidenote/proxy"
 )
 
-// The normal form of a path is how the most lenient server reads it, and a request
-// is ambiguous where that is not what was sent.
+// The normalised path is what the most lenient server reads, and a request is ambiguous if
+// that differs from what was sent.
 func TestM31NormalForm(t *testing.T) {
 	for raw, want := range map[string]string{
 		// segments
@@ -25,11 +25,11 @@ func TestM31NormalForm(t *testing.T) {
 		`/a\b`:          "/a/b",
 		"/a;v=1/b;c":    "/a/b",
 		"/a/;/b":        "/a/b",
-		// bytes that mean nothing in particular
+		// bytes without a special meaning
 		"/~!$&'()*+,:@=|^_-": "/~!$&'()*+,:@=|^_-",
 		"/\x7f":              "/\x7f",
 		"/é":                 "/é",
-		// what is not seen or ends the path
+		// white space, and bytes that end the path
 		"/a ":     "/a",
 		"/a\t/b":  "/a/b",
 		"/a b":    "/a b",
@@ -88,7 +88,7 @@ func TestM31NormalForm(t *testing.T) {
 				t.Errorf("%s %q: %q, want %q", method, raw, got.Path, want)
 			}
 			sent := raw
-			switch raw { // of these the path is a part
+			switch raw { // in these the path is only a part
 			case "http://host/", "http://host/a", "http://host/a?b", "/a?http://host/b", "http://u:p@[::1]:80/a", "/?a", "/a?/../b#%":
 				sent = want
 			}
@@ -99,7 +99,7 @@ func TestM31NormalForm(t *testing.T) {
 	}
 }
 
-// What lies behind a target in memory is another request's.
+// Classify must not read beyond the target: that memory belongs to another request.
 func TestM31EscapeAtTheEnd(t *testing.T) {
 	buffer := []byte("/a%2f")
 	for n, want := range []string{"/", "/", "/a", "/a%", "/a%2", "/a"} {
@@ -109,7 +109,7 @@ func TestM31EscapeAtTheEnd(t *testing.T) {
 	}
 }
 
-// Each route is its ending of a path, by the methods that the route has.
+// Each route is found by the end of the path and by its methods.
 func TestM31Routes(t *testing.T) {
 	for _, c := range []struct {
 		method, target string
@@ -151,7 +151,7 @@ func TestM31Routes(t *testing.T) {
 	}
 }
 
-// What stands before a route that our key is good for is what base URLs end in.
+// With Sidenote's own key, only prefixes that base URLs end in may stand before a route.
 func TestM31PrefixesOfAllowedRoutes(t *testing.T) {
 	for prefix, want := range map[string]bool{
 		"": true, "/v1": true, "/v0": true, "/v9": true, "/v10beta": true, "/v1/v2": true, "/api": true, "/openai": true, "/openai/v1": true,

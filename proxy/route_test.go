@@ -6,8 +6,8 @@ import (
 	"sidenote/proxy"
 )
 
-// T15: the normalised path decides, and where it is not what was sent the
-// request is ambiguous.
+// T15: the normalised path decides, and if it differs from what was sent the request is
+// ambiguous.
 func TestClassify(t *testing.T) {
 	f := func(method, target string, route proxy.Route, ambiguous bool) {
 		t.Helper()
@@ -74,7 +74,7 @@ func TestClassify(t *testing.T) {
 	f("GET", "http://host", proxy.RouteOther, true)
 }
 
-// The request lines that are known by heart are read as all others are.
+// The fast path gives the same results as the general one.
 func TestUsualLines(t *testing.T) {
 	for _, method := range []string{"POST", "GET", "post"} {
 		for _, path := range []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings"} {
@@ -86,7 +86,8 @@ func TestUsualLines(t *testing.T) {
 	}
 }
 
-// What reaches an upstream with our key is beyond doubt one of the listed routes.
+// A request with Sidenote's own key reaches an upstream only if it is unambiguously one of
+// the listed routes.
 func TestAllowedRoutes(t *testing.T) {
 	f := func(method, target string, want bool, routes ...string) {
 		t.Helper()
@@ -125,8 +126,8 @@ func TestAllowedRoutes(t *testing.T) {
 	f("POST", "/v1/audio/speech", true, "/audio/speech")
 }
 
-// The fast way and the slow way agree: a path that needs no normalising is what
-// normalising it gives.
+// The fast path and the general one agree: with a prefix, which takes the general one, a
+// chat path is still one. And an ambiguous path is never allowed.
 func FuzzClassify(f *testing.F) {
 	for _, s := range []string{"/v1/chat/completions", "//a/./../b/;x%2f%", "http://x", "*", "", "/%zz%4", "/a/..", "/.a"} {
 		f.Add("POST", s)

@@ -13,7 +13,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// refusing is an upstream that answers the first requests with errors, then well.
+// refusing is an upstream that answers the first requests with these errors and later ones
+// without an error.
 func refusing(t *testing.T, errors ...string) *stubUpstream {
 	t.Helper()
 	left := errors
@@ -32,7 +33,7 @@ func badRequest(message string) string {
 		`{"error":{"message":"` + message + `","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`
 }
 
-// fiveSources answers with five sources of 300 bytes.
+// fiveSources finds five sources of 300 bytes.
 func fiveSources(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 	res := retrieval.Result{Bases: q.Bases}
 	for i := range 5 {
@@ -43,8 +44,8 @@ func fiveSources(_ context.Context, q retrieval.Query) (retrieval.Result, error)
 	return res, nil
 }
 
-// A request that the upstream finds too long, and that is so for what was added, is
-// sent once more with what fits.
+// A request that the upstream finds too long because of the sources is sent once more with
+// those that fit.
 func TestTooLongIsSentAgain(t *testing.T) {
 	const first = `{"ok":true}`
 	over := func(by int) string {
@@ -53,8 +54,8 @@ func TestTooLongIsSentAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		errors  []string
 		change  func(*proxy.Policy)
-		sent    int    // requests that the upstream gets
-		sources int    // in the last of them
+		sent    int    // how many requests the upstream gets
+		sources int    // how many are in the last of these
 		answer  string // what the client gets, if not the second answer
 	}{
 		"by its numbers":     {errors: []string{over(400)}, sent: 2, sources: 3},
@@ -117,7 +118,7 @@ func TestTooLongIsSentAgain(t *testing.T) {
 	}
 }
 
-// An upstream that only tells its limit is believed: the request is counted.
+// If an upstream tells only its limit, the whole request is counted and fitted into that.
 func TestTooLongByItsLimit(t *testing.T) {
 	u := refusing(t, `400 Bad Request`+"\r\n\r\n"+`{"error":{"message":"The input token count exceeds the maximum number of tokens allowed (2400).","code":400,"status":"INVALID_ARGUMENT"}}`)
 	g := start(t, proxy.Config{
@@ -137,7 +138,7 @@ func TestTooLongByItsLimit(t *testing.T) {
 	}
 }
 
-// An error that no upstream says it with is not waited for.
+// An answer whose status no upstream uses for this error is relayed at once.
 func TestOtherErrorsFlow(t *testing.T) {
 	more := make(chan struct{})
 	u := newUpstream(t, func(_ seen, w io.Writer) {
@@ -159,8 +160,8 @@ func TestOtherErrorsFlow(t *testing.T) {
 	}
 }
 
-// What is learnt of a request that was sent again is learnt of what went up then,
-// not of what was refused.
+// For a request that was sent again, the token count is learnt from the second request,
+// not from the refused one.
 func TestLearnsFromWhatWasSentAgain(t *testing.T) {
 	const posts, hidden = 20, 100
 	for name, over := range map[string]int{"fewer sources": 400, "none": 2000} {
@@ -195,7 +196,7 @@ func TestLearnsFromWhatWasSentAgain(t *testing.T) {
 	}
 }
 
-// wholeCost counts a request as it went up.
+// wholeCost returns the number of tokens of a request as it was sent.
 func wholeCost(t *testing.T, body string) int {
 	req, err := rewrite.Parse([]byte(body))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"sidenote/proxy"
 )
 
-// The spellings of the path that the page says count as chat do, go up as they came,
-// and are refused by a strict policy.
+// The spellings of the path that the page lists count as chat requests, are relayed as
+// they came, and are refused by a strict policy.
 func TestM21SpellingsOfChat(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// The rules of placement split go up on every turn in mode inject, and the answer says
-// why there are no sources; in the modes below it nothing does.
+// In mode inject the rules of placement split are sent with every turn, and the answer says
+// why there are no sources. In lower modes nothing is added.
 func TestM17RulesGoUpInModeInjectOnly(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	for mode, want := range map[rewrite.Mode]string{

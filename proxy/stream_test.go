@@ -22,15 +22,15 @@ import (
 
 const streamBody = `{"stream":true,"messages":[{"role":"user","content":"How long is parental leave?"}]}`
 
-// streamer is an upstream whose streams the test writes event by event; closing
-// events ends a stream whole, closing cut ends it in the middle.
+// streamer is an upstream whose streams the test writes event by event. Closing events ends
+// a stream normally, closing cut breaks it off.
 func streamer(t *testing.T) (u *stubUpstream, events chan string, cut chan struct{}, gone chan struct{}) {
 	t.Helper()
 	events, cut, gone = make(chan string), make(chan struct{}), make(chan struct{})
 	u = newUpstream(t, func(_ seen, w io.Writer) {
 		defer w.(io.Closer).Close()
 		left := make(chan struct{})
-		go func() { // a client that leaves is an upstream connection that closes
+		go func() { // if the client leaves, the connection to the upstream is closed
 			io.Copy(io.Discard, w.(io.Reader))
 			close(left)
 		}()
@@ -54,7 +54,7 @@ func streamer(t *testing.T) (u *stubUpstream, events chan string, cut chan struc
 	return u, events, cut, gone
 }
 
-// stream asks for a stream and returns the connection it flows on.
+// stream requests a stream and returns it with its connection.
 func (g *rig) stream(t *testing.T) (*http.Response, *bufio.Reader, net.Conn) {
 	t.Helper()
 	c := g.dial(t)
@@ -66,7 +66,7 @@ func (g *rig) stream(t *testing.T) (*http.Response, *bufio.Reader, net.Conn) {
 	return resp, bufio.NewReader(resp.Body), c
 }
 
-// expect sends an event and wants it at the client before the next is sent.
+// expect sends an event and demands that the client gets it.
 func expect(t *testing.T, events chan<- string, r *bufio.Reader, event string) {
 	t.Helper()
 	events <- event
@@ -80,7 +80,7 @@ func expect(t *testing.T, events chan<- string, r *bufio.Reader, event string) {
 func TestStreamsEventByEvent(t *testing.T) {
 	u, events, _, _ := streamer(t)
 	g := open(t, u, nil)
-	resp, r, _ := g.stream(t) // before any event
+	resp, r, _ := g.stream(t) // the head arrives before any event
 	if got := resp.Header.Get(proxy.HeaderStatus); !strings.HasPrefix(got, "injected;") || resp.StatusCode != 200 {
 		t.Fatalf("%d, %s", resp.StatusCode, got)
 	}
@@ -105,8 +105,8 @@ func wait(t *testing.T, c <-chan struct{}) {
 	}
 }
 
-// Beyond the bound requests are shed, and served again when there is room:
-// streams count until they end.
+// Beyond the limit requests are shed, and served again when others have ended. Streams
+// count until they end.
 func TestConcurrencySheds(t *testing.T) {
 	u, events, _, _ := streamer(t)
 	g := start(t, proxy.Config{
@@ -131,11 +131,11 @@ func TestConcurrencySheds(t *testing.T) {
 	}
 }
 
-// Near the end of memory requests are refused, and served again when there is room.
+// When memory is nearly used up requests are refused, and served again when there is some.
 func TestMemorySheds(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, nil)
-	b := ballast(t, 4<<20) // the limit is compared with what was found alive
+	b := ballast(t, 4<<20) // the limit is compared with the live memory of the last collection
 	limit := debug.SetMemoryLimit(1 << 20)
 	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
 	resp, body := g.post(t, chatBody)
@@ -154,8 +154,8 @@ func TestMemorySheds(t *testing.T) {
 	}
 }
 
-// P6: while the grace lasts streams go on and nobody new is served; then they
-// are cut, and look it.
+// P6: during the time for a shutdown streams go on and new requests are refused; then the
+// streams are cut, which clients notice.
 func TestShutdown(t *testing.T) {
 	u, events, _, gone := streamer(t)
 	g := open(t, u, nil)
@@ -186,8 +186,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// T28: what a bug says goes to the log with its stack, not to the client, and
-// the next request is served.
+// T28: the text of a panic goes to the log with its stack, not to the client, and the next
+// request is served.
 func TestPanicIsOneRequests(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	bug := true
@@ -216,13 +216,13 @@ func TestPanicIsOneRequests(t *testing.T) {
 	}
 }
 
-// breaking is a Recorder with a bug.
+// breaking is a Recorder that panics.
 type breaking struct{}
 
 func (breaking) Record(*proxy.Report) { panic("inner secret") }
 
-// P8: the record is written after the handler has returned, where nobody else
-// would catch a panic: the process would end, or the request never be over.
+// P8: the record is written after the handler has returned, where no caller would recover a
+// panic: the process would end, or the request would never be counted out.
 func TestPanicInRecorder(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	log := new(lockedBuffer)
@@ -259,8 +259,8 @@ func TestPanicInRecorder(t *testing.T) {
 	}
 }
 
-// T17: under load, on connections kept alive, every request carries its own
-// tenant's sources and nobody else's, and every answer is its request's.
+// T17: under load, on connections kept alive, every request carries the sources of its own
+// tenant only, and every answer belongs to its request.
 func TestTenantsNeverMix(t *testing.T) {
 	u := newUpstream(t, func(s seen, w io.Writer) {
 		fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(s.body), s.body)
@@ -270,7 +270,7 @@ func TestTenantsNeverMix(t *testing.T) {
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
 		Tenants:   proxy.Tenants{Keys: []proxy.Key{keyOf("ka", policyOf("acme", nil)), keyOf("kb", policyOf("beta", nil))}},
 	}, nil)
-	go func() { // nobody looks at the Reports
+	go func() { // the Reports are not checked
 		for {
 			select {
 			case <-g.reports:

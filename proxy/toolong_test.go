@@ -9,12 +9,12 @@ import (
 	"sidenote/proxy"
 )
 
-// in puts a message into the shape of OpenAI's errors.
+// in returns a message in the shape of OpenAI's errors.
 func in(message, kind, code string) string {
 	return string(proxy.ErrorJSON(message, kind, code, ""))
 }
 
-// vllmError is the shape of vLLM before it took OpenAI's.
+// vllmError returns a message in the shape that vLLM had before it took OpenAI's.
 func vllmError(message string) string {
 	quoted, err := json.Marshal(message)
 	if err != nil {
@@ -28,7 +28,7 @@ const (
 	exceeded = "context_length_exceeded"
 )
 
-// tooLongAnswers are answers as servers send them.
+// tooLongAnswers holds error answers as servers send them.
 var tooLongAnswers = []struct {
 	name             string
 	status           int
@@ -99,7 +99,7 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// What fewer sources would not help, or a later try would.
+// Errors that fewer sources would not avoid, or that would pass with time, do not count.
 func TestNotTooLong(t *testing.T) {
 	long := tooLongAnswers[0].body
 	for name, c := range map[string]struct {
@@ -135,7 +135,7 @@ func TestNotTooLong(t *testing.T) {
 	}
 }
 
-// No answer breaks it, and no number comes out that cannot be.
+// No answer makes it panic or return numbers that cannot be right.
 func FuzzTooLong(f *testing.F) {
 	for _, c := range tooLongAnswers {
 		f.Add(c.status, []byte(c.body))

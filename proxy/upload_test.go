@@ -14,7 +14,7 @@ import (
 	"sidenote/proxy"
 )
 
-// A client that takes long to send its body makes no overhead of ours.
+// The time that a client takes to send its body does not count as Sidenote's overhead.
 func TestOverheadLeavesOutTheUpload(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, nil)
@@ -26,7 +26,7 @@ func TestOverheadLeavesOutTheUpload(t *testing.T) {
 	body := strings.Replace(chatBody, "{", "{"+strings.Repeat(" ", 32<<10), 1)
 	first, rest := body[:16<<10], body[16<<10:]
 	fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), first)
-	for range 100 { // meanwhile, others are served
+	for range 100 { // meanwhile other requests are served
 		g.post(t, chatBody)
 		g.reports.next(t)
 		<-u.seen
@@ -42,8 +42,8 @@ func TestOverheadLeavesOutTheUpload(t *testing.T) {
 	}
 }
 
-// A client whose body breaks while its answer flows has cut that answer itself:
-// the upstream did not.
+// If a client's body breaks while its answer is relayed, the client has cut the answer, not
+// the upstream.
 func TestBrokenUploadIsNoTruncation(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -54,7 +54,7 @@ func TestBrokenUploadIsNoTruncation(t *testing.T) {
 		ln.Close()
 		<-ended
 	})
-	go func() { // answers before it has read the body, and goes on reading
+	go func() { // it answers before it has read the body, and goes on reading
 		defer close(ended)
 		c, err := ln.Accept()
 		if err != nil {

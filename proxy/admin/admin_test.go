@@ -40,8 +40,7 @@ type counter struct{}
 
 func (counter) Count(s string) (int, bool) { return len(s), true }
 
-// retrieve finds one source, whose text holds the tenant, the bases and the number asked
-// for.
+// retrieve finds a source in each base, whose text names that base.
 func retrieve(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 	if q.Text == "fail" {
 		return retrieval.Result{Reason: retrieval.ReasonTimeout}, retrieval.ErrUnavailable

@@ -14,8 +14,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// A filteredLibrary is a Library of one base, kb1, that keeps to filters, and one that does
-// not tell its files, far.
+// A filteredLibrary is a Library of two bases: kb1, which applies filters, and far, which
+// does not list its files.
 type filteredLibrary struct{ files []admin.File }
 
 func (d filteredLibrary) Store(id string) (admin.Store, bool) {

@@ -17,7 +17,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// A twoStores is a Library of two bases: kb1 with some files, kb2 still indexing.
+// twoStores is a Library of two bases: kb1 with some files, kb2 still indexing.
 type twoStores struct {
 	files []string // sorted
 	asked []retrieval.Query

@@ -130,7 +130,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// A long answer takes no memory.
+// Further events of a long answer take no memory.
 func TestMemory(t *testing.T) {
 	event := []byte(`data: {"choices":[{"delta":{"content":"word"}}],"usage":{"prompt_tokens":31,"total_tokens":32}}` + "\n\n")
 	r := usage.NewReader("")
