@@ -38,13 +38,13 @@ type Behind struct {
 	giveUp  context.CancelCauseFunc
 	group   sync.WaitGroup // of writers
 
-	mu          sync.Mutex       // never held during a call of next or Failed
-	lines       map[string]*line // by key; a key is present while a write of it waits or runs
-	first, last *line            // queue of the lines with a waiting write and none that runs
-	waiting     int              // writes
-	bytes       int64            // of waiting writes
-	runs        int              // writes
-	writers     int              // goroutines; at least one while first is not nil
+	mu          sync.Mutex           // never held during a call of next or Failed
+	keys        map[string]*keyState // by key; a key is present while a write of it waits or runs
+	first, last *keyState            // queue of the keys with a waiting write and none that runs
+	waiting     int                  // writes
+	bytes       int64                // of waiting writes
+	runs        int                  // writes
+	writers     int                  // goroutines; at least one while first is not nil
 	closed      bool
 	lost        int // writes lost since giveUp
 }
@@ -70,12 +70,12 @@ type write struct {
 
 func (w write) size() int64 { return int64(len(w.key)) + int64(len(w.val)) }
 
-// A line holds the waiting write of one key. There is at most one, because a later
+// A keyState holds the waiting write of one key. There is at most one, because a later
 // write replaces an earlier one.
-type line struct {
+type keyState struct {
 	write // valid if waits is set
 	waits bool
-	next  *line
+	next  *keyState
 }
 
 // NewBehind returns a Behind that writes to next. It has no goroutines while
@@ -85,7 +85,7 @@ func NewBehind(next Store, o BehindOptions) *Behind {
 	o.Bytes = positive(o.Bytes, DefaultBehindBytes)
 	o.Writers = positive(o.Writers, DefaultBehindWriters)
 	o.Timeout = positive(o.Timeout, DefaultBehindTimeout)
-	b := &Behind{next: next, o: o, lines: map[string]*line{}}
+	b := &Behind{next: next, o: o, keys: map[string]*keyState{}}
 	b.running, b.giveUp = context.WithCancelCause(context.Background())
 	return b
 }
@@ -111,7 +111,7 @@ func (b *Behind) Set(_ context.Context, key string, val []byte, ttl time.Duratio
 	if b.closed {
 		return errBehindClosed
 	}
-	l := b.lines[key]
+	l := b.keys[key]
 	entries, size := 1, w.size()
 	if l != nil && l.waits {
 		entries, size = 0, size-l.size()
@@ -125,8 +125,8 @@ func (b *Behind) Set(_ context.Context, key string, val []byte, ttl time.Duratio
 		l.write, l.waits = w, true
 		return nil
 	}
-	l = &line{write: w, waits: true}
-	b.lines[key] = l
+	l = &keyState{write: w, waits: true}
+	b.keys[key] = l
 	b.push(l)
 	if b.writers < b.o.Writers {
 		b.writers++
@@ -175,13 +175,13 @@ func (b *Behind) drop(cause error) {
 	b.mu.Lock()
 	b.giveUp(cause)
 	var dropped []string
-	for key, l := range b.lines {
+	for key, l := range b.keys {
 		if l.waits {
 			dropped = append(dropped, key)
 			l.write, l.waits = write{}, false
 		}
 	}
-	clear(b.lines)
+	clear(b.keys)
 	b.first, b.last = nil, nil
 	b.waiting, b.bytes = 0, 0
 	b.lost += len(dropped)
@@ -203,9 +203,9 @@ func (b *Behind) work() {
 	}
 }
 
-// take removes the next line from the queue and returns it with its write; the line is
+// take removes the next key from the queue and returns it with its write; the line is
 // queued again by done if another write came. It returns nil when the writer is to end.
-func (b *Behind) take() (*line, write) {
+func (b *Behind) take() (*keyState, write) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.first
@@ -217,7 +217,7 @@ func (b *Behind) take() (*line, write) {
 		b.last = nil
 	}
 	w := l.write
-	*l = line{}
+	*l = keyState{}
 	b.runs++
 	b.waiting--
 	b.bytes -= w.size()
@@ -234,7 +234,7 @@ func (b *Behind) write(w write) (err error) {
 
 // done ends a write of l. If another write of its key came meanwhile, l goes to the end
 // of the queue.
-func (b *Behind) done(l *line, key string, err error) {
+func (b *Behind) done(l *keyState, key string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.runs--
@@ -244,12 +244,12 @@ func (b *Behind) done(l *line, key string, err error) {
 	if l.waits {
 		b.push(l)
 	} else {
-		delete(b.lines, key)
+		delete(b.keys, key)
 	}
 }
 
 // push appends l to the queue.
-func (b *Behind) push(l *line) {
+func (b *Behind) push(l *keyState) {
 	if b.last == nil {
 		b.first = l
 	} else {

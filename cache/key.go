@@ -92,7 +92,7 @@ func (k Key) String() string {
 	b = append(b, k.Kind...)
 	b = append(b, ":{"...)
 	for _, c := range []byte(k.Tenant[:min(len(k.Tenant), most)]) {
-		if !plain(c) {
+		if !keySafe(c) {
 			c = '_'
 		}
 		b = append(b, c)
@@ -102,9 +102,9 @@ func (k Key) String() string {
 	return string(b)
 }
 
-// plain tells whether a byte of a tenant's name can stand in a key without being
+// keySafe tells whether a byte of a tenant's name can stand in a key without being
 // mistaken for a part of its structure or, on Redis, of a hash tag.
-func plain(c byte) bool {
+func keySafe(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'
 }
 

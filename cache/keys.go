@@ -69,7 +69,7 @@ func parseKey(line []byte) (id string, aead cipher.AEAD, err error) {
 	if len(fields) != 2 {
 		return "", nil, fmt.Errorf("want an id and a key, has %d words", len(fields))
 	}
-	if len(fields[0]) > maxKeyID || slices.ContainsFunc(fields[0], func(c byte) bool { return !plain(c) }) {
+	if len(fields[0]) > maxKeyID || slices.ContainsFunc(fields[0], func(c byte) bool { return !keySafe(c) }) {
 		return "", nil, fmt.Errorf("the id must be 1 to %d letters, digits, dots, underscores or hyphens", maxKeyID)
 	}
 	encoding := base64.StdEncoding

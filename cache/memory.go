@@ -14,9 +14,9 @@ import (
 // header.
 const entryOverhead = 256
 
-// largest limits one value to this part (an eighth) of the cache, so that a few giants
+// maxShare limits one value to this part (an eighth) of the cache, so that a few giants
 // do not evict everything else.
-const largest = 8
+const maxShare = 8
 
 // A Memory is a Store in this process with a limit in bytes. When it is full, it keeps
 // what is read often (W-TinyLFU), so a flood of one-time questions does not evict
@@ -49,7 +49,7 @@ func NewMemory(maxBytes int64) (*Memory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("memory cache of %d bytes: %w", maxBytes, err)
 	}
-	return &Memory{entries: entries, limit: int(min(maxBytes/largest, math.MaxInt32))}, nil
+	return &Memory{entries: entries, limit: int(min(maxBytes/maxShare, math.MaxInt32))}, nil
 }
 
 func weight(key string, value []byte) int { return len(key) + len(value) + entryOverhead }

@@ -32,9 +32,9 @@ const (
 	// far below it. It makes the memory that unpacking allocates depend on the bytes
 	// present rather than on the length they claim.
 	maxInflation = 256
-	// window is how far back the compressor looks. Values are rarely larger, and each
+	// compressionWindow is how far back the compressor looks. Values are rarely larger, and each
 	// encoder takes a few times as much memory.
-	window = 256 << 10
+	compressionWindow = 256 << 10
 )
 
 // A Packed is a Store that compresses values where that saves enough and, with Keys,
@@ -68,7 +68,7 @@ func NewPacked(next Store, keys *Keys) *Packed {
 	}
 	// Both run in the caller's goroutine, as many at a time as there are processors.
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
-		zstd.WithEncoderCRC(false), zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))
+		zstd.WithEncoderCRC(false), zstd.WithWindowSize(compressionWindow), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		panic("BUG: zstd encoder: " + err.Error())
 	}

@@ -13,12 +13,12 @@ import (
 // share one Result. It is a small table without locks, in which a new entry replaces
 // the one in its slot.
 type recent struct {
-	slots [256]atomic.Pointer[answered]
+	slots [256]atomic.Pointer[recentEntry]
 }
 
-// answered is an entry of recent. It keeps its value alive, so that no other value can
+// A recentEntry is an entry of recent. It keeps its value alive, so that no other value can
 // take its address.
-type answered struct {
+type recentEntry struct {
 	written string // the query with all its fields, which is what entries are compared by
 	key     Key
 	name    string // the key in the form of stores
@@ -33,12 +33,12 @@ const maxRecent = 32 << 10
 // recentSeed seeds the hash of queries. It never changes in a process.
 var recentSeed = maphash.MakeSeed()
 
-func (r *recent) slot(written []byte) *atomic.Pointer[answered] {
+func (r *recent) slot(written []byte) *atomic.Pointer[recentEntry] {
 	return &r.slots[maphash.Bytes(recentSeed, written)%uint64(len(r.slots))]
 }
 
 // get returns the entry of a query, nil if there is none.
-func (r *recent) get(written []byte) *answered {
+func (r *recent) get(written []byte) *recentEntry {
 	if a := r.slot(written).Load(); a != nil && a.written == string(written) {
 		return a
 	}
@@ -48,13 +48,13 @@ func (r *recent) get(written []byte) *answered {
 // put remembers the result of a query, decoded from e's value.
 func (r *recent) put(written []byte, e *entry, res retrieval.Result) {
 	if len(written)+len(e.value) <= maxRecent {
-		r.slot(written).Store(&answered{string(written), e.key, e.name, e.value, res})
+		r.slot(written).Store(&recentEntry{string(written), e.key, e.name, e.value, res})
 	}
 }
 
 // decodes returns the remembered result if value is the very value that it was decoded
 // from.
-func (a *answered) decodes(value []byte) (res retrieval.Result, ok bool) {
+func (a *recentEntry) decodes(value []byte) (res retrieval.Result, ok bool) {
 	if a == nil || !same(a.value, value) {
 		return res, false
 	}

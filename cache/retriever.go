@@ -75,7 +75,7 @@ type Retriever struct {
 
 // Retrieve answers q from a tier, else from Next.
 func (r *Retriever) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	if !keyed(q) {
+	if !cacheable(q) {
 		r.observe(Event{Result: Bypass})
 		return r.Next.Retrieve(ctx, q)
 	}
@@ -105,27 +105,27 @@ func (r *Retriever) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.
 // hits are answered.
 func (r *Retriever) join(ctx context.Context, q retrieval.Query, e entry) (retrieval.Result, error) {
 	if ctx.Err() != nil { // the caller has left, so no search is started
-		return r.left(ctx)
+		return r.timedOut(ctx)
 	}
 	e.known = nil
-	return r.wait(ctx, r.flights.DoChan(e.name, func() (any, error) { return r.fly(ctx, q, e), nil }))
+	return r.wait(ctx, r.flights.DoChan(e.name, func() (any, error) { return r.runFlight(ctx, q, e), nil }))
 }
 
-// keyed tells whether the generation of every base of q is known, so that its result
+// cacheable tells whether the generation of every base of q is known, so that its result
 // can be cached.
-func keyed(q retrieval.Query) bool {
+func cacheable(q retrieval.Query) bool {
 	return len(q.Bases) > 0 && !slices.ContainsFunc(q.Bases, func(b retrieval.Ref) bool { return b.Generation == "" })
 }
 
-// A landing is the result of a flight.
-type landing struct {
+// A flightResult is the result of a flight.
+type flightResult struct {
 	res retrieval.Result
 	err error
 }
 
-// fly answers all callers that wait for e: from a far tier, or by a search whose result
+// runFlight answers all callers that wait for e: from a far tier, or by a search whose result
 // it writes to the tiers.
-func (r *Retriever) fly(ctx context.Context, q retrieval.Query, e entry) landing {
+func (r *Retriever) runFlight(ctx context.Context, q retrieval.Query, e entry) flightResult {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), or(r.FlightTimeout, DefaultFlightTimeout))
 	defer cancel()
@@ -134,21 +134,21 @@ func (r *Retriever) fly(ctx context.Context, q retrieval.Query, e entry) landing
 	stop := context.AfterFunc(ctx, func() { r.flights.Forget(e.name) })
 	defer stop()
 	for at := 1; at < len(r.Tiers); at++ {
-		ctx = withPatience(ctx, r.Tiers[at].Wait)
+		ctx = withWaitBudget(ctx, r.Tiers[at].Wait)
 		if res, far := r.lookUp(ctx, at, &e); far == Hit {
 			r.keep(ctx, at, e, res)
 			res.Cache, res.Took = retrieval.CacheHit, time.Since(start)
-			return landing{res, nil}
+			return flightResult{res, nil}
 		}
 	}
 	res, err := r.search(ctx, q)
 	res.Cache = retrieval.CacheMiss
-	if err == nil && whole(res, q) {
+	if err == nil && complete(res, q) {
 		if e.value = Encode(e.key, res); e.value != nil {
 			r.keep(ctx, len(r.Tiers), e, res)
 		}
 	}
-	return landing{res, err}
+	return flightResult{res, err}
 }
 
 // search asks Next. A panic becomes an error: in the goroutine of a flight it would end
@@ -180,9 +180,9 @@ func recovered(err *error) {
 	}
 }
 
-// whole tells whether res is complete and of the generations that q names: a base may
+// complete tells whether res is complete and of the generations that q names: a base may
 // have changed between the look-up and the search.
-func whole(res retrieval.Result, q retrieval.Query) bool {
+func complete(res retrieval.Result, q retrieval.Query) bool {
 	return !res.Partial && !res.Reason.Failed() && slices.Equal(res.Bases, q.Bases)
 }
 
@@ -195,15 +195,15 @@ func (r *Retriever) wait(ctx context.Context, flight <-chan singleflight.Result)
 		select {
 		case landed = <-flight: // both were ready
 		default:
-			return r.left(ctx)
+			return r.timedOut(ctx)
 		}
 	}
-	l := landed.Val.(landing)
+	l := landed.Val.(flightResult)
 	return l.res, l.err
 }
 
-// left returns the result for a caller whose time is up.
-func (r *Retriever) left(ctx context.Context) (retrieval.Result, error) {
+// timedOut returns the result for a caller whose time is up.
+func (r *Retriever) timedOut(ctx context.Context) (retrieval.Result, error) {
 	return retrieval.Result{Reason: retrieval.ReasonTimeout, Partial: true, Cache: retrieval.CacheMiss},
 		fmt.Errorf("%s: no answer in time: %w: %w", r.Kind, retrieval.ErrUnavailable, context.Cause(ctx))
 }

@@ -30,11 +30,11 @@ var ErrSkipped = errors.New("not tried")
 
 // An entry is the state of one query's look-ups in the tiers.
 type entry struct {
-	key   Key
-	name  string    // the key in the form of stores
-	known *answered // the remembered answer of the nearest tier; nil if there is none
-	value []byte    // as a tier returned it, or as it is to be kept
-	shut  uint      // a bit for each tier that this entry must not be written to
+	key        Key
+	name       string       // the key in the form of stores
+	known      *recentEntry // the remembered answer of the nearest tier; nil if there is none
+	value      []byte       // as a tier returned it, or as it is to be kept
+	unwritable uint         // a bit for each tier that this entry must not be written to
 }
 
 // lookUp asks one tier and returns the outcome. After a Hit, e holds the value.
@@ -66,7 +66,7 @@ func (r *Retriever) lookUp(ctx context.Context, at int, e *entry) (retrieval.Res
 	// If it is not known what the key holds, it could be somebody else's data, so it is
 	// not overwritten.
 	if err != nil && (event.Result != Mismatched || event.Mismatch == MismatchType) {
-		e.shut |= 1 << at
+		e.unwritable |= 1 << at
 	}
 	r.observe(event)
 	return res, event.Result
@@ -82,7 +82,7 @@ func mismatchOf(err error) Mismatch {
 func (r *Retriever) keep(ctx context.Context, end int, e entry, res retrieval.Result) {
 	for at := range r.Tiers[:end] {
 		tier := &r.Tiers[at]
-		if e.shut&(1<<at) != 0 {
+		if e.unwritable&(1<<at) != 0 {
 			continue
 		}
 		ttl := or(tier.TTL, DefaultTTL)

@@ -9,20 +9,20 @@ import (
 // When a breaker opens. A failure takes as long as a request may wait for Redis, so
 // five in a row are enough, or three that span a second where requests are rare. A
 // Redis that is merely slow fails now and then too, and must not switch its breaker on
-// and off all the time: a breaker that opened less than settled ago opens again only
+// and off all the time: a breaker that opened less than reopenPause ago opens again only
 // after a second without success.
 const (
-	mostFailures = 5
-	someFailures = 3
-	longFailing  = time.Second
-	settled      = 10 * time.Second
+	maxFailures    = 5
+	minFailures    = 3
+	minFailingTime = time.Second
+	reopenPause    = 10 * time.Second
 )
 
 // A breaker stops calls to a Redis that does not answer. It begins open, closes when a
 // probe has worked, and then counts failures in a row. The Store decides what counts as
 // a failure.
 type breaker struct {
-	closed atomic.Uint64 // number of the present closed period, from 1; 0 while open
+	closedPeriod atomic.Uint64 // number of the present closed period, from 1; 0 while open
 
 	mu       sync.Mutex
 	period   uint64 // number of the last closed period
@@ -32,14 +32,14 @@ type breaker struct {
 }
 
 // allow returns the closed period that a call belongs to; 0 if no call is allowed.
-func (b *breaker) allow() uint64 { return b.closed.Load() }
+func (b *breaker) allow() uint64 { return b.closedPeriod.Load() }
 
 // worked records a success, which ends a row of failures. It returns false for a call
 // of an earlier period: such a call says nothing about the present.
 func (b *breaker) worked(period uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if period == 0 || period != b.closed.Load() {
+	if period == 0 || period != b.closedPeriod.Load() {
 		return false
 	}
 	b.failures = 0
@@ -51,20 +51,20 @@ func (b *breaker) worked(period uint64) bool {
 func (b *breaker) failed(period uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if period == 0 || period != b.closed.Load() {
+	if period == 0 || period != b.closedPeriod.Load() {
 		return false
 	}
 	now := time.Now()
 	if b.failures++; b.failures == 1 {
 		b.since = now
 	}
-	long := b.failures >= someFailures && now.Sub(b.since) >= longFailing
-	many := b.failures >= mostFailures && (b.opened.IsZero() || now.Sub(b.opened) >= settled)
+	long := b.failures >= minFailures && now.Sub(b.since) >= minFailingTime
+	many := b.failures >= maxFailures && (b.opened.IsZero() || now.Sub(b.opened) >= reopenPause)
 	if !long && !many {
 		return false
 	}
 	b.opened = now
-	b.closed.Store(0)
+	b.closedPeriod.Store(0)
 	return true
 }
 
@@ -74,5 +74,5 @@ func (b *breaker) close() {
 	defer b.mu.Unlock()
 	b.period++
 	b.failures = 0
-	b.closed.Store(b.period)
+	b.closedPeriod.Store(b.period)
 }

@@ -38,7 +38,7 @@ func (d *DB) explain(op string, err error) string {
 	case Memory:
 		what = "its memory is full (OOM)"
 	case ReadOnly:
-		what = "refuses writes (" + plainWord(word) + ")"
+		what = "refuses writes (" + safeWord(word) + ")"
 	case Other:
 		what = d.otherLine(op, word, rest, err)
 	default:
@@ -135,7 +135,7 @@ func (d *DB) otherLine(op, word, rest string, err error) string {
 	case strings.HasPrefix(rest, "unknown command"):
 		return "does not know " + op + "; a Sentinel wants ?master_name=NAME in redis.url"
 	}
-	return "answers " + op + " with an error (" + plainWord(word) + ")"
+	return "answers " + op + " with an error (" + safeWord(word) + ")"
 }
 
 func (d *DB) refusedLine(err error) string {
@@ -172,9 +172,9 @@ func isCut(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// plainWord keeps bytes that a server sent out of the logs, unless they are a word of
+// safeWord keeps bytes that a server sent out of the logs, unless they are a word of
 // capitals.
-func plainWord(word string) string {
+func safeWord(word string) string {
 	odd := strings.ContainsFunc(word, func(c rune) bool { return (c < 'A' || c > 'Z') && c != '_' })
 	if odd || word == "" || len(word) > 32 {
 		return "unknown"

@@ -28,11 +28,11 @@ type guard struct {
 	net.Conn
 	maxBytes int64 // longest string
 
-	line  []byte  // the line read so far, without its end
-	skip  int64   // bytes of a string still to come
-	open  []int64 // elements still to come of each array that is not complete
-	total int64   // elements of all arrays in this reply
-	lie   error   // the error of a reply that was malformed
+	line      []byte  // the line read so far, without its end
+	skip      int64   // bytes of a string still to come
+	arrays    []int64 // elements still to come of each array that is not complete
+	total     int64   // elements of all arrays in this reply
+	malformed error   // the error of a reply that was malformed
 }
 
 // guarded wraps conn. Before the library uses an idle connection, it checks the socket
@@ -52,12 +52,12 @@ type socketGuard struct {
 }
 
 func (g *guard) Read(p []byte) (int, error) {
-	if g.lie != nil {
-		return 0, g.lie // the library goes on after some errors
+	if g.malformed != nil {
+		return 0, g.malformed // the library goes on after some errors
 	}
 	n, err := g.Conn.Read(p)
-	if g.lie = g.check(p[:n]); g.lie != nil {
-		return 0, g.lie
+	if g.malformed = g.check(p[:n]); g.malformed != nil {
+		return 0, g.malformed
 	}
 	return n, err
 }
@@ -132,24 +132,24 @@ func (g *guard) array(n int64) error {
 		g.ended()
 		return nil
 	}
-	if len(g.open) == 0 {
+	if len(g.arrays) == 0 {
 		g.total = 0
 	}
-	if g.total += n; n > maxItems || g.total > maxTotal || len(g.open) == maxDepth {
+	if g.total += n; n > maxItems || g.total > maxTotal || len(g.arrays) == maxDepth {
 		return errNoRedis
 	}
-	g.open = append(g.open, n)
+	g.arrays = append(g.arrays, n)
 	return nil
 }
 
 // ended counts a complete value in the array that holds it; if that completes the
 // array, it does the same for the array around it.
 func (g *guard) ended() {
-	for len(g.open) > 0 {
-		last := &g.open[len(g.open)-1]
+	for len(g.arrays) > 0 {
+		last := &g.arrays[len(g.arrays)-1]
 		if *last--; *last > 0 {
 			return
 		}
-		g.open = g.open[:len(g.open)-1]
+		g.arrays = g.arrays[:len(g.arrays)-1]
 	}
 }

@@ -42,7 +42,7 @@ func pass(chunks ...[]byte) (*guard, []byte, error) {
 }
 
 // between tells whether the guard is between two replies.
-func (g *guard) between() bool { return g.skip == 0 && len(g.open) == 0 && len(g.line) == 0 }
+func (g *guard) between() bool { return g.skip == 0 && len(g.arrays) == 0 && len(g.line) == 0 }
 
 var replies = []string{
 	"+OK\r\n", "+\r\n", "-ERR no\r\n", ":-12\r\n", "$-1\r\n", "*-1\r\n", "$0\r\n\r\n", "*0\r\n", "$5\r\nhello\r\n",
@@ -192,8 +192,8 @@ func FuzzGuard(f *testing.F) {
 		if err != nil && !errors.Is(err, errNoRedis) {
 			t.Fatal(err)
 		}
-		if cap(g.line) > 2*maxLine || cap(g.open) > 2*maxDepth || g.skip > guardBytes+2 {
-			t.Fatalf("keeps a line of %d, %d arrays, skips %d", cap(g.line), cap(g.open), g.skip)
+		if cap(g.line) > 2*maxLine || cap(g.arrays) > 2*maxDepth || g.skip > guardBytes+2 {
+			t.Fatalf("keeps a line of %d, %d arrays, skips %d", cap(g.line), cap(g.arrays), g.skip)
 		}
 		if text, array := announces(got); text > guardBytes || array > maxItems {
 			t.Fatalf("a string of %d and an array of %d bytes passed", text, array)

@@ -61,8 +61,8 @@ func TestHealth(t *testing.T) {
 			}
 		}
 		lines()
-		h.mend("a")
-		h.improve("a")
+		h.clear("a")
+		h.worked("a")
 		d.wants(t, "nothing was wrong")
 		h.fail("a", "one")
 		h.fail("a", "one")
@@ -74,19 +74,19 @@ func TestHealth(t *testing.T) {
 		h.fail("a", "two")
 		d.wants(t, "the reasons take turns", "two true")
 		lines("one", "two")
-		h.mend("a")
+		h.clear("a")
 		d.wants(t, "a works", "two false")
 		lines("one")
-		h.mend("b")
+		h.clear("b")
 		d.wants(t, "b works", "one false")
 		lines()
 		h.fail("a", "one")
-		h.improve("a")
-		<-time.After(calm - 1)
-		h.improve("a")
+		h.worked("a")
+		<-time.After(recoveryTime - 1)
+		h.worked("a")
 		d.wants(t, "a worked once, too soon", "one true")
 		<-time.After(1)
-		h.improve("a")
+		h.worked("a")
 		d.wants(t, "a worked after a while", "one false")
 	})
 }
@@ -148,7 +148,7 @@ func TestTroubleEndsUnasked(t *testing.T) {
 					t.Errorf("an hour later: trouble %q", got)
 				}
 				f.answer(works, works)
-				<-time.After(calm + time.Second)
+				<-time.After(recoveryTime + time.Second)
 				d.wants(t, "over", c.line+" false")
 				if s.Open() {
 					t.Error("the breaker is open")
@@ -179,7 +179,7 @@ func TestLateCallsSayNothing(t *testing.T) {
 			}
 			d.wants(t, "the outage", "connection refused; going on without it true")
 			f.answer(ends(goredis.ErrPoolTimeout), works) // so that the failure is long past
-			<-time.After(calm + time.Second)
+			<-time.After(recoveryTime + time.Second)
 			end <- late
 			end <- late
 			synctest.Wait()

@@ -17,27 +17,27 @@ type Kind string
 
 // The kinds of failure.
 const (
-	Refused  Kind = "refused"     // no connection, or it was lost
-	Timeout  Kind = "timeout"     // no answer in time
-	Pool     Kind = "pool"        // no connection was free in time: too many calls, so not a failure of Redis
-	Protocol Kind = "protocol"    // the server is no Redis, or sends wrong lengths
-	TLS      Kind = "tls"         // the handshake failed
-	Denied   Kind = "denied"      // no or wrong password, or a user that may not do this
-	Busy     Kind = "busy"        // loading, a script that does not end, too many clients, or no master
-	Memory   Kind = "memory"      // full and configured not to evict: writes fail
-	ReadOnly Kind = "readonly"    // a replica, or a disk that cannot be written: writes fail
-	Type     Kind = "type"        // the key holds a list or another type: somebody else's data
-	TooLarge Kind = "too_large"   // the value is larger than is kept
-	Dropped  Kind = "dropped"     // a write dropped because too many waited
-	Other    Kind = "other"       // any other error reply
-	gone     Kind = "caller_gone" // the caller's time was up; not a failure of Redis, and not counted
+	Refused    Kind = "refused"     // no connection, or it was lost
+	Timeout    Kind = "timeout"     // no answer in time
+	Pool       Kind = "pool"        // no connection was free in time: too many calls, so not a failure of Redis
+	Protocol   Kind = "protocol"    // the server is no Redis, or sends wrong lengths
+	TLS        Kind = "tls"         // the handshake failed
+	Denied     Kind = "denied"      // no or wrong password, or a user that may not do this
+	Busy       Kind = "busy"        // loading, a script that does not end, too many clients, or no master
+	Memory     Kind = "memory"      // full and configured not to evict: writes fail
+	ReadOnly   Kind = "readonly"    // a replica, or a disk that cannot be written: writes fail
+	Type       Kind = "type"        // the key holds a list or another type: somebody else's data
+	TooLarge   Kind = "too_large"   // the value is larger than is kept
+	Dropped    Kind = "dropped"     // a write dropped because too many waited
+	Other      Kind = "other"       // any other error reply
+	callerGone Kind = "caller_gone" // the caller's time was up; not a failure of Redis, and not counted
 )
 
-// fatal tells whether other calls are likely to fail too, so that none should be made
+// opensBreaker tells whether other calls are likely to fail too, so that none should be made
 // for a while. A refused write says nothing about reads. A pool without a free
 // connection means that Redis is used much; to stop using it would turn that into an
 // outage.
-func (k Kind) fatal(op string) bool {
+func (k Kind) opensBreaker(op string) bool {
 	switch k {
 	case Refused, Timeout, Protocol, TLS:
 		return true
@@ -47,9 +47,9 @@ func (k Kind) fatal(op string) bool {
 	return false
 }
 
-// lasting tells whether people should be told of a failure even though the breaker
+// isReported tells whether people should be told of a failure even though the breaker
 // stays closed.
-func (k Kind) lasting() bool {
+func (k Kind) isReported() bool {
 	switch k {
 	case Denied, Busy, Memory, ReadOnly, Other:
 		return true
@@ -63,7 +63,7 @@ func kindOf(err error) Kind {
 	var handshake *handshakeError
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, goredis.ErrClosed):
-		return gone
+		return callerGone
 	case errors.Is(err, goredis.ErrPoolTimeout), errors.Is(err, goredis.ErrPoolExhausted):
 		return Pool
 	case errors.Is(err, errNoRedis):
@@ -74,7 +74,7 @@ func kindOf(err error) Kind {
 		return Timeout
 	case errors.As(err, &reply):
 		return replyKind(reply.Error())
-	case isNonsense(err):
+	case isMismatched(err):
 		return Protocol
 	case strings.Contains(err.Error(), "tls: "): // an alert after the handshake, which has no type
 		return TLS
@@ -87,9 +87,9 @@ func isTimeout(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
-// isNonsense recognises the library's errors for a well-formed reply that does not fit
+// isMismatched recognises the library's errors for a well-formed reply that does not fit
 // the command.
-func isNonsense(err error) bool {
+func isMismatched(err error) bool {
 	var number *strconv.NumError
 	return errors.As(err, &number) || slices.ContainsFunc([]string{"can't", "invalid", "got", "the length", "unexpected"}, func(word string) bool {
 		return strings.Contains(err.Error(), "redis: "+word+" ")

@@ -93,7 +93,7 @@ func Open(o Options) (*DB, error) {
 	d.tune(u, o.PoolSize)
 	// The library's log is turned off: it quotes what servers send, and everything it
 	// reports is in our errors and metrics.
-	goredis.SetLogger(silence{})
+	goredis.SetLogger(noLog{})
 	d.client = connect(u)
 	d.probes.ctx, d.probes.cancel = context.WithCancel(context.Background())
 	return d, nil
@@ -248,10 +248,10 @@ func (p *probes) stop() {
 	p.all.Wait()
 }
 
-// silence is a logger for the library that drops everything.
-type silence struct{}
+// noLog is a logger for the library that drops everything.
+type noLog struct{}
 
-func (silence) Printf(context.Context, string, ...any) {}
+func (noLog) Printf(context.Context, string, ...any) {}
 
 // or returns v, or zero if v is the zero value.
 func or[T comparable](v, zero T) T {

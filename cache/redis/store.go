@@ -29,15 +29,15 @@ type Store struct {
 	db      *DB
 	use     string
 	breaker breaker
-	first   chan struct{}           // closed when the first probe has ended
-	watches map[string]*atomic.Bool // by command: whether watch is running
+	probed  chan struct{}           // closed when the first probe has ended
+	watches map[string]*atomic.Bool // by command: whether watchCommand is running
 }
 
 // Store returns the store of a use, whose name is a metric label. It starts at once to
 // find out whether the Redis works.
 func (d *DB) Store(use string) *Store {
-	s := &Store{db: d, use: use, first: make(chan struct{}), watches: map[string]*atomic.Bool{opGet: {}, opSet: {}}}
-	asked := sync.OnceFunc(func() { close(s.first) })
+	s := &Store{db: d, use: use, probed: make(chan struct{}), watches: map[string]*atomic.Bool{opGet: {}, opSet: {}}}
+	asked := sync.OnceFunc(func() { close(s.probed) })
 	context.AfterFunc(d.probes.ctx, asked)
 	d.probes.start(0, func(ctx context.Context) bool {
 		defer asked()
@@ -48,7 +48,7 @@ func (d *DB) Store(use string) *Store {
 
 // Asked returns a channel that is closed once it is known whether the Redis works,
 // which takes a few time-outs at most, or when the DB is closed.
-func (s *Store) Asked() <-chan struct{} { return s.first }
+func (s *Store) Asked() <-chan struct{} { return s.probed }
 
 // Open tells whether the breaker is open, so that calls are skipped.
 func (s *Store) Open() bool { return s.breaker.allow() == 0 }
@@ -122,14 +122,14 @@ func (s *Store) call(ctx context.Context, op string, f func(context.Context) err
 	switch {
 	case kind == "" || kind == Type:
 		if s.breaker.worked(period) {
-			s.db.health.improve(s.subject(op))
+			s.db.health.worked(s.subject(op))
 		}
-	case kind.fatal(op) && s.breaker.failed(period):
+	case kind.opensBreaker(op) && s.breaker.failed(period):
 		s.db.health.fail(s.subject(opGet), s.db.explain(op, err))
 		s.db.probes.start(pause(), s.probe)
-	case kind.lasting() && period == s.breaker.allow():
+	case kind.isReported() && period == s.breaker.allow():
 		s.db.health.fail(s.subject(op), s.db.explain(op, err))
-		s.watch(op)
+		s.watchCommand(op)
 	}
 	switch kind {
 	case "":
@@ -150,7 +150,7 @@ func (s *Store) judge(err error, given time.Duration) Kind {
 	}
 	kind := kindOf(err)
 	if kind == Timeout && given < s.db.timeout/2 {
-		return gone
+		return callerGone
 	}
 	return kind
 }
@@ -174,45 +174,45 @@ func (s *Store) subject(op string) string { return s.use + " " + op }
 
 // probe tests whether the store works again and closes the breaker if so.
 func (s *Store) probe(ctx context.Context) bool {
-	if err := s.ask(ctx, opGet); err != nil {
+	if err := s.runProbe(ctx, opGet); err != nil {
 		switch kind := kindOf(err); {
-		case kind.fatal(opGet):
+		case kind.opensBreaker(opGet):
 			s.db.health.fail(s.subject(opGet), s.db.explain(opGet, err))
 			return false
-		case kind == Pool, kind == gone: // Redis was not asked
+		case kind == Pool, kind == callerGone: // Redis was not asked
 			return false
 		}
 	}
-	s.db.health.mend(s.subject(opGet))
-	if err := s.ask(ctx, opSet); err == nil {
-		s.db.health.mend(s.subject(opSet))
-	} else if kindOf(err).lasting() {
+	s.db.health.clear(s.subject(opGet))
+	if err := s.runProbe(ctx, opSet); err == nil {
+		s.db.health.clear(s.subject(opSet))
+	} else if kindOf(err).isReported() {
 		s.db.health.fail(s.subject(opSet), s.db.explain(opSet, err))
-		s.watch(opSet)
+		s.watchCommand(opSet)
 	}
 	s.breaker.close()
 	return true
 }
 
-// watch probes a command in the background that was refused while the breaker stayed
+// watchCommand probes a command in the background that was refused while the breaker stayed
 // closed, until it works again; a request might find that out only much later. It does
 // nothing if it runs already.
-func (s *Store) watch(op string) {
+func (s *Store) watchCommand(op string) {
 	running := s.watches[op]
 	if running.Swap(true) {
 		return
 	}
 	s.db.probes.start(pause(), func(ctx context.Context) bool {
 		running.Store(false) // a call that is refused from here on starts a new watch
-		well := !s.Open() && s.ask(ctx, op) == nil && s.db.health.improve(s.subject(op))
+		well := !s.Open() && s.runProbe(ctx, op) == nil && s.db.health.worked(s.subject(op))
 		return well || running.Swap(true)
 	})
 }
 
-// ask runs a command as a probe. It writes to a key of its own, and only if that does
+// runProbe runs a command as a probe. It writes to a key of its own, and only if that does
 // not exist. It waits a little longer than connecting may take, to learn why there is
 // no connection.
-func (s *Store) ask(ctx context.Context, op string) error {
+func (s *Store) runProbe(ctx context.Context, op string) error {
 	ctx, cancel := context.WithTimeout(ctx, (dialWait+1)*s.db.timeout)
 	defer cancel()
 	key := s.db.prefix + ":probe:{" + s.use + "}"

@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// patience is how long one request may still wait for its stores. Several slow
+// A waitBudget is how long one request may still wait for its stores. Several slow
 // look-ups, one after the other, cost no more than one; the time of concurrent look-ups
 // is counted once.
-type patience struct {
+type waitBudget struct {
 	mu      sync.Mutex
 	left    time.Duration
 	waiting int       // look-ups under way
 	since   time.Time // when waiting last rose from 0
 }
 
-type patienceKey struct{}
+type waitBudgetKey struct{}
 
-// withPatience gives the look-ups under ctx d in all, unless an outer Retriever has set
+// withWaitBudget gives the look-ups under ctx d in all, unless an outer Retriever has set
 // their time already.
-func withPatience(ctx context.Context, d time.Duration) context.Context {
-	if d <= 0 || ctx.Value(patienceKey{}) != nil {
+func withWaitBudget(ctx context.Context, d time.Duration) context.Context {
+	if d <= 0 || ctx.Value(waitBudgetKey{}) != nil {
 		return ctx
 	}
-	return context.WithValue(ctx, patienceKey{}, &patience{left: d})
+	return context.WithValue(ctx, waitBudgetKey{}, &waitBudget{left: d})
 }
 
 // spend begins a look-up that may take wait, but no longer than the request may still
 // wait. If that is nothing, the error is ErrSkipped. The caller ends the look-up by
 // done.
 func spend(ctx context.Context, wait time.Duration) (_ context.Context, done func(), err error) {
-	p, _ := ctx.Value(patienceKey{}).(*patience)
+	p, _ := ctx.Value(waitBudgetKey{}).(*waitBudget)
 	if p != nil {
 		if wait = min(wait, p.begin()); wait <= 0 {
 			p.end()
@@ -49,7 +49,7 @@ func spend(ctx context.Context, wait time.Duration) (_ context.Context, done fun
 }
 
 // begin starts a look-up and returns how long it may take.
-func (p *patience) begin() time.Duration {
+func (p *waitBudget) begin() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -59,7 +59,7 @@ func (p *patience) begin() time.Duration {
 	return p.left - now.Sub(p.since)
 }
 
-func (p *patience) end() {
+func (p *waitBudget) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.waiting--; p.waiting == 0 {
