@@ -34,11 +34,11 @@ func (j *job) ambiguity(asked bool) *BodyError {
 // nothing.
 func (r *Request) ambiguity(i int) *BodyError {
 	m := &r.messages[i]
-	if !m.unclear && r.validUTF8(m) {
+	if !m.ambiguous && r.validUTF8(m) {
 		return nil
 	}
 	n := sort.Search(len(r.spans), func(n int) bool { return r.spans[n].end >= m.content.end })
-	p := Parser{scanner: scanner{b: r.Body[:r.spans[n].end], i: r.spans[n].start, loneSurrogate: -1}, tell: true}
+	p := Parser{scanner: scanner{b: r.Body[:r.spans[n].end], i: r.spans[n].start, loneSurrogate: -1}, describe: true}
 	p.message(n)
 	err := p.keys.err
 	if err == nil {

@@ -76,7 +76,7 @@ func (c *costs) weigher(m *Model) *weigher {
 // tiktoken"), tools likewise (see tools), names and arguments of tool calls as text,
 // and images by w.images.
 func (w *weigher) cost(r *Request) Cost {
-	sound := !r.unclear && (r.seen&markWide == 0 || utf8.Valid(r.Body))
+	sound := !r.ambiguous && (r.seen&markWide == 0 || utf8.Valid(r.Body))
 	c := Cost{Messages: tokens.ReplyOverhead, Exact: r.attachments == 0 && sound}
 	for _, s := range r.spans {
 		text, images, exact := w.message(s.of(r.Body))
@@ -89,12 +89,12 @@ func (w *weigher) cost(r *Request) Cost {
 		}
 	}
 	for _, s := range r.tools {
-		n, stopped := w.remembered(s.of(r.Body), toolsOf, w.tools)
+		n, stopped := w.cachedCount(s.of(r.Body), toolsOf, w.tools)
 		c.Tools += n
 		c.Exact, c.Stopped = false, c.Stopped || stopped
 	}
 	if r.format != (span{}) {
-		n, stopped := w.remembered(r.format.of(r.Body), formatOf, w.schema)
+		n, stopped := w.cachedCount(r.format.of(r.Body), formatOf, w.schema)
 		c.Format, c.Exact, c.Stopped = n, false, c.Stopped || stopped
 	}
 	return c
@@ -108,9 +108,9 @@ const (
 	formatOf
 )
 
-// remembered returns the number of tokens that count adds for raw, from the cache if it
+// cachedCount returns the number of tokens that count adds for raw, from the cache if it
 // is there. A count that stopped early is not kept.
-func (w *weigher) remembered(raw []byte, what uint64, count func(m *messageWeight)) (n int, stopped bool) {
+func (w *weigher) cachedCount(raw []byte, what uint64, count func(m *messageWeight)) (n int, stopped bool) {
 	k := w.cache.Key(raw).Of(w.salt + what)
 	n, _, ok := w.cache.Get(k)
 	if ok {
@@ -163,8 +163,8 @@ type messageWeight struct {
 	stopped      bool // counting stopped at the limit
 }
 
-// An upTo is a Counter that can stop at a limit.
-type upTo interface {
+// A limitedCounter is a Counter that can stop at a limit.
+type limitedCounter interface {
 	CountUpTo(text string, limit int) (n, end int)
 }
 
@@ -175,7 +175,7 @@ func (m *messageWeight) count(text string) {
 		m.stopped = true
 		return
 	}
-	if c, ok := m.counter.(upTo); ok && m.limit > 0 && len(text) > m.limit {
+	if c, ok := m.counter.(limitedCounter); ok && m.limit > 0 && len(text) > m.limit {
 		if n, _ := c.CountUpTo(text, m.limit); n > m.limit {
 			m.text += n
 			m.stopped = true
@@ -248,17 +248,17 @@ func (m *messageWeight) member(key span, _ bool) {
 	case "tool_calls":
 		m.list(func(int) { m.call() })
 	case "function_call":
-		m.called()
+		m.functionCall()
 	case "audio":
-		m.spoken()
+		m.audio()
 	default:
 		m.value()
 	}
 }
 
-// spoken counts the audio of an earlier answer: most requests hold its id, some all of
+// audio counts the audio of an earlier answer: most requests hold its id, some all of
 // its data.
-func (m *messageWeight) spoken() {
+func (m *messageWeight) audio() {
 	if m.kind() != kindObject {
 		m.value()
 		return
@@ -294,14 +294,14 @@ func (m *messageWeight) call() {
 	m.members(func(name string) {
 		switch m.known(name, callNames) {
 		case "function", "custom":
-			m.called()
+			m.functionCall()
 		default:
 			m.value()
 		}
 	})
 }
 
-func (m *messageWeight) called() {
+func (m *messageWeight) functionCall() {
 	m.exact = false
 	m.text += callOverhead
 	m.members(func(name string) {

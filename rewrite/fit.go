@@ -29,15 +29,15 @@ type fitter struct {
 	rules   string            // the line under <sources>; "" if it stands elsewhere
 	closing string            // the line above </sources> in a long element
 
-	slots    []slot             // as declared
-	found    []retrieval.Source // the sources to choose from
-	presence presence           // finds texts in the request's own messages
-	plain    []sourceBlock      // rendered sources under ids 1…n, without neighbours
-	blocks   []sourceBlock      // the same, some with neighbours
-	ledger   []SourceEntry      // parallel to blocks
-	beside   []string           // texts of neighbours added in this fit or an earlier one
-	kept     bool               // a neighbour was left out because the messages hold its text
-	exact    bool
+	slots          []slot             // as declared
+	found          []retrieval.Source // the sources to choose from
+	presence       presence           // finds texts in the request's own messages
+	bare           []sourceBlock      // rendered sources under ids 1…n, without neighbours
+	blocks         []sourceBlock      // the same, some with neighbours
+	ledger         []SourceEntry      // parallel to blocks
+	neighbourTexts []string           // texts of neighbours added in this fit or an earlier one
+	skippedPresent bool               // a neighbour was left out because the messages hold its text
+	exact          bool
 }
 
 func (f *fitter) count(text string) int {
@@ -49,19 +49,19 @@ func (f *fitter) count(text string) int {
 // weigh renders and counts all sources once, before the room is known.
 func (f *fitter) weigh() {
 	f.exact = true
-	f.plain = make([]sourceBlock, len(f.found))
+	f.bare = make([]sourceBlock, len(f.found))
 	f.ledger = make([]SourceEntry, len(f.found))
 	var counted []tokens.Counted
 	for i, s := range f.found {
-		f.plain[i] = newBlock(s, i+1, f.policy)
+		f.bare[i] = newBlock(s, i+1, f.policy)
 		f.ledger[i] = newEntry(s)
-		if s.Tokens > 0 && f.plain[i].body == s.Text {
+		if s.Tokens > 0 && f.bare[i].body == s.Text {
 			counted = append(counted, tokens.Counted{Text: s.Text, Tokens: s.Tokens})
 		}
 	}
 	f.known = tokens.Knowing(f.counter, counted...)
-	for i, b := range f.plain {
-		f.plain[i] = f.weighed(b)
+	for i, b := range f.bare {
+		f.bare[i] = f.weighed(b)
 	}
 }
 
@@ -81,7 +81,7 @@ func newEntry(s retrieval.Source) SourceEntry {
 // not be cut go in whole or not at all, before all others. Of the others, the first
 // that does not fit is cut, and those after it are left out. Neighbours fill the rest.
 func (f *fitter) fit(room int) {
-	f.blocks = slices.Clone(f.plain)
+	f.blocks = slices.Clone(f.bare)
 	for i := range f.ledger {
 		f.ledger[i].Neighbours = 0
 	}
@@ -126,7 +126,7 @@ func (f *fitter) out(s *slot, reason string) {
 func (f *fitter) drop(n int, reason string) {
 	for i := n; i < len(f.ledger); i++ {
 		e := &f.ledger[i]
-		e.ID, e.Fate, e.Tokens, e.Demand, e.Reason = 0, Out, 0, f.plain[i].tokens, reason
+		e.ID, e.Fate, e.Tokens, e.Demand, e.Reason = 0, Out, 0, f.bare[i].tokens, reason
 	}
 }
 
@@ -135,7 +135,7 @@ func (f *fitter) keep(i int, b sourceBlock, fate Fate, reason string) {
 	f.blocks[i] = b
 	e := &f.ledger[i]
 	e.ID, e.Fate, e.Tokens, e.Reason = i+1, fate, b.tokens, reason
-	e.Demand = max(b.tokens, f.plain[i].tokens)
+	e.Demand = max(b.tokens, f.bare[i].tokens)
 }
 
 // whole takes a component if all of it fits and returns its tokens, else 0.
@@ -304,12 +304,12 @@ func (f *fitter) neighbours(room int) {
 		b.body = safeBody(b.raw, f.policy) // neutralised after joining: a tag may be split over two chunks
 		b = f.weighed(b)
 		if more := b.tokens - f.blocks[i].tokens; more <= room {
-			if f.presence.there(text) {
-				f.kept = true
+			if f.presence.contains(text) {
+				f.skippedPresent = true
 				return
 			}
 			room -= more
-			f.beside = append(f.beside, text)
+			f.neighbourTexts = append(f.neighbourTexts, text)
 			f.keep(i, b, In, "")
 			f.ledger[i].Neighbours++
 			there[at], grown = true, true

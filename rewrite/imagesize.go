@@ -13,9 +13,9 @@ const (
 	// imageHeader is how many bytes of a JPEG are read to find its size. What cameras
 	// put before it (EXIF with a preview, a color profile) is less.
 	imageHeader = 256 << 10
-	// mostSide is the longest side, in pixels, that is believed: the limit of JPEG and
+	// maxSide is the longest side, in pixels, that is believed: the limit of JPEG and
 	// GIF.
-	mostSide = 1<<16 - 1
+	maxSide = 1<<16 - 1
 )
 
 // imageSize returns the size in pixels of a PNG, JPEG, GIF or WebP image in url, a
@@ -47,7 +47,7 @@ func imageSize(url []byte) (width, height int) {
 		}
 		width, height = size.Width, size.Height
 	}
-	if min(width, height) < 1 || max(width, height) > mostSide {
+	if min(width, height) < 1 || max(width, height) > maxSide {
 		return 0, 0
 	}
 	return width, height

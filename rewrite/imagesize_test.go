@@ -80,8 +80,8 @@ func TestImageSize(t *testing.T) {
 	f("parameters", dataURL("IMAGE/png;name=a.png", encoded(t, "png", 5, 6)), 5, 6)
 	f("segments before the frame", dataURL("image/jpeg", padded(photo, 200<<10)), 1024, 33)
 	f("too many of them", dataURL("image/jpeg", padded(photo, 300<<10)), 0, 0)
-	f("a wide png", dataURL("image/png", widened(encoded(t, "png", 1, 1), mostSide)), mostSide, 1)
-	f("too wide a png", dataURL("image/png", widened(encoded(t, "png", 1, 1), mostSide+1)), 0, 0)
+	f("a wide png", dataURL("image/png", widened(encoded(t, "png", 1, 1), maxSide)), maxSide, 1)
+	f("too wide a png", dataURL("image/png", widened(encoded(t, "png", 1, 1), maxSide+1)), 0, 0)
 	f("much too wide a png", dataURL("image/png", widened(encoded(t, "png", 1, 1), 1<<31-1)), 0, 0)
 	f("no width", dataURL("image/png", widened(encoded(t, "png", 1, 1), 0)), 0, 0)
 
@@ -157,7 +157,7 @@ func FuzzImageSize(f *testing.F) {
 		}
 		url := dataURL("image/png", data)
 		w, h := imageSize([]byte(url))
-		if (w == 0) != (h == 0) || min(w, h) < 0 || max(w, h) > mostSide {
+		if (w == 0) != (h == 0) || min(w, h) < 0 || max(w, h) > maxSide {
 			t.Errorf("size %d×%d", w, h)
 		}
 		escaped := strings.NewReplacer("/", `\/`, "+", `\u002b`).Replace(url)

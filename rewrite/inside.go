@@ -19,17 +19,17 @@ const (
 // inside scans a string's text from i on and returns where it comes to a quote, a
 // control character or an escape of more than two bytes, and the marks it saw before
 // that. markEscape is exact; markWide and markTag may come from bytes behind that
-// place, in the same block.
+// place, in the same step.
 func inside(b []byte, i int) (at int, seen marks) {
 	at = i
-	if vectors && len(b)-i >= block {
+	if vectors && len(b)-i >= stepSize {
 		w := word(b[i:])
 		if hit := special(w); hit != 0 { // most keys and roles end in their first word
 			if at := i + bits.TrailingZeros64(hit)/8; b[at] != '\\' {
 				return at, marksOf(w & (hit&-hit - 1))
 			}
 		}
-		if at, seen = insideBlocks(b, i); len(b)-at > block {
+		if at, seen = insideVectors(b, i); len(b)-at > stepSize {
 			return at, seen
 		}
 	}
@@ -40,8 +40,8 @@ func inside(b []byte, i int) (at int, seen marks) {
 	return end, seen | more
 }
 
-// block is how many bytes the vector code reads in one step.
-const block = 64
+// stepSize is how many bytes the vector code reads in one step.
+const stepSize = 64
 
 // marksOf returns markWide and markTag of the bytes of a word.
 func marksOf(w uint64) marks {
@@ -69,7 +69,7 @@ func insideWords(b []byte, i int) (at int, seen marks) {
 		}
 		all |= w & (hit&-hit - 1)
 		i += bits.TrailingZeros64(hit) / 8
-		if b[i] != '\\' || !plainEscapes[b[i+1]] {
+		if b[i] != '\\' || !shortEscapes[b[i+1]] {
 			return i, seen | wide(all)
 		}
 		i, seen = i+2, markEscape
@@ -77,7 +77,7 @@ func insideWords(b []byte, i int) (at int, seen marks) {
 	for ; i < len(b); i++ {
 		c := b[i]
 		switch {
-		case c == '\\' && i+1 < len(b) && plainEscapes[b[i+1]]:
+		case c == '\\' && i+1 < len(b) && shortEscapes[b[i+1]]:
 			i, seen = i+1, markEscape
 			continue
 		case c == '"' || c == '\\' || c < 0x20:

@@ -2,10 +2,10 @@ package rewrite
 
 import "golang.org/x/sys/cpu"
 
-// vectors tells whether this processor can run insideBlocks.
+// vectors tells whether this processor can run insideVectors.
 var vectors = cpu.X86.HasAVX2 && cpu.X86.HasBMI1
 
-// insideBlocks is inside for the whole blocks of b from i on. If it finds no end of the
+// insideVectors is inside for the whole blocks of b from i on. If it finds no end of the
 // text there, at is the first byte that it did not read, or the backslash before it;
 // that is less than a block before the end of b.
 //
@@ -17,4 +17,4 @@ var vectors = cpu.X86.HasAVX2 && cpu.X86.HasBMI1
 // first character of the next one is escaped.
 //
 //go:noescape
-func insideBlocks(b []byte, i int) (at int, seen marks)
+func insideVectors(b []byte, i int) (at int, seen marks)

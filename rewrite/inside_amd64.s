@@ -28,7 +28,7 @@ GLOBL each<>(SB), RODATA|NOPTR, $16
 // SI is the begin of b, DX where its last whole block begins, CX the position. Masks
 // have a bit for each byte of the block; R12 is 1 if the block before escapes the first
 // of them. R14 collects the escaped characters, Y14 the bytes, Y15 their classes.
-TEXT ·insideBlocks(SB), NOSPLIT, $0-41
+TEXT ·insideVectors(SB), NOSPLIT, $0-41
 	MOVQ b_base+0(FP), SI
 	MOVQ b_len+8(FP), DX
 	MOVQ i+24(FP), CX

@@ -4,4 +4,4 @@ package rewrite
 
 const vectors = false
 
-func insideBlocks(_ []byte, i int) (at int, seen marks) { return i, 0 }
+func insideVectors(_ []byte, i int) (at int, seen marks) { return i, 0 }

@@ -14,9 +14,9 @@ type keySet struct {
 	first [16][]byte              // the stack's memory in most requests
 	index map[int]map[string]bool // by where the level begins, once
 
-	unclear bool       // an ambiguity was found since
-	quiet   bool       // only note ambiguities, do not describe them: perhaps nobody reads this part
-	err     *BodyError // the first ambiguity that was described
+	ambiguous bool       // an ambiguity was found since
+	quiet     bool       // only note ambiguities, do not describe them: perhaps nobody reads this part
+	err       *BodyError // the first ambiguity that was described
 }
 
 const smallObject = 24
@@ -32,14 +32,14 @@ func (k *keySet) leave(level int) {
 
 // add records a key of the object that level opened; at is the object's path.
 func (k *keySet) add(level int, at string, key []byte) {
-	if k.err != nil || k.quiet && k.unclear {
+	if k.err != nil || k.quiet && k.ambiguous {
 		return // the answer is known already
 	}
 	seen := k.stack[level:]
 	if len(seen) < smallObject {
 		for _, s := range seen {
 			if bytes.Equal(s, key) && k.note() {
-				k.tell(at, key, "key %q stands twice in one object", key)
+				k.describe(at, key, "key %q stands twice in one object", key)
 			}
 		}
 		if k.stack == nil {
@@ -60,7 +60,7 @@ func (k *keySet) add(level int, at string, key []byte) {
 		k.index[level] = names
 	}
 	if names[string(key)] && k.note() {
-		k.tell(at, key, "key %q stands twice in one object", key)
+		k.describe(at, key, "key %q stands twice in one object", key)
 	}
 	names[string(key)] = true
 }
@@ -69,10 +69,10 @@ func (k *keySet) add(level int, at string, key []byte) {
 // caller is to describe it, which holds for the first ambiguity only: a hostile body
 // has one in every third byte, and a description takes memory.
 func (k *keySet) note() bool {
-	k.unclear = true
+	k.ambiguous = true
 	return k.err == nil && !k.quiet
 }
 
-func (k *keySet) tell(at string, key []byte, format string, args ...any) {
+func (k *keySet) describe(at string, key []byte, format string, args ...any) {
 	k.err = &BodyError{Reason: ReasonAmbiguous, Param: at + string(key), Message: fmt.Sprintf(format, args...)}
 }

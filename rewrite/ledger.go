@@ -131,3 +131,47 @@ type Ledger struct {
 	EstimatedTokens        int            `json:"estimated_tokens"`
 	ChunkSources           map[string]int `json:"chunk_sources"` // base id -> chunks selected
 }
+
+func outEntry(s retrieval.Source, reason string) SourceEntry {
+	e := newEntry(s)
+	e.Fate, e.Reason = Out, reason
+	return e
+}
+
+// account fills the ledger.
+func (j *job) account(res *Result, f *fitResult) {
+	l := &res.Ledger
+	*l = Ledger{
+		Model: j.req.Model, Encoding: j.model.Encoding, Exactness: j.exactness(f),
+		Budget: max(j.budget(), 0), Window: j.window, Filter: j.policy.Filter, Notes: j.policy.Notes, AppTags: j.req.appTags(),
+		TotalChunksRetrieved: res.Retrieval.Retrieved, UniqueChunksAfterDedup: res.Retrieval.Unique,
+	}
+	if j.model.Calibration != (calibration.Value{}) {
+		v := j.model.Calibration
+		l.Calibration = &v
+	}
+	if f == nil { // in JSON an empty list is [], not null
+		l.Components, l.Sources, l.ChunkSources = []ComponentEntry{}, []SourceEntry{}, map[string]int{}
+	} else {
+		l.Components, l.Sources, l.Overflow = f.components, f.ledger, f.overflow
+		l.ChunksSelected, l.ChunkSources = f.selected, f.bases
+		l.Used, l.EstimatedTokens, l.Rules, l.Text = f.used, f.used, f.rules, f.text
+		l.Tags = max(0, f.used-f.rules-f.text)
+	}
+	if res.Outcome == Injected {
+		l.Placement = j.placement
+	}
+	if l.Edits = res.Edits; l.Edits == nil {
+		l.Edits = []Edit{}
+	}
+}
+
+func (j *job) exactness(f *fitResult) Exactness {
+	switch {
+	case j.model.Estimated:
+		return Estimated
+	case f == nil || f.exact:
+		return Exact
+	}
+	return Bound
+}

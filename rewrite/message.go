@@ -2,12 +2,12 @@ package rewrite
 
 // A message holds the offsets of one element of messages.
 type message struct {
-	role    role
-	kind    kind
-	unclear bool // two parsers could read it differently
-	content span // the content's value; if it is missing, where to insert it
-	parts   span // indices into Request.parts of an array's texts
-	last    int  // where an array's last element ends; 0 if it has none
+	role      role
+	kind      kind
+	ambiguous bool // two parsers could read it differently
+	content   span // the content's value; if it is missing, where to insert it
+	parts     span // indices into Request.parts of an array's texts
+	last      int  // where an array's last element ends; 0 if it has none
 }
 
 type role byte
@@ -22,10 +22,10 @@ const (
 // developer.
 func (r role) operator() bool { return r == roleSystem }
 
-// usual is the fast path for messages that consist of a role and a text, in the order
+// commonMessage is the fast path for messages that consist of a role and a text, in the order
 // and spacing of most clients. It reads nothing and returns false for any other message
 // and for one with an error in it.
-func (p *Parser) usual() bool {
+func (p *Parser) commonMessage() bool {
 	const (
 		user      = `{"role":"user","content":"`
 		assistant = `{"role":"assistant","content":"`
@@ -34,13 +34,13 @@ func (p *Parser) usual() bool {
 	)
 	switch rest := p.b[p.i:]; {
 	case begins(rest, user):
-		return p.textOf(roleUser, len(user))
+		return p.commonText(roleUser, len(user))
 	case begins(rest, assistant):
-		return p.textOf(roleOther, len(assistant))
+		return p.commonText(roleOther, len(assistant))
 	case begins(rest, system):
-		return p.textOf(roleSystem, len(system))
+		return p.commonText(roleSystem, len(system))
 	case begins(rest, developer):
-		return p.textOf(roleSystem, len(developer))
+		return p.commonText(roleSystem, len(developer))
 	}
 	return false
 }
@@ -48,8 +48,8 @@ func (p *Parser) usual() bool {
 // begins is bytes.HasPrefix for a constant, which the compiler compares in words.
 func begins(b []byte, with string) bool { return len(b) >= len(with) && string(b[:len(with)]) == with }
 
-// textOf reads the rest of such a message; its text begins head bytes on.
-func (p *Parser) textOf(r role, head int) bool {
+// commonText reads the rest of such a message; its text begins head bytes on.
+func (p *Parser) commonText(r role, head int) bool {
 	start := p.i
 	p.i += head - 1
 	text, _ := p.str()
@@ -59,7 +59,7 @@ func (p *Parser) textOf(r role, head int) bool {
 	}
 	p.i++
 	unclear := p.loneSurrogate >= text.start
-	p.r.messages = append(p.r.messages, message{role: r, kind: kindString, unclear: unclear, content: text})
+	p.r.messages = append(p.r.messages, message{role: r, kind: kindString, ambiguous: unclear, content: text})
 	if p.shape == nil {
 		p.r.spans = append(p.r.spans, span{start, p.i})
 	}
@@ -67,26 +67,26 @@ func (p *Parser) textOf(r role, head int) bool {
 }
 
 func (p *Parser) message(n int) {
-	if !p.tell && p.usual() {
+	if !p.describe && p.commonMessage() {
 		return
 	}
 	if k := p.kind(); k != kindObject {
-		p.not(path{n, -1, ""}, "%s, not an object", k)
+		p.notChat(path{n, -1, ""}, "%s, not an object", k)
 		p.value()
 		return
 	}
 	m := message{}
 	roleEnd := 0
-	p.keys.quiet, p.keys.unclear = !p.tell, false
+	p.keys.quiet, p.keys.ambiguous = !p.describe, false
 	level := p.keys.level()
 	whole := p.object(func(key span, escaped bool) {
 		name, same := p.key(level, "messages[].", key, escaped, messageKeys)
 		switch {
 		case name == "role" && !same:
-			p.roleUnclear(n, "is there in letters of another case")
+			p.ambiguousRole(n, "is there in letters of another case")
 			p.value()
 		case name == "role" && roleEnd > 0:
-			p.roleUnclear(n, "stands twice")
+			p.ambiguousRole(n, "stands twice")
 			p.value()
 		case name == "role":
 			p.role(n, &m)
@@ -101,10 +101,10 @@ func (p *Parser) message(n int) {
 		}
 	})
 	p.keys.leave(level)
-	m.unclear, p.keys.quiet = p.keys.unclear, false
-	p.r.unclear = p.r.unclear || m.unclear
+	m.ambiguous, p.keys.quiet = p.keys.ambiguous, false
+	p.r.ambiguous = p.r.ambiguous || m.ambiguous
 	if roleEnd == 0 {
-		p.not(path{n, -1, "role"}, "missing")
+		p.notChat(path{n, -1, "role"}, "missing")
 	}
 	if m.kind == kindMissing {
 		m.content = span{roleEnd, roleEnd}
@@ -122,7 +122,7 @@ func (p *Parser) message(n int) {
 
 func (p *Parser) role(n int, m *message) {
 	if k := p.kind(); k != kindString {
-		p.not(path{n, -1, "role"}, "%s, not a string", k)
+		p.notChat(path{n, -1, "role"}, "%s, not a string", k)
 		p.value()
 		return
 	}
@@ -131,7 +131,7 @@ func (p *Parser) role(n int, m *message) {
 		return
 	}
 	if p.garbled(v) {
-		p.roleUnclear(n, "is not Unicode")
+		p.ambiguousRole(n, "is not Unicode")
 	}
 	name := v.of(p.b)[1 : v.end-v.start-1]
 	if escaped {
@@ -145,9 +145,9 @@ func (p *Parser) role(n int, m *message) {
 	}
 }
 
-// roleUnclear records that a message's role is ambiguous. That always makes the body
+// ambiguousRole records that a message's role is ambiguous. That always makes the body
 // ambiguous, because who says a message decides how it is read.
-func (p *Parser) roleUnclear(n int, why string) {
+func (p *Parser) ambiguousRole(n int, why string) {
 	if p.keys.err == nil {
 		at := path{n, -1, "role"}.String()
 		p.keys.err = &BodyError{Reason: ReasonAmbiguous, Param: at, Message: at + " " + why}
@@ -166,16 +166,16 @@ func (p *Parser) content(n int, m *message) {
 		m.parts.end = len(p.r.parts)
 	case kindString, kindNull:
 		m.content = p.value()
-		p.said(m.content)
+		p.checkSurrogate(m.content)
 	default:
-		p.not(path{n, -1, "content"}, "%s, not a string or an array", m.kind)
+		p.notChat(path{n, -1, "content"}, "%s, not a string or an array", m.kind)
 		p.value()
 	}
 }
 
 func (p *Parser) part(n, i int) {
 	if k := p.kind(); k != kindObject {
-		p.not(path{n, i, ""}, "%s, not an object", k)
+		p.notChat(path{n, i, ""}, "%s, not an object", k)
 		p.value()
 		return
 	}
@@ -192,9 +192,9 @@ func (p *Parser) part(n, i int) {
 			isText = unquote(v.of(p.b)) == "text"
 		case name == "text" && k == kindString:
 			text = v
-			p.said(v)
+			p.checkSurrogate(v)
 		case name != "" && k != kindNull:
-			p.not(path{n, i, name}, "%s, not a string", k)
+			p.notChat(path{n, i, name}, "%s, not a string", k)
 		}
 	})
 	p.keys.leave(level)
@@ -206,9 +206,9 @@ func (p *Parser) part(n, i int) {
 	}
 }
 
-// said records an ambiguity if a text of the current message holds a lone surrogate.
-func (p *Parser) said(text span) {
+// checkSurrogate records an ambiguity if a text of the current message holds a lone surrogate.
+func (p *Parser) checkSurrogate(text span) {
 	if p.loneSurrogate >= text.start && p.keys.note() {
-		p.keys.tell("messages[].content", nil, "escaped lone surrogate at byte %d", p.loneSurrogate)
+		p.keys.describe("messages[].content", nil, "escaped lone surrogate at byte %d", p.loneSurrogate)
 	}
 }

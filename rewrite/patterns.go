@@ -17,13 +17,13 @@ import (
 // bytes.
 type patterns struct {
 	list   []pattern
-	least  int // length of the shortest text in bytes
-	blank  int // number of texts without a visible character; they are never found
-	window int // length of the window: the first so many bytes of each long run are searched for; 0: there is no pass
+	minLen int // length of the shortest text in bytes
+	blanks int // number of texts without a visible character; they are never found
+	width  int // length of the window: the first so many bytes of each long run are searched for; 0: there is no pass
 	short  bool
 
-	once sync.Once             // most requests never need the table, as no message is long enough
-	near *[1 << nearBits]uint8 // by the hash of a window's last word: how many bytes less than most the window may move
+	once   sync.Once              // most requests never need the table, as no message is long enough
+	shifts *[1 << shiftBits]uint8 // by the hash of a window's last word: how many bytes less than maxShift the window may move
 }
 
 // A pattern is one text that is searched for.
@@ -36,66 +36,66 @@ type pattern struct {
 }
 
 const (
-	nearBits  = 11
-	leastRun  = 16 // bytes of the shortest run that takes part in the pass
-	mostProbe = 48 // bytes; bytes.Contains compares up to 63 in two instructions
+	shiftBits = 11
+	minRun    = 16 // bytes of the shortest run that takes part in the pass
+	maxProbe  = 48 // bytes; bytes.Contains compares up to 63 in two instructions
 )
 
-func (n *pattern) long() bool { return len(n.run) >= leastRun }
+func (n *pattern) long() bool { return len(n.run) >= minRun }
 
 // newPatterns returns the patterns of n texts.
 func newPatterns(n int, text func(i int) string) *patterns {
-	s := &patterns{list: make([]pattern, n), least: math.MaxInt}
+	s := &patterns{list: make([]pattern, n), minLen: math.MaxInt}
 	for i := range s.list {
 		t := text(i)
 		if !strings.ContainsFunc(t, visible) {
-			s.blank++
+			s.blanks++
 			continue
 		}
 		t = strings.TrimSpace(t)
 		run := verbatim(t)
-		s.list[i] = pattern{text: t, run: run, probe: []byte(rarest(run[:min(len(run), mostProbe)]))}
-		s.least = min(s.least, len(t))
+		s.list[i] = pattern{text: t, run: run, probe: []byte(rarest(run[:min(len(run), maxProbe)]))}
+		s.minLen = min(s.minLen, len(t))
 		switch {
 		case !s.list[i].long():
 			s.short = true
-		case s.window == 0 || len(run) < s.window:
-			s.window = len(run)
+		case s.width == 0 || len(run) < s.width:
+			s.width = len(run)
 		}
 	}
 	if n == 1 { // a search for its rarest byte is as fast
-		s.window = 0
+		s.width = 0
 	}
 	return s
 }
 
-// most is how far the window may move if its last word occurs in no long run.
-func (s *patterns) most() int { return s.window - 7 }
+// maxShift is how far the window may move if its last word occurs in no long run.
+func (s *patterns) maxShift() int { return s.width - 7 }
 
-// learn builds the table: it records for each word of the long runs how far it is from
+// buildShifts builds the table: it records for each word of the long runs how far it is from
 // the end of a window, because the window may not move further than that.
-func (s *patterns) learn() {
-	s.near = new([1 << nearBits]uint8)
+func (s *patterns) buildShifts() {
+	s.shifts = new([1 << shiftBits]uint8)
 	for i := range s.list {
 		if !s.list[i].long() {
 			continue
 		}
 		run := []byte(s.list[i].run)
-		for end := 8; end <= s.window; end++ {
-			at := &s.near[nearSlot(run[end-8:])]
-			*at = max(*at, uint8(s.most()-(s.window-end)))
+		for end := 8; end <= s.width; end++ {
+			at := &s.shifts[shiftSlot(run[end-8:])]
+			*at = max(*at, uint8(s.maxShift()-(s.width-end)))
 		}
 	}
 }
 
-func nearSlot(b []byte) uint64 { return word(b) * 0x9e3779b97f4a7c15 >> (64 - nearBits) } // multiplied by 2^64 over the golden ratio
+func shiftSlot(b []byte) uint64 { return word(b) * 0x9e3779b97f4a7c15 >> (64 - shiftBits) } // multiplied by 2^64 over the golden ratio
 
-// maybe tells whether raw may hold one of the long runs.
-func (s *patterns) maybe(raw []byte) bool {
-	s.once.Do(s.learn)
-	near, most := s.near, s.most()
-	for end := s.window; end <= len(raw); {
-		less := int(near[nearSlot(raw[end-8:])])
+// mayContain tells whether raw may hold one of the long runs.
+func (s *patterns) mayContain(raw []byte) bool {
+	s.once.Do(s.buildShifts)
+	near, most := s.shifts, s.maxShift()
+	for end := s.width; end <= len(raw); {
+		less := int(near[shiftSlot(raw[end-8:])])
 		if less == 0 { // the common case, written as a branch of its own so that the processor predicts it and does not wait for the load
 			end += most
 			continue
@@ -104,9 +104,9 @@ func (s *patterns) maybe(raw []byte) bool {
 			end += most - less
 			continue
 		}
-		window := raw[end-s.window : end]
+		window := raw[end-s.width : end]
 		for i := range s.list {
-			if n := &s.list[i]; n.long() && n.run[:s.window] == string(window) {
+			if n := &s.list[i]; n.long() && n.run[:s.width] == string(window) {
 				return true
 			}
 		}
@@ -115,15 +115,15 @@ func (s *patterns) maybe(raw []byte) bool {
 	return false
 }
 
-// in returns which of the texts the messages hold; nil for none.
-func (s *patterns) in(p *presence) (found []bool) {
+// findIn returns which of the texts the messages hold; nil for none.
+func (s *patterns) findIn(p *presence) (found []bool) {
 	for i := range p.req.messages[:p.last+1] {
 		for t := range p.req.texts(&p.req.messages[i]) {
 			raw := t.of(p.req.Body)
-			if len(raw) < s.least {
+			if len(raw) < s.minLen {
 				continue
 			}
-			if long := s.window == 0 || s.maybe(raw); long || s.short {
+			if long := s.width == 0 || s.mayContain(raw); long || s.short {
 				found = s.mark(found, raw, long)
 			}
 		}

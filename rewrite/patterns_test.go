@@ -56,7 +56,7 @@ func TestPatterns(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := req.presence(-1)
-		got := patterns.in(&p)
+		got := patterns.findIn(&p)
 		for i, text := range texts {
 			sought := strings.TrimSpace(text)
 			want := strings.ContainsFunc(text, visible) && slices.ContainsFunc(decoded, func(m string) bool { return strings.Contains(m, sought) })

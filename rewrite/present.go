@@ -20,9 +20,9 @@ func (r *Request) presence(lastUser int) presence {
 	return presence{r, lastUser}
 }
 
-// there tells whether the messages hold a text already.
-func (p *presence) there(text string) bool {
-	return newPatterns(1, func(int) string { return text }).in(p) != nil
+// contains tells whether the messages hold a text already.
+func (p *presence) contains(text string) bool {
+	return newPatterns(1, func(int) string { return text }).findIn(p) != nil
 }
 
 // absent returns the sources that are to be fitted: it leaves out those whose text the
@@ -34,17 +34,17 @@ func (j *job) absent(m *memo, sources []retrieval.Source) (absent []retrieval.So
 		return sources, 0
 	}
 	texts := m.patternsOf(sources)
-	there := texts.in(&j.presence)
-	if there == nil && texts.blank == 0 {
+	there := texts.findIn(&j.presence)
+	if there == nil && texts.blanks == 0 {
 		return sources, 0
 	}
 	absent = make([]retrieval.Source, 0, len(sources))
 	for i, s := range sources {
 		switch {
 		case texts.list[i].text == "":
-			j.left = append(j.left, outEntry(s, "has no text"))
+			j.skipped = append(j.skipped, outEntry(s, "has no text"))
 		case there != nil && there[i]:
-			j.left = append(j.left, outEntry(s, "stands in the messages already"))
+			j.skipped = append(j.skipped, outEntry(s, "stands in the messages already"))
 			present++
 		default:
 			absent = append(absent, s)

@@ -21,14 +21,14 @@ type Request struct {
 	parts        []span // the texts of all content arrays, in order, quotes included
 	field        member // the last member "sidenote"; zero if there is none
 	fieldTwice   bool
-	unclear      bool // two parsers could read something differently, in a part that is only counted
+	ambiguous    bool // two parsers could read something differently, in a part that is only counted
 
 	// Used for counting only.
 	spans       []span // of all messages
 	tools       []span // the arrays tools and functions
 	format      span   // response_format where the answer follows a schema
 	attachments int    // content parts that are not text, and spoken answers
-	answers     answers
+	output      outputLimits
 }
 
 // A member is a member of the body's top object. remove is what is deleted to remove
@@ -55,11 +55,11 @@ func Parse(body []byte) (*Request, error) { return new(Parser).Parse(body) }
 // ready. It is not safe for concurrent use.
 type Parser struct {
 	scanner
-	r     Request
-	shape *BodyError // the first wrong type; reported only if the body is sound JSON otherwise
-	keys  keySet
-	tell  bool   // describe the ambiguities in messages
-	model string // model of the request before, mostly that of the next one too
+	r        Request
+	shape    *BodyError // the first wrong type; reported only if the body is sound JSON otherwise
+	keys     keySet
+	describe bool   // describe the ambiguities in messages
+	model    string // model of the request before, mostly that of the next one too
 }
 
 // Parse is like the function Parse, but the Request is valid only until the next call
@@ -78,8 +78,8 @@ func (p *Parser) Parse(body []byte) (*Request, error) {
 		return nil, p.err
 	}
 	p.r.seen, p.model = p.seen, p.r.Model
-	p.r.unclear = p.r.unclear || p.loneSurrogate >= 0
-	if err := p.settle(); err != nil {
+	p.r.ambiguous = p.r.ambiguous || p.loneSurrogate >= 0
+	if err := p.verdict(); err != nil {
 		return &p.r, err
 	}
 	return &p.r, nil
@@ -89,14 +89,14 @@ func tooDeep() *BodyError {
 	return &BodyError{Reason: ReasonTooDeep, Message: fmt.Sprintf("body is nested deeper than %d levels", MaxDepth)}
 }
 
-// kept is the largest list, of messages, parts and so on, whose memory a Parser keeps
+// maxKept is the largest list, of messages, parts and so on, whose memory a Parser keeps
 // for the next request: memory that few requests need is not held.
-const kept = 512
+const maxKept = 512
 
 // Reset drops the body, and lists larger than few requests need.
 func (p *Parser) Reset() {
 	r := &p.r
-	if max(cap(r.messages), cap(r.spans), cap(r.parts), cap(r.tools), len(p.model)) > kept {
+	if max(cap(r.messages), cap(r.spans), cap(r.parts), cap(r.tools), len(p.model)) > maxKept {
 		*p = Parser{}
 		return
 	}
@@ -127,8 +127,8 @@ func (at path) String() string {
 	return s
 }
 
-// not records that the body is JSON but not a chat request that we can read.
-func (p *Parser) not(at path, format string, args ...any) {
+// notChat records that the body is JSON but not a chat request that we can read.
+func (p *Parser) notChat(at path, format string, args ...any) {
 	if p.shape == nil {
 		p.shape = &BodyError{Reason: ReasonNotChat, Param: at.String(), Message: at.String() + ": " + fmt.Sprintf(format, args...)}
 	}
@@ -171,12 +171,12 @@ func (p *Parser) top() {
 // end checks that nothing follows the body's value.
 func (p *Parser) end() {
 	if p.peek(); p.i < len(p.b) {
-		p.bad("the end of the body")
+		p.expected("the end of the body")
 	}
 }
 
-// settle returns the error that a JSON object has, if any, the most important first.
-func (p *Parser) settle() *BodyError {
+// verdict returns the error that a JSON object has, if any, the most important first.
+func (p *Parser) verdict() *BodyError {
 	switch {
 	case p.tooDeep:
 		return tooDeep()
@@ -214,7 +214,7 @@ func (p *Parser) key(level int, at string, key span, escaped bool, known []strin
 	}
 	p.keys.add(level, at, text)
 	if p.garbled(key) && p.keys.note() {
-		p.keys.tell(at, text, "key %q is not Unicode", text)
+		p.keys.describe(at, text, "key %q is not Unicode", text)
 	}
 	for _, k := range known {
 		if len(text) > 3*len(k) { // a letter that folds to an ASCII letter has at most three bytes
@@ -225,7 +225,7 @@ func (p *Parser) key(level int, at string, key span, escaped bool, known []strin
 		}
 		if strings.EqualFold(string(text), k) {
 			if p.keys.note() {
-				p.keys.tell(at, text, "%q differs from %q in case alone", text, k)
+				p.keys.describe(at, text, "%q differs from %q in case alone", text, k)
 			}
 			return k, false
 		}
@@ -243,7 +243,7 @@ func (p *Parser) topValue(name string) {
 	k := p.kind()
 	switch {
 	case name == "messages" && k == kindArray:
-		most := min(4+len(p.b)/512, kept) // the messages that a conversation of that length mostly has
+		most := min(4+len(p.b)/512, maxKept) // the messages that a conversation of that length mostly has
 		p.r.messages, p.r.spans = slices.Grow(p.r.messages[:0], most), slices.Grow(p.r.spans[:0], most)
 		p.r.list = p.array(p.message)
 	case name == "response_format" && k == kindObject:
@@ -257,7 +257,7 @@ func (p *Parser) topValue(name string) {
 				p.r.Model = unquote(raw)
 			}
 			if p.garbled(v) && p.keys.note() {
-				p.keys.tell("model", nil, "model %q is not Unicode", p.r.Model)
+				p.keys.describe("model", nil, "model %q is not Unicode", p.r.Model)
 			}
 		}
 	case name == "stream" && k == kindBool:
@@ -266,15 +266,15 @@ func (p *Parser) topValue(name string) {
 	case (name == "tools" || name == "functions") && k == kindArray:
 		p.r.tools = append(p.r.tools, p.value())
 	case name == "max_tokens" || name == "max_completion_tokens":
-		p.r.answers.tokens = max(p.r.answers.tokens, wholeNumber(p.value().of(p.b)))
+		p.r.output.tokens = max(p.r.output.tokens, wholeNumber(p.value().of(p.b)))
 	case name == "n" || name == "best_of":
-		p.r.answers.choices = max(p.r.answers.choices, wholeNumber(p.value().of(p.b)))
+		p.r.output.choices = max(p.r.output.choices, wholeNumber(p.value().of(p.b)))
 	default:
 		switch {
 		case name == "messages":
-			p.not(path{-1, -1, name}, "%s, not an array", k)
+			p.notChat(path{-1, -1, name}, "%s, not an array", k)
 		case (name == "model" || name == "stream" || name == "response_format") && k != kindNull:
-			p.not(path{-1, -1, name}, "%s", k)
+			p.notChat(path{-1, -1, name}, "%s", k)
 		}
 		p.value()
 	}

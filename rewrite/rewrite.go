@@ -82,7 +82,7 @@ func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Optio
 	res.RetrieveTook = time.Since(start)
 
 	if j.window = (Window{Size: j.model.Window, Check: CheckNone}); p.CountWhole {
-		j.look()
+		j.measureWindow()
 	}
 	in := j.decide(&res, &rw.memo)
 	res.FitTook = time.Since(start) - res.RetrieveTook
@@ -109,7 +109,7 @@ type job struct {
 	last            int // index of the last user message, -1 without one
 
 	presence  presence      // finds texts in the messages
-	left      []SourceEntry // sources left out because the messages hold them already or they have no text
+	skipped   []SourceEntry // sources left out because the messages hold them already or they have no text
 	placement Placement     // in force
 	block     place         // where the block goes
 	sources   place         // where the sources go, under PlaceSplit
@@ -140,7 +140,7 @@ func (rw *Rewriter) retrieve(ctx context.Context, j *job) retrieval.Result {
 }
 
 // decide turns the search result into an outcome and fits what can be added.
-func (j *job) decide(res *Result, m *memo) *fitted {
+func (j *job) decide(res *Result, m *memo) *fitResult {
 	found := &res.Retrieval
 	res.Reason = Reason(found.Reason)
 	sources, present := j.absent(m, found.Sources)
@@ -171,7 +171,7 @@ func (j *job) decide(res *Result, m *memo) *fitted {
 	notice := empty && j.policy.Empty() == EmptyNotice
 	j.apart = j.rulesApart(len(sources) > 0 || notice)
 	if j.window.Check == CheckNone && (len(sources) > 0 || notice || j.apart || len(j.policy.Components) > 0) {
-		j.look()
+		j.measureWindow()
 	}
 	in := j.fit(m, found, sources, notice)
 	switch {
@@ -209,7 +209,7 @@ func (j *job) safeQuery() string {
 }
 
 // edits returns the edits that the outcome needs, sorted.
-func (j *job) edits(o Outcome, in *fitted) []Edit {
+func (j *job) edits(o Outcome, in *fitResult) []Edit {
 	strip := j.req.stripEdits(j.policy.Placement)
 	if o != Injected {
 		return strip

@@ -26,7 +26,7 @@ func (s *scanner) fail(r Reason, format string, args ...any) {
 	}
 }
 
-func (s *scanner) bad(want string) {
+func (s *scanner) expected(want string) {
 	if s.i >= len(s.b) {
 		s.fail(ReasonNotJSON, "body is not JSON: it ends where %s should stand", want)
 		return
@@ -53,7 +53,7 @@ func (s *scanner) take(c byte, want string) bool {
 		s.i++
 		return true
 	}
-	s.bad(want)
+	s.expected(want)
 	return false
 }
 
@@ -243,7 +243,7 @@ func (s *scanner) name(end byte) {
 
 func (s *scanner) word(w string) {
 	if len(s.b)-s.i < len(w) || string(s.b[s.i:s.i+len(w)]) != w {
-		s.bad("a value")
+		s.expected("a value")
 		return
 	}
 	s.i += len(w)
@@ -265,13 +265,13 @@ func (s *scanner) number() {
 	if s.i < len(s.b) && s.b[s.i] == '0' {
 		s.i++
 	} else if !s.digits() {
-		s.bad(want)
+		s.expected(want)
 		return
 	}
 	if s.i < len(s.b) && s.b[s.i] == '.' {
 		s.i++
 		if !s.digits() {
-			s.bad("a digit")
+			s.expected("a digit")
 			return
 		}
 	}
@@ -281,7 +281,7 @@ func (s *scanner) number() {
 			s.i++
 		}
 		if !s.digits() {
-			s.bad("a digit")
+			s.expected("a digit")
 		}
 	}
 }

@@ -12,7 +12,7 @@ func (s *scanner) str() (v span, escaped bool) {
 		return span{}, false
 	}
 	if s.i >= len(s.b) || s.b[s.i] != '"' {
-		s.bad("a string")
+		s.expected("a string")
 		return span{}, false
 	}
 	start := s.i
@@ -23,7 +23,7 @@ func (s *scanner) str() (v span, escaped bool) {
 		s.seen |= seen
 		escaped = escaped || seen&markEscape != 0
 		if s.i >= len(s.b) {
-			s.bad("the end of a string")
+			s.expected("the end of a string")
 			return span{}, false
 		}
 		switch s.b[s.i] {
@@ -42,9 +42,9 @@ func (s *scanner) str() (v span, escaped bool) {
 	}
 }
 
-// plain returns how many bytes of b come before a quote, a backslash or a
+// unescapedLen returns how many bytes of b come before a quote, a backslash or a
 // control character.
-func plain(b []byte) int {
+func unescapedLen(b []byte) int {
 	i := 0
 	for ; len(b)-i >= 8; i += 8 {
 		if hit := special(word(b[i:])); hit != 0 {
@@ -77,8 +77,8 @@ func special(w uint64) uint64 {
 	return ((low - ones*('"'^0x02+1)) | (slash - ones)) & tops &^ w
 }
 
-// plainEscapes holds the bytes that follow a backslash in an escape of two bytes.
-var plainEscapes = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
+// shortEscapes holds the bytes that follow a backslash in an escape of two bytes.
+var shortEscapes = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
 // escape reads one escape sequence, or two that form a surrogate pair.
 func (s *scanner) escape() {
@@ -109,11 +109,11 @@ func (s *scanner) escape() {
 func (s *scanner) escapedRune() (r rune, ok bool) {
 	const want = "an escape sequence"
 	if s.i++; s.i >= len(s.b) {
-		s.bad(want)
+		s.expected(want)
 		return 0, false
 	}
 	c := s.b[s.i]
-	if plainEscapes[c] {
+	if shortEscapes[c] {
 		s.i++
 		return rune(c), true
 	}
@@ -124,7 +124,7 @@ func (s *scanner) escapedRune() (r rune, ok bool) {
 			return r, true
 		}
 	}
-	s.bad(want)
+	s.expected(want)
 	return 0, false
 }
 

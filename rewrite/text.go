@@ -12,7 +12,7 @@ import (
 func appendQuoted(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	for {
-		n := plainString(s)
+		n := unescapedStringLen(s)
 		dst = append(dst, s[:n]...)
 		if n == len(s) {
 			return dst
@@ -33,8 +33,8 @@ func appendQuoted(dst []byte, s string) []byte {
 	}
 }
 
-// plainString is plain for a string. The compiler turns the eight bytes into one load.
-func plainString(s string) int {
+// unescapedStringLen is unescapedLen for a string. The compiler turns the eight bytes into one load.
+func unescapedStringLen(s string) int {
 	i := 0
 	for ; len(s)-i >= 8; i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
@@ -57,7 +57,7 @@ func unquote(raw []byte) string { return decode(raw[1 : len(raw)-1]) }
 
 // decode is unquote for a string without its quotes.
 func decode(raw []byte) string {
-	i := plain(raw)
+	i := unescapedLen(raw)
 	if i == len(raw) {
 		return string(raw)
 	}
@@ -66,7 +66,7 @@ func decode(raw []byte) string {
 	out.Write(raw[:i])
 	for i < len(raw) {
 		if raw[i] != '\\' {
-			n := max(1, plain(raw[i:]))
+			n := max(1, unescapedLen(raw[i:]))
 			out.Write(raw[i : i+n])
 			i += n
 			continue

@@ -49,14 +49,14 @@ func (t *toolWeight) tool() {
 	switch {
 	case framed:
 	case kind == "":
-		t.again(start, t.function)
+		t.reread(start, t.function)
 	default:
 		t.count(string(t.b[start:t.i]))
 	}
 }
 
-// again runs read at start once more and then returns to the present offset.
-func (t *toolWeight) again(start int, read func()) {
+// reread runs read at start once more and then returns to the present offset.
+func (t *toolWeight) reread(start int, read func()) {
 	end := t.i
 	t.i = start
 	read()

@@ -31,13 +31,13 @@ const (
 // around messages; those are mostly fewer than the bytes of the JSON around them.
 const boundSlack = 512
 
-// look finds out how much of the window the request leaves. A token has at least one
+// measureWindow finds out how much of the window the request leaves. A token has at least one
 // byte, so a short request is bounded by its length and not counted. What an upstream
 // bills beyond the request, such as a prompt of its own, has no bytes in it and is
 // added from the calibration.
-func (j *job) look() {
+func (j *job) measureWindow() {
 	m := &j.model
-	w := Window{Size: m.Window, Check: CheckUnknown, ReservedOutput: j.req.answers.reserved(j.policy.ReserveOutputTokens, m)}
+	w := Window{Size: m.Window, Check: CheckUnknown, ReservedOutput: j.req.output.reserved(j.policy.ReserveOutputTokens, m)}
 	if m.Window > 0 {
 		w.Check = CheckBound
 		w.Request = len(j.req.Body) + boundSlack + max(m.Calibration.OffsetUpper, 0)

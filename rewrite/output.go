@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// answers holds how long a request lets its answers be.
-type answers struct {
+// outputLimits holds how long a request lets its answers be.
+type outputLimits struct {
 	tokens  int // limit of one answer: the larger of max_completion_tokens and max_tokens; 0 if not given
 	choices int // n, or best_of if larger; 0 if not given
 }
@@ -21,7 +21,7 @@ const defaultReserve = 4096
 // number of choices times the length of one. That length is the request's limit, else
 // the policy's, else ReservedOutput. The product is capped because a header holds
 // integers of 15 digits at most (RFC 9651).
-func (a answers) reserved(policy int, m *Model) int {
+func (a outputLimits) reserved(policy int, m *Model) int {
 	one := a.tokens
 	switch {
 	case one > 0:

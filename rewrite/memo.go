@@ -6,12 +6,11 @@ import (
 	"sync/atomic"
 
 	"sidenote/retrieval"
-	"sidenote/rewrite/calibration"
 )
 
-// A fitted is the outcome of fitting: the JSON to insert and its entries for the
+// A fitResult is the outcome of fitting: the JSON to insert and its entries for the
 // ledger. Requests with the same key share it, so it is never changed.
-type fitted struct {
+type fitResult struct {
 	block, sources []byte // JSON to insert at each place; nil for nothing
 
 	components []ComponentEntry
@@ -22,11 +21,11 @@ type fitted struct {
 	used, rules, text, overflow int
 	exact                       bool
 
-	beside *patterns // texts of the neighbours added in this fit or an attempt before it; nil without any
-	own    bool      // it depends on texts in the request's own messages
+	neighbours      *patterns // texts of the neighbours added in this fit or an attempt before it; nil without any
+	requestSpecific bool      // it depends on texts in the request's own messages
 }
 
-// A fitKey holds everything that a fitted depends on. Sources are compared by identity,
+// A fitKey holds everything that a fitResult depends on. Sources are compared by identity,
 // by the address of the first: a Result is never changed, and an entry of the memo
 // keeps it alive, so that no other can take its address.
 type fitKey struct {
@@ -50,13 +49,13 @@ type fitKey struct {
 // new entry replaces the one in its slot. A second table holds the patterns made from
 // the texts of a search result.
 type memo struct {
-	slots    [256]atomic.Pointer[remembered]
+	slots    [256]atomic.Pointer[memoEntry]
 	patterns [256]atomic.Pointer[sourcePatterns]
 }
 
-type remembered struct {
+type memoEntry struct {
 	key    fitKey
-	fitted *fitted
+	fitted *fitResult
 }
 
 type sourcePatterns struct {
@@ -69,7 +68,7 @@ var memoSeed = maphash.MakeSeed()
 
 // slot hashes only the fields that usually differ between requests, because hashing all
 // takes longer.
-func (m *memo) slot(k *fitKey) *atomic.Pointer[remembered] {
+func (m *memo) slot(k *fitKey) *atomic.Pointer[memoEntry] {
 	h := maphash.Comparable(memoSeed, k.first) + uint64(k.budget)
 	for _, s := range [...]string{k.policy, k.query, k.block.before, k.block.after, k.sources.before} {
 		h = h*31 + maphash.String(memoSeed, s)
@@ -78,14 +77,14 @@ func (m *memo) slot(k *fitKey) *atomic.Pointer[remembered] {
 }
 
 // get returns the result for an equal key, nil if it is not there.
-func (m *memo) get(k *fitKey) *fitted {
+func (m *memo) get(k *fitKey) *fitResult {
 	if r := m.slot(k).Load(); r != nil && r.key == *k {
 		return r.fitted
 	}
 	return nil
 }
 
-func (m *memo) put(k *fitKey, f *fitted) { m.slot(k).Store(&remembered{*k, f}) }
+func (m *memo) put(k *fitKey, f *fitResult) { m.slot(k).Store(&memoEntry{*k, f}) }
 
 // patternsOf returns the patterns of the texts of sources, which are not empty. Like a
 // fitKey, it compares lists of sources by identity.
@@ -108,7 +107,7 @@ func (k *fitKey) size() int {
 }
 
 // fit returns the result for this request, from the memo if there is one.
-func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, notice bool) *fitted {
+func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, notice bool) *fitResult {
 	k := fitKey{
 		n: len(sources), notice: notice, policy: j.policy.Digest,
 		encoding: j.model.Encoding, budget: j.budget(), ratio: j.model.ratio(),
@@ -122,24 +121,24 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	// messages hold already, and results without sources, which have no identity.
 	whole := k.policy != "" && k.first != nil && len(sources) == len(found.Sources) && k.size() <= maxRemembered
 	if whole {
-		if f := m.get(&k); f != nil && (f.beside == nil || f.beside.in(&j.presence) == nil) {
+		if f := m.get(&k); f != nil && (f.neighbours == nil || f.neighbours.findIn(&j.presence) == nil) {
 			return f
 		}
 	}
-	f := j.newAssembly(sources, notice).fitted()
-	f.ledger = append(f.ledger, j.left...)
+	f := j.newAssembly(sources, notice).result()
+	f.ledger = append(f.ledger, j.skipped...)
 	for _, x := range found.Excluded {
 		f.ledger = append(f.ledger, outEntry(x.Source, x.Detail))
 	}
-	if whole && !f.own {
+	if whole && !f.requestSpecific {
 		m.put(&k, f)
 	}
 	return f
 }
 
-// fitted assembles the texts and fills in the result.
-func (a *assembly) fitted() *fitted {
-	out := &fitted{bases: map[string]int{}}
+// result assembles the texts and fills in the result.
+func (a *assembly) result() *fitResult {
+	out := &fitResult{bases: map[string]int{}}
 	in := (len(a.fitter.slots) > 0 || a.apart) && a.assemble()
 	out.components = make([]ComponentEntry, len(a.fitter.slots))
 	demand := 0
@@ -152,9 +151,9 @@ func (a *assembly) fitted() *fitted {
 	}
 	demand = a.model.billed(demand)
 	out.overflow, out.ledger, out.exact = max(0, demand-a.budget), a.fitter.ledger, a.exact
-	out.own = a.fitter.kept
-	if texts := a.fitter.beside; len(texts) > 0 {
-		out.beside = newPatterns(len(texts), func(i int) string { return texts[i] })
+	out.requestSpecific = a.fitter.skippedPresent
+	if texts := a.fitter.neighbourTexts; len(texts) > 0 {
+		out.neighbours = newPatterns(len(texts), func(i int) string { return texts[i] })
 	}
 	if !in {
 		return out
@@ -172,7 +171,7 @@ func (a *assembly) fitted() *fitted {
 }
 
 // divide splits the used tokens into rules and texts; the rest are tags.
-func (a *assembly) divide(out *fitted) {
+func (a *assembly) divide(out *fitResult) {
 	f := &a.fitter
 	if a.apart {
 		out.rules += f.count(a.rules)
@@ -193,48 +192,4 @@ func (a *assembly) divide(out *fitted) {
 			out.text += f.blocks[e.ID-1].text
 		}
 	}
-}
-
-func outEntry(s retrieval.Source, reason string) SourceEntry {
-	e := newEntry(s)
-	e.Fate, e.Reason = Out, reason
-	return e
-}
-
-// account fills the ledger.
-func (j *job) account(res *Result, f *fitted) {
-	l := &res.Ledger
-	*l = Ledger{
-		Model: j.req.Model, Encoding: j.model.Encoding, Exactness: j.exactness(f),
-		Budget: max(j.budget(), 0), Window: j.window, Filter: j.policy.Filter, Notes: j.policy.Notes, AppTags: j.req.appTags(),
-		TotalChunksRetrieved: res.Retrieval.Retrieved, UniqueChunksAfterDedup: res.Retrieval.Unique,
-	}
-	if j.model.Calibration != (calibration.Value{}) {
-		v := j.model.Calibration
-		l.Calibration = &v
-	}
-	if f == nil { // in JSON an empty list is [], not null
-		l.Components, l.Sources, l.ChunkSources = []ComponentEntry{}, []SourceEntry{}, map[string]int{}
-	} else {
-		l.Components, l.Sources, l.Overflow = f.components, f.ledger, f.overflow
-		l.ChunksSelected, l.ChunkSources = f.selected, f.bases
-		l.Used, l.EstimatedTokens, l.Rules, l.Text = f.used, f.used, f.rules, f.text
-		l.Tags = max(0, f.used-f.rules-f.text)
-	}
-	if res.Outcome == Injected {
-		l.Placement = j.placement
-	}
-	if l.Edits = res.Edits; l.Edits == nil {
-		l.Edits = []Edit{}
-	}
-}
-
-func (j *job) exactness(f *fitted) Exactness {
-	switch {
-	case j.model.Estimated:
-		return Estimated
-	case f == nil || f.exact:
-		return Exact
-	}
-	return Bound
 }
