@@ -12,14 +12,14 @@ import (
 // An assembly fits components into the budget, renders them and counts the result next
 // to the application's texts.
 type assembly struct {
-	policy Policy
-	model  Model
-	rules  string // the fixed sentences, also where they will not be used
-	apart  bool   // the rules go into the block on their own, not into the sources element
-	query  string // the question, neutralised; "" if the template has no {{QUERY}}
-	block  place  // where the block goes
-	source place  // where the sources go, under PlaceSplit
-	split  bool
+	policy       Policy
+	model        Model
+	rules        string // the fixed sentences, also where they will not be used
+	rulesInBlock bool   // the rules go into the block on their own, not into the sources element
+	query        string // the question, neutralised; "" if the template has no {{QUERY}}
+	block        place  // where the block goes
+	source       place  // where the sources go, under PlaceSplit
+	split        bool
 
 	fitter fitter
 	pieces []piece
@@ -39,7 +39,7 @@ type piece struct {
 // the notice that there are none.
 func (j *job) newAssembly(sources []retrieval.Source, notice bool) *assembly {
 	a := &assembly{
-		policy: j.policy, model: j.model, rules: rules(j.policy, j.req.formatIsText, j.apart), apart: j.apart, query: j.safeQuery(),
+		policy: j.policy, model: j.model, rules: rules(j.policy, j.req.formatIsText, j.rulesInBlock), rulesInBlock: j.rulesInBlock, query: j.safeQuery(),
 		block: j.block, source: j.sources, split: j.placement == PlaceSplit, budget: j.budget(), exact: true,
 	}
 	f := &a.fitter
@@ -56,7 +56,7 @@ func (j *job) newAssembly(sources []retrieval.Source, notice bool) *assembly {
 		switch {
 		case notice:
 			f.rules = noticeEmpty
-		case !a.apart:
+		case !a.rulesInBlock:
 			f.rules = a.rules
 		}
 	}
@@ -92,7 +92,7 @@ func (a *assembly) fixed() int {
 		n += tokens.MessageOverhead
 	}
 	n += a.fitter.count(strings.Join(a.policy.Template.fill(nil, a.query), ""))
-	if a.apart {
+	if a.rulesInBlock {
 		n += a.fitter.count(a.rules)
 	}
 	return n
@@ -109,7 +109,7 @@ func (a *assembly) compose() {
 		}
 		context = append(context, s.parts...)
 	}
-	if a.apart {
+	if a.rulesInBlock {
 		context = append([]string{a.rules}, context...)
 	}
 	if len(context) > 0 {

@@ -139,14 +139,14 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 // result assembles the texts and fills in the result.
 func (a *assembly) result() *fitResult {
 	out := &fitResult{bases: map[string]int{}}
-	in := (len(a.fitter.slots) > 0 || a.apart) && a.assemble()
+	in := (len(a.fitter.slots) > 0 || a.rulesInBlock) && a.assemble()
 	out.components = make([]ComponentEntry, len(a.fitter.slots))
 	demand := 0
 	for i, s := range a.fitter.slots {
 		out.components[i] = s.entry
 		demand += s.entry.Demand
 	}
-	if demand > 0 || a.apart {
+	if demand > 0 || a.rulesInBlock {
 		demand += a.fixed()
 	}
 	demand = a.model.billed(demand)
@@ -173,7 +173,7 @@ func (a *assembly) result() *fitResult {
 // divide splits the used tokens into rules and texts; the rest are tags.
 func (a *assembly) divide(out *fitResult) {
 	f := &a.fitter
-	if a.apart {
+	if a.rulesInBlock {
 		out.rules += f.count(a.rules)
 	}
 	for _, s := range f.slots {

@@ -108,12 +108,12 @@ type job struct {
 	query, previous string
 	last            int // index of the last user message, -1 without one
 
-	presence  presence      // finds texts in the messages
-	skipped   []SourceEntry // sources left out because the messages hold them already or they have no text
-	placement Placement     // in force
-	block     place         // where the block goes
-	sources   place         // where the sources go, under PlaceSplit
-	apart     bool          // the rules go into the block, not into the sources element
+	presence     presence      // finds texts in the messages
+	skipped      []SourceEntry // sources left out because the messages hold them already or they have no text
+	placement    Placement     // in force
+	block        place         // where the block goes
+	sources      place         // where the sources go, under PlaceSplit
+	rulesInBlock bool          // the rules go into the block, not into the sources element
 }
 
 // retrieve searches for sources. A failure is no error here: the Result's Reason tells
@@ -169,8 +169,8 @@ func (j *job) decide(res *Result, m *memo) *fitResult {
 	}
 	j.block, j.sources = j.req.places(j.placement, j.last)
 	notice := empty && j.policy.Empty() == EmptyNotice
-	j.apart = j.rulesApart(len(sources) > 0 || notice)
-	if j.window.Check == CheckNone && (len(sources) > 0 || notice || j.apart || len(j.policy.Components) > 0) {
+	j.rulesInBlock = j.rulesGoInBlock(len(sources) > 0 || notice)
+	if j.window.Check == CheckNone && (len(sources) > 0 || notice || j.rulesInBlock || len(j.policy.Components) > 0) {
 		j.measureWindow()
 	}
 	in := j.fit(m, found, sources, notice)
@@ -188,11 +188,11 @@ func (j *job) decide(res *Result, m *memo) *fitResult {
 	return in
 }
 
-// rulesApart tells whether the rules stand in the block rather than in a sources
+// rulesGoInBlock tells whether the rules stand in the block rather than in a sources
 // element; element says whether there will be one. Under PlaceSplit they do on every
 // turn, with sources or without, so that the text before the last question stays the
 // same.
-func (j *job) rulesApart(element bool) bool {
+func (j *job) rulesGoInBlock(element bool) bool {
 	if j.policy.Placement != PlaceSplit || len(j.policy.Knowledge) == 0 {
 		return false
 	}

@@ -19,4 +19,4 @@ func Encode(v Value, numbers ...int) []byte {
 }
 
 // Near tells whether v may stay in force if the samples say now.
-func Near(v, now Value) bool { return v.near(now) }
+func Near(v, now Value) bool { return v.closeTo(now) }

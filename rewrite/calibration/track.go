@@ -13,10 +13,10 @@ import (
 type track struct {
 	value atomic.Pointer[Value] // in force; nil is none
 
-	mu   sync.Mutex
-	ring []sample // oldest first, at most ringSize
-	news int      // how many at the end of ring are not merged yet
-	sent int      // how many new samples the last merge returned
+	mu         sync.Mutex
+	ring       []sample // oldest first, at most ringSize
+	unmerged   int      // how many at the end of ring are not merged yet
+	lastMerged int      // how many new samples the last merge returned
 }
 
 // inForce returns the correction in force; it works on a nil track too.
@@ -45,14 +45,14 @@ func (t *track) observe(s sample) {
 	} else {
 		t.ring = append(t.ring, s)
 	}
-	t.news = min(t.news+1, ringSize)
+	t.unmerged = min(t.unmerged+1, ringSize)
 	t.publish(t.inForce())
 }
 
 // publish puts v in force if it is close enough to what the samples say now, else the
 // Value made from the samples.
 func (t *track) publish(v Value) {
-	if now := valueOf(t.ring); !v.near(now) {
+	if now := valueOf(t.ring); !v.closeTo(now) {
 		v = now
 	}
 	if v != t.inForce() {
@@ -64,13 +64,13 @@ func (t *track) merge(shared []byte) (merged []byte, changed bool) {
 	theirs, samples := decode(shared)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	old, news := t.ring[:len(t.ring)-t.news], t.ring[len(t.ring)-t.news:]
-	ring := slices.Concat(without(old, samples), samples, news)
+	old, news := t.ring[:len(t.ring)-t.unmerged], t.ring[len(t.ring)-t.unmerged:]
+	ring := slices.Concat(subtract(old, samples), samples, news)
 	t.ring = slices.Clone(ring[max(0, len(ring)-ringSize):])
-	t.news, t.sent = 0, t.news
+	t.unmerged, t.lastMerged = 0, t.unmerged
 	// If the other processes' Value fits the samples, it is taken over, so that all
 	// processes use the same one.
-	if theirs.valid() && theirs.near(valueOf(t.ring)) {
+	if theirs.valid() && theirs.closeTo(valueOf(t.ring)) {
 		t.publish(theirs)
 	} else {
 		t.publish(t.inForce())
@@ -82,12 +82,12 @@ func (t *track) merge(shared []byte) (merged []byte, changed bool) {
 func (t *track) unwritten() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.news, t.sent = min(t.news+t.sent, ringSize), 0
+	t.unmerged, t.lastMerged = min(t.unmerged+t.lastMerged, ringSize), 0
 }
 
-// without returns list without the samples that are in others; of a sample that occurs
+// subtract returns list without the samples that are in others; of a sample that occurs
 // several times it keeps as many as list has more of than others.
-func without(list, others []sample) []sample {
+func subtract(list, others []sample) []sample {
 	there := map[sample]int{}
 	for _, s := range others {
 		there[s]++

@@ -87,9 +87,9 @@ func (v Value) valid() bool {
 	return (known || unknown) && v.OffsetUpper >= v.Offset
 }
 
-// near tells whether v is within a step of now, the Value made from the samples, so
+// closeTo tells whether v is within a step of now, the Value made from the samples, so
 // that it may stay in force. It is false for NaN.
-func (v Value) near(now Value) bool {
+func (v Value) closeTo(now Value) bool {
 	if (v == Value{}) || (now == Value{}) || (v.RatioUpper == 0) != (now.RatioUpper == 0) {
 		return v == now
 	}

@@ -9,14 +9,14 @@ import (
 // i<source.length.
 const operators = ".;),]}+*|&"
 
-// ended tells whether a tag's name ends where rest begins. It does not if the name goes
+// nameEnds tells whether a tag's name ends where rest begins. It does not if the name goes
 // on, nor if this is code that compares a variable of that name: i<source.length, i <
 // source. What follows a slash or stands before attributes is never taken for code.
-func ended(rest string, closing, spaced bool) bool {
+func nameEnds(rest string, closing, spaced bool) bool {
 	if rest == "" {
 		return true
 	}
-	r, size := unit(rest)
+	r, size := nextChar(rest)
 	switch {
 	case unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' || r == '-':
 		return false
@@ -30,8 +30,8 @@ func ended(rest string, closing, spaced bool) bool {
 	// A bracket after the name is an operator too: out << source << end. So is '[', by
 	// which Neutralise replaces a bracket.
 	if rest = strings.TrimLeft(rest, " \t"); rest != "" {
-		r, _ = unit(rest)
-		return !opens(r) && !strings.ContainsRune(";),]}+*|&?[", r)
+		r, _ = nextChar(rest)
+		return !isOpener(r) && !strings.ContainsRune(";),]}+*|&?[", r)
 	}
 	return true
 }
@@ -44,14 +44,14 @@ const attributesWithin = 256
 // not as code: <source; id="1">. With mayClose it needs no attribute: <source;>.
 func attributes(text string, mayClose bool) bool {
 	whole := len(text) <= attributesWithin
-	text = blank(text[:min(len(text), attributesWithin)])
+	text = skipFillers(text[:min(len(text), attributesWithin)])
 	for n := 0; text != ""; n++ {
 		if n > 0 || mayClose {
-			r, size := unit(text)
-			if slashes(r) {
-				r, _ = first(blank(text[size:]))
+			r, size := nextChar(text)
+			if isSlash(r) {
+				r, _ = peekChar(skipFillers(text[size:]))
 			}
-			if closes(r) {
+			if isCloser(r) {
 				return true
 			}
 		}
@@ -59,7 +59,7 @@ func attributes(text string, mayClose bool) bool {
 		if !ok {
 			return false
 		}
-		text = blank(rest)
+		text = skipFillers(rest)
 	}
 	return !whole
 }
@@ -71,15 +71,15 @@ func assigned(text string) (rest string, ok bool) {
 	if len(name) == len(text) {
 		return "", false
 	}
-	text = blank(name)
-	r, size := first(text)
+	text = skipFillers(name)
+	r, size := peekChar(text)
 	if fold(r) != '=' {
 		return "", text == ""
 	}
-	text = blank(text[size:])
-	if quote, size := first(text); unicode.Is(unicode.Quotation_Mark, quote) {
+	text = skipFillers(text[size:])
+	if quote, size := peekChar(text); unicode.Is(unicode.Quotation_Mark, quote) {
 		rest = skipWhile(text[size:], func(r rune) bool { return !unicode.Is(unicode.Quotation_Mark, r) })
-		_, size = first(rest)
+		_, size = peekChar(rest)
 		return rest[size:], true
 	}
 	rest = skipWhile(text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '.' })
@@ -89,7 +89,7 @@ func assigned(text string) (rest string, ok bool) {
 // skipWhile returns text without the leading characters for which is returns true.
 func skipWhile(text string, is func(rune) bool) string {
 	for text != "" {
-		r, size := unit(text)
+		r, size := nextChar(text)
 		if !is(r) {
 			break
 		}
@@ -98,18 +98,18 @@ func skipWhile(text string, is func(rune) bool) string {
 	return text
 }
 
-// first is unit, with 0 at the end of text.
-func first(text string) (r rune, size int) {
+// peekChar is nextChar, with 0 at the end of text.
+func peekChar(text string) (r rune, size int) {
 	if text == "" {
 		return 0, 0
 	}
-	return unit(text)
+	return nextChar(text)
 }
 
-// blank returns text without leading characters that fills accepts.
-func blank(text string) string { return skipWhile(text, fills) }
+// skipFillers returns text without leading characters that isFiller accepts.
+func skipFillers(text string) string { return skipWhile(text, isFiller) }
 
-// closes tells whether r is '>' or looks like it.
-func closes(r rune) bool {
+// isCloser tells whether r is '>' or looks like it.
+func isCloser(r rune) bool {
 	return strings.ContainsRune(">\uff1e\ufe65\u203a\u276f\u276d\u2771\u3009\u232a\u27e9\u29fd\u02c3", r)
 }

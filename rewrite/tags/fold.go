@@ -12,11 +12,11 @@ import (
 // them: French text quotes words with them, and a quoted word may be a name of ours.
 const openers = "<\uff1c\ufe64\u2039\u276e\u276c\u2770\u3008\u2329\u27e8\u29fc\u02c2\u1438\u16b2\U0001d236\u227a\u22d6"
 
-// opens tells whether r is '<' or looks like it.
-func opens(r rune) bool { return strings.ContainsRune(openers, r) }
+// isOpener tells whether r is '<' or looks like it.
+func isOpener(r rune) bool { return strings.ContainsRune(openers, r) }
 
-// slashes tells whether r is a slash or backslash, or looks like one.
-func slashes(r rune) bool {
+// isSlash tells whether r is a slash or backslash, or looks like one.
+func isSlash(r rune) bool {
 	switch r {
 	case '/', '\uff0f', '\u2044', '\u2215', '\u29f8', '\u2571', '\u27cb', '\u3033',
 		'\\', '\uff3c', '\ufe68', '\u2216', '\u29f5', '\u29f9', '\u2572':
@@ -25,9 +25,9 @@ func slashes(r rune) bool {
 	return false
 }
 
-// fills tells whether a tolerant reader skips r inside a tag: white space, characters
+// isFiller tells whether a tolerant reader skips r inside a tag: white space, characters
 // without width, controls, combining marks, and the replacement character.
-func fills(r rune) bool {
+func isFiller(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r <= ' ' || r == 0x7f
 	}
@@ -48,8 +48,8 @@ func fold(r rune) rune {
 	return unicode.ToLower(r)
 }
 
-// reads tells whether r is read as letter, which is a result of fold.
-func reads(r, letter rune) bool {
+// readsAs tells whether r is read as letter, which is a result of fold.
+func readsAs(r, letter rune) bool {
 	plain := fold(r)
 	if plain == letter || letter < 'a' || letter > 'z' {
 		return plain == letter

@@ -10,9 +10,9 @@ import (
 // neutralised by an older version can be told from new ones.
 const Version = "2"
 
-// disarmed replaces the opening bracket of a look-alike. It is plain and readable and,
+// disarmedBracket replaces the opening bracket of a look-alike. It is plain and readable and,
 // unlike &lt;, nothing that decoding turns into a bracket again.
-const disarmed = "["
+const disarmedBracket = "["
 
 // Neutralise is Vocabulary.Neutralise for our own tags.
 func Neutralise(text string, all bool) (string, int) { return ours.Neutralise(text, all) }
@@ -35,7 +35,7 @@ func (v *Vocabulary) Neutralise(text string, all bool) (string, int) {
 			out.Grow(len(text))
 		}
 		escape(&out, text[copied:t.start], all)
-		out.WriteString(disarmed)
+		out.WriteString(disarmedBracket)
 		copied = t.open
 	}
 	if found == 0 && (!all || strings.IndexByte(text, '<') < 0) {

@@ -19,11 +19,11 @@ type Parsed struct {
 // of what is wrong.
 func ParseSources(text string) ([]Parsed, error) {
 	p := parser{text: text}
-	if !p.skip(SourcesOpen) {
+	if !p.accept(SourcesOpen) {
 		return nil, p.errorf("want %q", SourcesOpen)
 	}
 	var sources []Parsed
-	for !p.skip(SourcesClose) {
+	for !p.accept(SourcesClose) {
 		if !strings.HasPrefix(p.rest(), "<source ") {
 			if err := p.rule(); err != nil {
 				return nil, err
@@ -50,7 +50,7 @@ type parser struct {
 
 func (p *parser) rest() string { return p.text[p.at:] }
 
-func (p *parser) skip(s string) bool {
+func (p *parser) accept(s string) bool {
 	ok := strings.HasPrefix(p.rest(), s)
 	if ok {
 		p.at += len(s)
@@ -94,7 +94,7 @@ func (p *parser) source() (Parsed, error) {
 		return s, p.errorf("tag before: %w", err)
 	}
 	start := p.at
-	if p.skip(SourceClose) {
+	if p.accept(SourceClose) {
 		return s, nil
 	}
 	if s.Body, err = p.until("\n" + SourceClose); err != nil {

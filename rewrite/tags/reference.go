@@ -15,10 +15,10 @@ const maxReference = 32
 // maxBare is the length of the longest name that HTML accepts without a semicolon.
 const maxBare = 6
 
-// unit returns the first character of text, which is not empty, as a reader sees it who
+// nextChar returns the first character of text, which is not empty, as a reader sees it who
 // decodes character references, also nested ones: &lt; &#60; &amp;lt;. size is the
 // number of bytes it takes.
-func unit(text string) (r rune, size int) {
+func nextChar(text string) (r rune, size int) {
 	if text[0] != '&' {
 		return utf8.DecodeRuneInString(text)
 	}
@@ -38,7 +38,7 @@ func unit(text string) (r rune, size int) {
 // skip them even inside a reference: "&lt\u200b;".
 func widthless(text string) int {
 	for i, r := range text {
-		if !fills(r) || unicode.IsSpace(r) {
+		if !isFiller(r) || unicode.IsSpace(r) {
 			return i
 		}
 	}

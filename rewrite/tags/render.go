@@ -71,7 +71,7 @@ func (v *Vocabulary) AppendAttr(dst []byte, name, value string) []byte {
 	dst = append(dst, ' ')
 	dst = append(dst, name...)
 	dst = append(dst, `="`...)
-	if !tidy(value) {
+	if !isTidy(value) {
 		// Neutralise last: neither the cut nor a removed character may make a tag.
 		value, _ = v.Neutralise(oneLine(value), false)
 	}
@@ -92,10 +92,10 @@ func (v *Vocabulary) AppendAttr(dst []byte, name, value string) []byte {
 	return append(dst, '"')
 }
 
-// tidy tells whether value is not empty, short, plain ASCII and on one line, so that it
+// isTidy tells whether value is not empty, short, plain ASCII and on one line, so that it
 // needs only escaping. It is a fast path: for such values the general path gives the
 // same.
-func tidy(value string) bool {
+func isTidy(value string) bool {
 	before := byte(' ')
 	for i := range len(value) {
 		b := value[i]

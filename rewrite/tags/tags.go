@@ -16,8 +16,8 @@ import (
 // A Vocabulary is a set of tag names that other text must not imitate: our own and, for
 // example, those of a template. It is safe for concurrent use.
 type Vocabulary struct {
-	names []string  // as fold returns them
-	dull  [256]bool // ASCII letters and digits that no name begins with
+	names      []string  // as fold returns them
+	notInitial [256]bool // ASCII letters and digits that no name begins with
 }
 
 var ours = NewVocabulary()
@@ -34,10 +34,10 @@ func NewVocabulary(more ...string) *Vocabulary {
 		}
 	}
 	for b := range utf8.RuneSelf {
-		v.dull[b] = unicode.IsLetter(rune(b)) || unicode.IsDigit(rune(b))
+		v.notInitial[b] = unicode.IsLetter(rune(b)) || unicode.IsDigit(rune(b))
 	}
 	for _, name := range v.names {
-		v.dull[name[0]], v.dull[unicode.ToUpper(rune(name[0]))] = false, false
+		v.notInitial[name[0]], v.notInitial[unicode.ToUpper(rune(name[0]))] = false, false
 	}
 	return v
 }
@@ -85,54 +85,54 @@ func (v *Vocabulary) next(t *tag, text string) bool {
 			return false
 		}
 		// Fast path: no name begins with the character behind this '<'.
-		if text[i] == '<' && i+1 < len(text) && v.dull[text[i+1]] {
+		if text[i] == '<' && i+1 < len(text) && v.notInitial[text[i+1]] {
 			continue
 		}
-		if found, ok := v.at(text, i); ok {
+		if found, ok := v.readTag(text, i); ok {
 			*t = found
 			return true
 		}
 	}
 }
 
-// at reads a look-alike that begins at text[start].
-func (v *Vocabulary) at(text string, start int) (t tag, ok bool) {
-	r, size := unit(text[start:])
-	if !opens(r) {
+// readTag reads a look-alike that begins at text[start].
+func (v *Vocabulary) readTag(text string, start int) (t tag, ok bool) {
+	r, size := nextChar(text[start:])
+	if !isOpener(r) {
 		return t, false
 	}
 	open := start + size
 	closing, i := false, open
 	for i < len(text) {
-		r, size := unit(text[i:])
-		if !slashes(r) && !fills(r) {
+		r, size := nextChar(text[i:])
+		if !isSlash(r) && !isFiller(r) {
 			break
 		}
-		closing = closing || slashes(r)
+		closing = closing || isSlash(r)
 		i += size
 	}
 	spaced := i > open && (text[open] == ' ' || text[open] == '\t')
 	for _, name := range v.names {
-		if end, ok := spelled(text, i, name); ok && ended(text[end:], closing, spaced) {
+		if end, ok := matchName(text, i, name); ok && nameEnds(text[end:], closing, spaced) {
 			return tag{start, open, end}, true
 		}
 	}
 	return t, false
 }
 
-// spelled reads name at text[i:], with characters that fill or look alike, and returns
-// where it ends.
-func spelled(text string, i int, name string) (end int, ok bool) {
+// matchName reads name at text[i:], with fillers between its letters and with letters
+// that look alike, and returns where it ends.
+func matchName(text string, i int, name string) (end int, ok bool) {
 	for name != "" {
 		if i == len(text) {
 			return 0, false
 		}
 		letter, width := utf8.DecodeRuneInString(name)
-		r, size := unit(text[i:])
+		r, size := nextChar(text[i:])
 		switch {
-		case reads(r, letter):
+		case readsAs(r, letter):
 			name = name[width:]
-		case !fills(r):
+		case !isFiller(r):
 			return 0, false
 		}
 		i += size

@@ -8,29 +8,29 @@ type coder struct {
 	ids  []int // their ids, if keep
 	keep bool
 
-	recent []recent
+	recent []recentPiece
 	fresh  []int // memory for the tokens of one piece
 
 	tokens []uint32 // tokens of the piece or window, in order; while merging, at the offset of their first byte
 	ranks  []uint32 // the token that each makes with the next one; none if they make no token
-	before []int32  // offset of the token before; after has that of the next
-	after  []int32
+	prev   []int32  // offset of the token before; next has that of the next
+	next   []int32
 	queue  queue
 }
 
-// A recent is a remembered piece of up to 16 bytes that was not in the table of short
+// A recentPiece is a remembered piece of up to 16 bytes that was not in the table of short
 // tokens and became at most 4 tokens: the words that a text is about come again and
 // again.
-type recent struct {
+type recentPiece struct {
 	low, high uint64 // its bytes
 	size, n   uint8
 	ids       [4]uint32
 }
 
-const recents = 1 << 10
+const recentPieces = 1 << 10
 
 func newCoder(v *vocabulary) *coder {
-	return &coder{vocabulary: v, recent: make([]recent, recents), fresh: make([]int, 0, 2*inline)}
+	return &coder{vocabulary: v, recent: make([]recentPiece, recentPieces), fresh: make([]int, 0, 2*inline)}
 }
 
 func (c *coder) token(id uint32) {
@@ -65,7 +65,7 @@ func (c *coder) piece(text string, i, end int) {
 		c.encode(text[i:end])
 		return
 	}
-	r := &c.recent[spread(low^high*golden, recents)]
+	r := &c.recent[spread(low^high*golden, recentPieces)]
 	if r.low != low || r.high != high || int(r.size) != size {
 		ids, n, keep := c.ids, c.n, c.keep
 		c.ids, c.keep = c.fresh[:0], true
@@ -98,8 +98,8 @@ func (c *coder) encode(piece string) {
 
 // merge encodes a piece, or a part of one, by merging its bytes.
 func (c *coder) merge(text string) {
-	if len(text) > direct {
-		c.windows(text, window, margin)
+	if len(text) > maxDirect {
+		c.windows(text, mergeWindow, mergeOverlap)
 		return
 	}
 	c.take(c.mergeDirect(text))

@@ -19,10 +19,10 @@ func Cut(c Counter, text string, max int) string {
 		return ""
 	}
 	fits := func(end int) bool {
-		n, _ := upTo(c, text[:end], max)
+		n, _ := countUpTo(c, text[:end], max)
 		return n <= max
 	}
-	n, high := upTo(c, text, max)
+	n, high := countUpTo(c, text, max)
 	if n <= max {
 		return text
 	}
@@ -30,7 +30,7 @@ func Cut(c Counter, text string, max int) string {
 	for end > 0 && !fits(end) { // happens only with a Counter whose counts do not add up at seams
 		end = lastSeam(text[:end])
 	}
-	for e, tries := end, 8; e >= end-end/10 && e > 0 && tries > 0; e = before(text, e) {
+	for e, tries := end, 8; e >= end-end/10 && e > 0 && tries > 0; e = runeBefore(text, e) {
 		if !sentenceEnds(text, e) {
 			continue
 		}
@@ -42,10 +42,10 @@ func Cut(c Counter, text string, max int) string {
 	return text[:end]
 }
 
-// upTo counts text; end is where it stopped. If the Counter can, it stops once the
+// countUpTo counts text; end is where it stopped. If the Counter can, it stops once the
 // count exceeds max, so that Cut takes time by the length of what it keeps and not of
 // what it gets.
-func upTo(c Counter, text string, max int) (n, end int) {
+func countUpTo(c Counter, text string, max int) (n, end int) {
 	if c, ok := c.(interface {
 		CountUpTo(text string, limit int) (n, end int)
 	}); ok {
@@ -65,7 +65,7 @@ func longest(c Counter, text string, high, max int) int {
 		if at == low || at == high {
 			break
 		}
-		if n, _ := upTo(c, text[low:at], max-spent); spent+n <= max {
+		if n, _ := countUpTo(c, text[low:at], max-spent); spent+n <= max {
 			low, spent = at, spent+n
 		} else {
 			high = at
@@ -80,7 +80,7 @@ func longest(c Counter, text string, high, max int) int {
 		if at <= inside {
 			return inside
 		}
-		if n, _ := upTo(c, text[low:at], max-spent); spent+n <= max {
+		if n, _ := countUpTo(c, text[low:at], max-spent); spent+n <= max {
 			inside = at
 		} else {
 			over = at
@@ -101,7 +101,7 @@ func seamBetween(text string, low, high int) int {
 // graphemeStart returns the last offset in (low, at] where a rune begins that does not
 // belong to the rune before it; low if there is none.
 func graphemeStart(text string, low, at int) int {
-	for ; at > low; at = before(text, at) {
+	for ; at > low; at = runeBefore(text, at) {
 		r, _ := utf8.DecodeRuneInString(text[at:])
 		prev, _ := utf8.DecodeLastRuneInString(text[:at])
 		if utf8.RuneStart(text[at]) && !unicode.IsMark(r) && r != joiner && prev != joiner {
@@ -114,8 +114,8 @@ func graphemeStart(text string, low, at int) int {
 // joiner is U+200D ZERO WIDTH JOINER, which joins two emoji into one.
 const joiner = '\u200d'
 
-// before returns the offset of the rune that ends at at, or that at is inside of.
-func before(text string, at int) int {
+// runeBefore returns the offset of the rune that ends at at, or that at is inside of.
+func runeBefore(text string, at int) int {
 	at--
 	for at > 0 && !utf8.RuneStart(text[at]) {
 		at--

@@ -41,9 +41,9 @@ func (j joints) add(token []byte) {
 	}
 }
 
-// may tells whether a token may hold the end of left, a rune whose last byte is last,
+// mayJoin tells whether a token may hold the end of left, a rune whose last byte is last,
 // and the beginning of right, a rune whose first byte is first.
-func (j joints) may(left, right uint32, last, first byte) bool {
+func (j joints) mayJoin(left, right uint32, last, first byte) bool {
 	at := meeting(left, right)
 	if j.runes[at/64]>>(at%64)&1 != 0 {
 		return true
@@ -82,7 +82,7 @@ func (c *coder) parts(piece string) {
 		for k := 1; k < size; k++ {
 			right = right<<8 | uint32(piece[at+k])
 		}
-		if at > start && left|right >= utf8.RuneSelf && !c.joints.may(left, right, piece[at-1], piece[at]) {
+		if at > start && left|right >= utf8.RuneSelf && !c.joints.mayJoin(left, right, piece[at-1], piece[at]) {
 			c.part(piece[start:at])
 			start = at
 		}

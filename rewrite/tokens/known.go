@@ -15,20 +15,20 @@ func Knowing(c Counter, texts ...Counted) Counter {
 	if len(texts) == 0 {
 		return c
 	}
-	k := &knowing{Counter: c, texts: make([]known, len(texts))}
+	k := &knownCounter{Counter: c, texts: make([]knownText, len(texts))}
 	for i, t := range texts {
-		k.texts[i] = known{t, firstSeam(t.Text), lastCut(t.Text)}
+		k.texts[i] = knownText{t, firstSeam(t.Text), lastCut(t.Text)}
 	}
 	return k
 }
 
-type knowing struct {
+type knownCounter struct {
 	Counter
-	texts []known
+	texts []knownText
 }
 
-// A known is a text whose count is known.
-type known struct {
+// A knownText is a text whose count is known.
+type knownText struct {
 	Counted
 	first int // offset of its first seam
 	last  int // of the last place where it may be cut
@@ -40,7 +40,7 @@ func lastCut(text string) int {
 	for i := len(text); i > 0; {
 		_, size := last(text[:i])
 		i -= size
-		if apart(text[:i], text[i:]) {
+		if mayCut(text[:i], text[i:]) {
 			return i
 		}
 	}
@@ -48,7 +48,7 @@ func lastCut(text string) int {
 }
 
 // Count counts text.
-func (k *knowing) Count(text string) (n int, exact bool) {
+func (k *knownCounter) Count(text string) (n int, exact bool) {
 	for i := range k.texts {
 		t := &k.texts[i]
 		for _, from := range [...]int{0, t.first} {
@@ -62,7 +62,7 @@ func (k *knowing) Count(text string) (n int, exact bool) {
 
 // from counts text if it is most of the known text t from an offset on, or all of that
 // and not much more.
-func (k *knowing) from(t *known, from int, text string) (n int, ok bool) {
+func (k *knownCounter) from(t *knownText, from int, text string) (n int, ok bool) {
 	rest := t.Text[from:]
 	switch {
 	case 2*len(text) >= len(rest) && strings.HasPrefix(rest, text):
@@ -77,9 +77,9 @@ func (k *knowing) from(t *known, from int, text string) (n int, ok bool) {
 
 // part returns the count of a part of a known text, if the text may be cut at both ends
 // of the part.
-func (k *knowing) part(t *known, from, to int) (n int, ok bool) {
+func (k *knownCounter) part(t *knownText, from, to int) (n int, ok bool) {
 	before, text, after := t.Text[:from], t.Text[from:to], t.Text[to:]
-	if after != "" && !apart(text, after) || before != "" && !apart(before, text) {
+	if after != "" && !mayCut(text, after) || before != "" && !mayCut(before, text) {
 		return 0, false
 	}
 	n = t.Tokens

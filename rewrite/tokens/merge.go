@@ -3,21 +3,21 @@ package tokens
 import "math/bits"
 
 const (
-	// direct is the length in bytes up to which the next pair to merge is found by
+	// maxDirect is the length in bytes up to which the next pair to merge is found by
 	// looking at all pairs: that is quadratic, but faster than a queue for short
 	// pieces.
-	direct = 64
-	// window is how many bytes of a longer piece are merged at a time.
-	window = 4096
-	// margin is by how many bytes two windows overlap: the end of a window changes the
+	maxDirect = 64
+	// mergeWindow is how many bytes of a longer piece are merged at a time.
+	mergeWindow = 4096
+	// mergeOverlap is by how many bytes two windows overlap: the end of a window changes the
 	// tokens next to it.
-	margin = 4 * maxToken
+	mergeOverlap = 4 * maxToken
 )
 
 // begin sets up a token for each byte of piece.
 func (c *coder) begin(piece string) {
 	if n := len(piece); n > len(c.tokens) {
-		n = max(n, direct)
+		n = max(n, maxDirect)
 		c.tokens, c.ranks = make([]uint32, n), make([]uint32, n)
 	}
 	tokens, ranks := c.tokens[:len(piece)], c.ranks[:len(piece)]
@@ -68,7 +68,7 @@ func (c *coder) mergeDirect(piece string) []uint32 {
 // github.blog, 2024). So the encodings of two overlapping windows can be joined at a
 // token that both have; here that is the first token of the later window. If the
 // earlier window has another token there, which happens only in texts made for it, the
-// piece is merged as a whole. No token is longer than window - margin.
+// piece is merged as a whole. No token is longer than mergeWindow - mergeOverlap.
 func (c *coder) windows(piece string, window, margin int) {
 	n, kept := c.n, len(c.ids)
 	if !c.joined(piece, window, margin) {
@@ -107,11 +107,11 @@ func (c *coder) joined(piece string, window, margin int) bool {
 func (c *coder) mergeQueued(piece string) []uint32 {
 	c.begin(piece)
 	size := int32(len(piece))
-	if len(piece) > len(c.before) {
-		c.before, c.after = make([]int32, size), make([]int32, size)
+	if len(piece) > len(c.prev) {
+		c.prev, c.next = make([]int32, size), make([]int32, size)
 	}
 	for i := range size {
-		c.before[i], c.after[i] = i-1, i+1
+		c.prev[i], c.next[i] = i-1, i+1
 	}
 	c.queue.reset()
 	for i, r := range c.ranks[:size] {
@@ -131,7 +131,7 @@ func (c *coder) mergeQueued(piece string) []uint32 {
 		}
 	}
 	n := 0
-	for at := int32(0); at < size; at = c.after[at] {
+	for at := int32(0); at < size; at = c.next[at] {
 		c.tokens[n] = c.tokens[at]
 		n++
 	}
@@ -140,12 +140,12 @@ func (c *coder) mergeQueued(piece string) []uint32 {
 
 // join merges the token at the offset at and the next one into id.
 func (c *coder) join(at int32, id uint32, size int32) {
-	gone := c.after[at]
-	next, prev := c.after[gone], c.before[at]
-	c.tokens[at], c.after[at] = id, next
+	gone := c.next[at]
+	next, prev := c.next[gone], c.prev[at]
+	c.tokens[at], c.next[at] = id, next
 	c.ranks[gone], c.ranks[at] = none, none
 	if next < size {
-		c.before[next] = at
+		c.prev[next] = at
 		if r := c.pair(id, c.tokens[next]); r != none {
 			c.ranks[at] = r
 			c.queue.push(r, at)

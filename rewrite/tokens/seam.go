@@ -151,8 +151,8 @@ func contraction(text string) bool {
 	return text[1] >= utf8.RuneSelf
 }
 
-// apart tells whether left+right may be cut between the two.
-func apart(left, right string) bool {
+// mayCut tells whether left+right may be cut between the two.
+func mayCut(left, right string) bool {
 	before, size := last(left)
 	after, _ := first(right)
 	if verdicts[before][after] == never {
@@ -162,21 +162,21 @@ func apart(left, right string) bool {
 	return splits(older, before, after, right)
 }
 
-// meet tells whether left and right meet at a seam, a cut at white space: the count of
+// meetAtSeam tells whether left and right meet at a seam, a cut at white space: the count of
 // either does not depend on the other.
-func meet(left, right string) bool {
+func meetAtSeam(left, right string) bool {
 	before, _ := last(left)
 	after, _ := first(right)
-	return atWhite(before, after) && apart(left, right)
+	return atWhite(before, after) && mayCut(left, right)
 }
 
 func atWhite(before, after class) bool {
 	return before == newline || after == space || after == newline
 }
 
-// nearby is how many bytes are searched for a seam at white space before any other cut
+// seamSearch is how many bytes are searched for a seam at white space before any other cut
 // is taken: in scripts without spaces a line can be long.
-const nearby = 1 << 10
+const seamSearch = 1 << 10
 
 // lastSeam returns the offset of a cut near the end of text, 0 if there is none. It
 // prefers a cut at white space, so that counts add up there too if the Counter sums
@@ -199,13 +199,13 @@ func lastSeamBehind(text string, free int) (at int, bare bool) {
 			}
 			second = max(second, i)
 		}
-		if second > 0 && len(text)-i > nearby {
+		if second > 0 && len(text)-i > seamSearch {
 			return second, true
 		}
 		i -= size
 		before, after, size = older, before, next
 	}
-	if second > 0 && len(text) > nearby {
+	if second > 0 && len(text) > seamSearch {
 		return second, true
 	}
 	return 0, second == 0
@@ -224,7 +224,7 @@ func firstSeam(text string) int {
 			}
 			second = min(second, i)
 		}
-		if second < len(text) && i > nearby {
+		if second < len(text) && i > seamSearch {
 			return second
 		}
 		older, before = before, after

@@ -28,7 +28,7 @@ func splitO200k(k *kinds, text string, i int) int {
 	case number:
 		return k.digits(text, next)
 	case lineBreak:
-		return k.white(text, i, true)
+		return k.whiteSpace(text, i, true)
 	}
 	end, cased := k.word(text, next)
 	switch {
@@ -44,7 +44,7 @@ func splitO200k(k *kinds, text string, i int) int {
 			return slashes(text, end)
 		}
 	}
-	return k.white(text, i, true)
+	return k.whiteSpace(text, i, true)
 }
 
 // word returns where the word of o200k_base that begins at i ends, i if there is none,
@@ -85,7 +85,7 @@ func splitCL100k(k *kinds, text string, i int) int {
 	case number:
 		return k.digits(text, next)
 	case lineBreak:
-		return k.white(text, i, true)
+		return k.whiteSpace(text, i, true)
 	}
 	if end := afterContraction(text, i); end > i {
 		return end
@@ -100,7 +100,7 @@ func splitCL100k(k *kinds, text string, i int) int {
 	if first&signs != 0 || end > next {
 		return k.run(text, end, lineBreak)
 	}
-	return k.white(text, i, true)
+	return k.whiteSpace(text, i, true)
 }
 
 // splitGPT2 is the splitter of p50k_base and r50k_base.
@@ -118,7 +118,7 @@ func splitGPT2(k *kinds, text string, i int) int {
 			return k.run(text, start+size, of)
 		}
 	}
-	return k.white(text, i, false)
+	return k.whiteSpace(text, i, false)
 }
 
 // digits returns where a group of up to three digits ends; i is behind the first.
@@ -133,11 +133,11 @@ func (k *kinds) digits(text string, i int) int {
 	return i
 }
 
-// white returns where the piece of white space at i ends. If breaks is set and there is
+// whiteSpace returns where the piece of white space at i ends. If breaks is set and there is
 // a line break, that is behind the last line break. Otherwise it is before the last
 // rune, which goes with the text that follows; at the end of the text, or if there is
 // only one rune, it is behind the last rune.
-func (k *kinds) white(text string, i int, breaks bool) int {
+func (k *kinds) whiteSpace(text string, i int, breaks bool) int {
 	broken, last, end := i, i, i
 	for {
 		found, size := k.at(text, end)

@@ -27,15 +27,15 @@ func Delta(c Counter, old string, added ...string) (n int, exact bool) {
 	if len(added) == 0 {
 		return 0, true
 	}
-	if meet(old, added[0]) {
+	if meetAtSeam(old, added[0]) {
 		return Sum(c, added...)
 	}
 	tail := old[lastSeam(old):]
-	after := sum{counter: c, exact: true, open: tail}
+	after := sum{counter: c, exact: true, pending: tail}
 	for _, p := range added {
 		after.add(p)
 	}
-	return after.less(sum{counter: c, exact: true, open: tail}, len(tail))
+	return after.less(sum{counter: c, exact: true, pending: tail}, len(tail))
 }
 
 // Between returns Count(left+mid+right) - Count(left+right): by how much a text grows
@@ -46,17 +46,17 @@ func Between(c Counter, left, mid, right string) (n int, exact bool) {
 		return 0, true
 	}
 	tail, head := left[lastSeam(left):], right[:firstSeam(right)]
-	if meet(left, right) {
-		if meet(left, mid) {
+	if meetAtSeam(left, right) {
+		if meetAtSeam(left, mid) {
 			tail = ""
 		}
-		if meet(mid, right) {
+		if meetAtSeam(mid, right) {
 			head = ""
 		}
 	}
-	before := sum{counter: c, exact: true, open: tail}
+	before := sum{counter: c, exact: true, pending: tail}
 	before.add(head)
-	after := sum{counter: c, exact: true, open: tail}
+	after := sum{counter: c, exact: true, pending: tail}
 	after.add(mid)
 	after.add(head)
 	return after.less(before, len(tail)+len(head))
@@ -65,41 +65,41 @@ func Between(c Counter, left, mid, right string) (n int, exact bool) {
 // A sum counts a text that comes in parts. However many parts there are, no byte is
 // read or copied more than a few times: an attacker may send many parts without a seam.
 type sum struct {
-	counter Counter
-	n       int
-	exact   bool
-	open    string           // the text from the last cut on, not counted yet
-	free    int              // the first so many bytes of open are known to have no cut
-	joined  *strings.Builder // its last bytes are open; nil if open was not joined, or is short
+	counter    Counter
+	n          int
+	exact      bool
+	pending    string           // the text from the last cut on, not counted yet
+	uncuttable int              // the first so many bytes of pending are known to have no cut
+	joined     *strings.Builder // its last bytes are pending; nil if pending was not joined, or is short
 }
 
 func (s *sum) add(part string) {
 	if part == "" {
 		return
 	}
-	if s.open != "" && !meet(s.open, part) {
-		tail, bare := lastSeamBehind(s.open, s.free)
-		s.count(s.open[:tail])
-		s.free = 0
+	if s.pending != "" && !meetAtSeam(s.pending, part) {
+		tail, bare := lastSeamBehind(s.pending, s.uncuttable)
+		s.count(s.pending[:tail])
+		s.uncuttable = 0
 		if bare { // a cut at the last byte may depend on what follows
-			s.free = max(len(s.open)-tail-2, 0)
+			s.uncuttable = max(len(s.pending)-tail-2, 0)
 		}
 		head := firstSeam(part)
-		s.join(s.open[tail:], part[:head])
+		s.join(s.pending[tail:], part[:head])
 		if part = part[head:]; part == "" {
 			return
 		}
 	}
-	s.count(s.open)
-	s.open, s.free, s.joined = part, 0, nil
+	s.count(s.pending)
+	s.pending, s.uncuttable, s.joined = part, 0, nil
 }
 
-// join makes tail, the end of open, and head the new open text.
+// join makes tail, the end of pending, and head the new pending text.
 func (s *sum) join(tail, head string) {
 	const short = 128 // copying so little is faster than a Builder
 	if s.joined == nil {
 		if len(tail) < short {
-			s.open = tail + head
+			s.pending = tail + head
 			return
 		}
 		s.joined = new(strings.Builder)
@@ -107,7 +107,7 @@ func (s *sum) join(tail, head string) {
 	}
 	s.joined.WriteString(head)
 	all := s.joined.String()
-	s.open = all[len(all)-len(tail)-len(head):]
+	s.pending = all[len(all)-len(tail)-len(head):]
 }
 
 func (s *sum) count(text string) {
@@ -120,8 +120,8 @@ func (s *sum) count(text string) {
 }
 
 func (s *sum) end() (n int, exact bool) {
-	s.count(s.open)
-	s.open = ""
+	s.count(s.pending)
+	s.pending = ""
 	return s.n, s.exact
 }
 

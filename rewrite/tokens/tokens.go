@@ -119,7 +119,7 @@ func (e *Encoding) Count(text string) (n int, exact bool) {
 
 func (e *Encoding) count(text string) (n int, exact bool) {
 	if !utf8.ValidString(text) {
-		return replaced(text), false
+		return replacedLen(text), false
 	}
 	c := e.coder()
 	defer e.coders.Put(c)
@@ -141,7 +141,7 @@ func (e *Encoding) CountUpTo(text string, limit int) (n, end int) {
 		text = text[:min(end, len(text))]
 	}
 	if !utf8.ValidString(text) {
-		return replaced(text), len(text)
+		return replacedLen(text), len(text)
 	}
 	c := e.coder()
 	defer e.coders.Put(c)
@@ -182,8 +182,8 @@ func (e *Encoding) code(c *coder, text string, limit int) int {
 	return i
 }
 
-// replaced returns the length of text after each bad byte has become U+FFFD.
-func replaced(text string) int {
+// replacedLen returns the length of text after each bad byte has become U+FFFD.
+func replacedLen(text string) int {
 	n := len(text)
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])
