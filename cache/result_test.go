@@ -167,9 +167,9 @@ func TestValueRoundTrip(t *testing.T) {
 	})
 }
 
-// FuzzDecode feeds bodies in intact envelopes, or nothing but noise would ever
-// reach the part that reads lists. Whatever is accepted means the same when it
-// is written again.
+// FuzzDecode feeds bodies in intact envelopes, because noise alone would never reach
+// the part that reads lists. Whatever is accepted means the same after it is encoded
+// again.
 func FuzzDecode(f *testing.F) {
 	key := cache.NewKey(cache.Selected, question("q"))
 	empty := len(cache.Encode(key, retrieval.Result{}))
@@ -195,7 +195,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// six is what a full prompt needs: six sources of 1.6 KB.
+// six returns what fills a prompt: six sources of 1.6 KB.
 func six() retrieval.Result {
 	r := retrieval.Result{Bases: question("").Bases, Retrieved: 50, Unique: 20}
 	for i := range 6 {

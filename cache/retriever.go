@@ -26,7 +26,7 @@ type Event struct {
 	Tier     string // name of the tier; "" for a Bypass
 	Result   Outcome
 	Mismatch Mismatch // what is wrong with a Mismatched value
-	Err      error    // of GetError and SetError
+	Err      error    // the error of a GetError or SetError
 }
 
 // Outcome is the result of a look-up in a tier, or of writing a value to it. It is a

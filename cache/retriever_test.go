@@ -15,7 +15,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// fixed answers every query with res, or err.
+// fixed returns res or err for every query.
 func fixed(res retrieval.Result, err error) retrieval.Func {
 	return func(context.Context, retrieval.Query) (retrieval.Result, error) { return res, err }
 }
@@ -26,7 +26,7 @@ type tally struct {
 	counts map[string]int
 }
 
-// add returns the count of name, this time included.
+// add counts name and returns its new count.
 func (c *tally) add(name string) int {
 	c.Lock()
 	defer c.Unlock()
@@ -37,10 +37,10 @@ func (c *tally) add(name string) int {
 	return c.counts[name]
 }
 
-// like compares results but for what a cache says of itself.
+// like compares results without the fields that the cache sets.
 var like = cmpopts.IgnoreFields(retrieval.Result{}, "Cache", "Took")
 
-// events counts what a Retriever tells.
+// events counts a Retriever's events.
 type events struct {
 	sync.Mutex
 	list []cache.Event
@@ -52,7 +52,7 @@ func (e *events) observe(event cache.Event) {
 	e.list = append(e.list, event)
 }
 
-// outcomes returns what was told, in order.
+// outcomes returns the events' outcomes, in order.
 func (e *events) outcomes() []cache.Outcome {
 	e.Lock()
 	defer e.Unlock()
@@ -77,7 +77,7 @@ func TestRetrieverHit(t *testing.T) {
 	}
 }
 
-// What is not a whole answer in the very state that was asked is not kept.
+// A result that is incomplete, or of another generation than asked for, is not kept.
 func TestRetrieverKeepsWholeAnswersOnly(t *testing.T) {
 	with := func(change func(*retrieval.Result)) retrieval.Func {
 		res := answer()
@@ -125,7 +125,7 @@ func TestRetrieverKeepsWholeAnswersOnly(t *testing.T) {
 	}
 }
 
-// ttls is a Store that notes for how long it should keep.
+// ttls is a Store that records the ttl of each Set.
 type ttls []time.Duration
 
 func (s *ttls) Get(context.Context, string) ([]byte, error) { return nil, nil }
@@ -170,7 +170,7 @@ func TestRetrieverTTL(t *testing.T) {
 	}
 }
 
-// A store that mixes keys up gives nobody another's sources.
+// A store that mixes up its keys never makes one tenant see another's sources.
 func TestRetrieverMixedUpStore(t *testing.T) {
 	theirs, mine := question("q"), question("q")
 	theirs.Tenant = "rival"
@@ -182,7 +182,7 @@ func TestRetrieverMixedUpStore(t *testing.T) {
 	}
 	var seen events
 	r := &cache.Retriever{Next: fixed(answer(), nil), Tiers: near(store), Kind: cache.Selected, Observe: seen.observe}
-	for range 2 { // the second time the value is ours
+	for range 2 { // the second call overwrites it with our value
 		got, err := r.Retrieve(t.Context(), mine)
 		if diff := cmp.Diff(answer(), got, like); err != nil || diff != "" {
 			t.Errorf("%v (-want +got):\n%s", err, diff)

@@ -15,8 +15,8 @@ type Tier struct {
 	Name  string // a metric label: "memory", "redis"
 	Store Store
 
-	TTL      time.Duration // of answers with sources
-	EmptyTTL time.Duration // of answers without
+	TTL      time.Duration // lifetime of results with sources
+	EmptyTTL time.Duration // lifetime of results without sources
 
 	// Wait is how long a request may wait for this tier, all its look-ups together; 0
 	// is for a store that never blocks. Only look-ups wait: put a store with slow

@@ -18,7 +18,7 @@ import (
 
 const patience = 50 * time.Millisecond
 
-// farTier is one that a request may have to wait for, its writes behind.
+// farTier is a tier that requests may have to wait for, with its writes behind.
 func farTier(t *testing.T, s cache.Store) cache.Tier {
 	behind := cache.NewBehind(s, cache.BehindOptions{})
 	t.Cleanup(func() {
@@ -29,8 +29,8 @@ func farTier(t *testing.T, s cache.Store) cache.Tier {
 	return cache.Tier{Name: "far", Store: behind, Wait: patience}
 }
 
-// Whatever call of a far store fails, hangs or panics, the answer is the same,
-// and it comes within the time that a request may wait.
+// Whichever call of a far store fails, hangs or panics, the answer is the same and
+// comes within the time that a request may wait.
 func TestStoreFaultsNeverShow(t *testing.T) {
 	for name, fault := range map[string]func(context.Context) error{
 		"error":   func(context.Context) error { return errors.New("injected") },
@@ -54,7 +54,7 @@ func TestStoreFaultsNeverShow(t *testing.T) {
 	}
 }
 
-// faultAt lets one store call go wrong, and returns how many there were.
+// faultAt makes one store call fail and returns how many calls there were.
 func faultAt(t *testing.T, failAt int, fault func(context.Context) error) int {
 	var calls atomic.Int32
 	synctest.Test(t, func(t *testing.T) {
@@ -80,7 +80,7 @@ func faultAt(t *testing.T, failAt int, fault func(context.Context) error) int {
 	return int(calls.Load())
 }
 
-// Replicas share what one of them found, and a far tier is asked once.
+// Replicas share what one of them found, and a far tier is asked only once for a query.
 func TestTiersShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := farTier(t, memory(t, 1<<20))
@@ -119,8 +119,8 @@ func TestTiersShare(t *testing.T) {
 	})
 }
 
-// Several slow look-ups cost a request the patience once: of both kinds, one after
-// the other and at the same time.
+// Several slow look-ups, of both kinds, in sequence and at the same time, take a
+// request's waiting time only once.
 func TestPatienceIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung := cachetest.Faulty{Store: memory(t, 1<<20), Before: func(ctx context.Context, op cachetest.Op, _ string) error {
@@ -163,8 +163,8 @@ func TestPatienceIsShared(t *testing.T) {
 	})
 }
 
-// Where it is not known what stands at the key, nothing is written there; a value
-// of ours that is broken is replaced.
+// If it is not known what a key holds, nothing is written to it; a broken value of the
+// cache itself is replaced.
 func TestTiersWriteOnlyWhatTheyKnow(t *testing.T) {
 	for name, c := range map[string]struct {
 		get   error

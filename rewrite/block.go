@@ -74,8 +74,8 @@ type sourceBlock struct {
 	raw    string // its text and the neighbouring chunks added to it
 	head   string // ends with a line feed
 	body   string // neutralised, without a line feed at its end
-	tokens int    // of all of it
-	text   int    // of the body
+	tokens int    // tokens of the whole block
+	text   int    // tokens of the body
 }
 
 // sourceClose ends a source's text and the source.

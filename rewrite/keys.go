@@ -15,7 +15,7 @@ type keySet struct {
 	index map[int]map[string]bool // by where the level begins, once
 
 	ambiguous bool       // an ambiguity was found since
-	quiet     bool       // only note ambiguities, do not describe them: perhaps nobody reads this part
+	quiet     bool       // only note ambiguities without describing them, as perhaps nobody reads this part
 	err       *BodyError // the first ambiguity that was described
 }
 

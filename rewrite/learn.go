@@ -33,7 +33,7 @@ func (rw *Rewriter) Sample() bool {
 
 // Calibrated is the result of Learn.
 type Calibrated struct {
-	Row     string            // of the model table
+	Row     string            // row of the model table
 	Counted int               // our count of the whole request; 0 if nothing was learnt: the request holds more than text
 	Value   calibration.Value // the correction now in force
 	Absurd  bool              // the bill is impossible for that count and was ignored

@@ -31,7 +31,7 @@ type knownCounter struct {
 type knownText struct {
 	Counted
 	first int // offset of its first seam
-	last  int // of the last place where it may be cut
+	last  int // offset of the last place where it may be cut
 }
 
 // lastCut returns the offset of the last place where text may be cut, 0 if there is

@@ -21,7 +21,7 @@ const (
 	singles  = 256 // the ids below it are single bytes
 	inline   = 8   // bytes of the longest token that is its own key
 	maxToken = 128 // bytes of the longest token of all encodings
-	idBits   = 18  // of every id
+	idBits   = 18  // bits of every id
 	none     = 1<<32 - 1
 )
 
