@@ -97,7 +97,7 @@ func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return &proxy.Error{Reason: rewrite.ReasonUnavailable, Message: fmt.Sprintf("The search failed: %s.", res.Reason), Err: err}
 	}
-	return answer(ctx, fasthttp.StatusOK, searchAnswerOf(res))
+	return writeJSON(ctx, fasthttp.StatusOK, searchAnswerOf(res))
 }
 
 // readSearch reads a search's body into q, which it narrows; allowed are the bases
@@ -107,7 +107,7 @@ func readSearch(body []byte, q *retrieval.Query, allowed []string) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&s); err != nil {
-		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body is not a search: " + whyNot(err) + "."}
+		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body is not a search: " + jsonProblem(err) + "."}
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "Something stands after the search in the body."}
