@@ -138,7 +138,7 @@ func TestLatency(t *testing.T) {
 	ask(t, f, "at once")
 }
 
-// Chunks travel side by side: the delay is that of a wire, not of a queue.
+// The delays of chunks overlap, as on a wire; they do not add up, as in a queue.
 func TestLatencyDoesNotAddUp(t *testing.T) {
 	f := redistest.NewFault(t, echo(t))
 	conn := ask(t, f, "")
