@@ -118,7 +118,8 @@ func TestM15CutByShutdown(t *testing.T) {
 	f("an old client that does not read", fmt.Sprintf(getStream, 0), chunks, "first", false)
 }
 
-// A request whose body was not complete is not reported as one that its client left.
+// A request that Shutdown cuts before its whole body has come is not reported as one that
+// its client left.
 func TestM15CutBeforeItsBody(t *testing.T) {
 	g := open(t, newUpstream(t, nil), nil)
 	io.WriteString(g.dial(t), "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 19000\r\n\r\n"+strings.Repeat(" ", 9000))

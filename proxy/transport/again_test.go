@@ -15,8 +15,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// sendTwice returns a front that sends a request's body, looks at the answer
-// and, where it says too long, sends the half of it again and relays that.
+// sendTwice returns a front that sends a request's body and peeks at the answer. If that
+// says "too long", it sends half of the body again and relays the second answer.
 func sendTwice(t *testing.T, u *transport.Upstream) *front {
 	f := &front{up: u, outcomes: make(chan transport.Outcome, 100)}
 	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) {
@@ -42,16 +42,16 @@ func sendTwice(t *testing.T, u *transport.Upstream) *front {
 	return f
 }
 
-// refusals are the frames of an answer that says too long.
+// refusals returns an answer that says "too long" in each framing.
 var refusals = map[string]string{
 	"fixed":   "HTTP/1.1 400 Bad\r\nContent-Length: 8\r\n\r\ntoo long",
 	"chunked": "HTTP/1.1 400 Bad\r\nTransfer-Encoding: chunked\r\n\r\n3\r\ntoo\r\n5\r\n long\r\n0\r\n\r\n",
 	"closing": "HTTP/1.1 400 Bad\r\nConnection: close\r\n\r\ntoo long",
 }
 
-// A refused request goes up once more, in part, and only the second answer
-// reaches the client, whose connection goes on: its next requests, here sent
-// before the first is answered, each get the answer to themselves.
+// A refused request is sent once more, in part, and only the second answer reaches the
+// client. Its connection goes on: further requests, here sent before the first is
+// answered, each get their own answer.
 func TestSendAgain(t *testing.T) {
 	for name, refusal := range refusals {
 		for _, size := range []int{10, 60_000, 300_000, 3_000_000} {
@@ -116,11 +116,11 @@ func describe(body string) string {
 	return fmt.Sprintf("%d of %q", len(body), body[:1])
 }
 
-// An upstream that refuses before it has read the body is heard; what of the
-// body is still on its way up ends with that connection, and the rest of the
-// sequence is as ever.
+// The answer of an upstream that refuses before it has read the body is read. The rest of
+// the body is dropped with that connection, and the request is sent again as in other
+// cases.
 func TestSendAgainEarly(t *testing.T) {
-	const size = 16 << 20 // more than any kernel holds
+	const size = 16 << 20 // more than any kernel buffers
 	for name, refusal := range refusals {
 		t.Run(name, func(t *testing.T) {
 			lengths, second := make(chan int64, 10), make(chan struct{}, 10)

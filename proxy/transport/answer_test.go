@@ -14,8 +14,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Heads pass as they came: order, letter case, doubled lines, odd reasons.
-// Only the lines about one connection differ, and framing stands at the end.
+// Heads are relayed as they came: order, letter case, doubled lines, unusual reasons. Only
+// the lines that concern one connection differ, and framing comes last.
 func TestAnswerHead(t *testing.T) {
 	for name, c := range map[string]struct{ method, answer, got string }{
 		"verbatim": {
@@ -79,7 +79,7 @@ func TestAnswerHead(t *testing.T) {
 			if method == "" {
 				method = "GET"
 			}
-			// Twice, for both connections stay in step.
+			// Twice, as both connections must stay in step.
 			got := dial(t, f.addr)
 			request := method + " / HTTP/1.1\r\nHost: h\r\n"
 			got.send(request + "\r\n" + request + "Connection: close\r\n\r\n")
@@ -122,9 +122,9 @@ func TestReplacedAnswerLines(t *testing.T) {
 	}
 }
 
-// An answer that two readers could read differently is nobody's answer.
+// An answer that two readers could read differently is refused.
 func TestMalformedAnswers(t *testing.T) {
-	const chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" // with what came in one segment
+	const chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" // with a chunk in the same segment
 	long := strings.Repeat("x", 70<<10)
 	for answer, want := range map[string]transport.Class{
 		"":                                      transport.ClosedEarly,
@@ -177,7 +177,7 @@ func TestMalformedAnswers(t *testing.T) {
 	}
 }
 
-// Whatever ends a body too soon, the client sees a cut and never an end.
+// Whatever ends a body too soon, the client sees a cut and not a normal end.
 func TestCutAnswers(t *testing.T) {
 	const chunks, fixed = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"
 	for _, c := range []struct {
@@ -205,7 +205,7 @@ func TestCutAnswers(t *testing.T) {
 		got := dial(t, f.addr)
 		got.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 		head, body, _ := strings.Cut(got.rest(), "\r\n\r\n")
-		// A fault in the first bytes may take the unsent head with it.
+		// If the fault is in the first bytes, the head may not have been sent yet.
 		if body != c.got || !strings.HasPrefix(head, "HTTP/1.1 200 OK") && (head != "" || c.class != transport.BadResponse) {
 			t.Errorf("%q reached the client as %q %q", c.answer, head, body)
 		}
@@ -215,8 +215,8 @@ func TestCutAnswers(t *testing.T) {
 	}
 }
 
-// A body that the connection's end ends is chunked for those who know chunks,
-// and ends with the connection for those who do not.
+// A body that lasts until the end of the upstream's connection is chunked for clients that
+// can read chunks; for others it lasts until the end of their connection.
 func TestUntilClose(t *testing.T) {
 	const (
 		chunked = "HTTP/1.1 200 OK\r\nA: b\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
@@ -244,7 +244,7 @@ func TestUntilClose(t *testing.T) {
 	}
 }
 
-// Chunks mean nothing to an HTTP/1.0 client, and a cut must not look like an end.
+// An HTTP/1.0 client cannot read chunks, and must still notice a cut.
 func TestOldClientSeesCut(t *testing.T) {
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		if _, _, err := readMessage(br); err == nil {
@@ -272,7 +272,7 @@ func TestUpstreamFailures(t *testing.T) {
 		script func(net.Conn, *bufio.Reader)
 		change func(*transport.Config)
 		want   transport.Class
-		late   bool // after the head
+		late   bool // the fault is after the head
 	}{
 		"refused":    {silent, func(c *transport.Config) { c.BaseURL.Host = closed.Addr().String() }, transport.ConnectFailed, false},
 		"no host":    {silent, func(c *transport.Config) { c.BaseURL.Host = "host.invalid:1" }, transport.ConnectFailed, false},

@@ -14,8 +14,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// A backlogged connection takes some bytes of each Write and has then some that have
-// not arrived, as a script says.
+// A backlogged connection takes some bytes of each Write, and reports how many have not
+// arrived yet, as a script says.
 type backlogged struct {
 	told
 	script  []step
@@ -27,7 +27,7 @@ type backlogged struct {
 type step struct {
 	taken   int
 	err     error
-	backlog int // after it
+	backlog int // after the Write
 }
 
 func (c *backlogged) Write(p []byte) (int, error) {
@@ -39,13 +39,12 @@ func (c *backlogged) Write(p []byte) (int, error) {
 
 func (c *backlogged) Backlog() (int, bool) { return c.backlog, !c.unknown }
 
-// A Write goes on, behind what was written, as long as something arrives between two
-// deadlines.
+// A Write goes on after what was written, as long as bytes arrive between two deadlines.
 func TestWriteWithin(t *testing.T) {
 	const text = "0123456789"
 	late, broken := os.ErrDeadlineExceeded, errors.New("broken")
 	for name, c := range map[string]struct {
-		script  []step // all of it is played
+		script  []step // all steps must be used
 		unknown bool
 		n       int
 		err     error
@@ -72,8 +71,8 @@ func TestWriteWithin(t *testing.T) {
 	}
 }
 
-// A slow connection has a peer that reads only before each wait but the first, until
-// more has arrived: systems take notice of what was read in large steps.
+// A slow connection has a peer that reads only before each wait but the first. It reads
+// until the system reports that more has arrived, which it does in large steps.
 type slow struct {
 	net.Conn
 	peer  io.Reader
@@ -96,7 +95,7 @@ func (c *slow) SetWriteDeadline(at time.Time) error {
 	return c.Conn.SetWriteDeadline(at)
 }
 
-// What a slow reader takes shows in the kernel long before there is room for more.
+// The kernel reports what a slow peer has read long before a Write can go on.
 func TestSlowReader(t *testing.T) {
 	server, peer := pair(t)
 	_ = server.(*net.TCPConn).SetWriteBuffer(128 << 10)

@@ -13,7 +13,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// A trickle is a listener whose connections give a few bytes at a time.
+// A trickle is a listener whose connections return a few bytes per Read.
 type trickle struct {
 	net.Listener
 	bytes int
@@ -39,7 +39,7 @@ type trickling struct {
 
 func (c trickling) Read(p []byte) (int, error) { return c.halfCloser.Read(p[:min(len(p), c.bytes)]) }
 
-// trickledTo serves requests that arrive so many bytes at a time.
+// trickledTo serves requests that arrive that many bytes at a time.
 func trickledTo(t *testing.T, bytes int) (addr string, handled <-chan string) {
 	seen := make(chan string, 100)
 	s := transport.NewServer(func(ctx *fasthttp.RequestCtx) {
@@ -61,8 +61,8 @@ func trickledTo(t *testing.T, bytes int) (addr string, handled <-chan string) {
 	return ln.Addr().String(), seen
 }
 
-// A head with a bare line feed is refused as soon as that is there, however it arrives
-// and whatever would follow, and its connection ends.
+// A head with a bare line feed is refused as soon as that has arrived, in whatever pieces
+// it comes and whatever would follow, and the connection is closed.
 func TestM21BareLineFeeds(t *testing.T) {
 	const before = "GET /before HTTP/1.1\r\nHost: h\r\n\r\n"
 	for _, pieces := range []int{1, 3, 30, 10_000} {
@@ -111,7 +111,7 @@ func TestM21BareLineFeeds(t *testing.T) {
 	}
 }
 
-// What is no line of a head may have them, and heads may come in any pieces.
+// Bare line feeds outside of head lines are allowed, and heads may come in any pieces.
 func TestM21OtherLineFeedsPass(t *testing.T) {
 	body := strings.Repeat("a\nb\n", 30) + "\r\n"
 	requests := []string{

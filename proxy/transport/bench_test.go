@@ -18,10 +18,10 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// BenchmarkRelay compares Relay with the shortest relay that fasthttp allows,
-// in the same run, over real sockets: CPU per request of the whole process,
-// client and upstream included, and of the relay's own part (what is left
-// after the same load without a relay).
+// BenchmarkRelay compares Relay with the shortest relay that fasthttp allows, in the same
+// run and over real sockets. It measures CPU per request of the whole process, including
+// client and upstream, and of the relay alone, which is the difference to the same load
+// without a relay.
 func BenchmarkRelay(b *testing.B) {
 	event := "data: {\"choices\":[{\"delta\":{\"content\":\"word\"}}]}\n\n"
 	chunk := fmt.Sprintf("%x\r\n%s\r\n", len(event), event)
@@ -46,7 +46,7 @@ func BenchmarkRelay(b *testing.B) {
 			bare := serveBare(b, origin, name == "21chunks")
 			var direct, theirs, own time.Duration
 			b.ReportAllocs()
-			for b.Loop() { // in rounds, so that a noisy neighbour hits all three
+			for b.Loop() { // in rounds, so that other load on the machine affects all three
 				direct += load(b, origin)
 				theirs += load(b, bare)
 				own += load(b, ours)
@@ -98,7 +98,7 @@ func load(b *testing.B, addr string) time.Duration {
 	return cpu() - before
 }
 
-// skipAnswer reads one answer as cheaply as can be.
+// skipAnswer reads one answer as cheaply as possible.
 func skipAnswer(br *bufio.Reader) error {
 	length := -1
 	for {
@@ -165,9 +165,9 @@ func benchOrigin(b *testing.B, answer string) (addr string) {
 	return o.ln.Addr().String()
 }
 
-// serveBare starts the relay of fasthttp's own examples: whole bodies, parsed
-// and written anew, with no regard to who leaves and what is cut. A stream it
-// passes piece by piece, as any relay of streams must.
+// serveBare starts the relay of fasthttp's own examples: it reads whole messages, parses
+// them and writes them anew, and does not handle clients that leave or bodies that are cut.
+// A stream it passes piece by piece, as any relay of streams must.
 func serveBare(b *testing.B, origin string, stream bool) (addr string) {
 	client := &fasthttp.HostClient{Addr: origin, NoDefaultUserAgentHeader: true, MaxConns: 1024, StreamResponseBody: stream}
 	ln := listen(b)

@@ -1,6 +1,6 @@
 package transport
 
-// Field shows how the line is read that block begins with.
+// Field returns what nextField reads of the first line of block.
 func Field(block []byte) (name, value string, next int, ok bool) {
 	f, ok := nextField(block)
 	if !ok {
@@ -9,7 +9,7 @@ func Field(block []byte) (name, value string, next int, ok bool) {
 	return string(f.name(block)), string(f.value(block)), f.next, true
 }
 
-// PlainField is Field step by step, each byte looked at on its own.
+// PlainField is Field step by step, checking each byte on its own.
 func PlainField(block []byte) (name, value string, next int, ok bool) {
 	line, rest, whole := cutLine(block)
 	n, v, ok := cutField(line)
@@ -24,8 +24,8 @@ func PlainField(block []byte) (name, value string, next int, ok bool) {
 	return string(n), string(v), len(block) - len(rest), true
 }
 
-// PassesAny reports whether a header of that name may pass a hop at all, and whether
-// it is one of ours.
+// PassesAny reports whether a header of that name may be relayed at all, and whether it is
+// one of Sidenote's.
 func PassesAny(name string) (passes, own bool) {
 	kind := kindOf([]byte(name))
 	return !kind.hopByHop(), kind == ownName

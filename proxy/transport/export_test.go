@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Target shows what the request target raw becomes below a base URL's path.
+// Target returns what the request target raw becomes below a base URL's path.
 func Target(base, raw string) (string, bool) {
 	path, err := url.Parse(base)
 	if err != nil {
@@ -36,8 +36,8 @@ func ReadAnswer(raw io.Reader) (status int, body []byte, err error) {
 	return h.status, body, err
 }
 
-// PassAnswer reads raw's body as a stream does that waits before each piece, and
-// tells for each piece whether raw had to be read after the wait.
+// PassAnswer reads raw's body as a stream does, with a wait before each piece, and reports
+// for each piece whether raw had to be read after the wait.
 func PassAnswer(raw interface {
 	io.Reader
 	Asked() int
@@ -65,14 +65,13 @@ func PassAnswer(raw interface {
 	return pieces, late, nil
 }
 
-// Timed returns c as one that sets deadlines only where those that stand do not
-// serve, and its ways to wait.
+// Timed returns c as a timed, and its methods that set deadlines.
 func Timed(c net.Conn) (_ net.Conn, read, write, both func(time.Duration) error) {
 	t := &timed{Conn: c}
 	return t, t.waitRead, t.waitWrite, func(wait time.Duration) error { return t.waitBoth(clock(), wait) }
 }
 
-// Narrow lets u's open connections take little of a body at once.
+// Narrow gives u's open connections small write buffers.
 func Narrow(u *Upstream) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -84,21 +83,21 @@ func Narrow(u *Upstream) error {
 	return nil
 }
 
-// WriteWithin writes p to c, which must get on within each wait.
+// WriteWithin writes p to c by writeWithin.
 func WriteWithin(c net.Conn, p []byte, wait time.Duration) (int, error) {
 	return (&timed{Conn: c}).writeWithin(p, wait)
 }
 
-// NewTCP returns c as connections of ours are.
+// NewTCP returns c as a tcpConn.
 func NewTCP(c net.Conn) (net.Conn, error) { return newTCP(c, nil) }
 
-// ReadIn reads r to its end, or beyond limit, as a body of so many announced bytes,
-// and tells the memory that it takes.
+// ReadIn reads r to its end, or beyond limit, as a body of that many announced bytes, and
+// returns the memory that it takes.
 func ReadIn(r io.Reader, limit, announced int) (n, room int) {
 	in := bodyReader{stream: r, limit: limit, announced: announced}
 	b, _ := in.read(nil)
 	return len(b), cap(b)
 }
 
-// Uploaded tells whether nothing of r's request goes up any more.
+// Uploaded tells whether r's request is not being sent any more.
 func Uploaded(r *Response) bool { return r.x.upload == nil || r.x.upload.finished() }

@@ -4,7 +4,7 @@ package transport
 
 import "net"
 
-// Watch watches conn as u does clients that no hangup watcher knows.
+// Watch watches conn as u watches clients without a hangup watcher.
 func Watch(u *Upstream, conn net.Conn, onGone func()) (stop func()) {
 	if tcp, err := newTCP(conn, nil); err == nil {
 		conn = tcp
@@ -12,7 +12,7 @@ func Watch(u *Upstream, conn net.Conn, onGone func()) (stop func()) {
 	return watchHangup(conn, u.hungUp, nil, onGone)
 }
 
-// LookPortably makes u see hang-ups as it would on a Unix that is not Linux.
+// LookPortably makes u notice hang-ups as on a Unix that is not Linux.
 func LookPortably(u *Upstream) { u.portable, u.hungUp, u.reusable = true, peekHungUp, peekReusable }
 
 // Left tells whether the hangup watcher saw the client of a server's connection leave.

@@ -9,7 +9,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// One pass over a line reads what several do.
+// Reading a line in one pass gives the same result as reading it step by step.
 func FuzzField(f *testing.F) {
 	for _, seed := range []string{
 		"Host: h\r\n", "X:1\n", "X-Y_z!: \t a\tb \r\nZ: 1\r\n", "X: 1\r\r\n", "X: 1\r", "X: 1", "X : 1\r\n", ": 1\r\n", "\r\n", "\n", "",
@@ -26,7 +26,7 @@ func FuzzField(f *testing.F) {
 	})
 }
 
-// Every byte counts, wherever in the value it stands.
+// Every byte is checked, at each position of the value.
 func TestFieldControls(t *testing.T) {
 	for at := range 20 {
 		for c := range 256 {

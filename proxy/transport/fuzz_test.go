@@ -11,8 +11,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// What we take for a whole answer, net/http takes for the same one; and it does
-// not matter how the bytes arrive.
+// What this package takes for a whole answer, net/http reads as the same one; and it makes
+// no difference in what pieces the bytes arrive.
 func FuzzAnswer(f *testing.F) {
 	for _, seed := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
@@ -40,7 +40,7 @@ func FuzzAnswer(f *testing.F) {
 			theirs, err = http.ReadResponse(br, nil)
 		}
 		if err != nil {
-			return // stricter than we are about what we only pass on
+			return // net/http is stricter about lines that we only relay
 		}
 		defer theirs.Body.Close()
 		want, err := io.ReadAll(theirs.Body)

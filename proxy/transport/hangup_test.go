@@ -17,22 +17,21 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// looks are the ways to see a hang-up: this system's own, and the one that every
-// Unix has.
+// looks holds the ways to notice a hang-up: this system's own, and the one of every Unix.
 func looks() map[string]func(*transport.Upstream) {
 	return map[string]func(*transport.Upstream){"native": func(*transport.Upstream) {}, "portable": transport.LookPortably}
 }
 
-// A leaving is a front whose upstream tells when it sees that a client has left.
+// A leaving is a front whose upstream reports when it notices that a client has left.
 type leaving struct {
 	*front
-	answer string // of the upstream, before the client leaves
+	answer string // what the upstream sends before the client leaves
 	began  []chan struct{}
 	ended  []chan time.Time
 }
 
-// newLeaving expects so many requests, each of a connection and for the path that
-// is its number. After answer the upstream sends pieces as long as flowing is set.
+// newLeaving expects that many requests, each on a connection of its own, with its number
+// as path. After answer the upstream sends pieces as long as flowing is set.
 func newLeaving(t testing.TB, requests int, answer string, flowing bool, look func(*transport.Upstream)) *leaving {
 	l := &leaving{answer: answer}
 	for range requests {
@@ -82,14 +81,14 @@ func drip(c net.Conn, over <-chan struct{}) {
 	}
 }
 
-// one sends request and leaves, and returns how long after that the upstream
-// learnt of it. "%d" in request is the number.
+// one sends request and leaves. It returns how long after that the upstream noticed it.
+// "%d" in request stands for the number.
 func (l *leaving) one(t testing.TB, number int, request string, leave func(*client)) time.Duration {
 	t.Helper()
 	c := dial(t, l.addr)
 	c.send(strings.ReplaceAll(request, "%d", fmt.Sprint(number)))
 	await(t, l.began[number], "request")
-	if l.answer != "" { // the head is out, so the handler has returned
+	if l.answer != "" { // the head has been sent, so the handler has returned
 		if _, err := c.br.ReadString('\n'); err != nil {
 			t.Fatal(err)
 		}
@@ -106,8 +105,8 @@ const (
 
 func fin(c *client) { c.Close() }
 
-// A client that leaves ends the request, in whatever way it leaves and wherever
-// the request is.
+// If a client leaves, its request to the upstream ends, in whatever way the client leaves
+// and however far the request is.
 func TestHangup(t *testing.T) {
 	reset := func(c *client) { _ = c.SetLinger(0); c.Close() }
 	half := func(c *client) { _ = c.CloseWrite() }
@@ -115,7 +114,7 @@ func TestHangup(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer, request string
 		leave           func(*client)
-		native          bool // a portable look does not see it
+		native          bool // only the system's own way notices it
 	}{
 		"before the head":        {"", ask, fin, false},
 		"before the head, reset": {"", ask, reset, false},
@@ -147,7 +146,7 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// phases are when a client may leave.
+// phases holds the moments at which a client may leave.
 func phases() map[string]struct {
 	answer  string
 	flowing bool
@@ -162,14 +161,14 @@ func phases() map[string]struct {
 	}
 }
 
-// percentiles are the median and the 99th of times.
+// percentiles returns the median and the 99th percentile of times.
 func percentiles(times []time.Duration) (p50, p99 time.Duration) {
 	slices.Sort(times)
 	return times[len(times)/2], times[len(times)*99/100]
 }
 
-// Of a thousand clients that leave the upstream hears a thousand times. How soon
-// is what BenchmarkHangup measures, alone on its machine.
+// If a thousand clients leave, the upstream notices a thousand times. BenchmarkHangup
+// measures how soon, on a machine without other load.
 func TestThousandHangups(t *testing.T) {
 	const many, atOnce = 1000, 8
 	for phase, c := range phases() {
@@ -193,8 +192,7 @@ func TestThousandHangups(t *testing.T) {
 	}
 }
 
-// BenchmarkHangup tells how long after a client's leaving the upstream learns of
-// it.
+// BenchmarkHangup measures how long after a client's leaving the upstream notices it.
 func BenchmarkHangup(b *testing.B) {
 	for phase, c := range phases() {
 		for way, look := range looks() {
@@ -214,7 +212,7 @@ func BenchmarkHangup(b *testing.B) {
 	}
 }
 
-// A watch leaves the connection as it was: requests go on after it.
+// A watch does not change the connection: further requests on it work.
 func TestWatchThenReuse(t *testing.T) {
 	for name, look := range looks() {
 		t.Run(name, func(t *testing.T) { watchThenReuse(t, look) })
@@ -276,7 +274,7 @@ func watchAndLeave(t *testing.T, u *transport.Upstream) {
 	stop()
 }
 
-// pair returns both ends of a TCP connection.
+// pair returns the two ends of a TCP connection.
 func pair(t testing.TB) (server net.Conn, peer *client) {
 	ln := listen(t)
 	defer ln.Close()

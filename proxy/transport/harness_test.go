@@ -21,15 +21,16 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// fasthttp's pool looks after itself once in ten seconds, stopped or not.
+		// fasthttp's pool has a goroutine that wakes up every ten seconds, even if it
+		// was stopped.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-		// Of the benchmark's bare relay.
+		// This one is from the relay that the benchmark compares with.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean"))
 }
 
-// patience is how long anything may take before a test calls it stuck.
+// patience is the longest wait in these tests. Only what hangs takes that long.
 const patience = 10 * time.Second
 
 // An origin is an upstream that follows a script, one call per connection.
@@ -49,8 +50,8 @@ func listen(t testing.TB) net.Listener {
 	return ln
 }
 
-// newOrigin runs script for every connection until the test ends. What script
-// leaves open is closed after it.
+// newOrigin runs script for every connection until the test ends, and closes the connection
+// when script returns.
 func newOrigin(t testing.TB, script func(c net.Conn, br *bufio.Reader)) *origin {
 	t.Helper()
 	o := &origin{ln: listen(t)}
@@ -82,8 +83,8 @@ func newOrigin(t testing.TB, script func(c net.Conn, br *bufio.Reader)) *origin 
 	return o
 }
 
-// answering returns an origin that reads requests with bodies and gives each
-// the same answer, on as many connections as are opened.
+// answering returns an origin that reads requests with their bodies and gives each the same
+// answer, on any number of connections.
 func answering(t testing.TB, answer string) *origin {
 	return newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		for {
@@ -97,7 +98,7 @@ func answering(t testing.TB, answer string) *origin {
 	})
 }
 
-// config returns a Config for o, to be narrowed by a test.
+// config returns a Config for o, which tests may change.
 func (o *origin) config(path string) transport.Config {
 	return transport.Config{
 		BaseURL: &url.URL{Scheme: "http", Host: o.ln.Addr().String(), Path: path},
@@ -120,7 +121,7 @@ func newUpstream(t testing.TB, c transport.Config) *transport.Upstream {
 type front struct {
 	addr     string
 	up       *transport.Upstream
-	outcomes chan transport.Outcome // of each relay
+	outcomes chan transport.Outcome // of each answer that was relayed
 	errs     chan error             // of each Send that failed
 }
 
@@ -128,7 +129,7 @@ func errorBody(status int, code string) []byte {
 	return fmt.Appendf(nil, `{"error":{"status":%d,"code":%q}}`, status, code)
 }
 
-// relaying returns a front that passes everything to u as it comes.
+// relaying returns a front that relays everything to u as it comes.
 func relaying(t testing.TB, u *transport.Upstream) *front { return relayingMany(t, u, 100) }
 
 // relayingMany is relaying with room for the outcomes of that many requests.
@@ -149,7 +150,7 @@ func (f *front) relay(ctx *fasthttp.RequestCtx, r transport.Request) {
 	answer.Relay(ctx, transport.Relay{Done: func(o transport.Outcome) { f.outcomes <- o }})
 }
 
-// readingFirst serves what reads a body of up to 1 MiB before it goes to u.
+// readingFirst returns a front that reads bodies of up to 1 MiB before it sends them to u.
 func readingFirst(t testing.TB, u *transport.Upstream) (addr string) {
 	return serve(t, func(ctx *fasthttp.RequestCtx) {
 		body, whole, err := transport.ReadBody(ctx, 1<<20, patience, nil)
@@ -226,8 +227,7 @@ func (c *client) rest() string {
 	return string(b)
 }
 
-// ended tells whether the server has closed the connection, without waiting
-// for more than one byte.
+// ended tells whether the server has closed the connection. It reads one byte.
 func (c *client) ended() bool {
 	_, err := c.br.ReadByte()
 	return err != nil
@@ -288,7 +288,7 @@ func await[T any](t testing.TB, ch <-chan T, what string) T {
 	}
 }
 
-// count is how many connections were accepted.
+// count returns how many connections were accepted.
 func (o *origin) count() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -13,10 +13,10 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// A client's leaving ends its own request and no other, though connections to the
-// upstream go from one client to the next.
+// If a client leaves, its own request ends and no other, although the connections to the
+// upstream are used for one client after the other.
 func TestLeavingEndsOneRequest(t *testing.T) {
-	const clients, leaving, staying = 4, 50, 200 // of those that leave and of those that stay; requests of each
+	const clients, leaving, staying = 4, 50, 200 // clients of each kind; requests of one that leaves, of one that stays
 	for name, look := range looks() {
 		t.Run(name, func(t *testing.T) {
 			o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {

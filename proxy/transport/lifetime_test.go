@@ -20,7 +20,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// fill writes to c until nobody takes any more.
+// fill writes to c until the peer and the buffers take no more.
 func (c *client) fill() {
 	c.t.Helper()
 	_ = c.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
@@ -33,8 +33,8 @@ func (c *client) fill() {
 	}
 }
 
-// A client that resets while the upstream takes nothing of its body ends the request
-// then, and not when the wait for the upstream is over.
+// If a client resets its connection while the upstream does not read its body, the request
+// ends at once, and not when the wait for the upstream ends.
 func TestM29ResetDuringStuckUpload(t *testing.T) {
 	for way, look := range looks() {
 		t.Run(way, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestM29ResetDuringStuckUpload(t *testing.T) {
 	}
 }
 
-// A connection counts until it ends, whoever writes to it.
+// A connection counts until it ends, whether fasthttp writes to it or this package.
 func TestM29HijackedConnectionsCount(t *testing.T) {
 	for name, second := range hijacked {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestM29HijackedConnectionsCount(t *testing.T) {
 			}
 			open.Close()
 			await(t, f.outcomes, "outcome")
-			for served := false; !served; { // once the connection has ended
+			for served := false; !served; { // until the connection has ended
 				c := dial(t, f.addr)
 				_, _ = io.WriteString(c, get)
 				head, _, _ := readMessage(c.br)
@@ -96,8 +96,9 @@ func TestM29HijackedConnectionsCount(t *testing.T) {
 	}
 }
 
-// An upstream that answers and then breaks the connection under a body is heard: our
-// side is closed after the answer, and the rest of the body goes nowhere, but is taken.
+// If an upstream answers and then breaks the connection during a body, its answer is
+// relayed. The rest of the client's body is read and dropped, and the client's connection
+// is closed after the answer.
 func TestM29EarlyAnswerLingers(t *testing.T) {
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		if _, err := http.ReadRequest(br); err == nil {
@@ -133,7 +134,8 @@ func TestM29EarlyAnswerLingers(t *testing.T) {
 	}
 }
 
-// An answer is with the client when it is there, whatever stands behind its request.
+// An answer reaches the client as soon as it is there, whatever follows its request on the
+// connection.
 func TestM29PipelinedAnswerIsFlushed(t *testing.T) {
 	for name, first := range map[string]string{
 		"fixed":       "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
@@ -180,8 +182,8 @@ func TestM29PipelinedAnswerIsFlushed(t *testing.T) {
 	}
 }
 
-// While Shutdown waits, and after it has given up, clients that leave end their
-// streams; and it waits for all streams, whoever writes them.
+// While Shutdown waits, and after it has given up, the stream of a client that leaves ends.
+// Shutdown waits for all streams, whether fasthttp writes them or this package.
 func TestM29ShutdownWatchesStreams(t *testing.T) {
 	for name, c := range map[string]struct {
 		version string

@@ -13,18 +13,18 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Beyond the limit a connection gets an answer that says when to come back, and
-// when one has ended there is room for another.
+// A connection beyond the limit gets an answer that says when to come back. When another
+// one has ended there is room again.
 func TestConnectionLimit(t *testing.T) {
 	shed := make(chan string, 1)
 	addr := serve(t, func(*fasthttp.RequestCtx) {}, transport.ServerOptions{Connections: 2, Shed: func(reason string) {
 		select {
 		case shed <- reason:
-		default: // the loop below may be refused any number of times
+		default: // the loop below may be refused several times
 		}
 	}})
 	first, second := dial(t, addr), dial(t, addr)
-	for _, c := range []*client{first, second} { // both are counted
+	for _, c := range []*client{first, second} { // after an answer both are counted
 		c.send(get)
 		c.message()
 	}
@@ -39,7 +39,7 @@ func TestConnectionLimit(t *testing.T) {
 		t.Errorf("shed for %s", reason)
 	}
 	first.Close()
-	for served := false; !served; { // once the server has seen it
+	for served := false; !served; { // until the server has noticed the end
 		c := dial(t, addr)
 		c.send(get)
 		head, _ := c.message()
@@ -48,7 +48,7 @@ func TestConnectionLimit(t *testing.T) {
 	}
 }
 
-// failing is a listener that has no descriptor for the first connections.
+// failing is a listener without descriptors for the first connections.
 type failing struct {
 	net.Listener
 	errs chan error
@@ -63,8 +63,8 @@ func (l *failing) Accept() (net.Conn, error) {
 	}
 }
 
-// Where nothing can be opened for a while, the server waits for better times, and
-// Shutdown does not wait for them.
+// While there are no descriptors, the server waits until there are some again. Shutdown does
+// not wait for that.
 func TestDescriptorsRunOut(t *testing.T) {
 	l := &failing{listen(t), make(chan error, 100)}
 	shed := make(chan string, 100)
@@ -88,7 +88,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 	for range 50 {
 		l.errs <- syscall.EMFILE
 	}
-	dial(t, l.Addr().String()).Close() // ends the Accept that waits
+	dial(t, l.Addr().String()).Close() // ends the Accept that is waiting
 	if err := s.Shutdown(context.Background()); err != nil {
 		t.Error(err)
 	}

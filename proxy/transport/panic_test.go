@@ -14,8 +14,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// A panic in what writes an answer cuts that answer, whoever calls it: fasthttp, which
-// hides panics, or we ourselves, for an old client.
+// A panic while an answer is written cuts that answer, whether fasthttp writes it, which
+// hides panics, or this package, as for an HTTP/1.0 client.
 func TestM28BodyStreamWriter(t *testing.T) {
 	o := answering(t, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n\r\n")
 	u := newUpstream(t, o.config(""))
@@ -67,7 +67,7 @@ func TestM28BodyStreamWriter(t *testing.T) {
 	}
 }
 
-// A panic of whoever is told that a client left ends there.
+// A panic of the function that is called for a hang-up is recovered.
 func TestM28Watch(t *testing.T) {
 	for name, look := range looks() {
 		t.Run(name, func(t *testing.T) {
@@ -86,8 +86,8 @@ func TestM28Watch(t *testing.T) {
 	}
 }
 
-// A handler that meets a panic between the upstream's answer and its relay, and
-// survives it by itself, keeps no connection.
+// If a handler panics between the upstream's answer and its relay, and recovers that itself,
+// the connection is given back.
 func TestM28PanicBeforeRelay(t *testing.T) {
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		_, _, _ = readMessage(br)

@@ -15,14 +15,14 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// A glance is what Peek returned.
+// A glance holds the results of Peek.
 type glance struct {
 	body  string
 	whole bool
 }
 
-// peeking returns a front that looks at limit bytes of every answer before it
-// relays it, twice: looking changes nothing. A limit below 0 does not look.
+// peeking returns a front that calls Peek with limit twice before it relays an answer: that
+// must change nothing. If limit is below 0 it does not call Peek.
 func peeking(t testing.TB, u *transport.Upstream, limit func() int) (*front, chan glance) {
 	f := &front{up: u, outcomes: make(chan transport.Outcome, 100), errs: make(chan error, 100)}
 	glances := make(chan glance, 100)
@@ -53,8 +53,8 @@ const (
 	asRest   = "HTTP/1.1 400 Bad\r\nA: b\r\n\r\n"
 )
 
-// What Peek sees, and that the client gets the same bytes as without it, cuts
-// included.
+// Peek returns the beginning of the body, and the client gets the same bytes as without it,
+// including cuts.
 func TestPeek(t *testing.T) {
 	for _, c := range []struct {
 		request, answer string
@@ -91,7 +91,7 @@ func TestPeek(t *testing.T) {
 				_, _ = io.WriteString(conn, c.answer)
 			}
 		})
-		// Two upstreams: the origin closes its connections without saying so.
+		// Two upstreams, as the origin closes its connections without announcing it.
 		without, _ := peeking(t, newUpstream(t, o.config("")), always(-1))
 		with, glances := peeking(t, newUpstream(t, o.config("")), always(c.limit))
 		head, body, ended := received(t, without, c.request)
@@ -109,8 +109,8 @@ func TestPeek(t *testing.T) {
 	}
 }
 
-// received returns what a client gets, with chunks joined, and whether it ended
-// without the connection's end.
+// received returns the body that a client gets, with chunks joined, and whether it ended
+// before the connection did.
 func received(t *testing.T, f *front, request string) (head, body string, ended bool) {
 	t.Helper()
 	c := dial(t, f.addr)
@@ -137,7 +137,7 @@ func received(t *testing.T, f *front, request string) (head, body string, ended 
 	}
 }
 
-// Bytes pass unchanged however many of them were looked at.
+// Bytes are relayed unchanged however many of them Peek has read.
 func TestPeekedBytes(t *testing.T) {
 	wire := make(chan []string, 1)
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
@@ -194,8 +194,7 @@ func TestPeekedBytes(t *testing.T) {
 	}
 }
 
-// An upstream that falls silent while its answer is looked at has the client
-// see what came, and the cut.
+// If an upstream falls silent during Peek, the client gets what came, and then a cut.
 func TestPeekSilence(t *testing.T) {
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		_, _ = io.WriteString(c, asNine+"abcde")
@@ -217,7 +216,7 @@ func TestPeekSilence(t *testing.T) {
 	}
 }
 
-// A client that leaves while the answer is looked at ends the work upstream.
+// If a client leaves during Peek, the request to the upstream ends.
 func TestPeekHangup(t *testing.T) {
 	looking, ended := make(chan struct{}), make(chan struct{})
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {

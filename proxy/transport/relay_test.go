@@ -48,7 +48,8 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// A response that a handler forgets holds nothing, and its client gets an answer.
+// If a handler neither relays nor discards a Response, its connection is given back and the
+// client gets an answer.
 func TestForgottenResponse(t *testing.T) {
 	ended := make(chan struct{})
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {

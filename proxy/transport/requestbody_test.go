@@ -14,7 +14,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// A slowConn lets so many bytes arrive before a deadline, and no more.
+// A slowConn lets that many bytes arrive before a deadline, and no more.
 type slowConn struct {
 	net.Conn
 	each, left int
@@ -34,7 +34,7 @@ func (c *slowConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A slowListener accepts slowConns.
+// A slowListener's connections are slowConns.
 type slowListener struct {
 	net.Listener
 	each int

@@ -11,13 +11,13 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Each of these would let a second request hide in the first, or be read
-// differently by the next server: one answer, and the connection ends. (Row C14 in
-// package proxy has what is wrong with lengths, encodings and line ends.)
+// Each of these could hide a second request in the first, or be read differently by the
+// next server: it gets one answer, and the connection is closed. (Row C14 in package proxy
+// has wrong lengths, encodings and line ends.)
 func TestSmuggling(t *testing.T) {
 	const hidden = "GET /hidden HTTP/1.1\r\nHost: h\r\n\r\n"
 	targets := make(chan string, 100)
-	refuse := func(ctx *fasthttp.RequestCtx) { // as for a bad key: early, body unread
+	refuse := func(ctx *fasthttp.RequestCtx) { // as for a bad key: before the body is read
 		targets <- string(ctx.Path())
 		ctx.SetStatusCode(fasthttp.StatusUnauthorized)
 	}
@@ -62,7 +62,8 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// What fasthttp has read before it calls the handler costs no connection.
+// If fasthttp has read the whole body before it calls the handler, the connection stays
+// open.
 func TestSmallUnreadBodyKeepsConnection(t *testing.T) {
 	c := dial(t, serve(t, func(ctx *fasthttp.RequestCtx) { ctx.SetStatusCode(401) }, transport.ServerOptions{}))
 	for range 3 {
@@ -73,8 +74,8 @@ func TestSmallUnreadBodyKeepsConnection(t *testing.T) {
 	}
 }
 
-// Heads that never reach the handler get errors of our shape, without a word
-// of what was sent.
+// Heads that do not reach the handler get errors in our shape, without any text of the
+// head.
 func TestServerErrors(t *testing.T) {
 	handler := func(ctx *fasthttp.RequestCtx) { t.Errorf("handler called: %s", ctx.Request.Header.RawHeaders()) }
 	addr := serve(t, handler, transport.ServerOptions{Read: 50 * time.Millisecond})
@@ -94,7 +95,7 @@ func TestServerErrors(t *testing.T) {
 			t.Errorf("%.70q: head of %q", sent, got)
 		}
 	}
-	// A head of 22 KiB is none of these.
+	// A head of 22 KiB is accepted.
 	c := dial(t, serve(t, func(*fasthttp.RequestCtx) {}, transport.ServerOptions{}))
 	c.send("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: " + strings.Repeat("t", 22<<10) + "\r\n\r\n")
 	if head, _ := c.message(); head != "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" {
@@ -143,7 +144,7 @@ func TestReadBody(t *testing.T) {
 	}
 }
 
-// A body larger than what is rewritten goes on untouched, in its own framing.
+// A body that is too large to be rewritten is relayed unchanged, in its own framing.
 func TestReadBodyThenRelay(t *testing.T) {
 	o, seen := recording(t)
 	u := newUpstream(t, o.config(""))
@@ -202,7 +203,8 @@ func TestContinue(t *testing.T) {
 			t.Errorf("%s: got %q", expect, body)
 		}
 	}
-	// Who knows no interim answer gets none, whatever it says, nor does who expects nothing.
+	// An HTTP/1.0 client gets no interim answer, whatever it expects; nor does a client that
+	// expects nothing.
 	for _, first := range []string{"HTTP/1.0\r\nExpect: 100-continue", "HTTP/1.0\r\nexpect: 100-Continue", "HTTP/1.1\r\nA: b"} {
 		c := dial(t, addr)
 		c.send("POST / " + first + "\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc")

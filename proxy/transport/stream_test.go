@@ -16,7 +16,7 @@ import (
 
 const get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 
-// Bytes pass unchanged however the upstream cuts them into chunks and segments.
+// Bytes pass unchanged however the upstream splits them into chunks and segments.
 func TestStreamBytes(t *testing.T) {
 	wire := make(chan []string, 1)
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
@@ -76,8 +76,7 @@ func split(t *rapid.T, s, label string) (pieces []string) {
 	return pieces
 }
 
-// Each piece, and the head before the first of them, is with the client before
-// the next one exists.
+// The head and each piece reach the client before the upstream sends the next one.
 func TestPiecesPassAtOnce(t *testing.T) {
 	for _, framing := range []string{"Transfer-Encoding: chunked", "Content-Length: 10", "A: until close"} {
 		next := make(chan string)
@@ -120,7 +119,7 @@ func TestPiecesPassAtOnce(t *testing.T) {
 	}
 }
 
-// A client that never reads must not hold a stream for ever.
+// A client that never reads must not keep a stream open for ever.
 func TestClientThatNeverReads(t *testing.T) {
 	ended := make(chan struct{})
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
@@ -148,8 +147,8 @@ func TestClientThatNeverReads(t *testing.T) {
 	await(t, ended, "end at the upstream")
 }
 
-// A pooled connection that the upstream has closed is never written to; one
-// that dies after a byte may have been sent is never tried again.
+// A pooled connection that the upstream has closed is not written to. A request of which a
+// byte may have been sent is not sent again.
 func TestOneRetryRule(t *testing.T) {
 	requests, closed := make(chan string, 10), make(chan struct{}, 10)
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
@@ -162,8 +161,8 @@ func TestOneRetryRule(t *testing.T) {
 		switch {
 		case body == "die":
 		case strings.Contains(head, "X-Chatter"):
-			// In one write: chatter that arrives after the next request went out
-			// is its answer as far as HTTP/1.1 can tell.
+			// In one write: bytes that arrive after the next request was sent are its
+			// answer as far as HTTP/1.1 can tell.
 			_, _ = io.WriteString(c, answer+"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
 			_, _ = br.ReadByte()
 		default:
@@ -185,7 +184,7 @@ func TestOneRetryRule(t *testing.T) {
 		}
 		await(t, closed, "close")
 	}
-	// Bytes that nobody asked for are no answer to the next request.
+	// Bytes beyond an answer are not taken for the answer to the next request.
 	c.send("GET / HTTP/1.1\r\nHost: h\r\nX-Chatter: 1\r\n\r\n")
 	c.message()
 	c.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nlast")
@@ -197,7 +196,7 @@ func TestOneRetryRule(t *testing.T) {
 	}
 }
 
-// Close cuts streams, and the cut shows.
+// Close cuts streams, and clients notice.
 func TestCloseCutsStreams(t *testing.T) {
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		if _, _, err := readMessage(br); err == nil {

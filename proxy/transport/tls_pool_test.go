@@ -26,7 +26,7 @@ import (
 	"time"
 )
 
-// authority is a certificate for 127.0.0.1 and who trusts it.
+// authority returns a certificate for 127.0.0.1 and a pool that trusts it.
 func authority(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -51,7 +51,7 @@ func authority(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, roots
 }
 
-// held is a connection whose writes go out when they are let, together.
+// held is a connection that collects writes until let sends them together.
 type held struct {
 	net.Conn
 	hold bool
@@ -65,19 +65,19 @@ func (h *held) Write(p []byte) (int, error) {
 	return h.Conn.Write(p)
 }
 
-// let lets out what was held but its last bytes.
+// let sends what was collected, except for its last bytes.
 func (h *held) let(but int) { _, _ = h.Conn.Write(h.out.Next(h.out.Len() - but)) }
 
-// U15 over TLS: what an upstream sends beyond its length is nobody's. The next client
-// gets an answer of its own, wherever the rest is: in the answer's last record, behind
-// it, there in part only, or later than the answer.
+// U15 over TLS: bytes that an upstream sends beyond its Content-Length are dropped. The next
+// client gets its own answer, wherever these bytes are: in the answer's last record, after
+// it, arrived in part only, or sent later than the answer.
 func TestM25ForeignBytesOverTLS(t *testing.T) {
 	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
 	certificate, roots := authority(t)
 	for name, c := range map[string]struct {
-		together bool // answer and rest are one record
-		later    bool // the rest comes when the answer was read
-		part     int  // of the rest's bytes that come with the next request only
+		together bool // the answer and the bytes after it are one record
+		later    bool // these bytes come when the answer has been read
+		part     int  // how many of these bytes come only with the next request
 	}{
 		"in one record":             {together: true},
 		"in a record of its own":    {},
@@ -142,14 +142,14 @@ func TestM25ForeignBytesOverTLS(t *testing.T) {
 	}
 }
 
-// A connection that did nothing wrong is used again, whatever TLS itself has to say on
-// it: servers send session tickets after the handshake, some of them later.
+// A connection is used again although TLS itself sends messages on it: servers send session
+// tickets after the handshake, some of them later.
 func TestM25TicketsKeepConnections(t *testing.T) {
 	certificate, roots := authority(t)
 	for name, c := range map[string]*tls.Config{
 		"1.2":                  {MaxVersion: tls.VersionTLS12},
 		"1.3":                  {},
-		"1.3, tickets later":   {ClientAuth: tls.RequestClientCert}, // when the client has finished
+		"1.3, tickets later":   {ClientAuth: tls.RequestClientCert}, // sent when the client has finished the handshake
 		"1.3, without tickets": {SessionTicketsDisabled: true},
 	} {
 		c.Certificates = []tls.Certificate{certificate}
@@ -197,8 +197,8 @@ func TestM25TicketsKeepConnections(t *testing.T) {
 	})
 }
 
-// keepsConnection sends requests to an origin of that script, one after another with
-// between between them, and wants them on one connection.
+// keepsConnection sends requests one after another to an origin with that script, calls
+// between between them, and demands that they use one connection.
 func keepsConnection(t *testing.T, roots *x509.CertPool, between func(), script func(net.Conn, *bufio.Reader)) {
 	o := newOrigin(t, script)
 	config := o.config("")
@@ -218,8 +218,8 @@ func keepsConnection(t *testing.T, roots *x509.CertPool, between func(), script 
 	}
 }
 
-// records seals what a server of TLS 1.3 says after its handshake: crypto/tls sends no
-// ticket when it is asked to.
+// records makes the records that a server of TLS 1.3 may send after its handshake, as
+// crypto/tls cannot be told to send a ticket then.
 type records struct {
 	aead     cipher.AEAD
 	iv       []byte
@@ -254,7 +254,7 @@ func newRecords(t *testing.T, secure *tls.Conn, keys string) *records {
 	return &records{aead: aead, iv: expand("iv", 12)}
 }
 
-// seal makes a record of text, which is of that content type.
+// seal makes a record of that content type from text.
 func (r *records) seal(text []byte, contentType byte) []byte {
 	nonce := bytes.Clone(r.iv)
 	binary.BigEndian.PutUint64(nonce[4:], binary.BigEndian.Uint64(nonce[4:])^r.sequence)

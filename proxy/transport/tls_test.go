@@ -20,7 +20,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Certificates count: no authority or another name, no request.
+// Certificates are verified: with an unknown authority or another name, no request is sent.
 func TestTLS(t *testing.T) {
 	protos := make(chan string, 10)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +78,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// expired returns a certificate for 127.0.0.1 that was good until yesterday.
+// expired returns a certificate for 127.0.0.1 that was valid until yesterday.
 func expired(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -83,8 +83,8 @@ func TestUpgradeEnds(t *testing.T) {
 	})
 }
 
-// A wish that the upstream declines is a plain request; one for h2c, or one
-// that the caller takes out, never reaches it.
+// If the upstream declines an upgrade, the request is a normal one. An upgrade to h2c, or one
+// that the caller removes, does not reach it.
 func TestUpgradeDeclined(t *testing.T) {
 	o, seen := recording(t)
 	u := newUpstream(t, o.config(""))

@@ -62,7 +62,7 @@ func TestUploadMemory(t *testing.T) {
 		if got, want := await(t, sums, "upload"), fmt.Sprintf("%x", hash.Sum(nil)); got != want {
 			t.Errorf("length %d: digest %s, want %s", length, got, want)
 		}
-		// The buffers of the test's own client and upstream are in it too.
+		// This includes the buffers of the test's own client and upstream.
 		if most := await(t, peak, "peak"); most > before+4<<20 {
 			t.Errorf("length %d: %d KiB more in use than before", length, (most-before)>>10)
 		}
@@ -76,8 +76,8 @@ func inUse() uint64 {
 	return m.HeapInuse + m.StackInuse
 }
 
-// An upstream that answers before it has read the body is heard, whatever it
-// then does with the rest, and the client's connection ends after the answer.
+// If an upstream answers before it has read the body, its answer is relayed, whatever it
+// does with the rest, and the client's connection is closed after the answer.
 func TestEarlyAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer, body string
@@ -115,7 +115,7 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 }
 
-// Answer and upload flow at the same time.
+// The answer is relayed while the body is still being sent.
 func TestFullDuplex(t *testing.T) {
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		request, err := http.ReadRequest(br)
@@ -154,7 +154,7 @@ func TestFullDuplex(t *testing.T) {
 	}
 }
 
-// A body that never becomes whole never looks whole to the upstream.
+// A body that was cut never looks complete to the upstream.
 func TestBrokenUpload(t *testing.T) {
 	const put = "PUT / HTTP/1.1\r\nHost: h\r\n"
 	for name, c := range map[string]struct {
@@ -183,7 +183,7 @@ func TestBrokenUpload(t *testing.T) {
 			f := relaying(t, newUpstream(t, config))
 			client := dial(t, f.addr)
 			client.send(c.sent)
-			if c.fin { // not before, or there is no request
+			if c.fin { // not earlier, or the upstream gets no request
 				await(t, began, "request")
 				_ = client.CloseWrite()
 			}
@@ -200,8 +200,8 @@ func TestBrokenUpload(t *testing.T) {
 	}
 }
 
-// A large rewritten body goes up beside the reading of the answer, and the
-// pooled buffers behind it are not mixed up between requests.
+// A large rewritten body is sent while the answer is read, and its pooled buffers are not
+// mixed up between requests.
 func TestLargeBodies(t *testing.T) {
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		for {

@@ -8,7 +8,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// packets is an upstream whose answer arrives in these pieces.
+// packets is a connection on which an answer arrives in these pieces.
 type packets struct {
 	left  []string
 	asked int
@@ -28,9 +28,9 @@ func (p *packets) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Between two pieces of a stream it is wait that waits, and not Read, for which a
-// buffer is taken: an idle stream holds none. However chunks and their ends were
-// cut, the pieces are those that arrived.
+// Between two pieces of a stream wait waits, not Read: Read needs a buffer, and an idle
+// stream must not hold one. However chunks and their ends are split, each piece is relayed
+// as it arrives.
 func TestWaitWaits(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for name, arriving := range map[string][]string{

@@ -13,9 +13,9 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// An upstream may answer before it has read the request. The body goes on, from
-// memory that outlives the handler: nobody else gets it meanwhile. With the tag
-// sidenote_debug, what was given back is overwritten, and shows.
+// An upstream may answer before it has read the request. The body is still sent after the
+// handler has returned, so its memory must not be used for another request. With the tag
+// sidenote_debug, memory that was given back is overwritten, which this test notices.
 func TestBodyOutlivesHandler(t *testing.T) {
 	t.Parallel()
 	seen, got := make(chan struct{}), make(chan string, 1)
@@ -48,7 +48,7 @@ func TestBodyOutlivesHandler(t *testing.T) {
 	}
 	want := strings.Repeat("a", 900_000)
 	c.send(fmt.Sprintf("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", len(want), want))
-	for line := ""; line != "\r\n"; { // then the handler has returned
+	for line := ""; line != "\r\n"; { // after the head the handler has returned
 		var err error
 		if line, err = c.br.ReadString('\n'); err != nil {
 			t.Fatal(err)
@@ -60,7 +60,7 @@ func TestBodyOutlivesHandler(t *testing.T) {
 	}
 }
 
-// Whatever length is announced, memory grows in steps, and with what comes.
+// Whatever length is announced, memory grows in steps, with what has arrived.
 func TestAnnouncedLengths(t *testing.T) {
 	for _, announced := range []int{-1, 100, 300_000, 1 << 50, math.MaxInt - 1, math.MaxInt} {
 		size := 100_000
