@@ -61,7 +61,7 @@ func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error 
 	if x.sampled {
 		x.takeSample(resp, &how)
 	}
-	if resp.Sent() { // a stream may be open for minutes
+	if resp.Sent() { // free the body now: a stream may be open for minutes
 		x.dropBody()
 	}
 	resp.Relay(ctx, how)

@@ -14,7 +14,7 @@ import (
 // The outcomes beside those of package rewrite.
 const (
 	Relayed rewrite.Outcome = "relayed" // a route that Sidenote does not rewrite
-	Failed  rewrite.Outcome = "failed"  // the upstream gave no usable answer, or a bug of ours
+	Failed  rewrite.Outcome = "failed"  // the upstream gave no usable answer, or Sidenote has a bug
 )
 
 // The reasons of refusals and failures beside those of package rewrite. Together they
@@ -33,7 +33,7 @@ const (
 	ReasonUpstreamConnect rewrite.Reason = "upstream-connect"      // nothing was sent
 	ReasonUpstreamTimeout rewrite.Reason = "upstream-timeout"      // no answer in time
 	ReasonUpstreamBroken  rewrite.Reason = "upstream-broken"       // closed or unreadable before an answer
-	ReasonInternal        rewrite.Reason = "internal"              // a bug of ours
+	ReasonInternal        rewrite.Reason = "internal"              // a bug in Sidenote
 )
 
 // A ClientEnd says how the client's side of a request ended.
@@ -49,7 +49,7 @@ const (
 )
 
 const (
-	plannerOff       = "off" // the planner's word in headers and log until there is one
+	plannerOff       = "off" // the value of planner in headers and log, until there is a planner
 	statusClientGone = 499   // nginx's code for a client that left before the answer
 )
 

@@ -29,7 +29,7 @@ type Keeper interface {
 	Ingest(ctx context.Context, base string, acceptDeletions bool) (run int, err error)
 }
 
-// Bases are the knowledge bases of a Keeper.
+// Bases are the methods of a Keeper for whole bases.
 type Bases interface {
 	// Bases returns all bases, by id.
 	Bases(ctx context.Context) ([]Base, error)
@@ -39,7 +39,7 @@ type Bases interface {
 	DeleteBase(ctx context.Context, id string) error
 }
 
-// Documents are the documents of the bases of a Keeper.
+// Documents are the methods of a Keeper for the documents of a base.
 type Documents interface {
 	// Documents returns the documents that a base has now.
 	Documents(ctx context.Context, base string) (Contents, error)

@@ -48,11 +48,11 @@ const (
 type Ingest struct {
 	Runs    int     `json:"runs"` // readings that have ended
 	Running bool    `json:"running"`
-	Done    int     `json:"done"`  // files
-	Files   int     `json:"files"` // to read
+	Done    int     `json:"done"`  // files read so far
+	Files   int     `json:"files"` // files to read in all
 	Chunks  int     `json:"chunks"`
 	BeganAt *int64  `json:"began_at"` // null before the first
-	TookMS  float64 `json:"took_ms"`  // so far, or in all
+	TookMS  float64 `json:"took_ms"`  // of the running reading so far, or of the last one
 	Error   string  `json:"error,omitempty"`
 	Report  *Report `json:"report"` // of the last that ended well; null if there is none
 }

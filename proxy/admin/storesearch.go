@@ -36,7 +36,7 @@ type storeSearch struct {
 		ScoreThreshold *float64 `json:"score_threshold"` // least score, 0 to 1
 		HybridSearch   *struct {
 			EmbeddingWeight *float64 `json:"embedding_weight"` // ignored: the search is lexical
-			TextWeight      *float64 `json:"text_weight"`      // likewise
+			TextWeight      *float64 `json:"text_weight"`      // ignored, too
 		} `json:"hybrid_search"`
 	} `json:"ranking_options"`
 	RewriteQuery *bool `json:"rewrite_query"` // ignored: queries are searched as they are
@@ -63,7 +63,7 @@ func (q *queries) UnmarshalJSON(b []byte) error {
 // A storePage is the answer to a storeSearch.
 type storePage struct {
 	Object      string     `json:"object"`       // "vector_store.search_results.page"
-	SearchQuery []string   `json:"search_query"` // as asked
+	SearchQuery []string   `json:"search_query"` // the queries of the request
 	Data        []storeHit `json:"data"`         // best first
 	HasMore     bool       `json:"has_more"`     // false: there is one page
 	NextPage    *string    `json:"next_page"`

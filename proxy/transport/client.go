@@ -27,11 +27,11 @@ const (
 // several times for each request.
 type clientConn struct {
 	timed
-	state *requestState // of the request that a handler has, else nil
+	state *requestState // of the request while its handler runs, else nil
 	guard *guard
-	waits atomic.Int32 // forOther and so on
+	waits atomic.Int32 // forOther, forRequest, …
 	head  headRead
-	flush time.Duration // in which a Write must get on
+	flush time.Duration // a Write fails if the client takes nothing for so long, see writeWithin
 
 	readErr error // of the last Read that failed
 
@@ -42,11 +42,11 @@ type clientConn struct {
 }
 
 func (g *guard) newConn(c net.Conn) *clientConn {
-	if tcp, err := newTCP(c, g.options.Raw); err == nil { // else it is something of a test's
+	if tcp, err := newTCP(c, g.options.Raw); err == nil { // an error means a test's connection, which is not TCP
 		c = tcp
 	}
 	client := &clientConn{timed: timed{Conn: c}, guard: g, flush: g.options.Write}
-	client.waits.Store(forHead) // to fasthttp the first request has begun, with no byte of it
+	client.waits.Store(forHead) // fasthttp takes a new connection for one whose first request has begun
 	g.hangups.add(client)
 	g.clients.add(client)
 	return client

@@ -61,7 +61,7 @@ func relayUntilClose(ctx *fasthttp.RequestCtx, s *stream) {
 	ctx.SetConnectionClose() // or fasthttp writes keep-alive if the client asked for it
 	hijack(ctx, func(client *clientConn, _ net.Conn) {
 		bw := bufio.NewWriterSize(client, readerSize)
-		ctx.Response.Header.SetContentLength(-2) // none, and Connection: close
+		ctx.Response.Header.SetContentLength(-2) // no length, and Connection: close
 		err := ctx.Response.Header.Write(bw)
 		if err == nil {
 			err = bw.Flush()
@@ -124,7 +124,7 @@ func (r *Response) relayUpgrade(ctx *fasthttp.RequestCtx, how Relay) {
 // A tunnel relays the bytes after a switch to another protocol.
 type tunnel struct {
 	x    *upstreamCall
-	seen atomic.Int64 // last byte either way, Unix nanoseconds
+	seen atomic.Int64 // time of the last byte in either direction, Unix nanoseconds
 	down atomic.Int64 // bytes to the client
 }
 

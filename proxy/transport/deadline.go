@@ -22,7 +22,7 @@ var epoch = time.Now()
 func clock() time.Duration { return time.Since(epoch) }
 
 // A deadline is the one that was last set for one direction of a connection.
-type deadline struct{ at atomic.Int64 } // on clock; 0: not known
+type deadline struct{ at atomic.Int64 } // a reading of clock; 0: not known
 
 // serves reports whether d can stay for an operation that begins now and may take wait:
 // it must end the operation after wait, or up to a sixteenth later.

@@ -7,9 +7,9 @@ import (
 
 // A field holds the positions of the parts of a head line, counted from its start.
 type field struct {
-	colon int // behind the name
-	end   int // of the value, which may have blanks around it
-	next  int // where the next line begins
+	colon int // index of the colon, which ends the name
+	end   int // index of the end of the value, which may have blanks around it
+	next  int // index of the next line
 }
 
 func (f field) name(block []byte) []byte  { return block[:f.colon] }

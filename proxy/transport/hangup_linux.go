@@ -16,7 +16,7 @@ func hungUp(fd uintptr) bool {
 	for {
 		n, err := unix.Poll(fds[:], 0)
 		if !errors.Is(err, unix.EINTR) {
-			return n != 0 // an error is -1
+			return n != 0 // -1, an error, counts as gone
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (l *hangupWatcher) start() {
 
 // close ends the hangup watcher and waits for it.
 func (l *hangupWatcher) close() {
-	l.begin.Do(func() {}) // nothing starts any more
+	l.begin.Do(func() {}) // a later add does not start it any more
 	if l.set != nil {
 		_ = l.set.Close()
 		<-l.ended

@@ -33,7 +33,7 @@ func (s *Server) Serve(ln net.Listener) error {
 
 // Shutdown stops listening and lets open requests end while ctx lasts; then it
 // returns ctx's error. Connections without a request, or with a part of its head, are
-// closed at once. Clients are watched until the last has gone.
+// closed at once. Hang-ups of clients are noticed until the last one has gone.
 func (s *Server) Shutdown(ctx context.Context) error {
 	g := s.guard
 	err := s.http.ShutdownWithContext(ctx)

@@ -78,7 +78,7 @@ var errNoRoom = &Error{NoRoom, errors.New("no room for a request's body")}
 type bodyReader struct {
 	stream           io.Reader
 	limit, announced int
-	room             Room // nil has all
+	room             Room // nil: no bound
 	client           *clientConn
 	wait             time.Duration // for each minPerWait bytes from client; 0: the deadline is set elsewhere
 }

@@ -48,7 +48,7 @@ type progress struct {
 	ended     bool               // end was called
 	answered  bool               // the head of the answer has been read
 	conn      *conn              // nil before it is taken
-	cancel    context.CancelFunc // of dialing
+	cancel    context.CancelFunc // ends a dial that is under way
 	watched   bool               // between watch and unwatch
 	stopWatch func()             // ends a watch that has a goroutine of its own; else nil
 	upload    *upload            // nil if the whole body was sent before anything was read

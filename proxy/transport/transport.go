@@ -37,7 +37,7 @@ const (
 	ClientLate Class = "client_late" // the client's own body came too slowly
 	NoRoom     Class = "no_room"     // there is no memory for the client's body, see Room
 	Closed     Class = "closed"      // Upstream.Close was called
-	Internal   Class = "internal"    // a panic of ours
+	Internal   Class = "internal"    // a panic in Sidenote
 )
 
 // errPanic ends a call that met a panic. The log has its stack.

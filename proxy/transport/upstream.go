@@ -77,7 +77,7 @@ type conn struct {
 	tcp   *tcpConn      // the TCP connection itself
 	br    *bufio.Reader // nil while idle
 	idle  time.Duration // deadline per read; 0 leaves the one that is set
-	since time.Duration // idle since, on clock
+	since time.Duration // the reading of clock since which it is idle
 
 	pooled     bool // it was idle before
 	pooledSend pooledSend

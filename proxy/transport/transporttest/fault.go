@@ -1,5 +1,4 @@
-// Package transporttest breaks connections for tests, at one of their reads and
-// writes.
+// Package transporttest makes one read or write of a connection fail, for tests.
 package transporttest
 
 import (
@@ -8,45 +7,45 @@ import (
 	"syscall"
 )
 
-// A Kind says what happens at the I/O that is chosen.
+// A Kind says how the chosen I/O fails.
 type Kind int
 
 // The kinds.
 const (
-	Fails  Kind = iota // it has an error, and the connection is reset
-	Breaks             // it is done, and then the connection is reset
-	Panics             // it is a bug
+	Fails  Kind = iota // it returns an error, and the connection is reset
+	Breaks             // it succeeds, and then the connection is reset
+	Panics             // it panics
 )
 
-// String returns the kind's word.
+// String returns the name of the kind.
 func (k Kind) String() string { return [...]string{"fails", "breaks", "panics"}[k] }
 
-// A Fault happens at one I/O of the connections that Open opens: their reads, writes
-// and looks. Open is a transport.Raw.
+// A Fault happens at one I/O of the connections that Open is called for: at a read, a write
+// or a check without either. Open is a transport.Raw.
 type Fault struct {
 	Kind Kind
 
-	left atomic.Int64 // until it happens
+	left atomic.Int64 // how many I/Os there are before the fault
 }
 
-// Set lets the I/O number at be broken, of those from now on and from 0.
+// Set makes the I/O number at fail, counted from 0 beginning with the next one.
 func (f *Fault) Set(at int64) { f.left.Store(at + 1) }
 
 // Reached reports whether the fault has happened.
 func (f *Fault) Reached() bool { return f.left.Load() <= 0 }
 
-// Open opens the way to c's I/O.
+// Open returns c's raw connection, on which the fault may happen.
 func (f *Fault) Open(c *net.TCPConn) (syscall.RawConn, error) {
 	raw, err := c.SyscallConn()
 	return &faulty{raw: raw, conn: c, fault: f}, err
 }
 
-// faulty is a way on which a fault may happen.
+// faulty is a raw connection on which a fault may happen.
 type faulty struct {
 	raw    syscall.RawConn
 	conn   *net.TCPConn
 	fault  *Fault
-	within atomic.Int32 // I/O that is under way
+	within atomic.Int32 // how many I/Os are under way
 }
 
 // Read implements syscall.RawConn.
@@ -81,7 +80,7 @@ func (r *faulty) at(do func() error) error {
 	return syscall.ECONNRESET
 }
 
-// reset breaks the connection for both sides. Its errors mean that it was broken.
+// reset resets the connection for both sides. Its errors mean that it is broken already.
 func (r *faulty) reset() {
 	_ = r.conn.SetLinger(0)
 	if r.within.Load() == 0 {
