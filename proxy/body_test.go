@@ -16,9 +16,9 @@ import (
 	"sidenote/rewrite"
 )
 
-// packings returns text as clients compress it, by Content-Encoding. (br is in the tests
+// compressedForms returns text as clients compress it, by Content-Encoding. (br is in the tests
 // of package coding.)
-func packings(t *testing.T, text string) map[string]string {
+func compressedForms(t *testing.T, text string) map[string]string {
 	t.Helper()
 	packed := map[string]string{}
 	for name, open := range map[string]func(io.Writer) (io.WriteCloser, error){
@@ -50,7 +50,7 @@ func TestCompressedRequests(t *testing.T) {
 	plain.post(t, chatBody)
 	want := (<-u.seen).body
 	off := open(t, u, func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Off })
-	for name, body := range packings(t, chatBody) {
+	for name, body := range compressedForms(t, chatBody) {
 		resp, _ := plain.post(t, body, "Content-Encoding: "+name)
 		got := <-u.seen
 		if got.body != want || got.header("Content-Encoding") != "" || got.header("Content-Length") != strconv.Itoa(len(want)) {
@@ -91,15 +91,15 @@ func TestUnreadableRequests(t *testing.T) {
 		}
 	}
 	bomb := `{"messages":[{"role":"user","content":"` + strings.Repeat("x", 4<<20) + `"}]}`
-	for name, packed := range packings(t, bomb) {
+	for name, packed := range compressedForms(t, bomb) {
 		f(packed, "body-too-large", 413, "Content-Encoding: "+name)
 	}
-	for name, packed := range packings(t, chatBody) {
+	for name, packed := range compressedForms(t, chatBody) {
 		f(packed[:len(packed)-7], "encoded-body", 400, "Content-Encoding: "+name)
 		f(packed, "encoded-body", 400, "Content-Encoding: "+name+", gzip")
 		f(packed, "encoded-body", 400, "Content-Encoding: "+name, "Content-Encoding: gzip")
 	}
-	for name, packed := range packings(t, `{"messages":`) {
+	for name, packed := range compressedForms(t, `{"messages":`) {
 		f(packed, "not-json", 400, "Content-Encoding: "+name)
 	}
 	f(chatBody, "encoded-body", 400, "Content-Encoding: compress")

@@ -57,7 +57,7 @@ func giantLine(t *testing.T) {
 // yet; nothing is learnt from such a stream, as it has no usage.)
 func errorInsideStream(t *testing.T) {
 	const body = "data: {\"choices\":[]}\n\ndata: {\"error\":{\"message\":\"overloaded\",\"type\":\"server_error\"}}\n\n"
-	g, learnt := learnt(t, 1, streamBody, "200 OK\r\nContent-Type: text/event-stream", body)
+	g, learnt := sendSampled(t, 1, streamBody, "200 OK\r\nContent-Type: text/event-stream", body)
 	if len(learnt) > 0 {
 		t.Errorf("learnt %+v", learnt)
 	}

@@ -132,8 +132,8 @@ func readsAll(r io.Reader, p []byte) bool {
 	return err == nil
 }
 
-// have sends a talk as far as that is possible, and returns what came back.
-func (g *rig) have(t *testing.T, with talk) (heard string) {
+// runTalk sends a talk as far as that is possible, and returns what came back.
+func (g *rig) runTalk(t *testing.T, with talk) (heard string) {
 	t.Helper()
 	c, err := net.Dial("tcp", g.addr)
 	if err != nil {
@@ -209,14 +209,14 @@ func eachIO(t *testing.T, with talk, kind transporttest.Kind, side string, after
 	}, clients, upstreams), nil)
 	fault.Kind = kind
 	fault.Set(1 << 60)
-	if heard := g.have(t, with); !strings.Contains(heard, "whole") && !strings.Contains(heard, "pong") {
+	if heard := g.runTalk(t, with); !strings.Contains(heard, "whole") && !strings.Contains(heard, "pong") {
 		t.Fatalf("without a fault: %q", heard)
 	}
 	g.settles(t, 1<<30)
 	before, _ := goroutines()
 	for at := int64(0); ; at++ {
 		fault.Set(at)
-		g.have(t, with)
+		g.runTalk(t, with)
 		g.settles(t, before)
 		if !fault.Reached() {
 			if at == 0 {

@@ -50,7 +50,7 @@ func TestChunkedStaysChunked(t *testing.T) {
 	for _, size := range []int{0, 10_000, 60_000, 1 << 20} {
 		f(off, strings.Replace(chatBody, "{", "{"+strings.Repeat(" ", size), 1), false)
 	}
-	for name, packed := range packings(t, chatBody) {
+	for name, packed := range compressedForms(t, chatBody) {
 		f(off, packed, false, "Content-Encoding: "+name)
 		f(off, packed[:len(packed)-7], false, "Content-Encoding: "+name) // cut, so it cannot be decoded
 		f(inject, packed, true, "Content-Encoding: "+name)
@@ -86,7 +86,7 @@ func TestDigests(t *testing.T) {
 	f(inject, chatBody, "")
 	f(inject, "no chat", "d")
 	f(off, chatBody, "d")
-	for name, packed := range packings(t, chatBody) {
+	for name, packed := range compressedForms(t, chatBody) {
 		f(inject, packed, "", "Content-Encoding: "+name)
 		f(off, packed, "d", "Content-Encoding: "+name)
 	}

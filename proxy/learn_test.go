@@ -15,9 +15,9 @@ import (
 	"sidenote/rewrite/calibration"
 )
 
-// learnt sends the same request n times to an upstream that gives this answer, and returns
+// sendSampled sends the same request n times to an upstream that gives this answer, and returns
 // what was learnt when all samples have been read. Each answer must be relayed as it is.
-func learnt(t *testing.T, n int, request, head, answer string) (*rig, []calibration.Entry) {
+func sendSampled(t *testing.T, n int, request, head, answer string) (*rig, []calibration.Entry) {
 	t.Helper()
 	u := newUpstream(t, func(_ seen, w io.Writer) {
 		fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", head, len(answer), answer)
@@ -67,7 +67,7 @@ func TestLearnsWhatIsBilled(t *testing.T) {
 		"gzip":   {okJSON + "\r\nContent-Encoding: gzip", gzipped(t, usage)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, all := learnt(t, 40, chatBody, c.head, c.answer)
+			g, all := sendSampled(t, 40, chatBody, c.head, c.answer)
 			// Sampled are the first 32 requests, then one of 16.
 			if len(all) != 1 || all[0].Samples != 32 {
 				t.Fatalf("%+v, %v shed", all, counted(t, g.metrics, "sidenote_shed_total", "calibration"))
@@ -96,7 +96,7 @@ func usageLies(t *testing.T) {
 		{okJSON, image, usage("1500"), ""},
 		{"500 Oh\r\nContent-Type: application/json", chatBody, usage("-1"), ""},
 	} {
-		g, all := learnt(t, 1, c.request, c.head, c.answer)
+		g, all := sendSampled(t, 1, c.request, c.head, c.answer)
 		if len(all) > 0 {
 			t.Errorf("%s: learnt %+v", c.answer, all)
 		}

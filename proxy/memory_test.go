@@ -55,7 +55,7 @@ func TestBodiesHaveTheirShare(t *testing.T) {
 	if n := counted(t, g.metrics, "sidenote_shed_total", "memory"); n < many-most {
 		t.Errorf("%v counted of %d", n, many-most)
 	}
-	if resp := g.patiently(t, chat(chatBody)); resp.StatusCode != 200 {
+	if resp := g.untilServed(t, chat(chatBody)); resp.StatusCode != 200 {
 		t.Errorf("a small one beside them: %d", resp.StatusCode)
 	}
 	u.next(t)
@@ -64,15 +64,15 @@ func TestBodiesHaveTheirShare(t *testing.T) {
 	}
 	large := chat(text + `"}]}`)
 	for range 2 * most {
-		if resp := g.patiently(t, large); resp.StatusCode != 200 {
+		if resp := g.untilServed(t, large); resp.StatusCode != 200 {
 			t.Errorf("a large one after them: %d", resp.StatusCode)
 		}
 		u.next(t)
 	}
 }
 
-// patiently sends a request until there is room for it.
-func (g *rig) patiently(t *testing.T, request string) *http.Response {
+// untilServed sends a request until there is room for it.
+func (g *rig) untilServed(t *testing.T, request string) *http.Response {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -160,7 +160,7 @@ func TestM27CollectsWhileTight(t *testing.T) {
 		t.Error("nothing was refused")
 	}
 	runtime.KeepAlive(b)
-	if resp := g.patiently(t, chat(chatBody)); resp.StatusCode != 200 {
+	if resp := g.untilServed(t, chat(chatBody)); resp.StatusCode != 200 {
 		t.Errorf("after it was freed: %d", resp.StatusCode)
 	}
 }
@@ -190,10 +190,10 @@ func TestUnpackedBodiesHaveTheirShare(t *testing.T) {
 		return b.String()
 	}
 	bomb := pack(plain(31 << 20))
-	if resp := strict.patiently(t, chat(bomb, "Content-Encoding: gzip")); resp.StatusCode != 413 {
+	if resp := strict.untilServed(t, chat(bomb, "Content-Encoding: gzip")); resp.StatusCode != 413 {
 		t.Errorf("strict: %d", resp.StatusCode)
 	}
-	resp := lenient.patiently(t, chat(bomb, "Content-Encoding: gzip"))
+	resp := lenient.untilServed(t, chat(bomb, "Content-Encoding: gzip"))
 	if got := resp.Header.Get(proxy.HeaderStatus); resp.StatusCode != 200 || got != "untouched; reason=body-too-large" {
 		t.Errorf("lenient: %d, %s", resp.StatusCode, got)
 	}
@@ -201,12 +201,12 @@ func TestUnpackedBodiesHaveTheirShare(t *testing.T) {
 		t.Errorf("lenient: %d bytes of %d went up", len(got.body), len(bomb))
 	}
 	large := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 34000000\r\n\r\n" + strings.Repeat(" ", 9000)
-	if resp := strict.patiently(t, large); resp.StatusCode != 413 {
+	if resp := strict.untilServed(t, large); resp.StatusCode != 413 {
 		t.Errorf("uncompressed: %d", resp.StatusCode)
 	}
 	body := chat(pack(plain(8<<20)), "Content-Encoding: gzip")
 	for range 5 { // each gives back what it took
-		if resp := lenient.patiently(t, body); resp.StatusCode != 200 {
+		if resp := lenient.untilServed(t, body); resp.StatusCode != 200 {
 			t.Errorf("%d", resp.StatusCode)
 		}
 		u.next(t)

@@ -39,9 +39,9 @@ func (g *rig) elsewhere(t *testing.T) *rig {
 	return &other
 }
 
-// strangersWelcome starts a rig that serves callers without a key and one tenant with the
+// startKeyless starts a rig that serves callers without a key and one tenant with the
 // key "ka".
-func strangersWelcome(t *testing.T, u *stubUpstream) *rig {
+func startKeyless(t *testing.T, u *stubUpstream) *rig {
 	t.Helper()
 	return openIn(t, u, func(c *proxy.Config) {
 		c.Tenants.Keys = []proxy.Key{keyOf("ka", policyOf("beta", nil))}
@@ -82,7 +82,7 @@ func (g *rig) want(t *testing.T, u *stubUpstream, name, request string, status i
 // any route.
 func TestM26PagesOfOtherSites(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
-	g := strangersWelcome(t, u)
+	g := startKeyless(t, u)
 	for _, c := range []struct {
 		origins string // header lines
 		status  int
@@ -151,7 +151,7 @@ func TestM26PagesOfOtherSites(t *testing.T) {
 // resolve to this machine (DNS rebinding).
 func TestM26NamesOnLoopback(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
-	g := strangersWelcome(t, u)
+	g := startKeyless(t, u)
 	away := g.elsewhere(t)
 	for _, c := range []struct {
 		host   string
@@ -223,7 +223,7 @@ func TestM26Preflights(t *testing.T) {
 	preflight := func(origin, host string) string {
 		return "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: " + host + "\r\nOrigin: " + origin + "\r\nAccess-Control-Request-Method: POST\r\n\r\n"
 	}
-	welcome := strangersWelcome(t, u)
+	welcome := startKeyless(t, u)
 	welcome.want(t, u, "foreign page", preflight("https://evil.example", "localhost"), 403, "identity.origins")
 	welcome.want(t, u, "foreign name", preflight("http://localhost:3000", "evil.example"), 421, "identity.hosts")
 	welcome.want(t, u, "own page", preflight("http://localhost:3000", "localhost"), 204, "")
