@@ -62,7 +62,7 @@ func (b *Base) look(ctx context.Context) {
 // Refresh looks at the store now.
 func (b *Base) Refresh(ctx context.Context) error {
 	defer b.asked()
-	body, err := b.within(ctx, b.askState)
+	body, err := b.within(ctx, b.api.state)
 	var s store
 	if err == nil {
 		s, err = decodeStore(body)
@@ -97,7 +97,7 @@ func (b *Base) files(ctx context.Context, s store) (digest string, all bool) {
 	}
 	var files []string
 	for after := ""; len(files) <= maxFiles; {
-		body, err := b.within(ctx, func(ctx context.Context) ([]byte, error) { return b.askFiles(ctx, after) })
+		body, err := b.within(ctx, func(ctx context.Context) ([]byte, error) { return b.api.files(ctx, after) })
 		if err != nil {
 			return "", false
 		}

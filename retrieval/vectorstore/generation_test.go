@@ -32,7 +32,7 @@ func recorded(next func(*http.Request) string) *Base {
 		Knowledge: "k", Store: "vs", Version: "tags 1", Neutralise: clean, Timeout: time.Second,
 		BaseURL: &url.URL{Scheme: "http", Host: "api.test"},
 	})
-	b.client.HTTP.Transport = tape{next}
+	b.api.HTTP.Transport = tape{next}
 	return b
 }
 

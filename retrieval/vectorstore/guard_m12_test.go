@@ -85,7 +85,7 @@ func asking(t *testing.T) (*Base, *fake) {
 		Knowledge: "legal", Store: "vs", Neutralise: clean, Timeout: DefaultTimeout, Every: DefaultEvery,
 		BaseURL: &url.URL{Scheme: "http", Host: "api.test"},
 	})
-	b.client.HTTP.Transport = f
+	b.api.HTTP.Transport = f
 	close(b.ended)
 	t.Cleanup(func() { _ = b.Close() })
 	return b, f

@@ -23,11 +23,18 @@ func apiURL(base *url.URL) string {
 	return text
 }
 
-// storePath is the path of the store, escaped.
-func (b *Base) storePath() string { return "/vector_stores/" + url.PathEscape(b.options.Store) }
+// An api sends the three requests that this package knows.
+type api struct {
+	*remote.Client
+	path string // of the store, escaped
+}
 
-// ask returns the answer to a search.
-func (b *Base) ask(ctx context.Context, text string, limit int, filter *retrieval.Filter) ([]byte, error) {
+func newAPI(client *remote.Client, store string) api {
+	return api{client, "/vector_stores/" + url.PathEscape(store)}
+}
+
+// search returns the answer to a search.
+func (a api) search(ctx context.Context, text string, limit int, filter *retrieval.Filter) ([]byte, error) {
 	body, err := json.Marshal(struct {
 		Query         string            `json:"query"`
 		MaxNumResults int               `json:"max_num_results"`
@@ -36,21 +43,21 @@ func (b *Base) ask(ctx context.Context, text string, limit int, filter *retrieva
 	if err != nil {
 		return nil, fmt.Errorf("encode question: %w", err)
 	}
-	return b.client.Call(ctx, http.MethodPost, b.storePath()+"/search", body)
+	return a.Call(ctx, http.MethodPost, a.path+"/search", body)
 }
 
-// askState returns the state of the store.
-func (b *Base) askState(ctx context.Context) ([]byte, error) {
-	return b.client.Ask(ctx, http.MethodGet, b.storePath(), nil)
+// state returns the state of the store.
+func (a api) state(ctx context.Context) ([]byte, error) {
+	return a.Ask(ctx, http.MethodGet, a.path, nil)
 }
 
-// askFiles returns a page of the store's files after one of them; "" is the first page.
-func (b *Base) askFiles(ctx context.Context, after string) ([]byte, error) {
+// files returns a page of the store's files after one of them; "" is the first page.
+func (a api) files(ctx context.Context, after string) ([]byte, error) {
 	query := url.Values{"limit": {strconv.Itoa(filesOfPage)}}
 	if after != "" {
 		query.Set("after", after)
 	}
-	return b.client.Ask(ctx, http.MethodGet, b.storePath()+"/files?"+query.Encode(), nil)
+	return a.Ask(ctx, http.MethodGet, a.path+"/files?"+query.Encode(), nil)
 }
 
 // badRequest tells that an API takes no such request.

@@ -59,7 +59,7 @@ type Options struct {
 // A Base is a knowledge base in a store elsewhere.
 type Base struct {
 	options Options
-	client  *remote.Client
+	api     api
 	health  remote.Health
 
 	mu    sync.Mutex
@@ -92,10 +92,10 @@ func newBase(o Options) (b *Base, ctx context.Context) {
 	b.asked = sync.OnceFunc(func() { close(b.first) })
 	b.health.Subject = fmt.Sprintf("knowledge %s: vector store %s at %s", o.Knowledge, o.Store, o.BaseURL.Host)
 	b.health.Every, b.health.Changed = o.Every, o.Changed
-	b.client = remote.New(remote.Options{
+	b.api = newAPI(remote.New(remote.Options{
 		BaseURL: apiURL(o.BaseURL), Key: o.Key, Silent: b.health.Called,
-		Probe: func(ctx context.Context) error { _, err := b.askState(ctx); return err },
-	})
+		Probe: func(ctx context.Context) error { _, err := b.api.state(ctx); return err },
+	}), o.Store)
 	return b, ctx
 }
 
@@ -103,7 +103,7 @@ func newBase(o Options) (b *Base, ctx context.Context) {
 func (b *Base) Close() error {
 	b.stop()
 	<-b.ended
-	b.client.Close()
+	b.api.Close()
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (b *Base) Asked() <-chan struct{} { return b.first }
 func (b *Base) Trouble() []string { return b.health.Lines() }
 
 // Skips tells whether searches are skipped because the store does not answer.
-func (b *Base) Skips() bool { return b.client.Skips() }
+func (b *Base) Skips() bool { return b.api.Skips() }
 
 // Ref returns the base's id and present generation; see generation.go.
 func (b *Base) Ref() retrieval.Ref { return b.ref(b.state()) }
@@ -166,7 +166,7 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 func (b *Base) search(ctx context.Context, text string, limit int, filter *retrieval.Filter) (found, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
 	defer cancel()
-	body, err := b.ask(ctx, text, limit, filter)
+	body, err := b.api.search(ctx, text, limit, filter)
 	var f found
 	if errors.Is(err, remote.ErrDown) || errors.Is(err, remote.ErrBusy) {
 		return f, err // nothing was asked
