@@ -99,7 +99,7 @@ func (a *app) alone(cfg *config.Config, library *library.Library, write bool, do
 	}
 	fmt.Fprintf(a.stderr, "%s %s\n", opened, cfg.State.Path)
 	token := rand.Text()
-	server := admin.NewServer((&admin.Handler{Keeper: engine.NewManager(cfg, library), Token: proxy.NewSecret(token)}).Handle, slog.New(slog.DiscardHandler))
+	server := admin.NewServer((&admin.Handler{Manager: engine.NewManager(cfg, library), Token: proxy.NewSecret(token)}).Handle, slog.New(slog.DiscardHandler))
 	ln := fasthttputil.NewInmemoryListener()
 	served := make(chan error, 1)
 	panics.Go(a.panicked, func() { served <- server.Serve(ln) }, func() { close(served) })

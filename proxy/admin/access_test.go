@@ -56,7 +56,7 @@ func reads() []request {
 func startWith(t *testing.T, token, readToken, state string) string {
 	t.Helper()
 	h := handler(func(h *admin.Handler) {
-		h.Keeper, h.Library = &fakeKeeper{ids: []string{"a"}}, oneStore{}
+		h.Manager, h.Library = &fakeManager{ids: []string{"a"}}, oneStore{}
 		h.Token, h.ReadToken = proxy.NewSecret(token), proxy.NewSecret(readToken)
 		h.StateToken = func() (string, error) {
 			if state == "" {
@@ -217,7 +217,7 @@ func TestM04ForeignPagesAreRefused(t *testing.T) {
 // Callers who may read are told what is wrong with the state folder's token.
 func TestM04StateTokenThatCannotBeRead(t *testing.T) {
 	h := handler(func(h *admin.Handler) {
-		h.Keeper = &fakeKeeper{}
+		h.Manager = &fakeManager{}
 		h.StateToken = func() (string, error) {
 			return "", &fs.PathError{Op: "open", Path: "/s/admin-token", Err: fs.ErrPermission}
 		}

@@ -32,7 +32,7 @@ type Handler struct {
 	Tenants   *proxy.Directory
 	Knowledge func() []string // returns the ids of all bases
 	Library   Library         // what the vector-store endpoints read; nil: there are no such endpoints
-	Keeper    Keeper          // what manages bases; nil: there are no such endpoints
+	Manager   Manager         // what manages bases; nil: there are no such endpoints
 	Hosts     []string        // names by which this port may be called, beside localhost and addresses
 
 	// Callers send tokens as bearer tokens. Without Token and ReadToken reads need none.
@@ -92,7 +92,7 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 	if !ok && h.Library != nil {
 		e, ok = h.storeEndpoint(string(ctx.URI().PathOriginal()))
 	}
-	if !ok && h.Keeper != nil {
+	if !ok && h.Manager != nil {
 		e, ok = h.knowledgeEndpoint(string(ctx.Method()), string(ctx.URI().PathOriginal()))
 	}
 	if err := h.admit(ctx, e, ok); err != nil {

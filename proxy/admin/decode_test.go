@@ -7,7 +7,7 @@ import (
 
 // Errors about a body speak of JSON, not of Go's types.
 func TestWrongBodies(t *testing.T) {
-	store, base := stores(t, &twoStores{}), startKeeper(t, &fakeKeeper{})
+	store, base := stores(t, &twoStores{}), startManager(t, &fakeManager{})
 	f := func(url, body, want string) {
 		t.Helper()
 		code, got := manage(t, "POST", url, body)

@@ -17,9 +17,9 @@ import (
 	"sidenote/rewrite"
 )
 
-// A Keeper manages knowledge bases. It returns a *Refusal for what it refuses and for
+// A Manager manages knowledge bases. It returns a *Refusal for what it refuses and for
 // errors of the state folder. It is safe for concurrent use.
-type Keeper interface {
+type Manager interface {
 	Bases
 	Documents
 	// Ingest begins to read the folder of a base. It returns the number of the reading
@@ -29,7 +29,7 @@ type Keeper interface {
 	Ingest(ctx context.Context, base string, acceptDeletions bool) (run int, err error)
 }
 
-// Bases are the methods of a Keeper for whole bases.
+// Bases are the methods of a Manager for whole bases.
 type Bases interface {
 	// Bases returns all bases, by id.
 	Bases(ctx context.Context) ([]Base, error)
@@ -39,7 +39,7 @@ type Bases interface {
 	DeleteBase(ctx context.Context, id string) error
 }
 
-// Documents are the methods of a Keeper for the documents of a base.
+// Documents are the methods of a Manager for the documents of a base.
 type Documents interface {
 	// Documents returns the documents that a base has now.
 	Documents(ctx context.Context, base string) (Contents, error)
@@ -52,7 +52,7 @@ type Documents interface {
 	Remove(ctx context.Context, base, id string) error
 }
 
-// A Refusal is an error for which a Keeper has chosen the answer itself.
+// A Refusal is an error for which a Manager has chosen the answer itself.
 type Refusal struct {
 	Status  int
 	Code    string

@@ -13,19 +13,19 @@ import (
 	"sidenote/proxy/admin"
 )
 
-// A fakeKeeper is a Keeper of the bases kb1, with documents of these ids, and kb2.
-type fakeKeeper struct {
+// A fakeManager is a Manager of the bases kb1, with documents of these ids, and kb2.
+type fakeManager struct {
 	ids []string // sorted
 	put []admin.NewDocument
 	err error // returned by all methods that change something
 }
 
-func (c *fakeKeeper) Bases(context.Context) ([]admin.Base, error) {
+func (c *fakeManager) Bases(context.Context) ([]admin.Base, error) {
 	report := &admin.Report{SkippedTotal: 150, Skipped: make([]admin.Skipped, 150), RemovedDocuments: []string{}}
 	return []admin.Base{{ID: "kb1", Documents: len(c.ids), Ingest: &admin.Ingest{Report: report}}, {ID: "kb2"}}, nil
 }
 
-func (c *fakeKeeper) Base(ctx context.Context, id string) (admin.Base, error) {
+func (c *fakeManager) Base(ctx context.Context, id string) (admin.Base, error) {
 	all, _ := c.Bases(ctx)
 	for _, b := range all {
 		if b.ID == id {
@@ -35,21 +35,21 @@ func (c *fakeKeeper) Base(ctx context.Context, id string) (admin.Base, error) {
 	return admin.Base{}, &admin.Refusal{Status: 404, Code: "not_found", Message: "There is no " + id}
 }
 
-func (c *fakeKeeper) CreateBase(_ context.Context, id string) (bool, error) {
+func (c *fakeManager) CreateBase(_ context.Context, id string) (bool, error) {
 	return id == "kb2", c.err
 }
-func (c *fakeKeeper) DeleteBase(context.Context, string) error     { return c.err }
-func (c *fakeKeeper) Remove(context.Context, string, string) error { return c.err }
+func (c *fakeManager) DeleteBase(context.Context, string) error     { return c.err }
+func (c *fakeManager) Remove(context.Context, string, string) error { return c.err }
 
 // Ingest returns 8 if deletions are accepted.
-func (c *fakeKeeper) Ingest(_ context.Context, _ string, acceptDeletions bool) (int, error) {
+func (c *fakeManager) Ingest(_ context.Context, _ string, acceptDeletions bool) (int, error) {
 	if acceptDeletions {
 		return 8, c.err
 	}
 	return 7, c.err
 }
 
-func (c *fakeKeeper) Documents(context.Context, string) (admin.Contents, error) {
+func (c *fakeManager) Documents(context.Context, string) (admin.Contents, error) {
 	return admin.Contents{
 		Len: len(c.ids), ID: func(i int) string { return c.ids[i] },
 		Describe: func(_ context.Context, at []int) (out []admin.Document, err error) {
@@ -61,11 +61,11 @@ func (c *fakeKeeper) Documents(context.Context, string) (admin.Contents, error) 
 	}, nil
 }
 
-func (c *fakeKeeper) Document(_ context.Context, base, id string) (admin.Document, error) {
+func (c *fakeManager) Document(_ context.Context, base, id string) (admin.Document, error) {
 	return admin.Document{ID: id, Knowledge: base, Content: []admin.Chunk{{Text: "t"}}}, nil
 }
 
-func (c *fakeKeeper) Put(_ context.Context, base string, documents []admin.NewDocument) (out []admin.Written, err error) {
+func (c *fakeManager) Put(_ context.Context, base string, documents []admin.NewDocument) (out []admin.Written, err error) {
 	c.put = documents
 	for i, d := range documents {
 		out = append(out, admin.Written{ID: d.ID, Knowledge: base, Created: i == 0, Changed: true})
@@ -73,8 +73,8 @@ func (c *fakeKeeper) Put(_ context.Context, base string, documents []admin.NewDo
 	return out, c.err
 }
 
-func startKeeper(t *testing.T, c *fakeKeeper) string {
-	h := handler(func(h *admin.Handler) { h.Keeper, h.Token = c, proxy.NewSecret("tok") })
+func startManager(t *testing.T, c *fakeManager) string {
+	h := handler(func(h *admin.Handler) { h.Manager, h.Token = c, proxy.NewSecret("tok") })
 	return listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler)))
 }
 
@@ -85,8 +85,8 @@ func manage(t *testing.T, method, url, body string) (int, string) {
 }
 
 func TestKnowledge(t *testing.T) {
-	c := &fakeKeeper{ids: []string{"a.md", "b/c.md", "d.md"}}
-	url := startKeeper(t, c)
+	c := &fakeManager{ids: []string{"a.md", "b/c.md", "d.md"}}
+	url := startManager(t, c)
 	f := func(method, path, body string, status int, want string) {
 		t.Helper()
 		code, got := manage(t, method, url+"/v1/knowledge"+path, body)
@@ -127,8 +127,8 @@ func TestKnowledge(t *testing.T) {
 }
 
 func TestKnowledgeDocuments(t *testing.T) {
-	c := &fakeKeeper{ids: []string{"a.md", "b/c.md", "d.md"}}
-	url := startKeeper(t, c)
+	c := &fakeManager{ids: []string{"a.md", "b/c.md", "d.md"}}
+	url := startManager(t, c)
 	f := func(method, path, body string, status int, want string) {
 		t.Helper()
 		code, got := manage(t, method, url+"/v1/knowledge/kb1/documents"+path, body)
@@ -173,10 +173,10 @@ func TestKnowledgeDocuments(t *testing.T) {
 	f("POST", "", `{"documents":[{"id":"a","text":"x","type":"y"}]}`, 400, `"param":"documents[0].type"`)
 }
 
-// A Keeper's Refusal becomes the answer, in OpenAI's shape.
+// A Manager's Refusal becomes the answer, in OpenAI's shape.
 func TestKnowledgeRefusals(t *testing.T) {
-	c := &fakeKeeper{err: fmt.Errorf("put: %w", &admin.Refusal{Status: 507, Code: "no_space", Message: "The disk is full.", Err: context.Canceled})}
-	url := startKeeper(t, c)
+	c := &fakeManager{err: fmt.Errorf("put: %w", &admin.Refusal{Status: 507, Code: "no_space", Message: "The disk is full.", Err: context.Canceled})}
+	url := startManager(t, c)
 	const want = `{"error":{"message":"The disk is full.","type":"server_error","param":null,"code":"no_space"}}`
 	for _, r := range []struct{ method, path, body string }{
 		{"POST", "", `{"id":"kb1"}`}, {"DELETE", "/kb1", ""}, {"POST", "/kb1/ingest", ""}, {"DELETE", "/kb1/documents/a", ""},
@@ -192,10 +192,10 @@ func TestKnowledgeRefusals(t *testing.T) {
 	}
 }
 
-// Token and host name are checked on these paths as on others, and without a Keeper the
+// Token and host name are checked on these paths as on others, and without a Manager the
 // paths do not exist.
 func TestKnowledgeIsGuarded(t *testing.T) {
-	h := handler(func(h *admin.Handler) { h.Keeper, h.Token = &fakeKeeper{}, proxy.NewSecret("tok") })
+	h := handler(func(h *admin.Handler) { h.Manager, h.Token = &fakeManager{}, proxy.NewSecret("tok") })
 	url := listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler))) + "/v1/knowledge"
 	for want, lines := range map[int][]string{401: nil, 421: {"Host: evil.example"}, 403: {"Authorization: Bearer tok", "Origin: https://evil.example"}, 200: {"Authorization: Bearer tok"}} {
 		if code, body := call(t, "GET", url, "", lines...); code != want {
@@ -204,6 +204,6 @@ func TestKnowledgeIsGuarded(t *testing.T) {
 	}
 	bare := listen(t, admin.NewServer(handler(nil).Handle, slog.New(slog.DiscardHandler))) + "/v1/knowledge"
 	if code, _ := call(t, "GET", bare, ""); code != 404 {
-		t.Errorf("without a keeper: %d", code)
+		t.Errorf("without a manager: %d", code)
 	}
 }

@@ -122,7 +122,7 @@ func (h *Handler) listBases(rc *fasthttp.RequestCtx) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), manageWait)
 	defer cancel()
-	bases, err := h.Keeper.Bases(ctx)
+	bases, err := h.Manager.Bases(ctx)
 	if err != nil {
 		return err
 	}
@@ -141,11 +141,11 @@ func (h *Handler) createBase(rc *fasthttp.RequestCtx) error {
 		return err
 	}
 	return h.withBase(rc, asked.ID, func(ctx context.Context, rc *fasthttp.RequestCtx, id string) error {
-		created, err := h.Keeper.CreateBase(ctx, id)
+		created, err := h.Manager.CreateBase(ctx, id)
 		if err != nil {
 			return err
 		}
-		b, err := h.Keeper.Base(ctx, id)
+		b, err := h.Manager.Base(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (h *Handler) createBase(rc *fasthttp.RequestCtx) error {
 }
 
 func (h *Handler) showBase(ctx context.Context, rc *fasthttp.RequestCtx, id string) error {
-	b, err := h.Keeper.Base(ctx, id)
+	b, err := h.Manager.Base(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ type deletion struct {
 }
 
 func (h *Handler) deleteBase(ctx context.Context, rc *fasthttp.RequestCtx, id string) error {
-	if err := h.Keeper.DeleteBase(ctx, id); err != nil {
+	if err := h.Manager.DeleteBase(ctx, id); err != nil {
 		return err
 	}
 	return writeJSON(rc, fasthttp.StatusOK, deletion{id, "knowledge.deleted", true})
@@ -200,7 +200,7 @@ func (h *Handler) ingest(ctx context.Context, rc *fasthttp.RequestCtx, id string
 	if err != nil {
 		return err
 	}
-	run, err := h.Keeper.Ingest(ctx, id, asked.AcceptDeletions)
+	run, err := h.Manager.Ingest(ctx, id, asked.AcceptDeletions)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ type NewDocument struct {
 	Name     string // "" takes it from the text
 	Text     string // UTF-8, with line feeds as its only line breaks
 	Markdown bool
-	// Attributes are what filters choose documents by, as decoded from JSON. A Keeper
+	// Attributes are what filters choose documents by, as decoded from JSON. A Manager
 	// refuses values that attributes cannot have.
 	Attributes map[string]any
 }
@@ -138,7 +138,7 @@ func (h *Handler) putDocument(ctx context.Context, rc *fasthttp.RequestCtx, base
 	if err != nil {
 		return err
 	}
-	done, err := h.Keeper.Put(ctx, base, []NewDocument{d})
+	done, err := h.Manager.Put(ctx, base, []NewDocument{d})
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (h *Handler) putDocuments(ctx context.Context, rc *fasthttp.RequestCtx, bas
 			return err
 		}
 	}
-	done, err := h.Keeper.Put(ctx, base, documents)
+	done, err := h.Manager.Put(ctx, base, documents)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (h *Handler) listDocuments(ctx context.Context, rc *fasthttp.RequestCtx, ba
 	if err != nil {
 		return err
 	}
-	all, err := h.Keeper.Documents(ctx, base)
+	all, err := h.Manager.Documents(ctx, base)
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (h *Handler) listDocuments(ctx context.Context, rc *fasthttp.RequestCtx, ba
 }
 
 func (h *Handler) showDocument(ctx context.Context, rc *fasthttp.RequestCtx, base, id string) error {
-	d, err := h.Keeper.Document(ctx, base, id)
+	d, err := h.Manager.Document(ctx, base, id)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (h *Handler) showDocument(ctx context.Context, rc *fasthttp.RequestCtx, bas
 }
 
 func (h *Handler) deleteDocument(ctx context.Context, rc *fasthttp.RequestCtx, base, id string) error {
-	if err := h.Keeper.Remove(ctx, base, id); err != nil {
+	if err := h.Manager.Remove(ctx, base, id); err != nil {
 		return err
 	}
 	return writeJSON(rc, fasthttp.StatusOK, deletion{id, "knowledge.document.deleted", true})

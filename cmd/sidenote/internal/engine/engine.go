@@ -136,7 +136,7 @@ func (e *Engine) TelemetryServer(log *slog.Logger) *admin.Server {
 func (e *Engine) AdminServer(log *slog.Logger) *admin.Server {
 	h := &admin.Handler{
 		Telemetry: e.telemetry(), Rewriter: e.Rewriter, Tenants: proxy.NewDirectory(e.Config.Proxy().Tenants),
-		Knowledge: e.catalogue.ids, Library: e.view, Keeper: e.manager(),
+		Knowledge: e.catalogue.ids, Library: e.view, Manager: e.manager(),
 		Token: e.Config.Admin.Token.Value, ReadToken: e.Config.Admin.ReadToken.Value,
 		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },
 	}
@@ -144,7 +144,7 @@ func (e *Engine) AdminServer(log *slog.Logger) *admin.Server {
 }
 
 // manager is nil without a state folder.
-func (e *Engine) manager() admin.Keeper {
+func (e *Engine) manager() admin.Manager {
 	if e.state.library == nil {
 		return nil
 	}

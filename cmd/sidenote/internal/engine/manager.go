@@ -33,7 +33,7 @@ type manager struct {
 
 // NewManager returns a manager for a command that has opened the state folder for itself
 // alone. What is wrong is in its answers only.
-func NewManager(cfg *config.Config, library *library.Library) admin.Keeper {
+func NewManager(cfg *config.Config, library *library.Library) admin.Manager {
 	return &manager{cfg: cfg, state: &stateFolder{cfg: cfg, library: library}, monitor: monitor{tell: func(slog.Level, string) {}}}
 }
 
