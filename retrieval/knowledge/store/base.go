@@ -35,7 +35,7 @@ const (
 
 // Bases returns all bases, by id. Where some are damaged it returns the others, and an
 // error that names those.
-func (s *Store) Bases(ctx context.Context) ([]Base, error) {
+func (s *reads) Bases(ctx context.Context) ([]Base, error) {
 	var damage []error
 	rows, err := query(ctx, s.readers, func(r *sql.Rows) (baseRow, error) {
 		b, err := s.scanBase(r)
@@ -55,7 +55,7 @@ func (s *Store) Bases(ctx context.Context) ([]Base, error) {
 }
 
 // Base returns one base, or ErrNotFound.
-func (s *Store) Base(ctx context.Context, id string) (Base, error) {
+func (s *reads) Base(ctx context.Context, id string) (Base, error) {
 	row, err := s.base(ctx, s.readers, id)
 	return row.Base, s.wrap("knowledge "+id, err)
 }
@@ -66,7 +66,7 @@ type baseRow struct {
 	row int64
 }
 
-func (s *Store) base(ctx context.Context, q queryer, id string) (baseRow, error) {
+func (s *reads) base(ctx context.Context, q queryer, id string) (baseRow, error) {
 	bases, err := query(ctx, q, s.scanBase, selectBase+"WHERE id = ?", id)
 	if err == nil && len(bases) == 0 {
 		err = ErrNotFound
@@ -77,7 +77,7 @@ func (s *Store) base(ctx context.Context, q queryer, id string) (baseRow, error)
 	return bases[0], nil
 }
 
-func (s *Store) scanBase(r *sql.Rows) (b baseRow, err error) {
+func (s *reads) scanBase(r *sql.Rows) (b baseRow, err error) {
 	var sum sql.RawBytes
 	var changed, crc int64
 	if err = r.Scan(&b.row, &b.ID, &b.Origin, &b.Documents, &b.Chunks, &b.Bytes, &sum, &b.Version, &changed, &crc); err != nil {
@@ -165,7 +165,7 @@ func (s *Store) DeleteBase(ctx context.Context, id string) error {
 // each second knows whether there is something new. It is 0 in a new store. Compare it for
 // equality: a restored backup may have a lower one. Where the file was replaced while it
 // was open, the error is ErrReplaced.
-func (s *Store) Version(ctx context.Context) (int64, error) {
+func (s *reads) Version(ctx context.Context) (int64, error) {
 	if s.file != nil {
 		if now, err := os.Stat(s.path); err != nil || !os.SameFile(s.file, now) {
 			return 0, fmt.Errorf("%s: %w", s.path, ErrReplaced)
@@ -178,7 +178,7 @@ func (s *Store) Version(ctx context.Context) (int64, error) {
 
 // Changes returns the bases that changed after version since, deleted ones included, and
 // the version that a follower has when it has taken them over.
-func (s *Store) Changes(ctx context.Context, since int64) (version int64, bases []string, err error) {
+func (s *reads) Changes(ctx context.Context, since int64) (version int64, bases []string, err error) {
 	if version, err = s.Version(ctx); err != nil || version == since {
 		return version, nil, err
 	}
@@ -219,7 +219,7 @@ func collect[T any](rows *sql.Rows, scan func(*sql.Rows) (T, error)) (out []T, e
 }
 
 // wrap says what was being done when err happened.
-func (s *Store) wrap(doing string, err error) error {
+func (s *database) wrap(doing string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -91,7 +91,7 @@ func (e *SegmentError) Error() string {
 func (e *SegmentError) Unwrap() error { return e.Err }
 
 // classify gives the errors of SQLite that callers tell apart their types.
-func (s *Store) classify(err error) error { return classify(s.path, err) }
+func (s *database) classify(err error) error { return classify(s.path, err) }
 
 func classify(path string, err error) error {
 	var e *sqlite.Error

@@ -57,7 +57,7 @@ func openPool(path string, n int, query ...string) (*sql.DB, error) {
 
 // create makes the database where there is none. It gets its name when it is complete: a
 // file of that name is either a database of ours or something else, never half of one.
-func (s *Store) create(ctx context.Context, steps []string) error {
+func (s *database) create(ctx context.Context, steps []string) error {
 	if _, err := os.Lstat(s.path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -92,7 +92,7 @@ func (s *Store) create(ctx context.Context, steps []string) error {
 }
 
 // openReaders opens the pool for reading and returns the version of the schema.
-func (s *Store) openReaders(ctx context.Context) (schema int, err error) {
+func (s *database) openReaders(ctx context.Context) (schema int, err error) {
 	if s.file, err = os.Stat(s.path); err != nil {
 		return 0, fmt.Errorf("open state folder: %w", err)
 	}
@@ -119,7 +119,7 @@ func (s *Store) openReaders(ctx context.Context) (schema int, err error) {
 }
 
 // alone tells whether there is no log beside the database: then nobody has it open.
-func (s *Store) alone() bool {
+func (s *database) alone() bool {
 	_, err := os.Stat(s.path + "-wal")
 	return errors.Is(err, fs.ErrNotExist)
 }
@@ -127,7 +127,7 @@ func (s *Store) alone() bool {
 // identify returns a *ForeignError unless the file is a database of ours. It takes
 // no lock and writes nothing, and goes through SQLite because closing a file of our
 // own would drop the locks that this process holds on it.
-func (s *Store) identify(ctx context.Context) error {
+func (s *database) identify(ctx context.Context) error {
 	if s.file.Size() == 0 {
 		return &ForeignError{Path: s.path, Reason: "is empty, not a database"}
 	}
@@ -149,7 +149,7 @@ func (s *Store) identify(ctx context.Context) error {
 }
 
 // openWriter opens the one connection that writes, and brings the schema up to date.
-func (s *Store) openWriter(ctx context.Context, steps []string) (err error) {
+func (s *database) openWriter(ctx context.Context, steps []string) (err error) {
 	s.writer, err = openPool(s.path, 1, "_txlock=immediate",
 		pragma("journal_mode(WAL)"), pragma("synchronous(NORMAL)"), pragma("foreign_keys(1)"),
 		pragma(fmt.Sprintf("wal_autocheckpoint(%d)", walPages)), pragma(fmt.Sprintf("journal_size_limit(%d)", walPages*pageBytes)))
@@ -172,7 +172,7 @@ func (s *Store) openWriter(ctx context.Context, steps []string) (err error) {
 }
 
 // check looks at all of the database for damage.
-func (s *Store) check(ctx context.Context) error {
+func (s *database) check(ctx context.Context) error {
 	var found string
 	if err := s.readers.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
 		return err

@@ -40,7 +40,7 @@ type Known struct {
 }
 
 // Document returns a document with its chunks, or ErrNotFound.
-func (s *Store) Document(ctx context.Context, base, id string) (Entry, error) {
+func (s *reads) Document(ctx context.Context, base, id string) (Entry, error) {
 	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // both parts of one moment
 	if err != nil {
 		return Entry{}, s.wrap("read document", err)
@@ -67,7 +67,7 @@ func (s *Store) Document(ctx context.Context, base, id string) (Entry, error) {
 // Documents returns at most limit documents of a base, by id, from the first that
 // comes after a given one; "" is before all. They are without their chunks.
 // The error is ErrNotFound if there is no such base.
-func (s *Store) Documents(ctx context.Context, base, after string, limit int) ([]Entry, error) {
+func (s *reads) Documents(ctx context.Context, base, after string, limit int) ([]Entry, error) {
 	b, err := s.base(ctx, s.readers, base)
 	if err != nil {
 		return nil, s.wrap("list documents of knowledge "+base, err)
@@ -79,7 +79,7 @@ func (s *Store) Documents(ctx context.Context, base, after string, limit int) ([
 // Known goes through the documents of a base by id. It may be written meanwhile:
 // each document is as it was at some time of the walk. An error, ErrNotFound without
 // the base, comes last.
-func (s *Store) Known(ctx context.Context, base string) iter.Seq2[Known, error] {
+func (s *reads) Known(ctx context.Context, base string) iter.Seq2[Known, error] {
 	return func(yield func(Known, error) bool) {
 		b, err := s.base(ctx, s.readers, base)
 		for after := ""; err == nil; {
@@ -100,7 +100,7 @@ func (s *Store) Known(ctx context.Context, base string) iter.Seq2[Known, error] 
 	}
 }
 
-func (s *Store) scanEntry(r *sql.Rows) (e Entry, err error) {
+func (s *reads) scanEntry(r *sql.Rows) (e Entry, err error) {
 	e, attributes, err := s.scanRow(r)
 	if err == nil {
 		e.Attributes, err = document.DecodeAttributes(attributes)
@@ -109,7 +109,7 @@ func (s *Store) scanEntry(r *sql.Rows) (e Entry, err error) {
 }
 
 // scanRow reads a document, but for its attributes, which stay encoded.
-func (s *Store) scanRow(r *sql.Rows) (e Entry, attributes string, err error) {
+func (s *reads) scanRow(r *sql.Rows) (e Entry, attributes string, err error) {
 	var base, crc, modified int64
 	var hash, sum sql.RawBytes
 	err = r.Scan(&e.Row, &base, &e.ID, &e.Name, &e.Kind, &e.Source, &e.Size, &modified, &e.Mark, &hash, &attributes, &sum, &e.ChunkCount, &e.Bytes, &crc)
@@ -126,13 +126,13 @@ func (s *Store) scanRow(r *sql.Rows) (e Entry, attributes string, err error) {
 	return e, attributes, nil
 }
 
-func (s *Store) scanKnown(r *sql.Rows) (Known, error) {
+func (s *reads) scanKnown(r *sql.Rows) (Known, error) {
 	e, _, err := s.scanRow(r)
 	return Known{Row: e.Row, ID: e.ID, Source: e.Source, Size: e.Size, Modified: e.Modified, Mark: e.Mark, Hash: e.Hash}, err
 }
 
 // scanFound returns a function that reads rows of chunks.
-func (s *Store) scanFound() func(r *sql.Rows) (Found, error) {
+func (s *reads) scanFound() func(r *sql.Rows) (Found, error) {
 	var buf []byte
 	return func(r *sql.Rows) (f Found, err error) {
 		var tokens string
@@ -148,7 +148,7 @@ func (s *Store) scanFound() func(r *sql.Rows) (Found, error) {
 	}
 }
 
-func (s *Store) mismatch(what string, row int64) error {
+func (s *database) mismatch(what string, row int64) error {
 	return &CorruptError{Path: s.path, Err: fmt.Errorf("%s %d does not match its checksum", what, row)}
 }
 

@@ -99,7 +99,7 @@ func (s *Store) DropSegment(ctx context.Context, base, name string) error {
 
 // Image returns the content of a segment's file, checked: a *SegmentError where it
 // is missing or damaged, ErrNotFound where the segment was dropped meanwhile.
-func (s *Store) Image(ctx context.Context, seg Segment) ([]byte, error) {
+func (s *reads) Image(ctx context.Context, seg Segment) ([]byte, error) {
 	image, err := s.images.read(seg.Name)
 	if err == nil && (int64(len(image)) != seg.Size || checksum(image)^checksum(encodeRows(seg.Covers)) != seg.checksum) {
 		err = errDamaged
@@ -120,7 +120,7 @@ func (s *Store) Image(ctx context.Context, seg Segment) ([]byte, error) {
 }
 
 // scanSegment leaves Covers nil where the list is damaged.
-func (s *Store) scanSegment(r *sql.Rows) (seg Segment, err error) {
+func (s *reads) scanSegment(r *sql.Rows) (seg Segment, err error) {
 	var crc int64
 	var list sql.RawBytes
 	err = r.Scan(&seg.Base, &seg.Name, &seg.Size, &crc, &list)
@@ -151,7 +151,7 @@ func names(ctx context.Context, q queryer, base int64) ([]string, error) {
 
 // discard removes files that the database does not name. One that stays behind is
 // removed by the next Open.
-func (s *Store) discard(names []string) {
+func (s *database) discard(names []string) {
 	for _, name := range names {
 		_ = s.images.remove(name)
 	}
@@ -159,7 +159,7 @@ func (s *Store) discard(names []string) {
 
 // removeOrphans removes the files that no segment names, such as those of a
 // process that died before it could.
-func (s *Store) removeOrphans(ctx context.Context) error {
+func (s *database) removeOrphans(ctx context.Context) error {
 	files, err := s.images.list()
 	if err != nil {
 		return fmt.Errorf("list segments: %w", err)

@@ -56,7 +56,13 @@ type Options struct {
 
 // A Store is an open state folder. It is safe for concurrent use; writes wait for
 // each other.
-type Store struct {
+type Store struct{ reads }
+
+// reads are the methods of a Store that change nothing.
+type reads struct{ *database }
+
+// A database is the files of an open state folder.
+type database struct {
 	dir, path string
 	frozen    bool        // opened as a copy that nobody can be writing
 	file      fs.FileInfo // the database when it was opened; nil in memory
@@ -175,13 +181,13 @@ func newStore(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state folder: %w", err)
 	}
-	s := &Store{dir: dir, path: filepath.Join(dir, databaseName), step: o.before}
+	s := &Store{reads{&database{dir: dir, path: filepath.Join(dir, databaseName), step: o.before}}}
 	s.images = &folderImages{dir: filepath.Join(dir, segmentsName), step: o.before}
 	return s, nil
 }
 
 func openMemory(ctx context.Context, o Options) (_ *Store, err error) {
-	s := &Store{path: Memory, step: o.before, images: &memoryImages{}}
+	s := &Store{reads{&database{path: Memory, step: o.before, images: &memoryImages{}}}}
 	if s.writer, err = openPool(Memory, 1, "_txlock=immediate", pragma("foreign_keys(1)")); err != nil {
 		return nil, err
 	}
@@ -198,7 +204,7 @@ func openMemory(ctx context.Context, o Options) (_ *Store, err error) {
 }
 
 // prepare prepares the statements.
-func (s *Store) prepare(ctx context.Context) (err error) {
+func (s *database) prepare(ctx context.Context) (err error) {
 	on := func(db *sql.DB, query string) *sql.Stmt {
 		stmt, e := db.PrepareContext(ctx, query)
 		err = cmp.Or(err, e)
@@ -219,7 +225,7 @@ func (s *Store) prepare(ctx context.Context) (err error) {
 
 // Close ends the use of the folder; calls under way are waited for. The next
 // writer can start when it returns.
-func (s *Store) Close() error {
+func (s *database) Close() error {
 	var errs []error
 	if s.readers != nil && s.readers != s.writer {
 		errs = append(errs, s.readers.Close())
@@ -241,4 +247,4 @@ func (s *Store) Close() error {
 }
 
 // Path returns the database's file, Memory if there is none.
-func (s *Store) Path() string { return s.path }
+func (s *database) Path() string { return s.path }

@@ -47,7 +47,7 @@ func AdminToken(dir string) (string, error) {
 // makeToken makes the token, unless there is one that nobody else can have read.
 // Without it, as on a full disk, the folder can be used all the same; only AdminToken
 // fails.
-func (s *Store) makeToken() {
+func (s *database) makeToken() {
 	if _, err := AdminToken(s.dir); err == nil {
 		return
 	}

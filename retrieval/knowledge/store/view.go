@@ -32,7 +32,7 @@ type Stamp struct {
 }
 
 // View returns a base as it is at one moment, or ErrNotFound.
-func (s *Store) View(ctx context.Context, base string) (v View, err error) {
+func (s *reads) View(ctx context.Context, base string) (v View, err error) {
 	err = s.read(ctx, func(tx *sql.Tx) error {
 		b, err := s.base(ctx, tx, base)
 		if err != nil {
@@ -59,7 +59,7 @@ func (s *Store) View(ctx context.Context, base string) (v View, err error) {
 }
 
 // read runs f on one state of the database.
-func (s *Store) read(ctx context.Context, f func(*sql.Tx) error) error {
+func (s *database) read(ctx context.Context, f func(*sql.Tx) error) error {
 	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func scanStamp(r *sql.Rows) (v Stamp, err error) {
 
 // Lookup returns those of the documents with the given ids that a base has, by id.
 // The error is ErrNotFound if there is no such base.
-func (s *Store) Lookup(ctx context.Context, base string, ids ...string) (map[string]Known, error) {
+func (s *reads) Lookup(ctx context.Context, base string, ids ...string) (map[string]Known, error) {
 	found := make(map[string]Known, len(ids))
 	err := s.read(ctx, func(tx *sql.Tx) error {
 		b, err := s.base(ctx, tx, base)
@@ -98,7 +98,7 @@ func (s *Store) Lookup(ctx context.Context, base string, ids ...string) (map[str
 
 // Entries returns the documents of a base with the given rows, with their chunks, by
 // id, and without those that are gone.
-func (s *Store) Entries(ctx context.Context, base string, rows []int64) (list []Entry, err error) {
+func (s *reads) Entries(ctx context.Context, base string, rows []int64) (list []Entry, err error) {
 	numbers, err := json.Marshal(rows)
 	if err != nil {
 		return nil, err

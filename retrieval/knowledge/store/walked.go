@@ -29,7 +29,7 @@ func SourceKey(source string) uint64 {
 }
 
 // Walk returns what SetWalk noted of a base, or ErrNotFound without the base.
-func (s *Store) Walk(ctx context.Context, base string) (w Walk, err error) {
+func (s *reads) Walk(ctx context.Context, base string) (w Walk, err error) {
 	err = s.read(ctx, func(tx *sql.Tx) error {
 		if _, err := s.base(ctx, tx, base); err != nil {
 			return err
@@ -58,7 +58,7 @@ func (s *Store) SetWalk(ctx context.Context, base string, w Walk) error {
 	}))
 }
 
-func (s *Store) scanWalk(r *sql.Rows) (w Walk, err error) {
+func (s *reads) scanWalk(r *sql.Rows) (w Walk, err error) {
 	var at, crc int64
 	var list sql.RawBytes
 	if err := r.Scan(&at, &list, &crc); err != nil {
