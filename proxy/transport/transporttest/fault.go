@@ -87,6 +87,6 @@ func (r *faulty) reset() {
 		_ = r.conn.Close()
 		return
 	}
-	_ = r.raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) }) //nolint:gosec // a descriptor is an int
-	go r.conn.Close()                                                                        //nolint:errcheck // it waits for the I/O around this one
+	_ = r.raw.Control(func(fd uintptr) { _ = syscall.Shutdown(handle(fd), syscall.SHUT_RDWR) }) //nolint:gosec // a descriptor is an int
+	go r.conn.Close()                                                                           //nolint:errcheck // it waits for the I/O around this one
 }
