@@ -68,7 +68,7 @@ export GORACE="atexit_sleep_ms=0 ${GORACE:-}"
 
 first=("$@")
 if [ -n "$all" ]; then
-  first=(./cmd/sidenote-bench ./cmd/sidenote/internal/... ./proxy/... ./retrieval/... ./rewrite/...)
+  first=(./cmd/sidenote-bench ./cmd/sidenote/internal/config ./proxy/... ./retrieval/... ./rewrite/...)
 fi
 go test -vet=off -tags sidenote_debug -timeout 14m "${first[@]}"
 
