@@ -29,7 +29,7 @@ type Timeouts struct {
 	ClientIdle  time.Duration // of a kept-alive connection without a request
 }
 
-// DefaultTimeouts are those of PRODUCT.md §3: official SDKs wait ten minutes,
+// DefaultTimeouts are long for answers, as official SDKs wait ten minutes,
 // and so do we.
 func DefaultTimeouts() Timeouts {
 	return Timeouts{

@@ -16,7 +16,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// TestClientFaults holds the rows of FAULTS.md 4c: clients that misbehave in every way in
+// TestClientFaults holds the rows of deploy/CONTRIBUTING.md: clients that misbehave in every way in
 // front of the whole proxy. There are no budgets yet; until then "settled" means that the
 // request is counted out and reported.
 func TestClientFaults(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// TestUpstreamFaults holds the rows of FAULTS.md 4b: the whole proxy in front of an
+// TestUpstreamFaults holds the rows of deploy/CONTRIBUTING.md: the whole proxy in front of an
 // upstream that breaks in every way. There are no budgets yet; until then "settled" means
 // that the request is counted out.
 func TestUpstreamFaults(t *testing.T) {

@@ -27,7 +27,7 @@ type Names struct {
 	Commit    string
 }
 
-// Metrics are Sidenote's Prometheus metrics (PRODUCT.md §4). As a Recorder they take
+// Metrics are Sidenote's Prometheus metrics. As a Recorder they take
 // the Report of each request; other methods take what happens outside of requests. All
 // are safe for concurrent use. Every label is a configured name or a word of a closed
 // list, so no request can add series.

@@ -3,7 +3,7 @@ package retrieval
 import "slices"
 
 // duplicateSimilarity is the Jaccard similarity of two chunks' term sets from
-// which the worse one is a duplicate (DESIGN.md §5).
+// which the worse one is a duplicate.
 const duplicateSimilarity = 0.8
 
 // termSet returns the different terms, sorted, and never nil. It leaves the

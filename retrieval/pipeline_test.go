@@ -69,7 +69,7 @@ func asking(ids ...string) retrieval.Query {
 	return q
 }
 
-// FAULTS.md K2.
+// Row K2 of deploy/CONTRIBUTING.md.
 func TestPipelineDegrades(t *testing.T) {
 	good := has(1, chunk("a.md", 0, 5, "an answer"))
 	empty := has(1)

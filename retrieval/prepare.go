@@ -18,7 +18,7 @@ type Catalog interface {
 }
 
 // standalone is the number of content terms from which on a question is searched without
-// the previous one (DESIGN.md §3).
+// the previous one.
 const standalone = 3
 
 // headBytes is how much of a question is analysed first, for each term that is needed: in

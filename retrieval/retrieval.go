@@ -38,7 +38,7 @@ type Settings struct {
 // AutoThreshold asks for the floor that each base calibrated at ingest.
 const AutoThreshold = -1
 
-// DefaultSettings are those of PRODUCT.md: 6 sources of 50 candidates, 3 a
+// DefaultSettings are 6 sources of 50 candidates, 3 a
 // document, calibrated threshold, 300 ms.
 func DefaultSettings() Settings {
 	return Settings{TopK: 6, NumCandidates: 50, MaxPerDocument: 3, ScoreThreshold: AutoThreshold, Deadline: 300 * time.Millisecond}

@@ -14,7 +14,7 @@ type outputLimits struct {
 }
 
 // defaultReserve is how many tokens are kept free for an answer if neither the request,
-// the policy nor the model table gives a length (PRODUCT.md §3).
+// the policy nor the model table gives a length.
 const defaultReserve = 4096
 
 // reserved returns how many tokens of the window are kept free for the answers: the

@@ -21,7 +21,7 @@ const (
 // String returns the mode's name in configuration and headers.
 func (m Mode) String() string { return [...]string{"off", "shadow", "inject"}[m] }
 
-// Placement says where in the messages the block goes (DESIGN.md §3).
+// Placement says where in the messages the block goes.
 type Placement string
 
 // The placements.
@@ -148,7 +148,7 @@ func AllSourceAttributes() []string {
 	return []string{"id", "type", "kb_id", "doc_id", "name", "section"}
 }
 
-// DefaultPolicy is the policy of PRODUCT.md §3 for a tenant that configured
+// DefaultPolicy is the policy for a tenant that configured
 // nothing: 2,000 tokens at the end of the system message.
 func DefaultPolicy() Policy {
 	return Policy{

@@ -13,7 +13,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// All keys of a tenant are in one slot (FAULTS.md, R27), tenants are spread over all
+// All keys of a tenant are in one slot (row R27), tenants are spread over all
 // nodes, and a lost node affects only its own tenants.
 func TestCluster(t *testing.T) {
 	t.Parallel()

@@ -88,7 +88,7 @@ func load(t *testing.T, s *redis.Store) (stop func()) {
 	return func() { cancel(); all.Wait() }
 }
 
-// It starts without a Redis and uses it once there is one (FAULTS.md, R6).
+// It starts without a Redis and uses it once there is one (row R6).
 func TestRedisComesLater(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -112,7 +112,7 @@ func TestRedisComesLater(t *testing.T) {
 	}
 }
 
-// A frozen Redis costs five calls their time, and later ones nothing (FAULTS.md, R2 and
+// A frozen Redis costs five calls their time, and later ones nothing (rows R2 and
 // R4). Not parallel, because it counts goroutines.
 func TestFrozenRedisCostsLittle(t *testing.T) {
 	const pool, callers = 8, 50
@@ -160,7 +160,7 @@ func TestFrozenRedisCostsLittle(t *testing.T) {
 	}
 }
 
-// More calls than connections do not count as a failure of Redis (FAULTS.md, R9).
+// More calls than connections do not count as a failure of Redis (row R9).
 func TestFullPoolIsNoOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -19,7 +19,7 @@ import (
 )
 
 // Whatever is cut, cancelled, killed, frozen or late, no read gets another key's value
-// (FAULTS.md, R3, R8 and R26). Not parallel, because it counts goroutines.
+// (rows R3, R8 and R26). Not parallel, because it counts goroutines.
 func TestWrongValues(t *testing.T) {
 	reads := int64(100_000)
 	if os.Getenv("SIDENOTE_LONG") != "" {

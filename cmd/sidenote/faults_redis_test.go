@@ -8,7 +8,7 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// TestRedisFaults holds the rows of FAULTS.md 4a that concern a cache on Redis.
+// TestRedisFaults holds the rows of deploy/CONTRIBUTING.md that concern a cache on Redis.
 // They measure the process that they all are, so none runs beside another.
 func TestRedisFaults(t *testing.T) {
 	s := newStage(t)

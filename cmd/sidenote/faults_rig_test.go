@@ -17,7 +17,7 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// The rows R1 to R27 of FAULTS.md: the whole program under a steady load, with a
+// The rows R1 to R27 of deploy/CONTRIBUTING.md: the whole program under a steady load, with a
 // Redis, and a network to it, that break on request.
 
 const (

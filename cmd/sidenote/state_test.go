@@ -138,7 +138,7 @@ func TestStateHolds(t *testing.T) {
 // Without its state folder a process goes on answering, also from what changes; the
 // next one begins anew.
 //
-// FAULTS.md K1.
+// Row K1 of deploy/CONTRIBUTING.md.
 func TestStateLost(t *testing.T) {
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
 	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "kb=" + docs, "--state", state}

@@ -92,7 +92,7 @@ func TestAttributesInGeneration(t *testing.T) {
 
 // A document of ten million tokens is many chunks and nothing worse.
 //
-// FAULTS.md K9.
+// Row K9 of deploy/CONTRIBUTING.md.
 func TestHugeDocument(t *testing.T) {
 	if testing.Short() {
 		t.Skip("40 MB of text")

@@ -98,7 +98,7 @@ const (
 // four times as long, not by sixteen. Its time is asked again, because the collector
 // takes some of it; what it allocates depends on nobody else.
 //
-// FAULTS.md K8.
+// Row K8 of deploy/CONTRIBUTING.md.
 func TestHostile(t *testing.T) {
 	for _, tc := range hostiles() {
 		t.Run(tc.name, func(t *testing.T) {

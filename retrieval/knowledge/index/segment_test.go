@@ -71,7 +71,7 @@ func TestSegment(t *testing.T) {
 // text is read, and so is every byte that is missing or too many. The error names
 // the file.
 //
-// FAULTS.md K3.
+// Row K3 of deploy/CONTRIBUTING.md.
 func TestDamagedSegment(t *testing.T) {
 	whole := write(t, small())
 	refused := func(image []byte, what string) {

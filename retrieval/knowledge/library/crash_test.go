@@ -161,7 +161,7 @@ func checkShown(t *testing.T, l *library.Library) {
 
 // The same after a kill before each single change of the folder.
 //
-// FAULTS.md K4.
+// Row K4 of deploy/CONTRIBUTING.md.
 func TestKilledAtEveryStep(t *testing.T) {
 	for at := 1; ; at++ {
 		dir, files := t.TempDir(), t.TempDir()
@@ -231,7 +231,7 @@ func sameChunks(t *testing.T, l *library.Library) {
 
 // Without room a Sync says so, and the base answers as before; with room it goes on.
 //
-// FAULTS.md K5.
+// Row K5 of deploy/CONTRIBUTING.md.
 func TestNoRoom(t *testing.T) {
 	dir, files := t.TempDir(), t.TempDir()
 	out, err := child(t, "full", "DIR="+dir, "FILES="+files).Output()

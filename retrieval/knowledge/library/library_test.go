@@ -294,7 +294,7 @@ func TestTwoWriters(t *testing.T) {
 	}
 }
 
-// FAULTS.md K9.
+// Row K9 of deploy/CONTRIBUTING.md.
 func TestPutRefuses(t *testing.T) {
 	l := opened(t, store.Memory, library.Options{})
 	if _, err := l.Put(t.Context(), "kb", document.Document{ID: "a"}); !errors.Is(err, store.ErrNotFound) {

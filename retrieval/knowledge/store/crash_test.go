@@ -148,7 +148,7 @@ func writeScript() error {
 // After a kill before any change of the folder, it is as after the last step that
 // was done, or the one after that, whole.
 //
-// FAULTS.md K4.
+// Row K4 of deploy/CONTRIBUTING.md.
 func TestKilledAtEveryStep(t *testing.T) {
 	t.Parallel() // waits for the disk
 	const steps = 10
@@ -177,7 +177,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 
 // Kills at any time, one after another on the same folder.
 //
-// FAULTS.md K4.
+// Row K4 of deploy/CONTRIBUTING.md.
 func TestKilledAtAnyTime(t *testing.T) {
 	t.Parallel()
 	const rounds = 15
@@ -326,7 +326,7 @@ func checkFolder(t *testing.T, dir string, s *store.Store) {
 // A file has its bytes on disk before its name, and its name before the database
 // has it.
 //
-// FAULTS.md K6.
+// Row K6 of deploy/CONTRIBUTING.md.
 func TestOrder(t *testing.T) {
 	var steps []string
 	s := open(t, t.TempDir(), store.Before(store.Options{}, func(step string) { steps = append(steps, step) }))

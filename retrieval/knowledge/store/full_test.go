@@ -106,7 +106,7 @@ func whole(s *store.Store) error {
 
 // Without room a write says so and changes nothing; with room it goes on.
 //
-// FAULTS.md K5.
+// Row K5 of deploy/CONTRIBUTING.md.
 func TestFull(t *testing.T) {
 	f := func(t *testing.T, dir string, env ...string) {
 		out, err := runChild(t, "limit", append(env, "DIR="+dir)...)

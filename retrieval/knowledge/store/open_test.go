@@ -196,7 +196,7 @@ func TestClosed(t *testing.T) {
 // In a database with any bit flipped, or cut off anywhere, what is read is what was
 // written, or an error that names the file.
 //
-// FAULTS.md K3.
+// Row K3 of deploy/CONTRIBUTING.md.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -65,7 +65,7 @@ func TestSegments(t *testing.T) {
 
 // A file that is missing or damaged is named, and costs no more than another one.
 //
-// FAULTS.md K3.
+// Row K3 of deploy/CONTRIBUTING.md.
 func TestDamagedSegment(t *testing.T) {
 	f := func(name string, damage func(path string) error, want error) {
 		t.Run(name, func(t *testing.T) {

@@ -120,7 +120,7 @@ func TestDOCX(t *testing.T) {
 
 // A file that is hurt, or made to hurt, fails alone and says why.
 //
-// FAULTS.md K8.
+// Row K8 of deploy/CONTRIBUTING.md.
 func TestHostile(t *testing.T) {
 	withPDFToText(t, func(t *testing.T, r *child.Runner) {
 		for _, tc := range []struct {
