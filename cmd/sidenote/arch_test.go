@@ -1,6 +1,7 @@
 package main
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -70,9 +71,24 @@ var onlyIn = map[string][]string{
 	"modernc.org/sqlite":          {"retrieval/knowledge/store"},
 }
 
-// The arrows point one way. Files are read rather than asked of the go command,
-// whose answer a cached test would not notice to have changed.
+// The arrows point one way.
 func TestImports(t *testing.T) {
+	eachFile(t, func(file string, _ []byte, parsed *ast.File) {
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkImport(t, path.Dir(file), imported)
+		}
+	})
+}
+
+// eachFile calls do with each Go file of the tree that is no test. Files are read rather
+// than asked of the go command, whose answer a cached test would not notice to have
+// changed.
+func eachFile(t *testing.T, do func(file string, src []byte, parsed *ast.File)) {
+	t.Helper()
 	root := os.DirFS("../..")
 	seen := 0
 	err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
@@ -90,17 +106,11 @@ func TestImports(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, src, parser.ImportsOnly)
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, src, parser.ParseComments)
 		if err != nil {
 			return err
 		}
-		for _, spec := range parsed.Imports {
-			imported, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				return err
-			}
-			checkImport(t, path.Dir(file), imported)
-		}
+		do(file, src, parsed)
 		return nil
 	})
 	if err != nil {

@@ -3,12 +3,7 @@ package main
 import (
 	"bytes"
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"os"
 	"path"
-	"strings"
 	"testing"
 )
 
@@ -36,27 +31,9 @@ var tooLarge = map[string]int{
 func TestRoomsAreSmall(t *testing.T) {
 	lines := map[string]int{}   // of packages
 	methods := map[string]int{} // of types
-	root := os.DirFS("../..")
-	err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && file != ".") {
-			return fs.SkipDir
-		}
-		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
-			return nil
-		}
-		src, err := fs.ReadFile(root, file)
-		if err != nil {
-			return err
-		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, src, parser.ParseComments)
-		if err != nil {
-			return err
-		}
+	eachFile(t, func(file string, src []byte, parsed *ast.File) {
 		if ast.IsGenerated(parsed) {
-			return nil
+			return
 		}
 		n, pkg := bytes.Count(src, []byte("\n")), path.Dir(file)
 		lines[pkg] += n
@@ -68,14 +45,7 @@ func TestRoomsAreSmall(t *testing.T) {
 				methods[pkg+"."+receiver(f.Recv.List[0].Type)]++
 			}
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(lines) < 20 {
-		t.Fatalf("read %d packages: the walk missed the tree", len(lines))
-	}
 	within := func(sizes map[string]int, what string, limit int) {
 		for name, n := range sizes {
 			switch most, waits := tooLarge[name]; {
