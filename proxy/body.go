@@ -47,7 +47,7 @@ func (x *exchange) Take(n int) bool {
 // is the part that was read so far, with the rest still unread.
 func (x *exchange) readBody(ctx *fasthttp.RequestCtx) (body []byte, reason rewrite.Reason, err error) {
 	encoding := ""
-	if transport.Coded(ctx) {
+	if transport.Capture(ctx).Coded() {
 		encoding = contentEncoding(&ctx.Request.Header)
 	}
 	if !coding.Plain(encoding) && !coding.Known(encoding) {
@@ -117,5 +117,5 @@ func contentEncoding(h *fasthttp.RequestHeader) string {
 // body that has been read: all of it if it is compressed.
 func (x *exchange) passUnread(ctx *fasthttp.RequestCtx, read []byte, reason rewrite.Reason) error {
 	x.report.Outcome, x.report.Reason = rewrite.Untouched, reason
-	return x.forward(ctx, transport.Request{Body: [][]byte{read}, Whole: x.compressed != nil, Same: true, Replace: x.upstream.replace, NoUpgrade: true})
+	return x.forward(ctx, transport.Call{Body: [][]byte{read}, Whole: x.compressed != nil, Same: true, Replace: x.upstream.replace, NoUpgrade: true})
 }

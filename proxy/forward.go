@@ -24,7 +24,7 @@ var (
 // compressed body without edits is forwarded as it came, still compressed.
 func (x *exchange) send(ctx *fasthttp.RequestCtx, body []byte, edits []rewrite.Edit) error {
 	x.outgoing = rewrite.Pieces(x.outgoing[:0], body, edits)
-	r := transport.Request{Body: x.outgoing, Whole: true, Replace: x.upstream.replace, NoUpgrade: true}
+	r := transport.Call{Body: x.outgoing, Whole: true, Replace: x.upstream.replace, NoUpgrade: true}
 	r.Same = len(edits) == 0
 	switch {
 	case x.compressed == nil:
@@ -38,13 +38,14 @@ func (x *exchange) send(ctx *fasthttp.RequestCtx, body []byte, edits []rewrite.E
 
 // forward sends the request to the upstream and relays the answer. It returns an
 // error only if nothing was sent to the client yet.
-func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Request) error {
-	r.Without = KeyPrefix
+func (x *exchange) forward(ctx *fasthttp.RequestCtx, r transport.Call) error {
+	r.Head, r.Without = transport.Capture(ctx), KeyPrefix
+	life := transport.Watch(ctx, x.server.base)
 	x.report.Overhead = max(time.Since(x.report.Time)-x.readTook, 1)
-	resp, err := x.upstream.client.Send(ctx, r)
+	resp, err := x.upstream.client.Do(life, r)
 	if x.retry.req != nil {
 		if err == nil {
-			resp, err = x.retryIfTooLong(ctx, resp, r)
+			resp, err = x.retryIfTooLong(life, resp, r)
 		}
 		x.retry = retry{}
 	}

@@ -70,7 +70,7 @@ func (x *exchange) serve(ctx *fasthttp.RequestCtx) error {
 		return x.relay(ctx)
 	}
 	var asked rewrite.Options
-	if transport.Addressed(ctx) {
+	if transport.Capture(ctx).Addressed() {
 		var err error
 		if asked, err = HeaderOptions(&ctx.Request.Header); err != nil {
 			return err
@@ -213,7 +213,7 @@ func (x *exchange) relay(ctx *fasthttp.RequestCtx) error {
 	if x.target.Route.Generates() {
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonRoute
 	}
-	return x.forward(ctx, transport.Request{Replace: x.upstream.replace})
+	return x.forward(ctx, transport.Call{Replace: x.upstream.replace})
 }
 
 // chat rewrites a chat request, or not, as its policy says, and sends it. body is

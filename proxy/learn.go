@@ -36,7 +36,7 @@ func (m *sample) tap(piece []byte) {
 
 // takeSample copies the request and reads its answer as it passes, so that learn can
 // compare the tokens billed with those counted. It does not change the answer.
-func (x *exchange) takeSample(resp *transport.Response, how *transport.Relay) {
+func (x *exchange) takeSample(resp *transport.Answer, how *transport.Relay) {
 	if resp.Status() != http.StatusOK || size(x.outgoing) > maxLearned {
 		return
 	}

@@ -41,5 +41,5 @@ func (x *exchange) preflight(ctx *fasthttp.RequestCtx, method []byte) (err error
 	if err != nil {
 		return err
 	}
-	return x.forward(ctx, transport.Request{NoUpgrade: true})
+	return x.forward(ctx, transport.Call{NoUpgrade: true})
 }

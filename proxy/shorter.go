@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"github.com/valyala/fasthttp"
+	"context"
 
 	"sidenote/proxy/coding"
 	"sidenote/proxy/transport"
@@ -20,7 +20,7 @@ type retry struct {
 // nothing yet. If the upstream says that the request is too long for its model, and
 // fewer sources may help, the request is sent once more with what fits. Otherwise resp
 // is returned as it is.
-func (x *exchange) retryIfTooLong(ctx *fasthttp.RequestCtx, resp *transport.Response, r transport.Request) (*transport.Response, error) {
+func (x *exchange) retryIfTooLong(life context.Context, resp *transport.Answer, r transport.Call) (*transport.Answer, error) {
 	t, ok := refusedAsTooLong(resp)
 	if !ok {
 		return resp, nil
@@ -29,15 +29,15 @@ func (x *exchange) retryIfTooLong(ctx *fasthttp.RequestCtx, resp *transport.Resp
 	if !ok {
 		return resp, nil
 	}
-	resp.Discard()
+	resp.Close()
 	x.report.Retried = true
 	x.report.Rewrite, x.report.Outcome, x.report.Reason = res, res.Outcome, res.Reason
 	x.outgoing = rewrite.Pieces(x.outgoing[:0], x.retry.body, res.Edits)
 	r.Body, r.Same = x.outgoing, false
-	return x.upstream.client.Send(ctx, r)
+	return x.upstream.client.Do(life, r)
 }
 
-func refusedAsTooLong(resp *transport.Response) (t tooLongError, ok bool) {
+func refusedAsTooLong(resp *transport.Answer) (t tooLongError, ok bool) {
 	if overflowPhrasesFor(resp.Status()) == nil { // do not delay the answer
 		return t, false
 	}

@@ -18,7 +18,7 @@ const (
 // they may have until then.
 var tooLarge = map[string]int{
 	"proxy":           4100,
-	"proxy/transport": 4600,
+	"proxy/transport": 4850,
 	"rewrite":         5000,
 
 	"proxy.Metrics":       25,

@@ -3,6 +3,7 @@
 package panics
 
 import (
+	"context"
 	"runtime/debug"
 	"time"
 )
@@ -26,6 +27,14 @@ func Go(h Handler, f, over func()) {
 // AfterFunc is time.AfterFunc, but recovers a panic of f.
 func AfterFunc(h Handler, wait time.Duration, f func()) *time.Timer {
 	return time.AfterFunc(wait, func() {
+		defer Recover(h, nil)
+		f()
+	})
+}
+
+// AfterEnd is context.AfterFunc, but recovers a panic of f.
+func AfterEnd(ctx context.Context, h Handler, f func()) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
 		defer Recover(h, nil)
 		f()
 	})

@@ -25,14 +25,14 @@ func sendTwice(t *testing.T, u *transport.Upstream) *front {
 			t.Errorf("body: %v %v", whole, err)
 			return
 		}
-		answer, err := u.Send(ctx, transport.Request{Body: [][]byte{body}, Whole: true})
+		answer, err := do(ctx, u, transport.Call{Body: [][]byte{body}, Whole: true})
 		if err != nil {
 			t.Errorf("first: %v", err)
 			return
 		}
 		if seen, whole := answer.Peek(100); answer.Status() == 400 && whole && string(seen) == "too long" {
-			answer.Discard()
-			if answer, err = u.Send(ctx, transport.Request{Body: [][]byte{body[:len(body)/2]}, Whole: true}); err != nil {
+			answer.Close()
+			if answer, err = do(ctx, u, transport.Call{Body: [][]byte{body[:len(body)/2]}, Whole: true}); err != nil {
 				t.Errorf("second: %v", err)
 				return
 			}

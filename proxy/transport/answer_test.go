@@ -103,7 +103,7 @@ func TestReplacedAnswerLines(t *testing.T) {
 	o := answering(t, "HTTP/1.1 200 OK\r\nsidenote-status: forged\r\nA: b\r\nSidenote-Status: again\r\nX: 1\r\nContent-Length: 0\r\n\r\n")
 	u := newUpstream(t, o.config(""))
 	addr := serve(t, func(ctx *fasthttp.RequestCtx) {
-		answer, err := u.Send(ctx, transport.Request{})
+		answer, err := do(ctx, u, transport.Call{})
 		if err != nil {
 			t.Error(err)
 			return

@@ -36,7 +36,7 @@ func BenchmarkRelay(b *testing.B) {
 			origin := benchOrigin(b, answer)
 			u := newUpstream(b, transport.Config{BaseURL: mustURL(origin)})
 			ours := serve(b, func(ctx *fasthttp.RequestCtx) {
-				answer, err := u.Send(ctx, transport.Request{})
+				answer, err := do(ctx, u, transport.Call{})
 				if err != nil {
 					b.Error(err)
 					return

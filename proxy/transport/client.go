@@ -35,10 +35,13 @@ type clientConn struct {
 
 	readErr error // of the last Read that failed
 
-	token    uint64                       // by which the hangup watcher knows it; 0: not at all
-	gone     atomic.Bool                  // the hangup watcher saw its peer leave
-	watching atomic.Pointer[upstreamCall] // the call that a hang-up ends; nil if there is none
-	call     upstreamCall
+	replied bool // the request was answered by this package: what fasthttp writes is dropped
+	cut     bool // the client left before its answer was whole, or did not take it
+
+	token    uint64                // by which the hangup watcher knows it; 0: not at all
+	gone     atomic.Bool           // the hangup watcher saw its peer leave
+	watching atomic.Pointer[watch] // what a hang-up ends; nil if there is nothing
+	tunnel   *tunnel               // after a switch to another protocol
 }
 
 func (g *guard) newConn(c net.Conn) *clientConn {
@@ -47,7 +50,9 @@ func (g *guard) newConn(c net.Conn) *clientConn {
 	}
 	client := &clientConn{timed: timed{Conn: c}, guard: g, flush: g.options.Write}
 	client.waits.Store(forHead) // fasthttp takes a new connection for one whose first request has begun
-	g.hangups.add(client)
+	if g.options.hungUp == nil {
+		g.hangups.add(client)
+	}
 	g.clients.add(client)
 	return client
 }
@@ -113,22 +118,29 @@ func (c *clientConn) SetReadDeadline(at time.Time) error {
 	return c.timed.SetReadDeadline(at)
 }
 
-// Write implements net.Conn. It fails only if the client takes no bytes for too long.
-func (c *clientConn) Write(p []byte) (int, error) { return c.writeWithin(p, c.flush) }
+// Write implements net.Conn for fasthttp, which answers each request after its handler, and
+// does not know when Reply has done that.
+func (c *clientConn) Write(p []byte) (int, error) {
+	if c.replied {
+		return len(p), nil
+	}
+	return c.writeWithin(p, c.flush)
+}
+
+// watched reports whether the hangup watcher sees c.
+func (c *clientConn) watched() bool { return c.token != 0 }
+
+// closes reports whether c is closed after the answer to ctx's request.
+func (c *clientConn) closes(ctx *fasthttp.RequestCtx) bool {
+	return ctx.Request.Header.ConnectionClose() || ctx.Response.ConnectionClose() ||
+		c.guard.clients.isClosing() || !bodyWasRead(ctx, c.state.bodyRead)
+}
 
 // hungUp is called by the hangup watcher when the peer has closed its side.
 func (c *clientConn) hungUp() {
 	c.gone.Store(true)
-	if x := c.watching.Load(); x != nil {
-		x.hangUp()
-	}
-}
-
-// watch makes a hang-up of the peer, even one that was before, end x.
-func (c *clientConn) watch(x *upstreamCall) {
-	c.watching.Store(x)
-	if c.gone.Load() {
-		x.hangUp()
+	if w := c.watching.Load(); w != nil {
+		w.cancel()
 	}
 }
 
@@ -138,13 +150,14 @@ func (c *clientConn) Close() error {
 	return c.Conn.Close()
 }
 
-// end is called once, when c is closed and nothing will be written to it any more. It
-// also ends an answer that fasthttp was to write but dropped, which fasthttp does if it
-// cannot begin to write.
+// end is called when c is closed and nothing will be written to it any more. It also ends
+// a tunnel that has not begun: fasthttp drops what was to follow an answer if it cannot
+// write that.
 func (c *clientConn) end() {
 	defer c.guard.clients.forget(c)
-	_ = c.call.stream.CloseWithError(net.ErrClosed) // always nil
-	c.call.abandon()
+	if c.tunnel != nil {
+		c.tunnel.end(net.ErrClosed)
+	}
 }
 
 // closeWaiting closes c unless a request is under way on it.
@@ -203,6 +216,12 @@ func (r *connSet) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+func (r *connSet) isClosing() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closing
 }
 
 // count returns how many connections there are.

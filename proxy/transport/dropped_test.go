@@ -51,7 +51,7 @@ func hijacking(t *testing.T, answer string, breaks func(*fasthttp.RequestCtx)) (
 	})
 	f = &front{up: newUpstream(t, o.config("")), outcomes: make(chan transport.Outcome, 2), errs: make(chan error, 1)}
 	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) {
-		response, err := f.up.Send(ctx, transport.Request{})
+		response, err := do(ctx, f.up, transport.Call{})
 		if err != nil {
 			t.Error(err)
 			return

@@ -100,4 +100,4 @@ func ReadIn(r io.Reader, limit, announced int) (n, room int) {
 }
 
 // Uploaded tells whether r's request is not being sent any more.
-func Uploaded(r *Response) bool { return r.x.upload == nil || r.x.upload.finished() }
+func Uploaded(r *Answer) bool { return r.x.upload == nil || r.x.upload.finished() }

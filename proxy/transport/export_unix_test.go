@@ -4,16 +4,19 @@ package transport
 
 import "net"
 
-// Watch watches conn as u watches clients without a hangup watcher.
-func Watch(u *Upstream, conn net.Conn, onGone func()) (stop func()) {
+// WatchHangup watches conn as servers do without a hangup watcher.
+func WatchHangup(conn net.Conn, portably bool, onGone func()) (stop func()) {
 	if tcp, err := newTCP(conn, nil); err == nil {
 		conn = tcp
 	}
-	return watchHangup(conn, u.hungUp, nil, onGone)
+	if portably {
+		return watchHangup(conn, peekHungUp, nil, onGone)
+	}
+	return watchHangup(conn, hungUp, nil, onGone)
 }
 
-// LookPortably makes u notice hang-ups as on a Unix that is not Linux.
-func LookPortably(u *Upstream) { u.portable, u.hungUp, u.reusable = true, peekHungUp, peekReusable }
+// LookPortably makes u and a server notice what leaves as on a Unix that is not Linux.
+func LookPortably(u *Upstream, o *ServerOptions) { u.reusable, o.hungUp = peekReusable, peekHungUp }
 
 // Left tells whether the hangup watcher saw the client of a server's connection leave.
 func Left(client net.Conn) bool { return client.(*clientConn).gone.Load() }

@@ -62,7 +62,9 @@ func TestNames(t *testing.T) {
 func TestLinesOfMeaning(t *testing.T) {
 	type meaning struct{ addressed, coded bool }
 	got := make(chan meaning, 1)
-	addr := serve(t, func(ctx *fasthttp.RequestCtx) { got <- meaning{transport.Addressed(ctx), transport.Coded(ctx)} }, transport.ServerOptions{})
+	addr := serve(t, func(ctx *fasthttp.RequestCtx) {
+		got <- meaning{transport.Capture(ctx).Addressed(), transport.Capture(ctx).Coded()}
+	}, transport.ServerOptions{})
 	for line, want := range map[string]meaning{
 		"X: sidenote-mode": {}, "Sidenote: 1": {}, "sIDENOTE-Mode: off": {addressed: true}, "SIDENOTE_X: 1": {addressed: true},
 		"Accept-Encoding: gzip": {}, "Content_Encoding: gzip": {}, "cONTENT-Encoding: gzip": {coded: true}, "Content-Encoding:": {coded: true},

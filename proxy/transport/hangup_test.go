@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -18,8 +17,18 @@ import (
 )
 
 // looks holds the ways to notice a hang-up: this system's own, and the one of every Unix.
-func looks() map[string]func(*transport.Upstream) {
-	return map[string]func(*transport.Upstream){"native": func(*transport.Upstream) {}, "portable": transport.LookPortably}
+func looks() map[string]look {
+	return map[string]look{"native": func(*transport.Upstream, *transport.ServerOptions) {}, "portable": transport.LookPortably}
+}
+
+// A look makes an upstream and a server notice in its way what leaves.
+type look func(*transport.Upstream, *transport.ServerOptions)
+
+// relaying returns a front with room for the outcomes of that many requests.
+func (l look) relaying(t testing.TB, u *transport.Upstream, many int) *front {
+	var o transport.ServerOptions
+	l(u, &o)
+	return relayingMany(t, u, many, o)
 }
 
 // A leaving is a front whose upstream reports when it notices that a client has left.
@@ -32,7 +41,7 @@ type leaving struct {
 
 // newLeaving expects that many requests, each on a connection of its own, with its number
 // as path. After answer the upstream sends pieces as long as flowing is set.
-func newLeaving(t testing.TB, requests int, answer string, flowing bool, look func(*transport.Upstream)) *leaving {
+func newLeaving(t testing.TB, requests int, answer string, flowing bool, look look) *leaving {
 	l := &leaving{answer: answer}
 	for range requests {
 		l.began, l.ended = append(l.began, make(chan struct{})), append(l.ended, make(chan time.Time, 1))
@@ -60,8 +69,7 @@ func newLeaving(t testing.TB, requests int, answer string, flowing bool, look fu
 		flow.Wait()
 	})
 	u := newUpstream(t, o.config(""))
-	look(u)
-	l.front = relayingMany(t, u, requests)
+	l.front = look.relaying(t, u, requests)
 	return l
 }
 
@@ -219,11 +227,10 @@ func TestWatchThenReuse(t *testing.T) {
 	}
 }
 
-func watchThenReuse(t *testing.T, look func(*transport.Upstream)) {
+func watchThenReuse(t *testing.T, look look) {
 	o := answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 	u := newUpstream(t, o.config(""))
-	look(u)
-	f := relaying(t, u)
+	f := look.relaying(t, u, 200)
 	c := dial(t, f.addr)
 	for range 200 {
 		c.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab")
@@ -238,19 +245,15 @@ func watchThenReuse(t *testing.T, look func(*transport.Upstream)) {
 }
 
 func TestWatch(t *testing.T) {
-	for name, look := range looks() {
-		t.Run(name, func(t *testing.T) {
-			u := newUpstream(t, transport.Config{BaseURL: &url.URL{Scheme: "http", Host: "h"}})
-			look(u)
-			watchAndLeave(t, u)
-		})
+	for name := range looks() {
+		t.Run(name, func(t *testing.T) { watchAndLeave(t, name == "portable") })
 	}
 }
 
-func watchAndLeave(t *testing.T, u *transport.Upstream) {
+func watchAndLeave(t *testing.T, portably bool) {
 	server, peer := pair(t)
 	gone := make(chan struct{}, 1)
-	stop := transport.Watch(u, server, func() { gone <- struct{}{} })
+	stop := transport.WatchHangup(server, portably, func() { gone <- struct{}{} })
 	peer.send("unread")
 	stop()
 	select {
@@ -262,14 +265,14 @@ func watchAndLeave(t *testing.T, u *transport.Upstream) {
 	if _, err := io.ReadFull(server, got); err != nil {
 		t.Errorf("reading after a watch: %v", err)
 	}
-	stop = transport.Watch(u, server, func() { gone <- struct{}{} })
+	stop = transport.WatchHangup(server, portably, func() { gone <- struct{}{} })
 	peer.Close()
 	await(t, gone, "hang-up")
 	stop()
 
 	inMemory, other := net.Pipe()
 	defer inMemory.Close()
-	stop = transport.Watch(u, inMemory, func() { t.Error("gone from memory") })
+	stop = transport.WatchHangup(inMemory, portably, func() { t.Error("gone from memory") })
 	other.Close()
 	stop()
 }

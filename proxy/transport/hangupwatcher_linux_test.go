@@ -21,7 +21,7 @@ func TestLeftBefore(t *testing.T) {
 		for !transport.Left(ctx.Conn()) {
 			runtime.Gosched()
 		}
-		f.relay(ctx, transport.Request{})
+		f.relay(ctx, transport.Call{})
 	}, transport.ServerOptions{})
 	c := dial(t, f.addr)
 	c.send(get)

@@ -122,25 +122,33 @@ type front struct {
 	addr     string
 	up       *transport.Upstream
 	outcomes chan transport.Outcome // of each answer that was relayed
-	errs     chan error             // of each Send that failed
+	errs     chan error             // of each Do that failed
 }
 
 func errorBody(status int, code string) []byte {
 	return fmt.Appendf(nil, `{"error":{"status":%d,"code":%q}}`, status, code)
 }
 
+// do makes call for the request of ctx.
+func do(ctx *fasthttp.RequestCtx, u *transport.Upstream, call transport.Call) (*transport.Answer, error) {
+	call.Head = transport.Capture(ctx)
+	return u.Do(transport.Watch(ctx, context.Background()), call)
+}
+
 // relaying returns a front that relays everything to u as it comes.
-func relaying(t testing.TB, u *transport.Upstream) *front { return relayingMany(t, u, 100) }
+func relaying(t testing.TB, u *transport.Upstream) *front {
+	return relayingMany(t, u, 100, transport.ServerOptions{})
+}
 
 // relayingMany is relaying with room for the outcomes of that many requests.
-func relayingMany(t testing.TB, u *transport.Upstream, many int) *front {
+func relayingMany(t testing.TB, u *transport.Upstream, many int, o transport.ServerOptions) *front {
 	f := &front{up: u, outcomes: make(chan transport.Outcome, many), errs: make(chan error, many)}
-	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) { f.relay(ctx, transport.Request{}) }, transport.ServerOptions{})
+	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) { f.relay(ctx, transport.Call{}) }, o)
 	return f
 }
 
-func (f *front) relay(ctx *fasthttp.RequestCtx, r transport.Request) {
-	answer, err := f.up.Send(ctx, r)
+func (f *front) relay(ctx *fasthttp.RequestCtx, r transport.Call) {
+	answer, err := do(ctx, f.up, r)
 	if err != nil {
 		f.errs <- err
 		ctx.SetStatusCode(fasthttp.StatusBadGateway)
@@ -157,7 +165,7 @@ func readingFirst(t testing.TB, u *transport.Upstream) (addr string) {
 		if err != nil || !whole {
 			t.Errorf("whole %v, %v", whole, err)
 		}
-		answer, err := u.Send(ctx, transport.Request{Body: [][]byte{body}, Whole: true})
+		answer, err := do(ctx, u, transport.Call{Body: [][]byte{body}, Whole: true})
 		if err != nil {
 			t.Error(err)
 			return

@@ -2,45 +2,40 @@ package transport
 
 import (
 	"bytes"
+	"io"
 	"strconv"
 	"strings"
 
 	"github.com/valyala/fasthttp"
 )
 
-// A Request says what is sent to the upstream for the client's request in ctx. Its zero
-// value is a plain relay: same target, same head lines, the body streamed in the same
-// framing.
-type Request struct {
-	// Body is a whole body in place of the client's (Whole), or the part of it that
-	// ReadBody has read; the rest then follows from the client's stream. Its pieces are
-	// sent one after another. Neither they nor the list may change until the answer was
-	// relayed, Response.Sent is true, or Send failed.
-	Body  [][]byte
-	Whole bool
-	// Same says of a Whole body that it is the client's, byte for byte: it is sent in
-	// the framing in which it came, with the client's digests of it.
-	Same bool
-	// Replace puts lines in place of the client's, e.g. Authorization with the
-	// upstream's own key, and api-key and x-api-key with nothing.
-	Replace []Header
-	// Without removes head lines that contain this text; "" removes none.
-	Without string
-	// NoUpgrade removes the client's request to switch to another protocol.
-	NoUpgrade bool
-}
-
 // chunked as a length means that the length is not known.
 const chunked = -1
 
-// requestLines are the checked head lines of a request.
-type requestLines struct {
-	block     []byte // all of them
+// A Head is the head of a client's request, as far as calls to the upstream need it. It
+// is valid until the handler has returned.
+type Head struct {
+	client *clientConn
+	method []byte
+	target []byte
+	length int       // of the body, or chunked
+	stream io.Reader // the body, from where it has been read to; nil if there is none
+
+	block     []byte // all head lines
 	lines     []requestLine
 	connected connectionList
 	own       bool // there is a line Sidenote-*
 	coded     bool // there is a line Content-Encoding
 }
+
+// Capture returns the head of ctx's request for Upstream.Do.
+func Capture(ctx *fasthttp.RequestCtx) *Head {
+	h := &stateOf(ctx).head
+	h.stream = ctx.RequestBodyStream()
+	return h
+}
+
+func (h *Head) isHead() bool { return string(h.method) == fasthttp.MethodHead }
 
 // A requestLine is block[start:next]; its name ends at colon.
 type requestLine struct {
@@ -50,8 +45,8 @@ type requestLine struct {
 
 // read parses the lines of block up to the empty one that ends it. ok is false if two
 // servers could read them differently.
-func (r *requestLines) read(block []byte) (ok bool) {
-	r.block = block
+func (h *Head) read(block []byte) (ok bool) {
+	h.block = block
 	encoded, sized := false, false
 	for at := 0; at < len(block); {
 		rest := block[at:]
@@ -72,24 +67,24 @@ func (r *requestLines) read(block []byte) (ok bool) {
 		case lengthName:
 			sized = true
 		case connectionName:
-			r.connected.add(f.value(rest))
+			h.connected.add(f.value(rest))
 		case ownName:
-			r.own = true
+			h.own = true
 		case codingName:
-			r.coded = true
+			h.coded = true
 		}
-		r.lines = append(r.lines, requestLine{int32(at), int32(at + f.colon), int32(at + f.next), kind})
+		h.lines = append(h.lines, requestLine{int32(at), int32(at + f.colon), int32(at + f.next), kind})
 		at += f.next
 	}
 	return !encoded || !sized
 }
 
-// Addressed reports whether a head line of ctx's request is named Sidenote-*, in any
-// letter case and with "_" for "-".
-func Addressed(ctx *fasthttp.RequestCtx) bool { return stateOf(ctx).head.own }
+// Addressed reports whether a line is named Sidenote-*, in any letter case and with "_"
+// for "-".
+func (h *Head) Addressed() bool { return h.own }
 
-// Coded reports whether ctx's request has a head line Content-Encoding.
-func Coded(ctx *fasthttp.RequestCtx) bool { return stateOf(ctx).head.coded }
+// Coded reports whether there is a line Content-Encoding.
+func (h *Head) Coded() bool { return h.coded }
 
 // A requestHead turns the client's head into the one for the upstream.
 type requestHead struct {
@@ -100,22 +95,21 @@ type requestHead struct {
 	upgrade bool   // the line Upgrade is relayed
 	other   bool   // the body is not the client's
 	length  int64  // of the body that is sent, or chunked
-	client  *requestLines
+	client  *Head
 
 	// What has been written already.
 	replacements                   uint64 // bit i: replace[i]
 	hosted, framed, connectionSaid bool
 }
 
-func (x *upstreamCall) head(r Request, length int64) requestHead {
-	client := &stateOf(x.ctx).head
+func newRequestHead(u *Upstream, c Call, length int64) requestHead {
 	h := requestHead{
-		host: x.up.config.BaseURL.Host, base: x.up.base, replace: r.Replace, length: length, client: client,
-		other:   r.Whole && !r.Same,
-		upgrade: !r.NoUpgrade && length == 0 && wantsUpgrade(&x.ctx.Request.Header, &client.connected),
+		host: u.config.BaseURL.Host, base: u.base, replace: c.Replace, length: length, client: c.Head,
+		other:   c.Whole && !c.Same,
+		upgrade: !c.NoUpgrade && length == 0 && c.Head.wantsUpgrade(),
 	}
-	if r.Without != "" && bytes.Contains(client.block, []byte(r.Without)) {
-		h.without = r.Without
+	if c.Without != "" && bytes.Contains(c.Head.block, []byte(c.Without)) {
+		h.without = c.Without
 	}
 	return h
 }
@@ -124,10 +118,10 @@ func (x *upstreamCall) head(r Request, length int64) requestHead {
 // replacement stands at the place of the first line that it replaces. Only Host and
 // framing are added without anybody asking for them. ok is false for a target that
 // cannot be forwarded.
-func (h *requestHead) append(dst []byte, client *fasthttp.RequestHeader) (_ []byte, ok bool) {
-	dst = append(dst, client.Method()...)
+func (h *requestHead) append(dst []byte) (_ []byte, ok bool) {
+	dst = append(dst, h.client.method...)
 	dst = append(dst, ' ')
-	if dst, ok = appendTarget(dst, h.base, client.RequestURI()); !ok || client.IsConnect() {
+	if dst, ok = appendTarget(dst, h.base, h.client.target); !ok || string(h.client.method) == fasthttp.MethodConnect {
 		return dst, false
 	}
 	dst = append(dst, " HTTP/1.1\r\n"...)
@@ -224,14 +218,18 @@ func appendOnce(dst []byte, done bool, name []byte, value string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// wantsUpgrade reports whether a client asks for a protocol that we relay. h2c is not
+// wantsUpgrade reports whether the client asks for a protocol that we relay. h2c is not
 // relayed, as its requests would pass unchecked.
-func wantsUpgrade(client *fasthttp.RequestHeader, connected *connectionList) bool {
-	if !connected.upgrade {
+func (h *Head) wantsUpgrade() bool {
+	if !h.connected.upgrade {
 		return false
 	}
 	asked := false
-	for _, protocols := range client.PeekAll("Upgrade") { // all of these lines would be relayed
+	for i := range h.lines {
+		if h.lines[i].kind != upgradeName {
+			continue
+		}
+		protocols := h.block[h.lines[i].colon+1 : h.lines[i].next] // all of these lines would be relayed
 		if bytes.Contains(bytes.ToLower(protocols), []byte("h2c")) {
 			return false
 		}

@@ -87,7 +87,7 @@ func TestRequestHead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &front{up: newUpstream(t, o.config("/v1/")), outcomes: make(chan transport.Outcome, 1), errs: make(chan error, 1)}
 			addr := serve(t, func(ctx *fasthttp.RequestCtx) {
-				f.relay(ctx, transport.Request{Replace: c.replace})
+				f.relay(ctx, transport.Call{Replace: c.replace})
 			}, transport.ServerOptions{})
 			dial(t, addr).send(c.sent)
 			got := strings.ReplaceAll(await(t, seen, "request"), host, "HOST")

@@ -32,8 +32,7 @@ func TestLeavingEndsOneRequest(t *testing.T) {
 				}
 			})
 			u := newUpstream(t, o.config(""))
-			look(u)
-			f := relayingMany(t, u, clients*(leaving+staying))
+			f := look.relaying(t, u, clients*(leaving+staying))
 			var all sync.WaitGroup
 			for range clients {
 				all.Go(func() {

@@ -44,8 +44,7 @@ func TestM29ResetDuringStuckUpload(t *testing.T) {
 			config := o.config("")
 			config.Idle, config.ClientRead = 10*patience, 10*patience
 			u := newUpstream(t, config)
-			look(u)
-			f := relaying(t, u)
+			f := look.relaying(t, u, 1)
 			c := dial(t, f.addr)
 			c.send("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n")
 			c.fill()
@@ -73,7 +72,7 @@ func TestM29HijackedConnectionsCount(t *testing.T) {
 			})
 			u := newUpstream(t, o.config(""))
 			f := &front{up: u, outcomes: make(chan transport.Outcome, 100), errs: make(chan error, 1)}
-			f.addr = serve(t, func(ctx *fasthttp.RequestCtx) { f.relay(ctx, transport.Request{}) }, transport.ServerOptions{Connections: 1})
+			f.addr = serve(t, func(ctx *fasthttp.RequestCtx) { f.relay(ctx, transport.Call{}) }, transport.ServerOptions{Connections: 1})
 			open := dial(t, f.addr)
 			open.send(second.request)
 			if _, err := open.br.ReadString('\n'); err != nil {
@@ -107,7 +106,7 @@ func TestM29EarlyAnswerLingers(t *testing.T) {
 	})
 	f := &front{up: newUpstream(t, o.config("")), outcomes: make(chan transport.Outcome, 1), errs: make(chan error, 1)}
 	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) {
-		response, err := f.up.Send(ctx, transport.Request{})
+		response, err := do(ctx, f.up, transport.Call{})
 		if err != nil {
 			t.Error(err)
 			return
@@ -169,7 +168,7 @@ func TestM29PipelinedAnswerIsFlushed(t *testing.T) {
 					ctx.SetBodyString("ok")
 					return
 				}
-				f.relay(ctx, transport.Request{})
+				f.relay(ctx, transport.Call{})
 			}, transport.ServerOptions{})
 			c := dial(t, f.addr)
 			c.send(get + "GET /second HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -197,7 +196,7 @@ func TestM29ShutdownWatchesStreams(t *testing.T) {
 				_, _ = br.ReadByte()
 			})
 			f := &front{up: newUpstream(t, o.config("")), outcomes: make(chan transport.Outcome, 1), errs: make(chan error, 1)}
-			s := transport.NewServer(func(ctx *fasthttp.RequestCtx) { f.relay(ctx, transport.Request{}) }, transport.ServerOptions{ErrorBody: errorBody})
+			s := transport.NewServer(func(ctx *fasthttp.RequestCtx) { f.relay(ctx, transport.Call{}) }, transport.ServerOptions{ErrorBody: errorBody})
 			ln := listen(t)
 			served, down := make(chan error, 1), make(chan error, 1)
 			go func() { served <- s.Serve(ln) }()

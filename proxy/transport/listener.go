@@ -163,6 +163,7 @@ func (g *guard) connState(c net.Conn, state fasthttp.ConnState) {
 	case fasthttp.StateActive:
 		c.(*clientConn).waits.CompareAndSwap(forRequest, forHead)
 	case fasthttp.StateIdle:
+		c.(*clientConn).replied = false
 		c.(*clientConn).waits.Store(forRequest)
 	case fasthttp.StateClosed:
 		c.(*clientConn).end()

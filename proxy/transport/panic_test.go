@@ -21,7 +21,7 @@ func TestM28BodyStreamWriter(t *testing.T) {
 	u := newUpstream(t, o.config(""))
 	bugs, outcomes := make(chan any, 1), make(chan transport.Outcome, 1)
 	addr := serve(t, func(ctx *fasthttp.RequestCtx) {
-		answer, err := u.Send(ctx, transport.Request{})
+		answer, err := do(ctx, u, transport.Call{})
 		if err != nil {
 			t.Error(err)
 			return
@@ -69,13 +69,11 @@ func TestM28BodyStreamWriter(t *testing.T) {
 
 // A panic of the function that is called for a hang-up is recovered.
 func TestM28Watch(t *testing.T) {
-	for name, look := range looks() {
+	for name := range looks() {
 		t.Run(name, func(t *testing.T) {
-			u := newUpstream(t, transport.Config{BaseURL: mustURL("h")})
-			look(u)
 			server, peer := pair(t)
 			told := make(chan struct{})
-			stop := transport.Watch(u, server, func() {
+			stop := transport.WatchHangup(server, name == "portable", func() {
 				defer close(told)
 				panic("told")
 			})
@@ -100,7 +98,7 @@ func TestM28PanicBeforeRelay(t *testing.T) {
 			_ = recover()
 			ctx.SetStatusCode(500)
 		}()
-		_, _ = u.Send(ctx, transport.Request{})
+		_, _ = do(ctx, u, transport.Call{})
 		panic("between head and relay")
 	}, transport.ServerOptions{})
 	c := dial(t, addr)

@@ -27,7 +27,7 @@ func peeking(t testing.TB, u *transport.Upstream, limit func() int) (*front, cha
 	f := &front{up: u, outcomes: make(chan transport.Outcome, 100), errs: make(chan error, 100)}
 	glances := make(chan glance, 100)
 	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) {
-		answer, err := u.Send(ctx, transport.Request{})
+		answer, err := do(ctx, u, transport.Call{})
 		if err != nil {
 			f.errs <- err
 			return

@@ -70,11 +70,11 @@ type piecesFront struct {
 func newPiecesFront(t *testing.T, u *transport.Upstream) *piecesFront {
 	p := new(piecesFront)
 	p.addr = serve(t, func(ctx *fasthttp.RequestCtx) {
-		r := transport.Request{Body: *p.pieces.Load(), Whole: true}
-		answer, err := u.Send(ctx, r)
+		r := transport.Call{Body: *p.pieces.Load(), Whole: true}
+		answer, err := do(ctx, u, r)
 		if err == nil && string(ctx.Path()) == "/again" {
-			answer.Discard()
-			answer, err = u.Send(ctx, r)
+			answer.Close()
+			answer, err = do(ctx, u, r)
 		}
 		if err != nil {
 			t.Error(err)

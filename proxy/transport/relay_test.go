@@ -22,13 +22,13 @@ func TestDiscard(t *testing.T) {
 			t.Errorf("body: %v %v", whole, err)
 		}
 		for try := range 3 {
-			answer, err := u.Send(ctx, transport.Request{Body: [][]byte{body[try:]}, Whole: true})
+			answer, err := do(ctx, u, transport.Call{Body: [][]byte{body[try:]}, Whole: true})
 			if err != nil {
 				t.Errorf("try %d: %v", try, err)
 				return
 			}
 			if try < 2 {
-				answer.Discard()
+				answer.Close()
 				continue
 			}
 			answer.Relay(ctx, transport.Relay{Tap: func(p []byte) {
@@ -61,7 +61,7 @@ func TestForgottenResponse(t *testing.T) {
 	})
 	u := newUpstream(t, o.config(""))
 	addr := serve(t, func(ctx *fasthttp.RequestCtx) {
-		if _, err := u.Send(ctx, transport.Request{}); err != nil {
+		if _, err := do(ctx, u, transport.Call{}); err != nil {
 			t.Error(err)
 		}
 		panic(errors.New("a bug in the handler"))

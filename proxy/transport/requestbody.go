@@ -23,7 +23,7 @@ const uncountedBytes = 64<<10 + 1
 // A Room bounds the memory for bodies.
 type Room interface {
 	// Take takes n bytes, all or none. The caller of ReadBody gives them back when the
-	// handler has returned, or once Response.Sent is true.
+	// handler has returned, or once Answer.Sent is true.
 	Take(n int) bool
 }
 
@@ -33,17 +33,17 @@ const maxKept = 1 << 20
 // A requestState holds what this package knows of one request until the handler has
 // returned.
 type requestState struct {
-	body      []byte // of ReadBody
-	bodyRead  bool   // the client's body was read to its end
-	bodyInUse bool   // body is still being sent when the handler returns
-	head      requestLines
-	response  Response // what Send returns; valid until Relay or Discard
+	body     []byte // of ReadBody
+	bodyRead bool   // the client's body was read to its end
+	head     Head
+	watch    *watch // nil before Watch
+	reply    ReplyWriter
 }
 
 // ReadBody reads the body of ctx's request, if it has at most limit bytes. The client
 // has the time wait for each 256 KiB, so a steady client may take longer in all and one
 // that trickles is cut. If the body is longer, whole is false: pass body, the part that
-// was read, on as Request.Body, and Send streams the rest after it. body is valid until
+// was read, on as Call.Body, and Do streams the rest after it. body is valid until
 // the handler returns. Its memory beyond 64 KiB is taken from room, unless that is nil.
 // After an error, which is always an *Error, the connection will be closed: answer and
 // return. Never use ctx.PostBody, which has no bound.

@@ -255,13 +255,13 @@ func (h *answerHead) append(dst []byte, replace []Header) []byte {
 }
 
 // announces reports whether the value of a Trailer line names a header that is replaced
-// or that fasthttp cannot write. Such a line is left out, which does no harm: it only
+// or does not pass in a trailer. Such a line is left out, which does no harm: it only
 // says what may follow.
 func announces(value []byte, replace []Header) bool {
 	for more := true; more; {
 		var name []byte
 		name, value, more = bytes.Cut(value, []byte{','})
-		if name = trimBlanks(name); replaced(replace, name) >= 0 || unsupportedTrailer(name) {
+		if name = trimBlanks(name); replaced(replace, name) >= 0 || forbiddenTrailer(name) {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"math"
@@ -35,6 +36,10 @@ type ServerOptions struct {
 	// too many are open, and with "descriptors" for each attempt to accept one that
 	// failed because the process or the system has no more. May be nil.
 	Shed func(reason string)
+
+	// How hang-ups are noticed where there is no hangup watcher; nil, but in tests, for
+	// the system's best way.
+	hungUp func(fd uintptr) bool
 }
 
 // NewServer returns a server that differs from fasthttp's defaults: bodies are streamed,
@@ -49,9 +54,13 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 	o.Read = cmp.Or(o.Read, time.Minute)
 	o.Idle = cmp.Or(o.Idle, 2*time.Minute)
 	o.Write = cmp.Or(o.Write, time.Minute)
-	g := &guard{handler: handler, options: o, hangups: hangupWatcher{panicked: o.Panicked}}
+	g := &guard{handler: handler, options: o, hangups: hangupWatcher{panicked: o.Panicked}, hungUp: hungUp}
+	if o.hungUp != nil {
+		g.hungUp = o.hungUp
+	}
 	g.clients.clients, g.clients.allEnded = map[*clientConn]struct{}{}, make(chan struct{})
 	g.states.New = func() any { return new(requestState) }
+	g.pieces.New = func() any { b := make([]byte, pieceSize); return &b }
 	return &Server{guard: g, http: &fasthttp.Server{
 		Handler:      g.handle,
 		ErrorHandler: g.refuse,
@@ -105,7 +114,9 @@ type guard struct {
 	handler fasthttp.RequestHandler
 	options ServerOptions
 	states  sync.Pool // *requestState
+	pieces  sync.Pool // *[]byte of pieceSize: for parts of bodies on their way to a client
 	hangups hangupWatcher
+	hungUp  func(fd uintptr) bool // asks the system about a connection that hangups does not watch
 	clients connSet
 }
 
@@ -116,25 +127,43 @@ func (g *guard) handle(ctx *fasthttp.RequestCtx) {
 		ctx.SetConnectionClose()
 		return
 	}
-	client.flush = g.options.Write
+	client.flush, client.cut = g.options.Write, false
 	state := g.states.Get().(*requestState)
 	client.state = state
-	status := checkHead(&ctx.Request.Header, &state.head)
-	if status == 0 && client.head.bare {
-		status = fasthttp.StatusBadRequest
-	}
+	status := checkHead(ctx, client, &state.head)
 	switch {
 	case status != 0:
 		g.errorAnswer(ctx, status)
-		hijackResponse(ctx)
-		return
-	case state.head.connected.close: // fasthttp does not know each spelling of it
-		ctx.SetConnectionClose()
+	default:
+		if state.head.connected.close { // fasthttp does not know each spelling of it
+			ctx.SetConnectionClose()
+		}
+		g.call(ctx)
 	}
-	g.call(ctx)
 	read := g.finish(ctx, client)
-	if !ctx.Hijacked() && !read { // the rest of the body must not be read as a request
-		hijackResponse(ctx)
+	switch {
+	case ctx.Hijacked():
+	case client.cut: // do not serve what else it has sent
+		ctx.SetConnectionClose()
+	case !read || status != 0:
+		g.closeAfterAnswer(ctx, client)
+	}
+}
+
+// closeAfterAnswer answers, unless that is done, and reads what the client still sends of
+// a body that nobody wants, which must not be read as a request. The connection is closed
+// after that.
+func (g *guard) closeAfterAnswer(ctx *fasthttp.RequestCtx, client *clientConn) {
+	ctx.SetConnectionClose()
+	if !client.replied {
+		ctx.Response.SkipBody = ctx.IsHead()
+		bw := bufio.NewWriterSize(client, readerSize)
+		err := ctx.Response.Write(bw)
+		client.cut = errors.Join(err, bw.Flush()) != nil
+		client.replied = true
+	}
+	if !client.cut {
+		linger(client)
 	}
 }
 
@@ -163,16 +192,19 @@ func clearResponse(r *fasthttp.Response) {
 	r.Header.SetStatusMessage(nil)
 }
 
-// finish ends what the handler left open, and reports whether nothing of the
-// request's body is left on the connection.
+// finish ends what the handler left open, and reports whether nothing of the request's
+// body is left on the connection.
 func (g *guard) finish(ctx *fasthttp.RequestCtx, client *clientConn) (read bool) {
 	state := client.state
-	client.call.abandon() // if the handler has neither relayed nor discarded a Response, or has panicked
+	if state.watch != nil {
+		state.watch.end()
+	}
 	read = bodyWasRead(ctx, state.bodyRead)
 	client.state = nil
-	if !state.bodyInUse && cap(state.body) <= maxKept {
+	if cap(state.body) <= maxKept {
 		Poison(state.body)
-		*state = requestState{body: state.body[:0], head: requestLines{lines: state.head.lines[:0]}}
+		Poison(state.reply.head)
+		*state = requestState{body: state.body[:0], head: Head{lines: state.head.lines[:0]}, reply: ReplyWriter{head: state.reply.head[:0]}}
 		g.states.Put(state)
 	}
 	return read
@@ -226,15 +258,17 @@ func (g *guard) errorHead(code string) []Header {
 	return g.options.ErrorHead(code)
 }
 
-// checkHead reads the lines of a head and returns the status to refuse it with, or 0.
-// fasthttp accepts heads after which two readers of a connection could see the end of
+// checkHead reads the head of ctx's request and returns the status to refuse it with, or
+// 0. fasthttp accepts heads after which two readers of a connection could see the end of
 // the request in different places: a length beside an encoding, folded lines, bare line
 // feeds.
-func checkHead(h *fasthttp.RequestHeader, into *requestLines) (status int) {
+func checkHead(ctx *fasthttp.RequestCtx, client *clientConn, into *Head) (status int) {
+	h := &ctx.Request.Header
 	if p := string(h.Protocol()); p != "HTTP/1.1" && p != "HTTP/1.0" {
 		return fasthttp.StatusHTTPVersionNotSupported
 	}
-	if !into.read(h.RawHeaders()) {
+	into.client, into.method, into.target, into.length = client, h.Method(), h.RequestURI(), h.ContentLength()
+	if !into.read(h.RawHeaders()) || client.head.bare {
 		return fasthttp.StatusBadRequest
 	}
 	return 0

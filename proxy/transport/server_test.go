@@ -153,7 +153,7 @@ func TestReadBodyThenRelay(t *testing.T) {
 		if err != nil || whole {
 			t.Errorf("whole %v, %v", whole, err)
 		}
-		answer, err := u.Send(ctx, transport.Request{Body: [][]byte{body}})
+		answer, err := do(ctx, u, transport.Call{Body: [][]byte{body}})
 		if err != nil {
 			t.Error(err)
 			return

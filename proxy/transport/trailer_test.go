@@ -70,7 +70,7 @@ func TestTrailersOfOurs(t *testing.T) {
 		"Date: then\r\nSet-Cookie: a=1\r\nSidenote-Status: forged\r\nX-Sum: 1\r\n\r\n"
 	u := newUpstream(t, answering(t, answer).config(""))
 	addr := serve(t, func(ctx *fasthttp.RequestCtx) {
-		answer, err := u.Send(ctx, transport.Request{})
+		answer, err := do(ctx, u, transport.Call{})
 		if err != nil {
 			t.Error(err)
 			return

@@ -89,7 +89,7 @@ func TestUpgradeDeclined(t *testing.T) {
 	o, seen := recording(t)
 	u := newUpstream(t, o.config(""))
 	addr := serve(t, func(ctx *fasthttp.RequestCtx) {
-		answer, err := u.Send(ctx, transport.Request{NoUpgrade: string(ctx.Path()) == "/no"})
+		answer, err := do(ctx, u, transport.Call{NoUpgrade: string(ctx.Path()) == "/no"})
 		if err != nil {
 			t.Error(err)
 			return

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,7 +71,7 @@ func (x *upstreamCall) sendWithUpload(head []byte, body [][]byte, rest io.Reader
 	x.mu.Lock()
 	x.upload = u
 	x.mu.Unlock()
-	panics.Go(x.client.guard.options.Panicked, func() { u.run(left) }, nil)
+	panics.Go(x.up.config.Panicked, func() { u.run(left) }, nil)
 	return nil
 }
 
@@ -89,7 +88,7 @@ func (u *upload) run(body [][]byte) {
 	default:
 		u.expectAnswer(x.up.config.FirstByte)
 	}
-	x.watch()
+	x.watchClient()
 }
 
 // expectAnswer sets the deadline for an answer that has not begun.
@@ -103,7 +102,7 @@ func (u *upload) expectAnswer(wait time.Duration) {
 }
 
 func (u *upload) copy(body [][]byte) (err error) {
-	defer panics.Recover(u.x.client.guard.options.Panicked, func() { err, u.fault = errPanic, errPanic })
+	defer panics.Recover(u.x.up.config.Panicked, func() { err, u.fault = errPanic, errPanic })
 	if u.rest == nil {
 		return u.copyWhole(body)
 	}
@@ -121,12 +120,12 @@ func (u *upload) copy(body [][]byte) (err error) {
 	if err != nil {
 		return err
 	}
-	if sent += n; u.length == chunked && cutShort(u.x.client) || u.length != chunked && sent != u.length {
+	if sent += n; u.length == chunked && cutShort(u.x.head.client) || u.length != chunked && sent != u.length {
 		return u.noteClientFault(io.ErrUnexpectedEOF)
 	}
 	if u.length == chunked {
 		u.last.Store(true)
-		return u.write([]byte("0\r\n\r\n"))
+		return u.write([]byte(lastChunk))
 	}
 	return nil
 }
@@ -152,17 +151,15 @@ func (u *upload) copyWhole(body [][]byte) error {
 // pass writes all of r to the upstream. sent bytes of the body were written before; the
 // function before is called before each Read.
 func (u *upload) pass(r io.Reader, piece []byte, sent int64, before func() error) (total int64, err error) {
-	const room = len("7fff\r\n") // for the size line of a chunk
-	end := len(piece) - len("\r\n")
 	for {
 		if err := before(); err != nil {
 			return total, err
 		}
-		n, readErr := r.Read(piece[room:end])
+		n, readErr := r.Read(dataOf(piece))
 		if n > 0 {
 			total += int64(n)
 			u.last.Store(sent+total == u.length)
-			if err := u.write(u.framed(piece, room, n)); err != nil {
+			if err := u.write(u.framed(piece, n)); err != nil {
 				return total, err
 			}
 		}
@@ -175,23 +172,18 @@ func (u *upload) pass(r io.Reader, piece []byte, sent int64, before func() error
 	}
 }
 
-// framed returns the n bytes at piece[room:] in the framing of the body.
-func (u *upload) framed(piece []byte, room, n int) []byte {
+// framed returns the first n bytes of data in piece in the framing of the body.
+func (u *upload) framed(piece []byte, n int) []byte {
 	if u.length != chunked {
-		return piece[room : room+n]
+		return dataOf(piece)[:n]
 	}
-	var size [8]byte
-	line := append(strconv.AppendInt(size[:0], int64(n), 16), "\r\n"...)
-	start := room - len(line)
-	copy(piece[start:], line)
-	copy(piece[room+n:], "\r\n")
-	return piece[start : room+n+len("\r\n")]
+	return chunkIn(piece, n)
 }
 
 func (u *upload) write(p []byte) error {
-	if u.rest != nil && !u.x.clientWatched() { // nobody reads from the client during the write
-		u.x.watch()
-		defer u.x.unwatch()
+	if u.rest != nil && u.x.watch != nil { // nobody reads from the client during the write
+		u.x.watch.begin()
+		defer u.x.watch.pause()
 	}
 	if err := u.x.conn.SetWriteDeadline(time.Now().Add(u.x.up.config.Idle)); err != nil {
 		return err
@@ -207,9 +199,9 @@ func (u *upload) waitForClient() error {
 	if u.aborted {
 		return net.ErrClosed
 	}
-	err := u.x.client.waitRead(u.x.up.config.ClientRead)
+	err := u.x.head.client.waitRead(u.x.up.config.ClientRead)
 	if err != nil {
-		u.fault = u.x.client.bodyError(err)
+		u.fault = u.x.head.client.bodyError(err)
 	}
 	return err
 }
@@ -220,7 +212,7 @@ func (u *upload) abort() {
 	defer u.mu.Unlock()
 	u.aborted = true
 	if u.rest != nil {
-		_ = u.x.client.SetReadDeadline(time.Unix(1, 0)) // fails on a closed connection only
+		_ = u.x.head.client.SetReadDeadline(time.Unix(1, 0)) // fails on a closed connection only
 	}
 }
 
@@ -229,7 +221,7 @@ func (u *upload) noteClientFault(err error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.aborted {
-		u.fault = u.x.client.bodyError(err)
+		u.fault = u.x.head.client.bodyError(err)
 	}
 	return err
 }

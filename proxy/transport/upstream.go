@@ -47,10 +47,7 @@ type Upstream struct {
 	tls        *tls.Config // nil for http
 	canReadNow bool        // sendPooled can be used: plain TCP, on a system that has readNow
 
-	// How connections are checked without reading from them: in the system's best way,
-	// except in tests.
-	portable bool // watch each client with a goroutine, as on systems without hangup watcher
-	hungUp   func(fd uintptr) bool
+	// How idle connections are checked: in the system's best way, except in tests.
 	reusable func(syscall.RawConn) bool
 
 	life context.Context // ends with Close
@@ -108,7 +105,7 @@ func NewUpstream(c Config) (*Upstream, error) {
 	c.Idle = cmp.Or(c.Idle, 5*time.Minute)
 	c.ClientRead = cmp.Or(c.ClientRead, time.Minute)
 	c.ClientWrite = cmp.Or(c.ClientWrite, time.Minute)
-	u := &Upstream{config: c, open: map[*conn]struct{}{}, hungUp: hungUp, reusable: reusable}
+	u := &Upstream{config: c, open: map[*conn]struct{}{}, reusable: reusable}
 	if err := u.locate(c); err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}
@@ -143,7 +140,7 @@ func (u *Upstream) locate(c Config) error {
 }
 
 // Close closes every connection, including busy ones: their answers are cut, which
-// clients notice. Later calls of Send fail with Closed.
+// clients notice. Later calls of Do fail with Closed.
 func (u *Upstream) Close() {
 	u.end()
 	u.dropAll()

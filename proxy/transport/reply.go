@@ -1,0 +1,175 @@
+package transport
+
+import (
+	"io"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/panics"
+)
+
+// noLength stands for the length of a body that is not known.
+const noLength = -1
+
+// A ReplyHead is the head of an answer. Framing and Connection are added to it.
+type ReplyHead struct {
+	Status int
+	Lines  []byte // the reason and the header lines, each line after a line end: "OK\r\nA: b"
+	Length int64  // of the body; below 0 if it is not known
+	NoBody bool   // the answer has no body, and Lines may hold a length: to HEAD, and 204 and 304
+}
+
+// A ReplyWriter writes an answer's body to the client in the framing that the client can
+// read.
+type ReplyWriter struct {
+	client   *clientConn
+	head     []byte // empty once it is written
+	framing  replyFraming
+	bytes    int64 // of the body, as passed to the client
+	ended    bool  // the last chunk was written
+	writeErr error
+}
+
+type replyFraming int
+
+const (
+	replyFixed replyFraming = iota
+	replyChunked
+	replyUntilClose // for HTTP/1.0 clients, which cannot read chunks
+)
+
+// Reply answers the request of ctx: write writes the body. If write fails or panics, or
+// the client does not take it, the client's connection is closed after what was written,
+// so that the client sees a cut. Call it in the handler, once per request; what is set in
+// ctx.Response after that is dropped.
+func Reply(ctx *fasthttp.RequestCtx, head ReplyHead, write func(*ReplyWriter) error) (err error) {
+	client := clientOf(ctx)
+	w := &client.state.reply
+	*w = ReplyWriter{client: client, head: w.head[:0]}
+	w.begin(ctx, head)
+	client.replied = true
+	defer func() {
+		if err == nil {
+			return
+		}
+		client.cut = true
+		ctx.SetConnectionClose()
+		if tcp, ok := tcpOf(client); ok && w.framing == replyUntilClose {
+			_ = tcp.SetLinger(0) // the end of the connection would look like the end of the body
+		}
+	}()
+	defer panics.Recover(client.guard.options.Panicked, func() { err = errPanic })
+	if err := write(w); err != nil {
+		return err
+	}
+	return w.end(nil)
+}
+
+// begin makes the head.
+func (w *ReplyWriter) begin(ctx *fasthttp.RequestCtx, head ReplyHead) {
+	old := !ctx.Request.Header.IsHTTP11()
+	b := append(w.head, "HTTP/1.1 "...)
+	b = strconv.AppendInt(b, int64(head.Status), 10)
+	b = append(append(append(b, ' '), head.Lines...), "\r\n"...)
+	switch {
+	case head.NoBody:
+	case head.Length >= 0:
+		b = append(strconv.AppendInt(append(b, "Content-Length: "...), head.Length, 10), "\r\n"...)
+	case old:
+		w.framing = replyUntilClose
+	default:
+		w.framing = replyChunked
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+	}
+	switch {
+	case w.framing == replyUntilClose || w.client.closes(ctx):
+		ctx.SetConnectionClose()
+		b = append(b, "Connection: close\r\n"...)
+	case old:
+		b = append(b, "Connection: keep-alive\r\n"...)
+	}
+	w.head = append(b, "\r\n"...)
+}
+
+// Write implements io.Writer. Each piece is sent at once.
+func (w *ReplyWriter) Write(p []byte) (n int, err error) {
+	piece := w.client.guard.pieces.Get().(*[]byte)
+	defer putBuffer(&w.client.guard.pieces, piece)
+	for n < len(p) {
+		part := copy(dataOf(*piece), p[n:])
+		if err := w.pass(*piece, part, false); err != nil {
+			return n, err
+		}
+		n += part
+	}
+	return n, nil
+}
+
+// pass writes the n bytes of data in piece, see dataOf. last says that the body ends
+// after them.
+func (w *ReplyWriter) pass(piece []byte, n int, last bool) error {
+	out := piece[frameRoom : frameRoom+n]
+	if w.framing == replyChunked {
+		out = chunkIn(piece, n)
+		if last {
+			out, w.ended = append(out, lastChunk...), true
+		}
+	}
+	if len(w.head) > 0 && len(w.head)+len(out) <= maxCopied {
+		w.head, out = append(w.head, out...), nil
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	if err := w.send(out); err != nil {
+		return err
+	}
+	w.bytes += int64(n)
+	return nil
+}
+
+// flush writes what of the head has not been written.
+func (w *ReplyWriter) flush() error {
+	err := w.send(w.head)
+	w.head = w.head[:0]
+	return err
+}
+
+func (w *ReplyWriter) send(p []byte) error {
+	if len(p) > 0 && w.writeErr == nil {
+		_, w.writeErr = w.client.writeWithin(p, w.client.flush)
+	}
+	return w.writeErr
+}
+
+// end ends the body. trailer holds whole lines.
+func (w *ReplyWriter) end(trailer []byte) error {
+	if w.framing == replyChunked && !w.ended {
+		w.ended = true
+		w.head = append(append(append(w.head, "0\r\n"...), trailer...), "\r\n"...)
+	}
+	return w.flush()
+}
+
+// What a buffer for a piece of a body has room for beside the data.
+const (
+	lastChunk = "0\r\n\r\n"
+	frameRoom = len("7fff\r\n")         // before the data: the size line of a chunk
+	frameEnd  = len("\r\n" + lastChunk) // after it
+)
+
+// dataOf returns the part of a buffer that is for data.
+func dataOf(piece []byte) []byte { return piece[frameRoom : len(piece)-frameEnd] }
+
+// chunkIn makes a chunk of the first n bytes of data in piece.
+func chunkIn(piece []byte, n int) []byte {
+	var size [8]byte
+	line := append(strconv.AppendInt(size[:0], int64(n), 16), "\r\n"...)
+	start := frameRoom - len(line)
+	copy(piece[start:], line)
+	copy(piece[frameRoom+n:], "\r\n")
+	return piece[start : frameRoom+n+len("\r\n")]
+}
+
+var _ io.Writer = (*ReplyWriter)(nil)
