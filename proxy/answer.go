@@ -15,7 +15,8 @@ const maxChoices = 128
 
 // sendFixedAnswer answers with the policy's fixed text, in the shape that the
 // request asked for. No upstream is called.
-func (x *exchange) sendFixedAnswer(ctx *fasthttp.RequestCtx, req *rewrite.Request, text string) {
+func (x *exchange) sendFixedAnswer(req *rewrite.Request, text string) {
+	ctx := x.ctx
 	x.report.Status = fasthttp.StatusOK
 	shape := shapeOf(req)
 	head := completionHead{ID: "chatcmpl-" + x.report.ID, Created: x.report.Time.Unix(), Model: req.Model}
@@ -30,7 +31,6 @@ func (x *exchange) sendFixedAnswer(ctx *fasthttp.RequestCtx, req *rewrite.Reques
 		ctx.Response.SetBodyRaw(appendCompletion(nil, head, shape, text))
 	}
 	x.report.TTFB = time.Since(x.report.Time)
-	x.end()
 }
 
 // A completionShape holds the fields of a request that decide the form of the answer.

@@ -33,21 +33,12 @@ func (x *exchange) maxBody() int {
 	return x.server.memory.largest(limit+x.held) - x.held
 }
 
-// Take implements transport.Room. dropBody gives back the bytes that x takes.
-func (x *exchange) Take(n int) bool {
-	if !x.server.memory.take(n) {
-		return false
-	}
-	x.held += n
-	return true
-}
-
 // readBody reads the body of a chat request and decompresses it. If the body cannot
 // be rewritten, a strict policy gets an error; for others reason says why, and body
 // is the part that was read so far, with the rest still unread.
-func (x *exchange) readBody(ctx *fasthttp.RequestCtx) (body []byte, reason rewrite.Reason, err error) {
-	encoding := ""
-	if transport.Capture(ctx).Coded() {
+func (x *exchange) readBody() (body []byte, reason rewrite.Reason, err error) {
+	ctx, encoding := x.ctx, ""
+	if x.head.Coded() {
 		encoding = contentEncoding(&ctx.Request.Header)
 	}
 	if !coding.Plain(encoding) && !coding.Known(encoding) {
@@ -61,7 +52,7 @@ func (x *exchange) readBody(ctx *fasthttp.RequestCtx) (body []byte, reason rewri
 	x.readTook = time.Since(x.report.Time) // the client's time to send its body is not our overhead
 	switch {
 	case err != nil:
-		return nil, "", x.transportError(err)
+		return nil, "", x.server.transportError(err)
 	case !whole && x.policy.Rewrite.Strict():
 		ctx.SetConnectionClose() // the rest of the body must not be read as a request
 		return nil, "", tooLarge(limit)
@@ -115,7 +106,7 @@ func contentEncoding(h *fasthttp.RequestHeader) string {
 
 // passUnread relays a chat request that is not rewritten. read is the part of its
 // body that has been read: all of it if it is compressed.
-func (x *exchange) passUnread(ctx *fasthttp.RequestCtx, read []byte, reason rewrite.Reason) error {
+func (x *exchange) passUnread(read []byte, reason rewrite.Reason) error {
 	x.report.Outcome, x.report.Reason = rewrite.Untouched, reason
-	return x.forward(ctx, transport.Call{Body: [][]byte{read}, Whole: x.compressed != nil, Same: true, Replace: x.upstream.replace, NoUpgrade: true})
+	return x.forward(transport.Call{Body: [][]byte{read}, Whole: x.compressed != nil, Same: true, Replace: x.upstream.replace, NoUpgrade: true})
 }

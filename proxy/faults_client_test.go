@@ -2,6 +2,8 @@ package proxy_test
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
 
@@ -44,6 +47,7 @@ func TestClientFaults(t *testing.T) {
 		{"C17 a run of one character", oneCharacter},
 		{"C18 costly parameters", costlyParameters},
 		{"C19 tags of the client", clientsTags},
+		{"C20 hangs up while sources are searched", leavesSearch},
 	} {
 		t.Run(row.name, row.run)
 	}
@@ -74,6 +78,35 @@ func leavesEarly(t *testing.T) {
 		if rep := g.reports.next(t); rep.Client != proxy.ClientGoneFirst || rep.Status != 499 {
 			t.Errorf("report: %s, %d", rep.Client, rep.Status)
 		}
+	}
+}
+
+// If a client leaves while sources are searched for, the search ends and nothing is sent
+// to the upstream.
+func leavesSearch(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	searching, ended := make(chan struct{}), make(chan error, 1)
+	g := start(t, proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
+		Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil)},
+	}, retrieval.Func(func(ctx context.Context, _ retrieval.Query) (retrieval.Result, error) {
+		close(searching)
+		select {
+		case <-ctx.Done():
+		case <-time.After(patience):
+		}
+		ended <- ctx.Err()
+		return retrieval.Result{}, ctx.Err()
+	}))
+	c := g.dial(t)
+	fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(chatBody), chatBody)
+	<-searching
+	c.Close()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the search ended with %v", err)
+	}
+	if r := g.reports.next(t); r.Client != proxy.ClientGoneFirst || r.Status != 499 || len(r.Calls) > 0 {
+		t.Errorf("%s, status %d, %d calls to the upstream", r.Client, r.Status, len(r.Calls))
 	}
 }
 

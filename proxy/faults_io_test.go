@@ -247,7 +247,7 @@ func TestM28EveryIOPanics(t *testing.T) {
 					if r.Outcome == proxy.Failed && r.Reason == proxy.ReasonInternal {
 						bugs++
 					}
-					early = early || r.UpstreamStatus == 413 && !r.Truncated
+					early = early || r.UpstreamStatus() == 413 && !r.Truncated
 				}
 				if bugs != 1 && !(early && bugs == 0) { // a panic in the upload ends nothing if the answer has come before
 					t.Errorf("I/O %d: %d reports of a bug: %s", at, bugs, said)

@@ -54,8 +54,8 @@ func TestM03OurErrorsTellNothingOfSources(t *testing.T) {
 		Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.RetryTooLong = true })},
 	}, retrieval.Func(fiveSources))
 	resp, body := g.post(t, chatBody)
-	if r := g.reports.next(t); !r.Retried || r.Outcome != proxy.Failed || resp.StatusCode != 502 {
-		t.Fatalf("retried %v, %s, %d %s", r.Retried, r.Outcome, resp.StatusCode, body)
+	if r := g.reports.next(t); !r.Retried() || r.Outcome != proxy.Failed || resp.StatusCode != 502 {
+		t.Fatalf("retried %v, %s, %d %s", r.Retried(), r.Outcome, resp.StatusCode, body)
 	}
 	if got := resp.Header.Get(proxy.HeaderStatus); got != "failed; reason=upstream-broken" || resp.Header.Get(proxy.HeaderSources) != "" {
 		t.Errorf("it says %s, %s", got, resp.Header.Get(proxy.HeaderSources))

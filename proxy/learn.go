@@ -36,25 +36,25 @@ func (m *sample) tap(piece []byte) {
 
 // takeSample copies the request and reads its answer as it passes, so that learn can
 // compare the tokens billed with those counted. It does not change the answer.
-func (x *exchange) takeSample(resp *transport.Answer, how *transport.Relay) {
-	if resp.Status() != http.StatusOK || size(x.outgoing) > maxLearned {
+func (a *account) takeSample(resp *transport.Answer, body [][]byte, how *transport.Relay) {
+	if resp.Status() != http.StatusOK || size(body) > maxLearned {
 		return
 	}
-	if x.server.samples.Add(1) > maxSamples {
-		x.server.samples.Add(-1)
+	if a.server.samples.Add(1) > maxSamples {
+		a.server.samples.Add(-1)
 		return
 	}
-	m, _ := x.server.samplePool.Get().(*sample)
+	m, _ := a.server.samplePool.Get().(*sample)
 	if m == nil {
 		m = new(sample)
 	}
-	m.body = slices.Grow(m.body[:0], size(x.outgoing))
-	for _, p := range x.outgoing {
+	m.body = slices.Grow(m.body[:0], size(body))
+	for _, p := range body {
 		m.body = append(m.body, p...)
 	}
 	m.usage = usage.NewReader(string(resp.Header("Content-Encoding")))
-	m.panicked = x.panicked
-	x.sample, how.Tap = m, m.tap
+	m.panicked = a.panicked
+	a.sample, how.Tap = m, m.tap
 }
 
 // recycle puts a sample back into the pool.
@@ -72,30 +72,50 @@ func size(pieces [][]byte) (n int) {
 	return n
 }
 
-// learn compares the tokens that were billed with those that we count, in a goroutine
-// of its own. If maxLearners of these run already, it does nothing.
-func (x *exchange) learn() {
-	s := x.server
-	if x.sample == nil {
+// promptTokens returns the tokens that the answer says were billed, 0 if they cannot be
+// used.
+func (m *sample) promptTokens(ignored func(reason string)) (billed int) {
+	if m.broken {
+		return 0
+	}
+	defer panics.Recover(m.panicked, func() { billed = 0 })
+	billed, finding := m.usage.PromptTokens()
+	switch finding {
+	case usage.Found:
+		return billed
+	case usage.Absent:
+	default:
+		ignored(string(finding))
+	}
+	return 0
+}
+
+// learn reports the tokens that were billed and compares them with those that we count,
+// in a goroutine of its own. If maxLearners of these run already, it does not compare.
+func (a *account) learn() {
+	s, from := a.server, a.sample
+	if from == nil {
 		return
 	}
 	s.samples.Add(-1)
-	if x.sample.broken {
-		s.recycle(x.sample)
+	tenant, upstream, id := a.report.Tenant, a.report.Upstream, a.report.ID
+	billed := from.promptTokens(func(reason string) { s.metrics.UsageIgnored(upstream, reason) })
+	if billed == 0 {
+		s.recycle(from)
 		return
 	}
+	a.report.Calls[len(a.report.Calls)-1].PromptTokens = billed
 	select {
 	case s.learners <- struct{}{}:
 	default:
 		s.metrics.Shed("calibration")
-		s.recycle(x.sample)
+		s.recycle(from)
 		return
 	}
 	s.work.Add(1)
-	from, tenant, upstream, id := x.sample, x.report.Tenant, x.report.Upstream, x.report.ID
-	logPanic := func(value any, stack []byte) { s.bug(id, value, stack) } // by then x may be another request's
+	logPanic := func(value any, stack []byte) { s.bug(id, value, stack) } // by then a may be another request's
 	panics.Go(logPanic, func() {
-		s.learnFrom(tenant, upstream, from)
+		s.learnFrom(tenant, upstream, from.body, billed)
 		s.recycle(from)
 	}, func() {
 		<-s.learners
@@ -103,17 +123,8 @@ func (x *exchange) learn() {
 	})
 }
 
-func (s *Server) learnFrom(tenant, upstream string, from *sample) {
-	billed, finding := from.usage.PromptTokens()
-	switch finding {
-	case usage.Found:
-	case usage.Absent:
-		return
-	default:
-		s.metrics.UsageIgnored(upstream, string(finding))
-		return
-	}
-	m, err := s.rewriter.Learn(tenant, upstream, from.body, billed)
+func (s *Server) learnFrom(tenant, upstream string, body []byte, billed int) {
+	m, err := s.rewriter.Learn(tenant, upstream, body, billed)
 	switch {
 	case err != nil:
 		panic("BUG: a request that was rewritten cannot be read: " + err.Error())

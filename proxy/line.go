@@ -64,7 +64,7 @@ func (l *lineWriter) write(r *Report) []byte {
 	b = appendMilliseconds(append(b, `,"ttfb_ms":`...), r.TTFB)
 	b = appendMilliseconds(append(b, `,"duration_ms":`...), r.Total)
 	b = strconv.AppendBool(append(b, `,"truncated":`...), r.Truncated)
-	b = strconv.AppendBool(append(b, `,"retried":`...), r.Retried)
+	b = strconv.AppendBool(append(b, `,"retried":`...), r.Retried())
 	b = append(append(b, `,"client":"`...), r.Client...)
 	l.text = append(b, "\"}\n"...)
 	return l.text

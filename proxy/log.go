@@ -120,7 +120,7 @@ func Attrs(r *Report) [24]slog.Attr {
 		slog.Float64("ttfb_ms", milliseconds(r.TTFB)),
 		slog.Float64("duration_ms", milliseconds(r.Total)),
 		slog.Bool("truncated", r.Truncated),
-		slog.Bool("retried", r.Retried),
+		slog.Bool("retried", r.Retried()),
 		slog.String("client", string(r.Client)),
 	}
 }

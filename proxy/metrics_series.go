@@ -34,7 +34,7 @@ func requestKeyOf(r *Report) requestKey {
 		k.reason = r.Reason
 	}
 	if r.Overhead > 0 {
-		k.sent, k.upstream, k.code = true, r.Upstream, r.UpstreamStatus
+		k.sent, k.upstream, k.code = true, r.Upstream, r.UpstreamStatus()
 	}
 	return k
 }
@@ -120,7 +120,7 @@ func (m *Metrics) seriesFor(r *Report) *requestSeries {
 	}
 	_, ours := m.tenants[r.Tenant]
 	if k.sent {
-		code := codeLabel(r.UpstreamStatus)
+		code := codeLabel(r.UpstreamStatus())
 		t.upstream = m.name(m.upstreams, r.Upstream)
 		t.answers = m.upstreamRequests.WithLabelValues(t.upstream, code)
 		t.overhead = m.overhead.WithLabelValues(outcome)

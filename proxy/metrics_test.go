@@ -30,6 +30,11 @@ func series(t *testing.T, m *proxy.Metrics) int {
 	return n
 }
 
+// answered is a call that got an answer of that status.
+func answered(status int) []proxy.Call {
+	return []proxy.Call{{Purpose: proxy.ToAnswer, Status: status}}
+}
+
 // P12, T30: names that are not configured add no series.
 func TestJunkAddsNoSeries(t *testing.T) {
 	m := newMetrics()
@@ -38,7 +43,7 @@ func TestJunkAddsNoSeries(t *testing.T) {
 		r.Route, r.Tenant, r.Upstream, r.Policy, r.ID = proxy.RouteChat, name, name, name, name
 		r.Rewrite.Model.Row = "other"
 		r.Rewrite.Ledger.Model = name
-		r.UpstreamStatus, r.Overhead = code, time.Millisecond
+		r.Calls, r.Overhead = answered(code), time.Millisecond
 		r.Rewrite.Retrieval.Excluded = []retrieval.Excluded{{Reason: retrieval.ExcludeReason(name)}}
 		m.Record(r)
 		m.Searched(name, retrieval.ReasonNone)
@@ -118,7 +123,7 @@ func TestKindsKeepApart(t *testing.T) {
 	add := func(change func(*proxy.Report)) {
 		r := &proxy.Report{
 			Tenant: "acme", Upstream: "openai", Route: proxy.RouteModels, Outcome: proxy.Relayed,
-			Status: 200, UpstreamStatus: 200, Overhead: time.Millisecond, Total: time.Second,
+			Status: 200, Calls: answered(200), Overhead: time.Millisecond, Total: time.Second,
 		}
 		change(r)
 		reports = append(reports, r)
@@ -129,7 +134,7 @@ func TestKindsKeepApart(t *testing.T) {
 	add(func(r *proxy.Report) { r.Upstream = "strange" })
 	add(func(r *proxy.Report) { r.Route = proxy.RouteEmbeddings })
 	add(func(r *proxy.Report) { r.Stream = true })
-	add(func(r *proxy.Report) { r.UpstreamStatus = 404 })
+	add(func(r *proxy.Report) { r.Calls = answered(404) })
 	add(func(r *proxy.Report) { r.Outcome, r.Rewrite.Reason = rewrite.Untouched, rewrite.ReasonTimeout })
 	add(func(r *proxy.Report) { r.Outcome, r.Reason, r.Overhead = rewrite.Refused, proxy.ReasonKey, 0 })
 	add(func(r *proxy.Report) { r.Outcome, r.Reason, r.Overhead = rewrite.Refused, proxy.ReasonPath, 0 })
@@ -211,7 +216,7 @@ func TestSeriesBeginWhenCounted(t *testing.T) {
 func BenchmarkRecord(b *testing.B) {
 	m := newMetrics()
 	chat := injectedReport()
-	chat.Tenant, chat.Upstream, chat.Route, chat.UpstreamStatus, chat.Overhead, chat.Total = "acme", "openai", proxy.RouteChat, 200, time.Millisecond, time.Second
+	chat.Tenant, chat.Upstream, chat.Route, chat.Calls, chat.Overhead, chat.Total = "acme", "openai", proxy.RouteChat, answered(200), time.Millisecond, time.Second
 	chat.Rewrite.RetrieveTook, chat.Rewrite.FitTook, chat.Rewrite.EditTook = time.Millisecond, time.Microsecond, time.Microsecond
 	chat.Rewrite.Retrieval.Excluded = []retrieval.Excluded{{Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedDup}, {Reason: retrieval.ExcludedTopK}}
 	pass := *chat

@@ -34,11 +34,11 @@ func (m *Metrics) UsageIgnored(upstream, reason string) {
 
 // recordRetry counts a request that was sent twice.
 func (m *Metrics) recordRetry(upstream string, r *Report) {
-	if !r.Retried {
+	if !r.Retried() {
 		return
 	}
 	result := "failed"
-	if r.UpstreamStatus > 0 && r.UpstreamStatus < 400 {
+	if r.UpstreamStatus() > 0 && r.UpstreamStatus() < 400 {
 		result = "ok"
 	}
 	m.usage.retried.WithLabelValues(upstream, result).Inc()

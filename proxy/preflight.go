@@ -22,9 +22,9 @@ func preflighted(h *fasthttp.RequestHeader) (method []byte) {
 // preflight relays a CORS preflight, without any key of ours: the upstream answers it.
 // If callers are known by their keys, nobody can tell whose preflight it is. It is then
 // relayed if there is only one upstream and some tenant's routes allow the request.
-func (x *exchange) preflight(ctx *fasthttp.RequestCtx, method []byte) (err error) {
+func (x *exchange) preflight(method []byte) (err error) {
 	if p := x.server.tenants.ByKey("", x.report.Time); p != nil {
-		if err := x.server.tenants.keyless.check(ctx); err != nil {
+		if err := x.server.tenants.keyless.check(x.ctx); err != nil {
 			return err // it is not known whether the request to come will have a key
 		}
 		if x.usePolicy(p); x.upstream.replace != nil {
@@ -41,5 +41,5 @@ func (x *exchange) preflight(ctx *fasthttp.RequestCtx, method []byte) (err error
 	if err != nil {
 		return err
 	}
-	return x.forward(ctx, transport.Call{NoUpgrade: true})
+	return x.forward(transport.Call{NoUpgrade: true})
 }

@@ -73,14 +73,46 @@ type Report struct {
 	Reason  rewrite.Reason // why there are no sources, or the answer broke; "" if there is nothing to explain
 	Rewrite rewrite.Result // zero if no rewrite was tried; in mode shadow, what would have been done
 
-	UpstreamStatus int  // 0: no answer
-	Retried        bool // sent again with fewer sources, as it was too long for the upstream
-	Truncated      bool // the upstream's answer ended before its end
-	Client         ClientEnd
+	Calls     []Call // to the upstream, in their order
+	Truncated bool   // the upstream's answer ended before its end
+	Client    ClientEnd
 
 	Overhead time.Duration // from request read (a chat's with its body) to request handed to the upstream; 0: never handed
 	TTFB     time.Duration // from Time to the head of the answer
 	Total    time.Duration // from Time to the end of the answer
+}
+
+// A Purpose says why an upstream was called.
+type Purpose string
+
+// The purposes.
+const (
+	ToAnswer       Purpose = "answer"         // the request itself
+	ToRetryShorter Purpose = "context-length" // the same with fewer sources, as it was too long for the upstream
+)
+
+// A Call is one request to an upstream.
+type Call struct {
+	Upstream string // name
+	Purpose  Purpose
+	Status   int           // of the answer; 0: there was none
+	Took     time.Duration // to the head of the answer, or to the error
+	// PromptTokens is what the upstream billed. 0: it was not read, as it is of requests
+	// that calibrate our count only, or not told.
+	PromptTokens int
+}
+
+// UpstreamStatus returns the status of the upstream's last answer, 0 if there was none.
+func (r *Report) UpstreamStatus() int {
+	if len(r.Calls) == 0 {
+		return 0
+	}
+	return r.Calls[len(r.Calls)-1].Status
+}
+
+// Retried reports whether the request was sent again with fewer sources.
+func (r *Report) Retried() bool {
+	return len(r.Calls) > 1 && r.Calls[len(r.Calls)-1].Purpose == ToRetryShorter
 }
 
 // NewID returns a fresh ULID: sortable by time, with 80 random bits that cannot be

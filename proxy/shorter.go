@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"context"
-
 	"sidenote/proxy/coding"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
@@ -20,7 +18,7 @@ type retry struct {
 // nothing yet. If the upstream says that the request is too long for its model, and
 // fewer sources may help, the request is sent once more with what fits. Otherwise resp
 // is returned as it is.
-func (x *exchange) retryIfTooLong(life context.Context, resp *transport.Answer, r transport.Call) (*transport.Answer, error) {
+func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*transport.Answer, error) {
 	t, ok := refusedAsTooLong(resp)
 	if !ok {
 		return resp, nil
@@ -30,11 +28,10 @@ func (x *exchange) retryIfTooLong(life context.Context, resp *transport.Answer, 
 		return resp, nil
 	}
 	resp.Close()
-	x.report.Retried = true
 	x.report.Rewrite, x.report.Outcome, x.report.Reason = res, res.Outcome, res.Reason
 	x.outgoing = rewrite.Pieces(x.outgoing[:0], x.retry.body, res.Edits)
 	r.Body, r.Same = x.outgoing, false
-	return x.upstream.client.Do(life, r)
+	return x.call(r, ToRetryShorter)
 }
 
 func refusedAsTooLong(resp *transport.Answer) (t tooLongError, ok bool) {
@@ -75,10 +72,10 @@ func (x *exchange) rewriteShorter(t tooLongError) (rewrite.Result, bool) {
 		policy.ContextTokens = 0
 	}
 	policy.ContextTokens = max(policy.ContextTokens, 0)
-	res := x.server.rewriter.Rewrite(x.server.base, policy, x.retry.req, x.retry.asked)
+	res := x.server.rewriter.Rewrite(x.life, policy, x.retry.req, x.retry.asked)
 	if res.Outcome == rewrite.Injected && res.Ledger.Used >= used {
 		policy.ContextTokens = 0
-		res = x.server.rewriter.Rewrite(x.server.base, policy, x.retry.req, x.retry.asked)
+		res = x.server.rewriter.Rewrite(x.life, policy, x.retry.req, x.retry.asked)
 	}
 	if res.Outcome == rewrite.Untouched && res.Reason == rewrite.ReasonBudget {
 		res.Reason = rewrite.ReasonWindow

@@ -108,8 +108,8 @@ func TestTooLongIsSentAgain(t *testing.T) {
 			}
 			r, header := g.reports.next(t), resp.Header.Get(proxy.HeaderStatus)
 			retried := c.sent == 2
-			if says := retried && c.answer == ""; r.Retried != retried || strings.Contains(header, "; retry=context-length") != says || retried && r.Sources() != c.sources {
-				t.Errorf("retried %v, %d sources, status %s", r.Retried, r.Sources(), header)
+			if says := retried && c.answer == ""; r.Retried() != retried || strings.Contains(header, "; retry=context-length") != says || retried && r.Sources() != c.sources {
+				t.Errorf("retried %v, %d sources, status %s", r.Retried(), r.Sources(), header)
 			}
 			if c.sent == 2 && c.sources == 0 && !strings.HasPrefix(header, "untouched; reason=window; retry") {
 				t.Errorf("status %s", header)

@@ -25,7 +25,7 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	if r.Reason != "" {
 		dst = appendToken(append(dst, "; reason="...), string(r.Reason))
 	}
-	if r.Retried && r.Outcome != Failed && r.Outcome != rewrite.Refused {
+	if r.Retried() && r.Outcome != Failed && r.Outcome != rewrite.Refused {
 		dst = append(dst, "; retry=context-length"...)
 	}
 	l := &r.Rewrite.Ledger

@@ -17,12 +17,12 @@ const (
 // tooLarge are packages and types that wait for their cut, with the lines or methods that
 // they may have until then.
 var tooLarge = map[string]int{
-	"proxy":           4100,
+	"proxy":           4200,
 	"proxy/transport": 4850,
 	"rewrite":         5000,
 
 	"proxy.Metrics":       25,
-	"proxy.exchange":      32,
+	"proxy.exchange":      25,
 	"proxy/admin.Handler": 31,
 	"rewrite.Request":     21,
 }

@@ -86,7 +86,7 @@ func (u *Upstream) Do(ctx context.Context, c Call) (*Answer, error) {
 		x.watch.add(x)
 	}
 	text := u.heads.Get().(*[]byte)
-	if err := x.do(c, text); err != nil {
+	if err := x.do(ctx, c, text); err != nil {
 		putBuffer(&u.heads, text)
 		x.end(false)
 		err = x.classify(err, FirstByteTimeout, ClosedEarly)
@@ -98,7 +98,7 @@ func (u *Upstream) Do(ctx context.Context, c Call) (*Answer, error) {
 	return &x.answer, nil
 }
 
-func (x *upstreamCall) do(c Call, text *[]byte) error {
+func (x *upstreamCall) do(ctx context.Context, c Call, text *[]byte) error {
 	rest, length := x.source(c)
 	framed := length
 	if c.Whole && c.Same && c.Head.length == chunked {
@@ -113,6 +113,9 @@ func (x *upstreamCall) do(c Call, text *[]byte) error {
 	held := rest == nil || length >= 0 && length <= prefetched
 	if held {
 		x.watchClient()
+	}
+	if ctx.Err() != nil { // abort may not have been called yet
+		x.abort()
 	}
 	inOne := held && length <= maxInline
 	if err := x.connect(inOne); err != nil {

@@ -1,0 +1,126 @@
+package proxy
+
+import (
+	"sync/atomic"
+	"time"
+
+	"sidenote/proxy/panics"
+	"sidenote/proxy/transport"
+	"sidenote/rewrite"
+)
+
+// An account is the sole owner of a request's Report, of the slots and the memory that it
+// takes, and of its end.
+type account struct {
+	server    *Server
+	report    Report
+	readTook  time.Duration   // from report.Time until the request was read, with its body if that is read whole
+	streaming bool            // the answer is a stream
+	switched  bool            // the answer goes on as another protocol when the handler has returned
+	held      int             // bytes taken from server.memory for the body
+	sample    *sample         // collects the token count of the answer; nil if nothing is collected
+	shadow    *rewrite.Result // the result of shadow work, when it is done
+	holders   atomic.Int32    // the answer, and shadow work if any: the last one records the Report
+
+	headers  [3]transport.Header     // the memory for the result of lines
+	whenDone func(transport.Outcome) // the method value exchange.done, allocated once
+	panicked panics.Handler          // the method value bug, allocated once
+}
+
+// begin counts a request in.
+func (a *account) begin(s *Server, now time.Time) {
+	a.server = s
+	r := &a.report
+	r.ID, r.Time, r.Outcome, r.Client = NewID(now), now, Relayed, ClientCompleted
+	a.holders.Store(1)
+	s.metrics.Begin()
+	s.openRequests.Add(1)
+	s.work.Add(1)
+}
+
+// bug reports a panic that this request met.
+func (a *account) bug(value any, stack []byte) { a.server.bug(a.report.ID, value, stack) }
+
+// beginStream counts a stream in.
+func (a *account) beginStream() {
+	a.streaming = true
+	a.server.metrics.BeginStream()
+}
+
+// Take implements transport.Room. giveBack gives back the bytes that a takes.
+func (a *account) Take(n int) bool {
+	if !a.server.memory.take(n) {
+		return false
+	}
+	a.held += n
+	return true
+}
+
+func (a *account) giveBack() {
+	if a.held > 0 {
+		a.server.memory.give(a.held)
+		a.held = 0
+	}
+}
+
+// settle notes how the answer has ended.
+func (a *account) settle(o transport.Outcome) {
+	switch transport.ClassOf(o.Err) {
+	case "":
+	case transport.ClientGone, transport.ClientSlow, transport.ClientBody, transport.ClientLate:
+		a.report.Client = ClientGoneStreaming
+	case transport.Closed:
+		a.report.Client, a.report.Reason = ClientCutShutdown, ReasonShutdown
+	case transport.Internal:
+		a.report.Outcome, a.report.Reason = Failed, ReasonInternal
+	default:
+		a.report.Client, a.report.Truncated = ClientCutUpstream, true
+	}
+}
+
+// finish counts the request out: its answer is over.
+func (a *account) finish() {
+	a.learn()
+	a.report.Total = time.Since(a.report.Time)
+	if a.streaming {
+		a.server.metrics.EndStream()
+	}
+	a.server.metrics.End()
+}
+
+// record records the Report. No caller would recover a panic, so a recorder that panics is
+// stopped here: it costs its record and nothing else.
+func (a *account) record() {
+	defer panics.Recover(a.panicked, nil)
+	if a.shadow != nil {
+		a.report.Rewrite = *a.shadow
+		if a.report.Reason == "" {
+			a.report.Reason = a.shadow.Reason
+		}
+	}
+	a.server.records.Record(&a.report)
+}
+
+// lines returns Sidenote's header lines for an upstream's answer. On a generation
+// route they say what became of the request; if the upstream refused it they hold the
+// id alone, as the caller may not be allowed to know what was found. On other routes
+// there are none. The upstream's own lines of these names are always removed.
+func (a *account) lines() []transport.Header {
+	a.headers = [...]transport.Header{{Name: HeaderID}, {Name: HeaderStatus}, {Name: HeaderSources}}
+	h := a.headers[:]
+	if a.report.Outcome == Relayed {
+		return h
+	}
+	h[0].Value = a.report.ID
+	if a.report.UpstreamStatus()/100 != 2 {
+		return h
+	}
+	values := AppendStatus(make([]byte, 0, 768), &a.report)
+	status := len(values)
+	if a.report.Outcome == rewrite.Injected {
+		values = AppendSources(values, a.report.Rewrite.Ledger.Sources, a.report.Expose)
+	}
+	both := string(values)
+	h[1].Value, h[2].Value = both[:status], both[status:]
+	return h
+}

@@ -1,0 +1,187 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/panics"
+	"sidenote/proxy/transport"
+	"sidenote/rewrite"
+)
+
+// errClientGone ends a request whose client has left, so that no answer is written.
+// errPanic stands for a panic: its text is shown in the log only.
+var (
+	errClientGone = errors.New("the client left")
+	errPanic      = errors.New("panic")
+)
+
+// An exchange is one request and its answer: what the stages of Handle share. It is used
+// again for another request when it was let go by all who hold it.
+type exchange struct {
+	request
+	account
+	chat
+}
+
+// Handle serves one request.
+func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
+	x, _ := s.exchanges.Get().(*exchange)
+	if x == nil {
+		x = newExchange()
+	}
+	x.account.begin(s, ctx.Time()) // when this call of the handler began
+	defer x.leave()
+	defer panics.Recover(x.panicked, func() { x.refuse(AsError(errPanic)) })
+	x.request.begin(s, ctx)
+	x.report.Route = x.target.Route
+	if err := x.serve(); err != nil {
+		x.refuse(AsError(err))
+	}
+}
+
+func newExchange() *exchange {
+	x := new(exchange)
+	x.whenDone, x.panicked = x.done, x.bug
+	return x
+}
+
+// leave ends the request when the handler returns, unless its answer goes on as another
+// protocol.
+func (x *exchange) leave() {
+	if !x.switched {
+		x.end()
+	}
+}
+
+// done is told how the answer has ended.
+func (x *exchange) done(o transport.Outcome) {
+	x.settle(o)
+	if x.switched {
+		x.end()
+	}
+}
+
+// end is the one place where a request ends.
+func (x *exchange) end() {
+	s := x.server
+	x.freeBody()
+	x.finish()
+	x.release()
+	s.openRequests.Add(-1)
+	s.work.Done()
+}
+
+// release gives up one hold on x. The last one records the Report and clears x, so that
+// nothing of this request stays in memory.
+func (x *exchange) release() {
+	if x.holders.Add(-1) > 0 {
+		return
+	}
+	x.record()
+	pool := &x.server.exchanges
+	*x = exchange{account: account{whenDone: x.whenDone, panicked: x.panicked}, chat: chat{outgoing: x.outgoing}}
+	pool.Put(x)
+}
+
+// freeBody frees the body, what was parsed of it, and the memory counted for it.
+func (x *exchange) freeBody() {
+	x.chat.free(x.server)
+	x.giveBack()
+}
+
+// serve relays the request or answers it. If it does neither, its error is the answer.
+func (x *exchange) serve() error {
+	if err := x.server.admit(&x.request, x.report.Time); err != nil {
+		return err
+	}
+	if method := preflighted(&x.ctx.Request.Header); len(method) > 0 {
+		return x.preflight(method)
+	}
+	if err := x.identify(); err != nil {
+		return err
+	}
+	if x.target.Route != RouteChat {
+		return x.relay()
+	}
+	return x.serveChat()
+}
+
+// relay passes on a request that Sidenote does not rewrite.
+func (x *exchange) relay() error {
+	if x.target.Route.Generates() {
+		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonRoute
+	}
+	return x.forward(transport.Call{Replace: x.upstream.replace})
+}
+
+// forward sends the request to the upstream and relays the answer. It returns an
+// error only if nothing was sent to the client yet.
+func (x *exchange) forward(r transport.Call) error {
+	r.Head, r.Without = x.head, KeyPrefix
+	x.report.Overhead = max(time.Since(x.report.Time)-x.readTook, 1)
+	answer, err := x.call(r, ToAnswer)
+	if x.retry.req != nil {
+		if err == nil {
+			answer, err = x.retryIfTooLong(answer, r)
+		}
+		x.retry = retry{}
+	}
+	if err != nil {
+		return x.server.transportError(err)
+	}
+	x.report.TTFB, x.report.Status = time.Since(x.report.Time), answer.Status()
+	if bytes.HasPrefix(answer.Header("Content-Type"), []byte("text/event-stream")) {
+		x.beginStream()
+	}
+	how := transport.Relay{Replace: x.lines(), Done: x.whenDone}
+	if x.sampled {
+		x.takeSample(answer, x.outgoing, &how)
+	}
+	if answer.Sent() { // free the body now: a stream may be open for minutes
+		x.freeBody()
+	}
+	status := answer.Status()
+	answer.Relay(x.ctx, how)
+	x.switched = status == fasthttp.StatusSwitchingProtocols
+	return nil
+}
+
+// call makes one call to the upstream and reports it.
+func (x *exchange) call(r transport.Call, why Purpose) (*transport.Answer, error) {
+	began := time.Now()
+	answer, err := x.upstream.client.Do(x.life, r)
+	c := Call{Upstream: x.upstream.name, Purpose: why, Took: time.Since(began)}
+	if err == nil {
+		c.Status = answer.Status()
+	}
+	x.report.Calls = append(x.report.Calls, c)
+	return answer, err
+}
+
+// refuse answers with e, or with nothing if the client has left.
+func (x *exchange) refuse(e *Error) {
+	r, ctx := &x.report, x.ctx
+	if errors.Is(e, errClientGone) {
+		r.Status, r.Client = statusClientGone, ClientGoneFirst
+		if x.server.base.Err() != nil { // Shutdown closed the client's connection
+			r.Client, r.Reason = ClientCutShutdown, ReasonShutdown
+		}
+		ctx.Response.Reset()
+		ctx.Response.SetStatusCode(statusClientGone)
+		ctx.SetConnectionClose()
+		return
+	}
+	r.Status, r.Reason, r.Outcome = e.Status(), e.Reason, rewrite.Refused
+	switch e.Reason {
+	case ReasonUpstreamBroken, ReasonUpstreamConnect, ReasonUpstreamTimeout, ReasonInternal:
+		r.Outcome = Failed
+		x.server.log.Warn("request failed", "id", r.ID, "upstream", r.Upstream, "error", e)
+	}
+	e.Write(ctx)
+	ctx.Response.Header.Set(HeaderID, r.ID)
+	ctx.Response.Header.SetBytesV(HeaderStatus, AppendStatus(nil, r))
+}

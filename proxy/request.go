@@ -1,0 +1,117 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/transport"
+	"sidenote/rewrite"
+)
+
+// A request is what is known of a client's request: its facts, and, once identify has
+// found them, whose it is and where it goes.
+type request struct {
+	ctx      *fasthttp.RequestCtx // valid until the handler returns, as head
+	head     *transport.Head
+	life     context.Context // of all that is done for it: ends when the client leaves
+	target   Target
+	policy   *Policy
+	upstream *backend
+}
+
+func (q *request) begin(s *Server, ctx *fasthttp.RequestCtx) {
+	q.ctx, q.head, q.life = ctx, transport.Capture(ctx), transport.Watch(ctx, s.base)
+	q.target = Classify(ctx.Method(), ctx.Request.Header.RequestURI())
+}
+
+// admit refuses a request that cannot be served, now or ever.
+func (s *Server) admit(q *request, now time.Time) error {
+	ctx := q.ctx
+	if s.draining.Load() {
+		ctx.SetConnectionClose()
+	}
+	switch {
+	case s.shuttingDown.Load():
+		ctx.SetConnectionClose()
+		return &Error{Reason: ReasonShutdown, Message: "Sidenote is shutting down; try again."}
+	case s.openRequests.Load() > s.concurrency:
+		s.metrics.Shed("concurrency")
+		return &Error{Reason: rewrite.ReasonOverload, Message: fmt.Sprintf("Sidenote serves %d requests at once and has no room for this one; try again.", s.concurrency)}
+	case s.memory.tight(now):
+		return s.noRoom()
+	case ctx.IsConnect():
+		ctx.SetConnectionClose()
+		return &Error{Reason: ReasonMisdirected, Message: "Sidenote is not a forward proxy; set it as the API's base URL instead of as HTTP proxy."}
+	case bytes.Contains(ctx.RequestURI(), []byte(KeyPrefix)): // the upstream would see the key
+		return &Error{Reason: ReasonCredentials, Message: "The URL holds a key of Sidenote's; send it in the header Authorization as a bearer token."}
+	}
+	return nil
+}
+
+// noRoom counts and returns the refusal of a request for which memory is too short.
+func (s *Server) noRoom() *Error {
+	s.metrics.Shed("memory")
+	return &Error{Reason: rewrite.ReasonOverload, Message: "Sidenote is short of memory and has no room for this request; try again."}
+}
+
+// identify finds the caller's policy and upstream and checks that this request
+// may go there.
+func (x *exchange) identify() error {
+	var key string
+	if x.server.tenants.Keyed() {
+		var err error
+		if key, err = Credential(&x.ctx.Request.Header); err != nil {
+			return err
+		}
+	}
+	p, byKey := x.server.tenants.recognise(key, x.report.Time)
+	switch {
+	case p == nil && key == "":
+		return noKey()
+	case p == nil:
+		return &Error{Reason: ReasonKey, Message: "The API key you sent is not known here, or it has expired."}
+	case !byKey:
+		if err := x.server.tenants.keyless.check(x.ctx); err != nil {
+			return err
+		}
+	}
+	x.usePolicy(p)
+	if x.upstream.replace != nil {
+		return x.checkRoute(x.ctx.Method(), p.Routes)
+	}
+	if x.target.Ambiguous && x.target.Route == RouteChat && p.Rewrite.Strict() {
+		return x.ambiguous()
+	}
+	return nil
+}
+
+func noKey() error {
+	return &Error{Reason: ReasonKey, Message: "You sent no API key; send yours in the header Authorization as a bearer token."}
+}
+
+// usePolicy makes this a request of p's tenant.
+func (x *exchange) usePolicy(p *Policy) {
+	x.policy, x.upstream = p, x.server.upstreams[p.Upstream]
+	x.report.Tenant, x.report.Policy, x.report.PolicyHash = p.Tenant, p.Name, p.Hash
+	x.report.Upstream, x.report.Expose = p.Upstream, p.Expose
+}
+
+// checkRoute refuses a request unless its method and path are unambiguously those of
+// one of the routes.
+func (q *request) checkRoute(method []byte, routes []string) error {
+	switch {
+	case q.target.Ambiguous:
+		return q.ambiguous()
+	case !q.target.Allowed(method, routes):
+		return &Error{Reason: ReasonRouteRefused, Message: fmt.Sprintf("%s %s is not open to your key.", method, q.target.Path)}
+	}
+	return nil
+}
+
+func (q *request) ambiguous() error {
+	return &Error{Reason: ReasonPath, Message: fmt.Sprintf("The path could be read as %q; send it in that form.", q.target.Path)}
+}

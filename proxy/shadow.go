@@ -1,0 +1,56 @@
+package proxy
+
+import (
+	"bytes"
+
+	"sidenote/proxy/panics"
+	"sidenote/rewrite"
+)
+
+// runShadow rewrites a copy of the body for metrics and log, while the request itself
+// goes to the upstream at once and unchanged. If as much shadow work runs as is
+// allowed, it does nothing.
+func (x *exchange) runShadow(body []byte, p rewrite.Policy, o rewrite.Options) {
+	s := x.server
+	if !s.beginShadow(len(body)) {
+		s.metrics.Shed("shadow")
+		x.report.Reason = rewrite.ReasonOverload
+		return
+	}
+	body = bytes.Clone(body)
+	x.holders.Add(1)
+	s.work.Add(1)
+	panics.Go(s.panicked, func() {
+		defer s.endShadow(len(body))
+		defer x.release()
+		defer panics.Recover(x.panicked, func() {
+			x.shadow = &rewrite.Result{Outcome: Failed, Reason: ReasonInternal, Model: x.report.Rewrite.Model}
+		})
+		req, err := rewrite.Parse(body)
+		if err != nil {
+			panic("BUG: a body parsed once and not twice: " + err.Error())
+		}
+		res := s.rewriter.Rewrite(s.base, p, req, o)
+		x.shadow = &res
+	}, s.work.Done)
+}
+
+// beginShadow takes a slot and size bytes of memory for shadow work. It returns false,
+// having taken nothing, if there is not enough left of either.
+func (s *Server) beginShadow(size int) bool {
+	if !s.memory.take(size) {
+		return false
+	}
+	select {
+	case s.shadows <- struct{}{}:
+		return true
+	default:
+		s.memory.give(size)
+		return false
+	}
+}
+
+func (s *Server) endShadow(size int) {
+	<-s.shadows
+	s.memory.give(size)
+}
