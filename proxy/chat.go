@@ -56,7 +56,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	x.parser = x.server.parsers.Get().(*rewrite.Parser)
 	req, bodyErr := x.parser.Parse(body)
 	if req != nil {
-		field, err := req.Options()
+		field, err := rewrite.ReadOptions(req)
 		if err != nil {
 			return err
 		}
@@ -72,12 +72,12 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	case rewrite.Off:
 		x.report.Rewrite.Model = x.server.rewriter.Models.Model(req.Model)
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonOff
-		return x.send(body, req.StripEdits(policy))
+		return x.send(body, rewrite.StripEdits(req, policy))
 	case rewrite.Shadow:
 		x.report.Outcome = rewrite.Shadowed
 		x.report.Rewrite.Model = x.server.rewriter.Models.Model(req.Model)
 		x.runShadow(body, policy, asked)
-		return x.send(body, req.StripEdits(policy))
+		return x.send(body, rewrite.StripEdits(req, policy))
 	}
 	res := &x.report.Rewrite
 	*res = x.server.rewriter.Rewrite(x.life, policy, req, asked)
@@ -127,7 +127,7 @@ func (x *exchange) chatAsItIs(body []byte, req *rewrite.Request, p rewrite.Polic
 	if p.Mode == rewrite.Off {
 		x.report.Reason = rewrite.ReasonOff
 	}
-	return x.send(body, req.StripEdits(rewrite.Policy{}))
+	return x.send(body, rewrite.StripEdits(req, rewrite.Policy{}))
 }
 
 // send makes the edits and forwards a chat request whose whole body was read. A

@@ -214,11 +214,11 @@ func TestM10FieldOfABodyThatIsNotRewritten(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %s and a request", body, req, err, reason)
 			continue
 		}
-		o, err := req.Options()
+		o, err := rewrite.ReadOptions(req)
 		if err != nil || o.Mode == nil || *o.Mode != rewrite.Off {
 			t.Errorf("%s: options %+v, %v", body, o, err)
 		}
-		out := rewrite.Apply(nil, req.Body, req.StripEdits(rewrite.Policy{}))
+		out := rewrite.Apply(nil, req.Body, rewrite.StripEdits(req, rewrite.Policy{}))
 		if bytes.Contains(out, []byte("sidenote")) || !json.Valid(out) || len(out) < len(body)-len(field)-1 {
 			t.Errorf("%s became %s", body, out)
 		}
@@ -248,7 +248,7 @@ func TestM10AmbiguousOptions(t *testing.T) {
 			continue
 		}
 		var bad *rewrite.OptionError
-		if _, err := req.Options(); !errors.As(err, &bad) || !strings.HasPrefix(bad.Param, "sidenote") {
+		if _, err := rewrite.ReadOptions(req); !errors.As(err, &bad) || !strings.HasPrefix(bad.Param, "sidenote") {
 			t.Errorf("%q: %v", field, err)
 		}
 	}

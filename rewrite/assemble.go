@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sidenote/retrieval"
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/tokens"
 )
 
@@ -14,11 +15,11 @@ import (
 type assembly struct {
 	policy       Policy
 	model        Model
-	rules        string // the fixed sentences, also where they will not be used
-	rulesInBlock bool   // the rules go into the block on their own, not into the sources element
-	query        string // the question, neutralised; "" if the template has no {{QUERY}}
-	block        place  // where the block goes
-	source       place  // where the sources go, under PlaceSplit
+	rules        string     // the fixed sentences, also where they will not be used
+	rulesInBlock bool       // the rules go into the block on their own, not into the sources element
+	query        string     // the question, neutralised; "" if the template has no {{QUERY}}
+	block        chat.Place // where the block goes
+	source       chat.Place // where the sources go, under PlaceSplit
 	split        bool
 
 	fitter fitter
@@ -30,7 +31,7 @@ type assembly struct {
 
 // A piece is one text at its place, in parts whose counts are known.
 type piece struct {
-	at        place
+	at        chat.Place
 	isSources bool // at the place of the sources, not of the block
 	parts     []string
 }
@@ -39,12 +40,12 @@ type piece struct {
 // the notice that there are none.
 func (j *job) newAssembly(sources []retrieval.Source, notice bool) *assembly {
 	a := &assembly{
-		policy: j.policy, model: j.model, rules: rules(j.policy, j.req.formatIsText, j.rulesInBlock), rulesInBlock: j.rulesInBlock, query: j.safeQuery(),
+		policy: j.policy, model: j.model, rules: rules(j.policy, j.req.TextFormat, j.rulesInBlock), rulesInBlock: j.rulesInBlock, query: j.safeQuery(),
 		block: j.block, source: j.sources, split: j.placement == PlaceSplit, budget: j.budget(), exact: true,
 	}
 	f := &a.fitter
 	f.policy, f.counter, f.found, f.presence = j.policy, j.model.Counter, sources, j.presence
-	f.closing = closing(&j.policy, j.req.formatIsText)
+	f.closing = closing(&j.policy, j.req.TextFormat)
 	for _, c := range j.policy.Components {
 		c.Text = safeBody(c.Text, j.policy)
 		f.slots = append(f.slots, slot{Component: c})
@@ -88,7 +89,7 @@ func (a *assembly) fit(room int) {
 // one is added, and rules that stand on their own.
 func (a *assembly) fixed() int {
 	n := 0
-	if a.block.added {
+	if a.block.Added {
 		n += tokens.MessageOverhead
 	}
 	n += a.fitter.count(strings.Join(a.policy.Template.fill(nil, a.query), ""))
@@ -121,8 +122,8 @@ func (a *assembly) compose() {
 }
 
 // place adds a piece, with the line feeds that separate it from the application's text.
-func (a *assembly) place(at place, isSources bool, parts []string) {
-	lead, trail := at.around(parts)
+func (a *assembly) place(at chat.Place, isSources bool, parts []string) {
+	lead, trail := around(at.Frame, parts)
 	if lead != "" {
 		parts = append([]string{lead}, parts...)
 	}
@@ -138,12 +139,12 @@ func (a *assembly) weigh() {
 	for i := range a.pieces {
 		p := &a.pieces[i]
 		n, exact := 0, false
-		if p.at.after != "" {
-			n, exact = tokens.Between(a.fitter.known, p.at.before, strings.Join(p.parts, ""), p.at.after)
+		if p.at.After != "" {
+			n, exact = tokens.Between(a.fitter.known, p.at.Before, strings.Join(p.parts, ""), p.at.After)
 		} else {
-			n, exact = tokens.Delta(a.fitter.known, p.at.before, p.parts...)
+			n, exact = tokens.Delta(a.fitter.known, p.at.Before, p.parts...)
 		}
-		if p.at.added {
+		if p.at.Added {
 			n += tokens.MessageOverhead
 		}
 		a.used += n

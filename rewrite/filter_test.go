@@ -43,7 +43,7 @@ func TestFilterReachesSearch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := req.Options()
+		o, err := rewrite.ReadOptions(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestFilterNeverWidens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := req.Options()
+		o, err := rewrite.ReadOptions(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -200,7 +200,7 @@ func TestLinear(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		if req, err := rewrite.Parse(body); err == nil {
-			if o, err := req.Options(); err == nil {
+			if o, err := rewrite.ReadOptions(req); err == nil {
 				rw.Rewrite(t.Context(), p, req, o)
 			}
 		}

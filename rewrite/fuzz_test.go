@@ -48,11 +48,11 @@ func FuzzParse(f *testing.F) {
 		if req == nil {
 			return
 		}
-		left := rewrite.Apply(nil, body, req.StripEdits(rewrite.Policy{Placement: rewrite.PlaceMarker}))
+		left := rewrite.Apply(nil, body, rewrite.StripEdits(req, rewrite.Policy{Placement: rewrite.PlaceMarker}))
 		if !json.Valid(body) || !json.Valid(left) {
 			t.Fatalf("accepted: %q, without the field %q", body, left)
 		}
-		_, _ = req.Options()
+		_, _ = rewrite.ReadOptions(req)
 	})
 }
 

@@ -151,7 +151,7 @@ func run(t *testing.T, rw *rewrite.Rewriter, p rewrite.Policy, body []byte) (out
 		fmt.Fprintf(&l, "untouched %s param=%q %s\n", bad.Reason, bad.Param, bad.Message)
 		return append(bytes.Clone(body), '\n'), l.String()
 	}
-	options, err := req.Options()
+	options, err := rewrite.ReadOptions(req)
 	if err != nil {
 		var bad *rewrite.OptionError
 		if !errors.As(err, &bad) {
@@ -161,7 +161,7 @@ func run(t *testing.T, rw *rewrite.Rewriter, p rewrite.Policy, body []byte) (out
 		return append(bytes.Clone(body), '\n'), l.String()
 	}
 	p = p.Narrow(options)
-	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: req.StripEdits(p)}
+	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: rewrite.StripEdits(req, p)}
 	if p.Mode == rewrite.Inject {
 		res = rw.Rewrite(t.Context(), p, req, options)
 	}

@@ -37,7 +37,7 @@ func TestStoredCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		options, err := req.Options()
+		options, err := rewrite.ReadOptions(req)
 		if err != nil {
 			t.Fatal(err)
 		}

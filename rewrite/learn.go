@@ -48,11 +48,11 @@ func (rw *Rewriter) Learn(tenant, upstream string, body []byte, billed int) (Cal
 		return Calibrated{}, err
 	}
 	m := rw.Models.Model(req.Model)
-	c := rw.costs.weigher(&m).cost(req)
+	c := rw.costs.Count(req, m.counting(), 0)
 	if rw.Calibration == nil || c.Images > 0 {
 		return Calibrated{Row: m.Row}, nil
 	}
 	k := calibration.Key{Tenant: tenant, Upstream: upstream, Row: m.Row, Name: req.Model}
-	taken := rw.Calibration.Observe(k, c.sum(), billed)
-	return Calibrated{Row: m.Row, Counted: c.sum(), Value: rw.Calibration.Of(k), Absurd: !taken}, nil
+	taken := rw.Calibration.Observe(k, c.Sum(), billed)
+	return Calibrated{Row: m.Row, Counted: c.Sum(), Value: rw.Calibration.Of(k), Absurd: !taken}, nil
 }

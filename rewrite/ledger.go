@@ -3,6 +3,7 @@ package rewrite
 import (
 	"sidenote/retrieval"
 	"sidenote/rewrite/calibration"
+	"sidenote/rewrite/chat"
 )
 
 // Exactness says how reliable a token count is.
@@ -30,18 +31,14 @@ const (
 )
 
 // Reason says why a request was left untouched, degraded or refused. It is a closed
-// list and a metric label; the reasons of package retrieval are part of it under their
-// own names.
-type Reason string
+// list and a metric label; the reasons of the packages chat and retrieval are part of it
+// under their own names.
+type Reason = chat.Reason
 
-// The reasons that are not retrieval's.
+// The reasons.
 const (
 	ReasonOff         Reason = "off"            // mode
 	ReasonRoute       Reason = "route"          // a generation route that is not rewritten
-	ReasonNotJSON     Reason = "not-json"       //
-	ReasonNotChat     Reason = "not-chat"       // JSON, but no chat request: no messages, wrong types
-	ReasonAmbiguous   Reason = "ambiguous-body" // two parsers could read it differently
-	ReasonTooDeep     Reason = "too-deep"       // nested deeper than MaxDepth
 	ReasonTooLarge    Reason = "body-too-large" // beyond max_rewrite_bytes
 	ReasonEncoded     Reason = "encoded-body"   // compressed
 	ReasonNoQuery     Reason = "no-query"       // no text in the last user message
@@ -52,6 +49,11 @@ const (
 	ReasonOverload    Reason = "overload"       // shadow work was shed
 	ReasonOption      Reason = "invalid-option" // an option of the request is wrong
 	ReasonUnavailable Reason = "unavailable"    // refused: sources were required and failed
+
+	ReasonNotJSON   = chat.NotJSON
+	ReasonNotChat   = chat.NotChat
+	ReasonAmbiguous = chat.Ambiguous
+	ReasonTooDeep   = chat.TooDeep
 
 	ReasonNoQueryTerms = Reason(retrieval.ReasonNoQueryTerms)
 	ReasonNoKnowledge  = Reason(retrieval.ReasonNoKnowledge)
@@ -143,7 +145,7 @@ func (j *job) account(res *Result, f *fitResult) {
 	l := &res.Ledger
 	*l = Ledger{
 		Model: j.req.Model, Encoding: j.model.Encoding, Exactness: j.exactness(f),
-		Budget: max(j.budget(), 0), Window: j.window, Filter: j.policy.Filter, Notes: j.policy.Notes, AppTags: j.req.appTags(),
+		Budget: max(j.budget(), 0), Window: j.window, Filter: j.policy.Filter, Notes: j.policy.Notes, AppTags: appTags(j.req),
 		TotalChunksRetrieved: res.Retrieval.Retrieved, UniqueChunksAfterDedup: res.Retrieval.Unique,
 	}
 	if j.model.Calibration != (calibration.Value{}) {

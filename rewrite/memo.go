@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"sidenote/retrieval"
+	"sidenote/rewrite/chat"
 )
 
 // A fitResult is the outcome of fitting: the JSON to insert and its entries for the
@@ -41,7 +42,7 @@ type fitKey struct {
 	query        string
 
 	split          bool
-	block, sources frame
+	block, sources chat.Frame
 }
 
 // A memo remembers the last result for each key. Hits are mostly the rounds of a tool
@@ -70,7 +71,7 @@ var memoSeed = maphash.MakeSeed()
 // takes longer.
 func (m *memo) slot(k *fitKey) *atomic.Pointer[memoEntry] {
 	h := maphash.Comparable(memoSeed, k.first) + uint64(k.budget)
-	for _, s := range [...]string{k.policy, k.query, k.block.before, k.block.after, k.sources.before} {
+	for _, s := range [...]string{k.policy, k.query, k.block.Before, k.block.After, k.sources.Before} {
 		h = h*31 + maphash.String(memoSeed, s)
 	}
 	return &m.slots[h%uint64(len(m.slots))]
@@ -103,7 +104,7 @@ func (m *memo) patternsOf(sources []retrieval.Source) *patterns {
 const maxRemembered = 16 << 10
 
 func (k *fitKey) size() int {
-	return len(k.query) + len(k.block.before) + len(k.block.after) + len(k.sources.before) + len(k.sources.after)
+	return len(k.query) + len(k.block.Before) + len(k.block.After) + len(k.sources.Before) + len(k.sources.After)
 }
 
 // fit returns the result for this request, from the memo if there is one.
@@ -111,8 +112,8 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	k := fitKey{
 		n: len(sources), notice: notice, policy: j.policy.Digest,
 		encoding: j.model.Encoding, budget: j.budget(), ratio: j.model.ratio(),
-		formatIsText: j.req.formatIsText, query: j.safeQuery(),
-		split: j.placement == PlaceSplit, block: j.block.frame, sources: j.sources.frame,
+		formatIsText: j.req.TextFormat, query: j.safeQuery(),
+		split: j.placement == PlaceSplit, block: j.block.Frame, sources: j.sources.Frame,
 	}
 	if len(sources) > 0 {
 		k.first = &sources[0]
@@ -160,9 +161,9 @@ func (a *assembly) result() *fitResult {
 	}
 	for _, p := range a.pieces {
 		if p.isSources {
-			out.sources = p.at.insert(p.parts)
+			out.sources = p.at.JSON(p.parts)
 		} else {
-			out.block = p.at.insert(p.parts)
+			out.block = p.at.JSON(p.parts)
 		}
 	}
 	out.used = a.used

@@ -5,6 +5,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite/calibration"
+	"sidenote/rewrite/cost"
 	"sidenote/rewrite/tokens"
 )
 
@@ -20,6 +21,11 @@ type Model struct {
 	Counter       retrieval.Counter
 	Images        tokens.ImageRule
 	Calibration   calibration.Value // how its upstream's bills differ from our counts; zero while unknown
+}
+
+// counting is how the model's prompts are counted.
+func (m Model) counting() cost.Model {
+	return cost.Model{Encoding: m.Encoding, Counter: m.Counter, Images: m.Images}
 }
 
 // ratio returns how many tokens are billed at most for each counted one: 1 if the
@@ -55,14 +61,14 @@ const (
 // formulas took part: the samples behind the offset may be of requests without tools,
 // so the offset does not cover them. For an estimated model the learnt ratio stands for
 // the offset already.
-func (m Model) reserve(c Cost) int {
+func (m Model) reserve(c cost.Tokens) int {
 	n := 0
 	if !m.Estimated {
 		n = max(m.Calibration.OffsetUpper, 0)
 	}
 	switch {
 	case m.Estimated && c.Tools > 0:
-		n += toolsPreamble
+		n += cost.ToolsPreamble
 	case !m.Estimated && !c.Exact:
 		n += formulaReserve + (c.Tools+c.Format)/formulaShare
 	}

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"sidenote/retrieval"
+	"sidenote/rewrite/chat"
 )
 
 // The limits of a request's options.
@@ -17,30 +19,32 @@ const (
 	maxOptionBases      = 64
 )
 
-// Options reads the body field "sidenote". The error is an *OptionError.
-func (r *Request) Options() (Options, error) {
+// ReadOptions reads the body field "sidenote". The error is an *OptionError.
+func ReadOptions(r *Request) (Options, error) {
+	f := r.Field
+	raw := f.Value.Of(r.Body)
 	switch {
-	case r.field == (member{}):
+	case f == (chat.Field{}):
 		return Options{}, nil
-	case r.fieldTwice:
+	case f.Twice:
 		return Options{}, &OptionError{"sidenote", "stands twice"}
 	}
-	o := optionReader{scanner: scanner{b: r.Body[:r.field.value.end], i: r.field.value.start, loneSurrogate: -1}}
-	switch o.kind() {
-	case kindNull:
+	o := optionReader{Reader: chat.NewReader(raw)}
+	switch k := o.Kind(); k {
+	case chat.KindNull:
 		return Options{}, nil
-	case kindObject:
+	case chat.KindObject:
 	default:
-		return Options{}, &OptionError{"sidenote", fmt.Sprintf("%s, not an object", o.kind())}
+		return Options{}, &OptionError{"sidenote", fmt.Sprintf("%s, not an object", k)}
 	}
 	o.members("sidenote.", o.option)
 	switch {
 	case o.bad != nil:
-	case o.keys.err != nil:
-		o.bad = &OptionError{o.keys.err.Param, o.keys.err.Message}
-	case o.loneSurrogate >= 0:
-		o.bad = &OptionError{"sidenote", fmt.Sprintf("escaped lone surrogate at byte %d", o.loneSurrogate)}
-	case !utf8.Valid(r.field.value.of(r.Body)):
+	case o.twice != nil:
+		o.bad = o.twice
+	case f.LoneSurrogate >= 0:
+		o.bad = &OptionError{"sidenote", fmt.Sprintf("escaped lone surrogate at byte %d", f.LoneSurrogate)}
+	case !utf8.Valid(raw):
 		o.bad = &OptionError{"sidenote", "not valid UTF-8"}
 	}
 	if o.bad != nil {
@@ -51,29 +55,30 @@ func (r *Request) Options() (Options, error) {
 
 // optionReader reads the body field, whose JSON the parser has checked before.
 type optionReader struct {
-	scanner
+	chat.Reader
 	Options
-	keys keySet
-	bad  *OptionError
+	bad   *OptionError
+	twice *OptionError // the first key that stands twice
 }
 
-// wrong records the first mistake and stops the scanner, so that nothing more is read.
+// wrong records the first mistake and stops the reader, so that nothing more is read.
 func (o *optionReader) wrong(param, format string, args ...any) {
 	if o.bad == nil {
 		o.bad = &OptionError{param, fmt.Sprintf(format, args...)}
-		o.err = &BodyError{}
+		o.Stop()
 	}
 }
 
 // members reads an object and refuses duplicate keys.
 func (o *optionReader) members(at string, member func(param, name string)) {
-	level := o.keys.level()
-	o.object(func(key span, _ bool) {
-		name := unquote(key.of(o.b))
-		o.keys.add(level, at, []byte(name))
+	var names []string
+	o.Object(func(name string) {
+		if slices.Contains(names, name) && o.twice == nil {
+			o.twice = &OptionError{at + name, fmt.Sprintf("key %q stands twice in one object", name)}
+		}
+		names = append(names, name)
 		member(at+name, name)
 	})
-	o.keys.leave(level)
 }
 
 func (o *optionReader) option(param, name string) {
@@ -107,17 +112,16 @@ func (o *optionReader) option(param, name string) {
 
 // text reads a string.
 func (o *optionReader) text(param string) string {
-	k := o.kind()
-	v := o.value()
-	if k != kindString {
+	k, v := o.Kind(), o.Value()
+	if k != chat.KindString {
 		o.wrong(param, "%s, not a string", k)
 		return ""
 	}
-	return unquote(v.of(o.b))
+	return chat.Unquote(v)
 }
 
 func (o *optionReader) integer(param string, least, most int) int {
-	v := o.value().of(o.b)
+	v := o.Value()
 	var n int
 	if err := json.Unmarshal(v, &n); err != nil || string(v) == "null" || n < least || n > most {
 		o.wrong(param, "%.40s is not a whole number from %d to %d", v, least, most)
@@ -126,15 +130,15 @@ func (o *optionReader) integer(param string, least, most int) int {
 }
 
 func (o *optionReader) bases(param string) []string {
-	if o.kind() == kindString {
+	if o.Kind() == chat.KindString {
 		return []string{o.text(param)}
 	}
 	bases := []string{}
-	if k := o.kind(); k != kindArray {
+	if k := o.Kind(); k != chat.KindArray {
 		o.wrong(param, "%s, not a string or an array of strings", k)
 		return nil
 	}
-	o.array(func(n int) { bases = append(bases, o.text(fmt.Sprintf("%s[%d]", param, n))) })
+	o.Array(func(n int) { bases = append(bases, o.text(fmt.Sprintf("%s[%d]", param, n))) })
 	if len(bases) > maxOptionBases {
 		o.wrong(param, "%d bases; at most %d", len(bases), maxOptionBases)
 	}
@@ -144,13 +148,12 @@ func (o *optionReader) bases(param string) []string {
 // filter reads one filter in the form that searches of vector stores use; "and" joins
 // several. The filter's own parser reads it and refuses duplicate keys too.
 func (o *optionReader) filter(param string) {
-	k := o.kind()
-	v := o.value()
-	if k != kindObject {
+	k, v := o.Kind(), o.Value()
+	if k != chat.KindObject {
 		o.wrong(param, `%s, not an object; several filters are joined by {"type": "and", "filters": […]}`, k)
 		return
 	}
-	f, err := retrieval.ParseFilter(v.of(o.b))
+	f, err := retrieval.ParseFilter(v)
 	if at := (*retrieval.FilterError)(nil); errors.As(err, &at) {
 		param, err = strings.TrimSuffix(param+"."+at.At, "."), at.Err
 	}
@@ -161,12 +164,12 @@ func (o *optionReader) filter(param string) {
 }
 
 func (o *optionReader) components(param string) {
-	if k := o.kind(); k != kindArray {
+	if k := o.Kind(); k != chat.KindArray {
 		o.wrong(param, "%s, not an array", k)
 		return
 	}
 	names := map[string]bool{}
-	o.array(func(n int) {
+	o.Array(func(n int) {
 		if n == maxOptionComponents {
 			o.wrong(param, "more than %d components", maxOptionComponents)
 			return
@@ -183,7 +186,7 @@ func (o *optionReader) components(param string) {
 
 func (o *optionReader) component(at string) Component {
 	c := Component{Priority: PriorityMedium, Truncatable: true}
-	if k := o.kind(); k != kindObject {
+	if k := o.Kind(); k != chat.KindObject {
 		o.wrong(at, "%s, not an object", k)
 		return c
 	}
@@ -196,7 +199,7 @@ func (o *optionReader) component(at string) Component {
 		case "priority":
 			c.Priority = o.priority(param)
 		case "truncatable":
-			v := string(o.value().of(o.b))
+			v := string(o.Value())
 			if v != "true" && v != "false" {
 				o.wrong(param, "%.40s is not true or false", v)
 			}
@@ -215,7 +218,7 @@ func (o *optionReader) component(at string) Component {
 }
 
 func (o *optionReader) priority(param string) int {
-	if o.kind() != kindString {
+	if o.Kind() != chat.KindString {
 		return o.integer(param, 0, PriorityCritical)
 	}
 	p, err := ParsePriority(o.text(param))

@@ -17,7 +17,7 @@ func optionsOf(t *testing.T, field string) (rewrite.Options, error) {
 	if err != nil {
 		t.Fatalf("%.80s: %v", field, err)
 	}
-	return req.Options()
+	return rewrite.ReadOptions(req)
 }
 
 // times repeats a list's element; %d in it is the index.
@@ -123,7 +123,7 @@ func TestM31OptionsThatAreRefused(t *testing.T) {
 		{`{},"sidenote":{}`, `sidenote: stands twice`},
 	} {
 		req, _ := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}],"sidenote":` + c.field + `,"n":1}`))
-		if _, err := req.Options(); err == nil || err.Error() != c.want {
+		if _, err := rewrite.ReadOptions(req); err == nil || err.Error() != c.want {
 			t.Errorf("%.80s: %v, want %s", c.field, err, c.want)
 		}
 	}

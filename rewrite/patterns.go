@@ -2,10 +2,13 @@ package rewrite
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
 	"strings"
 	"sync"
 	"unicode"
+
+	"sidenote/rewrite/chat"
 )
 
 // patterns is a set of texts that are searched for in messages, all in one pass. It is
@@ -88,7 +91,9 @@ func (s *patterns) buildShifts() {
 	}
 }
 
-func shiftSlot(b []byte) uint64 { return word(b) * 0x9e3779b97f4a7c15 >> (64 - shiftBits) } // multiplied by 2^64 over the golden ratio
+func shiftSlot(b []byte) uint64 {
+	return binary.LittleEndian.Uint64(b) * 0x9e3779b97f4a7c15 >> (64 - shiftBits)
+} // multiplied by 2^64 over the golden ratio
 
 // mayContain tells whether raw may hold one of the long runs.
 func (s *patterns) mayContain(raw []byte) bool {
@@ -117,17 +122,14 @@ func (s *patterns) mayContain(raw []byte) bool {
 
 // findIn returns which of the texts the messages hold; nil for none.
 func (s *patterns) findIn(p *presence) (found []bool) {
-	for i := range p.req.messages[:p.last+1] {
-		for t := range p.req.texts(&p.req.messages[i]) {
-			raw := t.of(p.req.Body)
-			if len(raw) < s.minLen {
-				continue
-			}
-			if long := s.width == 0 || s.mayContain(raw); long || s.short {
-				found = s.mark(found, raw, long)
-			}
+	p.req.EachText(p.last, func(raw []byte) {
+		if len(raw) < s.minLen {
+			return
 		}
-	}
+		if long := s.width == 0 || s.mayContain(raw); long || s.short {
+			found = s.mark(found, raw, long)
+		}
+	})
 	return found
 }
 
@@ -141,7 +143,7 @@ func (s *patterns) mark(found []bool, raw []byte, long bool) []bool {
 			continue
 		}
 		if decoded == "" {
-			decoded = unquote(raw)
+			decoded = chat.Unquote(raw)
 		}
 		if strings.Contains(decoded, n.text) {
 			if found == nil {

@@ -8,12 +8,14 @@ import (
 	"testing"
 	"unicode/utf16"
 
+	"sidenote/rewrite/chat"
+
 	"pgregory.net/rapid"
 )
 
 // written returns a text as six JSON encoders write it.
 func written(text string) []string {
-	plain := string(append(appendQuoted([]byte{'"'}, text), '"'))
+	plain := `"` + string(chat.Frame{}.JSON([]string{text})) + `"`
 	html, _ := json.Marshal(text)
 	var ascii strings.Builder
 	for _, r := range plain {
@@ -55,7 +57,7 @@ func TestPatterns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := req.presence(-1)
+		p := presence{req, -1}
 		got := patterns.findIn(&p)
 		for i, text := range texts {
 			sought := strings.TrimSpace(text)

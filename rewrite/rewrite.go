@@ -12,20 +12,19 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite/calibration"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/cost"
 )
 
-// MaxDepth is the deepest nesting of a body that is rewritten.
-const MaxDepth = 64
+// What is rewritten is a request as package chat reads it.
+type (
+	Request   = chat.Request
+	Parser    = chat.Parser
+	BodyError = chat.Error
+)
 
-// A BodyError says why a body is not rewritten. Under a strict policy it becomes a 400
-// (413 for ReasonTooLarge), otherwise the body is relayed unchanged.
-type BodyError struct {
-	Reason  Reason // not-json, not-chat, ambiguous-body, too-deep
-	Param   string // the field, "messages[2].content"; "" for the whole body
-	Message string // for people, naming the value
-}
-
-func (e *BodyError) Error() string { return e.Message }
+// Parse reads a body; see chat.Parse.
+func Parse(body []byte) (*Request, error) { return chat.Parse(body) }
 
 // A Rewriter decides what is added to a request. It is safe for concurrent use.
 type Rewriter struct {
@@ -34,7 +33,7 @@ type Rewriter struct {
 	Calibration *calibration.Tracker // learns what upstreams bill; nil for not at all
 
 	memo    memo
-	costs   costs
+	costs   cost.Counter
 	samples atomic.Uint64
 }
 
@@ -64,14 +63,14 @@ type Result struct {
 func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Options) (res Result) {
 	j := job{policy: p, req: req, model: rw.model(&p, req.Model), costs: &rw.costs}
 	start := time.Now()
-	j.query, j.previous, j.last = req.question()
+	j.query, j.previous, j.last = req.Question()
 	if o.Query != "" {
 		j.query, j.previous = o.Query, ""
 	}
-	j.placement = req.placement(&p, &j.model, j.last)
+	j.placement = placement(req, &p, &j.model, j.last)
 	res.Model = j.model
 	if res.Ambiguity = j.ambiguity(o.Query != ""); res.Ambiguity != nil {
-		res.Outcome, res.Reason, res.Edits = Untouched, res.Ambiguity.Reason, req.StripEdits(p)
+		res.Outcome, res.Reason, res.Edits = Untouched, res.Ambiguity.Reason, StripEdits(req, p)
 		if p.Strict() {
 			res.Outcome = Refused
 		}
@@ -103,7 +102,7 @@ type job struct {
 	policy          Policy
 	req             *Request
 	model           Model
-	costs           *costs
+	costs           *cost.Counter
 	window          Window
 	query, previous string
 	last            int // index of the last user message, -1 without one
@@ -111,9 +110,28 @@ type job struct {
 	presence     presence      // finds texts in the messages
 	skipped      []SourceEntry // sources left out because the messages hold them already or they have no text
 	placement    Placement     // in force
-	block        place         // where the block goes
-	sources      place         // where the sources go, under PlaceSplit
+	block        chat.Place    // where the block goes
+	sources      chat.Place    // where the sources go, under PlaceSplit
 	rulesInBlock bool          // the rules go into the block, not into the sources element
+}
+
+// ambiguity checks the messages that this rewrite searches or extends and returns what
+// two parsers could read differently in them, nil if nothing. asked says that the
+// request brought its own query, so that the last user message is not searched.
+func (j *job) ambiguity(asked bool) *BodyError {
+	p := &j.policy
+	if len(p.Knowledge) == 0 && len(p.Components) == 0 {
+		return nil // no message is searched or extended
+	}
+	if j.last >= 0 && (!asked || j.placement == PlaceLastUser || j.placement == PlaceSplit) {
+		if err := j.req.Ambiguity(j.last); err != nil {
+			return err
+		}
+	}
+	if j.placement == PlaceLastUser && p.Placement != PlaceMarker {
+		return nil
+	}
+	return j.req.OperatorAmbiguity(p.Placement == PlaceMarker) // only PlaceMarker searches all of them
 }
 
 // retrieve searches for sources. A failure is no error here: the Result's Reason tells
@@ -167,7 +185,7 @@ func (j *job) decide(res *Result, m *memo) *fitResult {
 		res.Outcome = Untouched
 		return nil
 	}
-	j.block, j.sources = j.req.places(j.placement, j.last)
+	j.block, j.sources = places(j.req, j.placement, j.last)
 	notice := empty && j.policy.Empty() == EmptyNotice
 	j.rulesInBlock = j.rulesGoInBlock(len(sources) > 0 || notice)
 	if j.window.Check == CheckNone && (len(sources) > 0 || notice || j.rulesInBlock || len(j.policy.Components) > 0) {
@@ -210,16 +228,16 @@ func (j *job) safeQuery() string {
 
 // edits returns the edits that the outcome needs, sorted.
 func (j *job) edits(o Outcome, in *fitResult) []Edit {
-	strip := j.req.stripEdits(j.policy.Placement)
+	strip := StripEdits(j.req, j.policy)
 	if o != Injected {
 		return strip
 	}
 	edits := make([]Edit, 0, 1+len(strip)) // usually there is one insertion
 	if in.block != nil {
-		edits = append(edits, j.block.edit(in.block))
+		edits = append(edits, edit(j.block, in.block))
 	}
 	if in.sources != nil {
-		edits = append(edits, j.sources.edit(in.sources))
+		edits = append(edits, edit(j.sources, in.sources))
 	}
 	for _, e := range strip {
 		if e.Offset != edits[0].Offset || e.Name != editMarker { // the block replaces that marker

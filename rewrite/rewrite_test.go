@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
-	"runtime"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -79,27 +77,6 @@ func manySources(n int) []retrieval.Source {
 		sources = append(sources, retrieval.Source{Type: "rag", Knowledge: "handbook", Doc: fmt.Sprint(i), Text: strings.Repeat(fmt.Sprintf("word%d ", i), 500)})
 	}
 	return sources
-}
-
-// Of a long text only the ends are decoded; the result is that of decoding all.
-func TestLongQuestion(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(1, 2))
-	of := func(list ...string) string { return list[r.IntN(len(list))] }
-	for range 300 {
-		run := ""
-		for range 1 + r.IntN(12) {
-			run += of("word ", `\n`, `\\`, `\"`, `\u00e9`, `\ud83d\ude00`, `\u0020`, "é", "文字", "🙂", "   ", strings.Repeat("a", 100), strings.Repeat(`\\`, 40), strings.Repeat(`\ud83d\ude00`, 30))
-		}
-		text := of("", "x", " ", strings.Repeat(" ", 30_000)) + strings.Repeat(run, (70_000+r.IntN(20_000))/len(run)) + of("", "y", `\n`, strings.Repeat(`\t`, 15_000))
-		req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"` + text + `"}]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, whole := req.Question(); got != whole {
-			t.Errorf("%d bytes of %q: got %d bytes, want %d", len(text), run, len(got), len(whole))
-		}
-	}
 }
 
 // The rules are repeated below a long list of sources, and only there.
@@ -234,37 +211,4 @@ func TestLedgerTellsEdits(t *testing.T) {
 			t.Errorf("%s: got %s, %v, want %s", c.body, got, err, want)
 		}
 	}
-}
-
-// Whatever bodies it has read, a Parser keeps little memory.
-func TestM20AParserKeepsLittle(t *testing.T) {
-	chat := func(more string) []byte {
-		return []byte(`{"messages":[{"role":"user","content":"hi"}` + more + `}`)
-	}
-	for name, body := range map[string][]byte{
-		"tools":    chat(`]` + strings.Repeat(`,"tools":[]`, 200_000)),
-		"messages": chat(strings.Repeat(`,{"role":"user","content":"x"}`, 200_000) + `]`),
-		"lists":    chat(`]` + strings.Repeat(`,"messages":[{"role":"user"}]`, 200_000)),
-		"parts":    chat(`,{"role":"user","content":[{"type":"text","text":"x"}` + strings.Repeat(`,{"type":"text","text":"x"}`, 200_000) + `]}]`),
-		"keys":     chat(`],"x":{"a":1` + strings.Repeat(`,"b":1`, 200_000) + `}`),
-		"model":    chat(`],"model":"` + strings.Repeat("m", 4<<20) + `"`),
-	} {
-		var parser rewrite.Parser
-		before := live()
-		_, _ = parser.Parse(body) // some of them are ambiguous
-		parser.Reset()
-		if held := live() - before; held > 256<<10 {
-			t.Errorf("%s: %d bytes are held of a body of %d", name, held, len(body))
-		}
-		runtime.KeepAlive(&parser)
-		runtime.KeepAlive(body)
-	}
-}
-
-// live returns the size of the live heap.
-func live() int {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc)
 }

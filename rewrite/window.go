@@ -1,19 +1,21 @@
 package rewrite
 
+import "sidenote/rewrite/cost"
+
 // A Window says how a model's window is divided for one request, in tokens:
 //
 //	request + reserved output + what is added ≤ size
 //
 // Only what is added shrinks; the client's messages are never changed.
 type Window struct {
-	Size           int         `json:"size"` // 0 is unknown
-	Check          WindowCheck `json:"check"`
-	ReservedOutput int         `json:"reserved_output_tokens"`
-	Request        int         `json:"request"`              // the request as it came; under CheckBound it may be less
-	Cost           *Cost       `json:"components,omitempty"` // its components as counted
-	Reserve        int         `json:"reserve"`              // part of Request: the reserve for errors of formulas
-	Room           int         `json:"room"`                 // left for what is added; negative if the request alone is too long
-	Limits         bool        `json:"limits"`               // the window, not the policy, limits what is added
+	Size           int          `json:"size"` // 0 is unknown
+	Check          WindowCheck  `json:"check"`
+	ReservedOutput int          `json:"reserved_output_tokens"`
+	Request        int          `json:"request"`              // the request as it came; under CheckBound it may be less
+	Cost           *cost.Tokens `json:"components,omitempty"` // its components as counted
+	Reserve        int          `json:"reserve"`              // part of Request: the reserve for errors of formulas
+	Room           int          `json:"room"`                 // left for what is added; negative if the request alone is too long
+	Limits         bool         `json:"limits"`               // the window, not the policy, limits what is added
 }
 
 // A WindowCheck says how the request's size was found.
@@ -37,18 +39,16 @@ const boundSlack = 512
 // added from the calibration.
 func (j *job) measureWindow() {
 	m := &j.model
-	w := Window{Size: m.Window, Check: CheckUnknown, ReservedOutput: j.req.output.reserved(j.policy.ReserveOutputTokens, m)}
+	w := Window{Size: m.Window, Check: CheckUnknown, ReservedOutput: reserved(j.req, j.policy.ReserveOutputTokens, m)}
 	if m.Window > 0 {
 		w.Check = CheckBound
 		w.Request = len(j.req.Body) + boundSlack + max(m.Calibration.OffsetUpper, 0)
-		if n := j.req.attachments; n > 0 {
-			w.Request += max(m.Images.Tokens(0, 0, "auto"), m.Images.Tokens(0, 0, "original"), fileTokens) * n
+		if n := j.req.Attachments; n > 0 {
+			w.Request += max(m.Images.Tokens(0, 0, "auto"), m.Images.Tokens(0, 0, "original"), cost.FileTokens) * n
 		}
 	}
 	if j.policy.CountWhole || m.Window > 0 && w.Request+w.ReservedOutput+j.allowed() > m.Window {
-		weigher := j.costs.weigher(m)
-		weigher.limit = m.Window
-		w.count(weigher.cost(j.req), m)
+		w.count(j.costs.Count(j.req, m.counting(), m.Window), m)
 	}
 	if m.Window > 0 {
 		w.Room = m.Window - w.Request - w.ReservedOutput
@@ -58,12 +58,12 @@ func (j *job) measureWindow() {
 }
 
 // count replaces the bound by a full count.
-func (w *Window) count(c Cost, m *Model) {
+func (w *Window) count(c cost.Tokens, m *Model) {
 	if m.Window > 0 {
 		w.Check = CheckCount
 	}
 	w.Cost, w.Reserve = &c, m.reserve(c)
-	w.Request = m.billed(c.sum()) + w.Reserve
+	w.Request = m.billed(c.Sum()) + w.Reserve
 }
 
 // allowed returns how many tokens the policy allows to add, at most a quarter of a

@@ -264,7 +264,7 @@ func asks(text string) error {
 	if err != nil {
 		return err
 	}
-	_, err = req.Options()
+	_, err = rewrite.ReadOptions(req)
 	return err
 }
 

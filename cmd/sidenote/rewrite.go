@@ -40,13 +40,13 @@ func (c *rewriteCmd) Run(a *app) error {
 		}
 		return fmt.Errorf("the request would pass untouched: %w", err)
 	}
-	options, err := req.Options()
+	options, err := rewrite.ReadOptions(req)
 	if err != nil {
 		return err
 	}
 	policy = policy.Narrow(options)
 	policy.CountWhole = true
-	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: req.StripEdits(policy)}
+	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: rewrite.StripEdits(req, policy)}
 	if policy.Mode != rewrite.Off {
 		res = e.Rewriter.Rewrite(a.ctx, policy, req, options)
 	}

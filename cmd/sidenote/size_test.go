@@ -19,12 +19,10 @@ const (
 var tooLarge = map[string]int{
 	"proxy":           4200,
 	"proxy/transport": 4850,
-	"rewrite":         5000,
 
 	"proxy.Metrics":       25,
 	"proxy.exchange":      25,
 	"proxy/admin.Handler": 31,
-	"rewrite.Request":     21,
 }
 
 // No file, type or package is larger than a reader can hold in mind.

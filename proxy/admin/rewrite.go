@@ -49,7 +49,7 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	field, err := req.Options()
+	field, err := rewrite.ReadOptions(req)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	policy := tenant.Rewrite.Narrow(asked)
 	policy.CountWhole = true
 
-	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: req.StripEdits(policy)}
+	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: rewrite.StripEdits(req, policy)}
 	if policy.Mode != rewrite.Off {
 		res = h.Rewriter.Rewrite(context.Background(), policy, req, asked)
 	}

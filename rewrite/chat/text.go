@@ -1,7 +1,10 @@
-package rewrite
+package chat
 
 import (
+	"bytes"
+	"math"
 	"math/bits"
+	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -51,11 +54,11 @@ func unescapedStringLen(s string) int {
 	return i
 }
 
-// unquote decodes a JSON string that the scanner accepted, quotes included. An escaped
+// Unquote decodes a JSON string that the scanner accepted, quotes included. An escaped
 // lone surrogate becomes U+FFFD; texts that are searched or extended hold none.
-func unquote(raw []byte) string { return decode(raw[1 : len(raw)-1]) }
+func Unquote(raw []byte) string { return decode(raw[1 : len(raw)-1]) }
 
-// decode is unquote for a string without its quotes.
+// decode is Unquote for a string without its quotes.
 func decode(raw []byte) string {
 	i := unescapedLen(raw)
 	if i == len(raw) {
@@ -100,4 +103,15 @@ func decode(raw []byte) string {
 		out.WriteByte(c)
 	}
 	return out.String()
+}
+
+// wholeNumber reads a JSON number in any notation, also in quotes, which lenient
+// servers accept. It returns 0 for anything but a positive whole number; the upstream
+// will refuse that itself.
+func wholeNumber(raw []byte) int {
+	f, err := strconv.ParseFloat(string(bytes.Trim(raw, `"`)), 64)
+	if err != nil || f < 1 || f != math.Trunc(f) {
+		return 0
+	}
+	return int(min(f, math.MaxInt32)) // the product of two of them fits an int
 }

@@ -1,4 +1,4 @@
-package rewrite_test
+package chat_test
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 const asking = `"messages":[{"role":"user","content":"How long?"}]`
@@ -29,7 +29,7 @@ func TestM31Members(t *testing.T) {
 		{`"max_tokens":"x","n":[],"functions":{},"stop":["a"]`, "", false},
 	} {
 		for _, body := range []string{`{` + c.members + `,` + asking + `}`, `{` + asking + `,` + c.members + `}`} {
-			req, err := rewrite.Parse([]byte(body))
+			req, err := chat.Parse([]byte(body))
 			if err != nil {
 				t.Errorf("%s: %v", body, err)
 				continue
@@ -46,19 +46,19 @@ func TestM31BodyThatEndsEarly(t *testing.T) {
 	const body = `{"model":"m\u0065\ud83d\ude00","stream":true,"n":1.5e+1,"response_format":{"type":"json_schema","json_schema":{"a":[1,{}]}},"tools":[{"type":"x"}],
 "messages":[{"role":"system","content":"Be brief."},{"role":"us\u0065r","content":[{"type":"text","text":"é\n"},{"type":"image_url"}],"name":null}],"sidenote":{"query":"a"},"sidenote\u0000":false}`
 	for end := range len(body) {
-		req, err := rewrite.Parse([]byte(body)[:end])
-		var bad *rewrite.BodyError
-		if req != nil || !errors.As(err, &bad) || bad.Reason != rewrite.ReasonNotJSON {
+		req, err := chat.Parse([]byte(body)[:end])
+		var bad *chat.Error
+		if req != nil || !errors.As(err, &bad) || bad.Reason != chat.NotJSON {
 			t.Errorf("%s: %v, %v", body[:end], req, err)
 		}
 	}
-	if _, err := rewrite.Parse([]byte(body)); err != nil {
+	if _, err := chat.Parse([]byte(body)); err != nil {
 		t.Error(err)
 	}
 	for _, more := range []string{`{}`, `[]`, `7`, `"a"`, `null`, body} {
 		for _, behind := range []string{"x", " 1", "}", ",", "\x00"} {
-			var bad *rewrite.BodyError
-			if _, err := rewrite.Parse([]byte(more + behind)); !errors.As(err, &bad) || bad.Reason != rewrite.ReasonNotJSON || !strings.HasSuffix(bad.Message, "where the end of the body should stand") {
+			var bad *chat.Error
+			if _, err := chat.Parse([]byte(more + behind)); !errors.As(err, &bad) || bad.Reason != chat.NotJSON || !strings.HasSuffix(bad.Message, "where the end of the body should stand") {
 				t.Errorf("%s%s: %v", more, behind, err)
 			}
 		}
@@ -68,13 +68,13 @@ func TestM31BodyThatEndsEarly(t *testing.T) {
 // The field is recognised in its own letter case only.
 func TestM31FieldOfAnotherCase(t *testing.T) {
 	for _, field := range []string{`"Sidenote":{"mode":"off"}`, `"SIDENOTE":7`, `"\u017fidenote":{"mode":"off"}`} {
-		req, err := rewrite.Parse([]byte(`{` + field + `,` + asking + `}`))
-		var bad *rewrite.BodyError
-		if !errors.As(err, &bad) || bad.Reason != rewrite.ReasonAmbiguous || req == nil {
+		req, err := chat.Parse([]byte(`{` + field + `,` + asking + `}`))
+		var bad *chat.Error
+		if !errors.As(err, &bad) || bad.Reason != chat.Ambiguous || req == nil {
 			t.Fatalf("%s: %v, %v", field, req, err)
 		}
-		if o, err := req.Options(); err != nil || o.Mode != nil || len(req.StripEdits(rewrite.Policy{})) != 0 {
-			t.Errorf("%s: %+v, %v, %v", field, o, err, req.StripEdits(rewrite.Policy{}))
+		if req.Field != (chat.Field{}) {
+			t.Errorf("%s: %+v", field, req.Field)
 		}
 	}
 }
@@ -94,12 +94,25 @@ func TestM31MembersOfTheWrongType(t *testing.T) {
 		{`{"messages":[{"role":"user"},{"role":"user","content":[{"type":"text","text":"a"},7]}]}`, "messages[1].content[1]: a number, not an object"},
 		{`{"messages":[{"role":"user"},{"role":"user","content":[{"type":"text","text":7}]}]}`, "messages[1].content[0].text: a number, not a string"},
 	} {
-		_, err := rewrite.Parse([]byte(c.body))
-		var bad *rewrite.BodyError
-		if !errors.As(err, &bad) || bad.Reason != rewrite.ReasonNotChat || bad.Message != c.want || !strings.HasPrefix(c.want, bad.Param+":") {
+		_, err := chat.Parse([]byte(c.body))
+		var bad *chat.Error
+		if !errors.As(err, &bad) || bad.Reason != chat.NotChat || bad.Message != c.want || !strings.HasPrefix(c.want, bad.Param+":") {
 			t.Errorf("%s: %+v, want %s", c.body, bad, c.want)
 		}
 	}
+}
+
+// ambiguity returns what is ambiguous in a body, also in the last user message and the
+// first system message.
+func ambiguity(body string) (bad *chat.Error) {
+	req, err := chat.Parse([]byte(body))
+	if errors.As(err, &bad) {
+		return bad
+	}
+	if _, _, last := req.Question(); req.Ambiguity(last) != nil {
+		return req.Ambiguity(last)
+	}
+	return req.OperatorAmbiguity(false)
 }
 
 // The first ambiguity is reported, and how it can be read.
@@ -121,8 +134,8 @@ func TestM31AmbiguityIsTold(t *testing.T) {
 		{"{\"messages\":[{\"role\":\"system\",\"content\":\"\xff\"}," + user + `]}`, `messages[0].content: text is not valid UTF-8`},
 		{`{"messages":[{"role":"system","content":"\ud800"},` + user + `]}`, `messages[0].content: escaped lone surrogate at byte 41`},
 	} {
-		_, _, bad := toldOf(t, testPolicy(t, nil), rewrite.Options{}, c.body)
-		if bad == nil || bad.Reason != rewrite.ReasonAmbiguous || bad.Param+": "+bad.Message != c.want {
+		bad := ambiguity(c.body)
+		if bad == nil || bad.Reason != chat.Ambiguous || bad.Param+": "+bad.Message != c.want {
 			t.Errorf("%s: %+v, want %s", c.body, bad, c.want)
 		}
 	}
@@ -141,7 +154,7 @@ func TestM31KeysOfLargeObjects(t *testing.T) {
 	message := func(more string) string { return `{"role":"user",` + more + `"content":"How long?"}` }
 	for n := range 60 {
 		clear := `{` + object(n, "") + `"a":{` + object(n, `"z":{}`) + `},"messages":[` + message(object(n, "")) + `,` + message(object(n, "")) + `]}`
-		if _, _, bad := toldOf(t, testPolicy(t, nil), rewrite.Options{}, clear); bad != nil {
+		if bad := ambiguity(clear); bad != nil {
 			t.Errorf("%d keys: %+v", n, bad)
 		}
 		for _, again := range []int{0, n / 2, n - 1} {
@@ -156,7 +169,7 @@ func TestM31KeysOfLargeObjects(t *testing.T) {
 				`{"messages":[` + message(twice) + `]}`:                                              "messages[0]." + key,
 				`{"messages":[` + message(twice+`"z":1,`) + `]}`:                                     "messages[0]." + key,
 			} {
-				if _, _, bad := toldOf(t, testPolicy(t, nil), rewrite.Options{}, body); bad == nil || bad.Param != param || bad.Message != fmt.Sprintf("key %q stands twice in one object", key) {
+				if bad := ambiguity(body); bad == nil || bad.Param != param || bad.Message != fmt.Sprintf("key %q stands twice in one object", key) {
 					t.Errorf("%d keys, %s twice: %+v", n, key, bad)
 				}
 			}
@@ -166,7 +179,7 @@ func TestM31KeysOfLargeObjects(t *testing.T) {
 
 // A Parser keeps nothing of a body for the next one, nor its model.
 func TestM31ParserReadsEachBodyAnew(t *testing.T) {
-	var p rewrite.Parser
+	var p chat.Parser
 	for _, c := range []struct{ body, model string }{
 		{`{"model":"a\\u0062",` + asking + `}`, `a\u0062`},
 		{`{"model":"a\u0062",` + asking + `}`, "ab"},
@@ -178,7 +191,7 @@ func TestM31ParserReadsEachBodyAnew(t *testing.T) {
 		{`{` + asking + `}`, ""},
 	} {
 		got, err := p.Parse([]byte(c.body))
-		want, wantErr := rewrite.Parse([]byte(c.body))
+		want, wantErr := chat.Parse([]byte(c.body))
 		if fmt.Sprint(err) != fmt.Sprint(wantErr) || (got == nil) != (want == nil) {
 			t.Errorf("%s: %v, want %v", c.body, err, wantErr)
 		}
@@ -188,45 +201,30 @@ func TestM31ParserReadsEachBodyAnew(t *testing.T) {
 	}
 }
 
-// Citations are asked for only if the answer is text; the schema of another format is
-// counted.
+// An answer is text unless its format says otherwise; only a schema is counted.
 func TestM31ResponseFormat(t *testing.T) {
 	for _, c := range []struct {
 		format string
-		cites  bool
-		words  int // of the schema
+		isText bool
+		schema bool
 	}{
-		{``, true, 0}, {`"response_format":null,`, true, 0},
-		{`"response_format":{"type":"text"},`, true, 0},
-		{`"response_format":{"type":"te\u0078t","x":"text"},`, true, 0},
-		{`"response_format":{"x":"json_object","type":"text","y":"json_object"},`, true, 0},
-		{`"response_format":{"x":"text"},`, true, 0},
-		{`"response_format":{"type":"json_object"},`, false, 0},
-		{`"response_format":{"type":7},`, false, 0},
-		{`"response_format":{"type":["text"],"x":"text"},`, false, 0},
-		{`"response_format":{"json_schema":{"name":"a b c"},"type":"json_schema"},`, false, 1},
-		{`"response_format":{"type":"json_schema","json_schema":{"name":"a b c"}},`, false, 1},
+		{``, true, false}, {`"response_format":null,`, true, false},
+		{`"response_format":{"type":"text"},`, true, false},
+		{`"response_format":{"type":"te\u0078t","x":"text"},`, true, false},
+		{`"response_format":{"x":"json_object","type":"text","y":"json_object"},`, true, false},
+		{`"response_format":{"x":"text"},`, true, false},
+		{`"response_format":{"type":"json_object"},`, false, false},
+		{`"response_format":{"type":7},`, false, false},
+		{`"response_format":{"type":["text"],"x":"text"},`, false, false},
+		{`"response_format":{"json_schema":{"name":"a b c"},"type":"json_schema"},`, false, true},
+		{`"response_format":{"type":"json_schema","json_schema":{"name":"a b c"}},`, false, true},
 	} {
-		body := `{` + c.format + asking + `}`
-		if got := strings.Contains(injected(t, testPolicy(t, nil), rewrite.Model{Counter: words{}}, body), "cite its id"); got != c.cites {
-			t.Errorf("%s: asked to cite: %v", c.format, got)
+		req, err := chat.Parse([]byte(`{` + c.format + asking + `}`))
+		if err != nil {
+			t.Fatal(err)
 		}
-		if got := costOf(t, rewrite.Model{Counter: words{}}, body); (got.Format > 0) != (c.words > 0) {
-			t.Errorf("%s: %+v", c.format, got)
-		}
-	}
-}
-
-// Only arrays under these names are tools: other arrays cost nothing, nor do other
-// types under these names.
-func TestM31Tools(t *testing.T) {
-	const tool = `{"type":"function","function":{"name":"a","description":"one two three"}}`
-	for members, want := range map[string]bool{
-		`"tools":[` + tool + `]`: true, `"functions":[{"name":"a","description":"one two three"}]`: true,
-		`"tools":` + tool: false, `"tools":"one two three"`: false, `"stop":["one two three"]`: false, `"metadata":[` + tool + `]`: false, `"tools":[]`: false,
-	} {
-		if got := costOf(t, rewrite.Model{Counter: words{}}, `{`+members+`,`+asking+`}`); (got.Tools > 0) != want {
-			t.Errorf("%s: %+v", members, got)
+		if schema := req.Format != (chat.Span{}); req.TextFormat != c.isText || schema != c.schema {
+			t.Errorf("%s: text %v, schema %v", c.format, req.TextFormat, schema)
 		}
 	}
 }
@@ -239,10 +237,10 @@ func TestM31Escapes(t *testing.T) {
 		body := `{"model":"` + text + `",` + asking + `}`
 		var want struct{ Model string }
 		wantErr := json.Unmarshal([]byte(body), &want)
-		req, err := rewrite.Parse([]byte(body))
-		var bad *rewrite.BodyError
+		req, err := chat.Parse([]byte(body))
+		var bad *chat.Error
 		switch errors.As(err, &bad); {
-		case wantErr != nil && (bad == nil || bad.Reason != rewrite.ReasonNotJSON):
+		case wantErr != nil && (bad == nil || bad.Reason != chat.NotJSON):
 			t.Errorf("%q: %v, want %v", text, err, wantErr)
 		case wantErr == nil && (err == nil) != clear:
 			t.Errorf("%q: %v", text, err)

@@ -1,4 +1,4 @@
-package rewrite_test
+package chat_test
 
 import (
 	"bytes"
@@ -6,16 +6,16 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 )
 
 // inside is the reference: it scans a string byte by byte.
-func inside(b []byte, i int) (at int, seen rewrite.Marks) {
+func inside(b []byte, i int) (at int, seen chat.Marks) {
 	for ; i < len(b); i++ {
 		c := b[i]
 		switch {
 		case c == '\\' && i+1 < len(b) && strings.IndexByte(`"\/bfnrt`, b[i+1]) >= 0:
-			seen |= rewrite.MarkEscape
+			seen |= chat.MarkEscape
 			i++
 		case c == '"', c == '\\', c < 0x20:
 			return i, seen
@@ -25,12 +25,12 @@ func inside(b []byte, i int) (at int, seen rewrite.Marks) {
 	return i, seen
 }
 
-func markOf(c byte) rewrite.Marks {
+func markOf(c byte) chat.Marks {
 	switch {
 	case c >= 0x80:
-		return rewrite.MarkWide
+		return chat.MarkWide
 	case c == '<', c == '&':
-		return rewrite.MarkTag
+		return chat.MarkTag
 	}
 	return 0
 }
@@ -38,14 +38,14 @@ func markOf(c byte) rewrite.Marks {
 func checkInside(t *testing.T, b []byte, i int) {
 	t.Helper()
 	at, least := inside(b, i)
-	if a, seen := rewrite.InsideWords(b, i); a != at || seen != least&^rewrite.MarkTag {
-		t.Fatalf("insideWords(%q, %d) = %d, %b; want %d, %b", b, i, a, seen, at, least&^rewrite.MarkTag)
+	if a, seen := chat.InsideWords(b, i); a != at || seen != least&^chat.MarkTag {
+		t.Fatalf("insideWords(%q, %d) = %d, %b; want %d, %b", b, i, a, seen, at, least&^chat.MarkTag)
 	}
 	most := least // with a long escape the scan may read a block more from behind its backslash
 	for _, c := range b[at:min(len(b), at+65)] {
 		most |= markOf(c)
 	}
-	if a, seen := rewrite.Inside(b, i); a != at || seen&least != least || seen|most != most {
+	if a, seen := chat.Inside(b, i); a != at || seen&least != least || seen|most != most {
 		t.Fatalf("inside(%q, %d) = %d, %b; want %d, %b to %b", b, i, a, seen, at, least, most)
 	}
 }

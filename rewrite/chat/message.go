@@ -1,12 +1,14 @@
-package rewrite
+package chat
+
+import "iter"
 
 // A message holds the offsets of one element of messages.
 type message struct {
 	role      role
-	kind      kind
+	kind      Kind
 	ambiguous bool // two parsers could read it differently
-	content   span // the content's value; if it is missing, where to insert it
-	parts     span // indices into Request.parts of an array's texts
+	content   Span // the content's value; if it is missing, where to insert it
+	parts     Span // indices into Request.parts of an array's texts
 	last      int  // where an array's last element ends; 0 if it has none
 }
 
@@ -18,9 +20,8 @@ const (
 	roleUser
 )
 
-// operator tells whether messages of this role are the application's own: system and
-// developer.
-func (r role) operator() bool { return r == roleSystem }
+// operator tells whether a message is the application's own: system or developer.
+func (m *message) operator() bool { return m.role == roleSystem }
 
 // commonMessage is the fast path for messages that consist of a role and a text, in the order
 // and spacing of most clients. It reads nothing and returns false for any other message
@@ -58,10 +59,10 @@ func (p *Parser) commonText(r role, head int) bool {
 		return false
 	}
 	p.i++
-	unclear := p.loneSurrogate >= text.start
-	p.r.messages = append(p.r.messages, message{role: r, kind: kindString, ambiguous: unclear, content: text})
+	unclear := p.loneSurrogate >= text.Start
+	p.r.kept = append(p.r.kept, message{role: r, kind: KindString, ambiguous: unclear, content: text})
 	if p.shape == nil {
-		p.r.spans = append(p.r.spans, span{start, p.i})
+		p.r.Messages = append(p.r.Messages, Span{start, p.i})
 	}
 	return true
 }
@@ -70,7 +71,7 @@ func (p *Parser) message(n int) {
 	if !p.describe && p.commonMessage() {
 		return
 	}
-	if k := p.kind(); k != kindObject {
+	if k := p.Kind(); k != KindObject {
 		p.notChat(path{n, -1, ""}, "%s, not an object", k)
 		p.value()
 		return
@@ -79,7 +80,7 @@ func (p *Parser) message(n int) {
 	roleEnd := 0
 	p.keys.quiet, p.keys.ambiguous = !p.describe, false
 	level := p.keys.level()
-	whole := p.object(func(key span, escaped bool) {
+	whole := p.object(func(key Span, escaped bool) {
 		name, same := p.key(level, "messages[].", key, escaped, messageKeys)
 		switch {
 		case name == "role" && !same:
@@ -94,8 +95,8 @@ func (p *Parser) message(n int) {
 		case name == "content" && same:
 			p.content(n, &m)
 		default:
-			if name == "audio" && p.kind() == kindObject {
-				p.r.attachments++
+			if name == "audio" && p.Kind() == KindObject {
+				p.r.Attachments++
 			}
 			p.value()
 		}
@@ -106,22 +107,22 @@ func (p *Parser) message(n int) {
 	if roleEnd == 0 {
 		p.notChat(path{n, -1, "role"}, "missing")
 	}
-	if m.kind == kindMissing {
-		m.content = span{roleEnd, roleEnd}
+	if m.kind == KindMissing {
+		m.content = Span{roleEnd, roleEnd}
 	}
 	// A message of another role (assistant, tool) without text is not needed by a
 	// rewrite. The first message is kept in any case, so that a list of nothing else
 	// does not look empty.
-	if n == 0 || m.role != roleOther || m.kind == kindString || m.parts.start < m.parts.end {
-		p.r.messages = append(p.r.messages, m)
+	if n == 0 || m.role != roleOther || m.kind == KindString || m.parts.Start < m.parts.End {
+		p.r.kept = append(p.r.kept, m)
 	}
 	if p.shape == nil { // a body with wrong types is not counted
-		p.r.spans = append(p.r.spans, whole)
+		p.r.Messages = append(p.r.Messages, whole)
 	}
 }
 
 func (p *Parser) role(n int, m *message) {
-	if k := p.kind(); k != kindString {
+	if k := p.Kind(); k != KindString {
 		p.notChat(path{n, -1, "role"}, "%s, not a string", k)
 		p.value()
 		return
@@ -133,9 +134,9 @@ func (p *Parser) role(n int, m *message) {
 	if p.garbled(v) {
 		p.ambiguousRole(n, "is not Unicode")
 	}
-	name := v.of(p.b)[1 : v.end-v.start-1]
+	name := v.Of(p.b)[1 : v.End-v.Start-1]
 	if escaped {
-		name = []byte(unquote(v.of(p.b)))
+		name = []byte(Unquote(v.Of(p.b)))
 	}
 	switch string(name) {
 	case "system", "developer":
@@ -150,21 +151,21 @@ func (p *Parser) role(n int, m *message) {
 func (p *Parser) ambiguousRole(n int, why string) {
 	if p.keys.err == nil {
 		at := path{n, -1, "role"}.String()
-		p.keys.err = &BodyError{Reason: ReasonAmbiguous, Param: at, Message: at + " " + why}
+		p.keys.err = &Error{Reason: Ambiguous, Param: at, Message: at + " " + why}
 	}
 }
 
 func (p *Parser) content(n int, m *message) {
-	m.kind = p.kind()
+	m.kind = p.Kind()
 	switch m.kind {
-	case kindArray:
-		m.parts.start = len(p.r.parts)
+	case KindArray:
+		m.parts.Start = len(p.r.parts)
 		m.content = p.array(func(i int) {
 			p.part(n, i)
 			m.last = p.i
 		})
-		m.parts.end = len(p.r.parts)
-	case kindString, kindNull:
+		m.parts.End = len(p.r.parts)
+	case KindString, KindNull:
 		m.content = p.value()
 		p.checkSurrogate(m.content)
 	default:
@@ -174,41 +175,74 @@ func (p *Parser) content(n int, m *message) {
 }
 
 func (p *Parser) part(n, i int) {
-	if k := p.kind(); k != kindObject {
+	if k := p.Kind(); k != KindObject {
 		p.notChat(path{n, i, ""}, "%s, not an object", k)
 		p.value()
 		return
 	}
 	var isText bool
-	var text span
+	var text Span
 	level := p.keys.level()
-	p.object(func(key span, escaped bool) {
+	p.object(func(key Span, escaped bool) {
 		name, same := p.key(level, "messages[].content[].", key, escaped, partKeys)
-		k := p.kind()
+		k := p.Kind()
 		v := p.value()
 		switch {
 		case p.err != nil || !same:
-		case name == "type" && k == kindString:
-			isText = unquote(v.of(p.b)) == "text"
-		case name == "text" && k == kindString:
+		case name == "type" && k == KindString:
+			isText = Unquote(v.Of(p.b)) == "text"
+		case name == "text" && k == KindString:
 			text = v
 			p.checkSurrogate(v)
-		case name != "" && k != kindNull:
+		case name != "" && k != KindNull:
 			p.notChat(path{n, i, name}, "%s, not a string", k)
 		}
 	})
 	p.keys.leave(level)
 	switch {
 	case !isText:
-		p.r.attachments++
-	case text != span{}:
+		p.r.Attachments++
+	case text != Span{}:
 		p.r.parts = append(p.r.parts, text)
 	}
 }
 
 // checkSurrogate records an ambiguity if a text of the current message holds a lone surrogate.
-func (p *Parser) checkSurrogate(text span) {
-	if p.loneSurrogate >= text.start && p.keys.note() {
+func (p *Parser) checkSurrogate(text Span) {
+	if p.loneSurrogate >= text.Start && p.keys.note() {
 		p.keys.describe("messages[].content", nil, "escaped lone surrogate at byte %d", p.loneSurrogate)
 	}
+}
+
+// texts yields the string values, quotes included, that make up a message's text.
+func (r *Request) texts(m *message) iter.Seq[Span] {
+	return func(yield func(Span) bool) {
+		if m.kind == KindString {
+			yield(m.content)
+			return
+		}
+		for _, p := range r.parts[m.parts.Start:m.parts.End] {
+			if !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// EachText calls do with the texts of the messages up to the last-th, of all if last is
+// negative, as JSON strings.
+func (r *Request) EachText(last int, do func(raw []byte)) {
+	if last < 0 {
+		last = len(r.kept) - 1
+	}
+	for i := range r.kept[:last+1] {
+		for text := range r.texts(&r.kept[i]) {
+			do(text.Of(r.Body))
+		}
+	}
+}
+
+// MayHoldTags tells whether a byte in the messages may begin a tag.
+func (r *Request) MayHoldTags() bool {
+	return r.seen&(markWide|markCode) != 0 || r.seen&markTag != 0 && mayTag(r.list.Of(r.Body))
 }

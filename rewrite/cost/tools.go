@@ -1,6 +1,10 @@
-package rewrite
+package cost
 
-import "strings"
+import (
+	"strings"
+
+	"sidenote/rewrite/chat"
+)
 
 // The formula for tools is that of the OpenAI cookbook ("How to count tokens with
 // tiktoken", section 7). It is given for flat schemas; nested ones are counted by the
@@ -18,10 +22,10 @@ const (
 )
 
 // tools counts a list of tools, or of functions in the old form.
-func (w *weigher) tools(m *messageWeight) {
+func (m *messageWeight) tools() {
 	t := toolWeight{m}
 	n := 0
-	t.list(func(int) { n++; t.tool() })
+	t.Array(func(int) { n++; t.tool() })
 	if n > 0 {
 		t.text += toolsTokens
 	}
@@ -33,68 +37,58 @@ type toolWeight struct{ *messageWeight }
 // tool counts a tool: a function, either inside a "function" member or bare; anything
 // else is counted as text.
 func (t *toolWeight) tool() {
-	start, kind := t.i, ""
+	start, kind := t.Reader, ""
 	framed := false
-	t.members(func(name string) {
+	t.Object(func(name string) {
 		switch name {
 		case "type":
-			kind = t.string()
+			kind = t.Text()
 		case "function":
 			t.function()
 			framed = true
 		default:
-			t.value()
+			t.Value()
 		}
 	})
 	switch {
 	case framed:
 	case kind == "":
-		t.reread(start, t.function)
+		t.Reader = start
+		t.function()
 	default:
-		t.count(string(t.b[start:t.i]))
+		t.count(string(start.Value()))
 	}
-}
-
-// reread runs read at start once more and then returns to the present offset.
-func (t *toolWeight) reread(start int, read func()) {
-	end := t.i
-	t.i = start
-	read()
-	t.i = end
 }
 
 func (t *toolWeight) function() {
 	var name, description string
-	t.members(func(member string) {
+	t.Object(func(member string) {
 		switch member {
 		case "name":
-			name = t.string()
+			name = t.Text()
 		case "description":
-			description = t.string()
+			description = t.Text()
 		case "parameters":
 			t.schema()
 		default:
-			t.value()
+			t.Value()
 		}
 	})
 	t.count(name + ":" + strings.TrimSuffix(description, "."))
 	t.text += olderFunctionTokens
-	if t.encoding == "o200k_base" {
+	if t.Encoding == "o200k_base" {
 		t.text += functionTokens - olderFunctionTokens
 	}
 }
 
 // schema counts a schema, except its type and description, which it returns.
 func (t *toolWeight) schema() (kind, description string) {
-	t.members(func(name string) {
+	t.Object(func(name string) {
 		switch name {
 		case "type":
-			start := t.i
-			if kind = t.string(); kind == "" { // a list of types
-				kind = string(t.b[start:t.i])
-			}
+			kind = t.textOrJSON()
 		case "description":
-			description = t.string()
+			description = t.Text()
 		case "enum":
 			t.enum()
 		case "properties", "$defs", "definitions":
@@ -102,12 +96,11 @@ func (t *toolWeight) schema() (kind, description string) {
 		case "items", "additionalProperties", "not":
 			t.schema()
 		case "anyOf", "oneOf", "allOf", "prefixItems":
-			t.list(func(int) { t.property("") })
+			t.Array(func(int) { t.property("") })
 		case "required", "strict", "$schema":
-			t.value()
+			t.Value()
 		default:
-			v := t.value()
-			t.count(name + ":" + string(v.of(t.b)))
+			t.count(name + ":" + string(t.Value()))
 		}
 	})
 	return kind, description
@@ -115,7 +108,7 @@ func (t *toolWeight) schema() (kind, description string) {
 
 func (t *toolWeight) properties() {
 	n := 0
-	t.members(func(name string) {
+	t.Object(func(name string) {
 		n++
 		t.property(name)
 	})
@@ -131,16 +124,20 @@ func (t *toolWeight) property(name string) {
 }
 
 func (t *toolWeight) enum() {
-	t.list(func(n int) {
+	t.Array(func(n int) {
 		if n == 0 { // an empty enum would subtract tokens
 			t.text += enumTokens
 		}
-		start, k := t.i, t.kind()
-		item := t.string()
-		if k != kindString {
-			item = string(t.b[start:t.i])
-		}
-		t.count(item)
+		t.count(t.textOrJSON())
 		t.text += enumItemTokens
 	})
+}
+
+// textOrJSON returns the next value: a string's text, or else its JSON, as of a list of types.
+func (t *toolWeight) textOrJSON() string {
+	k, v := t.Kind(), t.Value()
+	if k == chat.KindString {
+		return chat.Unquote(v)
+	}
+	return string(v)
 }

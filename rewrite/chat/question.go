@@ -1,4 +1,4 @@
-package rewrite
+package chat
 
 import (
 	"bytes"
@@ -11,17 +11,17 @@ import (
 // long texts.
 const maxQuery = 8 << 10
 
-// question returns the text to search with, the user's text before it, and the index of
+// Question returns the text to search with, the user's text before it, and the index of
 // the last user message (-1 without one). Tool messages behind it change nothing, so
 // each round of a tool loop searches for the same.
-func (r *Request) question() (text, previous string, last int) {
-	last = r.lastUser(len(r.messages))
+func (r *Request) Question() (text, previous string, last int) {
+	last = r.lastUser(len(r.kept))
 	if last < 0 {
 		return "", "", last
 	}
-	text = r.clipped(&r.messages[last])
-	if before := r.lastUser(last); before >= 0 && r.ambiguity(before) == nil {
-		previous = r.clipped(&r.messages[before])
+	text = r.clipped(&r.kept[last])
+	if before := r.lastUser(last); before >= 0 && r.Ambiguity(before) == nil {
+		previous = r.clipped(&r.kept[before])
 	}
 	return text, previous, last
 }
@@ -30,7 +30,7 @@ func (r *Request) question() (text, previous string, last int) {
 // none.
 func (r *Request) lastUser(n int) int {
 	for i := n - 1; i >= 0; i-- {
-		if r.messages[i].role == roleUser {
+		if r.kept[i].role == roleUser {
 			return i
 		}
 	}
@@ -40,12 +40,12 @@ func (r *Request) lastUser(n int) int {
 // text decodes a message's text: its string, or its text parts joined by line
 // feeds.
 func (r *Request) text(m *message) string {
-	if m.kind == kindString {
-		return unquote(m.content.of(r.Body))
+	if m.kind == KindString {
+		return Unquote(m.content.Of(r.Body))
 	}
 	var texts []string
 	for s := range r.texts(m) {
-		texts = append(texts, unquote(s.of(r.Body)))
+		texts = append(texts, Unquote(s.Of(r.Body)))
 	}
 	return strings.Join(texts, "\n")
 }
@@ -54,10 +54,10 @@ func (r *Request) text(m *message) string {
 // string only the ends are decoded.
 func (r *Request) clipped(m *message) string {
 	const enough = 3 * maxQuery // bytes of each end: they decode to half a question even if every byte is escaped
-	if m.kind != kindString || m.content.end-m.content.start < 3*enough {
+	if m.kind != KindString || m.content.End-m.content.Start < 3*enough {
 		return clip(r.text(m))
 	}
-	raw := m.content.of(r.Body)
+	raw := m.content.Of(r.Body)
 	raw = raw[1 : len(raw)-1]
 	first, last := boundary(raw, enough), boundary(raw, len(raw)-enough)
 	if first < last {

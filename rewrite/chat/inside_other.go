@@ -1,6 +1,6 @@
 //go:build !amd64
 
-package rewrite
+package chat
 
 const vectors = false
 

@@ -1,4 +1,4 @@
-package rewrite
+package chat
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ type keySet struct {
 	first [16][]byte              // the stack's memory in most requests
 	index map[int]map[string]bool // by where the level begins, once
 
-	ambiguous bool       // an ambiguity was found since
-	quiet     bool       // only note ambiguities without describing them, as perhaps nobody reads this part
-	err       *BodyError // the first ambiguity that was described
+	ambiguous bool   // an ambiguity was found since
+	quiet     bool   // only note ambiguities without describing them, as perhaps nobody reads this part
+	err       *Error // the first ambiguity that was described
 }
 
 const smallObject = 24
@@ -74,5 +74,5 @@ func (k *keySet) note() bool {
 }
 
 func (k *keySet) describe(at string, key []byte, format string, args ...any) {
-	k.err = &BodyError{Reason: ReasonAmbiguous, Param: at + string(key), Message: fmt.Sprintf(format, args...)}
+	k.err = &Error{Reason: Ambiguous, Param: at + string(key), Message: fmt.Sprintf(format, args...)}
 }

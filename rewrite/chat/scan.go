@@ -1,11 +1,12 @@
-package rewrite
+package chat
 
 import "fmt"
 
-// span is a half-open range of bytes of the body.
-type span struct{ start, end int }
+// A Span is a half-open range of bytes of the body.
+type Span struct{ Start, End int }
 
-func (s span) of(b []byte) []byte { return b[s.start:s.end] }
+// Of returns the bytes of b in the span.
+func (s Span) Of(b []byte) []byte { return b[s.Start:s.End] }
 
 // scanner reads JSON text (RFC 8259) once. It checks all of it and decodes nothing.
 // After the first error every method returns at once.
@@ -13,7 +14,7 @@ type scanner struct {
 	b     []byte
 	i     int
 	depth int
-	err   *BodyError
+	err   *Error
 
 	loneSurrogate int   // offset of the last escaped surrogate without its other half, -1 if none
 	seen          marks // in all strings; bytes beyond ASCII outside of them are errors
@@ -22,16 +23,16 @@ type scanner struct {
 
 func (s *scanner) fail(r Reason, format string, args ...any) {
 	if s.err == nil {
-		s.err = &BodyError{Reason: r, Message: fmt.Sprintf(format, args...)}
+		s.err = &Error{Reason: r, Message: fmt.Sprintf(format, args...)}
 	}
 }
 
 func (s *scanner) expected(want string) {
 	if s.i >= len(s.b) {
-		s.fail(ReasonNotJSON, "body is not JSON: it ends where %s should stand", want)
+		s.fail(NotJSON, "body is not JSON: it ends where %s should stand", want)
 		return
 	}
-	s.fail(ReasonNotJSON, "body is not JSON: %q at byte %d where %s should stand", s.b[s.i], s.i, want)
+	s.fail(NotJSON, "body is not JSON: %q at byte %d where %s should stand", s.b[s.i], s.i, want)
 }
 
 // peek skips white space and returns the next byte, 0 at the end.
@@ -67,11 +68,11 @@ func (s *scanner) enter(open byte, want string) bool {
 }
 
 // object calls member for each member, at the first byte of its value, and
-// returns the object's span.
-func (s *scanner) object(member func(key span, escaped bool)) span {
+// returns the object's Span.
+func (s *scanner) object(member func(key Span, escaped bool)) Span {
 	start := s.i
 	if !s.enter('{', "an object") {
-		return span{}
+		return Span{}
 	}
 	for first := true; ; first = false {
 		if s.peek() == '}' && first {
@@ -79,12 +80,12 @@ func (s *scanner) object(member func(key span, escaped bool)) span {
 		}
 		key, escaped := s.str()
 		if !s.take(':', "':'") {
-			return span{}
+			return Span{}
 		}
 		s.peek()
 		member(key, escaped)
 		if s.err != nil {
-			return span{}
+			return Span{}
 		}
 		if s.peek() != ',' {
 			break
@@ -93,18 +94,18 @@ func (s *scanner) object(member func(key span, escaped bool)) span {
 		s.peek()
 	}
 	if !s.take('}', "',' or '}'") {
-		return span{}
+		return Span{}
 	}
 	s.depth--
-	return span{start, s.i}
+	return Span{start, s.i}
 }
 
 // array calls element for each element, at its first byte, and returns the
-// array's span.
-func (s *scanner) array(element func(n int)) span {
+// array's Span.
+func (s *scanner) array(element func(n int)) Span {
 	start := s.i
 	if !s.enter('[', "an array") {
-		return span{}
+		return Span{}
 	}
 	for n := 0; ; n++ {
 		if s.peek() == ']' && n == 0 {
@@ -112,7 +113,7 @@ func (s *scanner) array(element func(n int)) span {
 		}
 		element(n)
 		if s.err != nil {
-			return span{}
+			return Span{}
 		}
 		if s.peek() != ',' {
 			break
@@ -121,79 +122,80 @@ func (s *scanner) array(element func(n int)) span {
 		s.peek()
 	}
 	if !s.take(']', "',' or ']'") {
-		return span{}
+		return Span{}
 	}
 	s.depth--
-	return span{start, s.i}
+	return Span{start, s.i}
 }
 
-// kind is the type of a JSON value.
-type kind byte
+// Kind is the type of a JSON value.
+type Kind byte
 
+// The kinds.
 const (
-	kindMissing kind = iota
-	kindNull
-	kindBool
-	kindNumber
-	kindString
-	kindArray
-	kindObject
+	KindMissing Kind = iota
+	KindNull
+	KindBool
+	KindNumber
+	KindString
+	KindArray
+	KindObject
 )
 
-func (k kind) String() string {
+func (k Kind) String() string {
 	return [...]string{"nothing", "null", "a boolean", "a number", "a string", "an array", "an object"}[k]
 }
 
-// kind returns the type of the next value by its first byte. The value itself is
+// Kind returns the type of the next value by its first byte. The value itself is
 // checked when it is read.
-func (s *scanner) kind() kind {
+func (s *scanner) Kind() Kind {
 	switch c := s.peek(); c {
 	case '{':
-		return kindObject
+		return KindObject
 	case '[':
-		return kindArray
+		return KindArray
 	case '"':
-		return kindString
+		return KindString
 	case 't', 'f':
-		return kindBool
+		return KindBool
 	case 'n':
-		return kindNull
+		return KindNull
 	default:
-		return kindNumber
+		return KindNumber
 	}
 }
 
-// value skips one value of any type and returns its span.
-func (s *scanner) value() span {
+// value skips one value of any type and returns its Span.
+func (s *scanner) value() Span {
 	if s.err != nil {
-		return span{}
+		return Span{}
 	}
-	k := s.kind()
+	k := s.Kind()
 	start := s.i
 	switch {
-	case k == kindString:
+	case k == KindString:
 		v, _ := s.str()
 		return v
-	case k != kindObject && k != kindArray:
+	case k != KindObject && k != KindArray:
 		s.scalar(k)
 	case s.depth >= MaxDepth:
 		s.deep()
-	case k == kindObject:
-		return s.object(func(span, bool) { s.value() })
+	case k == KindObject:
+		return s.object(func(Span, bool) { s.value() })
 	default:
 		return s.array(func(int) { s.value() })
 	}
-	return span{start, s.i}
+	return Span{start, s.i}
 }
 
 // scalar skips a null, a boolean, a number or a string.
-func (s *scanner) scalar(k kind) {
+func (s *scanner) scalar(k Kind) {
 	switch k {
-	case kindString:
+	case KindString:
 		s.str()
-	case kindNull:
+	case KindNull:
 		s.word("null")
-	case kindBool:
+	case KindBool:
 		if s.b[s.i] == 't' {
 			s.word("true")
 		} else {
@@ -210,7 +212,7 @@ func (s *scanner) deep() {
 	s.tooDeep = true
 	var ends []byte // the closing brackets still to come
 	for s.err == nil {
-		if k := s.kind(); k == kindObject || k == kindArray {
+		if k := s.Kind(); k == KindObject || k == KindArray {
 			end := s.b[s.i] + 2 // in ASCII both closing brackets are two above the opening ones
 			ends = append(ends, end)
 			if s.i++; s.peek() != end {

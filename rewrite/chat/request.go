@@ -1,4 +1,9 @@
-package rewrite
+// Package chat reads the body of a chat request: byte offsets of what a rewrite reads or
+// changes, and the places where text can be added to its messages. It never decodes the
+// whole body and never changes it.
+//
+// It knows nothing of policies, sources or tokens.
+package chat
 
 import (
 	"fmt"
@@ -10,39 +15,40 @@ import (
 // A Request is a parsed chat request: the body and the offsets of the parts that a
 // rewrite reads or changes. The body must outlive it and is never changed.
 type Request struct {
-	Body   []byte
-	Model  string // "" when the body names none
-	Stream bool
-
-	formatIsText bool // no response_format, or its type is "text"
-	seen         marks
-	list         span // the messages array
-	messages     []message
-	parts        []span // the texts of all content arrays, in order, quotes included
-	field        member // the last member "sidenote"; zero if there is none
-	fieldTwice   bool
-	ambiguous    bool // two parsers could read something differently, in a part that is only counted
+	Body       []byte
+	Model      string // "" when the body names none
+	Stream     bool
+	TextFormat bool  // no response_format, or its type is "text"
+	Field      Field // the last member "sidenote"; zero if there is none
 
 	// Used for counting only.
-	spans       []span // of all messages
-	tools       []span // the arrays tools and functions
-	format      span   // response_format where the answer follows a schema
-	attachments int    // content parts that are not text, and spoken answers
-	output      outputLimits
+	Messages    []Span // all of them
+	Tools       []Span // the arrays tools and functions
+	Format      Span   // response_format where the answer follows a schema
+	Attachments int    // content parts that are not text, and spoken answers
+	MaxTokens   int    // limit of one answer: the larger of max_completion_tokens and max_tokens; 0 if not given
+	Choices     int    // n, or best_of if larger; 0 if not given
+
+	seen      marks
+	list      Span      // the messages array
+	kept      []message // those that a rewrite may need
+	parts     []Span    // the texts of all content arrays, in order, quotes included
+	ambiguous bool      // two parsers could read something differently, in a part that is only counted
 }
 
-// A member is a member of the body's top object. remove is what is deleted to remove
-// it: the member, one comma, and the white space up to the next member.
-type member struct {
-	value  span
-	remove span
+// A Field is the member "sidenote" of the body's top object.
+type Field struct {
+	Value         Span
+	Remove        Span // what is deleted to remove it: the member, one comma, and the white space up to the next member
+	Twice         bool
+	LoneSurrogate int // offset of the last escaped surrogate in it without its other half, -1 if none
 }
 
 // Parse reads body in one pass. It checks every byte and remembers only what a rewrite
-// needs. Every error is a *BodyError.
+// needs. Every error is an *Error.
 //
-// If the body is a JSON object, a Request is returned even with an error; Options and
-// StripEdits work on it.
+// If the body is a JSON object, a Request is returned even with an error; its Field is
+// known.
 //
 // A body is ambiguous if two parsers could read it differently in a part that is read
 // here: the body's own members, response_format, and the roles of messages. The content
@@ -56,7 +62,7 @@ func Parse(body []byte) (*Request, error) { return new(Parser).Parse(body) }
 type Parser struct {
 	scanner
 	r        Request
-	shape    *BodyError // the first wrong type; reported only if the body is sound JSON otherwise
+	shape    *Error // the first wrong type; reported only if the body is sound JSON otherwise
 	keys     keySet
 	describe bool   // describe the ambiguities in messages
 	model    string // model of the request before, mostly that of the next one too
@@ -69,7 +75,7 @@ func (p *Parser) Parse(body []byte) (*Request, error) {
 		p.Reset()
 	}
 	p.scanner = scanner{b: body, loneSurrogate: -1}
-	p.r.Body, p.r.formatIsText = body, true
+	p.r.Body, p.r.TextFormat = body, true
 	p.top()
 	switch {
 	case p.tooDeep && p.err != nil:
@@ -85,8 +91,8 @@ func (p *Parser) Parse(body []byte) (*Request, error) {
 	return &p.r, nil
 }
 
-func tooDeep() *BodyError {
-	return &BodyError{Reason: ReasonTooDeep, Message: fmt.Sprintf("body is nested deeper than %d levels", MaxDepth)}
+func tooDeep() *Error {
+	return &Error{Reason: TooDeep, Message: fmt.Sprintf("body is nested deeper than %d levels", MaxDepth)}
 }
 
 // maxKept is the largest list, of messages, parts and so on, whose memory a Parser keeps
@@ -96,13 +102,13 @@ const maxKept = 512
 // Reset drops the body, and lists larger than few requests need.
 func (p *Parser) Reset() {
 	r := &p.r
-	if max(cap(r.messages), cap(r.spans), cap(r.parts), cap(r.tools), len(p.model)) > maxKept {
+	if max(cap(r.kept), cap(r.Messages), cap(r.parts), cap(r.Tools), len(p.model)) > maxKept {
 		*p = Parser{}
 		return
 	}
-	messages, spans, parts, tools := r.messages, r.spans, r.parts, r.tools
+	kept, spans, parts, tools := r.kept, r.Messages, r.parts, r.Tools
 	*r = Request{} // set first: with the kept lists in one literal the compiler makes a copy
-	r.messages, r.spans, r.parts, r.tools = messages[:0], spans[:0], parts[:0], tools[:0]
+	r.kept, r.Messages, r.parts, r.Tools = kept[:0], spans[:0], parts[:0], tools[:0]
 	p.scanner, p.shape, p.keys = scanner{}, nil, keySet{}
 }
 
@@ -130,38 +136,41 @@ func (at path) String() string {
 // notChat records that the body is JSON but not a chat request that we can read.
 func (p *Parser) notChat(at path, format string, args ...any) {
 	if p.shape == nil {
-		p.shape = &BodyError{Reason: ReasonNotChat, Param: at.String(), Message: at.String() + ": " + fmt.Sprintf(format, args...)}
+		p.shape = &Error{Reason: NotChat, Param: at.String(), Message: at.String() + ": " + fmt.Sprintf(format, args...)}
 	}
 }
 
 func (p *Parser) top() {
-	if k := p.kind(); k != kindObject {
+	if k := p.Kind(); k != KindObject {
 		p.value()
 		p.end()
-		p.fail(ReasonNotChat, "body is %s, not an object", k)
+		p.fail(NotChat, "body is %s, not an object", k)
 		return
 	}
 	last := -1 // where the member before ended
 	fieldKey := -1
 	level := p.keys.level()
-	p.object(func(key span, escaped bool) {
+	p.object(func(key Span, escaped bool) {
 		name, same := p.key(level, "", key, escaped, topKeys)
 		if !same {
 			name = ""
 		}
 		if fieldKey >= 0 { // a member follows the field: remove the comma between them
-			p.r.field.remove = span{fieldKey, key.start}
+			p.r.Field.Remove = Span{fieldKey, key.Start}
 			fieldKey = -1
 		}
 		start := p.i
 		p.topValue(name)
 		if name == "sidenote" {
-			fieldKey = key.start
-			p.r.fieldTwice = p.r.field != (member{})
-			p.r.field = member{value: span{start, p.i}, remove: span{fieldKey, p.i}}
+			fieldKey = key.Start
+			f := Field{Value: Span{start, p.i}, Remove: Span{fieldKey, p.i}, Twice: p.r.Field != (Field{}), LoneSurrogate: -1}
 			if last >= 0 { // no member follows so far: remove the comma before it
-				p.r.field.remove.start = last
+				f.Remove.Start = last
 			}
+			if p.loneSurrogate >= start {
+				f.LoneSurrogate = p.loneSurrogate
+			}
+			p.r.Field = f
 		}
 		last = p.i
 	})
@@ -176,7 +185,7 @@ func (p *Parser) end() {
 }
 
 // verdict returns the error that a JSON object has, if any, the most important first.
-func (p *Parser) verdict() *BodyError {
+func (p *Parser) verdict() *Error {
 	switch {
 	case p.tooDeep:
 		return tooDeep()
@@ -184,10 +193,10 @@ func (p *Parser) verdict() *BodyError {
 		return p.keys.err
 	case p.shape != nil:
 		return p.shape
-	case p.r.list == span{}:
-		return &BodyError{Reason: ReasonNotChat, Param: "messages", Message: "messages: missing"}
-	case len(p.r.messages) == 0:
-		return &BodyError{Reason: ReasonNotChat, Param: "messages", Message: "messages: empty"}
+	case p.r.list == Span{}:
+		return &Error{Reason: NotChat, Param: "messages", Message: "messages: missing"}
+	case len(p.r.kept) == 0:
+		return &Error{Reason: NotChat, Param: "messages", Message: "messages: empty"}
 	}
 	return nil
 }
@@ -206,11 +215,11 @@ var (
 
 // key checks a key for duplicates and returns which of known it is; same is false if it
 // differs from that in case. It returns "" for any other key.
-func (p *Parser) key(level int, at string, key span, escaped bool, known []string) (name string, same bool) {
-	raw := key.of(p.b)
+func (p *Parser) key(level int, at string, key Span, escaped bool, known []string) (name string, same bool) {
+	raw := key.Of(p.b)
 	text := raw[1 : len(raw)-1]
 	if escaped {
-		text = []byte(unquote(raw))
+		text = []byte(Unquote(raw))
 	}
 	p.keys.add(level, at, text)
 	if p.garbled(key) && p.keys.note() {
@@ -235,45 +244,45 @@ func (p *Parser) key(level int, at string, key span, escaped bool, known []strin
 
 // garbled tells whether the string that was read last is not valid Unicode: parsers
 // replace such text in different ways.
-func (p *Parser) garbled(text span) bool {
-	return p.loneSurrogate >= text.start || p.seen&markWide != 0 && !utf8.Valid(text.of(p.b))
+func (p *Parser) garbled(text Span) bool {
+	return p.loneSurrogate >= text.Start || p.seen&markWide != 0 && !utf8.Valid(text.Of(p.b))
 }
 
 func (p *Parser) topValue(name string) {
-	k := p.kind()
+	k := p.Kind()
 	switch {
-	case name == "messages" && k == kindArray:
+	case name == "messages" && k == KindArray:
 		most := min(4+len(p.b)/512, maxKept) // the messages that a conversation of that length mostly has
-		p.r.messages, p.r.spans = slices.Grow(p.r.messages[:0], most), slices.Grow(p.r.spans[:0], most)
+		p.r.kept, p.r.Messages = slices.Grow(p.r.kept[:0], most), slices.Grow(p.r.Messages[:0], most)
 		p.r.list = p.array(p.message)
-	case name == "response_format" && k == kindObject:
+	case name == "response_format" && k == KindObject:
 		p.format()
-	case name == "model" && k == kindString:
+	case name == "model" && k == KindString:
 		v, escaped := p.str()
 		if p.err == nil {
-			if raw := v.of(p.b); string(raw[1:len(raw)-1]) == p.model && !escaped {
+			if raw := v.Of(p.b); string(raw[1:len(raw)-1]) == p.model && !escaped {
 				p.r.Model = p.model
 			} else {
-				p.r.Model = unquote(raw)
+				p.r.Model = Unquote(raw)
 			}
 			if p.garbled(v) && p.keys.note() {
 				p.keys.describe("model", nil, "model %q is not Unicode", p.r.Model)
 			}
 		}
-	case name == "stream" && k == kindBool:
+	case name == "stream" && k == KindBool:
 		p.r.Stream = p.b[p.i] == 't'
 		p.value()
-	case (name == "tools" || name == "functions") && k == kindArray:
-		p.r.tools = append(p.r.tools, p.value())
+	case (name == "tools" || name == "functions") && k == KindArray:
+		p.r.Tools = append(p.r.Tools, p.value())
 	case name == "max_tokens" || name == "max_completion_tokens":
-		p.r.output.tokens = max(p.r.output.tokens, wholeNumber(p.value().of(p.b)))
+		p.r.MaxTokens = max(p.r.MaxTokens, wholeNumber(p.value().Of(p.b)))
 	case name == "n" || name == "best_of":
-		p.r.output.choices = max(p.r.output.choices, wholeNumber(p.value().of(p.b)))
+		p.r.Choices = max(p.r.Choices, wholeNumber(p.value().Of(p.b)))
 	default:
 		switch {
 		case name == "messages":
 			p.notChat(path{-1, -1, name}, "%s, not an array", k)
-		case (name == "model" || name == "stream" || name == "response_format") && k != kindNull:
+		case (name == "model" || name == "stream" || name == "response_format") && k != KindNull:
 			p.notChat(path{-1, -1, name}, "%s", k)
 		}
 		p.value()
@@ -283,16 +292,16 @@ func (p *Parser) topValue(name string) {
 func (p *Parser) format() {
 	level := p.keys.level()
 	schema := false
-	whole := p.object(func(key span, escaped bool) {
+	whole := p.object(func(key Span, escaped bool) {
 		name, _ := p.key(level, "response_format.", key, escaped, formatKeys)
-		k, v := p.kind(), p.value()
+		k, v := p.Kind(), p.value()
 		if name == "type" && p.err == nil {
-			p.r.formatIsText = k == kindString && unquote(v.of(p.b)) == "text"
+			p.r.TextFormat = k == KindString && Unquote(v.Of(p.b)) == "text"
 		}
-		schema = schema || k == kindObject
+		schema = schema || k == KindObject
 	})
 	if schema {
-		p.r.format = whole
+		p.r.Format = whole
 	}
 	p.keys.leave(level)
 }

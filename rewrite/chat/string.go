@@ -1,4 +1,4 @@
-package rewrite
+package chat
 
 import (
 	"encoding/binary"
@@ -7,13 +7,13 @@ import (
 
 // str reads a string and returns its span, quotes included; escaped tells whether it
 // holds a backslash.
-func (s *scanner) str() (v span, escaped bool) {
+func (s *scanner) str() (v Span, escaped bool) {
 	if s.err != nil {
-		return span{}, false
+		return Span{}, false
 	}
 	if s.i >= len(s.b) || s.b[s.i] != '"' {
 		s.expected("a string")
-		return span{}, false
+		return Span{}, false
 	}
 	start := s.i
 	s.i++
@@ -24,20 +24,20 @@ func (s *scanner) str() (v span, escaped bool) {
 		escaped = escaped || seen&markEscape != 0
 		if s.i >= len(s.b) {
 			s.expected("the end of a string")
-			return span{}, false
+			return Span{}, false
 		}
 		switch s.b[s.i] {
 		case '"':
 			s.i++
-			return span{start, s.i}, escaped
+			return Span{start, s.i}, escaped
 		case '\\':
 			escaped = true
 			if s.escape(); s.err != nil {
-				return span{}, false
+				return Span{}, false
 			}
 		default:
-			s.fail(ReasonNotJSON, "body is not JSON: control character %#02x in a string at byte %d", s.b[s.i], s.i)
-			return span{}, false
+			s.fail(NotJSON, "body is not JSON: control character %#02x in a string at byte %d", s.b[s.i], s.i)
+			return Span{}, false
 		}
 	}
 }

@@ -3,7 +3,6 @@ package rewrite_test
 import (
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -11,7 +10,7 @@ import (
 
 	"sidenote/rewrite"
 	"sidenote/rewrite/calibration"
-	"sidenote/rewrite/tokens"
+	"sidenote/rewrite/cost"
 )
 
 // measured counts the whole request, with sources or without.
@@ -24,7 +23,7 @@ func measured(t testing.TB, rw *rewrite.Rewriter, body string) rewrite.Window {
 	return rw.Rewrite(t.Context(), rewrite.Policy{CountWhole: true}, req, rewrite.Options{}).Ledger.Window
 }
 
-func costOf(t testing.TB, m rewrite.Model, body string) rewrite.Cost {
+func costOf(t testing.TB, m rewrite.Model, body string) cost.Tokens {
 	t.Helper()
 	w := measured(t, &rewrite.Rewriter{Models: models{m}}, body)
 	if w.Cost == nil {
@@ -35,107 +34,6 @@ func costOf(t testing.TB, m rewrite.Model, body string) rewrite.Cost {
 
 func modelOf(t testing.TB, name string) rewrite.Model {
 	return rewrite.Model{Row: "test", Encoding: name, Counter: encoding(t, name)}
-}
-
-// The two requests of the OpenAI cookbook cost what OpenAI billed for them ("How to
-// count tokens with tiktoken", sections 6 and 7).
-func TestCostOfTheCookbook(t *testing.T) {
-	const jargon = `{"model":"m","messages":[
-		{"role":"system","content":"You are a helpful, pattern-following assistant that translates corporate jargon into plain English."},
-		{"role":"system","name":"example_user","content":"New synergies will help drive top-line growth."},
-		{"role":"system","name":"example_assistant","content":"Things working well together will increase revenue."},
-		{"role":"system","name":"example_user","content":"Let's circle back when we have more bandwidth to touch base on opportunities for increased leverage."},
-		{"role":"system","name":"example_assistant","content":"Let's talk later when we're less busy about how to do better."},
-		{"role":"user","content":"This late pivot means we don't have time to boil the ocean for the client deliverable."}]}`
-	const weather = `{"model":"m","messages":[
-		{"role":"system","content":"You are a helpful assistant that can answer to questions about the weather."},
-		{"role":"user","content":"What's the weather like in Pittsburgh today?"}],
-		"tools":[{"type":"function","function":{"name":"get_current_weather","description":"Get the current weather in a given location",
-			"parameters":{"type":"object","properties":{
-				"location":{"type":"string","description":"The city and state, e.g. San Francisco, CA"},
-				"unit":{"type":"string","description":"The unit of temperature to return","enum":["celsius","fahrenheit"]}},
-			"required":["location"]}}}]}`
-	for _, c := range []struct {
-		encoding, body string
-		want           int
-	}{
-		{"cl100k_base", jargon, 129}, {"o200k_base", jargon, 124},
-		{"cl100k_base", weather, 105}, {"o200k_base", weather, 101},
-	} {
-		got := costOf(t, modelOf(t, c.encoding), c.body)
-		if n := got.Messages + got.Tools; n != c.want || got.Exact != (got.Tools == 0) {
-			t.Errorf("%s: %+v is %d, want %d", c.encoding, got, n, c.want)
-		}
-	}
-}
-
-// Counts in words: a message costs 4 and its texts, a name 1 more, the start of the
-// answer 3.
-func TestCostByComponent(t *testing.T) {
-	const user, rest = `{"role":"user","content":"one two"}`, 3 + 4 + 2
-	chat := func(messages string, more ...string) string {
-		return `{"messages":[` + user + messages + `]` + strings.Join(more, "") + `}`
-	}
-	for _, c := range []struct {
-		body string
-		want rewrite.Cost
-	}{
-		{chat(""), rewrite.Cost{Messages: rest, Exact: true}},
-		{chat(`,{"role":"user","name":"ann","content":"\u0061 \"b\"\nc"}`), rewrite.Cost{Messages: rest + 4 + 3 + 1 + 1, Exact: true}},
-		{chat(`,{"role":"user","content":[{"type":"text","text":"a b"},{"type":"text","text":" c"}]}`), rewrite.Cost{Messages: rest + 4 + 3, Exact: true}},
-		{chat(`,{"role":"assistant","content":null,"refusal":"no way"}`), rewrite.Cost{Messages: rest + 4 + 2, Exact: true}},
-		{chat(`,{"role":"assistant","unknown":"x y z","content":"a"}`), rewrite.Cost{Messages: rest + 4 + 1, Exact: true}},
-		{chat(`,{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{ }"}}]},{"role":"tool","tool_call_id":"c1","content":"done"}`),
-			rewrite.Cost{Messages: rest + 4 + 4 + 1 + 2 + 4 + 1}},
-		{chat(`,{"role":"assistant","tool_calls":[{"id":"c1","type":"custom","custom":{"name":"f","input":"a b c"}}]}`), rewrite.Cost{Messages: rest + 4 + 4 + 1 + 3}},
-		{chat(`,{"role":"assistant","function_call":{"name":"f","arguments":"{ }"}}`), rewrite.Cost{Messages: rest + 4 + 4 + 1 + 2}},
-		{chat(`,{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://x/y.png"}}]}`), rewrite.Cost{Messages: rest + 4, Images: tokens.ImageRule{}.Tokens(0, 0, "")}},
-		{chat(`,{"role":"user","content":[{"type":"image_url","image_url":"https://x/y.png"}]}`), rewrite.Cost{Messages: rest + 4, Images: tokens.ImageRule{}.Tokens(0, 0, "")}},
-		{chat(`,{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"` + strings.Repeat("A", 2526) + `"}}]}`), rewrite.Cost{Messages: rest + 4, Images: 64 + 9}},
-		{chat(`,{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}`), rewrite.Cost{Messages: rest + 4, Images: 2000}},
-		// Text under other names, as some servers have it, is text.
-		{chat(`,{"role":"user","content":[{"text":"a b c"},{"type":"input_text","text":"d e"}]}`), rewrite.Cost{Messages: rest + 4 + 5}},
-		{chat(`,{"role":"assistant","content":[{"type":"thinking","thinking":"a b c","signature":"x"},{"type":"output_text","text":"d"}]}`), rewrite.Cost{Messages: rest + 4 + 4}},
-		{chat(`,{"role":"user","content":[{"type":"document","text":"a b c","title":"` + strings.Repeat("A", 1600) + `"}]}`), rewrite.Cost{Messages: rest + 4 + 3, Images: 2000 + 1602/16}},
-		{chat(``, `,"response_format":{"type":"text"}`), rewrite.Cost{Messages: rest, Exact: true}},
-		{chat(``, `,"response_format":{"type":"json_object"}`), rewrite.Cost{Messages: rest, Exact: true}},
-		{chat(``, `,"response_format":{"type":"json_schema", "json_schema":{ "name":"x"}}`), rewrite.Cost{Messages: rest, Format: 3}},
-		{chat(``, `,"tools":[]`), rewrite.Cost{Messages: rest}},
-		{chat(``, `,"tools":[{"type":"function","function":{"name":"f"}}]`), rewrite.Cost{Messages: rest, Tools: 10 + 1 + 12}},
-		{chat(``, `,"functions":[{"name":"f","description":"does it."}]`), rewrite.Cost{Messages: rest, Tools: 10 + 2 + 12}},
-		{chat(``, `,"tools":[{"type":"web_search", "x":1}]`), rewrite.Cost{Messages: rest, Tools: 2 + 12}},
-		// An enum of nothing takes nothing away.
-		{chat(``, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"enum":[],"not":{"enum":null}}}}]`), rewrite.Cost{Messages: rest, Tools: 10 + 1 + 12}},
-		{chat(``, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"enum":["a"]}}}]`), rewrite.Cost{Messages: rest, Tools: 10 + 1 + 12 - 3 + (3 + 1)}},
-		// An object in an object, each with a list of properties; a list of one of two
-		// types; and a keyword of which nothing is known.
-		{chat(``, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{
-			"a":{"type":"object","properties":{"b":{"type":"string","pattern":"x y"}}},
-			"c":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"null"}]}}}}}}]`),
-			rewrite.Cost{Messages: rest, Tools: 10 + 1 + 12 + 3 + (3 + 1) + 3 + (3 + 1) + 2 + (3 + 1) + 2*(3+1)}},
-	} {
-		if got := costOf(t, rewrite.Model{Counter: words{}}, c.body); got != c.want {
-			t.Errorf("%s\ncosts %+v\nwant  %+v", c.body, got, c.want)
-		}
-	}
-}
-
-// A content of many small parts takes memory, and so time, in proportion to its length.
-func TestCostOfManyPartsIsLinear(t *testing.T) {
-	rw := &rewrite.Rewriter{Models: models{modelOf(t, "o200k_base")}}
-	allocated := func(parts int) uint64 {
-		const part = `{"type":"text","text":"a"}`
-		body := `{"messages":[{"role":"user","content":[` + strings.Repeat(part+",", parts-1) + part + `]}]}`
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		measured(t, rw, body)
-		runtime.ReadMemStats(&after)
-		return after.TotalAlloc - before.TotalAlloc
-	}
-	allocated(1)
-	if short, long := allocated(2_000), allocated(20_000); long > 20*short {
-		t.Errorf("ten times the parts take %d bytes, not %d", long, short)
-	}
 }
 
 // A request costs the same whatever was counted before, and each model's counts are its
@@ -162,7 +60,7 @@ func TestCostsAreRemembered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		count := func(rw *rewrite.Rewriter) rewrite.Cost {
+		count := func(rw *rewrite.Rewriter) cost.Tokens {
 			return *rw.Rewrite(t.Context(), rewrite.Policy{CountWhole: true}, req, rewrite.Options{}).Ledger.Window.Cost
 		}
 		want := count(rewrite.OneOfMany(&rewrite.Rewriter{Models: by[name].Models}))
@@ -424,6 +322,23 @@ func TestCountingStops(t *testing.T) {
 		rw.Models = models{rewrite.Model{Encoding: "o200k_base", Counter: e}}
 		if c := measured(t, rw, body).Cost; c.Stopped || c.Messages+c.Tools+c.Format < 30_000 {
 			t.Errorf("%s: without a window %+v", name, c)
+		}
+	}
+}
+
+// That an earlier spoken answer fits does not show by the request's bytes.
+func TestM18AudioByIDIsCounted(t *testing.T) {
+	const head, tail = `{"messages":[{"role":"user","content":"one two"},{"role":"assistant"`, `}]}`
+	p := testPolicy(t, nil)
+	p.ReserveOutputTokens = 1
+	for audio, want := range map[string]rewrite.WindowCheck{`null`: rewrite.CheckBound, `{"id":"audio_abc"}`: rewrite.CheckCount} {
+		req, err := rewrite.Parse([]byte(head + `,"audio":` + audio + tail))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rw := &rewrite.Rewriter{Retriever: answering(manySources(3)), Models: models{rewrite.Model{Counter: words{}, Window: 3000}}}
+		if w := rw.Rewrite(t.Context(), p, req, rewrite.Options{}).Ledger.Window; w.Check != want {
+			t.Errorf("audio %s: %+v, want %s", audio, w, want)
 		}
 	}
 }

@@ -1,17 +1,19 @@
-package rewrite
+// Package cost counts what the prompt of a whole chat request is in tokens: messages,
+// tools, the schema of the answer, images. Text is counted, everything else by formulas.
+package cost
 
 import (
 	"hash/maphash"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"sidenote/retrieval"
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/tokens"
 )
 
-// A Cost is the size of a request's prompt for a model, in tokens.
-type Cost struct {
+// Tokens are the size of a request's prompt for a model.
+type Tokens struct {
 	Messages int `json:"messages"`        // texts, names, tool calls, the tokens that frame them, and the start of the answer
 	Tools    int `json:"tools"`           // their names, descriptions and schemas
 	Format   int `json:"response_format"` // its schema
@@ -25,61 +27,73 @@ type Cost struct {
 	Stopped bool `json:"stopped,omitempty"`
 }
 
-func (c Cost) sum() int { return c.Messages + c.Tools + c.Format + c.Images }
+// Sum returns the size in all.
+func (c Tokens) Sum() int { return c.Messages + c.Tools + c.Format + c.Images }
 
 // Assumptions, in tokens unless it says otherwise, where nothing is documented.
 const (
 	callOverhead  = 4     // a tool call, besides its name and arguments
-	fileTokens    = 2_000 // a file or video; a request often holds only its id
+	FileTokens    = 2_000 // a file or video; a request often holds only its id
 	fileBytes     = 16    // bytes of such data in the request for one token more
 	audioTokens   = 64    // an audio recording
 	audioBytes    = 256   // bytes of its data for one token more: 10 tokens a second (OpenAI) of MP3 at 16 kbit/s
 	spokenTokens  = 640   // an earlier spoken answer given by its id; it may be a minute long
-	toolsPreamble = 350   // the text that servers put before a list of tools (Anthropic documents 346)
+	ToolsPreamble = 350   // the text that servers put before a list of tools (Anthropic documents 346)
 )
 
-// costs remembers the counts of messages and lists of tools by hashes of their bytes,
-// so that in a growing conversation only the new message is counted.
-type costs struct {
+// A Model says how a model's prompts are counted.
+type Model struct {
+	Encoding string
+	Counter  retrieval.Counter
+	Images   tokens.ImageRule
+}
+
+// A Counter counts requests. It remembers the counts of messages and lists of tools by
+// hashes of their bytes, so that in a growing conversation only the new message is
+// counted. The zero value is ready. It is safe for concurrent use.
+type Counter struct {
+	Cache *tokens.Cache // 64k messages in 1 MiB unless it is set before the first use
 	once  sync.Once
-	cache *tokens.Cache
 }
 
-// costsBits makes room for 64k messages in 1 MiB.
-const costsBits = 14
+const cacheBits = 14
 
-// costSeed seeds the hash of what a count depends on besides the text. It never changes
-// in a process.
-var costSeed = maphash.MakeSeed()
+// seed seeds the hash of what a count depends on besides the text. It never changes in a
+// process.
+var seed = maphash.MakeSeed()
 
-// A weigher counts requests for one model.
+// A weigher counts one request for one model.
 type weigher struct {
-	counter  retrieval.Counter
-	encoding string
-	images   tokens.ImageRule
-	cache    *tokens.Cache
-	salt     uint64 // hash of encoding and images
-	limit    int    // counting stops beyond so many tokens; 0 is no limit
+	Model
+	cache *tokens.Cache
+	salt  uint64 // hash of encoding and images
+	limit int    // counting stops beyond so many tokens; 0 is no limit
 }
 
-func (c *costs) weigher(m *Model) *weigher {
-	c.once.Do(func() { c.cache = tokens.NewCache(costsBits) })
-	return &weigher{counter: m.Counter, encoding: m.Encoding, images: m.Images, cache: c.cache, salt: maphash.Comparable(costSeed, struct {
-		encoding string
-		images   tokens.ImageRule
-	}{m.Encoding, m.Images})}
-}
-
-// cost counts the whole request. The text parts of a message are counted as one text.
+// Count counts the whole request; beyond limit tokens, where that is not 0, it stops. The
+// text parts of a message are counted as one text.
 //
 // Messages are counted as the OpenAI cookbook says ("How to count tokens with
-// tiktoken"), tools likewise (see tools), names and arguments of tool calls as text,
-// and images by w.images.
-func (w *weigher) cost(r *Request) Cost {
-	sound := !r.ambiguous && (r.seen&markWide == 0 || utf8.Valid(r.Body))
-	c := Cost{Messages: tokens.ReplyOverhead, Exact: r.attachments == 0 && sound}
-	for _, s := range r.spans {
-		text, images, exact := w.message(s.of(r.Body))
+// tiktoken"), tools likewise (see tools), names and arguments of tool calls as text, and
+// images by the model's rule.
+func (c *Counter) Count(r *chat.Request, m Model, limit int) Tokens {
+	c.once.Do(func() {
+		if c.Cache == nil {
+			c.Cache = tokens.NewCache(cacheBits)
+		}
+	})
+	salt := maphash.Comparable(seed, struct {
+		encoding string
+		images   tokens.ImageRule
+	}{m.Encoding, m.Images})
+	w := &weigher{m, c.Cache, salt, limit}
+	return w.request(r)
+}
+
+func (w *weigher) request(r *chat.Request) Tokens {
+	c := Tokens{Messages: tokens.ReplyOverhead, Exact: r.Attachments == 0 && r.Sound()}
+	for _, s := range r.Messages {
+		text, images, exact := w.message(s.Of(r.Body))
 		c.Messages += text
 		c.Images += images
 		c.Exact = c.Exact && exact
@@ -88,13 +102,13 @@ func (w *weigher) cost(r *Request) Cost {
 			return c
 		}
 	}
-	for _, s := range r.tools {
-		n, stopped := w.cachedCount(s.of(r.Body), toolsOf, w.tools)
+	for _, s := range r.Tools {
+		n, stopped := w.cachedCount(s.Of(r.Body), toolsOf, (*messageWeight).tools)
 		c.Tools += n
 		c.Exact, c.Stopped = false, c.Stopped || stopped
 	}
-	if r.format != (span{}) {
-		n, stopped := w.cachedCount(r.format.of(r.Body), formatOf, w.schema)
+	if r.Format != (chat.Span{}) {
+		n, stopped := w.cachedCount(r.Format.Of(r.Body), formatOf, (*messageWeight).schema)
 		c.Format, c.Exact, c.Stopped = n, false, c.Stopped || stopped
 	}
 	return c
@@ -124,11 +138,11 @@ func (w *weigher) cachedCount(raw []byte, what uint64, count func(m *messageWeig
 }
 
 func (w *weigher) weight(raw []byte) *messageWeight {
-	return &messageWeight{weigher: w, scanner: scanner{b: raw, loneSurrogate: -1}, exact: true}
+	return &messageWeight{weigher: w, Reader: chat.NewReader(raw), exact: true}
 }
 
 // schema counts a response_format.
-func (w *weigher) schema(m *messageWeight) { m.count(string(m.b)) }
+func (m *messageWeight) schema() { m.count(string(m.Value())) }
 
 // message counts one message.
 func (w *weigher) message(raw []byte) (text, images int, exact bool) {
@@ -140,7 +154,7 @@ func (w *weigher) message(raw []byte) (text, images int, exact bool) {
 	if !ok {
 		m := w.weight(raw)
 		m.text = tokens.MessageOverhead
-		m.object(m.member)
+		m.Object(m.member)
 		text, images, exact = m.text, m.images, m.exact
 		if m.stopped {
 			return text, images, false
@@ -157,7 +171,7 @@ func (w *weigher) message(raw []byte) (text, images int, exact bool) {
 // request, whose JSON was checked before.
 type messageWeight struct {
 	*weigher
-	scanner
+	chat.Reader
 	text, images int
 	exact        bool
 	stopped      bool // counting stopped at the limit
@@ -175,45 +189,16 @@ func (m *messageWeight) count(text string) {
 		m.stopped = true
 		return
 	}
-	if c, ok := m.counter.(limitedCounter); ok && m.limit > 0 && len(text) > m.limit {
+	if c, ok := m.Counter.(limitedCounter); ok && m.limit > 0 && len(text) > m.limit {
 		if n, _ := c.CountUpTo(text, m.limit); n > m.limit {
 			m.text += n
 			m.stopped = true
 			return
 		}
 	}
-	n, exact := m.counter.Count(text)
+	n, exact := m.Counter.Count(text)
 	m.text += n
 	m.exact = m.exact && exact
-}
-
-// string reads the next value and returns its text, "" if it is no string.
-func (m *messageWeight) string() string {
-	k, v := m.kind(), m.value()
-	if k != kindString {
-		return ""
-	}
-	return unquote(v.of(m.b))
-}
-
-// list reads the next value and calls element for each element; a value that is no
-// array is skipped.
-func (m *messageWeight) list(element func(n int)) {
-	if m.kind() != kindArray {
-		m.value()
-		return
-	}
-	m.array(element)
-}
-
-// members reads the next value and calls member for each member; a value that is no
-// object is skipped.
-func (m *messageWeight) members(member func(name string)) {
-	if m.kind() != kindObject {
-		m.value()
-		return
-	}
-	m.object(func(key span, _ bool) { member(unquote(key.of(m.b))) })
 }
 
 // The members that are counted. A name that differs only in letter case is taken for
@@ -236,42 +221,42 @@ func (m *messageWeight) known(name string, names []string) string {
 	return ""
 }
 
-func (m *messageWeight) member(key span, _ bool) {
-	switch m.known(unquote(key.of(m.b)), memberNames) {
+func (m *messageWeight) member(name string) {
+	switch m.known(name, memberNames) {
 	case "content":
 		m.content()
 	case "name":
-		m.count(m.string())
+		m.count(m.Text())
 		m.text += tokens.NameOverhead
 	case "refusal", "reasoning_content", "reasoning":
-		m.count(m.string())
+		m.count(m.Text())
 	case "tool_calls":
-		m.list(func(int) { m.call() })
+		m.Array(func(int) { m.call() })
 	case "function_call":
 		m.functionCall()
 	case "audio":
 		m.audio()
 	default:
-		m.value()
+		m.Value()
 	}
 }
 
 // audio counts the audio of an earlier answer: most requests hold its id, some all of
 // its data.
 func (m *messageWeight) audio() {
-	if m.kind() != kindObject {
-		m.value()
+	if m.Kind() != chat.KindObject {
+		m.Value()
 		return
 	}
 	data := 0
-	m.members(func(name string) {
+	m.Object(func(name string) {
 		if name == "transcript" {
-			m.count(m.string())
+			m.count(m.Text())
 			return
 		}
-		v := m.value()
+		v := m.Value()
 		if name == "data" {
-			data = v.end - v.start
+			data = len(v)
 		}
 	})
 	m.images += max(spokenTokens, audioTokens+data/audioBytes)
@@ -279,24 +264,24 @@ func (m *messageWeight) audio() {
 }
 
 func (m *messageWeight) content() {
-	if m.kind() == kindString {
-		m.count(m.string())
+	if m.Kind() == chat.KindString {
+		m.count(m.Text())
 		return
 	}
 	var texts strings.Builder
-	m.list(func(int) { texts.WriteString(m.part()) })
+	m.Array(func(int) { texts.WriteString(m.part()) })
 	m.count(texts.String())
 }
 
 // call counts an element of tool_calls: a function with arguments, or a custom tool
 // with its input.
 func (m *messageWeight) call() {
-	m.members(func(name string) {
+	m.Object(func(name string) {
 		switch m.known(name, callNames) {
 		case "function", "custom":
 			m.functionCall()
 		default:
-			m.value()
+			m.Value()
 		}
 	})
 }
@@ -304,12 +289,12 @@ func (m *messageWeight) call() {
 func (m *messageWeight) functionCall() {
 	m.exact = false
 	m.text += callOverhead
-	m.members(func(name string) {
+	m.Object(func(name string) {
 		switch m.known(name, callNames) {
 		case "name", "arguments", "input":
-			m.count(m.string())
+			m.count(m.Text())
 		default:
-			m.value()
+			m.Value()
 		}
 	})
 }
@@ -320,17 +305,16 @@ func (m *messageWeight) functionCall() {
 // not to these.
 func (m *messageWeight) part() (text string) {
 	kind, data, url, detail := "", 0, []byte(nil), ""
-	m.members(func(name string) {
+	m.Object(func(name string) {
 		switch m.known(name, partNames) {
 		case "type":
-			kind = m.string()
+			kind = m.Text()
 		case "text", "refusal", "thinking":
-			text += m.string()
+			text += m.Text()
 		case "image_url":
 			url, detail = m.image()
 		default:
-			v := m.value()
-			data += v.end - v.start
+			data += len(m.Value())
 		}
 	})
 	switch kind {
@@ -343,12 +327,12 @@ func (m *messageWeight) part() (text string) {
 		m.count(text)
 	case "image_url":
 		width, height := imageSize(url)
-		m.images += m.weigher.images.Tokens(width, height, detail)
+		m.images += m.Images.Tokens(width, height, detail)
 	case "input_audio":
 		m.images += audioTokens + data/audioBytes
 	default:
 		m.count(text)
-		m.images += fileTokens + data/fileBytes
+		m.images += FileTokens + data/fileBytes
 	}
 	m.exact = false
 	return ""
@@ -357,23 +341,23 @@ func (m *messageWeight) part() (text string) {
 // image reads an image's URL, as the inside of a JSON string, and its detail.
 func (m *messageWeight) image() (url []byte, detail string) {
 	inside := func() []byte {
-		k, v := m.kind(), m.value()
-		if k != kindString {
+		k, v := m.Kind(), m.Value()
+		if k != chat.KindString {
 			return nil
 		}
-		return m.b[v.start+1 : v.end-1]
+		return v[1 : len(v)-1]
 	}
-	if m.kind() == kindString { // some servers accept a bare string
+	if m.Kind() == chat.KindString { // some servers accept a bare string
 		return inside(), ""
 	}
-	m.members(func(name string) {
+	m.Object(func(name string) {
 		switch name {
 		case "url":
 			url = inside()
 		case "detail":
-			detail = m.string()
+			detail = m.Text()
 		default:
-			m.value()
+			m.Value()
 		}
 	})
 	return url, detail

@@ -1,0 +1,39 @@
+package chat
+
+import "fmt"
+
+// The functions that look for the end of a string.
+var (
+	Inside      = inside
+	InsideWords = insideWords
+)
+
+// The marks that they return.
+const (
+	MarkEscape = markEscape
+	MarkWide   = markWide
+	MarkTag    = markTag
+)
+
+// Marks are what stands in the text of strings.
+type Marks = marks
+
+// Outline returns what is known of each message: role, kind, content, and its text.
+func (r *Request) Outline() (lines []string) {
+	for _, m := range r.kept {
+		lines = append(lines, fmt.Sprint(m.role, m.kind, string(m.content.Of(r.Body)), m.last > 0, m.parts.End-m.parts.Start))
+	}
+	for _, s := range r.Messages {
+		lines = append(lines, string(s.Of(r.Body)))
+	}
+	return lines
+}
+
+// Clipped returns the first message's text as the search gets it; with whole, all of it
+// is decoded.
+func (r *Request) Clipped() (text, whole string) {
+	return r.clipped(&r.kept[0]), clip(r.text(&r.kept[0]))
+}
+
+// Everything returns all that is known of a request.
+func (r *Request) Everything() string { return fmt.Sprintf("%+v", *r) }

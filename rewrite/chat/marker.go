@@ -1,0 +1,106 @@
+package chat
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Marker is a text in messages of the application that says where the block goes.
+const Marker = "{{sidenote}}"
+
+// Markers returns the markers in messages of the application (system and developer),
+// never those in a user's text.
+func (r *Request) Markers() []Span {
+	var found []Span
+	for i := range r.kept {
+		m := &r.kept[i]
+		if !m.operator() {
+			continue
+		}
+		for text := range r.texts(m) {
+			found = r.appendMarkers(found, text)
+		}
+	}
+	return found
+}
+
+// appendMarkers appends the markers in a quoted string. It also finds markers whose
+// characters are escaped by code point: no client is known to write them, but they are
+// the same text.
+func (r *Request) appendMarkers(found []Span, text Span) []Span {
+	for at := text.Start + 1; at < text.End; {
+		switch {
+		case r.seen&markCode == 0:
+			n := bytes.Index(r.Body[at:text.End], []byte(Marker))
+			if n < 0 {
+				return found
+			}
+			at += n
+			found = append(found, Span{at, at + len(Marker)})
+			at += len(Marker)
+		case r.markerAt(at) > 0:
+			found = append(found, Span{at, at + r.markerAt(at)})
+			at += r.markerAt(at)
+		case r.Body[at] == '\\':
+			at += 2
+		default:
+			at++
+		}
+	}
+	return found
+}
+
+// markerAt returns the length of the marker that begins at that offset, in which
+// characters may be escaped; 0 if there is none.
+func (r *Request) markerAt(at int) int {
+	n := at
+	for i := range len(Marker) {
+		b := r.Body[n:]
+		if b[0] == Marker[i] {
+			n++
+			continue
+		}
+		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+			return 0
+		}
+		if c, ok := hex4(b[2:6]); !ok || c != rune(Marker[i]) {
+			return 0
+		}
+		n += 6
+	}
+	return n - at
+}
+
+// AtMarker returns the place of a marker, which is removed. A model reads the parts of a
+// message as one text, so the text on both sides is that of all parts.
+func (r *Request) AtMarker(m Span) Place {
+	at := Place{Offset: m.Start, Remove: m.End - m.Start}
+	// Other markers are removed as well, so they are not part of the text on either
+	// side.
+	clean := func(raw []byte) string { return strings.ReplaceAll(Unquote(raw), Marker, "") }
+	for i := range r.kept {
+		var before, after strings.Builder
+		found := false
+		for text := range r.texts(&r.kept[i]) {
+			switch {
+			case found:
+				after.WriteString(clean(text.Of(r.Body)))
+			case m.Start < text.End:
+				before.WriteString(clean(join(`"`, r.Body[text.Start+1:m.Start], `"`)))
+				after.WriteString(clean(join(`"`, r.Body[m.End:text.End-1], `"`)))
+				found = true
+			default:
+				before.WriteString(clean(text.Of(r.Body)))
+			}
+		}
+		if found {
+			at.Before, at.After = before.String(), after.String()
+			return at
+		}
+	}
+	return at
+}
+
+func join(a string, b []byte, c string) []byte {
+	return append(append([]byte(a), b...), c...)
+}

@@ -1,0 +1,132 @@
+package chat
+
+import (
+	"bytes"
+	"strings"
+)
+
+// A Place is where a text is inserted: an offset of the body, the bytes removed there,
+// and the frame around the text.
+type Place struct {
+	Offset, Remove int
+	Frame
+}
+
+// A Frame is what surrounds the text at its place. The inserted bytes depend on nothing
+// else of the place.
+type Frame struct {
+	Before, After string // the application's text on both sides; Before starts at its last sure seam
+	Added         bool   // a message of our own
+	open, close   string // JSON before and after the quoted text
+}
+
+// JSON returns what is inserted so that a text, in parts, stands there.
+func (f Frame) JSON(parts []string) []byte {
+	size := len(f.open) + len(f.close)
+	for _, p := range parts {
+		size += len(p) + len(p)/16
+	}
+	text := append(make([]byte, 0, size), f.open...)
+	for _, p := range parts {
+		text = appendQuoted(text, p)
+	}
+	return append(text, f.close...)
+}
+
+// System returns the end of the first system or developer message or, without one, the
+// place of a new message before all others. Strict chat templates refuse a second
+// system message, and one that is not the first.
+func (r *Request) System() Place {
+	for i := range r.kept {
+		if r.kept[i].operator() {
+			return r.EndOf(i)
+		}
+	}
+	return Place{Offset: r.list.Start + 1, Frame: Frame{open: `{"role":"system","content":"`, close: `"},`, Added: true}}
+}
+
+// EndOf returns the end of the content of the i-th message, whatever form that has.
+func (r *Request) EndOf(i int) Place {
+	m := &r.kept[i]
+	switch m.kind {
+	case KindString:
+		return Place{Offset: m.content.End - 1, Frame: Frame{Before: r.tail(m)}}
+	case KindNull:
+		return Place{Offset: m.content.Start, Remove: m.content.End - m.content.Start, Frame: Frame{open: `"`, close: `"`}}
+	case KindArray:
+		const open, close = `{"type":"text","text":"`, `"}`
+		if m.last == 0 {
+			return Place{Offset: m.content.Start + 1, Frame: Frame{open: open, close: close}}
+		}
+		return Place{Offset: m.last, Frame: Frame{open: "," + open, close: close, Before: r.tail(m)}}
+	}
+	return Place{Offset: m.content.Start, Frame: Frame{open: `,"content":"`, close: `"`}}
+}
+
+// tail decodes the end of a message's text from its last sure seam on, a place at which
+// token counts add exactly: behind a line feed that neither a slash nor white space
+// follows. Without such a place it returns the whole text.
+func (r *Request) tail(m *message) string {
+	texts := []Span{m.content}
+	if m.kind == KindArray {
+		texts = r.parts[m.parts.Start:m.parts.End]
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	seam, first := 0, len(texts)
+	for first > 0 && seam == 0 {
+		first--
+		seam = lastSeam(texts[first].Of(r.Body))
+	}
+	// Unquote drops the first byte, so it gets one byte before the seam in place of the
+	// quote.
+	tail := Unquote(texts[first].Of(r.Body)[max(seam-1, 0):])
+	if len(texts)-first == 1 { // the usual case
+		return tail
+	}
+	var all strings.Builder
+	all.WriteString(tail)
+	for _, text := range texts[first+1:] {
+		all.WriteString(Unquote(text.Of(r.Body)))
+	}
+	return all.String()
+}
+
+// lastSeam returns the offset behind the last escaped line feed of a quoted string that
+// a plain character follows, 0 if there is none.
+func lastSeam(raw []byte) int {
+	for end := len(raw) - 1; ; {
+		n := lastBackslash(raw[:end])
+		if n < 0 {
+			return 0
+		}
+		end = n
+		if raw[n+1] != 'n' {
+			continue
+		}
+		next := raw[n+2] // there is one: the closing quote at least
+		if next <= ' ' || next >= 0x80 || next == '/' || next == '\\' || next == '"' {
+			continue
+		}
+		escapes := 0
+		for raw[n-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return n + 2
+		}
+	}
+}
+
+// lastBackslash returns the offset of the last backslash in b, -1 without one.
+func lastBackslash(b []byte) int {
+	for len(b) >= 8 {
+		w := word(b[len(b)-8:]) ^ ones*'\\'
+		if (w-ones)&^w&tops != 0 { // a byte of it is zero
+			break
+		}
+		b = b[:len(b)-8]
+	}
+	return bytes.LastIndexByte(b, '\\')
+}

@@ -1,0 +1,41 @@
+package chat
+
+// A Reader reads values of a body whose JSON was checked before, one after another. What
+// is no value of the type that is asked for is skipped.
+type Reader struct{ scanner }
+
+// NewReader returns a Reader of raw.
+func NewReader(raw []byte) Reader { return Reader{scanner{b: raw, loneSurrogate: -1}} }
+
+// Value skips the next value and returns its JSON.
+func (r *Reader) Value() []byte { return r.value().Of(r.b) }
+
+// Text returns the next value if it is a string, else "".
+func (r *Reader) Text() string {
+	k, v := r.Kind(), r.Value()
+	if k != KindString {
+		return ""
+	}
+	return Unquote(v)
+}
+
+// Array calls element for each element of the next value, to read it.
+func (r *Reader) Array(element func(n int)) {
+	if r.Kind() != KindArray {
+		r.value()
+		return
+	}
+	r.array(element)
+}
+
+// Object calls member for each member of the next value, to read its value.
+func (r *Reader) Object(member func(name string)) {
+	if r.Kind() != KindObject {
+		r.value()
+		return
+	}
+	r.object(func(key Span, _ bool) { member(Unquote(key.Of(r.b))) })
+}
+
+// Stop ends the reading: nothing more is called or returned.
+func (r *Reader) Stop() { r.err = &Error{} }

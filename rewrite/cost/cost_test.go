@@ -1,0 +1,178 @@
+package cost_test
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/cost"
+	"sidenote/rewrite/tokens"
+)
+
+// words counts white-space separated words.
+type words struct{}
+
+func (words) Count(text string) (int, bool) { return len(strings.Fields(text)), true }
+
+var inWords = cost.Model{Counter: words{}}
+
+func encoding(t testing.TB, name string) cost.Model {
+	t.Helper()
+	e, err := tokens.New().Encoding(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cost.Model{Encoding: name, Counter: e}
+}
+
+func parsed(t testing.TB, body string) *chat.Request {
+	t.Helper()
+	req, err := chat.Parse([]byte(body))
+	if err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	return req
+}
+
+func costOf(t testing.TB, m cost.Model, body string) cost.Tokens {
+	t.Helper()
+	return new(cost.Counter).Count(parsed(t, body), m, 0)
+}
+
+// The two requests of the OpenAI cookbook cost what OpenAI billed for them ("How to
+// count tokens with tiktoken", sections 6 and 7).
+func TestCostOfTheCookbook(t *testing.T) {
+	const jargon = `{"model":"m","messages":[
+		{"role":"system","content":"You are a helpful, pattern-following assistant that translates corporate jargon into plain English."},
+		{"role":"system","name":"example_user","content":"New synergies will help drive top-line growth."},
+		{"role":"system","name":"example_assistant","content":"Things working well together will increase revenue."},
+		{"role":"system","name":"example_user","content":"Let's circle back when we have more bandwidth to touch base on opportunities for increased leverage."},
+		{"role":"system","name":"example_assistant","content":"Let's talk later when we're less busy about how to do better."},
+		{"role":"user","content":"This late pivot means we don't have time to boil the ocean for the client deliverable."}]}`
+	const weather = `{"model":"m","messages":[
+		{"role":"system","content":"You are a helpful assistant that can answer to questions about the weather."},
+		{"role":"user","content":"What's the weather like in Pittsburgh today?"}],
+		"tools":[{"type":"function","function":{"name":"get_current_weather","description":"Get the current weather in a given location",
+			"parameters":{"type":"object","properties":{
+				"location":{"type":"string","description":"The city and state, e.g. San Francisco, CA"},
+				"unit":{"type":"string","description":"The unit of temperature to return","enum":["celsius","fahrenheit"]}},
+			"required":["location"]}}}]}`
+	for _, c := range []struct {
+		encoding, body string
+		want           int
+	}{
+		{"cl100k_base", jargon, 129}, {"o200k_base", jargon, 124},
+		{"cl100k_base", weather, 105}, {"o200k_base", weather, 101},
+	} {
+		got := costOf(t, encoding(t, c.encoding), c.body)
+		if n := got.Messages + got.Tools; n != c.want || got.Exact != (got.Tools == 0) {
+			t.Errorf("%s: %+v is %d, want %d", c.encoding, got, n, c.want)
+		}
+	}
+}
+
+// Counts in words: a message costs 4 and its texts, a name 1 more, the start of the
+// answer 3.
+func TestCostByComponent(t *testing.T) {
+	const user, rest = `{"role":"user","content":"one two"}`, 3 + 4 + 2
+	chat := func(messages string, more ...string) string {
+		return `{"messages":[` + user + messages + `]` + strings.Join(more, "") + `}`
+	}
+	for _, c := range []struct {
+		body string
+		want cost.Tokens
+	}{
+		{chat(""), cost.Tokens{Messages: rest, Exact: true}},
+		{chat(`,{"role":"user","name":"ann","content":"\u0061 \"b\"\nc"}`), cost.Tokens{Messages: rest + 4 + 3 + 1 + 1, Exact: true}},
+		{chat(`,{"role":"user","content":[{"type":"text","text":"a b"},{"type":"text","text":" c"}]}`), cost.Tokens{Messages: rest + 4 + 3, Exact: true}},
+		{chat(`,{"role":"assistant","content":null,"refusal":"no way"}`), cost.Tokens{Messages: rest + 4 + 2, Exact: true}},
+		{chat(`,{"role":"assistant","unknown":"x y z","content":"a"}`), cost.Tokens{Messages: rest + 4 + 1, Exact: true}},
+		{chat(`,{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{ }"}}]},{"role":"tool","tool_call_id":"c1","content":"done"}`),
+			cost.Tokens{Messages: rest + 4 + 4 + 1 + 2 + 4 + 1}},
+		{chat(`,{"role":"assistant","tool_calls":[{"id":"c1","type":"custom","custom":{"name":"f","input":"a b c"}}]}`), cost.Tokens{Messages: rest + 4 + 4 + 1 + 3}},
+		{chat(`,{"role":"assistant","function_call":{"name":"f","arguments":"{ }"}}`), cost.Tokens{Messages: rest + 4 + 4 + 1 + 2}},
+		{chat(`,{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://x/y.png"}}]}`), cost.Tokens{Messages: rest + 4, Images: tokens.ImageRule{}.Tokens(0, 0, "")}},
+		{chat(`,{"role":"user","content":[{"type":"image_url","image_url":"https://x/y.png"}]}`), cost.Tokens{Messages: rest + 4, Images: tokens.ImageRule{}.Tokens(0, 0, "")}},
+		{chat(`,{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"` + strings.Repeat("A", 2526) + `"}}]}`), cost.Tokens{Messages: rest + 4, Images: 64 + 9}},
+		{chat(`,{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}`), cost.Tokens{Messages: rest + 4, Images: 2000}},
+		// Text under other names, as some servers have it, is text.
+		{chat(`,{"role":"user","content":[{"text":"a b c"},{"type":"input_text","text":"d e"}]}`), cost.Tokens{Messages: rest + 4 + 5}},
+		{chat(`,{"role":"assistant","content":[{"type":"thinking","thinking":"a b c","signature":"x"},{"type":"output_text","text":"d"}]}`), cost.Tokens{Messages: rest + 4 + 4}},
+		{chat(`,{"role":"user","content":[{"type":"document","text":"a b c","title":"` + strings.Repeat("A", 1600) + `"}]}`), cost.Tokens{Messages: rest + 4 + 3, Images: 2000 + 1602/16}},
+		{chat(``, `,"response_format":{"type":"text"}`), cost.Tokens{Messages: rest, Exact: true}},
+		{chat(``, `,"response_format":{"type":"json_object"}`), cost.Tokens{Messages: rest, Exact: true}},
+		{chat(``, `,"response_format":{"type":"json_schema", "json_schema":{ "name":"x"}}`), cost.Tokens{Messages: rest, Format: 3}},
+		{chat(``, `,"tools":[]`), cost.Tokens{Messages: rest}},
+		{chat(``, `,"tools":[{"type":"function","function":{"name":"f"}}]`), cost.Tokens{Messages: rest, Tools: 10 + 1 + 12}},
+		{chat(``, `,"functions":[{"name":"f","description":"does it."}]`), cost.Tokens{Messages: rest, Tools: 10 + 2 + 12}},
+		{chat(``, `,"tools":[{"type":"web_search", "x":1}]`), cost.Tokens{Messages: rest, Tools: 2 + 12}},
+		// An enum of nothing takes nothing away.
+		{chat(``, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"enum":[],"not":{"enum":null}}}}]`), cost.Tokens{Messages: rest, Tools: 10 + 1 + 12}},
+		{chat(``, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"enum":["a"]}}}]`), cost.Tokens{Messages: rest, Tools: 10 + 1 + 12 - 3 + (3 + 1)}},
+		// An object in an object, each with a list of properties; a list of one of two
+		// types; and a keyword of which nothing is known.
+		{chat(``, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{
+			"a":{"type":"object","properties":{"b":{"type":"string","pattern":"x y"}}},
+			"c":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"null"}]}}}}}}]`),
+			cost.Tokens{Messages: rest, Tools: 10 + 1 + 12 + 3 + (3 + 1) + 3 + (3 + 1) + 2 + (3 + 1) + 2*(3+1)}},
+	} {
+		if got := costOf(t, inWords, c.body); got != c.want {
+			t.Errorf("%s\ncosts %+v\nwant  %+v", c.body, got, c.want)
+		}
+	}
+}
+
+// A content of many small parts takes memory, and so time, in proportion to its length.
+func TestCostOfManyPartsIsLinear(t *testing.T) {
+	var counter cost.Counter
+	model := encoding(t, "o200k_base")
+	allocated := func(parts int) uint64 {
+		const part = `{"type":"text","text":"a"}`
+		body := `{"messages":[{"role":"user","content":[` + strings.Repeat(part+",", parts-1) + part + `]}]}`
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		counter.Count(parsed(t, body), model, 0)
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	allocated(1)
+	if short, long := allocated(2_000), allocated(20_000); long > 20*short {
+		t.Errorf("ten times the parts take %d bytes, not %d", long, short)
+	}
+}
+
+// Only arrays under these names are tools: other arrays cost nothing, nor do other
+// types under these names.
+func TestM31Tools(t *testing.T) {
+	const tool = `{"type":"function","function":{"name":"a","description":"one two three"}}`
+	for members, want := range map[string]bool{
+		`"tools":[` + tool + `]`: true, `"functions":[{"name":"a","description":"one two three"}]`: true,
+		`"tools":` + tool: false, `"tools":"one two three"`: false, `"stop":["one two three"]`: false, `"metadata":[` + tool + `]`: false, `"tools":[]`: false,
+	} {
+		if got := costOf(t, inWords, `{`+members+`,"messages":[{"role":"user","content":"How long?"}]}`); (got.Tools > 0) != want {
+			t.Errorf("%s: %+v", members, got)
+		}
+	}
+}
+
+// An earlier spoken answer comes as an id that does not tell its length: it counts as a
+// reserve, and the count is not exact.
+func TestM18AudioByID(t *testing.T) {
+	const head, tail = `{"messages":[{"role":"user","content":"one two"},{"role":"assistant"`, `}]}`
+	const rest = 3 + 4 + 2 + 4
+	for _, c := range []struct {
+		audio string
+		want  cost.Tokens
+	}{
+		{`,"audio":{"id":"audio_abc"}`, cost.Tokens{Messages: rest, Images: 640}},
+		{`,"content":"three","audio":{"id":"audio_abc"}`, cost.Tokens{Messages: rest + 1, Images: 640}},
+		{`,"audio":{"id":"audio_abc","data":"AAAA","transcript":"a b"}`, cost.Tokens{Messages: rest + 2, Images: 640}},
+		{`,"audio":{"id":"audio_abc","data":"` + strings.Repeat("A", 256_000-2) + `"}`, cost.Tokens{Messages: rest, Images: 64 + 1000}},
+		{`,"content":"three","audio":null`, cost.Tokens{Messages: rest + 1, Exact: true}},
+	} {
+		if got := costOf(t, inWords, head+c.audio+tail); got != c.want {
+			t.Errorf("%.80s costs %+v, want %+v", c.audio, got, c.want)
+		}
+	}
+}
