@@ -35,7 +35,7 @@ const (
 
 // rules returns the fixed sentences as one line; apart selects the wording for rules
 // that do not stand inside the sources element.
-func rules(p Policy, formatIsText, apart bool) string {
+func rules(p *Policy, formatIsText, apart bool) string {
 	excerpts, grounding := ruleExcerpts, ruleGrounding
 	if apart {
 		excerpts, grounding = splitExcerpts, splitGrounding
@@ -83,7 +83,7 @@ const sourceClose = "\n" + tags.SourceClose
 
 // newBlock renders a source under an id and neutralises its text. Text that the search
 // engine neutralised at ingest passes unchanged.
-func newBlock(s retrieval.Source, id int, p Policy) sourceBlock {
+func newBlock(s retrieval.Source, id int, p *Policy) sourceBlock {
 	head := p.Template.vocabulary().AppendOpen(make([]byte, 0, 192), tags.Source{
 		ID: id, Type: s.Type, KB: s.Knowledge, Doc: s.Doc, Name: s.Name, Section: s.Section,
 	}, p.SourceAttributes)
@@ -93,7 +93,7 @@ func newBlock(s retrieval.Source, id int, p Policy) sourceBlock {
 // safeBody returns text neutralised, so that nothing in it looks like a tag of ours or
 // of the template, and without blank lines at its ends: a blank first line would merge
 // with the line feed of the tag above it into another token.
-func safeBody(text string, p Policy) string {
+func safeBody(text string, p *Policy) string {
 	body, _ := p.Template.vocabulary().Neutralise(text, p.Escape == EscapeAll)
 	body = strings.TrimRight(body, " \t\n")
 	for {

@@ -184,10 +184,10 @@ func describe(w *strings.Builder, res rewrite.Result) {
 		fmt.Fprintf(w, "budget %d used %d = rules %d + tags %d + text %d, overflow %d, %s\n", g.Budget, g.Used, g.Rules, g.Tags, g.Text, g.Overflow, g.Exactness)
 	}
 	for _, c := range g.Components {
-		fmt.Fprintf(w, "component %s priority %d %s %d of %d %s\n", c.Name, c.Priority, c.Fate, c.Tokens, c.Demand, c.Reason)
+		fmt.Fprintf(w, "component %s priority %d %s %d of %d %s\n", c.Name, c.Priority, c.Fate, c.Tokens, c.Demand, c.Detail)
 	}
 	for _, s := range g.Sources {
-		fmt.Fprintf(w, "source [%d] %s/%s#%d %s %d of %d %s\n", s.ID, s.Knowledge, s.Doc, s.Chunk, s.Fate, s.Tokens, s.Demand, s.Reason)
+		fmt.Fprintf(w, "source [%d] %s/%s#%d %s %d of %d %s\n", s.ID, s.Knowledge, s.Doc, s.Chunk, s.Fate, s.Tokens, s.Demand, s.Detail)
 	}
 	for _, e := range res.Edits {
 		fmt.Fprintf(w, "edit %s at %d -%d +%d\n", e.Name, e.Offset, e.Delete, len(e.Insert))

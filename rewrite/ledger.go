@@ -73,6 +73,20 @@ const (
 	Out Fate = "out"
 )
 
+// ExcludeReason says why a source or component was cut or left out. It is a closed list;
+// what retrieval excluded is part of it.
+type ExcludeReason = retrieval.ExcludeReason
+
+// The reasons that are not retrieval's.
+const (
+	ExcludedBudget   ExcludeReason = "budget"    // it does not fit
+	ExcludedBelowCut ExcludeReason = "below_cut" // something more important was cut
+	ExcludedPresent  ExcludeReason = "present"   // the messages hold its text already
+	ExcludedNoText   ExcludeReason = "no_text"   // nothing in it is visible
+)
+
+const detailCut = "cut to the budget"
+
 // A SourceEntry is a source's entry in the ledger.
 type SourceEntry struct {
 	ID        int     `json:"id,omitempty"` // its id in the prompt, from 1; 0 when out
@@ -85,9 +99,11 @@ type SourceEntry struct {
 	Fate      Fate    `json:"fate"`
 	Tokens    int     `json:"tokens"`           // tokens of its block in the prompt
 	Demand    int     `json:"demand,omitempty"` // tokens of its whole block, if it was counted
-	Reason    string  `json:"reason,omitempty"` // why cut or out
+	Detail    string  `json:"reason,omitempty"` // why cut or out, for people
 
 	Neighbours int `json:"neighbours,omitempty"` // neighbouring chunks that its block holds too
+
+	Reason ExcludeReason `json:"-"` // why cut or out
 }
 
 // A ComponentEntry is a component's entry in the ledger.
@@ -97,7 +113,9 @@ type ComponentEntry struct {
 	Fate     Fate   `json:"fate"`
 	Tokens   int    `json:"tokens"` // tokens in the prompt
 	Demand   int    `json:"demand"` // tokens if all of it had gone in
-	Reason   string `json:"reason,omitempty"`
+	Detail   string `json:"reason,omitempty"`
+
+	Reason ExcludeReason `json:"-"`
 }
 
 // A Ledger is the account of one rewrite: what went in, what was cut, what was left
@@ -134,9 +152,13 @@ type Ledger struct {
 	ChunkSources           map[string]int `json:"chunk_sources"` // base id -> chunks selected
 }
 
-func outEntry(s retrieval.Source, reason string) SourceEntry {
+func newEntry(s retrieval.Source) SourceEntry {
+	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score}
+}
+
+func outEntry(s retrieval.Source, reason ExcludeReason, detail string) SourceEntry {
 	e := newEntry(s)
-	e.Fate, e.Reason = Out, reason
+	e.Fate, e.Reason, e.Detail = Out, reason, detail
 	return e
 }
 
@@ -155,7 +177,7 @@ func (j *job) account(res *Result, f *fitResult) {
 	if f == nil { // in JSON an empty list is [], not null
 		l.Components, l.Sources, l.ChunkSources = []ComponentEntry{}, []SourceEntry{}, map[string]int{}
 	} else {
-		l.Components, l.Sources, l.Overflow = f.components, f.ledger, f.overflow
+		l.Components, l.Sources, l.Overflow = f.components, f.sources, f.overflow
 		l.ChunksSelected, l.ChunkSources = f.selected, f.bases
 		l.Used, l.EstimatedTokens, l.Rules, l.Text = f.used, f.used, f.rules, f.text
 		l.Tags = max(0, f.used-f.rules-f.text)

@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"hash/maphash"
-	"slices"
 	"sync/atomic"
 
 	"sidenote/retrieval"
@@ -12,10 +11,11 @@ import (
 // A fitResult is the outcome of fitting: the JSON to insert and its entries for the
 // ledger. Requests with the same key share it, so it is never changed.
 type fitResult struct {
-	block, sources []byte // JSON to insert at each place; nil for nothing
+	adds       bool              // something goes in
+	insertions [maxPlaces][]byte // JSON to insert at each place, nil for nothing
 
 	components []ComponentEntry
-	ledger     []SourceEntry // what was retrieved, excluded ones included
+	sources    []SourceEntry // what was retrieved, excluded ones included
 	selected   int           // sources that are in
 	bases      map[string]int
 
@@ -41,8 +41,8 @@ type fitKey struct {
 	formatIsText bool
 	query        string
 
-	split          bool
-	block, sources chat.Frame
+	places int // of frames
+	frames [maxPlaces]chat.Frame
 }
 
 // A memo remembers the last result for each key. Hits are mostly the rounds of a tool
@@ -71,7 +71,7 @@ var memoSeed = maphash.MakeSeed()
 // takes longer.
 func (m *memo) slot(k *fitKey) *atomic.Pointer[memoEntry] {
 	h := maphash.Comparable(memoSeed, k.first) + uint64(k.budget)
-	for _, s := range [...]string{k.policy, k.query, k.block.Before, k.block.After, k.sources.Before} {
+	for _, s := range [...]string{k.policy, k.query, k.frames[0].Before, k.frames[0].After, k.frames[1].Before} {
 		h = h*31 + maphash.String(memoSeed, s)
 	}
 	return &m.slots[h%uint64(len(m.slots))]
@@ -104,7 +104,11 @@ func (m *memo) patternsOf(sources []retrieval.Source) *patterns {
 const maxRemembered = 16 << 10
 
 func (k *fitKey) size() int {
-	return len(k.query) + len(k.block.Before) + len(k.block.After) + len(k.sources.Before) + len(k.sources.After)
+	n := len(k.query)
+	for i := range k.frames {
+		n += len(k.frames[i].Before) + len(k.frames[i].After)
+	}
+	return n
 }
 
 // fit returns the result for this request, from the memo if there is one.
@@ -112,8 +116,10 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	k := fitKey{
 		n: len(sources), notice: notice, policy: j.policy.Digest,
 		encoding: j.model.Encoding, budget: j.budget(), ratio: j.model.ratio(),
-		formatIsText: j.req.TextFormat, query: j.safeQuery(),
-		split: j.placement == PlaceSplit, block: j.block.Frame, sources: j.sources.Frame,
+		formatIsText: j.req.TextFormat, query: j.safeQuery(), places: j.places.n,
+	}
+	for i := range j.places.n {
+		k.frames[i] = j.places.at[i].Frame
 	}
 	if len(sources) > 0 {
 		k.first = &sources[0]
@@ -126,71 +132,13 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 			return f
 		}
 	}
-	f := j.newAssembly(sources, notice).result()
-	f.ledger = append(f.ledger, j.skipped...)
+	f := j.newPlan(sources, notice).result()
+	f.sources = append(f.sources, j.skipped...)
 	for _, x := range found.Excluded {
-		f.ledger = append(f.ledger, outEntry(x.Source, x.Detail))
+		f.sources = append(f.sources, outEntry(x.Source, x.Reason, x.Detail))
 	}
 	if whole && !f.requestSpecific {
 		m.put(&k, f)
 	}
 	return f
-}
-
-// result assembles the texts and fills in the result.
-func (a *assembly) result() *fitResult {
-	out := &fitResult{bases: map[string]int{}}
-	in := (len(a.fitter.slots) > 0 || a.rulesInBlock) && a.assemble()
-	out.components = make([]ComponentEntry, len(a.fitter.slots))
-	demand := 0
-	for i, s := range a.fitter.slots {
-		out.components[i] = s.entry
-		demand += s.entry.Demand
-	}
-	if demand > 0 || a.rulesInBlock {
-		demand += a.fixed()
-	}
-	demand = a.model.billed(demand)
-	out.overflow, out.ledger, out.exact = max(0, demand-a.budget), a.fitter.ledger, a.exact
-	out.requestSpecific = a.fitter.skippedPresent
-	if texts := a.fitter.neighbourTexts; len(texts) > 0 {
-		out.neighbours = newPatterns(len(texts), func(i int) string { return texts[i] })
-	}
-	if !in {
-		return out
-	}
-	for _, p := range a.pieces {
-		if p.isSources {
-			out.sources = p.at.JSON(p.parts)
-		} else {
-			out.block = p.at.JSON(p.parts)
-		}
-	}
-	out.used = a.used
-	a.divide(out)
-	return out
-}
-
-// divide splits the used tokens into rules and texts; the rest are tags.
-func (a *assembly) divide(out *fitResult) {
-	f := &a.fitter
-	if a.rulesInBlock {
-		out.rules += f.count(a.rules)
-	}
-	for _, s := range f.slots {
-		out.text += s.text
-		if s.parts != nil && s.isSources {
-			out.rules += f.count(f.rules)
-		}
-		if slices.Contains(s.parts, f.closing) { // never equal to a source's text, which ends without a line feed
-			out.rules += f.count(f.closing)
-		}
-	}
-	for _, e := range out.ledger {
-		if e.Fate != Out {
-			out.selected++
-			out.bases[e.Knowledge]++
-			out.text += f.blocks[e.ID-1].text
-		}
-	}
 }

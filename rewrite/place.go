@@ -22,20 +22,27 @@ func placement(r *Request, p *Policy, m *Model, last int) Placement {
 	return PlaceSystem
 }
 
-// places returns where the block and the sources go; these differ only under
-// PlaceSplit.
-func places(r *Request, p Placement, last int) (block, sources chat.Place) {
+// maxPlaces is how many places a rewrite inserts texts at.
+const maxPlaces = 2
+
+// places are where texts go: the block's place and, under PlaceSplit, that of the
+// sources behind it.
+type places struct {
+	at [maxPlaces]chat.Place
+	n  int
+}
+
+func placesFor(r *Request, p Placement, last int) places {
+	one := func(at chat.Place) places { return places{[maxPlaces]chat.Place{at}, 1} }
 	switch p {
 	case PlaceLastUser:
-		block = r.EndOf(last)
+		return one(r.EndOf(last))
 	case PlaceSplit:
-		return r.System(), r.EndOf(last)
+		return places{[maxPlaces]chat.Place{r.System(), r.EndOf(last)}, 2}
 	case PlaceMarker:
-		block = r.AtMarker(r.Markers()[0])
-	default:
-		block = r.System()
+		return one(r.AtMarker(r.Markers()[0]))
 	}
-	return block, block
+	return one(r.System())
 }
 
 // around returns the line feeds to put between the block and the application's text:
@@ -58,7 +65,7 @@ func feeds(neighbour string, have int) string {
 	return "\n\n"[min(have, 2):]
 }
 
-// edit returns the edit that makes the insertion in this place.
+// edit returns the edit that inserts JSON in this place.
 func edit(at chat.Place, insert []byte) Edit {
 	return Edit{Name: editInject, Offset: at.Offset, Delete: at.Remove, Insert: insert}
 }

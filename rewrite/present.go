@@ -36,9 +36,9 @@ func (j *job) absent(m *memo, sources []retrieval.Source) (absent []retrieval.So
 	for i, s := range sources {
 		switch {
 		case texts.list[i].text == "":
-			j.skipped = append(j.skipped, outEntry(s, "has no text"))
+			j.skipped = append(j.skipped, outEntry(s, ExcludedNoText, "has no text"))
 		case there != nil && there[i]:
-			j.skipped = append(j.skipped, outEntry(s, "stands in the messages already"))
+			j.skipped = append(j.skipped, outEntry(s, ExcludedPresent, "stands in the messages already"))
 			present++
 		default:
 			absent = append(absent, s)

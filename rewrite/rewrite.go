@@ -110,9 +110,8 @@ type job struct {
 	presence     presence      // finds texts in the messages
 	skipped      []SourceEntry // sources left out because the messages hold them already or they have no text
 	placement    Placement     // in force
-	block        chat.Place    // where the block goes
-	sources      chat.Place    // where the sources go, under PlaceSplit
-	rulesInBlock bool          // the rules go into the block, not into the sources element
+	places       places
+	rulesInBlock bool // the rules go into the block, not into the sources element
 }
 
 // ambiguity checks the messages that this rewrite searches or extends and returns what
@@ -185,7 +184,7 @@ func (j *job) decide(res *Result, m *memo) *fitResult {
 		res.Outcome = Untouched
 		return nil
 	}
-	j.block, j.sources = places(j.req, j.placement, j.last)
+	j.places = placesFor(j.req, j.placement, j.last)
 	notice := empty && j.policy.Empty() == EmptyNotice
 	j.rulesInBlock = j.rulesGoInBlock(len(sources) > 0 || notice)
 	if j.window.Check == CheckNone && (len(sources) > 0 || notice || j.rulesInBlock || len(j.policy.Components) > 0) {
@@ -193,7 +192,7 @@ func (j *job) decide(res *Result, m *memo) *fitResult {
 	}
 	in := j.fit(m, found, sources, notice)
 	switch {
-	case in.block != nil || in.sources != nil:
+	case in.adds:
 		res.Outcome = Injected
 		if len(sources) > 0 && in.selected == 0 && res.Reason == "" { // other components took all the room
 			res.Reason = j.noRoom()
@@ -223,7 +222,7 @@ func (j *job) safeQuery() string {
 	if !j.policy.Template.asks() {
 		return ""
 	}
-	return safeBody(j.query, j.policy)
+	return safeBody(j.query, &j.policy)
 }
 
 // edits returns the edits that the outcome needs, sorted.
@@ -233,11 +232,10 @@ func (j *job) edits(o Outcome, in *fitResult) []Edit {
 		return strip
 	}
 	edits := make([]Edit, 0, 1+len(strip)) // usually there is one insertion
-	if in.block != nil {
-		edits = append(edits, edit(j.block, in.block))
-	}
-	if in.sources != nil {
-		edits = append(edits, edit(j.sources, in.sources))
+	for i, text := range in.insertions {
+		if text != nil {
+			edits = append(edits, edit(j.places.at[i], text))
+		}
 	}
 	for _, e := range strip {
 		if e.Offset != edits[0].Offset || e.Name != editMarker { // the block replaces that marker

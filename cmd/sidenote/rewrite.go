@@ -112,7 +112,7 @@ func (c *rewriteCmd) ledger(a *app, res rewrite.Result) error {
 		fmt.Fprintf(a.stderr, "only documents of %s\n", l.Filter)
 	}
 	for _, src := range l.Sources {
-		fmt.Fprintf(a.stderr, "%-4s %-4s %s#%d  %s  %d tokens  %s\n", src.Fate, mark(src.ID), src.Doc, src.Chunk, src.Section, src.Tokens, src.Reason)
+		fmt.Fprintf(a.stderr, "%-4s %-4s %s#%d  %s  %d tokens  %s\n", src.Fate, mark(src.ID), src.Doc, src.Chunk, src.Section, src.Tokens, src.Detail)
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ func detail(src rewrite.SourceEntry) string {
 	case rewrite.Cut:
 		return fmt.Sprintf("%6s of %s", console.Thousands(src.Tokens), console.Thousands(src.Demand))
 	}
-	return "   " + src.Reason
+	return "   " + src.Detail
 }
 
 func componentDetail(c rewrite.ComponentEntry) string {
@@ -193,5 +193,5 @@ func componentDetail(c rewrite.ComponentEntry) string {
 	case rewrite.Cut:
 		return fmt.Sprintf("%6s of %s", console.Thousands(c.Tokens), console.Thousands(c.Demand))
 	}
-	return "   " + c.Reason
+	return "   " + c.Detail
 }

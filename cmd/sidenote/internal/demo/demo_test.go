@@ -195,13 +195,13 @@ func story() demo.Story {
 		Rewritten: []byte(strings.Replace(original, `"You are the HR assistant."`, escaped, 1)),
 		Ledger: rewrite.Ledger{
 			Encoding: "o200k_base", Exactness: rewrite.Exact, Budget: 2000, Used: 1187, Rules: 66, Tags: 96, Text: 1025,
-			Components: []rewrite.ComponentEntry{{Name: "sources", Fate: rewrite.In}, {Name: "glossary", Fate: rewrite.Out, Reason: "needs 900 of 813"}},
+			Components: []rewrite.ComponentEntry{{Name: "sources", Fate: rewrite.In}, {Name: "glossary", Fate: rewrite.Out, Detail: "needs 900 of 813"}},
 			Sources: []rewrite.SourceEntry{
 				{ID: 1, Doc: "leave.md", Section: "Parental leave", Fate: rewrite.In, Tokens: 402, Score: 11.2},
 				{ID: 2, Doc: "leave.md", Section: "Eligibility", Fate: rewrite.In, Tokens: 80, Score: 9.14},
 				{ID: 3, Doc: "office.md", Section: "Dogs", Fate: rewrite.Cut, Tokens: 203, Demand: 388},
-				{Doc: "leave-2019.md", Section: "Parental leave", Fate: rewrite.Out, Reason: "duplicate of leave.md#1"},
-				{Doc: "travel.md", Section: "Booking", Fate: rewrite.Out, Reason: "score 1.1 < 3.0"},
+				{Doc: "leave-2019.md", Section: "Parental leave", Fate: rewrite.Out, Detail: "duplicate of leave.md#1"},
+				{Doc: "travel.md", Section: "Booking", Fate: rewrite.Out, Detail: "score 1.1 < 3.0"},
 				{Doc: "a", Fate: rewrite.Out}, {Doc: "b", Fate: rewrite.Out}, {Doc: "c", Fate: rewrite.Out},
 			},
 		},

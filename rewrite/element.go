@@ -1,0 +1,125 @@
+package rewrite
+
+import (
+	"fmt"
+	"strings"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite/tokens"
+)
+
+// An element is a component while the plan fits it.
+type element struct {
+	Component
+	content
+	place int // index of its insertion
+	taken
+	entry ComponentEntry // its entry in the ledger
+}
+
+// A content is what an element holds: a named text, or the sources. Its counts can be
+// added, because it is whole lines that start with '<' (see tokens.Sum). The plan counts
+// the joins to the application's text.
+type content interface {
+	// weigh counts all of it.
+	weigh() int
+	// whole takes all of it, which was weighed.
+	whole() taken
+	// cut takes what fits into room tokens. It returns no parts if nothing does.
+	cut(room int) taken
+	// leaveOut takes nothing.
+	leaveOut(reason ExcludeReason, detail string)
+}
+
+// A taken is what of an element goes in.
+type taken struct {
+	parts  []string // in whole lines
+	tokens int
+	rules  int // of tokens: the fixed sentences
+	text   int // of tokens: the texts of sources and components
+}
+
+// fit takes an element if all of it fits and returns its tokens, else 0.
+func (e *element) fit(room int) int {
+	need := e.weigh()
+	e.entry = ComponentEntry{Name: e.Name, Priority: e.Priority, Demand: need}
+	if need > room {
+		e.leaveOut(ExcludedBudget, fmt.Sprintf("needs %d tokens, %d left", need, room))
+		return 0
+	}
+	e.take(In, e.whole())
+	return need
+}
+
+func (e *element) take(fate Fate, t taken) {
+	e.taken, e.entry.Fate, e.entry.Tokens = t, fate, t.tokens
+}
+
+func (e *element) leaveOut(reason ExcludeReason, detail string) {
+	e.take(Out, taken{})
+	e.entry.Reason, e.entry.Detail = reason, detail
+	e.content.leaveOut(reason, detail)
+}
+
+// A meter counts and cuts the texts of a plan.
+type meter struct {
+	policy   *Policy
+	counter  retrieval.Counter
+	known    retrieval.Counter // counter, with the counts that the engine stored for sources
+	allExact bool              // all counts so far were exact
+}
+
+func (m *meter) count(text string) int {
+	n, exact := m.counter.Count(text)
+	m.allExact = m.allExact && exact
+	return n
+}
+
+// A namedText is the content of a component that the policy or the request names.
+type namedText struct {
+	*meter
+	name, text string // text is neutralised
+	tokens     int    // of all of it
+}
+
+func (t *namedText) weigh() int {
+	t.tokens = t.count(renderComponent(t.name, t.text))
+	return t.tokens
+}
+
+func (t *namedText) whole() taken { return t.taken(t.text, t.tokens) }
+
+func (t *namedText) taken(text string, n int) taken {
+	return taken{parts: []string{renderComponent(t.name, text)}, tokens: n, text: max(0, n-t.count(renderComponent(t.name, "")))}
+}
+
+func (t *namedText) cut(room int) taken {
+	text, n := t.shorten(t.text, room, func(text string) int { return t.count(renderComponent(t.name, text)) })
+	if text == "" {
+		return taken{}
+	}
+	return t.taken(text, n)
+}
+
+func (t *namedText) leaveOut(ExcludeReason, string) {}
+
+// shorten cuts text so that its cost stays within room, and appends a mark. It returns
+// "" if less than the policy's MinTruncatedTokens would be left. A cut can turn code
+// into what looks like a tag ("i<source.length" cut before the dot), so the result is
+// neutralised again; what EscapeAll escapes is escaped already.
+func (m *meter) shorten(text string, room int, cost func(string) int) (string, int) {
+	limit := room - cost(cutMarker)
+	for limit >= m.policy.MinTruncatedTokens {
+		short := strings.TrimRight(tokens.Cut(m.counter, text, limit), " \t\n")
+		if short == "" {
+			break
+		}
+		short, _ = m.policy.Template.vocabulary().Neutralise(short+cutMarker, false)
+		n := cost(short)
+		if n <= room {
+			return short, n
+		}
+		limit -= n - room
+	}
+	return "", 0
+}

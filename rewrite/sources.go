@@ -1,0 +1,204 @@
+package rewrite
+
+import (
+	"slices"
+	"strings"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite/tags"
+	"sidenote/rewrite/tokens"
+)
+
+// A sourceList is the content of the sources element.
+type sourceList struct {
+	*meter
+	opening string // <sources> and the rules under it
+	closing string // the line above </sources> in a long element
+	rules   int    // tokens of the rules
+
+	presence       presence      // finds texts in the request's own messages
+	bare           []sourceBlock // rendered sources under ids 1…n, without neighbours
+	blocks         []sourceBlock // the same, some with neighbours
+	ledger         []SourceEntry // parallel to blocks
+	neighbourTexts []string      // texts of neighbours added in this fit or an earlier one
+	skippedPresent bool          // a neighbour was left out because the messages hold its text
+}
+
+// newSourceList renders and counts all sources once, before the room is known. The rules
+// are "" if they stand elsewhere.
+func newSourceList(m *meter, found []retrieval.Source, presence presence, rules, closing string) *sourceList {
+	s := &sourceList{
+		meter: m, opening: tags.SourcesOpen + rules, closing: closing, presence: presence,
+		bare: make([]sourceBlock, len(found)), ledger: make([]SourceEntry, len(found)),
+	}
+	var counted []tokens.Counted
+	for i, src := range found {
+		s.bare[i] = newBlock(src, i+1, m.policy)
+		s.ledger[i] = newEntry(src)
+		if src.Tokens > 0 && s.bare[i].body == src.Text {
+			counted = append(counted, tokens.Counted{Text: src.Text, Tokens: src.Tokens})
+		}
+	}
+	m.known = tokens.Knowing(m.counter, counted...)
+	for i, b := range s.bare {
+		s.bare[i] = s.weighed(b)
+	}
+	s.rules = s.count(rules)
+	return s
+}
+
+func (s *sourceList) weighed(b sourceBlock) sourceBlock {
+	n, exact := tokens.Sum(s.known, b.head, b.body, sourceClose)
+	s.allExact = s.allExact && exact
+	b.tokens = n
+	b.text = max(0, n-s.count(b.head)-s.count(sourceClose))
+	return b
+}
+
+// weigh starts anew, without neighbours.
+func (s *sourceList) weigh() int {
+	s.blocks = slices.Clone(s.bare)
+	for i := range s.ledger {
+		s.ledger[i].Neighbours = 0
+	}
+	return s.element(s.blocks).tokens
+}
+
+func (s *sourceList) whole() taken {
+	for i, b := range s.blocks {
+		s.keep(i, b, In, "", "")
+	}
+	return s.render(s.blocks)
+}
+
+// cut takes the best sources that fit whole. If not even the first one fits, that one's
+// text is cut.
+func (s *sourceList) cut(room int) taken {
+	n := len(s.blocks)
+	for n > 0 && s.element(s.blocks[:n]).tokens > room {
+		n--
+	}
+	s.drop(n, ExcludedBudget, "beyond the token budget")
+	if n == 0 {
+		return s.cutFirst(room)
+	}
+	for i, b := range s.blocks[:n] {
+		s.keep(i, b, In, "", "")
+	}
+	return s.render(s.blocks[:n])
+}
+
+// cutFirst cuts the text of the best source so that it fits alone.
+func (s *sourceList) cutFirst(room int) taken {
+	if len(s.blocks) == 0 {
+		return taken{}
+	}
+	first := s.blocks[0]
+	text, _ := s.shorten(first.body, room, func(text string) int {
+		first.body = text
+		first = s.weighed(first)
+		return s.element([]sourceBlock{first}).tokens
+	})
+	if text == "" {
+		return taken{}
+	}
+	s.keep(0, first, Cut, ExcludedBudget, detailCut)
+	return s.render(s.blocks[:1])
+}
+
+func (s *sourceList) leaveOut(reason ExcludeReason, detail string) { s.drop(0, reason, detail) }
+
+// drop marks the sources from the n-th on as left out.
+func (s *sourceList) drop(n int, reason ExcludeReason, detail string) {
+	for i := n; i < len(s.ledger); i++ {
+		e := &s.ledger[i]
+		e.ID, e.Fate, e.Tokens, e.Demand, e.Reason, e.Detail = 0, Out, 0, s.bare[i].tokens, reason, detail
+	}
+}
+
+// keep records in the ledger that the i-th source goes in as block b.
+func (s *sourceList) keep(i int, b sourceBlock, fate Fate, reason ExcludeReason, detail string) {
+	s.blocks[i] = b
+	e := &s.ledger[i]
+	e.ID, e.Fate, e.Tokens, e.Reason, e.Detail = i+1, fate, b.tokens, reason, detail
+	e.Demand = max(b.tokens, s.bare[i].tokens)
+}
+
+// element returns the counts of a sources element with the given blocks, without its
+// parts. One that is long repeats the rules at its end.
+func (s *sourceList) element(blocks []sourceBlock) taken {
+	t := taken{tokens: s.count(s.opening) + s.count(tags.SourcesClose), rules: s.rules}
+	for i := range blocks {
+		t.tokens += blocks[i].tokens
+		t.text += blocks[i].text
+	}
+	if t.tokens > closingAbove {
+		n := s.count(s.closing)
+		t.tokens += n
+		t.rules += n
+	}
+	return t
+}
+
+// render returns a sources element with the given blocks.
+func (s *sourceList) render(blocks []sourceBlock) taken {
+	t := s.element(blocks)
+	t.parts = append(make([]string, 0, 3*len(blocks)+3), s.opening)
+	for i := range blocks {
+		t.parts = append(t.parts, blocks[i].head, blocks[i].body, sourceClose)
+	}
+	if t.rules > s.rules {
+		t.parts = append(t.parts, s.closing)
+	}
+	t.parts = append(t.parts, tags.SourcesClose)
+	return t
+}
+
+// addNeighbours adds the chunks next to the sources, all of which are in, where room is
+// left: best source first, the following chunk before the preceding one, each chunk once.
+// It returns no parts if it adds none.
+func (s *sourceList) addNeighbours(room int) taken {
+	type chunk struct {
+		kb, doc string
+		n       int
+	}
+	there := make(map[chunk]bool, 2*len(s.blocks))
+	for _, b := range s.blocks {
+		there[chunk{b.source.Knowledge, b.source.Doc, b.source.Chunk}] = true
+	}
+	grown := false
+	add := func(i, next int, text string) {
+		src := s.blocks[i].source
+		at := chunk{src.Knowledge, src.Doc, src.Chunk + next}
+		if !strings.ContainsFunc(text, visible) || there[at] {
+			return
+		}
+		b := s.blocks[i]
+		if next > 0 {
+			b.raw += "\n\n" + text
+		} else {
+			b.raw = text + "\n\n" + b.raw
+		}
+		b.body = safeBody(b.raw, s.policy) // neutralised after joining: a tag may be split over two chunks
+		b = s.weighed(b)
+		if more := b.tokens - s.blocks[i].tokens; more <= room {
+			if s.presence.contains(text) {
+				s.skippedPresent = true
+				return
+			}
+			room -= more
+			s.neighbourTexts = append(s.neighbourTexts, text)
+			s.keep(i, b, In, "", "")
+			s.ledger[i].Neighbours++
+			there[at], grown = true, true
+		}
+	}
+	for i := range s.blocks {
+		add(i, +1, s.blocks[i].source.After)
+		add(i, -1, s.blocks[i].source.Before)
+	}
+	if !grown {
+		return taken{}
+	}
+	return s.render(s.blocks)
+}
