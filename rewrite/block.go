@@ -84,7 +84,7 @@ const sourceClose = "\n" + tags.SourceClose
 // newBlock renders a source under an id and neutralises its text. Text that the search
 // engine neutralised at ingest passes unchanged.
 func newBlock(s retrieval.Source, id int, p *Policy) sourceBlock {
-	head := p.Template.vocabulary().AppendOpen(make([]byte, 0, 192), tags.Source{
+	head := p.Template.tags.AppendOpen(make([]byte, 0, 192), tags.Source{
 		ID: id, Type: s.Type, KB: s.Knowledge, Doc: s.Doc, Name: s.Name, Section: s.Section,
 	}, p.SourceAttributes)
 	return sourceBlock{source: s, raw: s.Text, head: string(append(head, '\n')), body: safeBody(s.Text, p)}
@@ -94,7 +94,7 @@ func newBlock(s retrieval.Source, id int, p *Policy) sourceBlock {
 // of the template, and without blank lines at its ends: a blank first line would merge
 // with the line feed of the tag above it into another token.
 func safeBody(text string, p *Policy) string {
-	body, _ := p.Template.vocabulary().Neutralise(text, p.Escape == EscapeAll)
+	body, _ := p.Template.tags.Neutralise(text, p.Escape == EscapeAll)
 	body = strings.TrimRight(body, " \t\n")
 	for {
 		line, rest, more := strings.Cut(body, "\n")

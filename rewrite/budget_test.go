@@ -145,7 +145,7 @@ func TestM31SeamsToTheApplicationsText(t *testing.T) {
 			if whole != "" {
 				lead = "\n\n"[min(2, len(whole)-len(strings.TrimRight(whole, "\n"))):]
 			}
-			if got, want := res.Ledger.Used, count(after)-count(whole); got != want || !strings.HasPrefix(after, whole+lead+"<sources>\n") || tags.Count(after) != 4 {
+			if got, want := res.Ledger.Used, count(after)-count(whole); got != want || !strings.HasPrefix(after, whole+lead+"<sources>\n") || new(tags.Vocabulary).Count(after) != 4 {
 				t.Errorf("%q: %d tokens, counted whole %d: %q", parts, got, want, after)
 			}
 		}

@@ -51,7 +51,7 @@ func (j *job) absent(m *memo, sources []retrieval.Source) (absent []retrieval.So
 // to forge a source. In most requests no byte can begin a tag, and nothing is scanned.
 func appTags(r *Request) (n int) {
 	if r.MayHoldTags() {
-		r.EachText(-1, func(raw []byte) { n += tags.Count(chat.Unquote(raw)) })
+		r.EachText(-1, func(raw []byte) { n += tags.Vocabulary{}.Count(chat.Unquote(raw)) })
 	}
 	return n
 }

@@ -19,9 +19,9 @@ const (
 // where the context goes, and may hold {{QUERY}} for the user's question. It is parsed
 // once; the zero Template is {{CONTEXT}} alone.
 type Template struct {
-	text  string           // as it was written
-	parts []string         // texts and placeholders in turn
-	tags  *tags.Vocabulary // our tags and those in the texts; nil in the zero Template
+	text  string          // as it was written
+	parts []string        // texts and placeholders in turn
+	tags  tags.Vocabulary // of our tags and those in the texts, which inserted text must not look like
 }
 
 // tagName matches the beginning of a tag in a template.
@@ -60,15 +60,6 @@ func ParseTemplate(text string) (Template, error) {
 	}
 	t.tags = tags.NewVocabulary(names...)
 	return t, nil
-}
-
-// vocabulary returns the names of the tags that inserted text must not look like: a
-// document's </context> must not end the template's.
-func (t Template) vocabulary() *tags.Vocabulary {
-	if t.tags == nil {
-		return tags.Ours()
-	}
-	return t.tags
 }
 
 // run returns how many bytes c stand at the beginning of text.

@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"rewrite/cost":                                {"retrieval", "rewrite/chat", "rewrite/tokens"},
 	"rewrite/calibration":                         {},
 	"rewrite/tags":                                {},
+	"rewrite/tags/tagstest":                       {"rewrite/tags"},
 	"rewrite/tokens":                              {},
 	"rewrite/tokens/internal/":                    {},
 	"cache":                                       {"retrieval"},

@@ -15,6 +15,7 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 
 	"sidenote/rewrite/tags"
+	"sidenote/rewrite/tags/tagstest"
 )
 
 // client is the official SDK with no other change than its base URL; sent is
@@ -34,7 +35,7 @@ func client(p *process, sent *[]byte) openai.Client {
 
 // injectedInto checks that got is sent with one insertion, and returns the
 // sources in it.
-func injectedInto(t *testing.T, sent, got []byte) []tags.Parsed {
+func injectedInto(t *testing.T, sent, got []byte) []tagstest.Parsed {
 	t.Helper()
 	if len(got) <= len(sent) {
 		t.Fatalf("nothing was added: %s", got)
@@ -64,7 +65,7 @@ func injectedInto(t *testing.T, sent, got []byte) []tags.Parsed {
 	if at < 0 || end < at {
 		t.Fatalf("no sources in %q", text)
 	}
-	sources, err := tags.ParseSources(text[at : end+len(tags.SourcesClose)])
+	sources, err := tagstest.ParseSources(text[at : end+len(tags.SourcesClose)])
 	if err != nil {
 		t.Fatal(err)
 	}

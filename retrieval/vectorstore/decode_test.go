@@ -14,7 +14,7 @@ import (
 )
 
 func clean(text string) string {
-	safe, _ := tags.Neutralise(text, false)
+	safe, _ := tags.Vocabulary{}.Neutralise(text, false)
 	return safe
 }
 
@@ -113,7 +113,7 @@ func FuzzDecode(f *testing.F) {
 			t.Error("not best first")
 		}
 		for _, s := range got.sources {
-			again, n := tags.Neutralise(s.Text, false)
+			again, n := tags.Vocabulary{}.Neutralise(s.Text, false)
 			if n > 0 || again != s.Text || s.Text == "" || trimLines(s.Text) != s.Text {
 				t.Errorf("text %q", s.Text)
 			}

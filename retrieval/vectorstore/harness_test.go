@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 func neutralise(text string) string {
-	clean, _ := tags.Neutralise(text, false)
+	clean, _ := tags.Vocabulary{}.Neutralise(text, false)
 	return clean
 }
 

@@ -47,7 +47,7 @@ func TestM31CharactersOfATag(t *testing.T) {
 		{"nothing", [2]string{"<s", "ource>"}, fillers},
 	} {
 		everyRune(func(r rune) {
-			if got := tags.Count(c.around[0]+string(r)+c.around[1]) > 0; got != c.is(r) {
+			if got := own.Count(c.around[0]+string(r)+c.around[1]) > 0; got != c.is(r) {
 				t.Errorf("%U is read as %s: %v", r, c.what, got)
 			}
 		})
@@ -66,7 +66,7 @@ func TestM31CharactersThatGo(t *testing.T) {
 		case unicode.In(r, unicode.Cc, unicode.Bidi_Control), r >= 0xe0000 && r < 0xe0080:
 			want = "ab"
 		}
-		if got, n := tags.Neutralise("a"+string(r)+"b", false); got != want || n != 0 {
+		if got, n := own.Neutralise("a"+string(r)+"b", false); got != want || n != 0 {
 			t.Errorf("%U: %q, %d; want %q", r, got, n, want)
 		}
 	})
@@ -77,7 +77,7 @@ func TestM31CharactersThatGo(t *testing.T) {
 func TestM31OperatorsBehindAName(t *testing.T) {
 	stays := func(s string) {
 		t.Helper()
-		if out, n := tags.Neutralise(s, false); out != s || n != 0 {
+		if out, n := own.Neutralise(s, false); out != s || n != 0 {
 			t.Errorf("Neutralise(%q) = %q, %d; want it as it is", s, out, n)
 		}
 	}
@@ -86,14 +86,14 @@ func TestM31OperatorsBehindAName(t *testing.T) {
 		if operator != ';' && operator != ',' { // these may be stray characters in a tag
 			stays(fmt.Sprintf("i<source%c>b", operator))
 		}
-		found(t, tags.Ours(), fmt.Sprintf("<source%c id=1>", operator))
-		found(t, tags.Ours(), fmt.Sprintf("</source%c b", operator))
+		found(t, own, fmt.Sprintf("<source%c id=1>", operator))
+		found(t, own, fmt.Sprintf("</source%c b", operator))
 	}
 	for _, operator := range ";),]}+*|&?[<" {
 		stays(fmt.Sprintf("i < source %c b", operator))
 		stays(fmt.Sprintf("i <\tsource\t%c b", operator))
-		found(t, tags.Ours(), fmt.Sprintf("<\nsource %c b", operator)) // nobody writes code like that
-		found(t, tags.Ours(), fmt.Sprintf("<source %c b", operator))
+		found(t, own, fmt.Sprintf("<\nsource %c b", operator)) // nobody writes code like that
+		found(t, own, fmt.Sprintf("<source %c b", operator))
 	}
 }
 
@@ -105,12 +105,12 @@ func TestM31AttributesBehindAnOperator(t *testing.T) {
 		"<source; data-id=1>", "<source; doc_id=1>", "<source; xml:id=1>", "<source; ⓘⓓ=1>", "<source; id=ab>", "<source; id=a-b>", "<source; id=1.5>", "<source& id=1>", "<source&i=1>",
 		"<source;a=" + long[:255], "<source;" + long + "x", "<source; id='" + long,
 	} {
-		found(t, tags.Ours(), s)
+		found(t, own, s)
 	}
 	for _, s := range []string{
 		"i<source,=1>b", "f(i<source, b+1>c)", "i<source; \"" + long, "i<source;a=" + long[:254], "i<source;" + long, "i<source; a=1", "i<source; a='b', c",
 	} {
-		if n := tags.Count(s); n != 0 {
+		if n := own.Count(s); n != 0 {
 			t.Errorf("Count(%q) = %d, want 0", s, n)
 		}
 	}
@@ -119,10 +119,10 @@ func TestM31AttributesBehindAnOperator(t *testing.T) {
 // At the end of a text a name is taken for a tag even where code could go on.
 func TestM31TagsAtTheEndOfAText(t *testing.T) {
 	for _, s := range []string{"< source", "< source ", "<\tsource \t", "<source;/>", "< source id"} {
-		found(t, tags.Ours(), s)
+		found(t, own, s)
 	}
 	for _, s := range []string{"<", "</", "< ", "<s", "<sourc", "a < s", "</ compo"} {
-		if n := tags.Count(s); n != 0 {
+		if n := own.Count(s); n != 0 {
 			t.Errorf("Count(%q) = %d, want 0", s, n)
 		}
 	}
@@ -134,13 +134,13 @@ func TestM31References(t *testing.T) {
 		"<&emsp13;source>", "<&zwnj;source>", "<&ZeroWidthSpace;source>", "<sourc&eacute>", "<s&oslashurce>", "<&NegativeVeryThinSpace;source>",
 		"&#\u200b60;source", "&#\u200bx3c;source", "&\u200b#60;source", "<&#x200b;source>", "<&#xa0;source>", "<&#xAD;source>", "<co&#x6d;po&#x6e;e&#x6E;t>", "<&#9;source>", "<&#83;ource>", "&#8249;source",
 	} {
-		found(t, tags.Ours(), s)
+		found(t, own, s)
 	}
 	for _, s := range []string{
 		"&l t;source", "&#6 0;source", "&" + strings.Repeat("a", 40) + ";source", "<&nosuch;source>", "<&xsource>", "<&frasl source>", "<&fraslsource>", "<&;source>", "<&#;source>", "<&#source>", "<&#x;source>",
 		"&#5a;source", "&#5:;source", "<&#52/;source>", "<&#x1g;source>", "<&#x@;source>", "<&#128;source>", "<&#159;source>", "&#x3;source",
 	} {
-		if n := tags.Count(s); n != 0 {
+		if n := own.Count(s); n != 0 {
 			t.Errorf("Count(%q) = %d, want 0", s, n)
 		}
 	}
@@ -172,11 +172,11 @@ func TestM31WhatIsReplaced(t *testing.T) {
 		{"&amp;#x3C;\tso\u0301urces>", "&amp;#x3C;\tso\u0301urces", "[\tso\u0301urces>"},
 		{"i < <source", "<source", "i < [source"},
 	} {
-		spans := tags.Scan(c.text)
+		spans := own.Scan(c.text)
 		if len(spans) != 1 || c.text[spans[0].Start:spans[0].End] != c.span {
 			t.Errorf("Scan(%q) = %v, want %q", c.text, spans, c.span)
 		}
-		if got, _ := tags.Neutralise(c.text, false); got != c.want {
+		if got, _ := own.Neutralise(c.text, false); got != c.want {
 			t.Errorf("Neutralise(%q) = %q, want %q", c.text, got, c.want)
 		}
 	}
@@ -186,12 +186,12 @@ func TestM31WhatIsReplaced(t *testing.T) {
 // copied.
 func TestM31EveryBracketGoes(t *testing.T) {
 	for text, want := range map[string]string{"<div>": "&lt;div>", "a<": "a&lt;", "<<": "&lt;&lt;", "<source><": "[source>&lt;", "a > b": "a > b"} {
-		if got, _ := tags.Neutralise(text, true); got != want {
+		if got, _ := own.Neutralise(text, true); got != want {
 			t.Errorf("Neutralise(%q, all) = %q, want %q", text, got, want)
 		}
 	}
 	text := strings.Repeat("naïve 中文 &amp; i > source\n", 100)
-	if n := testing.AllocsPerRun(10, func() { tags.Neutralise(text, true) }); n != 0 {
+	if n := testing.AllocsPerRun(10, func() { own.Neutralise(text, true) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -204,11 +204,11 @@ func TestM31AttributesOnOneLine(t *testing.T) {
 		{strings.Repeat("é", 150) + strings.Repeat(" x", 25), strings.Repeat("é", 150) + strings.Repeat(" x", 25)},
 		{strings.Repeat("\u202ex", 200), strings.Repeat("x", 200)},
 	} {
-		if got := string(tags.Ours().AppendAttr(nil, "n", c.value)); got != ` n="`+c.want+`"` {
+		if got := string(own.AppendAttr(nil, "n", c.value)); got != ` n="`+c.want+`"` {
 			t.Errorf("AppendAttr(%q) = %s, want %s", c.value, got, c.want)
 		}
 	}
-	if got := string(tags.Ours().AppendOpen(nil, tags.Source{ID: 120}, nil)); got != `<source id="120">` {
+	if got := string(own.AppendOpen(nil, tags.Source{ID: 120}, nil)); got != `<source id="120">` {
 		t.Errorf("a third digit: %s", got)
 	}
 }

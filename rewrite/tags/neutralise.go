@@ -14,9 +14,6 @@ const Version = "2"
 // unlike &lt;, nothing that decoding turns into a bracket again.
 const disarmedBracket = "["
 
-// Neutralise is Vocabulary.Neutralise for our own tags.
-func Neutralise(text string, all bool) (string, int) { return ours.Neutralise(text, all) }
-
 // Neutralise makes text safe to stand between our tags and returns how many look-alikes
 // it changed: "</source>" becomes "[/source>". With all it also escapes every other '<'
 // as "&lt;". Everything else stays, code included, except that
@@ -25,8 +22,8 @@ func Neutralise(text string, all bool) (string, int) { return ours.Neutralise(te
 //   - bytes that are not UTF-8 become U+FFFD.
 //
 // Text that needs no change is returned without allocating. Neutralising a result again
-// changes nothing, and Scan finds nothing in it.
-func (v *Vocabulary) Neutralise(text string, all bool) (string, int) {
+// changes nothing, and Count finds nothing in it.
+func (v Vocabulary) Neutralise(text string, all bool) (string, int) {
 	text = clean(text)
 	var out strings.Builder
 	copied, found := 0, 0

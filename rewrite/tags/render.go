@@ -30,34 +30,23 @@ type Source struct {
 // always, the others if listed in attributes, section only if it is not empty.
 //
 //	<source id="1" type="rag" kb_id="handbook" doc_id="leave.md" name="Leave policy" section="Parental leave">
-func (v *Vocabulary) AppendOpen(dst []byte, s Source, attributes []string) []byte {
+func (v Vocabulary) AppendOpen(dst []byte, s Source, attributes []string) []byte {
 	dst = append(dst, `<source id="`...)
 	dst = strconv.AppendInt(dst, int64(s.ID), 10)
 	dst = append(dst, '"')
-	for _, a := range s.values() {
-		if (*a.value != "" || a.name != "section") && slices.Contains(attributes, a.name) {
-			dst = v.AppendAttr(dst, a.name, *a.value)
+	for _, a := range [...]struct{ name, value string }{
+		{"type", s.Type}, {"kb_id", s.KB}, {"doc_id", s.Doc}, {"name", s.Name}, {"section", s.Section},
+	} {
+		if (a.value != "" || a.name != "section") && slices.Contains(attributes, a.name) {
+			dst = v.AppendAttr(dst, a.name, a.value)
 		}
 	}
 	return append(dst, '>')
 }
 
-// An attribute is the name of an attribute and the field that holds its value.
-type attribute struct {
-	name  string
-	value *string
-}
-
-// values returns the attributes that follow the id, in order.
-func (s *Source) values() [5]attribute {
-	return [...]attribute{
-		{"type", &s.Type}, {"kb_id", &s.KB}, {"doc_id", &s.Doc}, {"name", &s.Name}, {"section", &s.Section},
-	}
-}
-
 // AppendComponentOpen appends <component name="…">, without a line feed behind it.
 func AppendComponentOpen(dst []byte, name string) []byte {
-	return append(ours.AppendAttr(append(dst, "<component"...), "name", name), '>')
+	return append(Vocabulary{}.AppendAttr(append(dst, "<component"...), "name", name), '>')
 }
 
 // maxAttr is how many runes of a value are shown.
@@ -67,7 +56,7 @@ const maxAttr = 200
 // (each run of white space and controls becomes one space, none at the ends), with & <
 // > " escaped. A value longer than 200 runes is cut to 199 and an ellipsis. name is
 // written as it is.
-func (v *Vocabulary) AppendAttr(dst []byte, name, value string) []byte {
+func (v Vocabulary) AppendAttr(dst []byte, name, value string) []byte {
 	dst = append(dst, ' ')
 	dst = append(dst, name...)
 	dst = append(dst, `="`...)

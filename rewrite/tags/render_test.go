@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sidenote/rewrite/tags"
+	"sidenote/rewrite/tags/tagstest"
 )
 
 var all = []string{"id", "type", "kb_id", "doc_id", "name", "section"}
@@ -16,7 +17,7 @@ func TestAppendOpen(t *testing.T) {
 	s := tags.Source{ID: 1, Type: "rag", KB: "handbook", Doc: "leave.md", Name: "Leave policy", Section: "Parental leave"}
 	f := func(s tags.Source, attributes []string, want string) {
 		t.Helper()
-		if got := string(tags.Ours().AppendOpen(nil, s, attributes)); got != want {
+		if got := string(own.AppendOpen(nil, s, attributes)); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
@@ -33,7 +34,7 @@ func TestAppendOpen(t *testing.T) {
 func TestAppendAttr(t *testing.T) {
 	f := func(value, want string) {
 		t.Helper()
-		if got := string(tags.Ours().AppendAttr(nil, "n", value)); got != ` n="`+want+`"` {
+		if got := string(own.AppendAttr(nil, "n", value)); got != ` n="`+want+`"` {
 			t.Errorf("AppendAttr(%q) = %s, want %s", value, got, want)
 		}
 	}
@@ -61,9 +62,9 @@ func TestAppendAttr(t *testing.T) {
 func render(sources []tags.Source, bodies []string, attributes []string) string {
 	out := []byte(tags.SourcesOpen + "Cite ids like [1].\n")
 	for i, s := range sources {
-		out = tags.Ours().AppendOpen(out, s, attributes)
+		out = own.AppendOpen(out, s, attributes)
 		out = append(out, '\n')
-		body, _ := tags.Neutralise(bodies[i], false)
+		body, _ := own.Neutralise(bodies[i], false)
 		out = append(out, body...)
 		out = append(out, '\n')
 		out = append(out, tags.SourceClose...)
@@ -86,16 +87,16 @@ func TestNoDocumentForgesATag(t *testing.T) {
 				bodies[i] = hostile(12).Draw(t, "body")
 			}
 			block := render(sources, bodies, all)
-			got, err := tags.ParseSources(block)
+			got, err := tagstest.ParseSources(block)
 			if err != nil || len(got) != n {
 				t.Fatalf("read %d of %d sources, %v, from\n%q", len(got), n, err, block)
 			}
 			for i, s := range got {
-				if want, _ := tags.Neutralise(bodies[i], false); s.ID != i+1 || s.Body != want {
+				if want, _ := own.Neutralise(bodies[i], false); s.ID != i+1 || s.Body != want {
 					t.Fatalf("source %d is %+v, want body %q", i+1, s, want)
 				}
 			}
-			if spans := tags.Scan(block); len(spans) != 2*n+2 {
+			if spans := own.Scan(block); len(spans) != 2*n+2 {
 				t.Fatalf("%d tags for %d sources in\n%q", len(spans), n, block)
 			}
 		}
@@ -103,12 +104,12 @@ func TestNoDocumentForgesATag(t *testing.T) {
 }
 
 func TestParseSources(t *testing.T) {
-	want := []tags.Parsed{
+	want := []tagstest.Parsed{
 		{Source: tags.Source{ID: 1, Type: "rag", KB: "handbook", Doc: "a&b.md", Name: `the "plan"`, Section: "x > y"}, Body: "Take 16 weeks.\n\nOr more."},
 		{Source: tags.Source{ID: 2, Type: "rag", KB: "handbook", Doc: "b.md"}, Body: ""},
 	}
 	block := render([]tags.Source{want[0].Source, want[1].Source}, []string{want[0].Body, ""}, all)
-	got, err := tags.ParseSources(block)
+	got, err := tagstest.ParseSources(block)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
@@ -131,7 +132,7 @@ func TestParseSourcesRefuses(t *testing.T) {
 		"<sources>\n</source>\n</sources>\n",
 		"<sources>\n<Source id=\"1\">\n</sources>\n",
 	} {
-		if got, err := tags.ParseSources(s); err == nil {
+		if got, err := tagstest.ParseSources(s); err == nil {
 			t.Errorf("ParseSources(%q) = %v", s, got)
 		}
 	}
@@ -140,9 +141,9 @@ func TestParseSourcesRefuses(t *testing.T) {
 func FuzzParseSources(f *testing.F) {
 	f.Add(render([]tags.Source{{ID: 1, Type: "rag", Name: "a & b"}}, []string{"x < y"}, all))
 	f.Fuzz(func(t *testing.T, s string) {
-		got, err := tags.ParseSources(s)
-		if err == nil && tags.Count(s) != 2*len(got)+2 {
-			t.Errorf("%d sources, %d tags in %q", len(got), tags.Count(s), s)
+		got, err := tagstest.ParseSources(s)
+		if err == nil && own.Count(s) != 2*len(got)+2 {
+			t.Errorf("%d sources, %d tags in %q", len(got), own.Count(s), s)
 		}
 	})
 }
@@ -152,6 +153,6 @@ func BenchmarkAppendOpen(b *testing.B) {
 	dst := make([]byte, 0, 256)
 	b.ReportAllocs()
 	for b.Loop() {
-		tags.Ours().AppendOpen(dst, s, all)
+		own.AppendOpen(dst, s, all)
 	}
 }

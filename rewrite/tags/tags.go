@@ -1,78 +1,60 @@
 // Package tags renders sources as tags and keeps every other text from looking like
 // one.
 //
-// Scan finds whatever a tolerant reader (a model, a lenient parser) could take for a
-// tag of our vocabulary, Neutralise makes it harmless, and AppendOpen and similar
-// functions write the real tags. The package knows nothing of budgets, messages or
+// Neutralise makes harmless whatever a tolerant reader (a model, a lenient parser) could
+// take for a tag of a vocabulary, Count counts it, and AppendOpen and similar functions
+// write the real tags. The package knows nothing of budgets, messages or
 // policies.
 package tags
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
-// A Vocabulary is a set of tag names that other text must not imitate: our own and, for
-// example, those of a template. It is safe for concurrent use.
+// A Vocabulary is a set of tag names that other text must not imitate: those of the tags
+// that this package writes and, for example, those of a template. The zero Vocabulary
+// holds the former alone.
 type Vocabulary struct {
-	names      []string  // as fold returns them
-	notInitial [256]bool // ASCII letters and digits that no name begins with
+	more     []string  // as fold returns them
+	initials [2]uint64 // the ASCII letters and digits that they begin with, one bit each
 }
 
-var ours = NewVocabulary()
-
-// Ours returns the names of the tags that this package writes.
-func Ours() *Vocabulary { return ours }
+// own are the names of the tags that this package writes.
+var own = [...]string{"sources", "source", "component"}
 
 // NewVocabulary returns the names of our own tags and more.
-func NewVocabulary(more ...string) *Vocabulary {
-	v := &Vocabulary{names: []string{"sources", "source", "component"}}
+func NewVocabulary(more ...string) (v Vocabulary) {
 	for _, name := range more {
-		if name != "" {
-			v.names = append(v.names, strings.Map(fold, name))
+		if name == "" {
+			continue
 		}
-	}
-	for b := range utf8.RuneSelf {
-		v.notInitial[b] = unicode.IsLetter(rune(b)) || unicode.IsDigit(rune(b))
-	}
-	for _, name := range v.names {
-		v.notInitial[name[0]], v.notInitial[unicode.ToUpper(rune(name[0]))] = false, false
+		name = strings.Map(fold, name)
+		v.more = append(v.more, name)
+		if b := name[0]; b < utf8.RuneSelf {
+			v.initials[b>>6] |= 1 << (b & 63)
+		}
 	}
 	return v
 }
 
-// A Span is a piece of a text by byte offsets: text[Start:End].
-type Span struct{ Start, End int }
-
-// Scan returns everything that a tolerant reader could take for a tag of the
-// vocabulary, each from its opening bracket to the end of its name: opening, closing or
-// unfinished tags, in any letter case, with white space or invisible characters
-// anywhere inside, with look-alike brackets, slashes and letters, and written in
-// character references, escaped once or several times.
-func (v *Vocabulary) Scan(text string) []Span {
-	var spans []Span
-	for t := (tag{}); v.next(&t, text); {
-		spans = append(spans, Span{t.start, t.end})
-	}
-	return spans
+// mayBegin tells whether a name may follow a '<', by its first byte.
+func (v *Vocabulary) mayBegin(b byte) bool {
+	lower := b | 0x20 // a digit has that bit anyway
+	return !alphanumeric(b) || lower == 's' || lower == 'c' || v.initials[lower>>6]>>(lower&63)&1 != 0
 }
 
-// Count returns how many tags of the vocabulary a tolerant reader could see in
-// text: the length of Scan without the list.
-func (v *Vocabulary) Count(text string) int {
+// Count returns how many tags of the vocabulary a tolerant reader could see in text:
+// opening, closing or unfinished tags, in any letter case, with white space or invisible
+// characters anywhere inside, with look-alike brackets, slashes and letters, and written
+// in character references, escaped once or several times.
+func (v Vocabulary) Count(text string) int {
 	n := 0
 	for t := (tag{}); v.next(&t, text); {
 		n++
 	}
 	return n
 }
-
-// Scan is Vocabulary.Scan for our own tags.
-func Scan(text string) []Span { return ours.Scan(text) }
-
-// Count is Vocabulary.Count for our own tags.
-func Count(text string) int { return ours.Count(text) }
 
 // A tag is a look-alike, text[start:end]; its opening bracket is text[start:open].
 type tag struct{ start, open, end int }
@@ -85,7 +67,7 @@ func (v *Vocabulary) next(t *tag, text string) bool {
 			return false
 		}
 		// Fast path: no name begins with the character behind this '<'.
-		if text[i] == '<' && i+1 < len(text) && v.notInitial[text[i+1]] {
+		if text[i] == '<' && i+1 < len(text) && !v.mayBegin(text[i+1]) {
 			continue
 		}
 		if found, ok := v.readTag(text, i); ok {
@@ -112,9 +94,11 @@ func (v *Vocabulary) readTag(text string, start int) (t tag, ok bool) {
 		i += size
 	}
 	spaced := i > open && (text[open] == ' ' || text[open] == '\t')
-	for _, name := range v.names {
-		if end, ok := matchName(text, i, name); ok && nameEnds(text[end:], closing, spaced) {
-			return tag{start, open, end}, true
+	for _, names := range [...][]string{own[:], v.more} {
+		for _, name := range names {
+			if end, ok := matchName(text, i, name); ok && nameEnds(text[end:], closing, spaced) {
+				return tag{start, open, end}, true
+			}
 		}
 	}
 	return t, false

@@ -35,7 +35,7 @@ func NewReader() (*Reader, error) {
 // Deps are what bases are read with.
 func (r *Reader) Deps() knowledge.Deps {
 	return knowledge.Deps{Counter: r.counter, Child: r.children, Version: ChunkEncoding + " " + tokens.Version + " " + tags.Version, Neutralise: func(id, text string) string {
-		clean, n := tags.Neutralise(text, false)
+		clean, n := tags.Vocabulary{}.Neutralise(text, false)
 		if n > 0 && r.neutralised != nil {
 			r.neutralised(id, n)
 		}

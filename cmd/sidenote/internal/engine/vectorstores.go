@@ -33,7 +33,7 @@ func (v *vectorStores) options(name config.Name) vectorstore.Options {
 	o, id := v.cfg.VectorStore(name), string(name)
 	o.Version = tags.Version
 	o.Neutralise = func(text string) string {
-		clean, n := tags.Neutralise(text, false)
+		clean, n := tags.Vocabulary{}.Neutralise(text, false)
 		if n > 0 {
 			v.monitor.neutralised(id, n)
 		}

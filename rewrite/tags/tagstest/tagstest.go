@@ -1,29 +1,35 @@
-package tags
+// Package tagstest reads back, for tests, what package tags writes.
+package tagstest
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"sidenote/rewrite/tags"
 )
+
+// own are the tags of package tags.
+var own tags.Vocabulary
 
 // A Parsed is a source read back from a rendered block.
 type Parsed struct {
-	Source
+	tags.Source
 	Body string // the text between the tags' line feeds, still neutralised
 }
 
 // ParseSources reads a rendered <sources> element back, strictly. text must be the
-// element and nothing else, each tag must be written as AppendOpen writes it, on a line
+// element and nothing else, each tag must be written as tags.AppendOpen writes it, on a line
 // of its own, and nothing else may look like a tag. Lines outside the sources (the
 // rules) are skipped. It returns the sources in order; an error names the byte offset
 // of what is wrong.
 func ParseSources(text string) ([]Parsed, error) {
 	p := parser{text: text}
-	if !p.accept(SourcesOpen) {
-		return nil, p.errorf("want %q", SourcesOpen)
+	if !p.accept(tags.SourcesOpen) {
+		return nil, p.errorf("want %q", tags.SourcesOpen)
 	}
 	var sources []Parsed
-	for !p.accept(SourcesClose) {
+	for !p.accept(tags.SourcesClose) {
 		if !strings.HasPrefix(p.rest(), "<source ") {
 			if err := p.rule(); err != nil {
 				return nil, err
@@ -37,7 +43,7 @@ func ParseSources(text string) ([]Parsed, error) {
 		sources = append(sources, s)
 	}
 	if p.rest() != "" {
-		return nil, p.errorf("text behind %q", SourcesClose)
+		return nil, p.errorf("text behind %q", tags.SourcesClose)
 	}
 	return sources, nil
 }
@@ -76,7 +82,7 @@ func (p *parser) until(end string) (string, error) {
 func (p *parser) rule() error {
 	start := p.at
 	line, err := p.until("\n")
-	if err == nil && Count(line) > 0 {
+	if err == nil && own.Count(line) > 0 {
 		p.at = start
 		err = p.errorf("line %.40q looks like a tag", line)
 	}
@@ -94,21 +100,21 @@ func (p *parser) source() (Parsed, error) {
 		return s, p.errorf("tag before: %w", err)
 	}
 	start := p.at
-	if p.accept(SourceClose) {
+	if p.accept(tags.SourceClose) {
 		return s, nil
 	}
-	if s.Body, err = p.until("\n" + SourceClose); err != nil {
+	if s.Body, err = p.until("\n" + tags.SourceClose); err != nil {
 		return s, err
 	}
-	if spans := Scan(s.Body); len(spans) > 0 {
-		p.at = start + spans[0].Start
+	if own.Count(s.Body) > 0 {
+		p.at = start
 		return s, p.errorf("body looks like a tag")
 	}
 	return s, nil
 }
 
 // parseOpen reads `<source id="1" …`.
-func parseOpen(head string) (s Source, err error) {
+func parseOpen(head string) (s tags.Source, err error) {
 	rest := strings.TrimPrefix(head, "<source")
 	id, rest, err := parseAttr(rest, "id")
 	if err != nil {
@@ -117,7 +123,10 @@ func parseOpen(head string) (s Source, err error) {
 	if s.ID, err = strconv.Atoi(id); err != nil || s.ID < 1 || strconv.Itoa(s.ID) != id {
 		return s, fmt.Errorf("id %q is no number from 1", id)
 	}
-	for _, a := range s.values() {
+	for _, a := range []struct {
+		name  string
+		value *string
+	}{{"type", &s.Type}, {"kb_id", &s.KB}, {"doc_id", &s.Doc}, {"name", &s.Name}, {"section", &s.Section}} {
 		if strings.HasPrefix(rest, " "+a.name+"=") {
 			if *a.value, rest, err = parseAttr(rest, a.name); err != nil {
 				return s, err
@@ -141,7 +150,7 @@ func parseAttr(text, name string) (value, rest string, err error) {
 		return "", "", fmt.Errorf("attribute %s is not closed", name)
 	}
 	plain := entities().Replace(value)
-	if string(ours.AppendAttr(nil, name, plain)) != " "+name+`="`+value+`"` {
+	if string(own.AppendAttr(nil, name, plain)) != " "+name+`="`+value+`"` {
 		return "", "", fmt.Errorf("attribute %s=%q is not as we write it", name, value)
 	}
 	return plain, rest, nil
