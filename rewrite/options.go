@@ -221,28 +221,12 @@ func (o *optionReader) priority(param string) int {
 	if o.Kind() != chat.KindString {
 		return o.integer(param, 0, PriorityCritical)
 	}
-	p, err := ParsePriority(o.text(param))
-	if err != nil {
-		o.wrong(param, "%v", err)
+	name := o.text(param)
+	p, ok := NamedPriority(name)
+	if !ok {
+		o.wrong(param, "%q is not a priority; use critical, high, medium, low, optional or 0 to 100", name)
 	}
 	return p
-}
-
-// ParsePriority returns the number of a priority's name.
-func ParsePriority(s string) (int, error) {
-	switch s {
-	case "critical":
-		return PriorityCritical, nil
-	case "high":
-		return PriorityHigh, nil
-	case "medium":
-		return PriorityMedium, nil
-	case "low":
-		return PriorityLow, nil
-	case "optional":
-		return PriorityOptional, nil
-	}
-	return 0, fmt.Errorf("%q is not a priority; use critical, high, medium, low, optional or 0 to 100", s)
 }
 
 // ValidName tells whether s has the form that every name chosen by people must have:

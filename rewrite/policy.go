@@ -102,6 +102,14 @@ const (
 	PriorityOptional = 30
 )
 
+// NamedPriority returns the priority of that name.
+func NamedPriority(name string) (priority int, ok bool) {
+	priority, ok = map[string]int{
+		"critical": PriorityCritical, "high": PriorityHigh, "medium": PriorityMedium, "low": PriorityLow, "optional": PriorityOptional,
+	}[name]
+	return priority, ok
+}
+
 // A Policy says what is done with one tenant's requests. It is a value: resolved once
 // per request, passed down, never looked up again. The zero Policy is off.
 type Policy struct {
@@ -127,7 +135,7 @@ type Policy struct {
 
 	Citations        Citations
 	Grounding        Grounding
-	SourceAttributes []string // of AllSourceAttributes, in that order; id is always there
+	SourceAttributes []string // of the six in DefaultPolicy, in that order; id is always there
 	Escape           Escape
 
 	MinTruncatedTokens int // a cut that leaves less is not made
@@ -143,11 +151,6 @@ type Policy struct {
 	Notes  []string // what Narrow refused of a request's options
 }
 
-// AllSourceAttributes lists the attributes a <source> tag can carry, in order.
-func AllSourceAttributes() []string {
-	return []string{"id", "type", "kb_id", "doc_id", "name", "section"}
-}
-
 // DefaultPolicy is the policy for a tenant that configured
 // nothing: 2,000 tokens at the end of the system message.
 func DefaultPolicy() Policy {
@@ -160,7 +163,7 @@ func DefaultPolicy() Policy {
 		Order:              OrderPriority,
 		Citations:          CitationsAuto,
 		Grounding:          GroundingDefault,
-		SourceAttributes:   AllSourceAttributes(),
+		SourceAttributes:   []string{"id", "type", "kb_id", "doc_id", "name", "section"},
 		Escape:             EscapeTags,
 		MinTruncatedTokens: 100,
 		EmptyAnswer:        "The documents do not cover this question.",

@@ -212,6 +212,12 @@ func TestRewriteHolds(t *testing.T) {
 		if l := res.Ledger; l.Rules+l.Tags+l.Text != l.Used || l.Tags < 0 || l.Text < 0 {
 			t.Fatalf("used %d = rules %d + tags %d + text %d\nbody %s", l.Used, l.Rules, l.Tags, l.Text, body)
 		}
+		for _, e := range res.Ledger.Sources {
+			reasoned(t, e.Fate, e.Reason, e.Detail)
+		}
+		for _, e := range res.Ledger.Components {
+			reasoned(t, e.Fate, e.Reason, e.Detail)
+		}
 		if res.Outcome != rewrite.Injected {
 			return
 		}
@@ -226,6 +232,13 @@ func TestRewriteHolds(t *testing.T) {
 	t.Logf("outcomes %v, %d with a source cut inside, %d limited by the window", tally, cut, limited)
 	if tally[rewrite.Injected] == 0 || tally[rewrite.Untouched] == 0 || cut == 0 && !testing.Short() || limited == 0 {
 		t.Fatalf("the cases miss what they are about: %v, %d cut, %d limited", tally, cut, limited)
+	}
+}
+
+// reasoned fails unless exactly what is cut or out has a reason and a detail.
+func reasoned(t *rapid.T, fate rewrite.Fate, reason rewrite.ExcludeReason, detail string) {
+	if whole := fate == rewrite.In; whole != (reason == "") || whole != (detail == "") {
+		t.Fatalf("%s, reason %q, detail %q", fate, reason, detail)
 	}
 }
 

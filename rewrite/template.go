@@ -27,9 +27,9 @@ type Template struct {
 // tagName matches the beginning of a tag in a template.
 var tagName = regexp.MustCompile(`<\s*/?\s*([\pL_][\pL\pN_:.-]*)`)
 
-// ParseTemplate parses a template. It refuses double braces that are no placeholder,
-// because they would reach the model as they are.
-func ParseTemplate(text string) (Template, error) {
+// parseTemplate refuses double braces that are no placeholder, because they would reach
+// the model as they are.
+func parseTemplate(text string) (Template, error) {
 	t := Template{text: text}
 	rest := text
 	for {
@@ -153,7 +153,7 @@ func (t Template) MarshalText() ([]byte, error) { return []byte(t.text), nil }
 func (t *Template) UnmarshalText(text []byte) (err error) {
 	*t = Template{}
 	if len(text) > 0 {
-		*t, err = ParseTemplate(string(text))
+		*t, err = parseTemplate(string(text))
 	}
 	return err
 }

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is the deepest nesting of a body that is rewritten.
-const MaxDepth = 64
+// maxDepth is the deepest nesting of a body that is rewritten.
+const maxDepth = 64
 
 // An Error says why a body is not rewritten.
 type Error struct {
@@ -26,7 +26,7 @@ const (
 	NotJSON   Reason = "not-json"
 	NotChat   Reason = "not-chat"       // JSON, but no chat request: no messages, wrong types
 	Ambiguous Reason = "ambiguous-body" // two parsers could read it differently
-	TooDeep   Reason = "too-deep"       // nested deeper than MaxDepth
+	TooDeep   Reason = "too-deep"       // nested deeper than maxDepth
 )
 
 // Ambiguity returns what two parsers could read differently in the i-th message, nil if

@@ -92,7 +92,7 @@ func (p *Parser) Parse(body []byte) (*Request, error) {
 }
 
 func tooDeep() *Error {
-	return &Error{Reason: TooDeep, Message: fmt.Sprintf("body is nested deeper than %d levels", MaxDepth)}
+	return &Error{Reason: TooDeep, Message: fmt.Sprintf("body is nested deeper than %d levels", maxDepth)}
 }
 
 // maxKept is the largest list, of messages, parts and so on, whose memory a Parser keeps

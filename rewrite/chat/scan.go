@@ -18,7 +18,7 @@ type scanner struct {
 
 	loneSurrogate int   // offset of the last escaped surrogate without its other half, -1 if none
 	seen          marks // in all strings; bytes beyond ASCII outside of them are errors
-	tooDeep       bool  // something nests deeper than MaxDepth
+	tooDeep       bool  // something nests deeper than maxDepth
 }
 
 func (s *scanner) fail(r Reason, format string, args ...any) {
@@ -178,7 +178,7 @@ func (s *scanner) value() Span {
 		return v
 	case k != KindObject && k != KindArray:
 		s.scalar(k)
-	case s.depth >= MaxDepth:
+	case s.depth >= maxDepth:
 		s.deep()
 	case k == KindObject:
 		return s.object(func(Span, bool) { s.value() })
@@ -206,7 +206,7 @@ func (s *scanner) scalar(k Kind) {
 	}
 }
 
-// deep skips an object or an array beyond MaxDepth. It does not recurse, because the
+// deep skips an object or an array beyond maxDepth. It does not recurse, because the
 // depth of a hostile body would cost stack.
 func (s *scanner) deep() {
 	s.tooDeep = true

@@ -137,12 +137,8 @@ type Priority int
 
 // UnmarshalText reads a number or a word.
 func (p *Priority) UnmarshalText(text []byte) error {
-	words := map[string]Priority{
-		"critical": rewrite.PriorityCritical, "high": rewrite.PriorityHigh, "medium": rewrite.PriorityMedium,
-		"low": rewrite.PriorityLow, "optional": rewrite.PriorityOptional,
-	}
-	if v, ok := words[string(text)]; ok {
-		*p = v
+	if v, ok := rewrite.NamedPriority(string(text)); ok {
+		*p = Priority(v)
 		return nil
 	}
 	n, err := strconv.Atoi(string(text))
