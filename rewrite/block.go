@@ -107,10 +107,5 @@ func safeBody(text string, p *Policy) string {
 
 // renderComponent returns a named text as a component element.
 func renderComponent(name, text string) string {
-	dst := make([]byte, 0, len(text)+64)
-	dst = tags.AppendComponentOpen(dst, name)
-	dst = append(dst, '\n')
-	dst = append(dst, text...)
-	dst = append(dst, "\n"+tags.ComponentClose...)
-	return string(dst)
+	return string(tags.AppendComponentOpen(nil, name)) + "\n" + text + "\n" + tags.ComponentClose
 }

@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"encoding/json"
+	"slices"
 
 	"sidenote/rewrite/chat"
 )
@@ -35,13 +36,11 @@ func (e Edit) MarshalJSON() ([]byte, error) {
 // Apply appends body with its edits made to dst, in one copy. Edits are sorted by
 // offset and do not overlap. Without edits it appends body as it is.
 func Apply(dst, body []byte, edits []Edit) []byte {
-	at := 0
-	for _, e := range edits {
-		dst = append(dst, body[at:e.Offset]...)
-		dst = append(dst, e.Insert...)
-		at = e.Offset + e.Delete
+	var pieces [8][]byte
+	for _, piece := range Pieces(pieces[:0], body, edits) {
+		dst = append(dst, piece...)
 	}
-	return append(dst, body[at:]...)
+	return dst
 }
 
 // Pieces appends to dst, in order and without copying, the pieces that Apply would
@@ -78,12 +77,8 @@ func StripEdits(r *Request, p Policy) []Edit {
 	return sorted(edits)
 }
 
-// sorted orders the few edits of a request by offset.
+// sorted orders the edits of a request by offset.
 func sorted(edits []Edit) []Edit {
-	for i := range edits {
-		for j := i; j > 0 && edits[j].Offset < edits[j-1].Offset; j-- {
-			edits[j], edits[j-1] = edits[j-1], edits[j]
-		}
-	}
+	slices.SortStableFunc(edits, func(a, b Edit) int { return a.Offset - b.Offset })
 	return edits
 }

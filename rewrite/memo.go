@@ -77,16 +77,6 @@ func (m *memo) slot(k *fitKey) *atomic.Pointer[memoEntry] {
 	return &m.slots[h%uint64(len(m.slots))]
 }
 
-// get returns the result for an equal key, nil if it is not there.
-func (m *memo) get(k *fitKey) *fitResult {
-	if r := m.slot(k).Load(); r != nil && r.key == *k {
-		return r.fitted
-	}
-	return nil
-}
-
-func (m *memo) put(k *fitKey, f *fitResult) { m.slot(k).Store(&memoEntry{*k, f}) }
-
 // patternsOf returns the patterns of the texts of sources, which are not empty. Like a
 // fitKey, it compares lists of sources by identity.
 func (m *memo) patternsOf(sources []retrieval.Source) *patterns {
@@ -128,8 +118,8 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	// messages hold already, and results without sources, which have no identity.
 	whole := k.policy != "" && k.first != nil && len(sources) == len(found.Sources) && k.size() <= maxRemembered
 	if whole {
-		if f := m.get(&k); f != nil && (f.neighbours == nil || f.neighbours.findIn(&j.presence) == nil) {
-			return f
+		if e := m.slot(&k).Load(); e != nil && e.key == k && (e.fitted.neighbours == nil || e.fitted.neighbours.findIn(&j.presence) == nil) {
+			return e.fitted
 		}
 	}
 	f := j.newPlan(sources, notice).result()
@@ -138,7 +128,7 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 		f.sources = append(f.sources, outEntry(x.Source, x.Reason, x.Detail))
 	}
 	if whole && !f.requestSpecific {
-		m.put(&k, f)
+		m.slot(&k).Store(&memoEntry{k, f})
 	}
 	return f
 }

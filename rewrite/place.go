@@ -64,8 +64,3 @@ func feeds(neighbour string, have int) string {
 	}
 	return "\n\n"[min(have, 2):]
 }
-
-// edit returns the edit that inserts JSON in this place.
-func edit(at chat.Place, insert []byte) Edit {
-	return Edit{Name: editInject, Offset: at.Offset, Delete: at.Remove, Insert: insert}
-}

@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"slices"
-	"sort"
 	"strings"
 
 	"sidenote/retrieval"
@@ -19,7 +18,7 @@ type plan struct {
 	rules      string      // the fixed sentences where they stand in the block on their own
 	query      string      // the question, neutralised; "" if the template has no {{QUERY}}
 	elements   []*element  // as declared
-	sources    *element    // the one of the sources; nil without any
+	sources    *sourceList // the content of the last element, if there are sources or a notice; else empty
 	insertions []insertion // parallel to the job's places
 
 	budget, used int
@@ -39,7 +38,7 @@ func (j *job) newPlan(sources []retrieval.Source, notice bool) *plan {
 		meter:  meter{counter: j.model.Counter, known: j.model.Counter, allExact: true},
 		policy: j.policy, model: j.model, query: j.safeQuery(), insertions: make([]insertion, j.places.n), budget: j.budget(), exact: true,
 	}
-	p.meter.policy = &p.policy
+	p.meter.policy, p.sources = &p.policy, &sourceList{ledger: []SourceEntry{}}
 	for i := range p.insertions {
 		p.insertions[i].Place = j.places.at[i]
 	}
@@ -55,20 +54,12 @@ func (j *job) newPlan(sources []retrieval.Source, notice bool) *plan {
 		if notice {
 			fixed = noticeEmpty
 		}
-		p.sources = &element{Component: j.policy.Sources, place: j.places.n - 1}
-		p.sources.Name = SourcesName
-		p.sources.content = newSourceList(&p.meter, sources, j.presence, fixed, closing(&p.policy, j.req.TextFormat))
-		p.elements = append(p.elements, p.sources)
+		p.sources = newSourceList(&p.meter, sources, j.presence, fixed, closing(&p.policy, j.req.TextFormat))
+		e := &element{Component: j.policy.Sources, content: p.sources, place: j.places.n - 1}
+		e.Name = SourcesName
+		p.elements = append(p.elements, e)
 	}
 	return p
-}
-
-// sourceList returns the sources; it is empty without any.
-func (p *plan) sourceList() *sourceList {
-	if p.sources == nil {
-		return &sourceList{ledger: []SourceEntry{}}
-	}
-	return p.sources.content.(*sourceList)
 }
 
 // assemble fits the elements, renders them in place and counts the result exactly. If the
@@ -130,10 +121,13 @@ func (p *plan) fit(room int) {
 			}
 		}
 	}
-	if !full && p.sources != nil && p.sources.entry.Fate == In {
-		if t := p.sourceList().addNeighbours(room); t.parts != nil {
-			p.sources.take(In, t)
-			p.sources.entry.Demand = t.tokens
+	if full || len(p.sources.blocks) == 0 {
+		return
+	}
+	if e := p.elements[len(p.elements)-1]; e.entry.Fate == In {
+		if t := p.sources.addNeighbours(room); t.parts != nil {
+			e.take(In, t)
+			e.entry.Demand = t.tokens
 		}
 	}
 }
@@ -155,21 +149,10 @@ func (p *plan) compose() {
 		block.parts = p.policy.Template.fill(block.parts, p.query)
 	}
 	for i := range p.insertions {
-		p.insertions[i].separate()
-	}
-}
-
-// separate adds the line feeds that separate an insertion from the application's text.
-func (i *insertion) separate() {
-	if len(i.parts) == 0 {
-		return
-	}
-	lead, trail := around(i.Frame, i.parts)
-	if lead != "" {
-		i.parts = append([]string{lead}, i.parts...)
-	}
-	if trail != "" {
-		i.parts = append(i.parts, trail)
+		if at := &p.insertions[i]; len(at.parts) > 0 {
+			lead, trail := around(at.Frame, at.parts)
+			at.parts = slices.Concat([]string{lead}, at.parts, []string{trail})
+		}
 	}
 }
 
@@ -204,20 +187,17 @@ func inOrder(elements []*element, o Order) []*element {
 		return elements
 	}
 	ordered := slices.Clone(elements)
-	sort.SliceStable(ordered, func(i, j int) bool { return ordered[i].Priority > ordered[j].Priority })
+	slices.SortStableFunc(ordered, func(a, b *element) int { return b.Priority - a.Priority })
 	if o != OrderEdges {
 		return ordered
 	}
 	edges := make([]*element, len(ordered))
-	front, back := 0, len(ordered)-1
 	for i, e := range ordered {
-		if i%2 == 0 {
-			edges[front] = e
-			front++
-		} else {
-			edges[back] = e
-			back--
+		at := i / 2
+		if i%2 == 1 {
+			at = len(ordered) - 1 - at
 		}
+		edges[at] = e
 	}
 	return edges
 }
@@ -225,7 +205,7 @@ func inOrder(elements []*element, o Order) []*element {
 // result makes the plan and returns what came of it.
 func (p *plan) result() *fitResult {
 	in := (len(p.elements) > 0 || p.rules != "") && p.assemble()
-	s := p.sourceList()
+	s := p.sources
 	out := &fitResult{components: make([]ComponentEntry, len(p.elements)), sources: s.ledger, bases: map[string]int{}, exact: p.exact, requestSpecific: s.skippedPresent}
 	demand := 0
 	for i, e := range p.elements {

@@ -234,7 +234,8 @@ func (j *job) edits(o Outcome, in *fitResult) []Edit {
 	edits := make([]Edit, 0, 1+len(strip)) // usually there is one insertion
 	for i, text := range in.insertions {
 		if text != nil {
-			edits = append(edits, edit(j.places.at[i], text))
+			at := &j.places.at[i]
+			edits = append(edits, Edit{Name: editInject, Offset: at.Offset, Delete: at.Remove, Insert: text})
 		}
 	}
 	for _, e := range strip {

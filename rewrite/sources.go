@@ -64,11 +64,14 @@ func (s *sourceList) weigh() int {
 	return s.element(s.blocks).tokens
 }
 
-func (s *sourceList) whole() taken {
-	for i, b := range s.blocks {
+func (s *sourceList) whole() taken { return s.first(len(s.blocks)) }
+
+// first takes the n best sources whole.
+func (s *sourceList) first(n int) taken {
+	for i, b := range s.blocks[:n] {
 		s.keep(i, b, In, "", "")
 	}
-	return s.render(s.blocks)
+	return s.render(s.blocks[:n])
 }
 
 // cut takes the best sources that fit whole. If not even the first one fits, that one's
@@ -82,10 +85,7 @@ func (s *sourceList) cut(room int) taken {
 	if n == 0 {
 		return s.cutFirst(room)
 	}
-	for i, b := range s.blocks[:n] {
-		s.keep(i, b, In, "", "")
-	}
-	return s.render(s.blocks[:n])
+	return s.first(n)
 }
 
 // cutFirst cuts the text of the best source so that it fits alone.

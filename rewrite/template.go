@@ -3,7 +3,6 @@ package rewrite
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"sidenote/rewrite/tags"
@@ -130,12 +129,10 @@ func (t Template) fill(context []string, query string) []string {
 			filled = append(filled, query)
 		}
 	}
-	filled = slices.DeleteFunc(filled, func(s string) bool { return s == "" })
-	for len(filled) > 0 {
-		if filled[0] = strings.TrimLeft(filled[0], "\r\n"); filled[0] != "" {
+	for i := range filled {
+		if filled[i] = strings.TrimLeft(filled[i], "\r\n"); filled[i] != "" {
 			break
 		}
-		filled = filled[1:]
 	}
 	return filled
 }

@@ -42,17 +42,19 @@ func (s *scanner) str() (v Span, escaped bool) {
 	}
 }
 
-// unescapedLen returns how many bytes of b come before a quote, a backslash or a
-// control character.
-func unescapedLen(b []byte) int {
+// unescapedLen returns how many bytes of s come before a quote, a backslash or a control
+// character. The compiler turns the eight bytes into one load.
+func unescapedLen[text []byte | string](s text) int {
 	i := 0
-	for ; len(b)-i >= 8; i += 8 {
-		if hit := special(word(b[i:])); hit != 0 {
+	for ; len(s)-i >= 8; i += 8 {
+		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		if hit := special(w); hit != 0 {
 			return i + bits.TrailingZeros64(hit)/8
 		}
 	}
-	for ; i < len(b); i++ {
-		if c := b[i]; c == '"' || c == '\\' || c < 0x20 {
+	for ; i < len(s); i++ {
+		if c := s[i]; c == '"' || c == '\\' || c < 0x20 {
 			return i
 		}
 	}

@@ -3,7 +3,6 @@ package chat
 import (
 	"bytes"
 	"math"
-	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -15,7 +14,7 @@ import (
 func appendQuoted(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	for {
-		n := unescapedStringLen(s)
+		n := unescapedLen(s)
 		dst = append(dst, s[:n]...)
 		if n == len(s) {
 			return dst
@@ -34,24 +33,6 @@ func appendQuoted(dst []byte, s string) []byte {
 		}
 		s = s[n+1:]
 	}
-}
-
-// unescapedStringLen is unescapedLen for a string. The compiler turns the eight bytes into one load.
-func unescapedStringLen(s string) int {
-	i := 0
-	for ; len(s)-i >= 8; i += 8 {
-		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
-			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		if hit := special(w); hit != 0 {
-			return i + bits.TrailingZeros64(hit)/8
-		}
-	}
-	for ; i < len(s); i++ {
-		if c := s[i]; c == '"' || c == '\\' || c < 0x20 {
-			return i
-		}
-	}
-	return i
 }
 
 // Unquote decodes a JSON string that the scanner accepted, quotes included. An escaped

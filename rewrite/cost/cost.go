@@ -28,7 +28,7 @@ type Tokens struct {
 }
 
 // Sum returns the size in all.
-func (c Tokens) Sum() int { return c.Messages + c.Tools + c.Format + c.Images }
+func (t Tokens) Sum() int { return t.Messages + t.Tools + t.Format + t.Images }
 
 // Assumptions, in tokens unless it says otherwise, where nothing is documented.
 const (
@@ -87,31 +87,27 @@ func (c *Counter) Count(r *chat.Request, m Model, limit int) Tokens {
 		images   tokens.ImageRule
 	}{m.Encoding, m.Images})
 	w := &weigher{m, c.Cache, salt, limit}
-	return w.request(r)
-}
-
-func (w *weigher) request(r *chat.Request) Tokens {
-	c := Tokens{Messages: tokens.ReplyOverhead, Exact: r.Attachments == 0 && r.Sound()}
+	t := Tokens{Messages: tokens.ReplyOverhead, Exact: r.Attachments == 0 && r.Sound()}
 	for _, s := range r.Messages {
 		text, images, exact := w.message(s.Of(r.Body))
-		c.Messages += text
-		c.Images += images
-		c.Exact = c.Exact && exact
-		if w.limit > 0 && c.Messages > w.limit {
-			c.Exact, c.Stopped = false, true
-			return c
+		t.Messages += text
+		t.Images += images
+		t.Exact = t.Exact && exact
+		if limit > 0 && t.Messages > limit {
+			t.Exact, t.Stopped = false, true
+			return t
 		}
 	}
 	for _, s := range r.Tools {
 		n, stopped := w.cachedCount(s.Of(r.Body), toolsOf, (*messageWeight).tools)
-		c.Tools += n
-		c.Exact, c.Stopped = false, c.Stopped || stopped
+		t.Tools += n
+		t.Exact, t.Stopped = false, t.Stopped || stopped
 	}
 	if r.Format != (chat.Span{}) {
 		n, stopped := w.cachedCount(r.Format.Of(r.Body), formatOf, (*messageWeight).schema)
-		c.Format, c.Exact, c.Stopped = n, false, c.Stopped || stopped
+		t.Format, t.Exact, t.Stopped = n, false, t.Stopped || stopped
 	}
-	return c
+	return t
 }
 
 // The kinds of counts that are remembered for a text; they are mixed into its key.
