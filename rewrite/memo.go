@@ -103,6 +103,7 @@ func (k *fitKey) size() int {
 
 // fit returns the result for this request, from the memo if there is one.
 func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, notice bool) *fitResult {
+	j.places = placesFor(j.req, j.placement, j.last)
 	k := fitKey{
 		n: len(sources), notice: notice, policy: j.policy.Digest,
 		encoding: j.model.Encoding, budget: j.budget(), ratio: j.model.ratio(),
@@ -122,13 +123,18 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 			return e.fitted
 		}
 	}
-	f := j.newPlan(sources, notice).result()
+	f := j.leftOut(found, j.newPlan(sources, notice).result())
+	if whole && !f.requestSpecific {
+		m.slot(&k).Store(&memoEntry{k, f})
+	}
+	return f
+}
+
+// leftOut adds to f the sources that were left out before.
+func (j *job) leftOut(found *retrieval.Result, f *fitResult) *fitResult {
 	f.sources = append(f.sources, j.skipped...)
 	for _, x := range found.Excluded {
 		f.sources = append(f.sources, outEntry(x.Source, x.Reason, x.Detail))
-	}
-	if whole && !f.requestSpecific {
-		m.slot(&k).Store(&memoEntry{k, f})
 	}
 	return f
 }

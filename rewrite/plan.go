@@ -36,7 +36,7 @@ type insertion struct {
 func (j *job) newPlan(sources []retrieval.Source, notice bool) *plan {
 	p := &plan{
 		meter:  meter{counter: j.model.Counter, known: j.model.Counter, allExact: true},
-		policy: j.policy, model: j.model, query: j.safeQuery(), insertions: make([]insertion, j.places.n), budget: j.budget(), exact: true,
+		policy: j.policy, model: j.model, query: j.safeQuery(), insertions: make([]insertion, j.places.n), budget: j.budget(),
 	}
 	p.meter.policy, p.sources = &p.policy, &sourceList{ledger: []SourceEntry{}}
 	for i := range p.insertions {
@@ -204,7 +204,7 @@ func inOrder(elements []*element, o Order) []*element {
 
 // result makes the plan and returns what came of it.
 func (p *plan) result() *fitResult {
-	in := (len(p.elements) > 0 || p.rules != "") && p.assemble()
+	in := p.assemble()
 	s := p.sources
 	out := &fitResult{components: make([]ComponentEntry, len(p.elements)), sources: s.ledger, bases: map[string]int{}, exact: p.exact, requestSpecific: s.skippedPresent}
 	demand := 0

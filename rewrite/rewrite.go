@@ -184,10 +184,13 @@ func (j *job) decide(res *Result, m *memo) *fitResult {
 		res.Outcome = Untouched
 		return nil
 	}
-	j.places = placesFor(j.req, j.placement, j.last)
 	notice := empty && j.policy.Empty() == EmptyNotice
 	j.rulesInBlock = j.rulesGoInBlock(len(sources) > 0 || notice)
-	if j.window.Check == CheckNone && (len(sources) > 0 || notice || j.rulesInBlock || len(j.policy.Components) > 0) {
+	if len(sources) == 0 && !notice && !j.rulesInBlock && len(j.policy.Components) == 0 {
+		res.Outcome = Untouched
+		return j.leftOut(found, &fitResult{components: []ComponentEntry{}, sources: []SourceEntry{}, bases: map[string]int{}, exact: true})
+	}
+	if j.window.Check == CheckNone {
 		j.measureWindow()
 	}
 	in := j.fit(m, found, sources, notice)
