@@ -71,7 +71,7 @@ func (p *Parser) message(n int) {
 	if !p.describe && p.commonMessage() {
 		return
 	}
-	if k := p.Kind(); k != KindObject {
+	if k := p.kind(); k != KindObject {
 		p.notChat(path{n, -1, ""}, "%s, not an object", k)
 		p.value()
 		return
@@ -95,7 +95,7 @@ func (p *Parser) message(n int) {
 		case name == "content" && same:
 			p.content(n, &m)
 		default:
-			if name == "audio" && p.Kind() == KindObject {
+			if name == "audio" && p.kind() == KindObject {
 				p.r.Attachments++
 			}
 			p.value()
@@ -122,7 +122,7 @@ func (p *Parser) message(n int) {
 }
 
 func (p *Parser) role(n int, m *message) {
-	if k := p.Kind(); k != KindString {
+	if k := p.kind(); k != KindString {
 		p.notChat(path{n, -1, "role"}, "%s, not a string", k)
 		p.value()
 		return
@@ -156,7 +156,7 @@ func (p *Parser) ambiguousRole(n int, why string) {
 }
 
 func (p *Parser) content(n int, m *message) {
-	m.kind = p.Kind()
+	m.kind = p.kind()
 	switch m.kind {
 	case KindArray:
 		m.parts.Start = len(p.r.parts)
@@ -175,7 +175,7 @@ func (p *Parser) content(n int, m *message) {
 }
 
 func (p *Parser) part(n, i int) {
-	if k := p.Kind(); k != KindObject {
+	if k := p.kind(); k != KindObject {
 		p.notChat(path{n, i, ""}, "%s, not an object", k)
 		p.value()
 		return
@@ -185,7 +185,7 @@ func (p *Parser) part(n, i int) {
 	level := p.keys.level()
 	p.object(func(key Span, escaped bool) {
 		name, same := p.key(level, "messages[].content[].", key, escaped, partKeys)
-		k := p.Kind()
+		k := p.kind()
 		v := p.value()
 		switch {
 		case p.err != nil || !same:

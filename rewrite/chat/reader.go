@@ -7,6 +7,9 @@ type Reader struct{ scanner }
 // NewReader returns a Reader of raw.
 func NewReader(raw []byte) Reader { return Reader{scanner{b: raw, loneSurrogate: -1}} }
 
+// Kind returns the type of the next value.
+func (r *Reader) Kind() Kind { return r.kind() }
+
 // Value skips the next value and returns its JSON.
 func (r *Reader) Value() []byte { return r.value().Of(r.b) }
 

@@ -141,7 +141,7 @@ func (p *Parser) notChat(at path, format string, args ...any) {
 }
 
 func (p *Parser) top() {
-	if k := p.Kind(); k != KindObject {
+	if k := p.kind(); k != KindObject {
 		p.value()
 		p.end()
 		p.fail(NotChat, "body is %s, not an object", k)
@@ -249,7 +249,7 @@ func (p *Parser) garbled(text Span) bool {
 }
 
 func (p *Parser) topValue(name string) {
-	k := p.Kind()
+	k := p.kind()
 	switch {
 	case name == "messages" && k == KindArray:
 		most := min(4+len(p.b)/512, maxKept) // the messages that a conversation of that length mostly has
@@ -294,7 +294,7 @@ func (p *Parser) format() {
 	schema := false
 	whole := p.object(func(key Span, escaped bool) {
 		name, _ := p.key(level, "response_format.", key, escaped, formatKeys)
-		k, v := p.Kind(), p.value()
+		k, v := p.kind(), p.value()
 		if name == "type" && p.err == nil {
 			p.r.TextFormat = k == KindString && Unquote(v.Of(p.b)) == "text"
 		}

@@ -146,9 +146,9 @@ func (k Kind) String() string {
 	return [...]string{"nothing", "null", "a boolean", "a number", "a string", "an array", "an object"}[k]
 }
 
-// Kind returns the type of the next value by its first byte. The value itself is
+// kind returns the type of the next value by its first byte. The value itself is
 // checked when it is read.
-func (s *scanner) Kind() Kind {
+func (s *scanner) kind() Kind {
 	switch c := s.peek(); c {
 	case '{':
 		return KindObject
@@ -170,7 +170,7 @@ func (s *scanner) value() Span {
 	if s.err != nil {
 		return Span{}
 	}
-	k := s.Kind()
+	k := s.kind()
 	start := s.i
 	switch {
 	case k == KindString:
@@ -212,7 +212,7 @@ func (s *scanner) deep() {
 	s.tooDeep = true
 	var ends []byte // the closing brackets still to come
 	for s.err == nil {
-		if k := s.Kind(); k == KindObject || k == KindArray {
+		if k := s.kind(); k == KindObject || k == KindArray {
 			end := s.b[s.i] + 2 // in ASCII both closing brackets are two above the opening ones
 			ends = append(ends, end)
 			if s.i++; s.peek() != end {
