@@ -1,5 +1,5 @@
-// Package cache puts a Store in front of anything that finds sources. It knows keys,
-// lifetimes and the form of values, and nothing of what the sources are for. Losing a
+// Package cache puts Stores in front of anything that finds something. It knows keys,
+// lifetimes and the form of values, and nothing of what the values are for. Losing a
 // value costs time, never correctness.
 package cache
 

@@ -16,8 +16,8 @@ import (
 //	body (uint32 length, bytes)
 //	CRC-32C of everything before (4 bytes)
 //
-// Numbers are little-endian. A plain value has no flags. Flags say how a Packed changed
-// the body; only the store behind the Packed holds such values.
+// Numbers are little-endian. A plain value has no flags. Flags say how a CodecStore changed
+// the body; only the store behind the CodecStore holds such values.
 const (
 	magic      = "SN"
 	flagsAt    = len(magic) + 1

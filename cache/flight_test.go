@@ -29,7 +29,7 @@ func TestRetrieverFlight(t *testing.T) {
 				return ctx.Err()
 			}
 		}}
-		r := &cache.Retriever{Next: engine, Tiers: near(memory(t, 1<<20)), Kind: cache.Candidates}
+		r := cache.NewRetriever(engine, cache.Candidates, near(memory(t, 1<<20)), nil)
 		start := time.Now()
 		var all sync.WaitGroup
 		for i := range 20 {
@@ -67,7 +67,7 @@ func TestRetrieverFlightIsShared(t *testing.T) {
 			}
 			return nil
 		}}
-		r := &cache.Retriever{Next: engine, Tiers: near(memory(t, 1<<20)), Kind: cache.Selected}
+		r := cache.NewRetriever(engine, cache.Selected, near(memory(t, 1<<20)), nil)
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
@@ -109,7 +109,7 @@ func TestRetrieverSearchFails(t *testing.T) {
 					}
 					return nil
 				}}
-				r := &cache.Retriever{Next: engine, Tiers: near(memory(t, 1<<20)), Kind: cache.Candidates, FlightTimeout: time.Second}
+				r := cache.NewRetriever(engine, cache.Candidates, near(memory(t, 1<<20)), nil)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				res, err := r.Retrieve(ctx, question("q"))
@@ -130,7 +130,7 @@ func TestRetrieverCallerGone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	searched := func(context.Context, retrieval.Query) error { t.Error("searched"); return nil }
-	r := &cache.Retriever{Next: retrievaltest.Faulty{Next: fixed(answer(), nil), Before: searched}, Tiers: near(memory(t, 1<<20)), Kind: cache.Selected}
+	r := cache.NewRetriever(retrievaltest.Faulty{Next: fixed(answer(), nil), Before: searched}, cache.Selected, near(memory(t, 1<<20)), nil)
 	if _, err := r.Retrieve(ctx, question("q")); !errors.Is(err, retrieval.ErrUnavailable) || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -143,18 +143,18 @@ func TestRetrieverLevels(t *testing.T) {
 		var searches tally
 		store := memory(t, 1<<20)
 		base := func(id string, delay time.Duration) retrieval.Retriever {
-			return &cache.Retriever{Tiers: near(store), Kind: cache.Candidates, Next: retrieval.Func(
+			return cache.NewRetriever(retrieval.Func(
 				func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 					searches.add(id)
 					<-time.After(delay)
 					return retrieval.Result{Bases: q.Bases, Sources: []retrieval.Source{{Knowledge: id, Text: id, Score: 1}}}, nil
-				})}
+				}), cache.Candidates, near(store), nil)
 		}
 		bases := map[string]retrieval.Retriever{"docs": base("docs", time.Millisecond), "faq": base("faq", time.Second)}
-		whole := &cache.Retriever{Tiers: near(store), Kind: cache.Selected, Next: retrieval.Pipeline{
+		whole := cache.NewRetriever(retrieval.Pipeline{
 			Bases: func(id string) retrieval.Retriever { return bases[id] },
 			Terms: func(text string) []string { return []string{text} },
-		}}
+		}, cache.Selected, near(store), nil)
 		type got struct {
 			Sources int
 			Reason  retrieval.Reason

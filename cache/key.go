@@ -37,11 +37,12 @@ type Key struct {
 // appendQuery writes.
 func NewKey(kind Kind, q retrieval.Query) Key {
 	var room [writtenRoom]byte
-	return writtenKey(kind, q.Tenant, appendQuery(room[:0], kind, &q))
+	return digestKey(kind, q.Tenant, appendQuery(room[:0], kind, &q))
 }
 
-func writtenKey(kind Kind, tenant string, written []byte) Key {
-	return Key{Kind: kind, Tenant: tenant, Digest: sha256.Sum256(written)}
+// digestKey returns the key of what id identifies.
+func digestKey(kind Kind, tenant string, id []byte) Key {
+	return Key{Kind: kind, Tenant: tenant, Digest: sha256.Sum256(id)}
 }
 
 // writtenRoom is the size of a buffer on the stack that holds most queries.
@@ -77,7 +78,7 @@ func NamedKey(kind Kind, names ...string) Key {
 	for _, name := range names {
 		b = appendString(b, name)
 	}
-	return Key{Kind: kind, Digest: sha256.Sum256(b)}
+	return digestKey(kind, "", b)
 }
 
 // String returns the key in the form that stores use: version, kind, {tenant}, digest.

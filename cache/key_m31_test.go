@@ -57,7 +57,7 @@ func TestM31KeyShowsPlainNames(t *testing.T) {
 
 // A value whose parts do not add up is a mismatch, wherever it ends.
 func TestM31ValuesOfAnyShape(t *testing.T) {
-	whole := cache.Seal(packedKey, nil)
+	whole := cache.Seal(codecKey, nil)
 	head := whole[:tenantAt-1] // up to the tenant
 	sum := func(parts ...[]byte) []byte { return cache.Resum(append(bytes.Join(parts, nil), 0, 0, 0, 0)) }
 	length := func(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
@@ -84,20 +84,20 @@ func TestM31ValuesOfAnyShape(t *testing.T) {
 		"another digest":             {sum(head[:digestAt], make([]byte, 32), tenant, length(0)), cache.MismatchKey},
 		"another magic":              {sum([]byte("SM"), whole[2:headSize], length(0)), cache.MismatchVersion},
 		"another schema":             {sum([]byte("SN\x01"), whole[3:headSize], length(0)), cache.MismatchVersion},
-		"what a Packed keeps":        {sum(head[:flagsAt], []byte{1}, whole[digestAt:headSize], length(0)), cache.MismatchVersion},
+		"what a CodecStore keeps":    {sum(head[:flagsAt], []byte{1}, whole[digestAt:headSize], length(0)), cache.MismatchVersion},
 		"another sum":                {append(bytes.Clone(whole[:len(whole)-1]), whole[len(whole)-1]+1), cache.MismatchChecksum},
 	} {
-		body, err := cache.Body(packedKey, c.value)
+		body, err := cache.Body(codecKey, c.value)
 		if !errors.Is(err, c.want) || c.want == nil && len(body) != len(c.value)-len(whole) {
 			t.Errorf("%s: %q, %v, want %v", name, body, err, c.want)
 		}
 	}
-	long := packedKey
+	long := codecKey
 	long.Tenant = strings.Repeat("x", 1000)
 	if body, err := cache.Body(long, cache.Seal(long, nil)); err != nil || len(body) != 0 {
 		t.Errorf("a long tenant: %q, %v", body, err)
 	}
-	if cache.Seal(packedKey, make([]byte, 1<<30+1)) != nil {
+	if cache.Seal(codecKey, make([]byte, 1<<30+1)) != nil {
 		t.Error("a body that is too large was sealed")
 	}
 	if got := cache.MismatchVersion.Error(); got != "cached value: version mismatch" {

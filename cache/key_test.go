@@ -103,11 +103,11 @@ func TestKeyCoversEveryField(t *testing.T) {
 func TestRecentCoversEveryField(t *testing.T) {
 	q := question("how long")
 	asked := 0
-	r := &cache.Retriever{Tiers: near(memory(t, 1<<20)), Kind: cache.Selected, Next: retrieval.Func(
+	r := cache.NewRetriever(retrieval.Func(
 		func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 			asked++
 			return retrieval.Result{Sources: []retrieval.Source{{Text: fmt.Sprint(asked)}}, Bases: slices.Clone(q.Bases)}, nil
-		})}
+		}), cache.Selected, near(memory(t, 1<<20)), nil)
 	retrieve := func(path, want string, state retrieval.CacheState) {
 		res, err := r.Retrieve(t.Context(), q)
 		if err != nil || len(res.Sources) != 1 || res.Sources[0].Text != want || res.Cache != state {

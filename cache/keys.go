@@ -17,7 +17,7 @@ const keySize = 32
 // maxKeyID bounds the length of a key's id, which every value carries.
 const maxKeyID = 32
 
-// Keys are the keys that a Packed encrypts with (AES-256-GCM, random nonces): the first
+// Keys are the keys that a CodecStore encrypts with (AES-256-GCM, random nonces): the first
 // encrypts, all decrypt. They are never printed; printing shows their ids.
 //
 // To change keys, add the new one below everywhere, then move it to the top everywhere,

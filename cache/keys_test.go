@@ -101,14 +101,14 @@ func TestParseKeysErrors(t *testing.T) {
 func TestKeysNeverPrint(t *testing.T) {
 	const fill = 0xab
 	keys := keysOf(t, keyLine("k1", fill))
-	packed := cache.NewPacked(&slot{}, keys)
+	store := cache.NewCodecStore(&slot{}, keys)
 	hidden := struct {
 		inner *cache.Keys
 		copy  cache.Keys
 	}{keys, *keys}
 	open := struct{ Keys *cache.Keys }{keys}
 	var text bytes.Buffer
-	for _, v := range []any{keys, *keys, hidden, &hidden, open, &open, packed, *packed, []*cache.Keys{keys}} {
+	for _, v := range []any{keys, *keys, hidden, &hidden, open, &open, store, *store, []*cache.Keys{keys}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%b", "%o"} {
 			fmt.Fprintf(&text, verb+"\n", v)
 		}
@@ -173,5 +173,5 @@ func TestZeroKeys(t *testing.T) {
 			t.Error("taken")
 		}
 	}()
-	cache.NewPacked(&slot{}, &cache.Keys{})
+	cache.NewCodecStore(&slot{}, &cache.Keys{})
 }

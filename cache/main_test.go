@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -27,7 +28,9 @@ func memory(t testing.TB, maxBytes int64) *cache.Memory {
 }
 
 // near returns a single tier: a store that never waits.
-func near(s cache.Store) []cache.Tier { return []cache.Tier{{Name: "memory", Store: s}} }
+func near(s cache.Store) []cache.Tier {
+	return []cache.Tier{{Name: "memory", Store: s, TTL: 10 * time.Minute, EmptyTTL: 30 * time.Second}}
+}
 
 // question returns a query that can be cached.
 func question(text string) retrieval.Query {

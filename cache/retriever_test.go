@@ -65,7 +65,7 @@ func (e *events) outcomes() []cache.Outcome {
 
 func TestRetrieverHit(t *testing.T) {
 	var seen events
-	r := &cache.Retriever{Next: fixed(answer(), nil), Tiers: near(memory(t, 1<<20)), Kind: cache.Selected, Observe: seen.observe}
+	r := cache.NewRetriever(fixed(answer(), nil), cache.Selected, near(memory(t, 1<<20)), seen.observe)
 	for _, want := range []retrieval.CacheState{retrieval.CacheMiss, retrieval.CacheHit, retrieval.CacheHit} {
 		got, err := r.Retrieve(t.Context(), question("q"))
 		if diff := cmp.Diff(answer(), got, like); err != nil || got.Cache != want || diff != "" {
@@ -114,7 +114,7 @@ func TestRetrieverKeepsWholeAnswersOnly(t *testing.T) {
 				}
 				return nil
 			}}
-			r := &cache.Retriever{Next: c.next, Tiers: near(store), Kind: cache.Selected}
+			r := cache.NewRetriever(c.next, cache.Selected, near(store), nil)
 			if _, err := r.Retrieve(t.Context(), c.q); err != nil && !errors.Is(err, retrieval.ErrUnavailable) {
 				t.Errorf("%v does not wrap ErrUnavailable", err)
 			}
@@ -138,20 +138,17 @@ func (s *ttls) Set(_ context.Context, _ string, _ []byte, ttl time.Duration) err
 func TestRetrieverTTL(t *testing.T) {
 	empty := answer()
 	empty.Sources, empty.Reason = nil, retrieval.ReasonNoMatch
+	tier := cache.Tier{TTL: time.Hour, EmptyTTL: time.Second}
 	for name, c := range map[string]struct {
-		r        *cache.Retriever
 		res      retrieval.Result
 		low, top time.Duration
 	}{
-		"default":       {&cache.Retriever{Tiers: make([]cache.Tier, 1)}, answer(), 9 * time.Minute, 11 * time.Minute},
-		"default empty": {&cache.Retriever{Tiers: make([]cache.Tier, 1)}, empty, 27 * time.Second, 33 * time.Second},
-		"set":           {&cache.Retriever{Tiers: []cache.Tier{{TTL: time.Hour}}, Jitter: .5}, answer(), time.Hour / 2, time.Hour * 3 / 2},
-		"set empty":     {&cache.Retriever{Tiers: []cache.Tier{{EmptyTTL: time.Second}}}, empty, 900 * time.Millisecond, 1100 * time.Millisecond},
-		"no jitter":     {&cache.Retriever{Tiers: []cache.Tier{{TTL: time.Hour}}, Jitter: -1}, answer(), time.Hour, time.Hour},
+		"sources": {answer(), 54 * time.Minute, 66 * time.Minute},
+		"empty":   {empty, 900 * time.Millisecond, 1100 * time.Millisecond},
 	} {
 		var noted ttls
-		r := c.r
-		r.Next, r.Tiers[0].Store, r.Kind = fixed(c.res, nil), &noted, cache.Candidates
+		tier.Store = &noted
+		r := cache.NewRetriever(fixed(c.res, nil), cache.Candidates, []cache.Tier{tier}, nil)
 		for range 100 {
 			if _, err := r.Retrieve(t.Context(), question("q")); err != nil {
 				t.Fatal(err)
@@ -164,7 +161,7 @@ func TestRetrieverTTL(t *testing.T) {
 				t.Errorf("%s: kept for %v, want %v to %v", name, ttl, c.low, c.top)
 			}
 		}
-		if len(noted) != 100 || differ != (c.low != c.top) {
+		if len(noted) != 100 || !differ {
 			t.Errorf("%s: %d values kept, for different times: %v", name, len(noted), differ)
 		}
 	}
@@ -181,7 +178,7 @@ func TestRetrieverMixedUpStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seen events
-	r := &cache.Retriever{Next: fixed(answer(), nil), Tiers: near(store), Kind: cache.Selected, Observe: seen.observe}
+	r := cache.NewRetriever(fixed(answer(), nil), cache.Selected, near(store), seen.observe)
 	for range 2 { // the second call overwrites it with our value
 		got, err := r.Retrieve(t.Context(), mine)
 		if diff := cmp.Diff(answer(), got, like); err != nil || diff != "" {
@@ -198,7 +195,7 @@ func TestRetrieverMixedUpStore(t *testing.T) {
 }
 
 func BenchmarkRetrieverHit(b *testing.B) {
-	r := &cache.Retriever{Next: fixed(six(), nil), Tiers: near(memory(b, 1<<20)), Kind: cache.Selected}
+	r := cache.NewRetriever(fixed(six(), nil), cache.Selected, near(memory(b, 1<<20)), nil)
 	q := question("How many weeks of parental leave do I get?")
 	if _, err := r.Retrieve(b.Context(), q); err != nil {
 		b.Fatal(err)
@@ -212,7 +209,7 @@ func BenchmarkRetrieverHit(b *testing.B) {
 }
 
 func BenchmarkRetrieverMiss(b *testing.B) {
-	r := &cache.Retriever{Next: fixed(six(), nil), Tiers: near(&ttls{}), Kind: cache.Selected}
+	r := cache.NewRetriever(fixed(six(), nil), cache.Selected, near(&ttls{}), nil)
 	q := question("How many weeks of parental leave do I get?")
 	b.ReportAllocs()
 	for b.Loop() {

@@ -20,13 +20,13 @@ const patience = 50 * time.Millisecond
 
 // farTier is a tier that requests may have to wait for, with its writes behind.
 func farTier(t *testing.T, s cache.Store) cache.Tier {
-	behind := cache.NewBehind(s, cache.BehindOptions{})
+	behind := cache.NewWriteBehind(s)
 	t.Cleanup(func() {
 		if err := behind.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	return cache.Tier{Name: "far", Store: behind, Wait: patience}
+	return cache.Tier{Name: "far", Store: behind, TTL: 10 * time.Minute, EmptyTTL: 30 * time.Second, Wait: patience}
 }
 
 // Whichever call of a far store fails, hangs or panics, the answer is the same and
@@ -64,7 +64,7 @@ func faultAt(t *testing.T, failAt int, fault func(context.Context) error) int {
 			}
 			return nil
 		}}
-		r := &cache.Retriever{Next: fixed(answer(), nil), Tiers: []cache.Tier{farTier(t, store)}, Kind: cache.Selected}
+		r := cache.NewRetriever(fixed(answer(), nil), cache.Selected, []cache.Tier{farTier(t, store)}, nil)
 		for range 2 { // a miss, then a hit
 			start := time.Now()
 			got, err := r.Retrieve(t.Context(), question("q"))
@@ -91,7 +91,7 @@ func TestTiersShare(t *testing.T) {
 		}}
 		replica := func(seen *events) *cache.Retriever {
 			tiers := append(near(memory(t, 1<<20)), shared)
-			return &cache.Retriever{Next: engine, Tiers: tiers, Kind: cache.Selected, Observe: seen.observe}
+			return cache.NewRetriever(engine, cache.Selected, tiers, seen.observe)
 		}
 		var one, two events
 		if _, err := replica(&one).Retrieve(t.Context(), question("q")); err != nil {
@@ -132,8 +132,7 @@ func TestPatienceIsShared(t *testing.T) {
 		}}
 		var seen events
 		cached := func(next retrieval.Retriever, kind cache.Kind) *cache.Retriever {
-			return &cache.Retriever{Next: next, Kind: kind, Observe: seen.observe,
-				Tiers: append(near(memory(t, 1<<20)), farTier(t, hung))}
+			return cache.NewRetriever(next, kind, append(near(memory(t, 1<<20)), farTier(t, hung)), seen.observe)
 		}
 		bases := map[string]retrieval.Retriever{}
 		for _, id := range []string{"docs", "faq"} {
@@ -185,7 +184,7 @@ func TestTiersWriteOnlyWhatTheyKnow(t *testing.T) {
 				wrote = true
 				return nil
 			}}
-			r := &cache.Retriever{Next: fixed(answer(), nil), Tiers: append(near(memory(t, 1<<20)), farTier(t, store)), Kind: cache.Selected}
+			r := cache.NewRetriever(fixed(answer(), nil), cache.Selected, append(near(memory(t, 1<<20)), farTier(t, store)), nil)
 			if _, err := r.Retrieve(t.Context(), question("q")); err != nil {
 				t.Error(err)
 			}

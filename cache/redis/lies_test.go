@@ -159,13 +159,12 @@ func testLie(t *testing.T, f *falseRedis, begin func()) (mixed int) {
 	s := working(t, redis.Options{URL: "redis://" + fault.Addr(), Timeout: 100 * time.Millisecond})
 	var mu sync.Mutex
 	events := map[cache.Outcome]int{}
-	r := &cache.Retriever{
-		Kind: cache.Candidates,
-		Tiers: []cache.Tier{
+	r := cache.NewRetriever(retrieval.Func(func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
+			return retrieval.Result{Bases: q.Bases, Sources: []retrieval.Source{{Type: "rag", Knowledge: "docs", Doc: "d", Text: answerTo(q)}}}, nil
+		}), cache.Candidates, []cache.Tier{
 			{Name: "near", Store: forgets{}},
-			{Name: "redis", Store: cache.NewPacked(s, nil), TTL: time.Hour, Wait: time.Second},
-		},
-		Observe: func(e cache.Event) {
+			{Name: "redis", Store: cache.NewCodecStore(s, nil), TTL: time.Hour, Wait: time.Second},
+		}, func(e cache.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			if e.Tier == "redis" {
@@ -174,11 +173,7 @@ func testLie(t *testing.T, f *falseRedis, begin func()) (mixed int) {
 					mixed++
 				}
 			}
-		},
-		Next: retrieval.Func(func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
-			return retrieval.Result{Bases: q.Bases, Sources: []retrieval.Source{{Type: "rag", Knowledge: "docs", Doc: "d", Text: answerTo(q)}}}, nil
-		}),
-	}
+		})
 	ask := func() {
 		t.Helper()
 		for _, tenant := range []string{"acme", "evil"} {

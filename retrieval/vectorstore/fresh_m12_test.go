@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"sidenote/cache"
 	"sidenote/retrieval"
@@ -33,7 +34,7 @@ func TestM12CachesFollowTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = memory.Close() }()
-	cached := &cache.Retriever{Next: base, Kind: cache.Candidates, Tiers: []cache.Tier{{Name: "memory", Store: memory}}}
+	cached := cache.NewRetriever(base, cache.Candidates, []cache.Tier{{Name: "memory", Store: memory, TTL: time.Minute}}, nil)
 	f := func(text string, state retrieval.CacheState, want ...string) {
 		t.Helper()
 		q := query(text)

@@ -58,7 +58,7 @@ func newMemory(bytes int64) (map[cache.Kind]*cache.Memory, error) {
 func (c *caches) before(next retrieval.Retriever, kind cache.Kind) retrieval.Retriever {
 	first := cache.Tier{Name: tierMemory, Store: c.memory[kind], TTL: c.cfg.TTL, EmptyTTL: c.cfg.EmptyTTL}
 	tiers := append([]cache.Tier{first}, c.redis.tier(kind)...)
-	return &cache.Retriever{Next: next, Tiers: tiers, Kind: kind, Observe: c.monitor.cached}
+	return cache.NewRetriever(next, kind, tiers, c.monitor.cached)
 }
 
 func (c *caches) close() error {

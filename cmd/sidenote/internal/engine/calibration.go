@@ -21,7 +21,7 @@ const (
 // count tokens.
 type calibrationExchange struct {
 	tracker *calibration.Tracker
-	store   *cache.Packed
+	store   *cache.CodecStore
 	monitor monitor
 }
 

@@ -73,7 +73,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	e.tasks = newTasks(ctx, m.panicked)
 	tracker := calibration.New()
 	if r := e.caches.redis; r != nil {
-		e.exchange = &calibrationExchange{tracker: tracker, store: r.packed[cache.Calibration], monitor: m}
+		e.exchange = &calibrationExchange{tracker: tracker, store: r.codecs[cache.Calibration], monitor: m}
 		e.tasks.start(e.exchange.run)
 	}
 	candidates := &searcher{catalogue: e.catalogue, made: map[string]retrieval.Retriever{}, cached: func(base retrieval.Base) retrieval.Retriever {

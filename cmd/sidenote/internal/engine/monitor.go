@@ -78,7 +78,7 @@ func (m monitor) neutralised(id string, tags int) { m.metrics.Ingested(id, "inde
 func (m monitor) cached(e cache.Event) {
 	switch e.Result {
 	case cache.SetError:
-		if errors.Is(e.Err, cache.ErrBehind) {
+		if errors.Is(e.Err, cache.ErrDropped) {
 			m.metrics.RedisError(string(e.Kind), string(redis.Dropped))
 		}
 		return

@@ -21,8 +21,8 @@ type redisCaches struct {
 	empty  time.Duration // TTL of empty answers
 	db     *redis.DB
 	stores map[cache.Kind]*redis.Store
-	packed map[cache.Kind]*cache.Packed
-	behind map[cache.Kind]*cache.Behind // in front of packed, where requests wait
+	codecs map[cache.Kind]*cache.CodecStore
+	behind map[cache.Kind]*cache.WriteBehind // in front of codecs, where requests wait
 }
 
 // openRedis begins to use the Redis of the configuration, if there is one. It does
@@ -50,15 +50,15 @@ func openRedis(cfg *config.Config, m monitor) (*redisCaches, error) {
 	}
 	c := &redisCaches{
 		cfg: r, empty: cfg.Cache.EmptyTTL, db: db,
-		stores: map[cache.Kind]*redis.Store{}, packed: map[cache.Kind]*cache.Packed{}, behind: map[cache.Kind]*cache.Behind{},
+		stores: map[cache.Kind]*redis.Store{}, codecs: map[cache.Kind]*cache.CodecStore{}, behind: map[cache.Kind]*cache.WriteBehind{},
 	}
 	for _, kind := range []cache.Kind{cache.Candidates, cache.Selected, cache.Calibration} {
 		store := db.Store(string(kind))
-		c.stores[kind], c.packed[kind] = store, cache.NewPacked(store, keys)
+		c.stores[kind], c.codecs[kind] = store, cache.NewCodecStore(store, keys)
 		m.watchBreaker(tierRedis+"/"+string(kind), store.Open)
 	}
 	for _, kind := range []cache.Kind{cache.Candidates, cache.Selected} {
-		c.behind[kind] = cache.NewBehind(c.packed[kind], cache.BehindOptions{})
+		c.behind[kind] = cache.NewWriteBehind(c.codecs[kind])
 	}
 	return c, nil
 }

@@ -39,19 +39,19 @@ func (s *slot) Set(_ context.Context, _ string, val []byte, _ time.Duration) err
 
 // A bench packs and unpacks single values.
 type bench struct {
-	slot   slot
-	packed *cache.Packed
+	slot  slot
+	store *cache.CodecStore
 }
 
 func newBench(keys *cache.Keys) *bench {
 	b := &bench{}
-	b.packed = cache.NewPacked(&b.slot, keys)
+	b.store = cache.NewCodecStore(&b.slot, keys)
 	return b
 }
 
 func (b *bench) pack(t testing.TB, val []byte) []byte {
 	t.Helper()
-	if err := b.packed.Set(t.Context(), "k", val, time.Minute); err != nil {
+	if err := b.store.Set(t.Context(), "k", val, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	return b.slot.val
@@ -62,7 +62,7 @@ func (b *bench) unpack(t testing.TB, stored []byte) ([]byte, error) {
 	t.Helper()
 	b.slot.val = stored
 	before := bytes.Clone(stored)
-	val, err := b.packed.Get(t.Context(), "k")
+	val, err := b.store.Get(t.Context(), "k")
 	if !bytes.Equal(before, stored) {
 		t.Fatal("the stored value was changed")
 	}
@@ -72,7 +72,7 @@ func (b *bench) unpack(t testing.TB, stored []byte) ([]byte, error) {
 	return val, err
 }
 
-var packedKey = cache.NewKey(cache.Candidates, question("q"))
+var codecKey = cache.NewKey(cache.Candidates, question("q"))
 
 // prose returns random words, some of them frequent: it compresses like text.
 func prose(size int) string {
@@ -97,7 +97,7 @@ func noise(size int) []byte {
 
 // valueOf returns a plain value with size bytes of text.
 func valueOf(size int) []byte {
-	return cache.Encode(packedKey, retrieval.Result{
+	return cache.Encode(codecKey, retrieval.Result{
 		Bases:   question("").Bases,
 		Sources: []retrieval.Source{{Type: "rag", Knowledge: "docs", Doc: "leave.md", Name: "Leave", Text: prose(size), Score: 2.5}},
 	})
@@ -121,7 +121,7 @@ func forms(t testing.TB) []form {
 	}
 }
 
-func TestPackedRoundTrip(t *testing.T) {
+func TestCodecStoreRoundTrip(t *testing.T) {
 	for _, f := range forms(t) {
 		b := newBench(f.keys)
 		before := bytes.Clone(f.value)
@@ -144,7 +144,7 @@ func TestPackedRoundTrip(t *testing.T) {
 	}
 }
 
-func TestPackedRoundTripOfAnything(t *testing.T) {
+func TestCodecStoreRoundTripOfAnything(t *testing.T) {
 	plain, sealed := newBench(nil), newBench(keysOf(t, keyLine("k1", 1)))
 	rapid.Check(t, func(rt *rapid.T) {
 		q := question("q")
@@ -160,7 +160,7 @@ func TestPackedRoundTripOfAnything(t *testing.T) {
 
 // Only a body that compresses well is kept compressed. One that compresses too well to
 // be text is not: unpacking would have to accept decompression bombs.
-func TestPackedCompressesWhatPays(t *testing.T) {
+func TestCodecStoreCompressesWhatPays(t *testing.T) {
 	noise, b := string(noise(4000)), newBench(nil)
 	for name, c := range map[string]struct {
 		body string
@@ -176,7 +176,7 @@ func TestPackedCompressesWhatPays(t *testing.T) {
 		"all the same":    {strings.Repeat("a", 1<<20), 0},
 		"several blocks":  {prose(1 << 20), compressed},
 	} {
-		value := cache.Seal(packedKey, []byte(c.body))
+		value := cache.Seal(codecKey, []byte(c.body))
 		stored := b.pack(t, value)
 		if stored[flagsAt] != c.want {
 			t.Errorf("%s: flags %d, want %d", name, stored[flagsAt], c.want)
@@ -188,9 +188,9 @@ func TestPackedCompressesWhatPays(t *testing.T) {
 }
 
 // Next's errors and arguments pass unchanged.
-func TestPackedPassesOn(t *testing.T) {
+func TestCodecStorePassesOn(t *testing.T) {
 	broken := errors.New("broken")
-	p := cache.NewPacked(cachetest.Faulty{Before: func(context.Context, cachetest.Op, string) error { return broken }}, nil)
+	p := cache.NewCodecStore(cachetest.Faulty{Before: func(context.Context, cachetest.Op, string) error { return broken }}, nil)
 	if got, err := p.Get(t.Context(), "k"); got != nil || !errors.Is(err, broken) {
 		t.Errorf("get: got %q, %v", got, err)
 	}
@@ -198,7 +198,7 @@ func TestPackedPassesOn(t *testing.T) {
 		t.Errorf("set: got %v", err)
 	}
 	m := memory(t, 1<<20)
-	p = cache.NewPacked(m, nil)
+	p = cache.NewCodecStore(m, nil)
 	if got, err := p.Get(t.Context(), "k"); got != nil || err != nil {
 		t.Errorf("absent: got %q, %v", got, err)
 	}
@@ -212,8 +212,8 @@ func TestPackedPassesOn(t *testing.T) {
 	}
 }
 
-func TestPackedConcurrent(t *testing.T) {
-	p := cache.NewPacked(memory(t, 16<<20), keysOf(t, keyLine("k1", 1)))
+func TestCodecStoreConcurrent(t *testing.T) {
+	p := cache.NewCodecStore(memory(t, 16<<20), keysOf(t, keyLine("k1", 1)))
 	var all sync.WaitGroup
 	for w := range 8 {
 		all.Go(func() {
@@ -257,12 +257,12 @@ func texts(b *testing.B, size int) (values [][]byte) {
 			})
 			corpus = corpus[passage:]
 		}
-		values = append(values, cache.Encode(packedKey, r))
+		values = append(values, cache.Encode(codecKey, r))
 	}
 	return values
 }
 
-func BenchmarkPacked(b *testing.B) {
+func BenchmarkCodecStore(b *testing.B) {
 	for _, size := range []int{10_000, 100_000} {
 		values := texts(b, size)
 		for name, keys := range map[string]*cache.Keys{"plain": nil, "encrypted": keysOf(b, keyLine("k1", 1))} {
@@ -287,10 +287,10 @@ func BenchmarkPacked(b *testing.B) {
 			}
 			run("get", func(i int) error {
 				bench.slot.val = stored[i]
-				_, err := bench.packed.Get(b.Context(), "k")
+				_, err := bench.store.Get(b.Context(), "k")
 				return err
 			})
-			run("set", func(i int) error { return bench.packed.Set(b.Context(), "k", values[i], time.Minute) })
+			run("set", func(i int) error { return bench.store.Set(b.Context(), "k", values[i], time.Minute) })
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"sidenote/retrieval"
 )
 
-func TestPackedDamaged(t *testing.T) {
+func TestCodecStoreDamaged(t *testing.T) {
 	for _, f := range forms(t) {
 		b := newBench(f.keys)
 		stored := b.pack(t, f.value)
@@ -47,7 +47,7 @@ func TestPackedDamaged(t *testing.T) {
 
 // A valid checksum proves nothing: with keys any changed byte is detected, and without
 // them nothing breaks.
-func TestPackedTamperedWith(t *testing.T) {
+func TestCodecStoreTamperedWith(t *testing.T) {
 	for _, f := range forms(t) {
 		b := newBench(f.keys)
 		stored := b.pack(t, f.value)
@@ -70,7 +70,7 @@ func TestPackedTamperedWith(t *testing.T) {
 }
 
 // The value of another tenant or another question is never accepted.
-func TestPackedExchanged(t *testing.T) {
+func TestCodecStoreExchanged(t *testing.T) {
 	q := question("q")
 	q.Tenant = "evil"
 	evil := cache.NewKey(cache.Candidates, q)
@@ -86,7 +86,7 @@ func TestPackedExchanged(t *testing.T) {
 			case f.flags&encrypted != 0:
 				want = cache.MismatchEncryption
 			case err == nil:
-				_, err = cache.Decode(packedKey, val)
+				_, err = cache.Decode(codecKey, val)
 			}
 			if !errors.Is(err, want) {
 				t.Errorf("%s: got %v, want %v", f.name, err, want)
@@ -151,7 +151,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-func TestPackedLies(t *testing.T) {
+func TestCodecStoreLies(t *testing.T) {
 	text := []byte(prose(2000))
 	tooLarge := append(noise(64<<10), make([]byte, 8<<20)...)
 	for _, flags := range []byte{compressed, compressed | encrypted} {
@@ -196,7 +196,7 @@ func TestPackedLies(t *testing.T) {
 	}
 }
 
-func TestPackedMismatch(t *testing.T) {
+func TestCodecStoreMismatch(t *testing.T) {
 	keys := keysOf(t, keyLine("k1", 1))
 	sealed, plain := forge(t, encrypted, nil), forge(t, 0, nil)
 	unknownFlag := bytes.Clone(plain)
@@ -224,10 +224,10 @@ func TestPackedMismatch(t *testing.T) {
 	}
 }
 
-func TestPackedSetRefuses(t *testing.T) {
+func TestCodecStoreSetRefuses(t *testing.T) {
 	var damaged = valueOf(100)
 	damaged[50]++
-	largest := cache.Seal(packedKey, make([]byte, 8<<20-headSize-8))
+	largest := cache.Seal(codecKey, make([]byte, 8<<20-headSize-8))
 	for name, c := range map[string]struct {
 		val  []byte
 		want error
@@ -237,12 +237,12 @@ func TestPackedSetRefuses(t *testing.T) {
 		"damaged":       {damaged, cache.MismatchChecksum},
 		"packed":        {newBench(nil).pack(t, valueOf(1000)), cache.MismatchVersion},
 		"without end":   {cache.Resum(append(valueOf(0), 0)), cache.MismatchBody},
-		"one too large": {cache.Seal(packedKey, make([]byte, 8<<20-headSize-7)), cache.MismatchSize},
+		"one too large": {cache.Seal(codecKey, make([]byte, 8<<20-headSize-7)), cache.MismatchSize},
 		"the largest":   {largest, nil},
 	} {
 		for _, keys := range []*cache.Keys{nil, keysOf(t, keyLine("k1", 1))} {
 			b := newBench(keys)
-			if err := b.packed.Set(t.Context(), "k", c.val, time.Minute); !errors.Is(err, c.want) || (err == nil) != (b.slot.val != nil) {
+			if err := b.store.Set(t.Context(), "k", c.val, time.Minute); !errors.Is(err, c.want) || (err == nil) != (b.slot.val != nil) {
 				t.Errorf("%s: got %v, want %v; %d bytes kept", name, err, c.want, len(b.slot.val))
 			}
 		}

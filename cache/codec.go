@@ -9,14 +9,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// What a Packed did to a value, in this order.
+// What a CodecStore did to a value, in this order.
 const (
 	flagCompressed byte = 1 << iota // zstd
 	flagEncrypted                   // AES-256-GCM
 )
 
 const (
-	// maxPlain is the largest value before packing, and so after unpacking.
+	// maxPlain is the largest value before encoding, and so after decoding.
 	maxPlain = 8 << 20
 	// maxAdded is the most that encryption, the length and the checksum add.
 	maxAdded  = 128
@@ -29,7 +29,7 @@ const (
 	// not worth decompressing at every hit.
 	minSaved = 8
 	// maxInflation is how many times its compressed size a body may have. Text stays
-	// far below it. It makes the memory that unpacking allocates depend on the bytes
+	// far below it. It makes the memory that decoding allocates depend on the bytes
 	// present rather than on the length they claim.
 	maxInflation = 256
 	// compressionWindow is how far back the compressor looks. Values are rarely larger, and each
@@ -37,7 +37,7 @@ const (
 	compressionWindow = 256 << 10
 )
 
-// A Packed is a Store that compresses values where that saves enough and, with Keys,
+// A CodecStore is a Store that compresses values where that saves enough and, with Keys,
 // encrypts them. It is meant for a remote store, to which every byte is sent and which
 // others may read. Its callers see plain values, as Encode makes them; Next keeps
 //
@@ -53,16 +53,16 @@ const (
 //
 // Everything malformed is a Mismatch. With Keys, so is everything not encrypted with
 // one of them.
-type Packed struct {
+type CodecStore struct {
 	next    Store
 	keys    *Keys
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
 }
 
-// NewPacked returns a Packed that keeps its values in next. With keys of nil it does
+// NewCodecStore returns a CodecStore that keeps its values in next. With keys of nil it does
 // not encrypt.
-func NewPacked(next Store, keys *Keys) *Packed {
+func NewCodecStore(next Store, keys *Keys) *CodecStore {
 	if keys != nil && keys.ring == nil {
 		panic("BUG: keys that ParseKeys has not made")
 	}
@@ -77,29 +77,29 @@ func NewPacked(next Store, keys *Keys) *Packed {
 	if err != nil {
 		panic("BUG: zstd decoder: " + err.Error())
 	}
-	return &Packed{next: next, keys: keys, encoder: encoder, decoder: decoder}
+	return &CodecStore{next: next, keys: keys, encoder: encoder, decoder: decoder}
 }
 
 // Get returns the plain value of key.
-func (p *Packed) Get(ctx context.Context, key string) ([]byte, error) {
+func (p *CodecStore) Get(ctx context.Context, key string) ([]byte, error) {
 	stored, err := p.next.Get(ctx, key)
 	if err != nil || stored == nil {
 		return nil, err
 	}
-	return p.unpack(stored)
+	return p.decode(stored)
 }
 
-// Set packs and keeps val, which must be a plain value.
-func (p *Packed) Set(ctx context.Context, key string, val []byte, ttl time.Duration) error {
-	packed, err := p.pack(val)
+// Set encodes and keeps val, which must be a plain value.
+func (p *CodecStore) Set(ctx context.Context, key string, val []byte, ttl time.Duration) error {
+	encoded, err := p.encode(val)
 	if err != nil {
 		return fmt.Errorf("pack value of %d bytes: %w", len(val), err)
 	}
-	return p.next.Set(ctx, key, packed, ttl)
+	return p.next.Set(ctx, key, encoded, ttl)
 }
 
-// pack returns the packed form of val.
-func (p *Packed) pack(val []byte) ([]byte, error) {
+// encode returns the encoded form of val.
+func (p *CodecStore) encode(val []byte) ([]byte, error) {
 	if len(val) > maxPlain {
 		return nil, MismatchSize
 	}
@@ -131,7 +131,7 @@ func (p *Packed) pack(val []byte) ([]byte, error) {
 }
 
 // compress returns the compressed form of body, nil if that saves too little.
-func (p *Packed) compress(body []byte) []byte {
+func (p *CodecStore) compress(body []byte) []byte {
 	if len(body) < minCompressed {
 		return nil
 	}
@@ -144,8 +144,8 @@ func (p *Packed) compress(body []byte) []byte {
 	return b
 }
 
-// unpack returns the plain value of stored. Its error is a Mismatch.
-func (p *Packed) unpack(stored []byte) ([]byte, error) {
+// decode returns the plain value of stored. Its error is a Mismatch.
+func (p *CodecStore) decode(stored []byte) ([]byte, error) {
 	if len(stored) > maxStored {
 		return nil, MismatchSize
 	}
@@ -186,7 +186,7 @@ func (p *Packed) unpack(stored []byte) ([]byte, error) {
 }
 
 // decrypt returns the decrypted body of e, the envelope of stored.
-func (p *Packed) decrypt(stored []byte, e envelope) ([]byte, error) {
+func (p *CodecStore) decrypt(stored []byte, e envelope) ([]byte, error) {
 	if e.flags&flagEncrypted == 0 || p.keys == nil {
 		return nil, MismatchEncryption
 	}

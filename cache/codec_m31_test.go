@@ -13,7 +13,7 @@ import (
 
 // A text is compressed up to 256 times and not by a byte more, and unpacking accepts as
 // much.
-func TestM31PackedInflation(t *testing.T) {
+func TestM31CodecStoreInflation(t *testing.T) {
 	const most, end = 256, 64 << 10
 	b := newBench(nil)
 	same := func(size int) []byte { return bytes.Repeat([]byte("a"), size) }
@@ -22,7 +22,7 @@ func TestM31PackedInflation(t *testing.T) {
 
 	size, stored := most, []byte(nil)
 	for ; size < end; size += most {
-		stored = b.pack(t, cache.Seal(packedKey, same(size)))
+		stored = b.pack(t, cache.Seal(codecKey, same(size)))
 		if most*(len(stored)-headSize-4-widthOf(size)-4) == size {
 			break
 		}
@@ -30,7 +30,7 @@ func TestM31PackedInflation(t *testing.T) {
 	if size == end || stored[flagsAt] != compressed {
 		t.Errorf("up to %d equal bytes none are compressed to 1/%d", size, most)
 	}
-	if stored := b.pack(t, cache.Seal(packedKey, same(size+1))); stored[flagsAt] != 0 {
+	if stored := b.pack(t, cache.Seal(codecKey, same(size+1))); stored[flagsAt] != 0 {
 		t.Errorf("%d bytes are compressed like %d", size+1, size)
 	}
 
@@ -47,10 +47,10 @@ func TestM31PackedInflation(t *testing.T) {
 }
 
 // A text is kept compressed if that saves an eighth or more.
-func TestM31PackedSaving(t *testing.T) {
+func TestM31CodecStoreSaving(t *testing.T) {
 	b, text := newBench(nil), noise(1000)
 	for len(text) < 2000 {
-		stored := b.pack(t, cache.Seal(packedKey, text))
+		stored := b.pack(t, cache.Seal(codecKey, text))
 		if stored[flagsAt] == 0 {
 			text = append(text, 'a')
 			continue
@@ -64,7 +64,7 @@ func TestM31PackedSaving(t *testing.T) {
 }
 
 // Values of the largest size, and of one byte more.
-func TestM31PackedSizes(t *testing.T) {
+func TestM31CodecStoreSizes(t *testing.T) {
 	const maxPlain, maxStored = 8 << 20, 8<<20 + 128
 	b := newBench(nil)
 	for size, want := range map[int]error{maxStored: cache.MismatchVersion, maxStored + 1: cache.MismatchSize} {
@@ -95,9 +95,9 @@ var errBoth = errors.New("half read")
 func (b *both) Get(context.Context, string) ([]byte, error) { return b.val, errBoth }
 
 // A value that comes with an error is not used.
-func TestM31PackedValueWithAnError(t *testing.T) {
+func TestM31CodecStoreValueWithAnError(t *testing.T) {
 	store := &both{}
-	p := cache.NewPacked(store, nil)
+	p := cache.NewCodecStore(store, nil)
 	if err := p.Set(t.Context(), "k", valueOf(10), time.Minute); err != nil {
 		t.Fatal(err)
 	}

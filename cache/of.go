@@ -1,0 +1,214 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// flightTimeout is the time limit of a flight, however long its callers wait.
+const flightTimeout = 10 * time.Second
+
+// An Event is something that a cache did, for metrics.
+type Event struct {
+	Kind     Kind
+	Tier     string // name of the tier; "" for a Bypass
+	Result   Outcome
+	Mismatch Mismatch // what is wrong with a Mismatched value
+	Err      error    // the error of a GetError or SetError
+}
+
+// Outcome is the result of a look-up in a tier, or of writing a value to it. It is a
+// closed list and a metric label. A request counts once, with one of the first six, in
+// each tier that was asked.
+type Outcome string
+
+// The outcomes.
+const (
+	Hit        Outcome = "hit"
+	Miss       Outcome = "miss"
+	Bypass     Outcome = "bypass"      // not cached, because a base has no generation yet and the key would be incomplete
+	Mismatched Outcome = "mismatch"    // a miss: the store returned something else than this key's value
+	GetError   Outcome = "get_error"   // a miss: the store failed or was too slow
+	Skipped    Outcome = "skipped"     // a miss: not asked, because no time was left or the store is known to be down
+	SetError   Outcome = "store_error" // a value that could not be written
+)
+
+// An Of keeps values of one type in tiers.
+//
+// A tier that fails, hangs, forgets or mixes things up costs time, never an answer:
+// everything but an intact value of the very key is a miss.
+//
+// Concurrent callers with one key share one flight: one look-up in the far tiers and,
+// if that misses, one search. A flight goes on when the caller that began it leaves;
+// its late value is still written to the tiers.
+//
+// Only Observe may be nil. The fields do not change once it is in use.
+type Of[V any] struct {
+	Kind  Kind
+	Tiers []Tier // nearest first; a value found in a far one is written to the nearer ones
+
+	Encode func(Key, V) []byte          // the value in its sealed form (see Seal); nil if it is too large to keep
+	Decode func(Key, []byte) (V, error) // what Encode was given; anything else is a Mismatch
+	Empty  func(V) bool                 // whether a value is kept for the EmptyTTL of a tier
+
+	Observe func(Event) // called concurrently
+
+	flights singleflight.Group
+	recent  recent[V]
+}
+
+// A Lookup is the state of one key's look-ups in the tiers.
+type Lookup[V any] struct {
+	key        Key
+	name       string          // the key in the form of stores
+	known      *recentEntry[V] // the remembered answer of the nearest tier; nil if there is none
+	value      []byte          // as a tier returned it, or as it is to be kept
+	unwritable uint            // a bit for each tier that the value must not be written to
+}
+
+// Near looks into the nearest tier. The digest of the key is made of id, which has the
+// schema, the kind and all that the value depends on. After a miss, l is for Far.
+func (c *Of[V]) Near(ctx context.Context, tenant string, id []byte, l *Lookup[V]) (v V, hit bool) {
+	l.known = c.recent.get(id)
+	if l.known != nil {
+		l.key, l.name = l.known.key, l.known.name
+	} else {
+		l.key = digestKey(c.Kind, tenant, id)
+		l.name = l.key.String()
+	}
+	v, outcome := c.lookUp(ctx, 0, l)
+	if outcome != Hit {
+		return v, false
+	}
+	if l.known == nil || !same(l.known.value, l.value) {
+		c.recent.put(id, l, v)
+	}
+	return v, true
+}
+
+// Found is the result of a flight.
+type Found[V any] struct {
+	Value V
+	Hit   bool          // a far tier had it
+	Took  time.Duration // to find it there
+	Err   error         // of the search, which is an error too if it panics
+}
+
+// Far answers what Near did not: from a far tier, or by find, whose value is kept if it
+// is whole. It returns false if ctx ends first.
+func (c *Of[V]) Far(ctx context.Context, l Lookup[V], find func(context.Context) (v V, whole bool, err error)) (Found[V], bool) {
+	if ctx.Err() != nil { // the caller has left, so no search is started
+		return Found[V]{}, false
+	}
+	l.known = nil
+	flight := c.flights.DoChan(l.name, func() (any, error) { return c.fly(ctx, l, find), nil })
+	var landed singleflight.Result
+	select {
+	case landed = <-flight:
+	case <-ctx.Done():
+		select {
+		case landed = <-flight: // both were ready
+		default:
+			return Found[V]{}, false
+		}
+	}
+	return landed.Val.(Found[V]), true
+}
+
+// fly answers all callers that wait for l.
+func (c *Of[V]) fly(ctx context.Context, l Lookup[V], find func(context.Context) (V, bool, error)) (f Found[V]) {
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flightTimeout)
+	defer cancel()
+	// If the search ignores its deadline, later callers start a new flight and do not
+	// wait for this one.
+	stop := context.AfterFunc(ctx, func() { c.flights.Forget(l.name) })
+	defer stop()
+	for at := 1; at < len(c.Tiers); at++ {
+		ctx = withWaitBudget(ctx, c.Tiers[at].Wait)
+		if v, outcome := c.lookUp(ctx, at, &l); outcome == Hit {
+			c.keep(ctx, at, l, v)
+			return Found[V]{Value: v, Hit: true, Took: time.Since(start)}
+		}
+	}
+	defer recovered(&f.Err) // a panic would end the process
+	v, whole, err := find(ctx)
+	if err == nil && whole {
+		if l.value = c.Encode(l.key, v); l.value != nil {
+			c.keep(ctx, len(c.Tiers), l, v)
+		}
+	}
+	return Found[V]{Value: v, Err: err}
+}
+
+// lookUp asks one tier and returns the outcome. After a Hit, l holds the value.
+func (c *Of[V]) lookUp(ctx context.Context, at int, l *Lookup[V]) (V, Outcome) {
+	tier := &c.Tiers[at]
+	event := Event{Tier: tier.Name}
+	value, err := tier.get(ctx, l.name)
+	var v V
+	if err == nil && value != nil {
+		if l.known != nil && same(l.known.value, value) {
+			v = l.known.decoded
+		} else {
+			v, err = c.Decode(l.key, value)
+		}
+	}
+	var mismatch Mismatch
+	broken := false
+	if err != nil {
+		mismatch, broken = errors.AsType[Mismatch](err)
+	}
+	switch {
+	case err == nil && value == nil:
+		event.Result = Miss
+	case err == nil:
+		event.Result, l.value = Hit, value
+	case broken:
+		event.Result, event.Mismatch = Mismatched, mismatch
+	case errors.Is(err, ErrSkipped):
+		event.Result = Skipped
+	case ctx.Err() != nil: // the request ran out of time, not the store
+		event.Result = Miss
+	default:
+		event.Result, event.Err = GetError, fmt.Errorf("cache get: %w", err)
+	}
+	// If it is not known what the key holds, it could be somebody else's data, so it is
+	// not overwritten.
+	if err != nil && (!broken || mismatch == MismatchType) {
+		l.unwritable |= 1 << at
+	}
+	c.observe(event)
+	return v, event.Result
+}
+
+// keep writes v, which is l's value, to the tiers before end.
+func (c *Of[V]) keep(ctx context.Context, end int, l Lookup[V], v V) {
+	for at := range c.Tiers[:end] {
+		tier := &c.Tiers[at]
+		if l.unwritable&(1<<at) != 0 {
+			continue
+		}
+		if err := tier.set(ctx, l.name, l.value, c.Empty(v)); err != nil && !errors.Is(err, ErrSkipped) {
+			c.observe(Event{Tier: tier.Name, Result: SetError, Err: fmt.Errorf("cache set: %w", err)})
+		}
+	}
+}
+
+func (c *Of[V]) observe(e Event) {
+	if c.Observe != nil {
+		e.Kind = c.Kind
+		c.Observe(e)
+	}
+}
+
+// recovered, when deferred, turns a panic into the error.
+func recovered(err *error) {
+	if broken := recover(); broken != nil {
+		*err = fmt.Errorf("panic: %v", broken)
+	}
+}
