@@ -30,9 +30,9 @@ const (
 // lets one call through, and the others once that has worked: a service may answer the
 // probe and still fail calls.
 type breaker struct {
-	probe  func(context.Context) bool // asks whether the service answers
-	silent func()                     // is told that the breaker opens because calls hang
-	ctx    context.Context            // of probes
+	probe  func(context.Context) error // asks whether the service answers
+	silent func()                      // is told that the breaker opens because calls hang
+	ctx    context.Context             // of probes
 	probes sync.WaitGroup
 
 	mu       sync.Mutex
@@ -44,6 +44,7 @@ type breaker struct {
 	failures int  // in a row
 	since    time.Time
 	last     time.Time     // when it last opened; zero is never
+	until    time.Time     // when the service may be asked again by its own word; not probed before
 	answered time.Time     // when a call was last answered
 	patience time.Duration // for an answer, if more than longFailing
 }
@@ -112,8 +113,9 @@ func (t *turn) late(hung func()) {
 	}
 }
 
-// end notes how the call ended. An answer counts, however late it comes.
-func (t *turn) end(v verdict) {
+// end notes how the call ended, and for how long the service wants no other. An answer
+// counts, however late it comes, but not against that wish.
+func (t *turn) end(v verdict, wait time.Duration) {
 	t.hangs.Stop()
 	b := t.breaker
 	b.mu.Lock()
@@ -126,11 +128,14 @@ func (t *turn) end(v verdict) {
 	case works:
 		b.answered = time.Now()
 		b.patience = min(mostPatience, max(2*b.answered.Sub(t.began), b.patience*3/4))
-		b.open, b.trial, b.failures = false, false, 0
+		if !b.answered.Before(b.until) {
+			b.open, b.trial, b.failures = false, false, 0
+		}
 	case fails:
 		if !t.failed {
 			b.fail(t)
 		}
+		b.hold(wait)
 	case nothing:
 	}
 }
@@ -149,43 +154,69 @@ func (b *breaker) fail(t *turn) (opens bool) {
 	if !long && !many && !b.trial {
 		return false
 	}
+	b.opens(now)
+	return true
+}
+
+func (b *breaker) opens(now time.Time) {
 	b.open, b.trial, b.trying, b.failures, b.last = true, false, false, 0, now
 	b.period++
 	if !b.probing && b.ctx.Err() == nil {
 		b.probing = true
 		b.probes.Go(b.ask)
 	}
-	return true
+}
+
+// hold keeps the breaker open for at least as long as the service asked for, if it did.
+func (b *breaker) hold(wait time.Duration) {
+	if wait <= 0 {
+		return
+	}
+	now := time.Now()
+	if until := now.Add(wait); until.After(b.until) {
+		b.until = until
+	}
+	if !b.open {
+		b.opens(now)
+	}
 }
 
 // ask probes until the breaker is no longer open.
 func (b *breaker) ask() {
 	for {
+		b.mu.Lock()
+		held := max(0, time.Until(b.until))
+		b.mu.Unlock()
 		select {
-		case <-time.After(probeEvery/2 + rand.N(probeEvery)): // replicas must not come back in step
+		case <-time.After(held + probeEvery/2 + rand.N(probeEvery)): // replicas must not come back in step
 		case <-b.ctx.Done():
 		}
 		b.mu.Lock()
 		b.probing = b.open && b.ctx.Err() == nil
-		probing := b.probing
+		probing, held := b.probing, time.Until(b.until)
 		b.mu.Unlock()
-		if !probing {
+		switch {
+		case !probing:
 			return
+		case held <= 0:
+			b.probeOnce()
 		}
-		ctx, cancel := context.WithTimeout(b.ctx, probeTimeout)
-		if b.probe(ctx) {
-			b.letOne()
-		}
-		cancel()
 	}
 }
 
-// letOne lets one call through: the service has answered the probe.
-func (b *breaker) letOne() {
+// probeOnce probes, and lets one call through if the service answers.
+func (b *breaker) probeOnce() {
+	ctx, cancel := context.WithTimeout(b.ctx, probeTimeout)
+	defer cancel()
+	err := b.probe(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open {
+	switch {
+	case !b.open:
+	case verdictOf(err, probeTimeout) == works:
 		b.open, b.trial, b.trying = false, true, false
+	default:
+		b.hold(retryAfter(err))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"time"
 )
 
@@ -22,6 +23,10 @@ const (
 	maxBody  = 8 << 20 // of an answer, unpacked
 	maxError = 4 << 10 // of an answer that is an error
 	stepWait = 5 * time.Second
+
+	// maxRetryAfter is the longest that a service is left alone because it asks for it:
+	// rates are mostly limited by the minute.
+	maxRetryAfter = time.Minute
 )
 
 // Options say which service a Client calls. BaseURL and Probe are required.
@@ -69,7 +74,7 @@ func New(o Options) *Client {
 	c.stop = stop
 	c.guard = newGuard(&breaker{
 		ctx:   ctx,
-		probe: func(ctx context.Context) bool { return verdictOf(o.Probe(ctx), probeTimeout) == works },
+		probe: o.Probe,
 		silent: func() {
 			if o.Silent != nil {
 				o.Silent(Plain(context.DeadlineExceeded))
@@ -135,6 +140,10 @@ func (c *Client) Ask(ctx context.Context, method, path string, body []byte) ([]b
 type StatusError struct {
 	Status int
 	Code   string // error.code of the answer, "" for none
+
+	// RetryAfter is for how long the service wants no other call, if it says so with a
+	// 429 or 503; at most a minute.
+	RetryAfter time.Duration
 }
 
 // Error tells status and code. The message of the answer stays out: it is
@@ -154,6 +163,9 @@ var codes = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 func statusOf(resp *http.Response) error {
 	e := &StatusError{Status: resp.StatusCode}
+	if e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable {
+		e.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"))
+	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
 	if err != nil {
 		return e
@@ -169,6 +181,26 @@ func statusOf(resp *http.Response) error {
 		}
 	}
 	return e
+}
+
+// parseRetryAfter reads a number of seconds or an HTTP date; anything else is 0.
+func parseRetryAfter(text string) time.Duration {
+	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(seconds, uint64(maxRetryAfter/time.Second))) * time.Second
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	return min(max(0, time.Until(at)), maxRetryAfter)
+}
+
+// retryAfter is the RetryAfter of a StatusError, 0 of any other error.
+func retryAfter(err error) time.Duration {
+	if e, ok := errors.AsType[*StatusError](err); ok {
+		return e.RetryAfter
+	}
+	return 0
 }
 
 // kind is the media type of an answer, for people.

@@ -57,10 +57,10 @@ func (g *guard) do(ctx context.Context, call func(context.Context) ([]byte, erro
 	if t == nil {
 		return nil, ErrDown
 	}
-	v := fails // also if it panics
-	defer func() { t.end(v) }()
+	v, wait := fails, time.Duration(0) // also if it panics
+	defer func() { t.end(v, wait) }()
 	answer, err := call(ctx)
-	v = verdictOf(err, t.given(ctx))
+	v, wait = verdictOf(err, t.given(ctx)), retryAfter(err)
 	return answer, err
 }
 

@@ -3,24 +3,26 @@ package remote
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-type hanging struct{}
+type roundTrip func(*http.Request) (*http.Response, error)
 
-func (hanging) RoundTrip(r *http.Request) (*http.Response, error) {
-	<-r.Context().Done()
-	return nil, r.Context().Err()
-}
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // Calls that hang, wait or are turned away leave no place taken when they have ended.
 func TestPlacesAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(Options{BaseURL: "http://api.test", Probe: func(context.Context) error { return errors.New("down") }})
-		c.HTTP.Transport = hanging{}
+		c.HTTP.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
 		defer c.Close()
 		busy := make(chan error, 2*MaxWaiting)
 		for range 2 * MaxWaiting {
@@ -39,6 +41,104 @@ func TestPlacesAreGivenBack(t *testing.T) {
 		}
 		if turnedAway == 0 || !c.Skips() || len(c.guard.calls) > 0 || len(c.guard.waiting) > 0 {
 			t.Errorf("%d turned away, skips %v, %d calls and %d waiting are left", turnedAway, c.Skips(), len(c.guard.calls), len(c.guard.waiting))
+		}
+	})
+}
+
+// A service is not called, nor probed, before the time that it asks for, in a call or in a
+// probe; then it is soon asked again.
+func TestRetryAfter(t *testing.T) {
+	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
+	for name, c := range map[string]struct {
+		status int
+		after  func() string
+		want   time.Duration
+	}{
+		"seconds":     {429, func() string { return "7" }, 7 * time.Second},
+		"unavailable": {503, func() string { return "7" }, 7 * time.Second},
+		"date":        {429, func() string { return in(20 * time.Second) }, 20 * time.Second},
+		"too long":    {503, func() string { return "86400" }, maxRetryAfter},
+		"far date":    {503, func() string { return in(24 * time.Hour) }, maxRetryAfter},
+		"beyond":      {429, func() string { return "99999999999999999999" }, maxRetryAfter},
+		"past date":   {429, func() string { return in(-time.Hour) }, 0},
+		"none":        {429, func() string { return "" }, 0},
+		"words":       {503, func() string { return "soon" }, 0},
+		"negative":    {503, func() string { return "-5" }, 0},
+		"another":     {500, func() string { return "7" }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				calls, probes := 0, 0
+				var client *Client
+				client = New(Options{BaseURL: "http://api.test", Probe: func(ctx context.Context) error {
+					probes++
+					_, err := client.Ask(ctx, http.MethodGet, "/probe", nil)
+					return err
+				}})
+				defer client.Close()
+				client.HTTP.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+					resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}"))}
+					if calls++; calls == 1 || r.URL.Path == "/probe" && probes == 1 {
+						resp.StatusCode = c.status
+						resp.Header.Set("Retry-After", c.after())
+					}
+					return resp, nil
+				})
+				call := func() error {
+					_, err := client.Call(t.Context(), http.MethodGet, "/x", nil)
+					return err
+				}
+				start := time.Now()
+				if err := call(); err == nil {
+					t.Fatal("want an error")
+				}
+				if c.want == 0 {
+					if err := call(); err != nil || probes > 0 {
+						t.Errorf("%v, %d probes; want no pause", err, probes)
+					}
+					return
+				}
+				for call() != nil {
+					<-time.After(100 * time.Millisecond)
+				}
+				took, least := time.Since(start), 2*c.want-time.Second // the first probe fails too; a date has no fractions
+				if took < least || took > least+3*time.Second || probes != 2 {
+					t.Errorf("asked again after %v and %d probes, want %v", took, probes, least)
+				}
+			})
+		})
+	}
+}
+
+// A late answer to a call that began before does not end the pause that the service asked
+// for.
+func TestRetryAfterOutlastsLateAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := New(Options{BaseURL: "http://api.test", Probe: func(context.Context) error { return nil }})
+		defer client.Close()
+		client.HTTP.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}"))}
+			if r.URL.Path == "/slow" {
+				<-time.After(500 * time.Millisecond)
+			} else {
+				resp.StatusCode = http.StatusTooManyRequests
+				resp.Header.Set("Retry-After", "3")
+			}
+			return resp, nil
+		})
+		slow := make(chan error)
+		go func() {
+			_, err := client.Call(t.Context(), http.MethodGet, "/slow", nil)
+			slow <- err
+		}()
+		synctest.Wait()
+		_, err := client.Call(t.Context(), http.MethodGet, "/x", nil)
+		if late := <-slow; err == nil || late != nil || !client.Skips() {
+			t.Errorf("%v, %v, skips %v; want an error, none, true", err, late, client.Skips())
+		}
+		<-time.After(3 * time.Second)
+		if client.Skips() {
+			t.Error("still skips when the time is over")
 		}
 	})
 }
