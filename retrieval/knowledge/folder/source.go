@@ -79,15 +79,21 @@ func nameIn(folder, path string) (string, error) {
 
 // Files returns the names of the files to read, sorted but for links, which come last,
 // and what is not read. c reads the formats that are read in a process of their own; nil
-// leaves them out as unsupported. The only errors are a folder that cannot be read and an invalid pattern.
+// leaves them out as unsupported. The only errors are a folder that cannot be read and an
+// invalid pattern.
 func (s *Source) Files(ctx context.Context, folder Folder, c *child.Runner) (files []string, skipped []Skip, err error) {
+	return s.files(ctx, folder, c, func(string) {})
+}
+
+// files is Files; enter is that of Look.
+func (s *Source) files(ctx context.Context, folder Folder, c *child.Runner, enter func(dir string)) (files []string, skipped []Skip, err error) {
 	if err := folder.checkPatterns(); err != nil {
 		return nil, nil, err
 	}
 	if s.file != "" {
 		return []string{s.file}, nil, nil
 	}
-	w := &walk{fsys: s.FS, include: folder.Include, exclude: folder.Exclude, child: c}
+	w := &walk{fsys: s.FS, include: folder.Include, exclude: folder.Exclude, child: c, enter: enter}
 	err = w.run(ctx)
 	return w.files, w.skipped, err
 }

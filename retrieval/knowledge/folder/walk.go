@@ -18,7 +18,8 @@ import (
 type walk struct {
 	fsys             fs.FS
 	include, exclude []string
-	child            *child.Runner // nil: formats that need it are unsupported
+	child            *child.Runner    // nil: formats that need it are unsupported
+	enter            func(dir string) // see Look
 	files            []string
 	links            []string // to be looked at once all files are known
 	skipped          []Skip
@@ -46,6 +47,7 @@ func (w *walk) dir(ctx context.Context, name string, inherited ignoreRules) erro
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	w.enter(name)
 	entries, err := fs.ReadDir(w.fsys, name)
 	if err != nil {
 		if name == "." {
@@ -122,7 +124,7 @@ func (w *walk) file(name string) {
 // such links only. A file that is read under its own name is not read again, and a link
 // to a file whose name is refused is refused too.
 func (w *walk) link(name string, files []string) {
-	target, err := resolve(w.fsys, name)
+	target, err := w.resolve(name)
 	if err != nil {
 		w.skip(name, SkipLink, reasonOf(err))
 		return
@@ -164,7 +166,7 @@ var errLeaves = errors.New("the link leaves the folder")
 
 // resolve follows name, and the links in the folders on its way, to what stands
 // there in the end.
-func resolve(fsys fs.FS, name string) (string, error) {
+func (w *walk) resolve(name string) (string, error) {
 	done, left := ".", strings.Split(name, "/")
 	for links := 0; len(left) > 0; {
 		part := left[0]
@@ -172,8 +174,9 @@ func resolve(fsys fs.FS, name string) (string, error) {
 		if part == ".." && done == "." {
 			return "", errLeaves
 		}
+		w.enter(done)
 		next := path.Join(done, part)
-		info, err := fs.Lstat(fsys, next)
+		info, err := fs.Lstat(w.fsys, next)
 		if err != nil {
 			return "", err
 		}
@@ -184,7 +187,7 @@ func resolve(fsys fs.FS, name string) (string, error) {
 		if links++; links > maxLinks {
 			return "", errors.New("the link leads in a circle")
 		}
-		target, err := fs.ReadLink(fsys, next)
+		target, err := fs.ReadLink(w.fsys, next)
 		if err != nil {
 			return "", err
 		}

@@ -47,6 +47,11 @@ func (l *Library) Update(ctx context.Context, f folder.Folder, progress func(fol
 	return l.sync(ctx, f, false, progress)
 }
 
+// Look is folder.Look, by the library's means of reading.
+func (l *Library) Look(ctx context.Context, f folder.Folder, enter func(dir string)) (digest uint64) {
+	return folder.Look(ctx, f, l.reader.deps.Child, enter)
+}
+
 func (l *Library) sync(ctx context.Context, f folder.Folder, whole bool, progress func(folder.Progress)) (folder.Report, error) {
 	source, err := folder.Open(f)
 	if err != nil {

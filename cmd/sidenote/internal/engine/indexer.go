@@ -122,14 +122,15 @@ const retryEvery = 10 * time.Second
 // watch reads the folder whenever something in it may have changed, until ctx ends.
 // What changes while it is being read is read after that.
 func (x *indexer) watch(ctx context.Context) error {
-	options := watch.Options{Polling: func(why error) {
+	walk := func(ctx context.Context, enter func(dir string)) uint64 { return x.library.Look(ctx, x.folder, enter) }
+	polling := func(why error) {
 		x.monitor.tell(slog.LevelWarn, fmt.Sprintf("knowledge %s: changes are seen late, by looking now and then: %v", x.folder.ID, why))
-	}}
+	}
 	changed := make(chan struct{}, 1)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { x.follow(ctx, changed); return nil })
 	g.Go(func() error {
-		return watch.Watch(ctx, x.folder.Path, options, func() {
+		return watch.Watch(ctx, x.folder.Path, walk, polling, func() {
 			select {
 			case changed <- struct{}{}:
 			default: // it is about to be read

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -121,23 +122,27 @@ func (w *watcher) counts(ctx context.Context, name string, op fsnotify.Op, inTre
 	if !inTree {
 		return false, false
 	}
-	s := scan{w: w, real: w.real, seen: w.seen}
-	rel := s.rel(name)
-	if !written { // it may be gone, so nothing tells what it was
-		return false, !w.ignored(rel, false) || !w.ignored(rel, true)
-	}
 	info, err := os.Lstat(name)
-	if err != nil {
+	if !written || err != nil { // it may be gone, so nothing tells what it was
 		return false, true
 	}
-	if w.ignored(rel, info.IsDir()) {
-		return false, false
-	}
 	if info.IsDir() {
-		s.hash.SetSeed(w.seed)
-		s.tree(ctx, name) // for the watches; the digest is made when it is quiet
+		w.addTree(ctx, name)
 	}
 	return true, false
+}
+
+// addTree watches a new folder and those in it, so that what is still being written there
+// counts. The walk, which comes when it is quiet, decides which of them stay watched.
+func (w *watcher) addTree(ctx context.Context, top string) {
+	_ = filepath.WalkDir(top, func(dir string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			if watched, _ := w.add(dir); watched {
+				w.dirs[dir] = true
+			}
+		}
+		return ctx.Err()
+	})
 }
 
 // forget drops the watches of folders that are gone and of all folders below them; nil
@@ -168,8 +173,4 @@ func under(dirs map[string]bool, dir string) bool {
 		dir = up
 	}
 	return true
-}
-
-func (w *watcher) ignored(rel string, dir bool) bool {
-	return w.ignore != nil && w.ignore(rel, dir)
 }

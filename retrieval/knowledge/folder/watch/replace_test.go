@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -42,28 +41,23 @@ func exists(path string) bool {
 
 func TestConfigMap(t *testing.T) {
 	t.Parallel()
-	hidden := func(rel string, _ bool) bool { return strings.HasPrefix(filepath.Base(rel), ".") }
-	for name, ignore := range map[string]func(string, bool) bool{"everything": nil, "hidden ignored": hidden} {
-		for _, part := range []string{"", "guide.md"} {
-			t.Run(name+" "+part, func(t *testing.T) {
-				dir := t.TempDir()
-				kubelet(t, dir, 0, map[string]string{"guide.md": "version 0"})
-				o := quick
-				o.Ignore = ignore
-				s := see(t, filepath.Join(dir, part), o, openSystem)
-				for version := 1; version < 4; version++ {
-					kubelet(t, dir, version, map[string]string{"guide.md": fmt.Sprintf("version %d", version)})
-					s.current()
-					s.settle()
-				}
-				put(t, "version X", dir, "..data", "guide.md") // which kubelet never does
+	for _, part := range []string{"", "guide.md"} {
+		t.Run(part, func(t *testing.T) {
+			dir := t.TempDir()
+			kubelet(t, dir, 0, map[string]string{"guide.md": "version 0"})
+			s := see(t, filepath.Join(dir, part), quick, openSystem)
+			for version := 1; version < 4; version++ {
+				kubelet(t, dir, version, map[string]string{"guide.md": fmt.Sprintf("version %d", version)})
 				s.current()
-				if part == "" {
-					kubelet(t, dir, 4, map[string]string{"guide.md": "version 4", "more.md": "a new key"})
-					s.current()
-				}
-			})
-		}
+				s.settle()
+			}
+			put(t, "version X", dir, "..data", "guide.md") // which kubelet never does
+			s.current()
+			if part == "" {
+				kubelet(t, dir, 4, map[string]string{"guide.md": "version 4", "more.md": "a new key"})
+				s.current()
+			}
+		})
 	}
 }
 
@@ -203,9 +197,8 @@ func TestNoWatchesLeft(t *testing.T) {
 	dir := t.TempDir()
 	put(t, "1", dir, "sub", "deep", "a.md")
 	var asked *few
-	told := make(chan error, 10)
 	o := quick
-	o.Poll, o.Polling = 10*time.Millisecond, func(why error) { told <- why }
+	o.poll = 10 * time.Millisecond
 	s := see(t, dir, o, func() (notifier, <-chan fsnotify.Event, <-chan error, error) {
 		n, events, errs, err := openSystem()
 		asked = &few{n, 1, fmt.Errorf("add: %w", syscall.ENOSPC)}
@@ -215,7 +208,7 @@ func TestNoWatchesLeft(t *testing.T) {
 	s.current()
 	s.silent()
 	s.stop()
-	if len(told) != 1 || !errors.Is(<-told, syscall.ENOSPC) {
+	if len(s.polls) != 1 || !errors.Is(<-s.polls, syscall.ENOSPC) {
 		t.Error("not told once that there are no watches left")
 	}
 	if asked.left >= 0 {
@@ -241,7 +234,7 @@ func TestPollOnly(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "docs")
 			put(t, "0", dir, "a.md")
 			o := quick
-			o.Poll = 10 * time.Millisecond
+			o.poll = 10 * time.Millisecond
 			s := see(t, dir, o, open)
 			put(t, "1", dir, "a.md")
 			s.current()

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"hash/maphash"
 	"io/fs"
@@ -12,13 +11,13 @@ import (
 	"strings"
 )
 
-// A scan is one walk through everything. A folder is watched before it is read, so that
+// A scan is one look at everything. A folder is watched before it is read, so that
 // whatever comes into it is either found or reported as an event.
 type scan struct {
 	seen
 	w    *watcher
 	real string
-	hash maphash.Hash // of all that counts: paths, and for files what tells versions apart
+	hash maphash.Hash // of the way to the folder and of what was found in it
 }
 
 func newScan(w *watcher) *scan {
@@ -32,65 +31,26 @@ func (s *scan) run(ctx context.Context, path string) {
 	var info fs.FileInfo
 	var err error
 	for range maxTries {
-		s.real, info, err = s.resolve(path, "")
+		s.real, info, err = s.resolve(path)
 		if !errors.Is(err, errVanished) {
 			break
 		}
 	}
-	switch {
-	case err != nil:
-		s.write("missing: " + reasonOf(err))
-	case info.IsDir():
-		s.tree(ctx, s.real)
-	default:
-		s.name(s.real)
-		s.file(path, info)
-	}
-}
-
-// tree scans a folder.
-func (s *scan) tree(ctx context.Context, dir string) {
-	if ctx.Err() != nil {
+	if err != nil {
+		s.write("missing: " + err.Error())
 		return
 	}
-	if watched, _ := s.w.add(dir); watched {
-		s.dirs[dir] = true
+	if !info.IsDir() {
+		s.name(s.real)
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		s.write("unreadable: " + reasonOf(err))
-	}
-	for _, e := range entries {
-		name := filepath.Join(dir, e.Name())
-		rel := s.rel(name)
-		if s.w.ignored(rel, e.IsDir()) {
-			continue
-		}
-		info, err := e.Info()
-		if err != nil {
-			continue // gone by now
-		}
-		switch {
-		case e.IsDir():
-			s.write(rel, "dir")
-			s.number(uint64(info.Mode()))
-			s.tree(ctx, name)
-		case e.Type()&fs.ModeSymlink != 0:
-			s.link(rel, name)
-		default:
-			s.file(rel, info)
-		}
-	}
+	maphash.WriteComparable(&s.hash, s.w.walk(ctx, s.enter))
 }
 
-// link scans a link below the folder. Where it leads out of it, only the link counts.
-func (s *scan) link(rel, name string) {
-	s.write(rel, "link")
-	if target, info, err := s.resolve(name, s.real); err != nil {
-		s.write(reasonOf(err))
-	} else if !info.IsDir() {
-		s.name(target)
-		s.file(s.rel(target), info)
+// enter watches a folder of the walk, by its path below the folder.
+func (s *scan) enter(rel string) {
+	dir := filepath.Join(s.real, filepath.FromSlash(rel))
+	if watched, _ := s.w.add(dir); watched {
+		s.dirs[dir] = true
 	}
 }
 
@@ -105,29 +65,19 @@ func (s *scan) name(path string) bool {
 	return exists
 }
 
-func (s *scan) rel(name string) string {
-	rel, err := filepath.Rel(s.real, name)
-	if err != nil {
-		return name
-	}
-	return filepath.ToSlash(rel)
-}
-
 const (
 	maxLinks = 40 // followed on the way, as the kernel does
 	maxTries = 10 // to follow a path that changes meanwhile
 )
 
 var (
-	errLeaves   = errors.New("the link leaves the folder")
 	errCircle   = errors.New("the link leads in a circle")
 	errVanished = errors.New("the way vanished")
 )
 
 // resolve follows path to the file or folder at its end, and watches the links on the way.
-// Where something on the way is missing, it watches for it to come. within, if not "", is a
-// folder without links that the way must not leave.
-func (s *scan) resolve(path, within string) (real string, info fs.FileInfo, err error) {
+// Where something on the way is missing, it watches for it to come.
+func (s *scan) resolve(path string) (real string, info fs.FileInfo, err error) {
 	done, left := split(path)
 	for links := 0; ; {
 		if info, err = os.Lstat(done); err != nil {
@@ -161,9 +111,6 @@ func (s *scan) resolve(path, within string) (real string, info fs.FileInfo, err 
 			continue // a link to the very top
 		}
 		done, left = filepath.Join(done, left[0]), left[1:]
-		if within != "" && done != within && !below(done, within) && !below(within, done) {
-			return "", nil, errLeaves
-		}
 	}
 }
 
@@ -191,40 +138,4 @@ func split(path string) (top string, names []string) {
 	return top, strings.Split(filepath.ToSlash(path[min(len(top), len(path)):]), "/")
 }
 
-// below tells whether path is in the folder dir, at any depth.
-func below(path, dir string) bool {
-	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(dir, string(filepath.Separator)))
-	return ok && strings.HasPrefix(rest, string(filepath.Separator))
-}
-
-// file adds a file to the digest: what tells one version of it from the next.
-func (s *scan) file(rel string, info fs.FileInfo) {
-	s.write(rel)
-	s.number(uint64(info.Mode()))
-	if info.Mode().IsRegular() {
-		s.number(uint64(info.Size()))
-		s.number(uint64(info.ModTime().UnixNano()))
-		s.number(inode(info))
-	}
-}
-
-func (s *scan) write(texts ...string) {
-	for _, t := range texts {
-		s.number(uint64(len(t)))
-		_, _ = s.hash.WriteString(t) // never fails
-	}
-}
-
-func (s *scan) number(n uint64) {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], n)
-	_, _ = s.hash.Write(b[:]) // never fails
-}
-
-// reasonOf is an error without the path.
-func reasonOf(err error) string {
-	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
-		return pathErr.Err.Error()
-	}
-	return err.Error()
-}
+func (s *scan) write(text string) { maphash.WriteComparable(&s.hash, text) }

@@ -4,7 +4,6 @@
 package watch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,25 +15,22 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Options are how closely something is watched. The zero value is fit for use.
-type Options struct {
-	// Quiet is how long nothing must happen before changed is called (300 ms), so
-	// that a folder which is being copied is read once.
-	Quiet time.Duration
-	// Most is how long a change waits for quiet at most (5 s), so that a folder
-	// which is written all the time is followed too.
-	Most time.Duration
-	// Poll is the time between looks at everything, whatever the system tells of
-	// (30 s). It finds what is written to network file systems from elsewhere, and
-	// what there were no watches left for. A look may take a twentieth of the time.
-	Poll time.Duration
-	// Ignore, if not nil, tells what does not count, by the slash-separated path
-	// below the folder; an ignored folder is not entered. It is called from one
-	// goroutine at a time.
-	Ignore func(rel string, dir bool) bool
-	// Polling, if not nil, is told once why some changes are found by Poll only.
-	Polling func(why error)
+// timing is how closely something is watched.
+type timing struct {
+	quiet time.Duration // without events before changed is called, so that a folder which is being copied is read once
+	most  time.Duration // that a change waits for quiet, so that a folder which is written all the time is followed too
+	// poll is the time between looks at everything, whatever the system tells of. It finds
+	// what is written to network file systems from elsewhere, and what there were no watches
+	// left for. A look may take a twentieth of the time.
+	poll time.Duration
 }
+
+var usual = timing{quiet: 300 * time.Millisecond, most: 5 * time.Second, poll: 30 * time.Second}
+
+// A Walk goes through the folder as its reader does and returns a digest of what counts. It
+// tells enter, before it reads them, of all folders that this depends on, by their
+// slash-separated paths below the folder. It is called from one goroutine at a time.
+type Walk func(ctx context.Context, enter func(dir string)) (digest uint64)
 
 // Watch calls changed whenever something at path may have changed: once as soon
 // as it watches, so that nothing is lost between a scan that the caller made and
@@ -43,13 +39,12 @@ type Options struct {
 //
 // path is a folder with all that is below it, or a file. It need not be there, and
 // may be replaced or removed and come back. If it is a link, or there are links on
-// the way to it, they are followed, and noticed when they are turned. Links below it are
-// followed to files that are below it too, and nowhere else: a mounted ConfigMap
-// is such a folder of links.
+// the way to it, they are followed, and noticed when they are turned. What is below it is
+// up to walk. polling is told once why some changes are found by looking only.
 //
 // Watch returns nil when ctx ends, after a call that is running has returned.
-func Watch(ctx context.Context, path string, o Options, changed func()) error {
-	return watch(ctx, path, o, changed, openSystem)
+func Watch(ctx context.Context, path string, walk Walk, polling func(why error), changed func()) error {
+	return watch(ctx, path, walk, polling, changed, usual, openSystem)
 }
 
 // A notifier tells of what happens in folders. Remove of one that is not there
@@ -71,12 +66,12 @@ func openSystem() (notifier, <-chan fsnotify.Event, <-chan error, error) {
 	return w, w.Events, w.Errors, nil
 }
 
-func watch(ctx context.Context, path string, o Options, changed func(), open openFunc) error {
+func watch(ctx context.Context, path string, walk Walk, polling func(why error), changed func(), t timing, open openFunc) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)
 	}
-	w := &watcher{path: path, ignore: o.Ignore, polling: o.Polling, seed: maphash.MakeSeed()}
+	w := &watcher{path: path, walk: walk, polling: polling, seed: maphash.MakeSeed()}
 	in := newInbox()
 	if n, events, errs, err := open(); err != nil {
 		w.tell(fmt.Errorf("watch %s: %w", path, err))
@@ -87,8 +82,8 @@ func watch(ctx context.Context, path string, o Options, changed func(), open ope
 		w.notifier = n
 	}
 	f := follower{
-		debounce: debounce{quiet: cmp.Or(o.Quiet, 300*time.Millisecond), most: cmp.Or(o.Most, 5*time.Second)},
-		poll:     cmp.Or(o.Poll, 30*time.Second),
+		debounce: debounce{quiet: t.quiet, most: t.most},
+		poll:     t.poll,
 		wake:     in.wake,
 		take:     func() (sure, maybe bool) { return w.handle(ctx, in.take()) },
 		look:     func() uint64 { return w.look(ctx) },
@@ -102,9 +97,9 @@ func watch(ctx context.Context, path string, o Options, changed func(), open ope
 // It belongs to one goroutine.
 type watcher struct {
 	path     string
-	ignore   func(rel string, dir bool) bool
-	polling  func(why error)
-	notifier notifier // nil: the system gives none
+	walk     Walk
+	polling  func(why error) // nil once it was told
+	notifier notifier        // nil: the system gives none
 	seed     maphash.Seed
 
 	real string // where path leads

@@ -11,9 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
+
+	documents "sidenote/retrieval/knowledge/folder"
 )
 
 // deadline is for what should take milliseconds.
@@ -23,28 +24,22 @@ const deadline = 20 * time.Second
 const seed = 1
 
 // quick options leave everything to events: a poll would hide what they miss.
-var quick = Options{Quiet: 20 * time.Millisecond, Most: time.Second, Poll: time.Hour}
+var quick = timing{quiet: 20 * time.Millisecond, most: time.Second, poll: time.Hour}
 
 // A folder is what a call of changed finds: paths, with the text of files.
 type folder map[string]string
 
-func readFolder(path string, ignore func(string, bool) bool) folder {
+func readFolder(path string) folder {
 	out := folder{}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return out
 	}
-	_ = filepath.WalkDir(real, func(name string, d fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(real, func(name string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return nil
 		}
 		rel, _ := filepath.Rel(real, name)
-		if ignore != nil && rel != "." && ignore(filepath.ToSlash(rel), d.IsDir()) {
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
 		if text, err := os.ReadFile(name); err == nil {
 			out[filepath.ToSlash(rel)] = string(text)
 		} else {
@@ -55,22 +50,30 @@ func readFolder(path string, ignore func(string, bool) bool) folder {
 	return out
 }
 
+// walkOf walks as a library does.
+func walkOf(path string) Walk {
+	return func(ctx context.Context, enter func(string)) uint64 {
+		return documents.Look(ctx, documents.Folder{ID: "x", Path: path}, nil, enter)
+	}
+}
+
 // A seer keeps what each call found.
 type seer struct {
 	t     *testing.T
 	read  func() folder
 	calls chan folder
-	stop  func() // and wait
+	polls chan error // why changes are found by looking only
+	stop  func()     // and wait
 }
 
 // see watches path until the test ends.
-func see(t *testing.T, path string, o Options, open openFunc) *seer {
+func see(t *testing.T, path string, o timing, open openFunc) *seer {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	s := &seer{t: t, read: func() folder { return readFolder(path, o.Ignore) }, calls: make(chan folder, 10_000)}
+	s := &seer{t: t, read: func() folder { return readFolder(path) }, calls: make(chan folder, 10_000), polls: make(chan error, 10)}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- watch(ctx, path, o, func() { s.calls <- s.read() }, open)
+		ended <- watch(ctx, path, walkOf(path), func(why error) { s.polls <- why }, func() { s.calls <- s.read() }, o, open)
 	}()
 	s.stop = func() {
 		cancel()
@@ -118,7 +121,7 @@ func (s *seer) settle() (calls int) {
 		select {
 		case <-s.calls:
 			calls++
-		case <-time.After(10 * quick.Quiet):
+		case <-time.After(10 * quick.quiet):
 			return calls
 		}
 	}
@@ -201,7 +204,7 @@ func TestFolderAtRandom(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	o := quick
-	o.Quiet = 5 * time.Millisecond
+	o.quiet = 5 * time.Millisecond
 	s := see(t, dir, o, openSystem)
 	r := rand.New(rand.NewPCG(1, seed))
 	name := func() string {
@@ -251,7 +254,7 @@ func TestNewFolderAtOnce(t *testing.T) {
 	pumped := make(chan struct{})
 	go func() { defer close(pumped); in.pump(events, errs) }()
 	defer func() { must(t, n.Close()); <-pumped }()
-	w := &watcher{path: dir, notifier: n, seed: maphash.MakeSeed()}
+	w := &watcher{path: dir, walk: walkOf(dir), notifier: n, seed: maphash.MakeSeed()}
 	w.look(t.Context())
 	put(t, "1", dir, "a", "b", "c", "deep.md")
 	<-in.wake
@@ -269,7 +272,7 @@ func TestManyFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	o := quick
-	o.Quiet, o.Most = 300*time.Millisecond, 5*time.Second
+	o.quiet, o.most = 300*time.Millisecond, 5*time.Second
 	s := see(t, dir, o, openSystem)
 	for i := range 5000 {
 		name := filepath.Join(dir, fmt.Sprint(i%50), fmt.Sprint(i))
@@ -289,25 +292,26 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
+// What is not read is watched only where it stands: in folders that are read.
 func TestIgnored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	o := quick
-	o.Ignore = func(rel string, dir bool) bool {
-		return strings.HasPrefix(filepath.Base(rel), ".") || dir && rel == "sub/build"
-	}
-	s := see(t, dir, o, openSystem)
+	put(t, "build/\n", dir, "sub", ".gitignore")
 	put(t, "1", dir, ".git", "index")
-	put(t, "1", dir, ".note.md.swp")
-	s.silent()
-	put(t, "1", dir, ".git", "index", "..", "HEAD")
-	must(t, os.RemoveAll(filepath.Join(dir, ".git")), os.Remove(filepath.Join(dir, ".note.md.swp")))
-	s.silent()
-	put(t, "1", dir, "sub", "a.md")
-	s.current()
 	put(t, "1", dir, "sub", "build", "out.md")
+	put(t, "1", dir, "sub", "a.md")
+	s := see(t, dir, quick, openSystem)
+	put(t, "2", dir, ".git", "index")
+	must(t, os.Remove(filepath.Join(dir, ".git", "index")))
+	put(t, "2", dir, "sub", "build", "out.md")
 	s.silent()
 	put(t, "2", dir, "sub", "a.md")
+	s.current()
+	s.settle()
+	put(t, "", dir, "sub", ".gitignore")
+	s.current()
+	s.settle()
+	put(t, "3", dir, "sub", "build", "out.md")
 	s.current()
 }
 
@@ -318,7 +322,7 @@ func TestIdle(t *testing.T) {
 	put(t, "1", dir, "sub", "a.md")
 	must(t, os.Symlink("sub/a.md", filepath.Join(dir, "link.md")), os.Symlink("none", filepath.Join(dir, "dangling")))
 	o := quick
-	o.Poll = time.Millisecond
+	o.poll = time.Millisecond
 	see(t, dir, o, openSystem).silent()
 }
 
@@ -326,7 +330,7 @@ func TestEnded(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Watch(ctx, filepath.Join(t.TempDir(), "none"), Options{}, func() { t.Error("called after the end") }); err != nil {
+	if err := Watch(ctx, filepath.Join(t.TempDir(), "none"), walkOf("none"), nil, func() { t.Error("called after the end") }); err != nil {
 		t.Error(err)
 	}
 }

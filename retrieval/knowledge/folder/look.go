@@ -1,0 +1,43 @@
+package folder
+
+import (
+	"context"
+	"hash/maphash"
+	"io/fs"
+
+	"sidenote/retrieval/knowledge/extract/child"
+)
+
+// lookSeed seeds digests. It never changes in a process.
+var lookSeed = maphash.MakeSeed()
+
+// Look walks a folder as Files does and returns a digest of what is there: as long as it
+// stays the same, there is nothing new to read. enter is told, before they are read, of all
+// folders that this depends on, by their paths below the folder.
+func Look(ctx context.Context, f Folder, c *child.Runner, enter func(dir string)) (digest uint64) {
+	var h maphash.Hash
+	h.SetSeed(lookSeed)
+	source, err := Open(f)
+	if err != nil {
+		maphash.WriteComparable(&h, reasonOf(err))
+		return h.Sum64()
+	}
+	defer func() { _ = source.Close() }()
+	files, skipped, err := source.files(ctx, f, c, enter)
+	if err != nil {
+		maphash.WriteComparable(&h, reasonOf(err))
+	}
+	for _, s := range skipped {
+		maphash.WriteComparable(&h, s)
+	}
+	for _, name := range files {
+		maphash.WriteComparable(&h, name)
+		info, err := fs.Stat(source.FS, name)
+		if err != nil {
+			maphash.WriteComparable(&h, reasonOf(err))
+			continue
+		}
+		maphash.WriteComparable(&h, [...]int64{int64(info.Mode()), info.Size(), info.ModTime().UnixNano(), ChangeTime(info)})
+	}
+	return h.Sum64()
+}
