@@ -33,13 +33,6 @@ type Key struct {
 	Digest [sha256.Size]byte
 }
 
-// NewKey returns the key for the result of q. Its digest covers everything that
-// appendQuery writes.
-func NewKey(kind Kind, q retrieval.Query) Key {
-	var room [writtenRoom]byte
-	return digestKey(kind, q.Tenant, appendQuery(room[:0], kind, &q))
-}
-
 // digestKey returns the key of what id identifies.
 func digestKey(kind Kind, tenant string, id []byte) Key {
 	return Key{Kind: kind, Tenant: tenant, Digest: sha256.Sum256(id)}

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,7 +11,6 @@ import (
 	"sidenote/cache"
 	"sidenote/cache/redis"
 	"sidenote/cache/redis/redistest"
-	"sidenote/retrieval"
 )
 
 // All keys of a tenant are in one slot (row R27), tenants are spread over all
@@ -37,7 +37,7 @@ func TestCluster(t *testing.T) {
 		of := map[string]bool{}
 		for j := range 5 {
 			for _, kind := range []cache.Kind{cache.Candidates, cache.Selected} {
-				key := cache.NewKey(kind, retrieval.Query{Tenant: tenant, Text: fmt.Sprint(j)}).String()
+				key := cache.Key{Kind: kind, Tenant: tenant, Digest: sha256.Sum256(fmt.Append(nil, j))}.String()
 				keep(t, s, key, key)
 				holds(t, s, key, key)
 				slot := nodes[0].Do("CLUSTER", "KEYSLOT", "sidenote:"+key)

@@ -160,20 +160,20 @@ func testLie(t *testing.T, f *falseRedis, begin func()) (mixed int) {
 	var mu sync.Mutex
 	events := map[cache.Outcome]int{}
 	r := cache.NewRetriever(retrieval.Func(func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
-			return retrieval.Result{Bases: q.Bases, Sources: []retrieval.Source{{Type: "rag", Knowledge: "docs", Doc: "d", Text: answerTo(q)}}}, nil
-		}), cache.Candidates, []cache.Tier{
-			{Name: "near", Store: forgets{}},
-			{Name: "redis", Store: cache.NewCodecStore(s, nil), TTL: time.Hour, Wait: time.Second},
-		}, func(e cache.Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			if e.Tier == "redis" {
-				events[e.Result]++
-				if e.Mismatch == cache.MismatchKey || e.Mismatch == cache.MismatchTenant {
-					mixed++
-				}
+		return retrieval.Result{Bases: q.Bases, Sources: []retrieval.Source{{Type: "rag", Knowledge: "docs", Doc: "d", Text: answerTo(q)}}}, nil
+	}), cache.Candidates, []cache.Tier{
+		{Name: "near", Store: forgets{}},
+		{Name: "redis", Store: cache.NewCodecStore(s, nil), TTL: time.Hour, Wait: time.Second},
+	}, func(e cache.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.Tier == "redis" {
+			events[e.Result]++
+			if e.Mismatch == cache.MismatchKey || e.Mismatch == cache.MismatchTenant {
+				mixed++
 			}
-		})
+		}
+	})
 	ask := func() {
 		t.Helper()
 		for _, tenant := range []string{"acme", "evil"} {

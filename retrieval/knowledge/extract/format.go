@@ -122,7 +122,7 @@ func shebang(text string) string {
 		return ""
 	}
 	line, _, _ := strings.Cut(rest, "\n")
-	for _, word := range strings.Fields(line) {
+	for word := range strings.FieldsSeq(line) {
 		interpreter := strings.TrimRight(path.Base(word), "0123456789.")
 		switch interpreter {
 		case "env", "-S", "busybox":

@@ -51,7 +51,7 @@ func read(image []byte, owner *mapped.File) (*Segment, error) {
 	if s.texts, err = openTexts(textsImage); err != nil {
 		return nil, err
 	}
-	if s.postings, err = bm25.OpenIn(postings, owner); err != nil {
+	if s.postings, err = bm25.Open(postings, owner); err != nil {
 		return nil, err
 	}
 	if s.postings.Len() != s.texts.count {

@@ -1,16 +1,14 @@
 package store_test
 
 import (
-	"context"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"sidenote/retrieval/knowledge/store"
 )
 
 // fill makes a base of 100,000 chunks in documents of ten.
-func fill(b *testing.B, dir string) (rows []int64) {
+func fill(b *testing.B, dir string) {
 	b.Helper()
 	s, err := store.Open(b.Context(), dir, store.Options{})
 	if err != nil {
@@ -20,16 +18,13 @@ func fill(b *testing.B, dir string) (rows []int64) {
 		b.Fatal(err)
 	}
 	for i := range 100 {
-		r, err := s.Put(b.Context(), "kb", wide(fmt.Sprintf("%03d/", i), 100, 10))
-		if err != nil {
+		if _, err := s.Put(b.Context(), "kb", wide(fmt.Sprintf("%03d/", i), 100, 10)); err != nil {
 			b.Fatal(err)
 		}
-		rows = append(rows, r...)
 	}
 	if err := s.Close(); err != nil {
 		b.Fatal(err)
 	}
-	return rows
 }
 
 // Transactions of 100 documents of ten chunks of 1,500 bytes.
@@ -58,7 +53,7 @@ func BenchmarkPut(b *testing.B) {
 
 func BenchmarkRead(b *testing.B) {
 	dir := b.TempDir()
-	rows := fill(b, dir)
+	fill(b, dir)
 	b.Run("open", func(b *testing.B) {
 		for b.Loop() {
 			s, err := store.Open(b.Context(), dir, store.Options{})
@@ -75,33 +70,6 @@ func BenchmarkRead(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	b.Run("50 chunks", func(b *testing.B) {
-		ctx, cancel := context.WithCancel(b.Context())
-		defer cancel()
-		ask := make([]store.Row, 50)
-		for b.Loop() {
-			for i := range ask {
-				ask[i] = store.RowOf(rows[rand.IntN(len(rows))], rand.IntN(10))
-			}
-			if found, err := s.Chunks(ctx, "kb", ask); err != nil || len(found) < 45 {
-				b.Fatal(len(found), err)
-			}
-		}
-	})
-	b.Run("scan", func(b *testing.B) {
-		for b.Loop() {
-			n := 0
-			for _, err := range s.Scan(b.Context(), "kb") {
-				if err != nil {
-					b.Fatal(err)
-				}
-				n++
-			}
-			if n != 100_000 {
-				b.Fatal(n)
-			}
-		}
-	})
 	b.Run("version", func(b *testing.B) {
 		for b.Loop() {
 			if _, err := s.Version(b.Context()); err != nil {

@@ -70,17 +70,20 @@ func describe(s *store.Store) (string, error) {
 	out := []string{fmt.Sprintf("version %d", version)}
 	for _, b := range bases {
 		out = append(out, b.ID)
-		for c, err := range s.Scan(ctx, b.ID) {
-			if err != nil {
-				return "", err
-			}
-			out = append(out, fmt.Sprintf("%s/%d=%s", c.Document, c.Row.Place(), strings.Fields(c.Text)[3]))
-		}
-		segments, err := s.Segments(ctx, b.ID)
+		documents, err := entries(ctx, s, b.ID)
 		if err != nil {
 			return "", err
 		}
-		for _, seg := range segments {
+		for _, d := range documents {
+			for i, c := range d.Chunks {
+				out = append(out, fmt.Sprintf("%s/%d=%s", d.ID, i, strings.Fields(c.Text)[3]))
+			}
+		}
+		list, _, err := segments(ctx, s, b.ID)
+		if err != nil {
+			return "", err
+		}
+		for _, seg := range list {
 			image, err := s.Image(ctx, seg)
 			if err != nil {
 				return "", err

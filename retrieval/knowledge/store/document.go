@@ -57,9 +57,6 @@ func RowOf(document int64, place int) Row { return Row(document*maxChunks + int6
 // Document returns the row of the document.
 func (r Row) Document() int64 { return int64(r) / maxChunks }
 
-// Place returns which of the document's chunks it is, counted from 0.
-func (r Row) Place() int { return int(r % maxChunks) }
-
 // A row is a document ready to be written.
 type row struct {
 	*Document

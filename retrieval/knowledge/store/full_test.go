@@ -95,8 +95,8 @@ func whole(s *store.Store) error {
 	if diff := cmp.Diff(total("kb", docs...), base, ignoreTime); diff != "" || err != nil {
 		return fmt.Errorf("%s, %w", diff, err)
 	}
-	segments, err := s.Segments(ctx, "kb")
-	for _, seg := range segments {
+	list, _, err := segments(ctx, s, "kb")
+	for _, seg := range list {
 		if _, err := s.Image(ctx, seg); err != nil {
 			return err
 		}

@@ -2,12 +2,15 @@ package store_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +148,34 @@ func all[T any](t *testing.T, seq iter.Seq2[T, error]) (out []T) {
 		out = append(out, v)
 	}
 	return out
+}
+
+// segments returns the segments of a base, none if there is no such base, and the rows of
+// the documents that none of them covers.
+func segments(ctx context.Context, s *store.Store, base string) (list []store.Segment, uncovered []int64, err error) {
+	v, err := s.View(ctx, base)
+	for _, d := range v.Documents {
+		if !slices.ContainsFunc(v.Segments, func(seg store.Segment) bool { return slices.Contains(seg.Covers, d.Row) }) {
+			uncovered = append(uncovered, d.Row)
+		}
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	return v.Segments, uncovered, err
+}
+
+// entries returns the documents of a base with their chunks, by id.
+func entries(ctx context.Context, s *store.Store, base string) ([]store.Entry, error) {
+	v, err := s.View(ctx, base)
+	if err != nil {
+		return nil, err
+	}
+	var rows []int64
+	for _, d := range v.Documents {
+		rows = append(rows, d.Row)
+	}
+	return s.Entries(ctx, base, rows)
 }
 
 // wide returns n documents of a chunk of about 1,500 bytes each.

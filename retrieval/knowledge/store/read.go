@@ -13,18 +13,16 @@ import (
 const (
 	selectColumns  = "SELECT d.row, d.base, d.id, d.name, d.kind, d.source, d.size, d.modified, d.mark, d.hash, d.attributes, d.sum, d.chunks, d.bytes, d.crc "
 	selectDocument = selectColumns + "FROM document d "
-	chunkColumns   = "SELECT c.row, d.id, d.name, c.section, c.text, c.tokens, c.crc "
+	chunkColumns   = "SELECT c.row, c.section, c.text, c.tokens, c.crc "
 	ofDocument     = "c.row >= d.row << 20 AND c.row < (d.row + 1) << 20 "
 )
 
 // pageDocuments is how many documents are read at a time by what goes through a base.
 const pageDocuments = 512
 
-// A Found is a chunk as the store has it.
-type Found struct {
-	Row      Row
-	Document string // id
-	Name     string // of the document
+// A found is a chunk as the store has it.
+type found struct {
+	row Row
 	Chunk
 }
 
@@ -132,16 +130,16 @@ func (s *reads) scanKnown(r *sql.Rows) (Known, error) {
 }
 
 // scanFound returns a function that reads rows of chunks.
-func (s *reads) scanFound() func(r *sql.Rows) (Found, error) {
+func (s *reads) scanFound() func(r *sql.Rows) (found, error) {
 	var buf []byte
-	return func(r *sql.Rows) (f Found, err error) {
+	return func(r *sql.Rows) (f found, err error) {
 		var tokens string
 		var crc, is int64
-		if err := r.Scan(&f.Row, &f.Document, &f.Name, &f.Section, &f.Text, &tokens, &crc); err != nil {
+		if err := r.Scan(&f.row, &f.Section, &f.Text, &tokens, &crc); err != nil {
 			return f, err
 		}
-		if buf, is = chunkChecksum(buf, f.Row, f.Section, f.Text, tokens); is != crc {
-			return f, s.mismatch("chunk", int64(f.Row))
+		if buf, is = chunkChecksum(buf, f.row, f.Section, f.Text, tokens); is != crc {
+			return f, s.mismatch("chunk", int64(f.row))
 		}
 		f.Tokens, err = decodeTokens(tokens)
 		return f, err

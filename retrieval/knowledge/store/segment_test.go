@@ -32,7 +32,7 @@ func TestSegments(t *testing.T) {
 		put(t, s, "other", doc("a", 1))
 		uncovered := func(want ...int64) {
 			t.Helper()
-			if got, err := s.Uncovered(ctx, "kb"); err != nil || !slices.Equal(got, want) {
+			if _, got, err := segments(ctx, s, "kb"); err != nil || !slices.Equal(got, want) {
 				t.Errorf("uncovered %v, %v; want %v", got, err, want)
 			}
 		}
@@ -44,7 +44,7 @@ func TestSegments(t *testing.T) {
 		uncovered(rows[3], again[0])
 		all := putSegment(t, s, "all", append(rows, again...), one.Name, two.Name)
 		uncovered()
-		got, err := s.Segments(ctx, "kb")
+		got, _, err := segments(ctx, s, "kb")
 		if diff := cmp.Diff([]store.Segment{all}, got, cmpopts.IgnoreUnexported(store.Segment{})); diff != "" || err != nil {
 			t.Error(diff, err)
 		}
@@ -57,7 +57,7 @@ func TestSegments(t *testing.T) {
 		if err := s.DeleteBase(ctx, "kb"); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := s.Segments(ctx, "kb"); len(got) > 0 || err != nil {
+		if got, _, err := segments(ctx, s, "kb"); len(got) > 0 || err != nil {
 			t.Errorf("%v, %v of a base that is gone", got, err)
 		}
 	})
@@ -82,8 +82,8 @@ func TestDamagedSegment(t *testing.T) {
 			if !errors.As(err, &bad) || bad.Base != "kb" || bad.Name != seg.Name || want != nil && !errors.Is(err, want) {
 				t.Fatalf("got %v", err)
 			}
-			if n := len(all(t, s.Scan(t.Context(), "kb"))); n != len(doc("a", 1).Chunks) {
-				t.Errorf("%d chunks are left to make another", n)
+			if left, err := s.Entries(t.Context(), "kb", rows); err != nil || len(left) != 1 || len(left[0].Chunks) != len(doc("a", 1).Chunks) {
+				t.Errorf("%v, %v are left to make another", left, err)
 			}
 			seg = putSegment(t, s, "an image", rows, bad.Name)
 			if image, err := s.Image(t.Context(), seg); err != nil || string(image) != "an image" {

@@ -3,7 +3,6 @@ package store_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -61,7 +60,7 @@ func TestDocuments(t *testing.T) {
 	})
 }
 
-// Lists, walks and scans come by id, in pages, and may be written to meanwhile.
+// Lists and walks come by id, in pages, and may be written to meanwhile.
 func TestWalks(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *store.Store) {
 		create(t, s, "big", "small")
@@ -94,78 +93,8 @@ func TestWalks(t *testing.T) {
 				put(t, s, "small", doc(k.ID, 1))
 			}
 		}
-		var scanned []string
-		for c, err := range s.Scan(t.Context(), "big") {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c.Row.Place() == 0 {
-				scanned = append(scanned, c.Document)
-			}
-			if c.Document != scanned[len(scanned)-1] || !strings.Contains(c.Text, fmt.Sprintf("chunk %d of", c.Row.Place())) {
-				t.Fatalf("chunk %d of %s comes as %q", c.Row.Place(), c.Document, c.Text[:20])
-			}
-			if len(scanned)%100 == 0 && c.Row.Place() == 3 {
-				put(t, s, "small", doc(c.Document, 2))
-			}
-		}
-		if len(ids) != 700 || !slices.IsSorted(ids) || !slices.Equal(ids, known) || !slices.Equal(ids, scanned) {
-			t.Errorf("%d, %d and %d documents, or not in order", len(ids), len(known), len(scanned))
-		}
-	})
-}
-
-// A document that is replaced while a scan goes on comes whole or not at all.
-func TestScanWhileWriting(t *testing.T) {
-	s := open(t, t.TempDir(), store.Options{})
-	create(t, s, "kb")
-	put(t, s, "kb", wide("d", 1500, 3)...)
-	chunks, written := map[int64]int{}, false
-	for c, err := range s.Scan(t.Context(), "kb") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		chunks[c.Row.Document()]++
-		if !written {
-			put(t, s, "kb", wide("d", 1500, 2)...)
-			written = true
-		}
-	}
-	for row, n := range chunks {
-		if row <= 1500 && n != 3 || row > 1500 && n != 2 {
-			t.Fatalf("document %d comes with %d chunks", row, n)
-		}
-	}
-	if len(chunks) < 1500 {
-		t.Errorf("only %d documents", len(chunks))
-	}
-}
-
-func TestChunks(t *testing.T) {
-	eachStore(t, func(t *testing.T, s *store.Store) {
-		create(t, s, "a", "b")
-		d := doc("x", 2)
-		inA := put(t, s, "a", d)[0]
-		inB := put(t, s, "b", doc("x", 2))[0]
-		dead := put(t, s, "a", doc("gone", 1))[0]
-		put(t, s, "a", doc("gone", 0))
-		ask := []store.Row{store.RowOf(inA, 2), store.RowOf(inA, 0), store.RowOf(inA, 3), store.RowOf(inB, 0), store.RowOf(dead, 0), -1}
-		found, err := s.Chunks(t.Context(), "a", ask)
-		if err != nil {
-			t.Fatal(err)
-		}
-		slices.SortFunc(found, func(x, y store.Found) int { return int(x.Row - y.Row) })
-		want := []store.Found{
-			{Row: store.RowOf(inA, 0), Document: "x", Name: d.Name, Chunk: d.Chunks[0]},
-			{Row: store.RowOf(inA, 2), Document: "x", Name: d.Name, Chunk: d.Chunks[2]},
-		}
-		if diff := cmp.Diff(want, found); diff != "" {
-			t.Error(diff)
-		}
-		for _, none := range [][]store.Row{nil, {}} {
-			if found, err := s.Chunks(t.Context(), "a", none); len(found) > 0 || err != nil {
-				t.Errorf("%v, %v for no rows", found, err)
-			}
+		if len(ids) != 700 || !slices.IsSorted(ids) || !slices.Equal(ids, known) {
+			t.Errorf("%d and %d documents, or not in order", len(ids), len(known))
 		}
 	})
 }
@@ -293,16 +222,11 @@ func TestNotFound(t *testing.T) {
 		for _, err = range s.Known(ctx, "none") {
 			f("known", err)
 		}
-		for _, err = range s.Scan(ctx, "none") {
-			f("scan", err)
-		}
 		_, err = s.PutSegment(ctx, "none", nil, nil)
 		f("segment", err)
 		_, err = s.PutSegment(ctx, "kb", nil, nil, seg.Name)
 		f("segment of another base", err)
 		f("drop segment of another base", s.DropSegment(ctx, "kb", seg.Name))
-		_, err = s.Uncovered(ctx, "none")
-		f("uncovered", err)
 	})
 }
 

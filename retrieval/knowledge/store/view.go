@@ -112,7 +112,7 @@ func (s *reads) Entries(ctx context.Context, base string, rows []int64) (list []
 			chunkColumns+listDocuments+"CROSS JOIN chunk c ON "+ofDocument+of+"ORDER BY d.id, c.row", string(numbers), base)
 		for i := range list {
 			n := 0
-			for n < len(chunks) && chunks[n].Row.Document() == list[i].Row {
+			for n < len(chunks) && chunks[n].row.Document() == list[i].Row {
 				list[i].Chunks = append(list[i].Chunks, chunks[n].Chunk)
 				n++
 			}

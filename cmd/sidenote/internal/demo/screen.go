@@ -184,7 +184,7 @@ func pad(text string, n int) string {
 func wrap(text string, n int) []string {
 	var lines []string
 	line := ""
-	for _, w := range strings.Fields(text) {
+	for w := range strings.FieldsSeq(text) {
 		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(w) > n {
 			lines, line = append(lines, line), ""
 		}

@@ -120,7 +120,7 @@ func image(t fatal, b *bm25.Builder, texts []string) []byte {
 
 func open(t fatal, image []byte) *bm25.Segment {
 	t.Helper()
-	s, err := bm25.Open(image)
+	s, err := bm25.Open(image, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func OpenFile(name string) (*Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := OpenIn(f.Bytes(), f)
+	s, err := Open(f.Bytes(), f)
 	if err != nil {
 		return nil, fmt.Errorf("open index %s: %w", name, err)
 	}

@@ -21,16 +21,13 @@ var ErrVersion = errors.New("index image of another version")
 
 // Open returns the segment of an image that Build or Merge returned. It reads the
 // image once, to see that it is whole, and keeps it: the caller must not change
-// it afterwards.
+// it afterwards. The image may go when nothing holds owner any more, which the Segment
+// does; nil where it stays by itself.
 //
 // Numbers are read where they lie, which on the hot path costs nothing and spares
 // a copy of what may be a mapped file. Where that cannot be, on a big-endian
 // processor or out of line in memory, they are copied.
-func Open(image []byte) (*Segment, error) { return OpenIn(image, nil) }
-
-// OpenIn is Open of an image in memory that may go when nothing holds owner any
-// more: the Segment does.
-func OpenIn(image []byte, owner any) (*Segment, error) {
+func Open(image []byte, owner any) (*Segment, error) {
 	c, err := readHeader(image)
 	if err != nil {
 		return nil, err

@@ -34,20 +34,20 @@ func TestDamageIsNoticed(t *testing.T) {
 		for _, flip := range []byte{1, 0x80, 0xff} {
 			bad := slices.Clone(whole)
 			bad[at] ^= flip
-			if _, err := bm25.Open(bad); !errors.Is(err, bm25.ErrDamaged) {
+			if _, err := bm25.Open(bad, nil); !errors.Is(err, bm25.ErrDamaged) {
 				t.Fatalf("byte %d of %d xor %#x: %v", at, len(whole), flip, err)
 			}
 		}
-		if _, err := bm25.Open(whole[:at]); !errors.Is(err, bm25.ErrDamaged) {
+		if _, err := bm25.Open(whole[:at], nil); !errors.Is(err, bm25.ErrDamaged) {
 			t.Fatalf("%d of %d bytes: %v", at, len(whole), err)
 		}
 	}
-	if _, err := bm25.Open(append(slices.Clone(whole), make([]byte, 8)...)); !errors.Is(err, bm25.ErrDamaged) {
+	if _, err := bm25.Open(append(slices.Clone(whole), make([]byte, 8)...), nil); !errors.Is(err, bm25.ErrDamaged) {
 		t.Errorf("8 bytes more: %v", err)
 	}
 	bad := slices.Clone(whole)
 	bad[len(bad)-1] ^= 1
-	if _, err := bm25.Open(bad); err == nil || !strings.HasSuffix(err.Error(), ": strings") {
+	if _, err := bm25.Open(bad, nil); err == nil || !strings.HasSuffix(err.Error(), ": strings") {
 		t.Errorf("the last byte: %v; want the section named", err)
 	}
 }
@@ -58,7 +58,7 @@ func TestOtherVersions(t *testing.T) {
 		other := small(t)
 		other[at]++
 		bm25.Seal(other)
-		if _, err := bm25.Open(other); !errors.Is(err, bm25.ErrVersion) || errors.Is(err, bm25.ErrDamaged) || !strings.Contains(err.Error(), name) {
+		if _, err := bm25.Open(other, nil); !errors.Is(err, bm25.ErrVersion) || errors.Is(err, bm25.ErrDamaged) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -75,12 +75,12 @@ func FuzzOpen(f *testing.F) {
 		f.Add(whole[:i*len(whole)/100])
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if _, err := bm25.Open(data); err != nil && !errors.Is(err, bm25.ErrDamaged) && !errors.Is(err, bm25.ErrVersion) {
+		if _, err := bm25.Open(data, nil); err != nil && !errors.Is(err, bm25.ErrDamaged) && !errors.Is(err, bm25.ErrVersion) {
 			t.Errorf("an error of no kind: %v", err)
 		}
 		data = slices.Clone(data)
 		bm25.Seal(data)
-		s, err := bm25.Open(data)
+		s, err := bm25.Open(data, nil)
 		if err != nil {
 			return
 		}
