@@ -6,7 +6,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -169,22 +168,6 @@ func TestKeyIsInjective(t *testing.T) {
 			t.Fatalf("same key: %v, same query: %v\n%+v\n%+v", same, equal, a, b)
 		}
 	})
-}
-
-func TestKeyString(t *testing.T) {
-	q := question("how long")
-	for tenant, want := range map[string]string{
-		"acme":                     "v2:selected:{acme}:",
-		"":                         "v2:selected:{}:",
-		"a:b {c}\r\n*":             "v2:selected:{a_b__c____}:",
-		strings.Repeat("long", 30): "v2:selected:{" + strings.Repeat("long", 16) + "}:",
-	} {
-		q.Tenant = tenant
-		got := cache.NewKey(cache.Selected, q).String()
-		if prefix := got[:max(0, len(got)-64)]; prefix != want {
-			t.Errorf("tenant %q: key %q, want %s and a digest", tenant, got, want)
-		}
-	}
 }
 
 // Names have different keys wherever one ends and the next begins, and from those of

@@ -33,7 +33,6 @@ const (
 	reasonWhole  = "a whole number that is too large to be exact"
 	reasonLong   = "a text that is too long"
 	reasonMixed  = "of another type than before"
-	reasonBroken = "not YAML"
 	reasonMany   = "more than there may be"
 	reasonObject = "no object"
 	reasonName   = "a name that nobody could write"
