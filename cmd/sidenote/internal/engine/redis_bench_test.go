@@ -18,31 +18,34 @@ import (
 	"sidenote/rewrite"
 )
 
-// demoStack is everything between a request and the demo's documents, with a section redis
-// that works by then. A search may take long: what else the machine does is not measured.
-func demoStack(b *testing.B, redis string) *Engine {
-	b.Helper()
-	yaml := fmt.Sprintf("upstream: http://127.0.0.1:9\nknowledge: {demo: %q}\npolicies: {default: {context_tokens: 550, retrieval: {deadline: 10s}}}\nredis: %s\n", b.TempDir(), redis)
-	path := filepath.Join(b.TempDir(), "sidenote.yaml")
+// demoStack is everything between a request and the demo's documents, with a section redis,
+// "" for none, that works by then. A search may take long: what else the machine does is not measured.
+func demoStack(tb testing.TB, redis string) *Engine {
+	tb.Helper()
+	yaml := fmt.Sprintf("upstream: http://127.0.0.1:9\nknowledge: {demo: %q}\npolicies: {default: {context_tokens: 550, retrieval: {deadline: 10s}}}\n", tb.TempDir())
+	if redis != "" {
+		yaml += "redis: " + redis + "\n"
+	}
+	path := filepath.Join(tb.TempDir(), "sidenote.yaml")
 	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	cfg, err := config.Load(config.Source{Path: path})
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	s, err := New(b.Context(), cfg, Options{})
+	s, err := New(tb.Context(), cfg, Options{})
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	b.Cleanup(func() { _ = s.Close() })
-	content, _, err := knowledge.FromFS(b.Context(), demo.Corpus(), folder.Folder{ID: "demo"}, s.Reader.Deps())
+	tb.Cleanup(func() { _ = s.Close() })
+	content, _, err := knowledge.FromFS(tb.Context(), demo.Corpus(), folder.Folder{ID: "demo"}, s.Reader.Deps())
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	s.Bases.embedded["demo"].Swap(content)
-	if state := s.Shared(b.Context()); !strings.HasPrefix(state, "shared on redis") {
-		b.Fatal(state)
+	if state := s.Shared(tb.Context()); redis != "" && !strings.HasPrefix(state, "shared on redis") {
+		tb.Fatal(state)
 	}
 	return s
 }
