@@ -33,6 +33,7 @@ var mayImport = map[string][]string{
 	"retrieval/knowledge/index/mapped":            {},
 	"retrieval/knowledge/store":                   {"retrieval/knowledge/document"},
 	"retrieval/knowledge/library":                 {"retrieval", "retrieval/knowledge", "retrieval/knowledge/document", "retrieval/knowledge/chunk", "retrieval/knowledge/folder", "retrieval/knowledge/index", "retrieval/knowledge/index/bm25", "retrieval/knowledge/index/mapped", "retrieval/knowledge/store"},
+	"retrieval/knowledge/knowledgetest":           {},
 	"retrieval/remote":                            {},
 	"retrieval/vectorstore":                       {"retrieval", "retrieval/remote"},
 	"rewrite":                                     {"retrieval", "rewrite/chat", "rewrite/cost", "rewrite/tags", "rewrite/tokens", "rewrite/calibration"},

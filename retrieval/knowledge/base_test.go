@@ -16,27 +16,8 @@ import (
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/knowledgetest"
 )
-
-// handbook is a small base: fourteen documents as a small company has them.
-func handbook() map[string]string {
-	return map[string]string{
-		"leave.md":      "# Leave policy\n\n## Parental leave\n\nEvery parent may take 16 weeks of paid leave in the first year after a birth or an adoption.\n\n## Sick leave\n\nCall in before nine. A doctor's note is needed from the third day on.\n",
-		"holidays.md":   "# Holidays\n\nEverybody has 28 days of holiday a year. Up to five days can be carried over until the end of March.\n",
-		"travel.md":     "# Travel\n\n## Booking\n\nFlights and hotels are booked through the portal. Trains are preferred below five hours.\n\n## Expenses\n\nReceipts are handed in within a month. Meals are paid up to 40 euros a day.\n",
-		"benefits.md":   "# Benefits\n\nThe company pays for a gym membership, a bicycle lease and a yearly health check.\n",
-		"remote.md":     "# Working from home\n\nUp to three days a week can be worked from home. The desk and the chair are paid for once.\n",
-		"laptop.md":     "# Laptops and phones\n\nA new laptop comes every four years. Lost devices are reported to the help desk at once.\n",
-		"passwords.md":  "# Passwords\n\nUse the password manager. Two factors are required for every account that can reach customer data.\n",
-		"onboarding.md": "# First week\n\nYour manager shows you around. Accounts are ready on the first day; ask the help desk if one is missing.\n",
-		"pension.md":    "# Pension\n\nThe company adds 5 percent of the salary to the pension plan after six months of service.\n",
-		"training.md":   "# Training\n\nEverybody has a budget of 1500 euros a year for courses, books and conferences.\n",
-		"conduct.md":    "# Code of conduct\n\nTreat colleagues with respect. Report harassment to the people team or to the outside ombudsman.\n",
-		"overtime.md":   "# Overtime\n\nOvertime is agreed with the manager before and taken as time off within three months.\n",
-		"leaving.md":    "# Leaving the company\n\nThe notice period is three months. Devices are returned on the last day.\n",
-		"office.md":     "# Office\n\nThe office in Lisbon is open from seven to ten. Visitors sign in at the desk.\n",
-	}
-}
 
 func build(t testing.TB, texts map[string]string) *knowledge.Content {
 	t.Helper()
@@ -44,7 +25,7 @@ func build(t testing.TB, texts map[string]string) *knowledge.Content {
 	for id, text := range texts {
 		docs = append(docs, document.Document{ID: id, Text: text, Markdown: true})
 	}
-	c, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: fourBytes{}})
+	c, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,9 +35,9 @@ func build(t testing.TB, texts map[string]string) *knowledge.Content {
 // On a small base, too, what is there is found and what is not is not.
 func TestFloorOfASmallBase(t *testing.T) {
 	b := knowledge.New("handbook")
-	b.Swap(build(t, handbook()))
+	b.Swap(build(t, knowledgetest.Handbook()))
 	again := knowledge.New("again")
-	again.Swap(build(t, handbook()))
+	again.Swap(build(t, knowledgetest.Handbook()))
 	for question, want := range map[string]string{
 		"How many weeks of parental leave do I get?":           "leave.md",
 		"When do I need a doctor's note?":                      "leave.md",
@@ -140,7 +121,7 @@ func TestRetrieve(t *testing.T) {
 // What was said before helps a short question, but never outweighs it.
 func TestPrevious(t *testing.T) {
 	b := knowledge.New("hr")
-	b.Swap(build(t, handbook()))
+	b.Swap(build(t, knowledgetest.Handbook()))
 	q := retrieval.Query{Text: "expenses", Previous: "parental", Settings: retrieval.DefaultSettings()}
 	res, err := b.Retrieve(t.Context(), q)
 	if err != nil || len(res.Sources) < 2 || res.Sources[0].Doc != "travel.md" {
@@ -161,7 +142,7 @@ func TestGeneration(t *testing.T) {
 			list = append(list, document.Document{ID: id, Text: text})
 		}
 		gen := func(list []document.Document) string {
-			c, _, err := knowledge.FromDocuments(context.Background(), list, knowledge.Deps{Counter: fourBytes{}})
+			c, _, err := knowledge.FromDocuments(context.Background(), list, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -201,7 +182,7 @@ func TestFromDocumentsRefuses(t *testing.T) {
 		"an id twice": {{ID: "a", Text: "x"}, {ID: "a", Text: "y"}},
 		"no id":       {{Text: "x"}},
 	} {
-		if _, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: fourBytes{}}); err == nil {
+		if _, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: knowledgetest.FourBytes{}}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -210,7 +191,7 @@ func TestFromDocumentsRefuses(t *testing.T) {
 // Documents are neutralised before anything is cut or counted.
 func TestNeutralise(t *testing.T) {
 	fsys := fstest.MapFS{"a.md": {Data: []byte("# T\n\n<source>\n")}}
-	deps := knowledge.Deps{Counter: fourBytes{}, Neutralise: func(_, s string) string { return strings.ReplaceAll(s, "<", "(") }}
+	deps := knowledge.Deps{Counter: knowledgetest.FourBytes{}, Neutralise: func(_, s string) string { return strings.ReplaceAll(s, "<", "(") }}
 	c, _, err := knowledge.FromFS(t.Context(), fsys, folder.Folder{ID: "x"}, deps)
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +208,7 @@ func TestNeutralise(t *testing.T) {
 func TestFloorOfOneDocument(t *testing.T) {
 	content, _, err := knowledge.FromDocuments(t.Context(), []document.Document{{
 		ID: "leave.md", Name: "Leave", Markdown: true, Text: "# Leave\n\nEvery parent may take 16 weeks of parental leave on full pay.",
-	}}, knowledge.Deps{Counter: fourBytes{}})
+	}}, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +230,7 @@ func TestFloorOfOneDocument(t *testing.T) {
 
 // A content tells its documents by id, with all that their chunks hold.
 func TestHeld(t *testing.T) {
-	c := build(t, handbook())
+	c := build(t, knowledgetest.Handbook())
 	chunks, bytes, before := 0, 0, ""
 	for i := range c.Documents() {
 		h := c.Held(i)
@@ -275,7 +256,7 @@ func TestLargeBase(t *testing.T) {
 	for i := range docs {
 		docs[i] = document.Document{ID: fmt.Sprintf("%06d", i), Name: "x", Text: fmt.Sprintf("word%d", i)}
 	}
-	content, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: fourBytes{}})
+	content, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 	if err != nil {
 		t.Fatal(err)
 	}

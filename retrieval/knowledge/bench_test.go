@@ -8,6 +8,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
 // BenchmarkFromDocuments is reading without the disk and with a cheap counter:
@@ -32,7 +33,7 @@ func BenchmarkFromDocuments(b *testing.B) {
 	b.ReportAllocs()
 	chunks := 0
 	for b.Loop() {
-		c, _, err := knowledge.FromDocuments(b.Context(), docs, knowledge.Deps{Counter: fourBytes{}})
+		c, _, err := knowledge.FromDocuments(b.Context(), docs, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -44,7 +45,7 @@ func BenchmarkFromDocuments(b *testing.B) {
 // BenchmarkRetrieve is one question to a small base, sources and floor included.
 func BenchmarkRetrieve(b *testing.B) {
 	base := knowledge.New("handbook")
-	base.Swap(build(b, handbook()))
+	base.Swap(build(b, knowledgetest.Handbook()))
 	q := retrieval.Query{Text: "How many weeks of parental leave do I get?", Settings: retrieval.DefaultSettings()}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -16,19 +16,8 @@ import (
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/index"
+	"sidenote/retrieval/knowledge/knowledgetest"
 )
-
-// drawAttributes draws attributes of few keys and values, so that filters meet them.
-func drawAttributes(t *rapid.T) map[string]any {
-	text := rapid.SampledFrom([]string{"ant", "anthill", "bee", ""})
-	value := rapid.OneOf(
-		rapid.Map(text, func(s string) any { return s }),
-		rapid.Map(rapid.IntRange(-1, 2), func(n int) any { return n }),
-		rapid.Map(rapid.Bool(), func(b bool) any { return b }),
-		rapid.Map(rapid.SliceOfN(text, 0, 2), func(l []string) any { return l }),
-	)
-	return rapid.MapOfN(rapid.SampledFrom([]string{"k", "l", "m"}), value, 0, 3).Draw(t, "attributes")
-}
 
 // drawFilter draws a filter of any type.
 func drawFilter(t *rapid.T, depth int) retrieval.Filter {
@@ -72,7 +61,7 @@ func TestFilterIsExact(t *testing.T) {
 		for i := range groups {
 			for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-d][0-9]`), 1, 12, rapid.ID[string]).Draw(t, "ids") {
 				words := rapid.SliceOfN(rapid.SampledFrom([]string{"ant", "bee", "cat", "dog", "\n\n# S\n\n"}), 1, 12).Draw(t, "words")
-				d := document.Document{ID: id, Text: strings.Join(words, " "), Markdown: true, Attributes: drawAttributes(t)}
+				d := document.Document{ID: id, Text: strings.Join(words, " "), Markdown: true, Attributes: knowledgetest.DrawAttributes(t)}
 				groups[i] = append(groups[i], d)
 				attributes[id] = d.Attributes
 			}

@@ -11,6 +11,7 @@ import (
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
 // Files hold documents: one, or one for each record. What is broken is named, and
@@ -33,7 +34,7 @@ func TestFormats(t *testing.T) {
 		"app.min.js":   {Data: []byte("x")},
 		"handbook.pdf": {Data: []byte("%PDF-1.4")},
 	}
-	c, report, err := knowledge.FromFS(t.Context(), fsys, folder.Folder{ID: "x"}, knowledge.Deps{Counter: fourBytes{}})
+	c, report, err := knowledge.FromFS(t.Context(), fsys, folder.Folder{ID: "x"}, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func TestAttributesInGeneration(t *testing.T) {
 		if value != nil {
 			d.Attributes = map[string]any{"k": value}
 		}
-		c, _, err := knowledge.FromDocuments(t.Context(), []document.Document{d}, knowledge.Deps{Counter: fourBytes{}})
+		c, _, err := knowledge.FromDocuments(t.Context(), []document.Document{d}, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +99,7 @@ func TestHugeDocument(t *testing.T) {
 		t.Skip("40 MB of text")
 	}
 	text := strings.Repeat("Ten million tokens are a lot to read for anybody. ", 40_000_000/50)
-	c, _, err := knowledge.FromDocuments(t.Context(), []document.Document{{ID: "huge", Text: text}}, knowledge.Deps{Counter: fourBytes{}})
+	c, _, err := knowledge.FromDocuments(t.Context(), []document.Document{{ID: "huge", Text: text}}, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 	if err != nil || c.Chunks() < 10_000_000/chunk.MaxTokens {
 		t.Errorf("%d chunks, %v", c.Chunks(), err)
 	}

@@ -10,6 +10,7 @@ import (
 	"sidenote/retrieval/eval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
 // A collection is a test collection that lies beside the repository.
@@ -28,18 +29,13 @@ func readCollection(t *testing.T, name string) collection {
 	return collection{c}
 }
 
-// fourBytes counts a token for every four bytes: about right for English.
-type fourBytes struct{}
-
-func (fourBytes) Count(text string) (n int, exact bool) { return (len(text) + 3) / 4, false }
-
 func (c collection) base(t *testing.T) *knowledge.Base {
 	t.Helper()
 	var documents []document.Document
 	for _, d := range c.Documents {
 		documents = append(documents, document.Document{ID: d.ID, Name: d.Title, Text: d.Text})
 	}
-	content, _, err := knowledge.FromDocuments(t.Context(), documents, knowledge.Deps{Counter: fourBytes{}})
+	content, _, err := knowledge.FromDocuments(t.Context(), documents, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 	if err != nil {
 		t.Fatal(err)
 	}

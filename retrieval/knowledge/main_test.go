@@ -7,10 +7,11 @@ import (
 	"go.uber.org/goleak"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func deps() knowledge.Deps {
-	return knowledge.Deps{Counter: fourBytes{}, Version: "test", Neutralise: func(_, s string) string { return strings.ReplaceAll(s, "<", "(") }}
+	return knowledge.Deps{Counter: knowledgetest.FourBytes{}, Version: "test", Neutralise: func(_, s string) string { return strings.ReplaceAll(s, "<", "(") }}
 }

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -58,21 +57,20 @@ func Run(t *testing.T, open func(t *testing.T, docs []Document) retrieval.Base) 
 	t.Helper()
 	base := open(t, Documents())
 	for name, test := range map[string]func(*testing.T, retrieval.Base){
-		"state":      state,
-		"ranking":    ranking,
-		"subjects":   subjects,
-		"limit":      limit,
-		"sources":    sources,
-		"nothing":    nothing,
-		"stable":     stable,
-		"late":       late,
-		"concurrent": concurrent,
-		"tenants":    tenants,
-		"kept":       kept,
-		"filters":    filters,
-		"filtered":   filtered,
-		"change":     change,
-		"faults":     faults,
+		"state":    state,
+		"ranking":  ranking,
+		"subjects": subjects,
+		"limit":    limit,
+		"sources":  sources,
+		"nothing":  nothing,
+		"stable":   stable,
+		"late":     late,
+		"tenants":  tenants,
+		"kept":     kept,
+		"filters":  filters,
+		"filtered": filtered,
+		"change":   change,
+		"faults":   faults,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, base) })
 	}
@@ -196,27 +194,6 @@ func late(t *testing.T, base retrieval.Base) {
 	if err != nil && (!errors.Is(err, retrieval.ErrUnavailable) || res.Reason != retrieval.ReasonTimeout) {
 		t.Errorf("after the deadline: reason %q, %v", res.Reason, err)
 	}
-}
-
-func concurrent(t *testing.T, base retrieval.Base) {
-	questions := []string{"parental leave", "broken laptop", "passwords", "canteen menu"}
-	want := make([]string, len(questions))
-	for i, text := range questions {
-		want[i] = describe(ask(t, base, text, 50))
-	}
-	var all sync.WaitGroup
-	for i := range 8 {
-		all.Go(func() {
-			for j := range 25 {
-				k := (i + j) % len(questions)
-				res, err := base.Retrieve(t.Context(), query(base, questions[k], 50))
-				if got := describe(res); err != nil || got != want[k] {
-					t.Errorf("%q beside others: %v\n%s\nalone:\n%s", questions[k], err, got, want[k])
-				}
-			}
-		})
-	}
-	all.Wait()
 }
 
 func query(base retrieval.Base, text string, candidates int) retrieval.Query {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sidenote/retrieval/knowledge/extract"
+	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
 // A hostile file is made for a size in bytes, which what it costs must grow with.
@@ -134,14 +135,14 @@ func costOf(t *testing.T, tc hostile, text string) cost {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	start := processorTime(t)
+	start := knowledgetest.CPU(t)
 	documents, err := extract.Read(extract.Of(tc.name), tc.name, []byte(text))
 	for _, d := range documents {
 		if d.Form == extract.Code {
 			extract.Outline(d.Lang, d.Text, func(text string) bool { return len(text) < 1600 })
 		}
 	}
-	took := processorTime(t) - start
+	took := knowledgetest.CPU(t) - start
 	runtime.ReadMemStats(&after)
 	broken, left := (*extract.Broken)(nil), (*extract.Left)(nil)
 	if !errors.As(err, &left) && (errors.As(err, &broken) != (tc.broken != "") || err != nil && !strings.Contains(err.Error(), tc.broken)) {

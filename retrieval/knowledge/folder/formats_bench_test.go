@@ -8,6 +8,7 @@ import (
 
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
 // BenchmarkFormats is reading, cutting and indexing 50 files of a format.
@@ -41,7 +42,7 @@ func BenchmarkFormats(b *testing.B) {
 			b.ReportAllocs()
 			chunks := 0
 			for b.Loop() {
-				c, report, err := knowledge.FromFS(b.Context(), fsys, folder.Folder{ID: "x"}, knowledge.Deps{Counter: fourBytes{}})
+				c, report, err := knowledge.FromFS(b.Context(), fsys, folder.Folder{ID: "x"}, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 				if err != nil || len(report.Skipped) > 0 {
 					b.Fatal(err, report.Skipped)
 				}

@@ -11,6 +11,7 @@ import (
 
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
 // Ignore files mean what gitignore(5) says.
@@ -48,7 +49,7 @@ func TestIgnoreFiles(t *testing.T) {
 			for name := range strings.FieldsSeq(tc.files) {
 				fsys[name] = &fstest.MapFile{Data: []byte("x")}
 			}
-			c, _, err := knowledge.FromFS(t.Context(), fsys, folder.Folder{ID: "x"}, knowledge.Deps{Counter: fourBytes{}})
+			c, _, err := knowledge.FromFS(t.Context(), fsys, folder.Folder{ID: "x"}, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,12 +15,13 @@ import (
 
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
 // load reads a folder and returns the ids of its documents and what was skipped.
 func load(t *testing.T, rules folder.Folder) (ids []string, skipped map[string]folder.SkipKind, report folder.Report) {
 	t.Helper()
-	c, report, err := knowledge.Load(t.Context(), rules, knowledge.Deps{Counter: fourBytes{}})
+	c, report, err := knowledge.Load(t.Context(), rules, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func (f faulty) Open(name string) (fs.File, error) {
 func TestFromFSGoesOn(t *testing.T) {
 	fsys := fstest.MapFS{"a.md": {Data: []byte("a")}, "sub/b.md": {Data: []byte("b")}, "sub/c.md": {Data: []byte("c")}}
 	for broken, want := range map[string][]string{"a.md": {"sub/b.md", "sub/c.md"}, "sub/b.md": {"a.md", "sub/c.md"}, "sub": {"a.md"}} {
-		c, report, err := knowledge.FromFS(t.Context(), faulty{fsys, broken}, folder.Folder{ID: "x"}, knowledge.Deps{Counter: fourBytes{}})
+		c, report, err := knowledge.FromFS(t.Context(), faulty{fsys, broken}, folder.Folder{ID: "x"}, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +235,7 @@ func TestIncludeExclude(t *testing.T) {
 }
 
 func TestLoadErrors(t *testing.T) {
-	deps := knowledge.Deps{Counter: fourBytes{}}
+	deps := knowledge.Deps{Counter: knowledgetest.FourBytes{}}
 	_, _, err := knowledge.Load(t.Context(), folder.Folder{ID: "docs", Path: filepath.Join(t.TempDir(), "missing")}, deps)
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "docs") || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("missing folder: %v", err)
@@ -253,7 +254,7 @@ func TestLoadErrors(t *testing.T) {
 func TestLoadOneFile(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"guide.md": "---\ntitle: 'The guide'\n---\n# Guide\n\ntext\n", "other.md": "x", "data.bin": "x"})
-	c, _, err := knowledge.Load(t.Context(), folder.Folder{ID: "x", Path: filepath.Join(dir, "guide.md")}, knowledge.Deps{Counter: fourBytes{}})
+	c, _, err := knowledge.Load(t.Context(), folder.Folder{ID: "x", Path: filepath.Join(dir, "guide.md")}, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +274,7 @@ func TestLoadOneFile(t *testing.T) {
 // Progress is told of every file.
 func TestProgress(t *testing.T) {
 	var last folder.Progress
-	deps := knowledge.Deps{Counter: fourBytes{}, Progress: func(p folder.Progress) { last = p }}
+	deps := knowledge.Deps{Counter: knowledgetest.FourBytes{}, Progress: func(p folder.Progress) { last = p }}
 	fsys := fstest.MapFS{"a.md": {Data: []byte("a")}, "b.md": {Data: []byte("b")}, "c.pdf": {}}
 	if _, _, err := knowledge.FromFS(t.Context(), fsys, folder.Folder{ID: "x"}, deps); err != nil {
 		t.Fatal(err)
@@ -285,7 +286,7 @@ func TestProgress(t *testing.T) {
 
 // Reading what is neither a folder nor a file might never end.
 func TestLoadRefusesDevices(t *testing.T) {
-	if _, _, err := knowledge.Load(t.Context(), folder.Folder{ID: "kb", Path: os.DevNull}, knowledge.Deps{Counter: fourBytes{}}); err == nil {
+	if _, _, err := knowledge.Load(t.Context(), folder.Folder{ID: "kb", Path: os.DevNull}, knowledge.Deps{Counter: knowledgetest.FourBytes{}}); err == nil {
 		t.Errorf("%s was read", os.DevNull)
 	}
 }

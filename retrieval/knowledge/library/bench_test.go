@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
 )
 
@@ -80,7 +80,7 @@ func sizes() []int {
 	return []int{100_000}
 }
 
-func benchDeps() knowledge.Deps { return knowledge.Deps{Counter: fourBytes{}} }
+func benchDeps() knowledge.Deps { return knowledge.Deps{Counter: knowledgetest.FourBytes{}} }
 
 func open(b *testing.B, dir string) *library.Library {
 	b.Helper()
@@ -120,7 +120,7 @@ func BenchmarkLibrary(b *testing.B) {
 			defer func() { _ = l.Close() }()
 			benchmarkQuery(b, l)
 			b.Run("put", func(b *testing.B) {
-				measure(b, func(i int) {
+				knowledgetest.Measure(b, func(i int) {
 					if _, err := l.Put(b.Context(), "kb", document.Document{ID: "new", Text: fmt.Sprint("of a document ", i, time.Now())}); err != nil {
 						b.Fatal(err)
 					}
@@ -146,7 +146,7 @@ func aged(b *testing.B, dir string) {
 
 // benchmarkSync leaves the last base behind.
 func benchmarkSync(b *testing.B, dir string, folder folder.Folder) {
-	chunks, start := 0, cpu(b)
+	chunks, start := 0, knowledgetest.CPU(b)
 	wall := time.Now()
 	for b.Loop() {
 		if err := os.RemoveAll(dir); err != nil {
@@ -161,7 +161,7 @@ func benchmarkSync(b *testing.B, dir string, folder folder.Folder) {
 		l.Quiet()
 		_ = l.Close()
 	}
-	b.ReportMetric(float64(chunks*b.N)/(cpu(b)-start).Seconds(), "chunks/cpu-s")
+	b.ReportMetric(float64(chunks*b.N)/(knowledgetest.CPU(b)-start).Seconds(), "chunks/cpu-s")
 	b.ReportMetric(float64(chunks*b.N)/time.Since(wall).Seconds(), "chunks/s")
 	b.ReportMetric(float64(chunks), "chunks")
 }
@@ -169,7 +169,7 @@ func benchmarkSync(b *testing.B, dir string, folder folder.Folder) {
 func benchmarkAgain(b *testing.B, dir string, folder folder.Folder) {
 	l := open(b, dir)
 	defer func() { _ = l.Close() }()
-	measure(b, func(int) {
+	knowledgetest.Measure(b, func(int) {
 		if _, err := l.Sync(b.Context(), folder, nil); err != nil {
 			b.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func benchmarkAgain(b *testing.B, dir string, folder folder.Folder) {
 // benchmarkOpen is the way from a folder in the page cache to the first answer.
 func benchmarkOpen(b *testing.B, dir string) {
 	qs := benchQueries()
-	measure(b, func(i int) {
+	knowledgetest.Measure(b, func(i int) {
 		l := open(b, dir)
 		if _, err := l.Base("kb").Retrieve(b.Context(), qs[i%len(qs)]); err != nil {
 			b.Fatal(err)
@@ -197,7 +197,7 @@ func benchmarkQuery(b *testing.B, l *library.Library) {
 	for _, k := range []int{10, retrieval.DefaultSettings().NumCandidates} {
 		b.Run(fmt.Sprintf("query/best=%d", k), func(b *testing.B) {
 			b.ReportAllocs()
-			measure(b, func(i int) {
+			knowledgetest.Measure(b, func(i int) {
 				q := qs[i%len(qs)]
 				q.Settings.NumCandidates = k
 				if _, err := base.Retrieve(b.Context(), q); err != nil {
@@ -207,21 +207,4 @@ func benchmarkQuery(b *testing.B, l *library.Library) {
 			b.ReportMetric(float64(with.HeapAlloc)/float64(base.Content().Chunks()), "heap-B/chunk")
 		})
 	}
-}
-
-// measure reports the processor time of f.
-func measure(b *testing.B, f func(i int)) {
-	start := cpu(b)
-	for i := 0; b.Loop(); i++ {
-		f(i)
-	}
-	b.ReportMetric(float64((cpu(b)-start).Microseconds())/float64(b.N), "cpu-µs/op")
-}
-
-func cpu(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -18,6 +18,7 @@ import (
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
 )
 
@@ -56,7 +57,7 @@ func revisionText(i, revision int) string {
 // killed runs a child until it has said some lines, and a little longer, and kills it.
 func killed(t *testing.T, what string, lines int, after time.Duration, env ...string) {
 	t.Helper()
-	cmd := child(t, what, env...)
+	cmd := knowledgetest.Child(t, what, env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +166,7 @@ func checkShown(t *testing.T, l *library.Library) {
 func TestKilledAtEveryStep(t *testing.T) {
 	for at := 1; ; at++ {
 		dir, files := t.TempDir(), t.TempDir()
-		err := child(t, "steps", "DIR="+dir, "FILES="+files, fmt.Sprint("CRASH_AT=", at)).Run()
+		err := knowledgetest.Child(t, "steps", "DIR="+dir, "FILES="+files, fmt.Sprint("CRASH_AT=", at)).Run()
 		if err == nil {
 			if at < 30 {
 				t.Errorf("it took %d steps only", at)
@@ -234,7 +235,7 @@ func sameChunks(t *testing.T, l *library.Library) {
 // Row K5 of deploy/CONTRIBUTING.md.
 func TestNoRoom(t *testing.T) {
 	dir, files := t.TempDir(), t.TempDir()
-	out, err := child(t, "full", "DIR="+dir, "FILES="+files).Output()
+	out, err := knowledgetest.Child(t, "full", "DIR="+dir, "FILES="+files).Output()
 	if err != nil || !strings.Contains(string(out), "full after") {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
 )
 
@@ -50,7 +51,7 @@ func TestM08CutSegment(t *testing.T) {
 				told = append(told, x.File)
 			}
 			w := opened(t, dir, library.Options{Trouble: trouble})
-			newFolder(t, handbook()).sync(w)
+			newFolder(t, knowledgetest.Handbook()).sync(w)
 			r := opened(t, dir, library.Options{Trouble: trouble, ReadOnly: true})
 			name := filepath.Join(dir, "segments", library.Files(w.Base("kb"))[0])
 			if err := os.Truncate(name, 0); err != nil {
@@ -73,7 +74,7 @@ func TestM08CutSegment(t *testing.T) {
 				}
 				w.Quiet()
 			}
-			sameAnswers(t, l.Base("kb"), fresh(t, documents(handbook())))
+			sameAnswers(t, l.Base("kb"), fresh(t, documents(knowledgetest.Handbook())))
 			mu.Lock()
 			defer mu.Unlock()
 			if len(told) == 0 || told[0] != filepath.Base(name) {

@@ -10,6 +10,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -65,15 +66,15 @@ func BenchmarkFilter(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
-			measure(b, func(i int) { ask(base, i, c.filter) })
+			knowledgetest.Measure(b, func(i int) { ask(base, i, c.filter) })
 		})
 	}
 	b.Run("new/few", func(b *testing.B) {
-		measure(b, func(i int) {
+		knowledgetest.Measure(b, func(i int) {
 			ask(base, i, &retrieval.Filter{Type: retrieval.FilterNin, Key: "apart", Value: []any{float64(i), 7.0}})
 		})
 	})
 	b.Run("new/own", func(b *testing.B) {
-		measure(b, func(i int) { ask(l.Base("own"), i, lt("number", i)) })
+		knowledgetest.Measure(b, func(i int) { ask(l.Base("own"), i, lt("number", i)) })
 	})
 }

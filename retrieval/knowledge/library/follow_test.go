@@ -18,6 +18,7 @@ import (
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/index"
+	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -57,7 +58,7 @@ func TestFollow(t *testing.T) {
 	const bound = 2 * time.Second
 	dir := t.TempDir()
 	w := opened(t, dir, library.Options{})
-	f := newFolder(t, handbook())
+	f := newFolder(t, knowledgetest.Handbook())
 	f.sync(w)
 	r := follow(t, dir, nil)
 	sees(t, r.Base("kb"), w.Base("kb").Ref().Generation, 0)
@@ -106,7 +107,7 @@ func TestFollow(t *testing.T) {
 func TestFollowDamaged(t *testing.T) {
 	dir := t.TempDir()
 	w := opened(t, dir, library.Options{})
-	newFolder(t, handbook()).sync(w)
+	newFolder(t, knowledgetest.Handbook()).sync(w)
 	want := w.Base("kb")
 	files, err := filepath.Glob(filepath.Join(dir, "segments", "*"))
 	if err != nil || len(files) != 1 {
@@ -152,7 +153,7 @@ func flipped(image []byte, at int) []byte {
 func TestFollowADeadWriter(t *testing.T) {
 	dir := t.TempDir()
 	w := opened(t, dir, library.Options{})
-	newFolder(t, handbook()).sync(w)
+	newFolder(t, knowledgetest.Handbook()).sync(w)
 	r := follow(t, dir, nil)
 	old := r.Base("kb").Ref().Generation
 	if err := w.Close(); err != nil {
@@ -214,7 +215,7 @@ func TestDamageMet(t *testing.T) {
 		defer mu.Unlock()
 		told = append(told, x)
 	}})
-	newFolder(t, handbook()).sync(l)
+	newFolder(t, knowledgetest.Handbook()).sync(l)
 	name := filepath.Join(dir, "segments", library.Files(l.Base("kb"))[0])
 	image, err := os.ReadFile(name)
 	if err != nil {
@@ -235,7 +236,7 @@ func TestDamageMet(t *testing.T) {
 		t.Errorf("met: %q, %v", res.Reason, err)
 	}
 	l.Quiet()
-	sameAnswers(t, l.Base("kb"), fresh(t, documents(handbook())))
+	sameAnswers(t, l.Base("kb"), fresh(t, documents(knowledgetest.Handbook())))
 	mu.Lock()
 	defer mu.Unlock()
 	if len(told) != 1 || told[0].File != filepath.Base(name) || told[0].Knowledge != "kb" {

@@ -7,6 +7,7 @@ import (
 
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
 )
 
@@ -19,7 +20,7 @@ func TestSyncFormats(t *testing.T) {
 		"tool.py":        "def run():\n    pass\n",
 		"tagged.jsonl":   `{"id":"t","text":"Text.","tags":["a"]}`,
 	})
-	deps := knowledge.Deps{Counter: fourBytes{}}
+	deps := knowledge.Deps{Counter: knowledgetest.FourBytes{}}
 	l, err := library.Open(t.Context(), t.TempDir(), deps, library.Options{})
 	f.must(err)
 	defer func() { f.must(l.Close()) }()

@@ -21,12 +21,13 @@ import (
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/index"
+	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
 )
 
 func deps() knowledge.Deps {
-	return knowledge.Deps{Counter: fourBytes{}, Version: "test", Neutralise: func(_, s string) string { return strings.ReplaceAll(s, "<", "(") }}
+	return knowledge.Deps{Counter: knowledgetest.FourBytes{}, Version: "test", Neutralise: func(_, s string) string { return strings.ReplaceAll(s, "<", "(") }}
 }
 
 // opened opens a folder. Trouble fails the test.
@@ -138,7 +139,7 @@ func (p *past) draw() string {
 func (p *past) put(*rapid.T) {
 	var documents []document.Document
 	for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-d][0-3]`), 1, 3, rapid.ID[string]).Draw(p.t, "ids") {
-		d := document.Document{ID: id, Name: rapid.SampledFrom([]string{"", "ant"}).Draw(p.t, "name"), Text: p.draw(), Markdown: rapid.Bool().Draw(p.t, "markdown"), Attributes: drawAttributes(p.t)}
+		d := document.Document{ID: id, Name: rapid.SampledFrom([]string{"", "ant"}).Draw(p.t, "name"), Text: p.draw(), Markdown: rapid.Bool().Draw(p.t, "markdown"), Attributes: knowledgetest.DrawAttributes(p.t)}
 		documents, p.documents[id] = append(documents, d), d
 	}
 	_, err := p.library.Put(context.Background(), "kb", documents...)

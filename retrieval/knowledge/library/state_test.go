@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -33,7 +34,7 @@ func TestM08FollowerBecomesWriter(t *testing.T) {
 	}
 
 	w := opened(t, dir, library.Options{})
-	f := newFolder(t, handbook())
+	f := newFolder(t, knowledgetest.Handbook())
 	f.sync(w)
 	var locked *store.LockedError
 	if err := l.Open(t.Context(), true); !errors.As(err, &locked) || l.Standing() != library.Apart {
@@ -50,7 +51,7 @@ func TestM08FollowerBecomesWriter(t *testing.T) {
 	}
 	f.write("new.md", "# New\n\nAn ant.\n")
 	f.sync(l)
-	texts := handbook()
+	texts := knowledgetest.Handbook()
 	texts["new.md"] = "# New\n\nAn ant.\n"
 	sameAnswers(t, b, fresh(t, documents(texts)))
 	f.must(l.Leave(t.Context()))
@@ -66,7 +67,7 @@ func TestM08FollowerBecomesWriter(t *testing.T) {
 func TestM08WrongBase(t *testing.T) {
 	dir := t.TempDir()
 	l := opened(t, dir, library.Options{})
-	newFolder(t, handbook()).sync(l)
+	newFolder(t, knowledgetest.Handbook()).sync(l)
 	if _, err := l.Put(t.Context(), "kb", document.Document{ID: "own", Text: "ant"}); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestM08WrongBase(t *testing.T) {
 func TestM08Unwanted(t *testing.T) {
 	dir := t.TempDir()
 	w := opened(t, dir, library.Options{})
-	f := newFolder(t, handbook())
+	f := newFolder(t, knowledgetest.Handbook())
 	f.sync(w)
 	for _, wanted := range []bool{true, false} {
 		r := opened(t, dir, library.Options{ReadOnly: true, Wanted: func(b store.Base) bool { return b.ID == "kb" && wanted }})

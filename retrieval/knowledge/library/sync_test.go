@@ -17,6 +17,7 @@ import (
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -89,7 +90,7 @@ func rows(t testing.TB, l *library.Library) map[string]int64 {
 }
 
 func TestSync(t *testing.T) {
-	texts := handbook()
+	texts := knowledgetest.Handbook()
 	f := newFolder(t, texts)
 	l := opened(t, filepath.Join(t.TempDir(), "state"), library.Options{})
 	var last folder.Progress
@@ -248,7 +249,7 @@ func TestSyncKeepsUnreadable(t *testing.T) {
 
 // A folder that is not there changes nothing.
 func TestSyncWithoutFolder(t *testing.T) {
-	texts := handbook()
+	texts := knowledgetest.Handbook()
 	f := newFolder(t, texts)
 	l := opened(t, store.Memory, library.Options{})
 	f.sync(l)
@@ -261,11 +262,11 @@ func TestSyncWithoutFolder(t *testing.T) {
 // Documents that another version has cut are not taken for those that this one
 // would make of them, and are cut again.
 func TestReaderVersion(t *testing.T) {
-	texts, dir := handbook(), t.TempDir()
+	texts, dir := knowledgetest.Handbook(), t.TempDir()
 	f := newFolder(t, texts)
 	open := func(version string, neutralise func(_, text string) string) *library.Library {
 		t.Helper()
-		l, err := library.OpenLoaded(t.Context(), dir, knowledge.Deps{Counter: fourBytes{}, Version: version, Neutralise: neutralise}, library.Options{})
+		l, err := library.OpenLoaded(t.Context(), dir, knowledge.Deps{Counter: knowledgetest.FourBytes{}, Version: version, Neutralise: neutralise}, library.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

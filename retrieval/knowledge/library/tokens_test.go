@@ -12,6 +12,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/index"
+	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -19,7 +20,7 @@ import (
 // Tokens are counted for the store, in every encoding; bounds are of no use.
 func TestTokens(t *testing.T) {
 	d := deps()
-	d.Encodings = map[string]retrieval.Counter{"exact": exactly{}, "bound": fourBytes{}}
+	d.Encodings = map[string]retrieval.Counter{"exact": exactly{}, "bound": knowledgetest.FourBytes{}}
 	l, err := library.OpenLoaded(t.Context(), store.Memory, d, library.Options{})
 	if err != nil {
 		t.Fatal(err)

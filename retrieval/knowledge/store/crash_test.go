@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -179,7 +180,7 @@ func TestKilledAtAnyTime(t *testing.T) {
 	const rounds = 15
 	dir, done := t.TempDir(), 0
 	for range rounds {
-		cmd := child(t, "write", "DIR="+dir, fmt.Sprintf("FROM=%d", done), "TO=1000000")
+		cmd := knowledgetest.Child(t, "write", "DIR="+dir, fmt.Sprintf("FROM=%d", done), "TO=1000000")
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

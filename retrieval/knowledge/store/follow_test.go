@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -27,7 +28,7 @@ type follower struct {
 
 func startFollower(t *testing.T, dir string, env ...string) *follower {
 	t.Helper()
-	cmd := child(t, "follow", append(env, "DIR="+dir)...)
+	cmd := knowledgetest.Child(t, "follow", append(env, "DIR="+dir)...)
 	in, out := pipes(t, cmd)
 	t.Cleanup(func() {
 		_ = in.Close()
@@ -209,7 +210,7 @@ func readable(t *testing.T, dir string) {
 // One process writes; others are told which, and where it answers.
 func TestOneWriter(t *testing.T) {
 	dir := t.TempDir()
-	cmd := child(t, "hold", "DIR="+dir)
+	cmd := knowledgetest.Child(t, "hold", "DIR="+dir)
 	in, out := pipes(t, cmd)
 	if !out.Scan() {
 		t.Fatal("the holder did not start")

@@ -9,13 +9,14 @@ import (
 	"sync"
 	"testing"
 
+	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/store"
 )
 
 // A writer that was killed stays in the lock file, but nobody is told that it writes.
 func TestM05WriterThatDiedIsNoWriter(t *testing.T) {
 	dir := t.TempDir()
-	cmd := child(t, "hold", "DIR="+dir)
+	cmd := knowledgetest.Child(t, "hold", "DIR="+dir)
 	_, out := pipes(t, cmd)
 	if !out.Scan() {
 		t.Fatal("the holder did not start")

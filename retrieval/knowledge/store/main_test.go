@@ -8,49 +8,22 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/store"
 )
 
-// childEnv names what a child of the tests does instead of testing.
-const childEnv = "STORE_TEST_CHILD"
-
-func TestMain(m *testing.M) {
-	if what := os.Getenv(childEnv); what != "" {
-		if err := children()[what](); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	goleak.VerifyTestMain(m)
-}
-
-// child prepares the test binary to run as a child.
-func child(t *testing.T, what string, env ...string) *exec.Cmd {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self) // not t.Context(): that ends before cleanups
-	cmd.Env = append(os.Environ(), append(env, childEnv+"="+what, "GORACE=atexit_sleep_ms=0")...)
-	return cmd
-}
+func TestMain(m *testing.M) { knowledgetest.Main(m, children()) }
 
 // runChild runs a child to its end and returns what it said.
 func runChild(t *testing.T, what string, env ...string) (string, error) {
 	t.Helper()
-	cmd := child(t, what, env...)
+	cmd := knowledgetest.Child(t, what, env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

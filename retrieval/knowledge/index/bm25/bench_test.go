@@ -8,11 +8,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"syscall"
 	"testing"
-	"time"
 
 	"sidenote/retrieval/knowledge/index/bm25"
+	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
 // All figures are processor time of the whole process, collector included.
@@ -23,12 +22,12 @@ func BenchmarkBuild(b *testing.B) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	start := cpu(b)
+	start := knowledgetest.CPU(b)
 	var x *bm25.Index
 	for b.Loop() {
 		x = build(b, texts)
 	}
-	b.ReportMetric(float64(len(texts)*b.N)/(cpu(b)-start).Seconds(), "chunks/cpu-s")
+	b.ReportMetric(float64(len(texts)*b.N)/(knowledgetest.CPU(b)-start).Seconds(), "chunks/cpu-s")
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	b.ReportMetric((float64(after.HeapAlloc)-float64(before.HeapAlloc))/float64(x.Len()), "heap-B/chunk")
@@ -47,7 +46,7 @@ func BenchmarkIndex(b *testing.B) {
 			files := write(b, n)
 			b.Run("open", func(b *testing.B) { benchmarkOpen(b, files) })
 			live := openAll(b, files)
-			b.Run("view", func(b *testing.B) { measure(b, func(int) { bm25.NewIndex(live, nil) }) })
+			b.Run("view", func(b *testing.B) { knowledgetest.Measure(b, func(int) { bm25.NewIndex(live, nil) }) })
 			x := bm25.NewIndex(live, nil)
 			benchmarkSearch(b, x, nil)
 			every := make([]bm25.Bitmap, len(live)) // third text
@@ -57,8 +56,8 @@ func BenchmarkIndex(b *testing.B) {
 				}
 			}
 			b.Run("allowed", func(b *testing.B) { benchmarkSearch(b, x, every) })
-			b.Run("sample", func(b *testing.B) { measure(b, func(i int) { x.Sample(float64(i%1000) / 1000) }) })
-			b.Run("remove", func(b *testing.B) { measure(b, func(int) { live[0].Segment().Live(every[0]) }) })
+			b.Run("sample", func(b *testing.B) { knowledgetest.Measure(b, func(i int) { x.Sample(float64(i%1000) / 1000) }) })
+			b.Run("remove", func(b *testing.B) { knowledgetest.Measure(b, func(int) { live[0].Segment().Live(every[0]) }) })
 			dead := make([]*bm25.Live, len(live))
 			for i := range dead {
 				dead[i] = live[i].Segment().Live(every[i])
@@ -72,7 +71,7 @@ func BenchmarkIndex(b *testing.B) {
 func write(b *testing.B, n int) (files []string) {
 	b.Helper()
 	var builder bm25.Builder
-	dir, bytes, start := b.TempDir(), 0, cpu(b)
+	dir, bytes, start := b.TempDir(), 0, knowledgetest.CPU(b)
 	flush := func() {
 		image, err := builder.Build()
 		if err != nil {
@@ -93,7 +92,7 @@ func write(b *testing.B, n int) (files []string) {
 		}
 	}
 	flush()
-	b.Logf("%d texts: %d B each in %d images, made, built and written in %.1f s", n, bytes/n, len(files), (cpu(b) - start).Seconds())
+	b.Logf("%d texts: %d B each in %d images, made, built and written in %.1f s", n, bytes/n, len(files), (knowledgetest.CPU(b) - start).Seconds())
 	return files
 }
 
@@ -112,7 +111,7 @@ func openAll(b *testing.B, files []string) (live []*bm25.Live) {
 // benchmarkOpen is the way from files in the page cache to the first answer.
 func benchmarkOpen(b *testing.B, files []string) {
 	qs := queries(500)
-	measure(b, func(i int) { ask(b, bm25.NewIndex(openAll(b, files), nil), qs[i%len(qs)], 10, nil) })
+	knowledgetest.Measure(b, func(i int) { ask(b, bm25.NewIndex(openAll(b, files), nil), qs[i%len(qs)], 10, nil) })
 	runtime.GC() // unmaps
 }
 
@@ -121,7 +120,7 @@ func benchmarkSearch(b *testing.B, x *bm25.Index, allow []bm25.Bitmap) {
 	for _, k := range []int{10, 50} {
 		b.Run(fmt.Sprintf("best=%d", k), func(b *testing.B) {
 			b.ReportAllocs()
-			measure(b, func(i int) { ask(b, x, qs[i%len(qs)], k, allow) })
+			knowledgetest.Measure(b, func(i int) { ask(b, x, qs[i%len(qs)], k, allow) })
 		})
 	}
 }
@@ -151,30 +150,13 @@ func BenchmarkMerge(b *testing.B) {
 		"inTurn": func(x, y bm25.Ref) int { return (x.Text*parts + x.Segment) - (y.Text*parts + y.Segment) },
 	} {
 		b.Run(name, func(b *testing.B) {
-			start := cpu(b)
+			start := knowledgetest.CPU(b)
 			for b.Loop() {
 				if _, _, err := bm25.Merge(live, compare); err != nil {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(100_000*b.N)/(cpu(b)-start).Seconds(), "chunks/cpu-s")
+			b.ReportMetric(float64(100_000*b.N)/(knowledgetest.CPU(b)-start).Seconds(), "chunks/cpu-s")
 		})
 	}
-}
-
-// measure reports the processor time of f.
-func measure(b *testing.B, f func(i int)) {
-	start := cpu(b)
-	for i := 0; b.Loop(); i++ {
-		f(i)
-	}
-	b.ReportMetric(float64((cpu(b)-start).Microseconds())/float64(b.N), "cpu-µs/op")
-}
-
-func cpu(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
