@@ -77,8 +77,7 @@ func TestValueMismatch(t *testing.T) {
 		"zeros":              {mine, make([]byte, 1000), cache.MismatchVersion},
 	} {
 		_, err := cache.Decode(c.key, c.value)
-		var got cache.Mismatch
-		if !errors.As(err, &got) || got != c.want {
+		if got, ok := errors.AsType[cache.Mismatch](err); !ok || got != c.want {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
 	}

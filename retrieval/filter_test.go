@@ -119,8 +119,7 @@ func TestParseFilterRefuses(t *testing.T) {
 		} else if diff := cmp.Diff(want, err.Error()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
-		var at *retrieval.FilterError
-		if !errors.As(err, &at) || !strings.HasPrefix(want, at.At) {
+		if at, ok := errors.AsType[*retrieval.FilterError](err); !ok || !strings.HasPrefix(want, at.At) {
 			t.Errorf("%s: %#v", text, err)
 		}
 	}

@@ -53,8 +53,7 @@ func (d *DB) explain(op string, err error) string {
 
 // timeoutLine distinguishes a network that drops everything from a Redis that hangs.
 func (d *DB) timeoutLine(err error) string {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return "cannot be connected to" + d.which(err) + " within " + (dialWait * d.timeout).String()
 	}
 	return "does not answer within " + d.timeout.String()

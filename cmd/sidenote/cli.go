@@ -164,8 +164,7 @@ func exitCode(err error) int {
 // message is the text of an error for a person. Problems of a configuration have a line
 // each, which begins with a place that editors can open; other errors are one line.
 func message(err error) string {
-	var problems config.Problems
-	if errors.As(err, &problems) {
+	if _, ok := errors.AsType[config.Problems](err); ok {
 		return err.Error()
 	}
 	return "sidenote: " + strings.Join(strings.Fields(err.Error()), " ")

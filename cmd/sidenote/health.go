@@ -45,8 +45,7 @@ func (c *healthCmd) Run(a *app) error {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		var ue *url.Error
-		if errors.As(err, &ue) {
+		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err
 		}
 		return fmt.Errorf("ask %s: %w", target, err)

@@ -52,8 +52,7 @@ func (f baseFlags) manage(a *app, write bool, do func(*adminclient.Client) error
 		}
 	}
 	library, err := f.open(a, cfg, write)
-	var locked *store.LockedError
-	if errors.As(err, &locked) {
+	if locked, ok := errors.AsType[*store.LockedError](err); ok {
 		c, why := adminclient.ToWriter(a.ctx, locked, token)
 		if why != nil {
 			return fmt.Errorf("%w; %w", err, why)

@@ -104,8 +104,7 @@ func notJSON(err error) error {
 	if err == nil {
 		return nil
 	}
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return Brokenf("it is not JSON at byte %d: %v", syntax.Offset, err)
 	}
 	return Brokenf("it is not JSON: it ends too early")

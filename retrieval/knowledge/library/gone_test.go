@@ -41,8 +41,7 @@ func (f *testFolder) update(l *library.Library) (gone int) {
 
 func (f *testFolder) tooMany(_ folder.Report, err error) (gone int) {
 	f.t.Helper()
-	var e *library.GoneError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*library.GoneError](err); ok {
 		return e.Gone
 	}
 	f.must(err)

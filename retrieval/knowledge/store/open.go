@@ -106,8 +106,7 @@ func (s *database) openReaders(ctx context.Context) (schema int, err error) {
 		return s.readers.QueryRowContext(ctx, "PRAGMA user_version").Scan(&schema)
 	}
 	err = read("mode=ro")
-	var e *sqlite.Error
-	if errors.As(err, &e) && (e.Code() == sqlite3.SQLITE_READONLY_DIRECTORY || e.Code()&0xff == sqlite3.SQLITE_CANTOPEN) && s.alone() {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok && (e.Code() == sqlite3.SQLITE_READONLY_DIRECTORY || e.Code()&0xff == sqlite3.SQLITE_CANTOPEN) && s.alone() {
 		_ = s.readers.Close()
 		s.frozen = true
 		err = read("immutable=1")

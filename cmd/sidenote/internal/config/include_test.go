@@ -58,8 +58,7 @@ func TestM01IncludeThatCannotBeRead(t *testing.T) {
 		t.Skip(err)
 	}
 	_, err := config.Load(config.Source{Path: filepath.Join(dir, "c.yaml")})
-	var problems config.Problems
-	if !errors.As(err, &problems) || !strings.Contains(err.Error(), `c.yaml:2:11: include[0]: "loop/*.yaml" cannot be read: `) {
+	if _, ok := errors.AsType[config.Problems](err); !ok || !strings.Contains(err.Error(), `c.yaml:2:11: include[0]: "loop/*.yaml" cannot be read: `) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -181,8 +181,7 @@ func parse(src Source, path string) (ast.Node, *Problem) {
 	}
 	file, err := parser.ParseBytes(unmarked(data), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		var syntax yaml.Error
-		if errors.As(err, &syntax) && syntax.GetToken() != nil && syntax.GetToken().Position != nil {
+		if syntax, ok := errors.AsType[yaml.Error](err); ok && syntax.GetToken() != nil && syntax.GetToken().Position != nil {
 			p := syntax.GetToken().Position
 			return fail(p.Line, p.Column, "is not YAML: %s", syntax.GetMessage())
 		}
@@ -216,8 +215,7 @@ func position(n ast.Node) token.Position {
 
 // cause is the reason of a file error without the path, which the message names already.
 func cause(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
 	}
 	return err

@@ -130,8 +130,7 @@ func TestManyProblemsAreCapped(t *testing.T) {
 		fmt.Fprintf(&file, "  k%d: {path: a, bogus: 1}\n", i)
 	}
 	_, err := config.Load(disk{"c.yaml": file.String()}.source("c.yaml"))
-	var all config.Problems
-	if !errors.As(err, &all) || len(all) != 50 {
+	if all, ok := errors.AsType[config.Problems](err); !ok || len(all) != 50 {
 		t.Fatalf("got %d problems", len(all))
 	}
 	if lines := strings.Split(err.Error(), "\n"); len(lines) != config.MaxProblems+1 || lines[config.MaxProblems] != "and 30 more" {

@@ -46,9 +46,8 @@ func within(file, path string, do func(root *os.Root, name string) error) error 
 	}
 	defer func() { _ = root.Close() }()
 	err = do(root, name)
-	var escapes *os.PathError
-	var system syscall.Errno
-	if errors.As(err, &escapes) && !errors.As(err, &system) {
+	_, escapes := errors.AsType[*os.PathError](err)
+	if _, system := errors.AsType[syscall.Errno](err); escapes && !system {
 		return errOutside // the root refused a link, not the system
 	}
 	return err

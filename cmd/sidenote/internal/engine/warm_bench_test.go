@@ -53,7 +53,7 @@ func warm(tb testing.TB, s *Engine, n int) func() {
 }
 
 func BenchmarkWarm(b *testing.B) {
-	s := demoStack(b, "")
+	s := demoStack(b)
 	for _, kb := range []int{1, 20, 200} {
 		b.Run(fmt.Sprintf("%dKB", kb), func(b *testing.B) {
 			again := warm(b, s, kb<<10)
@@ -66,7 +66,7 @@ func BenchmarkWarm(b *testing.B) {
 }
 
 func TestWarmRewriteAllocatesLittle(t *testing.T) {
-	again := warm(t, demoStack(t, ""), 20<<10)
+	again := warm(t, demoStack(t), 20<<10)
 	if n := testing.AllocsPerRun(100, again); n > 10 {
 		t.Errorf("%v allocations", n)
 	}

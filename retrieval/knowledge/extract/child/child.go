@@ -128,8 +128,7 @@ func (r *Runner) run(ctx context.Context, format extract.Format, raw []byte) ([]
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return nil, reasonOf(exit, errs.b.String(), format)
 	}
 	return out.b.Bytes(), err
