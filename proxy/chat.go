@@ -53,6 +53,7 @@ func (x *exchange) serveChat() error {
 // rewriteChat rewrites a chat request, or not, as its policy says, and sends it. body is
 // whole; asked are the options of its headers.
 func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
+	x.keepBody(body, nil)
 	x.parser = x.server.parsers.Get().(*rewrite.Parser)
 	req, bodyErr := x.parser.Parse(body)
 	if req != nil {
@@ -63,6 +64,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		asked = MergeOptions(asked, field)
 	}
 	policy := x.policy.Rewrite.Narrow(asked)
+	x.report.Mode = policy.Mode.String()
 	if bodyErr != nil {
 		return x.chatAsItIs(body, req, policy, bodyErr)
 	}
@@ -134,6 +136,7 @@ func (x *exchange) chatAsItIs(body []byte, req *rewrite.Request, p rewrite.Polic
 // compressed body without edits is forwarded as it came, still compressed.
 func (x *exchange) send(body []byte, edits []rewrite.Edit) error {
 	x.outgoing = rewrite.Pieces(x.outgoing[:0], body, edits)
+	x.keepBody(nil, x.outgoing)
 	r := transport.Call{Body: x.outgoing, Whole: true, Replace: x.upstream.replace, NoUpgrade: true}
 	r.Same = len(edits) == 0
 	switch {

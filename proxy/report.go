@@ -66,8 +66,9 @@ type Report struct {
 	Expose     Expose
 
 	Route  Route
-	Stream bool // the client asked for a stream
-	Status int  // code of the answer; 499 when the client left before it
+	Mode   string // of a chat: the policy's, or less if the request asked for less; "" if that was not found out
+	Stream bool   // the client asked for a stream
+	Status int    // code of the answer; 499 when the client left before it
 
 	Outcome rewrite.Outcome
 	Reason  rewrite.Reason // why there are no sources, or the answer broke; "" if there is nothing to explain

@@ -37,6 +37,7 @@ type Server struct {
 	rewriter    *rewrite.Rewriter
 	metrics     *Metrics
 	records     Recorder
+	bodies      BodyKeeper
 	log         *slog.Logger
 	concurrency int64
 	timeouts    Timeouts
@@ -74,6 +75,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *Metrics, log *slog.Logger, r
 		rewriter:    rw,
 		metrics:     metrics,
 		records:     append(Recorders{metrics}, records...),
+		bodies:      cfg.Bodies,
 		log:         log,
 		concurrency: int64(cfg.Concurrency),
 		timeouts:    cfg.Timeouts,

@@ -30,6 +30,7 @@ func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*tr
 	resp.Close()
 	x.report.Rewrite, x.report.Outcome, x.report.Reason = res, res.Outcome, res.Reason
 	x.outgoing = rewrite.Pieces(x.outgoing[:0], x.retry.body, res.Edits)
+	x.keepBody(nil, x.outgoing)
 	r.Body, r.Same = x.outgoing, false
 	return x.call(r, ToRetryShorter)
 }

@@ -1,0 +1,100 @@
+package proxy_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"sidenote/proxy"
+	"sidenote/rewrite"
+)
+
+// A bodyLog is a BodyKeeper that writes down what it is shown.
+type bodyLog struct {
+	mu    sync.Mutex
+	shown []string // "received" or "sent", the tenant, and the body
+}
+
+func (l *bodyLog) add(what string, r *proxy.Report, body []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shown = append(l.shown, what+" by "+r.Tenant+": "+string(body))
+}
+
+func (l *bodyLog) Received(r *proxy.Report, body []byte) { l.add("received", r, body) }
+func (l *bodyLog) Sent(r *proxy.Report, pieces [][]byte) { l.add("sent", r, bytes.Join(pieces, nil)) }
+
+// A BodyKeeper is shown the body of each chat as it came and each one that goes upstream,
+// and nothing of other requests. The report says in which mode a chat was.
+func TestBodyKeeper(t *testing.T) {
+	long := badRequest("Too long.")
+	for name, c := range map[string]struct {
+		request string
+		errors  []string
+		change  func(*proxy.Policy)
+		sent    int
+		mode    string
+	}{
+		"injected":    {request: chat(chatBody), sent: 1, mode: "inject"},
+		"compressed":  {request: chat(gzipped(t, chatBody), "Content-Encoding: gzip"), sent: 1, mode: "inject"},
+		"sent again":  {request: chat(chatBody), errors: []string{long}, sent: 2, mode: "inject"},
+		"turned off":  {request: chat(chatBody, "Sidenote-Mode: off"), sent: 1, mode: "off"},
+		"shadow":      {request: chat(chatBody), change: func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Shadow }, sent: 1, mode: "shadow"},
+		"not JSON":    {request: chat("no JSON"), sent: 1, mode: "inject"},
+		"refused":     {request: chat(`{"sidenote":{"nonsense":1},"messages":[]}`)},
+		"not a chat":  {request: strings.Replace(chat(chatBody), "chat/completions", "embeddings", 1), sent: -1},
+		"not allowed": {request: chat(chatBody, "Origin: https://elsewhere.test"), sent: -1},
+	} {
+		u, log := refusing(t, c.errors...), &bodyLog{}
+		g := openIn(t, u, func(cfg *proxy.Config) {
+			cfg.Bodies = log
+			cfg.Tenants.Unknown = policyOf("acme", func(p *proxy.Policy) {
+				p.RetryTooLong = true
+				if c.change != nil {
+					c.change(p)
+				}
+			})
+		})
+		if _, err := io.ReadAll(g.raw(t, c.request).Body); err != nil {
+			t.Fatal(err)
+		}
+		report := g.reports.next(t)
+		want := []string{}
+		if c.sent >= 0 {
+			_, body, _ := strings.Cut(c.request, "\r\n\r\n")
+			if name == "compressed" {
+				body = chatBody
+			}
+			want = append(want, "received by acme: "+body)
+		}
+		for range c.sent {
+			want = append(want, "sent by acme: "+u.next(t).body)
+		}
+		if fmt.Sprint(log.shown) != fmt.Sprint(want) || report.Mode != c.mode {
+			t.Errorf("%s: mode %q, shown %q, want %q", name, report.Mode, log.shown, want)
+		}
+	}
+}
+
+type brokenKeeper struct{}
+
+func (brokenKeeper) Received(*proxy.Report, []byte) { panic("received") }
+func (brokenKeeper) Sent(*proxy.Report, [][]byte)   { panic("sent") }
+
+// A BodyKeeper that panics costs no request anything.
+func TestBodyKeeperPanics(t *testing.T) {
+	u := newUpstream(t, answerJSON(`{"ok":true}`))
+	g := openIn(t, u, func(cfg *proxy.Config) { cfg.Bodies = brokenKeeper{} })
+	if resp, body := g.post(t, chatBody); resp.StatusCode != 200 || body != `{"ok":true}` {
+		t.Errorf("%s: %s", resp.Status, body)
+	}
+	if r := g.reports.next(t); r.Outcome != rewrite.Injected {
+		t.Errorf("%+v", r)
+	}
+	if n := strings.Count(g.log.take(), "BUG: panic"); n != 2 {
+		t.Errorf("%d panics in the log", n)
+	}
+}
