@@ -53,7 +53,8 @@ var mayImport = map[string][]string{
 	"proxy/panics":                                {},
 	"proxy/coding":                                {},
 	"proxy/usage":                                 {"proxy/coding"},
-	"proxy/admin":                                 {"proxy", "rewrite", "retrieval", "proxy/transport", "proxy/panics"},
+	"proxy/explain":                               {"proxy", "rewrite", "retrieval"},
+	"proxy/admin":                                 {"proxy", "rewrite", "retrieval", "proxy/transport", "proxy/panics", "proxy/explain"},
 	"cmd/":                                        {"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/", "cmd/"},
 
 	"cmd/sidenote/internal/adminclient":                 {"proxy/admin", "retrieval/knowledge/store", "cmd/internal/console"},

@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
+	"sidenote/proxy/explain"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
@@ -33,6 +35,7 @@ type Handler struct {
 	Knowledge func() []string // returns the ids of all bases
 	Library   Library         // what the vector-store endpoints read; nil: there are no such endpoints
 	Manager   Manager         // what manages bases; nil: there are no such endpoints
+	Explain   *explain.Ring   // has the last requests; nil: none are kept
 	Hosts     []string        // names by which this port may be called, beside localhost and addresses
 
 	// Callers send tokens as bearer tokens. Without Token and ReadToken reads need none.
@@ -81,6 +84,9 @@ func (h *Handler) endpoint(path string) (endpoint, bool) {
 		return endpoint{method: "GET", handle: h.calibration}, true
 	case ProofPath:
 		return endpoint{method: "GET", public: true, handle: h.proof}, true
+	}
+	if id, ok := strings.CutPrefix(path, ExplainPath); ok && id != "" {
+		return endpoint{method: "GET", handle: explained(h.Explain, id)}, true
 	}
 	return h.Telemetry.endpoint(path)
 }

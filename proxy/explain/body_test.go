@@ -1,0 +1,193 @@
+package explain_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sidenote/proxy"
+	"sidenote/proxy/explain"
+)
+
+const chat = `{"model":"gpt-5", "messages":[{"role":"user","content":"My \"secret\" \\"}, {"role":"assistant","content":null,` +
+	`"tool_calls":[{"type":"function","function":{"name":"pay","arguments":"{\"to\":\"Ann\"}"}}]}],"temperature":0.50,"stream":true,"x":{"type":["Ann"]}}`
+
+// kept returns what is kept of a body.
+func kept(bodies explain.Bodies, pieces ...[]byte) (received, sent *explain.Body) {
+	r := explain.New(1, bodies)
+	report := &proxy.Report{ID: "a", Outcome: "injected"}
+	r.Received(report, bytes.Join(pieces, nil))
+	r.Sent(report, [][]byte{[]byte("another")})
+	r.Sent(report, pieces)
+	r.Record(report)
+	e, _, _ := r.Find("a")
+	return e.Received, e.Sent
+}
+
+func TestBodies(t *testing.T) {
+	const structure = `{"model":"gpt-5","messages":[{"role":"user","content":"(16 bytes)"},{"role":"assistant","content":null,` +
+		`"tool_calls":[{"type":"function","function":{"name":"(3 bytes)","arguments":"(16 bytes)"}}]}],"temperature":0.50,"stream":true,"x":{"type":["(3 bytes)"]}}`
+	long, deep := strings.Repeat("long ", 20), strings.Repeat("[", 100)
+	for _, c := range []struct{ body, full, redacted string }{
+		{chat, chat, structure},
+		{"", "", ""},
+		{" [1,\n-2.5e+3, \"\", true,false,null] ", " [1,\n-2.5e+3, \"\", true,false,null] ", `[1,-2.5e+3,"(0 bytes)",true,false,null]`},
+		{`{"` + long + `":1,"role":"` + long + `"}`, `{"` + long + `":1,"role":"` + long + `"}`, `{"(100 bytes)":1,"role":"(100 bytes)"}`},
+		{`My secret`, `My secret`, " …"},
+		{`"My secret"`, `"My secret"`, `"(9 bytes)"`},
+		{`{"role" My secret}`, `{"role" My secret}`, `{"role" …`},
+		{`{"content":"My secr`, `{"content":"My secr`, `{"content": …`},
+		{`{"n":` + strings.Repeat("9", 65) + `}`, `{"n":` + strings.Repeat("9", 65) + `}`, `{"n": …`},
+		{`[1]]`, `[1]]`, `[1] …`},
+		{`{1]`, `{1]`, `{1 …`},
+		{deep, deep, deep + " …"},
+	} {
+		for bodies, want := range map[explain.Bodies]string{explain.BodiesFull: c.full, explain.BodiesRedacted: c.redacted} {
+			received, sent := kept(bodies, []byte(c.body))
+			for _, b := range []*explain.Body{received, sent} {
+				if b == nil || b.Text != want || b.Bytes != len(c.body) {
+					t.Errorf("%s of %q: %+v", bodies, c.body, b)
+				}
+			}
+		}
+	}
+	if received, sent := kept(explain.BodiesOff, []byte(chat)); received != nil || sent != nil {
+		t.Errorf("off: %v, %v", received, sent)
+	}
+}
+
+// What looks like a key is not shown, whatever is kept.
+func TestKeysAreMasked(t *testing.T) {
+	const key = "sk-sidenote-AAAABBBBCCCC"
+	for body, want := range map[string]string{
+		`{"messages":[{"content":"use ` + key + ` now"}]}`:            `{"messages":[{"content":"use (a key) now"}]}`,
+		`{"api_key": "top","x-api-key":"a\"b","apiKey":"top"}`:        `{"api_key": "(a key)","x-api-key":"(a key)","apiKey":"(a key)"}`,
+		`{"Authorization":"Bearer abcdefgh.ijkl"}`:                    `{"Authorization":"(a key)"}`,
+		`{"content":"curl -H 'Authorization: Bearer abcdefgh.ijkl'"}`: `{"content":"curl -H 'Authorization: (a key)'"}`,
+		`{"client_secret":"cut off h`:                                 `{"client_secret":"(a key)`,
+		`{"content":"task-force and ask-me"}`:                         `{"content":"task-force and ask-me"}`,
+	} {
+		if _, sent := kept(explain.BodiesFull, []byte(body)); sent.Text != want {
+			t.Errorf("%s is shown as %s", body, sent.Text)
+		}
+	}
+	if _, sent := kept(explain.BodiesRedacted, []byte(`{"`+key+`":"`+key+`"}`)); sent.Text != `{"(a key)":"(24 bytes)"}` {
+		t.Errorf("redacted: %s", sent.Text)
+	}
+}
+
+// Of a long body both ends are kept, and of many bodies the last ones.
+func TestBodiesAreBounded(t *testing.T) {
+	text := []byte(strings.Repeat("0123456789abcdef", 1<<14)) // 256 KiB
+	_, sent := kept(explain.BodiesFull, text[:100_000], text[100_000:100_001], text[100_001:])
+	if want := string(text[:32<<10]) + "\n… 196608 bytes …\n" + string(text[:32<<10]); sent.Text != want || sent.Bytes != len(text) {
+		t.Errorf("%d bytes of %d", len(sent.Text), sent.Bytes)
+	}
+	many := []byte("[" + strings.Repeat("1,", 1<<20) + "1]")
+	if _, sent = kept(explain.BodiesRedacted, many); len(sent.Text) > 64<<10 || len(sent.Text) < 60<<10 || !strings.HasSuffix(sent.Text, " …") {
+		t.Errorf("%d bytes of a long list", len(sent.Text))
+	}
+	huge := []byte(`["` + strings.Repeat("x", 2<<20) + `",1]`)
+	if _, sent = kept(explain.BodiesRedacted, huge); sent.Text != "[ …" {
+		t.Errorf("%s of a text that is too long", sent.Text)
+	}
+
+	r := explain.New(1000, explain.BodiesFull)
+	for i := range 1000 {
+		report := &proxy.Report{ID: fmt.Sprint(i), Outcome: "injected"}
+		r.Received(report, text)
+		r.Record(report)
+	}
+	for id, want := range map[string]bool{"0": false, "488": false, "489": true, "999": true} { // 511 of a little more than 64 KiB make 32 MiB
+		if e := find(t, r, id); (e.Received != nil) != want {
+			t.Errorf("%s: %v", id, e.Received)
+		}
+	}
+}
+
+// A body is shown with the report of its own tenant only.
+func TestBodiesOfOtherTenants(t *testing.T) {
+	r := explain.New(10, explain.BodiesFull)
+	r.Received(&proxy.Report{ID: "a", Tenant: "acme"}, []byte("of acme"))
+	r.Record(&proxy.Report{ID: "a", Tenant: "other", Outcome: "injected"})
+	if e := find(t, r, "a"); e.Received != nil {
+		t.Errorf("other is shown %q", e.Received.Text)
+	}
+}
+
+// Redaction depends neither on the pieces nor on white space. What it shows of JSON is
+// JSON; of anything it shows no text but short names and the values of three members.
+func FuzzRedacted(f *testing.F) {
+	for _, seed := range []string{chat, `{"a" "b":"c"}`, `["\`, `{"role":"user"`, `{"role":{"x":"y"}}`, `tru e`, `"a"b"c"`} {
+		f.Add([]byte(seed), uint64(1))
+	}
+	shown := regexp.MustCompile(`^(?:[\[\]{}:,]|"(?:[^"\\]|\\.){0,64}"|-?[0-9.eE+-]{1,64}|true|false|null)*(?: …)?$`)
+	f.Fuzz(func(t *testing.T, body []byte, seed uint64) {
+		received, whole := kept(explain.BodiesRedacted, body)
+		random := rand.New(rand.NewPCG(seed, 1))
+		var pieces [][]byte
+		for rest := body; len(rest) > 0; {
+			n := min(1+random.IntN(8), len(rest))
+			pieces, rest = append(pieces, rest[:n]), rest[n:]
+		}
+		if _, cut := kept(explain.BodiesRedacted, pieces...); cut.Text != whole.Text || received.Text != whole.Text {
+			t.Fatalf("in pieces %q, whole %q", cut.Text, whole.Text)
+		}
+		if !bytes.Contains(body, []byte("\n")) && !shown.MatchString(strings.ToValidUTF8(whole.Text, "?")) {
+			t.Errorf("%q is shown as %q", body, whole.Text)
+		}
+		var value any
+		if json.Unmarshal(body, &value) != nil || strings.HasSuffix(whole.Text, " …") || strings.Contains(whole.Text, "(a key)") {
+			return
+		}
+		if !json.Valid([]byte(whole.Text)) {
+			t.Errorf("%q is shown as %q, which is no JSON", body, whole.Text)
+		}
+		checkHidden(t, whole.Text)
+	})
+}
+
+// checkHidden checks each string that is a value.
+func checkHidden(t *testing.T, text string) {
+	length := regexp.MustCompile(`^\([0-9]+ bytes\)$`)
+	var walk func(name string, v any)
+	walk = func(name string, v any) {
+		switch v := v.(type) {
+		case string:
+			if !length.MatchString(v) && name != "role" && name != "type" && name != "model" {
+				t.Errorf("%s: %q is shown", text, v)
+			}
+		case []any:
+			for _, v := range v {
+				walk("", v)
+			}
+		case map[string]any:
+			for name, v := range v {
+				walk(name, v)
+			}
+		}
+	}
+	var value any
+	if err := json.Unmarshal([]byte(text), &value); err == nil {
+		walk("", value)
+	}
+}
+
+func BenchmarkBodies(b *testing.B) {
+	body := []byte(`{"model":"gpt-5","messages":[` + strings.Repeat(`{"role":"user","content":"`+strings.Repeat("some words ", 40)+`"},`, 100) + `{}]}`)
+	for _, bodies := range []explain.Bodies{explain.BodiesFull, explain.BodiesRedacted} {
+		b.Run(string(bodies), func(b *testing.B) {
+			r := explain.New(1000, bodies)
+			report := &proxy.Report{ID: "a"}
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				r.Received(report, body)
+			}
+		})
+	}
+}

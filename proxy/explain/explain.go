@@ -1,0 +1,180 @@
+// Package explain keeps what is known of the last requests, so that somebody can ask for
+// one of them by its id: what was found for it, what of that was put in, and why the rest
+// was not.
+package explain
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"sidenote/proxy"
+	"sidenote/rewrite"
+)
+
+// Bodies says what is kept of the bodies of chats.
+type Bodies string
+
+// The choices.
+const (
+	BodiesOff      Bodies = "off"
+	BodiesRedacted Bodies = "redacted" // their structure, with lengths in place of texts
+	BodiesFull     Bodies = "full"
+)
+
+// What is kept of one request at most. What is beyond is left out.
+const (
+	maxSources = 100      // entries of the ledger
+	maxEdits   = 16       // entries of the ledger
+	maxNotes   = 16       // of the ledger
+	maxText    = 256      // bytes of a text that comes from the request
+	maxFilter  = 4 << 10  // bytes of a filter
+	maxBody    = 64 << 10 // bytes of a body
+)
+
+// maxBodies is how many bytes of bodies are kept at most, of all requests. The oldest
+// bodies go first; the reports of their requests stay.
+const maxBodies = 32 << 20
+
+// A Ring keeps the last reports and, if it is told to, the bodies of their requests. It
+// is a proxy.Recorder and a proxy.BodyKeeper. It leaves out what Sidenote only relayed:
+// those answers show no id. Its memory is bounded: by the constants above for bodies and
+// for what a request can make long, and to some 20 KiB for the rest of a report, most of
+// it in the entries of its sources. It is safe for concurrent use.
+type Ring struct {
+	keep int
+
+	mu      sync.Mutex
+	reports fifo[report]
+	bodies  fifo[body]
+	copy    func(pieces [][]byte) Body // nil: no bodies are kept
+}
+
+// A report is a proxy.Report without what would take much memory.
+type report struct {
+	proxy.Report
+	edits []Edit
+}
+
+// A body is a copy of one that a request had.
+type body struct {
+	id, tenant string
+	sent       bool // as it went upstream
+	Body
+}
+
+// New returns a Ring that keeps the last n reports, and bodies as it is told. n is at
+// least 1.
+func New(n int, bodies Bodies) *Ring {
+	r := &Ring{keep: n, reports: newFIFO[report](n, 0)}
+	switch bodies {
+	case BodiesRedacted:
+		r.copy = redacted
+	case BodiesFull:
+		r.copy = ends
+	}
+	if r.copy != nil {
+		r.bodies = newFIFO[body](3*n, maxBodies) // one that came, and two where a shorter one was sent again
+	}
+	return r
+}
+
+// Record implements proxy.Recorder.
+func (r *Ring) Record(of *proxy.Report) {
+	if of.Outcome == proxy.Relayed {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kept := r.reports.add(0)
+	kept.Report = *of
+	kept.trim()
+}
+
+// trim drops the texts of sources, and most of what a request can make long.
+func (r *report) trim() {
+	res := &r.Rewrite
+	l := &res.Ledger
+	if l.Edits != nil {
+		r.edits = make([]Edit, min(len(l.Edits), maxEdits))
+		for i := range r.edits {
+			e := &l.Edits[i]
+			r.edits[i] = Edit{e.Name, e.Offset, e.Delete, len(e.Insert)}
+		}
+	}
+	res.Edits, l.Edits = nil, nil
+	res.Retrieval.Sources, res.Retrieval.Excluded = nil, nil
+	res.Model = rewrite.Model{Row: res.Model.Row}
+	l.Model = short(l.Model)
+	if len(l.Sources) > maxSources {
+		l.Sources = slices.Clone(l.Sources[:maxSources]) // a part of the list would keep all of it in memory
+	}
+	if len(l.Notes) > 0 {
+		l.Notes = slices.Clone(l.Notes[:min(len(l.Notes), maxNotes)])
+		for i := range l.Notes {
+			l.Notes[i] = short(l.Notes[i])
+		}
+	}
+	if l.Filter != nil && len(l.Filter.String()) > maxFilter {
+		l.Filter = nil
+		l.Notes = append(l.Notes, "the filters in force are too long to be kept")
+	}
+}
+
+// short returns a text, or the beginning of it if it is too long.
+func short(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + " …"
+}
+
+// Received implements proxy.BodyKeeper.
+func (r *Ring) Received(of *proxy.Report, text []byte) { r.keepBody(of, false, [][]byte{text}) }
+
+// Sent implements proxy.BodyKeeper.
+func (r *Ring) Sent(of *proxy.Report, pieces [][]byte) { r.keepBody(of, true, pieces) }
+
+func (r *Ring) keepBody(of *proxy.Report, sent bool, pieces [][]byte) {
+	if r.copy == nil {
+		return
+	}
+	b := r.copy(pieces)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*r.bodies.add(len(b.Text)) = body{of.ID, of.Tenant, sent, b}
+}
+
+// Find returns what is known of the request with that id. If it is not kept, or not yet,
+// have says how many others are, of at most keep.
+func (r *Ring) Find(id string) (e *Explanation, have, keep int) {
+	of, received, sent, have := r.find(id)
+	if of == nil {
+		return nil, have, r.keep
+	}
+	e = newExplanation(of) // takes some time, so not while others wait
+	e.Received, e.Sent = received.masked(), sent.masked()
+	return e, have, r.keep
+}
+
+func (r *Ring) find(id string) (of *report, received, sent *Body, have int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found := r.reports.last(func(k *report) bool { return k.ID == id })
+	if found == nil {
+		return nil, nil, nil, r.reports.n
+	}
+	of = new(report)
+	*of = *found
+	return of, r.body(of, false), r.body(of, true), r.reports.n
+}
+
+// body returns a body of a request, nil if it is not kept. The tenant is compared too,
+// so that no mistake about ids shows a tenant's text as another's.
+func (r *Ring) body(of *report, sent bool) *Body {
+	found := r.bodies.last(func(b *body) bool { return b.id == of.ID && b.tenant == of.Tenant && b.sent == sent })
+	if found == nil {
+		return nil
+	}
+	return &Body{found.Bytes, found.Text}
+}

@@ -1,0 +1,261 @@
+package explain_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sidenote/proxy"
+	"sidenote/proxy/explain"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// injected is the report of a chat to which one source was added.
+func injected(id string) *proxy.Report {
+	res := rewrite.Result{
+		Outcome: rewrite.Injected,
+		Edits:   []rewrite.Edit{{Name: "inject", Offset: 12, Insert: []byte("the text of a source")}},
+		Model:   rewrite.Model{Row: "gpt-5*", Encoding: "o200k_base"},
+		Retrieval: retrieval.Result{
+			Sources: []retrieval.Source{{Text: "the text of a source"}}, Cache: retrieval.CacheMiss, Partial: true,
+			Excluded: []retrieval.Excluded{{Source: retrieval.Source{Text: "the text of another"}}},
+			Bases:    []retrieval.Ref{{Knowledge: "handbook", Generation: "g1"}},
+		},
+		RetrieveTook: 3 * time.Millisecond, FitTook: 2 * time.Millisecond, EditTook: time.Millisecond,
+	}
+	res.Ledger = rewrite.Ledger{
+		Model: "gpt-5-mini", Encoding: "o200k_base", Exactness: rewrite.Exact, Budget: 2000, Used: 119, Rules: 66, Tags: 20, Text: 33,
+		Components: []rewrite.ComponentEntry{}, Edits: res.Edits,
+		Sources: []rewrite.SourceEntry{
+			{ID: 1, Knowledge: "handbook", Doc: "leave.md", Chunk: 1, Name: "Leave", Section: "Parental leave", Score: 11.2, Fate: rewrite.In, Tokens: 53},
+			{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Fate: rewrite.Out, Reason: "score 1.1 < 3.0"},
+		},
+	}
+	return &proxy.Report{
+		ID: id, Time: time.Date(2026, 11, 22, 16, 0, 0, 0, time.UTC), Tenant: "acme", Policy: "base", PolicyHash: "h", Upstream: "openai",
+		Route: proxy.RouteChat, Mode: "inject", Stream: true, Status: 200, UpstreamStatus: 200, Outcome: rewrite.Injected, Rewrite: res, Client: proxy.ClientCompleted,
+		Overhead: 4 * time.Millisecond, TTFB: 20 * time.Millisecond, Total: time.Second,
+	}
+}
+
+func find(t *testing.T, r *explain.Ring, id string) *explain.Explanation {
+	t.Helper()
+	e, have, keep := r.Find(id)
+	if e == nil {
+		t.Fatalf("%s is not among the %d of %d", id, have, keep)
+	}
+	return e
+}
+
+// An explanation has what the report knows, and none of the texts.
+func TestExplanation(t *testing.T) {
+	r := explain.New(3, explain.BodiesOff)
+	r.Record(injected("a"))
+	got, err := json.MarshalIndent(find(t, r, "a"), "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{
+ "object": "explanation",
+ "id": "a",
+ "time": "2026-11-22T16:00:00Z",
+ "tenant": "acme",
+ "policy": "base",
+ "policy_hash": "h",
+ "route": "chat",
+ "mode": "inject",
+ "model": "gpt-5*",
+ "stream": true,
+ "outcome": "injected",
+ "status": 200,
+ "upstream": "openai",
+ "upstream_status": 200,
+ "retried": false,
+ "truncated": false,
+ "client": "completed",
+ "cache": "miss",
+ "partial": true,
+ "knowledge": [
+  {
+   "kb_id": "handbook",
+   "generation": "g1"
+  }
+ ],
+ "ledger": {
+  "model": "gpt-5-mini",
+  "encoding": "o200k_base",
+  "exactness": "exact",
+  "budget": 2000,
+  "used": 119,
+  "rules": 66,
+  "tags": 20,
+  "text": 33,
+  "overflow": 0,
+  "window": {
+   "size": 0,
+   "check": "",
+   "reserved_output_tokens": 0,
+   "request": 0,
+   "reserve": 0,
+   "room": 0,
+   "limits": false
+  },
+  "components": [],
+  "sources": [
+   {
+    "id": 1,
+    "kb_id": "handbook",
+    "doc_id": "leave.md",
+    "chunk": 1,
+    "name": "Leave",
+    "section": "Parental leave",
+    "score": 11.2,
+    "fate": "in",
+    "tokens": 53
+   },
+   {
+    "kb_id": "handbook",
+    "doc_id": "travel.md",
+    "chunk": 0,
+    "name": "Travel",
+    "score": 1.1,
+    "fate": "out",
+    "tokens": 0,
+    "reason": "score 1.1 \u003c 3.0"
+   }
+  ],
+  "app_tags": 0,
+  "total_chunks_retrieved": 0,
+  "unique_chunks_after_dedup": 0,
+  "chunks_selected": 0,
+  "estimated_tokens": 0,
+  "chunk_sources": null,
+  "edits": [
+   {
+    "name": "inject",
+    "offset": 12,
+    "deleted": 0,
+    "inserted": 20
+   }
+  ]
+ },
+ "timings_ms": {
+  "overhead": 4,
+  "retrieve": 3,
+  "fit": 2,
+  "edit": 1,
+  "first_byte": 20,
+  "total": 1000
+ }
+}`
+	if string(got) != want {
+		t.Errorf("got %s", got)
+	}
+	var back explain.Explanation
+	if err := json.Unmarshal(got, &back); err != nil || back.Ledger == nil || back.Ledger.Used != 119 || back.Ledger.Edits[0].Inserted != 20 {
+		t.Errorf("read back: %+v, %v", back, err)
+	}
+}
+
+// Kept are the last ones whose answers show their id.
+func TestLast(t *testing.T) {
+	r := explain.New(3, explain.BodiesOff)
+	if e, have, keep := r.Find("0"); e != nil || have != 0 || keep != 3 {
+		t.Errorf("of nothing: %v, %d of %d", e, have, keep)
+	}
+	for i := range 5 {
+		r.Record(injected(fmt.Sprint(i)))
+		r.Record(&proxy.Report{ID: "relayed", Outcome: proxy.Relayed})
+		if e, have, _ := r.Find("relayed"); e != nil || have != min(i+1, 3) {
+			t.Errorf("after %d: %v, %d", i, e, have)
+		}
+		for j := range 5 {
+			if e, _, _ := r.Find(fmt.Sprint(j)); (e != nil) != (j <= i && j > i-3) {
+				t.Errorf("after %d: %d is %v", i, j, e)
+			}
+		}
+	}
+	untouched := &proxy.Report{ID: "off", Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff}
+	untouched.Rewrite.Ambiguity = &rewrite.BodyError{Message: "twice"}
+	r.Record(untouched)
+	if e := find(t, r, "off"); e.Ledger != nil || e.Received != nil || e.Sent != nil || e.Detail != "twice" {
+		t.Errorf("without a rewrite: %+v", e)
+	}
+}
+
+// What a request can make long is kept short.
+func TestBounds(t *testing.T) {
+	long := strings.Repeat("é", 1<<20)
+	report := injected("a")
+	l := &report.Rewrite.Ledger
+	l.Model = "x" + long
+	values := []any{}
+	for i := range 1000 {
+		values = append(values, fmt.Sprint(i, long[:100]))
+		l.Notes = append(l.Notes, long)
+		l.Edits = append(l.Edits, l.Edits[0])
+		l.Sources = append(l.Sources, l.Sources[0])
+	}
+	l.Filter = &retrieval.Filter{Type: retrieval.FilterIn, Key: "k", Value: values}
+	report.Rewrite.Ambiguity = &rewrite.BodyError{Message: long}
+	r := explain.New(1, explain.BodiesOff)
+	r.Record(report)
+	text, err := json.Marshal(find(t, r, "a"))
+	if err != nil || len(text) > 40<<10 {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+	if e := find(t, r, "a"); !strings.HasSuffix(e.Ledger.Model, "é …") || len(e.Ledger.Sources) != 100 || len(e.Ledger.Edits) != 16 || len(e.Ledger.Notes) != 17 {
+		t.Errorf("%.300s: %d sources, %d edits, notes %.40q", e.Ledger.Model, len(e.Ledger.Sources), len(e.Ledger.Edits), e.Ledger.Notes)
+	}
+	if len(l.Notes) != 1000 || len(l.Sources) != 1002 || len(l.Model) < 1<<20 {
+		t.Error("the report was changed")
+	}
+	l.Filter = &retrieval.Filter{Type: retrieval.FilterEq, Key: "k", Value: "v"}
+	r.Record(report)
+	if e := find(t, r, "a"); e.Ledger.Filter.String() != l.Filter.String() || len(e.Ledger.Notes) != 16 {
+		t.Errorf("a short filter is %s", e.Ledger.Filter)
+	}
+}
+
+// Requests and whoever asks about them do not disturb each other.
+func TestConcurrent(t *testing.T) {
+	r := explain.New(8, explain.BodiesFull)
+	var work sync.WaitGroup
+	for i := range 4 {
+		work.Go(func() {
+			id := fmt.Sprint(i)
+			for range 500 {
+				report := injected(id)
+				r.Received(report, []byte("body of "+id))
+				r.Record(report)
+				if e, _, _ := r.Find(id); e != nil && (e.ID != id || e.Received != nil && e.Received.Text != "body of "+id) {
+					t.Errorf("%s is %+v", id, e)
+				}
+			}
+		})
+	}
+	work.Wait()
+}
+
+// A report costs one small allocation, for its edits; a relayed request costs none.
+func TestAllocations(t *testing.T) {
+	r := explain.New(100, explain.BodiesOff)
+	for want, report := range map[float64]*proxy.Report{1: injected("a"), 0: {Outcome: proxy.Relayed}} {
+		if n := testing.AllocsPerRun(200, func() { r.Record(report) }); n > want {
+			t.Errorf("%s: %v allocations", report.Outcome, n)
+		}
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	r := explain.New(1000, explain.BodiesOff)
+	report := injected("a")
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Record(report)
+	}
+}

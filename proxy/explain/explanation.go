@@ -1,0 +1,111 @@
+package explain
+
+import (
+	"time"
+
+	"sidenote/proxy"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// An Explanation is what is known of one request that has ended: its proxy.Report, for
+// people and programs. It holds no key and no header.
+type Explanation struct {
+	Object     string          `json:"object"` // "explanation"
+	ID         string          `json:"id"`     // the Sidenote-Id of the answer
+	Time       time.Time       `json:"time"`   // when the head of the request had been read
+	Tenant     string          `json:"tenant"` // "" if the caller was refused
+	Policy     string          `json:"policy"`
+	PolicyHash string          `json:"policy_hash"`
+	Route      proxy.Route     `json:"route"`
+	Mode       string          `json:"mode,omitempty"` // of a chat: the policy's, or less if the request asked for less
+	Model      string          `json:"model"`          // row of the model table; the ledger has the name in the request
+	Stream     bool            `json:"stream"`
+	Outcome    rewrite.Outcome `json:"outcome"`
+	Reason     rewrite.Reason  `json:"reason,omitempty"` // why there are no sources, or not all, or no answer
+	Detail     string          `json:"detail,omitempty"` // of the reason ambiguous-body: what two parsers could read differently
+
+	Status         int             `json:"status"`                    // of the answer; 499: the client left before it
+	Upstream       string          `json:"upstream"`                  // name; "": none was chosen
+	UpstreamStatus int             `json:"upstream_status,omitempty"` // 0: no answer
+	Retried        bool            `json:"retried"`                   // sent again with fewer sources
+	Truncated      bool            `json:"truncated"`                 // the upstream's answer ended before its end
+	Client         proxy.ClientEnd `json:"client"`
+
+	Cache     retrieval.CacheState `json:"cache,omitempty"`
+	Partial   bool                 `json:"partial"` // not all knowledge could be searched in time
+	Knowledge []Searched           `json:"knowledge,omitempty"`
+	Ledger    *Ledger              `json:"ledger,omitempty"` // nil if no rewrite was tried
+	Timings   Timings              `json:"timings_ms"`
+
+	// Of a chat, if bodies are kept. Received is as it came, or uncompressed; Sent as it
+	// went upstream the last time, nil if it did not.
+	Received *Body `json:"received,omitempty"`
+	Sent     *Body `json:"sent,omitempty"`
+}
+
+// A Searched is a base that was searched, with its generation.
+type Searched struct {
+	ID         string `json:"kb_id"`
+	Generation string `json:"generation"`
+}
+
+// A Ledger is a rewrite.Ledger: its sources, each with base, document, title, score,
+// tokens, and why it is in, cut or out, and its tokens. It has at most 100 sources and 16
+// edits.
+type Ledger struct {
+	rewrite.Ledger
+	Edits []Edit `json:"edits"`
+}
+
+// An Edit is a rewrite.Edit without the text that it inserted.
+type Edit struct {
+	Name     string `json:"name"`
+	Offset   int    `json:"offset"`
+	Deleted  int    `json:"deleted"`
+	Inserted int    `json:"inserted"`
+}
+
+// Timings are in milliseconds. The first byte and the total count from the end of the
+// request's head.
+type Timings struct {
+	Overhead  float64 `json:"overhead"` // from request read to request handed to the upstream
+	Retrieve  float64 `json:"retrieve"`
+	Fit       float64 `json:"fit"`
+	Edit      float64 `json:"edit"`
+	FirstByte float64 `json:"first_byte"` // of the answer
+	Total     float64 `json:"total"`
+}
+
+// A Body is a copy of a request's body.
+type Body struct {
+	Bytes int    `json:"bytes"` // as it was
+	Text  string `json:"text"`  // what is kept of it
+}
+
+// newExplanation returns a value that shares nothing with r which is ever changed.
+func newExplanation(r *report) *Explanation {
+	res := &r.Rewrite
+	e := &Explanation{
+		Object: "explanation", ID: r.ID, Time: r.Time, Tenant: r.Tenant, Policy: r.Policy, PolicyHash: r.PolicyHash,
+		Route: r.Route, Mode: r.Mode, Model: r.Model(), Stream: r.Stream, Outcome: r.Outcome, Reason: r.Reason,
+		Status: r.Status, Upstream: r.Upstream, UpstreamStatus: r.UpstreamStatus, Retried: r.Retried, Truncated: r.Truncated, Client: r.Client,
+		Cache: res.Retrieval.Cache, Partial: res.Retrieval.Partial,
+		Timings: Timings{
+			Overhead: ms(r.Overhead), Retrieve: ms(res.RetrieveTook), Fit: ms(res.FitTook), Edit: ms(res.EditTook),
+			FirstByte: ms(r.TTFB), Total: ms(r.Total),
+		},
+	}
+	if res.Ambiguity != nil {
+		e.Detail = short(res.Ambiguity.Message)
+	}
+	for _, ref := range res.Retrieval.Bases {
+		e.Knowledge = append(e.Knowledge, Searched{ref.Knowledge, ref.Generation})
+	}
+	if r.edits != nil {
+		e.Ledger = &Ledger{res.Ledger, r.edits}
+	}
+	return e
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
