@@ -83,7 +83,8 @@ func (c *demoCmd) engine(a *app, upstream string) (*engine.Engine, listeners, er
 	load := func(listen, admin string) (*config.Config, error) {
 		flags.Listen, flags.Admin = listen, admin
 		return config.Load(config.Source{Path: "demo.yaml", Flags: flags, Read: func(string) ([]byte, error) {
-			return []byte("models: [{match: demo, encoding: o200k_base}]"), nil // with an encoding, so that counts are exact
+			// With an encoding, so that counts are exact.
+			return []byte("models: [{match: demo, encoding: o200k_base}]\nexplain: {bodies: full}"), nil
 		}})
 	}
 	cfg, err := load("127.0.0.1:8080", "127.0.0.1:8081")

@@ -1,80 +1,74 @@
 package main
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
-	"io"
-	"slices"
-	"strings"
-	"text/tabwriter"
-	"time"
+	"net"
+	"net/http"
+	"net/url"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/sidenote/internal/adminclient"
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/proxy/admin"
-	"sidenote/retrieval"
+	"sidenote/proxy/explain"
+	"sidenote/retrieval/knowledge/store"
 )
 
-// stages returns how many candidates passed each stage, in order.
-func stages(res retrieval.Result) []admin.Stage {
-	excluded := map[retrieval.ExcludeReason]int{}
-	for _, x := range res.Excluded {
-		excluded[x.Reason]++
-	}
-	out := []admin.Stage{{Name: "search", Left: res.Retrieved}}
-	for _, s := range []struct {
-		name   string
-		reason retrieval.ExcludeReason
-	}{
-		{"threshold", retrieval.ExcludedScore}, {"duplicates", retrieval.ExcludedDup},
-		{"per document", retrieval.ExcludedDocument}, {"top k", retrieval.ExcludedTopK},
-	} {
-		out = append(out, admin.Stage{Name: s.name, Left: out[len(out)-1].Left - excluded[s.reason]})
-	}
-	return out
+type explainCmd struct {
+	ID             string `arg:"" help:"Of the request, as in the header Sidenote-Id of its answer."`
+	Config         string `placeholder:"FILE" help:"Configuration, YAML."`
+	Admin          string `placeholder:"HOST:PORT" help:"Admin port to ask (that of the process that writes the state folder, or else the configuration's)."`
+	State          string `placeholder:"DIR" help:"State folder of that process ($XDG_STATE_HOME/sidenote)."`
+	AdminTokenFile string `placeholder:"FILE" help:"Token of the admin port ($SIDENOTE_ADMIN_TOKEN)."`
+	JSON           bool   `name:"json" help:"Print everything as JSON."`
 }
 
-// A candidate is a source that was found, with the decision about it.
-type candidate struct {
-	source retrieval.Source
-	number int // among the sources of the answer; 0 for an excluded one
-	why    string
+// Help shows how explain is used.
+func (explainCmd) Help() string {
+	return "Asks a running Sidenote, which keeps the last 1,000 requests (explain.keep), and what was in them if explain.bodies says so.\n\n" +
+		"sidenote explain 01M7Y9S0G540QS2PPDJ5EB1HAP"
 }
 
-// candidates returns all candidates, by base and then best first.
-func candidates(res retrieval.Result) []candidate {
-	var all []candidate
-	for i, s := range res.Sources {
-		all = append(all, candidate{s, i + 1, "in"})
+// Run shows what is known of one request.
+func (c *explainCmd) Run(a *app) error {
+	at, err := c.client(a)
+	if err != nil {
+		return err
 	}
-	for _, x := range res.Excluded {
-		all = append(all, candidate{x.Source, 0, cmp.Or(x.Detail, string(x.Reason))})
+	var e explain.Explanation
+	if err := at.Do(a.ctx, http.MethodGet, admin.ExplainPath+url.PathEscape(c.ID), nil, &e); err != nil {
+		return err
 	}
-	slices.SortStableFunc(all, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.source.Knowledge, b.source.Knowledge), cmp.Compare(b.source.Score, a.source.Score))
-	})
-	return all
+	if c.JSON {
+		return printJSON(a.stdout, e)
+	}
+	screen.Explanation(a.stdout, &e)
+	return nil
 }
 
-// printExplained shows how many candidates each stage left, and every candidate with its
-// score and why it was excluded.
-func printExplained(w io.Writer, res retrieval.Result) {
-	var steps []string
-	for _, s := range stages(res) {
-		steps = append(steps, fmt.Sprintf("%s %d", s.Name, s.Left))
+// client returns a client of the admin port that --admin names, or else of the process that
+// writes the state folder, or else of the port of the configuration. That last one may be
+// another program's by now and proves nothing, so no token is sent to it.
+func (c *explainCmd) client(a *app) (*adminclient.Client, error) {
+	cfg, err := configFlags{Config: c.Config, Admin: c.Admin, State: c.State, AdminTokenFile: c.AdminTokenFile}.load(a, true)
+	if err != nil {
+		return nil, err
 	}
-	fmt.Fprintf(w, "\n%s   (%s, %s)\n", strings.Join(steps, " → "), console.Plural(len(res.Bases), "base"), res.Took.Round(time.Microsecond))
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(table, "\tscore\t\tcandidate and why it is in or out\n")
-	for _, f := range candidates(res) {
-		place := "out"
-		if f.number > 0 {
-			place = fmt.Sprintf("%d.", f.number)
+	token := cfg.Admin.Token.Value.Reveal()
+	who := store.Writer(cfg.State.Path)
+	switch {
+	case cfg.Admin.Listen == config.Off:
+		return nil, usageError{errors.New("the admin port is off, so there is nobody to ask; name one by --admin")}
+	case c.Admin != "":
+	case who != nil:
+		at, err := adminclient.ToWriter(a.ctx, who, token)
+		if err != nil {
+			return nil, fmt.Errorf("%w; %w", who, err)
 		}
-		line := strings.TrimSpace(fmt.Sprintf("%s/%s#%d  %s", f.source.Knowledge, f.source.Doc, f.source.Chunk, f.source.Section))
-		if f.number == 0 {
-			line += ": " + f.why
-		}
-		fmt.Fprintf(table, "%s\t%.1f\t\t%s\n", place, f.source.Score, console.Clean(line))
+		return at, nil
+	case token != "":
+		return nil, usageError{fmt.Errorf("no process writes %s; name the admin port by --admin, as its token is sent to no other", cfg.State.Path)}
 	}
-	_ = table.Flush() // to the terminal
+	return adminclient.New(local(cfg.Admin.Listen), token, new(net.Dialer).DialContext), nil
 }

@@ -77,6 +77,12 @@ func (c *healthCmd) target(a *app) (string, error) {
 	if at == config.Off {
 		return "", usageError{errors.New("both telemetry and admin are off, so there is nothing to ask; give --url")}
 	}
+	return "http://" + local(at) + "/healthz", nil
+}
+
+// local is where a program on this machine calls a listener of the configuration: one on
+// all interfaces has no address of its own.
+func local(at config.Address) string {
 	host, port, err := net.SplitHostPort(string(at))
 	if err != nil {
 		panic("BUG: address was not checked: " + string(at))
@@ -84,5 +90,5 @@ func (c *healthCmd) target(a *app) (string, error) {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port) + "/healthz", nil
+	return net.JoinHostPort(host, port)
 }

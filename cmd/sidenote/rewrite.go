@@ -6,7 +6,7 @@ import (
 	"io"
 	"os"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/rewrite"
 )
 
@@ -97,51 +97,6 @@ func (c *rewriteCmd) ledger(a *app, res rewrite.Result) error {
 			Ledger  rewrite.Ledger  `json:"ledger"`
 		}{res.Outcome, res.Reason, res.Ledger})
 	}
-	l := res.Ledger
-	fmt.Fprintf(a.stderr, "%s %s\nbudget %s tokens, used %s %s (%s)\n", res.Outcome, res.Reason, console.Thousands(l.Budget), console.Thousands(l.Used), l.Exactness, l.Encoding)
-	if l.Placement != "" && l.Placement != rewrite.PlaceSystem {
-		fmt.Fprintf(a.stderr, "placement %s\n", l.Placement)
-	}
-	if line := windowLine(l); line != "" {
-		fmt.Fprintln(a.stderr, line)
-	}
-	if res.Ambiguity != nil {
-		fmt.Fprintln(a.stderr, res.Ambiguity.Message)
-	}
-	if l.Filter != nil {
-		fmt.Fprintf(a.stderr, "only documents of %s\n", l.Filter)
-	}
-	for _, src := range l.Sources {
-		fmt.Fprintf(a.stderr, "%-4s %-4s %s#%d  %s  %d tokens  %s\n", src.Fate, mark(src.ID), src.Doc, src.Chunk, src.Section, src.Tokens, src.Detail)
-	}
+	screen.Rewrite(a.stderr, res)
 	return nil
-}
-
-// windowLine shows how the model's window is used.
-func windowLine(l rewrite.Ledger) string {
-	w := l.Window
-	if w.Cost == nil {
-		return ""
-	}
-	text := fmt.Sprintf("request %s tokens: messages %s", console.Thousands(w.Request), console.Thousands(w.Cost.Messages))
-	for _, part := range []struct {
-		name string
-		n    int
-	}{{"tools", w.Cost.Tools}, {"response_format", w.Cost.Format}, {"images", w.Cost.Images}, {"reserve", w.Reserve}} {
-		if part.n > 0 {
-			text += fmt.Sprintf(", %s %s", part.name, console.Thousands(part.n))
-		}
-	}
-	text += fmt.Sprintf("; reserved for the answer %s; ", console.Thousands(w.ReservedOutput))
-	if w.Size == 0 {
-		return text + "window unknown"
-	}
-	return text + fmt.Sprintf("window %s, room %s", console.Thousands(w.Size), console.Thousands(w.Room))
-}
-
-func mark(id int) string {
-	if id == 0 {
-		return ""
-	}
-	return fmt.Sprintf("[%d]", id)
 }

@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HEALTHY", healthy.URL)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "digest": digest, "post": post, "garble": garble, "documents": documents},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "digest": digest, "post": post, "garble": garble, "documents": documents, "id": id},
 	})
 }
 
@@ -128,6 +128,13 @@ func post(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Check(resp.Write(f))
 	ts.Check(f.Close())
+}
+
+// id sets the variable ID to the Sidenote-Id of the last answer.
+func id(ts *testscript.TestScript, _ bool, _ []string) {
+	_, rest, _ := strings.Cut(ts.ReadFile("answer"), proxy.HeaderID+": ")
+	id, _, _ := strings.Cut(rest, "\r\n")
+	ts.Setenv("ID", id)
 }
 
 // garble FILE writes bytes that are no text.

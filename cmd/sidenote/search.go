@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -115,10 +115,10 @@ func (c *searchCmd) Run(a *app) error {
 	}
 	if c.JSON {
 		answer := admin.NewSearchAnswer(res)
-		answer.Stages = stages(res)
+		answer.Stages = screen.Stages(res)
 		return printJSON(a.stdout, answer)
 	}
-	printResult(a.stdout, res, c.Explain)
+	screen.Result(a.stdout, res, c.Explain)
 	return nil
 }
 
@@ -139,27 +139,4 @@ func printJSON(w io.Writer, v any) error {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
-}
-
-func printResult(w io.Writer, res retrieval.Result, explain bool) {
-	for i, src := range res.Sources {
-		fmt.Fprintf(w, "%d. %s#%d  %s  (score %.1f, base %s)\n   %s\n", i+1, src.Doc, src.Chunk,
-			strings.Trim(src.Name+" > "+src.Section, " >"), src.Score, src.Knowledge, excerpt(src.Text))
-	}
-	if len(res.Sources) == 0 {
-		fmt.Fprintf(w, "nothing: %s\n", res.Reason)
-	}
-	if explain {
-		printExplained(w, res)
-	}
-}
-
-// excerpt is the beginning of a chunk on one line.
-func excerpt(text string) string {
-	const maxRunes = 160
-	runes := []rune(strings.Join(strings.Fields(text), " "))
-	if len(runes) > maxRunes {
-		return string(runes[:maxRunes]) + " …"
-	}
-	return string(runes)
 }

@@ -32,12 +32,13 @@ func injected(id string) *proxy.Report {
 		Components: []rewrite.ComponentEntry{}, Edits: res.Edits,
 		Sources: []rewrite.SourceEntry{
 			{ID: 1, Knowledge: "handbook", Doc: "leave.md", Chunk: 1, Name: "Leave", Section: "Parental leave", Score: 11.2, Fate: rewrite.In, Tokens: 53},
-			{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Fate: rewrite.Out, Reason: "score 1.1 < 3.0"},
+			{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Fate: rewrite.Out, Detail: "score 1.1 < 3.0"},
 		},
 	}
 	return &proxy.Report{
 		ID: id, Time: time.Date(2026, 11, 22, 16, 0, 0, 0, time.UTC), Tenant: "acme", Policy: "base", PolicyHash: "h", Upstream: "openai",
-		Route: proxy.RouteChat, Mode: "inject", Stream: true, Status: 200, UpstreamStatus: 200, Outcome: rewrite.Injected, Rewrite: res, Client: proxy.ClientCompleted,
+		Route: proxy.RouteChat, Mode: "inject", Stream: true, Status: 200, Outcome: rewrite.Injected,
+		Calls: []proxy.Call{{Upstream: "openai", Purpose: proxy.ToAnswer, Status: 200, Took: 16 * time.Millisecond, PromptTokens: 300}}, Rewrite: res, Client: proxy.ClientCompleted,
 		Overhead: 4 * time.Millisecond, TTFB: 20 * time.Millisecond, Total: time.Second,
 	}
 }
@@ -73,8 +74,15 @@ func TestExplanation(t *testing.T) {
  "outcome": "injected",
  "status": 200,
  "upstream": "openai",
- "upstream_status": 200,
- "retried": false,
+ "calls": [
+  {
+   "upstream": "openai",
+   "purpose": "answer",
+   "status": 200,
+   "took_ms": 16,
+   "prompt_tokens": 300
+  }
+ ],
  "truncated": false,
  "client": "completed",
  "cache": "miss",

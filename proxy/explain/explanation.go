@@ -25,12 +25,11 @@ type Explanation struct {
 	Reason     rewrite.Reason  `json:"reason,omitempty"` // why there are no sources, or not all, or no answer
 	Detail     string          `json:"detail,omitempty"` // of the reason ambiguous-body: what two parsers could read differently
 
-	Status         int             `json:"status"`                    // of the answer; 499: the client left before it
-	Upstream       string          `json:"upstream"`                  // name; "": none was chosen
-	UpstreamStatus int             `json:"upstream_status,omitempty"` // 0: no answer
-	Retried        bool            `json:"retried"`                   // sent again with fewer sources
-	Truncated      bool            `json:"truncated"`                 // the upstream's answer ended before its end
-	Client         proxy.ClientEnd `json:"client"`
+	Status    int             `json:"status"`    // of the answer; 499: the client left before it
+	Upstream  string          `json:"upstream"`  // name; "": none was chosen
+	Calls     []Call          `json:"calls"`     // to the upstream, in their order
+	Truncated bool            `json:"truncated"` // the upstream's answer ended before its end
+	Client    proxy.ClientEnd `json:"client"`
 
 	Cache     retrieval.CacheState `json:"cache,omitempty"`
 	Partial   bool                 `json:"partial"` // not all knowledge could be searched in time
@@ -42,6 +41,15 @@ type Explanation struct {
 	// went upstream the last time, nil if it did not.
 	Received *Body `json:"received,omitempty"`
 	Sent     *Body `json:"sent,omitempty"`
+}
+
+// A Call is one request to an upstream.
+type Call struct {
+	Upstream     string        `json:"upstream"`
+	Purpose      proxy.Purpose `json:"purpose"`
+	Status       int           `json:"status,omitempty"`        // of the answer; 0: there was none
+	Took         float64       `json:"took_ms"`                 // to the head of the answer, or to the error
+	PromptTokens int           `json:"prompt_tokens,omitempty"` // as billed; 0: not read, or not told
 }
 
 // A Searched is a base that was searched, with its generation.
@@ -89,12 +97,15 @@ func newExplanation(r *report) *Explanation {
 	e := &Explanation{
 		Object: "explanation", ID: r.ID, Time: r.Time, Tenant: r.Tenant, Policy: r.Policy, PolicyHash: r.PolicyHash,
 		Route: r.Route, Mode: r.Mode, Model: r.Model(), Stream: r.Stream, Outcome: r.Outcome, Reason: r.Reason,
-		Status: r.Status, Upstream: r.Upstream, UpstreamStatus: r.UpstreamStatus, Retried: r.Retried, Truncated: r.Truncated, Client: r.Client,
-		Cache: res.Retrieval.Cache, Partial: res.Retrieval.Partial,
+		Status: r.Status, Upstream: r.Upstream, Truncated: r.Truncated, Client: r.Client,
+		Calls: []Call{}, Cache: res.Retrieval.Cache, Partial: res.Retrieval.Partial,
 		Timings: Timings{
 			Overhead: ms(r.Overhead), Retrieve: ms(res.RetrieveTook), Fit: ms(res.FitTook), Edit: ms(res.EditTook),
 			FirstByte: ms(r.TTFB), Total: ms(r.Total),
 		},
+	}
+	for _, c := range r.Calls {
+		e.Calls = append(e.Calls, Call{c.Upstream, c.Purpose, c.Status, ms(c.Took), c.PromptTokens})
 	}
 	if res.Ambiguity != nil {
 		e.Detail = short(res.Ambiguity.Message)

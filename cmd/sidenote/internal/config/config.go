@@ -13,6 +13,7 @@ import (
 
 	"sidenote/cache/redis"
 	"sidenote/proxy"
+	"sidenote/proxy/explain"
 )
 
 // A Config is a whole configuration, checked, with defaults filled in.
@@ -25,6 +26,7 @@ type Config struct {
 	Identity      Identity      `yaml:"identity"`
 	State         State         `yaml:"state"`
 	Cache         Cache         `yaml:"cache"`
+	Explain       Explain       `yaml:"explain"`
 	Redis         Redis         `yaml:"redis"`
 	Concurrency   Count         `yaml:"concurrency" min:"1" max:"1M"`
 	Connections   Count         `yaml:"connections" min:"1" max:"1M"` // of clients; absent: what the limit of open files allows, and at most 16k
@@ -146,6 +148,12 @@ type Cache struct {
 	EmptyTTL time.Duration `yaml:"empty_ttl" min:"1s" max:"720h"`
 }
 
+// Explain says what is kept in memory of the last requests.
+type Explain struct {
+	Keep   Count          `yaml:"keep" min:"0" max:"100k"` // reports
+	Bodies explain.Bodies `yaml:"bodies" of:"off|redacted|full"`
+}
+
 // Redis is the cache that replicas share; without a URL there is none.
 type Redis struct {
 	URL            RedisURL      `yaml:"url"`
@@ -180,6 +188,7 @@ func Default() Config {
 		Admin:         Admin{Listen: "127.0.0.1:8081"},
 		Telemetry:     Telemetry{Listen: Off, Log: Log{Format: "auto", Requests: "all"}},
 		Cache:         Cache{Memory: 64 << 20, TTL: 10 * time.Minute, EmptyTTL: 30 * time.Second},
+		Explain:       Explain{Keep: 1000, Bodies: explain.BodiesOff},
 		Redis:         Redis{Timeout: redis.DefaultTimeout, Prefix: redis.DefaultPrefix, TTL: time.Hour},
 		Concurrency:   1024,
 		Timeouts:      Timeouts{Connect: t.Connect, FirstByte: t.FirstByte, Idle: t.Idle, ClientWrite: t.ClientWrite},

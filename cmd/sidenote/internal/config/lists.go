@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -28,15 +29,9 @@ func (c *Config) ModelTable() []tokens.Model {
 			row.Encoding, row.Estimated = m.Encoding, false
 		}
 		row.Estimated = row.Estimated || m.Estimated
-		if m.Window > 0 {
-			row.Window = int(m.Window)
-		}
-		if m.MaxOutputTokens > 0 {
-			row.MaxOutput = int(m.MaxOutputTokens)
-		}
-		if m.DefaultOutput > 0 {
-			row.DefaultOutput = int(m.DefaultOutput)
-		}
+		row.Window = cmp.Or(int(m.Window), row.Window)
+		row.MaxOutput = cmp.Or(int(m.MaxOutputTokens), row.MaxOutput)
+		row.DefaultOutput = cmp.Or(int(m.DefaultOutput), row.DefaultOutput)
 		if m.Roles != "" {
 			row.NoSystem = m.Roles == noSystem
 		}

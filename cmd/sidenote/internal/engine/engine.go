@@ -14,6 +14,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/explain"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge"
@@ -47,6 +48,7 @@ type Engine struct {
 	view      *storeView
 	caches    *caches
 	exchange  *calibrationExchange // nil without Redis
+	explained *explain.Ring        // nil if no requests are kept
 	monitor   monitor
 	tasks     *tasks
 	stopping  atomic.Bool
@@ -66,6 +68,9 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	e := &Engine{
 		Config: cfg, Metrics: m.metrics, Reader: reader, monitor: m,
 		catalogue: &catalogue{named: map[string]retrieval.Base{}},
+	}
+	if n := int(cfg.Explain.Keep); n > 0 {
+		e.explained = explain.New(n, cfg.Explain.Bodies)
 	}
 	if e.caches, err = newCaches(cfg, m); err != nil {
 		return nil, err
@@ -124,7 +129,14 @@ func (e *Engine) Shared(ctx context.Context) string { return e.caches.redis.desc
 
 // DataServer is the server of the data port.
 func (e *Engine) DataServer(records proxy.Recorder, log *slog.Logger) (*proxy.Server, error) {
-	return proxy.New(e.Config.Proxy(), e.Rewriter, e.Metrics, log, records)
+	cfg := e.Config.Proxy()
+	if e.explained == nil {
+		return proxy.New(cfg, e.Rewriter, e.Metrics, log, records)
+	}
+	if e.Config.Explain.Bodies != explain.BodiesOff {
+		cfg.Bodies = e.explained
+	}
+	return proxy.New(cfg, e.Rewriter, e.Metrics, log, e.explained, records)
 }
 
 // TelemetryServer is the server for scrapers and probes.
@@ -136,7 +148,7 @@ func (e *Engine) TelemetryServer(log *slog.Logger) *admin.Server {
 func (e *Engine) AdminServer(log *slog.Logger) *admin.Server {
 	h := &admin.Handler{
 		Telemetry: e.telemetry(), Rewriter: e.Rewriter, Tenants: proxy.NewDirectory(e.Config.Proxy().Tenants),
-		Knowledge: e.catalogue.ids, Library: e.view, Manager: e.manager(),
+		Explain: e.explained, Knowledge: e.catalogue.ids, Library: e.view, Manager: e.manager(),
 		Token: e.Config.Admin.Token.Value, ReadToken: e.Config.Admin.ReadToken.Value,
 		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },
 	}

@@ -1,0 +1,109 @@
+// Package screen shows people what was found, what a request became, and why.
+package screen
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+
+	"sidenote/cmd/internal/console"
+	"sidenote/proxy"
+	"sidenote/proxy/explain"
+)
+
+// Explanation shows what became of one request, and why.
+func Explanation(w io.Writer, e *explain.Explanation) {
+	fmt.Fprintf(w, "%s  %s  %s\n", e.ID, e.Time.Local().Format(time.DateTime), strings.Join(about(e), ", "))
+	fmt.Fprintln(w, strings.Join(ending(e), ", "))
+	if e.Detail != "" {
+		fmt.Fprintln(w, console.Clean(e.Detail))
+	}
+	t := e.Timings
+	fmt.Fprintf(w, "%g ms, first byte after %g ms; %g ms of Sidenote's: search %g, fit %g, edit %g\n", t.Total, t.FirstByte, t.Overhead, t.Retrieve, t.Fit, t.Edit)
+	printLedger(w, e)
+	for _, b := range []struct {
+		name string
+		*explain.Body
+	}{{"received", e.Received}, {"sent", e.Sent}} {
+		if b.Body != nil {
+			fmt.Fprintf(w, "\n%s %s bytes\n%s\n", b.name, console.Thousands(b.Bytes), strings.TrimRight(strings.Map(visible, b.Text), "\n"))
+		}
+	}
+}
+
+// about says who asked for what.
+func about(e *explain.Explanation) []string {
+	parts := []string{"tenant " + e.Tenant, "policy " + e.Policy, string(e.Route)}
+	if e.Tenant == "" {
+		parts = parts[2:]
+	}
+	if e.Mode != "" {
+		parts = append(parts, "mode "+e.Mode)
+	}
+	if e.Model != "" {
+		parts = append(parts, "model "+e.Model)
+	}
+	if e.Stream {
+		parts = append(parts, "streamed")
+	}
+	return parts
+}
+
+// ending says what became of a request.
+func ending(e *explain.Explanation) []string {
+	parts := []string{string(e.Outcome), fmt.Sprintf("status %d", e.Status)}
+	if e.Reason != "" {
+		parts[0] += ": " + string(e.Reason)
+	}
+	for _, c := range e.Calls {
+		if c.Purpose == proxy.ToRetryShorter {
+			parts = append(parts, "sent again with fewer sources")
+		}
+		if c.Status != 0 {
+			parts = append(parts, fmt.Sprintf("upstream %s answered %d", c.Upstream, c.Status))
+		}
+	}
+	if e.Client != proxy.ClientCompleted {
+		parts = append(parts, string(e.Client))
+	}
+	if e.Partial {
+		parts = append(parts, "not all knowledge was searched")
+	}
+	if e.Cache != "" {
+		parts = append(parts, "cache "+string(e.Cache))
+	}
+	return parts
+}
+
+// printLedger prints what was found, and what of it the model was shown.
+func printLedger(w io.Writer, e *explain.Explanation) {
+	if e.Ledger == nil {
+		return
+	}
+	l := &e.Ledger.Ledger
+	counts(w, l)
+	if l.Filter != nil {
+		fmt.Fprintf(w, "only documents of %s\n", console.Clean(l.Filter.String()))
+	}
+	for _, note := range l.Notes {
+		fmt.Fprintln(w, console.Clean(note))
+	}
+	for _, part := range l.Components {
+		fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%-4s      %s, %d tokens  %s", part.Fate, part.Name, part.Tokens, part.Detail)))
+	}
+	for _, s := range l.Sources {
+		title := strings.Trim(s.Name+" > "+s.Section, " >")
+		line := console.Clean(fmt.Sprintf("%s/%s#%d  %s", s.Knowledge, s.Doc, s.Chunk, title))
+		fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%-4s %-4s %s, score %.1f, %d tokens  %s", s.Fate, mark(s.ID), line, s.Score, s.Tokens, console.Clean(s.Detail))))
+	}
+}
+
+// visible replaces what could change a terminal.
+func visible(r rune) rune {
+	if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+		return r
+	}
+	return '·'
+}

@@ -1,0 +1,42 @@
+package screen
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"sidenote/proxy"
+	"sidenote/proxy/explain"
+	"sidenote/rewrite"
+)
+
+// Whatever stands in documents and requests, it cannot change the terminal.
+func TestExplanationIsPlainText(t *testing.T) {
+	evil := "\x1b[31mred\u202e\r"
+	e := &explain.Explanation{
+		ID: "a", Time: time.Now(), Tenant: "acme", Policy: "base", Route: proxy.RouteChat, Mode: "inject", Stream: true,
+		Outcome: rewrite.Injected, Reason: rewrite.ReasonTimeout, Detail: evil, Status: 200, Upstream: "u",
+		Calls:   []explain.Call{{Upstream: "u", Purpose: proxy.ToAnswer, Status: 400}, {Upstream: "u", Purpose: proxy.ToRetryShorter, Status: 200}},
+		Partial: true, Cache: "hit", Client: proxy.ClientCutUpstream,
+		Ledger: &explain.Ledger{Ledger: rewrite.Ledger{
+			Notes:      []string{evil},
+			Components: []rewrite.ComponentEntry{{Name: "rules", Fate: rewrite.In, Tokens: 7}},
+			Sources:    []rewrite.SourceEntry{{ID: 1, Knowledge: "kb", Doc: evil, Name: evil, Section: evil, Fate: rewrite.Cut, Detail: evil}},
+		}},
+		Received: &explain.Body{Bytes: 9000, Text: "{\n\t\"a\": " + evil + "}"},
+	}
+	var w strings.Builder
+	Explanation(&w, e)
+	if got := w.String(); strings.ContainsAny(got, "\x1b\u202e\r") || strings.Count(got, "31mred") != 7 {
+		t.Errorf("%q", got)
+	}
+	for _, want := range []string{
+		"tenant acme, policy base, chat, mode inject, streamed\n",
+		"injected: retrieval-timeout, status 200, upstream u answered 400, sent again with fewer sources, upstream u answered 200, cut_by_upstream, not all knowledge was searched, cache hit\n",
+		"in        rules, 7 tokens\n", "cut  [1]  kb/", "\nreceived 9,000 bytes\n{\n\t\"a\": ",
+	} {
+		if !strings.Contains(w.String(), want) {
+			t.Errorf("%q is not in\n%s", want, w.String())
+		}
+	}
+}
