@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"slices"
 
+	"sidenote/proxy/events"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
-	"sidenote/proxy/usage"
 )
 
 // The bounds of learning how upstreams count tokens.
@@ -20,7 +20,7 @@ const (
 // its answer. Samples are pooled.
 type sample struct {
 	body     []byte
-	usage    *usage.Reader
+	usage    *events.Reader
 	broken   bool // usage panicked: the answer goes on, but nothing is learnt from it
 	panicked panics.Handler
 }
@@ -46,13 +46,13 @@ func (a *account) takeSample(resp *transport.Answer, body [][]byte, how *transpo
 	}
 	m, _ := a.server.samplePool.Get().(*sample)
 	if m == nil {
-		m = new(sample)
+		m = &sample{usage: new(events.Reader)}
 	}
 	m.body = slices.Grow(m.body[:0], size(body))
 	for _, p := range body {
 		m.body = append(m.body, p...)
 	}
-	m.usage = usage.NewReader(string(resp.Header("Content-Encoding")))
+	m.usage.Reset(a.streaming, string(resp.Header("Content-Encoding")))
 	m.panicked = a.panicked
 	a.sample, how.Tap = m, m.tap
 }
@@ -60,7 +60,7 @@ func (a *account) takeSample(resp *transport.Answer, body [][]byte, how *transpo
 // recycle puts a sample back into the pool.
 func (s *Server) recycle(m *sample) {
 	transport.Poison(m.body)
-	*m = sample{body: m.body}
+	*m = sample{body: m.body, usage: m.usage}
 	s.samplePool.Put(m)
 }
 
@@ -81,9 +81,9 @@ func (m *sample) promptTokens(ignored func(reason string)) (billed int) {
 	defer panics.Recover(m.panicked, func() { billed = 0 })
 	billed, finding := m.usage.PromptTokens()
 	switch finding {
-	case usage.Found:
+	case events.Found:
 		return billed
-	case usage.Absent:
+	case events.Absent:
 	default:
 		ignored(string(finding))
 	}

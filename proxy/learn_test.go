@@ -81,7 +81,7 @@ func TestLearnsWhatIsBilled(t *testing.T) {
 }
 
 // A usage that cannot be true is ignored and counted; one that does not concern text is
-// ignored. (U14; the fuzz test is in proxy/usage.)
+// ignored. (U14; the fuzz test is in proxy/events.)
 func usageLies(t *testing.T) {
 	usage := func(n string) string { return `{"usage":{"prompt_tokens":` + n + `}}` }
 	image := strings.Replace(chatBody, `"content":`, `"content":[{"type":"image_url","image_url":{"url":"https://x"}}],"x":`, 1)

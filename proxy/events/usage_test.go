@@ -1,4 +1,4 @@
-package usage_test
+package events_test
 
 import (
 	"fmt"
@@ -6,20 +6,32 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy/usage"
+	"sidenote/proxy/events"
 )
 
-// read returns what a Reader finds in an answer that comes in these pieces.
+// read returns what a Reader finds in an answer that comes in these pieces. The answer is
+// read as a stream and as a single event; what differs is found as "A or B".
 func read(encoding string, pieces ...string) string {
-	r := usage.NewReader(encoding)
+	stream, single := readAs(true, encoding, pieces...), readAs(false, encoding, pieces...)
+	if stream != single {
+		return stream + " or " + single
+	}
+	return single
+}
+
+func readAs(stream bool, encoding string, pieces ...string) string {
+	r := new(events.Reader)
+	r.Reset(true, "")
+	r.Write([]byte(`{"usage":{"prompt_tokens":77}} of the answer before`))
+	r.Reset(stream, encoding)
 	for _, p := range pieces {
 		r.Write([]byte(p))
 	}
 	return show(r.PromptTokens())
 }
 
-func show(n int, f usage.Finding) string {
-	if f == usage.Found {
+func show(n int, f events.Finding) string {
+	if f == events.Found {
 		return fmt.Sprint(n)
 	}
 	if n != 0 {
@@ -133,10 +145,11 @@ func TestValues(t *testing.T) {
 // Further events of a long answer take no memory.
 func TestMemory(t *testing.T) {
 	event := []byte(`data: {"choices":[{"delta":{"content":"word"}}],"usage":{"prompt_tokens":31,"total_tokens":32}}` + "\n\n")
-	r := usage.NewReader("")
-	r.Write(event)
-	r.Write(event)
-	if n := testing.AllocsPerRun(1000, func() { r.Write(event) }); n != 0 {
+	r := new(events.Reader)
+	r.Reset(true, "")
+	r.Write(event[:20])
+	r.Write(event[20:])
+	if n := testing.AllocsPerRun(1000, func() { r.Write(event); r.Write(event[:20]); r.Write(event[20:]) }); n != 0 {
 		t.Errorf("%v allocations an event", n)
 	}
 	if got := show(r.PromptTokens()); got != "31" {
@@ -147,13 +160,13 @@ func TestMemory(t *testing.T) {
 func BenchmarkReader(b *testing.B) {
 	event := `data: {"id":"chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG","object":"chat.completion.chunk","created":1741570283,"model":"gpt-4o-2024-08-06","service_tier":"default","system_fingerprint":"fp_44709d6fcb","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}],"usage":null}` + "\n\n"
 	last := `data: {"id":"c","choices":[],"usage":{"prompt_tokens":1019,"completion_tokens":20,"total_tokens":1039,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0}}}` + "\n\ndata: [DONE]\n\n"
-	var events []string
+	var stream []string
 	for range 20 {
-		events = append(events, event)
+		stream = append(stream, event)
 	}
 	text := strings.Repeat(`Some words, then \"quoted\" ones.\n`, 600)
 	for name, pieces := range map[string][]string{
-		"21 events": append(events, last),
+		"21 events": append(stream, last),
 		"20 KB":     {`{"choices":[{"message":{"content":"` + text + `"}}],"usage":{"prompt_tokens":1019,"completion_tokens":20,"total_tokens":1039}}`},
 	} {
 		b.Run(name, func(b *testing.B) {
@@ -163,9 +176,10 @@ func BenchmarkReader(b *testing.B) {
 				raw = append(raw, []byte(p))
 				size += len(p)
 			}
+			r := new(events.Reader)
 			b.ReportAllocs()
 			for b.Loop() {
-				r := usage.NewReader("")
+				r.Reset(len(pieces) > 1, "")
 				for _, p := range raw {
 					r.Write(p)
 				}

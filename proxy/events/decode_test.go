@@ -1,4 +1,4 @@
-package usage_test
+package events_test
 
 import (
 	"bytes"
@@ -138,7 +138,7 @@ func TestBomb(t *testing.T) {
 	for encoding, bomb := range bombs {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		got := read(encoding, string(bomb))
+		got := readAs(false, encoding, string(bomb))
 		runtime.ReadMemStats(&after)
 		if got != "undecodable" {
 			t.Errorf("%q: got %s", encoding, got)

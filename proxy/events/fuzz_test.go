@@ -1,4 +1,4 @@
-package usage_test
+package events_test
 
 import (
 	"encoding/json"
@@ -25,7 +25,7 @@ func FuzzReader(f *testing.F) {
 		if got := read("", pieces(answer, seed)...); got != whole {
 			t.Fatalf("in pieces %s, whole %s", got, whole)
 		}
-		if want, ok := reference(answer); ok && whole != want {
+		if want, ok := reference(answer); ok && readAs(false, "", answer) != want {
 			t.Fatalf("found %s, encoding/json %s", whole, want)
 		}
 	})
