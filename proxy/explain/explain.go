@@ -53,7 +53,8 @@ type Ring struct {
 // A report is a proxy.Report without what would take much memory.
 type report struct {
 	proxy.Report
-	edits []Edit
+	rewritten bool   // or it was tried: there is a ledger
+	edits     []Edit // of the ledger
 }
 
 // A body is a copy of one that a request had.
@@ -95,12 +96,10 @@ func (r *Ring) Record(of *proxy.Report) {
 func (r *report) trim() {
 	res := &r.Rewrite
 	l := &res.Ledger
-	if l.Edits != nil {
-		r.edits = make([]Edit, min(len(l.Edits), maxEdits))
-		for i := range r.edits {
-			e := &l.Edits[i]
-			r.edits[i] = Edit{e.Name, e.Offset, e.Delete, len(e.Insert)}
-		}
+	r.rewritten, r.edits = l.Edits != nil, r.edits[:0] // in the memory of an older report
+	for i := range min(len(l.Edits), maxEdits) {
+		e := &l.Edits[i]
+		r.edits = append(r.edits, Edit{e.Name, e.Offset, e.Delete, len(e.Insert)})
 	}
 	res.Edits, l.Edits = nil, nil
 	res.Retrieval.Sources, res.Retrieval.Excluded = nil, nil
@@ -166,6 +165,7 @@ func (r *Ring) find(id string) (of *report, received, sent *Body, have int) {
 	}
 	of = new(report)
 	*of = *found
+	of.edits = append([]Edit{}, found.edits...)
 	return of, r.body(of, false), r.body(of, true), r.reports.n
 }
 

@@ -113,7 +113,7 @@ func newExplanation(r *report) *Explanation {
 	for _, ref := range res.Retrieval.Bases {
 		e.Knowledge = append(e.Knowledge, Searched{ref.Knowledge, ref.Generation})
 	}
-	if r.edits != nil {
+	if r.rewritten {
 		e.Ledger = &Ledger{res.Ledger, r.edits}
 	}
 	return e

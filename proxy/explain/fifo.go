@@ -19,15 +19,16 @@ func newFIFO[T any](n, maxBytes int) fifo[T] {
 }
 
 // add drops the oldest values where that is needed for one more of that many bytes, and
-// returns a zero value in place of the new one, to be filled in.
+// returns where the new one is to be put; an old one may stand there.
 func (q *fifo[T]) add(bytes int) *T {
+	s := &q.slots[q.next]
 	for q.n == len(q.slots) || q.n > 0 && q.bytes+bytes > q.maxBytes {
 		oldest := q.at(q.n)
 		q.bytes -= oldest.bytes
-		*oldest = slot[T]{}
-		q.n--
+		if q.n--; oldest != s {
+			*oldest = slot[T]{}
+		}
 	}
-	s := &q.slots[q.next]
 	q.next = (q.next + 1) % len(q.slots)
 	q.n++
 	q.bytes += bytes
