@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
+	"sidenote/proxy/explain"
 	"sidenote/rewrite"
 )
 
@@ -96,5 +98,34 @@ func TestBodyKeeperPanics(t *testing.T) {
 	}
 	if n := strings.Count(g.log.take(), "BUG: panic"); n != 2 {
 		t.Errorf("%d panics in the log", n)
+	}
+}
+
+// Keys in headers and bodies are in no explanation, and neither are texts unless bodies are
+// kept.
+func TestExplanationsHoldNoKeys(t *testing.T) {
+	const key = "sk-0123456789abcdef"
+	body := strings.Replace(chatBody, "{", `{"api_key":"`+key+`",`, 1)
+	for bodies, texts := range map[explain.Bodies]int{explain.BodiesOff: 0, explain.BodiesRedacted: 0, explain.BodiesFull: 2} {
+		ring := explain.New(10, bodies)
+		u := newUpstream(t, answerJSON(`{"ok":true}`))
+		g := openIn(t, u, func(cfg *proxy.Config) {
+			cfg.Bodies = ring
+			cfg.Upstreams = map[string]proxy.Upstream{"stub": {BaseURL: u.url, APIKey: proxy.NewSecret(key)}}
+		})
+		resp, _ := g.post(t, body, "Authorization: Bearer "+key, "X-Api-Key: "+key)
+		report := g.reports.next(t)
+		ring.Record(&report)
+		e, _, _ := ring.Find(resp.Header.Get(proxy.HeaderID))
+		text, err := json.Marshal(e)
+		if err != nil || e == nil || e.Outcome != rewrite.Injected || bytes.Contains(text, []byte("sk-")) {
+			t.Errorf("%s: %s, %v", bodies, text, err)
+		}
+		if n := bytes.Count(text, []byte("How long")); n != texts {
+			t.Errorf("%s: the question stands %d times in %s", bodies, n, text)
+		}
+		if n := bytes.Count(text, []byte("canary")); n != texts/2 {
+			t.Errorf("%s: the source stands %d times in %s", bodies, n, text)
+		}
 	}
 }
