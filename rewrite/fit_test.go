@@ -337,3 +337,22 @@ func TestRemembersByBudget(t *testing.T) {
 		t.Error("nothing was ever put in")
 	}
 }
+
+// A place whose frame is empty is not taken for no place: under PlaceSplit the sources of
+// a request without a user message stand in the system message.
+func TestRemembersByPlaces(t *testing.T) {
+	rw := &rewrite.Rewriter{Retriever: answering(sixSources()), Models: models{rewrite.Model{Counter: words{}}}}
+	p := testPolicy(t, nil)
+	p.Digest, p.Placement = "some policy", rewrite.PlaceSplit
+	for message, want := range map[string]int{`{"role":"user","content":""}`: 2, `{"role":"assistant","content":"Hello."}`: 1} {
+		req, err := rewrite.Parse([]byte(`{"messages":[` + message + `]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if res := rw.Rewrite(t.Context(), p, req, rewrite.Options{Query: "How long?"}); len(res.Edits) != want {
+				t.Errorf("%s: %d insertions, want %d", message, len(res.Edits), want)
+			}
+		}
+	}
+}
