@@ -73,10 +73,12 @@ func (o *optionReader) wrong(param, format string, args ...any) {
 func (o *optionReader) members(at string, member func(param, name string)) {
 	var names []string
 	o.Object(func(name string) {
-		if slices.Contains(names, name) && o.twice == nil {
+		switch {
+		case !slices.Contains(names, name):
+			names = append(names, name)
+		case o.twice == nil:
 			o.twice = &OptionError{at + name, fmt.Sprintf("key %q stands twice in one object", name)}
 		}
-		names = append(names, name)
 		member(at+name, name)
 	})
 }
