@@ -121,7 +121,7 @@ func (x *exchange) relay() error {
 // forward sends the request to the upstream and relays the answer. It returns an
 // error only if nothing was sent to the client yet.
 func (x *exchange) forward(r transport.Call) error {
-	r.Head, r.Without = x.head, KeyPrefix
+	r.Head, r.Without, r.Interim = x.head, KeyPrefix, true
 	x.report.Overhead = max(time.Since(x.report.Time)-x.readTook, 1)
 	answer, err := x.call(r, ToAnswer)
 	if x.retry.req != nil {

@@ -170,9 +170,16 @@ func oddHTTP(t *testing.T) {
 		for _, version := range []string{"HTTP/1.1", "HTTP/1.0"} {
 			c := g.dial(t)
 			fmt.Fprint(c, strings.Replace(chat(chatBody), "HTTP/1.1", version, 1))
-			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			r, hints := bufio.NewReader(c), 0
+			resp, err := http.ReadResponse(r, nil)
+			for ; err == nil && resp.StatusCode == http.StatusEarlyHints; resp, err = http.ReadResponse(r, nil) {
+				hints += len(resp.Header.Values("Link"))
+			}
 			if err != nil {
 				t.Fatalf("%s, %s: %v", name, version, err)
+			}
+			if want := name == "interim answers" && version == "HTTP/1.1"; want != (hints == 1) {
+				t.Errorf("%s, %s: %d early hints", name, version, hints)
 			}
 			body, err := io.ReadAll(resp.Body)
 			if err != nil || resp.StatusCode != 200 || string(body) != "whole" || resp.Header.Get("Link") != "" {

@@ -99,6 +99,26 @@ func TestAnswerHead(t *testing.T) {
 	}
 }
 
+// Interim answers reach the client before the final one if the caller wants that, but never
+// a client of HTTP/1.0, and never 100 Continue or Sidenote's lines.
+func TestInterimAnswers(t *testing.T) {
+	o := answering(t, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\nSIDENOTE_Id: forged\r\nConnection: x\r\nX: 1\r\nContent-Length: 3\r\n\r\n"+
+		"HTTP/1.1 103 Early Hints\r\nLink: </b>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+	f := &front{up: newUpstream(t, o.config("")), outcomes: make(chan transport.Outcome, 2), errs: make(chan error, 2)}
+	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) { f.relay(ctx, transport.Call{Interim: true}) }, transport.ServerOptions{})
+	const final = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+	for version, want := range map[string]string{
+		"1.1": "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </b>\r\n\r\n" + final,
+		"1.0": final,
+	} {
+		c := dial(t, f.addr)
+		c.send("GET / HTTP/" + version + "\r\nHost: h\r\nConnection: close\r\n\r\n")
+		if diff := cmp.Diff(want, c.rest()); diff != "" {
+			t.Errorf("HTTP/%s: %s", version, diff)
+		}
+	}
+}
+
 func TestReplacedAnswerLines(t *testing.T) {
 	o := answering(t, "HTTP/1.1 200 OK\r\nsidenote-status: forged\r\nA: b\r\nSidenote-Status: again\r\nX: 1\r\nContent-Length: 0\r\n\r\n")
 	u := newUpstream(t, o.config(""))

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -47,6 +48,9 @@ type Call struct {
 	Without string
 	// NoUpgrade removes the client's request to switch to another protocol.
 	NoUpgrade bool
+	// Interim passes the upstream's interim answers on to the client at once, e.g. 103 Early
+	// Hints, without lines named Sidenote-*. An HTTP/1.0 client gets none.
+	Interim bool
 }
 
 // An upstreamCall is one request to the upstream and its answer, from before the
@@ -130,7 +134,7 @@ func (x *upstreamCall) do(ctx context.Context, c Call, text *[]byte) error {
 	if err != nil {
 		return err
 	}
-	return x.receive(text, head.upgrade)
+	return x.receive(c, text, head.upgrade)
 }
 
 // watchClient makes the end of the client end the call, on systems where that could not
@@ -254,11 +258,15 @@ func (x *upstreamCall) join(text *[]byte, body [][]byte, rest io.Reader, length 
 }
 
 // receive reads the head of the answer into text.
-func (x *upstreamCall) receive(text *[]byte, upgrade bool) error {
+func (x *upstreamCall) receive(c Call, text *[]byte, upgrade bool) error {
 	a := &x.answer
+	var interim func(*answerHead)
+	if c.Interim && c.Head.http11 {
+		interim = x.passInterim
+	}
 	a.x, a.text = x, text
 	var err error
-	if *text, err = a.head.read(x.conn.br, (*text)[:0], x.head.isHead()); err != nil {
+	if *text, err = a.head.read(x.conn.br, (*text)[:0], x.head.isHead(), interim); err != nil {
 		return err
 	}
 	if a.head.status == 101 && !upgrade {
@@ -273,6 +281,17 @@ func (x *upstreamCall) receive(text *[]byte, upgrade bool) error {
 	x.conn.idle = x.up.config.Idle
 	a.body = newBody(x.conn.br, &a.head)
 	return a.body.begin()
+}
+
+// passInterim writes an interim answer to the client, but for 100 Continue: whether the
+// client waits for one is between it and us.
+func (x *upstreamCall) passInterim(h *answerHead) {
+	if h.status == 100 {
+		return
+	}
+	text := strconv.AppendInt([]byte("HTTP/1.1 "), int64(h.status), 10)
+	text = h.append(append(text, ' '), []Header{{Name: "Content-Length"}})
+	_, _ = x.head.client.Write(append(text, "\r\n\r\n"...)) // a client that left is noticed elsewhere
 }
 
 // classify returns err as an *Error. If the call was ended on purpose its connection was

@@ -28,7 +28,7 @@ func Target(base, raw string) (string, bool) {
 func ReadAnswer(raw io.Reader) (status int, body []byte, err error) {
 	br := bufio.NewReaderSize(raw, readerSize)
 	var h answerHead
-	if _, err := h.read(br, nil, false); err != nil {
+	if _, err := h.read(br, nil, false, nil); err != nil {
 		return 0, nil, err
 	}
 	b := newBody(br, &h)
@@ -44,7 +44,7 @@ func PassAnswer(raw interface {
 }) (pieces []string, late int, err error) {
 	br := bufio.NewReaderSize(raw, readerSize)
 	var h answerHead
-	if _, err := h.read(br, nil, false); err != nil {
+	if _, err := h.read(br, nil, false, nil); err != nil {
 		return nil, 0, err
 	}
 	b := newBody(br, &h)

@@ -18,6 +18,7 @@ type Head struct {
 	client *clientConn
 	method []byte
 	target []byte
+	http11 bool
 	length int       // of the body, or chunked
 	stream io.Reader // the body, from where it has been read to; nil if there is none
 

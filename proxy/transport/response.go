@@ -41,9 +41,10 @@ const (
 	bodyUntilClose
 )
 
-// read reads the next final head from br into text and parses it. Interim answers (1xx)
-// are skipped. isHead tells that the request's method was HEAD.
-func (h *answerHead) read(br *bufio.Reader, text []byte, isHead bool) (_ []byte, err error) {
+// read reads the next final head from br into text and parses it. interim, unless it is
+// nil, is called for each interim answer (1xx) before it. isHead tells that the request's
+// method was HEAD.
+func (h *answerHead) read(br *bufio.Reader, text []byte, isHead bool, interim func(*answerHead)) (_ []byte, err error) {
 	budget := maxHead
 	for {
 		if text, err = readBlock(br, text[:0], &budget); err != nil {
@@ -54,6 +55,9 @@ func (h *answerHead) read(br *bufio.Reader, text []byte, isHead bool) (_ []byte,
 		}
 		if h.status >= 200 || h.status == 101 {
 			return text, h.frame(isHead)
+		}
+		if interim != nil {
+			interim(h)
 		}
 	}
 }
@@ -289,6 +293,8 @@ func (h *answerHead) passes(name []byte) bool {
 		return h.kind == bodyNone && h.status >= 200 && h.status != 204
 	case h.status == 101 && (kind == upgradeName || kind == connectionName):
 		return true
+	case h.status < 200 && kind == ownName:
+		return false
 	case kind.hopByHop():
 		return false
 	}

@@ -267,7 +267,7 @@ func checkHead(ctx *fasthttp.RequestCtx, client *clientConn, into *Head) (status
 	if p := string(h.Protocol()); p != "HTTP/1.1" && p != "HTTP/1.0" {
 		return fasthttp.StatusHTTPVersionNotSupported
 	}
-	into.client, into.method, into.target, into.length = client, h.Method(), h.RequestURI(), h.ContentLength()
+	into.client, into.method, into.target, into.length, into.http11 = client, h.Method(), h.RequestURI(), h.ContentLength(), h.IsHTTP11()
 	if !into.read(h.RawHeaders()) || client.head.bare {
 		return fasthttp.StatusBadRequest
 	}
