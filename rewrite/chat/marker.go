@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Marker is a text in messages of the application that says where the block goes.
-const Marker = "{{sidenote}}"
+// marker is a text in messages of the application that says where the block goes.
+const marker = "{{sidenote}}"
 
 // Markers returns the markers in messages of the application (system and developer),
 // never those in a user's text.
@@ -31,13 +31,13 @@ func (r *Request) appendMarkers(found []Span, text Span) []Span {
 	for at := text.Start + 1; at < text.End; {
 		switch {
 		case r.seen&markCode == 0:
-			n := bytes.Index(r.Body[at:text.End], []byte(Marker))
+			n := bytes.Index(r.Body[at:text.End], []byte(marker))
 			if n < 0 {
 				return found
 			}
 			at += n
-			found = append(found, Span{at, at + len(Marker)})
-			at += len(Marker)
+			found = append(found, Span{at, at + len(marker)})
+			at += len(marker)
 		case r.markerAt(at) > 0:
 			found = append(found, Span{at, at + r.markerAt(at)})
 			at += r.markerAt(at)
@@ -54,16 +54,16 @@ func (r *Request) appendMarkers(found []Span, text Span) []Span {
 // characters may be escaped; 0 if there is none.
 func (r *Request) markerAt(at int) int {
 	n := at
-	for i := range len(Marker) {
+	for i := range len(marker) {
 		b := r.Body[n:]
-		if b[0] == Marker[i] {
+		if b[0] == marker[i] {
 			n++
 			continue
 		}
 		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 			return 0
 		}
-		if c, ok := hex4(b[2:6]); !ok || c != rune(Marker[i]) {
+		if c, ok := hex4(b[2:6]); !ok || c != rune(marker[i]) {
 			return 0
 		}
 		n += 6
@@ -77,7 +77,7 @@ func (r *Request) AtMarker(m Span) Place {
 	at := Place{Offset: m.Start, Remove: m.End - m.Start}
 	// Other markers are removed as well, so they are not part of the text on either
 	// side.
-	clean := func(raw []byte) string { return strings.ReplaceAll(Unquote(raw), Marker, "") }
+	clean := func(raw []byte) string { return strings.ReplaceAll(Unquote(raw), marker, "") }
 	for i := range r.kept {
 		var before, after strings.Builder
 		found := false
