@@ -33,26 +33,26 @@ const (
 // {"type": "eq", "key": "audience", "value": "public"}, joined by {"type": "and",
 // "filters": […]} and "or". Beside its comparisons there is "prefix" of strings.
 //
-// Values are strings, numbers and booleans; those of in and nin are lists
-// of them. Values of different types are never equal and in no order; strings are in
-// order of their bytes, so dates as 2006-01-02 are too; booleans are in none. An attribute that is a list
-// of strings compares as any of its elements does. ne and nin are true where eq and
-// in are not: also where a document lacks the attribute. Everything else is false
-// there. A value that no filter may hold matches nothing.
+// Values are strings, numbers and booleans; in and nin take lists of them. Values of
+// different types are not equal and have no order. Strings are ordered by their bytes,
+// which also orders dates such as 2006-01-02; booleans have no order. A comparison with
+// an attribute that is a list of strings is true if it is true of one element. ne and nin
+// are the negations of eq and in, so they are true if a document lacks the attribute; all
+// others are false then. A value that no filter may hold matches nothing.
 //
 // A nil Filter matches everything. A Filter never changes.
 type Filter struct {
 	Type    FilterType
 	Key     string   // of a comparison
-	Value   any      // of a comparison, in any type that values takes; of in and nin a list
+	Value   any      // of a comparison, see filtervalue.go; a list for in and nin
 	Filters []Filter // of and and or, at least one
 }
 
 // MarshalJSON writes the filter as ParseFilter reads it.
 func (f *Filter) MarshalJSON() ([]byte, error) { return []byte(f.String()), nil }
 
-// String returns the filter as JSON, in one form for filters that differ only in the
-// order of what they join or list: it is their key in caches. It is "" for nil.
+// String returns the filter as JSON; "" for nil. Filters that differ only in the order of
+// joined filters or listed values give the same JSON, which is part of keys of caches.
 func (f *Filter) String() string {
 	if f == nil {
 		return ""
@@ -72,7 +72,7 @@ func (f *Filter) appendTo(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendSet appends n parts as a set: sorted, each once.
+// appendSet appends n parts as a list, sorted and without repetitions.
 func appendSet(b []byte, n int, part func(b []byte, i int) []byte) []byte {
 	parts := make([]string, n)
 	for i := range parts {
@@ -82,8 +82,8 @@ func appendSet(b []byte, n int, part func(b []byte, i int) []byte) []byte {
 	return append(append(append(b, '['), strings.Join(slices.Compact(parts), ",")...), ']')
 }
 
-// appendValue appends the value of a comparison; one that no filter may hold is null,
-// which ParseFilter refuses.
+// appendValue appends the value of a comparison. A value that no filter may hold becomes
+// null, which ParseFilter refuses.
 func (f *Filter) appendValue(b []byte) []byte {
 	if !f.hasForm() {
 		return append(b, "null"...)
@@ -123,8 +123,8 @@ func appendText(b []byte, s string) []byte {
 	return append(append(append(b, '"'), s...), '"')
 }
 
-// AllOf returns what matches where all of the filters do; nil ones do not count, and
-// it is nil if there are no others.
+// AllOf returns a filter that matches what all of the filters match. Nil filters are
+// ignored; of none it is nil.
 func AllOf(filters ...*Filter) *Filter {
 	var all *Filter
 	joined := false
@@ -149,7 +149,7 @@ func (f *Filter) Keys(yield func(key string) bool) {
 	}
 }
 
-// keys tells whether yield wants more.
+// keys returns false if yield does.
 func (f *Filter) keys(yield func(string) bool) bool {
 	if f.Type != FilterAnd && f.Type != FilterOr {
 		return yield(f.Key)
@@ -182,7 +182,7 @@ func (f *Filter) Match(attributes map[string]any) bool {
 	return is != (f.Type == FilterNe || f.Type == FilterNin)
 }
 
-// compare tells whether a value is as the filter asks; for ne and nin, as eq and in do.
+// compare tells whether a value satisfies the filter. For ne and nin it does so for eq and in.
 func (f *Filter) compare(attribute any) bool {
 	switch f.Type {
 	case FilterIn, FilterNin:
@@ -212,10 +212,10 @@ func (f *Filter) compare(attribute any) bool {
 	case FilterLte:
 		return order <= 0
 	}
-	return false // what is not known chooses nothing
+	return false // an unknown type matches nothing
 }
 
-// compareValues compares two numbers or two strings; nothing else has an order.
+// compareValues compares two numbers or two strings. ok is false for anything else.
 func compareValues(a, b any) (order int, ok bool) {
 	switch a := a.(type) {
 	case float64:

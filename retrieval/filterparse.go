@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// The limits of a filter. They bound the cost of a question and are far above what a policy
+// The limits of a filter. They bound the cost of a search and are far above what a policy
 // needs.
 const (
 	maxFilterDepth  = 16
-	maxFilterNodes  = 256  // comparisons and what joins them
+	maxFilterNodes  = 256  // comparisons, ands and ors
 	maxFilterValues = 1024 // of one list
 	maxFilterText   = 1024 // bytes of a key or a value
 )
 
 // A FilterError says what is wrong with a filter, and where in it.
 type FilterError struct {
-	At  string // the field, such as filters[1].value; "" is the filter itself
+	At  string // the field, such as filters[1].value; "" for the filter itself
 	Err error  // what is wrong there, naming the value
 }
 
@@ -30,7 +30,7 @@ func (e *FilterError) Error() string { return cmp.Or(e.At, "filter") + ": " + e.
 // Unwrap returns what is wrong.
 func (e *FilterError) Unwrap() error { return e.Err }
 
-// wrongAt is a FilterError.
+// wrongAt returns a FilterError.
 func wrongAt(at, format string, args ...any) error {
 	return &FilterError{at, fmt.Errorf(format, args...)}
 }
@@ -54,7 +54,7 @@ func (f *Filter) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// parseFilter reads one node; at is its place for errors.
+// parseFilter reads one node. at is its place, for errors.
 func parseFilter(text []byte, at string, depth int, nodes *int) (Filter, error) {
 	if *nodes++; *nodes > maxFilterNodes {
 		return Filter{}, wrongAt(at, "there are more than %d filters in one", maxFilterNodes)
@@ -83,7 +83,7 @@ func parseFilter(text []byte, at string, depth int, nodes *int) (Filter, error) 
 
 func place(at, field string) string { return strings.TrimPrefix(at+"."+field, ".") }
 
-// filterFields reads an object of which each field may stand once. Names are exact.
+// filterFields reads an object. Each field may come once, and names are case-sensitive.
 func filterFields(text []byte, at string) (map[string]json.RawMessage, error) {
 	if len(text) > 0 && !json.Valid(text) {
 		return nil, wrongAt(at, "%s is not JSON", brief(text))
@@ -153,7 +153,7 @@ func (f *Filter) parseComparison(fields map[string]json.RawMessage, at string) e
 	if fields["value"] == nil {
 		return wrongAt(at, "is missing")
 	}
-	if err := json.Unmarshal(fields["value"], &v); err != nil { // which is valid
+	if err := json.Unmarshal(fields["value"], &v); err != nil { // it is valid JSON
 		return wrongAt(at, "%s holds a number that is too large", brief(fields["value"]))
 	}
 	if err := f.checkValue(v); err != nil {
@@ -163,7 +163,7 @@ func (f *Filter) parseComparison(fields map[string]json.RawMessage, at string) e
 	return nil
 }
 
-// checkValue refuses values that the type cannot compare with.
+// checkValue refuses a value that filters of the type cannot have.
 func (f *Filter) checkValue(v any) error {
 	values, isList := v.([]any)
 	switch f.Type {
@@ -192,7 +192,7 @@ func (f *Filter) checkValue(v any) error {
 	return scalar(v)
 }
 
-// scalar refuses what is no value of an attribute. JSON's numbers are finite.
+// scalar refuses what cannot be the value of an attribute.
 func scalar(v any) error {
 	switch v := v.(type) {
 	case string:
@@ -220,7 +220,7 @@ func shortText(raw json.RawMessage, to *string) error {
 	return nil
 }
 
-// brief shortens what was given for an error.
+// brief shortens a text for an error.
 func brief(text []byte) string {
 	const most = 60
 	s := strings.Join(strings.Fields(string(text)), " ")

@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// Values of attributes and of filters come from JSON, YAML and Go. They are compared,
-// and written as keys of caches, in one form: strings, finite float64s and bools, or
-// lists of them. A value that is none of them, or a list that holds one, has no form.
+// Values of attributes and of filters come from JSON, YAML and Go. They are compared, and
+// written to keys of caches, as strings, finite float64s, bools, or lists of them. A
+// value that cannot be converted to one of these has no form.
 
-// hasForm tells whether a comparison's value is one that a filter may hold: a list for
-// in and nin, a plain value for the others.
+// hasForm tells whether the value of a comparison is valid: a list for in and nin, a
+// plain value for others.
 func (f *Filter) hasForm() bool {
 	if f.Type != FilterIn && f.Type != FilterNin {
 		_, ok := value(f.Value)
@@ -23,8 +23,8 @@ func (f *Filter) hasForm() bool {
 	return ok
 }
 
-// anyOf tells whether a value, or an element of one that is a list, is as asked; ok is
-// false where it has no form.
+// anyOf tells whether is holds for v or, if v is a list, for one of its elements. ok is
+// false if v has no form.
 func anyOf(v any, is func(any) bool) (found, ok bool) {
 	switch list := v.(type) {
 	case []any:
@@ -46,8 +46,8 @@ func anyOf(v any, is func(any) bool) (found, ok bool) {
 	return ok && is(v), ok
 }
 
-// value returns the form of a plain value. Go's integers are numbers where a float64
-// holds them exactly.
+// value returns the form of a plain value. Integers have one if a float64 holds them
+// exactly.
 func value(v any) (_ any, ok bool) {
 	switch n := v.(type) {
 	case string:
@@ -75,7 +75,7 @@ func exact(n int64) bool {
 	return f < 1<<63 && int64(f) == n
 }
 
-// validText returns a text as JSON would hold it: U+FFFD for each byte that is not
+// validText returns a text as JSON can hold it, with U+FFFD for each byte that is not
 // UTF-8.
 func validText(s string) string {
 	if utf8.ValidString(s) {

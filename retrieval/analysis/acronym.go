@@ -3,7 +3,7 @@ package analysis
 import "strings"
 
 // isAcronym tells whether the word before pos is a stop word in capitals, possibly with
-// an 's, in a sentence that is not.
+// 's, in a sentence that is not all in capitals.
 func (s *scanner) isAcronym(tok string) bool {
 	name := withoutPossessive(tok)
 	if len(name) < 2 || len(name) > maxStop || strings.ContainsFunc(name, func(r rune) bool { return r < 'A' || r > 'Z' }) {
@@ -17,15 +17,15 @@ func withoutPossessive(tok string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(tok, "'s"), "’s")
 }
 
-// inCapitals tells whether the sentence at pos is in capitals: whether it has several
-// words in capitals and for every two of them at most one that is not. A single letter,
-// or a number, is neither.
+// inCapitals tells whether the sentence at pos is in capitals: it has several words in
+// capitals, and at most half as many that are not. Single letters and numbers do not
+// count.
 func (s *scanner) inCapitals() bool {
-	if s.sentence < s.judged { // in the last one
+	if s.sentence < s.judged { // it is the sentence that was judged last
 		return s.shouts
 	}
 	capitals, others := 0, 0
-	uppers, lowers := 0, 0 // of the word at i
+	uppers, lowers := 0, 0 // letters of the word at i
 	endWord := func() {
 		if lowers > 0 {
 			others++
@@ -55,8 +55,8 @@ func (s *scanner) inCapitals() bool {
 	return s.shouts
 }
 
-// endsSentence tells whether a rune ends a sentence, a heading or an item, where rest
-// follows it.
+// endsSentence tells whether r, which rest follows, ends a sentence, a heading or an
+// item.
 func endsSentence(rest string, r rune) bool {
 	switch r {
 	case '\n', '。':

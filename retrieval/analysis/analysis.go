@@ -1,15 +1,14 @@
-// Package analysis turns text into the terms that everything lexical in
-// Sidenote compares: indexes, queries and duplicate detection. There is one
-// analyser, so that a term means the same everywhere.
+// Package analysis turns text into terms. Indexes, queries and the detection of
+// duplicates all use it, so that a term means the same everywhere.
 //
 // Text is brought to NFKC and cut into words; a word is lower-cased, dropped if
 // it is an English stop word, and stemmed with Porter2. Identifiers count as
 // their parts and as a whole (parseURL: pars, url, parseurl), numbers stay whole,
 // and scripts written without spaces become overlapping pairs of characters.
 //
-// A stop word in capitals is a name (IT, WHO, US) and its term the word in lower case,
-// which nothing else has: "it department" finds the IT department by its other word.
-// In a sentence, a heading or a question that is in capitals itself it stays a stop word.
+// A stop word in capitals is a name (IT, WHO, US); its term is the word in lower case,
+// which no other word has. "it department" finds the IT department by its other word. In
+// a sentence, heading or question that is all in capitals it is a stop word.
 package analysis
 
 import (
@@ -22,16 +21,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Version names this analyser. It is part of every base's generation: change it
-// with anything that changes the terms of some text.
+// Version is part of every base's generation. Change it with any change that gives some
+// text other terms.
 const Version = "2"
 
-// maxTerm is the longest term kept, in bytes. Beyond it stand digests, encoded
-// data and the like, which nobody types into a question.
+// maxTerm is the longest term that is kept, in bytes. Longer ones are digests, encoded
+// data and the like, which nobody asks for.
 const maxTerm = 64
 
-// Terms returns the terms of text in order, repeats included. It is nil where
-// text says nothing that could be searched for.
+// Terms returns the terms of text in order, with repetitions; nil if there are none.
 func Terms(text string) []string {
 	var terms []string
 	s := scanner{text: norm.NFKC.String(text)}
@@ -41,7 +39,7 @@ func Terms(text string) []string {
 	return terms
 }
 
-// appendTerms adds the terms that one token stands for.
+// appendTerms appends the terms of one token.
 func appendTerms(dst []string, tok string, k kind) []string {
 	switch k {
 	case pair:
@@ -54,7 +52,7 @@ func appendTerms(dst []string, tok string, k kind) []string {
 	return appendTerm(dst, tok)
 }
 
-// appendTerm adds the term of one word, unless it is a stop word or too long.
+// appendTerm appends the term of one word, unless it is a stop word or too long.
 func appendTerm(dst []string, word string) []string {
 	if len(word) > maxTerm {
 		return dst
@@ -66,8 +64,8 @@ func appendTerm(dst []string, word string) []string {
 	return append(dst, stem(term))
 }
 
-// stem returns the Porter2 stem of a lower-case word. Words with digits or
-// connectors inside are names, and no name has a stem.
+// stem returns the Porter2 stem of a lower-case word. Words with digits or connectors are
+// names and stay as they are.
 func stem(word string) string {
 	for i := range len(word) {
 		if c := word[i]; c < utf8.RuneSelf && (c < 'a' || c > 'z') && c != '\'' {
@@ -79,9 +77,9 @@ func stem(word string) string {
 	return env.Current()
 }
 
-// appendParts adds the words inside an identifier: cut at dots and underscores,
-// before an upper-case letter after a lower-case one, and before the last of
-// several upper-case letters where a lower-case one follows (HTTPServer).
+// appendParts appends the terms of the words in an identifier. It is cut at dots and
+// underscores, between a lower-case and an upper-case letter, and before the last of
+// several upper-case letters that a lower-case one follows (HTTP|Server).
 func appendParts(dst []string, tok string) []string {
 	start := 0
 	var before, last rune // the two runes before i, 0 at the start of a part
@@ -105,7 +103,7 @@ func appendParts(dst []string, tok string) []string {
 	return appendPart(dst, tok[start:])
 }
 
-// appendPart adds one part. Single letters (e.g., mRNA) say nothing on their own.
+// appendPart appends the term of one part, unless it is a single letter, as in mRNA.
 func appendPart(dst []string, part string) []string {
 	if utf8.RuneCountInString(part) < 2 {
 		return dst

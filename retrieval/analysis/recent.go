@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Recent remembers the terms of texts analysed last: everybody's questions, and
-// the chunks that answer them. It is a small table without locks, in which a
-// newcomer takes the place of what was there. The zero Recent is ready.
+// Recent caches the terms of texts that were analysed lately, such as frequent questions
+// and the chunks that answer them. It is a small table without locks, in which a new
+// entry replaces the one in its slot. The zero Recent is ready for use.
 type Recent struct {
 	slots [512]atomic.Pointer[analysed]
 }
@@ -17,13 +17,13 @@ type analysed struct {
 	terms []string
 }
 
-// maxRecent is the longest text remembered, in bytes.
+// maxRecent is the longest text that is cached, in bytes.
 const maxRecent = 4 << 10
 
-// recentSeed spreads texts over the table; it is made once and never changes.
+// recentSeed seeds the hash of texts. It never changes.
 var recentSeed = maphash.MakeSeed()
 
-// Terms is the function Terms. Its slices are shared: nobody changes them.
+// Terms is the function Terms, with results that are shared and must not be changed.
 func (r *Recent) Terms(text string) []string {
 	if len(text) > maxRecent {
 		return Terms(text)

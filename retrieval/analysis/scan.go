@@ -12,22 +12,22 @@ const (
 	end      kind = iota // of the text; no token
 	word                 // one word or number
 	compound             // a word that has parts: camelCase, snake_case, dotted.name
-	pair                 // two characters of a script without spaces, or one alone
+	pair                 // two characters of a script without spaces, or a single one
 	acronym              // a stop word in capitals that is a name
 )
 
-// A scanner cuts text, which is in NFKC, into tokens. Tokens are substrings of it.
+// A scanner cuts a text in NFKC into tokens, which are substrings of it.
 type scanner struct {
 	text  string
 	pos   int
-	inRun bool // the character at pos ended the pair before
+	inRun bool // the pair before ended with the character at pos
 
-	sentence int  // where the one at pos begins
-	judged   int  // the end of the last one that was looked at, 0 before
-	shouts   bool // it is in capitals
+	sentence int  // start of the sentence at pos
+	judged   int  // end of the last sentence that inCapitals judged; 0 if none
+	shouts   bool // that sentence is in capitals
 }
 
-// next returns the next token. It reads each byte a bounded number of times.
+// next returns the next token. In all, each byte is read a bounded number of times.
 func (s *scanner) next() (string, kind) {
 	for s.pos < len(s.text) {
 		r, n := s.rune(s.pos)
@@ -62,9 +62,8 @@ func (s *scanner) rune(i int) (rune, int) {
 	return utf8.DecodeRuneInString(s.text[i:])
 }
 
-// pair returns the character of n bytes at pos with its successor in the run,
-// and moves on by that one character. The last character of a run gives a token
-// only where it is the only one.
+// pair returns the character of n bytes at pos with the next one of the run, and advances
+// by one character. The last character of a run is a token only if it is the only one.
 func (s *scanner) pair(n int) string {
 	start, next := s.pos, s.pos+n
 	s.pos = next
@@ -82,8 +81,8 @@ func (s *scanner) pair(n int) string {
 	return ""
 }
 
-// word returns the word that starts at pos: letters, digits and marks, joined by
-// a connector where one stands between two of them.
+// word returns the word that starts at pos: letters, digits and marks, with single
+// connectors between them.
 func (s *scanner) word() (string, kind) {
 	start, i := s.pos, s.pos
 	k := word
@@ -126,7 +125,7 @@ loop:
 	return s.text[start:i], k
 }
 
-// joins tells whether a letter or digit of a spaced script stands at i.
+// joins tells whether there is a letter or digit of a spaced script at i.
 func (s *scanner) joins(i int) bool {
 	if i >= len(s.text) {
 		return false
@@ -144,7 +143,7 @@ const (
 	lower            // a letter that is not upper case
 	upper            //
 	digit            //
-	mark             // combining; continues a word, never starts one
+	mark             // a combining mark: it continues a word and never starts one
 	connector        // . and _
 	apostrophe       // ' and ’
 	spaceless        // a letter of a script that puts no spaces between words

@@ -1,11 +1,11 @@
 package analysis
 
-// maxStop is how long stop words are at most, in bytes.
+// maxStop is the length of the longest stop word, in bytes.
 const maxStop = 10
 
-// isStop tells whether a lower-case word carries no content. The list is
-// Snowball's for English, the words that only frame a question, and greetings:
-// "hi, could you please tell me" asks for nothing yet.
+// isStop tells whether a lower-case word is a stop word: one of Snowball's list for
+// English, a word that only frames a question, or a greeting, as in "hi, could you please
+// tell me".
 func isStop(word string) bool {
 	switch word {
 	case "i", "me", "my", "myself", "we", "us", "our", "ours", "ourselves", "you", "your", "yours", "yourself",
@@ -32,7 +32,7 @@ func isStop(word string) bool {
 	return isSmallTalk(word)
 }
 
-// isSmallTalk tells the stop words that are no names, though some write them in capitals.
+// isSmallTalk tells whether a stop word is never a name, even in capitals.
 func isSmallTalk(word string) bool {
 	switch word {
 	case "please", "help", "hi", "hello", "hey", "hiya", "howdy", "greetings", "thanks", "thank", "thx", "cheers", "sorry",

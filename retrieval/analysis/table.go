@@ -6,12 +6,12 @@ import (
 	"hash/maphash"
 )
 
-// ErrFull says that there is no room for one more term.
+// ErrFull is the error when there is no room for another term.
 var ErrFull = errors.New("too many different terms")
 
-// A table numbers strings from 0 in the order of add. It costs about a third of
-// a map's memory: the strings lie end to end in one block, and a slot holds a
-// number, not a string's header. The zero table is empty.
+// A table numbers strings from 0 in the order in which they are added. It takes about a
+// third of a map's memory: all strings are in one block, and a slot holds a number, not a
+// string header. The zero table is empty.
 type table struct {
 	limit int // of size; 0 is DefaultLimit
 	seed  maphash.Seed
@@ -20,20 +20,20 @@ type table struct {
 	block []byte
 }
 
-// DefaultLimit is what a Vocabulary's terms may take, in bytes. It is well below the
-// 4 GiB where the offsets of a table end.
+// DefaultLimit is how many bytes a Vocabulary's terms may take. It is well below 4 GiB,
+// the end of a table's 32-bit offsets.
 const DefaultLimit = 1 << 30
 
-// perString is what a string takes beside its bytes: an end, and slots of which a third
-// to two thirds are taken.
+// perString is the memory that a string takes beside its bytes: an end, and slots, of
+// which a third to two thirds are used.
 const perString = 20
 
 func (t *table) len() int { return len(t.ends) }
 
-// size returns about how many bytes the strings take.
+// size returns approximately how many bytes the strings take.
 func (t *table) size() int { return len(t.block) + perString*len(t.ends) }
 
-// at returns the string of a number.
+// at returns the string with a number.
 func (t *table) at(id uint32) []byte {
 	start := uint32(0)
 	if id > 0 {
@@ -42,7 +42,7 @@ func (t *table) at(id uint32) []byte {
 	return t.block[start:t.ends[id]]
 }
 
-// add numbers s, if it is new. Its error is ErrFull.
+// add returns the number of s, a new one if s is new. Its error is ErrFull.
 func (t *table) add(s string) (id uint32, isNew bool, err error) {
 	if 4*(len(t.ends)+1) > 3*len(t.slots) {
 		t.grow()
@@ -62,7 +62,7 @@ func (t *table) add(s string) (id uint32, isNew bool, err error) {
 	return id, true, nil
 }
 
-// probe returns where s stands, or the free slot where it belongs.
+// probe returns the number and slot of s, or the free slot where it belongs.
 func (t *table) probe(s string, hash uint64) (id uint32, slot uint64, ok bool) {
 	mask := uint64(len(t.slots) - 1)
 	for slot = hash & mask; t.slots[slot] != 0; slot = (slot + 1) & mask {

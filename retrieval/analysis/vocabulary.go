@@ -2,19 +2,19 @@ package analysis
 
 import "golang.org/x/text/unicode/norm"
 
-// maxCached bounds the tokens a Vocabulary remembers, so that a corpus of
-// endless new words costs time, not memory.
+// maxCached is how many tokens a Vocabulary caches, so that a corpus with endless new
+// words takes time but not memory.
 const maxCached = 1 << 19
 
-// A Vocabulary numbers terms from 0 in the order in which it meets them. It
-// remembers the terms of each token it has seen, which makes it several times
-// faster than Terms over a whole corpus. The zero Vocabulary is empty and ready;
-// methods that only read are safe for concurrent use.
+// A Vocabulary numbers terms from 0 in the order in which it meets them. It caches the
+// terms of tokens, which makes it several times faster than Terms over a whole corpus.
+// The zero Vocabulary is empty and ready for use. Methods that only read are safe for
+// concurrent use.
 type Vocabulary struct {
 	Limit int // of Size; 0 is DefaultLimit
 
 	ids    table
-	tokens table    // tokens as they stand in the text
+	tokens table    // tokens as they are in the text
 	spans  []span   // what each of them expands to
 	flat   []uint32 // the expansions
 	terms  []string // scratch
@@ -26,22 +26,22 @@ type span struct{ off, n uint32 }
 // Len returns the number of different terms.
 func (v *Vocabulary) Len() int { return v.ids.len() }
 
-// Size returns about how many bytes the terms take.
+// Size returns approximately how many bytes the terms take.
 func (v *Vocabulary) Size() int { return v.ids.size() }
 
-// Bytes returns the term of a number below Len. The bytes are shared: nobody changes
-// them.
+// Bytes returns the term with a number below Len. The bytes are shared and must not be
+// changed.
 func (v *Vocabulary) Bytes(id uint32) []byte { return v.ids.at(id) }
 
-// Append adds the numbers of the terms of text to dst, in the order of Terms,
-// numbering those it meets for the first time. Its error is ErrFull.
+// Append appends the numbers of the terms of text to dst, in the order of Terms. New
+// terms get new numbers. Its error is ErrFull.
 func (v *Vocabulary) Append(dst []uint32, text string) ([]uint32, error) {
 	v.ids.limit = v.Limit
 	s := scanner{text: norm.NFKC.String(text)}
 	for tok, kind := s.next(); kind != end; tok, kind = s.next() {
 		sp, err := v.expand(tok, kind)
 		if err != nil {
-			v.forget() // a token whose terms are not all numbered
+			v.forget() // of the last token not all terms have a number
 			return dst, err
 		}
 		dst = append(dst, v.flat[sp.off:sp.off+sp.n]...)
@@ -49,8 +49,8 @@ func (v *Vocabulary) Append(dst []uint32, text string) ([]uint32, error) {
 	return dst, nil
 }
 
-// expand returns the numbers of a token's terms. Tokens that no term could come
-// of whole are not remembered, nor those that mean something else in another sentence.
+// expand returns the numbers of a token's terms. It does not cache tokens that are too
+// long for a term, nor those whose terms depend on the sentence.
 func (v *Vocabulary) expand(tok string, k kind) (span, error) {
 	remember := len(tok) <= maxTerm && k != acronym
 	if remember {
@@ -73,13 +73,13 @@ func (v *Vocabulary) expand(tok string, k kind) (span, error) {
 	return sp, err
 }
 
-// forget empties the memory of tokens.
+// forget empties the cache of tokens.
 func (v *Vocabulary) forget() {
 	v.tokens.reset()
 	v.spans, v.flat = v.spans[:0], v.flat[:0]
 }
 
-// number works out a token's terms.
+// number finds the terms of a token and numbers them.
 func (v *Vocabulary) number(tok string, k kind) (span, error) {
 	v.terms = appendTerms(v.terms[:0], tok, k)
 	sp := span{off: uint32(len(v.flat)), n: uint32(len(v.terms))}

@@ -12,28 +12,28 @@ import (
 	"strings"
 )
 
-// ErrNoCollection is what errors of Read are about a folder that holds no
-// collection, or not the split that was asked for.
+// ErrNoCollection is wrapped by the errors of Read for a folder without a collection, or
+// without the split that was asked for.
 var ErrNoCollection = errors.New("no collection")
 
-// missing says what a folder lacks. It is an ErrNoCollection.
+// missing is the error that names what a folder lacks. It is an ErrNoCollection.
 type missing string
 
 func (m missing) Error() string { return string(m) }
 
-// Is tells that m is an ErrNoCollection.
+// Is makes m an ErrNoCollection.
 func (m missing) Is(target error) bool { return target == ErrNoCollection }
 
-// A Collection is documents, queries, and which answers which.
+// A Collection has documents, queries, and grades that say which documents answer which query.
 type Collection struct {
 	Documents []Document
-	Queries   []Query           // those with relevant documents, in the order of the file
+	Queries   []Query           // queries with relevant documents, in the order of the file
 	Grades    map[string]Grades // by query id
-	Judgments string            // the file that the grades are of, below the folder
+	Judgments string            // file of the grades, below the folder
 
 	LeftOut          int // queries without relevant documents
-	UnknownQueries   int // that have relevant documents, but no text
-	UnknownDocuments int // that are relevant to some query, but not in the corpus
+	UnknownQueries   int // queries with relevant documents and no text
+	UnknownDocuments int // relevant documents that the corpus lacks
 }
 
 // A Document is one line of corpus.jsonl.
@@ -49,18 +49,17 @@ type Query struct{ ID, Text string }
 const (
 	corpusFile  = "corpus.jsonl"
 	queriesFile = "queries.jsonl"
-	qrelsFile   = "qrels.tsv" // of a collection with one split
-	qrelsDir    = "qrels"     // of one with several: a file each
+	qrelsFile   = "qrels.tsv" // in a collection with one split
+	qrelsDir    = "qrels"     // in a collection with several: a file for each
 	mainSplit   = "test"
 )
 
-// Read reads the collection in dir, in the layout of BEIR: corpus.jsonl,
-// queries.jsonl, and the grades in qrels/SPLIT.tsv, or in qrels.tsv where there is
-// only one split. split "" is "test", or the only one there is. What is broken is
-// an error with file and line.
+// Read reads the collection in dir, in the layout of BEIR: corpus.jsonl, queries.jsonl,
+// and the grades in qrels/SPLIT.tsv, or in qrels.tsv if there is only one split. An empty
+// split is "test", or the only one. Errors name file and line.
 //
-// Of documents and queries that grades name and the files lack some are counted:
-// the former keep their place in every measure, as documents that nobody can find.
+// Documents and queries that are graded and not in the files are counted. The documents
+// still count as relevant in every measure, as ones that cannot be found.
 func Read(ctx context.Context, dir, split string) (*Collection, error) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil, missing(dir + " is not a folder")
@@ -91,7 +90,7 @@ func Read(ctx context.Context, dir, split string) (*Collection, error) {
 	return c, nil
 }
 
-// findJudgments chooses the file of grades, by its slash-separated path below dir.
+// findJudgments returns the slash-separated path of the file of grades, below dir.
 func findJudgments(dir, split string) (string, error) {
 	entries, err := os.ReadDir(filepath.Join(dir, qrelsDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -130,7 +129,7 @@ func (c *Collection) readCorpus(ctx context.Context, dir string) error {
 	})
 }
 
-// readQueries keeps the queries that have grades.
+// readQueries reads the queries that have grades.
 func (c *Collection) readQueries(ctx context.Context, dir string) error {
 	return readRecords(ctx, dir, queriesFile, func(r record) {
 		if c.Grades[r.ID].Relevant() == 0 {
@@ -141,8 +140,8 @@ func (c *Collection) readQueries(ctx context.Context, dir string) error {
 	})
 }
 
-// readGrades reads lines of query id, document id and grade. A head may come
-// first, and a line may come twice, but not with another grade.
+// readGrades reads lines of query id, document id and grade. The first line may be a
+// header. A line may be repeated, but not with another grade.
 func (c *Collection) readGrades(ctx context.Context, dir string) error {
 	return readLines(ctx, dir, c.Judgments, func(number int, line []byte) error {
 		f := strings.Split(string(line), "\t")
@@ -170,7 +169,7 @@ func (c *Collection) readGrades(ctx context.Context, dir string) error {
 	})
 }
 
-// countUnknown counts what the grades name and the files lack.
+// countUnknown counts graded queries and documents that the files lack.
 func (c *Collection) countUnknown() {
 	documents := make(map[string]bool, len(c.Documents))
 	for _, d := range c.Documents {

@@ -1,6 +1,6 @@
-// Package eval tells how well sources are found: it reads a collection of
-// documents and queries with known answers, asks the queries, and measures what
-// comes back as the literature does, so that numbers compare with published ones.
+// Package eval measures how well sources are found: it reads a collection of documents
+// and queries with known answers, asks the queries, and computes the measures of the
+// literature, so that results can be compared with published ones.
 //
 // It knows no engine and prints nothing.
 package eval
@@ -17,41 +17,40 @@ import (
 
 // Depths at which rankings are measured.
 const (
-	near = 10  // what people look at, and prompts hold
-	far  = 100 // what a reranker could choose from
+	near = 10  // what people look at and what fits into prompts
+	far  = 100 // what a reranker may choose from
 )
 
-// firstCandidates is how many chunks a ranking is first made of.
+// firstCandidates is how many chunks are asked for at first.
 const firstCandidates = 200
 
-// A Trial is what is asked.
+// A Trial asks the queries of a collection.
 type Trial struct {
-	// Engine ranks all documents: it is asked for as many chunks as it takes to have
-	// a hundred of them.
+	// Engine ranks documents: it is asked for as many chunks as it takes to get a hundred
+	// documents.
 	Engine retrieval.Retriever
-	// Request is what a request asks, with Query but for its text. Its time is what
-	// is measured, so it should have no cache.
+	// Request is the retriever of requests. It is asked with Query and the text of each
+	// query, and its time is measured, so it should have no cache.
 	Request retrieval.Retriever
 	Query   retrieval.Query
-	// Progress, if not nil, hears how many queries are done.
+	// Progress, if not nil, is told how many queries are done.
 	Progress func(done int)
 }
 
-// An Outcome is what came of one query.
+// An Outcome is the result of one query.
 type Outcome struct {
 	Query   Query
 	Ranking []string      // the best hundred documents
-	Sources []string      // documents that a request would get chunks of, best first
-	Took    time.Duration // of the search of a request, from outside
+	Sources []string      // documents whose chunks a request would get, best first
+	Took    time.Duration // time of the request's search, as the caller sees it
 
 	NDCG, RecallNear, RecallFar, ReciprocalRank float64
 
 	Hit bool // whether a relevant document is among the sources
 }
 
-// Run asks the queries one after the other. Where ctx ends before all are asked,
-// the outcomes are those of the first ones, and there is no error: a long run that
-// is stopped has still told something.
+// Run asks the queries one after the other. If ctx ends before all are asked, it returns
+// the outcomes so far and no error: they are useful after a long run that is stopped.
 func (t Trial) Run(ctx context.Context, c *Collection) ([]Outcome, error) {
 	outcomes := make([]Outcome, 0, len(c.Queries))
 	for i, q := range c.Queries {
@@ -93,8 +92,8 @@ func (t Trial) ask(ctx context.Context, q Query, grades Grades) (Outcome, error)
 	return o, nil
 }
 
-// rank asks the engine for more and more chunks until they are of enough
-// documents, or there are no more.
+// rank asks the engine for more and more chunks until they are of enough documents, or
+// until it has no more.
 func (t Trial) rank(ctx context.Context, q retrieval.Query) ([]string, error) {
 	for n := firstCandidates; ; n *= 4 {
 		q.Settings.NumCandidates = n
@@ -114,9 +113,9 @@ func (t Trial) rank(ctx context.Context, q retrieval.Query) ([]string, error) {
 	}
 }
 
-// Rank puts documents into order by their best chunk, which stands for them in
-// the result. Equal scores are told apart by id, as the engine does; trec_eval has
-// them the other way round. The order of sources does not matter.
+// Rank orders documents by their best chunk, and returns these chunks. Documents of equal
+// score are in order of their ids, as in the engine; trec_eval orders them the other way
+// round. The order of sources does not matter.
 func Rank(sources []retrieval.Source) []retrieval.Source {
 	ranked := slices.Clone(sources)
 	slices.SortFunc(ranked, func(a, b retrieval.Source) int {
@@ -130,7 +129,7 @@ func Rank(sources []retrieval.Source) []retrieval.Source {
 	})
 }
 
-// A Summary is the means over some outcomes.
+// A Summary holds the means over some outcomes.
 type Summary struct {
 	Queries int // asked
 
@@ -141,7 +140,7 @@ type Summary struct {
 	P50, P95, P99 time.Duration
 }
 
-// Summarise takes the means.
+// Summarise returns the means of outcomes.
 func Summarise(outcomes []Outcome) Summary {
 	s := Summary{Queries: len(outcomes)}
 	if s.Queries == 0 {
@@ -168,9 +167,9 @@ func Summarise(outcomes []Outcome) Summary {
 	return s
 }
 
-// Worst returns the n outcomes with the least nDCG, worst first: of equal ones
-// first those whose requests get nothing relevant, then those that find less in a
-// hundred, then in the order of outcomes.
+// Worst returns the n outcomes with the least nDCG, worst first. Of equal ones come first
+// those whose requests get nothing relevant, then those with the smaller recall at 100,
+// then in the order of outcomes.
 func Worst(outcomes []Outcome, n int) []Outcome {
 	worst := slices.Clone(outcomes)
 	slices.SortStableFunc(worst, func(a, b Outcome) int {

@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// maxLine is the longest line that is read, in bytes.
+// maxLine is the length of the longest line that is read, in bytes.
 const maxLine = 64 << 20
 
-// readLines tells each of the lines of a file below dir that are not blank, with
-// their numbers from 1. Errors are put behind file and line.
+// readLines calls tell with each line of a file below dir that is not blank, and its
+// number from 1. Errors begin with file and line.
 func readLines(ctx context.Context, dir, name string, tell func(number int, line []byte) error) error {
 	path := filepath.Join(dir, filepath.FromSlash(name))
 	f, err := os.Open(path)
@@ -57,8 +57,8 @@ type record struct {
 	Text  string `json:"text"`
 }
 
-// readRecords tells each record of a JSONL file, which has at least one and none
-// twice.
+// readRecords calls tell with each record of a JSONL file. A file without records, and an
+// id that comes twice, are errors.
 func readRecords(ctx context.Context, dir, name string, tell func(record)) error {
 	at := map[string]int{} // line numbers by id
 	err := readLines(ctx, dir, name, func(number int, line []byte) error {
@@ -82,7 +82,7 @@ func readRecords(ctx context.Context, dir, name string, tell func(record)) error
 	return err
 }
 
-// readable says in words of JSON, rather than of Go, what is wrong with a line.
+// readable rewrites an error of encoding/json in terms of JSON rather than of Go.
 func readable(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -97,7 +97,7 @@ func readable(err error) error {
 	return err
 }
 
-// clip bounds what a message quotes.
+// clip shortens a text for a message.
 func clip(text string) string {
 	const most = 80
 	if len(text) > most {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Grades says how relevant documents are to one query, by id. A document that is
-// not in it, or whose grade is not positive, is not relevant.
+// Grades says how relevant documents are to one query, by id. A document without a
+// positive grade is not relevant.
 //
-// The measures of a ranking, which lists documents by id, best first and each
-// once, are those of trec_eval 9 with its default of one as the least relevant
-// grade. Relevant documents count whether or not the collection has them. A query
-// without relevant documents has no measure: all are 0 there.
+// A ranking lists ids of documents, best first, each once. Its measures are those of
+// trec_eval 9 with its default, by which grades from 1 on are relevant. Relevant
+// documents count even if the collection lacks them. For a query without relevant
+// documents all measures are 0.
 type Grades map[string]int
 
 // Relevant returns how many documents are relevant.
@@ -67,8 +67,8 @@ func (g Grades) Recall(ranking []string, k int) float64 {
 	return float64(found) / float64(relevant)
 }
 
-// ReciprocalRank is 1 / rank of the first relevant document, and 0 where none is
-// among the first k (recip_rank of trec_eval on a ranking that ends there).
+// ReciprocalRank is 1 / rank of the first relevant document, or 0 if none is among the
+// first k (recip_rank of trec_eval on the first k).
 func (g Grades) ReciprocalRank(ranking []string, k int) float64 {
 	for i, doc := range first(ranking, k) {
 		if g[doc] > 0 {
@@ -80,8 +80,8 @@ func (g Grades) ReciprocalRank(ranking []string, k int) float64 {
 
 func first[T any](list []T, k int) []T { return list[:min(k, len(list))] }
 
-// quantile returns the least of times that a share p of them do not exceed, the
-// nearest rank; 0 of none.
+// quantile returns the p-quantile of times by the nearest-rank method; 0 if there are
+// none.
 func quantile(times []time.Duration, p float64) time.Duration {
 	if len(times) == 0 {
 		return 0

@@ -6,15 +6,15 @@ import (
 	"sidenote/retrieval"
 )
 
-// Faulty is a Retriever that asks before each call. It is how a test makes an
-// engine fail, hang, panic, or count.
+// Faulty is a Retriever that calls Before each time, with which tests make it fail, hang,
+// panic or count.
 type Faulty struct {
 	Next retrieval.Retriever
-	// Before is called first; its error is the call's, and the call is not made.
+	// Before is called first. If it returns an error, so does the call, and Next is not called.
 	Before func(ctx context.Context, q retrieval.Query) error
 }
 
-// Retrieve asks, then retrieves.
+// Retrieve calls Before, then Next.
 func (f Faulty) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 	if err := f.Before(ctx, q); err != nil {
 		return retrieval.Result{}, err

@@ -10,7 +10,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// filterCases are filters of every type, and joined ones.
+// filterCases returns filters of every type, and joined ones.
 func filterCases() []retrieval.Filter {
 	is := func(t retrieval.FilterType, key string, v any) retrieval.Filter {
 		return retrieval.Filter{Type: t, Key: key, Value: v}
@@ -53,11 +53,11 @@ func filterCases() []retrieval.Filter {
 	}
 }
 
-// canteen is a question that all minutes answer, and nothing else does.
+// canteen is a question that all minutes answer, and no other document.
 const canteen = "committee discussed the canteen menu"
 
-// filters asks with each filter: what comes is the ranking without the documents that
-// the filter hides, cut off at as many as are asked for.
+// filters asks with each filter: the answer is the unfiltered ranking without the
+// documents that do not match, up to the number that was asked for.
 func filters(t *testing.T, base retrieval.Base) {
 	for _, f := range filterCases() {
 		match := matching(&f)
@@ -87,8 +87,8 @@ func filters(t *testing.T, base retrieval.Base) {
 	}
 }
 
-// prefix tests that what of the unfiltered answer matches comes first in the filtered
-// one, in that order and with those scores.
+// prefix tests that the filtered answer begins with the matching sources of the
+// unfiltered one, in the same order and with the same scores.
 func prefix(t *testing.T, what string, filtered, whole retrieval.Result, match map[string]bool) {
 	t.Helper()
 	i := 0
@@ -108,8 +108,8 @@ func prefix(t *testing.T, what string, filtered, whole retrieval.Result, match m
 	}
 }
 
-// filtered asks for several tenants at once, each with a filter of its own and some
-// with the same: nobody sees what only another one may.
+// filtered asks for several tenants at once with different filters: nobody gets an answer
+// that is another filter's.
 func filtered(t *testing.T, base retrieval.Base) {
 	cases := filterCases()
 	want := make([]string, len(cases))

@@ -23,7 +23,7 @@ type Changing interface {
 // A Breakable base asks a service that a test can break.
 type Breakable interface {
 	retrieval.Base
-	Break(f Fault) // "" mends it
+	Break(f Fault) // "" repairs it
 }
 
 // A Fault is what is wrong with a service.
@@ -31,10 +31,10 @@ type Fault string
 
 // The faults.
 const (
-	Down    Fault = "down"    // takes no requests
-	Slow    Fault = "slow"    // takes them and never answers
-	Failing Fault = "failing" // answers that it cannot
-	Garbled Fault = "garbled" // answers what nobody can read
+	Down    Fault = "down"    // refuses requests
+	Slow    Fault = "slow"    // accepts requests and never answers
+	Failing Fault = "failing" // answers with an error
+	Garbled Fault = "garbled" // answers with garbage
 )
 
 // tenants asks for several tenants at once, with and without a filter: the answer depends
@@ -69,7 +69,7 @@ func tenants(t *testing.T, base retrieval.Base) {
 	all.Wait()
 }
 
-// kept keeps an answer while others are made: nobody writes into it.
+// kept tests that an answer does not change while others are made.
 func kept(t *testing.T, base retrieval.Base) {
 	first := ask(t, base, "committee discussed the canteen menu", 50)
 	before, text := describe(first), first.Sources[0].Text
@@ -81,7 +81,7 @@ func kept(t *testing.T, base retrieval.Base) {
 	}
 }
 
-// edition is the corpus with a word in each minute that tells it from others.
+// edition returns the corpus with the name of an edition in each of the minutes.
 func edition(name string) []Document {
 	docs := Documents()
 	for i := range docs {
@@ -90,7 +90,7 @@ func edition(name string) []Document {
 	return docs
 }
 
-// An observer notes which edition came with which generation.
+// An observer records which edition came with which generation.
 type observer struct {
 	mu       sync.Mutex
 	editions map[string]string // by generation
@@ -125,8 +125,8 @@ func (o *observer) note(t *testing.T, res retrieval.Result) (edition string) {
 	return edition
 }
 
-// change swaps the documents while they are searched: each answer is of what was
-// there before or of what is there now, and says so.
+// change replaces the documents while they are searched: each answer is of the documents
+// before or after, never of both, and its generation says of which.
 func change(t *testing.T, base retrieval.Base) {
 	c, ok := base.(Changing)
 	if !ok {
@@ -178,8 +178,8 @@ func change(t *testing.T, base retrieval.Base) {
 	c.Change(t, Documents())
 }
 
-// faults breaks the service: each search is an error that says so, in time, and
-// the next one after it works again.
+// faults breaks the service: each search returns an error in time, and the next one after
+// the fault works again.
 func faults(t *testing.T, base retrieval.Base) {
 	b, ok := base.(Breakable)
 	if !ok {

@@ -1,5 +1,5 @@
-// Package retrievaltest holds what every knowledge base is tested with: the
-// contract suite and a Retriever that fails on request.
+// Package retrievaltest has the contract suite for knowledge bases and a Retriever that
+// fails on request.
 package retrievaltest
 
 import (
@@ -17,10 +17,10 @@ import (
 	"sidenote/retrieval"
 )
 
-// patience is how long a call may take before it counts as hung.
+// patience is the time after which a call counts as hanging.
 const patience = 20 * time.Second
 
-// A Document is what a base under test shall hold.
+// A Document is a document for a base under test.
 type Document struct {
 	ID   string // a path ending in .md
 	Text string // Markdown
@@ -28,8 +28,8 @@ type Document struct {
 	Attributes map[string]any
 }
 
-// Documents returns the corpus of the suite: enough of one subject each that
-// any sensible engine ranks them alike.
+// Documents returns the corpus of the suite. Its documents are so different that any
+// sensible engine ranks them the same for the suite's questions.
 func Documents() []Document {
 	docs := []Document{
 		{ID: "leave.md", Text: "# Leave policy\n\n## Parental leave\n\nEvery parent may take sixteen weeks of parental leave.\n\n## Sick leave\n\nReport an illness on the first morning of absence.\n", Attributes: map[string]any{"audience": "all", "tags": []string{"hr", "family"}, "version": 2.0}},
@@ -50,9 +50,9 @@ func Documents() []Document {
 	return docs
 }
 
-// Run tests that the Bases of open keep the contract of retrieval.Base. Each
-// call of open returns one that holds docs, wholly indexed. One that is also
-// Changing or Breakable is tested while it changes, and while its service fails.
+// Run tests that the Bases of open keep the contract of retrieval.Base. open returns one
+// that has indexed all of docs. A Base that is also Changing or Breakable is tested while
+// it changes, and while its service fails.
 func Run(t *testing.T, open func(t *testing.T, docs []Document) retrieval.Base) {
 	t.Helper()
 	base := open(t, Documents())
@@ -103,7 +103,7 @@ func ranking(t *testing.T, base retrieval.Base) {
 	}
 }
 
-// subjects asks for two things at once, and for one that nobody wrote about.
+// subjects asks for two subjects at once, and for one that no document is about.
 func subjects(t *testing.T, base retrieval.Base) {
 	found := map[string]bool{}
 	for i, s := range ask(t, base, "parental leave, and a broken laptop", 50).Sources {
@@ -180,8 +180,8 @@ func stable(t *testing.T, base retrieval.Base) {
 	}
 }
 
-// late allows an answer as well as an error: a search may be over before it
-// looks at the clock.
+// late accepts an answer as well as an error, because a search may end before it looks at
+// its context.
 func late(t *testing.T, base retrieval.Base) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -214,7 +214,7 @@ func ask(t *testing.T, base retrieval.Base, text string, candidates int) retriev
 	return res
 }
 
-// retrieve fails the test where the call hangs.
+// retrieve fails the test if the call hangs.
 func retrieve(t *testing.T, ctx context.Context, base retrieval.Base, q retrieval.Query) (retrieval.Result, error) {
 	t.Helper()
 	type answer struct {
@@ -235,7 +235,7 @@ func retrieve(t *testing.T, ctx context.Context, base retrieval.Base, q retrieva
 	}
 }
 
-// describe writes what must be equal in equal answers.
+// describe writes the parts of a result that must be equal in equal answers.
 func describe(res retrieval.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %q\n", res.Bases, res.Reason)

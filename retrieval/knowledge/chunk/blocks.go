@@ -11,19 +11,19 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// A block is a part of a document that should stay whole. The blocks of a
-// document follow each other without gaps: blank lines belong to the block before.
+// A block is a part of a document that should not be cut, such as a paragraph or a table.
+// Blocks follow each other without gaps: blank lines belong to the block before them.
 type block struct {
 	start, end int // in the body
-	level      int // of a heading, from 1; 0 is no heading
+	level      int // of the heading, from 1; 0 if it is none
 	lined      bool
-	head, tail string // what a part of it needs around it to be read: a fence, a table's head
-	heading    string // its text, or what the block declares
-	declares   bool   // a part of source code
+	head, tail string // put around a part of the block: the fences of a listing, the head of a table
+	heading    string // text of the heading, or name of what the block declares
+	declares   bool   // the block is source code
 }
 
-// newMarkdownParser returns a parser of the outline of Markdown: blocks and
-// tables, nothing within lines.
+// newMarkdownParser returns a parser of blocks and tables. It does not parse within
+// lines, which is not needed to find blocks.
 func newMarkdownParser() parser.Parser {
 	return parser.NewParser(
 		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
@@ -35,7 +35,7 @@ func newMarkdownParser() parser.Parser {
 
 // markdownBlocks returns the blocks of body. ok is false if the parser gave up on it.
 func markdownBlocks(body string) (blocks []block, ok bool) {
-	// A parser of hostile text must not be the end of the process.
+	// Hostile text may make the parser panic; that must not end the process.
 	defer func() {
 		if recover() != nil {
 			blocks, ok = nil, false
@@ -49,13 +49,13 @@ func markdownBlocks(body string) (blocks []block, ok bool) {
 	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
 		start, found := startOf(n)
 		if !found {
-			continue // nothing in the source stands for it
+			continue // the source has no text for it
 		}
 		start = strings.LastIndexByte(body[:start], '\n') + 1
 		if len(blocks) == 0 {
 			start = 0
 		} else if last := &blocks[len(blocks)-1]; start <= last.start {
-			continue // on the line of the block before
+			continue // it is on the same line as the block before
 		} else {
 			last.end = start
 		}
@@ -70,12 +70,12 @@ func markdownBlocks(body string) (blocks []block, ok bool) {
 	return blocks, true
 }
 
-// maxContainers is how many quotes and lists may be open at once. The parser's
-// work grows with their square, and no reader follows the hundredth.
+// maxContainers is how many quotes and lists may be nested. The parser's work grows with
+// the square of the depth.
 const maxContainers = 100
 
-// tooDeep tells whether a line of body opens more containers than that, or is
-// indented as if it stood in so many.
+// tooDeep tells whether a line of body opens more than maxContainers, or is indented as
+// if it did.
 func tooDeep(body string) bool {
 	for line := range strings.Lines(body) {
 		if len(line) <= maxContainers {
@@ -118,7 +118,7 @@ func startOf(n ast.Node) (at int, ok bool) {
 	return 0, false
 }
 
-// describe fills in what the kind of n says about a block.
+// describe sets the fields of a block that follow from the kind of n.
 func describe(n ast.Node, b block, source []byte) block {
 	switch n := n.(type) {
 	case *ast.Heading:
@@ -134,7 +134,8 @@ func describe(n ast.Node, b block, source []byte) block {
 	return b
 }
 
-// frame replaces the kind in head by the lines that a part of the block repeats.
+// frame sets head and tail to the lines that each part of the block repeats. Until then
+// head holds the kind of the block.
 func (b *block) frame(body string) {
 	lines := strings.SplitAfterN(body[b.start:b.end], "\n", 3)
 	switch {
@@ -149,8 +150,8 @@ func (b *block) frame(body string) {
 	}
 }
 
-// plain takes the marks from a heading that a reader of a list of headings would
-// stumble over: emphasis, code, a closing anchor such as {#id}.
+// plain removes markup from a heading: emphasis, code and an anchor at the end such as
+// {#id}.
 func plain(s string) string {
 	if i := strings.LastIndex(s, "{#"); i >= 0 && strings.HasSuffix(strings.TrimSpace(s), "}") {
 		s = s[:i]
@@ -158,8 +159,8 @@ func plain(s string) string {
 	return strings.TrimSpace(strings.NewReplacer("**", "", "__", "", "`", "").Replace(s))
 }
 
-// recordBlocks returns the paragraphs of a text whose lines are fields. A part of
-// one repeats its first line, which is most often what tells it from the others.
+// recordBlocks returns the paragraphs of a text whose lines are fields. Each part of a
+// paragraph repeats its first line, which usually identifies the record.
 func recordBlocks(body string) []block {
 	blocks := textBlocks(body)
 	for i := range blocks {

@@ -15,11 +15,11 @@ import (
 const (
 	// MaxTokens is the size limit of a chunk.
 	MaxTokens = 400
-	// smallChunk is the size in tokens below which a chunk is merged with a neighbour: a
-	// heading and a line of text answer little on their own.
+	// A chunk of fewer than smallChunk tokens is merged with a neighbour: a heading and
+	// one line rarely answer a question.
 	smallChunk = 100
-	// mergedChunk is the size from which on a chunk is not merged any more: it answers well
-	// alone, and one about many things is found for none of them.
+	// A chunk of mergedChunk tokens or more is not merged: chunks about several subjects
+	// rank low for each of them.
 	mergedChunk = 200
 )
 
@@ -36,26 +36,26 @@ type Count struct {
 	Tokens  int
 }
 
-// CounterName names the counter of an encoding in one version of Sidenote: counts by
-// another version, such as another release, have other names and are not taken for these.
+// CounterName names the counter of an encoding in one version of Sidenote, so that counts
+// by another version are not mistaken for its own.
 func CounterName(version, encoding string) string { return string(document.Fields(version, encoding)) }
 
 // A unit is a block, or a part of a block that was too long.
 type unit struct {
 	start, end  int
 	of          *block
-	depth       int  // how often it was split: the number of the next splitter to try
-	first, last bool // of its block
+	depth       int  // index of the next splitter to try
+	first, last bool // it begins the block, it ends the block
 	tokens      int  // -1 until counted
 }
 
-// A run is a chunk being made: neighbouring units under one heading path.
+// A run is a chunk in the making: neighbouring units under one heading path.
 type run struct {
 	path        []string
-	declares    bool // path is names of declarations, not headings above each other
+	declares    bool // path holds names of declarations, not nested headings
 	start, end  int
 	head, tail  string
-	inLine      bool // starts inside a line
+	inLine      bool // it starts in the middle of a line
 	headingOnly bool
 	tokens      int // -1 until counted
 }
@@ -65,14 +65,14 @@ type cutter struct {
 	body    string
 	counter retrieval.Counter
 	outline outline
-	runs    []run // of the window
-	merged  []run // of those before
+	runs    []run // of the present window
+	merged  []run // of all windows, after merging
 }
 
-// Cut cuts body into chunks of at most MaxTokens, and returns its first
-// heading of level 1. Every byte that is not blank stands in exactly one chunk; a
-// part of a table, of fenced code or of a function repeats what it needs to be
-// read as such. d is read only for how body is written: Markdown, Form and Lang.
+// Cut cuts body into chunks of at most MaxTokens, and returns its first heading of level
+// 1 as the title. Every byte that is not white space is in exactly one chunk. A part of a
+// table, a listing or a function also repeats its head. Of d only Markdown, Form and Lang
+// are used.
 func Cut(body string, d document.Document, counter retrieval.Counter) (chunks []Chunk, title string) {
 	c := &cutter{body: body, counter: counter}
 	if d.Form == extract.Code {
@@ -90,7 +90,7 @@ func Cut(body string, d document.Document, counter retrieval.Counter) (chunks []
 	return chunks, c.outline.title
 }
 
-// blocksOf returns the blocks of a window that starts at a place in the body.
+// blocksOf returns the blocks of a window, which starts at an offset of the body.
 func blocksOf(d document.Document, window string, start int) []block {
 	var blocks []block
 	ok := false
@@ -111,8 +111,8 @@ func blocksOf(d document.Document, window string, start int) []block {
 	return blocks
 }
 
-// sections packs the blocks of a window under each heading. Headings that nothing
-// but a heading follows go along with that one.
+// sections packs the blocks of a window, heading by heading. A heading that is followed
+// by another heading at once goes into one chunk with it.
 func (c *cutter) sections(blocks []block) {
 	o := &c.outline
 	var units []unit
@@ -134,7 +134,7 @@ func (c *cutter) sections(blocks []block) {
 	c.merge()
 }
 
-// An outline is the headings above a place in a document.
+// An outline holds the headings above a place in a document.
 type outline struct {
 	title    string // the first heading of level 1; not part of a path
 	titled   bool
@@ -165,8 +165,8 @@ func (o *outline) path() (path []string) {
 	return path
 }
 
-// pack makes runs of units, each as long as MaxTokens allow. A heading is not
-// left alone while anything of what it heads fits beside it.
+// pack makes runs of units, each as long as MaxTokens allows. A heading gets a run of its
+// own only if nothing of the text below it fits.
 func (c *cutter) pack(path []string, units []unit) {
 	slices.Reverse(units) // a stack: the next unit is the last
 	for len(units) > 0 {
@@ -197,7 +197,7 @@ func (c *cutter) fit(stack []unit) (n int, r run) {
 	}
 	for ; n < len(stack); n++ {
 		if top(n).end-top(0).start <= MaxTokens {
-			continue // no more bytes than tokens allowed: nothing to count
+			continue // it has no more bytes than tokens are allowed, so it need not be counted
 		}
 		for ; counted <= n; counted++ {
 			sum += c.countUnit(top(counted))
@@ -231,8 +231,8 @@ func (c *cutter) run(stack []unit, n int) run {
 	return r
 }
 
-// holds tells whether the limit holds for a run whose parts add up to no more.
-// Counts add exactly where lines meet; elsewhere the whole is counted.
+// holds tells whether a run whose parts add up to MaxTokens or less is within MaxTokens.
+// Counts add up exactly where parts meet at a line break; otherwise the whole is counted.
 func (c *cutter) holds(r run) bool {
 	atLine := r.end == len(c.body) || c.body[r.end-1] == '\n'
 	if r.head == "" && r.tail == "" && !r.inLine && atLine {
@@ -245,7 +245,7 @@ func (c *cutter) holds(r run) bool {
 // split returns the parts of a unit that is too long, nil if it has none.
 func (c *cutter) split(u unit) (parts []unit) {
 	if u.depth == 0 && len(u.of.head) > 0 && c.count(u.of.head) > MaxTokens/4 {
-		u.of.head, u.of.tail = "", "" // too long to repeat
+		u.of.head, u.of.tail = "", "" // it is too long to be repeated
 	}
 	for splitters := splittersOf(*u.of); u.depth < len(splitters); u.depth++ {
 		texts := splitters[u.depth](c.body[u.start:u.end])
@@ -273,7 +273,7 @@ func (c *cutter) count(text string) int {
 func (c *cutter) countUnit(u *unit) int {
 	if u.tokens < 0 {
 		u.tokens = c.count(c.body[u.start:u.end])
-		if c.body[u.start] == '/' { // joins with the line break before it
+		if c.body[u.start] == '/' { // its token may include the line break before it
 			u.tokens++
 		}
 	}
@@ -287,8 +287,7 @@ func (c *cutter) countRun(r *run) int {
 	return r.tokens
 }
 
-// text returns what the chunk says: as it stands in the document, without blank
-// lines around it.
+// text returns the chunk's text as in the document, without blank lines around it.
 func (c *cutter) text(r run) string {
 	text := strings.TrimRightFunc(c.body[r.start:r.end], unicode.IsSpace)
 	if r.inLine {
@@ -307,8 +306,7 @@ func (c *cutter) text(r run) string {
 	return r.head + text + r.tail
 }
 
-// merge joins neighbours that are small with what stands beside them under the
-// same heading.
+// merge joins small chunks with a neighbour under the same heading.
 func (c *cutter) merge() {
 	for _, b := range c.runs {
 		if n := len(c.merged); n > 0 && c.mergeable(&c.merged[n-1], &b) {
@@ -329,23 +327,23 @@ func (c *cutter) mergeable(a, b *run) bool {
 		return false
 	}
 	if (b.end-a.start)/maxTokenBytes > MaxTokens {
-		return false // not worth a count
+		return false // surely too long, so it is not counted
 	}
 	x, y := c.countRun(a), c.countRun(b)
 	return x < mergedChunk && min(x, y) < smallChunk && x+y <= MaxTokens
 }
 
-// maxTokenBytes is more than a token of any text with words has on average.
+// maxTokenBytes is more than the average length of a token in any text with words.
 const maxTokenBytes = 16
 
-// related tells whether two neighbours have the same parent, or one heads the other.
+// related tells whether two neighbours have the same parent heading, or one is below the other.
 func related(a, b []string) bool {
 	n := commonPrefix(a, b)
 	return n == len(a) || len(a) == len(b) && n == len(a)-1
 }
 
-// mergedPath returns the heading path of two chunks in one: that of the one which
-// is nearly all of it, or what they share.
+// mergedPath returns the heading path of two merged chunks: the path of the one that
+// makes up most of it, or else what both paths share.
 func mergedPath(a, b run) []string {
 	switch {
 	case a.declares || b.declares:

@@ -6,8 +6,8 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// codeBlocks returns the declarations of source code. What does not fit into a
-// chunk is taken apart along its members, and failing that by line.
+// codeBlocks returns the declarations of source code. A declaration too long for a chunk
+// is divided at its members, or at lines if it has none.
 func (c *cutter) codeBlocks(lang string) []block {
 	parts := extract.Outline(lang, c.body, func(text string) bool {
 		return len(text) <= MaxTokens || len(text) <= MaxTokens*maxTokenBytes && c.count(text) <= MaxTokens
@@ -18,7 +18,7 @@ func (c *cutter) codeBlocks(lang string) []block {
 		if i+1 < len(parts) {
 			end = parts[i+1].Start
 		}
-		for from, to := range windows(c.body[p.Start:end]) { // nearly always one
+		for from, to := range windows(c.body[p.Start:end]) { // nearly always just one
 			blocks = append(blocks, block{
 				start: p.Start + from, end: p.Start + to, lined: true, declares: true, heading: p.Name, head: p.Head,
 			})
@@ -27,7 +27,7 @@ func (c *cutter) codeBlocks(lang string) []block {
 	return blocks
 }
 
-// declared is the outline of a block that declares something.
+// declared returns the outline of a block that declares name.
 func declared(name string) (o outline) {
 	if name != "" {
 		o.headings = []heading{{1, name}}
@@ -38,7 +38,7 @@ func declared(name string) (o outline) {
 // maxNames bounds the names of a section, in bytes.
 const maxNames = 80
 
-// mergedNames returns what two chunks in one declare.
+// mergedNames returns the names that two merged chunks declare.
 func mergedNames(a, b []string) []string {
 	switch {
 	case len(a) == 0:

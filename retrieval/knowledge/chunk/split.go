@@ -6,10 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// A splitter cuts a text into parts that give the text when put together again.
+// A splitter cuts a text into parts whose concatenation is the text.
 type splitter func(text string) []string
 
-// Prose is cut at sentences first, everything else at lines.
+// splittersOf returns the splitters for a block, to be tried in this order: prose is cut
+// at sentences first, everything else at lines.
 func splittersOf(b block) [3]splitter {
 	if b.lined {
 		return [...]splitter{splitLines, splitSentences, splitRunes}
@@ -25,9 +26,9 @@ func splitLines(text string) []string {
 	return parts
 }
 
-// splitSentences cuts after what ends a sentence: . ! ? … and closing quotes with
-// white space after them, 。！？ with or without. Blanks go to the sentence after, a
-// line break to the one before.
+// splitSentences cuts at the ends of sentences: after . ! ? … and closing quotes that
+// white space follows, and after 。！？. Spaces go to the next sentence, a line break to the
+// one before.
 func splitSentences(text string) (parts []string) {
 	start := 0
 	for i := 0; i < len(text); {
@@ -61,11 +62,11 @@ func splitSentences(text string) (parts []string) {
 	return parts
 }
 
-// runLength is about how long the parts of a text without any structure are, in
-// bytes. No token is longer than that by much, and none is less than a byte.
+// runLength is the approximate length, in bytes, of the parts of a text without
+// structure. It is long enough that parts do not cut many tokens.
 const runLength = 128
 
-// splitRunes cuts anywhere between two characters, after white space if there is some.
+// splitRunes cuts between any two characters, after white space if possible.
 func splitRunes(text string) (parts []string) {
 	for len(text) > runLength {
 		n := strings.LastIndexAny(text[:runLength], " \t") + 1

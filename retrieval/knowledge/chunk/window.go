@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// maxWindow is how much of a document is told apart into blocks at once, in
-	// bytes: a tree of Markdown takes three hundred times its text at worst.
+	// maxWindow is how many bytes of a document are parsed at once: the syntax tree takes
+	// up to three hundred times as much memory.
 	maxWindow = 256 << 10
-	// maxListing is how long a listing may be that is not cut by a window.
+	// maxListing is the length, in bytes, up to which a window does not cut a listing.
 	maxListing = 1 << 20
 )
 
-// windows returns the parts of a body that are read one after the other. Most
-// bodies are one; a longer one is cut before a heading, else after a blank line,
-// else after a line, and never within a listing that is not as long as a book.
+// windows returns the parts of a body that are parsed one after the other. Most bodies
+// have one. Longer ones are cut before a heading, else after a blank line, else after a
+// line, and not within a listing of up to maxListing bytes.
 func windows(body string) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
 		for start := 0; start < len(body); {
@@ -31,9 +31,9 @@ func windows(body string) iter.Seq2[int, int] {
 	}
 }
 
-// windowEnd returns how long the first window of a long text is.
+// windowEnd returns the length of the first window of a long text.
 func windowEnd(text string) int {
-	heading, blank := 0, 0 // where the last good place of each kind is
+	heading, blank := 0, 0 // offsets of the last heading and the last blank line
 	fence := ""
 	wasBlank := false
 	at := 0
@@ -62,13 +62,14 @@ func windowEnd(text string) int {
 	return at
 }
 
-// startsBlock tells whether a line after a blank one is surely no part of a list,
-// a quote or an indented listing.
+// startsBlock tells whether a line after a blank line surely begins a block of its own:
+// it cannot continue a list, a quote or an indented listing.
 func startsBlock(line string) bool {
 	return strings.TrimSpace(line) != "" && !strings.ContainsAny(line[:1], " \t>-*+0123456789")
 }
 
-// fenceAfter returns what closes the listing that is open after a line, "" for none.
+// fenceAfter returns the fence that closes the listing that is open after a line; "" if
+// none is open.
 func fenceAfter(open, line string) string {
 	trimmed := strings.TrimLeft(line, " ")
 	if open != "" {

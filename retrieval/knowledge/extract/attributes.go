@@ -9,24 +9,23 @@ import (
 	"strings"
 )
 
-// Attributes are what a document says of itself beside its text: a text, a finite
-// number (float64), a bool or a list of texts by name. Within a file a name stands for
-// one of the four. What is none of them is left out, name by name, and reported: a filter
-// that met a value only sometimes would be wrong without a word.
+// An attribute has a name and a value: a text, a finite number (float64), a bool or a
+// list of texts. All values of a name in one file have the same type. Other values are
+// left out and reported, because a filter on that name would silently miss documents.
 
 const (
-	// MaxAttributes is how many one document may have.
+	// MaxAttributes is how many attributes one document may have.
 	MaxAttributes = 64
-	// maxAttributeName and maxAttributeText bound them, in bytes.
+	// maxAttributeName and maxAttributeText are the limits of a name and a text, in bytes.
 	maxAttributeName = 64
 	maxAttributeText = 1 << 10
-	// maxAttributeList is how many texts a list may have.
+	// maxAttributeList is how many texts a list may hold.
 	maxAttributeList = 1 << 10
-	// maxWhole is the largest whole number that no other one becomes as a float64.
+	// maxWhole is the largest whole number up to which float64 holds each exactly.
 	maxWhole = 1<<53 - 1
 )
 
-// Why a value is no attribute.
+// Reasons why a value is left out.
 const (
 	reasonNested = "an object, or a list of other things than texts"
 	reasonNumber = "no finite number"
@@ -38,14 +37,14 @@ const (
 	reasonName   = "a name that nobody could write"
 )
 
-// Left is an error that says which attributes of a file's documents were left out,
-// and why. Nothing else is wrong with it.
+// Left is the error for a file that was read whole except for some attributes; it says
+// which were left out, and why.
 type Left struct {
 	reasons map[string]string // by name
-	types   map[string]kind   // that names stand for
+	types   map[string]kind   // of the values seen so far, by name
 }
 
-// maxLeft is how many names an error lists, maxRemembered how many it knows.
+// maxLeft is how many names the error lists, maxRemembered how many it keeps.
 const (
 	maxLeft       = 3
 	maxRemembered = 10_000
@@ -71,7 +70,7 @@ func (l *Left) Error() string {
 	return b.String()
 }
 
-// err is l where something was left out.
+// err returns l if something was left out, else nil.
 func (l *Left) err() error {
 	if len(l.reasons) == 0 {
 		return nil
@@ -79,7 +78,7 @@ func (l *Left) err() error {
 	return l
 }
 
-// after is what is said of a file that is broken in part.
+// after returns the error for a file that is also broken in part.
 func (l *Left) after(broken error) error {
 	if len(l.reasons) == 0 {
 		return broken
@@ -96,7 +95,7 @@ func (l *Left) note(name, reason string) {
 	}
 }
 
-// kind is one of the four that an attribute can be.
+// kind is the type of an attribute's value.
 type kind uint8
 
 const (
@@ -106,7 +105,7 @@ const (
 	listKind
 )
 
-// sameKind tells whether a name stands for what it stood for before in this file.
+// sameKind tells whether earlier values of a name in this file had the kind k.
 func (l *Left) sameKind(name string, k kind) bool {
 	before, known := l.types[name]
 	if !known && len(l.types) < maxRemembered {
@@ -118,11 +117,11 @@ func (l *Left) sameKind(name string, k kind) bool {
 	return !known || before == k
 }
 
-// An attributeSet is the attributes of one document.
+// An attributeSet collects the attributes of one document.
 type attributeSet struct {
 	values map[string]any
 	left   *Left // of the file
-	quiet  bool  // what is left out stands in the text
+	quiet  bool  // what is left out is not reported, because the text has it
 }
 
 func (s *attributeSet) has(name string) bool {
@@ -145,10 +144,10 @@ func (s *attributeSet) addText(name, text string) {
 		s.refuse(name, reasonLong)
 		return
 	}
-	s.add(name, textKind, strings.Clone(text)) // not with all of the file behind it
+	s.add(name, textKind, strings.Clone(text)) // a copy, so that the whole file is not kept in memory
 }
 
-// addList takes a list of texts; an empty one is no attribute.
+// addList adds a list of texts. An empty list is ignored.
 func (s *attributeSet) addList(name string, list []string) {
 	for i, text := range list {
 		if len(text) > maxAttributeText {
@@ -173,7 +172,7 @@ func (s *attributeSet) addNumber(name string, n float64) {
 	s.add(name, numberKind, n)
 }
 
-// addDigits takes a number as it is written in JSON.
+// addDigits adds a number as written in JSON.
 func (s *attributeSet) addDigits(name, digits string) {
 	n, err := strconv.ParseFloat(digits, 64)
 	switch {

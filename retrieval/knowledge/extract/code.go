@@ -2,18 +2,18 @@ package extract
 
 import "strings"
 
-// A Part is a stretch of source code that should stay whole: a declaration with
-// the comment above it. It ends where the next one starts.
+// A Part is a part of source code that should not be cut: a declaration with the comment
+// above it. It ends where the next Part starts.
 type Part struct {
-	Start int    // in the text; of a line
-	Name  string // of what is declared, as in "Reader.Close"; "" for none
-	Head  string // the line that declares it, for parts of it to repeat
+	Start int    // offset of its first line
+	Name  string // of what it declares, as in "Reader.Close"; "" if nothing
+	Head  string // the line that declares it, which pieces of the part repeat
 }
 
-// Outline returns the parts of source code, from its start, without gaps. A part
-// for which fits is false is taken apart along its members where it has some.
+// Outline divides source code into parts, without gaps. A part for which fits is false is
+// divided at its members, if it has some.
 func Outline(lang, text string, fits func(text string) bool) (parts []Part) {
-	// Hostile text must not be the end of the process.
+	// A panic on hostile text must not end the process.
 	defer func() {
 		if recover() != nil {
 			parts = []Part{{}}
@@ -33,9 +33,9 @@ func Outline(lang, text string, fits func(text string) bool) (parts []Part) {
 	return o.out
 }
 
-// An outliner finds the declarations of a language by how its code looks: one
-// starts at a line that is no deeper than its neighbours, outside of any bracket
-// and string, and takes the comments and attributes right above it along.
+// An outliner finds declarations by the layout of the code. A declaration starts at a
+// line that is not indented deeper than its neighbours and not inside brackets or a
+// string. It includes the comments and attributes directly above it.
 type outliner struct {
 	lang  string
 	text  string
@@ -47,9 +47,9 @@ type outliner struct {
 type line struct {
 	start, end int
 	indent     int  // -1 for a blank line
-	inside     bool // within a string or comment that began before it
+	inside     bool // it begins inside a string or comment
 	kind       lineKind
-	name       string // of what it declares, once named
+	name       string // of what it declares; valid if named is set
 	named      bool
 }
 
@@ -57,18 +57,18 @@ type lineKind uint8
 
 const (
 	plainLine   lineKind = iota
-	leadLine             // a comment or an attribute: part of what follows
-	closingLine          // ends what came before
+	leadLine             // a comment or an attribute: it belongs to what follows
+	closingLine          // it ends what came before
 )
 
-// maxLines is how long source code is that somebody may have written.
+// maxLines is the length up to which source code is divided; longer files are generated.
 const maxLines = 200_000
 
-// maxNesting is how deep members are looked for: a class within a class.
+// maxNesting is how many levels of members are looked for, as in a class inside a class.
 const maxNesting = 3
 
-// parts writes the parts of lines[from:to], which stand at the given depth in what
-// prefix names.
+// parts adds the parts of lines[from:to], which are at this depth inside the declaration
+// named prefix.
 func (o *outliner) parts(from, to, depth int, prefix string) {
 	starts := o.starts(from, to)
 	for i, at := range starts {
@@ -97,8 +97,7 @@ func (o *outliner) parts(from, to, depth int, prefix string) {
 	}
 }
 
-// members tells whether lines[from:to] hold declarations of their own, and where
-// the first is.
+// members tells whether lines[from:to] contain declarations, and where the first is.
 func (o *outliner) members(from, to int) (first int, ok bool) {
 	for _, at := range o.starts(from, to) {
 		if o.declares(o.signature(at, to)) {
@@ -108,8 +107,8 @@ func (o *outliner) members(from, to int) (first int, ok bool) {
 	return 0, false
 }
 
-// starts returns the lines of [from, to) at which parts start. The first line is
-// always one of them.
+// starts returns the lines in [from, to) at which parts start. from is always one of
+// them.
 func (o *outliner) starts(from, to int) (starts []int) {
 	least := -1
 	for _, l := range o.lines[from:to] {
@@ -117,14 +116,14 @@ func (o *outliner) starts(from, to int) (starts []int) {
 			least = l.indent
 		}
 	}
-	lead := -1    // where the comments above the next declaration start
-	last := false // whether the last one declares something
+	lead := -1    // first line of the comments above the next declaration
+	last := false // whether the last part declares something
 	for i := from; i < to; i++ {
 		l := o.lines[i]
 		switch {
 		case l.indent < 0 || l.indent > least && !l.inside:
 			if l.indent < 0 {
-				lead = -1 // a blank line parts a comment from what follows
+				lead = -1 // a comment above a blank line does not belong to what follows
 			}
 			continue
 		case l.inside || l.kind == closingLine:
@@ -153,8 +152,8 @@ func (o *outliner) starts(from, to int) (starts []int) {
 	return starts
 }
 
-// signature returns the line of a part that declares it: the first one that is no
-// comment and no attribute.
+// signature returns the declaring line of a part: the first that is neither a comment nor
+// an attribute.
 func (o *outliner) signature(from, to int) int {
 	for i := from; i < to; i++ {
 		if l := o.lines[i]; l.indent >= 0 && l.kind == plainLine && !l.inside {
@@ -166,8 +165,8 @@ func (o *outliner) signature(from, to int) int {
 
 func (o *outliner) lineText(i int) string { return o.text[o.lines[i].start:o.lines[i].end] }
 
-// name returns the name of what a line declares, "" for nothing. Lines are asked
-// once for each level on which they may start a part.
+// name returns the name of what a line declares, "" for nothing. It keeps the result,
+// because lines are looked at once per level.
 func (o *outliner) name(i int) string {
 	l := &o.lines[i]
 	if !l.named {
@@ -178,7 +177,7 @@ func (o *outliner) name(i int) string {
 
 func (o *outliner) declares(i int) bool { return o.name(i) != "" }
 
-// ended tells whether the statement before line i has ended.
+// ended tells whether the statement before line i ends with a semicolon.
 func (o *outliner) ended(i int) bool {
 	return strings.HasSuffix(strings.TrimRight(o.text[:o.lines[i].start], " \t\n"), ";")
 }

@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// maxParsed is how much source code is parsed, in bytes: a tree takes fifty times
-// as much. Longer files are made by programs, and told apart by how they look.
+// maxParsed is the size, in bytes, up to which Go code is parsed: a syntax tree takes
+// fifty times as much memory. Larger files, which are mostly generated, are divided by
+// their layout.
 const maxParsed = 1 << 20
 
-// goParts returns the declarations of a file of Go; nil if it cannot be parsed.
-// What stands between two declarations belongs to the second.
+// goParts returns the declarations of a Go file; nil if it cannot be parsed. Text between
+// two declarations belongs to the second.
 func goParts(text string) (parts []Part) {
-	// A parser of hostile text must not be the end of the process.
+	// A panic on hostile text must not end the process.
 	defer func() {
 		if recover() != nil {
 			parts = nil
@@ -34,15 +35,15 @@ func goParts(text string) (parts []Part) {
 	for _, d := range parsed.Decls {
 		name := goName(d)
 		at, declared := end, file.Offset(d.Pos())
-		if after := file.Offset(d.End()); after > end { // else on a line that is known: it may be long
+		if after := file.Offset(d.End()); after > end { // else end stays: the line may be long
 			end = lineAfter(text, after)
 		}
 		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.IMPORT {
-			continue // goes with the package clause
+			continue // imports stay in the part of the package clause
 		}
 		at += blankLines(text[at:])
 		if last := parts[len(parts)-1]; at <= last.Start || at > declared {
-			continue // on the line of the one before
+			continue // it is on the same line as the declaration before
 		}
 		start := strings.LastIndexByte(text[:declared], '\n') + 1
 		parts = append(parts, Part{Start: at, Name: name, Head: strings.TrimRight(text[start:lineAfter(text, declared)], "\n") + "\n"})
@@ -50,7 +51,7 @@ func goParts(text string) (parts []Part) {
 	return parts
 }
 
-// lineAfter returns where the line after the one with at begins.
+// lineAfter returns the start of the line that follows the one at offset at.
 func lineAfter(text string, at int) int {
 	if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
 		return at + i + 1
@@ -69,7 +70,7 @@ func blankLines(text string) (n int) {
 	return n
 }
 
-// goName returns the name of what is declared: the first of a group.
+// goName returns the name of what is declared; of a group, the first name.
 func goName(d ast.Decl) string {
 	switch d := d.(type) {
 	case *ast.FuncDecl:

@@ -2,14 +2,14 @@ package extract
 
 import "strings"
 
-// syntax is what must be known of a language to tell code from strings and comments.
+// syntax is what is needed of a language to tell code from strings and comments.
 type syntax struct {
-	comment  string // to the end of the line
-	blocks   bool   // /* */
-	triple   bool   // """ and '''
-	template bool   // ` over lines
-	brackets bool   // what stands in brackets is part of the line before
-	quotes   string // what opens a string that ends on its line
+	comment  string // what begins a comment up to the end of the line
+	blocks   bool   // it has /* */
+	triple   bool   // it has """ and '''
+	template bool   // it has ` for strings of several lines
+	brackets bool   // a line inside brackets continues the line before
+	quotes   string // what begins a string that ends on the same line
 }
 
 func syntaxOf(lang string) syntax {
@@ -36,10 +36,10 @@ func syntaxOf(lang string) syntax {
 	return syntax{comment: "//", blocks: true, brackets: true, quotes: `"'`}
 }
 
-// scan finds the lines and what is known of each without knowing its neighbours.
+// scan finds the lines, and what can be said of each without looking at others.
 func (o *outliner) scan() {
 	s := syntaxOf(o.lang)
-	in := "" // what ends the string or comment that is open
+	in := "" // what ends the string or comment that is open; "" if none is
 	at := 0
 	for text := range strings.Lines(o.text) {
 		l := line{start: at, end: at + len(text), indent: -1, inside: in != ""}
@@ -56,7 +56,7 @@ func (o *outliner) scan() {
 	}
 }
 
-// tabWidth is how deep a tab indents.
+// tabWidth is how many columns a tab indents.
 const tabWidth = 4
 
 func indentOf(text string) (n int) {
@@ -73,7 +73,7 @@ func indentOf(text string) (n int) {
 	return n
 }
 
-// kindOf tells what a line is by how it begins.
+// kindOf returns the kind of a line, by how it begins.
 func kindOf(lang string, s syntax, trimmed string) lineKind {
 	switch {
 	case strings.HasPrefix(trimmed, s.comment), s.blocks && strings.HasPrefix(trimmed, "/*"), strings.HasPrefix(trimmed, "@"):
@@ -92,8 +92,8 @@ func kindOf(lang string, s syntax, trimmed string) lineKind {
 	return plainLine
 }
 
-// after returns what ends the string or comment that is open after a line, given
-// what was open before it.
+// after returns what ends the string or comment that is open after a line; in is the same
+// for the line before.
 func (s syntax) after(text, in string) string {
 	for i := 0; i < len(text); {
 		rest := text[i:]
@@ -124,7 +124,7 @@ func (s syntax) after(text, in string) string {
 	return in
 }
 
-// quoted returns how long a string that ends on its line is.
+// quoted returns the length of the string that text begins with.
 func quoted(text string) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
@@ -134,5 +134,5 @@ func quoted(text string) int {
 			return i + 1
 		}
 	}
-	return 1 // it does not: an apostrophe
+	return 1 // it does not end on the line, so it is an apostrophe
 }

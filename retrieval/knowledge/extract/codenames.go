@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// maxSignature is how much of a line is looked at for what it declares, in bytes.
+// maxSignature is how many bytes of a line are searched for a name.
 const maxSignature = 400
 
-// The patterns are for lines that a look at a byte or a word has let through:
-// matching costs some microseconds, and files have a hundred thousand lines.
+// These patterns are matched only after a cheap check of the line, because a match takes
+// microseconds and files have up to a hundred thousand lines.
 var (
-	// bound are functions that a name is bound to.
+	// bound matches functions assigned to a name.
 	bound = regexp.MustCompile(`^\s*(?:export\s+)?(?:default\s+)?(?:const|let|var|val|local)\s+([\w$]+)\s*(?::[^=]*)?=`)
-	// called are declarations by type and name, as in C and Java.
+	// called matches declarations by type and name, as in C and Java.
 	called = regexp.MustCompile(`^\s*(?:[\w:*&<>\[\],~@?]+\s+)+[*&]*([\w:~$]+)\s*\([^;]*$`)
-	// created are those of SQL.
+	// created matches declarations in SQL.
 	created = regexp.MustCompile(`(?i)^\s*(?:create|alter)\s+(?:or\s+replace\s+)?(?:\w+\s+){0,3}?(?:table|view|function|procedure|index|trigger|type|schema)\s+(?:if\s+not\s+exists\s+)?["'\x60\[]?([\w.]+)`)
-	// targets are those of shell scripts and makefiles.
+	// targets matches declarations in shell scripts and makefiles.
 	targets = regexp.MustCompile(`^(?:function\s+)?([\w.%/-]+)\s*(?:\(\)|::?(?:[^=]|$))`)
-	// methods are those of JavaScript.
+	// methods matches methods in JavaScript.
 	methods = regexp.MustCompile(`^\s*(?:(?:async|static|get|set|public|private|protected|readonly|override)\s+)*([\w$#]+)\s*\([^;]*\{\s*$`)
 )
 
@@ -60,11 +60,11 @@ func nameOf(lang, text string) string {
 	return strings.TrimRight(name, ":")
 }
 
-// maxModifiers is how many words stand before the one that begins a declaration,
-// as in "public static final class".
+// maxModifiers is how many words may precede the keyword of a declaration, as in "public
+// static final class".
 const maxModifiers = 6
 
-// keyworded returns the name of a declaration that begins with a word for it.
+// keyworded returns the name of a declaration that begins with a keyword.
 func keyworded(text string) string {
 	for range maxModifiers + 1 {
 		text = strings.TrimLeft(text, " \t")
@@ -87,7 +87,7 @@ func keyworded(text string) string {
 	return ""
 }
 
-// closing returns where the brackets < > that are open before text are closed.
+// closing returns the offset at which the brackets < > that are open before text are closed.
 func closing(text string) int {
 	open := 1
 	for i := range len(text) {
@@ -103,7 +103,7 @@ func closing(text string) int {
 	return len(text)
 }
 
-// span returns how many bytes text begins with that are of a kind.
+// span returns the number of leading bytes for which is holds.
 func span(text string, is func(c byte) bool) int {
 	for i := range len(text) {
 		if !is(text[i]) {
@@ -120,7 +120,7 @@ func wordByte(c byte) bool {
 func nameByte(c byte) bool     { return wordByte(c) || strings.IndexByte("$.:~-", c) >= 0 }
 func modifierByte(c byte) bool { return wordByte(c) || strings.IndexByte("@().:<>[]-", c) >= 0 }
 
-// declarer tells the words that begin a declaration in one language or another.
+// declarer tells whether a word begins a declaration in some language.
 func declarer(word string) bool {
 	switch word {
 	case "func", "fn", "def", "class", "struct", "enum", "interface", "trait", "impl", "type", "typedef", "module", "mod", "namespace",
@@ -131,8 +131,7 @@ func declarer(word string) bool {
 	return false
 }
 
-// statement tells the words that begin lines which look like a declaration and are
-// none.
+// statement tells whether a word begins a statement that looks like a declaration.
 func statement(word string) bool {
 	switch word {
 	case "if", "else", "for", "while", "switch", "return", "throw", "catch", "case", "new", "delete", "await", "using", "elif", "with",

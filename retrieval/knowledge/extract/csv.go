@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// maxHeader is how much of a column's name is repeated with each value, in bytes.
+// maxHeader is how many bytes of a column's name are repeated with each value.
 const maxHeader = 60
 
-// readCSV writes each row as a paragraph of lines such as "Price: 12 EUR": a value
-// is found by what it is called, and however rows are grouped into chunks, each
-// says what its values are. Values that are empty are left out.
+// readCSV writes each row as a paragraph of lines such as "Price: 12 EUR", so that a
+// value can be found by its column's name and is understood in any chunk. Empty values
+// are left out.
 func readCSV(name, text string) (Document, error) {
 	comma, text := delimiter(name, text)
 	r := csv.NewReader(strings.NewReader(text))
@@ -45,7 +45,7 @@ func readCSV(name, text string) (Document, error) {
 		}
 	}
 	if b.Len() == 0 {
-		b.WriteString(strings.Join(header, ", ")) // of no rows
+		b.WriteString(strings.Join(header, ", ")) // there are no other rows
 	}
 	return Document{Text: b.String(), Form: Records}, nil
 }
@@ -74,12 +74,12 @@ func writeRow(b *strings.Builder, header, row []string) {
 	}
 }
 
-// maxNamed is how many columns a table has at most whose values are named.
+// maxNamed is the number of columns up to which values are named.
 const maxNamed = 1000
 
-// headerOf returns the names of the columns if row is made of names: it says
-// something in at least half of the columns, nothing twice, and no numbers but
-// years after the first.
+// headerOf returns the names of the columns if row looks like a header: at least half of
+// its cells are filled, none comes twice, and none is a number except years after the
+// first column.
 func headerOf(row []string) []string {
 	if len(row) > maxNamed {
 		return nil
@@ -110,9 +110,9 @@ func isYear(cell string) bool {
 	return err == nil && 1900 <= n && n < 2100
 }
 
-// delimiter finds what separates the values of the rows that it returns: what a
-// first line such as "sep=;" says, which spreadsheets write, or what stands most
-// often in the first line, outside of quotes.
+// delimiter returns the separator of values, and the rows. It is named by a first line
+// such as "sep=;", which spreadsheets write, or else the most frequent candidate in the
+// first line, outside of quotes.
 func delimiter(name, text string) (comma rune, rows string) {
 	line, rest, _ := strings.Cut(strings.TrimLeft(text, "\n"), "\n")
 	if sep, ok := strings.CutPrefix(line, "sep="); ok && len(sep) == 1 && strings.Contains(",;\t|", sep) {
@@ -142,8 +142,8 @@ func delimiter(name, text string) (comma rune, rows string) {
 	return comma, text
 }
 
-// foldLines takes from s what would end the paragraph that it becomes part of:
-// blank lines, and zero bytes, which no text has.
+// foldLines removes blank lines from s, which would end a paragraph, and zero bytes,
+// which texts do not have.
 func foldLines(s string) string {
 	s = strings.TrimSpace(s)
 	if !strings.ContainsAny(s, "\n\r\x00") {

@@ -16,24 +16,23 @@ import (
 )
 
 const (
-	// detectBytes is how much of a text its encoding is guessed from: models of
-	// letter frequencies see nothing new after that.
+	// detectBytes is how many bytes the encoding is guessed from; more do not improve the
+	// guess.
 	detectBytes = 16 << 10
-	// sureEnough is how sure the guess must be; below, it is the encoding that most
-	// old files in the West are in.
+	// sureEnough is the least confidence of a guess that is used. Below it the text is
+	// taken as Windows-1252, which most old western files are in.
 	sureEnough = 0.5
-	// tornShare is how many good characters beyond ASCII there must be for each
-	// byte that is none, for a text to be taken as damaged UTF-8.
+	// A text is damaged UTF-8 if it has at least tornShare valid characters beyond ASCII
+	// for each invalid byte.
 	tornShare = 20
-	// minUnmarked is how many characters UTF-16 has at least that neither a mark nor
-	// Latin letters tell.
+	// minUnmarked is the least number of characters for a text without byte order mark
+	// and Latin letters to be recognised as UTF-16.
 	minUnmarked = 32
 )
 
-// Decode returns raw as UTF-8 with line feeds as its only line breaks. A byte
-// order mark says what the encoding is; else it is UTF-16 if every other byte is
-// zero in most places, UTF-8 if it can be, and else what the frequencies of its
-// letters say.
+// Decode returns raw as UTF-8 with line feeds as its only line breaks. The encoding is
+// that of the byte order mark, if there is one; else UTF-16 if most of every other byte
+// are zero, UTF-8 if raw is valid, or what the frequencies of the letters suggest.
 func Decode(raw []byte) (string, error) {
 	switch {
 	case bytes.HasPrefix(raw, []byte("\xef\xbb\xbf")):
@@ -55,8 +54,8 @@ func Decode(raw []byte) (string, error) {
 	return decodeLegacy(raw)
 }
 
-// utf16Order recognises UTF-16 without a mark by where its zero bytes are: Latin
-// letters, blanks and line breaks have theirs all on one side.
+// utf16Order recognises UTF-16 without a byte order mark: in Latin letters, spaces and
+// line breaks either all high bytes or all low bytes are zero.
 func utf16Order(raw []byte) binary.ByteOrder {
 	sample := raw[:min(len(raw), detectBytes)]
 	var zeros [2]int
@@ -65,7 +64,7 @@ func utf16Order(raw []byte) binary.ByteOrder {
 			zeros[i%2]++
 		}
 	}
-	enough := max(2, len(sample)/4) // half of all characters
+	enough := max(2, len(sample)/4) // in half of the characters
 	switch {
 	case zeros[1] >= enough && zeros[0]*20 <= zeros[1]:
 		return binary.LittleEndian
@@ -75,9 +74,9 @@ func utf16Order(raw []byte) binary.ByteOrder {
 	return nil
 }
 
-// decodeUnmarkedUTF16 decodes UTF-16 without a mark. In other than Latin letters,
-// line breaks and blanks alone have zero bytes: all of them on one side, and nothing
-// but signs that people write. Other bytes look like that for a few signs only.
+// decodeUnmarkedUTF16 decodes UTF-16 without a byte order mark. A text without Latin
+// letters has zero bytes in line breaks and spaces only; it is accepted if it is long
+// enough and all of its characters are printable, which other bytes hardly ever are.
 func decodeUnmarkedUTF16(raw []byte) (string, error) {
 	order, written := utf16Order(raw), func(r rune) bool { return !unwritten(r) }
 	if order == nil {
@@ -106,14 +105,14 @@ func decodeUTF16(raw []byte, order binary.ByteOrder) (string, error) {
 		units[i] = order.Uint16(raw[2*i:])
 	}
 	text := string(utf16.Decode(units))
-	if strings.ContainsRune(text, utf8.RuneError) { // what a lone surrogate becomes
+	if strings.ContainsRune(text, utf8.RuneError) { // from a lone surrogate
 		return "", ErrNotText
 	}
 	return checked(text)
 }
 
-// torn tells whether raw is UTF-8 in which a few bytes went wrong, as where lines
-// were cut at a length in bytes.
+// torn tells whether raw is UTF-8 with a few invalid bytes, as happens when lines are cut
+// at a number of bytes.
 func torn(raw []byte) bool {
 	good, bad := 0, 0
 	for i := 0; i < len(raw); {
@@ -133,8 +132,8 @@ func torn(raw []byte) bool {
 }
 
 func decodeLegacy(raw []byte) (string, error) {
-	// Shift JIS of few words has too few letters to be told by their frequencies, and
-	// bytes that Windows-1252 has no letters for.
+	// A short text in Shift JIS cannot be guessed by its letters, but has bytes that are
+	// invalid in Windows-1252.
 	for _, e := range [...]encoding.Encoding{guess(sampleOf(raw)), charmap.Windows1252, japanese.ShiftJIS} {
 		if text, ok := decodeStrict(e, raw); ok {
 			return checked(text)
@@ -143,9 +142,9 @@ func decodeLegacy(raw []byte) (string, error) {
 	return "", ErrNotText
 }
 
-// sampleOf returns the lines of raw that are not plain ASCII, up to detectBytes;
-// the others say nothing about its encoding. Double-byte characters are not cut
-// at lines: no second byte of one is a line feed.
+// sampleOf returns the lines of raw that are not plain ASCII, up to detectBytes, because
+// ASCII says nothing about the encoding. Lines can be cut safely: no double-byte
+// character contains a line feed.
 func sampleOf(raw []byte) []byte {
 	sample := make([]byte, 0, min(len(raw), detectBytes))
 	for line := range bytes.Lines(raw) {
@@ -159,10 +158,10 @@ func sampleOf(raw []byte) []byte {
 	return sample
 }
 
-// guess names the encoding of a text by its letters.
+// guess returns the likely encoding of a text, by its letters.
 func guess(sample []byte) (e encoding.Encoding) {
 	defer func() {
-		if recover() != nil { // a detector of hostile bytes must not be the end of the process
+		if recover() != nil { // a panic on hostile bytes must not end the process
 			e = charmap.Windows1252
 		}
 	}()
@@ -172,7 +171,7 @@ func guess(sample []byte) (e encoding.Encoding) {
 	}
 	name := strings.ToLower(found.Encoding)
 	if name == "gb2312" || name == "gbk" {
-		name = "gb18030" // which holds both
+		name = "gb18030" // which includes both
 	}
 	if e, err := htmlindex.Get(name); err == nil {
 		return e
@@ -180,8 +179,8 @@ func guess(sample []byte) (e encoding.Encoding) {
 	return charmap.Windows1252
 }
 
-// decodeStrict decodes raw. ok is false if that is not what it is written in: some
-// of it stands for nothing, or for control characters that nobody writes.
+// decodeStrict decodes raw. ok is false if some bytes are invalid in e or decode to
+// control characters, so that e cannot be the encoding.
 func decodeStrict(e encoding.Encoding, raw []byte) (text string, ok bool) {
 	out, err := e.NewDecoder().Bytes(raw)
 	if err != nil || bytes.ContainsRune(out, utf8.RuneError) {
@@ -201,7 +200,7 @@ func checked(text string) (string, error) {
 	return lineFeeds(text), nil
 }
 
-// lineFeeds makes line feeds of all line breaks.
+// lineFeeds replaces all line breaks by line feeds.
 func lineFeeds(text string) string {
 	if strings.IndexByte(text, '\r') < 0 {
 		return text

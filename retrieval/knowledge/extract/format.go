@@ -22,10 +22,10 @@ const (
 	DOCX
 )
 
-// Isolated tells whether a format is read in a process of its own.
+// Isolated tells whether a format is read in a separate process.
 func (f Format) Isolated() bool { return f == PDF || f == DOCX }
 
-// String returns the name that extract/child knows a format by.
+// String returns the name of a format, as extract/child uses it.
 func (f Format) String() string {
 	switch f {
 	case PDF:
@@ -36,12 +36,12 @@ func (f Format) String() string {
 	return "other"
 }
 
-// Of tells a file's format by its name.
+// Of returns a file's format, by its name.
 func Of(name string) Format {
 	base := strings.ToLower(path.Base(name))
 	ext := path.Ext(base)
 	if strings.Contains(base, ".min.") {
-		return Unknown // made by a machine for machines
+		return Unknown // generated, such as minified scripts
 	}
 	switch ext {
 	case ".md", ".markdown", ".mdx":
@@ -75,7 +75,7 @@ func Of(name string) Format {
 	return Unknown
 }
 
-// languageOf returns the language of files that end in ext: itself in most cases.
+// languageOf returns the language of files with the extension ext: in most cases ext itself.
 func languageOf(ext string) string {
 	switch ext {
 	case "go", "py", "rb", "rs", "java", "kt", "scala", "groovy", "cs", "swift", "php", "lua", "pl", "r", "jl", "dart",
@@ -107,15 +107,15 @@ func languageOf(ext string) string {
 	return ""
 }
 
-// ShebangLength is how much of a file says whether it is a script.
+// ShebangLength is how many bytes of a file IsScript needs.
 const ShebangLength = 128
 
-// IsScript tells by the beginning of a file whether it is a script.
+// IsScript tells whether a file that begins with start is a script.
 func IsScript(start []byte) bool {
 	return shebang(string(start[:min(len(start), ShebangLength)])) != ""
 }
 
-// shebang returns the language of a script by its first line, "" for none.
+// shebang returns the language that the first line of a script names; "" if none.
 func shebang(text string) string {
 	rest, ok := strings.CutPrefix(text, "#!")
 	if !ok {
@@ -149,7 +149,7 @@ func shebang(text string) string {
 	return ""
 }
 
-// Language tells what language a file of source code is in, "" if nobody knows.
+// Language returns the language of a file of source code; "" if it is not known.
 func Language(name, text string) string {
 	base := strings.ToLower(path.Base(name))
 	switch ext := path.Ext(base); ext {

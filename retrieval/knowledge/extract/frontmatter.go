@@ -10,27 +10,27 @@ import (
 )
 
 const (
-	// maxFrontMatter bounds what is looked through for the end of a front matter, in bytes.
+	// maxFrontMatter is how many bytes are searched for the end of a front matter.
 	maxFrontMatter = 64 << 10
-	// maxEntry bounds the lines of one name, in bytes: what parses YAML takes time by the
-	// square of how deep they nest.
+	// maxEntry is how many bytes the lines of one key may have: the YAML parser takes
+	// time quadratic in the depth of nesting.
 	maxEntry = 4 << 10
 )
 
-// A FrontMatter is the YAML between --- lines from the start of a document: the
-// lines of each of its names. It is parsed name by name and not decoded, so that neither
-// anchors nor tags nor merges are followed, and nothing in it can cost much.
+// A FrontMatter is the YAML between --- lines at the start of a document, as the lines of
+// each key. Each key is parsed by itself and not decoded, so that anchors, tags and
+// merges have no effect and the cost is bounded.
 type FrontMatter []string
 
-// SplitFrontMatter takes the front matter from a document. What does not look like
-// a map is body: a document may begin with a thematic break.
+// SplitFrontMatter divides a document into its front matter and its body. If the lines do
+// not look like a YAML map, all is body: --- may be a thematic break.
 func SplitFrontMatter(text string) (matter FrontMatter, body string) {
 	first, rest, _ := strings.Cut(text, "\n")
 	if strings.TrimRight(first, " \t") != "---" {
 		return nil, text
 	}
 	look := rest[:min(len(rest), maxFrontMatter)]
-	at, start := 0, -1 // of the name before
+	at, start := 0, -1 // start is that of the key before
 	end := func() {
 		if start >= 0 {
 			matter = append(matter, look[start:at])
@@ -42,7 +42,7 @@ func SplitFrontMatter(text string) (matter FrontMatter, body string) {
 			end()
 			return matter, rest[at+len(line):]
 		case trimmed == "" || strings.ContainsAny(line[:1], " \t#-]}"):
-			// part of the name before, a comment, or nothing
+			// it continues the key before, or is a comment or blank
 		case strings.HasSuffix(trimmed, ":") || strings.Contains(trimmed, ": ") || strings.Contains(trimmed, ":\t"):
 			end()
 			start = at
@@ -54,10 +54,10 @@ func SplitFrontMatter(text string) (matter FrontMatter, body string) {
 	return nil, text
 }
 
-// titleName is the name that names the document.
+// titleName is the key of the title.
 const titleName = "title"
 
-// Title returns the title, "" for none.
+// Title returns the title; "" if there is none.
 func (m FrontMatter) Title() string {
 	for _, entry := range m {
 		if !strings.HasPrefix(entry, titleName+":") {
@@ -77,19 +77,19 @@ func (m FrontMatter) Title() string {
 	return ""
 }
 
-// A NotYAMLError says that the lines of a name are not one name and its value in YAML.
+// A NotYAMLError says that the lines of a key are not one key and its value in YAML.
 type NotYAMLError struct{ err error }
 
 func (e *NotYAMLError) Error() string {
-	first, _, _ := strings.Cut(e.err.Error(), "\n") // an excerpt follows
+	first, _, _ := strings.Cut(e.err.Error(), "\n") // the next lines quote the text
 	return first
 }
 
 func (e *NotYAMLError) Unwrap() error { return e.err }
 
-// Entry returns the name and the value that lines of a FrontMatter have.
+// Entry parses one element of a FrontMatter into its key and value.
 func Entry(lines string) (name string, value ast.Node, err error) {
-	// A parser of hostile text must not be the end of the process.
+	// A panic on hostile text must not end the process.
 	defer func() {
 		if recover() != nil {
 			name, value, err = "", nil, &NotYAMLError{errors.New("it cannot be parsed")}

@@ -13,7 +13,7 @@ import (
 
 // readHTML returns the main content of a page, as Markdown.
 func readHTML(raw []byte) (d Document, err error) {
-	// A parser of hostile bytes must not be the end of the process.
+	// A panic on hostile bytes must not end the process.
 	defer func() {
 		if recover() != nil {
 			d, err = Document{}, errTangled
@@ -28,7 +28,7 @@ func readHTML(raw []byte) (d Document, err error) {
 	}
 	root, err := html.Parse(strings.NewReader(text))
 	if err != nil {
-		return Document{}, errDeep // the one thing that it minds
+		return Document{}, errDeep // its only error
 	}
 	p := newPage(root)
 	out, err := render(p, p.main())
@@ -38,7 +38,7 @@ func readHTML(raw []byte) (d Document, err error) {
 	return Document{Name: p.name(out), Text: out, Form: Markdown}, nil
 }
 
-// decodeHTML is Decode, but the page itself may name its encoding.
+// decodeHTML is Decode for a page that may name its own encoding.
 func decodeHTML(raw []byte) (string, error) {
 	if e, name, certain := charset.DetermineEncoding(raw, ""); certain && name != "utf-8" && name != "utf-16le" && name != "utf-16be" && bytes.IndexByte(raw, 0) < 0 {
 		if text, ok := decodeStrict(e, raw); ok {
@@ -55,18 +55,18 @@ var (
 )
 
 const (
-	// usualFormats is how many formatting tags may stand open without a count.
+	// usualFormats is how many open formatting tags are not counted against maxReopened.
 	usualFormats = 8
-	// maxReopened bounds the elements that formatting tags beyond that may grow to.
+	// maxReopened is the limit on elements that the parser makes by reopening formatting tags.
 	maxReopened = 1 << 19
-	// maxTags bounds the elements of a page. Each costs some hundred bytes, and
-	// while it stands in many others a look at each of those.
+	// maxTags is the limit on a page's elements. Each takes some hundred bytes, and time
+	// in proportion to its depth.
 	maxTags = 250_000
 )
 
-// checkMarkup refuses pages that a parser makes far more of than they are: it has
-// to open formatting tags that were left open again in each paragraph after, so
-// that a few hundred of them and a million paragraphs would not fit in memory.
+// checkMarkup refuses pages that parse into far more elements than they have tags: a
+// parser reopens unclosed formatting tags in each paragraph that follows, so a few
+// hundred of them and a million paragraphs would not fit in memory.
 func checkMarkup(text string) error {
 	z := html.NewTokenizer(strings.NewReader(text))
 	z.SetMaxBuf(len(text) + 1)
@@ -102,7 +102,7 @@ func checkMarkup(text string) error {
 	return errTags
 }
 
-// formatting tells the elements that parsers open again.
+// formatting tells whether parsers reopen an element.
 func formatting(a atom.Atom) bool {
 	switch a {
 	case atom.A, atom.B, atom.Big, atom.Code, atom.Em, atom.Font, atom.I, atom.Nobr, atom.S, atom.Small, atom.Strike, atom.Strong, atom.Tt, atom.U:
@@ -121,7 +121,7 @@ func attr(n *html.Node, key string) string {
 	return ""
 }
 
-// hasAttr tells whether n has an attribute, whatever it says.
+// hasAttr tells whether n has an attribute, with any value.
 func hasAttr(n *html.Node, key string) bool {
 	for _, a := range n.Attr {
 		if a.Key == key {

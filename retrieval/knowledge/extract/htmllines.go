@@ -23,11 +23,11 @@ func (r *renderer) flush() {
 	}
 }
 
-// lineBreak stands for <br> until its paragraph is written; texts have no zero bytes.
+// lineBreak marks a <br> until its paragraph is written. Texts contain no zero bytes.
 const lineBreak = "\x00"
 
-// Literal keeps a line of text from being read as what it is not: a heading, the
-// underline of one, a fence.
+// Literal escapes a line of text that would be read as a heading, the underline of one or
+// a fence.
 func Literal(line string) string {
 	if strings.HasPrefix(line, "#") || strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~") || line != "" && strings.Trim(line, "=-") == "" {
 		return `\` + line
@@ -55,8 +55,8 @@ func (r *renderer) lines(text string) {
 	r.full = r.full || r.out.Len() > MaxText
 }
 
-// list writes a list. Its items follow each other line by line, as do those of a
-// list within it; other blocks have a blank line before them.
+// list writes a list. Items follow each other without blank lines, also in nested lists;
+// other blocks have a blank line before them.
 func (r *renderer) list(n *html.Node) {
 	r.flush()
 	number, _ := strconv.Atoi(attr(n, "start"))
@@ -91,7 +91,7 @@ func (r *renderer) item(n *html.Node, marker string, tight bool) {
 	r.marker = ""
 }
 
-// within writes the children of n with all lines after prefix.
+// within writes the children of n with prefix before each line.
 func (r *renderer) within(prefix string, n *html.Node) {
 	r.flush()
 	if len(r.indent) < maxIndent {
@@ -103,8 +103,8 @@ func (r *renderer) within(prefix string, n *html.Node) {
 	r.flush()
 }
 
-// table writes a table of data. It returns false for one that is a layout: with
-// tables, headings or lists in it, or a single column.
+// table writes a table of data. It returns false for a table used as a layout: one that
+// contains tables, headings or lists, or has a single column.
 func (r *renderer) table(n *html.Node) bool {
 	s := r.page.stats[n]
 	if s == nil || s.tables > 1 || s.blocks > 0 {
@@ -148,7 +148,7 @@ func childOf(n *html.Node, a atom.Atom) *html.Node {
 	return nil
 }
 
-// row returns the cells of a row. ok is false where one is no cell of data.
+// row returns the cells of a row. ok is false if one is too long to be data.
 func (r *renderer) row(n *html.Node) (cells []string, ok bool) {
 	for c := n.FirstChild; c != nil; c = c.NextSibling {
 		if c.DataAtom != atom.Td && c.DataAtom != atom.Th {
@@ -166,8 +166,8 @@ func (r *renderer) row(n *html.Node) (cells []string, ok bool) {
 	return cells[:min(len(cells), maxColumns)], true
 }
 
-// Table writes rows as a table of Markdown; the first is its head. Rows without
-// text are left out, and short rows are not filled up. Cells are single lines.
+// Table writes rows, whose cells are single lines, as a Markdown table; the first row is
+// its head. Empty rows are left out, and short rows are not padded.
 func Table(rows [][]string) string {
 	var b strings.Builder
 	width := 0

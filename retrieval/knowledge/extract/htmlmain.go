@@ -8,26 +8,26 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// What is main on a page is told as a reader would tell it without its styles. The
-// page's own word comes first (main, article, roles, what is hidden); else it is
-// the smallest element with nearly all of the prose. Within it goes what is made
-// of links, or says by its name that it is about the site and not the subject.
-// Names alone never remove most of a page: "has-sidebar" is a name of pages too.
+// The main content of a page is what the page itself marks as such (main, article,
+// roles), or else the smallest element with nearly all of the prose. Within it, what
+// consists of links, or whose name says that it is about the site, is left out. Names
+// alone never remove most of a page, because pages too have names such as "has-sidebar".
 
 const (
-	// proseShare is the part of the prose that the main element has at least.
+	// proseShare is the least share of the prose that the main element has.
 	proseShare = 0.85
-	// minProse is how long a text is, in characters, that is not a label.
+	// minProse is the least length, in characters, of a text that is not a label.
 	minProse = 25
-	// linkShare is the part of a text in links from which on it is navigation.
+	// linkShare is the share of text in links from which on an element is navigation.
 	linkShare = 0.6
-	// minLinks is how many links navigation has at least.
+	// minLinks is the least number of links in navigation.
 	minLinks = 3
-	// asideShare is how much of the prose that is called an aside may be one.
+	// asideShare is the largest share of the prose that an element named an aside may
+	// have to be left out.
 	asideShare = 0.2
 )
 
-// A page is a parsed document with what is known of its elements.
+// A page is a parsed document with the stats of its elements.
 type page struct {
 	root  *html.Node
 	stats map[*html.Node]*stat
@@ -36,12 +36,12 @@ type page struct {
 	parts []*html.Node // articles
 }
 
-// A stat is what an element holds, in characters, of what is shown.
+// A stat counts what an element holds, in characters of visible text.
 type stat struct {
-	text, linked int // of it in links
+	text, linked int // all of it, and the part in links
 	links        int
-	prose        int // in texts that are long enough, outside links
-	blocks       int // lists, headings, code: what a layout holds and a cell does not
+	prose        int // in texts of minProse or more, outside links
+	blocks       int // lists, headings, code: a layout has them, a cell of data does not
 	tables       int // within it
 }
 
@@ -51,7 +51,7 @@ func newPage(root *html.Node) *page {
 	return p
 }
 
-// measure fills in the stats of n and what is below. What is not shown has none.
+// measure computes the stats of n and its descendants. Hidden elements have none.
 func (p *page) measure(n *html.Node, linked bool) stat {
 	var s stat
 	switch n.Type {
@@ -103,8 +103,8 @@ func (s *stat) add(o stat) {
 	s.tables += o.tables
 }
 
-// hidden tells whether an element is not to be read as text by anybody, or is by
-// its own word about the site.
+// hidden tells whether an element is not shown as text, or is marked as being about the
+// site.
 func hidden(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Svg, atom.Iframe, atom.Object, atom.Canvas, atom.Video, atom.Audio,
@@ -134,8 +134,8 @@ func (p *page) main() *html.Node {
 	return p.descend(body)
 }
 
-// most returns the candidate that holds most of the prose of all, if it holds a
-// fair part: some sites have a main element with nothing but a heading in it.
+// most returns the candidate with the most prose, if it has a fair share of it: some
+// sites have a main element with only a heading in it.
 func (p *page) most(candidates []*html.Node, all *html.Node) (best *html.Node) {
 	prose := 0
 	for _, n := range candidates {
@@ -167,7 +167,7 @@ func (p *page) descend(n *html.Node) *html.Node {
 	return n
 }
 
-// headed tells whether n has a heading that would be lost below, in child.
+// headed tells whether n has a heading outside of child, which would be lost.
 func (p *page) headed(n, child *html.Node) bool {
 	for c := n.FirstChild; c != nil && c != child; c = c.NextSibling {
 		if s := p.stats[c]; s != nil && !p.boilerplate(c, n) && findHeading(c) != nil {
@@ -182,7 +182,7 @@ func descendable(n *html.Node) bool {
 	case atom.Html, atom.Body, atom.Div, atom.Main, atom.Article, atom.Section, atom.Center, atom.Form, atom.Td, atom.Tr, atom.Tbody, atom.Table, atom.Span, atom.Font:
 		return true
 	}
-	return n.DataAtom == 0 // elements of a site's own
+	return n.DataAtom == 0 // custom elements
 }
 
 // findHeading returns the first heading of level 1 or 2 in n.
@@ -219,15 +219,15 @@ func (p *page) boilerplate(n, top *html.Node) bool {
 	return false
 }
 
-// aside tells whether a list of links can be an aside of top: where there is
-// hardly any prose, the links are what the page is about.
+// aside tells whether a list of links can be left out of top: on a page with hardly any
+// prose the links are the content.
 func (p *page) aside(top *html.Node) bool {
 	s := p.stats[top]
 	return s.prose > 20*minProse && s.linked*2 < s.text
 }
 
-// namedBoilerplate tells by class and id whether an element is about the site. The
-// id of a section is its heading in other letters, and says what it is about.
+// namedBoilerplate tells by class and id whether an element is about the site. Ids of
+// sections are not looked at, because they repeat the heading.
 func namedBoilerplate(n *html.Node) bool {
 	classes := strings.ToLower(attr(n, "class"))
 	for name := range strings.FieldsSeq(classes) {
@@ -238,14 +238,14 @@ func namedBoilerplate(n *html.Node) bool {
 	return n.DataAtom != atom.Section && !strings.Contains(classes, "section") && boilerplateName(strings.ToLower(attr(n, "id")))
 }
 
-// maxNameWords is how many words a name has at most that says what an element is
-// for; longer ones say what it is about.
+// maxNameWords is the number of words up to which a name tells what an element is for;
+// longer ones tell its subject.
 const maxNameWords = 3
 
-// boilerplateName knows the names that frameworks and authors agree on. Each is
-// matched as a word of a name: "page-footer", never "footnotes".
+// boilerplateName knows the common names of such elements. They are matched as whole
+// words: "footer" in "page-footer", but not in "footnotes".
 func boilerplateName(name string) bool {
-	if name == "toc-backref" { // a heading that links to the table of contents
+	if name == "toc-backref" { // it is a heading that links to the table of contents
 		return false
 	}
 	words := strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == ':' })
@@ -264,7 +264,7 @@ func boilerplateName(name string) bool {
 	return false
 }
 
-// name returns the page's title, unless the content has a heading that serves as one.
+// name returns the page's title; "" if the content has a heading that serves as one.
 func (p *page) name(markdown string) string {
 	for line := range strings.Lines(markdown) {
 		if heading, ok := strings.CutPrefix(line, "# "); ok {
@@ -276,7 +276,7 @@ func (p *page) name(markdown string) string {
 	return p.title
 }
 
-// allText returns the text of n and what is below.
+// allText returns the text of n and its descendants.
 func allText(n *html.Node) string {
 	var b strings.Builder
 	var walk func(n *html.Node)
@@ -292,5 +292,5 @@ func allText(n *html.Node) string {
 	return b.String()
 }
 
-// oneLine puts blanks for all white space in s, and none around it.
+// oneLine replaces each run of white space in s by a space, and trims it.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

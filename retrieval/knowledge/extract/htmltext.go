@@ -9,29 +9,29 @@ import (
 )
 
 const (
-	// maxIndent is how many lists and quotes are shown within each other; deeper
-	// ones stand as deep as the last.
+	// maxIndent is how many nested lists and quotes are indented; deeper ones are
+	// indented like the last.
 	maxIndent = 6
-	// maxCell is how long the text of a table's cell may be, in characters, for it
-	// to be a table of data and not a layout.
+	// maxCell is how many characters a cell may have in a table of data; a table with
+	// longer ones is a layout.
 	maxCell = 1000
-	// maxColumns bounds what a cell may say it spans.
+	// maxColumns is the limit on a cell's colspan.
 	maxColumns = 32
 )
 
-// A renderer writes what is shown of a page as Markdown: headings, lists, tables,
-// code, quotes. Where links lead and what is bold is left out: it would be paid
-// for and answers nothing.
+// A renderer writes the visible content of a page as Markdown: headings, lists, tables,
+// code, quotes. Targets of links and emphasis are left out: they cost tokens and answer
+// no question.
 type renderer struct {
 	page   *page
 	top    *html.Node
 	out    strings.Builder
-	inline strings.Builder // of the paragraph that is being written
-	indent []string        // what lines begin with, by list and quote
-	depth  int             // of the block before
-	marker string          // what the first line of a list item begins with instead; "" after it
-	tight  bool            // that line follows the one before it directly
-	full   bool            // there is more than may be
+	inline strings.Builder // the paragraph that is being written
+	indent []string        // prefix of lines for each open list and quote
+	depth  int             // how many of them the block before had
+	marker string          // prefix of the first line of a list item; "" after that line
+	tight  bool            // no blank line precedes that line
+	full   bool            // MaxText is exceeded
 }
 
 func render(p *page, top *html.Node) (string, error) {
@@ -47,8 +47,8 @@ func render(p *page, top *html.Node) (string, error) {
 	return strings.TrimSpace(r.out.String()) + "\n", nil
 }
 
-// above returns the heading of level 1 that stands before the main content, where
-// that has none and there is just one.
+// above returns the heading of level 1 before the main content, if there is exactly one
+// and the content has none.
 func (p *page) above(top *html.Node) (found *html.Node) {
 	var all []*html.Node
 	var walk func(n *html.Node)
@@ -72,7 +72,7 @@ func (p *page) above(top *html.Node) (found *html.Node) {
 	return all[0]
 }
 
-// block writes an element and what is below.
+// block writes an element and its descendants.
 func (r *renderer) block(n *html.Node) {
 	if r.full || n.Type == html.CommentNode {
 		return
@@ -135,7 +135,7 @@ func (r *renderer) children(n *html.Node) {
 	}
 }
 
-// inlineElement tells the elements that stand within a line.
+// inlineElement tells whether an element is part of a line.
 func inlineElement(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.A, atom.Abbr, atom.B, atom.Bdi, atom.Bdo, atom.Big, atom.Cite, atom.Data, atom.Del, atom.Dfn, atom.Em, atom.Font, atom.I, atom.Ins,
@@ -143,7 +143,7 @@ func inlineElement(n *html.Node) bool {
 		atom.Sup, atom.Time, atom.U, atom.Var, atom.Wbr, atom.Picture:
 		return true
 	}
-	return strings.Contains(n.Data, "-") && !strings.Contains(n.Data, "content") // a site's own: most are widgets in lines
+	return strings.Contains(n.Data, "-") && !strings.Contains(n.Data, "content") // custom elements are mostly widgets in lines
 }
 
 func (r *renderer) heading(n *html.Node) {
@@ -153,7 +153,7 @@ func (r *renderer) heading(n *html.Node) {
 	}
 }
 
-// visible is the text of n without what is hidden or about the site.
+// visible returns the text of n without what is hidden or about the site.
 func (r *renderer) visible(n *html.Node) string {
 	var b strings.Builder
 	var walk func(n *html.Node)
@@ -174,7 +174,7 @@ func (r *renderer) visible(n *html.Node) string {
 	return b.String()
 }
 
-// small tells a label from a text.
+// small tells whether n is a label rather than a text.
 func (r *renderer) small(n *html.Node) bool {
 	s := r.page.stats[n]
 	return s != nil && s.text < minProse
@@ -202,11 +202,11 @@ func (r *renderer) code(n *html.Node) {
 	r.lines(fence + listingLanguage(n) + "\n" + text + "\n" + fence)
 }
 
-// maxFence is how long a fence gets. A listing of more backticks than that loses
-// no more than its end as a listing.
+// maxFence is the longest fence that is written. A listing with a longer run of backticks
+// ends there as a listing.
 const maxFence = 40
 
-// longestRun returns how often c stands in a row at most.
+// longestRun returns the length of the longest run of c.
 func longestRun(text string, c byte) (most int) {
 	run := 0
 	for i := range len(text) {
@@ -220,7 +220,7 @@ func longestRun(text string, c byte) (most int) {
 	return most
 }
 
-// allCode is allText with the line breaks that are elements.
+// allCode is allText with elements that are line breaks as line feeds.
 func allCode(n *html.Node) string {
 	var b strings.Builder
 	var walk func(n *html.Node)
@@ -241,8 +241,8 @@ func allCode(n *html.Node) string {
 	return lineFeeds(b.String())
 }
 
-// listingLanguage finds the language of a listing in the class names that
-// highlighters give it and what is around it.
+// listingLanguage returns the language of a listing, from the class names that
+// highlighters give it or the elements around it.
 func listingLanguage(n *html.Node) string {
 	nodes := []*html.Node{n, n.FirstChild, n.Parent}
 	if n.Parent != nil {

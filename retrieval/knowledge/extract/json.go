@@ -12,19 +12,19 @@ import (
 	"unicode"
 )
 
-// A record is an object with fields that say what it is: "id" (or "_id"), "title"
-// (or "name"), "text" (or "content", "body") and "attributes"; the first of each
-// kind that is a string, or a number for an id, counts. Its other fields, where
-// they are plain values, are attributes too. An object without a text is written
-// field by field, as "address.city: Oslo", but for its "attributes".
+// A record is an object. These fields have a meaning: "id" (or "_id"), "title" (or
+// "name"), "text" (or "content", "body") and "attributes"; of several, the first that is
+// a string counts, for an id also a number. Other fields with plain values are attributes
+// too. The text of an object without a text is its fields, except "attributes", in lines
+// such as "address.city: Oslo".
 //
-// What is valid is found by encoding/json, what is in it by gjson, which makes no
-// object of each of five million numbers.
+// encoding/json checks the syntax; gjson reads the values, because it does not allocate
+// an object for each of millions of numbers.
 
 const (
-	// maxKey bounds the key of a document, in bytes.
+	// maxKey is the limit on the key of a document, in bytes.
 	maxKey = 200
-	// maxDepth is how deep values may stand in each other.
+	// maxDepth is how deep values may be nested.
 	maxDepth = 100
 )
 
@@ -59,7 +59,7 @@ func readJSON(text string) ([]Document, error) {
 		return nil, notJSON(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return readJSONLines(text) // some call those .json
+		return readJSONLines(text) // some files of lines are named .json
 	}
 	var left Left
 	d, _, err := readRecord(raw, &left)
@@ -69,8 +69,8 @@ func readJSON(text string) ([]Document, error) {
 	return []Document{d}, left.err()
 }
 
-// readJSONLines returns a document for each line. Lines that are no JSON are left
-// out and counted in the error.
+// readJSONLines returns a document for each line. Lines that are not JSON are left out
+// and counted in the error.
 func readJSONLines(text string) ([]Document, error) {
 	set := newSet("line")
 	bad, firstBad, n := 0, 0, 0
@@ -110,9 +110,9 @@ func notJSON(err error) error {
 	return Brokenf("it is not JSON: it ends too early")
 }
 
-// A set is the documents of one file.
+// A set collects the documents of one file.
 type set struct {
-	unit      string // what the number of a document without an id counts
+	unit      string // what documents without an id are numbered by, such as "line"
 	documents []Document
 	keys      map[string]bool
 	bytes     int
@@ -121,9 +121,9 @@ type set struct {
 
 func newSet(unit string) *set { return &set{unit: unit, keys: map[string]bool{}} }
 
-// add takes a record. Its key is its id; the number n of its place is the key of
-// one without, and is put after the id of one whose id was seen before: nothing is
-// lost, and which is which does not depend on what comes after.
+// add adds the record at place n. Its key is its id; without an id it is n, and for an id
+// that was seen before it is the id and n. So nothing is lost, and keys do not depend on
+// later records.
 func (s *set) add(n int, raw []byte) error {
 	if len(s.documents) == MaxDocuments {
 		return Brokenf("it holds more than %d documents", MaxDocuments)
@@ -147,7 +147,7 @@ func (s *set) add(n int, raw []byte) error {
 	return nil
 }
 
-// keyable tells whether an id can stand in a list, a header and a prompt.
+// keyable tells whether an id can be shown in a list, a header and a prompt.
 func keyable(id string) bool {
 	return id != "" && len(id) <= maxKey && !strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) })
 }

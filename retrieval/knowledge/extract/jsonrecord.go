@@ -6,8 +6,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// readRecord returns the document that a value is, which is valid. What is no
-// attribute of it goes to left.
+// readRecord returns the document in raw, which is valid JSON. Values that cannot be
+// attributes are noted in left.
 func readRecord(raw []byte, left *Left) (d Document, id string, err error) {
 	value := gjson.ParseBytes(raw)
 	f := fieldsOf(value)
@@ -17,7 +17,7 @@ func readRecord(raw []byte, left *Left) (d Document, id string, err error) {
 	d.Name = f.text(false, "title", "name")
 	d.Text = f.text(false, "text", "content", "body")
 	if d.Text != "" || f.empty {
-		d.Form = Markdown // plain text is Markdown as far as chunks go
+		d.Form = Markdown // plain text is cut well as Markdown
 	} else {
 		d.Form = Records
 		if d.Text, err = flatten(value, func(key string) bool { return key == attributesField && f.attributes.IsObject() }); err != nil {
@@ -28,15 +28,15 @@ func readRecord(raw []byte, left *Left) (d Document, id string, err error) {
 	return d, id, nil
 }
 
-// attributesField is the field whose fields are attributes.
+// attributesField names the field that holds attributes.
 const attributesField = "attributes"
 
-// fields are those of a record.
+// fields are the fields of a record.
 type fields struct {
 	known      map[string]gjson.Result // the first of each name
 	others     []plainField
-	more       bool // there are more than these
-	empty      bool // it has a text, and that is ""
+	more       bool // there are more than others holds
+	empty      bool // it has a text, which is ""
 	attributes gjson.Result
 }
 
@@ -45,7 +45,7 @@ type plainField struct {
 	value gjson.Result
 }
 
-// fieldsOf returns the fields of an object; a value that is none has none.
+// fieldsOf returns the fields of value, none if it is not an object.
 func fieldsOf(value gjson.Result) (f fields) {
 	if !value.IsObject() {
 		return f
@@ -72,8 +72,8 @@ func fieldsOf(value gjson.Result) (f fields) {
 	return f
 }
 
-// text returns the first of the named fields that is a string with text, or a
-// number where that will do.
+// text returns the first of the named fields that is a string that is not blank or, if
+// number is set, a number.
 func (f fields) text(number bool, names ...string) string {
 	for _, name := range names {
 		v := f.known[name]
@@ -89,9 +89,9 @@ func (f fields) text(number bool, names ...string) string {
 	return ""
 }
 
-// gather returns the attributes of a record: the fields of "attributes", then the
-// others that it has. Where those are its text, what is no attribute is not lost,
-// and not worth a word.
+// gather returns the attributes of a record: the fields of "attributes", then its other
+// fields. If written is set, the other fields are in the text, so that those which cannot
+// be attributes are not reported.
 func (f fields) gather(written bool, left *Left) map[string]any {
 	set := attributeSet{left: left}
 	if f.attributes.IsObject() {
@@ -116,7 +116,7 @@ func (f fields) gather(written bool, left *Left) map[string]any {
 	return set.values
 }
 
-// addJSON takes a value of JSON; null is none.
+// addJSON adds a JSON value; null is ignored.
 func (s *attributeSet) addJSON(name string, v gjson.Result) {
 	switch v.Type {
 	case gjson.Null:
@@ -135,8 +135,8 @@ func (s *attributeSet) addJSON(name string, v gjson.Result) {
 	}
 }
 
-// textsIn returns the elements of a list if all of them are texts. It looks at one
-// more than an attribute may have.
+// textsIn returns the elements of a list if all are texts, up to one more than an
+// attribute may have.
 func textsIn(v gjson.Result) (list []string, ok bool) {
 	ok = v.IsArray()
 	v.ForEach(func(_, element gjson.Result) bool {

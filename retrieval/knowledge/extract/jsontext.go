@@ -6,9 +6,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// flatten writes a value, which is valid, as lines of a path and what stands there.
-// Elements of an array that are objects are paragraphs; plain ones share a line.
-// A field of the value itself for which left is true is left out.
+// flatten writes a valid value as lines of "path: value". Each object in an array is a
+// paragraph; plain values of an array share a line. Fields of the outermost value for
+// which left is true are left out.
 func flatten(value gjson.Result, left func(key string) bool) (string, error) {
 	f := &flattener{left: left}
 	if err := f.value(value); err != nil {
@@ -23,14 +23,14 @@ type flattener struct {
 	out    strings.Builder
 	path   []string
 	inLine bool // a line with values of an array is open
-	length int  // of it
+	length int  // of that line
 }
 
-// lineLength is about how long a line with the values of an array gets, in bytes.
+// lineLength is the approximate length, in bytes, of a line with the values of an array.
 const lineLength = 200
 
-// value writes a value. Those in it are looked for once for each level that they
-// stand in, which is bounded.
+// value writes a value. gjson scans nested values once per level, and the depth is
+// bounded.
 func (f *flattener) value(v gjson.Result) error {
 	switch {
 	case v.Type == gjson.JSON && len(f.path) > maxDepth:
@@ -50,7 +50,7 @@ func (f *flattener) value(v gjson.Result) error {
 	return nil
 }
 
-// leaf writes a plain value: on a line of its own, or the one of its array.
+// leaf writes a plain value, on a new line or on the open line of its array.
 func (f *flattener) leaf(text string) {
 	if text == "" {
 		return
@@ -84,7 +84,7 @@ func (f *flattener) endLine() {
 	}
 }
 
-// paragraph puts a blank line after what is there.
+// paragraph ends the present paragraph by a blank line.
 func (f *flattener) paragraph() {
 	f.endLine()
 	if s := f.out.String(); s != "" && !strings.HasSuffix(s, "\n\n") {

@@ -1,7 +1,7 @@
-// Package child reads the formats whose readers cannot be trusted with what comes
-// from outside, PDF and DOCX, in a process of its own: the same program, started
-// again, with limits on its memory, its time and what it writes. Whatever happens
-// there, one file fails, by name.
+// Package child reads PDF and DOCX in a separate process, because their readers may hang
+// or take any amount of memory on hostile files. The process is this program, started
+// again, with limits on memory, time and output. If it fails, one file is reported as
+// broken, and nothing else is affected.
 //
 // The child gets the file on stdin and the format as its argument, no environment
 // and no other file. It answers with a frame on stdout (see frame.go). Where there
@@ -20,17 +20,17 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// What one file may cost.
+// The limits for one file.
 const (
 	maxWall   = 20 * time.Second // from start to end
-	maxCPU    = 10               // seconds of a processor
+	maxCPU    = 10               // seconds of processor time
 	maxMemory = 768 << 20        // bytes of address space beyond what an idle process has
 	maxFiles  = 64               // open at once
-	maxErrors = 4 << 10          // bytes of what it says about its end
+	maxErrors = 4 << 10          // bytes of its stderr that are kept
 )
 
-// maxChildren is how many children of one Runner there are at once: all of them
-// may take what one may.
+// maxChildren is how many children a Runner has at once; each may take the maximum of
+// memory.
 const maxChildren = 4
 
 // A Runner reads files in processes of their own. Its methods may be called by
@@ -52,8 +52,8 @@ func New(command []string, pdfToText string) *Runner {
 	return &Runner{Command: command, PDFToText: pdfToText, slots: make(chan struct{}, maxChildren)}
 }
 
-// By names what reads a format here: machines on which it differs get different
-// texts out of the same file.
+// By names the program that reads a format on this machine: another one may read other
+// text out of the same file.
 func (r *Runner) By(f extract.Format) string {
 	switch {
 	case f != extract.PDF:
@@ -74,8 +74,8 @@ var (
 	errNoText    = extract.Brokenf("there is no text in it; it may be scanned")
 )
 
-// Read returns the document in raw. Errors that are not of the file itself are
-// ctx's, or say that no child could be started.
+// Read returns the document in raw. Errors are a *extract.Broken, the error of ctx, or
+// say that no child could be started.
 func (r *Runner) Read(ctx context.Context, format extract.Format, raw []byte) (extract.Document, error) {
 	select {
 	case r.slots <- struct{}{}:
@@ -106,7 +106,7 @@ func (r *Runner) Read(ctx context.Context, format extract.Format, raw []byte) (e
 	return d, nil
 }
 
-// run returns what a child writes, if it ends well.
+// run returns the output of a child that succeeds.
 func (r *Runner) run(ctx context.Context, format extract.Format, raw []byte) ([]byte, error) {
 	wall := r.Wall
 	if wall == 0 {
@@ -134,8 +134,9 @@ func (r *Runner) run(ctx context.Context, format extract.Format, raw []byte) ([]
 	return out.b.Bytes(), err
 }
 
-// command returns what reads a file. It gets no byte of that before begun has been
-// called, which sets the limits of a program that does not set its own.
+// command returns the command that reads a file. The caller calls begun after the start:
+// it sets the limits of a program that does not limit itself, and only then does the
+// child get the file.
 func (r *Runner) command(ctx context.Context, format extract.Format, raw []byte) (cmd *exec.Cmd, begun func(pid int) error) {
 	stdin := &gate{r: bytes.NewReader(raw), open: make(chan struct{})}
 	begun = func(int) error { close(stdin.open); return nil }
@@ -144,7 +145,7 @@ func (r *Runner) command(ctx context.Context, format extract.Format, raw []byte)
 		begun = func(pid int) error {
 			err := limitOther(pid)
 			if err != nil {
-				stdin.r.Reset(nil) // it must not read without limits
+				stdin.r.Reset(nil) // without limits it must not get the file
 			}
 			close(stdin.open)
 			return err
@@ -159,7 +160,7 @@ func (r *Runner) command(ctx context.Context, format extract.Format, raw []byte)
 	return cmd, begun
 }
 
-// A gate reads nothing before it is open.
+// A gate is a reader that blocks until it is opened.
 type gate struct {
 	r    *bytes.Reader
 	open chan struct{}
@@ -170,7 +171,7 @@ func (g *gate) Read(p []byte) (int, error) {
 	return g.r.Read(p)
 }
 
-// reasonOf says why a child ended badly.
+// reasonOf returns the error for a child that failed.
 func reasonOf(exit *exec.ExitError, said string, format extract.Format) error {
 	said = strings.ToLower(said)
 	switch {
@@ -186,7 +187,7 @@ func reasonOf(exit *exec.ExitError, said string, format extract.Format) error {
 	return errGaveUp
 }
 
-// A capped writer keeps the first bytes, and says when there are more.
+// A capped writer keeps a limited number of bytes and records whether there were more.
 type capped struct {
 	b    bytes.Buffer
 	most int
@@ -203,7 +204,7 @@ func (c *capped) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// pages joins the pages of a PDF, and words that were divided at the end of a line.
+// pages joins the pages of a PDF, and words that are divided at the end of a line.
 func pages(text string) string {
 	text = strings.ReplaceAll(text, "\f", "\n\n")
 	var b strings.Builder

@@ -12,7 +12,7 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// maxUnpacked bounds what a DOCX may unpack to, all parts that are read together.
+// maxUnpacked is the limit on the unpacked size of all parts that are read of a DOCX.
 const maxUnpacked = 128 << 20
 
 var (
@@ -20,8 +20,8 @@ var (
 	errUnpacked = extract.Brokenf("it unpacks to more than %d MB", maxUnpacked>>20)
 )
 
-// readDOCX returns the text of a document as Markdown: headings by their styles,
-// lists, tables. What was deleted with changes tracked is not part of it.
+// readDOCX returns the text of a document as Markdown, with headings (by their styles),
+// lists and tables. Tracked deletions are left out.
 func readDOCX(r *bytes.Reader) (extract.Document, error) {
 	z, err := zip.NewReader(r, r.Size())
 	if err != nil {
@@ -35,7 +35,7 @@ func readDOCX(r *bytes.Reader) (extract.Document, error) {
 	if part == nil {
 		return extract.Document{}, errNoDOCX
 	}
-	if part.UncompressedSize64 > maxUnpacked { // no more than it says is unpacked
+	if part.UncompressedSize64 > maxUnpacked { // the zip reader unpacks no more than this size says
 		return extract.Document{}, errUnpacked
 	}
 	w := &writer{levels: map[string]int{}}
@@ -56,13 +56,13 @@ func readDOCX(r *bytes.Reader) (extract.Document, error) {
 
 const documentPart = "word/document.xml"
 
-// An archive is the parts of a document, and how much more of them may be read.
+// An archive holds the parts of a document, and how many more bytes may be unpacked.
 type archive struct {
 	files map[string]*zip.File
 	left  int64
 }
 
-// each hands the tokens of a part to f, one by one. A part that is not there has none.
+// each calls f with each token of a part; not at all if there is no such part.
 func (a *archive) each(name string, f func(xml.Token) error) error {
 	file := a.files[name]
 	if file == nil {
@@ -103,8 +103,8 @@ func value(e xml.StartElement, name string) string {
 	return ""
 }
 
-// styles finds which styles are headings: by their outline level, their name, or
-// the style that they are based on.
+// styles finds the styles that are headings: by outline level, by name, or because they
+// are based on such a style.
 type styles struct {
 	levels map[string]int // by id, from 1
 	names  map[string]string
@@ -141,7 +141,7 @@ func (s *styles) set(level string, plus int) {
 	}
 }
 
-// maxBased is how many styles may be based on each other.
+// maxBased is the longest chain of styles based on each other that is followed.
 const maxBased = 10
 
 func (s *styles) inherit() {
@@ -157,7 +157,7 @@ func (s *styles) inherit() {
 	}
 }
 
-// A titleReader finds the title among the properties.
+// A titleReader finds the title in the document's properties.
 type titleReader struct {
 	in   bool
 	text string

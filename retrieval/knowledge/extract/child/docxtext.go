@@ -8,26 +8,26 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// A writer writes the body of a document as Markdown while it is read. Nothing
-// nests in it but by counting, so that depth costs nothing.
+// A writer turns the tokens of a document's body into Markdown. It counts open elements
+// rather than recursing, so deep nesting costs nothing.
 type writer struct {
 	levels map[string]int // of headings, by style
 	out    strings.Builder
 
-	text       strings.Builder // of the paragraph
-	level      int             // of a heading; 0 is none
-	indent     int             // of an item, from 1; 0 is none
+	text       strings.Builder // of the present paragraph
+	level      int             // of the heading that the paragraph is; 0 if it is none
+	indent     int             // of the list item that it is, from 1; 0 if it is none
 	inText     bool
-	properties int // elements open that only say how things look
-	skipped    int // elements open that are not part of the text
+	properties int // open elements that hold formatting only
+	skipped    int // open elements whose text is left out
 	wasItem    bool
 
-	tables int // open
+	tables int // open tables
 	rows   [][]string
 	cell   strings.Builder
 }
 
-// maxListDepth is how deep lists are shown.
+// maxListDepth is the depth up to which nested lists are indented.
 const maxListDepth = 6
 
 func (w *writer) token(t xml.Token) error {
@@ -53,7 +53,7 @@ func (w *writer) start(e xml.StartElement) {
 	}
 	switch e.Name.Local {
 	case "p":
-		w.paragraph() // a text box stands within one
+		w.paragraph() // a text box is inside a paragraph
 		w.level, w.indent = 0, 0
 	case "pPr", "rPr", "tblPr", "sectPr":
 		w.properties++
@@ -90,11 +90,11 @@ func (w *writer) start(e xml.StartElement) {
 	}
 }
 
-// Elements whose text is not, or no longer, part of the document.
+// Elements whose text is left out.
 const (
 	deleted   = "del"
 	movedAway = "moveFrom"
-	fallback  = "Fallback" // of what was written before
+	fallback  = "Fallback" // an older form of the content beside it
 )
 
 func revision(name string) bool { return name == deleted || name == movedAway || name == fallback }
@@ -139,7 +139,7 @@ func (w *writer) end(name string) {
 	}
 }
 
-// paragraph writes the paragraph that ends.
+// paragraph writes the paragraph that has ended.
 func (w *writer) paragraph() {
 	text := strings.TrimSpace(w.text.String())
 	w.text.Reset()
@@ -161,7 +161,7 @@ func (w *writer) paragraph() {
 	}
 }
 
-// block writes a block; items of a list follow each other line by line.
+// block writes a block after a blank line; list items follow each other without one.
 func (w *writer) block(text string, item bool) {
 	if w.out.Len() > 0 && (!item || !w.wasItem) {
 		w.out.WriteByte('\n')
@@ -170,7 +170,8 @@ func (w *writer) block(text string, item bool) {
 	w.wasItem = item
 }
 
-// table writes the table that ends. One of a single column is a frame.
+// table writes the table that has ended. A table of one column is written as text: it is
+// used as a frame.
 func (w *writer) table() {
 	width := 0
 	for _, row := range w.rows {

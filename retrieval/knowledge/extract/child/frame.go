@@ -9,12 +9,12 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// A frame is a line "sidenote-extract 1 STATUS FORM NAME TEXT" with the lengths of
-// name and text in bytes, and those two. A child that was stopped on its way has
-// not written all of it.
+// A frame is the line "sidenote-extract 1 STATUS FORM NAME TEXT", where NAME and TEXT are
+// lengths in bytes, followed by the name and the text. The lengths show whether a child
+// was stopped before its end.
 const (
 	frameHead = "sidenote-extract 1 %s %d %d %d\n"
-	maxHead   = 4 << 10 // of the line and the name
+	maxHead   = 4 << 10 // bytes of the line and the name
 
 	statusOK     = "ok"
 	statusBroken = "broken" // the text says why

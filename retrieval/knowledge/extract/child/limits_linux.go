@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isolate puts a child into a process group of its own, which ends with it.
+// isolate puts a child into its own process group, which is killed as a whole.
 func isolate(cmd *exec.Cmd) {
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 }
 
-// outOfTime tells whether the system ended a child for the time it took.
+// outOfTime tells whether the system ended a child because it used too much processor time.
 func outOfTime(exit *exec.ExitError) bool {
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && (status.Signal() == unix.SIGXCPU || status.Signal() == unix.SIGKILL)
 }
 
-// limit bounds what this process may take from now on.
+// limit sets the limits of this process.
 func limit() error {
 	used, err := addressSpace()
 	if err != nil {
@@ -32,8 +32,8 @@ func limit() error {
 	return limitProcess(0, used+maxMemory*shadows)
 }
 
-// addressSpace returns how much of it this process has: that of Go begins with a
-// gigabyte which it reserves and does not use.
+// addressSpace returns the address space that this process has already. Go reserves about
+// a gigabyte at the start without using it.
 func addressSpace() (uint64, error) {
 	raw, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -46,10 +46,10 @@ func addressSpace() (uint64, error) {
 	return pages * uint64(os.Getpagesize()), nil
 }
 
-// limitOther bounds what another process may take.
+// limitOther sets the limits of another process.
 func limitOther(pid int) error { return limitProcess(pid, maxMemory) }
 
-// limitProcess bounds what a process may take; pid 0 is this one.
+// limitProcess sets the limits of a process; pid 0 is this one.
 func limitProcess(pid int, memory uint64) error {
 	for _, l := range []struct {
 		what int

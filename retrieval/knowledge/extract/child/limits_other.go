@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// Elsewhere than on Linux the limits are kept by the child itself, and the time by
-// its parent too.
+// On other systems than Linux the child watches its own limits; its parent watches the
+// time too.
 
 func isolate(*exec.Cmd) {}
 
 func outOfTime(exit *exec.ExitError) bool { return false }
 
-// exitMemory is the exit code of a child that took too much memory.
+// exitMemory is the exit code of a child that used too much memory.
 const exitMemory = 71
 
-// watchEvery is how often a child looks at its memory.
+// watchEvery is how often a child checks its memory.
 const watchEvery = 50 * time.Millisecond
 
 func limit() error {
@@ -37,6 +37,6 @@ func limit() error {
 	return nil
 }
 
-// limitOther leaves another program without limits but for those on its time and
-// on what it writes, which its parent keeps.
+// limitOther does nothing: of another program only time and output are limited, by its
+// parent.
 func limitOther(int) error { return nil }

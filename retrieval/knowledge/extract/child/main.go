@@ -9,13 +9,13 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// Main is a child: it reads a file of the format args[0] from stdin and writes its
-// text to stdout. It returns the exit code.
+// Main runs a child: it reads a file of the format args[0] from stdin, writes the frame
+// with its text to stdout, and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout io.Writer) int {
 	if err := limit(); err != nil || len(args) != 1 {
 		return exitUsage
 	}
-	debug.SetMemoryLimit(maxMemory / 3) // collect early rather than end late
+	debug.SetMemoryLimit(maxMemory / 3) // so that garbage is collected before the limit is reached
 	stop := time.AfterFunc(maxWall, func() { panic("reading takes too long") })
 	defer stop.Stop()
 	raw, err := io.ReadAll(io.LimitReader(stdin, extract.MaxText))
@@ -29,10 +29,10 @@ func Main(args []string, stdin io.Reader, stdout io.Writer) int {
 	return 0
 }
 
-// exitUsage is the exit code of a child that could not begin.
+// exitUsage is the exit code of a child that was started wrongly.
 const exitUsage = 70
 
-// read reads a file. A reader that panics has given up on it.
+// read reads a file. A panic of the reader means that the file is broken.
 func read(format string, raw []byte) (d extract.Document, err error) {
 	defer func() {
 		if recover() != nil {

@@ -2,8 +2,8 @@
 
 package child
 
-// shadows is how much more address space this process takes for each byte.
+// shadows is by how much the race detector multiplies the address space of this process.
 const shadows = 1
 
-// environment is that of a child: none.
+// environment returns the environment of a child: none.
 func environment() []string { return []string{} }

@@ -10,9 +10,8 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// readPDF is what is used where there is no pdftotext. The library has endless
-// loops and grows without bound on files made for it; the limits of the process
-// end both.
+// readPDF reads a PDF where pdftotext is not installed. On hostile files the library may
+// loop or grow for ever; the limits of the process end that.
 func readPDF(r *bytes.Reader) (extract.Document, error) {
 	file, err := pdf.NewReader(r, r.Size())
 	if err != nil {
@@ -37,8 +36,8 @@ func readPDF(r *bytes.Reader) (extract.Document, error) {
 	return extract.Document{Name: strings.TrimSpace(title), Text: strings.ToValidUTF8(b.String(), "")}, nil
 }
 
-// lineEnds returns what the library takes its own line feeds for, by font: it puts
-// one after each run of letters and then looks up what letter that is.
+// lineEnds returns, by font, the text into which the library turns a line feed: it adds
+// one after each run of letters and then decodes it by the font's table.
 func lineEnds(page pdf.Page) map[string]string {
 	ends := map[string]string{}
 	for _, name := range page.Fonts() {
@@ -52,9 +51,9 @@ func lineEnds(page pdf.Page) map[string]string {
 	return ends
 }
 
-// writeLines writes the letters of a page in the order in which they are drawn: a
-// new line where the next is drawn higher or lower, a blank one where that is far,
-// and a blank where there is room for one.
+// writeLines writes the letters of a page in the order in which they are drawn. It begins
+// a new line where the next letter is higher or lower, adds a blank line where the
+// distance is large, and a space where there is a gap.
 func writeLines(b *strings.Builder, page pdf.Page) {
 	ends := lineEnds(page)
 	var last pdf.Text

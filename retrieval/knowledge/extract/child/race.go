@@ -2,10 +2,9 @@
 
 package child
 
-// shadows is how much more address space this process takes for each byte: the
-// race detector remembers who used it.
+// shadows is by how much the race detector multiplies the address space of this process.
 const shadows = 2
 
-// environment is that of a child. The race detector would else wait for a second
-// at its end.
+// environment returns the environment of a child. Without it the race detector waits for
+// a second at the end.
 func environment() []string { return []string{"GORACE=atexit_sleep_ms=0"} }
