@@ -4,6 +4,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -22,10 +23,12 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultTimeout  = 50 * time.Millisecond
-	DefaultPrefix   = "sidenote"
-	DefaultMaxBytes = 1 << 20
+	DefaultTimeout = 50 * time.Millisecond
+	DefaultPrefix  = "sidenote"
 )
+
+// maxBytes is the largest value that is kept.
+const maxBytes = 1 << 20
 
 // Options say which Redis is used, and how.
 type Options struct {
@@ -37,7 +40,6 @@ type Options struct {
 	Prefix   string        // prefix of all keys, one for each installation that shares the Redis; see CheckPrefix
 	Timeout  time.Duration // time limit of a call, connecting included
 	PoolSize int           // most connections (in a cluster: to each node); 0 is ten a core
-	MaxBytes int           // largest value
 	CA       []byte        // PEM; authorities that a rediss:// server is trusted by, in place of the system's
 
 	Observe func(Event)                 // called after each call, concurrently; may be nil
@@ -54,13 +56,12 @@ type Event struct {
 // A DB is a connection pool of a Redis. It connects when needed; Open does not wait for
 // a connection.
 type DB struct {
-	client   goredis.UniversalClient
-	url      *goredis.UniversalOptions
-	address  string // shown in messages
-	prefix   string
-	timeout  time.Duration
-	maxBytes int
-	observe  func(Event)
+	client  goredis.UniversalClient
+	url     *goredis.UniversalOptions
+	address string // shown in messages
+	prefix  string
+	timeout time.Duration
+	observe func(Event)
 
 	health health
 	probes probes
@@ -74,7 +75,7 @@ func Open(o Options) (*DB, error) {
 		return nil, fmt.Errorf("redis URL: it %w", err)
 	}
 	d := &DB{
-		url: u, prefix: or(o.Prefix, DefaultPrefix), timeout: or(o.Timeout, DefaultTimeout), maxBytes: or(o.MaxBytes, DefaultMaxBytes),
+		url: u, prefix: cmp.Or(o.Prefix, DefaultPrefix), timeout: cmp.Or(o.Timeout, DefaultTimeout),
 		address: strings.Join(u.Addrs, ","), observe: o.Observe,
 	}
 	if d.observe == nil {
@@ -112,10 +113,10 @@ func (d *DB) tune(u *goredis.UniversalOptions, poolSize int) {
 	u.DisableIdentity = true
 	u.Protocol = 2 // 3 adds unsolicited messages and nothing that is used
 	u.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	u.PoolSize = or(poolSize, connsPerCore*runtime.GOMAXPROCS(0))
+	u.PoolSize = cmp.Or(poolSize, connsPerCore*runtime.GOMAXPROCS(0))
 	u.MaxActiveConns = u.PoolSize
 	u.ConnMaxIdleTime = 5 * time.Minute
-	u.Dialer = dialer(u.TLSConfig, int64(d.maxBytes)+slack)
+	u.Dialer = dialer(u.TLSConfig)
 }
 
 const connsPerCore = 10
@@ -158,7 +159,7 @@ func (e *handshakeError) Error() string { return "TLS handshake: " + e.cause.Err
 func (e *handshakeError) Unwrap() error { return e.cause }
 
 // dialer returns a function that opens guarded connections.
-func dialer(config *tls.Config, maxBytes int64) dial {
+func dialer(config *tls.Config) dial {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext(ctx, network, addr)
 		if err != nil {
@@ -169,7 +170,7 @@ func dialer(config *tls.Config, maxBytes int64) dial {
 				return nil, err
 			}
 		}
-		return guarded(conn, maxBytes), nil
+		return guarded(conn, maxBytes+slack), nil
 	}
 }
 
@@ -252,11 +253,3 @@ func (p *probes) stop() {
 type noLog struct{}
 
 func (noLog) Printf(context.Context, string, ...any) {}
-
-// or returns v, or zero if v is the zero value.
-func or[T comparable](v, zero T) T {
-	if v == *new(T) {
-		return zero
-	}
-	return v
-}

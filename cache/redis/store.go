@@ -63,7 +63,7 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(value) > s.db.maxBytes {
+	if len(value) > maxBytes {
 		return nil, cache.MismatchSize
 	}
 	return value, nil
@@ -72,7 +72,7 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 // read asks for a range, so that a huge value that somebody else put there is not sent
 // whole. An empty string counts as absent.
 func (s *Store) read(ctx context.Context, key string) ([]byte, error) {
-	value, err := s.db.client.GetRange(ctx, key, 0, int64(s.db.maxBytes)).Bytes()
+	value, err := s.db.client.GetRange(ctx, key, 0, maxBytes).Bytes()
 	switch {
 	case isNil(err): // the answer of some servers that imitate Redis
 		return nil, nil
@@ -85,9 +85,9 @@ func (s *Store) read(ctx context.Context, key string) ([]byte, error) {
 // Set keeps val for ttl. It overwrites the key whatever that holds, so look it up
 // first.
 func (s *Store) Set(ctx context.Context, key string, val []byte, ttl time.Duration) error {
-	if len(val) > s.db.maxBytes {
+	if len(val) > maxBytes {
 		s.db.observe(Event{Use: s.use, Kind: TooLarge})
-		return fmt.Errorf("%w: %d bytes of at most %d", errTooLarge, len(val), s.db.maxBytes)
+		return fmt.Errorf("%w: %d bytes of at most %d", errTooLarge, len(val), maxBytes)
 	}
 	if ttl <= 0 {
 		val, ttl = nil, 0

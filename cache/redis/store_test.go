@@ -77,8 +77,8 @@ func TestLargestValue(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	var l log
-	s := working(t, l.attach(redis.Options{URL: server.URL(), Timeout: patient, MaxBytes: 1000}))
-	fits := strings.Repeat("v", 1000)
+	s := working(t, l.attach(redis.Options{URL: server.URL(), Timeout: patient}))
+	fits := strings.Repeat("v", 1<<20)
 	keep(t, s, "k", fits)
 	if got := l.kinds(); !slices.Equal(got, []redis.Kind{""}) {
 		t.Errorf("events %q", got)

@@ -82,7 +82,7 @@ func warnOfFilters(a *app, cfg *config.Config) error {
 func printTenant(w io.Writer, cfg *config.Config, name config.Name) error {
 	p, ok := cfg.Tenant(name)
 	if !ok {
-		return usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, join(cfg.TenantNames()))}
+		return usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, strings.Join(config.Texts(cfg.TenantNames()), ", "))}
 	}
 	text, err := yaml.Marshal(cfg.Policy(name))
 	if err != nil {
@@ -131,7 +131,7 @@ func printSummary(w io.Writer, cfg *config.Config) {
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
 		fmt.Fprintf(w, "tenant     %s: policy %s, %s, knowledge %s, %d tokens\n", name, p.Name, p.Rewrite.Mode,
-			orNone(strings.Join(p.Rewrite.Knowledge, " ")), p.Rewrite.ContextTokens)
+			cmp.Or(strings.Join(p.Rewrite.Knowledge, " "), "none"), p.Rewrite.ContextTokens)
 		if f := p.Rewrite.Filter; f != nil {
 			fmt.Fprintf(w, "           only documents of %s\n", f)
 		}
@@ -145,21 +145,6 @@ func printSummary(w io.Writer, cfg *config.Config) {
 	}
 	fmt.Fprintf(w, "unknown    %s\n", unknown)
 	fmt.Fprintf(w, "retrieval  at most %s a request\n", cfg.WorstRetrieval().Round(time.Millisecond))
-}
-
-func orNone(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
-}
-
-func join(names []config.Name) string {
-	texts := make([]string, 0, len(names))
-	for _, n := range names {
-		texts = append(texts, string(n))
-	}
-	return strings.Join(texts, ", ")
 }
 
 // filters tells whether any tenant has filters.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -91,7 +92,7 @@ func printBase(w io.Writer, b admin.Base) {
 		status += ": " + console.Clean(b.Reason)
 	}
 	fmt.Fprintf(w, "%s\nstatus      %s\nholds       %s, %s, %s bytes of text\ngeneration  %s\n", b.ID, status,
-		console.Plural(b.Documents, "document"), console.Plural(b.Chunks, "chunk"), console.Thousands(int(b.Bytes)), orNone(b.Generation))
+		console.Plural(b.Documents, "document"), console.Plural(b.Chunks, "chunk"), console.Thousands(int(b.Bytes)), cmp.Or(b.Generation, "none"))
 	if b.ChangedAt != nil {
 		fmt.Fprintf(w, "changed     %s\n", time.Unix(*b.ChangedAt, 0).Format(time.RFC3339))
 	}

@@ -79,10 +79,10 @@ func (f sourceFlags) policy(cfg *config.Config) (rewrite.Policy, error) {
 	}
 	p, ok := cfg.Tenant(name)
 	if name == "" {
-		return rewrite.Policy{}, usageError{fmt.Errorf("callers without a key are refused; say who asks by --tenant: there are %s", join(cfg.TenantNames()))}
+		return rewrite.Policy{}, usageError{fmt.Errorf("callers without a key are refused; say who asks by --tenant: there are %s", strings.Join(config.Texts(cfg.TenantNames()), ", "))}
 	}
 	if !ok {
-		return rewrite.Policy{}, usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, join(cfg.TenantNames()))}
+		return rewrite.Policy{}, usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, strings.Join(config.Texts(cfg.TenantNames()), ", "))}
 	}
 	return p.Rewrite, nil
 }

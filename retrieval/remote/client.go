@@ -46,15 +46,17 @@ type Options struct {
 type Client struct {
 	HTTP *http.Client // sends the calls; its Transport bounds the connections
 
-	base  string
-	key   func() string
-	guard *guard
-	stop  context.CancelFunc // of probes
+	base    string
+	key     func() string
+	breaker *breaker
+	stop    context.CancelFunc // of probes
+	calls   chan struct{}      // holds a token for each call under way
+	waiting chan struct{}      // and for each one that waits or is under way
 }
 
 // New returns a client. Call Close when done with it.
 func New(o Options) *Client {
-	c := &Client{base: o.BaseURL, key: o.Key}
+	c := &Client{base: o.BaseURL, key: o.Key, calls: make(chan struct{}, MaxCalls), waiting: make(chan struct{}, MaxWaiting)}
 	if c.key == nil {
 		c.key = func() string { return "" }
 	}
@@ -72,7 +74,7 @@ func New(o Options) *Client {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
-	c.guard = newGuard(&breaker{
+	c.breaker = &breaker{
 		ctx:   ctx,
 		probe: o.Probe,
 		silent: func() {
@@ -80,24 +82,18 @@ func New(o Options) *Client {
 				o.Silent(Plain(context.DeadlineExceeded))
 			}
 		},
-	})
+	}
 	return c
 }
 
 // Close ends the probes and closes idle connections.
 func (c *Client) Close() {
-	c.guard.breaker.close(c.stop)
+	c.breaker.close(c.stop)
 	c.HTTP.CloseIdleConnections()
 }
 
 // Skips tells whether calls are skipped because the service does not answer.
-func (c *Client) Skips() bool { return c.guard.breaker.isOpen() }
-
-// Call sends a request and returns the JSON of an answer of 200; any other status is a
-// *StatusError. ErrBusy and ErrDown say that nothing was sent.
-func (c *Client) Call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	return c.guard.do(ctx, func(ctx context.Context) ([]byte, error) { return c.Ask(ctx, method, path, body) })
-}
+func (c *Client) Skips() bool { return c.breaker.isOpen() }
 
 // Ask is Call without the bounds on calls and without the breaker: for what is asked
 // rarely, such as the state of a service.

@@ -23,43 +23,34 @@ var (
 	ErrDown = errors.New("does not answer; it is not asked until it does")
 )
 
-// A guard bounds what a slow service costs: calls at a time, and those that wait. A
-// service that does not answer is left alone.
-type guard struct {
-	breaker *breaker
-	calls   chan struct{} // holds a token for each call under way
-	waiting chan struct{} // and for each one that waits or is under way
-}
-
-func newGuard(b *breaker) *guard {
-	return &guard{breaker: b, calls: make(chan struct{}, MaxCalls), waiting: make(chan struct{}, MaxWaiting)}
-}
-
-// do makes a call, or says why not: ErrBusy or ErrDown.
-func (g *guard) do(ctx context.Context, call func(context.Context) ([]byte, error)) ([]byte, error) {
-	if g.breaker.isOpen() {
+// Call sends a request and returns the JSON of an answer of 200; any other status is a
+// *StatusError. ErrBusy and ErrDown say that nothing was sent: the calls of a slow service
+// are bounded, those under way and those that wait, and a service that does not answer is
+// left alone.
+func (c *Client) Call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	if c.breaker.isOpen() {
 		return nil, ErrDown
 	}
 	select {
-	case g.waiting <- struct{}{}:
-		defer func() { <-g.waiting }()
+	case c.waiting <- struct{}{}:
+		defer func() { <-c.waiting }()
 	default:
 		return nil, ErrBusy
 	}
 	select {
-	case g.calls <- struct{}{}:
+	case c.calls <- struct{}{}:
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", ErrBusy, Plain(ctx.Err()))
 	}
-	release := sync.OnceFunc(func() { <-g.calls })
+	release := sync.OnceFunc(func() { <-c.calls })
 	defer release()
-	t := g.breaker.begin(release)
+	t := c.breaker.begin(release)
 	if t == nil {
 		return nil, ErrDown
 	}
 	v, wait := fails, time.Duration(0) // also if it panics
 	defer func() { t.end(v, wait) }()
-	answer, err := call(ctx)
+	answer, err := c.Ask(ctx, method, path, body)
 	v, wait = verdictOf(err, t.given(ctx)), retryAfter(err)
 	return answer, err
 }

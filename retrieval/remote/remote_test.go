@@ -39,8 +39,8 @@ func TestPlacesAreGivenBack(t *testing.T) {
 				turnedAway++
 			}
 		}
-		if turnedAway == 0 || !c.Skips() || len(c.guard.calls) > 0 || len(c.guard.waiting) > 0 {
-			t.Errorf("%d turned away, skips %v, %d calls and %d waiting are left", turnedAway, c.Skips(), len(c.guard.calls), len(c.guard.waiting))
+		if turnedAway == 0 || !c.Skips() || len(c.calls) > 0 || len(c.waiting) > 0 {
+			t.Errorf("%d turned away, skips %v, %d calls and %d waiting are left", turnedAway, c.Skips(), len(c.calls), len(c.waiting))
 		}
 	})
 }

@@ -195,7 +195,7 @@ func known[V any](c *Config, key, what string, name Name, defined map[Name]V) bo
 	if _, ok := defined[name]; ok || name == "" {
 		return ok
 	}
-	c.problem(key, "no %s is named %q%s", what, name, didYouMean(string(name), texts(sortedKeys(defined))))
+	c.problem(key, "no %s is named %q%s", what, name, didYouMean(string(name), Texts(sortedKeys(defined))))
 	return false
 }
 

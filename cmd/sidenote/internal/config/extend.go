@@ -53,7 +53,7 @@ func (c checker) chain(name Name) (chain []Name, ok bool) {
 }
 
 func circle(chain []Name, back Name) string {
-	return strings.Join(append(texts(chain), string(back)), " → ")
+	return strings.Join(append(Texts(chain), string(back)), " → ")
 }
 
 func itoa(i int) string { return strconv.Itoa(i) }

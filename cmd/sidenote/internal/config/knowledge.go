@@ -56,7 +56,7 @@ func (c *Config) Folder(name Name) folder.Folder {
 		within = filepath.Dir(c.Place(key).File)
 	}
 	return folder.Folder{
-		ID: string(name), Path: k.Path, Within: within, Include: texts(k.Include), Exclude: texts(k.Exclude),
+		ID: string(name), Path: k.Path, Within: within, Include: Texts(k.Include), Exclude: Texts(k.Exclude),
 		Attributes: k.Attributes, PathPattern: k.AttributesFrom.Path, FrontMatter: k.AttributesFrom.FrontMatter,
 		AcceptDeletions: k.Deletions == deletionsAccept,
 	}

@@ -100,7 +100,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 		panic("BUG: mode was not checked: " + p.Mode)
 	}
 	out := rewrite.Policy{
-		Tenant: string(tenant), Upstream: string(p.Upstream), Mode: mode, Knowledge: texts(p.Knowledge), Filter: allOf(p.Filters),
+		Tenant: string(tenant), Upstream: string(p.Upstream), Mode: mode, Knowledge: Texts(p.Knowledge), Filter: allOf(p.Filters),
 		Search: retrieval.Settings{
 			TopK: int(p.Retrieval.TopK), NumCandidates: int(p.Retrieval.NumCandidates), MaxPerDocument: int(p.Retrieval.MaxPerDocument),
 			ScoreThreshold: float64(p.Retrieval.ScoreThreshold), Deadline: p.Retrieval.Deadline,
@@ -120,7 +120,8 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 	return out
 }
 
-func texts[T ~string](list []T) []string {
+// Texts returns names, patterns and the like as strings.
+func Texts[T ~string](list []T) []string {
 	out := make([]string, 0, len(list))
 	for _, s := range list {
 		out = append(out, string(s))

@@ -37,7 +37,7 @@ func (c *Config) resolveTenant(name Name) proxy.Policy {
 	policyName := c.Tenants[name].policyName()
 	p := c.Policy(name)
 	out := proxy.Policy{
-		Name: string(policyName), Tenant: string(name), Upstream: string(p.Upstream), Routes: texts(p.Routes),
+		Name: string(policyName), Tenant: string(name), Upstream: string(p.Upstream), Routes: Texts(p.Routes),
 		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), RetryTooLong: p.OnFailure.ContextLength == "retry", Rewrite: p.rewritePolicy(name),
 	}
 	content, err := json.Marshal(out)
@@ -97,7 +97,7 @@ func (c *Config) WorstRetrieval() time.Duration {
 func (c *Config) Proxy() proxy.Config {
 	out := proxy.Config{
 		Upstreams:   map[string]proxy.Upstream{},
-		Tenants:     proxy.Tenants{Unknown: c.resolved.unknown, Origins: texts(c.Identity.Origins), Hosts: texts(c.Identity.Hosts)},
+		Tenants:     proxy.Tenants{Unknown: c.resolved.unknown, Origins: Texts(c.Identity.Origins), Hosts: Texts(c.Identity.Hosts)},
 		Concurrency: int(c.Concurrency),
 		Connections: int(c.Connections),
 		Timeouts:    proxy.DefaultTimeouts(),

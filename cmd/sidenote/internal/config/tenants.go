@@ -29,7 +29,7 @@ func (c checker) checkTenants() {
 		p := c.policy(t.policyName())
 		if len(t.Knowledge) == 0 && len(p.Knowledge) == 0 && len(c.Knowledge) > 0 && p.Mode != "off" {
 			c.problem(key+".knowledge", "is missing; list the bases that this tenant may search, of %s",
-				strings.Join(texts(sortedKeys(c.Knowledge)), ", "))
+				strings.Join(Texts(sortedKeys(c.Knowledge)), ", "))
 		}
 		if len(t.Keys) == 0 && c.Identity.Unknown != name {
 			c.problem(key+".keys", "is missing; nobody could be this tenant")
@@ -61,7 +61,7 @@ func (c *Config) Expired(now time.Time) Problems {
 // checkChoice refuses a policy that is used but leaves open which upstream.
 func (c checker) checkChoice(key string, policy Name) {
 	if c.upstreamOf(policy) == "" && len(c.Upstreams) > 0 {
-		c.problem(key, "policy %q has no upstream; choose one of %s", policy, strings.Join(texts(sortedKeys(c.upstreams())), ", "))
+		c.problem(key, "policy %q has no upstream; choose one of %s", policy, strings.Join(Texts(sortedKeys(c.upstreams())), ", "))
 	}
 }
 

@@ -166,15 +166,7 @@ func (e *Engine) manager() admin.Manager {
 func newMetrics(cfg *config.Config) *proxy.Metrics {
 	version, commit := Version()
 	return proxy.NewMetrics(proxy.Names{
-		Tenants: texts(cfg.TenantNames()), Upstreams: texts(cfg.UpstreamNames()), Knowledge: texts(cfg.KnowledgeNames()),
+		Tenants: config.Texts(cfg.TenantNames()), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()),
 		Version: version, Commit: commit,
 	})
-}
-
-func texts[T ~string](list []T) []string {
-	out := make([]string, 0, len(list))
-	for _, s := range list {
-		out = append(out, string(s))
-	}
-	return out
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge/library"
 )
@@ -47,7 +48,7 @@ func (s *stateFolder) problems() []string {
 // problems says what is wrong with the bases of the configuration, and with others in the
 // state folder.
 func (b *Bases) problems() (lines []string) {
-	configured := texts(b.cfg.KnowledgeNames())
+	configured := config.Texts(b.cfg.KnowledgeNames())
 	for _, id := range configured {
 		lines = append(lines, b.problemsOf(id)...)
 	}

@@ -46,7 +46,7 @@ func (m *manager) Bases(ctx context.Context) ([]admin.Base, error) {
 		return nil, m.refusal("", err)
 	}
 	byID := map[string]store.Base{}
-	ids := texts(m.cfg.KnowledgeNames())
+	ids := config.Texts(m.cfg.KnowledgeNames())
 	for _, b := range stored {
 		byID[b.ID] = b
 		ids = append(ids, b.ID)
@@ -104,7 +104,7 @@ func (m *manager) base(id string, stored store.Base) admin.Base {
 	b.Path, b.Rules = SplitOrigin(stored.Origin)
 	if k.Path != "" {
 		b.Path, b.Rules = SplitOrigin(m.cfg.Folder(config.Name(id)).Origin())
-		b.Include, b.Exclude = texts(k.Include), texts(k.Exclude)
+		b.Include, b.Exclude = config.Texts(k.Include), config.Texts(k.Exclude)
 	}
 	x := m.indexers[id]
 	if x == nil || m.state.library.Standing() != library.Writing {
