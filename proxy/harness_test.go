@@ -24,7 +24,7 @@ import (
 )
 
 // patience is the longest wait in these tests. Only what hangs takes that long.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // A seen is a request as the upstream got it, byte for byte.
 type seen struct {

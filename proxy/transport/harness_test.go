@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is the longest wait in these tests. Only what hangs takes that long.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // An origin is an upstream that follows a script, one call per connection.
 type origin struct {
