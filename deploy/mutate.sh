@@ -21,7 +21,7 @@ retrieval;    filter.go filterparse.go filtervalue.go select.go; .; ^$
 rewrite;      plan.go element.go sources.go place.go options.go; .; RewriteHolds|AssembliesCounted|StoredCounts|Remembers|Linear|CostsAre
 rewrite/chat; request.go; .; Inside|LongQuestion|ParserKeeps
 rewrite/tags; ended.go fold.go neutralise.go reference.go render.go skip.go tags.go; .; ^$
-cache;        key.go keys.go packed.go envelope.go; Key|Packed|Value|Zero|M31; Concurrent|Lies|OfAnything
+cache;        key.go keys.go codec.go envelope.go; Key|CodecStore|Value|Zero|M31; Concurrent|Lies|OfAnything
 EOF
 }
 
