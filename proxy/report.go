@@ -13,7 +13,7 @@ import (
 
 // The outcomes beside those of package rewrite.
 const (
-	Relayed rewrite.Outcome = "relayed" // a route that Sidenote does not rewrite
+	Relayed rewrite.Outcome = "relayed" // a route that Sidenote does not rewrite, or a chat whose client left before it was decided on
 	Failed  rewrite.Outcome = "failed"  // the upstream gave no usable answer, or Sidenote has a bug
 )
 

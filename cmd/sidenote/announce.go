@@ -157,11 +157,7 @@ func reachable(ctx context.Context, base string) error {
 	if err != nil {
 		return err
 	}
-	client := http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	resp, err := client.Do(req)
+	resp, err := probeClient().Do(req)
 	if err != nil {
 		return console.Cause(err)
 	}

@@ -38,12 +38,7 @@ func (c *healthCmd) Run(a *app) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--url: %w", err)}
 	}
-	// A probe asks this one address: it uses no proxy of the environment and follows no redirect.
-	client := http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	resp, err := client.Do(req)
+	resp, err := probeClient().Do(req)
 	if err != nil {
 		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err
@@ -56,6 +51,15 @@ func (c *healthCmd) Run(a *app) error {
 		return fmt.Errorf("%s answers %s: %s", target, resp.Status, body)
 	}
 	return nil
+}
+
+// probeClient returns a client that asks one address only: it uses no proxy of the
+// environment and follows no redirect.
+func probeClient() *http.Client {
+	return &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // target is the URL to ask.

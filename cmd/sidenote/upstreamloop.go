@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
@@ -26,16 +25,12 @@ func refuseLoop(ctx context.Context, cfg *config.Config, ls listeners, resolve l
 	defer cancel()
 	for _, name := range cfg.UpstreamNames() {
 		base := cfg.Proxy().Upstreams[string(name)].BaseURL
-		port := base.Port()
-		if port == "" {
-			port = map[string]string{"http": "80", "https": "443"}[base.Scheme]
-		}
 		for _, l := range []net.Listener{ls.data, ls.admin, ls.telemetry} {
 			if l == nil {
 				continue
 			}
 			own, err := netip.ParseAddrPort(l.Addr().String())
-			if err != nil || strconv.Itoa(int(own.Port())) != strings.TrimLeft(port, "0") {
+			if err != nil || strconv.Itoa(int(own.Port())) != config.PortOf(base) {
 				continue
 			}
 			addresses, err := resolve(ctx, "ip", base.Hostname())

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -76,6 +77,11 @@ func samePort(a, b Address) bool {
 	return hostA == hostB || every(hostA) || every(hostB) || loopback(hostA) && loopback(hostB)
 }
 
+// PortOf returns the port that requests to a URL go to, as a number without zeros before it.
+func PortOf(u *url.URL) string {
+	return number(cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
+}
+
 // number drops the zeros that a port may be written with.
 func number(port string) string { return cmp.Or(strings.TrimLeft(port, "0"), "0") }
 
@@ -121,14 +127,10 @@ func (c checker) checkUpstreams(offline bool) {
 // checkOwnAddress refuses an upstream that is one of our listeners: its requests would come
 // back to us for ever.
 func (c checker) checkOwnAddress(key string, u Upstream) {
-	port := u.BaseURL.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.BaseURL.Scheme]
-	}
-	host := u.BaseURL.Hostname()
+	host, port := u.BaseURL.Hostname(), PortOf(u.BaseURL.URL)
 	for _, own := range []Address{c.Listen, c.Admin.Listen, c.Telemetry.Listen} {
 		ownHost, ownPort, err := net.SplitHostPort(string(own))
-		if err != nil || number(ownPort) != number(port) {
+		if err != nil || number(ownPort) != port {
 			continue
 		}
 		local := loopback(host) || every(host)
