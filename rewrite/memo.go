@@ -103,7 +103,7 @@ func (k *fitKey) size() int {
 
 // fit returns the result for this request, from the memo if there is one.
 func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, notice bool) *fitResult {
-	j.places = placesFor(j.req, j.placement, j.last)
+	j.findPlaces()
 	k := fitKey{
 		n: len(sources), notice: notice, policy: j.policy.Digest,
 		encoding: j.model.Encoding, budget: j.budget(), ratio: j.model.ratio(),

@@ -32,17 +32,20 @@ type places struct {
 	n  int
 }
 
-func placesFor(r *Request, p Placement, last int) places {
-	one := func(at chat.Place) places { return places{[maxPlaces]chat.Place{at}, 1} }
-	switch p {
+// findPlaces finds the places of the placement in force.
+func (j *job) findPlaces() {
+	r, at := j.req, &j.places.at
+	j.places.n = 1
+	switch j.placement {
 	case PlaceLastUser:
-		return one(r.EndOf(last))
+		at[0] = r.EndOf(j.last)
 	case PlaceSplit:
-		return places{[maxPlaces]chat.Place{r.System(), r.EndOf(last)}, 2}
+		at[0], at[1], j.places.n = r.System(), r.EndOf(j.last), 2
 	case PlaceMarker:
-		return one(r.AtMarker(r.Markers()[0]))
+		at[0] = r.AtMarker(r.Markers()[0])
+	default:
+		at[0] = r.System()
 	}
-	return one(r.System())
 }
 
 // around returns the line feeds to put between the block and the application's text:
