@@ -3,6 +3,8 @@ package transport
 import (
 	"io"
 	"time"
+
+	"sidenote/proxy/transport/wire"
 )
 
 // maxDrained is how much of an answer's body Close reads to save a connection.
@@ -13,16 +15,16 @@ const maxDrained = 64 << 10
 type Answer struct {
 	x    *upstreamCall
 	text *[]byte // what head points into
-	head answerHead
-	body body
+	head wire.AnswerHead
+	body wire.Body
 }
 
 // Status returns the three-digit status code.
-func (a *Answer) Status() int { return a.head.status }
+func (a *Answer) Status() int { return a.head.Status }
 
 // Header returns the trimmed value of the first line of that name, in any letter case;
 // nil if there is none. It is valid until Relay or Close.
-func (a *Answer) Header(name string) []byte { return a.head.field([]byte(name)) }
+func (a *Answer) Header(name string) []byte { return a.head.Field([]byte(name)) }
 
 // Sent reports whether all of the request was sent: Call.Body is not read any more.
 func (a *Answer) Sent() bool { return a.x.upload == nil || a.x.upload.complete() }
@@ -47,13 +49,13 @@ func (a *Answer) Read(p []byte) (int, error) {
 // body must not be changed. It stays valid after the Answer.
 func (a *Answer) Peek(limit int) (body []byte, whole bool) {
 	announced := 0
-	if a.head.kind == bodyFixed {
-		if a.head.length > int64(limit) {
+	if a.head.Kind == wire.BodyFixed {
+		if a.head.Length > int64(limit) {
 			return nil, false
 		}
-		announced = int(a.head.length)
+		announced = int(a.head.Length)
 	}
-	return a.body.peek(limit, announced)
+	return a.body.Peek(limit, announced)
 }
 
 // Close drops what is left of the answer. A short remainder of the body is read so that
@@ -63,17 +65,17 @@ func (a *Answer) Close() {
 	if a.text == nil {
 		return
 	}
-	a.body.dropPeeked()
-	if !a.body.ended() && a.head.kind != bodyUntilClose {
+	a.body.DropPeeked()
+	if !a.body.Ended() && a.head.Kind != wire.BodyUntilClose {
 		a.x.conn.idle = min(a.x.up.config.Idle, time.Second)
 		_, _ = io.CopyN(io.Discard, &a.body, maxDrained) // what counts is whether the body has ended
 	}
-	a.end(a.body.ended())
+	a.end(a.body.Ended())
 }
 
 // end ends the call. clean says that the body was read to its end.
 func (a *Answer) end(clean bool) {
-	a.x.end(clean && a.head.reusable())
+	a.x.end(clean && a.head.Reusable())
 	a.free()
 }
 

@@ -131,7 +131,7 @@ func TestReplacedAnswerLines(t *testing.T) {
 		if got := string(answer.Header("SIDENOTE-status")); got != "forged" || answer.Status() != 200 {
 			t.Errorf("head says %q %d", got, answer.Status())
 		}
-		answer.Relay(ctx, transport.Relay{Replace: []transport.Header{{"Sidenote-Status", "true"}, {"X", ""}, {"Sidenote-Id", "7"}}})
+		answer.Relay(ctx, transport.Relay{Replace: []transport.Header{{Name: "Sidenote-Status", Value: "true"}, {Name: "X", Value: ""}, {Name: "Sidenote-Id", Value: "7"}}})
 	}, transport.ServerOptions{})
 	c := dial(t, addr)
 	c.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")

@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"sidenote/proxy/transport/tcp"
 )
 
 // errStale says that a pooled connection cannot be used: the upstream has closed it, or
@@ -23,7 +25,7 @@ func (c *conn) setRequest(text []byte, body [][]byte) {
 func (c *conn) writeRequest() (err error) {
 	a := &c.pooledSend
 	if c.Conn == c.tcp {
-		_, err = c.tcp.writeAll(a.out)
+		_, err = c.tcp.WriteAll(a.out)
 	} else {
 		_, err = a.out.WriteTo(c.Conn)
 	}
@@ -40,29 +42,13 @@ func (c *conn) writeRequest() (err error) {
 func (c *conn) startWrite(head []byte, body [][]byte) (left [][]byte, err error) {
 	all, n := append([][]byte{head}, body...), 0
 	if c.Conn == c.tcp {
-		// If this write fails n is 0, and the next write returns the error.
-		_ = c.tcp.raw.Write(func(fd uintptr) bool {
-			n, _, _ = writeNow(fd, all)
-			return true
-		})
+		n = c.tcp.WriteSome(all)
 	}
 	if n < len(head) {
 		_, err = c.Conn.Write(head[n:])
 		return body, err
 	}
-	return skip(all, n), nil
-}
-
-// skip returns pieces without their first n bytes. It changes pieces.
-func skip(pieces [][]byte, n int) [][]byte {
-	for len(pieces) > 0 && n >= len(pieces[0]) {
-		n -= len(pieces[0])
-		pieces[0], pieces = nil, pieces[1:]
-	}
-	if n > 0 {
-		pieces[0] = pieces[0][n:]
-	}
-	return pieces
+	return tcp.Skip(all, n), nil
 }
 
 // A pooledSend is the state of a request that is sent over a pooled connection. One
@@ -90,7 +76,7 @@ func (c *conn) sendPooled() error {
 func (c *conn) readPooled(p []byte) (int, error) {
 	a := &c.pooledSend
 	a.into, a.n, a.err = p, 0, nil
-	err := c.tcp.raw.Read(a.step)
+	err := c.tcp.Raw.Read(a.step)
 	a.into = nil
 	if err == nil {
 		err = a.err
@@ -103,7 +89,7 @@ func (c *conn) readPooled(p []byte) (int, error) {
 // read.
 func (c *conn) stepPooled(fd uintptr) (done bool) {
 	a := &c.pooledSend
-	n, wouldBlock, err := readNow(fd, a.into)
+	n, wouldBlock, err := tcp.ReadNow(fd, a.into)
 	switch {
 	case len(a.out) > 0 && !wouldBlock:
 		a.err = errStale

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/transport/tcp"
+	"sidenote/proxy/transport/wire"
 )
 
 const (
@@ -84,7 +86,7 @@ type progress struct {
 //
 // Only one call at a time may send the client's own body, and none may after that.
 func (u *Upstream) Do(ctx context.Context, c Call) (*Answer, error) {
-	x := &upstreamCall{up: u, head: c.Head, watch: watchOf(ctx), now: clock()}
+	x := &upstreamCall{up: u, head: c.Head, watch: watchOf(ctx), now: tcp.Clock()}
 	x.stop = panics.AfterEnd(ctx, u.config.Panicked, x.abort)
 	if x.watch != nil {
 		x.watch.add(x)
@@ -187,7 +189,7 @@ func (x *upstreamCall) connect(unchecked bool) error {
 		if c, err = x.up.dial(ctx); err != nil {
 			return err
 		}
-		x.now = clock()
+		x.now = tcp.Clock()
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -216,7 +218,7 @@ func (x *upstreamCall) sendInline(text *[]byte, body [][]byte, rest io.Reader, l
 	}
 	for {
 		c := x.conn
-		if err := c.waitBoth(x.now, x.up.config.FirstByte); err != nil {
+		if err := c.WaitBoth(x.now, x.up.config.FirstByte); err != nil {
 			return err
 		}
 		c.setRequest(*text, body)
@@ -260,17 +262,17 @@ func (x *upstreamCall) join(text *[]byte, body [][]byte, rest io.Reader, length 
 // receive reads the head of the answer into text.
 func (x *upstreamCall) receive(c Call, text *[]byte, upgrade bool) error {
 	a := &x.answer
-	var interim func(*answerHead)
+	var interim func(*wire.AnswerHead)
 	if c.Interim && c.Head.http11 {
 		interim = x.passInterim
 	}
 	a.x, a.text = x, text
 	var err error
-	if *text, err = a.head.read(x.conn.br, (*text)[:0], x.head.isHead(), interim); err != nil {
+	if *text, err = a.head.Read(x.conn.br, (*text)[:0], x.head.isHead(), interim); err != nil {
 		return err
 	}
-	if a.head.status == 101 && !upgrade {
-		return malformed("another protocol, unasked")
+	if a.head.Status == 101 && !upgrade {
+		return wire.Malformed("another protocol, unasked")
 	}
 	x.mu.Lock()
 	x.answered = true
@@ -279,18 +281,18 @@ func (x *upstreamCall) receive(c Call, text *[]byte, upgrade bool) error {
 		x.upload.settle()
 	}
 	x.conn.idle = x.up.config.Idle
-	a.body = newBody(x.conn.br, &a.head)
-	return a.body.begin()
+	a.body = wire.NewBody(x.conn.br, &a.head)
+	return a.body.Begin()
 }
 
 // passInterim writes an interim answer to the client, but for 100 Continue: whether the
 // client waits for one is between it and us.
-func (x *upstreamCall) passInterim(h *answerHead) {
-	if h.status == 100 {
+func (x *upstreamCall) passInterim(h *wire.AnswerHead) {
+	if h.Status == 100 {
 		return
 	}
-	text := strconv.AppendInt([]byte("HTTP/1.1 "), int64(h.status), 10)
-	text = h.append(append(text, ' '), []Header{{Name: "Content-Length"}})
+	text := strconv.AppendInt([]byte("HTTP/1.1 "), int64(h.Status), 10)
+	text = h.Append(append(text, ' '), []Header{{Name: "Content-Length"}})
 	_, _ = x.head.client.Write(append(text, "\r\n\r\n"...)) // a client that left is noticed elsewhere
 }
 
@@ -310,12 +312,12 @@ func (x *upstreamCall) classify(err error, timeout, otherwise Class) error {
 		return &Error{ClientGone, errors.New("client hung up")}
 	case errors.As(err, &known):
 		return known
-	case errors.Is(err, errFraming):
+	case errors.Is(err, wire.ErrFraming):
 		return &Error{BadResponse, err}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &Error{timeout, err}
 	}
-	return &Error{otherwise, unexpectedEOF(err)}
+	return &Error{otherwise, wire.UnexpectedEOF(err)}
 }
 
 // abort is called when the context has ended, and cancels what is under way.

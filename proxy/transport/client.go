@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/transport/tcp"
 )
 
 // What a client's connection is read for. It decides the deadline of a Read.
@@ -26,7 +28,7 @@ const (
 // first byte of a request, for its head and for Writes, which fasthttp would set
 // several times for each request.
 type clientConn struct {
-	timed
+	tcp.Timed
 	state *requestState // of the request while its handler runs, else nil
 	guard *guard
 	waits atomic.Int32 // forOther, forRequest, …
@@ -45,13 +47,13 @@ type clientConn struct {
 }
 
 func (g *guard) newConn(c net.Conn) *clientConn {
-	if tcp, err := newTCP(c, g.options.Raw); err == nil { // an error means a test's connection, which is not TCP
-		c = tcp
+	if plain, err := tcp.New(c, g.options.Raw); err == nil { // an error means a test's connection, which is not TCP
+		c = plain
 	}
-	client := &clientConn{timed: timed{Conn: c}, guard: g, flush: g.options.Write}
+	client := &clientConn{Timed: tcp.Timed{Conn: c}, guard: g, flush: g.options.Write}
 	client.waits.Store(forHead) // fasthttp takes a new connection for one whose first request has begun
-	if g.options.hungUp == nil {
-		g.hangups.add(client)
+	if plain, ok := tcp.Of(client); ok && g.options.hungUp == nil {
+		client.token = g.hangups.Add(plain, client.hungUp)
 	}
 	g.clients.add(client)
 	return client
@@ -69,10 +71,10 @@ func (c *clientConn) Read(p []byte) (int, error) {
 	waits := c.waits.Load()
 	switch waits {
 	case forRequest:
-		err = c.waitRead(c.guard.options.Idle)
+		err = c.WaitRead(c.guard.options.Idle)
 	case forHead: // one deadline for the whole head
 		c.waits.CompareAndSwap(forHead, forRest)
-		err = c.timed.SetReadDeadline(time.Now().Add(c.guard.options.Read))
+		err = c.Timed.SetReadDeadline(time.Now().Add(c.guard.options.Read))
 	}
 	if err != nil {
 		return 0, err
@@ -109,13 +111,13 @@ func (c *clientConn) readHead(p []byte, begins bool) (int, error) {
 // SetDeadline implements net.Conn.
 func (c *clientConn) SetDeadline(at time.Time) error {
 	c.waits.Store(forOther)
-	return c.timed.SetDeadline(at)
+	return c.Timed.SetDeadline(at)
 }
 
 // SetReadDeadline implements net.Conn.
 func (c *clientConn) SetReadDeadline(at time.Time) error {
 	c.waits.Store(forOther)
-	return c.timed.SetReadDeadline(at)
+	return c.Timed.SetReadDeadline(at)
 }
 
 // Write implements net.Conn for fasthttp, which answers each request after its handler, and
@@ -124,7 +126,7 @@ func (c *clientConn) Write(p []byte) (int, error) {
 	if c.replied {
 		return len(p), nil
 	}
-	return c.writeWithin(p, c.flush)
+	return c.WriteWithin(p, c.flush)
 }
 
 // watched reports whether the hangup watcher sees c.
@@ -146,7 +148,7 @@ func (c *clientConn) hungUp() {
 
 // Close implements net.Conn.
 func (c *clientConn) Close() error {
-	c.guard.hangups.forget(c)
+	c.guard.hangups.Forget(c.token)
 	return c.Conn.Close()
 }
 
@@ -250,8 +252,8 @@ func (r *connSet) cut() {
 	clients := slices.Collect(maps.Keys(r.clients))
 	r.mu.Unlock()
 	for _, c := range clients {
-		if tcp, ok := tcpOf(c); ok {
-			_ = tcp.SetLinger(0) // a reset: clients may take a normal close for the end of an answer
+		if plain, ok := tcp.Of(c); ok {
+			_ = plain.SetLinger(0) // a reset: clients may take a normal close for the end of an answer
 		}
 		_ = c.Close()
 	}

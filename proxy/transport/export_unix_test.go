@@ -2,21 +2,27 @@
 
 package transport
 
-import "net"
+import (
+	"net"
+
+	"sidenote/proxy/transport/tcp"
+)
 
 // WatchHangup watches conn as servers do without a hangup watcher.
 func WatchHangup(conn net.Conn, portably bool, onGone func()) (stop func()) {
-	if tcp, err := newTCP(conn, nil); err == nil {
-		conn = tcp
+	if plain, err := tcp.New(conn, nil); err == nil {
+		conn = plain
 	}
 	if portably {
-		return watchHangup(conn, peekHungUp, nil, onGone)
+		return tcp.WatchHangup(conn, tcp.PeekHungUp, nil, onGone)
 	}
-	return watchHangup(conn, hungUp, nil, onGone)
+	return tcp.WatchHangup(conn, tcp.HungUp, nil, onGone)
 }
 
 // LookPortably makes u and a server notice what leaves as on a Unix that is not Linux.
-func LookPortably(u *Upstream, o *ServerOptions) { u.reusable, o.hungUp = peekReusable, peekHungUp }
+func LookPortably(u *Upstream, o *ServerOptions) {
+	u.reusable, o.hungUp = tcp.PeekReusable, tcp.PeekHungUp
+}
 
 // Left tells whether the hangup watcher saw the client of a server's connection leave.
 func Left(client net.Conn) bool { return client.(*clientConn).gone.Load() }

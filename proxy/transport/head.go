@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/transport/wire"
 )
 
 // chunked as a length means that the length is not known.
@@ -24,7 +26,7 @@ type Head struct {
 
 	block     []byte // all head lines
 	lines     []requestLine
-	connected connectionList
+	connected wire.Connection
 	own       bool // there is a line Sidenote-*
 	coded     bool // there is a line Content-Encoding
 }
@@ -41,7 +43,7 @@ func (h *Head) isHead() bool { return string(h.method) == fasthttp.MethodHead }
 // A requestLine is block[start:next]; its name ends at colon.
 type requestLine struct {
 	start, colon, next int32
-	kind               nameKind
+	kind               wire.Kind
 }
 
 // read parses the lines of block up to the empty one that ends it. ok is false if two
@@ -54,28 +56,28 @@ func (h *Head) read(block []byte) (ok bool) {
 		if len(rest) >= 2 && rest[0] == '\r' && rest[1] == '\n' {
 			break
 		}
-		f, ok := nextField(rest)
-		if !ok || f.bare() {
+		f, ok := wire.NextField(rest)
+		if !ok || f.Bare() {
 			return false
 		}
-		kind := kindOf(f.name(rest))
+		kind := wire.KindOf(f.Name(rest))
 		switch kind {
-		case encodingName:
-			if !is(f.value(rest), "chunked") {
+		case wire.EncodingName:
+			if !wire.Is(f.Value(rest), "chunked") {
 				return false
 			}
 			encoded = true
-		case lengthName:
+		case wire.LengthName:
 			sized = true
-		case connectionName:
-			h.connected.add(f.value(rest))
-		case ownName:
+		case wire.ConnectionName:
+			h.connected.Add(f.Value(rest))
+		case wire.OwnName:
 			h.own = true
-		case codingName:
+		case wire.CodingName:
 			h.coded = true
 		}
-		h.lines = append(h.lines, requestLine{int32(at), int32(at + f.colon), int32(at + f.next), kind})
-		at += f.next
+		h.lines = append(h.lines, requestLine{int32(at), int32(at + f.Colon), int32(at + f.Next), kind})
+		at += f.Next
 	}
 	return !encoded || !sized
 }
@@ -132,7 +134,7 @@ func (h *requestHead) append(dst []byte) (_ []byte, ok bool) {
 		line := &h.client.lines[i]
 		to = line.start
 		name := block[line.start:line.colon]
-		at := replaced(h.replace, name)
+		at := wire.Replaced(h.replace, name)
 		if at < 0 && h.passes(line.kind, name) && !h.hidden(block[line.start:line.next]) {
 			to = line.next
 			continue
@@ -143,7 +145,7 @@ func (h *requestHead) append(dst []byte) (_ []byte, ok bool) {
 	}
 	dst = append(dst, block[from:to]...)
 	if !h.hosted {
-		dst = appendLine(dst, "Host", h.host)
+		dst = wire.AppendLine(dst, "Host", h.host)
 	}
 	if !h.framed && h.length != 0 {
 		dst = h.appendFraming(dst)
@@ -159,14 +161,14 @@ func (h *requestHead) hidden(line []byte) bool {
 	return h.without != "" && bytes.Contains(line, []byte(h.without))
 }
 
-// passes reports whether a line is relayed as it came, unless it is replaced.
-func (h *requestHead) passes(kind nameKind, name []byte) bool {
+// passes reports whether a line is relayed as it came, unless it is wire.Replaced.
+func (h *requestHead) passes(kind wire.Kind, name []byte) bool {
 	switch kind {
-	case otherName, codingName:
-		return !h.client.connected.names(name)
-	case digestName:
-		return !h.other && !h.client.connected.names(name)
-	case upgradeName:
+	case wire.OtherName, wire.CodingName:
+		return !h.client.connected.Names(name)
+	case wire.DigestName:
+		return !h.other && !h.client.connected.Names(name)
+	case wire.UpgradeName:
 		return h.upgrade
 	}
 	return false
@@ -174,15 +176,15 @@ func (h *requestHead) passes(kind nameKind, name []byte) bool {
 
 // appendChanged writes what takes the place of a line: replace[at] unless at is below
 // 0.
-func (h *requestHead) appendChanged(dst []byte, kind nameKind, name []byte, at int) []byte {
+func (h *requestHead) appendChanged(dst []byte, kind wire.Kind, name []byte, at int) []byte {
 	switch {
-	case kind == hostName:
+	case kind == wire.HostName:
 		dst, h.hosted = appendOnce(dst, h.hosted, name, h.host), true
-	case kind == lengthName, kind == encodingName:
+	case kind == wire.LengthName, kind == wire.EncodingName:
 		if !h.framed {
 			dst, h.framed = h.appendFraming(dst), true
 		}
-	case kind == connectionName:
+	case kind == wire.ConnectionName:
 		if h.upgrade {
 			dst, h.connectionSaid = appendOnce(dst, h.connectionSaid, name, "Upgrade"), true
 		}
@@ -194,7 +196,7 @@ func (h *requestHead) appendChanged(dst []byte, kind nameKind, name []byte, at i
 
 func (h *requestHead) appendFraming(dst []byte) []byte {
 	if h.length == chunked {
-		return appendLine(dst, "Transfer-Encoding", "chunked")
+		return wire.AppendLine(dst, "Transfer-Encoding", "chunked")
 	}
 	dst = append(dst, "Content-Length: "...)
 	dst = strconv.AppendInt(dst, h.length, 10)
@@ -204,7 +206,7 @@ func (h *requestHead) appendFraming(dst []byte) []byte {
 func (h *requestHead) appendReplacement(dst []byte, i int) []byte {
 	if bit := uint64(1) << i; h.replacements&bit == 0 && h.replace[i].Value != "" {
 		h.replacements |= bit
-		dst = appendLine(dst, h.replace[i].Name, h.replace[i].Value)
+		dst = wire.AppendLine(dst, h.replace[i].Name, h.replace[i].Value)
 	}
 	return dst
 }
@@ -222,12 +224,12 @@ func appendOnce(dst []byte, done bool, name []byte, value string) []byte {
 // wantsUpgrade reports whether the client asks for a protocol that we relay. h2c is not
 // relayed, as its requests would pass unchecked.
 func (h *Head) wantsUpgrade() bool {
-	if !h.connected.upgrade {
+	if !h.connected.Upgrade {
 		return false
 	}
 	asked := false
 	for i := range h.lines {
-		if h.lines[i].kind != upgradeName {
+		if h.lines[i].kind != wire.UpgradeName {
 			continue
 		}
 		protocols := h.block[h.lines[i].colon+1 : h.lines[i].next] // all of these lines would be relayed

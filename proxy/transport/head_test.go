@@ -51,7 +51,7 @@ func TestRequestHead(t *testing.T) {
 			got:  "GET /v1/x HTTP/1.1\r\nHost: HOST\r\nSidenotes: 1\r\n\r\n",
 		},
 		"replaced": {
-			replace: []transport.Header{{"Authorization", "Bearer ours"}, {"api-key", ""}, {"X-Api-Key", ""}, {"X-New", "1"}},
+			replace: []transport.Header{{Name: "Authorization", Value: "Bearer ours"}, {Name: "api-key", Value: ""}, {Name: "X-Api-Key", Value: ""}, {Name: "X-New", Value: "1"}},
 			sent:    "GET /v1/x HTTP/1.1\r\nHost: h\r\nAPI-KEY: a\r\napi_key: a\r\nauthorization: Bearer theirs\r\nX: 1\r\nx-api-key: b\r\nAuthorization: Basic y\r\n\r\n",
 			got:     "GET /v1/x HTTP/1.1\r\nHost: HOST\r\nAuthorization: Bearer ours\r\nX: 1\r\nX-New: 1\r\n\r\n",
 		},

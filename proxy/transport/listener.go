@@ -15,6 +15,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/transport/tcp"
 )
 
 // A Server answers requests on its listeners. It is made by NewServer.
@@ -42,12 +43,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		err = g.clients.wait(ctx) // fasthttp does not wait for connections that were hijacked
 	}
 	if err == nil {
-		g.hangups.close()
+		g.hangups.Close()
 		return nil
 	}
 	panics.Go(g.options.Panicked, func() {
 		<-g.clients.allEnded
-		g.hangups.close()
+		g.hangups.Close()
 	}, nil)
 	return err
 }
@@ -145,7 +146,7 @@ func (l *listener) refuse(c net.Conn) {
 	panics.Go(l.guard.options.Panicked, func() {
 		defer l.refused.Add(-1)
 		defer c.Close() //nolint:errcheck // nothing is left to be lost
-		linger(c)
+		tcp.Linger(c)
 	}, l.lingering.Done)
 }
 
@@ -180,7 +181,7 @@ func (g *guard) shed(reason string) {
 // need another one to the upstream, and there are other open files.
 func connections() int {
 	const standard = 16 << 10
-	return min(standard, max(descriptorLimit()/2-64, 16))
+	return min(standard, max(tcp.DescriptorLimit()/2-64, 16))
 }
 
 // unlimited is fasthttp's limit of connections: the listener has its own.

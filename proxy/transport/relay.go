@@ -1,16 +1,15 @@
 package transport
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net"
 	"os"
-	"slices"
 
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/transport/wire"
 )
 
 // A Relay says what happens to an answer on its way to the client. The zero value
@@ -45,7 +44,7 @@ func (how *Relay) done(panicked panics.Handler, o Outcome) {
 // except those that concern one connection only; each piece of the body is sent as it
 // arrives. Call it last in the handler.
 func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
-	if a.head.status == 101 {
+	if a.head.Status == 101 {
 		a.relayUpgrade(ctx, how)
 		return
 	}
@@ -55,12 +54,12 @@ func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 		client.state.bodyRead = x.upload.complete()
 	}
 	start := len(*a.text)
-	*a.text = a.head.append(*a.text, how.Replace)
-	head := ReplyHead{Status: a.head.status, Lines: (*a.text)[start:], Length: noLength, NoBody: a.head.kind == bodyNone}
-	if a.head.kind == bodyFixed {
-		head.Length = a.head.length
+	*a.text = a.head.Append(*a.text, how.Replace)
+	head := ReplyHead{Status: a.head.Status, Lines: (*a.text)[start:], Length: noLength, NoBody: a.head.Kind == wire.BodyNone}
+	if a.head.Kind == wire.BodyFixed {
+		head.Length = a.head.Length
 	}
-	keep := a.head.reusable()
+	keep := a.head.Reusable()
 	var readErr error
 	err := Reply(ctx, head, func(w *ReplyWriter) error {
 		a.free() // the writer has a copy, and a stream may be open for long
@@ -92,14 +91,14 @@ func (x *upstreamCall) relayError(err, readErr error) error {
 // connection's small reader. After a large piece it does not wait first, as the next one
 // will most likely fill a buffer, too.
 func (a *Answer) copy(w *ReplyWriter, how *Relay, readErr *error) error {
-	if !a.body.ready() { // the head does not wait for the body
+	if !a.body.Ready() { // the head does not wait for the body
 		if err := w.flush(); err != nil {
 			return err
 		}
 	}
-	for large := false; !a.body.ended(); {
+	for large := false; !a.body.Ended(); {
 		if !large {
-			if *readErr = a.body.wait(); *readErr != nil {
+			if *readErr = a.body.Wait(); *readErr != nil {
 				return *readErr
 			}
 		}
@@ -109,7 +108,7 @@ func (a *Answer) copy(w *ReplyWriter, how *Relay, readErr *error) error {
 		}
 		large = n >= readerSize/2
 	}
-	return w.end(a.trailer(how.Replace))
+	return w.end(a.body.RelayedTrailer(how.Replace))
 }
 
 func (a *Answer) copyPiece(w *ReplyWriter, how *Relay, readErr *error) (n int, err error) {
@@ -120,7 +119,7 @@ func (a *Answer) copyPiece(w *ReplyWriter, how *Relay, readErr *error) (n int, e
 		if how.Tap != nil {
 			how.Tap(dataOf(*piece)[:n])
 		}
-		if err := w.pass(*piece, n, a.body.ended() && len(a.body.trailer) == 0); err != nil {
+		if err := w.pass(*piece, n, a.body.Ended() && !a.body.HasTrailer()); err != nil {
 			return n, err
 		}
 	}
@@ -129,32 +128,4 @@ func (a *Answer) copyPiece(w *ReplyWriter, how *Relay, readErr *error) (n int, e
 		return n, err
 	}
 	return n, nil
-}
-
-// forbiddenTrailer reports whether a line of that name must not stand in a trailer, though
-// it may in a head (RFC 9110 §6.5.1).
-func forbiddenTrailer(name []byte) bool { return is(name, "date") || is(name, "set-cookie") }
-
-// trailer returns the lines of the upstream's trailer that are relayed: those that may
-// stand in one and are not replaced. Lines of the same name are joined.
-func (a *Answer) trailer(replace []Header) (lines []byte) {
-	type field struct{ name, values []byte }
-	var fields []field
-	for line, rest, ok := cutLine(a.body.trailer); ok; line, rest, ok = cutLine(rest) {
-		name, value, ok := cutField(line)
-		if !ok || !validToken(name) || !validText(value) || kindOf(name).hopByHop() || kindOf(name) == lengthName ||
-			replaced(replace, name) >= 0 || forbiddenTrailer(name) {
-			continue
-		}
-		same := slices.IndexFunc(fields, func(f field) bool { return bytes.EqualFold(f.name, name) })
-		if same >= 0 {
-			fields[same].values = slices.Concat(fields[same].values, []byte(", "), value)
-		} else {
-			fields = append(fields, field{name, value})
-		}
-	}
-	for _, f := range fields {
-		lines = appendLine(lines, string(f.name), string(f.values))
-	}
-	return lines
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/transport/tcp"
 )
 
 // noLength stands for the length of a body that is not known.
@@ -55,8 +56,8 @@ func Reply(ctx *fasthttp.RequestCtx, head ReplyHead, write func(*ReplyWriter) er
 		}
 		client.cut = true
 		ctx.SetConnectionClose()
-		if tcp, ok := tcpOf(client); ok && w.framing == replyUntilClose {
-			_ = tcp.SetLinger(0) // the end of the connection would look like the end of the body
+		if plain, ok := tcp.Of(client); ok && w.framing == replyUntilClose {
+			_ = plain.SetLinger(0) // the end of the connection would look like the end of the body
 		}
 	}()
 	defer panics.Recover(client.guard.options.Panicked, func() { err = errPanic })
@@ -138,7 +139,7 @@ func (w *ReplyWriter) flush() error {
 
 func (w *ReplyWriter) send(p []byte) error {
 	if len(p) > 0 && w.writeErr == nil {
-		_, w.writeErr = w.client.writeWithin(p, w.client.flush)
+		_, w.writeErr = w.client.WriteWithin(p, w.client.flush)
 	}
 	return w.writeErr
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/transport/tcp"
+	"sidenote/proxy/transport/wire"
 )
 
 // ServerOptions are the settings of a Server. Zero values mean the defaults named beside
@@ -54,7 +56,7 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 	o.Read = cmp.Or(o.Read, time.Minute)
 	o.Idle = cmp.Or(o.Idle, 2*time.Minute)
 	o.Write = cmp.Or(o.Write, time.Minute)
-	g := &guard{handler: handler, options: o, hangups: hangupWatcher{panicked: o.Panicked}, hungUp: hungUp}
+	g := &guard{handler: handler, options: o, hangups: tcp.HangupWatcher{Panicked: o.Panicked}, hungUp: tcp.HungUp}
 	if o.hungUp != nil {
 		g.hungUp = o.hungUp
 	}
@@ -96,7 +98,7 @@ func readExpectation(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	case len(value) == 0:
 	case !h.IsHTTP11():
 		h.Del(fasthttp.HeaderExpect)
-	case is(value, "100-continue"):
+	case wire.Is(value, "100-continue"):
 		h.Set(fasthttp.HeaderExpect, "100-continue")
 	}
 	return fasthttp.RequestConfig{}
@@ -115,7 +117,7 @@ type guard struct {
 	options ServerOptions
 	states  sync.Pool // *requestState
 	pieces  sync.Pool // *[]byte of pieceSize: for parts of bodies on their way to a client
-	hangups hangupWatcher
+	hangups tcp.HangupWatcher
 	hungUp  func(fd uintptr) bool // asks the system about a connection that hangups does not watch
 	clients connSet
 }
@@ -135,7 +137,7 @@ func (g *guard) handle(ctx *fasthttp.RequestCtx) {
 	case status != 0:
 		g.errorAnswer(ctx, status)
 	default:
-		if state.head.connected.close { // fasthttp does not know each spelling of it
+		if state.head.connected.Close { // fasthttp does not know each spelling of it
 			ctx.SetConnectionClose()
 		}
 		g.call(ctx)
@@ -163,7 +165,7 @@ func (g *guard) closeAfterAnswer(ctx *fasthttp.RequestCtx, client *clientConn) {
 		client.replied = true
 	}
 	if !client.cut {
-		linger(client)
+		tcp.Linger(client)
 	}
 }
 
@@ -227,7 +229,7 @@ func (g *guard) refuse(ctx *fasthttp.RequestCtx, err error) {
 	if status != fasthttp.StatusRequestTimeout {
 		// fasthttp closes right after the answer, which may cause a reset, see
 		// lingerTime. Reading what has arrived by now is all that can be done here.
-		drain(ctx.Conn(), 20*time.Millisecond)
+		tcp.Drain(ctx.Conn(), 20*time.Millisecond)
 	}
 }
 

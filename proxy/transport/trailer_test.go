@@ -75,7 +75,7 @@ func TestTrailersOfOurs(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		answer.Relay(ctx, transport.Relay{Replace: []transport.Header{{"Sidenote-Status", ""}}})
+		answer.Relay(ctx, transport.Relay{Replace: []transport.Header{{Name: "Sidenote-Status", Value: ""}}})
 	}, transport.ServerOptions{})
 	c := dial(t, addr)
 	c.send("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")

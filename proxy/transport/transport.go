@@ -10,6 +10,9 @@ package transport
 import (
 	"errors"
 	"fmt"
+
+	"sidenote/proxy/transport/tcp"
+	"sidenote/proxy/transport/wire"
 )
 
 // A Class names what went wrong between client and upstream. The list is
@@ -69,6 +72,12 @@ func ClassOf(err error) Class {
 	return ""
 }
 
-// A Header is one header line. As a replacement it takes the place of all lines of that
-// name, in any letter case; an empty Value only removes them.
-type Header struct{ Name, Value string }
+// A Header is one header line.
+type Header = wire.Header
+
+// A Raw opens the raw connection that reads and writes go through, see tcp.Opener.
+type Raw = tcp.Opener
+
+// A Room bounds the memory for bodies. The caller of ReadBody gives back what was taken when
+// the handler has returned, or once Answer.Sent is true.
+type Room = wire.Room

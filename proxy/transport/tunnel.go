@@ -12,13 +12,14 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/transport/tcp"
 )
 
 // relayUpgrade relays a 101 and then bytes in both directions. When one side closes, or
 // both are silent for Config.Idle, both connections are closed.
 func (a *Answer) relayUpgrade(ctx *fasthttp.RequestCtx, how Relay) {
 	client := clientOf(ctx)
-	head := append([]byte("HTTP/1.1 101 "), a.head.append(nil, how.Replace)...)
+	head := append([]byte("HTTP/1.1 101 "), a.head.Append(nil, how.Replace)...)
 	head = append(head, "\r\n\r\n"...)
 	a.free()
 	a.x.handOver() // the tunnel reads from the client itself, and outlives the handler
@@ -76,8 +77,8 @@ func (t *tunnel) run(client net.Conn) (err error) {
 		})
 	}
 	both.Add(1)
-	panics.Go(t.panicked(), func() { end(t.copy(&t.x.conn.timed, &t.client.timed, client, nil)) }, both.Done)
-	end(t.copy(&t.client.timed, &t.x.conn.timed, t.x.conn.br, &t.down))
+	panics.Go(t.panicked(), func() { end(t.copy(&t.x.conn.Timed, &t.client.Timed, client, nil)) }, both.Done)
+	end(t.copy(&t.client.Timed, &t.x.conn.Timed, t.x.conn.br, &t.down))
 	both.Wait()
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -88,19 +89,19 @@ func (t *tunnel) run(client net.Conn) (err error) {
 func (t *tunnel) panicked() panics.Handler { return t.client.guard.options.Panicked }
 
 // copy writes to dst what it reads from r. r reads from src, whose deadlines are set.
-func (t *tunnel) copy(dst, src *timed, r io.Reader, count *atomic.Int64) (err error) {
+func (t *tunnel) copy(dst, src *tcp.Timed, r io.Reader, count *atomic.Int64) (err error) {
 	defer panics.Recover(t.panicked(), func() { err = errPanic })
 	piece := t.client.guard.pieces.Get().(*[]byte)
 	defer putBuffer(&t.client.guard.pieces, piece)
 	idle := t.x.up.config.Idle
 	for {
-		if err := src.waitRead(idle); err != nil {
+		if err := src.WaitRead(idle); err != nil {
 			return err
 		}
 		n, err := r.Read(*piece)
 		if n > 0 {
 			t.seen.Store(time.Now().UnixNano())
-			if _, err := dst.writeWithin((*piece)[:n], t.x.up.config.ClientWrite); err != nil {
+			if _, err := dst.WriteWithin((*piece)[:n], t.x.up.config.ClientWrite); err != nil {
 				return err
 			}
 			if count != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/transport/wire"
 )
 
 // partSize is how much of a body in memory is written at once.
@@ -51,7 +52,7 @@ func (x *upstreamCall) sendWithUpload(head []byte, body [][]byte, rest io.Reader
 	if rest != nil {
 		now = nil
 	}
-	if err := x.conn.waitWrite(x.up.config.Idle); err != nil {
+	if err := x.conn.WaitWrite(x.up.config.Idle); err != nil {
 		return err
 	}
 	left, err := x.conn.startWrite(head, now)
@@ -61,7 +62,7 @@ func (x *upstreamCall) sendWithUpload(head []byte, body [][]byte, rest io.Reader
 	case rest != nil:
 		left = body
 	case len(left) == 0:
-		return x.conn.waitRead(x.up.config.FirstByte)
+		return x.conn.WaitRead(x.up.config.FirstByte)
 	}
 	// The answer has no deadline before the whole body is sent.
 	if err := x.conn.SetReadDeadline(time.Time{}); err != nil {
@@ -199,7 +200,7 @@ func (u *upload) waitForClient() error {
 	if u.aborted {
 		return net.ErrClosed
 	}
-	err := u.x.head.client.waitRead(u.x.up.config.ClientRead)
+	err := u.x.head.client.WaitRead(u.x.up.config.ClientRead)
 	if err != nil {
 		u.fault = u.x.head.client.bodyError(err)
 	}
@@ -253,9 +254,9 @@ func (u *upload) settle() {
 // complete reports whether the whole body was sent.
 func (u *upload) complete() bool { return u.finished() && u.err == nil }
 
-// bodyError says whether the client left, was too slow, or sent a malformed body. The
+// bodyError says whether the client left, was too slow, or sent a wire.Malformed body. The
 // error of the connection counts more than err, as fasthttp reports every error between
-// the lines of a chunk as a malformed one. The text of err is not kept: fasthttp quotes
+// the lines of a chunk as a wire.Malformed one. The text of err is not kept: fasthttp quotes
 // the client's bytes in it.
 func (c *clientConn) bodyError(err error) *Error {
 	if c.readErr != nil {
@@ -263,7 +264,7 @@ func (c *clientConn) bodyError(err error) *Error {
 	}
 	var network net.Error
 	switch {
-	case errors.Is(err, errNoRoom):
+	case errors.Is(err, wire.ErrNoRoom):
 		return errNoRoom
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &Error{ClientLate, errors.New("request body too slow")}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/transport/tcp"
 )
 
 // A Config describes one upstream. Zero durations and counts mean the defaults
@@ -70,11 +71,11 @@ const (
 
 // A conn is one connection to the upstream. Between requests it holds no buffer.
 type conn struct {
-	timed               // TLS or TCP
-	tcp   *tcpConn      // the TCP connection itself
-	br    *bufio.Reader // nil while idle
-	idle  time.Duration // deadline per read; 0 leaves the one that is set
-	since time.Duration // the reading of clock since which it is idle
+	tcp.Timed               // TLS or TCP
+	tcp       *tcp.Conn     // the TCP connection itself
+	br        *bufio.Reader // nil while idle
+	idle      time.Duration // deadline per read; 0 leaves the one that is set
+	since     time.Duration // the reading of clock since which it is idle
 
 	pooled     bool // it was idle before
 	pooledSend pooledSend
@@ -86,7 +87,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		return c.readPooled(p)
 	}
 	if c.idle > 0 {
-		if err := c.waitRead(c.idle); err != nil {
+		if err := c.WaitRead(c.idle); err != nil {
 			return 0, err
 		}
 	}
@@ -105,11 +106,11 @@ func NewUpstream(c Config) (*Upstream, error) {
 	c.Idle = cmp.Or(c.Idle, 5*time.Minute)
 	c.ClientRead = cmp.Or(c.ClientRead, time.Minute)
 	c.ClientWrite = cmp.Or(c.ClientWrite, time.Minute)
-	u := &Upstream{config: c, open: map[*conn]struct{}{}, reusable: reusable}
+	u := &Upstream{config: c, open: map[*conn]struct{}{}, reusable: tcp.Reusable}
 	if err := u.locate(c); err != nil {
 		return nil, fmt.Errorf("upstream: %w", err)
 	}
-	u.canReadNow = canReadNow && u.tls == nil
+	u.canReadNow = tcp.CanReadNow && u.tls == nil
 	u.life, u.end = context.WithCancel(context.Background())
 	u.readers.New = func() any { return bufio.NewReaderSize(nil, readerSize) }
 	u.heads.New = func() any { return new([]byte) }
@@ -183,10 +184,10 @@ func (u *Upstream) takeIdle(unchecked bool, now time.Duration) *conn {
 // usable reports whether c, which is idle, is open and the upstream has sent nothing on
 // it.
 func (u *Upstream) usable(c *conn) bool {
-	if secure, ok := c.Conn.(*tls.Conn); ok && canReadNow {
-		return secure.NetConn().(*tlsInput).silent(secure)
+	if secure, ok := c.Conn.(*tls.Conn); ok && tcp.CanReadNow {
+		return secure.NetConn().(*tcp.TLSInput).Silent(secure)
 	}
-	return u.reusable(c.tcp.raw)
+	return u.reusable(c.tcp.Raw)
 }
 
 func (u *Upstream) pop() *conn {
@@ -213,7 +214,7 @@ func (u *Upstream) release(c *conn, keep bool) {
 	keep = keep && c.br.Buffered() == 0 // or bytes would be taken for the next answer
 	c.br.Reset(nil)
 	u.readers.Put(c.br)
-	c.br, c.idle, c.since = nil, 0, clock()
+	c.br, c.idle, c.since = nil, 0, tcp.Clock()
 	if !keep || !u.push(c) {
 		u.discard(c)
 	}
@@ -240,14 +241,14 @@ func (u *Upstream) expire() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	old := 0
-	for old < len(u.idle) && clock()-u.idle[old].since >= u.config.KeepIdle {
+	for old < len(u.idle) && tcp.Clock()-u.idle[old].since >= u.config.KeepIdle {
 		u.idle[old].drop()
 		delete(u.open, u.idle[old])
 		old++
 	}
 	u.idle = append(u.idle[:0:0], u.idle[old:]...)
 	if len(u.idle) > 0 && !u.closed() {
-		u.timer.Reset(u.config.KeepIdle - (clock() - u.idle[0].since))
+		u.timer.Reset(u.config.KeepIdle - (tcp.Clock() - u.idle[0].since))
 	}
 }
 
@@ -266,15 +267,15 @@ func (u *Upstream) dial(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, &Error{connectClass(err, ConnectFailed), err}
 	}
-	tcp, err := newTCP(dialed, u.config.Raw)
+	plain, err := tcp.New(dialed, u.config.Raw)
 	if err != nil {
 		_ = dialed.Close()
 		return nil, &Error{ConnectFailed, err}
 	}
-	c := &conn{timed: timed{Conn: tcp}, tcp: tcp}
+	c := &conn{Timed: tcp.Timed{Conn: plain}, tcp: plain}
 	c.pooledSend.step = c.stepPooled
 	if u.tls != nil {
-		secure := tls.Client(&tlsInput{tcpConn: tcp}, u.tls)
+		secure := tls.Client(&tcp.TLSInput{Conn: plain}, u.tls)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			c.drop()
 			return nil, &Error{connectClass(err, TLSFailed), err}

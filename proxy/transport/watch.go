@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/transport/tcp"
 )
 
 // A watch is the context of a client's request, see Watch.
@@ -68,7 +70,7 @@ func (w *watch) begin() {
 	}
 	w.began = true
 	if !w.client.watched() {
-		w.stop = watchHangup(w.client, w.client.guard.hungUp, w.client.guard.options.Panicked, w.cancel)
+		w.stop = tcp.WatchHangup(w.client, w.client.guard.hungUp, w.client.guard.options.Panicked, w.cancel)
 		return
 	}
 	w.client.watching.Store(w)

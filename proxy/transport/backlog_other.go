@@ -1,6 +1,0 @@
-//go:build !linux && !darwin
-
-package transport
-
-// unacknowledged cannot be known on this system.
-func unacknowledged(uintptr) (n int, known bool) { return 0, false }

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package tcp
+
+import "math"
+
+// DescriptorLimit is how many files and connections this process may have open.
+func DescriptorLimit() int { return math.MaxInt32 }

@@ -1,0 +1,25 @@
+//go:build race
+
+package tcp
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// writeNow writes as much of the first of pieces as the kernel takes without waiting.
+// wouldBlock tells that it takes nothing. Unlike a raw system call, this one tells the
+// race detector that what came before the write happens before what the reader of these
+// bytes does after its read.
+func writeNow(fd uintptr, pieces [][]byte) (n int, wouldBlock bool, err error) {
+	for {
+		n, err = syscall.Write(int(fd), pieces[0])
+		if err == nil {
+			return n, false, nil
+		}
+		if !errors.Is(err, syscall.EINTR) {
+			return 0, errors.Is(err, syscall.EAGAIN), os.NewSyscallError("write", err)
+		}
+	}
+}

@@ -1,0 +1,9 @@
+//go:build !linux && !darwin && !dragonfly && !freebsd && !netbsd && !openbsd
+
+package tcp
+
+// CanReadNow tells that ReadNow does not work on this system.
+const CanReadNow = false
+
+// ReadNow reads nothing.
+func ReadNow(uintptr, []byte) (n int, wouldBlock bool, err error) { return 0, false, nil }
