@@ -1,3 +1,5 @@
+//go:build !sidenote_plain
+
 package chat
 
 import "golang.org/x/sys/cpu"

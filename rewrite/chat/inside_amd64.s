@@ -1,3 +1,5 @@
+//go:build !sidenote_plain
+
 #include "textflag.h"
 
 // Each byte is classified by its two halves: its class is the bits that the table

@@ -14,8 +14,7 @@ import (
 // does the receiver's work, too, and so often lasts 20 µs, after which the runtime takes
 // the processor from a system call that it knows of. Giving the processor to another
 // thread, waking that and checking for more such calls every 20 µs cost a tenth of a
-// relayed request. With the race detector, which must be told of the calls, they are
-// the usual ones.
+// relayed request. The build tag sidenote_plain makes them usual ones.
 type Conn struct {
 	*net.TCPConn
 	Raw syscall.RawConn // what reads and writes go through

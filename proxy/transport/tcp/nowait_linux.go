@@ -1,4 +1,4 @@
-//go:build !race
+//go:build !sidenote_plain
 
 package tcp
 
@@ -15,7 +15,9 @@ const CanReadNow = true
 
 // ReadNow reads what has arrived, without waiting. wouldBlock tells that nothing has.
 func ReadNow(fd uintptr, p []byte) (n int, wouldBlock bool, err error) {
-	return call(unix.SYS_RECVFROM, fd, unsafe.Pointer(unsafe.SliceData(p)), len(p), 0) //nolint:gosec // the kernel's way to name memory
+	n, wouldBlock, err = call(unix.SYS_RECVFROM, fd, unsafe.Pointer(unsafe.SliceData(p)), len(p), 0) //nolint:gosec // the kernel's way to name memory
+	raceRead(fd, p[:n])
+	return n, wouldBlock, err
 }
 
 // maxIovecs is how many pieces one system call takes.
@@ -24,6 +26,7 @@ const maxIovecs = 16
 // writeNow writes as much of pieces, one after another, as the kernel takes without
 // waiting. wouldBlock tells that it takes nothing.
 func writeNow(fd uintptr, pieces [][]byte) (n int, wouldBlock bool, err error) {
+	raceWrite(fd, pieces)
 	if len(pieces) == 1 {
 		p := pieces[0]
 		return call(unix.SYS_SENDTO, fd, unsafe.Pointer(unsafe.SliceData(p)), len(p), syscall.MSG_NOSIGNAL) //nolint:gosec // as above

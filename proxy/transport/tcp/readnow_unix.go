@@ -1,4 +1,4 @@
-//go:build (linux && race) || darwin || dragonfly || freebsd || netbsd || openbsd
+//go:build (linux && sidenote_plain) || darwin || dragonfly || freebsd || netbsd || openbsd
 
 package tcp
 

@@ -13,7 +13,7 @@ type Field struct {
 }
 
 // Name returns the name of the line that block begins with.
-func (f Field) Name(block []byte) []byte  { return block[:f.Colon] }
+func (f Field) Name(block []byte) []byte { return block[:f.Colon] }
 
 // Value returns its value, without blanks around it.
 func (f Field) Value(block []byte) []byte { return trimBlanks(block[f.Colon+1 : f.end]) }

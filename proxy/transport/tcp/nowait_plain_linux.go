@@ -1,4 +1,4 @@
-//go:build race
+//go:build sidenote_plain
 
 package tcp
 
@@ -9,9 +9,7 @@ import (
 )
 
 // writeNow writes as much of the first of pieces as the kernel takes without waiting.
-// wouldBlock tells that it takes nothing. Unlike a raw system call, this one tells the
-// race detector that what came before the write happens before what the reader of these
-// bytes does after its read.
+// wouldBlock tells that it takes nothing.
 func writeNow(fd uintptr, pieces [][]byte) (n int, wouldBlock bool, err error) {
 	for {
 		n, err = syscall.Write(int(fd), pieces[0])
