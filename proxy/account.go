@@ -78,7 +78,8 @@ func (a *account) settle(o transport.Outcome) {
 	}
 }
 
-// finish counts the request out: its answer is over.
+// finish counts the request out: its answer is over, and there is room for another one
+// before its Report is seen.
 func (a *account) finish() {
 	a.learn()
 	a.report.Total = time.Since(a.report.Time)
@@ -86,6 +87,7 @@ func (a *account) finish() {
 		a.server.metrics.EndStream()
 	}
 	a.server.metrics.End()
+	a.server.openRequests.Add(-1)
 }
 
 // record records the Report. No caller would recover a panic, so a recorder that panics is

@@ -71,7 +71,6 @@ func (x *exchange) end() {
 	x.freeBody()
 	x.finish()
 	x.release()
-	s.openRequests.Add(-1)
 	s.work.Done()
 }
 
