@@ -26,6 +26,7 @@ func (c *chat) free(s *Server) {
 		s.parsers.Put(c.parser)
 		c.parser = nil
 	}
+	c.compressed = nil
 	clear(c.outgoing)
 	c.outgoing = c.outgoing[:0]
 }

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -210,6 +212,34 @@ func TestUnpackedBodiesHaveTheirShare(t *testing.T) {
 			t.Errorf("%d", resp.StatusCode)
 		}
 		u.next(t)
+	}
+}
+
+// A bodyWatch is a BodyKeeper that tells whether the last body is still in memory.
+type bodyWatch chan weak.Pointer[byte]
+
+func (w bodyWatch) Received(_ *proxy.Report, body []byte) { w <- weak.Make(&body[0]) }
+func (bodyWatch) Sent(*proxy.Report, [][]byte)            {}
+
+// The memory of a request's body is free while its answer is relayed, as a stream may be
+// open for minutes.
+func TestStreamsHoldNoBodies(t *testing.T) {
+	body := `{"stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("x", 200<<10) + `"}]}`
+	for name, request := range map[string]string{
+		"plain": chat(body), "compressed": chat(gzipped(t, body), "Content-Encoding: gzip"), "not JSON": chat(body + "]"),
+	} {
+		u, events, _, _ := streamer(t)
+		watch := make(bodyWatch, 1)
+		g := openIn(t, u, func(cfg *proxy.Config) { cfg.Bodies = watch })
+		resp := g.raw(t, request)
+		expect(t, events, bufio.NewReader(resp.Body), "data: {}\n\n")
+		held := receive(t, watch)
+		for begin := time.Now(); held.Value() != nil; runtime.GC() { // a pool keeps what is in it for two collections
+			if time.Since(begin) > patience {
+				t.Fatalf("%s: the body is still in memory", name)
+			}
+		}
+		close(events)
 	}
 }
 

@@ -42,7 +42,7 @@ func (how *Relay) done(panicked panics.Handler, o Outcome) {
 
 // Relay makes the answer that of ctx's request. Status and head lines stay as they came,
 // except those that concern one connection only; each piece of the body is sent as it
-// arrives. Call it last in the handler.
+// arrives. Call it last in the handler, as the memory of ReadBody may be free by then.
 func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	if a.head.Status == 101 {
 		a.relayUpgrade(ctx, how)
@@ -52,6 +52,9 @@ func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	client.flush = x.up.config.ClientWrite
 	if x.upload != nil && x.upload.rest != nil {
 		client.state.bodyRead = x.upload.complete()
+	}
+	if a.Sent() { // or the memory of what is still being sent is free when the handler returns
+		client.freeBody()
 	}
 	start := len(*a.text)
 	*a.text = a.head.Append(*a.text, how.Replace)

@@ -22,8 +22,8 @@ const maxKept = 1 << 20
 // A requestState holds what this package knows of one request until the handler has
 // returned.
 type requestState struct {
-	body     []byte // of ReadBody
-	bodyRead bool   // the client's body was read to its end
+	body     *[]byte // of ReadBody; nil if it has read none, or it is free again
+	bodyRead bool    // the client's body was read to its end
 	head     Head
 	watch    *watch // nil before Watch
 	reply    ReplyWriter
@@ -33,7 +33,8 @@ type requestState struct {
 // has the time wait for each 256 KiB, so a steady client may take longer in all and one
 // that trickles is cut. If the body is longer, whole is false: pass body, the part that
 // was read, on as Call.Body, and Do streams the rest after it. body is valid until
-// the handler returns. Its memory beyond 64 KiB is taken from room, unless that is nil.
+// the handler returns, or an answer to a request of which all was sent is relayed. Its
+// memory beyond 64 KiB is taken from room, unless that is nil.
 // After an error, which is always an *Error, the connection will be closed: answer and
 // return. Never use ctx.PostBody, which has no bound.
 func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration, room Room) (body []byte, whole bool, err error) {
@@ -46,21 +47,34 @@ func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration, room Room
 	case length > limit:
 		return nil, false, nil
 	}
+	client := clientOf(ctx)
+	if state.body == nil {
+		state.body = client.guard.bodies.Get().(*[]byte)
+	}
 	in := wire.BodyReader{Stream: stream, Limit: limit, Announced: length, Room: room}
 	if wait > 0 && (length < 0 || length > prefetched) {
-		in.Timed = func() error { return clientOf(ctx).SetReadDeadline(time.Now().Add(wait)) }
+		in.Timed = func() error { return client.SetReadDeadline(time.Now().Add(wait)) }
 	}
-	state.body, err = in.Read(state.body[:0])
+	body, err = in.Read((*state.body)[:0])
+	*state.body = body
 	switch {
 	case err == nil:
-		return state.body, false, nil
+		return body, false, nil
 	case !errors.Is(err, io.EOF):
-		return nil, false, clientOf(ctx).bodyError(err)
-	case length > 0 && len(state.body) != length, length < 0 && cutShort(ctx.Conn()):
-		return nil, false, clientOf(ctx).bodyError(io.ErrUnexpectedEOF)
+		return nil, false, client.bodyError(err)
+	case length > 0 && len(body) != length, length < 0 && cutShort(client):
+		return nil, false, client.bodyError(io.ErrUnexpectedEOF)
 	}
 	state.bodyRead = true
-	return state.body, true, nil
+	return body, true, nil
+}
+
+// freeBody frees the memory of ReadBody.
+func (c *clientConn) freeBody() {
+	if body := c.state.body; body != nil && cap(*body) <= maxKept {
+		putBuffer(&c.guard.bodies, body)
+	}
+	c.state.body = nil
 }
 
 // errNoRoom is returned if Room has no memory for a body.

@@ -62,6 +62,7 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 	}
 	g.clients.clients, g.clients.allEnded = map[*clientConn]struct{}{}, make(chan struct{})
 	g.states.New = func() any { return new(requestState) }
+	g.bodies.New = func() any { return new([]byte) }
 	g.pieces.New = func() any { b := make([]byte, pieceSize); return &b }
 	return &Server{guard: g, http: &fasthttp.Server{
 		Handler:      g.handle,
@@ -116,6 +117,7 @@ type guard struct {
 	handler fasthttp.RequestHandler
 	options ServerOptions
 	states  sync.Pool // *requestState
+	bodies  sync.Pool // *[]byte of maxKept or less: for the bodies of requests
 	pieces  sync.Pool // *[]byte of pieceSize: for parts of bodies on their way to a client
 	hangups tcp.HangupWatcher
 	hungUp  func(fd uintptr) bool // asks the system about a connection that hangups does not watch
@@ -202,13 +204,11 @@ func (g *guard) finish(ctx *fasthttp.RequestCtx, client *clientConn) (read bool)
 		state.watch.end()
 	}
 	read = bodyWasRead(ctx, state.bodyRead)
+	client.freeBody()
 	client.state = nil
-	if cap(state.body) <= maxKept {
-		Poison(state.body)
-		Poison(state.reply.head)
-		*state = requestState{body: state.body[:0], head: Head{lines: state.head.lines[:0]}, reply: ReplyWriter{head: state.reply.head[:0]}}
-		g.states.Put(state)
-	}
+	Poison(state.reply.head)
+	*state = requestState{head: Head{lines: state.head.lines[:0]}, reply: ReplyWriter{head: state.reply.head[:0]}}
+	g.states.Put(state)
 	return read
 }
 
