@@ -280,6 +280,31 @@ func TestOldClientSeesCut(t *testing.T) {
 	}
 }
 
+// For an HTTP/1.0 client the end of the connection is the end of the body. It is a clean one
+// even if the client has sent more than its request, which the kernel would answer with a
+// reset.
+func TestOldClientSeesEnd(t *testing.T) {
+	more := make(chan struct{})
+	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
+		if _, _, err := readMessage(br); err == nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabZ\r\n")
+			<-more
+			_, _ = io.WriteString(c, "3\r\ndef\r\n0\r\n\r\n")
+		}
+	})
+	f := relaying(t, newUpstream(t, o.config("")))
+	c := dial(t, f.addr)
+	c.send("POST / HTTP/1.0\r\nContent-Length: 1\r\n\r\nx")
+	if _, err := c.br.ReadString('Z'); err != nil {
+		t.Fatal(err)
+	}
+	c.send("\r\n")
+	close(more)
+	if got := c.rest(); got != "def" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestUpstreamFailures(t *testing.T) {
 	closed := listen(t)
 	closed.Close()

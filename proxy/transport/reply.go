@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"io"
 	"strconv"
 
 	"github.com/valyala/fasthttp"
@@ -172,5 +171,3 @@ func chunkIn(piece []byte, n int) []byte {
 	copy(piece[frameRoom+n:], "\r\n")
 	return piece[start : frameRoom+n+len("\r\n")]
 }
-
-var _ io.Writer = (*ReplyWriter)(nil)

@@ -144,19 +144,20 @@ func (g *guard) handle(ctx *fasthttp.RequestCtx) {
 		}
 		g.call(ctx)
 	}
+	ends := state.reply.framing == replyUntilClose
 	read := g.finish(ctx, client)
 	switch {
 	case ctx.Hijacked():
 	case client.cut: // do not serve what else it has sent
 		ctx.SetConnectionClose()
-	case !read || status != 0:
+	case ends || !read || status != 0:
 		g.closeAfterAnswer(ctx, client)
 	}
 }
 
-// closeAfterAnswer answers, unless that is done, and reads what the client still sends of
-// a body that nobody wants, which must not be read as a request. The connection is closed
-// after that.
+// closeAfterAnswer answers, unless that is done, and reads what the client still sends,
+// such as a body that nobody wants: it must not be read as a request, and would reset the
+// connection, see lingerTime. The connection is closed after that.
 func (g *guard) closeAfterAnswer(ctx *fasthttp.RequestCtx, client *clientConn) {
 	ctx.SetConnectionClose()
 	if !client.replied {
