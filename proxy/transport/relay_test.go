@@ -13,7 +13,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-func TestDiscard(t *testing.T) {
+func TestClose(t *testing.T) {
 	o := answering(t, "HTTP/1.1 400 Too long\r\nContent-Length: 7\r\n\r\ntoolong")
 	u := newUpstream(t, o.config(""))
 	addr := serve(t, func(ctx *fasthttp.RequestCtx) {
@@ -48,9 +48,9 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// If a handler neither relays nor discards a Response, its connection is given back and the
+// If a handler neither relays nor closes an Answer, its connection is given back and the
 // client gets an answer.
-func TestForgottenResponse(t *testing.T) {
+func TestForgottenAnswer(t *testing.T) {
 	ended := make(chan struct{})
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		if _, _, err := readMessage(br); err == nil {

@@ -74,7 +74,7 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 		HeaderReceived: readExpectation,
 
 		// No timeouts: clientConn sets the deadlines of heads and Writes, ReadBody and
-		// Send those of bodies.
+		// Do those of bodies.
 		ReadBufferSize: o.HeadBytes,
 		// Without this an answer would wait in a buffer while the client's next request
 		// is served.

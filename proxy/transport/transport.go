@@ -1,7 +1,9 @@
-// Package transport relays HTTP/1.1 between a fasthttp server and one upstream. Head
-// lines, body bytes and framing stay as they came unless the caller changes them.
-// Streams are relayed as they arrive. If the upstream's answer is cut, the client's is,
-// too. If the client leaves, the request to the upstream is cancelled.
+// Package transport is what calls and answers are made of. Capture takes the head of a
+// client's request, Upstream.Do sends a request with it to an upstream, Watch is a context
+// that ends when the client leaves, and Reply answers the client. Answer.Relay is Reply
+// with the upstream's answer: head lines, body bytes and framing stay as they came unless
+// the caller changes them, and streams are relayed as they arrive. If the upstream's answer
+// is cut, the client's is, too.
 //
 // It knows nothing of chat, tenants or policies. It logs nothing, does not retry a
 // request of which one byte may have been sent, and follows no redirect.
@@ -19,7 +21,7 @@ import (
 // closed: it is safe as a metrics label.
 type Class string
 
-// The classes. Send returns those of the first group, before an answer: nothing has been
+// The classes. Do returns those of the first group, before an answer: nothing has been
 // written to the client then. Those of the second end a body that is being relayed.
 // Those of the third group occur in both, and some of them with ReadBody.
 const (
