@@ -5,12 +5,6 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// TooLong returns what Sidenote reads in an upstream's error answer.
-func TooLong(status int, body []byte) (limit, requested int, ok bool) {
-	t, ok := tooLong(status, body)
-	return t.limit, t.requested, ok
-}
-
 // Learning tells whether s still compares token counts of requests that ended.
 func Learning(s *Server) bool { return len(s.learners) > 0 }
 

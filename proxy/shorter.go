@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"sidenote/proxy/coding"
+	"sidenote/proxy/toolong"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -35,21 +36,21 @@ func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*tr
 	return x.call(r, ToRetryShorter)
 }
 
-func refusedAsTooLong(resp *transport.Answer) (t tooLongError, ok bool) {
-	if overflowPhrasesFor(resp.Status()) == nil { // do not delay the answer
+func refusedAsTooLong(resp *transport.Answer) (t toolong.Counts, ok bool) {
+	if !toolong.MayBe(resp.Status()) { // do not delay the answer
 		return t, false
 	}
-	body, whole := resp.Peek(maxTooLong)
+	body, whole := resp.Peek(toolong.MaxBody)
 	if !whole {
 		return t, false
 	}
 	if encoding := string(resp.Header("Content-Encoding")); !coding.Plain(encoding) {
 		var err error
-		if body, err = coding.Text(encoding, body, maxTooLong, nil); err != nil {
+		if body, err = coding.Text(encoding, body, toolong.MaxBody, nil); err != nil {
 			return t, false
 		}
 	}
-	return tooLong(resp.Status(), body)
+	return toolong.Read(resp.Status(), body)
 }
 
 // numberSlack is how many tokens are cut beyond what an upstream's numbers demand, as
@@ -58,17 +59,17 @@ const numberSlack = 16
 
 // rewriteShorter rewrites the request again so that it fits, by the numbers that the
 // upstream gave. It returns false if that would not help.
-func (x *exchange) rewriteShorter(t tooLongError) (rewrite.Result, bool) {
+func (x *exchange) rewriteShorter(t toolong.Counts) (rewrite.Result, bool) {
 	policy, used := x.retry.policy, x.report.Rewrite.Ledger.Used
 	policy.Digest = "" // no fit is remembered: this one is for this request only
 	switch {
-	case t.requested > 0:
-		policy.ContextTokens = used - (t.requested - t.limit) - numberSlack
+	case t.Requested > 0:
+		policy.ContextTokens = used - (t.Requested - t.Limit) - numberSlack
 		if policy.ContextTokens+numberSlack < 0 {
 			return rewrite.Result{}, false // it is too long without what was added
 		}
-	case t.limit > 0:
-		policy.Window, policy.CountWhole = t.limit, true
+	case t.Limit > 0:
+		policy.Window, policy.CountWhole = t.Limit, true
 	default:
 		policy.ContextTokens = 0
 	}

@@ -1,4 +1,6 @@
-package proxy
+// Package toolong reads the errors by which upstreams say that a request is longer than
+// its model's context. It knows the words of many servers, as no standard has any.
+package toolong
 
 import (
 	"bytes"
@@ -8,9 +10,10 @@ import (
 	"strings"
 )
 
+// MaxBody is the size of the largest error answer that is read, in bytes.
+const MaxBody = 64 << 10
+
 const (
-	// maxTooLong is the size of the largest error answer that is read, in bytes.
-	maxTooLong = 64 << 10
 	// maxErrorText is how much of its text is searched, in bytes: searching 64 KiB would
 	// take a tenth of a second, and the longest real texts have 2 KiB.
 	maxErrorText = 4 << 10
@@ -18,43 +21,45 @@ const (
 	maxWindow = 100_000_000
 )
 
-// A tooLongError holds the token counts in an upstream's error about a request that is
-// longer than its model's context. A count that is missing or contradicts the other is
-// 0.
-type tooLongError struct {
-	limit     int // the largest context, or the largest input if that is what the upstream bounds
-	requested int // tokens of the input, plus the output if the limit is for both
+// Counts are the numbers of tokens in such an error. One that is missing or contradicts
+// the other is 0.
+type Counts struct {
+	Limit     int // the largest context, or the largest input if that is what the upstream bounds
+	Requested int // tokens of the input, plus the output if the limit is for both
 }
 
-// tooLong reports whether an upstream's error answer says that the request is longer
+// MayBe tells whether an answer of that status can say that the request is too long.
+func MayBe(status int) bool { return phrasesFor(status) != nil }
+
+// Read reports whether an upstream's error answer says that the request is longer
 // than the model's context, so that fewer sources would help. Errors about rate limits,
 // too many bytes, or an output that would fill the context alone do not count. body is
 // not compressed.
-func tooLong(status int, body []byte) (t tooLongError, ok bool) {
-	if len(body) > maxTooLong {
-		return t, false
+func Read(status int, body []byte) (c Counts, ok bool) {
+	if len(body) > MaxBody {
+		return c, false
 	}
-	said := overflowPhrasesFor(status)
+	said := phrasesFor(status)
 	if said == nil {
-		return t, false
+		return c, false
 	}
-	e, ok := readTooLong(body)
+	e, ok := readError(body)
 	if !ok || !said.MatchString(e.text) || rateLimit.MatchString(e.text) {
-		return t, false
+		return c, false
 	}
 	limit, requested, output := e.limit, e.requested, 0
 	if limit == 0 {
 		limit, requested, output = tokensOf(e.text)
 	}
 	if limit > 0 && output >= limit {
-		return t, false
+		return c, false
 	}
 	return plausible(limit, requested), true
 }
 
-// overflowPhrasesFor returns the phrases that say so in an answer of that status, nil
+// phrasesFor returns the phrases that say so in an answer of that status, nil
 // if no server uses that status for it.
-func overflowPhrasesFor(status int) *regexp.Regexp {
+func phrasesFor(status int) *regexp.Regexp {
 	switch status {
 	case 400, 413, 422:
 		return overflowPhrases
@@ -65,22 +70,22 @@ func overflowPhrasesFor(status int) *regexp.Regexp {
 }
 
 // plausible returns the numbers, or none if they cannot be right.
-func plausible(limit, requested int) tooLongError {
+func plausible(limit, requested int) Counts {
 	if limit <= 0 || limit > maxWindow || requested != 0 && (requested <= limit || requested > maxWindow) {
-		return tooLongError{}
+		return Counts{}
 	}
-	return tooLongError{limit, requested}
+	return Counts{limit, requested}
 }
 
-// An upstreamError holds the texts and numbers of an error answer of any shape.
-type upstreamError struct {
+// A serverError holds the texts and numbers of an error answer of any shape.
+type serverError struct {
 	text             string // code, type and message, a line each; maxErrorText bytes at most
 	limit, requested int    // of the fields for them, which llama.cpp has; else 0
 }
 
-// upstreamErrorFields are the fields of an error object. Some servers send codes as
+// errorFields are the fields of an error object. Some servers send codes as
 // numbers.
-type upstreamErrorFields struct {
+type errorFields struct {
 	Message   json.RawMessage `json:"message"`
 	Code      json.RawMessage `json:"code"`
 	Type      json.RawMessage `json:"type"`
@@ -90,9 +95,9 @@ type upstreamErrorFields struct {
 	Limit     json.RawMessage `json:"n_ctx"`
 }
 
-// readTooLong reads {"error":{…}}, {"error":"text"}, {"message":…}, {"detail":…}
+// readError reads {"error":{…}}, {"error":"text"}, {"message":…}, {"detail":…}
 // and the first member of a list of them. ok is false if body is not JSON.
-func readTooLong(body []byte) (r upstreamError, ok bool) {
+func readError(body []byte) (r serverError, ok bool) {
 	if !json.Valid(body) {
 		return r, false
 	}
@@ -102,7 +107,7 @@ func readTooLong(body []byte) (r upstreamError, ok bool) {
 
 // read collects the texts and numbers in value. Real errors are nested three deep at
 // most.
-func (r *upstreamError) read(value json.RawMessage, depth int) {
+func (r *serverError) read(value json.RawMessage, depth int) {
 	value = bytes.TrimSpace(value)
 	if len(value) == 0 || depth > 4 {
 		return
@@ -120,7 +125,7 @@ func (r *upstreamError) read(value json.RawMessage, depth int) {
 			r.read(list[0], depth+1)
 		}
 	case '{':
-		var f upstreamErrorFields
+		var f errorFields
 		if json.Unmarshal(value, &f) != nil {
 			return
 		}

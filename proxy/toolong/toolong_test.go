@@ -1,4 +1,4 @@
-package proxy_test
+package toolong_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
+	"sidenote/proxy/toolong"
 )
 
 // in returns a message in the shape of OpenAI's errors.
@@ -90,17 +91,17 @@ var tooLongAnswers = []struct {
 	{"a status of its own", 413, in("", invalid, exceeded), 0, 0},
 }
 
-func TestTooLong(t *testing.T) {
+func TestRead(t *testing.T) {
 	for _, c := range tooLongAnswers {
-		limit, requested, ok := proxy.TooLong(c.status, []byte(c.body))
-		if !ok || limit != c.limit || requested != c.requested {
-			t.Errorf("%s: got %d < %d, %v, want %d < %d", c.name, limit, requested, ok, c.limit, c.requested)
+		got, ok := toolong.Read(c.status, []byte(c.body))
+		if !ok || got.Limit != c.limit || got.Requested != c.requested {
+			t.Errorf("%s: got %d < %d, %v, want %d < %d", c.name, got.Limit, got.Requested, ok, c.limit, c.requested)
 		}
 	}
 }
 
 // Errors that fewer sources would not avoid, or that would pass with time, do not count.
-func TestNotTooLong(t *testing.T) {
+func TestReadNot(t *testing.T) {
 	long := tooLongAnswers[0].body
 	for name, c := range map[string]struct {
 		status int
@@ -129,20 +130,21 @@ func TestNotTooLong(t *testing.T) {
 		"more than is searched":       {400, in(strings.Repeat("x", 4<<10)+" prompt is too long", invalid, "")},
 		"more than is read":           {400, strings.Repeat(" ", 64<<10) + long},
 	} {
-		if limit, requested, ok := proxy.TooLong(c.status, []byte(c.body)); ok || limit != 0 || requested != 0 {
-			t.Errorf("%s: got %d < %d, %v", name, limit, requested, ok)
+		if got, ok := toolong.Read(c.status, []byte(c.body)); ok || got != (toolong.Counts{}) {
+			t.Errorf("%s: got %d < %d, %v", name, got.Limit, got.Requested, ok)
 		}
 	}
 }
 
 // No answer makes it panic or return numbers that cannot be right.
-func FuzzTooLong(f *testing.F) {
+func FuzzRead(f *testing.F) {
 	for _, c := range tooLongAnswers {
 		f.Add(c.status, []byte(c.body))
 	}
 	f.Add(400, []byte(strings.Repeat("[", 5000)+strings.Repeat("]", 5000)))
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
-		limit, requested, ok := proxy.TooLong(status, body)
+		counts, ok := toolong.Read(status, body)
+		limit, requested := counts.Limit, counts.Requested
 		got := fmt.Sprintf("%d < %d, %v", limit, requested, ok)
 		if !ok && (limit != 0 || requested != 0) || limit < 0 || limit > 100_000_000 || requested > 100_000_000 {
 			t.Errorf("got %s", got)
