@@ -16,7 +16,8 @@ cd "$(dirname "$0")/.."
 # decide nothing here.
 rooms() {
   cat <<'EOF'
-proxy;        route.go headers.go; Classify|UsualLines|AllowedRoutes|Credential|HeaderOptions|MergeTakes|M21|M31; ^$
+proxy;        headers.go; Credential|HeaderOptions|MergeTakes|M31; ^$
+proxy/route;  route.go; .; ^$
 retrieval;    filter.go filterparse.go filtervalue.go select.go; .; ^$
 rewrite;      plan.go element.go sources.go place.go options.go; .; RewriteHolds|AssembliesCounted|StoredCounts|Remembers|Linear|CostsAre
 rewrite/chat; request.go; .; Inside|LongQuestion|ParserKeeps

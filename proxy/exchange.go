@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"sidenote/proxy/route"
+
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/panics"
@@ -103,7 +105,7 @@ func (x *exchange) serve() error {
 	if err := x.identify(); err != nil {
 		return err
 	}
-	if x.target.Route != RouteChat {
+	if x.target.Route != route.Chat {
 		return x.relay()
 	}
 	return x.serveChat()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"sidenote/proxy/route"
+
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/proxy"
@@ -167,7 +169,7 @@ func TestRequestsShareNothing(t *testing.T) {
 		ids[r.ID] = true
 		want := proxy.Report{
 			ID: r.ID, Time: r.Time, Tenant: "acme", Policy: "base", PolicyHash: "00000001", Upstream: "stub", Expose: proxy.ExposeNames,
-			Route: proxy.RouteModels, Status: 200, Outcome: proxy.Relayed, Client: proxy.ClientCompleted,
+			Route: route.Models, Status: 200, Outcome: proxy.Relayed, Client: proxy.ClientCompleted,
 			Calls:    []proxy.Call{{Upstream: "stub", Purpose: proxy.ToAnswer, Status: 200, Took: r.Calls[0].Took}},
 			Overhead: r.Overhead, TTFB: r.TTFB, Total: r.Total,
 		}

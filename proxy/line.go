@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"time"
+
+	"sidenote/proxy/route"
 )
 
 // A lineWriter formats lines of the log, one at a time. It keeps the parts that the
@@ -25,7 +27,7 @@ type lineWriter struct {
 // subject as the line before.
 type subject struct {
 	tenant, policy, policyHash, upstream string
-	route                                Route
+	route                                route.Kind
 }
 
 func (s *subject) append(dst []byte) []byte {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"sidenote/proxy/route"
+
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
@@ -25,7 +27,7 @@ func TestLineIsSlogs(t *testing.T) {
 	reports := []*proxy.Report{injectedReport(), {}, odd}
 	for _, change := range []func(*proxy.Report){ // each differs from the one before in one name
 		func(r *proxy.Report) { r.Tenant = "acme" }, func(r *proxy.Report) { r.Policy = "base" }, func(r *proxy.Report) { r.PolicyHash = "12" },
-		func(r *proxy.Report) { r.Upstream = "openai" }, func(r *proxy.Report) { r.Route = proxy.RouteChat }, func(r *proxy.Report) { r.Stream = true },
+		func(r *proxy.Report) { r.Upstream = "openai" }, func(r *proxy.Report) { r.Route = route.Chat }, func(r *proxy.Report) { r.Stream = true },
 	} {
 		r := *reports[len(reports)-1]
 		change(&r)
@@ -123,7 +125,7 @@ func timeless(line []byte) []byte {
 func BenchmarkLine(b *testing.B) {
 	r := injectedReport()
 	r.ID, r.Time = "01ARZ3NDEKTSV4RRFFQ69G5FAV", time.Unix(1_700_000_000, 123_456_789)
-	r.Tenant, r.Policy, r.PolicyHash, r.Upstream, r.Route, r.Rewrite.Model.Row = "acme", "base", "00000001", "openai", proxy.RouteChat, "gpt-4o"
+	r.Tenant, r.Policy, r.PolicyHash, r.Upstream, r.Route, r.Rewrite.Model.Row = "acme", "base", "00000001", "openai", route.Chat, "gpt-4o"
 	r.Overhead, r.TTFB, r.Total = 123*time.Microsecond, 1234567*time.Microsecond, 2234567*time.Microsecond
 	for name, l := range map[string]*proxy.Log{
 		"direct": {Lines: discard{}}, "slog": {Logger: slog.New(slog.NewJSONHandler(discard{}, nil))},

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"sidenote/proxy/route"
+
 	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
@@ -39,7 +41,7 @@ type Log struct {
 	lineWriters sync.Pool // of *lineWriter
 
 	mu      sync.Mutex
-	noted   map[Route]bool
+	noted   map[route.Kind]bool
 	ongoing map[degradation]*recurrence
 }
 
@@ -128,12 +130,12 @@ func Attrs(r *Report) [24]slog.Attr {
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 
 // note logs once for each route that it passes unchanged.
-func (l *Log) note(r Route) {
+func (l *Log) note(r route.Kind) {
 	l.mu.Lock()
 	said := l.noted[r]
 	if !said {
 		if l.noted == nil {
-			l.noted = make(map[Route]bool)
+			l.noted = make(map[route.Kind]bool)
 		}
 		l.noted[r] = true
 	}

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sidenote/proxy/route"
+
 	"go.uber.org/goleak"
 
 	"sidenote/proxy"
@@ -87,7 +89,7 @@ func TestLogLine(t *testing.T) {
 	l := &proxy.Log{Logger: slog.New(slog.NewJSONHandler(&out, nil))}
 	r := injectedReport()
 	r.ID, r.Tenant, r.Policy, r.PolicyHash, r.Upstream = "01JD3", "acme", "base", "9f2c0000", "openai"
-	r.Route, r.Status, r.Client = proxy.RouteChat, 200, proxy.ClientCompleted
+	r.Route, r.Status, r.Client = route.Chat, 200, proxy.ClientCompleted
 	r.Rewrite.Model.Row = "gpt-5*"
 	r.Rewrite.Ledger.Model = "evil\nmodel"
 	r.Overhead, r.TTFB, r.Total = 1500*time.Microsecond, time.Second, 2*time.Second
@@ -115,7 +117,7 @@ func TestLogSaysRoutesOnce(t *testing.T) {
 	var out bytes.Buffer
 	l := &proxy.Log{Logger: slog.New(slog.NewTextHandler(&out, nil)), Requests: proxy.LogErrors}
 	for range 3 {
-		l.Record(&proxy.Report{Route: proxy.RouteResponses, Outcome: rewrite.Untouched, Reason: rewrite.ReasonRoute, Status: 200, Client: proxy.ClientCompleted})
+		l.Record(&proxy.Report{Route: route.Responses, Outcome: rewrite.Untouched, Reason: rewrite.ReasonRoute, Status: 200, Client: proxy.ClientCompleted})
 	}
 	if n := strings.Count(out.String(), "route=responses"); n != 1 {
 		t.Errorf("said %d times: %s", n, out.String())

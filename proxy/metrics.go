@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"sidenote/proxy/route"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -155,7 +157,7 @@ func (m *Metrics) Record(r *Report) {
 		t.overhead.Observe(r.Overhead.Seconds())
 		m.recordUpstream(t.upstream, r)
 	}
-	if r.Route == RouteChat {
+	if r.Route == route.Chat {
 		m.recordRewrite(t, r)
 	}
 }

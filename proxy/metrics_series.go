@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"sidenote/proxy/route"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sidenote/retrieval"
@@ -17,7 +19,7 @@ import (
 // have one of a few keys.
 type requestKey struct {
 	tenant   string
-	route    Route
+	route    route.Kind
 	stream   bool
 	outcome  rewrite.Outcome
 	degraded bool
@@ -115,7 +117,7 @@ func (m *Metrics) seriesFor(r *Report) *requestSeries {
 	switch {
 	case r.Outcome == rewrite.Untouched:
 		t.untouched = m.untouched.WithLabelValues(string(r.Reason))
-	case r.Outcome == rewrite.Injected && r.Route == RouteChat:
+	case r.Outcome == rewrite.Injected && r.Route == route.Chat:
 		t.injected = m.tokens.WithLabelValues(t.tenant, "injected")
 	}
 	_, ours := m.tenants[r.Tenant]

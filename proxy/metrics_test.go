@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"sidenote/proxy/route"
+
 	"sidenote/proxy"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -40,7 +42,7 @@ func TestJunkAddsNoSeries(t *testing.T) {
 	m := newMetrics()
 	record := func(name string, code int) {
 		r := injectedReport()
-		r.Route, r.Tenant, r.Upstream, r.Policy, r.ID = proxy.RouteChat, name, name, name, name
+		r.Route, r.Tenant, r.Upstream, r.Policy, r.ID = route.Chat, name, name, name, name
 		r.Rewrite.Model.Row = "other"
 		r.Rewrite.Ledger.Model = name
 		r.Calls, r.Overhead = answered(code), time.Millisecond
@@ -95,7 +97,7 @@ func TestOutcomes(t *testing.T) {
 		t.Helper()
 		m := newMetrics()
 		r := injectedReport()
-		r.Tenant, r.Route = "acme", proxy.RouteChat
+		r.Tenant, r.Route = "acme", route.Chat
 		change(r)
 		m.Record(r)
 		if n := counted(t, m, "sidenote_requests_total", want); n != 1 {
@@ -109,7 +111,7 @@ func TestOutcomes(t *testing.T) {
 	})
 	f("untouched", func(r *proxy.Report) { r.Outcome, r.Reason = rewrite.Untouched, rewrite.ReasonNoMatch })
 	f("shadow", func(r *proxy.Report) { r.Outcome = rewrite.Shadowed })
-	f("relayed", func(r *proxy.Report) { r.Outcome, r.Route = proxy.Relayed, proxy.RouteModels })
+	f("relayed", func(r *proxy.Report) { r.Outcome, r.Route = proxy.Relayed, route.Models })
 	f("refused_ambiguous_body", func(r *proxy.Report) { r.Outcome, r.Reason = rewrite.Refused, rewrite.ReasonAmbiguous })
 	f("failed", func(r *proxy.Report) { r.Outcome, r.Reason = proxy.Failed, proxy.ReasonUpstreamConnect })
 }
@@ -122,7 +124,7 @@ func TestKindsKeepApart(t *testing.T) {
 	reports := []*proxy.Report{}
 	add := func(change func(*proxy.Report)) {
 		r := &proxy.Report{
-			Tenant: "acme", Upstream: "openai", Route: proxy.RouteModels, Outcome: proxy.Relayed,
+			Tenant: "acme", Upstream: "openai", Route: route.Models, Outcome: proxy.Relayed,
 			Status: 200, Calls: answered(200), Overhead: time.Millisecond, Total: time.Second,
 		}
 		change(r)
@@ -132,7 +134,7 @@ func TestKindsKeepApart(t *testing.T) {
 	add(func(r *proxy.Report) { r.Tenant = "beta" })
 	add(func(r *proxy.Report) { r.Tenant = "other" })
 	add(func(r *proxy.Report) { r.Upstream = "strange" })
-	add(func(r *proxy.Report) { r.Route = proxy.RouteEmbeddings })
+	add(func(r *proxy.Report) { r.Route = route.Embeddings })
 	add(func(r *proxy.Report) { r.Stream = true })
 	add(func(r *proxy.Report) { r.Calls = answered(404) })
 	add(func(r *proxy.Report) { r.Outcome, r.Rewrite.Reason = rewrite.Untouched, rewrite.ReasonTimeout })
@@ -181,7 +183,7 @@ func TestKindsKeepApart(t *testing.T) {
 func TestSeriesBeginWhenCounted(t *testing.T) {
 	m := newMetrics()
 	before := series(t, m)
-	r := &proxy.Report{Tenant: "acme", Route: proxy.RouteChat, Outcome: rewrite.Injected}
+	r := &proxy.Report{Tenant: "acme", Route: route.Chat, Outcome: rewrite.Injected}
 	m.Record(r)
 	if got := series(t, m) - before; got != 1 { // of request_duration_seconds; requests_total has them from the start
 		t.Errorf("%d series more", got)
@@ -216,11 +218,11 @@ func TestSeriesBeginWhenCounted(t *testing.T) {
 func BenchmarkRecord(b *testing.B) {
 	m := newMetrics()
 	chat := injectedReport()
-	chat.Tenant, chat.Upstream, chat.Route, chat.Calls, chat.Overhead, chat.Total = "acme", "openai", proxy.RouteChat, answered(200), time.Millisecond, time.Second
+	chat.Tenant, chat.Upstream, chat.Route, chat.Calls, chat.Overhead, chat.Total = "acme", "openai", route.Chat, answered(200), time.Millisecond, time.Second
 	chat.Rewrite.RetrieveTook, chat.Rewrite.FitTook, chat.Rewrite.EditTook = time.Millisecond, time.Microsecond, time.Microsecond
 	chat.Rewrite.Retrieval.Excluded = []retrieval.Excluded{{Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedDup}, {Reason: retrieval.ExcludedTopK}}
 	pass := *chat
-	pass.Route, pass.Outcome, pass.Rewrite = proxy.RouteEmbeddings, proxy.Relayed, rewrite.Result{}
+	pass.Route, pass.Outcome, pass.Rewrite = route.Embeddings, proxy.Relayed, rewrite.Result{}
 	for name, r := range map[string]*proxy.Report{"pass": &pass, "chat": chat} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

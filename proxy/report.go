@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"sidenote/proxy/route"
+
 	"github.com/oklog/ulid/v2"
 
 	"sidenote/retrieval"
@@ -65,7 +67,7 @@ type Report struct {
 	Upstream   string // name; "" when none was chosen
 	Expose     Expose
 
-	Route  Route
+	Route  route.Kind
 	Mode   string // of a chat: the policy's, or less if the request asked for less; "" if that was not found out
 	Stream bool   // the client asked for a stream
 	Status int    // code of the answer; 499 when the client left before it

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"sidenote/proxy/route"
+
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/transport"
@@ -18,14 +20,14 @@ type request struct {
 	ctx      *fasthttp.RequestCtx // valid until the handler returns, as head
 	head     *transport.Head
 	life     context.Context // of all that is done for it: ends when the client leaves
-	target   Target
+	target   route.Target
 	policy   *Policy
 	upstream *backend
 }
 
 func (q *request) begin(s *Server, ctx *fasthttp.RequestCtx) {
 	q.ctx, q.head, q.life = ctx, transport.Capture(ctx), transport.Watch(ctx, s.base)
-	q.target = Classify(ctx.Method(), ctx.Request.Header.RequestURI())
+	q.target = route.Classify(ctx.Method(), ctx.Request.Header.RequestURI())
 }
 
 // admit refuses a request that cannot be served, now or ever.
@@ -83,7 +85,7 @@ func (x *exchange) identify() error {
 	if x.upstream.replace != nil {
 		return x.checkRoute(x.ctx.Method(), p.Routes)
 	}
-	if x.target.Ambiguous && x.target.Route == RouteChat && p.Rewrite.Strict() {
+	if x.target.Ambiguous && x.target.Route == route.Chat && p.Rewrite.Strict() {
 		return x.ambiguous()
 	}
 	return nil

@@ -184,14 +184,6 @@ func BenchmarkStatus(b *testing.B) {
 	}
 }
 
-func BenchmarkClassify(b *testing.B) {
-	method, target := []byte("POST"), []byte("/v1/chat/completions")
-	b.ReportAllocs()
-	for b.Loop() {
-		proxy.Classify(method, target)
-	}
-}
-
 func BenchmarkNewID(b *testing.B) {
 	now := time.Now()
 	b.ReportAllocs()

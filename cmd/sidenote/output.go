@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"sidenote/proxy/route"
+
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
@@ -120,7 +122,7 @@ type lines struct {
 	requests proxy.Verbosity
 
 	mu    sync.Mutex
-	noted map[proxy.Route]bool
+	noted map[route.Kind]bool
 }
 
 // Record writes r's line.
@@ -152,14 +154,14 @@ func (l *lines) write(line []byte) {
 }
 
 // first tells whether this is the first request of a route.
-func (l *lines) first(route proxy.Route) bool {
+func (l *lines) first(k route.Kind) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.noted == nil {
-		l.noted = map[proxy.Route]bool{}
+		l.noted = map[route.Kind]bool{}
 	}
-	said := l.noted[route]
-	l.noted[route] = true
+	said := l.noted[k]
+	l.noted[k] = true
 	return !said
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"sidenote/proxy/route"
+
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
 	"sidenote/retrieval"
@@ -37,7 +39,7 @@ func injected(id string) *proxy.Report {
 	}
 	return &proxy.Report{
 		ID: id, Time: time.Date(2026, 11, 22, 16, 0, 0, 0, time.UTC), Tenant: "acme", Policy: "base", PolicyHash: "h", Upstream: "openai",
-		Route: proxy.RouteChat, Mode: "inject", Stream: true, Status: 200, Outcome: rewrite.Injected,
+		Route: route.Chat, Mode: "inject", Stream: true, Status: 200, Outcome: rewrite.Injected,
 		Calls: []proxy.Call{{Upstream: "openai", Purpose: proxy.ToAnswer, Status: 200, Took: 16 * time.Millisecond, PromptTokens: 300}}, Rewrite: res, Client: proxy.ClientCompleted,
 		Overhead: 4 * time.Millisecond, TTFB: 20 * time.Millisecond, Total: time.Second,
 	}

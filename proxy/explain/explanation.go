@@ -3,6 +3,8 @@ package explain
 import (
 	"time"
 
+	"sidenote/proxy/route"
+
 	"sidenote/proxy"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -17,7 +19,7 @@ type Explanation struct {
 	Tenant     string          `json:"tenant"` // "" if the caller was refused
 	Policy     string          `json:"policy"`
 	PolicyHash string          `json:"policy_hash"`
-	Route      proxy.Route     `json:"route"`
+	Route      route.Kind      `json:"route"`
 	Mode       string          `json:"mode,omitempty"` // of a chat: the policy's, or less if the request asked for less
 	Model      string          `json:"model"`          // row of the model table; the ledger has the name in the request
 	Stream     bool            `json:"stream"`

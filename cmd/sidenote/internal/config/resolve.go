@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"sidenote/proxy/route"
+
 	"sidenote/proxy"
 )
 
@@ -64,7 +66,7 @@ func (c *Config) Policy(tenant Name) Policy {
 	p.Filters = slices.Concat(p.Filters, t.Filters)
 	p.OnEmpty = p.rewritePolicy(tenant).Empty()
 	if len(p.Routes) == 0 && c.upstreams()[p.Upstream].APIKey != (Secret{}) {
-		for _, r := range proxy.DefaultRoutes() {
+		for _, r := range route.Defaults() {
 			p.Routes = append(p.Routes, Route(r))
 		}
 	}

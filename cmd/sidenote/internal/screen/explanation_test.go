@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"sidenote/proxy/route"
+
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
 	"sidenote/rewrite"
@@ -14,7 +16,7 @@ import (
 func TestExplanationIsPlainText(t *testing.T) {
 	evil := "\x1b[31mred\u202e\r"
 	e := &explain.Explanation{
-		ID: "a", Time: time.Now(), Tenant: "acme", Policy: "base", Route: proxy.RouteChat, Mode: "inject", Stream: true,
+		ID: "a", Time: time.Now(), Tenant: "acme", Policy: "base", Route: route.Chat, Mode: "inject", Stream: true,
 		Outcome: rewrite.Injected, Reason: rewrite.ReasonTimeout, Detail: evil, Status: 200, Upstream: "u",
 		Calls:   []explain.Call{{Upstream: "u", Purpose: proxy.ToAnswer, Status: 400}, {Upstream: "u", Purpose: proxy.ToRetryShorter, Status: 200}},
 		Partial: true, Cache: "hit", Client: proxy.ClientCutUpstream,

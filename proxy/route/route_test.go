@@ -1,19 +1,19 @@
-package proxy_test
+package route_test
 
 import (
 	"testing"
 
-	"sidenote/proxy"
+	"sidenote/proxy/route"
 )
 
 // T15: the normalised path decides, and if it differs from what was sent the request is
 // ambiguous.
 func TestClassify(t *testing.T) {
-	f := func(method, target string, route proxy.Route, ambiguous bool) {
+	f := func(method, target string, kind route.Kind, ambiguous bool) {
 		t.Helper()
-		got := proxy.Classify([]byte(method), []byte(target))
-		if got.Route != route || got.Ambiguous != ambiguous {
-			t.Errorf("%s %s: got %s, ambiguous=%v (%s); want %s, %v", method, target, got.Route, got.Ambiguous, got.Path, route, ambiguous)
+		got := route.Classify([]byte(method), []byte(target))
+		if got.Route != kind || got.Ambiguous != ambiguous {
+			t.Errorf("%s %s: got %s, ambiguous=%v (%s); want %s, %v", method, target, got.Route, got.Ambiguous, got.Path, kind, ambiguous)
 		}
 	}
 	for _, target := range []string{
@@ -25,7 +25,7 @@ func TestClassify(t *testing.T) {
 		"http://api.openai.com/v1/chat/completions",
 		"HTTPS://user@evil.example:8443/v1/chat/completions?x",
 	} {
-		f("POST", target, proxy.RouteChat, false)
+		f("POST", target, route.Chat, false)
 	}
 	for _, target := range []string{
 		"//v1/chat/completions",
@@ -48,37 +48,37 @@ func TestClassify(t *testing.T) {
 		"/v1/chat/completions%20",
 		"/v1/files/%2e%2E/chat/completions",
 	} {
-		f("POST", target, proxy.RouteChat, true)
+		f("POST", target, route.Chat, true)
 	}
-	f("post", "/v1/chat/completions", proxy.RouteChat, true)
+	f("post", "/v1/chat/completions", route.Chat, true)
 
-	f("POST", "/v1/chat%252fcompletions", proxy.RouteOther, true) // decoded once, not twice
-	f("GET", "/v1/chat/completions", proxy.RouteOther, false)     // stored completions
-	f("POST", "/v1/chat/completions/chatcmpl-1", proxy.RouteOther, false)
-	f("POST", "/v1/xchat/completions", proxy.RouteCompletions, false)
-	f("POST", "/v1/mychat-completions", proxy.RouteOther, false)
-	f("POST", "/v1/completions", proxy.RouteCompletions, false)
-	f("POST", "/v1/responses", proxy.RouteResponses, false)
-	f("GET", "/v1/responses/resp_1", proxy.RouteOther, false)
-	f("POST", "/v1/messages", proxy.RouteMessages, false)
-	f("POST", "/v1/threads/t1/messages", proxy.RouteOther, false)
-	f("POST", "/v1/embeddings", proxy.RouteEmbeddings, false)
-	f("POST", "/v1/moderations", proxy.RouteModerations, false)
-	f("GET", "/v1/models", proxy.RouteModels, false)
-	f("GET", "/v1/models/Qwen/Qwen3-8B", proxy.RouteModels, false)
-	f("DELETE", "/v1/models/ft:gpt", proxy.RouteOther, false)
-	f("OPTIONS", "*", proxy.RouteOther, false)
-	f("GET", "/.well-known/x", proxy.RouteOther, false)
-	f("GET", "/", proxy.RouteOther, false)
-	f("GET", "", proxy.RouteOther, true)
-	f("GET", "http://host", proxy.RouteOther, true)
+	f("POST", "/v1/chat%252fcompletions", route.Other, true) // decoded once, not twice
+	f("GET", "/v1/chat/completions", route.Other, false)     // stored completions
+	f("POST", "/v1/chat/completions/chatcmpl-1", route.Other, false)
+	f("POST", "/v1/xchat/completions", route.Completions, false)
+	f("POST", "/v1/mychat-completions", route.Other, false)
+	f("POST", "/v1/completions", route.Completions, false)
+	f("POST", "/v1/responses", route.Responses, false)
+	f("GET", "/v1/responses/resp_1", route.Other, false)
+	f("POST", "/v1/messages", route.Messages, false)
+	f("POST", "/v1/threads/t1/messages", route.Other, false)
+	f("POST", "/v1/embeddings", route.Embeddings, false)
+	f("POST", "/v1/moderations", route.Moderations, false)
+	f("GET", "/v1/models", route.Models, false)
+	f("GET", "/v1/models/Qwen/Qwen3-8B", route.Models, false)
+	f("DELETE", "/v1/models/ft:gpt", route.Other, false)
+	f("OPTIONS", "*", route.Other, false)
+	f("GET", "/.well-known/x", route.Other, false)
+	f("GET", "/", route.Other, false)
+	f("GET", "", route.Other, true)
+	f("GET", "http://host", route.Other, true)
 }
 
 // The fast path gives the same results as the general one.
 func TestUsualLines(t *testing.T) {
 	for _, method := range []string{"POST", "GET", "post"} {
 		for _, path := range []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings"} {
-			got, slow := proxy.Classify([]byte(method), []byte(path)), proxy.Classify([]byte(method), []byte(path+"?"))
+			got, slow := route.Classify([]byte(method), []byte(path)), route.Classify([]byte(method), []byte(path+"?"))
 			if got != slow || got.Path != path {
 				t.Errorf("%s %s: %+v, with an empty query %+v", method, path, got, slow)
 			}
@@ -91,7 +91,7 @@ func TestUsualLines(t *testing.T) {
 func TestAllowedRoutes(t *testing.T) {
 	f := func(method, target string, want bool, routes ...string) {
 		t.Helper()
-		if got := proxy.Classify([]byte(method), []byte(target)).Allowed([]byte(method), routes); got != want {
+		if got := route.Classify([]byte(method), []byte(target)).Allowed([]byte(method), routes); got != want {
 			t.Errorf("%s %s with %v: got %v", method, target, routes, got)
 		}
 	}
@@ -133,13 +133,21 @@ func FuzzClassify(f *testing.F) {
 		f.Add("POST", s)
 	}
 	f.Fuzz(func(t *testing.T, method, target string) {
-		got := proxy.Classify([]byte(method), []byte(target))
-		again := proxy.Classify([]byte("POST"), []byte("/x"+got.Path))
-		if got.Route == proxy.RouteChat && !got.Ambiguous && again.Route != proxy.RouteChat {
+		got := route.Classify([]byte(method), []byte(target))
+		again := route.Classify([]byte("POST"), []byte("/x"+got.Path))
+		if got.Route == route.Chat && !got.Ambiguous && again.Route != route.Chat {
 			t.Errorf("%q is chat, its normal form %q is %s", target, got.Path, again.Route)
 		}
 		if got.Ambiguous && got.Allowed([]byte(method), nil) {
 			t.Errorf("%q is ambiguous and allowed", target)
 		}
 	})
+}
+
+func BenchmarkClassify(b *testing.B) {
+	method, target := []byte("POST"), []byte("/v1/chat/completions")
+	b.ReportAllocs()
+	for b.Loop() {
+		route.Classify(method, target)
+	}
 }

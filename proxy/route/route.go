@@ -1,4 +1,6 @@
-package proxy
+// Package route finds out what a request asks for by its method and path, as the most
+// lenient upstream would read them.
+package route
 
 import (
 	"bytes"
@@ -6,30 +8,30 @@ import (
 	"strings"
 )
 
-// A Route is the kind of a request, from a closed list. It is a metric label.
-type Route string
+// A Kind is the kind of a request, from a closed list. It is a metric label.
+type Kind string
 
-// The routes that Sidenote tells apart. All but RouteChat pass unchanged.
+// The routes that Sidenote tells apart. All but Chat pass unchanged.
 const (
-	RouteChat        Route = "chat"
-	RouteCompletions Route = "completions"
-	RouteResponses   Route = "responses"
-	RouteMessages    Route = "messages" // Anthropic's
-	RouteEmbeddings  Route = "embeddings"
-	RouteModerations Route = "moderations"
-	RouteModels      Route = "models"
-	RouteOther       Route = "other"
+	Chat        Kind = "chat"
+	Completions Kind = "completions"
+	Responses   Kind = "responses"
+	Messages    Kind = "messages" // Anthropic's
+	Embeddings  Kind = "embeddings"
+	Moderations Kind = "moderations"
+	Models      Kind = "models"
+	Other       Kind = "other"
 )
 
 // Generates tells whether a model writes an answer on this route, to which Sidenote
 // does not add sources.
-func (r Route) Generates() bool {
-	return r == RouteCompletions || r == RouteResponses || r == RouteMessages
+func (k Kind) Generates() bool {
+	return k == Completions || k == Responses || k == Messages
 }
 
 // A Target is how Sidenote reads a method and a request target.
 type Target struct {
-	Route Route
+	Route Kind
 	// Path is the normalised path: percent-decoded once, without empty and dot
 	// segments, path parameters, query and trailing slash.
 	Path string
@@ -38,9 +40,9 @@ type Target struct {
 	Ambiguous bool
 }
 
-// DefaultRoutes are the routes open to a tenant that uses Sidenote's own
+// Defaults are the routes open to a tenant that uses Sidenote's own
 // upstream key and whose policy lists none.
-func DefaultRoutes() []string {
+func Defaults() []string {
 	return []string{"/chat/completions", "/completions", "/embeddings", "/responses", "/moderations", "/models"}
 }
 
@@ -51,7 +53,7 @@ func Classify(method, target []byte) Target {
 		return t
 	}
 	raw := rawPath(target)
-	t := Target{Route: RouteOther, Path: normalise(raw)}
+	t := Target{Route: Other, Path: normalise(raw)}
 	t.Ambiguous = t.Path != string(raw)
 	switch {
 	case bytes.EqualFold(method, []byte("POST")):
@@ -60,7 +62,7 @@ func Classify(method, target []byte) Target {
 		t.Ambiguous = t.Ambiguous || string(method) != "POST" || !strings.HasSuffix(t.Path, suffix)
 	case string(method) == "GET" || string(method) == "HEAD":
 		if _, ok := models(t.Path); ok {
-			t.Route = RouteModels
+			t.Route = Models
 		}
 	}
 	return t
@@ -73,41 +75,41 @@ func fastPath(method, target []byte) (t Target, ok bool) {
 	}
 	switch string(target) {
 	case "/v1/chat/completions":
-		return Target{Route: RouteChat, Path: "/v1/chat/completions"}, true
+		return Target{Route: Chat, Path: "/v1/chat/completions"}, true
 	case "/v1/completions":
-		return Target{Route: RouteCompletions, Path: "/v1/completions"}, true
+		return Target{Route: Completions, Path: "/v1/completions"}, true
 	case "/v1/responses":
-		return Target{Route: RouteResponses, Path: "/v1/responses"}, true
+		return Target{Route: Responses, Path: "/v1/responses"}, true
 	case "/v1/embeddings":
-		return Target{Route: RouteEmbeddings, Path: "/v1/embeddings"}, true
+		return Target{Route: Embeddings, Path: "/v1/embeddings"}, true
 	}
 	return t, false
 }
 
 // postRoute returns the route of POST to path, and the suffix it was found by. The
 // path may be in another letter case, which some servers ignore.
-func postRoute(path string) (suffix string, route Route) {
+func postRoute(path string) (suffix string, route Kind) {
 	for _, r := range [...]struct {
 		suffix string
-		route  Route
+		route  Kind
 	}{
-		{"/chat/completions", RouteChat},
-		{"/completions", RouteCompletions},
-		{"/responses", RouteResponses},
-		{"/messages", RouteMessages},
-		{"/embeddings", RouteEmbeddings},
-		{"/moderations", RouteModerations},
+		{"/chat/completions", Chat},
+		{"/completions", Completions},
+		{"/responses", Responses},
+		{"/messages", Messages},
+		{"/embeddings", Embeddings},
+		{"/moderations", Moderations},
 	} {
 		at := len(path) - len(r.suffix)
 		if at < 0 || !strings.EqualFold(path[at:], r.suffix) {
 			continue
 		}
-		if r.route == RouteMessages && strings.Contains(path, "/threads/") {
-			return "", RouteOther // this stores a message in a thread; no model runs
+		if r.route == Messages && strings.Contains(path, "/threads/") {
+			return "", Other // this stores a message in a thread; no model runs
 		}
 		return r.suffix, r.route
 	}
-	return "", RouteOther
+	return "", Other
 }
 
 // models tells whether path is that of the list of models or of one of them, whose name
@@ -126,7 +128,7 @@ func (t Target) Allowed(method []byte, routes []string) bool {
 		return false
 	}
 	if len(routes) == 0 {
-		routes = DefaultRoutes()
+		routes = Defaults()
 	}
 	for _, route := range routes {
 		if strings.HasSuffix(route, "/models") {

@@ -1,9 +1,9 @@
-package proxy_test
+package route_test
 
 import (
 	"testing"
 
-	"sidenote/proxy"
+	"sidenote/proxy/route"
 )
 
 // The normalised path is what the most lenient server reads, and a request is ambiguous if
@@ -83,7 +83,7 @@ func TestM31NormalForm(t *testing.T) {
 		"/a?/../b#%":            "/a",
 	} {
 		for _, method := range []string{"GET", "POST"} {
-			got := proxy.Classify([]byte(method), []byte(raw))
+			got := route.Classify([]byte(method), []byte(raw))
 			if got.Path != want {
 				t.Errorf("%s %q: %q, want %q", method, raw, got.Path, want)
 			}
@@ -92,7 +92,7 @@ func TestM31NormalForm(t *testing.T) {
 			case "http://host/", "http://host/a", "http://host/a?b", "/a?http://host/b", "http://u:p@[::1]:80/a", "/?a", "/a?/../b#%":
 				sent = want
 			}
-			if got.Ambiguous != (sent != want) || got.Route != proxy.RouteOther {
+			if got.Ambiguous != (sent != want) || got.Route != route.Other {
 				t.Errorf("%s %q: %s, ambiguous %v", method, raw, got.Route, got.Ambiguous)
 			}
 		}
@@ -103,7 +103,7 @@ func TestM31NormalForm(t *testing.T) {
 func TestM31EscapeAtTheEnd(t *testing.T) {
 	buffer := []byte("/a%2f")
 	for n, want := range []string{"/", "/", "/a", "/a%", "/a%2", "/a"} {
-		if got := proxy.Classify([]byte("GET"), buffer[:n]); got.Path != want {
+		if got := route.Classify([]byte("GET"), buffer[:n]); got.Path != want {
 			t.Errorf("%q: %q, want %q", buffer[:n], got.Path, want)
 		}
 	}
@@ -113,40 +113,40 @@ func TestM31EscapeAtTheEnd(t *testing.T) {
 func TestM31Routes(t *testing.T) {
 	for _, c := range []struct {
 		method, target string
-		want           proxy.Route
+		want           route.Kind
 	}{
-		{"POST", "/chat/completions", proxy.RouteChat},
-		{"POST", "/v1/threads/t/chat/completions", proxy.RouteChat},
-		{"POST", "/completions", proxy.RouteCompletions},
-		{"POST", "/responses", proxy.RouteResponses},
-		{"POST", "/messages", proxy.RouteMessages},
-		{"POST", "/v1/threads/messages", proxy.RouteOther},
-		{"POST", "/v1/threadsx/messages", proxy.RouteMessages},
-		{"POST", "/embeddings", proxy.RouteEmbeddings},
-		{"POST", "/moderations", proxy.RouteModerations},
-		{"POST", "/v1/models", proxy.RouteOther},
-		{"POST", "/v1/modelsx", proxy.RouteOther},
-		{"POST", "/essages", proxy.RouteOther},
-		{"GET", "/v1/models", proxy.RouteModels},
-		{"HEAD", "/v1/models", proxy.RouteModels},
-		{"GET", "/models/a/b", proxy.RouteModels},
-		{"GET", "/v1/modelsx", proxy.RouteOther},
-		{"GET", "/v1/model", proxy.RouteOther},
-		{"get", "/v1/models", proxy.RouteOther},
-		{"GET", "/v1/completions", proxy.RouteOther},
-		{"PUT", "/v1/chat/completions", proxy.RouteOther},
-		{"", "/v1/chat/completions", proxy.RouteOther},
+		{"POST", "/chat/completions", route.Chat},
+		{"POST", "/v1/threads/t/chat/completions", route.Chat},
+		{"POST", "/completions", route.Completions},
+		{"POST", "/responses", route.Responses},
+		{"POST", "/messages", route.Messages},
+		{"POST", "/v1/threads/messages", route.Other},
+		{"POST", "/v1/threadsx/messages", route.Messages},
+		{"POST", "/embeddings", route.Embeddings},
+		{"POST", "/moderations", route.Moderations},
+		{"POST", "/v1/models", route.Other},
+		{"POST", "/v1/modelsx", route.Other},
+		{"POST", "/essages", route.Other},
+		{"GET", "/v1/models", route.Models},
+		{"HEAD", "/v1/models", route.Models},
+		{"GET", "/models/a/b", route.Models},
+		{"GET", "/v1/modelsx", route.Other},
+		{"GET", "/v1/model", route.Other},
+		{"get", "/v1/models", route.Other},
+		{"GET", "/v1/completions", route.Other},
+		{"PUT", "/v1/chat/completions", route.Other},
+		{"", "/v1/chat/completions", route.Other},
 	} {
-		if got := proxy.Classify([]byte(c.method), []byte(c.target)); got.Route != c.want || got.Ambiguous {
+		if got := route.Classify([]byte(c.method), []byte(c.target)); got.Route != c.want || got.Ambiguous {
 			t.Errorf("%s %s: %s, ambiguous %v; want %s", c.method, c.target, got.Route, got.Ambiguous, c.want)
 		}
 	}
-	for route, want := range map[proxy.Route]bool{
-		proxy.RouteChat: false, proxy.RouteCompletions: true, proxy.RouteResponses: true, proxy.RouteMessages: true,
-		proxy.RouteEmbeddings: false, proxy.RouteModerations: false, proxy.RouteModels: false, proxy.RouteOther: false,
+	for kind, want := range map[route.Kind]bool{
+		route.Chat: false, route.Completions: true, route.Responses: true, route.Messages: true,
+		route.Embeddings: false, route.Moderations: false, route.Models: false, route.Other: false,
 	} {
-		if route.Generates() != want {
-			t.Errorf("%s generates: %v", route, !want)
+		if kind.Generates() != want {
+			t.Errorf("%s generates: %v", kind, !want)
 		}
 	}
 }
@@ -161,12 +161,12 @@ func TestM31PrefixesOfAllowedRoutes(t *testing.T) {
 	} {
 		for _, target := range []string{prefix + "/chat/completions", prefix + "/audio/speech"} {
 			routes := []string{"/audio/speech", "/chat/completions"}
-			if got := proxy.Classify([]byte("POST"), []byte(target)).Allowed([]byte("POST"), routes); got != (want && prefix != "/v/") {
+			if got := route.Classify([]byte("POST"), []byte(target)).Allowed([]byte("POST"), routes); got != (want && prefix != "/v/") {
 				t.Errorf("POST %s: %v", target, got)
 			}
 		}
 		target := prefix + "/models"
-		if got := proxy.Classify([]byte("GET"), []byte(target)).Allowed([]byte("GET"), []string{"/x", "/models"}); got != want {
+		if got := route.Classify([]byte("GET"), []byte(target)).Allowed([]byte("GET"), []string{"/x", "/models"}); got != want {
 			t.Errorf("GET %s: %v", target, got)
 		}
 	}
@@ -174,17 +174,17 @@ func TestM31PrefixesOfAllowedRoutes(t *testing.T) {
 		{"GET", "/"}, {"GET", "/v1"}, {"GET", "/v1/modelsx"}, {"GET", "/v1/v2"}, {"GET", "/v1/completions"}, {"PUT", "/v1/models"}, {"POST", "/v1/models"},
 		{"POST", "/"}, {"POST", "/v1"}, {"POST", "/v1/v2"}, {"PUT", "/v1/chat/completions"}, {"POST", "/v1/messages"}, {"POST", "/v1/models/x/messages"},
 	} {
-		if proxy.Classify([]byte(c.method), []byte(c.target)).Allowed([]byte(c.method), nil) {
+		if route.Classify([]byte(c.method), []byte(c.target)).Allowed([]byte(c.method), nil) {
 			t.Errorf("%s %s is allowed", c.method, c.target)
 		}
 	}
-	for _, route := range proxy.DefaultRoutes() {
+	for _, suffix := range route.Defaults() {
 		method := []byte("POST")
-		if route == "/models" {
+		if suffix == "/models" {
 			method = []byte("GET")
 		}
-		if !proxy.Classify(method, []byte("/v1"+route)).Allowed(method, nil) {
-			t.Errorf("%s is not allowed", route)
+		if !route.Classify(method, []byte("/v1"+suffix)).Allowed(method, nil) {
+			t.Errorf("%s is not allowed", suffix)
 		}
 	}
 }
