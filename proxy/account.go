@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -13,7 +14,7 @@ import (
 // takes, and of its end.
 type account struct {
 	server    *Server
-	report    Report
+	report    report.Report
 	readTook  time.Duration   // from report.Time until the request was read, with its body if that is read whole
 	streaming bool            // the answer is a stream
 	switched  bool            // the answer goes on as another protocol when the handler has returned
@@ -31,7 +32,7 @@ type account struct {
 func (a *account) begin(s *Server, now time.Time) {
 	a.server = s
 	r := &a.report
-	r.ID, r.Time, r.Outcome, r.Client = NewID(now), now, Relayed, ClientCompleted
+	r.ID, r.Time, r.Outcome, r.Client = report.NewID(now), now, report.Relayed, report.ClientCompleted
 	a.holders.Store(1)
 	s.metrics.Begin()
 	s.openRequests.Add(1)
@@ -68,13 +69,13 @@ func (a *account) settle(o transport.Outcome) {
 	switch transport.ClassOf(o.Err) {
 	case "":
 	case transport.ClientGone, transport.ClientSlow, transport.ClientBody, transport.ClientLate:
-		a.report.Client = ClientGoneStreaming
+		a.report.Client = report.ClientGoneStreaming
 	case transport.Closed:
-		a.report.Client, a.report.Reason = ClientCutShutdown, ReasonShutdown
+		a.report.Client, a.report.Reason = report.ClientCutShutdown, report.ReasonShutdown
 	case transport.Internal:
-		a.report.Outcome, a.report.Reason = Failed, ReasonInternal
+		a.report.Outcome, a.report.Reason = report.Failed, report.ReasonInternal
 	default:
-		a.report.Client, a.report.Truncated = ClientCutUpstream, true
+		a.report.Client, a.report.Truncated = report.ClientCutUpstream, true
 	}
 }
 
@@ -108,19 +109,19 @@ func (a *account) record() {
 // id alone, as the caller may not be allowed to know what was found. On other routes
 // there are none. The upstream's own lines of these names are always removed.
 func (a *account) lines() []transport.Header {
-	a.headers = [...]transport.Header{{Name: HeaderID}, {Name: HeaderStatus}, {Name: HeaderSources}}
+	a.headers = [...]transport.Header{{Name: report.HeaderID}, {Name: report.HeaderStatus}, {Name: report.HeaderSources}}
 	h := a.headers[:]
-	if a.report.Outcome == Relayed {
+	if a.report.Outcome == report.Relayed {
 		return h
 	}
 	h[0].Value = a.report.ID
 	if a.report.UpstreamStatus()/100 != 2 {
 		return h
 	}
-	values := AppendStatus(make([]byte, 0, 768), &a.report)
+	values := report.AppendStatus(make([]byte, 0, 768), &a.report)
 	status := len(values)
 	if a.report.Outcome == rewrite.Injected {
-		values = AppendSources(values, a.report.Rewrite.Ledger.Sources, a.report.Expose)
+		values = report.AppendSources(values, a.report.Rewrite.Ledger.Sources, a.report.Expose)
 	}
 	both := string(values)
 	h[1].Value, h[2].Value = both[:status], both[status:]

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
 
@@ -32,7 +33,7 @@ func TestM10FieldOfABodyThatPasses(t *testing.T) {
 				want = "untouched; reason=off"
 			}
 			resp, _ := lenient.post(t, "{"+field+rest+"}")
-			if got := resp.Header.Get(proxy.HeaderStatus); got != want {
+			if got := resp.Header.Get(report.HeaderStatus); got != want {
 				t.Errorf("%s%q: %s, want %s", field, rest, got, want)
 			}
 			if s := u.next(t); s.body != "{"+rest+"}" {
@@ -74,7 +75,7 @@ func TestM10StrictPolicies(t *testing.T) {
 			field string
 		}{"strict": {strict, ""}, "filtered": {lenient, filters}} {
 			resp, body := r.g.post(t, "{"+r.field+rest+"}")
-			if resp.StatusCode != 400 || !strings.Contains(body, `"param":"`+param+`"`) || !strings.Contains(body, `"ambiguous_body"`) || resp.Header.Get(proxy.HeaderStatus) != "refused; reason=ambiguous-body" {
+			if resp.StatusCode != 400 || !strings.Contains(body, `"param":"`+param+`"`) || !strings.Contains(body, `"ambiguous_body"`) || resp.Header.Get(report.HeaderStatus) != "refused; reason=ambiguous-body" {
 				t.Errorf("%s: %s: %d %s", what, rest, resp.StatusCode, body)
 			}
 			if rep := r.g.reports.next(t); rep.Outcome != rewrite.Refused || rep.Reason != rewrite.ReasonAmbiguous {
@@ -94,7 +95,7 @@ func TestM10StrictPolicies(t *testing.T) {
 			field string
 		}{{strict, ""}, {lenient, filters}} {
 			resp, _ := r.g.post(t, "{"+r.field+rest+"}")
-			if got := resp.Header.Get(proxy.HeaderStatus); !strings.HasPrefix(got, "injected; sources=1;") {
+			if got := resp.Header.Get(report.HeaderStatus); !strings.HasPrefix(got, "injected; sources=1;") {
 				t.Errorf("%q: %d %s", rest, resp.StatusCode, got)
 			}
 			u.next(t)
@@ -110,7 +111,7 @@ func TestM10ModesThatReadNothing(t *testing.T) {
 		g := open(t, u, func(p *proxy.Policy) { p.Rewrite.Mode, p.Rewrite.RefuseOnFailure = mode, true })
 		body := `{"messages":[{"role":"user","content":"a","content":"\ud800"}]}`
 		resp, _ := g.post(t, body)
-		if got := resp.Header.Get(proxy.HeaderStatus); resp.StatusCode != 200 || got != want {
+		if got := resp.Header.Get(report.HeaderStatus); resp.StatusCode != 200 || got != want {
 			t.Errorf("%s: %d %s", mode, resp.StatusCode, got)
 		}
 		if s := u.next(t); s.body != body {

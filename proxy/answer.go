@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
 
@@ -20,8 +21,8 @@ func (x *exchange) sendFixedAnswer(req *rewrite.Request, text string) {
 	x.report.Status = fasthttp.StatusOK
 	shape := shapeOf(req)
 	head := completionHead{ID: "chatcmpl-" + x.report.ID, Created: x.report.Time.Unix(), Model: req.Model}
-	ctx.Response.Header.Set(HeaderID, x.report.ID)
-	ctx.Response.Header.SetBytesV(HeaderStatus, AppendStatus(nil, &x.report))
+	ctx.Response.Header.Set(report.HeaderID, x.report.ID)
+	ctx.Response.Header.SetBytesV(report.HeaderStatus, report.AppendStatus(nil, &x.report))
 	if req.Stream {
 		ctx.Response.Header.SetContentType("text/event-stream; charset=utf-8")
 		ctx.Response.Header.Set("Cache-Control", "no-cache")

@@ -11,6 +11,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
 
@@ -20,14 +21,14 @@ type bodyLog struct {
 	shown []string // "received" or "sent", the tenant, and the body
 }
 
-func (l *bodyLog) add(what string, r *proxy.Report, body []byte) {
+func (l *bodyLog) add(what string, r *report.Report, body []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shown = append(l.shown, what+" by "+r.Tenant+": "+string(body))
 }
 
-func (l *bodyLog) Received(r *proxy.Report, body []byte) { l.add("received", r, body) }
-func (l *bodyLog) Sent(r *proxy.Report, pieces [][]byte) { l.add("sent", r, bytes.Join(pieces, nil)) }
+func (l *bodyLog) Received(r *report.Report, body []byte) { l.add("received", r, body) }
+func (l *bodyLog) Sent(r *report.Report, pieces [][]byte) { l.add("sent", r, bytes.Join(pieces, nil)) }
 
 // A BodyKeeper is shown the body of each chat as it came and each one that goes upstream,
 // and nothing of other requests. The report says in which mode a chat was.
@@ -63,7 +64,7 @@ func TestBodyKeeper(t *testing.T) {
 		if _, err := io.ReadAll(g.raw(t, c.request).Body); err != nil {
 			t.Fatal(err)
 		}
-		report := g.reports.next(t)
+		rep := g.reports.next(t)
 		want := []string{}
 		if c.sent >= 0 {
 			_, body, _ := strings.Cut(c.request, "\r\n\r\n")
@@ -75,16 +76,16 @@ func TestBodyKeeper(t *testing.T) {
 		for range c.sent {
 			want = append(want, "sent by acme: "+u.next(t).body)
 		}
-		if fmt.Sprint(log.shown) != fmt.Sprint(want) || report.Mode != c.mode {
-			t.Errorf("%s: mode %q, shown %q, want %q", name, report.Mode, log.shown, want)
+		if fmt.Sprint(log.shown) != fmt.Sprint(want) || rep.Mode != c.mode {
+			t.Errorf("%s: mode %q, shown %q, want %q", name, rep.Mode, log.shown, want)
 		}
 	}
 }
 
 type brokenKeeper struct{}
 
-func (brokenKeeper) Received(*proxy.Report, []byte) { panic("received") }
-func (brokenKeeper) Sent(*proxy.Report, [][]byte)   { panic("sent") }
+func (brokenKeeper) Received(*report.Report, []byte) { panic("received") }
+func (brokenKeeper) Sent(*report.Report, [][]byte)   { panic("sent") }
 
 // A BodyKeeper that panics costs no request anything.
 func TestBodyKeeperPanics(t *testing.T) {
@@ -114,9 +115,9 @@ func TestExplanationsHoldNoKeys(t *testing.T) {
 			cfg.Upstreams = map[string]proxy.Upstream{"stub": {BaseURL: u.url, APIKey: proxy.NewSecret(key)}}
 		})
 		resp, _ := g.post(t, body, "Authorization: Bearer "+key, "X-Api-Key: "+key)
-		report := g.reports.next(t)
-		ring.Record(&report)
-		e, _, _ := ring.Find(resp.Header.Get(proxy.HeaderID))
+		rep := g.reports.next(t)
+		ring.Record(&rep)
+		e, _, _ := ring.Find(resp.Header.Get(report.HeaderID))
 		text, err := json.Marshal(e)
 		if err != nil || e == nil || e.Outcome != rewrite.Injected || bytes.Contains(text, []byte("sk-")) {
 			t.Errorf("%s: %s, %v", bodies, text, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
 
@@ -56,7 +57,7 @@ func TestCompressedRequests(t *testing.T) {
 		if got.body != want || got.header("Content-Encoding") != "" || got.header("Content-Length") != strconv.Itoa(len(want)) {
 			t.Errorf("%s: %q went up as %q", name, got.head, got.body)
 		}
-		if status := resp.Header.Get(proxy.HeaderStatus); !strings.HasPrefix(status, "injected; ") {
+		if status := resp.Header.Get(report.HeaderStatus); !strings.HasPrefix(status, "injected; ") {
 			t.Errorf("%s: %s", name, status)
 		}
 		off.post(t, body, "Content-Encoding: "+name)
@@ -75,7 +76,7 @@ func TestUnreadableRequests(t *testing.T) {
 	f := func(body, reason string, code int, lines ...string) {
 		t.Helper()
 		resp, _ := lenient.post(t, body, lines...)
-		if got := resp.Header.Get(proxy.HeaderStatus); got != "untouched; reason="+reason || resp.StatusCode != 200 {
+		if got := resp.Header.Get(report.HeaderStatus); got != "untouched; reason="+reason || resp.StatusCode != 200 {
 			t.Errorf("%s: %d, %s", lines, resp.StatusCode, got)
 		}
 		s := <-u.seen
@@ -83,7 +84,7 @@ func TestUnreadableRequests(t *testing.T) {
 			t.Errorf("%s: went up as %q, %.80q", lines, s.head, s.body)
 		}
 		resp, text := strict.post(t, body, lines...)
-		if got := resp.Header.Get(proxy.HeaderStatus); got != "refused; reason="+reason || resp.StatusCode != code || !strings.Contains(text, `"error":{`) {
+		if got := resp.Header.Get(report.HeaderStatus); got != "refused; reason="+reason || resp.StatusCode != code || !strings.Contains(text, `"error":{`) {
 			t.Errorf("strict, %s: %d, %s, %s", lines, resp.StatusCode, got, text)
 		}
 		if len(u.seen) > 0 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 )
 
 const getStream = "GET /v1/stream HTTP/1.%d\r\nHost: x\r\n\r\n"
@@ -49,7 +50,7 @@ func TestM15CutByUpstream(t *testing.T) {
 			if rest, err := io.ReadAll(conn); strings.Contains(string(rest), "0\r\n\r\n") || minor == 0 && !strings.Contains(c.answer, "Length") && err == nil {
 				t.Errorf("%s, 1.%d: the cut looks like an end: %q, %v", name, minor, rest, err)
 			}
-			if r := g.reports.next(t); r.Client != proxy.ClientCutUpstream || !r.Truncated || r.Status != 200 {
+			if r := g.reports.next(t); r.Client != report.ClientCutUpstream || !r.Truncated || r.Status != 200 {
 				t.Errorf("%s, 1.%d: %s, truncated %v, %d", name, minor, r.Client, r.Truncated, r.Status)
 			}
 		}
@@ -99,7 +100,7 @@ func TestM15CutByShutdown(t *testing.T) {
 		}
 		select { // Shutdown has waited for it
 		case r := <-g.reports:
-			if r.Client != proxy.ClientCutShutdown || r.Truncated {
+			if r.Client != report.ClientCutShutdown || r.Truncated {
 				t.Errorf("%s: %s, truncated %v", name, r.Client, r.Truncated)
 			}
 		default:
@@ -133,7 +134,7 @@ func TestM15CutBeforeItsBody(t *testing.T) {
 	if err := g.server.Shutdown(grace); err == nil {
 		t.Error("nothing was cut")
 	}
-	if r := g.reports.next(t); r.Client != proxy.ClientCutShutdown {
+	if r := g.reports.next(t); r.Client != report.ClientCutShutdown {
 		t.Errorf("it was %s", r.Client)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -51,32 +52,32 @@ const (
 // errorAnswerFor returns what clients get for each reason.
 func errorAnswerFor(reason rewrite.Reason) errorAnswer {
 	switch reason {
-	case ReasonKey:
+	case report.ReasonKey:
 		return errorAnswer{status: 401, kind: typeRequest}
-	case ReasonRouteRefused, ReasonOrigin:
+	case report.ReasonRouteRefused, report.ReasonOrigin:
 		return errorAnswer{status: 403, kind: typeRequest}
-	case ReasonMisdirected, ReasonHost:
+	case report.ReasonMisdirected, report.ReasonHost:
 		return errorAnswer{status: 421, kind: typeRequest}
 	case rewrite.ReasonTooLarge:
 		return errorAnswer{status: 413, kind: typeRequest}
-	case ReasonCredentials, ReasonPath, ReasonBodyRead, rewrite.ReasonOption, rewrite.ReasonNotJSON,
+	case report.ReasonCredentials, report.ReasonPath, report.ReasonBodyRead, rewrite.ReasonOption, rewrite.ReasonNotJSON,
 		rewrite.ReasonNotChat, rewrite.ReasonAmbiguous, rewrite.ReasonTooDeep, rewrite.ReasonEncoded:
 		return errorAnswer{status: 400, kind: typeRequest}
-	case ReasonBodySlow:
+	case report.ReasonBodySlow:
 		return errorAnswer{status: 408, kind: typeRequest, retryAfter: 1}
 	case rewrite.ReasonOverload:
 		return errorAnswer{status: 503, kind: typeServer, code: "overloaded", retryAfter: 1}
-	case ReasonShutdown:
+	case report.ReasonShutdown:
 		return errorAnswer{status: 503, kind: typeServer, retryAfter: 1}
 	case rewrite.ReasonUnavailable, rewrite.ReasonIndexing, rewrite.ReasonTimeout, rewrite.ReasonError:
 		return errorAnswer{status: 503, kind: typeServer, code: "sources_unavailable", retryAfter: 5}
-	case ReasonUpstreamConnect:
+	case report.ReasonUpstreamConnect:
 		return errorAnswer{status: 502, kind: typeServer, retryAfter: 1}
-	case ReasonUpstreamBroken:
+	case report.ReasonUpstreamBroken:
 		// It is not known whether the model ran, so we neither retry nor advise the
 		// client against it.
 		return errorAnswer{status: 502, kind: typeServer, retryAfter: 1}
-	case ReasonUpstreamTimeout:
+	case report.ReasonUpstreamTimeout:
 		return errorAnswer{status: 504, kind: typeServer, retryAfter: 1}
 	}
 	return errorAnswer{status: 500, kind: typeServer, code: "internal"}
@@ -129,8 +130,8 @@ func serverErrorBody(status int, code string) []byte {
 // serverErrorHead returns Sidenote's header lines for such an answer. It has no Report.
 func serverErrorHead(code string) []transport.Header {
 	return []transport.Header{
-		{Name: HeaderID, Value: NewID(time.Now())},
-		{Name: HeaderStatus, Value: "refused; reason=" + strings.ReplaceAll(code, "_", "-")},
+		{Name: report.HeaderID, Value: report.NewID(time.Now())},
+		{Name: report.HeaderStatus, Value: "refused; reason=" + strings.ReplaceAll(code, "_", "-")},
 	}
 }
 
@@ -173,13 +174,13 @@ func AsError(err error) *Error {
 	case errors.As(err, &option):
 		return &Error{Reason: rewrite.ReasonOption, Param: option.Param, Message: option.Error(), Err: err}
 	}
-	return &Error{Reason: ReasonInternal, Message: "Sidenote met an error of its own; the log has it under the request's Sidenote-Id.", Err: err}
+	return &Error{Reason: report.ReasonInternal, Message: "Sidenote met an error of its own; the log has it under the request's Sidenote-Id.", Err: err}
 }
 
 // transportError returns the error that the client gets for an error of package
 // transport.
 func (s *Server) transportError(err error) error {
-	e := &Error{Err: err, Reason: ReasonUpstreamBroken, Message: "The upstream broke off before it answered; whether it did the work is not known."}
+	e := &Error{Err: err, Reason: report.ReasonUpstreamBroken, Message: "The upstream broke off before it answered; whether it did the work is not known."}
 	switch transport.ClassOf(err) {
 	case transport.ClientGone, transport.ClientSlow:
 		return errClientGone
@@ -188,23 +189,23 @@ func (s *Server) transportError(err error) error {
 	case transport.NoRoom:
 		return s.noRoom()
 	case transport.ClientLate:
-		e.Reason, e.Message = ReasonBodySlow, "The body of the request came too slowly; try again."
+		e.Reason, e.Message = report.ReasonBodySlow, "The body of the request came too slowly; try again."
 	case transport.ClientBody:
-		e.Reason, e.Message = ReasonBodyRead, "The body of the request did not arrive whole."
+		e.Reason, e.Message = report.ReasonBodyRead, "The body of the request did not arrive whole."
 	case transport.BadTarget:
-		e.Reason, e.Message = ReasonPath, "The request target cannot be forwarded."
+		e.Reason, e.Message = report.ReasonPath, "The request target cannot be forwarded."
 	case transport.ConnectFailed:
-		e.Reason, e.Message = ReasonUpstreamConnect, "The upstream could not be reached; nothing was sent to it."
+		e.Reason, e.Message = report.ReasonUpstreamConnect, "The upstream could not be reached; nothing was sent to it."
 	case transport.TLSFailed:
-		e.Reason, e.Message = ReasonUpstreamConnect, "The upstream's TLS could not be verified; nothing was sent to it."
+		e.Reason, e.Message = report.ReasonUpstreamConnect, "The upstream's TLS could not be verified; nothing was sent to it."
 	case transport.ConnectTimeout:
-		e.Reason, e.Message = ReasonUpstreamTimeout, "The upstream took too long to connect to; nothing was sent to it."
+		e.Reason, e.Message = report.ReasonUpstreamTimeout, "The upstream took too long to connect to; nothing was sent to it."
 	case transport.FirstByteTimeout, transport.IdleTimeout:
-		e.Reason, e.Message = ReasonUpstreamTimeout, "The upstream did not answer in time; whether it did the work is not known."
+		e.Reason, e.Message = report.ReasonUpstreamTimeout, "The upstream did not answer in time; whether it did the work is not known."
 	case transport.BadResponse:
 		e.Message = "The upstream's answer could not be read as HTTP."
 	case transport.Closed:
-		e.Reason, e.Message = ReasonShutdown, "Sidenote is shutting down; try again."
+		e.Reason, e.Message = report.ReasonShutdown, "Sidenote is shutting down; try again."
 	}
 	return e
 }

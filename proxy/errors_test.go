@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
 
@@ -50,14 +51,14 @@ func TestErrorsOnTheWire(t *testing.T) {
 	f(&rewrite.BodyError{Reason: rewrite.ReasonNotJSON, Message: "no"}, 400, request, "not_json", "null", "")
 	f(fmt.Errorf("read: %w", &rewrite.OptionError{Param: "Sidenote-Mode", Reason: "no"}), 400, request, "invalid_option", "Sidenote-Mode", "")
 	f(own(rewrite.ReasonTooLarge), 413, request, "body_too_large", "null", "")
-	f(own(proxy.ReasonKey), 401, request, "invalid_api_key", "null", "")
-	f(own(proxy.ReasonRouteRefused), 403, request, "route_not_allowed", "null", "")
-	f(own(proxy.ReasonMisdirected), 421, request, "misdirected", "null", "")
-	f(own(proxy.ReasonBodySlow), 408, request, "request_timeout", "null", "1")
+	f(own(report.ReasonKey), 401, request, "invalid_api_key", "null", "")
+	f(own(report.ReasonRouteRefused), 403, request, "route_not_allowed", "null", "")
+	f(own(report.ReasonMisdirected), 421, request, "misdirected", "null", "")
+	f(own(report.ReasonBodySlow), 408, request, "request_timeout", "null", "1")
 	f(own(rewrite.ReasonOverload), 503, server, "overloaded", "null", "1")
 	f(own(rewrite.ReasonTimeout), 503, server, "sources_unavailable", "null", "5")
-	f(own(proxy.ReasonUpstreamConnect), 502, server, "upstream_connect", "null", "1")
-	f(own(proxy.ReasonUpstreamTimeout), 504, server, "upstream_timeout", "null", "1")
+	f(own(report.ReasonUpstreamConnect), 502, server, "upstream_connect", "null", "1")
+	f(own(report.ReasonUpstreamTimeout), 504, server, "upstream_timeout", "null", "1")
 	f(errors.New("secret sk-1"), 500, server, "internal", "null", "")
 }
 

@@ -5,14 +5,16 @@ import (
 	"errors"
 	"time"
 
-	"sidenote/proxy/route"
-
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/report"
+	"sidenote/proxy/route"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
+
+const statusClientGone = 499 // nginx's code for a client that left before the answer
 
 // errClientGone ends a request whose client has left, so that no answer is written.
 // errPanic stands for a panic: its text is shown in the log only.
@@ -124,7 +126,7 @@ func (x *exchange) relay() error {
 func (x *exchange) forward(r transport.Call) error {
 	r.Head, r.Without, r.Interim = x.head, KeyPrefix, true
 	x.report.Overhead = max(time.Since(x.report.Time)-x.readTook, 1)
-	answer, err := x.call(r, ToAnswer)
+	answer, err := x.call(r, report.ToAnswer)
 	if x.retry.req != nil {
 		if err == nil {
 			answer, err = x.retryIfTooLong(answer, r)
@@ -152,10 +154,10 @@ func (x *exchange) forward(r transport.Call) error {
 }
 
 // call makes one call to the upstream and reports it.
-func (x *exchange) call(r transport.Call, why Purpose) (*transport.Answer, error) {
+func (x *exchange) call(r transport.Call, why report.Purpose) (*transport.Answer, error) {
 	began := time.Now()
 	answer, err := x.upstream.client.Do(x.life, r)
-	c := Call{Upstream: x.upstream.name, Purpose: why, Took: time.Since(began)}
+	c := report.Call{Upstream: x.upstream.name, Purpose: why, Took: time.Since(began)}
 	if err == nil {
 		c.Status = answer.Status()
 	}
@@ -167,9 +169,9 @@ func (x *exchange) call(r transport.Call, why Purpose) (*transport.Answer, error
 func (x *exchange) refuse(e *Error) {
 	r, ctx := &x.report, x.ctx
 	if errors.Is(e, errClientGone) {
-		r.Status, r.Client = statusClientGone, ClientGoneFirst
+		r.Status, r.Client = statusClientGone, report.ClientGoneFirst
 		if x.server.base.Err() != nil { // Shutdown closed the client's connection
-			r.Client, r.Reason = ClientCutShutdown, ReasonShutdown
+			r.Client, r.Reason = report.ClientCutShutdown, report.ReasonShutdown
 		}
 		ctx.Response.Reset()
 		ctx.Response.SetStatusCode(statusClientGone)
@@ -178,11 +180,11 @@ func (x *exchange) refuse(e *Error) {
 	}
 	r.Status, r.Reason, r.Outcome = e.Status(), e.Reason, rewrite.Refused
 	switch e.Reason {
-	case ReasonUpstreamBroken, ReasonUpstreamConnect, ReasonUpstreamTimeout, ReasonInternal:
-		r.Outcome = Failed
+	case report.ReasonUpstreamBroken, report.ReasonUpstreamConnect, report.ReasonUpstreamTimeout, report.ReasonInternal:
+		r.Outcome = report.Failed
 		x.server.log.Warn("request failed", "id", r.ID, "upstream", r.Upstream, "error", e)
 	}
 	e.Write(ctx)
-	ctx.Response.Header.Set(HeaderID, r.ID)
-	ctx.Response.Header.SetBytesV(HeaderStatus, AppendStatus(nil, r))
+	ctx.Response.Header.Set(report.HeaderID, r.ID)
+	ctx.Response.Header.SetBytesV(report.HeaderStatus, report.AppendStatus(nil, r))
 }

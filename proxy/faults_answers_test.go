@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy"
+	"sidenote/proxy/report"
 )
 
 // allocated returns how many bytes have been allocated since the process began.
@@ -192,7 +192,7 @@ func oddHTTP(t *testing.T) {
 				t.Errorf("%s: trailer %q", name, got)
 			}
 			wait(t, closed)
-			if rep := g.reports.next(t); rep.Truncated || rep.Client != proxy.ClientCompleted {
+			if rep := g.reports.next(t); rep.Truncated || rep.Client != report.ClientCompleted {
 				t.Errorf("%s, %s: truncated %v, client %s", name, version, rep.Truncated, rep.Client)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/tokens"
@@ -23,14 +24,14 @@ func twoPolicies(t *testing.T) (u *stubUpstream, lenient, strict *rig) {
 func notLookedInto(t *testing.T, u *stubUpstream, lenient, strict *rig, body, reason string) {
 	t.Helper()
 	resp, _ := lenient.post(t, body)
-	if got := resp.Header.Get(proxy.HeaderStatus); got != "untouched; reason="+reason || resp.StatusCode != 200 {
+	if got := resp.Header.Get(report.HeaderStatus); got != "untouched; reason="+reason || resp.StatusCode != 200 {
 		t.Errorf("%.60q: %d, %s", body, resp.StatusCode, got)
 	}
 	if s := u.next(t); s.body != body {
 		t.Errorf("%.60q reached the upstream as %.80q", body, s.body)
 	}
 	resp, text := strict.post(t, body)
-	if got := resp.Header.Get(proxy.HeaderStatus); got != "refused; reason="+reason || resp.StatusCode != 400 || !strings.Contains(text, `"error":{`) {
+	if got := resp.Header.Get(report.HeaderStatus); got != "refused; reason="+reason || resp.StatusCode != 400 || !strings.Contains(text, `"error":{`) {
 		t.Errorf("strict, %.60q: %d, %s, %s", body, resp.StatusCode, got, text)
 	}
 	if len(u.seen) > 0 {
@@ -68,7 +69,7 @@ func jsonBomb(t *testing.T) {
 			before := allocated()
 			resp, _ := g.post(t, body)
 			each := (allocated() - before) / uint64(len(body))
-			status := resp.Header.Get(proxy.HeaderStatus)
+			status := resp.Header.Get(report.HeaderStatus)
 			t.Logf("%s, %s: %d bytes for each, %.60s", name, policy, each, status)
 			if each > most {
 				t.Errorf("%s, %s: %d bytes allocated for each of the body", name, policy, each)
@@ -143,7 +144,7 @@ func bigIntegers(t *testing.T) {
 	for _, n := range []string{"9007199254740993", "12345678901234567890", "-9223372036854775809", "0.10", "1e400", "-0", "1E+2", strings.Repeat("9", 400)} {
 		field := `"seed": ` + n + `,"metadata":{"id":` + n + `}`
 		resp, _ := g.post(t, `{`+field+`,"messages":[{"role":"user","content":"How long is parental leave?"}]}`)
-		if got := resp.Header.Get(proxy.HeaderStatus); !strings.HasPrefix(got, "injected;") {
+		if got := resp.Header.Get(report.HeaderStatus); !strings.HasPrefix(got, "injected;") {
 			t.Errorf("%s: %s", n, got)
 		}
 		if s := u.next(t); !strings.HasPrefix(s.body, "{"+field+",") {
@@ -176,7 +177,7 @@ func oneCharacter(t *testing.T) {
 		for _, size := range []int{64 << 10, 1 << 20} {
 			text := strings.Repeat(run, size/len(run))
 			resp, _ := g.post(t, `{"messages":[{"role":"user","content":"How long is parental leave?`+text+`"}]}`)
-			if got := resp.Header.Get(proxy.HeaderStatus); !strings.Contains(got, "; window=") || !strings.HasPrefix(got, "injected;") {
+			if got := resp.Header.Get(report.HeaderStatus); !strings.Contains(got, "; window=") || !strings.HasPrefix(got, "injected;") {
 				t.Errorf("%s: %s", run, got)
 			}
 			t.Logf("%d KiB of %q took %v", size>>10, run, g.reports.next(t).Overhead)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -75,7 +76,7 @@ func leavesEarly(t *testing.T) {
 			t.Fatal(err)
 		}
 		wait(t, gone)
-		if rep := g.reports.next(t); rep.Client != proxy.ClientGoneFirst || rep.Status != 499 {
+		if rep := g.reports.next(t); rep.Client != report.ClientGoneFirst || rep.Status != 499 {
 			t.Errorf("report: %s, %d", rep.Client, rep.Status)
 		}
 	}
@@ -105,7 +106,7 @@ func leavesSearch(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the search ended with %v", err)
 	}
-	if r := g.reports.next(t); r.Client != proxy.ClientGoneFirst || r.Status != 499 || len(r.Calls) > 0 {
+	if r := g.reports.next(t); r.Client != report.ClientGoneFirst || r.Status != 499 || len(r.Calls) > 0 {
 		t.Errorf("%s, status %d, %d calls to the upstream", r.Client, r.Status, len(r.Calls))
 	}
 }
@@ -121,7 +122,7 @@ func leavesStream(t *testing.T) {
 		}
 		c.Close()
 		wait(t, gone)
-		if rep := g.reports.next(t); rep.Client != proxy.ClientGoneStreaming || rep.Truncated {
+		if rep := g.reports.next(t); rep.Client != report.ClientGoneStreaming || rep.Truncated {
 			t.Errorf("after %d: report: %s, truncated %v", chunks, rep.Client, rep.Truncated)
 		}
 		if n := gauge(t, g.metrics, "sidenote_streams_open"); n != 0 {
@@ -155,7 +156,7 @@ func neverReads(t *testing.T) {
 	}
 	fmt.Fprint(c, chat(streamBody))
 	wait(t, gone)
-	if rep := g.reports.next(t); rep.Client != proxy.ClientGoneStreaming || rep.Truncated {
+	if rep := g.reports.next(t); rep.Client != report.ClientGoneStreaming || rep.Truncated {
 		t.Errorf("report: %s, truncated %v", rep.Client, rep.Truncated)
 	}
 	took := allocated() - before
@@ -274,7 +275,7 @@ func bodyBeyondCap(t *testing.T) {
 	large := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, strings.Repeat("x", 5<<20))
 	g := open(t, u, func(p *proxy.Policy) { p.MaxRewriteBytes = 1 << 20 })
 	resp, _ := g.post(t, large)
-	if got := resp.Header.Get(proxy.HeaderStatus); got != "untouched; reason=body-too-large" || resp.StatusCode != 200 {
+	if got := resp.Header.Get(report.HeaderStatus); got != "untouched; reason=body-too-large" || resp.StatusCode != 200 {
 		t.Errorf("%d, %s", resp.StatusCode, got)
 	}
 	if s := u.next(t); s.body != large {
@@ -319,7 +320,7 @@ func largeHeaders(t *testing.T) {
 			t.Errorf("%.30s…: %v, %v", lines, resp, err)
 			continue
 		}
-		if h := resp.Header; len(h.Get(proxy.HeaderID)) != 26 || h.Get(proxy.HeaderStatus) != "refused; reason=headers-too-large" {
+		if h := resp.Header; len(h.Get(report.HeaderID)) != 26 || h.Get(report.HeaderStatus) != "refused; reason=headers-too-large" {
 			t.Errorf("%.30s…: %v", lines, h)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/transport/transporttest"
 )
@@ -244,7 +245,7 @@ func TestM28EveryIOPanics(t *testing.T) {
 				bugs, early := 0, false
 				for len(g.reports) > 0 {
 					r := <-g.reports
-					if r.Outcome == proxy.Failed && r.Reason == proxy.ReasonInternal {
+					if r.Outcome == report.Failed && r.Reason == report.ReasonInternal {
 						bugs++
 					}
 					early = early || r.UpstreamStatus() == 413 && !r.Truncated

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
 
@@ -54,10 +55,10 @@ func (g *rig) failed(t *testing.T, status int, reason string) {
 	t.Helper()
 	resp, body := g.post(t, chatBody)
 	if resp.StatusCode != status || !strings.Contains(body, `"error":{`) || resp.Header.Get("Content-Type") != "application/json" ||
-		resp.Header.Get("Retry-After") == "" || resp.Header.Get(proxy.HeaderStatus) != "failed; reason="+reason {
+		resp.Header.Get("Retry-After") == "" || resp.Header.Get(report.HeaderStatus) != "failed; reason="+reason {
 		t.Errorf("%d, %v, %s; want %d for %s", resp.StatusCode, resp.Header, body, status, reason)
 	}
-	if r := g.reports.next(t); r.Outcome != proxy.Failed || r.Status != status {
+	if r := g.reports.next(t); r.Outcome != report.Failed || r.Status != status {
 		t.Errorf("report %s, %d", r.Outcome, r.Status)
 	}
 	if n := gauge(t, g.metrics, "sidenote_requests_in_flight"); n != 0 {
@@ -91,7 +92,7 @@ func upstreamErrors(t *testing.T) {
 		})
 		resp, body := open(t, u, nil).post(t, chatBody)
 		if resp.Status != status || body != "no!" || resp.Header.Get("Retry-After") != "7" || resp.Header.Get("X-Hop") != "" ||
-			resp.Header.Get(proxy.HeaderID) == "" || resp.Header.Get(proxy.HeaderStatus) != "" {
+			resp.Header.Get(report.HeaderID) == "" || resp.Header.Get(report.HeaderStatus) != "" {
 			t.Errorf("%s, %v, %s", resp.Status, resp.Header, body)
 		}
 		if n := len(u.seen); n != 1 {
@@ -118,7 +119,7 @@ func keepAliveRace(t *testing.T) {
 		}
 		wait(t, closed)
 	}
-	if resp, body := g.post(t, chatBody, "X-Die: 1"); resp.StatusCode != 502 || resp.Header.Get(proxy.HeaderStatus) != "failed; reason=upstream-broken" {
+	if resp, body := g.post(t, chatBody, "X-Die: 1"); resp.StatusCode != 502 || resp.Header.Get(report.HeaderStatus) != "failed; reason=upstream-broken" {
 		t.Errorf("%d, %s", resp.StatusCode, body)
 	}
 	if n := len(u.seen); n != 21 {
@@ -158,7 +159,7 @@ func noDone(t *testing.T) {
 	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
 		t.Errorf("after the last event: %q, %v", rest, err)
 	}
-	if rep := g.reports.next(t); rep.Truncated || rep.Client != proxy.ClientCompleted {
+	if rep := g.reports.next(t); rep.Truncated || rep.Client != report.ClientCompleted {
 		t.Errorf("report: truncated %v, %s", rep.Truncated, rep.Client)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -76,7 +77,7 @@ func TestM28Shadow(t *testing.T) {
 	if resp, body := g.post(t, chatBody); resp.StatusCode != 200 || body != "{}" {
 		t.Errorf("%d, %s", resp.StatusCode, body)
 	}
-	if r := g.reports.next(t); r.Outcome != rewrite.Shadowed || r.Reason != proxy.ReasonInternal || r.Model() != "test" {
+	if r := g.reports.next(t); r.Outcome != rewrite.Shadowed || r.Reason != report.ReasonInternal || r.Model() != "test" {
 		t.Errorf("report %s, %s, model %s", r.Outcome, r.Reason, r.Model())
 	}
 	if said := g.log.take(); !strings.Contains(said, "in the shadow") || !strings.Contains(said, "stack=") || strings.Contains(said, "parental") {

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy/route"
-
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
+	"sidenote/proxy/route"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -56,12 +56,12 @@ func TestRelaysEverything(t *testing.T) {
 			if method != "HEAD" && string(b) != answer {
 				t.Errorf("%s %s: answer %q", method, target, b)
 			}
-			for _, name := range []string{proxy.HeaderID, proxy.HeaderStatus, proxy.HeaderSources} {
+			for _, name := range []string{report.HeaderID, report.HeaderStatus, report.HeaderSources} {
 				if v := resp.Header.Values(name); len(v) > 0 {
 					t.Errorf("%s %s: a relayed answer has %s: %q", method, target, name, v)
 				}
 			}
-			if r := g.reports.next(t); r.Outcome != proxy.Relayed || r.Status != 200 {
+			if r := g.reports.next(t); r.Outcome != report.Relayed || r.Status != 200 {
 				t.Errorf("%s %s: report %s, %d", method, target, r.Outcome, r.Status)
 			}
 		}
@@ -74,7 +74,7 @@ func TestGenerationRoutesPass(t *testing.T) {
 	g := open(t, u, nil)
 	for _, path := range []string{"/v1/responses", "/v1/messages", "/v1/completions"} {
 		resp := g.raw(t, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
-		if got := resp.Header.Values(proxy.HeaderStatus); len(got) != 1 || got[0] != "untouched; reason=route" {
+		if got := resp.Header.Values(report.HeaderStatus); len(got) != 1 || got[0] != "untouched; reason=route" {
 			t.Errorf("%s: %q", path, got)
 		}
 		if s := <-u.seen; s.body != "{}" {
@@ -96,16 +96,16 @@ func TestInjects(t *testing.T) {
 	if !ok || !found || before+`Be brief.`+after != chatBody || !strings.Contains(rest, "canary of acme in kb-acme") {
 		t.Errorf("the upstream got %s", s.body)
 	}
-	status := resp.Header.Values(proxy.HeaderStatus)
+	status := resp.Header.Values(report.HeaderStatus)
 	if len(status) != 1 || !strings.HasPrefix(status[0], "injected; sources=1; tokens=") {
 		t.Errorf("status %q", status)
 	}
-	if got, want := resp.Header.Get(proxy.HeaderSources), `"1";kb="kb-acme";doc="kb-acme.md";name=%"%c3%9cber kb-acme"`; got != want {
+	if got, want := resp.Header.Get(report.HeaderSources), `"1";kb="kb-acme";doc="kb-acme.md";name=%"%c3%9cber kb-acme"`; got != want {
 		t.Errorf("sources %s, want %s", got, want)
 	}
 	r := g.reports.next(t)
-	if r.ID != resp.Header.Get(proxy.HeaderID) || len(r.ID) != 26 || r.Outcome != rewrite.Injected || r.Status != 200 ||
-		r.Client != proxy.ClientCompleted || r.Overhead <= 0 || r.TTFB < r.Overhead || r.Total < r.TTFB || r.Model() != "test" {
+	if r.ID != resp.Header.Get(report.HeaderID) || len(r.ID) != 26 || r.Outcome != rewrite.Injected || r.Status != 200 ||
+		r.Client != report.ClientCompleted || r.Overhead <= 0 || r.TTFB < r.Overhead || r.Total < r.TTFB || r.Model() != "test" {
 		t.Errorf("report %+v", r)
 	}
 }
@@ -121,7 +121,7 @@ func TestWhatIsLeftAlone(t *testing.T) {
 	f := func(body, reason string, code int, lines ...string) {
 		t.Helper()
 		resp, _ := lenient.post(t, body, lines...)
-		if got := resp.Header.Get(proxy.HeaderStatus); got != "untouched; reason="+reason || resp.StatusCode != 200 {
+		if got := resp.Header.Get(report.HeaderStatus); got != "untouched; reason="+reason || resp.StatusCode != 200 {
 			t.Errorf("%.40s: %d, %s", body, resp.StatusCode, got)
 		}
 		if s := <-u.seen; s.body != body {
@@ -129,7 +129,7 @@ func TestWhatIsLeftAlone(t *testing.T) {
 		}
 		for name, g := range map[string]*rig{"strict": strict, "filtered": filtered} {
 			resp, text := g.post(t, body, lines...)
-			if got := resp.Header.Get(proxy.HeaderStatus); got != "refused; reason="+reason || resp.StatusCode != code || !strings.Contains(text, `"error":{`) {
+			if got := resp.Header.Get(report.HeaderStatus); got != "refused; reason="+reason || resp.StatusCode != code || !strings.Contains(text, `"error":{`) {
 				t.Errorf("%s, %.40s: %d, %s, %s", name, body, resp.StatusCode, got, text)
 			}
 		}
@@ -167,16 +167,16 @@ func TestRequestsShareNothing(t *testing.T) {
 			t.Errorf("a list of models: %+v", r)
 		}
 		ids[r.ID] = true
-		want := proxy.Report{
-			ID: r.ID, Time: r.Time, Tenant: "acme", Policy: "base", PolicyHash: "00000001", Upstream: "stub", Expose: proxy.ExposeNames,
-			Route: route.Models, Status: 200, Outcome: proxy.Relayed, Client: proxy.ClientCompleted,
-			Calls:    []proxy.Call{{Upstream: "stub", Purpose: proxy.ToAnswer, Status: 200, Took: r.Calls[0].Took}},
+		want := report.Report{
+			ID: r.ID, Time: r.Time, Tenant: "acme", Policy: "base", PolicyHash: "00000001", Upstream: "stub", Expose: report.ExposeNames,
+			Route: route.Models, Status: 200, Outcome: report.Relayed, Client: report.ClientCompleted,
+			Calls:    []report.Call{{Upstream: "stub", Purpose: report.ToAnswer, Status: 200, Took: r.Calls[0].Took}},
 			Overhead: r.Overhead, TTFB: r.TTFB, Total: r.Total,
 		}
 		if !reflect.DeepEqual(r, want) {
 			t.Errorf("a list of models after a chat:\ngot  %+v\nwant %+v", r, want)
 		}
-		for _, name := range []string{proxy.HeaderID, proxy.HeaderStatus, proxy.HeaderSources} {
+		for _, name := range []string{report.HeaderID, report.HeaderStatus, report.HeaderSources} {
 			if v := resp.Header.Get(name); v != "" {
 				t.Errorf("%s: %s", name, v)
 			}
@@ -190,13 +190,13 @@ func TestModes(t *testing.T) {
 	withField := strings.Replace(chatBody, `"model"`, `"sidenote":{"mode":"off"}, "model"`, 1)
 
 	resp, _ := g.post(t, withField)
-	if s := <-u.seen; s.body != chatBody || resp.Header.Get(proxy.HeaderStatus) != "untouched; reason=off" {
-		t.Errorf("off by the body: %s, upstream got %s", resp.Header.Get(proxy.HeaderStatus), s.body)
+	if s := <-u.seen; s.body != chatBody || resp.Header.Get(report.HeaderStatus) != "untouched; reason=off" {
+		t.Errorf("off by the body: %s, upstream got %s", resp.Header.Get(report.HeaderStatus), s.body)
 	}
 	g.reports.next(t)
 
 	resp, _ = g.post(t, chatBody, "Sidenote-Mode: shadow")
-	if s := <-u.seen; s.body != chatBody || resp.Header.Get(proxy.HeaderStatus) != "shadow" || resp.Header.Get(proxy.HeaderSources) != "" || s.header("sidenote-mode") != "" {
+	if s := <-u.seen; s.body != chatBody || resp.Header.Get(report.HeaderStatus) != "shadow" || resp.Header.Get(report.HeaderSources) != "" || s.header("sidenote-mode") != "" {
 		t.Errorf("shadow: %v, upstream got %s", resp.Header, s.body)
 	}
 	if r := g.reports.next(t); r.Outcome != rewrite.Shadowed || r.Rewrite.Outcome != rewrite.Injected || r.Sources() != 1 {
@@ -205,7 +205,7 @@ func TestModes(t *testing.T) {
 
 	for _, line := range []string{"Sidenote-Mode: staged", "Sidenote-Foo: 1", "Sidenote_Mode: off"} {
 		resp, body := g.post(t, chatBody, line)
-		if resp.StatusCode != 400 || resp.Header.Get("X-Should-Retry") != "false" || resp.Header.Get(proxy.HeaderStatus) != "refused; reason=invalid-option" {
+		if resp.StatusCode != 400 || resp.Header.Get("X-Should-Retry") != "false" || resp.Header.Get(report.HeaderStatus) != "refused; reason=invalid-option" {
 			t.Errorf("%s: %d, %s", line, resp.StatusCode, body)
 		}
 	}
@@ -227,7 +227,7 @@ func TestShadowIsBounded(t *testing.T) {
 	first, _ := g.post(t, chatBody)
 	<-held
 	second, _ := g.post(t, chatBody)
-	if a, b := first.Header.Get(proxy.HeaderStatus), second.Header.Get(proxy.HeaderStatus); a != "shadow" || b != "shadow; reason=overload" {
+	if a, b := first.Header.Get(report.HeaderStatus), second.Header.Get(report.HeaderStatus); a != "shadow" || b != "shadow; reason=overload" {
 		t.Errorf("%q and %q", a, b)
 	}
 	if r := g.reports.next(t); r.Reason != rewrite.ReasonOverload {
@@ -250,7 +250,7 @@ func TestRetrievalFails(t *testing.T) {
 			Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.Rewrite.RefuseOnFailure = required })},
 		}, r)
 		resp, body := g.post(t, chatBody)
-		if got := resp.Header.Get(proxy.HeaderStatus); got != says || resp.StatusCode != status {
+		if got := resp.Header.Get(report.HeaderStatus); got != says || resp.StatusCode != status {
 			t.Errorf("%d, %s, %s; want %d, %s", resp.StatusCode, got, body, status, says)
 		}
 		if status == 200 {
@@ -339,7 +339,7 @@ func TestAnswersWithoutUpstream(t *testing.T) {
 		})},
 	}, retrieval.Func(nothing))
 	resp, body := g.post(t, strings.Replace(chatBody, `"model"`, `"n":2,"model"`, 1))
-	if resp.StatusCode != 200 || resp.Header.Get(proxy.HeaderStatus) != "answered; reason=no-match" ||
+	if resp.StatusCode != 200 || resp.Header.Get(report.HeaderStatus) != "answered; reason=no-match" ||
 		strings.Count(body, `"content":"Not \"covered\"."`) != 2 || !strings.Contains(body, `"object":"chat.completion"`) {
 		t.Errorf("%d, %v, %s", resp.StatusCode, resp.Header, body)
 	}

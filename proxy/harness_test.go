@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/calibration"
@@ -175,18 +176,18 @@ func nothing(context.Context, retrieval.Query) (retrieval.Result, error) {
 }
 
 // reports is a Recorder that passes Reports to the test.
-type reports chan proxy.Report
+type reports chan report.Report
 
-func (c reports) Record(r *proxy.Report) { c <- *r }
+func (c reports) Record(r *report.Report) { c <- *r }
 
-func (c reports) next(t *testing.T) proxy.Report {
+func (c reports) next(t *testing.T) report.Report {
 	t.Helper()
 	select {
 	case r := <-c:
 		return r
 	case <-time.After(patience):
 		t.Fatal("no report")
-		return proxy.Report{}
+		return report.Report{}
 	}
 }
 
@@ -222,7 +223,7 @@ type rig struct {
 
 // policyOf returns a tenant's policy in these tests.
 func policyOf(tenant string, change func(*proxy.Policy)) *proxy.Policy {
-	p := &proxy.Policy{Name: "base", Hash: "00000001", Tenant: tenant, Upstream: "stub", Expose: proxy.ExposeNames, Rewrite: rewrite.DefaultPolicy()}
+	p := &proxy.Policy{Name: "base", Hash: "00000001", Tenant: tenant, Upstream: "stub", Expose: report.ExposeNames, Rewrite: rewrite.DefaultPolicy()}
 	p.Rewrite.Tenant = tenant
 	p.Rewrite.Knowledge = []string{"kb-" + tenant}
 	p.Rewrite.ContextTokens = 4000

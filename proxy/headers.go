@@ -11,6 +11,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
 
@@ -35,7 +36,7 @@ func Credential(h *fasthttp.RequestHeader) (string, error) {
 			continue
 		}
 		if seen[which] || bytes.ContainsRune(name, '_') {
-			return "", &Error{Reason: ReasonCredentials, Param: string(name), Message: fmt.Sprintf("The header %s stands twice or is spelled with '_'; send your API key once.", name)}
+			return "", &Error{Reason: report.ReasonCredentials, Param: string(name), Message: fmt.Sprintf("The header %s stands twice or is spelled with '_'; send your API key once.", name)}
 		}
 		seen[which] = true
 		if which == 0 {
@@ -45,7 +46,7 @@ func Credential(h *fasthttp.RequestHeader) (string, error) {
 		}
 		value = bytes.TrimSpace(value)
 		if key != nil && !bytes.Equal(key, value) {
-			return "", &Error{Reason: ReasonCredentials, Param: string(name), Message: fmt.Sprintf("The key in %s differs from another one in this request; send one API key.", name)}
+			return "", &Error{Reason: report.ReasonCredentials, Param: string(name), Message: fmt.Sprintf("The key in %s differs from another one in this request; send one API key.", name)}
 		}
 		key = value
 	}

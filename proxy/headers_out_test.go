@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/retrieval"
 )
 
@@ -24,11 +25,11 @@ func TestM03OnlySuccessTellsOfSources(t *testing.T) {
 		if resp.Status != status || r.Sources() != 1 || body != "no" && resp.StatusCode != 304 {
 			t.Fatalf("%s: %s %q, %d sources", status, resp.Status, body, r.Sources())
 		}
-		if id := resp.Header.Get(proxy.HeaderID); id != r.ID {
+		if id := resp.Header.Get(report.HeaderID); id != r.ID {
 			t.Errorf("%s: the id is %q", status, id)
 		}
 		success := strings.HasPrefix(status, "2")
-		sources, says := resp.Header.Get(proxy.HeaderSources), resp.Header.Get(proxy.HeaderStatus)
+		sources, says := resp.Header.Get(report.HeaderSources), resp.Header.Get(report.HeaderStatus)
 		if strings.HasPrefix(sources, `"1";kb="kb-acme"`) != success || strings.HasPrefix(says, "injected; sources=1; ") != success {
 			t.Errorf("%s: %s; %s", status, sources, says)
 		}
@@ -54,10 +55,10 @@ func TestM03OurErrorsTellNothingOfSources(t *testing.T) {
 		Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.RetryTooLong = true })},
 	}, retrieval.Func(fiveSources))
 	resp, body := g.post(t, chatBody)
-	if r := g.reports.next(t); !r.Retried() || r.Outcome != proxy.Failed || resp.StatusCode != 502 {
+	if r := g.reports.next(t); !r.Retried() || r.Outcome != report.Failed || resp.StatusCode != 502 {
 		t.Fatalf("retried %v, %s, %d %s", r.Retried(), r.Outcome, resp.StatusCode, body)
 	}
-	if got := resp.Header.Get(proxy.HeaderStatus); got != "failed; reason=upstream-broken" || resp.Header.Get(proxy.HeaderSources) != "" {
-		t.Errorf("it says %s, %s", got, resp.Header.Get(proxy.HeaderSources))
+	if got := resp.Header.Get(report.HeaderStatus); got != "failed; reason=upstream-broken" || resp.Header.Get(report.HeaderSources) != "" {
+		t.Errorf("it says %s, %s", got, resp.Header.Get(report.HeaderSources))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
 
@@ -53,7 +54,7 @@ func TestCredential(t *testing.T) {
 		t.Helper()
 		got, err := proxy.Credential(head(t, lines...))
 		var e *proxy.Error
-		if !errors.As(err, &e) || e.Reason != proxy.ReasonCredentials || e.Status() != 400 {
+		if !errors.As(err, &e) || e.Reason != report.ReasonCredentials || e.Status() != 400 {
 			t.Errorf("%q: got %q, %v", lines, got, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "k1") {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/rewrite"
 	"sidenote/rewrite/calibration"
 )
@@ -117,7 +118,7 @@ func TestStatusOfCountedRequest(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, func(p *proxy.Policy) { p.Rewrite.CountWhole = true })
 	resp, _ := g.post(t, chatBody)
-	status := resp.Header.Get(proxy.HeaderStatus)
+	status := resp.Header.Get(report.HeaderStatus)
 	if !strings.Contains(status, "; window=1048576; request=") || !strings.Contains(status, "; messages=") || !strings.HasSuffix(status, "; reserved-output=4096") {
 		t.Errorf("status %s", status)
 	}

@@ -2,11 +2,11 @@ package proxy
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"strconv"
 	"time"
 
+	"sidenote/proxy/report"
 	"sidenote/proxy/route"
 )
 
@@ -40,7 +40,7 @@ func (s *subject) append(dst []byte) []byte {
 
 // write returns r's line of the log as slog's JSON handler writes Attrs, with the
 // end of the answer as its time. The result is valid until the next call.
-func (l *lineWriter) write(r *Report) []byte {
+func (l *lineWriter) write(r *report.Report) []byte {
 	ledger := &r.Rewrite.Ledger
 	b := append(l.text[:0], `{"time":"`...)
 	b = l.appendTime(b, r.Time.Add(r.Total))
@@ -60,7 +60,7 @@ func (l *lineWriter) write(r *Report) []byte {
 	b = strconv.AppendInt(append(b, `,"context_budget":`...), int64(ledger.Budget), 10)
 	b = append(append(b, `,"exact":"`...), ledger.Exactness...)
 	b = append(append(b, `","cache":"`...), r.Rewrite.Retrieval.Cache...)
-	b = append(b, `","planner":"`+plannerOff...)
+	b = append(b, `","planner":"`+report.PlannerOff...)
 	b = appendMilliseconds(append(b, `","overhead_ms":`...), r.Overhead)
 	b = appendMilliseconds(append(b, `,"retrieval_ms":`...), r.Rewrite.RetrieveTook)
 	b = appendMilliseconds(append(b, `,"ttfb_ms":`...), r.TTFB)
@@ -119,7 +119,7 @@ func appendFraction(dst []byte, n, places int) []byte {
 func appendText(dst []byte, s string) []byte {
 	start := len(dst)
 	dst = append(append(dst, '"'), s...)
-	if printable(dst[start+1:]) {
+	if report.Printable(dst[start+1:]) {
 		return append(dst, '"')
 	}
 	text := new(bytes.Buffer)
@@ -129,24 +129,4 @@ func appendText(dst []byte, s string) []byte {
 		panic("BUG: a string did not encode: " + err.Error())
 	}
 	return append(dst[:start], bytes.TrimSuffix(text.Bytes(), []byte("\n"))...)
-}
-
-// printable tells whether both JSON and RFC 9651 write b between quotes without
-// escapes, which is so for nearly all names. It checks eight bytes at once.
-func printable(b []byte) bool {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	for ; len(b) >= 8; b = b[8:] {
-		eight := binary.LittleEndian.Uint64(b)
-		quote, slash := eight^'"'*ones, eight^'\\'*ones
-		below, beyond := (eight-' '*ones)&^eight, eight|(eight+ones) // ' ' and '~'
-		if (below|beyond|(quote-ones)&^quote|(slash-ones)&^slash)&tops != 0 {
-			return false
-		}
-	}
-	for _, c := range b {
-		if c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
 }

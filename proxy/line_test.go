@@ -8,26 +8,27 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/proxy/route"
-
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/route"
 	"sidenote/rewrite"
 )
 
 // A line that is written directly equals the one of slog's JSON handler, except for its
 // time.
 func TestLineIsSlogs(t *testing.T) {
-	odd := injectedReport()
+	odd := reporttest.Injected()
 	odd.Tenant, odd.Policy, odd.Upstream = "a\"b\\c\n", "</é\u2028>&", "\xff"
 	odd.Overhead, odd.TTFB, odd.Total = time.Nanosecond, 10*time.Minute, 1234567*time.Microsecond
 	odd.Rewrite.Ledger.Exactness = rewrite.Bound
-	reports := []*proxy.Report{injectedReport(), {}, odd}
-	for _, change := range []func(*proxy.Report){ // each differs from the one before in one name
-		func(r *proxy.Report) { r.Tenant = "acme" }, func(r *proxy.Report) { r.Policy = "base" }, func(r *proxy.Report) { r.PolicyHash = "12" },
-		func(r *proxy.Report) { r.Upstream = "openai" }, func(r *proxy.Report) { r.Route = route.Chat }, func(r *proxy.Report) { r.Stream = true },
+	reports := []*report.Report{reporttest.Injected(), {}, odd}
+	for _, change := range []func(*report.Report){ // each differs from the one before in one name
+		func(r *report.Report) { r.Tenant = "acme" }, func(r *report.Report) { r.Policy = "base" }, func(r *report.Report) { r.PolicyHash = "12" },
+		func(r *report.Report) { r.Upstream = "openai" }, func(r *report.Report) { r.Route = route.Chat }, func(r *report.Report) { r.Stream = true },
 	} {
 		r := *reports[len(reports)-1]
 		change(&r)
@@ -37,7 +38,7 @@ func TestLineIsSlogs(t *testing.T) {
 		if c == '\b' || c == '\f' {
 			continue // JSON has two escapes for these
 		}
-		r := injectedReport()
+		r := reporttest.Injected()
 		for at := range 17 {
 			r.Tenant += "x"
 			if at == c%17 {
@@ -72,7 +73,7 @@ func TestLineTimes(t *testing.T) {
 	check := func(at time.Time, took time.Duration) {
 		t.Helper()
 		out.Reset()
-		l.Record(&proxy.Report{Time: at, Total: took})
+		l.Record(&report.Report{Time: at, Total: took})
 		var got map[string]json.RawMessage
 		if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 			t.Fatalf("%v: %s", err, out.Bytes())
@@ -123,7 +124,7 @@ func timeless(line []byte) []byte {
 }
 
 func BenchmarkLine(b *testing.B) {
-	r := injectedReport()
+	r := reporttest.Injected()
 	r.ID, r.Time = "01ARZ3NDEKTSV4RRFFQ69G5FAV", time.Unix(1_700_000_000, 123_456_789)
 	r.Tenant, r.Policy, r.PolicyHash, r.Upstream, r.Route, r.Rewrite.Model.Row = "acme", "base", "00000001", "openai", route.Chat, "gpt-4o"
 	r.Overhead, r.TTFB, r.Total = 123*time.Microsecond, 1234567*time.Microsecond, 2234567*time.Microsecond

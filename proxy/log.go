@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"sidenote/proxy/route"
-
 	"sidenote/proxy/panics"
+	"sidenote/proxy/report"
+	"sidenote/proxy/route"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -58,7 +58,7 @@ type recurrence struct {
 }
 
 // Record writes r's line, and a degradation or an unchanged route if r has one.
-func (l *Log) Record(r *Report) {
+func (l *Log) Record(r *report.Report) {
 	if r.Degraded() {
 		l.degraded(degradation{"retrieval", r.Rewrite.Reason})
 	}
@@ -75,7 +75,7 @@ func (l *Log) Record(r *Report) {
 	}
 }
 
-func (l *Log) writeLine(r *Report) {
+func (l *Log) writeLine(r *report.Report) {
 	w, _ := l.lineWriters.Get().(*lineWriter)
 	if w == nil {
 		w = new(lineWriter)
@@ -86,18 +86,18 @@ func (l *Log) writeLine(r *Report) {
 	l.lineWriters.Put(w)
 }
 
-func (l *Log) wants(r *Report) bool {
+func (l *Log) wants(r *report.Report) bool {
 	switch l.Requests {
 	case LogNone:
 		return false
 	case LogErrors:
-		return r.Status >= 400 || r.Truncated || r.Client != ClientCompleted
+		return r.Status >= 400 || r.Truncated || r.Client != report.ClientCompleted
 	}
 	return true
 }
 
 // Attrs returns the fields of r's line in their order.
-func Attrs(r *Report) [24]slog.Attr {
+func Attrs(r *report.Report) [24]slog.Attr {
 	l := &r.Rewrite.Ledger
 	return [...]slog.Attr{
 		slog.String("id", r.ID),
@@ -116,7 +116,7 @@ func Attrs(r *Report) [24]slog.Attr {
 		slog.Int("context_budget", l.Budget),
 		slog.String("exact", string(l.Exactness)),
 		slog.String("cache", string(r.Rewrite.Retrieval.Cache)),
-		slog.String("planner", plannerOff),
+		slog.String("planner", report.PlannerOff),
 		slog.Float64("overhead_ms", milliseconds(r.Overhead)),
 		slog.Float64("retrieval_ms", milliseconds(r.Rewrite.RetrieveTook)),
 		slog.Float64("ttfb_ms", milliseconds(r.TTFB)),

@@ -14,11 +14,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sidenote/proxy/route"
-
 	"go.uber.org/goleak"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/route"
 	"sidenote/rewrite"
 )
 
@@ -40,8 +41,8 @@ func staying() []goleak.Option {
 	}
 }
 
-func degraded() *proxy.Report {
-	r := injectedReport()
+func degraded() *report.Report {
+	r := reporttest.Injected()
 	r.Reason, r.Rewrite.Reason = rewrite.ReasonTimeout, rewrite.ReasonTimeout
 	return r
 }
@@ -87,9 +88,9 @@ func TestDegradationsAreCounted(t *testing.T) {
 func TestLogLine(t *testing.T) {
 	var out bytes.Buffer
 	l := &proxy.Log{Logger: slog.New(slog.NewJSONHandler(&out, nil))}
-	r := injectedReport()
+	r := reporttest.Injected()
 	r.ID, r.Tenant, r.Policy, r.PolicyHash, r.Upstream = "01JD3", "acme", "base", "9f2c0000", "openai"
-	r.Route, r.Status, r.Client = route.Chat, 200, proxy.ClientCompleted
+	r.Route, r.Status, r.Client = route.Chat, 200, report.ClientCompleted
 	r.Rewrite.Model.Row = "gpt-5*"
 	r.Rewrite.Ledger.Model = "evil\nmodel"
 	r.Overhead, r.TTFB, r.Total = 1500*time.Microsecond, time.Second, 2*time.Second
@@ -117,7 +118,7 @@ func TestLogSaysRoutesOnce(t *testing.T) {
 	var out bytes.Buffer
 	l := &proxy.Log{Logger: slog.New(slog.NewTextHandler(&out, nil)), Requests: proxy.LogErrors}
 	for range 3 {
-		l.Record(&proxy.Report{Route: route.Responses, Outcome: rewrite.Untouched, Reason: rewrite.ReasonRoute, Status: 200, Client: proxy.ClientCompleted})
+		l.Record(&report.Report{Route: route.Responses, Outcome: rewrite.Untouched, Reason: rewrite.ReasonRoute, Status: 200, Client: report.ClientCompleted})
 	}
 	if n := strings.Count(out.String(), "route=responses"); n != 1 {
 		t.Errorf("said %d times: %s", n, out.String())

@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 )
 
 // limitMemory limits the memory of this process to 128 MiB during the test. Of these
@@ -196,7 +197,7 @@ func TestUnpackedBodiesHaveTheirShare(t *testing.T) {
 		t.Errorf("strict: %d", resp.StatusCode)
 	}
 	resp := lenient.untilServed(t, chat(bomb, "Content-Encoding: gzip"))
-	if got := resp.Header.Get(proxy.HeaderStatus); resp.StatusCode != 200 || got != "untouched; reason=body-too-large" {
+	if got := resp.Header.Get(report.HeaderStatus); resp.StatusCode != 200 || got != "untouched; reason=body-too-large" {
 		t.Errorf("lenient: %d, %s", resp.StatusCode, got)
 	}
 	if got := u.next(t); got.body != bomb {

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"sidenote/proxy/route"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"sidenote/proxy/report"
+	"sidenote/proxy/route"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -145,7 +145,7 @@ func (m *Metrics) Watch(name, help string, labels map[string]string, counter boo
 }
 
 // Record counts a request that ended.
-func (m *Metrics) Record(r *Report) {
+func (m *Metrics) Record(r *report.Report) {
 	t := m.seriesFor(r)
 	t.requests.Inc()
 	t.duration.Observe(r.Total.Seconds())
@@ -163,22 +163,22 @@ func (m *Metrics) Record(r *Report) {
 }
 
 // recordUpstream counts a retry, a client that left and a broken answer.
-func (m *Metrics) recordUpstream(upstream string, r *Report) {
+func (m *Metrics) recordUpstream(upstream string, r *report.Report) {
 	m.recordRetry(upstream, r)
 	switch r.Client {
-	case ClientGoneFirst:
+	case report.ClientGoneFirst:
 		m.upstreamCancelled.WithLabelValues(upstream, "before_first_byte").Inc()
-	case ClientGoneStreaming:
+	case report.ClientGoneStreaming:
 		m.upstreamCancelled.WithLabelValues(upstream, "streaming").Inc()
 	}
 	if r.Truncated {
 		m.upstreamTruncated.WithLabelValues(upstream, "streaming").Inc()
-	} else if r.Reason == ReasonUpstreamBroken {
+	} else if r.Reason == report.ReasonUpstreamBroken {
 		m.upstreamTruncated.WithLabelValues(upstream, "before_first_byte").Inc()
 	}
 }
 
-func (m *Metrics) recordRewrite(t *requestSeries, r *Report) {
+func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 	res := &r.Rewrite
 	if r.Degraded() {
 		m.degraded.WithLabelValues("retrieval", string(res.Reason)).Inc()
@@ -326,7 +326,7 @@ func (m *Metrics) name(known names, s string) string {
 
 // outcomeLabel returns the outcome as dashboards show it: a request that went on
 // without a helper that failed is "degraded", and a refusal carries its reason.
-func outcomeLabel(r *Report) string {
+func outcomeLabel(r *report.Report) string {
 	switch {
 	case r.Outcome == rewrite.Refused:
 		return "refused_" + strings.ReplaceAll(string(r.Reason), "-", "_")

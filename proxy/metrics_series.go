@@ -7,10 +7,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"sidenote/proxy/route"
-
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sidenote/proxy/report"
+	"sidenote/proxy/route"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -30,7 +30,7 @@ type requestKey struct {
 	code     int    // the status of its answer
 }
 
-func requestKeyOf(r *Report) requestKey {
+func requestKeyOf(r *report.Report) requestKey {
 	k := requestKey{tenant: r.Tenant, route: r.Route, stream: r.Stream, outcome: r.Outcome, degraded: r.Degraded()}
 	if r.Outcome == rewrite.Refused || r.Outcome == rewrite.Untouched {
 		k.reason = r.Reason
@@ -106,7 +106,7 @@ func (s *seriesOf[K, V]) put(name string, of K, v V) {
 // seriesFor returns the series that count r. Those for names that are not configured
 // and for unknown status codes are not remembered, as anybody could fill the map with
 // them.
-func (m *Metrics) seriesFor(r *Report) *requestSeries {
+func (m *Metrics) seriesFor(r *report.Report) *requestSeries {
 	k := requestKeyOf(r)
 	if t, ok := m.byRequest.get(k.tenant, &k); ok {
 		return t

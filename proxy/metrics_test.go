@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/proxy/route"
-
 	"sidenote/proxy"
+	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/route"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -33,15 +34,15 @@ func series(t *testing.T, m *proxy.Metrics) int {
 }
 
 // answered is a call that got an answer of that status.
-func answered(status int) []proxy.Call {
-	return []proxy.Call{{Purpose: proxy.ToAnswer, Status: status}}
+func answered(status int) []report.Call {
+	return []report.Call{{Purpose: report.ToAnswer, Status: status}}
 }
 
 // P12, T30: names that are not configured add no series.
 func TestJunkAddsNoSeries(t *testing.T) {
 	m := newMetrics()
 	record := func(name string, code int) {
-		r := injectedReport()
+		r := reporttest.Injected()
 		r.Route, r.Tenant, r.Upstream, r.Policy, r.ID = route.Chat, name, name, name, name
 		r.Rewrite.Model.Row = "other"
 		r.Rewrite.Ledger.Model = name
@@ -93,10 +94,10 @@ func counted(t *testing.T, m *proxy.Metrics, name, label string) float64 {
 }
 
 func TestOutcomes(t *testing.T) {
-	f := func(want string, change func(*proxy.Report)) {
+	f := func(want string, change func(*report.Report)) {
 		t.Helper()
 		m := newMetrics()
-		r := injectedReport()
+		r := reporttest.Injected()
 		r.Tenant, r.Route = "acme", route.Chat
 		change(r)
 		m.Record(r)
@@ -104,16 +105,16 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("outcome %s: counted %v times", want, n)
 		}
 	}
-	f("injected", func(*proxy.Report) {})
-	f("degraded", func(r *proxy.Report) { r.Rewrite.Reason, r.Reason = rewrite.ReasonTimeout, rewrite.ReasonTimeout })
-	f("degraded", func(r *proxy.Report) {
+	f("injected", func(*report.Report) {})
+	f("degraded", func(r *report.Report) { r.Rewrite.Reason, r.Reason = rewrite.ReasonTimeout, rewrite.ReasonTimeout })
+	f("degraded", func(r *report.Report) {
 		r.Outcome, r.Rewrite.Reason, r.Reason = rewrite.Untouched, rewrite.ReasonIndexing, rewrite.ReasonIndexing
 	})
-	f("untouched", func(r *proxy.Report) { r.Outcome, r.Reason = rewrite.Untouched, rewrite.ReasonNoMatch })
-	f("shadow", func(r *proxy.Report) { r.Outcome = rewrite.Shadowed })
-	f("relayed", func(r *proxy.Report) { r.Outcome, r.Route = proxy.Relayed, route.Models })
-	f("refused_ambiguous_body", func(r *proxy.Report) { r.Outcome, r.Reason = rewrite.Refused, rewrite.ReasonAmbiguous })
-	f("failed", func(r *proxy.Report) { r.Outcome, r.Reason = proxy.Failed, proxy.ReasonUpstreamConnect })
+	f("untouched", func(r *report.Report) { r.Outcome, r.Reason = rewrite.Untouched, rewrite.ReasonNoMatch })
+	f("shadow", func(r *report.Report) { r.Outcome = rewrite.Shadowed })
+	f("relayed", func(r *report.Report) { r.Outcome, r.Route = report.Relayed, route.Models })
+	f("refused_ambiguous_body", func(r *report.Report) { r.Outcome, r.Reason = rewrite.Refused, rewrite.ReasonAmbiguous })
+	f("failed", func(r *report.Report) { r.Outcome, r.Reason = report.Failed, report.ReasonUpstreamConnect })
 }
 
 // Requests count in the series of their labels, whatever requests came before. A name that
@@ -121,27 +122,27 @@ func TestOutcomes(t *testing.T) {
 func TestKindsKeepApart(t *testing.T) {
 	m := newMetrics()
 	const rounds = 3
-	reports := []*proxy.Report{}
-	add := func(change func(*proxy.Report)) {
-		r := &proxy.Report{
-			Tenant: "acme", Upstream: "openai", Route: route.Models, Outcome: proxy.Relayed,
+	reports := []*report.Report{}
+	add := func(change func(*report.Report)) {
+		r := &report.Report{
+			Tenant: "acme", Upstream: "openai", Route: route.Models, Outcome: report.Relayed,
 			Status: 200, Calls: answered(200), Overhead: time.Millisecond, Total: time.Second,
 		}
 		change(r)
 		reports = append(reports, r)
 	}
-	add(func(*proxy.Report) {})
-	add(func(r *proxy.Report) { r.Tenant = "beta" })
-	add(func(r *proxy.Report) { r.Tenant = "other" })
-	add(func(r *proxy.Report) { r.Upstream = "strange" })
-	add(func(r *proxy.Report) { r.Route = route.Embeddings })
-	add(func(r *proxy.Report) { r.Stream = true })
-	add(func(r *proxy.Report) { r.Calls = answered(404) })
-	add(func(r *proxy.Report) { r.Outcome, r.Rewrite.Reason = rewrite.Untouched, rewrite.ReasonTimeout })
-	add(func(r *proxy.Report) { r.Outcome, r.Reason, r.Overhead = rewrite.Refused, proxy.ReasonKey, 0 })
-	add(func(r *proxy.Report) { r.Outcome, r.Reason, r.Overhead = rewrite.Refused, proxy.ReasonPath, 0 })
-	add(func(r *proxy.Report) { r.Outcome, r.Reason = rewrite.Untouched, rewrite.ReasonNoMatch })
-	add(func(r *proxy.Report) { r.Outcome, r.Reason = rewrite.Untouched, rewrite.ReasonRoute })
+	add(func(*report.Report) {})
+	add(func(r *report.Report) { r.Tenant = "beta" })
+	add(func(r *report.Report) { r.Tenant = "other" })
+	add(func(r *report.Report) { r.Upstream = "strange" })
+	add(func(r *report.Report) { r.Route = route.Embeddings })
+	add(func(r *report.Report) { r.Stream = true })
+	add(func(r *report.Report) { r.Calls = answered(404) })
+	add(func(r *report.Report) { r.Outcome, r.Rewrite.Reason = rewrite.Untouched, rewrite.ReasonTimeout })
+	add(func(r *report.Report) { r.Outcome, r.Reason, r.Overhead = rewrite.Refused, report.ReasonKey, 0 })
+	add(func(r *report.Report) { r.Outcome, r.Reason, r.Overhead = rewrite.Refused, report.ReasonPath, 0 })
+	add(func(r *report.Report) { r.Outcome, r.Reason = rewrite.Untouched, rewrite.ReasonNoMatch })
+	add(func(r *report.Report) { r.Outcome, r.Reason = rewrite.Untouched, rewrite.ReasonRoute })
 	for range rounds {
 		for _, r := range reports {
 			m.Record(r)
@@ -183,7 +184,7 @@ func TestKindsKeepApart(t *testing.T) {
 func TestSeriesBeginWhenCounted(t *testing.T) {
 	m := newMetrics()
 	before := series(t, m)
-	r := &proxy.Report{Tenant: "acme", Route: route.Chat, Outcome: rewrite.Injected}
+	r := &report.Report{Tenant: "acme", Route: route.Chat, Outcome: rewrite.Injected}
 	m.Record(r)
 	if got := series(t, m) - before; got != 1 { // of request_duration_seconds; requests_total has them from the start
 		t.Errorf("%d series more", got)
@@ -217,13 +218,13 @@ func TestSeriesBeginWhenCounted(t *testing.T) {
 
 func BenchmarkRecord(b *testing.B) {
 	m := newMetrics()
-	chat := injectedReport()
+	chat := reporttest.Injected()
 	chat.Tenant, chat.Upstream, chat.Route, chat.Calls, chat.Overhead, chat.Total = "acme", "openai", route.Chat, answered(200), time.Millisecond, time.Second
 	chat.Rewrite.RetrieveTook, chat.Rewrite.FitTook, chat.Rewrite.EditTook = time.Millisecond, time.Microsecond, time.Microsecond
 	chat.Rewrite.Retrieval.Excluded = []retrieval.Excluded{{Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedDup}, {Reason: retrieval.ExcludedTopK}}
 	pass := *chat
-	pass.Route, pass.Outcome, pass.Rewrite = route.Embeddings, proxy.Relayed, rewrite.Result{}
-	for name, r := range map[string]*proxy.Report{"pass": &pass, "chat": chat} {
+	pass.Route, pass.Outcome, pass.Rewrite = route.Embeddings, report.Relayed, rewrite.Result{}
+	for name, r := range map[string]*report.Report{"pass": &pass, "chat": chat} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

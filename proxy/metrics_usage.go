@@ -1,6 +1,10 @@
 package proxy
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sidenote/proxy/report"
+)
 
 // usageMetrics compare our token counts with what upstreams bill. Their label "model"
 // is a row of the model table.
@@ -33,7 +37,7 @@ func (m *Metrics) UsageIgnored(upstream, reason string) {
 }
 
 // recordRetry counts a request that was sent twice.
-func (m *Metrics) recordRetry(upstream string, r *Report) {
+func (m *Metrics) recordRetry(upstream string, r *report.Report) {
 	if !r.Retried() {
 		return
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/report"
 )
 
 // keyless says where requests without a recognised key may come from. Without it any
@@ -36,7 +38,7 @@ func (k *keyless) check(ctx *fasthttp.RequestCtx) error {
 	h := &ctx.Request.Header
 	for _, value := range h.PeekAll(fasthttp.HeaderOrigin) {
 		if !k.allowsOrigin(string(value)) {
-			return &Error{Reason: ReasonOrigin, Param: fasthttp.HeaderOrigin, Message: fmt.Sprintf("Pages of %q may not ask without a tenant's key; list their origin under identity.origins in the configuration.", value)}
+			return &Error{Reason: report.ReasonOrigin, Param: fasthttp.HeaderOrigin, Message: fmt.Sprintf("Pages of %q may not ask without a tenant's key; list their origin under identity.origins in the configuration.", value)}
 		}
 	}
 	if local, ok := ctx.LocalAddr().(*net.TCPAddr); !ok || !local.IP.IsLoopback() {
@@ -44,7 +46,7 @@ func (k *keyless) check(ctx *fasthttp.RequestCtx) error {
 	}
 	for _, host := range [...][]byte{h.Host(), authority(h.RequestURI())} {
 		if !k.allowsHost(host) {
-			return &Error{Reason: ReasonHost, Param: fasthttp.HeaderHost, Message: fmt.Sprintf("Sidenote is not known as %q on this machine; call it by address or as localhost, or list the name under identity.hosts in the configuration.", host)}
+			return &Error{Reason: report.ReasonHost, Param: fasthttp.HeaderHost, Message: fmt.Sprintf("Sidenote is not known as %q on this machine; call it by address or as localhost, or list the name under identity.hosts in the configuration.", host)}
 		}
 	}
 	return nil

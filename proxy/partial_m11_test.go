@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -44,7 +45,7 @@ func TestM11PartialResults(t *testing.T) {
 			})},
 		}, r)
 		resp, body := g.post(t, chatBody)
-		if got := resp.Header.Get(proxy.HeaderStatus); !strings.HasPrefix(got+";", says+";") || resp.StatusCode != status {
+		if got := resp.Header.Get(report.HeaderStatus); !strings.HasPrefix(got+";", says+";") || resp.StatusCode != status {
 			t.Errorf("%d, %s, %s; want %d, %s", resp.StatusCode, got, body, status, says)
 		}
 		report := g.reports.next(t)
@@ -81,7 +82,7 @@ func TestM11NotSearchedIsNotEmpty(t *testing.T) {
 		f := func(body, up, says string, lines ...string) {
 			t.Helper()
 			resp, answer := g.post(t, body, lines...)
-			if got := resp.Header.Get(proxy.HeaderStatus); got != says || answer != "{}" {
+			if got := resp.Header.Get(report.HeaderStatus); got != says || answer != "{}" {
 				t.Errorf("%s: %s, %s; want %s", empty, got, answer, says)
 			}
 			if s := u.next(t); s.body != up {
@@ -94,7 +95,7 @@ func TestM11NotSearchedIsNotEmpty(t *testing.T) {
 		f(chatBody, chatBody, "untouched; reason=off", "Sidenote-Mode: off")
 
 		resp, answer := g.post(t, chatBody)
-		if got := resp.Header.Get(proxy.HeaderStatus); empty == rewrite.EmptyRefuse && (got != "answered; reason=no-match" || !strings.Contains(answer, "Not covered.")) ||
+		if got := resp.Header.Get(report.HeaderStatus); empty == rewrite.EmptyRefuse && (got != "answered; reason=no-match" || !strings.Contains(answer, "Not covered.")) ||
 			empty == rewrite.EmptyNotice && !strings.HasPrefix(got, "injected; reason=no-match; sources=0") {
 			t.Errorf("%s: what was searched and empty says %s", empty, got)
 		}

@@ -5,17 +5,8 @@ import (
 	"net/url"
 	"time"
 
+	"sidenote/proxy/report"
 	"sidenote/rewrite"
-)
-
-// Expose says what the response headers tell about the sources.
-type Expose string
-
-// The levels of Sidenote-Sources.
-const (
-	ExposeNone  Expose = "none"
-	ExposeIDs   Expose = "ids"
-	ExposeNames Expose = "names"
 )
 
 // A Policy holds the settings for one tenant's requests. It is a value, found once per
@@ -26,7 +17,7 @@ type Policy struct {
 	Tenant          string   // [a-z0-9_-]{1,64}
 	Upstream        string   // name of the upstream
 	Routes          []string // such as "/chat/completions"; with Sidenote's own upstream key only these are relayed
-	Expose          Expose
+	Expose          report.Expose
 	MaxRewriteBytes int  // a larger body is not rewritten
 	RetryTooLong    bool // send a request that the upstream finds too long once more, with fewer sources
 	Rewrite         rewrite.Policy

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"sidenote/proxy/route"
-
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/report"
+	"sidenote/proxy/route"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -39,7 +39,7 @@ func (s *Server) admit(q *request, now time.Time) error {
 	switch {
 	case s.shuttingDown.Load():
 		ctx.SetConnectionClose()
-		return &Error{Reason: ReasonShutdown, Message: "Sidenote is shutting down; try again."}
+		return &Error{Reason: report.ReasonShutdown, Message: "Sidenote is shutting down; try again."}
 	case s.openRequests.Load() > s.concurrency:
 		s.metrics.Shed("concurrency")
 		return &Error{Reason: rewrite.ReasonOverload, Message: fmt.Sprintf("Sidenote serves %d requests at once and has no room for this one; try again.", s.concurrency)}
@@ -47,9 +47,9 @@ func (s *Server) admit(q *request, now time.Time) error {
 		return s.noRoom()
 	case ctx.IsConnect():
 		ctx.SetConnectionClose()
-		return &Error{Reason: ReasonMisdirected, Message: "Sidenote is not a forward proxy; set it as the API's base URL instead of as HTTP proxy."}
+		return &Error{Reason: report.ReasonMisdirected, Message: "Sidenote is not a forward proxy; set it as the API's base URL instead of as HTTP proxy."}
 	case bytes.Contains(ctx.RequestURI(), []byte(KeyPrefix)): // the upstream would see the key
-		return &Error{Reason: ReasonCredentials, Message: "The URL holds a key of Sidenote's; send it in the header Authorization as a bearer token."}
+		return &Error{Reason: report.ReasonCredentials, Message: "The URL holds a key of Sidenote's; send it in the header Authorization as a bearer token."}
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func (x *exchange) identify() error {
 	case p == nil && key == "":
 		return noKey()
 	case p == nil:
-		return &Error{Reason: ReasonKey, Message: "The API key you sent is not known here, or it has expired."}
+		return &Error{Reason: report.ReasonKey, Message: "The API key you sent is not known here, or it has expired."}
 	case !byKey:
 		if err := x.server.tenants.keyless.check(x.ctx); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (x *exchange) identify() error {
 }
 
 func noKey() error {
-	return &Error{Reason: ReasonKey, Message: "You sent no API key; send yours in the header Authorization as a bearer token."}
+	return &Error{Reason: report.ReasonKey, Message: "You sent no API key; send yours in the header Authorization as a bearer token."}
 }
 
 // usePolicy makes this a request of p's tenant.
@@ -109,11 +109,11 @@ func (q *request) checkRoute(method []byte, routes []string) error {
 	case q.target.Ambiguous:
 		return q.ambiguous()
 	case !q.target.Allowed(method, routes):
-		return &Error{Reason: ReasonRouteRefused, Message: fmt.Sprintf("%s %s is not open to your key.", method, q.target.Path)}
+		return &Error{Reason: report.ReasonRouteRefused, Message: fmt.Sprintf("%s %s is not open to your key.", method, q.target.Path)}
 	}
 	return nil
 }
 
 func (q *request) ambiguous() error {
-	return &Error{Reason: ReasonPath, Message: fmt.Sprintf("The path could be read as %q; send it in that form.", q.target.Path)}
+	return &Error{Reason: report.ReasonPath, Message: fmt.Sprintf("The path could be read as %q; send it in that form.", q.target.Path)}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -36,7 +37,7 @@ type Server struct {
 	upstreams   map[string]*backend
 	rewriter    *rewrite.Rewriter
 	metrics     *Metrics
-	records     Recorder
+	records     report.Recorder
 	bodies      BodyKeeper
 	log         *slog.Logger
 	concurrency int64
@@ -67,14 +68,14 @@ type backend struct {
 
 // New checks cfg and returns a server that does not listen yet. Every Report goes to
 // metrics and then to records; failures and bugs are written to log.
-func New(cfg Config, rw *rewrite.Rewriter, metrics *Metrics, log *slog.Logger, records ...Recorder) (*Server, error) {
+func New(cfg Config, rw *rewrite.Rewriter, metrics *Metrics, log *slog.Logger, records ...report.Recorder) (*Server, error) {
 	cfg.Timeouts = cfg.Timeouts.orDefaults()
 	s := &Server{
 		tenants:     NewDirectory(cfg.Tenants),
 		upstreams:   make(map[string]*backend, len(cfg.Upstreams)),
 		rewriter:    rw,
 		metrics:     metrics,
-		records:     append(Recorders{metrics}, records...),
+		records:     append(report.Recorders{metrics}, records...),
 		bodies:      cfg.Bodies,
 		log:         log,
 		concurrency: int64(cfg.Concurrency),

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
 
@@ -24,7 +25,7 @@ func (x *exchange) runShadow(body []byte, p rewrite.Policy, o rewrite.Options) {
 		defer s.endShadow(len(body))
 		defer x.release()
 		defer panics.Recover(x.panicked, func() {
-			x.shadow = &rewrite.Result{Outcome: Failed, Reason: ReasonInternal, Model: x.report.Rewrite.Model}
+			x.shadow = &rewrite.Result{Outcome: report.Failed, Reason: report.ReasonInternal, Model: x.report.Rewrite.Model}
 		})
 		req, err := rewrite.Parse(body)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -106,7 +107,7 @@ func TestTooLongIsSentAgain(t *testing.T) {
 			if c.sources == 0 && last.body != chatBody {
 				t.Errorf("the upstream got %s", last.body)
 			}
-			r, header := g.reports.next(t), resp.Header.Get(proxy.HeaderStatus)
+			r, header := g.reports.next(t), resp.Header.Get(report.HeaderStatus)
 			retried := c.sent == 2
 			if says := retried && c.answer == ""; r.Retried() != retried || strings.Contains(header, "; retry=context-length") != says || retried && r.Sources() != c.sources {
 				t.Errorf("retried %v, %d sources, status %s", r.Retried(), r.Sources(), header)

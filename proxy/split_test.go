@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -27,11 +28,11 @@ func TestM17RulesGoUpInModeInjectOnly(t *testing.T) {
 		if got := strings.Contains(body, `Be brief.\n\nWhere the user's latest message ends with sources`); got != (mode == rewrite.Inject) || !got && body != chatBody {
 			t.Errorf("%s: %s", mode, body)
 		}
-		status := resp.Header.Get(proxy.HeaderStatus)
+		status := resp.Header.Get(report.HeaderStatus)
 		if !strings.HasPrefix(status, want) || strings.HasSuffix(status, "; placement=split") != (mode == rewrite.Inject) {
 			t.Errorf("%s: %s", mode, status)
 		}
-		if got := resp.Header.Values(proxy.HeaderSources); len(got) > 0 {
+		if got := resp.Header.Values(report.HeaderSources); len(got) > 0 {
 			t.Errorf("%s: sources %q", mode, got)
 		}
 		if r := g.reports.next(t); r.Degraded() {

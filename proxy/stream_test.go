@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -81,7 +82,7 @@ func TestStreamsEventByEvent(t *testing.T) {
 	u, events, _, _ := streamer(t)
 	g := open(t, u, nil)
 	resp, r, _ := g.stream(t) // the head arrives before any event
-	if got := resp.Header.Get(proxy.HeaderStatus); !strings.HasPrefix(got, "injected;") || resp.StatusCode != 200 {
+	if got := resp.Header.Get(report.HeaderStatus); !strings.HasPrefix(got, "injected;") || resp.StatusCode != 200 {
 		t.Fatalf("%d, %s", resp.StatusCode, got)
 	}
 	for i := range 5 {
@@ -91,7 +92,7 @@ func TestStreamsEventByEvent(t *testing.T) {
 	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
 		t.Errorf("after the end: %q, %v", rest, err)
 	}
-	if rep := g.reports.next(t); !rep.Stream || rep.Truncated || rep.Client != proxy.ClientCompleted {
+	if rep := g.reports.next(t); !rep.Stream || rep.Truncated || rep.Client != report.ClientCompleted {
 		t.Errorf("report %+v", rep)
 	}
 }
@@ -181,7 +182,7 @@ func TestShutdown(t *testing.T) {
 	if err := <-down; err == nil {
 		t.Error("a shutdown that cut a stream says nothing of it")
 	}
-	if rep := g.reports.next(t); rep.Reason != proxy.ReasonShutdown || rep.Truncated {
+	if rep := g.reports.next(t); rep.Reason != report.ReasonShutdown || rep.Truncated {
 		t.Errorf("report: %s, truncated %v", rep.Reason, rep.Truncated)
 	}
 }
@@ -201,10 +202,10 @@ func TestPanicIsOneRequests(t *testing.T) {
 		return fromBases(ctx, q)
 	}))
 	resp, body := g.post(t, chatBody)
-	if resp.StatusCode != 500 || strings.Contains(body, "secret") || resp.Header.Get(proxy.HeaderID) == "" {
+	if resp.StatusCode != 500 || strings.Contains(body, "secret") || resp.Header.Get(report.HeaderID) == "" {
 		t.Errorf("%d, %s", resp.StatusCode, body)
 	}
-	if rep := g.reports.next(t); rep.Outcome != proxy.Failed || rep.Reason != proxy.ReasonInternal {
+	if rep := g.reports.next(t); rep.Outcome != report.Failed || rep.Reason != report.ReasonInternal {
 		t.Errorf("report %s, %s", rep.Outcome, rep.Reason)
 	}
 	if log := g.log.take(); !strings.Contains(log, "inner secret") || !strings.Contains(log, "stack=") || strings.Contains(log, "parental") {
@@ -219,7 +220,7 @@ func TestPanicIsOneRequests(t *testing.T) {
 // breaking is a Recorder that panics.
 type breaking struct{}
 
-func (breaking) Record(*proxy.Report) { panic("inner secret") }
+func (breaking) Record(*report.Report) { panic("inner secret") }
 
 // P8: the record is written after the handler has returned, where no caller would recover a
 // panic: the process would end, or the request would never be counted out.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/proxy"
+	"sidenote/proxy/report"
 )
 
 // The time that a client takes to send its body does not count as Sidenote's overhead.
@@ -76,7 +76,7 @@ func TestBrokenUploadIsNoTruncation(t *testing.T) {
 		t.Fatalf("%v, %v", resp, err)
 	}
 	fmt.Fprint(c, "zz\r\n")
-	if rep := g.reports.next(t); rep.Truncated || rep.Client != proxy.ClientGoneStreaming {
+	if rep := g.reports.next(t); rep.Truncated || rep.Client != report.ClientGoneStreaming {
 		t.Errorf("truncated %v, client %s", rep.Truncated, rep.Client)
 	}
 }

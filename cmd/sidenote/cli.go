@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/proxy"
+	"sidenote/proxy/report"
 )
 
 // Exit codes.
@@ -27,7 +27,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            func(name string) (string, bool)
-	reports        proxy.Recorder // gets the report of each request of demo; nil for other commands
+	reports        report.Recorder // gets the report of each request of demo; nil for other commands
 
 	shown map[string]bool // the flags given on the command line, by name; others come from the environment
 }

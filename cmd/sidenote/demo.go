@@ -15,8 +15,8 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/demo"
 	"sidenote/cmd/sidenote/internal/engine"
-	"sidenote/proxy"
 	"sidenote/proxy/panics"
+	"sidenote/proxy/report"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
 )
@@ -109,10 +109,10 @@ func (c *demoCmd) engine(a *app, upstream string) (*engine.Engine, listeners, er
 }
 
 // firstReport keeps the first Report.
-type firstReport chan proxy.Report
+type firstReport chan report.Report
 
 // Record keeps r unless there is one.
-func (f firstReport) Record(r *proxy.Report) {
+func (f firstReport) Record(r *report.Report) {
 	select {
 	case f <- *r:
 	default:
@@ -122,11 +122,11 @@ func (f firstReport) Record(r *proxy.Report) {
 // tell indexes the corpus, asks the question twice, and returns what happened.
 func (c *demoCmd) tell(ctx context.Context, e *engine.Engine, stub *demo.Stub, address string, reports firstReport) (demo.Story, error) {
 	start := time.Now()
-	content, report, err := knowledge.FromFS(ctx, demo.Corpus(), folder.Folder{ID: "demo"}, e.Reader.Deps())
+	content, indexed, err := knowledge.FromFS(ctx, demo.Corpus(), folder.Folder{ID: "demo"}, e.Reader.Deps())
 	if err != nil {
 		return demo.Story{}, err
 	}
-	e.Bases.Swap("demo", content, report)
+	e.Bases.Swap("demo", content, indexed)
 	story := demo.Story{
 		Question: c.Question, Documents: content.Documents(), Chunks: content.Chunks(), Address: address, Index: time.Since(start),
 	}

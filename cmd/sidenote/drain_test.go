@@ -22,6 +22,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 )
 
 // readiness is what the admin port says of itself.
@@ -168,10 +169,10 @@ func TestM15CutIsLogged(t *testing.T) {
 
 // The text log shows a cut answer too, also where only errors are logged.
 func TestM15CutIsShown(t *testing.T) {
-	for _, end := range []proxy.ClientEnd{proxy.ClientCutUpstream, proxy.ClientCutShutdown, proxy.ClientCompleted} {
+	for _, end := range []report.ClientEnd{report.ClientCutUpstream, report.ClientCutShutdown, report.ClientCompleted} {
 		var text strings.Builder
-		(&lines{w: &text, requests: proxy.LogErrors}).Record(&proxy.Report{Status: 200, Outcome: proxy.Relayed, Client: end})
-		if cut := end != proxy.ClientCompleted; strings.Contains(text.String(), string(end)) != cut {
+		(&lines{w: &text, requests: proxy.LogErrors}).Record(&report.Report{Status: 200, Outcome: report.Relayed, Client: end})
+		if cut := end != report.ClientCompleted; strings.Contains(text.String(), string(end)) != cut {
 			t.Errorf("%s: %q", end, text.String())
 		}
 	}

@@ -8,17 +8,17 @@ import (
 	"sync"
 	"time"
 
-	"sidenote/proxy/route"
-
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
+	"sidenote/proxy/report"
+	"sidenote/proxy/route"
 	"sidenote/rewrite"
 )
 
 // An output is where serve logs to: lines for a person, or JSON.
 type output struct {
-	recorder proxy.Recorder
+	recorder report.Recorder
 	logger   *slog.Logger
 	writer   *proxy.AsyncWriter
 	log      *proxy.Log // nil for a person
@@ -126,11 +126,11 @@ type lines struct {
 }
 
 // Record writes r's line.
-func (l *lines) Record(r *proxy.Report) {
+func (l *lines) Record(r *report.Report) {
 	if r.Reason == rewrite.ReasonRoute && l.first(r.Route) {
 		l.write([]byte(console.Note(r.Time, "POST /v1/"+string(r.Route)+" passes unchanged; sources are added to /chat/completions only (said once)")))
 	}
-	if l.requests == proxy.LogNone || l.requests == proxy.LogErrors && r.Status < 400 && !r.Truncated && r.Client == proxy.ClientCompleted {
+	if l.requests == proxy.LogNone || l.requests == proxy.LogErrors && r.Status < 400 && !r.Truncated && r.Client == report.ClientCompleted {
 		return
 	}
 	ledger := &r.Rewrite.Ledger
@@ -138,7 +138,7 @@ func (l *lines) Record(r *proxy.Report) {
 		Time: r.Time, ID: r.ID, Status: r.Status, Model: ledger.Model, Outcome: string(r.Outcome), Reason: string(r.Reason),
 		Sources: r.Sources(), Tokens: ledger.Used, Inexact: ledger.Exactness != rewrite.Exact, Overhead: r.Overhead,
 	}
-	if r.Client != proxy.ClientCompleted {
+	if r.Client != report.ClientCompleted {
 		line.End = string(r.Client)
 	}
 	for _, src := range ledger.Sources {

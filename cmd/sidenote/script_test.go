@@ -23,6 +23,7 @@ import (
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/report"
 	"sidenote/retrieval/knowledge/extract/child/childtest"
 )
 
@@ -132,7 +133,7 @@ func post(ts *testscript.TestScript, _ bool, args []string) {
 
 // id sets the variable ID to the Sidenote-Id of the last answer.
 func id(ts *testscript.TestScript, _ bool, _ []string) {
-	_, rest, _ := strings.Cut(ts.ReadFile("answer"), proxy.HeaderID+": ")
+	_, rest, _ := strings.Cut(ts.ReadFile("answer"), report.HeaderID+": ")
 	id, _, _ := strings.Cut(rest, "\r\n")
 	ts.Setenv("ID", id)
 }

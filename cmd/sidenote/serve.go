@@ -16,8 +16,8 @@ import (
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine"
-	"sidenote/proxy"
 	"sidenote/proxy/panics"
+	"sidenote/proxy/report"
 )
 
 type serveCmd struct{ configFlags }
@@ -120,7 +120,7 @@ func (a *app) serve(out *output, e *engine.Engine, ls listeners, begin func(cont
 	signal.Ignore(syscall.SIGPIPE) // when the reader of the log is gone its lines are dropped and counted
 	e.Metrics.Watch("log_dropped_total", "Lines of the log that were dropped because it could not be written.", nil, true,
 		func() float64 { return float64(out.writer.Dropped()) })
-	records := proxy.Recorders{out.recorder}
+	records := report.Recorders{out.recorder}
 	if a.reports != nil {
 		records = append(records, a.reports)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 )
 
 // A right is what the caller may do.
@@ -48,7 +49,7 @@ func (h *Handler) admit(ctx *fasthttp.RequestCtx, e endpoint, found bool) error 
 	case !found || e.public:
 		return nil
 	case has == noRight && h.Token.Reveal()+h.ReadToken.Reveal() != "":
-		return &proxy.Error{Reason: proxy.ReasonKey, Message: "The admin token is missing or wrong; send it in the header Authorization as a bearer token."}
+		return &proxy.Error{Reason: report.ReasonKey, Message: "The admin token is missing or wrong; send it in the header Authorization as a bearer token."}
 	case e.write:
 		return h.admitWrite(ctx, has)
 	}
@@ -65,7 +66,7 @@ func (h *Handler) admitWrite(ctx *fasthttp.RequestCtx, has right) error {
 	case has == readRight:
 		return &Refusal{Status: fasthttp.StatusForbidden, Code: "read_only_token", Message: "This token is for reading only; a write needs the admin token."}
 	case has != writeRight:
-		return &proxy.Error{Reason: proxy.ReasonKey, Message: "A write needs the admin token; send it in the header Authorization as a bearer token. " +
+		return &proxy.Error{Reason: report.ReasonKey, Message: "A write needs the admin token; send it in the header Authorization as a bearer token. " +
 			"It stands in the file admin-token of the state folder."}
 	case !isJSON(ctx):
 		return &Refusal{Status: fasthttp.StatusUnsupportedMediaType, Code: "unsupported_media_type",

@@ -18,6 +18,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/panics"
+	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -153,9 +154,9 @@ func body(ctx *fasthttp.RequestCtx) ([]byte, error) {
 	b, whole, err := transport.ReadBody(ctx, maxBody, bodyWait, nil)
 	switch {
 	case transport.ClassOf(err) == transport.ClientLate:
-		return nil, &proxy.Error{Reason: proxy.ReasonBodySlow, Message: "The body of the request came too slowly; try again.", Err: err}
+		return nil, &proxy.Error{Reason: report.ReasonBodySlow, Message: "The body of the request came too slowly; try again.", Err: err}
 	case err != nil:
-		return nil, &proxy.Error{Reason: proxy.ReasonBodyRead, Message: "The body of the request did not arrive whole.", Err: err}
+		return nil, &proxy.Error{Reason: report.ReasonBodyRead, Message: "The body of the request did not arrive whole.", Err: err}
 	case !whole:
 		ctx.SetConnectionClose()
 		return nil, &proxy.Error{Reason: rewrite.ReasonTooLarge, Message: fmt.Sprintf("The body is larger than %d bytes.", maxBody)}

@@ -16,6 +16,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -75,7 +76,7 @@ func listen(t *testing.T, s *admin.Server) string {
 }
 
 func handler(change func(*admin.Handler)) *admin.Handler {
-	p := &proxy.Policy{Tenant: "acme", Name: "base", Expose: proxy.ExposeNames, Rewrite: rewrite.DefaultPolicy()}
+	p := &proxy.Policy{Tenant: "acme", Name: "base", Expose: report.ExposeNames, Rewrite: rewrite.DefaultPolicy()}
 	p.Rewrite.Tenant, p.Rewrite.Knowledge, p.Rewrite.ContextTokens = "acme", []string{"kb1"}, 4000
 	h := &admin.Handler{
 		Telemetry: admin.Telemetry{Metrics: proxy.NewMetrics(proxy.Names{}).Registry()},

@@ -9,13 +9,14 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
 
 // Whoever may read is told what is known of a request; of another they hear that it is not.
 func TestExplain(t *testing.T) {
 	ring := explain.New(20, explain.BodiesFull)
-	report := &proxy.Report{ID: "01M7Y9S0G540QS2PPDJ5EB1HAP", Tenant: "acme", Outcome: rewrite.Untouched, Reason: rewrite.ReasonNoMatch}
+	report := &report.Report{ID: "01M7Y9S0G540QS2PPDJ5EB1HAP", Tenant: "acme", Outcome: rewrite.Untouched, Reason: rewrite.ReasonNoMatch}
 	ring.Received(report, []byte(chatBody))
 	ring.Record(report)
 	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) {

@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
 
@@ -67,11 +68,11 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 // writeDryRun writes the answer of a dry run. The request in it is written byte for byte:
 // an encoder would change its white space.
 func (h *Handler) writeDryRun(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Policy, res rewrite.Result, body []byte) error {
-	report := proxy.Report{Outcome: res.Outcome, Reason: res.Reason, Rewrite: res}
+	rep := report.Report{Outcome: res.Outcome, Reason: res.Reason, Rewrite: res}
 	a := rewriteAnswer{
 		Outcome: res.Outcome, Reason: res.Reason, Mode: p.Mode.String(),
-		Status:  string(proxy.AppendStatus(nil, &report)),
-		Sources: string(proxy.AppendSources(nil, res.Ledger.Sources, tenant.Expose)),
+		Status:  string(report.AppendStatus(nil, &rep)),
+		Sources: string(report.AppendSources(nil, res.Ledger.Sources, tenant.Expose)),
 		Ledger:  res.Ledger,
 		Timings: timings{ms(res.RetrieveTook), ms(res.FitTook), ms(res.EditTook)},
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/report"
 )
 
 const chat = `{"model":"gpt-5", "messages":[{"role":"user","content":"My \"secret\" \\"}, {"role":"assistant","content":null,` +
@@ -19,11 +19,11 @@ const chat = `{"model":"gpt-5", "messages":[{"role":"user","content":"My \"secre
 // kept returns what is kept of a body.
 func kept(bodies explain.Bodies, pieces ...[]byte) (received, sent *explain.Body) {
 	r := explain.New(1, bodies)
-	report := &proxy.Report{ID: "a", Outcome: "injected"}
-	r.Received(report, bytes.Join(pieces, nil))
-	r.Sent(report, [][]byte{[]byte("another")})
-	r.Sent(report, pieces)
-	r.Record(report)
+	of := &report.Report{ID: "a", Outcome: "injected"}
+	r.Received(of, bytes.Join(pieces, nil))
+	r.Sent(of, [][]byte{[]byte("another")})
+	r.Sent(of, pieces)
+	r.Record(of)
 	e, _, _ := r.Find("a")
 	return e.Received, e.Sent
 }
@@ -98,9 +98,9 @@ func TestBodiesAreBounded(t *testing.T) {
 
 	r := explain.New(1000, explain.BodiesFull)
 	for i := range 1000 {
-		report := &proxy.Report{ID: fmt.Sprint(i), Outcome: "injected"}
-		r.Received(report, text)
-		r.Record(report)
+		of := &report.Report{ID: fmt.Sprint(i), Outcome: "injected"}
+		r.Received(of, text)
+		r.Record(of)
 	}
 	for id, want := range map[string]bool{"0": false, "488": false, "489": true, "999": true} { // 511 of a little more than 64 KiB make 32 MiB
 		if e := find(t, r, id); (e.Received != nil) != want {
@@ -112,8 +112,8 @@ func TestBodiesAreBounded(t *testing.T) {
 // A body is shown with the report of its own tenant only.
 func TestBodiesOfOtherTenants(t *testing.T) {
 	r := explain.New(10, explain.BodiesFull)
-	r.Received(&proxy.Report{ID: "a", Tenant: "acme"}, []byte("of acme"))
-	r.Record(&proxy.Report{ID: "a", Tenant: "other", Outcome: "injected"})
+	r.Received(&report.Report{ID: "a", Tenant: "acme"}, []byte("of acme"))
+	r.Record(&report.Report{ID: "a", Tenant: "other", Outcome: "injected"})
 	if e := find(t, r, "a"); e.Received != nil {
 		t.Errorf("other is shown %q", e.Received.Text)
 	}
@@ -182,11 +182,11 @@ func BenchmarkBodies(b *testing.B) {
 	for _, bodies := range []explain.Bodies{explain.BodiesFull, explain.BodiesRedacted} {
 		b.Run(string(bodies), func(b *testing.B) {
 			r := explain.New(1000, bodies)
-			report := &proxy.Report{ID: "a"}
+			of := &report.Report{ID: "a"}
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				r.Received(report, body)
+				r.Received(of, body)
 			}
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
 
@@ -37,7 +37,7 @@ const (
 const maxBodies = 32 << 20
 
 // A Ring keeps the last reports and, if it is told to, the bodies of their requests. It
-// is a proxy.Recorder and a proxy.BodyKeeper. It leaves out what Sidenote only relayed:
+// is a report.Recorder and a proxy.BodyKeeper. It leaves out what Sidenote only relayed:
 // those answers show no id. Its memory is bounded: by the constants above for bodies and
 // for what a request can make long, and to some 20 KiB for the rest of a report, most of
 // it in the entries of its sources. It is safe for concurrent use.
@@ -45,14 +45,14 @@ type Ring struct {
 	keep int
 
 	mu      sync.Mutex
-	reports fifo[report]
+	reports fifo[entry]
 	bodies  fifo[body]
 	copy    func(pieces [][]byte) Body // nil: no bodies are kept
 }
 
-// A report is a proxy.Report without what would take much memory.
-type report struct {
-	proxy.Report
+// An entry is a report.Report without what would take much memory.
+type entry struct {
+	report.Report
 	rewritten bool   // or it was tried: there is a ledger
 	edits     []Edit // of the ledger
 }
@@ -67,7 +67,7 @@ type body struct {
 // New returns a Ring that keeps the last n reports, and bodies as it is told. n is at
 // least 1.
 func New(n int, bodies Bodies) *Ring {
-	r := &Ring{keep: n, reports: newFIFO[report](n, 0)}
+	r := &Ring{keep: n, reports: newFIFO[entry](n, 0)}
 	switch bodies {
 	case BodiesRedacted:
 		r.copy = redacted
@@ -80,9 +80,9 @@ func New(n int, bodies Bodies) *Ring {
 	return r
 }
 
-// Record implements proxy.Recorder.
-func (r *Ring) Record(of *proxy.Report) {
-	if of.Outcome == proxy.Relayed {
+// Record implements report.Recorder.
+func (r *Ring) Record(of *report.Report) {
+	if of.Outcome == report.Relayed {
 		return
 	}
 	r.mu.Lock()
@@ -93,7 +93,7 @@ func (r *Ring) Record(of *proxy.Report) {
 }
 
 // trim drops the texts of sources, and most of what a request can make long.
-func (r *report) trim() {
+func (r *entry) trim() {
 	res := &r.Rewrite
 	l := &res.Ledger
 	r.rewritten, r.edits = l.Edits != nil, r.edits[:0] // in the memory of an older report
@@ -129,12 +129,12 @@ func short(text string) string {
 }
 
 // Received implements proxy.BodyKeeper.
-func (r *Ring) Received(of *proxy.Report, text []byte) { r.keepBody(of, false, [][]byte{text}) }
+func (r *Ring) Received(of *report.Report, text []byte) { r.keepBody(of, false, [][]byte{text}) }
 
 // Sent implements proxy.BodyKeeper.
-func (r *Ring) Sent(of *proxy.Report, pieces [][]byte) { r.keepBody(of, true, pieces) }
+func (r *Ring) Sent(of *report.Report, pieces [][]byte) { r.keepBody(of, true, pieces) }
 
-func (r *Ring) keepBody(of *proxy.Report, sent bool, pieces [][]byte) {
+func (r *Ring) keepBody(of *report.Report, sent bool, pieces [][]byte) {
 	if r.copy == nil {
 		return
 	}
@@ -156,14 +156,14 @@ func (r *Ring) Find(id string) (e *Explanation, have, keep int) {
 	return e, have, r.keep
 }
 
-func (r *Ring) find(id string) (of *report, received, sent *Body, have int) {
+func (r *Ring) find(id string) (of *entry, received, sent *Body, have int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	found := r.reports.last(func(k *report) bool { return k.ID == id })
+	found := r.reports.last(func(k *entry) bool { return k.ID == id })
 	if found == nil {
 		return nil, nil, nil, r.reports.n
 	}
-	of = new(report)
+	of = new(entry)
 	*of = *found
 	of.edits = append([]Edit{}, found.edits...)
 	return of, r.body(of, false), r.body(of, true), r.reports.n
@@ -171,7 +171,7 @@ func (r *Ring) find(id string) (of *report, received, sent *Body, have int) {
 
 // body returns a body of a request, nil if it is not kept. The tenant is compared too,
 // so that no mistake about ids shows a tenant's text as another's.
-func (r *Ring) body(of *report, sent bool) *Body {
+func (r *Ring) body(of *entry, sent bool) *Body {
 	found := r.bodies.last(func(b *body) bool { return b.id == of.ID && b.tenant == of.Tenant && b.sent == sent })
 	if found == nil {
 		return nil

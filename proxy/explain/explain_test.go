@@ -8,16 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/proxy/route"
-
-	"sidenote/proxy"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/report"
+	"sidenote/proxy/route"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
 
 // injected is the report of a chat to which one source was added.
-func injected(id string) *proxy.Report {
+func injected(id string) *report.Report {
 	res := rewrite.Result{
 		Outcome: rewrite.Injected,
 		Edits:   []rewrite.Edit{{Name: "inject", Offset: 12, Insert: []byte("the text of a source")}},
@@ -37,10 +36,10 @@ func injected(id string) *proxy.Report {
 			{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Fate: rewrite.Out, Detail: "score 1.1 < 3.0"},
 		},
 	}
-	return &proxy.Report{
+	return &report.Report{
 		ID: id, Time: time.Date(2026, 11, 22, 16, 0, 0, 0, time.UTC), Tenant: "acme", Policy: "base", PolicyHash: "h", Upstream: "openai",
 		Route: route.Chat, Mode: "inject", Stream: true, Status: 200, Outcome: rewrite.Injected,
-		Calls: []proxy.Call{{Upstream: "openai", Purpose: proxy.ToAnswer, Status: 200, Took: 16 * time.Millisecond, PromptTokens: 300}}, Rewrite: res, Client: proxy.ClientCompleted,
+		Calls: []report.Call{{Upstream: "openai", Purpose: report.ToAnswer, Status: 200, Took: 16 * time.Millisecond, PromptTokens: 300}}, Rewrite: res, Client: report.ClientCompleted,
 		Overhead: 4 * time.Millisecond, TTFB: 20 * time.Millisecond, Total: time.Second,
 	}
 }
@@ -179,7 +178,7 @@ func TestLast(t *testing.T) {
 	}
 	for i := range 5 {
 		r.Record(injected(fmt.Sprint(i)))
-		r.Record(&proxy.Report{ID: "relayed", Outcome: proxy.Relayed})
+		r.Record(&report.Report{ID: "relayed", Outcome: report.Relayed})
 		if e, have, _ := r.Find("relayed"); e != nil || have != min(i+1, 3) {
 			t.Errorf("after %d: %v, %d", i, e, have)
 		}
@@ -198,7 +197,7 @@ func TestLast(t *testing.T) {
 	if e := first.Ledger.Edits; len(e) != 1 || e[0].Name != "inject" {
 		t.Errorf("an explanation changed to %+v", e)
 	}
-	untouched := &proxy.Report{ID: "off", Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff}
+	untouched := &report.Report{ID: "off", Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff}
 	untouched.Rewrite.Ambiguity = &rewrite.BodyError{Message: "twice"}
 	r.Record(untouched)
 	if e := find(t, r, "off"); e.Ledger != nil || e.Received != nil || e.Sent != nil || e.Detail != "twice" {
@@ -209,8 +208,8 @@ func TestLast(t *testing.T) {
 // What a request can make long is kept short.
 func TestBounds(t *testing.T) {
 	long := strings.Repeat("é", 1<<20)
-	report := injected("a")
-	l := &report.Rewrite.Ledger
+	of := injected("a")
+	l := &of.Rewrite.Ledger
 	l.Model = "x" + long
 	values := []any{}
 	for i := range 1000 {
@@ -220,9 +219,9 @@ func TestBounds(t *testing.T) {
 		l.Sources = append(l.Sources, l.Sources[0])
 	}
 	l.Filter = &retrieval.Filter{Type: retrieval.FilterIn, Key: "k", Value: values}
-	report.Rewrite.Ambiguity = &rewrite.BodyError{Message: long}
+	of.Rewrite.Ambiguity = &rewrite.BodyError{Message: long}
 	r := explain.New(1, explain.BodiesOff)
-	r.Record(report)
+	r.Record(of)
 	text, err := json.Marshal(find(t, r, "a"))
 	if err != nil || len(text) > 40<<10 {
 		t.Errorf("%d bytes, %v", len(text), err)
@@ -234,7 +233,7 @@ func TestBounds(t *testing.T) {
 		t.Error("the report was changed")
 	}
 	l.Filter = &retrieval.Filter{Type: retrieval.FilterEq, Key: "k", Value: "v"}
-	r.Record(report)
+	r.Record(of)
 	if e := find(t, r, "a"); e.Ledger.Filter.String() != l.Filter.String() || len(e.Ledger.Notes) != 16 {
 		t.Errorf("a short filter is %s", e.Ledger.Filter)
 	}
@@ -248,9 +247,9 @@ func TestConcurrent(t *testing.T) {
 		work.Go(func() {
 			id := fmt.Sprint(i)
 			for range 500 {
-				report := injected(id)
-				r.Received(report, []byte("body of "+id))
-				r.Record(report)
+				of := injected(id)
+				r.Received(of, []byte("body of "+id))
+				r.Record(of)
 				if e, _, _ := r.Find(id); e != nil && (e.ID != id || e.Received != nil && e.Received.Text != "body of "+id) {
 					t.Errorf("%s is %+v", id, e)
 				}
@@ -263,22 +262,22 @@ func TestConcurrent(t *testing.T) {
 // Once there are as many reports as may be kept, the next ones cost no allocation.
 func TestAllocations(t *testing.T) {
 	r := explain.New(100, explain.BodiesOff)
-	report := injected("a")
+	of := injected("a")
 	for range 100 {
-		r.Record(report)
+		r.Record(of)
 	}
-	for _, report := range []*proxy.Report{report, {Outcome: proxy.Relayed}} {
-		if n := testing.AllocsPerRun(200, func() { r.Record(report) }); n > 0 {
-			t.Errorf("%s: %v allocations", report.Outcome, n)
+	for _, of := range []*report.Report{of, {Outcome: report.Relayed}} {
+		if n := testing.AllocsPerRun(200, func() { r.Record(of) }); n > 0 {
+			t.Errorf("%s: %v allocations", of.Outcome, n)
 		}
 	}
 }
 
 func BenchmarkRecord(b *testing.B) {
 	r := explain.New(1000, explain.BodiesOff)
-	report := injected("a")
+	of := injected("a")
 	b.ReportAllocs()
 	for b.Loop() {
-		r.Record(report)
+		r.Record(of)
 	}
 }

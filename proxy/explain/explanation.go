@@ -3,14 +3,13 @@ package explain
 import (
 	"time"
 
+	"sidenote/proxy/report"
 	"sidenote/proxy/route"
-
-	"sidenote/proxy"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
 
-// An Explanation is what is known of one request that has ended: its proxy.Report, for
+// An Explanation is what is known of one request that has ended: its report.Report, for
 // people and programs. It holds no key and no header.
 type Explanation struct {
 	Object     string          `json:"object"` // "explanation"
@@ -27,11 +26,11 @@ type Explanation struct {
 	Reason     rewrite.Reason  `json:"reason,omitempty"` // why there are no sources, or not all, or no answer
 	Detail     string          `json:"detail,omitempty"` // of the reason ambiguous-body: what two parsers could read differently
 
-	Status    int             `json:"status"`    // of the answer; 499: the client left before it
-	Upstream  string          `json:"upstream"`  // name; "": none was chosen
-	Calls     []Call          `json:"calls"`     // to the upstream, in their order
-	Truncated bool            `json:"truncated"` // the upstream's answer ended before its end
-	Client    proxy.ClientEnd `json:"client"`
+	Status    int              `json:"status"`    // of the answer; 499: the client left before it
+	Upstream  string           `json:"upstream"`  // name; "": none was chosen
+	Calls     []Call           `json:"calls"`     // to the upstream, in their order
+	Truncated bool             `json:"truncated"` // the upstream's answer ended before its end
+	Client    report.ClientEnd `json:"client"`
 
 	Cache     retrieval.CacheState `json:"cache,omitempty"`
 	Partial   bool                 `json:"partial"` // not all knowledge could be searched in time
@@ -47,11 +46,11 @@ type Explanation struct {
 
 // A Call is one request to an upstream.
 type Call struct {
-	Upstream     string        `json:"upstream"`
-	Purpose      proxy.Purpose `json:"purpose"`
-	Status       int           `json:"status,omitempty"`        // of the answer; 0: there was none
-	Took         float64       `json:"took_ms"`                 // to the head of the answer, or to the error
-	PromptTokens int           `json:"prompt_tokens,omitempty"` // as billed; 0: not read, or not told
+	Upstream     string         `json:"upstream"`
+	Purpose      report.Purpose `json:"purpose"`
+	Status       int            `json:"status,omitempty"`        // of the answer; 0: there was none
+	Took         float64        `json:"took_ms"`                 // to the head of the answer, or to the error
+	PromptTokens int            `json:"prompt_tokens,omitempty"` // as billed; 0: not read, or not told
 }
 
 // A Searched is a base that was searched, with its generation.
@@ -94,7 +93,7 @@ type Body struct {
 }
 
 // newExplanation returns a value that shares nothing with r which is ever changed.
-func newExplanation(r *report) *Explanation {
+func newExplanation(r *entry) *Explanation {
 	res := &r.Rewrite
 	e := &Explanation{
 		Object: "explanation", ID: r.ID, Time: r.Time, Tenant: r.Tenant, Policy: r.Policy, PolicyHash: r.PolicyHash,

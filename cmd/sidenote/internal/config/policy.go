@@ -3,7 +3,7 @@ package config
 import (
 	"time"
 
-	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -32,7 +32,7 @@ type Policy struct {
 	OnEmpty            rewrite.OnEmpty   `yaml:"on_empty,omitempty" of:"pass|notice|refuse"`
 	EmptyAnswer        string            `yaml:"empty_answer"`
 	OnFailure          OnFailure         `yaml:"on_failure"`
-	Expose             proxy.Expose      `yaml:"expose" of:"none|ids|names"`
+	Expose             report.Expose     `yaml:"expose" of:"none|ids|names"`
 	MaxRewriteBytes    Bytes             `yaml:"max_rewrite_bytes" min:"1KiB" max:"1GiB"`
 	Routes             []Route           `yaml:"routes,omitempty"`
 }
@@ -88,7 +88,7 @@ func DefaultPolicy() Policy {
 		},
 		EmptyAnswer:     p.EmptyAnswer,
 		OnFailure:       OnFailure{Retrieval: "pass", Partial: "pass", ContextLength: "retry"},
-		Expose:          proxy.ExposeNames,
+		Expose:          report.ExposeNames,
 		MaxRewriteBytes: 32 << 20,
 	}
 }

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"sidenote/proxy/route"
-
 	"sidenote/proxy"
+	"sidenote/proxy/route"
 )
 
 // resolved are the values that the proxy runs on.

@@ -15,6 +15,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge"
@@ -128,7 +129,7 @@ func (e *Engine) Panicked(value any, stack []byte) { e.monitor.panicked(value, s
 func (e *Engine) Shared(ctx context.Context) string { return e.caches.redis.describe(ctx) }
 
 // DataServer is the server of the data port.
-func (e *Engine) DataServer(records proxy.Recorder, log *slog.Logger) (*proxy.Server, error) {
+func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.Server, error) {
 	cfg := e.Config.Proxy()
 	if e.explained == nil {
 		return proxy.New(cfg, e.Rewriter, e.Metrics, log, records)

@@ -9,8 +9,8 @@ import (
 	"unicode"
 
 	"sidenote/cmd/internal/console"
-	"sidenote/proxy"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/report"
 )
 
 // Explanation shows what became of one request, and why.
@@ -58,14 +58,14 @@ func ending(e *explain.Explanation) []string {
 		parts[0] += ": " + string(e.Reason)
 	}
 	for _, c := range e.Calls {
-		if c.Purpose == proxy.ToRetryShorter {
+		if c.Purpose == report.ToRetryShorter {
 			parts = append(parts, "sent again with fewer sources")
 		}
 		if c.Status != 0 {
 			parts = append(parts, fmt.Sprintf("upstream %s answered %d", c.Upstream, c.Status))
 		}
 	}
-	if e.Client != proxy.ClientCompleted {
+	if e.Client != report.ClientCompleted {
 		parts = append(parts, string(e.Client))
 	}
 	if e.Partial {

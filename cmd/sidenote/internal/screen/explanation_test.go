@@ -5,10 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/proxy/route"
-
-	"sidenote/proxy"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/report"
+	"sidenote/proxy/route"
 	"sidenote/rewrite"
 )
 
@@ -18,8 +17,8 @@ func TestExplanationIsPlainText(t *testing.T) {
 	e := &explain.Explanation{
 		ID: "a", Time: time.Now(), Tenant: "acme", Policy: "base", Route: route.Chat, Mode: "inject", Stream: true,
 		Outcome: rewrite.Injected, Reason: rewrite.ReasonTimeout, Detail: evil, Status: 200, Upstream: "u",
-		Calls:   []explain.Call{{Upstream: "u", Purpose: proxy.ToAnswer, Status: 400}, {Upstream: "u", Purpose: proxy.ToRetryShorter, Status: 200}},
-		Partial: true, Cache: "hit", Client: proxy.ClientCutUpstream,
+		Calls:   []explain.Call{{Upstream: "u", Purpose: report.ToAnswer, Status: 400}, {Upstream: "u", Purpose: report.ToRetryShorter, Status: 200}},
+		Partial: true, Cache: "hit", Client: report.ClientCutUpstream,
 		Ledger: &explain.Ledger{Ledger: rewrite.Ledger{
 			Notes:      []string{evil},
 			Components: []rewrite.ComponentEntry{{Name: "rules", Fate: rewrite.In, Tokens: 7}},

@@ -1,14 +1,15 @@
-package proxy
+// Package report holds what is known of a request when it has ended, and what is written
+// of that into the headers of its answer.
+package report
 
 import (
 	"encoding/binary"
 	"math/rand/v2"
 	"time"
 
-	"sidenote/proxy/route"
-
 	"github.com/oklog/ulid/v2"
 
+	"sidenote/proxy/route"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -50,10 +51,8 @@ const (
 	ClientCutShutdown   ClientEnd = "cut_by_shutdown" // at the end of the time for a shutdown
 )
 
-const (
-	plannerOff       = "off" // the value of planner in headers and log, until there is a planner
-	statusClientGone = 499   // nginx's code for a client that left before the answer
-)
+// PlannerOff is the value of planner in headers and log, until there is a planner.
+const PlannerOff = "off"
 
 // A Report is everything that is known about one request when it has ended. Headers,
 // metrics and log are made from it and from nothing else.

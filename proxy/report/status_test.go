@@ -1,4 +1,4 @@
-package proxy_test
+package report_test
 
 import (
 	"bytes"
@@ -11,39 +11,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"sidenote/proxy"
+	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
 
-func injectedReport() *proxy.Report {
-	return &proxy.Report{
-		Outcome: rewrite.Injected,
-		Rewrite: rewrite.Result{
-			Outcome: rewrite.Injected,
-			Ledger: rewrite.Ledger{
-				Budget: 2000, Used: 1187, Rules: 66, Tags: 96, Text: 1025, Exactness: rewrite.Exact,
-				Sources: []rewrite.SourceEntry{
-					{ID: 1, Knowledge: "handbook", Doc: "leave.md", Name: "Leave policy"},
-					{ID: 2, Knowledge: "handbook", Doc: "überstunden.md", Name: `Die "Überstunden"`},
-					{ID: 0, Knowledge: "handbook", Doc: "out.md", Name: "Out"},
-					{ID: 3, Knowledge: "handbook", Doc: "it.md", Name: "a\r\nSet-Cookie: x=1"},
-					{ID: 4, Knowledge: "handbook", Doc: `a\"b`, Name: ""},
-				},
-			},
-			Model:        rewrite.Model{Window: 400_000},
-			Retrieval:    retrieval.Result{Cache: retrieval.CacheHit},
-			RetrieveTook: 3900 * time.Microsecond,
-		},
-	}
-}
-
 func TestStatusIsTheContracts(t *testing.T) {
-	f := func(want string, change func(*proxy.Report)) {
+	f := func(want string, change func(*report.Report)) {
 		t.Helper()
-		r := injectedReport()
+		r := reporttest.Injected()
 		change(r)
-		got := string(proxy.AppendStatus(nil, r))
+		got := string(report.AppendStatus(nil, r))
 		if got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
@@ -51,33 +30,33 @@ func TestStatusIsTheContracts(t *testing.T) {
 			t.Errorf("%s: %v", got, err)
 		}
 	}
-	f("injected; sources=4; tokens=1187; budget=2000; exact; cache=hit; planner=off; retrieval-ms=3; rules=66; tags=96; text=1025", func(r *proxy.Report) { r.Rewrite.Ledger.Placement = rewrite.PlaceSystem })
+	f("injected; sources=4; tokens=1187; budget=2000; exact; cache=hit; planner=off; retrieval-ms=3; rules=66; tags=96; text=1025", func(r *report.Report) { r.Rewrite.Ledger.Placement = rewrite.PlaceSystem })
 	f("injected; reason=retrieval-timeout; sources=4; tokens=1187; budget=2000; estimated; window=unknown; cache=miss; planner=off; retrieval-ms=3; rules=66; tags=96; text=1025",
-		func(r *proxy.Report) {
+		func(r *report.Report) {
 			r.Reason = rewrite.ReasonTimeout
 			r.Rewrite.Ledger.Exactness = rewrite.Estimated
 			r.Rewrite.Model.Window = 0
 			r.Rewrite.Retrieval.Cache = retrieval.CacheMiss
 		})
 	f("injected; sources=4; tokens=1187; budget=2000; exact; cache=hit; planner=off; retrieval-ms=3; rules=66; tags=96; text=1025; placement=last_user",
-		func(r *proxy.Report) { r.Rewrite.Ledger.Placement = rewrite.PlaceLastUser })
-	f("untouched; reason=no-match", func(r *proxy.Report) { r.Outcome, r.Reason = rewrite.Untouched, rewrite.ReasonNoMatch })
-	f("shadow", func(r *proxy.Report) { r.Outcome = rewrite.Shadowed })
-	f("refused; reason=ambiguous-body", func(r *proxy.Report) { r.Outcome, r.Reason = rewrite.Refused, rewrite.ReasonAmbiguous })
-	f("failed; reason=upstream-connect", func(r *proxy.Report) { r.Outcome, r.Reason = proxy.Failed, proxy.ReasonUpstreamConnect })
-	f("refused; reason=a__b", func(r *proxy.Report) { r.Outcome, r.Reason = rewrite.Refused, "a\r\nb" })
+		func(r *report.Report) { r.Rewrite.Ledger.Placement = rewrite.PlaceLastUser })
+	f("untouched; reason=no-match", func(r *report.Report) { r.Outcome, r.Reason = rewrite.Untouched, rewrite.ReasonNoMatch })
+	f("shadow", func(r *report.Report) { r.Outcome = rewrite.Shadowed })
+	f("refused; reason=ambiguous-body", func(r *report.Report) { r.Outcome, r.Reason = rewrite.Refused, rewrite.ReasonAmbiguous })
+	f("failed; reason=upstream-connect", func(r *report.Report) { r.Outcome, r.Reason = report.Failed, report.ReasonUpstreamConnect })
+	f("refused; reason=a__b", func(r *report.Report) { r.Outcome, r.Reason = rewrite.Refused, "a\r\nb" })
 }
 
 func TestSourcesByExposure(t *testing.T) {
-	f := func(e proxy.Expose, want string) {
+	f := func(e report.Expose, want string) {
 		t.Helper()
-		if got := string(proxy.AppendSources(nil, injectedReport().Rewrite.Ledger.Sources, e)); got != want {
+		if got := string(report.AppendSources(nil, reporttest.Injected().Rewrite.Ledger.Sources, e)); got != want {
 			t.Errorf("%s: got  %s\nwant %s", e, got, want)
 		}
 	}
-	f(proxy.ExposeNone, "")
-	f(proxy.ExposeIDs, `"1";kb="handbook";doc="leave.md", "2";kb="handbook";doc=%"%c3%bcberstunden.md", "3";kb="handbook";doc="it.md", "4";kb="handbook";doc="a\\\"b"`)
-	f(proxy.ExposeNames, `"1";kb="handbook";doc="leave.md";name="Leave policy", `+
+	f(report.ExposeNone, "")
+	f(report.ExposeIDs, `"1";kb="handbook";doc="leave.md", "2";kb="handbook";doc=%"%c3%bcberstunden.md", "3";kb="handbook";doc="it.md", "4";kb="handbook";doc="a\\\"b"`)
+	f(report.ExposeNames, `"1";kb="handbook";doc="leave.md";name="Leave policy", `+
 		`"2";kb="handbook";doc=%"%c3%bcberstunden.md";name=%"Die %22%c3%9cberstunden%22", `+
 		`"3";kb="handbook";doc="it.md";name=%"a%0d%0aSet-Cookie: x=1", "4";kb="handbook";doc="a\\\"b"`)
 }
@@ -93,9 +72,9 @@ func TestSourcesReadBack(t *testing.T) {
 		for i := range entries {
 			entries[i] = rewrite.SourceEntry{ID: i, Knowledge: hostile.Draw(t, "kb"), Doc: hostile.Draw(t, "doc"), Name: hostile.Draw(t, "name")}
 		}
-		got := proxy.AppendSources([]byte("before"), entries, proxy.ExposeNames)
+		got := report.AppendSources([]byte("before"), entries, report.ExposeNames)
 		got, ok := bytes.CutPrefix(got, []byte("before"))
-		if !ok || len(got) > proxy.MaxSourcesBytes {
+		if !ok || len(got) > report.MaxSourcesBytes {
 			t.Fatalf("%d bytes after what stood there", len(got))
 		}
 		for _, c := range got {
@@ -151,28 +130,28 @@ func replaceInvalid(s string) string {
 func TestSourcesKeepWholeMembers(t *testing.T) {
 	entries := []rewrite.SourceEntry{
 		{ID: 1, Knowledge: "kb", Doc: "a", Name: "short"},
-		{ID: 2, Knowledge: "kb", Doc: "b", Name: strings.Repeat("x", proxy.MaxSourcesBytes)},
+		{ID: 2, Knowledge: "kb", Doc: "b", Name: strings.Repeat("x", report.MaxSourcesBytes)},
 		{ID: 3, Knowledge: "kb", Doc: "c", Name: "short"},
 	}
 	want := `"1";kb="kb";doc="a";name="short", "3";kb="kb";doc="c";name="short"`
-	if got := string(proxy.AppendSources(nil, entries, proxy.ExposeNames)); got != want {
+	if got := string(report.AppendSources(nil, entries, report.ExposeNames)); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
 
 func TestHeadersCostNoAllocation(t *testing.T) {
-	r := injectedReport()
+	r := reporttest.Injected()
 	dst := make([]byte, 0, 8<<10)
 	if n := testing.AllocsPerRun(100, func() {
-		dst = proxy.AppendStatus(dst[:0], r)
-		dst = proxy.AppendSources(dst, r.Rewrite.Ledger.Sources, proxy.ExposeNames)
+		dst = report.AppendStatus(dst[:0], r)
+		dst = report.AppendSources(dst, r.Rewrite.Ledger.Sources, report.ExposeNames)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
 func BenchmarkStatus(b *testing.B) {
-	r := injectedReport()
+	r := reporttest.Injected()
 	for i := range r.Rewrite.Ledger.Sources {
 		s := &r.Rewrite.Ledger.Sources[i]
 		s.Doc, s.Name = "handbook/leave/parental-leave.md", "Parental leave and how to ask for it"
@@ -180,7 +159,7 @@ func BenchmarkStatus(b *testing.B) {
 	space := make([]byte, 0, 1<<10)
 	b.ReportAllocs()
 	for b.Loop() {
-		space = proxy.AppendSources(proxy.AppendStatus(space[:0], r), r.Rewrite.Ledger.Sources, proxy.ExposeNames)
+		space = report.AppendSources(report.AppendStatus(space[:0], r), r.Rewrite.Ledger.Sources, report.ExposeNames)
 	}
 }
 
@@ -188,6 +167,6 @@ func BenchmarkNewID(b *testing.B) {
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		proxy.NewID(now)
+		report.NewID(now)
 	}
 }

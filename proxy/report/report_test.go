@@ -1,4 +1,4 @@
-package proxy_test
+package report_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"sidenote/proxy"
+	"sidenote/proxy/report"
 )
 
 // Ids are ULIDs of their time, sort by it, and all of their random bits vary.
@@ -15,7 +15,7 @@ func TestNewID(t *testing.T) {
 	var last, or ulid.ULID
 	and := ulid.ULID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 	for range 1000 {
-		id, err := ulid.ParseStrict(proxy.NewID(now))
+		id, err := ulid.ParseStrict(report.NewID(now))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
-package proxy
+package report
 
 import (
+	"encoding/binary"
 	"strconv"
 	"unicode/utf8"
 
@@ -17,6 +18,16 @@ const (
 // MaxSourcesBytes bounds the value of Sidenote-Sources: header sections beyond
 // 8 KiB are refused by common servers, and this leaves room for the upstream's.
 const MaxSourcesBytes = 4 << 10
+
+// Expose says what the response headers tell about the sources.
+type Expose string
+
+// The levels of Sidenote-Sources.
+const (
+	ExposeNone  Expose = "none"
+	ExposeIDs   Expose = "ids"
+	ExposeNames Expose = "names"
+)
 
 // AppendStatus appends r's Sidenote-Status: one item of RFC 9651, a token with
 // parameters. It holds what is known when the head of the answer is sent.
@@ -47,7 +58,7 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	if c := r.Rewrite.Retrieval.Cache; c != "" {
 		dst = appendToken(append(dst, "; cache="...), string(c))
 	}
-	dst = append(dst, "; planner="+plannerOff...)
+	dst = append(dst, "; planner="+PlannerOff...)
 	dst = appendCount(dst, "retrieval-ms", int(r.Rewrite.RetrieveTook.Milliseconds()))
 	dst = appendCount(dst, "rules", l.Rules)
 	dst = appendCount(dst, "tags", l.Tags)
@@ -142,7 +153,7 @@ func appendToken(dst []byte, s string) []byte {
 func appendString(dst []byte, s string) []byte {
 	start := len(dst)
 	dst = append(append(dst, '"'), s...)
-	if printable(dst[start+1:]) {
+	if Printable(dst[start+1:]) {
 		return append(dst, '"')
 	}
 	dst = dst[:start]
@@ -159,6 +170,26 @@ func appendString(dst []byte, s string) []byte {
 		dst = append(dst, s[i])
 	}
 	return append(dst, '"')
+}
+
+// Printable tells whether both JSON and RFC 9651 write b between quotes without
+// escapes, which is so for nearly all names. It checks eight bytes at once.
+func Printable(b []byte) bool {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; len(b) >= 8; b = b[8:] {
+		eight := binary.LittleEndian.Uint64(b)
+		quote, slash := eight^'"'*ones, eight^'\\'*ones
+		below, beyond := (eight-' '*ones)&^eight, eight|(eight+ones) // ' ' and '~'
+		if (below|beyond|(quote-ones)&^quote|(slash-ones)&^slash)&tops != 0 {
+			return false
+		}
+	}
+	for _, c := range b {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 func appendDisplay(dst []byte, s string) []byte {
