@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
+	"sidenote/proxy/metrics"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -89,7 +90,7 @@ func benchServer(b *testing.B) (addr string) {
 			}()
 		}
 	}()
-	metrics := proxy.NewMetrics(proxy.Names{Tenants: []string{"t"}, Upstreams: []string{"u"}})
+	metrics := metrics.New(metrics.Names{Tenants: []string{"t"}, Upstreams: []string{"u"}})
 	async := proxy.NewAsyncWriter(io.Discard)
 	s, err := proxy.New(proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"u": {BaseURL: &url.URL{Scheme: "http", Host: upstream.Addr().String(), Path: "/v1"}}},

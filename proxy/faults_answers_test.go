@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
 )
 
@@ -61,7 +62,7 @@ func errorInsideStream(t *testing.T) {
 	if len(learnt) > 0 {
 		t.Errorf("learnt %+v", learnt)
 	}
-	if n := counted(t, g.metrics, "sidenote_upstream_truncated_total", "streaming"); n != 0 {
+	if n := metricstest.Count(t, g.metrics, "sidenote_upstream_truncated_total", "streaming"); n != 0 {
 		t.Error("counted as truncated")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -256,7 +257,7 @@ func idleConnections(t *testing.T) {
 	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || !strings.Contains(body, `"code":"overloaded"`) {
 		t.Errorf("%d, %v, %s", resp.StatusCode, resp.Header, body)
 	}
-	if counted(t, full.metrics, "sidenote_shed_total", "connections") != 1 {
+	if metricstest.Count(t, full.metrics, "sidenote_shed_total", "connections") != 1 {
 		t.Error("not counted")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
+	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -83,7 +84,7 @@ func TestM28Shadow(t *testing.T) {
 	if said := g.log.take(); !strings.Contains(said, "in the shadow") || !strings.Contains(said, "stack=") || strings.Contains(said, "parental") {
 		t.Errorf("log: %s", said)
 	}
-	if n := counted(t, g.metrics, "sidenote_panics_total", ""); n != 1 {
+	if n := metricstest.Count(t, g.metrics, "sidenote_panics_total", ""); n != 1 {
 		t.Errorf("counted %v", n)
 	}
 }

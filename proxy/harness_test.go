@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/metrics"
+	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -216,7 +218,7 @@ type rig struct {
 	server      *proxy.Server
 	addr        string
 	reports     reports
-	metrics     *proxy.Metrics
+	metrics     *metrics.Metrics
 	log         *lockedBuffer
 	calibration *calibration.Tracker
 }
@@ -247,7 +249,7 @@ func start(t *testing.T, cfg proxy.Config, r retrieval.Retriever) *rig {
 
 func startWith(t *testing.T, cfg proxy.Config, rw *rewrite.Rewriter) *rig {
 	t.Helper()
-	g := &rig{reports: make(reports, 1000), metrics: newMetrics(), log: &lockedBuffer{}, calibration: calibration.New()}
+	g := &rig{reports: make(reports, 1000), metrics: metricstest.New(), log: &lockedBuffer{}, calibration: calibration.New()}
 	rw.Calibration = g.calibration
 	s, err := proxy.New(cfg, rw, g.metrics, slog.New(slog.NewTextHandler(g.log, nil)), g.reports)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
 	"sidenote/rewrite/calibration"
@@ -71,7 +72,7 @@ func TestLearnsWhatIsBilled(t *testing.T) {
 			g, all := sendSampled(t, 40, chatBody, c.head, c.answer)
 			// Sampled are the first 32 requests, then one of 16.
 			if len(all) != 1 || all[0].Samples != 32 {
-				t.Fatalf("%+v, %v shed", all, counted(t, g.metrics, "sidenote_shed_total", "calibration"))
+				t.Fatalf("%+v, %v shed", all, metricstest.Count(t, g.metrics, "sidenote_shed_total", "calibration"))
 			}
 			k := calibration.Key{Tenant: "acme", Upstream: "stub", Row: "test", Name: "m"}
 			if e := all[0]; e.Key != k || e.Value.Ratio <= 1 || e.Value.Offset <= 0 {
@@ -106,7 +107,7 @@ func usageLies(t *testing.T) {
 			if reason == c.reason {
 				want = 1
 			}
-			if got := counted(t, g.metrics, "sidenote_usage_ignored_total", reason); got != want {
+			if got := metricstest.Count(t, g.metrics, "sidenote_usage_ignored_total", reason); got != want {
 				t.Errorf("%s: %v ignored as %s, want %v", c.answer, got, reason, want)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"sidenote/proxy"
+	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
 )
 
@@ -55,7 +56,7 @@ func TestBodiesHaveTheirShare(t *testing.T) {
 			t.Fatalf("got %.300q", got)
 		}
 	}
-	if n := counted(t, g.metrics, "sidenote_shed_total", "memory"); n < many-most {
+	if n := metricstest.Count(t, g.metrics, "sidenote_shed_total", "memory"); n < many-most {
 		t.Errorf("%v counted of %d", n, many-most)
 	}
 	if resp := g.untilServed(t, chat(chatBody)); resp.StatusCode != 200 {
@@ -159,7 +160,7 @@ func TestM27CollectsWhileTight(t *testing.T) {
 	if took := time.Since(start); n == 0 || n > 1+uint64(took/time.Second) {
 		t.Errorf("%d collections in %s", n, took)
 	}
-	if counted(t, g.metrics, "sidenote_shed_total", "memory") == 0 {
+	if metricstest.Count(t, g.metrics, "sidenote_shed_total", "memory") == 0 {
 		t.Error("nothing was refused")
 	}
 	runtime.KeepAlive(b)

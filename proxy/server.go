@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sidenote/proxy/metrics"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
@@ -36,7 +37,7 @@ type Server struct {
 	tenants     *Directory
 	upstreams   map[string]*backend
 	rewriter    *rewrite.Rewriter
-	metrics     *Metrics
+	metrics     *metrics.Metrics
 	records     report.Recorder
 	bodies      BodyKeeper
 	log         *slog.Logger
@@ -68,7 +69,7 @@ type backend struct {
 
 // New checks cfg and returns a server that does not listen yet. Every Report goes to
 // metrics and then to records; failures and bugs are written to log.
-func New(cfg Config, rw *rewrite.Rewriter, metrics *Metrics, log *slog.Logger, records ...report.Recorder) (*Server, error) {
+func New(cfg Config, rw *rewrite.Rewriter, metrics *metrics.Metrics, log *slog.Logger, records ...report.Recorder) (*Server, error) {
 	cfg.Timeouts = cfg.Timeouts.orDefaults()
 	s := &Server{
 		tenants:     NewDirectory(cfg.Tenants),

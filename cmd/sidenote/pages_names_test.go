@@ -23,6 +23,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
+	"sidenote/proxy/metrics"
 	"sidenote/rewrite"
 )
 
@@ -197,7 +198,7 @@ func TestPagesKeys(t *testing.T) {
 func TestPagesMetrics(t *testing.T) {
 	known, labels := map[string]bool{}, map[string]string{}
 	descs := make(chan *prometheus.Desc, 1000)
-	proxy.NewMetrics(proxy.Names{}).Registry().Describe(descs)
+	metrics.New(metrics.Names{}).Registry().Describe(descs)
 	close(descs)
 	for d := range descs {
 		if m := regexp.MustCompile(`fqName: "(sidenote_\w+)".* variableLabels: {(.*)}}`).FindStringSubmatch(d.String()); m != nil {

@@ -16,6 +16,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/metrics"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -79,7 +80,7 @@ func handler(change func(*admin.Handler)) *admin.Handler {
 	p := &proxy.Policy{Tenant: "acme", Name: "base", Expose: report.ExposeNames, Rewrite: rewrite.DefaultPolicy()}
 	p.Rewrite.Tenant, p.Rewrite.Knowledge, p.Rewrite.ContextTokens = "acme", []string{"kb1"}, 4000
 	h := &admin.Handler{
-		Telemetry: admin.Telemetry{Metrics: proxy.NewMetrics(proxy.Names{}).Registry()},
+		Telemetry: admin.Telemetry{Metrics: metrics.New(metrics.Names{}).Registry()},
 		Rewriter:  &rewrite.Rewriter{Retriever: retrieval.Func(retrieve), Models: models{}},
 		Tenants:   proxy.NewDirectory(proxy.Tenants{Keys: []proxy.Key{{SHA256: [32]byte{1}, Policy: p}}}),
 		Knowledge: func() []string { return []string{"kb1", "kb2"} },
@@ -215,7 +216,7 @@ func TestAccess(t *testing.T) {
 
 func TestProbes(t *testing.T) {
 	why := make(chan []string, 1)
-	tel := admin.Telemetry{Metrics: proxy.NewMetrics(proxy.Names{}).Registry(), Ready: func() []string { return <-why }}
+	tel := admin.Telemetry{Metrics: metrics.New(metrics.Names{}).Registry(), Ready: func() []string { return <-why }}
 	url := listen(t, admin.NewServer(tel.Handle, slog.New(slog.DiscardHandler)))
 	why <- []string{"knowledge docs: indexing"}
 	if code, body := call(t, "GET", url+"/readyz", ""); code != 503 || body != `{"reasons":["knowledge docs: indexing"],"status":"not ready"}` {

@@ -15,6 +15,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/metrics"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
@@ -39,7 +40,7 @@ type Options struct {
 // An Engine is everything between a request and its sources, wired.
 type Engine struct {
 	Config   *config.Config
-	Metrics  *proxy.Metrics
+	Metrics  *metrics.Metrics
 	Rewriter *rewrite.Rewriter
 	Reader   *Reader
 	Bases    *Bases
@@ -164,9 +165,9 @@ func (e *Engine) manager() admin.Manager {
 	return &manager{cfg: e.Config, state: e.state, indexers: e.Bases.indexers, stores: e.Bases.stores, view: e.view, monitor: e.monitor}
 }
 
-func newMetrics(cfg *config.Config) *proxy.Metrics {
+func newMetrics(cfg *config.Config) *metrics.Metrics {
 	version, commit := Version()
-	return proxy.NewMetrics(proxy.Names{
+	return metrics.New(metrics.Names{
 		Tenants: config.Texts(cfg.TenantNames()), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()),
 		Version: version, Commit: commit,
 	})

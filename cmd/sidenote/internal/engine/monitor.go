@@ -9,14 +9,14 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cache/redis"
-	"sidenote/proxy"
+	"sidenote/proxy/metrics"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/folder"
 )
 
 // A monitor counts what happens beside requests, and tells people what goes wrong there.
 type monitor struct {
-	metrics *proxy.Metrics
+	metrics *metrics.Metrics
 	tell    func(level slog.Level, line string)
 }
 

@@ -1,4 +1,4 @@
-package proxy
+package metrics
 
 import (
 	"maps"
@@ -54,9 +54,6 @@ type requestSeries struct {
 	overhead prometheus.Observer
 }
 
-// A lookupKey holds the labels of one look-up in a cache.
-type lookupKey struct{ cache, tier, result string }
-
 // maxKnown bounds how many series are remembered. Others are found by their labels
 // each time.
 const maxKnown = 1024
@@ -111,7 +108,7 @@ func (m *Metrics) seriesFor(r *report.Report) *requestSeries {
 	if t, ok := m.byRequest.get(k.tenant, &k); ok {
 		return t
 	}
-	t, outcome := &requestSeries{tenant: m.name(m.tenants, r.Tenant)}, outcomeLabel(r)
+	t, outcome := &requestSeries{tenant: m.tenants.label(r.Tenant)}, outcomeLabel(r)
 	t.requests = m.requests.WithLabelValues(t.tenant, outcome)
 	t.duration = m.durations.WithLabelValues(string(r.Route), strconv.FormatBool(r.Stream))
 	switch {
@@ -120,13 +117,13 @@ func (m *Metrics) seriesFor(r *report.Report) *requestSeries {
 	case r.Outcome == rewrite.Injected && r.Route == route.Chat:
 		t.injected = m.tokens.WithLabelValues(t.tenant, "injected")
 	}
-	_, ours := m.tenants[r.Tenant]
+	_, ours := m.tenants.known[r.Tenant]
 	if k.sent {
 		code := codeLabel(r.UpstreamStatus())
-		t.upstream = m.name(m.upstreams, r.Upstream)
+		t.upstream = m.upstreams.label(r.Upstream)
 		t.answers = m.upstreamRequests.WithLabelValues(t.upstream, code)
 		t.overhead = m.overhead.WithLabelValues(outcome)
-		_, known := m.upstreams[r.Upstream]
+		_, known := m.upstreams.known[r.Upstream]
 		ours = ours && known && code != Other
 	}
 	if ours {

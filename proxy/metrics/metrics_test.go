@@ -1,11 +1,12 @@
-package proxy_test
+package metrics_test
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
-	"sidenote/proxy"
+	"sidenote/proxy/metrics"
+	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
 	"sidenote/proxy/route"
@@ -13,14 +14,7 @@ import (
 	"sidenote/rewrite"
 )
 
-func newMetrics() *proxy.Metrics {
-	return proxy.NewMetrics(proxy.Names{
-		Tenants: []string{"acme", "beta"}, Upstreams: []string{"openai"}, Knowledge: []string{"handbook"},
-		Version: "v1", Commit: "abc",
-	})
-}
-
-func series(t *testing.T, m *proxy.Metrics) int {
+func series(t *testing.T, m *metrics.Metrics) int {
 	t.Helper()
 	families, err := m.Registry().Gather()
 	if err != nil {
@@ -40,7 +34,7 @@ func answered(status int) []report.Call {
 
 // P12, T30: names that are not configured add no series.
 func TestJunkAddsNoSeries(t *testing.T) {
-	m := newMetrics()
+	m := metricstest.New()
 	record := func(name string, code int) {
 		r := reporttest.Injected()
 		r.Route, r.Tenant, r.Upstream, r.Policy, r.ID = route.Chat, name, name, name, name
@@ -65,43 +59,15 @@ func TestJunkAddsNoSeries(t *testing.T) {
 	}
 }
 
-// counted returns the value of a counter, or the number of observations of a histogram,
-// added up over the series with a label of the given value; "" means those without labels.
-func counted(t *testing.T, m *proxy.Metrics, name, label string) float64 {
-	t.Helper()
-	families, err := m.Registry().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sum float64
-	for _, f := range families {
-		if f.GetName() != name {
-			continue
-		}
-		for _, metric := range f.GetMetric() {
-			value := metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
-			if label == "" && len(metric.GetLabel()) == 0 {
-				sum += value
-			}
-			for _, l := range metric.GetLabel() {
-				if l.GetValue() == label {
-					sum += value
-				}
-			}
-		}
-	}
-	return sum
-}
-
 func TestOutcomes(t *testing.T) {
 	f := func(want string, change func(*report.Report)) {
 		t.Helper()
-		m := newMetrics()
+		m := metricstest.New()
 		r := reporttest.Injected()
 		r.Tenant, r.Route = "acme", route.Chat
 		change(r)
 		m.Record(r)
-		if n := counted(t, m, "sidenote_requests_total", want); n != 1 {
+		if n := metricstest.Count(t, m, "sidenote_requests_total", want); n != 1 {
 			t.Errorf("outcome %s: counted %v times", want, n)
 		}
 	}
@@ -120,7 +86,7 @@ func TestOutcomes(t *testing.T) {
 // Requests count in the series of their labels, whatever requests came before. A name that
 // is not configured counts as overflow each time.
 func TestKindsKeepApart(t *testing.T) {
-	m := newMetrics()
+	m := metricstest.New()
 	const rounds = 3
 	reports := []*report.Report{}
 	add := func(change func(*report.Report)) {
@@ -173,7 +139,7 @@ func TestKindsKeepApart(t *testing.T) {
 		{"sidenote_untouched_total", "route", 1},
 		{"sidenote_metrics_overflow_total", "", 2},
 	} {
-		if got := counted(t, m, c.name, c.label); got != rounds*c.kinds {
+		if got := metricstest.Count(t, m, c.name, c.label); got != rounds*c.kinds {
 			t.Errorf("%s of %q: %v, want %v", c.name, c.label, got, rounds*c.kinds)
 		}
 	}
@@ -182,7 +148,7 @@ func TestKindsKeepApart(t *testing.T) {
 // Series with constant labels begin with their first event, and each event counts in its
 // own.
 func TestSeriesBeginWhenCounted(t *testing.T) {
-	m := newMetrics()
+	m := metricstest.New()
 	before := series(t, m)
 	r := &report.Report{Tenant: "acme", Route: route.Chat, Outcome: rewrite.Injected}
 	m.Record(r)
@@ -210,14 +176,14 @@ func TestSeriesBeginWhenCounted(t *testing.T) {
 		{"sidenote_sources_excluded_total", "other", 4},
 		{"sidenote_sources_excluded_total", "fit", 10},
 	} {
-		if got := counted(t, m, c.name, c.label); got != c.want {
+		if got := metricstest.Count(t, m, c.name, c.label); got != c.want {
 			t.Errorf("%s of %q: %v, want %v", c.name, c.label, got, c.want)
 		}
 	}
 }
 
 func BenchmarkRecord(b *testing.B) {
-	m := newMetrics()
+	m := metricstest.New()
 	chat := reporttest.Injected()
 	chat.Tenant, chat.Upstream, chat.Route, chat.Calls, chat.Overhead, chat.Total = "acme", "openai", route.Chat, answered(200), time.Millisecond, time.Second
 	chat.Rewrite.RetrieveTook, chat.Rewrite.FitTook, chat.Rewrite.EditTook = time.Millisecond, time.Microsecond, time.Microsecond

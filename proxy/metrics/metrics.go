@@ -1,4 +1,6 @@
-package proxy
+// Package metrics counts what happens, for Prometheus: requests by their reports, and
+// what happens beside requests.
+package metrics
 
 import (
 	"net/http"
@@ -29,14 +31,13 @@ type Names struct {
 	Commit    string
 }
 
-// Metrics are Sidenote's Prometheus metrics. As a Recorder they take
+// Metrics are Sidenote's Prometheus metrics. As a report.Recorder they take
 // the Report of each request; other methods take what happens outside of requests. All
 // are safe for concurrent use. Every label is a configured name or a word of a closed
 // list, so no request can add series.
 type Metrics struct {
-	registry                      *prometheus.Registry
-	tenants, upstreams, knowledge names
-	overflow                      prometheus.Counter
+	registry           *prometheus.Registry
+	tenants, upstreams names
 
 	requests, untouched, degraded, shed *prometheus.CounterVec
 	inFlight, streams                   prometheus.Gauge
@@ -47,31 +48,21 @@ type Metrics struct {
 	contextTokens, contextSources       prometheus.Histogram
 	tokens, excluded                    *prometheus.CounterVec
 	modelUnknown, panics                prometheus.Counter
-	cacheRequests, mismatches           *prometheus.CounterVec
-	redisDurations                      *prometheus.HistogramVec
-	redisErrors                         *prometheus.CounterVec
 	byRequest                           seriesOf[requestKey, *requestSeries]
-	byLookup                            seriesOf[lookupKey, prometheus.Counter]
 	fixed                               fixed
-	bases                               baseMetrics
-	usage                               usageMetrics
+
+	*cacheMetrics
+	baseMetrics
+	usageMetrics
 }
 
-// baseMetrics are those of knowledge bases.
-type baseMetrics struct {
-	documents, chunks, bytes, lastSuccess *prometheus.GaugeVec
-	searches, files, neutralised          *prometheus.CounterVec
-}
-
-// NewMetrics returns metrics in a registry of their own. See startAtZero for the
+// New returns metrics in a registry of their own. See startAtZero for the
 // series that exist from the start.
-func NewMetrics(n Names) *Metrics {
-	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		tenants:  nameSet(n.Tenants), upstreams: nameSet(n.Upstreams), knowledge: nameSet(n.Knowledge),
-	}
+func New(n Names) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
 	f := factory{m.registry}
-	m.overflow = f.counter("metrics_overflow_total", "Label values that no configured name matched, counted as other.")
+	overflow := f.counter("metrics_overflow_total", "Label values that no configured name matched, counted as other.")
+	m.tenants, m.upstreams = newNames(n.Tenants, overflow), newNames(n.Upstreams, overflow)
 	m.requests = f.counters("requests_total", "Requests that ended.", "tenant", "outcome")
 	m.untouched = f.counters("untouched_total", "Chat requests that went up without sources.", "reason")
 	m.degraded = f.counters("degraded_total", "Requests that went on without a helper that failed.", "stage", "reason")
@@ -90,28 +81,15 @@ func NewMetrics(n Names) *Metrics {
 	m.excluded = f.counters("sources_excluded_total", "Retrieved chunks that did not reach the prompt.", "reason")
 	m.modelUnknown = f.counter("model_unknown_total", "Chat requests for a model that no row of the model table matches.")
 	m.panics = f.counter("panics_total", "Bugs that ended what met them and nothing else; the log has their stacks.")
-	m.cacheRequests = f.counters("cache_requests_total", "Cache look-ups.", "cache", "tier", "result")
-	m.mismatches = f.counters("integrity_mismatch_total", "Cached values that were not what their key says; page somebody.", "kind")
-	m.redisDurations = f.histograms("redis_duration_seconds", "Time of one call of Redis.", overheadBuckets(), "use")
-	m.redisErrors = f.counters("redis_errors_total", "Calls of Redis that failed, and writes that were dropped.", "use", "kind")
-	m.bases, m.usage, m.fixed = newBaseMetrics(f), newUsageMetrics(f), newFixed(m.stages, m.excluded)
+	m.cacheMetrics = newCacheMetrics(f)
+	m.baseMetrics = newBaseMetrics(f, newNames(n.Knowledge, overflow))
+	m.usageMetrics = newUsageMetrics(f, m.upstreams)
+	m.fixed = newFixed(m.stages, m.excluded)
 	build := f.gauges("build_info", "Always 1; the labels say what runs.", "version", "commit", "goversion")
 	build.WithLabelValues(n.Version, n.Commit, runtime.Version()).Set(1)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.startAtZero(n)
 	return m
-}
-
-func newBaseMetrics(f factory) baseMetrics {
-	return baseMetrics{
-		documents:   f.gauges("knowledge_documents", "Documents in a knowledge base.", "knowledge"),
-		chunks:      f.gauges("knowledge_chunks", "Chunks in a knowledge base.", "knowledge"),
-		bytes:       f.gauges("knowledge_bytes", "Bytes of text in a knowledge base.", "knowledge"),
-		lastSuccess: f.gauges("knowledge_last_success_timestamp_seconds", "When a knowledge base was last read whole, Unix time.", "knowledge"),
-		searches:    f.counters("knowledge_searches_total", "Searches of a knowledge base.", "knowledge", "result"),
-		files:       f.counters("ingest_files_total", "Files met by ingest.", "knowledge", "result"),
-		neutralised: f.counters("tags_neutralised_total", "Look-alikes of Sidenote's tags neutralised in documents.", "knowledge"),
-	}
 }
 
 // startAtZero makes series exist before their first event, so that rates and
@@ -247,79 +225,27 @@ func (m *Metrics) Shed(reason string) { m.shed.WithLabelValues(reason).Inc() }
 // Panicked counts a panic that was recovered.
 func (m *Metrics) Panicked(any, []byte) { m.panics.Inc() }
 
-// CacheLookup counts one look-up: cache "candidates" or "selected", tier
-// "memory" or "redis", result "hit", "miss", "error" or "skipped". The arguments must
-// be constants, as they become labels.
-func (m *Metrics) CacheLookup(cache, tier, result string) {
-	of := lookupKey{cache, tier, result}
-	c, ok := m.byLookup.get(cache, &of)
-	if !ok {
-		c = m.cacheRequests.WithLabelValues(cache, tier, result)
-		m.byLookup.put(cache, of, c)
+// names are the configured names that a label may have.
+type names struct {
+	known    map[string]struct{}
+	overflow prometheus.Counter // counts the others
+}
+
+func newNames(list []string, overflow prometheus.Counter) names {
+	n := names{make(map[string]struct{}, len(list)), overflow}
+	for _, name := range list {
+		n.known[name] = struct{}{}
 	}
-	c.Inc()
+	return n
 }
 
-// Mismatch counts a cached value that does not belong to its key. kind, a constant,
-// says what was wrong.
-func (m *Metrics) Mismatch(kind string) { m.mismatches.WithLabelValues(kind).Inc() }
-
-// RedisCall counts one call of Redis: what for, how long it took, and the kind of its
-// failure, "" if there was none. use and kind are constants.
-func (m *Metrics) RedisCall(use string, took time.Duration, kind string) {
-	m.redisDurations.WithLabelValues(use).Observe(took.Seconds())
-	if kind != "" {
-		m.RedisError(use, kind)
-	}
-}
-
-// RedisError counts a failure of Redis outside of a call, such as a write that was
-// dropped.
-func (m *Metrics) RedisError(use, kind string) { m.redisErrors.WithLabelValues(use, kind).Inc() }
-
-// Knowledge sets the figures of a base that was read whole at the given time.
-func (m *Metrics) Knowledge(id string, documents, chunks int, bytes int64, at time.Time) {
-	id = m.name(m.knowledge, id)
-	m.bases.documents.WithLabelValues(id).Set(float64(documents))
-	m.bases.chunks.WithLabelValues(id).Set(float64(chunks))
-	m.bases.bytes.WithLabelValues(id).Set(float64(bytes))
-	m.bases.lastSuccess.WithLabelValues(id).Set(float64(at.UnixMilli()) / 1e3)
-}
-
-// Searched counts one search of a base: as "ok" if there are sources, else by the
-// reason why there are none.
-func (m *Metrics) Searched(id string, reason retrieval.Reason) {
-	if reason == retrieval.ReasonNone {
-		reason = "ok"
-	}
-	m.bases.searches.WithLabelValues(m.name(m.knowledge, id), string(reason)).Inc()
-}
-
-// Ingested counts files that were read into a base by result, a constant ("indexed",
-// "unsupported", …), and the tags that were neutralised in them.
-func (m *Metrics) Ingested(id, result string, files, neutralised int) {
-	id = m.name(m.knowledge, id)
-	m.bases.files.WithLabelValues(id, result).Add(float64(files))
-	m.bases.neutralised.WithLabelValues(id).Add(float64(neutralised))
-}
-
-type names map[string]struct{}
-
-func nameSet(list []string) names {
-	s := make(names, len(list))
-	for _, n := range list {
-		s[n] = struct{}{}
-	}
-	return s
-}
-
-// name returns s where it is configured, else Other.
-func (m *Metrics) name(known names, s string) string {
-	if _, ok := known[s]; ok {
+// label returns s where it is configured, else Other.
+func (n names) label(s string) string {
+	if _, ok := n.known[s]; ok {
 		return s
 	}
 	if s != "" { // "" is no name, so it is no overflow
-		m.overflow.Inc()
+		n.overflow.Inc()
 	}
 	return Other
 }

@@ -1,0 +1,44 @@
+// Package metricstest has metrics for tests, and reads them.
+package metricstest
+
+import (
+	"testing"
+
+	"sidenote/proxy/metrics"
+)
+
+// New returns metrics that know a few names.
+func New() *metrics.Metrics {
+	return metrics.New(metrics.Names{
+		Tenants: []string{"acme", "beta"}, Upstreams: []string{"openai"}, Knowledge: []string{"handbook"},
+		Version: "v1", Commit: "abc",
+	})
+}
+
+// Count returns the value of a counter, or the number of observations of a histogram,
+// added up over the series with a label of the given value; "" means those without labels.
+func Count(t *testing.T, m *metrics.Metrics, name, label string) float64 {
+	t.Helper()
+	families, err := m.Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum float64
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, metric := range f.GetMetric() {
+			value := metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+			if label == "" && len(metric.GetLabel()) == 0 {
+				sum += value
+			}
+			for _, l := range metric.GetLabel() {
+				if l.GetValue() == label {
+					sum += value
+				}
+			}
+		}
+	}
+	return sum
+}

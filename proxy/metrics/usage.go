@@ -1,0 +1,51 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sidenote/proxy/report"
+)
+
+// usageMetrics compare our token counts with what upstreams bill. Their label "model"
+// is a row of the model table.
+type usageMetrics struct {
+	upstreams        names
+	ratio, offset    *prometheus.GaugeVec
+	ignored, retried *prometheus.CounterVec
+}
+
+func newUsageMetrics(f factory, upstreams names) usageMetrics {
+	return usageMetrics{
+		upstreams: upstreams,
+		ratio:     f.gauges("token_estimate_ratio", "Tokens that the upstream bills for each one counted, median of the answers that were compared.", "upstream", "model"),
+		offset:    f.gauges("token_estimate_offset", "Tokens of a request that the upstream bills beyond those counted, median likewise.", "upstream", "model"),
+		ignored:   f.counters("usage_ignored_total", "Answers whose usage.prompt_tokens cannot be, or could not be read.", "upstream", "reason"),
+		retried:   f.counters("context_length_retries_total", "Requests sent again with fewer sources, as the upstream found them too long.", "upstream", "result"),
+	}
+}
+
+// Calibrated sets how an upstream counts tokens for a row of the model table: ratio is
+// tokens billed for each one counted, offset those billed beyond that.
+func (m *usageMetrics) Calibrated(upstream, row string, ratio float64, offset int) {
+	upstream = m.upstreams.label(upstream)
+	m.ratio.WithLabelValues(upstream, row).Set(ratio)
+	m.offset.WithLabelValues(upstream, row).Set(float64(offset))
+}
+
+// UsageIgnored counts an answer whose usage cannot be used. reason, a constant, says
+// why.
+func (m *usageMetrics) UsageIgnored(upstream, reason string) {
+	m.ignored.WithLabelValues(m.upstreams.label(upstream), reason).Inc()
+}
+
+// recordRetry counts a request that was sent twice.
+func (m *usageMetrics) recordRetry(upstream string, r *report.Report) {
+	if !r.Retried() {
+		return
+	}
+	result := "failed"
+	if r.UpstreamStatus() > 0 && r.UpstreamStatus() < 400 {
+		result = "ok"
+	}
+	m.retried.WithLabelValues(upstream, result).Inc()
+}
