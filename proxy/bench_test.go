@@ -14,6 +14,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/metrics"
+	"sidenote/proxy/requestlog"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -91,11 +92,11 @@ func benchServer(b *testing.B) (addr string) {
 		}
 	}()
 	metrics := metrics.New(metrics.Names{Tenants: []string{"t"}, Upstreams: []string{"u"}})
-	async := proxy.NewAsyncWriter(io.Discard)
+	async := requestlog.NewAsyncWriter(io.Discard)
 	s, err := proxy.New(proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"u": {BaseURL: &url.URL{Scheme: "http", Host: upstream.Addr().String(), Path: "/v1"}}},
 		Tenants:   proxy.Tenants{Unknown: policyOf("t", func(p *proxy.Policy) { p.Upstream, p.Rewrite.Digest, p.RetryTooLong = "u", "digest", true })},
-	}, &rewrite.Rewriter{Retriever: sixSources(), Models: testModels{}}, metrics, slog.New(slog.DiscardHandler), &proxy.Log{Logger: slog.New(slog.DiscardHandler), Lines: async})
+	}, &rewrite.Rewriter{Retriever: sixSources(), Models: testModels{}}, metrics, slog.New(slog.DiscardHandler), &requestlog.Log{Logger: slog.New(slog.DiscardHandler), Lines: async})
 	if err != nil {
 		b.Fatal(err)
 	}

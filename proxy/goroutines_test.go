@@ -16,6 +16,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/requestlog"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -114,7 +115,7 @@ func (b *breakingLog) Write(p []byte) (int, error) {
 // A log that panics loses the lines of that write, but not those that follow.
 func TestM28AsyncWriter(t *testing.T) {
 	var to breakingLog
-	w := proxy.NewAsyncWriter(&to)
+	w := requestlog.NewAsyncWriter(&to)
 	_, _ = w.Write([]byte("first\n"))
 	for w.Dropped() == 0 {
 		runtime.Gosched()

@@ -5,17 +5,21 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"sidenote/proxy"
 	"sidenote/proxy/metrics"
@@ -25,6 +29,24 @@ import (
 	"sidenote/rewrite"
 	"sidenote/rewrite/calibration"
 )
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() != "" {
+		os.Exit(m.Run()) // benchmarks leave fasthttp's pools behind
+	}
+	goleak.VerifyTestMain(m, staying()...)
+}
+
+// staying lists the goroutines that tests may leave: fasthttp's clock never ends, and the
+// one that cleans a server's pool sleeps for ten seconds before it notices the server's
+// end.
+func staying() []goleak.Option {
+	return []goleak.Option{
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+	}
+}
 
 // patience is the longest wait in these tests. Only what hangs takes that long.
 const patience = 30 * time.Second

@@ -58,6 +58,7 @@ var mayImport = map[string][]string{
 	"proxy/report/reporttest":                     {"proxy/report", "rewrite", "retrieval"},
 	"proxy/metrics":                               {"proxy/report", "proxy/route", "rewrite", "retrieval"},
 	"proxy/metrics/metricstest":                   {"proxy/metrics"},
+	"proxy/requestlog":                            {"proxy/panics", "proxy/report", "proxy/route", "proxy/transport", "rewrite"},
 	"proxy/route":                                 {},
 	"proxy/toolong":                               {},
 	"proxy/events":                                {"proxy/coding"},

@@ -21,8 +21,8 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine"
-	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/requestlog"
 )
 
 // readiness is what the admin port says of itself.
@@ -171,7 +171,7 @@ func TestM15CutIsLogged(t *testing.T) {
 func TestM15CutIsShown(t *testing.T) {
 	for _, end := range []report.ClientEnd{report.ClientCutUpstream, report.ClientCutShutdown, report.ClientCompleted} {
 		var text strings.Builder
-		(&lines{w: &text, requests: proxy.LogErrors}).Record(&report.Report{Status: 200, Outcome: report.Relayed, Client: end})
+		(&lines{w: &text, requests: requestlog.Errors}).Record(&report.Report{Status: 200, Outcome: report.Relayed, Client: end})
 		if cut := end != report.ClientCompleted; strings.Contains(text.String(), string(end)) != cut {
 			t.Errorf("%s: %q", end, text.String())
 		}

@@ -10,8 +10,8 @@ import (
 
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/requestlog"
 	"sidenote/proxy/route"
 	"sidenote/rewrite"
 )
@@ -20,8 +20,8 @@ import (
 type output struct {
 	recorder report.Recorder
 	logger   *slog.Logger
-	writer   *proxy.AsyncWriter
-	log      *proxy.Log // nil for a person
+	writer   *requestlog.AsyncWriter
+	log      *requestlog.Log // nil for a person
 
 	mu   sync.Mutex
 	told map[string]notice
@@ -95,14 +95,14 @@ func (o *output) note(now time.Time, level slog.Level, line string, omitted int)
 const closeWait = time.Second
 
 func newOutput(w io.Writer, cfg config.Log) *output {
-	o := &output{writer: proxy.NewAsyncWriter(w), told: map[string]notice{}}
+	o := &output{writer: requestlog.NewAsyncWriter(w), told: map[string]notice{}}
 	if cfg.Format == "text" || cfg.Format == "auto" && console.IsTerminal(w) {
 		o.logger = slog.New(slog.NewTextHandler(o.writer, nil))
-		o.recorder = &lines{w: o.writer, requests: proxy.Verbosity(cfg.Requests)}
+		o.recorder = &lines{w: o.writer, requests: requestlog.Verbosity(cfg.Requests)}
 		return o
 	}
 	o.logger = slog.New(slog.NewJSONHandler(o.writer, nil))
-	o.log = &proxy.Log{Logger: o.logger, Lines: o.writer, Requests: proxy.Verbosity(cfg.Requests)}
+	o.log = &requestlog.Log{Logger: o.logger, Lines: o.writer, Requests: requestlog.Verbosity(cfg.Requests)}
 	o.recorder = o.log
 	return o
 }
@@ -119,7 +119,7 @@ func (o *output) close() {
 // lines writes a line for each request, for a person.
 type lines struct {
 	w        io.Writer
-	requests proxy.Verbosity
+	requests requestlog.Verbosity
 
 	mu    sync.Mutex
 	noted map[route.Kind]bool
@@ -130,7 +130,7 @@ func (l *lines) Record(r *report.Report) {
 	if r.Reason == rewrite.ReasonRoute && l.first(r.Route) {
 		l.write([]byte(console.Note(r.Time, "POST /v1/"+string(r.Route)+" passes unchanged; sources are added to /chat/completions only (said once)")))
 	}
-	if l.requests == proxy.LogNone || l.requests == proxy.LogErrors && r.Status < 400 && !r.Truncated && r.Client == report.ClientCompleted {
+	if l.requests == requestlog.None || l.requests == requestlog.Errors && r.Status < 400 && !r.Truncated && r.Client == report.ClientCompleted {
 		return
 	}
 	ledger := &r.Rewrite.Ledger

@@ -1,4 +1,5 @@
-package proxy
+// Package requestlog writes a line for each request, and never lets a request wait for it.
+package requestlog
 
 import (
 	"context"
@@ -19,9 +20,9 @@ type Verbosity string
 
 // The verbosities.
 const (
-	LogAll    Verbosity = "all"
-	LogErrors Verbosity = "errors" // status 400 and above, truncated answers, clients that left
-	LogNone   Verbosity = "none"
+	All    Verbosity = "all"
+	Errors Verbosity = "errors" // status 400 and above, truncated answers, clients that left
+	None   Verbosity = "none"
 )
 
 // repeatEvery is how often a degradation that lasts is logged again, with a count.
@@ -33,7 +34,7 @@ const repeatEvery = time.Minute
 // an AsyncWriter, as Record is called while requests are served.
 type Log struct {
 	Logger   *slog.Logger
-	Requests Verbosity // "" is LogAll
+	Requests Verbosity // "" is All
 	// Lines takes each request's line in one write, as JSON in the form of slog's JSON
 	// handler but at a fraction of its cost. If it is nil the lines go to Logger.
 	Lines io.Writer
@@ -70,8 +71,8 @@ func (l *Log) Record(r *report.Report) {
 	case l.Lines != nil:
 		l.writeLine(r)
 	default:
-		attrs := Attrs(r)
-		l.Logger.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs[:]...)
+		fields := attrs(r)
+		l.Logger.LogAttrs(context.Background(), slog.LevelInfo, "request", fields[:]...)
 	}
 }
 
@@ -88,16 +89,16 @@ func (l *Log) writeLine(r *report.Report) {
 
 func (l *Log) wants(r *report.Report) bool {
 	switch l.Requests {
-	case LogNone:
+	case None:
 		return false
-	case LogErrors:
+	case Errors:
 		return r.Status >= 400 || r.Truncated || r.Client != report.ClientCompleted
 	}
 	return true
 }
 
-// Attrs returns the fields of r's line in their order.
-func Attrs(r *report.Report) [24]slog.Attr {
+// attrs returns the fields of r's line in their order.
+func attrs(r *report.Report) [24]slog.Attr {
 	l := &r.Rewrite.Ledger
 	return [...]slog.Attr{
 		slog.String("id", r.ID),

@@ -1,4 +1,4 @@
-package proxy
+package requestlog
 
 import (
 	"bytes"
@@ -38,7 +38,7 @@ func (s *subject) append(dst []byte) []byte {
 	return append(append(append(dst, `,"route":"`...), s.route...), '"')
 }
 
-// write returns r's line of the log as slog's JSON handler writes Attrs, with the
+// write returns r's line of the log as slog's JSON handler writes attrs, with the
 // end of the answer as its time. The result is valid until the next call.
 func (l *lineWriter) write(r *report.Report) []byte {
 	ledger := &r.Rewrite.Ledger

@@ -1,14 +1,12 @@
-package proxy_test
+package requestlog_test
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,30 +14,14 @@ import (
 
 	"go.uber.org/goleak"
 
-	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/requestlog"
 	"sidenote/proxy/route"
 	"sidenote/rewrite"
 )
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if flag.Lookup("test.bench").Value.String() != "" {
-		os.Exit(m.Run()) // benchmarks leave fasthttp's pools behind
-	}
-	goleak.VerifyTestMain(m, staying()...)
-}
-
-// staying lists the goroutines that tests may leave: fasthttp's clock never ends, and the
-// one that cleans a server's pool sleeps for ten seconds before it notices the server's
-// end.
-func staying() []goleak.Option {
-	return []goleak.Option{
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-	}
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func degraded() *report.Report {
 	r := reporttest.Injected()
@@ -51,12 +33,13 @@ func degraded() *report.Report {
 // without one it is logged as new.
 func TestDegradationsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out lockedBuffer
-		l := &proxy.Log{Logger: slog.New(slog.NewTextHandler(&out, nil)), Requests: proxy.LogNone}
+		var out bytes.Buffer
+		l := &requestlog.Log{Logger: slog.New(slog.NewTextHandler(&out, nil)), Requests: requestlog.None}
 		said := func(want ...string) {
 			t.Helper()
 			synctest.Wait()
-			lines := strings.Split(strings.TrimSuffix(out.take(), "\n"), "\n")
+			lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+			out.Reset()
 			if len(want) == 0 && lines[0] == "" {
 				return
 			}
@@ -87,7 +70,7 @@ func TestDegradationsAreCounted(t *testing.T) {
 
 func TestLogLine(t *testing.T) {
 	var out bytes.Buffer
-	l := &proxy.Log{Logger: slog.New(slog.NewJSONHandler(&out, nil))}
+	l := &requestlog.Log{Logger: slog.New(slog.NewJSONHandler(&out, nil))}
 	r := reporttest.Injected()
 	r.ID, r.Tenant, r.Policy, r.PolicyHash, r.Upstream = "01JD3", "acme", "base", "9f2c0000", "openai"
 	r.Route, r.Status, r.Client = route.Chat, 200, report.ClientCompleted
@@ -116,7 +99,7 @@ func TestLogLine(t *testing.T) {
 
 func TestLogSaysRoutesOnce(t *testing.T) {
 	var out bytes.Buffer
-	l := &proxy.Log{Logger: slog.New(slog.NewTextHandler(&out, nil)), Requests: proxy.LogErrors}
+	l := &requestlog.Log{Logger: slog.New(slog.NewTextHandler(&out, nil)), Requests: requestlog.Errors}
 	for range 3 {
 		l.Record(&report.Report{Route: route.Responses, Outcome: rewrite.Untouched, Reason: rewrite.ReasonRoute, Status: 200, Client: report.ClientCompleted})
 	}
@@ -128,7 +111,7 @@ func TestLogSaysRoutesOnce(t *testing.T) {
 // However many lines are gathered for one write, they arrive whole and in order.
 func TestAsyncWriterKeepsOrder(t *testing.T) {
 	var out, want bytes.Buffer
-	a := proxy.NewAsyncWriter(&out)
+	a := requestlog.NewAsyncWriter(&out)
 	for i := range 1000 {
 		line := fmt.Appendf(nil, "line %d\n", i)
 		want.Write(line)
@@ -149,7 +132,7 @@ func TestAsyncWriterKeepsOrder(t *testing.T) {
 func TestAsyncWriterGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		a := proxy.NewAsyncWriter(&out)
+		a := requestlog.NewAsyncWriter(&out)
 		for _, step := range []struct{ lines, written int }{{1, 0}, {4095, 4096}, {4095, 4096}, {1, 8192}, {1, 8192}} {
 			for range step.lines {
 				_, _ = a.Write([]byte("."))
@@ -168,7 +151,7 @@ func TestAsyncWriterGathers(t *testing.T) {
 // P11: if nobody reads the log, lines are dropped and counted, and nothing blocks.
 func TestBlockedLogBlocksNobody(t *testing.T) {
 	r, w := io.Pipe()
-	a := proxy.NewAsyncWriter(w)
+	a := requestlog.NewAsyncWriter(w)
 	const lines = 20_000
 	for range lines {
 		if n, err := a.Write([]byte("line\n")); n != 5 || err != nil {

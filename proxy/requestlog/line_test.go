@@ -1,4 +1,4 @@
-package proxy_test
+package requestlog_test
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/requestlog"
 	"sidenote/proxy/route"
 	"sidenote/rewrite"
 )
@@ -48,8 +48,8 @@ func TestLineIsSlogs(t *testing.T) {
 		reports = append(reports, r)
 	}
 	var direct, through bytes.Buffer
-	lines := &proxy.Log{Lines: &direct}
-	slogs := &proxy.Log{Logger: slog.New(slog.NewJSONHandler(&through, nil))}
+	lines := &requestlog.Log{Lines: &direct}
+	slogs := &requestlog.Log{Logger: slog.New(slog.NewJSONHandler(&through, nil))}
 	for _, r := range reports {
 		direct.Reset()
 		through.Reset()
@@ -68,7 +68,7 @@ func TestLineIsSlogs(t *testing.T) {
 // durations are those that slog writes.
 func TestLineTimes(t *testing.T) {
 	var out bytes.Buffer
-	var l *proxy.Log
+	var l *requestlog.Log
 	start := time.Date(2026, 10, 25, 0, 59, 59, 999_999_999, time.UTC)
 	check := func(at time.Time, took time.Duration) {
 		t.Helper()
@@ -90,7 +90,7 @@ func TestLineTimes(t *testing.T) {
 		}
 	}
 	for _, zone := range []*time.Location{time.UTC, time.FixedZone("", -3*3600-1800), time.FixedZone("", 7*3600)} {
-		l = &proxy.Log{Lines: &out} // a new one, as a Log expects one time zone
+		l = &requestlog.Log{Lines: &out} // a new one, as a Log expects one time zone
 		for _, took := range []time.Duration{
 			0, 1, 999, time.Microsecond, 10 * time.Microsecond, 120 * time.Microsecond, 999_001 * time.Nanosecond, time.Millisecond,
 			1050 * time.Microsecond, time.Second - time.Nanosecond, time.Second, 90 * time.Minute, 2*time.Hour + 1, -time.Microsecond,
@@ -98,7 +98,7 @@ func TestLineTimes(t *testing.T) {
 			check(start.In(zone), took)
 		}
 	}
-	l = &proxy.Log{Lines: &out}
+	l = &requestlog.Log{Lines: &out}
 	rapid.Check(t, func(r *rapid.T) {
 		check(start.Add(time.Duration(rapid.Int64Range(0, 1e18).Draw(r, "after"))), time.Duration(rapid.Int64Range(0, 1e15).Draw(r, "took")))
 	})
@@ -128,7 +128,7 @@ func BenchmarkLine(b *testing.B) {
 	r.ID, r.Time = "01ARZ3NDEKTSV4RRFFQ69G5FAV", time.Unix(1_700_000_000, 123_456_789)
 	r.Tenant, r.Policy, r.PolicyHash, r.Upstream, r.Route, r.Rewrite.Model.Row = "acme", "base", "00000001", "openai", route.Chat, "gpt-4o"
 	r.Overhead, r.TTFB, r.Total = 123*time.Microsecond, 1234567*time.Microsecond, 2234567*time.Microsecond
-	for name, l := range map[string]*proxy.Log{
+	for name, l := range map[string]*requestlog.Log{
 		"direct": {Lines: discard{}}, "slog": {Logger: slog.New(slog.NewJSONHandler(discard{}, nil))},
 	} {
 		b.Run(name, func(b *testing.B) {
