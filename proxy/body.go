@@ -24,13 +24,13 @@ const (
 const smallBody = 64 << 10
 
 // maxBody is the largest body, in bytes, that is read to be rewritten: the policy's
-// limit, or less if memory could never hold that beside what x holds already.
-func (x *exchange) maxBody() int {
-	limit := x.policy.MaxRewriteBytes
+// limit, or less if memory could never hold that beside what a holds already.
+func (a *account) maxBody(p *Policy) int {
+	limit := p.MaxRewriteBytes
 	if limit <= 0 {
 		limit = DefaultMaxRewriteBytes
 	}
-	return x.server.memory.largest(limit+x.held) - x.held
+	return a.server.memory.largest(limit+a.held) - a.held
 }
 
 // readBody reads the body of a chat request and decompresses it. If the body cannot
@@ -44,7 +44,7 @@ func (x *exchange) readBody() (body []byte, reason rewrite.Reason, err error) {
 	if !coding.Plain(encoding) && !coding.Known(encoding) {
 		return x.undecodable(nil, encoding, 0, coding.ErrUnknown)
 	}
-	limit := x.maxBody()
+	limit := x.maxBody(x.policy)
 	if n := ctx.Request.Header.ContentLength(); n > smallBody && n <= limit && !x.server.memory.fits(n) {
 		return nil, "", x.server.noRoom()
 	}
@@ -62,9 +62,12 @@ func (x *exchange) readBody() (body []byte, reason rewrite.Reason, err error) {
 		return body, "", nil
 	}
 	x.compressed = body
-	limit = min(x.maxBody(), max(minUnpacked, maxUnpacking*len(body)))
+	limit = min(x.maxBody(x.policy), max(minUnpacked, maxUnpacking*len(body)))
 	text, err := coding.Text(encoding, body, limit, x.Take)
-	if err != nil {
+	switch {
+	case errors.Is(err, coding.ErrNoRoom):
+		return nil, "", x.server.noRoom()
+	case err != nil:
 		return x.undecodable(body, encoding, limit, err)
 	}
 	return text, "", nil
@@ -72,16 +75,14 @@ func (x *exchange) readBody() (body []byte, reason rewrite.Reason, err error) {
 
 // undecodable says what becomes of a compressed body that cannot be decompressed to
 // limit bytes or less.
-func (x *exchange) undecodable(body []byte, encoding string, limit int, err error) ([]byte, rewrite.Reason, error) {
+func (q *request) undecodable(body []byte, encoding string, limit int, err error) ([]byte, rewrite.Reason, error) {
 	large := errors.Is(err, coding.ErrTooLong)
 	switch {
-	case errors.Is(err, coding.ErrNoRoom):
-		return nil, "", x.server.noRoom()
-	case large && x.policy.Rewrite.Strict():
+	case large && q.policy.Rewrite.Strict():
 		return nil, "", tooLarge(limit)
 	case large:
 		return body, rewrite.ReasonTooLarge, nil
-	case x.policy.Rewrite.Strict():
+	case q.policy.Rewrite.Strict():
 		return nil, "", &Error{
 			Reason: rewrite.ReasonEncoded, Param: "Content-Encoding", Err: err,
 			Message: fmt.Sprintf("The body cannot be read as Content-Encoding %q; send it as gzip, deflate, br, zstd, or uncompressed.", encoding),
@@ -102,11 +103,4 @@ func contentEncoding(h *fasthttp.RequestHeader) string {
 		return string(all[0])
 	}
 	return fmt.Sprintf("%s", all)
-}
-
-// passUnread relays a chat request that is not rewritten. read is the part of its
-// body that has been read: all of it if it is compressed.
-func (x *exchange) passUnread(read []byte, reason rewrite.Reason) error {
-	x.report.Outcome, x.report.Reason = rewrite.Untouched, reason
-	return x.forward(transport.Call{Body: [][]byte{read}, Whole: x.compressed != nil, Same: true, Replace: x.upstream.replace, NoUpgrade: true})
 }

@@ -46,7 +46,9 @@ func (x *exchange) serveChat() error {
 		return err
 	}
 	if reason != "" {
-		return x.passUnread(body, reason)
+		x.report.Outcome, x.report.Reason = rewrite.Untouched, reason
+		whole := x.compressed != nil // or the rest of the body is still unread
+		return x.forward(transport.Call{Body: [][]byte{body}, Whole: whole, Same: true, Replace: x.upstream.replace, NoUpgrade: true})
 	}
 	return x.rewriteChat(body, asked)
 }

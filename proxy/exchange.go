@@ -38,7 +38,11 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 		x = newExchange()
 	}
 	x.account.begin(s, ctx.Time()) // when this call of the handler began
-	defer x.leave()
+	defer func() {
+		if !x.switched {
+			x.end()
+		}
+	}()
 	defer panics.Recover(x.panicked, func() { x.refuse(AsError(errPanic)) })
 	x.request.begin(s, ctx)
 	x.report.Route = x.target.Route
@@ -51,14 +55,6 @@ func newExchange() *exchange {
 	x := new(exchange)
 	x.whenDone, x.panicked = x.done, x.bug
 	return x
-}
-
-// leave ends the request when the handler returns, unless its answer goes on as another
-// protocol.
-func (x *exchange) leave() {
-	if !x.switched {
-		x.end()
-	}
 }
 
 // done is told how the answer has ended.

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"context"
+
 	"sidenote/proxy/coding"
 	"sidenote/proxy/report"
 	"sidenote/proxy/toolong"
@@ -25,7 +27,7 @@ func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*tr
 	if !ok {
 		return resp, nil
 	}
-	res, ok := x.rewriteShorter(t)
+	res, ok := x.retry.rewrite(x.life, x.server.rewriter, x.report.Rewrite.Ledger.Used, t)
 	if !ok {
 		return resp, nil
 	}
@@ -58,10 +60,10 @@ func refusedAsTooLong(resp *transport.Answer) (t toolong.Counts, ok bool) {
 // its way of counting differs from ours.
 const numberSlack = 16
 
-// rewriteShorter rewrites the request again so that it fits, by the numbers that the
-// upstream gave. It returns false if that would not help.
-func (x *exchange) rewriteShorter(t toolong.Counts) (rewrite.Result, bool) {
-	policy, used := x.retry.policy, x.report.Rewrite.Ledger.Used
+// rewrite rewrites the request again so that it fits, by the numbers that the upstream
+// gave; used tokens were added the first time. It returns false if that would not help.
+func (r *retry) rewrite(ctx context.Context, rw *rewrite.Rewriter, used int, t toolong.Counts) (rewrite.Result, bool) {
+	policy := r.policy
 	policy.Digest = "" // no fit is remembered: this one is for this request only
 	switch {
 	case t.Requested > 0:
@@ -75,10 +77,10 @@ func (x *exchange) rewriteShorter(t toolong.Counts) (rewrite.Result, bool) {
 		policy.ContextTokens = 0
 	}
 	policy.ContextTokens = max(policy.ContextTokens, 0)
-	res := x.server.rewriter.Rewrite(x.life, policy, x.retry.req, x.retry.asked)
+	res := rw.Rewrite(ctx, policy, r.req, r.asked)
 	if res.Outcome == rewrite.Injected && res.Ledger.Used >= used {
 		policy.ContextTokens = 0
-		res = x.server.rewriter.Rewrite(x.life, policy, x.retry.req, x.retry.asked)
+		res = rw.Rewrite(ctx, policy, r.req, r.asked)
 	}
 	if res.Outcome == rewrite.Untouched && res.Reason == rewrite.ReasonBudget {
 		res.Reason = rewrite.ReasonWindow
