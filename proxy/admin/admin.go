@@ -100,7 +100,7 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 		e, ok = h.storeEndpoint(string(ctx.URI().PathOriginal()))
 	}
 	if !ok && h.Manager != nil {
-		e, ok = h.knowledgeEndpoint(string(ctx.Method()), string(ctx.URI().PathOriginal()))
+		e, ok = management{h.Manager}.endpoint(string(ctx.Method()), string(ctx.URI().PathOriginal()))
 	}
 	if err := h.admit(ctx, e, ok); err != nil {
 		refuse(ctx, err)

@@ -81,20 +81,23 @@ func (r *Refusal) write(ctx *fasthttp.RequestCtx) {
 // knowledgePath is the path below which bases are managed.
 const knowledgePath = "/v1/knowledge"
 
+// A management answers below knowledgePath with what a Manager does.
+type management struct{ Manager }
+
 // manageWait is the longest that one request may take. It waits for other changes of the
 // same base, and cutting a large text into chunks takes time.
 const manageWait = time.Minute
 
-// knowledgeEndpoint returns the endpoint for a method and a path, which is not decoded.
+// endpoint returns the endpoint for a method and a path, which is not decoded.
 // The id of a base is one segment of the path; slashes in a document's id may be escaped
 // or not.
-func (h *Handler) knowledgeEndpoint(method, path string) (endpoint, bool) {
+func (m management) endpoint(method, path string) (endpoint, bool) {
 	rest, ok := strings.CutPrefix(path, knowledgePath)
 	if !ok || rest != "" && rest[0] != '/' {
 		return endpoint{}, false
 	}
 	if rest = strings.TrimPrefix(rest, "/"); rest == "" {
-		return byMethod(method, endpoint{method: "GET", handle: h.listBases}, endpoint{method: "POST", write: true, handle: h.createBase}), true
+		return byMethod(method, endpoint{method: "GET", handle: m.listBases}, endpoint{method: "POST", write: true, handle: m.createBase}), true
 	}
 	id, rest, deeper := strings.Cut(rest, "/")
 	id, err := url.PathUnescape(id)
@@ -102,15 +105,15 @@ func (h *Handler) knowledgeEndpoint(method, path string) (endpoint, bool) {
 		return endpoint{}, false
 	}
 	of := func(method string, handle func(context.Context, *fasthttp.RequestCtx, string) error) endpoint {
-		return endpoint{method: method, write: method != "GET", handle: func(ctx *fasthttp.RequestCtx) error { return h.withBase(ctx, id, handle) }}
+		return endpoint{method: method, write: method != "GET", handle: func(ctx *fasthttp.RequestCtx) error { return withBase(ctx, id, handle) }}
 	}
 	switch {
 	case !deeper || rest == "":
-		return byMethod(method, of("GET", h.showBase), of("DELETE", h.deleteBase)), true
+		return byMethod(method, of("GET", m.showBase), of("DELETE", m.deleteBase)), true
 	case rest == "ingest":
-		return byMethod(method, of("POST", h.ingest)), true
+		return byMethod(method, of("POST", m.ingest)), true
 	case rest == "documents" || rest == "documents/":
-		return byMethod(method, of("GET", h.listDocuments), of("POST", h.putDocuments)), true
+		return byMethod(method, of("GET", m.listDocuments), of("POST", m.putDocuments)), true
 	}
 	name, ok := strings.CutPrefix(rest, "documents/")
 	document, err := url.PathUnescape(name)
@@ -122,7 +125,7 @@ func (h *Handler) knowledgeEndpoint(method, path string) (endpoint, bool) {
 			return handle(ctx, rc, base, document)
 		})
 	}
-	return byMethod(method, one("GET", h.showDocument), one("PUT", h.putDocument), one("DELETE", h.deleteDocument)), true
+	return byMethod(method, one("GET", m.showDocument), one("PUT", m.putDocument), one("DELETE", m.deleteDocument)), true
 }
 
 // byMethod returns the endpoint in list that takes the method. If there is none, it
@@ -139,7 +142,7 @@ func byMethod(method string, list ...endpoint) endpoint {
 }
 
 // withBase calls handle with the id of a base.
-func (h *Handler) withBase(rc *fasthttp.RequestCtx, id string, handle func(context.Context, *fasthttp.RequestCtx, string) error) error {
+func withBase(rc *fasthttp.RequestCtx, id string, handle func(context.Context, *fasthttp.RequestCtx, string) error) error {
 	if err := refuseTenant(rc); err != nil {
 		return err
 	}

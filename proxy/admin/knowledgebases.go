@@ -116,13 +116,13 @@ func checkBaseID(id string) error {
 	return optionError("id", "id is %q; it is 1 to 64 of a-z, 0-9, _ and -.", id)
 }
 
-func (h *Handler) listBases(rc *fasthttp.RequestCtx) error {
+func (m management) listBases(rc *fasthttp.RequestCtx) error {
 	if err := refuseTenant(rc); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), manageWait)
 	defer cancel()
-	bases, err := h.Manager.Bases(ctx)
+	bases, err := m.Bases(ctx)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (h *Handler) listBases(rc *fasthttp.RequestCtx) error {
 }
 
 // createBase makes a base unless it is there already.
-func (h *Handler) createBase(rc *fasthttp.RequestCtx) error {
+func (m management) createBase(rc *fasthttp.RequestCtx) error {
 	var asked struct {
 		ID string `json:"id"`
 	}
@@ -140,12 +140,12 @@ func (h *Handler) createBase(rc *fasthttp.RequestCtx) error {
 	if err := checkBaseID(asked.ID); err != nil {
 		return err
 	}
-	return h.withBase(rc, asked.ID, func(ctx context.Context, rc *fasthttp.RequestCtx, id string) error {
-		created, err := h.Manager.CreateBase(ctx, id)
+	return withBase(rc, asked.ID, func(ctx context.Context, rc *fasthttp.RequestCtx, id string) error {
+		created, err := m.CreateBase(ctx, id)
 		if err != nil {
 			return err
 		}
-		b, err := h.Manager.Base(ctx, id)
+		b, err := m.Base(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -157,8 +157,8 @@ func (h *Handler) createBase(rc *fasthttp.RequestCtx) error {
 	})
 }
 
-func (h *Handler) showBase(ctx context.Context, rc *fasthttp.RequestCtx, id string) error {
-	b, err := h.Manager.Base(ctx, id)
+func (m management) showBase(ctx context.Context, rc *fasthttp.RequestCtx, id string) error {
+	b, err := m.Base(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -179,8 +179,8 @@ type deletion struct {
 	Deleted bool   `json:"deleted"`
 }
 
-func (h *Handler) deleteBase(ctx context.Context, rc *fasthttp.RequestCtx, id string) error {
-	if err := h.Manager.DeleteBase(ctx, id); err != nil {
+func (m management) deleteBase(ctx context.Context, rc *fasthttp.RequestCtx, id string) error {
+	if err := m.DeleteBase(ctx, id); err != nil {
 		return err
 	}
 	return writeJSON(rc, fasthttp.StatusOK, deletion{id, "knowledge.deleted", true})
@@ -195,12 +195,12 @@ type Accepted struct {
 
 // ingest begins to read the base's own folder. The caller can give no path, as callers
 // must not choose what is read from this machine's disk.
-func (h *Handler) ingest(ctx context.Context, rc *fasthttp.RequestCtx, id string) error {
+func (m management) ingest(ctx context.Context, rc *fasthttp.RequestCtx, id string) error {
 	asked, err := readIngest(rc)
 	if err != nil {
 		return err
 	}
-	run, err := h.Manager.Ingest(ctx, id, asked.AcceptDeletions)
+	run, err := m.Ingest(ctx, id, asked.AcceptDeletions)
 	if err != nil {
 		return err
 	}

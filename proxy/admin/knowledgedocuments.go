@@ -126,7 +126,7 @@ func checkDocumentID(id, param string) error {
 }
 
 // putDocument writes one document.
-func (h *Handler) putDocument(ctx context.Context, rc *fasthttp.RequestCtx, base, id string) error {
+func (m management) putDocument(ctx context.Context, rc *fasthttp.RequestCtx, base, id string) error {
 	var asked putBody
 	if err := readObject(rc, `a document such as {"text": "…"}`, &asked); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (h *Handler) putDocument(ctx context.Context, rc *fasthttp.RequestCtx, base
 	if err != nil {
 		return err
 	}
-	done, err := h.Manager.Put(ctx, base, []NewDocument{d})
+	done, err := m.Put(ctx, base, []NewDocument{d})
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ type batch struct {
 }
 
 // putDocuments writes several documents: all of them, unless one is refused.
-func (h *Handler) putDocuments(ctx context.Context, rc *fasthttp.RequestCtx, base string) error {
+func (m management) putDocuments(ctx context.Context, rc *fasthttp.RequestCtx, base string) error {
 	var asked struct {
 		Documents []putBody `json:"documents"`
 	}
@@ -184,7 +184,7 @@ func (h *Handler) putDocuments(ctx context.Context, rc *fasthttp.RequestCtx, bas
 			return err
 		}
 	}
-	done, err := h.Manager.Put(ctx, base, documents)
+	done, err := m.Put(ctx, base, documents)
 	if err != nil {
 		return err
 	}
@@ -200,12 +200,12 @@ func (h *Handler) putDocuments(ctx context.Context, rc *fasthttp.RequestCtx, bas
 	return writeJSON(rc, fasthttp.StatusOK, b)
 }
 
-func (h *Handler) listDocuments(ctx context.Context, rc *fasthttp.RequestCtx, base string) error {
+func (m management) listDocuments(ctx context.Context, rc *fasthttp.RequestCtx, base string) error {
 	p, err := readPage(rc)
 	if err != nil {
 		return err
 	}
-	all, err := h.Manager.Documents(ctx, base)
+	all, err := m.Documents(ctx, base)
 	if err != nil {
 		return err
 	}
@@ -221,16 +221,16 @@ func (h *Handler) listDocuments(ctx context.Context, rc *fasthttp.RequestCtx, ba
 	return writeJSON(rc, fasthttp.StatusOK, l)
 }
 
-func (h *Handler) showDocument(ctx context.Context, rc *fasthttp.RequestCtx, base, id string) error {
-	d, err := h.Manager.Document(ctx, base, id)
+func (m management) showDocument(ctx context.Context, rc *fasthttp.RequestCtx, base, id string) error {
+	d, err := m.Document(ctx, base, id)
 	if err != nil {
 		return err
 	}
 	return writeJSON(rc, fasthttp.StatusOK, d)
 }
 
-func (h *Handler) deleteDocument(ctx context.Context, rc *fasthttp.RequestCtx, base, id string) error {
-	if err := h.Manager.Remove(ctx, base, id); err != nil {
+func (m management) deleteDocument(ctx context.Context, rc *fasthttp.RequestCtx, base, id string) error {
+	if err := m.Remove(ctx, base, id); err != nil {
 		return err
 	}
 	return writeJSON(rc, fasthttp.StatusOK, deletion{id, "knowledge.document.deleted", true})
