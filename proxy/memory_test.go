@@ -220,8 +220,8 @@ func TestUnpackedBodiesHaveTheirShare(t *testing.T) {
 // A bodyWatch is a BodyKeeper that tells whether the last body is still in memory.
 type bodyWatch chan weak.Pointer[byte]
 
-func (w bodyWatch) Received(_ *proxy.Report, body []byte) { w <- weak.Make(&body[0]) }
-func (bodyWatch) Sent(*proxy.Report, [][]byte)            {}
+func (w bodyWatch) Received(_ *report.Report, body []byte) { w <- weak.Make(&body[0]) }
+func (bodyWatch) Sent(*report.Report, [][]byte)            {}
 
 // The memory of a request's body is free while its answer is relayed, as a stream may be
 // open for minutes.
