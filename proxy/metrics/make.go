@@ -1,48 +1,39 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 // A factory makes registered metrics under Sidenote's prefix.
-type factory struct{ to prometheus.Registerer }
+type factory struct{ promauto.Factory }
 
-func (f factory) opts(name, help string) prometheus.Opts {
+func optsOf(name, help string) prometheus.Opts {
 	return prometheus.Opts{Namespace: "sidenote", Name: name, Help: help}
 }
 
 func (f factory) counter(name, help string) prometheus.Counter {
-	c := prometheus.NewCounter(prometheus.CounterOpts(f.opts(name, help)))
-	f.to.MustRegister(c)
-	return c
+	return f.NewCounter(prometheus.CounterOpts(optsOf(name, help)))
 }
 
 func (f factory) counters(name, help string, labels ...string) *prometheus.CounterVec {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts(f.opts(name, help)), labels)
-	f.to.MustRegister(c)
-	return c
+	return f.NewCounterVec(prometheus.CounterOpts(optsOf(name, help)), labels)
 }
 
 func (f factory) gauge(name, help string) prometheus.Gauge {
-	g := prometheus.NewGauge(prometheus.GaugeOpts(f.opts(name, help)))
-	f.to.MustRegister(g)
-	return g
+	return f.NewGauge(prometheus.GaugeOpts(optsOf(name, help)))
 }
 
 func (f factory) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts(f.opts(name, help)), labels)
-	f.to.MustRegister(g)
-	return g
+	return f.NewGaugeVec(prometheus.GaugeOpts(optsOf(name, help)), labels)
 }
 
 func (f factory) histogram(name, help string, buckets []float64) prometheus.Histogram {
-	h := prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "sidenote", Name: name, Help: help, Buckets: buckets})
-	f.to.MustRegister(h)
-	return h
+	return f.NewHistogram(prometheus.HistogramOpts{Namespace: "sidenote", Name: name, Help: help, Buckets: buckets})
 }
 
 func (f factory) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "sidenote", Name: name, Help: help, Buckets: buckets}, labels)
-	f.to.MustRegister(h)
-	return h
+	return f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "sidenote", Name: name, Help: help, Buckets: buckets}, labels)
 }
 
 // overheadBuckets reach from 50 µs to 5 s.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
@@ -60,7 +61,7 @@ type Metrics struct {
 // series that exist from the start.
 func New(n Names) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
-	f := factory{m.registry}
+	f := factory{promauto.With(m.registry)}
 	overflow := f.counter("metrics_overflow_total", "Label values that no configured name matched, counted as other.")
 	m.tenants, m.upstreams = newNames(n.Tenants, overflow), newNames(n.Upstreams, overflow)
 	m.requests = f.counters("requests_total", "Requests that ended.", "tenant", "outcome")
@@ -99,12 +100,9 @@ func (m *Metrics) startAtZero(n Names) {
 		m.requests.WithLabelValues(t, string(rewrite.Injected))
 		m.tokens.WithLabelValues(t, "injected")
 	}
-	m.shed.WithLabelValues("concurrency")
-	m.shed.WithLabelValues("shadow")
-	m.shed.WithLabelValues("calibration")
-	m.shed.WithLabelValues("memory")
-	m.shed.WithLabelValues("connections")
-	m.shed.WithLabelValues("descriptors")
+	for _, reason := range [...]string{"concurrency", "memory", "shadow", "calibration", "connections", "descriptors"} {
+		m.shed.WithLabelValues(reason)
+	}
 }
 
 // Registry returns the registry of the metrics, to be served and to be added to.
