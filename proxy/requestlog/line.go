@@ -38,7 +38,7 @@ func (s *subject) append(dst []byte) []byte {
 	return append(append(append(dst, `,"route":"`...), s.route...), '"')
 }
 
-// write returns r's line of the log as slog's JSON handler writes attrs, with the
+// write returns r's line of the log in the form of slog's JSON handler, with the
 // end of the answer as its time. The result is valid until the next call.
 func (l *lineWriter) write(r *report.Report) []byte {
 	ledger := &r.Rewrite.Ledger
@@ -88,11 +88,11 @@ func (l *lineWriter) appendTime(dst []byte, t time.Time) []byte {
 	return append(dst, l.zone...)
 }
 
-// appendMilliseconds appends milliseconds(d) as encoding/json writes it.
+// appendMilliseconds appends d in milliseconds as encoding/json writes it.
 func appendMilliseconds(dst []byte, d time.Duration) []byte {
 	us := d.Microseconds()
 	if us < 0 { // never so for our own durations
-		return strconv.AppendFloat(dst, milliseconds(d), 'f', -1, 64)
+		return strconv.AppendFloat(dst, float64(us)/1e3, 'f', -1, 64)
 	}
 	dst = strconv.AppendInt(dst, us/1000, 10)
 	if us %= 1000; us > 0 {

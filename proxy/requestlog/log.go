@@ -2,7 +2,6 @@
 package requestlog
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"sync"
@@ -36,7 +35,7 @@ type Log struct {
 	Logger   *slog.Logger
 	Requests Verbosity // "" is All
 	// Lines takes each request's line in one write, as JSON in the form of slog's JSON
-	// handler but at a fraction of its cost. If it is nil the lines go to Logger.
+	// handler but at a fraction of its cost.
 	Lines io.Writer
 
 	lineWriters sync.Pool // of *lineWriter
@@ -66,13 +65,8 @@ func (l *Log) Record(r *report.Report) {
 	if r.Reason == rewrite.ReasonRoute {
 		l.note(r.Route)
 	}
-	switch {
-	case !l.wants(r):
-	case l.Lines != nil:
+	if l.wants(r) {
 		l.writeLine(r)
-	default:
-		fields := attrs(r)
-		l.Logger.LogAttrs(context.Background(), slog.LevelInfo, "request", fields[:]...)
 	}
 }
 
@@ -96,39 +90,6 @@ func (l *Log) wants(r *report.Report) bool {
 	}
 	return true
 }
-
-// attrs returns the fields of r's line in their order.
-func attrs(r *report.Report) [24]slog.Attr {
-	l := &r.Rewrite.Ledger
-	return [...]slog.Attr{
-		slog.String("id", r.ID),
-		slog.String("tenant", r.Tenant),
-		slog.String("policy", r.Policy),
-		slog.String("policy_hash", r.PolicyHash),
-		slog.String("upstream", r.Upstream),
-		slog.String("route", string(r.Route)),
-		slog.String("model", r.Model()),
-		slog.Bool("stream", r.Stream),
-		slog.Int("status", r.Status),
-		slog.String("outcome", string(r.Outcome)),
-		slog.String("reason", string(r.Reason)),
-		slog.Int("sources", r.Sources()),
-		slog.Int("context_tokens", l.Used),
-		slog.Int("context_budget", l.Budget),
-		slog.String("exact", string(l.Exactness)),
-		slog.String("cache", string(r.Rewrite.Retrieval.Cache)),
-		slog.String("planner", report.PlannerOff),
-		slog.Float64("overhead_ms", milliseconds(r.Overhead)),
-		slog.Float64("retrieval_ms", milliseconds(r.Rewrite.RetrieveTook)),
-		slog.Float64("ttfb_ms", milliseconds(r.TTFB)),
-		slog.Float64("duration_ms", milliseconds(r.Total)),
-		slog.Bool("truncated", r.Truncated),
-		slog.Bool("retried", r.Retried()),
-		slog.String("client", string(r.Client)),
-	}
-}
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 
 // note logs once for each route that it passes unchanged.
 func (l *Log) note(r route.Kind) {

@@ -70,7 +70,7 @@ func TestDegradationsAreCounted(t *testing.T) {
 
 func TestLogLine(t *testing.T) {
 	var out bytes.Buffer
-	l := &requestlog.Log{Logger: slog.New(slog.NewJSONHandler(&out, nil))}
+	l := &requestlog.Log{Lines: &out}
 	r := reporttest.Injected()
 	r.ID, r.Tenant, r.Policy, r.PolicyHash, r.Upstream = "01JD3", "acme", "base", "9f2c0000", "openai"
 	r.Route, r.Status, r.Client = route.Chat, 200, report.ClientCompleted
