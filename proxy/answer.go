@@ -68,7 +68,7 @@ const zeroUsage = `{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`
 func appendCompletion(dst []byte, head completionHead, s completionShape, text string) []byte {
 	head.Object = "chat.completion"
 	dst = append(openObject(dst, head), `,"choices":[`...)
-	quoted := quote(text)
+	quoted := encode(text)
 	for i := range s.N {
 		if i > 0 {
 			dst = append(dst, ',')
@@ -92,7 +92,7 @@ func appendStream(dst []byte, head completionHead, s completionShape, text strin
 	event := func(choices, usage string) {
 		dst = append(openObject(append(dst, "data: "...), head), `,"choices":[`+choices+`]`+usage+"}\n\n"...)
 	}
-	quoted := string(quote(text))
+	quoted := string(encode(text))
 	for i := range s.N {
 		index := strconv.Itoa(i)
 		event(`{"index":`+index+`,"delta":{"role":"assistant","content":`+quoted+`,"refusal":null},"logprobs":null,"finish_reason":null}`, usage)
@@ -106,17 +106,14 @@ func appendStream(dst []byte, head completionHead, s completionShape, text strin
 
 // openObject appends v's JSON object without its closing brace.
 func openObject(dst []byte, v completionHead) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic("BUG: strings and a number did not encode: " + err.Error())
-	}
+	b := encode(v)
 	return append(dst, b[:len(b)-1]...)
 }
 
-func quote(text string) []byte {
-	b, err := json.Marshal(text)
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
 	if err != nil {
-		panic("BUG: a string did not encode: " + err.Error())
+		panic("BUG: strings and a number did not encode: " + err.Error())
 	}
 	return b
 }
