@@ -64,12 +64,13 @@ func TestBodies(t *testing.T) {
 func TestKeysAreMasked(t *testing.T) {
 	const key = "sk-sidenote-AAAABBBBCCCC"
 	for body, want := range map[string]string{
-		`{"messages":[{"content":"use ` + key + ` now"}]}`:            `{"messages":[{"content":"use (a key) now"}]}`,
-		`{"api_key": "top","x-api-key":"a\"b","apiKey":"top"}`:        `{"api_key": "(a key)","x-api-key":"(a key)","apiKey":"(a key)"}`,
-		`{"Authorization":"Bearer abcdefgh.ijkl"}`:                    `{"Authorization":"(a key)"}`,
-		`{"content":"curl -H 'Authorization: Bearer abcdefgh.ijkl'"}`: `{"content":"curl -H 'Authorization: (a key)'"}`,
-		`{"client_secret":"cut off h`:                                 `{"client_secret":"(a key)`,
-		`{"content":"task-force and ask-me"}`:                         `{"content":"task-force and ask-me"}`,
+		`{"messages":[{"content":"use ` + key + ` now"}]}`:                                                                        `{"messages":[{"content":"use (a key) now"}]}`,
+		`{"api_key": "top","x-api-key":"a\"b","apiKey":"top"}`:                                                                    `{"api_key": "(a key)","x-api-key":"(a key)","apiKey":"(a key)"}`,
+		`{"Authorization":"Bearer abcdefgh.ijkl"}`:                                                                                `{"Authorization":"(a key)"}`,
+		`{"content":"curl -H 'Authorization: Bearer abcdefgh.ijkl'"}`:                                                             `{"content":"curl -H 'Authorization: (a key)'"}`,
+		`{"authentication":{"type":"api_key","key":"abc"},"access_token":"abc","connection_string":"a;b","keys":"k","token":"t"}`: `{"authentication":{"type":"api_key","key":"(a key)"},"access_token":"(a key)","connection_string":"(a key)","keys":"k","token":"(a key)"}`,
+		`{"client_secret":"cut off h`:                                                                                             `{"client_secret":"(a key)`,
+		`{"content":"task-force and ask-me"}`:                                                                                     `{"content":"task-force and ask-me"}`,
 	} {
 		if _, sent := kept(explain.BodiesFull, []byte(body)); sent.Text != want {
 			t.Errorf("%s is shown as %s", body, sent.Text)
