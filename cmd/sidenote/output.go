@@ -12,7 +12,6 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/report"
 	"sidenote/proxy/requestlog"
-	"sidenote/proxy/route"
 	"sidenote/rewrite"
 )
 
@@ -120,15 +119,15 @@ func (o *output) close() {
 type lines struct {
 	w        io.Writer
 	requests requestlog.Verbosity
-
-	mu    sync.Mutex
-	noted map[route.Kind]bool
+	noted    sync.Map // has the routes that were said to pass unchanged
 }
 
 // Record writes r's line.
 func (l *lines) Record(r *report.Report) {
-	if r.Reason == rewrite.ReasonRoute && l.first(r.Route) {
-		l.write([]byte(console.Note(r.Time, "POST /v1/"+string(r.Route)+" passes unchanged; sources are added to /chat/completions only (said once)")))
+	if r.Reason == rewrite.ReasonRoute {
+		if _, said := l.noted.LoadOrStore(r.Route, true); !said {
+			l.write([]byte(console.Note(r.Time, "POST /v1/"+string(r.Route)+" passes unchanged; sources are added to /chat/completions only (said once)")))
+		}
 	}
 	if l.requests == requestlog.None || l.requests == requestlog.Errors && r.Status < 400 && !r.Truncated && r.Client == report.ClientCompleted {
 		return
@@ -151,18 +150,6 @@ func (l *lines) Record(r *report.Report) {
 
 func (l *lines) write(line []byte) {
 	_, _ = l.w.Write(append(line, '\n')) // an AsyncWriter counts what it drops
-}
-
-// first tells whether this is the first request of a route.
-func (l *lines) first(k route.Kind) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.noted == nil {
-		l.noted = map[route.Kind]bool{}
-	}
-	said := l.noted[k]
-	l.noted[k] = true
-	return !said
 }
 
 // newProgress shows on stderr how far a command has come.
