@@ -94,15 +94,12 @@ func (l *Log) wants(r *report.Report) bool {
 // note logs once for each route that it passes unchanged.
 func (l *Log) note(r route.Kind) {
 	l.mu.Lock()
-	said := l.noted[r]
-	if !said {
-		if l.noted == nil {
-			l.noted = make(map[route.Kind]bool)
-		}
-		l.noted[r] = true
+	defer l.mu.Unlock()
+	if l.noted == nil {
+		l.noted = make(map[route.Kind]bool)
 	}
-	l.mu.Unlock()
-	if !said {
+	if !l.noted[r] {
+		l.noted[r] = true
 		l.Logger.Info("a route passes unchanged; sources are added to /chat/completions only (said once)", "route", string(r))
 	}
 }
