@@ -119,6 +119,30 @@ func TestInterimAnswers(t *testing.T) {
 	}
 }
 
+// A client that does not take an interim answer gets none after it: what follows a part of
+// one cannot be read.
+func TestInterimAnswerNotTaken(t *testing.T) {
+	hint := "HTTP/1.1 103 Early Hints\r\nLink: " + strings.Repeat("x", 60<<10) + "\r\n\r\n"
+	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
+		if _, _, err := readMessage(br); err == nil {
+			_, _ = io.WriteString(c, hint)
+			_, _ = br.ReadByte() // until the connection ends
+		}
+	})
+	f := &front{up: newUpstream(t, o.config("")), errs: make(chan error, 1)}
+	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) {
+		for n := 1; n > 0; { // until there is no room
+			n, _ = ctx.Conn().Write(make([]byte, 1<<20))
+		}
+		f.relay(ctx, transport.Call{Interim: true})
+	}, transport.ServerOptions{Write: 20 * time.Millisecond})
+	c := dial(t, f.addr)
+	c.send(get)
+	if err := await(t, f.errs, "end of the call"); transport.ClassOf(err) != transport.ClientGone {
+		t.Errorf("got %v, want %s", err, transport.ClientGone)
+	}
+}
+
 func TestReplacedAnswerLines(t *testing.T) {
 	o := answering(t, "HTTP/1.1 200 OK\r\nsidenote-status: forged\r\nA: b\r\nSidenote-Status: again\r\nX: 1\r\nContent-Length: 0\r\n\r\n")
 	u := newUpstream(t, o.config(""))

@@ -293,7 +293,9 @@ func (x *upstreamCall) passInterim(h *wire.AnswerHead) {
 	}
 	text := strconv.AppendInt([]byte("HTTP/1.1 "), int64(h.Status), 10)
 	text = h.Append(append(text, ' '), []Header{{Name: "Content-Length"}})
-	_, _ = x.head.client.Write(append(text, "\r\n\r\n"...)) // a client that left is noticed elsewhere
+	if _, err := x.head.client.Write(append(text, "\r\n\r\n"...)); err != nil {
+		x.abort() // nothing can be read after a part of an answer
+	}
 }
 
 // classify returns err as an *Error. If the call was ended on purpose its connection was

@@ -58,7 +58,7 @@ func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	}
 	start := len(*a.text)
 	*a.text = a.head.Append(*a.text, how.Replace)
-	head := ReplyHead{Status: a.head.Status, Lines: (*a.text)[start:], Length: noLength, NoBody: a.head.Kind == wire.BodyNone}
+	head := ReplyHead{Status: a.head.Status, Lines: (*a.text)[start:], Length: -1, NoBody: a.head.Kind == wire.BodyNone}
 	if a.head.Kind == wire.BodyFixed {
 		head.Length = a.head.Length
 	}

@@ -9,9 +9,6 @@ import (
 	"sidenote/proxy/transport/tcp"
 )
 
-// noLength stands for the length of a body that is not known.
-const noLength = -1
-
 // A ReplyHead is the head of an answer. Framing and Connection are added to it.
 type ReplyHead struct {
 	Status int
