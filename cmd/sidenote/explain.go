@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
+
+	"github.com/oklog/ulid/v2"
 
 	"sidenote/cmd/sidenote/internal/adminclient"
 	"sidenote/cmd/sidenote/internal/config"
@@ -32,12 +33,15 @@ func (explainCmd) Help() string {
 
 // Run shows what is known of one request.
 func (c *explainCmd) Run(a *app) error {
+	if _, err := ulid.ParseStrict(c.ID); err != nil {
+		return usageError{fmt.Errorf("%q is no id of a request, which the header Sidenote-Id of its answer has", c.ID)}
+	}
 	at, err := c.client(a)
 	if err != nil {
 		return err
 	}
 	var e explain.Explanation
-	if err := at.Do(a.ctx, http.MethodGet, admin.ExplainPath+url.PathEscape(c.ID), nil, &e); err != nil {
+	if err := at.Do(a.ctx, http.MethodGet, admin.ExplainPath+c.ID, nil, &e); err != nil {
 		return err
 	}
 	if c.JSON {
