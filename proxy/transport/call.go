@@ -62,7 +62,7 @@ type upstreamCall struct {
 	head   *Head
 	watch  *watch        // of the client that it is made for; nil if there is none
 	now    time.Duration // clock when it began, or when a connection was dialed for it
-	stop   func() bool   // ends the wait for the end of the context
+	stop   func() bool   // ends the wait for the end of a context that is not watch itself; else nil
 	answer Answer
 
 	mu sync.Mutex
@@ -81,15 +81,16 @@ type progress struct {
 
 // Do sends a request to the upstream and waits for the head of the answer. When ctx ends,
 // the connection to the upstream is closed at once; every context that ends counts as a
-// client that left. Every error is an *Error. The caller must close each Answer; those of
+// client that left. (The end of Watch's parent is not noticed here: Close ends the calls of an
+// Upstream.) Every error is an *Error. The caller must close each Answer; those of
 // calls with a context of Watch are closed when the handler has returned, if not before.
 //
 // Only one call at a time may send the client's own body, and none may after that.
 func (u *Upstream) Do(ctx context.Context, c Call) (*Answer, error) {
-	x := &upstreamCall{up: u, head: c.Head, watch: watchOf(ctx), now: tcp.Clock()}
-	x.stop = panics.AfterEnd(ctx, u.config.Panicked, x.abort)
-	if x.watch != nil {
-		x.watch.add(x)
+	x := newCall(ctx)
+	x.up, x.head, x.now = u, c.Head, tcp.Clock()
+	if x.watch != ctx {
+		x.stop = panics.AfterEnd(ctx, u.config.Panicked, x.abort)
 	}
 	text := u.heads.Get().(*[]byte)
 	if err := x.do(ctx, c, text); err != nil {
@@ -102,6 +103,14 @@ func (u *Upstream) Do(ctx context.Context, c Call) (*Answer, error) {
 		return nil, err
 	}
 	return &x.answer, nil
+}
+
+// newCall returns a call for ctx.
+func newCall(ctx context.Context) *upstreamCall {
+	if w := watchOf(ctx); w != nil {
+		return w.newCall()
+	}
+	return new(upstreamCall)
 }
 
 func (x *upstreamCall) do(ctx context.Context, c Call, text *[]byte) error {
@@ -341,7 +350,9 @@ func (x *upstreamCall) abort() {
 // handOver lets x go on after the handler, and whatever becomes of its context. Its client
 // is not watched any more.
 func (x *upstreamCall) handOver() {
-	x.stop()
+	if x.stop != nil {
+		x.stop()
+	}
 	if x.watch != nil {
 		x.watch.pause()
 		x.watch.remove(x)
@@ -360,7 +371,9 @@ func (x *upstreamCall) end(keep bool) {
 	if ended {
 		return
 	}
-	x.stop()
+	if x.stop != nil {
+		x.stop()
+	}
 	if upload != nil && !upload.finished() {
 		keep = false
 		x.conn.drop()

@@ -44,6 +44,7 @@ type clientConn struct {
 	gone     atomic.Bool           // the hangup watcher saw its peer leave
 	watching atomic.Pointer[watch] // what a hang-up ends; nil if there is nothing
 	tunnel   *tunnel               // after a switch to another protocol
+	call     upstreamCall          // the first one of a request
 }
 
 func (g *guard) newConn(c net.Conn) *clientConn {
@@ -142,7 +143,7 @@ func (c *clientConn) closes(ctx *fasthttp.RequestCtx) bool {
 func (c *clientConn) hungUp() {
 	c.gone.Store(true)
 	if w := c.watching.Load(); w != nil {
-		w.cancel()
+		w.leave()
 	}
 }
 

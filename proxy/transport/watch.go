@@ -4,37 +4,74 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/transport/tcp"
 )
 
-// A watch is the context of a client's request, see Watch.
+// A watch is the context of a client's request, see Watch. Most are asked for nothing but
+// Err, so the channel of Done is made when somebody wants it.
 type watch struct {
-	context.Context
-	cancel context.CancelFunc
+	parent context.Context
 	client *clientConn
 
-	mu    sync.Mutex
-	began bool
-	ended bool            // the handler has returned
-	stop  func()          // ends a watch that has a goroutine of its own; else nil
-	calls []*upstreamCall // made with this context or one made from it
-	first [1]*upstreamCall
+	mu     sync.Mutex
+	began  bool
+	left   bool            // the client left
+	ended  bool            // the handler has returned
+	stop   func()          // ends a watch that has a goroutine of its own; else nil
+	called bool            // newCall was called
+	calls  []*upstreamCall // made with this context or one made from it
+	first  [1]*upstreamCall
+	waited context.Context // has the channel; nil before Done
+	cancel context.CancelFunc
 }
 
 type watchKey struct{}
+
+// Deadline implements context.Context.
+func (w *watch) Deadline() (time.Time, bool) { return w.parent.Deadline() }
+
+// Done implements context.Context.
+func (w *watch) Done() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waited == nil {
+		w.waited, w.cancel = context.WithCancel(w.parent)
+		if w.left || w.ended {
+			w.cancel()
+		}
+	}
+	return w.waited.Done()
+}
+
+// Err implements context.Context.
+func (w *watch) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.left || w.ended {
+		return context.Canceled
+	}
+	return w.parent.Err()
+}
 
 // Value implements context.Context.
 func (w *watch) Value(key any) any {
 	if key == (watchKey{}) {
 		return w
 	}
-	return w.Context.Value(key)
+	w.mu.Lock()
+	waited := w.waited
+	w.mu.Unlock()
+	if waited != nil {
+		return waited.Value(key)
+	}
+	return w.parent.Value(key)
 }
 
-// watchOf returns the watch that ctx is or was made from, nil if there is none.
+// watchOf returns the watch that ctx was made from, nil if there is none.
 func watchOf(ctx context.Context) *watch {
 	w, _ := ctx.Value(watchKey{}).(*watch)
 	return w
@@ -50,9 +87,8 @@ func Watch(ctx *fasthttp.RequestCtx, parent context.Context) context.Context {
 	if client.state.watch != nil {
 		return client.state.watch
 	}
-	w := &watch{client: client}
+	w := &watch{client: client, parent: parent}
 	w.calls = w.first[:0]
-	w.Context, w.cancel = context.WithCancel(parent)
 	client.state.watch = w
 	if client.watched() || client.state.bodyRead {
 		w.begin()
@@ -64,18 +100,33 @@ func Watch(ctx *fasthttp.RequestCtx, parent context.Context) context.Context {
 // watcher sees the client, nobody may read from the client's connection until pause or end.
 func (w *watch) begin() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.began || w.ended {
-		return
+	began := w.began || w.ended
+	if w.began = true; !began && !w.client.watched() {
+		w.stop = tcp.WatchHangup(w.client, w.client.guard.hungUp, w.client.guard.options.Panicked, w.leave)
 	}
-	w.began = true
-	if !w.client.watched() {
-		w.stop = tcp.WatchHangup(w.client, w.client.guard.hungUp, w.client.guard.options.Panicked, w.cancel)
+	w.mu.Unlock()
+	if began || !w.client.watched() {
 		return
 	}
 	w.client.watching.Store(w)
 	if w.client.gone.Load() {
+		w.leave()
+	}
+}
+
+// leave ends w because the client has left.
+func (w *watch) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return
+	}
+	w.left = true
+	if w.cancel != nil {
 		w.cancel()
+	}
+	for _, x := range w.calls {
+		x.abort()
 	}
 }
 
@@ -100,11 +151,19 @@ func (w *watch) remove(x *upstreamCall) {
 	w.calls = slices.DeleteFunc(w.calls, func(other *upstreamCall) bool { return other == x })
 }
 
-// add makes x end with the handler, if nothing ends it before.
-func (w *watch) add(x *upstreamCall) {
+// newCall returns a call that ends with w. The first one of a request is in the memory of
+// its connection, which the next request uses again.
+func (w *watch) newCall() *upstreamCall {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	x := &w.client.call
+	if w.called {
+		x = new(upstreamCall)
+	}
+	w.called = true
+	*x = upstreamCall{watch: w, progress: progress{aborted: w.left}}
 	w.calls = append(w.calls, x)
+	return x
 }
 
 // end ends w and the calls that the handler has left open.
@@ -115,9 +174,12 @@ func (w *watch) end() {
 	w.ended = true
 	calls := w.calls
 	w.calls = nil
+	if w.cancel != nil {
+		w.cancel()
+	}
 	w.mu.Unlock()
-	w.cancel()
 	for _, x := range calls {
 		x.end(false)
+		*x = upstreamCall{} // nothing of it stays in memory while the connection is idle
 	}
 }
