@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/transport/tcp"
+	"sidenote/proxy/transport/wire"
 )
 
 // What a client's connection is read for. It decides the deadline of a Read.
@@ -32,7 +33,7 @@ type clientConn struct {
 	state *requestState // of the request while its handler runs, else nil
 	guard *guard
 	waits atomic.Int32 // forOther, forRequest, …
-	head  headRead
+	head  wire.HeadRead
 	flush time.Duration // a Write fails if the client takes nothing for so long, see writeWithin
 
 	readErr error // of the last Read that failed
@@ -94,17 +95,17 @@ func (c *clientConn) Read(p []byte) (int, error) {
 // fasthttp may also call it to read ahead in a body: then no head begins here, and no
 // part of one stands before p.
 func (c *clientConn) readHead(p []byte, begins bool) (int, error) {
-	begins = begins || c.head.buffer == nil
-	before := c.head.before(p, c.guard.options.HeadBytes)
-	if bareLine(before, math.MaxInt) {
-		return 0, errBareLine
+	begins = begins || c.head.Buffer == nil
+	before := c.head.Before(p, c.guard.options.HeadBytes)
+	if wire.BareLine(before, math.MaxInt) {
+		return 0, wire.ErrBareLine
 	}
 	n, err := c.Conn.Read(p)
 	if err != nil {
 		c.readErr = err
 	}
 	if begins || len(before) > 0 {
-		c.head.bare = bareLine(c.head.buffer[:min(len(before)+n, len(c.head.buffer))], 1)
+		c.head.Bare = wire.BareLine(c.head.Buffer[:min(len(before)+n, len(c.head.Buffer))], 1)
 	}
 	return n, err
 }

@@ -271,7 +271,7 @@ func checkHead(ctx *fasthttp.RequestCtx, client *clientConn, into *Head) (status
 		return fasthttp.StatusHTTPVersionNotSupported
 	}
 	into.client, into.method, into.target, into.length, into.http11 = client, h.Method(), h.RequestURI(), h.ContentLength(), h.IsHTTP11()
-	if !into.read(h.RawHeaders()) || client.head.bare {
+	if !into.read(h.RawHeaders()) || client.head.Bare {
 		return fasthttp.StatusBadRequest
 	}
 	return 0
