@@ -108,7 +108,7 @@ func (u *Upstream) Do(ctx context.Context, c Call) (*Answer, error) {
 // newCall returns a call for ctx.
 func newCall(ctx context.Context) *upstreamCall {
 	if w := watchOf(ctx); w != nil {
-		return w.newCall()
+		return w.newCall(w == ctx)
 	}
 	return new(upstreamCall)
 }

@@ -22,7 +22,7 @@ type watch struct {
 	left   bool            // the client left
 	ended  bool            // the handler has returned
 	stop   func()          // ends a watch that has a goroutine of its own; else nil
-	called bool            // newCall was called
+	called bool            // the call in the memory of the connection is in use
 	calls  []*upstreamCall // made with this context or one made from it
 	first  [1]*upstreamCall
 	waited context.Context // has the channel; nil before Done
@@ -151,16 +151,17 @@ func (w *watch) remove(x *upstreamCall) {
 	w.calls = slices.DeleteFunc(w.calls, func(other *upstreamCall) bool { return other == x })
 }
 
-// newCall returns a call that ends with w. The first one of a request is in the memory of
-// its connection, which the next request uses again.
-func (w *watch) newCall() *upstreamCall {
+// newCall returns a call that ends with w. The first one of a request that has w itself as
+// its context is in the memory of its connection, which the next request uses again. With
+// any other context, abort may still be called when the request is over.
+func (w *watch) newCall(itself bool) *upstreamCall {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	x := &w.client.call
-	if w.called {
+	if !itself || w.called {
 		x = new(upstreamCall)
 	}
-	w.called = true
+	w.called = w.called || itself
 	*x = upstreamCall{watch: w, progress: progress{aborted: w.left}}
 	w.calls = append(w.calls, x)
 	return x
@@ -180,6 +181,8 @@ func (w *watch) end() {
 	w.mu.Unlock()
 	for _, x := range calls {
 		x.end(false)
-		*x = upstreamCall{} // nothing of it stays in memory while the connection is idle
+		if x == &w.client.call {
+			*x = upstreamCall{} // nothing of it stays in memory while the connection is idle
+		}
 	}
 }
