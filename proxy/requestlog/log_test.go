@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,17 +30,36 @@ func degraded() *report.Report {
 	return r
 }
 
+// A lockedBuffer is a log that timers write to.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// take returns what was written since the last call.
+func (b *lockedBuffer) take() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer b.text.Reset()
+	return b.text.String()
+}
+
 // A degradation is logged once, then counted each minute while it lasts; after a minute
 // without one it is logged as new.
 func TestDegradationsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out lockedBuffer
 		l := &requestlog.Log{Logger: slog.New(slog.NewTextHandler(&out, nil)), Requests: requestlog.None}
 		said := func(want ...string) {
 			t.Helper()
 			synctest.Wait()
-			lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
-			out.Reset()
+			lines := strings.Split(strings.TrimSuffix(out.take(), "\n"), "\n")
 			if len(want) == 0 && lines[0] == "" {
 				return
 			}
