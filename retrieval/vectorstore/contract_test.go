@@ -112,13 +112,14 @@ func newCentral(t *testing.T) central {
 		<-served
 	})
 	s := newService(t, front)
-	return central{breakable{open(t, s.URL, nil), s}, embedded}
+	c := central{breakable{open(t, s.URL, nil), s}, embedded}
+	<-c.Asked() // what it hears of the empty base must not come after a change
+	return c
 }
 
 func TestContractOfASidenote(t *testing.T) {
 	retrievaltest.Run(t, func(t *testing.T, docs []retrievaltest.Document) retrieval.Base {
 		c := newCentral(t)
-		<-c.Asked()
 		c.Change(t, docs)
 		return c
 	})
