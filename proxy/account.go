@@ -24,6 +24,7 @@ type account struct {
 	holders   atomic.Int32    // the answer, and shadow work if any: the last one records the Report
 
 	headers  [3]transport.Header     // the memory for the result of lines
+	calls    [1]report.Call          // the memory for the usual list of calls
 	whenDone func(transport.Outcome) // the method value exchange.done, allocated once
 	panicked panics.Handler          // the method value bug, allocated once
 }
@@ -33,6 +34,7 @@ func (a *account) begin(s *Server, now time.Time) {
 	a.server = s
 	r := &a.report
 	r.ID, r.Time, r.Outcome, r.Client = report.NewID(now), now, report.Relayed, report.ClientCompleted
+	r.Calls = a.calls[:0]
 	a.holders.Store(1)
 	s.metrics.Begin()
 	s.openRequests.Add(1)
@@ -118,7 +120,7 @@ func (a *account) lines() []transport.Header {
 	if a.report.UpstreamStatus()/100 != 2 {
 		return h
 	}
-	values := report.AppendStatus(make([]byte, 0, 768), &a.report)
+	values := report.AppendStatus(make([]byte, 0, 2048), &a.report)
 	status := len(values)
 	if a.report.Outcome == rewrite.Injected {
 		values = report.AppendSources(values, a.report.Rewrite.Ledger.Sources, a.report.Expose)

@@ -81,8 +81,9 @@ func (x *exchange) release() {
 		return
 	}
 	x.record()
-	pool := &x.server.exchanges
-	*x = exchange{account: account{whenDone: x.whenDone, panicked: x.panicked}, chat: chat{outgoing: x.outgoing}}
+	pool, whenDone, panicked, outgoing := &x.server.exchanges, x.whenDone, x.panicked, x.outgoing
+	*x = exchange{} // in one piece: a literal with values would be made elsewhere and copied
+	x.whenDone, x.panicked, x.outgoing = whenDone, panicked, outgoing
 	pool.Put(x)
 }
 
@@ -121,8 +122,9 @@ func (x *exchange) relay() error {
 // error only if nothing was sent to the client yet.
 func (x *exchange) forward(r transport.Call) error {
 	r.Head, r.Without, r.Interim = x.head, KeyPrefix, true
-	x.report.Overhead = max(time.Since(x.report.Time)-x.readTook, 1)
-	answer, err := x.call(r, report.ToAnswer)
+	began := time.Now()
+	x.report.Overhead = max(began.Sub(x.report.Time)-x.readTook, 1)
+	answer, err := x.call(r, report.ToAnswer, began)
 	if x.retry.req != nil {
 		if err == nil {
 			answer, err = x.retryIfTooLong(answer, r)
@@ -149,11 +151,10 @@ func (x *exchange) forward(r transport.Call) error {
 	return nil
 }
 
-// call makes one call to the upstream and reports it.
-func (x *exchange) call(r transport.Call, why report.Purpose) (*transport.Answer, error) {
-	began := time.Now()
+// call makes one call to the upstream, now, and reports it.
+func (x *exchange) call(r transport.Call, why report.Purpose, now time.Time) (*transport.Answer, error) {
 	answer, err := x.upstream.client.Do(x.life, r)
-	c := report.Call{Upstream: x.upstream.name, Purpose: why, Took: time.Since(began)}
+	c := report.Call{Upstream: x.upstream.name, Purpose: why, Took: time.Since(now)}
 	if err == nil {
 		c.Status = answer.Status()
 	}

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -202,7 +203,11 @@ func nothing(context.Context, retrieval.Query) (retrieval.Result, error) {
 // reports is a Recorder that passes Reports to the test.
 type reports chan report.Report
 
-func (c reports) Record(r *report.Report) { c <- *r }
+func (c reports) Record(r *report.Report) {
+	kept := *r
+	kept.Calls = slices.Clone(r.Calls) // their memory is used again
+	c <- kept
+}
 
 func (c reports) next(t *testing.T) report.Report {
 	t.Helper()

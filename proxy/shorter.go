@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"time"
 
 	"sidenote/proxy/coding"
 	"sidenote/proxy/report"
@@ -36,7 +37,7 @@ func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*tr
 	x.outgoing = rewrite.Pieces(x.outgoing[:0], x.retry.body, res.Edits)
 	x.keepBody(nil, x.outgoing)
 	r.Body, r.Same = x.outgoing, false
-	return x.call(r, report.ToRetryShorter)
+	return x.call(r, report.ToRetryShorter, time.Now())
 }
 
 func refusedAsTooLong(resp *transport.Answer) (t toolong.Counts, ok bool) {

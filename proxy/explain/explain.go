@@ -88,7 +88,9 @@ func (r *Ring) Record(of *report.Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	kept := r.reports.add(0)
+	calls := append(kept.Calls[:0], of.Calls...) // in the memory of an older report, as their own is used again
 	kept.Report = *of
+	kept.Calls = calls
 	kept.trim()
 }
 
@@ -165,7 +167,7 @@ func (r *Ring) find(id string) (of *entry, received, sent *Body, have int) {
 	}
 	of = new(entry)
 	*of = *found
-	of.edits = append([]Edit{}, found.edits...)
+	of.edits, of.Calls = append([]Edit{}, found.edits...), slices.Clone(found.Calls)
 	return of, r.body(of, false), r.body(of, true), r.reports.n
 }
 
