@@ -19,14 +19,14 @@ type BodyKeeper interface {
 // keepBody shows a body of this request to the BodyKeeper, if there is one: received if
 // sent is nil. A panic there costs what would have been kept, and nothing else.
 func (a *account) keepBody(received []byte, sent [][]byte) {
-	keeper := a.server.bodies
-	if keeper == nil {
+	bodies := a.server.bodies
+	if bodies == nil {
 		return
 	}
 	defer panics.Recover(a.panicked, nil)
 	if sent == nil {
-		keeper.Received(&a.report, received)
+		bodies.Received(&a.report, received)
 		return
 	}
-	keeper.Sent(&a.report, sent)
+	bodies.Sent(&a.report, sent)
 }
