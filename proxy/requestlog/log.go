@@ -38,7 +38,7 @@ type Log struct {
 	// handler but at a fraction of its cost.
 	Lines io.Writer
 
-	lineWriters sync.Pool // of *lineWriter
+	texts sync.Pool // of *[]byte: a line
 
 	mu      sync.Mutex
 	noted   map[route.Kind]bool
@@ -71,14 +71,14 @@ func (l *Log) Record(r *report.Report) {
 }
 
 func (l *Log) writeLine(r *report.Report) {
-	w, _ := l.lineWriters.Get().(*lineWriter)
-	if w == nil {
-		w = new(lineWriter)
+	text, _ := l.texts.Get().(*[]byte)
+	if text == nil {
+		text = new([]byte)
 	}
-	text := w.write(r)
-	_, _ = l.Lines.Write(text) // there is no other place to report that the log fails
-	transport.Poison(text)
-	l.lineWriters.Put(w)
+	*text = appendLine((*text)[:0], r)
+	_, _ = l.Lines.Write(*text) // there is no other place to report that the log fails
+	transport.Poison(*text)
+	l.texts.Put(text)
 }
 
 func (l *Log) wants(r *report.Report) bool {
