@@ -18,7 +18,9 @@ func poolExhausted(t *testing.T, s *stage) {
 	answers := r.burst(many, many, func(i int) int { return never + i })
 	l := lostBy(answers)
 	t.Logf("%d requests at once lost %v; %.0f calls found no connection, %d connections", many, l, r.errors("pool"), r.fault.Conns())
-	if l.most > 4*time.Second { // twice what they may wait; one after the other, they would take six
+	// Twice what they may wait; one after the other, they would take six. A busy machine takes
+	// longer for so many at once, which shows without Redis as well.
+	if l.most > 4*time.Second+2*l.plain95 {
 		t.Errorf("requests lost %v", l)
 	}
 	if r.errors("pool") == 0 || r.fault.Conns() > 2 {
