@@ -120,11 +120,12 @@ func describe(body string) string {
 // the body is dropped with that connection, and the request is sent again as in other
 // cases.
 func TestSendAgainEarly(t *testing.T) {
-	const size = 16 << 20 // more than any kernel buffers
+	const size = 16 << 20 // more than the kernel takes where the upstream's buffer does not grow
 	for name, refusal := range refusals {
 		t.Run(name, func(t *testing.T) {
 			lengths, second := make(chan int64, 10), make(chan struct{}, 10)
 			o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
+				_ = c.(*net.TCPConn).SetReadBuffer(64 << 10)
 				for {
 					request, err := http.ReadRequest(br)
 					if err != nil {
