@@ -173,11 +173,6 @@ type messageWeight struct {
 	stopped      bool // counting stopped at the limit
 }
 
-// A limitedCounter is a Counter that can stop at a limit.
-type limitedCounter interface {
-	CountUpTo(text string, limit int) (n, end int)
-}
-
 // count adds the tokens of a text. With a limit it stops as soon as the limit is
 // exceeded.
 func (m *messageWeight) count(text string) {
@@ -185,8 +180,8 @@ func (m *messageWeight) count(text string) {
 		m.stopped = true
 		return
 	}
-	if c, ok := m.Counter.(limitedCounter); ok && m.limit > 0 && len(text) > m.limit {
-		if n, _ := c.CountUpTo(text, m.limit); n > m.limit {
+	if m.limit > 0 && len(text) > m.limit {
+		if n, _ := tokens.CountUpTo(m.Counter, text, m.limit); n > m.limit {
 			m.text += n
 			m.stopped = true
 			return

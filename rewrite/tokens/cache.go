@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// A table remembers counts by a hash of the text. It has a fixed number of entries,
-// four to a cache line, and no locks.
+// A Cache remembers counts by hashes of the texts. It has a fixed number of entries, four
+// to a cache line, and no locks. It is safe for concurrent use.
 //
 // An entry is two words: value, and check, which is the first hash XOR value. If two
 // writers mix their words, the hash does not match and the entry is a miss (the scheme
@@ -17,61 +17,74 @@ import (
 // its own seed, are compared. One hash of the runtime is not enough: one pair in 10^10
 // of long texts made for the purpose collides, and 100,000 texts make that many pairs.
 // Both hashes collide for one pair in 10^20.
-type table struct {
+type Cache struct {
 	seeds [2]maphash.Seed
 	lines [][4]entry
 }
 
 type entry struct{ check, value atomic.Uint64 }
 
-// A key is a text's two hashes.
-type key struct{ a, b uint64 }
+// A Key identifies a text and which of its counts is meant: the text's two hashes.
+type Key struct{ a, b uint64 }
 
-// newTable returns a table of 4 << bits entries of 16 bytes.
-func newTable(bits int) *table {
-	return &table{
+// NewCache returns a Cache of 4 << bits counts, 16 bytes each.
+func NewCache(bits int) *Cache {
+	return &Cache{
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 		lines: make([][4]entry, 1<<bits),
 	}
 }
 
-func (t *table) key(text string) key {
-	return key{a: hash(t.seeds[0], text), b: hash(t.seeds[1], text)}
+// Key returns the key of a text, in the time of hashing it.
+func (c *Cache) Key(text []byte) Key {
+	return c.key(unsafe.String(unsafe.SliceData(text), len(text))) //nolint:gosec // a copy would cost more than the hash, which keeps nothing
+}
+
+func (c *Cache) key(text string) Key {
+	return Key{a: hash(c.seeds[0], text), b: hash(c.seeds[1], text)}
 }
 
 // hash hashes text in one go, as a map does. maphash.String starts anew every 128 bytes
 // and takes four times as long.
 func hash(seed maphash.Seed, text string) uint64 { return maphash.Comparable(seed, text) }
 
-func (t *table) line(k key) *[4]entry { return &t.lines[k.b&uint64(len(t.lines)-1)] }
+// Of returns the key of one of several counts of the same text.
+func (k Key) Of(what uint64) Key {
+	const odd, other = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93 // odd is 2^64 over the golden ratio
+	return Key{a: k.a ^ what*odd, b: k.b ^ what*other>>32}
+}
 
-// A value holds the upper half of the second hash, 31 bits of count, and one bit for
-// exact. Empty entries have 0 in both words; a count is never 0.
-func pack(k key, n int, exact bool) uint64 {
-	v := k.b&^math.MaxUint32 | uint64(n)<<1
+func (c *Cache) line(k Key) *[4]entry { return &c.lines[k.b&uint64(len(c.lines)-1)] }
+
+// A value holds the upper half of the second hash, 31 bits of a count plus one, and one
+// bit for exact. Empty entries have 0 in both words.
+func pack(k Key, n int, exact bool) uint64 {
+	v := k.b&^math.MaxUint32 | uint64(n+1)<<1
 	if exact {
 		v |= 1
 	}
 	return v
 }
 
-func (t *table) get(k key) (n int, exact, ok bool) {
-	line := t.line(k)
+// Get returns what Put remembered.
+func (c *Cache) Get(k Key) (n int, exact, ok bool) {
+	line := c.line(k)
 	for i := range line {
 		v := line[i].value.Load()
 		if line[i].check.Load()^v == k.a && (v^k.b)>>32 == 0 && v&math.MaxUint32 != 0 {
-			return int(v & math.MaxUint32 >> 1), v&1 == 1, true
+			return int(v&math.MaxUint32>>1) - 1, v&1 == 1, true
 		}
 	}
 	return 0, false, false
 }
 
-// put stores a count in a free entry of its line, else in one of the four at random.
-func (t *table) put(k key, n int, exact bool) {
-	if n <= 0 || n > math.MaxInt32 {
+// Put remembers a count of 0 or more in a free entry of its line, else in one of the four
+// at random.
+func (c *Cache) Put(k Key, n int, exact bool) {
+	if n < 0 || n >= math.MaxInt32 {
 		return
 	}
-	line := t.line(k)
+	line := c.line(k)
 	at := rand.IntN(len(line))
 	for i := range line {
 		if line[i].value.Load() == 0 {
@@ -83,34 +96,3 @@ func (t *table) put(k key, n int, exact bool) {
 	line[at].check.Store(k.a ^ v)
 	line[at].value.Store(v)
 }
-
-// A Cache remembers counts for callers of this package: of texts that are not counted
-// by one Encoding alone, such as messages. It holds a fixed number of counts by hashes
-// with seeds of its own, and is safe for concurrent use.
-type Cache struct{ table *table }
-
-// NewCache returns a Cache of 4 << bits counts, 16 bytes each.
-func NewCache(bits int) *Cache { return &Cache{newTable(bits)} }
-
-// A Key identifies a text and which of its counts is meant.
-type Key struct{ key key }
-
-// Key returns the key of a text, in the time of hashing it.
-func (c *Cache) Key(text []byte) Key {
-	return Key{c.table.key(unsafe.String(unsafe.SliceData(text), len(text)))} //nolint:gosec // a copy would cost more than the hash, which keeps nothing
-}
-
-// Of returns the key of one of several counts of the same text.
-func (k Key) Of(what uint64) Key {
-	const odd, other = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93 // odd is 2^64 over the golden ratio
-	return Key{key{a: k.key.a ^ what*odd, b: k.key.b ^ what*other>>32}}
-}
-
-// Get returns what Put remembered.
-func (c *Cache) Get(k Key) (n int, exact, ok bool) {
-	n, exact, ok = c.table.get(k.key)
-	return n - 1, exact, ok
-}
-
-// Put remembers a count of 0 or more.
-func (c *Cache) Put(k Key, n int, exact bool) { c.table.put(k.key, n+1, exact) }

@@ -5,11 +5,10 @@ package tokens
 type coder struct {
 	*vocabulary
 	n    int   // tokens so far
-	ids  []int // their ids, if keep
+	ids  []int // their ids, if keep, which tests ask for
 	keep bool
 
 	recent []recentPiece
-	fresh  []int // memory for the tokens of one piece
 
 	tokens []uint32 // tokens of the piece or window, in order; while merging, at the offset of their first byte
 	ranks  []uint32 // the token that each makes with the next one; none if they make no token
@@ -19,18 +18,16 @@ type coder struct {
 }
 
 // A recentPiece is a remembered piece of up to 16 bytes that was not in the table of short
-// tokens and became at most 4 tokens: the words that a text is about come again and
-// again.
+// tokens: the words that a text is about come again and again.
 type recentPiece struct {
 	low, high uint64 // its bytes
-	size, n   uint8
-	ids       [4]uint32
+	size, n   uint8  // how many they are, and how many tokens
 }
 
 const recentPieces = 1 << 10
 
 func newCoder(v *vocabulary) *coder {
-	return &coder{vocabulary: v, recent: make([]recentPiece, recentPieces), fresh: make([]int, 0, 2*inline)}
+	return &coder{vocabulary: v, recent: make([]recentPiece, recentPieces)}
 }
 
 func (c *coder) token(id uint32) {
@@ -66,25 +63,13 @@ func (c *coder) piece(text string, i, end int) {
 		return
 	}
 	r := &c.recent[spread(low^high*golden, recentPieces)]
-	if r.low != low || r.high != high || int(r.size) != size {
-		ids, n, keep := c.ids, c.n, c.keep
-		c.ids, c.keep = c.fresh[:0], true
-		c.encode(text[i:end])
-		if len(c.ids) > len(r.ids) {
-			fresh := c.ids
-			c.ids, c.keep = ids, keep
-			if keep {
-				c.ids = append(ids, fresh...)
-			}
-			return
-		}
-		r.low, r.high, r.size, r.n = low, high, uint8(size), uint8(len(c.ids))
-		for k, id := range c.ids {
-			r.ids[k] = uint32(id)
-		}
-		c.ids, c.n, c.keep = ids, n, keep
+	if r.low == low && r.high == high && int(r.size) == size && !c.keep {
+		c.n += int(r.n)
+		return
 	}
-	c.take(r.ids[:r.n])
+	before := c.n
+	c.encode(text[i:end])
+	*r = recentPiece{low, high, uint8(size), uint8(c.n - before)}
 }
 
 // encode encodes a piece.

@@ -19,10 +19,10 @@ func Cut(c Counter, text string, max int) string {
 		return ""
 	}
 	fits := func(end int) bool {
-		n, _ := countUpTo(c, text[:end], max)
+		n, _ := CountUpTo(c, text[:end], max)
 		return n <= max
 	}
-	n, high := countUpTo(c, text, max)
+	n, high := CountUpTo(c, text, max)
 	if n <= max {
 		return text
 	}
@@ -42,10 +42,10 @@ func Cut(c Counter, text string, max int) string {
 	return text[:end]
 }
 
-// countUpTo counts text; end is where it stopped. If the Counter can, it stops once the
+// CountUpTo counts text; end is where it stopped. If the Counter can, it stops once the
 // count exceeds max, so that Cut takes time by the length of what it keeps and not of
 // what it gets.
-func countUpTo(c Counter, text string, max int) (n, end int) {
+func CountUpTo(c Counter, text string, max int) (n, end int) {
 	if c, ok := c.(interface {
 		CountUpTo(text string, limit int) (n, end int)
 	}); ok {
@@ -65,7 +65,7 @@ func longest(c Counter, text string, high, max int) int {
 		if at == low || at == high {
 			break
 		}
-		if n, _ := countUpTo(c, text[low:at], max-spent); spent+n <= max {
+		if n, _ := CountUpTo(c, text[low:at], max-spent); spent+n <= max {
 			low, spent = at, spent+n
 		} else {
 			high = at
@@ -80,7 +80,7 @@ func longest(c Counter, text string, high, max int) int {
 		if at <= inside {
 			return inside
 		}
-		if n, _ := countUpTo(c, text[low:at], max-spent); spent+n <= max {
+		if n, _ := CountUpTo(c, text[low:at], max-spent); spent+n <= max {
 			inside = at
 		} else {
 			over = at

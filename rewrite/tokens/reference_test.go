@@ -1,6 +1,7 @@
 package tokens_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -32,6 +33,9 @@ func same(t interface {
 		t.Fatalf("Encoding(%s): %v", name, err)
 	}
 	want := oracle(name).EncodeOrdinary(text)
+	if n, _ := e.CountUpTo(text, math.MaxInt); utf8.ValidString(text) && n != len(want) {
+		t.Fatalf("%s counts %d in %q, want %d", name, n, text, len(want))
+	}
 	got := e.Append(nil, text)
 	if slices.Equal(got, want) {
 		return

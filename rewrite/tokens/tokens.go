@@ -57,7 +57,7 @@ func New() *Set {
 			if err != nil {
 				return nil, fmt.Errorf("load vocabulary %s: %w", e.name, err)
 			}
-			return newEncoding(e.name, v, runes(), e.split), nil
+			return newEncoding(v, runes(), e.split), nil
 		})
 	}
 	return s
@@ -76,27 +76,22 @@ func (s *Set) Encoding(name string) (*Encoding, error) {
 // An Encoding counts with one vocabulary. It is safe for concurrent use and remembers
 // the counts of about 64k texts.
 type Encoding struct {
-	name       string
 	vocabulary *vocabulary
 	kinds      *kinds
 	split      splitter
-	texts      *table    // counts of whole texts
+	texts      *Cache    // counts of whole texts
 	coders     sync.Pool // of *coder
 }
 
-func newEncoding(name string, v *vocabulary, k *kinds, split splitter) *Encoding {
+func newEncoding(v *vocabulary, k *kinds, split splitter) *Encoding {
 	return &Encoding{
-		name:       name,
 		vocabulary: v,
 		kinds:      k,
 		split:      split,
-		texts:      newTable(14),
+		texts:      NewCache(14),
 		coders:     sync.Pool{New: func() any { return newCoder(v) }},
 	}
 }
-
-// Name returns the encoding's name.
-func (e *Encoding) Name() string { return e.name }
 
 // Count returns the number of tokens of text in linear time; special tokens are read as
 // plain text.
@@ -109,10 +104,10 @@ func (e *Encoding) Count(text string) (n int, exact bool) {
 		return 0, true
 	}
 	k := e.texts.key(text)
-	n, exact, ok := e.texts.get(k)
+	n, exact, ok := e.texts.Get(k)
 	if !ok {
 		n, exact = e.count(text)
-		e.texts.put(k, n, exact)
+		e.texts.Put(k, n, exact)
 	}
 	return n, exact
 }
@@ -149,20 +144,6 @@ func (e *Encoding) CountUpTo(text string, limit int) (n, end int) {
 	return c.n, end
 }
 
-// Append appends the ids of text's tokens to ids. Special tokens are read as plain
-// text, and each byte that is not UTF-8 as U+FFFD.
-func (e *Encoding) Append(ids []int, text string) []int {
-	if !utf8.ValidString(text) {
-		text = string([]rune(text))
-	}
-	c := e.coder()
-	defer e.coders.Put(c)
-	c.ids, c.keep = ids, true
-	e.code(c, text, math.MaxInt)
-	ids, c.ids = c.ids, nil
-	return ids
-}
-
 // coder returns a coder with nothing counted yet.
 func (e *Encoding) coder() *coder {
 	c := e.coders.Get().(*coder)
@@ -193,12 +174,4 @@ func replacedLen(text string) int {
 		i += size
 	}
 	return n
-}
-
-// Token returns the bytes of the token id, "" if there is none.
-func (e *Encoding) Token(id int) string {
-	if id < 0 || id >= len(e.vocabulary.offsets)-1 {
-		return ""
-	}
-	return string(e.vocabulary.bytes(uint32(id)))
 }
