@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -38,12 +39,23 @@ const (
 // A deployment may have any name, as on Azure. Its row is Other until a row of the
 // configuration names it.
 func Builtin() []Model {
-	table := slices.Concat(gpt5(), gpt4o(), older(), anthropic(), families())
 	refusing := strings.Fields(refuseSystem)
-	for i := range table {
-		table[i].NoSystem = slices.Contains(refusing, table[i].Match)
+	var table []Model
+	for _, r := range slices.Concat(gpt5(), gpt4o(), older(), anthropic(), families()) {
+		for _, name := range strings.Fields(r.names) {
+			m := r.Model
+			m.Match, m.Encoding, m.NoSystem = name, cmp.Or(m.Encoding, o200k), slices.Contains(refusing, name)
+			table = append(table, m)
+		}
 	}
 	return table
+}
+
+// A row is models that are alike but for their names. Its encoding is o200k unless it
+// names another.
+type row struct {
+	names string
+	Model
 }
 
 // refuseSystem lists the rows of models that answer a system message with an error:
@@ -56,7 +68,7 @@ const refuseSystem = "o1-mini* o1-preview* gemma gemma-1* gemma-7b* gemma-2* gem
 	"mistral-7b-instruct-v0 mistral-7b-instruct-v0.1* mistral-7b-instruct-v0.2* mixtral-8x7b-instruct*"
 
 // gpt5 returns OpenAI's models from gpt-5 on, and its earlier ones for reasoning.
-func gpt5() []Model {
+func gpt5() []row {
 	const million, most = 1_050_000, 128_000
 	var (
 		tiles    = tiled(70, 140)
@@ -73,105 +85,82 @@ func gpt5() []Model {
 		o        = tiled(75, 150)
 		oMini    = patched(172, limits{2048, 1536})
 	)
-	table := []Model{
-		{Match: "gpt-6*", Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: newest},
-		{Match: "gpt-5.6*", Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: unscaled},
-		{Match: "gpt-5.5*", Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: larger},
-		{Match: "gpt-5.4-mini*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: sized},
-		{Match: "gpt-5.4-nano*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: sized},
-		{Match: "gpt-5.4*", Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: sized},
-		{Match: "gpt-5.3-chat*", Window: 128_000, MaxOutput: 16_384, Images: fixed},
-		{Match: "gpt-5.3-codex-spark*", Window: 128_000, DefaultOutput: reasoning},
-		{Match: "gpt-5.3*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: fixed},
-		{Match: "gpt-5.2-chat*", Window: 128_000, MaxOutput: 16_384, Images: fixed},
-		{Match: "gpt-5.2*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: fixed},
-		{Match: "gpt-5.1-chat*", Window: 128_000, MaxOutput: 16_384, Images: tiles},
-		{Match: "gpt-5.1-codex-mini*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: mini},
-		{Match: "gpt-5-chat*", Window: 128_000, MaxOutput: 16_384, Images: tiles},
-		{Match: "gpt-5-codex-mini*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: mini},
-		{Match: "gpt-5-mini*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: mini},
-		{Match: "gpt-5-nano*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: patched(150, limits{2048, 1536})},
-		{Match: "gpt-5-pro*", Window: 400_000, MaxOutput: 272_000, DefaultOutput: reasoning, Images: tiles},
-		{Match: "gpt-5*", Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: tiles},
-		{Match: "gpt-oss*", Window: 131_072, MaxOutput: 131_072, DefaultOutput: reasoning},
-		{Match: "codex-mini*", Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning, Images: oMini},
-		{Match: "o1-mini*", Window: 128_000, MaxOutput: 65_536, DefaultOutput: reasoning},
-		{Match: "o1-preview*", Window: 128_000, MaxOutput: 32_768, DefaultOutput: reasoning},
-		{Match: "o1*", Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning, Images: o},
-		{Match: "o3-mini*", Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning},
-		{Match: "o3*", Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning, Images: o},
-		{Match: "o4*", Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning, Images: oMini},
+	return []row{
+		{"gpt-6*", Model{Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: newest, Estimated: true}}, // OpenAI has named no tokenizer of it
+		{"gpt-5.6*", Model{Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: unscaled}},
+		{"gpt-5.5*", Model{Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: larger}},
+		{"gpt-5.4-mini* gpt-5.4-nano*", Model{Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: sized}},
+		{"gpt-5.4*", Model{Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: sized}},
+		{"gpt-5.3-chat*", Model{Window: 128_000, MaxOutput: 16_384, Images: fixed}},
+		{"gpt-5.3-codex-spark*", Model{Window: 128_000, DefaultOutput: reasoning}},
+		{"gpt-5.3*", Model{Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: fixed}},
+		{"gpt-5.2-chat*", Model{Window: 128_000, MaxOutput: 16_384, Images: fixed}},
+		{"gpt-5.2*", Model{Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: fixed}},
+		{"gpt-5.1-chat*", Model{Window: 128_000, MaxOutput: 16_384, Images: tiles}},
+		{"gpt-5.1-codex-mini*", Model{Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: mini}},
+		{"gpt-5-chat*", Model{Window: 128_000, MaxOutput: 16_384, Images: tiles}},
+		{"gpt-5-codex-mini* gpt-5-mini*", Model{Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: mini}},
+		{"gpt-5-nano*", Model{Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: patched(150, limits{2048, 1536})}},
+		{"gpt-5-pro*", Model{Window: 400_000, MaxOutput: 272_000, DefaultOutput: reasoning, Images: tiles}},
+		{"gpt-5*", Model{Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: tiles}},
+		{"gpt-oss*", Model{Window: 131_072, MaxOutput: 131_072, DefaultOutput: reasoning}},
+		{"codex-mini*", Model{Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning, Images: oMini}},
+		{"o1-mini*", Model{Window: 128_000, MaxOutput: 65_536, DefaultOutput: reasoning}},
+		{"o1-preview*", Model{Window: 128_000, MaxOutput: 32_768, DefaultOutput: reasoning}},
+		{"o1*", Model{Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning, Images: o}},
+		{"o3-mini*", Model{Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning}},
+		{"o3*", Model{Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning, Images: o}},
+		{"o4*", Model{Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning, Images: oMini}},
 	}
-	for i := range table {
-		table[i].Encoding = o200k
-	}
-	table[0].Estimated = true // OpenAI has named no tokenizer of gpt-6
-	return table
 }
 
 // gpt4o returns OpenAI's models from gpt-4o to gpt-4.5, and those for audio.
-func gpt4o() []Model {
+func gpt4o() []row {
 	const million = 1_047_576
 	var (
 		tiles  = tiled(85, 170)
 		limits = limits{2048, 6144}
 	)
-	table := []Model{
-		{Match: "gpt-4.5*", Window: 128_000, MaxOutput: 16_384, Images: tiles},
-		{Match: "gpt-4.1-mini*", Window: million, MaxOutput: 32_768, Images: patched(162, limits)},
-		{Match: "gpt-4.1-nano*", Window: million, MaxOutput: 32_768, Images: patched(246, limits)},
-		{Match: "gpt-4.1*", Window: million, MaxOutput: 32_768, Images: tiles},
-		{Match: "gpt-4o-2024-05-13", Window: 128_000, MaxOutput: 4_096, Images: tiles},
-		{Match: "gpt-4o-realtime*", Window: 32_000, MaxOutput: 4_096},
-		{Match: "gpt-4o-mini-realtime*", Window: 16_000, MaxOutput: 4_096},
-		{Match: "gpt-4o-transcribe*", Window: 16_000, MaxOutput: 2_000},
-		{Match: "gpt-4o-mini-transcribe*", Window: 16_000, MaxOutput: 2_000},
-		{Match: "gpt-4o-mini-tts*"},
-		{Match: "gpt-4o-mini*", Window: 128_000, MaxOutput: 16_384, Images: tiled(2833, 5667)},
-		{Match: "gpt-4o*", Window: 128_000, MaxOutput: 16_384, Images: tiles},
-		{Match: "chatgpt-4o*", Window: 128_000, MaxOutput: 16_384, Images: tiles},
-		{Match: "gpt-audio*", Window: 128_000, MaxOutput: 16_384},
-		{Match: "gpt-realtime-2*", Window: 128_000, MaxOutput: 32_000},
-		{Match: "gpt-realtime*", Window: 32_000, MaxOutput: 4_096},
-		{Match: "computer-use-preview*", Window: 8_192, MaxOutput: 1_024, Images: tiled(65, 129)},
+	return []row{
+		{"gpt-4.5*", Model{Window: 128_000, MaxOutput: 16_384, Images: tiles}},
+		{"gpt-4.1-mini*", Model{Window: million, MaxOutput: 32_768, Images: patched(162, limits)}},
+		{"gpt-4.1-nano*", Model{Window: million, MaxOutput: 32_768, Images: patched(246, limits)}},
+		{"gpt-4.1*", Model{Window: million, MaxOutput: 32_768, Images: tiles}},
+		{"gpt-4o-2024-05-13", Model{Window: 128_000, MaxOutput: 4_096, Images: tiles}},
+		{"gpt-4o-realtime*", Model{Window: 32_000, MaxOutput: 4_096}},
+		{"gpt-4o-mini-realtime*", Model{Window: 16_000, MaxOutput: 4_096}},
+		{"gpt-4o-transcribe* gpt-4o-mini-transcribe*", Model{Window: 16_000, MaxOutput: 2_000}},
+		{"gpt-4o-mini-tts*", Model{}},
+		{"gpt-4o-mini*", Model{Window: 128_000, MaxOutput: 16_384, Images: tiled(2833, 5667)}},
+		{"gpt-4o* chatgpt-4o*", Model{Window: 128_000, MaxOutput: 16_384, Images: tiles}},
+		{"gpt-audio*", Model{Window: 128_000, MaxOutput: 16_384}},
+		{"gpt-realtime-2*", Model{Window: 128_000, MaxOutput: 32_000}},
+		{"gpt-realtime*", Model{Window: 32_000, MaxOutput: 4_096}},
+		{"computer-use-preview*", Model{Window: 8_192, MaxOutput: 1_024, Images: tiled(65, 129)}},
 	}
-	for i := range table {
-		table[i].Encoding = o200k
-	}
-	return table
 }
 
 // older returns OpenAI's models before gpt-4o, and the row for unknown names that begin
 // with gpt-.
-func older() []Model {
+func older() []row {
 	tiles := tiled(85, 170)
-	return []Model{
-		{Match: "gpt-4-turbo*", Encoding: cl100k, Window: 128_000, MaxOutput: 4_096, Images: tiles},
-		{Match: "gpt-4-1106*", Encoding: cl100k, Window: 128_000, MaxOutput: 4_096, Images: tiles},
-		{Match: "gpt-4-0125*", Encoding: cl100k, Window: 128_000, MaxOutput: 4_096},
-		{Match: "gpt-4-vision*", Encoding: cl100k, Window: 128_000, MaxOutput: 4_096, Images: tiles},
-		{Match: "gpt-4-32k*", Encoding: cl100k, Window: 32_768},
-		{Match: "gpt-4", Encoding: cl100k, Window: 8_192, MaxOutput: 8_192},
-		{Match: "gpt-4-*", Encoding: cl100k, Window: 8_192, MaxOutput: 8_192},
-		{Match: "gpt-4*", Encoding: o200k}, // a later family of unknown size
-		{Match: "gpt-3.5-turbo-instruct*", Encoding: cl100k, Window: 4_096, MaxOutput: 4_096},
-		{Match: "gpt-3.5-turbo-0613", Encoding: cl100k, Window: 4_096, MaxOutput: 4_096},
-		{Match: "gpt-3.5-turbo-0301", Encoding: cl100k, Window: 4_096, MaxOutput: 4_096},
-		{Match: "gpt-3.5*", Encoding: cl100k, Window: 16_385, MaxOutput: 4_096},
-		{Match: "gpt-35-turbo-instruct*", Encoding: cl100k, Window: 4_096, MaxOutput: 4_096},
-		{Match: "gpt-35*", Encoding: cl100k, Window: 16_385, MaxOutput: 4_096}, // Azure's spelling
-		{Match: "text-embedding-3*", Encoding: cl100k, Window: 8_192},
-		{Match: "text-embedding-ada-002", Encoding: cl100k, Window: 8_192},
-		{Match: "davinci-002", Encoding: cl100k, Window: 16_384, MaxOutput: 16_384},
-		{Match: "babbage-002", Encoding: cl100k, Window: 16_384, MaxOutput: 16_384},
-		{Match: "text-davinci-001", Encoding: r50k},
-		{Match: "text-davinci-00*", Encoding: p50k},
-		{Match: "code-davinci*", Encoding: p50k},
-		{Match: "davinci", Encoding: r50k},
-		{Match: "curie", Encoding: r50k},
-		{Match: "babbage", Encoding: r50k},
-		{Match: "ada", Encoding: r50k},
-		{Match: "gpt-*", Encoding: o200k, Estimated: true}, // not known yet
+	return []row{
+		{"gpt-4-turbo* gpt-4-1106*", Model{Encoding: cl100k, Window: 128_000, MaxOutput: 4_096, Images: tiles}},
+		{"gpt-4-0125*", Model{Encoding: cl100k, Window: 128_000, MaxOutput: 4_096}},
+		{"gpt-4-vision*", Model{Encoding: cl100k, Window: 128_000, MaxOutput: 4_096, Images: tiles}},
+		{"gpt-4-32k*", Model{Encoding: cl100k, Window: 32_768}},
+		{"gpt-4 gpt-4-*", Model{Encoding: cl100k, Window: 8_192, MaxOutput: 8_192}},
+		{"gpt-4*", Model{}}, // a later family of unknown size
+		{"gpt-3.5-turbo-instruct* gpt-3.5-turbo-0613 gpt-3.5-turbo-0301", Model{Encoding: cl100k, Window: 4_096, MaxOutput: 4_096}},
+		{"gpt-3.5*", Model{Encoding: cl100k, Window: 16_385, MaxOutput: 4_096}},
+		{"gpt-35-turbo-instruct*", Model{Encoding: cl100k, Window: 4_096, MaxOutput: 4_096}},
+		{"gpt-35*", Model{Encoding: cl100k, Window: 16_385, MaxOutput: 4_096}}, // Azure's spelling
+		{"text-embedding-3* text-embedding-ada-002", Model{Encoding: cl100k, Window: 8_192}},
+		{"davinci-002 babbage-002", Model{Encoding: cl100k, Window: 16_384, MaxOutput: 16_384}},
+		{"text-davinci-001", Model{Encoding: r50k}},
+		{"text-davinci-00* code-davinci*", Model{Encoding: p50k}},
+		{"davinci curie babbage ada", Model{Encoding: r50k}},
+		{"gpt-*", Model{Estimated: true}}, // not known yet
 	}
 }
 
