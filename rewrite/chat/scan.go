@@ -67,6 +67,25 @@ func (s *scanner) enter(open byte, want string) bool {
 	return true
 }
 
+// next tells whether a comma and so another member or element follows, and goes to it.
+func (s *scanner) next() bool {
+	if s.err != nil || s.peek() != ',' {
+		return false
+	}
+	s.i++
+	s.peek()
+	return true
+}
+
+// leave consumes the closing bracket of what began at start, and returns the whole.
+func (s *scanner) leave(start int, end byte, want string) Span {
+	if !s.take(end, want) {
+		return Span{}
+	}
+	s.depth--
+	return Span{start, s.i}
+}
+
 // object calls member for each member, at the first byte of its value, and
 // returns the object's Span.
 func (s *scanner) object(member func(key Span, escaped bool)) Span {
@@ -74,30 +93,14 @@ func (s *scanner) object(member func(key Span, escaped bool)) Span {
 	if !s.enter('{', "an object") {
 		return Span{}
 	}
-	for first := true; ; first = false {
-		if s.peek() == '}' && first {
-			break
-		}
+	for more := s.peek() != '}'; more; more = s.next() {
 		key, escaped := s.str()
-		if !s.take(':', "':'") {
-			return Span{}
+		if s.take(':', "':'") {
+			s.peek()
+			member(key, escaped)
 		}
-		s.peek()
-		member(key, escaped)
-		if s.err != nil {
-			return Span{}
-		}
-		if s.peek() != ',' {
-			break
-		}
-		s.i++
-		s.peek()
 	}
-	if !s.take('}', "',' or '}'") {
-		return Span{}
-	}
-	s.depth--
-	return Span{start, s.i}
+	return s.leave(start, '}', "',' or '}'")
 }
 
 // array calls element for each element, at its first byte, and returns the
@@ -107,25 +110,12 @@ func (s *scanner) array(element func(n int)) Span {
 	if !s.enter('[', "an array") {
 		return Span{}
 	}
-	for n := 0; ; n++ {
-		if s.peek() == ']' && n == 0 {
-			break
-		}
+	n := 0
+	for more := s.peek() != ']'; more; more = s.next() {
 		element(n)
-		if s.err != nil {
-			return Span{}
-		}
-		if s.peek() != ',' {
-			break
-		}
-		s.i++
-		s.peek()
+		n++
 	}
-	if !s.take(']', "',' or ']'") {
-		return Span{}
-	}
-	s.depth--
-	return Span{start, s.i}
+	return s.leave(start, ']', "',' or ']'")
 }
 
 // Kind is the type of a JSON value.
