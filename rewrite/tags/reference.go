@@ -1,6 +1,7 @@
 package tags
 
 import (
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -91,25 +92,24 @@ func semicolon(text string, i int) (end int, ok bool) {
 
 // number reads "#60" or "#x3c".
 func number(text string) (r rune, size int) {
-	i, base := 1, rune(10)
+	i, base := 1, 10
 	i += widthless(text[i:])
 	if i < len(text) && text[i]|0x20 == 'x' {
 		i, base = i+1, 16
 	}
-	digits := false
-	for end := i; ; digits = true {
+	digits, end := false, i
+	for {
 		i += widthless(text[i:])
-		digit := rune(-1)
-		if i < len(text) {
-			digit = digitOf(text[i], base)
-		}
-		if digit < 0 {
-			i = end
+		if i == len(text) || !alphanumeric(text[i]) {
 			break
 		}
-		r = min(r*base+digit, unicode.MaxRune+1)
+		digit, err := strconv.ParseUint(text[i:i+1], base, 8)
+		if err != nil {
+			break
+		}
+		r = min(r*rune(base)+rune(digit), unicode.MaxRune+1)
 		i++
-		end = i
+		digits, end = true, i
 	}
 	if !digits {
 		return 0, 0
@@ -117,17 +117,6 @@ func number(text string) (r rune, size int) {
 	if r < 0xa0 { // HTML reads these numbers as Windows-1252
 		r = charmap.Windows1252.DecodeByte(byte(r))
 	}
-	end, _ := semicolon(text, i)
+	end, _ = semicolon(text, end)
 	return r, end
-}
-
-// digitOf returns the value of a digit, or -1.
-func digitOf(b byte, base rune) rune {
-	switch letter := rune(b|0x20) - 'a'; {
-	case b >= '0' && b <= '9':
-		return rune(b - '0')
-	case base == 16 && letter >= 0 && letter < 6:
-		return letter + 10
-	}
-	return -1
 }
