@@ -55,17 +55,17 @@ func valueOf(samples []sample) Value {
 	if len(samples) < minSamples {
 		return Value{}
 	}
-	var offsets, ratios numbers
+	offsets, ratios := make([]float64, 0, ringSize), make([]float64, 0, ringSize) // on the stack
 	for _, s := range samples {
-		offsets.add(float64(s.billed - s.counted))
+		offsets = append(offsets, float64(s.billed-s.counted))
 		if s.counted >= ratioFrom {
-			ratios.add(float64(s.billed) / float64(s.counted))
+			ratios = append(ratios, float64(s.billed)/float64(s.counted))
 		}
 	}
-	offset, upper := offsets.robust()
+	offset, upper := robust(offsets)
 	v := Value{Ratio: 1, Offset: int(math.Round(offset)), OffsetUpper: int(math.Ceil(upper))}
-	if ratios.n >= minSamples {
-		ratio, upper := ratios.robust()
+	if len(ratios) >= minSamples {
+		ratio, upper := robust(ratios)
 		v.Ratio = min(max(ratio, minRatio), maxRatio)
 		v.RatioUpper = min(max(upper, v.Ratio*minMargin, minUpper), maxRatio)
 	}
@@ -101,33 +101,22 @@ func (v Value) closeTo(now Value) bool {
 		beside(v.Offset, now.Offset) && beside(v.OffsetUpper, now.OffsetUpper)
 }
 
-// numbers is a list without allocation, as long as a ring.
-type numbers struct {
-	all [ringSize]float64
-	n   int
-}
-
-func (x *numbers) add(f float64) {
-	x.all[x.n] = f
-	x.n++
-}
-
 // median sorts the numbers and returns their median.
-func (x *numbers) median() float64 {
-	all := x.all[:x.n]
-	slices.Sort(all)
-	return (all[(x.n-1)/2] + all[x.n/2]) / 2
+func median(numbers []float64) float64 {
+	slices.Sort(numbers)
+	n := len(numbers)
+	return (numbers[(n-1)/2] + numbers[n/2]) / 2
 }
 
-// robust returns the median and the median plus three robust standard deviations.
-// 1.4826 times the median absolute deviation estimates the standard deviation if the
-// honest numbers are normal. As long as fewer than half of the numbers are wild,
-// neither result leaves the range of the others (Hampel 1974; Leys et al. 2013).
-func (x *numbers) robust() (median, upper float64) {
+// robust returns the median and the median plus three robust standard deviations; it
+// changes the numbers. 1.4826 times the median absolute deviation estimates the standard
+// deviation if the honest numbers are normal. As long as fewer than half of the numbers
+// are wild, neither result leaves the range of the others (Hampel 1974; Leys et al. 2013).
+func robust(numbers []float64) (middle, upper float64) {
 	const deviations, normal = 3, 1.4826
-	median = x.median()
-	for i := range x.n {
-		x.all[i] = math.Abs(x.all[i] - median)
+	middle = median(numbers)
+	for i, n := range numbers {
+		numbers[i] = math.Abs(n - middle)
 	}
-	return median, median + deviations*normal*x.median()
+	return middle, middle + deviations*normal*median(numbers)
 }
