@@ -23,6 +23,10 @@ type Template struct {
 	tags  tags.Vocabulary // of our tags and those in the texts, which inserted text must not look like
 }
 
+// braces matches double braces in a template, a placeholder in them, and the braces beside
+// it.
+var braces = regexp.MustCompile(`\{\{+(?:(CONTEXT|QUERY)\}\}+)?`)
+
 // tagName matches the beginning of a tag in a template.
 var tagName = regexp.MustCompile(`<\s*/?\s*([\pL_][\pL\pN_:.-]*)`)
 
@@ -30,26 +34,19 @@ var tagName = regexp.MustCompile(`<\s*/?\s*([\pL_][\pL\pN_:.-]*)`)
 // the model as they are.
 func parseTemplate(text string) (Template, error) {
 	t := Template{text: text}
-	rest := text
-	for {
-		start := strings.Index(rest, "{{")
-		if start < 0 {
-			break
-		}
-		braces := start + run(rest[start:], '{')
-		hole := holeAt(rest[braces-2:])
-		end := braces - 2 + len(hole)
-		end += run(rest[end:], '}')
+	end := 0
+	for _, at := range braces.FindAllStringSubmatchIndex(text, -1) {
+		found := text[at[0]:at[1]]
 		switch {
-		case hole == "":
-			return Template{}, t.problem(rest, "%q is no placeholder; there are {{CONTEXT}} and {{QUERY}}", unknownHole(rest[start:]))
-		case end-start > len(hole):
-			return Template{}, t.problem(rest, "%q has a brace beside a placeholder; put a space between them", rest[start:end])
+		case at[2] < 0:
+			return Template{}, t.problem(at[0], "%q is no placeholder; there are {{CONTEXT}} and {{QUERY}}", unknownHole(text[at[0]:]))
+		case found != contextHole && found != queryHole:
+			return Template{}, t.problem(at[0], "%q has a brace beside a placeholder; put a space between them", found)
 		}
-		t.parts = append(t.parts, rest[:start], hole)
-		rest = rest[end:]
+		t.parts = append(t.parts, text[end:at[0]], found)
+		end = at[1]
 	}
-	t.parts = append(t.parts, rest)
+	t.parts = append(t.parts, text[end:])
 	if n := t.holes(contextHole); n != 1 {
 		return Template{}, fmt.Errorf("has {{CONTEXT}} %d times; the context goes in once", n)
 	}
@@ -59,18 +56,6 @@ func parseTemplate(text string) (Template, error) {
 	}
 	t.tags = tags.NewVocabulary(names...)
 	return t, nil
-}
-
-// run returns how many bytes c stand at the beginning of text.
-func run(text string, c byte) int { return len(text) - len(strings.TrimLeft(text, string(c))) }
-
-func holeAt(text string) string {
-	for _, hole := range [...]string{contextHole, queryHole} {
-		if strings.HasPrefix(text, hole) {
-			return hole
-		}
-	}
-	return ""
 }
 
 // unknownHole returns the part of text, which begins with two braces, that an error
@@ -87,14 +72,12 @@ func unknownHole(text string) string {
 	return line
 }
 
-// problem returns an error at the first two braces of rest, a suffix of the template's
-// text.
-func (t Template) problem(rest, format string, args ...any) error {
+// problem returns an error at an offset of the template's text.
+func (t Template) problem(at int, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	if !strings.Contains(strings.TrimRight(t.text, "\n"), "\n") {
 		return err
 	}
-	at := len(t.text) - len(rest) + strings.Index(rest, "{{")
 	return fmt.Errorf("line %d: %w", 1+strings.Count(t.text[:at], "\n"), err)
 }
 
