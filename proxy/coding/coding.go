@@ -27,16 +27,16 @@ const maxWindow = 8 << 20
 const leastText = 4 << 10
 
 // A decoder decodes body and writes the result to w, until w fails.
-type decoder func(w io.Writer, body []byte) error
+type decoder func(w io.Writer, body []byte) (int, error)
 
 func of(contentEncoding string) decoder {
 	switch strings.ToLower(strings.TrimSpace(contentEncoding)) {
 	case "gzip", "x-gzip":
-		return gunzip
+		return fasthttp.WriteGunzip
 	case "deflate":
-		return inflate
+		return fasthttp.WriteInflate
 	case "br":
-		return unbrotli
+		return fasthttp.WriteUnbrotli
 	case "zstd":
 		return unzstd
 	}
@@ -61,7 +61,8 @@ func Decode(w io.Writer, contentEncoding string, body []byte) error {
 	if decode == nil {
 		return ErrUnknown
 	}
-	return decode(w, body)
+	_, err := decode(w, body)
+	return err
 }
 
 // Text returns the decoded body, or ErrTooLong if that has more than limit bytes. It
@@ -100,30 +101,15 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func gunzip(w io.Writer, body []byte) error {
-	_, err := fasthttp.WriteGunzip(w, body)
-	return err
-}
-
-func inflate(w io.Writer, body []byte) error {
-	_, err := fasthttp.WriteInflate(w, body)
-	return err
-}
-
-func unbrotli(w io.Writer, body []byte) error {
-	_, err := fasthttp.WriteUnbrotli(w, body)
-	return err
-}
-
 // unzstd does not use fasthttp's decoder, which allocates any window that a frame asks
 // for: 512 MiB for a dozen bytes.
-func unzstd(w io.Writer, body []byte) error {
+func unzstd(w io.Writer, body []byte) (int, error) {
 	r, err := zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer r.Close()
-	_, err = r.WriteTo(w)
-	return err
+	n, err := r.WriteTo(w)
+	return int(n), err
 }
