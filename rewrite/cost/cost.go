@@ -104,7 +104,7 @@ func (c *Counter) Count(r *chat.Request, m Model, limit int) Tokens {
 		t.Exact, t.Stopped = false, t.Stopped || stopped
 	}
 	if r.Format != (chat.Span{}) {
-		n, stopped := w.cachedCount(r.Format.Of(r.Body), formatOf, (*messageWeight).schema)
+		n, stopped := w.cachedCount(r.Format.Of(r.Body), formatOf, (*messageWeight).format)
 		t.Format, t.Exact, t.Stopped = n, false, t.Stopped || stopped
 	}
 	return t
@@ -137,8 +137,8 @@ func (w *weigher) weight(raw []byte) *messageWeight {
 	return &messageWeight{weigher: w, Reader: chat.NewReader(raw), exact: true}
 }
 
-// schema counts a response_format.
-func (m *messageWeight) schema() { m.count(string(m.Value())) }
+// format counts a response_format.
+func (m *messageWeight) format() { m.count(string(m.Value())) }
 
 // message counts one message.
 func (w *weigher) message(raw []byte) (text, images int, exact bool) {

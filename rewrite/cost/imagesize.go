@@ -7,6 +7,7 @@ import (
 	"errors"
 	"image/jpeg"
 	"io"
+	"strings"
 )
 
 const (
@@ -16,6 +17,8 @@ const (
 	// maxSide is the longest side, in pixels, that is believed: the limit of JPEG and
 	// GIF.
 	maxSide = 1<<16 - 1
+	// escapedHead holds 30 bytes in base64, even if each of its letters is escaped.
+	escapedHead = 256
 )
 
 // imageSize returns the size in pixels of a PNG, JPEG, GIF or WebP image in url, a
@@ -33,15 +36,17 @@ func imageSize(url []byte) (width, height int) {
 	}
 	data := url[comma+1:]
 	data = data[:min(len(data), base64.StdEncoding.EncodedLen(imageHeader))]
-	decoded := func() io.Reader { return base64.NewDecoder(base64.StdEncoding, &unescaped{data}) }
+	decoded := func(data []byte) io.Reader {
+		return base64.NewDecoder(base64.StdEncoding, bytes.NewReader(unescaped(data)))
+	}
 
 	var head [30]byte
-	if n, err := io.ReadFull(decoded(), head[:]); n == 0 || err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if n, err := io.ReadFull(decoded(data[:min(len(data), escapedHead)]), head[:]); n == 0 || err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return 0, 0
 	}
 	width, height = headSize(&head)
 	if bytes.HasPrefix(head[:], []byte("\xff\xd8")) {
-		size, err := jpeg.DecodeConfig(decoded())
+		size, err := jpeg.DecodeConfig(decoded(data))
 		if err != nil {
 			return 0, 0
 		}
@@ -82,31 +87,13 @@ func headSize(head *[30]byte) (width, height int) {
 	return 0, 0
 }
 
-// unescaped reads base64 out of a JSON string and undoes its escapes.
-type unescaped struct{ rest []byte }
+// escapes undoes the escapes that JSON encoders write in base64.
+var escapes = strings.NewReplacer(`\/`, "/", `\u002b`, "+", `\u002B`, "+")
 
-func (u *unescaped) Read(p []byte) (n int, err error) {
-	for n < len(p) && len(u.rest) > 0 {
-		plain := u.rest[:min(len(u.rest), len(p)-n)]
-		if i := bytes.IndexByte(plain, '\\'); i >= 0 {
-			plain = plain[:i]
-		}
-		if len(plain) > 0 {
-			n, u.rest = n+copy(p[n:], plain), u.rest[len(plain):]
-			continue
-		}
-		switch {
-		case bytes.HasPrefix(u.rest, []byte(`\/`)):
-			p[n], u.rest = '/', u.rest[len(`\/`):]
-		case len(u.rest) >= len(`\u002b`) && bytes.EqualFold(u.rest[:len(`\u002b`)], []byte(`\u002b`)):
-			p[n], u.rest = '+', u.rest[len(`\u002b`):]
-		default:
-			return n, io.ErrUnexpectedEOF
-		}
-		n++
+// unescaped returns data without escapes; most has none.
+func unescaped(data []byte) []byte {
+	if bytes.IndexByte(data, '\\') < 0 {
+		return data
 	}
-	if n == 0 {
-		return 0, io.EOF
-	}
-	return n, nil
+	return []byte(escapes.Replace(string(data)))
 }

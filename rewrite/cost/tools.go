@@ -23,119 +23,115 @@ const (
 
 // tools counts a list of tools, or of functions in the old form.
 func (m *messageWeight) tools() {
-	t := toolWeight{m}
 	n := 0
-	t.Array(func(int) { n++; t.tool() })
+	m.Array(func(int) { n++; m.tool() })
 	if n > 0 {
-		t.text += toolsTokens
+		m.text += toolsTokens
 	}
 }
 
-// A toolWeight is the running count of a list of tools, whose JSON was checked before.
-type toolWeight struct{ *messageWeight }
-
 // tool counts a tool: a function, either inside a "function" member or bare; anything
 // else is counted as text.
-func (t *toolWeight) tool() {
-	start, kind := t.Reader, ""
+func (m *messageWeight) tool() {
+	start, kind := m.Reader, ""
 	framed := false
-	t.Object(func(name string) {
+	m.Object(func(name string) {
 		switch name {
 		case "type":
-			kind = t.Text()
+			kind = m.Text()
 		case "function":
-			t.function()
+			m.function()
 			framed = true
 		default:
-			t.Value()
+			m.Value()
 		}
 	})
 	switch {
 	case framed:
 	case kind == "":
-		t.Reader = start
-		t.function()
+		m.Reader = start
+		m.function()
 	default:
-		t.count(string(start.Value()))
+		m.count(string(start.Value()))
 	}
 }
 
-func (t *toolWeight) function() {
+func (m *messageWeight) function() {
 	var name, description string
-	t.Object(func(member string) {
+	m.Object(func(member string) {
 		switch member {
 		case "name":
-			name = t.Text()
+			name = m.Text()
 		case "description":
-			description = t.Text()
+			description = m.Text()
 		case "parameters":
-			t.schema()
+			m.schema()
 		default:
-			t.Value()
+			m.Value()
 		}
 	})
-	t.count(name + ":" + strings.TrimSuffix(description, "."))
-	t.text += olderFunctionTokens
-	if t.Encoding == "o200k_base" {
-		t.text += functionTokens - olderFunctionTokens
+	m.count(name + ":" + strings.TrimSuffix(description, "."))
+	m.text += olderFunctionTokens
+	if m.Encoding == "o200k_base" {
+		m.text += functionTokens - olderFunctionTokens
 	}
 }
 
 // schema counts a schema, except its type and description, which it returns.
-func (t *toolWeight) schema() (kind, description string) {
-	t.Object(func(name string) {
+func (m *messageWeight) schema() (kind, description string) {
+	m.Object(func(name string) {
 		switch name {
 		case "type":
-			kind = t.textOrJSON()
+			kind = m.textOrJSON()
 		case "description":
-			description = t.Text()
+			description = m.Text()
 		case "enum":
-			t.enum()
+			m.enum()
 		case "properties", "$defs", "definitions":
-			t.properties()
+			m.properties()
 		case "items", "additionalProperties", "not":
-			t.schema()
+			m.schema()
 		case "anyOf", "oneOf", "allOf", "prefixItems":
-			t.Array(func(int) { t.property("") })
+			m.Array(func(int) { m.property("") })
 		case "required", "strict", "$schema":
-			t.Value()
+			m.Value()
 		default:
-			t.count(name + ":" + string(t.Value()))
+			m.count(name + ":" + string(m.Value()))
 		}
 	})
 	return kind, description
 }
 
-func (t *toolWeight) properties() {
+func (m *messageWeight) properties() {
 	n := 0
-	t.Object(func(name string) {
+	m.Object(func(name string) {
 		n++
-		t.property(name)
+		m.property(name)
 	})
 	if n > 0 {
-		t.text += propertiesTokens
+		m.text += propertiesTokens
 	}
 }
 
-func (t *toolWeight) property(name string) {
-	kind, description := t.schema()
-	t.count(name + ":" + kind + ":" + strings.TrimSuffix(description, "."))
-	t.text += propertyTokens
+func (m *messageWeight) property(name string) {
+	kind, description := m.schema()
+	m.count(name + ":" + kind + ":" + strings.TrimSuffix(description, "."))
+	m.text += propertyTokens
 }
 
-func (t *toolWeight) enum() {
-	t.Array(func(n int) {
+func (m *messageWeight) enum() {
+	m.Array(func(n int) {
 		if n == 0 { // an empty enum would subtract tokens
-			t.text += enumTokens
+			m.text += enumTokens
 		}
-		t.count(t.textOrJSON())
-		t.text += enumItemTokens
+		m.count(m.textOrJSON())
+		m.text += enumItemTokens
 	})
 }
 
 // textOrJSON returns the next value: a string's text, or else its JSON, as of a list of types.
-func (t *toolWeight) textOrJSON() string {
-	k, v := t.Kind(), t.Value()
+func (m *messageWeight) textOrJSON() string {
+	k, v := m.Kind(), m.Value()
 	if k == chat.KindString {
 		return chat.Unquote(v)
 	}
