@@ -2,9 +2,8 @@ package main
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,41 +17,30 @@ type reference struct {
 	bare bool // HTML reads it without a semicolon too
 }
 
+// entry matches a name and the first of the characters in the map literals of package
+// html.
+var entry = regexp.MustCompile(`"(\w+)(;?)":\s*\{?'([^']+)'`)
+
 // readReferences reads the map literals of package html.
 func readReferences(path string) ([]reference, error) {
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	source, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	byName := map[string]reference{}
-	ast.Inspect(file, func(n ast.Node) bool {
-		pair, ok := n.(*ast.KeyValueExpr)
-		if !ok {
-			return true
-		}
-		key, isName := pair.Key.(*ast.BasicLit)
-		if !isName || key.Kind != token.STRING {
-			return true
-		}
-		full, _ := strconv.Unquote(key.Value)
-		value := pair.Value
-		if two, ok := value.(*ast.CompositeLit); ok {
-			value = two.Elts[0]
-		}
-		char, _, _, err := strconv.UnquoteChar(strings.Trim(value.(*ast.BasicLit).Value, "'"), '\'')
+	for _, m := range entry.FindAllStringSubmatch(string(source), -1) {
+		name, lower := m[1], strings.ToLower(m[1])
+		char, _, _, err := strconv.UnquoteChar(m[3], '\'')
 		if err != nil {
-			panic(fmt.Sprintf("BUG: %s: %v", full, err))
+			return nil, fmt.Errorf("character of %s: %w", name, err)
 		}
-		name, semicolon := strings.CutSuffix(full, ";")
-		lower := strings.ToLower(name)
 		r := byName[lower]
 		if r.name == "" || rank(char) > rank(r.r) || rank(char) == rank(r.r) && name == lower {
 			r.name, r.r = lower, char
 		}
-		r.bare = r.bare || !semicolon
+		r.bare = r.bare || m[2] == ""
 		byName[lower] = r
-		return true
-	})
+	}
 	all := make([]reference, 0, len(byName))
 	for _, r := range byName {
 		all = append(all, r)
