@@ -59,10 +59,6 @@ func Seal(k Key, body []byte) []byte {
 	return finish(append(b, body...), bodyAt)
 }
 
-// Body returns the body that Seal was given under k, as a part of value. Anything else
-// is a Mismatch.
-func Body(k Key, value []byte) ([]byte, error) { return open(k, value) }
-
 // seal begins a value for k. The caller appends the body and then calls finish. size is
 // the expected size of the body.
 func seal(k Key, size int) (b []byte, bodyAt int) {
@@ -147,10 +143,10 @@ func bodyIn(rest []byte) ([]byte, error) {
 	return rest[lengthSize:], nil
 }
 
-// open returns the body of a plain value, which must be of key k. Its error is a
-// Mismatch.
-func open(k Key, data []byte) (body []byte, err error) {
-	e, err := parse(data, 0)
+// Body returns the body that Seal was given under k, as a part of value. Anything else
+// is a Mismatch.
+func Body(k Key, value []byte) ([]byte, error) {
+	e, err := parse(value, 0)
 	switch {
 	case err != nil:
 		return nil, err

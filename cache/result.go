@@ -55,7 +55,7 @@ func Encode(k Key, r retrieval.Result) []byte {
 // another key, tenant or schema, a flipped bit, a byte too many) is a Mismatch. It
 // allocates at most a small multiple of len(data) and keeps no reference to data.
 func Decode(k Key, data []byte) (retrieval.Result, error) {
-	body, err := open(k, data)
+	body, err := Body(k, data)
 	if err != nil {
 		return retrieval.Result{}, err
 	}
