@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -171,11 +172,12 @@ func isCut(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
+var capitals = regexp.MustCompile(`^[A-Z_]{1,32}$`)
+
 // safeWord keeps bytes that a server sent out of the logs, unless they are a word of
 // capitals.
 func safeWord(word string) string {
-	odd := strings.ContainsFunc(word, func(c rune) bool { return (c < 'A' || c > 'Z') && c != '_' })
-	if odd || word == "" || len(word) > 32 {
+	if !capitals.MatchString(word) {
 		return "unknown"
 	}
 	return word

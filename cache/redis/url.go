@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -51,12 +52,11 @@ func Address(text string) string {
 	return strings.Join(o.Addrs, ",")
 }
 
+var validPrefix = regexp.MustCompile(`^[._:A-Za-z0-9-]{1,64}$`)
+
 // CheckPrefix returns what is wrong with a prefix of keys.
 func CheckPrefix(text string) error {
-	odd := strings.ContainsFunc(text, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("._-:", c)
-	})
-	if odd || text == "" || len(text) > 64 {
+	if !validPrefix.MatchString(text) {
 		return fmt.Errorf("%q is not a prefix; use 1 to 64 of . _ : - a-z A-Z 0-9", text)
 	}
 	return nil
