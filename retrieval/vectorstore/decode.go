@@ -146,9 +146,8 @@ func word(raw json.RawMessage) string {
 }
 
 // generationOf reads the generation of a Sidenote, lower-case hex.
-func generationOf(raw json.RawMessage) string { return generation(word(raw)) }
-
-func generation(s string) string {
+func generationOf(raw json.RawMessage) string {
+	s := word(raw)
 	if _, err := hex.DecodeString(s); err != nil || len(s) > 128 || s != strings.ToLower(s) {
 		return ""
 	}

@@ -57,15 +57,8 @@ func attribute(raw json.RawMessage) (v any, known bool) {
 	case nil, string, float64, bool:
 		return v, true
 	case []any:
-		list := make([]string, 0, len(v))
-		for _, element := range v {
-			text, ok := element.(string)
-			if !ok {
-				return nil, false
-			}
-			list = append(list, text)
-		}
-		return list, true
+		notText := func(element any) bool { _, ok := element.(string); return !ok }
+		return v, !slices.ContainsFunc(v, notText)
 	}
 	return nil, false
 }

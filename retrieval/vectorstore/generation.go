@@ -11,7 +11,7 @@ import (
 )
 
 // A store elsewhere can change without notice, and caches use the base's generation as a
-// key. So the state of the store is read every Options.Every, and the generation is a digest
+// key. So the state of the store is read every half minute, and the generation is a digest
 // of it:
 //
 //   - a Sidenote tells its own generation, also with each search, so a change shows
@@ -47,7 +47,7 @@ type state struct {
 func (b *Base) look(ctx context.Context) {
 	defer close(b.ended)
 	defer b.asked()
-	again := time.NewTicker(b.options.Every)
+	again := time.NewTicker(lookEvery)
 	defer again.Stop()
 	for {
 		_ = b.Refresh(ctx) // Trouble tells of it

@@ -111,7 +111,7 @@ func TestLooks(t *testing.T) {
 			return `{"id":"vs"}`
 		})
 		ctx, stop := context.WithCancel(t.Context())
-		b.options.Every, b.stop, b.ended = DefaultEvery, stop, make(chan struct{})
+		b.stop, b.ended = stop, make(chan struct{})
 		go b.look(ctx)
 		<-time.After(70 * time.Second)
 		if err := b.Close(); err != nil {

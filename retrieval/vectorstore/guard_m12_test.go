@@ -82,7 +82,7 @@ func asking(t *testing.T) (*Base, *fake) {
 	t.Helper()
 	f := &fake{}
 	b, _ := newBase(Options{
-		Knowledge: "legal", Store: "vs", Neutralise: clean, Timeout: DefaultTimeout, Every: DefaultEvery,
+		Knowledge: "legal", Store: "vs", Neutralise: clean, Timeout: DefaultTimeout,
 		BaseURL: &url.URL{Scheme: "http", Host: "api.test"},
 	})
 	b.api.HTTP.Transport = f

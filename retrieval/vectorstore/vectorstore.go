@@ -10,6 +10,7 @@
 package vectorstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,11 +24,11 @@ import (
 	"sidenote/retrieval/remote"
 )
 
-// What the zero values of Options mean.
-const (
-	DefaultEvery   = 30 * time.Second
-	DefaultTimeout = 10 * time.Second
-)
+// DefaultTimeout is what the zero value of Options.Timeout means.
+const DefaultTimeout = 10 * time.Second
+
+// lookEvery is the time between two looks at a store's state.
+const lookEvery = 30 * time.Second
 
 // maxResults is how many the interface gives at most.
 const maxResults = 50
@@ -46,7 +47,6 @@ type Options struct {
 	Neutralise func(text string) string
 	Version    string
 
-	Every   time.Duration // between two looks at the store's state
 	Timeout time.Duration // of a call whose context leaves it longer
 
 	// Looked is called with the number of files and bytes in the store each time its state
@@ -74,12 +74,7 @@ type Base struct {
 // Open returns the base and begins to read the state of its store. It does not wait for
 // that: the base can be searched before. Call Close when done with it.
 func Open(o Options) *Base {
-	if o.Every <= 0 {
-		o.Every = DefaultEvery
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
-	}
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	b, ctx := newBase(o)
 	go b.look(ctx)
 	return b
@@ -91,7 +86,7 @@ func newBase(o Options) (b *Base, ctx context.Context) {
 	b = &Base{options: o, first: make(chan struct{}), stop: stop, ended: make(chan struct{})}
 	b.asked = sync.OnceFunc(func() { close(b.first) })
 	b.health.Subject = fmt.Sprintf("knowledge %s: vector store %s at %s", o.Knowledge, o.Store, o.BaseURL.Host)
-	b.health.Every, b.health.Changed = o.Every, o.Changed
+	b.health.Every, b.health.Changed = lookEvery, o.Changed
 	b.api = newAPI(remote.New(remote.Options{
 		BaseURL: apiURL(o.BaseURL), Key: o.Key, Silent: b.health.Called,
 		Probe: func(ctx context.Context) error { _, err := b.api.state(ctx); return err },
