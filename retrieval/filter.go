@@ -199,18 +199,15 @@ func (f *Filter) compare(attribute any) bool {
 		return is && ok && strings.HasPrefix(text, prefix)
 	}
 	order, ok := compareValues(attribute, wanted)
-	if !ok {
-		return false
-	}
 	switch f.Type {
 	case FilterGt:
-		return order > 0
+		return ok && order > 0
 	case FilterGte:
-		return order >= 0
+		return ok && order >= 0
 	case FilterLt:
-		return order < 0
+		return ok && order < 0
 	case FilterLte:
-		return order <= 0
+		return ok && order <= 0
 	}
 	return false // an unknown type matches nothing
 }
