@@ -77,20 +77,20 @@ func (r *Request) AtMarker(m Span) Place {
 	at := Place{Offset: m.Start, Remove: m.End - m.Start}
 	// Other markers are removed as well, so they are not part of the text on either
 	// side.
-	clean := func(raw []byte) string { return strings.ReplaceAll(Unquote(raw), marker, "") }
+	clean := func(start, end int) string { return strings.ReplaceAll(decode(r.Body[start:end]), marker, "") }
 	for i := range r.kept {
 		var before, after strings.Builder
 		found := false
 		for text := range r.texts(&r.kept[i]) {
 			switch {
 			case found:
-				after.WriteString(clean(text.Of(r.Body)))
+				after.WriteString(clean(text.Start+1, text.End-1))
 			case m.Start < text.End:
-				before.WriteString(clean(join(`"`, r.Body[text.Start+1:m.Start], `"`)))
-				after.WriteString(clean(join(`"`, r.Body[m.End:text.End-1], `"`)))
+				before.WriteString(clean(text.Start+1, m.Start))
+				after.WriteString(clean(m.End, text.End-1))
 				found = true
 			default:
-				before.WriteString(clean(text.Of(r.Body)))
+				before.WriteString(clean(text.Start+1, text.End-1))
 			}
 		}
 		if found {
@@ -99,8 +99,4 @@ func (r *Request) AtMarker(m Span) Place {
 		}
 	}
 	return at
-}
-
-func join(a string, b []byte, c string) []byte {
-	return append(append([]byte(a), b...), c...)
 }
