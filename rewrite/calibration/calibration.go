@@ -135,13 +135,7 @@ func (t *Tracker) All() []Entry {
 	return all
 }
 
-// Active returns the keys that this process has samples of, sorted: those to share with
-// other processes.
-func (t *Tracker) Active() []Key {
-	return slices.SortedFunc(maps.Keys(t.table.Load().tracks), Key.compare)
-}
-
-// Merge joins the samples of a key, one of Active, with shared, the bytes that other
+// Merge joins the samples of a key, one of All, with shared, the bytes that other
 // processes wrote about it (nil if none). It returns the bytes to write back, and
 // whether they differ from shared: the shared samples followed by this process's new
 // ones, the newest 64 of them. From then on all of these are this process's samples

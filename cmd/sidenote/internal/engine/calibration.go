@@ -44,11 +44,11 @@ func (e *calibrationExchange) run(ctx context.Context) {
 // exchange exchanges the values of all models that this process has seen answers of. Where
 // Redis fails, that is counted and nothing else happens.
 func (e *calibrationExchange) exchange(ctx context.Context) {
-	for _, k := range e.tracker.Active() {
+	for _, known := range e.tracker.All() {
 		if ctx.Err() != nil {
 			return
 		}
-		e.exchangeOne(ctx, k)
+		e.exchangeOne(ctx, known.Key)
 	}
 }
 
