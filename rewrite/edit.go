@@ -64,14 +64,12 @@ func appendPiece(dst [][]byte, piece []byte) [][]byte {
 
 // StripEdits returns the edits that are made in every mode: the body field "sidenote"
 // is removed and, under PlaceMarker, so are the markers.
-func StripEdits(r *Request, p Policy) []Edit { return stripEdits(r, p.Placement) }
-
-func stripEdits(r *Request, p Placement) []Edit {
+func StripEdits(r *Request, p Policy) []Edit {
 	var edits []Edit
 	if f := r.Field.Remove; f != (chat.Span{}) {
 		edits = append(edits, Edit{Name: editStrip, Offset: f.Start, Delete: f.End - f.Start})
 	}
-	if p == PlaceMarker {
+	if p.Placement == PlaceMarker {
 		for _, at := range r.Markers() {
 			edits = append(edits, Edit{Name: editMarker, Offset: at.Start, Delete: at.End - at.Start})
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -231,16 +232,8 @@ func (o *optionReader) priority(param string) int {
 	return p
 }
 
+var validName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
+
 // ValidName tells whether s has the form that every name chosen by people must have:
 // the ids and names of tenants, bases, policies and components.
-func ValidName(s string) bool {
-	if s == "" || len(s) > 64 {
-		return false
-	}
-	for _, c := range []byte(s) {
-		if c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
-			return false
-		}
-	}
-	return true
-}
+func ValidName(s string) bool { return validName.MatchString(s) }

@@ -14,14 +14,7 @@ const defaultReserve = 4096
 // the policy's, else ReservedOutput. The product is capped because a header holds
 // integers of 15 digits at most (RFC 9651).
 func reserved(r *Request, policy int, m *Model) int {
-	one := r.MaxTokens
-	switch {
-	case one > 0:
-	case policy > 0:
-		one = policy
-	default:
-		one = ReservedOutput(*m)
-	}
+	one := cmp.Or(r.MaxTokens, policy, ReservedOutput(*m))
 	return min(one*max(r.Choices, 1), math.MaxInt32)
 }
 

@@ -230,7 +230,7 @@ func (j *job) safeQuery() string {
 
 // edits returns the edits that the outcome needs, sorted.
 func (j *job) edits(o Outcome, in *fitResult) []Edit {
-	strip := stripEdits(j.req, j.policy.Placement)
+	strip := StripEdits(j.req, j.policy)
 	if o != Injected {
 		return strip
 	}

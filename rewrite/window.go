@@ -48,22 +48,18 @@ func (j *job) measureWindow() {
 		}
 	}
 	if j.policy.CountWhole || m.Window > 0 && w.Request+w.ReservedOutput+j.allowed() > m.Window {
-		w.count(j.costs.Count(j.req, m.counting(), m.Window), m)
+		c := j.costs.Count(j.req, m.counting(), m.Window)
+		if m.Window > 0 {
+			w.Check = CheckCount
+		}
+		w.Cost, w.Reserve = &c, m.reserve(c)
+		w.Request = m.billed(c.Sum()) + w.Reserve
 	}
 	if m.Window > 0 {
 		w.Room = m.Window - w.Request - w.ReservedOutput
 		w.Limits = w.Room < j.allowed()
 	}
 	j.window = w
-}
-
-// count replaces the bound by a full count.
-func (w *Window) count(c cost.Tokens, m *Model) {
-	if m.Window > 0 {
-		w.Check = CheckCount
-	}
-	w.Cost, w.Reserve = &c, m.reserve(c)
-	w.Request = m.billed(c.Sum()) + w.Reserve
 }
 
 // allowed returns how many tokens the policy allows to add, at most a quarter of a
