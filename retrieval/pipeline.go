@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -75,41 +76,32 @@ func (p Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 func (p Pipeline) search(ctx context.Context, q Query) []answer {
 	ctx, cancel := context.WithTimeout(ctx, q.Settings.Deadline)
 	defer cancel()
-	type numbered struct {
-		answer
-		base int
-	}
-	arriving := make(chan numbered, len(q.Bases)) // room for late answers, so that no goroutine waits for a reader
+	arriving := make([]chan answer, len(q.Bases))
 	for i, ref := range q.Bases {
-		go func() { arriving <- numbered{p.ask(ctx, q, ref), i} }()
+		came := make(chan answer, 1) // room for a late answer, so that no goroutine waits for a reader
+		go func() { came <- p.ask(ctx, q, ref) }()
+		arriving[i] = came
 	}
 	answers := make([]answer, len(q.Bases))
-	done := make([]bool, len(q.Bases))
-	for range q.Bases {
-		var a numbered
-		select {
-		case a = <-arriving:
-		case <-ctx.Done():
-			select {
-			case a = <-arriving: // both were ready
-			default:
-				return late(ctx, q, answers, done)
-			}
-		}
-		answers[a.base], done[a.base] = a.answer, true
+	for i, ref := range q.Bases {
+		answers[i] = await(ctx, arriving[i], ref)
 	}
 	return answers
 }
 
-// late marks the answers that are not done.
-func late(ctx context.Context, q Query, answers []answer, done []bool) []answer {
-	for i := range answers {
-		if !done[i] {
-			answers[i].err = fmt.Errorf("base %s: no answer in time: %w: %w",
-				q.Bases[i].Knowledge, ErrUnavailable, context.Cause(ctx))
-		}
+// await returns the answer of a base. One that has not come when ctx ends is an error.
+func await(ctx context.Context, arriving <-chan answer, base Ref) (a answer) {
+	select {
+	case a = <-arriving:
+		return a
+	case <-ctx.Done():
 	}
-	return answers
+	select {
+	case a = <-arriving: // both were ready
+	default:
+		a.err = fmt.Errorf("base %s: no answer in time: %w: %w", base.Knowledge, ErrUnavailable, context.Cause(ctx))
+	}
+	return a
 }
 
 // ask searches one base. Whatever fails in it, even by a panic, fails for this base only.
@@ -172,29 +164,20 @@ func worse(a, b Reason) Reason {
 
 // emptyReason explains an answer without sources that nothing went wrong with.
 func emptyReason(arrived []Result) Reason {
-	for _, a := range arrived {
-		if a.Reason != ReasonNoQueryTerms {
-			return ReasonNoMatch
-		}
+	if slices.ContainsFunc(arrived, func(a Result) bool { return a.Reason != ReasonNoQueryTerms }) {
+		return ReasonNoMatch
 	}
 	return ReasonNoQueryTerms
 }
 
-// cacheOf is a hit if every base's answer was one.
+// cacheOf is a hit if every base's answer was one, and off if no base has a cache.
 func cacheOf(arrived []Result) CacheState {
-	hits, misses := 0, 0
-	for _, a := range arrived {
-		switch a.Cache {
-		case CacheHit:
-			hits++
-		case CacheMiss:
-			misses++
-		}
-	}
+	missed := func(a Result) bool { return a.Cache != CacheHit }
+	cached := func(a Result) bool { return a.Cache == CacheHit || a.Cache == CacheMiss }
 	switch {
-	case hits == len(arrived):
+	case !slices.ContainsFunc(arrived, missed):
 		return CacheHit
-	case hits+misses > 0:
+	case slices.ContainsFunc(arrived, cached):
 		return CacheMiss
 	}
 	return CacheOff
