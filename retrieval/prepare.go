@@ -10,13 +10,6 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A Catalog tells the present state of knowledge bases.
-type Catalog interface {
-	// Ref returns the base of that id in its present generation, "" while its
-	// first index is not whole; false where there is no such base.
-	Ref(id string) (Ref, bool)
-}
-
 // standalone is the number of content terms from which on a question is searched without
 // the previous one.
 const standalone = 3
@@ -40,9 +33,11 @@ const headBytes = 32
 //
 // All its fields are required.
 type Prepare struct {
-	Next    Retriever
-	Catalog Catalog
-	Terms   func(text string) []string // the content terms of a text, by the analyser of the bases
+	Next Retriever
+	// Ref returns the base of an id in its present generation, "" while its first index
+	// is not whole; false where there is no such base.
+	Ref   func(id string) (Ref, bool)
+	Terms func(text string) []string // the content terms of a text, by the analyser of the bases
 }
 
 // Retrieve completes q and asks Next.
@@ -81,7 +76,7 @@ func (p Prepare) Retrieve(ctx context.Context, q Query) (Result, error) {
 func (p Prepare) bases(asked []Ref) (ready, indexing []Ref) {
 	ready = make([]Ref, 0, len(asked))
 	for _, a := range asked {
-		ref, ok := p.Catalog.Ref(a.Knowledge)
+		ref, ok := p.Ref(a.Knowledge)
 		switch {
 		case !ok:
 		case ref.Generation == "":

@@ -119,21 +119,16 @@ func trial(e *evaluation.Evaluation, content *knowledge.Content, show *console.P
 	base := knowledge.New(evalBase)
 	base.Swap(content)
 	terms := new(analysis.Recent).Terms
+	scratch := func(id string) (retrieval.Ref, bool) { return base.Ref(), id == evalBase }
 	pipeline := retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return base }, Terms: terms}
 	settings := e.Settings
 	settings.Deadline = evalDeadline
 	return eval.Trial{
 		Engine:  base,
-		Request: retrieval.Prepare{Next: pipeline, Catalog: scratchCatalogue{base}, Terms: terms},
+		Request: retrieval.Prepare{Next: pipeline, Ref: scratch, Terms: terms},
 		Query:   retrieval.Query{Bases: []retrieval.Ref{{Knowledge: evalBase}}, Encoding: engine.ChunkEncoding, Settings: settings},
 		Progress: func(done int) {
 			show.Show(console.Work{Name: "asking", Done: done, Total: len(e.Data.Queries), Unit: "queries"})
 		},
 	}
 }
-
-// A scratchCatalogue has the scratch base only.
-type scratchCatalogue struct{ base *knowledge.Base }
-
-// Ref tells the present state of the base.
-func (c scratchCatalogue) Ref(id string) (retrieval.Ref, bool) { return c.base.Ref(), id == evalBase }

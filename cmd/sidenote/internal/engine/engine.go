@@ -92,7 +92,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		return nil, errors.Join(err, e.Close())
 	}
 	pipeline := retrieval.Pipeline{Bases: candidates.retriever, Terms: terms}
-	prepare := retrieval.Prepare{Next: e.caches.before(pipeline, cache.Selected), Catalog: e.catalogue, Terms: terms}
+	prepare := retrieval.Prepare{Next: e.caches.before(pipeline, cache.Selected), Ref: e.catalogue.Ref, Terms: terms}
 	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &modelTable{rows: cfg.ModelTable(), encodings: reader.encodings}, Calibration: tracker}
 	return e, nil
 }

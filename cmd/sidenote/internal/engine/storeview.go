@@ -34,7 +34,7 @@ func newStoreView(bases *catalogue, candidates func(id string) retrieval.Retriev
 		return base.Retrieve(ctx, q)
 	}
 	return &storeView{
-		catalogue: bases, search: retrieval.Prepare{Next: retrieval.Func(one), Catalog: bases, Terms: terms},
+		catalogue: bases, search: retrieval.Prepare{Next: retrieval.Func(one), Ref: bases.Ref, Terms: terms},
 		created: time.Now(), known: map[string]admin.Store{},
 	}
 }
