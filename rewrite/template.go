@@ -3,6 +3,7 @@ package rewrite
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"sidenote/rewrite/tags"
@@ -47,7 +48,7 @@ func parseTemplate(text string) (Template, error) {
 		end = at[1]
 	}
 	t.parts = append(t.parts, text[end:])
-	if n := t.holes(contextHole); n != 1 {
+	if n := strings.Count(text, contextHole); n != 1 {
 		return Template{}, fmt.Errorf("has {{CONTEXT}} %d times; the context goes in once", n)
 	}
 	var names []string
@@ -81,18 +82,8 @@ func (t Template) problem(at int, format string, args ...any) error {
 	return fmt.Errorf("line %d: %w", 1+strings.Count(t.text[:at], "\n"), err)
 }
 
-func (t Template) holes(hole string) int {
-	n := 0
-	for i := 1; i < len(t.parts); i += 2 {
-		if t.parts[i] == hole {
-			n++
-		}
-	}
-	return n
-}
-
 // asks tells whether the template has a place for the question.
-func (t Template) asks() bool { return t.holes(queryHole) > 0 }
+func (t Template) asks() bool { return slices.Contains(t.parts, queryHole) }
 
 // fill puts the context and the question in their places in one pass, so that
 // placeholders inside them stay as they are. It drops line breaks at the beginning: the
