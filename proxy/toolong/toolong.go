@@ -43,8 +43,12 @@ func Read(status int, body []byte) (c Counts, ok bool) {
 	if said == nil {
 		return c, false
 	}
-	e, ok := readError(body)
-	if !ok || !said.MatchString(e.text) || rateLimit.MatchString(e.text) {
+	if !json.Valid(body) {
+		return c, false
+	}
+	var e serverError
+	e.read(body, 0)
+	if !said.MatchString(e.text) || rateLimit.MatchString(e.text) {
 		return c, false
 	}
 	limit, requested, output := e.limit, e.requested, 0
@@ -95,18 +99,9 @@ type errorFields struct {
 	Limit     json.RawMessage `json:"n_ctx"`
 }
 
-// readError reads {"error":{…}}, {"error":"text"}, {"message":…}, {"detail":…}
-// and the first member of a list of them. ok is false if body is not JSON.
-func readError(body []byte) (r serverError, ok bool) {
-	if !json.Valid(body) {
-		return r, false
-	}
-	r.read(body, 0)
-	return r, true
-}
-
-// read collects the texts and numbers in value. Real errors are nested three deep at
-// most.
+// read collects the texts and numbers in value: {"error":{…}}, {"error":"text"},
+// {"message":…}, {"detail":…}, or the first member of a list of them. Real errors are
+// nested three deep at most.
 func (r *serverError) read(value json.RawMessage, depth int) {
 	value = bytes.TrimSpace(value)
 	if len(value) == 0 || depth > 4 {
