@@ -84,10 +84,9 @@ func parseKey(line []byte) (id string, aead cipher.AEAD, err error) {
 		return "", nil, fmt.Errorf("the key has %d bytes, want %d", len(key), keySize)
 	}
 	block, err := aes.NewCipher(key)
-	if err != nil {
-		return "", nil, fmt.Errorf("the key cannot be used: %w", err)
+	if err == nil {
+		aead, err = cipher.NewGCMWithRandomNonce(block)
 	}
-	aead, err = cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
 		return "", nil, fmt.Errorf("the key cannot be used: %w", err)
 	}
