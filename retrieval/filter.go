@@ -144,22 +144,19 @@ func AllOf(filters ...*Filter) *Filter {
 
 // Keys calls yield with the key of each comparison until it returns false.
 func (f *Filter) Keys(yield func(key string) bool) {
-	if f != nil {
-		f.keys(yield)
-	}
-}
-
-// keys returns false if yield does.
-func (f *Filter) keys(yield func(string) bool) bool {
-	if f.Type != FilterAnd && f.Type != FilterOr {
-		return yield(f.Key)
-	}
-	for i := range f.Filters {
-		if !f.Filters[i].keys(yield) {
-			return false
+	switch {
+	case f == nil:
+	case f.Type != FilterAnd && f.Type != FilterOr:
+		yield(f.Key)
+	default:
+		for i := range f.Filters {
+			for key := range f.Filters[i].Keys {
+				if !yield(key) {
+					return
+				}
+			}
 		}
 	}
-	return true
 }
 
 // Match tells whether a document with these attributes is chosen. Attributes are
