@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"regexp"
@@ -20,14 +19,12 @@ type table [26][]rune
 // readLetters collects the characters that Unicode lists as confusable with a letter
 // and those whose name says that they are one.
 func readLetters(path string) (t table, version string, err error) {
-	f, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return t, "", err
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		line, comment, _ := strings.Cut(lines.Text(), "#")
+	for line := range strings.Lines(string(text)) {
+		line, comment, _ := strings.Cut(line, "#")
 		if v, ok := strings.CutPrefix(strings.TrimSpace(comment), "Version: "); ok {
 			version = v
 		}
@@ -62,7 +59,7 @@ func readLetters(path string) (t table, version string, err error) {
 		slices.Sort(t[i])
 		t[i] = slices.Compact(t[i])
 	}
-	return t, version, lines.Err()
+	return t, version, nil
 }
 
 // add records that r is read as each of letters. ASCII, marks, and characters that
