@@ -36,11 +36,11 @@ type Collection struct {
 	UnknownDocuments int // relevant documents that the corpus lacks
 }
 
-// A Document is one line of corpus.jsonl.
+// A Document is one line of corpus.jsonl; other fields are ignored.
 type Document struct {
-	ID    string
-	Title string
-	Text  string
+	ID    string `json:"_id"`
+	Title string `json:"title"`
+	Text  string `json:"text"`
 }
 
 // A Query is one line of queries.jsonl.
@@ -124,19 +124,17 @@ func findJudgments(dir, split string) (string, error) {
 }
 
 func (c *Collection) readCorpus(ctx context.Context, dir string) error {
-	return readRecords(ctx, dir, corpusFile, func(r record) {
-		c.Documents = append(c.Documents, Document(r))
-	})
+	return readDocuments(ctx, dir, corpusFile, func(d Document) { c.Documents = append(c.Documents, d) })
 }
 
 // readQueries reads the queries that have grades.
 func (c *Collection) readQueries(ctx context.Context, dir string) error {
-	return readRecords(ctx, dir, queriesFile, func(r record) {
-		if c.Grades[r.ID].Relevant() == 0 {
+	return readDocuments(ctx, dir, queriesFile, func(d Document) {
+		if c.Grades[d.ID].Relevant() == 0 {
 			c.LeftOut++
 			return
 		}
-		c.Queries = append(c.Queries, Query{ID: r.ID, Text: r.Text})
+		c.Queries = append(c.Queries, Query{ID: d.ID, Text: d.Text})
 	})
 }
 

@@ -50,30 +50,23 @@ func readLines(ctx context.Context, dir, name string, tell func(number int, line
 	return nil
 }
 
-// A record is a line of corpus.jsonl or queries.jsonl; other fields are ignored.
-type record struct {
-	ID    string `json:"_id"`
-	Title string `json:"title"`
-	Text  string `json:"text"`
-}
-
-// readRecords calls tell with each record of a JSONL file. A file without records, and an
-// id that comes twice, are errors.
-func readRecords(ctx context.Context, dir, name string, tell func(record)) error {
+// readDocuments calls tell with each line of a JSONL file; a query is read like a document.
+// A file without lines, and an id that comes twice, are errors.
+func readDocuments(ctx context.Context, dir, name string, tell func(Document)) error {
 	at := map[string]int{} // line numbers by id
 	err := readLines(ctx, dir, name, func(number int, line []byte) error {
-		var r record
-		if err := json.Unmarshal(line, &r); err != nil {
+		var d Document
+		if err := json.Unmarshal(line, &d); err != nil {
 			return readable(err)
 		}
-		if r.ID == "" {
+		if d.ID == "" {
 			return errors.New("no _id")
 		}
-		if other := at[r.ID]; other > 0 {
-			return fmt.Errorf("_id %q stands on line %d too", clip(r.ID), other)
+		if other := at[d.ID]; other > 0 {
+			return fmt.Errorf("_id %q stands on line %d too", clip(d.ID), other)
 		}
-		at[r.ID] = number
-		tell(r)
+		at[d.ID] = number
+		tell(d)
 		return nil
 	})
 	if err == nil && len(at) == 0 {
