@@ -46,6 +46,7 @@ func markdownBlocks(body string) (blocks []block, ok bool) {
 	}
 	source := []byte(body)
 	root := newMarkdownParser().Parse(text.NewReader(source))
+	var nodes []ast.Node // by block
 	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
 		start, found := startOf(n)
 		if !found {
@@ -59,13 +60,13 @@ func markdownBlocks(body string) (blocks []block, ok bool) {
 		} else {
 			last.end = start
 		}
-		blocks = append(blocks, describe(n, block{start: start, end: len(body)}, source))
+		blocks, nodes = append(blocks, block{start: start, end: len(body)}), append(nodes, n)
 	}
 	if len(blocks) == 0 && body != "" {
 		blocks = []block{{end: len(body)}}
 	}
-	for i := range blocks {
-		blocks[i].frame(body)
+	for i, n := range nodes {
+		blocks[i].describe(n, source)
 	}
 	return blocks, true
 }
@@ -119,34 +120,26 @@ func startOf(n ast.Node) (at int, ok bool) {
 }
 
 // describe sets the fields of a block that follow from the kind of n.
-func describe(n ast.Node, b block, source []byte) block {
+func (b *block) describe(n ast.Node, source []byte) {
+	lines := strings.SplitAfterN(string(source[b.start:b.end]), "\n", 3)
 	switch n := n.(type) {
 	case *ast.Heading:
 		b.level = n.Level
 		b.heading = plain(string(n.Lines().Value(source)))
 	case *ast.FencedCodeBlock:
-		b.lined, b.head = true, "fence"
+		b.lined = true
+		if len(lines) > 1 {
+			b.head = lines[0]
+			fence := strings.TrimLeft(b.head, " ")
+			b.tail = "\n" + b.head[:len(b.head)-len(fence)] + fence[:len(fence)-len(strings.TrimLeft(fence, fence[:1]))]
+		}
 	case *extast.Table:
-		b.lined, b.head = true, "table"
+		b.lined = true
+		if len(lines) > 2 {
+			b.head = lines[0] + lines[1]
+		}
 	case *ast.CodeBlock, *ast.List, *ast.HTMLBlock:
 		b.lined = true
-	}
-	return b
-}
-
-// frame sets head and tail to the lines that each part of the block repeats. Until then
-// head holds the kind of the block.
-func (b *block) frame(body string) {
-	lines := strings.SplitAfterN(body[b.start:b.end], "\n", 3)
-	switch {
-	case b.head == "fence" && len(lines) > 1:
-		b.head = lines[0]
-		fence := strings.TrimLeft(b.head, " ")
-		b.tail = "\n" + b.head[:len(b.head)-len(fence)] + fence[:len(fence)-len(strings.TrimLeft(fence, fence[:1]))]
-	case b.head == "table" && len(lines) > 2:
-		b.head = lines[0] + lines[1]
-	default:
-		b.head = ""
 	}
 }
 
