@@ -10,23 +10,17 @@ import (
 type Sum [32]byte
 
 // Add returns s + o.
-func (s Sum) Add(o Sum) (out Sum) {
-	var carry uint64
-	for i := 0; i < len(s); i += 8 {
-		var v uint64
-		v, carry = bits.Add64(binary.LittleEndian.Uint64(s[i:]), binary.LittleEndian.Uint64(o[i:]), carry)
-		binary.LittleEndian.PutUint64(out[i:], v)
-	}
-	return out
-}
+func (s Sum) Add(o Sum) Sum { return s.byWords(o, bits.Add64) }
 
 // Sub returns s − o.
-func (s Sum) Sub(o Sum) (out Sum) {
-	var borrow uint64
+func (s Sum) Sub(o Sum) Sum { return s.byWords(o, bits.Sub64) }
+
+// byWords applies an operation of 64 bits to all of s and o.
+func (s Sum) byWords(o Sum, operation func(x, y, carry uint64) (word, carryOut uint64)) (out Sum) {
+	var word, carry uint64
 	for i := 0; i < len(s); i += 8 {
-		var v uint64
-		v, borrow = bits.Sub64(binary.LittleEndian.Uint64(s[i:]), binary.LittleEndian.Uint64(o[i:]), borrow)
-		binary.LittleEndian.PutUint64(out[i:], v)
+		word, carry = operation(binary.LittleEndian.Uint64(s[i:]), binary.LittleEndian.Uint64(o[i:]), carry)
+		binary.LittleEndian.PutUint64(out[i:], word)
 	}
 	return out
 }
