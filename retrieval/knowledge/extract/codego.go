@@ -93,21 +93,13 @@ func goName(d ast.Decl) string {
 	return ""
 }
 
-func receiverName(t ast.Expr) string {
-	for {
-		switch x := t.(type) {
-		case *ast.StarExpr:
-			t = x.X
-		case *ast.ParenExpr:
-			t = x.X
-		case *ast.IndexExpr:
-			t = x.X
-		case *ast.IndexListExpr:
-			t = x.X
-		case *ast.Ident:
-			return x.Name
-		default:
-			return ""
+// receiverName returns the type that is named first in t: type parameters come after it.
+func receiverName(t ast.Expr) (name string) {
+	ast.Inspect(t, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && name == "" {
+			name = id.Name
 		}
-	}
+		return name == ""
+	})
+	return name
 }

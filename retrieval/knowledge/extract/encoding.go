@@ -115,18 +115,15 @@ func decodeUTF16(raw []byte, order binary.ByteOrder) (string, error) {
 // at a number of bytes.
 func torn(raw []byte) bool {
 	good, bad := 0, 0
-	for i := 0; i < len(raw); {
-		if raw[i] < utf8.RuneSelf {
-			i++
-			continue
-		}
-		r, n := utf8.DecodeRune(raw[i:])
-		if r == utf8.RuneError && n == 1 {
-			bad++
-		} else {
+	for len(raw) > 0 {
+		r, n := utf8.DecodeRune(raw)
+		switch {
+		case n > 1:
 			good++
+		case r == utf8.RuneError:
+			bad++
 		}
-		i += n
+		raw = raw[n:]
 	}
 	return bad > 0 && good >= bad*tornShare
 }

@@ -120,13 +120,3 @@ func attr(n *html.Node, key string) string {
 	}
 	return ""
 }
-
-// hasAttr tells whether n has an attribute, with any value.
-func hasAttr(n *html.Node, key string) bool {
-	for _, a := range n.Attr {
-		if a.Key == key {
-			return true
-		}
-	}
-	return false
-}

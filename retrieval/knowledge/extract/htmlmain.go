@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -119,31 +120,31 @@ func hidden(n *html.Node) bool {
 		return false
 	}
 	style := strings.ReplaceAll(strings.ToLower(attr(n, "style")), " ", "")
-	return hasAttr(n, "hidden") && attr(n, "hidden") != "until-found" || attr(n, "aria-hidden") == "true" && n.DataAtom != atom.Span ||
+	hidden := slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "hidden" })
+	return hidden && attr(n, "hidden") != "until-found" || attr(n, "aria-hidden") == "true" && n.DataAtom != atom.Span ||
 		strings.Contains(style, "display:none") || strings.Contains(style, "visibility:hidden")
 }
 
 // main returns the element with the main content.
 func (p *page) main() *html.Node {
-	body := p.root
 	for _, candidates := range [][]*html.Node{p.mains, p.parts} {
-		if n := p.most(candidates, body); n != nil {
+		if n := p.most(candidates); n != nil {
 			return p.descend(n)
 		}
 	}
-	return p.descend(body)
+	return p.descend(p.root)
 }
 
 // most returns the candidate with the most prose, if it has a fair share of it: some
 // sites have a main element with only a heading in it.
-func (p *page) most(candidates []*html.Node, all *html.Node) (best *html.Node) {
+func (p *page) most(candidates []*html.Node) (best *html.Node) {
 	prose := 0
 	for _, n := range candidates {
 		if s := p.stats[n]; s.prose > prose {
 			best, prose = n, s.prose
 		}
 	}
-	if best == nil || prose*3 < p.stats[all].prose {
+	if best == nil || prose*3 < p.stats[p.root].prose {
 		return nil
 	}
 	return best
@@ -170,7 +171,7 @@ func (p *page) descend(n *html.Node) *html.Node {
 // headed tells whether n has a heading outside of child, which would be lost.
 func (p *page) headed(n, child *html.Node) bool {
 	for c := n.FirstChild; c != nil && c != child; c = c.NextSibling {
-		if s := p.stats[c]; s != nil && !p.boilerplate(c, n) && findHeading(c) != nil {
+		if s := p.stats[c]; s != nil && !p.boilerplate(c, n) && hasHeading(c) {
 			return true
 		}
 	}
@@ -185,17 +186,14 @@ func descendable(n *html.Node) bool {
 	return n.DataAtom == 0 // custom elements
 }
 
-// findHeading returns the first heading of level 1 or 2 in n.
-func findHeading(n *html.Node) *html.Node {
-	if n.DataAtom == atom.H1 || n.DataAtom == atom.H2 {
-		return n
-	}
-	for c := n.FirstChild; c != nil; c = c.NextSibling {
-		if h := findHeading(c); h != nil {
-			return h
+// hasHeading tells whether n is, or has in it, a heading of level 1 or 2.
+func hasHeading(n *html.Node) bool {
+	for c := range n.Descendants() {
+		if c.DataAtom == atom.H1 || c.DataAtom == atom.H2 {
+			return true
 		}
 	}
-	return nil
+	return n.DataAtom == atom.H1 || n.DataAtom == atom.H2
 }
 
 // boilerplate tells whether n, within the main content top, is about the site.
@@ -267,28 +265,21 @@ func boilerplateName(name string) bool {
 // name returns the page's title; "" if the content has a heading that serves as one.
 func (p *page) name(markdown string) string {
 	for line := range strings.Lines(markdown) {
-		if heading, ok := strings.CutPrefix(line, "# "); ok {
-			if strings.TrimSpace(heading) != "" {
-				return ""
-			}
+		if heading, ok := strings.CutPrefix(line, "# "); ok && strings.TrimSpace(heading) != "" {
+			return ""
 		}
 	}
 	return p.title
 }
 
-// allText returns the text of n and its descendants.
+// allText returns the text of the descendants of n.
 func allText(n *html.Node) string {
 	var b strings.Builder
-	var walk func(n *html.Node)
-	walk = func(n *html.Node) {
-		if n.Type == html.TextNode {
-			b.WriteString(n.Data)
-		}
-		for c := n.FirstChild; c != nil; c = c.NextSibling {
-			walk(c)
+	for c := range n.Descendants() {
+		if c.Type == html.TextNode {
+			b.WriteString(c.Data)
 		}
 	}
-	walk(n)
 	return b.String()
 }
 

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"cmp"
 	"strings"
 	"unicode"
 
@@ -50,26 +51,21 @@ func render(p *page, top *html.Node) (string, error) {
 // above returns the heading of level 1 before the main content, if there is exactly one
 // and the content has none.
 func (p *page) above(top *html.Node) (found *html.Node) {
-	var all []*html.Node
-	var walk func(n *html.Node)
-	walk = func(n *html.Node) {
-		if n.DataAtom == atom.H1 && oneLine(allText(n)) != "" {
-			all = append(all, n)
+	for n := range p.root.Descendants() {
+		if n.DataAtom != atom.H1 || oneLine(allText(n)) == "" {
+			continue
 		}
-		for c := n.FirstChild; c != nil; c = c.NextSibling {
-			walk(c)
+		if found != nil {
+			return nil
 		}
+		found = n
 	}
-	walk(p.root)
-	if len(all) != 1 {
-		return nil
-	}
-	for n := all[0]; n != nil; n = n.Parent {
+	for n := found; n != nil; n = n.Parent {
 		if n == top {
 			return nil
 		}
 	}
-	return all[0]
+	return found
 }
 
 // block writes an element and its descendants.
@@ -110,7 +106,7 @@ func (r *renderer) block(n *html.Node) {
 			r.inline.WriteString(" " + alt + " ")
 		}
 	case atom.Math:
-		r.inline.WriteString(firstOf(attr(n, "alttext"), allText(n)))
+		r.inline.WriteString(cmp.Or(attr(n, "alttext"), allText(n)))
 	default:
 		if inlineElement(n) {
 			r.children(n)
@@ -120,13 +116,6 @@ func (r *renderer) block(n *html.Node) {
 		r.children(n)
 		r.flush()
 	}
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func (r *renderer) children(n *html.Node) {
@@ -182,14 +171,10 @@ func (r *renderer) small(n *html.Node) bool {
 
 func (r *renderer) codeSpan(n *html.Node) {
 	text := oneLine(allText(n))
-	if text == "" {
-		return
+	if text != "" && !strings.Contains(text, "`") {
+		text = "`" + text + "`"
 	}
-	if strings.Contains(text, "`") {
-		r.inline.WriteString(text)
-		return
-	}
-	r.inline.WriteString("`" + text + "`")
+	r.inline.WriteString(text)
 }
 
 // code writes a listing.
@@ -198,27 +183,16 @@ func (r *renderer) code(n *html.Node) {
 	if strings.TrimSpace(text) == "" {
 		return
 	}
-	fence := strings.Repeat("`", min(max(3, longestRun(text, '`')+1), maxFence))
+	fence := "```"
+	for len(fence) < maxFence && strings.Contains(text, fence) {
+		fence += "`"
+	}
 	r.lines(fence + listingLanguage(n) + "\n" + text + "\n" + fence)
 }
 
 // maxFence is the longest fence that is written. A listing with a longer run of backticks
 // ends there as a listing.
 const maxFence = 40
-
-// longestRun returns the length of the longest run of c.
-func longestRun(text string, c byte) (most int) {
-	run := 0
-	for i := range len(text) {
-		if text[i] != c {
-			run = 0
-			continue
-		}
-		run++
-		most = max(most, run)
-	}
-	return most
-}
 
 // allCode is allText with elements that are line breaks as line feeds.
 func allCode(n *html.Node) string {

@@ -11,11 +11,9 @@ import (
 // which left is true are left out.
 func flatten(value gjson.Result, left func(key string) bool) (string, error) {
 	f := &flattener{left: left}
-	if err := f.value(value); err != nil {
-		return "", err
-	}
+	f.value(value)
 	f.endLine()
-	return f.out.String(), nil
+	return f.out.String(), f.err
 }
 
 type flattener struct {
@@ -24,30 +22,31 @@ type flattener struct {
 	path   []string
 	inLine bool // a line with values of an array is open
 	length int  // of that line
+	err    error
 }
 
 // lineLength is the approximate length, in bytes, of a line with the values of an array.
 const lineLength = 200
 
-// value writes a value. gjson scans nested values once per level, and the depth is
-// bounded.
-func (f *flattener) value(v gjson.Result) error {
+// value writes a value, and tells whether to go on. gjson scans nested values once per
+// level, and the depth is bounded.
+func (f *flattener) value(v gjson.Result) bool {
 	switch {
 	case v.Type == gjson.JSON && len(f.path) > maxDepth:
-		return errDeepJSON
+		f.err = errDeepJSON
 	case v.IsObject():
-		return f.object(v)
+		f.object(v)
 	case v.IsArray():
-		return f.array(v)
+		f.array(v)
 	case v.Type == gjson.String:
 		f.leaf(foldLines(v.Str))
 	case v.Type != gjson.Null:
 		f.leaf(v.Raw) // as written
 	}
-	if f.out.Len() > MaxText {
-		return errTooMuchText
+	if f.err == nil && f.out.Len() > MaxText {
+		f.err = errTooMuchText
 	}
-	return nil
+	return f.err == nil
 }
 
 // leaf writes a plain value, on a new line or on the open line of its array.
@@ -92,7 +91,7 @@ func (f *flattener) paragraph() {
 	}
 }
 
-func (f *flattener) object(v gjson.Result) (err error) {
+func (f *flattener) object(v gjson.Result) {
 	v.ForEach(func(key, value gjson.Result) bool {
 		if len(f.path) == 0 && f.left(key.Str) {
 			return true
@@ -100,32 +99,26 @@ func (f *flattener) object(v gjson.Result) (err error) {
 		name := oneLine(strings.ReplaceAll(key.Str, "\x00", ""))
 		f.endLine()
 		f.path = append(f.path, strings.ToValidUTF8(name[:min(len(name), maxHeader)], ""))
-		if err = f.value(value); err != nil {
-			return false
-		}
+		more := f.value(value)
 		f.path = f.path[:len(f.path)-1]
 		f.endLine()
-		return true
+		return more
 	})
-	return err
 }
 
-func (f *flattener) array(v gjson.Result) (err error) {
+func (f *flattener) array(v gjson.Result) {
 	f.path = append(f.path, "") // for the depth
 	v.ForEach(func(_, value gjson.Result) bool {
 		nested := value.Type == gjson.JSON
 		if nested {
 			f.paragraph()
 		}
-		if err = f.value(value); err != nil {
-			return false
-		}
+		more := f.value(value)
 		if nested {
 			f.paragraph()
 		}
-		return true
+		return more
 	})
 	f.path = f.path[:len(f.path)-1]
 	f.endLine()
-	return err
 }

@@ -39,7 +39,7 @@ func readDOCX(r *bytes.Reader) (extract.Document, error) {
 		return extract.Document{}, errUnpacked
 	}
 	w := &writer{levels: map[string]int{}}
-	s := &styles{levels: w.levels, names: map[string]string{}, based: map[string]string{}}
+	s := &styles{levels: w.levels, based: map[string]string{}}
 	if err := a.each("word/styles.xml", s.token); err != nil {
 		return extract.Document{}, err
 	}
@@ -107,7 +107,6 @@ func value(e xml.StartElement, name string) string {
 // are based on such a style.
 type styles struct {
 	levels map[string]int // by id, from 1
-	names  map[string]string
 	based  map[string]string
 	id     string
 }
