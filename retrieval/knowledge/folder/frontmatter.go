@@ -3,6 +3,7 @@ package folder
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -46,11 +47,7 @@ func frontAttributes(text string, keys []string) (found map[string]any, errs []e
 		}
 		found[key] = v
 	}
-	for key, v := range found {
-		if v == nil {
-			delete(found, key)
-		}
-	}
+	maps.DeleteFunc(found, func(_ string, v any) bool { return v == nil })
 	return found, errs
 }
 
@@ -85,18 +82,10 @@ func unfinished(text string, keys []string) bool {
 // the parser has no other idea of it.
 func scalarOrList(n ast.Node) (any, error) {
 	switch n := n.(type) {
-	case *ast.NullNode:
-		return nil, nil
-	case *ast.StringNode:
-		return n.Value, nil
 	case *ast.LiteralNode:
 		return n.Value.Value, nil
-	case *ast.BoolNode:
-		return n.Value, nil
-	case *ast.IntegerNode:
-		return n.Value, nil
-	case *ast.FloatNode:
-		return n.Value, nil
+	case *ast.NullNode, *ast.StringNode, *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode:
+		return n.(ast.ScalarNode).GetValue(), nil
 	case *ast.SequenceNode:
 		list := make([]string, len(n.Values))
 		for i, v := range n.Values {

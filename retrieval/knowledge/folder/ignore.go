@@ -2,6 +2,7 @@ package folder
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -90,12 +91,7 @@ func (r ignoreRule) match(name string, isDir bool) bool {
 
 // matchAny tells whether one of the patterns matches name.
 func matchAny(patterns []string, name string) bool {
-	for _, p := range patterns {
-		if doublestar.MatchUnvalidated(p, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(patterns, func(p string) bool { return doublestar.MatchUnvalidated(p, name) })
 }
 
 // isSecret tells whether a file's name is one that keys and passwords usually have.

@@ -3,6 +3,7 @@ package folder
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -136,11 +137,7 @@ const maxTypes = 3
 
 // summariseTypes names the most frequent types, most frequent first.
 func summariseTypes(types map[string]int) (parts []string) {
-	names := make([]string, 0, len(types))
-	for t := range types {
-		names = append(names, t)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(types[b]-types[a], cmp.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(types), func(a, b string) int { return cmp.Or(types[b]-types[a], cmp.Compare(a, b)) })
 	rest := 0
 	for i, t := range names {
 		if i < maxTypes {
