@@ -130,13 +130,7 @@ func (b *build) assemble(ctx context.Context) (*Content, error) {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(min(len(a.Key), 1), min(len(b.Key), 1)), cmp.Compare(a.File, b.File))
 	})
 	var segments index.Segments
-	writer := index.Writer{Emit: func(image []byte, _ []int64) error {
-		s, err := index.Open("", image, nil)
-		if err == nil {
-			segments = append(segments, s.Without(nil, nil))
-		}
-		return err
-	}}
+	writer := index.Writer{Emit: segments.Take}
 	var sum document.Sum
 	for i, d := range all {
 		if i > 0 && d.ID == all[i-1].ID {

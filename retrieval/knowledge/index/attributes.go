@@ -20,7 +20,7 @@ type Attribute struct {
 // Attributes returns what attributes the documents have, by key. It goes through all of
 // them.
 func (s Segments) Attributes() []Attribute {
-	found := map[string]*tally{}
+	found := map[string]*Attribute{}
 	for _, s := range s {
 		sets, err := s.sets()
 		if err != nil {
@@ -33,12 +33,12 @@ func (s Segments) Attributes() []Attribute {
 			}
 		}
 		for i, set := range sets {
+			if counts[i] == 0 {
+				continue
+			}
 			for key, v := range set {
-				if counts[i] == 0 {
-					continue
-				}
 				if found[key] == nil {
-					found[key] = &tally{types: map[string]bool{}}
+					found[key] = &Attribute{Key: key}
 				}
 				found[key].add(v, counts[i])
 			}
@@ -46,45 +46,40 @@ func (s Segments) Attributes() []Attribute {
 	}
 	out := make([]Attribute, 0, len(found))
 	for _, key := range slices.Sorted(maps.Keys(found)) {
-		t := found[key]
-		out = append(out, Attribute{Key: key, Documents: t.documents, Types: slices.Sorted(maps.Keys(t.types)), Examples: t.examples})
+		out = append(out, *found[key])
 	}
 	return out
 }
 
-// A tally is what was found under a key.
-type tally struct {
-	documents int
-	types     map[string]bool
-	examples  []any // in order
-}
-
 // add takes the value of a number of documents.
-func (t *tally) add(v any, documents int) {
-	t.documents += documents
+func (a *Attribute) add(v any, documents int) {
+	a.Documents += documents
 	switch v := v.(type) {
 	case bool:
-		t.types["boolean"] = true
-		t.example(v)
+		a.value("boolean", v)
 	case float64:
-		t.types["number"] = true
-		t.example(v)
+		a.value("number", v)
 	case string:
-		t.types["string"] = true
-		t.example(v)
+		a.value("string", v)
 	case []string:
-		t.types["list"] = true
-		for _, e := range v {
-			t.example(e)
+		elements := make([]any, len(v))
+		for i, e := range v {
+			elements[i] = e
 		}
+		a.value("list", elements...)
 	}
 }
 
-// example keeps the value if it is one of the first.
-func (t *tally) example(v any) {
-	if at, known := slices.BinarySearchFunc(t.examples, v, compareExamples); !known && at < exampleValues {
-		t.examples = slices.Insert(t.examples, at, v)
-		t.examples = t.examples[:min(len(t.examples), exampleValues)]
+// value notes a type, and the examples that are among the first.
+func (a *Attribute) value(kind string, examples ...any) {
+	if at, known := slices.BinarySearch(a.Types, kind); !known {
+		a.Types = slices.Insert(a.Types, at, kind)
+	}
+	for _, v := range examples {
+		if at, known := slices.BinarySearchFunc(a.Examples, v, compareExamples); !known && at < exampleValues {
+			a.Examples = slices.Insert(a.Examples, at, v)
+			a.Examples = a.Examples[:min(len(a.Examples), exampleValues)]
+		}
 	}
 }
 

@@ -90,10 +90,7 @@ func (c textCounts) slice(image []byte) texts {
 
 // split returns the two images in the file of a segment.
 func split(image []byte) (textsImage, postings []byte, err error) {
-	if len(image) < fileHeader || string(image[:8]) != fileMagic {
-		return nil, nil, fmt.Errorf("%w: header", ErrDamaged)
-	}
-	if number(image, 3) != int(headerChecksum(image)) {
+	if len(image) < fileHeader || string(image[:8]) != fileMagic || number(image, 3) != int(headerChecksum(image)) {
 		return nil, nil, fmt.Errorf("%w: header", ErrDamaged)
 	}
 	if f := number(image, 2); f != fileFormat {
@@ -116,10 +113,7 @@ func headerChecksum(image []byte) uint32 {
 // lies outside of the image, whoever wrote it.
 func openTexts(image []byte) (texts, error) {
 	damaged := func(where string) (texts, error) { return texts{}, fmt.Errorf("%w: %s", ErrDamaged, where) }
-	if len(image) < textsHeader || string(image[:8]) != textsMagic {
-		return damaged("header of texts")
-	}
-	if number(image, headerSum/4) != int(crc32.Checksum(image[:headerSum], crc32c())) {
+	if len(image) < textsHeader || string(image[:8]) != textsMagic || number(image, headerSum/4) != int(crc32.Checksum(image[:headerSum], crc32c())) {
 		return damaged("header of texts")
 	}
 	c := countsOf(image)

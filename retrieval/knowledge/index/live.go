@@ -38,9 +38,7 @@ func (s *Segment) Without(gone bm25.Bitmap, before *Live) Live {
 		}
 		l.Documents--
 		l.Bytes -= s.weight(d)
-		for t := s.texts.first(d); t < s.texts.first(d+1); t++ {
-			dead.Add(t)
-		}
+		dead.AddRange(s.texts.first(d), s.texts.first(d+1))
 	}
 	l.Postings = s.postings.Live(dead)
 	runtime.KeepAlive(s)
@@ -50,6 +48,16 @@ func (s *Segment) Without(gone bm25.Bitmap, before *Live) Live {
 // Segments are what a base is searched in. A bm25.Ref and a DocumentRef number them in
 // this order.
 type Segments []Live
+
+// Take opens the image of a segment, which stays on the heap, and adds it: it is the Emit of
+// a Writer that writes no files.
+func (s *Segments) Take(image []byte, _ []int64) error {
+	segment, err := Open("", image, nil)
+	if err == nil {
+		*s = append(*s, segment.Without(nil, nil))
+	}
+	return err
+}
 
 // A DocumentRef is a document: the number of its segment, and its number there.
 type DocumentRef struct{ segment, document int }

@@ -47,3 +47,6 @@ func OpenFile(name string) (*Segment, error) {
 	}
 	return s, nil
 }
+
+// Segment returns the segment.
+func (l *Live) Segment() *Segment { return l.segment }

@@ -107,24 +107,18 @@ func (d *draft) image() ([]byte, error) {
 	}
 	copy(image[analyserAt:sumsAt], analysis.Version)
 	at := uint64(headerSize)
+	fill := [sections]func(section []byte){
+		lengthsSection:     func(section []byte) { put(section, d.lengths) },
+		postingsSection:    func(section []byte) { put(section, d.postings) },
+		startsSection:      func(section []byte) { put(section, d.starts) },
+		frontsSection:      func(section []byte) { put(section, fronts) },
+		frontStartsSection: func(section []byte) { put(section, frontStarts) },
+		offsetsSection:     func(section []byte) { put(section, d.offsets) },
+		stringsSection:     func(section []byte) { copy(section, d.strings) },
+	}
 	for i, size := range c.sizes() {
 		section := image[at : at+padded(size)]
-		switch i {
-		case lengthsSection:
-			put(section, d.lengths)
-		case postingsSection:
-			put(section, d.postings)
-		case startsSection:
-			put(section, d.starts)
-		case frontsSection:
-			put(section, fronts)
-		case frontStartsSection:
-			put(section, frontStarts)
-		case offsetsSection:
-			put(section, d.offsets)
-		case stringsSection:
-			copy(section, d.strings)
-		}
+		fill[i](section)
 		binary.LittleEndian.PutUint32(image[sumsAt+4*i:], crc32.Checksum(section, castagnoli))
 		at += uint64(len(section))
 	}

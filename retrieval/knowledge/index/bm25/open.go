@@ -43,7 +43,6 @@ func Open(image []byte, owner any) (*Segment, error) {
 		at = end
 	}
 	s := &Segment{
-		image:       image,
 		owner:       owner,
 		lengths:     numbers[uint32](section[lengthsSection]),
 		postings:    numbers[posting](section[postingsSection]),
@@ -65,11 +64,8 @@ func damaged(where string) error { return fmt.Errorf("%w: %s", ErrDamaged, where
 // readHeader returns what the header says, once all of it is known to be so. The
 // sum comes before the version: a damaged version is not another one.
 func readHeader(image []byte) (c counts, err error) {
-	if len(image) < headerSize || string(image[:len(magic)]) != magic {
-		return c, damaged("header")
-	}
 	number := func(at int) uint32 { return binary.LittleEndian.Uint32(image[at:]) }
-	if crc32.Checksum(image[:headerSum], castagnoli) != number(headerSum) {
+	if len(image) < headerSize || string(image[:len(magic)]) != magic || crc32.Checksum(image[:headerSum], castagnoli) != number(headerSum) {
 		return c, damaged("header")
 	}
 	if f := number(formatAt); f != format {

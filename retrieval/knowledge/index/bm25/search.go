@@ -36,8 +36,8 @@ func (x *Index) Search(ctx context.Context, terms []Term, k int, allow []Bitmap)
 			continue
 		}
 		sc.open(x, i, q)
-		sc.filter = allow != nil
-		if sc.filter {
+		sc.allow = nil
+		if allow != nil {
 			sc.allow = allow[i]
 		}
 		if len(sc.lists) == 0 {
@@ -62,9 +62,8 @@ const window = 2048
 // that can still pass it.
 type scratch struct {
 	*view
-	number int // of the segment
-	filter bool
-	allow  Bitmap // if filter
+	number int    // of the segment
+	allow  Bitmap // nil for all
 	lists  []list
 	bounds []int64 // bounds[i] is the most that lists[:i] can add together
 	scores [window]int64
@@ -167,7 +166,7 @@ func (sc *scratch) mask(start uint32) {
 			sc.found[w] &^= sc.dead.word(at + w)
 		}
 	}
-	if sc.filter {
+	if sc.allow != nil {
 		for w := range sc.found {
 			sc.found[w] &= sc.allow.word(at + w)
 		}

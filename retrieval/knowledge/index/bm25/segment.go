@@ -27,8 +27,7 @@ func (p posting) freq() float32 { return float32(p & maxFreq) }
 // opened from, which may be a mapped file: nothing taken from it may outlive the
 // Segment, so methods that read it keep the Segment alive to their end.
 type Segment struct {
-	image       []byte
-	owner       any      // keeps the memory of image
+	owner       any      // keeps the memory of the image
 	lengths     []uint32 // terms by text, repeats included
 	postings    []posting
 	starts      []uint32 // postings of term t: starts[t] to starts[t+1], by text
@@ -41,9 +40,6 @@ type Segment struct {
 
 // Len returns the number of texts, dead ones included.
 func (s *Segment) Len() int { return len(s.lengths) }
-
-// Bytes returns the size of the image.
-func (s *Segment) Bytes() int { return len(s.image) }
 
 // terms returns the number of different terms.
 func (s *Segment) terms() int { return len(s.starts) - 1 }
@@ -160,9 +156,6 @@ func (s *Segment) liveBefore(dead Bitmap) []uint32 {
 	}
 	return before
 }
-
-// Segment returns the segment.
-func (l *Live) Segment() *Segment { return l.segment }
 
 // Len returns the number of live texts.
 func (l *Live) Len() int { return l.texts }
