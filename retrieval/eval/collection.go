@@ -74,7 +74,7 @@ func Read(ctx context.Context, dir, split string) (*Collection, error) {
 		return nil, err
 	}
 	c := &Collection{Grades: map[string]Grades{}, Judgments: judgments}
-	if err := c.readCorpus(ctx, dir); err != nil {
+	if err := readDocuments(ctx, dir, corpusFile, func(d Document) { c.Documents = append(c.Documents, d) }); err != nil {
 		return nil, err
 	}
 	if err := c.readGrades(ctx, dir); err != nil {
@@ -121,10 +121,6 @@ func findJudgments(dir, split string) (string, error) {
 		return "", missing(fmt.Sprintf("%s has no split %q; there are %s", dir, split, strings.Join(splits, ", ")))
 	}
 	return qrelsDir + "/" + split + ".tsv", nil
-}
-
-func (c *Collection) readCorpus(ctx context.Context, dir string) error {
-	return readDocuments(ctx, dir, corpusFile, func(d Document) { c.Documents = append(c.Documents, d) })
 }
 
 // readQueries reads the queries that have grades.

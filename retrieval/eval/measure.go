@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -30,14 +31,12 @@ func (g Grades) Relevant() (n int) {
 // log2(rank + 1), divided by that of the best ranking there could be. The gain
 // is the grade itself, not 2^grade - 1 as others have it.
 func (g Grades) NDCG(ranking []string, k int) float64 {
-	var found, best []int
+	var found []int
 	for _, doc := range first(ranking, k) {
 		found = append(found, g[doc])
 	}
-	for _, grade := range g {
-		best = append(best, grade)
-	}
-	slices.SortFunc(best, func(a, b int) int { return b - a })
+	best := slices.Sorted(maps.Values(g))
+	slices.Reverse(best)
 	ideal := gain(first(best, k))
 	if ideal == 0 {
 		return 0
