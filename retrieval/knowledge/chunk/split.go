@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -18,13 +19,7 @@ func splittersOf(b block) [3]splitter {
 	return [...]splitter{splitSentences, splitLines, splitRunes}
 }
 
-func splitLines(text string) []string {
-	parts := strings.SplitAfter(text, "\n")
-	if parts[len(parts)-1] == "" {
-		parts = parts[:len(parts)-1]
-	}
-	return parts
-}
+func splitLines(text string) []string { return slices.Collect(strings.Lines(text)) }
 
 // splitSentences cuts at the ends of sentences: after . ! ? … and closing quotes that
 // white space follows, and after 。！？. Spaces go to the next sentence, a line break to the

@@ -52,22 +52,18 @@ const (
 
 func (l *Left) Error() string {
 	names := slices.Sorted(maps.Keys(l.reasons))
-	var b strings.Builder
-	b.WriteString("attributes left out: ")
-	for i, name := range names[:min(len(names), maxLeft)] {
-		if i > 0 {
-			b.WriteString(", ")
+	var parts []string
+	for _, name := range names[:min(len(names), maxLeft)] {
+		part := l.reasons[name]
+		if name != "" {
+			part = fmt.Sprintf("%s (%s)", name, part)
 		}
-		if name == "" {
-			b.WriteString(l.reasons[name])
-		} else {
-			fmt.Fprintf(&b, "%s (%s)", name, l.reasons[name])
-		}
+		parts = append(parts, part)
 	}
 	if more := len(names) - maxLeft; more > 0 {
-		fmt.Fprintf(&b, ", and %d more", more)
+		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
-	return b.String()
+	return "attributes left out: " + strings.Join(parts, ", ")
 }
 
 // err returns l if something was left out, else nil.
@@ -164,24 +160,16 @@ func (s *attributeSet) addList(name string, list []string) {
 	}
 }
 
-func (s *attributeSet) addNumber(name string, n float64) {
-	if math.IsInf(n, 0) || math.IsNaN(n) {
-		s.refuse(name, reasonNumber)
-		return
-	}
-	s.add(name, numberKind, n)
-}
-
 // addDigits adds a number as written in JSON.
 func (s *attributeSet) addDigits(name, digits string) {
-	n, err := strconv.ParseFloat(digits, 64)
+	n, err := strconv.ParseFloat(digits, 64) // an error also for what is too large
 	switch {
 	case err != nil:
 		s.refuse(name, reasonNumber)
 	case !strings.ContainsAny(digits, ".eE") && math.Abs(n) > maxWhole:
 		s.refuse(name, reasonWhole)
 	default:
-		s.addNumber(name, n)
+		s.add(name, numberKind, n)
 	}
 }
 

@@ -1,6 +1,9 @@
 package extract
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // A Part is a part of source code that should not be cut: a declaration with the comment
 // above it. It ends where the next Part starts.
@@ -77,12 +80,9 @@ func (o *outliner) parts(from, to, depth int, prefix string) {
 			end = starts[i+1]
 		}
 		sign := o.signature(at, end)
-		name := o.name(sign)
-		full := name
-		if prefix != "" && name != "" {
-			full = prefix + "." + name
-		} else if name == "" {
-			full = prefix
+		full := cmp.Or(o.name(sign), prefix)
+		if prefix != "" && o.declares(sign) {
+			full = prefix + "." + o.name(sign)
 		}
 		start := o.lines[at].start
 		part := Part{Start: start, Name: full, Head: strings.TrimRight(o.lineText(sign), "\n") + "\n"}

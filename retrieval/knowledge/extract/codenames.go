@@ -27,7 +27,7 @@ var (
 func nameOf(lang, text string) string {
 	text = strings.TrimRight(text[:min(len(text), maxSignature)], "\n")
 	first := strings.TrimLeft(text, " \t")
-	if statement(first[:span(first, wordByte)]) {
+	if statement(first[:span(first, inWord)]) {
 		return ""
 	}
 	name := ""
@@ -68,18 +68,18 @@ const maxModifiers = 6
 func keyworded(text string) string {
 	for range maxModifiers + 1 {
 		text = strings.TrimLeft(text, " \t")
-		word := text[:span(text, func(c byte) bool { return c != ' ' && c != '\t' })]
+		word := text[:span(text, func(c rune) bool { return c != ' ' && c != '\t' })]
 		rest := text[len(word):]
 		if generics, ok := strings.CutPrefix(text, "impl<"); ok {
 			word, rest = "impl", generics[closing(generics):]
 		}
 		if after := strings.TrimLeft(rest, " \t"); len(after) < len(rest) && declarer(word) {
 			after = strings.TrimPrefix(after, `"`)
-			if n := span(after, nameByte); n > 0 {
+			if n := span(after, inName); n > 0 {
 				return after[:n]
 			}
 		}
-		if word == "" || span(word, modifierByte) < len(word) {
+		if word == "" || span(word, inModifier) < len(word) {
 			return ""
 		}
 		text = rest
@@ -103,22 +103,17 @@ func closing(text string) int {
 	return len(text)
 }
 
-// span returns the number of leading bytes for which is holds.
-func span(text string, is func(c byte) bool) int {
-	for i := range len(text) {
-		if !is(text[i]) {
-			return i
-		}
-	}
-	return len(text)
+// span returns the number of leading bytes whose characters are as is says.
+func span(text string, is func(c rune) bool) int {
+	return len(text) - len(strings.TrimLeftFunc(text, is))
 }
 
-func wordByte(c byte) bool {
+func inWord(c rune) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }
 
-func nameByte(c byte) bool     { return wordByte(c) || strings.IndexByte("$.:~-", c) >= 0 }
-func modifierByte(c byte) bool { return wordByte(c) || strings.IndexByte("@().:<>[]-", c) >= 0 }
+func inName(c rune) bool     { return inWord(c) || strings.ContainsRune("$.:~-", c) }
+func inModifier(c rune) bool { return inWord(c) || strings.ContainsRune("@().:<>[]-", c) }
 
 // declarer tells whether a word begins a declaration in some language.
 func declarer(word string) bool {

@@ -149,14 +149,11 @@ func foldLines(s string) string {
 	if !strings.ContainsAny(s, "\n\r\x00") {
 		return s
 	}
-	var b strings.Builder
+	var lines []string
 	for line := range strings.Lines(lineFeeds(strings.ReplaceAll(s, "\x00", ""))) {
 		if line = strings.TrimRight(line, " \t\n"); line != "" {
-			if b.Len() > 0 {
-				b.WriteByte('\n')
-			}
-			b.WriteString(line)
+			lines = append(lines, line)
 		}
 	}
-	return b.String()
+	return strings.Join(lines, "\n")
 }

@@ -101,9 +101,7 @@ func decodeUTF16(raw []byte, order binary.ByteOrder) (string, error) {
 		return "", ErrNotText
 	}
 	units := make([]uint16, len(raw)/2)
-	for i := range units {
-		units[i] = order.Uint16(raw[2*i:])
-	}
+	_, _ = binary.Decode(raw, order, units) // as many as there are
 	text := string(utf16.Decode(units))
 	if strings.ContainsRune(text, utf8.RuneError) { // from a lone surrogate
 		return "", ErrNotText

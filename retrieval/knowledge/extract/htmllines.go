@@ -130,22 +130,16 @@ func (r *renderer) table(n *html.Node) bool {
 	if !walk(n) || width < 2 {
 		return false
 	}
-	if c := childOf(n, atom.Caption); c != nil {
-		if text := oneLine(r.visible(c)); text != "" {
-			r.lines(Literal(text))
+	for c := range n.ChildNodes() {
+		if c.DataAtom == atom.Caption {
+			if text := oneLine(r.visible(c)); text != "" {
+				r.lines(Literal(text))
+			}
+			break
 		}
 	}
 	r.lines(Table(rows))
 	return true
-}
-
-func childOf(n *html.Node, a atom.Atom) *html.Node {
-	for c := n.FirstChild; c != nil; c = c.NextSibling {
-		if c.DataAtom == a {
-			return c
-		}
-	}
-	return nil
 }
 
 // row returns the cells of a row. ok is false if one is too long to be data.
@@ -174,28 +168,20 @@ func Table(rows [][]string) string {
 	for _, row := range rows {
 		width = max(width, len(row))
 	}
-	write := func(cells []string) {
-		b.WriteString("|")
-		for _, c := range cells {
-			b.WriteString(" " + strings.ReplaceAll(c, "|", `\|`) + " |")
-		}
-		b.WriteString("\n")
-	}
 	headed := false
 	for _, row := range rows {
 		if strings.Join(row, "") == "" {
 			continue
 		}
-		if headed {
-			write(row)
-			continue
+		b.WriteString("|")
+		for _, cell := range row {
+			b.WriteString(" " + strings.ReplaceAll(cell, "|", `\|`) + " |")
 		}
-		for len(row) < width {
-			row = append(row, "")
+		if !headed {
+			b.WriteString(strings.Repeat("  |", width-len(row)) + "\n|" + strings.Repeat(" --- |", width))
+			headed = true
 		}
-		write(row)
-		b.WriteString("|" + strings.Repeat(" --- |", width) + "\n")
-		headed = true
+		b.WriteString("\n")
 	}
 	return b.String()
 }

@@ -135,10 +135,7 @@ func (s *set) add(n int, raw []byte) error {
 	if s.bytes += len(d.Text); s.bytes > MaxText {
 		return errTooMuchText
 	}
-	d.Key = id
-	if d.Key == "" {
-		d.Key = strconv.Itoa(n)
-	}
+	d.Key = cmp.Or(id, strconv.Itoa(n))
 	for s.keys[d.Key] {
 		d.Key += fmt.Sprintf(":%d", n)
 	}

@@ -61,13 +61,11 @@ func (f *flattener) leaf(text string) {
 	}
 	f.endLine()
 	start := f.out.Len()
-	for i, key := range f.path {
-		if key != "" {
-			if i > 0 && f.out.Len() > start {
-				f.out.WriteByte('.')
-			}
-			f.out.WriteString(key)
+	for _, key := range f.path {
+		if key != "" && f.out.Len() > start {
+			f.out.WriteByte('.')
 		}
+		f.out.WriteString(key)
 	}
 	if f.out.Len() > start {
 		f.out.WriteString(": ")

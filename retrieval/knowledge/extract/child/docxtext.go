@@ -71,8 +71,12 @@ func (w *writer) start(e xml.StartElement) {
 		}
 	case "t":
 		w.inText = true
-	case "tab", "br", "cr", "noBreakHyphen":
-		w.special(e.Name.Local)
+	case "tab":
+		w.character(' ')
+	case "br", "cr":
+		w.character('\n')
+	case "noBreakHyphen":
+		w.character('-')
 	case deleted, movedAway, fallback:
 		w.skipped++
 	case "tbl":
@@ -99,17 +103,10 @@ const (
 
 func revision(name string) bool { return name == deleted || name == movedAway || name == fallback }
 
-func (w *writer) special(name string) {
-	if w.properties > 0 || w.skipped > 0 {
-		return
-	}
-	switch name {
-	case "tab":
-		w.text.WriteByte(' ')
-	case "noBreakHyphen":
-		w.text.WriteByte('-')
-	default:
-		w.text.WriteByte('\n')
+// character writes a character that has an element of its own.
+func (w *writer) character(c byte) {
+	if w.properties == 0 {
+		w.text.WriteByte(c)
 	}
 }
 
