@@ -46,8 +46,8 @@ func BenchmarkIndex(b *testing.B) {
 			files := write(b, n)
 			b.Run("open", func(b *testing.B) { benchmarkOpen(b, files) })
 			live := openAll(b, files)
-			b.Run("view", func(b *testing.B) { knowledgetest.Measure(b, func(int) { bm25.NewIndex(live, nil) }) })
-			x := bm25.NewIndex(live, nil)
+			b.Run("view", func(b *testing.B) { knowledgetest.Measure(b, func(int) { bm25.NewIndex(live, bm25.InOrder) }) })
+			x := bm25.NewIndex(live, bm25.InOrder)
 			benchmarkSearch(b, x, nil)
 			every := make([]bm25.Bitmap, len(live)) // third text
 			for i := range every {
@@ -62,7 +62,7 @@ func BenchmarkIndex(b *testing.B) {
 			for i := range dead {
 				dead[i] = live[i].Segment().Live(every[i])
 			}
-			b.Run("dead", func(b *testing.B) { benchmarkSearch(b, bm25.NewIndex(dead, nil), nil) })
+			b.Run("dead", func(b *testing.B) { benchmarkSearch(b, bm25.NewIndex(dead, bm25.InOrder), nil) })
 		})
 	}
 }
@@ -111,7 +111,7 @@ func openAll(b *testing.B, files []string) (live []*bm25.Live) {
 // benchmarkOpen is the way from files in the page cache to the first answer.
 func benchmarkOpen(b *testing.B, files []string) {
 	qs := queries(500)
-	knowledgetest.Measure(b, func(i int) { ask(b, bm25.NewIndex(openAll(b, files), nil), qs[i%len(qs)], 10, nil) })
+	knowledgetest.Measure(b, func(i int) { ask(b, bm25.NewIndex(openAll(b, files), bm25.InOrder), qs[i%len(qs)], 10, nil) })
 	runtime.GC() // unmaps
 }
 
@@ -146,7 +146,7 @@ func BenchmarkMerge(b *testing.B) {
 		}
 	}
 	for name, compare := range map[string]bm25.Compare{
-		"apart":  nil,
+		"apart":  bm25.InOrder,
 		"inTurn": func(x, y bm25.Ref) int { return (x.Text*parts + x.Segment) - (y.Text*parts + y.Segment) },
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -15,7 +15,6 @@
 package bm25
 
 import (
-	"cmp"
 	"math"
 	"runtime"
 	"sync"
@@ -41,11 +40,6 @@ type Ref struct{ Segment, Text int }
 // order them by document id and place in the document.
 type Compare func(a, b Ref) int
 
-// compareRefs is the default order of an Index.
-func compareRefs(a, b Ref) int {
-	return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Text, b.Text))
-}
-
 // An Index is searched with Search. The zero Index is empty.
 type Index struct {
 	views   []view
@@ -63,14 +57,11 @@ type view struct {
 
 // NewIndex returns the index of the live texts of segments. compare orders equal
 // scores; in each segment texts must stand in its order, or ties may come in
-// another. nil is the order in which the texts lie.
+// another.
 //
 // It costs about 3 ns a text and reads no postings.
 func NewIndex(segments []*Live, compare Compare) *Index {
 	x := &Index{views: make([]view, len(segments)), compare: compare}
-	if compare == nil {
-		x.compare = compareRefs
-	}
 	var total uint64
 	for _, l := range segments {
 		x.texts += l.texts
@@ -120,7 +111,3 @@ func (x *Index) IDF(term string) float64 {
 func idf(texts, n int) float64 {
 	return math.Log1p((float64(texts) - float64(n) + 0.5) / (float64(n) + 0.5))
 }
-
-// MaxScore returns the limit of a text's score for a term of weight 1 and the given idf, as
-// the text repeats the term.
-func MaxScore(idf float64) float64 { return idf * (k1 + 1) }

@@ -71,7 +71,7 @@ func TestSearchEdges(t *testing.T) {
 	var none bm25.Index
 	for name, f := range map[string]func() ([]bm25.Hit, error){
 		"zero index":    func() ([]bm25.Hit, error) { return none.Search(t.Context(), cat, 5, nil) },
-		"no segments":   func() ([]bm25.Hit, error) { return bm25.NewIndex(nil, nil).Search(t.Context(), cat, 5, nil) },
+		"no segments":   func() ([]bm25.Hit, error) { return bm25.NewIndex(nil, bm25.InOrder).Search(t.Context(), cat, 5, nil) },
 		"empty text":    func() ([]bm25.Hit, error) { return build(t, []string{""}).Search(t.Context(), cat, 5, nil) },
 		"no terms":      func() ([]bm25.Hit, error) { return build(t, []string{"cat"}).Search(t.Context(), nil, 5, nil) },
 		"nothing asked": func() ([]bm25.Hit, error) { return build(t, []string{"cat"}).Search(t.Context(), cat, 0, nil) },
@@ -101,7 +101,7 @@ func join(words []string) string { return strings.Join(words, " ") }
 // build indexes texts in one segment.
 func build(t fatal, texts []string) *bm25.Index {
 	t.Helper()
-	return bm25.NewIndex([]*bm25.Live{open(t, image(t, new(bm25.Builder), texts)).Live(nil)}, nil)
+	return bm25.NewIndex([]*bm25.Live{open(t, image(t, new(bm25.Builder), texts)).Live(nil)}, bm25.InOrder)
 }
 
 func image(t fatal, b *bm25.Builder, texts []string) []byte {

@@ -1,6 +1,7 @@
 package bm25
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -50,3 +51,8 @@ func OpenFile(name string) (*Segment, error) {
 
 // Segment returns the segment.
 func (l *Live) Segment() *Segment { return l.segment }
+
+// InOrder is the order in which texts lie.
+func InOrder(a, b Ref) int {
+	return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Text, b.Text))
+}

@@ -9,7 +9,7 @@ import (
 )
 
 // Merge returns the image of a segment of the live texts of sources, in the order
-// of compare (nil: in which they lie), and where each of them was: text i was
+// of compare, and where each of them was: text i was
 // from[i], its segment a number in sources. No text is analysed again; the image
 // is that of a Builder which was given the same texts in the same order. One
 // source with dead texts is written without them.
@@ -55,7 +55,7 @@ func liveTexts(sources []*Live, texts int, compare Compare) []Ref {
 			}
 		}
 	}
-	if compare != nil && !slices.IsSortedFunc(refs, compare) {
+	if !slices.IsSortedFunc(refs, compare) {
 		slices.SortFunc(refs, compare)
 	}
 	return refs

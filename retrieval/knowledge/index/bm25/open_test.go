@@ -87,7 +87,7 @@ func FuzzOpen(f *testing.F) {
 		good := open(t, whole)
 		for _, dead := range []bm25.Bitmap{nil, {0x5555}} {
 			live := []*bm25.Live{s.Live(dead), good.Live(nil)}
-			x := bm25.NewIndex(live, nil)
+			x := bm25.NewIndex(live, bm25.InOrder)
 			x.Sample(0.3)
 			x.IDF("cat")
 			for _, q := range append(queries(5), []bm25.Term{{Text: "cat", Weight: 1}, {Text: "w1", Weight: 1}}) {
@@ -95,7 +95,7 @@ func FuzzOpen(f *testing.F) {
 					t.Error(err)
 				}
 			}
-			if _, _, err := bm25.Merge(live, nil); err != nil {
+			if _, _, err := bm25.Merge(live, bm25.InOrder); err != nil {
 				t.Error(err)
 			}
 		}
@@ -119,9 +119,9 @@ func TestOpenFile(t *testing.T) {
 	shifted := make([]byte, len(img)+8)
 	at := 1 + (8-int(uintptr(unsafe.Pointer(&shifted[0]))%8))%8
 	copy(shifted[at:], img)
-	want := bm25.NewIndex([]*bm25.Live{open(t, img).Live(nil)}, nil)
-	mapped := bm25.NewIndex([]*bm25.Live{file()}, nil)
-	unaligned := bm25.NewIndex([]*bm25.Live{open(t, shifted[at:at+len(img)]).Live(nil)}, nil)
+	want := bm25.NewIndex([]*bm25.Live{open(t, img).Live(nil)}, bm25.InOrder)
+	mapped := bm25.NewIndex([]*bm25.Live{file()}, bm25.InOrder)
+	unaligned := bm25.NewIndex([]*bm25.Live{open(t, shifted[at:at+len(img)]).Live(nil)}, bm25.InOrder)
 	if err := os.Remove(name); err != nil && runtime.GOOS != "windows" {
 		t.Fatal(err)
 	}

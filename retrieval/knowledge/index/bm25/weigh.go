@@ -51,7 +51,7 @@ func (x *Index) weigh(terms []Term) question {
 			}
 		}
 		if n > 0 {
-			t.factor = float32(MaxScore(w*idf(x.texts, n)) * unit)
+			t.factor = float32(w * idf(x.texts, n) * (k1 + 1) * unit)
 			q = append(q, t)
 		}
 	}
