@@ -33,20 +33,18 @@ func newInbox() *inbox {
 	return &inbox{wake: make(chan struct{}, 1), next: batch{ops: map[string]fsnotify.Op{}}}
 }
 
-// pump returns when the channels are closed.
+// pump returns when the channels are closed, which happens to both at once.
 func (in *inbox) pump(events <-chan fsnotify.Event, errs <-chan error) {
-	for events != nil || errs != nil {
+	for {
 		select {
 		case e, ok := <-events:
 			if !ok {
-				events = nil
-				continue
+				return
 			}
 			in.put(e)
 		case _, ok := <-errs:
 			if !ok {
-				errs = nil
-				continue
+				return
 			}
 			in.lose() // the queue was full, or worse
 		}

@@ -20,12 +20,6 @@ type scan struct {
 	hash maphash.Hash // of the way to the folder and of what was found in it
 }
 
-func newScan(w *watcher) *scan {
-	s := &scan{seen: seen{dirs: map[string]bool{}, names: map[string]bool{}}, w: w}
-	s.hash.SetSeed(w.seed)
-	return s
-}
-
 // run scans what is at path, if anything.
 func (s *scan) run(ctx context.Context, path string) {
 	var info fs.FileInfo

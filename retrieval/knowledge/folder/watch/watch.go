@@ -117,7 +117,8 @@ type seen struct {
 // leads to an event, as far as the system gives any.
 func (w *watcher) look(ctx context.Context) uint64 {
 	w.full = false
-	s := newScan(w)
+	s := &scan{seen: seen{dirs: map[string]bool{}, names: map[string]bool{}}, w: w}
+	s.hash.SetSeed(w.seed)
 	s.run(ctx, w.path)
 	if ctx.Err() != nil {
 		return 0
