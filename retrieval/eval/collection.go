@@ -74,16 +74,18 @@ func Read(ctx context.Context, dir, split string) (*Collection, error) {
 		return nil, err
 	}
 	c := &Collection{Grades: map[string]Grades{}, Judgments: judgments}
-	if err := readDocuments(ctx, dir, corpusFile, func(d Document) { c.Documents = append(c.Documents, d) }); err != nil {
+	documents, err := readDocuments(ctx, dir, corpusFile, func(d Document) { c.Documents = append(c.Documents, d) })
+	if err != nil {
 		return nil, err
 	}
 	if err := c.readGrades(ctx, dir); err != nil {
 		return nil, err
 	}
-	if err := c.readQueries(ctx, dir); err != nil {
+	queries, err := c.readQueries(ctx, dir)
+	if err != nil {
 		return nil, err
 	}
-	c.countUnknown()
+	c.countUnknown(documents, queries)
 	if len(c.Queries) == 0 {
 		return nil, fmt.Errorf("no query of %s has a relevant document in %s", queriesFile, judgments)
 	}
@@ -123,8 +125,8 @@ func findJudgments(dir, split string) (string, error) {
 	return qrelsDir + "/" + split + ".tsv", nil
 }
 
-// readQueries reads the queries that have grades.
-func (c *Collection) readQueries(ctx context.Context, dir string) error {
+// readQueries reads the queries that have grades, and returns the lines of all by id.
+func (c *Collection) readQueries(ctx context.Context, dir string) (lines map[string]int, err error) {
 	return readDocuments(ctx, dir, queriesFile, func(d Document) {
 		if c.Grades[d.ID].Relevant() == 0 {
 			c.LeftOut++
@@ -163,23 +165,16 @@ func (c *Collection) readGrades(ctx context.Context, dir string) error {
 	})
 }
 
-// countUnknown counts graded queries and documents that the files lack.
-func (c *Collection) countUnknown() {
-	documents := make(map[string]bool, len(c.Documents))
-	for _, d := range c.Documents {
-		documents[d.ID] = true
-	}
-	queries := make(map[string]bool, len(c.Queries))
-	for _, q := range c.Queries {
-		queries[q.ID] = true
-	}
+// countUnknown counts graded queries and documents that the files lack, which have documents
+// and queries on these lines.
+func (c *Collection) countUnknown(documents, queries map[string]int) {
 	unknown := map[string]bool{}
 	for query, grades := range c.Grades {
-		if !queries[query] && grades.Relevant() > 0 {
+		if queries[query] == 0 && grades.Relevant() > 0 {
 			c.UnknownQueries++
 		}
 		for doc, grade := range grades {
-			if grade > 0 && !documents[doc] {
+			if grade > 0 && documents[doc] == 0 {
 				unknown[doc] = true
 			}
 		}

@@ -51,10 +51,11 @@ func readLines(ctx context.Context, dir, name string, tell func(number int, line
 }
 
 // readDocuments calls tell with each line of a JSONL file; a query is read like a document.
-// A file without lines, and an id that comes twice, are errors.
-func readDocuments(ctx context.Context, dir, name string, tell func(Document)) error {
-	at := map[string]int{} // line numbers by id
-	err := readLines(ctx, dir, name, func(number int, line []byte) error {
+// It returns the numbers of the lines, by id. A file without lines, and an id that comes
+// twice, are errors.
+func readDocuments(ctx context.Context, dir, name string, tell func(Document)) (at map[string]int, err error) {
+	at = map[string]int{}
+	err = readLines(ctx, dir, name, func(number int, line []byte) error {
 		var d Document
 		if err := json.Unmarshal(line, &d); err != nil {
 			return readable(err)
@@ -70,9 +71,9 @@ func readDocuments(ctx context.Context, dir, name string, tell func(Document)) e
 		return nil
 	})
 	if err == nil && len(at) == 0 {
-		return fmt.Errorf("%s is empty", filepath.Join(dir, name))
+		err = fmt.Errorf("%s is empty", filepath.Join(dir, name))
 	}
-	return err
+	return at, err
 }
 
 // readable rewrites an error of encoding/json in terms of JSON rather than of Go.
