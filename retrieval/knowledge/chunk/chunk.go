@@ -120,7 +120,7 @@ func (c *cutter) sections(blocks []block) {
 		b := &blocks[i]
 		if b.declares || i > 0 && blocks[i-1].declares {
 			c.pack(o.path(), units)
-			*o, units = declared(b.heading), nil
+			*o, units = outline{headings: []heading{{1, b.heading}}}, nil
 		} else if b.level > 0 {
 			if i > 0 && blocks[i-1].level == 0 {
 				c.pack(o.path(), units)
@@ -143,13 +143,11 @@ type outline struct {
 
 type heading struct {
 	level int
-	text  string // "" is the title
+	text  string // "" is the title, or code that declares nothing
 }
 
 func (o *outline) enter(level int, text string) {
-	for len(o.headings) > 0 && o.headings[len(o.headings)-1].level >= level {
-		o.headings = o.headings[:len(o.headings)-1]
-	}
+	o.headings = slices.DeleteFunc(o.headings, func(h heading) bool { return h.level >= level })
 	if level == 1 && !o.titled {
 		o.title, o.titled, text = text, true, ""
 	}
@@ -293,17 +291,10 @@ func (c *cutter) text(r run) string {
 	if r.inLine {
 		text = strings.TrimLeft(text, " \t")
 	}
-	for {
-		line, rest, found := strings.Cut(text, "\n")
-		if !found || strings.TrimSpace(line) != "" {
-			break
-		}
-		text = rest
-	}
 	if text == "" {
 		return ""
 	}
-	return r.head + text + r.tail
+	return r.head + text[extract.BlankLines(text):] + r.tail
 }
 
 // merge joins small chunks with a neighbour under the same heading.

@@ -27,14 +27,6 @@ func (c *cutter) codeBlocks(lang string) []block {
 	return blocks
 }
 
-// declared returns the outline of a block that declares name.
-func declared(name string) (o outline) {
-	if name != "" {
-		o.headings = []heading{{1, name}}
-	}
-	return o
-}
-
 // maxNames bounds the names of a section, in bytes.
 const maxNames = 80
 

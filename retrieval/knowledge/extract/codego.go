@@ -41,7 +41,7 @@ func goParts(text string) (parts []Part) {
 		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.IMPORT {
 			continue // imports stay in the part of the package clause
 		}
-		at += blankLines(text[at:])
+		at += BlankLines(text[at:])
 		if last := parts[len(parts)-1]; at <= last.Start || at > declared {
 			continue // it is on the same line as the declaration before
 		}
@@ -59,8 +59,8 @@ func lineAfter(text string, at int) int {
 	return len(text)
 }
 
-// blankLines returns the length of the blank lines that text begins with.
-func blankLines(text string) (n int) {
+// BlankLines returns the length of the blank lines that text begins with.
+func BlankLines(text string) (n int) {
 	for line := range strings.Lines(text) {
 		if strings.TrimSpace(line) != "" {
 			return n
