@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,9 +41,11 @@ const (
 // Left is the error for a file that was read whole except for some attributes; it says
 // which were left out, and why.
 type Left struct {
-	reasons map[string]string // by name
-	types   map[string]kind   // of the values seen so far, by name
+	reasons map[string]string       // by name
+	types   map[string]reflect.Type // of the values seen so far, by name
 }
+
+func newLeft() *Left { return &Left{reasons: map[string]string{}, types: map[string]reflect.Type{}} }
 
 // maxLeft is how many names the error lists, maxRemembered how many it keeps.
 const (
@@ -83,34 +86,18 @@ func (l *Left) after(broken error) error {
 }
 
 func (l *Left) note(name, reason string) {
-	if l.reasons == nil {
-		l.reasons = map[string]string{}
-	}
 	if _, known := l.reasons[name]; !known && len(l.reasons) < maxRemembered {
 		l.reasons[name] = reason
 	}
 }
 
-// kind is the type of an attribute's value.
-type kind uint8
-
-const (
-	textKind kind = iota
-	numberKind
-	boolKind
-	listKind
-)
-
-// sameKind tells whether earlier values of a name in this file had the kind k.
-func (l *Left) sameKind(name string, k kind) bool {
+// sameType tells whether earlier values of a name in this file had the type of value.
+func (l *Left) sameType(name string, value any) bool {
 	before, known := l.types[name]
 	if !known && len(l.types) < maxRemembered {
-		if l.types == nil {
-			l.types = map[string]kind{}
-		}
-		l.types[name] = k
+		l.types[name] = reflect.TypeOf(value)
 	}
-	return !known || before == k
+	return !known || before == reflect.TypeOf(value)
 }
 
 // An attributeSet collects the attributes of one document.
@@ -140,7 +127,7 @@ func (s *attributeSet) addText(name, text string) {
 		s.refuse(name, reasonLong)
 		return
 	}
-	s.add(name, textKind, strings.Clone(text)) // a copy, so that the whole file is not kept in memory
+	s.add(name, strings.Clone(text)) // a copy, so that the whole file is not kept in memory
 }
 
 // addList adds a list of texts. An empty list is ignored.
@@ -156,7 +143,7 @@ func (s *attributeSet) addList(name string, list []string) {
 	case len(list) > maxAttributeList:
 		s.refuse(name, reasonMany)
 	case len(list) > 0:
-		s.add(name, listKind, list)
+		s.add(name, list)
 	}
 }
 
@@ -169,17 +156,17 @@ func (s *attributeSet) addDigits(name, digits string) {
 	case !strings.ContainsAny(digits, ".eE") && math.Abs(n) > maxWhole:
 		s.refuse(name, reasonWhole)
 	default:
-		s.add(name, numberKind, n)
+		s.add(name, n)
 	}
 }
 
-func (s *attributeSet) add(name string, k kind, value any) {
+func (s *attributeSet) add(name string, value any) {
 	switch {
 	case len(name) > maxAttributeName || !keyable(name):
 		s.refuse("", reasonName)
 	case len(s.values) == MaxAttributes && !s.has(name):
 		s.refuse("", reasonMany)
-	case !s.left.sameKind(name, k):
+	case !s.left.sameType(name, value):
 		s.refuse(name, reasonMixed)
 	default:
 		if s.values == nil {

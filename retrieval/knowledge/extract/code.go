@@ -52,8 +52,6 @@ type line struct {
 	indent     int  // -1 for a blank line
 	inside     bool // it begins inside a string or comment
 	kind       lineKind
-	name       string // of what it declares; valid if named is set
-	named      bool
 }
 
 type lineKind uint8
@@ -165,15 +163,8 @@ func (o *outliner) signature(from, to int) int {
 
 func (o *outliner) lineText(i int) string { return o.text[o.lines[i].start:o.lines[i].end] }
 
-// name returns the name of what a line declares, "" for nothing. It keeps the result,
-// because lines are looked at once per level.
-func (o *outliner) name(i int) string {
-	l := &o.lines[i]
-	if !l.named {
-		l.name, l.named = nameOf(o.lang, o.lineText(i)), true
-	}
-	return l.name
-}
+// name returns the name of what a line declares, "" for nothing.
+func (o *outliner) name(i int) string { return nameOf(o.lang, o.lineText(i)) }
 
 func (o *outliner) declares(i int) bool { return o.name(i) != "" }
 

@@ -41,7 +41,7 @@ func readCSV(name, text string) (Document, error) {
 		}
 		writeRow(&b, header, row)
 		if b.Len() > MaxText {
-			return Document{}, errTooMuchText
+			return Document{}, ErrTooMuchText
 		}
 	}
 	if b.Len() == 0 {
@@ -94,13 +94,11 @@ func headerOf(row []string) []string {
 		if _, err := strconv.ParseFloat(cell, 64); err == nil && (i == 0 || !isYear(cell)) || seen[cell] {
 			return nil
 		}
-		header[i], seen[cell] = cell, true
+		seen[cell] = true
+		header[i] = strings.Clone(strings.ToValidUTF8(cell[:min(len(cell), maxHeader)], ""))
 	}
 	if len(seen)*2 < len(row) || len(row) == 1 {
 		return nil
-	}
-	for i, name := range header {
-		header[i] = strings.Clone(strings.ToValidUTF8(name[:min(len(name), maxHeader)], ""))
 	}
 	return header
 }

@@ -61,7 +61,8 @@ func Brokenf(format string, args ...any) error {
 // ErrNotText is the error for bytes that are not text in any known encoding.
 var ErrNotText = errors.New("not text in UTF-8, UTF-16 or any older encoding that could be recognised")
 
-var errTooMuchText = Brokenf("it holds more than %d MB of text", MaxText>>20)
+// ErrTooMuchText is the error for more than MaxText.
+var ErrTooMuchText = Brokenf("it holds more than %d MB of text", MaxText>>20)
 
 // Read returns the documents of a file; name is the base of its path. Of a file that is
 // broken in part it returns what could be read and a *Broken; if attributes were left

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"cmp"
 	"path"
 	"strings"
 )
@@ -152,13 +153,9 @@ func shebang(text string) string {
 // Language returns the language of a file of source code; "" if it is not known.
 func Language(name, text string) string {
 	base := strings.ToLower(path.Base(name))
-	switch ext := path.Ext(base); ext {
-	case "":
-		if l := shebang(text); l != "" {
-			return l
-		}
-		return base // Makefile, Dockerfile
-	default:
-		return languageOf(ext[1:])
+	ext := path.Ext(base)
+	if ext == "" {
+		return cmp.Or(shebang(text), base) // Makefile, Dockerfile
 	}
+	return languageOf(ext[1:])
 }

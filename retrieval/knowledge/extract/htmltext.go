@@ -43,7 +43,7 @@ func render(p *page, top *html.Node) (string, error) {
 	r.block(top)
 	r.flush()
 	if r.full {
-		return "", errTooMuchText
+		return "", ErrTooMuchText
 	}
 	return strings.TrimSpace(r.out.String()) + "\n", nil
 }

@@ -61,8 +61,8 @@ func readJSON(text string) ([]Document, error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return readJSONLines(text) // some files of lines are named .json
 	}
-	var left Left
-	d, _, err := readRecord(raw, &left)
+	left := newLeft()
+	d, _, err := readRecord(raw, left)
 	if err != nil {
 		return nil, err
 	}
@@ -116,10 +116,10 @@ type set struct {
 	documents []Document
 	keys      map[string]bool
 	bytes     int
-	left      Left
+	left      *Left
 }
 
-func newSet(unit string) *set { return &set{unit: unit, keys: map[string]bool{}} }
+func newSet(unit string) *set { return &set{unit: unit, keys: map[string]bool{}, left: newLeft()} }
 
 // add adds the record at place n. Its key is its id; without an id it is n, and for an id
 // that was seen before it is the id and n. So nothing is lost, and keys do not depend on
@@ -128,12 +128,12 @@ func (s *set) add(n int, raw []byte) error {
 	if len(s.documents) == MaxDocuments {
 		return Brokenf("it holds more than %d documents", MaxDocuments)
 	}
-	d, id, err := readRecord(raw, &s.left)
+	d, id, err := readRecord(raw, s.left)
 	if err != nil {
 		return Brokenf("%s %d: %v", s.unit, n, err)
 	}
 	if s.bytes += len(d.Text); s.bytes > MaxText {
-		return errTooMuchText
+		return ErrTooMuchText
 	}
 	d.Key = cmp.Or(id, strconv.Itoa(n))
 	for s.keys[d.Key] {

@@ -131,7 +131,7 @@ func (s *attributeSet) addJSON(name string, v gjson.Result) {
 			s.refuse(name, reasonNested)
 		}
 	default:
-		s.add(name, boolKind, v.Bool())
+		s.add(name, v.Bool())
 	}
 }
 

@@ -44,7 +44,7 @@ func (f *flattener) value(v gjson.Result) bool {
 		f.leaf(v.Raw) // as written
 	}
 	if f.err == nil && f.out.Len() > MaxText {
-		f.err = errTooMuchText
+		f.err = ErrTooMuchText
 	}
 	return f.err == nil
 }

@@ -67,7 +67,6 @@ func (r *Runner) By(f extract.Format) string {
 var (
 	errTooLong   = extract.Brokenf("reading it takes too long")
 	errTooLarge  = extract.Brokenf("reading it takes too much memory")
-	errTooMuch   = extract.Brokenf("it holds more than %d MB of text", extract.MaxText>>20)
 	errGaveUp    = extract.Brokenf("its reader gave up on it")
 	errNoPDF     = extract.Brokenf("it is no PDF, or broken")
 	errProtected = extract.Brokenf("it is protected by a password or its author")
@@ -108,16 +107,12 @@ func (r *Runner) Read(ctx context.Context, format extract.Format, raw []byte) (e
 
 // run returns the output of a child that succeeds.
 func (r *Runner) run(ctx context.Context, format extract.Format, raw []byte) ([]byte, error) {
-	wall := r.Wall
-	if wall == 0 {
-		wall = maxWall
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, wall, errTooLong)
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(r.Wall, maxWall), errTooLong)
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	cmd, begun := r.command(ctx, format, raw)
-	out := &capped{most: extract.MaxText + maxHead, full: func() { stop(errTooMuch) }}
+	out := &capped{most: extract.MaxText + maxHead, full: func() { stop(extract.ErrTooMuchText) }}
 	errs := &capped{most: maxErrors, full: func() {}}
 	cmd.Stdout, cmd.Stderr = out, errs
 	err := cmd.Start()

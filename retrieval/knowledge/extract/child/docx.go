@@ -78,8 +78,7 @@ func (a *archive) each(name string, f func(xml.Token) error) error {
 	for {
 		t, err := dec.Token()
 		if err != nil {
-			used := a.left - limited.N
-			a.left -= used
+			a.left = limited.N
 			switch {
 			case a.left == 0:
 				return errUnpacked

@@ -42,7 +42,7 @@ func (w *writer) token(t xml.Token) error {
 		}
 	}
 	if w.out.Len()+w.text.Len()+w.cell.Len() > extract.MaxText {
-		return errTooMuch
+		return extract.ErrTooMuchText
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func readPDF(r *bytes.Reader) (extract.Document, error) {
 		b.WriteByte('\f')
 	}
 	if b.Len() > extract.MaxText {
-		return extract.Document{}, errTooMuch
+		return extract.Document{}, extract.ErrTooMuchText
 	}
 	title := file.Trailer().Key("Info").Key("Title").Text()
 	return extract.Document{Name: strings.TrimSpace(title), Text: strings.ToValidUTF8(b.String(), "")}, nil
@@ -43,9 +43,7 @@ func lineEnds(page pdf.Page) map[string]string {
 	for _, name := range page.Fonts() {
 		font := page.Font(name)
 		base := font.BaseFont()
-		if _, after, subset := strings.Cut(base, "+"); subset {
-			base = after
-		}
+		base = base[strings.IndexByte(base, '+')+1:] // without the name of the subset, if it is one
 		ends[base] += font.Encoder().Decode("\n")
 	}
 	return ends
