@@ -20,6 +20,7 @@ func frontAttributes(text string, keys []string) (found map[string]any, errs []e
 	if len(body) == len(text) && unfinished(text, keys) {
 		return nil, []error{errors.New("its front matter is not YAML, or does not end")}
 	}
+	found = map[string]any{}
 	for _, lines := range matter {
 		if strings.HasPrefix(lines, "{") {
 			return nil, []error{errors.New("its front matter is a map in braces, which is not read")}
@@ -41,9 +42,6 @@ func frontAttributes(text string, keys []string) (found map[string]any, errs []e
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("attribute %q: %w", key, err))
-		}
-		if found == nil {
-			found = map[string]any{}
 		}
 		found[key] = v
 	}

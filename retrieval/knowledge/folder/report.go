@@ -79,17 +79,12 @@ const (
 // (unsupported), 4 over 10 MB, 2 not text; 3 as likely secrets (.env, …)". It is
 // "" where nothing was skipped.
 func (r Report) Summary() string {
-	kinds, types := map[SkipKind]int{}, map[string]int{}
-	secret, unfit := "", ""
+	kinds, first, types := map[SkipKind]int{}, map[SkipKind]string{}, map[string]int{}
 	for _, s := range r.Skipped {
 		kinds[s.Kind]++
-		switch s.Kind {
-		case SkipUnsupported:
+		first[s.Kind] = cmp.Or(first[s.Kind], path.Base(s.Path))
+		if s.Kind == SkipUnsupported {
 			types[typeOf(s.Path)]++
-		case SkipSecret:
-			secret = cmp.Or(secret, path.Base(s.Path))
-		case SkipAttributes:
-			unfit = cmp.Or(unfit, path.Base(s.Path))
 		}
 	}
 	parts := summariseTypes(types)
@@ -110,14 +105,14 @@ func (r Report) Summary() string {
 	}
 	switch n := kinds[SkipSecret]; {
 	case n == 1:
-		lists = append(lists, fmt.Sprintf("1 as a likely secret (%s)", secret))
+		lists = append(lists, fmt.Sprintf("1 as a likely secret (%s)", first[SkipSecret]))
 	case n > 1:
-		lists = append(lists, fmt.Sprintf("%d as likely secrets (%s, …)", n, secret))
+		lists = append(lists, fmt.Sprintf("%d as likely secrets (%s, …)", n, first[SkipSecret]))
 	}
 	if len(lists) == 1 && len(parts) == 0 {
 		lists[0] = "skipped " + lists[0]
 	}
-	unfits := kinds[SkipAttributes]
+	unfits, unfit := kinds[SkipAttributes], first[SkipAttributes]
 	for i, n := range r.Notes {
 		if unfit = cmp.Or(unfit, n.Document); i == 0 || n.Document != r.Notes[i-1].Document {
 			unfits++

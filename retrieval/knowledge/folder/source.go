@@ -1,6 +1,7 @@
 package folder
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -46,11 +47,8 @@ func Open(folder Folder) (*Source, error) {
 			return nil, fmt.Errorf("open %s: neither a folder nor a file", name)
 		}
 		name, file = filepath.Split(filepath.Clean(name))
-		if name == "" {
-			name = "."
-		}
 	}
-	root, err := open(name)
+	root, err := open(cmp.Or(name, "."))
 	if err != nil {
 		return nil, fmt.Errorf("open folder: %w", err)
 	}
