@@ -55,9 +55,7 @@ func liveTexts(sources []*Live, texts int, compare Compare) []Ref {
 			}
 		}
 	}
-	if !slices.IsSortedFunc(refs, compare) {
-		slices.SortFunc(refs, compare)
-	}
+	slices.SortFunc(refs, compare)
 	return refs
 }
 
@@ -94,9 +92,7 @@ func (m *merge) run() {
 		if len(m.postings) == start {
 			continue // all its texts are dead
 		}
-		if added := m.postings[start:]; !slices.IsSorted(added) {
-			slices.Sort(added)
-		}
+		slices.Sort(m.postings[start:])
 		m.starts = append(m.starts, uint32(len(m.postings)))
 		m.strings = append(m.strings, term...)
 		m.offsets = append(m.offsets, uint32(len(m.strings)))
