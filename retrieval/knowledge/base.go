@@ -88,7 +88,8 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 	return res, nil
 }
 
-// search completes a result by what is found in c.
+// search completes a result by what is found in c. One damaged text is an error for all, as
+// the segment is made again in a moment.
 func (b *Base) search(ctx context.Context, c *Content, q retrieval.Query, terms []bm25.Term, res *retrieval.Result) error {
 	allowed, err := c.allowed(ctx, q.Filter)
 	if err != nil {
@@ -98,28 +99,19 @@ func (b *Base) search(ctx context.Context, c *Content, q retrieval.Query, terms 
 	if err != nil {
 		return err
 	}
-	if res.Sources, err = b.sources(c, hits, q.Encoding); err != nil {
-		return err
-	}
-	res.Floor = c.floor.of(c.index, terms, hits)
-	res.Retrieved, res.Unique = len(hits), len(hits)
-	return nil
-}
-
-// sources returns what was found, with its tokens in an encoding. One damaged text is an
-// error for all, as the segment is made again in a moment.
-func (b *Base) sources(c *Content, hits []bm25.Hit, encoding string) ([]retrieval.Source, error) {
-	by := chunk.CounterName(c.options.Version, encoding)
+	by := chunk.CounterName(c.options.Version, q.Encoding)
 	sources := make([]retrieval.Source, len(hits))
 	for i, h := range hits {
 		s, err := c.source(h.Ref)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		s.Knowledge, s.Score, s.Tokens = b.id, h.Score, c.segments.Tokens(h.Ref, by)
 		sources[i] = s
 	}
-	return sources, nil
+	res.Sources, res.Floor = sources, c.floor.of(c.index, terms, hits)
+	res.Retrieved, res.Unique = len(hits), len(hits)
+	return nil
 }
 
 // termsOf returns the terms to search for: none if Text has none, even if Previous has.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"slices"
 	"sync"
 
 	"sidenote/retrieval"
@@ -53,37 +52,26 @@ func (c *Content) tell(err error) {
 	}
 }
 
-// A filterCache keeps the texts that the filters used last allow.
+// A filterCache keeps the texts that filters allow.
 type filterCache struct {
 	mu   sync.Mutex
-	kept []keptFilter // the one used last is last; at most keptFilters
-}
-
-type keptFilter struct {
-	key     [sha256.Size]byte
-	allowed []bm25.Bitmap
+	kept map[[sha256.Size]byte][]bm25.Bitmap // at most keptFilters
 }
 
 func (fc *filterCache) find(key [sha256.Size]byte) (allowed []bm25.Bitmap, ok bool) {
 	fc.mu.Lock()
 	defer fc.mu.Unlock()
-	i := slices.IndexFunc(fc.kept, func(k keptFilter) bool { return k.key == key })
-	if i < 0 {
-		return nil, false
-	}
-	found := fc.kept[i]
-	fc.kept = append(slices.Delete(fc.kept, i, i+1), found)
-	return found.allowed, true
+	allowed, ok = fc.kept[key]
+	return allowed, ok
 }
 
 func (fc *filterCache) keep(key [sha256.Size]byte, allowed []bm25.Bitmap) {
 	fc.mu.Lock()
 	defer fc.mu.Unlock()
-	if slices.ContainsFunc(fc.kept, func(k keptFilter) bool { return k.key == key }) {
-		return // another search has added it meanwhile
+	fc.kept[key] = allowed
+	for other := range fc.kept { // in no order: where there is one too many, any of them goes
+		if len(fc.kept) > keptFilters && other != key {
+			delete(fc.kept, other)
+		}
 	}
-	if len(fc.kept) == keptFilters {
-		fc.kept = slices.Delete(fc.kept, 0, 1)
-	}
-	fc.kept = append(fc.kept, keptFilter{key, allowed})
 }
