@@ -68,11 +68,11 @@ func (b *base) update(ctx context.Context, force bool) error {
 		return nil
 	}
 	if len(view.uncovered) > 0 {
-		own, err := b.ownSegments(ctx, view.uncovered)
-		if err != nil {
+		// On the heap: those of a follower, whose writer did not make them yet or left a
+		// damaged file, and those of a writer that has no room.
+		if err := b.cover(ctx, view.uncovered, segments.Take); err != nil {
 			return err
 		}
-		segments = append(segments, own...)
 	}
 	if err := b.show(ctx, segments, view, !whole); err != nil {
 		return err

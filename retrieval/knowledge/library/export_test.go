@@ -7,6 +7,7 @@ import (
 
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/store"
 )
 
 // OpenLoaded opens a library with all its bases.
@@ -41,4 +42,23 @@ func Files(b *knowledge.Base) (names []string) {
 		names = append(names, s.Name)
 	}
 	return names
+}
+
+// Documents returns at most limit documents of a base, by id, from the first after a
+// given one; "" is before all.
+func (l *Library) Documents(ctx context.Context, base, after string, limit int) (list []store.Entry, err error) {
+	for k, err := range l.truth().Known(ctx, base) {
+		if err != nil {
+			return nil, err
+		}
+		if k.ID <= after || len(list) == limit {
+			continue
+		}
+		e, err := l.Document(ctx, base, k.ID)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	return list, nil
 }

@@ -163,14 +163,15 @@ func TestFollowADeadWriter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := s.Documents(t.Context(), "kb", "", 1)
+	const first = "benefits.md"
+	entry, err := s.Document(t.Context(), "kb", first)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Delete(t.Context(), "kb", list[0].ID); err != nil {
+	if err := s.Delete(t.Context(), "kb", first); err != nil {
 		t.Fatal(err)
 	}
-	d := list[0].Document
+	d := entry.Document
 	d.ID, d.Chunks = "new", []store.Chunk{{Text: "ant"}}
 	d.Sum[0]++ // another document has another
 	if _, err := s.Put(t.Context(), "kb", []store.Document{d}); err != nil {

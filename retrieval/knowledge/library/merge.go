@@ -24,22 +24,16 @@ func (b *base) tidy() {
 		case <-ctx.Done():
 			return
 		}
-		for more := true; more; {
-			var err error
-			if more, err = b.mergeOnce(ctx); err != nil {
-				b.mergeFailed(ctx, err)
-				return
-			}
+		var err error
+		for more := true; more && err == nil; {
+			more, err = b.mergeOnce(ctx)
+		}
+		if damage := (*index.DamageError)(nil); errors.As(err, &damage) {
+			b.met(damage)
+		} else if err != nil && ctx.Err() == nil {
+			b.report("", fmt.Errorf("merge segments of knowledge %s: %w", b.ID(), err))
 		}
 	})
-}
-
-func (b *base) mergeFailed(ctx context.Context, err error) {
-	if damage := (*index.DamageError)(nil); errors.As(err, &damage) {
-		b.met(damage)
-	} else if ctx.Err() == nil {
-		b.report("", fmt.Errorf("merge segments of knowledge %s: %w", b.ID(), err))
-	}
 }
 
 // mergeOnce merges some segments and tells whether it did. The base may be changed
@@ -87,10 +81,5 @@ func (b *base) replace(ctx context.Context, sources index.Segments, image []byte
 		_, err := b.state.truth().PutSegment(ctx, b.ID(), image, rows, names...)
 		return err
 	}
-	for _, name := range names {
-		if err := b.state.truth().DropSegment(ctx, b.ID(), name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.state.truth().DropSegments(ctx, b.ID(), names...)
 }

@@ -19,14 +19,6 @@ func (l *Library) Lookup(ctx context.Context, base string, ids ...string) (map[s
 	return known, l.note(base, err)
 }
 
-// Documents returns at most limit documents of a base, by id, from the first after a
-// given one; "" is before all. They come without their chunks. The error is
-// store.ErrNotFound if there is no such base.
-func (l *Library) Documents(ctx context.Context, base, after string, limit int) ([]store.Entry, error) {
-	list, err := l.truth().Documents(ctx, base, after, limit)
-	return list, l.note(base, err)
-}
-
 // Document returns a document with its chunks, or store.ErrNotFound.
 func (l *Library) Document(ctx context.Context, base, id string) (store.Entry, error) {
 	e, err := l.truth().Document(ctx, base, id)

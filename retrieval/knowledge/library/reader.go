@@ -71,11 +71,8 @@ func (r reader) document(cut knowledge.Cut, rules [folder.RulesBytes]byte) store
 	}
 	d.Chunks = make([]store.Chunk, len(cut.Chunks))
 	for i, p := range cut.Chunks {
-		d.Chunks[i] = store.Chunk{Section: p.Section, Text: p.Text}
+		d.Chunks[i] = store.Chunk{Section: p.Section, Text: p.Text, Tokens: make(map[string]int, len(r.deps.Encodings))}
 		for encoding, counter := range r.deps.Encodings {
-			if d.Chunks[i].Tokens == nil {
-				d.Chunks[i].Tokens = make(map[string]int, len(r.deps.Encodings))
-			}
 			if n, exact := counter.Count(p.Text); exact {
 				d.Chunks[i].Tokens[encoding] = n
 			}

@@ -69,7 +69,7 @@ func (b *base) lookAgain(ctx context.Context, v store.View, damage map[string]er
 		return false
 	}
 	for name := range damage {
-		if err := b.state.truth().DropSegment(ctx, b.ID(), name); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if err := b.state.truth().DropSegments(ctx, b.ID(), name); err != nil && !errors.Is(err, store.ErrNotFound) {
 			b.report(name, err) // such as for want of room: the next change tries again
 			return false
 		}
@@ -218,19 +218,6 @@ func (b *base) putSegment(ctx context.Context) func(image []byte, rows []int64) 
 		_, err := b.state.truth().PutSegment(ctx, b.ID(), image, rows)
 		return err
 	}
-}
-
-// ownSegments returns segments on the heap: those of a follower, whose writer did not
-// make them yet or left a damaged file, and those of a writer that has no room.
-func (b *base) ownSegments(ctx context.Context, rows []int64) (own index.Segments, err error) {
-	err = b.cover(ctx, rows, func(image []byte, _ []int64) error {
-		s, err := index.Open("", image, nil)
-		if err == nil {
-			own = append(own, s.Without(nil, nil))
-		}
-		return err
-	})
-	return own, err
 }
 
 // met handles damage that a search met. The search has failed; the segment is made again

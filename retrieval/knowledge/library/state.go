@@ -1,6 +1,7 @@
 package library
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func (l *state) Open(ctx context.Context, write bool) error {
 	var err error
 	if write {
 		standing = Writing
-		s, err = store.Open(ctx, l.dir, store.Options{Address: l.options.Address}.Watched(l.options.before))
+		s, err = store.Open(ctx, l.dir, store.Options{Address: l.options.Address, Before: l.options.before})
 	} else {
 		s, err = store.OpenReadOnly(ctx, l.dir)
 	}
@@ -136,14 +137,10 @@ func (l *state) Wrong(base string) error {
 	if base == "" {
 		return l.stuck
 	}
-	b := l.bases[base]
-	if b == nil {
-		return nil
+	if b := l.bases[base]; b != nil {
+		return cmp.Or(b.damage, b.unshown)
 	}
-	if b.damage != nil {
-		return b.damage
-	}
-	return b.unshown
+	return nil
 }
 
 // Troubled returns the ids of the bases for which Wrong has an error, sorted.

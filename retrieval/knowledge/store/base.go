@@ -29,7 +29,7 @@ const (
 	bumpVersion  = "UPDATE state SET version = version + 1 RETURNING version"
 	logChange    = "INSERT INTO change VALUES (?, ?) ON CONFLICT DO UPDATE SET version = excluded.version"
 	selectBase   = "SELECT row, id, origin, documents, chunks, bytes, sum, version, changed, crc FROM base "
-	insertBase   = "INSERT INTO base (id, origin, documents, chunks, bytes, sum, version, changed, crc) VALUES (?, '', 0, 0, 0, ?, 0, 0, 0) ON CONFLICT DO NOTHING"
+	insertBase   = "INSERT INTO base (id, origin, documents, chunks, bytes, sum, version, changed, crc) VALUES (?, '', 0, 0, 0, ?, 0, 0, 0) ON CONFLICT DO NOTHING RETURNING row"
 	updateBase   = "UPDATE base SET origin = ?, documents = ?, chunks = ?, bytes = ?, sum = ?, version = ?, changed = ?, crc = ? WHERE row = ?"
 )
 
@@ -106,50 +106,38 @@ func (s *Store) CreateBase(ctx context.Context, id string) error {
 		return err
 	}
 	return s.wrap("create knowledge "+id, s.write(ctx, func(c *change) error {
-		var zero document.Sum
-		r, err := c.tx.ExecContext(c.ctx, insertBase, id, zero[:])
+		b := baseRow{Base: Base{ID: id}}
+		err := c.tx.QueryRowContext(c.ctx, insertBase, id, b.Sum[:]).Scan(&b.row)
+		if errors.Is(err, sql.ErrNoRows) {
+			return errUnchanged
+		}
 		if err != nil {
 			return err
 		}
-		if n, err := r.RowsAffected(); n == 0 || err != nil {
-			return errors.Join(errUnchanged, err)
-		}
-		row, err := r.LastInsertId()
-		if err != nil {
-			return err
-		}
-		return c.finish(&baseRow{Base: Base{ID: id}, row: row})
+		return c.finish(&b)
 	}))
 }
 
 // SetOrigin notes which folder a base is kept with, see ReadOrigin. The error is ErrNotFound if there is no such base.
 func (s *Store) SetOrigin(ctx context.Context, id, origin string) error {
-	return s.wrap("change knowledge "+id, s.write(ctx, func(c *change) error {
-		b, err := s.base(c.ctx, c.tx, id)
-		if err != nil {
-			return err
-		}
+	return s.writeBase(ctx, "change", id, func(c *change, b *baseRow) error {
 		if b.Origin == origin {
 			return errUnchanged
 		}
 		b.Origin = origin
-		return c.finish(&b)
-	}))
+		return c.finish(b)
+	})
 }
 
 // DeleteBase removes a base with its documents and segments, or returns ErrNotFound.
 func (s *Store) DeleteBase(ctx context.Context, id string) error {
 	var gone []string
-	err := s.write(ctx, func(c *change) error {
-		base, err := s.base(c.ctx, c.tx, id)
-		if err != nil {
-			return err
-		}
-		if gone, err = names(c.ctx, c.tx, base.row); err != nil {
+	err := s.writeBase(ctx, "delete", id, func(c *change, b *baseRow) (err error) {
+		if gone, err = query(c.ctx, c.tx, scanString, "SELECT name FROM segment WHERE base = ?", b.row); err != nil {
 			return err
 		}
 		s.step("delete base")
-		if _, err := c.tx.ExecContext(c.ctx, "DELETE FROM base WHERE row = ?", base.row); err != nil {
+		if _, err := c.tx.ExecContext(c.ctx, "DELETE FROM base WHERE row = ?", b.row); err != nil {
 			return err
 		}
 		_, err = c.note(id)
@@ -158,7 +146,7 @@ func (s *Store) DeleteBase(ctx context.Context, id string) error {
 	if err == nil {
 		s.discard(gone)
 	}
-	return s.wrap("delete knowledge "+id, err)
+	return err
 }
 
 // Version returns a number that every transaction raises, so a follower that asks
@@ -172,7 +160,7 @@ func (s *reads) Version(ctx context.Context) (int64, error) {
 		}
 	}
 	var v int64
-	err := s.stmt.version.QueryRowContext(ctx).Scan(&v)
+	err := s.version.QueryRowContext(ctx).Scan(&v)
 	return v, s.wrap("read version", err)
 }
 

@@ -68,7 +68,7 @@ func step(j int) (run func(s *store.Store) error, apply func(m *model)) {
 		if err != nil {
 			return err
 		}
-		return s.DropSegment(ctx, "kb", list[0].Name)
+		return s.DropSegments(ctx, "kb", list[0].Name)
 	}
 	return run, func(m *model) { m.images = m.images[1:] }
 }

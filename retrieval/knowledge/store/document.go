@@ -44,18 +44,12 @@ type Entry struct {
 	Bytes      int64 // of the chunks' texts
 }
 
-// A Row is the number of a chunk: its document's row and its place in it. It is
-// never given to another chunk.
-type Row int64
-
 // maxChunks is how many chunks a document may have.
 const maxChunks = 1 << 20
 
-// RowOf returns the row of the chunk at a place, counted from 0, of a document.
-func RowOf(document int64, place int) Row { return Row(document*maxChunks + int64(place)) }
-
-// Document returns the row of the document.
-func (r Row) Document() int64 { return int64(r) / maxChunks }
+// chunkRow returns the row of the chunk at a place, counted from 0, of a document. It is
+// never given to another chunk.
+func chunkRow(document int64, place int) int64 { return document*maxChunks + int64(place) }
 
 // A row is a document ready to be written.
 type row struct {
@@ -111,52 +105,34 @@ func (r *row) checksum(number, base int64) int64 {
 	for _, v := range []int64{number, base, r.Size, r.modified, r.Mark, int64(r.chunks), r.bytes} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
-	for _, v := range []string{r.ID, r.Name, r.Kind, r.Source, r.attributes} {
-		b = append(binary.AppendUvarint(b, uint64(len(v))), v...)
-	}
+	b = append(b, document.Fields(r.ID, r.Name, r.Kind, r.Source, r.attributes)...)
 	b = append(append(b, r.Hash[:]...), r.Sum[:]...)
 	return int64(checksum(b))
 }
 
-// chunkChecksum returns that of a chunk's row. buf is scratch space.
-func chunkChecksum(buf []byte, r Row, section, text, tokens string) ([]byte, int64) {
-	buf = binary.LittleEndian.AppendUint64(buf[:0], uint64(r))
-	buf = binary.AppendUvarint(buf, uint64(len(section)))
-	buf = append(buf, section...)
-	buf = binary.AppendUvarint(buf, uint64(len(tokens)))
-	buf = append(buf, tokens...)
-	buf = append(buf, text...)
-	return buf, int64(checksum(buf))
+// chunkChecksum returns that of a chunk's row.
+func chunkChecksum(number int64, section, text, tokens string) int64 {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(number))
+	b = append(b, document.Fields(section, tokens)...)
+	return int64(checksum(append(b, text...)))
 }
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
+// encodingName is what a name of an encoding looks like.
+var encodingName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
 // encodeTokens returns counts as "encoding=count encoding=count", sorted.
 func encodeTokens(tokens map[string]int) (string, error) {
-	if len(tokens) == 0 {
-		return "", nil
-	}
-	var b strings.Builder
+	var counts []string
 	for _, encoding := range slices.Sorted(maps.Keys(tokens)) {
 		n := tokens[encoding]
-		if n < 0 || !validEncoding(encoding) {
+		if n < 0 || !encodingName.MatchString(encoding) {
 			return "", fmt.Errorf("%d tokens of encoding %q: a name of letters, digits, ., _ and - and a count are expected", n, encoding)
 		}
-		if b.Len() > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(encoding)
-		b.WriteByte('=')
-		b.WriteString(strconv.Itoa(n))
+		counts = append(counts, encoding+"="+strconv.Itoa(n))
 	}
-	return b.String(), nil
-}
-
-func validEncoding(name string) bool {
-	ok := func(c rune) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
-	}
-	return name != "" && strings.IndexFunc(name, func(c rune) bool { return !ok(c) }) < 0
+	return strings.Join(counts, " "), nil
 }
 
 // decodeTokens is the reverse of encodeTokens; no counts are nil.

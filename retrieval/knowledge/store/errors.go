@@ -21,12 +21,13 @@ var (
 	ErrReplaced = errors.New("the database was replaced by another file")
 )
 
-// A LockedError says who writes the folder that Open was asked for.
+// A LockedError says who writes the folder that Open was asked for. But for the folder, the
+// writer says it of itself in the lock file, as JSON.
 type LockedError struct {
-	Dir     string
-	PID     int    // 0 where the holder has not written it yet
-	Host    string // where PID counts
-	Address string // where other processes can hand work to the holder; "" for nowhere
+	Dir     string `json:"-"`
+	PID     int    `json:"pid"`               // 0 where the holder has not written it yet
+	Host    string `json:"host"`              // where PID counts
+	Address string `json:"address,omitempty"` // where other processes can hand work to the holder; "" for nowhere
 }
 
 func (e *LockedError) Error() string {
@@ -98,19 +99,15 @@ func classify(path string, err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	switch e.Code() & 0xff {
-	case sqlite3.SQLITE_CORRUPT:
+	switch code := e.Code(); {
+	case code&0xff == sqlite3.SQLITE_CORRUPT:
 		return &CorruptError{Path: path, Err: err}
-	case sqlite3.SQLITE_NOTADB:
+	case code&0xff == sqlite3.SQLITE_NOTADB:
 		return &ForeignError{Path: path, Reason: "is not a database"}
-	case sqlite3.SQLITE_FULL:
+	case code&0xff == sqlite3.SQLITE_FULL:
 		return fmt.Errorf("%w: %s: %w", ErrFull, path, err)
-	case sqlite3.SQLITE_IOERR:
-		// A quota and a limit on file sizes reach SQLite as failed writes.
-		switch e.Code() {
-		case sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE:
-			return fmt.Errorf("%w, or its disk does not take it: %s: %w", ErrFull, path, err)
-		}
+	case code == sqlite3.SQLITE_IOERR_WRITE, code == sqlite3.SQLITE_IOERR_SHMSIZE: // as a quota and a limit on file sizes reach SQLite
+		return fmt.Errorf("%w, or its disk does not take it: %s: %w", ErrFull, path, err)
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }

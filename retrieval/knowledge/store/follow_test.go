@@ -102,7 +102,7 @@ func TestFollowers(t *testing.T) {
 	closeStore(t, s)
 	look("version 3 kb a/0=1, a/1=1, b/0=3, image")
 	s = open(t, dir, store.Options{})
-	if err := s.DropSegment(t.Context(), "kb", seg.Name); err != nil {
+	if err := s.DropSegments(t.Context(), "kb", seg.Name); err != nil {
 		t.Fatal(err)
 	}
 	put(t, s, "kb", doc("a", 3))
@@ -110,7 +110,7 @@ func TestFollowers(t *testing.T) {
 	if _, err := here.Image(t.Context(), seg); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a segment that was dropped: %v", err)
 	}
-	for _, err := range []error{here.CreateBase(t.Context(), "x"), here.DeleteBase(t.Context(), "kb"), here.Delete(t.Context(), "kb", "a"), here.DropSegment(t.Context(), "kb", "x")} {
+	for _, err := range []error{here.CreateBase(t.Context(), "x"), here.DeleteBase(t.Context(), "kb"), here.Delete(t.Context(), "kb", "a"), here.DropSegments(t.Context(), "kb", "x")} {
 		if !errors.Is(err, store.ErrReadOnly) {
 			t.Errorf("a write by a follower: %v", err)
 		}

@@ -62,37 +62,25 @@ func isImage(name string) bool {
 }
 
 // memoryImages keeps them in memory.
-type memoryImages struct {
-	mu   sync.Mutex
-	held map[string][]byte
-}
+type memoryImages struct{ held sync.Map } // []byte by name
 
 func (*memoryImages) path(string) string { return "" }
 
 func (m *memoryImages) write(name string, image []byte) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.held == nil {
-		m.held = map[string][]byte{}
-	}
-	m.held[name] = slices.Clone(image)
+	m.held.Store(name, slices.Clone(image))
 	return nil
 }
 
 func (m *memoryImages) read(name string) ([]byte, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	image, ok := m.held[name]
+	image, ok := m.held.Load(name)
 	if !ok {
 		return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
 	}
-	return slices.Clone(image), nil
+	return slices.Clone(image.([]byte)), nil
 }
 
 func (m *memoryImages) remove(name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.held, name)
+	m.held.Delete(name)
 	return nil
 }
 

@@ -16,13 +16,6 @@ const lockName = "lock"
 // errHeld says that somebody else has the lock.
 var errHeld = errors.New("lock is held")
 
-// A holder is what the writer says of itself in the lock file.
-type holder struct {
-	PID     int    `json:"pid"`
-	Host    string `json:"host"`
-	Address string `json:"address,omitempty"`
-}
-
 // acquire makes this process the writer of dir, or returns a *LockedError. The
 // lock dies with the process; the file stays.
 func acquire(dir, address string) (*os.File, error) {
@@ -38,9 +31,12 @@ func acquire(dir, address string) (*os.File, error) {
 		return nil, lockedBy(dir, f)
 	}
 	host, _ := os.Hostname() // only for people
-	text, err := json.Marshal(holder{PID: os.Getpid(), Host: host, Address: address})
+	text, err := json.Marshal(LockedError{PID: os.Getpid(), Host: host, Address: address})
 	if err == nil {
-		err = rewriteFile(f, append(text, '\n'))
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		_, err = f.WriteAt(append(text, '\n'), 0)
 	}
 	// On a full disk it is left out: what the folder holds can still be read.
 	if err = full(err); err != nil && !errors.Is(err, ErrFull) {
@@ -75,11 +71,11 @@ func held(f *os.File) bool {
 }
 
 func lockedBy(dir string, f *os.File) *LockedError {
-	var h holder
+	who := &LockedError{Dir: dir}
 	if text, err := io.ReadAll(io.LimitReader(f, 4096)); err == nil {
-		_ = json.Unmarshal(text, &h) // a holder that is just starting has not written yet
+		_ = json.Unmarshal(text, who) // a holder that is just starting has not written yet
 	}
-	return &LockedError{Dir: dir, PID: h.PID, Host: h.Host, Address: h.Address}
+	return who
 }
 
 // Writer returns what the writer of dir says of itself. It is nil if nobody has the lock,
@@ -104,12 +100,4 @@ func Writer(dir string) *LockedError {
 // that is just being started has the file open, too, until it runs its program.
 func release(f *os.File) error {
 	return errors.Join(f.Truncate(0), unlockFile(f), f.Close())
-}
-
-func rewriteFile(f *os.File, text []byte) error {
-	if err := f.Truncate(0); err != nil {
-		return err
-	}
-	_, err := f.WriteAt(text, 0)
-	return err
 }

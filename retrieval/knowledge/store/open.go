@@ -108,7 +108,6 @@ func (s *database) openReaders(ctx context.Context) (schema int, err error) {
 	err = read("mode=ro")
 	if e, ok := errors.AsType[*sqlite.Error](err); ok && (e.Code() == sqlite3.SQLITE_READONLY_DIRECTORY || e.Code()&0xff == sqlite3.SQLITE_CANTOPEN) && s.alone() {
 		_ = s.readers.Close()
-		s.frozen = true
 		err = read("immutable=1")
 	}
 	if err == nil && s.file.Size() <= quickCheck {

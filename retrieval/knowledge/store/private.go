@@ -56,7 +56,13 @@ func tighten(dir string) {
 		path := filepath.Join(dir, e.Name())
 		switch name := e.Name(); {
 		case name == segmentsName:
-			tightenSegments(path)
+			images, _ := os.ReadDir(path) // one that cannot be read cannot be ours
+			for _, image := range images {
+				if isImage(image.Name()) {
+					forOwner(filepath.Join(path, image.Name()), image)
+				}
+			}
+			forOwner(path, e)
 		case name == lockName, strings.HasPrefix(name, databaseName):
 			forOwner(path, e)
 		case strings.HasPrefix(name, tokenName): // useless once others may have read it
@@ -65,18 +71,6 @@ func tighten(dir string) {
 		}
 	}
 	if info, err := os.Stat(dir); alone && err == nil && info.Mode()&fs.ModeSticky == 0 {
-		forOwner(dir, fs.FileInfoToDirEntry(info))
-	}
-}
-
-func tightenSegments(dir string) {
-	entries, _ := os.ReadDir(dir) // one that cannot be read cannot be ours
-	for _, e := range entries {
-		if isImage(e.Name()) {
-			forOwner(filepath.Join(dir, e.Name()), e)
-		}
-	}
-	if info, err := os.Lstat(dir); err == nil {
 		forOwner(dir, fs.FileInfoToDirEntry(info))
 	}
 }

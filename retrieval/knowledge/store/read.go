@@ -22,7 +22,7 @@ const pageDocuments = 512
 
 // A found is a chunk as the store has it.
 type found struct {
-	row Row
+	row int64
 	Chunk
 }
 
@@ -39,39 +39,26 @@ type Known struct {
 
 // Document returns a document with its chunks, or ErrNotFound.
 func (s *reads) Document(ctx context.Context, base, id string) (Entry, error) {
-	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // both parts of one moment
-	if err != nil {
-		return Entry{}, s.wrap("read document", err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	list, err := query(ctx, tx, s.scanEntry, selectDocument+"JOIN base b ON b.row = d.base WHERE b.id = ? AND d.id = ?", base, id)
-	if err == nil && len(list) == 0 {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return Entry{}, s.wrap(fmt.Sprintf("document %q of knowledge %s", id, base), err)
-	}
-	d := list[0]
-	chunks, err := query(ctx, tx, s.scanFound(), chunkColumns+"FROM document d JOIN chunk c ON "+ofDocument+"WHERE d.row = ? ORDER BY c.row", d.Row)
-	if err == nil && len(chunks) != d.ChunkCount {
-		err = &CorruptError{Path: s.path, Err: fmt.Errorf("%d of %d chunks are there", len(chunks), d.ChunkCount)}
-	}
-	for _, c := range chunks {
-		d.Chunks = append(d.Chunks, c.Chunk)
-	}
+	var d Entry
+	err := s.read(ctx, func(tx *sql.Tx) error { // both parts of one moment
+		list, err := query(ctx, tx, s.scanEntry, selectDocument+"JOIN base b ON b.row = d.base WHERE b.id = ? AND d.id = ?", base, id)
+		if err == nil && len(list) == 0 {
+			err = ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		d = list[0]
+		chunks, err := query(ctx, tx, s.scanFound, chunkColumns+"FROM document d JOIN chunk c ON "+ofDocument+"WHERE d.row = ? ORDER BY c.row", d.Row)
+		if err == nil && len(chunks) != d.ChunkCount {
+			err = &CorruptError{Path: s.path, Err: fmt.Errorf("%d of %d chunks are there", len(chunks), d.ChunkCount)}
+		}
+		for _, c := range chunks {
+			d.Chunks = append(d.Chunks, c.Chunk)
+		}
+		return err
+	})
 	return d, s.wrap(fmt.Sprintf("document %q of knowledge %s", id, base), err)
-}
-
-// Documents returns at most limit documents of a base, by id, from the first that
-// comes after a given one; "" is before all. They are without their chunks.
-// The error is ErrNotFound if there is no such base.
-func (s *reads) Documents(ctx context.Context, base, after string, limit int) ([]Entry, error) {
-	b, err := s.base(ctx, s.readers, base)
-	if err != nil {
-		return nil, s.wrap("list documents of knowledge "+base, err)
-	}
-	list, err := query(ctx, s.readers, s.scanEntry, selectDocument+"WHERE d.base = ? AND d.id > ? ORDER BY d.id LIMIT ?", b.row, after, limit)
-	return list, s.wrap("list documents of knowledge "+base, err)
 }
 
 // Known goes through the documents of a base by id. It may be written meanwhile:
@@ -129,21 +116,17 @@ func (s *reads) scanKnown(r *sql.Rows) (Known, error) {
 	return Known{Row: e.Row, ID: e.ID, Source: e.Source, Size: e.Size, Modified: e.Modified, Mark: e.Mark, Hash: e.Hash}, err
 }
 
-// scanFound returns a function that reads rows of chunks.
-func (s *reads) scanFound() func(r *sql.Rows) (found, error) {
-	var buf []byte
-	return func(r *sql.Rows) (f found, err error) {
-		var tokens string
-		var crc, is int64
-		if err := r.Scan(&f.row, &f.Section, &f.Text, &tokens, &crc); err != nil {
-			return f, err
-		}
-		if buf, is = chunkChecksum(buf, f.row, f.Section, f.Text, tokens); is != crc {
-			return f, s.mismatch("chunk", int64(f.row))
-		}
-		f.Tokens, err = decodeTokens(tokens)
+func (s *reads) scanFound(r *sql.Rows) (f found, err error) {
+	var tokens string
+	var crc int64
+	if err := r.Scan(&f.row, &f.Section, &f.Text, &tokens, &crc); err != nil {
 		return f, err
 	}
+	if chunkChecksum(f.row, f.Section, f.Text, tokens) != crc {
+		return f, s.mismatch("chunk", f.row)
+	}
+	f.Tokens, err = decodeTokens(tokens)
+	return f, err
 }
 
 func (s *database) mismatch(what string, row int64) error {

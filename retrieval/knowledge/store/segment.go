@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -38,9 +39,8 @@ func (s *Store) PutSegment(ctx context.Context, base string, image []byte, cover
 	if s.writer == nil {
 		return Segment{}, ErrReadOnly
 	}
-	doing := "write segment of knowledge " + base
 	if err := validBase(base); err != nil { // it becomes part of a file's name
-		return Segment{}, fmt.Errorf("%s: %w", doing, ErrNotFound)
+		return Segment{}, fmt.Errorf("write segment of knowledge %s: %w", base, ErrNotFound)
 	}
 	covers = slices.Compact(slices.Sorted(slices.Values(covers)))
 	list := encodeRows(covers)
@@ -50,51 +50,41 @@ func (s *Store) PutSegment(ctx context.Context, base string, image []byte, cover
 	}
 	seg.Path = s.images.path(seg.Name)
 	if err := s.images.write(seg.Name, image); err != nil {
-		return Segment{}, s.wrap(doing, full(err))
+		return Segment{}, s.wrap("write segment of knowledge "+base, full(err))
 	}
-	err := s.write(ctx, func(c *change) error {
-		b, err := s.base(c.ctx, c.tx, base)
-		if err != nil {
+	err := s.writeBase(ctx, "write segment of", base, func(c *change, b *baseRow) error {
+		if err := c.forget(replaces, b.row); err != nil {
 			return err
-		}
-		for _, name := range replaces {
-			if err := c.forget(name, b.row); err != nil {
-				return err
-			}
 		}
 		s.step("insert segment")
 		if _, err := c.tx.ExecContext(c.ctx, "INSERT INTO segment (base, name, size, crc, covers) VALUES (?, ?, ?, ?, ?)",
 			b.row, seg.Name, seg.Size, int64(seg.checksum), list); err != nil {
 			return err
 		}
-		_, err = c.note(base)
+		_, err := c.note(base)
 		return err
 	})
 	if err != nil {
 		s.discard([]string{seg.Name})
-		return Segment{}, s.wrap(doing, err)
+		return Segment{}, err
 	}
 	s.discard(replaces)
 	return seg, nil
 }
 
-// DropSegment forgets a segment and removes its file, or returns ErrNotFound.
-func (s *Store) DropSegment(ctx context.Context, base, name string) error {
-	err := s.write(ctx, func(c *change) error {
-		b, err := s.base(c.ctx, c.tx, base)
-		if err != nil {
+// DropSegments forgets segments and removes their files, or returns ErrNotFound.
+func (s *Store) DropSegments(ctx context.Context, base string, names ...string) error {
+	err := s.writeBase(ctx, "drop segment "+strings.Join(names, ", ")+" of", base, func(c *change, b *baseRow) error {
+		if err := c.forget(names, b.row); err != nil {
 			return err
 		}
-		if err := c.forget(name, b.row); err != nil {
-			return err
-		}
-		_, err = c.note(base)
+		_, err := c.note(base)
 		return err
 	})
 	if err == nil {
-		s.discard([]string{name})
+		s.discard(names)
 	}
-	return s.wrap(fmt.Sprintf("drop segment %s of knowledge %s", name, base), err)
+	return err
 }
 
 // Image returns the content of a segment's file, checked: a *SegmentError where it
@@ -130,23 +120,19 @@ func (s *reads) scanSegment(r *sql.Rows) (seg Segment, err error) {
 	return seg, err
 }
 
-// forget removes a segment of a base from the database.
-func (c *change) forget(name string, base int64) error {
-	c.s.step("forget segment")
-	r, err := c.tx.ExecContext(c.ctx, "DELETE FROM segment WHERE name = ? AND base = ?", name, base)
-	if err != nil {
-		return err
+// forget removes segments of a base from the database.
+func (c *change) forget(names []string, base int64) error {
+	for _, name := range names {
+		c.s.step("forget segment")
+		r, err := c.tx.ExecContext(c.ctx, "DELETE FROM segment WHERE name = ? AND base = ?", name, base)
+		if err != nil {
+			return err
+		}
+		if n, err := r.RowsAffected(); n == 0 || err != nil {
+			return cmp.Or(err, fmt.Errorf("segment %s: %w", name, ErrNotFound))
+		}
 	}
-	n, err := r.RowsAffected()
-	if err == nil && n == 0 {
-		err = fmt.Errorf("segment %s: %w", name, ErrNotFound)
-	}
-	return err
-}
-
-// names returns the files of a base's segments.
-func names(ctx context.Context, q queryer, base int64) ([]string, error) {
-	return query(ctx, q, scanString, "SELECT name FROM segment WHERE base = ?", base)
+	return nil
 }
 
 // discard removes files that the database does not name. One that stays behind is

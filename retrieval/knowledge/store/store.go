@@ -21,7 +21,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -29,7 +28,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 const (
@@ -50,8 +48,11 @@ type Options struct {
 	// They are told it when they want to write the folder.
 	Address string
 
-	steps  []string          // of the schema; nil is schema()
-	before func(step string) // is called before each step that changes the folder
+	// Before, if not nil, is called before each step that changes the folder: tests stop
+	// the process there.
+	Before func(step string)
+
+	steps []string // of the schema; nil is schema()
 }
 
 // A Store is an open state folder. It is safe for concurrent use; writes wait for
@@ -64,7 +65,6 @@ type reads struct{ *database }
 // A database is the files of an open state folder.
 type database struct {
 	dir, path string
-	frozen    bool        // opened as a copy that nobody can be writing
 	file      fs.FileInfo // the database when it was opened; nil in memory
 	step      func(string)
 	writer    *sql.DB // one connection; nil in a follower
@@ -72,13 +72,9 @@ type database struct {
 	images    images
 	lock      *os.File // nil in a follower and in memory
 
-	stmt statements
-}
-
-// statements are those worth preparing once.
-type statements struct {
-	version                                         *sql.Stmt // readers
-	find, remove, document, chunk, total, bump, log *sql.Stmt // the writer
+	// Statements worth preparing once.
+	version  *sql.Stmt            // of the readers: versionQuery
+	prepared map[string]*sql.Stmt // of the writer, by text
 }
 
 // Open opens the folder for writing, and makes it where it is missing. Files of
@@ -91,8 +87,8 @@ func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	if o.steps == nil {
 		o.steps = schema()
 	}
-	if o.before == nil {
-		o.before = func(string) {}
+	if o.Before == nil {
+		o.Before = func(string) {}
 	}
 	if dir == Memory {
 		return openMemory(ctx, o)
@@ -144,7 +140,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 // Its errors are those of Open but *LockedError, and fs.ErrNotExist where nothing
 // has been written yet.
 func OpenReadOnly(ctx context.Context, dir string) (_ *Store, err error) {
-	s, err := newStore(dir, Options{before: func(string) {}})
+	s, err := newStore(dir, Options{Before: func(string) {}})
 	if err != nil {
 		return nil, err
 	}
@@ -153,14 +149,11 @@ func OpenReadOnly(ctx context.Context, dir string) (_ *Store, err error) {
 			_ = s.Close()
 		}
 	}()
-	if _, err := os.Stat(s.path); err != nil {
-		return nil, fmt.Errorf("open state folder: %w", err)
-	}
-	tighten(s.dir)
 	have, err := s.openReaders(ctx)
 	if err != nil {
 		return nil, err
 	}
+	tighten(s.dir)
 	if know := len(schema()); have != know {
 		return nil, &SchemaError{Path: s.path, Have: have, Know: know}
 	}
@@ -169,7 +162,7 @@ func OpenReadOnly(ctx context.Context, dir string) (_ *Store, err error) {
 
 // Empty returns a store that holds nothing and takes nothing, to stand in while no folder is open.
 func Empty(ctx context.Context) (*Store, error) {
-	s, err := openMemory(ctx, Options{steps: schema(), before: func(string) {}})
+	s, err := openMemory(ctx, Options{steps: schema(), Before: func(string) {}})
 	if err == nil {
 		s.writer = nil
 	}
@@ -181,13 +174,13 @@ func newStore(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state folder: %w", err)
 	}
-	s := &Store{reads{&database{dir: dir, path: filepath.Join(dir, databaseName), step: o.before}}}
-	s.images = &folderImages{dir: filepath.Join(dir, segmentsName), step: o.before}
+	s := &Store{reads{&database{dir: dir, path: filepath.Join(dir, databaseName), step: o.Before}}}
+	s.images = &folderImages{dir: filepath.Join(dir, segmentsName), step: o.Before}
 	return s, nil
 }
 
 func openMemory(ctx context.Context, o Options) (_ *Store, err error) {
-	s := &Store{reads{&database{path: Memory, step: o.before, images: &memoryImages{}}}}
+	s := &Store{reads{&database{path: Memory, step: o.Before, images: &memoryImages{}}}}
 	if s.writer, err = openPool(Memory, 1, "_txlock=immediate", pragma("foreign_keys(1)")); err != nil {
 		return nil, err
 	}
@@ -205,22 +198,16 @@ func openMemory(ctx context.Context, o Options) (_ *Store, err error) {
 
 // prepare prepares the statements.
 func (s *database) prepare(ctx context.Context) (err error) {
-	on := func(db *sql.DB, query string) *sql.Stmt {
-		stmt, e := db.PrepareContext(ctx, query)
-		err = cmp.Or(err, e)
-		return stmt
+	if s.version, err = s.readers.PrepareContext(ctx, versionQuery); err != nil || s.writer == nil {
+		return s.classify(err)
 	}
-	s.stmt.version = on(s.readers, versionQuery)
-	if s.writer != nil {
-		s.stmt.find = on(s.writer, findQuery)
-		s.stmt.remove = on(s.writer, removeQuery)
-		s.stmt.document = on(s.writer, insertDocument)
-		s.stmt.chunk = on(s.writer, insertChunk)
-		s.stmt.total = on(s.writer, updateBase)
-		s.stmt.bump = on(s.writer, bumpVersion)
-		s.stmt.log = on(s.writer, logChange)
+	s.prepared = map[string]*sql.Stmt{}
+	for _, query := range []string{findQuery, removeQuery, insertDocument, insertChunk, updateBase, bumpVersion, logChange} {
+		if s.prepared[query], err = s.writer.PrepareContext(ctx, query); err != nil {
+			return s.classify(err)
+		}
 	}
-	return s.classify(err)
+	return nil
 }
 
 // Close ends the use of the folder; calls under way are waited for. The next
@@ -242,9 +229,5 @@ func (s *database) Close() error {
 	if s.lock != nil {
 		errs = append(errs, release(s.lock))
 	}
-	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	return s.classify(errors.Join(errs...))
 }
-
-// Path returns the database's file, Memory if there is none.
-func (s *database) Path() string { return s.path }

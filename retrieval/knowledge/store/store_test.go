@@ -121,7 +121,7 @@ func TestChanges(t *testing.T) {
 		f("put", err, "a")
 		seg, err := s.PutSegment(ctx, "a", []byte("image"), []int64{1})
 		f("segment", err, "a")
-		f("drop", s.DropSegment(ctx, "a", seg.Name), "a")
+		f("drop", s.DropSegments(ctx, "a", seg.Name), "a")
 		f("delete nothing", s.Delete(ctx, "a", "y"))
 		f("delete", s.Delete(ctx, "a", "x"), "a")
 		f("delete base", s.DeleteBase(ctx, "a"), "a")
@@ -226,7 +226,7 @@ func TestNotFound(t *testing.T) {
 		f("segment", err)
 		_, err = s.PutSegment(ctx, "kb", nil, nil, seg.Name)
 		f("segment of another base", err)
-		f("drop segment of another base", s.DropSegment(ctx, "kb", seg.Name))
+		f("drop segment of another base", s.DropSegments(ctx, "kb", seg.Name))
 	})
 }
 

@@ -33,11 +33,7 @@ type Stamp struct {
 
 // View returns a base as it is at one moment, or ErrNotFound.
 func (s *reads) View(ctx context.Context, base string) (v View, err error) {
-	err = s.read(ctx, func(tx *sql.Tx) error {
-		b, err := s.base(ctx, tx, base)
-		if err != nil {
-			return err
-		}
+	err = s.readBase(ctx, "look at", base, func(tx *sql.Tx, b baseRow) (err error) {
 		v.Base = b.Base
 		if v.Segments, err = query(ctx, tx, s.scanSegment, selectSegment+"WHERE b.id = ? ORDER BY s.row", base); err != nil {
 			return err
@@ -55,7 +51,19 @@ func (s *reads) View(ctx context.Context, base string) (v View, err error) {
 		return seg.Covers == nil
 	})
 	slices.SortFunc(v.Documents, func(a, b Stamp) int { return cmp.Compare(a.Row, b.Row) })
-	return v, s.wrap("look at knowledge "+base, err)
+	return v, err
+}
+
+// readBase runs f on one state of the database, and of a base in it. It is ErrNotFound
+// without the base. The error begins with doing and the base.
+func (s *reads) readBase(ctx context.Context, doing, base string, f func(*sql.Tx, baseRow) error) error {
+	return s.wrap(doing+" knowledge "+base, s.read(ctx, func(tx *sql.Tx) error {
+		b, err := s.base(ctx, tx, base)
+		if err != nil {
+			return err
+		}
+		return f(tx, b)
+	}))
 }
 
 // read runs f on one state of the database.
@@ -79,21 +87,19 @@ func scanStamp(r *sql.Rows) (v Stamp, err error) {
 // The error is ErrNotFound if there is no such base.
 func (s *reads) Lookup(ctx context.Context, base string, ids ...string) (map[string]Known, error) {
 	found := make(map[string]Known, len(ids))
-	err := s.read(ctx, func(tx *sql.Tx) error {
-		b, err := s.base(ctx, tx, base)
+	err := s.readBase(ctx, "look for documents of", base, func(tx *sql.Tx, b baseRow) error {
 		for _, id := range ids {
+			list, err := query(ctx, tx, s.scanKnown, findQuery, b.row, id)
 			if err != nil {
 				return err
 			}
-			var list []Known
-			list, err = query(ctx, tx, s.scanKnown, selectDocument+"WHERE d.base = ? AND d.id = ?", b.row, id)
 			for _, k := range list {
 				found[k.ID] = k
 			}
 		}
-		return err
+		return nil
 	})
-	return found, s.wrap("look for documents of knowledge "+base, err)
+	return found, err
 }
 
 // Entries returns the documents of a base with the given rows, with their chunks, by
@@ -108,11 +114,11 @@ func (s *reads) Entries(ctx context.Context, base string, rows []int64) (list []
 		if list, err = query(ctx, tx, s.scanEntry, selectColumns+listDocuments+of+"ORDER BY d.id", string(numbers), base); err != nil {
 			return err
 		}
-		chunks, err := query(ctx, tx, s.scanFound(),
+		chunks, err := query(ctx, tx, s.scanFound,
 			chunkColumns+listDocuments+"CROSS JOIN chunk c ON "+ofDocument+of+"ORDER BY d.id, c.row", string(numbers), base)
 		for i := range list {
 			n := 0
-			for n < len(chunks) && chunks[n].row.Document() == list[i].Row {
+			for n < len(chunks) && chunks[n].row/maxChunks == list[i].Row {
 				list[i].Chunks = append(list[i].Chunks, chunks[n].Chunk)
 				n++
 			}
@@ -129,18 +135,14 @@ func (s *reads) Entries(ctx context.Context, base string, rows []int64) (list []
 // the same as before, by row; documents that are gone are left out. The version stays:
 // nothing that a follower shows has changed.
 func (s *Store) Touch(ctx context.Context, base string, known []Known) error {
-	return s.wrap("note times for knowledge "+base, s.write(ctx, func(c *change) error {
-		b, err := s.base(c.ctx, c.tx, base)
-		if err != nil {
-			return err
-		}
+	return s.writeBase(ctx, "note times for", base, func(c *change, b *baseRow) error {
 		for _, k := range known {
 			if err := errors.Join(ctx.Err(), c.touch(b.row, k)); err != nil {
 				return err
 			}
 		}
 		return nil
-	}))
+	})
 }
 
 func (c *change) touch(base int64, k Known) error {
@@ -166,11 +168,4 @@ func nanoseconds(t time.Time) int64 {
 		return 0
 	}
 	return t.UnixNano()
-}
-
-// Watched returns options under which f, unless nil, is called before each step that
-// changes the folder: tests stop the process there.
-func (o Options) Watched(f func(step string)) Options {
-	o.before = f
-	return o
 }

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	selectWalk = "SELECT w.at, w.sources, w.crc FROM walk w JOIN base b ON b.row = w.base WHERE b.id = ?"
+	selectWalk = "SELECT at, sources, crc FROM walk WHERE base = ?"
 	upsertWalk = "INSERT INTO walk VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at, sources = excluded.sources, crc = excluded.crc"
 )
 
@@ -30,32 +30,29 @@ func SourceKey(source string) uint64 {
 
 // Walk returns what SetWalk noted of a base, or ErrNotFound without the base.
 func (s *reads) Walk(ctx context.Context, base string) (w Walk, err error) {
-	err = s.read(ctx, func(tx *sql.Tx) error {
-		if _, err := s.base(ctx, tx, base); err != nil {
-			return err
-		}
-		list, err := query(ctx, tx, s.scanWalk, selectWalk, base)
+	err = s.readBase(ctx, "read the last walk of", base, func(tx *sql.Tx, b baseRow) error {
+		list, err := query(ctx, tx, s.scanWalk, selectWalk, b.row)
 		if len(list) > 0 {
 			w = list[0]
 		}
 		return err
 	})
-	return w, s.wrap("read the last walk of knowledge "+base, err)
+	return w, err
 }
 
 // SetWalk notes what was found of a base's folder. It goes with the base. The version
 // stays: nothing that a follower shows has changed.
 func (s *Store) SetWalk(ctx context.Context, base string, w Walk) error {
-	return s.wrap("note the walk of knowledge "+base, s.write(ctx, func(c *change) error {
-		b, err := s.base(c.ctx, c.tx, base)
+	return s.writeBase(ctx, "note the walk of", base, func(c *change, b *baseRow) error {
+		at := w.At.UnixNano()
+		list, err := binary.Append([]byte{}, binary.LittleEndian, slices.Compact(slices.Sorted(slices.Values(w.Sources))))
 		if err != nil {
 			return err
 		}
-		at, list := w.At.UnixNano(), encodeSources(w.Sources)
 		c.s.step("note walk")
 		_, err = c.tx.ExecContext(c.ctx, upsertWalk, b.row, at, list, walkChecksum(at, list))
 		return err
-	}))
+	})
 }
 
 func (s *reads) scanWalk(r *sql.Rows) (w Walk, err error) {
@@ -68,18 +65,9 @@ func (s *reads) scanWalk(r *sql.Rows) (w Walk, err error) {
 		return w, &CorruptError{Path: s.path, Err: errors.New("the note of the last walk does not match its checksum")}
 	}
 	w.At = time.Unix(0, at)
-	for ; len(list) > 0; list = list[8:] {
-		w.Sources = append(w.Sources, binary.LittleEndian.Uint64(list))
-	}
-	return w, nil
-}
-
-func encodeSources(sources []uint64) []byte {
-	list := make([]byte, 0, 8*len(sources))
-	for _, key := range slices.Compact(slices.Sorted(slices.Values(sources))) {
-		list = binary.LittleEndian.AppendUint64(list, key)
-	}
-	return list
+	w.Sources = make([]uint64, len(list)/8)
+	_, err = binary.Decode(list, binary.LittleEndian, w.Sources)
+	return w, err
 }
 
 func walkChecksum(at int64, list []byte) int64 {

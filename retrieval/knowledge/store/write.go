@@ -28,26 +28,22 @@ func (s *Store) Put(ctx context.Context, base string, docs []Document) (rows []i
 		return nil, fmt.Errorf("write to knowledge %s: %w", base, err)
 	}
 	rows = make([]int64, len(ready))
-	err = s.write(ctx, func(c *change) error {
-		b, err := s.base(c.ctx, c.tx, base)
-		if err != nil {
-			return err
-		}
+	err = s.writeBase(ctx, "write to", base, func(c *change, b *baseRow) (err error) {
 		for i := range ready {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if _, err := c.drop(&b, ready[i].ID); err != nil {
+			if err := c.drop(b, ready[i].ID); err != nil {
 				return err
 			}
-			if rows[i], err = c.insert(&b, &ready[i]); err != nil {
+			if rows[i], err = c.insert(b, &ready[i]); err != nil {
 				return fmt.Errorf("document %q: %w", ready[i].ID, err)
 			}
 		}
-		return c.finish(&b)
+		return c.finish(b)
 	})
 	if err != nil {
-		return nil, s.wrap("write to knowledge "+base, err)
+		return nil, err
 	}
 	return rows, nil
 }
@@ -55,27 +51,21 @@ func (s *Store) Put(ctx context.Context, base string, docs []Document) (rows []i
 // Delete removes documents in one transaction; ids that are not there are no error.
 // The error is ErrNotFound if there is no such base.
 func (s *Store) Delete(ctx context.Context, base string, ids ...string) error {
-	return s.wrap("delete from knowledge "+base, s.write(ctx, func(c *change) error {
-		b, err := s.base(c.ctx, c.tx, base)
-		if err != nil {
-			return err
-		}
-		any := false
+	return s.writeBase(ctx, "delete from", base, func(c *change, b *baseRow) error {
+		before := b.Documents
 		for _, id := range ids {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			dropped, err := c.drop(&b, id)
-			if err != nil {
+			if err := c.drop(b, id); err != nil {
 				return err
 			}
-			any = any || dropped
 		}
-		if !any {
+		if b.Documents == before {
 			return errUnchanged
 		}
-		return c.finish(&b)
-	}))
+		return c.finish(b)
+	})
 }
 
 // A change is a transaction that writes.
@@ -84,7 +74,6 @@ type change struct {
 	ctx  context.Context // of the statements: not cancelled, see write
 	tx   *sql.Tx
 	last int64 // row that a document was given; 0 is not known yet
-	buf  []byte
 }
 
 // write runs f in a transaction and commits it. The end of ctx ends the wait for other
@@ -123,25 +112,40 @@ func (s *Store) write(ctx context.Context, f func(*change) error) error {
 	return nil
 }
 
+// writeBase runs f on a base in a transaction and commits it, as write does. It is
+// ErrNotFound without the base. The error begins with doing and the base.
+func (s *Store) writeBase(ctx context.Context, doing, base string, f func(*change, *baseRow) error) error {
+	return s.wrap(doing+" knowledge "+base, s.write(ctx, func(c *change) error {
+		b, err := s.base(c.ctx, c.tx, base)
+		if err != nil {
+			return err
+		}
+		return f(c, &b)
+	}))
+}
+
+// prepared returns a prepared statement for use in the transaction.
+func (c *change) prepared(query string) *sql.Stmt { return c.tx.Stmt(c.s.prepared[query]) }
+
 // drop removes a document with its chunks, if it is there.
-func (c *change) drop(b *baseRow, id string) (bool, error) {
-	rows, err := c.tx.Stmt(c.s.stmt.find).QueryContext(c.ctx, b.row, id)
+func (c *change) drop(b *baseRow, id string) error {
+	rows, err := c.prepared(findQuery).QueryContext(c.ctx, b.row, id)
 	if err != nil {
-		return false, err
+		return err
 	}
 	list, err := collect(rows, c.s.scanEntry)
 	if err != nil || len(list) == 0 {
-		return false, err
+		return err
 	}
 	c.s.step("remove document")
-	if _, err := c.tx.Stmt(c.s.stmt.remove).ExecContext(c.ctx, list[0].Row); err != nil {
-		return false, err
+	if _, err := c.prepared(removeQuery).ExecContext(c.ctx, list[0].Row); err != nil {
+		return err
 	}
 	b.Documents--
 	b.Chunks -= list[0].ChunkCount
 	b.Bytes -= list[0].Bytes
 	b.Sum = b.Sum.Sub(list[0].Sum)
-	return true, nil
+	return nil
 }
 
 // insert adds a document with its chunks.
@@ -153,20 +157,20 @@ func (c *change) insert(b *baseRow, r *row) (int64, error) {
 		}
 	}
 	number := c.last + 1
-	_, err := c.tx.Stmt(c.s.stmt.document).ExecContext(c.ctx, number, b.row, r.ID, r.Name, r.Kind, r.Source,
+	_, err := c.prepared(insertDocument).ExecContext(c.ctx, number, b.row, r.ID, r.Name, r.Kind, r.Source,
 		r.Size, r.modified, r.Mark, r.Hash[:], r.attributes, r.Sum[:], r.chunks, r.bytes, r.checksum(number, b.row))
 	if err != nil {
 		return 0, err
 	}
 	c.last = number
-	insert := c.tx.Stmt(c.s.stmt.chunk)
+	insert := c.prepared(insertChunk)
 	for i, ch := range r.Chunks {
 		if i == len(r.Chunks)/2 {
 			c.s.step("insert chunks")
 		}
-		at, crc := RowOf(number, i), int64(0)
-		c.buf, crc = chunkChecksum(c.buf, at, ch.Section, ch.Text, r.tokens[i])
-		if _, err := insert.ExecContext(c.ctx, int64(at), ch.Section, ch.Text, r.tokens[i], crc); err != nil {
+		at := chunkRow(number, i)
+		crc := chunkChecksum(at, ch.Section, ch.Text, r.tokens[i])
+		if _, err := insert.ExecContext(c.ctx, at, ch.Section, ch.Text, r.tokens[i], crc); err != nil {
 			return 0, fmt.Errorf("chunk %d: %w", i, err)
 		}
 	}
@@ -184,16 +188,16 @@ func (c *change) finish(b *baseRow) (err error) {
 	}
 	c.s.step("update base")
 	b.Changed = time.Now()
-	_, err = c.tx.Stmt(c.s.stmt.total).ExecContext(c.ctx, b.Origin, b.Documents, b.Chunks, b.Bytes, b.Sum[:], b.Version, b.Changed.UnixNano(), b.checksum(), b.row)
+	_, err = c.prepared(updateBase).ExecContext(c.ctx, b.Origin, b.Documents, b.Chunks, b.Bytes, b.Sum[:], b.Version, b.Changed.UnixNano(), b.checksum(), b.row)
 	return err
 }
 
 // note raises the version and says that a base changed.
 func (c *change) note(base string) (version int64, err error) {
 	c.s.step("raise version")
-	if err := c.tx.Stmt(c.s.stmt.bump).QueryRowContext(c.ctx).Scan(&version); err != nil {
+	if err := c.prepared(bumpVersion).QueryRowContext(c.ctx).Scan(&version); err != nil {
 		return 0, err
 	}
-	_, err = c.tx.Stmt(c.s.stmt.log).ExecContext(c.ctx, base, version)
+	_, err = c.prepared(logChange).ExecContext(c.ctx, base, version)
 	return version, err
 }
