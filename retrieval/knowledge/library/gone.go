@@ -96,11 +96,3 @@ func (s *syncing) checkGone(ctx context.Context, was string) error {
 	}
 	return s.l.truth().SetWalk(ctx, s.b.ID(), last)
 }
-
-// noteWalk stores the list of files that documents come from now.
-func (s *syncing) noteWalk(ctx context.Context) error {
-	if !s.whole {
-		return nil
-	}
-	return s.l.truth().SetWalk(ctx, s.b.ID(), store.Walk{At: time.Now(), Sources: s.sources})
-}

@@ -199,8 +199,10 @@ func (s *syncing) finish(ctx context.Context) error {
 	if err := s.l.truth().SetOrigin(ctx, s.b.ID(), s.own); err != nil {
 		return err
 	}
-	if err := s.noteWalk(ctx); err != nil {
-		return err
+	if s.whole {
+		if err := s.l.truth().SetWalk(ctx, s.b.ID(), store.Walk{At: time.Now(), Sources: s.sources}); err != nil {
+			return err
+		}
 	}
 	if s.wrote || s.b.behind || s.b.Content() == nil {
 		if err := s.b.settle(ctx); err != nil {

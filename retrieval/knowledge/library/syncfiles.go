@@ -168,7 +168,7 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile, last bool) error
 			return err
 		}
 	}
-	parts := slices.Collect(batches(documents))
+	parts := batches(documents)
 	for _, part := range parts {
 		if err := s.markPart(ctx, last && len(parts) == 1); err != nil {
 			return err
