@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,12 +114,10 @@ func findJudgments(dir, split string) (string, error) {
 		}
 		return qrelsFile, nil
 	}
-	if split == "" {
-		split = mainSplit
-		if len(splits) == 1 {
-			split = splits[0]
-		}
+	if split == "" && len(splits) == 1 {
+		split = splits[0]
 	}
+	split = cmp.Or(split, mainSplit)
 	if !slices.Contains(splits, split) {
 		return "", missing(fmt.Sprintf("%s has no split %q; there are %s", dir, split, strings.Join(splits, ", ")))
 	}
