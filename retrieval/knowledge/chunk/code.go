@@ -13,11 +13,9 @@ func (c *cutter) codeBlocks(lang string) []block {
 		return len(text) <= MaxTokens || len(text) <= MaxTokens*maxTokenBytes && c.count(text) <= MaxTokens
 	})
 	blocks := make([]block, 0, len(parts))
-	for i, p := range parts {
-		end := len(c.body)
-		if i+1 < len(parts) {
-			end = parts[i+1].Start
-		}
+	parts = append(parts, extract.Part{Start: len(c.body)})
+	for i, p := range parts[:len(parts)-1] {
+		end := parts[i+1].Start
 		for from, to := range windows(c.body[p.Start:end]) { // nearly always just one
 			blocks = append(blocks, block{
 				start: p.Start + from, end: p.Start + to, lined: true, declares: true, heading: p.Name, head: p.Head,

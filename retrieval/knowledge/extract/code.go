@@ -71,16 +71,14 @@ const maxNesting = 3
 // parts adds the parts of lines[from:to], which are at this depth inside the declaration
 // named prefix.
 func (o *outliner) parts(from, to, depth int, prefix string) {
-	starts := o.starts(from, to)
-	for i, at := range starts {
-		end := to
-		if i+1 < len(starts) {
-			end = starts[i+1]
-		}
+	bounds := append(o.starts(from, to), to)
+	for i, at := range bounds[:len(bounds)-1] {
+		end := bounds[i+1]
 		sign := o.signature(at, end)
-		full := cmp.Or(o.name(sign), prefix)
-		if prefix != "" && o.declares(sign) {
-			full = prefix + "." + o.name(sign)
+		name := o.name(sign)
+		full := cmp.Or(name, prefix)
+		if prefix != "" && name != "" {
+			full = prefix + "." + name
 		}
 		start := o.lines[at].start
 		part := Part{Start: start, Name: full, Head: strings.TrimRight(o.lineText(sign), "\n") + "\n"}
@@ -132,16 +130,16 @@ func (o *outliner) starts(from, to int) (starts []int) {
 			}
 			continue
 		}
-		at := i
+		at, declared := i, o.declares(i)
 		if lead >= 0 {
 			at, lead = lead, -1
 		}
 		if len(starts) == 0 {
 			at = from
-		} else if declared := o.declares(i); !declared && !last || o.lang == "sql" && !o.ended(at) {
+		} else if !declared && !last || o.lang == "sql" && !o.ended(at) {
 			continue // statements and imports stay together
 		}
-		last = o.declares(i)
+		last = declared
 		starts = append(starts, at)
 	}
 	if len(starts) == 0 && from < to {

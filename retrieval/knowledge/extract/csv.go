@@ -63,11 +63,9 @@ func writeRow(b *strings.Builder, header, row []string) {
 			continue
 		}
 		if i < len(header) && header[i] != "" {
-			b.WriteString(header[i])
-			b.WriteString(": ")
+			b.WriteString(header[i] + ": ")
 		}
-		b.WriteString(value)
-		b.WriteByte('\n')
+		b.WriteString(value + "\n")
 	}
 	if b.Len() > before {
 		b.WriteByte('\n')
@@ -143,12 +141,9 @@ func delimiter(name, text string) (comma rune, rows string) {
 // foldLines removes blank lines from s, which would end a paragraph, and zero bytes,
 // which texts do not have.
 func foldLines(s string) string {
-	s = strings.TrimSpace(s)
-	if !strings.ContainsAny(s, "\n\r\x00") {
-		return s
-	}
+	s = lineFeeds(strings.ReplaceAll(strings.TrimSpace(s), "\x00", ""))
 	var lines []string
-	for line := range strings.Lines(lineFeeds(strings.ReplaceAll(s, "\x00", ""))) {
+	for line := range strings.Lines(s) {
 		if line = strings.TrimRight(line, " \t\n"); line != "" {
 			lines = append(lines, line)
 		}
