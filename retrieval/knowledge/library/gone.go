@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"syscall"
 	"time"
@@ -44,29 +45,25 @@ func suspicious(gone, files int) bool {
 // A file that is there and yields no documents because of a rule is not gone. It is taken
 // out of last: if it is deleted later, that does not count.
 func (s *syncing) compare(last *store.Walk) error {
-	files, there := map[uint64]bool{}, map[uint64]bool{} // whether each is there; those that are
+	files, there := map[uint64]bool{}, map[uint64]bool{} // those that documents came from; those that are there
 	for name := range s.names {
 		there[store.SourceKey(name)] = true
 	}
 	for _, key := range last.Sources {
-		files[key] = there[key]
+		files[key] = true
 	}
 	for name := range s.known {
 		if key := store.SourceKey(name); there[key] || vanished(s.source.FS, name) {
-			files[key] = there[key]
+			files[key] = true
 		} else {
 			delete(files, key)
 		}
 	}
-	last.Sources = slices.DeleteFunc(last.Sources, func(key uint64) bool { _, noted := files[key]; return !noted })
-	gone := 0
-	for _, there := range files {
-		if !there {
-			gone++
-		}
-	}
-	if suspicious(gone, len(files)) {
-		return &GoneError{Knowledge: s.folder.ID, Path: s.folder.Path, Gone: gone, Files: len(files)}
+	last.Sources = slices.DeleteFunc(last.Sources, func(key uint64) bool { return !files[key] })
+	all := len(files)
+	maps.DeleteFunc(files, func(key uint64, _ bool) bool { return there[key] })
+	if gone := len(files); suspicious(gone, all) {
+		return &GoneError{Knowledge: s.folder.ID, Path: s.folder.Path, Gone: gone, Files: all}
 	}
 	return nil
 }

@@ -81,13 +81,8 @@ func (b *base) lookAgain(ctx context.Context, v store.View, damage map[string]er
 // moved tells whether a base has other segments by now than a view says.
 func (l *state) moved(ctx context.Context, v store.View) bool {
 	now, err := l.truth().View(ctx, v.Base.ID)
-	names := func(v store.View) (names []string) {
-		for _, seg := range v.Segments {
-			names = append(names, seg.Name)
-		}
-		return append(names, v.Damaged...)
-	}
-	return err == nil && !slices.Equal(names(v), names(now))
+	same := func(a, b store.Segment) bool { return a.Name == b.Name }
+	return err == nil && !(slices.EqualFunc(v.Segments, now.Segments, same) && slices.Equal(v.Damaged, now.Damaged))
 }
 
 // open opens the segments that a view names; nil stands for one that is damaged. A file
