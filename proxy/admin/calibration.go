@@ -1,11 +1,6 @@
 package admin
 
-import (
-	"encoding/json"
-	"fmt"
-
-	"github.com/valyala/fasthttp"
-)
+import "github.com/valyala/fasthttp"
 
 // A calibrated says how an upstream counts the tokens of a model, as learnt from its
 // answers.
@@ -36,11 +31,5 @@ func (h *Handler) calibration(ctx *fasthttp.RequestCtx) error {
 			})
 		}
 	}
-	out, err := json.Marshal(list)
-	if err != nil {
-		return fmt.Errorf("encode calibration: %w", err)
-	}
-	ctx.Response.Header.SetContentType("application/json")
-	ctx.Response.SetBodyRaw(out)
-	return nil
+	return writeJSON(ctx, fasthttp.StatusOK, list)
 }

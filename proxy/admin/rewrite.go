@@ -101,9 +101,9 @@ func (h *Handler) tenant(ctx *fasthttp.RequestCtx) (*proxy.Policy, error) {
 	p := h.Tenants.ByName(name)
 	switch {
 	case p == nil && name == "":
-		return nil, &proxy.Error{Reason: rewrite.ReasonOption, Param: "tenant", Message: "Callers without a key are refused here; name a tenant by ?tenant=."}
+		return nil, optionError("tenant", "Callers without a key are refused here; name a tenant by ?tenant=.")
 	case p == nil:
-		return nil, &proxy.Error{Reason: rewrite.ReasonOption, Param: "tenant", Message: fmt.Sprintf("There is no tenant %q.", name)}
+		return nil, optionError("tenant", "There is no tenant %q.", name)
 	}
 	return p, nil
 }

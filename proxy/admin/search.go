@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
+	"sidenote/proxy/explain"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -38,7 +39,7 @@ type SearchAnswer struct {
 	Stages    []Stage              `json:"stages,omitempty"` // of the command only
 	Reason    retrieval.Reason     `json:"reason,omitempty"` // why there is nothing, or something missing
 	Partial   bool                 `json:"partial"`
-	Knowledge []searched           `json:"knowledge,omitzero"` // nil in the command
+	Knowledge []explain.Searched   `json:"knowledge,omitzero"` // nil in the command
 	Retrieved int                  `json:"total_chunks_retrieved"`
 	Unique    int                  `json:"unique_chunks_after_dedup"`
 	Cache     retrieval.CacheState `json:"cache,omitempty"`
@@ -69,28 +70,15 @@ type Stage struct {
 	Left int    `json:"left"`
 }
 
-type searched struct {
-	ID         string `json:"kb_id"`
-	Generation string `json:"generation"`
-}
-
 // search asks knowledge bases a question: those of the tenant of ?tenant=, by
 // its settings, or all by default ones where no tenant is named.
 func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
-	q := retrieval.Query{Settings: retrieval.DefaultSettings()}
-	allowed := h.Knowledge()
-	if ctx.QueryArgs().Has("tenant") {
-		p, err := h.tenant(ctx)
-		if err != nil {
-			return err
-		}
-		q.Tenant, q.Filter, q.Settings, allowed = p.Tenant, p.Rewrite.Filter, p.Rewrite.Search, p.Rewrite.Knowledge
-	}
-	b, err := body(ctx)
+	who, err := h.viewer(ctx)
 	if err != nil {
 		return err
 	}
-	if err := readSearch(b, &q, allowed); err != nil {
+	q := retrieval.Query{Tenant: who.tenant, Filter: who.filter, Settings: who.settings}
+	if err := readSearch(ctx, &q, who.bases); err != nil {
 		return err
 	}
 	res, err := h.Rewriter.Retriever.Retrieve(context.Background(), q)
@@ -102,22 +90,17 @@ func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
 
 // readSearch reads a search's body into q, which it narrows; allowed are the bases
 // it may name.
-func readSearch(body []byte, q *retrieval.Query, allowed []string) error {
+func readSearch(ctx *fasthttp.RequestCtx, q *retrieval.Query, allowed []string) error {
 	var s searchRequest
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&s); err != nil {
-		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body is not a search: " + jsonProblem(err) + "."}
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "Something stands after the search in the body."}
+	if err := decodeSearch(ctx, &s); err != nil {
+		return err
 	}
 	if strings.TrimSpace(s.Query) == "" || len(s.Query) > maxQuery {
-		return &proxy.Error{Reason: rewrite.ReasonOption, Param: "query", Message: fmt.Sprintf("query has %d bytes; it needs text, and at most %d bytes.", len(s.Query), maxQuery)}
+		return optionError("query", "query has %d bytes; it needs text, and at most %d bytes.", len(s.Query), maxQuery)
 	}
 	if s.TopK != nil {
 		if *s.TopK < 1 || *s.TopK > maxTopK {
-			return &proxy.Error{Reason: rewrite.ReasonOption, Param: "top_k", Message: fmt.Sprintf("top_k is %d; it goes from 1 to %d.", *s.TopK, maxTopK)}
+			return optionError("top_k", "top_k is %d; it goes from 1 to %d.", *s.TopK, maxTopK)
 		}
 		q.Settings.TopK = *s.TopK
 		q.Settings.NumCandidates = max(q.Settings.NumCandidates, *s.TopK)
@@ -132,11 +115,29 @@ func readSearch(body []byte, q *retrieval.Query, allowed []string) error {
 	}
 	for _, id := range s.Knowledge {
 		if !slices.Contains(allowed, id) {
-			return &proxy.Error{Reason: rewrite.ReasonOption, Param: "knowledge", Message: fmt.Sprintf("There is no knowledge base %q; there are %s.", id, strings.Join(allowed, ", "))}
+			return optionError("knowledge", "There is no knowledge base %q; there are %s.", id, strings.Join(allowed, ", "))
 		}
 		if ref := (retrieval.Ref{Knowledge: id}); !slices.Contains(q.Bases, ref) {
 			q.Bases = append(q.Bases, ref)
 		}
+	}
+	return nil
+}
+
+// decodeSearch decodes the body of a search. Unknown fields are refused: one of them could
+// be a filter.
+func decodeSearch(ctx *fasthttp.RequestCtx, to any) error {
+	b, err := body(ctx)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(to); err != nil {
+		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body is not a search: " + jsonProblem(err) + "."}
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "Something stands after the search in the body."}
 	}
 	return nil
 }
@@ -147,9 +148,9 @@ func searchAnswerOf(res retrieval.Result) SearchAnswer {
 	for i := range a.Excluded {
 		a.Excluded[i].Text = ""
 	}
-	a.Cache, a.Knowledge = res.Cache, make([]searched, 0, len(res.Bases))
+	a.Cache, a.Knowledge = res.Cache, make([]explain.Searched, 0, len(res.Bases))
 	for _, ref := range res.Bases {
-		a.Knowledge = append(a.Knowledge, searched{ref.Knowledge, ref.Generation})
+		a.Knowledge = append(a.Knowledge, explain.Searched{ID: ref.Knowledge, Generation: ref.Generation})
 	}
 	return a
 }

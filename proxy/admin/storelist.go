@@ -8,9 +8,6 @@ import (
 	"strings"
 
 	"github.com/valyala/fasthttp"
-
-	"sidenote/proxy"
-	"sidenote/rewrite"
 )
 
 // The length of a list: the largest, and the one if the request gives none. Both are
@@ -118,7 +115,7 @@ func listFiles(ctx *fasthttp.RequestCtx, store string, s Store) error {
 	case "in_progress", "failed", "cancelled":
 		s.Files = 0
 	default:
-		return &proxy.Error{Reason: rewrite.ReasonOption, Param: "filter", Message: fmt.Sprintf("filter is %q; it is one of in_progress, completed, failed, cancelled.", filter)}
+		return optionError("filter", "filter is %q; it is one of in_progress, completed, failed, cancelled.", filter)
 	}
 	return answerList(ctx, s.Files, func(i int) string { return s.File(i).ID }, func(i int) fileObject { return fileOf(store, s, s.File(i)) })
 }
@@ -138,7 +135,7 @@ func readPage(ctx *fasthttp.RequestCtx) (page, error) {
 		text := string(args.Peek("limit"))
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > maxLimit {
-			return page{}, &proxy.Error{Reason: rewrite.ReasonOption, Param: "limit", Message: fmt.Sprintf("limit is %q; it goes from 1 to %d.", text, maxLimit)}
+			return page{}, optionError("limit", "limit is %q; it goes from 1 to %d.", text, maxLimit)
 		}
 		p.limit = n
 	}
@@ -147,7 +144,7 @@ func readPage(ctx *fasthttp.RequestCtx) (page, error) {
 	case "asc":
 		p.descending = false
 	default:
-		return page{}, &proxy.Error{Reason: rewrite.ReasonOption, Param: "order", Message: fmt.Sprintf("order is %q; it is asc or desc.", order)}
+		return page{}, optionError("order", "order is %q; it is asc or desc.", order)
 	}
 	return p, nil
 }

@@ -113,21 +113,23 @@ func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fa
 
 // A viewer is a caller with what it may see.
 type viewer struct {
-	tenant string
-	bases  []string
-	filter *retrieval.Filter // of the documents; nil is all of them
+	tenant   string
+	bases    []string
+	filter   *retrieval.Filter  // of the documents; nil is all of them
+	settings retrieval.Settings // of its searches
 }
 
-// viewer returns the caller by ?tenant=. Without a tenant it may see everything.
+// viewer returns the caller by ?tenant=. Without a tenant it may see everything, and the
+// default settings hold.
 func (h *Handler) viewer(ctx *fasthttp.RequestCtx) (viewer, error) {
 	if !ctx.QueryArgs().Has("tenant") {
-		return viewer{bases: h.Knowledge()}, nil
+		return viewer{bases: h.Knowledge(), settings: retrieval.DefaultSettings()}, nil
 	}
 	p, err := h.tenant(ctx)
 	if err != nil {
 		return viewer{}, err
 	}
-	return viewer{p.Tenant, p.Rewrite.Knowledge, p.Rewrite.Filter}, nil
+	return viewer{p.Tenant, p.Rewrite.Knowledge, p.Rewrite.Filter, p.Rewrite.Search}, nil
 }
 
 // visibleTo returns s as it is for a caller who may see the documents that f chooses. Of a

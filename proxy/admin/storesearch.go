@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -92,11 +91,7 @@ func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, id string, store Store) 
 	if err != nil {
 		return err
 	}
-	b, err := body(ctx)
-	if err != nil {
-		return err
-	}
-	s, err := readStoreSearch(b)
+	s, err := readStoreSearch(ctx)
 	if err != nil {
 		return err
 	}
@@ -126,31 +121,23 @@ func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, id string, store Store) 
 	return writeJSON(ctx, fasthttp.StatusOK, storePage{Object: "vector_store.search_results.page", SearchQuery: s.Query, Data: merge(hits, least, limit)})
 }
 
-func readStoreSearch(body []byte) (s storeSearch, err error) {
-	refuse := func(param, format string, args ...any) (storeSearch, error) {
-		return storeSearch{}, &proxy.Error{Reason: rewrite.ReasonOption, Param: param, Message: fmt.Sprintf(format, args...)}
-	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&s); err != nil {
-		return storeSearch{}, &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body is not a search: " + jsonProblem(err) + "."}
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return storeSearch{}, &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "Something stands after the search in the body."}
+func readStoreSearch(ctx *fasthttp.RequestCtx) (s storeSearch, err error) {
+	if err := decodeSearch(ctx, &s); err != nil {
+		return s, err
 	}
 	if len(s.Query) < 1 || len(s.Query) > maxQueries {
-		return refuse("query", "query has %d texts; it takes 1 to %d.", len(s.Query), maxQueries)
+		return s, optionError("query", "query has %d texts; it takes 1 to %d.", len(s.Query), maxQueries)
 	}
 	for _, text := range s.Query {
 		if strings.TrimSpace(text) == "" || len(text) > maxQuery {
-			return refuse("query", "query has %d bytes; it needs text, and at most %d bytes.", len(text), maxQuery)
+			return s, optionError("query", "query has %d bytes; it needs text, and at most %d bytes.", len(text), maxQuery)
 		}
 	}
 	if n := s.MaxNumResults; n != nil && (*n < 1 || *n > maxTopK) {
-		return refuse("max_num_results", "max_num_results is %d; it goes from 1 to %d.", *n, maxTopK)
+		return s, optionError("max_num_results", "max_num_results is %d; it goes from 1 to %d.", *n, maxTopK)
 	}
 	if r := s.RankingOptions; r != nil && r.ScoreThreshold != nil && (*r.ScoreThreshold < 0 || *r.ScoreThreshold > 1) {
-		return refuse("ranking_options.score_threshold", "score_threshold is %v; it goes from 0 to 1.", *r.ScoreThreshold)
+		return s, optionError("ranking_options.score_threshold", "score_threshold is %v; it goes from 0 to 1.", *r.ScoreThreshold)
 	}
 	return s, nil
 }
@@ -169,7 +156,7 @@ func readFilter(raw json.RawMessage) (*retrieval.Filter, error) {
 	if at := (*retrieval.FilterError)(nil); errors.As(err, &at) {
 		param, err = strings.TrimSuffix(param+"."+at.At, "."), at.Err
 	}
-	return nil, &proxy.Error{Reason: rewrite.ReasonOption, Param: param, Message: fmt.Sprintf("%s: %v.", param, err)}
+	return nil, optionError(param, "%s: %v.", param, err)
 }
 
 // hitsOf returns the sources of one base's answer in the form of OpenAI's. The engine has
