@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 	"mime"
 	"net"
 	"net/netip"
@@ -36,14 +35,13 @@ const (
 func (h *Handler) admit(ctx *fasthttp.RequestCtx, e endpoint, found bool) error {
 	host, has := string(ctx.Host()), h.rightOf(ctx)
 	if has == noRight && !h.knownHost(host) {
-		return &Refusal{Status: fasthttp.StatusMisdirectedRequest, Code: "unknown_host",
-			Message: fmt.Sprintf("The admin port is not known as %q; call it localhost or by its IP address, or send the admin token as a bearer token.", host)}
+		return Refuse(fasthttp.StatusMisdirectedRequest, "unknown_host", "The admin port is not known as %q; call it localhost or by its IP address, or send the admin token as a bearer token.", host)
 	}
 	// A page of this machine that sends a token is a program of the machine's owner; it
 	// may read.
 	trusted := !e.write && has != noRight
 	if origin := string(ctx.Request.Header.Peek("Origin")); origin != "" && !h.ownOrigin(origin, host) && !(trusted && ofThisMachine(origin)) {
-		return &Refusal{Status: fasthttp.StatusForbidden, Code: "foreign_origin", Message: fmt.Sprintf("Pages of %q may not call the admin port.", origin)}
+		return Refuse(fasthttp.StatusForbidden, "foreign_origin", "Pages of %q may not call the admin port.", origin)
 	}
 	switch {
 	case !found || e.public:
@@ -61,16 +59,14 @@ func (h *Handler) admitWrite(ctx *fasthttp.RequestCtx, has right) error {
 	_, err := h.writeToken()
 	switch {
 	case err != nil:
-		return &Refusal{Status: fasthttp.StatusForbidden, Code: "no_admin_token",
-			Message: fmt.Sprintf("There is no admin token to write with: %v. Set SIDENOTE_ADMIN_TOKEN or admin.token.", err)}
+		return Refuse(fasthttp.StatusForbidden, "no_admin_token", "There is no admin token to write with: %v. Set SIDENOTE_ADMIN_TOKEN or admin.token.", err)
 	case has == readRight:
-		return &Refusal{Status: fasthttp.StatusForbidden, Code: "read_only_token", Message: "This token is for reading only; a write needs the admin token."}
+		return Refuse(fasthttp.StatusForbidden, "read_only_token", "This token is for reading only; a write needs the admin token.")
 	case has != writeRight:
 		return &proxy.Error{Reason: report.ReasonKey, Message: "A write needs the admin token; send it in the header Authorization as a bearer token. " +
 			"It stands in the file admin-token of the state folder."}
 	case !isJSON(ctx):
-		return &Refusal{Status: fasthttp.StatusUnsupportedMediaType, Code: "unsupported_media_type",
-			Message: fmt.Sprintf("The body of a write is application/json, not %q; say so in the header Content-Type.", ctx.Request.Header.ContentType())}
+		return Refuse(fasthttp.StatusUnsupportedMediaType, "unsupported_media_type", "The body of a write is application/json, not %q; say so in the header Content-Type.", ctx.Request.Header.ContentType())
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func (h *Handler) endpoint(path string) (endpoint, bool) {
 		return endpoint{method: "GET", public: true, handle: h.proof}, true
 	}
 	if id, ok := strings.CutPrefix(path, ExplainPath); ok && id != "" {
-		return endpoint{method: "GET", handle: explained(h.Explain, id)}, true
+		return endpoint{method: "GET", handle: func(ctx *fasthttp.RequestCtx) error { return h.explain(ctx, id) }}, true
 	}
 	return h.Telemetry.endpoint(path)
 }
@@ -100,7 +100,7 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 		e, ok = h.storeEndpoint(string(ctx.URI().PathOriginal()))
 	}
 	if !ok && h.Manager != nil {
-		e, ok = management{h.Manager}.endpoint(string(ctx.Method()), string(ctx.URI().PathOriginal()))
+		e, ok = management{Manager: h.Manager}.endpoint(string(ctx.Method()), string(ctx.URI().PathOriginal()))
 	}
 	if err := h.admit(ctx, e, ok); err != nil {
 		refuse(ctx, err)

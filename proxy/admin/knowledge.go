@@ -61,6 +61,11 @@ type Refusal struct {
 	Err     error  // the cause; never sent
 }
 
+// Refuse returns a Refusal without a field at fault and without a cause.
+func Refuse(status int, code, format string, args ...any) *Refusal {
+	return &Refusal{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
 func (r *Refusal) Error() string { return r.Message }
 
 // Unwrap returns the cause.
@@ -82,7 +87,10 @@ func (r *Refusal) write(ctx *fasthttp.RequestCtx) {
 const knowledgePath = "/v1/knowledge"
 
 // A management answers below knowledgePath with what a Manager does.
-type management struct{ Manager }
+type management struct {
+	Manager
+	base, document string // their ids in the path; "" where it has none
+}
 
 // manageWait is the longest that one request may take. It waits for other changes of the
 // same base, and cutting a large text into chunks takes time.
@@ -97,35 +105,26 @@ func (m management) endpoint(method, path string) (endpoint, bool) {
 		return endpoint{}, false
 	}
 	if rest = strings.TrimPrefix(rest, "/"); rest == "" {
-		return byMethod(method, endpoint{method: "GET", handle: m.listBases}, endpoint{method: "POST", write: true, handle: m.createBase}), true
+		return byMethod(method, managed("GET", m.listBases), managed("POST", m.createBase)), true
 	}
-	id, rest, deeper := strings.Cut(rest, "/")
-	id, err := url.PathUnescape(id)
-	if err != nil {
+	base, rest, _ := strings.Cut(rest, "/")
+	var err error
+	if m.base, err = url.PathUnescape(base); err != nil {
 		return endpoint{}, false
 	}
-	of := func(method string, handle func(context.Context, *fasthttp.RequestCtx, string) error) endpoint {
-		return endpoint{method: method, write: method != "GET", handle: func(ctx *fasthttp.RequestCtx) error { return withBase(ctx, id, handle) }}
+	switch rest {
+	case "":
+		return byMethod(method, managed("GET", m.showBase), managed("DELETE", m.deleteBase)), true
+	case "ingest":
+		return byMethod(method, managed("POST", m.ingest)), true
+	case "documents", "documents/":
+		return byMethod(method, managed("GET", m.listDocuments), managed("POST", m.putDocuments)), true
 	}
-	switch {
-	case !deeper || rest == "":
-		return byMethod(method, of("GET", m.showBase), of("DELETE", m.deleteBase)), true
-	case rest == "ingest":
-		return byMethod(method, of("POST", m.ingest)), true
-	case rest == "documents" || rest == "documents/":
-		return byMethod(method, of("GET", m.listDocuments), of("POST", m.putDocuments)), true
-	}
-	name, ok := strings.CutPrefix(rest, "documents/")
-	document, err := url.PathUnescape(name)
-	if !ok || err != nil {
+	document, ok := strings.CutPrefix(rest, "documents/")
+	if m.document, err = url.PathUnescape(document); !ok || err != nil {
 		return endpoint{}, false
 	}
-	one := func(method string, handle func(ctx context.Context, rc *fasthttp.RequestCtx, base, id string) error) endpoint {
-		return of(method, func(ctx context.Context, rc *fasthttp.RequestCtx, base string) error {
-			return handle(ctx, rc, base, document)
-		})
-	}
-	return byMethod(method, one("GET", m.showDocument), one("PUT", m.putDocument), one("DELETE", m.deleteDocument)), true
+	return byMethod(method, managed("GET", m.showDocument), managed("PUT", m.putDocument), managed("DELETE", m.deleteDocument)), true
 }
 
 // byMethod returns the endpoint in list that takes the method. If there is none, it
@@ -141,23 +140,17 @@ func byMethod(method string, list ...endpoint) endpoint {
 	return endpoint{method: strings.Join(names, ", ")}
 }
 
-// withBase calls handle with the id of a base.
-func withBase(rc *fasthttp.RequestCtx, id string, handle func(context.Context, *fasthttp.RequestCtx, string) error) error {
-	if err := refuseTenant(rc); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), manageWait)
-	defer cancel()
-	return handle(ctx, rc, id)
-}
-
-// refuseTenant refuses requests as a tenant: managing shows whole bases, and a tenant may
-// see only the documents that its filters choose.
-func refuseTenant(rc *fasthttp.RequestCtx) error {
-	if rc.QueryArgs().Has("tenant") {
-		return optionError("tenant", "Bases are not managed as a tenant; ask /v1/vector_stores what a tenant sees.")
-	}
-	return nil
+// managed returns the endpoint of a handler. It refuses requests as a tenant: managing shows
+// whole bases, and a tenant may see only the documents that its filters choose.
+func managed(method string, handle func(context.Context, *fasthttp.RequestCtx) error) endpoint {
+	return endpoint{method: method, write: method != "GET", handle: func(rc *fasthttp.RequestCtx) error {
+		if rc.QueryArgs().Has("tenant") {
+			return optionError("tenant", "Bases are not managed as a tenant; ask /v1/vector_stores what a tenant sees.")
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), manageWait)
+		defer cancel()
+		return handle(ctx, rc)
+	}}
 }
 
 // readObject reads a body that is one JSON object into to. Unknown fields are refused: one

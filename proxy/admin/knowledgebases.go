@@ -116,12 +116,7 @@ func checkBaseID(id string) error {
 	return optionError("id", "id is %q; it is 1 to 64 of a-z, 0-9, _ and -.", id)
 }
 
-func (m management) listBases(rc *fasthttp.RequestCtx) error {
-	if err := refuseTenant(rc); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), manageWait)
-	defer cancel()
+func (m management) listBases(ctx context.Context, rc *fasthttp.RequestCtx) error {
 	bases, err := m.Bases(ctx)
 	if err != nil {
 		return err
@@ -130,7 +125,7 @@ func (m management) listBases(rc *fasthttp.RequestCtx) error {
 }
 
 // createBase makes a base unless it is there already.
-func (m management) createBase(rc *fasthttp.RequestCtx) error {
+func (m management) createBase(ctx context.Context, rc *fasthttp.RequestCtx) error {
 	var asked struct {
 		ID string `json:"id"`
 	}
@@ -140,25 +135,23 @@ func (m management) createBase(rc *fasthttp.RequestCtx) error {
 	if err := checkBaseID(asked.ID); err != nil {
 		return err
 	}
-	return withBase(rc, asked.ID, func(ctx context.Context, rc *fasthttp.RequestCtx, id string) error {
-		created, err := m.CreateBase(ctx, id)
-		if err != nil {
-			return err
-		}
-		b, err := m.Base(ctx, id)
-		if err != nil {
-			return err
-		}
-		status := fasthttp.StatusOK
-		if created {
-			status = fasthttp.StatusCreated
-		}
-		return writeJSON(rc, status, b.shortened())
-	})
+	created, err := m.CreateBase(ctx, asked.ID)
+	if err != nil {
+		return err
+	}
+	b, err := m.Base(ctx, asked.ID)
+	if err != nil {
+		return err
+	}
+	status := fasthttp.StatusOK
+	if created {
+		status = fasthttp.StatusCreated
+	}
+	return writeJSON(rc, status, b.shortened())
 }
 
-func (m management) showBase(ctx context.Context, rc *fasthttp.RequestCtx, id string) error {
-	b, err := m.Base(ctx, id)
+func (m management) showBase(ctx context.Context, rc *fasthttp.RequestCtx) error {
+	b, err := m.Base(ctx, m.base)
 	if err != nil {
 		return err
 	}
@@ -179,11 +172,11 @@ type deletion struct {
 	Deleted bool   `json:"deleted"`
 }
 
-func (m management) deleteBase(ctx context.Context, rc *fasthttp.RequestCtx, id string) error {
-	if err := m.DeleteBase(ctx, id); err != nil {
+func (m management) deleteBase(ctx context.Context, rc *fasthttp.RequestCtx) error {
+	if err := m.DeleteBase(ctx, m.base); err != nil {
 		return err
 	}
-	return writeJSON(rc, fasthttp.StatusOK, deletion{id, "knowledge.deleted", true})
+	return writeJSON(rc, fasthttp.StatusOK, deletion{m.base, "knowledge.deleted", true})
 }
 
 // An Accepted is the answer when a reading was begun.
@@ -195,16 +188,16 @@ type Accepted struct {
 
 // ingest begins to read the base's own folder. The caller can give no path, as callers
 // must not choose what is read from this machine's disk.
-func (m management) ingest(ctx context.Context, rc *fasthttp.RequestCtx, id string) error {
+func (m management) ingest(ctx context.Context, rc *fasthttp.RequestCtx) error {
 	asked, err := readIngest(rc)
 	if err != nil {
 		return err
 	}
-	run, err := m.Ingest(ctx, id, asked.AcceptDeletions)
+	run, err := m.Ingest(ctx, m.base, asked.AcceptDeletions)
 	if err != nil {
 		return err
 	}
-	return writeJSON(rc, fasthttp.StatusAccepted, Accepted{id, "knowledge.ingest", run})
+	return writeJSON(rc, fasthttp.StatusAccepted, Accepted{m.base, "knowledge.ingest", run})
 }
 
 // An AskedIngest is the body of a request to read a folder.

@@ -126,19 +126,19 @@ func checkDocumentID(id, param string) error {
 }
 
 // putDocument writes one document.
-func (m management) putDocument(ctx context.Context, rc *fasthttp.RequestCtx, base, id string) error {
+func (m management) putDocument(ctx context.Context, rc *fasthttp.RequestCtx) error {
 	var asked putBody
 	if err := readObject(rc, `a document such as {"text": "…"}`, &asked); err != nil {
 		return err
 	}
-	if asked.ID != nil && *asked.ID != id {
-		return optionError("id", "id is %q and the path says %q.", *asked.ID, id)
+	if asked.ID != nil && *asked.ID != m.document {
+		return optionError("id", "id is %q and the path says %q.", *asked.ID, m.document)
 	}
-	d, err := asked.document(id, "")
+	d, err := asked.document(m.document, "")
 	if err != nil {
 		return err
 	}
-	done, err := m.Put(ctx, base, []NewDocument{d})
+	done, err := m.Put(ctx, m.base, []NewDocument{d})
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ type batch struct {
 }
 
 // putDocuments writes several documents: all of them, unless one is refused.
-func (m management) putDocuments(ctx context.Context, rc *fasthttp.RequestCtx, base string) error {
+func (m management) putDocuments(ctx context.Context, rc *fasthttp.RequestCtx) error {
 	var asked struct {
 		Documents []putBody `json:"documents"`
 	}
@@ -184,7 +184,7 @@ func (m management) putDocuments(ctx context.Context, rc *fasthttp.RequestCtx, b
 			return err
 		}
 	}
-	done, err := m.Put(ctx, base, documents)
+	done, err := m.Put(ctx, m.base, documents)
 	if err != nil {
 		return err
 	}
@@ -200,12 +200,12 @@ func (m management) putDocuments(ctx context.Context, rc *fasthttp.RequestCtx, b
 	return writeJSON(rc, fasthttp.StatusOK, b)
 }
 
-func (m management) listDocuments(ctx context.Context, rc *fasthttp.RequestCtx, base string) error {
+func (m management) listDocuments(ctx context.Context, rc *fasthttp.RequestCtx) error {
 	p, err := readPage(rc)
 	if err != nil {
 		return err
 	}
-	all, err := m.Documents(ctx, base)
+	all, err := m.Documents(ctx, m.base)
 	if err != nil {
 		return err
 	}
@@ -221,17 +221,17 @@ func (m management) listDocuments(ctx context.Context, rc *fasthttp.RequestCtx, 
 	return writeJSON(rc, fasthttp.StatusOK, l)
 }
 
-func (m management) showDocument(ctx context.Context, rc *fasthttp.RequestCtx, base, id string) error {
-	d, err := m.Document(ctx, base, id)
+func (m management) showDocument(ctx context.Context, rc *fasthttp.RequestCtx) error {
+	d, err := m.Document(ctx, m.base, m.document)
 	if err != nil {
 		return err
 	}
 	return writeJSON(rc, fasthttp.StatusOK, d)
 }
 
-func (m management) deleteDocument(ctx context.Context, rc *fasthttp.RequestCtx, base, id string) error {
-	if err := m.Remove(ctx, base, id); err != nil {
+func (m management) deleteDocument(ctx context.Context, rc *fasthttp.RequestCtx) error {
+	if err := m.Remove(ctx, m.base, m.document); err != nil {
 		return err
 	}
-	return writeJSON(rc, fasthttp.StatusOK, deletion{id, "knowledge.document.deleted", true})
+	return writeJSON(rc, fasthttp.StatusOK, deletion{m.document, "knowledge.document.deleted", true})
 }

@@ -48,7 +48,7 @@ func (h *Handler) proof(ctx *fasthttp.RequestCtx) error {
 		return optionError("challenge", "challenge is 64 hex digits, in lower case.")
 	}
 	if h.StateToken == nil {
-		return &Refusal{Status: fasthttp.StatusNotFound, Code: "not_found", Message: "There is no state folder to know the token of."}
+		return Refuse(fasthttp.StatusNotFound, "not_found", "There is no state folder to know the token of.")
 	}
 	token, err := h.StateToken()
 	if err != nil {
