@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"slices"
@@ -65,21 +66,24 @@ const maxRead = 1 << 20
 // It reads the first maxRead bytes. Nothing is copied from the first byte on that cannot
 // be JSON.
 func redacted(pieces [][]byte) Body {
-	r := redactor{out: make([]byte, 0, 1024)}
+	var text []byte
 	size := 0
 	for _, p := range pieces {
-		r.write(p[:min(len(p), max(0, maxRead-size))])
+		text = append(text, p[:min(len(p), maxRead-len(text))]...)
 		size += len(p)
 	}
-	r.word()
-	if r.stopped || r.inString || len(r.open) > 0 {
+	r := redactor{out: make([]byte, 0, 1024)}
+	for len(text) > 0 && !r.stopped {
+		text = r.next(text)
+		r.stopped = r.stopped || len(r.out) > maxBody-2*maxLegible
+	}
+	if r.stopped || len(r.open) > 0 {
 		r.out = append(r.out, " …"...)
 	}
 	return Body{size, string(r.out)}
 }
 
-// A redactor copies the structure of JSON. Its memory is bounded: it stops when out is
-// full.
+// A redactor copies the structure of JSON.
 type redactor struct {
 	out     []byte
 	stopped bool
@@ -87,87 +91,56 @@ type redactor struct {
 	open    []byte // the brackets that are open
 	name    bool   // the next string is the name of a member
 	legible bool   // the value that comes next may be left
-
-	inString, escaped bool
-	token             []byte // the beginning of the string, number or word that is being read
-	n                 int    // its length
 }
 
-func (r *redactor) write(piece []byte) {
-	for len(piece) > 0 && !r.stopped {
-		if r.inString {
-			piece = r.text(piece)
-			continue
-		}
-		c := piece[0]
-		piece = piece[1:]
-		switch {
-		case c == '"':
-			r.word()
-			r.inString = true
-		case strings.IndexByte(" \t\r\n", c) >= 0:
-			r.word()
-		case strings.IndexByte("{}[]:,", c) >= 0:
-			if r.word(); !r.stopped {
-				r.punctuation(c)
+// next copies what text begins with, and returns what follows.
+func (r *redactor) next(text []byte) (rest []byte) {
+	switch c := text[0]; {
+	case c == '"':
+		for i := 1; i < len(text); i++ {
+			switch text[i] {
+			case '\\':
+				i++
+			case '"':
+				r.string(text[1:i])
+				return text[i+1:]
 			}
-		default:
-			r.take([]byte{c})
 		}
-		r.stopped = r.stopped || len(r.out) > maxBody-2*maxLegible
+		r.stopped = true // the string does not end
+		return nil
+	case strings.IndexByte("{}[]:,", c) >= 0:
+		r.punctuation(c)
+		return text[1:]
+	case strings.IndexByte(" \t\r\n", c) >= 0:
+		return text[1:]
 	}
-}
-
-// text reads the part of a string that is in piece, and returns what follows.
-func (r *redactor) text(piece []byte) []byte {
-	escaped := r.escaped
-	for i, c := range piece {
-		switch {
-		case escaped:
-			escaped = false
-		case c == '\\':
-			escaped = true
-		case c == '"':
-			r.escaped = false
-			r.take(piece[:i])
-			r.inString = false
-			r.string()
-			return piece[i+1:]
-		}
+	end := bytes.IndexAny(text, "\"{}[]:, \t\r\n")
+	if end < 0 {
+		end = len(text)
 	}
-	r.escaped = escaped
-	r.take(piece)
-	return nil
+	r.word(text[:end])
+	return text[end:]
 }
 
-func (r *redactor) take(part []byte) {
-	r.n += len(part)
-	r.token = append(r.token, part[:min(len(part), maxLegible-len(r.token))]...)
-}
-
-// string writes the string that has been read.
-func (r *redactor) string() {
-	switch {
-	case r.n <= maxLegible && (r.name || r.legible):
-		r.out = append(append(append(r.out, '"'), r.token...), '"')
-	default:
-		r.out = append(strconv.AppendInt(append(r.out, `"(`...), int64(r.n), 10), ` bytes)"`...)
+// string writes a string that has been read.
+func (r *redactor) string(text []byte) {
+	if len(text) <= maxLegible && (r.name || r.legible) {
+		r.out = append(append(append(r.out, '"'), text...), '"')
+	} else {
+		r.out = append(strconv.AppendInt(append(r.out, `"(`...), int64(len(text)), 10), ` bytes)"`...)
 	}
-	r.legible = r.name && slices.Contains(legible, string(r.token))
-	r.name, r.token, r.n = false, r.token[:0], 0
+	r.legible = r.name && slices.Contains(legible, string(text))
+	r.name = false
 }
 
-// word writes the number or word that has been read, if there is one.
-func (r *redactor) word() {
-	switch {
-	case r.n == 0:
-		return
-	case r.n > maxLegible || !number.Match(r.token) && string(r.token) != "true" && string(r.token) != "false" && string(r.token) != "null":
+// word writes a number or word that has been read.
+func (r *redactor) word(text []byte) {
+	if len(text) > maxLegible || !number.Match(text) && string(text) != "true" && string(text) != "false" && string(text) != "null" {
 		r.stopped = true
 		return
 	}
-	r.out = append(r.out, r.token...)
-	r.token, r.n, r.legible = r.token[:0], 0, false
+	r.out = append(r.out, text...)
+	r.legible = false
 }
 
 var number = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
