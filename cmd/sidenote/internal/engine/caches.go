@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"sidenote/cache"
+	"sidenote/cache/redis"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/retrieval"
 )
@@ -15,12 +17,16 @@ const (
 	tierRedis  = "redis"
 )
 
-// caches are the caches of this process, and those on Redis.
+// caches are the caches of this process, and those on Redis that replicas share.
 type caches struct {
-	cfg     config.Cache
-	memory  map[cache.Kind]*cache.Memory
-	redis   *redisCaches // nil without Redis
+	cfg     *config.Config
 	monitor monitor
+	memory  map[cache.Kind]*cache.Memory
+
+	db     *redis.DB // nil without Redis; the maps below are empty then
+	stores map[cache.Kind]*redis.Store
+	codecs map[cache.Kind]*cache.CodecStore
+	behind map[cache.Kind]*cache.WriteBehind // in front of codecs, where requests wait
 }
 
 func newCaches(cfg *config.Config, m monitor) (*caches, error) {
@@ -28,15 +34,18 @@ func newCaches(cfg *config.Config, m monitor) (*caches, error) {
 	if err != nil {
 		return nil, err
 	}
-	shared, err := openRedis(cfg, m)
-	if err != nil {
+	c := &caches{
+		cfg: cfg, monitor: m, memory: memory,
+		stores: map[cache.Kind]*redis.Store{}, codecs: map[cache.Kind]*cache.CodecStore{}, behind: map[cache.Kind]*cache.WriteBehind{},
+	}
+	if err := c.openRedis(); err != nil {
 		return nil, err
 	}
 	for kind, store := range memory {
 		m.metrics.Watch("cache_bytes", "Bytes held by a cache.", map[string]string{"cache": string(kind)}, false,
 			func() float64 { return float64(store.Bytes()) })
 	}
-	return &caches{cfg: cfg.Cache, memory: memory, redis: shared, monitor: m}, nil
+	return c, nil
 }
 
 // newMemory divides the memory for caches. An entry of candidates is ten times
@@ -56,13 +65,24 @@ func newMemory(bytes int64) (map[cache.Kind]*cache.Memory, error) {
 
 // before puts the tiers of a kind before a retriever.
 func (c *caches) before(next retrieval.Retriever, kind cache.Kind) retrieval.Retriever {
-	first := cache.Tier{Name: tierMemory, Store: c.memory[kind], TTL: c.cfg.TTL, EmptyTTL: c.cfg.EmptyTTL}
-	tiers := append([]cache.Tier{first}, c.redis.tier(kind)...)
+	local, shared := c.cfg.Cache, c.cfg.Redis
+	tiers := []cache.Tier{{Name: tierMemory, Store: c.memory[kind], TTL: local.TTL, EmptyTTL: local.EmptyTTL}}
+	if store := c.behind[kind]; store != nil {
+		tiers = append(tiers, cache.Tier{Name: tierRedis, Store: store, TTL: shared.TTL, EmptyTTL: local.EmptyTTL, Wait: shared.Timeout})
+	}
 	return cache.NewRetriever(next, kind, tiers, c.monitor.cached)
 }
 
 func (c *caches) close() error {
-	errs := []error{c.redis.close()}
+	ctx, cancel := context.WithTimeout(context.Background(), drainWait)
+	defer cancel()
+	for _, b := range c.behind {
+		_ = b.Close(ctx) // what was not written is found again
+	}
+	var errs []error
+	if c.db != nil {
+		errs = append(errs, c.db.Close())
+	}
 	for _, store := range c.memory {
 		errs = append(errs, store.Close())
 	}

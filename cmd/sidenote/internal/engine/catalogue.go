@@ -40,16 +40,13 @@ func (c *catalogue) Ref(id string) (retrieval.Ref, bool) {
 
 // ids lists all bases.
 func (c *catalogue) ids() []string {
-	ids := c.configured()
+	ids := slices.Collect(maps.Keys(c.named))
 	if c.library != nil {
 		ids = append(ids, c.library.Bases()...)
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }
-
-// configured lists the bases of the configuration.
-func (c *catalogue) configured() []string { return slices.Sorted(maps.Keys(c.named)) }
 
 // A searcher searches bases of a catalogue through their caches.
 type searcher struct {
@@ -63,19 +60,14 @@ type searcher struct {
 // retriever returns what searches a base; nil where there is none.
 func (s *searcher) retriever(id string) retrieval.Retriever {
 	s.mu.Lock()
-	r := s.made[id]
-	s.mu.Unlock()
-	if r != nil {
+	defer s.mu.Unlock()
+	if r := s.made[id]; r != nil {
 		return r // a base that was deleted since answers like one still to be indexed
 	}
 	base, ok := s.catalogue.base(id)
 	if !ok {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.made[id] == nil {
-		s.made[id] = s.cached(base)
-	}
+	s.made[id] = s.cached(base)
 	return s.made[id]
 }

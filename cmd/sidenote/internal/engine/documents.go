@@ -52,8 +52,7 @@ func (m *manager) Documents(ctx context.Context, base string) (admin.Contents, e
 func (m *manager) inState(ctx context.Context, base string) error {
 	k, named := m.named(base)
 	if named && k.ID != "" {
-		return &admin.Refusal{Status: http.StatusNotImplemented, Code: "kept_elsewhere",
-			Message: fmt.Sprintf("Knowledge base %q is the vector store %s on %s; its documents are listed there.", base, k.ID, k.Upstream)}
+		return admin.Refuse(http.StatusNotImplemented, "kept_elsewhere", "Knowledge base %q is the vector store %s on %s; its documents are listed there.", base, k.ID, k.Upstream)
 	}
 	if m.state.library.Standing() == library.Apart {
 		return m.unavailable()
@@ -87,7 +86,7 @@ func (m *manager) Document(ctx context.Context, base, id string) (admin.Document
 }
 
 func noDocument(base, id string) error {
-	return &admin.Refusal{Status: http.StatusNotFound, Code: "not_found", Message: fmt.Sprintf("Knowledge base %q has no document %q.", base, id)}
+	return admin.Refuse(http.StatusNotFound, "not_found", "Knowledge base %q has no document %q.", base, id)
 }
 
 // Put writes documents. One that was written has a new row in the database, an unchanged one
@@ -134,8 +133,7 @@ func (m *manager) refuseFolder(ctx context.Context, base string) error {
 	if err != nil || b.Path == "" {
 		return err
 	}
-	return &admin.Refusal{Status: http.StatusConflict, Code: "from_folder",
-		Message: fmt.Sprintf("Knowledge base %q is read from %s; put the document there, or into a base without a folder.", base, b.Path)}
+	return admin.Refuse(http.StatusConflict, "from_folder", "Knowledge base %q is read from %s; put the document there, or into a base without a folder.", base, b.Path)
 }
 
 // checkAttributes refuses attributes that filters cannot compare, and too many of them.
@@ -179,8 +177,7 @@ func (m *manager) changeable(ctx context.Context, base string, ids ...string) (m
 		return nil, err
 	}
 	if b.Generation == "" {
-		return nil, &admin.Refusal{Status: http.StatusServiceUnavailable, Code: "indexing",
-			Message: fmt.Sprintf("Knowledge base %q is not whole: its folder is still being read, or was not read to the end; try again after that.", base)}
+		return nil, admin.Refuse(http.StatusServiceUnavailable, "indexing", "Knowledge base %q is not whole: its folder is still being read, or was not read to the end; try again after that.", base)
 	}
 	known, err := m.state.library.Lookup(ctx, base, ids...)
 	if err != nil {
@@ -188,8 +185,7 @@ func (m *manager) changeable(ctx context.Context, base string, ids ...string) (m
 	}
 	for _, id := range ids {
 		if file := known[id].Source; file != "" {
-			return nil, &admin.Refusal{Status: http.StatusConflict, Code: "from_file",
-				Message: fmt.Sprintf("%q of knowledge base %q comes from the file %s in %s; change it there, for the next reading of the folder would undo this.", id, base, file, b.Path)}
+			return nil, admin.Refuse(http.StatusConflict, "from_file", "%q of knowledge base %q comes from the file %s in %s; change it there, for the next reading of the folder would undo this.", id, base, file, b.Path)
 		}
 	}
 	return known, nil

@@ -79,8 +79,8 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	}
 	e.tasks = newTasks(ctx, m.panicked)
 	tracker := calibration.New()
-	if r := e.caches.redis; r != nil {
-		e.exchange = &calibrationExchange{tracker: tracker, store: r.codecs[cache.Calibration], monitor: m}
+	if store := e.caches.codecs[cache.Calibration]; store != nil {
+		e.exchange = &calibrationExchange{tracker: tracker, store: store, monitor: m}
 		e.tasks.start(e.exchange.run)
 	}
 	candidates := &searcher{catalogue: e.catalogue, made: map[string]retrieval.Retriever{}, cached: func(base retrieval.Base) retrieval.Retriever {
@@ -127,7 +127,7 @@ func (e *Engine) Close() error {
 func (e *Engine) Panicked(value any, stack []byte) { e.monitor.panicked(value, stack) }
 
 // Shared says in a few words what replicas share, once that is known.
-func (e *Engine) Shared(ctx context.Context) string { return e.caches.redis.describe(ctx) }
+func (e *Engine) Shared(ctx context.Context) string { return e.caches.describe(ctx) }
 
 // DataServer is the server of the data port.
 func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.Server, error) {

@@ -171,10 +171,7 @@ func (i indexing) wire() *admin.Ingest {
 func WireReport(r folder.Report) *admin.Report {
 	out := &admin.Report{
 		Files: r.Files, Chunks: r.Chunks, New: r.Added, Changed: r.Written - r.Added, Unchanged: r.Unchanged,
-		Removed: r.Removed, RemovedDocuments: slices.Clone(r.Gone), SkippedTotal: len(r.Skipped), Skipped: []admin.Skipped{}, Notes: []admin.Note{},
-	}
-	if out.RemovedDocuments == nil {
-		out.RemovedDocuments = []string{}
+		Removed: r.Removed, RemovedDocuments: append([]string{}, r.Gone...), SkippedTotal: len(r.Skipped), Skipped: []admin.Skipped{}, Notes: []admin.Note{},
 	}
 	for _, n := range r.Notes {
 		out.Notes = append(out.Notes, admin.Note{Document: n.Document, Reason: n.Reason})
@@ -209,8 +206,7 @@ func (m *manager) DeleteBase(ctx context.Context, id string) error {
 		return err
 	}
 	if _, named := m.named(id); named {
-		return &admin.Refusal{Status: http.StatusConflict, Code: "configured",
-			Message: fmt.Sprintf("The configuration names the knowledge base %q, so it would be made again; take it out there first.", id)}
+		return admin.Refuse(http.StatusConflict, "configured", "The configuration names the knowledge base %q, so it would be made again; take it out there first.", id)
 	}
 	if _, err := m.state.library.Stored(ctx, id); err != nil { // the library adds any id that it is asked to change
 		return m.refusal(id, err)
@@ -229,15 +225,13 @@ func (m *manager) Ingest(ctx context.Context, id string, acceptDeletions bool) (
 	if _, err := m.Base(ctx, id); err != nil {
 		return 0, err
 	}
-	return 0, &admin.Refusal{Status: http.StatusConflict, Code: "no_folder",
-		Message: fmt.Sprintf("This Sidenote keeps knowledge base %q with no folder, so there is nothing to read.", id)}
+	return 0, admin.Refuse(http.StatusConflict, "no_folder", "This Sidenote keeps knowledge base %q with no folder, so there is nothing to read.", id)
 }
 
 // writable refuses bases that only another process or service may change.
 func (m *manager) writable(id string) error {
 	if k, _ := m.named(id); k.Engine == config.EngineVectorStore {
-		return &admin.Refusal{Status: http.StatusNotImplemented, Code: "kept_elsewhere",
-			Message: fmt.Sprintf("Knowledge base %q is the vector store %s on %s; change it there.", id, k.ID, k.Upstream)}
+		return admin.Refuse(http.StatusNotImplemented, "kept_elsewhere", "Knowledge base %q is the vector store %s on %s; change it there.", id, k.ID, k.Upstream)
 	}
 	switch {
 	case m.state.library.Standing() == library.Writing:
@@ -252,8 +246,7 @@ func (m *manager) writable(id string) error {
 			who += ", at " + w.Address
 		}
 	}
-	return &admin.Refusal{Status: http.StatusConflict, Code: "read_only",
-		Message: fmt.Sprintf("This Sidenote only follows %s; it is written by %s. Ask that one.", m.cfg.State.Path, who)}
+	return admin.Refuse(http.StatusConflict, "read_only", "This Sidenote only follows %s; it is written by %s. Ask that one.", m.cfg.State.Path, who)
 }
 
 // unavailable is the answer while the state folder cannot be used.

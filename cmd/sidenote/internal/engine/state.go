@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"strings"
+	"syscall"
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
@@ -47,7 +48,7 @@ func (s *stateFolder) open(ctx context.Context) error {
 	}
 	s.improve(ctx)
 	why := s.obstacle.why()
-	if s.library.Standing() != library.Apart || !state.Default || state.Follow || !errors.Is(why, fs.ErrPermission) && !readOnlyDisk(why) {
+	if s.library.Standing() != library.Apart || !state.Default || state.Follow || !errors.Is(why, fs.ErrPermission) && !errors.Is(why, syscall.EROFS) {
 		return nil
 	}
 	s.monitor.tell(slog.LevelWarn, fmt.Sprintf("nothing is kept over a restart: %v; choose a folder by --state", why))

@@ -8,7 +8,6 @@ import (
 	"sidenote/proxy/admin"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/index"
 )
 
 // A storeView shows knowledge bases on the admin port in the shape of OpenAI's vector
@@ -81,10 +80,9 @@ func (v *storeView) Store(id string) (admin.Store, bool) {
 		return s, true
 	}
 	s.Generation, s.Files, s.Bytes = c.Generation(), c.Documents(), c.Bytes()
-	s.File = func(i int) admin.File { return fileOf(c.Held(i)) }
+	s.File = func(i int) admin.File {
+		h := c.Held(i)
+		return admin.File{ID: h.ID, Name: h.Name, Chunks: h.Chunks, Bytes: int64(h.Bytes), Attributes: h.Attributes}
+	}
 	return s, true
-}
-
-func fileOf(h index.Held) admin.File {
-	return admin.File{ID: h.ID, Name: h.Name, Chunks: h.Chunks, Bytes: int64(h.Bytes), Attributes: h.Attributes}
 }
