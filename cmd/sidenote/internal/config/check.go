@@ -95,10 +95,8 @@ const defaultName = Name("default")
 
 // upstreams is all of them by name.
 func (c *Config) upstreams() map[Name]Upstream {
-	all := maps.Clone(c.Upstreams)
-	if all == nil {
-		all = map[Name]Upstream{}
-	}
+	all := map[Name]Upstream{}
+	maps.Copy(all, c.Upstreams)
 	if c.Upstream.BaseURL.URL != nil {
 		all[defaultName] = c.Upstream
 	}

@@ -36,13 +36,13 @@ type Config struct {
 	Include       []Include     `yaml:"include"`
 	Catalog
 
-	resolved  resolved
+	tenants   map[Name]*proxy.Policy // what each gets; without any configured there is one, "default"
+	unknown   *proxy.Policy          // what callers get that no key names; nil: they are refused
 	places    map[string]mark
 	delegated map[string]int // by which include a file came
 	problems  Problems
 	files     []string // in the order in which they were read
 	home      string   // of the user; "" if nobody knows
-	tenantIDs []Name   // sorted
 }
 
 // Catalog is the part that included files may add to.

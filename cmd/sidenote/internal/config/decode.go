@@ -27,12 +27,17 @@ type mark struct {
 	node ast.Node
 }
 
-func (d *decoder) place(n ast.Node) Place {
-	p := Place{File: d.file, Line: 1, Column: 1}
-	if t := n.GetToken(); t != nil && t.Position != nil {
-		p.Line, p.Column = max(t.Position.Line, 1), max(t.Position.Column, 1)
+// nearest returns the mark of a key, or of the closest key above it that has one.
+func nearest(places map[string]mark, key string) (m mark, ok bool) {
+	for ; key != "" && !ok; key = key[:max(strings.LastIndexAny(key, ".["), 0)] {
+		m, ok = places[key]
 	}
-	return p
+	return m, ok
+}
+
+func (d *decoder) place(n ast.Node) Place {
+	p := position(n)
+	return Place{File: d.file, Line: max(p.Line, 1), Column: max(p.Column, 1)}
 }
 
 func (d *decoder) problem(n ast.Node, key, format string, args ...any) {
@@ -84,11 +89,8 @@ func (d *decoder) readable(key string, n ast.Node) bool {
 }
 
 func scalarKind(v reflect.Value) bool {
-	switch v.Kind() {
-	case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64:
-		return true
-	}
-	return false
+	kinds := []reflect.Kind{reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64}
+	return slices.Contains(kinds, v.Kind())
 }
 
 // blank tells whether a key was written but nothing after it, which a reader
@@ -215,7 +217,7 @@ func (d *decoder) structure(key string, n ast.Node, v reflect.Value) {
 			return
 		}
 		first := fields[0]
-		if k := first.Type.Kind(); k == reflect.Slice || k == reflect.Map || missing(fields[1:]) != "" {
+		if k := first.Type.Kind(); k == reflect.Slice || k == reflect.Map || slices.ContainsFunc(fields[1:], field.needed) {
 			d.problem(n, key, "wants a map")
 			return
 		}
@@ -234,20 +236,10 @@ func (d *decoder) structure(key string, n ast.Node, v reflect.Value) {
 		d.value(join(key, name), val, v.FieldByIndex(fields[i].Index), fields[i].Tag)
 	})
 	for _, f := range fields {
-		if f.Tag.Get("need") != "" && !seen[f.key] && shape(n) == "map" {
+		if f.needed() && !seen[f.key] && shape(n) == "map" {
 			d.problem(n, join(key, f.key), "is missing")
 		}
 	}
-}
-
-// missing returns the first field that must be there.
-func missing(fields []field) string {
-	for _, f := range fields {
-		if f.Tag.Get("need") != "" {
-			return f.key
-		}
-	}
-	return ""
 }
 
 func (d *decoder) mapping(key string, n ast.Node, v reflect.Value) {
@@ -330,6 +322,9 @@ type field struct {
 	reflect.StructField
 	key string
 }
+
+// needed tells whether the key must be there.
+func (f field) needed() bool { return f.Tag.Get("need") != "" }
 
 // fieldsOf lists the keys of a struct; those of an embedded one are its own.
 func fieldsOf(t reflect.Type) []field {

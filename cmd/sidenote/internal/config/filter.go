@@ -71,20 +71,29 @@ func (d *decoder) filter(key string, n ast.Node, to *Filter) {
 		if at := (*retrieval.FilterError)(nil); errors.As(err, &at) {
 			key, err = strings.TrimSuffix(join(key, at.At), "."), at.Err
 		}
-		d.problem(d.nearest(key, n), key, "%v", err)
+		if m, ok := nearest(d.places, key); ok {
+			n = m.node
+		}
+		d.problem(n, key, "%v", err)
 		return
 	}
 	to.of = f
 }
 
-// nearest is the node of a key, or of the closest key above it that was read.
-func (d *decoder) nearest(key string, otherwise ast.Node) ast.Node {
-	for ; key != ""; key = key[:max(strings.LastIndexAny(key, ".["), 0)] {
-		if m, ok := d.places[key]; ok {
-			return m.node
-		}
+// attributes reads a map of them and notes where each stands.
+func (d *decoder) attributes(key string, n ast.Node, to *Attributes) {
+	if _, isMap := n.(ast.MapNode); !isMap {
+		d.problem(n, key, "is a %s; it wants a map such as {audience: staff}", shape(n))
+		return
 	}
-	return otherwise
+	before := len(*d.problems)
+	text := d.json(key, n)
+	if len(*d.problems) > before {
+		return
+	}
+	if err := json.Unmarshal(text, (*map[string]any)(to)); err != nil {
+		panic("BUG: what was checked is no JSON: " + err.Error())
+	}
 }
 
 // json returns the JSON of a value, and notes where its parts stand.

@@ -85,20 +85,18 @@ func (c loader) forget(key string) {
 // ParseKnowledge reads [NAME=]PATH. Without a name the base is called after the
 // folder or file. A text without / . and ~ is the name of a base in the state folder; its
 // path is "".
-func ParseKnowledge(value string) (Name, string, error) {
+func ParseKnowledge(value string) (name Name, path string, err error) {
 	left, path, named := strings.Cut(value, "=")
 	if !named || strings.ContainsAny(left, `/\.~`) {
 		if !strings.ContainsAny(value, `/\.~`) {
-			var name Name
 			if err := name.UnmarshalText([]byte(value)); err != nil {
 				return "", "", fmt.Errorf("%w; for a folder of that name write ./%s", err, value)
 			}
 			return name, "", nil
 		}
-		name, err := folderName(value)
+		name, err = folderName(value)
 		return name, value, err
 	}
-	var name Name
 	if err := name.UnmarshalText([]byte(left)); err != nil {
 		return "", "", err
 	}

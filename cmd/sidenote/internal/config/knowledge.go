@@ -41,6 +41,10 @@ type Knowledge struct {
 	MustExist bool `yaml:"-"` // a flag names it without a path: the state folder must have it
 }
 
+// Attributes are those that all documents of a base have: strings, numbers, true and
+// false, and lists of strings.
+type Attributes map[string]any
+
 // AttributesFrom says from where documents of a folder get attributes. Those of
 // Knowledge.Attributes win over these, and those of the path over a document's own.
 type AttributesFrom struct {
@@ -136,7 +140,7 @@ func (c *Config) VectorStore(name Name) vectorstore.Options {
 // OnlyForKnowledge tells whether an upstream is used for vector stores of bases and for no
 // request.
 func (c *Config) OnlyForKnowledge(upstream Name) bool {
-	for _, p := range c.resolved.tenants {
+	for _, p := range c.tenants {
 		if p.Upstream == string(upstream) {
 			return false
 		}

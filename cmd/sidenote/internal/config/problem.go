@@ -60,13 +60,9 @@ func (ps Problems) Error() string {
 // sorted sorts problems by file, in the order of reading, and by line, and drops
 // repetitions: a value may be checked twice.
 func (ps Problems) sorted(files []string) Problems {
-	rank := make(map[string]int, len(files))
-	for i, f := range files {
-		rank[f] = i + 1
-	}
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(
-			cmp.Compare(rank[a.Place.File], rank[b.Place.File]),
+			cmp.Compare(slices.Index(files, a.Place.File), slices.Index(files, b.Place.File)),
 			cmp.Compare(a.Place.Line, b.Place.Line),
 			cmp.Compare(a.Place.Column, b.Place.Column))
 	})

@@ -11,33 +11,24 @@ import (
 	"sidenote/proxy/route"
 )
 
-// resolved are the values that the proxy runs on.
-type resolved struct {
-	tenants map[Name]*proxy.Policy
-	unknown *proxy.Policy
-}
-
-// resolve turns a checked configuration into values. It reports nothing.
+// resolve turns a checked configuration into the values that the proxy runs on. It reports
+// nothing.
 func (c *Config) resolve() {
-	c.resolved.tenants = map[Name]*proxy.Policy{}
-	c.tenantIDs = sortedKeys(c.Tenants)
-	unknown := c.Identity.Unknown
-	if len(c.tenantIDs) == 0 {
-		c.tenantIDs, unknown = []Name{defaultName}, defaultName
+	names, unknown := sortedKeys(c.Tenants), c.Identity.Unknown
+	if len(names) == 0 {
+		names, unknown = []Name{defaultName}, defaultName
 	}
-	for _, name := range c.tenantIDs {
-		p := c.resolveTenant(name)
-		c.resolved.tenants[name] = &p
+	c.tenants = map[Name]*proxy.Policy{}
+	for _, name := range names {
+		c.tenants[name] = c.resolveTenant(name)
 	}
-	if unknown != refuse {
-		c.resolved.unknown = c.resolved.tenants[unknown]
-	}
+	c.unknown = c.tenants[unknown] // no tenant is called refuse
 }
 
-func (c *Config) resolveTenant(name Name) proxy.Policy {
+func (c *Config) resolveTenant(name Name) *proxy.Policy {
 	policyName := c.Tenants[name].policyName()
 	p := c.Policy(name)
-	out := proxy.Policy{
+	out := &proxy.Policy{
 		Name: string(policyName), Tenant: string(name), Upstream: string(p.Upstream), Routes: Texts(p.Routes),
 		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), RetryTooLong: p.OnFailure.ContextLength == "retry", Rewrite: p.rewritePolicy(name),
 	}
@@ -74,11 +65,11 @@ func (c *Config) Policy(tenant Name) Policy {
 
 // TenantNames lists the tenants by name; without any configured there is one,
 // "default".
-func (c *Config) TenantNames() []Name { return c.tenantIDs }
+func (c *Config) TenantNames() []Name { return sortedKeys(c.tenants) }
 
 // Tenant is what the proxy gives a tenant's requests.
 func (c *Config) Tenant(name Name) (proxy.Policy, bool) {
-	p, ok := c.resolved.tenants[name]
+	p, ok := c.tenants[name]
 	if !ok {
 		return proxy.Policy{}, false
 	}
@@ -88,7 +79,7 @@ func (c *Config) Tenant(name Name) (proxy.Policy, bool) {
 // WorstRetrieval is the longest that any tenant's request waits for sources.
 func (c *Config) WorstRetrieval() time.Duration {
 	var worst time.Duration
-	for _, p := range c.resolved.tenants {
+	for _, p := range c.tenants {
 		worst = max(worst, p.Rewrite.Search.Deadline)
 	}
 	return worst
@@ -98,7 +89,7 @@ func (c *Config) WorstRetrieval() time.Duration {
 func (c *Config) Proxy() proxy.Config {
 	out := proxy.Config{
 		Upstreams:   map[string]proxy.Upstream{},
-		Tenants:     proxy.Tenants{Unknown: c.resolved.unknown, Origins: Texts(c.Identity.Origins), Hosts: Texts(c.Identity.Hosts)},
+		Tenants:     proxy.Tenants{Unknown: c.unknown, Origins: Texts(c.Identity.Origins), Hosts: Texts(c.Identity.Hosts)},
 		Concurrency: int(c.Concurrency),
 		Connections: int(c.Connections),
 		Timeouts:    proxy.DefaultTimeouts(),
@@ -108,9 +99,9 @@ func (c *Config) Proxy() proxy.Config {
 	for name, u := range c.upstreams() {
 		out.Upstreams[string(name)] = proxy.Upstream{Name: string(name), BaseURL: u.BaseURL.URL, APIKey: u.APIKey.Value}
 	}
-	for _, name := range c.tenantIDs {
+	for _, name := range c.TenantNames() {
 		for _, k := range c.Tenants[name].Keys {
-			out.Tenants.Keys = append(out.Tenants.Keys, proxy.Key{SHA256: k.SHA256, Expires: k.Expires.End(), Policy: c.resolved.tenants[name]})
+			out.Tenants.Keys = append(out.Tenants.Keys, proxy.Key{SHA256: k.SHA256, Expires: k.Expires.End(), Policy: c.tenants[name]})
 		}
 	}
 	return out

@@ -3,8 +3,6 @@ package config
 import (
 	"bytes"
 	"errors"
-	"maps"
-	"slices"
 	"strings"
 
 	"sidenote/proxy"
@@ -16,7 +14,7 @@ func (c loader) readSecrets(src Source) {
 	c.readSecret(src, "admin.read_token", &c.Admin.ReadToken)
 	c.readSecret(src, "upstream.api_key", &c.Upstream.APIKey)
 	c.readRedis(src)
-	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
+	for _, name := range sortedKeys(c.Upstreams) {
 		u := c.Upstreams[name]
 		c.readSecret(src, "upstreams."+string(name)+".api_key", &u.APIKey)
 		c.Upstreams[name] = u

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -101,12 +102,7 @@ func (c checker) refuseOpen(unknown Name) {
 		"or say that anyone may ask, by identity: {open: true} or --open", c.Listen, who)
 }
 
-func (t Tenant) policyName() Name {
-	if t.Policy == "" {
-		return defaultName
-	}
-	return t.Policy
-}
+func (t Tenant) policyName() Name { return cmp.Or(t.Policy, defaultName) }
 
 // policy is the whole policy of that name; the built-in one where nobody
 // defined default.

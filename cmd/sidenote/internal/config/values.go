@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -67,15 +68,8 @@ func (n *Name) UnmarshalText(text []byte) error {
 	return nil
 }
 
-func validName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return len(s) >= 1 && len(s) <= 64
-}
+// validName is never changed.
+var validName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`).MatchString
 
 // Bytes is an amount of memory: 64MiB, 10MB, 4096.
 type Bytes int64
