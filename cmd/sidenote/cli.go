@@ -173,34 +173,18 @@ func message(err error) string {
 
 // configFlags are the flags of every command that runs on a configuration.
 type configFlags struct {
-	Config         string   `placeholder:"FILE" help:"Configuration, YAML."`
-	Upstream       string   `placeholder:"URL" help:"The API that requests go to, as in https://api.openai.com."`
-	Knowledge      []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents, or the name of a base that the state folder holds. Repeat for more; SIDENOTE_KNOWLEDGE has commas between."`
-	State          string   `placeholder:"DIR" help:"Where knowledge bases are kept ($XDG_STATE_HOME/sidenote); :memory: to read them anew at each start."`
-	Follow         bool     `help:"Never write the state folder; answer from what another process writes there."`
-	Listen         string   `placeholder:"HOST:PORT" help:"Where apps send requests (127.0.0.1:8080)."`
-	Open           *bool    `help:"Let anyone ask who reaches an address beyond loopback, without a key."`
-	Admin          string   `placeholder:"HOST:PORT" help:"Dry runs, searches, metrics, probes (127.0.0.1:8081); off: none."`
-	AdminTokenFile string   `placeholder:"FILE" help:"Token of the admin port ($SIDENOTE_ADMIN_TOKEN)."`
-	Telemetry      string   `placeholder:"HOST:PORT" help:"Metrics and probes only (off)."`
-	Redis          string   `placeholder:"URL" help:"For replicas to share what they found, as in redis://127.0.0.1:6379/0 (none). One with a password goes into SIDENOTE_REDIS."`
-
-	ShutdownDelay string `placeholder:"TIME" help:"How long requests are served after SIGTERM while /readyz says 503, as in 5s (0s)."`
+	Config string `placeholder:"FILE" help:"Configuration, YAML."`
+	config.Flags
 }
 
 // load reads the configuration. offline commands need no upstream.
 func (f configFlags) load(a *app, offline bool) (*config.Config, error) {
-	return config.Load(config.Source{
-		Path: f.Config, Env: a.env, Offline: offline,
-		Flags: config.Flags{
-			Listen: f.Listen, Admin: f.Admin, AdminTokenFile: f.AdminTokenFile, Telemetry: f.Telemetry, Upstream: f.Upstream, State: f.State, Follow: f.Follow, Open: f.Open, Knowledge: f.Knowledge,
-			Redis: f.Redis, RedisShown: a.shown["redis"], ShutdownDelay: f.ShutdownDelay,
-		},
-	})
+	f.RedisShown = a.shown["redis"]
+	return config.Load(config.Source{Path: f.Config, Env: a.env, Offline: offline, Flags: f.Flags})
 }
 
 // listeners reads only where a configuration listens, because a probe has none of the
 // secrets.
 func (f configFlags) listeners(a *app) (*config.Config, error) {
-	return config.Listeners(config.Source{Path: f.Config, Env: a.env, Flags: config.Flags{Admin: f.Admin, Telemetry: f.Telemetry}})
+	return config.Listeners(config.Source{Path: f.Config, Env: a.env, Flags: f.Flags})
 }

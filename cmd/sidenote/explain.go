@@ -55,7 +55,7 @@ func (c *explainCmd) Run(a *app) error {
 // writes the state folder, or else of the port of the configuration. That last one may be
 // another program's by now and proves nothing, so no token is sent to it.
 func (c *explainCmd) client(a *app) (*adminclient.Client, error) {
-	cfg, err := configFlags{Config: c.Config, Admin: c.Admin, State: c.State, AdminTokenFile: c.AdminTokenFile}.load(a, true)
+	cfg, err := configFlags{Config: c.Config, Flags: config.Flags{Admin: c.Admin, State: c.State, AdminTokenFile: c.AdminTokenFile}}.load(a, true)
 	if err != nil {
 		return nil, err
 	}

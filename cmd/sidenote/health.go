@@ -70,7 +70,7 @@ func (c *healthCmd) target(a *app) (string, error) {
 		}
 		return c.URL, nil
 	}
-	cfg, err := configFlags{Config: c.Config, Admin: c.Admin, Telemetry: c.Telemetry}.listeners(a)
+	cfg, err := configFlags{Config: c.Config, Flags: config.Flags{Admin: c.Admin, Telemetry: c.Telemetry}}.listeners(a)
 	if err != nil {
 		return "", err
 	}

@@ -41,7 +41,7 @@ func (ingestCmd) Help() string {
 
 // Run reads the folders.
 func (c *ingestCmd) Run(a *app) error {
-	cfg, err := configFlags{Config: c.Config, Knowledge: c.Knowledge, State: c.State, AdminTokenFile: c.AdminTokenFile}.load(a, true)
+	cfg, err := configFlags{Config: c.Config, Flags: config.Flags{Knowledge: c.Knowledge, State: c.State, AdminTokenFile: c.AdminTokenFile}}.load(a, true)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ type baseFlags struct {
 // which writes the state folder or, where there is none, one in the memory of this process.
 // So a command does the same, and is refused the same, with a serve and without.
 func (f baseFlags) manage(a *app, write bool, do func(*adminclient.Client) error) error {
-	cfg, err := configFlags{Config: f.Config, State: f.State, AdminTokenFile: f.AdminTokenFile}.load(a, true)
+	cfg, err := configFlags{Config: f.Config, Flags: config.Flags{State: f.State, AdminTokenFile: f.AdminTokenFile}}.load(a, true)
 	if err != nil {
 		return err
 	}

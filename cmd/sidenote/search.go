@@ -39,7 +39,7 @@ func (searchCmd) Help() string {
 // ready builds and indexes what the flags choose, and finds the policy. Where
 // name is true it prints the files that could not be read.
 func (f sourceFlags) ready(a *app, name bool) (*engine.Engine, rewrite.Policy, error) {
-	cfg, err := configFlags{Config: f.Config, Knowledge: f.Knowledge, State: f.State}.load(a, true)
+	cfg, err := configFlags{Config: f.Config, Flags: config.Flags{Knowledge: f.Knowledge, State: f.State}}.load(a, true)
 	if err != nil {
 		return nil, rewrite.Policy{}, err
 	}

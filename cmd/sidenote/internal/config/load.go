@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -29,26 +28,31 @@ type Source struct {
 	readWithin func(file, path string) ([]byte, error) // reads path if it lies in file's folder
 }
 
-// Flags are the settings that the command line may give; "" and nil give none.
+// Flags are the settings that the command line may give, with what its help says of them; ""
+// and nil give none. Knowledge replaces the bases of the file.
 type Flags struct {
-	Listen, Admin, Telemetry string
-	Upstream, Redis, State   string
-	ShutdownDelay            string
-	AdminTokenFile           string
-	Follow                   bool     // the state folder
-	Open                     *bool    // identity.open
-	Knowledge                []string // [NAME=]PATH, or a name; together they replace those of the file
+	Upstream       string   `placeholder:"URL" help:"The API that requests go to, as in https://api.openai.com."`
+	Knowledge      []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents, or the name of a base that the state folder holds. Repeat for more; SIDENOTE_KNOWLEDGE has commas between."`
+	State          string   `placeholder:"DIR" help:"Where knowledge bases are kept ($XDG_STATE_HOME/sidenote); :memory: to read them anew at each start."`
+	Follow         bool     `help:"Never write the state folder; answer from what another process writes there."`
+	Listen         string   `placeholder:"HOST:PORT" help:"Where apps send requests (127.0.0.1:8080)."`
+	Open           *bool    `help:"Let anyone ask who reaches an address beyond loopback, without a key."`
+	Admin          string   `placeholder:"HOST:PORT" help:"Dry runs, searches, metrics, probes (127.0.0.1:8081); off: none."`
+	AdminTokenFile string   `placeholder:"FILE" help:"Token of the admin port ($SIDENOTE_ADMIN_TOKEN)."`
+	Telemetry      string   `placeholder:"HOST:PORT" help:"Metrics and probes only (off)."`
+	Redis          string   `placeholder:"URL" help:"For replicas to share what they found, as in redis://127.0.0.1:6379/0 (none). One with a password goes into SIDENOTE_REDIS."`
 
-	RedisShown bool // Redis stands on the command line, and not in the environment
+	ShutdownDelay string `placeholder:"TIME" help:"How long requests are served after SIGTERM while /readyz says 503, as in 5s (0s)."`
+
+	RedisShown bool `kong:"-"` // Redis stands on the command line, and not in the environment
 }
 
 // Load reads and checks a configuration. Its error is a Problems with
 // everything that is wrong; the Config is only of use without one.
 func Load(src Source) (*Config, error) {
-	src = src.withDefaults()
 	l := begin(&src)
 	c := l.Config
-	if src.Path != "" && !l.readMain(src) {
+	if !l.readMain(src) {
 		return nil, c.problems.sorted(c.files) // further checks would only report what the unreadable files define
 	}
 	l.applyFlags(src.Flags)
@@ -69,12 +73,9 @@ func Load(src Source) (*Config, error) {
 // Listeners reads where a configuration listens, for a probe: it needs neither
 // secrets nor an upstream.
 func Listeners(src Source) (*Config, error) {
-	src = src.withDefaults()
 	l := begin(&src)
 	c := l.Config
-	if src.Path != "" {
-		l.readMain(src)
-	}
+	l.readMain(src)
 	l.applyFlags(src.Flags)
 	if len(c.problems) > 0 {
 		return nil, c.problems.sorted(c.files)
@@ -85,8 +86,10 @@ func Listeners(src Source) (*Config, error) {
 // A loader fills a Config from files, flags and the environment.
 type loader struct{ delegation }
 
-// begin returns a loader of the default configuration, and expands ~ in the path of src.
+// begin returns a loader of the default configuration. It fills in what src leaves open, and
+// expands ~ in its path.
 func begin(src *Source) loader {
+	src.setDefaults()
 	c := Default()
 	c.places, c.delegated = map[string]mark{}, map[string]int{}
 	l := loader{delegation{&c}}
@@ -97,7 +100,7 @@ func begin(src *Source) loader {
 	return l
 }
 
-func (s Source) withDefaults() Source {
+func (s *Source) setDefaults() {
 	if s.Env == nil {
 		s.Env = func(string) (string, bool) { return "", false }
 	}
@@ -115,7 +118,6 @@ func (s Source) withDefaults() Source {
 	if s.Glob == nil {
 		s.Glob = glob
 	}
-	return s
 }
 
 // maxFile is far more than any configuration or secret takes, in bytes.
@@ -131,9 +133,12 @@ func readFile(path string) ([]byte, error) {
 	return readAll(f)
 }
 
-// readMain reads the main file and what it includes. It returns false where one
-// of them is not a map in YAML.
+// readMain reads the main file, if there is one, and what it includes. It returns false
+// where one of them is not a map in YAML.
 func (c loader) readMain(src Source) (ok bool) {
+	if src.Path == "" {
+		return true
+	}
 	ok = c.readFile(src, src.Path, reflect.ValueOf(c.Config).Elem())
 	for i := range c.Include {
 		paths := c.included(src, i)
@@ -229,11 +234,8 @@ func (c *Config) problem(key, format string, args ...any) {
 // Place is where a key's value stands; of a key that is not written, where the
 // nearest above it stands. The zero Place is a value that nobody wrote.
 func (c *Config) Place(key string) Place {
-	for key != "" {
-		if m, ok := c.places[key]; ok {
-			return m.Place
-		}
-		key = key[:max(strings.LastIndexAny(key, ".["), 0)]
+	if m, ok := nearest(c.places, key); ok {
+		return m.Place
 	}
 	if len(c.files) > 0 {
 		return Place{File: c.files[0]}
