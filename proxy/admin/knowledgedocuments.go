@@ -209,7 +209,7 @@ func (m management) listDocuments(ctx context.Context, rc *fasthttp.RequestCtx) 
 	if err != nil {
 		return err
 	}
-	l := list[Document]{Object: "list", Data: []Document{}}
+	l := List[Document]{Object: "list", Data: []Document{}}
 	at, more := p.positions(all.Len, all.ID)
 	if len(at) > 0 {
 		first, last := all.ID(at[0]), all.ID(at[len(at)-1])

@@ -61,8 +61,8 @@ func failUnlisted(ctx *fasthttp.RequestCtx, store string) error {
 	return nil
 }
 
-// A list is a page of objects in OpenAI's shape.
-type list[T any] struct {
+// A List is a page of objects in OpenAI's shape.
+type List[T any] struct {
 	Object  string  `json:"object"` // "list"
 	Data    []T     `json:"data"`
 	FirstID *string `json:"first_id"`
@@ -76,7 +76,7 @@ func answerList[T any](ctx *fasthttp.RequestCtx, n int, id func(int) string, obj
 	if err != nil {
 		return err
 	}
-	l := list[T]{Object: "list", Data: []T{}}
+	l := List[T]{Object: "list", Data: []T{}}
 	var at []int
 	at, l.HasMore = p.positions(n, id)
 	for _, i := range at {

@@ -111,18 +111,11 @@ func (c *Client) Base(ctx context.Context, id string) (b admin.Base, err error) 
 	return b, c.Do(ctx, http.MethodGet, KnowledgePath(id)+"?report=full", nil, &b)
 }
 
-// A page is a page of a list on the admin port.
-type page[T any] struct {
-	Data    []T     `json:"data"`
-	LastID  *string `json:"last_id"`
-	HasMore bool    `json:"has_more"`
-}
-
 // List fetches all pages of a list, ordered by id.
 func List[T any](ctx context.Context, c *Client, path string) ([]T, error) {
 	out := []T{}
 	for query := "?order=asc&limit=100"; ; {
-		var p page[T]
+		var p admin.List[T]
 		if err := c.Do(ctx, http.MethodGet, path+query, nil, &p); err != nil {
 			return nil, err
 		}
