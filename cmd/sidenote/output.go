@@ -129,7 +129,7 @@ func (l *lines) Record(r *report.Report) {
 			l.write([]byte(console.Note(r.Time, "POST /v1/"+string(r.Route)+" passes unchanged; sources are added to /chat/completions only (said once)")))
 		}
 	}
-	if l.requests == requestlog.None || l.requests == requestlog.Errors && r.Status < 400 && !r.Truncated && r.Client == report.ClientCompleted {
+	if !l.requests.Wants(r) {
 		return
 	}
 	ledger := &r.Rewrite.Ledger

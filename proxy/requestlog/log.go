@@ -65,7 +65,7 @@ func (l *Log) Record(r *report.Report) {
 	if r.Reason == rewrite.ReasonRoute {
 		l.note(r.Route)
 	}
-	if l.wants(r) {
+	if l.Requests.Wants(r) {
 		l.writeLine(r)
 	}
 }
@@ -81,8 +81,9 @@ func (l *Log) writeLine(r *report.Report) {
 	l.texts.Put(text)
 }
 
-func (l *Log) wants(r *report.Report) bool {
-	switch l.Requests {
+// Wants tells whether a request gets a line.
+func (v Verbosity) Wants(r *report.Report) bool {
+	switch v {
 	case None:
 		return false
 	case Errors:
