@@ -139,14 +139,15 @@ func (p *painter) ledger(l rewrite.Ledger) {
 		rows = shown(rows)
 	}
 	for _, src := range rows {
-		p.line("     %s %s %s %s%s", pad(string(src.Fate), 4), pad(number(src.ID), 4), pad(src.Doc, 15), pad(src.Section, 24), detail(src))
+		p.line("     %s %s %s %s%s", pad(string(src.Fate), 4), pad(number(src.ID), 4), pad(src.Doc, 15), pad(src.Section, 24),
+			detail(src.Fate, src.Tokens, src.Demand, fmt.Sprintf("   score %.1f", src.Score), src.Detail))
 	}
 	if left := len(l.Sources) - len(rows); left > 0 {
 		p.line("     … and %d more, --full shows all", left)
 	}
 	for _, c := range l.Components {
 		if c.Name != rewrite.SourcesName {
-			p.line("     %s      %s %s%s", pad(string(c.Fate), 4), pad(c.Name, 15), pad("", 24), componentDetail(c))
+			p.line("     %s      %s %s%s", pad(string(c.Fate), 4), pad(c.Name, 15), pad("", 24), detail(c.Fate, c.Tokens, c.Demand, "", c.Detail))
 		}
 	}
 }
@@ -175,23 +176,14 @@ func number(id int) string {
 	return fmt.Sprintf("[%d]", id)
 }
 
-// detail is the last column of a source's row.
-func detail(src rewrite.SourceEntry) string {
-	switch src.Fate {
+// detail is the last column of a row: the tokens, with what there is to say of what is in,
+// or why it is out.
+func detail(fate rewrite.Fate, tokens, demand int, of, why string) string {
+	switch fate {
 	case rewrite.In:
-		return fmt.Sprintf("%6s   score %.1f", console.Thousands(src.Tokens), src.Score)
+		return fmt.Sprintf("%6s%s", console.Thousands(tokens), of)
 	case rewrite.Cut:
-		return fmt.Sprintf("%6s of %s", console.Thousands(src.Tokens), console.Thousands(src.Demand))
+		return fmt.Sprintf("%6s of %s", console.Thousands(tokens), console.Thousands(demand))
 	}
-	return "   " + src.Detail
-}
-
-func componentDetail(c rewrite.ComponentEntry) string {
-	switch c.Fate {
-	case rewrite.In:
-		return fmt.Sprintf("%6s", console.Thousands(c.Tokens))
-	case rewrite.Cut:
-		return fmt.Sprintf("%6s of %s", console.Thousands(c.Tokens), console.Thousands(c.Demand))
-	}
-	return "   " + c.Detail
+	return "   " + why
 }
