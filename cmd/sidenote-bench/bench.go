@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,16 +50,9 @@ func (b *bench) works() []work {
 	if len(b.Case) == 0 {
 		return works()
 	}
-	var chosen []work
-	for _, w := range works() {
-		for _, name := range b.Case {
-			if strings.HasPrefix(w.name, name) {
-				chosen = append(chosen, w)
-				break
-			}
-		}
-	}
-	return chosen
+	return slices.DeleteFunc(works(), func(w work) bool {
+		return !slices.ContainsFunc(b.Case, func(name string) bool { return strings.HasPrefix(w.name, name) })
+	})
 }
 
 func names(list []work) []string {
@@ -74,9 +68,7 @@ func names(list []work) []string {
 func (b *bench) measure(ctx context.Context) (_ *results, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := raiseDescriptors(); err != nil {
-		return nil, err
-	}
+	raiseDescriptors()
 	if b.dir, err = os.MkdirTemp("", "sidenote-bench-"); err != nil {
 		return nil, err
 	}

@@ -34,17 +34,18 @@ func dial(addr string) (*client, error) {
 
 func (c *client) close() { _ = c.conn.Close() }
 
-// exchange sends a request and reads its answer to the end.
-func (c *client) exchange(request []byte) error {
+// send sends a request. Its answer has to come while patience lasts.
+func (c *client) send(request []byte) error {
 	if err := c.conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
-	return c.exchangeSoon(request)
+	_, err := c.conn.Write(request)
+	return err
 }
 
-// exchangeSoon is exchange under the deadline that is set.
-func (c *client) exchangeSoon(request []byte) error {
-	if _, err := c.conn.Write(request); err != nil {
+// exchange sends a request and reads its answer to the end.
+func (c *client) exchange(request []byte) error {
+	if err := c.send(request); err != nil {
 		return err
 	}
 	return c.answer()
@@ -138,10 +139,7 @@ func (c *client) take(piece []byte) {
 
 // firstChunk reads an answer's head and its first chunk, and leaves the rest.
 func (c *client) firstChunk(request []byte) error {
-	if err := c.conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		return err
-	}
-	if _, err := c.conn.Write(request); err != nil {
+	if err := c.send(request); err != nil {
 		return err
 	}
 	if _, err := c.head(); err != nil {

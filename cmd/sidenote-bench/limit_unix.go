@@ -2,31 +2,16 @@
 
 package main
 
-import (
-	"fmt"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-)
-
-// raiseDescriptors lets this process and those that it starts have as many open
-// files as may be: beyond the hard limit too where that is allowed.
-func raiseDescriptors() error {
+// raiseDescriptors lets this process have more open files than the hard limit, where that is
+// allowed. Up to that limit Go has raised it already.
+func raiseDescriptors() {
 	const want = 64 << 10
 	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return fmt.Errorf("limit of open files: %w", err)
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur < want {
+		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: want, Max: max(want, limit.Max)})
 	}
-	if limit.Cur >= want {
-		return nil
-	}
-	if unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: want, Max: max(want, limit.Max)}) == nil {
-		return nil
-	}
-	limit.Cur = limit.Max
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return fmt.Errorf("limit of open files: %w", err)
-	}
-	return nil
 }
 
 // descriptors is how many files this process may have open.

@@ -109,10 +109,7 @@ func (b *bench) latency(ctx context.Context, r *rig, w work) (result latencyResu
 
 // measureMemory opens streams that say one event and then nothing.
 func (b *bench) measureMemory(ctx context.Context, out *results) error {
-	streams := b.Streams
-	if most := (descriptors() - 200) / 2; streams > most { // a relay has two for each
-		streams = most
-	}
+	streams := min(b.Streams, (descriptors()-200)/2) // a relay has two for each
 	return b.with(ctx, mainSources, func(r *rig) error {
 		result := memoryResult{Streams: streams, Asked: b.Streams}
 		var err error

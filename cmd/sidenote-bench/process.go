@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -204,9 +203,5 @@ func releaseStreams(addr string) error {
 		return err
 	}
 	defer c.close()
-	_, err = io.WriteString(c.conn, "GET "+releasePath+" HTTP/1.1\r\nHost: h\r\n\r\n")
-	if err != nil {
-		return err
-	}
-	return c.answer()
+	return c.exchange([]byte("GET " + releasePath + " HTTP/1.1\r\nHost: h\r\n\r\n"))
 }
