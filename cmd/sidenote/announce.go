@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -78,15 +77,8 @@ func (o *output) writeIndexed(i engine.Indexed) {
 	}
 }
 
-// reached is the address at which a program on this machine calls a listener: one on all
-// interfaces has none of its own.
-func reached(l net.Listener) string {
-	at, ok := l.Addr().(*net.TCPAddr)
-	if !ok || !at.IP.IsUnspecified() {
-		return l.Addr().String()
-	}
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(at.Port))
-}
+// reached is the address at which a program on this machine calls a listener.
+func reached(l net.Listener) string { return local(config.Address(l.Addr().String())) }
 
 // announce writes where requests come in and where they go. It probes all upstreams at once
 // in the background; lines of inOrder are written after their results, and wait returns when
@@ -140,11 +132,10 @@ func upstreamLine(base *url.URL, state string) string {
 // announceLimits writes what each request may get, and what replicas share.
 func (o *output) announceLimits(ctx context.Context, e *engine.Engine) {
 	cfg := e.Config
-	for _, name := range cfg.TenantNames() {
-		if p, _ := cfg.Tenant(name); len(cfg.TenantNames()) == 1 {
-			search := p.Rewrite.Search
-			o.say("budget", "%s tokens a request, at most %d sources, %s ms", console.Thousands(p.Rewrite.ContextTokens), search.TopK, console.Thousands(int(search.Deadline.Milliseconds())))
-		}
+	if names := cfg.TenantNames(); len(names) == 1 {
+		p, _ := cfg.Tenant(names[0])
+		search := p.Rewrite.Search
+		o.say("budget", "%s tokens a request, at most %d sources, %s ms", console.Thousands(p.Rewrite.ContextTokens), search.TopK, console.Thousands(int(search.Deadline.Milliseconds())))
 	}
 	o.say("cache", "in this process, %d MiB (%s)", cfg.Cache.Memory>>20, e.Shared(ctx))
 }

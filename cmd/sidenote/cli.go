@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -29,7 +30,7 @@ type app struct {
 	env            func(name string) (string, bool)
 	reports        report.Recorder // gets the report of each request of demo; nil for other commands
 
-	shown map[string]bool // the flags given on the command line, by name; others come from the environment
+	redisShown bool // --redis was given on the command line, and does not come from the environment
 }
 
 // panicked is a panics.Handler for the servers that some commands start.
@@ -114,12 +115,9 @@ func (a *app) run(args []string) error {
 		}
 		return usageError{fmt.Errorf("%w; try sidenote --help", err)}
 	}
-	a.shown = map[string]bool{}
-	for _, p := range command.Path {
-		if p.Flag != nil && !p.Resolved {
-			a.shown[p.Flag.Name] = true
-		}
-	}
+	a.redisShown = slices.ContainsFunc(command.Path, func(p *kong.Path) bool {
+		return p.Flag != nil && p.Flag.Name == "redis" && !p.Resolved
+	})
 	return command.Run(a)
 }
 
@@ -134,29 +132,25 @@ func (a *app) environment() kong.Resolver {
 			return nil, nil
 		}
 		if flag.Name == "knowledge" { // on the command line a flag is repeated, and a comma part of a name
-			return anys(kong.SplitEscaped(value, ',')), nil
+			var list []any
+			for _, part := range kong.SplitEscaped(value, ',') {
+				list = append(list, part)
+			}
+			return list, nil
 		}
 		return value, nil
 	}
 	return resolve
 }
 
-func anys(texts []string) []any {
-	list := make([]any, 0, len(texts))
-	for _, text := range texts {
-		list = append(list, text)
-	}
-	return list
-}
-
 func exitCode(err error) int {
-	var problems config.Problems
-	var usage usageError
-	var part partError
+	_, problems := errors.AsType[config.Problems](err)
+	_, usage := errors.AsType[usageError](err)
+	_, part := errors.AsType[partError](err)
 	switch {
-	case errors.As(err, &problems), errors.As(err, &usage):
+	case problems, usage:
 		return exitUsage
-	case errors.As(err, &part):
+	case part:
 		return exitPart
 	}
 	return exitFailed
@@ -179,7 +173,7 @@ type configFlags struct {
 
 // load reads the configuration. offline commands need no upstream.
 func (f configFlags) load(a *app, offline bool) (*config.Config, error) {
-	f.RedisShown = a.shown["redis"]
+	f.RedisShown = a.redisShown
 	return config.Load(config.Source{Path: f.Config, Env: a.env, Offline: offline, Flags: f.Flags})
 }
 

@@ -49,6 +49,7 @@ func (c *demoCmd) Run(a *app) error {
 	defer func() { _ = server.Close() }()
 
 	e, ls, err := c.engine(a, upstream.Addr().String())
+	defer ls.close()
 	if err != nil {
 		return err
 	}
@@ -102,9 +103,6 @@ func (c *demoCmd) engine(a *app, upstream string) (*engine.Engine, listeners, er
 		}
 	}
 	e, err := engine.New(a.ctx, cfg, engine.Options{})
-	if err != nil {
-		ls.close()
-	}
 	return e, ls, err
 }
 
@@ -116,6 +114,16 @@ func (f firstReport) Record(r *report.Report) {
 	select {
 	case f <- *r:
 	default:
+	}
+}
+
+// next waits for the next Report.
+func (f firstReport) next(ctx context.Context) (report.Report, error) {
+	select {
+	case r := <-f:
+		return r, nil
+	case <-ctx.Done():
+		return report.Report{}, ctx.Err()
 	}
 }
 
@@ -139,23 +147,18 @@ func (c *demoCmd) tell(ctx context.Context, e *engine.Engine, stub *demo.Stub, a
 		return demo.Story{}, err
 	}
 	story.Rewritten = stub.LastRequest()
-	select {
-	case r := <-reports:
-		story.Ledger = r.Rewrite.Ledger
-		story.Search, story.Fit, story.Edit = r.Rewrite.RetrieveTook, r.Rewrite.FitTook, r.Rewrite.EditTook
-	case <-ctx.Done():
-		return demo.Story{}, ctx.Err()
+	first, err := reports.next(ctx)
+	if err != nil {
+		return demo.Story{}, err
 	}
+	story.Ledger = first.Rewrite.Ledger
+	story.Search, story.Fit, story.Edit = first.Rewrite.RetrieveTook, first.Rewrite.FitTook, first.Rewrite.EditTook
 	if _, err = ask(ctx, address, story.Original); err != nil {
 		return demo.Story{}, err
 	}
-	select {
-	case r := <-reports:
-		story.Again, story.Cached = r.Rewrite.RetrieveTook, r.Rewrite.Retrieval.Cache == "hit"
-	case <-ctx.Done():
-		return demo.Story{}, ctx.Err()
-	}
-	return story, nil
+	second, err := reports.next(ctx)
+	story.Again, story.Cached = second.Rewrite.RetrieveTook, second.Rewrite.Retrieval.Cache == "hit"
+	return story, err
 }
 
 // ask sends a chat request and returns the answer's text.

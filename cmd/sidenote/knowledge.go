@@ -45,13 +45,11 @@ func (c *basesCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return printJSON(a.stdout, map[string]any{"object": "list", "data": bases})
-		}
-		for _, b := range bases {
-			fmt.Fprintln(a.stdout, baseLine(b))
-		}
-		return nil
+		return c.print(a, map[string]any{"object": "list", "data": bases}, func(w io.Writer) {
+			for _, b := range bases {
+				fmt.Fprintln(w, baseLine(b))
+			}
+		})
 	})
 }
 
@@ -78,11 +76,7 @@ func (c *showCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return printJSON(a.stdout, b)
-		}
-		printBase(a.stdout, b)
-		return nil
+		return c.print(a, b, func(w io.Writer) { printBase(w, b) })
 	})
 }
 
@@ -100,9 +94,7 @@ func printBase(w io.Writer, b admin.Base) {
 		fmt.Fprintf(w, "folder      %s\n", b.Path)
 	}
 	i := b.Ingest
-	switch {
-	case i == nil:
-	case i.Running:
+	if i != nil && i.Running {
 		fmt.Fprintf(w, "reading     %s of %s\n", console.Thousands(i.Done), console.Plural(i.Files, "file"))
 	}
 	if i != nil && i.Report != nil {
@@ -123,11 +115,7 @@ func (c *createCmd) Run(a *app) error {
 		if err := at.Do(a.ctx, http.MethodPost, adminclient.KnowledgePath(), map[string]string{"id": c.ID}, &b); err != nil {
 			return err
 		}
-		if c.JSON {
-			return printJSON(a.stdout, b)
-		}
-		fmt.Fprintln(a.stdout, baseLine(b))
-		return nil
+		return c.print(a, b, func(w io.Writer) { fmt.Fprintln(w, baseLine(b)) })
 	})
 }
 
@@ -143,16 +131,16 @@ func (c *deleteCmd) Run(a *app) error {
 		if err := at.Do(a.ctx, http.MethodDelete, adminclient.KnowledgePath(c.ID), nil, &gone); err != nil {
 			return err
 		}
-		return c.print(a, gone, "deleted "+c.ID)
+		return c.print(a, gone, func(w io.Writer) { fmt.Fprintln(w, "deleted "+c.ID) })
 	})
 }
 
-// print prints an answer as JSON, or a line about it.
-func (f baseFlags) print(a *app, answer any, line string) error {
+// print prints an answer as JSON, or lets show write it for a person.
+func (f baseFlags) print(a *app, answer any, show func(io.Writer)) error {
 	if f.JSON {
 		return printJSON(a.stdout, answer)
 	}
-	fmt.Fprintln(a.stdout, line)
+	show(a.stdout)
 	return nil
 }
 
@@ -168,14 +156,16 @@ func (c *documentsCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return printJSON(a.stdout, map[string]any{"object": "list", "data": list})
-		}
-		for _, d := range list {
-			fmt.Fprintf(a.stdout, "%s  %s, %s\n", console.Clean(d.ID), console.Clean(d.Name), console.Plural(d.Chunks, "chunk"))
-		}
-		return nil
+		return c.print(a, map[string]any{"object": "list", "data": list}, func(w io.Writer) {
+			for _, d := range list {
+				fmt.Fprintln(w, documentLine(d))
+			}
+		})
 	})
+}
+
+func documentLine(d admin.Document) string {
+	return fmt.Sprintf("%s  %s, %s", console.Clean(d.ID), console.Clean(d.Name), console.Plural(d.Chunks, "chunk"))
 }
 
 type getCmd struct {
@@ -191,14 +181,12 @@ func (c *getCmd) Run(a *app) error {
 		if err := at.Do(a.ctx, http.MethodGet, adminclient.KnowledgePath(c.ID, "documents", c.Doc), nil, &d); err != nil {
 			return err
 		}
-		if c.JSON {
-			return printJSON(a.stdout, d)
-		}
-		fmt.Fprintf(a.stdout, "%s  %s, %s\n", console.Clean(d.ID), console.Clean(d.Name), console.Plural(d.Chunks, "chunk"))
-		for _, chunk := range d.Content {
-			fmt.Fprintf(a.stdout, "\n--- %d  %s\n%s\n", chunk.Chunk, chunk.Section, strings.TrimRight(chunk.Text, "\n"))
-		}
-		return nil
+		return c.print(a, d, func(w io.Writer) {
+			fmt.Fprintln(w, documentLine(d))
+			for _, chunk := range d.Content {
+				fmt.Fprintf(w, "\n--- %d  %s\n%s\n", chunk.Chunk, chunk.Section, strings.TrimRight(chunk.Text, "\n"))
+			}
+		})
 	})
 }
 
@@ -224,7 +212,7 @@ func (c *removeCmd) Run(a *app) error {
 		if len(gone) == 0 {
 			return failed
 		}
-		if err := c.print(a, gone, "removed "+console.Plural(len(gone), "document")); err != nil {
+		if err := c.print(a, gone, func(w io.Writer) { fmt.Fprintln(w, "removed "+console.Plural(len(gone), "document")) }); err != nil {
 			return err
 		}
 		if failed != nil {
@@ -276,7 +264,9 @@ func (c *putCmd) Run(a *app) error {
 				changed++
 			}
 		}
-		return c.print(a, done, fmt.Sprintf("%s new or changed, %d as before", console.Plural(changed, "document"), len(done)-changed))
+		return c.print(a, done, func(w io.Writer) {
+			fmt.Fprintf(w, "%s new or changed, %d as before\n", console.Plural(changed, "document"), len(done)-changed)
+		})
 	})
 }
 

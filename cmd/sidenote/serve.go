@@ -42,13 +42,12 @@ func (c *serveCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	defer ls.close()
 	if err := refuseOpen(cfg, ls.data); err != nil {
-		ls.close()
 		return err
 	}
 	e, err := engine.New(a.ctx, cfg, engine.Options{Keep: true, Address: ls.adminAddress(), Tell: out.tell})
 	if err != nil {
-		ls.close()
 		if a.ctx.Err() != nil {
 			return nil // asked to stop
 		}
@@ -56,11 +55,9 @@ func (c *serveCmd) Run(a *app) error {
 	}
 	defer func() { _ = e.Close() }() // an error loses nothing: caches are filled again, the state folder is written at once
 	if err := e.Bases.CheckStart(a.ctx); err != nil {
-		ls.close()
 		return err
 	}
 	if err := refuseLoop(a.ctx, cfg, ls, net.DefaultResolver.LookupNetIP); err != nil {
-		ls.close()
 		return err
 	}
 	return a.serve(out, e, ls, func(ctx context.Context) error {
@@ -126,7 +123,6 @@ func (a *app) serve(out *output, e *engine.Engine, ls listeners, begin func(cont
 	}
 	data, err := e.DataServer(records, out.logger)
 	if err != nil {
-		ls.close()
 		return err
 	}
 	admin, telemetry := e.AdminServer(out.logger), e.TelemetryServer(out.logger)

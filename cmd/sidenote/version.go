@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"runtime/debug"
+	"runtime"
 	"strings"
 
 	"sidenote/cmd/sidenote/internal/engine"
@@ -13,11 +13,7 @@ type versionCmd struct{}
 // Run prints what this binary is.
 func (versionCmd) Run(a *app) error {
 	version, commit := engine.Version()
-	goVersion := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		goVersion = info.GoVersion
-	}
-	_, err := fmt.Fprintf(a.stdout, "sidenote %s\ncommit    %s\ngo        %s\nencodings %s\n", version, commit, goVersion,
+	_, err := fmt.Fprintf(a.stdout, "sidenote %s\ncommit    %s\ngo        %s\nencodings %s\n", version, commit, runtime.Version(),
 		strings.Join(encodings(), ", "))
 	return err
 }
