@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sort"
 	"strconv"
-	"strings"
 
 	"github.com/valyala/fasthttp"
 )
@@ -152,35 +151,26 @@ func readPage(ctx *fasthttp.RequestCtx) (page, error) {
 // positions returns the indexes of the page's objects among n that are sorted by id, and
 // whether there are more in the order that was asked for.
 func (p page) positions(n int, id func(int) string) (at []int, more bool) {
-	place := func(i int) int { // the index of the i-th in the order that was asked for
-		if p.descending {
-			return n - 1 - i
-		}
-		return i
-	}
-	// position returns how many objects come before id, or up to and including it if past.
-	position := func(of string, past bool) int {
-		return sort.Search(n, func(i int) bool {
-			c := strings.Compare(id(place(i)), of)
-			if p.descending {
-				c = -c
-			}
-			return c > 0 || c == 0 && !past
-		})
+	low, high := p.after, p.before // the ids between which the page is
+	if p.descending {
+		low, high = high, low
 	}
 	from, to := 0, n
-	if p.after != "" {
-		from = position(p.after, true)
+	if low != "" {
+		from = sort.Search(n, func(i int) bool { return id(i) > low })
 	}
-	if p.before != "" {
-		to = max(from, position(p.before, false))
+	if high != "" {
+		to = max(from, sort.Search(n, func(i int) bool { return id(i) >= high }))
 	}
 	more = to-from > p.limit
-	if p.before != "" && p.after == "" {
+	if onlyBefore := p.before != "" && p.after == ""; onlyBefore != p.descending {
 		from = max(from, to-p.limit)
 	}
 	for i := from; i < min(to, from+p.limit); i++ {
-		at = append(at, place(i))
+		at = append(at, i)
+	}
+	if p.descending {
+		slices.Reverse(at)
 	}
 	return at, more
 }
