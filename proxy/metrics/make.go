@@ -12,24 +12,12 @@ func optsOf(name, help string) prometheus.Opts {
 	return prometheus.Opts{Namespace: "sidenote", Name: name, Help: help}
 }
 
-func (f factory) counter(name, help string) prometheus.Counter {
-	return f.NewCounter(prometheus.CounterOpts(optsOf(name, help)))
-}
-
 func (f factory) counters(name, help string, labels ...string) *prometheus.CounterVec {
 	return f.NewCounterVec(prometheus.CounterOpts(optsOf(name, help)), labels)
 }
 
-func (f factory) gauge(name, help string) prometheus.Gauge {
-	return f.NewGauge(prometheus.GaugeOpts(optsOf(name, help)))
-}
-
 func (f factory) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
 	return f.NewGaugeVec(prometheus.GaugeOpts(optsOf(name, help)), labels)
-}
-
-func (f factory) histogram(name, help string, buckets []float64) prometheus.Histogram {
-	return f.NewHistogram(prometheus.HistogramOpts{Namespace: "sidenote", Name: name, Help: help, Buckets: buckets})
 }
 
 func (f factory) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {

@@ -46,7 +46,7 @@ type Metrics struct {
 	upstreamRequests                    *prometheus.CounterVec
 	upstreamCancelled                   *prometheus.CounterVec
 	upstreamTruncated                   *prometheus.CounterVec
-	contextTokens, contextSources       prometheus.Histogram
+	contextTokens, contextSources       prometheus.Observer
 	tokens, excluded                    *prometheus.CounterVec
 	modelUnknown, panics                prometheus.Counter
 	byRequest                           seriesOf[requestKey, *requestSeries]
@@ -62,26 +62,26 @@ type Metrics struct {
 func New(n Names) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	f := factory{promauto.With(m.registry)}
-	overflow := f.counter("metrics_overflow_total", "Label values that no configured name matched, counted as other.")
+	overflow := f.counters("metrics_overflow_total", "Label values that no configured name matched, counted as other.").WithLabelValues()
 	m.tenants, m.upstreams = newNames(n.Tenants, overflow), newNames(n.Upstreams, overflow)
 	m.requests = f.counters("requests_total", "Requests that ended.", "tenant", "outcome")
 	m.untouched = f.counters("untouched_total", "Chat requests that went up without sources.", "reason")
 	m.degraded = f.counters("degraded_total", "Requests that went on without a helper that failed.", "stage", "reason")
 	m.shed = f.counters("shed_total", "Work refused to protect the rest.", "reason")
-	m.inFlight = f.gauge("requests_in_flight", "Requests being served, streams included.")
-	m.streams = f.gauge("streams_open", "Answers on their way to a client.")
+	m.inFlight = f.gauges("requests_in_flight", "Requests being served, streams included.").WithLabelValues()
+	m.streams = f.gauges("streams_open", "Answers on their way to a client.").WithLabelValues()
 	m.overhead = f.histograms("overhead_seconds", "Request read to request handed to the upstream.", overheadBuckets(), "outcome")
 	m.stages = f.histograms("stage_duration_seconds", "Time of one stage of a rewrite.", overheadBuckets(), "stage")
 	m.durations = f.histograms("request_duration_seconds", "Request read to end of the answer.", durationBuckets(), "route", "stream")
 	m.upstreamRequests = f.counters("upstream_requests_total", "Requests sent to an upstream, by the status of its answer (none: no answer).", "upstream", "code")
 	m.upstreamCancelled = f.counters("upstream_cancelled_total", "Upstream requests given up because the client left.", "upstream", "phase")
 	m.upstreamTruncated = f.counters("upstream_truncated_total", "Upstream answers that ended before their end.", "upstream", "phase")
-	m.contextTokens = f.histogram("context_tokens", "Tokens added to an injected request.", []float64{0, 100, 250, 500, 1000, 1500, 2000, 3000, 4000, 8000, 16000, 32000})
-	m.contextSources = f.histogram("context_sources", "Sources added to an injected request.", []float64{0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20})
+	m.contextTokens = f.histograms("context_tokens", "Tokens added to an injected request.", []float64{0, 100, 250, 500, 1000, 1500, 2000, 3000, 4000, 8000, 16000, 32000}).WithLabelValues()
+	m.contextSources = f.histograms("context_sources", "Sources added to an injected request.", []float64{0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20}).WithLabelValues()
 	m.tokens = f.counters("tokens_total", "Tokens by kind; injected: added by rewrites.", "tenant", "kind")
 	m.excluded = f.counters("sources_excluded_total", "Retrieved chunks that did not reach the prompt.", "reason")
-	m.modelUnknown = f.counter("model_unknown_total", "Chat requests for a model that no row of the model table matches.")
-	m.panics = f.counter("panics_total", "Bugs that ended what met them and nothing else; the log has their stacks.")
+	m.modelUnknown = f.counters("model_unknown_total", "Chat requests for a model that no row of the model table matches.").WithLabelValues()
+	m.panics = f.counters("panics_total", "Bugs that ended what met them and nothing else; the log has their stacks.").WithLabelValues()
 	m.cacheMetrics = newCacheMetrics(f)
 	m.baseMetrics = newBaseMetrics(f, newNames(n.Knowledge, overflow))
 	m.usageMetrics = newUsageMetrics(f, m.upstreams)
