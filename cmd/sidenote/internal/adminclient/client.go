@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -22,20 +23,6 @@ type Client struct {
 	base  string // URL
 	token string
 	http  *http.Client
-}
-
-// An Error is an answer with a status of 300 or more.
-type Error struct {
-	Status  int
-	Message string
-}
-
-// Error returns the message, or how to give the token where that is missing.
-func (e *Error) Error() string {
-	if e.Status == http.StatusUnauthorized {
-		return "it wants its admin token: set SIDENOTE_ADMIN_TOKEN, or give --admin-token-file or --config"
-	}
-	return strings.TrimSuffix(e.Message, ".")
 }
 
 // answerWait is how long one answer may take: a little longer than the port gives itself.
@@ -96,14 +83,18 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 	return nil
 }
 
-// failed decodes an error in OpenAI's shape.
+// failed returns the error of an answer with a status of 300 or more: its message, in
+// OpenAI's shape, or how to give the token where that is missing.
 func failed(resp *http.Response) error {
+	if resp.StatusCode == http.StatusUnauthorized {
+		return errors.New("it wants its admin token: set SIDENOTE_ADMIN_TOKEN, or give --admin-token-file or --config")
+	}
 	var e struct{ Error struct{ Message string } }
 	err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&e)
 	if err != nil || e.Error.Message == "" {
-		e.Error.Message = "answers " + resp.Status
+		return errors.New("answers " + resp.Status)
 	}
-	return &Error{Status: resp.StatusCode, Message: e.Error.Message}
+	return errors.New(strings.TrimSuffix(e.Error.Message, "."))
 }
 
 // Base returns a base with the whole of its last report.
