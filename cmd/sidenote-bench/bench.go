@@ -118,7 +118,7 @@ func (b *bench) newRig(ctx context.Context, documents int) (_ *rig, err error) {
 	if r.relay, err = startRole(ctx, "role-relay", r.upstream.addr); err != nil {
 		return nil, err
 	}
-	r.sidenote, err = startSidenote(ctx, setting{program: b.Sidenote, dir: b.dir, upstream: r.upstream.addr, docs: documents, log: b.Log})
+	r.sidenote, err = b.startSidenote(ctx, r.upstream.addr, documents)
 	return r, err
 }
 

@@ -84,20 +84,11 @@ func buildSidenote(ctx context.Context, dir string) (path string, err error) {
 	return path, nil
 }
 
-// A setting is how a Sidenote is set up.
-type setting struct {
-	program  string // its file
-	dir      string // where files may be made
-	upstream string // host:port
-	docs     int    // documents in its folder, each a source of about 1 KB
-	log      string // telemetry.log.requests
-}
-
-// startSidenote starts the real program on a folder of documents and waits until
-// requests get all of them as sources.
-func startSidenote(ctx context.Context, set setting) (*server, error) {
-	dir := filepath.Join(set.dir, fmt.Sprintf("with-%d", set.docs))
-	config, err := writeSetting(dir, set)
+// startSidenote starts the real program on a folder of so many documents, each a source of
+// about 1 KB, and waits until requests get all of them as sources.
+func (b *bench) startSidenote(ctx context.Context, upstream string, documents int) (*server, error) {
+	dir := filepath.Join(b.dir, fmt.Sprintf("with-%d", documents))
+	config, err := b.writeConfig(dir, upstream, documents)
 	if err != nil {
 		return nil, err
 	}
@@ -110,14 +101,14 @@ func startSidenote(ctx context.Context, set setting) (*server, error) {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // the process has its own
-	s := &server{name: "sidenote", addr: addr, cmd: exec.CommandContext(ctx, set.program,
+	s := &server{name: "sidenote", addr: addr, cmd: exec.CommandContext(ctx, b.Sidenote,
 		"serve", "--config", config, "--listen", addr, "--admin", "off", "--state", ":memory:")}
 	s.cmd.Stderr = log
 	if err := s.start(); err != nil {
 		return nil, err
 	}
 	go s.wait()
-	if err := s.ready(ctx, set.docs); err != nil {
+	if err := s.ready(ctx, documents); err != nil {
 		said, _ := os.ReadFile(log.Name())
 		return nil, errors.Join(fmt.Errorf("%w; it said: %s", err, lastLines(said)), s.stop())
 	}
@@ -159,12 +150,13 @@ func askStatus(addr string) (string, error) {
 	return c.status, nil
 }
 
-func writeSetting(dir string, set setting) (path string, err error) {
+// writeConfig writes a configuration for an upstream, with its documents.
+func (b *bench) writeConfig(dir, upstream string, documents int) (path string, err error) {
 	docs := filepath.Join(dir, "handbook")
 	if err := os.MkdirAll(docs, 0o700); err != nil {
 		return "", err
 	}
-	for i := range set.docs {
+	for i := range documents {
 		if err := os.WriteFile(filepath.Join(docs, fmt.Sprintf("leave-%02d.md", i)), document(i), 0o600); err != nil {
 			return "", err
 		}
@@ -178,7 +170,7 @@ policies:
     retrieval: {top_k: %d, deadline: 5s, score_threshold: 0.0001}
 telemetry: {log: {format: json, requests: %s}}
 concurrency: 32k
-`, set.upstream, docs, 400*set.docs+400, set.docs, set.log)
+`, upstream, docs, 400*documents+400, documents, b.Log)
 	return path, os.WriteFile(path, []byte(yaml), 0o600)
 }
 
