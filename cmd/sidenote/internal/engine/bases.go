@@ -13,6 +13,7 @@ import (
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/vectorstore"
 )
 
 // Bases are the knowledge bases of the configuration: the embedded ones, and those in
@@ -21,9 +22,9 @@ type Bases struct {
 	cfg       *config.Config
 	keep      bool // see Options.Keep
 	catalogue *catalogue
-	embedded  map[string]*knowledge.Base // by id
-	indexers  map[string]*indexer        // of the embedded bases that have a folder
-	stores    *vectorStores
+	embedded  map[string]*knowledge.Base   // by id
+	indexers  map[string]*indexer          // of the embedded bases that have a folder
+	stores    map[string]*vectorstore.Base // by id: those that other services keep
 	state     *stateFolder
 	reader    *Reader
 	view      *storeView
@@ -36,7 +37,7 @@ func (b *Bases) open(tasks *tasks) {
 	for _, name := range b.cfg.KnowledgeNames() {
 		k, id := b.cfg.Knowledge[name], string(name)
 		if k.Engine == config.EngineVectorStore {
-			b.catalogue.named[id] = b.stores.open(name)
+			b.catalogue.named[id] = b.openStore(name)
 			continue
 		}
 		base := b.state.base(id, k.Path)
@@ -126,10 +127,6 @@ func (b *Bases) Swap(id string, content *knowledge.Content, report folder.Report
 	b.monitor.metrics.Knowledge(id, content.Documents(), content.Chunks(), content.Bytes(), time.Now())
 	b.monitor.indexed(id, report, true)
 }
-
-// AwaitStores waits until the vector stores have told their state, or some time has
-// passed, and tells of each what is known then. tell may be nil.
-func (b *Bases) AwaitStores(ctx context.Context, tell func(Indexed)) { b.stores.await(ctx, tell) }
 
 // CheckStart refuses what is most likely a mistake in the command line or configuration.
 func (b *Bases) CheckStart(ctx context.Context) error { return b.state.checkStart(ctx) }

@@ -102,8 +102,7 @@ func (e *Engine) openBases(ctx context.Context, o Options) error {
 	e.state = &stateFolder{cfg: e.Config, options: o, reader: e.Reader, view: e.view, monitor: e.monitor}
 	e.Bases = &Bases{
 		cfg: e.Config, keep: o.Keep, catalogue: e.catalogue, embedded: map[string]*knowledge.Base{}, indexers: map[string]*indexer{},
-		stores: &vectorStores{cfg: e.Config, stores: map[string]*vectorstore.Base{}, view: e.view, monitor: e.monitor},
-		state:  e.state, reader: e.Reader, view: e.view, monitor: e.monitor,
+		stores: map[string]*vectorstore.Base{}, state: e.state, reader: e.Reader, view: e.view, monitor: e.monitor,
 	}
 	if err := e.state.open(ctx); err != nil {
 		return err
@@ -116,7 +115,10 @@ func (e *Engine) openBases(ctx context.Context, o Options) error {
 // Close ends what runs in the background, and closes the state folder and the caches.
 func (e *Engine) Close() error {
 	e.tasks.close()
-	errs := []error{e.Bases.stores.close()}
+	var errs []error
+	for _, store := range e.Bases.stores {
+		errs = append(errs, store.Close())
+	}
 	if e.state.library != nil {
 		errs = append(errs, e.state.library.Close())
 	}

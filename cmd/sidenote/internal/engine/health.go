@@ -67,7 +67,7 @@ func (b *Bases) problems() (lines []string) {
 func (b *Bases) problemsOf(id string) []string {
 	base := b.embedded[id]
 	if base == nil {
-		return b.stores.problems(id)
+		return b.storeProblems(id)
 	}
 	if x := b.indexers[id]; x != nil && b.state.library.Standing() == library.Writing {
 		if why := x.status().problem(); why != "" {

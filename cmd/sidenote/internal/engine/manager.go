@@ -18,6 +18,7 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
+	"sidenote/retrieval/vectorstore"
 )
 
 // A manager manages knowledge bases for the admin port. It changes what the state folder
@@ -25,8 +26,8 @@ import (
 type manager struct {
 	cfg      *config.Config
 	state    *stateFolder
-	indexers map[string]*indexer // nil in a command
-	stores   *vectorStores       // nil in a command
+	indexers map[string]*indexer          // nil in a command
+	stores   map[string]*vectorstore.Base // nil in a command
 	view     *storeView
 	monitor  monitor
 }
@@ -142,7 +143,7 @@ func (m *manager) vectorStore(b admin.Base) admin.Base {
 	if s, _ := m.view.Store(b.ID); s.Generation != "" {
 		b.Status, b.Generation, b.Documents, b.Bytes, b.ChangedAt = admin.StatusReady, s.Generation, s.Files, s.Bytes, admin.Unix(s.Changed)
 	}
-	if len(m.stores.stores[b.ID].Trouble()) > 0 {
+	if len(m.stores[b.ID].Trouble()) > 0 {
 		b.Status = admin.StatusFailed
 	}
 	return b

@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"runtime/debug"
-	"strings"
-)
+import "runtime/debug"
 
 // Version is the module's version and the commit, as the go command
 // stamped them.
@@ -19,7 +16,7 @@ func Version() (version, commit string) {
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":
-			commit = s.Value + strings.TrimPrefix(commit, "unknown")
+			commit = s.Value
 		case s.Key == "vcs.modified" && s.Value == "true":
 			commit += " (modified)"
 		}
