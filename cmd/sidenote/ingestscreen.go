@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -102,14 +101,11 @@ func (r *ingestion) unread() (n int) {
 
 // undone returns an error where files could not be read.
 func (r *ingestion) undone() error {
-	switch n := r.unread(); n {
-	case 0:
+	n := r.unread()
+	if n == 0 {
 		return nil
-	case 1:
-		return partError{errors.New("done in part: 1 file could not be read; --allow-skipped takes that for done")}
-	default:
-		return partError{fmt.Errorf("done in part: %s could not be read; --allow-skipped takes that for done", console.Plural(n, "file"))}
 	}
+	return partError{fmt.Errorf("done in part: %s could not be read; --allow-skipped takes that for done", console.Plural(n, "file"))}
 }
 
 // stopped returns the error of an ingest that was stopped, with what was done before.
