@@ -42,12 +42,13 @@ const maxBodies = 32 << 20
 // for what a request can make long, and to some 20 KiB for the rest of a report, most of
 // it in the entries of its sources. It is safe for concurrent use.
 type Ring struct {
-	keep int
-
-	mu      sync.Mutex
-	reports fifo[entry]
-	bodies  fifo[body]
-	copy    func(pieces [][]byte) Body // nil: no bodies are kept
+	mu        sync.Mutex
+	reports   []entry                    // a circle
+	next      int                        // the index of the next report
+	have      int                        // reports
+	bodies    []body                     // in their order
+	bodyBytes int                        // of all bodies
+	copy      func(pieces [][]byte) Body // nil: no bodies are kept
 }
 
 // An entry is a report.Report without what would take much memory.
@@ -67,15 +68,12 @@ type body struct {
 // New returns a Ring that keeps the last n reports, and bodies as it is told. n is at
 // least 1.
 func New(n int, bodies Bodies) *Ring {
-	r := &Ring{keep: n, reports: newFIFO[entry](n, 0)}
+	r := &Ring{reports: make([]entry, n)}
 	switch bodies {
 	case BodiesRedacted:
 		r.copy = redacted
 	case BodiesFull:
 		r.copy = ends
-	}
-	if r.copy != nil {
-		r.bodies = newFIFO[body](3*n, maxBodies) // one that came, and two where a shorter one was sent again
 	}
 	return r
 }
@@ -87,7 +85,9 @@ func (r *Ring) Record(of *report.Report) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	kept := r.reports.add(0)
+	kept := &r.reports[r.next]
+	r.next = (r.next + 1) % len(r.reports)
+	r.have = min(r.have+1, len(r.reports))
 	calls := append(kept.Calls[:0], of.Calls...) // in the memory of an older report, as their own is used again
 	kept.Report = *of
 	kept.Calls = calls
@@ -143,7 +143,13 @@ func (r *Ring) keepBody(of *report.Report, sent bool, pieces [][]byte) {
 	b := r.copy(pieces)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	*r.bodies.add(len(b.Text)) = body{of.ID, of.Tenant, sent, b}
+	r.bodies = append(r.bodies, body{of.ID, of.Tenant, sent, b})
+	r.bodyBytes += len(b.Text)
+	for len(r.bodies) > 3*len(r.reports) || r.bodyBytes > maxBodies { // one that came, and two where a shorter one was sent again
+		r.bodyBytes -= len(r.bodies[0].Text)
+		r.bodies[0] = body{} // its memory is free from now on
+		r.bodies = r.bodies[1:]
+	}
 }
 
 // Find returns what is known of the request with that id. If it is not kept, or not yet,
@@ -151,32 +157,34 @@ func (r *Ring) keepBody(of *report.Report, sent bool, pieces [][]byte) {
 func (r *Ring) Find(id string) (e *Explanation, have, keep int) {
 	of, received, sent, have := r.find(id)
 	if of == nil {
-		return nil, have, r.keep
+		return nil, have, len(r.reports)
 	}
 	e = newExplanation(of) // takes some time, so not while others wait
 	e.Received, e.Sent = received.masked(), sent.masked()
-	return e, have, r.keep
+	return e, have, len(r.reports)
 }
 
 func (r *Ring) find(id string) (of *entry, received, sent *Body, have int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	found := r.reports.last(func(k *entry) bool { return k.ID == id })
-	if found == nil {
-		return nil, nil, nil, r.reports.n
+	for i := range r.reports {
+		if found := &r.reports[i]; found.ID == id {
+			of = new(entry)
+			*of = *found
+			of.edits, of.Calls = append([]Edit{}, found.edits...), slices.Clone(found.Calls)
+			return of, r.body(of, false), r.body(of, true), r.have
+		}
 	}
-	of = new(entry)
-	*of = *found
-	of.edits, of.Calls = append([]Edit{}, found.edits...), slices.Clone(found.Calls)
-	return of, r.body(of, false), r.body(of, true), r.reports.n
+	return nil, nil, nil, r.have
 }
 
 // body returns a body of a request, nil if it is not kept. The tenant is compared too,
 // so that no mistake about ids shows a tenant's text as another's.
 func (r *Ring) body(of *entry, sent bool) *Body {
-	found := r.bodies.last(func(b *body) bool { return b.id == of.ID && b.tenant == of.Tenant && b.sent == sent })
-	if found == nil {
-		return nil
+	for _, b := range slices.Backward(r.bodies) {
+		if b.id == of.ID && b.tenant == of.Tenant && b.sent == sent {
+			return &b.Body
+		}
 	}
-	return &Body{found.Bytes, found.Text}
+	return nil
 }
