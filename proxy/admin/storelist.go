@@ -18,25 +18,21 @@ const (
 
 // A fileObject is a document in the form of a file of OpenAI's vector stores.
 type fileObject struct {
-	ID               string         `json:"id"`
-	Object           string         `json:"object"` // "vector_store.file"
-	UsageBytes       int64          `json:"usage_bytes"`
-	CreatedAt        int64          `json:"created_at"`
-	VectorStoreID    string         `json:"vector_store_id"`
-	Status           string         `json:"status"` // "completed": a document is indexed as a whole or not at all
-	LastError        *struct{}      `json:"last_error"`
-	Attributes       map[string]any `json:"attributes"`
-	ChunkingStrategy strategy       `json:"chunking_strategy"`
-}
-
-type strategy struct {
-	Type string `json:"type"` // "other": documents are cut along their own structure
+	ID               string            `json:"id"`
+	Object           string            `json:"object"` // "vector_store.file"
+	UsageBytes       int64             `json:"usage_bytes"`
+	CreatedAt        int64             `json:"created_at"`
+	VectorStoreID    string            `json:"vector_store_id"`
+	Status           string            `json:"status"` // "completed": a document is indexed as a whole or not at all
+	LastError        *struct{}         `json:"last_error"`
+	Attributes       map[string]any    `json:"attributes"`
+	ChunkingStrategy map[string]string `json:"chunking_strategy"` // other: documents are cut along their own structure
 }
 
 func fileOf(store string, s Store, f File) fileObject {
 	return fileObject{
 		ID: f.ID, Object: "vector_store.file", UsageBytes: f.Bytes, CreatedAt: s.Changed.Unix(), VectorStoreID: store,
-		Status: "completed", Attributes: attributesOf(f, map[string]any{attrName: f.Name, attrChunks: f.Chunks}), ChunkingStrategy: strategy{"other"},
+		Status: "completed", Attributes: attributesOf(f, map[string]any{attrName: f.Name, attrChunks: f.Chunks}), ChunkingStrategy: map[string]string{"type": "other"},
 	}
 }
 
