@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http/httputil"
 	"strconv"
 	"time"
 )
@@ -19,6 +20,7 @@ type client struct {
 	status string // Sidenote-Status of the last answer, "" without one
 	events int    // of the last answer
 	last   byte   // of what has come of its body
+	buffer []byte // for what comes in chunks
 }
 
 // patience is how long anything may take.
@@ -29,7 +31,7 @@ func dial(addr string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{conn: conn, br: bufio.NewReaderSize(conn, 4<<10)}, nil
+	return &client{conn: conn, br: bufio.NewReaderSize(conn, 4<<10), buffer: make([]byte, 4<<10)}, nil
 }
 
 func (c *client) close() { _ = c.conn.Close() }
@@ -62,12 +64,11 @@ func (c *client) answer() error {
 		_, err := c.br.Discard(length)
 		return err
 	}
-	for {
-		more, err := c.chunk()
-		if err != nil || !more {
-			return err
-		}
+	if _, err := io.CopyBuffer(c, httputil.NewChunkedReader(c.br), c.buffer); err != nil {
+		return err
 	}
+	_, err = c.br.Discard(len("\r\n"))
+	return err
 }
 
 // head reads the head of an answer and returns the length of its body, or -1 where
@@ -101,28 +102,10 @@ func (c *client) head() (length int, err error) {
 	}
 }
 
-// chunk reads a chunk; the last one is no more.
-func (c *client) chunk() (more bool, err error) {
-	line, err := c.br.ReadSlice('\n')
-	if err != nil {
-		return false, err
-	}
-	size, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 31)
-	if err != nil {
-		return false, err
-	}
-	for left := int(size) + 2; left > 0; { //nolint:gosec // 31 bits
-		piece, err := c.br.Peek(min(left, max(c.br.Buffered(), 1)))
-		if err != nil {
-			return false, err
-		}
-		c.take(piece[:min(len(piece), max(left-2, 0))]) // without the line end
-		if _, err := c.br.Discard(len(piece)); err != nil {
-			return false, err
-		}
-		left -= len(piece)
-	}
-	return size > 0, nil
+// Write takes the next piece of a body.
+func (c *client) Write(piece []byte) (int, error) {
+	c.take(piece)
+	return len(piece), nil
 }
 
 // take counts the events that end in the next piece of a body.
@@ -137,7 +120,7 @@ func (c *client) take(piece []byte) {
 	c.last = piece[len(piece)-1]
 }
 
-// firstChunk reads an answer's head and its first chunk, and leaves the rest.
+// firstChunk reads an answer's head and the beginning of its body, and leaves the rest.
 func (c *client) firstChunk(request []byte) error {
 	if err := c.send(request); err != nil {
 		return err
@@ -145,10 +128,7 @@ func (c *client) firstChunk(request []byte) error {
 	if _, err := c.head(); err != nil {
 		return err
 	}
-	more, err := c.chunk()
-	if err == nil && !more {
-		err = io.ErrUnexpectedEOF
-	}
+	_, err := httputil.NewChunkedReader(c.br).Read(c.buffer)
 	return errors.Join(err, c.conn.SetDeadline(time.Time{}))
 }
 
