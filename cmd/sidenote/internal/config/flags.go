@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -10,11 +9,11 @@ import (
 
 // applyFlags replaces values of the files by those of the flags.
 func (c loader) applyFlags(f Flags) {
-	c.flag("--listen", "listen", f.Listen, &c.Listen)
-	c.flag("--admin", "admin.listen", f.Admin, &c.Admin.Listen)
-	c.flagRedis(f.Redis, f.RedisShown)
-	c.flag("--telemetry", "telemetry.listen", f.Telemetry, &c.Telemetry.Listen)
-	c.flag("--shutdown-delay", "shutdown_delay", f.ShutdownDelay, (*delay)(&c.ShutdownDelay))
+	c.flag("--listen", "listen", f.Listen, c.Listen.UnmarshalText)
+	c.flag("--admin", "admin.listen", f.Admin, c.Admin.Listen.UnmarshalText)
+	c.flag("--redis", "redis.url", f.Redis, func(text []byte) error { return c.Redis.URL.setFlag(string(text), f.RedisShown) })
+	c.flag("--telemetry", "telemetry.listen", f.Telemetry, c.Telemetry.Listen.UnmarshalText)
+	c.flag("--shutdown-delay", "shutdown_delay", f.ShutdownDelay, c.setShutdownDelay)
 	if f.State != "" {
 		c.State.Path = f.State
 		c.places["state.path"] = mark{Place: Place{File: "--state"}}
@@ -26,7 +25,7 @@ func (c loader) applyFlags(f Flags) {
 	if f.Upstream != "" {
 		c.Upstream = Upstream{} // a key is only ever sent to its own base_url
 		c.forget("upstream")
-		c.flag("--upstream", "upstream.base_url", f.Upstream, &c.Upstream.BaseURL)
+		c.flag("--upstream", "upstream.base_url", f.Upstream, c.Upstream.BaseURL.UnmarshalText)
 	}
 	if len(f.Knowledge) == 0 {
 		return
@@ -49,26 +48,25 @@ func (c loader) applyFlags(f Flags) {
 	}
 }
 
-// A delay is a duration that a flag gives.
-type delay time.Duration
-
-// UnmarshalText reads 5s.
-func (d *delay) UnmarshalText(text []byte) error {
+// setShutdownDelay reads 5s.
+func (c loader) setShutdownDelay(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	if err != nil || parsed < 0 {
 		return fmt.Errorf("%q is not a duration; write it as in 300ms, 5s or 10m", text)
 	}
-	*d = delay(parsed)
+	c.ShutdownDelay = parsed
 	return nil
 }
 
-func (c loader) flag(name, key, value string, to encoding.TextUnmarshaler) {
+// flag lets set read the value of a flag in place of what the files have at a key.
+func (c loader) flag(name, key, value string, set func([]byte) error) {
 	if value == "" {
 		return
 	}
 	place := Place{File: name}
+	c.forget(key)
 	c.places[key] = mark{Place: place}
-	if err := to.UnmarshalText([]byte(value)); err != nil {
+	if err := set([]byte(value)); err != nil {
 		c.problems = append(c.problems, Problem{place, "", err.Error()})
 	}
 }

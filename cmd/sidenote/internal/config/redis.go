@@ -75,21 +75,15 @@ func (c checker) checkRedis() {
 var errShown = errors.New("holds a password, and others can read it in the list of processes; " +
 	"set SIDENOTE_REDIS in its place, or write redis: {url: {env: NAME}} or {file: PATH} in a configuration")
 
-// flagRedis sets the URL of --redis in place of the one of the files. shown says that it was
+// setFlag sets the URL of --redis in place of the one of the files. shown says that it was
 // given on the command line.
-func (c loader) flagRedis(text string, shown bool) {
-	if text == "" {
-		return
+func (u *RedisURL) setFlag(text string, shown bool) error {
+	*u = RedisURL{}
+	if err := u.set(text); err != nil {
+		return err
 	}
-	place := Place{File: "--redis"}
-	c.forget("redis.url")
-	c.places["redis.url"] = mark{Place: place}
-	c.Redis.URL = RedisURL{}
-	err := c.Redis.URL.set(text)
-	if err == nil && shown && redis.HasPassword(text) {
-		err = errShown
+	if shown && redis.HasPassword(text) {
+		return errShown
 	}
-	if err != nil {
-		c.problems = append(c.problems, Problem{place, "", err.Error()})
-	}
+	return nil
 }
