@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"sidenote/retrieval/knowledge/library"
@@ -12,22 +12,16 @@ import (
 )
 
 // An obstacle is why a process cannot write its state folder, or cannot open it.
-type obstacle struct {
-	mu  sync.Mutex
-	err error
-}
+type obstacle struct{ err atomic.Pointer[error] }
 
-func (o *obstacle) set(err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.err = err
-}
+func (o *obstacle) set(err error) { o.err.Store(&err) }
 
 // why is nil where there is none.
 func (o *obstacle) why() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.err
+	if err := o.err.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // locked tells whether another process writes the folder.

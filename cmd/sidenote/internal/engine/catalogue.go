@@ -15,6 +15,10 @@ import (
 type catalogue struct {
 	named   map[string]retrieval.Base // by id; not changed once requests come
 	library *library.Library          // nil without a state folder
+
+	cached func(retrieval.Base) retrieval.Retriever // puts its caches before a base
+	mu     sync.Mutex
+	made   map[string]retrieval.Retriever // by id: one each, because flights are shared in it
 }
 
 // base returns the base of an id.
@@ -48,26 +52,17 @@ func (c *catalogue) ids() []string {
 	return slices.Compact(ids)
 }
 
-// A searcher searches bases of a catalogue through their caches.
-type searcher struct {
-	catalogue *catalogue
-	cached    func(retrieval.Base) retrieval.Retriever
-
-	mu   sync.Mutex
-	made map[string]retrieval.Retriever // by id: one each, because flights are shared in it
-}
-
-// retriever returns what searches a base; nil where there is none.
-func (s *searcher) retriever(id string) retrieval.Retriever {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r := s.made[id]; r != nil {
+// retriever returns what searches a base through its caches; nil where there is none.
+func (c *catalogue) retriever(id string) retrieval.Retriever {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.made[id]; r != nil {
 		return r // a base that was deleted since answers like one still to be indexed
 	}
-	base, ok := s.catalogue.base(id)
+	base, ok := c.base(id)
 	if !ok {
 		return nil
 	}
-	s.made[id] = s.cached(base)
-	return s.made[id]
+	c.made[id] = c.cached(base)
+	return c.made[id]
 }

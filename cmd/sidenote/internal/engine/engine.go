@@ -69,7 +69,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	reader.neutralised = m.neutralised
 	e := &Engine{
 		Config: cfg, Metrics: m.metrics, Reader: reader, monitor: m,
-		catalogue: &catalogue{named: map[string]retrieval.Base{}},
+		catalogue: &catalogue{named: map[string]retrieval.Base{}, made: map[string]retrieval.Retriever{}},
 	}
 	if n := int(cfg.Explain.Keep); n > 0 {
 		e.explained = explain.New(n, cfg.Explain.Bodies)
@@ -83,15 +83,15 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		e.exchange = &calibrationExchange{tracker: tracker, store: store, monitor: m}
 		e.tasks.start(e.exchange.run)
 	}
-	candidates := &searcher{catalogue: e.catalogue, made: map[string]retrieval.Retriever{}, cached: func(base retrieval.Base) retrieval.Retriever {
+	e.catalogue.cached = func(base retrieval.Base) retrieval.Retriever {
 		return e.caches.before(m.searched(base), cache.Candidates)
-	}}
+	}
 	terms := new(analysis.Recent).Terms
-	e.view = newStoreView(e.catalogue, candidates.retriever, terms)
+	e.view = newStoreView(e.catalogue, terms)
 	if err := e.openBases(ctx, o); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	pipeline := retrieval.Pipeline{Bases: candidates.retriever, Terms: terms}
+	pipeline := retrieval.Pipeline{Bases: e.catalogue.retriever, Terms: terms}
 	prepare := retrieval.Prepare{Next: e.caches.before(pipeline, cache.Selected), Ref: e.catalogue.Ref, Terms: terms}
 	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &modelTable{rows: cfg.ModelTable(), encodings: reader.encodings}, Calibration: tracker}
 	return e, nil

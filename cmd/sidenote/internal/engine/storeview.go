@@ -22,11 +22,11 @@ type storeView struct {
 }
 
 // newStoreView returns the view of a catalogue. Each base is searched as the pipeline
-// does, by what candidates returns: the cache in front of the base.
-func newStoreView(bases *catalogue, candidates func(id string) retrieval.Retriever, terms func(string) []string) *storeView {
+// does, through its caches.
+func newStoreView(bases *catalogue, terms func(string) []string) *storeView {
 	one := func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 		q.Settings = retrieval.Settings{NumCandidates: q.Settings.NumCandidates}
-		base := candidates(q.Bases[0].Knowledge)
+		base := bases.retriever(q.Bases[0].Knowledge)
 		if base == nil { // deleted since it was looked up
 			return retrieval.Result{Reason: retrieval.ReasonNoKnowledge}, retrieval.ErrUnavailable
 		}
