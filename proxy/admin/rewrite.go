@@ -74,7 +74,7 @@ func (h *Handler) writeDryRun(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p 
 		Status:  string(report.AppendStatus(nil, &rep)),
 		Sources: string(report.AppendSources(nil, res.Ledger.Sources, tenant.Expose)),
 		Ledger:  res.Ledger,
-		Timings: timings{ms(res.RetrieveTook), ms(res.FitTook), ms(res.EditTook)},
+		Timings: timings{report.Milliseconds(res.RetrieveTook), report.Milliseconds(res.FitTook), report.Milliseconds(res.EditTook)},
 	}
 	request := []byte("null")
 	switch res.Outcome {

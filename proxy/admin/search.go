@@ -8,12 +8,12 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -159,7 +159,7 @@ func searchAnswerOf(res retrieval.Result) SearchAnswer {
 func NewSearchAnswer(res retrieval.Result) SearchAnswer {
 	a := SearchAnswer{
 		Object: "list", Data: make([]FoundSource, len(res.Sources)), Excluded: make([]ExcludedSource, len(res.Excluded)),
-		Reason: res.Reason, Partial: res.Partial, Retrieved: res.Retrieved, Unique: res.Unique, TookMS: ms(res.Took),
+		Reason: res.Reason, Partial: res.Partial, Retrieved: res.Retrieved, Unique: res.Unique, TookMS: report.Milliseconds(res.Took),
 	}
 	for i, s := range res.Sources {
 		a.Data[i] = foundSource(s)
@@ -173,5 +173,3 @@ func NewSearchAnswer(res retrieval.Result) SearchAnswer {
 func foundSource(s retrieval.Source) FoundSource {
 	return FoundSource{s.Knowledge, s.Doc, s.Chunk, s.Name, s.Section, s.Score, s.Text}
 }
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

@@ -101,12 +101,12 @@ func newExplanation(r *entry) *Explanation {
 		Status: r.Status, Upstream: r.Upstream, Truncated: r.Truncated, Client: r.Client,
 		Calls: []Call{}, Cache: res.Retrieval.Cache, Partial: res.Retrieval.Partial,
 		Timings: Timings{
-			Overhead: ms(r.Overhead), Retrieve: ms(res.RetrieveTook), Fit: ms(res.FitTook), Edit: ms(res.EditTook),
-			FirstByte: ms(r.TTFB), Total: ms(r.Total),
+			Overhead: report.Milliseconds(r.Overhead), Retrieve: report.Milliseconds(res.RetrieveTook), Fit: report.Milliseconds(res.FitTook), Edit: report.Milliseconds(res.EditTook),
+			FirstByte: report.Milliseconds(r.TTFB), Total: report.Milliseconds(r.Total),
 		},
 	}
 	for _, c := range r.Calls {
-		e.Calls = append(e.Calls, Call{c.Upstream, c.Purpose, c.Status, ms(c.Took), c.PromptTokens})
+		e.Calls = append(e.Calls, Call{c.Upstream, c.Purpose, c.Status, report.Milliseconds(c.Took), c.PromptTokens})
 	}
 	if res.Ambiguity != nil {
 		e.Detail = short(res.Ambiguity.Message)
@@ -119,5 +119,3 @@ func newExplanation(r *entry) *Explanation {
 	}
 	return e
 }
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

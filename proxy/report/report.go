@@ -129,6 +129,9 @@ func NewID(now time.Time) string {
 	return id.String()
 }
 
+// Milliseconds returns a duration as JSON has it.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+
 // Model returns the matched row of the model table, "" if no body was read.
 func (r *Report) Model() string { return r.Rewrite.Model.Row }
 
