@@ -64,27 +64,22 @@ type endpoint struct {
 }
 
 func (t Telemetry) endpoint(path string) (endpoint, bool) {
-	switch path {
-	case "/metrics":
-		return endpoint{method: "GET", handle: t.metrics}, true
-	case "/healthz":
-		return endpoint{method: "GET", public: true, handle: t.healthz}, true
-	case "/readyz":
-		return endpoint{method: "GET", public: true, handle: t.readyz}, true
-	}
-	return endpoint{}, false
+	e, ok := map[string]endpoint{
+		"/metrics": {method: "GET", handle: t.metrics},
+		"/healthz": {method: "GET", public: true, handle: t.healthz},
+		"/readyz":  {method: "GET", public: true, handle: t.readyz},
+	}[path]
+	return e, ok
 }
 
 func (h *Handler) endpoint(path string) (endpoint, bool) {
-	switch path {
-	case "/v1/rewrite":
-		return endpoint{method: "POST", handle: h.rewrite}, true
-	case "/v1/search":
-		return endpoint{method: "POST", handle: h.search}, true
-	case "/v1/calibration":
-		return endpoint{method: "GET", handle: h.calibration}, true
-	case ProofPath:
-		return endpoint{method: "GET", public: true, handle: h.proof}, true
+	if e, ok := map[string]endpoint{
+		"/v1/rewrite":     {method: "POST", handle: h.rewrite},
+		"/v1/search":      {method: "POST", handle: h.search},
+		"/v1/calibration": {method: "GET", handle: h.calibration},
+		ProofPath:         {method: "GET", public: true, handle: h.proof},
+	}[path]; ok {
+		return e, true
 	}
 	if id, ok := strings.CutPrefix(path, ExplainPath); ok && id != "" {
 		return endpoint{method: "GET", handle: func(ctx *fasthttp.RequestCtx) error { return h.explain(ctx, id) }}, true
