@@ -24,9 +24,9 @@ type Work struct {
 // colours. A nil Progress shows nothing. It is safe for concurrent use.
 type Progress struct {
 	Writer   io.Writer
-	Terminal bool             // whether a line can be written over
-	Width    func() int       // columns, asked for each line; nil, or 0 from it, is 80
-	Now      func() time.Time // nil is time.Now
+	Terminal bool       // whether a line can be written over
+	Width    func() int // columns, asked for each line; nil, or 0 from it, is 80
+	Now      func() time.Time
 
 	mu    sync.Mutex
 	work  Work
@@ -38,7 +38,7 @@ type Progress struct {
 
 // NewProgress writes to w, for a terminal of the kind that the environment names.
 func NewProgress(w io.Writer, term string) *Progress {
-	return &Progress{Writer: w, Terminal: IsTerminal(w) && term != "dumb", Width: func() int { return Columns(w) }}
+	return &Progress{Writer: w, Terminal: IsTerminal(w) && term != "dumb", Width: func() int { return Columns(w) }, Now: time.Now}
 }
 
 // IsTerminal tells whether w is a terminal, so that a person reads it.
@@ -68,7 +68,7 @@ func (p *Progress) Show(w Work) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.now()
+	now := p.Now()
 	if p.since.IsZero() && !p.Terminal {
 		p.last = now // short work needs no line
 	}
@@ -110,13 +110,6 @@ func (p *Progress) draw(text string) {
 	}
 	fmt.Fprint(p.Writer, text)
 	p.shown = wide
-}
-
-func (p *Progress) now() time.Time {
-	if p.Now != nil {
-		return p.Now()
-	}
-	return time.Now()
 }
 
 func (p *Progress) width() int {
