@@ -95,15 +95,15 @@ func (l *load) one(c *client) error {
 	return nil
 }
 
-// latencies sends n requests on the first connection and appends how long each
+// latencies sends n requests on the first connection and appends how many microseconds each
 // took.
-func (l *load) latencies(dst []time.Duration, n int) ([]time.Duration, error) {
+func (l *load) latencies(dst []float64, n int) ([]float64, error) {
 	for range n {
 		start := time.Now()
 		if err := l.one(l.clients[0]); err != nil {
 			return dst, fmt.Errorf("%s: %w", l.server.name, err)
 		}
-		dst = append(dst, time.Since(start))
+		dst = append(dst, float64(time.Since(start).Nanoseconds())/1e3)
 	}
 	return dst, nil
 }

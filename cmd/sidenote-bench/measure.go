@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"sidenote/cmd/internal/console"
 )
@@ -77,7 +76,7 @@ func (b *bench) measureLatency(ctx context.Context, out *results) error {
 
 func (b *bench) latency(ctx context.Context, r *rig, w work) (result latencyResult, err error) {
 	const batch = 50
-	var took [3][]time.Duration
+	var took [3][]float64
 	var loads [3]*load
 	for i, s := range []*server{r.upstream, r.relay, r.sidenote} {
 		if loads[i], err = newLoad(s, w, 1); err != nil {
@@ -101,8 +100,7 @@ func (b *bench) latency(ctx context.Context, r *rig, w work) (result latencyResu
 	}
 	result.Name = w.name
 	for i, to := range []*percentiles{&result.Direct, &result.Relay, &result.Sidenote} {
-		values := microseconds(took[i])
-		*to = percentiles{quantile(values, 0.5), quantile(values, 0.99)}
+		*to = percentiles{quantile(took[i], 0.5), quantile(took[i], 0.99)}
 	}
 	return result, nil
 }

@@ -1,9 +1,6 @@
 package main
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
@@ -18,12 +15,4 @@ func quantile(values []float64, q float64) float64 {
 	low := int(at)
 	high := min(low+1, len(sorted)-1)
 	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
-}
-
-func microseconds(list []time.Duration) []float64 {
-	out := make([]float64, len(list))
-	for i, d := range list {
-		out[i] = float64(d.Nanoseconds()) / 1e3
-	}
-	return out
 }
