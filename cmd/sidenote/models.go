@@ -44,16 +44,11 @@ func (c *modelsCmd) Run(a *app) error {
 		if m.NoSystem {
 			roles = "no system"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", m.Match, m.Encoding, orUnknown(m.Window), orUnknown(m.MaxOutput),
-			reserved(m), m.Images.Tokens(1024, 1024, "high"), count, roles)
+		reserved := rewrite.ReservedOutput(rewrite.Model{Window: m.Window, MaxOutput: m.MaxOutput, DefaultOutput: m.DefaultOutput})
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", m.Match, m.Encoding, orUnknown(m.Window), orUnknown(m.MaxOutput),
+			reserved, m.Images.Tokens(1024, 1024, "high"), count, roles)
 	}
 	return w.Flush()
-}
-
-// reserved is the part of the window that is kept free for an answer without a limit.
-func reserved(m tokens.Model) string {
-	n := rewrite.ReservedOutput(rewrite.Model{Window: m.Window, MaxOutput: m.MaxOutput, DefaultOutput: m.DefaultOutput})
-	return strconv.Itoa(n)
 }
 
 func orUnknown(n int) string {

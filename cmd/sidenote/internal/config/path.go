@@ -16,7 +16,10 @@ func (c loader) locate(key, path string) string {
 		return filepath.Join(c.home, path[1:])
 	}
 	if p := c.Place(key); p.Line > 0 {
-		return relativeTo(p.File, path)
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(filepath.Dir(p.File), path)
+		}
+		return filepath.Clean(path)
 	}
 	return path
 }
@@ -29,14 +32,6 @@ func (c loader) locateFolders() {
 			c.Knowledge[name] = k
 		}
 	}
-}
-
-// relativeTo resolves path against the folder of the file that names it.
-func relativeTo(file, path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
-	}
-	return filepath.Join(filepath.Dir(file), path)
 }
 
 // locateState fills in the state folder that nobody configured: the one of the XDG Base

@@ -79,12 +79,16 @@ func (p *painter) block(lines []string) {
 			}
 		case line == "</source>":
 			inside = false
+			if sources == sourcesFull && hidden > 0 {
+				p.added(fmt.Sprintf("…%s(%d more lines, --full shows all)", strings.Repeat(" ", 48), hidden))
+			}
 			if sources == sourcesFull {
-				p.more(hidden)
 				p.added(line)
 			}
 		case !inside:
-			p.others(line, sources)
+			if line == "</sources>" && sources > sourcesFull {
+				p.added(fmt.Sprintf("… and %d more sources", sources-sourcesFull))
+			}
 			p.added(line)
 		case sources > sourcesFull || i < from || told >= textLines || strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#"):
 			if sources <= sourcesFull {
@@ -115,19 +119,6 @@ func beginning(lines []string) int {
 		}
 	}
 	return 0
-}
-
-func (p *painter) more(hidden int) {
-	if hidden > 0 {
-		p.added(fmt.Sprintf("…%s(%d more lines, --full shows all)", strings.Repeat(" ", 48), hidden))
-	}
-}
-
-// others names the sources that are not shown, before the closing tag.
-func (p *painter) others(line string, sources int) {
-	if line == "</sources>" && sources > sourcesFull {
-		p.added(fmt.Sprintf("… and %d more sources", sources-sourcesFull))
-	}
 }
 
 // ledger shows the budget and the decision about each source.

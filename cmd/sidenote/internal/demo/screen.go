@@ -83,7 +83,8 @@ func Render(s Story, look Look) string {
 	p := painter{look: look}
 	p.line("Sidenote demo: everything on this machine, no key, no network")
 	p.line("")
-	p.right(fmt.Sprintf("1  knowledge  demo: %s documents, %s chunks", console.Thousands(s.Documents), console.Thousands(s.Chunks)), short(s.Index))
+	indexed := fmt.Sprintf("1  knowledge  demo: %s documents, %s chunks", console.Thousands(s.Documents), console.Thousands(s.Chunks))
+	p.line("%s%s", pad(indexed, 80), short(s.Index))
 	p.line("2  upstream   built-in stub, answers only from what it is shown")
 	p.line("3  question   %q", s.Question)
 	p.line("")
@@ -112,11 +113,6 @@ func (p *painter) line(format string, args ...any) {
 		text = clip(text, Width)
 	}
 	p.b.WriteString(text + "\n")
-}
-
-// right writes text with note at the right edge.
-func (p *painter) right(text, note string) {
-	p.line("%s%s", pad(text, 80), note)
 }
 
 // added writes a line of what Sidenote put in.

@@ -258,17 +258,15 @@ func (m *manager) unavailable() error {
 
 // refusal turns an error of the state folder into an answer of the admin port.
 func (m *manager) refusal(id string, err error) error {
-	var (
-		own     *admin.Refusal
-		corrupt *store.CorruptError
-		segment *store.SegmentError
-		foreign *store.ForeignError
-	)
+	_, own := errors.AsType[*admin.Refusal](err)
+	_, corrupt := errors.AsType[*store.CorruptError](err)
+	_, segment := errors.AsType[*store.SegmentError](err)
+	_, foreign := errors.AsType[*store.ForeignError](err)
 	as := func(status int, code, format string, args ...any) error {
 		return &admin.Refusal{Status: status, Code: code, Message: fmt.Sprintf(format, args...), Err: err}
 	}
 	switch {
-	case err == nil, errors.As(err, &own):
+	case err == nil, own:
 		return err
 	case errors.Is(err, store.ErrNotFound):
 		return as(http.StatusNotFound, "not_found", "There is no knowledge base %q.", id)
@@ -280,7 +278,7 @@ func (m *manager) refusal(id string, err error) error {
 		return as(http.StatusServiceUnavailable, "busy", "Knowledge base %q is being changed by something else, such as the reading of its folder; try again.", id)
 	case errors.Is(err, context.Canceled), errors.Is(err, library.ErrClosed):
 		return as(http.StatusServiceUnavailable, "shutting_down", "This Sidenote is being stopped.")
-	case errors.As(err, &corrupt), errors.As(err, &segment), errors.As(err, &foreign):
+	case corrupt, segment, foreign:
 		m.monitor.tell(slog.LevelWarn, "state: "+err.Error())
 		return as(http.StatusInternalServerError, "state_damaged", "%s.", sentence(err))
 	}
