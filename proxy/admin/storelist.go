@@ -101,7 +101,7 @@ func (h *Handler) listStores(ctx *fasthttp.RequestCtx) error {
 }
 
 // listFiles lists a base's documents. All of them are completed.
-func listFiles(ctx *fasthttp.RequestCtx, store string, s Store) error {
+func listFiles(ctx *fasthttp.RequestCtx, _ viewer, store string, s Store) error {
 	if s.unlisted() {
 		return failUnlisted(ctx, store)
 	}

@@ -77,7 +77,7 @@ func (h *Handler) storeEndpoint(path string) (endpoint, bool) {
 	get := func(handle func(*fasthttp.RequestCtx) error) (endpoint, bool) {
 		return endpoint{method: "GET", handle: handle}, true
 	}
-	of := func(handle func(*fasthttp.RequestCtx, string, Store) error) func(*fasthttp.RequestCtx) error {
+	of := func(handle func(*fasthttp.RequestCtx, viewer, string, Store) error) func(*fasthttp.RequestCtx) error {
 		return func(ctx *fasthttp.RequestCtx) error { return h.withStore(ctx, at[0], handle) }
 	}
 	switch {
@@ -90,15 +90,15 @@ func (h *Handler) storeEndpoint(path string) (endpoint, bool) {
 	case len(at) == 2 && at[1] == "files":
 		return get(of(listFiles))
 	case at[1] == "files":
-		return get(of(func(ctx *fasthttp.RequestCtx, id string, s Store) error {
+		return get(of(func(ctx *fasthttp.RequestCtx, _ viewer, id string, s Store) error {
 			return showFile(ctx, id, s, strings.Join(at[2:], "/"))
 		}))
 	}
 	return endpoint{}, false
 }
 
-// withStore calls handle with the part of a base that the caller may see.
-func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fasthttp.RequestCtx, string, Store) error) error {
+// withStore calls handle with the caller and the part of a base that it may see.
+func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fasthttp.RequestCtx, viewer, string, Store) error) error {
 	who, err := h.viewer(ctx)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fa
 		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("No vector store found with id %q; there are %s.", id, strings.Join(who.bases, ", ")))
 		return nil
 	}
-	return handle(ctx, id, s.visibleTo(who.filter))
+	return handle(ctx, who, id, s.visibleTo(who.filter))
 }
 
 // A viewer is a caller with what it may see.
@@ -211,6 +211,6 @@ func storeOf(id string, s Store) storeObject {
 	return o
 }
 
-func showStore(ctx *fasthttp.RequestCtx, id string, s Store) error {
+func showStore(ctx *fasthttp.RequestCtx, _ viewer, id string, s Store) error {
 	return writeJSON(ctx, fasthttp.StatusOK, storeOf(id, s))
 }

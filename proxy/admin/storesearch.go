@@ -86,11 +86,7 @@ type storeText struct {
 // searchStore searches one base for one or several queries. It answers with all that the
 // engine finds, without the selection that chat requests apply: the caller may want to
 // select among the results of several bases.
-func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, id string, store Store) error {
-	who, err := h.viewer(ctx)
-	if err != nil {
-		return err
-	}
+func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, who viewer, id string, store Store) error {
 	s, err := readStoreSearch(ctx)
 	if err != nil {
 		return err
