@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // A load is a number of connections to one server that all send one request.
@@ -57,22 +58,20 @@ func (l *load) run(ctx context.Context, long time.Duration) (round, error) {
 	}
 	start := time.Now()
 	var sent atomic.Int64
-	errs := make([]error, len(l.clients))
-	var all sync.WaitGroup
-	for i, c := range l.clients {
-		all.Go(func() {
-			for errs[i] == nil && time.Since(start) < long && ctx.Err() == nil {
-				errs[i] = l.one(c)
+	var all errgroup.Group
+	for _, c := range l.clients {
+		all.Go(func() (err error) {
+			for err == nil && time.Since(start) < long && ctx.Err() == nil {
+				err = l.one(c)
 				sent.Add(1)
 			}
+			return err
 		})
 	}
-	all.Wait()
+	err = all.Wait()
 	r := round{requests: int(sent.Load()), took: time.Since(start)}
-	for _, err := range errs {
-		if err != nil {
-			return r, fmt.Errorf("%s: %w", l.server.name, err)
-		}
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", l.server.name, err)
 	}
 	if ctx.Err() != nil {
 		return r, ctx.Err()
