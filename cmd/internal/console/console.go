@@ -54,7 +54,7 @@ func Note(at time.Time, text string) string {
 }
 
 func what(r Request) string {
-	var text string
+	text := r.Outcome
 	switch {
 	case r.Sources > 0:
 		tokens := Thousands(r.Tokens)
@@ -66,9 +66,7 @@ func what(r Request) string {
 			text += "  " + r.Reason
 		}
 	case r.Reason != "":
-		text = r.Outcome + ": " + r.Reason
-	default:
-		text = r.Outcome
+		text += ": " + r.Reason
 	}
 	if r.End != "" {
 		text += "  " + r.End
