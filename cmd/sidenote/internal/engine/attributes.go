@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"sidenote/retrieval"
 )
 
 // UnknownAttributes warns of filters of tenants that name an attribute which none of their
@@ -22,9 +20,14 @@ func (b *Bases) UnknownAttributes() (lines []string) {
 		if !all {
 			continue
 		}
-		for _, key := range missing(p.Rewrite.Filter, known) {
+		there := thereIs(known)
+		for key := range p.Rewrite.Filter.Keys {
+			if known[key] {
+				continue
+			}
+			known[key] = true // from now on: it is named once
 			lines = append(lines, fmt.Sprintf("tenant %s: no document of %s has the attribute %q that its filters name; %s",
-				name, strings.Join(p.Rewrite.Knowledge, ", "), key, thereIs(known)))
+				name, strings.Join(p.Rewrite.Knowledge, ", "), key, there))
 		}
 	}
 	return lines
@@ -44,16 +47,6 @@ func (b *Bases) attributesOf(bases []string) (known map[string]bool, all bool) {
 		}
 	}
 	return known, true
-}
-
-// missing returns the keys of a filter that are not known, each once.
-func missing(f *retrieval.Filter, known map[string]bool) (keys []string) {
-	for key := range f.Keys {
-		if !known[key] && !slices.Contains(keys, key) {
-			keys = append(keys, key)
-		}
-	}
-	return keys
 }
 
 func thereIs(known map[string]bool) string {

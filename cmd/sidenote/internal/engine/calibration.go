@@ -29,12 +29,8 @@ type calibrationExchange struct {
 // replicas rarely overwrite each other's values; what that loses is written again, see
 // calibration.Tracker.
 func (e *calibrationExchange) run(ctx context.Context) {
-	for ctx.Err() == nil {
-		select {
-		case <-time.After(calibrateEvery/2 + rand.N(calibrateEvery)):
-			e.exchange(ctx)
-		case <-ctx.Done():
-		}
+	for Pause(ctx, calibrateEvery/2+rand.N(calibrateEvery)) == nil {
+		e.exchange(ctx)
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainWait)
 	defer cancel()

@@ -34,13 +34,16 @@ func NewReader() (*Reader, error) {
 
 // Deps are what bases are read with.
 func (r *Reader) Deps() knowledge.Deps {
-	return knowledge.Deps{Counter: r.counter, Child: r.children, Version: ChunkEncoding + " " + tokens.Version + " " + tags.Version, Neutralise: func(id, text string) string {
-		clean, n := tags.Vocabulary{}.Neutralise(text, false)
-		if n > 0 && r.neutralised != nil {
-			r.neutralised(id, n)
-		}
-		return clean
-	}}
+	return knowledge.Deps{Counter: r.counter, Child: r.children, Version: ChunkEncoding + " " + tokens.Version + " " + tags.Version, Neutralise: r.neutralise}
+}
+
+// neutralise makes tags in a text of a base harmless.
+func (r *Reader) neutralise(base, text string) string {
+	clean, n := tags.Vocabulary{}.Neutralise(text, false)
+	if n > 0 && r.neutralised != nil {
+		r.neutralised(base, n)
+	}
+	return clean
 }
 
 // stateDeps are what a state folder is opened with. Where it is written, the tokens of

@@ -24,13 +24,7 @@ func (b *Bases) openStore(name config.Name) *vectorstore.Base {
 func (b *Bases) storeOptions(name config.Name) vectorstore.Options {
 	o, id := b.cfg.VectorStore(name), string(name)
 	o.Version = tags.Version
-	o.Neutralise = func(text string) string {
-		clean, n := tags.Vocabulary{}.Neutralise(text, false)
-		if n > 0 {
-			b.monitor.neutralised(id, n)
-		}
-		return clean
-	}
+	o.Neutralise = func(text string) string { return b.reader.neutralise(id, text) }
 	o.Looked = func(files int, bytes int64) {
 		b.monitor.metrics.Knowledge(id, files, 0, bytes, time.Now())
 		b.view.noteStore(id, files, bytes)
