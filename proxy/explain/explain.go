@@ -110,11 +110,9 @@ func (r *entry) trim() {
 	if len(l.Sources) > maxSources {
 		l.Sources = slices.Clone(l.Sources[:maxSources]) // a part of the list would keep all of it in memory
 	}
-	if len(l.Notes) > 0 {
-		l.Notes = slices.Clone(l.Notes[:min(len(l.Notes), maxNotes)])
-		for i := range l.Notes {
-			l.Notes[i] = short(l.Notes[i])
-		}
+	l.Notes = slices.Clone(l.Notes[:min(len(l.Notes), maxNotes)])
+	for i := range l.Notes {
+		l.Notes[i] = short(l.Notes[i])
 	}
 	if l.Filter != nil && len(l.Filter.String()) > maxFilter {
 		l.Filter = nil

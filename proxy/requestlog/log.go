@@ -40,8 +40,8 @@ type Log struct {
 
 	texts sync.Pool // of *[]byte: a line
 
+	noted   sync.Map // has the routes that were said to pass unchanged
 	mu      sync.Mutex
-	noted   map[route.Kind]bool
 	ongoing map[degradation]*recurrence
 }
 
@@ -94,13 +94,7 @@ func (v Verbosity) Wants(r *report.Report) bool {
 
 // note logs once for each route that it passes unchanged.
 func (l *Log) note(r route.Kind) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.noted == nil {
-		l.noted = make(map[route.Kind]bool)
-	}
-	if !l.noted[r] {
-		l.noted[r] = true
+	if _, said := l.noted.LoadOrStore(r, true); !said {
 		l.Logger.Info("a route passes unchanged; sources are added to /chat/completions only (said once)", "route", string(r))
 	}
 }
