@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -109,8 +110,10 @@ func (b *bench) startSidenote(ctx context.Context, upstream string, documents in
 	}
 	go s.wait()
 	if err := s.ready(ctx, documents); err != nil {
+		const enough = 2 << 10
 		said, _ := os.ReadFile(log.Name())
-		return nil, errors.Join(fmt.Errorf("%w; it said: %s", err, lastLines(said)), s.stop())
+		said = bytes.TrimSpace(said[max(0, len(said)-enough):])
+		return nil, errors.Join(fmt.Errorf("%w; it said: %s", err, said), s.stop())
 	}
 	return s, nil
 }
@@ -181,11 +184,6 @@ func freeAddress() (string, error) {
 		return "", err
 	}
 	return ln.Addr().String(), ln.Close()
-}
-
-func lastLines(text []byte) string {
-	const enough = 2 << 10
-	return strings.TrimSpace(string(text[max(0, len(text)-enough):]))
 }
 
 // releaseStreams lets the upstream end the streams that it holds open.
