@@ -74,6 +74,14 @@ func what(r Request) string {
 	return Clean(text)
 }
 
+// Mark is how answers cite a source of a prompt, "[3]"; "" for one that is not in it.
+func Mark(id int) string {
+	if id == 0 {
+		return ""
+	}
+	return "[" + strconv.Itoa(id) + "]"
+}
+
 // Plural writes a number of things.
 func Plural(n int, thing string) string {
 	if n == 1 {

@@ -130,7 +130,7 @@ func (p *painter) ledger(l rewrite.Ledger) {
 		rows = shown(rows)
 	}
 	for _, src := range rows {
-		p.line("     %s %s %s %s%s", pad(string(src.Fate), 4), pad(number(src.ID), 4), pad(src.Doc, 15), pad(src.Section, 24),
+		p.line("     %s %s %s %s%s", pad(string(src.Fate), 4), pad(console.Mark(src.ID), 4), pad(src.Doc, 15), pad(src.Section, 24),
 			detail(src.Fate, src.Tokens, src.Demand, fmt.Sprintf("   score %.1f", src.Score), src.Detail))
 	}
 	if left := len(l.Sources) - len(rows); left > 0 {
@@ -158,13 +158,6 @@ func shown(all []rewrite.SourceEntry) []rewrite.SourceEntry {
 		}
 	}
 	return rows
-}
-
-func number(id int) string {
-	if id == 0 {
-		return ""
-	}
-	return fmt.Sprintf("[%d]", id)
 }
 
 // detail is the last column of a row: the tokens, with what there is to say of what is in,

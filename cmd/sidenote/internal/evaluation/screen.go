@@ -91,9 +91,6 @@ const mostFound = 10
 
 // worst explains the n worst queries.
 func (e *Evaluation) worst(n int) []worstQuery {
-	if n == 0 {
-		return nil
-	}
 	titles := make(map[string]string, len(e.Data.Documents))
 	for _, d := range e.Data.Documents {
 		titles[d.ID] = d.Title

@@ -20,7 +20,7 @@ func Rewrite(w io.Writer, res rewrite.Result) {
 		fmt.Fprintf(w, "only documents of %s\n", l.Filter)
 	}
 	for _, src := range l.Sources {
-		fmt.Fprintf(w, "%-4s %-4s %s#%d  %s  %d tokens  %s\n", src.Fate, mark(src.ID), src.Doc, src.Chunk, src.Section, src.Tokens, src.Detail)
+		fmt.Fprintf(w, "%-4s %-4s %s#%d  %s  %d tokens  %s\n", src.Fate, console.Mark(src.ID), src.Doc, src.Chunk, src.Section, src.Tokens, src.Detail)
 	}
 }
 
@@ -55,11 +55,4 @@ func windowLine(l *rewrite.Ledger) string {
 		return text + "window unknown"
 	}
 	return text + fmt.Sprintf("window %s, room %s", console.Thousands(w.Size), console.Thousands(w.Room))
-}
-
-func mark(id int) string {
-	if id == 0 {
-		return ""
-	}
-	return fmt.Sprintf("[%d]", id)
 }
