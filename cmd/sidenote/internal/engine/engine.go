@@ -46,7 +46,6 @@ type Engine struct {
 	Bases    *Bases
 
 	catalogue *catalogue
-	state     *stateFolder
 	view      *storeView
 	caches    *caches
 	exchange  *calibrationExchange // nil without Redis
@@ -99,15 +98,15 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 
 // openBases opens the state folder and makes the bases.
 func (e *Engine) openBases(ctx context.Context, o Options) error {
-	e.state = &stateFolder{cfg: e.Config, options: o, reader: e.Reader, view: e.view, monitor: e.monitor}
+	state := &stateFolder{cfg: e.Config, options: o, reader: e.Reader, view: e.view, monitor: e.monitor}
 	e.Bases = &Bases{
 		cfg: e.Config, keep: o.Keep, catalogue: e.catalogue, embedded: map[string]*knowledge.Base{}, indexers: map[string]*indexer{},
-		stores: map[string]*vectorstore.Base{}, state: e.state, reader: e.Reader, view: e.view, monitor: e.monitor,
+		stores: map[string]*vectorstore.Base{}, state: state, reader: e.Reader, view: e.view, monitor: e.monitor,
 	}
-	if err := e.state.open(ctx); err != nil {
+	if err := state.open(ctx); err != nil {
 		return err
 	}
-	e.catalogue.library = e.state.library
+	e.catalogue.library = state.library
 	e.Bases.open(e.tasks)
 	return nil
 }
@@ -119,8 +118,8 @@ func (e *Engine) Close() error {
 	for _, store := range e.Bases.stores {
 		errs = append(errs, store.Close())
 	}
-	if e.state.library != nil {
-		errs = append(errs, e.state.library.Close())
+	if e.Bases.state.library != nil {
+		errs = append(errs, e.Bases.state.library.Close())
 	}
 	return errors.Join(append(errs, e.caches.close())...)
 }
@@ -161,10 +160,10 @@ func (e *Engine) AdminServer(log *slog.Logger) *admin.Server {
 
 // manager is nil without a state folder.
 func (e *Engine) manager() admin.Manager {
-	if e.state.library == nil {
+	if e.Bases.state.library == nil {
 		return nil
 	}
-	return &manager{cfg: e.Config, state: e.state, indexers: e.Bases.indexers, stores: e.Bases.stores, view: e.view, monitor: e.monitor}
+	return &manager{cfg: e.Config, state: e.Bases.state, indexers: e.Bases.indexers, stores: e.Bases.stores, view: e.view, monitor: e.monitor}
 }
 
 func newMetrics(cfg *config.Config) *metrics.Metrics {
