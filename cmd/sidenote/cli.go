@@ -123,7 +123,7 @@ func (a *app) run(args []string) error {
 
 // environment resolves a flag that is not given from SIDENOTE_<FLAG>.
 func (a *app) environment() kong.Resolver {
-	var resolve kong.ResolverFunc = func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 		if flag.Name == "help" {
 			return nil, nil
 		}
@@ -139,8 +139,7 @@ func (a *app) environment() kong.Resolver {
 			return list, nil
 		}
 		return value, nil
-	}
-	return resolve
+	})
 }
 
 func exitCode(err error) int {
