@@ -3,6 +3,7 @@
 package console
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -101,6 +102,19 @@ func Thousands(n int) string {
 
 // Milliseconds is a duration as JSON has it.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+
+// Short is a duration in milliseconds for a person: those below 10 with one digit after the
+// point, those below tenths with two.
+func Short(d time.Duration, tenths float64) string {
+	ms := float64(d) / float64(time.Millisecond)
+	switch {
+	case ms >= 10:
+		return fmt.Sprintf("%.0f ms", ms)
+	case ms >= tenths:
+		return fmt.Sprintf("%.1f ms", ms)
+	}
+	return fmt.Sprintf("%.2f ms", ms)
+}
 
 func overhead(d time.Duration) string {
 	switch {

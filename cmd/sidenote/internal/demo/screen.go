@@ -84,7 +84,7 @@ func Render(s Story, look Look) string {
 	p.line("Sidenote demo: everything on this machine, no key, no network")
 	p.line("")
 	indexed := fmt.Sprintf("1  knowledge  demo: %s documents, %s chunks", console.Thousands(s.Documents), console.Thousands(s.Chunks))
-	p.line("%s%s", pad(indexed, 80), short(s.Index))
+	p.line("%s%s", pad(indexed, 80), console.Short(s.Index, 0.1))
 	p.line("2  upstream   built-in stub, answers only from what it is shown")
 	p.line("3  question   %q", s.Question)
 	p.line("")
@@ -149,11 +149,11 @@ func (p *painter) answer(s Story) {
 	if len(cited) > 0 {
 		p.line("   %s", strings.Join(cited, "   "))
 	}
-	again := "Asked again: " + short(s.Again)
+	again := "Asked again: " + console.Short(s.Again, 0.1)
 	if s.Cached {
-		again = "Asked again: cache=hit, " + short(s.Again)
+		again = "Asked again: cache=hit, " + console.Short(s.Again, 0.1)
 	}
-	p.line("   time       search %s, fit %s, edit %s.  %s", short(s.Search), short(s.Fit), short(s.Edit), again)
+	p.line("   time       search %s, fit %s, edit %s.  %s", console.Short(s.Search, 0.1), console.Short(s.Fit, 0.1), console.Short(s.Edit, 0.1), again)
 }
 
 func place(src rewrite.SourceEntry) string {
@@ -190,16 +190,4 @@ func wrap(text string, n int) []string {
 		line += w
 	}
 	return append(lines, line)
-}
-
-// short is a duration in milliseconds with two significant digits.
-func short(d time.Duration) string {
-	ms := float64(d) / float64(time.Millisecond)
-	switch {
-	case ms >= 10:
-		return fmt.Sprintf("%.0f ms", ms)
-	case ms >= 0.1:
-		return fmt.Sprintf("%.1f ms", ms)
-	}
-	return fmt.Sprintf("%.2f ms", ms)
 }

@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"sidenote/cmd/internal/console"
@@ -141,7 +140,7 @@ func (e *Evaluation) Print(w io.Writer, n int, color bool) {
 	}
 	p.measure(fmt.Sprintf("hit@%d", e.Settings.TopK), s.Hit, "share of the queries whose request gets a relevant source"+empty)
 	fmt.Fprintln(w)
-	p.row("latency", fmt.Sprintf("p50 %s, p95 %s, p99 %s", ms(s.P50), ms(s.P95), ms(s.P99))+
+	p.row("latency", fmt.Sprintf("p50 %s, p95 %s, p99 %s", console.Short(s.P50, 1), console.Short(s.P95, 1), console.Short(s.P99, 1))+
 		p.faint("   wall time of a request's search, nothing cached"))
 	for i, q := range e.worst(n) {
 		p.query(i+1, q)
@@ -214,16 +213,4 @@ func (p painter) documents(name string, list []evalDocument) {
 	if more := len(list) - len(shown); more > 0 {
 		fmt.Fprintf(p.w, "  %-8s and %d more\n", "", more)
 	}
-}
-
-// ms is a duration in milliseconds with two significant digits.
-func ms(d time.Duration) string {
-	n := float64(d) / float64(time.Millisecond)
-	switch {
-	case n >= 10:
-		return fmt.Sprintf("%.0f ms", n)
-	case n >= 1:
-		return fmt.Sprintf("%.1f ms", n)
-	}
-	return fmt.Sprintf("%.2f ms", n)
 }
