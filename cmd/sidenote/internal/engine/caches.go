@@ -30,37 +30,23 @@ type caches struct {
 }
 
 func newCaches(cfg *config.Config, m monitor) (*caches, error) {
-	memory, err := newMemory(int64(cfg.Cache.Memory))
-	if err != nil {
-		return nil, err
-	}
 	c := &caches{
-		cfg: cfg, monitor: m, memory: memory,
+		cfg: cfg, monitor: m, memory: map[cache.Kind]*cache.Memory{},
 		stores: map[cache.Kind]*redis.Store{}, codecs: map[cache.Kind]*cache.CodecStore{}, behind: map[cache.Kind]*cache.WriteBehind{},
 	}
-	if err := c.openRedis(); err != nil {
-		return nil, err
-	}
-	for kind, store := range memory {
-		m.metrics.Watch("cache_bytes", "Bytes held by a cache.", map[string]string{"cache": string(kind)}, false,
-			func() float64 { return float64(store.Bytes()) })
-	}
-	return c, nil
-}
-
-// newMemory divides the memory for caches. An entry of candidates is ten times
-// as large as one of what was selected of them, and is asked for far less often: only
-// for what came too late, or under another policy.
-func newMemory(bytes int64) (map[cache.Kind]*cache.Memory, error) {
-	stores := map[cache.Kind]*cache.Memory{}
+	// An entry of candidates is ten times as large as one of what was selected of them, and
+	// is asked for far less often: only for what came too late, or under another policy.
+	bytes := int64(cfg.Cache.Memory)
 	for kind, share := range map[cache.Kind]int64{cache.Candidates: bytes / 8, cache.Selected: bytes - bytes/8} {
 		store, err := cache.NewMemory(share)
 		if err != nil {
 			return nil, fmt.Errorf("make cache: %w", err)
 		}
-		stores[kind] = store
+		c.memory[kind] = store
+		m.metrics.Watch("cache_bytes", "Bytes held by a cache.", map[string]string{"cache": string(kind)}, false,
+			func() float64 { return float64(store.Bytes()) })
 	}
-	return stores, nil
+	return c, c.openRedis()
 }
 
 // before puts the tiers of a kind before a retriever.

@@ -101,10 +101,7 @@ func (m *manager) Put(ctx context.Context, base string, documents []admin.NewDoc
 			return nil, err
 		}
 	}
-	if err := m.refuseFolder(ctx, base); err != nil {
-		return nil, err
-	}
-	before, err := m.changeable(ctx, base, ids...)
+	before, err := m.changeable(ctx, base, true, ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -121,19 +118,6 @@ func (m *manager) Put(ctx context.Context, base string, documents []admin.NewDoc
 		done[i] = admin.Written{ID: id, Object: "knowledge.document", Knowledge: base, Created: !there, Changed: !there || was.Row != after[id].Row}
 	}
 	return done, nil
-}
-
-// refuseFolder refuses a base that is read from a folder: it holds what is in the folder,
-// and a document from elsewhere would not be found there.
-func (m *manager) refuseFolder(ctx context.Context, base string) error {
-	if err := m.writable(base); err != nil {
-		return err
-	}
-	b, err := m.Base(ctx, base)
-	if err != nil || b.Path == "" {
-		return err
-	}
-	return admin.Refuse(http.StatusConflict, "from_folder", "Knowledge base %q is read from %s; put the document there, or into a base without a folder.", base, b.Path)
 }
 
 // checkAttributes refuses attributes that filters cannot compare, and too many of them.
@@ -156,7 +140,7 @@ const maxAttributes = 64
 
 // Remove removes a document.
 func (m *manager) Remove(ctx context.Context, base, id string) error {
-	known, err := m.changeable(ctx, base, id)
+	known, err := m.changeable(ctx, base, false, id)
 	if err != nil {
 		return err
 	}
@@ -167,14 +151,19 @@ func (m *manager) Remove(ctx context.Context, base, id string) error {
 }
 
 // changeable returns those of the documents that exist. It refuses documents that were read
-// from a file, because the next reading of the folder would undo the change.
-func (m *manager) changeable(ctx context.Context, base string, ids ...string) (map[string]store.Known, error) {
+// from a file, because the next reading of the folder would undo the change. For a put it
+// refuses a base that is read from a folder: it holds what is in the folder, and a document
+// from elsewhere would not be found there.
+func (m *manager) changeable(ctx context.Context, base string, put bool, ids ...string) (map[string]store.Known, error) {
 	if err := m.writable(base); err != nil {
 		return nil, err
 	}
 	b, err := m.Base(ctx, base)
 	if err != nil {
 		return nil, err
+	}
+	if put && b.Path != "" {
+		return nil, admin.Refuse(http.StatusConflict, "from_folder", "Knowledge base %q is read from %s; put the document there, or into a base without a folder.", base, b.Path)
 	}
 	if b.Generation == "" {
 		return nil, admin.Refuse(http.StatusServiceUnavailable, "indexing", "Knowledge base %q is not whole: its folder is still being read, or was not read to the end; try again after that.", base)

@@ -58,7 +58,11 @@ type syncFunc func(ctx context.Context, folder folder.Folder, progress func(fold
 func (x *indexer) read(ctx context.Context, sync syncFunc) indexing {
 	x.reading.Lock()
 	defer x.reading.Unlock()
-	f := x.begin()
+	x.mu.Lock()
+	f := x.folder
+	f.AcceptDeletions = f.AcceptDeletions || x.accept
+	x.queued, x.accept, x.running, x.began, x.progress = false, false, true, time.Now(), folder.Progress{Knowledge: f.ID}
+	x.mu.Unlock()
 	report, err := sync(ctx, f, func(p folder.Progress) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
@@ -74,16 +78,6 @@ func (x *indexer) read(ctx context.Context, sync syncFunc) indexing {
 		x.monitor.indexed(x.folder.ID, report, first)
 	}
 	return x.indexing
-}
-
-// begin notes that a run begins, and returns what it reads.
-func (x *indexer) begin() folder.Folder {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	f := x.folder
-	f.AcceptDeletions = f.AcceptDeletions || x.accept
-	x.queued, x.accept, x.running, x.began, x.progress = false, false, true, time.Now(), folder.Progress{Knowledge: f.ID}
-	return f
 }
 
 // ask has the folder read as it is now, and returns how many runs will have ended when it
