@@ -27,17 +27,8 @@ func jsonProblem(err error) string {
 
 // given names the kind of value in the body.
 func given(value string) string {
-	switch value {
-	case "array":
-		return "a list"
-	case "object":
-		return "an object"
-	case "bool":
-		return "a boolean"
-	case "string", "number":
-		return "a " + value
-	}
-	return value // such as number 1.5
+	names := map[string]string{"array": "a list", "bool": "a boolean", "number": "a number", "object": "an object", "string": "a string"}
+	return cmp.Or(names[value], value) // such as number 1.5
 }
 
 // wanted names the kind of JSON value that a type is read from.

@@ -90,14 +90,13 @@ func (h *Handler) listStores(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	var ids []string
-	var stores []Store
+	var stores []storeObject
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(who.bases))) {
 		if s, ok := h.Library.Store(id); ok {
-			ids, stores = append(ids, id), append(stores, s.visibleTo(who.filter))
+			stores = append(stores, storeOf(id, s.visibleTo(who.filter)))
 		}
 	}
-	return answerList(ctx, len(ids), func(i int) string { return ids[i] }, func(i int) storeObject { return storeOf(ids[i], stores[i]) })
+	return answerList(ctx, len(stores), func(i int) string { return stores[i].ID }, func(i int) storeObject { return stores[i] })
 }
 
 // listFiles lists a base's documents. All of them are completed.
