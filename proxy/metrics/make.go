@@ -28,8 +28,3 @@ func (f factory) histograms(name, help string, buckets []float64, labels ...stri
 func overheadBuckets() []float64 {
 	return []float64{50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5}
 }
-
-// durationBuckets reach from 5 ms to ten minutes, after which SDKs give up.
-func durationBuckets() []float64 {
-	return []float64{5e-3, 25e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
-}

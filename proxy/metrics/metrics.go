@@ -72,7 +72,9 @@ func New(n Names) *Metrics {
 	m.streams = f.gauges("streams_open", "Answers on their way to a client.").WithLabelValues()
 	m.overhead = f.histograms("overhead_seconds", "Request read to request handed to the upstream.", overheadBuckets(), "outcome")
 	m.stages = f.histograms("stage_duration_seconds", "Time of one stage of a rewrite.", overheadBuckets(), "stage")
-	m.durations = f.histograms("request_duration_seconds", "Request read to end of the answer.", durationBuckets(), "route", "stream")
+	// From 5 ms to ten minutes, after which SDKs give up.
+	durationBuckets := []float64{5e-3, 25e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
+	m.durations = f.histograms("request_duration_seconds", "Request read to end of the answer.", durationBuckets, "route", "stream")
 	m.upstreamRequests = f.counters("upstream_requests_total", "Requests sent to an upstream, by the status of its answer (none: no answer).", "upstream", "code")
 	m.upstreamCancelled = f.counters("upstream_cancelled_total", "Upstream requests given up because the client left.", "upstream", "phase")
 	m.upstreamTruncated = f.counters("upstream_truncated_total", "Upstream answers that ended before their end.", "upstream", "phase")
