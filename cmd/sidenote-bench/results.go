@@ -94,27 +94,32 @@ func (r *results) write(w io.Writer, asJSON bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "%d cores, %s, %s; %d connections, medians of %d rounds of %d ms, log: %s\n",
 		r.Machine.CPUs, r.Machine.OS, r.Machine.Go, r.Load.Connections, r.Load.Rounds, r.Load.RoundMS, r.Load.Log)
-	for _, section := range []func(io.Writer){r.writeCPU, r.writeLatency, r.writeMemory, r.writeStress, r.writeGrowth} {
-		section(t)
+	for _, section := range []struct {
+		measured bool
+		head     string
+		write    func(io.Writer)
+	}{
+		{len(r.CPU) > 0, "CPU µs a request\trelay\tSidenote\tratio\tquartiles\taim\t", r.writeCPU},
+		{len(r.Latency) > 0, "Latency µs, one connection\tdirect p50\trelay adds\tSidenote adds\tdirect p99\trelay adds\tSidenote adds\t", r.writeLatency},
+		{r.Memory != nil, "Memory KB an open idle stream\trelay\tSidenote\t", r.writeMemory},
+		{r.Stress != nil, "Streamed chats lost\trelay\tSidenote\t", r.writeStress},
+		{len(r.Growth) > 0, "Growth, CPU µs a request\t\trelay\tSidenote\tratio\tquartiles\t", r.writeGrowth},
+	} {
+		if section.measured {
+			fmt.Fprintf(t, "\n%s\n", section.head)
+			section.write(t)
+		}
 	}
 	return t.Flush()
 }
 
 func (r *results) writeCPU(w io.Writer) {
-	if len(r.CPU) == 0 {
-		return
-	}
-	fmt.Fprint(w, "\nCPU µs a request\trelay\tSidenote\tratio\tquartiles\taim\t\n")
 	for _, c := range r.CPU {
 		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.2f\t%.2f–%.2f\t≤ %.1f\t\n", c.Name, c.Relay, c.Sidenote, c.Ratio, c.Low, c.High, c.Bar)
 	}
 }
 
 func (r *results) writeLatency(w io.Writer) {
-	if len(r.Latency) == 0 {
-		return
-	}
-	fmt.Fprint(w, "\nLatency µs, one connection\tdirect p50\trelay adds\tSidenote adds\tdirect p99\trelay adds\tSidenote adds\t\n")
 	for _, l := range r.Latency {
 		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", l.Name,
 			l.Direct.P50, l.Relay.P50-l.Direct.P50, l.Sidenote.P50-l.Direct.P50,
@@ -123,10 +128,6 @@ func (r *results) writeLatency(w io.Writer) {
 }
 
 func (r *results) writeMemory(w io.Writer) {
-	if r.Memory == nil {
-		return
-	}
-	fmt.Fprint(w, "\nMemory KB an open idle stream\trelay\tSidenote\t\n")
 	fmt.Fprintf(w, "%d streams\t%.1f\t%.1f\t\n", r.Memory.Streams, r.Memory.Relay/kib, r.Memory.Sidenote/kib)
 	if r.Memory.Asked > r.Memory.Streams {
 		fmt.Fprintf(w, "(%d were asked for; the limit of open files is lower)\t\t\t\n", r.Memory.Asked)
@@ -134,10 +135,6 @@ func (r *results) writeMemory(w io.Writer) {
 }
 
 func (r *results) writeStress(w io.Writer) {
-	if r.Stress == nil {
-		return
-	}
-	fmt.Fprint(w, "\nStreamed chats lost\trelay\tSidenote\t\n")
 	fmt.Fprintf(w, "of %d\t%d\t%d\t\n", r.Stress.Chats, r.Stress.RelayLost, r.Stress.SidenoteLost)
 	for _, text := range []string{r.Stress.RelayError, r.Stress.SidenoteError} {
 		if text != "" {
@@ -147,10 +144,6 @@ func (r *results) writeStress(w io.Writer) {
 }
 
 func (r *results) writeGrowth(w io.Writer) {
-	if len(r.Growth) == 0 {
-		return
-	}
-	fmt.Fprint(w, "\nGrowth, CPU µs a request\t\trelay\tSidenote\tratio\tquartiles\t\n")
 	for _, g := range r.Growth {
 		fmt.Fprintf(w, "%s\t%s\t%.1f\t%.1f\t%.2f\t%.2f–%.2f\t\n", g.What, g.Value, g.Relay, g.Sidenote, g.Ratio, g.Low, g.High)
 	}
