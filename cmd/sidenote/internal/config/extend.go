@@ -38,7 +38,7 @@ func (c checker) chain(name Name) (chain []Name, ok bool) {
 		}
 		if slices.Contains(chain, next) {
 			if next == name { // only members of a cycle report it, not policies that extend one
-				c.problem("policies."+string(name)+".extends", "goes round in a circle: %s", circle(chain, next))
+				c.problem("policies."+string(name)+".extends", "goes round in a circle: %s", strings.Join(append(Texts(chain), string(next)), " → "))
 			}
 			return chain, false
 		}
@@ -50,10 +50,6 @@ func (c checker) chain(name Name) (chain []Name, ok bool) {
 		}
 		at = next
 	}
-}
-
-func circle(chain []Name, back Name) string {
-	return strings.Join(append(Texts(chain), string(back)), " → ")
 }
 
 func itoa(i int) string { return strconv.Itoa(i) }

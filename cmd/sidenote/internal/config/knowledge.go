@@ -1,8 +1,12 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"sidenote/retrieval/knowledge/folder"
@@ -151,4 +155,39 @@ func (c *Config) OnlyForKnowledge(upstream Name) bool {
 		}
 	}
 	return false
+}
+
+// CheckFolders returns a Problems naming the bases whose path is not there. It
+// is not part of Load because a configuration may be checked on a machine that
+// has none of them. mayBeAway tells which may be missing because the state folder holds
+// their documents; nil: none.
+func (c *Config) CheckFolders(mayBeAway func(Name) bool) error {
+	var problems Problems
+	for _, name := range c.KnowledgeNames() {
+		path := c.Knowledge[name].Path
+		if path == "" || mayBeAway != nil && mayBeAway(name) {
+			continue
+		}
+		info, err := os.Stat(path)
+		var reason string
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			reason = "not found"
+		case err != nil:
+			reason = "cannot be read: " + cause(err).Error()
+		case !info.IsDir() && !info.Mode().IsRegular():
+			reason = "is neither a folder nor a file" // opening a pipe would wait for ever
+		default:
+			continue
+		}
+		key := "knowledge." + string(name) + ".path"
+		if c.Place(key).Line == 0 && strings.Contains(path, ",") {
+			reason += "; several folders have a --knowledge each"
+		}
+		problems = append(problems, Problem{c.Place(key), key, "folder " + strconv.Quote(path) + " " + reason})
+	}
+	if len(problems) > 0 {
+		return problems.sorted(c.files)
+	}
+	return nil
 }

@@ -31,14 +31,14 @@ type Problem struct {
 }
 
 func (p Problem) String() string {
-	var b strings.Builder
-	if p.Place.File != "" {
-		b.WriteString(p.Place.String() + ": ")
-	}
+	text := p.Reason
 	if p.Key != "" {
-		b.WriteString(p.Key + ": ")
+		text = p.Key + ": " + text
 	}
-	return b.String() + p.Reason
+	if p.Place.File != "" {
+		text = p.Place.String() + ": " + text
+	}
+	return text
 }
 
 // Problems is everything that is wrong with a configuration, in the order of

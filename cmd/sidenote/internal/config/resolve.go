@@ -1,14 +1,17 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"sidenote/proxy"
 	"sidenote/proxy/route"
+	"sidenote/rewrite/tokens"
 )
 
 // resolve turns a checked configuration into the values that the proxy runs on. It reports
@@ -106,3 +109,35 @@ func (c *Config) Proxy() proxy.Config {
 	}
 	return out
 }
+
+// UpstreamNames lists the upstreams by name.
+func (c *Config) UpstreamNames() []Name { return sortedKeys(c.upstreams()) }
+
+// KnowledgeNames lists the bases by name.
+func (c *Config) KnowledgeNames() []Name { return sortedKeys(c.Knowledge) }
+
+// ModelTable is the configured rows, then the built-in ones. What a row leaves
+// open is filled in from the built-in row that its name matches.
+func (c *Config) ModelTable() []tokens.Model {
+	builtin := tokens.Builtin()
+	table := make([]tokens.Model, 0, len(c.Models)+len(builtin))
+	for _, m := range c.Models {
+		row, _ := tokens.Lookup(builtin, strings.TrimSuffix(m.Match, "*"))
+		row.Match = strings.ToLower(m.Match)
+		if m.Encoding != "" {
+			row.Encoding, row.Estimated = m.Encoding, false
+		}
+		row.Estimated = row.Estimated || m.Estimated
+		row.Window = cmp.Or(int(m.Window), row.Window)
+		row.MaxOutput = cmp.Or(int(m.MaxOutputTokens), row.MaxOutput)
+		row.DefaultOutput = cmp.Or(int(m.DefaultOutput), row.DefaultOutput)
+		if m.Roles != "" {
+			row.NoSystem = m.Roles == noSystem
+		}
+		table = append(table, row)
+	}
+	return append(table, builtin...)
+}
+
+// noSystem is the Model.Roles of a model that refuses messages of the role system.
+const noSystem = "no_system"
