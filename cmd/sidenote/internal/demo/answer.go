@@ -24,7 +24,8 @@ type sentence struct {
 func Answer(text, question string) string {
 	asked := words(question)
 	var found []sentence
-	for _, src := range sourceElement().FindAllStringSubmatch(text, -1) {
+	source := regexp.MustCompile(`(?s)<source id="(\d+)"[^>]*>\n(.*?)\n</source>`) // its id and what is in it
+	for _, src := range source.FindAllStringSubmatch(text, -1) {
 		id, body := src[1], html.UnescapeString(src[2])
 		var best sentence
 		for _, s := range sentences(body) {
@@ -51,11 +52,6 @@ func Answer(text, question string) string {
 		parts = append(parts, strings.TrimRight(s.text, ".!?")+" ["+s.id+"].")
 	}
 	return strings.Join(parts, " ")
-}
-
-// sourceElement matches one source: its id and what is in it.
-func sourceElement() *regexp.Regexp {
-	return regexp.MustCompile(`(?s)<source id="(\d+)"[^>]*>\n(.*?)\n</source>`)
 }
 
 // sentences cuts Markdown into sentences, leaving out headings.

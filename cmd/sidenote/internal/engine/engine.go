@@ -64,7 +64,11 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	if o.Tell == nil {
 		o.Tell = func(slog.Level, string) {}
 	}
-	m := monitor{metrics: newMetrics(cfg), tell: o.Tell}
+	version, commit := Version()
+	m := monitor{tell: o.Tell, metrics: metrics.New(metrics.Names{
+		Tenants: config.Texts(cfg.TenantNames()), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()),
+		Version: version, Commit: commit,
+	})}
 	reader.neutralised = m.neutralised
 	e := &Engine{
 		Config: cfg, Metrics: m.metrics, Reader: reader, monitor: m,
@@ -164,12 +168,4 @@ func (e *Engine) manager() admin.Manager {
 		return nil
 	}
 	return &manager{cfg: e.Config, state: e.Bases.state, indexers: e.Bases.indexers, stores: e.Bases.stores, view: e.view, monitor: e.monitor}
-}
-
-func newMetrics(cfg *config.Config) *metrics.Metrics {
-	version, commit := Version()
-	return metrics.New(metrics.Names{
-		Tenants: config.Texts(cfg.TenantNames()), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()),
-		Version: version, Commit: commit,
-	})
 }

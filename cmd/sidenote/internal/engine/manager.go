@@ -14,7 +14,6 @@ import (
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/admin"
-	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
@@ -88,12 +87,14 @@ func (m *manager) base(id string, stored store.Base) admin.Base {
 	if b.Engine == config.EngineVectorStore {
 		return m.vectorStore(b)
 	}
+	_, _, whole := store.ReadOrigin(stored.Origin)
 	if c := m.state.library.Base(id).Content(); c != nil { // what it answers from
 		b.Generation, b.Documents, b.Chunks, b.Bytes = c.Generation(), c.Documents(), c.Chunks(), c.Bytes()
+		whole = !c.Part()
 	} else {
 		b.Status = admin.StatusIndexing
 	}
-	if readInPart(m.state.library.Base(id).Content(), stored) {
+	if !whole {
 		b.Status, b.Reason = admin.StatusPartial, inPart
 	}
 	if err := m.state.library.Wrong(id); err != nil {
@@ -122,16 +123,6 @@ func (m *manager) base(id string, stored store.Base) admin.Base {
 	}
 	b.Ingest = last.wire()
 	return b
-}
-
-// readInPart tells whether only a part of its folder is in a base. The base answers from c
-// or, where that is nil, has only what is stored.
-func readInPart(c *knowledge.Content, stored store.Base) bool {
-	if c != nil {
-		return c.Part()
-	}
-	_, _, whole := store.ReadOrigin(stored.Origin)
-	return !whole
 }
 
 // vectorStore completes the description of a base that is a vector store.
