@@ -48,7 +48,8 @@ type fitKey struct {
 // A memo remembers the last result for each key. Hits are mostly the rounds of a tool
 // loop and questions that many users ask. It is a small table without locks, in which a
 // new entry replaces the one in its slot. A second table holds the patterns made from
-// the texts of a search result.
+// the texts of a search result. A popular question takes 4 µs with both, 32 without the
+// first and 23 without the second (BenchmarkWarm of the engine).
 type memo struct {
 	slots    [256]atomic.Pointer[memoEntry]
 	patterns [256]atomic.Pointer[sourcePatterns]

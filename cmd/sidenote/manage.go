@@ -24,7 +24,7 @@ import (
 // baseFlags choose the state folder with the bases that a command manages.
 type baseFlags struct {
 	Config         string `placeholder:"FILE" help:"Configuration, YAML."`
-	State          string `placeholder:"DIR" help:"Where bases are library ($XDG_STATE_HOME/sidenote)."`
+	State          string `placeholder:"DIR" help:"Where bases are kept ($XDG_STATE_HOME/sidenote)."`
 	AdminTokenFile string `placeholder:"FILE" help:"Token of the admin port of the process that writes the state folder ($SIDENOTE_ADMIN_TOKEN)."`
 	JSON           bool   `name:"json" help:"Print the answer as JSON."`
 }

@@ -18,5 +18,8 @@ var vectors = cpu.X86.HasAVX2 && cpu.X86.HasBMI1
 // too irregular for the branch predictor. The only state between blocks is whether the
 // first character of the next one is escaped.
 //
+// Parsing takes 24 µs for 200 KB with it and 106 without, 6 and 12 for 20 KB, and the same
+// for 1 KB (BenchmarkParse of package rewrite, with the build tag sidenote_plain).
+//
 //go:noescape
 func insideVectors(b []byte, i int) (at int, seen marks)
