@@ -33,18 +33,20 @@ func newInbox() *inbox {
 	return &inbox{wake: make(chan struct{}, 1), next: batch{ops: map[string]fsnotify.Op{}}}
 }
 
-// pump returns when the channels are closed, which happens to both at once.
+// pump returns when the channels are closed.
 func (in *inbox) pump(events <-chan fsnotify.Event, errs <-chan error) {
-	for {
+	for events != nil || errs != nil {
 		select {
 		case e, ok := <-events:
 			if !ok {
-				return
+				events = nil
+				continue
 			}
 			in.put(e)
 		case _, ok := <-errs:
 			if !ok {
-				return
+				errs = nil
+				continue
 			}
 			in.lose() // the queue was full, or worse
 		}
