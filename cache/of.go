@@ -58,16 +58,16 @@ type Of[V any] struct {
 	Observe func(Event) // called concurrently
 
 	flights singleflight.Group
-	recent  recent[V]
+	recent  answers[V]
 }
 
 // A Lookup is the state of one key's look-ups in the tiers.
 type Lookup[V any] struct {
 	key        Key
-	name       string          // the key in the form of stores
-	known      *recentEntry[V] // the remembered answer of the nearest tier; nil if there is none
-	value      []byte          // as a tier returned it, or as it is to be kept
-	unwritable uint            // a bit for each tier that the value must not be written to
+	name       string     // the key in the form of stores
+	known      *answer[V] // the remembered answer of the nearest tier; nil if there is none
+	value      []byte     // as a tier returned it, or as it is to be kept
+	unwritable uint       // a bit for each tier that the value must not be written to
 }
 
 // Near looks into the nearest tier. The digest of the key is made of id, which has the

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"sync"
 	"time"
+
+	"sidenote/retrieval/recent"
 )
 
 // What a WriteBehind may hold and do.
@@ -70,7 +71,7 @@ func (b *WriteBehind) Get(ctx context.Context, key string) ([]byte, error) {
 // ErrDropped if the queue is full or b is closed.
 func (b *WriteBehind) Set(_ context.Context, key string, val []byte, ttl time.Duration) error {
 	w := write{key, val, ttl}
-	queue := b.queues[maphash.String(recentSeed, key)%behindWriters]
+	queue := b.queues[recent.HashText(key)%behindWriters]
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {

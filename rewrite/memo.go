@@ -1,10 +1,8 @@
 package rewrite
 
 import (
-	"hash/maphash"
-	"sync/atomic"
-
 	"sidenote/retrieval"
+	"sidenote/retrieval/recent"
 	"sidenote/rewrite/chat"
 )
 
@@ -46,13 +44,12 @@ type fitKey struct {
 }
 
 // A memo remembers the last result for each key. Hits are mostly the rounds of a tool
-// loop and questions that many users ask. It is a small table without locks, in which a
-// new entry replaces the one in its slot. A second table holds the patterns made from
+// loop and questions that many users ask. A second table holds the patterns made from
 // the texts of a search result. A popular question takes 4 µs with both, 32 without the
 // first and 23 without the second (BenchmarkWarm of the engine).
 type memo struct {
-	slots    [256]atomic.Pointer[memoEntry]
-	patterns [256]atomic.Pointer[sourcePatterns]
+	fits     recent.Table[memoEntry]
+	patterns recent.Table[sourcePatterns]
 }
 
 type memoEntry struct {
@@ -65,28 +62,25 @@ type sourcePatterns struct {
 	*patterns
 }
 
-// memoSeed seeds the hashes of both tables. It never changes in a process.
-var memoSeed = maphash.MakeSeed()
-
-// slot hashes only the fields that usually differ between requests, because hashing all
+// hash takes only the fields that usually differ between requests, because hashing all
 // takes longer.
-func (m *memo) slot(k *fitKey) *atomic.Pointer[memoEntry] {
-	h := maphash.Comparable(memoSeed, k.first) + uint64(k.budget)
+func (k *fitKey) hash() uint64 {
+	h := recent.Hash(k.first) + uint64(k.budget)
 	for _, s := range [...]string{k.policy, k.query, k.frames[0].Before, k.frames[0].After, k.frames[1].Before} {
-		h = h*31 + maphash.String(memoSeed, s)
+		h = h*31 + recent.HashText(s)
 	}
-	return &m.slots[h%uint64(len(m.slots))]
+	return h
 }
 
 // patternsOf returns the patterns of the texts of sources, which are not empty. Like a
 // fitKey, it compares lists of sources by identity.
 func (m *memo) patternsOf(sources []retrieval.Source) *patterns {
-	slot := &m.patterns[maphash.Comparable(memoSeed, &sources[0])%uint64(len(m.patterns))]
-	if s := slot.Load(); s != nil && s.first == &sources[0] && len(s.list) == len(sources) {
+	hash := recent.Hash(&sources[0])
+	if s := m.patterns.At(hash); s != nil && s.first == &sources[0] && len(s.list) == len(sources) {
 		return s.patterns
 	}
 	n := newPatterns(len(sources), func(i int) string { return sources[i].Text })
-	slot.Store(&sourcePatterns{&sources[0], n})
+	m.patterns.Put(hash, &sourcePatterns{&sources[0], n})
 	return n
 }
 
@@ -120,13 +114,13 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	// messages hold already, and results without sources, which have no identity.
 	whole := k.policy != "" && k.first != nil && len(sources) == len(found.Sources) && k.size() <= maxRemembered
 	if whole {
-		if e := m.slot(&k).Load(); e != nil && e.key == k && (e.fitted.neighbours == nil || e.fitted.neighbours.findIn(&j.presence) == nil) {
+		if e := m.fits.At(k.hash()); e != nil && e.key == k && (e.fitted.neighbours == nil || e.fitted.neighbours.findIn(&j.presence) == nil) {
 			return e.fitted
 		}
 	}
 	f := j.leftOut(found, j.newPlan(sources, notice).result())
 	if whole && !f.requestSpecific {
-		m.slot(&k).Store(&memoEntry{k, f})
+		m.fits.Put(k.hash(), &memoEntry{k, f})
 	}
 	return f
 }

@@ -11,7 +11,7 @@ type cacheMetrics struct {
 	lookups, mismatches *prometheus.CounterVec
 	redisDurations      *prometheus.HistogramVec
 	redisErrors         *prometheus.CounterVec
-	byLookup            seriesOf[lookupKey, prometheus.Counter]
+	byLookup            recentSeries[lookupKey, prometheus.Counter]
 }
 
 // A lookupKey holds the labels of one look-up in a cache.
@@ -30,13 +30,9 @@ func newCacheMetrics(f factory) *cacheMetrics {
 // "memory" or "redis", result "hit", "miss", "error" or "skipped". The arguments must
 // be constants, as they become labels.
 func (m *cacheMetrics) CacheLookup(cache, tier, result string) {
-	of := lookupKey{cache, tier, result}
-	c, ok := m.byLookup.get(cache, &of)
-	if !ok {
-		c = m.lookups.WithLabelValues(cache, tier, result)
-		m.byLookup.put(cache, of, c)
-	}
-	c.Inc()
+	m.byLookup.get(lookupKey{cache, tier, result}, func() (prometheus.Counter, bool) {
+		return m.lookups.WithLabelValues(cache, tier, result), true
+	}).Inc()
 }
 
 // Mismatch counts a cached value that does not belong to its key. kind, a constant,

@@ -49,7 +49,7 @@ type Metrics struct {
 	contextTokens, contextSources       prometheus.Observer
 	tokens, excluded                    *prometheus.CounterVec
 	modelUnknown, panics                prometheus.Counter
-	byRequest                           seriesOf[requestKey, *requestSeries]
+	byRequest                           recentSeries[requestKey, *requestSeries]
 	fixed                               fixed
 
 	*cacheMetrics

@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"hash/maphash"
-	"sync/atomic"
-
+	"sidenote/retrieval/recent"
 	"sidenote/rewrite"
 	"sidenote/rewrite/tokens"
 )
@@ -14,7 +12,7 @@ import (
 type modelTable struct {
 	rows      []tokens.Model
 	encodings *tokens.Set
-	recent    [64]atomic.Pointer[resolved]
+	recent    recent.Table[resolved]
 }
 
 // A resolved is a name with its model.
@@ -23,13 +21,10 @@ type resolved struct {
 	model rewrite.Model
 }
 
-// nameSeed spreads names over recent; it never changes.
-var nameSeed = maphash.MakeSeed()
-
 // Model resolves a model's name.
 func (m *modelTable) Model(name string) rewrite.Model {
-	slot := &m.recent[maphash.String(nameSeed, name)%uint64(len(m.recent))]
-	if r := slot.Load(); r != nil && r.name == name {
+	hash := recent.HashText(name)
+	if r := m.recent.At(hash); r != nil && r.name == name {
 		return r.model
 	}
 	row, _ := tokens.Lookup(m.rows, name)
@@ -42,7 +37,7 @@ func (m *modelTable) Model(name string) rewrite.Model {
 		Estimated: row.Estimated, NoSystem: row.NoSystem, Counter: counter, Images: row.Images,
 	}
 	if len(name) <= maxRecentName {
-		slot.Store(&resolved{name, model})
+		m.recent.Put(hash, &resolved{name, model})
 	}
 	return model
 }
