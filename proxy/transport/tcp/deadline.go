@@ -28,7 +28,7 @@ type deadline struct{ at atomic.Int64 } // a reading of Clock; 0: not known
 // it must end the operation after wait, or up to a sixteenth later.
 func (d *deadline) serves(now, wait time.Duration) bool {
 	left := time.Duration(d.at.Load()) - now
-	return left >= wait && left <= wait+wait/slack
+	return !plain && left >= wait && left <= wait+wait/slack
 }
 
 // extend returns the deadline to set for an operation that may take wait. ok is false
