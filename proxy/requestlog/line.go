@@ -45,7 +45,7 @@ func appendLine(dst []byte, r *report.Report) []byte {
 
 // appendMilliseconds appends d in milliseconds as encoding/json writes it.
 func appendMilliseconds(dst []byte, d time.Duration) []byte {
-	return strconv.AppendFloat(dst, float64(d.Microseconds())/1e3, 'f', -1, 64)
+	return strconv.AppendFloat(dst, report.Milliseconds(d), 'f', -1, 64)
 }
 
 // appendText appends s as a JSON string.
