@@ -11,6 +11,11 @@ import (
 // A Cache remembers counts by hashes of the texts. It has a fixed number of entries, four
 // to a cache line, and no locks. It is safe for concurrent use.
 //
+// It exists for speed alone: with the build tag sidenote_plain it remembers nothing. A
+// KiB of text that was counted before takes 0.05 µs with it and 4.4 without
+// (BenchmarkCountWarm), a conversation of 28 messages 8 µs and 143
+// (BenchmarkCountConversation of package rewrite).
+//
 // An entry is two words: value, and check, which is the first hash XOR value. If two
 // writers mix their words, the hash does not match and the entry is a miss (the scheme
 // of Hyatt and Mann's lockless transposition table). 96 bits of two hashes, each with
@@ -68,6 +73,9 @@ func pack(k Key, n int, exact bool) uint64 {
 
 // Get returns what Put remembered.
 func (c *Cache) Get(k Key) (n int, exact, ok bool) {
+	if plain {
+		return 0, false, false
+	}
 	line := c.line(k)
 	for i := range line {
 		v := line[i].value.Load()

@@ -1,0 +1,5 @@
+//go:build sidenote_plain
+
+package tokens
+
+const plain = true
