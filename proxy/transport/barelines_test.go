@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -39,8 +40,9 @@ type trickling struct {
 
 func (c trickling) Read(p []byte) (int, error) { return c.halfCloser.Read(p[:min(len(p), c.bytes)]) }
 
-// trickledTo serves requests that arrive that many bytes at a time.
-func trickledTo(t *testing.T, bytes int) (addr string, handled <-chan string) {
+// trickledTo serves requests that arrive that many bytes at a time, and whose heads arrive
+// within read.
+func trickledTo(t *testing.T, bytes int, read time.Duration) (addr string, handled <-chan string) {
 	seen := make(chan string, 100)
 	s := transport.NewServer(func(ctx *fasthttp.RequestCtx) {
 		body, _, err := transport.ReadBody(ctx, 1<<20, patience, nil)
@@ -48,7 +50,7 @@ func trickledTo(t *testing.T, bytes int) (addr string, handled <-chan string) {
 			t.Error(err)
 		}
 		seen <- fmt.Sprintf("%s %s", ctx.Path(), body)
-	}, transport.ServerOptions{ErrorBody: errorBody})
+	}, transport.ServerOptions{ErrorBody: errorBody, Read: read})
 	ln := listen(t)
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Serve(trickle{ln, bytes}) }()
@@ -61,48 +63,82 @@ func trickledTo(t *testing.T, bytes int) (addr string, handled <-chan string) {
 	return ln.Addr().String(), seen
 }
 
+// bareLines are the beginnings of requests with a bare line feed in their heads.
+var bareLines = []string{
+	"GET / HTTP/1.1\nHost: h\n\n",
+	"POST / HTTP/1.1\nHost: h\nContent-Length: 2\n\n{}",
+	"POST / HTTP/1.1\nHost: h\nContent-Length: 4\n\n\r\n\r\n",
+	"GET / HTTP/1.0\n\n",
+	"GET / HTTP/1.0\r\n\n",
+	"GET / HTTP/1.0\n\r\n",
+	"GET / HTTP/1.1\nHost: h\r\n\r\n",
+	"GET / HTTP/1.1\r\nHost: h\n\r\n",
+	"GET / HTTP/1.1\r\nHost: h\r\n\n",
+	"GET / HTTP/1.1\r\nHost: h\nA: b\r\n\r\n",
+	"GET / HTTP/1.1\r\nHost: h\n\n",
+	"GET / HTTP/1.1\r\nHost: h\r\nA: b\nC",
+	"GET / HTTP/1.1\nHo",
+	"\r\n\nGET / HTTP/1.1\nHost: h\n\n",
+	"GET / HTTP/1.1\r\nA: " + strings.Repeat("a", 900) + "\r\nHost: h\nB",
+}
+
+// before is a request that stands before one with bare line feeds.
+const before = "GET /before HTTP/1.1\r\nHost: h\r\n\r\n"
+
+// answered reads the answer to before.
+func answered(t *testing.T, c *client, handled <-chan string) {
+	t.Helper()
+	if head, _ := c.message(); !strings.HasPrefix(head, "HTTP/1.1 200 ") {
+		t.Fatalf("%q", head)
+	}
+	if got := await(t, handled, "first request"); got != "/before " {
+		t.Fatal(got)
+	}
+}
+
 // A head with a bare line feed is refused as soon as that has arrived, in whatever pieces
 // it comes and whatever would follow, and the connection is closed.
 func TestM21BareLineFeeds(t *testing.T) {
-	const before = "GET /before HTTP/1.1\r\nHost: h\r\n\r\n"
 	for _, pieces := range []int{1, 3, 30, 10_000} {
-		addr, handled := trickledTo(t, pieces)
-		for _, sent := range []string{
-			"GET / HTTP/1.1\nHost: h\n\n",
-			"POST / HTTP/1.1\nHost: h\nContent-Length: 2\n\n{}",
-			"POST / HTTP/1.1\nHost: h\nContent-Length: 4\n\n\r\n\r\n",
-			"GET / HTTP/1.0\n\n",
-			"GET / HTTP/1.0\r\n\n",
-			"GET / HTTP/1.0\n\r\n",
-			"GET / HTTP/1.1\nHost: h\r\n\r\n",
-			"GET / HTTP/1.1\r\nHost: h\n\r\n",
-			"GET / HTTP/1.1\r\nHost: h\r\n\n",
-			"GET / HTTP/1.1\r\nHost: h\nA: b\r\n\r\n",
-			"GET / HTTP/1.1\r\nHost: h\n\n",
-			"GET / HTTP/1.1\r\nHost: h\r\nA: b\nC",
-			"GET / HTTP/1.1\nHo",
-			"\r\n\nGET / HTTP/1.1\nHost: h\n\n",
-			"GET / HTTP/1.1\r\nA: " + strings.Repeat("a", 900) + "\r\nHost: h\nB",
-		} {
-			for name, first := range map[string]string{"": "", "pipelined ": before} {
-				if first != "" && sent == "GET / HTTP/1.1\nHost: h\r\n\r\n" || first != "" && sent == "GET / HTTP/1.0\n\r\n" {
-					continue
-				}
+		addr, handled := trickledTo(t, pieces, time.Hour)
+		for _, sent := range bareLines {
+			for name, again := range map[string]bool{"": false, "on a connection that was used, ": true} {
 				c := dial(t, addr)
-				c.send(first + sent)
-				if first != "" {
-					if head, _ := c.message(); !strings.HasPrefix(head, "HTTP/1.1 200 ") {
-						t.Fatalf("%s%d bytes at a time: %q", name, pieces, head)
-					}
-					if got := await(t, handled, "first request"); got != "/before " {
-						t.Fatal(got)
-					}
+				if again {
+					c.send(before)
+					answered(t, c, handled)
 				}
+				c.send(sent)
 				got, err := io.ReadAll(c.br)
 				head, body, _ := strings.Cut(string(got), "\r\n\r\n")
 				if err != nil || !strings.HasPrefix(head, "HTTP/1.1 400 ") || !strings.Contains(head, "\r\nConnection: close") || body != `{"error":{"status":400,"code":"invalid_request"}}` {
 					t.Errorf("%s%.40q, %d bytes at a time: %q, %v", name, sent, pieces, got, err)
 				}
+			}
+		}
+		if len(handled) > 0 {
+			t.Errorf("handled %s", <-handled)
+		}
+	}
+}
+
+// A head with a bare line feed that arrives together with the request before it is refused,
+// if not before then when its time is over. In its first line it does no harm: what is sent
+// on is written anew.
+func TestM21PipelinedBareLineFeeds(t *testing.T) {
+	for _, pieces := range []int{3, 10_000} {
+		addr, handled := trickledTo(t, pieces, 100*time.Millisecond)
+		for _, sent := range bareLines {
+			if sent == "GET / HTTP/1.1\nHost: h\r\n\r\n" || sent == "GET / HTTP/1.0\n\r\n" {
+				continue
+			}
+			c := dial(t, addr)
+			c.send(before + sent)
+			answered(t, c, handled)
+			got, err := io.ReadAll(c.br)
+			head, _, _ := strings.Cut(string(got), "\r\n\r\n")
+			if err != nil || !strings.HasPrefix(head, "HTTP/1.1 400 ") && !strings.HasPrefix(head, "HTTP/1.1 408 ") || !strings.Contains(head, "\r\nConnection: close") {
+				t.Errorf("%.40q, %d bytes at a time: %q, %v", sent, pieces, got, err)
 			}
 		}
 		if len(handled) > 0 {
@@ -125,7 +161,7 @@ func TestM21OtherLineFeedsPass(t *testing.T) {
 	}
 	want := []string{"/after-empty-lines ", "/body " + body, "/between ", "/body " + body, "/chunks \n\n\n", "/long ", "/last "}
 	for pieces := range 150 {
-		addr, handled := trickledTo(t, 1+pieces)
+		addr, handled := trickledTo(t, 1+pieces, time.Hour)
 		together, each := dial(t, addr), dial(t, addr)
 		together.send(strings.Join(requests, ""))
 		for i := range requests {

@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"maps"
-	"math"
 	"net"
 	"slices"
 	"sync"
@@ -33,7 +32,7 @@ type clientConn struct {
 	state *requestState // of the request while its handler runs, else nil
 	guard *guard
 	waits atomic.Int32 // forOther, forRequest, …
-	head  wire.HeadRead
+	head  wire.HeadScanner
 	flush time.Duration // a Write fails if the client takes nothing for so long, see writeWithin
 
 	readErr error // of the last Read that failed
@@ -54,6 +53,7 @@ func (g *guard) newConn(c net.Conn) *clientConn {
 	}
 	client := &clientConn{Timed: tcp.Timed{Conn: c}, guard: g, flush: g.options.Write}
 	client.waits.Store(forHead) // fasthttp takes a new connection for one whose first request has begun
+	client.head.Begin()
 	if plain, ok := tcp.Of(client); ok && g.options.hungUp == nil {
 		client.token = g.hangups.Add(plain, client.hungUp)
 	}
@@ -92,21 +92,23 @@ func (c *clientConn) Read(p []byte) (int, error) {
 }
 
 // readHead reads a part of a head. It fails if what has arrived holds a bare line feed.
-// fasthttp may also call it to read ahead in a body: then no head begins here, and no
-// part of one stands before p.
+//
+// fasthttp may also call it to read ahead in a body, or for the rest of a head that has
+// arrived with the request before it. So a head begins only where fasthttp waits for one:
+// it has used all that has arrived. Bare line feeds of other heads are noticed once the
+// head is whole, or its time is over.
 func (c *clientConn) readHead(p []byte, begins bool) (int, error) {
-	begins = begins || c.head.Buffer == nil
-	before := c.head.Before(p, c.guard.options.HeadBytes)
-	if wire.BareLine(before, math.MaxInt) {
+	if begins {
+		c.head.Begin()
+	}
+	if c.head.Bare {
 		return 0, wire.ErrBareLine
 	}
 	n, err := c.Conn.Read(p)
 	if err != nil {
 		c.readErr = err
 	}
-	if begins || len(before) > 0 {
-		c.head.Bare = wire.BareLine(c.head.Buffer[:min(len(before)+n, len(c.head.Buffer))], 1)
-	}
+	c.head.Scan(p[:n])
 	return n, err
 }
 

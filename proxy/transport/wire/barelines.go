@@ -3,52 +3,55 @@ package wire
 import (
 	"bytes"
 	"errors"
-	"unsafe"
 )
 
 // ErrBareLine is the error of reading a head in which a line ends in a line feed alone.
 // fasthttp would wait for more of such a head, though it may be complete.
 var ErrBareLine = errors.New("bare line feed")
 
-// A HeadRead finds the part of a head that has arrived. That part stands in fasthttp's
-// read buffer, which we get to see as a whole when fasthttp reads into its start.
-type HeadRead struct {
-	Buffer []byte
-	first  bool // the connection's first byte was read by itself and stands in the buffer before the next read
-	Bare   bool // the first line ends in a bare line feed, which fasthttp does not tell us
+// A HeadScanner looks for line feeds without a carriage return in the head of a request
+// while it arrives. The zero HeadScanner looks for nothing.
+type HeadScanner struct {
+	Bare bool // there is one
+
+	within bool // a head has begun and has not ended
+	lines  bool // one of its lines has begun; empty lines before the head do not count
+	line   bool // the present line has begun
+	cr     bool // the last byte was a carriage return
 }
 
-// Before returns what stands before p in fasthttp's buffer, which has size bytes and of
-// which p is the rest. It returns nil if that is nothing or not known.
-func (h *HeadRead) Before(p []byte, size int) []byte {
-	switch {
-	case cap(p) == size:
-		h.Buffer = p
-	case h.first && len(p) > 0 && cap(p) == size-1:
-		h.Buffer = unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(&p[0]), -1)), size)
+// Begin says that the next byte is the first one of a head.
+func (s *HeadScanner) Begin() { *s = HeadScanner{within: true} }
+
+// Scan goes on with the bytes that have arrived. It leaves the lines after the first one
+// alone if the end of the head is among them: who reads the head sees all of these.
+func (s *HeadScanner) Scan(p []byte) {
+	for first := true; s.within; {
+		end := bytes.IndexByte(p, '\n')
+		if end < 0 {
+			s.goOn(p)
+			return
+		}
+		s.goOn(p[:end])
+		switch {
+		case !s.lines:
+		case !s.cr:
+			s.Bare, s.within = true, false
+		case !s.line, first && bytes.Contains(p[max(end-1, 0):], []byte("\r\n\r\n")):
+			s.within = false
+		default:
+			first = false
+		}
+		s.line, s.cr, p = false, false, p[end+1:]
 	}
-	h.first = h.Buffer == nil && len(p) == 1
-	if at := size - cap(p); at > 0 && at < len(h.Buffer) && len(p) > 0 && &h.Buffer[at] == &p[0] {
-		return h.Buffer[:at]
-	}
-	return nil
 }
 
-// BareLine reports whether one of the first lines of a head ends in a line feed alone.
-// Empty lines before the head do not count.
-func BareLine(head []byte, lines int) bool {
-	for len(head) > 0 && (head[0] == '\r' || head[0] == '\n') {
-		head = head[1:]
+// goOn takes a part of a line, without its line feed.
+func (s *HeadScanner) goOn(part []byte) {
+	if len(part) == 0 {
+		return
 	}
-	for ; lines > 0; lines-- {
-		i := bytes.IndexByte(head, '\n')
-		if i < 0 {
-			return false
-		}
-		if i == 0 || head[i-1] != '\r' {
-			return true
-		}
-		head = head[i+1:]
-	}
-	return false
+	s.line = s.line || s.cr || len(part) > 1 || part[0] != '\r'
+	s.lines = s.lines || s.line
+	s.cr = part[len(part)-1] == '\r'
 }
