@@ -150,6 +150,7 @@ func (g *guard) handle(ctx *fasthttp.RequestCtx) {
 	case ctx.Hijacked():
 	case client.cut: // do not serve what else it has sent
 		ctx.SetConnectionClose()
+		tcp.Drain(client, arrived)
 	case ends || !read || status != 0:
 		g.closeAfterAnswer(ctx, client)
 	}
@@ -213,6 +214,11 @@ func (g *guard) finish(ctx *fasthttp.RequestCtx, client *clientConn) (read bool)
 	return read
 }
 
+// arrived is how long what has arrived from a client is read where more is not waited for,
+// see lingerTime: a reset would overtake the answer for a client that has closed its side
+// only.
+const arrived = 20 * time.Millisecond
+
 // refuse answers if fasthttp could not read a request. The text of err is not used, as
 // it may quote the head.
 func (g *guard) refuse(ctx *fasthttp.RequestCtx, err error) {
@@ -230,7 +236,7 @@ func (g *guard) refuse(ctx *fasthttp.RequestCtx, err error) {
 	if status != fasthttp.StatusRequestTimeout {
 		// fasthttp closes right after the answer, which may cause a reset, see
 		// lingerTime. Reading what has arrived by now is all that can be done here.
-		tcp.Drain(ctx.Conn(), 20*time.Millisecond)
+		tcp.Drain(ctx.Conn(), arrived)
 	}
 }
 
