@@ -18,6 +18,8 @@ import (
 	"math"
 	"runtime"
 	"sync"
+
+	"sidenote/retrieval/recent"
 )
 
 // The parameters of BM25; on scientific abstracts and on Chinese paragraphs they
@@ -46,6 +48,7 @@ type Index struct {
 	compare Compare
 	texts   int // live
 	average float64
+	known   recent.Table[known]
 	scratch sync.Pool // *scratch
 }
 
@@ -98,14 +101,7 @@ func (x *Index) Len() int { return x.texts }
 // IDF returns the inverse document frequency of term, ln(1+(N-n+½)/(n+½)). A
 // term that no live text has gets the greatest.
 func (x *Index) IDF(term string) float64 {
-	n := 0
-	for _, v := range x.views {
-		if t, ok := v.segment.find(term); ok {
-			n += v.count(t)
-		}
-	}
-	runtime.KeepAlive(x)
-	return idf(x.texts, n)
+	return idf(x.texts, x.look(term).texts)
 }
 
 func idf(texts, n int) float64 {

@@ -29,7 +29,6 @@ func (x *Index) Search(ctx context.Context, terms []Term, k int, allow []Bitmap)
 	if sc == nil {
 		sc = new(scratch)
 	}
-	defer x.scratch.Put(sc)
 	best := newTop(min(k, x.texts), x.compare)
 	for i := range x.views {
 		if allow != nil && (i >= len(allow) || len(allow[i]) == 0) {
@@ -47,6 +46,7 @@ func (x *Index) Search(ctx context.Context, terms []Term, k int, allow []Bitmap)
 			return nil, err
 		}
 	}
+	x.scratch.Put(sc) // not after a panic, which leaves scores in it
 	return best.sorted(), nil
 }
 
@@ -68,6 +68,7 @@ type scratch struct {
 	bounds []int64 // bounds[i] is the most that lists[:i] can add together
 	scores [window]int64
 	found  [window / 64]uint64 // texts of the window that can still pass the bar
+	words  int                 // of found that are in use: the last window of a segment ends early
 }
 
 // A list is what is left of one term's postings.
@@ -86,9 +87,8 @@ func (sc *scratch) open(x *Index, segment int, q question) {
 	sc.view, sc.number = &x.views[segment], segment
 	sc.lists = sc.lists[:0]
 	for _, t := range q {
-		if id := t.ids[segment]; id != none {
-			most := t.factor * sc.most(id, x.average)
-			sc.lists = append(sc.lists, list{sc.segment.of(id), t.factor, int64(most*slack) + 1})
+		if in := t.in[segment]; in.id != none {
+			sc.lists = append(sc.lists, list{sc.segment.of(in.id), t.factor, int64(t.factor*in.most*slack) + 1})
 		}
 	}
 	slices.SortStableFunc(sc.lists, func(a, b list) int { return cmp.Compare(a.most, b.most) })
@@ -118,6 +118,7 @@ func (sc *scratch) search(ctx context.Context, best *top) error {
 			return nil
 		}
 		start := first &^ 63 // windows are whole words of a bitmap
+		sc.words = min(window, len(sc.norms)-int(start)+63) / 64
 		sc.fill(optional, start, best.bar()-sc.bounds[optional])
 		sc.mask(start)
 		sc.drain(optional, start, best)
@@ -162,12 +163,12 @@ func (sc *scratch) fill(optional int, start uint32, least int64) {
 func (sc *scratch) mask(start uint32) {
 	at := int(start / 64)
 	if sc.dead != nil {
-		for w := range sc.found {
+		for w := range sc.words {
 			sc.found[w] &^= sc.dead.word(at + w)
 		}
 	}
 	if sc.allow != nil {
-		for w := range sc.found {
+		for w := range sc.words {
 			sc.found[w] &= sc.allow.word(at + w)
 		}
 	}
@@ -176,8 +177,8 @@ func (sc *scratch) mask(start uint32) {
 // drain adds the optional terms, greatest first, for the texts of the window that
 // can still pass the bar, offers what passes and leaves the window empty.
 func (sc *scratch) drain(optional int, start uint32, best *top) {
-	left := 0
-	for _, set := range sc.found {
+	left, rest := 0, len(sc.norms)-int(start)
+	for _, set := range sc.found[:sc.words] {
 		left += bits.OnesCount64(set)
 	}
 	for i := optional - 1; i >= 0 && left > 0; i-- {
@@ -185,14 +186,14 @@ func (sc *scratch) drain(optional int, start uint32, best *top) {
 		l.left = l.left[seek(l.left, start):]
 		least := best.bar() - sc.bounds[i]
 		// Looking up one text costs about as much as adding up eight in sequence.
-		if inWindow := len(l.left) * window / (len(sc.norms) - int(start)); inWindow < 8*left {
+		if inWindow := len(l.left) * min(window, rest) / rest; inWindow < 8*left {
 			l.sweep(sc.norms, start, &sc.scores)
 			left = sc.prune(least)
 		} else {
 			left = sc.lookUp(l, start, least)
 		}
 	}
-	for w, set := range sc.found {
+	for w, set := range sc.found[:sc.words] {
 		for ; set != 0; set &= set - 1 {
 			at := w*64 + bits.TrailingZeros64(set)
 			if score := sc.scores[at]; score > best.bar() {
@@ -200,8 +201,8 @@ func (sc *scratch) drain(optional int, start uint32, best *top) {
 			}
 		}
 	}
-	clear(sc.found[:])
-	clear(sc.scores[:])
+	clear(sc.found[:sc.words])
+	clear(sc.scores[:64*sc.words])
 }
 
 // sweep adds the term to all its texts in the window.
@@ -217,7 +218,7 @@ func (l *list) sweep(norms []float32, start uint32, scores *[window]int64) {
 
 // prune removes the texts whose score does not pass least and returns how many stay.
 func (sc *scratch) prune(least int64) (left int) {
-	for w, set := range sc.found {
+	for w, set := range sc.found[:sc.words] {
 		kept := uint64(0)
 		for ; set != 0; set &= set - 1 {
 			kept |= set & -set & passes(sc.scores[w*64+bits.TrailingZeros64(set)], least)
@@ -235,7 +236,7 @@ func passes(score, least int64) uint64 { return uint64((least - score) >> 63) }
 // lookUp adds the term to those found texts that have it, and prunes.
 func (sc *scratch) lookUp(l *list, start uint32, least int64) (left int) {
 	rest := l.left
-	for w, set := range sc.found {
+	for w, set := range sc.found[:sc.words] {
 		kept := uint64(0)
 		for ; set != 0; set &= set - 1 {
 			at := w*64 + bits.TrailingZeros64(set)

@@ -75,10 +75,29 @@ func (s *Segment) headsOf() []uint64 {
 // find returns the number of a term.
 func (s *Segment) find(term string) (t uint32, ok bool) {
 	head := headOf([]byte(term[:min(len(term), 8)]))
-	from := sort.Search(len(s.heads), func(i int) bool { return s.heads[i] >= head })
-	to := from + sort.Search(len(s.heads)-from, func(i int) bool { return s.heads[from+i] > head })
+	from := s.firstHead(head)
+	to := from
+	if from < len(s.heads) && s.heads[from] == head {
+		to += sort.Search(len(s.heads)-from, func(i int) bool { return s.heads[from+i] > head })
+	}
 	t = s.lowerBound(term, uint32(max(0, from-1)*headStep), uint32(min(to*headStep, s.terms())))
 	return t, int(t) < s.terms() && string(s.term(t)) == term
+}
+
+// firstHead returns the first head that is not less. It halves what is left without a branch
+// that depends on what is compared: half of these would be mispredicted.
+func (s *Segment) firstHead(head uint64) int {
+	at, left := 0, len(s.heads)
+	for left > 0 {
+		half := (left + 1) / 2
+		next := at
+		if s.heads[at+half-1] < head {
+			next = at + half
+		}
+		at = next
+		left -= half
+	}
+	return at
 }
 
 // lowerBound returns the first of the terms lo to hi that is not less than term, or hi.

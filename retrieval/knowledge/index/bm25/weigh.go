@@ -16,17 +16,13 @@ type Term struct {
 // they say what it is about, and the rest is only cost.
 const maxTerms = 64
 
-// none is the number of a term that a segment does not have.
-const none = ^uint32(0)
-
 // A question is the terms of a search, weightiest first.
 type question []weightedTerm
 
 // A weightedTerm is a term with what its impact is multiplied by.
 type weightedTerm struct {
-	text   string
-	factor float32  // weight · idf · (k1+1) · unit
-	ids    []uint32 // its number by segment, or none
+	*known
+	factor float32 // weight · idf · (k1+1) · unit
 }
 
 // weigh adds repeated terms together and looks them up.
@@ -38,25 +34,13 @@ func (x *Index) weigh(terms []Term) question {
 		}
 	}
 	q := make(question, 0, len(weights))
-	ids := make([]uint32, len(weights)*len(x.views))
 	for text, w := range weights {
-		t := weightedTerm{text: text}
-		t.ids, ids = ids[:len(x.views)], ids[len(x.views):]
-		n := 0
-		for i, v := range x.views {
-			t.ids[i] = none
-			if id, ok := v.segment.find(text); ok && v.count(id) > 0 {
-				t.ids[i] = id
-				n += v.count(id)
-			}
-		}
-		if n > 0 {
-			t.factor = float32(w * idf(x.texts, n) * (k1 + 1) * unit)
-			q = append(q, t)
+		if k := x.look(text); k.texts > 0 {
+			q = append(q, weightedTerm{k, float32(w * idf(x.texts, k.texts) * (k1 + 1) * unit)})
 		}
 	}
 	slices.SortFunc(q, func(a, b weightedTerm) int {
-		return cmp.Or(cmp.Compare(b.factor, a.factor), cmp.Compare(a.text, b.text))
+		return cmp.Or(cmp.Compare(b.factor, a.factor), cmp.Compare(a.term, b.term))
 	})
 	return q[:min(len(q), maxTerms)]
 }
