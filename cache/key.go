@@ -19,7 +19,7 @@ type Kind string
 
 // The kinds of entries.
 const (
-	Candidates Kind = "candidates" // one base's answer to one question
+	Candidates Kind = "candidates" // the answer of one base, or of those that are joint, to one question
 	Selected   Kind = "selected"   // the sources of one request
 
 	Calibration Kind = "calibration" // how an upstream counts a model's tokens; no search results

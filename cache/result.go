@@ -21,8 +21,8 @@ const (
 
 // Encode returns the value that keeps r under k, in a binary form: lists with their
 // length plus one (0 is nil), strings with their length, integers as varints, floats as
-// their bits. Cache, Took and Partial are not kept. It returns nil for a result that is
-// too large to keep.
+// their bits. Cache, Took, Partial and Provisional are not kept. It returns nil for a
+// result that is too large to keep.
 func Encode(k Key, r retrieval.Result) []byte {
 	size := sizeOf(r)
 	if size > maxBody {

@@ -10,9 +10,9 @@ import (
 	"sidenote/retrieval"
 )
 
-// A Retriever is a cache in front of one base (Candidates) or of the whole pipeline
-// (Selected). A result is kept if it is complete and of the generations that were asked
-// for.
+// A Retriever is a cache in front of one base, or of those that are joint (Candidates), or
+// of the whole pipeline (Selected). A result is kept if it is complete, final and of the
+// generations that were asked for.
 //
 // A caller leaves when its context ends, with an error that wraps
 // retrieval.ErrUnavailable.
@@ -84,8 +84,8 @@ func (r *Retriever) far(ctx context.Context, q retrieval.Query, l Lookup[retriev
 	return res, err
 }
 
-// complete tells whether res is complete and of the generations that q names: a base may
+// complete tells whether res is complete, final and of the generations that q names: a base may
 // have changed between the look-up and the search.
 func complete(res retrieval.Result, q retrieval.Query) bool {
-	return !res.Partial && !res.Reason.Failed() && slices.Equal(res.Bases, q.Bases)
+	return !res.Partial && !res.Provisional && !res.Reason.Failed() && slices.Equal(res.Bases, q.Bases)
 }

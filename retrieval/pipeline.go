@@ -1,16 +1,19 @@
 package retrieval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
 // A Pipeline is a Retriever over several bases: it searches them in parallel
 // under the query's deadline, which starts with it, and makes one short list of
 // what has arrived by then: threshold, merge, dedupe, share per document, order.
+// Bases that are joint are searched by one call, as one base.
 //
 // A base that is late or fails makes the Result Partial and gives its Reason
 // (an error before a timeout before an index that is not whole), also where
@@ -20,16 +23,20 @@ import (
 // A search that is late has its context cancelled. A cache in front of a base may still let
 // it finish, for the next request.
 //
-// Both fields are required.
+// Bases and Terms are required.
 type Pipeline struct {
 	// Bases returns the Retriever of a base, nil where there is none. Query.Bases has that
-	// base alone when it is asked.
+	// base alone when it is asked, unless the base is joint.
 	Bases func(knowledge string) Retriever
+	// Joint tells which bases rank as one. They share a Retriever, which is asked once with
+	// those of them in Query.Bases that the query names; its Result is about all of them.
+	// nil stands for no base.
+	Joint func(knowledge string) bool
 	// Terms returns the content terms of a text, to recognise duplicates.
 	Terms func(text string) []string
 }
 
-// An answer is what came of one base.
+// An answer is what came of one base, or of those that are joint.
 type answer struct {
 	res Result
 	err error
@@ -47,23 +54,24 @@ func (p Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 	var arrived []Result
 	var refs []Ref
 	var failures []error
-	worst := ReasonNone
+	worst, provisional := ReasonNone, false
 	for _, a := range answers {
 		worst = worse(worst, a.reason())
 		if a.err != nil {
 			failures = append(failures, a.err)
 			continue
 		}
-		arrived = append(arrived, a.res)
+		arrived, provisional = append(arrived, a.res), provisional || a.res.Provisional
 		refs = append(refs, a.res.Bases...)
 	}
+	inOrder(refs, q.Bases)
 	if len(arrived) == 0 {
 		return Result{Reason: worst, Partial: true, Cache: CacheOff, Took: time.Since(start)},
-			fmt.Errorf("search %d bases: %w", len(answers), errors.Join(failures...))
+			fmt.Errorf("search %d bases: %w", len(q.Bases), errors.Join(failures...))
 	}
 	res := choose(arrived, q.Settings, p.Terms)
 	res.Bases, res.Cache = refs, cacheOf(arrived)
-	res.Partial = worst.Failed()
+	res.Partial, res.Provisional = worst.Failed(), provisional
 	if res.Reason = worst; worst == ReasonNone && len(res.Sources) == 0 {
 		res.Reason = emptyReason(arrived)
 	}
@@ -71,26 +79,51 @@ func (p Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 	return res, nil
 }
 
-// search asks every base of q at once and returns their answers in the order of
-// q.Bases; those that have not come by the deadline are errors.
+// search asks every base of q at once and returns their answers; those that have not come
+// by the deadline are errors.
 func (p Pipeline) search(ctx context.Context, q Query) []answer {
 	ctx, cancel := context.WithTimeout(ctx, q.Settings.Deadline)
 	defer cancel()
-	arriving := make([]chan answer, len(q.Bases))
-	for i, ref := range q.Bases {
+	groups := p.groups(q.Bases)
+	arriving := make([]chan answer, len(groups))
+	for i, refs := range groups {
 		came := make(chan answer, 1) // room for a late answer, so that no goroutine waits for a reader
-		go func() { came <- p.ask(ctx, q, ref) }()
+		go func() { came <- p.ask(ctx, q, refs) }()
 		arriving[i] = came
 	}
-	answers := make([]answer, len(q.Bases))
-	for i, ref := range q.Bases {
-		answers[i] = await(ctx, arriving[i], ref)
+	answers := make([]answer, len(groups))
+	for i, refs := range groups {
+		answers[i] = await(ctx, arriving[i], refs)
 	}
 	return answers
 }
 
-// await returns the answer of a base. One that has not come when ctx ends is an error.
-func await(ctx context.Context, arriving <-chan answer, base Ref) (a answer) {
+// groups puts together the bases that are joint. All keep the order of refs.
+func (p Pipeline) groups(refs []Ref) [][]Ref {
+	groups, joint := make([][]Ref, 0, len(refs)), -1
+	for i, ref := range refs {
+		switch {
+		case p.Joint == nil || !p.Joint(ref.Knowledge):
+			groups = append(groups, refs[i:i+1:i+1])
+		case joint < 0:
+			joint, groups = len(groups), append(groups, refs[i:i+1:i+1])
+		default:
+			groups[joint] = append(groups[joint], ref)
+		}
+	}
+	return groups
+}
+
+// inOrder sorts what was searched as it was asked for, which a cache compares it with.
+func inOrder(searched, asked []Ref) {
+	place := func(ref Ref) int {
+		return slices.IndexFunc(asked, func(a Ref) bool { return a.Knowledge == ref.Knowledge })
+	}
+	slices.SortStableFunc(searched, func(a, b Ref) int { return cmp.Compare(place(a), place(b)) })
+}
+
+// await returns the answer of some bases. One that has not come when ctx ends is an error.
+func await(ctx context.Context, arriving <-chan answer, bases []Ref) (a answer) {
 	select {
 	case a = <-arriving:
 		return a
@@ -99,33 +132,47 @@ func await(ctx context.Context, arriving <-chan answer, base Ref) (a answer) {
 	select {
 	case a = <-arriving: // both were ready
 	default:
-		a.err = fmt.Errorf("base %s: no answer in time: %w: %w", base.Knowledge, ErrUnavailable, context.Cause(ctx))
+		a.err = fmt.Errorf("%s: no answer in time: %w: %w", named(bases), ErrUnavailable, context.Cause(ctx))
 	}
 	return a
 }
 
-// ask searches one base. Whatever fails in it, even by a panic, fails for this base only.
-func (p Pipeline) ask(ctx context.Context, q Query, ref Ref) (a answer) {
+// named is "base hr", or "bases hr, it".
+func named(bases []Ref) string {
+	ids := make([]string, len(bases))
+	for i, ref := range bases {
+		ids[i] = ref.Knowledge
+	}
+	if len(ids) == 1 {
+		return "base " + ids[0]
+	}
+	return "bases " + strings.Join(ids, ", ")
+}
+
+// ask searches one base, or those that are joint. Whatever fails in it, even by a panic,
+// fails for these only.
+func (p Pipeline) ask(ctx context.Context, q Query, refs []Ref) (a answer) {
 	defer func() {
 		if broken := recover(); broken != nil {
 			a = answer{err: fmt.Errorf("panic: %v", broken)}
 		}
 		if a.err != nil {
-			a.err = fmt.Errorf("base %s: %w", ref.Knowledge, unavailable(a.err))
+			a.err = fmt.Errorf("%s: %w", named(refs), unavailable(a.err))
 		}
 	}()
-	base := p.Bases(ref.Knowledge)
+	base := p.Bases(refs[0].Knowledge)
 	if base == nil {
 		return answer{err: errors.New("no such base")}
 	}
 	// The query has only what an engine uses, so that requests that differ in the rest, such
 	// as the length of the answer, share its cached candidates. Encoding is that in which
 	// the engine counts the tokens of its sources.
-	q.Bases = []Ref{ref}
+	q.Bases = refs
 	q.Settings = Settings{NumCandidates: q.Settings.NumCandidates}
 	a.res, a.err = base.Retrieve(ctx, q)
 	for i := range a.res.Sources {
-		if of := a.res.Sources[i].Knowledge; a.err == nil && of != ref.Knowledge {
+		of := a.res.Sources[i].Knowledge
+		if a.err == nil && !slices.ContainsFunc(refs, func(ref Ref) bool { return ref.Knowledge == of }) {
 			a.err = fmt.Errorf("answered with a source of base %q", of)
 		}
 	}

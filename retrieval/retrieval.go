@@ -29,7 +29,7 @@ type Ref struct {
 // once per request and passed down.
 type Settings struct {
 	TopK           int           // sources at most in the answer
-	NumCandidates  int           // chunks asked of each base
+	NumCandidates  int           // chunks asked of each base, or of those that are joint together
 	MaxPerDocument int           // chunks of one document at most
 	ScoreThreshold float64       // least score; AutoThreshold: each base's calibrated floor
 	Deadline       time.Duration // from the first search on; what has arrived by then is used
@@ -133,6 +133,10 @@ type Result struct {
 	Reason   Reason     // why there is nothing, or why something is missing
 	Partial  bool       // a base was late or failed: never cached as a whole answer
 	Cache    CacheState
+
+	// Provisional says that Floor is an estimate while the right one is being measured: the
+	// next answer may differ, and this one is never cached.
+	Provisional bool
 
 	Retrieved int // candidates of all bases together
 	Unique    int // of them, left after dedupe
