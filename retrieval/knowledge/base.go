@@ -2,14 +2,11 @@ package knowledge
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
-	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
@@ -43,12 +40,7 @@ func (b *Base) ID() string { return b.id }
 // Ref returns the base's id and generation.
 func (b *Base) Ref() retrieval.Ref { return b.ref(b.content.Load()) }
 
-func (b *Base) ref(c *Content) retrieval.Ref {
-	if c == nil {
-		return retrieval.Ref{Knowledge: b.id}
-	}
-	return retrieval.Ref{Knowledge: b.id, Generation: c.options.Generation}
-}
+func (b *Base) ref(c *Content) retrieval.Ref { return holder{b.id, c}.ref() }
 
 // Retrieve returns the best q.Settings.NumCandidates chunks for q.Text, best
 // first, and the floor below which they are noise; no threshold is applied here.
@@ -59,59 +51,17 @@ func (b *Base) ref(c *Content) retrieval.Ref {
 //
 // A base whose folder was not read to its end answers in part, with ReasonIndexing.
 func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	start := time.Now()
-	c := b.content.Load()
-	res := retrieval.Result{Bases: []retrieval.Ref{b.ref(c)}, Cache: retrieval.CacheOff}
-	if c == nil {
-		res.Reason = retrieval.ReasonIndexing
-		return res, fmt.Errorf("search knowledge %s: indexing: %w", b.id, retrieval.ErrUnavailable)
+	h := holder{b.id, b.content.Load()}
+	if h.content == nil {
+		return noneIndexed([]retrieval.Ref{h.ref()})
 	}
-	terms := termsOf(q)
-	if len(terms) == 0 {
-		res.Reason = retrieval.ReasonNoQueryTerms
-		return res, nil
-	}
-	err := c.Guard(func() error { return b.search(ctx, c, q, terms, &res) })
-	res.Took = time.Since(start)
-	if err != nil {
-		res.Reason = retrieval.ReasonError
-		if errors.Is(err, context.DeadlineExceeded) {
-			res.Reason = retrieval.ReasonTimeout
-		}
-		return res, fmt.Errorf("search knowledge %s: %w: %w", b.id, retrieval.ErrUnavailable, err)
-	}
-	if res.Partial = c.Part(); c.Part() {
-		res.Reason = retrieval.ReasonIndexing
-	} else if len(res.Sources) == 0 {
-		res.Reason = retrieval.ReasonNoMatch
-	}
-	return res, nil
+	return alone(h).retrieve(ctx, q, termsOf(q))
 }
 
-// search completes a result by what is found in c. One damaged text is an error for all, as
-// the segment is made again in a moment.
-func (b *Base) search(ctx context.Context, c *Content, q retrieval.Query, terms []bm25.Term, res *retrieval.Result) error {
-	allowed, err := c.allowed(ctx, q.Filter)
-	if err != nil {
-		return err
-	}
-	hits, err := c.index.Search(ctx, terms, q.Settings.NumCandidates, allowed)
-	if err != nil {
-		return err
-	}
-	by := chunk.CounterName(c.options.Version, q.Encoding)
-	sources := make([]retrieval.Source, len(hits))
-	for i, h := range hits {
-		s, err := c.source(h.Ref)
-		if err != nil {
-			return err
-		}
-		s.Knowledge, s.Score, s.Tokens = b.id, h.Score, c.segments.Tokens(h.Ref, by)
-		sources[i] = s
-	}
-	res.Sources, res.Floor = sources, c.floor.of(c.index, terms, hits)
-	res.Retrieved, res.Unique = len(hits), len(hits)
-	return nil
+// noneIndexed is the answer of bases all of which are still to be indexed.
+func noneIndexed(bases []retrieval.Ref) (retrieval.Result, error) {
+	return retrieval.Result{Bases: bases, Reason: retrieval.ReasonIndexing, Cache: retrieval.CacheOff},
+		fmt.Errorf("search knowledge %s: indexing: %w", named(bases), retrieval.ErrUnavailable)
 }
 
 // termsOf returns the terms to search for: none if Text has none, even if Previous has.

@@ -2,7 +2,6 @@ package knowledge
 
 import (
 	"context"
-	"crypto/sha256"
 	"iter"
 	"slices"
 	"sync"
@@ -37,7 +36,7 @@ type ContentOptions struct {
 
 // NewContent indexes what is left in segments.
 func NewContent(ctx context.Context, segments index.Segments, o ContentOptions) (*Content, error) {
-	c := &Content{segments: segments, index: segments.Index(), options: o, filters: filterCache{kept: map[[sha256.Size]byte][]bm25.Bitmap{}}}
+	c := &Content{segments: segments, index: segments.Index(), options: o, filters: newFilterCache()}
 	c.sorted = sync.OnceValue(func() []index.DocumentRef { return slices.Collect(segments.InOrder()) })
 	c.summary = sync.OnceValue(segments.Attributes)
 	for _, s := range segments {

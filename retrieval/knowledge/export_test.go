@@ -2,6 +2,7 @@ package knowledge
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"sidenote/retrieval/knowledge/document"
@@ -54,4 +55,44 @@ func Segmented(ctx context.Context, deps Deps, groups ...[]document.Document) (*
 		}
 	}
 	return NewContent(ctx, segments, ContentOptions{Generation: "00"})
+}
+
+// KeptUnions returns for how many sets of bases a group keeps what is searched.
+func (g *Group) KeptUnions() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.kept)
+}
+
+// MostUnions is how many are kept at most.
+const MostUnions = keptUnions
+
+// PartOf returns c as the content of a folder that was not read to its end.
+func PartOf(c *Content) *Content {
+	part := &Content{segments: c.segments, index: c.index, options: c.options, floor: c.floor, filters: newFilterCache()}
+	part.options.Part = true
+	return part
+}
+
+// Scribbled returns a content whose postings were written over since it was opened.
+func Scribbled(ctx context.Context, deps Deps, d document.Document) (*Content, error) {
+	cut, err := deps.Cut("", d)
+	if err != nil {
+		return nil, err
+	}
+	var segments index.Segments
+	var written []byte
+	writer := index.Writer{Emit: func(image []byte, rows []int64) error {
+		written = image
+		return segments.Take(image, rows)
+	}}
+	if err := errors.Join(writer.Add(cut.indexed(0)), writer.Flush()); err != nil {
+		return nil, err
+	}
+	c, err := NewContent(ctx, segments, ContentOptions{Generation: "00"})
+	postings := written[len(written)/2:]
+	for i := range postings {
+		postings[i] = 0xff
+	}
+	return c, err
 }

@@ -58,6 +58,10 @@ type filterCache struct {
 	kept map[[sha256.Size]byte][]bm25.Bitmap // at most keptFilters
 }
 
+func newFilterCache() filterCache {
+	return filterCache{kept: map[[sha256.Size]byte][]bm25.Bitmap{}}
+}
+
 func (fc *filterCache) find(key [sha256.Size]byte) (allowed []bm25.Bitmap, ok bool) {
 	fc.mu.Lock()
 	defer fc.mu.Unlock()

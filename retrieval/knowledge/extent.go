@@ -1,0 +1,152 @@
+package knowledge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge/chunk"
+	"sidenote/retrieval/knowledge/index"
+	"sidenote/retrieval/knowledge/index/bm25"
+)
+
+// A holder is a base with the content that it answers from, which is nil until its first
+// index is whole.
+type holder struct {
+	id      string
+	content *Content
+}
+
+func (h holder) ref() retrieval.Ref {
+	if h.content == nil {
+		return retrieval.Ref{Knowledge: h.id}
+	}
+	return retrieval.Ref{Knowledge: h.id, Generation: h.content.options.Generation}
+}
+
+// holds tells whether damage is in the content.
+func (h holder) holds(damage *index.DamageError) bool {
+	return slices.ContainsFunc(h.content.segments, func(l index.Live) bool { return l.Segment == damage.Segment })
+}
+
+// An extent is what a search goes through: the content of one base, or those of several as
+// one.
+type extent struct {
+	content *Content
+	floor   floor
+	holders []holder
+	joint   index.Joint // tells the holder of a hit, where there are several
+}
+
+// alone returns the extent of one base.
+func alone(h holder) extent {
+	return extent{content: h.content, floor: h.content.floor, holders: []holder{h}}
+}
+
+// join returns the extent of several bases, without a floor. Damage that a search meets is
+// told to the content that it is in.
+func join(holders []holder) (extent, error) {
+	bases := make([]index.Segments, len(holders))
+	for i, h := range holders {
+		bases[i] = h.content.segments
+	}
+	joint := index.Join(bases...)
+	told := func(damage *index.DamageError) {
+		for _, h := range holders {
+			if h.holds(damage) {
+				h.content.tell(damage)
+			}
+		}
+	}
+	c := &Content{segments: joint.Segments, options: ContentOptions{Damaged: told}, filters: newFilterCache()}
+	err := c.Guard(func() error {
+		c.index = joint.Index()
+		return nil
+	})
+	return extent{content: c, holders: holders, joint: joint}, err
+}
+
+// of returns the base that a text is in.
+func (e extent) of(ref bm25.Ref) holder {
+	if len(e.holders) == 1 {
+		return e.holders[0]
+	}
+	return e.holders[e.joint.Base(ref)]
+}
+
+// retrieve answers a question that has these terms.
+func (e extent) retrieve(ctx context.Context, q retrieval.Query, terms []bm25.Term) (retrieval.Result, error) {
+	start := time.Now()
+	res := retrieval.Result{Bases: refs(e.holders), Cache: retrieval.CacheOff}
+	if len(terms) == 0 {
+		res.Reason = retrieval.ReasonNoQueryTerms
+		return res, nil
+	}
+	err := e.content.Guard(func() error { return e.search(ctx, q, terms, &res) })
+	res.Took = time.Since(start)
+	if err != nil {
+		res.Reason = retrieval.ReasonError
+		if errors.Is(err, context.DeadlineExceeded) {
+			res.Reason = retrieval.ReasonTimeout
+		}
+		return res, fmt.Errorf("search knowledge %s: %w: %w", named(res.Bases), retrieval.ErrUnavailable, err)
+	}
+	if res.Partial = slices.ContainsFunc(e.holders, func(h holder) bool { return h.content.Part() }); res.Partial {
+		res.Reason = retrieval.ReasonIndexing
+	} else if len(res.Sources) == 0 {
+		res.Reason = retrieval.ReasonNoMatch
+	}
+	return res, nil
+}
+
+// search completes a result by what is found. One damaged text is an error for all, as
+// the segment is made again in a moment.
+func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term, res *retrieval.Result) error {
+	allowed, err := e.content.allowed(ctx, q.Filter)
+	if err != nil {
+		return err
+	}
+	hits, err := e.content.index.Search(ctx, terms, q.Settings.NumCandidates, allowed)
+	if err != nil {
+		return err
+	}
+	sources := make([]retrieval.Source, len(hits))
+	version, by := "", ""
+	for i, h := range hits {
+		s, err := e.content.source(h.Ref)
+		if err != nil {
+			return err
+		}
+		from := e.of(h.Ref)
+		if v := from.content.options.Version; by == "" || v != version {
+			version, by = v, chunk.CounterName(v, q.Encoding)
+		}
+		s.Knowledge, s.Score, s.Tokens = from.id, h.Score, e.content.segments.Tokens(h.Ref, by)
+		sources[i] = s
+	}
+	res.Sources, res.Floor = sources, e.floor.of(e.content.index, terms, hits)
+	res.Retrieved, res.Unique = len(hits), len(hits)
+	return nil
+}
+
+// refs returns the present states of bases.
+func refs(holders []holder) []retrieval.Ref {
+	list := make([]retrieval.Ref, len(holders))
+	for i, h := range holders {
+		list[i] = h.ref()
+	}
+	return list
+}
+
+// named lists bases.
+func named(bases []retrieval.Ref) string {
+	ids := make([]string, len(bases))
+	for i, ref := range bases {
+		ids[i] = ref.Knowledge
+	}
+	return strings.Join(ids, ", ")
+}

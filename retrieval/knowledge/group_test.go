@@ -1,0 +1,337 @@
+package knowledge_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/knowledgetest"
+)
+
+// shelves are bases by id, as a Group asks for them.
+type shelves map[string]*knowledge.Base
+
+// group returns the group of the bases. Floors are measured before anybody asks.
+func (s shelves) group() *knowledge.Group {
+	return &knowledge.Group{
+		Base: func(id string) *knowledge.Base { return s[id] }, Wait: time.Minute,
+		Start: func(f func(context.Context)) { f(context.Background()) },
+	}
+}
+
+// refs names bases in any state.
+func refs(ids ...string) (list []retrieval.Ref) {
+	for _, id := range ids {
+		list = append(list, retrieval.Ref{Knowledge: id})
+	}
+	return list
+}
+
+// holding returns a base of documents.
+func holding(t testing.TB, id string, texts map[string]string) *knowledge.Base {
+	t.Helper()
+	b := knowledge.New(id)
+	b.Swap(build(t, texts))
+	return b
+}
+
+// asOne writes the sources of several bases as those of one base, in which each document is
+// called base/id.
+func asOne(sources []retrieval.Source) []retrieval.Source {
+	out := slices.Clone(sources)
+	for i := range out {
+		out[i].Doc, out[i].Knowledge = out[i].Knowledge+"/"+out[i].Doc, "all"
+	}
+	return out
+}
+
+// drawDocuments draws documents of few words, so that many scores are nearly equal.
+func drawDocuments(t *rapid.T) []document.Document {
+	var list []document.Document
+	for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-d][0-9]`), 0, 12, rapid.ID[string]).Draw(t, "ids") {
+		words := rapid.SliceOfN(rapid.SampledFrom(strings.Fields("ant bee cat dog elk # fox")), 1, 12).Draw(t, "words")
+		list = append(list, document.Document{
+			ID: id, Text: strings.ReplaceAll(strings.Join(words, " "), "#", "\n\n# S\n\n"), Markdown: true, Attributes: knowledgetest.DrawAttributes(t),
+		})
+	}
+	return list
+}
+
+// The bases that a query names answer as one base that has all their documents, and has
+// them under the ids base/id: the same sources in the same order with the same scores, and
+// the same floor. It is so on any number of segments, with documents gone and written anew,
+// under any filter, and whatever other bases hold. The ids of the bases have one length, so
+// that ids base/id stand in the order of base, then id.
+func TestGroupIsOneBase(t *testing.T) {
+	ctx := context.Background()
+	rapid.Check(t, func(t *rapid.T) {
+		bases, left := shelves{}, map[string]map[string]document.Document{}
+		for i := range rapid.IntRange(1, 8).Draw(t, "bases") {
+			id := fmt.Sprintf("b%d", i)
+			groups, documents := make([][]document.Document, rapid.IntRange(1, 3).Draw(t, "segments")), map[string]document.Document{}
+			for i := range groups {
+				groups[i] = drawDocuments(t)
+				for _, d := range groups[i] {
+					documents[d.ID] = d
+				}
+			}
+			c, err := knowledge.Segmented(ctx, deps(), groups...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bases[id], left[id] = knowledge.New(id), documents
+			bases[id].Swap(c)
+		}
+		g := bases.group()
+		named := rapid.SliceOfNDistinct(rapid.SampledFrom(slices.Sorted(maps.Keys(bases))), 1, len(bases), rapid.ID[string]).Draw(t, "named")
+		var all []document.Document
+		for _, id := range named {
+			for _, d := range left[id] {
+				d.ID = id + "/" + d.ID
+				all = append(all, d)
+			}
+		}
+		content, _, err := knowledge.FromDocuments(ctx, all, deps())
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := knowledge.New("all")
+		one.Swap(content)
+		for range 6 {
+			words := rapid.SliceOfN(rapid.SampledFrom(strings.Fields("ant bee cat dog elk fox gnu")), 1, 4).Draw(t, "question")
+			q := retrieval.Query{Text: strings.Join(words, " "), Bases: refs(named...)}
+			q.Settings.NumCandidates = rapid.IntRange(1, 60).Draw(t, "candidates")
+			if rapid.Bool().Draw(t, "filtered") {
+				q.Filter = new(drawFilter(t, 2))
+			}
+			got, err := g.Retrieve(ctx, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := one.Retrieve(ctx, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			near := cmpopts.EquateApprox(0, 1e-6)
+			if diff := cmp.Diff(want.Sources, asOne(got.Sources), near, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("sources (-one +several):\n%s", diff)
+			}
+			if math.Abs(got.Floor-want.Floor) > 1e-6 || got.Reason != want.Reason || got.Provisional || got.Partial || got.Retrieved != want.Retrieved {
+				t.Fatalf("several: %+v\none: %+v", got, want)
+			}
+			var searched []retrieval.Ref
+			for _, id := range slices.Sorted(slices.Values(named)) {
+				searched = append(searched, bases[id].Ref())
+			}
+			if diff := cmp.Diff(searched, got.Bases); diff != "" {
+				t.Fatalf("searched (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+// A base that is about something no longer loses to one that mentions it.
+func TestGroupRanksAcross(t *testing.T) {
+	about, mentions := map[string]string{}, map[string]string{}
+	for i := range 40 {
+		about[fmt.Sprintf("a%d.md", i)] = fmt.Sprintf("The git command number %d of git.", i)
+		mentions[fmt.Sprintf("m%d.md", i)] = fmt.Sprintf("A recipe with onions, number %d.", i)
+	}
+	about["rebase.md"] = "How git moves commits by a rebase of a branch."
+	mentions["m0.md"] = "A recipe that somebody keeps in git, with onions."
+	bases := shelves{"cook": holding(t, "cook", mentions), "git": holding(t, "git", about)}
+	q := retrieval.Query{Text: "git rebase", Bases: refs("cook", "git"), Settings: retrieval.DefaultSettings()}
+	res, err := bases.group().Retrieve(t.Context(), q)
+	if err != nil || len(res.Sources) == 0 || res.Sources[0].Doc != "rebase.md" {
+		t.Fatalf("%+v, %v", res.Sources, err)
+	}
+	for _, s := range res.Sources[1:] {
+		if s.Score >= res.Sources[0].Score {
+			t.Errorf("%s has %v", s.Doc, s.Score)
+		}
+	}
+}
+
+// told is what a Group told of its bases, in turn.
+type told []string
+
+func (x *told) searched(id string, reason retrieval.Reason) {
+	*x = append(*x, fmt.Sprintf("%s:%s", id, reason))
+}
+
+// What is wrong with one base is not wrong with the others.
+func TestGroupLeavesOut(t *testing.T) {
+	handbook := knowledgetest.Handbook()
+	whole := func() shelves {
+		return shelves{"a": holding(t, "a", handbook), "b": holding(t, "b", map[string]string{"x.md": "Parental guidance."}), "c": holding(t, "c", map[string]string{"y.md": "Parents."})}
+	}
+	part := knowledge.New("b")
+	part.Swap(knowledge.PartOf(whole()["b"].Content()))
+	for name, c := range map[string]struct {
+		change func(shelves)
+		ids    []string
+		want   string // bases searched, reason, what was told
+	}{
+		"whole":       {func(shelves) {}, []string{"a", "b"}, "a b  [a: b:]"},
+		"no match":    {func(s shelves) { s["b"] = holding(t, "b", nil) }, []string{"a", "b"}, "a b  [a: b:no-match]"},
+		"indexing":    {func(s shelves) { s["b"] = knowledge.New("b") }, []string{"a", "b", "c"}, "a c indexing [a: b:indexing c:]"},
+		"one left":    {func(s shelves) { s["b"] = knowledge.New("b") }, []string{"a", "b"}, "a indexing [a: b:indexing]"},
+		"gone":        {func(s shelves) { delete(s, "b") }, []string{"a", "b"}, "a indexing [a: b:indexing]"},
+		"in part":     {func(s shelves) { s["b"] = part }, []string{"a", "b"}, "a b indexing [a: b:indexing]"},
+		"broken":      {func(s shelves) { s["b"] = broken(t, "b") }, []string{"a", "b", "c"}, "a c retrieval-error [b:retrieval-error a: c:]"},
+		"one sound":   {func(s shelves) { s["b"] = broken(t, "b") }, []string{"a", "b"}, "a retrieval-error [b:retrieval-error a:]"},
+		"two broken":  {func(s shelves) { s["b"], s["c"] = broken(t, "b"), broken(t, "c") }, []string{"a", "b", "c"}, "a retrieval-error [b:retrieval-error c:retrieval-error a:]"},
+		"all broken":  {func(s shelves) { s["b"], s["c"] = broken(t, "b"), broken(t, "c") }, []string{"b", "c"}, " retrieval-error [b:retrieval-error c:retrieval-error]"},
+		"all to come": {func(s shelves) { s["b"], s["c"] = knowledge.New("b"), knowledge.New("c") }, []string{"b", "c"}, "b c indexing [b:indexing c:indexing]"},
+	} {
+		bases, tells := whole(), told{}
+		c.change(bases)
+		g := bases.group()
+		g.Searched = tells.searched
+		g.Start = func(f func(context.Context)) {
+			defer func() { _ = recover() }() // as the tasks of a process do
+			f(context.Background())
+		}
+		for range 2 {
+			tells = nil
+			res, err := g.Retrieve(t.Context(), retrieval.Query{Text: "parental", Bases: refs(c.ids...), Settings: retrieval.DefaultSettings()})
+			var searched []string
+			for _, ref := range res.Bases {
+				searched = append(searched, ref.Knowledge)
+			}
+			if got := fmt.Sprintf("%s %s %s", strings.Join(searched, " "), res.Reason, []string(tells)); got != c.want {
+				t.Errorf("%s: %q, want %q (%v)", name, got, c.want, err)
+			}
+			if res.Partial != (res.Reason.Failed() && err == nil) || (err != nil) != (len(res.Sources) == 0) || err != nil && !errors.Is(err, retrieval.ErrUnavailable) {
+				t.Errorf("%s: partial %v, %d sources, %v", name, res.Partial, len(res.Sources), err)
+			}
+		}
+	}
+	bases := whole()
+	res, err := bases.group().Retrieve(t.Context(), retrieval.Query{Text: "hi", Bases: refs("a", "b"), Settings: retrieval.DefaultSettings()})
+	if err != nil || res.Reason != retrieval.ReasonNoQueryTerms || len(res.Bases) != 2 {
+		t.Errorf("no terms: %+v, %v", res, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	res, err = bases.group().Retrieve(ctx, retrieval.Query{Text: "parental", Bases: refs("a", "b"), Settings: retrieval.DefaultSettings()})
+	if !errors.Is(err, retrieval.ErrUnavailable) || res.Reason != retrieval.ReasonTimeout {
+		t.Errorf("too late: %q, %v", res.Reason, err)
+	}
+}
+
+// broken returns a base any search of which panics, as its memory was written over.
+func broken(t *testing.T, id string) *knowledge.Base {
+	t.Helper()
+	c, err := knowledge.Scribbled(t.Context(), deps(), document.Document{ID: "z.md", Text: "Parental advice."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := knowledge.New(id)
+	b.Swap(c)
+	return b
+}
+
+// While a floor is being measured, answers do not wait for it longer than they may. They are
+// of the documents that are there now, with an estimate, and say so.
+func TestGroupIsProvisional(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		texts := knowledgetest.Handbook()
+		bases := shelves{"a": holding(t, "a", texts), "b": holding(t, "b", map[string]string{"x.md": "Parental guidance."})}
+		g := bases.group()
+		var measures []func(context.Context)
+		g.Wait, g.Start = 100*time.Millisecond, func(f func(context.Context)) { measures = append(measures, f) }
+		q := retrieval.Query{Text: "parental leave", Bases: refs("a", "b"), Settings: retrieval.DefaultSettings()}
+		ask := func(wait time.Duration, provisional bool) retrieval.Result {
+			t.Helper()
+			start := time.Now()
+			res, err := g.Retrieve(t.Context(), q)
+			if err != nil || res.Provisional != provisional || time.Since(start) != wait {
+				t.Errorf("provisional %v after %v, %v", res.Provisional, time.Since(start), err)
+			}
+			if diff := cmp.Diff([]retrieval.Ref{bases["a"].Ref(), bases["b"].Ref()}, res.Bases); diff != "" {
+				t.Errorf("searched (-want +got):\n%s", diff)
+			}
+			return res
+		}
+		first := ask(100*time.Millisecond, true)
+		if again := ask(100*time.Millisecond, true); first.Floor <= 0 || again.Floor != first.Floor {
+			t.Errorf("estimated %v, then %v", first.Floor, again.Floor)
+		}
+		if len(measures) != 1 {
+			t.Fatalf("measured %d times", len(measures))
+		}
+		measures[0](t.Context())
+		right := ask(0, false)
+
+		// A document goes: no answer has it any more, and the floor from before stands in.
+		gone := right.Sources[0]
+		delete(texts, gone.Doc)
+		bases["a"].Swap(build(t, texts))
+		g.Changed("a")
+		changed := ask(100*time.Millisecond, true)
+		if slices.ContainsFunc(changed.Sources, func(s retrieval.Source) bool { return s.Doc == gone.Doc }) {
+			t.Errorf("still answers from %s", gone.Doc)
+		}
+		if len(measures) != 2 {
+			t.Fatalf("measured %d times", len(measures))
+		}
+		measures[1](t.Context())
+		ask(0, false)
+
+		// What nobody has asked for since is not made again, and its measurement ends.
+		g.Changed("a")
+		bases["a"].Swap(build(t, knowledgetest.Handbook()))
+		g.Changed("a")
+		bases["a"].Swap(build(t, texts))
+		g.Changed("a")
+		if len(measures) != 3 || g.KeptUnions() != 0 {
+			t.Errorf("measured %d times, %d are kept", len(measures), g.KeptUnions())
+		}
+		measures[2](t.Context())
+		// A process that is ending measures nothing.
+		ended, end := context.WithCancel(t.Context())
+		end()
+		g.Expect("b", "a")
+		measures[3](ended)
+		ask(0, true)
+	})
+}
+
+// No more unions are kept than those asked for last.
+func TestGroupKeepsFew(t *testing.T) {
+	bases := shelves{}
+	for i := range 8 {
+		id := fmt.Sprintf("b%d", i)
+		bases[id] = holding(t, id, map[string]string{"x.md": "Parental guidance."})
+	}
+	g := bases.group()
+	measured := 0
+	start := g.Start
+	g.Start = func(f func(context.Context)) { measured++; start(f) }
+	pairs := 0
+	for a := range 8 {
+		for b := range a {
+			g.Expect("b0", "b1")
+			g.Expect(fmt.Sprintf("b%d", a), fmt.Sprintf("b%d", b))
+			pairs++
+		}
+	}
+	if measured != pairs || g.KeptUnions() != knowledge.MostUnions {
+		t.Errorf("measured %d of %d, kept %d", measured, pairs, g.KeptUnions())
+	}
+}

@@ -1,0 +1,98 @@
+package knowledge
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A union is the contents of several bases, searched as one. The least score of its answers
+// is measured in the background, which takes 1 µs a text: until then the floor of what is
+// most like it stands in.
+type union struct {
+	holders []holder               // by id
+	extent  func() (extent, error) // joins them once, which takes 3 ns a text
+
+	measured chan struct{} // closed when measuring has ended
+	floor    floor         // what was measured; valid if right
+	right    bool
+	standIn  floor
+
+	life context.Context // ends when nobody asks for the union any more
+	end  context.CancelFunc
+
+	asked bool   // guarded by the Group's mu: a search has asked for it
+	last  uint64 // likewise: when it was last in use
+}
+
+// newUnion returns the union of some bases. before, unless nil, is what was searched of the
+// same bases before one of them changed.
+func newUnion(holders []holder, before *union) *union {
+	u := &union{holders: holders, measured: make(chan struct{})}
+	u.extent = sync.OnceValues(func() (extent, error) { return join(holders) })
+	u.life, u.end = context.WithCancel(context.Background())
+	if before != nil {
+		u.standIn = before.nearest()
+		return u
+	}
+	largest := holders[0].content
+	for _, h := range holders {
+		if h.content.Chunks() > largest.Chunks() {
+			largest = h.content
+		}
+	}
+	u.standIn = largest.floor
+	return u
+}
+
+// measure finds the floor. It ends early with ctx, and where the union is damaged: then a
+// search will meet that, too, and report it.
+func (u *union) measure(ctx context.Context) {
+	defer close(u.measured)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(u.life, cancel)()
+	if u.life.Err() != nil {
+		return
+	}
+	e, err := u.extent()
+	if err != nil {
+		return
+	}
+	err = e.content.Guard(func() error {
+		var err error
+		u.floor, err = calibrate(ctx, e.content.index)
+		return err
+	})
+	u.right = err == nil
+}
+
+// nearest returns the floor if it is measured, else what stands in for it.
+func (u *union) nearest() floor {
+	select {
+	case <-u.measured:
+		if u.right {
+			return u.floor
+		}
+	default:
+	}
+	return u.standIn
+}
+
+// await waits for the floor to be measured, but not for long, and tells whether it is.
+func (u *union) await(ctx context.Context, most time.Duration) bool {
+	select {
+	case <-u.measured:
+		return u.right
+	default:
+	}
+	late := time.NewTimer(most)
+	defer late.Stop()
+	select {
+	case <-u.measured:
+		return u.right
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	return false
+}

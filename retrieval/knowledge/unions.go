@@ -1,0 +1,111 @@
+package knowledge
+
+import (
+	"context"
+	"slices"
+	"strings"
+)
+
+// Expect gets ready for searches of some bases, as far as they are indexed.
+func (g *Group) Expect(ids ...string) {
+	ids = slices.Sorted(slices.Values(ids))
+	g.union(slices.Compact(ids))
+}
+
+// Changed is to be called when a base answers from something else. What is searched of it
+// together with others is then made anew, or forgotten if nobody asked for it lately: it
+// would hold files that are no longer in use.
+func (g *Group) Changed(id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for key, u := range g.kept {
+		i := slices.IndexFunc(u.holders, func(h holder) bool { return h.id == id })
+		if i < 0 || u.holders[i] == g.holder(id) {
+			continue
+		}
+		if holders := g.holders(strings.Split(key, ",")); u.asked && len(holders) == len(u.holders) {
+			g.keep(key, newUnion(holders, u))
+			continue
+		}
+		u.end()
+		delete(g.kept, key)
+	}
+}
+
+// union returns those of some bases that are indexed, and their union, nil if they are fewer
+// than two.
+func (g *Group) union(ids []string) (*union, []holder) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	// The contents are read under the lock: else what was made of an earlier content could
+	// take the place of what was made of a later one.
+	holders := g.holders(ids)
+	if len(holders) < 2 {
+		return nil, holders
+	}
+	key := keyOf(holders)
+	u := g.kept[key]
+	if u == nil || !slices.Equal(u.holders, holders) {
+		u = g.keep(key, newUnion(holders, u))
+	}
+	g.uses++
+	u.asked, u.last = true, g.uses
+	return u, holders
+}
+
+// keyOf joins the ids of bases, which have no comma.
+func keyOf(holders []holder) string {
+	ids := make([]string, len(holders))
+	for i, h := range holders {
+		ids[i] = h.id
+	}
+	return strings.Join(ids, ",")
+}
+
+// keep puts a union into the place of what was kept of the same bases, and begins to
+// measure it. Where there is one too many, that which was not asked for longest goes.
+func (g *Group) keep(key string, u *union) *union {
+	if g.kept == nil {
+		g.kept = map[string]*union{}
+	}
+	if before := g.kept[key]; before != nil {
+		before.end()
+		u.last = before.last
+	}
+	g.kept[key] = u
+	if len(g.kept) > keptUnions {
+		oldest := ""
+		for other, k := range g.kept {
+			if other != key && (oldest == "" || k.last < g.kept[oldest].last) {
+				oldest = other
+			}
+		}
+		g.kept[oldest].end()
+		delete(g.kept, oldest)
+	}
+	g.Start(func(ctx context.Context) {
+		g.measuring.Lock()
+		defer g.measuring.Unlock()
+		u.measure(ctx)
+	})
+	return u
+}
+
+// holders returns those of some bases that are indexed.
+func (g *Group) holders(ids []string) []holder {
+	holders := make([]holder, 0, len(ids))
+	for _, id := range ids {
+		if h := g.holder(id); h.content != nil {
+			holders = append(holders, h)
+		}
+	}
+	return holders
+}
+
+// holder returns a base with its present content.
+func (g *Group) holder(id string) holder {
+	if base := g.Base(id); base != nil {
+		return holder{id, base.Content()}
+	}
+	return holder{id: id}
+}
