@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -124,6 +125,7 @@ func (b *Bases) storedLine(id string) string {
 func (b *Bases) Swap(id string, content *knowledge.Content, report folder.Report) {
 	b.embedded[id].Swap(content)
 	b.view.noteChange(id)
+	b.catalogue.group.Changed(id)
 	b.monitor.metrics.Knowledge(id, content.Documents(), content.Chunks(), content.Bytes(), time.Now())
 	b.monitor.indexed(id, report, true)
 }
@@ -142,6 +144,7 @@ func (b *Bases) Serve(ctx context.Context, indexed func(Indexed), ready func()) 
 			b.monitor.tell(slog.LevelWarn, err.Error())
 		}
 		if first && ctx.Err() == nil {
+			b.expect()
 			b.AwaitStores(ctx, indexed)
 			for _, line := range b.UnknownAttributes() {
 				b.monitor.tell(slog.LevelWarn, line)
@@ -158,6 +161,15 @@ func (b *Bases) Serve(ctx context.Context, indexed func(Indexed), ready func()) 
 			b.state.leave(ctx)
 			b.state.improve(ctx)
 		}
+	}
+}
+
+// expect gets ready for what the policies search together.
+func (b *Bases) expect() {
+	for _, name := range b.cfg.TenantNames() {
+		tenant, _ := b.cfg.Tenant(name)
+		ids := slices.DeleteFunc(slices.Clone(tenant.Rewrite.Knowledge), func(id string) bool { return b.embedded[id] == nil })
+		b.catalogue.group.Expect(ids...)
 	}
 }
 

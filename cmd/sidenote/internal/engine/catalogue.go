@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/library"
 )
 
@@ -16,9 +17,12 @@ type catalogue struct {
 	named   map[string]retrieval.Base // by id; not changed once requests come
 	library *library.Library          // nil without a state folder
 
-	cached func(retrieval.Base) retrieval.Retriever // puts its caches before a base
-	mu     sync.Mutex
-	made   map[string]retrieval.Retriever // by id: one each, because flights are shared in it
+	group *knowledge.Group // of the embedded bases
+
+	cached   func(retrieval.Base) retrieval.Retriever // puts its caches before a base elsewhere
+	together retrieval.Retriever                      // the group behind its caches
+	mu       sync.Mutex
+	made     map[string]retrieval.Retriever // by id: one each, because flights are shared in it
 }
 
 // base returns the base of an id.
@@ -32,6 +36,16 @@ func (c *catalogue) base(id string) (retrieval.Base, bool) {
 	}
 	return nil, false
 }
+
+// embedded returns an embedded base, nil where there is none.
+func (c *catalogue) embedded(id string) *knowledge.Base {
+	base, _ := c.base(id)
+	embedded, _ := base.(*knowledge.Base)
+	return embedded
+}
+
+// joint tells which bases rank as one: the embedded ones.
+func (c *catalogue) joint(id string) bool { return c.retriever(id) == c.together }
 
 // Ref tells the present state of a base.
 func (c *catalogue) Ref(id string) (retrieval.Ref, bool) {
@@ -63,6 +77,10 @@ func (c *catalogue) retriever(id string) retrieval.Retriever {
 	if !ok {
 		return nil
 	}
-	c.made[id] = c.cached(base)
+	if _, embedded := base.(*knowledge.Base); embedded {
+		c.made[id] = c.together
+	} else {
+		c.made[id] = c.cached(base)
+	}
 	return c.made[id]
 }

@@ -1,7 +1,7 @@
 // Package engine wires what stands between a request and its sources, and keeps it
 // running: bases, the state folder they are in, caches, and the servers in front of them.
 //
-//	rewrite → prepare → cache(selected) → pipeline → cache(candidates) → knowledge, vectorstore
+//	rewrite → prepare → cache(selected) → pipeline → cache(candidates) → knowledge together, each vectorstore
 package engine
 
 import (
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"sidenote/cache"
 	"sidenote/cmd/sidenote/internal/config"
@@ -86,6 +87,8 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		e.exchange = &calibrationExchange{tracker: tracker, store: store, monitor: m}
 		e.tasks.start(e.exchange.run)
 	}
+	e.catalogue.group = &knowledge.Group{Base: e.catalogue.embedded, Searched: m.metrics.Searched, Start: e.tasks.start, Wait: floorWait(o)}
+	e.catalogue.together = e.caches.before(e.catalogue.group, cache.Candidates)
 	e.catalogue.cached = func(base retrieval.Base) retrieval.Retriever {
 		return e.caches.before(m.searched(base), cache.Candidates)
 	}
@@ -94,15 +97,24 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	if err := e.openBases(ctx, o); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	pipeline := retrieval.Pipeline{Bases: e.catalogue.retriever, Terms: terms}
+	pipeline := retrieval.Pipeline{Bases: e.catalogue.retriever, Joint: e.catalogue.joint, Terms: terms}
 	prepare := retrieval.Prepare{Next: e.caches.before(pipeline, cache.Selected), Ref: e.catalogue.Ref, Terms: terms}
 	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &modelTable{rows: cfg.ModelTable(), encodings: reader.encodings}, Calibration: tracker}
 	return e, nil
 }
 
+// floorWait is how long a search of several bases waits for their least score to be measured
+// after one of them has changed. A command asks once, so it waits for the right one.
+func floorWait(o Options) time.Duration {
+	if o.Keep {
+		return 100 * time.Millisecond
+	}
+	return time.Minute
+}
+
 // openBases opens the state folder and makes the bases.
 func (e *Engine) openBases(ctx context.Context, o Options) error {
-	state := &stateFolder{cfg: e.Config, options: o, reader: e.Reader, view: e.view, monitor: e.monitor}
+	state := &stateFolder{cfg: e.Config, options: o, reader: e.Reader, view: e.view, group: e.catalogue.group, monitor: e.monitor}
 	e.Bases = &Bases{
 		cfg: e.Config, keep: o.Keep, catalogue: e.catalogue, embedded: map[string]*knowledge.Base{}, indexers: map[string]*indexer{},
 		stores: map[string]*vectorstore.Base{}, state: state, reader: e.Reader, view: e.view, monitor: e.monitor,

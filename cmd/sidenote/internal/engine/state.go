@@ -26,6 +26,7 @@ type stateFolder struct {
 	library  *library.Library // the bases in it; nil if it is not needed
 	obstacle obstacle         // why it cannot be written
 	view     *storeView
+	group    *knowledge.Group // of the bases that are searched
 	monitor  monitor
 }
 
@@ -179,6 +180,7 @@ func (s *stateFolder) loadOthers(ctx context.Context) error {
 func (s *stateFolder) noteChange(id string) {
 	base := s.library.Base(id)
 	s.view.noteChange(id)
+	s.group.Changed(id)
 	if _, named := s.cfg.Knowledge[config.Name(id)]; !named {
 		return // metrics know the names of the configuration only
 	}

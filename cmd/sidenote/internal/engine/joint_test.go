@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge/knowledgetest"
+)
+
+// Folders that are bases of their own answer a request as one folder that holds them, from
+// the engine and from the caches, and also after a document has changed.
+func TestManyBasesRankAsOne(t *testing.T) {
+	root := t.TempDir()
+	n := 0
+	for id, text := range knowledgetest.Handbook() {
+		write(t, filepath.Join(root, fmt.Sprintf("b%d", n%3), id), text)
+		n++
+	}
+	yaml := fmt.Sprintf(`
+upstream: http://127.0.0.1:9
+state: {path: %q}
+knowledge: {b0: %q, b1: %q, b2: %q, all: %q}
+policies: {default: {knowledge: [b2, b0, b1], retrieval: {deadline: 10s}}}
+`, t.TempDir(), filepath.Join(root, "b0"), filepath.Join(root, "b1"), filepath.Join(root, "b2"), root)
+	path := filepath.Join(t.TempDir(), "sidenote.yaml")
+	write(t, path, yaml)
+	cfg, err := config.Load(config.Source{Path: path, Env: func(string) (string, bool) { return "", false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := New(t.Context(), cfg, Options{Keep: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	ask := func(question string, state retrieval.CacheState, ids ...string) retrieval.Result {
+		t.Helper()
+		tenant, _ := cfg.Tenant("default")
+		q := retrieval.Query{Tenant: "default", Text: question, Settings: tenant.Rewrite.Search}
+		for _, id := range ids {
+			q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id})
+		}
+		res, err := e.Rewriter.Retriever.Retrieve(t.Context(), q)
+		if err != nil || res.Cache != state || res.Partial || len(res.Sources) == 0 || len(res.Bases) != len(ids) {
+			t.Fatalf("%q: %+v, %v", question, res, err)
+		}
+		return res
+	}
+	for i := range 2 {
+		if err := e.Bases.Index(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		e.Bases.expect()
+		for _, question := range []string{"parental leave", "who pays for the gym and the pension", "devices at the help desk"} {
+			want := ask(question, retrieval.CacheMiss, "all")
+			for _, state := range []retrieval.CacheState{retrieval.CacheMiss, retrieval.CacheHit} {
+				got := ask(question, state, "b2", "b0", "b1")
+				asOne(&got)
+				ignore := cmpopts.IgnoreFields(retrieval.Result{}, "Took", "Bases", "Cache")
+				if diff := cmp.Diff(want, got, ignore, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
+					t.Errorf("%q, round %d, cache %s (-one +several):\n%s", question, i, state, diff)
+				}
+			}
+		}
+		write(t, filepath.Join(root, "b1", "new.md"), "# Leave for parents\n\nParental leave is paid. The gym, the desk and devices are not.\n")
+	}
+}
+
+// asOne names sources as those of one base.
+func asOne(res *retrieval.Result) {
+	rename := func(s retrieval.Source) retrieval.Source {
+		s.Doc, s.Knowledge = s.Knowledge+"/"+s.Doc, "all"
+		return s
+	}
+	for i := range res.Sources {
+		res.Sources[i] = rename(res.Sources[i])
+	}
+	for i := range res.Excluded {
+		res.Excluded[i].Source = rename(res.Excluded[i].Source)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
