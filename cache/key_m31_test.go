@@ -18,9 +18,9 @@ func TestM31KeysStayTheSame(t *testing.T) {
 	q := question("how long")
 	q.Settings = retrieval.Settings{TopK: 5, NumCandidates: 50, MaxPerDocument: 2, ScoreThreshold: -1, Deadline: time.Second}
 	for want, key := range map[string]cache.Key{
-		"v2:selected:{acme}:b5e5d8ceb2f4a83ab5987950809f058b52d89eb4388736e5df3771cc506e6be9":   cache.NewKey(cache.Selected, q),
-		"v2:candidates:{acme}:563fd320ba37a24fb2101f951747f722bffd6c073081b5cc1afb961fdb409ce8": cache.NewKey(cache.Candidates, q),
-		"v2:calibration:{}:9e3b234399c69219616b240b8e9a21f2e87ab73e2f043e53564dc43ac27bc72b":    cache.NamedKey(cache.Calibration, "upstream", "model"),
+		"v3:selected:{acme}:4f14b0e6cb8b3a1a7596a5f33a4dcf678ffec1f51ede5042569244a9d1cd74cb":   cache.NewKey(cache.Selected, q),
+		"v3:candidates:{acme}:0aff07e81683f77c6cd88e569d8620a31f24eea99ec0e4c02c9b145f5aff5f69": cache.NewKey(cache.Candidates, q),
+		"v3:calibration:{}:65e1596049cde8e3d629db0510bef0d9d8e4936941501298541ad85b8b353fc8":    cache.NamedKey(cache.Calibration, "upstream", "model"),
 	} {
 		if got := key.String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -33,9 +33,9 @@ func TestM31KeysStayTheSame(t *testing.T) {
 func TestM31KeyShowsPlainNames(t *testing.T) {
 	const plain = "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 	for c := range 256 {
-		want := "v2:k:{_}:"
+		want := "v3:k:{_}:"
 		if strings.IndexByte(plain, byte(c)) >= 0 {
-			want = "v2:k:{" + string(rune(c)) + "}:"
+			want = "v3:k:{" + string(rune(c)) + "}:"
 		}
 		key := cache.Key{Kind: "k", Tenant: string([]byte{byte(c)})}
 		if got := key.String(); got != want+strings.Repeat("0", 64) {
@@ -49,7 +49,7 @@ func TestM31KeyShowsPlainNames(t *testing.T) {
 	}
 	for n, shown := range map[int]int{63: 63, 64: 64, 65: 64} {
 		key := cache.Key{Tenant: strings.Repeat("x", n)}
-		if want := "v2::{" + strings.Repeat("x", shown) + "}:" + strings.Repeat("0", 64); key.String() != want {
+		if want := "v3::{" + strings.Repeat("x", shown) + "}:" + strings.Repeat("0", 64); key.String() != want {
 			t.Errorf("%d bytes: %s", n, key)
 		}
 	}

@@ -10,11 +10,11 @@ import (
 // maxBody is the largest body of a value; its length is written in 32 bits.
 const maxBody = 1 << 30
 
-// The least bytes that a list's element takes: a source has ten lengths or numbers and
-// a score, a ref two lengths. They bound what a decoder allocates for the length that a
+// The least bytes that a list's element takes: a source has ten lengths or numbers, a score
+// and a relevance, a ref two lengths. They bound what a decoder allocates for the length that a
 // list claims.
 const (
-	minSource   = 10 + 8
+	minSource   = 10 + 16
 	minExcluded = minSource + 2
 	minRef      = 2
 )
@@ -92,7 +92,7 @@ func Decode(k Key, data []byte) (retrieval.Result, error) {
 
 // sizeOf estimates the encoded size of r.
 func sizeOf(r retrieval.Result) int {
-	const perSource, perRef, fixed = 40, 4, 64
+	const perSource, perRef, fixed = 48, 4, 64
 	n := fixed
 	for i := range r.Sources {
 		n += perSource + stringsOf(&r.Sources[i])
@@ -122,7 +122,8 @@ func appendSource(b []byte, s *retrieval.Source) []byte {
 	b = appendString(b, s.Before)
 	b = appendString(b, s.After)
 	b = binary.AppendVarint(b, int64(s.Tokens))
-	return appendFloat(b, s.Score)
+	b = appendFloat(b, s.Score)
+	return appendFloat(b, s.Relevance)
 }
 
 func appendCount(b []byte, n int, isNil bool) []byte {
@@ -211,5 +212,5 @@ func (d *decoder) source(s *retrieval.Source) {
 	s.Name, s.Section = d.string(), d.string()
 	s.Text, s.Before, s.After = d.string(), d.string(), d.string()
 	s.Tokens = d.int()
-	s.Score = d.float()
+	s.Score, s.Relevance = d.float(), d.float()
 }

@@ -2,19 +2,18 @@ package retrieval
 
 import "math"
 
-// Relevance brings a score to [0,1), for interfaces whose scores go so: the
-// floor of the search becomes 0.5, three times the floor 0.75, and so on towards
-// 1. Higher scores never come out lower. Without a floor, 1 stands in for it;
-// NaN and negative scores give 0.
+// Relevance brings a score to [0,1), the scale on which engines with different scores are
+// compared: the floor of the search becomes 0.5, three times the floor 0.75, and so on
+// towards 1. Without a floor the score is a relevance already, as OpenAI's vector stores
+// give it. Higher scores never come out lower; NaN and negative scores give 0.
 func Relevance(score, floor float64) float64 {
 	if !(score > 0) { // NaN too
 		return 0
 	}
-	r := 1 / (1 + unit(floor)/score) // so that no sum overflows
-	if !(r < belowOne) {
-		return belowOne
+	if hasFloor(floor) {
+		score = 1 / (1 + floor/score) // so that no sum overflows
 	}
-	return r
+	return min(score, belowOne)
 }
 
 // FromRelevance returns the score of a search with that floor whose Relevance is
@@ -24,16 +23,14 @@ func FromRelevance(r, floor float64) float64 {
 		return 0
 	}
 	r = min(r, belowOne)
-	return min(unit(floor)*(r/(1-r)), math.MaxFloat64)
+	if hasFloor(floor) {
+		return min(floor*(r/(1-r)), math.MaxFloat64)
+	}
+	return r
 }
 
 // belowOne is the greatest relevance.
 const belowOne = 1 - 1.0/(1<<53)
 
-// unit is the score that is half relevant.
-func unit(floor float64) float64 {
-	if floor > 0 && !math.IsInf(floor, 0) {
-		return floor
-	}
-	return 1
-}
+// hasFloor tells whether a floor is one.
+func hasFloor(floor float64) bool { return floor > 0 && !math.IsInf(floor, 0) }

@@ -11,7 +11,7 @@ import (
 
 func TestRelevance(t *testing.T) {
 	for _, c := range []struct{ score, floor, want float64 }{
-		{3, 3, 0.5}, {9, 3, 0.75}, {1, 3, 0.25}, {0, 3, 0}, {-1, 3, 0}, {1, 0, 0.5}, {3, -2, 0.75}, {3, math.NaN(), 0.75}, {math.NaN(), 1, 0},
+		{3, 3, 0.5}, {9, 3, 0.75}, {1, 3, 0.25}, {0, 3, 0}, {-1, 3, 0}, {0.5, 0, 0.5}, {0.75, -2, 0.75}, {0.25, math.NaN(), 0.25}, {0.5, math.Inf(1), 0.5}, {1, 0, 1 - 1.0/(1<<53)}, {7, 0, 1 - 1.0/(1<<53)}, {-1, 0, 0}, {math.NaN(), 1, 0},
 	} {
 		if got := retrieval.Relevance(c.score, c.floor); got != c.want {
 			t.Errorf("score %v, floor %v: %v, want %v", c.score, c.floor, got, c.want)

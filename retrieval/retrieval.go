@@ -69,6 +69,7 @@ type Source struct {
 	After     string // text of the chunk after, likewise
 	Tokens    int    // of Text in the query's Encoding, exactly; 0 where unknown
 	Score     float64
+	Relevance float64 // of Score among those of all bases, see Relevance; 0 from an engine
 }
 
 // An Excluded is a candidate that fell, and why.

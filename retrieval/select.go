@@ -11,14 +11,21 @@ import (
 // answer that others may be reading: it is never changed.
 type candidate struct {
 	source    *Source
-	rank      float64  // comparable over bases
+	relevance float64  // comparable over bases
+	beyond    float64  // the score of an engine without a floor, which says more where it is above 1
 	threshold float64  // least score in its base
 	terms     []string // of the source's text, sorted; nil until compared
 }
 
+// result is the source as the answer has it.
+func (c *candidate) result() Source {
+	src := *c.source
+	src.Relevance = c.relevance
+	return src
+}
+
 // rank puts the candidates of all answers into one order, best first. Scores of
-// different bases do not compare, but how far each stands above its base's
-// floor does; a base without a floor joins by its raw score. Ties are broken by
+// different engines do not compare, but their Relevance does. Ties are broken by
 // identity, so that the same answers always make the same prompt.
 func rank(answers []Result, s Settings) []candidate {
 	n := 0
@@ -29,16 +36,18 @@ func rank(answers []Result, s Settings) []candidate {
 	for _, a := range answers {
 		threshold := s.threshold(a.Floor)
 		for i := range a.Sources[:min(len(a.Sources), s.NumCandidates)] {
-			c := candidate{source: &a.Sources[i], rank: a.Sources[i].Score, threshold: threshold}
-			if a.Floor > 0 {
-				c.rank /= a.Floor
+			src := &a.Sources[i]
+			c := candidate{source: src, relevance: Relevance(src.Score, a.Floor), threshold: threshold}
+			if !hasFloor(a.Floor) {
+				c.beyond = src.Score
 			}
 			ranked = append(ranked, c)
 		}
 	}
 	slices.SortFunc(ranked, func(a, b candidate) int {
 		return cmp.Or(
-			cmp.Compare(b.rank, a.rank),
+			cmp.Compare(b.relevance, a.relevance),
+			cmp.Compare(b.beyond, a.beyond),
 			cmp.Compare(a.source.Knowledge, b.source.Knowledge),
 			cmp.Compare(a.source.Doc, b.source.Doc),
 			cmp.Compare(a.source.Chunk, b.source.Chunk),
@@ -125,7 +134,7 @@ func (s *selection) drop(c *candidate, reason ExcludeReason, detail string) {
 	if len(s.excluded) >= s.settings.NumCandidates && s.tells(c.source.Knowledge) {
 		return
 	}
-	src := *c.source
+	src := c.result()
 	src.Text, src.Before, src.After, src.Tokens = "", "", "", 0
 	s.excluded = append(s.excluded, Excluded{Source: src, Reason: reason, Detail: detail})
 }
@@ -157,7 +166,7 @@ func choose(answers []Result, s Settings, terms func(string) []string) Result {
 	}
 	res := Result{Excluded: sel.excluded, Retrieved: len(ranked), Unique: sel.unique}
 	for _, c := range sel.chosen {
-		res.Sources = append(res.Sources, *c.source)
+		res.Sources = append(res.Sources, c.result())
 	}
 	return res
 }

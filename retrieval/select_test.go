@@ -124,13 +124,17 @@ out a/y.md#0 score: score 2.999999 < 3.000000
 			},
 			want: "in  a/a.md#7\nin  a/b.md#0\nin  a/b.md#1\nin  b/a.md#0\n4 retrieved, 4 unique",
 		},
-		"bases compare by what they have above their floor": {
+		"bases compare by relevance": {
 			bases: engines{
 				"a": has(10, chunk("x.md", 0, 30, "p"), chunk("y.md", 0, 11, "q")),
 				"b": has(.1, chunk("z.md", 0, .2, "r")),
-				"c": has(0, chunk("w.md", 0, 1.5, "s")),
+				"c": has(0, chunk("w.md", 0, .6, "s"), chunk("v.md", 0, .51, "t")),
 			},
-			want: "in  a/x.md#0\nin  b/z.md#0\nin  c/w.md#0\nin  a/y.md#0\n4 retrieved, 4 unique",
+			want: "in  a/x.md#0\nin  b/z.md#0\nin  c/w.md#0\nin  a/y.md#0\nin  c/v.md#0\n5 retrieved, 5 unique",
+		},
+		"an engine without a floor keeps its order above 1": {
+			bases: engines{"a": has(1, chunk("x.md", 0, 90, "p")), "b": has(0, chunk("y.md", 0, 7, "q"), chunk("w.md", 0, 9, "r"))},
+			want:  "in  b/w.md#0\nin  b/y.md#0\nin  a/x.md#0\n3 retrieved, 3 unique",
 		},
 		"the least base is still told of": {
 			bases: engines{

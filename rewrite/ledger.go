@@ -96,6 +96,7 @@ type SourceEntry struct {
 	Name      string  `json:"name"`
 	Section   string  `json:"section,omitempty"`
 	Score     float64 `json:"score"`
+	Relevance float64 `json:"relevance"` // of Score among those of all bases, from 0 to 1; 0.5 is the calibrated least score
 	Fate      Fate    `json:"fate"`
 	Tokens    int     `json:"tokens"`           // tokens of its block in the prompt
 	Demand    int     `json:"demand,omitempty"` // tokens of its whole block, if it was counted
@@ -153,7 +154,7 @@ type Ledger struct {
 }
 
 func newEntry(s retrieval.Source) SourceEntry {
-	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score}
+	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance}
 }
 
 func outEntry(s retrieval.Source, reason ExcludeReason, detail string) SourceEntry {

@@ -49,9 +49,9 @@ func retrieve(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 	}
 	res := retrieval.Result{Bases: q.Bases, Retrieved: 3, Unique: 2, Cache: retrieval.CacheMiss}
 	for _, b := range q.Bases {
-		res.Sources = append(res.Sources, retrieval.Source{Type: "rag", Knowledge: b.Knowledge, Doc: "a.md", Name: "A", Text: "text of " + b.Knowledge, Score: 2})
+		res.Sources = append(res.Sources, retrieval.Source{Type: "rag", Knowledge: b.Knowledge, Doc: "a.md", Name: "A", Text: "text of " + b.Knowledge, Score: 2, Relevance: 0.8})
 	}
-	res.Excluded = []retrieval.Excluded{{Source: retrieval.Source{Knowledge: "kb1", Doc: "b.md"}, Reason: retrieval.ExcludedScore, Detail: "score 1.1 < 3.0"}}
+	res.Excluded = []retrieval.Excluded{{Source: retrieval.Source{Knowledge: "kb1", Doc: "b.md", Relevance: 0.1}, Reason: retrieval.ExcludedScore, Detail: "score 1.1 < 3.0"}}
 	return res, nil
 }
 
@@ -153,9 +153,9 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%s %s: %d, %s; want %d, %s", path, body, code, got, status, want)
 		}
 	}
-	f("/v1/search", `{"query":"leave"}`, 200, `{"object":"list","data":[{"kb_id":"kb1","doc_id":"a.md","chunk":0,"name":"A","score":2,"text":"text of kb1"},{"kb_id":"kb2",`)
+	f("/v1/search", `{"query":"leave"}`, 200, `{"object":"list","data":[{"kb_id":"kb1","doc_id":"a.md","chunk":0,"name":"A","score":2,"relevance":0.8,"text":"text of kb1"},{"kb_id":"kb2",`)
 	f("/v1/search", `{"query":"leave","knowledge":["kb2"],"top_k":3}`, 200, `"data":[{"kb_id":"kb2"`)
-	f("/v1/search", `{"query":"leave"}`, 200, `"excluded":[{"kb_id":"kb1","doc_id":"b.md","chunk":0,"name":"","score":0,"reason":"score","detail":"score 1.1 \u003c 3.0"}]`)
+	f("/v1/search", `{"query":"leave"}`, 200, `"excluded":[{"kb_id":"kb1","doc_id":"b.md","chunk":0,"name":"","score":0,"relevance":0.1,"reason":"score","detail":"score 1.1 \u003c 3.0"}]`)
 	f("/v1/search?tenant=acme", `{"query":"leave"}`, 200, `"knowledge":[{"kb_id":"kb1","generation":""}]`)
 	f("/v1/search?tenant=acme", `{"query":"leave","knowledge":["kb2"]}`, 400, `"param":"knowledge"`)
 	f("/v1/search?tenant=nobody", `{"query":"leave"}`, 400, `"param":"tenant"`)

@@ -54,6 +54,7 @@ type FoundSource struct {
 	Name      string  `json:"name"`
 	Section   string  `json:"section,omitempty"`
 	Score     float64 `json:"score"`
+	Relevance float64 `json:"relevance"` // of the score among those of all bases, from 0 to 1
 	Text      string  `json:"text,omitempty"`
 }
 
@@ -171,5 +172,5 @@ func NewSearchAnswer(res retrieval.Result) SearchAnswer {
 }
 
 func foundSource(s retrieval.Source) FoundSource {
-	return FoundSource{s.Knowledge, s.Doc, s.Chunk, s.Name, s.Section, s.Score, s.Text}
+	return FoundSource{s.Knowledge, s.Doc, s.Chunk, s.Name, s.Section, s.Score, s.Relevance, s.Text}
 }

@@ -32,8 +32,8 @@ func injected(id string) *report.Report {
 		Model: "gpt-5-mini", Encoding: "o200k_base", Exactness: rewrite.Exact, Budget: 2000, Used: 119, Rules: 66, Tags: 20, Text: 33,
 		Components: []rewrite.ComponentEntry{}, Edits: res.Edits,
 		Sources: []rewrite.SourceEntry{
-			{ID: 1, Knowledge: "handbook", Doc: "leave.md", Chunk: 1, Name: "Leave", Section: "Parental leave", Score: 11.2, Fate: rewrite.In, Tokens: 53},
-			{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Fate: rewrite.Out, Detail: "score 1.1 < 3.0"},
+			{ID: 1, Knowledge: "handbook", Doc: "leave.md", Chunk: 1, Name: "Leave", Section: "Parental leave", Score: 11.2, Relevance: 0.79, Fate: rewrite.In, Tokens: 53},
+			{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Relevance: 0.27, Fate: rewrite.Out, Detail: "score 1.1 < 3.0"},
 		},
 	}
 	return &report.Report{
@@ -123,6 +123,7 @@ func TestExplanation(t *testing.T) {
     "name": "Leave",
     "section": "Parental leave",
     "score": 11.2,
+    "relevance": 0.79,
     "fate": "in",
     "tokens": 53
    },
@@ -132,6 +133,7 @@ func TestExplanation(t *testing.T) {
     "chunk": 0,
     "name": "Travel",
     "score": 1.1,
+    "relevance": 0.27,
     "fate": "out",
     "tokens": 0,
     "reason": "score 1.1 \u003c 3.0"

@@ -40,7 +40,7 @@ type candidate struct {
 	why    string
 }
 
-// candidates returns all candidates, by base and then best first.
+// candidates returns all candidates, best first.
 func candidates(res retrieval.Result) []candidate {
 	var all []candidate
 	for i, s := range res.Sources {
@@ -49,9 +49,7 @@ func candidates(res retrieval.Result) []candidate {
 	for _, x := range res.Excluded {
 		all = append(all, candidate{x.Source, 0, cmp.Or(x.Detail, string(x.Reason))})
 	}
-	slices.SortStableFunc(all, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.source.Knowledge, b.source.Knowledge), cmp.Compare(b.source.Score, a.source.Score))
-	})
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.source.Relevance, a.source.Relevance) })
 	return all
 }
 
@@ -64,7 +62,7 @@ func printExplained(w io.Writer, res retrieval.Result) {
 	}
 	fmt.Fprintf(w, "\n%s   (%s, %s)\n", strings.Join(steps, " → "), console.Plural(len(res.Bases), "base"), res.Took.Round(time.Microsecond))
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(table, "\tscore\t\tcandidate and why it is in or out\n")
+	fmt.Fprint(table, "\tscore\trelevance\t\tcandidate and why it is in or out\n")
 	for _, f := range candidates(res) {
 		place := "out"
 		if f.number > 0 {
@@ -74,7 +72,7 @@ func printExplained(w io.Writer, res retrieval.Result) {
 		if f.number == 0 {
 			line += ": " + f.why
 		}
-		fmt.Fprintf(table, "%s\t%.1f\t\t%s\n", place, f.source.Score, console.Clean(line))
+		fmt.Fprintf(table, "%s\t%.1f\t%.2f\t\t%s\n", place, f.source.Score, f.source.Relevance, console.Clean(line))
 	}
 	_ = table.Flush() // to the terminal
 }
@@ -83,8 +81,8 @@ func printExplained(w io.Writer, res retrieval.Result) {
 // candidate.
 func Result(w io.Writer, res retrieval.Result, explain bool) {
 	for i, src := range res.Sources {
-		fmt.Fprintf(w, "%d. %s#%d  %s  (score %.1f, base %s)\n   %s\n", i+1, src.Doc, src.Chunk,
-			strings.Trim(src.Name+" > "+src.Section, " >"), src.Score, src.Knowledge, excerpt(src.Text))
+		fmt.Fprintf(w, "%d. %s#%d  %s  (score %.1f, relevance %.2f, base %s)\n   %s\n", i+1, src.Doc, src.Chunk,
+			strings.Trim(src.Name+" > "+src.Section, " >"), src.Score, src.Relevance, src.Knowledge, excerpt(src.Text))
 	}
 	if len(res.Sources) == 0 {
 		fmt.Fprintf(w, "nothing: %s\n", res.Reason)
