@@ -58,6 +58,11 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 	b = binary.AppendVarint(b, int64(q.Settings.MaxPerDocument))
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(q.Settings.ScoreThreshold))
 	b = binary.AppendVarint(b, int64(q.Settings.Deadline))
+	b = binary.AppendUvarint(b, uint64(len(q.Settings.Thresholds)))
+	for _, t := range q.Settings.Thresholds {
+		b = appendString(b, t.Knowledge)
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(t.Relevance))
+	}
 	b = appendString(b, q.Encoding)
 	b = appendString(b, q.Text)
 	return appendString(b, q.Previous)

@@ -149,7 +149,15 @@ func TestKeyIsInjective(t *testing.T) {
 			Bases: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Ref {
 				return retrieval.Ref{Knowledge: letters.Draw(t, "id"), Generation: letters.Draw(t, "generation")}
 			}), 0, 3).Draw(t, "bases"),
-			Settings: retrieval.Settings{TopK: rapid.IntRange(-1, 1).Draw(t, "top k"), NumCandidates: rapid.IntRange(-1, 1).Draw(t, "n")},
+			Settings: retrieval.Settings{
+				TopK: rapid.IntRange(-1, 1).Draw(t, "top k"), NumCandidates: rapid.IntRange(-1, 1).Draw(t, "n"),
+				Thresholds: rapid.Map(rapid.SliceOfN(letters, 0, 2), func(ids []string) (list []retrieval.Threshold) {
+					for _, id := range ids {
+						list = append(list, retrieval.Threshold{Knowledge: id, Relevance: 0.5})
+					}
+					return list
+				}).Draw(t, "thresholds"),
+			},
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {

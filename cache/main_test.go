@@ -34,6 +34,8 @@ func near(s cache.Store) []cache.Tier {
 
 // question returns a query that can be cached.
 func question(text string) retrieval.Query {
+	settings := retrieval.DefaultSettings()
+	settings.Thresholds = []retrieval.Threshold{{Knowledge: "docs", Relevance: 0.5}, {Knowledge: "faq", Relevance: 0.25}}
 	return retrieval.Query{
 		Tenant:   "acme",
 		Filter:   &retrieval.Filter{Type: retrieval.FilterEq, Key: "audience", Value: "readers"},
@@ -41,6 +43,6 @@ func question(text string) retrieval.Query {
 		Text:     text,
 		Previous: "before",
 		Encoding: "o200k_base",
-		Settings: retrieval.DefaultSettings(),
+		Settings: settings,
 	}
 }

@@ -31,11 +31,22 @@ type Settings struct {
 	TopK           int           // sources at most in the answer
 	NumCandidates  int           // chunks asked of each base, or of those that are joint together
 	MaxPerDocument int           // chunks of one document at most
-	ScoreThreshold float64       // least score; AutoThreshold: each base's calibrated floor
+	ScoreThreshold float64       // least score, of any base; AutoThreshold: each base's own
 	Deadline       time.Duration // from the first search on; what has arrived by then is used
+
+	// Thresholds are of bases that have one of their own in place of the calibrated floor;
+	// nobody changes them. A ScoreThreshold that is a score wins over them.
+	Thresholds []Threshold `json:",omitempty"`
 }
 
-// AutoThreshold asks for the floor that each base calibrated at ingest.
+// A Threshold is the least Relevance of the sources of a base.
+type Threshold struct {
+	Knowledge string // id of the base
+	Relevance float64
+}
+
+// AutoThreshold asks for the Threshold of each base or, where it has none, for its
+// calibrated floor.
 const AutoThreshold = -1
 
 // DefaultSettings are 6 sources of 50 candidates, 3 a

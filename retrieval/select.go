@@ -34,10 +34,9 @@ func rank(answers []Result, s Settings) []candidate {
 	}
 	ranked := make([]candidate, 0, n)
 	for _, a := range answers {
-		threshold := s.threshold(a.Floor)
 		for i := range a.Sources[:min(len(a.Sources), s.NumCandidates)] {
 			src := &a.Sources[i]
-			c := candidate{source: src, relevance: Relevance(src.Score, a.Floor), threshold: threshold}
+			c := candidate{source: src, relevance: Relevance(src.Score, a.Floor), threshold: s.threshold(src.Knowledge, a.Floor)}
 			if !hasFloor(a.Floor) {
 				c.beyond = src.Score
 			}

@@ -48,6 +48,32 @@ out a/n.md#0 score: score NaN < 3.0
 			settings: func(s *retrieval.Settings) { s.ScoreThreshold = 5 },
 			want:     "in  a/x.md#0\nout a/y.md#0 score: score 4.0 < 5.0\n2 retrieved, 1 unique",
 		},
+		"thresholds of bases": {
+			bases: engines{
+				"a": has(3, chunk("x.md", 0, 12, "x"), chunk("y.md", 0, 7, "y")),  // 0.8 and 0.7
+				"b": has(3, chunk("z.md", 0, 2, "z"), chunk("w.md", 0, 1.9, "w")), // 0.4 and a little less
+				"c": has(0, chunk("v.md", 0, .75, "v"), chunk("u.md", 0, .74, "u")),
+				"d": has(3, chunk("t.md", 0, 3, "t")),
+			},
+			settings: func(s *retrieval.Settings) {
+				s.Thresholds = []retrieval.Threshold{{Knowledge: "a", Relevance: .75}, {Knowledge: "b", Relevance: .4}, {Knowledge: "c", Relevance: .75}}
+			},
+			want: `in  a/x.md#0
+in  c/v.md#0
+in  d/t.md#0
+in  b/z.md#0
+out c/u.md#0 score: score 0.7 < 0.8
+out a/y.md#0 score: score 7.0 < 9.0
+out b/w.md#0 score: score 1.9 < 2.0
+7 retrieved, 4 unique`,
+		},
+		"the threshold of a policy is for all bases": {
+			bases: engines{"a": has(3, chunk("x.md", 0, 7, "x"), chunk("y.md", 0, 4, "y"))},
+			settings: func(s *retrieval.Settings) {
+				s.ScoreThreshold, s.Thresholds = 5, []retrieval.Threshold{{Knowledge: "a", Relevance: .1}}
+			},
+			want: "in  a/x.md#0\nout a/y.md#0 score: score 4.0 < 5.0\n2 retrieved, 1 unique",
+		},
 		"no floor, no threshold": {
 			bases: engines{"a": has(0, chunk("x.md", 0, .01, "x"), chunk("y.md", 0, -2, "y"))},
 			want:  "in  a/x.md#0\nin  a/y.md#0\n2 retrieved, 2 unique",

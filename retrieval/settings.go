@@ -29,10 +29,16 @@ func (s Settings) orDefaults() Settings {
 
 // threshold is the least score that a chunk of a base with this floor needs;
 // -Inf where there is none.
-func (s Settings) threshold(floor float64) float64 {
-	switch {
-	case s.ScoreThreshold >= 0:
+func (s Settings) threshold(knowledge string, floor float64) float64 {
+	if s.ScoreThreshold >= 0 {
 		return s.ScoreThreshold
+	}
+	for _, t := range s.Thresholds {
+		if t.Knowledge == knowledge {
+			return FromRelevance(t.Relevance, floor)
+		}
+	}
+	switch {
 	case floor == 0 || math.IsNaN(floor):
 		return math.Inf(-1)
 	}

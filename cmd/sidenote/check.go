@@ -118,11 +118,14 @@ func printSummary(w io.Writer, cfg *config.Config) {
 	}
 	for _, name := range cfg.KnowledgeNames() {
 		k := cfg.Knowledge[name]
+		what := cmp.Or(k.Path, "what the state folder holds")
 		if k.Engine == config.EngineVectorStore {
-			fmt.Fprintf(w, "knowledge  %s: vector store %s on %s\n", name, k.ID, k.Upstream)
-			continue
+			what = fmt.Sprintf("vector store %s on %s", k.ID, k.Upstream)
 		}
-		fmt.Fprintf(w, "knowledge  %s: %s\n", name, cmp.Or(k.Path, "what the state folder holds"))
+		if k.RelevanceThreshold > 0 {
+			what += fmt.Sprintf(", relevance of %v at least", float64(k.RelevanceThreshold))
+		}
+		fmt.Fprintf(w, "knowledge  %s: %s\n", name, what)
 	}
 	fmt.Fprintf(w, "state      %s\n", cfg.State.Path)
 	if url := cfg.Redis.URL.Value.Reveal(); url != "" {

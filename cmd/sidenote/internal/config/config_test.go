@@ -99,7 +99,7 @@ func TestLoadBounds(t *testing.T) {
 func TestExtends(t *testing.T) {
 	c := load(t, `
 upstream: {base_url: https://u.test/v1, api_key: {env: KEY}}
-knowledge: {a: ./a, b: ./b}
+knowledge: {a: {path: ./a, relevance_threshold: 0.6}, b: {path: ./b, relevance_threshold: auto}}
 policies:
   base:
     context_tokens: 3k
@@ -118,6 +118,9 @@ tenants:
 	got, _ := c.Tenant("team")
 	if d := cmp.Diff(retrieval.Settings{TopK: 3, NumCandidates: 50, MaxPerDocument: 3, ScoreThreshold: 2.5, Deadline: 100 * time.Millisecond}, got.Rewrite.Search); d != "" {
 		t.Errorf("maps are merged (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff([]retrieval.Threshold{{Knowledge: "a", Relevance: 0.6}}, c.Proxy().Tenants.Unknown.Rewrite.Search.Thresholds); d != "" {
+		t.Errorf("thresholds (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff([]rewrite.Component{{Name: "only", Text: "x", Priority: rewrite.PriorityMedium}}, got.Rewrite.Components); d != "" {
 		t.Errorf("lists are replaced (-want +got):\n%s", d)

@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
+	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/vectorstore"
 )
@@ -37,6 +39,9 @@ type Knowledge struct {
 
 	// Deletions says what to do where most files of the folder are gone.
 	Deletions string `yaml:"deletions" of:"keep|accept"`
+
+	// RelevanceThreshold is the least relevance of its sources.
+	RelevanceThreshold Relevance `yaml:"relevance_threshold"`
 
 	Engine   string  `yaml:"engine" of:"embedded|vector_store"`
 	Upstream Name    `yaml:"upstream"` // that has the vector store
@@ -68,6 +73,16 @@ func (c *Config) Folder(name Name) folder.Folder {
 		Attributes: k.Attributes, PathPattern: k.AttributesFrom.Path, FrontMatter: k.AttributesFrom.FrontMatter,
 		AcceptDeletions: k.Deletions == deletionsAccept,
 	}
+}
+
+// thresholds are those of some of all bases, by id.
+func thresholds(all map[Name]Knowledge, bases []Name) (list []retrieval.Threshold) {
+	for _, name := range slices.Sorted(slices.Values(bases)) {
+		if r := all[name].RelevanceThreshold; r > 0 {
+			list = append(list, retrieval.Threshold{Knowledge: string(name), Relevance: float64(r)})
+		}
+	}
+	return list
 }
 
 func (k *Knowledge) setDefaults() { k.Engine, k.Deletions = EngineEmbedded, deletionsKeep }

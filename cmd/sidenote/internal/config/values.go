@@ -144,7 +144,7 @@ func (p *Priority) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Threshold is the least score of a source, or "auto" for each base's own.
+// Threshold is the least score of a source, of any base, or "auto" for each base's own.
 type Threshold float64
 
 // UnmarshalText reads a positive number or "auto".
@@ -167,6 +167,31 @@ func (t Threshold) MarshalText() ([]byte, error) {
 		return []byte("auto"), nil
 	}
 	return strconv.AppendFloat(nil, float64(t), 'g', -1, 64), nil
+}
+
+// Relevance is the least relevance of a base's sources, 0 for "auto": its own floor.
+type Relevance float64
+
+// UnmarshalText reads a number between 0 and 1, or "auto".
+func (r *Relevance) UnmarshalText(text []byte) error {
+	if string(text) == "auto" {
+		*r = 0
+		return nil
+	}
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || !(f > 0 && f < 1) {
+		return fmt.Errorf("%q is not a relevance; use auto or a number between 0 and 1, such as 0.6", text)
+	}
+	*r = Relevance(f)
+	return nil
+}
+
+// MarshalText is the inverse of UnmarshalText.
+func (r Relevance) MarshalText() ([]byte, error) {
+	if r == 0 {
+		return []byte("auto"), nil
+	}
+	return strconv.AppendFloat(nil, float64(r), 'g', -1, 64), nil
 }
 
 // A Digest is the SHA-256 of an API key, in hex.
