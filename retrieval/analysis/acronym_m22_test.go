@@ -61,7 +61,7 @@ func TestM22IndexAndQuestionAgree(t *testing.T) {
 		var v analysis.Vocabulary
 		for _, words := range rapid.SliceOfN(rapid.SliceOfN(word, 0, 8), 1, 4).Draw(t, "texts") {
 			text := strings.Join(words, " ")
-			ids, err := v.Append(nil, text)
+			ids, _, err := v.Append(nil, text)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,8 +3,9 @@
 //
 // Text is brought to NFKC and cut into words; a word is lower-cased, dropped if
 // it is an English stop word, and stemmed with Porter2. Identifiers count as
-// their parts and as a whole (parseURL: pars, url, parseurl), numbers stay whole,
-// and scripts written without spaces become overlapping pairs of characters.
+// their parts and as a whole (parseURL: pars, url, parseurl; PAY-4021: pay, 4021,
+// pay-4021), numbers stay whole, and scripts written without spaces become overlapping
+// pairs of characters.
 //
 // A stop word in capitals is a name (IT, WHO, US); its term is the word in lower case,
 // which no other word has. "it department" finds the IT department by its other word. In
@@ -18,12 +19,11 @@ import (
 
 	"github.com/blevesearch/snowballstem"
 	"github.com/blevesearch/snowballstem/english"
-	"golang.org/x/text/unicode/norm"
 )
 
 // Version is part of every base's generation. Change it with any change that gives some
 // text other terms.
-const Version = "2"
+const Version = "3"
 
 // maxTerm is the longest term that is kept, in bytes. Longer ones are digests, encoded
 // data and the like, which nobody asks for.
@@ -32,7 +32,7 @@ const maxTerm = 64
 // Terms returns the terms of text in order, with repetitions; nil if there are none.
 func Terms(text string) []string {
 	var terms []string
-	s := scanner{text: norm.NFKC.String(text)}
+	s := newScanner(text)
 	for tok, kind := s.next(); kind != end; tok, kind = s.next() {
 		terms = appendTerms(terms, tok, kind)
 	}
@@ -47,7 +47,14 @@ func appendTerms(dst []string, tok string, k kind) []string {
 	case acronym:
 		return append(dst, strings.ToLower(withoutPossessive(tok)))
 	case compound:
+		if number, ok := versionNumber(tok); ok {
+			return append(appendTerms(dst, number, version), strings.ToLower(tok))
+		}
 		dst = appendParts(dst, tok)
+	case version:
+		dst = appendTerm(dst, tok[:strings.LastIndexByte(tok, '.')])
+	case whole:
+		return appendIdentifier(dst, tok)
 	}
 	return appendTerm(dst, tok)
 }

@@ -3,6 +3,8 @@ package analysis
 import (
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // kind says what a token is.
@@ -14,22 +16,40 @@ const (
 	compound             // a word that has parts: camelCase, snake_case, dotted.name
 	pair                 // two characters of a script without spaces, or a single one
 	acronym              // a stop word in capitals that is a name
+	version              // numbers with two dots or more: 3.12.1
+	whole                // an identifier, whose words came before
 )
 
 // A scanner cuts a text in NFKC into tokens, which are substrings of it.
 type scanner struct {
 	text  string
 	pos   int
+	start int  // of the token that was returned last
 	inRun bool // the pair before ended with the character at pos
+
+	name, path         identifier // that are being read; a name may be part of a path
+	due                int        // where the first of them ends; never if there is none
+	nameSeen, pathSeen int        // end of the last words that may have been one
 
 	sentence int  // start of the sentence at pos
 	judged   int  // end of the last sentence that inCapitals judged; 0 if none
 	shouts   bool // that sentence is in capitals
 }
 
+func newScanner(text string) scanner {
+	return scanner{text: norm.NFKC.String(text), name: identifier{end: never}, path: identifier{end: never}, due: never}
+}
+
 // next returns the next token. In all, each byte is read a bounded number of times.
 func (s *scanner) next() (string, kind) {
-	for s.pos < len(s.text) {
+	for {
+		if s.pos >= s.due {
+			return s.identifier(), whole
+		}
+		if s.pos >= len(s.text) {
+			return "", end
+		}
+		s.start = s.pos
 		r, n := s.rune(s.pos)
 		switch classOf(r) {
 		case spaceless:
@@ -42,6 +62,7 @@ func (s *scanner) next() (string, kind) {
 			if k == word && s.isAcronym(tok) {
 				k = acronym
 			}
+			s.identify(s.start, s.pos)
 			return tok, k
 		default:
 			s.inRun = false
@@ -51,7 +72,6 @@ func (s *scanner) next() (string, kind) {
 			}
 		}
 	}
-	return "", end
 }
 
 // rune decodes the rune at i; most are one byte.
@@ -84,8 +104,17 @@ func (s *scanner) pair(n int) string {
 // word returns the word that starts at pos: letters, digits and marks, with single
 // connectors between them.
 func (s *scanner) word() (string, kind) {
-	start, i := s.pos, s.pos
-	k := word
+	start := s.pos
+	next, k := s.wordAt(start)
+	s.pos = next
+	return s.text[start:next], k
+}
+
+// wordAt returns the end and the kind of the word that starts at start.
+func (s *scanner) wordAt(start int) (next int, k kind) {
+	i := start
+	k = word
+	dots := 0
 	letters := false
 	var last class
 loop:
@@ -99,11 +128,14 @@ loop:
 				k = compound
 			}
 		case connector, apostrophe:
-			if !s.joins(i + n) {
+			if !s.startsWord(i + n) {
 				break loop
 			}
 			if c == connector {
 				k = compound
+			}
+			if r == '.' {
+				dots++
 			}
 		default:
 			break loop
@@ -118,15 +150,18 @@ loop:
 		}
 		i += n
 	}
-	s.pos = i
-	if !letters {
+	switch {
+	case letters:
+	case dots > 1:
+		k = version
+	default:
 		k = word // 3.14 is one number
 	}
-	return s.text[start:i], k
+	return i, k
 }
 
-// joins tells whether there is a letter or digit of a spaced script at i.
-func (s *scanner) joins(i int) bool {
+// startsWord tells whether there is a letter or digit of a spaced script at i.
+func (s *scanner) startsWord(i int) bool {
 	if i >= len(s.text) {
 		return false
 	}

@@ -1,7 +1,5 @@
 package analysis
 
-import "golang.org/x/text/unicode/norm"
-
 // maxCached is how many tokens a Vocabulary caches, so that a corpus with endless new
 // words takes time but not memory.
 const maxCached = 1 << 19
@@ -21,7 +19,10 @@ type Vocabulary struct {
 }
 
 // A span is a part of flat.
-type span struct{ off, n uint32 }
+type span struct {
+	off, n uint32
+	words  uint32 // terms that are no wholes of others
+}
 
 // Len returns the number of different terms.
 func (v *Vocabulary) Len() int { return v.ids.len() }
@@ -34,19 +35,21 @@ func (v *Vocabulary) Size() int { return v.ids.size() }
 func (v *Vocabulary) Bytes(id uint32) []byte { return v.ids.at(id) }
 
 // Append appends the numbers of the terms of text to dst, in the order of Terms. New
-// terms get new numbers. Its error is ErrFull.
-func (v *Vocabulary) Append(dst []uint32, text string) ([]uint32, error) {
+// terms get new numbers. length is the number of terms without identifiers that have
+// parts, so that a text is not taken for longer because of them. The error is ErrFull.
+func (v *Vocabulary) Append(dst []uint32, text string) (ids []uint32, length int, err error) {
 	v.ids.limit = v.Limit
-	s := scanner{text: norm.NFKC.String(text)}
+	s := newScanner(text)
 	for tok, kind := s.next(); kind != end; tok, kind = s.next() {
 		sp, err := v.expand(tok, kind)
 		if err != nil {
 			v.forget() // of the last token not all terms have a number
-			return dst, err
+			return dst, length, err
 		}
 		dst = append(dst, v.flat[sp.off:sp.off+sp.n]...)
+		length += int(sp.words)
 	}
-	return dst, nil
+	return dst, length, nil
 }
 
 // expand returns the numbers of a token's terms. It does not cache tokens that are too
@@ -82,7 +85,13 @@ func (v *Vocabulary) forget() {
 // number finds the terms of a token and numbers them.
 func (v *Vocabulary) number(tok string, k kind) (span, error) {
 	v.terms = appendTerms(v.terms[:0], tok, k)
-	sp := span{off: uint32(len(v.flat)), n: uint32(len(v.terms))}
+	n := uint32(len(v.terms))
+	sp := span{off: uint32(len(v.flat)), n: n, words: n}
+	if k == whole {
+		sp.words = 0
+	} else if n > 1 {
+		sp.words = n - 1
+	}
 	for _, t := range v.terms {
 		id, _, err := v.ids.add(t)
 		if err != nil {

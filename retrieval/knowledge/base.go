@@ -69,9 +69,9 @@ func termsOf(q retrieval.Query) []bm25.Term {
 	var terms []bm25.Term
 	seen := map[string]int{}
 	add := func(text string, weight float64) {
-		for _, t := range analysis.Terms(text) {
-			if seen[t]++; seen[t] <= maxRepeats {
-				terms = append(terms, bm25.Term{Text: t, Weight: weight})
+		for _, t := range analysis.Question(text) {
+			if seen[t.Text]++; seen[t.Text] <= maxRepeats {
+				terms = append(terms, bm25.Term{Text: t.Text, Weight: weight, Whole: t.Whole})
 			}
 		}
 	}

@@ -110,6 +110,7 @@ func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 	if err != nil {
 		return err
 	}
+	terms = e.content.index.Settle(terms)
 	hits, err := e.content.index.Search(ctx, terms, q.Settings.NumCandidates, allowed)
 	if err != nil {
 		return err

@@ -47,13 +47,16 @@ func (w *Builder) Add(parts ...string) (int, error) {
 	}
 	n := len(w.lengths)
 	w.ids, w.vocabulary.Limit = w.ids[:0], w.Limit
+	length := 0
 	for _, p := range parts {
 		var err error
-		if w.ids, err = w.vocabulary.Append(w.ids, p); err != nil {
+		n := 0
+		if w.ids, n, err = w.vocabulary.Append(w.ids, p); err != nil {
 			return 0, fmt.Errorf("%w: %w", ErrFull, err)
 		}
+		length += n
 	}
-	w.lengths = append(w.lengths, uint32(len(w.ids)))
+	w.lengths = append(w.lengths, uint32(length))
 	if more := w.vocabulary.Len() - len(w.counts); more > 0 {
 		w.counts = append(w.counts, make([]uint32, more)...)
 		w.freq = append(w.freq, make([]uint16, more)...)

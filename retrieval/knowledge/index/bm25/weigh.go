@@ -10,6 +10,7 @@ import (
 type Term struct {
 	Text   string
 	Weight float64 // 1 is plain BM25; not negative
+	Whole  string  // identifier that it is or is a part of, for Settle; "" for none
 }
 
 // maxTerms bounds the terms of one search. Of a longer question the rarest count:

@@ -1,0 +1,225 @@
+package analysis
+
+import (
+	"math"
+	"strings"
+)
+
+// An identifier is several words that name one thing, such as PAY-4021 or src/main.rs. It
+// is a token of its own, after those of its words, so that texts with all of it are found
+// before texts with its words.
+//
+// Words are joined by - :: + @ into names, and names by / into paths. Most of what is
+// written so is prose, as in long-term, and/or, km/h. Identifiers are
+//
+//   - names with :: or @: Vec::new, ann@example.org;
+//   - names with hyphens whose last word has a digit, but for ranges of numbers, or whose
+//     first word is a version: CVE-2024-3094, UTF-8, 2024-01-31, 1.2.0-rc;
+//   - keys with + between them, or with hyphens after Ctrl: Ctrl+Shift+P, Ctrl-C;
+//   - options: names after two hyphens before which no word ends, and up to maxShort letters
+//     after one: --no-verify, -rf;
+//   - one or two letters before ++ or #, and a word between double underscores: C++, __init__;
+//   - paths that begin with a slash, have three names or end in a file with an extension:
+//     /etc/hosts, src/main.rs.
+type identifier struct{ start, end int }
+
+// maxShort is the length of the longest option after one hyphen, in bytes. A longer word
+// is prose, where a hyphen stands for a dash.
+const maxShort = 3
+
+// never is where an identifier ends that is not there.
+const never = math.MaxInt
+
+// identify looks for identifiers whose first word is the one from start to end. Each word
+// is read once more at most for a name, and once for a path.
+func (s *scanner) identify(start, end int) {
+	if !joins(s.byte(end)) && !joins(s.byte(start-1)) {
+		return // as most words
+	}
+	if start >= s.nameSeen {
+		s.startName(start, end)
+	}
+	if start >= s.pathSeen && s.byte(s.nameSeen) == '/' {
+		s.startPath(start, end)
+	}
+	s.due = min(s.name.end, s.path.end)
+}
+
+// byte returns the byte at i, 0 outside of the text.
+func (s *scanner) byte(i int) byte {
+	if uint(i) < uint(len(s.text)) {
+		return s.text[i]
+	}
+	return 0
+}
+
+// joins tells whether identifiers have c before, between or after their words.
+func joins(c byte) bool {
+	switch c {
+	case '-', '+', '@', ':', '#', '_', '/':
+		return true
+	}
+	return false
+}
+
+// identifier returns the identifier that ends at pos; of two the one that began last.
+func (s *scanner) identifier() string {
+	id := &s.name
+	if s.path.end < s.name.end {
+		id = &s.path
+	}
+	tok := s.text[id.start:id.end]
+	s.start = id.start
+	*id = identifier{end: never}
+	s.due = min(s.name.end, s.path.end)
+	return tok
+}
+
+// startName looks for a name whose first word is the one from start to end.
+func (s *scanner) startName(start, end int) {
+	n := nameScan{scanner: s, start: start, first: end, end: end, last: start}
+	for n.join() {
+	}
+	s.nameSeen = n.end
+	if from, to, ok := n.identifier(); ok && to-from <= maxTerm {
+		s.name = identifier{from, to}
+	}
+}
+
+// A nameScan reads the words of a name.
+type nameScan struct {
+	*scanner
+	start, first int // the first word
+	last, end    int // the last word
+	words        int // after the first
+	hyphens      int // joiners of each kind
+	pluses       int
+	others       int
+}
+
+// join reads a joiner and the word after it, if both are there.
+func (n *nameScan) join() bool {
+	rest := n.text[n.end:]
+	size, count := 1, &n.others
+	switch {
+	case strings.HasPrefix(rest, "-"):
+		count = &n.hyphens
+	case strings.HasPrefix(rest, "+"):
+		count = &n.pluses
+	case strings.HasPrefix(rest, "::"):
+		size = 2
+	case strings.HasPrefix(rest, "@"):
+	default:
+		return false
+	}
+	if !n.startsWord(n.end + size) {
+		return false
+	}
+	*count++
+	n.words++
+	n.last = n.end + size
+	n.end, _ = n.wordAt(n.last)
+	return true
+}
+
+// identifier returns where the name begins and ends if it is an identifier.
+func (n *nameScan) identifier() (start, end int, ok bool) {
+	before, after := n.text[:n.start], n.text[n.end:]
+	first, last := n.text[n.start:n.first], n.text[n.last:n.end]
+	if dashes := len(before) - len(strings.TrimRight(before, "-")); dashes == 1 && n.end-n.start <= maxShort || dashes == 2 {
+		if n.hyphens == n.words && !digits(first[:1]) && opens(before[:len(before)-dashes]) {
+			return n.start - dashes, n.end, true
+		}
+	}
+	switch {
+	case n.words == 0 && strings.HasSuffix(before, "__") && strings.HasPrefix(after, "__"):
+		return n.start - 2, n.end + 2, true
+	case n.words == 0 && len(first) <= 2 && !digits(first) && strings.HasPrefix(after, "++"):
+		return n.start, n.end + 2, true
+	case n.words == 0 && len(first) <= 2 && !digits(first) && strings.HasPrefix(after, "#"):
+		return n.start, n.end + 1, !n.startsWord(n.end + 1)
+	case n.others > 0:
+		ok = true
+	case n.pluses > 0:
+		ok = n.hyphens == 0 && n.words < 4 && len(first) > 1 && !digits(first[:1])
+	case n.hyphens > 0:
+		span := n.words == 1 && digits(first) && digits(last)
+		ok = hasDigit(last) && !span || strings.Count(first, ".") > 1 && hasDigit(first) || strings.EqualFold(first, "ctrl")
+	}
+	return n.start, n.end, ok
+}
+
+// startPath looks for a path whose first name begins with the word from start to end.
+func (s *scanner) startPath(start, end int) {
+	names, last := 0, start
+	for {
+		names++
+		n := nameScan{scanner: s, start: last, first: end, end: end, last: last}
+		for n.join() {
+		}
+		s.pathSeen, last = n.end, n.last
+		at := n.end + 1
+		if !strings.HasPrefix(s.text[n.end:], "/") {
+			break
+		}
+		for range 2 { // .config, __init__.py
+			if at < len(s.text) && (s.text[at] == '.' || s.text[at] == '_') {
+				at++
+			}
+		}
+		if !s.startsWord(at) {
+			break
+		}
+		last = at
+		end, _ = s.wordAt(at)
+	}
+	if names < 2 || s.pathSeen-start > maxTerm {
+		return
+	}
+	if names > 2 || rooted(s.text[:start]) || hasExtension(s.text[last:s.pathSeen]) {
+		s.path = identifier{start, s.pathSeen}
+	}
+}
+
+// rooted tells whether a path begins after before: /, ~/, ./ or ../.
+func rooted(before string) bool {
+	before, ok := strings.CutSuffix(strings.TrimRight(before, "._"), "/")
+	return ok && opens(strings.TrimRight(before, ".~"))
+}
+
+// opens tells whether an option or a path may stand after before: no word ends there.
+func opens(before string) bool {
+	if before == "" {
+		return true
+	}
+	c := before[len(before)-1]
+	return c <= ' ' || c >= 0x80 || strings.IndexByte("([{|`'\"=,", c) >= 0
+}
+
+// hasExtension tells whether a word ends in a dot and letters.
+func hasExtension(word string) bool {
+	i := strings.LastIndexByte(word, '.')
+	return i >= 0 && !digits(word[i+1:i+2])
+}
+
+func hasDigit(s string) bool { return strings.ContainsAny(s, "0123456789") }
+
+// digits tells whether s has nothing but digits, and dots between them.
+func digits(s string) bool { return strings.Trim(s, "0123456789.") == "" }
+
+// appendIdentifier appends the term of an identifier. Ctrl-C is the same as Ctrl+C.
+func appendIdentifier(dst []string, tok string) []string {
+	term := strings.ToLower(tok)
+	if strings.HasPrefix(term, "ctrl-") {
+		term = strings.ReplaceAll(term, "-", "+")
+	}
+	return append(dst, term)
+}
+
+// versionNumber returns the numbers of a version such as v1.2.3.
+func versionNumber(tok string) (number string, ok bool) {
+	if len(tok) > maxTerm || tok[0]|0x20 != 'v' || !digits(tok[1:]) || strings.Count(tok, ".") < 2 {
+		return "", false
+	}
+	return tok[1:], true
+}
