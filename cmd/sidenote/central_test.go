@@ -87,7 +87,7 @@ func TestCentralSidenote(t *testing.T) {
 		if s := resp.Header.Get("Sidenote-Status"); !strings.HasPrefix(s, "injected; sources=1; ") || !strings.Contains(s, hit) {
 			t.Errorf("Sidenote-Status: %s, want %s", s, hit)
 		}
-		if s := resp.Header.Get("Sidenote-Sources"); s != `"1";kb="hr";doc="leave.md";name="Leave policy"` {
+		if s := resp.Header.Get("Sidenote-Sources"); s != `"1";kb="hr";doc="leave.md";name="Leave policy";section="Parental leave"` {
 			t.Errorf("Sidenote-Sources: %s", s)
 		}
 		if got := up.last(t); got.header.Get("Authorization") != "Bearer sk-test" || bytes.Contains(got.body, []byte("s3cret")) {

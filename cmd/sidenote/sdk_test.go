@@ -139,7 +139,7 @@ func TestSDK(t *testing.T) {
 			if s := resp.Header.Get("Sidenote-Status"); !strings.HasPrefix(s, "injected; sources=1; ") {
 				t.Errorf("Sidenote-Status: %s", s)
 			}
-			if s := resp.Header.Get("Sidenote-Sources"); s != `"1";kb="handbook";doc="leave.md";name="Leave policy"` {
+			if s := resp.Header.Get("Sidenote-Sources"); s != `"1";kb="handbook";doc="leave.md";name="Leave policy";section="Parental leave"` {
 				t.Errorf("Sidenote-Sources: %s", s)
 			}
 		})

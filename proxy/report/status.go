@@ -22,7 +22,7 @@ const MaxSourcesBytes = 4 << 10
 // Expose says what the response headers tell about the sources.
 type Expose string
 
-// The levels of Sidenote-Sources.
+// The levels of Sidenote-Sources. Names are those of documents and of their sections.
 const (
 	ExposeNone  Expose = "none"
 	ExposeIDs   Expose = "ids"
@@ -126,6 +126,9 @@ func AppendSources(dst []byte, sources []rewrite.SourceEntry, expose Expose) []b
 		dst = appendString(append(dst, ";doc="...), s.Doc)
 		if expose == ExposeNames && s.Name != "" {
 			dst = appendString(append(dst, ";name="...), s.Name)
+		}
+		if expose == ExposeNames && s.Section != "" {
+			dst = appendString(append(dst, ";section="...), s.Section)
 		}
 		if len(dst)-start > MaxSourcesBytes {
 			dst = dst[:whole]

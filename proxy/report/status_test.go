@@ -56,7 +56,7 @@ func TestSourcesByExposure(t *testing.T) {
 	}
 	f(report.ExposeNone, "")
 	f(report.ExposeIDs, `"1";kb="handbook";doc="leave.md", "2";kb="handbook";doc=%"%c3%bcberstunden.md", "3";kb="handbook";doc="it.md", "4";kb="handbook";doc="a\\\"b"`)
-	f(report.ExposeNames, `"1";kb="handbook";doc="leave.md";name="Leave policy", `+
+	f(report.ExposeNames, `"1";kb="handbook";doc="leave.md";name="Leave policy";section="Parental leave", `+
 		`"2";kb="handbook";doc=%"%c3%bcberstunden.md";name=%"Die %22%c3%9cberstunden%22", `+
 		`"3";kb="handbook";doc="it.md";name=%"a%0d%0aSet-Cookie: x=1", "4";kb="handbook";doc="a\\\"b"`)
 }
@@ -70,7 +70,7 @@ func TestSourcesReadBack(t *testing.T) {
 		n := rapid.IntRange(0, 20).Draw(t, "n")
 		entries := make([]rewrite.SourceEntry, n)
 		for i := range entries {
-			entries[i] = rewrite.SourceEntry{ID: i, Knowledge: hostile.Draw(t, "kb"), Doc: hostile.Draw(t, "doc"), Name: hostile.Draw(t, "name")}
+			entries[i] = rewrite.SourceEntry{ID: i, Knowledge: hostile.Draw(t, "kb"), Doc: hostile.Draw(t, "doc"), Name: hostile.Draw(t, "name"), Section: hostile.Draw(t, "section")}
 		}
 		got := report.AppendSources([]byte("before"), entries, report.ExposeNames)
 		got, ok := bytes.CutPrefix(got, []byte("before"))
@@ -100,6 +100,9 @@ func checkMember(t *rapid.T, item httpsfv.Item, entries []rewrite.SourceEntry) {
 	want := map[string]string{"kb": entries[id].Knowledge, "doc": entries[id].Doc}
 	if entries[id].Name != "" {
 		want["name"] = entries[id].Name
+	}
+	if entries[id].Section != "" {
+		want["section"] = entries[id].Section
 	}
 	got := map[string]string{}
 	for _, key := range item.Params.Names() {

@@ -19,7 +19,7 @@ func Injected() *report.Report {
 			Ledger: rewrite.Ledger{
 				Budget: 2000, Used: 1187, Rules: 66, Tags: 96, Text: 1025, Exactness: rewrite.Exact,
 				Sources: []rewrite.SourceEntry{
-					{ID: 1, Knowledge: "handbook", Doc: "leave.md", Name: "Leave policy"},
+					{ID: 1, Knowledge: "handbook", Doc: "leave.md", Name: "Leave policy", Section: "Parental leave"},
 					{ID: 2, Knowledge: "handbook", Doc: "überstunden.md", Name: `Die "Überstunden"`},
 					{ID: 0, Knowledge: "handbook", Doc: "out.md", Name: "Out"},
 					{ID: 3, Knowledge: "handbook", Doc: "it.md", Name: "a\r\nSet-Cookie: x=1"},
