@@ -20,6 +20,7 @@ type block struct {
 	head, tail string // put around a part of the block: the fences of a listing, the head of a table
 	heading    string // text of the heading, or name of what the block declares
 	declares   bool   // the block is source code
+	leads      bool   // no blank line parts it from the next block, as a term from its definition
 }
 
 // newMarkdownParser returns a parser of blocks and tables. It does not parse within
@@ -67,8 +68,15 @@ func markdownBlocks(body string) (blocks []block, ok bool) {
 	}
 	for i, n := range nodes {
 		blocks[i].describe(n, source)
+		blocks[i].leads = i+1 < len(nodes) && n.Kind() == ast.KindParagraph && !endsBlank(body[blocks[i].start:blocks[i].end])
 	}
 	return blocks, true
+}
+
+// endsBlank tells whether the last line of a text is blank.
+func endsBlank(text string) bool {
+	text = strings.TrimSuffix(text, "\n")
+	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]) == ""
 }
 
 // maxContainers is how many quotes and lists may be nested. The parser's work grows with

@@ -46,6 +46,7 @@ type unit struct {
 	of          *block
 	depth       int  // index of the next splitter to try
 	first, last bool // it begins the block, it ends the block
+	leads       bool // it stands in one chunk with what follows, if that is possible
 	tokens      int  // -1 until counted
 }
 
@@ -128,7 +129,7 @@ func (c *cutter) sections(blocks []block) {
 			}
 			o.enter(b.level, b.heading)
 		}
-		units = append(units, unit{start: b.start, end: b.end, of: b, first: true, last: true, tokens: -1})
+		units = append(units, unit{start: b.start, end: b.end, of: b, first: true, last: true, leads: b.leads || b.level > 0, tokens: -1})
 	}
 	c.pack(o.path(), units)
 	c.merge()
@@ -163,13 +164,13 @@ func (o *outline) path() (path []string) {
 	return path
 }
 
-// pack makes runs of units, each as long as MaxTokens allows. A heading gets a run of its
-// own only if nothing of the text below it fits.
+// pack makes runs of units, each as long as MaxTokens allows. A heading, and a term that is
+// defined, ends a run only if nothing of what follows fits.
 func (c *cutter) pack(path []string, units []unit) {
 	slices.Reverse(units) // a stack: the next unit is the last
 	for len(units) > 0 {
 		n, r := c.fit(units)
-		if n < len(units) && (n == 0 || r.headingOnly) {
+		if n < len(units) && (n == 0 || units[len(units)-n].leads) {
 			at := len(units) - 1 - n
 			if parts := c.split(units[at]); parts != nil {
 				slices.Reverse(parts)
@@ -206,10 +207,29 @@ func (c *cutter) fit(stack []unit) (n int, r run) {
 	}
 	for ; n > 0; n-- {
 		if r = c.run(stack, n); c.holds(r) {
-			return n, r
+			break
 		}
 	}
-	return 0, run{}
+	if whole := wholeUnits(stack, n); whole < n {
+		if shorter := c.run(stack, whole); c.holds(shorter) {
+			return whole, shorter
+		}
+	}
+	return n, r
+}
+
+// wholeUnits returns how many of the n units on top of the stack stay if the last ones go
+// into the next chunk with what they lead to; n if that would be all.
+func wholeUnits(stack []unit, n int) int {
+	if n == len(stack) {
+		return n
+	}
+	for i := n; i > 0; i-- {
+		if !stack[len(stack)-i].leads {
+			return i
+		}
+	}
+	return n
 }
 
 // run returns the chunk of the n units on top of the stack.
@@ -255,6 +275,7 @@ func (c *cutter) split(u unit) (parts []unit) {
 			parts = append(parts, unit{
 				start: at, end: at + len(t), of: u.of, depth: u.depth + 1, tokens: -1,
 				first: u.first && i == 0, last: u.last && i == len(texts)-1,
+				leads: i == len(texts)-1 && u.leads || i == 0 && u.first && u.depth == linesOfProse && !u.of.lined,
 			})
 			at += len(t)
 		}

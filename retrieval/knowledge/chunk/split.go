@@ -10,6 +10,10 @@ import (
 // A splitter cuts a text into parts whose concatenation is the text.
 type splitter func(text string) []string
 
+// linesOfProse is the splitter of prose at lines. It is tried on a sentence that is too
+// long, whose first line may be a term, and the rest its definition.
+const linesOfProse = 1
+
 // splittersOf returns the splitters for a block, to be tried in this order: prose is cut
 // at sentences first, everything else at lines.
 func splittersOf(b block) [3]splitter {

@@ -12,7 +12,7 @@ import (
 )
 
 // Version changes with anything here that turns the same bytes into other texts.
-const Version = "2"
+const Version = "3"
 
 // MaxText is how many bytes of text one file may hold. It matters for formats that
 // compress text.

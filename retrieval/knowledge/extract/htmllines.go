@@ -38,12 +38,12 @@ func Literal(line string) string {
 // lines writes one block.
 func (r *renderer) lines(text string) {
 	prefix := strings.Join(r.indent, "")
-	if r.out.Len() > 0 && (r.marker == "" || !r.tight) {
+	if r.out.Len() > 0 && !r.glued && (r.marker == "" || !r.tight) {
 		shared := strings.Join(r.indent[:min(r.depth, len(r.indent))], "")
 		r.out.WriteString(strings.TrimRight(shared, " "))
 		r.out.WriteByte('\n')
 	}
-	r.depth = len(r.indent)
+	r.depth, r.glued = len(r.indent), false
 	for line := range strings.Lines(text) {
 		start := prefix
 		if r.marker != "" {

@@ -262,6 +262,27 @@ func boilerplateName(name string) bool {
 	return false
 }
 
+// ornament tells whether an element is a control or a mark beside the text that tools
+// for documentation add: a link to the heading itself or to its source, "Run", a hint
+// that opens.
+func ornament(n *html.Node) bool {
+	for class := range strings.FieldsSeq(attr(n, "class")) {
+		switch class {
+		case "test-arrow", "srclink", "viewcode-link", "viewcode-back", "notable-traits", "copybtn", "doc-anchor":
+			return true
+		case "src":
+			return n.DataAtom == atom.A
+		case "rightside", "out-of-band":
+			return n.DataAtom == atom.Span
+		}
+	}
+	if n.DataAtom != atom.A || n.FirstChild == nil {
+		return false
+	}
+	text := oneLine(allText(n))
+	return text != "" && strings.Trim(text, "¶§#ⓘ🔗") == ""
+}
+
 // name returns the page's title; "" if the content has a heading that serves as one.
 func (p *page) name(markdown string) string {
 	for line := range strings.Lines(markdown) {

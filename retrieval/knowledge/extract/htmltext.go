@@ -32,6 +32,7 @@ type renderer struct {
 	depth  int             // how many of them the block before had
 	marker string          // prefix of the first line of a list item; "" after that line
 	tight  bool            // no blank line precedes that line
+	glued  bool            // none precedes the next block: it defines the term before it
 	full   bool            // MaxText is exceeded
 }
 
@@ -77,7 +78,7 @@ func (r *renderer) block(n *html.Node) {
 		r.inline.WriteString(n.Data)
 		return
 	}
-	if n.Type == html.ElementNode && r.page.boilerplate(n, r.top) {
+	if n.Type == html.ElementNode && (r.page.boilerplate(n, r.top) || ornament(n)) {
 		return
 	}
 	switch n.DataAtom {
@@ -89,6 +90,12 @@ func (r *renderer) block(n *html.Node) {
 		r.code(n)
 	case atom.Ul, atom.Ol:
 		r.list(n)
+	case atom.Dt:
+		r.paragraph(n)
+		r.glued = true
+	case atom.Dd, atom.Dl:
+		r.paragraph(n)
+		r.glued = false
 	case atom.Blockquote:
 		r.within("> ", n)
 	case atom.Table:
@@ -112,10 +119,15 @@ func (r *renderer) block(n *html.Node) {
 			r.children(n)
 			return
 		}
-		r.flush()
-		r.children(n)
-		r.flush()
+		r.paragraph(n)
 	}
+}
+
+// paragraph writes the children of n, which begin and end a paragraph.
+func (r *renderer) paragraph(n *html.Node) {
+	r.flush()
+	r.children(n)
+	r.flush()
 }
 
 func (r *renderer) children(n *html.Node) {
@@ -150,7 +162,7 @@ func (r *renderer) visible(n *html.Node) string {
 		switch {
 		case c.Type == html.TextNode:
 			b.WriteString(c.Data)
-		case c.Type == html.ElementNode && (hidden(c) || c != n && namedBoilerplate(c) && r.small(c)):
+		case c.Type == html.ElementNode && (hidden(c) || ornament(c) || c != n && namedBoilerplate(c) && r.small(c)):
 			return
 		case c.DataAtom == atom.Br || c.Type == html.ElementNode && !inlineElement(c) && c.DataAtom != atom.Code:
 			b.WriteByte(' ')
