@@ -1,6 +1,8 @@
 package chunk
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
@@ -163,7 +165,7 @@ func plain(s string) string {
 // recordBlocks returns the paragraphs of a text whose lines are fields. Each part of a
 // paragraph repeats its first line, which usually identifies the record.
 func recordBlocks(body string) []block {
-	blocks := textBlocks(body)
+	blocks := appendParagraphs(nil, body, 0, len(body))
 	for i := range blocks {
 		b := &blocks[i]
 		b.lined = true
@@ -174,12 +176,27 @@ func recordBlocks(body string) []block {
 	return blocks
 }
 
-// textBlocks returns the paragraphs of plain text.
-func textBlocks(body string) (blocks []block) {
-	start := 0
-	blank := false
+// textBlocks returns the titles and paragraphs of the window of a plain text that starts
+// at an offset of its body.
+func textBlocks(window string, offset int, titles []textTitle) (blocks []block) {
+	i, _ := slices.BinarySearchFunc(titles, offset, func(t textTitle, at int) int { return cmp.Compare(t.start, at) })
 	at := 0
-	for line := range strings.Lines(body) {
+	for _, t := range titles[i:] {
+		if t.end-offset > len(window) {
+			break
+		}
+		blocks = appendParagraphs(blocks, window, at, t.start-offset)
+		at = t.end - offset
+		blocks = append(blocks, block{start: t.start - offset, end: at, level: t.level, heading: t.text})
+	}
+	return appendParagraphs(blocks, window, at, len(window))
+}
+
+// appendParagraphs appends the paragraphs of a part of a text.
+func appendParagraphs(blocks []block, text string, start, end int) []block {
+	blank := false
+	at := start
+	for line := range strings.Lines(text[start:end]) {
 		empty := strings.TrimSpace(line) == ""
 		if blank && !empty && at > start {
 			blocks = append(blocks, block{start: start, end: at})
@@ -188,8 +205,8 @@ func textBlocks(body string) (blocks []block) {
 		blank = empty
 		at += len(line)
 	}
-	if start < len(body) {
-		blocks = append(blocks, block{start: start, end: len(body)})
+	if start < end {
+		blocks = append(blocks, block{start: start, end: end})
 	}
 	return blocks
 }

@@ -79,8 +79,12 @@ func Cut(body string, d document.Document, counter retrieval.Counter) (chunks []
 	if d.Form == extract.Code {
 		c.sections(c.codeBlocks(d.Lang))
 	} else {
+		var titles []textTitle
+		if !d.Markdown && d.Form == extract.Plain {
+			titles = textTitles(body)
+		}
 		for start, end := range windows(body) {
-			c.sections(blocksOf(d, body[start:end], start))
+			c.sections(blocksOf(d, body[start:end], start, titles))
 		}
 	}
 	for _, r := range c.merged {
@@ -91,8 +95,9 @@ func Cut(body string, d document.Document, counter retrieval.Counter) (chunks []
 	return chunks, c.outline.title
 }
 
-// blocksOf returns the blocks of a window, which starts at an offset of the body.
-func blocksOf(d document.Document, window string, start int) []block {
+// blocksOf returns the blocks of a window, which starts at an offset of the body; titles
+// are those of a plain text.
+func blocksOf(d document.Document, window string, start int, titles []textTitle) []block {
 	var blocks []block
 	ok := false
 	if d.Markdown {
@@ -103,7 +108,7 @@ func blocksOf(d document.Document, window string, start int) []block {
 	case d.Form == extract.Records && !d.Markdown:
 		blocks = recordBlocks(window)
 	default:
-		blocks = textBlocks(window)
+		blocks = textBlocks(window, start, titles)
 	}
 	for i := range blocks {
 		blocks[i].start += start

@@ -9,10 +9,12 @@ package extract
 import (
 	"errors"
 	"fmt"
+
+	"sidenote/retrieval/knowledge/extract/rst"
 )
 
 // Version changes with anything here that turns the same bytes into other texts.
-const Version = "3"
+const Version = "4"
 
 // MaxText is how many bytes of text one file may hold. It matters for formats that
 // compress text.
@@ -78,6 +80,8 @@ func Read(format Format, name string, raw []byte) ([]Document, error) {
 	switch format {
 	case Text:
 		return one(Document{Text: text}, nil)
+	case RST:
+		return one(Document{Text: rst.Markdown(text), Form: Markdown}, nil)
 	case MarkdownText:
 		return one(Document{Text: text, Form: Markdown}, nil) // the front matter is part of the text
 	case SourceCode:

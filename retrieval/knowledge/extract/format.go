@@ -21,6 +21,7 @@ const (
 	SourceCode
 	PDF
 	DOCX
+	RST
 )
 
 // Isolated tells whether a format is read in a separate process.
@@ -47,7 +48,12 @@ func Of(name string) Format {
 	switch ext {
 	case ".md", ".markdown", ".mdx":
 		return MarkdownText
-	case ".txt", ".text", ".rst", ".adoc":
+	case ".rst", ".rest":
+		return RST
+	case ".txt", ".text", ".adoc":
+		if strings.HasSuffix(base, ".rst.txt") { // as Sphinx publishes sources
+			return RST
+		}
 		return Text
 	case ".html", ".htm", ".xhtml":
 		return HTML

@@ -47,6 +47,7 @@ func FuzzHTML(f *testing.F)      { fuzz(f, extract.HTML, "x.html") }
 func FuzzJSON(f *testing.F)      { fuzz(f, extract.JSON, "x.json") }
 func FuzzJSONLines(f *testing.F) { fuzz(f, extract.JSONLines, "x.jsonl") }
 func FuzzCSV(f *testing.F)       { fuzz(f, extract.CSV, "x.csv") }
+func FuzzRST(f *testing.F)       { fuzz(f, extract.RST, "x.rst") }
 
 // Parts follow each other from the start to the end, and are lines.
 func FuzzOutline(f *testing.F) {

@@ -81,6 +81,22 @@ func hostiles() []hostile {
 		{"vars.go", "", of("package a\n", "var a int\n", "")},
 		{"line.js", "", of("", "x", "")},
 		{"quotes.js", "", of("", "'`", "")},
+		{"items.rst", "", of("", "- ", "")},
+		{"directives.rst", "", of("", ".. a::\n   ", "")},
+		{"quotes.rst", "", of("", "x\n  y\n", "")},
+		{"rules.rst", "", of("", "== ==\na\n", "")},
+		{"titles.rst", "", of("", "a\n=\n--\n", "")},
+		{"doctests.rst", "", of("", ">>> 1\n\n", "")},
+		{"listings.rst", "", of("", "::\n\n  a\n", "")},
+		{"roles.rst", "", of("", ":a:`b``c", "")},
+		{"stairs.rst", "", func(n int) string {
+			var b strings.Builder
+			for i := 0; b.Len() < n; i = (i + 1) % 200 {
+				b.WriteString(strings.Repeat(" ", i) + "- a\n")
+			}
+			return b.String()
+		}},
+		{"tabs.rst", "", of("", "\t", "a")},
 		{"matter.md", "", of("---\n", "a: [{", "\n---\n")},
 		{"anchors.md", "", numbered("---\na0: &a0 x\n", "a%[1]d: &a%[1]d [*a0, *a0]\n")},
 		{"latin.txt", "", of("", "\xe9", "")},

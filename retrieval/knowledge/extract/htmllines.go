@@ -6,6 +6,8 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"sidenote/retrieval/knowledge/extract/markdown"
 )
 
 // flush ends the paragraph that is being written.
@@ -15,7 +17,7 @@ func (r *renderer) flush() {
 	var lines []string
 	for part := range strings.SplitSeq(text, lineBreak) {
 		if line := oneLine(part); line != "" {
-			lines = append(lines, Literal(line))
+			lines = append(lines, markdown.Literal(line))
 		}
 	}
 	if len(lines) > 0 {
@@ -25,15 +27,6 @@ func (r *renderer) flush() {
 
 // lineBreak marks a <br> until its paragraph is written. Texts contain no zero bytes.
 const lineBreak = "\x00"
-
-// Literal escapes a line of text that would be read as a heading, the underline of one or
-// a fence.
-func Literal(line string) string {
-	if strings.HasPrefix(line, "#") || strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~") || line != "" && strings.Trim(line, "=-") == "" {
-		return `\` + line
-	}
-	return line
-}
 
 // lines writes one block.
 func (r *renderer) lines(text string) {
@@ -133,12 +126,12 @@ func (r *renderer) table(n *html.Node) bool {
 	for c := range n.ChildNodes() {
 		if c.DataAtom == atom.Caption {
 			if text := oneLine(r.visible(c)); text != "" {
-				r.lines(Literal(text))
+				r.lines(markdown.Literal(text))
 			}
 			break
 		}
 	}
-	r.lines(Table(rows))
+	r.lines(markdown.Table(rows))
 	return true
 }
 
@@ -160,28 +153,8 @@ func (r *renderer) row(n *html.Node) (cells []string, ok bool) {
 	return cells[:min(len(cells), maxColumns)], true
 }
 
-// Table writes rows, whose cells are single lines, as a Markdown table; the first row is
-// its head. Empty rows are left out, and short rows are not padded.
-func Table(rows [][]string) string {
-	var b strings.Builder
-	width := 0
-	for _, row := range rows {
-		width = max(width, len(row))
-	}
-	headed := false
-	for _, row := range rows {
-		if strings.Join(row, "") == "" {
-			continue
-		}
-		b.WriteString("|")
-		for _, cell := range row {
-			b.WriteString(" " + strings.ReplaceAll(cell, "|", `\|`) + " |")
-		}
-		if !headed {
-			b.WriteString(strings.Repeat("  |", width-len(row)) + "\n|" + strings.Repeat(" --- |", width))
-			headed = true
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
-}
+// Literal is markdown.Literal.
+func Literal(line string) string { return markdown.Literal(line) }
+
+// Table is markdown.Table.
+func Table(rows [][]string) string { return markdown.Table(rows) }

@@ -3,10 +3,11 @@ package extract
 import (
 	"cmp"
 	"strings"
-	"unicode"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"sidenote/retrieval/knowledge/extract/markdown"
 )
 
 const (
@@ -195,16 +196,8 @@ func (r *renderer) code(n *html.Node) {
 	if strings.TrimSpace(text) == "" {
 		return
 	}
-	fence := "```"
-	for len(fence) < maxFence && strings.Contains(text, fence) {
-		fence += "`"
-	}
-	r.lines(fence + listingLanguage(n) + "\n" + text + "\n" + fence)
+	r.lines(markdown.Listing(listingLanguage(n), text))
 }
-
-// maxFence is the longest fence that is written. A listing with a longer run of backticks
-// ends there as a listing.
-const maxFence = 40
 
 // allCode is allText with elements that are line breaks as line feeds.
 func allCode(n *html.Node) string {
@@ -240,17 +233,11 @@ func listingLanguage(n *html.Node) string {
 		}
 		for class := range strings.FieldsSeq(attr(n, "class")) {
 			for _, prefix := range [...]string{"language-", "lang-", "highlight-source-", "highlight-"} {
-				if name, ok := strings.CutPrefix(class, prefix); ok && plainWord(name) {
+				if name, ok := strings.CutPrefix(class, prefix); ok && markdown.IsLanguage(name) {
 					return name
 				}
 			}
 		}
 	}
 	return ""
-}
-
-func plainWord(s string) bool {
-	return s != "" && len(s) <= 20 && strings.IndexFunc(s, func(r rune) bool {
-		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '+' && r != '#'
-	}) < 0
 }

@@ -1,0 +1,63 @@
+// Package markdown writes the parts of Markdown that readers of other formats need:
+// lines that are text, listings and tables.
+package markdown
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Literal escapes a line of text that would be read as a heading, the underline of one or
+// a fence.
+func Literal(line string) string {
+	if strings.HasPrefix(line, "#") || strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~") || line != "" && strings.Trim(line, "=-") == "" {
+		return `\` + line
+	}
+	return line
+}
+
+// maxFence is the longest fence that is written. A listing with a longer run of backticks
+// ends there as a listing.
+const maxFence = 40
+
+// Listing returns a listing of text, without a line break at its end.
+func Listing(language, text string) string {
+	fence := "```"
+	for len(fence) < maxFence && strings.Contains(text, fence) {
+		fence += "`"
+	}
+	return fence + language + "\n" + text + "\n" + fence
+}
+
+// Table writes rows, whose cells are single lines, as a Markdown table; the first row is
+// its head. Empty rows are left out, and short rows are not padded.
+func Table(rows [][]string) string {
+	var b strings.Builder
+	width := 0
+	for _, row := range rows {
+		width = max(width, len(row))
+	}
+	headed := false
+	for _, row := range rows {
+		if strings.Join(row, "") == "" {
+			continue
+		}
+		b.WriteString("|")
+		for _, cell := range row {
+			b.WriteString(" " + strings.ReplaceAll(cell, "|", `\|`) + " |")
+		}
+		if !headed {
+			b.WriteString(strings.Repeat("  |", width-len(row)) + "\n|" + strings.Repeat(" --- |", width))
+			headed = true
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// IsLanguage tells whether s can name the language of a listing.
+func IsLanguage(s string) bool {
+	return s != "" && len(s) <= 20 && strings.IndexFunc(s, func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '+' && r != '#'
+	}) < 0
+}
