@@ -163,11 +163,17 @@ func plain(s string) string {
 }
 
 // recordBlocks returns the paragraphs of a text whose lines are fields. Each part of a
-// paragraph repeats its first line, which usually identifies the record.
+// paragraph repeats its first line, which usually identifies the record. A line of its own
+// after "## " is the section of the records below it.
 func recordBlocks(body string) []block {
 	blocks := appendParagraphs(nil, body, 0, len(body))
 	for i := range blocks {
 		b := &blocks[i]
+		text := strings.TrimSpace(body[b.start:b.end])
+		if name, ok := strings.CutPrefix(text, "## "); ok && !strings.Contains(name, "\n") {
+			b.level, b.heading = 2, name
+			continue
+		}
 		b.lined = true
 		if line, rest, _ := strings.Cut(body[b.start:b.end], "\n"); strings.TrimSpace(rest) != "" {
 			b.head = line + "\n"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,7 +15,7 @@ const maxHeader = 60
 
 // readCSV writes each row as a paragraph of lines such as "Price: 12 EUR", so that a
 // value can be found by its column's name and is understood in any chunk. Empty values
-// are left out.
+// are left out. A column named "section" or "heading" gives the headings of rows.
 func readCSV(name, text string) (Document, error) {
 	comma, text := delimiter(name, text)
 	r := csv.NewReader(strings.NewReader(text))
@@ -25,6 +26,7 @@ func readCSV(name, text string) (Document, error) {
 	r.ReuseRecord = true
 	var b strings.Builder
 	var header []string
+	section := "" // of the row before
 	for first := true; ; {
 		row, err := r.Read()
 		if errors.Is(err, io.EOF) {
@@ -39,6 +41,14 @@ func readCSV(name, text string) (Document, error) {
 				continue
 			}
 		}
+		if i := sectionColumn(header); i >= 0 && i < len(row) {
+			if name := oneLine(row[i]); name != "" {
+				if name != section {
+					b.WriteString(sectionMark + strings.ReplaceAll(name, "\x00", "") + "\n\n")
+				}
+				section, row[i] = name, ""
+			}
+		}
 		writeRow(&b, header, row)
 		if b.Len() > MaxText {
 			return Document{}, ErrTooMuchText
@@ -48,6 +58,13 @@ func readCSV(name, text string) (Document, error) {
 		b.WriteString(strings.Join(header, ", ")) // there are no other rows
 	}
 	return Document{Text: b.String(), Form: Records}, nil
+}
+
+// sectionColumn returns the column that names the section of rows, -1 if there is none.
+func sectionColumn(header []string) int {
+	return slices.IndexFunc(header, func(name string) bool {
+		return strings.EqualFold(name, "section") || strings.EqualFold(name, "heading")
+	})
 }
 
 func writeRow(b *strings.Builder, header, row []string) {

@@ -14,7 +14,7 @@ import (
 )
 
 // Version changes with anything here that turns the same bytes into other texts.
-const Version = "4"
+const Version = "5"
 
 // MaxText is how many bytes of text one file may hold. It matters for formats that
 // compress text.
@@ -45,7 +45,7 @@ type Form uint8
 const (
 	Plain    Form = iota // paragraphs
 	Markdown             //
-	Records              // paragraphs whose lines are fields, as of a CSV row
+	Records              // paragraphs whose lines are fields, as of a CSV row; "## " before a section
 	Code                 // source code
 )
 

@@ -13,8 +13,8 @@ import (
 )
 
 // A record is an object. These fields have a meaning: "id" (or "_id"), "title" (or
-// "name"), "text" (or "content", "body") and "attributes"; of several, the first that is
-// a string counts, for an id also a number. Other fields with plain values are attributes
+// "name"), "section" (or "heading"), "text" (or "content", "body") and "attributes"; of
+// several, the first that is a string counts, for an id also a number. Other fields with plain values are attributes
 // too. The text of an object without a text is its fields, except "attributes", in lines
 // such as "address.city: Oslo".
 //

@@ -16,17 +16,27 @@ func readRecord(raw []byte, left *Left) (d Document, id string, err error) {
 	}
 	d.Name = f.text(false, "title", "name")
 	d.Text = f.text(false, "text", "content", "body")
+	section := oneLine(f.text(false, "section", "heading"))
 	if d.Text != "" || f.empty {
 		d.Form = Markdown // plain text is cut well as Markdown
+		if d.Text != "" && section != "" {
+			d.Text = sectionMark + section + "\n\n" + d.Text
+		}
 	} else {
 		d.Form = Records
 		if d.Text, err = flatten(value, func(key string) bool { return key == attributesField && f.attributes.IsObject() }); err != nil {
 			return Document{}, "", err
 		}
+		if section != "" {
+			d.Text = sectionMark + section + "\n\n" + d.Text
+		}
 	}
 	d.Attributes = f.gather(d.Form == Records, left)
 	return d, id, nil
 }
+
+// sectionMark stands before the section of records, on a line of its own.
+const sectionMark = "## "
 
 // attributesField names the field that holds attributes.
 const attributesField = "attributes"
@@ -62,6 +72,11 @@ func fieldsOf(value gjson.Result) (f fields) {
 			}
 		case attributesField:
 			f.attributes = v
+		case "section", "heading":
+			if _, seen := f.known[key.Str]; !seen {
+				f.known[key.Str] = v
+			}
+			fallthrough
 		default:
 			if f.more = f.more || len(f.others) > MaxAttributes; !f.more {
 				f.others = append(f.others, plainField{key.Str, v})
