@@ -26,7 +26,8 @@ var mayImport = map[string][]string{
 	"retrieval/knowledge/extract":                 {"retrieval/knowledge/extract/markdown", "retrieval/knowledge/extract/rst"},
 	"retrieval/knowledge/extract/rst":             {"retrieval/knowledge/extract/markdown"},
 	"retrieval/knowledge/extract/child":           {"retrieval/knowledge/extract"},
-	"retrieval/knowledge/extract/child/childtest": {"retrieval/knowledge/extract/child"},
+	"retrieval/knowledge/extract/pdf":         {"retrieval/knowledge/extract"},
+	"retrieval/knowledge/extract/extracttest": {},
 	"retrieval/knowledge/folder":                  {"retrieval/knowledge/document", "retrieval/knowledge/extract", "retrieval/knowledge/extract/child"},
 	"retrieval/knowledge/folder/watch":            {},
 	"retrieval/knowledge/chunk":                   {"retrieval", "retrieval/knowledge/document", "retrieval/knowledge/extract"},
@@ -85,6 +86,8 @@ var onlyIn = map[string][]string{
 	"github.com/pkoukk/":          {"rewrite/tokens/internal/generate"}, // and tests
 	"github.com/fsnotify/":        {"retrieval/knowledge/folder/watch"},
 	"modernc.org/sqlite":          {"retrieval/knowledge/store"},
+	"github.com/klippa-app/":      {"retrieval/knowledge/extract/pdf"},
+	"github.com/tetratelabs/":     {"retrieval/knowledge/extract/pdf"},
 }
 
 // The arrows point one way.

@@ -24,7 +24,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/report"
-	"sidenote/retrieval/knowledge/extract/child/childtest"
+	"sidenote/retrieval/knowledge/extract/extracttest"
 )
 
 func TestMain(m *testing.M) {
@@ -149,12 +149,12 @@ func documents(ts *testscript.TestScript, _ bool, args []string) {
 	write := func(name string, data []byte) {
 		ts.Check(os.WriteFile(filepath.Join(ts.MkAbs(args[0]), name), data, 0o600))
 	}
-	write("visa.pdf", childtest.PDF("Visas for business trips are paid for by the travel desk."))
-	write("kitchen.docx", childtest.DOCX(childtest.Paragraph("Heading1", "Kitchen")+childtest.Paragraph("", "Whoever empties the dishwasher first gets the quiche.")))
+	write("visa.pdf", extracttest.PDF("Visas for business trips are paid for by the travel desk."))
+	write("kitchen.docx", extracttest.DOCX(extracttest.Paragraph("Heading1", "Kitchen")+extracttest.Paragraph("", "Whoever empties the dishwasher first gets the quiche.")))
 	write("canteen.html", []byte("<title>Canteen</title><nav>Home</nav><main><h1>Canteen</h1><p>The caf\xe9 serves cr\xeapes on Thursdays, until there are none.</p></main>"))
-	write("torn.pdf", childtest.PDF("x")[:200])
-	write("loop.pdf", childtest.PDFLoop())
-	write("bomb.docx", childtest.ZipClaim(1<<40))
+	write("torn.pdf", extracttest.PDF("x")[:200])
+	write("loop.pdf", extracttest.PDFLoop())
+	write("bomb.docx", extracttest.ZipClaim(1<<40))
 	write("deep.html", []byte(strings.Repeat("<div>", 100_000)))
 	write("line.txt", nil)
 	ts.Check(os.Truncate(filepath.Join(ts.MkAbs(args[0]), "line.txt"), 100<<20))

@@ -14,7 +14,7 @@ import (
 
 	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/extract/child"
-	"sidenote/retrieval/knowledge/extract/child/childtest"
+	"sidenote/retrieval/knowledge/extract/extracttest"
 )
 
 // The test binary is the child too.
@@ -86,7 +86,7 @@ func withPDFToText(t *testing.T, f func(t *testing.T, r *child.Runner)) {
 
 func TestPDF(t *testing.T) {
 	withPDFToText(t, func(t *testing.T, r *child.Runner) {
-		d, err := r.Read(t.Context(), extract.PDF, childtest.PDF("Parental leave is sixteen weeks.\nIt is paid in full.", "The second page is about tra-\nvel and \\(other\\) things."))
+		d, err := r.Read(t.Context(), extract.PDF, extracttest.PDF("Parental leave is sixteen weeks.\nIt is paid in full.", "The second page is about tra-\nvel and \\(other\\) things."))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,15 +102,15 @@ func TestPDF(t *testing.T) {
 }
 
 func TestDOCX(t *testing.T) {
-	body := childtest.Paragraph("Heading1", "Leave") +
+	body := extracttest.Paragraph("Heading1", "Leave") +
 		`<w:p><w:r><w:t>Thirty </w:t></w:r><w:del><w:r><w:delText>forty </w:delText></w:r></w:del><w:r><w:t>days</w:t><w:tab/><w:t>a year.</w:t><w:br/><w:t># Not more.</w:t></w:r></w:p>` +
-		childtest.Paragraph("Sub", "Parents") + childtest.Paragraph("Loop", "Sixteen weeks.") +
+		extracttest.Paragraph("Sub", "Parents") + extracttest.Paragraph("Loop", "Sixteen weeks.") +
 		`<w:p><w:pPr><w:numPr><w:ilvl w:val="0"/><w:numId w:val="1"/></w:numPr></w:pPr><w:r><w:t>paid</w:t></w:r></w:p>` +
 		`<w:p><w:pPr><w:numPr><w:ilvl w:val="1"/><w:numId w:val="1"/></w:numPr></w:pPr><w:r><w:t>in full</w:t></w:r></w:p>` +
-		`<w:tbl><w:tr><w:tc>` + childtest.Paragraph("", "Child") + `</w:tc><w:tc>` + childtest.Paragraph("", "Weeks") + `</w:tc></w:tr>` +
-		`<w:tr><w:tc>` + childtest.Paragraph("", "first") + childtest.Paragraph("", "born") + `</w:tc><w:tc><w:tbl><w:tr><w:tc>` + childtest.Paragraph("", "16") + `</w:tc></w:tr></w:tbl></w:tc></w:tr></w:tbl>` +
-		`<w:p><w:r><w:t>A box: </w:t><w:txbxContent>` + childtest.Paragraph("", "in it") + `</w:txbxContent><mc:Fallback xmlns:mc="m">` + childtest.Paragraph("", "twice") + `</mc:Fallback></w:r></w:p>`
-	d, err := runner(t, "child").Read(t.Context(), extract.DOCX, childtest.DOCX(body))
+		`<w:tbl><w:tr><w:tc>` + extracttest.Paragraph("", "Child") + `</w:tc><w:tc>` + extracttest.Paragraph("", "Weeks") + `</w:tc></w:tr>` +
+		`<w:tr><w:tc>` + extracttest.Paragraph("", "first") + extracttest.Paragraph("", "born") + `</w:tc><w:tc><w:tbl><w:tr><w:tc>` + extracttest.Paragraph("", "16") + `</w:tc></w:tr></w:tbl></w:tc></w:tr></w:tbl>` +
+		`<w:p><w:r><w:t>A box: </w:t><w:txbxContent>` + extracttest.Paragraph("", "in it") + `</w:txbxContent><mc:Fallback xmlns:mc="m">` + extracttest.Paragraph("", "twice") + `</mc:Fallback></w:r></w:p>`
+	d, err := runner(t, "child").Read(t.Context(), extract.DOCX, extracttest.DOCX(body))
 	want := "# Leave\n\nThirty days a year.\n\\# Not more.\n\n## Parents\n\nSixteen weeks.\n\n- paid\n  - in full\n\n" +
 		"| Child | Weeks |\n| --- | --- |\n| first born | 16 |\n\nA box:\n\nin it\n"
 	if err != nil || d.Text != want || d.Name != "The handbook" || d.Form != extract.Markdown {
@@ -131,19 +131,19 @@ func TestHostile(t *testing.T) {
 		}{
 			{"no pdf", extract.PDF, []byte("%PDF-1.4\n"), []string{"no PDF", "gave up"}},
 			{"nothing", extract.PDF, nil, []string{"no PDF"}},
-			{"cut pdf", extract.PDF, childtest.PDF("text")[:300], []string{"no PDF", "gave up", "no text"}},
-			{"pdf bomb", extract.PDF, childtest.PDFBomb(1 << 25), []string{"memory", "long", "MB", "gave up", "no text"}},
-			{"pdf loop", extract.PDF, childtest.PDFLoop(), []string{"long", "memory", "no PDF", "gave up", "no text"}},
-			{"empty pdf", extract.PDF, childtest.PDF(""), []string{"no text"}},
+			{"cut pdf", extract.PDF, extracttest.PDF("text")[:300], []string{"no PDF", "gave up", "no text"}},
+			{"pdf bomb", extract.PDF, extracttest.PDFBomb(1 << 25), []string{"memory", "long", "MB", "gave up", "no text"}},
+			{"pdf loop", extract.PDF, extracttest.PDFLoop(), []string{"long", "memory", "no PDF", "gave up", "no text"}},
+			{"empty pdf", extract.PDF, extracttest.PDF(""), []string{"no text"}},
 			{"no docx", extract.DOCX, []byte("PK"), []string{"no DOCX"}},
-			{"another zip", extract.DOCX, childtest.Zip(nil), []string{"no DOCX"}},
-			{"broken docx", extract.DOCX, childtest.DOCX("<w:p>"), []string{"no DOCX"}},
-			{"an entity", extract.DOCX, childtest.DOCX("<w:p><w:r><w:t>&bomb;</w:t></w:r></w:p>"), []string{"no DOCX"}},
-			{"zip bomb", extract.DOCX, childtest.ZipBomb(extract.MaxText + 1<<20), []string{"no DOCX", "MB", "memory"}},
-			{"a claim", extract.DOCX, childtest.ZipClaim(1 << 40), []string{"unpacks to more than"}},
-			{"a lie", extract.DOCX, childtest.ZipClaim(1), []string{"no DOCX"}},
-			{"deep docx", extract.DOCX, childtest.DeepDOCX(1 << 15), []string{"no DOCX"}},
-			{"empty docx", extract.DOCX, childtest.DOCX(""), []string{"no text"}},
+			{"another zip", extract.DOCX, extracttest.Zip(nil), []string{"no DOCX"}},
+			{"broken docx", extract.DOCX, extracttest.DOCX("<w:p>"), []string{"no DOCX"}},
+			{"an entity", extract.DOCX, extracttest.DOCX("<w:p><w:r><w:t>&bomb;</w:t></w:r></w:p>"), []string{"no DOCX"}},
+			{"zip bomb", extract.DOCX, extracttest.ZipBomb(extract.MaxText + 1<<20), []string{"no DOCX", "MB", "memory"}},
+			{"a claim", extract.DOCX, extracttest.ZipClaim(1 << 40), []string{"unpacks to more than"}},
+			{"a lie", extract.DOCX, extracttest.ZipClaim(1), []string{"no DOCX"}},
+			{"deep docx", extract.DOCX, extracttest.DeepDOCX(1 << 15), []string{"no DOCX"}},
+			{"empty docx", extract.DOCX, extracttest.DOCX(""), []string{"no text"}},
 		} {
 			if tc.format == extract.DOCX && r.PDFToText != "" {
 				continue // as by the library

@@ -1,6 +1,6 @@
-// Package childtest makes files for tests of what reads them: whole ones, and ones
+// Package extracttest makes files for tests of what reads them: whole ones, and ones
 // made to harm.
-package childtest
+package extracttest
 
 import (
 	"archive/zip"
@@ -10,8 +10,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 )
+
+// CodeCache is a folder for the machine code of PDF's reader, which all tests of this user
+// share: compiling it takes half a minute under the race detector.
+func CodeCache() string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("sidenote-test-pdf-%d", os.Getuid()))
+}
 
 // DOCX packs the body of a document, in WordprocessingML, with two styles of
 // headings ("Heading1", and "Sub" based on "Heading2") and a title.
@@ -118,6 +126,7 @@ func PDF(pages ...string) []byte {
 func PDFBomb(size int64) []byte {
 	var packed bytes.Buffer
 	w, _ := zlib.NewWriterLevel(&packed, zlib.BestSpeed)
+	_, _ = io.WriteString(w, "BT /F1 12 Tf 72 720 Td 14 TL\n")
 	line := []byte(strings.Repeat("(bomb) Tj T*\n", 5000))
 	for n := int64(0); n < size; n += int64(len(line)) {
 		_, _ = w.Write(line)
@@ -134,6 +143,22 @@ func PDFBomb(size int64) []byte {
 // PDFLoop is one whose pages are below themselves.
 func PDFLoop() []byte {
 	return assemble([]string{"<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 1000000000 /Parent 2 0 R >>"})
+}
+
+// PDFCalls is one whose page calls for a drawing that calls for another ten times, and so on:
+// it would be drawn 10^levels times.
+func PDFCalls(levels int) []byte {
+	objects := []string{
+		"<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+		"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /XObject << /X 5 0 R >> >> /Contents 4 0 R >>",
+		"<< /Length 5 >>\nstream\n/X Do\nendstream",
+	}
+	calls := strings.Repeat("/X Do\n", 10)
+	for range levels {
+		objects = append(objects, fmt.Sprintf("<< /Type /XObject /Subtype /Form /BBox [0 0 612 792] /Resources << /XObject << /X %d 0 R >> >> /Length %d >>\nstream\n%s\nendstream",
+			len(objects)+2, len(calls), calls))
+	}
+	return assemble(append(objects, "<< /Type /XObject /Subtype /Form /BBox [0 0 612 792] /Length 0 >>\nstream\n\nendstream"))
 }
 
 func assemble(objects []string) []byte {

@@ -1,0 +1,32 @@
+package pdf
+
+// Release names the part of a cache that this build uses.
+var Release = release
+
+// Lines returns what is made of lines of text, given as size, distance from the line
+// above and text, with a page for each list of them.
+func Lines(pages ...[]Line) string {
+	c := content{}
+	for i, lines := range pages {
+		p, height := page{number: i + 1}, 800.0
+		for _, l := range lines {
+			height -= l.Down
+			p.lines = append(p.lines, line{text: l.Text, size: l.Size, top: height, bottom: height})
+		}
+		c.pages = append(c.pages, p)
+	}
+	return c.markdown()
+}
+
+// A Line is a line of a page.
+type Line struct {
+	Size, Down float64
+	Text       string
+}
+
+// Ranges, Unhyphenated and TitleOf are for tests of what they say.
+var (
+	Ranges       = ranges
+	Unhyphenated = unhyphenated
+	TitleOf      = titleOf
+)

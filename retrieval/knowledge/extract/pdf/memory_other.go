@@ -1,0 +1,42 @@
+//go:build !unix
+
+package pdf
+
+import (
+	"sync/atomic"
+
+	"github.com/tetratelabs/wazero/experimental"
+)
+
+// A memory is that of one worker, on Go's heap.
+type memory struct {
+	bytes []byte
+	size  atomic.Int64
+}
+
+// Allocate implements experimental.MemoryAllocator.
+func (m *memory) Allocate(start, _ uint64) experimental.LinearMemory {
+	m.bytes = make([]byte, 0, min(start, maxMemory))
+	return m
+}
+
+// Reallocate implements experimental.LinearMemory.
+func (m *memory) Reallocate(size uint64) []byte {
+	if size > maxMemory {
+		return nil
+	}
+	if more := int(size) - len(m.bytes); more > 0 { //nolint:gosec // it is at most maxMemory
+		m.bytes = append(m.bytes, make([]byte, more)...)
+	}
+	m.size.Store(int64(size)) //nolint:gosec // it is at most maxMemory
+	return m.bytes
+}
+
+// Free implements experimental.LinearMemory.
+func (m *memory) Free() {}
+
+// release gives the memory back, once nobody uses the worker any more.
+func (m *memory) release() { m.bytes = nil }
+
+// used returns the present size in bytes.
+func (m *memory) used() int64 { return m.size.Load() }

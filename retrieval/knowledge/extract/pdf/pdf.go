@@ -1,0 +1,203 @@
+// Package pdf reads PDF by pdfium, the library of Chromium, compiled to WebAssembly. Its
+// code reaches no file, no network and no memory but its own, so that a file made to harm
+// costs the time and memory that it is given and nothing else.
+//
+// Nothing is compiled or allocated before the first file is read.
+package pdf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+
+	"sidenote/retrieval/knowledge/extract"
+)
+
+// Version changes with anything here, or in pdfium, that turns the same file into another text.
+const Version = "pdfium 1"
+
+// The limits for one file.
+const (
+	maxTime   = 3 * time.Minute // of the whole file
+	maxMemory = 256 << 20       // bytes of pdfium's memory; the file is part of it
+	maxPages  = 50_000
+)
+
+const (
+	// maxWorkers is how many files are read at a time.
+	maxWorkers = 2
+	// idleTime is how long a worker is kept that reads nothing.
+	idleTime = 30 * time.Second
+)
+
+// A Reader reads PDF files. Its methods may be called by several goroutines at once.
+type Reader struct {
+	// Limit bounds the time for one file; 0 is three minutes.
+	Limit time.Duration
+
+	cache string
+	slots chan struct{} // one for each worker that there may be
+
+	mu       sync.Mutex
+	idle     []*worker
+	since    *time.Timer             // until the idle are closed; nil before the first
+	compiled wazero.CompilationCache // nil before the first worker
+}
+
+// New returns a Reader that keeps pdfium's machine code in the folder cache, which it
+// makes: compiling takes seconds, loading a tenth of one. The folder has to be its owner's
+// alone, and in one that exists; otherwise, and if cache is "", the code is compiled once
+// in each process that reads PDF.
+func New(cache string) *Reader {
+	return &Reader{cache: cache, slots: make(chan struct{}, maxWorkers)}
+}
+
+var (
+	errTooLong   = extract.Brokenf("reading it takes too long")
+	errTooLarge  = extract.Brokenf("reading it takes too much memory")
+	errGaveUp    = extract.Brokenf("its reader gave up on it")
+	errNoPDF     = extract.Brokenf("it is no PDF, or broken")
+	errProtected = extract.Brokenf("it is protected by a password")
+	errNoText    = extract.Brokenf("there is no text in it")
+	errScanned   = extract.Brokenf("there is no text in it: its pages are scanned")
+)
+
+// Read returns the document in raw as Markdown. Of a file that is broken in part, such as
+// one with scanned pages, it returns what could be read and a *extract.Broken. Other errors
+// are that of ctx, or say that pdfium could not be started.
+func (r *Reader) Read(ctx context.Context, raw []byte) (extract.Document, error) {
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		return extract.Document{}, ctx.Err()
+	}
+	w, err := r.take()
+	if err != nil {
+		return extract.Document{}, fmt.Errorf("start pdfium: %w", err)
+	}
+	limit := r.Limit
+	if limit == 0 {
+		limit = maxTime
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, limit, errTooLong)
+	defer cancel()
+	interrupted := context.AfterFunc(limited, w.cancel)
+	c := content{}
+	err = w.read(raw, &c)
+	whole := err == nil || isBroken(err)
+	if inTime := interrupted(); !inTime || !whole {
+		err = reason(ctx, limited, w, err)
+		w.close() // it stopped anywhere: nobody can tell what its memory holds
+	} else {
+		r.give(w)
+	}
+	if ctx.Err() != nil {
+		return extract.Document{}, ctx.Err()
+	}
+	return c.document(err)
+}
+
+// reason says why a worker did not get to the end of a file.
+func reason(ctx, limited context.Context, w *worker, err error) error {
+	switch {
+	case err == nil || isBroken(err):
+		return err // the time was over just after that
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case limited.Err() != nil:
+		return errTooLong
+	case w.memory.used() > maxMemory/2:
+		return errTooLarge
+	}
+	return errGaveUp
+}
+
+func isBroken(err error) bool {
+	broken := (*extract.Broken)(nil)
+	return errors.As(err, &broken)
+}
+
+// take returns a worker that nobody uses, or a new one.
+func (r *Reader) take() (*worker, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.idle); n > 0 {
+		w := r.idle[n-1]
+		r.idle = r.idle[:n-1]
+		return w, nil
+	}
+	if r.compiled == nil {
+		r.compiled = openCache(r.cache)
+	}
+	w, err := start(r.compiled)
+	if err != nil && r.cache != "" { // what is in the folder may be damaged, or the disk full
+		_ = r.compiled.Close(context.Background())
+		clearCache(r.cache)
+		r.compiled = wazero.NewCompilationCache()
+		w, err = start(r.compiled)
+	}
+	return w, err
+}
+
+// give takes back a worker that has read a file to its end.
+func (r *Reader) give(w *worker) {
+	if w.memory.used() > maxMemory/4 {
+		w.close() // memory of WebAssembly never shrinks
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.idle = append(r.idle, w)
+	if r.since == nil {
+		r.since = time.AfterFunc(idleTime, r.Rest)
+	}
+	r.since.Reset(idleTime)
+}
+
+// Rest gives the memory of workers that read nothing back. The Reader can still be used.
+func (r *Reader) Rest() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.idle {
+		w.close()
+	}
+	r.idle = nil
+	if r.since != nil {
+		r.since.Stop()
+	}
+}
+
+// document returns what was read of a file; err is why no more was.
+func (c *content) document(err error) (extract.Document, error) {
+	text := c.markdown()
+	if text == "" {
+		switch {
+		case err != nil:
+			return extract.Document{}, err
+		case len(c.scanned) > 0:
+			return extract.Document{}, errScanned
+		}
+		return extract.Document{}, errNoText
+	}
+	var why []string
+	if err != nil {
+		why = append(why, fmt.Sprintf("after page %d: %v", len(c.pages), err))
+	}
+	if len(c.scanned) > 0 {
+		why = append(why, fmt.Sprintf("no text on %s: scanned", ranges(c.scanned)))
+	}
+	if len(c.damaged) > 0 {
+		why = append(why, fmt.Sprintf("%s cannot be read", ranges(c.damaged)))
+	}
+	d := extract.Document{Name: c.title, Text: text, Form: extract.Markdown, By: Version}
+	if len(why) > 0 {
+		return d, extract.Brokenf("%s", strings.Join(why, "; "))
+	}
+	return d, nil
+}
