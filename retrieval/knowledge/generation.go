@@ -9,6 +9,7 @@ import (
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
+	"sidenote/retrieval/knowledge/extract/docx"
 )
 
 // version names everything in this package that turns the same documents into
@@ -18,7 +19,7 @@ const version = "6"
 // Generation returns the digest of a base: the sum of its documents with the versions of
 // everything that reads them. deps is Deps.Version.
 func Generation(sum document.Sum, deps string) string {
-	sum = sum.Add(sha256.Sum256(document.Fields("sidenote knowledge", version, extract.Version, analysis.Version, strconv.Itoa(chunk.MaxTokens), deps)))
+	sum = sum.Add(sha256.Sum256(document.Fields("sidenote knowledge", version, extract.Version, docx.Version, analysis.Version, strconv.Itoa(chunk.MaxTokens), deps)))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -33,6 +34,6 @@ func (d Deps) Reader() [ReaderBytes]byte {
 	if d.Child != nil {
 		pdf = d.Child.By(extract.PDF)
 	}
-	sum := sha256.Sum256(document.Fields("sidenote reader", version, extract.Version, strconv.Itoa(chunk.MaxTokens), d.Version, pdf))
+	sum := sha256.Sum256(document.Fields("sidenote reader", version, extract.Version, docx.Version, strconv.Itoa(chunk.MaxTokens), d.Version, pdf))
 	return [ReaderBytes]byte(sum[:ReaderBytes])
 }

@@ -2,8 +2,9 @@
 // plain text, records or source code. It knows file formats and nothing of chunks,
 // ranking or where files come from.
 //
-// Every format here is read in bounded time and memory, whatever the bytes are. No reader
-// can promise that for PDF and DOCX, so extract/child reads them in a separate process.
+// Every format here is read in bounded time and memory, whatever the bytes are, and so is
+// DOCX by extract/docx. No reader in Go can promise that for PDF, so extract/child reads it
+// in a separate process.
 package extract
 
 import (

@@ -25,15 +25,12 @@ const (
 )
 
 // Isolated tells whether a format is read in a separate process.
-func (f Format) Isolated() bool { return f == PDF || f == DOCX }
+func (f Format) Isolated() bool { return f == PDF }
 
 // String returns the name of a format, as extract/child uses it.
 func (f Format) String() string {
-	switch f {
-	case PDF:
+	if f == PDF {
 		return "pdf"
-	case DOCX:
-		return "docx"
 	}
 	return "other"
 }

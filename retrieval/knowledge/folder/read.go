@@ -11,6 +11,7 @@ import (
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/extract/child"
+	"sidenote/retrieval/knowledge/extract/docx"
 )
 
 // MaxFile is the largest file read, in bytes.
@@ -49,21 +50,32 @@ func (s *Source) Read(ctx context.Context, name string, c *child.Runner) ([]docu
 	if len(raw) > MaxFile {
 		return nil, &Skip{Path: name, Kind: SkipTooLarge, Reason: errTooLarge.Error()}
 	}
-	var extracted []extract.Document
-	if f.Isolated() {
-		extracted = make([]extract.Document, 1)
-		if extracted[0], err = c.Read(ctx, f, raw); err != nil {
-			return nil, skipOf(name, err)
-		}
-	} else {
-		extracted, err = extract.Read(f, path.Base(name), raw)
-	}
+	extracted, err := documentsIn(ctx, f, name, raw, c)
 	documents := make([]document.Document, len(extracted))
 	for i, d := range extracted {
 		documents[i] = documentOf(name, d)
 		documents[i].FrontMatter = f == extract.MarkdownText
 	}
 	return documents, skipOf(name, err)
+}
+
+// documentsIn reads the bytes of a file; of one that is broken in part there are both
+// documents and an error.
+func documentsIn(ctx context.Context, f extract.Format, name string, raw []byte, c *child.Runner) ([]extract.Document, error) {
+	var one extract.Document
+	var err error
+	switch f {
+	case extract.PDF:
+		one, err = c.Read(ctx, f, raw)
+	case extract.DOCX:
+		one, err = docx.Read(ctx, raw)
+	default:
+		return extract.Read(f, path.Base(name), raw)
+	}
+	if one.Text == "" {
+		return nil, err
+	}
+	return []extract.Document{one}, err
 }
 
 func unsupported(name string) *Skip {

@@ -1,5 +1,5 @@
-// Package child reads PDF and DOCX in a separate process, because their readers may hang
-// or take any amount of memory on hostile files. The process is this program, started
+// Package child reads PDF in a separate process, because its readers may hang or take any
+// amount of memory on hostile files. The process is this program, started
 // again, with limits on memory, time and output. If it fails, one file is reported as
 // broken, and nothing else is affected.
 //

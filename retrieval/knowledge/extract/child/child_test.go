@@ -101,23 +101,6 @@ func TestPDF(t *testing.T) {
 	})
 }
 
-func TestDOCX(t *testing.T) {
-	body := extracttest.Paragraph("Heading1", "Leave") +
-		`<w:p><w:r><w:t>Thirty </w:t></w:r><w:del><w:r><w:delText>forty </w:delText></w:r></w:del><w:r><w:t>days</w:t><w:tab/><w:t>a year.</w:t><w:br/><w:t># Not more.</w:t></w:r></w:p>` +
-		extracttest.Paragraph("Sub", "Parents") + extracttest.Paragraph("Loop", "Sixteen weeks.") +
-		`<w:p><w:pPr><w:numPr><w:ilvl w:val="0"/><w:numId w:val="1"/></w:numPr></w:pPr><w:r><w:t>paid</w:t></w:r></w:p>` +
-		`<w:p><w:pPr><w:numPr><w:ilvl w:val="1"/><w:numId w:val="1"/></w:numPr></w:pPr><w:r><w:t>in full</w:t></w:r></w:p>` +
-		`<w:tbl><w:tr><w:tc>` + extracttest.Paragraph("", "Child") + `</w:tc><w:tc>` + extracttest.Paragraph("", "Weeks") + `</w:tc></w:tr>` +
-		`<w:tr><w:tc>` + extracttest.Paragraph("", "first") + extracttest.Paragraph("", "born") + `</w:tc><w:tc><w:tbl><w:tr><w:tc>` + extracttest.Paragraph("", "16") + `</w:tc></w:tr></w:tbl></w:tc></w:tr></w:tbl>` +
-		`<w:p><w:r><w:t>A box: </w:t><w:txbxContent>` + extracttest.Paragraph("", "in it") + `</w:txbxContent><mc:Fallback xmlns:mc="m">` + extracttest.Paragraph("", "twice") + `</mc:Fallback></w:r></w:p>`
-	d, err := runner(t, "child").Read(t.Context(), extract.DOCX, extracttest.DOCX(body))
-	want := "# Leave\n\nThirty days a year.\n\\# Not more.\n\n## Parents\n\nSixteen weeks.\n\n- paid\n  - in full\n\n" +
-		"| Child | Weeks |\n| --- | --- |\n| first born | 16 |\n\nA box:\n\nin it\n"
-	if err != nil || d.Text != want || d.Name != "The handbook" || d.Form != extract.Markdown {
-		t.Errorf("got %q, %q, %v; want %q", d.Name, d.Text, err, want)
-	}
-}
-
 // A file that is hurt, or made to hurt, fails alone and says why.
 //
 // Row K8 of deploy/CONTRIBUTING.md.
@@ -135,19 +118,7 @@ func TestHostile(t *testing.T) {
 			{"pdf bomb", extract.PDF, extracttest.PDFBomb(1 << 25), []string{"memory", "long", "MB", "gave up", "no text"}},
 			{"pdf loop", extract.PDF, extracttest.PDFLoop(), []string{"long", "memory", "no PDF", "gave up", "no text"}},
 			{"empty pdf", extract.PDF, extracttest.PDF(""), []string{"no text"}},
-			{"no docx", extract.DOCX, []byte("PK"), []string{"no DOCX"}},
-			{"another zip", extract.DOCX, extracttest.Zip(nil), []string{"no DOCX"}},
-			{"broken docx", extract.DOCX, extracttest.DOCX("<w:p>"), []string{"no DOCX"}},
-			{"an entity", extract.DOCX, extracttest.DOCX("<w:p><w:r><w:t>&bomb;</w:t></w:r></w:p>"), []string{"no DOCX"}},
-			{"zip bomb", extract.DOCX, extracttest.ZipBomb(extract.MaxText + 1<<20), []string{"no DOCX", "MB", "memory"}},
-			{"a claim", extract.DOCX, extracttest.ZipClaim(1 << 40), []string{"unpacks to more than"}},
-			{"a lie", extract.DOCX, extracttest.ZipClaim(1), []string{"no DOCX"}},
-			{"deep docx", extract.DOCX, extracttest.DeepDOCX(1 << 15), []string{"no DOCX"}},
-			{"empty docx", extract.DOCX, extracttest.DOCX(""), []string{"no text"}},
 		} {
-			if tc.format == extract.DOCX && r.PDFToText != "" {
-				continue // as by the library
-			}
 			start := time.Now()
 			bounded := *r
 			if bounded.Wall = 0; strings.Contains(tc.name, "loop") || strings.Contains(tc.name, "bomb") {
@@ -197,7 +168,7 @@ func TestMisbehaviour(t *testing.T) {
 			if tc.want == "too long" {
 				r.Wall = time.Second
 			}
-			_, err := r.Read(t.Context(), extract.DOCX, make([]byte, 1<<20))
+			_, err := r.Read(t.Context(), extract.PDF, make([]byte, 1<<20))
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v, want %q", err, tc.want)
 			}
