@@ -93,7 +93,7 @@ func (c *evalCmd) name() string {
 
 // scratch indexes the documents in memory, as serve does those of a folder.
 func scratch(a *app, data *eval.Collection, show *console.Progress) (*knowledge.Content, error) {
-	reader, err := engine.NewReader()
+	reader, err := engine.NewReader("")
 	if err != nil {
 		return nil, err
 	}

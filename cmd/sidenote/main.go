@@ -11,18 +11,12 @@ import (
 	"syscall"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
-
-	"sidenote/cmd/sidenote/internal/engine"
-	"sidenote/retrieval/knowledge/extract/child"
 )
 
 func main() { os.Exit(mainCode()) }
 
 // mainCode exists so that deferred calls run before the process ends.
 func mainCode() int {
-	if len(os.Args) > 1 && os.Args[1] == engine.ChildCommand {
-		return child.Main(os.Args[2:], os.Stdin, os.Stdout)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once, whatever it waits for

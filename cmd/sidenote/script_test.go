@@ -20,17 +20,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"sidenote/cmd/sidenote/internal/demo"
-	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/report"
 	"sidenote/retrieval/knowledge/extract/extracttest"
+	"sidenote/retrieval/knowledge/extract/pdf"
+	"sidenote/retrieval/knowledge/store"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == engine.ChildCommand { // started by a test that indexes
-		os.Exit(mainCode())
-	}
 	testscript.Main(m, map[string]func(){"sidenote": func() { os.Exit(mainCode()) }})
 }
 
@@ -146,6 +144,7 @@ func garble(ts *testscript.TestScript, _ bool, args []string) {
 // documents DIR writes files that a script cannot hold: a PDF, a DOCX, a page in
 // Latin-1, and ones that are hurt or made to harm.
 func documents(ts *testscript.TestScript, _ bool, args []string) {
+	seedCode(ts)
 	write := func(name string, data []byte) {
 		ts.Check(os.WriteFile(filepath.Join(ts.MkAbs(args[0]), name), data, 0o600))
 	}
@@ -158,6 +157,18 @@ func documents(ts *testscript.TestScript, _ bool, args []string) {
 	write("deep.html", []byte(strings.Repeat("<div>", 100_000)))
 	write("line.txt", nil)
 	ts.Check(os.Truncate(filepath.Join(ts.MkAbs(args[0]), "line.txt"), 100<<20))
+}
+
+// seedCode puts the machine code that reads PDF into the state folder: every command would
+// compile it anew.
+func seedCode(ts *testscript.TestScript) {
+	_, err := pdf.New(extracttest.CodeCache()).Read(context.Background(), extracttest.PDF("compile"))
+	ts.Check(err)
+	state := filepath.Join(ts.Getenv("HOME"), ".local", "state", "sidenote")
+	code := store.CodeFolder(state)
+	ts.Check(os.MkdirAll(state, 0o700))
+	ts.Check(os.CopyFS(code, os.DirFS(extracttest.CodeCache())))
+	ts.Check(os.Chmod(code, 0o700)) //nolint:gosec // a folder
 }
 
 // digest checks that the last output holds a key and the digest of that key.

@@ -10,6 +10,7 @@ import (
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/extract/docx"
+	"sidenote/retrieval/knowledge/extract/pdf"
 )
 
 // version names everything in this package that turns the same documents into
@@ -30,10 +31,10 @@ const ReaderBytes = 8
 // has cut has to be read again. The analyser is not part of it, as the index is made of
 // chunks.
 func (d Deps) Reader() [ReaderBytes]byte {
-	pdf := ""
-	if d.Child != nil {
-		pdf = d.Child.By(extract.PDF)
+	byPDF := ""
+	if d.PDF != nil {
+		byPDF = pdf.Version
 	}
-	sum := sha256.Sum256(document.Fields("sidenote reader", version, extract.Version, docx.Version, strconv.Itoa(chunk.MaxTokens), d.Version, pdf))
+	sum := sha256.Sum256(document.Fields("sidenote reader", version, extract.Version, docx.Version, strconv.Itoa(chunk.MaxTokens), d.Version, byPDF))
 	return [ReaderBytes]byte(sum[:ReaderBytes])
 }

@@ -10,7 +10,7 @@ package knowledge
 
 import (
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge/extract/child"
+	"sidenote/retrieval/knowledge/extract/pdf"
 	"sidenote/retrieval/knowledge/folder"
 )
 
@@ -29,9 +29,8 @@ type Deps struct {
 	// replicas that read or count differently, such as two releases, must not share results
 	// or counts.
 	Version string
-	// Child reads the formats that are read in a process of their own; nil leaves
-	// files in them unread, as unsupported.
-	Child *child.Runner
+	// PDF reads PDF; nil leaves such files unread, as unsupported.
+	PDF *pdf.Reader
 	// Progress, if not nil, is told now and then how far reading has come; never
 	// twice at the same time.
 	Progress func(folder.Progress)

@@ -38,14 +38,14 @@ func load(ctx context.Context, source *folder.Source, f folder.Folder, deps Deps
 	if err != nil {
 		return nil, folder.Report{}, fmt.Errorf("knowledge %s: %w", f.ID, err)
 	}
-	files, skipped, err := source.Files(ctx, f, deps.Child)
+	files, skipped, err := source.Files(ctx, f, deps.PDF)
 	if err != nil {
 		return nil, folder.Report{}, fmt.Errorf("knowledge %s: %w", f.ID, err)
 	}
 	b := newBuild(f.ID, deps, len(files))
 	b.account.Report.Skipped = skipped
 	return b.run(ctx, func(ctx context.Context, i int) ([]document.Document, *folder.Skip) {
-		documents, skip := source.Read(ctx, files[i], deps.Child)
+		documents, skip := source.Read(ctx, files[i], deps.PDF)
 		for j, d := range documents {
 			var notes []folder.Note
 			documents[j], notes = rules.Apply(files[i], d)

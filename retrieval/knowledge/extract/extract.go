@@ -2,9 +2,8 @@
 // plain text, records or source code. It knows file formats and nothing of chunks,
 // ranking or where files come from.
 //
-// Every format here is read in bounded time and memory, whatever the bytes are, and so is
-// DOCX by extract/docx. No reader in Go can promise that for PDF, so extract/child reads it
-// in a separate process.
+// Every format here is read in bounded time and memory, whatever the bytes are, and so are
+// DOCX by extract/docx and PDF by extract/pdf.
 package extract
 
 import (
@@ -94,7 +93,7 @@ func Read(format Format, name string, raw []byte) ([]Document, error) {
 	case JSONLines:
 		return readJSONLines(text)
 	}
-	panic(fmt.Sprintf("BUG: format %d is not read in this process", format))
+	panic(fmt.Sprintf("BUG: format %d is read by another package", format))
 }
 
 func one(d Document, err error) ([]Document, error) {

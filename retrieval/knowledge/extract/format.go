@@ -24,17 +24,6 @@ const (
 	RST
 )
 
-// Isolated tells whether a format is read in a separate process.
-func (f Format) Isolated() bool { return f == PDF }
-
-// String returns the name of a format, as extract/child uses it.
-func (f Format) String() string {
-	if f == PDF {
-		return "pdf"
-	}
-	return "other"
-}
-
 // Of returns a file's format, by its name.
 func Of(name string) Format {
 	base := strings.ToLower(path.Base(name))

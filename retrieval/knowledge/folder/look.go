@@ -5,7 +5,7 @@ import (
 	"hash/maphash"
 	"io/fs"
 
-	"sidenote/retrieval/knowledge/extract/child"
+	"sidenote/retrieval/knowledge/extract/pdf"
 )
 
 // lookSeed seeds digests. It never changes in a process.
@@ -14,7 +14,7 @@ var lookSeed = maphash.MakeSeed()
 // Look walks a folder as Files does and returns a digest of what is there: as long as it
 // stays the same, there is nothing new to read. enter is told, before they are read, of all
 // folders that this depends on, by their paths below the folder.
-func Look(ctx context.Context, f Folder, c *child.Runner, enter func(dir string)) (digest uint64) {
+func Look(ctx context.Context, f Folder, p *pdf.Reader, enter func(dir string)) (digest uint64) {
 	var h maphash.Hash
 	h.SetSeed(lookSeed)
 	source, err := Open(f)
@@ -23,7 +23,7 @@ func Look(ctx context.Context, f Folder, c *child.Runner, enter func(dir string)
 		return h.Sum64()
 	}
 	defer func() { _ = source.Close() }()
-	files, skipped, err := source.files(ctx, f, c, enter)
+	files, skipped, err := source.files(ctx, f, p, enter)
 	if err != nil {
 		maphash.WriteComparable(&h, reasonOf(err))
 	}

@@ -10,8 +10,8 @@ import (
 
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
-	"sidenote/retrieval/knowledge/extract/child"
 	"sidenote/retrieval/knowledge/extract/docx"
+	"sidenote/retrieval/knowledge/extract/pdf"
 )
 
 // MaxFile is the largest file read, in bytes.
@@ -19,9 +19,9 @@ const MaxFile = 10 << 20
 
 var errTooLarge = errors.New("more than 10 MB")
 
-// supported tells whether a file of a format can be read; c may be nil.
-func supported(f extract.Format, c *child.Runner) bool {
-	return f != extract.Unknown && (!f.Isolated() || c != nil)
+// supported tells whether a file of a format can be read; p may be nil.
+func supported(f extract.Format, p *pdf.Reader) bool {
+	return f != extract.Unknown && (f != extract.PDF || p != nil)
 }
 
 // formatOf tells a file's format by its name, and whether a file without an
@@ -36,11 +36,11 @@ func formatOf(fsys fs.FS, name string) extract.Format {
 	return f
 }
 
-// Read reads the documents of one file; c is that of Files. A file that is broken in part
+// Read reads the documents of one file; p is that of Files. A file that is broken in part
 // has both documents and a skip.
-func (s *Source) Read(ctx context.Context, name string, c *child.Runner) ([]document.Document, *Skip) {
+func (s *Source) Read(ctx context.Context, name string, p *pdf.Reader) ([]document.Document, *Skip) {
 	f := formatOf(s.FS, name)
-	if !supported(f, c) {
+	if !supported(f, p) {
 		return nil, unsupported(name)
 	}
 	raw, err := readAtMost(s.FS, name, MaxFile+1)
@@ -50,7 +50,7 @@ func (s *Source) Read(ctx context.Context, name string, c *child.Runner) ([]docu
 	if len(raw) > MaxFile {
 		return nil, &Skip{Path: name, Kind: SkipTooLarge, Reason: errTooLarge.Error()}
 	}
-	extracted, err := documentsIn(ctx, f, name, raw, c)
+	extracted, err := documentsIn(ctx, f, name, raw, p)
 	documents := make([]document.Document, len(extracted))
 	for i, d := range extracted {
 		documents[i] = documentOf(name, d)
@@ -61,12 +61,12 @@ func (s *Source) Read(ctx context.Context, name string, c *child.Runner) ([]docu
 
 // documentsIn reads the bytes of a file; of one that is broken in part there are both
 // documents and an error.
-func documentsIn(ctx context.Context, f extract.Format, name string, raw []byte, c *child.Runner) ([]extract.Document, error) {
+func documentsIn(ctx context.Context, f extract.Format, name string, raw []byte, p *pdf.Reader) ([]extract.Document, error) {
 	var one extract.Document
 	var err error
 	switch f {
 	case extract.PDF:
-		one, err = c.Read(ctx, f, raw)
+		one, err = p.Read(ctx, raw)
 	case extract.DOCX:
 		one, err = docx.Read(ctx, raw)
 	default:

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"sidenote/retrieval/knowledge/extract/child"
+	"sidenote/retrieval/knowledge/extract/pdf"
 )
 
 // A Source is what the files of a folder are read from.
@@ -76,22 +76,21 @@ func nameIn(folder, path string) (string, error) {
 }
 
 // Files returns the names of the files to read, sorted but for links, which come last,
-// and what is not read. c reads the formats that are read in a process of their own; nil
-// leaves them out as unsupported. The only errors are a folder that cannot be read and an
+// and what is not read. p reads PDF; nil leaves it out as unsupported. The only errors are a folder that cannot be read and an
 // invalid pattern.
-func (s *Source) Files(ctx context.Context, folder Folder, c *child.Runner) (files []string, skipped []Skip, err error) {
-	return s.files(ctx, folder, c, func(string) {})
+func (s *Source) Files(ctx context.Context, folder Folder, p *pdf.Reader) (files []string, skipped []Skip, err error) {
+	return s.files(ctx, folder, p, func(string) {})
 }
 
 // files is Files; enter is that of Look.
-func (s *Source) files(ctx context.Context, folder Folder, c *child.Runner, enter func(dir string)) (files []string, skipped []Skip, err error) {
+func (s *Source) files(ctx context.Context, folder Folder, p *pdf.Reader, enter func(dir string)) (files []string, skipped []Skip, err error) {
 	if err := folder.checkPatterns(); err != nil {
 		return nil, nil, err
 	}
 	if s.file != "" {
 		return []string{s.file}, nil, nil
 	}
-	w := &walk{fsys: s.FS, include: folder.Include, exclude: folder.Exclude, child: c, enter: enter}
+	w := &walk{fsys: s.FS, include: folder.Include, exclude: folder.Exclude, pdf: p, enter: enter}
 	err = w.run(ctx)
 	return w.files, w.skipped, err
 }

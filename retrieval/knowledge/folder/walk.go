@@ -11,14 +11,14 @@ import (
 	"strings"
 
 	"sidenote/retrieval/knowledge/document"
-	"sidenote/retrieval/knowledge/extract/child"
+	"sidenote/retrieval/knowledge/extract/pdf"
 )
 
 // A walk finds the files of a folder that are to be read.
 type walk struct {
 	fsys             fs.FS
 	include, exclude []string
-	child            *child.Runner    // nil: formats that need it are unsupported
+	pdf              *pdf.Reader      // nil: PDF is unsupported
 	enter            func(dir string) // see Look
 	files            []string
 	links            []string // to be looked at once all files are known
@@ -113,7 +113,7 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rs ignoreR
 
 // file takes a file, if its name says that it can be read.
 func (w *walk) file(name string) {
-	if !supported(formatOf(w.fsys, name), w.child) {
+	if !supported(formatOf(w.fsys, name), w.pdf) {
 		w.skipped = append(w.skipped, *unsupported(name))
 		return
 	}

@@ -49,7 +49,7 @@ func (l *Library) Update(ctx context.Context, f folder.Folder, progress func(fol
 
 // Look is folder.Look, by the library's means of reading.
 func (l *Library) Look(ctx context.Context, f folder.Folder, enter func(dir string)) (digest uint64) {
-	return folder.Look(ctx, f, l.reader.deps.Child, enter)
+	return folder.Look(ctx, f, l.reader.deps.PDF, enter)
 }
 
 func (l *Library) sync(ctx context.Context, f folder.Folder, whole bool, progress func(folder.Progress)) (folder.Report, error) {
@@ -111,7 +111,7 @@ func (s *syncing) run(ctx context.Context, progress func(folder.Progress)) error
 	if err != nil {
 		return err
 	}
-	files, skipped, err := s.source.Files(ctx, s.folder, s.l.reader.deps.Child)
+	files, skipped, err := s.source.Files(ctx, s.folder, s.l.reader.deps.PDF)
 	if err != nil {
 		return err
 	}

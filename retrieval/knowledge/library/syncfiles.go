@@ -84,7 +84,7 @@ func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
 			if err := gctx.Err(); err != nil {
 				return err
 			}
-			documents, skip := s.source.Read(gctx, f.name, s.l.reader.deps.Child)
+			documents, skip := s.source.Read(gctx, f.name, s.l.reader.deps.PDF)
 			f.read = len(documents) > 0 || skip == nil
 			if f.skip = skip; skip != nil {
 				f.modified = time.Time{} // so that it is read, and reported, each time

@@ -63,7 +63,7 @@ func tighten(dir string) {
 				}
 			}
 			forOwner(path, e)
-		case name == lockName, strings.HasPrefix(name, databaseName):
+		case name == lockName, name == codeName, strings.HasPrefix(name, databaseName):
 			forOwner(path, e)
 		case strings.HasPrefix(name, tokenName): // useless once others may have read it
 		default:

@@ -35,12 +35,22 @@ const (
 	Memory = ":memory:"
 
 	databaseName = "knowledge.db"
+	codeName     = "code"
 	segmentsName = "segments"
 	// Only the owner reads and writes: documents that nobody else may see are in there.
 	// SQLite gives -wal and -shm the database's mode.
 	folderMode = 0o700
 	fileMode   = 0o600
 )
+
+// CodeFolder is where, in a state folder, a program may keep machine code that it can make
+// anew; "" if there is no folder.
+func CodeFolder(dir string) string {
+	if dir == "" || dir == Memory {
+		return ""
+	}
+	return filepath.Join(dir, codeName)
+}
 
 // Options is what Open needs to know.
 type Options struct {

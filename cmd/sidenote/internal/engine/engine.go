@@ -58,7 +58,7 @@ type Engine struct {
 
 // New wires a checked configuration. Nothing listens and nothing is indexed yet.
 func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
-	reader, err := NewReader()
+	reader, err := NewReader(cfg.State.Path)
 	if err != nil {
 		return nil, err
 	}

@@ -2,39 +2,39 @@ package engine
 
 import (
 	"context"
-	"os"
-	"os/exec"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/extract/child"
+	"sidenote/retrieval/knowledge/extract/pdf"
 	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/knowledge/store"
 	"sidenote/rewrite/tags"
 	"sidenote/rewrite/tokens"
 )
 
-// A Reader has what documents are read with: the tokenizer that measures chunks, and the
-// child processes that read PDF and DOCX.
+// A Reader has what documents are read with: the tokenizer that measures chunks, and what
+// reads PDF.
 type Reader struct {
 	encodings   *tokens.Set
 	counter     retrieval.Counter // of chunks
-	children    *child.Runner
+	pdf         *pdf.Reader
 	neutralised func(base string, tags int) // hears of tags that were made harmless; may be nil
 }
 
 // ChunkEncoding measures chunks; the models that read them may count otherwise.
 const ChunkEncoding = "o200k_base"
 
-// NewReader returns what reads documents.
-func NewReader() (*Reader, error) {
+// NewReader returns what reads documents. state is the state folder, in which machine code
+// may be kept; "" for none.
+func NewReader(state string) (*Reader, error) {
 	encodings := tokens.New()
 	counter, err := encodings.Encoding(ChunkEncoding)
-	return &Reader{encodings: encodings, counter: counter, children: children()}, err
+	return &Reader{encodings: encodings, counter: counter, pdf: pdf.New(store.CodeFolder(state))}, err
 }
 
 // Deps are what bases are read with.
 func (r *Reader) Deps() knowledge.Deps {
-	return knowledge.Deps{Counter: r.counter, Child: r.children, Version: ChunkEncoding + " " + tokens.Version + " " + tags.Version, Neutralise: r.neutralise}
+	return knowledge.Deps{Counter: r.counter, PDF: r.pdf, Version: ChunkEncoding + " " + tokens.Version + " " + tags.Version, Neutralise: r.neutralise}
 }
 
 // neutralise makes tags in a text of a base harmless.
@@ -66,7 +66,7 @@ func (r *Reader) stateDeps(writing bool) (knowledge.Deps, error) {
 
 // OpenLibrary opens a state folder for a command that does not serve.
 func OpenLibrary(ctx context.Context, path string, options library.Options) (*library.Library, error) {
-	reader, err := NewReader()
+	reader, err := NewReader(path)
 	if err != nil {
 		return nil, err
 	}
@@ -75,24 +75,4 @@ func OpenLibrary(ctx context.Context, path string, options library.Options) (*li
 		return nil, err
 	}
 	return library.Open(ctx, path, deps, options)
-}
-
-// ChildCommand is the argument with which this program starts itself to read one file. It
-// is not for people, and in no help.
-const ChildCommand = "extract-child"
-
-// children runs this very program, even if its file was replaced since the start, and
-// pdftotext where that is installed.
-func children() *child.Runner {
-	self := "/proc/self/exe"
-	if _, err := os.Stat(self); err != nil {
-		if self, err = os.Executable(); err != nil {
-			return nil
-		}
-	}
-	pdfToText, err := exec.LookPath("pdftotext")
-	if err != nil {
-		pdfToText = ""
-	}
-	return child.New([]string{self, ChildCommand}, pdfToText)
 }
