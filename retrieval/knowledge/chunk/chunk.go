@@ -354,7 +354,9 @@ func (c *cutter) mergeable(a, b *run) bool {
 const maxTokenBytes = 16
 
 // related tells whether two neighbours have the same parent heading, or one is below the other.
+// Pages do not count: they are below all headings.
 func related(a, b []string) bool {
+	a, b = withoutPages(a), withoutPages(b)
 	n := commonPrefix(a, b)
 	return n == len(a) || len(a) == len(b) && n == len(a)-1
 }
@@ -370,7 +372,7 @@ func mergedPath(a, b run) []string {
 	case b.headingOnly || b.tokens < smallChunk && a.tokens >= 2*smallChunk:
 		return a.path
 	}
-	return a.path[:commonPrefix(a.path, b.path)]
+	return withPages(a.path[:commonPrefix(a.path, b.path)], a.path, b.path)
 }
 
 func commonPrefix(a, b []string) (n int) {
