@@ -2,6 +2,7 @@ package pdf
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,6 +43,23 @@ func (c *content) markdown() string {
 	return w.out.String()
 }
 
+// textSize returns the size of most letters.
+func (c *content) textSize() (size float64) {
+	letters := map[float64]int{}
+	for _, p := range c.pages {
+		for _, l := range p.lines {
+			letters[l.size] += len(l.text)
+		}
+	}
+	most := 0
+	for s, n := range letters {
+		if n > most || n == most && s < size {
+			size, most = s, n
+		}
+	}
+	return size
+}
+
 // levels returns the levels of headings by the size of their letters.
 func (c *content) levels() map[float64]int {
 	letters, lines := map[float64]int{}, map[float64]int{}
@@ -55,12 +73,7 @@ func (c *content) levels() map[float64]int {
 			}
 		}
 	}
-	text, most := 0.0, 0
-	for size, n := range letters {
-		if n > most || n == most && size < text {
-			text, most = size, n
-		}
-	}
+	text := c.textSize()
 	var sizes []float64
 	for size, n := range letters {
 		if text > 0 && size >= max(headingRatio*text, text+headingPoints) && float64(n) <= maxHeadingShare*float64(all) {
@@ -111,9 +124,21 @@ func (w *markdown) page(p page, levels map[float64]int) {
 	}
 }
 
-// isHeading tells whether lines in large letters are a heading: few, and with words.
+// isHeading tells whether lines in large letters are a heading: few, with a word, and none
+// of a table of contents.
 func isHeading(lines []line) bool {
-	return len(lines) <= maxHeading && slices.ContainsFunc(lines, func(l line) bool { return strings.ContainsFunc(l.text, unicode.IsLetter) })
+	letters := 0
+	for _, l := range lines {
+		if strings.Contains(l.text, leader) {
+			return false
+		}
+		for _, r := range l.text {
+			if unicode.IsLetter(r) {
+				letters++
+			}
+		}
+	}
+	return len(lines) <= maxHeading && letters > 1
 }
 
 func (w *markdown) heading(level int, lines []line) {
@@ -175,8 +200,13 @@ func apart(a, b line) bool {
 	return !unicode.IsLower(firstRune(b.text)) || strings.HasSuffix(a.text, ".")
 }
 
-// The first and last so many lines of pages may be running titles and page numbers.
-const runningLines = 2
+const (
+	// The first and last so many lines of pages may be running titles and page numbers.
+	runningLines = 2
+	// The very first and last are so if they come again on so many pages, as those do that
+	// name the chapter; the others on more than half of them.
+	runningPages = 3
+)
 
 // removeRunning removes numbers of pages, and lines that come again at the top or the
 // bottom of most pages, whatever numbers are in them: a search would find them on every page.
@@ -194,6 +224,7 @@ func (c *content) removeRunning() {
 	if len(c.pages) < least {
 		return
 	}
+	text := c.textSize()
 	pages := map[string]int{} // on which a line stands at an edge
 	for _, p := range c.pages {
 		seen := map[string]bool{}
@@ -209,7 +240,9 @@ func (c *content) removeRunning() {
 		var kept []line
 		edges := p.edges()
 		for i, l := range p.lines {
-			if !slices.Contains(edges, i) || 2*pages[edgeKey(*p, i)] <= len(c.pages) {
+			n := pages[edgeKey(*p, i)]
+			outer := (i == 0 || i == len(p.lines)-1) && l.size <= text // larger ones are titles, as of slides
+			if !slices.Contains(edges, i) || 2*n <= len(c.pages) && !(outer && n >= runningPages) {
 				kept = append(kept, l)
 			}
 		}
@@ -240,6 +273,11 @@ func edgeKey(p page, i int) string {
 
 // hyphen stands in pdfium's text for a hyphen at the end of a line; the next line follows it.
 const hyphen = "\ufffe"
+
+// leader stands for the dots between an entry of a table of contents and its page.
+const leader = " … "
+
+var leaders = regexp.MustCompile(`( ?\. ?){4,}|_{4,}`)
 
 // unhyphenated joins words that are divided at the ends of lines.
 func unhyphenated(text string) string {

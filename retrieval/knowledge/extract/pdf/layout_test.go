@@ -89,3 +89,27 @@ func TestWords(t *testing.T) {
 	f(pdf.TitleOf("Microsoft Word - leave.doc"), "")
 	f(pdf.TitleOf("untitled"), "")
 }
+
+// A line that names the chapter comes again on some pages only; titles of slides do too.
+func TestChapterTitles(t *testing.T) {
+	var pages [][]pdf.Line
+	want := ""
+	for i := range 9 {
+		head, size := []string{"1 INTRODUCTION", "2 METHODS", "Slide"}[i/3], []float64{10, 10, 14}[i/3]
+		pages = append(pages, []pdf.Line{{size, 10, fmt.Sprintf("%s %d", head, i)}, {10, 30, fmt.Sprintf("text %c of the page", 'a'+i)}, {10, 12, fmt.Sprintf("more of %c", 'a'+i)}, {10, float64(12 + i), "and more"}})
+		if i > 0 {
+			want += "\n"
+		}
+		if size > 10 {
+			want += fmt.Sprintf("## Slide %d\n\n", i)
+		}
+		want += fmt.Sprintf("###### p. %d\n\ntext %c of the page\nmore of %c\n", i+1, 'a'+i, 'a'+i)
+		if i > 5 {
+			want += "\n"
+		}
+		want += "and more\n"
+	}
+	if got := pdf.Lines(pages...); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

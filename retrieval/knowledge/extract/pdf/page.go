@@ -108,7 +108,7 @@ func (r *pageReader) lines(loaded references.FPDF_PAGE, p *page) (bytes int, err
 func (r *pageReader) place(text references.FPDF_TEXTPAGE, all string, p *page) error {
 	at, ended := 0, 0 // in letters: where the line begins, and where the last of p.lines ended
 	for raw := range strings.Lines(all) {
-		l := line{text: strings.TrimSpace(unhyphenated(clean(raw)))}
+		l := line{text: strings.TrimSpace(leaders.ReplaceAllString(unhyphenated(clean(raw)), leader))}
 		first, last, letters := inked(raw)
 		start := at
 		at += letters
