@@ -3,6 +3,7 @@ package knowledge
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strconv"
 
 	"sidenote/retrieval/analysis"
@@ -20,21 +21,48 @@ const version = "6"
 // Generation returns the digest of a base: the sum of its documents with the versions of
 // everything that reads them. deps is Deps.Version.
 func Generation(sum document.Sum, deps string) string {
-	sum = sum.Add(sha256.Sum256(document.Fields("sidenote knowledge", version, extract.Version, docx.Version, analysis.Version, strconv.Itoa(chunk.MaxTokens), deps)))
+	parts := []string{"sidenote knowledge", version, analysis.Version, docx.Version, strconv.Itoa(chunk.MaxTokens), deps}
+	for _, f := range extract.Formats() {
+		parts = append(parts, extract.VersionOf(f))
+	}
+	sum = sum.Add(sha256.Sum256(document.Fields(parts...)))
 	return hex.EncodeToString(sum[:])
 }
 
 // ReaderBytes is the length of a reader's name.
 const ReaderBytes = 8
 
-// Reader names everything that turns a text into chunks: a document that another reader
-// has cut has to be read again. The analyser is not part of it, as the index is made of
-// chunks.
-func (d Deps) Reader() [ReaderBytes]byte {
-	byPDF := ""
-	if d.PDF != nil {
-		byPDF = pdf.Version
+// A ReaderName names everything that turns a file of one format into chunks: a document
+// that another reader has cut has to be read again. The analyser is not part of it, as the
+// index is made of chunks.
+type ReaderName [ReaderBytes]byte
+
+// Readers are the names of the readers, by extract.Format. No two are equal.
+type Readers []ReaderName
+
+// Readers returns the readers of this process.
+func (d Deps) Readers() Readers {
+	var names Readers
+	for _, f := range extract.Formats() {
+		sum := sha256.Sum256(document.Fields("sidenote reader", version, strconv.Itoa(int(f)), extract.VersionOf(f), strconv.Itoa(chunk.MaxTokens), d.Version, d.readerVersion(f)))
+		names = append(names, ReaderName(sum[:ReaderBytes]))
 	}
-	sum := sha256.Sum256(document.Fields("sidenote reader", version, extract.Version, docx.Version, strconv.Itoa(chunk.MaxTokens), d.Version, byPDF))
-	return [ReaderBytes]byte(sum[:ReaderBytes])
+	return names
+}
+
+// OfPut returns the reader of documents that come from no file.
+func (r Readers) OfPut() ReaderName { return r[extract.Unknown] }
+
+// Has tells whether a name is one of these.
+func (r Readers) Has(name ReaderName) bool { return slices.Contains(r, name) }
+
+// readerVersion returns the version of a reader that is no part of extract, "" for the others.
+func (d Deps) readerVersion(f extract.Format) string {
+	switch {
+	case f == extract.DOCX:
+		return docx.Version
+	case f == extract.PDF && d.PDF != nil:
+		return pdf.Version
+	}
+	return ""
 }

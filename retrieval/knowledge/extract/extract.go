@@ -13,8 +13,20 @@ import (
 	"sidenote/retrieval/knowledge/extract/rst"
 )
 
-// Version changes with anything here that turns the same bytes into other texts.
+// Version changes with anything that all readers share and that turns the same bytes into
+// other texts.
 const Version = "5"
+
+// VersionOf returns the version of a format's reader. One that turns the same bytes into
+// other texts gets another number here: only the files of its format are read again.
+func VersionOf(f Format) string {
+	own := 0
+	switch f {
+	case RST:
+		own = 1
+	}
+	return fmt.Sprintf("%s.%d", Version, own)
+}
 
 // MaxText is how many bytes of text one file may hold. It matters for formats that
 // compress text.

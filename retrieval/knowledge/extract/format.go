@@ -22,7 +22,17 @@ const (
 	PDF
 	DOCX
 	RST
+
+	endOfFormats
 )
+
+// Formats returns all formats in order, from Unknown on.
+func Formats() (all []Format) {
+	for f := Unknown; f < endOfFormats; f++ {
+		all = append(all, f)
+	}
+	return all
+}
 
 // Of returns a file's format, by its name.
 func Of(name string) Format {

@@ -24,6 +24,9 @@ func supported(f extract.Format, p *pdf.Reader) bool {
 	return f != extract.Unknown && (f != extract.PDF || p != nil)
 }
 
+// Format tells the format of a file.
+func (s *Source) Format(name string) extract.Format { return formatOf(s.FS, name) }
+
 // formatOf tells a file's format by its name, and whether a file without an
 // extension is a script by how it begins.
 func formatOf(fsys fs.FS, name string) extract.Format {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -61,4 +63,10 @@ func (l *Library) Documents(ctx context.Context, base, after string, limit int) 
 		list = append(list, e)
 	}
 	return list, nil
+}
+
+// ChangeReader lets a library read a format with another version of its reader.
+func (l *Library) ChangeReader(f extract.Format) {
+	l.reader.readers = slices.Clone(l.reader.readers)
+	l.reader.readers[f][0]++
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
@@ -45,4 +46,36 @@ func TestSyncFormats(t *testing.T) {
 	check(0, 0) // nothing has changed
 	f.write("faq.jsonl", `{"id":"b","text":"second"}`+"\n")
 	check(1, 1)
+}
+
+// A new version of a reader reads the files of its format again, and no others. A base that
+// was made by the old one has another generation until then, also over a restart.
+func TestSyncReadsOneFormatAgain(t *testing.T) {
+	f := newFolder(t, map[string]string{
+		"a.md": "# Ant\n\nAn ant.", "b.txt": "A bee.", "c.html": "<p>A cat.", "tool.go": "package tool\n\nfunc Run() {}\n",
+		"script": "#!/bin/sh\necho dog\n", "d.csv": "name,legs\nant,6\n", "e.jsonl": `{"id":"x","text":"An elk."}`,
+	})
+	dir := t.TempDir()
+	l := opened(t, dir, library.Options{})
+	f.sync(l)
+	before, generation := rows(t, l), l.Base("kb").Content().Generation()
+
+	l.ChangeReader(extract.SourceCode)
+	if err := l.Load(t.Context(), nil); err != nil || l.Base("kb").Content().Generation() == generation {
+		t.Errorf("the generation is the same with what another reader has cut, %v", err)
+	}
+	if report := f.sync(l); report.Written != 2 || report.Unchanged != len(before)-2 {
+		t.Errorf("%+v; want 2 of %d files read again", report, len(before))
+	}
+	for id, row := range rows(t, l) {
+		if code := id == "tool.go" || id == "script"; code != (row != before[id]) {
+			t.Errorf("%s: row %d, before %d", id, row, before[id])
+		}
+	}
+	if got := l.Base("kb").Content().Generation(); got != generation {
+		t.Errorf("generation %s of the same documents, before %s", got, generation)
+	}
+	if report := f.sync(l); report.Written != 0 {
+		t.Errorf("read again: %+v", report)
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	"sidenote/retrieval/knowledge/document"
-	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -64,7 +63,7 @@ func (l *Library) Put(ctx context.Context, id string, documents ...document.Docu
 		}
 		var fresh []document.Document
 		for _, d := range documents {
-			if k, ok := known[d.ID]; !ok || k.Source != "" || k.Hash != l.reader.hash(folder.Rules{}.Name, d.Digest()) {
+			if k, ok := known[d.ID]; !ok || k.Source != "" || k.Hash != l.reader.put().hash(d.Digest()) {
 				fresh = append(fresh, d)
 			}
 		}

@@ -20,25 +20,41 @@ import (
 
 // A reader is what turns documents into what the store and the index take.
 type reader struct {
-	deps knowledge.Deps
-	name [knowledge.ReaderBytes]byte // see knowledge.Deps.Reader
+	deps    knowledge.Deps
+	readers knowledge.Readers
 }
 
-// hash returns the identity of a document as it was read: the name of the reader, that of
-// the rules for attributes (zero for one that Put wrote), and the digest of the document.
-// A document whose hash is the same need not be read again.
-func (r reader) hash(rules [folder.RulesBytes]byte, sum document.Sum) (hash [32]byte) {
-	copy(hash[:], r.name[:])
-	copy(hash[knowledge.ReaderBytes:], rules[:])
+// read says how a document is read. For one that Put writes, rules is zero.
+type read struct {
+	reader knowledge.ReaderName    // of the format of its file
+	rules  [folder.RulesBytes]byte // for its attributes
+}
+
+// prefix begins the hashes of documents that are read so. Where it changes, the file has to
+// be read again.
+func (r read) prefix() []byte { return slices.Concat(r.reader[:], r.rules[:]) }
+
+// put is how documents are read that Put writes.
+func (r reader) put() read { return read{reader: r.readers.OfPut()} }
+
+// hash returns the identity of a document as it was read: its prefix and the digest of the
+// document. A document whose hash is the same need not be read again.
+func (r read) hash(sum document.Sum) (hash [32]byte) {
+	copy(hash[:], r.prefix())
 	copy(hash[knowledge.ReaderBytes+folder.RulesBytes:], sum[:])
 	return hash
+}
+
+// current tells whether a document of this hash was cut as this process would cut it.
+func (r reader) current(hash [32]byte) bool {
+	return r.readers.Has(knowledge.ReaderName(hash[:knowledge.ReaderBytes]))
 }
 
 // stale returns what documents that another reader has cut add to the sum of a base: their
 // chunks are not those that this reader would make, so the generation must differ.
 func (r reader) stale(documents []store.Stamp) (sum document.Sum) {
 	for _, d := range documents {
-		if [knowledge.ReaderBytes]byte(d.Hash[:knowledge.ReaderBytes]) != r.name {
+		if !r.current(d.Hash) {
 			sum = sum.Add(sha256.Sum256(document.Fields("stale", string(d.Hash[:]))))
 		}
 	}
@@ -56,16 +72,16 @@ func (r reader) cutAll(ctx context.Context, base string, documents []document.Do
 			if err != nil {
 				return fmt.Errorf("document %q: %w", d.ID, err)
 			}
-			out[i] = r.document(cut, folder.Rules{}.Name)
+			out[i] = r.document(cut, r.put())
 			return gctx.Err()
 		})
 	}
 	return out, g.Wait()
 }
 
-// document returns a document in the form of the store; rules gave it its attributes.
-func (r reader) document(cut knowledge.Cut, rules [folder.RulesBytes]byte) store.Document {
-	d := store.Document{ID: cut.ID, Name: cut.Name, Kind: "text", Hash: r.hash(rules, cut.Sum), Attributes: cut.Attributes, Sum: cut.Sum}
+// document returns a document that was read so in the form of the store.
+func (r reader) document(cut knowledge.Cut, as read) store.Document {
+	d := store.Document{ID: cut.ID, Name: cut.Name, Kind: "text", Hash: as.hash(cut.Sum), Attributes: cut.Attributes, Sum: cut.Sum}
 	if cut.Markdown {
 		d.Kind = "markdown"
 	}
@@ -84,10 +100,11 @@ func (r reader) document(cut knowledge.Cut, rules [folder.RulesBytes]byte) store
 // indexed returns a document of the store as it goes into the index. What another reader
 // counted is left out, as this one may count otherwise.
 func (r reader) indexed(e *store.Entry) index.Document {
+	counted := r.current(e.Hash)
 	d := index.Document{Row: e.Row, ID: e.ID, Name: e.Name, Attributes: document.Encoded(e.Attributes), Chunks: make([]chunk.Chunk, len(e.Chunks))}
 	for i, c := range e.Chunks {
 		d.Chunks[i] = chunk.Chunk{Section: c.Section, Text: c.Text}
-		if [knowledge.ReaderBytes]byte(e.Hash[:knowledge.ReaderBytes]) != r.name {
+		if !counted {
 			continue
 		}
 		for _, encoding := range slices.Sorted(maps.Keys(c.Tokens)) {

@@ -56,7 +56,7 @@ func New(ctx context.Context, dir string, deps knowledge.Deps, o Options) (*Libr
 		return nil, fmt.Errorf("open library: %w", err)
 	}
 	l := &Library{&state{
-		options: o, dir: dir, reader: reader{deps: deps, name: deps.Reader()},
+		options: o, dir: dir, reader: reader{deps: deps, readers: deps.Readers()},
 		store: empty, bases: map[string]*base{}, merging: make(chan struct{}, 1),
 	}}
 	l.life, l.end = context.WithCancel(context.WithoutCancel(ctx))

@@ -19,6 +19,7 @@ import (
 // A syncFile is one file of a Sync.
 type syncFile struct {
 	name     string
+	as       read
 	size     int64
 	modified time.Time // zero where the next version may have the same time
 	changed  int64     // see folder.ChangeTime
@@ -55,7 +56,7 @@ func (s *syncing) files(ctx context.Context, names []string) error {
 
 // look finds out whether a file has to be read.
 func (s *syncing) look(name string) *syncFile {
-	f := &syncFile{name: name}
+	f := &syncFile{name: name, as: read{reader: s.l.reader.readers[s.source.Format(name)], rules: s.rules.Name}}
 	info, err := fs.Stat(s.source.FS, name)
 	if err != nil {
 		return f // reading it says what is wrong
@@ -65,9 +66,9 @@ func (s *syncing) look(name string) *syncFile {
 		f.modified = time.Time{}
 	}
 	known := s.known[name]
-	reader := slices.Concat(s.l.reader.name[:], s.rules.Name[:])
+	prefix := f.as.prefix()
 	f.unchanged = len(known) > 0 && !s.anew && !f.modified.IsZero() && !slices.ContainsFunc(known, func(k store.Known) bool {
-		return k.Size != f.size || !k.Modified.Equal(f.modified) || k.Mark != f.changed || !bytes.HasPrefix(k.Hash[:], reader)
+		return k.Size != f.size || !k.Modified.Equal(f.modified) || k.Mark != f.changed || !bytes.HasPrefix(k.Hash[:], prefix)
 	})
 	return f
 }
@@ -109,10 +110,9 @@ func (s *syncing) cut(f *syncFile, d document.Document) {
 	if s.account.Note(notes...); len(notes) > 0 {
 		f.modified = time.Time{} // as above
 	}
-	rules := s.rules.Name
-	hash := s.l.reader.hash(rules, d.Digest())
+	hash := f.as.hash(d.Digest())
 	known, ok := s.ids[d.ID]
-	copy(known.Hash[knowledge.ReaderBytes:], rules[:]) // other rules may give the same attributes
+	copy(known.Hash[knowledge.ReaderBytes:], f.as.rules[:]) // other rules may give the same attributes
 	if ok && known.Source == f.name && known.Hash == hash {
 		known.Size, known.Modified, known.Mark = f.size, f.modified, f.changed
 		f.same = append(f.same, known)
@@ -123,7 +123,7 @@ func (s *syncing) cut(f *syncFile, d document.Document) {
 		f.skip = folder.TooLarge(d.ID, err)
 		return
 	}
-	document := s.l.reader.document(cut, rules)
+	document := s.l.reader.document(cut, f.as)
 	document.Source, document.Size, document.Modified, document.Mark = f.name, f.size, f.modified, f.changed
 	f.documents = append(f.documents, document)
 	f.chunks += len(document.Chunks)
