@@ -161,7 +161,7 @@ func unread(r folder.Report) (lines []string) {
 // The kinds that are skipped on purpose are listed, so that a new kind counts as a failure.
 func unreadKind(kind folder.SkipKind) bool {
 	switch kind {
-	case folder.SkipUnsupported, folder.SkipSecret, folder.SkipHidden, folder.SkipVendored, folder.SkipLink,
+	case folder.SkipUnsupported, folder.SkipSecret, folder.SkipHidden, folder.SkipVendored, folder.SkipGenerated, folder.SkipLink,
 		folder.SkipAttributes:
 		return false
 	}

@@ -56,7 +56,7 @@ func TestFormats(t *testing.T) {
 		t.Errorf("chunks (-want +got):\n%s", diff)
 	}
 	wantSkips := []folder.Skip{
-		{Path: "app.min.js", Kind: folder.SkipUnsupported, Reason: "JS is not supported"},
+		{Path: "app.min.js", Kind: folder.SkipGenerated, Reason: "minified, by its name"},
 		{Path: "bad.json", Kind: folder.SkipBroken, Reason: "it is not JSON: it ends too early"},
 		{Path: "clash.jsonl#x.md", Kind: folder.SkipDuplicate, Reason: "another file has a document of this id"},
 		{Path: "deep.html", Kind: folder.SkipBroken, Reason: "its tags are nested too deeply"},
@@ -67,7 +67,7 @@ func TestFormats(t *testing.T) {
 	if diff := cmp.Diff(wantSkips, report.Skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
-	if want := "skipped 6: 1 JS (unsupported), 1 PDF (unsupported), 3 broken, 1 with the id of another; attributes left out of 1 file (tagged.jsonl)"; report.Summary() != want {
+	if want := "skipped 6: 1 PDF (unsupported), 3 broken, 1 with the id of another, 1 generated; attributes left out of 1 file (tagged.jsonl)"; report.Summary() != want {
 		t.Errorf("summary %q, want %q", report.Summary(), want)
 	}
 }

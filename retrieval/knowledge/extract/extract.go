@@ -22,8 +22,8 @@ const Version = "5"
 func VersionOf(f Format) string {
 	own := 0
 	switch f {
-	case RST:
-		own = 1
+	case SourceCode, JSON:
+		own = 1 // package folder leaves generated files out
 	}
 	return fmt.Sprintf("%s.%d", Version, own)
 }

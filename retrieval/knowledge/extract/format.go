@@ -38,9 +38,6 @@ func Formats() (all []Format) {
 func Of(name string) Format {
 	base := strings.ToLower(path.Base(name))
 	ext := path.Ext(base)
-	if strings.Contains(base, ".min.") {
-		return Unknown // generated, such as minified scripts
-	}
 	switch ext {
 	case ".md", ".markdown", ".mdx":
 		return MarkdownText

@@ -8,8 +8,11 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
+// ourIgnoreFile is read by nobody else.
+const ourIgnoreFile = ".sidenoteignore"
+
 // ignoreFiles are read in every folder; a later one is stronger.
-var ignoreFiles = [...]string{".gitignore", ".sidenoteignore"}
+var ignoreFiles = [...]string{".gitignore", ourIgnoreFile}
 
 // maxIgnoreFile bounds an ignore file, in bytes; what is beyond is not read.
 const maxIgnoreFile = 1 << 20
@@ -19,6 +22,7 @@ type ignoreRule struct {
 	dir     string // of the file, "." at the top
 	glob    string // on paths below dir
 	negate  bool   // brings back what an earlier rule ignored
+	ours    bool   // stands in .sidenoteignore
 	dirOnly bool
 }
 
@@ -26,11 +30,12 @@ type ignoreRule struct {
 // last one that matches decides.
 type ignoreRules []ignoreRule
 
-// parseIgnoreFile reads an ignore file that stands in dir. Lines that are no valid
+// parseIgnoreFile reads an ignore file of a name that stands in dir. Lines that are no valid
 // pattern match nothing, as with git.
-func parseIgnoreFile(dir, text string) (out ignoreRules) {
+func parseIgnoreFile(dir, name, text string) (out ignoreRules) {
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
 		if r, ok := parseIgnoreRule(dir, strings.TrimRight(line, "\r\n")); ok {
+			r.ours = name == ourIgnoreFile
 			out = append(out, r)
 		}
 	}
@@ -69,14 +74,15 @@ func trimBlanks(line string) string {
 	return line
 }
 
-// ignore tells whether the rules ignore what stands at name.
-func (rs ignoreRules) ignore(name string, isDir bool) bool {
+// decide tells whether the rules ignore what stands at name, and whether a file is asked for
+// by a line !PATTERN of .sidenoteignore.
+func (rs ignoreRules) decide(name string, isDir bool) (ignored, asked bool) {
 	for i := len(rs) - 1; i >= 0; i-- {
 		if rs[i].match(name, isDir) {
-			return !rs[i].negate
+			return !rs[i].negate, rs[i].negate && rs[i].ours
 		}
 	}
-	return false
+	return false, false
 }
 
 func (r ignoreRule) match(name string, isDir bool) bool {

@@ -37,7 +37,7 @@ func Look(ctx context.Context, f Folder, p *pdf.Reader, enter func(dir string)) 
 			maphash.WriteComparable(&h, reasonOf(err))
 			continue
 		}
-		maphash.WriteComparable(&h, [...]int64{int64(info.Mode()), info.Size(), info.ModTime().UnixNano(), ChangeTime(info)})
+		maphash.WriteComparable(&h, [...]int64{int64(info.Mode()), info.Size(), info.ModTime().UnixNano(), source.Mark(name, info)})
 	}
 	return h.Sum64()
 }

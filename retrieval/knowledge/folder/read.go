@@ -50,6 +50,9 @@ func (s *Source) Read(ctx context.Context, name string, p *pdf.Reader) ([]docume
 	if err != nil {
 		return nil, &Skip{Path: name, Kind: SkipUnreadable, Reason: reasonOf(err)}
 	}
+	if rule := generated(name, f, raw); rule != "" && !s.asked[name] {
+		return nil, &Skip{Path: name, Kind: SkipGenerated, Reason: rule}
+	}
 	if len(raw) > MaxFile {
 		return nil, &Skip{Path: name, Kind: SkipTooLarge, Reason: errTooLarge.Error()}
 	}

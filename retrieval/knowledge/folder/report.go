@@ -70,6 +70,7 @@ const (
 	SkipSecret      SkipKind = "secret"      // a key or an environment file by its name
 	SkipHidden      SkipKind = "hidden"      // its name starts with a dot
 	SkipVendored    SkipKind = "vendored"    // node_modules
+	SkipGenerated   SkipKind = "generated"   // made by a program, by the rule in Reason
 	SkipLink        SkipKind = "link"        // leaves the folder, or leads to no file
 	SkipUnreadable  SkipKind = "unreadable"  // the system says no
 	SkipAttributes  SkipKind = "attributes"  // some of its documents' attributes; its texts were read
@@ -93,7 +94,7 @@ func (r Report) Summary() string {
 		text string
 	}{
 		{SkipTooLarge, "over 10 MB"}, {SkipNotText, "not text"}, {SkipBroken, "broken"}, {SkipDuplicate, "with the id of another"}, {SkipUnreadable, "unreadable"},
-		{SkipLink, "links"}, {SkipVendored, "node_modules"}, {SkipHidden, "hidden"},
+		{SkipLink, "links"}, {SkipVendored, "node_modules"}, {SkipGenerated, "generated"}, {SkipHidden, "hidden"},
 	} {
 		if n := kinds[k.kind]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, k.text))

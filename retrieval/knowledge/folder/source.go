@@ -16,6 +16,7 @@ type Source struct {
 	FS   fs.FS
 	file string   // the one file to read; "" reads all
 	root *os.Root // nil for none to close
+	asked map[string]bool // files that were asked for by name: they are read even if generated
 }
 
 // FromFS returns a source of all files of a file system.
@@ -55,6 +56,16 @@ func Open(folder Folder) (*Source, error) {
 	return &Source{FS: root.FS(), file: file, root: root}, nil
 }
 
+// Mark tells this version of a file from others of the same size and time, as far as the
+// system does, and whether the rules for generated files hold for it.
+func (s *Source) Mark(name string, info fs.FileInfo) int64 {
+	mark := ChangeTime(info)
+	if s.asked[name] {
+		return ^mark
+	}
+	return mark
+}
+
 // Close ends the use of the source.
 func (s *Source) Close() error {
 	if s.root == nil {
@@ -75,8 +86,9 @@ func nameIn(folder, path string) (string, error) {
 	return filepath.Rel(folder, path)
 }
 
-// Files returns the names of the files to read, sorted but for links, which come last,
-// and what is not read. p reads PDF; nil leaves it out as unsupported. The only errors are a folder that cannot be read and an
+// Files is to be called before Read. It returns the names of the files to read, sorted but
+// for links, which come last, and what is not read. p reads PDF; nil leaves it out as
+// unsupported. The only errors are a folder that cannot be read and an
 // invalid pattern.
 func (s *Source) Files(ctx context.Context, folder Folder, p *pdf.Reader) (files []string, skipped []Skip, err error) {
 	return s.files(ctx, folder, p, func(string) {})
@@ -88,9 +100,11 @@ func (s *Source) files(ctx context.Context, folder Folder, p *pdf.Reader, enter 
 		return nil, nil, err
 	}
 	if s.file != "" {
+		s.asked = map[string]bool{s.file: true}
 		return []string{s.file}, nil, nil
 	}
-	w := &walk{fsys: s.FS, include: folder.Include, exclude: folder.Exclude, pdf: p, enter: enter}
+	w := &walk{fsys: s.FS, include: folder.Include, exclude: folder.Exclude, pdf: p, enter: enter, asked: map[string]bool{}}
 	err = w.run(ctx)
+	s.asked = w.asked
 	return w.files, w.skipped, err
 }

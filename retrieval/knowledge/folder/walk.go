@@ -21,6 +21,7 @@ type walk struct {
 	pdf              *pdf.Reader      // nil: PDF is unsupported
 	enter            func(dir string) // see Look
 	files            []string
+	asked            map[string]bool // of the files and links, see Source.asked
 	links            []string // to be looked at once all files are known
 	skipped          []Skip
 }
@@ -78,16 +79,17 @@ func (w *walk) rulesIn(dir, file string) ignoreRules {
 		w.skip(name, SkipUnreadable, reasonOf(err))
 		return nil
 	}
-	return parseIgnoreFile(dir, string(text))
+	return parseIgnoreFile(dir, file, string(text))
 }
 
 // entry looks at one entry of a folder.
 func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rs ignoreRules) error {
 	base := e.Name()
+	ignored, asked := rs.decide(name, e.IsDir())
 	switch {
 	case base == ".git" || slices.Contains(ignoreFiles[:], base):
 		return nil // not worth a line in the report
-	case matchAny(w.exclude, name) || rs.ignore(name, e.IsDir()):
+	case matchAny(w.exclude, name) || ignored:
 		return nil // as asked
 	case !document.Printable(base):
 		w.skip(strings.ToValidUTF8(name, "\ufffd"), SkipUnreadable, "its name is not text")
@@ -101,6 +103,7 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rs ignoreR
 		return w.dir(ctx, name, rs)
 	case len(w.include) > 0 && !matchAny(w.include, name):
 		return nil // not asked for
+	case w.take(name, asked || slices.Contains(w.include, name)):
 	case e.Type()&fs.ModeSymlink != 0:
 		w.links = append(w.links, name)
 	case !e.Type().IsRegular():
@@ -109,6 +112,20 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rs ignoreR
 		w.file(name)
 	}
 	return nil
+}
+
+// take notes whether a file is asked for by name. It skips the others that are generated,
+// and tells whether it did.
+func (w *walk) take(name string, asked bool) (skipped bool) {
+	if asked {
+		w.asked[name] = true
+		return false
+	}
+	rule := generatedName(name)
+	if rule != "" {
+		w.skip(name, SkipGenerated, rule)
+	}
+	return rule != ""
 }
 
 // file takes a file, if its name says that it can be read.
@@ -139,6 +156,8 @@ func (w *walk) link(name string, files []string) {
 		w.skip(name, SkipLink, "a link to something that is no file")
 	case isSecret(target):
 		w.skip(name, SkipSecret, "a link to what is likely a secret, by its name")
+	case !w.asked[name] && generatedName(target) != "":
+		w.skip(name, SkipGenerated, generatedName(target))
 	case w.excluded(target):
 		w.skip(name, SkipLink, "a link to what is excluded")
 	default:

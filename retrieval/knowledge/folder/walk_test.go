@@ -132,8 +132,9 @@ func TestLoadIsCareful(t *testing.T) {
 func TestLoadFollowsNoLinkOut(t *testing.T) {
 	outside, dir := t.TempDir(), t.TempDir()
 	write(t, outside, map[string]string{"secret.md": "secret", "sub/more.md": "secret"})
-	write(t, dir, map[string]string{"a.md": "a", ".data/v1/mounted.md": "mounted", ".env": "SECRET", "sub/b.md": "b"})
+	write(t, dir, map[string]string{"a.md": "a", ".data/v1/mounted.md": "mounted", ".env": "SECRET", "sub/b.md": "b", "jquery.js": "x"})
 	for name, target := range map[string]string{
+		"lib.js":       "jquery.js",
 		"abs.md":       filepath.Join(outside, "secret.md"),
 		"rel.md":       "../" + filepath.Base(outside) + "/secret.md",
 		"up.md":        "sub/../../" + filepath.Base(outside) + "/secret.md",
@@ -157,7 +158,7 @@ func TestLoadFollowsNoLinkOut(t *testing.T) {
 	if diff := cmp.Diff([]string{"a.md", "mounted.md", "sub/above.md", "sub/b.md"}, ids); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
-	want := map[string]folder.SkipKind{".data": folder.SkipHidden, ".env": folder.SkipSecret, "env.md": folder.SkipSecret}
+	want := map[string]folder.SkipKind{".data": folder.SkipHidden, ".env": folder.SkipSecret, "env.md": folder.SkipSecret, "jquery.js": folder.SkipGenerated, "lib.js": folder.SkipGenerated}
 	for _, name := range []string{"abs.md", "rel.md", "up.md", "dir", "loop", "circle.md", "gone.md", "folder.md", "current", "through.md"} {
 		want[name] = folder.SkipLink
 	}

@@ -327,3 +327,35 @@ func changeTime(t *testing.T, name string) int64 {
 	}
 	return folder.ChangeTime(info)
 }
+
+// A generated file is read when .sidenoteignore asks for it, and no longer when it does not,
+// though the file itself stays as it is.
+func TestSyncGeneratedOnDemand(t *testing.T) {
+	f := newFolder(t, map[string]string{"a.md": "ant", "bundle.js": strings.Repeat("bee();", 500)})
+	l := opened(t, store.Memory, library.Options{})
+	look := func() uint64 { return l.Look(t.Context(), folder.Folder{ID: "kb", Path: f.path}, func(string) {}) }
+	check := func(generated, documents int) {
+		t.Helper()
+		n := 0
+		for _, s := range f.sync(l).Skipped {
+			if s.Kind == folder.SkipGenerated {
+				n++
+			}
+		}
+		if got := len(rows(t, l)); n != generated || got != documents {
+			t.Errorf("%d generated files, %d documents; want %d, %d", n, got, generated, documents)
+		}
+	}
+	check(1, 1)
+	digest := look()
+	f.write(".sidenoteignore", "!bundle.js\n")
+	if look() == digest {
+		t.Error("a watch does not see it")
+	}
+	check(0, 2)
+	f.must(os.Remove(filepath.Join(f.path, ".sidenoteignore")))
+	check(1, 1)
+	if look() != digest {
+		t.Error("what is there is the same again")
+	}
+}

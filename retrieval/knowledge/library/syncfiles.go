@@ -22,7 +22,7 @@ type syncFile struct {
 	as       read
 	size     int64
 	modified time.Time // zero where the next version may have the same time
-	changed  int64     // see folder.ChangeTime
+	changed  int64     // see folder.Source.Mark
 
 	unchanged bool
 	skip      *folder.Skip     // why all of it, or a part, was not read
@@ -61,7 +61,7 @@ func (s *syncing) look(name string) *syncFile {
 	if err != nil {
 		return f // reading it says what is wrong
 	}
-	f.size, f.modified, f.changed = info.Size(), info.ModTime(), folder.ChangeTime(info)
+	f.size, f.modified, f.changed = info.Size(), info.ModTime(), s.source.Mark(name, info)
 	if time.Since(f.modified) < settled {
 		f.modified = time.Time{}
 	}
