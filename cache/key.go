@@ -65,7 +65,12 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 	}
 	b = appendString(b, q.Encoding)
 	b = appendString(b, q.Text)
-	return appendString(b, q.Previous)
+	b = binary.AppendUvarint(b, uint64(len(q.Previous)))
+	for _, turn := range q.Previous {
+		b = appendString(b, turn.Text)
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(turn.Weight))
+	}
+	return b
 }
 
 // NamedKey returns the key of a value that belongs to no tenant and is identified by

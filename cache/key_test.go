@@ -145,7 +145,10 @@ func TestKeyIsInjective(t *testing.T) {
 	query := rapid.Custom(func(t *rapid.T) retrieval.Query {
 		return retrieval.Query{
 			Tenant: letters.Draw(t, "tenant"), Filter: filter.Draw(t, "filter"), Text: letters.Draw(t, "text"),
-			Previous: letters.Draw(t, "previous"), Encoding: letters.Draw(t, "encoding"),
+			Encoding: letters.Draw(t, "encoding"),
+			Previous: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Turn {
+				return retrieval.Turn{Text: letters.Draw(t, "turn"), Weight: rapid.SampledFrom([]float64{0, 0.25, 1}).Draw(t, "weight")}
+			}), 0, 3).Draw(t, "previous"),
 			Bases: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Ref {
 				return retrieval.Ref{Knowledge: letters.Draw(t, "id"), Generation: letters.Draw(t, "generation")}
 			}), 0, 3).Draw(t, "bases"),
@@ -164,9 +167,19 @@ func TestKeyIsInjective(t *testing.T) {
 		a, b := query.Draw(t, "a"), query.Draw(t, "b")
 		if rapid.Bool().Draw(t, "shift") { // the hard case: the same bytes, cut elsewhere
 			b = a
-			joined := a.Text + a.Previous
+			joined := a.Text + a.Encoding
 			cut := rapid.IntRange(0, len(joined)).Draw(t, "cut")
-			b.Text, b.Previous = joined[:cut], joined[cut:]
+			b.Encoding, b.Text = joined[:cut], joined[cut:]
+			if b.Previous = slices.Clone(a.Previous); len(a.Previous) > 1 {
+				joined = a.Previous[0].Text + a.Previous[1].Text
+				cut = rapid.IntRange(0, len(joined)).Draw(t, "turns cut")
+				b.Previous[0].Text, b.Previous[1].Text = joined[:cut], joined[cut:]
+			}
+		}
+		for _, q := range []*retrieval.Query{&a, &b} {
+			if len(q.Previous) == 0 {
+				q.Previous = nil // nil and empty are the same
+			}
 		}
 		if b.Bases = slices.Clip(b.Bases); len(a.Bases) == 0 && len(b.Bases) == 0 {
 			a.Bases, b.Bases = nil, nil // nil and empty are the same

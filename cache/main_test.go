@@ -41,7 +41,7 @@ func question(text string) retrieval.Query {
 		Filter:   &retrieval.Filter{Type: retrieval.FilterEq, Key: "audience", Value: "readers"},
 		Bases:    []retrieval.Ref{{Knowledge: "docs", Generation: "ab12"}, {Knowledge: "faq", Generation: "cd34"}},
 		Text:     text,
-		Previous: "before",
+		Previous: []retrieval.Turn{{Text: "before", Weight: 0.5}, {Text: "long before", Weight: 0.25}},
 		Encoding: "o200k_base",
 		Settings: settings,
 	}

@@ -3,6 +3,7 @@ package retrieval
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -10,19 +11,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// standalone is the number of content terms from which on a question is searched without
-// the previous one.
-const standalone = 3
-
-// headBytes is how much of a question is analysed first, for each term that is needed: in
+// headBytes is how much of a question is analysed first to see whether it has a term: in
 // most questions that is enough, and the rest need not be analysed.
 const headBytes = 32
 
 // Prepare comes before every cache. It turns questions that mean the same into the same
 // Query, and answers those that need no search:
 //
-//   - Text and Previous in NFKC with folded white space; Previous is dropped
-//     unless Text has fewer than three different terms and Previous has any.
+//   - Text in NFKC with folded white space, and of Previous the turns that join the
+//     search, likewise, with their weights; none for a question that stands alone, so that
+//     what was said before it changes neither its answer nor its cache key.
 //   - Bases (the caller gives ids only) with their generations, sorted, each once;
 //     unknown ones are dropped. None left is ReasonNoKnowledge.
 //   - Bases without a whole index are left out: the Result is then Partial with
@@ -38,6 +36,9 @@ type Prepare struct {
 	// is not whole; false where there is no such base.
 	Ref   func(id string) (Ref, bool)
 	Terms func(text string) []string // the content terms of a text, by the analyser of the bases
+	// Join returns which of the earlier turns join the search for text, with their weights; nil
+	// if it stands alone. It is given the turns in the order of Query.Previous.
+	Join func(text string, earlier iter.Seq[string]) []Turn
 }
 
 // Retrieve completes q and asks Next.
@@ -47,13 +48,8 @@ func (p Prepare) Retrieve(ctx context.Context, q Query) (Result, error) {
 		return Result{Reason: ReasonNoKnowledge, Cache: CacheOff}, nil
 	}
 	q.Text = fold(q.Text)
-	enough := 1
-	if q.Previous != "" {
-		enough = standalone
-	}
-	terms := p.countTerms(q.Text, enough)
-	q.Previous = p.previous(terms, q.Previous)
-	if terms == 0 && q.Previous == "" {
+	q.Previous = p.joined(q.Text, q.Previous)
+	if len(q.Previous) == 0 && !p.hasTerms(q.Text) {
 		return Result{Reason: ReasonNoQueryTerms, Cache: CacheOff}, nil
 	}
 	if len(ready) == 0 {
@@ -93,43 +89,35 @@ func distinct(refs []Ref) []Ref {
 	return slices.CompactFunc(refs, func(a, b Ref) bool { return a.Knowledge == b.Knowledge })
 }
 
-// previous returns what of the user's text before joins the search for a
-// question of that many terms.
-func (p Prepare) previous(terms int, previous string) string {
-	if previous == "" || terms >= standalone {
-		return ""
+// joined returns those of the earlier turns that join the search and have terms, nil if
+// there are none.
+func (p Prepare) joined(text string, earlier []Turn) []Turn {
+	if len(earlier) == 0 {
+		return nil
 	}
-	if previous = fold(previous); p.countTerms(previous, 1) == 0 {
-		return ""
-	}
-	return previous
-}
-
-// countTerms returns the number of different terms of text, or enough where there
-// are at least as many. This runs before the cache, and questions can be long.
-func (p Prepare) countTerms(text string, enough int) int {
-	if head := headBytes * enough; len(text) > head {
-		if end := strings.LastIndexByte(text[:head], ' '); end > 0 {
-			if different(p.Terms(text[:end]), enough) == enough {
-				return enough
+	turns := p.Join(text, func(yield func(string) bool) {
+		for i := range earlier {
+			if !yield(fold(earlier[i].Text)) {
+				return
 			}
 		}
+	})
+	turns = slices.DeleteFunc(turns, func(t Turn) bool { return !p.hasTerms(t.Text) })
+	if len(turns) == 0 {
+		return nil
 	}
-	return different(p.Terms(text), enough)
+	return turns
 }
 
-// different returns the number of different terms, or enough, which is at most
-// standalone, where there are at least as many.
-func different(terms []string, enough int) int {
-	var seen [standalone]string
-	n := 0
-	for i := 0; i < len(terms) && n < enough; i++ {
-		if !slices.Contains(seen[:n], terms[i]) {
-			seen[n] = terms[i]
-			n++
+// hasTerms tells whether there is anything to search for in text. This runs before the
+// cache, and questions can be long.
+func (p Prepare) hasTerms(text string) bool {
+	if len(text) > headBytes {
+		if end := strings.LastIndexByte(text[:headBytes], ' '); end > 0 && len(p.Terms(text[:end])) > 0 {
+			return true
 		}
 	}
-	return n
+	return len(p.Terms(text)) > 0
 }
 
 // fold returns text in NFKC, runs of white space as one space, none at the ends.

@@ -3,6 +3,7 @@ package retrieval_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 // prepared asks Prepare and returns what came out of it; asked is nil where no
 // search was made.
 func prepared(c catalog, q retrieval.Query, next retrieval.Result) (asked *retrieval.Query, res retrieval.Result, err error) {
-	p := retrieval.Prepare{Ref: c.Ref, Terms: words, Next: retrieval.Func(
+	p := retrieval.Prepare{Ref: c.Ref, Terms: words, Join: joinShort, Next: retrieval.Func(
 		func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 			asked = &q
 			return next, nil
@@ -25,28 +26,61 @@ func prepared(c catalog, q retrieval.Query, next retrieval.Result) (asked *retri
 	return asked, res, err
 }
 
+// joinShort joins every turn before a question of fewer than three words.
+func joinShort(text string, earlier iter.Seq[string]) (joined []retrieval.Turn) {
+	if len(words(text)) > 2 {
+		return nil
+	}
+	weight := 1.0
+	for turn := range earlier {
+		weight /= 2
+		joined = append(joined, retrieval.Turn{Text: turn, Weight: weight})
+	}
+	return joined
+}
+
 func TestPrepareText(t *testing.T) {
 	long := strings.Repeat("same ", 100)
-	for name, c := range map[string]struct{ text, previous, wantText, wantPrevious string }{
-		"plain":                 {"how long is leave", "", "how long is leave", ""},
-		"white space":           {"\n how\tlong \u00a0 is\u2003leave\r\n", "", "how long is leave", ""},
-		"compatibility forms":   {"ﬁnd ＡＢＣ ①", "", "find ABC 1", ""},
-		"composed":              {"cafe\u0301 au lait", "", "café au lait", ""},
-		"long enough alone":     {"how long exactly", "what is leave", "how long exactly", ""},
-		"too short":             {"how long", " what  is leave", "how long", "what is leave"},
-		"repeats count once":    {"why why why", "leave", "why why why", "leave"},
-		"empty previous":        {"how long", " \n", "how long", ""},
-		"only previous":         {"", "parental leave", "", "parental leave"},
-		"terms beyond the head": {long + "b c", "before", long + "b c", ""},
-		"long, few terms":       {long + "b", "before", long + "b", "before"},
-		"long, without a space": {strings.Repeat("x", 1000), "before", strings.Repeat("x", 1000), "before"},
+	for name, c := range map[string]struct{ text, want string }{
+		"plain":                {"how long is leave", "how long is leave"},
+		"white space":          {"\n how\tlong \u00a0 is\u2003leave\r\n", "how long is leave"},
+		"compatibility forms":  {"ﬁnd ＡＢＣ ①", "find ABC 1"},
+		"composed":             {"cafe\u0301 au lait", "café au lait"},
+		"long":                 {long + "b c", long + "b c"},
+		"long without a space": {strings.Repeat("x", 1000), strings.Repeat("x", 1000)},
 	} {
-		q := retrieval.Query{Text: c.text, Previous: c.previous, Bases: refs("a")}
+		asked, _, err := prepared(catalog{"a": "1"}, retrieval.Query{Text: c.text, Bases: refs("a")}, retrieval.Result{})
+		if err != nil || asked == nil {
+			t.Errorf("%s: not asked (%v)", name, err)
+		} else if asked.Text != c.want || asked.Previous != nil {
+			t.Errorf("%s: asked %q after %v, want %q", name, asked.Text, asked.Previous, c.want)
+		}
+	}
+}
+
+// The turns that join are folded and have terms; the weights that a caller gives mean
+// nothing.
+func TestPreparePrevious(t *testing.T) {
+	for name, c := range map[string]struct {
+		text     string
+		previous []string
+		want     []retrieval.Turn
+	}{
+		"joins":          {"how long", []string{" what  is ﬁne ", "leave"}, []retrieval.Turn{{Text: "what is fine", Weight: 0.5}, {Text: "leave", Weight: 0.25}}},
+		"stands alone":   {"how long exactly", []string{"what is leave"}, nil},
+		"without terms":  {"how long", []string{" \n", "leave", "\t"}, []retrieval.Turn{{Text: "leave", Weight: 0.25}}},
+		"nothing to add": {"how long", []string{" \n"}, nil},
+		"alone has none": {"", []string{"parental leave"}, []retrieval.Turn{{Text: "parental leave", Weight: 0.5}}},
+	} {
+		q := retrieval.Query{Text: c.text, Bases: refs("a")}
+		for _, text := range c.previous {
+			q.Previous = append(q.Previous, retrieval.Turn{Text: text, Weight: 7})
+		}
 		asked, _, err := prepared(catalog{"a": "1"}, q, retrieval.Result{})
 		if err != nil || asked == nil {
 			t.Errorf("%s: not asked (%v)", name, err)
-		} else if asked.Text != c.wantText || asked.Previous != c.wantPrevious {
-			t.Errorf("%s: asked %q after %q, want %q after %q", name, asked.Text, asked.Previous, c.wantText, c.wantPrevious)
+		} else if diff := cmp.Diff(c.want, asked.Previous); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }
@@ -57,7 +91,7 @@ func TestPrepareFoldsToOneForm(t *testing.T) {
 		" ", "\t", "\n", "\u00a0", "\u3000", "\u0085", "\u0301", "\u0308", "e", "ﬁ", "¨", "가", "ᄀ", "ᅡ", "\xff", "İ", "ǅ", "plain words",
 	}))
 	fold := func(text string) string {
-		asked, _, _ := prepared(catalog{"a": "1"}, retrieval.Query{Text: text, Previous: "p", Bases: refs("a")}, retrieval.Result{})
+		asked, _, _ := prepared(catalog{"a": "1"}, retrieval.Query{Text: text, Previous: []retrieval.Turn{{Text: "p"}}, Bases: refs("a")}, retrieval.Result{})
 		return asked.Text
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -109,7 +143,7 @@ func TestPrepareAnswersWithoutSearch(t *testing.T) {
 	}{
 		"no bases":            {retrieval.Query{Text: "x"}, retrieval.ReasonNoKnowledge, false},
 		"unknown bases":       {retrieval.Query{Text: "x", Bases: refs("b", "c")}, retrieval.ReasonNoKnowledge, false},
-		"no terms":            {retrieval.Query{Text: " \n", Previous: "\t", Bases: refs("a")}, retrieval.ReasonNoQueryTerms, false},
+		"no terms":            {retrieval.Query{Text: " \n", Previous: []retrieval.Turn{{Text: "\t"}}, Bases: refs("a")}, retrieval.ReasonNoQueryTerms, false},
 		"no terms, no index":  {retrieval.Query{Bases: refs("young")}, retrieval.ReasonNoQueryTerms, false},
 		"all bases are young": {retrieval.Query{Text: "x", Bases: refs("younger", "young")}, retrieval.ReasonIndexing, true},
 	} {

@@ -62,9 +62,15 @@ type Query struct {
 	Filter   *Filter // what this caller may see of the bases; nil is all of them
 	Bases    []Ref
 	Text     string // the question; after Prepare in NFKC with folded white space
-	Previous string // the user's text before that; its terms join at low weight. "" unless Text is too short to stand alone
+	Previous []Turn // what the user said before, last first; after Prepare those turns that join the search
 	Encoding string // token encoding of the model that will read the sources
 	Settings Settings
+}
+
+// A Turn is what the user said earlier in a conversation.
+type Turn struct {
+	Text   string  // after Prepare in NFKC with folded white space
+	Weight float64 // of its terms, where those of the question have 1; set by Prepare
 }
 
 // A Source is one retrieved chunk of a document.

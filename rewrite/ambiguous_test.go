@@ -171,7 +171,8 @@ func TestM10AmbiguityOfRolesAndMembers(t *testing.T) {
 	}
 }
 
-// The user message before the last one joins a short question if it is unambiguous.
+// The user message before the last one joins a question that goes on from it, if it is
+// unambiguous.
 func TestM10PreviousQuestionIsSearchedIfItIsClear(t *testing.T) {
 	const rest = `,{"role":"assistant","content":"x"},{"role":"user","content":"And then?"}`
 	for content, want := range map[string]string{`"content":"first"`: "first", `"content":"a","content":"b"`: "", `"content":"\ud800"`: "", "\"content\":\"\xff\"": ""} {
@@ -185,8 +186,8 @@ func TestM10PreviousQuestionIsSearchedIfItIsClear(t *testing.T) {
 			t.Fatalf("%q: %v", content, err)
 		}
 		rw.Rewrite(t.Context(), testPolicy(t, nil), req, rewrite.Options{})
-		if got.Text != "And then?" || got.Previous != want {
-			t.Errorf("%q: asked %q after %q, want %q", content, got.Text, got.Previous, want)
+		if got.Text != "And then?" || texts(got.Previous) != want {
+			t.Errorf("%q: asked %q after %q, want %q", content, got.Text, texts(got.Previous), want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/followup"
 	"sidenote/rewrite/calibration"
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/cost"
@@ -63,9 +64,11 @@ type Result struct {
 func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Options) (res Result) {
 	j := job{policy: p, req: req, model: rw.model(&p, req.Model), costs: &rw.costs}
 	start := time.Now()
-	j.query, j.previous, j.last = req.Question()
+	j.query, j.last = req.Question()
 	if o.Query != "" {
-		j.query, j.previous = o.Query, ""
+		j.query = o.Query
+	} else {
+		j.previous = rw.earlier(req, j.query, j.last)
 	}
 	j.placement = placement(req, &p, &j.model, j.last)
 	res.Model = j.model
@@ -99,19 +102,35 @@ func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Optio
 
 // A job is the state of one rewrite.
 type job struct {
-	policy          Policy
-	req             *Request
-	model           Model
-	costs           *cost.Counter
-	window          Window
-	query, previous string
-	last            int // index of the last user message, -1 without one
+	policy   Policy
+	req      *Request
+	model    Model
+	costs    *cost.Counter
+	window   Window
+	query    string
+	previous []retrieval.Turn // what the user said before, if that can join the search
+	last     int              // index of the last user message, -1 without one
 
 	presence     presence      // finds texts in the messages
 	skipped      []SourceEntry // sources left out because the messages hold them already or they have no text
 	placement    Placement     // in force
 	places       places
 	rulesInBlock bool // the rules go into the block, not into the sources element
+}
+
+// earlier returns what the user said before the message last, last turn first. Most
+// questions stand alone, and for them nothing is decoded.
+func (rw *Rewriter) earlier(req *Request, question string, last int) []retrieval.Turn {
+	if last <= 0 || !rw.memo.depends(question) {
+		return nil
+	}
+	var turns []retrieval.Turn
+	for text := range req.Earlier(last, followup.MaxBytes) {
+		if turns = append(turns, retrieval.Turn{Text: text}); len(turns) == followup.MaxTurns {
+			break
+		}
+	}
+	return turns
 }
 
 // ambiguity checks the messages that this rewrite searches or extends and returns what

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/followup"
 	"sidenote/rewrite"
 )
 
@@ -31,6 +32,15 @@ func asked(t *testing.T, messages string) retrieval.Query {
 	return got
 }
 
+// texts joins the texts of turns.
+func texts(turns []retrieval.Turn) string {
+	all := make([]string, len(turns))
+	for i, turn := range turns {
+		all[i] = turn.Text
+	}
+	return strings.Join(all, "|")
+}
+
 func TestQuery(t *testing.T) {
 	user := func(content string) string { return `{"role":"user","content":` + content + `}` }
 	quoted := func(s string) string {
@@ -41,16 +51,21 @@ func TestQuery(t *testing.T) {
 		return string(b)
 	}
 	long := strings.Repeat("ü", 3000) + strings.Repeat("middle ", 1000) + strings.Repeat("ß", 3001)
+	image, answer := user(`[{"type":"image_url"}]`), `,{"role":"assistant","content":"x"},`
 	for _, c := range []struct{ messages, text, previous string }{
 		{user(`"  How long?\n"`), "How long?", ""},
 		{user(`[{"type":"text","text":"What"},{"type":"image_url"},{"type":"text","text":"is it?"}]`), "What\nis it?", ""},
-		{user(`"first"`) + `,{"role":"assistant","content":"x"},` + user(`"second"`) + `,{"role":"tool","tool_call_id":"1","content":"y"}`, "second", "first"},
+		{user(`"first"`) + `,{"role":"assistant","content":"x"},` + user(`"and then?"`) + `,{"role":"tool","tool_call_id":"1","content":"y"}`, "and then?", "first"},
+		{user(`"first"`) + answer + user(`[{"type":"text","text":"second"},{"type":"text","text":"too"}]`) + answer + image + answer + user(`"why?"`), "why?", "second\ntoo|first"},
+		{user(`"first"`) + answer + user(`"How many weeks of parental leave do I get?"`), "How many weeks of parental leave do I get?", ""},
+		{user(quoted(long)) + answer + user(`"why?"`), "why?", strings.Repeat("ü", 256) + "\n" + strings.Repeat("ß", 256)},
+		{strings.Repeat(user(`"x"`)+answer, 20) + user(`"why?"`), "why?", strings.Repeat("|x", followup.MaxTurns)[1:]},
 		{user(`"\u00e9\ud83d\ude00"`), "é😀", ""},
 		{user(quoted(long)), strings.Repeat("ü", 2048) + "\n" + strings.Repeat("ß", 2048), ""},
 	} {
 		got := asked(t, c.messages)
-		if got.Text != c.text || got.Previous != c.previous {
-			t.Errorf("%.80s: asked %q after %q, want %q after %q", c.messages, got.Text, got.Previous, c.text, c.previous)
+		if got.Text != c.text || texts(got.Previous) != c.previous {
+			t.Errorf("%.80s: asked %q after %q, want %q after %q", c.messages, got.Text, texts(got.Previous), c.text, c.previous)
 		}
 		if !utf8.ValidString(got.Text) {
 			t.Errorf("%.80s: cut inside a character", c.messages)

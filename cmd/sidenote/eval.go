@@ -12,6 +12,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/eval"
+	"sidenote/retrieval/followup"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/folder"
@@ -29,7 +30,7 @@ type evalCmd struct {
 func (evalCmd) Help() string {
 	return "Indexes the documents in memory, asks the queries, and measures what is found as trec_eval does.\n\n" +
 		"sidenote eval --data ./scifact\n\nsidenote eval --data ./our-questions --worst 5\n\n" +
-		"corpus.jsonl has lines of {\"_id\", \"title\", \"text\"}, queries.jsonl of {\"_id\", \"text\"}, and qrels/test.tsv of query id, document id and grade with tabs between them."
+		"corpus.jsonl has lines of {\"_id\", \"title\", \"text\"}, queries.jsonl of {\"_id\", \"text\"} and, where something was said before, \"turns\", and qrels/test.tsv of query id, document id and grade with tabs between them."
 }
 
 // evalBase is the id of the scratch base.
@@ -123,9 +124,12 @@ func trial(e *evaluation.Evaluation, content *knowledge.Content, show *console.P
 	pipeline := retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return base }, Terms: terms}
 	settings := e.Settings
 	settings.Deadline = evalDeadline
+	prepared := func(next retrieval.Retriever) retrieval.Retriever {
+		return retrieval.Prepare{Next: next, Ref: scratch, Terms: terms, Join: followup.Join}
+	}
 	return eval.Trial{
-		Engine:  base,
-		Request: retrieval.Prepare{Next: pipeline, Ref: scratch, Terms: terms},
+		Engine:  prepared(base),
+		Request: prepared(pipeline),
 		Query:   retrieval.Query{Bases: []retrieval.Ref{{Knowledge: evalBase}}, Encoding: engine.ChunkEncoding, Settings: settings},
 		Progress: func(done int) {
 			show.Show(console.Work{Name: "asking", Done: done, Total: len(e.Data.Queries), Unit: "queries"})

@@ -39,13 +39,15 @@ type Collection struct {
 
 // A Document is one line of corpus.jsonl; other fields are ignored.
 type Document struct {
-	ID    string `json:"_id"`
-	Title string `json:"title"`
-	Text  string `json:"text"`
+	ID, Title, Text string
 }
 
-// A Query is one line of queries.jsonl.
-type Query struct{ ID, Text string }
+// A Query is one line of queries.jsonl. BEIR has no turns: they are what the user said before
+// the text, first turn first.
+type Query struct {
+	ID, Text string
+	Turns    []string
+}
 
 const (
 	corpusFile  = "corpus.jsonl"
@@ -75,7 +77,7 @@ func Read(ctx context.Context, dir, split string) (*Collection, error) {
 		return nil, err
 	}
 	c := &Collection{Grades: map[string]Grades{}, Judgments: judgments}
-	documents, err := readDocuments(ctx, dir, corpusFile, func(d Document) { c.Documents = append(c.Documents, d) })
+	documents, err := readDocuments(ctx, dir, corpusFile, func(r record) { c.Documents = append(c.Documents, Document{ID: r.ID, Title: r.Title, Text: r.Text}) })
 	if err != nil {
 		return nil, err
 	}
@@ -126,12 +128,12 @@ func findJudgments(dir, split string) (string, error) {
 
 // readQueries reads the queries that have grades, and returns the lines of all by id.
 func (c *Collection) readQueries(ctx context.Context, dir string) (lines map[string]int, err error) {
-	return readDocuments(ctx, dir, queriesFile, func(d Document) {
-		if c.Grades[d.ID].Relevant() == 0 {
+	return readDocuments(ctx, dir, queriesFile, func(r record) {
+		if c.Grades[r.ID].Relevant() == 0 {
 			c.LeftOut++
 			return
 		}
-		c.Queries = append(c.Queries, Query{ID: d.ID, Text: d.Text})
+		c.Queries = append(c.Queries, Query{ID: r.ID, Text: r.Text, Turns: r.Turns})
 	})
 }
 

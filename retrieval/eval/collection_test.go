@@ -19,7 +19,7 @@ func TestRead(t *testing.T) {
 	}
 	want := &eval.Collection{
 		Documents: c.Documents, Judgments: "qrels/test.tsv",
-		Queries: []eval.Query{{"q1", leave}, {"q2", dog}, {"q5", fridays}},
+		Queries: []eval.Query{{ID: "q1", Text: leave}, {ID: "q2", Text: dog}, {ID: "q5", Text: fridays}},
 		Grades: map[string]eval.Grades{
 			"q1": {"a": 2, "b": 1, "c": 0}, "q2": {"d": 1, "gone": 1}, "q3": {"a": 0}, "q5": {"d": 1}, "q9": {"a": 1},
 		},

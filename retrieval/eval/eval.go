@@ -73,6 +73,9 @@ func (t Trial) ask(ctx context.Context, q Query, grades Grades) (Outcome, error)
 	o := Outcome{Query: q}
 	query := t.Query
 	query.Text = q.Text
+	for _, turn := range slices.Backward(q.Turns) {
+		query.Previous = append(query.Previous, retrieval.Turn{Text: turn})
+	}
 	start := time.Now()
 	res, err := t.Request.Retrieve(ctx, query)
 	if o.Took = time.Since(start); err != nil {

@@ -50,13 +50,21 @@ func readLines(ctx context.Context, dir, name string, tell func(number int, line
 	return nil
 }
 
+// A record is a line of corpus.jsonl or queries.jsonl.
+type record struct {
+	ID    string   `json:"_id"`
+	Title string   `json:"title"`
+	Text  string   `json:"text"`
+	Turns []string `json:"turns"` // of a query
+}
+
 // readDocuments calls tell with each line of a JSONL file; a query is read like a document.
 // It returns the numbers of the lines, by id. A file without lines, and an id that comes
 // twice, are errors.
-func readDocuments(ctx context.Context, dir, name string, tell func(Document)) (at map[string]int, err error) {
+func readDocuments(ctx context.Context, dir, name string, tell func(record)) (at map[string]int, err error) {
 	at = map[string]int{}
 	err = readLines(ctx, dir, name, func(number int, line []byte) error {
-		var d Document
+		var d record
 		if err := json.Unmarshal(line, &d); err != nil {
 			return readable(err)
 		}

@@ -14,9 +14,6 @@ import (
 // emphasis, but in a long pasted text it means nothing.
 const maxRepeats = 2
 
-// previousWeight is the weight of the terms of the user's previous text.
-const previousWeight = 0.3
-
 // A Base is one knowledge base. It exists before its index does: until the first
 // Swap its generation is "" and it answers with retrieval.ReasonIndexing.
 type Base struct {
@@ -64,7 +61,8 @@ func noneIndexed(bases []retrieval.Ref) (retrieval.Result, error) {
 		fmt.Errorf("search knowledge %s: indexing: %w", named(bases), retrieval.ErrUnavailable)
 }
 
-// termsOf returns the terms to search for: none if Text has none, even if Previous has.
+// termsOf returns the terms to search for: those of the question, and of the turns before it
+// at their weights.
 func termsOf(q retrieval.Query) []bm25.Term {
 	var terms []bm25.Term
 	seen := map[string]int{}
@@ -76,8 +74,10 @@ func termsOf(q retrieval.Query) []bm25.Term {
 		}
 	}
 	add(q.Text, 1)
-	if len(terms) > 0 {
-		add(q.Previous, previousWeight)
+	for _, turn := range q.Previous {
+		if turn.Weight > 0 {
+			add(turn.Text, turn.Weight)
+		}
 	}
 	return terms
 }

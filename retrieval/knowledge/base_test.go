@@ -107,7 +107,7 @@ func TestRetrieve(t *testing.T) {
 	}
 
 	for text, want := range map[string]retrieval.Reason{"hi": retrieval.ReasonNoQueryTerms, "": retrieval.ReasonNoQueryTerms, "zebra": retrieval.ReasonNoMatch} {
-		if res, err := b.Retrieve(t.Context(), retrieval.Query{Text: text, Previous: text, Settings: q.Settings}); err != nil || res.Reason != want {
+		if res, err := b.Retrieve(t.Context(), retrieval.Query{Text: text, Previous: []retrieval.Turn{{Text: text, Weight: 1}}, Settings: q.Settings}); err != nil || res.Reason != want {
 			t.Errorf("%q: %q, %v; want %q", text, res.Reason, err, want)
 		}
 	}
@@ -118,17 +118,25 @@ func TestRetrieve(t *testing.T) {
 	}
 }
 
-// What was said before helps a short question, but never outweighs it.
+// What was said before helps a question by its weight.
 func TestPrevious(t *testing.T) {
 	b := knowledge.New("hr")
 	b.Swap(build(t, knowledgetest.Handbook()))
-	q := retrieval.Query{Text: "expenses", Previous: "parental", Settings: retrieval.DefaultSettings()}
+	q := retrieval.Query{Text: "expenses", Previous: []retrieval.Turn{{Text: "parental", Weight: 0.3}}, Settings: retrieval.DefaultSettings()}
 	res, err := b.Retrieve(t.Context(), q)
 	if err != nil || len(res.Sources) < 2 || res.Sources[0].Doc != "travel.md" {
 		t.Fatalf("%v, %v", res.Sources, err)
 	}
 	if !slices.ContainsFunc(res.Sources, func(s retrieval.Source) bool { return s.Doc == "leave.md" }) {
 		t.Error("the question before found nothing")
+	}
+	q.Previous[0].Weight = 0 // as no Prepare makes it
+	if res, err = b.Retrieve(t.Context(), q); err != nil || slices.ContainsFunc(res.Sources, func(s retrieval.Source) bool { return s.Doc == "leave.md" }) {
+		t.Errorf("a turn without weight was searched for: %v", err)
+	}
+	q = retrieval.Query{Text: "Why?", Previous: []retrieval.Turn{{Text: "parental leave", Weight: 1}}, Settings: q.Settings}
+	if res, err = b.Retrieve(t.Context(), q); err != nil || len(res.Sources) == 0 || res.Sources[0].Doc != "leave.md" || res.Sources[0].Score < res.Floor {
+		t.Errorf("a question without a term: %v, %v", res, err)
 	}
 }
 

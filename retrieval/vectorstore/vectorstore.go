@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -119,7 +120,8 @@ func (b *Base) ref(s state) retrieval.Ref {
 }
 
 // Retrieve asks the store for the best q.Settings.NumCandidates chunks, at most 50.
-// The interface knows no weights: q.Previous is part of the question.
+// The interface knows no weights: the turns of q.Previous are part of the question, in the
+// order in which they were said.
 func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 	start, before := time.Now(), b.state()
 	res := retrieval.Result{Bases: []retrieval.Ref{b.ref(before)}, Cache: retrieval.CacheOff}
@@ -186,8 +188,12 @@ func question(q retrieval.Query) string {
 	if !strings.ContainsFunc(q.Text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
 		return ""
 	}
-	if q.Previous != "" {
-		return q.Previous + "\n" + q.Text
+	if len(q.Previous) == 0 {
+		return q.Text
 	}
-	return q.Text
+	lines := make([]string, 0, len(q.Previous)+1)
+	for _, turn := range slices.Backward(q.Previous) {
+		lines = append(lines, turn.Text)
+	}
+	return strings.Join(append(lines, q.Text), "\n")
 }

@@ -130,8 +130,8 @@ func TestRequest(t *testing.T) {
 	}
 	f("", "vs_1", `POST /v1/vector_stores/vs_1/search ["Bearer sk-1"] {"query":"How long?","max_num_results":50}`, nil)
 	f("/v1/", "a b/c", `POST /v1/vector_stores/a%20b%2Fc/search ["Bearer sk-1"] {"query":"How long?","max_num_results":50}`, nil)
-	f("/openai", "vs_1", `POST /openai/v1/vector_stores/vs_1/search ["Bearer sk-1"] {"query":"Parental leave?\nHow long?","max_num_results":7}`, func(q *retrieval.Query) {
-		q.Previous, q.Settings.NumCandidates = "Parental leave?", 7
+	f("/openai", "vs_1", `POST /openai/v1/vector_stores/vs_1/search ["Bearer sk-1"] {"query":"Leave?\nParental leave?\nHow long?","max_num_results":7}`, func(q *retrieval.Query) {
+		q.Previous, q.Settings.NumCandidates = []retrieval.Turn{{Text: "Parental leave?", Weight: 0.5}, {Text: "Leave?", Weight: 0.3}}, 7
 	})
 	f("", "vs_1", `POST /v1/vector_stores/vs_1/search ["Bearer sk-1"] {"query":"How long?","max_num_results":50}`, func(q *retrieval.Query) {
 		q.Tenant, q.Settings.NumCandidates = "acme", 1000

@@ -32,7 +32,7 @@ func (r *Request) Outline() (lines []string) {
 // Clipped returns the first message's text as the search gets it; with whole, all of it
 // is decoded.
 func (r *Request) Clipped() (text, whole string) {
-	return r.clipped(&r.kept[0]), clip(r.text(&r.kept[0]))
+	return r.clipped(&r.kept[0], maxQuery), clip(r.text(&r.kept[0]), maxQuery)
 }
 
 // Everything returns all that is known of a request.

@@ -109,7 +109,7 @@ func ambiguity(body string) (bad *chat.Error) {
 	if errors.As(err, &bad) {
 		return bad
 	}
-	if _, _, last := req.Question(); req.Ambiguity(last) != nil {
+	if _, last := req.Question(); req.Ambiguity(last) != nil {
 		return req.Ambiguity(last)
 	}
 	return req.OperatorAmbiguity(false)

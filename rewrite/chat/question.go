@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"iter"
 	"strings"
 	"unicode/utf8"
 )
@@ -11,19 +12,27 @@ import (
 // long texts.
 const maxQuery = 8 << 10
 
-// Question returns the text to search with, the user's text before it, and the index of
-// the last user message (-1 without one). Tool messages behind it change nothing, so
-// each round of a tool loop searches for the same.
-func (r *Request) Question() (text, previous string, last int) {
-	last = r.lastUser(len(r.kept))
-	if last < 0 {
-		return "", "", last
+// Question returns the text to search with and the index of the last user message (-1
+// without one). Tool messages behind it change nothing, so each round of a tool loop
+// searches for the same.
+func (r *Request) Question() (text string, last int) {
+	if last = r.lastUser(len(r.kept)); last >= 0 {
+		text = r.clipped(&r.kept[last], maxQuery)
 	}
-	text = r.clipped(&r.kept[last])
-	if before := r.lastUser(last); before >= 0 && r.Ambiguity(before) == nil {
-		previous = r.clipped(&r.kept[before])
+	return text, last
+}
+
+// Earlier yields the user's texts before message n, last first: of longer ones, the two
+// halves of most bytes from their ends. Messages without text are left out. It ends at a
+// message that two parsers could read differently, for nobody knows what was said there.
+func (r *Request) Earlier(n, most int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := r.lastUser(n); i >= 0 && r.Ambiguity(i) == nil; i = r.lastUser(i) {
+			if text := r.clipped(&r.kept[i], most); text != "" && !yield(text) {
+				return
+			}
+		}
 	}
-	return text, previous, last
 }
 
 // lastUser returns the index of the last user message before message n, -1 if there is
@@ -52,21 +61,21 @@ func (r *Request) text(m *message) string {
 
 // clipped returns clip of a message's text. Users paste whole documents, so of a long
 // string only the ends are decoded.
-func (r *Request) clipped(m *message) string {
-	const enough = 3 * maxQuery // bytes of each end: they decode to half a question even if every byte is escaped
+func (r *Request) clipped(m *message, most int) string {
+	enough := 3 * most // bytes of each end: they decode to half a question even if every byte is escaped
 	if m.kind != KindString || m.content.End-m.content.Start < 3*enough {
-		return clip(r.text(m))
+		return clip(r.text(m), most)
 	}
 	raw := m.content.Of(r.Body)
 	raw = raw[1 : len(raw)-1]
 	first, last := boundary(raw, enough), boundary(raw, len(raw)-enough)
 	if first < last {
 		head, tail := strings.TrimSpace(decode(raw[:first])), strings.TrimSpace(decode(raw[last:]))
-		if len(head) > maxQuery/2 && len(tail) > maxQuery/2 {
-			return ends(head, tail)
+		if len(head) > most/2 && len(tail) > most/2 {
+			return ends(head, tail, most)
 		}
 	}
-	return clip(r.text(m))
+	return clip(r.text(m), most)
 }
 
 // boundary returns the first offset at or after at that is not inside an escape. It may
@@ -83,17 +92,19 @@ func boundary(raw []byte, at int) int {
 	return len(raw)
 }
 
-func clip(text string) string {
+// clip returns text without white space at its ends; of a longer one than most bytes, the
+// first and the last half of that.
+func clip(text string, most int) string {
 	text = strings.TrimSpace(text)
-	if len(text) <= maxQuery {
+	if len(text) <= most {
 		return text
 	}
-	return ends(text, text)
+	return ends(text, text, most)
 }
 
-// ends joins half a question from the beginning of head and half from the end of tail.
-func ends(head, tail string) string {
-	first, last := maxQuery/2, len(tail)-maxQuery/2
+// ends joins half of most bytes from the beginning of head and half from the end of tail.
+func ends(head, tail string, most int) string {
+	first, last := most/2, len(tail)-most/2
 	for !utf8.RuneStart(head[first]) {
 		first--
 	}

@@ -13,9 +13,9 @@ import (
 
 // A Source is what the files of a folder are read from.
 type Source struct {
-	FS   fs.FS
-	file string   // the one file to read; "" reads all
-	root *os.Root // nil for none to close
+	FS    fs.FS
+	file  string          // the one file to read; "" reads all
+	root  *os.Root        // nil for none to close
 	asked map[string]bool // files that were asked for by name: they are read even if generated
 }
 

@@ -22,7 +22,7 @@ type walk struct {
 	enter            func(dir string) // see Look
 	files            []string
 	asked            map[string]bool // of the files and links, see Source.asked
-	links            []string // to be looked at once all files are known
+	links            []string        // to be looked at once all files are known
 	skipped          []Skip
 }
 

@@ -96,7 +96,7 @@ func TestTheRightBaseIsFound(t *testing.T) {
 // baseOf returns a base of documents.
 func baseOf(t *testing.T, id string, documents []document.Document) *knowledge.Base {
 	t.Helper()
-	reader, err := NewReader()
+	reader, err := NewReader("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,171 @@
+package followup_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/analysis"
+	"sidenote/retrieval/eval"
+	"sidenote/retrieval/followup"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/knowledgetest"
+)
+
+const (
+	conversations = "testdata/conversations"
+	among         = 6 // as many sources as a request gets
+)
+
+// A shelf answers the questions of a split of the conversations.
+type shelf struct {
+	*eval.Collection
+	base *knowledge.Base
+}
+
+func open(t testing.TB, split string) shelf {
+	t.Helper()
+	c, err := eval.Read(t.Context(), conversations, split)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.UnknownQueries+c.UnknownDocuments > 0 {
+		t.Fatalf("%d queries and %d documents are unknown", c.UnknownQueries, c.UnknownDocuments)
+	}
+	documents := make([]document.Document, len(c.Documents))
+	for i, d := range c.Documents {
+		documents[i] = document.Document{ID: d.ID, Name: d.Title, Text: d.Text}
+	}
+	content, _, err := knowledge.FromDocuments(t.Context(), documents, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := shelf{c, knowledge.New("docs")}
+	s.base.Swap(content)
+	return s
+}
+
+// found returns the documents of the sources of a question after turns, best first.
+func (s shelf) found(t testing.TB, text string, turns []string, floor bool) []string {
+	t.Helper()
+	q := retrieval.Query{Text: text, Bases: []retrieval.Ref{{Knowledge: "docs"}}, Settings: retrieval.DefaultSettings()}
+	if !floor {
+		q.Settings.ScoreThreshold = 0
+	}
+	for _, turn := range slices.Backward(turns) {
+		q.Previous = append(q.Previous, retrieval.Turn{Text: turn})
+	}
+	p := retrieval.Prepare{
+		Next:  retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return s.base }, Terms: analysis.Terms},
+		Ref:   func(string) (retrieval.Ref, bool) { return s.base.Ref(), true },
+		Terms: analysis.Terms, Join: followup.Join,
+	}
+	res, err := p.Retrieve(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, source := range res.Sources {
+		if !slices.Contains(ids, source.Doc) {
+			ids = append(ids, source.Doc)
+		}
+	}
+	return ids
+}
+
+// place returns where the first relevant document stands, from 1; among+1 where there is none.
+func place(ids []string, grades eval.Grades) int {
+	for i, id := range ids {
+		if grades[id] > 0 {
+			return i + 1
+		}
+	}
+	return among + 1
+}
+
+// A tally counts in how many conversations a relevant document came first, and among six.
+type tally struct{ first, among int }
+
+func (c *tally) count(place int) {
+	if place == 1 {
+		c.first++
+	}
+	if place <= among {
+		c.among++
+	}
+}
+
+// Questions of two and three turns find their document by what was said before them, where
+// they would not alone, and get past the floor.
+func TestFollowUps(t *testing.T) {
+	s := open(t, "follow")
+	languages := map[string]int{}
+	var alone, now, asked tally
+	for _, q := range s.Queries {
+		languages[q.ID[len("follow-"):len("follow-en")]]++
+		grades := s.Grades[q.ID]
+		alone.count(place(s.found(t, q.Text, nil, false), grades))
+		now.count(place(s.found(t, q.Text, q.Turns, false), grades))
+		ids := s.found(t, q.Text, q.Turns, true)
+		if asked.count(place(ids, grades)); place(ids, grades) > among {
+			t.Logf("missed: %s %q after %q", q.ID, q.Text, q.Turns)
+		}
+	}
+	t.Logf("of %d: alone %+v, with turns %+v, and above the floor %+v", len(s.Queries), alone, now, asked)
+	for language, least := range map[string]int{"en": 40, "de": 10, "zh": 8, "fr": 5, "es": 5} {
+		if languages[language] < least {
+			t.Errorf("%d conversations in %s", languages[language], language)
+		}
+	}
+	n := float64(len(s.Queries))
+	if float64(now.among) < .95*n || float64(now.first) < .8*n || float64(asked.among) < .85*n || float64(alone.among) > .75*n {
+		t.Error("too few found, or too many without what was said before")
+	}
+}
+
+// After a change of topic the new topic is found, and the old one stands above it hardly more
+// often than where nothing was said before.
+func TestTopicChanges(t *testing.T) {
+	s := open(t, "change")
+	var alone, now tally
+	for _, q := range s.Queries {
+		grades := s.Grades[q.ID]
+		alone.count(place(s.found(t, q.Text, nil, false), grades))
+		n := place(s.found(t, q.Text, q.Turns, false), grades)
+		if now.count(n); n > 1 {
+			t.Logf("at %d: %s %q after %q", n, q.ID, q.Text, q.Turns)
+		}
+	}
+	t.Logf("of %d: alone %+v, with turns %+v", len(s.Queries), alone, now)
+	if len(s.Queries) < 20 || now.among < alone.among || now.first < alone.first-2 {
+		t.Error("the old topic crowds out the new one")
+	}
+}
+
+// A question that stands alone gets the same sources whatever was said before it.
+func TestStandAlone(t *testing.T) {
+	s := open(t, "follow")
+	changes := open(t, "change")
+	var questions, said []string
+	for _, q := range slices.Concat(s.Queries, changes.Queries) {
+		said = append(said, q.Text)
+		for _, text := range append(q.Turns, q.Text) {
+			if !followup.Depends(text) && !slices.Contains(questions, text) {
+				questions = append(questions, text)
+			}
+		}
+	}
+	if len(questions) < 40 {
+		t.Fatalf("only %d questions stand alone", len(questions))
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		question := rapid.SampledFrom(questions).Draw(r, "question")
+		turns := rapid.SliceOfN(rapid.SampledFrom(said), 1, 4).Draw(r, "turns")
+		if got, want := s.found(t, question, turns, true), s.found(t, question, nil, true); !slices.Equal(got, want) {
+			r.Fatalf("got %v, alone %v", got, want)
+		}
+	})
+}
