@@ -303,11 +303,19 @@ func TestGroupIsProvisional(t *testing.T) {
 			t.Errorf("measured %d times, %d are kept", len(measures), g.KeptUnions())
 		}
 		measures[2](t.Context())
+		// What takes longer than answers may wait is not waited for.
+		g.Wait = time.Microsecond
+		ask(0, true)
+		measures[3](t.Context())
+		ask(0, false)
+		bases["b"].Swap(build(t, map[string]string{"x.md": "Parental guidance."}))
+		g.Changed("b")
 		// A process that is ending measures nothing.
+		g.Wait = 100 * time.Millisecond
 		ended, end := context.WithCancel(t.Context())
 		end()
 		g.Expect("b", "a")
-		measures[3](ended)
+		measures[4](ended)
 		ask(0, true)
 	})
 }
