@@ -1,5 +1,7 @@
 package pdf
 
+import "github.com/klippa-app/go-pdfium/requests"
+
 // Release names the part of a cache that this build uses.
 var Release = release
 
@@ -23,6 +25,20 @@ type Line struct {
 	Size, Down float64
 	Text       string
 }
+
+// OpenPath lets pdfium itself open a file.
+func (r *Reader) OpenPath(path string) error {
+	w, err := r.take()
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	_, err = w.OpenDocument(&requests.OpenDocument{FilePath: &path})
+	return openError(err)
+}
+
+// ErrNoPDF is what is said of a file that cannot be opened.
+var ErrNoPDF = errNoPDF
 
 // Ranges, Unhyphenated and TitleOf are for tests of what they say.
 var (

@@ -81,7 +81,7 @@ func TestProducers(t *testing.T) {
 
 // A file that is hurt, or made to hurt, is read as far as it goes or named with its reason.
 //
-// Row K8 of deploy/CONTRIBUTING.md.
+// Rows K8 and T26 of deploy/CONTRIBUTING.md.
 func TestHostile(t *testing.T) {
 	whole := file(t, "latex15.pdf")
 	garbled := slices.Clone(whole)
@@ -146,6 +146,19 @@ func TestLimits(t *testing.T) {
 				t.Errorf("then %q, %q", d.Text, reason)
 			}
 		})
+	}
+}
+
+// pdfium sees no file of the machine, whatever a document makes it do.
+//
+// Row T26 of deploy/CONTRIBUTING.md.
+func TestNoFiles(t *testing.T) {
+	path, err := filepath.Abs(filepath.Join("testdata", "cairo.pdf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shared.OpenPath(path); !errors.Is(err, pdf.ErrNoPDF) {
+		t.Errorf("pdfium opens %s: %v", path, err)
 	}
 }
 
