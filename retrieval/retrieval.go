@@ -11,6 +11,7 @@ package retrieval
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -71,6 +72,15 @@ type Query struct {
 type Turn struct {
 	Text   string  // after Prepare in NFKC with folded white space
 	Weight float64 // of its terms, where those of the question have 1; set by Prepare
+}
+
+// Turns returns what the user said, first turn first, as Query.Previous has it.
+func Turns(said []string) []Turn {
+	var turns []Turn
+	for _, text := range slices.Backward(said) {
+		turns = append(turns, Turn{Text: text})
+	}
+	return turns
 }
 
 // A Source is one retrieved chunk of a document.

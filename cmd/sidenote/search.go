@@ -18,6 +18,7 @@ import (
 type searchCmd struct {
 	Question string `arg:"" help:"What to look for."`
 	sourceFlags
+	Turn    []string `sep:"none" placeholder:"TEXT" help:"What the user said before, first turn first. Repeat for more."`
 	Filter  []string `sep:"none" placeholder:"JSON" help:"Only documents of these attributes, as in {\"type\": \"eq\", \"key\": \"audience\", \"value\": \"public\"}. Repeat for more: all must hold, and the policy's."`
 	Explain bool     `help:"Show what each stage left, and every candidate with its score and why it fell."`
 	JSON    bool     `name:"json" help:"Print everything as JSON."`
@@ -101,7 +102,7 @@ func (c *searchCmd) Run(a *app) error {
 	defer func() { _ = e.Close() }()
 	q := retrieval.Query{
 		Tenant: policy.Tenant, Filter: retrieval.AllOf(policy.Filter, asked),
-		Text: c.Question, Encoding: engine.ChunkEncoding, Settings: policy.Search,
+		Text: c.Question, Previous: retrieval.Turns(c.Turn), Encoding: engine.ChunkEncoding, Settings: policy.Search,
 	}
 	q.Settings.Deadline = max(q.Settings.Deadline, 10*time.Second)
 	for _, id := range policy.Knowledge {

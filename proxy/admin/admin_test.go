@@ -48,8 +48,12 @@ func retrieve(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 		return retrieval.Result{Reason: retrieval.ReasonTimeout}, retrieval.ErrUnavailable
 	}
 	res := retrieval.Result{Bases: q.Bases, Retrieved: 3, Unique: 2, Cache: retrieval.CacheMiss}
+	said := ""
+	for _, turn := range q.Previous {
+		said += " after " + turn.Text
+	}
 	for _, b := range q.Bases {
-		res.Sources = append(res.Sources, retrieval.Source{Type: "rag", Knowledge: b.Knowledge, Doc: "a.md", Name: "A", Text: "text of " + b.Knowledge, Score: 2, Relevance: 0.8})
+		res.Sources = append(res.Sources, retrieval.Source{Type: "rag", Knowledge: b.Knowledge, Doc: "a.md", Name: "A", Text: "text of " + b.Knowledge + said, Score: 2, Relevance: 0.8})
 	}
 	res.Excluded = []retrieval.Excluded{{Source: retrieval.Source{Knowledge: "kb1", Doc: "b.md", Relevance: 0.1}, Reason: retrieval.ExcludedScore, Detail: "score 1.1 < 3.0"}}
 	return res, nil
@@ -162,6 +166,8 @@ func TestSearch(t *testing.T) {
 	f("/v1/search", `{"query":"leave","knowledge":["kb9"]}`, 400, `"kb9\"; there are kb1, kb2`)
 	f("/v1/search", `{"query":" "}`, 400, `"param":"query"`)
 	f("/v1/search", `{"query":"x","top_k":0}`, 400, `"param":"top_k"`)
+	f("/v1/search", `{"query":"why?","turns":["first","second"]}`, 200, `"text":"text of kb1 after second after first"`)
+	f("/v1/search", `{"query":"why?","turns":["`+strings.Repeat("x", 40<<10)+`","`+strings.Repeat("y", 40<<10)+`"]}`, 400, `"param":"turns"`)
 	f("/v1/search", `{"query":"x","top_n":1}`, 400, "top_n")
 	f("/v1/search", `{"query":"x"}{}`, 400, "not_json")
 	f("/v1/search", `{`, 400, "not_json")

@@ -26,6 +26,7 @@ const (
 // A searchRequest is the body of POST /v1/search.
 type searchRequest struct {
 	Query     string          `json:"query"`
+	Turns     []string        `json:"turns"`     // what the user said before, first turn first
 	Knowledge []string        `json:"knowledge"` // absent: all that the tenant may ask
 	Filters   json.RawMessage `json:"filters"`   // beside the policy's
 	TopK      *int            `json:"top_k"`     // absent: as the policy has it
@@ -99,6 +100,13 @@ func readSearch(ctx *fasthttp.RequestCtx, q *retrieval.Query, allowed []string) 
 	if strings.TrimSpace(s.Query) == "" || len(s.Query) > maxQuery {
 		return optionError("query", "query has %d bytes; it needs text, and at most %d bytes.", len(s.Query), maxQuery)
 	}
+	said := 0
+	for _, turn := range s.Turns {
+		said += len(turn)
+	}
+	if said > maxQuery {
+		return optionError("turns", "turns have %d bytes; they have at most %d bytes.", said, maxQuery)
+	}
 	if s.TopK != nil {
 		if *s.TopK < 1 || *s.TopK > maxTopK {
 			return optionError("top_k", "top_k is %d; it goes from 1 to %d.", *s.TopK, maxTopK)
@@ -110,7 +118,7 @@ func readSearch(ctx *fasthttp.RequestCtx, q *retrieval.Query, allowed []string) 
 	if err != nil {
 		return err
 	}
-	q.Text, q.Filter = s.Query, retrieval.AllOf(q.Filter, asked)
+	q.Text, q.Previous, q.Filter = s.Query, retrieval.Turns(s.Turns), retrieval.AllOf(q.Filter, asked)
 	if s.Knowledge == nil {
 		s.Knowledge = allowed
 	}

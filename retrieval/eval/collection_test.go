@@ -1,14 +1,17 @@
 package eval_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"sidenote/retrieval"
 	"sidenote/retrieval/eval"
 )
 
@@ -31,6 +34,30 @@ func TestRead(t *testing.T) {
 	dev, err := eval.Read(t.Context(), "testdata/tiny", "dev")
 	if err != nil || len(dev.Queries) != 1 || dev.Queries[0].ID != "q4" {
 		t.Errorf("dev: %+v, %v", dev, err)
+	}
+}
+
+// A query can have what was said before it.
+func TestReadTurns(t *testing.T) {
+	c, err := eval.Read(t.Context(), layout(t, map[string]string{"queries.jsonl": `{"_id":"q1","turns":["first","second"],"text":"third"}`}), "")
+	if err != nil || len(c.Queries) != 1 || !slices.Equal(c.Queries[0].Turns, []string{"first", "second"}) || c.Queries[0].Text != "third" {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	var asked []retrieval.Query
+	engine := retrieval.Func(func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
+		asked = append(asked, q)
+		return retrieval.Result{}, nil
+	})
+	if _, err := (eval.Trial{Engine: engine, Request: engine}).Run(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range asked {
+		if diff := cmp.Diff([]retrieval.Turn{{Text: "second"}, {Text: "first"}}, q.Previous); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if len(asked) != 2 {
+		t.Errorf("asked %d times", len(asked))
 	}
 }
 

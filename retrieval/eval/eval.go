@@ -72,10 +72,7 @@ func (t Trial) Run(ctx context.Context, c *Collection) ([]Outcome, error) {
 func (t Trial) ask(ctx context.Context, q Query, grades Grades) (Outcome, error) {
 	o := Outcome{Query: q}
 	query := t.Query
-	query.Text = q.Text
-	for _, turn := range slices.Backward(q.Turns) {
-		query.Previous = append(query.Previous, retrieval.Turn{Text: turn})
-	}
+	query.Text, query.Previous = q.Text, retrieval.Turns(q.Turns)
 	start := time.Now()
 	res, err := t.Request.Retrieve(ctx, query)
 	if o.Took = time.Since(start); err != nil {

@@ -51,12 +51,9 @@ func open(t testing.TB, split string) shelf {
 // found returns the documents of the sources of a question after turns, best first.
 func (s shelf) found(t testing.TB, text string, turns []string, floor bool) []string {
 	t.Helper()
-	q := retrieval.Query{Text: text, Bases: []retrieval.Ref{{Knowledge: "docs"}}, Settings: retrieval.DefaultSettings()}
+	q := retrieval.Query{Text: text, Bases: []retrieval.Ref{{Knowledge: "docs"}}, Previous: retrieval.Turns(turns), Settings: retrieval.DefaultSettings()}
 	if !floor {
 		q.Settings.ScoreThreshold = 0
-	}
-	for _, turn := range slices.Backward(turns) {
-		q.Previous = append(q.Previous, retrieval.Turn{Text: turn})
 	}
 	p := retrieval.Prepare{
 		Next:  retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return s.base }, Terms: analysis.Terms},
