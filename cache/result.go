@@ -10,11 +10,11 @@ import (
 // maxBody is the largest body of a value; its length is written in 32 bits.
 const maxBody = 1 << 30
 
-// The least bytes that a list's element takes: a source has ten lengths or numbers, a score
+// The least bytes that a list's element takes: a source has eleven lengths or numbers, a score
 // and a relevance, a ref two lengths. They bound what a decoder allocates for the length that a
 // list claims.
 const (
-	minSource   = 10 + 16
+	minSource   = 11 + 16
 	minExcluded = minSource + 2
 	minRef      = 2
 )
@@ -108,7 +108,7 @@ func sizeOf(r retrieval.Result) int {
 
 func stringsOf(s *retrieval.Source) int {
 	return len(s.Type) + len(s.Knowledge) + len(s.Doc) + len(s.Name) + len(s.Section) +
-		len(s.Text) + len(s.Before) + len(s.After)
+		len(s.Text) + len(s.Before) + len(s.After) + len(s.Sketch)
 }
 
 func appendSource(b []byte, s *retrieval.Source) []byte {
@@ -121,6 +121,7 @@ func appendSource(b []byte, s *retrieval.Source) []byte {
 	b = appendString(b, s.Text)
 	b = appendString(b, s.Before)
 	b = appendString(b, s.After)
+	b = appendString(b, s.Sketch)
 	b = binary.AppendVarint(b, int64(s.Tokens))
 	b = appendFloat(b, s.Score)
 	return appendFloat(b, s.Relevance)
@@ -211,6 +212,7 @@ func (d *decoder) source(s *retrieval.Source) {
 	s.Chunk = d.int()
 	s.Name, s.Section = d.string(), d.string()
 	s.Text, s.Before, s.After = d.string(), d.string(), d.string()
+	s.Sketch = d.string()
 	s.Tokens = d.int()
 	s.Score, s.Relevance = d.float(), d.float()
 }

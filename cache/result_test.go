@@ -19,7 +19,7 @@ func answer() retrieval.Result {
 	return retrieval.Result{
 		Sources: []retrieval.Source{
 			{Type: "rag", Knowledge: "docs", Doc: "leave.md", Chunk: 3, Name: "Leave policy", Section: "Parental leave",
-				Text: "Every parent may take 16 weeks.", Before: "Before.", After: "After.", Tokens: 8, Score: 11.25},
+				Text: "Every parent may take 16 weeks.", Before: "Before.", After: "After.", Sketch: strings.Repeat("\x00\xff", retrieval.SketchBytes/2), Tokens: 8, Score: 11.25},
 			{Type: "rag", Knowledge: "faq", Doc: "ff\xff\x00.md", Score: -0.5},
 		},
 		Excluded: []retrieval.Excluded{
@@ -131,7 +131,8 @@ var someResult = rapid.Custom(func(t *rapid.T) retrieval.Result {
 	score := rapid.Float64()
 	source := rapid.Custom(func(t *rapid.T) retrieval.Source {
 		return retrieval.Source{
-			Type: text.Draw(t, "type"), Knowledge: text.Draw(t, "knowledge"), Doc: text.Draw(t, "doc"), Chunk: number.Draw(t, "chunk"),
+			Sketch: rapid.SampledFrom([]string{"", "a sketch"}).Draw(t, "sketch"),
+			Type:   text.Draw(t, "type"), Knowledge: text.Draw(t, "knowledge"), Doc: text.Draw(t, "doc"), Chunk: number.Draw(t, "chunk"),
 			Name: text.Draw(t, "name"), Section: text.Draw(t, "section"), Text: text.Draw(t, "text"),
 			Before: text.Draw(t, "before"), After: text.Draw(t, "after"), Tokens: number.Draw(t, "tokens"), Score: score.Draw(t, "score"),
 		}

@@ -97,6 +97,9 @@ type Source struct {
 	Tokens    int    // of Text in the query's Encoding, exactly; 0 where unknown
 	Score     float64
 	Relevance float64 // of Score among those of all bases, see Relevance; 0 from an engine
+	// Sketch is that of a Sketcher of Text's content terms, made at ingest; "" where the
+	// engine has none, and in what a Pipeline returns.
+	Sketch string
 }
 
 // An Excluded is a candidate that fell, and why.
@@ -113,7 +116,7 @@ type ExcludeReason string
 // The reasons why a candidate is not among the sources of a Result.
 const (
 	ExcludedScore    ExcludeReason = "score"        // under the threshold
-	ExcludedDup      ExcludeReason = "duplicate"    // Jaccard >= 0.8 with a better one
+	ExcludedDup      ExcludeReason = "duplicate"    // Jaccard >= 0.8 with a better one, which Detail names
 	ExcludedDocument ExcludeReason = "per_document" // document has its share already
 	ExcludedTopK     ExcludeReason = "top_k"        // list was full
 )
@@ -167,7 +170,7 @@ type Result struct {
 	Provisional bool
 
 	Retrieved int // candidates of all bases together
-	Unique    int // of them, left after dedupe
+	Unique    int // of them, left after dedupe; of an engine: the same
 
 	Took time.Duration // from the first search to the answer; of a hit: the look-up
 }

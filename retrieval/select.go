@@ -14,7 +14,30 @@ type candidate struct {
 	relevance float64  // comparable over bases
 	beyond    float64  // the score of an engine without a floor, which says more where it is above 1
 	threshold float64  // least score in its base
-	terms     []string // of the source's text, sorted; nil until compared
+	text      *content // of the source; nil until compared
+}
+
+// A content is what a text is compared by.
+type content struct {
+	sketch sketch
+	made   bool     // the engine had no sketch
+	terms  []string // where it was made: as they come
+	sorted []string // the different ones; nil until they are compared
+}
+
+// set returns the different terms, sorted.
+func (c *content) set() []string {
+	if c.sorted == nil {
+		c.sorted = termSet(c.terms)
+	}
+	return c.sorted
+}
+
+// A group is candidates that say the same.
+type group struct {
+	best   *candidate // the first of them
+	chosen *candidate // nil while none is
+	listed bool       // best fell only because the list was full
 }
 
 // result is the source as the answer has it.
@@ -63,58 +86,85 @@ type selection struct {
 
 	chosen   []*candidate
 	excluded []Excluded
-	unique   int
+	groups   []*group // of all candidates, the best first
 }
 
-// add decides on the next best candidate. A candidate is compared with what is
-// chosen only, for a copy of a chunk that fell is no duplicate of anything the
-// model reads. Once the list is full, only equal texts are still told apart from
-// other chunks: analysing dozens of texts to label what falls anyway would cost
-// more than the search.
+// add decides on the next best candidate. Duplicates are found among all candidates, and
+// fall before the share of a document and the length of the list are looked at. Where the
+// best of a group fell for another reason, the next takes its place: a copy of what fell is
+// no duplicate of anything that the model reads.
 func (s *selection) add(c *candidate) {
-	if !(c.source.Score >= c.threshold) { // so that NaN falls too
-		s.drop(c, ExcludedScore, scoreDetail(c.source.Score, c.threshold))
-		return
-	}
+	g := s.groupOf(c)
 	full := len(s.chosen) >= s.settings.TopK
-	if better := s.duplicated(c, full); better != nil {
-		s.drop(c, ExcludedDup, fmt.Sprintf("duplicate of %s#%d", better.Doc, better.Chunk))
-		return
-	}
-	s.unique++
 	switch {
+	case !(c.source.Score >= c.threshold): // so that NaN falls too
+		s.drop(c, ExcludedScore, scoreDetail(c.source.Score, c.threshold))
+	case g.chosen != nil:
+		s.drop(c, ExcludedDup, duplicateDetail(c, g.chosen))
+	case g.listed:
+		s.drop(c, ExcludedDup, duplicateDetail(c, g.best))
 	case s.ofDocument(c.source) >= s.settings.MaxPerDocument:
 		s.drop(c, ExcludedDocument, fmt.Sprintf("%d of %s already", s.settings.MaxPerDocument, c.source.Doc))
 	case full:
+		g.listed = g.best == c
 		s.drop(c, ExcludedTopK, fmt.Sprintf("after the best %d", s.settings.TopK))
 	default:
+		g.chosen = c
 		s.chosen = append(s.chosen, c)
 	}
 }
 
-// duplicated returns the chosen source of which c is a duplicate, or nil.
-func (s *selection) duplicated(c *candidate, onlyEqual bool) *Source {
-	for _, better := range s.chosen {
-		if better.source.Text == c.source.Text {
-			return better.source
-		}
+// duplicateDetail names what was kept in place of c.
+func duplicateDetail(c, better *candidate) string {
+	if of := better.source; of.Knowledge != c.source.Knowledge {
+		return fmt.Sprintf("duplicate of %s#%d in %s", of.Doc, of.Chunk, of.Knowledge)
 	}
-	if onlyEqual {
-		return nil
-	}
-	for _, better := range s.chosen {
-		if similar(s.termsOf(better), s.termsOf(c)) {
-			return better.source
-		}
-	}
-	return nil
+	return fmt.Sprintf("duplicate of %s#%d", better.source.Doc, better.source.Chunk)
 }
 
-func (s *selection) termsOf(c *candidate) []string {
-	if c.terms == nil {
-		c.terms = termSet(s.terms(c.source.Text))
+// groupOf returns the best group with a text like that of c; a new one if there is none.
+func (s *selection) groupOf(c *candidate) *group {
+	for _, g := range s.groups {
+		if g.best.source.Text == c.source.Text {
+			return g
+		}
 	}
-	return c.terms
+	for _, g := range s.groups {
+		if s.alike(g.best, c) || g.chosen != nil && g.chosen != g.best && s.alike(g.chosen, c) {
+			return g
+		}
+	}
+	g := &group{best: c}
+	s.groups = append(s.groups, g)
+	return g
+}
+
+// fewTerms is the number of terms up to which sets are compared as such where there are any.
+const fewTerms = 16
+
+// alike tells whether the texts of two candidates are duplicates. By sketches that engines
+// have made it is an estimate, see Sketcher; where one had to be made here, the terms decide
+// on what the sketches do not tell apart at once.
+func (s *selection) alike(a, b *candidate) bool {
+	x, y := s.contentOf(a), s.contentOf(b)
+	if !x.made || !y.made {
+		return x.sketch.similar(&y.sketch)
+	}
+	few := min(len(x.terms), len(y.terms)) <= fewTerms
+	return (few || x.sketch.near(&y.sketch)) && similar(x.set(), y.set())
+}
+
+func (s *selection) contentOf(c *candidate) *content {
+	if c.text != nil {
+		return c.text
+	}
+	c.text = new(content)
+	read, ok := readSketch(c.source.Sketch)
+	if c.text.sketch = read; !ok {
+		c.text.terms, c.text.made = s.terms(c.source.Text), true
+		c.text.sketch = sketchOf(c.text.terms)
+	}
+	return c.text
 }
 
 func (s *selection) ofDocument(src *Source) int {
@@ -134,7 +184,7 @@ func (s *selection) drop(c *candidate, reason ExcludeReason, detail string) {
 		return
 	}
 	src := c.result()
-	src.Text, src.Before, src.After, src.Tokens = "", "", "", 0
+	src.Text, src.Before, src.After, src.Sketch, src.Tokens = "", "", "", "", 0
 	s.excluded = append(s.excluded, Excluded{Source: src, Reason: reason, Detail: detail})
 }
 
@@ -163,9 +213,11 @@ func choose(answers []Result, s Settings, terms func(string) []string) Result {
 	for i := range ranked {
 		sel.add(&ranked[i])
 	}
-	res := Result{Excluded: sel.excluded, Retrieved: len(ranked), Unique: sel.unique}
+	res := Result{Excluded: sel.excluded, Retrieved: len(ranked), Unique: len(sel.groups)}
 	for _, c := range sel.chosen {
-		res.Sources = append(res.Sources, c.result())
+		src := c.result()
+		src.Sketch = "" // nothing compares it any more
+		res.Sources = append(res.Sources, src)
 	}
 	return res
 }

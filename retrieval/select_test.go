@@ -41,12 +41,12 @@ func TestSelect(t *testing.T) {
 out a/z.md#0 score: score 2.96 < 3.00
 out a/y.md#0 score: score 1.1 < 3.0
 out a/n.md#0 score: score NaN < 3.0
-4 retrieved, 1 unique`,
+4 retrieved, 4 unique`,
 		},
 		"threshold of the policy": {
 			bases:    engines{"a": has(3, chunk("x.md", 0, 7, "x"), chunk("y.md", 0, 4, "y"))},
 			settings: func(s *retrieval.Settings) { s.ScoreThreshold = 5 },
-			want:     "in  a/x.md#0\nout a/y.md#0 score: score 4.0 < 5.0\n2 retrieved, 1 unique",
+			want:     "in  a/x.md#0\nout a/y.md#0 score: score 4.0 < 5.0\n2 retrieved, 2 unique",
 		},
 		"thresholds of bases": {
 			bases: engines{
@@ -113,30 +113,55 @@ out a/x.md#2 per_document: 2 of x.md already
 		"a copy of what fell is no duplicate": {
 			bases:    engines{"a": has(0, chunk("x.md", 0, 9, "p"), chunk("x.md", 1, 8, "q"), chunk("y.md", 0, 7, "q"))},
 			settings: func(s *retrieval.Settings) { s.MaxPerDocument = 1 },
-			want:     "in  a/x.md#0\nin  a/y.md#0\nout a/x.md#1 per_document: 1 of x.md already\n3 retrieved, 3 unique",
+			want:     "in  a/x.md#0\nin  a/y.md#0\nout a/x.md#1 per_document: 1 of x.md already\n3 retrieved, 2 unique",
 		},
 		"top k": {
 			bases:    engines{"a": has(0, chunk("x.md", 0, 9, "p"), chunk("y.md", 0, 8, "q"), chunk("z.md", 0, 7, "p"))},
 			settings: func(s *retrieval.Settings) { s.TopK = 1 },
 			want:     "in  a/x.md#0\nout a/y.md#0 top_k: after the best 1\nout a/z.md#0 duplicate: duplicate of x.md#0\n3 retrieved, 2 unique",
 		},
-		"what is alike is not compared once the list is full": {
+		"duplicates are found when the list is full, and of what came too late for it": {
 			bases: engines{"a": has(0,
 				chunk("x.md", 0, 9, leave), chunk("y.md", 0, 8, "q"),
-				chunk("z.md", 0, 7, strings.ToUpper(leave)), chunk("w.md", 0, 6, "q"))},
+				chunk("z.md", 0, 7, strings.ToUpper(leave)), chunk("w.md", 0, 6, "q"), chunk("v.md", 0, 5, "r"), chunk("u.md", 0, 4, "R"))},
 			settings: func(s *retrieval.Settings) { s.TopK = 2 },
 			want: `in  a/x.md#0
 in  a/y.md#0
-out a/z.md#0 top_k: after the best 2
+out a/z.md#0 duplicate: duplicate of x.md#0
 out a/w.md#0 duplicate: duplicate of y.md#0
-4 retrieved, 3 unique`,
+out a/v.md#0 top_k: after the best 2
+out a/u.md#0 duplicate: duplicate of v.md#0
+6 retrieved, 3 unique`,
+		},
+		"twins take no place in the list and no share of their document": {
+			bases: engines{
+				"a": has(0, chunk("x.html", 0, 9, leave), chunk("x.txt", 0, 8.9, leave+" eleven"), chunk("x.html", 1, 8, "q"), chunk("x.txt", 1, 7, "Q"), chunk("x.html", 2, 6, "r")),
+				"b": has(0, chunk("copy/x.html", 0, 5, leave), chunk("y.md", 0, 4, "s")),
+			},
+			settings: func(s *retrieval.Settings) { s.TopK = 4 },
+			want: `in  a/x.html#0
+in  a/x.html#1
+in  a/x.html#2
+in  b/y.md#0
+out a/x.txt#0 duplicate: duplicate of x.html#0
+out a/x.txt#1 duplicate: duplicate of x.html#1
+out b/copy/x.html#0 duplicate: duplicate of x.html#0 in a
+7 retrieved, 4 unique`,
+		},
+		"what is below the threshold has twins too": {
+			bases: engines{"a": has(5, chunk("x.md", 0, 9, "p"), chunk("y.md", 0, 4, "P"), chunk("z.md", 0, 3, "q"), chunk("w.md", 0, 2, "Q"))},
+			want: `in  a/x.md#0
+out a/y.md#0 score: score 4.0 < 5.0
+out a/z.md#0 score: score 3.0 < 5.0
+out a/w.md#0 score: score 2.0 < 5.0
+4 retrieved, 2 unique`,
 		},
 		"scores that differ by very little": {
 			bases: engines{"a": has(3, chunk("x.md", 0, 3, "x"), chunk("y.md", 0, 2.9999994, "y"), chunk("z.md", 0, 3-1e-9, "z"))},
 			want: `in  a/x.md#0
 out a/z.md#0 score: score 3.000000 < 3.000000
 out a/y.md#0 score: score 2.999999 < 3.000000
-3 retrieved, 1 unique`,
+3 retrieved, 3 unique`,
 		},
 		"ties of all but text": {
 			bases:    engines{"a": has(0, chunk("x.md", 0, 1, "q"), chunk("x.md", 0, 1, "p"))},
@@ -334,17 +359,76 @@ func checkSelection(t *rapid.T, res retrieval.Result, s retrieval.Settings, floo
 	}
 }
 
+// sketched returns sources with the sketches of their texts.
+func sketched(sources []retrieval.Source) []retrieval.Source {
+	var k retrieval.Sketcher
+	out := slices.Clone(sources)
+	for i := range out {
+		for _, term := range words(out[i].Text) {
+			k.Add([]byte(term))
+		}
+		out[i].Sketch = string(k.Append(nil))
+	}
+	return out
+}
+
+// By sketches duplicates are found as by terms, without a text being analysed, and nothing
+// of them is left in the result.
+func TestSelectBySketches(t *testing.T) {
+	var sources []retrieval.Source
+	for i := range 60 {
+		text := ""
+		for w := range 100 {
+			text += fmt.Sprintf("word%d-%d ", i/3, w)
+		}
+		sources = append(sources, chunk(fmt.Sprintf("%d.md", i), 0, 100-float64(i), text+[]string{"", "print version", "one two three four"}[i%3]))
+	}
+	want, err := engines{"a": has(1, sources...)}.pipeline().Retrieve(t.Context(), asking("a"))
+	if err != nil || want.Unique != 17 { // of 50
+		t.Fatalf("%d unique, %v", want.Unique, err)
+	}
+	p := engines{"a": has(1, sketched(sources)...)}.pipeline()
+	p.Terms = func(text string) []string {
+		t.Errorf("%.20q was analysed", text)
+		return nil
+	}
+	got, err := p.Retrieve(t.Context(), asking("a"))
+	if diff := gocmp.Diff(outcome(want), outcome(got)); diff != "" || err != nil {
+		t.Errorf("%v (-by terms +by sketches):\n%s", err, diff)
+	}
+	for _, s := range got.Sources {
+		if s.Sketch != "" {
+			t.Error("the sketch goes on")
+		}
+	}
+	for _, e := range got.Excluded {
+		if e.Source.Sketch != "" {
+			t.Error("the sketch of what fell goes on")
+		}
+	}
+}
+
 func BenchmarkPipeline(b *testing.B) {
 	var sources []retrieval.Source
-	for i := range 50 {
+	for i := range 200 {
 		text := strings.Repeat(fmt.Sprintf("chunk %d of many with words that differ %d ", i, i*i), 30)
-		sources = append(sources, chunk(fmt.Sprintf("%d.md", i), 0, 50-float64(i), text))
+		for w := range 100 {
+			text += fmt.Sprintf("word%d ", (i*i+w*w)%1000)
+		}
+		sources = append(sources, chunk(fmt.Sprintf("%d.md", i), 0, 500-float64(i), text))
 	}
-	p, q := engines{"a": has(1, sources...)}.pipeline(), asking("a")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := p.Retrieve(b.Context(), q); err != nil {
-			b.Fatal(err)
+	for _, n := range []int{50, 200} {
+		for name, list := range map[string][]retrieval.Source{"sketches": sketched(sources)[:n], "terms": sources[:n]} {
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				p, q := engines{"a": has(1, list...)}.pipeline(), asking("a")
+				q.Settings.NumCandidates = n
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := p.Retrieve(b.Context(), q); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
 		}
 	}
 }

@@ -142,7 +142,7 @@ func TestASidenoteGivesItsOwnSources(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range want.Sources {
-			want.Sources[i].Knowledge, want.Sources[i].Before, want.Sources[i].After = "legal", "", ""
+			want.Sources[i].Knowledge, want.Sources[i].Before, want.Sources[i].After, want.Sources[i].Sketch = "legal", "", "", ""
 		}
 		if diff := cmp.Diff(want.Sources, got.Sources, cmpopts.EquateApprox(1e-12, 0), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%q (-there +here):\n%s", text, diff)

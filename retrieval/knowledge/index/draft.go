@@ -26,7 +26,8 @@ type draft struct {
 	counters  distinct
 	tokens    [][]uint32 // by counter, by text; those at the end may be missing
 	texts     []string
-	bytes     uint64 // of them
+	sketches  [][]byte // by text
+	bytes     uint64   // of them
 }
 
 // distinct numbers different strings in the order in which they come.
@@ -57,7 +58,9 @@ func (d *draft) document(row int64, id, name, attributes string) {
 	d.labels = append(d.labels, id, name)
 }
 
-func (d *draft) text(section, text string, counts []chunk.Count) {
+// text takes a text of the last document, and its sketch, which is kept until the image is
+// made.
+func (d *draft) text(section, text string, counts []chunk.Count, sketch []byte) {
 	for _, c := range counts {
 		i := int(d.counters.number(c.Counter))
 		if i == len(d.tokens) {
@@ -67,7 +70,7 @@ func (d *draft) text(section, text string, counts []chunk.Count) {
 		d.tokens[i] = append(d.tokens[i], uint32(c.Tokens))
 	}
 	d.sectionOf = append(d.sectionOf, d.sections.number(section))
-	d.texts = append(d.texts, text)
+	d.texts, d.sketches = append(d.texts, text), append(d.sketches, sketch)
 	d.bytes += uint64(len(text))
 }
 
@@ -137,7 +140,8 @@ func (d *draft) write(image []byte, c textCounts) {
 		putNumber(x.sectionOf, t, int(d.sectionOf[t]))
 		putNumber(x.starts, t, at)
 		body := x.bodies[at : at+copy(x.bodies[at:], text)]
-		putNumber(x.sums, t, int(crc32.Checksum(body, crc32c())))
+		copy(x.sketch(t), d.sketches[t])
+		putNumber(x.sums, t, int(x.sum(t, body)))
 		at += len(body)
 	}
 	putNumber(x.starts, x.count, at)

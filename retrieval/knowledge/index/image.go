@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"math"
 
+	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
@@ -18,8 +19,8 @@ import (
 //	12  CRC-32C of the header, these four bytes left out
 //	16  bytes of the image of texts, of that of postings
 //
-// The image of texts is a header, a table and the texts, each padded with zeros to a
-// multiple of 8 bytes:
+// The image of texts is a header, a table, the sketches of the texts and the texts, each
+// padded with zeros to a multiple of 8 bytes:
 //
 //	0   magic
 //	8   documents, sections, sets of attributes, texts, bytes of strings, bytes of texts,
@@ -27,11 +28,11 @@ import (
 //	36  CRC-32C of the table, padding included
 //	40  CRC-32C of the header up to here
 //
-// The table has its own sum, which is looked at once, and each text has one, which is
-// looked at when it is read: opening a large base does not read its texts.
+// The table has its own sum, which is looked at once, and each text with its sketch has one,
+// which is looked at when it is read: opening a large base does not read its texts.
 const (
 	fileMagic  = "SNshelf\n"
-	fileFormat = 3
+	fileFormat = 4
 	fileHeader = 32
 
 	textsMagic  = "SNtexts\n"
@@ -70,7 +71,12 @@ func (c textCounts) table() (n uint64) {
 	return padded(n)
 }
 
-func (c textCounts) bytes() uint64 { return textsHeader + c.table() + padded(c.bodies) }
+// sketches returns the bytes of the sketches, a multiple of 8.
+func (c textCounts) sketches() uint64 { return retrieval.SketchBytes * c.texts }
+
+func (c textCounts) bytes() uint64 {
+	return textsHeader + c.table() + c.sketches() + padded(c.bodies)
+}
 
 func padded(n uint64) uint64 { return (n + 7) &^ 7 }
 
@@ -84,6 +90,8 @@ func (c textCounts) slice(image []byte) texts {
 		at += sizes[i]
 	}
 	at = textsHeader + c.table()
+	x.sketches = image[at : at+c.sketches() : at+c.sketches()]
+	at += c.sketches()
 	x.bodies = image[at : at+c.bodies : at+c.bodies]
 	return x
 }

@@ -137,6 +137,7 @@ func (s Segments) Source(ref bm25.Ref) (retrieval.Source, error) {
 	out.Doc, out.Name = seg.labels(d)
 	var err error
 	out.Before, out.Text, out.After, err = seg.around(ref.Text, first, end)
+	out.Sketch = string(texts.sketch(ref.Text))
 	runtime.KeepAlive(s)
 	return out, err
 }

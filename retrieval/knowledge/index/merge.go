@@ -90,7 +90,7 @@ func Merge(sources Segments) (image []byte, rows []int64, err error) {
 				return nil, nil, errors.New("BUG: texts and postings are merged in different orders")
 			}
 			// Not copied: sources outlive the draft.
-			d.text(string(s.texts.section(t)), unsafe.String(unsafe.SliceData(body), len(body)), s.texts.countsOf(t))
+			d.text(string(s.texts.section(t)), unsafe.String(unsafe.SliceData(body), len(body)), s.texts.countsOf(t), s.texts.sketch(t))
 		}
 	}
 	image, err = d.segment(postings)

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"sidenote/retrieval"
+	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge/index"
 )
 
@@ -177,4 +179,47 @@ func TestMergeSegments(t *testing.T) {
 			t.Fatalf("rows %v, %v; want %v", rows, merged.Rows(), want)
 		}
 	})
+}
+
+// Each text has the sketch of its own terms, without those of title and section, from the
+// first segment on through merges.
+func TestSketches(t *testing.T) {
+	check := func(segment *index.Segment, texts int) {
+		t.Helper()
+		segments := index.Segments{segment.Without(nil, nil)}
+		var k retrieval.Sketcher
+		for d := range segments.InOrder() {
+			for ref := range segments.Texts(d) {
+				s, err := segments.Source(ref)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, term := range analysis.Terms(s.Text) {
+					k.Add([]byte(term))
+				}
+				if want := string(k.Append(nil)); s.Sketch != want {
+					t.Errorf("%s#%d: sketch %x, want %x", s.Doc, s.Chunk, s.Sketch, want)
+				}
+				texts--
+			}
+		}
+		if texts != 0 {
+			t.Errorf("%d texts are missing", texts)
+		}
+	}
+	opened := func(documents map[int64][]string) *index.Segment {
+		s, err := index.Open("", write(t, documents), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first, second := opened(small()), opened(map[int64][]string{11: {"aa.md", "Second", `{}`, "Ant", "An ant and a bee", "Bee", "no leave"}})
+	check(first, 5)
+	check(second, 2)
+	merged, _, err := index.MergeWithout(map[int64]bool{3: true}, first, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(merged, 6)
 }

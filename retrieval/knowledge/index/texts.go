@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"sort"
 
+	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/chunk"
 )
 
@@ -22,6 +23,7 @@ type texts struct {
 	sums      []byte // by text
 	counts    []byte // by counter, by text: its tokens, 0 where unknown
 	strings   []byte
+	sketches  []byte // by text
 	bodies    []byte
 }
 
@@ -66,10 +68,20 @@ func (x *texts) string(i int) []byte { return x.strings[number(x.offsets, i):num
 
 func (x *texts) body(t int) []byte { return x.bodies[number(x.starts, t):number(x.starts, t+1)] }
 
-// whole tells whether a text is as it was written.
-func (x *texts) whole(t int) bool {
-	return crc32.Checksum(x.body(t), crc32c()) == uint32(number(x.sums, t))
+// sketch returns that of the terms of a text, see retrieval.Sketcher.
+func (x *texts) sketch(t int) []byte { return sketchAt(x.sketches, t) }
+
+func sketchAt(sketches []byte, t int) []byte {
+	return sketches[t*retrieval.SketchBytes : (t+1)*retrieval.SketchBytes]
 }
+
+// sum returns the checksum of a text and its sketch.
+func (x *texts) sum(t int, body []byte) uint32 {
+	return crc32.Update(crc32.Checksum(x.sketch(t), crc32c()), crc32c(), body)
+}
+
+// whole tells whether a text and its sketch are as they were written.
+func (x *texts) whole(t int) bool { return x.sum(t, x.body(t)) == uint32(number(x.sums, t)) }
 
 // document returns the document of a text.
 func (x *texts) document(t int) int {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/index/bm25"
 )
@@ -54,6 +55,8 @@ type Writer struct {
 	weight    int
 	texts     int
 	postings  bm25.Builder // keeps what it learned of the words
+	sketcher  retrieval.Sketcher
+	sketches  []byte // of the texts in postings
 }
 
 // Add takes one document, after emitting those before where they fill a segment.
@@ -103,13 +106,15 @@ func (w *Writer) segment(documents []Document) (n int, err error) {
 			return 0, fmt.Errorf("document %q: %w", doc.ID, err)
 		}
 		rows = append(rows, doc.Row)
+		first := len(d.texts)
 		d.document(doc.Row, doc.ID, doc.Name, doc.Attributes)
-		for _, p := range doc.Chunks {
-			d.text(p.Section, p.Text, p.Counts)
+		for i, p := range doc.Chunks {
+			d.text(p.Section, p.Text, p.Counts, sketchAt(w.sketches, first+i))
 		}
 		n++
 	}
 	postings, err := w.postings.Build()
+	defer func() { w.sketches = w.sketches[:0] }()
 	if err != nil {
 		return 0, err
 	}
@@ -127,8 +132,13 @@ func (w *Writer) index(d *Document) error {
 		// Twice: a term of the title should weigh more than one of the text.
 		if _, err := w.postings.Add(d.Name, d.Name, p.Section, p.Text); err != nil {
 			w.postings.Truncate(before)
+			w.sketches = w.sketches[:before*retrieval.SketchBytes]
 			return err
 		}
+		for term := range w.postings.LastPart() { // those of the text
+			w.sketcher.Add(term)
+		}
+		w.sketches = w.sketcher.Append(w.sketches)
 	}
 	return nil
 }

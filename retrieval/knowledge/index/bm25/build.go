@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 
 	"sidenote/retrieval/analysis"
@@ -32,6 +33,7 @@ type Builder struct {
 
 	// of the text being added
 	ids  []uint32
+	last int      // where the ids of its last part begin
 	freq []uint16 // by term, all 0 between texts
 }
 
@@ -51,6 +53,7 @@ func (w *Builder) Add(parts ...string) (int, error) {
 	for _, p := range parts {
 		var err error
 		n := 0
+		w.last = len(w.ids)
 		if w.ids, n, err = w.vocabulary.Append(w.ids, p); err != nil {
 			return 0, fmt.Errorf("%w: %w", ErrFull, err)
 		}
@@ -75,6 +78,18 @@ func (w *Builder) Add(parts ...string) (int, error) {
 		w.freq[id] = 0
 	}
 	return n, nil
+}
+
+// LastPart goes through the terms of the last part of the text that was added last; those
+// that stand there several times come again. They are good until the next text is added.
+func (w *Builder) LastPart() iter.Seq[[]byte] {
+	return func(yield func(term []byte) bool) {
+		for _, id := range w.ids[w.last:] {
+			if !yield(w.vocabulary.Bytes(id)) {
+				return
+			}
+		}
+	}
 }
 
 // Truncate takes the texts from n on back.

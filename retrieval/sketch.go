@@ -1,0 +1,142 @@
+package retrieval
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// SketchBytes is the length of a sketch.
+const SketchBytes = 128
+
+const (
+	sketchBins  = 2 * SketchBytes // of four bits each
+	sketchWords = SketchBytes / 8
+)
+
+// A Sketcher makes the sketch of a set of terms, from which the Jaccard similarity of two
+// sets is estimated without the sets (A. Broder, On the resemblance and containment of
+// documents, 1997). The zero Sketcher is an empty set.
+//
+// Terms are divided into 256 bins by their hash; a bin keeps four bits of its greatest hash,
+// or zero where it has no term. The bins in which two sketches agree, as a part of those that
+// are not empty in both, are the estimate. That is one permutation hashing (P. Li, A. Owen,
+// C.-H. Zhang 2012) with b-bit values (P. Li, C. König 2010). A term costs one hash, however
+// many bins there are. The standard deviation of the estimate is 0.025 at a similarity of
+// 0.8, for sets of 80 terms as for those of 600; it is greater for shorter texts.
+//
+// The same terms have the same sketch on every machine.
+type Sketcher struct {
+	greatest [sketchBins]uint32 // 0 for an empty bin
+}
+
+// Add adds a term; one that comes again changes nothing.
+func (k *Sketcher) Add(term []byte) {
+	h := hashTerm(term)
+	bin := &k.greatest[h>>(64-8)]
+	*bin = max(*bin, uint32(h)|1)
+}
+
+// Append appends the sketch of the terms added, and empties the set.
+func (k *Sketcher) Append(to []byte) []byte {
+	for i := 0; i < sketchBins; i += 2 {
+		to = append(to, nibble(k.greatest[i])|nibble(k.greatest[i+1])<<4)
+	}
+	clear(k.greatest[:])
+	return to
+}
+
+// nibble returns four bits of a hash, which are zero only for an empty bin.
+func nibble(greatest uint32) byte {
+	if greatest == 0 {
+		return 0
+	}
+	return byte(1 + (greatest>>1)%15)
+}
+
+// hashTerm is FNV-1a, mixed as in SplitMix64 so that all bits depend on all of the term.
+func hashTerm(term []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, b := range term {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+// A sketch is one that was read.
+type sketch struct {
+	words [sketchWords]uint64
+	used  int // bins that are not empty
+}
+
+// lowBits has the lowest bit of each bin.
+const lowBits = 0x1111111111111111
+
+// filled has the lowest bit of each bin that is not zero.
+func filled(word uint64) uint64 {
+	word |= word >> 2
+	return (word | word>>1) & lowBits
+}
+
+// readSketch reads a sketch; ok is false where there is none.
+func readSketch(s string) (out sketch, ok bool) {
+	if len(s) != SketchBytes {
+		return out, false
+	}
+	var raw [SketchBytes]byte
+	copy(raw[:], s)
+	for i := range out.words {
+		out.words[i] = binary.LittleEndian.Uint64(raw[8*i:])
+		out.used += bits.OnesCount64(filled(out.words[i]))
+	}
+	return out, true
+}
+
+// sketchOf returns the sketch of some terms.
+func sketchOf(terms []string) sketch {
+	var k Sketcher
+	for _, t := range terms {
+		k.Add([]byte(t))
+	}
+	out, _ := readSketch(string(k.Append(make([]byte, 0, SketchBytes))))
+	return out
+}
+
+const (
+	// chance is the part of the bins that agree though they hold different terms.
+	chance = 1.0 / 15
+	// bias is how much too low the estimate is at duplicateSimilarity: where a bin has a
+	// common term and one that is not, they may disagree.
+	bias = 0.01
+	// leastAgreement is the part of the bins that agree where sets are similar.
+	leastAgreement = duplicateSimilarity - bias + (1-duplicateSimilarity+bias)*chance
+	// glance is the number of bins after which sketches that agree in less than a third of
+	// them are not read to the end. Of similar sets that is true of one pair in 100,000.
+	glance = 16
+)
+
+// similar estimates whether the Jaccard similarity of two sets reaches duplicateSimilarity.
+// Sets without a term resemble nothing.
+func (a *sketch) similar(b *sketch) bool { return a.agrees(b, leastAgreement) }
+
+// near tells whether sets may be similar: it is true of all that are.
+func (a *sketch) near(b *sketch) bool { return a.agrees(b, 0.6) }
+
+// agrees tells whether two sketches agree in a part of the bins that are not empty in both.
+func (a *sketch) agrees(b *sketch, least float64) bool {
+	if a.used == 0 || float64(min(a.used, b.used)) < least*float64(max(a.used, b.used)) {
+		return false
+	}
+	same, of := 0, 0
+	for i := range a.words {
+		x, y := a.words[i], b.words[i]
+		either := filled(x | y)
+		of += bits.OnesCount64(either)
+		same += bits.OnesCount64(either &^ filled(x^y))
+		if of >= glance && 3*same < of {
+			return false
+		}
+	}
+	return float64(same) >= least*float64(of)
+}

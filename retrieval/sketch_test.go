@@ -1,0 +1,107 @@
+package retrieval
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// twoSets returns sets whose union has so many terms, common of them in both.
+func twoSets(r *rand.Rand, union, common int) (a, b []string) {
+	for i := range union {
+		term := fmt.Sprintf("%x", r.Uint64())
+		if i < common || i%2 == 0 {
+			a = append(a, term)
+		}
+		if i < common || i%2 == 1 {
+			b = append(b, term)
+		}
+	}
+	return a, b
+}
+
+// Sketches tell duplicates from others as the sets do, but for those between.
+func TestSketchEstimate(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	const pairs = 400
+	for _, union := range []int{8, 20, 60, 120, 200, 400} {
+		for _, want := range []struct {
+			percent     int // of the union that both have
+			least, most int // pairs that are taken for duplicates
+		}{{0, 0, 0}, {50, 0, 0}, {65, 0, 8}, {75, 0, 40}, {88, 388, pairs}, {95, 396, pairs}, {100, pairs, pairs}} {
+			found := 0
+			for range pairs {
+				x, y := twoSets(r, union, (want.percent*union+50)/100)
+				a, b := sketchOf(x), sketchOf(y)
+				if a.similar(&b) != b.similar(&a) {
+					t.Fatal("which of two comes first makes a difference")
+				}
+				if a.similar(&b) {
+					found++
+				}
+			}
+			if found < want.least || found > want.most {
+				t.Errorf("%d terms, %d %% in both: %d of %d pairs are duplicates; want %d to %d", union, want.percent, found, pairs, want.least, want.most)
+			}
+		}
+	}
+}
+
+// A sketch is of a set, always the same, and what is kept on disk can be read.
+func TestSketch(t *testing.T) {
+	var k Sketcher
+	sketched := func(terms ...string) string {
+		for _, term := range terms {
+			k.Add([]byte(term))
+		}
+		return string(k.Append(nil))
+	}
+	if sketched("ant", "bee") != sketched("bee", "ant", "bee", "ant") || sketched("ant") == sketched("bee") {
+		t.Error("a sketch is not of the set of its terms")
+	}
+	var terms []string
+	for i := range 300 {
+		terms = append(terms, fmt.Sprint("term ", i))
+	}
+	if got := hashTerm([]byte(sketched(terms...))); got != 0xaa26330948512426 {
+		t.Errorf("the sketch of old indexes is another, %#x", got)
+	}
+	if s, ok := readSketch(sketched(terms...)); !ok || s != sketchOf(terms) {
+		t.Error("a sketch is not read as it was made")
+	}
+	for _, none := range []string{"", "short", string(make([]byte, SketchBytes+1))} {
+		if _, ok := readSketch(none); ok {
+			t.Errorf("%d bytes are taken for a sketch", len(none))
+		}
+	}
+	empty, other := sketchOf(nil), sketchOf([]string{"ant"})
+	if empty.similar(&empty) || empty.similar(&other) || other.similar(&empty) {
+		t.Error("a set without a term resembles another")
+	}
+}
+
+func BenchmarkSketchSimilar(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, percent := range []int{5, 90} {
+		x, y := twoSets(r, 200, 2*percent)
+		s, u := sketchOf(x), sketchOf(y)
+		b.Run(fmt.Sprintf("%d%%", percent), func(b *testing.B) {
+			for b.Loop() {
+				s.similar(&u)
+			}
+		})
+	}
+}
+
+func BenchmarkSketch(b *testing.B) {
+	terms, _ := twoSets(rand.New(rand.NewPCG(1, 2)), 150, 150)
+	var k Sketcher
+	var to []byte
+	for b.Loop() {
+		for _, t := range terms {
+			k.Add([]byte(t))
+		}
+		to = k.Append(slices.Grow(to[:0], SketchBytes))
+	}
+}
