@@ -145,12 +145,16 @@ func PDFLoop() []byte {
 	return assemble([]string{"<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 1000000000 /Parent 2 0 R >>"})
 }
 
-// PDFCalls is one whose page calls for a drawing that calls for another ten times, and so on:
-// it would be drawn 10^levels times.
-func PDFCalls(levels int) []byte {
+// PDFCalls is one with a page of text, and one that calls for a drawing that calls for
+// another ten times, and so on: it would be drawn 10^levels times.
+func PDFCalls(text string, levels int) []byte {
+	content := "BT /F1 12 Tf 72 720 Td (" + text + ") Tj ET"
 	objects := []string{
-		"<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-		"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /XObject << /X 5 0 R >> >> /Contents 4 0 R >>",
+		"<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [3 0 R 4 0 R] /Count 2 >>",
+		"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << /F1 5 0 R >> >> /Contents 6 0 R >>",
+		"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /XObject << /X 8 0 R >> >> /Contents 7 0 R >>",
+		"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+		fmt.Sprintf("<< /Length %d >>\nstream\n%s\nendstream", len(content), content),
 		"<< /Length 5 >>\nstream\n/X Do\nendstream",
 	}
 	calls := strings.Repeat("/X Do\n", 10)

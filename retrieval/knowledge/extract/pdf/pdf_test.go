@@ -123,10 +123,11 @@ func TestLimits(t *testing.T) {
 		name string
 		raw  []byte
 		wall time.Duration
+		text string // of the pages before
 		want string
 	}{
-		{"bomb", extracttest.PDFBomb(1 << 25), 0, "reading it takes too much memory"},
-		{"calls", extracttest.PDFCalls(12), time.Second, "reading it takes too long"},
+		{"bomb", extracttest.PDFBomb(1 << 25), 0, "", "reading it takes too much memory"},
+		{"calls", extracttest.PDFCalls("a page before", 12), 3 * time.Second, "###### p. 1\n\na page before\n", "after page 1: reading it takes too long"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := pdf.New(extracttest.CodeCache())
@@ -136,10 +137,10 @@ func TestLimits(t *testing.T) {
 			}
 			r.Limit = tc.wall
 			start := time.Now()
-			_, reason := read(t, r, tc.raw)
+			d, reason := read(t, r, tc.raw)
 			t.Logf("%s after %v", reason, time.Since(start).Round(time.Millisecond))
-			if reason != tc.want {
-				t.Errorf("%q, want %q", reason, tc.want)
+			if reason != tc.want || d.Text != tc.text {
+				t.Errorf("%q, %q; want %q, %q", d.Text, reason, tc.text, tc.want)
 			}
 			r.Limit = 0
 			if d, reason := read(t, r, extracttest.PDF("after")); reason != "" || !strings.Contains(d.Text, "after") {
@@ -167,7 +168,7 @@ func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		_, err := shared.Read(ctx, extracttest.PDFCalls(12))
+		_, err := shared.Read(ctx, extracttest.PDFCalls("text", 12))
 		done <- err
 	}()
 	cancel()
