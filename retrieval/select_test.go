@@ -65,14 +65,14 @@ in  b/z.md#0
 out c/u.md#0 score: score 0.7 < 0.8
 out a/y.md#0 score: score 7.0 < 9.0
 out b/w.md#0 score: score 1.9 < 2.0
-7 retrieved, 4 unique`,
+7 retrieved, 7 unique`,
 		},
 		"the threshold of a policy is for all bases": {
 			bases: engines{"a": has(3, chunk("x.md", 0, 7, "x"), chunk("y.md", 0, 4, "y"))},
 			settings: func(s *retrieval.Settings) {
 				s.ScoreThreshold, s.Thresholds = 5, []retrieval.Threshold{{Knowledge: "a", Relevance: .1}}
 			},
-			want: "in  a/x.md#0\nout a/y.md#0 score: score 4.0 < 5.0\n2 retrieved, 1 unique",
+			want: "in  a/x.md#0\nout a/y.md#0 score: score 4.0 < 5.0\n2 retrieved, 2 unique",
 		},
 		"no floor, no threshold": {
 			bases: engines{"a": has(0, chunk("x.md", 0, .01, "x"), chunk("y.md", 0, -2, "y"))},
