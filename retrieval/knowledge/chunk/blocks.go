@@ -22,7 +22,7 @@ type block struct {
 	head, tail string // put around a part of the block: the fences of a listing, the head of a table
 	heading    string // text of the heading, or name of what the block declares
 	declares   bool   // the block is source code
-	leads      bool   // no blank line parts it from the next block, as a term from its definition
+	leads      bool   // to the next block, as a term to its definition
 }
 
 // newMarkdownParser returns a parser of blocks and tables. It does not parse within
@@ -70,7 +70,8 @@ func markdownBlocks(body string) (blocks []block, ok bool) {
 	}
 	for i, n := range nodes {
 		blocks[i].describe(n, source)
-		blocks[i].leads = i+1 < len(nodes) && n.Kind() == ast.KindParagraph && !endsBlank(body[blocks[i].start:blocks[i].end])
+		blocks[i].leads = i+1 < len(nodes) && n.Kind() == ast.KindParagraph &&
+			(!endsBlank(body[blocks[i].start:blocks[i].end]) || strings.HasPrefix(body[blocks[i].end:], ": "))
 	}
 	return blocks, true
 }

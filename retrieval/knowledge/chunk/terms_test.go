@@ -28,7 +28,11 @@ func TestTermsStayWithDefinitions(t *testing.T) {
 				fmt.Fprintf(&doc, "%s\n", prose.Draw(r, "text"))
 			}
 			term := fmt.Sprintf("TERM-%0*d", rapid.IntRange(1, 60).Draw(r, "length"), i)
-			fmt.Fprintf(&doc, "%s\n%s\n", term, d)
+			if colon := rapid.Bool().Draw(r, "colon"); colon && !strings.ContainsAny(d, "`|-") {
+				fmt.Fprintf(&doc, "%s\n\n: %s\n", term, d)
+			} else {
+				fmt.Fprintf(&doc, "%s\n%s\n", term, d)
+			}
 			fmt.Fprintf(&page, "<dt>%s</dt><dd>%s</dd>", term, d)
 		}
 		for id, text := range map[string]string{"a.md": doc.String(), "a.html": page.String() + "</dl>"} {
