@@ -19,17 +19,18 @@ import (
 )
 
 type evalCmd struct {
-	Data    string `required:"" placeholder:"DIR" help:"Collection in the layout of BEIR: corpus.jsonl, queries.jsonl, qrels/*.tsv."`
-	Split   string `placeholder:"NAME" help:"Which of qrels/*.tsv (test, or the only one)."`
-	Queries int    `placeholder:"N" help:"Ask the first N queries only."`
-	Worst   int    `placeholder:"N" help:"Show the N queries that went worst: what was found, and what should have been."`
-	JSON    bool   `name:"json" help:"Print everything as JSON."`
+	Data     string `required:"" placeholder:"DIR" help:"Collection in the layout of BEIR: corpus.jsonl, queries.jsonl, qrels/*.tsv."`
+	Split    string `placeholder:"NAME" help:"Which of qrels/*.tsv (test, or the only one)."`
+	Queries  int    `placeholder:"N" help:"Ask the first N queries only."`
+	OffTopic string `name:"off-topic" placeholder:"FILE" help:"Messages that no document answers, one a line or as JSONL, and which should get no sources."`
+	Worst    int    `placeholder:"N" help:"Show the N queries that went worst: what was found, and what should have been. With --off-topic, N messages that get sources too."`
+	JSON     bool   `name:"json" help:"Print everything as JSON."`
 }
 
 // Help shows how eval is used.
 func (evalCmd) Help() string {
 	return "Indexes the documents in memory, asks the queries, and measures what is found as trec_eval does.\n\n" +
-		"sidenote eval --data ./scifact\n\nsidenote eval --data ./our-questions --worst 5\n\n" +
+		"sidenote eval --data ./scifact\n\nsidenote eval --data ./our-questions --worst 5\n\nsidenote eval --data ./our-questions --off-topic small-talk.txt\n\n" +
 		"corpus.jsonl has lines of {\"_id\", \"title\", \"text\"}, queries.jsonl of {\"_id\", \"text\"} and, where something was said before, \"turns\", and qrels/test.tsv of query id, document id and grade with tabs between them."
 }
 
@@ -54,6 +55,15 @@ func (c *evalCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	var offTopic []eval.Message
+	if c.OffTopic != "" {
+		if offTopic, err = eval.ReadMessages(a.ctx, c.OffTopic); errors.Is(err, eval.ErrNoCollection) {
+			return usageError{err}
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if c.Queries > 0 {
 		data.Queries = data.Queries[:min(c.Queries, len(data.Queries))]
 	}
@@ -62,8 +72,14 @@ func (c *evalCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	e := evaluation.Evaluation{Name: c.name(), Data: data, Chunks: content.Chunks(), Index: time.Since(start), Settings: retrieval.DefaultSettings()}
-	if e.Outcomes, err = trial(&e, content, show).Run(a.ctx, data); err != nil {
+	e := evaluation.Evaluation{
+		Name: c.name(), Data: data, Messages: offTopic,
+		Chunks: content.Chunks(), Index: time.Since(start), Settings: retrieval.DefaultSettings(),
+	}
+	if e.Outcomes, err = trial(&e, content, show, len(data.Queries), "queries").Run(a.ctx, data); err != nil {
+		return err
+	}
+	if e.OffTopic, err = trial(&e, content, show, len(offTopic), "off-topic messages").OffTopic(a.ctx, offTopic); err != nil {
 		return err
 	}
 	show.Clear()
@@ -115,8 +131,8 @@ func scratch(a *app, data *eval.Collection, show *console.Progress) (*knowledge.
 }
 
 // trial searches content as requests of the default policy do, without caches and with
-// another deadline.
-func trial(e *evaluation.Evaluation, content *knowledge.Content, show *console.Progress) eval.Trial {
+// another deadline. It shows how many of all it has asked, of what.
+func trial(e *evaluation.Evaluation, content *knowledge.Content, show *console.Progress, all int, of string) eval.Trial {
 	base := knowledge.New(evalBase)
 	base.Swap(content)
 	terms := new(analysis.Recent).Terms
@@ -132,7 +148,7 @@ func trial(e *evaluation.Evaluation, content *knowledge.Content, show *console.P
 		Request: prepared(pipeline),
 		Query:   retrieval.Query{Bases: []retrieval.Ref{{Knowledge: evalBase}}, Encoding: engine.ChunkEncoding, Settings: settings},
 		Progress: func(done int) {
-			show.Show(console.Work{Name: "asking", Done: done, Total: len(e.Data.Queries), Unit: "queries"})
+			show.Show(console.Work{Name: "asking", Done: done, Total: all, Unit: of})
 		},
 	}
 }

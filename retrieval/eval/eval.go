@@ -47,6 +47,8 @@ type Outcome struct {
 	NDCG, RecallNear, RecallFar, ReciprocalRank float64
 
 	Hit bool // whether a relevant document is among the sources
+	Held bool // whether one is where no least score counts
+	Lost bool // whether the least score takes one away
 }
 
 // Run asks the queries one after the other. If ctx ends before all are asked, it returns
@@ -84,12 +86,31 @@ func (t Trial) ask(ctx context.Context, q Query, grades Grades) (Outcome, error)
 			o.Sources = append(o.Sources, s.Doc)
 		}
 	}
+	if err := t.compare(ctx, &o, query, grades); err != nil {
+		return o, err
+	}
 	if o.Ranking, err = t.rank(ctx, query); err != nil {
 		return o, err
 	}
 	o.NDCG, o.ReciprocalRank = grades.NDCG(o.Ranking, near), grades.ReciprocalRank(o.Ranking, near)
 	o.RecallNear, o.RecallFar = grades.Recall(o.Ranking, near), grades.Recall(o.Ranking, far)
 	return o, nil
+}
+
+// compare asks the query of an outcome again, without a least score, to see what that takes.
+func (t Trial) compare(ctx context.Context, o *Outcome, q retrieval.Query, grades Grades) error {
+	q.Settings.ScoreThreshold = 0
+	res, err := t.Request.Retrieve(ctx, q)
+	if err != nil {
+		return err
+	}
+	for _, s := range res.Sources {
+		if grades[s.Doc] > 0 {
+			o.Held = true
+			o.Lost = o.Lost || !slices.Contains(o.Sources, s.Doc)
+		}
+	}
+	return nil
 }
 
 // rank asks the engine for more and more chunks until they are of enough documents, or
@@ -136,6 +157,7 @@ type Summary struct {
 	NDCG, RecallNear, RecallFar, ReciprocalRank float64
 
 	Hit           float64 // share of the queries that get a relevant document
+	Lost          float64 // share of those with one that lose it, or one of several, to the least score
 	Empty         int     // queries that get no source at all
 	P50, P95, P99 time.Duration
 }
@@ -147,7 +169,14 @@ func Summarise(outcomes []Outcome) Summary {
 		return s
 	}
 	times := make([]time.Duration, 0, len(outcomes))
+	held, lost := 0, 0
 	for _, o := range outcomes {
+		if o.Held {
+			held++
+		}
+		if o.Lost {
+			lost++
+		}
 		s.NDCG += o.NDCG
 		s.RecallNear += o.RecallNear
 		s.RecallFar += o.RecallFar
@@ -162,6 +191,9 @@ func Summarise(outcomes []Outcome) Summary {
 	}
 	for _, sum := range []*float64{&s.NDCG, &s.RecallNear, &s.RecallFar, &s.ReciprocalRank, &s.Hit} {
 		*sum /= float64(len(outcomes))
+	}
+	if held > 0 {
+		s.Lost = float64(lost) / float64(held)
 	}
 	s.P50, s.P95, s.P99 = quantile(times, .5), quantile(times, .95), quantile(times, .99)
 	return s

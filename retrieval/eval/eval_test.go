@@ -67,7 +67,7 @@ func TestMeasures(t *testing.T) {
 		log3 := math.Log2(3)
 		want := []eval.Outcome{
 			{
-				Query: eval.Query{ID: "q1", Text: leave}, Ranking: []string{"c", "b", "a"}, Sources: []string{"c", "b"}, Hit: true, Took: took,
+				Query: eval.Query{ID: "q1", Text: leave}, Ranking: []string{"c", "b", "a"}, Sources: []string{"c", "b"}, Hit: true, Held: true, Took: took,
 				// Grades are a 2, b 1, c 0. Found: 0/log2(2) + 1/log2(3) + 2/log2(4);
 				// best: a before b, 2/log2(2) + 1/log2(3).
 				NDCG:       (1/log3 + 1) / (2 + 1/log3), // .6199

@@ -34,6 +34,9 @@ type Answer struct {
 	TopK  int     `json:"top_k"`
 	Hit   float64 `json:"hit_at_top_k"`
 	Empty int     `json:"queries_without_sources"`
+	Lost  float64 `json:"lost"` // share of the queries with a relevant source that lose one to the least score
+
+	OffTopic *offTopic `json:"off_topic,omitempty"` // absent where no messages were asked
 
 	IndexMS float64   `json:"index_ms"`
 	Latency latencies `json:"latency_ms"`
@@ -47,6 +50,20 @@ type latencies struct {
 	P50   float64 `json:"p50"`
 	P95   float64 `json:"p95"`
 	P99   float64 `json:"p99"`
+}
+
+// An offTopic tells of the messages that no document answers.
+type offTopic struct {
+	Messages int             `json:"messages"`
+	Injected float64         `json:"injected"` // share that gets sources
+	Worst    []worstOffTopic `json:"worst,omitempty"`
+}
+
+// A worstOffTopic is a message that gets sources and should not.
+type worstOffTopic struct {
+	ID      string   `json:"message_id"`
+	Text    string   `json:"text"`
+	Sources []string `json:"documents_in_request"`
 }
 
 // A worstQuery shows why a query went badly.
@@ -75,11 +92,32 @@ func (e *Evaluation) Answer(n int) Answer {
 		Object: "eval", Data: e.Name, Judgments: e.Data.Judgments, Documents: len(e.Data.Documents), Chunks: e.Chunks,
 		Queries: s.Queries, LeftOut: e.Data.LeftOut, UnknownQueries: e.Data.UnknownQueries, UnknownDocuments: e.Data.UnknownDocuments,
 		NDCG: rounded(s.NDCG), RecallNear: rounded(s.RecallNear), RecallFar: rounded(s.RecallFar), MRR: rounded(s.ReciprocalRank),
-		TopK: e.Settings.TopK, Hit: rounded(s.Hit), Empty: s.Empty,
-		IndexMS: console.Milliseconds(e.Index),
-		Latency: latencies{Clock: "wall", P50: console.Milliseconds(s.P50), P95: console.Milliseconds(s.P95), P99: console.Milliseconds(s.P99)},
-		Worst:   e.worst(n),
+		TopK: e.Settings.TopK, Hit: rounded(s.Hit), Empty: s.Empty, Lost: rounded(s.Lost),
+		OffTopic: e.offTopic(n),
+		IndexMS:  console.Milliseconds(e.Index),
+		Latency:  latencies{Clock: "wall", P50: console.Milliseconds(s.P50), P95: console.Milliseconds(s.P95), P99: console.Milliseconds(s.P99)},
+		Worst:    e.worst(n),
 	}
+}
+
+// offTopic is the account of the off-topic messages, with the first n that get sources; nil
+// where none were asked.
+func (e *Evaluation) offTopic(n int) *offTopic {
+	if len(e.OffTopic) == 0 {
+		return nil
+	}
+	o := &offTopic{Messages: len(e.OffTopic), Injected: rounded(e.injected())}
+	injected := eval.Injected(e.OffTopic)
+	for _, r := range injected[:min(n, len(injected))] {
+		w := worstOffTopic{ID: r.Message.ID, Text: r.Message.Text}
+		for _, s := range r.Sources {
+			if !slices.Contains(w.Sources, s.Doc) {
+				w.Sources = append(w.Sources, s.Doc)
+			}
+		}
+		o.Worst = append(o.Worst, w)
+	}
+	return o
 }
 
 // rounded keeps six decimals; further ones depend on the order of additions.
@@ -139,11 +177,22 @@ func (e *Evaluation) Print(w io.Writer, n int, color bool) {
 		empty = fmt.Sprintf(" (no source at all: %s)", console.Thousands(s.Empty))
 	}
 	p.measure(fmt.Sprintf("hit@%d", e.Settings.TopK), s.Hit, "share of the queries whose request gets a relevant source"+empty)
+	p.measure("lost", s.Lost, "share of the queries with a relevant source that lose one to the least score")
+	if len(e.OffTopic) > 0 {
+		p.measure("injected", e.injected(), fmt.Sprintf("share of the %s that get sources", console.Plural(len(e.OffTopic), "off-topic message")))
+	}
 	fmt.Fprintln(w)
 	p.row("latency", fmt.Sprintf("p50 %s, p95 %s, p99 %s", console.Short(s.P50, 1), console.Short(s.P95, 1), console.Short(s.P99, 1))+
 		p.faint("   wall time of a request's search, nothing cached"))
 	for i, q := range e.worst(n) {
 		p.query(i+1, q)
+	}
+	if o := e.offTopic(n); o != nil {
+		for i, w := range o.Worst {
+			head := fmt.Sprintf("off topic %d", i+1)
+			fmt.Fprintf(p.w, "\n%s  %s\n", p.paint("1", head), console.Fit(w.Text, maxWidth-len(head)-2))
+			fmt.Fprintf(p.w, "  %s\n", p.faint(fmt.Sprintf("message %s gets sources: %s", console.Clean(w.ID), console.Fit(strings.Join(w.Sources, ", "), maxWidth))))
+		}
 	}
 }
 
