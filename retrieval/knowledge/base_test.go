@@ -57,6 +57,14 @@ func TestFloorOfASmallBase(t *testing.T) {
 		"Write a Python function that sorts a list of numbers": "",
 		"What's the weather like tomorrow?":                    "",
 		"hi":                                                   "", "thanks!": "", "ok": "", "Hello, can you please help me?": "",
+		"thanks, that helped!":              "",
+		"It still doesn't work, why?":       "",
+		"make it shorter and more friendly": "",
+		"danke, das hat geholfen":           "",
+		"谢谢，明白了":                            "",
+		"gym or bike lease?":                "benefits.md",
+		"password rules":                    "passwords.md",
+		"what happens if I lose my phone?":  "laptop.md",
 	} {
 		res := ask(t, b, question)
 		if other := ask(t, again, question); other.Floor != res.Floor {

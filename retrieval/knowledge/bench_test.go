@@ -114,3 +114,21 @@ func groupAndOne(b *testing.B, bases, documents int) (several *knowledge.Group, 
 	}
 	return by.group(), fill("b0", all), questions
 }
+
+// BenchmarkRetrieveLong is a question as long as one that somebody pasted: each of its terms
+// is looked up for the floor.
+func BenchmarkRetrieveLong(b *testing.B) {
+	base := knowledge.New("handbook")
+	base.Swap(build(b, knowledgetest.Handbook()))
+	var text strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&text, "w%d ", i)
+	}
+	q := retrieval.Query{Text: text.String() + "parental leave", Settings: retrieval.DefaultSettings()}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := base.Retrieve(b.Context(), q); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -102,13 +102,17 @@ func TestFilterIsExact(t *testing.T) {
 				if diff := cmp.Diff(want, got.Sources, cmpopts.EquateEmpty()); diff != "" || err != nil {
 					t.Fatalf("%s: %v (-want +got):\n%s", q.Filter, err, diff)
 				}
-				if best := len(got.Sources) > 0; best && got.Floor > whole.Floor/0.6+1e-9 {
+				// The floor is made of the best that pass, and of nothing that does not.
+				if cmp.Equal(bestOf(got), bestOf(whole)) && got.Floor != whole.Floor {
 					t.Fatalf("%s: floor %v, of all %v", q.Filter, got.Floor, whole.Floor)
 				}
 			}
 		}
 	})
 }
+
+// bestOf returns the sources that a floor is made of.
+func bestOf(r retrieval.Result) []retrieval.Source { return r.Sources[:min(3, len(r.Sources))] }
 
 // attributed is a content of a hundred documents of ten kinds.
 func attributed(t testing.TB) *knowledge.Base {

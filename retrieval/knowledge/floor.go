@@ -1,46 +1,63 @@
 package knowledge
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
+	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
 // A floor tells an answer from noise: chunks that share a word or two with a
-// question about something else. What a question could score at most grows with
-// the sum S of its terms' idf, terms that the base does not know included, and
-// what noise does score grows a little slower. So noise is measured as
-// score / S^0.8, which hardly depends on the question's length; the exponent is
-// the one that best told the questions of one collection of abstracts from those
-// of another.
+// question about something else. The least score of a question's answers is
 //
-// The measure of this base's own noise is what random questions get: the best
-// scores of questions made of terms from anywhere in the base, which belong to no
-// one text together. In a base of a few chunks they do, and the measure is capped.
+//	noise · scale · demand
+//
+// scale is of the question alone: what it could score at most grows with the sum S of its
+// terms' idf, and what noise does score grows more slowly, as S^0.7.
+//
+// demand is of what the best hits have of the question: a text that shares a single word
+// with it, or only words of conversation, has to score more.
+//
+// noise is of the base: what random questions get, the best scores of questions made of
+// terms from anywhere in the base, which belong to no one text together. In a base of few
+// chunks they do, and the measure is capped.
+//
+// The constants are those of the values tried that turn away most questions about something
+// else and take no more than 3 % of the right answers of three collections (TestFloor of
+// cmd/sidenote), and hardly any of the questions to bases of few chunks.
 type floor struct{ noise float64 }
 
 const (
-	floorExponent = 0.8
-	// noiseQueries is how many random questions measure a base's noise. The standard
-	// deviation of the measure is 1.3 % on scientific abstracts (1.6 % with 200 questions,
-	// 0.9 % with 800), which changes the answer to three in a hundred questions about
-	// something else.
+	floorExponent = 0.7
+	// noiseQueries is how many random questions measure a base's noise.
 	noiseQueries = 400
 	noiseTerms   = 8 // about as many as a question has
-	// noiseRank picks the floor from the noise. About a quarter of the questions
-	// about something else get past it, and 2 % of what answers does not.
-	noiseRank = noiseQueries * 2 / 5
+	// noiseRank picks the noise from what random questions get.
+	noiseRank = noiseQueries * 4 / 5
 	// longQuestion is the number of terms of a question that are measured, the rarest ones.
 	longQuestion = 24
+	// unknown is how much of its idf a term counts that the base does not have: it tells of
+	// another topic, or is misspelt, or another word for the same.
+	unknown = 0.5
 	// fewTexts is the number of texts below which idf cannot tell a rare term from a common
 	// one; the floor is lowered, so that a text with any term of the question passes.
 	fewTexts = 8
+	// enough is how many words of a question a hit needs to share, where the question has as
+	// many: a single one in common is likely to be chance.
+	enough = 1.5
+	// witnesses is how many of the best hits may show that there is an answer: the best may
+	// owe its score to words of conversation.
+	witnesses = 3
+	// leastShared keeps the demand finite where a hit shares next to nothing.
+	leastShared = 0.05
 	// rest is the part of the floor that the others need once the best hit is above it: when
 	// one chunk answers, the next in rank are likely to be about the same.
-	rest = 0.6
+	rest = 0.7
 )
 
 // calibrate measures the noise of x. For the same texts it draws the same questions every
@@ -60,24 +77,82 @@ func calibrate(ctx context.Context, x *bm25.Index) (floor, error) {
 			return floor{}, err
 		}
 		if len(hits) > 0 {
-			noise = append(noise, hits[0].Score/scale(x, terms))
+			noise = append(noise, hits[0].Score/measure(x, terms).scale())
 		}
 	}
 	if len(noise) == 0 {
 		return floor{}, nil
 	}
 	slices.Sort(noise)
+	// Up to some thousand texts the cap is what counts: it was fitted to bases of 14 to 120
+	// chunks of manuals.
 	texts := float64(x.Len())
-	most := (0.35 + 0.1*math.Log(texts)) * min(1, texts/fewTexts)
+	most := 0.33 * math.Pow(texts, 0.2) * min(1, texts/fewTexts)
 	return floor{noise: min(most, noise[len(noise)*noiseRank/noiseQueries])}, nil
 }
 
-// scale returns what the score of a question is measured by. Of a long text that
-// somebody pasted only the rarest terms count: nothing could answer all of it.
-func scale(x *bm25.Index, terms []bm25.Term) float64 {
-	parts := make([]float64, len(terms))
+// of returns the least score of a question's answers, in the scores of x. Where none of the
+// best hits is an answer, all are below it.
+func (f floor) of(x *bm25.Index, terms []bm25.Term, hits []bm25.Hit) float64 {
+	q := measure(x, terms)
+	least := f.noise * q.scale()
+	if len(hits) == 0 {
+		return least
+	}
+	w := q.words()
+	for _, h := range hits[:min(len(hits), witnesses)] {
+		if own := least * w.demand(h.Ref); h.Score >= own {
+			return own * rest
+		}
+	}
+	return least * w.demand(hits[0].Ref)
+}
+
+// A measured is a question as the floor sees it: its different terms, by their text, with
+// what they mean in an index.
+type measured struct {
+	index *bm25.Index
+	terms []measuredTerm
+}
+
+type measuredTerm struct {
+	text   string
+	weight float64 // of all its occurrences
+	idf    float64
+	known  bool // whether any text has it
+}
+
+func measure(x *bm25.Index, terms []bm25.Term) measured {
+	q := measured{x, make([]measuredTerm, len(terms))}
 	for i, t := range terms {
-		parts[i] = t.Weight * x.IDF(t.Text)
+		q.terms[i] = measuredTerm{text: t.Text, weight: t.Weight}
+	}
+	slices.SortStableFunc(q.terms, func(a, b measuredTerm) int { return strings.Compare(a.text, b.text) })
+	most := x.IDF("") // of what no text has
+	n := 0
+	for _, t := range q.terms {
+		if n > 0 && q.terms[n-1].text == t.text {
+			q.terms[n-1].weight += t.weight
+			continue
+		}
+		t.idf = x.IDF(t.text)
+		t.known = t.idf < most
+		q.terms[n] = t
+		n++
+	}
+	q.terms = q.terms[:n]
+	return q
+}
+
+// scale returns what the scores of a question are measured by. Of a long text that
+// somebody pasted only the rarest terms count: nothing could answer all of it.
+func (q measured) scale() float64 {
+	parts := make([]float64, len(q.terms))
+	for i, t := range q.terms {
+		parts[i] = t.weight * t.idf
+		if !t.known {
+			parts[i] *= unknown
+		}
 	}
 	slices.Sort(parts)
 	sum := 0.0
@@ -87,12 +162,43 @@ func scale(x *bm25.Index, terms []bm25.Term) float64 {
 	return math.Pow(sum, floorExponent)
 }
 
-// of returns the least score of a question's answers. If the best hit is not above the
-// noise, none passes.
-func (f floor) of(x *bm25.Index, terms []bm25.Term, hits []bm25.Hit) float64 {
-	least := f.noise * scale(x, terms)
-	if len(hits) > 0 && hits[0].Score >= least {
-		return least * rest
+// A words is how much of a question each of its terms is.
+type words struct {
+	measured
+	topics []float64 // by term
+	needed float64   // of their sum in a text that answers
+}
+
+// words weighs the terms of a question. A term counts as much as it tells of a topic
+// (analysis.Topicality). An answer needs enough, or all that a shorter question has beside
+// words of conversation. What joins the search at a lower weight, from earlier turns, is not
+// needed, unless the question has nothing of its own.
+func (q measured) words() words {
+	w := words{measured: q, topics: make([]float64, len(q.terms))}
+	own, all := 0.0, 0.0
+	for i, t := range q.terms {
+		topic, conversational := analysis.Topicality(t.text)
+		topic *= min(1, t.weight)
+		w.topics[i] = topic
+		if !conversational {
+			all += topic
+			if t.weight >= 1 {
+				own += topic
+			}
+		}
 	}
-	return least
+	w.needed = min(cmp.Or(own, all, enough), enough)
+	return w
+}
+
+// demand returns how much more than the noise a text has to score: twice as much if it has
+// half of what is needed.
+func (w words) demand(text bm25.Ref) float64 {
+	shared := leastShared
+	for i, t := range w.terms {
+		if t.known && w.index.Has(text, t.text) {
+			shared += w.topics[i]
+		}
+	}
+	return max(1, w.needed/shared)
 }

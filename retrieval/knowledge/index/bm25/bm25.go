@@ -107,3 +107,17 @@ func (x *Index) IDF(term string) float64 {
 func idf(texts, n int) float64 {
 	return math.Log1p((float64(texts) - float64(n) + 0.5) / (float64(n) + 0.5))
 }
+
+// Has tells whether the text at ref, such as that of a Hit, has a term. It looks the term up
+// in one segment, which is cheap for a few texts and terms after a search.
+func (x *Index) Has(ref Ref, term string) bool {
+	defer runtime.KeepAlive(x)
+	s := x.views[ref.Segment].segment
+	t, ok := s.find(term)
+	if !ok {
+		return false
+	}
+	postings := s.of(t)
+	at := seek(postings, uint32(ref.Text))
+	return at < len(postings) && postings[at].text() == uint32(ref.Text)
+}

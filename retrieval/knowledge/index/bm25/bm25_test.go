@@ -45,6 +45,22 @@ func TestSearchIsBM25(t *testing.T) {
 	})
 }
 
+// Has knows the terms of a text, whatever else is in its segment.
+func TestHas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		words := []string{"ant", "bee", "cat", "dog", "elk", "fox"}
+		texts := rapid.SliceOfN(rapid.Map(rapid.SliceOfN(rapid.SampledFrom(words), 0, 4), join), 1, 60).Draw(t, "texts")
+		x := build(t, texts)
+		for i, text := range texts {
+			for _, word := range append(words, "gnu") {
+				if got, want := x.Has(bm25.Ref{Text: i}, word), slices.Contains(strings.Fields(text), word); got != want {
+					t.Fatalf("text %d, %q, has %s: %v", i, text, word, got)
+				}
+			}
+		}
+	})
+}
+
 // Leaving terms out of the search for texts never changes the answer: the best k
 // are the head of the whole list, which is too long for a threshold to form.
 func TestMaxScoreIsExhaustive(t *testing.T) {

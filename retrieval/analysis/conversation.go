@@ -1,0 +1,57 @@
+package analysis
+
+import (
+	_ "embed"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+//go:embed conversation.txt
+var conversationWords string
+
+// conversation returns the terms of conversation.txt.
+var conversation = sync.OnceValue(func() map[string]struct{} {
+	terms := map[string]struct{}{}
+	for line := range strings.Lines(conversationWords) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		for _, t := range Terms(line) {
+			terms[t] = struct{}{}
+		}
+	}
+	return terms
+})
+
+// Conversational tells whether a term is of a word that people say to an assistant whatever
+// they talk about, as in "how do I fix this" or "tell me a joke", or a number below 100. Such
+// a term is searched for like any other, but makes no text an answer.
+func Conversational(term string) bool {
+	if len(term) <= 2 && strings.Trim(term, "0123456789") == "" {
+		return true
+	}
+	_, ok := conversation()[term]
+	return ok
+}
+
+const (
+	// pairTopicality is what a pair of characters has of a word: of scripts without spaces a
+	// word of three characters is two pairs.
+	pairTopicality = 0.5
+	// conversationTopicality is what a term of conversation has of another term.
+	conversationTopicality = 0.25
+)
+
+// Topicality returns how far a term tells what a text is about: 1 for a word, less for a
+// pair of characters and for a term that is Conversational, and whether it is.
+func Topicality(term string) (topic float64, conversational bool) {
+	topic = 1
+	if r, _ := utf8.DecodeRuneInString(term); classOf(r) == spaceless {
+		topic = pairTopicality
+	}
+	if conversational = Conversational(term); conversational {
+		topic *= conversationTopicality
+	}
+	return topic, conversational
+}
