@@ -97,7 +97,11 @@ func TestJoinInPlaceOfAQuestion(t *testing.T) {
 }
 
 // Whatever was said, the work and what joins are bounded, and weights fall.
-func TestJoinIsBounded(t *testing.T) {
+func TestJoinIsBounded(t *testing.T) { rapid.Check(t, bounded) }
+
+func FuzzJoin(f *testing.F) { f.Fuzz(rapid.MakeFuzz(bounded)) }
+
+func bounded(t *rapid.T) {
 	piece := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
 		"why", "it", "and", "?", " ", ", ", "thanks", "index", "table", "of", "es", "das", "Und", "la", "borrarlo", "呢", "它", "年假", "が", "'", "-", "ＩＴ", "ﷺ", "\xff", "e\u0301",
 	}))
@@ -105,29 +109,27 @@ func TestJoinIsBounded(t *testing.T) {
 		return strings.Repeat(strings.Join(rapid.SliceOf(piece).Draw(t, "pieces"), rapid.SampledFrom([]string{"", " "}).Draw(t, "between")),
 			rapid.SampledFrom([]int{1, 1, 1, 100}).Draw(t, "times"))
 	})
-	rapid.Check(t, func(t *rapid.T) {
-		question, turns := text.Draw(t, "question"), rapid.SliceOfN(text, 0, 12).Draw(t, "turns")
-		joined, read := join(question, turns...)
-		if len(joined) > 0 && !followup.Depends(question) || !followup.Depends(question) && read > 0 {
-			t.Fatalf("%v joined a question that stands alone, %d turns read", joined, read)
+	question, turns := text.Draw(t, "question"), rapid.SliceOfN(text, 0, 12).Draw(t, "turns")
+	joined, read := join(question, turns...)
+	if len(joined) > 0 && !followup.Depends(question) || !followup.Depends(question) && read > 0 {
+		t.Fatalf("%v joined a question that stands alone, %d turns read", joined, read)
+	}
+	if read > followup.MaxTurns+1 || len(joined) > followup.MaxTurns {
+		t.Fatalf("%d turns read, %d joined", read, len(joined))
+	}
+	before := 1.0
+	for i, turn := range joined {
+		if !(turn.Weight > 0 && (turn.Weight < before || i == 0 && turn.Weight <= 1)) {
+			t.Fatalf("weights do not fall: %v", joined)
 		}
-		if read > followup.MaxTurns+1 || len(joined) > followup.MaxTurns {
-			t.Fatalf("%d turns read, %d joined", read, len(joined))
+		before = turn.Weight
+		if len(turn.Text) > 4*followup.MaxBytes || utf8.ValidString(strings.Join(turns, "")) && !utf8.ValidString(turn.Text) {
+			t.Fatalf("joined %q", turn.Text)
 		}
-		before := 1.0
-		for i, turn := range joined {
-			if !(turn.Weight > 0 && (turn.Weight < before || i == 0 && turn.Weight <= 1)) {
-				t.Fatalf("weights do not fall: %v", joined)
-			}
-			before = turn.Weight
-			if len(turn.Text) > 4*followup.MaxBytes || utf8.ValidString(strings.Join(turns, "")) && !utf8.ValidString(turn.Text) {
-				t.Fatalf("joined %q", turn.Text)
-			}
-		}
-		if again, _ := join(question, turns...); !slices.Equal(joined, again) {
-			t.Fatalf("first %v, then %v", joined, again)
-		}
-	})
+	}
+	if again, _ := join(question, turns...); !slices.Equal(joined, again) {
+		t.Fatalf("first %v, then %v", joined, again)
+	}
 }
 
 func BenchmarkDepends(b *testing.B) {
