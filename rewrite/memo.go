@@ -48,7 +48,8 @@ type fitKey struct {
 // loop and questions that many users ask. A second table holds the patterns made from
 // the texts of a search result. A popular question takes 4 µs with both, 32 without the
 // first and 23 without the second (BenchmarkWarm of the engine). The third has questions that
-// stand alone, or not; reading one takes half a microsecond.
+// stand alone, or not; reading one takes 1 to 5 µs
+// (BenchmarkDepends).
 type memo struct {
 	fits      recent.Table[memoEntry]
 	patterns  recent.Table[sourcePatterns]
