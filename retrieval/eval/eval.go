@@ -46,7 +46,7 @@ type Outcome struct {
 
 	NDCG, RecallNear, RecallFar, ReciprocalRank float64
 
-	Hit bool // whether a relevant document is among the sources
+	Hit  bool // whether a relevant document is among the sources
 	Held bool // whether one is where no least score counts
 	Lost bool // whether the least score takes one away
 }
