@@ -71,6 +71,7 @@ func (f sourceFlags) ready(a *app, name bool) (*engine.Engine, rewrite.Policy, e
 		return nil, rewrite.Policy{}, err
 	}
 	e.Bases.AwaitStores(a.ctx, nil)
+	e.Bases.AwaitFloor(a.ctx, policy.Knowledge)
 	return e, policy, nil
 }
 

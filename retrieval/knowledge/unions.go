@@ -6,10 +6,16 @@ import (
 	"strings"
 )
 
-// Expect gets ready for searches of some bases, as far as they are indexed.
-func (g *Group) Expect(ids ...string) {
+// Expect gets ready for searches of some bases, as far as they are indexed. The channel is
+// closed when their floor is measured.
+func (g *Group) Expect(ids ...string) (measured <-chan struct{}) {
 	ids = slices.Sorted(slices.Values(ids))
-	g.union(slices.Compact(ids))
+	if u, _ := g.union(slices.Compact(ids)); u != nil {
+		return u.measured
+	}
+	alone := make(chan struct{}) // a base has its own floor
+	close(alone)
+	return alone
 }
 
 // Changed is to be called when a base answers from something else. What is searched of it

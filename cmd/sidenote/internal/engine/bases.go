@@ -164,6 +164,15 @@ func (b *Bases) Serve(ctx context.Context, indexed func(Indexed), ready func()) 
 	}
 }
 
+// AwaitFloor waits until bases that are searched together have a least score, for a command
+// that asks one question: none would have an estimate, or lose the time of its search to it.
+func (b *Bases) AwaitFloor(ctx context.Context, ids []string) {
+	select {
+	case <-b.catalogue.group.Expect(ids...):
+	case <-ctx.Done():
+	}
+}
+
 // expect gets ready for what the policies search together.
 func (b *Bases) expect() {
 	for _, name := range b.cfg.TenantNames() {

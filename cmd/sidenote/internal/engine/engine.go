@@ -88,7 +88,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		e.exchange = &calibrationExchange{tracker: tracker, store: store, monitor: m}
 		e.tasks.start(e.exchange.run)
 	}
-	e.catalogue.group = &knowledge.Group{Base: e.catalogue.embedded, Searched: m.metrics.Searched, Start: e.tasks.start, Wait: floorWait(o)}
+	e.catalogue.group = &knowledge.Group{Base: e.catalogue.embedded, Searched: m.metrics.Searched, Start: e.tasks.start, Wait: floorWait}
 	e.catalogue.together = e.caches.before(e.catalogue.group, cache.Candidates)
 	e.catalogue.cached = func(base retrieval.Base) retrieval.Retriever {
 		return e.caches.before(m.searched(base), cache.Candidates)
@@ -105,13 +105,8 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 }
 
 // floorWait is how long a search of several bases waits for their least score to be measured
-// after one of them has changed. A command asks once, so it waits for the right one.
-func floorWait(o Options) time.Duration {
-	if o.Keep {
-		return 100 * time.Millisecond
-	}
-	return time.Minute
-}
+// after one of them has changed.
+const floorWait = 100 * time.Millisecond
 
 // openBases opens the state folder and makes the bases.
 func (e *Engine) openBases(ctx context.Context, o Options) error {
