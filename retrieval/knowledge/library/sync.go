@@ -28,9 +28,11 @@ const (
 // has their id. A base is kept with one folder and by one set of rules: while others
 // take their place, it answers like one that is still to be indexed.
 //
-// A file is not read again if its size, its times and the folder's rules for attributes
-// are the same as when it was read. A file that is read again and says the same changes
-// nothing. The documents of a file that the system refuses to read stay, and so do those
+// A file is not read again if its size, its times, the reader of its format and the folder's
+// rules for attributes are the same as when it was read, even if it was broken, too large or
+// generated: what was wrong is reported from memory, over restarts too. Only a file that the
+// system refuses to read is tried each time. A file that is read again and says the same
+// changes nothing. The documents of a file that the system refuses to read stay, and so do those
 // of files below such a folder, unless the rules have changed; the documents of every
 // other file that yields none any more, because it is gone, too large or no longer text,
 // are removed. The report is that of knowledge.Load, whatever was read again.
@@ -99,6 +101,7 @@ type syncing struct {
 
 	known   map[string][]store.Known // by source
 	ids     map[string]store.Known   // all
+	remarks map[string]store.Remark  // likewise
 	seen    map[string]bool          // ids that the files have
 	names   map[string]bool          // of the files
 	sources []uint64                 // keys of the files that documents come from
@@ -129,6 +132,9 @@ func (s *syncing) run(ctx context.Context, progress func(folder.Progress)) error
 		if k.Source != "" {
 			s.known[k.Source] = append(s.known[k.Source], k)
 		}
+	}
+	if err := s.readRemarks(ctx); err != nil {
+		return err
 	}
 	kept, _, _ := store.ReadOrigin(was.Origin)
 	if err := s.checkGone(ctx, kept); err != nil {
@@ -188,7 +194,7 @@ func (s *syncing) removeRest(ctx context.Context) error {
 		}
 	}
 	s.account.Report.Removed, s.account.Report.Gone = len(rest), rest
-	return nil
+	return s.forgetRest(ctx)
 }
 
 // finish lets the base answer from what is there now, and completes the report.

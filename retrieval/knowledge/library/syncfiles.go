@@ -26,6 +26,7 @@ type syncFile struct {
 
 	unchanged bool
 	skip      *folder.Skip     // why all of it, or a part, was not read
+	notes     []folder.Note    // what was left out of its documents
 	read      bool             // in part at least
 	same      []store.Known    // documents that say the same as before
 	documents []store.Document // others
@@ -65,11 +66,13 @@ func (s *syncing) look(name string) *syncFile {
 	if time.Since(f.modified) < settled {
 		f.modified = time.Time{}
 	}
-	known := s.known[name]
-	prefix := f.as.prefix()
-	f.unchanged = len(known) > 0 && !s.anew && !f.modified.IsZero() && !slices.ContainsFunc(known, func(k store.Known) bool {
-		return k.Size != f.size || !k.Modified.Equal(f.modified) || k.Mark != f.changed || !bytes.HasPrefix(k.Hash[:], prefix)
+	f.unchanged = !s.anew && !f.modified.IsZero() && s.asNoted(f) && !slices.ContainsFunc(s.known[name], func(k store.Known) bool {
+		return k.Size != f.size || !k.Modified.Equal(f.modified) || k.Mark != f.changed || !bytes.HasPrefix(k.Hash[:], f.as.prefix())
 	})
+	if f.unchanged {
+		f.read = true
+		f.recall(s.remarks[name])
+	}
 	return f
 }
 
@@ -87,34 +90,45 @@ func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
 			}
 			documents, skip := s.source.Read(gctx, f.name, s.l.reader.deps.PDF)
 			f.read = len(documents) > 0 || skip == nil
-			if f.skip = skip; skip != nil {
-				f.modified = time.Time{} // so that it is read, and reported, each time
+			if f.skip = skip; skip != nil && skip.Kind == folder.SkipUnreadable {
+				f.modified = time.Time{} // so that it is tried each time
 			}
 			for _, d := range documents {
 				f.bytes += len(d.Text)
 				s.cut(f, d)
 			}
+			f.stamp()
 			return nil
 		})
 	}
 	return g.Wait()
 }
 
+// stamp gives the documents of a file the times by which it is known again.
+func (f *syncFile) stamp() {
+	for i := range f.same {
+		k := &f.same[i]
+		k.Size, k.Modified, k.Mark = f.size, f.modified, f.changed
+	}
+	for i := range f.documents {
+		d := &f.documents[i]
+		d.Size, d.Modified, d.Mark = f.size, f.modified, f.changed
+	}
+}
+
 // cut cuts a document of a file, unless the store has it as it is.
 func (s *syncing) cut(f *syncFile, d document.Document) {
 	if d.Key != "" && s.names[d.ID] { // of equal ids, that of a whole file counts
 		s.account.Skip(folder.Duplicate(d.ID))
+		f.modified = time.Time{} // as above: the other file may go
 		return
 	}
 	d, notes := s.rules.Apply(f.name, d)
-	if s.account.Note(notes...); len(notes) > 0 {
-		f.modified = time.Time{} // as above
-	}
+	f.notes = append(f.notes, notes...)
 	hash := f.as.hash(d.Digest())
 	known, ok := s.ids[d.ID]
 	copy(known.Hash[knowledge.ReaderBytes:], f.as.rules[:]) // other rules may give the same attributes
 	if ok && known.Source == f.name && known.Hash == hash {
-		known.Size, known.Modified, known.Mark = f.size, f.modified, f.changed
 		f.same = append(f.same, known)
 		return
 	}
@@ -124,7 +138,7 @@ func (s *syncing) cut(f *syncFile, d document.Document) {
 		return
 	}
 	document := s.l.reader.document(cut, f.as)
-	document.Source, document.Size, document.Modified, document.Mark = f.name, f.size, f.modified, f.changed
+	document.Source = f.name
 	f.documents = append(f.documents, document)
 	f.chunks += len(document.Chunks)
 }
@@ -161,7 +175,11 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile, last bool) error
 			documents = append(documents, d)
 			s.sources = append(s.sources, store.SourceKey(f.name))
 		}
-		s.account.File(f.chunks, f.bytes, f.skip, f.read || f.unchanged)
+		s.account.Note(f.notes...)
+		s.account.File(f.chunks, f.bytes, f.skip, f.read)
+	}
+	if err := s.noteRemarks(ctx, batch); err != nil {
+		return err
 	}
 	if len(touched) > 0 {
 		if err := s.l.truth().Touch(ctx, s.b.ID(), touched); err != nil {

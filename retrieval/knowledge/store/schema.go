@@ -11,7 +11,7 @@ const applicationID = 0x534e6b62
 
 // schema returns the steps that make the schema, oldest first; its version is how
 // many of them a database has. A step that was released never changes.
-func schema() []string { return []string{firstSchema, walkSchema} }
+func schema() []string { return []string{firstSchema, walkSchema, remarkSchema} }
 
 // firstSchema is schema 1.
 //
@@ -93,6 +93,22 @@ CREATE TABLE walk (                                -- of folders, the last time 
 	sources BLOB NOT NULL,                         -- a digest of 8 bytes for each source of documents, ascending
 	crc     INTEGER NOT NULL
 ) STRICT;
+`
+
+// remarkSchema is schema 3.
+const remarkSchema = `
+CREATE TABLE remark (                              -- on sources, see Remark
+	base      INTEGER NOT NULL REFERENCES base ON DELETE CASCADE,
+	source    TEXT NOT NULL,
+	size      INTEGER NOT NULL,
+	modified  INTEGER NOT NULL,                    -- Unix nanoseconds
+	mark      INTEGER NOT NULL,
+	reader    BLOB NOT NULL,
+	documents INTEGER NOT NULL,
+	text      TEXT NOT NULL,
+	crc       INTEGER NOT NULL,
+	PRIMARY KEY (base, source)
+) STRICT, WITHOUT ROWID;
 `
 
 // upgrade takes the database through the steps that it lacks, in one transaction:
