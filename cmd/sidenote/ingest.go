@@ -5,10 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/adminclient"
@@ -72,12 +76,16 @@ type ingestion struct {
 
 	pending []folder.Folder // still to be read
 	done    []ingested
-	failed  []error // why others could not be
-	where   string  // how far it has come, for the message when it is stopped
-	reader  string  // address of the process that reads now; "" is this process
+	failed  map[string]error // why others could not be, by base
+	where   string           // how far it has come, for the message when it is stopped
+	reader  string           // address of the process that reads now; "" is this process
 
-	mu sync.Mutex // held while a message is printed
+	mu    sync.Mutex          // guards the lists while bases are read side by side; held while a message is printed
+	under map[string]progress // by base, of those that are being read
 }
+
+// A progress says how far the reading of a base has come.
+type progress struct{ done, files, chunks int }
 
 // An ingested is a base whose folder was read.
 type ingested struct {
@@ -148,52 +156,91 @@ func (r *ingestion) say(format string, args ...any) {
 	fmt.Fprintf(r.a.stderr, format+"\n", args...)
 }
 
-// readAll reads the pending folders in this process.
+// readAll reads the pending folders in this process, side by side.
 func (r *ingestion) readAll(ctx context.Context, kept *library.Library) (err error) {
 	defer func() { err = cmp.Or(err, kept.Close()) }()
-	for len(r.pending) > 0 {
-		f, start := r.pending[0], time.Now()
-		r.where = "before " + f.ID + " was read"
-		report, err := kept.Sync(ctx, f, func(p folder.Progress) {
-			r.progress(p.Knowledge, p.Done, p.Files, p.Chunks)
+	r.where = "before " + r.pending[0].ID + " was read"
+	var work errgroup.Group
+	work.SetLimit(engine.ReadAtOnce)
+	for _, f := range slices.Clone(r.pending) {
+		work.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			start := time.Now()
+			report, err := kept.Sync(ctx, f, func(p folder.Progress) {
+				r.progress(p.Knowledge, p.Done, p.Files, p.Chunks)
+			})
+			switch {
+			case ctx.Err() != nil:
+				return err
+			case err != nil:
+				r.fail(f, engine.WithRemedy(err))
+			default:
+				r.finish(ingested{ID: f.ID, Path: f.Path, TookMS: console.Milliseconds(time.Since(start)), Report: *engine.WireReport(report)})
+			}
+			return nil
 		})
-		if ctx.Err() != nil {
-			return err
-		}
-		if err != nil {
-			r.fail(f, engine.WithRemedy(err))
-			continue
-		}
-		r.finish(ingested{ID: f.ID, Path: f.Path, TookMS: console.Milliseconds(time.Since(start)), Report: *engine.WireReport(report)})
 	}
-	return nil
+	err = work.Wait()
+	names := r.cfg.KnowledgeNames()
+	place := func(i ingested) int { return slices.Index(names, config.Name(i.ID)) }
+	slices.SortStableFunc(r.done, func(a, b ingested) int { return cmp.Compare(place(a), place(b)) })
+	return err
 }
 
+// progress shows how far all bases that are being read have come together.
 func (r *ingestion) progress(id string, done, files, chunks int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.where = fmt.Sprintf("after %s of %s", console.Thousands(done), console.Plural(files, "file")+" of "+id)
-	r.show.Show(console.Work{Name: id, Done: done, Total: files, Unit: "files", Note: console.Plural(chunks, "chunk")})
+	if r.under == nil {
+		r.under = map[string]progress{}
+	}
+	r.under[id] = progress{done, files, chunks}
+	var all progress
+	for _, p := range r.under {
+		all = progress{all.done + p.done, all.files + p.files, all.chunks + p.chunks}
+	}
+	r.show.Show(console.Work{Name: strings.Join(slices.Sorted(maps.Keys(r.under)), ", "), Done: all.done, Total: all.files, Unit: "files", Note: console.Plural(all.chunks, "chunk")})
 }
 
 // finish notes that a base is read.
 func (r *ingestion) finish(done ingested) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.show.Clear()
 	r.done = append(r.done, done)
-	r.pending = slices.DeleteFunc(r.pending, func(f folder.Folder) bool { return f.ID == done.ID })
+	r.forget(done.ID)
 }
 
 // fail notes that a base could not be read; the others are read nevertheless.
 func (r *ingestion) fail(unread folder.Folder, err error) {
-	r.failed = append(r.failed, err)
-	r.pending = slices.DeleteFunc(r.pending, func(f folder.Folder) bool { return f.ID == unread.ID })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil {
+		r.failed = map[string]error{}
+	}
+	r.failed[unread.ID] = err
+	r.forget(unread.ID)
+}
+
+// forget notes that a base is not read any more.
+func (r *ingestion) forget(id string) {
+	delete(r.under, id)
+	r.pending = slices.DeleteFunc(r.pending, func(f folder.Folder) bool { return f.ID == id })
 }
 
 // failure returns an error that says what could not be read; nil if nothing.
 func (r *ingestion) failure() error {
 	var err error
-	for _, failed := range r.failed {
-		if err == nil {
+	for _, name := range r.cfg.KnowledgeNames() {
+		failed := r.failed[string(name)]
+		switch {
+		case failed == nil:
+		case err == nil:
 			err = failed
-		} else {
+		default:
 			err = fmt.Errorf("%w; %w", err, failed)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/panics"
@@ -57,29 +59,43 @@ type Indexed struct {
 	Line   string // of a base that was not read: all that there is to say; else ""
 }
 
-// Index reads all embedded bases, one after the other, so that start-up leaves a core to
-// the requests; each answers from when it is whole, and until then from what the
-// state folder holds of it. tell hears of each; it may be nil. A process that serves goes
-// on where a folder cannot be read, because its indexer tries again.
+// ReadAtOnce is how many bases are read side by side: one that takes long, as for large PDFs,
+// holds up no other.
+const ReadAtOnce = 2
+
+// Index reads all embedded bases; each answers from when it is whole, and until then from
+// what the state folder holds of it. tell hears of each, in the order of their names and
+// never twice at a time; it may be nil. A process that serves goes on where a folder cannot
+// be read, because its indexer tries again.
 func (b *Bases) Index(ctx context.Context, tell func(Indexed)) error {
 	if b.state.library != nil {
 		if err := b.state.load(ctx); err != nil {
 			return err
 		}
 	}
-	for _, name := range b.cfg.KnowledgeNames() {
-		if b.embedded[string(name)] == nil {
-			continue
-		}
-		done, err := b.indexOne(ctx, name)
-		if err != nil {
-			return err
-		}
-		if tell != nil {
-			tell(done)
-		}
+	names := slices.DeleteFunc(b.cfg.KnowledgeNames(), func(name config.Name) bool { return b.embedded[string(name)] == nil })
+	var mu sync.Mutex
+	ended, told := make([]*Indexed, len(names)), 0
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(ReadAtOnce)
+	for i, name := range names {
+		work.Go(func() error {
+			done, err := b.indexOne(ctx, name)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			ended[i] = &done
+			for ; told < len(ended) && ended[told] != nil; told++ {
+				if tell != nil {
+					tell(*ended[told])
+				}
+			}
+			return nil
+		})
 	}
-	return nil
+	return work.Wait()
 }
 
 // indexOne reads a base, unless it has no folder.
