@@ -32,6 +32,8 @@ func TestDepends(t *testing.T) {
 	for _, text := range []string{
 		"", "  \n", "hi", "thanks, that helped!", "Thank you!", "ok", "it works now", "great, that makes sense", "Danke, das hat geholfen!", "merci beaucoup !",
 		"Gracias, perfecto.", "谢谢，明白了", "好的",
+		"tell me a joke", "who are you?", "how are you today?", "can you help me with my homework", "what's the weather like?",
+		"Erzähl mir einen Witz", "Raconte-moi une blague", "Cuéntame un chiste", "讲个笑话吧",
 		"How many weeks of parental leave do I get?", "How do I reset my forgotten password?", "How do I abort a rebase?",
 		"Is it possible to carry over holidays to next year?", "If the build fails, how do I restart it from the console?",
 		"What is the dress code in this company?", "Who is on call this week in the London office?", "Is there a limit for hotel prices per night?",

@@ -33,6 +33,8 @@ const (
 	adds                       // "too": the rest was said before
 	says                       // no function word, although a Chinese character of it is one
 	now                        // no function word; "this" before it means the time or place of the one who asks
+	chats                      // no function word; small talk, which goes on from nothing
+	you                        // the one who is asked
 )
 
 // A special word's role depends on the words beside it.
@@ -91,7 +93,7 @@ var lexemes = func() map[string]*word {
 	for l, list := range [languages]lexicon{englishWords, germanWords, frenchWords, spanishWords, chineseWords} {
 		for role, spellings := range list.roles {
 			for _, s := range strings.Fields(spellings) {
-				if at(s).roles[l] |= role; role != now && role != says {
+				if at(s).roles[l] |= role; role&(now|says|chats) == 0 {
 					at(s).roles[l] |= function
 				}
 			}

@@ -113,6 +113,7 @@ type clauses struct {
 	relating bool // the text begins with a preposition
 	opening  bool // or goes on from what was said
 	added    bool // or says "too"
+	chats    bool // it is small talk
 }
 
 // roles returns what the i-th token does in the language of the text; 0 beyond its ends.
@@ -182,6 +183,7 @@ func (c *clauses) token(i int) {
 	}
 	c.named = c.named || r&(article|definite) != 0
 	c.added = c.added || r&adds != 0 && i > 0
+	c.chats = c.chats || r&chats != 0 || r&you != 0 && c.special(i-1) == existsWord && c.roles(i-2)&asks != 0 && i+1 == c.n // "who are you?"
 }
 
 // judge makes a reading of what was found.
@@ -191,6 +193,7 @@ func (c *clauses) judge() reading {
 	switch {
 	case c.n == 0, !says && (c.own == 0 && !c.refers && !c.relating && !c.opening || c.closes > 0 && c.own <= 1):
 		r.empty = true
+	case c.chats && !c.refers && !c.opening:
 	case c.own == 0:
 		r.tie = tieWhole
 	case c.own > maxOwn:

@@ -20,6 +20,7 @@ var germanWords = lexicon{
 		article:  `ein eine einem einen einer eines`,
 		definite: `der die das den dem`,
 		adds:     `auch ebenfalls`,
+		chats:    `witz witze rätsel gedicht wetter hausaufgaben`,
 		now:      `jahr monat woche tag quartal sommer winter herbst frühling wochenende firma unternehmen büro abteilung team land stadt zeit`,
 	},
 	special: map[special]string{

@@ -24,6 +24,8 @@ var englishWords = lexicon{
 		article:  `a an`,
 		definite: `the`,
 		adds:     `too also either`,
+		chats:    `joke jokes riddle poem haiku limerick weather homework today`,
+		you:      `you`,
 		now:      `year month week day morning afternoon evening night quarter time season summer winter spring autumn weekend company firm office team country city organisation organization department`,
 	},
 	special: map[special]string{

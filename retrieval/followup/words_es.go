@@ -16,6 +16,7 @@ var spanishWords = lexicon{
 		article:  `un una unos unas uno`,
 		definite: `el la los las lo le les`,
 		adds:     `también tampoco`,
+		chats:    `chiste chistes adivinanza poema`,
 		now:      `año mes semana día trimestre mañana tarde noche verano empresa oficina equipo país ciudad`,
 	},
 	special: map[special]string{

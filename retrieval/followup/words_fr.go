@@ -16,6 +16,7 @@ var frenchWords = lexicon{
 		article:  `un une`,
 		definite: `le la les l`,
 		adds:     `aussi également`,
+		chats:    `blague blagues devinette poème météo`,
 		now:      `année mois semaine jour trimestre matin soir entreprise société bureau équipe pays ville été`,
 	},
 	special: map[special]string{
