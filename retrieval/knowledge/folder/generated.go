@@ -121,7 +121,9 @@ func doNotEdit(head string) bool {
 		if inside = inside || strings.HasPrefix(line, "/*"); !inside && line != "" && line != "<?php" && !lineComment(line) {
 			return false
 		}
-		if at := strings.Index(strings.ToLower(line), "generated "); at >= 0 && strings.Contains(line[at:], "DO NOT EDIT") {
+		said := strings.TrimLeft(line, "/#-;%*<!\"' ")
+		at := strings.Index(strings.ToLower(said), "generated ")
+		if at >= 0 && strings.Contains(said[at:], "DO NOT EDIT") && !strings.ContainsAny(said[:at], "\"'`:") { // else it is quoted
 			return true
 		}
 		inside = inside && !strings.Contains(line, "*/")
