@@ -120,12 +120,13 @@ type measuredTerm struct {
 	weight float64 // of all its occurrences
 	idf    float64
 	known  bool // whether any text has it
+	whole  bool // an identifier
 }
 
 func measure(x *bm25.Index, terms []bm25.Term) measured {
 	q := measured{x, make([]measuredTerm, len(terms))}
 	for i, t := range terms {
-		q.terms[i] = measuredTerm{text: t.Text, weight: t.Weight}
+		q.terms[i] = measuredTerm{text: t.Text, weight: t.Weight, whole: t.Whole != "" && t.Whole == t.Text}
 	}
 	slices.SortStableFunc(q.terms, func(a, b measuredTerm) int { return strings.Compare(a.text, b.text) })
 	most := x.IDF("") // of what no text has
@@ -176,16 +177,29 @@ type words struct {
 func (q measured) words() words {
 	w := words{measured: q, topics: make([]float64, len(q.terms))}
 	own, all := 0.0, 0.0
+	answerable, joined := 0.0, 0.0 // by what some text has: of the question itself, and of what joined it
 	for i, t := range q.terms {
 		topic, conversational := analysis.Topicality(t.text)
 		topic *= min(1, t.weight)
+		if t.whole && t.known {
+			topic = enough // it says by itself what is asked for
+		}
 		w.topics[i] = topic
 		if !conversational {
 			all += topic
-			if t.weight >= 1 {
+			switch {
+			case t.weight >= 1:
 				own += topic
+				if t.known {
+					answerable += topic
+				}
+			case t.known:
+				joined += topic
 			}
 		}
+	}
+	if answerable == 0 && joined > 0 { // "and for adopted children?", of whom no text speaks
+		own = joined
 	}
 	w.needed = min(cmp.Or(own, all, enough), enough)
 	return w
