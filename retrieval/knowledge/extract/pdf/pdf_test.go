@@ -124,10 +124,12 @@ func TestLimits(t *testing.T) {
 		raw  []byte
 		wall time.Duration
 		text string // of the pages before
-		want string
+		want []string
 	}{
-		{"bomb", extracttest.PDFBomb(1 << 25), 0, "", "reading it takes too much memory"},
-		{"calls", extracttest.PDFCalls("a page before", 12), 3 * time.Second, "###### p. 1\n\na page before\n", "after page 1: reading it takes too long"},
+		{"bomb", extracttest.PDFBomb(1 << 25), 0, "", []string{"reading it takes too much memory"}},
+		{"calls", extracttest.PDFCalls("a page before", 12), 3 * time.Second, "###### p. 1\n\na page before\n", []string{
+			"after page 1: reading it takes too long", "after page 1: reading it takes too much memory", // which comes first depends on the machine
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := pdf.New(extracttest.CodeCache())
@@ -139,7 +141,7 @@ func TestLimits(t *testing.T) {
 			start := time.Now()
 			d, reason := read(t, r, tc.raw)
 			t.Logf("%s after %v", reason, time.Since(start).Round(time.Millisecond))
-			if reason != tc.want || d.Text != tc.text {
+			if !slices.Contains(tc.want, reason) || d.Text != tc.text {
 				t.Errorf("%q, %q; want %q, %q", d.Text, reason, tc.text, tc.want)
 			}
 			r.Limit = 0
