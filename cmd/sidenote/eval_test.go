@@ -55,9 +55,6 @@ func evaluate(t *testing.T, data, offTopic string) (e evalResult) {
 // without it the ranking is as good as ever. The messages are those that the constants of
 // the floor were not tuned on.
 func TestFloor(t *testing.T) {
-	if testing.Short() {
-		t.Skip("thousands of questions")
-	}
 	const collections, messages = "../../../shared/ir", "../../retrieval/eval/testdata/off-topic/test.jsonl"
 	english := filepath.Join(t.TempDir(), "english.jsonl")
 	all, err := os.ReadFile(messages)
