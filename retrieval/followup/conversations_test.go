@@ -20,13 +20,13 @@ const (
 	among         = 6 // as many sources as a request gets
 )
 
-// A shelf answers the questions of a split of the conversations.
-type shelf struct {
+// A library answers the questions of a split of the conversations.
+type library struct {
 	*eval.Collection
 	base *knowledge.Base
 }
 
-func open(t testing.TB, split string) shelf {
+func open(t testing.TB, split string) library {
 	t.Helper()
 	c, err := eval.Read(t.Context(), conversations, split)
 	if err != nil {
@@ -43,13 +43,13 @@ func open(t testing.TB, split string) shelf {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := shelf{c, knowledge.New("docs")}
+	s := library{c, knowledge.New("docs")}
 	s.base.Swap(content)
 	return s
 }
 
 // found returns the documents of the sources of a question after turns, best first.
-func (s shelf) found(t testing.TB, text string, turns []string, floor bool) []string {
+func (s library) found(t testing.TB, text string, turns []string, floor bool) []string {
 	t.Helper()
 	q := retrieval.Query{Text: text, Bases: []retrieval.Ref{{Knowledge: "docs"}}, Previous: retrieval.Turns(turns), Settings: retrieval.DefaultSettings()}
 	if !floor {

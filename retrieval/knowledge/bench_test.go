@@ -98,7 +98,7 @@ func groupAndOne(b *testing.B, bases, documents int) (several *knowledge.Group, 
 		return base
 	}
 	var all []document.Document
-	named, by := []retrieval.Ref{}, shelves{}
+	named, by := []retrieval.Ref{}, basesByID{}
 	for i := range bases {
 		id := fmt.Sprintf("b%d", i)
 		list := make([]document.Document, documents)

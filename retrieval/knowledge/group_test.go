@@ -22,11 +22,11 @@ import (
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
-// shelves are bases by id, as a Group asks for them.
-type shelves map[string]*knowledge.Base
+// basesByID are bases, as a Group asks for them.
+type basesByID map[string]*knowledge.Base
 
 // group returns the group of the bases. Floors are measured before anybody asks.
-func (s shelves) group() *knowledge.Group {
+func (s basesByID) group() *knowledge.Group {
 	return &knowledge.Group{
 		Base: func(id string) *knowledge.Base { return s[id] }, Wait: time.Minute,
 		Start: func(f func(context.Context)) { f(context.Background()) },
@@ -79,7 +79,7 @@ func drawDocuments(t *rapid.T) []document.Document {
 func TestGroupIsOneBase(t *testing.T) {
 	ctx := context.Background()
 	rapid.Check(t, func(t *rapid.T) {
-		bases, left := shelves{}, map[string]map[string]document.Document{}
+		bases, left := basesByID{}, map[string]map[string]document.Document{}
 		for i := range rapid.IntRange(1, 8).Draw(t, "bases") {
 			id := fmt.Sprintf("b%d", i)
 			groups, documents := make([][]document.Document, rapid.IntRange(1, 3).Draw(t, "segments")), map[string]document.Document{}
@@ -153,7 +153,7 @@ func TestGroupRanksAcross(t *testing.T) {
 	}
 	about["rebase.md"] = "How git moves commits by a rebase of a branch."
 	mentions["m0.md"] = "A recipe that somebody keeps in git, with onions."
-	bases := shelves{"cook": holding(t, "cook", mentions), "git": holding(t, "git", about)}
+	bases := basesByID{"cook": holding(t, "cook", mentions), "git": holding(t, "git", about)}
 	q := retrieval.Query{Text: "git rebase", Bases: refs("cook", "git"), Settings: retrieval.DefaultSettings()}
 	res, err := bases.group().Retrieve(t.Context(), q)
 	if err != nil || len(res.Sources) == 0 || res.Sources[0].Doc != "rebase.md" {
@@ -176,27 +176,27 @@ func (x *told) searched(id string, reason retrieval.Reason) {
 // What is wrong with one base is not wrong with the others.
 func TestGroupLeavesOut(t *testing.T) {
 	handbook := knowledgetest.Handbook()
-	whole := func() shelves {
-		return shelves{"a": holding(t, "a", handbook), "b": holding(t, "b", map[string]string{"x.md": "Parental guidance."}), "c": holding(t, "c", map[string]string{"y.md": "Parents."})}
+	whole := func() basesByID {
+		return basesByID{"a": holding(t, "a", handbook), "b": holding(t, "b", map[string]string{"x.md": "Parental guidance."}), "c": holding(t, "c", map[string]string{"y.md": "Parents."})}
 	}
 	part := knowledge.New("b")
 	part.Swap(knowledge.PartOf(whole()["b"].Content()))
 	for name, c := range map[string]struct {
-		change func(shelves)
+		change func(basesByID)
 		ids    []string
 		want   string // bases searched, reason, what was told
 	}{
-		"whole":       {func(shelves) {}, []string{"a", "b"}, "a b  [a: b:]"},
-		"no match":    {func(s shelves) { s["b"] = holding(t, "b", nil) }, []string{"a", "b"}, "a b  [a: b:no-match]"},
-		"indexing":    {func(s shelves) { s["b"] = knowledge.New("b") }, []string{"a", "b", "c"}, "a c indexing [a: b:indexing c:]"},
-		"one left":    {func(s shelves) { s["b"] = knowledge.New("b") }, []string{"a", "b"}, "a indexing [a: b:indexing]"},
-		"gone":        {func(s shelves) { delete(s, "b") }, []string{"a", "b"}, "a indexing [a: b:indexing]"},
-		"in part":     {func(s shelves) { s["b"] = part }, []string{"a", "b"}, "a b indexing [a: b:indexing]"},
-		"broken":      {func(s shelves) { s["b"] = broken(t, "b") }, []string{"a", "b", "c"}, "a c retrieval-error [b:retrieval-error a: c:]"},
-		"one sound":   {func(s shelves) { s["b"] = broken(t, "b") }, []string{"a", "b"}, "a retrieval-error [b:retrieval-error a:]"},
-		"two broken":  {func(s shelves) { s["b"], s["c"] = broken(t, "b"), broken(t, "c") }, []string{"a", "b", "c"}, "a retrieval-error [b:retrieval-error c:retrieval-error a:]"},
-		"all broken":  {func(s shelves) { s["b"], s["c"] = broken(t, "b"), broken(t, "c") }, []string{"b", "c"}, " retrieval-error [b:retrieval-error c:retrieval-error]"},
-		"all to come": {func(s shelves) { s["b"], s["c"] = knowledge.New("b"), knowledge.New("c") }, []string{"b", "c"}, "b c indexing [b:indexing c:indexing]"},
+		"whole":       {func(basesByID) {}, []string{"a", "b"}, "a b  [a: b:]"},
+		"no match":    {func(s basesByID) { s["b"] = holding(t, "b", nil) }, []string{"a", "b"}, "a b  [a: b:no-match]"},
+		"indexing":    {func(s basesByID) { s["b"] = knowledge.New("b") }, []string{"a", "b", "c"}, "a c indexing [a: b:indexing c:]"},
+		"one left":    {func(s basesByID) { s["b"] = knowledge.New("b") }, []string{"a", "b"}, "a indexing [a: b:indexing]"},
+		"gone":        {func(s basesByID) { delete(s, "b") }, []string{"a", "b"}, "a indexing [a: b:indexing]"},
+		"in part":     {func(s basesByID) { s["b"] = part }, []string{"a", "b"}, "a b indexing [a: b:indexing]"},
+		"broken":      {func(s basesByID) { s["b"] = broken(t, "b") }, []string{"a", "b", "c"}, "a c retrieval-error [b:retrieval-error a: c:]"},
+		"one sound":   {func(s basesByID) { s["b"] = broken(t, "b") }, []string{"a", "b"}, "a retrieval-error [b:retrieval-error a:]"},
+		"two broken":  {func(s basesByID) { s["b"], s["c"] = broken(t, "b"), broken(t, "c") }, []string{"a", "b", "c"}, "a retrieval-error [b:retrieval-error c:retrieval-error a:]"},
+		"all broken":  {func(s basesByID) { s["b"], s["c"] = broken(t, "b"), broken(t, "c") }, []string{"b", "c"}, " retrieval-error [b:retrieval-error c:retrieval-error]"},
+		"all to come": {func(s basesByID) { s["b"], s["c"] = knowledge.New("b"), knowledge.New("c") }, []string{"b", "c"}, "b c indexing [b:indexing c:indexing]"},
 	} {
 		bases, tells := whole(), told{}
 		c.change(bases)
@@ -251,7 +251,7 @@ func broken(t *testing.T, id string) *knowledge.Base {
 func TestGroupIsProvisional(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		texts := knowledgetest.Handbook()
-		bases := shelves{"a": holding(t, "a", texts), "b": holding(t, "b", map[string]string{"x.md": "Parental guidance."})}
+		bases := basesByID{"a": holding(t, "a", texts), "b": holding(t, "b", map[string]string{"x.md": "Parental guidance."})}
 		g := bases.group()
 		var measures []func(context.Context)
 		g.Wait, g.Start = 100*time.Millisecond, func(f func(context.Context)) { measures = append(measures, f) }
@@ -322,7 +322,7 @@ func TestGroupIsProvisional(t *testing.T) {
 
 // No more unions are kept than those asked for last.
 func TestGroupKeepsFew(t *testing.T) {
-	bases := shelves{}
+	bases := basesByID{}
 	for i := range 8 {
 		id := fmt.Sprintf("b%d", i)
 		bases[id] = holding(t, id, map[string]string{"x.md": "Parental guidance."})
