@@ -65,16 +65,18 @@ func (t *tunnel) end(err error) {
 }
 
 // run copies in both directions until one ends, and returns why. A normal close is not
-// an error.
+// an error, and a panic counts even where the other direction ended before it.
 func (t *tunnel) run(client net.Conn) (err error) {
 	var both sync.WaitGroup
-	var first sync.Once
+	var lock sync.Mutex
 	end := func(why error) {
-		first.Do(func() {
+		lock.Lock()
+		defer lock.Unlock()
+		if err == nil || errors.Is(why, errPanic) {
 			err = why
-			t.x.conn.drop()
-			_ = t.client.Close() // the hijack handler closes it again, which does nothing
-		})
+		}
+		t.x.conn.drop()
+		_ = t.client.Close() // a second time it does nothing
 	}
 	both.Add(1)
 	panics.Go(t.panicked(), func() { end(t.copy(&t.x.conn.Timed, &t.client.Timed, client, nil)) }, both.Done)
