@@ -20,6 +20,7 @@ import (
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
+	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
 
@@ -31,13 +32,14 @@ const (
 // A Handler answers on the admin port. It is read-only after its fields are set.
 type Handler struct {
 	Telemetry
-	Rewriter  *rewrite.Rewriter // its Retriever answers searches, too
-	Tenants   *proxy.Directory
-	Knowledge func() []string // returns the ids of all bases
-	Library   Library         // what the vector-store endpoints read; nil: there are no such endpoints
-	Manager   Manager         // what manages bases; nil: there are no such endpoints
-	Explain   *explain.Ring   // has the last requests; nil: none are kept
-	Hosts     []string        // names by which this port may be called, beside localhost and addresses
+	Rewriter   *rewrite.Rewriter // its Retriever answers searches, too
+	Tenants    *proxy.Directory
+	Knowledge  func() []string       // returns the ids of all bases
+	Thresholds []retrieval.Threshold // of all bases, for searches that name no tenant
+	Library    Library               // what the vector-store endpoints read; nil: there are no such endpoints
+	Manager    Manager               // what manages bases; nil: there are no such endpoints
+	Explain    *explain.Ring         // has the last requests; nil: none are kept
+	Hosts      []string              // names by which this port may be called, beside localhost and addresses
 
 	// Callers send tokens as bearer tokens. Without Token and ReadToken reads need none.
 	Token     proxy.Secret // for all but probes

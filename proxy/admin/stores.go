@@ -119,11 +119,12 @@ type viewer struct {
 	settings retrieval.Settings // of its searches
 }
 
-// viewer returns the caller by ?tenant=. Without a tenant it may see everything, and the
-// default settings hold.
+// viewer returns the caller by ?tenant=. Without a tenant it may see everything.
 func (h *Handler) viewer(ctx *fasthttp.RequestCtx) (viewer, error) {
 	if !ctx.QueryArgs().Has("tenant") {
-		return viewer{bases: h.Knowledge(), settings: retrieval.DefaultSettings()}, nil
+		settings := retrieval.DefaultSettings()
+		settings.Thresholds = h.Thresholds
+		return viewer{bases: h.Knowledge(), settings: settings}, nil
 	}
 	p, err := h.tenant(ctx)
 	if err != nil {

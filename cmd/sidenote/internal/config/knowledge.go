@@ -75,8 +75,8 @@ func (c *Config) Folder(name Name) folder.Folder {
 	}
 }
 
-// thresholds are those of some of all bases, by id.
-func thresholds(all map[Name]Knowledge, bases []Name) (list []retrieval.Threshold) {
+// Thresholds are those of some of all bases, by id.
+func Thresholds(all map[Name]Knowledge, bases []Name) (list []retrieval.Threshold) {
 	for _, name := range slices.Sorted(slices.Values(bases)) {
 		if r := all[name].RelevanceThreshold; r > 0 {
 			list = append(list, retrieval.Threshold{Knowledge: string(name), Relevance: float64(r)})

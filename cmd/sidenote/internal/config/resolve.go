@@ -35,7 +35,7 @@ func (c *Config) resolveTenant(name Name) *proxy.Policy {
 		Name: string(policyName), Tenant: string(name), Upstream: string(p.Upstream), Routes: Texts(p.Routes),
 		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), RetryTooLong: p.OnFailure.ContextLength == "retry", Rewrite: p.rewritePolicy(name),
 	}
-	out.Rewrite.Search.Thresholds = thresholds(c.Knowledge, p.Knowledge)
+	out.Rewrite.Search.Thresholds = Thresholds(c.Knowledge, p.Knowledge)
 	content, err := json.Marshal(out)
 	if err != nil {
 		panic("BUG: policy cannot be hashed: " + err.Error())

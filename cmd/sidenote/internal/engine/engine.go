@@ -163,7 +163,7 @@ func (e *Engine) TelemetryServer(log *slog.Logger) *admin.Server {
 func (e *Engine) AdminServer(log *slog.Logger) *admin.Server {
 	h := &admin.Handler{
 		Telemetry: e.telemetry(), Rewriter: e.Rewriter, Tenants: proxy.NewDirectory(e.Config.Proxy().Tenants),
-		Explain: e.explained, Knowledge: e.catalogue.ids, Library: e.view, Manager: e.manager(),
+		Explain: e.explained, Knowledge: e.catalogue.ids, Thresholds: config.Thresholds(e.Config.Knowledge, e.Config.KnowledgeNames()), Library: e.view, Manager: e.manager(),
 		Token: e.Config.Admin.Token.Value, ReadToken: e.Config.Admin.ReadToken.Value,
 		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },
 	}
