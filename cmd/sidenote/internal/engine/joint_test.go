@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -29,17 +31,7 @@ state: {path: %q}
 knowledge: {b0: %q, b1: %q, b2: %q, all: %q}
 policies: {default: {knowledge: [b2, b0, b1], retrieval: {deadline: 10s}}}
 `, t.TempDir(), filepath.Join(root, "b0"), filepath.Join(root, "b1"), filepath.Join(root, "b2"), root)
-	path := filepath.Join(t.TempDir(), "sidenote.yaml")
-	write(t, path, yaml)
-	cfg, err := config.Load(config.Source{Path: path, Env: func(string) (string, bool) { return "", false }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := New(t.Context(), cfg, Options{Keep: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = e.Close() })
+	e, cfg := engineOf(t, yaml)
 	ask := func(question string, state retrieval.CacheState, ids ...string) retrieval.Result {
 		t.Helper()
 		tenant, _ := cfg.Tenant("default")
@@ -70,6 +62,58 @@ policies: {default: {knowledge: [b2, b0, b1], retrieval: {deadline: 10s}}}
 			}
 		}
 		write(t, filepath.Join(root, "b1", "new.md"), "# Leave for parents\n\nParental leave is paid. The gym, the desk and devices are not.\n")
+	}
+}
+
+// engineOf returns the engine of a configuration, which keeps what it reads.
+func engineOf(t *testing.T, yaml string) (*Engine, *config.Config) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sidenote.yaml")
+	write(t, path, yaml)
+	cfg, err := config.Load(config.Source{Path: path, Env: func(string) (string, bool) { return "", false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := New(t.Context(), cfg, Options{Keep: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e, cfg
+}
+
+// A base that takes long to read holds up no other, neither at the start nor when a file of
+// the other changes later.
+func TestASlowBaseHoldsUpNoOther(t *testing.T) {
+	root := t.TempDir()
+	for _, id := range []string{"a", "b"} {
+		write(t, filepath.Join(root, id, "leave.md"), "# Leave\n\nParental leave is paid.\n")
+	}
+	e, _ := engineOf(t, fmt.Sprintf("upstream: http://127.0.0.1:9\nstate: {path: %q}\nknowledge: {a: %q, b: %q}\n",
+		t.TempDir(), filepath.Join(root, "a"), filepath.Join(root, "b")))
+	slow, quick := e.Bases.indexers["a"], e.Bases.indexers["b"]
+	slow.reading.Lock() // as a run does that reads the folder
+	ended := make(chan error, 1)
+	go func() { ended <- e.Bases.Index(t.Context(), nil) }()
+	has := func(documents int) {
+		t.Helper()
+		for begin := time.Now(); !quick.status().whole || quick.status().report.Files < documents; {
+			if time.Since(begin) > time.Minute {
+				t.Fatalf("held up: %+v", quick.status())
+			}
+			runtime.Gosched()
+		}
+	}
+	has(1)
+	write(t, filepath.Join(root, "b", "pension.md"), "# Pension\n\nThe firm pays a half.\n")
+	quick.ask(false)
+	has(2)
+	if slow.status().whole {
+		t.Error("the slow base is read")
+	}
+	slow.reading.Unlock()
+	if err := <-ended; err != nil || !slow.status().whole {
+		t.Errorf("%v; %+v", err, slow.status())
 	}
 }
 
