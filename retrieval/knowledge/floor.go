@@ -38,7 +38,7 @@ const (
 	noiseQueries = 400
 	noiseTerms   = 8 // about as many as a question has
 	// noiseRank picks the noise from what random questions get.
-	noiseRank = noiseQueries * 4 / 5
+	noiseRank = noiseQueries * 81 / 100
 	// longQuestion is the number of terms of a question that are measured, the rarest ones.
 	longQuestion = 24
 	// unknown is how much of its idf a term counts that the base does not have: it tells of
