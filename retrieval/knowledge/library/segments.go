@@ -62,8 +62,16 @@ func (b *base) lookAgain(ctx context.Context, v store.View, damage map[string]er
 	if !b.state.writes() && b.state.moved(ctx, v) {
 		return true
 	}
+	others := 0
 	for name, err := range damage {
+		if errors.Is(err, bm25.ErrVersion) {
+			others++
+			continue
+		}
 		b.report(name, err)
+	}
+	if others > 0 { // after an upgrade these are all there are
+		b.report("", fmt.Errorf("%d segments are made again: %w", others, bm25.ErrVersion))
 	}
 	if !b.state.writes() {
 		return false

@@ -56,6 +56,9 @@ func TestOldSegmentsAreMadeAgain(t *testing.T) {
 		sameAnswers(t, l.Base("kb"), fresh(t, documents(knowledgetest.Handbook())))
 	}
 	check(opened(t, dir, library.Options{ReadOnly: true, Trouble: old}))
+	if told != 1 {
+		t.Errorf("said %d times that segments are of another version", told)
+	}
 	l = opened(t, dir, library.Options{Trouble: old})
 	check(l)
 	if report := f.sync(l); report.Written != 0 || report.Unchanged != len(knowledgetest.Handbook()) {

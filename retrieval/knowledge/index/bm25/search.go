@@ -56,7 +56,7 @@ const window = 2048
 
 // A scratch is the working memory of one search in one segment.
 //
-// Terms are in the order of the most they can add, least first. The first ones are
+// Terms are in the order of the most they can add, least first, unless there are few texts. The first ones are
 // optional as long as all of them together cannot lift a text above the threshold: texts
 // are found through the other terms only, and the optional ones are looked up for texts
 // that can still pass it.
@@ -82,6 +82,10 @@ func (l *list) score(p posting, norms []float32) int64 {
 	return int64(l.factor * impact(p.freq(), norms[p.text()]))
 }
 
+// fewTexts is the number of texts up to which a segment's lists are added up in any order:
+// to sort them, for the optional ones to be many, takes longer than it saves.
+const fewTexts = 256
+
 // open readies the scratch for a segment with the lists of the terms it has.
 func (sc *scratch) open(x *Index, segment int, q question) {
 	sc.view, sc.number = &x.views[segment], segment
@@ -91,7 +95,9 @@ func (sc *scratch) open(x *Index, segment int, q question) {
 			sc.lists = append(sc.lists, list{sc.segment.of(in.id), t.factor, int64(t.factor*in.most*slack) + 1})
 		}
 	}
-	slices.SortStableFunc(sc.lists, func(a, b list) int { return cmp.Compare(a.most, b.most) })
+	if len(sc.norms) > fewTexts {
+		slices.SortStableFunc(sc.lists, func(a, b list) int { return cmp.Compare(a.most, b.most) })
+	}
 	sc.bounds = append(sc.bounds[:0], 0)
 	for i, l := range sc.lists {
 		sc.bounds = append(sc.bounds, sc.bounds[i]+l.most)
