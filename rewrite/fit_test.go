@@ -80,6 +80,22 @@ func TestAccountOfWhatIsOut(t *testing.T) {
 	}
 }
 
+// Rules that take a token less beside the application's text than by themselves are no more
+// than what was used.
+func TestAccountAtASeam(t *testing.T) {
+	p := testPolicy(t, nil)
+	p.Placement, p.OnEmpty = rewrite.PlaceSplit, ""
+	rw := &rewrite.Rewriter{Retriever: answering(nil), Models: models{rewrite.Model{Encoding: "o200k_base", Counter: encoding(t, "o200k_base")}}}
+	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":null},{"role":"user","content":null},{"role":"system","content":"\n "}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := rw.Rewrite(t.Context(), p, req, rewrite.Options{}).Ledger
+	if l.Used == 0 || l.Rules != l.Used || l.Tags != 0 || l.Text != 0 {
+		t.Errorf("used %d = rules %d + tags %d + text %d", l.Used, l.Rules, l.Tags, l.Text)
+	}
+}
+
 // A neighbour that the first attempt added, which then proved too large because of the
 // seam to the application's text, is counted once.
 func TestNeighboursCountedOnce(t *testing.T) {

@@ -180,8 +180,11 @@ func (j *job) account(res *Result, f *fitResult) {
 	} else {
 		l.Components, l.Sources, l.Overflow = f.components, f.sources, f.overflow
 		l.ChunksSelected, l.ChunkSources = f.selected, f.bases
-		l.Used, l.EstimatedTokens, l.Rules, l.Text = f.used, f.used, f.rules, f.text
-		l.Tags = max(0, f.used-f.rules-f.text)
+		l.Used, l.EstimatedTokens = f.used, f.used
+		// By itself a part may take a token more than it adds to what stands before it.
+		l.Text = min(f.text, l.Used)
+		l.Rules = min(f.rules, l.Used-l.Text)
+		l.Tags = l.Used - l.Rules - l.Text
 	}
 	if res.Outcome == Injected {
 		l.Placement = j.placement
