@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"sidenote/cmd/sidenote/internal/config/schema"
 )
 
 // A decoder reads one file's nodes into values and notes where each stood.
@@ -208,7 +210,7 @@ func (d *decoder) structure(key string, n ast.Node, v reflect.Value) {
 	if s, ok := v.Addr().Interface().(interface{ setDefaults() }); ok {
 		s.setDefaults()
 	}
-	fields := fieldsOf(v.Type())
+	fields := schema.Fields(v.Type())
 	if text, ok := scalarText(n); ok {
 		if s, ok := v.Addr().Interface().(plain); ok {
 			if err := s.setPlain(text); err != nil {
@@ -217,27 +219,27 @@ func (d *decoder) structure(key string, n ast.Node, v reflect.Value) {
 			return
 		}
 		first := fields[0]
-		if k := first.Type.Kind(); k == reflect.Slice || k == reflect.Map || slices.ContainsFunc(fields[1:], field.needed) {
+		if k := first.Type.Kind(); k == reflect.Slice || k == reflect.Map || slices.ContainsFunc(fields[1:], schema.Field.Needed) {
 			d.problem(n, key, "wants a map")
 			return
 		}
-		d.places[join(key, first.key)] = mark{d.place(n), n}
-		d.value(join(key, first.key), n, v.FieldByIndex(first.Index), first.Tag)
+		d.places[join(key, first.Key)] = mark{d.place(n), n}
+		d.value(join(key, first.Key), n, v.FieldByIndex(first.Index), first.Tag)
 		return
 	}
 	seen := map[string]bool{}
 	d.entries(key, n, func(name string, nameNode, val ast.Node) {
-		i := slices.IndexFunc(fields, func(f field) bool { return f.key == name })
+		i := slices.IndexFunc(fields, func(f schema.Field) bool { return f.Key == name })
 		if i < 0 {
-			d.problem(nameNode, join(key, name), "unknown key%s", didYouMean(name, keysOf(fields)))
+			d.problem(nameNode, join(key, name), "unknown key%s", didYouMean(name, schema.Keys(fields)))
 			return
 		}
 		seen[name] = true
 		d.value(join(key, name), val, v.FieldByIndex(fields[i].Index), fields[i].Tag)
 	})
 	for _, f := range fields {
-		if f.needed() && !seen[f.key] && shape(n) == "map" {
-			d.problem(n, join(key, f.key), "is missing")
+		if f.Needed() && !seen[f.Key] && shape(n) == "map" {
+			d.problem(n, join(key, f.Key), "is missing")
 		}
 	}
 }
@@ -288,7 +290,7 @@ func (d *decoder) entries(key string, n ast.Node, f func(name string, nameNode, 
 
 // shared tells whether several files may have the map at key.
 func (d *decoder) shared(key string, before mark) bool {
-	return before.File != d.file && slices.Contains(keysOf(fieldsOf(reflect.TypeFor[Catalog]())), key)
+	return before.File != d.file && slices.Contains(schema.Keys(schema.Fields(reflect.TypeFor[Catalog]())), key)
 }
 
 func (d *decoder) list(key string, n ast.Node, v reflect.Value, tag reflect.StructTag) {
@@ -317,37 +319,4 @@ func (d *decoder) list(key string, n ast.Node, v reflect.Value, tag reflect.Stru
 	v.Set(out)
 }
 
-// A field is a key of the schema.
-type field struct {
-	reflect.StructField
-	key string
-}
-
-// needed tells whether the key must be there.
-func (f field) needed() bool { return f.Tag.Get("need") != "" }
-
-// fieldsOf lists the keys of a struct; those of an embedded one are its own.
-func fieldsOf(t reflect.Type) []field {
-	var fields []field
-	for _, f := range reflect.VisibleFields(t) {
-		if key, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); key != "" && key != "-" {
-			fields = append(fields, field{f, key})
-		}
-	}
-	return fields
-}
-
-func keysOf(fields []field) []string {
-	keys := make([]string, len(fields))
-	for i, f := range fields {
-		keys[i] = f.key
-	}
-	return keys
-}
-
-func join(key, name string) string {
-	if key == "" {
-		return name
-	}
-	return key + "." + name
-}
+func join(key, name string) string { return schema.Join(key, name) }

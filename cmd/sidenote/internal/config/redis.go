@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/x509"
 	"errors"
 
@@ -16,6 +17,9 @@ func (u *RedisURL) setPlain(text string) error {
 	}
 	return u.set(text)
 }
+
+// Shown tells where the URL is read, or the hosts of one that is written in the file.
+func (u RedisURL) Shown() string { return cmp.Or(u.Secret.Shown(), redis.Address(u.Value.Reveal())) }
 
 func (u *RedisURL) set(text string) error {
 	if err := redis.CheckURL(text); err != nil {

@@ -45,6 +45,17 @@ func (s *Secret) setPlain(string) error {
 	return errors.New("is a secret in plain text; write {env: NAME} or {file: PATH}")
 }
 
+// Shown tells where the secret is read, never its text.
+func (s Secret) Shown() string {
+	switch {
+	case s.Env != "":
+		return "env " + s.Env
+	case s.File != "":
+		return "file " + s.File
+	}
+	return ""
+}
+
 // readSecret reads a secret that is one word.
 func (c loader) readSecret(src Source, key string, s *Secret) {
 	text := c.secretText(src, key, s)

@@ -206,6 +206,9 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Shown is the beginning of the digest: enough to tell keys from each other.
+func (d Digest) Shown() string { return hex.EncodeToString(d[:4]) }
+
 // A Date is the last day (UTC) on which something is valid.
 type Date struct{ time.Time }
 
@@ -217,6 +220,14 @@ func (d *Date) UnmarshalText(text []byte) error {
 	}
 	d.Time = t
 	return nil
+}
+
+// MarshalText is the inverse of UnmarshalText.
+func (d Date) MarshalText() ([]byte, error) {
+	if d.IsZero() {
+		return nil, nil
+	}
+	return d.AppendFormat(nil, time.DateOnly), nil
 }
 
 // End is the moment from which on it is over; zero when there is no date.
@@ -253,6 +264,14 @@ func (b *BaseURL) UnmarshalText(text []byte) error {
 	}
 	b.URL = u
 	return nil
+}
+
+// MarshalText is the inverse of UnmarshalText.
+func (b BaseURL) MarshalText() ([]byte, error) {
+	if b.URL == nil {
+		return nil, nil
+	}
+	return []byte(b.String()), nil
 }
 
 // endpoint returns the route that a URL ends in and the base that it is of; "" where

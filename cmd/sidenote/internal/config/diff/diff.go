@@ -1,0 +1,178 @@
+// Package diff compares two configurations: whose requests get something else, what they
+// get, and what else is different. It shows of a secret where it is read, never its text.
+package diff
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"strings"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/config/schema"
+)
+
+// Changes are the differences between two configurations. Without any both lists are empty.
+type Changes struct {
+	Tenants []Tenant `json:"tenants"` // whose requests are treated otherwise, by name
+	Keys    []Change `json:"keys"`    // outside of policies and tenants, in the order of the schema
+}
+
+// What a configuration does with a tenant that it touches.
+const (
+	Added   = "added"
+	Removed = "removed"
+	Changed = "changed"
+)
+
+// A Tenant is one that a change touches.
+type Tenant struct {
+	Name    config.Name `json:"name"`
+	What    string      `json:"what"`    // Added, Removed or Changed
+	Changes []Change    `json:"changes"` // of one that is there before and after
+}
+
+// A Change is a key with two values. Keys of a tenant are those of its whole policy, with
+// all that is inherited, of the tenant itself, and of the upstream and the bases it uses.
+type Change struct {
+	Key string `json:"key"`
+	Old string `json:"old"` // as a file would have it; "" is not set
+	New string `json:"new"`
+
+	// Secret says that what is read at a place has changed, and the place may be the same.
+	Secret bool `json:"secret,omitempty"`
+
+	// Restart says that a running process keeps the old value until it is started again.
+	Restart bool `json:"restart,omitempty"`
+}
+
+// Empty tells whether nothing has changed.
+func (c Changes) Empty() bool { return len(c.Tenants) == 0 && len(c.Keys) == 0 }
+
+// Compare returns what is different in next. Both have been loaded.
+func Compare(old, next *config.Config) Changes {
+	c := comparison{old: old, next: next}
+	before, after := schema.Settings(apart(old)), schema.Settings(apart(next))
+	changes := Changes{Tenants: []Tenant{}, Keys: compare(before, after)}
+	for i := range changes.Keys {
+		changes.Keys[i].Restart = needsRestart(changes.Keys[i].Key)
+	}
+	c.shared = changes.Keys
+	names := slices.Concat(old.TenantNames(), next.TenantNames())
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if t := c.tenant(name); t.What != "" {
+			changes.Tenants = append(changes.Tenants, t)
+		}
+	}
+	return changes
+}
+
+// apart is a configuration without what is compared tenant by tenant.
+func apart(c *config.Config) config.Config {
+	rest := *c
+	rest.Policies, rest.Tenants = nil, nil
+	return rest
+}
+
+// A comparison is of tenants, when the rest has been compared.
+type comparison struct {
+	old, next *config.Config
+	shared    []Change // of all other keys
+}
+
+// tenant returns how a tenant is touched; What is "" where it is not.
+func (c comparison) tenant(name config.Name) Tenant {
+	_, before := c.old.Tenant(name)
+	_, after := c.next.Tenant(name)
+	t := Tenant{Name: name, Changes: []Change{}}
+	switch {
+	case !before:
+		t.What = Added
+	case !after:
+		t.What = Removed
+	default:
+		oldPolicy, newPolicy := c.old.Policy(name), c.next.Policy(name)
+		if !reflect.DeepEqual(oldPolicy, newPolicy) {
+			t.Changes = append(t.Changes, compare(schema.Settings(oldPolicy), schema.Settings(newPolicy))...)
+		}
+		if oldTenant, newTenant := c.old.Tenants[name], c.next.Tenants[name]; !reflect.DeepEqual(oldTenant, newTenant) {
+			t.Changes = append(t.Changes, compare(own(oldTenant), own(newTenant))...)
+		}
+		t.Changes = append(t.Changes, c.used(oldPolicy, newPolicy)...)
+		if len(t.Changes) > 0 {
+			t.What = Changed
+		}
+	}
+	return t
+}
+
+// own is what a tenant has that is no part of its policy.
+func own(t config.Tenant) []schema.Setting {
+	policy := schema.Keys(schema.Fields(reflect.TypeFor[config.Policy]()))
+	return slices.DeleteFunc(schema.Settings(t), func(s schema.Setting) bool {
+		top, _, _ := strings.Cut(s.Key, ".")
+		return slices.Contains(policy, top)
+	})
+}
+
+// used returns the changes of the upstream and the bases that a tenant had and still has.
+func (c comparison) used(before, after config.Policy) []Change {
+	if len(c.shared) == 0 {
+		return nil
+	}
+	var prefixes []string
+	if before.Upstream == after.Upstream {
+		prefixes = append(prefixes, "upstreams."+string(after.Upstream)+".")
+		if after.Upstream == "default" {
+			prefixes = append(prefixes, "upstream.")
+		}
+	}
+	for _, base := range after.Knowledge {
+		if slices.Contains(before.Knowledge, base) {
+			prefixes = append(prefixes, "knowledge."+string(base)+".")
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(c.shared), func(change Change) bool {
+		return !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(change.Key, p) })
+	})
+}
+
+// compare returns what differs between two lists of settings, in their order.
+func compare(before, after []schema.Setting) []Change {
+	changes := []Change{}
+	old := make(map[string]schema.Setting, len(before))
+	for _, s := range before {
+		old[s.Key] = s
+	}
+	for _, s := range after {
+		was, there := old[s.Key]
+		delete(old, s.Key)
+		hidden := there && was.Text == s.Text && !reflect.DeepEqual(was.Value.Interface(), s.Value.Interface())
+		if was.Text != s.Text || hidden {
+			changes = append(changes, Change{Key: s.Key, Old: was.Text, New: s.Text, Secret: hidden})
+		}
+	}
+	for _, s := range before {
+		if _, gone := old[s.Key]; gone {
+			changes = append(changes, Change{Key: s.Key, Old: s.Text})
+		}
+	}
+	order := make(map[string]int, len(before)+len(after))
+	for i, s := range slices.Concat(before, after) {
+		order[s.Key] = i
+	}
+	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(order[a.Key], order[b.Key]) })
+	return changes
+}
+
+// live are the keys whose new value a running process can take over. All others are fixed
+// at the start: ports, folders, caches and limits are made of them.
+func live() []string {
+	return []string{"upstream", "upstreams", "models", "policies", "tenants", "identity", "include", "version"}
+}
+
+func needsRestart(key string) bool {
+	top, _, _ := strings.Cut(key, ".")
+	return !slices.Contains(live(), top)
+}
