@@ -172,8 +172,15 @@ type configFlags struct {
 
 // load reads the configuration. offline commands need no upstream.
 func (f configFlags) load(a *app, offline bool) (*config.Config, error) {
+	src := f.source(a)
+	src.Offline = offline
+	return config.Load(src)
+}
+
+// source is where the flags say that the configuration is.
+func (f configFlags) source(a *app) config.Source {
 	f.RedisShown = a.redisShown
-	return config.Load(config.Source{Path: f.Config, Env: a.env, Offline: offline, Flags: f.Flags})
+	return config.Source{Path: f.Config, Env: a.env, Flags: f.Flags}
 }
 
 // listeners reads only where a configuration listens, because a probe has none of the

@@ -93,6 +93,7 @@ func newExampleFolder(t *testing.T) string {
 	}
 	for name, text := range map[string]string{
 		"sidenote.yaml":     "upstream: https://api.openai.com/v1\nknowledge: {docs: ./docs}\n",
+		"old/sidenote.yaml": "listen: 127.0.0.1:9090\nupstream: https://api.openai.com/v1\nknowledge: {docs: ./docs}\npolicies: {default: {context_tokens: 1000}}\n",
 		"meeting.md":        "# Meeting\n\nThe office moves in May.\n",
 		"handbook/leave.md": "# Leave policy\n\n## Parental leave\n\nEvery parent may take 16 weeks.\n",
 		"request.json": `{"model":"gpt-4o","messages":[` + "\n" + `  {"role":"system","content":"You are the HR assistant."},` + "\n" +

@@ -21,9 +21,12 @@ type Source struct {
 	Flags Flags
 	// Offline is for commands that send no request: they need no upstream.
 	Offline bool
-	Env     func(name string) (string, bool)       // for secrets; nil knows none
-	Read    func(path string) ([]byte, error)      // nil reads the disk
-	Glob    func(pattern string) ([]string, error) // nil looks on the disk
+	// NoSecrets is for a check on a machine that has none: what secrets name, and
+	// certificates, need not be there and are not looked at. Such a Config is not for running.
+	NoSecrets bool
+	Env       func(name string) (string, bool)       // for secrets; nil knows none
+	Read      func(path string) ([]byte, error)      // nil reads the disk
+	Glob      func(pattern string) ([]string, error) // nil looks on the disk
 
 	readWithin func(file, path string) ([]byte, error) // reads path if it lies in file's folder
 }

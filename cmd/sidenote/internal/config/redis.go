@@ -49,7 +49,7 @@ func (c loader) readRedis(src Source) {
 			c.problem("redis.url", "%v", err)
 		}
 	}
-	if r.CA != "" {
+	if r.CA != "" && !src.NoSecrets {
 		pem, err := src.Read(c.locate("redis.ca", r.CA))
 		if err != nil {
 			c.problem("redis.ca", "%q cannot be read: %v", r.CA, cause(err))

@@ -79,6 +79,7 @@ func (c loader) secretText(src Source, key string, s *Secret) string {
 		c.problem(key, "has both env and file; keep one")
 	case s.Env != "" && !c.may(key, maySecrets):
 		c.forbidden(key+".env", maySecrets, "is not for an included file to read")
+	case s.Env != "" && src.NoSecrets:
 	case s.Env != "":
 		value, ok := src.Env(s.Env)
 		if !ok || strings.TrimSpace(value) == "" {
@@ -102,6 +103,8 @@ func (c loader) secretFile(src Source, key, name string) string {
 	switch {
 	case errors.Is(err, errOutside):
 		c.forbidden(key+".file", maySecrets, "%q %v", name, err)
+	case src.NoSecrets:
+		return ""
 	case err != nil:
 		c.problem(key+".file", "%q cannot be read: %v", name, cause(err))
 	case text == "":

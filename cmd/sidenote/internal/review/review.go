@@ -1,0 +1,92 @@
+// Package review says what there is to say of a configuration that has been loaded: a
+// summary, what a tenant gets, what is probably a mistake, and all of it as JSON.
+package review
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"sidenote/cache/redis"
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy"
+)
+
+// Tenant prints what a tenant's requests get, with all that is inherited.
+func Tenant(w io.Writer, cfg *config.Config, name config.Name) error {
+	p, _ := cfg.Tenant(name)
+	text, err := yaml.Marshal(cfg.Policy(name))
+	if err != nil {
+		return fmt.Errorf("print policy of %s: %w", name, err)
+	}
+	fmt.Fprintf(w, "# tenant %s, policy %s, hash %s\n# upstream %s\n%s", name, p.Name, p.Hash, upstream(cfg, p.Upstream), text)
+	return nil
+}
+
+// upstream shows an upstream without its secret.
+func upstream(cfg *config.Config, name string) string {
+	u := cfg.Proxy().Upstreams[name]
+	text := fmt.Sprintf("%s → %s", name, u.BaseURL)
+	secret := cfg.Upstreams[config.Name(name)].APIKey
+	if name == "default" && cfg.Upstream.BaseURL.URL != nil {
+		secret = cfg.Upstream.APIKey
+	}
+	switch {
+	case secret.Shown() != "":
+		text += " (api_key ***)"
+	case keyed(cfg, name):
+		text += " (no api_key: asked without a key, for " + proxy.KeyPrefix + "… keys stay here)"
+	}
+	return text
+}
+
+// keyed tells whether requests with keys of ours go to an upstream.
+func keyed(cfg *config.Config, upstream string) bool {
+	return slices.ContainsFunc(cfg.Proxy().Tenants.Keys, func(k proxy.Key) bool { return k.Policy.Upstream == upstream })
+}
+
+// Summary prints a configuration that is right, in short.
+func Summary(w io.Writer, cfg *config.Config) {
+	fmt.Fprintln(w, "ok")
+	fmt.Fprintf(w, "listen     %s, admin %s, telemetry %s\n", cfg.Listen, cfg.Admin.Listen, cfg.Telemetry.Listen)
+	for _, name := range cfg.UpstreamNames() {
+		fmt.Fprintf(w, "upstream   %s\n", upstream(cfg, string(name)))
+	}
+	for _, name := range cfg.KnowledgeNames() {
+		k := cfg.Knowledge[name]
+		what := cmp.Or(k.Path, "what the state folder holds")
+		if k.Engine == config.EngineVectorStore {
+			what = fmt.Sprintf("vector store %s on %s", k.ID, k.Upstream)
+		}
+		if k.RelevanceThreshold > 0 {
+			what += fmt.Sprintf(", relevance of %v at least", float64(k.RelevanceThreshold))
+		}
+		fmt.Fprintf(w, "knowledge  %s: %s\n", name, what)
+	}
+	fmt.Fprintf(w, "state      %s\n", cfg.State.Path)
+	if at := cmp.Or(redis.Address(cfg.Redis.URL.Value.Reveal()), cfg.Redis.URL.Shown()); at != "" {
+		fmt.Fprintf(w, "redis      %s, prefix %s, at most %s a request\n", at, cfg.Redis.Prefix, cfg.Redis.Timeout)
+	}
+	for _, name := range cfg.TenantNames() {
+		p, _ := cfg.Tenant(name)
+		fmt.Fprintf(w, "tenant     %s: policy %s, %s, knowledge %s, %d tokens\n", name, p.Name, p.Rewrite.Mode,
+			cmp.Or(strings.Join(p.Rewrite.Knowledge, " "), "none"), p.Rewrite.ContextTokens)
+		if f := p.Rewrite.Filter; f != nil {
+			fmt.Fprintf(w, "           only documents of %s\n", f)
+		}
+	}
+	unknown := "refused"
+	if p := cfg.Proxy().Tenants.Unknown; p != nil {
+		unknown = "tenant " + p.Tenant
+		if !cfg.Listen.Loopback() {
+			unknown += fmt.Sprintf("; anyone who reaches %s may ask", cfg.Listen)
+		}
+	}
+	fmt.Fprintf(w, "unknown    %s\n", unknown)
+	fmt.Fprintf(w, "retrieval  at most %s a request\n", cfg.WorstRetrieval().Round(time.Millisecond))
+}

@@ -1,0 +1,54 @@
+package review
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/engine"
+)
+
+// PartialFailures lists tenants for whom a request is refused when some bases fail, and
+// passed when all do.
+func PartialFailures(cfg *config.Config) (list config.Problems) {
+	for _, name := range cfg.TenantNames() {
+		if p, _ := cfg.Tenant(name); p.Rewrite.RefuseOnPartial && !p.Rewrite.RefuseOnFailure {
+			list = append(list, config.Problem{Reason: fmt.Sprintf("tenant %s: on_failure.partial refuses where some bases fail, on_failure.retrieval passes where all do; set retrieval: refuse too", name)})
+		}
+	}
+	return list
+}
+
+// UnknownAttributes lists attributes in filters that no document has. It reads the
+// documents where there are filters.
+func UnknownAttributes(ctx context.Context, cfg *config.Config) (list config.Problems) {
+	if !filters(cfg) {
+		return nil
+	}
+	unread := func(err error) config.Problem {
+		return config.Problem{Reason: fmt.Sprintf("filters are not compared with documents: %v", err)}
+	}
+	local := *cfg
+	local.Redis = config.Redis{}
+	e, err := engine.New(ctx, &local, engine.Options{})
+	if err != nil {
+		return config.Problems{unread(err)}
+	}
+	defer func() { _ = e.Close() }()
+	if err := e.Bases.Index(ctx, nil); err != nil {
+		list = append(list, unread(err))
+	}
+	for _, line := range e.Bases.UnknownAttributes() {
+		list = append(list, config.Problem{Reason: line})
+	}
+	return list
+}
+
+// filters tells whether any tenant has filters.
+func filters(cfg *config.Config) bool {
+	return slices.ContainsFunc(cfg.TenantNames(), func(name config.Name) bool {
+		p, _ := cfg.Tenant(name)
+		return p.Rewrite.Filter != nil
+	})
+}
