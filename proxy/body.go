@@ -34,7 +34,7 @@ func (a *account) maxBody(p *Policy) int {
 }
 
 // readBody reads the body of a chat request and decompresses it. If the body cannot
-// be rewritten, a strict policy gets an error; for others reason says why, and body
+// be read, a policy that readsBodies gets an error; for others reason says why, and body
 // is the part that was read so far, with the rest still unread.
 func (x *exchange) readBody() (body []byte, reason rewrite.Reason, err error) {
 	ctx, encoding := x.ctx, ""
@@ -53,7 +53,7 @@ func (x *exchange) readBody() (body []byte, reason rewrite.Reason, err error) {
 	switch {
 	case err != nil:
 		return nil, "", x.server.transportError(err)
-	case !whole && x.policy.Rewrite.Strict():
+	case !whole && x.policy.readsBodies():
 		ctx.SetConnectionClose() // the rest of the body must not be read as a request
 		return nil, "", tooLarge(limit)
 	case !whole:
@@ -78,11 +78,11 @@ func (x *exchange) readBody() (body []byte, reason rewrite.Reason, err error) {
 func (q *request) undecodable(body []byte, encoding string, limit int, err error) ([]byte, rewrite.Reason, error) {
 	large := errors.Is(err, coding.ErrTooLong)
 	switch {
-	case large && q.policy.Rewrite.Strict():
+	case large && q.policy.readsBodies():
 		return nil, "", tooLarge(limit)
 	case large:
 		return body, rewrite.ReasonTooLarge, nil
-	case q.policy.Rewrite.Strict():
+	case q.policy.readsBodies():
 		return nil, "", &Error{
 			Reason: rewrite.ReasonEncoded, Param: "Content-Encoding", Err: err,
 			Message: fmt.Sprintf("The body cannot be read as Content-Encoding %q; send it as gzip, deflate, br, zstd, or uncompressed.", encoding),

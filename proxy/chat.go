@@ -50,6 +50,9 @@ func (x *exchange) serveChat() error {
 		whole := x.compressed != nil // or the rest of the body is still unread
 		return x.forward(transport.Call{Body: [][]byte{body}, Whole: whole, Same: true, Replace: x.upstream.replace, NoUpgrade: true})
 	}
+	if err := x.checkModels(body); err != nil {
+		return err
+	}
 	return x.rewriteChat(body, asked)
 }
 

@@ -56,6 +56,8 @@ func errorAnswerFor(reason rewrite.Reason) errorAnswer {
 		return errorAnswer{status: 401, kind: typeRequest}
 	case report.ReasonRouteRefused, report.ReasonOrigin:
 		return errorAnswer{status: 403, kind: typeRequest}
+	case report.ReasonModel:
+		return errorAnswer{status: 404, kind: typeRequest, code: "model_not_found"}
 	case report.ReasonMisdirected, report.ReasonHost:
 		return errorAnswer{status: 421, kind: typeRequest}
 	case rewrite.ReasonTooLarge:

@@ -52,6 +52,7 @@ func TestErrorsOnTheWire(t *testing.T) {
 	f(fmt.Errorf("read: %w", &rewrite.OptionError{Param: "Sidenote-Mode", Reason: "no"}), 400, request, "invalid_option", "Sidenote-Mode", "")
 	f(own(rewrite.ReasonTooLarge), 413, request, "body_too_large", "null", "")
 	f(own(report.ReasonKey), 401, request, "invalid_api_key", "null", "")
+	f(own(report.ReasonModel), 404, request, "model_not_found", "null", "")
 	f(own(report.ReasonRouteRefused), 403, request, "route_not_allowed", "null", "")
 	f(own(report.ReasonMisdirected), 421, request, "misdirected", "null", "")
 	f(own(report.ReasonBodySlow), 408, request, "request_timeout", "null", "1")

@@ -112,10 +112,16 @@ func (x *exchange) serve() error {
 
 // relay passes on a request that Sidenote does not rewrite.
 func (x *exchange) relay() error {
+	call := transport.Call{Replace: x.upstream.replace}
+	if x.policy.Models != nil {
+		if err := checkRelayedModels(x, &call); err != nil {
+			return err
+		}
+	}
 	if x.target.Route.Generates() {
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonRoute
 	}
-	return x.forward(transport.Call{Replace: x.upstream.replace})
+	return x.forward(call)
 }
 
 // forward sends the request to the upstream and relays the answer. It returns an

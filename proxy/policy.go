@@ -16,7 +16,8 @@ type Policy struct {
 	Hash            string   // of the resolved content, 8 hex digits, for the log
 	Tenant          string   // [a-z0-9_-]{1,64}
 	Upstream        string   // name of the upstream
-	Routes          []string // such as "/chat/completions"; with Sidenote's own upstream key only these are relayed
+	Routes          []string // such as "/chat/completions"; with Sidenote's own upstream key, or with Models, only these are relayed
+	Models          Models   // that requests may name; nil: all
 	Expose          report.Expose
 	MaxRewriteBytes int  // a larger body is not rewritten
 	RetryTooLong    bool // send a request that the upstream finds too long once more, with fewer sources

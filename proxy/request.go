@@ -82,8 +82,11 @@ func (x *exchange) identify() error {
 		}
 	}
 	x.usePolicy(p)
-	if x.upstream.replace != nil {
-		return x.checkRoute(x.ctx.Method(), p.Routes)
+	if x.upstream.replace != nil || p.Models != nil {
+		if err := x.checkRoute(x.ctx.Method(), p.Routes); err != nil || p.Models == nil {
+			return err
+		}
+		return x.checkTargetModels()
 	}
 	if x.target.Ambiguous && x.target.Route == route.Chat && p.Rewrite.Strict() {
 		return x.ambiguous()

@@ -27,6 +27,10 @@ type (
 // Parse reads a body; see chat.Parse.
 func Parse(body []byte) (*Request, error) { return chat.Parse(body) }
 
+// NamedModels returns the models that the body of a request names, on any route; see
+// chat.Models.
+func NamedModels(body []byte) ([]string, error) { return chat.Models(body) }
+
 // A Rewriter decides what is added to a request. It is safe for concurrent use.
 type Rewriter struct {
 	Retriever   retrieval.Retriever

@@ -257,3 +257,14 @@ func TestBodyIsBounded(t *testing.T) {
 		t.Errorf("%s, %v", answer, err)
 	}
 }
+
+// A dry run refuses the models that the tenant's requests may not name.
+func TestDryRunOfAnotherModel(t *testing.T) {
+	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) { h.Tenants.ByName("acme").Models = proxy.Models{"gpt-5*"} }).Handle, slog.New(slog.DiscardHandler)))
+	for model, want := range map[string]int{"gpt-5-mini": 200, "gpt-4": 404, "": 404} {
+		body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"How long is parental leave?"}]}`, model)
+		if code, got := call(t, "POST", url+"/v1/rewrite?tenant=acme", body); code != want || (code == 404) != strings.Contains(got, `"model_not_found"`) {
+			t.Errorf("%q: %d %s", model, code, got)
+		}
+	}
+}

@@ -50,6 +50,9 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
+	if err := tenant.Models.Allow(req.Model); err != nil {
+		return err
+	}
 	field, err := rewrite.ReadOptions(req)
 	if err != nil {
 		return err

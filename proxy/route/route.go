@@ -142,6 +142,24 @@ func (t Target) Allowed(method []byte, routes []string) bool {
 	return false
 }
 
+// PathModels returns the models that the path names: the one of "/deployments/NAME/…", by
+// which Azure chooses the model, and that of "/models/NAME".
+func (t Target) PathModels() (names []string) {
+	prefix := t.Path
+	if t.Route == Models {
+		before, name, _ := strings.Cut(t.Path, "/models")
+		if name != "" {
+			names = append(names, name[1:])
+		}
+		prefix = before
+	}
+	if _, rest, found := strings.Cut(prefix, "/deployments/"); found {
+		name, _, _ := strings.Cut(rest, "/")
+		names = append(names, name)
+	}
+	return names
+}
+
 // knownPrefix tells whether prefix is one that base URLs end in: "/v1",
 // "/api/v1beta", "/openai/deployments/NAME".
 func knownPrefix(prefix string) bool {

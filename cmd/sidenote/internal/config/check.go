@@ -24,6 +24,7 @@ func (c checker) check(offline bool) {
 	c.expandPolicies()
 	c.checkPolicies()
 	c.checkTenants()
+	c.checkAllowedModels()
 	c.checkDelegated()
 	c.checkIdentity(offline)
 	if c.ShutdownDelay != 0 && c.ShutdownDelay >= c.ShutdownGrace {

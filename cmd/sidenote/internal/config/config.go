@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sidenote/cache/redis"
+	"sidenote/cmd/sidenote/internal/config/pattern"
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
 )
@@ -133,6 +134,9 @@ type Tenant struct {
 	// Filters are added to the policy's, so a tenant never sees more than its policy shows.
 	// (Between policies, extends replaces filters as it does all lists.)
 	Filters []Filter `yaml:"filters"`
+
+	// Models narrow the policy's: a request may name what both allow.
+	Models []pattern.Model `yaml:"models"`
 }
 
 // A Key is the digest of an API key.

@@ -3,6 +3,7 @@ package config
 import (
 	"time"
 
+	"sidenote/cmd/sidenote/internal/config/pattern"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -35,6 +36,7 @@ type Policy struct {
 	Expose             report.Expose     `yaml:"expose" of:"none|ids|names"`
 	MaxRewriteBytes    Bytes             `yaml:"max_rewrite_bytes" min:"1KiB" max:"1GiB"`
 	Routes             []Route           `yaml:"routes,omitempty"`
+	Models             []pattern.Model   `yaml:"models,omitempty,flow"` // that requests may name; absent: all
 }
 
 // A Component is a named text that competes for the token budget.

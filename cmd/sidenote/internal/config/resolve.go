@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"sidenote/cmd/sidenote/internal/config/pattern"
 	"sidenote/proxy"
 	"sidenote/proxy/route"
 	"sidenote/rewrite/tokens"
@@ -35,6 +36,9 @@ func (c *Config) resolveTenant(name Name) *proxy.Policy {
 		Name: string(policyName), Tenant: string(name), Upstream: string(p.Upstream), Routes: Texts(p.Routes),
 		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), RetryTooLong: p.OnFailure.ContextLength == "retry", Rewrite: p.rewritePolicy(name),
 	}
+	if p.Models != nil {
+		out.Models = Texts(p.Models)
+	}
 	out.Rewrite.Search.Thresholds = Thresholds(c.Knowledge, p.Knowledge)
 	content, err := json.Marshal(out)
 	if err != nil {
@@ -58,8 +62,9 @@ func (c *Config) Policy(tenant Name) Policy {
 		p.Knowledge = sortedKeys(c.Knowledge)
 	}
 	p.Filters = slices.Concat(p.Filters, t.Filters)
+	p.Models = pattern.Both(p.Models, t.Models)
 	p.OnEmpty = p.rewritePolicy(tenant).Empty()
-	if len(p.Routes) == 0 && c.upstreams()[p.Upstream].APIKey != (Secret{}) {
+	if len(p.Routes) == 0 && (p.Models != nil || c.upstreams()[p.Upstream].APIKey != (Secret{})) {
 		for _, r := range route.Defaults() {
 			p.Routes = append(p.Routes, Route(r))
 		}

@@ -76,6 +76,9 @@ func Summary(w io.Writer, cfg *config.Config) {
 		p, _ := cfg.Tenant(name)
 		fmt.Fprintf(w, "tenant     %s: policy %s, %s, knowledge %s, %d tokens\n", name, p.Name, p.Rewrite.Mode,
 			cmp.Or(strings.Join(p.Rewrite.Knowledge, " "), "none"), p.Rewrite.ContextTokens)
+		if p.Models != nil {
+			fmt.Fprintf(w, "           only models %s\n", strings.Join(p.Models, " "))
+		}
 		if f := p.Rewrite.Filter; f != nil {
 			fmt.Fprintf(w, "           only documents of %s\n", f)
 		}

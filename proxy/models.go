@@ -1,0 +1,120 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/report"
+	"sidenote/proxy/transport"
+	"sidenote/rewrite"
+)
+
+// Models lists the models that requests may name: each by its name, or many by a prefix
+// that ends in '*'. Letter case counts. A nil list allows every model, an empty one none.
+type Models []string
+
+// Has tells whether the list allows a model.
+func (m Models) Has(name string) bool {
+	if m == nil {
+		return true
+	}
+	for _, pattern := range m {
+		if prefix, ok := strings.CutSuffix(pattern, "*"); ok && strings.HasPrefix(name, prefix) || name == pattern {
+			return true
+		}
+	}
+	return false
+}
+
+// Allow returns an *Error for the first of names that the list does not have: the one with
+// which OpenAI refuses models that do not exist.
+func (m Models) Allow(names ...string) error {
+	for _, name := range names {
+		if !m.Has(name) {
+			return modelError("The model `%s` does not exist or you do not have access to it.", shortened(name))
+		}
+	}
+	return nil
+}
+
+// maxShownModel is how many bytes of a model's name an error shows: a body may hold a
+// long one.
+const maxShownModel = 128
+
+func shortened(name string) string {
+	if len(name) <= maxShownModel {
+		return name
+	}
+	return strings.ToValidUTF8(name[:maxShownModel], "") + "…"
+}
+
+func modelError(format string, args ...any) *Error {
+	return &Error{Reason: report.ReasonModel, Message: fmt.Sprintf(format, args...)}
+}
+
+// readsBodies tells whether a request whose body cannot be read is refused rather than
+// relayed.
+func (p *Policy) readsBodies() bool { return p.Models != nil || p.Rewrite.Strict() }
+
+// checkTargetModels refuses a request whose path names a model that its policy does not
+// allow, or whose query could name one: some gateways prefer that to the body's.
+func (q *request) checkTargetModels() error {
+	_, query, _ := bytes.Cut(q.ctx.Request.Header.RequestURI(), []byte("?"))
+	if text, err := url.QueryUnescape(string(query)); err != nil || strings.Contains(strings.ToLower(text), "model") {
+		return &Error{Reason: report.ReasonPath, Message: "The query could name a model; name it in the body only."}
+	}
+	return q.policy.Models.Allow(q.target.PathModels()...)
+}
+
+// checkModels refuses a request unless its policy allows all models that it names. Under a
+// list of models it must name one, as otherwise the upstream would choose. body is whole,
+// and decompressed.
+func (q *request) checkModels(body []byte) error {
+	if q.policy.Models == nil {
+		return nil
+	}
+	names, err := bodyModels(&q.ctx.Request.Header, body)
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 && len(q.target.PathModels()) == 0 {
+		return modelError("The request names no model, and your key is for some models only; name one in the field model.")
+	}
+	return q.policy.Models.Allow(names...)
+}
+
+// bodyModels returns the models that a body names, if it can be told for all servers.
+func bodyModels(h *fasthttp.RequestHeader, body []byte) ([]string, error) {
+	kind, boundary, err := bodyType(h)
+	switch {
+	case err != nil:
+		return nil, err
+	case kind == formType:
+		return formModels(body, boundary)
+	}
+	return rewrite.NamedModels(body)
+}
+
+// checkRelayedModels is checkModels for a request that Sidenote does not rewrite. It reads
+// the body, and puts it into the call as it came.
+func checkRelayedModels(x *exchange, call *transport.Call) error {
+	if string(x.ctx.Method()) != fasthttp.MethodPost {
+		return nil
+	}
+	body, _, err := x.readBody()
+	if err != nil {
+		return err
+	}
+	if err := x.checkModels(body); err != nil {
+		return err
+	}
+	if x.compressed != nil {
+		body = x.compressed
+	}
+	call.Body, call.Whole, call.Same, call.NoUpgrade = [][]byte{body}, true, true, true
+	return nil
+}

@@ -1,0 +1,66 @@
+package chat_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"sidenote/rewrite/chat"
+)
+
+// The models that a body names are those that any server would read in it.
+func TestModels(t *testing.T) {
+	for body, want := range map[string][]string{
+		`{"model":"gpt-5"}`: {"gpt-5"},
+		` { "input" : ["model",{"model":"x"}], "model"	: "gpt\u002d5" } `: {"gpt-5"},
+		`{"model":null,"stream":true}`:                                    nil,
+		`{}`:                                                              nil,
+		`{"model":"a","models":["b","c"],"fallbacks":["d"]}`: {"a", "b", "c", "d"},
+		`{"mod\u0065l":"a"}`: {"a"},
+		`{"model":""}`:       {""},
+		`{"x":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `,"model":"a"}`: {"a"},
+		`{"models":null,"fallbacks":[]}`:   nil,
+		"{\"x\":\"\xff\",\"model\":\"a\"}": {"a"},
+	} {
+		got, err := chat.Models([]byte(body))
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%.60s: %q, %v; want %q", body, got, err, want)
+		}
+	}
+}
+
+// C11, T19: a body that two servers could read differently names no model, but is refused.
+func TestModelsRefuses(t *testing.T) {
+	for body, want := range map[string]chat.Reason{
+		``:                               chat.NotJSON,
+		`gpt-5`:                          chat.NotJSON,
+		`[{"model":"a"}]`:                chat.NotJSON,
+		`{"model":"a"} {"model":"b"}`:    chat.NotJSON,
+		"\ufeff" + `{"model":"a"}`:       chat.NotJSON,
+		"{\x00\"\x00m\x00":               chat.NotJSON,
+		`{"model":"a",}`:                 chat.NotJSON,
+		`{"model":'a'}`:                  chat.NotJSON,
+		`{"model":NaN}`:                  chat.NotJSON,
+		`{"model":"a"/**/}`:              chat.NotJSON,
+		`{"model":"a","model":"a"}`:      chat.Ambiguous,
+		`{"model":"a","mod\u0065l":"b"}`: chat.Ambiguous,
+		`{"model":"a","MODEL":"b"}`:      chat.Ambiguous,
+		`{"Model":"a"}`:                  chat.Ambiguous,
+		`{"model":"a","modelſ":["b"]}`:   chat.Ambiguous,
+		`{"model":"a\ud800"}`:            chat.Ambiguous,
+		"{\"model\":\"a\xff\"}":          chat.Ambiguous,
+		"{\"mod\xffel\":\"a\"}":          chat.Ambiguous,
+		`{"model":5}`:                    chat.Ambiguous,
+		`{"model":["a"]}`:                chat.Ambiguous,
+		`{"model":{"name":"a"}}`:         chat.Ambiguous,
+		`{"model":"a","models":"b"}`:     chat.Ambiguous,
+		`{"fallbacks":[{"model":"b"}]}`:  chat.Ambiguous,
+		`{"models":["a\udc00"]}`:         chat.Ambiguous,
+	} {
+		names, err := chat.Models([]byte(body))
+		if e := (*chat.Error)(nil); !errors.As(err, &e) || e.Reason != want || e.Message == "" || names != nil {
+			t.Errorf("%q: %q, %v; want %s", body, names, err, want)
+		}
+	}
+}
