@@ -68,13 +68,21 @@ const KeyPrefix = "sk-sidenote-"
 // A Key is a tenant's API key, of which only the SHA-256 is known.
 type Key struct {
 	SHA256  [sha256.Size]byte
+	Name      string    // for the log and lists; "" if it has none
+	NotBefore time.Time // zero: valid at once
 	Expires time.Time // zero: never
 	Policy  *Policy
+}
+
+// validAt tells whether the key may be used at a time.
+func (k *Key) validAt(now time.Time) bool {
+	return !now.Before(k.NotBefore) && (k.Expires.IsZero() || !now.After(k.Expires))
 }
 
 // Tenants says who may call. NewDirectory makes it ready for look-ups.
 type Tenants struct {
 	Keys    []Key
+	Uses    *KeyUses // remembers when keys were used; nil: each Directory remembers for itself
 	Unknown *Policy // for callers without a known key; nil refuses them
 
 	// Callers without a known key may be programs, or web pages of this machine and of

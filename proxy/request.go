@@ -21,7 +21,8 @@ type request struct {
 	head     *transport.Head
 	life     context.Context // of all that is done for it: ends when the client leaves
 	target   route.Target
-	policy   *Policy
+	caller   Caller
+	policy   *Policy // the caller's
 	upstream *backend
 }
 
@@ -70,25 +71,26 @@ func (x *exchange) identify() error {
 			return err
 		}
 	}
-	p, byKey := x.server.tenants.recognise(key, x.report.Time)
+	x.caller = x.server.tenants.recognise(key, x.report.Time)
 	switch {
-	case p == nil && key == "":
+	case x.caller.Policy == nil && key == "":
 		return noKey()
-	case p == nil:
-		return &Error{Reason: report.ReasonKey, Message: "The API key you sent is not known here, or it has expired."}
-	case !byKey:
+	case x.caller.Policy == nil:
+		return &Error{Reason: report.ReasonKey, Message: "The API key you sent is not known here, or it is not valid now."}
+	case !x.caller.proven():
 		if err := x.server.tenants.keyless.check(x.ctx); err != nil {
 			return err
 		}
 	}
-	x.usePolicy(p)
-	if x.upstream.replace != nil || p.Models != nil {
-		if err := x.checkRoute(x.ctx.Method(), p.Routes); err != nil || p.Models == nil {
+	x.report.By, x.report.Key = x.caller.By, x.caller.Key
+	x.usePolicy(x.caller.Policy)
+	if x.upstream.replace != nil || x.policy.Models != nil {
+		if err := x.checkRoute(x.ctx.Method(), x.policy.Routes); err != nil || x.policy.Models == nil {
 			return err
 		}
 		return x.checkTargetModels()
 	}
-	if x.target.Ambiguous && x.target.Route == route.Chat && p.Rewrite.Strict() {
+	if x.target.Ambiguous && x.target.Route == route.Chat && x.policy.Rewrite.Strict() {
 		return x.ambiguous()
 	}
 	return nil

@@ -4,12 +4,14 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"time"
+
+	"sidenote/proxy/report"
 )
 
 // A Directory finds the policies of Tenants by key and by name. It is read-only and
 // safe for concurrent use.
 type Directory struct {
-	keys    map[[sha256.Size]byte]*Key
+	keys    map[[sha256.Size]byte]knownKey
 	byName  map[string]*Policy
 	unknown *Policy
 	keyless keyless
@@ -19,17 +21,21 @@ type Directory struct {
 // with such keys is refused before it comes here.
 func NewDirectory(t Tenants) *Directory {
 	d := &Directory{
-		keys:    make(map[[sha256.Size]byte]*Key, len(t.Keys)),
+		keys:    make(map[[sha256.Size]byte]knownKey, len(t.Keys)),
 		byName:  make(map[string]*Policy, len(t.Keys)+1),
 		unknown: t.Unknown,
 		keyless: newKeyless(t),
+	}
+	uses := t.Uses
+	if uses == nil {
+		uses = new(KeyUses)
 	}
 	if t.Unknown != nil {
 		d.byName[t.Unknown.Tenant] = t.Unknown
 	}
 	for i := range t.Keys {
 		k := &t.Keys[i]
-		d.keys[k.SHA256] = k
+		d.keys[k.SHA256] = knownKey{k, uses.of(k.SHA256)}
 		d.byName[k.Policy.Tenant] = k.Policy
 	}
 	return d
@@ -43,25 +49,44 @@ func (d *Directory) Keyed() bool { return len(d.keys) > 0 }
 // The time it takes tells nothing about the keys but hit or miss: the look-up is by
 // digest, and no caller can choose a digest close to that of another key.
 func (d *Directory) ByKey(key string, now time.Time) *Policy {
-	p, _ := d.recognise(key, now)
-	return p
+	return d.recognise(key, now).Policy
 }
 
-// recognise is ByKey; byKey tells whether the policy is that of the key, not that of
-// unknown callers.
-func (d *Directory) recognise(key string, now time.Time) (p *Policy, byKey bool) {
+// A Caller is who sent a request, as far as Sidenote found out.
+type Caller struct {
+	Policy *Policy // nil: the caller is refused
+	By     report.By
+	Key    string // name of the API key; "" if it has none
+
+	// Claims are those of a verified token by name, nested ones with dots between. They are
+	// nil if the caller was recognised by anything else. Nobody may change them.
+	Claims map[string][]string
+}
+
+// proven tells whether the caller sent a secret or a signature. No web page can make a
+// browser send either for it.
+func (c *Caller) proven() bool { return c.By == report.ByKey || c.By == report.ByJWT }
+
+// recognise finds the caller by an API key as it was sent.
+func (d *Directory) recognise(key string, now time.Time) Caller {
 	if key == "" || len(d.keys) == 0 {
-		return d.unknown, false
+		return d.stranger()
 	}
 	sum := sha256.Sum256([]byte(key))
-	k := d.keys[sum]
-	if k == nil || subtle.ConstantTimeCompare(k.SHA256[:], sum[:]) != 1 {
-		return d.unknown, false
+	k, ok := d.keys[sum]
+	switch {
+	case !ok || subtle.ConstantTimeCompare(k.SHA256[:], sum[:]) != 1:
+		return d.stranger()
+	case !k.validAt(now):
+		return Caller{} // such a key does not get the policy of unknown callers
 	}
-	if !k.Expires.IsZero() && now.After(k.Expires) {
-		return nil, false // an expired key does not get the policy of unknown callers
-	}
-	return k.Policy, true
+	k.used.note(now)
+	return Caller{Policy: k.Policy, By: report.ByKey, Key: k.Name}
+}
+
+// stranger is a caller that nothing names.
+func (d *Directory) stranger() Caller {
+	return Caller{Policy: d.unknown, By: report.ByUnknown}
 }
 
 // ByName returns the policy of a tenant, nil if there is none of that name; "" stands

@@ -48,7 +48,7 @@ type cli struct {
 	Rewrite   rewriteCmd   `cmd:"" help:"Dry run: print what a request would become."`
 	Eval      evalCmd      `cmd:"" help:"Measure how well questions with known answers are answered."`
 	Check     checkCmd     `cmd:"" help:"Check a configuration, or print a tenant's policy."`
-	Key       keyCmd       `cmd:"" help:"Make and hash the keys of tenants."`
+	Key       keyCmd       `cmd:"" help:"Make, hash and list the keys of tenants."`
 	Health    healthCmd    `cmd:"" help:"Ask a running Sidenote whether it lives, for container probes."`
 	Stub      stubCmd      `cmd:"" help:"Be an upstream for trying things out."`
 	Models    modelsCmd    `cmd:"" help:"Show how models are counted."`

@@ -17,12 +17,17 @@ import (
 )
 
 type explainCmd struct {
-	ID             string `arg:"" help:"Of the request, as in the header Sidenote-Id of its answer."`
+	ID string `arg:"" help:"Of the request, as in the header Sidenote-Id of its answer."`
+	runningFlags
+	JSON bool `name:"json" help:"Print everything as JSON."`
+}
+
+// runningFlags choose the running Sidenote that a command asks.
+type runningFlags struct {
 	Config         string `placeholder:"FILE" help:"Configuration, YAML."`
 	Admin          string `placeholder:"HOST:PORT" help:"Admin port to ask (that of the process that writes the state folder, or else the configuration's)."`
 	State          string `placeholder:"DIR" help:"State folder of that process ($XDG_STATE_HOME/sidenote)."`
 	AdminTokenFile string `placeholder:"FILE" help:"Token of the admin port ($SIDENOTE_ADMIN_TOKEN)."`
-	JSON           bool   `name:"json" help:"Print everything as JSON."`
 }
 
 // Help shows how explain is used.
@@ -54,7 +59,7 @@ func (c *explainCmd) Run(a *app) error {
 // client returns a client of the admin port that --admin names, or else of the process that
 // writes the state folder, or else of the port of the configuration. That last one may be
 // another program's by now and proves nothing, so no token is sent to it.
-func (c *explainCmd) client(a *app) (*adminclient.Client, error) {
+func (c *runningFlags) client(a *app) (*adminclient.Client, error) {
 	cfg, err := configFlags{Config: c.Config, Flags: config.Flags{Admin: c.Admin, State: c.State, AdminTokenFile: c.AdminTokenFile}}.load(a, true)
 	if err != nil {
 		return nil, err

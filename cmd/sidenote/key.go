@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -8,14 +9,18 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
+	"sidenote/cmd/sidenote/internal/adminclient"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
+	"sidenote/proxy/admin"
 )
 
 type keyCmd struct {
 	New  keyNewCmd  `cmd:"" help:"Make a key and print it once, with its line for the configuration."`
 	Hash keyHashCmd `cmd:"" help:"Read a key from stdin and print its SHA-256."`
+	List keyListCmd `cmd:"" help:"List the keys that a running Sidenote knows, and when they were last used."`
 }
 
 type keyNewCmd struct {
@@ -62,4 +67,47 @@ func (keyHashCmd) Run(a *app) error {
 	}
 	_, err = fmt.Fprintf(a.stdout, "%x\n", sha256.Sum256([]byte(key)))
 	return err
+}
+
+type keyListCmd struct {
+	runningFlags
+	JSON bool `name:"json" help:"Print everything as JSON."`
+}
+
+// Help shows how list is used.
+func (keyListCmd) Help() string {
+	return "Shows the first 8 hex digits of each key's SHA-256, and never a key.\n\nsidenote key list"
+}
+
+// Run lists the keys.
+func (c *keyListCmd) Run(a *app) error {
+	at, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	keys, err := adminclient.List[admin.Key](a.ctx, at, admin.KeysPath)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.stdout, map[string]any{"object": "list", "data": keys})
+	}
+	for _, k := range keys {
+		fmt.Fprintln(a.stdout, keyLine(k))
+	}
+	return nil
+}
+
+func keyLine(k admin.Key) string {
+	line := fmt.Sprintf("%-20s  %-20s  %s…  %-7s", k.Tenant, cmp.Or(k.Name, "-"), k.Prefix, strings.ReplaceAll(k.Status, "_", " "))
+	if !k.NotBefore.IsZero() {
+		line += "  from " + k.NotBefore.Format(time.DateOnly)
+	}
+	if !k.Expires.IsZero() {
+		line += "  until " + k.Expires.Add(-1).Format(time.DateOnly)
+	}
+	if k.LastUsed.IsZero() {
+		return line + "  not used"
+	}
+	return line + "  last used " + k.LastUsed.Format("2006-01-02 15:04")
 }

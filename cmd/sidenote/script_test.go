@@ -117,10 +117,17 @@ func foldersRead(address string) bool {
 	return !slices.ContainsFunc(list.Data, func(b admin.Base) bool { return b.Ingest != nil && b.Ingest.Runs == 0 })
 }
 
-// post URL FILE sends a request; what came back goes to the file "answer", head
-// first.
+// post URL FILE [LINE…] sends a request, with header lines; what came back goes to the file
+// "answer", head first.
 func post(ts *testscript.TestScript, _ bool, args []string) {
-	resp, err := http.Post(args[0], "application/json", strings.NewReader(ts.ReadFile(args[1])))
+	req, err := http.NewRequest(http.MethodPost, args[0], strings.NewReader(ts.ReadFile(args[1])))
+	ts.Check(err)
+	req.Header.Set("Content-Type", "application/json")
+	for _, line := range args[2:] {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(req)
 	ts.Check(err)
 	defer func() { _ = resp.Body.Close() }()
 	f, err := os.Create(ts.MkAbs("answer"))

@@ -79,6 +79,7 @@ func (h *Handler) endpoint(path string) (endpoint, bool) {
 		"/v1/rewrite":     {method: "POST", handle: h.rewrite},
 		"/v1/search":      {method: "POST", handle: h.search},
 		"/v1/calibration": {method: "GET", handle: h.calibration},
+		KeysPath:          {method: "GET", handle: func(ctx *fasthttp.RequestCtx) error { return listKeys(ctx, h.Tenants) }},
 		ProofPath:         {method: "GET", public: true, handle: h.proof},
 	}[path]; ok {
 		return e, true

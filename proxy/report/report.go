@@ -40,6 +40,18 @@ const (
 	ReasonInternal        rewrite.Reason = "internal"              // a bug in Sidenote
 )
 
+// A By says by what a caller was recognised.
+type By string
+
+// The ways.
+const (
+	ByKey      By = "key"      // the digest of an API key
+	ByJWT      By = "jwt"      // the claims of a verified token
+	ByHeader   By = "header"   // Sidenote-Tenant, from a trusted peer
+	ByListener By = "listener" // the listener on which the request came
+	ByUnknown  By = "unknown"  // nothing: the tenant is that of unknown callers
+)
+
 // A ClientEnd says how the client's side of a request ended.
 type ClientEnd string
 
@@ -62,6 +74,8 @@ type Report struct {
 	Time time.Time // when the head of the request had been read
 
 	Tenant     string // "" for callers that were refused
+	By         By     // how the caller was recognised; "" for callers that were refused
+	Key        string // name of the tenant's key that the caller has; "" if it has none, or no name
 	Policy     string // name
 	PolicyHash string
 	Upstream   string // name; "" when none was chosen

@@ -18,6 +18,8 @@ func appendLine(dst []byte, r *report.Report) []byte {
 	b = append(b, `","level":"INFO","msg":"request","id":"`...)
 	b = append(append(b, r.ID...), '"')
 	b = appendText(append(b, `,"tenant":`...), r.Tenant)
+	b = append(append(b, `,"by":"`...), r.By...)
+	b = appendText(append(b, `","key":`...), r.Key)
 	b = appendText(append(b, `,"policy":`...), r.Policy)
 	b = append(append(b, `,"policy_hash":"`...), r.PolicyHash...)
 	b = appendText(append(b, `","upstream":`...), r.Upstream)

@@ -142,7 +142,9 @@ type Tenant struct {
 // A Key is the digest of an API key.
 type Key struct {
 	SHA256  Digest `yaml:"sha256" need:"true"`
-	Expires Date   `yaml:"expires"`
+	Name      Name   `yaml:"name"`       // for the log and lists; of this tenant
+	NotBefore Date   `yaml:"not_before"` // the first day (UTC) on which it is valid
+	Expires   Date   `yaml:"expires"`    // the last
 }
 
 // Cache is the cache in this process.

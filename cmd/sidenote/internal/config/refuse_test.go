@@ -57,6 +57,8 @@ func TestRefused(t *testing.T) {
 		{"engine", up + "knowledge: {a: {engine: vectorstore}}", `c.yaml:2:25: knowledge.a.engine: "vectorstore" is none of embedded, vector_store; did you mean vector_store?`},
 		{"deletions of a store", up + "knowledge: {a: {engine: vector_store, upstream: default, id: vs_1, deletions: accept}}", "c.yaml:2:68: knowledge.a.deletions: does not go with engine vector_store"},
 		{"deletions without a folder", up + "knowledge: {a: {engine: embedded, deletions: accept}}", "c.yaml:2:13: knowledge.a.path: is missing"},
+		{"key's name twice", up + "tenants: {a: {keys: [{sha256: " + digest + ", name: ci}, {sha256: " + strings.Repeat("0", 63) + "1, name: ci}]}}", `c.yaml:2:183: tenants.a.keys[1].name: "ci" is the name of another key of this tenant`},
+		{"key that is never valid", up + "tenants: {a: {keys: [{sha256: " + digest + ", not_before: 2027-02-01, expires: 2027-01-31}]}}", `c.yaml:2:97: tenants.a.keys[0].not_before: 2027-02-01 is after expires, 2027-01-31`},
 		{"missing field", up + "knowledge: {a: {include: ['*']}}", "c.yaml:2:13: knowledge.a.path: is missing"},
 		{"rules without a folder", up + "knowledge: {a: {engine: embedded, include: ['*']}}", "c.yaml:2:13: knowledge.a.path: is missing"},
 		{"nobody to follow", up + "state: {path: ':memory:', follow: true}", "c.yaml:2:27: state.follow: goes with a folder that another process writes; state is in memory"},

@@ -110,7 +110,9 @@ func (c *Config) Proxy() proxy.Config {
 	}
 	for _, name := range c.TenantNames() {
 		for _, k := range c.Tenants[name].Keys {
-			out.Tenants.Keys = append(out.Tenants.Keys, proxy.Key{SHA256: k.SHA256, Expires: k.Expires.End(), Policy: c.tenants[name]})
+			out.Tenants.Keys = append(out.Tenants.Keys, proxy.Key{
+				SHA256: k.SHA256, Name: string(k.Name), NotBefore: k.NotBefore.Time, Expires: k.Expires.End(), Policy: c.tenants[name],
+			})
 		}
 	}
 	return out

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -36,12 +37,23 @@ func (c checker) checkTenants() {
 			c.problem(key+".keys", "is missing; nobody could be this tenant")
 		}
 		for i, k := range t.Keys {
-			at := key + ".keys[" + itoa(i) + "].sha256"
+			at := key + ".keys[" + itoa(i) + "]"
 			if before, ok := owner[k.SHA256]; ok && k.SHA256 != (Digest{}) {
-				c.problem(at, "is also a key of tenant %q", before)
+				c.problem(at+".sha256", "is also a key of tenant %q", before)
 			}
 			owner[k.SHA256] = name
+			c.checkKey(at, k, t.Keys[:i])
 		}
+	}
+}
+
+// checkKey checks what is said of a key; before are those of its tenant that come before it.
+func (c checker) checkKey(at string, k Key, before []Key) {
+	if k.Name != "" && slices.ContainsFunc(before, func(other Key) bool { return other.Name == k.Name }) {
+		c.problem(at+".name", "%q is the name of another key of this tenant", k.Name)
+	}
+	if !k.Expires.IsZero() && k.NotBefore.After(k.Expires.Time) {
+		c.problem(at+".not_before", "%s is after expires, %s", k.NotBefore.Format(time.DateOnly), k.Expires.Format(time.DateOnly))
 	}
 }
 

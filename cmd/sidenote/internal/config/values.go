@@ -209,7 +209,7 @@ func (d *Digest) UnmarshalText(text []byte) error {
 // Shown is the beginning of the digest: enough to tell keys from each other.
 func (d Digest) Shown() string { return hex.EncodeToString(d[:4]) }
 
-// A Date is the last day (UTC) on which something is valid.
+// A Date is the first or last day (UTC) on which something is valid.
 type Date struct{ time.Time }
 
 // UnmarshalText reads 2027-01-31.

@@ -52,6 +52,7 @@ type Engine struct {
 	caches    *caches
 	exchange  *calibrationExchange // nil without Redis
 	explained *explain.Ring        // nil if no requests are kept
+	keyUses   proxy.KeyUses
 	monitor   monitor
 	tasks     *tasks
 	stopping  atomic.Bool
@@ -145,6 +146,7 @@ func (e *Engine) Shared(ctx context.Context) string { return e.caches.describe(c
 // DataServer is the server of the data port.
 func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.Server, error) {
 	cfg := e.Config.Proxy()
+	cfg.Tenants = e.tenants()
 	if e.explained == nil {
 		return proxy.New(cfg, e.Rewriter, e.Metrics, log, records)
 	}
@@ -152,6 +154,14 @@ func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.S
 		cfg.Bodies = e.explained
 	}
 	return proxy.New(cfg, e.Rewriter, e.Metrics, log, e.explained, records)
+}
+
+// tenants says who may call. What is known of callers while the process runs is shared by
+// all that ask for it.
+func (e *Engine) tenants() proxy.Tenants {
+	t := e.Config.Proxy().Tenants
+	t.Uses = &e.keyUses
+	return t
 }
 
 // TelemetryServer is the server for scrapers and probes.
@@ -162,7 +172,7 @@ func (e *Engine) TelemetryServer(log *slog.Logger) *admin.Server {
 // AdminServer is the server for people who run Sidenote.
 func (e *Engine) AdminServer(log *slog.Logger) *admin.Server {
 	h := &admin.Handler{
-		Telemetry: e.telemetry(), Rewriter: e.Rewriter, Tenants: proxy.NewDirectory(e.Config.Proxy().Tenants),
+		Telemetry: e.telemetry(), Rewriter: e.Rewriter, Tenants: proxy.NewDirectory(e.tenants()),
 		Explain: e.explained, Knowledge: e.catalogue.ids, Thresholds: config.Thresholds(e.Config.Knowledge, e.Config.KnowledgeNames()), Library: e.view, Manager: e.manager(),
 		Token: e.Config.Admin.Token.Value, ReadToken: e.Config.Admin.ReadToken.Value,
 		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },

@@ -1,0 +1,45 @@
+package admin_test
+
+import (
+	"crypto/sha256"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"sidenote/proxy"
+	"sidenote/proxy/admin"
+)
+
+// The list of keys has no key and no whole digest, by pages.
+func TestKeys(t *testing.T) {
+	key := func(text, tenant, name string, from, until time.Time) proxy.Key {
+		return proxy.Key{SHA256: sha256.Sum256([]byte(text)), Name: name, NotBefore: from, Expires: until, Policy: &proxy.Policy{Tenant: tenant}}
+	}
+	day := time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
+	d := proxy.NewDirectory(proxy.Tenants{Keys: []proxy.Key{
+		key("abc", "support", "chat-app", day, day.AddDate(200, 0, 0)), key("b", "a-b", "", day.AddDate(200, 0, 0), time.Time{}), key("c", "a", "", time.Time{}, day),
+	}})
+	d.ByKey("abc", day)
+	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) { h.Tenants = d }).Handle, slog.New(slog.DiscardHandler)))
+	got := ""
+	for after := ""; ; after = "support/ba7816bf" {
+		code, body := call(t, "GET", url+admin.KeysPath+"?order=asc&limit=2&after="+after, "")
+		if code != 200 {
+			t.Fatalf("%d: %s", code, body)
+		}
+		if got += body + "\n"; after != "" {
+			break
+		}
+	}
+	first, second := `{"object":"key","id":"a-b/3e23e816","tenant":"a-b","sha256_prefix":"3e23e816","status":"not_yet","not_before":"2226-01-31T00:00:00Z"}`,
+		`{"object":"key","id":"a/2e7d2c03","tenant":"a","sha256_prefix":"2e7d2c03","status":"expired","expires":"2026-01-31T00:00:00Z"}`
+	want := `{"object":"list","data":[` + first + "," + second + `],"first_id":"a-b/3e23e816","last_id":"a/2e7d2c03","has_more":true}`
+	if page, rest, _ := strings.Cut(got, "\n"); page != want || !strings.Contains(rest, `"data":[]`) {
+		t.Errorf("%s", got)
+	}
+	_, body := call(t, "GET", url+admin.KeysPath+"?order=asc&after=a/2e7d2c03", "")
+	if want := `"data":[{"object":"key","id":"support/ba7816bf","tenant":"support","name":"chat-app","sha256_prefix":"ba7816bf","status":"valid","not_before":"2026-01-31T00:00:00Z","expires":"2226-01-31T00:00:00Z","last_used":"2026-01-31T00:00:00Z"}]`; !strings.Contains(body, want) {
+		t.Errorf("%s", body)
+	}
+}
