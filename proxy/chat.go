@@ -79,7 +79,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	switch policy.Mode {
 	case rewrite.Off:
 		x.report.Rewrite.Model = x.server.rewriter.Models.Model(req.Model)
-		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonOff
+		x.report.Outcome, x.report.Reason = rewrite.Untouched, x.policy.OffReason(x.report.SwitchedFrom)
 		return x.send(body, rewrite.StripEdits(req, policy))
 	case rewrite.Shadow:
 		x.report.Outcome = rewrite.Shadowed
@@ -133,7 +133,7 @@ func (x *exchange) chatAsItIs(body []byte, req *rewrite.Request, p rewrite.Polic
 		return x.send(body, nil)
 	}
 	if p.Mode == rewrite.Off {
-		x.report.Reason = rewrite.ReasonOff
+		x.report.Reason = x.policy.OffReason(x.report.SwitchedFrom)
 	}
 	return x.send(body, rewrite.StripEdits(req, rewrite.Policy{}))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"sidenote/proxy/killswitch"
 	"sidenote/proxy/transport"
 )
 
@@ -14,7 +15,8 @@ type Config struct {
 	Concurrency int // requests served at once; more get a 503
 	Connections int // clients' connections open at once; more get a 503. 0: the default of transport.ServerOptions
 	Timeouts    Timeouts
-	Bodies      BodyKeeper // is shown the bodies of chats; nil: nobody is
+	Switch      *killswitch.Switch // may lower the modes of policies; nil: nothing does
+	Bodies      BodyKeeper         // is shown the bodies of chats; nil: nobody is
 
 	raw struct{ clients, upstreams transport.Raw } // set by tests, to inject faults into connections
 }

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"time"
 
+	"sidenote/proxy/killswitch"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
@@ -22,6 +23,27 @@ type Policy struct {
 	MaxRewriteBytes int  // a larger body is not rewritten
 	RetryTooLong    bool // send a request that the upstream finds too long once more, with fewer sources
 	Rewrite         rewrite.Policy
+}
+
+// Limited returns p with the mode that the kill switch leaves it at a time, and the mode
+// that it had; p itself and "" if nothing lowers it.
+func (p *Policy) Limited(by *killswitch.Switch, now time.Time) (limited *Policy, from string) {
+	limit, ok := by.Limit(p.Tenant, now)
+	if !ok || p.Rewrite.Mode <= limit {
+		return p, ""
+	}
+	lowered := *p
+	lowered.Rewrite.Mode = limit
+	return &lowered, p.Rewrite.Mode.String()
+}
+
+// OffReason says why a chat of this policy is relayed, whose mode Limited has lowered from
+// another one or not ("").
+func (p *Policy) OffReason(from string) rewrite.Reason {
+	if from != "" && p.Rewrite.Mode == rewrite.Off {
+		return rewrite.ReasonSwitchedOff
+	}
+	return rewrite.ReasonOff
 }
 
 // A Secret is text that is never printed: logs, errors and dumps show "***". The text
@@ -67,11 +89,11 @@ const KeyPrefix = "sk-sidenote-"
 
 // A Key is a tenant's API key, of which only the SHA-256 is known.
 type Key struct {
-	SHA256  [sha256.Size]byte
+	SHA256    [sha256.Size]byte
 	Name      string    // for the log and lists; "" if it has none
 	NotBefore time.Time // zero: valid at once
-	Expires time.Time // zero: never
-	Policy  *Policy
+	Expires   time.Time // zero: never
+	Policy    *Policy
 }
 
 // validAt tells whether the key may be used at a time.
@@ -83,7 +105,7 @@ func (k *Key) validAt(now time.Time) bool {
 type Tenants struct {
 	Keys    []Key
 	Uses    *KeyUses // remembers when keys were used; nil: each Directory remembers for itself
-	Unknown *Policy // for callers without a known key; nil refuses them
+	Unknown *Policy  // for callers without a known key; nil refuses them
 
 	// Callers without a known key may be programs, or web pages of this machine and of
 	// Origins. If they call Sidenote on this machine, they may call it by its own names

@@ -102,6 +102,10 @@ func noKey() error {
 
 // usePolicy makes this a request of p's tenant.
 func (x *exchange) usePolicy(p *Policy) {
+	p, from := p.Limited(x.server.modes, x.report.Time)
+	if x.target.Route == route.Chat {
+		x.report.SwitchedFrom = from
+	}
 	x.policy, x.upstream = p, x.server.upstreams[p.Upstream]
 	x.report.Tenant, x.report.Policy, x.report.PolicyHash = p.Tenant, p.Name, p.Hash
 	x.report.Upstream, x.report.Expose = p.Upstream, p.Expose

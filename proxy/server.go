@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sidenote/proxy/killswitch"
 	"sidenote/proxy/metrics"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
@@ -39,6 +40,7 @@ type Server struct {
 	rewriter    *rewrite.Rewriter
 	metrics     *metrics.Metrics
 	records     report.Recorder
+	modes       *killswitch.Switch
 	bodies      BodyKeeper
 	log         *slog.Logger
 	concurrency int64
@@ -77,6 +79,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *metrics.Metrics, log *slog.L
 		rewriter:    rw,
 		metrics:     metrics,
 		records:     append(report.Recorders{metrics}, records...),
+		modes:       cfg.Switch,
 		bodies:      cfg.Bodies,
 		log:         log,
 		concurrency: int64(cfg.Concurrency),

@@ -38,6 +38,7 @@ type Reason = chat.Reason
 // The reasons.
 const (
 	ReasonOff         Reason = "off"            // mode
+	ReasonSwitchedOff Reason = "switched-off"   // mode, lowered by the kill switch
 	ReasonRoute       Reason = "route"          // a generation route that is not rewritten
 	ReasonTooLarge    Reason = "body-too-large" // beyond max_rewrite_bytes
 	ReasonEncoded     Reason = "encoded-body"   // compressed

@@ -52,7 +52,8 @@ var mayImport = map[string][]string{
 	"cache/cachetest":                         {"cache", "retrieval"},
 	"cache/redis":                             {"cache"},
 	"cache/redis/redistest":                   {},
-	"proxy":                                   {"rewrite", "retrieval", "proxy/transport", "proxy/coding", "proxy/events", "proxy/metrics", "proxy/panics", "proxy/report", "proxy/route", "proxy/toolong"},
+	"proxy/killswitch":                        {"rewrite"},
+	"proxy":                                   {"rewrite", "retrieval", "proxy/killswitch", "proxy/transport", "proxy/coding", "proxy/events", "proxy/metrics", "proxy/panics", "proxy/report", "proxy/route", "proxy/toolong"},
 	"proxy/transport":                         {"proxy/panics", "proxy/transport/tcp", "proxy/transport/wire"},
 	"proxy/transport/tcp":                     {"proxy/panics"},
 	"proxy/transport/wire":                    {},
@@ -67,7 +68,7 @@ var mayImport = map[string][]string{
 	"proxy/toolong":                           {},
 	"proxy/events":                            {"proxy/coding"},
 	"proxy/explain":                           {"proxy/report", "proxy/route", "rewrite", "retrieval"},
-	"proxy/admin":                             {"proxy", "rewrite", "retrieval", "proxy/transport", "proxy/panics", "proxy/report", "proxy/explain"},
+	"proxy/admin":                             {"proxy", "rewrite", "retrieval", "proxy/transport", "proxy/panics", "proxy/report", "proxy/explain", "proxy/killswitch"},
 	"cmd/":                                    {"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/", "cmd/"},
 
 	"cmd/sidenote/internal/adminclient":                 {"proxy/admin", "retrieval/knowledge/store", "cmd/internal/console"},

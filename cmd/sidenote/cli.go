@@ -48,6 +48,7 @@ type cli struct {
 	Rewrite   rewriteCmd   `cmd:"" help:"Dry run: print what a request would become."`
 	Eval      evalCmd      `cmd:"" help:"Measure how well questions with known answers are answered."`
 	Check     checkCmd     `cmd:"" help:"Check a configuration, or print a tenant's policy."`
+	Mode      modeCmd      `cmd:"" help:"Lower the mode of all tenants or of one, as in off, for a while: the kill switch."`
 	Key       keyCmd       `cmd:"" help:"Make, hash and list the keys of tenants."`
 	Health    healthCmd    `cmd:"" help:"Ask a running Sidenote whether it lives, for container probes."`
 	Stub      stubCmd      `cmd:"" help:"Be an upstream for trying things out."`

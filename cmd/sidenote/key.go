@@ -70,8 +70,7 @@ func (keyHashCmd) Run(a *app) error {
 }
 
 type keyListCmd struct {
-	runningFlags
-	JSON bool `name:"json" help:"Print everything as JSON."`
+	adminFlags
 }
 
 // Help shows how list is used.

@@ -13,6 +13,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/killswitch"
 	"sidenote/retrieval"
 )
 
@@ -38,6 +39,7 @@ func writes() []request {
 		{"POST", "/v1/knowledge/kb1/documents", `{"documents":[{"id":"a","text":"x"}]}`},
 		{"PUT", "/v1/knowledge/kb1/documents/a", `{"text":"x"}`},
 		{"DELETE", "/v1/knowledge/kb1/documents/a", ""},
+		{"POST", "/v1/mode", `{"mode":"off"}`},
 	}
 }
 
@@ -47,7 +49,7 @@ func reads() []request {
 		{"GET", "/v1/knowledge", ""}, {"GET", "/v1/knowledge/kb1", ""}, {"GET", "/v1/knowledge/kb1/documents", ""}, {"GET", "/v1/knowledge/kb1/documents/a", ""},
 		{"POST", "/v1/search", `{"query":"leave"}`}, {"POST", "/v1/rewrite?tenant=acme", chatBody},
 		{"GET", "/v1/vector_stores", ""}, {"POST", "/v1/vector_stores/kb1/search", `{"query":"leave"}`},
-		{"GET", "/v1/calibration", ""}, {"GET", "/metrics", ""},
+		{"GET", "/v1/calibration", ""}, {"GET", "/v1/mode", ""}, {"GET", "/metrics", ""},
 	}
 }
 
@@ -55,7 +57,12 @@ func reads() []request {
 // "" is no token.
 func startWith(t *testing.T, token, readToken, state string) string {
 	t.Helper()
+	modes, err := killswitch.New(nil, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
 	h := handler(func(h *admin.Handler) {
+		h.Modes = modes
 		h.Manager, h.Library = &fakeManager{ids: []string{"a"}}, oneStore{}
 		h.Token, h.ReadToken = proxy.NewSecret(token), proxy.NewSecret(readToken)
 		h.StateToken = func() (string, error) {

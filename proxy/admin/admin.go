@@ -17,6 +17,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/killswitch"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
@@ -39,6 +40,7 @@ type Handler struct {
 	Library    Library               // what the vector-store endpoints read; nil: there are no such endpoints
 	Manager    Manager               // what manages bases; nil: there are no such endpoints
 	Explain    *explain.Ring         // has the last requests; nil: none are kept
+	Modes      *killswitch.Switch    // lowers the modes of tenants; nil: there is no such endpoint
 	Hosts      []string              // names by which this port may be called, beside localhost and addresses
 
 	// Callers send tokens as bearer tokens. Without Token and ReadToken reads need none.
@@ -99,6 +101,9 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 	}
 	if !ok && h.Manager != nil {
 		e, ok = management{Manager: h.Manager}.endpoint(string(ctx.Method()), string(ctx.URI().PathOriginal()))
+	}
+	if !ok && h.Modes != nil && string(ctx.Path()) == ModePath {
+		e, ok = switching{h.Modes, h.Tenants}.endpoint(string(ctx.Method())), true
 	}
 	if err := h.admit(ctx, e, ok); err != nil {
 		refuse(ctx, err)

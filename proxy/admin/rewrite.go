@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -38,6 +39,7 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
+	tenant, from := tenant.Limited(h.Modes, time.Now())
 	asked, err := proxy.HeaderOptions(&ctx.Request.Header)
 	if err != nil {
 		return err
@@ -61,20 +63,21 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	policy := tenant.Rewrite.Narrow(asked)
 	policy.CountWhole = true
 
-	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: rewrite.StripEdits(req, policy)}
+	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: tenant.OffReason(from), Edits: rewrite.StripEdits(req, policy)}
 	if policy.Mode != rewrite.Off {
 		res = h.Rewriter.Rewrite(context.Background(), policy, req, asked)
 	}
-	return h.writeDryRun(ctx, tenant, policy, res, b)
+	rep := report.Report{Outcome: res.Outcome, Reason: res.Reason, Rewrite: res, SwitchedFrom: from}
+	return writeDryRun(ctx, tenant, policy, &rep, b)
 }
 
 // writeDryRun writes the answer of a dry run. The request in it is written byte for byte:
 // an encoder would change its white space.
-func (h *Handler) writeDryRun(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Policy, res rewrite.Result, body []byte) error {
-	rep := report.Report{Outcome: res.Outcome, Reason: res.Reason, Rewrite: res}
+func writeDryRun(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Policy, rep *report.Report, body []byte) error {
+	res := &rep.Rewrite
 	a := rewriteAnswer{
 		Outcome: res.Outcome, Reason: res.Reason, Mode: p.Mode.String(),
-		Status:  string(report.AppendStatus(nil, &rep)),
+		Status:  string(report.AppendStatus(nil, rep)),
 		Sources: string(report.AppendSources(nil, res.Ledger.Sources, tenant.Expose)),
 		Ledger:  res.Ledger,
 		Timings: timings{report.Milliseconds(res.RetrieveTook), report.Milliseconds(res.FitTook), report.Milliseconds(res.EditTook)},

@@ -19,8 +19,9 @@ type Explanation struct {
 	Policy     string          `json:"policy"`
 	PolicyHash string          `json:"policy_hash"`
 	Route      route.Kind      `json:"route"`
-	Mode       string          `json:"mode,omitempty"` // of a chat: the policy's, or less if the request asked for less
-	Model      string          `json:"model"`          // row of the model table; the ledger has the name in the request
+	Mode       string          `json:"mode,omitempty"`          // of a chat: the policy's, or less if the request asked for less
+	Switched   string          `json:"switched_from,omitempty"` // the policy's mode, where the kill switch has lowered it
+	Model      string          `json:"model"`                   // row of the model table; the ledger has the name in the request
 	Stream     bool            `json:"stream"`
 	Outcome    rewrite.Outcome `json:"outcome"`
 	Reason     rewrite.Reason  `json:"reason,omitempty"` // why there are no sources, or not all, or no answer
@@ -97,7 +98,7 @@ func newExplanation(r *entry) *Explanation {
 	res := &r.Rewrite
 	e := &Explanation{
 		Object: "explanation", ID: r.ID, Time: r.Time, Tenant: r.Tenant, Policy: r.Policy, PolicyHash: r.PolicyHash,
-		Route: r.Route, Mode: r.Mode, Model: r.Model(), Stream: r.Stream, Outcome: r.Outcome, Reason: r.Reason,
+		Route: r.Route, Mode: r.Mode, Switched: r.SwitchedFrom, Model: r.Model(), Stream: r.Stream, Outcome: r.Outcome, Reason: r.Reason,
 		Status: r.Status, Upstream: r.Upstream, Truncated: r.Truncated, Client: r.Client,
 		Calls: []Call{}, Cache: res.Retrieval.Cache, Partial: res.Retrieval.Partial,
 		Timings: Timings{

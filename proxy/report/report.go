@@ -81,10 +81,12 @@ type Report struct {
 	Upstream   string // name; "" when none was chosen
 	Expose     Expose
 
-	Route  route.Kind
-	Mode   string // of a chat: the policy's, or less if the request asked for less; "" if that was not found out
-	Stream bool   // the client asked for a stream
-	Status int    // code of the answer; 499 when the client left before it
+	Route route.Kind
+	Mode  string // of a chat: the policy's, or less if the request asked for less; "" if that was not found out
+	// SwitchedFrom is, of a chat, the policy's mode where the kill switch has lowered it; else "".
+	SwitchedFrom string
+	Stream       bool // the client asked for a stream
+	Status       int  // code of the answer; 499 when the client left before it
 
 	Outcome rewrite.Outcome
 	Reason  rewrite.Reason // why there are no sources, or the answer broke; "" if there is nothing to explain

@@ -36,6 +36,9 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	if r.Reason != "" {
 		dst = appendToken(append(dst, "; reason="...), string(r.Reason))
 	}
+	if r.SwitchedFrom != "" {
+		dst = appendToken(append(dst, "; switched-from="...), r.SwitchedFrom)
+	}
 	if r.Retried() && r.Outcome != Failed && r.Outcome != rewrite.Refused {
 		dst = append(dst, "; retry=context-length"...)
 	}

@@ -29,6 +29,9 @@ func appendLine(dst []byte, r *report.Report) []byte {
 	b = strconv.AppendInt(append(b, `,"status":`...), int64(r.Status), 10)
 	b = append(append(b, `,"outcome":"`...), r.Outcome...)
 	b = append(append(b, `","reason":"`...), r.Reason...)
+	if r.SwitchedFrom != "" {
+		b = append(append(b, `","switched_from":"`...), r.SwitchedFrom...)
+	}
 	b = strconv.AppendInt(append(b, `","sources":`...), int64(r.Sources()), 10)
 	b = strconv.AppendInt(append(b, `,"context_tokens":`...), int64(ledger.Used), 10)
 	b = strconv.AppendInt(append(b, `,"context_budget":`...), int64(ledger.Budget), 10)

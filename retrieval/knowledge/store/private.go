@@ -65,6 +65,8 @@ func tighten(dir string) {
 			forOwner(path, e)
 		case name == lockName, name == codeName, strings.HasPrefix(name, databaseName):
 			forOwner(path, e)
+		case name == modesName, name == modesName+freshSuffix:
+			forOwner(path, e)
 		case strings.HasPrefix(name, tokenName): // useless once others may have read it
 		default:
 			alone = false

@@ -141,7 +141,7 @@ type Tenant struct {
 
 // A Key is the digest of an API key.
 type Key struct {
-	SHA256  Digest `yaml:"sha256" need:"true"`
+	SHA256    Digest `yaml:"sha256" need:"true"`
 	Name      Name   `yaml:"name"`       // for the log and lists; of this tenant
 	NotBefore Date   `yaml:"not_before"` // the first day (UTC) on which it is valid
 	Expires   Date   `yaml:"expires"`    // the last

@@ -16,6 +16,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/killswitch"
 	"sidenote/proxy/metrics"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
@@ -53,6 +54,7 @@ type Engine struct {
 	exchange  *calibrationExchange // nil without Redis
 	explained *explain.Ring        // nil if no requests are kept
 	keyUses   proxy.KeyUses
+	modes     *killswitch.Switch // nil in a command
 	monitor   monitor
 	tasks     *tasks
 	stopping  atomic.Bool
@@ -84,6 +86,9 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		return nil, err
 	}
 	e.tasks = newTasks(ctx, m.panicked)
+	if o.Keep {
+		e.openModes()
+	}
 	tracker := calibration.New()
 	if store := e.caches.codecs[cache.Calibration]; store != nil {
 		e.exchange = &calibrationExchange{tracker: tracker, store: store, monitor: m}
@@ -147,6 +152,7 @@ func (e *Engine) Shared(ctx context.Context) string { return e.caches.describe(c
 func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.Server, error) {
 	cfg := e.Config.Proxy()
 	cfg.Tenants = e.tenants()
+	cfg.Switch = e.modes
 	if e.explained == nil {
 		return proxy.New(cfg, e.Rewriter, e.Metrics, log, records)
 	}
@@ -173,7 +179,7 @@ func (e *Engine) TelemetryServer(log *slog.Logger) *admin.Server {
 func (e *Engine) AdminServer(log *slog.Logger) *admin.Server {
 	h := &admin.Handler{
 		Telemetry: e.telemetry(), Rewriter: e.Rewriter, Tenants: proxy.NewDirectory(e.tenants()),
-		Explain: e.explained, Knowledge: e.catalogue.ids, Thresholds: config.Thresholds(e.Config.Knowledge, e.Config.KnowledgeNames()), Library: e.view, Manager: e.manager(),
+		Explain: e.explained, Modes: e.modes, Knowledge: e.catalogue.ids, Thresholds: config.Thresholds(e.Config.Knowledge, e.Config.KnowledgeNames()), Library: e.view, Manager: e.manager(),
 		Token: e.Config.Admin.Token.Value, ReadToken: e.Config.Admin.ReadToken.Value,
 		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },
 	}

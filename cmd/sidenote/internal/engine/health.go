@@ -28,6 +28,7 @@ func (e *Engine) Stopping() { e.stopping.Store(true) }
 // problems says what does not work at present, a line each.
 func (e *Engine) problems() []string {
 	lines := append(e.Bases.state.problems(), e.caches.problems()...)
+	lines = append(lines, e.switched()...)
 	return append(lines, e.Bases.problems()...)
 }
 

@@ -42,6 +42,9 @@ func about(e *explain.Explanation) []string {
 	if e.Mode != "" {
 		parts = append(parts, "mode "+e.Mode)
 	}
+	if e.Switched != "" {
+		parts = append(parts, "switched from "+e.Switched)
+	}
 	if e.Model != "" {
 		parts = append(parts, "model "+e.Model)
 	}

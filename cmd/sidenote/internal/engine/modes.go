@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/killswitch"
+	"sidenote/retrieval/knowledge/store"
+)
+
+// openModes begins to use the kill switch. What it has is kept in the state folder, unless
+// this process may not write there.
+func (e *Engine) openModes() {
+	dir, keeper := e.Config.State.Path, (*killswitch.Keeper)(nil)
+	if dir != config.StateMemory && !e.Config.State.Follow {
+		keeper = &killswitch.Keeper{
+			Read:  func() ([]byte, error) { return store.ReadModes(dir) },
+			Write: func(data []byte) error { return store.WriteModes(dir, data) },
+		}
+	}
+	modes, err := killswitch.New(keeper, func(line string) { e.monitor.tell(slog.LevelWarn, line) })
+	if err != nil {
+		e.monitor.tell(slog.LevelWarn, fmt.Sprintf("mode: what was set before the start cannot be read, so the policies decide: %v", err))
+	}
+	e.modes = modes
+	e.tasks.start(modes.Run)
+	e.Metrics.WatchTenants("mode_switched", "1 while the kill switch holds the mode of a tenant below that of its policy.", func(tenant string) float64 {
+		p, ok := e.Config.Tenant(config.Name(tenant))
+		if !ok {
+			return 0
+		}
+		if _, from := p.Limited(modes, time.Now()); from == "" {
+			return 0
+		}
+		return 1
+	})
+}
+
+// switched says which modes the kill switch holds, a line each.
+func (e *Engine) switched() (lines []string) {
+	if e.modes == nil {
+		return nil
+	}
+	for _, entry := range e.modes.Entries(time.Now()) {
+		lines = append(lines, "mode: "+entry.String())
+	}
+	if err := e.modes.Kept(); err != nil {
+		lines = append(lines, "mode: what is set ends with this process: "+err.Error())
+	}
+	return lines
+}

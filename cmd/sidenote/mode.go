@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"sidenote/proxy/admin"
+)
+
+type modeCmd struct {
+	Mode   string `arg:"" optional:"" help:"off, shadow or inject; auto or reset takes back what was set. Without it, what is set is shown."`
+	Tenant string `placeholder:"NAME" help:"One tenant (all for which nothing else is set)."`
+	For    string `placeholder:"TIME" help:"How long, as in 30m (until it is taken back)."`
+	adminFlags
+}
+
+// Help shows how mode is used.
+func (modeCmd) Help() string {
+	return "Asks a running Sidenote to lower the mode of its tenants at once, or of one, which counts in place of what is set for all. " +
+		"No mode gets higher than its policy's. What is set is kept in the state folder over a restart.\n\n" +
+		"sidenote mode\n\nsidenote mode off --for 30m\n\nsidenote mode shadow --tenant support\n\nsidenote mode auto --tenant support"
+}
+
+// Run sets modes, if it is told to, and shows what is set then.
+func (c *modeCmd) Run(a *app) error {
+	if known := []string{"", "off", "shadow", "inject", admin.ModeAuto, "reset"}; !slices.Contains(known, c.Mode) {
+		return usageError{fmt.Errorf("%q is not a mode; write off, shadow or inject, or auto to take back what was set", c.Mode)}
+	}
+	if c.Mode == "" && c.Tenant+c.For != "" {
+		return usageError{errors.New("--tenant and --for need a mode: off, shadow, inject or auto")}
+	}
+	at, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	var modes admin.Modes
+	switch c.Mode {
+	case "":
+		err = at.Do(a.ctx, http.MethodGet, admin.ModePath, nil, &modes)
+	case "reset":
+		c.Mode = admin.ModeAuto
+		fallthrough
+	default:
+		err = at.Do(a.ctx, http.MethodPost, admin.ModePath, admin.SwitchMode{Mode: c.Mode, Tenant: c.Tenant, For: c.For}, &modes)
+	}
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.stdout, modes)
+	}
+	printModes(a.stdout, &modes)
+	if modes.Unkept != "" {
+		fmt.Fprintln(a.stderr, "warning: a restart takes this back: "+modes.Unkept)
+	}
+	return nil
+}
+
+func printModes(w io.Writer, modes *admin.Modes) {
+	for _, m := range modes.Data {
+		who := "all tenants"
+		if m.Tenant != "" {
+			who = "tenant " + m.Tenant
+		}
+		until := "until it is taken back"
+		if !m.Until.IsZero() {
+			until = "until " + m.Until.Local().Format(time.DateTime)
+		}
+		fmt.Fprintf(w, "%-7s %s, %s (set %s)\n", m.Mode, who, until, m.Since.Local().Format(time.DateTime))
+	}
+	if len(modes.Data) == 0 {
+		fmt.Fprintln(w, "nothing is set: all modes are those of the policies")
+	}
+}

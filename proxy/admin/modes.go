@@ -1,0 +1,110 @@
+package admin
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy"
+	"sidenote/proxy/killswitch"
+	"sidenote/rewrite"
+)
+
+// ModePath is where the kill switch is read (GET) and set (POST).
+const ModePath = "/v1/mode"
+
+// ModeAuto is the mode of a SwitchMode that leaves the mode to the policy again.
+const ModeAuto = "auto"
+
+// A SwitchMode is the body of a POST to ModePath.
+type SwitchMode struct {
+	Mode   string `json:"mode"`             // off, shadow or inject; auto takes back what was set
+	Tenant string `json:"tenant,omitempty"` // "": every tenant for which nothing else is set
+	For    string `json:"for,omitempty"`    // a duration such as 30m; "": until it is taken back
+}
+
+// Modes is the answer at ModePath: what is set.
+type Modes struct {
+	Object string         `json:"object"` // "list"
+	Data   []SwitchedMode `json:"data"`
+	// Unkept is why what is set would be lost if the process ended; "" if it would not.
+	Unkept string `json:"unkept,omitempty"`
+}
+
+// A SwitchedMode is the highest mode that a tenant has for now.
+type SwitchedMode struct {
+	Tenant string    `json:"tenant,omitempty"` // "": every tenant without an entry of its own
+	Mode   string    `json:"mode"`
+	Since  time.Time `json:"since"`
+	Until  time.Time `json:"until,omitzero"` // absent: until it is taken back
+}
+
+// The least and the longest time for which a mode may be switched.
+const (
+	minSwitched = time.Second
+	maxSwitched = 365 * 24 * time.Hour
+)
+
+// A switching answers at ModePath.
+type switching struct {
+	modes   *killswitch.Switch
+	tenants *proxy.Directory
+}
+
+// endpoint returns the endpoint for a method.
+func (s switching) endpoint(method string) endpoint {
+	return byMethod(method, endpoint{method: "GET", handle: s.show}, endpoint{method: "POST", write: true, handle: s.set})
+}
+
+func (s switching) show(ctx *fasthttp.RequestCtx) error {
+	out := Modes{Object: "list", Data: []SwitchedMode{}}
+	for _, e := range s.modes.Entries(time.Now()) {
+		out.Data = append(out.Data, SwitchedMode{e.Tenant, e.Mode.String(), e.Since, e.Until})
+	}
+	if err := s.modes.Kept(); err != nil {
+		out.Unkept = err.Error()
+	}
+	return writeJSON(ctx, fasthttp.StatusOK, out)
+}
+
+// set sets the highest mode of a tenant or of all, or takes it back.
+func (s switching) set(ctx *fasthttp.RequestCtx) error {
+	var asked SwitchMode
+	if err := readObject(ctx, "a mode to switch to", &asked); err != nil {
+		return err
+	}
+	if asked.Mode == ModeAuto {
+		if asked.For != "" {
+			return optionError("for", "The mode auto takes back what was set at once; it is not for a time.")
+		}
+		if !s.modes.Reset(asked.Tenant) {
+			return Refuse(fasthttp.StatusNotFound, "not_found", "Nothing is set for %s.", tenantOrAll(asked.Tenant))
+		}
+		return s.show(ctx)
+	}
+	mode, err := rewrite.ParseMode(asked.Mode)
+	if err != nil {
+		return optionError("mode", "%q is not a mode; use off, shadow or inject, or auto to take back what was set.", asked.Mode)
+	}
+	if asked.Tenant != "" && s.tenants.ByName(asked.Tenant) == nil {
+		return optionError("tenant", "There is no tenant %q.", asked.Tenant)
+	}
+	e := killswitch.Entry{Tenant: asked.Tenant, Mode: mode, Since: time.Now()}
+	if asked.For != "" {
+		d, err := time.ParseDuration(asked.For)
+		if err != nil || d < minSwitched || d > maxSwitched {
+			return optionError("for", "%q is not a time between %s and %s; write it as in 30m.", asked.For, minSwitched, maxSwitched)
+		}
+		e.Until = e.Since.Add(d)
+	}
+	s.modes.Set(e)
+	return s.show(ctx)
+}
+
+func tenantOrAll(tenant string) string {
+	if tenant == "" {
+		return "all tenants"
+	}
+	return fmt.Sprintf("tenant %q", tenant)
+}

@@ -1,0 +1,146 @@
+package killswitch_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sidenote/proxy/killswitch"
+	"sidenote/rewrite"
+)
+
+// A memory is a Keeper's.
+type memory struct {
+	data []byte
+	full error
+}
+
+func (m *memory) keeper() *killswitch.Keeper {
+	return &killswitch.Keeper{
+		Read: func() ([]byte, error) { return m.data, nil },
+		Write: func(data []byte) error {
+			if m.full == nil {
+				m.data = slices.Clone(data)
+			}
+			return m.full
+		},
+	}
+}
+
+func limit(t *testing.T, s *killswitch.Switch, tenant, want string) {
+	t.Helper()
+	got := ""
+	if mode, ok := s.Limit(tenant, time.Now()); ok {
+		got = mode.String()
+	}
+	if got != want {
+		t.Errorf("the limit of %q is %q, want %q", tenant, got, want)
+	}
+}
+
+// An entry counts until its time is over, exactly; that is told and kept.
+func TestEntriesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var kept memory
+		var told []string
+		s, err := killswitch.New(kept.keeper(), func(line string) { told = append(told, line) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); s.Run(ctx) }()
+		limit(t, s, "a", "")
+		now := time.Now()
+		s.Set(killswitch.Entry{Mode: rewrite.Off, Since: now, Until: now.Add(30 * time.Minute)})
+		s.Set(killswitch.Entry{Tenant: "a", Mode: rewrite.Shadow, Since: now})
+		limit(t, s, "a", "shadow") // its own counts in place of that for all
+		limit(t, s, "b", "off")
+		<-time.After(30*time.Minute - 1)
+		synctest.Wait()
+		limit(t, s, "b", "off")
+		if len(told) != 2 {
+			t.Errorf("told %q", told)
+		}
+		<-time.After(1)
+		limit(t, s, "b", "")
+		synctest.Wait()
+		limit(t, s, "a", "shadow")
+		if len(told) != 3 || !strings.HasPrefix(told[2], "mode: as the policies say again for all tenants; over is off for all tenants since ") {
+			t.Errorf("told %q", told)
+		}
+		again, err := killswitch.New(kept.keeper(), func(line string) { told = append(told, line) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit(t, again, "a", "shadow")
+		limit(t, again, "b", "")
+		if !again.Reset("a") || again.Reset("a") || again.Reset("") {
+			t.Error("Reset does not tell what there was")
+		}
+		limit(t, again, "a", "")
+		if len(again.Entries(time.Now())) != 0 || len(told) != 5 {
+			t.Errorf("%v, told %q", again.Entries(time.Now()), told)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+// What is set over a restart still ends at its time, and while nobody runs.
+func TestEntriesEndWhileNobodyRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var kept memory
+		s, err := killswitch.New(kept.keeper(), func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		s.Set(killswitch.Entry{Mode: rewrite.Off, Since: now, Until: now.Add(time.Hour)})
+		<-time.After(time.Hour - 1)
+		for _, want := range []string{"off", ""} {
+			again, err := killswitch.New(kept.keeper(), func(string) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			limit(t, again, "a", want)
+			<-time.After(1)
+		}
+	})
+}
+
+// A switch works where nothing can be kept, and says why it is not.
+func TestUnkept(t *testing.T) {
+	kept := memory{full: errors.New("no space")}
+	for name, keeper := range map[string]*killswitch.Keeper{"no space": kept.keeper(), "no state folder": nil} {
+		s, err := killswitch.New(keeper, func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Kept(); err != nil {
+			t.Errorf("%s: nothing is set: %v", name, err)
+		}
+		s.Set(killswitch.Entry{Mode: rewrite.Off, Since: time.Now()})
+		limit(t, s, "a", "off")
+		if err := s.Kept(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var none *killswitch.Switch
+	limit(t, none, "a", "")
+}
+
+// What cannot be read is an error, and nothing is set.
+func TestUnreadable(t *testing.T) {
+	for _, data := range []string{"", "{", `{"version":2}`, `{"version":1,"entries":[{"mode":"on"}]}`} {
+		s, err := killswitch.New(&killswitch.Keeper{Read: func() ([]byte, error) { return []byte(data), nil }}, func(string) {})
+		if err == nil {
+			t.Errorf("%q is read", data)
+		}
+		limit(t, s, "a", "")
+	}
+}

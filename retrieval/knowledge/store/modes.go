@@ -1,0 +1,45 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// modesName is the file of the modes that the kill switch has lowered. It stands beside the
+// databases, as it must be kept also where they cannot be written.
+const modesName = "modes.json"
+
+// maxModes is more than the entries of 10,000 tenants take, in bytes.
+const maxModes = 4 << 20
+
+// ReadModes returns what WriteModes wrote to a state folder, nil if there is nothing.
+func ReadModes(dir string) ([]byte, error) {
+	f, err := os.Open(filepath.Join(dir, modesName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, maxModes+1))
+	if err == nil && len(data) > maxModes {
+		err = fmt.Errorf("%s is larger than %d bytes", f.Name(), maxModes)
+	}
+	return data, err
+}
+
+// WriteModes keeps the modes of the kill switch in a state folder, which is made if it is
+// not there. After an error those from before are still kept.
+func WriteModes(dir string, data []byte) error {
+	if err := os.MkdirAll(dir, folderMode); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, modesName)
+	_ = os.Remove(path + freshSuffix) // of a process that was killed
+	return writeWhole(path, data, func(string) {})
+}
