@@ -178,7 +178,7 @@ func TestPagesKeys(t *testing.T) {
 		}
 	}
 	// Names that somebody chooses, and members of filters.
-	for _, own := range []string{"docs", "legal", "env", "file", "type", "key", "value", "audience", "include_usage", "stream_options"} {
+	for _, own := range []string{"docs", "legal", "env", "file", "default", "type", "key", "value", "audience", "include_usage", "stream_options"} {
 		words[own] = true
 	}
 	pair := regexp.MustCompile(`(?:^|[{,] ?)([a-z_]+): `)

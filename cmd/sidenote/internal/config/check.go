@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"sidenote/cmd/sidenote/internal/config/spelling"
 )
 
 // A checker reports what is wrong with a Config that a loader has filled.
@@ -196,7 +198,7 @@ func known[V any](c *Config, key, what string, name Name, defined map[Name]V) bo
 	if _, ok := defined[name]; ok || name == "" {
 		return ok
 	}
-	c.problem(key, "no %s is named %q%s", what, name, didYouMean(string(name), Texts(sortedKeys(defined))))
+	c.problem(key, "no %s is named %q%s", what, name, spelling.DidYouMean(string(name), Texts(sortedKeys(defined))))
 	return false
 }
 

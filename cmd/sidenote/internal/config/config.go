@@ -43,6 +43,7 @@ type Config struct {
 	delegated map[string]int // by which include a file came
 	problems  Problems
 	files     []string // in the order in which they were read
+	env       func(name string) (string, bool)
 	home      string   // of the user; "" if nobody knows
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"sidenote/cmd/sidenote/internal/config/schema"
+	"sidenote/cmd/sidenote/internal/config/spelling"
 )
 
 // A decoder reads one file's nodes into values and notes where each stood.
@@ -21,12 +22,15 @@ type decoder struct {
 	file     string
 	places   map[string]mark
 	problems *Problems
+
+	variables variables
 }
 
 // A mark is the place of a key's value, and its node.
 type mark struct {
 	Place
 	node ast.Node
+	env  string // the variable that the value was read from
 }
 
 // nearest returns the mark of a key, or of the closest key above it that has one.
@@ -126,22 +130,31 @@ func scalarText(n ast.Node) (string, bool) {
 
 func (d *decoder) scalar(key string, n ast.Node, v reflect.Value, tag reflect.StructTag) {
 	text, ok := scalarText(n)
+	from := ""
+	if isVariable(n) {
+		if text, from, ok = d.variable(key, n); !ok {
+			return
+		}
+	}
 	if !ok {
 		d.problem(n, key, "is a %s; it wants one value", shape(n))
 		return
 	}
+	refuse := func(format string, args ...any) {
+		d.problem(n, key, "%s", sourced(fmt.Sprintf(format, args...), text, from))
+	}
 	if words := tag.Get("of"); words != "" && !slices.Contains(strings.Split(words, "|"), text) {
-		d.problem(n, key, "%q is none of %s%s", text, strings.ReplaceAll(words, "|", ", "),
-			didYouMean(text, strings.Split(words, "|")))
+		refuse("%q is none of %s%s", text, strings.ReplaceAll(words, "|", ", "),
+			spelling.DidYouMean(text, strings.Split(words, "|")))
 		return
 	}
 	parsed := reflect.New(v.Type()).Elem()
 	if err := setText(parsed, text); err != nil {
-		d.problem(n, key, "%v", err)
+		refuse("%v", err)
 		return
 	}
 	if lo, hi := tag.Get("min"), tag.Get("max"); lo != "" && outside(parsed, lo, hi) {
-		d.problem(n, key, "%s is out of range; use %s to %s", text, lo, hi)
+		refuse("%s is out of range; use %s to %s", text, lo, hi)
 		return
 	}
 	v.Set(parsed)
@@ -155,7 +168,7 @@ func setText(v reflect.Value, text string) error {
 	if v.Type() == reflect.TypeFor[time.Duration]() {
 		dur, err := time.ParseDuration(text)
 		if err != nil {
-			return fmt.Errorf("%q is not a duration; %s", text, writeIt(text, "300ms, 5s or 10m"))
+			return fmt.Errorf("%q is not a duration; %s", text, spelling.WriteIt(text, "300ms, 5s or 10m"))
 		}
 		v.SetInt(int64(dur))
 		return nil
@@ -223,7 +236,7 @@ func (d *decoder) structure(key string, n ast.Node, v reflect.Value) {
 			d.problem(n, key, "wants a map")
 			return
 		}
-		d.places[join(key, first.Key)] = mark{d.place(n), n}
+		d.places[join(key, first.Key)] = mark{Place: d.place(n), node: n}
 		d.value(join(key, first.Key), n, v.FieldByIndex(first.Index), first.Tag)
 		return
 	}
@@ -231,7 +244,7 @@ func (d *decoder) structure(key string, n ast.Node, v reflect.Value) {
 	d.entries(key, n, func(name string, nameNode, val ast.Node) {
 		i := slices.IndexFunc(fields, func(f schema.Field) bool { return f.Key == name })
 		if i < 0 {
-			d.problem(nameNode, join(key, name), "unknown key%s", didYouMean(name, schema.Keys(fields)))
+			d.problem(nameNode, join(key, name), "unknown key%s", spelling.DidYouMean(name, schema.Keys(fields)))
 			return
 		}
 		seen[name] = true
@@ -283,7 +296,7 @@ func (d *decoder) entries(key string, n ast.Node, f func(name string, nameNode, 
 			d.problem(it.Key(), at, "is here twice; the first is at %s", before.Place)
 			continue
 		}
-		d.places[at] = mark{d.place(it.Key()), it.Value()}
+		d.places[at] = mark{Place: d.place(it.Key()), node: it.Value()}
 		f(name, it.Key(), it.Value())
 	}
 }
@@ -306,7 +319,7 @@ func (d *decoder) list(key string, n ast.Node, v reflect.Value, tag reflect.Stru
 	texts := map[string]bool{}
 	for _, item := range a.Values {
 		at := key + "[" + strconv.Itoa(out.Len()) + "]"
-		d.places[at] = mark{d.place(item), item}
+		d.places[at] = mark{Place: d.place(item), node: item}
 		elem := reflect.New(v.Type().Elem()).Elem()
 		d.value(at, item, elem, tag)
 		out = reflect.Append(out, elem)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"sidenote/cmd/sidenote/internal/config/files"
 )
 
 // What an include may allow its files. They may be written by other people than the main
@@ -23,7 +25,12 @@ type delegation struct{ *Config }
 // may tells whether the file that has key has a permission. The main file and flags have
 // all.
 func (c delegation) may(key, what string) bool {
-	i, delegated := c.delegated[c.Place(key).File]
+	return c.allows(c.Place(key).File, what)
+}
+
+// allows tells whether a file has a permission.
+func (c delegation) allows(file, what string) bool {
+	i, delegated := c.delegated[file]
 	return !delegated || slices.Contains(c.Include[i].May, what) || slices.Contains(c.Include[i].May, mayAll)
 }
 
@@ -95,7 +102,7 @@ func (c delegation) checkDelegatedBase(key string, name Name) {
 			c.overstep(key, "knowledge: ["+string(name)+"]", "is without a folder what the state folder holds by this name")
 		}
 	case !c.may(key, mayPaths):
-		if err := statWithin(c.Place(key).File, k.Path); errors.Is(err, errOutside) {
+		if err := files.StatWithin(c.Place(key).File, k.Path); errors.Is(err, files.ErrOutside) {
 			written, _ := scalarText(c.places[key+".path"].node)
 			c.forbidden(key+".path", mayPaths, "%q %v", written, err)
 		}

@@ -20,7 +20,7 @@ func (c checker) expandPolicies() {
 		for _, link := range slices.Backward(chain) {
 			m := c.places["policies."+string(link)]
 			var again Problems // reported when the file was read
-			d := decoder{file: m.File, places: map[string]mark{}, problems: &again}
+			d := decoder{file: m.File, places: map[string]mark{}, problems: &again, variables: variables{lookup: c.env}}
 			d.value("", m.node, reflect.ValueOf(&p).Elem(), "")
 		}
 		whole[name] = p

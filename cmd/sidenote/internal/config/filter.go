@@ -111,7 +111,7 @@ func (d *decoder) json(key string, n ast.Node) []byte {
 	case *ast.SequenceNode:
 		for i, item := range list.Values {
 			at := key + "[" + itoa(i) + "]"
-			d.places[at] = mark{d.place(item), item}
+			d.places[at] = mark{Place: d.place(item), node: item}
 			parts = append(parts, d.json(at, item))
 		}
 		return slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]"))

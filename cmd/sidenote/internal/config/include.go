@@ -3,9 +3,9 @@ package config
 import (
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
+
+	"sidenote/cmd/sidenote/internal/config/files"
 )
 
 // An Include names more files, and what they may do beyond the defaults of delegated.go.
@@ -31,30 +31,10 @@ func (c loader) included(src Source, i int) []string {
 	case err != nil:
 		c.problem(key, "%q is not a pattern", pattern)
 	case len(paths) > 0 || c.Include[i].Optional:
-	case strings.ContainsAny(pattern, meta):
+	case strings.ContainsAny(pattern, files.Meta):
 		c.problem(key, "no file matches %q; correct it, or write {path: %s, optional: true}", pattern, pattern)
 	default:
 		c.problem(key, "file %q not found", pattern)
 	}
 	return paths
-}
-
-// meta are the characters that make a path a pattern.
-const meta = `*?[`
-
-// glob is filepath.Glob that tells a folder which cannot be read from one that is
-// empty or not there.
-func glob(pattern string) ([]string, error) {
-	paths, err := filepath.Glob(pattern)
-	if err != nil || len(paths) > 0 {
-		return paths, err
-	}
-	dir := filepath.Dir(pattern)
-	for strings.ContainsAny(dir, meta) {
-		dir = filepath.Dir(dir)
-	}
-	if _, err := os.ReadDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	return nil, nil
 }

@@ -106,7 +106,7 @@ func (c checker) checkBases() {
 	for _, name := range sortedKeys(c.Knowledge) {
 		k, key := c.Knowledge[name], "knowledge."+string(name)
 		written := func(field string) bool { _, ok := c.places[key+"."+field]; return ok }
-		if text, _ := scalarText(c.places[key+".engine"].node); written("engine") && text != k.Engine {
+		if m := c.places[key+".engine"]; written("engine") && m.env == "" && m.text() != k.Engine {
 			continue // reported as no engine at all
 		}
 		var need []string

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
 
@@ -13,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"sidenote/cmd/sidenote/internal/config/files"
 )
 
 // A Source is where a configuration comes from. Flags win over the file.
@@ -94,6 +95,7 @@ type loader struct{ delegation }
 func begin(src *Source) loader {
 	src.setDefaults()
 	c := Default()
+	c.env = src.Env
 	c.places, c.delegated = map[string]mark{}, map[string]int{}
 	l := loader{delegation{&c}}
 	if home, ok := src.Env("HOME"); ok && filepath.IsAbs(home) {
@@ -107,33 +109,20 @@ func (s *Source) setDefaults() {
 	if s.Env == nil {
 		s.Env = func(string) (string, bool) { return "", false }
 	}
-	s.readWithin = readWithin
+	s.readWithin = files.ReadWithin
 	if s.Read == nil {
-		s.Read = readFile
+		s.Read = files.Read
 	} else {
 		s.readWithin = func(file, path string) ([]byte, error) {
-			if _, _, err := split(file, path); err != nil {
+			if _, _, err := files.Split(file, path); err != nil {
 				return nil, err
 			}
 			return s.Read(path)
 		}
 	}
 	if s.Glob == nil {
-		s.Glob = glob
+		s.Glob = files.Glob
 	}
-}
-
-// maxFile is far more than any configuration or secret takes, in bytes.
-const maxFile = 16 << 20
-
-// readFile is os.ReadFile with a limit, because a path may be a device without end.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	return readAll(f)
 }
 
 // readMain reads the main file, if there is one, and what it includes. It returns false
@@ -163,7 +152,7 @@ func (c loader) readFile(src Source, path string, to reflect.Value) (ok bool) {
 		c.problems = append(c.problems, *problem)
 		return false
 	}
-	d := decoder{file: path, places: c.places, problems: &c.problems}
+	d := decoder{file: path, places: c.places, problems: &c.problems, variables: c.variablesOf(path)}
 	if _, isMap := root.(ast.MapNode); !isMap {
 		d.problem(root, "", "is a %s; it wants a map", shape(root))
 		return false

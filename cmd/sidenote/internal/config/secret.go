@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"sidenote/cmd/sidenote/internal/config/files"
 	"sidenote/proxy"
 )
 
@@ -101,7 +102,7 @@ func (c loader) secretFile(src Source, key, name string) string {
 	data, err := read(file, c.locate(key+".file", name))
 	text := string(bytes.TrimSpace(unmarked(data)))
 	switch {
-	case errors.Is(err, errOutside):
+	case errors.Is(err, files.ErrOutside):
 		c.forbidden(key+".file", maySecrets, "%q %v", name, err)
 	case src.NoSecrets:
 		return ""

@@ -2,28 +2,11 @@ package config
 
 import (
 	"cmp"
-	"regexp"
-	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"sidenote/cmd/sidenote/internal/config/spelling"
 )
-
-// ungrouped returns a number, with its unit, without the separators between groups of three
-// digits; "" where the text is no such number.
-func ungrouped(text string) string {
-	if !regexp.MustCompile(`^[0-9]{1,3}([,_' ][0-9]{3})+[ A-Za-z]*$`).MatchString(text) {
-		return ""
-	}
-	return strings.NewReplacer(",", "", "_", "", "'", "", " ", "").Replace(text)
-}
-
-// writeIt says how to write a number that was not understood.
-func writeIt(text, otherwise string) string {
-	if plain := ungrouped(text); plain != "" {
-		return "write " + plain
-	}
-	return "write it as in " + otherwise
-}
 
 // torn reports numbers that a comma has cut in two, and returns the nodes that are
 // pieces of them: {a: 2,000} is {a: 2} and a key 000 without a value.
@@ -33,7 +16,7 @@ func (d *decoder) torn(key string, m ast.MapNode) map[ast.Node]bool {
 	var value ast.Node // that name has, if it may be the beginning of a number
 	report := func() {
 		if pieces[value] {
-			write := cmp.Or(ungrouped(text), "the number without one")
+			write := cmp.Or(spelling.Ungrouped(text), "the number without one")
 			d.problem(value, join(key, name), "%q has a comma, which ends a value within { }; write %s", text, write)
 		}
 	}

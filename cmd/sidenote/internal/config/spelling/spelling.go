@@ -1,8 +1,14 @@
-package config
+// Package spelling guesses what a text that was not understood should have been.
+package spelling
 
-// didYouMean returns "; did you mean X?" for the word that a typing error
+import (
+	"regexp"
+	"strings"
+)
+
+// DidYouMean returns "; did you mean X?" for the word that a typing error
 // could have turned into s; "" where none is similar.
-func didYouMean(s string, words []string) string {
+func DidYouMean(s string, words []string) string {
 	best, least := "", min(3, len(s)/2+1)
 	for _, w := range words {
 		if d := distance(s, w); d < least {
@@ -40,4 +46,21 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// Ungrouped returns a number, with its unit, without the separators between groups of three
+// digits; "" where the text is no such number.
+func Ungrouped(text string) string {
+	if !regexp.MustCompile(`^[0-9]{1,3}([,_' ][0-9]{3})+[ A-Za-z]*$`).MatchString(text) {
+		return ""
+	}
+	return strings.NewReplacer(",", "", "_", "", "'", "", " ", "").Replace(text)
+}
+
+// WriteIt says how to write a number that was not understood.
+func WriteIt(text, otherwise string) string {
+	if plain := Ungrouped(text); plain != "" {
+		return "write " + plain
+	}
+	return "write it as in " + otherwise
 }

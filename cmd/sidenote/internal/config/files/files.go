@@ -1,0 +1,114 @@
+// Package files reads the files of a configuration from the disk: with a limit, and where
+// they may not be anywhere, only within a folder.
+package files
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// ErrOutside says that a path leads out of the folder of the file that names it.
+var ErrOutside = errors.New("lies outside of this file's folder")
+
+// ReadWithin reads a file that lies in the folder of another, where no link leads
+// out of that.
+func ReadWithin(file, path string) (data []byte, err error) {
+	err = within(file, path, func(root *os.Root, name string) error {
+		f, err := root.Open(name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		data, err = readAll(f)
+		return err
+	})
+	return data, err
+}
+
+// StatWithin returns an error where ReadWithin could read nothing.
+func StatWithin(file, path string) error {
+	return within(file, path, func(root *os.Root, name string) error {
+		_, err := root.Stat(name)
+		return err
+	})
+}
+
+// within calls do with the folder of file and the name of path in it.
+func within(file, path string, do func(root *os.Root, name string) error) error {
+	folder, name, err := Split(file, path)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	err = do(root, name)
+	_, escapes := errors.AsType[*os.PathError](err)
+	if _, system := errors.AsType[syscall.Errno](err); escapes && !system {
+		return ErrOutside // the root refused a link, not the system
+	}
+	return err
+}
+
+// Split returns the folder of file and the name of path in it.
+func Split(file, path string) (folder, name string, err error) {
+	if folder, err = filepath.Abs(filepath.Dir(file)); err != nil {
+		return "", "", err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", "", err
+	}
+	if name, err = filepath.Rel(folder, path); err != nil || !filepath.IsLocal(name) {
+		return "", "", ErrOutside
+	}
+	return folder, name, nil
+}
+
+// readAll reads up to a limit, because a file may be a device without end.
+func readAll(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		return nil, errors.New("larger than 16 MiB")
+	}
+	return data, err
+}
+
+// maxFile is far more than any configuration or secret takes, in bytes.
+const maxFile = 16 << 20
+
+// Read is os.ReadFile with a limit, because a path may be a device without end.
+func Read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return readAll(f)
+}
+
+// Meta has the characters that make a path a pattern.
+const Meta = `*?[`
+
+// Glob is filepath.Glob that tells a folder which cannot be read from one that is
+// empty or not there.
+func Glob(pattern string) ([]string, error) {
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) > 0 {
+		return paths, err
+	}
+	dir := filepath.Dir(pattern)
+	for strings.ContainsAny(dir, Meta) {
+		dir = filepath.Dir(dir)
+	}
+	if _, err := os.ReadDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return nil, nil
+}
