@@ -9,12 +9,13 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/config/diff"
+	"sidenote/cmd/sidenote/internal/config/origin"
 	"sidenote/cmd/sidenote/internal/review"
 )
 
 type checkCmd struct {
 	configFlags
-	Tenant  string `xor:"what" placeholder:"NAME" help:"Print what this tenant's requests get, with all that is inherited."`
+	Tenant  string `xor:"what" placeholder:"NAME" help:"Print what this tenant's requests get, with all that is inherited, and where each value is from."`
 	Diff    string `xor:"what" placeholder:"OLD" help:"Say which tenants are touched by the change from this file to --config, and how."`
 	Offline bool   `help:"Need neither secrets nor folders, as where changes are reviewed. All else is checked."`
 	JSON    bool   `name:"json" help:"Print it as JSON, problems and warnings too."`
@@ -44,6 +45,9 @@ func (c *checkCmd) Run(a *app) error {
 	if c.JSON {
 		report := review.NewReport(cfg, err, warnings)
 		report.Changes = changes
+		if err == nil && c.Tenant != "" {
+			report.Policy = origin.Policy(cfg, config.Name(c.Tenant))
+		}
 		if printErr := printJSON(a.stdout, report); printErr != nil {
 			return printErr
 		}
@@ -51,7 +55,7 @@ func (c *checkCmd) Run(a *app) error {
 	}
 	switch {
 	case c.Tenant != "":
-		return review.Tenant(a.stdout, cfg, config.Name(c.Tenant))
+		review.Tenant(a.stdout, cfg, config.Name(c.Tenant))
 	case changes != nil:
 		fmt.Fprint(a.stdout, changes)
 	default:

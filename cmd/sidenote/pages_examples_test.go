@@ -92,6 +92,7 @@ func newExampleFolder(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
+		"old/docs/a.md":     "# A\n",
 		"sidenote.yaml":     "upstream: https://api.openai.com/v1\nknowledge: {docs: ./docs}\n",
 		"old/sidenote.yaml": "listen: 127.0.0.1:9090\nupstream: https://api.openai.com/v1\nknowledge: {docs: ./docs}\npolicies: {default: {context_tokens: 1000}}\n",
 		"meeting.md":        "# Meeting\n\nThe office moves in May.\n",

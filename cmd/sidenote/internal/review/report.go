@@ -6,17 +6,19 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/config/diff"
+	"sidenote/cmd/sidenote/internal/config/origin"
 )
 
 // A Report is what `sidenote check --json` prints, whether the configuration is
 // right or not.
 type Report struct {
-	Object   string         `json:"object"` // "check"
-	OK       bool           `json:"ok"`
-	Problems []Problem      `json:"problems"`
-	Warnings []Problem      `json:"warnings"`
-	Tenants  []TenantReport `json:"tenants"`           // of a configuration that is right
-	Changes  *diff.Changes  `json:"changes,omitempty"` // with --diff
+	Object   string           `json:"object"` // "check"
+	OK       bool             `json:"ok"`
+	Problems []Problem        `json:"problems"`
+	Warnings []Problem        `json:"warnings"`
+	Tenants  []TenantReport   `json:"tenants"`           // of a configuration that is right
+	Changes  *diff.Changes    `json:"changes,omitempty"` // with --diff
+	Policy   []origin.Setting `json:"policy,omitempty"`  // with --tenant: what its requests get
 }
 
 // A Problem is one thing that is wrong, or may be.

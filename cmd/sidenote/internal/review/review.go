@@ -10,22 +10,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"sidenote/cache/redis"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/config/origin"
 	"sidenote/proxy"
 )
 
-// Tenant prints what a tenant's requests get, with all that is inherited.
-func Tenant(w io.Writer, cfg *config.Config, name config.Name) error {
+// Tenant prints what a tenant's requests get, with all that is inherited, and where
+// each value is from.
+func Tenant(w io.Writer, cfg *config.Config, name config.Name) {
 	p, _ := cfg.Tenant(name)
-	text, err := yaml.Marshal(cfg.Policy(name))
-	if err != nil {
-		return fmt.Errorf("print policy of %s: %w", name, err)
-	}
-	fmt.Fprintf(w, "# tenant %s, policy %s, hash %s\n# upstream %s\n%s", name, p.Name, p.Hash, upstream(cfg, p.Upstream), text)
-	return nil
+	fmt.Fprintf(w, "# tenant %s, policy %s, hash %s\n# upstream %s\n%s", name, p.Name, p.Hash, upstream(cfg, p.Upstream), origin.YAML(origin.Policy(cfg, name)))
 }
 
 // upstream shows an upstream without its secret.
