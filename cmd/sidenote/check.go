@@ -9,6 +9,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/config/diff"
+	"sidenote/cmd/sidenote/internal/config/jsonschema"
 	"sidenote/cmd/sidenote/internal/config/origin"
 	"sidenote/cmd/sidenote/internal/review"
 )
@@ -17,6 +18,7 @@ type checkCmd struct {
 	configFlags
 	Tenant  string `xor:"what" placeholder:"NAME" help:"Print what this tenant's requests get, with all that is inherited, and where each value is from."`
 	Diff    string `xor:"what" placeholder:"OLD" help:"Say which tenants are touched by the change from this file to --config, and how."`
+	Schema  bool   `xor:"what" help:"Print the JSON Schema of configurations, for editors."`
 	Offline bool   `help:"Need neither secrets nor folders, as where changes are reviewed. All else is checked."`
 	JSON    bool   `name:"json" help:"Print it as JSON, problems and warnings too."`
 }
@@ -30,6 +32,13 @@ func (checkCmd) Help() string {
 
 // Run checks a configuration and prints a summary.
 func (c *checkCmd) Run(a *app) error {
+	if c.Schema {
+		doc, err := jsonschema.Document()
+		if err == nil {
+			_, err = a.stdout.Write(doc)
+		}
+		return err
+	}
 	cfg, err := c.checked(a)
 	var changes *diff.Changes
 	if err == nil && c.Diff != "" {

@@ -1,0 +1,219 @@
+// Package jsonschema describes the configuration as a JSON Schema (draft 2020-12), for
+// editors. It is made of the types that the decoder reads, so a new key is in it from the
+// first day. What it refuses the decoder refuses too; checks across keys are the decoder's
+// alone.
+package jsonschema
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/config/schema"
+	"sidenote/rewrite"
+)
+
+// An object is a schema, or a part of one.
+type object = map[string]any
+
+// Document returns the schema of a configuration file.
+func Document() ([]byte, error) {
+	root := structure(reflect.TypeFor[config.Config]())
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = "Sidenote configuration"
+	root["$defs"] = object{"variable": variable(), "secret": secret(), "filter": filter(), "name": text(name)}
+	out, err := json.MarshalIndent(root, "", "  ")
+	return append(out, '\n'), err
+}
+
+// variable is {env: NAME, default: x} in the place of a scalar.
+func variable() object {
+	return object{
+		"type": "object", "required": []string{"env"}, "additionalProperties": false,
+		"properties":  object{"env": text(`\S`), "default": text(`\S`)},
+		"description": "The value of an environment variable; the default where it is not set.",
+	}
+}
+
+func secret() object {
+	return object{
+		"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": false,
+		"properties":  object{"env": text(`\S`), "file": text(`\S`)},
+		"description": "Where a secret is read: an environment variable or a file.",
+	}
+}
+
+// filter is that of OpenAI's vector stores: a comparison, or several of them.
+func filter() object {
+	return object{
+		"type": "object", "required": []string{"type"}, "additionalProperties": false,
+		"properties": object{
+			"type":    object{"type": "string"},
+			"key":     object{"type": "string"},
+			"value":   object{"type": []string{"string", "number", "boolean", "array"}},
+			"filters": object{"type": "array", "minItems": 1, "items": ref("filter")},
+		},
+	}
+}
+
+func ref(name string) object { return object{"$ref": "#/$defs/" + name} }
+
+// text is any scalar whose text fits a pattern: quotes never matter.
+func text(pattern string) object {
+	return object{"type": []string{"string", "number", "boolean"}, "pattern": pattern}
+}
+
+// Patterns of scalars, as their decoders read them.
+const (
+	name     = `^[a-z0-9_-]{1,64}$`
+	count    = `^[0-9]+\s*(k|M)?\s*$`
+	size     = `^[0-9]+\s*(B|KiB|MiB|GiB|kB|KB|MB|GB)?\s*$`
+	duration = `^\+?([0-9]*(\.[0-9]*)?(ns|us|µs|μs|ms|s|m|h))+$`
+	digest   = `^[0-9A-Fa-f]{64}$`
+	date     = `^[0-9]{4}-[0-9]{2}-[0-9]{2}$`
+)
+
+// value is the schema of a value of type t, which tag limits.
+func value(t reflect.Type, tag reflect.StructTag) object {
+	switch t {
+	case reflect.TypeFor[config.Secret]():
+		return ref("secret")
+	case reflect.TypeFor[config.RedisURL]():
+		return object{"anyOf": []object{{"type": "string"}, ref("secret")}}
+	case reflect.TypeFor[config.Filter]():
+		return ref("filter")
+	case reflect.TypeFor[config.Attributes]():
+		return object{"type": "object", "minProperties": 1, "additionalProperties": object{"type": []string{"string", "number", "boolean", "array"}}}
+	}
+	if isScalar(t) {
+		return object{"anyOf": []object{scalar(t, tag), ref("variable")}}
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return withPlain(t)
+	case reflect.Map:
+		return object{"type": "object", "minProperties": 1, "propertyNames": ref("name"), "additionalProperties": value(t.Elem(), "")}
+	case reflect.Slice:
+		return object{"type": "array", "minItems": 1, "items": value(t.Elem(), tag)}
+	}
+	panic("BUG: the configuration holds a " + t.String())
+}
+
+func isScalar(t reflect.Type) bool {
+	kinds := []reflect.Kind{reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64}
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) || slices.Contains(kinds, t.Kind())
+}
+
+// structure is a map with the keys of a struct.
+func structure(t reflect.Type) object {
+	properties, required := object{}, []string{}
+	for _, f := range schema.Fields(t) {
+		properties[f.Key] = value(f.Type, f.Tag)
+		if f.Needed() {
+			required = append(required, f.Key)
+		}
+	}
+	out := object{"type": "object", "minProperties": 1, "additionalProperties": false, "properties": properties}
+	if len(required) > 0 {
+		out["required"] = required
+	}
+	return out
+}
+
+// withPlain is a map, or a text that is its first field where the decoder takes one.
+func withPlain(t reflect.Type) object {
+	fields, whole := schema.Fields(t), structure(t)
+	first := fields[0]
+	if first.Type == reflect.TypeFor[config.RedisURL]() {
+		return object{"anyOf": []object{{"type": "string"}, whole}}
+	}
+	if k := first.Type.Kind(); k == reflect.Slice || k == reflect.Map || slices.ContainsFunc(fields[1:], schema.Field.Needed) || !isScalar(first.Type) {
+		return whole
+	}
+	return object{"anyOf": []object{scalar(first.Type, first.Tag), whole}}
+}
+
+// scalar is a value that stands in the file itself.
+func scalar(t reflect.Type, tag reflect.StructTag) object {
+	if words := tag.Get("of"); words != "" {
+		return object{"enum": strings.Split(words, "|")}
+	}
+	switch t {
+	case reflect.TypeFor[config.Name]():
+		return ref("name")
+	case reflect.TypeFor[config.Digest]():
+		return text(digest)
+	case reflect.TypeFor[config.Date]():
+		return text(date)
+	case reflect.TypeFor[config.Count]():
+		return limited(count, number[config.Count](tag))
+	case reflect.TypeFor[config.Bytes]():
+		return limited(size, number[config.Bytes](tag))
+	case reflect.TypeFor[time.Duration]():
+		return object{"type": []string{"string", "integer"}, "pattern": duration + "|^[+-]?0$", "minimum": 0, "maximum": 0, "description": limits(tag)}
+	case reflect.TypeFor[config.Priority]():
+		return object{"anyOf": []object{{"enum": priorities()}, limited(`^\+?[0-9]+$`, limit{0, 100, true})}}
+	case reflect.TypeFor[config.Threshold](), reflect.TypeFor[config.Relevance]():
+		return object{"type": []string{"number", "string"}, "exclusiveMinimum": 0, "pattern": `^(auto|[0-9.eE+_xXpPa-fA-F-]+)$`}
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return object{"enum": []any{true, false, "true", "false"}}
+	case reflect.Int:
+		return limited(`^[+-]?[0-9]+$`, number[config.Count](tag))
+	}
+	return text(`\S`)
+}
+
+func priorities() (words []string) {
+	for _, word := range []string{"critical", "high", "medium", "low", "optional"} {
+		if _, ok := rewrite.NamedPriority(word); ok {
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
+// A limit is a range of numbers, both ends included.
+type limit struct {
+	least, most int64
+	ok          bool
+}
+
+// number returns the limits of a field; a text with a unit is not compared with them.
+func number[T ~int64, P interface {
+	*T
+	encoding.TextUnmarshaler
+}](tag reflect.StructTag) limit {
+	var least, most T
+	lo, hi := tag.Get("min"), tag.Get("max")
+	if lo == "" {
+		return limit{}
+	}
+	if P(&least).UnmarshalText([]byte(lo)) != nil || P(&most).UnmarshalText([]byte(hi)) != nil {
+		panic(fmt.Sprintf("BUG: limits %s, %s", lo, hi))
+	}
+	return limit{int64(least), int64(most), true}
+}
+
+// limited is a whole number in a range, or a text of it.
+func limited(pattern string, l limit) object {
+	out := object{"type": []string{"integer", "string"}, "pattern": pattern}
+	if l.ok {
+		out["minimum"], out["maximum"] = l.least, l.most
+	}
+	return out
+}
+
+// limits says a range that no keyword can.
+func limits(tag reflect.StructTag) string {
+	if tag.Get("min") == "" {
+		return "a time, as in 300ms, 5s or 10m"
+	}
+	return fmt.Sprintf("a time from %s to %s, as in 300ms, 5s or 10m", tag.Get("min"), tag.Get("max"))
+}
