@@ -69,6 +69,16 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		}
 		asked = MergeOptions(asked, field)
 	}
+	if bodyErr == nil && len(x.policy.Overrides) > 0 {
+		if err := x.checkQuery(); err != nil {
+			return err
+		}
+		p, err := x.policy.ForChat(x.target.Path, body)
+		if err != nil {
+			return err
+		}
+		x.usePolicy(p)
+	}
 	policy := x.policy.Rewrite.Narrow(asked)
 	x.report.Mode = policy.Mode.String()
 	if bodyErr != nil {
@@ -125,7 +135,7 @@ func noSources(res *rewrite.Result) *Error {
 // refuses the request.
 func (x *exchange) chatAsItIs(body []byte, req *rewrite.Request, p rewrite.Policy, err error) error {
 	bodyErr, ok := errors.AsType[*rewrite.BodyError](err)
-	if !ok || p.Strict() {
+	if !ok || p.Strict() || x.policy.strict() {
 		return err
 	}
 	x.report.Outcome, x.report.Reason = rewrite.Untouched, bodyErr.Reason

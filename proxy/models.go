@@ -58,16 +58,25 @@ func modelError(format string, args ...any) *Error {
 
 // readsBodies tells whether a request whose body cannot be read is refused rather than
 // relayed.
-func (p *Policy) readsBodies() bool { return p.Models != nil || p.Rewrite.Strict() }
+func (p *Policy) readsBodies() bool { return p.Models != nil || p.strict() }
 
 // checkTargetModels refuses a request whose path names a model that its policy does not
-// allow, or whose query could name one: some gateways prefer that to the body's.
+// allow, or whose query could name one.
 func (q *request) checkTargetModels() error {
+	if err := q.checkQuery(); err != nil {
+		return err
+	}
+	return q.policy.Models.Allow(q.target.PathModels()...)
+}
+
+// checkQuery refuses a query that could name a model: some gateways prefer that to the
+// body's.
+func (q *request) checkQuery() error {
 	_, query, _ := bytes.Cut(q.ctx.Request.Header.RequestURI(), []byte("?"))
 	if text, err := url.QueryUnescape(string(query)); err != nil || strings.Contains(strings.ToLower(text), "model") {
 		return &Error{Reason: report.ReasonPath, Message: "The query could name a model; name it in the body only."}
 	}
-	return q.policy.Models.Allow(q.target.PathModels()...)
+	return nil
 }
 
 // checkModels refuses a request unless its policy allows all models that it names. Under a

@@ -20,6 +20,7 @@ type Policy struct {
 	Routes          []string // such as "/chat/completions"; with Sidenote's own upstream key, or with Models, only these are relayed
 	Models          Models   // that requests may name; nil: all
 	Expose          report.Expose
+	Overrides       []Override // the first one that fits a chat takes the place of this policy
 	MaxRewriteBytes int  // a larger body is not rewritten
 	RetryTooLong    bool // send a request that the upstream finds too long once more, with fewer sources
 	Rewrite         rewrite.Policy

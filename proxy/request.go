@@ -90,7 +90,7 @@ func (x *exchange) identify() error {
 		}
 		return x.checkTargetModels()
 	}
-	if x.target.Ambiguous && x.target.Route == route.Chat && x.policy.Rewrite.Strict() {
+	if x.target.Ambiguous && x.target.Route == route.Chat && (x.policy.Overrides != nil || x.policy.strict()) {
 		return x.ambiguous()
 	}
 	return nil

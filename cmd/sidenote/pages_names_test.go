@@ -71,7 +71,7 @@ func schemaKeys(t reflect.Type, prefix string) (keys []string) {
 	}
 	for _, f := range reflect.VisibleFields(t) {
 		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		if key == "" || key == "-" {
+		if key == "" || key == "-" || t == reflect.TypeFor[config.Override]() && len(f.Index) > 1 { // keys of the policy itself
 			continue
 		}
 		sub := prefix + key

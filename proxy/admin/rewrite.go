@@ -32,6 +32,9 @@ type timings struct {
 	Edit     float64 `json:"edit"`
 }
 
+// chatPath is the path whose overrides a dry run shows.
+const chatPath = "/v1/chat/completions"
+
 // rewrite shows what would become of the chat request in the body, with its options, for
 // the tenant of ?tenant= (default: callers without a key).
 func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
@@ -53,6 +56,9 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 		return err
 	}
 	if err := tenant.Models.Allow(req.Model); err != nil {
+		return err
+	}
+	if tenant, err = tenant.ForChat(chatPath, b); err != nil {
 		return err
 	}
 	field, err := rewrite.ReadOptions(req)

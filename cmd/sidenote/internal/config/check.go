@@ -174,17 +174,22 @@ func (c checker) checkPolicies() {
 			known(c.Config, key+".upstream", "upstream", p.Upstream, c.upstreams())
 		}
 		c.checkKnowledge(key+".knowledge", p.Knowledge)
-		if p.Retrieval.TopK > p.Retrieval.NumCandidates {
-			c.problem(key+".retrieval.top_k", "%d is more than num_candidates, %d", p.Retrieval.TopK, p.Retrieval.NumCandidates)
+		checkTreatment(c, key, p.Treatment)
+		checkOverrides(c, key, p)
+	}
+}
+
+func checkTreatment(c checker, key string, t Treatment) {
+	if t.Retrieval.TopK > t.Retrieval.NumCandidates {
+		c.problem(key+".retrieval.top_k", "%d is more than num_candidates, %d", t.Retrieval.TopK, t.Retrieval.NumCandidates)
 		}
 		names := map[Name]bool{"sources": true}
-		for i, part := range p.Components {
+	for i, part := range t.Components {
 			if names[part.Name] && part.Name != "" {
 				c.problem(key+".components["+itoa(i)+"].name", "%q is taken", part.Name)
 			}
 			names[part.Name] = true
 		}
-	}
 }
 
 func (c checker) checkKnowledge(key string, names []Name) {

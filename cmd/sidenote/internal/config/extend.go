@@ -23,6 +23,7 @@ func (c checker) expandPolicies() {
 			d := decoder{file: m.File, places: map[string]mark{}, problems: &again, variables: variables{lookup: c.env}}
 			d.value("", m.node, reflect.ValueOf(&p).Elem(), "")
 		}
+		expandOverrides(c, &p, chain)
 		whole[name] = p
 	}
 	c.Policies = whole

@@ -12,11 +12,20 @@ import (
 // A Policy is what a tenant's requests get. In a file a policy holds only what
 // differs from the one that it extends, in a Config it is whole.
 type Policy struct {
+	Treatment       `yaml:",inline"`
+	Extends         Name            `yaml:"extends,omitempty"`
+	Upstream        Name            `yaml:"upstream,omitempty"`
+	Knowledge       []Name          `yaml:"knowledge,omitempty,flow"`
+	Filters         []Filter        `yaml:"filters,omitempty"` // of its documents; all of them hold
+	MaxRewriteBytes Bytes           `yaml:"max_rewrite_bytes" min:"1KiB" max:"1GiB"`
+	Routes          []Route         `yaml:"routes,omitempty"`
+	Models          []pattern.Model `yaml:"models,omitempty,flow"` // that requests may name; absent: all
+	Overrides       []Override      `yaml:"overrides,omitempty"`
+}
+
+// A Treatment is what becomes of a chat. Overrides of a policy can change it.
+type Treatment struct {
 	Mode               string            `yaml:"mode" of:"off|shadow|inject"`
-	Extends            Name              `yaml:"extends,omitempty"`
-	Upstream           Name              `yaml:"upstream,omitempty"`
-	Knowledge          []Name            `yaml:"knowledge,omitempty,flow"`
-	Filters            []Filter          `yaml:"filters,omitempty"` // of its documents; all of them hold
 	Placement          rewrite.Placement `yaml:"placement" of:"system|last_user|split|marker"`
 	ContextTokens      Count             `yaml:"context_tokens" min:"1" max:"10M"`
 	ReserveOutput      Count             `yaml:"reserve_output_tokens,omitempty" min:"1" max:"10M"`
@@ -34,9 +43,6 @@ type Policy struct {
 	EmptyAnswer        string            `yaml:"empty_answer"`
 	OnFailure          OnFailure         `yaml:"on_failure"`
 	Expose             report.Expose     `yaml:"expose" of:"none|ids|names"`
-	MaxRewriteBytes    Bytes             `yaml:"max_rewrite_bytes" min:"1KiB" max:"1GiB"`
-	Routes             []Route           `yaml:"routes,omitempty"`
-	Models             []pattern.Model   `yaml:"models,omitempty,flow"` // that requests may name; absent: all
 }
 
 // A Component is a named text that competes for the token budget.
@@ -73,7 +79,7 @@ type OnFailure struct {
 // DefaultPolicy is the policy where none is configured.
 func DefaultPolicy() Policy {
 	p := rewrite.DefaultPolicy()
-	return Policy{
+	return Policy{MaxRewriteBytes: 32 << 20, Treatment: Treatment{
 		Mode:               p.Mode.String(),
 		Placement:          p.Placement,
 		ContextTokens:      Count(p.ContextTokens),
@@ -88,11 +94,10 @@ func DefaultPolicy() Policy {
 			Deadline: p.Search.Deadline, TopK: Count(p.Search.TopK), NumCandidates: Count(p.Search.NumCandidates),
 			ScoreThreshold: Threshold(p.Search.ScoreThreshold), MaxPerDocument: Count(p.Search.MaxPerDocument),
 		},
-		EmptyAnswer:     p.EmptyAnswer,
-		OnFailure:       OnFailure{Retrieval: "pass", Partial: "pass", ContextLength: "retry"},
-		Expose:          report.ExposeNames,
-		MaxRewriteBytes: 32 << 20,
-	}
+		EmptyAnswer: p.EmptyAnswer,
+		OnFailure:   OnFailure{Retrieval: "pass", Partial: "pass", ContextLength: "retry"},
+		Expose:      report.ExposeNames,
+	}}
 }
 
 // rewritePolicy is the part that package rewrite reads.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"sidenote/cmd/sidenote/internal/config/spelling"
 )
 
 // MaxProblems is how many problems an error shows; the rest is counted.
@@ -68,3 +70,6 @@ func (ps Problems) sorted(files []string) Problems {
 	})
 	return slices.Compact(ps)
 }
+
+// didYouMean returns "; did you mean X?" for the word that s could stand for, or "".
+func didYouMean(s string, words []string) string { return spelling.DidYouMean(s, words) }

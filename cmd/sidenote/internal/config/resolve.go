@@ -30,23 +30,45 @@ func (c *Config) resolve() {
 }
 
 func (c *Config) resolveTenant(name Name) *proxy.Policy {
-	policyName := c.Tenants[name].policyName()
 	p := c.Policy(name)
+	out := resolvePolicy(c, name, p)
+	for _, o := range p.Overrides {
+		over := proxy.Override{Policy: resolvePolicy(c, name, p.with(o))}
+		if o.Models != nil {
+			over.Models = Texts(o.Models)
+		}
+		if o.Routes != nil {
+			over.Routes = Texts(o.Routes)
+		}
+		seal(over.Policy)
+		out.Overrides = append(out.Overrides, over)
+	}
+	seal(out)
+	return out
+}
+
+// resolvePolicy turns a tenant's policy, or what it is under an override, into what the
+// proxy runs on, without hashes.
+func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
 	out := &proxy.Policy{
-		Name: string(policyName), Tenant: string(name), Upstream: string(p.Upstream), Routes: Texts(p.Routes),
-		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), RetryTooLong: p.OnFailure.ContextLength == "retry", Rewrite: p.rewritePolicy(name),
+		Name: string(c.Tenants[tenant].policyName()), Tenant: string(tenant), Upstream: string(p.Upstream), Routes: Texts(p.Routes),
+		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), RetryTooLong: p.OnFailure.ContextLength == "retry", Rewrite: p.rewritePolicy(tenant),
 	}
 	if p.Models != nil {
 		out.Models = Texts(p.Models)
 	}
 	out.Rewrite.Search.Thresholds = Thresholds(c.Knowledge, p.Knowledge)
-	content, err := json.Marshal(out)
+	return out
+}
+
+// seal gives a policy the hashes of its content.
+func seal(p *proxy.Policy) {
+	content, err := json.Marshal(p)
 	if err != nil {
 		panic("BUG: policy cannot be hashed: " + err.Error())
 	}
 	sum := sha256.Sum256(content)
-	out.Hash, out.Rewrite.Digest = hex.EncodeToString(sum[:4]), hex.EncodeToString(sum[:])
-	return out
+	p.Hash, p.Rewrite.Digest = hex.EncodeToString(sum[:4]), hex.EncodeToString(sum[:])
 }
 
 // Policy is the whole policy of a tenant, as it would be written in a file.
@@ -64,6 +86,11 @@ func (c *Config) Policy(tenant Name) Policy {
 	p.Filters = slices.Concat(p.Filters, t.Filters)
 	p.Models = pattern.Both(p.Models, t.Models)
 	p.OnEmpty = p.rewritePolicy(tenant).Empty()
+	p.Overrides = slices.Clone(p.Overrides)
+	for i := range p.Overrides {
+		o := &p.Overrides[i]
+		o.OnEmpty, o.of = p.with(*o).rewritePolicy(tenant).Empty(), &p.Treatment
+	}
 	if len(p.Routes) == 0 && (p.Models != nil || c.upstreams()[p.Upstream].APIKey != (Secret{})) {
 		for _, r := range route.Defaults() {
 			p.Routes = append(p.Routes, Route(r))
@@ -88,8 +115,10 @@ func (c *Config) Tenant(name Name) (proxy.Policy, bool) {
 // WorstRetrieval is the longest that any tenant's request waits for sources.
 func (c *Config) WorstRetrieval() time.Duration {
 	var worst time.Duration
-	for _, p := range c.tenants {
+	for _, tenant := range c.tenants {
+		for p := range tenant.All {
 		worst = max(worst, p.Rewrite.Search.Deadline)
+	}
 	}
 	return worst
 }

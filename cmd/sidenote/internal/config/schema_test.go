@@ -95,6 +95,9 @@ func schema(t reflect.Type, prefix string) []string {
 	var keys []string
 	for _, f := range reflect.VisibleFields(t) {
 		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if t == reflect.TypeFor[config.Override]() && len(f.Index) > 1 {
+			continue // a key of the policy itself
+		}
 		if key != "" && key != "-" {
 			keys = append(keys, prefix+key)
 			keys = append(keys, schema(f.Type, prefix+key+".")...)

@@ -13,7 +13,11 @@ import (
 func (b *Bases) UnknownAttributes() (lines []string) {
 	for _, name := range b.cfg.TenantNames() {
 		p, _ := b.cfg.Tenant(name)
-		if p.Rewrite.Filter == nil {
+		var keys []string
+		for one := range p.All {
+			keys = slices.AppendSeq(keys, one.Rewrite.Filter.Keys)
+		}
+		if len(keys) == 0 {
 			continue
 		}
 		known, all := b.attributesOf(p.Rewrite.Knowledge)
@@ -21,7 +25,7 @@ func (b *Bases) UnknownAttributes() (lines []string) {
 			continue
 		}
 		there := thereIs(known)
-		for key := range p.Rewrite.Filter.Keys {
+		for _, key := range keys {
 			if known[key] {
 				continue
 			}

@@ -20,7 +20,11 @@ import (
 // each value is from.
 func Tenant(w io.Writer, cfg *config.Config, name config.Name) {
 	p, _ := cfg.Tenant(name)
-	fmt.Fprintf(w, "# tenant %s, policy %s, hash %s\n# upstream %s\n%s", name, p.Name, p.Hash, upstream(cfg, p.Upstream), origin.YAML(origin.Policy(cfg, name)))
+	fmt.Fprintf(w, "# tenant %s, policy %s, hash %s\n", name, p.Name, p.Hash)
+	for i, o := range p.Overrides {
+		fmt.Fprintf(w, "# overrides[%d], hash %s\n", i, o.Policy.Hash)
+	}
+	fmt.Fprintf(w, "# upstream %s\n%s", upstream(cfg, p.Upstream), origin.YAML(origin.Policy(cfg, name)))
 }
 
 // upstream shows an upstream without its secret.
@@ -76,6 +80,9 @@ func Summary(w io.Writer, cfg *config.Config) {
 		}
 		if f := p.Rewrite.Filter; f != nil {
 			fmt.Fprintf(w, "           only documents of %s\n", f)
+		}
+		if n := len(p.Overrides); n > 0 {
+			fmt.Fprintf(w, "           otherwise for some models or routes: %d overrides, see --tenant %s\n", n, name)
 		}
 	}
 	unknown := "refused"

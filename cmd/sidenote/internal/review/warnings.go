@@ -49,6 +49,11 @@ func UnknownAttributes(ctx context.Context, cfg *config.Config) (list config.Pro
 func filters(cfg *config.Config) bool {
 	return slices.ContainsFunc(cfg.TenantNames(), func(name config.Name) bool {
 		p, _ := cfg.Tenant(name)
-		return p.Rewrite.Filter != nil
+		for one := range p.All {
+			if one.Rewrite.Filter != nil {
+				return true
+			}
+		}
+		return false
 	})
 }

@@ -1,0 +1,66 @@
+package config
+
+import (
+	"reflect"
+
+	"sidenote/cmd/sidenote/internal/config/changes"
+	"sidenote/cmd/sidenote/internal/config/pattern"
+)
+
+// An Override changes a policy for some chats: those for one of Models, if it has any, by
+// one of Routes, if it has any. The first one of a policy that fits a request counts. In a
+// file it holds only what differs, in a Config its Treatment is whole.
+type Override struct {
+	Models    []pattern.Model `yaml:"models,omitempty,flow"`
+	Routes    []Route         `yaml:"routes,omitempty,flow"`
+	Filters   []Filter        `yaml:"filters,omitempty"` // beside those of policy and tenant
+	Treatment `yaml:",inline"`
+
+	of *Treatment // of the policy, for printing
+}
+
+// MarshalYAML writes the override as it would be written by hand.
+func (o Override) MarshalYAML() (any, error) {
+	base := Override{}
+	if o.of != nil {
+		base.Treatment = *o.of
+	}
+	return changes.Of(base, o), nil
+}
+
+// expandOverrides completes the overrides of a policy, which is whole but for these. chain
+// is what it extends, itself first.
+func expandOverrides(c checker, p *Policy, chain []Name) {
+	for i := range p.Overrides {
+		for _, link := range chain {
+			m, ok := c.places["policies."+string(link)+".overrides["+itoa(i)+"]"]
+			if !ok {
+				continue
+			}
+			o := Override{Treatment: p.Treatment}
+			var again Problems // reported when the file was read
+			d := decoder{file: m.File, places: map[string]mark{}, problems: &again}
+			d.value("", m.node, reflect.ValueOf(&o).Elem(), "")
+			p.Overrides[i] = o
+			break
+		}
+	}
+}
+
+// checkOverrides refuses overrides of a policy that nobody could have meant.
+func checkOverrides(c checker, policy string, p Policy) {
+	for i, o := range p.Overrides {
+		key := policy + ".overrides[" + itoa(i) + "]"
+		if len(o.Models) == 0 && len(o.Routes) == 0 {
+			c.problem(key, "is for every request; give it models or routes, or change the policy itself")
+		}
+		checkTreatment(c, key, o.Treatment)
+	}
+}
+
+// with returns the policy as it is under an override.
+func (p Policy) with(o Override) Policy {
+	p.Treatment, p.Overrides = o.Treatment, nil
+	p.Filters = append(p.Filters[:len(p.Filters):len(p.Filters)], o.Filters...)
+	return p
+}
