@@ -79,7 +79,15 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		}
 		x.usePolicy(p)
 	}
-	policy := x.policy.Rewrite.Narrow(asked)
+	whole := &x.policy.Rewrite
+	if whole.Filter != nil { // others are not copied
+		theirs, err := whole.WithClaims(x.caller.Claims)
+		if err != nil {
+			return err
+		}
+		whole = &theirs
+	}
+	policy := whole.Narrow(asked)
 	x.report.Mode = policy.Mode.String()
 	if bodyErr != nil {
 		return x.chatAsItIs(body, req, policy, bodyErr)

@@ -11,6 +11,7 @@ import (
 
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
+	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
 
@@ -54,7 +55,7 @@ func errorAnswerFor(reason rewrite.Reason) errorAnswer {
 	switch reason {
 	case report.ReasonKey:
 		return errorAnswer{status: 401, kind: typeRequest}
-	case report.ReasonRouteRefused, report.ReasonOrigin:
+	case report.ReasonRouteRefused, report.ReasonOrigin, report.ReasonClaim:
 		return errorAnswer{status: 403, kind: typeRequest}
 	case report.ReasonModel:
 		return errorAnswer{status: 404, kind: typeRequest, code: "model_not_found"}
@@ -167,12 +168,15 @@ func AsError(err error) *Error {
 		own    *Error
 		body   *rewrite.BodyError
 		option *rewrite.OptionError
+		claim  *retrieval.ClaimError
 	)
 	switch {
 	case errors.As(err, &own):
 		return own
 	case errors.As(err, &body):
 		return &Error{Reason: body.Reason, Param: body.Param, Message: body.Message, Err: err}
+	case errors.As(err, &claim):
+		return &Error{Reason: report.ReasonClaim, Message: fmt.Sprintf("What you may see depends on a claim of your token: %v.", claim), Err: err}
 	case errors.As(err, &option):
 		return &Error{Reason: rewrite.ReasonOption, Param: option.Param, Message: option.Error(), Err: err}
 	}

@@ -53,6 +53,7 @@ func TestErrorsOnTheWire(t *testing.T) {
 	f(own(rewrite.ReasonTooLarge), 413, request, "body_too_large", "null", "")
 	f(own(report.ReasonKey), 401, request, "invalid_api_key", "null", "")
 	f(own(report.ReasonModel), 404, request, "model_not_found", "null", "")
+	f(own(report.ReasonClaim), 403, request, "missing_claim", "null", "")
 	f(own(report.ReasonRouteRefused), 403, request, "route_not_allowed", "null", "")
 	f(own(report.ReasonMisdirected), 421, request, "misdirected", "null", "")
 	f(own(report.ReasonBodySlow), 408, request, "request_timeout", "null", "1")

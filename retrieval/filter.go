@@ -44,7 +44,7 @@ const (
 type Filter struct {
 	Type    FilterType
 	Key     string   // of a comparison
-	Value   any      // of a comparison, see filtervalue.go; a list for in and nin
+	Value   any      // of a comparison, see filtervalue.go; a list for in and nin; or a Claim
 	Filters []Filter // of and and or, at least one
 }
 
@@ -82,9 +82,12 @@ func appendSet(b []byte, n int, part func(b []byte, i int) []byte) []byte {
 	return append(append(append(b, '['), strings.Join(slices.Compact(parts), ",")...), ']')
 }
 
-// appendValue appends the value of a comparison. A value that no filter may hold becomes
-// null, which ParseFilter refuses.
+// appendValue appends the value of a comparison. A Claim becomes an object and a value that
+// no filter may hold null; ParseFilter refuses both.
 func (f *Filter) appendValue(b []byte) []byte {
+	if claim, ok := f.Value.(Claim); ok {
+		return append(appendText(append(b, `{"claim":`...), string(claim)), '}')
+	}
 	if !f.hasForm() {
 		return append(b, "null"...)
 	}

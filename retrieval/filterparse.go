@@ -37,12 +37,26 @@ func wrongAt(at, format string, args ...any) error {
 
 // ParseFilter reads a filter's JSON. Its errors are FilterErrors.
 func ParseFilter(text []byte) (*Filter, error) {
-	nodes := 0
-	f, err := parseFilter(text, "", 1, &nodes)
+	return parseWhole(text, false)
+}
+
+// ParseFilterWithClaims is ParseFilter for configurations: the value of an eq or an in may
+// also be {"claim": "NAME"}, which becomes a Claim.
+func ParseFilterWithClaims(text []byte) (*Filter, error) { return parseWhole(text, true) }
+
+func parseWhole(text []byte, claims bool) (*Filter, error) {
+	p := filterParser{claims: claims}
+	f, err := p.parse(text, "", 1)
 	if err != nil {
 		return nil, err
 	}
 	return &f, nil
+}
+
+// A filterParser reads one filter with all that it joins.
+type filterParser struct {
+	nodes  int  // read so far
+	claims bool // values may be claims
 }
 
 // UnmarshalJSON is ParseFilter.
@@ -54,9 +68,9 @@ func (f *Filter) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// parseFilter reads one node. at is its place, for errors.
-func parseFilter(text []byte, at string, depth int, nodes *int) (Filter, error) {
-	if *nodes++; *nodes > maxFilterNodes {
+// parse reads one node. at is its place, for errors.
+func (p *filterParser) parse(text []byte, at string, depth int) (Filter, error) {
+	if p.nodes++; p.nodes > maxFilterNodes {
 		return Filter{}, wrongAt(at, "there are more than %d filters in one", maxFilterNodes)
 	}
 	if depth > maxFilterDepth {
@@ -72,9 +86,9 @@ func parseFilter(text []byte, at string, depth int, nodes *int) (Filter, error) 
 	}
 	switch f.Type {
 	case FilterAnd, FilterOr:
-		f.Filters, err = parseJoined(f.Type, fields, at, depth, nodes)
+		f.Filters, err = p.joined(f.Type, fields, at, depth)
 	case FilterEq, FilterNe, FilterGt, FilterGte, FilterLt, FilterLte, FilterIn, FilterNin, FilterPrefix:
-		err = f.parseComparison(fields, at)
+		err = f.parseComparison(fields, at, p.claims)
 	default:
 		err = wrongAt(place(at, "type"), "%q is none of eq, ne, gt, gte, lt, lte, in, nin, prefix, and, or", f.Type)
 	}
@@ -116,7 +130,7 @@ func filterFields(text []byte, at string) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-func parseJoined(is FilterType, fields map[string]json.RawMessage, at string, depth int, nodes *int) ([]Filter, error) {
+func (p *filterParser) joined(is FilterType, fields map[string]json.RawMessage, at string, depth int) ([]Filter, error) {
 	if fields["key"] != nil || fields["value"] != nil {
 		return nil, wrongAt(at, "%q joins filters; it has no key and no value", is)
 	}
@@ -129,7 +143,7 @@ func parseJoined(is FilterType, fields map[string]json.RawMessage, at string, de
 	}
 	out := make([]Filter, len(parts))
 	for i, part := range parts {
-		f, err := parseFilter(part, fmt.Sprintf("%s[%d]", place(at, "filters"), i), depth+1, nodes)
+		f, err := p.parse(part, fmt.Sprintf("%s[%d]", place(at, "filters"), i), depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -138,7 +152,7 @@ func parseJoined(is FilterType, fields map[string]json.RawMessage, at string, de
 	return out, nil
 }
 
-func (f *Filter) parseComparison(fields map[string]json.RawMessage, at string) error {
+func (f *Filter) parseComparison(fields map[string]json.RawMessage, at string, claims bool) error {
 	if fields["filters"] != nil {
 		return wrongAt(at, "%q compares; it has a key and a value, no filters", f.Type)
 	}
@@ -155,6 +169,13 @@ func (f *Filter) parseComparison(fields map[string]json.RawMessage, at string) e
 	}
 	if err := json.Unmarshal(fields["value"], &v); err != nil { // it is valid JSON
 		return wrongAt(at, "%s holds a number that is too large", brief(fields["value"]))
+	}
+	if claim, ok := claimOf(v); ok && claims {
+		if f.Type != FilterEq && f.Type != FilterIn {
+			return wrongAt(at, "a claim goes with eq and in, not with %s", f.Type)
+		}
+		f.Value = claim
+		return nil
 	}
 	if err := f.checkValue(v); err != nil {
 		return wrongAt(at, "%s %w", brief(fields["value"]), err)

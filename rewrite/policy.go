@@ -217,6 +217,14 @@ func ParseMode(s string) (Mode, error) {
 	return Off, fmt.Errorf("%q is not a mode; use inject, shadow or off", s)
 }
 
+// WithClaims returns the policy for a caller whose token has these claims: its filter has
+// their values in place of Claims. The error is a *retrieval.ClaimError.
+func (p Policy) WithClaims(claims map[string][]string) (Policy, error) {
+	filter, err := p.Filter.WithClaims(claims)
+	p.Filter = filter
+	return p, err
+}
+
 // Narrow applies a request's options to its policy. Options can only narrow: what would
 // widen the policy is ignored and recorded in Notes.
 func (p Policy) Narrow(o Options) Policy {

@@ -87,7 +87,11 @@ func (f sourceFlags) policy(cfg *config.Config) (rewrite.Policy, error) {
 	if !ok {
 		return rewrite.Policy{}, usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, strings.Join(config.Texts(cfg.TenantNames()), ", "))}
 	}
-	return p.Rewrite, nil
+	policy, err := p.Rewrite.WithClaims(nil)
+	if err != nil {
+		return rewrite.Policy{}, fmt.Errorf("what tenant %s may see depends on its callers' tokens: %w", name, err)
+	}
+	return policy, nil
 }
 
 // Run searches as a request of the tenant would, with a deadline of 10 s at least.

@@ -66,6 +66,9 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 		return err
 	}
 	asked = proxy.MergeOptions(asked, field)
+	if err := noClaims(tenant); err != nil { // those of an override, too
+		return err
+	}
 	policy := tenant.Rewrite.Narrow(asked)
 	policy.CountWhole = true
 
@@ -104,6 +107,15 @@ func writeDryRun(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Polic
 	out = append(append(out, request...), '}')
 	ctx.Response.Header.SetContentType("application/json")
 	ctx.Response.SetBodyRaw(out)
+	return nil
+}
+
+// noClaims refuses a policy whose filters ask for claims: no caller of this port has a
+// token of a tenant, and without its claims it would see nothing, or too much.
+func noClaims(p *proxy.Policy) error {
+	for claim := range p.Rewrite.Filter.Claims {
+		return optionError("tenant", "What tenant %q may see depends on the claim %q of its callers' tokens, which this port does not know.", p.Tenant, string(claim))
+	}
 	return nil
 }
 

@@ -130,6 +130,9 @@ func (h *Handler) viewer(ctx *fasthttp.RequestCtx) (viewer, error) {
 	if err != nil {
 		return viewer{}, err
 	}
+	if err := noClaims(p); err != nil {
+		return viewer{}, err
+	}
 	return viewer{p.Tenant, p.Rewrite.Knowledge, p.Rewrite.Filter, p.Rewrite.Search}, nil
 }
 

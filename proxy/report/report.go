@@ -29,6 +29,7 @@ const (
 	ReasonHost            rewrite.Reason = "unknown-host"          // a Host that is not Sidenote's, without a key
 	ReasonRouteRefused    rewrite.Reason = "route-not-allowed"     // not among the tenant's routes
 	ReasonModel           rewrite.Reason = "model-not-allowed"     // not among the tenant's models, or none is named
+	ReasonClaim           rewrite.Reason = "missing-claim"         // the caller's token lacks what a filter asks for
 	ReasonPath            rewrite.Reason = "ambiguous-path"        // raw and normalised path differ
 	ReasonMisdirected     rewrite.Reason = "misdirected"           // CONNECT: Sidenote is no forward proxy
 	ReasonBodyRead        rewrite.Reason = "body-read"             // the body did not arrive whole

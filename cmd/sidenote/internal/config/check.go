@@ -182,14 +182,14 @@ func (c checker) checkPolicies() {
 func checkTreatment(c checker, key string, t Treatment) {
 	if t.Retrieval.TopK > t.Retrieval.NumCandidates {
 		c.problem(key+".retrieval.top_k", "%d is more than num_candidates, %d", t.Retrieval.TopK, t.Retrieval.NumCandidates)
-		}
-		names := map[Name]bool{"sources": true}
+	}
+	names := map[Name]bool{"sources": true}
 	for i, part := range t.Components {
-			if names[part.Name] && part.Name != "" {
-				c.problem(key+".components["+itoa(i)+"].name", "%q is taken", part.Name)
-			}
-			names[part.Name] = true
+		if names[part.Name] && part.Name != "" {
+			c.problem(key+".components["+itoa(i)+"].name", "%q is taken", part.Name)
 		}
+		names[part.Name] = true
+	}
 }
 
 func (c checker) checkKnowledge(key string, names []Name) {

@@ -44,7 +44,7 @@ type Config struct {
 	problems  Problems
 	files     []string // in the order in which they were read
 	env       func(name string) (string, bool)
-	home      string   // of the user; "" if nobody knows
+	home      string // of the user; "" if nobody knows
 }
 
 // Catalog is the part that included files may add to.

@@ -24,6 +24,7 @@ type decoder struct {
 	problems *Problems
 
 	variables variables
+	claims    bool // what is read may have claims of callers' tokens for values
 }
 
 // A mark is the place of a key's value, and its node.

@@ -45,6 +45,8 @@ func (f Filter) MarshalYAML() (any, error) {
 // written is a filter's value with whole numbers as people write them.
 func written(v any) any {
 	switch v := v.(type) {
+	case retrieval.Claim:
+		return "${claims." + string(v) + "}"
 	case []any:
 		list := make([]any, len(v))
 		for i := range v {
@@ -62,11 +64,13 @@ func written(v any) any {
 // filter reads a filter and notes where its parts stand.
 func (d *decoder) filter(key string, n ast.Node, to *Filter) {
 	before := len(*d.problems)
+	d.claims = true
 	text := d.json(key, n)
+	d.claims = false
 	if len(*d.problems) > before {
 		return
 	}
-	f, err := retrieval.ParseFilter(text)
+	f, err := retrieval.ParseFilterWithClaims(text)
 	if err != nil {
 		if at := (*retrieval.FilterError)(nil); errors.As(err, &at) {
 			key, err = strings.TrimSuffix(join(key, at.At), "."), at.Err
@@ -104,6 +108,10 @@ func (d *decoder) json(key string, n ast.Node) []byte {
 	var parts [][]byte
 	switch list := n.(type) {
 	case ast.MapNode:
+		if d.claims && strings.HasSuffix(key, ".value") {
+			d.problem(n, key, "is a map; it wants a value, a list of them, or \"${claims.NAME}\"")
+			return nil
+		}
 		d.entries(key, n, func(name string, _, val ast.Node) {
 			parts = append(parts, append(append(quote(name), ':'), d.json(join(key, name), val)...))
 		})
@@ -132,7 +140,7 @@ func (d *decoder) jsonScalar(key string, n ast.Node) []byte {
 			d.problem(n, key, "%q is out of range; put it in quotes to mean a text", text)
 		}
 		if strings.Contains(text, "${") {
-			d.problem(n, key, "%q has a placeholder; there are none yet", text)
+			return d.placeholder(key, n, text)
 		}
 		return quote(text)
 	case *ast.BoolNode:
@@ -145,6 +153,19 @@ func (d *decoder) jsonScalar(key string, n ast.Node) []byte {
 		return nil
 	}
 	return []byte(text)
+}
+
+// placeholder returns the JSON of ${claims.NAME}, which may be the value of an eq or in.
+func (d *decoder) placeholder(key string, n ast.Node, text string) []byte {
+	name, ok := strings.CutPrefix(text, "${claims.")
+	name, closed := strings.CutSuffix(name, "}")
+	switch {
+	case !ok || !closed || name == "" || strings.ContainsAny(name, "${} \t\r\n"):
+		d.problem(n, key, "%q has a placeholder that is none; there is ${claims.NAME}, for a claim of the caller's token", text)
+	case !d.claims || !strings.HasSuffix(key, ".value"):
+		d.problem(n, key, "%q stands where no claim can; it is the whole value of a filter of type eq or in", text)
+	}
+	return slices.Concat([]byte(`{"claim":`), quote(name), []byte("}"))
 }
 
 func quote(text string) []byte {

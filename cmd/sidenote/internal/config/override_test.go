@@ -120,3 +120,63 @@ func TestOverridesRefused(t *testing.T) {
 		}
 	}
 }
+
+// A filter's value may be a claim of the caller's token: of eq and in, in policies,
+// overrides and tenants, and nowhere else.
+func TestFiltersFromClaims(t *testing.T) {
+	c := load(t, `
+upstream: https://u.test
+policies:
+  default:
+    filters: [{type: or, filters: [{type: eq, key: audience, value: public}, {type: in, key: department, value: "${claims.departments}"}]}]
+    overrides: [{models: [x], filters: [{type: eq, key: site, value: "${claims.https://id.test/site}"}]}]
+tenants: {a: {keys: [`+digest+`], filters: [{type: eq, key: user, value: "${claims.sub}"}]}}
+`)
+	p, _ := c.Tenant("a")
+	claims := map[string][]string{"departments": {"it", "hr"}, "sub": {"u1"}, "https://id.test/site": {"berlin"}}
+	const public, departments, user = `{"type":"eq","key":"audience","value":"public"}`, `{"type":"in","key":"department","value":["hr","it"]}`, `{"type":"eq","key":"user","value":"u1"}`
+	want := []string{
+		`{"type":"and","filters":[` + user + `,{"type":"or","filters":[` + public + `,` + departments + `]}]}`,
+		`{"type":"and","filters":[{"type":"eq","key":"site","value":"berlin"},` + user + `,{"type":"or","filters":[` + public + `,` + departments + `]}]}`,
+	}
+	i := 0
+	for one := range p.All {
+		if got, err := one.Rewrite.WithClaims(claims); err != nil || got.Filter.String() != want[i] {
+			t.Errorf("%d: %s, %v; want %s", i, got.Filter, err, want[i])
+		}
+		if _, err := one.Rewrite.WithClaims(nil); err == nil {
+			t.Errorf("%d: no claims, and no error", i)
+		}
+		i++
+	}
+	text, err := yaml.Marshal(map[string]any{"upstream": "https://u.test", "policies": map[string]any{"default": c.Policy("a")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := load(t, string(text)).Tenant("default"); again.Rewrite.Filter.String() != p.Rewrite.Filter.String() {
+		t.Errorf("printed as %s", text)
+	}
+	if other, _ := load(t, strings.ReplaceAll(string(text), "claims.sub", "claims.name")).Tenant("default"); other.Hash == p.Hash {
+		t.Error("another claim is the same policy")
+	}
+	for value, want := range map[string]string{
+		`{type: ne, key: a, value: "${claims.b}"}`:               `value: {"claim":"b"} a claim goes with`,
+		`{type: eq, key: a, value: "${claim.b}"}`:                `value: "${claim.b}" has a placeholder that is none; there is ${claims.NAME}, for a claim of the caller's token`,
+		`{type: eq, key: a, value: "${claims.}"}`:                `value: "${claims.}" has a placeholder that is none;`,
+		`{type: eq, key: a, value: "x${claims.b}"}`:              `value: "x${claims.b}" has a placeholder that is none;`,
+		`{type: eq, key: a, value: "${claims.b}${claims.c}"}`:    `has a placeholder that is none;`,
+		`{type: in, key: a, value: ["${claims.b}"]}`:             `value[0]: "${claims.b}" stands where no claim can; it is the whole value of a filter of type eq or in`,
+		`{type: eq, key: "${claims.b}", value: a}`:               `key: "${claims.b}" stands where no claim can;`,
+		`{type: eq, key: a, value: {claim: b}}`:                  `value: is a map; it wants a value, a list of them, or "${claims.NAME}"`,
+		`{type: eq, key: a, value: 1}], knowledge: ["${claims}"`: `"${claims}" is not a name`,
+	} {
+		d := disk{"c.yaml": "upstream: https://u.test\npolicies: {default: {filters: [" + value + "]}}"}
+		if _, err := config.Load(d.source("c.yaml")); !strings.Contains(fmt.Sprint(err), strings.Replace(want, `{"claim":"b"} a claim`, "a claim", 1)) || !strings.HasPrefix(fmt.Sprint(err), "c.yaml:2:") {
+			t.Errorf("%s\ngot  %v\nwant %s", value, err, want)
+		}
+	}
+	d := disk{"c.yaml": `{upstream: "https://u.test", knowledge: {k: {path: ., attributes: {value: "${claims.b}"}}}}`}
+	if _, err := config.Load(d.source("c.yaml")); !strings.Contains(fmt.Sprint(err), "stands where no claim can") {
+		t.Errorf("an attribute: %v", err)
+	}
+}

@@ -117,8 +117,8 @@ func (c *Config) WorstRetrieval() time.Duration {
 	var worst time.Duration
 	for _, tenant := range c.tenants {
 		for p := range tenant.All {
-		worst = max(worst, p.Rewrite.Search.Deadline)
-	}
+			worst = max(worst, p.Rewrite.Search.Deadline)
+		}
 	}
 	return worst
 }

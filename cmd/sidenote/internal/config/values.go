@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/url"
 	"path"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"sidenote/cmd/sidenote/internal/config/spelling"
 	"sidenote/cmd/sidenote/internal/config/value"
 	"sidenote/proxy"
 )
@@ -72,63 +70,10 @@ func (n *Name) UnmarshalText(text []byte) error {
 // validName is never changed.
 var validName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`).MatchString
 
-// Bytes is an amount of memory: 64MiB, 10MB, 4096.
-type Bytes int64
-
-// UnmarshalText reads a whole number and a unit.
-func (b *Bytes) UnmarshalText(text []byte) error {
-	n, ok := quantity(string(text), map[string]int64{
-		"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9,
-	})
-	if !ok {
-		return fmt.Errorf("%q is not a size; %s", text, spelling.WriteIt(string(text), "64MiB or 10MB"))
-	}
-	*b = Bytes(n)
-	return nil
-}
-
-// MarshalText writes the size with the largest unit that divides it.
-func (b Bytes) MarshalText() ([]byte, error) {
-	for shift, unit := range map[uint]string{30: "GiB", 20: "MiB", 10: "KiB"} {
-		if n := int64(b) >> shift; n > 0 && n<<shift == int64(b) && n%1024 != 0 {
-			return []byte(strconv.FormatInt(n, 10) + unit), nil
-		}
-	}
-	return strconv.AppendInt(nil, int64(b), 10), nil
-}
-
-// Count is a number of things, mostly tokens: 2000, 200k, 20M.
-type Count int64
-
-// UnmarshalText reads a whole number and a unit.
-func (c *Count) UnmarshalText(text []byte) error {
-	n, ok := quantity(string(text), map[string]int64{"": 1, "k": 1e3, "M": 1e6})
-	if !ok {
-		return fmt.Errorf("%q is not a whole number; %s", text, spelling.WriteIt(string(text), "2000 or 200k"))
-	}
-	*c = Count(n)
-	return nil
-}
-
-// quantity reads digits and a unit. Anything that would overflow is refused,
-// so that no limit can wrap round to a small or negative one.
-func quantity(s string, units map[string]int64) (int64, bool) {
-	digits := strings.TrimLeft(s, "-")
-	end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' })
-	if end < 0 {
-		end = len(digits)
-	}
-	at := len(s) - len(digits) + end
-	n, err := strconv.ParseInt(s[:at], 10, 64)
-	unit, known := units[strings.TrimSpace(s[at:])]
-	if err != nil || !known || n > math.MaxInt64/unit || n < math.MinInt64/unit {
-		return 0, false
-	}
-	return n * unit, true
-}
-
 // The values that package value has.
 type (
+	Bytes     = value.Bytes
+	Count     = value.Count
 	Priority  = value.Priority
 	Threshold = value.Threshold
 	Relevance = value.Relevance

@@ -1,0 +1,100 @@
+package retrieval
+
+import "fmt"
+
+// A Claim stands in a Filter for the values that a caller's token has for the claim of that
+// name: as the value of an eq for the one value, of an in for all of them. A filter that
+// holds a Claim matches nothing until WithClaims has put values in its place.
+type Claim string
+
+// claimOf returns the Claim that a value in a configuration is written for.
+func claimOf(v any) (Claim, bool) {
+	written, _ := v.(map[string]any)
+	name, ok := written["claim"].(string)
+	return Claim(name), ok && name != "" && len(written) == 1
+}
+
+// A ClaimError says why a caller's claims make no filter: its token lacks what the filter
+// asks for.
+type ClaimError struct {
+	Claim  Claim
+	Reason string // for people, without values of the token
+}
+
+// Error names the claim.
+func (e *ClaimError) Error() string { return fmt.Sprintf("claim %q %s", string(e.Claim), e.Reason) }
+
+// Claims calls yield with each claim in the filter until it returns false.
+func (f *Filter) Claims(yield func(Claim) bool) { f.eachClaim(yield) }
+
+func (f *Filter) eachClaim(yield func(Claim) bool) (more bool) {
+	if f == nil {
+		return true
+	}
+	if claim, ok := f.Value.(Claim); ok {
+		return yield(claim)
+	}
+	for i := range f.Filters {
+		if !f.Filters[i].eachClaim(yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// WithClaims returns the filter with a caller's values in place of its claims. The error is
+// a *ClaimError if a claim is missing or empty, has several values where one is compared,
+// or has more or longer ones than a filter may. A filter without claims is returned itself.
+func (f *Filter) WithClaims(claims map[string][]string) (*Filter, error) {
+	for range f.Claims {
+		out, err := f.withClaims(claims)
+		if err != nil {
+			return nil, err
+		}
+		return &out, nil
+	}
+	return f, nil
+}
+
+func (f *Filter) withClaims(claims map[string][]string) (out Filter, err error) {
+	out = *f
+	if claim, ok := f.Value.(Claim); ok {
+		out.Value, err = f.claimValue(claim, claims[string(claim)])
+		return out, err
+	}
+	if f.Filters == nil {
+		return out, nil
+	}
+	out.Filters = make([]Filter, len(f.Filters))
+	for i := range f.Filters {
+		if out.Filters[i], err = f.Filters[i].withClaims(claims); err != nil {
+			return Filter{}, err
+		}
+	}
+	return out, nil
+}
+
+// claimValue returns the value of a comparison for the values of a claim.
+func (f *Filter) claimValue(claim Claim, values []string) (any, error) {
+	list := make([]any, len(values))
+	for i, v := range values {
+		if v == "" {
+			return nil, &ClaimError{claim, "has an empty value"}
+		}
+		if len(v) > maxFilterText {
+			return nil, &ClaimError{claim, fmt.Sprintf("has a value of more than %d bytes", maxFilterText)}
+		}
+		list[i] = v
+	}
+	switch {
+	case len(list) == 0:
+		return nil, &ClaimError{claim, "is missing or empty"}
+	case len(list) > maxFilterValues:
+		return nil, &ClaimError{claim, fmt.Sprintf("has more than %d values", maxFilterValues)}
+	case f.Type == FilterIn:
+		return list, nil
+	case f.Type == FilterEq && len(list) == 1:
+		return list[0], nil
+	}
+	return nil, &ClaimError{claim, fmt.Sprintf("has %d values where one is compared", len(list))}
+}

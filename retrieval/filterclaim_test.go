@@ -1,0 +1,138 @@
+package retrieval_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sidenote/retrieval"
+)
+
+func claimFilter(t interface{ Fatal(...any) }, text string) *retrieval.Filter {
+	f, err := retrieval.ParseFilterWithClaims([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+const (
+	inDepartments = `{"type":"in","key":"department","value":{"claim":"departments"}}`
+	eqDepartment  = `{"type":"eq","key":"department","value":{"claim":"department"}}`
+	nested        = `{"type":"or","filters":[{"type":"eq","key":"audience","value":"public"},{"type":"and","filters":[` + inDepartments + `,{"type":"ne","key":"draft","value":true}]}]}`
+)
+
+// A filter with claims compares with the caller's values; without them it matches nothing.
+func TestFilterWithClaims(t *testing.T) {
+	claims := map[string][]string{"departments": {"it", "hr"}, "department": {"hr"}}
+	for text, want := range map[string]string{
+		inDepartments: `{"type":"in","key":"department","value":["hr","it"]}`,
+		eqDepartment:  `{"type":"eq","key":"department","value":"hr"}`,
+		nested:        strings.Replace(nested, `{"claim":"departments"}`, `["hr","it"]`, 1),
+	} {
+		f := claimFilter(t, text)
+		if slices.Collect(f.Claims) == nil || f.Match(map[string]any{"department": "hr"}) || f.Match(map[string]any{"department": `{"claim":"department"}`}) {
+			t.Errorf("%s matches without claims", text)
+		}
+		got, err := f.WithClaims(claims)
+		wanted, parseErr := retrieval.ParseFilter([]byte(want))
+		if err != nil || parseErr != nil || got.String() != wanted.String() || !got.Match(map[string]any{"department": "hr"}) || slices.Collect(got.Claims) != nil {
+			t.Errorf("%s: %s, %v; want %s", text, got, err, wanted)
+		}
+		if again := claimFilter(t, text).String(); f.String() != again {
+			t.Errorf("%s was changed to %s", again, f)
+		}
+	}
+	plain, err := retrieval.ParseFilter([]byte(`{"type":"eq","key":"a","value":"${claims.b}"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := plain.WithClaims(nil); got != plain || err != nil || !got.Match(map[string]any{"a": "${claims.b}"}) {
+		t.Errorf("a filter without claims: %s, %v", got, err)
+	}
+	if got, err := (*retrieval.Filter)(nil).WithClaims(nil); got != nil || err != nil {
+		t.Errorf("no filter: %s, %v", got, err)
+	}
+}
+
+// A claim that is missing or no value for its filter is an error, and never no filter.
+func TestMissingClaims(t *testing.T) {
+	many := make([]string, 1025)
+	for i := range many {
+		many[i] = fmt.Sprint(i)
+	}
+	for _, claims := range []map[string][]string{
+		nil, {}, {"other": {"hr"}}, {"departments": nil, "department": {}},
+		{"departments": {""}, "department": {""}}, {"departments": {"hr", ""}, "department": {"hr", "it"}},
+		{"departments": many, "department": many}, {"departments": {strings.Repeat("x", 1025)}, "department": {strings.Repeat("x", 1025)}},
+		{"Departments": {"hr"}, "Department": {"hr"}},
+	} {
+		for _, text := range []string{inDepartments, eqDepartment, `{"type":"or","filters":[{"type":"eq","key":"a","value":1},` + eqDepartment + `]}`} {
+			f, err := claimFilter(t, text).WithClaims(claims)
+			if e := (*retrieval.ClaimError)(nil); !errors.As(err, &e) || f != nil || !strings.HasPrefix(string(e.Claim), "department") || strings.Contains(err.Error(), "xxx") {
+				t.Errorf("%s with %.60v: %s, %v", text, claims, f, err)
+			}
+		}
+	}
+}
+
+func TestClaimsOnlyWhereTheyBelong(t *testing.T) {
+	for _, text := range []string{
+		`{"type":"ne","key":"a","value":{"claim":"b"}}`, `{"type":"nin","key":"a","value":{"claim":"b"}}`,
+		`{"type":"prefix","key":"a","value":{"claim":"b"}}`, `{"type":"gte","key":"a","value":{"claim":"b"}}`,
+		`{"type":"in","key":"a","value":[{"claim":"b"}]}`, `{"type":"eq","key":{"claim":"b"},"value":1}`,
+		`{"type":"eq","key":"a","value":{"claim":""}}`, `{"type":"eq","key":"a","value":{"claim":1}}`, `{"type":"eq","key":"a","value":{"claim":"b","c":1}}`,
+	} {
+		if f, err := retrieval.ParseFilterWithClaims([]byte(text)); err == nil {
+			t.Errorf("%s: %s", text, f)
+		}
+	}
+	for _, text := range []string{inDepartments, eqDepartment} { // of a request
+		if f, err := retrieval.ParseFilter([]byte(text)); err == nil {
+			t.Errorf("%s: %s", text, f)
+		}
+	}
+}
+
+// T03, T04, T07: whatever a caller's claims are, no document of another department matches,
+// and callers that may see different documents have different filters, which are part of
+// the keys of caches.
+func TestClaimsKeepDocumentsApart(t *testing.T) {
+	departments := []string{"hr", "it", "h", "r,it", `hr","it`, "HR", "hr ", "ſ", "${claims.departments}"}
+	set := rapid.SliceOfNDistinct(rapid.SampledFrom(departments), 1, 4, rapid.ID)
+	f, extra := claimFilter(t, inDepartments), claimFilter(t, `{"type":"ne","key":"draft","value":true}`)
+	rapid.Check(t, func(t *rapid.T) {
+		mine, others := set.Draw(t, "mine"), set.Draw(t, "others")
+		of := func(values []string) *retrieval.Filter {
+			got, err := f.WithClaims(map[string][]string{"departments": values, "department": {"hr"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return retrieval.AllOf(got, extra)
+		}
+		document := map[string]any{"department": any(rapid.SampledFrom(departments).Draw(t, "department"))}
+		if rapid.Bool().Draw(t, "several") {
+			document["department"] = set.Draw(t, "departments")
+		}
+		if rapid.Bool().Draw(t, "draft") {
+			document["draft"] = true
+		}
+		allowed := document["draft"] == nil && slices.ContainsFunc(mine, func(d string) bool {
+			list, _ := document["department"].([]string)
+			return d == document["department"] || slices.Contains(list, d)
+		})
+		if of(mine).Match(document) != allowed {
+			t.Fatalf("claims %q, document %v: matches %v", mine, document, !allowed)
+		}
+		a, b := slices.Clone(mine), slices.Clone(others)
+		slices.Sort(a)
+		slices.Sort(b)
+		if same := of(mine).String() == of(others).String(); same != slices.Equal(a, b) {
+			t.Fatalf("claims %q and %q have one key: %v", mine, others, same)
+		}
+	})
+}
