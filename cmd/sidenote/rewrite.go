@@ -28,7 +28,7 @@ func (c *rewriteCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	e, policy, err := c.ready(a, !c.JSON)
+	e, policy, err := c.ready(a, !c.JSON, body)
 	if err != nil {
 		return err
 	}

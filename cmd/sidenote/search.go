@@ -10,6 +10,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/cmd/sidenote/internal/screen"
+	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -37,9 +38,10 @@ func (searchCmd) Help() string {
 	return `sidenote search "how much leave do I get" --knowledge ./docs --explain`
 }
 
-// ready builds and indexes what the flags choose, and finds the policy. Where
-// name is true it prints the files that could not be read.
-func (f sourceFlags) ready(a *app, name bool) (*engine.Engine, rewrite.Policy, error) {
+// ready builds and indexes what the flags choose, and finds the policy: of the request whose
+// body is chat, if that is not nil. Where name is true it prints the files that could not be
+// read.
+func (f sourceFlags) ready(a *app, name bool, chat []byte) (*engine.Engine, rewrite.Policy, error) {
 	cfg, err := configFlags{Config: f.Config, Flags: config.Flags{Knowledge: f.Knowledge, State: f.State}}.load(a, true)
 	if err != nil {
 		return nil, rewrite.Policy{}, err
@@ -50,7 +52,7 @@ func (f sourceFlags) ready(a *app, name bool) (*engine.Engine, rewrite.Policy, e
 	if err := cfg.CheckFolders(nil); err != nil {
 		return nil, rewrite.Policy{}, err
 	}
-	policy, err := f.policy(cfg)
+	policy, err := f.policy(cfg, chat)
 	if err != nil {
 		return nil, rewrite.Policy{}, err
 	}
@@ -75,7 +77,7 @@ func (f sourceFlags) ready(a *app, name bool) (*engine.Engine, rewrite.Policy, e
 	return e, policy, nil
 }
 
-func (f sourceFlags) policy(cfg *config.Config) (rewrite.Policy, error) {
+func (f sourceFlags) policy(cfg *config.Config, chat []byte) (rewrite.Policy, error) {
 	name := config.Name(f.Tenant)
 	if unknown := cfg.Proxy().Tenants.Unknown; name == "" && unknown != nil {
 		name = config.Name(unknown.Tenant)
@@ -87,11 +89,36 @@ func (f sourceFlags) policy(cfg *config.Config) (rewrite.Policy, error) {
 	if !ok {
 		return rewrite.Policy{}, usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, strings.Join(config.Texts(cfg.TenantNames()), ", "))}
 	}
-	policy, err := p.Rewrite.WithClaims(nil)
+	one := &p
+	if chat != nil {
+		var err error
+		if one, err = policyOf(&p, chat); err != nil {
+			return rewrite.Policy{}, fmt.Errorf("the request would be refused: %w", err)
+		}
+	}
+	policy, err := one.Rewrite.WithClaims(nil)
 	if err != nil {
 		return rewrite.Policy{}, fmt.Errorf("what tenant %s may see depends on its callers' tokens: %w", name, err)
 	}
 	return policy, nil
+}
+
+// policyOf returns what a tenant's policy is for a chat. One that cannot be read is for the
+// caller to report.
+func policyOf(p *proxy.Policy, chat []byte) (*proxy.Policy, error) {
+	if _, err := rewrite.Parse(chat); err != nil {
+		return p, nil
+	}
+	if p.Models != nil {
+		names, err := rewrite.NamedModels(chat)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.Models.Allow(names...); err != nil {
+			return nil, err
+		}
+	}
+	return p.ForChat("/v1/chat/completions", chat)
 }
 
 // Run searches as a request of the tenant would, with a deadline of 10 s at least.
@@ -100,7 +127,7 @@ func (c *searchCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	e, policy, err := c.ready(a, true)
+	e, policy, err := c.ready(a, true, nil)
 	if err != nil {
 		return err
 	}
