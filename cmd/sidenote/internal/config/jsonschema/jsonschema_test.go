@@ -133,8 +133,8 @@ func TestSchemaIsNoStricterThanDecoder(t *testing.T) {
 			continue
 		}
 		for j, value := range values {
-			if testing.Short() && (i+j)%5 > 0 {
-				continue
+			if os.Getenv("SIDENOTE_LONG") == "" && (i+j)%8 > 0 {
+				continue // each line has some values, and each value some lines
 			}
 			lines[i] = m[1] + value
 			text := strings.Join(lines, "\n")
