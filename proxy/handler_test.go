@@ -289,8 +289,11 @@ func TestTenants(t *testing.T) {
 	}, nil)
 	f := func(key, canary, upstreamKey string, lines ...string) {
 		t.Helper()
-		g.post(t, chatBody, append(lines, "Authorization: Bearer "+key)...)
+		g.post(t, chatBody, append(lines, "Authorization: Bearer "+key, "Cookie: session=1", "cookie: b=2")...)
 		s := <-u.seen
+		if got := s.header("Cookie"); (got == "") != (upstreamKey == "Bearer sk-ours") {
+			t.Errorf("%s: with the key %q the upstream got the cookie %q", key, upstreamKey, got)
+		}
 		if !strings.Contains(s.body, "canary of "+canary+" in kb-"+canary) || strings.Count(s.body, "canary") != 1 {
 			t.Errorf("%s: upstream got %s", key, s.body)
 		}

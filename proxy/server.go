@@ -138,16 +138,17 @@ func (s *Server) bug(id string, value any, stack []byte) {
 }
 
 // keyHeaders returns the header lines that put Sidenote's key for an upstream in place
-// of the client's; nil if there is no such key. Azure takes the key as api-key.
+// of the client's credentials, its cookies among them; nil if there is no such key. Azure
+// takes the key as api-key.
 func keyHeaders(u Upstream) []transport.Header {
 	key := u.APIKey.Reveal()
 	switch {
 	case key == "":
 		return nil
 	case strings.HasSuffix(u.BaseURL.Hostname(), ".azure.com"):
-		return []transport.Header{{Name: "Api-Key", Value: key}, {Name: "Authorization"}, {Name: "X-Api-Key"}}
+		return []transport.Header{{Name: "Api-Key", Value: key}, {Name: "Authorization"}, {Name: "X-Api-Key"}, {Name: "Cookie"}}
 	}
-	return []transport.Header{{Name: "Authorization", Value: "Bearer " + key}, {Name: "Api-Key"}, {Name: "X-Api-Key"}}
+	return []transport.Header{{Name: "Authorization", Value: "Bearer " + key}, {Name: "Api-Key"}, {Name: "X-Api-Key"}, {Name: "Cookie"}}
 }
 
 // Serve answers requests on ln until Shutdown, and then returns nil.
