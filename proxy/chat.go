@@ -37,7 +37,7 @@ func (x *exchange) serveChat() error {
 	var asked rewrite.Options
 	if x.head.Addressed() {
 		var err error
-		if asked, err = HeaderOptions(&x.ctx.Request.Header); err != nil {
+		if asked, err = headerOptions(&x.ctx.Request.Header, true); err != nil {
 			return err
 		}
 	}
@@ -48,7 +48,7 @@ func (x *exchange) serveChat() error {
 	if reason != "" {
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, reason
 		whole := x.compressed != nil // or the rest of the body is still unread
-		return x.forward(transport.Call{Body: [][]byte{body}, Whole: whole, Same: true, Replace: x.upstream.replace, NoUpgrade: true})
+		return x.forward(transport.Call{Body: [][]byte{body}, Whole: whole, Same: true, Replace: x.replacements(), NoUpgrade: true})
 	}
 	if err := x.checkModels(body); err != nil {
 		return err
@@ -77,7 +77,9 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		if err != nil {
 			return err
 		}
-		x.usePolicy(p)
+		if p != x.policy {
+			x.usePolicy(p)
+		}
 	}
 	whole := &x.policy.Rewrite
 	if whole.Filter != nil { // others are not copied
@@ -161,7 +163,7 @@ func (x *exchange) chatAsItIs(body []byte, req *rewrite.Request, p rewrite.Polic
 func (x *exchange) send(body []byte, edits []rewrite.Edit) error {
 	x.outgoing = rewrite.Pieces(x.outgoing[:0], body, edits)
 	x.keepBody(nil, x.outgoing)
-	r := transport.Call{Body: x.outgoing, Whole: true, Replace: x.upstream.replace, NoUpgrade: true}
+	r := transport.Call{Body: x.outgoing, Whole: true, Replace: x.replacements(), NoUpgrade: true}
 	r.Same = len(edits) == 0
 	switch {
 	case x.compressed == nil:

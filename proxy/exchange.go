@@ -112,7 +112,7 @@ func (x *exchange) serve() error {
 
 // relay passes on a request that Sidenote does not rewrite.
 func (x *exchange) relay() error {
-	call := transport.Call{Replace: x.upstream.replace}
+	call := transport.Call{Replace: x.replacements()}
 	if x.policy.Models != nil {
 		if err := checkRelayedModels(x, &call); err != nil {
 			return err

@@ -82,12 +82,21 @@ func foldsTo(name []byte, lower string) bool {
 // *rewrite.OptionError that names header and value. It is returned for an unknown
 // header, one that stands twice, one with '_' for '-', and a value that is not valid.
 func HeaderOptions(h *fasthttp.RequestHeader) (rewrite.Options, error) {
+	return headerOptions(h, false)
+}
+
+// headerOptions is HeaderOptions; identified passes over Sidenote-Tenant, which has been
+// judged then.
+func headerOptions(h *fasthttp.RequestHeader, identified bool) (rewrite.Options, error) {
 	var (
 		o    rewrite.Options
 		seen uint
 	)
 	for name, value := range h.All() {
 		if !foldsTo(name[:min(len(name), len(ownPrefix))], ownPrefix) {
+			continue
+		}
+		if identified && foldsTo(name, tenantHeaderName) {
 			continue
 		}
 		header := string(name)

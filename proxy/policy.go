@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"crypto/sha256"
+	"net/netip"
 	"net/url"
 	"time"
 
+	"sidenote/proxy/identity"
 	"sidenote/proxy/killswitch"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
@@ -21,8 +23,8 @@ type Policy struct {
 	Models          Models   // that requests may name; nil: all
 	Expose          report.Expose
 	Overrides       []Override // the first one that fits a chat takes the place of this policy
-	MaxRewriteBytes int  // a larger body is not rewritten
-	RetryTooLong    bool // send a request that the upstream finds too long once more, with fewer sources
+	MaxRewriteBytes int        // a larger body is not rewritten
+	RetryTooLong    bool       // send a request that the upstream finds too long once more, with fewer sources
 	Rewrite         rewrite.Policy
 }
 
@@ -97,18 +99,29 @@ type Key struct {
 	Policy    *Policy
 }
 
-// validAt tells whether the key may be used at a time.
-func (k *Key) validAt(now time.Time) bool {
-	return !now.Before(k.NotBefore) && (k.Expires.IsZero() || !now.After(k.Expires))
+// denial says why the key may not be used at a time; "" if it may.
+func (k *Key) denial(now time.Time) identity.Denial {
+	switch {
+	case now.Before(k.NotBefore):
+		return deniedEarly
+	case !k.Expires.IsZero() && now.After(k.Expires):
+		return deniedExpired
+	}
+	return ""
 }
 
 // Tenants says who may call. NewDirectory makes it ready for look-ups.
 type Tenants struct {
 	Keys    []Key
 	Uses    *KeyUses // remembers when keys were used; nil: each Directory remembers for itself
-	Unknown *Policy  // for callers without a known key; nil refuses them
+	Unknown *Policy  // for callers that nothing names; nil refuses them
 
-	// Callers without a known key may be programs, or web pages of this machine and of
+	Issuers []identity.Issuer // of tokens
+	Rules   []identity.Rule   // which tokens name which tenant
+	Trusted []netip.Prefix    // addresses of peers whose header Sidenote-Tenant is believed
+	Named   []*Policy         // of tenants that tokens or the header may name
+
+	// Callers without a key or token may be programs, or web pages of this machine and of
 	// Origins. If they call Sidenote on this machine, they may call it by its own names
 	// and by Hosts. ValidOrigin and ValidHost tell which values are valid.
 	Origins, Hosts []string

@@ -31,6 +31,11 @@ func (x *exchange) preflight(method []byte) (err error) {
 			err = x.checkRoute(method, p.Routes)
 		}
 	} else if err = noKey(); len(x.server.upstreams) == 1 {
+		if x.server.tenants.trusts(x.ctx) { // the request to come may need no key
+			if err := x.server.tenants.keyless.check(x.ctx); err != nil {
+				return err
+			}
+		}
 		for _, p := range x.server.tenants.Policies() {
 			x.report.Upstream, x.upstream = p.Upstream, x.server.upstreams[p.Upstream]
 			if err = x.checkRoute(method, p.Routes); err == nil {

@@ -64,26 +64,23 @@ func (s *Server) noRoom() *Error {
 // identify finds the caller's policy and upstream and checks that this request
 // may go there.
 func (x *exchange) identify() error {
-	var key string
-	if x.server.tenants.Keyed() {
-		var err error
-		if key, err = Credential(&x.ctx.Request.Header); err != nil {
-			return err
-		}
-	}
-	x.caller = x.server.tenants.recognise(key, x.report.Time)
+	caller, sent, err := x.server.tenants.callerOf(x.ctx, x.head.Addressed(), x.report.Time)
+	x.caller, x.report.Denied = caller, string(caller.denied)
 	switch {
-	case x.caller.Policy == nil && key == "":
+	case err != nil:
+		return err
+	case caller.Policy == nil && !sent:
 		return noKey()
-	case x.caller.Policy == nil:
-		return &Error{Reason: report.ReasonKey, Message: "The API key you sent is not known here, or it is not valid now."}
-	case !x.caller.proven():
+	case caller.Policy == nil:
+		// Whatever is wrong, it is said in the same words: they must not help to guess.
+		return &Error{Reason: report.ReasonKey, Message: "What you sent to say who you are (an API key, a token or Sidenote-Tenant) is not known here, or it is not valid now."}
+	case !caller.proven():
 		if err := x.server.tenants.keyless.check(x.ctx); err != nil {
 			return err
 		}
 	}
-	x.report.By, x.report.Key = x.caller.By, x.caller.Key
-	x.usePolicy(x.caller.Policy)
+	x.report.By, x.report.Key = caller.By, caller.Key
+	x.usePolicy(caller.Policy)
 	if x.upstream.replace != nil || x.policy.Models != nil {
 		if err := x.checkRoute(x.ctx.Method(), x.policy.Routes); err != nil || x.policy.Models == nil {
 			return err

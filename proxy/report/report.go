@@ -77,6 +77,7 @@ type Report struct {
 	Tenant     string // "" for callers that were refused
 	By         By     // how the caller was recognised; "" for callers that were refused
 	Key        string // name of the tenant's key that the caller has; "" if it has none, or no name
+	Denied     string // of a caller that was refused: why, of a closed list, for the log only
 	Policy     string // name
 	PolicyHash string
 	Upstream   string // name; "" when none was chosen

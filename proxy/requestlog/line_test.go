@@ -30,6 +30,7 @@ func TestLineIsSlogs(t *testing.T) {
 	for _, change := range []func(*report.Report){ // each differs from the one before in one name
 		func(r *report.Report) { r.Tenant = "acme" }, func(r *report.Report) { r.Policy = "base" }, func(r *report.Report) { r.PolicyHash = "12" },
 		func(r *report.Report) { r.By = report.ByKey }, func(r *report.Report) { r.Key = "chat-app" },
+		func(r *report.Report) { r.Denied = "key-expired" },
 		func(r *report.Report) { r.Upstream = "openai" }, func(r *report.Report) { r.Route = route.Chat }, func(r *report.Report) { r.Stream = true },
 	} {
 		r := *reports[len(reports)-1]
@@ -114,6 +115,7 @@ func attrs(r *report.Report) []slog.Attr {
 		slog.String("tenant", r.Tenant),
 		slog.String("by", string(r.By)),
 		slog.String("key", r.Key),
+		slog.String("denied", r.Denied),
 		slog.String("policy", r.Policy),
 		slog.String("policy_hash", r.PolicyHash),
 		slog.String("upstream", r.Upstream),

@@ -27,6 +27,7 @@ func (c checker) check(offline bool) {
 	c.checkPolicies()
 	c.checkTenants()
 	c.checkAllowedModels()
+	checkCallers(c)
 	c.checkDelegated()
 	c.checkIdentity(offline)
 	if c.ShutdownDelay != 0 && c.ShutdownDelay >= c.ShutdownGrace {

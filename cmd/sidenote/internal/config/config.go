@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sidenote/cache/redis"
+	"sidenote/cmd/sidenote/internal/config/callers"
 	"sidenote/cmd/sidenote/internal/config/pattern"
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
@@ -121,6 +122,9 @@ type Identity struct {
 	Origins []Origin `yaml:"origins"` // of web pages that may ask without a key
 	Hosts   []Host   `yaml:"hosts"`   // by which callers without a key may call this machine
 	Open    bool     `yaml:"open"`    // callers without a key may come from other machines
+
+	JWT    map[Name]callers.Issuer `yaml:"jwt"` // of tokens that name tenants
+	Header callers.Header          `yaml:"header"`
 }
 
 // refuse is the Identity.Unknown that lets nobody in without a key.
@@ -128,9 +132,10 @@ const refuse = Name("refuse")
 
 // A Tenant is a group of callers with one policy.
 type Tenant struct {
-	Keys      []Key  `yaml:"keys"`
-	Policy    Name   `yaml:"policy"`    // "default" when absent
-	Knowledge []Name `yaml:"knowledge"` // instead of the policy's
+	Keys      []Key                   `yaml:"keys"`
+	JWT       map[Name]callers.Claims `yaml:"jwt"`       // by issuer: the claims of its tokens that name this tenant
+	Policy    Name                    `yaml:"policy"`    // "default" when absent
+	Knowledge []Name                  `yaml:"knowledge"` // instead of the policy's
 
 	// Filters are added to the policy's, so a tenant never sees more than its policy shows.
 	// (Between policies, extends replaces filters as it does all lists.)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"sidenote/cmd/sidenote/internal/config/callers"
 	"sidenote/cmd/sidenote/internal/config/schema"
 	"sidenote/cmd/sidenote/internal/config/spelling"
 )
@@ -64,6 +65,9 @@ func (d *decoder) value(key string, n ast.Node, v reflect.Value, tag reflect.Str
 	switch to := v.Addr().Interface().(type) {
 	case *Filter:
 		d.filter(key, n, to)
+		return
+	case *callers.Values:
+		d.values(key, n, to)
 		return
 	case *Attributes:
 		d.attributes(key, n, to)

@@ -106,7 +106,7 @@ include: [%s]
 		{"a folder by its whole path", "team/*.yaml", "knowledge: {docs: /etc}\n", at + `:1:19: knowledge.docs.path: "/etc" lies outside of this file's folder` + can("may: [paths]")},
 		{"folders, allowed", "{path: team/*.yaml, may: [paths]}", "knowledge: {docs: ../salaries, etc: {path: /etc}}\n", ""},
 		{"all, allowed", "{path: team/*.yaml, may: [all]}", "upstreams: {default: {base_url: http://a.test, api_key: {env: KEY}}}\nknowledge: {kept: {engine: embedded}, d: /d}\n" + tenant + ", policy: hr}}", ""},
-		{"a word that is none", "{path: team/*.yaml, may: [everything]}", "models: [{match: x, window: 1k}]\n", `etc/c.yaml:7:37: include[0].may[0]: "everything" is none of upstreams, secrets, paths, stores, all`},
+		{"a word that is none", "{path: team/*.yaml, may: [everything]}", "models: [{match: x, window: 1k}]\n", `etc/c.yaml:7:37: include[0].may[0]: "everything" is none of upstreams, secrets, paths, stores, tokens, all`},
 		{"a base that is none", "{path: team/*.yaml, knowledge: [handbok]}", "models: [{match: x, window: 1k}]\n", `etc/c.yaml:7:43: include[0].knowledge[0]: no base is named "handbok"; did you mean handbook?`},
 	} {
 		d := disk{"etc/c.yaml": fmt.Sprintf(main, c.include), at: c.file, "etc/key": "sk-canary", "/etc/key": "sk-canary", "etc/team/keys/a": "sk-own"}

@@ -62,6 +62,7 @@ func Load(src Source) (*Config, error) {
 	l.applyFlags(src.Flags)
 	l.applyAdminToken(src)
 	l.readSecrets(src)
+	l.readKeySets(src)
 	l.locateState(src.Env)
 	l.locateFolders()
 	checker(l).check(src.Offline)

@@ -59,6 +59,22 @@ func TestRefused(t *testing.T) {
 		{"deletions without a folder", up + "knowledge: {a: {engine: embedded, deletions: accept}}", "c.yaml:2:13: knowledge.a.path: is missing"},
 		{"key's name twice", up + "tenants: {a: {keys: [{sha256: " + digest + ", name: ci}, {sha256: " + strings.Repeat("0", 63) + "1, name: ci}]}}", `c.yaml:2:183: tenants.a.keys[1].name: "ci" is the name of another key of this tenant`},
 		{"key that is never valid", up + "tenants: {a: {keys: [{sha256: " + digest + ", not_before: 2027-02-01, expires: 2027-01-31}]}}", `c.yaml:2:97: tenants.a.keys[0].not_before: 2027-02-01 is after expires, 2027-01-31`},
+		{"token of nobody", up + "tenants: {a: {jwt: {corp: {groups: x}}}}", `c.yaml:2:21: tenants.a.jwt.corp: no issuer is named "corp"`},
+		{"issuer without keys", issuers("{issuer: i, audience: a}") + "tenants: {a: {jwt: {corp: {groups: x}}}}", "c.yaml:2:18: identity.jwt.corp: has no keys; say where they are, by jwks_url or jwks_file"},
+		{"issuer with both keys", issuers("{issuer: i, audience: a, jwks_url: https://i.test, jwks_file: keys.json}") + "tenants: {a: {jwt: {corp: {groups: x}}}}", "c.yaml:2:18: identity.jwt.corp: has both jwks_url and jwks_file; keep one"},
+		{"keys by http", issuers("{issuer: i, audience: a, jwks_url: http://i.test/jwks}") + "tenants: {a: {jwt: {corp: {groups: x}}}}", `c.yaml:2:59: identity.jwt.corp.jwks_url: "http://i.test/jwks" is not https, so others on the way could put keys of their own there`},
+		{"keys with credentials", issuers("{issuer: i, audience: a, jwks_url: https://me:canary@i.test}") + "tenants: {a: {jwt: {corp: {groups: x}}}}", `c.yaml:2:59: identity.jwt.corp.jwks_url: holds credentials; keys are public and need none`},
+		{"no file of keys", issuers("{issuer: i, audience: a, jwks_file: keys.json}") + "tenants: {a: {jwt: {corp: {groups: x}}}}", `c.yaml:2:49: identity.jwt.corp.jwks_file: "keys.json" cannot be read: file does not exist`},
+		{"no keys in a file", issuers("{issuer: i, audience: a, jwks_file: c.yaml}") + "tenants: {a: {jwt: {corp: {groups: x}}}}", `c.yaml:2:49: identity.jwt.corp.jwks_file: "c.yaml" is not a JWKS: not JSON in the form of {"keys": [...]}`},
+		{"secret algorithm", issuers("{issuer: i, audience: a, jwks_url: https://i.test, algorithms: [HS256]}") + "tenants: {a: {jwt: {corp: {groups: x}}}}", `c.yaml:2:88: identity.jwt.corp.algorithms[0]: "HS256" is none of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA; did you mean RS256?`},
+		{"no issuer", issuers("{audience: a, jwks_url: https://i.test}") + "tenants: {a: {jwt: {corp: {groups: x}}}}", "c.yaml:2:24: identity.jwt.corp.issuer: is missing"},
+		{"two of one kind", up + "identity: {jwt: {a: {issuer: i, audience: a, jwks_url: https://i.test}, b: {issuer: i, audience: a, jwks_url: https://i.test}}}\ntenants: {a: {jwt: {a: {groups: x}}}}", `c.yaml:2:73: identity.jwt.b: takes the same tokens as "a"`},
+		{"tokens without tenants", up + "identity: {jwt: {corp: {issuer: i, audience: a, jwks_url: https://i.test}}}", "c.yaml:2:12: identity.jwt: needs tenants, and there are none"},
+		{"one token, two tenants", issuers("{issuer: i, audience: a, jwks_url: https://i.test}") + "tenants:\n  a: {jwt: {corp: {groups: [x], role: y}}}\n  b: {jwt: {corp: {groups: [x, z]}}}", `c.yaml:4:13: tenants.a.jwt.corp: every token that names this tenant names "b" too, and a token that names two is refused`},
+		{"claim without a value", issuers("{issuer: i, audience: a, jwks_url: https://i.test}") + "tenants: {a: {jwt: {corp: {groups: ''}}}}", "c.yaml:3:36: tenants.a.jwt.corp.groups: is blank; give it a value or leave the key out"},
+		{"every address", up + "identity: {header: {trusted: [0.0.0.0/0]}}\ntenants: {a: {keys: [" + digest + "]}}", `c.yaml:2:31: identity.header.trusted[0]: "0.0.0.0/0" is every address, so anybody could be any tenant`},
+		{"address in a network", up + "identity: {header: {trusted: [10.0.0.1/8]}}\ntenants: {a: {keys: [" + digest + "]}}", `c.yaml:2:31: identity.header.trusted[0]: "10.0.0.1/8" has an address within the network; write 10.0.0.0/8 for the network, or 10.0.0.1`},
+		{"name in place of an address", up + "identity: {header: {trusted: [gateway]}}\ntenants: {a: {keys: [" + digest + "]}}", `c.yaml:2:31: identity.header.trusted[0]: "gateway" is not an address or network; write it as in 10.0.0.7 or 10.0.0.0/8`},
 		{"missing field", up + "knowledge: {a: {include: ['*']}}", "c.yaml:2:13: knowledge.a.path: is missing"},
 		{"rules without a folder", up + "knowledge: {a: {engine: embedded, include: ['*']}}", "c.yaml:2:13: knowledge.a.path: is missing"},
 		{"nobody to follow", up + "state: {path: ':memory:', follow: true}", "c.yaml:2:27: state.follow: goes with a folder that another process writes; state is in memory"},
@@ -139,4 +155,9 @@ func TestManyProblemsAreCapped(t *testing.T) {
 	if lines := strings.Split(err.Error(), "\n"); len(lines) != config.MaxProblems+1 || lines[config.MaxProblems] != "and 30 more" {
 		t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
 	}
+}
+
+// issuers is a configuration with the issuer corp.
+func issuers(corp string) string {
+	return "upstream: https://u.test\nidentity: {jwt: {corp: " + corp + "}}\n"
 }

@@ -132,6 +132,7 @@ func (c *Config) Proxy() proxy.Config {
 		Connections: int(c.Connections),
 		Timeouts:    proxy.DefaultTimeouts(),
 	}
+	addCallers(c, &out.Tenants)
 	out.Timeouts.Connect, out.Timeouts.FirstByte = c.Timeouts.Connect, c.Timeouts.FirstByte
 	out.Timeouts.Idle, out.Timeouts.ClientWrite = c.Timeouts.Idle, c.Timeouts.ClientWrite
 	for name, u := range c.upstreams() {

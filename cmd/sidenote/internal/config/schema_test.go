@@ -21,7 +21,7 @@ const examplePath = "../../../../deploy/sidenote.example.yaml"
 func exampleSource(text string) config.Source {
 	src := disk{
 		"e.yaml": text, "/run/secrets/sidenote-admin": "secret\n", "/run/secrets/sidenote-search": "other\n", "/run/secrets/gateway": "secret\n",
-		"/etc/sidenote/redis-ca.pem": authority, "/run/secrets/sidenote-redis": "one " + strings.Repeat("A", 43) + "=\n",
+		"/etc/sidenote/redis-ca.pem": authority, "/etc/sidenote/ci-keys.json": publicKeys, "/run/secrets/sidenote-redis": "one " + strings.Repeat("A", 43) + "=\n",
 	}.source("e.yaml")
 	src.Env = env(map[string]string{"OPENAI_API_KEY": "sk-x", "REDIS_URL": "rediss://:pw@redis.test"})
 	return src
@@ -39,6 +39,9 @@ BAUwAwEB/zAKBggqhkjOPQQDAgNIADBFAiADmWn5pZo8B69WDjWrOHwn6lajMOao
 xFv9A7X1om3kQwIhAKqryJ9glBIFV9Es834c3pE8h9MYhk0IssVgxZ378QaZ
 -----END CERTIFICATE-----
 `
+
+// publicKeys are those of an issuer of tokens whose private key nobody has.
+const publicKeys = `{"keys": [{"kty": "EC", "crv": "P-256", "kid": "ci-1", "x": "CK3v1_ZEHQX19zEfVNGsM2vg8blRItRmEyA90dbV4_4", "y": "diKQon9oS3YyufMPi5nXLv3QINESlyltVK6upaKWCHA"}]}`
 
 func example(t *testing.T) string {
 	t.Helper()
@@ -128,7 +131,7 @@ func paths(t *testing.T, text string) []spot {
 			for it := n.MapRange(); it.Next(); {
 				name := it.Key().String()
 				key := name
-				if slices.Contains([]string{"upstreams", "knowledge", "policies", "tenants"}, schema) {
+				if slices.Contains([]string{"upstreams", "knowledge", "policies", "tenants", "identity.jwt", "tenants.*.jwt", "tenants.*.jwt.*"}, schema) {
 					key = "*"
 				}
 				at, sub := strings.TrimPrefix(schema+"."+key, "."), path+"."+name
@@ -166,7 +169,7 @@ func replaced(t *testing.T, s spot, value string) string {
 // Whatever is blank, empty, zero, negative or not a number is refused at its
 // own key, wherever it stands.
 func TestEveryValueIsChecked(t *testing.T) {
-	text := []string{"empty_answer", "text"} // where any words will do
+	text := []string{"empty_answer", "text", "issuer", "audience", "*"} // where any words will do
 	files := []string{"env", "file", "path"}
 	for i, s := range paths(t, example(t)) {
 		for j, bad := range []string{"null", "''", "{}", "[]", "0", "-1", ".nan", ".inf", "1e400"} {

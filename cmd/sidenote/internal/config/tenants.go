@@ -33,7 +33,7 @@ func (c checker) checkTenants() {
 			c.problem(key+".knowledge", "is missing; list the bases that this tenant may search, of %s",
 				strings.Join(Texts(sortedKeys(c.Knowledge)), ", "))
 		}
-		if len(t.Keys) == 0 && c.Identity.Unknown != name {
+		if len(t.Keys)+len(t.JWT)+len(c.Identity.Header.Trusted) == 0 && c.Identity.Unknown != name {
 			c.problem(key+".keys", "is missing; nobody could be this tenant")
 		}
 		for i, k := range t.Keys {

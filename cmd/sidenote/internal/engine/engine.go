@@ -55,6 +55,7 @@ type Engine struct {
 	explained *explain.Ring        // nil if no requests are kept
 	keyUses   proxy.KeyUses
 	modes     *killswitch.Switch // nil in a command
+	issuers   *issuers
 	monitor   monitor
 	tasks     *tasks
 	stopping  atomic.Bool
@@ -76,7 +77,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	})}
 	reader.neutralised = m.neutralised
 	e := &Engine{
-		Config: cfg, Metrics: m.metrics, Reader: reader, monitor: m,
+		Config: cfg, Metrics: m.metrics, Reader: reader, monitor: m, issuers: newIssuers(cfg, m),
 		catalogue: &catalogue{named: map[string]retrieval.Base{}, made: map[string]retrieval.Retriever{}},
 	}
 	if n := int(cfg.Explain.Keep); n > 0 {
@@ -153,6 +154,7 @@ func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.S
 	cfg := e.Config.Proxy()
 	cfg.Tenants = e.tenants()
 	cfg.Switch = e.modes
+	e.issuers.start(e.tasks)
 	if e.explained == nil {
 		return proxy.New(cfg, e.Rewriter, e.Metrics, log, records)
 	}
@@ -167,6 +169,7 @@ func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.S
 func (e *Engine) tenants() proxy.Tenants {
 	t := e.Config.Proxy().Tenants
 	t.Uses = &e.keyUses
+	e.issuers.fill(&t)
 	return t
 }
 

@@ -19,7 +19,7 @@ func (e *Engine) unready() []string {
 	if e.stopping.Load() {
 		return []string{"shutting down"}
 	}
-	return nil
+	return e.issuers.pending()
 }
 
 // Stopping lets /readyz say that this process is being stopped.
@@ -29,6 +29,7 @@ func (e *Engine) Stopping() { e.stopping.Store(true) }
 func (e *Engine) problems() []string {
 	lines := append(e.Bases.state.problems(), e.caches.problems()...)
 	lines = append(lines, e.switched()...)
+	lines = append(lines, e.issuers.problems()...)
 	return append(lines, e.Bases.problems()...)
 }
 

@@ -1,0 +1,113 @@
+// Package callers is the part of the configuration that says how callers are recognised,
+// beside keys: by tokens of issuers, and by a header of trusted peers.
+package callers
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"sidenote/proxy/identity"
+)
+
+// An Issuer signs tokens (JWT) for Sidenote. Its keys come from JWKSURL or JWKSFile.
+type Issuer struct {
+	Issuer     string   `yaml:"issuer" need:"true"`   // iss of its tokens
+	Audience   string   `yaml:"audience" need:"true"` // that aud of its tokens is or holds
+	JWKSURL    KeysURL  `yaml:"jwks_url"`
+	JWKSFile   string   `yaml:"jwks_file"` // in a file: relative to it
+	Algorithms []string `yaml:"algorithms" of:"RS256|RS384|RS512|PS256|PS384|PS512|ES256|ES384|ES512|EdDSA"`
+}
+
+// Allowed returns the algorithms that signatures may have.
+func (i Issuer) Allowed() []string {
+	if len(i.Algorithms) == 0 {
+		return []string{"RS256"}
+	}
+	return i.Algorithms
+}
+
+// Source is where the keys come from.
+func (i Issuer) Source() identity.Source {
+	if i.JWKSFile != "" {
+		return identity.FromFile(i.JWKSFile)
+	}
+	return identity.FromURL(i.JWKSURL.String())
+}
+
+// A KeysURL is where an issuer publishes its keys: https://id.example.com/jwks.
+type KeysURL struct{ *url.URL }
+
+// UnmarshalText refuses what others on the way could change, and credentials, which would
+// end up in logs. Its error does not repeat a URL with credentials.
+func (k *KeysURL) UnmarshalText(text []byte) error {
+	u, err := url.Parse(string(text))
+	switch {
+	case err == nil && u.User != nil:
+		return errors.New("holds credentials; keys are public and need none")
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return fmt.Errorf("%q is not a URL; write it as in https://id.example.com/jwks", text)
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		return fmt.Errorf("%q is not https, so others on the way could put keys of their own there", text)
+	}
+	k.URL = u
+	return nil
+}
+
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.Unmap().IsLoopback()
+}
+
+// A Header says whose header Sidenote-Tenant is believed.
+type Header struct {
+	Trusted []Network `yaml:"trusted" need:"true"`
+}
+
+// Networks returns the trusted addresses.
+func (h Header) Networks() []netip.Prefix {
+	var all []netip.Prefix
+	for _, n := range h.Trusted {
+		all = append(all, n.Prefix)
+	}
+	return all
+}
+
+// A Network is an address or a range of them: 10.0.0.7, 10.0.0.0/8, fd00::/8.
+type Network struct{ netip.Prefix }
+
+// UnmarshalText refuses what is no network, and the one that holds every address.
+func (n *Network) UnmarshalText(text []byte) error {
+	p, err := netip.ParsePrefix(string(text))
+	if addr, bare := netip.ParseAddr(string(text)); bare == nil {
+		p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	switch {
+	case err != nil || p.Addr().Zone() != "" || p.Addr().Is4In6():
+		return fmt.Errorf("%q is not an address or network; write it as in 10.0.0.7 or 10.0.0.0/8", text)
+	case p.Bits() == 0:
+		return fmt.Errorf("%q is every address, so anybody could be any tenant", text)
+	case p != p.Masked():
+		return fmt.Errorf("%q has an address within the network; write %s for the network, or %s", text, p.Masked(), p.Addr())
+	}
+	n.Prefix = p
+	return nil
+}
+
+// Values are what a claim may have, one of them at least. A text is short for a list of one.
+type Values []string
+
+// Claims are what a token must have to name a tenant, by name; those of a nested object with
+// dots between.
+type Claims map[string]Values
+
+// rule is the one by which tokens of an issuer that have c name a tenant.
+func (c Claims) rule(tenant, issuer string) identity.Rule {
+	r := identity.Rule{Tenant: tenant, Issuer: issuer, Claims: make(map[string][]string, len(c))}
+	for name, values := range c {
+		r.Claims[name] = values
+	}
+	return r
+}

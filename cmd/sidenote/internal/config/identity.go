@@ -1,0 +1,81 @@
+package config
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"sidenote/cmd/sidenote/internal/config/callers"
+	"sidenote/proxy"
+	"sidenote/proxy/identity"
+)
+
+// readKeySets checks the issuers of tokens, and their keys where those are in files.
+func (c loader) readKeySets(src Source) {
+	callers.Load(c.Identity.JWT, namedFiles{c, src}, c.problem)
+}
+
+// namedFiles are a callers.File.
+type namedFiles struct {
+	c   loader
+	src Source
+}
+
+func (f namedFiles) Read(key, name string) (path string, text []byte, err error) {
+	path = f.c.locate(key, name)
+	text, err = f.src.Read(path)
+	return path, text, err
+}
+
+func (f namedFiles) Written(key string) bool {
+	_, written := f.c.places[key]
+	return written
+}
+
+// checkCallers checks who is recognised by tokens and by a header.
+func checkCallers(c checker) {
+	for key, used := range map[string]bool{"identity.jwt": len(c.Identity.JWT) > 0, "identity.header": len(c.Identity.Header.Trusted) > 0} {
+		if used && len(c.Tenants) == 0 {
+			c.problem(key, "needs tenants, and there are none")
+		}
+	}
+	for _, tenant := range sortedKeys(c.Tenants) {
+		for _, issuer := range sortedKeys(c.Tenants[tenant].JWT) {
+			key := "tenants." + string(tenant) + ".jwt." + string(issuer)
+			if known(c.Config, key, "issuer", issuer, c.Identity.JWT) && !c.may(key, mayTokens) {
+				c.forbidden(key, mayTokens, "is not for an included file to say, as it could take callers of others")
+			}
+		}
+	}
+	callers.Check(rules(c.Config), c.problem)
+}
+
+// rules says which tokens name which tenant.
+func rules(c *Config) []identity.Rule {
+	claims := map[Name]map[Name]callers.Claims{}
+	for name, t := range c.Tenants {
+		claims[name] = t.JWT
+	}
+	return callers.Rules(claims)
+}
+
+// addCallers fills in who is recognised by tokens and by a header.
+func addCallers(c *Config, t *proxy.Tenants) {
+	callers.Add(t, c.Identity.JWT, rules(c), c.Identity.Header)
+	if len(c.Tenants) > 0 {
+		t.Named = slices.Collect(maps.Values(c.tenants))
+	}
+}
+
+// values reads a list of texts; a text is short for a list of one.
+func (d *decoder) values(key string, n ast.Node, to *callers.Values) {
+	if text, ok := scalarText(n); ok {
+		*to = callers.Values{text}
+		return
+	}
+	var list []string
+	d.value(key, n, reflect.ValueOf(&list).Elem(), "")
+	*to = list
+}

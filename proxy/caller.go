@@ -1,0 +1,164 @@
+package proxy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/identity"
+	"sidenote/proxy/report"
+	"sidenote/proxy/transport"
+)
+
+// The reasons why callers are denied, beside those of package identity. Like those they
+// are for the log.
+const (
+	deniedUnsent    identity.Denial = "no-credential"
+	deniedUnknown   identity.Denial = "unknown-key"
+	deniedEarly     identity.Denial = "key-not-yet-valid"
+	deniedExpired   identity.Denial = "key-expired"
+	deniedUntrusted identity.Denial = "untrusted-peer"    // with the header Sidenote-Tenant
+	deniedHeader    identity.Denial = "bad-tenant-header" // empty, twice, or with "_" for "-"
+	deniedNobody    identity.Denial = "unknown-tenant"    // in that header
+	deniedTwo       identity.Denial = "tenants-differ"    // in that header and the credential
+)
+
+// A Caller is who sent a request, as far as Sidenote found out.
+type Caller struct {
+	Policy *Policy // nil: the caller is refused
+	By     report.By
+	Key    string // name of the API key; "" if it has none
+
+	// Claims are those of a verified token by name, as in identity.Verified. They are nil if
+	// the caller was recognised by anything else. Nobody may change them.
+	Claims map[string][]string
+
+	denied identity.Denial // why, if Policy is nil
+}
+
+// proven tells whether the caller sent a secret or a signature. No web page can make a
+// browser send either for it.
+func (c *Caller) proven() bool { return c.By == report.ByKey || c.By == report.ByJWT }
+
+// callerOf finds out who sends a request. sent tells whether the request names anybody. addressed
+// tells whether it has any header Sidenote-*. The error is an *Error about credentials that
+// cannot be read in one way.
+func (d *Directory) callerOf(ctx *fasthttp.RequestCtx, addressed bool, now time.Time) (c Caller, sent bool, err error) {
+	var key string
+	if d.Keyed() {
+		if key, err = Credential(&ctx.Request.Header); err != nil {
+			return Caller{}, true, err
+		}
+	}
+	if addressed {
+		if name, lines := tenantHeader(&ctx.Request.Header); lines > 0 {
+			return d.named(name, lines, d.trusts(ctx), d.recognise(key, now)), true, nil
+		}
+	}
+	return d.recognise(key, now), key != "", nil
+}
+
+// recognise finds the caller by a key or token as it was sent.
+func (d *Directory) recognise(key string, now time.Time) Caller {
+	if key == "" || !d.Keyed() {
+		return d.stranger(deniedUnsent)
+	}
+	sum := sha256.Sum256([]byte(key))
+	if k, ok := d.keys[sum]; ok && subtle.ConstantTimeCompare(k.SHA256[:], sum[:]) == 1 {
+		if why := k.denial(now); why != "" {
+			return Caller{denied: why} // it does not get the policy of unknown callers
+		}
+		k.used.note(now)
+		return Caller{Policy: k.Policy, By: report.ByKey, Key: k.Name}
+	}
+	if d.tokens == nil {
+		return d.stranger(deniedUnknown)
+	}
+	t, why := d.tokens.Verify(key, sum, now)
+	switch {
+	case why == identity.Foreign:
+		return d.stranger(deniedUnknown)
+	case t == nil:
+		return Caller{denied: why}
+	}
+	return Caller{Policy: d.byName[t.Tenant], By: report.ByJWT, Claims: t.Claims}
+}
+
+// stranger is a caller that nothing names.
+func (d *Directory) stranger(why identity.Denial) Caller {
+	if d.unknown == nil {
+		return Caller{denied: why}
+	}
+	return Caller{Policy: d.unknown, By: report.ByUnknown}
+}
+
+// named is the caller that a header Sidenote-Tenant names and byKey its credential. lines is
+// how often the header is there. A credential of ours must name the same tenant.
+func (d *Directory) named(name []byte, lines int, trusted bool, byKey Caller) Caller {
+	p := d.byName[string(name)]
+	switch {
+	case !trusted:
+		return Caller{denied: deniedUntrusted}
+	case lines > 1 || len(name) == 0:
+		return Caller{denied: deniedHeader}
+	case p == nil:
+		return Caller{denied: deniedNobody}
+	case byKey.proven() && byKey.Policy == p:
+		return byKey
+	case byKey.proven():
+		return Caller{denied: deniedTwo}
+	case byKey.Policy == nil && byKey.denied != deniedUnsent && byKey.denied != deniedUnknown:
+		return byKey // a key or token of ours that does not count
+	}
+	return Caller{Policy: p, By: report.ByHeader}
+}
+
+// tenantHeader returns the value of Sidenote-Tenant and how often it is there, in any letter
+// case. One with "_" for "-" counts as two, since no server should take it for the header.
+func tenantHeader(h *fasthttp.RequestHeader) (value []byte, lines int) {
+	for name, v := range h.All() {
+		if !foldsTo(name, tenantHeaderName) {
+			continue
+		}
+		if lines++; bytes.ContainsRune(name, '_') {
+			lines++
+		}
+		value = bytes.TrimSpace(v)
+	}
+	return value, lines
+}
+
+// tenantHeaderName is the header by which a trusted peer names a tenant, in lower case.
+const tenantHeaderName = "sidenote-tenant"
+
+// trusts tells whether the peer of a request's connection may name a tenant. What a peer
+// says of an address in front of it does not count.
+func (d *Directory) trusts(ctx *fasthttp.RequestCtx) bool {
+	if len(d.trusted) == 0 {
+		return false
+	}
+	peer, ok := ctx.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return false
+	}
+	addr := peer.AddrPort().Addr().Unmap().WithZone("")
+	return slices.ContainsFunc(d.trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// replacements returns the header lines in place of the client's: Sidenote's key for the
+// upstream, or nothing in place of a token that is for Sidenote. nil leaves all as they are.
+func (q *request) replacements() []transport.Header {
+	if q.upstream.replace == nil && q.caller.By == report.ByJWT {
+		return withoutCredentials
+	}
+	return q.upstream.replace
+}
+
+// withoutCredentials removes credentials. It is never changed.
+var withoutCredentials = []transport.Header{{Name: "Authorization"}, {Name: "Api-Key"}, {Name: "X-Api-Key"}}

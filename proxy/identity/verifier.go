@@ -1,0 +1,231 @@
+// Package identity finds out which tenant a JSON Web Token names: it verifies tokens
+// against the keys of their issuers and compares their claims with rules. It knows nothing
+// of requests and policies. The signatures and their algorithms are go-jose's.
+package identity
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/json"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+const (
+	// MaxToken is how long a token may be, in bytes.
+	MaxToken = 16 << 10
+	// ClockSkew is how far the clock of an issuer may be off.
+	ClockSkew = time.Minute
+)
+
+// An Issuer signs tokens for Sidenote.
+type Issuer struct {
+	Name       string   // in the configuration
+	Issuer     string   // what iss must be
+	Audience   string   // what aud must be or hold
+	Algorithms []string // that signatures may have, of Algorithms
+	Keys       *KeySet
+}
+
+// Algorithms lists the signatures that can be allowed. All of them take public keys, so
+// nobody who can verify a token can make one.
+func Algorithms() []string {
+	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+}
+
+// A Denial says why a token names no tenant. It is for the log: callers are not told.
+type Denial string
+
+// The denials.
+const (
+	Foreign        Denial = "foreign" // no token, or one of an issuer that is not configured
+	TooLarge       Denial = "token-too-large"
+	Malformed      Denial = "token-malformed" // or with a signature of another algorithm
+	NoKeys         Denial = "no-keys-of-issuer"
+	UnknownKey     Denial = "unknown-kid"
+	BadSignature   Denial = "bad-signature"
+	WrongAudience  Denial = "wrong-audience"
+	Expired        Denial = "token-expired"
+	NotYetValid    Denial = "token-not-yet-valid"
+	NoExpiry       Denial = "no-expiry"
+	BadClaims      Denial = "ambiguous-claims"
+	NoTenant       Denial = "no-tenant-matches"
+	SeveralTenants Denial = "several-tenants-match"
+)
+
+// A Verified is a token that was verified and names one tenant.
+type Verified struct {
+	Tenant string
+	// Claims has the values of each claim; see Rule. Nobody changes it.
+	Claims map[string][]string
+
+	until time.Time // its exp and the clock skew
+	by    *issuer
+	keys  *keys // that verified it
+	size  int   // of the token
+}
+
+// A Verifier verifies tokens. It is safe for concurrent use.
+type Verifier struct {
+	issuers []*issuer
+	cache   tokenCache
+}
+
+type issuer struct {
+	Issuer
+	algorithms []jose.SignatureAlgorithm
+	rules      *index
+}
+
+// NewVerifier returns a Verifier of the tokens of some issuers. Each has its Keys.
+func NewVerifier(issuers []Issuer, rules []Rule) *Verifier {
+	v, byName := new(Verifier), indexes(rules)
+	for _, i := range issuers {
+		x := &issuer{Issuer: i, rules: byName[i.Name]}
+		if x.rules == nil {
+			x.rules = newIndex(nil)
+		}
+		for _, alg := range i.Algorithms {
+			x.algorithms = append(x.algorithms, jose.SignatureAlgorithm(alg))
+		}
+		v.issuers = append(v.issuers, x)
+	}
+	return v
+}
+
+// Verify returns what a token names, or why it names nothing. digest is its SHA-256.
+func (v *Verifier) Verify(token string, digest [sha256.Size]byte, now time.Time) (*Verified, Denial) {
+	if t := v.cache.get(digest); t != nil && t.by.Keys.current.Load() == t.keys {
+		if now.After(t.until) {
+			return nil, Expired
+		}
+		return t, ""
+	}
+	if !strings.HasPrefix(token, "eyJ") || strings.Count(token, ".") != 2 { // base64 of `{"`
+		return nil, Foreign
+	}
+	if len(token) > MaxToken {
+		return nil, TooLarge
+	}
+	t, why := v.verify(token, now)
+	if t != nil {
+		v.cache.put(digest, t)
+	}
+	return t, why
+}
+
+// verify tries the issuers whose name the token has. Of two that accept it, as they differ
+// in audience, both may name a tenant; it must be the same one.
+func (v *Verifier) verify(token string, now time.Time) (found *Verified, why Denial) {
+	name, ok := claimedIssuer(token)
+	if !ok {
+		return nil, Foreign
+	}
+	why = Foreign
+	for _, x := range v.issuers {
+		if x.Issuer.Issuer != name {
+			continue
+		}
+		t, denied := x.verify(token, now)
+		switch {
+		case t != nil && found != nil && t.Tenant != found.Tenant, denied == SeveralTenants:
+			return nil, SeveralTenants
+		case t != nil:
+			found = t
+		case why == Foreign || why == WrongAudience: // what another one says is more to the point
+			why = denied
+		}
+	}
+	if found != nil {
+		return found, ""
+	}
+	return nil, why
+}
+
+// claimedIssuer returns the iss of a token that nobody has verified.
+func claimedIssuer(token string) (name string, ok bool) {
+	_, rest, _ := strings.Cut(token, ".")
+	text, _, _ := strings.Cut(rest, ".")
+	payload, err := base64.RawURLEncoding.DecodeString(text)
+	var claims struct {
+		Issuer string `json:"iss"`
+	}
+	return claims.Issuer, err == nil && json.Unmarshal(payload, &claims) == nil
+}
+
+// verify verifies a token that says it is x's.
+func (x *issuer) verify(token string, now time.Time) (*Verified, Denial) {
+	signed, err := jose.ParseSignedCompact(token, x.algorithms)
+	if err != nil {
+		return nil, Malformed
+	}
+	set := x.Keys.current.Load()
+	if set == nil {
+		return nil, NoKeys
+	}
+	head := signed.Signatures[0].Header
+	same := set.byID[head.KeyID] // no key has the kid ""
+	if len(same) == 0 {
+		if head.KeyID != "" {
+			x.Keys.want()
+		}
+		return nil, UnknownKey
+	}
+	payload, ok := verifySignature(signed, same, jose.SignatureAlgorithm(head.Algorithm))
+	if !ok {
+		return nil, BadSignature
+	}
+	until, why := x.checkClaims(payload, now)
+	if why != "" {
+		return nil, why
+	}
+	claims, err := flatten(payload)
+	if err != nil {
+		return nil, BadClaims
+	}
+	tenant, several := x.rules.tenant(claims)
+	switch {
+	case several:
+		return nil, SeveralTenants
+	case tenant == "":
+		return nil, NoTenant
+	}
+	return &Verified{Tenant: tenant, Claims: claims, until: until, by: x, keys: set, size: len(token)}, ""
+}
+
+func verifySignature(signed *jose.JSONWebSignature, same []publicKey, alg jose.SignatureAlgorithm) (payload []byte, ok bool) {
+	for _, k := range same {
+		if !k.fits(alg) {
+			continue
+		}
+		if payload, err := signed.Verify(k.key); err == nil {
+			return payload, true
+		}
+	}
+	return nil, false
+}
+
+// checkClaims checks the claims that every token needs, and returns until when it counts.
+func (x *issuer) checkClaims(payload []byte, now time.Time) (until time.Time, why Denial) {
+	var c jwt.Claims
+	if err := json.Unmarshal(payload, &c); err != nil {
+		return until, BadClaims
+	}
+	if c.Expiry == nil {
+		return until, NoExpiry
+	}
+	err := c.ValidateWithLeeway(jwt.Expected{Issuer: x.Issuer.Issuer, AnyAudience: jwt.Audience{x.Audience}, Time: now}, ClockSkew)
+	switch {
+	case err == nil:
+		return c.Expiry.Time().Add(ClockSkew), ""
+	case errors.Is(err, jwt.ErrExpired):
+		return until, Expired
+	case errors.Is(err, jwt.ErrNotValidYet), errors.Is(err, jwt.ErrIssuedInTheFuture):
+		return until, NotYetValid
+	}
+	return until, WrongAudience
+}
