@@ -42,7 +42,6 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	tenant, from := tenant.Limited(h.Modes, time.Now())
 	asked, err := proxy.HeaderOptions(&ctx.Request.Header)
 	if err != nil {
 		return err
@@ -61,6 +60,7 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	if tenant, err = tenant.ForChat(chatPath, b); err != nil {
 		return err
 	}
+	tenant, from := tenant.Limited(h.Modes, time.Now()) // an override, too
 	field, err := rewrite.ReadOptions(req)
 	if err != nil {
 		return err
