@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -9,10 +8,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"sidenote/cmd/sidenote/internal/adminclient"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 )
@@ -91,22 +90,6 @@ func (c *keyListCmd) Run(a *app) error {
 	if c.JSON {
 		return printJSON(a.stdout, map[string]any{"object": "list", "data": keys})
 	}
-	for _, k := range keys {
-		fmt.Fprintln(a.stdout, keyLine(k))
-	}
+	screen.Keys(a.stdout, keys)
 	return nil
-}
-
-func keyLine(k admin.Key) string {
-	line := fmt.Sprintf("%-20s  %-20s  %s…  %-7s", k.Tenant, cmp.Or(k.Name, "-"), k.Prefix, strings.ReplaceAll(k.Status, "_", " "))
-	if !k.NotBefore.IsZero() {
-		line += "  from " + k.NotBefore.Format(time.DateOnly)
-	}
-	if !k.Expires.IsZero() {
-		line += "  until " + k.Expires.Add(-1).Format(time.DateOnly)
-	}
-	if k.LastUsed.IsZero() {
-		return line + "  not used"
-	}
-	return line + "  last used " + k.LastUsed.Format("2006-01-02 15:04")
 }

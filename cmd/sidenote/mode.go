@@ -3,11 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
-	"time"
 
+	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/proxy/admin"
 )
 
@@ -53,26 +52,9 @@ func (c *modeCmd) Run(a *app) error {
 	if c.JSON {
 		return printJSON(a.stdout, modes)
 	}
-	printModes(a.stdout, &modes)
+	screen.Modes(a.stdout, &modes)
 	if modes.Unkept != "" {
 		fmt.Fprintln(a.stderr, "warning: a restart takes this back: "+modes.Unkept)
 	}
 	return nil
-}
-
-func printModes(w io.Writer, modes *admin.Modes) {
-	for _, m := range modes.Data {
-		who := "all tenants"
-		if m.Tenant != "" {
-			who = "tenant " + m.Tenant
-		}
-		until := "until it is taken back"
-		if !m.Until.IsZero() {
-			until = "until " + m.Until.Local().Format(time.DateTime)
-		}
-		fmt.Fprintf(w, "%-7s %s, %s (set %s)\n", m.Mode, who, until, m.Since.Local().Format(time.DateTime))
-	}
-	if len(modes.Data) == 0 {
-		fmt.Fprintln(w, "nothing is set: all modes are those of the policies")
-	}
 }

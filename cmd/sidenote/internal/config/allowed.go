@@ -7,7 +7,7 @@ import (
 )
 
 // checkAllowedModels refuses a tenant's list of models that leaves none of its policy's.
-func (c checker) checkAllowedModels() {
+func checkAllowedModels(c checker) {
 	for _, name := range sortedKeys(c.Tenants) {
 		t := c.Tenants[name]
 		if p := c.policy(t.policyName()); p.Models != nil && len(pattern.Both(p.Models, t.Models)) == 0 {

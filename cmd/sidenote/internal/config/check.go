@@ -26,7 +26,7 @@ func (c checker) check(offline bool) {
 	c.expandPolicies()
 	c.checkPolicies()
 	c.checkTenants()
-	c.checkAllowedModels()
+	checkAllowedModels(c)
 	checkCallers(c)
 	c.checkDelegated()
 	c.checkIdentity(offline)

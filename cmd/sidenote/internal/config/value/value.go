@@ -1,5 +1,5 @@
-// Package value has scalar values of a configuration: amounts, priorities and scores. Each
-// reads the text that stands in the file, and says in its error what it wants instead.
+// Package value has scalar values of a configuration. Each reads the text that stands in the
+// file, and says in its error what it wants instead.
 package value
 
 import (
