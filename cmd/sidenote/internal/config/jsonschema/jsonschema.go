@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/config/callers"
 	"sidenote/cmd/sidenote/internal/config/schema"
 	"sidenote/rewrite"
 )
@@ -89,6 +90,9 @@ func value(t reflect.Type, tag reflect.StructTag) object {
 		return ref("filter")
 	case reflect.TypeFor[config.Attributes]():
 		return object{"type": "object", "minProperties": 1, "additionalProperties": object{"type": []string{"string", "number", "boolean", "array"}}}
+	case reflect.TypeFor[callers.Values]():
+		one := object{"type": []string{"string", "number", "boolean"}}
+		return object{"anyOf": []object{one, {"type": "array", "minItems": 1, "items": one}}}
 	}
 	if isScalar(t) {
 		return object{"anyOf": []object{scalar(t, tag), ref("variable")}}
@@ -97,7 +101,11 @@ func value(t reflect.Type, tag reflect.StructTag) object {
 	case reflect.Struct:
 		return withPlain(t)
 	case reflect.Map:
-		return object{"type": "object", "minProperties": 1, "propertyNames": ref("name"), "additionalProperties": value(t.Elem(), "")}
+		all := object{"type": "object", "minProperties": 1, "additionalProperties": value(t.Elem(), "")}
+		if t.Key() == reflect.TypeFor[config.Name]() {
+			all["propertyNames"] = ref("name")
+		}
+		return all
 	case reflect.Slice:
 		return object{"type": "array", "minItems": 1, "items": value(t.Elem(), tag)}
 	}
