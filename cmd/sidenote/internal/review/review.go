@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sidenote/cache/redis"
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/config/origin"
 	"sidenote/proxy"
@@ -82,7 +83,7 @@ func Summary(w io.Writer, cfg *config.Config) {
 			fmt.Fprintf(w, "           only documents of %s\n", f)
 		}
 		if n := len(p.Overrides); n > 0 {
-			fmt.Fprintf(w, "           otherwise for some models or routes: %d overrides, see --tenant %s\n", n, name)
+			fmt.Fprintf(w, "           otherwise for some models or routes: %s, see --tenant %s\n", console.Plural(n, "override"), name)
 		}
 	}
 	unknown := "refused"
