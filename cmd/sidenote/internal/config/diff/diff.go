@@ -41,9 +41,6 @@ type Change struct {
 
 	// Secret says that what is read at a place has changed, and the place may be the same.
 	Secret bool `json:"secret,omitempty"`
-
-	// Restart says that a running process keeps the old value until it is started again.
-	Restart bool `json:"restart,omitempty"`
 }
 
 // Empty tells whether nothing has changed.
@@ -54,9 +51,6 @@ func Compare(old, next *config.Config) Changes {
 	c := comparison{old: old, next: next}
 	before, after := schema.Settings(apart(old)), schema.Settings(apart(next))
 	changes := Changes{Tenants: []Tenant{}, Keys: compare(before, after)}
-	for i := range changes.Keys {
-		changes.Keys[i].Restart = needsRestart(changes.Keys[i].Key)
-	}
 	c.shared = changes.Keys
 	names := slices.Concat(old.TenantNames(), next.TenantNames())
 	slices.Sort(names)
@@ -164,15 +158,4 @@ func compare(before, after []schema.Setting) []Change {
 	}
 	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(order[a.Key], order[b.Key]) })
 	return changes
-}
-
-// live are the keys whose new value a running process can take over. All others are fixed
-// at the start: ports, folders, caches and limits are made of them.
-func live() []string {
-	return []string{"upstream", "upstreams", "models", "policies", "tenants", "identity", "include", "version"}
-}
-
-func needsRestart(key string) bool {
-	top, _, _ := strings.Cut(key, ".")
-	return !slices.Contains(live(), top)
 }

@@ -65,8 +65,8 @@ func TestCompare(t *testing.T) {
 		"a key more, before":     {"[{sha256: " + digestA, "[{sha256: f" + digestA[1:] + ", expires: 2099-12-31}, {sha256: " + digestA, "tenant changed: acme\n  keys.fcae8f73.sha256: not set → fcae8f73\n  keys.fcae8f73.expires: not set → 2099-12-31\n"},
 		"its upstream's address": {"https://u.test/v1", "https://v.test/v1", "upstreams.api.base_url: https://u.test/v1 → https://v.test/v1\n3 tenants changed: acme, gone, hr\n  upstreams.api.base_url: https://u.test/v1 → https://v.test/v1\n"},
 		"another's upstream":     {"http://o.test", "http://p.test", "upstreams.other.base_url: http://o.test → http://p.test\n"},
-		"its base":               {"hr: ./hr}", "hr: ./people}", "knowledge.hr.path: hr → people (takes a restart)\ntenant changed: hr\n  knowledge.hr.path: hr → people (takes a restart)\n"},
-		"a limit":                {"\nupstreams", "\nconcurrency: 2k\nupstreams", "concurrency: 1024 → 2000 (takes a restart)\n"},
+		"its base":               {"hr: ./hr}", "hr: ./people}", "knowledge.hr.path: hr → people\ntenant changed: hr\n  knowledge.hr.path: hr → people\n"},
+		"a limit":                {"\nupstreams", "\nconcurrency: 2k\nupstreams", "concurrency: 1024 → 2000\n"},
 		"where a secret is":      {"{env: KEY}", "{env: TOKEN}", "upstreams.api.api_key: env KEY → env TOKEN\n3 tenants changed: acme, gone, hr\n  upstreams.api.api_key: env KEY → env TOKEN\n"},
 		"unknown callers":        {"\ntenants", "\nidentity: {unknown: acme}\ntenants", "identity.unknown: not set → acme\n"},
 	} {
@@ -85,7 +85,7 @@ func TestCompare(t *testing.T) {
 func TestT28CompareShowsNoSecret(t *testing.T) {
 	const text = "upstream: {base_url: https://u.test, api_key: {env: KEY}}\nadmin: {token: {env: TOKEN}}\nredis: {url: {env: REDIS}}\n"
 	changes := diff.Compare(load(t, text, "sk-canary-1"), load(t, text, "sk-canary-2"))
-	want := "upstream.api_key: env KEY, and what is read there has changed\nredis.url: env REDIS, and what is read there has changed (takes a restart)\n" +
+	want := "upstream.api_key: env KEY, and what is read there has changed\nredis.url: env REDIS, and what is read there has changed\n" +
 		"tenant changed: default\n  upstream.api_key: env KEY, and what is read there has changed\n"
 	if changes.String() != want {
 		t.Errorf("got\n%swant\n%s", changes, want)
@@ -113,7 +113,7 @@ func TestCompareJSON(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	next := load(t, strings.Replace(before, "\nupstreams", "\nlisten: 127.0.0.1:9\nupstreams", 1), "k")
-	if d := cmp.Diff(`{"tenants":[],"keys":[{"key":"listen","old":"127.0.0.1:8080","new":"127.0.0.1:9","restart":true}]}`, text(diff.Compare(same, next))); d != "" {
+	if d := cmp.Diff(`{"tenants":[],"keys":[{"key":"listen","old":"127.0.0.1:8080","new":"127.0.0.1:9"}]}`, text(diff.Compare(same, next))); d != "" {
 		t.Error(d)
 	}
 }

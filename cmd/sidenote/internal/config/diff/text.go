@@ -15,9 +15,6 @@ func (c Change) String() string {
 	if c.Secret {
 		text = fmt.Sprintf("%s: %s, and what is read there has changed", c.Key, shown(c.New))
 	}
-	if c.Restart {
-		text += " (takes a restart)"
-	}
 	return text
 }
 
