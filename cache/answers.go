@@ -17,9 +17,9 @@ type answer[V any] struct {
 	decoded V
 }
 
-// maxAnswer is the largest sum of value and id, in bytes, that is remembered. All answers
-// together take at most 16 MiB besides the store.
-const maxAnswer = 32 << 10
+// maxAnswer is the largest sum of a value's size and its id, in bytes, that is remembered. All answers
+// together take at most 20 MiB besides the store.
+const maxAnswer = 40 << 10
 
 // get returns the answer for an id, nil if there is none.
 func (r *answers[V]) get(id []byte) *answer[V] {
@@ -29,11 +29,9 @@ func (r *answers[V]) get(id []byte) *answer[V] {
 	return nil
 }
 
-// put remembers what was decoded from l's value.
+// put remembers what was made of l's value.
 func (r *answers[V]) put(id []byte, l *Lookup[V], decoded V) {
-	if len(id)+len(l.value) <= maxAnswer {
-		r.table.Put(recent.HashBytes(id), &answer[V]{string(id), l.key, l.name, l.value, decoded})
-	}
+	r.table.Put(recent.HashBytes(id), &answer[V]{string(id), l.key, l.name, l.value, decoded})
 }
 
 // same tells whether two slices are the same memory.

@@ -18,9 +18,9 @@ func TestM31KeysStayTheSame(t *testing.T) {
 	q := question("how long")
 	q.Settings = retrieval.Settings{TopK: 5, NumCandidates: 50, MaxPerDocument: 2, ScoreThreshold: -1, Deadline: time.Second}
 	for want, key := range map[string]cache.Key{
-		"v3:selected:{acme}:852efceeeb918cb80e6cd4f24a9e63aa6ac817f7e87bb616a0ae61af290af410":   cache.NewKey(cache.Selected, q),
-		"v3:candidates:{acme}:92edb4157c8f413f9963d259042d166dbf29a9c1051cc51dfd5fe63f334c70b0": cache.NewKey(cache.Candidates, q),
-		"v3:calibration:{}:65e1596049cde8e3d629db0510bef0d9d8e4936941501298541ad85b8b353fc8":    cache.NamedKey(cache.Calibration, "upstream", "model"),
+		"v4:selected:{acme}:c0b2c6984e212905f73ea4fd001c9753c9f8becb5661ba335486c2046f8543a0":   cache.NewKey(cache.Selected, q),
+		"v4:candidates:{acme}:e1138bf1ec1aeae134608ff59fd13ce4a02022b4026a5bcc64f8a743f14abf8d": cache.NewKey(cache.Candidates, q),
+		"v4:calibration:{}:12216c67e82da27127d855bfdeaf48556fec12019eb1f756a0fe33ea2c2fe675":    cache.NamedKey(cache.Calibration, "upstream", "model"),
 	} {
 		if got := key.String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -33,9 +33,9 @@ func TestM31KeysStayTheSame(t *testing.T) {
 func TestM31KeyShowsPlainNames(t *testing.T) {
 	const plain = "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 	for c := range 256 {
-		want := "v3:k:{_}:"
+		want := "v4:k:{_}:"
 		if strings.IndexByte(plain, byte(c)) >= 0 {
-			want = "v3:k:{" + string(rune(c)) + "}:"
+			want = "v4:k:{" + string(rune(c)) + "}:"
 		}
 		key := cache.Key{Kind: "k", Tenant: string([]byte{byte(c)})}
 		if got := key.String(); got != want+strings.Repeat("0", 64) {
@@ -49,7 +49,7 @@ func TestM31KeyShowsPlainNames(t *testing.T) {
 	}
 	for n, shown := range map[int]int{63: 63, 64: 64, 65: 64} {
 		key := cache.Key{Tenant: strings.Repeat("x", n)}
-		if want := "v3::{" + strings.Repeat("x", shown) + "}:" + strings.Repeat("0", 64); key.String() != want {
+		if want := "v4::{" + strings.Repeat("x", shown) + "}:" + strings.Repeat("0", 64); key.String() != want {
 			t.Errorf("%d bytes: %s", n, key)
 		}
 	}

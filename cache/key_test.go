@@ -73,6 +73,7 @@ func vary(t *testing.T, path string, v reflect.Value, visit func(path string)) {
 	}
 }
 
+// T03, T05: whatever differs between two questions, the tenant above all, their keys differ.
 func TestKeyCoversEveryField(t *testing.T) {
 	q := question("how long")
 	want := cache.NewKey(cache.Selected, q)
@@ -131,7 +132,7 @@ func TestRecentCoversEveryField(t *testing.T) {
 	retrieve("as at first", "1", retrieval.CacheHit)
 }
 
-// Bytes moved from one field to its neighbour make another query and so another key.
+// T04: bytes moved from one field to its neighbour make another query and so another key.
 // The texts are made of few letters, so that the joined fields of different queries are
 // often equal.
 func TestKeyIsInjective(t *testing.T) {

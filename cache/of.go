@@ -46,7 +46,7 @@ const (
 // if that misses, one search. A flight goes on when the caller that began it leaves;
 // its late value is still written to the tiers.
 //
-// Only Observe may be nil. The fields do not change once it is in use.
+// Only Observe and Size may be nil. The fields do not change once it is in use.
 type Of[V any] struct {
 	Kind  Kind
 	Tiers []Tier // nearest first; a value found in a far one is written to the nearer ones
@@ -54,6 +54,9 @@ type Of[V any] struct {
 	Encode func(Key, V) []byte          // the value in its sealed form (see Seal); nil if it is too large to keep
 	Decode func(Key, []byte) (V, error) // what Encode was given; anything else is a Mismatch
 	Empty  func(V) bool                 // whether a value is kept for the EmptyTTL of a tier
+	// Size is about the memory that a value takes as Far returns it, to remember it beside the
+	// nearest tier; negative: not to be remembered.
+	Size func(V) int
 
 	Observe func(Event) // called concurrently
 
@@ -67,11 +70,22 @@ type Lookup[V any] struct {
 	name       string     // the key in the form of stores
 	known      *answer[V] // the remembered answer of the nearest tier; nil if there is none
 	value      []byte     // as a tier returned it, or as it is to be kept
+	err        error      // of the nearest tier
 	unwritable uint       // a bit for each tier that the value must not be written to
 }
 
-// Near looks into the nearest tier. The digest of the key is made of id, which has the
-// schema, the kind and all that the value depends on. After a miss, l is for Far.
+// A Search answers what the nearest tier did not.
+type Search[V any] struct {
+	// Complete reads what Encode leaves out, after Decode; nil if that is nothing. Its error is
+	// a Mismatch where the value is wrong, else one that makes it a miss.
+	Complete func(context.Context, *V) error
+	// Find finds the value, which is kept if it is whole.
+	Find func(context.Context) (v V, whole bool, err error)
+}
+
+// Near asks the nearest tier, and answers if that has what it had lately. The digest of the key
+// is made of id, which has the schema, the kind and all that the value depends on. Else l is
+// for Far.
 func (c *Of[V]) Near(ctx context.Context, tenant string, id []byte, l *Lookup[V]) (v V, hit bool) {
 	l.known = c.recent.get(id)
 	if l.known != nil {
@@ -80,32 +94,36 @@ func (c *Of[V]) Near(ctx context.Context, tenant string, id []byte, l *Lookup[V]
 		l.key = digestKey(c.Kind, tenant, id)
 		l.name = l.key.String()
 	}
-	v, outcome := c.lookUp(ctx, 0, l)
-	if outcome != Hit {
+	l.value, l.err = c.Tiers[0].get(ctx, l.name)
+	if l.known == nil || l.err != nil || !same(l.known.value, l.value) {
 		return v, false
 	}
-	if l.known == nil || !same(l.known.value, l.value) {
-		c.recent.put(id, l, v)
-	}
-	return v, true
+	c.observe(Event{Tier: c.Tiers[0].Name, Result: Hit})
+	return l.known.decoded, true
 }
 
-// Found is the result of a flight.
+// Found is the result of a look-up in the tiers, or of a flight.
 type Found[V any] struct {
 	Value V
-	Hit   bool          // a far tier had it
+	Hit   bool          // a tier had it
 	Took  time.Duration // to find it there
 	Err   error         // of the search, which is an error too if it panics
 }
 
-// Far answers what Near did not: from a far tier, or by find, whose value is kept if it
-// is whole. It returns false if ctx ends first.
-func (c *Of[V]) Far(ctx context.Context, l Lookup[V], find func(context.Context) (v V, whole bool, err error)) (Found[V], bool) {
+// Far answers what Near did not: by what the nearest tier returned, from a far tier, or by
+// s.Find. It returns false if ctx ends first. id is that of Near.
+func (c *Of[V]) Far(ctx context.Context, id []byte, l Lookup[V], s Search[V]) (Found[V], bool) {
+	start := time.Now()
+	value, err := l.value, l.err
+	l.known, l.value, l.err = nil, nil, nil
+	if v, outcome := c.judge(ctx, 0, &l, value, err, s.Complete); outcome == Hit {
+		c.remember(id, &l, v)
+		return Found[V]{Value: v, Hit: true, Took: time.Since(start)}, true
+	}
 	if ctx.Err() != nil { // the caller has left, so no search is started
 		return Found[V]{}, false
 	}
-	l.known = nil
-	flight := c.flights.DoChan(l.name, func() (any, error) { return c.fly(ctx, l, find), nil })
+	flight := c.flights.DoChan(l.name, func() (any, error) { return c.fly(ctx, l, s), nil })
 	var landed singleflight.Result
 	select {
 	case landed = <-flight:
@@ -119,8 +137,19 @@ func (c *Of[V]) Far(ctx context.Context, l Lookup[V], find func(context.Context)
 	return landed.Val.(Found[V]), true
 }
 
+// remember keeps a value beside the nearest tier, as long as that has it.
+func (c *Of[V]) remember(id []byte, l *Lookup[V], v V) {
+	size := len(l.value)
+	if c.Size != nil {
+		size = c.Size(v)
+	}
+	if size >= 0 && len(id)+size <= maxAnswer {
+		c.recent.put(id, l, v)
+	}
+}
+
 // fly answers all callers that wait for l.
-func (c *Of[V]) fly(ctx context.Context, l Lookup[V], find func(context.Context) (V, bool, error)) (f Found[V]) {
+func (c *Of[V]) fly(ctx context.Context, l Lookup[V], s Search[V]) (f Found[V]) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flightTimeout)
 	defer cancel()
@@ -130,13 +159,14 @@ func (c *Of[V]) fly(ctx context.Context, l Lookup[V], find func(context.Context)
 	defer stop()
 	for at := 1; at < len(c.Tiers); at++ {
 		ctx = withWaitBudget(ctx, c.Tiers[at].Wait)
-		if v, outcome := c.lookUp(ctx, at, &l); outcome == Hit {
+		value, err := c.Tiers[at].get(ctx, l.name)
+		if v, outcome := c.judge(ctx, at, &l, value, err, s.Complete); outcome == Hit {
 			c.keep(ctx, at, l, v)
 			return Found[V]{Value: v, Hit: true, Took: time.Since(start)}
 		}
 	}
 	defer recovered(&f.Err) // a panic would end the process
-	v, whole, err := find(ctx)
+	v, whole, err := s.Find(ctx)
 	if err == nil && whole {
 		if l.value = c.Encode(l.key, v); l.value != nil {
 			c.keep(ctx, len(c.Tiers), l, v)
@@ -145,17 +175,16 @@ func (c *Of[V]) fly(ctx context.Context, l Lookup[V], find func(context.Context)
 	return Found[V]{Value: v, Err: err}
 }
 
-// lookUp asks one tier and returns the outcome. After a Hit, l holds the value.
-func (c *Of[V]) lookUp(ctx context.Context, at int, l *Lookup[V]) (V, Outcome) {
-	tier := &c.Tiers[at]
-	event := Event{Tier: tier.Name}
-	value, err := tier.get(ctx, l.name)
-	var v V
+// judge takes what a tier returned and tells the outcome. After a Hit, l holds the value.
+func (c *Of[V]) judge(ctx context.Context, at int, l *Lookup[V], value []byte, err error, complete func(context.Context, *V) error) (v V, _ Outcome) {
+	event := Event{Tier: c.Tiers[at].Name}
+	outdated := false
 	if err == nil && value != nil {
-		if l.known != nil && same(l.known.value, value) {
-			v = l.known.decoded
-		} else {
-			v, err = c.Decode(l.key, value)
+		if v, err = c.Decode(l.key, value); err == nil && complete != nil {
+			if err = complete(ctx, &v); err != nil {
+				_, wrong := errors.AsType[Mismatch](err)
+				outdated = !wrong
+			}
 		}
 	}
 	var mismatch Mismatch
@@ -164,7 +193,7 @@ func (c *Of[V]) lookUp(ctx context.Context, at int, l *Lookup[V]) (V, Outcome) {
 		mismatch, broken = errors.AsType[Mismatch](err)
 	}
 	switch {
-	case err == nil && value == nil:
+	case err == nil && value == nil, outdated:
 		event.Result = Miss
 	case err == nil:
 		event.Result, l.value = Hit, value
@@ -179,7 +208,7 @@ func (c *Of[V]) lookUp(ctx context.Context, at int, l *Lookup[V]) (V, Outcome) {
 	}
 	// If it is not known what the key holds, it could be somebody else's data, so it is
 	// not overwritten.
-	if err != nil && (!broken || mismatch == MismatchType) {
+	if err != nil && !outdated && (!broken || mismatch == MismatchType) {
 		l.unwritable |= 1 << at
 	}
 	c.observe(event)

@@ -47,12 +47,12 @@ func TestOf(t *testing.T) {
 				if _, hit := words.Near(t.Context(), "acme", []byte("id"), &l); hit {
 					t.Error("a hit in a store that keeps nothing")
 				}
-				got, landed := words.Far(t.Context(), l, func(context.Context) ([]string, bool, error) {
+				got, landed := words.Far(t.Context(), []byte("id"), l, cache.Search[[]string]{Find: func(context.Context) ([]string, bool, error) {
 					if f.panics {
 						panic("index out of range")
 					}
 					return []string{"a", "b"}, f.whole, f.err
-				})
+				}})
 				if !landed {
 					t.Error("not waited for")
 				}

@@ -3,6 +3,7 @@ package cache
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"sidenote/retrieval"
 )
@@ -10,50 +11,63 @@ import (
 // maxBody is the largest body of a value; its length is written in 32 bits.
 const maxBody = 1 << 30
 
-// The least bytes that a list's element takes: a source has eleven lengths or numbers, a score
-// and a relevance, a ref two lengths. They bound what a decoder allocates for the length that a
-// list claims.
+// The least bytes that a list's element takes: a source has flags, three strings, its chunk, its
+// score and its place, a ref two lengths. They bound what a decoder allocates for the length that
+// a list claims.
 const (
-	minSource   = 11 + 16
+	minSource   = 8
 	minExcluded = minSource + 2
 	minRef      = 2
 )
 
 // Encode returns the value that keeps r under k, in a binary form: lists with their
-// length plus one (0 is nil), strings with their length, integers as varints, floats as
-// their bits. Cache, Took, Partial and Provisional are not kept. It returns nil for a
-// result that is too large to keep.
+// length plus one (0 is nil), strings with their length, integers as varints, scores and
+// relevances as few bytes as keep all their bits. Of a source whose text its engine keeps there
+// is what the text is found by again, in about 20 bytes: base, document, chunk and place. Strings
+// that come again are a number the second time, see column.
+//
+// Cache, Took, Partial, Provisional and Texts are not kept. It returns nil for a result that is
+// too large to keep.
 func Encode(k Key, r retrieval.Result) []byte {
 	size := sizeOf(r)
 	if size > maxBody {
 		return nil
 	}
-	b, bodyAt := seal(k, size)
-	b = appendCount(b, len(r.Sources), r.Sources == nil)
+	var e encoder
+	var bodyAt int
+	e.b, bodyAt = seal(k, size)
+	e.floor = r.Floor
+	e.float(r.Floor)
+	e.count(len(r.Sources), r.Sources == nil)
 	for i := range r.Sources {
-		b = appendSource(b, &r.Sources[i])
+		e.source(&r.Sources[i])
 	}
-	b = appendCount(b, len(r.Excluded), r.Excluded == nil)
+	e.count(len(r.Excluded), r.Excluded == nil)
 	for i := range r.Excluded {
-		b = appendSource(b, &r.Excluded[i].Source)
-		b = appendString(b, string(r.Excluded[i].Reason))
-		b = appendString(b, r.Excluded[i].Detail)
+		x := &r.Excluded[i]
+		e.source(&x.Source)
+		e.b = e.names.append(e.b, string(x.Reason))
+		e.detail(x)
 	}
-	b = appendCount(b, len(r.Bases), r.Bases == nil)
+	e.count(len(r.Bases), r.Bases == nil)
 	for _, ref := range r.Bases {
-		b = appendString(b, ref.Knowledge)
-		b = appendString(b, ref.Generation)
+		e.b = appendString(e.b, ref.Knowledge)
+		e.b = appendString(e.b, ref.Generation)
 	}
-	b = appendFloat(b, r.Floor)
-	b = appendString(b, string(r.Reason))
-	b = binary.AppendVarint(b, int64(r.Retrieved))
-	b = binary.AppendVarint(b, int64(r.Unique))
-	return finish(b, bodyAt)
+	e.b = appendString(e.b, string(r.Reason))
+	e.b = binary.AppendVarint(e.b, int64(r.Retrieved))
+	e.b = binary.AppendVarint(e.b, int64(r.Unique))
+	b := finish(e.b, bodyAt)
+	if cap(b)-len(b) > len(b)/16 { // what is kept for long should not take more than it holds
+		b = slices.Clone(b)
+	}
+	return b
 }
 
-// Decode returns the result that Encode wrote under k. Anything else (the value of
-// another key, tenant or schema, a flipped bit, a byte too many) is a Mismatch. It
-// allocates at most a small multiple of len(data) and keeps no reference to data.
+// Decode returns the result that Encode wrote under k; the texts of sources that an engine
+// keeps are still to be read. Anything else (the value of another key, tenant or schema, a
+// flipped bit, a byte too many) is a Mismatch. It allocates at most a small multiple of
+// len(data) and keeps no reference to data.
 func Decode(k Key, data []byte) (retrieval.Result, error) {
 	body, err := Body(k, data)
 	if err != nil {
@@ -61,6 +75,8 @@ func Decode(k Key, data []byte) (retrieval.Result, error) {
 	}
 	d := decoder{rest: string(body)} // one copy, which all strings of the result share
 	var r retrieval.Result
+	r.Floor = d.float()
+	d.floor = r.Floor
 	if n, ok := d.count(minSource); ok {
 		r.Sources = make([]retrieval.Source, n)
 		for i := range r.Sources {
@@ -70,9 +86,10 @@ func Decode(k Key, data []byte) (retrieval.Result, error) {
 	if n, ok := d.count(minExcluded); ok {
 		r.Excluded = make([]retrieval.Excluded, n)
 		for i := range r.Excluded {
-			e := &r.Excluded[i]
-			d.source(&e.Source)
-			e.Reason, e.Detail = retrieval.ExcludeReason(d.string()), d.string()
+			x := &r.Excluded[i]
+			d.source(&x.Source)
+			x.Reason = retrieval.ExcludeReason(d.names.read(&d))
+			d.detail(x)
 		}
 	}
 	if n, ok := d.count(minRef); ok {
@@ -81,7 +98,6 @@ func Decode(k Key, data []byte) (retrieval.Result, error) {
 			r.Bases[i] = retrieval.Ref{Knowledge: d.string(), Generation: d.string()}
 		}
 	}
-	r.Floor = d.float()
 	r.Reason = retrieval.Reason(d.string())
 	r.Retrieved, r.Unique = d.int(), d.int()
 	if d.broken || d.rest != "" {
@@ -92,13 +108,13 @@ func Decode(k Key, data []byte) (retrieval.Result, error) {
 
 // sizeOf estimates the encoded size of r.
 func sizeOf(r retrieval.Result) int {
-	const perSource, perRef, fixed = 48, 4, 64
+	const perSource, perRef, fixed = 24, 4, 64
 	n := fixed
 	for i := range r.Sources {
 		n += perSource + stringsOf(&r.Sources[i])
 	}
 	for i := range r.Excluded {
-		n += perSource + stringsOf(&r.Excluded[i].Source) + len(r.Excluded[i].Reason) + len(r.Excluded[i].Detail)
+		n += perSource + stringsOf(&r.Excluded[i].Source) + len(r.Excluded[i].Detail)/2
 	}
 	for _, ref := range r.Bases {
 		n += perRef + len(ref.Knowledge) + len(ref.Generation)
@@ -107,35 +123,10 @@ func sizeOf(r retrieval.Result) int {
 }
 
 func stringsOf(s *retrieval.Source) int {
-	return len(s.Type) + len(s.Knowledge) + len(s.Doc) + len(s.Name) + len(s.Section) +
-		len(s.Text) + len(s.Before) + len(s.After) + len(s.Sketch)
-}
-
-func appendSource(b []byte, s *retrieval.Source) []byte {
-	b = appendString(b, s.Type)
-	b = appendString(b, s.Knowledge)
-	b = appendString(b, s.Doc)
-	b = binary.AppendVarint(b, int64(s.Chunk))
-	b = appendString(b, s.Name)
-	b = appendString(b, s.Section)
-	b = appendString(b, s.Text)
-	b = appendString(b, s.Before)
-	b = appendString(b, s.After)
-	b = appendString(b, s.Sketch)
-	b = binary.AppendVarint(b, int64(s.Tokens))
-	b = appendFloat(b, s.Score)
-	return appendFloat(b, s.Relevance)
-}
-
-func appendCount(b []byte, n int, isNil bool) []byte {
-	if isNil {
-		return append(b, 0)
+	if s.At.Kept {
+		return len(s.Doc) / 2
 	}
-	return binary.AppendUvarint(b, uint64(n)+1)
-}
-
-func appendFloat(b []byte, f float64) []byte {
-	return binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
+	return len(s.Doc) + len(s.Name) + len(s.Section) + len(s.Text) + len(s.Before) + len(s.After) + len(s.Sketch)
 }
 
 // A decoder reads a body from the front. After the first malformed byte it is broken
@@ -143,10 +134,21 @@ func appendFloat(b []byte, f float64) []byte {
 type decoder struct {
 	rest   string
 	broken bool
+	columns
 }
 
 func (d *decoder) fail() {
 	d.rest, d.broken = "", true
+}
+
+func (d *decoder) byte() byte {
+	if d.rest == "" {
+		d.fail()
+		return 0
+	}
+	b := d.rest[0]
+	d.rest = d.rest[1:]
+	return b
 }
 
 func (d *decoder) uvarint() uint64 {
@@ -205,14 +207,4 @@ func (d *decoder) count(size int) (n int, ok bool) {
 		return 0, false
 	}
 	return int(u - 1), true
-}
-
-func (d *decoder) source(s *retrieval.Source) {
-	s.Type, s.Knowledge, s.Doc = d.string(), d.string(), d.string()
-	s.Chunk = d.int()
-	s.Name, s.Section = d.string(), d.string()
-	s.Text, s.Before, s.After = d.string(), d.string(), d.string()
-	s.Sketch = d.string()
-	s.Tokens = d.int()
-	s.Score, s.Relevance = d.float(), d.float()
 }

@@ -130,6 +130,13 @@ var someResult = rapid.Custom(func(t *rapid.T) retrieval.Result {
 	text, number := rapid.String(), rapid.Int()
 	score := rapid.Float64()
 	source := rapid.Custom(func(t *rapid.T) retrieval.Source {
+		if rapid.Bool().Draw(t, "kept") {
+			return retrieval.Source{
+				Type: "rag", Knowledge: "docs", Doc: rapid.SampledFrom([]string{"a/b.md", "a/bc.md", "a", ""}).Draw(t, "doc"), Chunk: number.Draw(t, "chunk"),
+				Score: float64(rapid.Int32().Draw(t, "score")) / (1 << 20), Relevance: rapid.SampledFrom([]float64{0, .25}).Draw(t, "relevance"),
+				At: retrieval.Place{Kept: true, Segment: number.Draw(t, "segment"), Text: number.Draw(t, "text")},
+			}
+		}
 		return retrieval.Source{
 			Sketch: rapid.SampledFrom([]string{"", "a sketch"}).Draw(t, "sketch"),
 			Type:   text.Draw(t, "type"), Knowledge: text.Draw(t, "knowledge"), Doc: text.Draw(t, "doc"), Chunk: number.Draw(t, "chunk"),
@@ -138,9 +145,9 @@ var someResult = rapid.Custom(func(t *rapid.T) retrieval.Result {
 		}
 	})
 	return retrieval.Result{
-		Sources: optional(rapid.SliceOfN(source, 0, 4)).Draw(t, "sources"),
+		Sources: optional(rapid.SliceOfN(source, 0, 9)).Draw(t, "sources"),
 		Excluded: optional(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Excluded {
-			return retrieval.Excluded{Source: source.Draw(t, "source"), Reason: retrieval.ExcludeReason(text.Draw(t, "reason")), Detail: text.Draw(t, "detail")}
+			return retrieval.Excluded{Source: source.Draw(t, "source"), Reason: retrieval.ExcludeReason(text.Draw(t, "reason")), Detail: rapid.OneOf(text, rapid.Just("score 1.50 < 2.00")).Draw(t, "detail")}
 		}), 0, 3)).Draw(t, "excluded"),
 		Bases: optional(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Ref {
 			return retrieval.Ref{Knowledge: text.Draw(t, "id"), Generation: text.Draw(t, "generation")}
@@ -173,7 +180,7 @@ func TestValueRoundTrip(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	key := cache.NewKey(cache.Selected, question("q"))
 	empty := len(cache.Encode(key, retrieval.Result{}))
-	for _, r := range []retrieval.Result{{}, answer(), {Reason: retrieval.ReasonNoMatch, Bases: []retrieval.Ref{}}} {
+	for _, r := range []retrieval.Result{{}, answer(), keeping().res, {Reason: retrieval.ReasonNoMatch, Bases: []retrieval.Ref{}}} {
 		value := cache.Encode(key, r)
 		f.Add(value)
 		f.Add(value[len(value)-len(value)%empty:])

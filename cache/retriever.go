@@ -25,8 +25,23 @@ type Retriever struct {
 func NewRetriever(next retrieval.Retriever, kind Kind, tiers []Tier, observe func(Event)) *Retriever {
 	return &Retriever{next, Of[retrieval.Result]{
 		Kind: kind, Tiers: tiers, Observe: observe,
-		Encode: Encode, Decode: Decode, Empty: func(res retrieval.Result) bool { return len(res.Sources) == 0 },
+		Encode: Encode, Decode: Decode, Empty: func(res retrieval.Result) bool { return len(res.Sources) == 0 }, Size: memoryOf,
 	}}
+}
+
+// memoryOf is about the memory that a result takes. Those that hold on to an engine's texts are
+// not to be remembered: these may be files that are no longer in use.
+func memoryOf(res retrieval.Result) int {
+	if res.Texts != nil {
+		return -1
+	}
+	const perSource = 256
+	n := perSource * (len(res.Sources) + len(res.Excluded))
+	for i := range res.Sources {
+		s := &res.Sources[i]
+		n += len(s.Text) + len(s.Before) + len(s.After)
+	}
+	return n
 }
 
 // Retrieve answers q from a tier, else from the retriever behind it.
@@ -55,9 +70,12 @@ func cacheable(q retrieval.Query) bool {
 // far answers a query that the nearest tier did not answer. It is a function of its own
 // so that q and l move to the heap here, and not in Retrieve, where hits are answered.
 func (r *Retriever) far(ctx context.Context, q retrieval.Query, l Lookup[retrieval.Result]) (retrieval.Result, error) {
-	f, landed := r.cache.Far(ctx, l, func(ctx context.Context) (retrieval.Result, bool, error) {
-		res, err := r.next.Retrieve(ctx, q)
-		return res, complete(res, q), err
+	f, landed := r.cache.Far(ctx, appendQuery(nil, r.cache.Kind, &q), l, Search[retrieval.Result]{
+		Complete: func(ctx context.Context, res *retrieval.Result) error { return r.readTexts(ctx, q, res) },
+		Find: func(ctx context.Context) (retrieval.Result, bool, error) {
+			res, err := r.next.Retrieve(ctx, q)
+			return res, complete(res, q), err
+		},
 	})
 	if !landed {
 		return retrieval.Result{Reason: retrieval.ReasonTimeout, Partial: true, Cache: retrieval.CacheMiss},
@@ -88,4 +106,48 @@ func (r *Retriever) far(ctx context.Context, q retrieval.Query, l Lookup[retriev
 // have changed between the look-up and the search.
 func complete(res retrieval.Result, q retrieval.Query) bool {
 	return !res.Partial && !res.Provisional && !res.Reason.Failed() && slices.Equal(res.Bases, q.Bases)
+}
+
+// readTexts completes a result that was kept without the texts that an engine has. A document
+// that the generation does not have makes the value a wrong one.
+func (r *Retriever) readTexts(ctx context.Context, q retrieval.Query, res *retrieval.Result) error {
+	sources, labels := keptOf(res)
+	if len(sources)+len(labels) == 0 {
+		return nil
+	}
+	texts, err := r.Locate(ctx, q, slices.Concat(sources, labels))
+	switch {
+	case errors.Is(err, retrieval.ErrNoHit):
+		return MismatchBody
+	case err != nil:
+		return err
+	case r.cache.Kind == Candidates: // texts are read of what is selected
+		res.Texts = texts
+		return nil
+	}
+	return texts.Read(sources, labels)
+}
+
+// keptOf returns the sources of res, and of what fell, whose texts an engine has.
+func keptOf(res *retrieval.Result) (sources, fallen []*retrieval.Source) {
+	for i := range res.Sources {
+		if s := &res.Sources[i]; s.At.Kept {
+			sources = append(sources, s)
+		}
+	}
+	for i := range res.Excluded {
+		if s := &res.Excluded[i].Source; s.At.Kept {
+			fallen = append(fallen, s)
+		}
+	}
+	return sources, fallen
+}
+
+// Locate returns the texts of hits, if they have any that the retriever behind the cache keeps.
+func (r *Retriever) Locate(ctx context.Context, q retrieval.Query, hits []*retrieval.Source) (retrieval.Texts, error) {
+	behind, ok := r.next.(retrieval.Locator)
+	if !ok {
+		return nil, fmt.Errorf("texts are not kept here: %w", retrieval.ErrNoHit)
+	}
+	return behind.Locate(ctx, q, hits)
 }

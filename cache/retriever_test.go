@@ -1,8 +1,11 @@
 package cache_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -192,6 +195,38 @@ func TestRetrieverMixedUpStore(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, seen.list); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+// Row P16: two releases that share a store. What another schema wrote, under its own keys or
+// under ours, is a miss and no error; both find what they wrote themselves.
+func TestP16AnotherRelease(t *testing.T) {
+	store := memory(t, 1<<20)
+	ours := cache.NewKey(cache.Selected, question("q"))
+	r := cache.NewRetriever(fixed(answer(), nil), cache.Selected, near(store), nil)
+	if got, err := r.Retrieve(t.Context(), question("q")); err != nil || got.Cache != retrieval.CacheMiss {
+		t.Fatalf("%v, %v", got.Cache, err)
+	}
+	value, err := store.Get(t.Context(), ours.String())
+	if err != nil || len(value) < 4 {
+		t.Fatalf("%d bytes, %v", len(value), err)
+	}
+	if !strings.HasPrefix(ours.String(), fmt.Sprintf("v%d:", value[2])) {
+		t.Errorf("the key %s does not begin with the schema of its value, %d", ours, value[2])
+	}
+	for _, schema := range []byte{value[2] - 1, value[2] + 1, 255} {
+		other := bytes.Clone(value)
+		other[2] = schema
+		if err := store.Set(t.Context(), ours.String(), cache.Resum(other), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		var seen events
+		r := cache.NewRetriever(fixed(answer(), nil), cache.Selected, near(store), seen.observe)
+		for _, want := range []retrieval.CacheState{retrieval.CacheMiss, retrieval.CacheHit} {
+			if got, err := r.Retrieve(t.Context(), question("q")); err != nil || got.Cache != want || cmp.Diff(answer(), got, like) != "" {
+				t.Errorf("schema %d: %v, %v; want %v", schema, got.Cache, err, want)
+			}
+		}
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
+	"sidenote/proxy/spend"
 	"sidenote/proxy/transport"
+	"sidenote/proxy/usage"
 	"sidenote/rewrite"
 )
 
@@ -19,7 +21,11 @@ type account struct {
 	streaming bool            // the answer is a stream
 	switched  bool            // the answer goes on as another protocol when the handler has returned
 	held      int             // bytes taken from server.memory for the body
-	sample    *sample         // collects the token count of the answer; nil if nothing is collected
+	reader    *usage.Reader   // reads what the answer used; nil if the answer does not tell it
+	counter   usage.Counter   // counts the text of a metered answer that does not tell its usage; nil: it is not counted
+	unread    bool            // reader is not read: it has panicked, or there is no time for it
+	spending  *spend.Spending // what was reserved of the tenant's budget; nil if nothing is limited
+	sample    *sample         // the request, for learn; nil if nothing is learnt from it
 	shadow    *rewrite.Result // the result of shadow work, when it is done
 	holders   atomic.Int32    // the answer, and shadow work if any: the last one records the Report
 
@@ -27,6 +33,7 @@ type account struct {
 	calls    [1]report.Call          // the memory for the usual list of calls
 	whenDone func(transport.Outcome) // the method value exchange.done, allocated once
 	panicked panics.Handler          // the method value bug, allocated once
+	tapped   func(piece []byte)      // the method value tap, allocated once
 }
 
 // begin counts a request in.
@@ -52,7 +59,7 @@ func (a *account) beginStream() {
 
 // Take implements transport.Room. giveBack gives back the bytes that a takes.
 func (a *account) Take(n int) bool {
-	if !a.server.memory.take(n) {
+	if !a.server.memory.Take(n) {
 		return false
 	}
 	a.held += n
@@ -61,7 +68,7 @@ func (a *account) Take(n int) bool {
 
 func (a *account) giveBack() {
 	if a.held > 0 {
-		a.server.memory.give(a.held)
+		a.server.memory.Give(a.held)
 		a.held = 0
 	}
 }
@@ -84,7 +91,6 @@ func (a *account) settle(o transport.Outcome) {
 // finish counts the request out: its answer is over, and there is room for another one
 // before its Report is seen.
 func (a *account) finish() {
-	a.learn()
 	a.report.Total = time.Since(a.report.Time)
 	if a.streaming {
 		a.server.metrics.EndStream()
@@ -102,6 +108,9 @@ func (a *account) record() {
 		if a.report.Reason == "" {
 			a.report.Reason = a.shadow.Reason
 		}
+	}
+	if a.spending != nil {
+		a.spending.Settle(&a.report)
 	}
 	a.server.records.Record(&a.report)
 }

@@ -71,10 +71,15 @@ func skipBench(r *bufio.Reader, length []byte) error {
 }
 
 // benchServer starts a data port in front of an upstream that answers with 1 KB.
-func benchServer(b *testing.B) (addr string) {
+func benchServer(b *testing.B, changes ...func(*proxy.Config)) (addr string) {
+	return benchServerTo(b, strings.Repeat("x", 1024), changes...)
+}
+
+// benchServerTo starts a data port in front of an upstream with one answer to all.
+func benchServerTo(b *testing.B, body string, changes ...func(*proxy.Config)) (addr string) {
 	upstream := listenBench(b)
 	answer := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Type: application/json\r\nx-request-id: req_0123456789\r\n"+
-		"openai-version: 2020-10-01\r\nContent-Length: 1024\r\n\r\n%s", strings.Repeat("x", 1024))
+		"openai-version: 2020-10-01\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	go func() {
 		for {
 			c, err := upstream.Accept()
@@ -93,10 +98,14 @@ func benchServer(b *testing.B) (addr string) {
 	}()
 	metrics := metrics.New(metrics.Names{Tenants: []string{"t"}, Upstreams: []string{"u"}})
 	async := requestlog.NewAsyncWriter(io.Discard)
-	s, err := proxy.New(proxy.Config{
+	cfg := proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"u": {BaseURL: &url.URL{Scheme: "http", Host: upstream.Addr().String(), Path: "/v1"}}},
 		Tenants:   proxy.Tenants{Unknown: policyOf("t", func(p *proxy.Policy) { p.Upstream, p.Rewrite.Digest, p.RetryTooLong = "u", "digest", true })},
-	}, &rewrite.Rewriter{Retriever: sixSources(), Models: testModels{}}, metrics, slog.New(slog.DiscardHandler), &requestlog.Log{Logger: slog.New(slog.DiscardHandler), Lines: async})
+	}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	s, err := proxy.New(cfg, &rewrite.Rewriter{Retriever: sixSources(), Models: testModels{}}, metrics, slog.New(slog.DiscardHandler), &requestlog.Log{Logger: slog.New(slog.DiscardHandler), Lines: async})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func (a *account) maxBody(p *Policy) int {
 	if limit <= 0 {
 		limit = DefaultMaxRewriteBytes
 	}
-	return a.server.memory.largest(limit+a.held) - a.held
+	return a.server.memory.Largest(limit+a.held) - a.held
 }
 
 // readBody reads the body of a chat request and decompresses it. If the body cannot
@@ -45,7 +45,7 @@ func (x *exchange) readBody() (body []byte, reason rewrite.Reason, err error) {
 		return x.undecodable(nil, encoding, 0, coding.ErrUnknown)
 	}
 	limit := x.maxBody(x.policy)
-	if n := ctx.Request.Header.ContentLength(); n > smallBody && n <= limit && !x.server.memory.fits(n) {
+	if n := ctx.Request.Header.ContentLength(); n > smallBody && n <= limit && !x.server.memory.Fits(n) {
 		return nil, "", x.server.noRoom()
 	}
 	body, whole, err := transport.ReadBody(ctx, limit, x.server.timeouts.ClientRead, x)

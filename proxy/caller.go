@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
-	"net"
 	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/address"
 	"sidenote/proxy/identity"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
@@ -39,6 +39,9 @@ type Caller struct {
 	// the caller was recognised by anything else. Nobody may change them.
 	Claims map[string][]string
 
+	// drop says that the credential is for Sidenote, though it does not name the caller, and
+	// so does not go up.
+	drop   bool
 	denied identity.Denial // why, if Policy is nil
 }
 
@@ -51,6 +54,10 @@ func (c *Caller) proven() bool { return c.By == report.ByKey || c.By == report.B
 // cannot be read in one way.
 func (d *Directory) callerOf(ctx *fasthttp.RequestCtx, addressed bool, now time.Time) (c Caller, sent bool, err error) {
 	var key string
+	if tenant := transport.PeerOf(ctx).Tenant; tenant != "" {
+		c, err = d.ofListener(tenant, &ctx.Request.Header, now)
+		return c, true, err
+	}
 	if d.Keyed() {
 		if key, err = Credential(&ctx.Request.Header); err != nil {
 			return Caller{}, true, err
@@ -88,6 +95,31 @@ func (d *Directory) recognise(key string, now time.Time) Caller {
 		return Caller{denied: why}
 	}
 	return Caller{Policy: d.byName[t.Tenant], By: report.ByJWT, Claims: t.Claims}
+}
+
+// ofListener is the caller of a listener that has a tenant. Nothing that is sent can make it
+// another one; what is sent is read only to keep credentials for Sidenote from the upstream.
+func (d *Directory) ofListener(tenant string, h *fasthttp.RequestHeader, now time.Time) (Caller, error) {
+	p := d.byName[tenant]
+	if p == nil {
+		return Caller{denied: deniedNobody}, nil
+	}
+	c := Caller{Policy: p, By: report.ByListener}
+	if !d.Keyed() {
+		return c, nil
+	}
+	key, err := Credential(h)
+	if err != nil {
+		return Caller{}, err
+	}
+	sum := sha256.Sum256([]byte(key))
+	if _, ours := d.keys[sum]; ours {
+		c.drop = true
+	} else if key != "" && d.tokens != nil {
+		_, why := d.tokens.Verify(key, sum, now)
+		c.drop = why != identity.Foreign
+	}
+	return c, nil
 }
 
 // stranger is a caller that nothing names.
@@ -140,21 +172,32 @@ const tenantHeaderName = "sidenote-tenant"
 // trusts tells whether the peer of a request's connection may name a tenant. What a peer
 // says of an address in front of it does not count.
 func (d *Directory) trusts(ctx *fasthttp.RequestCtx) bool {
+	if len(d.certificates) > 0 && slices.ContainsFunc(transport.PeerOf(ctx).Certificates(), d.trustsCertificate) {
+		return true
+	}
 	if len(d.trusted) == 0 {
 		return false
 	}
-	peer, ok := ctx.RemoteAddr().(*net.TCPAddr)
-	if !ok {
-		return false
-	}
-	addr := peer.AddrPort().Addr().Unmap().WithZone("")
-	return slices.ContainsFunc(d.trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
+	return address.Within(d.trusted, address.Of(ctx.RemoteAddr()))
 }
 
+// addressOf returns the address of a request's client.
+func (d *Directory) addressOf(ctx *fasthttp.RequestCtx) netip.Addr {
+	peer := address.Of(ctx.RemoteAddr())
+	if len(d.proxies) == 0 || !address.Within(d.proxies, peer) {
+		return peer
+	}
+	return address.Client(peer, d.proxies, ctx.Request.Header.PeekAll(fasthttp.HeaderXForwardedFor))
+}
+
+// trustsCertificate tells whether peers with a verified certificate of that name may name a
+// tenant.
+func (d *Directory) trustsCertificate(name string) bool { return slices.Contains(d.certificates, name) }
+
 // replacements returns the header lines in place of the client's: Sidenote's key for the
-// upstream, or nothing in place of a token that is for Sidenote. nil leaves all as they are.
+// upstream, or nothing in place of a credential that is for Sidenote. nil leaves all as they are.
 func (q *request) replacements() []transport.Header {
-	if q.upstream.replace == nil && q.caller.By == report.ByJWT {
+	if q.upstream.replace == nil && (q.caller.By == report.ByJWT || q.caller.drop) {
 		return withoutCredentials
 	}
 	return q.upstream.replace

@@ -8,15 +8,19 @@ import (
 
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
+	"sidenote/rewrite/metered"
 )
 
 // A chat is what a chat request has beside other requests, while it is made ready.
 type chat struct {
-	compressed []byte          // the body as it came, if it was compressed
-	parser     *rewrite.Parser // holds the parsed body; nil once that is sent
-	outgoing   [][]byte        // the pieces of the body for the upstream; empty once they are sent
-	retry      retry           // what a shorter request is made of; its req is nil if none may be sent
-	sampled    bool            // the upstream's token count of this request is compared with ours
+	compressed []byte           // the body as it came, if it was compressed
+	parser     *rewrite.Parser  // holds the parsed body; nil once that is sent
+	outgoing   [][]byte         // the pieces of the body for the upstream; empty once they are sent
+	retry      retry            // what a shorter request is made of; its req is nil if none may be sent
+	metered    *metered.Request // makes the request ready to be metered; nil if it is not
+	limits     metered.Request  // the memory for metered
+	row        string           // of the model table, for the model of metered
+	sampled    bool             // the upstream's token count of this request is compared with ours
 }
 
 // free frees the body and what was parsed of it.
@@ -27,6 +31,7 @@ func (c *chat) free(s *Server) {
 		c.parser = nil
 	}
 	c.compressed = nil
+	c.metered, c.limits, c.row = nil, metered.Request{}, ""
 	clear(c.outgoing)
 	c.outgoing = c.outgoing[:0]
 }
@@ -47,6 +52,9 @@ func (x *exchange) serveChat() error {
 	}
 	if reason != "" {
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, reason
+		if err := reserveUnread(x); err != nil {
+			return err
+		}
 		whole := x.compressed != nil // or the rest of the body is still unread
 		return x.forward(transport.Call{Body: [][]byte{body}, Whole: whole, Same: true, Replace: x.replacements(), NoUpgrade: true})
 	}
@@ -67,48 +75,34 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		if err != nil {
 			return err
 		}
-		asked = MergeOptions(asked, field)
+		asked = rewrite.Merge(asked, field)
 	}
-	if bodyErr == nil && len(x.policy.Overrides) > 0 {
-		if err := x.checkQuery(); err != nil {
+	if bodyErr == nil {
+		if err := chooseOverride(x, body); err != nil {
 			return err
 		}
-		p, err := x.policy.ForChat(x.target.Path, body)
-		if err != nil {
+	}
+	policy, err := narrowed(x, asked)
+	if err != nil {
+		return err
+	}
+	if bodyErr == nil {
+		if err := measure(x, body); err != nil {
 			return err
 		}
-		if p != x.policy {
-			x.usePolicy(p)
-		}
 	}
-	whole := &x.policy.Rewrite
-	if whole.Filter != nil { // others are not copied
-		theirs, err := whole.WithClaims(x.caller.Claims)
-		if err != nil {
-			return err
-		}
-		whole = &theirs
-	}
-	policy := whole.Narrow(asked)
 	x.report.Mode = policy.Mode.String()
 	if bodyErr != nil {
 		return x.chatAsItIs(body, req, policy, bodyErr)
 	}
-	x.report.Stream, x.sampled = req.Stream, x.server.rewriter.Sample()
+	x.report.Stream, x.sampled = req.Stream, x.setup.rewriter.Sample()
 
-	switch policy.Mode {
-	case rewrite.Off:
-		x.report.Rewrite.Model = x.server.rewriter.Models.Model(req.Model)
-		x.report.Outcome, x.report.Reason = rewrite.Untouched, x.policy.OffReason(x.report.SwitchedFrom)
-		return x.send(body, rewrite.StripEdits(req, policy))
-	case rewrite.Shadow:
-		x.report.Outcome = rewrite.Shadowed
-		x.report.Rewrite.Model = x.server.rewriter.Models.Model(req.Model)
-		x.runShadow(body, policy, asked)
-		return x.send(body, rewrite.StripEdits(req, policy))
+	if policy.Mode == rewrite.Off || policy.Mode == rewrite.Shadow {
+		return relayChat(x, body, req, policy, asked)
 	}
+	policy.CountWhole = policy.CountWhole || x.metered != nil
 	res := &x.report.Rewrite
-	*res = x.server.rewriter.Rewrite(x.life, policy, req, asked)
+	*res = x.setup.rewriter.Rewrite(x.life, policy, req, asked)
 	if x.life.Err() != nil {
 		return errClientGone
 	}
@@ -120,14 +114,52 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		}
 		return noSources(res)
 	case rewrite.Answered:
+		if err := reserveAnswered(x); err != nil {
+			return err
+		}
 		x.sendFixedAnswer(req, policy.EmptyAnswer)
 		return nil
-	case rewrite.Injected:
-		if x.policy.RetryTooLong {
-			x.retry = retry{body, req, policy, asked}
-		}
+	}
+	if err := reserveRewritten(x, policy, req, asked); err != nil {
+		return err
+	}
+	if res.Outcome == rewrite.Injected && x.policy.RetryTooLong {
+		x.retry = retry{body, req, policy, asked}
 	}
 	return x.send(body, res.Edits)
+}
+
+// narrowed is the policy of the request as its headers and fields narrow it, with what the
+// caller's token says in its filter.
+func narrowed(x *exchange, asked rewrite.Options) (rewrite.Policy, error) {
+	p := &x.policy.Rewrite
+	if err := asked.Mistyped(p.Knowledge); err != nil {
+		return rewrite.Policy{}, err
+	}
+	if p.Filter == nil {
+		return p.Narrow(asked), nil // copied once
+	}
+	theirs, err := p.WithClaims(x.caller.Claims)
+	if err != nil {
+		return rewrite.Policy{}, err
+	}
+	return theirs.Narrow(asked), nil
+}
+
+// relayChat sends a chat request without sources. In mode shadow what they would have been is
+// worked out beside it.
+func relayChat(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy, asked rewrite.Options) error {
+	if err := reserveAsItIs(x, p, req); err != nil {
+		return err
+	}
+	x.report.Rewrite.Model = x.setup.rewriter.Models.Model(req.Model)
+	if p.Mode == rewrite.Shadow {
+		x.report.Outcome = rewrite.Shadowed
+		x.runShadow(body, p, asked)
+	} else {
+		x.report.Outcome, x.report.Reason = rewrite.Untouched, x.policy.OffReason(x.report.SwitchedFrom)
+	}
+	return x.send(body, rewrite.StripEdits(req, p))
 }
 
 // noSources refuses a request if a policy demands sources and not all knowledge could
@@ -148,6 +180,9 @@ func (x *exchange) chatAsItIs(body []byte, req *rewrite.Request, p rewrite.Polic
 	if !ok || p.Strict() || x.policy.strict() {
 		return err
 	}
+	if err := reserveUnread(x); err != nil {
+		return err
+	}
 	x.report.Outcome, x.report.Reason = rewrite.Untouched, bodyErr.Reason
 	if req == nil {
 		return x.send(body, nil)
@@ -161,9 +196,10 @@ func (x *exchange) chatAsItIs(body []byte, req *rewrite.Request, p rewrite.Polic
 // send makes the edits and forwards a chat request whose whole body was read. A
 // compressed body without edits is forwarded as it came, still compressed.
 func (x *exchange) send(body []byte, edits []rewrite.Edit) error {
+	edits = meteredEdits(x, edits)
 	x.outgoing = rewrite.Pieces(x.outgoing[:0], body, edits)
 	x.keepBody(nil, x.outgoing)
-	r := transport.Call{Body: x.outgoing, Whole: true, Replace: x.replacements(), NoUpgrade: true}
+	r := transport.Call{Body: x.outgoing, Whole: true, Replace: plainStreams(x, x.replacements()), NoUpgrade: true}
 	r.Same = len(edits) == 0
 	switch {
 	case x.compressed == nil:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sidenote/proxy/killswitch"
+	"sidenote/proxy/meter"
 	"sidenote/proxy/transport"
 )
 
@@ -16,6 +17,7 @@ type Config struct {
 	Connections int // clients' connections open at once; more get a 503. 0: the default of transport.ServerOptions
 	Timeouts    Timeouts
 	Switch      *killswitch.Switch // may lower the modes of policies; nil: nothing does
+	Budgets     *meter.Meter       // counts what tenants use; nil if nothing is limited
 	Bodies      BodyKeeper         // is shown the bodies of chats; nil: nobody is
 
 	raw struct{ clients, upstreams transport.Raw } // set by tests, to inject faults into connections

@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
+	"sidenote/proxy/apierror"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
@@ -18,7 +19,7 @@ func TestErrorsOnTheWire(t *testing.T) {
 	f := func(err error, status int, kind, code, param, retryAfter string) {
 		t.Helper()
 		var ctx fasthttp.RequestCtx
-		proxy.AsError(err).Write(&ctx)
+		apierror.As(err).Write(&ctx)
 		var got struct {
 			Error struct {
 				Message, Type, Code string
@@ -65,7 +66,7 @@ func TestErrorsOnTheWire(t *testing.T) {
 }
 
 func TestInternalErrorsTellNothing(t *testing.T) {
-	if body := proxy.AsError(errors.New("dial with sk-secret")).JSON(); bytes.Contains(body, []byte("sk-")) {
+	if body := apierror.As(errors.New("dial with sk-secret")).JSON(); bytes.Contains(body, []byte("sk-")) {
 		t.Errorf("the cause leaves: %s", body)
 	}
 }

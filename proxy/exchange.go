@@ -7,11 +7,14 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/apierror"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
+	"sidenote/proxy/spend"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
+	"sidenote/rewrite/metered"
 )
 
 const statusClientGone = 499 // nginx's code for a client that left before the answer
@@ -43,17 +46,17 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 			x.end()
 		}
 	}()
-	defer panics.Recover(x.panicked, func() { x.refuse(AsError(errPanic)) })
+	defer panics.Recover(x.panicked, func() { x.refuse(apierror.As(errPanic)) })
 	x.request.begin(s, ctx)
-	x.report.Route = x.target.Route
+	x.report.Route, x.report.Address = x.target.Route, x.setup.tenants.addressOf(ctx)
 	if err := x.serve(); err != nil {
-		x.refuse(AsError(err))
+		x.refuse(apierror.As(err))
 	}
 }
 
 func newExchange() *exchange {
 	x := new(exchange)
-	x.whenDone, x.panicked = x.done, x.bug
+	x.whenDone, x.panicked, x.tapped = x.done, x.bug, x.tap
 	return x
 }
 
@@ -70,7 +73,7 @@ func (x *exchange) end() {
 	s := x.server
 	x.freeBody()
 	x.finish()
-	x.release()
+	readAndRelease(x)
 	s.work.Done()
 }
 
@@ -81,9 +84,9 @@ func (x *exchange) release() {
 		return
 	}
 	x.record()
-	pool, whenDone, panicked, outgoing := &x.server.exchanges, x.whenDone, x.panicked, x.outgoing
+	pool, whenDone, panicked, tapped, outgoing := &x.server.exchanges, x.whenDone, x.panicked, x.tapped, x.outgoing
 	*x = exchange{} // in one piece: a literal with values would be made elsewhere and copied
-	x.whenDone, x.panicked, x.outgoing = whenDone, panicked, outgoing
+	x.whenDone, x.panicked, x.tapped, x.outgoing = whenDone, panicked, tapped, outgoing
 	pool.Put(x)
 }
 
@@ -112,14 +115,20 @@ func (x *exchange) serve() error {
 
 // relay passes on a request that Sidenote does not rewrite.
 func (x *exchange) relay() error {
+	if x.target.Route.Generates() {
+		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonRoute
+	}
+	if x.policy.Metered && spend.RouteOf(x.target.Route) != metered.Other {
+		return relayMetered(x)
+	}
 	call := transport.Call{Replace: x.replacements()}
 	if x.policy.Models != nil {
 		if err := checkRelayedModels(x, &call); err != nil {
 			return err
 		}
 	}
-	if x.target.Route.Generates() {
-		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonRoute
+	if err := reserveRelayed(x); err != nil {
+		return err
 	}
 	return x.forward(call)
 }
@@ -138,6 +147,7 @@ func (x *exchange) forward(r transport.Call) error {
 		x.retry = retry{}
 	}
 	if err != nil {
+		x.spending.Failed(err)
 		return x.server.transportError(err)
 	}
 	x.report.TTFB, x.report.Status = time.Since(x.report.Time), answer.Status()
@@ -145,9 +155,10 @@ func (x *exchange) forward(r transport.Call) error {
 		x.beginStream()
 	}
 	how := transport.Relay{Replace: x.lines(), Done: x.whenDone}
-	if x.sampled {
-		x.takeSample(answer, x.outgoing, &how)
+	if x.readAlong(answer, &how); x.sampled && x.reader != nil {
+		x.takeSample(x.outgoing)
 	}
+	hideUsage(x, answer, &how)
 	if answer.Sent() { // free the body now: a stream may be open for minutes
 		x.freeBody()
 	}

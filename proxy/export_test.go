@@ -20,16 +20,28 @@ func WithFaults(cfg Config, clients, upstreams transport.Raw) Config {
 func Held(s *Server) map[string]int64 {
 	held := map[string]int64{
 		"requests": s.openRequests.Load(), "shadows": int64(len(s.shadows)), "samples": s.samples.Load(),
-		"bytes of bodies": s.memory.bodies.Load(), "client connections": int64(s.http.Connections()),
+		"bytes of bodies": s.memory.Taken(), "client connections": int64(s.http.Connections()),
 	}
-	for name, b := range s.upstreams {
+	for name, b := range s.setup.Load().upstreams {
 		held["connections of "+name] = int64(b.client.Busy())
 	}
 	return held
 }
 
-// BrokenTap returns the tap of a sample without a reader, which panics.
+// BrokenTap returns the tap of an account without a reader, which panics.
 func BrokenTap(heard panics.Handler) func(piece []byte) {
-	l := &sample{panicked: heard} // no reader
-	return l.tap
+	a := &account{panicked: heard} // no reader
+	return a.tap
+}
+
+// OccupyDecoders lets s decode no answers to read their usage until free is called.
+func OccupyDecoders(s *Server) (free func()) {
+	for range maxDecoders {
+		s.decoders <- struct{}{}
+	}
+	return func() {
+		for range maxDecoders {
+			<-s.decoders
+		}
+	}
 }

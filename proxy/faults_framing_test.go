@@ -39,7 +39,7 @@ func (g *rig) answersOnce(t *testing.T, u *stubUpstream, name, sent, status stri
 	}
 }
 
-// Each of these could hide a second request in the first, or be read differently by the
+// C14, T16: each of these could hide a second request in the first, or be read differently by the
 // next server. (TestSmuggling of package transport has those that do not concern framing.)
 func smuggling(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))

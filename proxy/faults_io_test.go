@@ -237,7 +237,7 @@ func TestM28EveryIOPanics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachIO(t, with, transporttest.Panics, "upstream", func(g *rig, at int64) {
 				said := g.log.take()
-				if n := strings.Count(said, "panic=injected"); n != 1 || !strings.Contains(said, "stack=") {
+				if n := strings.Count(said, "BUG: panic"); n != 1 || !strings.Contains(said, "stack=") {
 					t.Errorf("I/O %d: told %d times: %s", at, n, said)
 				}
 				if n := metricstest.Count(t, g.metrics, "sidenote_panics_total", ""); n != float64(at+1) {

@@ -82,7 +82,7 @@ func TestM28Shadow(t *testing.T) {
 	if r := g.reports.next(t); r.Outcome != rewrite.Shadowed || r.Reason != report.ReasonInternal || r.Model() != "test" {
 		t.Errorf("report %s, %s, model %s", r.Outcome, r.Reason, r.Model())
 	}
-	if said := g.log.take(); !strings.Contains(said, "in the shadow") || !strings.Contains(said, "stack=") || strings.Contains(said, "parental") {
+	if said := g.log.take(); !strings.Contains(said, "BUG: panic") || !strings.Contains(said, "TestM28Shadow") || strings.Contains(said, "parental") {
 		t.Errorf("log: %s", said)
 	}
 	if n := metricstest.Count(t, g.metrics, "sidenote_panics_total", ""); n != 1 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -168,7 +169,7 @@ func TestRequestsShareNothing(t *testing.T) {
 		}
 		ids[r.ID] = true
 		want := report.Report{
-			ID: r.ID, Time: r.Time, Tenant: "acme", By: report.ByUnknown, Policy: "base", PolicyHash: "00000001", Upstream: "stub", Expose: report.ExposeNames,
+			ID: r.ID, Time: r.Time, Tenant: "acme", By: report.ByUnknown, Address: netip.MustParseAddr("127.0.0.1"), Policy: "base", PolicyHash: "00000001", Upstream: "stub", Expose: report.ExposeNames,
 			Route: route.Models, Status: 200, Outcome: report.Relayed, Client: report.ClientCompleted,
 			Calls:    []report.Call{{Upstream: "stub", Purpose: report.ToAnswer, Status: 200, Took: r.Calls[0].Took}},
 			Overhead: r.Overhead, TTFB: r.TTFB, Total: r.Total,

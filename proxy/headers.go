@@ -2,24 +2,19 @@ package proxy
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/options"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
 
-const (
-	ownPrefix        = "sidenote-" // of the names of Sidenote's headers
-	maxKnowledgeIDs  = 64
-	maxContextTokens = 10_000_000
-)
+// ownPrefix begins the names of Sidenote's headers.
+const ownPrefix = "sidenote-"
 
 // Credential returns the API key that a request carries: Authorization's bearer
 // token, api-key (Azure) or x-api-key; "" if there is none. It returns an *Error for
@@ -100,7 +95,7 @@ func headerOptions(h *fasthttp.RequestHeader, identified bool) (rewrite.Options,
 			continue
 		}
 		header := string(name)
-		which, set := optionHeader(header)
+		which, set := options.OfHeader(header)
 		switch {
 		case set == nil:
 			return o, &rewrite.OptionError{Param: header, Reason: "is no option; use Sidenote-Mode, Sidenote-Knowledge, Sidenote-Context-Tokens or Sidenote-Query"}
@@ -115,95 +110,4 @@ func headerOptions(h *fasthttp.RequestHeader, identified bool) (rewrite.Options,
 		}
 	}
 	return o, nil
-}
-
-// optionHeader returns the setter of the option that a header carries, nil if it is
-// none, and a bit of its own for each option.
-func optionHeader(name string) (which uint, set func(*rewrite.Options, string) error) {
-	switch strings.ToLower(name) {
-	case "sidenote-mode":
-		return 1, setMode
-	case "sidenote-knowledge":
-		return 2, setKnowledge
-	case "sidenote-context-tokens":
-		return 4, setContextTokens
-	case "sidenote-query":
-		return 8, setQuery
-	}
-	return 0, nil
-}
-
-func setMode(o *rewrite.Options, value string) error {
-	m, err := rewrite.ParseMode(value)
-	o.Mode = &m
-	return err
-}
-
-func setKnowledge(o *rewrite.Options, value string) error {
-	o.Knowledge = strings.Split(value, ",")
-	for i, id := range o.Knowledge {
-		if id = strings.TrimSpace(id); !rewrite.ValidName(id) {
-			return fmt.Errorf("%q is not the id of a knowledge base", id)
-		}
-		o.Knowledge[i] = id
-	}
-	if len(o.Knowledge) > maxKnowledgeIDs {
-		return fmt.Errorf("%d knowledge bases; at most %d", len(o.Knowledge), maxKnowledgeIDs)
-	}
-	return nil
-}
-
-func setContextTokens(o *rewrite.Options, value string) error {
-	n, err := strconv.ParseUint(value, 10, 32)
-	if err != nil || n > maxContextTokens {
-		return fmt.Errorf("%q is not a number of tokens from 0 to %d", value, maxContextTokens)
-	}
-	tokens := int(n)
-	o.ContextTokens = &tokens
-	return nil
-}
-
-func setQuery(o *rewrite.Options, value string) error {
-	if !utf8.ValidString(value) {
-		return fmt.Errorf("%q is not UTF-8; the body field sidenote.query takes any text", value)
-	}
-	o.Query = value
-	return nil
-}
-
-// MergeOptions joins the options of a request's headers with those of its body field.
-// If both set a limit, the narrower one counts: the lower mode, fewer tokens, the bases
-// that both name. Of two queries the body's counts, as it is closer to the question.
-func MergeOptions(header, body rewrite.Options) rewrite.Options {
-	o := body
-	o.Mode = lower(header.Mode, body.Mode)
-	o.ContextTokens = lower(header.ContextTokens, body.ContextTokens)
-	switch {
-	case o.Knowledge == nil:
-		o.Knowledge = header.Knowledge
-	case header.Knowledge != nil:
-		both := make([]string, 0, len(o.Knowledge))
-		for _, id := range o.Knowledge {
-			if slices.Contains(header.Knowledge, id) {
-				both = append(both, id)
-			}
-		}
-		o.Knowledge = both
-	}
-	if o.Query == "" {
-		o.Query = header.Query
-	}
-	return o
-}
-
-// lower returns the lower of two limits; nil is no limit.
-func lower[T cmp.Ordered](a, b *T) *T {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	least := min(*a, *b)
-	return &least
 }

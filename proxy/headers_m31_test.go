@@ -127,7 +127,7 @@ func TestM31LowerOfTwoLimits(t *testing.T) {
 			if a != nil && (b == nil || *a < *b) {
 				want = text(a)
 			}
-			got := proxy.MergeOptions(rewrite.Options{ContextTokens: a, Mode: mode(a)}, rewrite.Options{ContextTokens: b, Mode: mode(b)})
+			got := rewrite.Merge(rewrite.Options{ContextTokens: a, Mode: mode(a)}, rewrite.Options{ContextTokens: b, Mode: mode(b)})
 			if text(got.ContextTokens) != want || text((*int)(got.Mode)) != want {
 				t.Errorf("header %s, body %s: %s tokens, mode %s", text(a), text(b), text(got.ContextTokens), text((*int)(got.Mode)))
 			}

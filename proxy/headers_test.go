@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
+	"sidenote/proxy/apierror"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
@@ -76,7 +78,7 @@ func TestHeaderOptions(t *testing.T) {
 		if err != nil {
 			t.Errorf("%q: %v", lines, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(got)); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", lines, diff)
 		}
 	}
@@ -89,7 +91,7 @@ func TestHeaderOptions(t *testing.T) {
 		t.Helper()
 		_, err := proxy.HeaderOptions(head(t, line...))
 		var e *rewrite.OptionError
-		if !errors.As(err, &e) || e.Param != param || proxy.AsError(err).Status() != 400 {
+		if !errors.As(err, &e) || e.Param != param || apierror.As(err).Status() != 400 {
 			t.Errorf("%q: got %v", line, err)
 		}
 	}
@@ -113,16 +115,16 @@ func TestMergeTakesTheNarrower(t *testing.T) {
 	a := rewrite.Options{Mode: &off, ContextTokens: &many, Knowledge: []string{"x", "y"}, Query: "header"}
 	b := rewrite.Options{Mode: &inject, ContextTokens: &few, Knowledge: []string{"y", "z"}, Query: "body"}
 	want := rewrite.Options{Mode: &off, ContextTokens: &few, Knowledge: []string{"y"}, Query: "body"}
-	if diff := cmp.Diff(want, proxy.MergeOptions(a, b)); diff != "" {
+	if diff := cmp.Diff(want, rewrite.Merge(a, b), cmpopts.IgnoreUnexported(a)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(a, proxy.MergeOptions(a, rewrite.Options{})); diff != "" {
+	if diff := cmp.Diff(a, rewrite.Merge(a, rewrite.Options{}), cmpopts.IgnoreUnexported(a)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(b, proxy.MergeOptions(rewrite.Options{}, b)); diff != "" {
+	if diff := cmp.Diff(b, rewrite.Merge(rewrite.Options{}, b), cmpopts.IgnoreUnexported(b)); diff != "" {
 		t.Error(diff)
 	}
-	none := proxy.MergeOptions(rewrite.Options{Knowledge: []string{"x"}}, rewrite.Options{Knowledge: []string{"y"}})
+	none := rewrite.Merge(rewrite.Options{Knowledge: []string{"x"}}, rewrite.Options{Knowledge: []string{"y"}})
 	if none.Knowledge == nil || len(none.Knowledge) > 0 {
 		t.Errorf("disjoint bases ask for %v, not for none", none.Knowledge)
 	}

@@ -52,17 +52,18 @@ type KeyInfo struct {
 	Prefix    string // the first 8 hex digits of its SHA-256
 	NotBefore time.Time
 	Expires   time.Time
-	LastUsed  time.Time // to the minute; zero: not since this process began
+
+	used *lastUse
 }
+
+// LastUsed is to the minute; zero: not since this process began.
+func (k KeyInfo) LastUsed() time.Time { return k.used.time() }
 
 // KeyList lists the API keys of all tenants, in no order.
 func (d *Directory) KeyList() []KeyInfo {
 	list := make([]KeyInfo, 0, len(d.keys))
 	for _, k := range d.keys {
-		list = append(list, KeyInfo{
-			Tenant: k.Policy.Tenant, Name: k.Name, Prefix: hex.EncodeToString(k.SHA256[:4]),
-			NotBefore: k.NotBefore, Expires: k.Expires, LastUsed: k.used.time(),
-		})
+		list = append(list, KeyInfo{k.Policy.Tenant, k.Name, hex.EncodeToString(k.SHA256[:4]), k.NotBefore, k.Expires, k.used})
 	}
 	return list
 }

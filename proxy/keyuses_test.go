@@ -41,7 +41,7 @@ func TestKeyUses(t *testing.T) {
 		if sum := sha256.Sum256([]byte("ka")); tenant == "acme" && (list[i].Name != "chat-app" || list[i].Prefix != hex.EncodeToString(sum[:])[:8]) || strings.Contains(fmt.Sprintf("%v", list), hex.EncodeToString(sum[:])[:9]) {
 			t.Errorf("the list is %+v", list)
 		}
-		return list[i].LastUsed
+		return list[i].LastUsed()
 	}
 	d := proxy.NewDirectory(tenants)
 	if last := used(d, "acme"); !last.IsZero() {

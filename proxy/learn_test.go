@@ -83,13 +83,13 @@ func TestLearnsWhatIsBilled(t *testing.T) {
 }
 
 // A usage that cannot be true is ignored and counted; one that does not concern text is
-// ignored. (U14; the fuzz test is in proxy/events.)
+// ignored. (U14; the fuzz test is in proxy/usage.)
 func usageLies(t *testing.T) {
 	usage := func(n string) string { return `{"usage":{"prompt_tokens":` + n + `}}` }
 	image := strings.Replace(chatBody, `"content":`, `"content":[{"type":"image_url","image_url":{"url":"https://x"}}],"x":`, 1)
 	for _, c := range []struct{ head, request, answer, reason string }{
 		{okJSON, chatBody, usage("-1"), "negative"},
-		{okJSON, chatBody, usage("1e18"), "too-large"},
+		{okJSON, chatBody, usage("1e18"), "not-a-number"},
 		{okJSON, chatBody, usage("1000000000000000000"), "too-large"},
 		{okJSON, chatBody, usage(`"12"`), "not-a-number"},
 		{okJSON, chatBody, usage("90000000"), "absurd"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/form"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
@@ -98,12 +99,12 @@ func (q *request) checkModels(body []byte) error {
 
 // bodyModels returns the models that a body names, if it can be told for all servers.
 func bodyModels(h *fasthttp.RequestHeader, body []byte) ([]string, error) {
-	kind, boundary, err := bodyType(h)
+	kind, boundary, err := form.Type(h)
 	switch {
 	case err != nil:
 		return nil, err
-	case kind == formType:
-		return formModels(body, boundary)
+	case kind == form.Form:
+		return form.Models(body, boundary)
 	}
 	return rewrite.NamedModels(body)
 }

@@ -1,215 +1,33 @@
 package proxy
 
 import (
-	"bytes"
 	"fmt"
 	"net"
-	"net/netip"
-	"slices"
-	"strings"
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/origin"
 	"sidenote/proxy/report"
 )
 
-// keyless says where requests without a recognised key may come from. Without it any
-// web page could send such requests, through the browser of anybody who can reach
-// Sidenote.
-type keyless struct {
-	origins []origin
-	hosts   []string
-}
-
-func newKeyless(t Tenants) keyless {
-	k := keyless{hosts: t.Hosts}
-	for _, text := range t.Origins {
-		o, _ := parseAllowed(text) // an invalid one matches nothing
-		k.origins = append(k.origins, o)
-	}
-	return k
-}
-
-// check refuses requests of pages of other sites. On a loopback address it also
+// checkPage refuses requests of pages of other sites. On a loopback address it also
 // refuses a host name that is not known to be ours: a page can make its own name
 // resolve to this machine (DNS rebinding). The origin is never compared with the host
 // name, as after DNS rebinding the two are the same.
-func (k *keyless) check(ctx *fasthttp.RequestCtx) error {
+func checkPage(ctx *fasthttp.RequestCtx, rules *origin.Rules) error {
 	h := &ctx.Request.Header
 	for _, value := range h.PeekAll(fasthttp.HeaderOrigin) {
-		if !k.allowsOrigin(string(value)) {
+		if !rules.AllowsOrigin(string(value)) {
 			return &Error{Reason: report.ReasonOrigin, Param: fasthttp.HeaderOrigin, Message: fmt.Sprintf("Pages of %q may not ask without a tenant's key; list their origin under identity.origins in the configuration.", value)}
 		}
 	}
 	if local, ok := ctx.LocalAddr().(*net.TCPAddr); !ok || !local.IP.IsLoopback() {
 		return nil
 	}
-	for _, host := range [...][]byte{h.Host(), authority(h.RequestURI())} {
-		if !k.allowsHost(host) {
+	for _, host := range [...][]byte{h.Host(), origin.Authority(h.RequestURI())} {
+		if !rules.AllowsHost(host) {
 			return &Error{Reason: report.ReasonHost, Param: fasthttp.HeaderHost, Message: fmt.Sprintf("Sidenote is not known as %q on this machine; call it by address or as localhost, or list the name under identity.hosts in the configuration.", host)}
 		}
 	}
 	return nil
-}
-
-func (k *keyless) allowsOrigin(text string) bool {
-	o, ok := parseOrigin(text)
-	if !ok {
-		return false
-	}
-	switch o.scheme {
-	case "http", "https":
-		if loopbackName(o.host) {
-			return true
-		}
-	case "app", "tauri", "vscode-webview":
-		return true
-	}
-	return slices.ContainsFunc(k.origins, func(allowed origin) bool { return allowed.matches(o) })
-}
-
-func loopbackName(name string) bool {
-	addr, err := netip.ParseAddr(name)
-	return err == nil && addr.Unmap().IsLoopback() || name == "localhost" || strings.HasSuffix(name, ".localhost")
-}
-
-// allowsHost tells whether host, with or without a port, is a name that no page of the
-// public web can have. "" is allowed: only programs send it, never browsers.
-func (k *keyless) allowsHost(host []byte) bool {
-	if len(host) == 0 {
-		return true
-	}
-	bare, _, ok := cutPort(host)
-	switch {
-	case !ok:
-		return false
-	case string(bare) == "127.0.0.1", string(bare) == "localhost":
-		return true
-	}
-	name, address := hostName(string(bare))
-	return address || name != "" && (!strings.Contains(name, ".") || loopbackName(name) ||
-		strings.HasSuffix(name, ".local") || strings.HasSuffix(name, ".internal") ||
-		slices.ContainsFunc(k.hosts, func(allowed string) bool { return matchesName(allowed, name) }))
-}
-
-// authority returns the host and port of a target in absolute form, nil for others.
-func authority(target []byte) []byte {
-	if len(target) == 0 || target[0] == '/' {
-		return nil
-	}
-	_, rest, _ := bytes.Cut(target, []byte("://"))
-	if i := bytes.IndexAny(rest, "/?#"); i >= 0 {
-		rest = rest[:i]
-	}
-	return rest
-}
-
-// cutPort splits the port off, if there is one. ok is false if it is not a number.
-func cutPort(hostport []byte) (host, port []byte, ok bool) {
-	i := bytes.LastIndexByte(hostport, ':')
-	if i < 0 || hostport[len(hostport)-1] == ']' {
-		return hostport, nil, true
-	}
-	host, port = hostport[:i], hostport[i+1:]
-	for _, c := range port {
-		if c < '0' || c > '9' {
-			return nil, nil, false
-		}
-	}
-	return host, port, true
-}
-
-// hostName returns the normal form of a host name: lower case, without a dot at the
-// end; "" if it is not valid. For an address it returns that, IPv6 without its
-// brackets, and true.
-func hostName(bare string) (name string, address bool) {
-	name = strings.TrimSuffix(strings.ToLower(bare), ".")
-	inside, opened := strings.CutPrefix(name, "[")
-	inside, closed := strings.CutSuffix(inside, "]")
-	if addr, err := netip.ParseAddr(inside); err == nil && opened == closed && addr.Is6() == opened {
-		return inside, true
-	}
-	for i := range len(name) {
-		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
-			return "", false
-		}
-	}
-	return name, false
-}
-
-// matchesName tells whether name is the allowed one, or lies below it if that begins
-// with "*.".
-func matchesName(allowed, name string) bool {
-	if end, wild := strings.CutPrefix(allowed, "*."); wild {
-		rest, ok := strings.CutSuffix(name, end)
-		return ok && len(rest) > 1 && rest[len(rest)-1] == '.'
-	}
-	return allowed == name
-}
-
-// ValidHost tells whether text may stand in Tenants.Hosts: a name in lower case
-// without a port, or *.NAME for all below it.
-func ValidHost(text string) bool {
-	text = strings.TrimPrefix(text, "*.")
-	name, address := hostName(text)
-	return name != "" && !address && name == text
-}
-
-// An origin is the value of the header Origin: the page for which a browser sends a
-// request. As an allowed origin it may be a set: without a host all origins of a
-// scheme, with a host like *.example.com all below that.
-type origin struct{ scheme, host, port string }
-
-func (allowed origin) matches(o origin) bool {
-	return allowed.scheme == o.scheme && (allowed.host == "" || allowed.port == o.port && matchesName(allowed.host, o.host))
-}
-
-// ValidOrigin tells whether text may stand in Tenants.Origins: an origin, one with *.
-// before its host, or the scheme of an app with its colon.
-func ValidOrigin(text string) bool {
-	_, ok := parseAllowed(text)
-	return ok
-}
-
-func parseAllowed(text string) (o origin, ok bool) {
-	if scheme, app := strings.CutSuffix(text, ":"); app {
-		o, ok = parseOrigin(scheme + "://")
-		return o, ok && o.host == ""
-	}
-	bare := strings.Replace(strings.TrimSuffix(text, "/"), "://*.", "://", 1)
-	o, ok = parseOrigin(bare)
-	if strings.Contains(text, "://*.") {
-		o.host = "*." + o.host
-	}
-	return o, ok && o.host != ""
-}
-
-// parseOrigin reads an origin in the form of RFC 6454. The host is checked for http and
-// https only, as other schemes are apps' and have rules of their own.
-func parseOrigin(text string) (o origin, ok bool) {
-	scheme, rest, ok := strings.Cut(text, "://")
-	o.scheme = strings.ToLower(scheme)
-	if !ok || !validScheme(o.scheme) {
-		return origin{}, false
-	}
-	standard, web := map[string]string{"http": "80", "https": "443"}[o.scheme]
-	if !web {
-		o.host = strings.ToLower(rest)
-		return o, !strings.ContainsAny(rest, "*, ")
-	}
-	bare, port, ok := cutPort([]byte(rest))
-	if o.port = string(port); o.port == standard {
-		o.port = ""
-	}
-	o.host, _ = hostName(string(bare))
-	return o, ok && o.host != ""
-}
-
-func validScheme(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < 'a' || c > 'z') && (i == 0 || (c < '0' || c > '9') && c != '+' && c != '-' && c != '.') {
-			return false
-		}
-	}
-	return s != ""
 }

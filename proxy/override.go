@@ -39,7 +39,7 @@ func (p *Policy) All(yield func(*Policy) bool) {
 // cannot be read it is not known which of them holds.
 func (p *Policy) strict() bool {
 	for one := range p.All {
-		if one.Rewrite.Strict() {
+		if one.Metered || one.Rewrite.Strict() {
 			return true
 		}
 	}
@@ -78,4 +78,22 @@ func (p *Policy) override(path, model string) *Policy {
 		}
 	}
 	return p
+}
+
+// chooseOverride puts the override that fits a chat in place of its policy.
+func chooseOverride(x *exchange, body []byte) error {
+	if len(x.policy.Overrides) == 0 {
+		return nil
+	}
+	if err := x.checkQuery(); err != nil {
+		return err
+	}
+	p, err := x.policy.ForChat(x.target.Path, body)
+	if err != nil {
+		return err
+	}
+	if p != x.policy {
+		x.usePolicy(p)
+	}
+	return nil
 }

@@ -8,7 +8,9 @@ import (
 
 	"sidenote/proxy/identity"
 	"sidenote/proxy/killswitch"
+	"sidenote/proxy/meter"
 	"sidenote/proxy/report"
+	"sidenote/proxy/transport/outbound"
 	"sidenote/rewrite"
 )
 
@@ -22,9 +24,12 @@ type Policy struct {
 	Routes          []string // such as "/chat/completions"; with Sidenote's own upstream key, or with Models, only these are relayed
 	Models          Models   // that requests may name; nil: all
 	Expose          report.Expose
-	Overrides       []Override // the first one that fits a chat takes the place of this policy
-	MaxRewriteBytes int        // a larger body is not rewritten
-	RetryTooLong    bool       // send a request that the upstream finds too long once more, with fewer sources
+	Overrides       []Override  // the first one that fits a chat takes the place of this policy
+	MaxRewriteBytes int         // a larger body is not rewritten
+	Metered         bool        // what answers use is settled: their length is capped, and streams are asked to tell it
+	OutputCap       int         // tokens of one answer of a metered request at most; 0: what its model can write
+	RetryTooLong    bool        // send a request that the upstream finds too long once more, with fewer sources
+	Budget          meter.Terms // what the tenant may use
 	Rewrite         rewrite.Policy
 }
 
@@ -84,6 +89,10 @@ type Upstream struct {
 	Name    string
 	BaseURL *url.URL // its path is put before the request's
 	APIKey  Secret   // Sidenote's own; "" relays the client's
+	Dial    outbound.Options
+	// NoUsageOption says that it refuses stream_options: metered streams are not asked to tell
+	// what they used.
+	NoUsageOption bool
 }
 
 // KeyPrefix begins the keys that Sidenote makes for tenants. Scanners for leaked
@@ -119,10 +128,14 @@ type Tenants struct {
 	Issuers []identity.Issuer // of tokens
 	Rules   []identity.Rule   // which tokens name which tenant
 	Trusted []netip.Prefix    // addresses of peers whose header Sidenote-Tenant is believed
-	Named   []*Policy         // of tenants that tokens or the header may name
+	// Certificates are names in verified certificates of such peers.
+	Certificates []string
+	Named        []*Policy // of tenants that tokens, the header or a listener may name
+
+	Proxies []netip.Prefix // whose X-Forwarded-For tells the addresses of clients, for the log
 
 	// Callers without a key or token may be programs, or web pages of this machine and of
 	// Origins. If they call Sidenote on this machine, they may call it by its own names
-	// and by Hosts. ValidOrigin and ValidHost tell which values are valid.
+	// and by Hosts. See package origin.
 	Origins, Hosts []string
 }

@@ -23,21 +23,25 @@ func preflighted(h *fasthttp.RequestHeader) (method []byte) {
 // If callers are known by their keys, nobody can tell whose preflight it is. It is then
 // relayed if there is only one upstream and some tenant's routes allow the request.
 func (x *exchange) preflight(method []byte) (err error) {
-	if p := x.server.tenants.ByKey("", x.report.Time); p != nil {
-		if err := x.server.tenants.keyless.check(x.ctx); err != nil {
+	p := x.setup.tenants.ByKey("", x.report.Time)
+	if tenant := transport.PeerOf(x.ctx).Tenant; tenant != "" {
+		p = x.setup.tenants.byName[tenant]
+	}
+	if p != nil {
+		if err := checkPage(x.ctx, &x.setup.tenants.keyless); err != nil {
 			return err // it is not known whether the request to come will have a key
 		}
 		if x.usePolicy(p); x.upstream.replace != nil {
 			err = x.checkRoute(method, p.Routes)
 		}
-	} else if err = noKey(); len(x.server.upstreams) == 1 {
-		if x.server.tenants.trusts(x.ctx) { // the request to come may need no key
-			if err := x.server.tenants.keyless.check(x.ctx); err != nil {
+	} else if err = noKey(); len(x.setup.upstreams) == 1 {
+		if x.setup.tenants.trusts(x.ctx) { // the request to come may need no key
+			if err := checkPage(x.ctx, &x.setup.tenants.keyless); err != nil {
 				return err
 			}
 		}
-		for _, p := range x.server.tenants.Policies() {
-			x.report.Upstream, x.upstream = p.Upstream, x.server.upstreams[p.Upstream]
+		for _, p := range x.setup.tenants.Policies() {
+			x.report.Upstream, x.upstream = p.Upstream, x.setup.upstreams[p.Upstream]
 			if err = x.checkRoute(method, p.Routes); err == nil {
 				break
 			}

@@ -21,12 +21,14 @@ type request struct {
 	head     *transport.Head
 	life     context.Context // of all that is done for it: ends when the client leaves
 	target   route.Target
+	setup    *setup
 	caller   Caller
 	policy   *Policy // the caller's
 	upstream *backend
 }
 
 func (q *request) begin(s *Server, ctx *fasthttp.RequestCtx) {
+	q.setup = s.setup.Load()
 	q.ctx, q.head, q.life = ctx, transport.Capture(ctx), transport.Watch(ctx, s.base)
 	q.target = route.Classify(ctx.Method(), ctx.Request.Header.RequestURI())
 }
@@ -44,7 +46,7 @@ func (s *Server) admit(q *request, now time.Time) error {
 	case s.openRequests.Load() > s.concurrency:
 		s.metrics.Shed("concurrency")
 		return &Error{Reason: rewrite.ReasonOverload, Message: fmt.Sprintf("Sidenote serves %d requests at once and has no room for this one; try again.", s.concurrency)}
-	case s.memory.tight(now):
+	case s.memory.Tight(now):
 		return s.noRoom()
 	case ctx.IsConnect():
 		ctx.SetConnectionClose()
@@ -64,7 +66,7 @@ func (s *Server) noRoom() *Error {
 // identify finds the caller's policy and upstream and checks that this request
 // may go there.
 func (x *exchange) identify() error {
-	caller, sent, err := x.server.tenants.callerOf(x.ctx, x.head.Addressed(), x.report.Time)
+	caller, sent, err := x.setup.tenants.callerOf(x.ctx, x.head.Addressed(), x.report.Time)
 	x.caller, x.report.Denied = caller, string(caller.denied)
 	switch {
 	case err != nil:
@@ -75,13 +77,13 @@ func (x *exchange) identify() error {
 		// Whatever is wrong, it is said in the same words: they must not help to guess.
 		return &Error{Reason: report.ReasonKey, Message: "What you sent to say who you are (an API key, a token or Sidenote-Tenant) is not known here, or it is not valid now."}
 	case !caller.proven():
-		if err := x.server.tenants.keyless.check(x.ctx); err != nil {
+		if err := checkPage(x.ctx, &x.setup.tenants.keyless); err != nil {
 			return err
 		}
 	}
 	x.report.By, x.report.Key = caller.By, caller.Key
 	x.usePolicy(caller.Policy)
-	if x.upstream.replace != nil || x.policy.Models != nil {
+	if x.upstream.replace != nil || x.policy.Models != nil || x.policy.Budget.Limited() {
 		if err := x.checkRoute(x.ctx.Method(), x.policy.Routes); err != nil || x.policy.Models == nil {
 			return err
 		}
@@ -103,7 +105,7 @@ func (x *exchange) usePolicy(p *Policy) {
 	if x.target.Route == route.Chat {
 		x.report.SwitchedFrom = from
 	}
-	x.policy, x.upstream = p, x.server.upstreams[p.Upstream]
+	x.policy, x.upstream = p, x.setup.upstreams[p.Upstream]
 	x.report.Tenant, x.report.Policy, x.report.PolicyHash = p.Tenant, p.Name, p.Hash
 	x.report.Upstream, x.report.Expose = p.Upstream, p.Expose
 }

@@ -15,10 +15,13 @@ import (
 	"time"
 
 	"sidenote/proxy/killswitch"
+	"sidenote/proxy/memory"
+	"sidenote/proxy/meter"
 	"sidenote/proxy/metrics"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
+	"sidenote/proxy/usage"
 	"sidenote/rewrite"
 )
 
@@ -35,16 +38,18 @@ const (
 
 // A Server serves the data port. It is made by New.
 type Server struct {
-	tenants     *Directory
-	upstreams   map[string]*backend
-	rewriter    *rewrite.Rewriter
+	setup       atomic.Pointer[setup]
+	reloading   sync.Mutex // held to change setup and retired
+	retired     []retired
 	metrics     *metrics.Metrics
 	records     report.Recorder
 	modes       *killswitch.Switch
+	budgets     *meter.Meter
 	bodies      BodyKeeper
 	log         *slog.Logger
 	concurrency int64
 	timeouts    Timeouts
+	raw         transport.Raw // of upstreams, in tests
 	http        *transport.Server
 
 	base         context.Context // ends when requests and shadow work must stop
@@ -52,21 +57,16 @@ type Server struct {
 	draining     atomic.Bool  // Drain was called
 	shuttingDown atomic.Bool  // Shutdown was called
 	openRequests atomic.Int64 // whose answers have not ended
-	memory       memory
+	memory       memory.Watch
 	shadows      chan struct{}
 	learners     chan struct{}
 	samples      atomic.Int64
-	samplePool   sync.Pool      // of *sample
+	samplePool   sync.Pool // of *sample
+	readers      usage.Pool
+	decoders     chan struct{}
 	exchanges    sync.Pool      // of *exchange
 	parsers      sync.Pool      // of *rewrite.Parser
 	work         sync.WaitGroup // open requests, shadow work and learning
-}
-
-// A backend is a configured upstream with its client.
-type backend struct {
-	name    string
-	client  *transport.Upstream
-	replace []transport.Header // puts Sidenote's key for the upstream in place of the client's; nil relays the client's
 }
 
 // New checks cfg and returns a server that does not listen yet. Every Report goes to
@@ -74,36 +74,28 @@ type backend struct {
 func New(cfg Config, rw *rewrite.Rewriter, metrics *metrics.Metrics, log *slog.Logger, records ...report.Recorder) (*Server, error) {
 	cfg.Timeouts = cfg.Timeouts.orDefaults()
 	s := &Server{
-		tenants:     NewDirectory(cfg.Tenants),
-		upstreams:   make(map[string]*backend, len(cfg.Upstreams)),
-		rewriter:    rw,
 		metrics:     metrics,
 		records:     append(report.Recorders{metrics}, records...),
 		modes:       cfg.Switch,
+		budgets:     cfg.Budgets,
 		bodies:      cfg.Bodies,
 		log:         log,
 		concurrency: int64(cfg.Concurrency),
 		timeouts:    cfg.Timeouts,
+		raw:         cfg.raw.upstreams,
 		parsers:     sync.Pool{New: func() any { return new(rewrite.Parser) }},
 	}
 	if s.concurrency <= 0 {
 		s.concurrency = DefaultConcurrency
 	}
-	s.memory.check()
+	s.memory.Check()
 	s.shadows = make(chan struct{}, max(1, s.concurrency/shadowShare))
-	s.learners = make(chan struct{}, maxLearners)
-	for name, u := range cfg.Upstreams {
-		b, err := s.newBackend(name, u, cfg)
-		if err != nil {
-			return nil, err
-		}
-		s.upstreams[name] = b
+	s.learners, s.decoders = make(chan struct{}, maxLearners), make(chan struct{}, maxDecoders)
+	first, err := s.newSetup(cfg, rw, nil)
+	if err != nil {
+		return nil, err
 	}
-	for tenant, p := range s.tenants.Policies() {
-		if s.upstreams[p.Upstream] == nil {
-			return nil, fmt.Errorf("tenant %q: upstream %q is not configured", tenant, p.Upstream)
-		}
-	}
+	s.setup.Store(first)
 	s.base, s.stop = context.WithCancel(context.Background())
 	s.http = transport.NewServer(s.Handle, transport.ServerOptions{
 		Connections: cfg.Connections, Shed: metrics.Shed,
@@ -114,27 +106,13 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *metrics.Metrics, log *slog.L
 	return s, nil
 }
 
-func (s *Server) newBackend(name string, u Upstream, cfg Config) (*backend, error) {
-	t := cfg.Timeouts
-	client, err := transport.NewUpstream(transport.Config{
-		BaseURL: u.BaseURL,
-		Connect: t.Connect, FirstByte: t.FirstByte, Idle: t.Idle,
-		ClientRead: t.ClientRead, ClientWrite: t.ClientWrite,
-		Panicked: s.panicked, Raw: cfg.raw.upstreams,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("upstream %q: %w", name, err)
-	}
-	return &backend{name: name, client: client, replace: keyHeaders(u)}, nil
-}
-
 // panicked is a panics.Handler.
 func (s *Server) panicked(value any, stack []byte) { s.bug("", value, stack) }
 
 // bug counts a panic and writes it to the log, with the id of the request that met it.
 func (s *Server) bug(id string, value any, stack []byte) {
 	s.metrics.Panicked(value, stack)
-	s.log.Error("BUG: panic", "id", id, "panic", value, "stack", string(stack))
+	s.log.Error("BUG: panic", "id", id, "panic", panics.Shown(value), "stack", string(stack))
 }
 
 // keyHeaders returns the header lines that put Sidenote's key for an upstream in place
@@ -173,9 +151,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err == nil {
 		err = s.wait(ctx)
 	}
-	for _, b := range s.upstreams {
-		b.client.Close()
-	}
+	s.closeClients()
 	s.stop()
 	if err == nil {
 		return nil

@@ -19,6 +19,7 @@ func (x *exchange) runShadow(body []byte, p rewrite.Policy, o rewrite.Options) {
 		return
 	}
 	body = bytes.Clone(body)
+	rw := x.setup.rewriter
 	x.holders.Add(1)
 	s.work.Add(1)
 	panics.Go(s.panicked, func() {
@@ -31,7 +32,7 @@ func (x *exchange) runShadow(body []byte, p rewrite.Policy, o rewrite.Options) {
 		if err != nil {
 			panic("BUG: a body parsed once and not twice: " + err.Error())
 		}
-		res := s.rewriter.Rewrite(s.base, p, req, o)
+		res := rw.Rewrite(s.base, p, req, o)
 		x.shadow = &res
 	}, s.work.Done)
 }
@@ -39,19 +40,19 @@ func (x *exchange) runShadow(body []byte, p rewrite.Policy, o rewrite.Options) {
 // beginShadow takes a slot and size bytes of memory for shadow work. It returns false,
 // having taken nothing, if there is not enough left of either.
 func (s *Server) beginShadow(size int) bool {
-	if !s.memory.take(size) {
+	if !s.memory.Take(size) {
 		return false
 	}
 	select {
 	case s.shadows <- struct{}{}:
 		return true
 	default:
-		s.memory.give(size)
+		s.memory.Give(size)
 		return false
 	}
 }
 
 func (s *Server) endShadow(size int) {
 	<-s.shadows
-	s.memory.give(size)
+	s.memory.Give(size)
 }

@@ -6,6 +6,7 @@ import (
 
 	"sidenote/proxy/coding"
 	"sidenote/proxy/report"
+	"sidenote/proxy/spend"
 	"sidenote/proxy/toolong"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
@@ -28,14 +29,15 @@ func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*tr
 	if !ok {
 		return resp, nil
 	}
-	res, ok := x.retry.rewrite(x.life, x.server.rewriter, x.report.Rewrite.Ledger.Used, t)
+	res, ok := x.retry.rewrite(x.life, x.setup.rewriter, x.report.Rewrite.Ledger.Used, t)
 	if !ok {
 		return resp, nil
 	}
 	resp.Close()
 	x.report.Rewrite, x.report.Outcome, x.report.Reason = res, res.Outcome, res.Reason
-	x.outgoing = rewrite.Pieces(x.outgoing[:0], x.retry.body, res.Edits)
+	x.outgoing = rewrite.Pieces(x.outgoing[:0], x.retry.body, meteredEdits(x, res.Edits))
 	x.keepBody(nil, x.outgoing)
+	x.spending.SentAgain(func() spend.Demand { return demandOf(x, x.retry.policy, x.retry.req) })
 	r.Body, r.Same = x.outgoing, false
 	return x.call(r, report.ToRetryShorter, time.Now())
 }

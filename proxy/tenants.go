@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sidenote/proxy/identity"
+	"sidenote/proxy/origin"
 )
 
 // A Directory finds the policies of Tenants by credential and by name. It is read-only and
@@ -16,7 +17,10 @@ type Directory struct {
 	unknown *Policy
 	tokens  *identity.Verifier // nil: tokens are not read
 	trusted []netip.Prefix
-	keyless keyless
+
+	certificates []string       // names of trusted peers
+	proxies      []netip.Prefix // see Tenants.Proxies
+	keyless      origin.Rules   // for callers that prove nothing
 }
 
 // NewDirectory indexes t. If a key stands twice the later one counts; a configuration
@@ -27,7 +31,10 @@ func NewDirectory(t Tenants) *Directory {
 		byName:  make(map[string]*Policy, len(t.Keys)+1),
 		unknown: t.Unknown,
 		trusted: t.Trusted,
-		keyless: newKeyless(t),
+		keyless: origin.New(t.Origins, t.Hosts),
+
+		certificates: t.Certificates,
+		proxies:      t.Proxies,
 	}
 	uses := t.Uses
 	if uses == nil {

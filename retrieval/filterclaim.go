@@ -56,6 +56,25 @@ func (f *Filter) WithClaims(claims map[string][]string) (*Filter, error) {
 	return f, nil
 }
 
+// WithClaimNames returns the filter with the text ${claims.NAME} in place of each claim, to
+// be shown.
+func (f *Filter) WithClaimNames() *Filter {
+	out := *f
+	if claim, ok := f.Value.(Claim); ok {
+		text := "${claims." + string(claim) + "}"
+		if out.Value = text; f.Type == FilterIn {
+			out.Value = []any{text}
+		}
+	}
+	if f.Filters != nil {
+		out.Filters = make([]Filter, len(f.Filters))
+		for i := range f.Filters {
+			out.Filters[i] = *f.Filters[i].WithClaimNames()
+		}
+	}
+	return &out
+}
+
 func (f *Filter) withClaims(claims map[string][]string) (out Filter, err error) {
 	out = *f
 	if claim, ok := f.Value.(Claim); ok {

@@ -26,6 +26,21 @@ const (
 	nested        = `{"type":"or","filters":[{"type":"eq","key":"audience","value":"public"},{"type":"and","filters":[` + inDepartments + `,{"type":"ne","key":"draft","value":true}]}]}`
 )
 
+// T28: a filter is shown with the names of claims, never their values, in what can be
+// read as a filter.
+func TestClaimNames(t *testing.T) {
+	for text, want := range map[string]string{
+		inDepartments: `{"type":"in","key":"department","value":["${claims.departments}"]}`,
+		eqDepartment:  `{"type":"eq","key":"department","value":"${claims.department}"}`,
+		nested:        strings.Replace(nested, `{"claim":"departments"}`, `["${claims.departments}"]`, 1),
+	} {
+		got := claimFilter(t, text).WithClaimNames().String()
+		if same, err := retrieval.ParseFilter([]byte(want)); err != nil || got != same.String() {
+			t.Errorf("%s is shown as %s, %v", text, got, err)
+		}
+	}
+}
+
 // A filter with claims compares with the caller's values; without them it matches nothing.
 func TestFilterWithClaims(t *testing.T) {
 	claims := map[string][]string{"departments": {"it", "hr"}, "department": {"hr"}}

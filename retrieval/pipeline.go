@@ -32,6 +32,9 @@ type Pipeline struct {
 	// those of them in Query.Bases that the query names; its Result is about all of them.
 	// nil stands for no base.
 	Joint func(knowledge string) bool
+	// Punctual says that all Retrievers return when their context ends, as caches do. A single
+	// one is then asked without a goroutine, which would take as long as a small search.
+	Punctual bool
 	// Terms returns the content terms of a text, to recognise duplicates.
 	Terms func(text string) []string
 }
@@ -62,14 +65,25 @@ func (p Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 			continue
 		}
 		arrived, provisional = append(arrived, a.res), provisional || a.res.Provisional
-		refs = append(refs, a.res.Bases...)
 	}
-	inOrder(refs, q.Bases)
+	var res Result
+	var err error
+	for len(arrived) > 0 {
+		if res, err = choose(arrived, q.Settings, p.Terms); err == nil {
+			break
+		}
+		// What cannot be read is left out, as a base that failed.
+		worst, failures = ReasonError, append(failures, err)
+		arrived = withoutUnreadable(arrived, err)
+	}
 	if len(arrived) == 0 {
 		return Result{Reason: worst, Partial: true, Cache: CacheOff, Took: time.Since(start)},
 			fmt.Errorf("search %d bases: %w", len(q.Bases), errors.Join(failures...))
 	}
-	res := choose(arrived, q.Settings, p.Terms)
+	for _, a := range arrived {
+		refs = append(refs, a.Bases...)
+	}
+	inOrder(refs, q.Bases)
 	res.Bases, res.Cache = refs, cacheOf(arrived)
 	res.Partial, res.Provisional = worst.Failed(), provisional
 	if res.Reason = worst; worst == ReasonNone && len(res.Sources) == 0 {
@@ -85,6 +99,9 @@ func (p Pipeline) search(ctx context.Context, q Query) []answer {
 	ctx, cancel := context.WithTimeout(ctx, q.Settings.Deadline)
 	defer cancel()
 	groups := p.groups(q.Bases)
+	if len(groups) == 1 && p.Punctual {
+		return []answer{p.ask(ctx, q, groups[0])}
+	}
 	arriving := make([]chan answer, len(groups))
 	for i, refs := range groups {
 		came := make(chan answer, 1) // room for a late answer, so that no goroutine waits for a reader

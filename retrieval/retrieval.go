@@ -100,6 +100,9 @@ type Source struct {
 	// Sketch is that of a Sketcher of Text's content terms, made at ingest; "" where the
 	// engine has none, and in what a Pipeline returns.
 	Sketch string
+	// At is for the engine. Where At.Kept is set, an engine leaves Name, Section, Text, Before,
+	// After, Tokens and Sketch empty: its Result's Texts have them.
+	At Place
 }
 
 // An Excluded is a candidate that fell, and why.
@@ -168,6 +171,10 @@ type Result struct {
 	// Provisional says that Floor is an estimate while the right one is being measured: the
 	// next answer may differ, and this one is never cached.
 	Provisional bool
+
+	// Texts are those of Sources that an engine keeps; nil where all came with the hits, and
+	// in what a Pipeline returns.
+	Texts Texts
 
 	Retrieved int // candidates of all bases together
 	Unique    int // of them, left after dedupe; of an engine: the same

@@ -11,15 +11,18 @@ import (
 // answer that others may be reading: it is never changed.
 type candidate struct {
 	source    *Source
-	relevance float64  // comparable over bases
-	beyond    float64  // the score of an engine without a floor, which says more where it is above 1
-	threshold float64  // least score in its base
-	text      *content // of the source; nil until compared
+	from      int     // number of its answer
+	texts     Texts   // that have its text; nil where the source has it
+	mark      *Mark   // of its text, likewise
+	relevance float64 // comparable over bases
+	beyond    float64 // the score of an engine without a floor, which says more where it is above 1
+	threshold float64 // least score in its base
+	text      content // of the source, once compared
 }
 
 // A content is what a text is compared by.
 type content struct {
-	sketch sketch
+	sketch *Sketch  // nil until it is compared
 	made   bool     // the engine had no sketch
 	terms  []string // where it was made: as they come
 	sorted []string // the different ones; nil until they are compared
@@ -50,33 +53,51 @@ func (c *candidate) result() Source {
 // rank puts the candidates of all answers into one order, best first. Scores of
 // different engines do not compare, but their Relevance does. Ties are broken by
 // identity, so that the same answers always make the same prompt.
-func rank(answers []Result, s Settings) []candidate {
+func rank(answers []Result, s Settings) ([]candidate, error) {
 	n := 0
 	for _, a := range answers {
 		n += min(len(a.Sources), s.NumCandidates)
 	}
 	ranked := make([]candidate, 0, n)
-	for _, a := range answers {
-		for i := range a.Sources[:min(len(a.Sources), s.NumCandidates)] {
-			src := &a.Sources[i]
-			c := candidate{source: src, relevance: Relevance(src.Score, a.Floor), threshold: s.threshold(src.Knowledge, a.Floor)}
+	for from := range answers {
+		a := &answers[from]
+		found := a.Sources[:min(len(a.Sources), s.NumCandidates)]
+		marks, err := a.marks(found)
+		if err != nil {
+			return nil, unreadable(from, err)
+		}
+		for i := range found {
+			src := &found[i]
+			c := candidate{source: src, from: from, relevance: Relevance(src.Score, a.Floor), threshold: s.threshold(src.Knowledge, a.Floor)}
 			if !hasFloor(a.Floor) {
 				c.beyond = src.Score
+			}
+			if src.At.Kept {
+				c.texts, c.mark = a.Texts, &marks[i]
 			}
 			ranked = append(ranked, c)
 		}
 	}
-	slices.SortFunc(ranked, func(a, b candidate) int {
-		return cmp.Or(
-			cmp.Compare(b.relevance, a.relevance),
-			cmp.Compare(b.beyond, a.beyond),
-			cmp.Compare(a.source.Knowledge, b.source.Knowledge),
-			cmp.Compare(a.source.Doc, b.source.Doc),
-			cmp.Compare(a.source.Chunk, b.source.Chunk),
-			cmp.Compare(a.source.Text, b.source.Text),
-		)
-	})
-	return ranked
+	slices.SortFunc(ranked, better)
+	return ranked, nil
+}
+
+// better orders candidates, the best first.
+func better(a, b candidate) int {
+	switch { // nearly always this decides
+	case a.relevance > b.relevance:
+		return -1
+	case a.relevance < b.relevance:
+		return 1
+	}
+	return cmp.Or(
+		cmp.Compare(b.relevance, a.relevance),
+		cmp.Compare(b.beyond, a.beyond),
+		cmp.Compare(a.source.Knowledge, b.source.Knowledge),
+		cmp.Compare(a.source.Doc, b.source.Doc),
+		cmp.Compare(a.source.Chunk, b.source.Chunk),
+		cmp.Compare(a.source.Text, b.source.Text),
+	)
 }
 
 // A selection takes candidates best first and keeps those that make the answer.
@@ -86,7 +107,17 @@ type selection struct {
 
 	chosen   []*candidate
 	excluded []Excluded
-	groups   []*group // of all candidates, the best first
+	fallen   []*candidate // by excluded
+	groups   []group      // of all candidates, the best first; never more than there is room for
+	beyond   string       // the detail of what came after the list was full
+}
+
+// newSelection has room for so many candidates.
+func newSelection(s Settings, terms func(string) []string, candidates int) *selection {
+	return &selection{
+		settings: s, terms: terms, groups: make([]group, 0, candidates), chosen: make([]*candidate, 0, min(s.TopK, candidates)),
+		excluded: make([]Excluded, 0, candidates), fallen: make([]*candidate, 0, candidates),
+	}
 }
 
 // add decides on the next best candidate. Duplicates are found among all candidates, and
@@ -107,7 +138,10 @@ func (s *selection) add(c *candidate) {
 		s.drop(c, ExcludedDocument, fmt.Sprintf("%d of %s already", s.settings.MaxPerDocument, c.source.Doc))
 	case full:
 		g.listed = g.best == c
-		s.drop(c, ExcludedTopK, fmt.Sprintf("after the best %d", s.settings.TopK))
+		if s.beyond == "" {
+			s.beyond = fmt.Sprintf("after the best %d", s.settings.TopK)
+		}
+		s.drop(c, ExcludedTopK, s.beyond)
 	default:
 		g.chosen = c
 		s.chosen = append(s.chosen, c)
@@ -124,19 +158,19 @@ func duplicateDetail(c, better *candidate) string {
 
 // groupOf returns the best group with a text like that of c; a new one if there is none.
 func (s *selection) groupOf(c *candidate) *group {
-	for _, g := range s.groups {
-		if g.best.source.Text == c.source.Text {
+	for i := range s.groups {
+		if g := &s.groups[i]; g.best.same(c) {
 			return g
 		}
 	}
-	for _, g := range s.groups {
+	for i := range s.groups {
+		g := &s.groups[i]
 		if s.alike(g.best, c) || g.chosen != nil && g.chosen != g.best && s.alike(g.chosen, c) {
 			return g
 		}
 	}
-	g := &group{best: c}
-	s.groups = append(s.groups, g)
-	return g
+	s.groups = append(s.groups, group{best: c})
+	return &s.groups[len(s.groups)-1]
 }
 
 // fewTerms is the number of terms up to which sets are compared as such where there are any.
@@ -148,23 +182,26 @@ const fewTerms = 16
 func (s *selection) alike(a, b *candidate) bool {
 	x, y := s.contentOf(a), s.contentOf(b)
 	if !x.made || !y.made {
-		return x.sketch.similar(&y.sketch)
+		return x.sketch.similar(y.sketch)
 	}
 	few := min(len(x.terms), len(y.terms)) <= fewTerms
-	return (few || x.sketch.near(&y.sketch)) && similar(x.set(), y.set())
+	return (few || x.sketch.near(y.sketch)) && similar(x.set(), y.set())
 }
 
 func (s *selection) contentOf(c *candidate) *content {
-	if c.text != nil {
-		return c.text
+	if c.text.sketch != nil {
+		return &c.text
 	}
-	c.text = new(content)
-	read, ok := readSketch(c.source.Sketch)
-	if c.text.sketch = read; !ok {
+	if c.mark != nil {
+		c.text.sketch = &c.mark.Sketch
+		return &c.text
+	}
+	read, ok := ReadSketch([]byte(c.source.Sketch))
+	if c.text.sketch = &read; !ok {
 		c.text.terms, c.text.made = s.terms(c.source.Text), true
-		c.text.sketch = sketchOf(c.text.terms)
+		read = sketchOf(c.text.terms)
 	}
-	return c.text
+	return &c.text
 }
 
 func (s *selection) ofDocument(src *Source) int {
@@ -186,6 +223,7 @@ func (s *selection) drop(c *candidate, reason ExcludeReason, detail string) {
 	src := c.result()
 	src.Text, src.Before, src.After, src.Sketch, src.Tokens = "", "", "", "", 0
 	s.excluded = append(s.excluded, Excluded{Source: src, Reason: reason, Detail: detail})
+	s.fallen = append(s.fallen, c)
 }
 
 func (s *selection) tells(knowledge string) bool {
@@ -206,18 +244,31 @@ func scoreDetail(score, threshold float64) string {
 	}
 }
 
-// choose turns the answers of bases into sources and the account of what fell.
-func choose(answers []Result, s Settings, terms func(string) []string) Result {
-	ranked := rank(answers, s)
-	sel := selection{settings: s, terms: terms}
+// choose turns the answers of bases into sources, with their texts, and the account of what
+// fell. An error is an *unreadableAnswer.
+func choose(answers []Result, s Settings, terms func(string) []string) (Result, error) {
+	ranked, err := rank(answers, s)
+	if err != nil {
+		return Result{}, err
+	}
+	sel := newSelection(s, terms, len(ranked))
 	for i := range ranked {
 		sel.add(&ranked[i])
 	}
 	res := Result{Excluded: sel.excluded, Retrieved: len(ranked), Unique: len(sel.groups)}
+	if len(res.Excluded) == 0 {
+		res.Excluded = nil
+	}
+	if len(answers) == 1 {
+		res.Floor = answers[0].Floor
+	}
+	if len(sel.chosen) > 0 {
+		res.Sources = make([]Source, 0, len(sel.chosen))
+	}
 	for _, c := range sel.chosen {
 		src := c.result()
 		src.Sketch = "" // nothing compares it any more
 		res.Sources = append(res.Sources, src)
 	}
-	return res
+	return res, sel.read(answers, &res)
 }

@@ -64,8 +64,8 @@ func hashTerm(term []byte) uint64 {
 	return h ^ h>>31
 }
 
-// A sketch is one that was read.
-type sketch struct {
+// A Sketch is one that was read. The zero Sketch is that of a text without a term.
+type Sketch struct {
 	words [sketchWords]uint64
 	used  int // bins that are not empty
 }
@@ -79,27 +79,25 @@ func filled(word uint64) uint64 {
 	return (word | word>>1) & lowBits
 }
 
-// readSketch reads a sketch; ok is false where there is none.
-func readSketch(s string) (out sketch, ok bool) {
+// ReadSketch reads what Sketcher.Append wrote; ok is false where that is nothing.
+func ReadSketch(s []byte) (out Sketch, ok bool) {
 	if len(s) != SketchBytes {
 		return out, false
 	}
-	var raw [SketchBytes]byte
-	copy(raw[:], s)
 	for i := range out.words {
-		out.words[i] = binary.LittleEndian.Uint64(raw[8*i:])
+		out.words[i] = binary.LittleEndian.Uint64(s[8*i:])
 		out.used += bits.OnesCount64(filled(out.words[i]))
 	}
 	return out, true
 }
 
 // sketchOf returns the sketch of some terms.
-func sketchOf(terms []string) sketch {
+func sketchOf(terms []string) Sketch {
 	var k Sketcher
 	for _, t := range terms {
 		k.Add([]byte(t))
 	}
-	out, _ := readSketch(string(k.Append(make([]byte, 0, SketchBytes))))
+	out, _ := ReadSketch(k.Append(make([]byte, 0, SketchBytes)))
 	return out
 }
 
@@ -118,13 +116,13 @@ const (
 
 // similar estimates whether the Jaccard similarity of two sets reaches duplicateSimilarity.
 // Sets without a term resemble nothing.
-func (a *sketch) similar(b *sketch) bool { return a.agrees(b, leastAgreement) }
+func (a *Sketch) similar(b *Sketch) bool { return a.agrees(b, leastAgreement) }
 
 // near tells whether sets may be similar: it is true of all that are.
-func (a *sketch) near(b *sketch) bool { return a.agrees(b, 0.6) }
+func (a *Sketch) near(b *Sketch) bool { return a.agrees(b, 0.6) }
 
 // agrees tells whether two sketches agree in a part of the bins that are not empty in both.
-func (a *sketch) agrees(b *sketch, least float64) bool {
+func (a *Sketch) agrees(b *Sketch, least float64) bool {
 	if a.used == 0 || float64(min(a.used, b.used)) < least*float64(max(a.used, b.used)) {
 		return false
 	}

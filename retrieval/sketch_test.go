@@ -67,11 +67,11 @@ func TestSketch(t *testing.T) {
 	if got := hashTerm([]byte(sketched(terms...))); got != 0xaa26330948512426 {
 		t.Errorf("the sketch of old indexes is another, %#x", got)
 	}
-	if s, ok := readSketch(sketched(terms...)); !ok || s != sketchOf(terms) {
+	if s, ok := ReadSketch([]byte(sketched(terms...))); !ok || s != sketchOf(terms) {
 		t.Error("a sketch is not read as it was made")
 	}
 	for _, none := range []string{"", "short", string(make([]byte, SketchBytes+1))} {
-		if _, ok := readSketch(none); ok {
+		if _, ok := ReadSketch([]byte(none)); ok {
 			t.Errorf("%d bytes are taken for a sketch", len(none))
 		}
 	}

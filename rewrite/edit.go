@@ -16,7 +16,7 @@ const (
 
 // An Edit replaces Body[Offset:Offset+Delete] by Insert.
 type Edit struct {
-	Name   string // inject, strip-field, marker
+	Name   string // inject, strip-field, marker, include-usage, max-tokens
 	Offset int
 	Delete int
 	Insert []byte

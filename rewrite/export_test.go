@@ -3,6 +3,7 @@ package rewrite
 import (
 	"context"
 
+	"sidenote/rewrite/cost"
 	"sidenote/rewrite/tokens"
 )
 
@@ -23,4 +24,6 @@ func (rw *Rewriter) Recounted(ctx context.Context, p Policy, req *Request) (Resu
 }
 
 // AppTags returns the number of our tags in the messages.
-func AppTags(r *Request) int { return appTags(r) }
+func AppTags(r *Request) int {
+	return appTags(r, (&cost.Counter{Cache: tokens.NewCache(1)}).Of(r))
+}

@@ -139,7 +139,7 @@ type Ledger struct {
 	Window      Window             `json:"window"`
 	Calibration *calibration.Value `json:"calibration,omitempty"` // the correction applied to the counts
 
-	Filter *retrieval.Filter `json:"filters,omitempty"` // the filter in force: the policy's and the request's together
+	Filter *retrieval.Filter `json:"filters,omitempty"` // the filter in force: the policy's and the request's together; claims of a token by name
 
 	Components []ComponentEntry `json:"components"`
 	Sources    []SourceEntry    `json:"sources"`
@@ -169,7 +169,7 @@ func (j *job) account(res *Result, f *fitResult) {
 	l := &res.Ledger
 	*l = Ledger{
 		Model: j.req.Model, Encoding: j.model.Encoding, Exactness: j.exactness(f),
-		Budget: max(j.budget(), 0), Window: j.window, Filter: j.policy.Filter, Notes: j.policy.Notes, AppTags: appTags(j.req),
+		Budget: max(j.budget(), 0), Window: j.window, Filter: j.policy.shownFilter(), Notes: j.policy.Notes, AppTags: appTags(j.req, j.messages),
 		TotalChunksRetrieved: res.Retrieval.Retrieved, UniqueChunksAfterDedup: res.Retrieval.Unique,
 	}
 	if j.model.Calibration != (calibration.Value{}) {

@@ -1,6 +1,8 @@
 package rewrite
 
 import (
+	"slices"
+
 	"sidenote/retrieval"
 	"sidenote/retrieval/followup"
 	"sidenote/retrieval/recent"
@@ -150,7 +152,7 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 
 // leftOut adds to f the sources that were left out before.
 func (j *job) leftOut(found *retrieval.Result, f *fitResult) *fitResult {
-	f.sources = append(f.sources, j.skipped...)
+	f.sources = append(slices.Grow(f.sources, len(j.skipped)+len(found.Excluded)), j.skipped...)
 	for _, x := range found.Excluded {
 		f.sources = append(f.sources, outEntry(x.Source, x.Reason, x.Detail))
 	}

@@ -54,3 +54,55 @@ func TestAppTags(t *testing.T) {
 		}
 	}
 }
+
+// C19: tags are counted message by message, once each, and the sum is that of the request
+// at hand, whatever was counted before.
+func TestC19AppTagsOfGrowingConversation(t *testing.T) {
+	t.Parallel()
+	messages := []string{
+		`{"role":"system","content":"Größe <source id=1>"}`,
+		`{"role":"user","content":"休假 &lt;/source&gt; and </sources>"}`,
+		`{"role":"assistant","content":null,"tool_calls":[]}`,
+		`{"role":"assistant","content":[{"type":"text","text":"＜source＞"},{"type":"text","text":"<b>"}]}`,
+		`{"role":"user","content":"How long? \u003ccomponent\u003e"}`,
+	}
+	tags := []int{1, 2, 0, 1, 1}
+	rw, p := &rewrite.Rewriter{Models: models{}}, rewrite.DefaultPolicy()
+	for range 2 {
+		for first := range messages {
+			for end := first + 1; end <= len(messages); end++ {
+				req, err := rewrite.Parse([]byte(`{"messages":[` + strings.Join(messages[first:end], ", ") + `]}`))
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := 0
+				for _, n := range tags[first:end] {
+					want += n
+				}
+				if got := rw.Rewrite(t.Context(), p, req, rewrite.Options{}).Ledger.AppTags; got != want {
+					t.Errorf("messages %d to %d: %d tags, want %d", first, end, got, want)
+				}
+			}
+		}
+	}
+}
+
+// C12: a text that is not UTF-8 is ambiguous, also when the same message was read before.
+func TestC12BadUTF8IsFoundAgain(t *testing.T) {
+	t.Parallel()
+	rw, p := &rewrite.Rewriter{Retriever: answering(nil), Models: models{}}, rewrite.DefaultPolicy()
+	p.Knowledge = []string{"handbook"}
+	for range 3 {
+		for text, want := range map[string]rewrite.Reason{"Größe": rewrite.ReasonNoMatch, "Gr\xf6\xdfe": rewrite.ReasonAmbiguous, "é\xc3": rewrite.ReasonAmbiguous} {
+			for _, messages := range []string{`{"role":"user","content":"%s"}`, `{"role":"system","content":"ä"},{"role":"user","content":[{"type":"text","text":"%s"}]}`} {
+				req, err := rewrite.Parse([]byte(`{"messages":[` + fmt.Sprintf(messages, text) + `]}`))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if res := rw.Rewrite(t.Context(), p, req, rewrite.Options{}); res.Reason != want {
+					t.Errorf("%q in %s: %s, want %s", text, messages, res.Reason, want)
+				}
+			}
+		}
+	}
+}

@@ -18,6 +18,7 @@ type Model struct {
 	DefaultOutput int    // tokens to reserve for an answer without a limit; 0 if the table gives none
 	Estimated     bool   // no public tokenizer: counts carry a margin
 	NoSystem      bool   // messages of the role system are refused
+	CompletionCap bool   // chats take max_completion_tokens and refuse max_tokens
 	Counter       retrieval.Counter
 	Images        tokens.ImageRule
 	Calibration   calibration.Value // how its upstream's bills differ from our counts; zero while unknown

@@ -93,7 +93,9 @@ func (o *optionReader) option(param, name string) {
 		}
 		o.Mode = &m
 	case "knowledge":
-		o.Knowledge = o.bases(param)
+		if ids := o.bases(param); ids != nil {
+			o.NameBases(param, ids)
+		}
 	case "context_tokens":
 		n := o.integer(param, 0, 1<<30)
 		o.ContextTokens = &n

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sidenote/rewrite"
 )
@@ -71,7 +72,7 @@ func TestM31OptionsThatAreTaken(t *testing.T) {
 		`{"components":[{"name":"a","text":"b","priority":0}]}`:          component(rewrite.Component{Truncatable: true}),
 	} {
 		got, err := optionsOf(t, field)
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(got)); err != nil || diff != "" {
 			t.Errorf("%.80s: %v\n%s", field, err, diff)
 		}
 	}

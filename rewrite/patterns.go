@@ -7,7 +7,9 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 
+	"sidenote/retrieval/recent"
 	"sidenote/rewrite/chat"
 )
 
@@ -24,6 +26,8 @@ type patterns struct {
 	blanks int // number of texts without a visible character; they are never found
 	width  int // length of the window: the first so many bytes of each long run are searched for; 0: there is no pass
 	short  bool
+	wide   *patterns // the same texts for messages that escape nothing by code point; nil if it would be the same
+	id     uint64    // a hash of the texts and of wide, under which is remembered what messages hold
 
 	once   sync.Once              // most requests never need the table, as no message is long enough
 	shifts *[1 << shiftBits]uint8 // by the hash of a window's last word: how many bytes less than maxShift the window may move
@@ -32,8 +36,8 @@ type patterns struct {
 // A pattern is one text that is searched for.
 type pattern struct {
 	text string // without white space at its ends; "" if nothing in it is visible
-	// run is a part of text that every JSON encoder writes unescaped: a message without
-	// it need not be decoded. probe is a part of run that begins with a rare byte.
+	// run is a part of text that every JSON encoder, or every one that escapes nothing by
+	// code point, writes unescaped: a message without it need not be decoded. probe is a part of run that begins with a rare byte.
 	run   string
 	probe []byte
 }
@@ -48,15 +52,31 @@ func (n *pattern) long() bool { return len(n.run) >= minRun }
 
 // newPatterns returns the patterns of n texts.
 func newPatterns(n int, text func(i int) string) *patterns {
+	s := patternsWith(n, text, false)
+	for i := range n {
+		if strings.ContainsFunc(text(i), func(r rune) bool { return r >= utf8.RuneSelf }) {
+			s.wide = patternsWith(n, text, true)
+			break
+		}
+	}
+	return s
+}
+
+// patternsWith returns patterns whose runs may hold characters beyond ASCII, or not.
+func patternsWith(n int, text func(i int) string, wide bool) *patterns {
 	s := &patterns{list: make([]pattern, n), minLen: math.MaxInt}
+	if wide {
+		s.id++
+	}
 	for i := range s.list {
 		t := text(i)
+		s.id = s.id*31 + recent.HashText(t)
 		if !strings.ContainsFunc(t, visible) {
 			s.blanks++
 			continue
 		}
 		t = strings.TrimSpace(t)
-		run := verbatim(t)
+		run := verbatim(t, wide)
 		s.list[i] = pattern{text: t, run: run, probe: []byte(rarest(run[:min(len(run), maxProbe)]))}
 		s.minLen = min(s.minLen, len(t))
 		switch {
@@ -122,16 +142,42 @@ func (s *patterns) mayContain(raw []byte) bool {
 
 // findIn returns which of the texts the messages hold; nil for none.
 func (s *patterns) findIn(p *presence) (found []bool) {
-	p.req.EachText(p.last, func(raw []byte) {
+	if s.wide != nil && !p.req.EscapesRunes() {
+		s = s.wide
+	}
+	p.req.EachText(p.last, func(n, part int, raw []byte) {
 		if len(raw) < s.minLen {
 			return
 		}
-		if long := s.width == 0 || s.mayContain(raw); long || s.short {
+		long := s.width == 0 || s.mayContain(raw)
+		if !long && !s.short {
+			return
+		}
+		if len(raw) < minRemembered {
+			found = s.mark(found, raw, long)
+			return
+		}
+		var now []bool
+		read := false
+		held := p.messages.RememberBriefly(n, s.id+uint64(part), func() int {
+			if now, read = s.mark(found, raw, long), true; now == nil {
+				return 0
+			}
+			return 1 // or held by an earlier message
+		})
+		switch {
+		case read:
+			found = now
+		case held > 0:
 			found = s.mark(found, raw, long)
 		}
 	})
 	return found
 }
+
+// minRemembered is the size in bytes of the shortest quoted text of which is remembered
+// whether it holds any of the patterns. Shorter ones are searched in less time.
+const minRemembered = 256
 
 // mark sets in found which texts the quoted string raw holds. Where long is false, the
 // pass has shown that it holds none of the long runs.
@@ -165,10 +211,10 @@ const verbatimRun = 128
 // verbatim returns the first verbatimRun bytes in a row that no JSON encoder escapes
 // or, if there are not as many in a row, the longest such part of text; it may be
 // empty.
-func verbatim(text string) string {
+func verbatim(text string, wide bool) string {
 	best, start := "", 0
 	for i := range len(text) {
-		if escapable(text[i]) {
+		if escapable(text[i], wide) {
 			if i-start > len(best) {
 				best = text[start:i]
 			}
@@ -201,11 +247,11 @@ func rarest(run string) string {
 }
 
 // escapable tells whether some JSON encoder escapes a byte: Gson escapes '=', .NET '+'
-// and '`'.
-func escapable(c byte) bool {
+// and '`'. With wide it is one that escapes nothing beyond ASCII.
+func escapable(c byte, wide bool) bool {
 	switch c {
 	case '"', '\\', '/', '<', '>', '&', '\'', '+', '=', '`':
 		return true
 	}
-	return c < ' ' || c >= 0x7f
+	return c < ' ' || c == 0x7f || c > 0x7f && !wide
 }

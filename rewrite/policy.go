@@ -120,6 +120,8 @@ type Policy struct {
 	Filter    *retrieval.Filter // which documents its sources may come from; nil is all
 	Search    retrieval.Settings
 
+	Claimed *retrieval.Filter `json:"-"` // Filter as it was before WithClaims; nil: it has no claims
+
 	Placement     Placement
 	ContextTokens int // limit of what the rewrite may add, everything included, in the model's tokens
 	// ReserveOutputTokens is kept free in the model's window for an answer whose length
@@ -196,6 +198,8 @@ type Options struct {
 	Query         string
 	Filter        *retrieval.Filter // in force together with the policy's
 	Components    []Component
+
+	named []namedBases // what Knowledge is made of
 }
 
 // An OptionError says that an option is unknown or out of range: the client's mistake,
@@ -221,8 +225,20 @@ func ParseMode(s string) (Mode, error) {
 // their values in place of Claims. The error is a *retrieval.ClaimError.
 func (p Policy) WithClaims(claims map[string][]string) (Policy, error) {
 	filter, err := p.Filter.WithClaims(claims)
+	if filter != p.Filter {
+		p.Claimed = p.Filter
+	}
 	p.Filter = filter
 	return p, err
+}
+
+// shownFilter is Filter for the ledger, where what a token says is shown by the name of its
+// claim only.
+func (p *Policy) shownFilter() *retrieval.Filter {
+	if p.Claimed == nil {
+		return p.Filter
+	}
+	return p.Claimed.WithClaimNames()
 }
 
 // Narrow applies a request's options to its policy. Options can only narrow: what would
@@ -256,6 +272,9 @@ func (p Policy) Narrow(o Options) Policy {
 		p.Knowledge = chosen
 	}
 	p.Filter = retrieval.AllOf(p.Filter, o.Filter) // both hold, so it cannot widen
+	if p.Claimed != nil {
+		p.Claimed = retrieval.AllOf(p.Claimed, o.Filter)
+	}
 	for _, c := range o.Components {
 		if slices.ContainsFunc(p.Components, func(ours Component) bool { return ours.Name == c.Name }) {
 			p.note("component %q: the policy has one of that name", c.Name)

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"sidenote/retrieval"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/cost"
 	"sidenote/rewrite/tags"
 )
 
@@ -10,8 +11,9 @@ import (
 // follows it, the rounds of a tool loop, must not change what is added: each round then
 // sends the same prefix, which upstream prompt caches need.
 type presence struct {
-	req  *Request
-	last int // index of the last message that is searched; -1: all are
+	req      *Request
+	last     int // index of the last message that is searched; -1: all are
+	messages *cost.Messages
 }
 
 // contains tells whether the messages hold a text already.
@@ -23,7 +25,7 @@ func (p *presence) contains(text string) bool {
 // messages hold already, counted in present, and those without text. It returns sources
 // itself if none is left out.
 func (j *job) absent(m *memo, sources []retrieval.Source) (absent []retrieval.Source, present int) {
-	j.presence = presence{j.req, j.last}
+	j.presence = presence{j.req, j.last, j.messages}
 	if len(sources) == 0 {
 		return sources, 0
 	}
@@ -48,10 +50,21 @@ func (j *job) absent(m *memo, sources []retrieval.Source) (absent []retrieval.So
 }
 
 // appTags counts tags of our vocabulary in the application's messages: somebody may try
-// to forge a source. In most requests no byte can begin a tag, and nothing is scanned.
-func appTags(r *Request) (n int) {
-	if r.MayHoldTags() {
-		r.EachText(-1, func(raw []byte) { n += tags.Vocabulary{}.Count(chat.Unquote(raw)) })
+// to forge a source. In most requests in English no byte can begin a tag, and nothing is
+// scanned; elsewhere a message is scanned when it is seen first.
+func appTags(r *Request, messages *cost.Messages) (n int) {
+	if !r.MayHoldTags() {
+		return 0
 	}
+	r.EachText(-1, func(i, part int, raw []byte) {
+		n += messages.Remember(i, tagsIn+uint64(part), func() int { return tags.Vocabulary{}.Count(chat.Unquote(raw)) })
+	})
 	return n
 }
+
+// What is remembered of a message: of its texts as a whole, or, with the index of the text
+// added, of each. Other numbers are random.
+const (
+	badUTF8 uint64 = 1
+	tagsIn  uint64 = 2
+)

@@ -2,6 +2,15 @@ package rewrite
 
 import "fmt"
 
+// Count returns the tokens that a request is billed for as it came, with the reserve for
+// errors of formulas.
+func (rw *Rewriter) Count(p Policy, req *Request) int {
+	j := job{policy: p, req: req, model: rw.model(&p, req.Model), messages: rw.costs.Of(req)}
+	j.policy.CountWhole = true
+	j.measureWindow()
+	return j.window.Request
+}
+
 // recount counts the whole request before and after the rewrite, and returns an error
 // unless the difference is what the ledger says. It proves that the sums of partial
 // counts are the counts of the whole. It runs in tests and in builds with the tag

@@ -66,13 +66,13 @@ type Result struct {
 // case. It ignores p.Mode; in shadow mode the caller makes StripEdits instead of the
 // Result's edits.
 func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Options) (res Result) {
-	j := job{policy: p, req: req, model: rw.model(&p, req.Model), costs: &rw.costs}
+	j := job{policy: p, req: req, model: rw.model(&p, req.Model), messages: rw.costs.Of(req)}
 	start := time.Now()
 	j.query, j.last = req.Question()
 	if o.Query != "" {
 		j.query = o.Query
 	} else {
-		j.previous = rw.earlier(req, j.query, j.last)
+		j.previous = rw.earlier(&j)
 	}
 	j.placement = placement(req, &p, &j.model, j.last)
 	res.Model = j.model
@@ -109,7 +109,7 @@ type job struct {
 	policy   Policy
 	req      *Request
 	model    Model
-	costs    *cost.Counter
+	messages *cost.Messages
 	window   Window
 	query    string
 	previous []retrieval.Turn // what the user said before, if that can join the search
@@ -124,12 +124,12 @@ type job struct {
 
 // earlier returns what the user said before the message last, last turn first. Most
 // questions stand alone, and for them nothing is decoded.
-func (rw *Rewriter) earlier(req *Request, question string, last int) []retrieval.Turn {
-	if last <= 0 || !rw.memo.depends(question) {
+func (rw *Rewriter) earlier(j *job) []retrieval.Turn {
+	if j.last <= 0 || !rw.memo.depends(j.query) {
 		return nil
 	}
 	var turns []retrieval.Turn
-	for text := range req.Earlier(last, followup.MaxBytes) {
+	for text := range j.req.Earlier(j.last, followup.MaxBytes, utf8In(j.messages)) {
 		if turns = append(turns, retrieval.Turn{Text: text}); len(turns) == followup.MaxTurns {
 			break
 		}
@@ -146,14 +146,26 @@ func (j *job) ambiguity(asked bool) *BodyError {
 		return nil // no message is searched or extended
 	}
 	if j.last >= 0 && (!asked || j.placement == PlaceLastUser || j.placement == PlaceSplit) {
-		if err := j.req.Ambiguity(j.last); err != nil {
+		if err := j.req.Ambiguity(j.last, utf8In(j.messages)); err != nil {
 			return err
 		}
 	}
 	if j.placement == PlaceLastUser && p.Placement != PlaceMarker {
 		return nil
 	}
-	return j.req.OperatorAmbiguity(p.Placement == PlaceMarker) // only PlaceMarker searches all of them
+	return j.req.OperatorAmbiguity(p.Placement == PlaceMarker, utf8In(j.messages)) // only PlaceMarker searches all of them
+}
+
+// utf8In returns the chat.Validity of messages: each is read when it is seen first.
+func utf8In(messages *cost.Messages) chat.Validity {
+	return func(n int, read func() bool) bool {
+		return messages.Remember(n, badUTF8, func() int {
+			if read() {
+				return 0
+			}
+			return 1
+		}) == 0
+	}
 }
 
 // retrieve searches for sources. A failure is no error here: the Result's Reason tells

@@ -48,7 +48,7 @@ func (j *job) measureWindow() {
 		}
 	}
 	if j.policy.CountWhole || m.Window > 0 && w.Request+w.ReservedOutput+j.allowed() > m.Window {
-		c := j.costs.Count(j.req, m.counting(), m.Window)
+		c := j.messages.Count(m.counting(), m.Window)
 		if m.Window > 0 {
 			w.Check = CheckCount
 		}

@@ -33,7 +33,7 @@ func (d *DB) explain(op string, err error) string {
 	case TLS:
 		what = tlsLine(err)
 	case Denied:
-		what = d.deniedLine(word, rest)
+		what = d.deniedLine(op, word, rest)
 	case Busy:
 		what = busyLine(word)
 	case Memory:
@@ -48,6 +48,9 @@ func (d *DB) explain(op string, err error) string {
 	out := "; going on without it"
 	if op == opSet && (kind == Memory || kind == ReadOnly || kind == Other || word == "NOPERM") {
 		out = "; what it holds is read, nothing new is kept"
+	}
+	if op == opScript {
+		out = "; budgets cannot be counted"
 	}
 	return "redis " + d.address + ": " + what + out
 }
@@ -82,7 +85,7 @@ func tlsLine(err error) string {
 	return "TLS handshake failed"
 }
 
-func (d *DB) deniedLine(word, rest string) string {
+func (d *DB) deniedLine(op, word, rest string) string {
 	where := "redis.url"
 	if d.url.MasterName != "" {
 		where += " (a Sentinel's as sentinel_password)"
@@ -94,6 +97,9 @@ func (d *DB) deniedLine(word, rest string) string {
 		}
 	case "NOPERM":
 		needed := "+getrange +set"
+		if op == opScript {
+			needed += " " + ledgerCommands
+		}
 		if d.url.DB != 0 {
 			needed += " +select"
 		}

@@ -61,6 +61,15 @@ func (h *health) clear(subject string) {
 	h.end(subject)
 }
 
+// set records whether line applies to subject.
+func (h *health) set(subject, line string, applies bool) {
+	if applies {
+		h.fail(subject, line)
+	} else {
+		h.clear(subject)
+	}
+}
+
 func (h *health) end(subject string) {
 	lines := h.problems[subject].lines
 	delete(h.problems, subject)

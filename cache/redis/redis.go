@@ -237,6 +237,28 @@ func (p *probes) start(first time.Duration, ask func(context.Context) bool) {
 	})
 }
 
+// repeat calls look now and every period, and sooner after it returned false.
+func (p *probes) repeat(period time.Duration, look func(context.Context) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return
+	}
+	p.all.Go(func() {
+		for {
+			wait := period
+			if !look(p.ctx) {
+				wait = pause()
+			}
+			select {
+			case <-time.After(wait):
+			case <-p.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
 // pause returns the time to the next probe. It varies, so that replicas that lost the
 // same Redis do not probe in step.
 func pause() time.Duration { return probeEvery/2 + rand.N(probeEvery) }

@@ -36,7 +36,7 @@ type Store struct {
 // Store returns the store of a use, whose name is a metric label. It starts at once to
 // find out whether the Redis works.
 func (d *DB) Store(use string) *Store {
-	s := &Store{db: d, use: use, probed: make(chan struct{}), watches: map[string]*atomic.Bool{opGet: {}, opSet: {}}}
+	s := &Store{db: d, use: use, probed: make(chan struct{}), watches: map[string]*atomic.Bool{opGet: {}, opSet: {}, opScript: {}}}
 	asked := sync.OnceFunc(func() { close(s.probed) })
 	context.AfterFunc(d.probes.ctx, asked)
 	d.probes.start(0, func(ctx context.Context) bool {
@@ -99,8 +99,9 @@ func (s *Store) Set(ctx context.Context, key string, val []byte, ttl time.Durati
 
 // The commands that are used; the Redis user must be allowed to run them.
 const (
-	opGet = "GETRANGE"
-	opSet = "SET"
+	opGet    = "GETRANGE"
+	opSet    = "SET"
+	opScript = "EVALSHA" // of ledgers only
 )
 
 // call makes one call, reports it and updates the breaker and the health.
@@ -219,6 +220,9 @@ func (s *Store) runProbe(ctx context.Context, op string) error {
 	if op == opGet {
 		_, err := s.read(ctx, key)
 		return err
+	}
+	if op == opScript {
+		return probeScript.Run(ctx, s.db.client, []string{key}).Err()
 	}
 	return s.db.client.SetNX(ctx, key, "1", time.Second).Err()
 }

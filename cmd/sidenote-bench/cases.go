@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 )
@@ -12,6 +13,7 @@ type work struct {
 	status  string  // Sidenote-Status begins so, of an answer of Sidenote
 	events  int     // in each answer
 	bar     float64 // the ratio to the relay that is aimed at; 0: none
+	fresh   bool    // each request asks something new, see newQuestion
 }
 
 const (
@@ -31,9 +33,12 @@ func works() []work {
 	stream := func(name string, size int, answer string) work {
 		return work{name: name, request: chatRequest(chatOf(size, answer), answer), status: injected, events: streamEvents, bar: 1.3}
 	}
+	fresh := chat("1 KB chat, never asked before", 1*kib, 3)
+	fresh.request, fresh.fresh = chatRequest(bytes.Replace(chatOf(1*kib, answerWhole), []byte(question), []byte(newQuestion), 1), answerWhole), true
 	embeddings := []byte(`{"model":"text-embedding-3-small","input":"` + strings.Repeat("Parents take leave. ", kib/20) + `"}`)
 	return []work{
 		chat("1 KB chat", 1*kib, 1.3),
+		fresh,
 		chat("20 KB chat", 20*kib, 1.3),
 		chat("200 KB chat", 200*kib, 1.7),
 		stream("stream, 1 KB, burst", 1*kib, answerBurst),

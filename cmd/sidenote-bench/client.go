@@ -21,6 +21,8 @@ type client struct {
 	events int    // of the last answer
 	last   byte   // of what has come of its body
 	buffer []byte // for what comes in chunks
+
+	request []byte // of fresh
 }
 
 // patience is how long anything may take.
@@ -43,6 +45,17 @@ func (c *client) send(request []byte) error {
 	}
 	_, err := c.conn.Write(request)
 	return err
+}
+
+// fresh returns a request with the n-th new question.
+func (c *client) fresh(request []byte, n int64) []byte {
+	at := bytes.Index(request, []byte(newDigits))
+	c.request = append(c.request[:0], request...)
+	for i := at + len(newDigits) - 1; i >= at; i-- {
+		c.request[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return c.request
 }
 
 // exchange sends a request and reads its answer to the end.

@@ -17,12 +17,16 @@ type load struct {
 	want    string // Sidenote-Status begins so; "" where any will do
 	events  int    // of each answer; 0 where nobody counts
 	clients []*client
+	asked   *atomic.Int64 // questions, where each request asks a new one
 }
 
 func newLoad(s *server, w work, connections int) (*load, error) {
 	l := &load{server: s, request: w.request, events: w.events}
 	if s.name == "sidenote" {
 		l.want = w.status
+	}
+	if w.fresh {
+		l.asked = new(atomic.Int64)
 	}
 	for range connections {
 		c, err := dial(s.addr)
@@ -82,7 +86,11 @@ func (l *load) run(ctx context.Context, long time.Duration) (round, error) {
 }
 
 func (l *load) one(c *client) error {
-	if err := c.exchange(l.request); err != nil {
+	request := l.request
+	if l.asked != nil {
+		request = c.fresh(request, l.asked.Add(1))
+	}
+	if err := c.exchange(request); err != nil {
 		return err
 	}
 	if !strings.HasPrefix(c.status, l.want) {

@@ -153,6 +153,9 @@ func askStatus(addr string) (string, error) {
 	return c.status, nil
 }
 
+// others is the number of documents that answer something else.
+const others = 60
+
 // writeConfig writes a configuration for an upstream, with its documents.
 func (b *bench) writeConfig(dir, upstream string, documents int) (path string, err error) {
 	docs := filepath.Join(dir, "handbook")
@@ -161,6 +164,11 @@ func (b *bench) writeConfig(dir, upstream string, documents int) (path string, e
 	}
 	for i := range documents {
 		if err := os.WriteFile(filepath.Join(docs, fmt.Sprintf("leave-%02d.md", i)), document(i), 0o600); err != nil {
+			return "", err
+		}
+	}
+	for i := range others {
+		if err := os.WriteFile(filepath.Join(docs, fmt.Sprintf("office-%02d.md", i)), other(i), 0o600); err != nil {
 			return "", err
 		}
 	}

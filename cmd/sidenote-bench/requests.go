@@ -5,7 +5,12 @@ import (
 	"strings"
 )
 
-const question = "How many weeks of parental leave do I get?"
+const (
+	question = "How many weeks of parental leave do I get?"
+	// newQuestion has another number in each request.
+	newQuestion = "How many weeks of parental leave do I get in case " + newDigits + "?"
+	newDigits   = "0000000000"
+)
 
 // chatOf is a chat request of about n bytes: a system prompt, short questions and
 // longer answers in turn, a last question. It asks for a stream unless the answer
@@ -61,6 +66,17 @@ func document(i int) []byte {
 	fmt.Fprintf(&s, "# Parental leave and %s, part %d\n\nHow many weeks of parental leave do you get? ", topic, i)
 	for n := 0; s.Len() < 950; n++ {
 		fmt.Fprintf(&s, "Rule %s%d%c about %s gives %d weeks to case-%d%d. ", topic[:3], i, 'a'+n, topic, 10+i+n, i, n)
+	}
+	return []byte(s.String() + "\n")
+}
+
+// other is the i-th of the documents that mention what is asked and answer something else, so
+// that there are more candidates than sources.
+func other(i int) []byte {
+	var s strings.Builder
+	fmt.Fprintf(&s, "# Office %d\n\nWhom to ask about parental leave in office %d. ", i, i)
+	for n := 0; s.Len() < 950; n++ {
+		fmt.Fprintf(&s, "Desk %c%d is in hall-%d%d behind door-%d%c. ", 'a'+n, i, i, n, i, 'a'+n)
 	}
 	return []byte(s.String() + "\n")
 }

@@ -7,14 +7,17 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
 
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/config/value"
 	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/ports"
+	"sidenote/cmd/sidenote/internal/screen"
+	"sidenote/proxy"
 )
 
 // say writes a line about what is served, in order.
@@ -63,7 +66,7 @@ func (o *output) indexed(i engine.Indexed) { o.inOrder(func() { o.writeIndexed(i
 
 func (o *output) writeIndexed(i engine.Indexed) {
 	if o.log == nil {
-		fmt.Fprintln(o.writer, indexedLines(i))
+		fmt.Fprintln(o.writer, screen.IndexedLines(i))
 		return
 	}
 	if i.Line != "" {
@@ -71,33 +74,45 @@ func (o *output) writeIndexed(i engine.Indexed) {
 		return
 	}
 	o.logger.Info("knowledge", "knowledge", i.ID, "files", i.Report.Files, "chunks", i.Report.Chunks,
-		"seconds", i.Took.Seconds(), "skipped", i.Report.Summary())
-	for _, line := range unread(i.Report) {
+		"seconds", i.Took.Seconds(), "skipped", i.Report.Summary(), "skipped_kinds", i.Report.SkippedLines())
+	for _, line := range screen.Unread(i.Report) {
 		o.logger.Warn("file skipped", "knowledge", i.ID, "detail", line)
 	}
 }
 
-// reached is the address at which a program on this machine calls a listener.
-func reached(l net.Listener) string { return local(config.Address(l.Addr().String())) }
+// reading writes how far the reading of a folder has come.
+func (o *output) reading(r engine.Reading) {
+	if o.log != nil {
+		o.logger.Info("reading", "knowledge", r.Knowledge, "done", r.Done, "files", r.Files, "chunks", r.Chunks, "detail", screen.ReadingLine(r))
+		return
+	}
+	o.write("reading", screen.ReadingLine(r))
+}
 
 // announce writes where requests come in and where they go. It probes all upstreams at once
 // in the background; lines of inOrder are written after their results, and wait returns when
 // they have been.
-func (o *output) announce(ctx context.Context, cfg *config.Config, ls listeners, reach func(ctx context.Context, base string) error) (wait func()) {
-	o.say("listening", "http://%s/v1          set OPENAI_BASE_URL to this", reached(ls.data))
-	if open(cfg, ls.data) {
-		o.tell(slog.LevelWarn, openLine(cfg, ls.data))
+func (o *output) announce(ctx context.Context, cfg *config.Config, ls ports.Listeners, reach func(context.Context, proxy.Upstream) error) (wait func()) {
+	for i, l := range ls.Data {
+		if _, socket := l.Addr().(*net.UnixAddr); socket {
+			o.say("listening", "%s", ports.BaseURL(l))
+		} else {
+			o.say("listening", "%s          set OPENAI_BASE_URL to this", ports.BaseURL(l))
+		}
+		if ports.IsOpen(cfg, cfg.Listen[i], l) {
+			o.tell(slog.LevelWarn, ports.OpenLine(cfg, cfg.Listen[i], l))
+		}
 	}
-	var bases []*url.URL
+	var bases []proxy.Upstream
 	for _, name := range cfg.UpstreamNames() {
 		if !cfg.OnlyForKnowledge(name) {
-			bases = append(bases, cfg.Proxy().Upstreams[string(name)].BaseURL)
+			bases = append(bases, cfg.Proxy().Upstreams[string(name)])
 		}
 	}
 	states := make([]string, len(bases))
 	var asked, told sync.WaitGroup
 	for i, base := range bases {
-		asked.Go(func() { states[i] = reachState(reach(ctx, base.String())) })
+		asked.Go(func() { states[i] = reachState(reach(ctx, base)) })
 	}
 	resume := o.pause()
 	told.Go(func() {
@@ -121,12 +136,16 @@ func reachState(err error) string {
 }
 
 // upstreamLine shows where requests go.
-func upstreamLine(base *url.URL, state string) string {
-	path := strings.TrimSuffix(base.Path, "/")
+func upstreamLine(u proxy.Upstream, state string) string {
+	at := u.BaseURL.Scheme + "://" + u.BaseURL.Host
+	if u.Dial.Socket != "" {
+		at = value.Unix + u.Dial.Socket + ":"
+	}
+	path := strings.TrimSuffix(u.BaseURL.Path, "/")
 	if !strings.HasSuffix(path, "/v1") {
 		path += "/v1"
 	}
-	return fmt.Sprintf("/v1/chat/completions → %s://%s%s/chat/completions   (%s)", base.Scheme, base.Host, path, state)
+	return fmt.Sprintf("/v1/chat/completions → %s%s/chat/completions   (%s)", at, path, state)
 }
 
 // announceLimits writes what each request may get, and what replicas share.
@@ -141,14 +160,16 @@ func (o *output) announceLimits(ctx context.Context, e *engine.Engine) {
 }
 
 // reachable tells whether an upstream answers at all; any answer will do.
-func reachable(ctx context.Context, base string) error {
+func reachable(ctx context.Context, u proxy.Upstream) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodHead, base, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, u.BaseURL.String(), nil)
 	if err != nil {
 		return err
 	}
-	resp, err := probeClient().Do(req)
+	client := probeClient()
+	client.Transport = &http.Transport{DisableKeepAlives: true, DialContext: u.Dial.Context, TLSClientConfig: u.Dial.TLS(u.BaseURL.Hostname())}
+	resp, err := client.Do(req)
 	if err != nil {
 		return console.Cause(err)
 	}

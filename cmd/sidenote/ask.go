@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 
 	"sidenote/cmd/sidenote/internal/adminclient"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/ports"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -17,6 +19,19 @@ type adminFlags struct {
 	State          string `placeholder:"DIR" help:"State folder of that process ($XDG_STATE_HOME/sidenote)."`
 	AdminTokenFile string `placeholder:"FILE" help:"Token of the admin port ($SIDENOTE_ADMIN_TOKEN)."`
 	JSON           bool   `name:"json" help:"Print everything as JSON."`
+	shownFlags
+}
+
+// shownFlags give the certificate that a command shows to an admin port.
+type shownFlags struct {
+	AdminCert string `placeholder:"FILE" help:"Certificate to show to an admin port that asks for one, PEM (that of admin.tls)."`
+	AdminKey  string `placeholder:"FILE" help:"Its key, PEM."`
+}
+
+// certificate is the one that the flags give, or that of the configuration.
+func (f shownFlags) certificate(cfg *config.Config) *adminclient.Certificate {
+	own := cfg.Admin.TLS
+	return &adminclient.Certificate{Cert: f.AdminCert, Key: f.AdminKey, OwnCert: own.Cert, OwnKey: own.Key}
 }
 
 // client returns a client of the admin port that --admin names, or else of the process that
@@ -34,7 +49,10 @@ func (f adminFlags) client(a *app) (*adminclient.Client, error) {
 		return nil, usageError{errors.New("the admin port is off, so there is nobody to ask; name one by --admin")}
 	case f.Admin != "":
 	case who != nil:
-		at, err := adminclient.ToWriter(a.ctx, who, token)
+		if err := sameAdmin(cfg, who.Address); err != nil {
+			return nil, usageError{fmt.Errorf("%w, and %w; name the one to ask by --admin", err, who)}
+		}
+		at, err := adminclient.ToWriter(a.ctx, who, token, f.certificate(cfg))
 		if err != nil {
 			return nil, fmt.Errorf("%w; %w", who, err)
 		}
@@ -42,5 +60,18 @@ func (f adminFlags) client(a *app) (*adminclient.Client, error) {
 	case token != "":
 		return nil, usageError{fmt.Errorf("no process writes %s; name the admin port by --admin, as its token is sent to no other", cfg.State.Path)}
 	}
-	return adminclient.New(local(cfg.Admin.Listen), token, new(net.Dialer).DialContext), nil
+	at, own := ports.Place(cfg.Admin.Listen, cfg.Admin.TLS.On()), cfg.Admin.TLS.Cert
+	return adminclient.To(at, token, own, "admin.tls.cert", f.certificate(cfg))
+}
+
+// sameAdmin returns an error if the configuration names another admin port than the address of
+// the process that writes the state folder: several may share that, and a kill switch for one
+// must not be turned in another.
+func sameAdmin(cfg *config.Config, address string) error {
+	at, _, written := config.Written(cfg, "admin.listen")
+	_, port, _ := net.SplitHostPort(string(cfg.Admin.Listen))
+	if !written || address == "" || port == "0" || port != "" && strings.HasSuffix(address, ":"+port) || strings.HasSuffix(address, string(cfg.Admin.Listen)) {
+		return nil
+	}
+	return fmt.Errorf("%s: admin.listen is %s", at, cfg.Admin.Listen)
 }

@@ -121,7 +121,7 @@ func TestCentralSidenote(t *testing.T) {
 	// The command finds the same, and says why the rest is out.
 	var out, errs bytes.Buffer
 	code := Run(t.Context(), []string{"search", "parental leave", "--config", config, "--explain"}, strings.NewReader(""), &out, &errs, func(string) (string, bool) { return "", false })
-	if code != exitDone || !strings.Contains(out.String(), "1. leave.md#0  Leave policy > Parental leave") {
+	if code != exitDone || !strings.Contains(out.String(), " hr/leave.md#0  Leave policy > Parental leave\n") {
 		t.Errorf("search: %d, %s%s", code, out.String(), errs.String())
 	}
 }

@@ -1,10 +1,10 @@
 package main
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
@@ -13,6 +13,11 @@ import (
 	"sidenote/cmd/sidenote/internal/config/origin"
 	"sidenote/cmd/sidenote/internal/review"
 )
+
+// page has the tables of all keys.
+//
+//go:embed README.md
+var page string
 
 type checkCmd struct {
 	configFlags
@@ -33,7 +38,7 @@ func (checkCmd) Help() string {
 // Run checks a configuration and prints a summary.
 func (c *checkCmd) Run(a *app) error {
 	if c.Schema {
-		doc, err := jsonschema.Document()
+		doc, err := jsonschema.Document(page)
 		if err == nil {
 			_, err = a.stdout.Write(doc)
 		}
@@ -92,7 +97,7 @@ func (c *checkCmd) checked(a *app) (*config.Config, error) {
 	}
 	if name := config.Name(c.Tenant); name != "" {
 		if _, ok := cfg.Tenant(name); !ok {
-			return nil, usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, strings.Join(config.Texts(cfg.TenantNames()), ", "))}
+			return nil, usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, review.Some(config.Texts(cfg.TenantNames())))}
 		}
 	}
 	return cfg, nil
@@ -132,6 +137,7 @@ func (c *checkCmd) warnings(a *app, cfg *config.Config) config.Problems {
 	}
 	list := cfg.Expired(time.Now())
 	list = append(list, review.PartialFailures(cfg)...)
+	list = append(list, review.ClaimsOfNobody(cfg)...)
 	if c.Offline {
 		return list
 	}

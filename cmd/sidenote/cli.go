@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 )
 
@@ -35,7 +36,7 @@ type app struct {
 
 // panicked is a panics.Handler for the servers that some commands start.
 func (a *app) panicked(value any, stack []byte) {
-	fmt.Fprintf(a.stderr, "BUG: panic: %v\n%s", value, stack)
+	fmt.Fprintf(a.stderr, "BUG: panic: %s\n%s", panics.Shown(value), stack)
 }
 
 type cli struct {
@@ -49,6 +50,8 @@ type cli struct {
 	Eval      evalCmd      `cmd:"" help:"Measure how well questions with known answers are answered."`
 	Check     checkCmd     `cmd:"" help:"Check a configuration, or print a tenant's policy."`
 	Mode      modeCmd      `cmd:"" help:"Lower the mode of all tenants or of one, as in off, for a while: the kill switch."`
+	Reload    reloadCmd    `cmd:"" help:"Let a running Sidenote read its configuration again."`
+	Usage     usageCmd     `cmd:"" help:"Show what tenants used of their limits, and what is left."`
 	Key       keyCmd       `cmd:"" help:"Make, hash and list the keys of tenants."`
 	Health    healthCmd    `cmd:"" help:"Ask a running Sidenote whether it lives, for container probes."`
 	Stub      stubCmd      `cmd:"" help:"Be an upstream for trying things out."`

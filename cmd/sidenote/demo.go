@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/demo"
 	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/ports"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/retrieval/knowledge"
@@ -49,7 +51,7 @@ func (c *demoCmd) Run(a *app) error {
 	defer func() { _ = server.Close() }()
 
 	e, ls, err := c.engine(a, upstream.Addr().String())
-	defer ls.close()
+	defer ls.Close()
 	if err != nil {
 		return err
 	}
@@ -65,7 +67,7 @@ func (c *demoCmd) Run(a *app) error {
 	defer out.close()
 	var told error // not returned by begin: the server below ends without an error when it is stopped
 	served := (&app{ctx: ctx, reports: reports}).serve(out, e, ls, func(ctx context.Context) error {
-		story, err := c.tell(ctx, e, stub, ls.data.Addr().String(), reports)
+		story, err := c.tell(ctx, e, stub, ls.Data[0].Addr().String(), reports)
 		if err == nil {
 			err = c.show(a, story)
 		}
@@ -79,7 +81,7 @@ func (c *demoCmd) Run(a *app) error {
 
 // engine wires the demo on the default ports, or, with a message, on free ones where those
 // are taken.
-func (c *demoCmd) engine(a *app, upstream string) (*engine.Engine, listeners, error) {
+func (c *demoCmd) engine(a *app, upstream string) (*engine.Engine, ports.Listeners, error) {
 	flags := config.Flags{Upstream: "http://" + upstream, Knowledge: []string{"demo=corpus"}}
 	load := func(listen, admin string) (*config.Config, error) {
 		flags.Listen, flags.Admin = listen, admin
@@ -90,16 +92,16 @@ func (c *demoCmd) engine(a *app, upstream string) (*engine.Engine, listeners, er
 	}
 	cfg, err := load("127.0.0.1:8080", "127.0.0.1:8081")
 	if err != nil {
-		return nil, listeners{}, err
+		return nil, ports.Listeners{}, err
 	}
-	ls, err := listen(a.ctx, cfg)
+	ls, err := ports.Open(a.ctx, cfg, func(slog.Level, string) {})
 	if err != nil {
 		fmt.Fprintf(a.stderr, "%v; using free ports instead\n", err)
 		if cfg, err = load("127.0.0.1:0", "127.0.0.1:0"); err != nil {
-			return nil, listeners{}, err
+			return nil, ports.Listeners{}, err
 		}
-		if ls, err = listen(a.ctx, cfg); err != nil {
-			return nil, listeners{}, err
+		if ls, err = ports.Open(a.ctx, cfg, func(slog.Level, string) {}); err != nil {
+			return nil, ports.Listeners{}, err
 		}
 	}
 	e, err := engine.New(a.ctx, cfg, engine.Options{})

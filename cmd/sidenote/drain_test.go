@@ -21,6 +21,8 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/ports"
+	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/requestlog"
 )
@@ -178,7 +180,7 @@ func TestM15CutIsShown(t *testing.T) {
 	}
 }
 
-// SIGHUP does not stop the process.
+// SIGHUP does not stop the process. The configuration is read again.
 func TestM15Hangup(t *testing.T) {
 	data, err := freeAddress()
 	if err != nil {
@@ -203,7 +205,7 @@ func TestM15Hangup(t *testing.T) {
 		}
 	}
 	if !signal.Ignored(syscall.SIGHUP) { // as it is for all of a test run under nohup
-		out.until(t, "SIGHUP: the configuration is read at the start only")
+		out.until(t, "configuration: read again (SIGHUP): nothing has changed")
 	}
 	resp, err := http.Get("http://" + data + "/v1/models")
 	if err != nil || resp.StatusCode != 200 {
@@ -236,9 +238,9 @@ func TestM15UpstreamsAreProbedBeside(t *testing.T) {
 	out := newOutput(text, config.Log{Format: "text", Requests: "all"})
 	asked, answer := make(chan string), make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())
-	wait := out.announce(ctx, cfg, listeners{data: l}, func(ctx context.Context, base string) error {
-		asked <- base
-		if base == "http://c.test" {
+	wait := out.announce(ctx, cfg, ports.Listeners{Data: []net.Listener{l}}, func(ctx context.Context, u proxy.Upstream) error {
+		asked <- u.BaseURL.String()
+		if u.BaseURL.Host == "c.test" {
 			<-ctx.Done()
 			return ctx.Err()
 		}

@@ -1,25 +1,21 @@
 package main
 
 import (
-	"cmp"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
-	"time"
+	"strings"
 
 	"sidenote/cmd/internal/console"
-	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/cmd/sidenote/internal/evaluation"
-	"sidenote/retrieval"
-	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/eval"
-	"sidenote/retrieval/followup"
-	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
-	"sidenote/retrieval/knowledge/folder"
 )
 
 type evalCmd struct {
-	Data     string `required:"" placeholder:"DIR" help:"Collection in the layout of BEIR: corpus.jsonl, queries.jsonl, qrels/*.tsv."`
+	Data string `required:"" placeholder:"FILE.csv|DIR" help:"Questions: a CSV with the columns question and expected, or a collection in the layout of BEIR."`
+	sourceFlags
 	Split    string `placeholder:"NAME" help:"Which of qrels/*.tsv (test, or the only one)."`
 	Queries  int    `placeholder:"N" help:"Ask the first N queries only."`
 	OffTopic string `name:"off-topic" placeholder:"FILE" help:"Messages that no document answers, one a line or as JSONL, and which should get no sources."`
@@ -29,57 +25,36 @@ type evalCmd struct {
 
 // Help shows how eval is used.
 func (evalCmd) Help() string {
-	return "Indexes the documents in memory, asks the queries, and measures what is found as trec_eval does.\n\n" +
-		"sidenote eval --data ./scifact\n\nsidenote eval --data ./our-questions --worst 5\n\nsidenote eval --data ./our-questions --off-topic small-talk.txt\n\n" +
-		"corpus.jsonl has lines of {\"_id\", \"title\", \"text\"}, queries.jsonl of {\"_id\", \"text\"} and, where something was said before, \"turns\", and qrels/test.tsv of query id, document id and grade with tabs between them."
+	return "Asks the questions, and measures what is found as trec_eval does. A CSV is asked of the bases of --knowledge or --config, as a tenant's requests are. " +
+		"A collection's own documents are indexed in memory and asked as by default; with --knowledge its queries are asked of those bases.\n\n" +
+		"sidenote eval --data questions.csv --knowledge handbook\n\nsidenote eval --data ./scifact --worst 5\n\nsidenote eval --data questions.csv --knowledge ./docs --off-topic small-talk.txt\n\n" +
+		"questions.csv has the columns question and expected: the id of a document, or a pattern such as policies/**. A question that several documents answer has several rows. " +
+		"A collection has corpus.jsonl with lines of {\"_id\", \"title\", \"text\"}, queries.jsonl of {\"_id\", \"text\"} and, where something was said before, \"turns\", and qrels/test.tsv of query id, document id and grade with tabs between them."
 }
-
-// evalBase is the id of the scratch base.
-const evalBase = "eval"
-
-// evalDeadline is longer than any search takes, so that none is cut short.
-const evalDeadline = time.Minute
 
 // Run measures how well the queries of a collection are answered.
 func (c *evalCmd) Run(a *app) error {
 	if c.Queries < 0 || c.Worst < 0 {
 		return usageError{errors.New("--queries and --worst take a number of queries")}
 	}
-	show := newProgress(a)
-	defer show.Clear()
-	show.Show(console.Work{Name: "reading " + c.Data})
-	data, err := eval.Read(a.ctx, c.Data, c.Split)
-	if errors.Is(err, eval.ErrNoCollection) {
-		return usageError{err}
-	}
-	if err != nil {
-		return err
-	}
-	var offTopic []eval.Message
+	show, stop := newProgress(a)
+	defer stop()
+	var e evaluation.Evaluation
 	if c.OffTopic != "" {
-		if offTopic, err = eval.ReadMessages(a.ctx, c.OffTopic); errors.Is(err, eval.ErrNoCollection) {
-			return usageError{err}
-		}
-		if err != nil {
-			return err
+		var err error
+		if e.Messages, err = eval.ReadMessages(a.ctx, c.OffTopic); err != nil {
+			return ofData(err)
 		}
 	}
-	if c.Queries > 0 {
-		data.Queries = data.Queries[:min(c.Queries, len(data.Queries))]
-	}
-	start := time.Now()
-	content, err := scratch(a, data, show)
+	end, err := c.prepare(a, &e, show)
 	if err != nil {
-		return err
+		return ofData(err)
 	}
-	e := evaluation.Evaluation{
-		Name: c.name(), Data: data, Messages: offTopic,
-		Chunks: content.Chunks(), Index: time.Since(start), Settings: retrieval.DefaultSettings(),
+	defer end()
+	if c.Queries > 0 {
+		e.Data.Queries = e.Data.Queries[:min(c.Queries, len(e.Data.Queries))]
 	}
-	if e.Outcomes, err = trial(&e, content, show, len(data.Queries), "queries").Run(a.ctx, data); err != nil {
-		return err
-	}
-	if e.OffTopic, err = trial(&e, content, show, len(offTopic), "off-topic messages").OffTopic(a.ctx, offTopic); err != nil {
+	if err := e.Run(a.ctx, show); err != nil {
 		return err
 	}
 	show.Clear()
@@ -100,55 +75,79 @@ func (c *evalCmd) Run(a *app) error {
 	return nil
 }
 
-// name is that of the folder.
+// ofData makes the error of data that are not there a mistake of usage.
+func ofData(err error) error {
+	if errors.Is(err, eval.ErrNoCollection) {
+		return usageError{err}
+	}
+	return err
+}
+
+// prepare reads the questions, and makes ready what they are asked of until end is called.
+func (c *evalCmd) prepare(a *app, e *evaluation.Evaluation, show *console.Progress) (end func(), err error) {
+	e.Name = c.name()
+	show.Show(console.Work{Name: "reading " + c.Data})
+	if c.isTable() {
+		questions, err := eval.ReadQuestions(a.ctx, c.Data)
+		if err != nil {
+			return nil, err
+		}
+		return c.ofBases(a, e, show, func(s *evaluation.Subject) error {
+			e.Data, e.Unmatched = questions.Collection(s.Documents, s.Several())
+			return nil
+		})
+	}
+	if len(c.Knowledge) > 0 {
+		return c.ofBases(a, e, show, func(s *evaluation.Subject) error {
+			e.Data, err = eval.ReadFor(a.ctx, c.Data, c.Split, s.Documents)
+			return err
+		})
+	}
+	if c.Config != "" || c.Tenant != "" || c.State != "" {
+		return nil, usageError{errors.New("a collection's own documents are asked as by default; --config, --tenant and --state go with --knowledge, or with a CSV")}
+	}
+	if e.Data, err = eval.Read(a.ctx, c.Data, c.Split); err != nil {
+		return nil, err
+	}
+	e.Subject, err = evaluation.Scratch(a.ctx, e.Data.Documents, show)
+	return func() {}, err
+}
+
+// ofBases opens the bases that the flags choose and reads the questions, which is told what
+// documents there are.
+func (c *evalCmd) ofBases(a *app, e *evaluation.Evaluation, show *console.Progress, read func(*evaluation.Subject) error) (end func(), err error) {
+	show.Clear()
+	opened, policy, err := c.ready(a, !c.JSON, nil)
+	if err != nil {
+		return nil, err
+	}
+	end = func() { _ = opened.Close() }
+	for _, line := range opened.Bases.InPart(policy.Knowledge) {
+		fmt.Fprintln(a.stderr, line)
+	}
+	if e.Subject, err = evaluation.OfBases(opened, policy); err == nil {
+		err = read(e.Subject)
+	}
+	if err != nil {
+		end()
+		return nil, err
+	}
+	return end, nil
+}
+
+// isTable tells whether the questions are a file, or would be one by its name.
+func (c *evalCmd) isTable() bool {
+	info, err := os.Stat(c.Data)
+	if errors.Is(err, fs.ErrNotExist) {
+		return strings.EqualFold(filepath.Ext(c.Data), ".csv")
+	}
+	return err == nil && !info.IsDir()
+}
+
+// name is that of the folder or file.
 func (c *evalCmd) name() string {
 	if path, err := filepath.Abs(c.Data); err == nil {
 		return filepath.Base(path)
 	}
 	return c.Data
-}
-
-// scratch indexes the documents in memory, as serve does those of a folder.
-func scratch(a *app, data *eval.Collection, show *console.Progress) (*knowledge.Content, error) {
-	reader, err := engine.NewReader("")
-	if err != nil {
-		return nil, err
-	}
-	documents := make([]document.Document, len(data.Documents))
-	for i, d := range data.Documents {
-		// BEIR searches title and text as one, so a document without text is found by its title.
-		documents[i] = document.Document{ID: d.ID, Name: d.Title, Text: cmp.Or(d.Text, d.Title)}
-	}
-	deps := reader.Deps()
-	deps.Progress = func(p folder.Progress) {
-		show.Show(console.Work{Name: "indexing", Done: p.Done, Total: p.Files, Unit: "documents", Note: console.Plural(p.Chunks, "chunk")})
-	}
-	content, _, err := knowledge.FromDocuments(a.ctx, documents, deps)
-	if a.ctx.Err() != nil {
-		return nil, errors.New("stopped while the documents were being indexed")
-	}
-	return content, err
-}
-
-// trial searches content as requests of the default policy do, without caches and with
-// another deadline. It shows how many of all it has asked, of what.
-func trial(e *evaluation.Evaluation, content *knowledge.Content, show *console.Progress, all int, of string) eval.Trial {
-	base := knowledge.New(evalBase)
-	base.Swap(content)
-	terms := new(analysis.Recent).Terms
-	scratch := func(id string) (retrieval.Ref, bool) { return base.Ref(), id == evalBase }
-	pipeline := retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return base }, Terms: terms}
-	settings := e.Settings
-	settings.Deadline = evalDeadline
-	prepared := func(next retrieval.Retriever) retrieval.Retriever {
-		return retrieval.Prepare{Next: next, Ref: scratch, Terms: terms, Join: followup.Join}
-	}
-	return eval.Trial{
-		Engine:  prepared(base),
-		Request: prepared(pipeline),
-		Query:   retrieval.Query{Bases: []retrieval.Ref{{Knowledge: evalBase}}, Encoding: engine.ChunkEncoding, Settings: settings},
-		Progress: func(done int) {
-			show.Show(console.Work{Name: "asking", Done: done, Total: all, Unit: of})
-		},
-	}
 }

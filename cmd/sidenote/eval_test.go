@@ -55,8 +55,8 @@ func TestFloor(t *testing.T) {
 		data, others                            string
 		ndcg, lost, injected, english, answered float64 // at least, at most, at most …
 	}{
-		{"scifact", "cranfield", .695, .035, .15, .25, .18},
-		{"cranfield", "scifact", .389, .035, .10, .25, .02},
+		{"scifact", "cranfield", .705, .035, .15, .25, .18},
+		{"cranfield", "scifact", .405, .035, .10, .25, .02},
 		{"drcd", "scifact", .950, .035, .10, .25, .02}, // of the first 2,000; of all .952
 	} {
 		t.Run(tc.data, func(t *testing.T) {

@@ -8,9 +8,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"time"
 
+	"sidenote/cmd/sidenote/internal/adminclient"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/ports"
 )
 
 type healthCmd struct {
@@ -19,6 +22,8 @@ type healthCmd struct {
 	Admin     string        `placeholder:"HOST:PORT" help:"Admin listener."`
 	Telemetry string        `placeholder:"HOST:PORT" help:"Telemetry listener, preferred where there is one."`
 	Timeout   time.Duration `default:"3s" help:"How long to wait."`
+	Cert      string        `placeholder:"FILE" help:"Certificate to show to a listener that asks for one, PEM (that of the listener)."`
+	Key       string        `placeholder:"FILE" help:"Its key, PEM."`
 }
 
 // Help shows how health is used.
@@ -28,7 +33,9 @@ func (healthCmd) Help() string {
 
 // Run asks once.
 func (c *healthCmd) Run(a *app) error {
-	target, err := c.target(a)
+	client := probeClient()
+	shown := &adminclient.Certificate{Cert: c.Cert, Key: c.Key}
+	target, err := c.target(a, client.Transport.(*http.Transport), shown)
 	if err != nil {
 		return err
 	}
@@ -38,12 +45,12 @@ func (c *healthCmd) Run(a *app) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--url: %w", err)}
 	}
-	resp, err := probeClient().Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err
 		}
-		return fmt.Errorf("ask %s: %w", target, err)
+		return fmt.Errorf("ask %s: %w", target, shown.Explain(err, "--cert and --key"))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
@@ -62,8 +69,14 @@ func probeClient() *http.Client {
 	}
 }
 
-// target is the URL to ask.
-func (c *healthCmd) target(a *app) (string, error) {
+// target is the URL to ask. Of a listener of the configuration it makes transport trust the
+// certificate that stands there, which need not name a loopback address, and show the one
+// given, or the listener's own where its client_ca has issued that too.
+func (c *healthCmd) target(a *app, transport *http.Transport, shown *adminclient.Certificate) (string, error) {
+	var err error
+	if transport.TLSClientConfig, err = shown.Settings(); err != nil {
+		return "", usageError{err}
+	}
 	if c.URL != "" {
 		if u, err := url.Parse(c.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return "", usageError{fmt.Errorf("--url: %q is not a URL; write it as in http://127.0.0.1:8081/healthz", c.URL)}
@@ -74,25 +87,30 @@ func (c *healthCmd) target(a *app) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	at := cfg.Telemetry.Listen
+	at, files, key := cfg.Telemetry.Listen, cfg.Telemetry.TLS, "telemetry.tls"
 	if at == config.Off {
-		at = cfg.Admin.Listen
+		at, files, key = cfg.Admin.Listen, cfg.Admin.TLS, "admin.tls"
 	}
 	if at == config.Off {
 		return "", usageError{errors.New("both telemetry and admin are off, so there is nothing to ask; give --url")}
 	}
-	return "http://" + local(at) + "/healthz", nil
-}
-
-// local is where a program on this machine calls a listener of the configuration: one on
-// all interfaces has no address of its own.
-func local(at config.Address) string {
-	host, port, err := net.SplitHostPort(string(at))
+	var host string
+	if path := at.Socket(); path != "" {
+		host = "localhost"
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}
+	} else {
+		host = ports.Local(at)
+	}
+	if !files.On() {
+		return "http://" + host + "/healthz", nil
+	}
+	text, err := os.ReadFile(files.Cert)
 	if err != nil {
-		panic("BUG: address was not checked: " + string(at))
+		return "", fmt.Errorf("%s.cert: %w", key, err)
 	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port)
+	shown.OwnCert, shown.OwnKey = files.Cert, files.Key
+	adminclient.OnlyTrust(transport.TLSClientConfig, text, key)
+	return "https://" + host + "/healthz", nil
 }

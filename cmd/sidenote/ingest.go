@@ -32,6 +32,7 @@ type ingestCmd struct {
 	AcceptDeletions bool     `help:"Let documents go even if most files of their folder are gone, as of a volume that is not mounted."`
 	AllowSkipped    bool     `help:"End with 0 even if files could not be read."`
 	JSON            bool     `name:"json" help:"Print the report as JSON, with every file that was removed or skipped."`
+	shownFlags
 }
 
 // Help shows how ingest is used.
@@ -49,7 +50,9 @@ func (c *ingestCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	r := &ingestion{a: a, cfg: cfg, show: newProgress(a), where: "before it began"}
+	show, stop := newProgress(a)
+	defer stop()
+	r := &ingestion{a: a, cfg: cfg, shown: c.certificate(cfg), show: show, where: "before it began"}
 	if err := r.choose(c.AcceptDeletions); err != nil {
 		return err
 	}
@@ -70,9 +73,10 @@ func (c *ingestCmd) Run(a *app) error {
 
 // An ingestion is one run of ingest.
 type ingestion struct {
-	a    *app
-	cfg  *config.Config
-	show *console.Progress
+	a     *app
+	cfg   *config.Config
+	shown *adminclient.Certificate // to the process that writes the state folder
+	show  *console.Progress
 
 	pending []folder.Folder // still to be read
 	done    []ingested
@@ -253,7 +257,7 @@ func (r *ingestion) failure() error {
 // handOver asks the process that writes the state folder to read the pending folders that it
 // has too, and says why it does not read the others.
 func (r *ingestion) handOver(ctx context.Context, to *store.LockedError) (whyNot string, err error) {
-	client, err := adminclient.ToWriter(ctx, to, r.cfg.Admin.Token.Value.Reveal())
+	client, err := adminclient.ToWriter(ctx, to, r.cfg.Admin.Token.Value.Reveal(), r.shown)
 	if err != nil {
 		return err.Error(), nil
 	}

@@ -15,6 +15,7 @@ import (
 
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/adminclient"
+	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/proxy/admin"
 )
 
@@ -99,7 +100,7 @@ func printBase(w io.Writer, b admin.Base) {
 	}
 	if i != nil && i.Report != nil {
 		fmt.Fprint(w, "last read   ")
-		ingested{ID: b.ID, TookMS: i.TookMS, Report: *i.Report}.print(w, maxUnread)
+		screen.Ingested(w, b.ID, i.TookMS, i.Report, screen.MaxUnread)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
+
+	"sidenote/cmd/sidenote/internal/heap"
 )
 
 func main() { os.Exit(mainCode()) }
@@ -24,13 +26,11 @@ func mainCode() int {
 	return Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.LookupEnv)
 }
 
-// tune lets the heap grow to four times its live part. That is some tens of MiB, mostly
-// vocabularies, and collecting at every doubling would cost requests more than the memory
-// is worth. GOGC wins where it is set; the memory limit, GOMEMLIMIT or the container's,
-// always holds.
+// tune says how far the heap may grow. GOGC wins where it is set; the memory limit,
+// GOMEMLIMIT or the container's, always holds.
 func tune(env func(string) (string, bool)) {
 	if _, set := env("GOGC"); !set {
-		debug.SetGCPercent(300)
+		heap.Pace(nil)
 	}
 	limitMemory()
 }

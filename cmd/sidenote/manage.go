@@ -27,6 +27,7 @@ type baseFlags struct {
 	State          string `placeholder:"DIR" help:"Where bases are kept ($XDG_STATE_HOME/sidenote)."`
 	AdminTokenFile string `placeholder:"FILE" help:"Token of the admin port of the process that writes the state folder ($SIDENOTE_ADMIN_TOKEN)."`
 	JSON           bool   `name:"json" help:"Print the answer as JSON."`
+	shownFlags
 }
 
 // manage calls do with a client of the admin port that manages the bases: that of the process
@@ -45,7 +46,7 @@ func (f baseFlags) manage(a *app, write bool, do func(*adminclient.Client) error
 		// The writer knows most, such as what it is reading now. If it does not answer, the
 		// state folder is read here.
 		if who := store.Writer(cfg.State.Path); who != nil {
-			c, err := adminclient.ToWriter(a.ctx, who, token)
+			c, err := adminclient.ToWriter(a.ctx, who, token, f.certificate(cfg))
 			if err == nil && c.Do(a.ctx, http.MethodGet, adminclient.KnowledgePath()+"?limit=1", nil, nil) == nil {
 				return do(a.asking(c, who))
 			}
@@ -53,7 +54,7 @@ func (f baseFlags) manage(a *app, write bool, do func(*adminclient.Client) error
 	}
 	library, err := f.open(a, cfg, write)
 	if locked, ok := errors.AsType[*store.LockedError](err); ok {
-		c, why := adminclient.ToWriter(a.ctx, locked, token)
+		c, why := adminclient.ToWriter(a.ctx, locked, token, f.certificate(cfg))
 		if why != nil {
 			return fmt.Errorf("%w; %w", err, why)
 		}
@@ -107,5 +108,5 @@ func (a *app) alone(cfg *config.Config, library *library.Library, write bool, do
 		<-served
 		err = errors.Join(err, library.Close())
 	}()
-	return do(adminclient.New("localhost", token, func(context.Context, string, string) (net.Conn, error) { return ln.Dial() }))
+	return do(adminclient.New("localhost", token, func(context.Context) (net.Conn, error) { return ln.Dial() }))
 }

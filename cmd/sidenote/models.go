@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"text/tabwriter"
 
+	"sidenote/cmd/sidenote/internal/config/modelrows"
 	"sidenote/rewrite"
 	"sidenote/rewrite/tokens"
 )
@@ -27,7 +28,7 @@ func (c *modelsCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		table = cfg.ModelTable()
+		table = modelrows.Table(cfg.Models)
 	}
 	if c.Name != "" {
 		row, _ := tokens.Lookup(table, c.Name)

@@ -152,8 +152,16 @@ func (l *lines) write(line []byte) {
 	_, _ = l.w.Write(append(line, '\n')) // an AsyncWriter counts what it drops
 }
 
-// newProgress shows on stderr how far a command has come.
-func newProgress(a *app) *console.Progress {
+// newProgress shows on stderr how far a command has come, until stop is called.
+func newProgress(a *app) (show *console.Progress, stop func()) {
 	term, _ := a.env("TERM")
-	return console.NewProgress(a.stderr, term)
+	show = console.NewProgress(a.stderr, term)
+	ctx, cancel := context.WithCancel(a.ctx)
+	var repeating sync.WaitGroup
+	repeating.Go(func() { show.Repeat(ctx) })
+	return show, func() {
+		cancel()
+		repeating.Wait()
+		show.Clear()
+	}
 }

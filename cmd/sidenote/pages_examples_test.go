@@ -24,6 +24,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/transport/certs/certstest"
 	"sidenote/rewrite"
 )
 
@@ -66,7 +67,7 @@ func TestPagesCommands(t *testing.T) {
 					case f.language != "console":
 						t.Errorf("%s: a command stands in a block that is not run", s.at)
 					case slices.ContainsFunc(elsewhere, func(prefix string) bool { return strings.HasPrefix(s.line, prefix) }):
-					case regexp.MustCompile(`^sidenote (serve|stub|health|explain|mode)\b|^sidenote demo .*--serve`).MatchString(s.line):
+					case regexp.MustCompile(`^sidenote (serve|stub|health|explain|mode|reload)\b|^sidenote demo .*--serve`).MatchString(s.line):
 						parses(t, s)
 					case strings.HasPrefix(s.line, "sidenote "), strings.HasPrefix(s.line, "cat "):
 						runs(t, dir, s)
@@ -99,6 +100,8 @@ func newExampleFolder(t *testing.T) string {
 		"handbook/leave.md": "# Leave policy\n\n## Parental leave\n\nEvery parent may take 16 weeks.\n",
 		"request.json": `{"model":"gpt-4o","messages":[` + "\n" + `  {"role":"system","content":"You are the HR assistant."},` + "\n" +
 			`  {"role":"user","content":"How many weeks of parental leave?"}], "temperature":0.10}` + "\n",
+		"questions.csv": "question,expected\nHow many weeks of parental leave do I get?,leave.md\nWho approves trips?,travel.md\n" +
+			"\"Laptops, and what else do I get?\",\"{laptops,onboarding}.md\"\n",
 		"our-questions/corpus.jsonl":   `{"_id": "leave", "title": "Leave", "text": "Every parent may take 16 weeks of leave."}` + "\n",
 		"our-questions/queries.jsonl":  `{"_id": "q1", "text": "How long is parental leave?"}` + "\n",
 		"our-questions/qrels/test.tsv": "query-id\tcorpus-id\tscore\nq1\tleave\t1\n",
@@ -141,12 +144,16 @@ const exampleWait = time.Minute
 
 var took = regexp.MustCompile(`[0-9][0-9.,]* ?(ms|µs|s)\b`)
 
-// levelled is an output without what differs from run to run: times, and the spaces
+// port is that of a listener on this machine: another process may have the usual one.
+var port = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`)
+
+// levelled is an output without what differs from run to run: ports, times, and the spaces
 // that make columns of them.
 func levelled(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		b.WriteString(strings.Join(strings.Fields(took.ReplaceAllString(line, "TIME")), " ") + "\n")
+		line = port.ReplaceAllString(took.ReplaceAllString(line, "TIME"), "127.0.0.1:PORT")
+		b.WriteString(strings.Join(strings.Fields(line), " ") + "\n")
 	}
 	return strings.TrimSpace(b.String()) + "\n"
 }
@@ -302,6 +309,9 @@ var authority = sync.OnceValue(func() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 })
 
+// pagesPair is a certificate with its key.
+var pagesPair = sync.OnceValue(func() certstest.Pair { return certstest.NewAuthority().Issue(time.Now().Add(time.Hour)) })
+
 // loads reads a configuration whose secrets are all there.
 func loads(text string) error {
 	_, err := config.Load(config.Source{
@@ -321,10 +331,14 @@ func loads(text string) error {
 			switch {
 			case file == "page.yaml":
 				return []byte(text), nil
-			case strings.HasSuffix(file, "redis-ca.pem"):
+			case strings.HasSuffix(file, "-ca.pem"):
 				return authority(), nil
 			case strings.HasSuffix(file, "ci-keys.json"):
 				return []byte(`{"keys": [{"kty": "EC", "crv": "P-256", "kid": "ci-1", "x": "CK3v1_ZEHQX19zEfVNGsM2vg8blRItRmEyA90dbV4_4", "y": "diKQon9oS3YyufMPi5nXLv3QINESlyltVK6upaKWCHA"}]}`), nil
+			case strings.HasSuffix(file, "-key.pem"):
+				return pagesPair().Key, nil
+			case strings.HasSuffix(file, ".pem"):
+				return pagesPair().Cert, nil
 			case strings.HasSuffix(file, "sidenote-redis"):
 				return []byte("one " + strings.Repeat("A", 43) + "="), nil
 			case file == "included.yaml":

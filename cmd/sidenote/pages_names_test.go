@@ -57,12 +57,15 @@ func rows(name, prose string) (rows []row) {
 
 // schemaKeys lists the keys of the configuration as the pages write them.
 func schemaKeys(t reflect.Type, prefix string) (keys []string) {
-	if t == reflect.TypeFor[config.Secret]() || t == reflect.TypeFor[config.RedisURL]() {
+	switch t {
+	case reflect.TypeFor[config.Secret](), reflect.TypeFor[config.RedisURL](), reflect.TypeFor[config.ProxyURL]():
 		return nil
+	case reflect.TypeFor[config.Ports](): // an address stands for a list of one
+		keys = append(keys, strings.TrimSuffix(prefix, "[]."))
 	}
 	switch t.Kind() {
 	case reflect.Slice:
-		return schemaKeys(t.Elem(), prefix)
+		return append(keys, schemaKeys(t.Elem(), prefix)...)
 	case reflect.Map:
 		return schemaKeys(t.Elem(), prefix+"NAME.")
 	case reflect.Struct:
@@ -198,7 +201,9 @@ func TestPagesKeys(t *testing.T) {
 func TestPagesMetrics(t *testing.T) {
 	known, labels := map[string]bool{}, map[string]string{}
 	descs := make(chan *prometheus.Desc, 1000)
-	metrics.New(metrics.Names{}).Registry().Describe(descs)
+	all := metrics.New(metrics.Names{})
+	all.NewBudgets()
+	all.Registry().Describe(descs)
 	close(descs)
 	for d := range descs {
 		if m := regexp.MustCompile(`fqName: "(sidenote_\w+)".* variableLabels: {(.*)}}`).FindStringSubmatch(d.String()); m != nil {

@@ -13,7 +13,8 @@ import (
 type rewriteCmd struct {
 	File string `arg:"" optional:"" help:"A chat request in JSON; stdin when absent."`
 	sourceFlags
-	JSON bool `name:"json" help:"Print the ledger as JSON."`
+	Full bool `help:"Show everything that is out, not the first three only."`
+	JSON bool `name:"json" help:"Print the ledger as JSON, with everything that is out."`
 }
 
 // Help shows how rewrite is used.
@@ -43,6 +44,9 @@ func (c *rewriteCmd) Run(a *app) error {
 	options, err := rewrite.ReadOptions(req)
 	if err != nil {
 		return err
+	}
+	if err := options.Mistyped(policy.Knowledge); err != nil {
+		return fmt.Errorf("the request would be refused: %w", err)
 	}
 	policy = policy.Narrow(options)
 	policy.CountWhole = true
@@ -97,6 +101,6 @@ func (c *rewriteCmd) ledger(a *app, res rewrite.Result) error {
 			Ledger  rewrite.Ledger  `json:"ledger"`
 		}{res.Outcome, res.Reason, res.Ledger})
 	}
-	screen.Rewrite(a.stderr, res)
+	screen.Rewrite(a.stderr, res, c.Full)
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,12 +65,21 @@ func TestScripts(t *testing.T) {
 
 // freeAddress is one that nobody listens on at the moment.
 func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		address := l.Addr().String()
+		if _, again := handedOut.LoadOrStore(address, true); !again {
+			return address, l.Close()
+		}
+		_ = l.Close()
 	}
-	return l.Addr().String(), l.Close()
 }
+
+// handedOut has the addresses of freeAddress, for a port that was closed may be given again.
+var handedOut sync.Map
 
 // exits CODE PROGRAM ARGS… runs a program and compares its exit code.
 func exits(ts *testscript.TestScript, _ bool, args []string) {

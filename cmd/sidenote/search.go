@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/cmd/sidenote/internal/screen"
@@ -21,7 +22,7 @@ type searchCmd struct {
 	sourceFlags
 	Turn    []string `sep:"none" placeholder:"TEXT" help:"What the user said before, first turn first. Repeat for more."`
 	Filter  []string `sep:"none" placeholder:"JSON" help:"Only documents of these attributes, as in {\"type\": \"eq\", \"key\": \"audience\", \"value\": \"public\"}. Repeat for more: all must hold, and the policy's."`
-	Explain bool     `help:"Show what each stage left, and every candidate with its score and why it fell."`
+	Explain bool     `help:"Show every candidate in the order of its rank, with what it owes its score to, and why others are out."`
 	JSON    bool     `name:"json" help:"Print everything as JSON."`
 }
 
@@ -62,7 +63,7 @@ func (f sourceFlags) ready(a *app, name bool, chat []byte) (*engine.Engine, rewr
 		return nil, rewrite.Policy{}, err
 	}
 	err = e.Bases.Index(a.ctx, func(i engine.Indexed) {
-		for _, line := range unread(i.Report) {
+		for _, line := range screen.Unread(i.Report) {
 			if name {
 				fmt.Fprintln(a.stderr, "skipped "+line)
 			}
@@ -147,12 +148,25 @@ func (c *searchCmd) Run(a *app) error {
 	for _, line := range e.Bases.InPart(policy.Knowledge) {
 		fmt.Fprintln(a.stderr, line)
 	}
-	if c.JSON {
+	found := screen.Found{Result: res, Settings: q.Settings}
+	if c.Explain {
+		if found.Told, err = engine.Explain(a.ctx, e, q); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.JSON:
 		answer := admin.NewSearchAnswer(res)
 		answer.Stages = screen.Stages(res)
+		if c.Explain {
+			found.Answer(&answer)
+		}
 		return printJSON(a.stdout, answer)
+	case c.Explain:
+		found.Print(a.stdout)
+	default:
+		screen.Result(a.stdout, res, console.Columns(a.stdout))
 	}
-	screen.Result(a.stdout, res, c.Explain)
 	return nil
 }
 

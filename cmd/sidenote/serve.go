@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -13,9 +12,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/ports"
+	"sidenote/cmd/sidenote/internal/reload"
+	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 )
@@ -31,22 +32,28 @@ func (serveCmd) Help() string {
 
 // Run serves until it is asked to stop.
 func (c *serveCmd) Run(a *app) error {
-	cfg, err := c.load(a, false)
+	again := &reload.Reloader{Load: func(seen func(string)) (*config.Config, error) {
+		src := c.source(a)
+		src.Seen = seen
+		return config.Load(src)
+	}}
+	cfg, err := again.Start()
 	if err != nil {
 		return err
 	}
 	out := newOutput(a.stderr, cfg.Telemetry.Log)
 	defer out.close()
-	defer outliveHangups(out.tell)()
-	ls, err := listen(a.ctx, cfg)
+	hangups, stop := outliveHangups()
+	defer stop()
+	ls, err := ports.Open(a.ctx, cfg, out.tell)
 	if err != nil {
 		return err
 	}
-	defer ls.close()
-	if err := refuseOpen(cfg, ls.data); err != nil {
-		return err
+	defer ls.Close()
+	if err := ports.RefuseOpen(cfg, ls); err != nil {
+		return usageError{err}
 	}
-	e, err := engine.New(a.ctx, cfg, engine.Options{Keep: true, Address: ls.adminAddress(), Tell: out.tell})
+	e, err := engine.New(a.ctx, cfg, engine.Options{Keep: true, Address: ls.AdminAddress(), Tell: out.tell})
 	if err != nil {
 		if a.ctx.Err() != nil {
 			return nil // asked to stop
@@ -57,12 +64,22 @@ func (c *serveCmd) Run(a *app) error {
 	if err := e.Bases.CheckStart(a.ctx); err != nil {
 		return err
 	}
-	if err := refuseLoop(a.ctx, cfg, ls, net.DefaultResolver.LookupNetIP); err != nil {
-		return err
+	if err := ports.Refuse(a.ctx, cfg, ls); err != nil {
+		return usageError{err}
 	}
+	again.Tell, again.Running, again.Apply, again.Panicked = out.tell, e.Running, e.Reload, e.Panicked
+	again.Check = func(ctx context.Context, cfg *config.Config) error { return ports.Refuse(ctx, cfg, ls) }
+	e.Reloader = again
+	again.Show(e.Metrics)
 	return a.serve(out, e, ls, func(ctx context.Context) error {
 		defer panics.Recover(e.Panicked, nil) // requests are still served
+		reloads := make(chan struct{})
+		panics.Go(e.Panicked, func() { again.Serve(ctx, hangups) }, func() { close(reloads) })
+		defer func() { <-reloads }()
 		defer out.announce(ctx, cfg, ls, reachable)()
+		followed, readings := make(chan struct{}), func() []engine.Reading { return engine.Readings(e.Bases) }
+		panics.Go(e.Panicked, func() { screen.FollowReading(ctx, readings, out.reading) }, func() { close(followed) })
+		defer func() { <-followed }()
 		for _, p := range cfg.Expired(time.Now()) {
 			out.tell(slog.LevelWarn, p.String())
 		}
@@ -71,49 +88,9 @@ func (c *serveCmd) Run(a *app) error {
 	})
 }
 
-// listeners are the open ports; those that are off are nil.
-type listeners struct{ data, admin, telemetry net.Listener }
-
-// listen opens all ports or none.
-func listen(ctx context.Context, cfg *config.Config) (ls listeners, err error) {
-	for _, port := range []struct {
-		key string
-		at  config.Address
-		to  *net.Listener
-	}{
-		{"listen", cfg.Listen, &ls.data}, {"admin.listen", cfg.Admin.Listen, &ls.admin}, {"telemetry.listen", cfg.Telemetry.Listen, &ls.telemetry},
-	} {
-		if port.at == config.Off {
-			continue
-		}
-		var lc net.ListenConfig
-		if *port.to, err = lc.Listen(ctx, "tcp", string(port.at)); err != nil {
-			ls.close()
-			return listeners{}, fmt.Errorf("%s: %s: %w", port.key, port.at, console.Cause(err))
-		}
-	}
-	return ls, nil
-}
-
-// adminAddress is where other processes find the admin port; "" if it is off.
-func (ls listeners) adminAddress() string {
-	if ls.admin == nil {
-		return ""
-	}
-	return reached(ls.admin)
-}
-
-func (ls listeners) close() {
-	for _, l := range []net.Listener{ls.data, ls.admin, ls.telemetry} {
-		if l != nil {
-			_ = l.Close()
-		}
-	}
-}
-
 // serve answers on all ports and runs begin beside it, until the process is asked to stop
 // or one of them fails. Then answers that are open may end within shutdown_grace.
-func (a *app) serve(out *output, e *engine.Engine, ls listeners, begin func(context.Context) error) error {
+func (a *app) serve(out *output, e *engine.Engine, ls ports.Listeners, begin func(context.Context) error) error {
 	signal.Ignore(syscall.SIGPIPE) // when the reader of the log is gone its lines are dropped and counted
 	e.Metrics.Watch("log_dropped_total", "Lines of the log that were dropped because it could not be written.", nil, true,
 		func() float64 { return float64(out.writer.Dropped()) })
@@ -138,9 +115,11 @@ func (a *app) serve(out *output, e *engine.Engine, ls listeners, begin func(cont
 			return nil // it was stopped, whatever the error
 		})
 	}
-	answer(data.Serve, ls.data)
-	answer(admin.Serve, ls.admin)
-	answer(telemetry.Serve, ls.telemetry)
+	for _, l := range ls.Data {
+		answer(data.Serve, l)
+	}
+	answer(admin.Serve, ls.Admin)
+	answer(telemetry.Serve, ls.Telemetry)
 	group.Go(func() error {
 		if err := begin(ctx); ctx.Err() == nil {
 			return err
@@ -149,20 +128,20 @@ func (a *app) serve(out *output, e *engine.Engine, ls listeners, begin func(cont
 	})
 	group.Go(func() error {
 		<-ctx.Done()
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Config.ShutdownGrace)
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Running().ShutdownGrace)
 		defer cancel()
 		e.Stopping() // /readyz answers 503 from now on
-		if a.ctx.Err() != nil && e.Config.ShutdownDelay > 0 {
-			out.tell(slog.LevelInfo, "stopping: /readyz says so; requests are served for another "+e.Config.ShutdownDelay.String())
+		if a.ctx.Err() != nil && e.Running().ShutdownDelay > 0 {
+			out.tell(slog.LevelInfo, "stopping: /readyz says so; requests are served for another "+e.Running().ShutdownDelay.String())
 			data.Drain()
-			_ = engine.Pause(grace, e.Config.ShutdownDelay) // ends early when the grace is over
+			_ = engine.Pause(grace, e.Running().ShutdownDelay) // ends early when the grace is over
 		}
 		// A server that was stopped before it began to serve does not close its
 		// listener. Probes and scrapes go on until the last answer has ended.
-		defer ls.close()
+		defer ls.Close()
 		err := errors.Join(data.Shutdown(grace), admin.Shutdown(grace), telemetry.Shutdown(grace))
 		if errors.Is(err, context.DeadlineExceeded) { // the grace is over, as configured
-			out.logger.Warn("shut down: answers that were still open were cut", "shutdown_grace", e.Config.ShutdownGrace.String())
+			out.logger.Warn("shut down: answers that were still open were cut", "shutdown_grace", e.Running().ShutdownGrace.String())
 			return nil
 		}
 		return err
@@ -170,22 +149,14 @@ func (a *app) serve(out *output, e *engine.Engine, ls listeners, begin func(cont
 	return group.Wait()
 }
 
-// outliveHangups keeps the process alive on SIGHUP, which comes when its terminal closes, or
-// from somebody who expects that the configuration is read again; a line says that it is
-// not. Under nohup SIGHUP stays ignored.
-func outliveHangups(tell func(slog.Level, string)) (stop func()) {
+// outliveHangups keeps the process alive on SIGHUP, and returns a channel of these signals:
+// they come from somebody who wants the configuration read again, or when the terminal
+// closes, which does no harm. Under nohup SIGHUP stays ignored.
+func outliveHangups() (hangups <-chan os.Signal, stop func()) {
 	if signal.Ignored(syscall.SIGHUP) {
-		return func() {}
+		return nil, func() {}
 	}
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	go func() {
-		for range hangups {
-			tell(slog.LevelWarn, "SIGHUP: the configuration is read at the start only; restart to have it read again")
-		}
-	}()
-	return func() {
-		signal.Stop(hangups)
-		close(hangups)
-	}
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGHUP)
+	return c, func() { signal.Stop(c) }
 }

@@ -175,6 +175,14 @@ func serve(t *testing.T, args ...string) *process {
 // serveIn is serve in an environment.
 func serveIn(t *testing.T, env func(string) (string, bool), args ...string) *process {
 	t.Helper()
+	return serveBy(t, func(ctx context.Context, args []string, out io.Writer) int {
+		return Run(ctx, args, strings.NewReader(""), io.Discard, out, env)
+	}, args...)
+}
+
+// serveBy is serve by another function than Run.
+func serveBy(t *testing.T, run func(ctx context.Context, args []string, out io.Writer) int, args ...string) *process {
+	t.Helper()
 	admin, err := freeAddress()
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +193,7 @@ func serveIn(t *testing.T, env func(string) (string, bool), args ...string) *pro
 	all := append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", admin}, args...)
 	go func() {
 		defer close(out.ended)
-		code <- Run(ctx, all, strings.NewReader(""), io.Discard, out, env)
+		code <- run(ctx, all, out)
 	}()
 	p := &process{admin: "http://" + admin, out: out, stop: sync.OnceValue(func() int { cancel(); return <-code })}
 	t.Cleanup(func() {

@@ -11,6 +11,7 @@ import (
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/demo"
+	"sidenote/cmd/sidenote/internal/ports"
 )
 
 type stubCmd struct {
@@ -33,7 +34,7 @@ func (c *stubCmd) Run(a *app) error {
 	if err != nil {
 		return fmt.Errorf("--listen: %s: %w", c.Listen, console.Cause(err))
 	}
-	fmt.Fprintf(a.stderr, "listening  http://%s/v1          a stub that answers only from what it is shown\n", reached(l))
+	fmt.Fprintf(a.stderr, "listening  http://%s/v1          a stub that answers only from what it is shown\n", ports.Reached(l))
 	server := &http.Server{Handler: &demo.Stub{}, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(a.ctx, func() { _ = server.Close() })
 	defer stop()

@@ -39,7 +39,7 @@ func writes() []request {
 		{"POST", "/v1/knowledge/kb1/documents", `{"documents":[{"id":"a","text":"x"}]}`},
 		{"PUT", "/v1/knowledge/kb1/documents/a", `{"text":"x"}`},
 		{"DELETE", "/v1/knowledge/kb1/documents/a", ""},
-		{"POST", "/v1/mode", `{"mode":"off"}`},
+		{"POST", "/v1/mode", `{"mode":"off"}`}, {"POST", "/v1/reload", `{}`},
 	}
 }
 
@@ -63,6 +63,7 @@ func startWith(t *testing.T, token, readToken, state string) string {
 	}
 	h := handler(func(h *admin.Handler) {
 		h.Modes = modes
+		h.Reload = func(context.Context) (admin.Reloaded, error) { return admin.Reloaded{Object: "reload"}, nil }
 		h.Manager, h.Library = &fakeManager{ids: []string{"a"}}, oneStore{}
 		h.Token, h.ReadToken = proxy.NewSecret(token), proxy.NewSecret(readToken)
 		h.StateToken = func() (string, error) {
@@ -75,7 +76,7 @@ func startWith(t *testing.T, token, readToken, state string) string {
 	return listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler)))
 }
 
-// Each token allows what it is for: writing and reading, or reading only.
+// T06, T14: each token allows what it is for: writing and reading, or reading only.
 func TestM04WritesNeedTheToken(t *testing.T) {
 	f := func(url, bearer string, read, write int, why string) {
 		t.Helper()

@@ -15,7 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
+	"sidenote/cache/budget"
 	"sidenote/proxy"
+	"sidenote/proxy/apierror"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/killswitch"
 	"sidenote/proxy/panics"
@@ -40,7 +42,9 @@ type Handler struct {
 	Library    Library               // what the vector-store endpoints read; nil: there are no such endpoints
 	Manager    Manager               // what manages bases; nil: there are no such endpoints
 	Explain    *explain.Ring         // has the last requests; nil: none are kept
+	Usage      budget.Reporter       // tells what tenants used; nil: there is no such endpoint
 	Modes      *killswitch.Switch    // lowers the modes of tenants; nil: there is no such endpoint
+	Reload     Reload                // reads the configuration again; nil: there is no such endpoint
 	Hosts      []string              // names by which this port may be called, beside localhost and addresses
 
 	// Callers send tokens as bearer tokens. Without Token and ReadToken reads need none.
@@ -49,6 +53,8 @@ type Handler struct {
 	// StateToken returns the token of the state folder, which writes need if there is no
 	// Token, or why there is none. It may be nil.
 	StateToken func() (string, error)
+
+	keys keyList // of Tenants
 }
 
 // A Telemetry answers /metrics, /healthz and /readyz only, without a token. It is for a
@@ -81,7 +87,7 @@ func (h *Handler) endpoint(path string) (endpoint, bool) {
 		"/v1/rewrite":     {method: "POST", handle: h.rewrite},
 		"/v1/search":      {method: "POST", handle: h.search},
 		"/v1/calibration": {method: "GET", handle: h.calibration},
-		KeysPath:          {method: "GET", handle: func(ctx *fasthttp.RequestCtx) error { return listKeys(ctx, h.Tenants) }},
+		KeysPath:          {method: "GET", handle: func(ctx *fasthttp.RequestCtx) error { return h.keys.answer(ctx, h.Tenants) }},
 		ProofPath:         {method: "GET", public: true, handle: h.proof},
 	}[path]; ok {
 		return e, true
@@ -104,6 +110,12 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 	}
 	if !ok && h.Modes != nil && string(ctx.Path()) == ModePath {
 		e, ok = switching{h.Modes, h.Tenants}.endpoint(string(ctx.Method())), true
+	}
+	if !ok && h.Reload != nil && string(ctx.Path()) == ReloadPath {
+		e, ok = endpoint{method: "POST", write: true, handle: h.Reload.answer}, true
+	}
+	if !ok && h.Usage != nil {
+		e, ok = usage{h.Usage, h.Tenants}.endpoint(string(ctx.Path()))
 	}
 	if err := h.admit(ctx, e, ok); err != nil {
 		refuse(ctx, err)
@@ -141,7 +153,7 @@ func refuse(ctx *fasthttp.RequestCtx, err error) {
 		refusal.write(ctx)
 		return
 	}
-	proxy.AsError(err).Write(ctx)
+	apierror.As(err).Write(ctx)
 }
 
 // fail answers with an error that only this port has. The data port's are proxy.Errors.
@@ -149,7 +161,7 @@ func fail(ctx *fasthttp.RequestCtx, status int, code, message string) {
 	ctx.Response.Reset()
 	ctx.Response.SetStatusCode(status)
 	ctx.Response.Header.SetContentType("application/json")
-	ctx.Response.SetBodyRaw(proxy.ErrorJSON(message, "invalid_request_error", code, ""))
+	ctx.Response.SetBodyRaw(apierror.JSON(message, "invalid_request_error", code, ""))
 }
 
 // body reads a request's whole body.
@@ -175,13 +187,13 @@ type Server struct{ http *transport.Server }
 func NewServer(handle fasthttp.RequestHandler, log *slog.Logger, panicked ...panics.Handler) *Server {
 	return &Server{http: transport.NewServer(handle, transport.ServerOptions{
 		Panicked: func(value any, stack []byte) {
-			log.Error("BUG: panic", "panic", value, "stack", string(stack))
+			log.Error("BUG: panic", "panic", panics.Shown(value), "stack", string(stack))
 			for _, hear := range panicked {
 				hear(value, stack)
 			}
 		},
 		ErrorBody: func(_ int, code string) []byte {
-			return proxy.ErrorJSON("The request could not be read.", "invalid_request_error", code, "")
+			return apierror.JSON("The request could not be read.", "invalid_request_error", code, "")
 		},
 	})}
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -26,7 +27,7 @@ type Key struct {
 	LastUsed  time.Time `json:"last_used,omitzero"` // to the minute, of this process and since its start
 }
 
-func keyOf(k proxy.KeyInfo, now time.Time) Key {
+func keyOf(id string, k proxy.KeyInfo, now time.Time) Key {
 	status := "valid"
 	switch {
 	case now.Before(k.NotBefore):
@@ -35,17 +36,32 @@ func keyOf(k proxy.KeyInfo, now time.Time) Key {
 		status = "expired"
 	}
 	return Key{
-		Object: "key", ID: k.Tenant + "/" + k.Prefix, Tenant: k.Tenant, Name: k.Name, Prefix: k.Prefix,
-		Status: status, NotBefore: k.NotBefore, Expires: k.Expires, LastUsed: k.LastUsed,
+		Object: "key", ID: id, Tenant: k.Tenant, Name: k.Name, Prefix: k.Prefix,
+		Status: status, NotBefore: k.NotBefore, Expires: k.Expires, LastUsed: k.LastUsed(),
 	}
 }
 
-// listKeys lists the keys of all tenants, without the keys themselves and their digests.
-func listKeys(ctx *fasthttp.RequestCtx, tenants *proxy.Directory) error {
-	var list []Key
-	for _, k := range tenants.KeyList() {
-		list = append(list, keyOf(k, ctx.Time()))
-	}
-	slices.SortFunc(list, func(a, b Key) int { return cmp.Compare(a.ID, b.ID) })
-	return answerList(ctx, len(list), func(i int) string { return list[i].ID }, func(i int) Key { return list[i] })
+// A keyList is the keys of a Directory by ID. They are sorted when they are asked for the
+// first time: the list of 100,000 keys has a thousand pages.
+type keyList struct {
+	once   sync.Once
+	sorted []listedKey
+}
+
+type listedKey struct {
+	id string
+	proxy.KeyInfo
+}
+
+// answer lists the keys of all tenants, without the keys themselves and their digests.
+func (l *keyList) answer(ctx *fasthttp.RequestCtx, tenants *proxy.Directory) error {
+	l.once.Do(func() {
+		for _, k := range tenants.KeyList() {
+			l.sorted = append(l.sorted, listedKey{k.Tenant + "/" + k.Prefix, k})
+		}
+		slices.SortFunc(l.sorted, func(a, b listedKey) int { return cmp.Compare(a.id, b.id) })
+	})
+	return answerList(ctx, len(l.sorted), func(i int) string { return l.sorted[i].id }, func(i int) Key {
+		return keyOf(l.sorted[i].id, l.sorted[i].KeyInfo, ctx.Time())
+	})
 }

@@ -2,10 +2,14 @@ package admin_test
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
@@ -41,5 +45,31 @@ func TestKeys(t *testing.T) {
 	_, body := call(t, "GET", url+admin.KeysPath+"?order=asc&after=a/2e7d2c03", "")
 	if want := `"data":[{"object":"key","id":"support/ba7816bf","tenant":"support","name":"chat-app","sha256_prefix":"ba7816bf","status":"valid","not_before":"2026-01-31T00:00:00Z","expires":"2226-01-31T00:00:00Z","last_used":"2026-01-31T00:00:00Z"}]`; !strings.Contains(body, want) {
 		t.Errorf("%s", body)
+	}
+}
+
+// A page of a long list is not made of the whole list again. last_used is of now.
+func TestManyKeys(t *testing.T) {
+	const n = 20_000
+	keys := make([]proxy.Key, n)
+	for i := range keys {
+		keys[i] = proxy.Key{SHA256: sha256.Sum256([]byte(strconv.Itoa(i))), Policy: &proxy.Policy{Tenant: fmt.Sprintf("t%06d", i)}}
+	}
+	d := proxy.NewDirectory(proxy.Tenants{Keys: keys})
+	var ctx fasthttp.RequestCtx
+	ctx.Request.Header.SetHost("localhost")
+	h := handler(func(h *admin.Handler) { h.Tenants = d })
+	page := func() {
+		ctx.Response.Reset()
+		ctx.Request.SetRequestURI(admin.KeysPath + "?order=asc&limit=100&after=t010000")
+		h.Handle(&ctx)
+	}
+	page()
+	d.ByKey("10007", time.Unix(3600, 0))
+	if allocs := testing.AllocsPerRun(5, page); allocs > n/10 {
+		t.Errorf("a page takes %v allocations", allocs)
+	}
+	if body := string(ctx.Response.Body()); strings.Count(body, `"object":"key"`) != 100 || strings.Count(body, `"last_used":"1970-01-01T01:00:00Z"`) != 1 {
+		t.Errorf("%d: %.300s", ctx.Response.StatusCode(), body)
 	}
 }

@@ -70,6 +70,19 @@ type Report struct {
 	SkippedTotal     int       `json:"skipped_total"`
 	Skipped          []Skipped `json:"skipped"`
 	Notes            []Note    `json:"notes"`
+
+	SkippedKinds []SkippedKind `json:"skipped_kinds"` // all of SkippedTotal, by what can be done about them
+	SkippedLines []string      `json:"skipped_lines"` // the same for people
+}
+
+// A SkippedKind counts files that were not read for one reason.
+type SkippedKind struct {
+	Kind  string `json:"kind"`
+	Files int    `json:"files"`
+	What  string `json:"what"`           // "PDF scanned"
+	Why   string `json:"why,omitempty"`  // "no text layer"
+	Cure  string `json:"cure,omitempty"` // "run OCR first, e.g. ocrmypdf"
+	First string `json:"first"`          // path of the first
 }
 
 // A Note says which part of a document was left out when it was read.
@@ -95,6 +108,7 @@ func (b Base) shortened() Base {
 	}
 	ingest, report := *b.Ingest, *b.Ingest.Report
 	report.Skipped = report.Skipped[:min(len(report.Skipped), maxReported)]
+	report.SkippedKinds = report.SkippedKinds[:min(len(report.SkippedKinds), maxReported)]
 	report.Notes = report.Notes[:min(len(report.Notes), maxReported)]
 	report.RemovedDocuments = report.RemovedDocuments[:min(len(report.RemovedDocuments), maxReported)]
 	ingest.Report, b.Ingest = &report, &ingest

@@ -3,6 +3,7 @@ package admin
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"fmt"
 	"net"
@@ -10,6 +11,8 @@ import (
 	"regexp"
 
 	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/transport"
 )
 
 // ProofPath is where a listener proves that it knows the token of a state folder. A
@@ -23,18 +26,33 @@ type Proved struct {
 }
 
 // Proof returns the answer to a challenge by a listener that knows the token of a state
-// folder and accepted the connection at an address. It is valid for that address only,
-// so a server without the token cannot pass the challenge on to one that has it. The
-// token is the key of no other MAC, so the proof cannot serve another purpose.
-func Proof(token, challenge string, at net.Addr) (string, error) {
-	addr, err := netip.ParseAddrPort(at.String())
+// folder. It is valid for one connection or listener only, so a server without the token
+// cannot pass the challenge on to one that has it: with TLS for the session, whose state
+// secure is, otherwise for the address at which the connection was accepted. Unix sockets
+// have the same proof all: who asks one has to see whose it is. The token is the key of no
+// other MAC, so the proof cannot serve another purpose.
+func Proof(token, challenge string, at net.Addr, secure *tls.ConnectionState) (string, error) {
+	end, err := endOf(at, secure)
 	if err != nil {
 		return "", fmt.Errorf("prove to be at %s: %w", at, err)
 	}
-	addr = netip.AddrPortFrom(addr.Addr().Unmap().WithZone(""), addr.Port())
 	mac := hmac.New(sha256.New, []byte(token))
-	fmt.Fprintf(mac, "sidenote admin port 1\n%s\n%s\n", challenge, addr)
+	fmt.Fprintf(mac, "sidenote admin port 1\n%s\n%s\n", challenge, end)
 	return hex.EncodeToString(mac.Sum(nil)), nil
+}
+
+// endOf says what a proof is for. The session of TLS goes by the binding "tls-exporter" of
+// RFC 9266, which whoever passes bytes on, or ends TLS and begins it anew, cannot have.
+func endOf(at net.Addr, secure *tls.ConnectionState) (string, error) {
+	if secure != nil {
+		session, err := secure.ExportKeyingMaterial("EXPORTER-Channel-Binding", nil, 32)
+		return "tls-exporter " + hex.EncodeToString(session), err
+	}
+	if _, socket := at.(*net.UnixAddr); socket {
+		return "unix", nil
+	}
+	addr, err := netip.ParseAddrPort(at.String())
+	return netip.AddrPortFrom(addr.Addr().Unmap().WithZone(""), addr.Port()).String(), err
 }
 
 var challenge = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -54,9 +72,9 @@ func (h *Handler) proof(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return &Refusal{Status: fasthttp.StatusNotFound, Code: "not_found", Message: "The token of the state folder cannot be read.", Err: err}
 	}
-	proof, err := Proof(token, asked, ctx.LocalAddr())
+	proof, err := Proof(token, asked, ctx.LocalAddr(), transport.PeerOf(ctx).TLS())
 	if err != nil {
-		return err
+		return Refuse(fasthttp.StatusNotFound, "not_found", "This connection has nothing that a proof could be for; use TLS 1.3.")
 	}
 	return writeJSON(ctx, fasthttp.StatusOK, Proved{Object: "proof", Proof: proof})
 }

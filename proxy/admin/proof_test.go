@@ -24,7 +24,7 @@ func TestM05ListenerProvesItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	proof := func(token, challenge string, at net.Addr) string {
-		text, err := admin.Proof(token, challenge, at)
+		text, err := admin.Proof(token, challenge, at, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,8 +65,11 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	asked = proxy.MergeOptions(asked, field)
+	asked = rewrite.Merge(asked, field)
 	if err := noClaims(tenant); err != nil { // those of an override, too
+		return err
+	}
+	if err := asked.Mistyped(tenant.Rewrite.Knowledge); err != nil {
 		return err
 	}
 	policy := tenant.Rewrite.Narrow(asked)

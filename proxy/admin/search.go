@@ -45,6 +45,14 @@ type SearchAnswer struct {
 	Unique    int                  `json:"unique_chunks_after_dedup"`
 	Cache     retrieval.CacheState `json:"cache,omitempty"`
 	TookMS    float64              `json:"took_ms"`
+	Floor     float64              `json:"floor,omitempty"` // least score of what the embedded bases answer; of the command's --explain
+	Terms     []Term               `json:"terms,omitempty"` // that were looked for in them, the weightiest first; likewise
+}
+
+// A Term is a word as an index has it, with what it adds to a score; 0 where no text has it.
+type Term struct {
+	Text  string  `json:"term"`
+	Score float64 `json:"score"`
 }
 
 // A FoundSource is a chunk that was found.
@@ -57,6 +65,10 @@ type FoundSource struct {
 	Score     float64 `json:"score"`
 	Relevance float64 `json:"relevance"` // of the score among those of all bases, from 0 to 1
 	Text      string  `json:"text,omitempty"`
+
+	Terms      []Term   `json:"terms,omitempty"`          // that make the score; of the command's --explain
+	Document   float64  `json:"document_score,omitempty"` // what the document as a whole adds, below 0 for a further chunk of it; likewise
+	Duplicates []string `json:"duplicates,omitempty"`     // chunks that it stands for, as kb_id/doc_id#chunk; likewise
 }
 
 // An ExcludedSource is a chunk that was found and left out.
@@ -180,5 +192,5 @@ func NewSearchAnswer(res retrieval.Result) SearchAnswer {
 }
 
 func foundSource(s retrieval.Source) FoundSource {
-	return FoundSource{s.Knowledge, s.Doc, s.Chunk, s.Name, s.Section, s.Score, s.Relevance, s.Text}
+	return FoundSource{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Text: s.Text}
 }

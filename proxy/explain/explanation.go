@@ -5,6 +5,7 @@ import (
 
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
+	"sidenote/proxy/usage"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -37,6 +38,7 @@ type Explanation struct {
 	Partial   bool                 `json:"partial"` // not all knowledge could be searched in time
 	Knowledge []Searched           `json:"knowledge,omitempty"`
 	Ledger    *Ledger              `json:"ledger,omitempty"` // nil if no rewrite was tried
+	Usage     *Usage               `json:"usage,omitempty"`  // nil if there was no answer that could tell it
 	Timings   Timings              `json:"timings_ms"`
 
 	// Of a chat, if bodies are kept. Received is as it came, or uncompressed; Sent as it
@@ -51,7 +53,16 @@ type Call struct {
 	Purpose      report.Purpose `json:"purpose"`
 	Status       int            `json:"status,omitempty"`        // of the answer; 0: there was none
 	Took         float64        `json:"took_ms"`                 // to the head of the answer, or to the error
-	PromptTokens int            `json:"prompt_tokens,omitempty"` // as billed; 0: not read, or not told
+	PromptTokens int            `json:"prompt_tokens,omitempty"` // as the upstream told them; 0: it did not
+}
+
+// A Usage is what the answer used, in tokens, as it told it.
+type Usage struct {
+	Found       usage.Finding `json:"found"` // "found", or why the numbers are 0
+	Input       int64         `json:"input_tokens"`
+	CachedInput int64         `json:"cached_input_tokens"` // part of Input
+	Output      int64         `json:"output_tokens"`
+	Reasoning   int64         `json:"reasoning_tokens"` // part of Output
 }
 
 // A Searched is a base that was searched, with its generation.
@@ -108,6 +119,9 @@ func newExplanation(r *entry) *Explanation {
 	}
 	for _, c := range r.Calls {
 		e.Calls = append(e.Calls, Call{c.Upstream, c.Purpose, c.Status, report.Milliseconds(c.Took), c.PromptTokens})
+	}
+	if u := &r.Usage; r.UsageFound != "" {
+		e.Usage = &Usage{r.UsageFound, u.Input, u.CachedInput, u.Output, u.Reasoning}
 	}
 	if res.Ambiguity != nil {
 		e.Detail = short(res.Ambiguity.Message)

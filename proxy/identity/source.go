@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"syscall"
 )
 
 // FromURL returns the Source of a JWKS that is fetched by HTTP: in 5 s, with 1 MiB at most,
@@ -42,11 +44,14 @@ func FromURL(address string) Source {
 // FromFile returns the Source of a JWKS in a file, which may be replaced at any time.
 func FromFile(path string) Source {
 	return Source{Every: rereadEvery, Read: func(context.Context) ([]byte, error) {
-		f, err := os.Open(path)
+		f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			return nil, fmt.Errorf("read keys: %w", err)
 		}
 		defer func() { _ = f.Close() }()
+		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // a pipe has to be waited for
+			return nil, fmt.Errorf("read keys of %s: %w", path, cmp.Or(err, errors.New("is no regular file")))
+		}
 		text, err := readAll(f)
 		if err != nil {
 			return nil, fmt.Errorf("read keys of %s: %w", path, err)

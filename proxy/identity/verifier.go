@@ -112,10 +112,26 @@ func (v *Verifier) Verify(token string, digest [sha256.Size]byte, now time.Time)
 		return nil, TooLarge
 	}
 	t, why := v.verify(token, now)
+	if t != nil && !canonical(token) {
+		return nil, Malformed
+	}
 	if t != nil {
 		v.cache.put(digest, t)
 	}
 	return t, why
+}
+
+// canonical tells whether a token is spelled in the one way that base64url has for its bytes.
+// The last character of a part may have bits that mean nothing, and decoders pass over line
+// breaks: so whoever has a token could spell it in many ways, each with room of its own in the
+// cache.
+func canonical(token string) bool {
+	for part := range strings.SplitSeq(token, ".") {
+		if _, err := base64.RawURLEncoding.Strict().DecodeString(part); err != nil || strings.ContainsAny(part, "\r\n") {
+			return false
+		}
+	}
+	return true
 }
 
 // verify tries the issuers whose name the token has. Of two that accept it, as they differ

@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,6 +11,7 @@ import (
 	"encoding/binary"
 	"encoding/pem"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -177,6 +179,46 @@ func TestIssuersOfOneName(t *testing.T) {
 		if why != c.why || got != nil && got.Tenant != c.tenant || (got == nil) != (c.tenant == "") {
 			t.Errorf("%s for %v: %+v, %q", c.sub, c.aud, got, why)
 		}
+	}
+}
+
+// T09: a token counts in one spelling only. Others, which have the same bytes, are refused and
+// take no room.
+func TestT09OneSpelling(t *testing.T) {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	s, now := identitytest.New(t), time.Now()
+	v := identity.NewVerifier([]identity.Issuer{s.Trusted()}, []identity.Rule{rule("acme", map[string][]string{"groups": {"staff"}})})
+	spellings := make([]int, 3) // of each part, but for the one that counts
+	for n := range 3 {          // so that the length of the payload leaves bits over in two of three tokens
+		token := s.Token(identitytest.Claims(now, map[string]any{"groups": []string{"staff"}, "pad": strings.Repeat("x", n)}))
+		if got, why := verify(v, token, now); got == nil {
+			t.Fatalf("%s: %q", token, why)
+		}
+		parts := strings.Split(token, ".")
+		for i, part := range parts {
+			other := func(text string) {
+				t.Helper()
+				decoded, err := base64.RawURLEncoding.DecodeString(text)
+				if same, _ := base64.RawURLEncoding.DecodeString(part); err != nil || !bytes.Equal(decoded, same) {
+					return // another text
+				}
+				spellings[i]++
+				all := slices.Clone(parts)
+				all[i] = text
+				if got, why := verify(v, strings.Join(all, "."), now); got != nil || why != identity.Malformed {
+					t.Errorf("part %d as …%q: %+v, %q", i, text[len(text)-3:], got, why)
+				}
+			}
+			other(part[:4] + "\n" + part[4:])
+			for _, last := range alphabet {
+				if text := part[:len(part)-1] + string(last); text != part {
+					other(text)
+				}
+			}
+		}
+	}
+	if spellings[1] < 10 || spellings[2] < 10 {
+		t.Errorf("%v other spellings were tried of the parts of a token", spellings)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +32,24 @@ func (m *memory) keeper() *killswitch.Keeper {
 	}
 }
 
+// Lines are what a Switch has told, in any of its goroutines.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) tell(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, line)
+}
+
+func (l *lines) told() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.all)
+}
+
 func limit(t *testing.T, s *killswitch.Switch, tenant, want string) {
 	t.Helper()
 	got := ""
@@ -46,8 +65,8 @@ func limit(t *testing.T, s *killswitch.Switch, tenant, want string) {
 func TestEntriesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var kept memory
-		var told []string
-		s, err := killswitch.New(kept.keeper(), func(line string) { told = append(told, line) })
+		var lines lines
+		s, err := killswitch.New(kept.keeper(), lines.tell)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,17 +82,17 @@ func TestEntriesEnd(t *testing.T) {
 		<-time.After(30*time.Minute - 1)
 		synctest.Wait()
 		limit(t, s, "b", "off")
-		if len(told) != 2 {
+		if told := lines.told(); len(told) != 2 {
 			t.Errorf("told %q", told)
 		}
 		<-time.After(1)
 		limit(t, s, "b", "")
 		synctest.Wait()
 		limit(t, s, "a", "shadow")
-		if len(told) != 3 || !strings.HasPrefix(told[2], "mode: as the policies say again for all tenants; over is off for all tenants since ") {
+		if told := lines.told(); len(told) != 3 || !strings.HasPrefix(told[2], "mode: as the policies say again for all tenants; over is off for all tenants since ") {
 			t.Errorf("told %q", told)
 		}
-		again, err := killswitch.New(kept.keeper(), func(line string) { told = append(told, line) })
+		again, err := killswitch.New(kept.keeper(), lines.tell)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +102,7 @@ func TestEntriesEnd(t *testing.T) {
 			t.Error("Reset does not tell what there was")
 		}
 		limit(t, again, "a", "")
-		if len(again.Entries(time.Now())) != 0 || len(told) != 5 {
+		if told := lines.told(); len(again.Entries(time.Now())) != 0 || len(told) != 5 {
 			t.Errorf("%v, told %q", again.Entries(time.Now()), told)
 		}
 		cancel()

@@ -10,12 +10,12 @@ import (
 
 // baseMetrics are those of knowledge bases.
 type baseMetrics struct {
-	names                                 names
+	names                                 *names
 	documents, chunks, bytes, lastSuccess *prometheus.GaugeVec
 	searches, files, neutralised          *prometheus.CounterVec
 }
 
-func newBaseMetrics(f factory, n names) baseMetrics {
+func newBaseMetrics(f factory, n *names) baseMetrics {
 	return baseMetrics{
 		names:       n,
 		documents:   f.gauges("knowledge_documents", "Documents in a knowledge base.", "knowledge"),

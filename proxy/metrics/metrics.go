@@ -38,7 +38,7 @@ type Names struct {
 // list, so no request can add series.
 type Metrics struct {
 	registry           *prometheus.Registry
-	tenants, upstreams names
+	tenants, upstreams *names
 
 	requests, untouched, degraded, shed *prometheus.CounterVec
 	inFlight, streams                   prometheus.Gauge
@@ -80,7 +80,7 @@ func New(n Names) *Metrics {
 	m.upstreamTruncated = f.counters("upstream_truncated_total", "Upstream answers that ended before their end.", "upstream", "phase")
 	m.contextTokens = f.histograms("context_tokens", "Tokens added to an injected request.", []float64{0, 100, 250, 500, 1000, 1500, 2000, 3000, 4000, 8000, 16000, 32000}).WithLabelValues()
 	m.contextSources = f.histograms("context_sources", "Sources added to an injected request.", []float64{0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20}).WithLabelValues()
-	m.tokens = f.counters("tokens_total", "Tokens by kind; injected: added by rewrites.", "tenant", "kind")
+	m.tokens = f.counters("tokens_total", "Tokens by kind; injected: added by rewrites; the others: as upstreams told them.", "tenant", "kind")
 	m.excluded = f.counters("sources_excluded_total", "Retrieved chunks that did not reach the prompt.", "reason")
 	m.modelUnknown = f.counters("model_unknown_total", "Chat requests for a model that no row of the model table matches.").WithLabelValues()
 	m.panics = f.counters("panics_total", "Bugs that ended what met them and nothing else; the log has their stacks.").WithLabelValues()
@@ -98,12 +98,19 @@ func New(n Names) *Metrics {
 // startAtZero makes series exist before their first event, so that rates and
 // alerts on them work from the first scrape.
 func (m *Metrics) startAtZero(n Names) {
-	for _, t := range n.Tenants {
+	m.startTenants(n.Tenants)
+	for _, reason := range [...]string{"concurrency", "memory", "shadow", "calibration", "usage", "connections", "descriptors"} {
+		m.shed.WithLabelValues(reason)
+	}
+}
+
+func (m *Metrics) startTenants(tenants []string) {
+	for _, t := range tenants {
 		m.requests.WithLabelValues(t, string(rewrite.Injected))
 		m.tokens.WithLabelValues(t, "injected")
-	}
-	for _, reason := range [...]string{"concurrency", "memory", "shadow", "calibration", "connections", "descriptors"} {
-		m.shed.WithLabelValues(reason)
+		for _, kind := range tokenKinds {
+			m.tokens.WithLabelValues(t, kind)
+		}
 	}
 }
 
@@ -134,6 +141,9 @@ func (m *Metrics) Record(r *report.Report) {
 		t.answers.Inc()
 		t.overhead.Observe(r.Overhead.Seconds())
 		m.recordUpstream(t.upstream, r)
+	}
+	if r.UsageFound != "" {
+		m.recordUsage(t, r)
 	}
 	if r.Route == route.Chat {
 		m.recordRewrite(t, r)
@@ -218,37 +228,12 @@ func (m *Metrics) BeginStream() { m.streams.Inc() }
 func (m *Metrics) EndStream() { m.streams.Dec() }
 
 // Shed counts what was refused, by what there was too little of: "concurrency" or
-// "memory" for requests, "shadow" or "calibration" for work beside them, "connections"
-// or "descriptors" for connections.
+// "memory" for requests, "shadow", "calibration" or "usage" for work beside them,
+// "connections" or "descriptors" for connections.
 func (m *Metrics) Shed(reason string) { m.shed.WithLabelValues(reason).Inc() }
 
 // Panicked counts a panic that was recovered.
 func (m *Metrics) Panicked(any, []byte) { m.panics.Inc() }
-
-// names are the configured names that a label may have.
-type names struct {
-	known    map[string]struct{}
-	overflow prometheus.Counter // counts the others
-}
-
-func newNames(list []string, overflow prometheus.Counter) names {
-	n := names{make(map[string]struct{}, len(list)), overflow}
-	for _, name := range list {
-		n.known[name] = struct{}{}
-	}
-	return n
-}
-
-// label returns s where it is configured, else Other.
-func (n names) label(s string) string {
-	if _, ok := n.known[s]; ok {
-		return s
-	}
-	if s != "" { // "" is no name, so it is no overflow
-		n.overflow.Inc()
-	}
-	return Other
-}
 
 // outcomeLabel returns the outcome as dashboards show it: a request that went on
 // without a helper that failed is "degraded", and a refusal carries its reason.

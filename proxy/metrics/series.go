@@ -22,6 +22,7 @@ type requestKey struct {
 	outcome  rewrite.Outcome
 	degraded bool
 	reason   rewrite.Reason // of a refusal and of an untouched request, else ""
+	told     bool           // the answer could tell what it used
 
 	sent     bool   // to the upstream; if not, the two below are zero
 	upstream string // its name
@@ -29,7 +30,7 @@ type requestKey struct {
 }
 
 func requestKeyOf(r *report.Report) requestKey {
-	k := requestKey{tenant: r.Tenant, route: r.Route, stream: r.Stream, outcome: r.Outcome, degraded: r.Degraded()}
+	k := requestKey{tenant: r.Tenant, route: r.Route, stream: r.Stream, outcome: r.Outcome, degraded: r.Degraded(), told: r.UsageFound != ""}
 	if r.Outcome == rewrite.Refused || r.Outcome == rewrite.Untouched {
 		k.reason = r.Reason
 	}
@@ -46,6 +47,7 @@ type requestSeries struct {
 	duration  prometheus.Observer
 	untouched prometheus.Counter // nil unless the outcome is untouched
 	injected  prometheus.Counter // of tokens; nil unless a chat got sources
+	used      tokenCounters      // nil unless the answer could tell what it used
 
 	upstream string // the label; zero, as the two below, if nothing was sent
 	answers  prometheus.Counter
@@ -95,13 +97,18 @@ func (m *Metrics) findSeries(r *report.Report, k *requestKey) (t *requestSeries,
 	case r.Outcome == rewrite.Injected && r.Route == route.Chat:
 		t.injected = m.tokens.WithLabelValues(t.tenant, "injected")
 	}
-	_, remember = m.tenants.known[r.Tenant]
+	for i, kind := range tokenKinds {
+		if k.told {
+			t.used[i] = m.tokens.WithLabelValues(t.tenant, kind)
+		}
+	}
+	_, remember = (*m.tenants.known.Load())[r.Tenant]
 	if k.sent {
 		code := codeLabel(r.UpstreamStatus())
 		t.upstream = m.upstreams.label(r.Upstream)
 		t.answers = m.upstreamRequests.WithLabelValues(t.upstream, code)
 		t.overhead = m.overhead.WithLabelValues(outcome)
-		_, known := m.upstreams.known[r.Upstream]
+		_, known := (*m.upstreams.known.Load())[r.Upstream]
 		remember = remember && known && code != Other
 	}
 	return t, remember

@@ -20,7 +20,7 @@ func (o *ofTenants) Describe(out chan<- *prometheus.Desc) { out <- o.desc }
 
 // Collect implements prometheus.Collector.
 func (o *ofTenants) Collect(out chan<- prometheus.Metric) {
-	for tenant := range o.metrics.tenants.known {
+	for tenant := range *o.metrics.tenants.known.Load() {
 		out <- prometheus.MustNewConstMetric(o.desc, prometheus.GaugeValue, o.value(tenant), tenant)
 	}
 }

@@ -9,17 +9,34 @@ import (
 // usageMetrics compare our token counts with what upstreams bill. Their label "model"
 // is a row of the model table.
 type usageMetrics struct {
-	upstreams        names
+	upstreams        *names
 	ratio, offset    *prometheus.GaugeVec
 	ignored, retried *prometheus.CounterVec
 }
 
-func newUsageMetrics(f factory, upstreams names) usageMetrics {
+// tokenKinds are the kinds of tokens that answers tell, in the order of tokenCounters.
+// Cached tokens are also input, and reasoning is also output.
+var tokenKinds = [...]string{"input", "cached_input", "output", "reasoning"}
+
+// tokenCounters count the tokens of tokenKinds.
+type tokenCounters [len(tokenKinds)]prometheus.Counter
+
+// recordUsage counts what an answer used.
+func (m *Metrics) recordUsage(t *requestSeries, r *report.Report) {
+	u := &r.Usage
+	for i, n := range [len(tokenKinds)]int64{u.Input, u.CachedInput, u.Output, u.Reasoning} {
+		if n > 0 {
+			t.used[i].Add(float64(n))
+		}
+	}
+}
+
+func newUsageMetrics(f factory, upstreams *names) usageMetrics {
 	return usageMetrics{
 		upstreams: upstreams,
 		ratio:     f.gauges("token_estimate_ratio", "Tokens that the upstream bills for each one counted, median of the answers that were compared.", "upstream", "model"),
 		offset:    f.gauges("token_estimate_offset", "Tokens of a request that the upstream bills beyond those counted, median likewise.", "upstream", "model"),
-		ignored:   f.counters("usage_ignored_total", "Answers whose usage.prompt_tokens cannot be, or could not be read.", "upstream", "reason"),
+		ignored:   f.counters("usage_ignored_total", "Answers whose usage cannot be, or could not be read.", "upstream", "reason"),
 		retried:   f.counters("context_length_retries_total", "Requests sent again with fewer sources, as the upstream found them too long.", "upstream", "result"),
 	}
 }
@@ -32,8 +49,8 @@ func (m *usageMetrics) Calibrated(upstream, row string, ratio float64, offset in
 	m.offset.WithLabelValues(upstream, row).Set(float64(offset))
 }
 
-// UsageIgnored counts an answer whose usage cannot be used. reason, a constant, says
-// why.
+// UsageIgnored counts an answer whose usage cannot be used. reason, which is from a closed
+// list, says why.
 func (m *usageMetrics) UsageIgnored(upstream, reason string) {
 	m.ignored.WithLabelValues(m.upstreams.label(upstream), reason).Inc()
 }

@@ -4,6 +4,8 @@ package panics
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"runtime/debug"
 	"time"
 )
@@ -11,6 +13,16 @@ import (
 // A Handler is called for each panic that was recovered. It must be safe for concurrent
 // use. It may be nil.
 type Handler func(value any, stack []byte)
+
+// Shown is what may be told of the value of a panic: an error of the Go runtime in its words,
+// which have numbers and types only, of others the type. A text may hold what a request held,
+// a key too; where it was made stands in the stack, which has no text of arguments.
+func Shown(value any) string {
+	if e, ok := value.(runtime.Error); ok {
+		return e.Error()
+	}
+	return fmt.Sprintf("%T, not shown as it may hold what a request held", value)
+}
 
 // Go calls f in a goroutine of its own and recovers its panic. At the end it calls over,
 // unless that is nil, and before that h if f has panicked.

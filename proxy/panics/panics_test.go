@@ -1,6 +1,8 @@
 package panics_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,4 +48,25 @@ func TestM28NobodyListens(t *testing.T) {
 	func() {
 		defer panics.Recover(nil, func() { t.Error("called without a panic") })
 	}()
+}
+
+// T28: of a panic's value its type is shown, or the words of the runtime.
+func TestT28Shown(t *testing.T) {
+	const key = "sk-canary"
+	runtimeError := func() (value any) {
+		defer func() { value = recover() }()
+		var list []string
+		return list[len(key)]
+	}()
+	for want, value := range map[string]any{
+		"runtime error: index out of range [9] with length 0": runtimeError,
+		"string, not shown":              "BUG: " + key,
+		"*errors.errorString, not shown": errors.New(key),
+		"*fmt.wrapError, not shown":      fmt.Errorf("%s: %w", key, runtimeError.(error)),
+		"map[string]string, not shown":   map[string]string{key: key},
+	} {
+		if got := panics.Shown(value); !strings.HasPrefix(got, want) || strings.Contains(got, key) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }

@@ -5,11 +5,14 @@ package report
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"net/netip"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 
+	"sidenote/cache/budget"
 	"sidenote/proxy/route"
+	"sidenote/proxy/usage"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -30,6 +33,11 @@ const (
 	ReasonRouteRefused    rewrite.Reason = "route-not-allowed"     // not among the tenant's routes
 	ReasonModel           rewrite.Reason = "model-not-allowed"     // not among the tenant's models, or none is named
 	ReasonClaim           rewrite.Reason = "missing-claim"         // the caller's token lacks what a filter asks for
+	ReasonRateLimit       rewrite.Reason = "rate-limit"            // a limit by the minute, or of parallel requests, is reached
+	ReasonQuota           rewrite.Reason = "quota"                 // a limit by the day or month is reached
+	ReasonLimit           rewrite.Reason = "limit"                 // the limits have room for the request, and for no sources
+	ReasonNoPrice         rewrite.Reason = "no-price"              // money is limited, and nobody knows what the model costs
+	ReasonLedger          rewrite.Reason = "ledger-unavailable"    // what the tenant used cannot be looked up
 	ReasonPath            rewrite.Reason = "ambiguous-path"        // raw and normalised path differ
 	ReasonMisdirected     rewrite.Reason = "misdirected"           // CONNECT: Sidenote is no forward proxy
 	ReasonBodyRead        rewrite.Reason = "body-read"             // the body did not arrive whole
@@ -74,11 +82,12 @@ type Report struct {
 	ID   string    // ULID, the Sidenote-Id of the answer
 	Time time.Time // when the head of the request had been read
 
-	Tenant     string // "" for callers that were refused
-	By         By     // how the caller was recognised; "" for callers that were refused
-	Key        string // name of the tenant's key that the caller has; "" if it has none, or no name
-	Denied     string // of a caller that was refused: why, of a closed list, for the log only
-	Policy     string // name
+	Tenant     string     // "" for callers that were refused
+	By         By         // how the caller was recognised; "" for callers that were refused
+	Key        string     // name of the tenant's key that the caller has; "" if it has none, or no name
+	Address    netip.Addr // of the client, as far as it is known; zero on a unix socket
+	Denied     string     // of a caller that was refused: why, of a closed list, for the log only
+	Policy     string     // name
 	PolicyHash string
 	Upstream   string // name; "" when none was chosen
 	Expose     Expose
@@ -98,9 +107,24 @@ type Report struct {
 	Truncated bool   // the upstream's answer ended before its end
 	Client    ClientEnd
 
+	Usage      usage.Usage   // of the last call, as its answer told it; zero if it did not
+	UsageFound usage.Finding // "" if there was no answer that could tell it
+	Generated  usage.Counted // our count of its text, where a metered answer did not tell what it used
+
+	Budget Budget // what was reserved and charged; zero where nothing is limited
+
 	Overhead time.Duration // from request read (a chat's with its body) to request handed to the upstream; 0: never handed
 	TTFB     time.Duration // from Time to the head of the answer
 	Total    time.Duration // from Time to the end of the answer
+}
+
+// A Budget is what a request took of its tenant's.
+type Budget struct {
+	Rung        string        // of the ladder; "" if the request had room as it was
+	Estimate    budget.Amount // reserved
+	Charged     budget.Amount // settled
+	By          usage.Basis   // what Charged rests on
+	Implausible bool          // the upstream told more than can be true, and our own count was taken
 }
 
 // A Purpose says why an upstream was called.
@@ -114,13 +138,11 @@ const (
 
 // A Call is one request to an upstream.
 type Call struct {
-	Upstream string // name
-	Purpose  Purpose
-	Status   int           // of the answer; 0: there was none
-	Took     time.Duration // to the head of the answer, or to the error
-	// PromptTokens is what the upstream billed. 0: it was not read, as it is of requests
-	// that calibrate our count only, or not told.
-	PromptTokens int
+	Upstream     string // name
+	Purpose      Purpose
+	Status       int           // of the answer; 0: there was none
+	Took         time.Duration // to the head of the answer, or to the error
+	PromptTokens int           // as the upstream told them; 0: it did not
 }
 
 // UpstreamStatus returns the status of the upstream's last answer, 0 if there was none.

@@ -42,6 +42,9 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	if r.Retried() && r.Outcome != Failed && r.Outcome != rewrite.Refused {
 		dst = append(dst, "; retry=context-length"...)
 	}
+	if r.Budget.Rung != "" {
+		dst = appendToken(append(dst, "; ladder="...), r.Budget.Rung)
+	}
 	l := &r.Rewrite.Ledger
 	if r.Outcome != rewrite.Injected {
 		if r.Reason == rewrite.ReasonWindow {

@@ -43,10 +43,31 @@ func appendLine(dst []byte, r *report.Report) []byte {
 	b = appendMilliseconds(append(b, `,"retrieval_ms":`...), r.Rewrite.RetrieveTook)
 	b = appendMilliseconds(append(b, `,"ttfb_ms":`...), r.TTFB)
 	b = appendMilliseconds(append(b, `,"duration_ms":`...), r.Total)
+	b = appendUsage(b, r)
 	b = strconv.AppendBool(append(b, `,"truncated":`...), r.Truncated)
 	b = strconv.AppendBool(append(b, `,"retried":`...), r.Retried())
-	b = append(append(b, `,"client":"`...), r.Client...)
+	b = append(b, `,"address":"`...)
+	if r.Address.IsValid() {
+		b = r.Address.AppendTo(b)
+	}
+	b = append(append(b, `","client":"`...), r.Client...)
 	return append(b, "\"}\n"...)
+}
+
+// appendUsage appends the tokens that the answer told; nothing if it could not tell them.
+func appendUsage(b []byte, r *report.Report) []byte {
+	if r.UsageFound == "" {
+		return b
+	}
+	b = append(append(b, `,"usage":"`...), r.UsageFound...)
+	b = strconv.AppendInt(append(b, `","input_tokens":`...), r.Usage.Input, 10)
+	b = strconv.AppendInt(append(b, `,"cached_input_tokens":`...), r.Usage.CachedInput, 10)
+	b = strconv.AppendInt(append(b, `,"output_tokens":`...), r.Usage.Output, 10)
+	b = strconv.AppendInt(append(b, `,"reasoning_tokens":`...), r.Usage.Reasoning, 10)
+	if r.Generated.Known {
+		b = strconv.AppendInt(append(b, `,"counted_output_tokens":`...), r.Generated.Output, 10)
+	}
+	return b
 }
 
 // appendMilliseconds appends d in milliseconds as encoding/json writes it.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"net/netip"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -16,11 +18,12 @@ import (
 	"sidenote/proxy/report/reporttest"
 	"sidenote/proxy/requestlog"
 	"sidenote/proxy/route"
+	"sidenote/proxy/usage"
 	"sidenote/rewrite"
 )
 
-// A line that is written directly equals the one of slog's JSON handler, except for its
-// time.
+// T29: a line that is written directly equals the one of slog's JSON handler, except for its
+// time; names with any byte stay text within one line.
 func TestLineIsSlogs(t *testing.T) {
 	odd := reporttest.Injected()
 	odd.Tenant, odd.Policy, odd.Upstream = "a\"b\\c\n", "</é\u2028>&", "\xff"
@@ -31,7 +34,13 @@ func TestLineIsSlogs(t *testing.T) {
 		func(r *report.Report) { r.Tenant = "acme" }, func(r *report.Report) { r.Policy = "base" }, func(r *report.Report) { r.PolicyHash = "12" },
 		func(r *report.Report) { r.By = report.ByKey }, func(r *report.Report) { r.Key = "chat-app" },
 		func(r *report.Report) { r.Denied = "key-expired" },
+		func(r *report.Report) { r.Address = netip.MustParseAddr("2001:db8::1") }, func(r *report.Report) { r.Address = netip.MustParseAddr("192.0.2.1") },
 		func(r *report.Report) { r.Upstream = "openai" }, func(r *report.Report) { r.Route = route.Chat }, func(r *report.Report) { r.Stream = true },
+		func(r *report.Report) { r.UsageFound = usage.Absent },
+		func(r *report.Report) { r.Generated = usage.Counted{Output: 30, Known: true} },
+		func(r *report.Report) {
+			r.UsageFound, r.Usage = usage.Found, usage.Usage{Input: 19, CachedInput: 7, Output: 10, Reasoning: 3, Known: true}
+		},
 	} {
 		r := *reports[len(reports)-1]
 		change(&r)
@@ -110,7 +119,18 @@ func TestLineTimes(t *testing.T) {
 // attrs returns what r's line must hold, in its order.
 func attrs(r *report.Report) []slog.Attr {
 	l := &r.Rewrite.Ledger
-	return []slog.Attr{
+	var used []slog.Attr
+	if r.UsageFound != "" {
+		used = []slog.Attr{
+			slog.String("usage", string(r.UsageFound)),
+			slog.Int64("input_tokens", r.Usage.Input), slog.Int64("cached_input_tokens", r.Usage.CachedInput),
+			slog.Int64("output_tokens", r.Usage.Output), slog.Int64("reasoning_tokens", r.Usage.Reasoning),
+		}
+		if r.Generated.Known {
+			used = append(used, slog.Int64("counted_output_tokens", r.Generated.Output))
+		}
+	}
+	return slices.Concat([]slog.Attr{
 		slog.String("id", r.ID),
 		slog.String("tenant", r.Tenant),
 		slog.String("by", string(r.By)),
@@ -135,10 +155,20 @@ func attrs(r *report.Report) []slog.Attr {
 		slog.Float64("retrieval_ms", milliseconds(r.Rewrite.RetrieveTook)),
 		slog.Float64("ttfb_ms", milliseconds(r.TTFB)),
 		slog.Float64("duration_ms", milliseconds(r.Total)),
+	}, used, []slog.Attr{
 		slog.Bool("truncated", r.Truncated),
 		slog.Bool("retried", r.Retried()),
+		slog.String("address", shown(r.Address)),
 		slog.String("client", string(r.Client)),
+	})
+}
+
+// shown is an address as the log has it.
+func shown(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
 	}
+	return a.String()
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

@@ -10,7 +10,7 @@ import (
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
-	"sidenote/proxy/transport"
+	"sidenote/proxy/transport/poison"
 	"sidenote/rewrite"
 )
 
@@ -77,7 +77,7 @@ func (l *Log) writeLine(r *report.Report) {
 	}
 	*text = appendLine((*text)[:0], r)
 	_, _ = l.Lines.Write(*text) // there is no other place to report that the log fails
-	transport.Poison(*text)
+	poison.Buffer(*text)
 	l.texts.Put(text)
 }
 
@@ -118,7 +118,7 @@ func (l *Log) degraded(d degradation) {
 }
 
 func (l *Log) panicked(value any, stack []byte) {
-	l.Logger.Error("BUG: panic", "panic", value, "stack", string(stack))
+	l.Logger.Error("BUG: panic", "panic", panics.Shown(value), "stack", string(stack))
 }
 
 func (l *Log) repeat(d degradation) {

@@ -64,6 +64,7 @@ type upstreamCall struct {
 	now    time.Duration // clock when it began, or when a connection was dialed for it
 	stop   func() bool   // ends the wait for the end of a context that is not watch itself; else nil
 	answer Answer
+	sent   bool // a part of the request may have been; for the caller of Do alone
 
 	mu sync.Mutex
 	progress
@@ -118,7 +119,7 @@ func (x *upstreamCall) do(ctx context.Context, c Call, text *[]byte) error {
 	framed := length
 	if c.Whole && c.Same && c.Head.length == chunked {
 		framed, c.Body = chunked, oneChunk(c.Body)
-		length = int64(size(c.Body))
+		length = int64(wire.Size(c.Body))
 	}
 	head := newRequestHead(x.up, c, framed)
 	var ok bool
@@ -136,6 +137,7 @@ func (x *upstreamCall) do(ctx context.Context, c Call, text *[]byte) error {
 	if err := x.connect(inOne); err != nil {
 		return err
 	}
+	x.sent = true
 	var err error
 	if inOne {
 		err = x.sendInline(text, c.Body, rest, length)
@@ -161,7 +163,7 @@ func (x *upstreamCall) watchClient() {
 func (x *upstreamCall) source(c Call) (rest io.Reader, length int64) {
 	switch {
 	case c.Whole:
-		return nil, int64(size(c.Body))
+		return nil, int64(wire.Size(c.Body))
 	case c.Head.stream == nil || c.Head.length == 0:
 		return nil, 0
 	case c.Head.length > 0:
@@ -172,7 +174,7 @@ func (x *upstreamCall) source(c Call) (rest io.Reader, length int64) {
 
 // oneChunk returns body in the chunked framing, as a single chunk.
 func oneChunk(body [][]byte) [][]byte {
-	n := size(body)
+	n := wire.Size(body)
 	if n == 0 {
 		return [][]byte{[]byte(lastChunk)}
 	}
@@ -207,14 +209,6 @@ func (x *upstreamCall) connect(unchecked bool) error {
 		return net.ErrClosed // nothing was written yet
 	}
 	return nil
-}
-
-// size is the number of bytes of a body in pieces.
-func size(pieces [][]byte) (n int) {
-	for _, p := range pieces {
-		n += len(p)
-	}
-	return n
 }
 
 // sendInline writes head and body at once.
@@ -319,6 +313,8 @@ func (x *upstreamCall) classify(err error, timeout, otherwise Class) error {
 		return upload.fault
 	case x.up.closed(): // which may also end the context
 		return &Error{Closed, net.ErrClosed}
+	case aborted && !x.sent:
+		return &Error{ClientGone, ErrUnsent}
 	case aborted:
 		return &Error{ClientGone, errors.New("client hung up")}
 	case errors.As(err, &known):

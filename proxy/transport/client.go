@@ -11,6 +11,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/transport/inbound"
 	"sidenote/proxy/transport/tcp"
 	"sidenote/proxy/transport/wire"
 )
@@ -21,17 +22,19 @@ const (
 	forRequest              // the first byte of a request
 	forHead                 // the head of a request; its deadline is not set yet
 	forRest                 // the rest of a head, within the deadline that was set for it
+	forWhole                // nothing yet: the first Read has got the whole head, and its deadline is not set
+	forBody                 // the beginning of a body, within the deadline of its head
 	forNothing              // the connection was closed while it waited
 )
 
-// A clientConn is a connection that the server accepted. It sets the deadlines for the
-// first byte of a request, for its head and for Writes, which fasthttp would set
-// several times for each request.
+// A clientConn is a connection that the server accepted. It sets the deadlines for the first byte
+// of a request, for its head and for Writes, which fasthttp would set several times for each.
 type clientConn struct {
 	tcp.Timed
 	state *requestState // of the request while its handler runs, else nil
 	guard *guard
-	waits atomic.Int32 // forOther, forRequest, …
+	port  *inbound.Listener // by which it came, nil for a plain one
+	waits atomic.Int32      // forOther, forRequest, …
 	head  wire.HeadScanner
 	flush time.Duration // a Write fails if the client takes nothing for so long, see writeWithin
 
@@ -47,11 +50,11 @@ type clientConn struct {
 	call     upstreamCall          // the first one of a request
 }
 
-func (g *guard) newConn(c net.Conn) *clientConn {
+func (g *guard) newConn(c net.Conn, port *inbound.Listener) *clientConn {
 	if plain, err := tcp.New(c, g.options.Raw); err == nil { // an error means a test's connection, which is not TCP
-		c = plain
+		c = port.Serve(plain, g.options.Write)
 	}
-	client := &clientConn{Timed: tcp.Timed{Conn: c}, guard: g, flush: g.options.Write}
+	client := &clientConn{Timed: tcp.Timed{Conn: c}, guard: g, port: port, flush: g.options.Write}
 	client.waits.Store(forHead) // fasthttp takes a new connection for one whose first request has begun
 	client.head.Begin()
 	if plain, ok := tcp.Of(client); ok && g.options.hungUp == nil {
@@ -61,55 +64,63 @@ func (g *guard) newConn(c net.Conn) *clientConn {
 	return client
 }
 
+// PeerOf returns what the connection of ctx, which is of a Server, says of who called.
+func PeerOf(ctx *fasthttp.RequestCtx) inbound.Peer {
+	c := clientOf(ctx)
+	return inbound.PeerOf(c.port, tcp.TLSOf(c))
+}
+
 // clientOf returns the client's connection of ctx, which is of a Server.
 func clientOf(ctx *fasthttp.RequestCtx) *clientConn { return ctx.Conn().(*clientConn) }
 
 // stateOf returns the state of ctx's request. It is there while the handler runs.
 func stateOf(ctx *fasthttp.RequestCtx) *requestState { return clientOf(ctx).state }
 
-// Read implements net.Conn.
+// Read implements net.Conn. It fails if what has arrived of a head holds a bare line feed.
 func (c *clientConn) Read(p []byte) (int, error) {
-	var err error
 	waits := c.waits.Load()
-	switch waits {
-	case forRequest:
-		err = c.WaitRead(c.guard.options.Idle)
-	case forHead: // one deadline for the whole head
-		c.waits.CompareAndSwap(forHead, forRest)
-		err = c.Timed.SetReadDeadline(time.Now().Add(c.guard.options.Read))
-	}
-	if err != nil {
-		return 0, err
-	}
 	if waits != forOther {
-		return c.readHead(p, waits == forRequest)
+		if err := c.beforeHead(waits); err != nil {
+			return 0, err
+		}
 	}
 	n, err := c.Conn.Read(p)
 	if err != nil {
 		c.readErr = err
+	}
+	if waits != forOther {
+		c.scan(p[:n])
 	}
 	return n, err
 }
 
-// readHead reads a part of a head. It fails if what has arrived holds a bare line feed.
-//
-// fasthttp may also call it to read ahead in a body, or for the rest of a head that has
-// arrived with the request before it. So a head begins only where fasthttp waits for one:
-// it has used all that has arrived. Bare line feeds of other heads are noticed once the
-// head is whole, or its time is over.
-func (c *clientConn) readHead(p []byte, begins bool) (int, error) {
-	if begins {
+// beforeHead sets the deadline for a Read of a head. One begins where fasthttp has used all that
+// has arrived: it also Reads ahead in a body, or the rest of a head that came with the request
+// before, whose bare line feeds are noticed once it is whole, or its time is over.
+func (c *clientConn) beforeHead(waits int32) (err error) {
+	switch waits {
+	case forRequest:
 		c.head.Begin()
+		return c.WaitRead(c.guard.options.Idle)
+	case forHead, forWhole: // one deadline for the whole head, and for what fasthttp reads ahead
+		c.waits.CompareAndSwap(forHead, forRest)
+		c.waits.CompareAndSwap(forWhole, forBody)
+		err = c.Timed.SetReadDeadline(time.Now().Add(c.guard.options.Read))
 	}
+	c.scan(nil)
 	if c.head.Bare {
-		return 0, wire.ErrBareLine
+		return wire.ErrBareLine
 	}
-	n, err := c.Conn.Read(p)
-	if err != nil {
-		c.readErr = err
+	return err
+}
+
+// scan goes on with a head. Once it is whole the request is under way, see closeWaiting.
+func (c *clientConn) scan(p []byte) {
+	c.head.Scan(p)
+	if c.head.Whole() {
+		c.waits.CompareAndSwap(forRest, forBody)
+		c.waits.CompareAndSwap(forRequest, forWhole)
 	}
-	c.head.Scan(p[:n])
-	return n, err
 }
 
 // SetDeadline implements net.Conn.
@@ -153,12 +164,11 @@ func (c *clientConn) hungUp() {
 // Close implements net.Conn.
 func (c *clientConn) Close() error {
 	c.guard.hangups.Forget(c.token)
-	return c.Conn.Close()
+	return tcp.Close(c.Conn)
 }
 
-// end is called when c is closed and nothing will be written to it any more. It also ends
-// a tunnel that has not begun: fasthttp drops what was to follow an answer if it cannot
-// write that.
+// end is called when c is closed and nothing will be written to it any more. It also ends a
+// tunnel that has not begun: fasthttp drops what was to follow an answer that it cannot write.
 func (c *clientConn) end() {
 	defer c.guard.clients.forget(c)
 	if c.tunnel != nil {
@@ -213,8 +223,7 @@ func (r *connSet) signalIfEnded() {
 	}
 }
 
-// wait returns when the last connection has ended, or with ctx's error if that comes
-// first.
+// wait returns when the last connection has ended, or with ctx's error if that comes first.
 func (r *connSet) wait(ctx context.Context) error {
 	select {
 	case <-r.allEnded:
@@ -237,8 +246,7 @@ func (r *connSet) count() int {
 	return len(r.clients)
 }
 
-// closeWaiting closes all connections on which no request is under way. Connections
-// that are added later are closed, too.
+// closeWaiting closes the connections on which no request is under way, and those added later.
 func (r *connSet) closeWaiting() {
 	r.mu.Lock()
 	r.closing = true
@@ -256,17 +264,10 @@ func (r *connSet) cut() {
 	clients := slices.Collect(maps.Keys(r.clients))
 	r.mu.Unlock()
 	for _, c := range clients {
-		if plain, ok := tcp.Of(c); ok {
-			_ = plain.SetLinger(0) // a reset: clients may take a normal close for the end of an answer
-		}
+		tcp.Reset(c)
 		_ = c.Close()
 	}
 }
 
 // CloseWrite ends our side of the connection.
-func (c *clientConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return net.ErrClosed
-}
+func (c *clientConn) CloseWrite() error { return tcp.CloseWrite(c.Conn) }

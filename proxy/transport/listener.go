@@ -2,20 +2,20 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/transport/inbound"
 	"sidenote/proxy/transport/tcp"
+	"sidenote/proxy/transport/wire"
 )
 
 // A Server answers requests on its listeners. It is made by NewServer.
@@ -24,10 +24,11 @@ type Server struct {
 	guard *guard
 }
 
-// Serve answers requests on ln until Shutdown, and then returns nil. A lack of
-// descriptors or of memory for one more connection does not end it.
+// Serve answers requests on ln, which may be an *inbound.Listener, until Shutdown, and then
+// returns nil. It may be called for several listeners. A lack of descriptors or of memory for one more connection does not end it.
 func (s *Server) Serve(ln net.Listener) error {
 	l := &listener{Listener: ln, guard: s.guard, closed: make(chan struct{})}
+	l.port, _ = ln.(*inbound.Listener)
 	defer l.lingering.Wait()
 	return s.http.Serve(l)
 }
@@ -73,6 +74,7 @@ const (
 // lack of a descriptor.
 type listener struct {
 	net.Listener
+	port      *inbound.Listener // its settings; nil: none
 	guard     *guard
 	closing   sync.Once
 	closed    chan struct{} // closed with the listener
@@ -87,12 +89,12 @@ func (l *listener) Accept() (net.Conn, error) {
 		c, err := l.Listener.Accept()
 		switch {
 		case err == nil && l.guard.clients.count() < l.guard.options.Connections:
-			return l.guard.newConn(c), nil
+			return l.guard.newConn(c, l.port), nil
 		case err == nil:
 			l.guard.shed("connections")
 			l.refuse(c)
 			pause = 0
-		case exhausted(err):
+		case tcp.Exhausted(err):
 			l.guard.shed("descriptors")
 			pause = min(max(2*pause, 5*time.Millisecond), maxPause)
 			if !l.wait(pause) {
@@ -116,9 +118,8 @@ func (l *listener) wait(d time.Duration) bool {
 	}
 }
 
-// Close stops the listener and closes the connections that wait for a request or have
-// read a part of its head. fasthttp itself would close only those that had a request
-// before and have seen no byte of the next.
+// Close stops the listener and closes the connections that have not read a whole head. fasthttp
+// itself would close only those that had a request before and have seen no byte of the next.
 func (l *listener) Close() error {
 	l.closing.Do(func() {
 		close(l.closed)
@@ -131,6 +132,10 @@ func (l *listener) Close() error {
 // new connection, so writing it never waits.
 func (l *listener) refuse(c net.Conn) {
 	const code = "overloaded"
+	if l.port != nil && l.port.TLS != nil { // an answer would take a handshake, which costs more than serving
+		_ = c.Close()
+		return
+	}
 	var lines strings.Builder
 	for _, line := range l.guard.errorHead(code) {
 		fmt.Fprintf(&lines, "%s: %s\r\n", line.Name, line.Value)
@@ -150,13 +155,6 @@ func (l *listener) refuse(c net.Conn) {
 	}, l.lingering.Done)
 }
 
-// exhausted reports whether an error of Accept is a lack of descriptors or memory, which
-// passes.
-func exhausted(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) ||
-		errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM)
-}
-
 // connState is told by fasthttp of the states of connections. Connections that were
 // hijacked end in hijack.
 func (g *guard) connState(c net.Conn, state fasthttp.ConnState) {
@@ -164,7 +162,7 @@ func (g *guard) connState(c net.Conn, state fasthttp.ConnState) {
 	case fasthttp.StateActive:
 		c.(*clientConn).waits.CompareAndSwap(forRequest, forHead)
 	case fasthttp.StateIdle:
-		c.(*clientConn).replied = false
+		c.(*clientConn).replied, c.(*clientConn).head = false, wire.HeadScanner{}
 		c.(*clientConn).waits.Store(forRequest)
 	case fasthttp.StateClosed:
 		c.(*clientConn).end()
@@ -175,13 +173,6 @@ func (g *guard) shed(reason string) {
 	if g.options.Shed != nil {
 		g.options.Shed(reason)
 	}
-}
-
-// connections returns the default for ServerOptions.Connections: each connection may
-// need another one to the upstream, and there are other open files.
-func connections() int {
-	const standard = 16 << 10
-	return min(standard, max(tcp.DescriptorLimit()/2-64, 16))
 }
 
 // unlimited is fasthttp's limit of connections: the listener has its own.

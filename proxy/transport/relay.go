@@ -20,11 +20,17 @@ type Relay struct {
 	// Tap gets each piece of the body before the client does. It must not keep or
 	// change it, and must be quick.
 	Tap func(piece []byte)
+	// Through returns what the body passes through on its way to w, the client; nil: nothing.
+	// It is closed when the body has ended or was cut, to pass on the rest. As its length may
+	// change, the client is not told it.
+	Through func(w io.Writer) io.WriteCloser
 	// Done is called once, when the last byte was written to the client's connection
 	// or the relay failed: within Relay, but for an answer that switches to another
 	// protocol, which is relayed after the handler has returned. Then it must not use the
 	// handler's RequestCtx.
 	Done func(Outcome)
+
+	through io.WriteCloser // what Through has returned
 }
 
 // An Outcome is how a relayed answer ended.
@@ -59,13 +65,16 @@ func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	start := len(*a.text)
 	*a.text = a.head.Append(*a.text, how.Replace)
 	head := ReplyHead{Status: a.head.Status, Lines: (*a.text)[start:], Length: -1, NoBody: a.head.Kind == wire.BodyNone}
-	if a.head.Kind == wire.BodyFixed {
+	if a.head.Kind == wire.BodyFixed && how.Through == nil {
 		head.Length = a.head.Length
 	}
 	keep := a.head.Reusable()
 	var readErr error
 	err := Reply(ctx, head, func(w *ReplyWriter) error {
 		a.free() // the writer has a copy, and a stream may be open for long
+		if how.Through != nil {
+			how.through = how.Through(w)
+		}
 		return a.copy(w, &how, &readErr)
 	})
 	x.end(err == nil && keep)
@@ -89,11 +98,25 @@ func (x *upstreamCall) relayError(err, readErr error) error {
 }
 
 // copy relays the body. An error of reading it is put into readErr too.
+func (a *Answer) copy(w *ReplyWriter, how *Relay, readErr *error) error {
+	err := a.copyPieces(w, how, readErr)
+	if how.through != nil {
+		if closeErr := how.through.Close(); err == nil {
+			err = closeErr
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return w.end(a.body.RelayedTrailer(how.Replace))
+}
+
+// copyPieces relays the body but for its end.
 //
 // It takes a buffer only when there is something to read; until then it waits with the
 // connection's small reader. After a large piece it does not wait first, as the next one
 // will most likely fill a buffer, too.
-func (a *Answer) copy(w *ReplyWriter, how *Relay, readErr *error) error {
+func (a *Answer) copyPieces(w *ReplyWriter, how *Relay, readErr *error) error {
 	if !a.body.Ready() { // the head does not wait for the body
 		if err := w.flush(); err != nil {
 			return err
@@ -111,7 +134,7 @@ func (a *Answer) copy(w *ReplyWriter, how *Relay, readErr *error) error {
 		}
 		large = n >= readerSize/2
 	}
-	return w.end(a.body.RelayedTrailer(how.Replace))
+	return nil
 }
 
 func (a *Answer) copyPiece(w *ReplyWriter, how *Relay, readErr *error) (n int, err error) {
@@ -122,8 +145,14 @@ func (a *Answer) copyPiece(w *ReplyWriter, how *Relay, readErr *error) (n int, e
 		if how.Tap != nil {
 			how.Tap(dataOf(*piece)[:n])
 		}
-		if err := w.pass(*piece, n, a.body.Ended() && !a.body.HasTrailer()); err != nil {
-			return n, err
+		var passErr error
+		if how.through == nil {
+			passErr = w.pass(*piece, n, a.body.Ended() && !a.body.HasTrailer())
+		} else if _, passErr = how.through.Write(dataOf(*piece)[:n]); passErr == nil {
+			passErr = w.flush() // the head does not wait for a whole event
+		}
+		if passErr != nil {
+			return n, passErr
 		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -52,8 +52,8 @@ func Reply(ctx *fasthttp.RequestCtx, head ReplyHead, write func(*ReplyWriter) er
 		}
 		client.cut = true
 		ctx.SetConnectionClose()
-		if plain, ok := tcp.Of(client); ok && w.framing == replyUntilClose {
-			_ = plain.SetLinger(0) // the end of the connection would look like the end of the body
+		if w.framing == replyUntilClose {
+			tcp.Reset(client) // the end of the connection would look like the end of the body
 		}
 	}()
 	defer panics.Recover(client.guard.options.Panicked, func() { err = errPanic })

@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/transport/poison"
 	"sidenote/proxy/transport/tcp"
 	"sidenote/proxy/transport/wire"
 )
@@ -51,7 +52,7 @@ type ServerOptions struct {
 //
 // Header.Peek finds canonical names; what is relayed is the raw head.
 func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
-	o.Connections = cmp.Or(o.Connections, connections())
+	o.Connections = cmp.Or(o.Connections, tcp.MostConnections())
 	o.HeadBytes = cmp.Or(o.HeadBytes, 24<<10)
 	o.Read = cmp.Or(o.Read, time.Minute)
 	o.Idle = cmp.Or(o.Idle, 2*time.Minute)
@@ -208,7 +209,7 @@ func (g *guard) finish(ctx *fasthttp.RequestCtx, client *clientConn) (read bool)
 	read = bodyWasRead(ctx, state.bodyRead)
 	client.freeBody()
 	client.state = nil
-	Poison(state.reply.head)
+	poison.Buffer(state.reply.head)
 	*state = requestState{head: Head{lines: state.head.lines[:0]}, reply: ReplyWriter{head: state.reply.head[:0]}}
 	g.states.Put(state)
 	return read

@@ -64,3 +64,42 @@ func TestShutdownClosesWhatWaits(t *testing.T) {
 		}
 	}
 }
+
+// P6: a request whose head has arrived is under way, though its body has not: Shutdown waits for
+// that and answers it. It is so for the first request of a connection and for the next.
+func TestShutdownWaitsForBodies(t *testing.T) {
+	for name, before := range map[string]string{"first": "", "next": get} {
+		s := transport.NewServer(func(ctx *fasthttp.RequestCtx) {
+			if body, _, err := transport.ReadBody(ctx, 100, patience, nil); err == nil {
+				ctx.SetBody(body)
+			}
+		}, transport.ServerOptions{ErrorBody: errorBody})
+		ln := listen(t)
+		served, down := make(chan error, 1), make(chan error, 1)
+		go func() { served <- s.Serve(ln) }()
+		idle, c := dial(t, ln.Addr().String()), dial(t, ln.Addr().String())
+		idle.send(get)
+		idle.message()
+		if before != "" {
+			c.send(before)
+			c.message()
+		}
+		c.send("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n")
+		if head, _ := c.message(); head != "HTTP/1.1 100 Continue\r\n\r\n" { // the head has been read
+			t.Errorf("%s: %q", name, head)
+		}
+		go func() { down <- s.Shutdown(context.Background()) }()
+		if got, err := io.ReadAll(idle.br); len(got) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: an idle connection got %q, %v", name, got, err)
+		}
+		c.send("body")
+		if got, want := c.rest(), "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody"; got != want {
+			t.Errorf("%s: got %q", name, got)
+		}
+		for _, ended := range []chan error{down, served} {
+			if err := await(t, ended, "end"); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

@@ -121,7 +121,7 @@ func TestM25ForeignBytesOverTLS(t *testing.T) {
 						}
 					})
 					config := o.config("")
-					config.BaseURL.Scheme, config.RootCAs = "https", roots
+					config.BaseURL.Scheme, config.Dial.RootCAs = "https", roots
 					f := relaying(t, newUpstream(t, config))
 					first := dial(t, f.addr)
 					first.send(get)
@@ -202,7 +202,7 @@ func TestM25TicketsKeepConnections(t *testing.T) {
 func keepsConnection(t *testing.T, roots *x509.CertPool, between func(), script func(net.Conn, *bufio.Reader)) {
 	o := newOrigin(t, script)
 	config := o.config("")
-	config.BaseURL.Scheme, config.RootCAs = "https", roots
+	config.BaseURL.Scheme, config.Dial.RootCAs = "https", roots
 	f := relaying(t, newUpstream(t, config))
 	c := dial(t, f.addr)
 	for range 5 {

@@ -48,6 +48,9 @@ const (
 // errPanic ends a call that met a panic. The log has its stack.
 var errPanic = &Error{Internal, errors.New("panic")}
 
+// ErrUnsent is the cause of a ClientGone where the upstream had not been reached yet.
+var ErrUnsent = errors.New("client hung up before anything was sent")
+
 // An Error is the type of the errors that this package returns.
 type Error struct {
 	Class Class

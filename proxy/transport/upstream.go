@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -16,14 +15,16 @@ import (
 	"time"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/transport/outbound"
+	"sidenote/proxy/transport/poison"
 	"sidenote/proxy/transport/tcp"
 )
 
 // A Config describes one upstream. Zero durations and counts mean the defaults
 // named beside them. FirstByte and those below it may last a sixteenth longer.
 type Config struct {
-	BaseURL *url.URL       // http or https; its path is put before each request's
-	RootCAs *x509.CertPool // nil: the system's
+	BaseURL *url.URL         // http or https; its path is put before each request's
+	Dial    outbound.Options // how it is reached; zero: directly, trusting the system's authorities
 
 	MaxIdle  int           // connections kept without a request: 128
 	KeepIdle time.Duration // how long each is kept: 60 s
@@ -38,9 +39,8 @@ type Config struct {
 	Raw      Raw            // nil: (*net.TCPConn).SyscallConn
 }
 
-// An Upstream is a client of one server with its own connection pool. It
-// ignores proxy environment variables, speaks HTTP/1.1 only and verifies
-// certificates against the host of BaseURL.
+// An Upstream is a client of one server with its own connection pool. It speaks HTTP/1.1
+// only and verifies certificates against the host of BaseURL.
 type Upstream struct {
 	config     Config
 	addr       string      // host:port
@@ -56,7 +56,7 @@ type Upstream struct {
 
 	mu    sync.Mutex
 	open  map[*conn]struct{} // every connection, busy or idle
-	idle  []*conn            // in the order of their last use
+	idle  []*conn            // in the order of their last use, at most config.MaxIdle
 	timer *time.Timer        // closes connections that are idle too long; nil until the first is idle
 
 	readers sync.Pool // *bufio.Reader over a conn, while it is busy
@@ -128,10 +128,8 @@ func (u *Upstream) locate(c Config) error {
 		port = cmp.Or(port, "80")
 	case "https":
 		port = cmp.Or(port, "443")
-		u.tls = &tls.Config{
-			ServerName: c.BaseURL.Hostname(), RootCAs: c.RootCAs,
-			NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
-		}
+		u.tls = c.Dial.TLS(c.BaseURL.Hostname())
+		u.tls.NextProtos = []string{"http/1.1"}
 	default:
 		return fmt.Errorf("base URL scheme %q: want http or https", c.BaseURL.Scheme)
 	}
@@ -144,10 +142,6 @@ func (u *Upstream) locate(c Config) error {
 // clients notice. Later calls of Do fail with Closed.
 func (u *Upstream) Close() {
 	u.end()
-	u.dropAll()
-}
-
-func (u *Upstream) dropAll() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for c := range u.open {
@@ -157,6 +151,19 @@ func (u *Upstream) dropAll() {
 	if u.timer != nil {
 		u.timer.Stop()
 	}
+}
+
+// Retire closes the idle connections, and each other one when its call has ended. Calls can
+// still be made.
+func (u *Upstream) Retire() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.config.MaxIdle = 0
+	for _, c := range u.idle {
+		c.drop()
+		delete(u.open, c)
+	}
+	u.idle = nil
 }
 
 // Busy returns how many connections to the upstream are not idle.
@@ -263,25 +270,15 @@ func (u *Upstream) discard(c *conn) {
 func (u *Upstream) dial(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.config.Connect)
 	defer cancel()
-	dialed, err := new(net.Dialer).DialContext(ctx, "tcp", u.addr)
-	if err != nil {
+	opened, plain, err := u.config.Dial.Conn(ctx, u.addr, u.tls, u.config.Raw)
+	switch {
+	case errors.Is(err, outbound.ErrTLS):
+		return nil, &Error{connectClass(err, TLSFailed), err}
+	case err != nil:
 		return nil, &Error{connectClass(err, ConnectFailed), err}
 	}
-	plain, err := tcp.New(dialed, u.config.Raw)
-	if err != nil {
-		_ = dialed.Close()
-		return nil, &Error{ConnectFailed, err}
-	}
-	c := &conn{Timed: tcp.Timed{Conn: plain}, tcp: plain}
+	c := &conn{Timed: tcp.Timed{Conn: opened}, tcp: plain}
 	c.pooledSend.step = c.stepPooled
-	if u.tls != nil {
-		secure := tls.Client(&tcp.TLSInput{Conn: plain}, u.tls)
-		if err := secure.HandshakeContext(ctx); err != nil {
-			c.drop()
-			return nil, &Error{connectClass(err, TLSFailed), err}
-		}
-		c.Conn = secure
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed() {
@@ -303,6 +300,6 @@ func connectClass(err error, otherwise Class) Class {
 
 // putBuffer puts a buffer back into its pool.
 func putBuffer(pool *sync.Pool, buffer *[]byte) {
-	Poison(*buffer)
+	poison.Buffer(*buffer)
 	pool.Put(buffer)
 }

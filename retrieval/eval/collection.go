@@ -64,15 +64,7 @@ const (
 // Documents and queries that are graded and not in the files are counted. The documents
 // still count as relevant in every measure, as ones that cannot be found.
 func Read(ctx context.Context, dir, split string) (*Collection, error) {
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, missing(dir + " is not a folder")
-	}
-	for _, name := range []string{corpusFile, queriesFile} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			return nil, missing(fmt.Sprintf("%s has no %s; a collection in the layout of BEIR has", dir, name))
-		}
-	}
-	judgments, err := findJudgments(dir, split)
+	judgments, err := layout(dir, split, corpusFile, queriesFile)
 	if err != nil {
 		return nil, err
 	}
@@ -81,18 +73,51 @@ func Read(ctx context.Context, dir, split string) (*Collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.readGrades(ctx, dir); err != nil {
-		return nil, err
-	}
-	queries, err := c.readQueries(ctx, dir)
+	return c, c.readQuestions(ctx, dir, documents)
+}
+
+// ReadFor reads the queries and grades of dir like Read, for documents that are kept
+// elsewhere. It reads no corpus.jsonl.
+func ReadFor(ctx context.Context, dir, split string, documents []Document) (*Collection, error) {
+	judgments, err := layout(dir, split, queriesFile)
 	if err != nil {
 		return nil, err
 	}
+	c := &Collection{Documents: documents, Grades: map[string]Grades{}, Judgments: judgments}
+	at := make(map[string]int, len(documents))
+	for i, d := range documents {
+		at[d.ID] = i + 1
+	}
+	return c, c.readQuestions(ctx, dir, at)
+}
+
+// layout looks for the files of a collection, and returns that of the grades.
+func layout(dir, split string, files ...string) (judgments string, err error) {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return "", missing(dir + " is not a folder")
+	}
+	for _, name := range files {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return "", missing(fmt.Sprintf("%s has no %s; a collection in the layout of BEIR has", dir, name))
+		}
+	}
+	return findJudgments(dir, split)
+}
+
+// readQuestions reads the grades and queries; documents has the lines of documents by id.
+func (c *Collection) readQuestions(ctx context.Context, dir string, documents map[string]int) error {
+	if err := c.readGrades(ctx, dir); err != nil {
+		return err
+	}
+	queries, err := c.readQueries(ctx, dir)
+	if err != nil {
+		return err
+	}
 	c.countUnknown(documents, queries)
 	if len(c.Queries) == 0 {
-		return nil, fmt.Errorf("no query of %s has a relevant document in %s", queriesFile, judgments)
+		return fmt.Errorf("no query of %s has a relevant document in %s", queriesFile, c.Judgments)
 	}
-	return c, nil
+	return nil
 }
 
 // findJudgments returns the slash-separated path of the file of grades, below dir.

@@ -46,9 +46,10 @@ type Outcome struct {
 
 	NDCG, RecallNear, RecallFar, ReciprocalRank float64
 
-	Hit  bool // whether a relevant document is among the sources
-	Held bool // whether one is where no least score counts
-	Lost bool // whether the least score takes one away
+	First bool // whether the first of the sources is of a relevant document
+	Hit   bool // whether a relevant document is among the sources
+	Held  bool // whether one is where no least score counts
+	Lost  bool // whether the least score takes one away
 }
 
 // Run asks the queries one after the other. If ctx ends before all are asked, it returns
@@ -80,6 +81,7 @@ func (t Trial) ask(ctx context.Context, q Query, grades Grades) (Outcome, error)
 	if o.Took = time.Since(start); err != nil {
 		return o, err
 	}
+	o.First = len(res.Sources) > 0 && grades[res.Sources[0].Doc] > 0
 	for _, s := range res.Sources {
 		o.Hit = o.Hit || grades[s.Doc] > 0
 		if !slices.Contains(o.Sources, s.Doc) {
@@ -156,6 +158,7 @@ type Summary struct {
 
 	NDCG, RecallNear, RecallFar, ReciprocalRank float64
 
+	First         float64 // share of the queries whose first source is of a relevant document
 	Hit           float64 // share of the queries that get a relevant document
 	Lost          float64 // share of those with one that lose it, or one of several, to the least score
 	Empty         int     // queries that get no source at all
@@ -181,6 +184,9 @@ func Summarise(outcomes []Outcome) Summary {
 		s.RecallNear += o.RecallNear
 		s.RecallFar += o.RecallFar
 		s.ReciprocalRank += o.ReciprocalRank
+		if o.First {
+			s.First++
+		}
 		if o.Hit {
 			s.Hit++
 		}
@@ -189,7 +195,7 @@ func Summarise(outcomes []Outcome) Summary {
 		}
 		times = append(times, o.Took)
 	}
-	for _, sum := range []*float64{&s.NDCG, &s.RecallNear, &s.RecallFar, &s.ReciprocalRank, &s.Hit} {
+	for _, sum := range []*float64{&s.NDCG, &s.RecallNear, &s.RecallFar, &s.ReciprocalRank, &s.First, &s.Hit} {
 		*sum /= float64(len(outcomes))
 	}
 	if held > 0 {

@@ -109,6 +109,25 @@ func TestMeasures(t *testing.T) {
 	})
 }
 
+// The first source of a request is right or not, whatever comes after it.
+func TestFirstSource(t *testing.T) {
+	c := tiny(t)
+	for answer, right := range map[string]bool{"a#0 c#0": true, "c#0 a#0": false, "": false} {
+		all := answers(map[string]string{leave: answer}, 0)
+		got, err := eval.Trial{Engine: all, Request: all}.Run(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		share := 0.
+		if right {
+			share = 1. / 3
+		}
+		if s := eval.Summarise(got); got[0].First != right || s.First != share {
+			t.Errorf("%q: %v, share %v", answer, got[0].First, s.First)
+		}
+	}
+}
+
 // The percentiles are nearest ranks.
 func TestPercentiles(t *testing.T) {
 	var outcomes []eval.Outcome

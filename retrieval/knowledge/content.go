@@ -21,6 +21,7 @@ type Content struct {
 	documents int
 	bytes     int64
 	floor     floor
+	measured  *calibration               // of the floor
 	sorted    func() []index.DocumentRef // the documents by id; sorts them once
 	summary   func() []index.Attribute   // likewise
 	filters   filterCache
@@ -32,6 +33,8 @@ type ContentOptions struct {
 	Part       bool                     // see Content.Part
 	Version    string                   // of Deps, by which the tokens in the segments were counted
 	Damaged    func(*index.DamageError) // is called when a search meets damage; nil for nobody
+	Before     *Content                 // of the same base, from which this one differs little; nil for none
+	Saved      []byte                   // without Before: what Content.Calibration returned in another process
 }
 
 // NewContent indexes what is left in segments.
@@ -43,9 +46,8 @@ func NewContent(ctx context.Context, segments index.Segments, o ContentOptions) 
 		c.documents += s.Documents
 		c.bytes += s.Bytes
 	}
-	var err error
-	c.floor, err = calibrate(ctx, c.index)
-	return c, err
+	c.options.Before, c.options.Saved = nil, nil // its files may go
+	return c, c.calibrate(ctx, o.Before, o.Saved)
 }
 
 // Segments returns what is searched; nobody changes it.
@@ -106,6 +108,8 @@ func (c *Content) All() iter.Seq[retrieval.Source] {
 // source returns a chunk in the words of retrieval.
 func (c *Content) source(ref bm25.Ref) (retrieval.Source, error) {
 	s, err := c.segments.Source(ref)
-	c.tell(err)
+	if err != nil {
+		c.tell(err)
+	}
 	return s, err
 }

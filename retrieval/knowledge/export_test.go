@@ -96,3 +96,9 @@ func Scribbled(ctx context.Context, deps Deps, d document.Document) (*Content, e
 	}
 	return c, err
 }
+
+// LargeBase is the number of texts from which on a floor is measured since the one before.
+const LargeBase = largeBase
+
+// Noise returns what the floor of a content was measured to be.
+func (c *Content) Noise() float64 { return c.floor.noise }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/index/bm25"
 )
@@ -50,6 +49,15 @@ func alone(h holder) extent {
 // join returns the extent of several bases, without a floor. Damage that a search meets is
 // told to the content that it is in.
 func join(holders []holder) (extent, error) {
+	e := beside(holders)
+	return e, e.content.Guard(func() error {
+		e.content.index = e.joint.Index()
+		return nil
+	})
+}
+
+// beside is join without an index: texts can be read in it.
+func beside(holders []holder) extent {
 	bases := make([]index.Segments, len(holders))
 	for i, h := range holders {
 		bases[i] = h.content.segments
@@ -63,11 +71,7 @@ func join(holders []holder) (extent, error) {
 		}
 	}
 	c := &Content{segments: joint.Segments, options: ContentOptions{Damaged: told}, filters: newFilterCache()}
-	err := c.Guard(func() error {
-		c.index = joint.Index()
-		return nil
-	})
-	return extent{content: c, holders: holders, joint: joint}, err
+	return extent{content: c, holders: holders, joint: joint}
 }
 
 // of returns the base that a text is in.
@@ -103,33 +107,25 @@ func (e extent) retrieve(ctx context.Context, q retrieval.Query, terms []bm25.Te
 	return res, nil
 }
 
-// search completes a result by what is found. One damaged text is an error for all, as
-// the segment is made again in a moment.
+// search completes a result by what is found.
 func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term, res *retrieval.Result) error {
 	allowed, err := e.content.allowed(ctx, q.Filter)
 	if err != nil {
 		return err
 	}
 	terms = e.content.index.Settle(terms)
-	hits, err := e.content.index.Search(ctx, terms, q.Settings.NumCandidates, allowed)
+	hits, err := e.best(ctx, terms, q.Settings.NumCandidates, allowed)
 	if err != nil {
 		return err
 	}
 	sources := make([]retrieval.Source, len(hits))
-	version, by := "", ""
 	for i, h := range hits {
-		s, err := e.content.source(h.Ref)
-		if err != nil {
-			return err
-		}
-		from := e.of(h.Ref)
-		if v := from.content.options.Version; by == "" || v != version {
-			version, by = v, chunk.CounterName(v, q.Encoding)
-		}
-		s.Knowledge, s.Score, s.Tokens = from.id, h.Score, e.content.segments.Tokens(h.Ref, by)
-		sources[i] = s
+		s := &sources[i]
+		s.Type, s.Knowledge, s.Score, s.At = "rag", e.of(h.Ref).id, h.Score, place(h.Ref)
+		s.Doc, s.Chunk = e.content.segments.Hit(h.Ref)
 	}
 	res.Sources, res.Floor = sources, e.floor.of(e.content.index, terms, hits)
+	res.Texts = &hitTexts{extent: e, encoding: q.Encoding}
 	res.Retrieved, res.Unique = len(hits), len(hits)
 	return nil
 }

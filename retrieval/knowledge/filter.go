@@ -31,11 +31,7 @@ func (c *Content) allowed(ctx context.Context, f *retrieval.Filter) ([]bm25.Bitm
 			return nil, err
 		}
 		var all bool
-		var err error
-		if allowed[i], all, err = s.Allowed(f); err != nil {
-			c.tell(err)
-			return nil, err
-		}
+		allowed[i], all = s.Allowed(f)
 		every = every && all
 	}
 	if every {

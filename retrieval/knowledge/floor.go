@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -18,7 +17,8 @@ import (
 //	noise · scale · demand
 //
 // scale is of the question alone: what it could score at most grows with the sum S of its
-// terms' idf, and what noise does score grows more slowly, as S^0.7.
+// terms' idf, and what noise does score grows more slowly, as S^0.7. Where texts repeat its
+// terms more or less than others, both scores are as much higher or lower.
 //
 // demand is of what the best hits have of the question: a text that shares a single word
 // with it, or only words of conversation, has to score more.
@@ -39,9 +39,11 @@ const (
 	noiseTerms   = 8 // about as many as a question has
 	// noiseRank picks the noise from what random questions get.
 	noiseRank = noiseQueries * 81 / 100
+	// noisePart is the part of it that counts.
+	noisePart = 0.95
 	// longQuestion is the number of terms of a question that are measured, the rarest ones.
 	longQuestion = 24
-	// unknown is how much of its idf a term counts that the base does not have: it tells of
+	// unknown is how much of its weight a term counts that the base does not have: it tells of
 	// another topic, or is misspelt, or another word for the same.
 	unknown = 0.5
 	// fewTexts is the number of texts below which idf cannot tell a rare term from a common
@@ -60,35 +62,26 @@ const (
 	rest = 0.7
 )
 
-// calibrate measures the noise of x. For the same texts it draws the same questions every
-// time, in whatever segments they are.
+// calibrate measures the noise of x.
 func calibrate(ctx context.Context, x *bm25.Index) (floor, error) {
-	draw := rand.New(rand.NewPCG(1, 2))
-	var noise []float64
-	for range noiseQueries {
-		var terms []bm25.Term
-		for range noiseTerms {
-			if t := x.Sample(draw.Float64()); t != "" {
-				terms = append(terms, bm25.Term{Text: t, Weight: 1})
-			}
-		}
-		hits, err := x.Search(ctx, terms, 1, nil)
-		if err != nil {
-			return floor{}, err
-		}
-		if len(hits) > 0 {
-			noise = append(noise, hits[0].Score/measure(x, terms).scale())
-		}
+	c, err := calibrateSince(ctx, x, nil, nil)
+	if err != nil {
+		return floor{}, err
 	}
+	return c.floor, nil
+}
+
+// floorOf returns the floor of a base of some texts from what random questions get.
+func floorOf(noise []float64, n int) floor {
 	if len(noise) == 0 {
-		return floor{}, nil
+		return floor{}
 	}
 	slices.Sort(noise)
 	// Up to some thousand texts the cap is what counts: it was fitted to bases of 14 to 120
 	// chunks of manuals.
-	texts := float64(x.Len())
-	most := 0.33 * math.Pow(texts, 0.2) * min(1, texts/fewTexts)
-	return floor{noise: min(most, noise[len(noise)*noiseRank/noiseQueries])}, nil
+	texts := float64(n)
+	most := 0.34 * math.Pow(texts, 0.2) * min(1, texts/fewTexts)
+	return floor{noise: min(most, noisePart*noise[len(noise)*noiseRank/noiseQueries])}
 }
 
 // of returns the least score of a question's answers, in the scores of x. Where none of the
@@ -119,8 +112,9 @@ type measuredTerm struct {
 	text   string
 	weight float64 // of all its occurrences
 	idf    float64
-	known  bool // whether any text has it
-	whole  bool // an identifier
+	counts float64 // what it counts in scores; like idf, beside weight
+	known  bool    // whether any text has it
+	whole  bool    // an identifier
 }
 
 func measure(x *bm25.Index, terms []bm25.Term) measured {
@@ -136,7 +130,7 @@ func measure(x *bm25.Index, terms []bm25.Term) measured {
 			q.terms[n-1].weight += t.weight
 			continue
 		}
-		t.idf = x.IDF(t.text)
+		t.idf, t.counts = x.IDF(t.text), x.Weight(t.text)
 		t.known = t.idf < most
 		q.terms[n] = t
 		n++
@@ -148,19 +142,24 @@ func measure(x *bm25.Index, terms []bm25.Term) measured {
 // scale returns what the scores of a question are measured by. Of a long text that
 // somebody pasted only the rarest terms count: nothing could answer all of it.
 func (q measured) scale() float64 {
-	parts := make([]float64, len(q.terms))
+	type part struct{ idf, counts float64 }
+	parts := make([]part, len(q.terms))
 	for i, t := range q.terms {
-		parts[i] = t.weight * t.idf
+		w := t.weight
 		if !t.known {
-			parts[i] *= unknown
+			w *= unknown
 		}
+		parts[i] = part{w * t.idf, w * t.counts}
 	}
-	slices.Sort(parts)
-	sum := 0.0
+	slices.SortFunc(parts, func(a, b part) int { return cmp.Or(cmp.Compare(a.idf, b.idf), cmp.Compare(a.counts, b.counts)) })
+	var sum part
 	for _, p := range parts[max(0, len(parts)-longQuestion):] {
-		sum += p
+		sum.idf, sum.counts = sum.idf+p.idf, sum.counts+p.counts
 	}
-	return math.Pow(sum, floorExponent)
+	if sum.idf == 0 {
+		return 0
+	}
+	return math.Pow(sum.idf, floorExponent) * sum.counts / sum.idf
 }
 
 // A words is how much of a question each of its terms is.

@@ -2,7 +2,6 @@ package knowledge
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
@@ -123,10 +121,8 @@ func (g *Group) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 	if a.res.Provisional = !right; a.err == nil && len(holders) < len(ids) {
 		a.res.Partial, a.res.Reason = true, retrieval.ReasonIndexing
 	}
-	if damage := (*index.DamageError)(nil); errors.As(a.err, &damage) {
-		if i := slices.IndexFunc(holders, func(h holder) bool { return h.holds(damage) }); i >= 0 {
-			a.broken = holders[i].id
-		}
+	if h, ok := (extent{holders: holders}).damaged(a.err); ok {
+		a.broken = h.id
 	}
 	return a
 }

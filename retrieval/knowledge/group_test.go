@@ -64,8 +64,9 @@ func drawDocuments(t *rapid.T) []document.Document {
 	var list []document.Document
 	for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-d][0-9]`), 0, 12, rapid.ID[string]).Draw(t, "ids") {
 		words := rapid.SliceOfN(rapid.SampledFrom(strings.Fields("ant bee cat dog elk # fox")), 1, 12).Draw(t, "words")
+		filler := strings.Repeat("the of and ", rapid.SampledFrom([]int{0, 60}).Draw(t, "filler")) // so long sections are chunks of their own
 		list = append(list, document.Document{
-			ID: id, Text: strings.ReplaceAll(strings.Join(words, " "), "#", "\n\n# S\n\n"), Markdown: true, Attributes: knowledgetest.DrawAttributes(t),
+			ID: id, Text: strings.ReplaceAll(strings.Join(words, " "), "#", "\n\n"+filler+"\n\n# S\n\n") + "\n\n" + filler, Markdown: true, Attributes: knowledgetest.DrawAttributes(t),
 		})
 	}
 	return list
@@ -118,11 +119,11 @@ func TestGroupIsOneBase(t *testing.T) {
 			if rapid.Bool().Draw(t, "filtered") {
 				q.Filter = new(drawFilter(t, 2))
 			}
-			got, err := g.Retrieve(ctx, q)
+			got, err := retrieval.Whole{Next: g}.Retrieve(ctx, q)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := one.Retrieve(ctx, q)
+			want, err := retrieval.Whole{Next: one}.Retrieve(ctx, q)
 			if err != nil {
 				t.Fatal(err)
 			}

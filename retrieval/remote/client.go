@@ -6,6 +6,7 @@ package remote
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +35,11 @@ type Options struct {
 	BaseURL string        // stands before the path of each call
 	Key     func() string // the API key; nil or "" sends none
 
+	// Dial opens the connections; nil: directly. TLS are its settings; nil: the system's
+	// authorities.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	TLS  *tls.Config
+
 	// Probe asks a service that failed whether it answers again, by something that costs
 	// little; its error is judged like that of a call.
 	Probe func(context.Context) error
@@ -42,7 +48,7 @@ type Options struct {
 }
 
 // A Client calls one service. The key goes to the service's own address and nowhere else:
-// redirects are not followed, and proxies of the environment are not used.
+// redirects are not followed.
 type Client struct {
 	HTTP *http.Client // sends the calls; its Transport bounds the connections
 
@@ -62,7 +68,8 @@ func New(o Options) *Client {
 	}
 	c.HTTP = &http.Client{
 		Transport: &http.Transport{
-			DialContext:            (&net.Dialer{Timeout: stepWait}).DialContext,
+			DialContext:            dial(o.Dial),
+			TLSClientConfig:        o.TLS,
 			TLSHandshakeTimeout:    stepWait,
 			ForceAttemptHTTP2:      true,
 			MaxIdleConnsPerHost:    16,
@@ -84,6 +91,18 @@ func New(o Options) *Client {
 		},
 	}
 	return c
+}
+
+// dial returns open, or what opens connections directly, within stepWait.
+func dial(open func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	if open == nil {
+		open = new(net.Dialer).DialContext
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, stepWait)
+		defer cancel()
+		return open(ctx, network, address)
+	}
 }
 
 // Close ends the probes and closes idle connections.

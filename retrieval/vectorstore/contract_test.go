@@ -79,7 +79,7 @@ func (l library) Store(id string) (admin.Store, bool) {
 }
 
 func (l library) Candidates(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	return l.Retrieve(ctx, q)
+	return retrieval.Whole{Next: l}.Retrieve(ctx, q)
 }
 
 // newCentral starts a Sidenote's admin port and a base that asks it.
@@ -137,7 +137,7 @@ func TestASidenoteGivesItsOwnSources(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := c.embedded.Retrieve(t.Context(), query(text))
+		want, err := retrieval.Whole{Next: c.embedded}.Retrieve(t.Context(), query(text))
 		if err != nil {
 			t.Fatal(err)
 		}

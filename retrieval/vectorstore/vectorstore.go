@@ -12,8 +12,10 @@ package vectorstore
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -41,6 +43,10 @@ type Options struct {
 	Store     string        // id of the store there
 	BaseURL   *url.URL      // where the API begins; a missing /v1 is added
 	Key       func() string // the API key; nil or "" sends none
+
+	// Dial and TLS are those of remote.Options.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	TLS  *tls.Config
 
 	// Neutralise changes everything in a text that looks like Sidenote's own tags, so that
 	// it is none. Version names how, and is part of the generation: replicas that neutralise
@@ -89,7 +95,7 @@ func newBase(o Options) (b *Base, ctx context.Context) {
 	b.health.Subject = fmt.Sprintf("knowledge %s: vector store %s at %s", o.Knowledge, o.Store, o.BaseURL.Host)
 	b.health.Every, b.health.Changed = lookEvery, o.Changed
 	b.api = newAPI(remote.New(remote.Options{
-		BaseURL: apiURL(o.BaseURL), Key: o.Key, Silent: b.health.Called,
+		BaseURL: apiURL(o.BaseURL), Key: o.Key, Dial: o.Dial, TLS: o.TLS, Silent: b.health.Called,
 		Probe: func(ctx context.Context) error { _, err := b.api.state(ctx); return err },
 	}), o.Store)
 	return b, ctx

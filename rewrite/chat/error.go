@@ -29,14 +29,18 @@ const (
 	TooDeep   Reason = "too-deep"       // nested deeper than maxDepth
 )
 
+// A Validity tells whether the texts of the n-th of Messages are UTF-8. read finds that
+// out; a Validity may remember it for messages of the same bytes.
+type Validity func(n int, read func() bool) bool
+
 // Ambiguity returns what two parsers could read differently in the i-th message, nil if
-// nothing.
-func (r *Request) Ambiguity(i int) *Error {
+// nothing. valid is nil if nothing is remembered.
+func (r *Request) Ambiguity(i int, valid Validity) *Error {
 	m := &r.kept[i]
-	if !m.ambiguous && r.validUTF8(m) {
+	n := sort.Search(len(r.Messages), func(n int) bool { return r.Messages[n].End >= m.content.End })
+	if !m.ambiguous && r.validUTF8(n, m, valid) {
 		return nil
 	}
-	n := sort.Search(len(r.Messages), func(n int) bool { return r.Messages[n].End >= m.content.End })
 	p := Parser{scanner: scanner{b: r.Body[:r.Messages[n].End], i: r.Messages[n].Start, loneSurrogate: -1}, describe: true}
 	p.message(n)
 	err := p.keys.err
@@ -49,32 +53,49 @@ func (r *Request) Ambiguity(i int) *Error {
 
 // OperatorAmbiguity returns what two parsers could read differently in the first system
 // or developer message, or with all in any of them, nil if nothing.
-func (r *Request) OperatorAmbiguity(all bool) *Error {
+func (r *Request) OperatorAmbiguity(all bool, valid Validity) *Error {
 	for i := range r.kept {
 		if !r.kept[i].operator() {
 			continue
 		}
-		if err := r.Ambiguity(i); err != nil || !all {
+		if err := r.Ambiguity(i, valid); err != nil || !all {
 			return err
 		}
 	}
 	return nil
 }
 
-// validUTF8 tells whether a message's text is valid UTF-8.
-func (r *Request) validUTF8(m *message) bool {
+// validUTF8 tells whether the text of m, the n-th of Messages, is valid UTF-8.
+func (r *Request) validUTF8(n int, m *message, valid Validity) bool {
 	if r.seen&markWide == 0 {
 		return true
 	}
-	for text := range r.texts(m) {
-		if !utf8.Valid(text.Of(r.Body)) {
-			return false
+	read := func() bool {
+		for text := range r.texts(m) {
+			if !utf8.Valid(text.Of(r.Body)) {
+				return false
+			}
 		}
+		return true
 	}
-	return true
+	if valid == nil {
+		return read()
+	}
+	return valid(n, read)
 }
 
-// Sound tells whether all parsers read the same texts in the body.
-func (r *Request) Sound() bool {
-	return !r.ambiguous && (r.seen&markWide == 0 || utf8.Valid(r.Body))
+// SoundAround tells whether all parsers read the same texts in the body, provided that
+// each of the Messages is valid UTF-8: those are not read.
+func (r *Request) SoundAround() bool {
+	if r.ambiguous || r.seen&markWide == 0 {
+		return !r.ambiguous
+	}
+	at := 0
+	for _, m := range r.Messages { // each begins and ends with a brace, so no character is cut
+		if !utf8.Valid(r.Body[at:m.Start]) {
+			return false
+		}
+		at = m.End
+	}
+	return utf8.Valid(r.Body[at:])
 }

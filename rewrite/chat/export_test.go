@@ -13,6 +13,7 @@ const (
 	MarkEscape = markEscape
 	MarkWide   = markWide
 	MarkTag    = markTag
+	MarkCode   = markCode
 )
 
 // Marks are what stands in the text of strings.

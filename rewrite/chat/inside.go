@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// marks are the kinds of bytes seen in strings. The assembly returns the first three by
-// their bit values.
+// marks are the kinds of bytes seen in strings. The assembly returns them by their bit
+// values.
 type marks uint8
 
 const (
@@ -17,9 +17,9 @@ const (
 )
 
 // inside scans a string's text from i on and returns where it comes to a quote, a
-// control character or an escape of more than two bytes, and the marks it saw before
-// that. markEscape is exact; markWide and markTag may come from bytes behind that
-// place, in the same step.
+// control character, or an escape that is a lone surrogate or none at all, and the marks
+// it saw before that. markEscape and markCode are exact; markWide and markTag may come from
+// bytes behind that place, in the same step.
 func inside(b []byte, i int) (at int, seen marks) {
 	at = i
 	if vectors && len(b)-i >= stepSize {
@@ -69,23 +69,54 @@ func insideWords(b []byte, i int) (at int, seen marks) {
 		}
 		all |= w & (hit&-hit - 1)
 		i += bits.TrailingZeros64(hit) / 8
-		if b[i] != '\\' || !shortEscapes[b[i+1]] {
+		if b[i] != '\\' {
 			return i, seen | wide(all)
 		}
-		i, seen = i+2, markEscape
+		size, mark := simpleEscape(b[i:])
+		if size == 0 {
+			return i, seen | wide(all)
+		}
+		i, seen = i+size, seen|mark
 	}
 	for ; i < len(b); i++ {
 		c := b[i]
-		switch {
-		case c == '\\' && i+1 < len(b) && shortEscapes[b[i+1]]:
-			i, seen = i+1, markEscape
-			continue
-		case c == '"' || c == '\\' || c < 0x20:
+		if c == '"' || c < 0x20 {
 			return i, seen | wide(all)
+		}
+		if c == '\\' {
+			size, mark := simpleEscape(b[i:])
+			if size == 0 {
+				return i, seen | wide(all)
+			}
+			i, seen = i+size-1, seen|mark
+			continue
 		}
 		all |= uint64(c)
 	}
 	return i, seen | wide(all)
+}
+
+// simpleEscape returns the size and mark of the escape that b begins with: one of two
+// bytes, or by a code point, or two of those that are a surrogate pair. The size is 0 if
+// there is none.
+func simpleEscape(b []byte) (size int, mark marks) {
+	switch {
+	case len(b) < 2:
+	case shortEscapes[b[1]]:
+		return 2, markEscape
+	case b[1] == 'u' && len(b) >= 6:
+		r, ok := hex4(b[2:6])
+		switch {
+		case !ok:
+		case r < 0xd800 || r > 0xdfff:
+			return 6, markCode
+		case r < 0xdc00 && len(b) >= 12 && b[6] == '\\' && b[7] == 'u':
+			if low, ok := hex4(b[8:12]); ok && low >= 0xdc00 && low <= 0xdfff {
+				return 12, markCode
+			}
+		}
+	}
+	return 0, 0
 }
 
 // wide returns markWide if a word holds a byte beyond ASCII.

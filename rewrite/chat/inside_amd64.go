@@ -16,7 +16,9 @@ var vectors = cpu.X86.HasAVX2 && cpu.X86.HasBMI1
 // (Langdale and Lemire, Parsing Gigabytes of JSON per Second, VLDB Journal 28, 2019,
 // §3.1.1 and §3.1.2). It does so for every block, even without backslashes: escapes are
 // too irregular for the branch predictor. The only state between blocks is whether the
-// first character of the next one is escaped.
+// first character of the next one is escaped. Escapes by code point, as encoders write
+// that escape all beyond ASCII, are checked in blocks that hold any; a block that cuts one
+// ends before it.
 //
 // Parsing takes 24 µs for 200 KB with it and 106 without, 6 and 12 for 20 KB, and the same
 // for 1 KB (BenchmarkParse of package rewrite, with the build tag sidenote_plain).

@@ -3,11 +3,15 @@ package chat_test
 import (
 	"bytes"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 
 	"sidenote/rewrite/chat"
 )
+
+// code is an escape by a code point that is no surrogate, or a pair of those.
+var code = regexp.MustCompile(`^\\u([0-9a-ce-fA-CE-F][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2}|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})`)
 
 // inside is the reference: it scans a string byte by byte.
 func inside(b []byte, i int) (at int, seen chat.Marks) {
@@ -17,6 +21,9 @@ func inside(b []byte, i int) (at int, seen chat.Marks) {
 		case c == '\\' && i+1 < len(b) && strings.IndexByte(`"\/bfnrt`, b[i+1]) >= 0:
 			seen |= chat.MarkEscape
 			i++
+		case c == '\\' && code.Match(b[i:]):
+			seen |= chat.MarkCode
+			i += len(code.Find(b[i:])) - 1
 		case c == '"', c == '\\', c < 0x20:
 			return i, seen
 		}
@@ -96,7 +103,7 @@ func TestInsideRuns(t *testing.T) {
 func TestInsideRandom(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	alphabets := []string{`\n`, `\\\\n"u`, "ab\\\x1fé<", `abcdefghijklmnopqrstuvwxyz &,.\n\t`}
+	alphabets := []string{`\n`, `\u0dD78`, `\\uuddD8cF`, `\\\\\uuu0189dDeF`, `\\\\n"u`, "ab\\\x1fé<", `abcdefghijklmnopqrstuvwxyz &,.\n\t`}
 	for range 50_000 {
 		alphabet := alphabets[r.IntN(len(alphabets))]
 		b := make([]byte, r.IntN(200))
@@ -104,6 +111,31 @@ func TestInsideRandom(t *testing.T) {
 			b[i] = alphabet[r.IntN(len(alphabet))]
 		}
 		checkInside(t, b, r.IntN(len(b)+1))
+	}
+}
+
+// An escape by code point at each offset of a text of several blocks, of plain text or of
+// such escapes, with each byte in place of each of its digits.
+func TestInsideCodes(t *testing.T) {
+	t.Parallel()
+	for _, fill := range []string{"x", `\u4f11`, `\n`, `\uD7ff\\`, `\ud83d\ude42`} {
+		text := []byte(strings.Repeat(fill, 200)[:192])
+		for begin := 0; begin+6 <= len(text); begin++ {
+			for _, with := range []string{`\u00e9`, `\ud7FF`, `\uD800`, `\udfff`, `\uE000`, `\u"000`, `\u12\"`, `\u123`, `\ud83D\uDe42`, `\uDBff\udC00`, `\ud83d\ud83d`, `\ude42\ud83d`, `\ud83d\u0041`, `\ud83d..\ude42`, `\ud83d\\\ude42`} {
+				b := append(bytes.Clone(text[:begin]), with...)
+				checkInside(t, b, 0)
+				checkInside(t, append(b, text[min(len(text), len(b)):]...), 0)
+			}
+		}
+	}
+	for at := range 64 {
+		for digit := 1; digit < 6; digit++ {
+			b := []byte(strings.Repeat("x", at) + `\u4f11` + strings.Repeat("x", 128))
+			for c := range 256 {
+				b[at+digit] = byte(c)
+				checkInside(t, b, 0)
+			}
+		}
 	}
 }
 

@@ -230,17 +230,28 @@ func (r *Request) texts(m *message) iter.Seq[Span] {
 }
 
 // EachText calls do with the texts of the messages up to the last-th, of all if last is
-// negative, as JSON strings.
-func (r *Request) EachText(last int, do func(raw []byte)) {
+// negative, as JSON strings: n is the index of the message in Messages, part that of the
+// text in it.
+func (r *Request) EachText(last int, do func(n, part int, raw []byte)) {
 	if last < 0 {
 		last = len(r.kept) - 1
 	}
+	n := 0
 	for i := range r.kept[:last+1] {
-		for text := range r.texts(&r.kept[i]) {
-			do(text.Of(r.Body))
+		m := &r.kept[i]
+		for r.Messages[n].End < m.content.End {
+			n++
+		}
+		part := 0
+		for text := range r.texts(m) {
+			do(n, part, text.Of(r.Body))
+			part++
 		}
 	}
 }
+
+// EscapesRunes tells whether characters may be escaped by code point.
+func (r *Request) EscapesRunes() bool { return r.seen&markCode != 0 }
 
 // MayHoldTags tells whether a byte in the messages may begin a tag.
 func (r *Request) MayHoldTags() bool {

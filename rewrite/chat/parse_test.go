@@ -109,10 +109,10 @@ func ambiguity(body string) (bad *chat.Error) {
 	if errors.As(err, &bad) {
 		return bad
 	}
-	if _, last := req.Question(); req.Ambiguity(last) != nil {
-		return req.Ambiguity(last)
+	if _, last := req.Question(); req.Ambiguity(last, nil) != nil {
+		return req.Ambiguity(last, nil)
 	}
-	return req.OperatorAmbiguity(false)
+	return req.OperatorAmbiguity(false, nil)
 }
 
 // The first ambiguity is reported, and how it can be read.

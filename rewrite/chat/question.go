@@ -25,9 +25,9 @@ func (r *Request) Question() (text string, last int) {
 // Earlier yields the user's texts before message n, last first: of longer ones, the two
 // halves of most bytes from their ends. Messages without text are left out. It ends at a
 // message that two parsers could read differently, for nobody knows what was said there.
-func (r *Request) Earlier(n, most int) iter.Seq[string] {
+func (r *Request) Earlier(n, most int, valid Validity) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for i := r.lastUser(n); i >= 0 && r.Ambiguity(i) == nil; i = r.lastUser(i) {
+		for i := r.lastUser(n); i >= 0 && r.Ambiguity(i, valid) == nil; i = r.lastUser(i) {
 			if text := r.clipped(&r.kept[i], most); text != "" && !yield(text) {
 				return
 			}
@@ -62,14 +62,20 @@ func (r *Request) text(m *message) string {
 // clipped returns clip of a message's text. Users paste whole documents, so of a long
 // string only the ends are decoded.
 func (r *Request) clipped(m *message, most int) string {
-	enough := 3 * most // bytes of each end: they decode to half a question even if every byte is escaped
-	if m.kind != KindString || m.content.End-m.content.Start < 3*enough {
+	if m.kind != KindString || m.content.End-m.content.Start < 9*most {
 		return clip(r.text(m), most)
 	}
 	raw := m.content.Of(r.Body)
 	raw = raw[1 : len(raw)-1]
-	first, last := boundary(raw, enough), boundary(raw, len(raw)-enough)
-	if first < last {
+	// Bytes of each end that decode to half a question: as many as the beginning of the
+	// text suggests, else enough even if every byte is escaped.
+	sample := raw[:boundary(raw, 512)]
+	guess := most / 2 * len(sample) / len(decode(sample)) * 9 / 8
+	for _, enough := range [...]int{min(guess, 3*most), 3 * most} {
+		first, last := boundary(raw, enough), boundary(raw, len(raw)-enough)
+		if first >= last {
+			break
+		}
 		head, tail := strings.TrimSpace(decode(raw[:first])), strings.TrimSpace(decode(raw[last:]))
 		if len(head) > most/2 && len(tail) > most/2 {
 			return ends(head, tail, most)

@@ -21,7 +21,7 @@ func (s *scanner) str() (v Span, escaped bool) {
 		var seen marks
 		s.i, seen = inside(s.b, s.i)
 		s.seen |= seen
-		escaped = escaped || seen&markEscape != 0
+		escaped = escaped || seen&(markEscape|markCode) != 0
 		if s.i >= len(s.b) {
 			s.expected("the end of a string")
 			return Span{}, false
@@ -130,18 +130,25 @@ func (s *scanner) escapedRune() (r rune, ok bool) {
 	return 0, false
 }
 
-func hex4(b []byte) (rune, bool) {
-	var r rune
-	for _, c := range b {
-		switch {
-		case c-'0' <= 9:
-			c -= '0'
-		case (c|0x20)-'a' <= 5:
-			c = (c | 0x20) - 'a' + 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
+// hexDigits holds the value of each hexadecimal digit, and 0xff for every other byte.
+var hexDigits = func() (t [256]uint8) {
+	for b := range t {
+		t[b] = 0xff
 	}
-	return r, true
+	for _, digits := range [...]string{"0123456789abcdef", "0123456789ABCDEF"} {
+		for v, b := range []byte(digits) {
+			t[b] = uint8(v)
+		}
+	}
+	return t
+}()
+
+// hex4 reads four hexadecimal digits.
+func hex4(b []byte) (rune, bool) {
+	_ = b[3]
+	a, c, d, e := hexDigits[b[0]], hexDigits[b[1]], hexDigits[b[2]], hexDigits[b[3]]
+	if a|c|d|e > 0xf {
+		return 0, false
+	}
+	return rune(a)<<12 | rune(c)<<8 | rune(d)<<4 | rune(e), true
 }

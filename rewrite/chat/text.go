@@ -2,11 +2,13 @@ package chat
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
+	"math/bits"
 	"strconv"
-	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // appendQuoted appends s as the inside of a JSON string. It escapes only what RFC 8259
@@ -45,14 +47,22 @@ func decode(raw []byte) string {
 	if i == len(raw) {
 		return string(raw)
 	}
-	var out strings.Builder
-	out.Grow(len(raw))
-	out.Write(raw[:i])
+	out := make([]byte, len(raw)+8) // no escape is shorter than what it stands for; words are written whole
+	n := copy(out, raw[:i])
 	for i < len(raw) {
+		if len(raw)-i >= 8 && raw[i] != '\\' {
+			w := word(raw[i:])
+			binary.LittleEndian.PutUint64(out[n:], w)
+			plain := 8
+			if hit := special(w); hit != 0 {
+				plain = max(1, bits.TrailingZeros64(hit)/8)
+			}
+			i, n = i+plain, n+plain
+			continue
+		}
 		if raw[i] != '\\' {
-			n := max(1, unescapedLen(raw[i:]))
-			out.Write(raw[i : i+n])
-			i += n
+			out[n] = raw[i]
+			i, n = i+1, n+1
 			continue
 		}
 		c := raw[i+1]
@@ -71,6 +81,11 @@ func decode(raw []byte) string {
 		case 'u':
 			r, _ := hex4(raw[i : i+4])
 			i += 4
+			if r >= 0x800 && !utf16.IsSurrogate(r) { // most that are escaped
+				out[n], out[n+1], out[n+2] = 0xe0|byte(r>>12), 0x80|byte(r>>6)&0x3f, 0x80|byte(r)&0x3f
+				n += 3
+				continue
+			}
 			if utf16.IsSurrogate(r) && i+6 <= len(raw) && raw[i] == '\\' && raw[i+1] == 'u' {
 				low, _ := hex4(raw[i+2 : i+6])
 				if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
@@ -78,12 +93,13 @@ func decode(raw []byte) string {
 					i += 6
 				}
 			}
-			out.WriteRune(r)
+			n += utf8.EncodeRune(out[n:n+utf8.UTFMax], r)
 			continue
 		}
-		out.WriteByte(c)
+		out[n] = c
+		n++
 	}
-	return out.String()
+	return unsafe.String(unsafe.SliceData(out), n) //nolint:gosec // out is not written to any more
 }
 
 // wholeNumber reads a JSON number in any notation, also in quotes, which lenient

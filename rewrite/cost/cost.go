@@ -5,7 +5,7 @@ package cost
 import (
 	"hash/maphash"
 	"strings"
-	"sync"
+	"unicode/utf8"
 
 	"sidenote/retrieval"
 	"sidenote/rewrite/chat"
@@ -48,16 +48,6 @@ type Model struct {
 	Images   tokens.ImageRule
 }
 
-// A Counter counts requests. It remembers the counts of messages and lists of tools by
-// hashes of their bytes, so that in a growing conversation only the new message is
-// counted. The zero value is ready. It is safe for concurrent use.
-type Counter struct {
-	Cache *tokens.Cache // 64k messages in 1 MiB unless it is set before the first use
-	once  sync.Once
-}
-
-const cacheBits = 14
-
 // seed seeds the hash of what a count depends on besides the text. It never changes in a
 // process.
 var seed = maphash.MakeSeed()
@@ -76,20 +66,16 @@ type weigher struct {
 // Messages are counted as the OpenAI cookbook says ("How to count tokens with
 // tiktoken"), tools likewise (see tools), names and arguments of tool calls as text, and
 // images by the model's rule.
-func (c *Counter) Count(r *chat.Request, m Model, limit int) Tokens {
-	c.once.Do(func() {
-		if c.Cache == nil {
-			c.Cache = tokens.NewCache(cacheBits)
-		}
-	})
+func (c *Messages) Count(m Model, limit int) Tokens {
+	r := c.request
 	salt := maphash.Comparable(seed, struct {
 		encoding string
 		images   tokens.ImageRule
 	}{m.Encoding, m.Images})
-	w := &weigher{m, c.Cache, salt, limit}
-	t := Tokens{Messages: tokens.ReplyOverhead, Exact: r.Attachments == 0 && r.Sound()}
-	for _, s := range r.Messages {
-		text, images, exact := w.message(s.Of(r.Body))
+	w := &weigher{m, c.cache, salt, limit}
+	t := Tokens{Messages: tokens.ReplyOverhead, Exact: r.Attachments == 0 && r.SoundAround()}
+	for i, s := range r.Messages {
+		text, images, exact := w.message(c.key(i), s.Of(r.Body))
 		t.Messages += text
 		t.Images += images
 		t.Exact = t.Exact && exact
@@ -116,6 +102,8 @@ const (
 	messageImages
 	toolsOf
 	formatOf
+	beyondText // of a message whose count stopped at a limit
+	beyondImages
 )
 
 // cachedCount returns the number of tokens that count adds for raw, from the cache if it
@@ -140,19 +128,26 @@ func (w *weigher) weight(raw []byte) *messageWeight {
 // format counts a response_format.
 func (m *messageWeight) format() { m.count(string(m.Value())) }
 
-// message counts one message.
-func (w *weigher) message(raw []byte) (text, images int, exact bool) {
-	k := w.cache.Key(raw)
+// message counts one message, whose key is k. It is exact only if all of it is UTF-8.
+func (w *weigher) message(k tokens.Key, raw []byte) (text, images int, exact bool) {
 	text, exact, ok := w.cache.Get(k.Of(w.salt + messageText))
 	if ok && !exact { // an exact count has no images
 		images, _, ok = w.cache.Get(k.Of(w.salt + messageImages))
 	}
 	if !ok {
+		beyond := [...]tokens.Key{k.Of(w.salt + beyondText).Of(uint64(w.limit)), k.Of(w.salt + beyondImages).Of(uint64(w.limit))}
+		if text, _, ok = w.cache.Get(beyond[0]); ok {
+			if images, _, ok = w.cache.Get(beyond[1]); ok {
+				return text, images, false
+			}
+		}
 		m := w.weight(raw)
 		m.text = tokens.MessageOverhead
 		m.Object(m.member)
-		text, images, exact = m.text, m.images, m.exact
+		text, images, exact = m.text, m.images, m.exact && utf8.Valid(raw)
 		if m.stopped {
+			w.cache.Put(beyond[0], text, false)
+			w.cache.Put(beyond[1], images, false)
 			return text, images, false
 		}
 		w.cache.Put(k.Of(w.salt+messageText), text, exact)

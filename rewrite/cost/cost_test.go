@@ -1,6 +1,7 @@
 package cost_test
 
 import (
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -173,6 +174,89 @@ func TestM18AudioByID(t *testing.T) {
 	} {
 		if got := costOf(t, inWords, head+c.audio+tail); got != c.want {
 			t.Errorf("%.80s costs %+v, want %+v", c.audio, got, c.want)
+		}
+	}
+}
+
+// What is known of a message is worked out once for equal bytes, also in other requests,
+// unless they are never remembered.
+func TestEqualMessagesAreReadOnce(t *testing.T) {
+	counter, calls := &cost.Counter{Cache: tokens.NewCache(10)}, map[string]int{}
+	read := func(body string) {
+		req := parsed(t, body)
+		messages := counter.Of(req)
+		for n := range req.Messages {
+			raw := string(req.Messages[n].Of(req.Body))
+			for _, what := range []uint64{1, 2} {
+				if got := messages.Remember(n, what, func() int { calls[fmt.Sprint(what)+raw]++; return len(raw) }); got != len(raw) {
+					t.Errorf("%d of %s is %d", what, raw, got)
+				}
+			}
+		}
+	}
+	for range 3 {
+		read(`{"messages":[{"role":"user","content":"Größe"},{"role":"user","content":"<b>"}]}`)
+		read(`{"messages":[{"role":"user","content":"<b>"}, {"role":"user","content":"休"},{"role":"user","content":"Größe"}]}`)
+	}
+	if len(calls) != 6 {
+		t.Errorf("%d results, want 6: %v", len(calls), calls)
+	}
+	if n := calls[`1{"role":"user","content":"休"}`]; n != 1 {
+		t.Errorf("read %d times, want 1", n)
+	}
+}
+
+// countingWords is words that counts how often it is asked.
+type countingWords struct{ calls *int }
+
+func (c countingWords) Count(text string) (int, bool) {
+	*c.calls++
+	return words{}.Count(text)
+}
+
+// C17: where a count stopped is remembered for that limit alone.
+func TestC17StoppedCountIsRemembered(t *testing.T) {
+	var counter cost.Counter
+	calls := 0
+	m := cost.Model{Counter: countingWords{&calls}}
+	req := parsed(t, `{"messages":[{"role":"user","content":"`+strings.Repeat("word ", 200)+`"},{"role":"user","content":"b"}]}`)
+	const whole = 3 + 4 + 200 + 4 + 1
+	for _, c := range []struct {
+		limit, calls int
+		want         cost.Tokens
+	}{
+		{50, 1, cost.Tokens{Messages: 3 + 4 + 200, Stopped: true}},
+		{50, 1, cost.Tokens{Messages: 3 + 4 + 200, Stopped: true}},
+		{51, 2, cost.Tokens{Messages: 3 + 4 + 200, Stopped: true}},
+		{0, 4, cost.Tokens{Messages: whole, Exact: true}},
+		{0, 4, cost.Tokens{Messages: whole, Exact: true}},
+		{300, 4, cost.Tokens{Messages: whole, Exact: true}},
+	} {
+		if got := counter.Count(req, m, c.limit); got != c.want || calls != c.calls {
+			t.Errorf("limit %d: %+v after %d calls, want %+v after %d", c.limit, got, calls, c.want, c.calls)
+		}
+	}
+}
+
+// C12: bad UTF-8 anywhere makes the count inexact, also if the messages were counted
+// before.
+func TestC12CountOfBadUTF8IsNotExact(t *testing.T) {
+	var counter cost.Counter
+	for _, c := range []struct {
+		head, members, tail string
+		exact               bool
+	}{
+		{"", "", "", true},
+		{`"user":"é",`, `,"x":"é"`, `,"metadata":{"a":"é"}`, true},
+		{"\"user\":\"\xff\",", "", "", false},
+		{"", ",\"x\":\"\xc3\"", "", false},
+		{"", "", ",\"metadata\":{\"a\":\"\xe4\xbc\"}", false},
+	} {
+		body := `{` + c.head + `"messages":[{"role":"user","content":"Größe"},{"role":"user","content":"a"` + c.members + `}, {"role":"user","content":"b"}]` + c.tail + `}`
+		for range 2 {
+			if got := counter.Count(parsed(t, body), inWords, 0); got.Exact != c.exact || got.Messages != 3+3*5 {
+				t.Errorf("%q costs %+v, want exact: %v", body, got, c.exact)
+			}
 		}
 	}
 }

@@ -72,7 +72,7 @@ func render(sources []tags.Source, bodies []string, attributes []string) string 
 	return string(append(out, tags.SourcesClose...))
 }
 
-// Whatever documents contain, parsing the block back gives what went in: the same
+// T01: whatever documents contain, parsing the block back gives what went in: the same
 // sources, ids in order and bodies, and no other tag.
 func TestNoDocumentForgesATag(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -15,6 +15,7 @@ type Model struct {
 	DefaultOutput int    // tokens to reserve for an answer without a limit in request or policy; 0 if unknown
 	Estimated     bool   // no public tokenizer: counts need a margin
 	NoSystem      bool   // messages of the role system are refused
+	CompletionCap bool   // chats take max_completion_tokens and refuse max_tokens
 	Images        ImageRule
 }
 
@@ -85,7 +86,7 @@ func gpt5() []row {
 		o        = tiled(75, 150)
 		oMini    = patched(172, limits{2048, 1536})
 	)
-	return []row{
+	rows := []row{
 		{"gpt-6*", Model{Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: newest, Estimated: true}}, // OpenAI has named no tokenizer of it
 		{"gpt-5.6*", Model{Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: unscaled}},
 		{"gpt-5.5*", Model{Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: larger}},
@@ -112,6 +113,10 @@ func gpt5() []row {
 		{"o3*", Model{Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning, Images: o}},
 		{"o4*", Model{Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning, Images: oMini}},
 	}
+	for i := range rows {
+		rows[i].CompletionCap = rows[i].names != "gpt-oss*" // that one is served by others
+	}
+	return rows
 }
 
 // gpt4o returns OpenAI's models from gpt-4o to gpt-4.5, and those for audio.

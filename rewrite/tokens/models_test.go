@@ -227,6 +227,19 @@ func TestBuiltinRowsHold(t *testing.T) {
 	}
 }
 
+// OpenAI's models for reasoning refuse max_tokens; others know it, and some know only it.
+func TestCompletionCap(t *testing.T) {
+	table := tokens.Builtin()
+	for name, want := range map[string]bool{
+		"gpt-5-mini": true, "openai/o3": true, "o1-preview": true, "gpt-6": true, "codex-mini-latest": true,
+		"gpt-4o": false, "gpt-oss:20b": false, "gpt-4": false, "llama-3.1-8b": false, "unheard-of": false,
+	} {
+		if row, _ := tokens.Lookup(table, name); row.CompletionCap != want {
+			t.Errorf("CompletionCap of %s = %t, want %t", name, row.CompletionCap, want)
+		}
+	}
+}
+
 // Models that reason have a reserve for it.
 func TestDefaultOutput(t *testing.T) {
 	table := tokens.Builtin()

@@ -22,7 +22,7 @@ import (
 
 const (
 	startTime = 15 * time.Second // limit for a server to start; it needs about 20 ms
-	doTime    = 5 * time.Second
+	doTime    = 30 * time.Second
 	waitTime  = 20 * time.Second
 )
 

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -34,6 +35,7 @@ type Progress struct {
 	since time.Time // when that was
 	last  time.Time // when a line was written, or the first one put off
 	shown int       // columns of the line on the terminal
+	idle  bool      // cleared, and nothing shown since
 }
 
 // NewProgress writes to w, for a terminal of the kind that the environment names.
@@ -69,6 +71,7 @@ func (p *Progress) Show(w Work) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.Now()
+	p.idle = false
 	if p.since.IsZero() && !p.Terminal {
 		p.last = now // short work needs no line
 	}
@@ -87,13 +90,49 @@ func (p *Progress) Show(w Work) {
 	p.last = now
 }
 
-// Clear empties the line, for something else to be written there.
+// Repeat says again how far the work is whenever nothing was written for ten seconds, until
+// ctx ends: one large file may take minutes. On a terminal the line is there anyway.
+func (p *Progress) Repeat(ctx context.Context) {
+	if p == nil || p.Terminal {
+		return
+	}
+	ticks := time.NewTicker(time.Second) // a tick late at most
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ticks.C:
+			p.repeat()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *Progress) repeat() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := p.Now(); !p.idle && !p.since.IsZero() && now.Sub(p.last) >= speakEvery {
+		fmt.Fprintln(p.Writer, p.line(now, p.width()))
+		p.last = now
+	}
+}
+
+// Line tells in one line how far work has come in a time, for a log.
+func Line(w Work, took time.Duration) string {
+	start := time.Unix(0, 0)
+	p := Progress{work: w, since: start}
+	return p.line(start.Add(took), math.MaxInt)
+}
+
+// Clear empties the line, for something else to be written there; nothing is repeated until
+// the next Show.
 func (p *Progress) Clear() {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.idle = true
 	if p.shown > 0 {
 		p.draw("")
 		fmt.Fprint(p.Writer, "\r")

@@ -1,9 +1,12 @@
 package console_test
 
 import (
+	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -132,6 +135,49 @@ func TestProgressElsewhere(t *testing.T) {
 		"handbook  180 of 9,870 files  some chunks  9.0/s  18 min left")
 }
 
+// Somebody who reads a log learns every ten seconds that the work goes on, also while one file
+// takes long, and nothing once it has ended.
+func TestProgressRepeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(false, 80)
+		b.Now = time.Now
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { b.Repeat(ctx); close(ended) }()
+		time.Sleep(time.Minute) // nothing is shown yet
+		b.Show(handbook(0, "0"))
+		time.Sleep(time.Second)
+		b.Show(handbook(10, "100"))
+		time.Sleep(30 * time.Second)
+		b.Clear()
+		time.Sleep(time.Minute)
+		b.Show(handbook(20, "200"))
+		time.Sleep(500 * time.Millisecond)
+		end()
+		<-ended
+		b.want(t,
+			"handbook  10 of 9,870 files  100 chunks  1.0/s  3 h left",
+			"handbook  10 of 9,870 files  100 chunks  0.5/s  6 h left",
+			"handbook  10 of 9,870 files  100 chunks  0.3/s  9 h left",
+			"handbook  20 of 9,870 files  200 chunks  0.2/s  13 h left")
+	})
+	b := newBench(true, 80)
+	b.Repeat(t.Context()) // a terminal has its line: this returns
+	var none *console.Progress
+	none.Repeat(t.Context())
+}
+
+func TestLine(t *testing.T) {
+	for want, took := range map[string]time.Duration{
+		"handbook  1,204 of 9,870 files  12,001 chunks  120/s  72 s left": 10 * time.Second,
+		"handbook  1,204 of 9,870 files  12,001 chunks":                   0,
+	} {
+		if got := console.Line(handbook(1204, "12,001"), took); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 func TestProgressTimes(t *testing.T) {
 	for want, took := range map[string]time.Duration{
 		"w  1 of 2  1.0/s  1 s left": time.Second,
@@ -202,6 +248,26 @@ func TestFit(t *testing.T) {
 	} {
 		if got := console.Fit(tc.text, tc.columns); got != tc.want {
 			t.Errorf("Fit(%q, %d) = %q, want %q", tc.text, tc.columns, got, tc.want)
+		}
+	}
+}
+
+// Lines are broken at spaces, and hold as much as fits.
+func TestWrap(t *testing.T) {
+	for _, tc := range []struct {
+		text    string
+		columns int
+		want    []string
+	}{
+		{"How many weeks of leave", 9, []string{"How many", "weeks of", "leave"}},
+		{"How many weeks of leave", 8, []string{"How many", "weeks of", "leave"}},
+		{"a unbreakable b", 4, []string{"a", "unbreakable", "b"}},
+		{"索馬 利亞", 8, []string{"索馬", "利亞"}},
+		{"索馬 利亞", 9, []string{"索馬 利亞"}},
+		{"", 5, []string{""}},
+	} {
+		if got := console.Wrap(tc.text, tc.columns); !slices.Equal(got, tc.want) {
+			t.Errorf("Wrap(%q, %d) = %q, want %q", tc.text, tc.columns, got, tc.want)
 		}
 	}
 }

@@ -10,7 +10,7 @@ func (*Conn) prepare() {}
 
 // WriteAll writes pieces one after another.
 func (t *Conn) WriteAll(pieces [][]byte) (int, error) {
-	n, err := (*net.Buffers)(&pieces).WriteTo(t.TCPConn)
+	n, err := (*net.Buffers)(&pieces).WriteTo(t.stream)
 	return int(n), err
 }
 

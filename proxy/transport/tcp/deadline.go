@@ -81,6 +81,9 @@ type backlog interface {
 // asked at each deadline how much has arrived. At the first deadline there is nothing
 // to compare with, so a peer that takes nothing is given two waits.
 func (t *Timed) WriteWithin(p []byte, wait time.Duration) (n int, err error) {
+	if waitBelow(t.Conn, wait) {
+		return t.Conn.Write(p)
+	}
 	for before := math.MaxInt; ; {
 		if err := t.WaitWrite(wait); err != nil {
 			return n, err

@@ -23,6 +23,9 @@ type HeadScanner struct {
 // Begin says that the next byte is the first one of a head.
 func (s *HeadScanner) Begin() { *s = HeadScanner{within: true} }
 
+// Whole tells whether a head has ended, and none has begun since.
+func (s *HeadScanner) Whole() bool { return s.lines && !s.within && !s.Bare }
+
 // Scan goes on with the bytes that have arrived. It leaves the lines after the first one
 // alone if the end of the head is among them: who reads the head sees all of these.
 func (s *HeadScanner) Scan(p []byte) {

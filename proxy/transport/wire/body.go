@@ -332,3 +332,11 @@ func UnexpectedEOF(err error) error {
 
 // HasTrailer reports whether lines of a trailer have been read.
 func (b *Body) HasTrailer() bool { return len(b.trailer) > 0 }
+
+// Size returns the number of bytes of a body in pieces.
+func Size(pieces [][]byte) (n int) {
+	for _, p := range pieces {
+		n += len(p)
+	}
+	return n
+}

@@ -24,6 +24,8 @@ func VersionOf(f Format) string {
 	switch f {
 	case SourceCode, JSON:
 		own = 1 // package folder leaves generated files out
+	case HTML:
+		own = 1 // titles
 	}
 	return fmt.Sprintf("%s.%d", Version, own)
 }

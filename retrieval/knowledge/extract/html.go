@@ -31,11 +31,11 @@ func readHTML(raw []byte) (d Document, err error) {
 		return Document{}, errDeep // its only error
 	}
 	p := newPage(root)
-	out, err := render(p, p.main())
+	text, name, err := render(p, p.main())
 	if err != nil {
 		return Document{}, err
 	}
-	return Document{Name: p.name(out), Text: out, Form: Markdown}, nil
+	return Document{Name: name, Text: text, Form: Markdown}, nil
 }
 
 // decodeHTML is Decode for a page that may name its own encoding.

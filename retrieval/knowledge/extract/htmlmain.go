@@ -67,10 +67,8 @@ func (p *page) measure(n *html.Node, linked bool) stat {
 		}
 		return s
 	case html.ElementNode:
-		if n.DataAtom == atom.Title && p.title == "" && n.Namespace == "" {
-			p.title = oneLine(allText(n))
-		}
 		if hidden(n) {
+			p.head(n)
 			return s
 		}
 	}
@@ -93,6 +91,18 @@ func (p *page) measure(n *html.Node, linked bool) stat {
 	}
 	p.stats[n] = &s
 	return s
+}
+
+// head takes the title from the head of the page.
+func (p *page) head(n *html.Node) {
+	if n.DataAtom != atom.Head || n.Namespace != "" {
+		return
+	}
+	for c := range n.ChildNodes() {
+		if c.DataAtom == atom.Title && p.title == "" {
+			p.title = oneLine(allText(c))
+		}
+	}
 }
 
 func (s *stat) add(o stat) {
@@ -281,16 +291,6 @@ func ornament(n *html.Node) bool {
 	}
 	text := oneLine(allText(n))
 	return text != "" && strings.Trim(text, "¶§#ⓘ🔗") == ""
-}
-
-// name returns the page's title; "" if the content has a heading that serves as one.
-func (p *page) name(markdown string) string {
-	for line := range strings.Lines(markdown) {
-		if heading, ok := strings.CutPrefix(line, "# "); ok && strings.TrimSpace(heading) != "" {
-			return ""
-		}
-	}
-	return p.title
 }
 
 // allText returns the text of the descendants of n.

@@ -35,9 +35,12 @@ type renderer struct {
 	tight  bool            // no blank line precedes that line
 	glued  bool            // none precedes the next block: it defines the term before it
 	full   bool            // MaxText is exceeded
+
+	headings []heading // in no list or quote
 }
 
-func render(p *page, top *html.Node) (string, error) {
+// render returns the text and the title of a page, "" if the text has a heading that is it.
+func render(p *page, top *html.Node) (text, title string, err error) {
 	r := &renderer{page: p, top: top}
 	if h := p.above(top); h != nil {
 		r.heading(h)
@@ -45,9 +48,10 @@ func render(p *page, top *html.Node) (string, error) {
 	r.block(top)
 	r.flush()
 	if r.full {
-		return "", ErrTooMuchText
+		return "", "", ErrTooMuchText
 	}
-	return strings.TrimSpace(r.out.String()) + "\n", nil
+	text, title = titled(r.out.String(), r.headings, p.title)
+	return strings.TrimSpace(text) + "\n", title, nil
 }
 
 // above returns the heading of level 1 before the main content, if there is exactly one
@@ -151,7 +155,11 @@ func inlineElement(n *html.Node) bool {
 func (r *renderer) heading(n *html.Node) {
 	if text := strings.TrimSpace(strings.TrimRight(oneLine(r.visible(n)), "¶#§ ")); text != "" {
 		level := int(n.Data[1] - '0')
-		r.lines(strings.Repeat("#", level) + " " + text)
+		line, bare := strings.Repeat("#", level)+" "+text, len(r.indent) == 0 && r.marker == ""
+		r.lines(line)
+		if bare {
+			r.headings = append(r.headings, heading{at: r.out.Len() - len(line) - 1, level: level, text: text})
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package index
 import (
 	"cmp"
 	"maps"
+	"runtime"
 	"slices"
 )
 
@@ -22,27 +23,7 @@ type Attribute struct {
 func (s Segments) Attributes() []Attribute {
 	found := map[string]*Attribute{}
 	for _, s := range s {
-		sets, err := s.sets()
-		if err != nil {
-			continue // the next search with a filter reports it
-		}
-		counts := make([]int, len(sets))
-		for d := range s.texts.documents {
-			if !s.Gone.Has(d) {
-				counts[number(s.texts.setOf, d)]++
-			}
-		}
-		for i, set := range sets {
-			if counts[i] == 0 {
-				continue
-			}
-			for key, v := range set {
-				if found[key] == nil {
-					found[key] = &Attribute{Key: key}
-				}
-				found[key].add(v, counts[i])
-			}
-		}
+		s.count(found)
 	}
 	out := make([]Attribute, 0, len(found))
 	for _, key := range slices.Sorted(maps.Keys(found)) {
@@ -51,22 +32,55 @@ func (s Segments) Attributes() []Attribute {
 	return out
 }
 
-// add takes the value of a number of documents.
-func (a *Attribute) add(v any, documents int) {
-	a.Documents += documents
-	switch v := v.(type) {
-	case bool:
-		a.value("boolean", v)
-	case float64:
-		a.value("number", v)
-	case string:
-		a.value("string", v)
-	case []string:
-		elements := make([]any, len(v))
-		for i, e := range v {
-			elements[i] = e
+// count adds the attributes of the documents in one segment.
+func (l *Live) count(found map[string]*Attribute) {
+	defer runtime.KeepAlive(l)
+	x := &l.texts
+	documents := make([]int, x.sets) // in the base, by set
+	for d := range x.documents {
+		if !l.Gone.Has(d) {
+			documents[number(x.setOf, d)]++
 		}
-		a.value("list", elements...)
+	}
+	counted := make([]int, x.sets) // the last key for which a set was counted, plus 1
+	for k := range x.keys {
+		a := found[string(x.key(k))]
+		if a == nil {
+			a = &Attribute{Key: string(x.key(k))}
+		}
+		for v := number(x.keyStarts, k); v < number(x.keyStarts, k+1); v++ {
+			here := false
+			for p := number(x.valueStarts, v); p < number(x.valueStarts, v+1); p++ {
+				set := number(x.pairs, p)
+				here = here || documents[set] > 0
+				if counted[set] <= k {
+					counted[set] = k + 1
+					a.Documents += documents[set]
+				}
+			}
+			if here {
+				a.add(x.value(v))
+			}
+		}
+		if a.Documents > 0 {
+			found[a.Key] = a
+		}
+	}
+}
+
+// add takes a value as it stands in a segment.
+func (a *Attribute) add(value []byte) {
+	switch v := decodeValue(value); value[0] {
+	case boolValue:
+		a.value("boolean", v)
+	case numberValue:
+		a.value("number", v)
+	case textValue:
+		a.value("string", v)
+	case elementValue:
+		a.value("list", v)
+	case listValue:
+		a.value("list")
 	}
 }
 

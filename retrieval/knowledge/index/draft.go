@@ -16,18 +16,20 @@ var errFull = errors.New("too much for one segment")
 // A draft is what a Writer makes the image of a segment of. Documents come in order of id,
 // each before its texts.
 type draft struct {
-	rows      []int64
-	firsts    []uint32
-	labels    []string // id and name by document
-	sections  distinct
-	sectionOf []uint32
-	sets      distinct // attributes
-	setOf     []uint32
-	counters  distinct
-	tokens    [][]uint32 // by counter, by text; those at the end may be missing
-	texts     []string
-	sketches  [][]byte // by text
-	bytes     uint64   // of them
+	rows       []int64
+	firsts     []uint32
+	labels     []string // id and name by document
+	sections   distinct
+	sectionOf  []uint32
+	sets       distinct // attributes
+	setOf      []uint32
+	values     valuesDraft // of the sets
+	attributes valuesTable // the same, once it is complete
+	counters   distinct
+	tokens     [][]uint32 // by counter, by text; those at the end may be missing
+	texts      []string
+	sketches   [][]byte // by text
+	bytes      uint64   // of them
 }
 
 // distinct numbers different strings in the order in which they come.
@@ -79,6 +81,7 @@ func (d *draft) counts() (textCounts, error) {
 	c := textCounts{
 		documents: uint64(len(d.rows)), sections: uint64(len(d.sections.list)), sets: uint64(len(d.sets.list)),
 		texts: uint64(len(d.texts)), bodies: d.bytes, counters: uint64(len(d.counters.list)),
+		keys: uint64(len(d.attributes.keys)), values: uint64(len(d.attributes.values)), pairs: uint64(len(d.attributes.pairs)),
 	}
 	for _, list := range d.strings() {
 		for _, s := range list {
@@ -92,12 +95,13 @@ func (d *draft) counts() (textCounts, error) {
 }
 
 // strings returns the strings in the order in which they lie in the image.
-func (d *draft) strings() [4][]string {
-	return [...][]string{d.labels, d.sections.list, d.sets.list, d.counters.list}
+func (d *draft) strings() [6][]string {
+	return [...][]string{d.labels, d.sections.list, d.sets.list, d.counters.list, d.attributes.keys, d.attributes.values}
 }
 
 // segment returns the image of a segment of the texts and of their postings.
 func (d *draft) segment(postings []byte) ([]byte, error) {
+	d.attributes = d.values.table()
 	c, err := d.counts()
 	if err != nil {
 		return nil, err
@@ -116,7 +120,7 @@ func (d *draft) segment(postings []byte) ([]byte, error) {
 // write lays the texts out.
 func (d *draft) write(image []byte, c textCounts) {
 	copy(image, textsMagic)
-	for i, n := range []uint64{c.documents, c.sections, c.sets, c.texts, c.strings, c.bodies, c.counters} {
+	for i, n := range []uint64{c.documents, c.sections, c.sets, c.texts, c.strings, c.bodies, c.counters, c.keys, c.values, c.pairs} {
 		binary.LittleEndian.PutUint32(image[8+4*i:], uint32(n))
 	}
 	x := c.slice(image)
@@ -148,6 +152,15 @@ func (d *draft) write(image []byte, c textCounts) {
 	for i, counts := range d.tokens {
 		for t, n := range counts {
 			putNumber(x.counts, i*x.count+t, int(n))
+		}
+	}
+	a := &d.attributes
+	for _, list := range []struct {
+		image   []byte
+		numbers []uint32
+	}{{x.keyStarts, a.keyStarts}, {x.valueStarts, a.valueStarts}, {x.pairs, a.pairs}} {
+		for i, n := range list.numbers {
+			putNumber(list.image, i, int(n))
 		}
 	}
 	binary.LittleEndian.PutUint32(image[tableSum:], crc32.Checksum(image[textsHeader:textsHeader+c.table()], crc32c()))

@@ -90,3 +90,8 @@ func MergeWithout(gone map[int64]bool, segments ...*Segment) (*Segment, []int64,
 	merged, err := Open("merged", image, nil)
 	return merged, rows, err
 }
+
+// OneText returns a document of one text.
+func OneText(row int64, id, attributes, text string) Document {
+	return Document{Row: row, ID: id, Attributes: attributes, Chunks: []chunk.Chunk{{Text: text}}}
+}

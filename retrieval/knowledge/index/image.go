@@ -24,21 +24,21 @@ import (
 //
 //	0   magic
 //	8   documents, sections, sets of attributes, texts, bytes of strings, bytes of texts,
-//	    counters of tokens
-//	36  CRC-32C of the table, padding included
-//	40  CRC-32C of the header up to here
+//	    counters of tokens, keys of attributes, values of these, pairs of a value and a set
+//	48  CRC-32C of the table, padding included
+//	52  CRC-32C of the header up to here
 //
 // The table has its own sum, which is looked at once, and each text with its sketch has one,
 // which is looked at when it is read: opening a large base does not read its texts.
 const (
 	fileMagic  = "SNshelf\n"
-	fileFormat = 4
+	fileFormat = 5
 	fileHeader = 32
 
 	textsMagic  = "SNtexts\n"
-	textsHeader = 48
-	tableSum    = 36
-	headerSum   = 40
+	textsHeader = 56
+	tableSum    = 48
+	headerSum   = 52
 )
 
 // maxBodies bounds the texts of one segment, in bytes: where one starts must fit 32 bits.
@@ -48,19 +48,26 @@ const maxBodies = math.MaxUint32
 const maxCounters = 1 << 10
 
 // textCounts are the sizes that a header gives.
-type textCounts struct{ documents, sections, sets, texts, strings, bodies, counters uint64 }
+type textCounts struct {
+	documents, sections, sets, texts, strings, bodies, counters uint64
+	keys, values, pairs                                         uint64
+}
 
 // countsOf reads them of an image of texts.
 func countsOf(image []byte) textCounts {
 	at := func(i int) uint64 { return uint64(number(image, i)) }
-	return textCounts{documents: at(2), sections: at(3), sets: at(4), texts: at(5), strings: at(6), bodies: at(7), counters: min(at(8), maxCounters)}
+	return textCounts{
+		documents: at(2), sections: at(3), sets: at(4), texts: at(5), strings: at(6), bodies: at(7), counters: min(at(8), maxCounters),
+		keys: at(9), values: at(10), pairs: at(11),
+	}
 }
 
 // lists returns the bytes of each list of the table.
-func (c textCounts) lists() [9]uint64 {
+func (c textCounts) lists() [12]uint64 {
 	return [...]uint64{
-		8 * c.documents, 4 * (c.documents + 1), 4 * c.documents, 4 * (2*c.documents + c.sections + c.sets + c.counters + 1),
-		4 * c.texts, 4 * (c.texts + 1), 4 * c.texts, 4 * c.texts * c.counters, c.strings,
+		8 * c.documents, 4 * (c.documents + 1), 4 * c.documents, 4 * (2*c.documents + c.sections + c.sets + c.counters + c.keys + c.values + 1),
+		4 * c.texts, 4 * (c.texts + 1), 4 * c.texts, 4 * c.texts * c.counters,
+		4 * (c.keys + 1), 4 * (c.values + 1), 4 * c.pairs, c.strings,
 	}
 }
 
@@ -82,10 +89,13 @@ func padded(n uint64) uint64 { return (n + 7) &^ 7 }
 
 // slice puts the lists of a table and the bodies where they lie in an image.
 func (c textCounts) slice(image []byte) texts {
-	x := texts{documents: int(c.documents), sections: int(c.sections), sets: int(c.sets), count: int(c.texts), counters: int(c.counters)}
+	x := texts{
+		documents: int(c.documents), sections: int(c.sections), sets: int(c.sets), count: int(c.texts), counters: int(c.counters),
+		keys: int(c.keys), values: int(c.values),
+	}
 	at := uint64(textsHeader)
 	sizes := c.lists()
-	for i, list := range []*[]byte{&x.rows, &x.firsts, &x.setOf, &x.offsets, &x.sectionOf, &x.starts, &x.sums, &x.counts, &x.strings} {
+	for i, list := range []*[]byte{&x.rows, &x.firsts, &x.setOf, &x.offsets, &x.sectionOf, &x.starts, &x.sums, &x.counts, &x.keyStarts, &x.valueStarts, &x.pairs, &x.strings} {
 		*list = image[at : at+sizes[i] : at+sizes[i]]
 		at += sizes[i]
 	}
@@ -161,10 +171,12 @@ func (x *texts) check() string {
 	switch {
 	case !ascends(x.firsts, x.documents, x.count):
 		return "first texts"
-	case !ascends(x.offsets, 2*x.documents+x.sections+x.sets+x.counters, len(x.strings)):
+	case !ascends(x.offsets, 2*x.documents+x.sections+x.sets+x.counters+x.keys+x.values, len(x.strings)):
 		return "strings"
 	case !ascends(x.starts, x.count, len(x.bodies)):
 		return "places of texts"
+	case !ascends(x.keyStarts, x.keys, x.values), !ascends(x.valueStarts, x.values, len(x.pairs)/4), !valueIndex{x}.check():
+		return "values of attributes"
 	}
 	for t := range x.count {
 		if number(x.sectionOf, t) >= x.sections {

@@ -75,12 +75,19 @@ func Merge(sources Segments) (image []byte, rows []int64, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	var d draft
+	d := draft{values: valuesDraft{}}
+	sets := make([][]uint32, len(sources)) // by source, by its set: the number in the draft
+	for i, s := range sources {
+		sets[i] = slices.Repeat([]uint32{noSet}, s.texts.sets)
+	}
 	for ref := range sources.InOrder() {
 		s := sources[ref.segment]
 		rows = append(rows, s.texts.row(ref.document))
-		set := string(s.texts.set(number(s.texts.setOf, ref.document)))
-		d.document(s.texts.row(ref.document), string(s.texts.id(ref.document)), string(s.texts.name(ref.document)), set)
+		set, known := number(s.texts.setOf, ref.document), len(d.sets.list)
+		d.document(s.texts.row(ref.document), string(s.texts.id(ref.document)), string(s.texts.name(ref.document)), string(s.texts.set(set)))
+		if len(d.sets.list) > known { // the first source that has a set gives its values
+			sets[ref.segment][set] = uint32(known)
+		}
 		for t := s.texts.first(ref.document); t < s.texts.first(ref.document+1); t++ {
 			body := s.texts.body(t)
 			if !s.texts.whole(t) {
@@ -92,6 +99,9 @@ func Merge(sources Segments) (image []byte, rows []int64, err error) {
 			// Not copied: sources outlive the draft.
 			d.text(string(s.texts.section(t)), unsafe.String(unsafe.SliceData(body), len(body)), s.texts.countsOf(t), s.texts.sketch(t))
 		}
+	}
+	for i := range sources {
+		d.values.take(&sources[i].texts, sets[i])
 	}
 	image, err = d.segment(postings)
 	return image, rows, err

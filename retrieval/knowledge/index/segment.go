@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 
 	"sidenote/retrieval/knowledge/index/bm25"
 	"sidenote/retrieval/knowledge/index/mapped"
@@ -27,8 +26,7 @@ type Segment struct {
 	Name     string // of its file; "" if it has none
 	texts    texts
 	postings *bm25.Segment
-	owner    *mapped.File                     // keeps the image where it is a file's
-	sets     func() ([]map[string]any, error) // the attributes, decoded once
+	owner    *mapped.File // keeps the image where it is a file's
 }
 
 // Open opens the image of a segment, which owner may be the memory of. name is
@@ -57,7 +55,6 @@ func read(image []byte, owner *mapped.File) (*Segment, error) {
 	if s.postings.Len() != s.texts.count {
 		return nil, fmt.Errorf("%w: %d texts, %d of them indexed", ErrDamaged, s.texts.count, s.postings.Len())
 	}
-	s.sets = sync.OnceValues(s.decodeSets)
 	return s, nil
 }
 

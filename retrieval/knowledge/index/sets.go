@@ -9,47 +9,28 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// decodeSets decodes the sets of attributes in a segment.
-func (s *Segment) decodeSets() ([]map[string]any, error) {
-	sets := make([]map[string]any, s.texts.sets)
-	for i := range sets {
-		var err error
-		if sets[i], err = document.DecodeAttributes(string(s.texts.set(i))); err != nil {
-			return nil, &DamageError{Segment: s, err: fmt.Errorf("%w: %w", ErrDamaged, err)}
-		}
-	}
-	runtime.KeepAlive(s)
-	return sets, nil
-}
-
-// attributes returns those of a document, which are shared: nobody changes them.
+// attributes returns those of a document.
 func (s *Segment) attributes(d int) (map[string]any, error) {
-	sets, err := s.sets()
-	if err != nil {
-		return nil, err
-	}
-	set := number(s.texts.setOf, d)
+	attributes, err := document.DecodeAttributes(string(s.texts.set(number(s.texts.setOf, d))))
 	runtime.KeepAlive(s)
-	return sets[set], nil
+	if err != nil {
+		return nil, &DamageError{Segment: s, err: fmt.Errorf("%w: %w", ErrDamaged, err)}
+	}
+	return attributes, nil
 }
 
 // Allowed returns the texts of the documents that a filter chooses, gone ones
-// included, and whether they are all. Each different set of attributes is looked at
-// once.
-func (s *Segment) Allowed(f *retrieval.Filter) (allowed bm25.Bitmap, all bool, err error) {
-	sets, err := s.sets()
-	if err != nil {
-		return nil, false, err
-	}
-	chosen, n := make([]bool, len(sets)), 0
-	for i, set := range sets {
-		if chosen[i] = f.Match(set); chosen[i] {
+// included, and whether they are all. No attributes are decoded: see values.go.
+func (s *Segment) Allowed(f *retrieval.Filter) (allowed bm25.Bitmap, all bool) {
+	defer runtime.KeepAlive(s)
+	chosen, n := valueIndex{&s.texts}.chosen(f), 0
+	for _, is := range chosen {
+		if is {
 			n++
 		}
 	}
-	defer runtime.KeepAlive(s)
 	if n == 0 {
-		return nil, s.texts.documents == 0, nil
+		return nil, s.texts.documents == 0
 	}
 	allowed = make(bm25.Bitmap, (s.texts.count+63)/64)
 	for d := range s.texts.documents {
@@ -57,5 +38,5 @@ func (s *Segment) Allowed(f *retrieval.Filter) (allowed bm25.Bitmap, all bool, e
 			allowed.AddRange(s.texts.first(d), s.texts.first(d+1))
 		}
 	}
-	return allowed, n == len(sets), nil
+	return allowed, n == len(chosen)
 }

@@ -12,19 +12,25 @@ import (
 // texts is the image of documents and their texts; image.go has its layout.
 // The numbers stay where they lie.
 type texts struct {
-	documents, sections, sets, count, counters int
+	documents, sections, sets, count, counters, keys, values int
 
 	rows      []byte // by document
 	firsts    []byte // by document: its first text; one more is count
 	setOf     []byte // by document: its attributes
-	offsets   []byte // of strings: id and name by document, sections, sets of attributes, names of counters; one more is the end
+	offsets   []byte // of strings: id and name by document, sections, sets of attributes, names of counters, keys, values; one more is the end
 	sectionOf []byte // by text
 	starts    []byte // by text, in bodies; one more is the end
 	sums      []byte // by text
 	counts    []byte // by counter, by text: its tokens, 0 where unknown
 	strings   []byte
-	sketches  []byte // by text
-	bodies    []byte
+
+	// See values.go.
+	keyStarts   []byte // by key of an attribute: its first value; one more is values
+	valueStarts []byte // by value: its first pair; one more is the end
+	pairs       []byte // the sets that have a value
+
+	sketches []byte // by text
+	bodies   []byte
 }
 
 // number returns the i-th of a list of numbers.
@@ -42,6 +48,16 @@ func (x *texts) set(i int) []byte { return x.string(2*x.documents + x.sections +
 
 func (x *texts) counter(i int) []byte {
 	return x.string(2*x.documents + x.sections + x.sets + i)
+}
+
+// key returns a key of attributes.
+func (x *texts) key(i int) []byte {
+	return x.string(2*x.documents + x.sections + x.sets + x.counters + i)
+}
+
+// value returns a value of an attribute, see values.go.
+func (x *texts) value(i int) []byte {
+	return x.string(2*x.documents + x.sections + x.sets + x.counters + x.keys + i)
 }
 
 // tokens returns what a counter counted of a text, 0 if it did not.

@@ -95,7 +95,7 @@ func (w *Writer) Flush() error {
 // segment emits one of the first documents, as many as fit, and returns how many they
 // are. A document that fits into none is an error that names it.
 func (w *Writer) segment(documents []Document) (n int, err error) {
-	var d draft
+	d := draft{values: valuesDraft{}}
 	var rows []int64
 	for _, doc := range documents {
 		err := w.index(&doc)
@@ -116,6 +116,9 @@ func (w *Writer) segment(documents []Document) (n int, err error) {
 	postings, err := w.postings.Build()
 	defer func() { w.sketches = w.sketches[:0] }()
 	if err != nil {
+		return 0, err
+	}
+	if err := d.values.decode(d.sets.list); err != nil {
 		return 0, err
 	}
 	image, err := d.segment(postings)

@@ -24,6 +24,7 @@ type base struct {
 	// Guarded by turn.
 	bad    map[string]error // by file: the damage that a search met
 	behind bool             // something was written that the Content may lack
+	saved  map[string]bool  // the segments of the calibration that is saved; nil if that is not known
 	since  time.Time        // when a follower began to wait for a complete state; zero if it does not wait
 
 	// Guarded by the library's mu; see Wrong.
@@ -89,13 +90,49 @@ func (b *base) show(ctx context.Context, segments index.Segments, view view, par
 	if c := b.Content(); c != nil && c.Generation() == is && c.Part() == part && slices.EqualFunc(c.Segments(), segments, func(x, y index.Live) bool { return x.Postings == y.Postings }) {
 		return nil
 	}
-	c, err := knowledge.NewContent(ctx, segments, knowledge.ContentOptions{Generation: is, Part: part, Version: version, Damaged: b.met})
+	var saved []byte
+	if b.Content() == nil {
+		saved, _ = b.state.truth().Calibration(ctx, b.ID()) // without it the floor is measured from nothing
+	}
+	c, err := knowledge.NewContent(ctx, segments, knowledge.ContentOptions{
+		Generation: is, Part: part, Version: version, Damaged: b.met, Before: b.Content(), Saved: saved,
+	})
 	if err != nil {
 		return fmt.Errorf("index knowledge %s: %w", b.ID(), err)
 	}
 	b.Swap(c)
 	b.state.options.Changed(b.ID())
+	b.saveCalibration(ctx, c)
 	return nil
+}
+
+// savedPart is the part of a base that may have changed since its calibration was saved: a
+// fiftieth takes the next process hardly longer to measure.
+const savedPart = 50
+
+// saveCalibration keeps what a large base was measured by for the next process, unless what
+// was saved is nearly as good.
+func (b *base) saveCalibration(ctx context.Context, c *knowledge.Content) {
+	fresh, names := 0, map[string]bool{}
+	for _, s := range c.Segments() {
+		if names[s.Name] = true; !b.saved[s.Name] {
+			fresh += s.Postings.Len()
+		}
+	}
+	if !b.state.writes() || fresh*savedPart <= c.Chunks() {
+		return
+	}
+	state := c.Calibration()
+	if state == nil {
+		return
+	}
+	if err := b.state.truth().SetCalibration(ctx, b.ID(), state); err != nil {
+		if ctx.Err() == nil {
+			b.report("", err)
+		}
+		return
+	}
+	b.saved = names
 }
 
 // hide lets a base answer like one that is still to be indexed.

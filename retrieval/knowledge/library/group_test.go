@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/knowledgetest"
@@ -83,7 +84,7 @@ func TestGroupWhileBasesChange(t *testing.T) {
 	for range 2 {
 		searches.Go(func() {
 			for ctx.Err() == nil {
-				res, err := g.Retrieve(t.Context(), q)
+				res, err := retrieval.Whole{Next: g}.Retrieve(t.Context(), q)
 				if err != nil || len(res.Bases) != len(ids) || res.Partial {
 					t.Errorf("while they change: %+v, %v", res, err)
 					return
@@ -127,7 +128,7 @@ func TestGroupWhileBasesChange(t *testing.T) {
 			}
 			states[ref.Knowledge] = held
 		}
-		want, err := together(t, states).Retrieve(t.Context(), q)
+		want, err := retrieval.Whole{Next: together(t, states)}.Retrieve(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,14 +187,17 @@ func TestGroupMeetsDamage(t *testing.T) {
 			}
 			newFolder(t, knowledgetest.Handbook()).sync(l)
 			g := groupOf(t, func() *library.Library { return l })
+			p := retrieval.Pipeline{
+				Bases: func(string) retrieval.Retriever { return g }, Joint: func(string) bool { return true }, Terms: analysis.Terms,
+			}
 			q := retrieval.Query{Text: "parental leave", Settings: retrieval.DefaultSettings(), Bases: []retrieval.Ref{{Knowledge: "kb"}, {Knowledge: "other"}, {Knowledge: "third"}}}
-			whole, err := g.Retrieve(t.Context(), q)
+			whole, err := p.Retrieve(t.Context(), q)
 			if err != nil || whole.Partial {
 				t.Fatalf("%+v, %v", whole, err)
 			}
 			hurt(t, filepath.Join(dir, "segments", library.Files(l.Base("kb"))[0]))
-			res, err := g.Retrieve(t.Context(), q)
-			if err != nil || !res.Partial || res.Reason != retrieval.ReasonError || len(res.Sources) != 2 {
+			res, err := p.Retrieve(t.Context(), q)
+			if err != nil || !res.Partial || res.Reason != retrieval.ReasonError || len(res.Sources) != 1 || len(res.Excluded) != 1 || res.Sources[0].Text == "" {
 				t.Errorf("damaged: %+v, %v", res, err)
 			}
 			if diff := cmp.Diff([]retrieval.Ref{l.Base("other").Ref(), l.Base("third").Ref()}, res.Bases); diff != "" {
@@ -203,8 +207,8 @@ func TestGroupMeetsDamage(t *testing.T) {
 			if x := <-troubles; x.Knowledge != "kb" {
 				t.Errorf("told %+v", x)
 			}
-			again, err := g.Retrieve(t.Context(), q)
-			if diff := cmp.Diff(whole, again, cmpopts.IgnoreFields(retrieval.Result{}, "Took")); diff != "" || err != nil {
+			again, err := p.Retrieve(t.Context(), q)
+			if diff := cmp.Diff(whole, again, cmpopts.IgnoreFields(retrieval.Result{}, "Took"), cmpopts.IgnoreFields(retrieval.Source{}, "At")); diff != "" || err != nil {
 				t.Errorf("whole again: %v (-want +got):\n%s", err, diff)
 			}
 		})

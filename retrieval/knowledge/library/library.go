@@ -89,6 +89,12 @@ func (l *Library) Load(ctx context.Context, wanted func(store.Base) bool) error 
 	return errors.Join(errs...)
 }
 
+// Reload lets one base answer from what the store has of it, or no more, if Options.Wanted
+// says so by now. It is no error if the store has no such base.
+func (l *Library) Reload(ctx context.Context, id string) error {
+	return l.change(ctx, id, func(b *base) error { return b.refresh(ctx, true) })
+}
+
 // Close ends the work in the background and the use of the folder. The bases can still be
 // searched as they are.
 func (l *Library) Close() error {

@@ -85,11 +85,11 @@ func sameAnswers(t fatal, got, want *knowledge.Base) {
 		if i%2 == 1 {
 			q.Filter = &retrieval.Filter{Type: retrieval.FilterIn, Key: "k", Value: []any{"ant", 1.0}}
 		}
-		g, err := got.Retrieve(context.Background(), q)
+		g, err := retrieval.Whole{Next: got}.Retrieve(context.Background(), q)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		w, _ := want.Retrieve(context.Background(), q)
+		w, _ := retrieval.Whole{Next: want}.Retrieve(context.Background(), q)
 		if got.Content().Part() { // the same, and it says that it is not all
 			w.Partial, w.Reason = true, retrieval.ReasonIndexing
 		}

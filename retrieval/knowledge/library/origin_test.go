@@ -151,7 +151,7 @@ func TestSyncOfOtherRules(t *testing.T) {
 	rules.Attributes = map[string]any{"lang": "xx"}
 	sync()
 	q := retrieval.Query{Text: "ant bee cat dog", Settings: retrieval.DefaultSettings(), Filter: &retrieval.Filter{Type: retrieval.FilterEq, Key: "lang", Value: "xx"}}
-	want, err := l.Base("kb").Retrieve(t.Context(), q)
+	want, err := retrieval.Whole{Next: l.Base("kb")}.Retrieve(t.Context(), q)
 	if err != nil || len(want.Sources) != 3 {
 		t.Fatalf("%d sources, %v", len(want.Sources), err)
 	}
@@ -165,7 +165,7 @@ func TestSyncOfOtherRules(t *testing.T) {
 			}
 		}
 		l := opened(t, dir, library.Options{Trouble: func(library.Trouble) {}})
-		got, err := l.Base("kb").Retrieve(t.Context(), q)
+		got, err := retrieval.Whole{Next: l.Base("kb")}.Retrieve(t.Context(), q)
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(retrieval.Result{}, "Took")); diff != "" || err != nil {
 			t.Errorf("segments are %s: %v (-want +got):\n%s", segments, err, diff)
 		}

@@ -42,7 +42,7 @@ func TestTokens(t *testing.T) {
 // their texts.
 func tokensOf(t *testing.T, l *library.Library, encoding string) (counts []int, texts []string) {
 	t.Helper()
-	res, err := l.Base("kb").Retrieve(t.Context(), retrieval.Query{Text: "twelve bytes", Encoding: encoding, Settings: retrieval.Settings{NumCandidates: 50}})
+	res, err := retrieval.Whole{Next: l.Base("kb")}.Retrieve(t.Context(), retrieval.Query{Text: "twelve bytes", Encoding: encoding, Settings: retrieval.Settings{NumCandidates: 50}})
 	if err != nil || len(res.Sources) == 0 {
 		t.Fatalf("%+v, %v", res, err)
 	}

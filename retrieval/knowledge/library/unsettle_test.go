@@ -28,7 +28,7 @@ func TestNewRulesKeepNothingUnread(t *testing.T) {
 	}
 	count := func(audience string) int {
 		t.Helper()
-		got, err := l.Base("kb").Retrieve(t.Context(), retrieval.Query{
+		got, err := retrieval.Whole{Next: l.Base("kb")}.Retrieve(t.Context(), retrieval.Query{
 			Text: "ant", Settings: retrieval.DefaultSettings(),
 			Filter: &retrieval.Filter{Type: retrieval.FilterEq, Key: "audience", Value: audience},
 		})

@@ -312,6 +312,7 @@ func checkFolder(t *testing.T, dir string, s *store.Store) {
 		"SELECT count(*) FROM pragma_foreign_key_check":                                                             "0",
 		"SELECT count(*) FROM chunk WHERE row >> 20 NOT IN (SELECT row FROM document)":                              "0",
 		"SELECT count(*) FROM document WHERE chunks <> (SELECT count(*) FROM chunk WHERE row >> 20 = document.row)": "0",
+		unlisted: "0", strays: "0",
 	} {
 		var got string
 		if err := db.QueryRowContext(t.Context(), query).Scan(&got); err != nil || got != want {

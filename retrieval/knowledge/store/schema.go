@@ -11,7 +11,9 @@ const applicationID = 0x534e6b62
 
 // schema returns the steps that make the schema, oldest first; its version is how
 // many of them a database has. A step that was released never changes.
-func schema() []string { return []string{firstSchema, walkSchema, remarkSchema} }
+func schema() []string {
+	return []string{firstSchema, walkSchema, remarkSchema, stampSchema, calibrationSchema}
+}
 
 // firstSchema is schema 1.
 //
@@ -109,6 +111,39 @@ CREATE TABLE remark (                              -- on sources, see Remark
 	crc       INTEGER NOT NULL,
 	PRIMARY KEY (base, source)
 ) STRICT, WITHOUT ROWID;
+`
+
+// stampSchema is schema 4. Whatever writes documents, be it a tool from outside, removes the
+// blocks in which they are listed.
+const stampSchema = `
+CREATE TABLE stamp (                               -- the documents of a base in short, in blocks by row
+	base      INTEGER NOT NULL REFERENCES base ON DELETE CASCADE,
+	block     INTEGER NOT NULL,                    -- row >> 9
+	documents INTEGER NOT NULL,                    -- in the block
+	crc       INTEGER NOT NULL,
+	list      BLOB NOT NULL,                       -- row and hash of each, ascending
+	PRIMARY KEY (base, block)
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER stamp_insert AFTER INSERT ON document BEGIN
+	DELETE FROM stamp WHERE base = NEW.base AND block = NEW.row >> 9;
+END;
+CREATE TRIGGER stamp_delete AFTER DELETE ON document BEGIN
+	DELETE FROM stamp WHERE base = OLD.base AND block = OLD.row >> 9;
+END;
+CREATE TRIGGER stamp_update AFTER UPDATE OF row, base, hash ON document
+WHEN OLD.hash IS NOT NEW.hash OR OLD.row <> NEW.row OR OLD.base <> NEW.base BEGIN
+	DELETE FROM stamp WHERE base = OLD.base AND block = OLD.row >> 9;
+	DELETE FROM stamp WHERE base = NEW.base AND block = NEW.row >> 9;
+END;
+`
+
+// calibrationSchema is schema 5.
+const calibrationSchema = `
+CREATE TABLE calibration (                         -- of a large base, what is costly to measure
+	base  INTEGER PRIMARY KEY REFERENCES base ON DELETE CASCADE,
+	state BLOB NOT NULL,
+	crc   INTEGER NOT NULL
+) STRICT;
 `
 
 // upgrade takes the database through the steps that it lacks, in one transaction:

@@ -137,7 +137,11 @@ func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 		return nil, err
 	}
 	s.makeToken()
-	return s, s.prepare(ctx)
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
+	s.restamp(ctx)
+	return s, nil
 }
 
 // OpenReadOnly opens the folder to follow what its writer does, in this process or

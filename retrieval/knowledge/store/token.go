@@ -16,6 +16,9 @@ const (
 	tokenBytes = 32
 )
 
+// TokenPath is the file of the token of a state folder.
+func TokenPath(dir string) string { return filepath.Join(dir, tokenName) }
+
 // AdminToken returns the token of a state folder: 256 random bits, 43 characters of
 // base64url. Only users who may read the folder can have it, so whoever has it may change
 // what is in the folder. A file that holds anything else, or that others may read, is an
@@ -24,7 +27,7 @@ func AdminToken(dir string) (string, error) {
 	if dir == Memory {
 		return "", errors.New("the state is in memory")
 	}
-	path := filepath.Join(dir, tokenName)
+	path := TokenPath(dir)
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
@@ -51,7 +54,7 @@ func (s *database) makeToken() {
 	if _, err := AdminToken(s.dir); err == nil {
 		return
 	}
-	path := filepath.Join(s.dir, tokenName)
+	path := TokenPath(s.dir)
 	for _, old := range []string{path, path + freshSuffix} {
 		_ = os.Remove(old) // first, so that it is not used any more even if there is no room for a new one
 	}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -12,7 +11,6 @@ import (
 )
 
 const (
-	selectStamps  = "SELECT row, hash FROM document WHERE base = ?"
 	listDocuments = "FROM json_each(?) j CROSS JOIN document d ON d.row = j.value "
 	updateTimes   = "UPDATE document SET size = ?, modified = ?, mark = ?, hash = ?, crc = ? WHERE row = ?"
 )
@@ -25,12 +23,6 @@ type View struct {
 	Documents []Stamp   // ascending by row
 }
 
-// A Stamp is what of a document can be read for all documents at once.
-type Stamp struct {
-	Row  int64
-	Hash [32]byte
-}
-
 // View returns a base as it is at one moment, or ErrNotFound.
 func (s *reads) View(ctx context.Context, base string) (v View, err error) {
 	err = s.readBase(ctx, "look at", base, func(tx *sql.Tx, b baseRow) (err error) {
@@ -38,10 +30,7 @@ func (s *reads) View(ctx context.Context, base string) (v View, err error) {
 		if v.Segments, err = query(ctx, tx, s.scanSegment, selectSegment+"WHERE b.id = ? ORDER BY s.row", base); err != nil {
 			return err
 		}
-		v.Documents, err = query(ctx, tx, scanStamp, selectStamps, b.row)
-		if n := len(v.Documents); err == nil && n != b.Documents {
-			err = &CorruptError{Path: s.path, Err: fmt.Errorf("%d of %d documents are there", n, b.Documents)}
-		}
+		v.Documents, err = s.stamps(ctx, tx, &b)
 		return err
 	})
 	v.Segments = slices.DeleteFunc(v.Segments, func(seg Segment) bool {
@@ -50,7 +39,6 @@ func (s *reads) View(ctx context.Context, base string) (v View, err error) {
 		}
 		return seg.Covers == nil
 	})
-	slices.SortFunc(v.Documents, func(a, b Stamp) int { return cmp.Compare(a.Row, b.Row) })
 	return v, err
 }
 
@@ -74,13 +62,6 @@ func (s *database) read(ctx context.Context, f func(*sql.Tx) error) error {
 	}
 	defer func() { _ = tx.Rollback() }()
 	return f(tx)
-}
-
-func scanStamp(r *sql.Rows) (v Stamp, err error) {
-	var hash sql.RawBytes
-	err = r.Scan(&v.Row, &hash)
-	copy(v.Hash[:], hash)
-	return v, err
 }
 
 // Lookup returns those of the documents with the given ids that a base has, by id.
@@ -151,6 +132,9 @@ func (c *change) touch(base int64, k Known) error {
 		return err
 	}
 	e := &list[0]
+	if e.Hash != k.Hash {
+		c.stamp(e.Row)
+	}
 	e.Size, e.Modified, e.Mark, e.Hash = k.Size, k.Modified, k.Mark, k.Hash
 	r, err := rowOf(&e.Document)
 	if err != nil {

@@ -70,10 +70,11 @@ func (s *Store) Delete(ctx context.Context, base string, ids ...string) error {
 
 // A change is a transaction that writes.
 type change struct {
-	s    *Store
-	ctx  context.Context // of the statements: not cancelled, see write
-	tx   *sql.Tx
-	last int64 // row that a document was given; 0 is not known yet
+	s      *Store
+	ctx    context.Context // of the statements: not cancelled, see write
+	tx     *sql.Tx
+	last   int64          // row that a document was given; 0 is not known yet
+	blocks map[int64]bool // of stamps, in which documents have changed
 }
 
 // write runs f in a transaction and commits it. The end of ctx ends the wait for other
@@ -120,7 +121,10 @@ func (s *Store) writeBase(ctx context.Context, doing, base string, f func(*chang
 		if err != nil {
 			return err
 		}
-		return f(c, &b)
+		if err := f(c, &b); err != nil {
+			return err
+		}
+		return c.writeStamps(b.row)
 	}))
 }
 
@@ -138,6 +142,7 @@ func (c *change) drop(b *baseRow, id string) error {
 		return err
 	}
 	c.s.step("remove document")
+	c.stamp(list[0].Row)
 	if _, err := c.prepared(removeQuery).ExecContext(c.ctx, list[0].Row); err != nil {
 		return err
 	}
@@ -163,6 +168,7 @@ func (c *change) insert(b *baseRow, r *row) (int64, error) {
 		return 0, err
 	}
 	c.last = number
+	c.stamp(number)
 	insert := c.prepared(insertChunk)
 	for i, ch := range r.Chunks {
 		if i == len(r.Chunks)/2 {

@@ -4,6 +4,7 @@ package adminclient
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -23,18 +25,41 @@ type Client struct {
 	base  string // URL
 	token string
 	http  *http.Client
+	shown *Certificate // to a port that asks for one
 }
 
 // answerWait is how long one answer may take: a little longer than the port gives itself.
 const answerWait = 70 * time.Second
 
-// New returns a client of the admin port that dial connects to. It uses no proxy of the
-// environment and follows no redirect.
-func New(address, token string, dial func(ctx context.Context, network, address string) (net.Conn, error)) *Client {
-	return &Client{base: "http://" + address, token: token, http: &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true, DialContext: dial},
+// New returns a client of the admin port that dial connects to, with TLS where that takes it,
+// and that is called host. It uses no proxy of the environment and follows no redirect.
+func New(host, token string, dial func(context.Context) (net.Conn, error)) *Client {
+	connect := func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }
+	return &Client{base: "http://" + host, token: token, http: &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, DialContext: connect},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// To returns a client of the admin port at a place as that of ports.Place, which proves
+// nothing but to have the certificate in the file trusted, at key of the configuration, if it
+// takes TLS. To one that asks for a certificate shown is shown.
+func To(place, token, trusted, key string, shown *Certificate) (*Client, error) {
+	at := parse(place)
+	var settings *tls.Config
+	if at.secure {
+		text, err := os.ReadFile(trusted)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		if settings, err = shown.Settings(); err != nil {
+			return nil, err
+		}
+		OnlyTrust(settings, text, key)
+	}
+	c := New(at.host(), token, func(ctx context.Context) (net.Conn, error) { return at.dial(ctx, settings) })
+	c.shown = shown
+	return c, nil
 }
 
 // KnowledgePath is the path of something among bases; parts may hold any character.
@@ -68,7 +93,7 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", strings.TrimPrefix(c.base, "http://"), console.Cause(err))
+		return fmt.Errorf("ask %s: %w", strings.TrimPrefix(c.base, "http://"), c.shown.Explain(console.Cause(err), flags))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode >= http.StatusMultipleChoices {
@@ -94,8 +119,16 @@ func failed(resp *http.Response) error {
 	if err != nil || e.Error.Message == "" {
 		return errors.New("answers " + resp.Status)
 	}
-	return errors.New(strings.TrimSuffix(e.Error.Message, "."))
+	return &Refused{resp.StatusCode, strings.TrimSuffix(e.Error.Message, ".")}
 }
+
+// A Refused is the error of an answer that says why it refuses.
+type Refused struct {
+	Status  int // of HTTP
+	Message string
+}
+
+func (r *Refused) Error() string { return r.Message }
 
 // Base returns a base with the whole of its last report.
 func (c *Client) Base(ctx context.Context, id string) (b admin.Base, err error) {

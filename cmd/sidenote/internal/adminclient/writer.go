@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -25,7 +26,11 @@ import (
 // where that is "", the folder's own. The address in a lock may be another program's by
 // now: so on each connection the listener has to prove that it knows the folder's token
 // before anything else is sent.
-func ToWriter(ctx context.Context, who *store.LockedError, token string) (*Client, error) {
+//
+// A listener with TLS is known by that proof, which is for the session, and by no authority:
+// so its certificates may change, and need not name the address. To one that asks for a
+// certificate shown is shown.
+func ToWriter(ctx context.Context, who *store.LockedError, token string, shown *Certificate) (*Client, error) {
 	if why := unreachable(who); why != "" {
 		return nil, errors.New(why)
 	}
@@ -35,15 +40,24 @@ func ToWriter(ctx context.Context, who *store.LockedError, token string) (*Clien
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
-	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		return dialProven(ctx, network, address, secret)
-	}
-	conn, err := dial(ctx, "tcp", who.Address)
+	settings, err := shown.Settings()
 	if err != nil {
-		return nil, fmt.Errorf("its admin port cannot be asked: %w", console.Cause(err))
+		return nil, err
+	}
+	settings.MinVersion = tls.VersionTLS13 // a session of less may have nothing to be told from others by
+	settings.InsecureSkipVerify = true     //nolint:gosec // the proof takes its place
+	at := parse(who.Address)
+	dial := func(ctx context.Context) (net.Conn, error) {
+		return at.dialProven(ctx, settings, who.Dir, secret)
+	}
+	conn, err := dial(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("its admin port cannot be asked: %w", shown.Explain(console.Cause(err), flags))
 	}
 	_ = conn.Close()
-	return New(who.Address, cmp.Or(token, secret), dial), nil
+	c := New(at.host(), cmp.Or(token, secret), dial)
+	c.shown = shown
+	return c, nil
 }
 
 // unreachable says why the address that the writer of a state folder gave cannot be
@@ -52,7 +66,7 @@ func unreachable(who *store.LockedError) (why string) {
 	if who.Address == "" {
 		return "it takes no work over, for want of an admin port"
 	}
-	host, _, err := net.SplitHostPort(who.Address)
+	host, _, err := net.SplitHostPort(parse(who.Address).target)
 	here, _ := os.Hostname() // as the writer found out its own
 	if addr, bad := netip.ParseAddr(host); err == nil && bad == nil && addr.IsLoopback() && who.Host != here {
 		return "its admin port answers on its own machine only"
@@ -64,14 +78,19 @@ func unreachable(who *store.LockedError) (why string) {
 var ErrUnproven = errors.New("whoever listens there did not prove to be that process (an older Sidenote cannot), so nothing was sent")
 
 // dialProven connects to a listener and returns the connection only when the listener has
-// proved on it that it knows the token of the state folder.
-func dialProven(ctx context.Context, network, address, secret string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+// proved on it that it knows the token of the state folder dir, which is secret.
+func (a address) dialProven(ctx context.Context, settings *tls.Config, dir, secret string) (net.Conn, error) {
+	conn, err := a.dial(ctx, settings)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	err = prove(conn, secret)
+	if socket, ok := conn.(*net.UnixConn); ok {
+		err = checkListener(socket, dir)
+	}
+	if err == nil {
+		err = prove(conn, a.host(), secret)
+	}
 	if !stop() {
 		err = ctx.Err()
 	}
@@ -86,15 +105,20 @@ func dialProven(ctx context.Context, network, address, secret string) (net.Conn,
 const maxProof = 64 << 10
 
 // prove challenges the other end of a connection and checks its proof.
-func prove(conn net.Conn, secret string) error {
+func prove(conn net.Conn, host, secret string) error {
 	var random [32]byte
 	_, _ = rand.Read(random[:]) // never fails: it ends the process instead
 	challenge := hex.EncodeToString(random[:])
-	want, err := admin.Proof(secret, challenge, conn.RemoteAddr())
+	var session *tls.ConnectionState
+	if secure, ok := conn.(*tls.Conn); ok {
+		state := secure.ConnectionState()
+		session = &state
+	}
+	want, err := admin.Proof(secret, challenge, conn.RemoteAddr(), session)
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(conn, "GET %s?challenge=%s HTTP/1.1\r\nHost: %s\r\n\r\n", admin.ProofPath, challenge, conn.RemoteAddr()); err != nil {
+	if _, err := fmt.Fprintf(conn, "GET %s?challenge=%s HTTP/1.1\r\nHost: %s\r\n\r\n", admin.ProofPath, challenge, host); err != nil {
 		return err
 	}
 	in := bufio.NewReader(io.LimitReader(conn, maxProof))

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"sidenote/cmd/sidenote/internal/adminclient/adminclienttest"
@@ -31,7 +32,7 @@ func TestM05StrangerGetsNothing(t *testing.T) {
 	} {
 		s := adminclienttest.NewStranger(t, answer)
 		_, who := adminclienttest.Held(t, s.Addr().String())
-		if c, err := ToWriter(t.Context(), who, "t0ken"); c != nil || !errors.Is(err, ErrUnproven) {
+		if c, err := ToWriter(t.Context(), who, "t0ken", new(Certificate)); c != nil || !errors.Is(err, ErrUnproven) {
 			t.Errorf("%s: %v", name, err)
 		}
 		s.Heard(t, name, true)
@@ -43,7 +44,7 @@ func TestM05StrangerGetsNothing(t *testing.T) {
 		_, _ = io.Copy(io.Discard, c)
 	})
 	_, who := adminclienttest.Held(t, s.Addr().String())
-	if _, err := ToWriter(ctx, who, "t0ken"); !errors.Is(err, context.Canceled) {
+	if _, err := ToWriter(ctx, who, "t0ken", new(Certificate)); !errors.Is(err, context.Canceled) {
 		t.Errorf("one that is silent: %v", err)
 	}
 }
@@ -51,43 +52,70 @@ func TestM05StrangerGetsNothing(t *testing.T) {
 // A stranger that passes the challenge on to the writer gets no token either: the
 // proof is of the address that was asked. On each connection it is asked for anew.
 func TestM05ProofCannotBePassedOn(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	other, err := net.Listen("tcp", "127.0.0.1:0") // another address of the writer
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln := &takenListener{Listener: inner}
 	state, who := adminclienttest.Held(t, ln.Addr().String())
 	h := &admin.Handler{StateToken: func() (string, error) { return store.AdminToken(state) }}
 	server := admin.NewServer(h.Handle, slog.New(slog.DiscardHandler))
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ln) }()
+	served := make(chan error, 2)
+	for _, l := range []net.Listener{ln, other} {
+		go func() { served <- server.Serve(l) }()
+	}
 	defer func() {
-		if err := errors.Join(server.Shutdown(context.Background()), <-served); err != nil {
+		if err := errors.Join(server.Shutdown(context.Background()), <-served, <-served); err != nil {
 			t.Error(err)
 		}
 	}()
-	s := adminclienttest.NewStranger(t, func(c net.Conn) {
-		to, err := net.Dial("tcp", ln.Addr().String())
-		if err != nil {
-			return
-		}
-		go func() { _, _ = io.Copy(to, c); _ = to.Close() }()
-		_, _ = io.Copy(c, to)
-	})
-	c, err := ToWriter(t.Context(), who, "t0ken")
+	s := adminclienttest.NewStranger(t, func(c net.Conn) { passOn(c, other.Addr()) })
+	c, err := ToWriter(t.Context(), who, "t0ken", new(Certificate))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Do(t.Context(), "GET", "/v1/nothing", nil, nil); err == nil || err.Error() != "There is nothing at /v1/nothing" {
 		t.Errorf("the writer answers %v", err)
 	}
-	c.base = "http://" + s.Addr().String() // as if it had taken the address since
+	ln.taken.Store(s) // which has the address of the writer now
 	if err := c.Do(t.Context(), "GET", "/v1/nothing", nil, nil); !errors.Is(err, ErrUnproven) {
 		t.Errorf("the stranger answers %v", err)
 	}
 	s.Heard(t, "passed on", true)
 	who.Address = s.Addr().String()
-	if _, err := ToWriter(t.Context(), who, "t0ken"); !errors.Is(err, ErrUnproven) {
+	if _, err := ToWriter(t.Context(), who, "t0ken", new(Certificate)); !errors.Is(err, ErrUnproven) {
 		t.Errorf("the stranger is %v", err)
 	}
 	s.Heard(t, "passed on", true)
+}
+
+// A takenListener hands connections to a stranger once that has taken its address.
+type takenListener struct {
+	net.Listener
+	taken atomic.Pointer[adminclienttest.Stranger]
+}
+
+func (l *takenListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		s := l.taken.Load()
+		if err != nil || s == nil {
+			return c, err
+		}
+		go func() { passOn(c, s.Addr()); _ = c.Close() }()
+	}
+}
+
+// passOn passes on to a listener what a client says, and the answers back.
+func passOn(c net.Conn, to net.Addr) {
+	onward, err := net.Dial(to.Network(), to.String())
+	if err != nil {
+		return
+	}
+	go func() { _, _ = io.Copy(onward, c); _ = onward.Close() }()
+	_, _ = io.Copy(c, onward)
 }

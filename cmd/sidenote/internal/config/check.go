@@ -1,14 +1,15 @@
 package config
 
 import (
-	"cmp"
 	"maps"
-	"net"
 	"net/url"
 	"slices"
-	"strings"
 
+	"sidenote/cmd/sidenote/internal/config/limits"
+	"sidenote/cmd/sidenote/internal/config/modelrows"
+	"sidenote/cmd/sidenote/internal/config/port"
 	"sidenote/cmd/sidenote/internal/config/spelling"
+	"sidenote/rewrite"
 )
 
 // A checker reports what is wrong with a Config that a loader has filled.
@@ -19,7 +20,7 @@ type checker struct{ delegation }
 func (c checker) check(offline bool) {
 	c.checkListeners()
 	c.checkUpstreams(offline)
-	c.checkModels()
+	modelrows.Check(c.Models, c.problem)
 	c.checkState()
 	c.checkBases()
 	c.checkRedis()
@@ -28,31 +29,11 @@ func (c checker) check(offline bool) {
 	c.checkTenants()
 	checkAllowedModels(c)
 	checkCallers(c)
+	checkBudgets(c)
 	c.checkDelegated()
 	c.checkIdentity(offline)
 	if c.ShutdownDelay != 0 && c.ShutdownDelay >= c.ShutdownGrace {
 		c.problem("shutdown_delay", "%s is part of shutdown_grace, %s, and leaves nothing of it", c.ShutdownDelay, c.ShutdownGrace)
-	}
-}
-
-func (c checker) checkListeners() {
-	if c.Listen == Off {
-		c.problem("listen", "cannot be off; write host:port")
-	}
-	if !c.Admin.Listen.Loopback() && c.Admin.Token == (Secret{}) && c.Admin.ReadToken == (Secret{}) {
-		c.problem("admin.listen", "%s can be reached from other machines, so admin.token must be set", c.Admin.Listen)
-	}
-	if read := c.Admin.ReadToken.Value.Reveal(); read != "" && read == c.Admin.Token.Value.Reveal() {
-		c.problem("admin.read_token", "is the same as admin.token, so who has it could write")
-	}
-	keys := []string{"listen", "admin.listen", "telemetry.listen"}
-	at := []Address{c.Listen, c.Admin.Listen, c.Telemetry.Listen}
-	for i := range at {
-		for j := range i {
-			if at[i] != Off && samePort(at[i], at[j]) {
-				c.taken(keys[i], at[i], keys[j], at[j])
-			}
-		}
 	}
 }
 
@@ -70,30 +51,8 @@ func (c checker) taken(key string, at Address, other string, otherAt Address) {
 	}
 }
 
-// samePort tells whether two listeners would want the same port of the same
-// interface.
-func samePort(a, b Address) bool {
-	hostA, portA, errA := net.SplitHostPort(string(a))
-	hostB, portB, errB := net.SplitHostPort(string(b))
-	if errA != nil || errB != nil || number(portA) != number(portB) || number(portA) == "0" {
-		return false
-	}
-	return hostA == hostB || every(hostA) || every(hostB) || loopback(hostA) && loopback(hostB)
-}
-
 // PortOf returns the port that requests to a URL go to, as a number without zeros before it.
-func PortOf(u *url.URL) string {
-	return number(cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
-}
-
-// number drops the zeros that a port may be written with.
-func number(port string) string { return cmp.Or(strings.TrimLeft(port, "0"), "0") }
-
-// every tells whether a listener's host is all interfaces.
-func every(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "" || ip != nil && ip.IsUnspecified()
-}
+func PortOf(u *url.URL) string { return port.Of(u) }
 
 const defaultName = Name("default")
 
@@ -129,42 +88,11 @@ func (c checker) checkUpstreams(offline bool) {
 // checkOwnAddress refuses an upstream that is one of our listeners: its requests would come
 // back to us for ever.
 func (c checker) checkOwnAddress(key string, u Upstream) {
-	host, port := u.BaseURL.Hostname(), PortOf(u.BaseURL.URL)
-	for _, own := range []Address{c.Listen, c.Admin.Listen, c.Telemetry.Listen} {
-		ownHost, ownPort, err := net.SplitHostPort(string(own))
-		if err != nil || number(ownPort) != port {
-			continue
-		}
-		local := loopback(host) || every(host)
-		if strings.EqualFold(ownHost, host) || local && (loopback(ownHost) || every(ownHost)) {
+	for _, own := range c.listeners() {
+		if port.Leads(u.BaseURL, own.address) {
 			c.problem(key, "%s is Sidenote's own address", u.BaseURL)
 			return
 		}
-	}
-}
-
-func (c checker) checkModels() {
-	seen := map[string]string{}
-	for i, m := range c.Models {
-		key := "models[" + itoa(i) + "]"
-		switch {
-		case m.Match == "":
-			continue // reported as missing
-		case strings.Contains(strings.TrimSuffix(m.Match, "*"), "*"):
-			c.problem(key+".match", "%q has a * that is not at its end", m.Match)
-		case m.Encoding == "" && m.Window == 0 && m.MaxOutputTokens == 0 && m.DefaultOutput == 0 && !m.Estimated && m.Roles == "":
-			c.problem(key, "says nothing of %q; give encoding, window, max_output_tokens or roles", m.Match)
-		case m.Window > 0 && m.MaxOutputTokens > m.Window:
-			c.problem(key+".max_output_tokens", "%d is more than the window of %d", m.MaxOutputTokens, m.Window)
-		}
-		if m.MaxOutputTokens > 0 && m.DefaultOutput > m.MaxOutputTokens {
-			c.problem(key+".default_output_tokens", "%d is more than max_output_tokens, %d", m.DefaultOutput, m.MaxOutputTokens)
-		}
-		if before, ok := seen[m.Match]; ok {
-			c.problem(key+".match", "%q is also %s, which wins", m.Match, before)
-			continue
-		}
-		seen[m.Match] = key
 	}
 }
 
@@ -176,8 +104,23 @@ func (c checker) checkPolicies() {
 		}
 		c.checkKnowledge(key+".knowledge", p.Knowledge)
 		checkTreatment(c, key, p.Treatment)
+		p.Spending.Check(key, p.Grounding == rewrite.GroundingStrict, c.problem)
 		checkOverrides(c, key, p)
 	}
+}
+
+// checkBudgets refuses limits that could not hold.
+func checkBudgets(c checker) {
+	var limited []limits.Limits
+	if p := c.policy(defaultName); len(c.Tenants) == 0 && p.Limits != (limits.Limits{}) {
+		limited = append(limited, p.Limits)
+	}
+	for _, t := range c.Tenants {
+		if l := limits.Both(c.policy(t.policyName()).Limits, t.Limits); l != (limits.Limits{}) {
+			limited = append(limited, l)
+		}
+	}
+	c.Budgets.Check(c.Redis.URL.Value.Reveal() != "", limited, c.problem)
 }
 
 func checkTreatment(c checker, key string, t Treatment) {

@@ -9,49 +9,61 @@
 package config
 
 import (
+	"crypto/tls"
 	"time"
 
 	"sidenote/cache/redis"
 	"sidenote/cmd/sidenote/internal/config/callers"
+	"sidenote/cmd/sidenote/internal/config/decode"
+	"sidenote/cmd/sidenote/internal/config/filter"
+	"sidenote/cmd/sidenote/internal/config/limits"
+	"sidenote/cmd/sidenote/internal/config/modelrows"
 	"sidenote/cmd/sidenote/internal/config/pattern"
+	"sidenote/cmd/sidenote/internal/config/schema"
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/transport/outbound"
 )
 
 // A Config is a whole configuration, checked, with defaults filled in.
 type Config struct {
-	Version       int           `yaml:"version" min:"1" max:"1"`
-	Listen        Address       `yaml:"listen"`
-	Admin         Admin         `yaml:"admin"`
-	Telemetry     Telemetry     `yaml:"telemetry"`
-	Upstream      Upstream      `yaml:"upstream"` // the one named "default"
-	Identity      Identity      `yaml:"identity"`
-	State         State         `yaml:"state"`
-	Cache         Cache         `yaml:"cache"`
-	Explain       Explain       `yaml:"explain"`
-	Redis         Redis         `yaml:"redis"`
-	Concurrency   Count         `yaml:"concurrency" min:"1" max:"1M"`
-	Connections   Count         `yaml:"connections" min:"1" max:"1M"` // of clients; absent: what the limit of open files allows, and at most 16k
-	Timeouts      Timeouts      `yaml:"timeouts"`
-	ShutdownGrace time.Duration `yaml:"shutdown_grace" min:"1ms" max:"1h"`
-	ShutdownDelay time.Duration `yaml:"shutdown_delay" min:"0s" max:"1h"` // of the grace, before the port closes
-	Include       []Include     `yaml:"include"`
+	Version       int               `yaml:"version" min:"1" max:"1"`
+	Listen        Ports             `yaml:"listen"`
+	Admin         Admin             `yaml:"admin"`
+	Telemetry     Telemetry         `yaml:"telemetry"`
+	Upstream      Upstream          `yaml:"upstream"` // the one named "default"
+	Identity      Identity          `yaml:"identity"`
+	Proxies       []Network         `yaml:"trusted_proxies"` // whose X-Forwarded-For tells the addresses of clients, for the log
+	State         State             `yaml:"state"`
+	Cache         Cache             `yaml:"cache"`
+	Explain       Explain           `yaml:"explain"`
+	Redis         Redis             `yaml:"redis"`
+	Budgets       limits.Budgets    `yaml:"budgets"`
+	Prices        []limits.PriceRow `yaml:"prices"` // first match wins; none are built in
+	Concurrency   Count             `yaml:"concurrency" min:"1" max:"1M"`
+	Connections   Count             `yaml:"connections" min:"1" max:"1M"` // of clients; absent: what the limit of open files allows, and at most 16k
+	Timeouts      Timeouts          `yaml:"timeouts"`
+	ShutdownGrace time.Duration     `yaml:"shutdown_grace" min:"1ms" max:"1h"`
+	ShutdownDelay time.Duration     `yaml:"shutdown_delay" min:"0s" max:"1h"` // of the grace, before the port closes
+	Include       []Include         `yaml:"include"`
 	Catalog
 
 	tenants   map[Name]*proxy.Policy // what each gets; without any configured there is one, "default"
 	unknown   *proxy.Policy          // what callers get that no key names; nil: they are refused
-	places    map[string]mark
+	places    decode.Marks
 	delegated map[string]int // by which include a file came
 	problems  Problems
 	files     []string // in the order in which they were read
 	env       func(name string) (string, bool)
 	home      string // of the user; "" if nobody knows
+	fields    schema.Cache
+	served    map[string][]tls.Certificate // of ports, by their keys in the configuration
 }
 
 // Catalog is the part that included files may add to.
 type Catalog struct {
 	Upstreams map[Name]Upstream  `yaml:"upstreams"`
-	Models    []Model            `yaml:"models"`
+	Models    []modelrows.Row    `yaml:"models"`
 	Knowledge map[Name]Knowledge `yaml:"knowledge"`
 	Policies  map[Name]Policy    `yaml:"policies"` // with what they extend
 	Tenants   map[Name]Tenant    `yaml:"tenants"`
@@ -72,6 +84,7 @@ const StateMemory = ":memory:"
 // Admin is the listener for people who run Sidenote.
 type Admin struct {
 	Listen    Address `yaml:"listen"`
+	TLS       TLS     `yaml:"tls"`
 	Token     Secret  `yaml:"token"`
 	ReadToken Secret  `yaml:"read_token"` // for those who only search, such as replicas
 }
@@ -79,6 +92,7 @@ type Admin struct {
 // Telemetry is what others may watch.
 type Telemetry struct {
 	Listen Address `yaml:"listen"`
+	TLS    TLS     `yaml:"tls"`
 	Log    Log     `yaml:"log"`
 }
 
@@ -90,8 +104,16 @@ type Log struct {
 
 // An Upstream is an OpenAI-style API.
 type Upstream struct {
-	BaseURL BaseURL `yaml:"base_url" need:"true"`
-	APIKey  Secret  `yaml:"api_key"`
+	BaseURL BaseURL  `yaml:"base_url" need:"true"`
+	APIKey  Secret   `yaml:"api_key"`
+	CA      string   `yaml:"ca"`    // a file of certificates that are trusted instead of the system's
+	Cert    string   `yaml:"cert"`  // a file: shown where a certificate is asked for
+	Key     string   `yaml:"key"`   // a file: the key of Cert
+	Proxy   ProxyURL `yaml:"proxy"` // through which it is reached; absent: as HTTPS_PROXY says
+
+	IncludeUsage string `yaml:"include_usage" of:"auto|off"` // whether metered streams are asked to tell what they used; off: it refuses stream_options
+
+	Dial outbound.Options `yaml:"-"` // made of the above
 }
 
 // A Secret names the variable or file that holds a secret; a configuration never holds its
@@ -103,17 +125,6 @@ type Secret struct {
 	// Value is what was read there. It is exported because fmt asks only
 	// exported fields how they want to be printed.
 	Value proxy.Secret `yaml:"-"`
-}
-
-// A Model is a row that comes before the built-in model table.
-type Model struct {
-	Match           string `yaml:"match" need:"true"` // exact, or a prefix that ends in *
-	Encoding        string `yaml:"encoding" of:"o200k_base|cl100k_base|p50k_base|r50k_base"`
-	Window          Count  `yaml:"window" min:"1" max:"100M"`
-	MaxOutputTokens Count  `yaml:"max_output_tokens" min:"1" max:"100M"`
-	DefaultOutput   Count  `yaml:"default_output_tokens" min:"1" max:"100M"` // reserved where nobody says how long an answer may be
-	Estimated       bool   `yaml:"estimated"`                                // Encoding is not the model's own
-	Roles           string `yaml:"roles" of:"all|no_system"`                 // of messages that it takes
 }
 
 // Identity says which callers are let in, and as which tenant.
@@ -139,10 +150,13 @@ type Tenant struct {
 
 	// Filters are added to the policy's, so a tenant never sees more than its policy shows.
 	// (Between policies, extends replaces filters as it does all lists.)
-	Filters []Filter `yaml:"filters"`
+	Filters []filter.Filter `yaml:"filters"`
 
 	// Models narrow the policy's: a request may name what both allow.
 	Models []pattern.Model `yaml:"models"`
+
+	// Limits narrow the policy's: of each window the lower one counts.
+	Limits limits.Limits `yaml:"limits"`
 }
 
 // A Key is the digest of an API key.
@@ -196,12 +210,13 @@ func Default() Config {
 	t := proxy.DefaultTimeouts()
 	return Config{
 		Version:       1,
-		Listen:        "127.0.0.1:8080",
+		Listen:        Ports{{Address: "127.0.0.1:8080"}},
 		Admin:         Admin{Listen: "127.0.0.1:8081"},
 		Telemetry:     Telemetry{Listen: Off, Log: Log{Format: "auto", Requests: "all"}},
 		Cache:         Cache{Memory: 64 << 20, TTL: 10 * time.Minute, EmptyTTL: 30 * time.Second},
 		Explain:       Explain{Keep: 1000, Bodies: explain.BodiesOff},
 		Redis:         Redis{Timeout: redis.DefaultTimeout, Prefix: redis.DefaultPrefix, TTL: time.Hour},
+		Budgets:       limits.Budgets{Store: "auto", OnFailure: "fail_closed", OnRollback: "correct", Replicas: 1},
 		Concurrency:   1024,
 		Timeouts:      Timeouts{Connect: t.Connect, FirstByte: t.FirstByte, Idle: t.Idle, ClientWrite: t.ClientWrite},
 		ShutdownGrace: 25 * time.Second,

@@ -222,7 +222,7 @@ func TestFlagsWin(t *testing.T) {
 	if up.BaseURL.String() != "http://flag.test/v1" || up.APIKey.Reveal() != "" {
 		t.Errorf("the file's key would be sent to the flag's upstream: %v %v", up.BaseURL, up.APIKey)
 	}
-	if c.Listen != "127.0.0.1:9" || c.Admin.Listen != config.Off {
+	if c.Listen.String() != "127.0.0.1:9" || c.Admin.Listen != config.Off {
 		t.Errorf("listeners %s %s", c.Listen, c.Admin.Listen)
 	}
 	want := map[config.Name]config.Knowledge{"x": {Path: "/b", Engine: "embedded"}, "my-docs": {Path: "/c/My Docs/", Engine: "embedded"}}

@@ -104,7 +104,7 @@ func (c delegation) checkDelegatedBase(key string, name Name) {
 		}
 	case !c.may(key, mayPaths):
 		if err := files.StatWithin(c.Place(key).File, k.Path); errors.Is(err, files.ErrOutside) {
-			written, _ := scalarText(c.places[key+".path"].node)
+			written := c.places[key+".path"].Text()
 			c.forbidden(key+".path", mayPaths, "%q %v", written, err)
 		}
 	}

@@ -5,6 +5,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"sidenote/cmd/sidenote/internal/config/decode"
+	"sidenote/cmd/sidenote/internal/config/limits"
+	"sidenote/rewrite"
 )
 
 // expandPolicies merges each policy with those that it extends, and with the defaults: maps
@@ -20,8 +24,11 @@ func (c checker) expandPolicies() {
 		for _, link := range slices.Backward(chain) {
 			m := c.places["policies."+string(link)]
 			var again Problems // reported when the file was read
-			d := decoder{file: m.File, places: map[string]mark{}, problems: &again, variables: variables{lookup: c.env}}
-			d.value("", m.node, reflect.ValueOf(&p).Elem(), "")
+			d := decode.Decoder{File: m.File, Marks: decode.Marks{}, Problems: &again, Variables: decode.Variables{Lookup: c.env}, Fields: c.fields}
+			d.Value("", m.Node, reflect.ValueOf(&p).Elem(), "")
+		}
+		if _, own := c.places["policies."+string(name)+".ladder"]; p.Grounding == rewrite.GroundingStrict && !own {
+			p.Ladder = limits.Grounded(p.Ladder)
 		}
 		expandOverrides(c, &p, chain)
 		whole[name] = p

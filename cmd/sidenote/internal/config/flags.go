@@ -2,21 +2,23 @@ package config
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
+
+	"sidenote/cmd/sidenote/internal/config/decode"
+	"sidenote/cmd/sidenote/internal/config/value"
 )
 
 // applyFlags replaces values of the files by those of the flags.
 func (c loader) applyFlags(f Flags) {
-	c.flag("--listen", "listen", f.Listen, c.Listen.UnmarshalText)
+	c.applyListenFlag(f.Listen)
 	c.flag("--admin", "admin.listen", f.Admin, c.Admin.Listen.UnmarshalText)
 	c.flag("--redis", "redis.url", f.Redis, func(text []byte) error { return c.Redis.URL.setFlag(string(text), f.RedisShown) })
 	c.flag("--telemetry", "telemetry.listen", f.Telemetry, c.Telemetry.Listen.UnmarshalText)
 	c.flag("--shutdown-delay", "shutdown_delay", f.ShutdownDelay, c.setShutdownDelay)
 	if f.State != "" {
 		c.State.Path = f.State
-		c.places["state.path"] = mark{Place: Place{File: "--state"}}
+		c.places["state.path"] = decode.Mark{Place: Place{File: "--state"}}
 	}
 	c.State.Follow = c.State.Follow || f.Follow
 	if f.Open != nil {
@@ -32,19 +34,19 @@ func (c loader) applyFlags(f Flags) {
 	}
 	c.forget("knowledge")
 	c.Knowledge = make(map[Name]Knowledge, len(f.Knowledge))
-	for _, value := range f.Knowledge {
-		name, path, err := ParseKnowledge(value)
+	for _, text := range f.Knowledge {
+		name, path, err := value.ParseKnowledge(text)
 		place := Place{File: "--knowledge"}
 		if err != nil {
-			c.problems = append(c.problems, Problem{place, "", err.Error()})
+			c.problems = append(c.problems, Problem{Place: place, Reason: err.Error()})
 			continue
 		}
 		if before, ok := c.Knowledge[name]; ok {
-			c.problems = append(c.problems, Problem{place, "", fmt.Sprintf("%q is the name of both %q and %q; write NAME=PATH", name, before.Path, path)})
+			c.problems = append(c.problems, Problem{Place: place, Reason: fmt.Sprintf("%q is the name of both %q and %q; write NAME=PATH", name, before.Path, path)})
 			continue
 		}
 		c.Knowledge[name] = Knowledge{Path: path, Engine: EngineEmbedded, MustExist: path == ""}
-		c.places["knowledge."+string(name)] = mark{Place: place}
+		c.places["knowledge."+string(name)] = decode.Mark{Place: place}
 	}
 }
 
@@ -65,9 +67,9 @@ func (c loader) flag(name, key, value string, set func([]byte) error) {
 	}
 	place := Place{File: name}
 	c.forget(key)
-	c.places[key] = mark{Place: place}
+	c.places[key] = decode.Mark{Place: place}
 	if err := set([]byte(value)); err != nil {
-		c.problems = append(c.problems, Problem{place, "", err.Error()})
+		c.problems = append(c.problems, Problem{Place: place, Reason: err.Error()})
 	}
 }
 
@@ -78,51 +80,4 @@ func (c loader) forget(key string) {
 			delete(c.places, k)
 		}
 	}
-}
-
-// ParseKnowledge reads [NAME=]PATH. Without a name the base is called after the
-// folder or file. A text without / . and ~ is the name of a base in the state folder; its
-// path is "".
-func ParseKnowledge(value string) (name Name, path string, err error) {
-	left, path, named := strings.Cut(value, "=")
-	if !named || strings.ContainsAny(left, `/\.~`) {
-		if !strings.ContainsAny(value, `/\.~`) {
-			if err := name.UnmarshalText([]byte(value)); err != nil {
-				return "", "", fmt.Errorf("%w; for a folder of that name write ./%s", err, value)
-			}
-			return name, "", nil
-		}
-		name, err = folderName(value)
-		return name, value, err
-	}
-	if err := name.UnmarshalText([]byte(left)); err != nil {
-		return "", "", err
-	}
-	if strings.TrimSpace(path) == "" {
-		return "", "", fmt.Errorf("%q has no path after the =", value)
-	}
-	return name, path, nil
-}
-
-// folderName folds the last element of path to a name.
-func folderName(path string) (Name, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", fmt.Errorf("resolve %q: %w", path, err)
-	}
-	var b strings.Builder
-	for _, r := range strings.ToLower(filepath.Base(abs)) {
-		switch {
-		case r < 128 && validName(string(r)):
-			b.WriteRune(r)
-		case !strings.HasSuffix(b.String(), "-"):
-			b.WriteByte('-')
-		}
-	}
-	name := b.String()
-	name = strings.Trim(name[:min(len(name), 64)], "-")
-	if !validName(name) {
-		return "", fmt.Errorf("%q gives no name of a-z 0-9 _ -; write NAME=PATH", path)
-	}
-	return Name(name), nil
 }

@@ -2,10 +2,7 @@ package config
 
 import (
 	"maps"
-	"reflect"
 	"slices"
-
-	"github.com/goccy/go-yaml/ast"
 
 	"sidenote/cmd/sidenote/internal/config/callers"
 	"sidenote/proxy"
@@ -36,7 +33,7 @@ func (f namedFiles) Written(key string) bool {
 
 // checkCallers checks who is recognised by tokens and by a header.
 func checkCallers(c checker) {
-	for key, used := range map[string]bool{"identity.jwt": len(c.Identity.JWT) > 0, "identity.header": len(c.Identity.Header.Trusted) > 0} {
+	for key, used := range map[string]bool{"identity.jwt": len(c.Identity.JWT) > 0, "identity.header": c.Identity.Header.Used()} {
 		if used && len(c.Tenants) == 0 {
 			c.problem(key, "needs tenants, and there are none")
 		}
@@ -48,6 +45,9 @@ func checkCallers(c checker) {
 				c.forbidden(key, mayTokens, "is not for an included file to say, as it could take callers of others")
 			}
 		}
+	}
+	if verifies := func(l Listener) bool { return l.TLS.ClientCA != "" }; len(c.Identity.Header.Certificates) > 0 && !slices.ContainsFunc(c.Listen, verifies) {
+		c.problem("identity.header.certificates", "needs a listener that verifies certificates of clients, by tls: {client_ca: …}")
 	}
 	callers.Check(rules(c.Config), c.problem)
 }
@@ -64,18 +64,8 @@ func rules(c *Config) []identity.Rule {
 // addCallers fills in who is recognised by tokens and by a header.
 func addCallers(c *Config, t *proxy.Tenants) {
 	callers.Add(t, c.Identity.JWT, rules(c), c.Identity.Header)
+	t.Proxies = callers.Networks(c.Proxies)
 	if len(c.Tenants) > 0 {
 		t.Named = slices.Collect(maps.Values(c.tenants))
 	}
-}
-
-// values reads a list of texts; a text is short for a list of one.
-func (d *decoder) values(key string, n ast.Node, to *callers.Values) {
-	if text, ok := scalarText(n); ok {
-		*to = callers.Values{text}
-		return
-	}
-	var list []string
-	d.value(key, n, reflect.ValueOf(&list).Elem(), "")
-	*to = list
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"sidenote/cmd/sidenote/internal/config/document"
+	"sidenote/cmd/sidenote/internal/config/filter"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/vectorstore"
@@ -34,8 +36,8 @@ type Knowledge struct {
 	Include []Glob `yaml:"include"`
 	Exclude []Glob `yaml:"exclude"`
 
-	Attributes     Attributes     `yaml:"attributes"` // of all its documents
-	AttributesFrom AttributesFrom `yaml:"attributes_from"`
+	Attributes     filter.Attributes `yaml:"attributes"` // of all its documents
+	AttributesFrom AttributesFrom    `yaml:"attributes_from"`
 
 	// Deletions says what to do where most files of the folder are gone.
 	Deletions string `yaml:"deletions" of:"keep|accept"`
@@ -49,10 +51,6 @@ type Knowledge struct {
 
 	MustExist bool `yaml:"-"` // a flag names it without a path: the state folder must have it
 }
-
-// Attributes are those that all documents of a base have: strings, numbers, true and
-// false, and lists of strings.
-type Attributes map[string]any
 
 // AttributesFrom says from where documents of a folder get attributes. Those of
 // Knowledge.Attributes win over these, and those of the path over a document's own.
@@ -85,7 +83,7 @@ func Thresholds(all map[Name]Knowledge, bases []Name) (list []retrieval.Threshol
 	return list
 }
 
-func (k *Knowledge) setDefaults() { k.Engine, k.Deletions = EngineEmbedded, deletionsKeep }
+func (k *Knowledge) SetDefaults() { k.Engine, k.Deletions = EngineEmbedded, deletionsKeep }
 
 // A StoreID is the id of a vector store: visible ASCII that is one segment of a path.
 type StoreID string
@@ -106,7 +104,7 @@ func (c checker) checkBases() {
 	for _, name := range sortedKeys(c.Knowledge) {
 		k, key := c.Knowledge[name], "knowledge."+string(name)
 		written := func(field string) bool { _, ok := c.places[key+"."+field]; return ok }
-		if m := c.places[key+".engine"]; written("engine") && m.env == "" && m.text() != k.Engine {
+		if m := c.places[key+".engine"]; written("engine") && m.Env == "" && m.Text() != k.Engine {
 			continue // reported as no engine at all
 		}
 		var need []string
@@ -153,7 +151,10 @@ func (c checker) checkAttributes(name Name) {
 func (c *Config) VectorStore(name Name) vectorstore.Options {
 	k := c.Knowledge[name]
 	u := c.upstreams()[k.Upstream]
-	return vectorstore.Options{Knowledge: string(name), Store: string(k.ID), BaseURL: u.BaseURL.URL, Key: u.APIKey.Value.Reveal}
+	return vectorstore.Options{
+		Knowledge: string(name), Store: string(k.ID), BaseURL: u.BaseURL.URL, Key: u.APIKey.Value.Reveal,
+		Dial: u.Dial.Context, TLS: u.Dial.TLS(u.BaseURL.Hostname()),
+	}
 }
 
 // OnlyForKnowledge tells whether an upstream is used for vector stores of bases and for no
@@ -189,7 +190,7 @@ func (c *Config) CheckFolders(mayBeAway func(Name) bool) error {
 		case errors.Is(err, fs.ErrNotExist):
 			reason = "not found"
 		case err != nil:
-			reason = "cannot be read: " + cause(err).Error()
+			reason = "cannot be read: " + document.Cause(err).Error()
 		case !info.IsDir() && !info.Mode().IsRegular():
 			reason = "is neither a folder nor a file" // opening a pipe would wait for ever
 		default:
@@ -199,10 +200,10 @@ func (c *Config) CheckFolders(mayBeAway func(Name) bool) error {
 		if c.Place(key).Line == 0 && strings.Contains(path, ",") {
 			reason += "; several folders have a --knowledge each"
 		}
-		problems = append(problems, Problem{c.Place(key), key, "folder " + strconv.Quote(path) + " " + reason})
+		problems = append(problems, Problem{Place: c.Place(key), Key: key, Reason: "folder " + strconv.Quote(path) + " " + reason})
 	}
 	if len(problems) > 0 {
-		return problems.sorted(c.files)
+		return problems.Sorted(c.files)
 	}
 	return nil
 }

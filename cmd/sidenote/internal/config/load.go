@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"reflect"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
 
+	"sidenote/cmd/sidenote/internal/config/decode"
+	"sidenote/cmd/sidenote/internal/config/document"
 	"sidenote/cmd/sidenote/internal/config/files"
+	"sidenote/cmd/sidenote/internal/config/schema"
 )
 
 // A Source is where a configuration comes from. Flags win over the file.
@@ -28,6 +28,7 @@ type Source struct {
 	Env       func(name string) (string, bool)       // for secrets; nil knows none
 	Read      func(path string) ([]byte, error)      // nil reads the disk
 	Glob      func(pattern string) ([]string, error) // nil looks on the disk
+	Seen      func(path string)                      // hears of each file and pattern that is read; nil: nobody
 
 	readWithin func(file, path string) ([]byte, error) // reads path if it lies in file's folder
 }
@@ -57,12 +58,13 @@ func Load(src Source) (*Config, error) {
 	l := begin(&src)
 	c := l.Config
 	if !l.readMain(src) {
-		return nil, c.problems.sorted(c.files) // further checks would only report what the unreadable files define
+		return nil, c.problems.Sorted(c.files) // further checks would only report what the unreadable files define
 	}
 	l.applyFlags(src.Flags)
 	l.applyAdminToken(src)
 	l.readSecrets(src)
 	l.readKeySets(src)
+	readTLS(l, src)
 	l.locateState(src.Env)
 	l.locateFolders()
 	checker(l).check(src.Offline)
@@ -70,7 +72,7 @@ func Load(src Source) (*Config, error) {
 		c.resolve()
 	}
 	if len(c.problems) > 0 {
-		return nil, c.problems.sorted(c.files)
+		return nil, c.problems.Sorted(c.files)
 	}
 	return c, nil
 }
@@ -82,8 +84,11 @@ func Listeners(src Source) (*Config, error) {
 	c := l.Config
 	l.readMain(src)
 	l.applyFlags(src.Flags)
+	for _, port := range l.listeners() {
+		port.locate(l)
+	}
 	if len(c.problems) > 0 {
-		return nil, c.problems.sorted(c.files)
+		return nil, c.problems.Sorted(c.files)
 	}
 	return c, nil
 }
@@ -97,7 +102,7 @@ func begin(src *Source) loader {
 	src.setDefaults()
 	c := Default()
 	c.env = src.Env
-	c.places, c.delegated = map[string]mark{}, map[string]int{}
+	c.places, c.delegated, c.fields = decode.Marks{}, map[string]int{}, schema.Cache{}
 	l := loader{delegation{&c}}
 	if home, ok := src.Env("HOME"); ok && filepath.IsAbs(home) {
 		c.home = home
@@ -110,20 +115,7 @@ func (s *Source) setDefaults() {
 	if s.Env == nil {
 		s.Env = func(string) (string, bool) { return "", false }
 	}
-	s.readWithin = files.ReadWithin
-	if s.Read == nil {
-		s.Read = files.Read
-	} else {
-		s.readWithin = func(file, path string) ([]byte, error) {
-			if _, _, err := files.Split(file, path); err != nil {
-				return nil, err
-			}
-			return s.Read(path)
-		}
-	}
-	if s.Glob == nil {
-		s.Glob = files.Glob
-	}
+	s.Read, s.readWithin, s.Glob = files.Readers{Read: s.Read, Glob: s.Glob, Seen: s.Seen}.Functions()
 }
 
 // readMain reads the main file, if there is one, and what it includes. It returns false
@@ -148,86 +140,47 @@ func (c loader) readMain(src Source) (ok bool) {
 
 func (c loader) readFile(src Source, path string, to reflect.Value) (ok bool) {
 	c.files = append(c.files, path)
-	root, problem := parse(src, path)
-	if problem != nil {
-		c.problems = append(c.problems, *problem)
+	before := len(c.problems)
+	fail := func(line, column int, format string, args ...any) bool {
+		c.problems = append(c.problems[:before], Problem{Place: Place{File: path, Line: line, Column: column}, Reason: fmt.Sprintf(format, args...)})
 		return false
-	}
-	d := decoder{file: path, places: c.places, problems: &c.problems, variables: c.variablesOf(path)}
-	if _, isMap := root.(ast.MapNode); !isMap {
-		d.problem(root, "", "is a %s; it wants a map", shape(root))
-		return false
-	}
-	d.value("", root, to, "")
-	return true
-}
-
-// parse returns the root of the one document in a file.
-func parse(src Source, path string) (ast.Node, *Problem) {
-	fail := func(line, column int, format string, args ...any) (ast.Node, *Problem) {
-		return nil, &Problem{Place{path, line, column}, "", fmt.Sprintf(format, args...)}
 	}
 	data, err := src.Read(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fail(0, 0, "file not found")
 	case err != nil:
-		return fail(0, 0, "cannot be read: %v", cause(err))
+		return fail(0, 0, "cannot be read: %v", document.Cause(err))
 	}
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return fail(1, 1, "is UTF-16; save it as UTF-8")
 	}
-	file, err := parser.ParseBytes(unmarked(data), 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		if syntax, ok := errors.AsType[yaml.Error](err); ok && syntax.GetToken() != nil && syntax.GetToken().Position != nil {
-			p := syntax.GetToken().Position
-			return fail(p.Line, p.Column, "is not YAML: %s", syntax.GetMessage())
+	d := decode.Decoder{
+		File: path, Marks: c.places, Problems: &c.problems, Variables: c.variablesOf(path),
+		Shared: reflect.TypeFor[Catalog](), Fields: c.fields,
+	}
+	for part, err := range document.Parts(data) {
+		if err != nil {
+			return fail(err.Line, err.Column, "%s", err.Reason)
 		}
-		return fail(1, 1, "is not YAML: %v", err)
-	}
-	var docs []ast.Node
-	for _, doc := range file.Docs {
-		if doc.Body != nil && doc.Body.Type() != ast.CommentType {
-			docs = append(docs, doc.Body)
+		if _, isMap := part.Node.(ast.MapNode); !isMap {
+			d.Problem(part.Node, "", "is a %s; it wants a map", decode.Shape(part.Node))
+			return false
 		}
+		d.Part(part, to)
 	}
-	switch {
-	case len(docs) == 0:
-		return fail(1, 1, "is empty")
-	case len(docs) > 1:
-		p := position(docs[1])
-		return fail(p.Line, p.Column, "holds a second document; use one file for each")
-	}
-	return docs[0], nil
-}
-
-// unmarked is a text without the byte order mark that some editors put first.
-func unmarked(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }
-
-func position(n ast.Node) token.Position {
-	if t := n.GetToken(); t != nil && t.Position != nil {
-		return *t.Position
-	}
-	return token.Position{Line: 1, Column: 1}
-}
-
-// cause is the reason of a file error without the path, which the message names already.
-func cause(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
-	}
-	return err
+	return true
 }
 
 // problem reports a problem where key stands, or the nearest above it.
 func (c *Config) problem(key, format string, args ...any) {
-	c.problems = append(c.problems, Problem{c.Place(key), key, fmt.Sprintf(format, args...)})
+	c.problems = append(c.problems, Problem{Place: c.Place(key), Key: key, Reason: fmt.Sprintf(format, args...)})
 }
 
 // Place is where a key's value stands; of a key that is not written, where the
 // nearest above it stands. The zero Place is a value that nobody wrote.
 func (c *Config) Place(key string) Place {
-	if m, ok := nearest(c.places, key); ok {
+	if m, ok := c.places.Nearest(key); ok {
 		return m.Place
 	}
 	if len(c.files) > 0 {

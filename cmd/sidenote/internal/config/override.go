@@ -4,6 +4,8 @@ import (
 	"reflect"
 
 	"sidenote/cmd/sidenote/internal/config/changes"
+	"sidenote/cmd/sidenote/internal/config/decode"
+	"sidenote/cmd/sidenote/internal/config/filter"
 	"sidenote/cmd/sidenote/internal/config/pattern"
 )
 
@@ -13,7 +15,7 @@ import (
 type Override struct {
 	Models    []pattern.Model `yaml:"models,omitempty,flow"`
 	Routes    []Route         `yaml:"routes,omitempty,flow"`
-	Filters   []Filter        `yaml:"filters,omitempty"` // beside those of policy and tenant
+	Filters   []filter.Filter `yaml:"filters,omitempty"` // beside those of policy and tenant
 	Treatment `yaml:",inline"`
 
 	of *Treatment // of the policy, for printing
@@ -39,8 +41,8 @@ func expandOverrides(c checker, p *Policy, chain []Name) {
 			}
 			o := Override{Treatment: p.Treatment}
 			var again Problems // reported when the file was read
-			d := decoder{file: m.File, places: map[string]mark{}, problems: &again}
-			d.value("", m.node, reflect.ValueOf(&o).Elem(), "")
+			d := decode.Decoder{File: m.File, Marks: decode.Marks{}, Problems: &again, Variables: decode.Variables{Lookup: c.env}, Fields: c.fields}
+			d.Value("", m.Node, reflect.ValueOf(&o).Elem(), "")
 			p.Overrides[i] = o
 			break
 		}

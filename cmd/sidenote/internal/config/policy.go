@@ -3,6 +3,8 @@ package config
 import (
 	"time"
 
+	"sidenote/cmd/sidenote/internal/config/filter"
+	"sidenote/cmd/sidenote/internal/config/limits"
 	"sidenote/cmd/sidenote/internal/config/pattern"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
@@ -13,10 +15,11 @@ import (
 // differs from the one that it extends, in a Config it is whole.
 type Policy struct {
 	Treatment       `yaml:",inline"`
+	limits.Spending `yaml:",inline"`
 	Extends         Name            `yaml:"extends,omitempty"`
 	Upstream        Name            `yaml:"upstream,omitempty"`
 	Knowledge       []Name          `yaml:"knowledge,omitempty,flow"`
-	Filters         []Filter        `yaml:"filters,omitempty"` // of its documents; all of them hold
+	Filters         []filter.Filter `yaml:"filters,omitempty"` // of its documents; all of them hold
 	MaxRewriteBytes Bytes           `yaml:"max_rewrite_bytes" min:"1KiB" max:"1GiB"`
 	Routes          []Route         `yaml:"routes,omitempty"`
 	Models          []pattern.Model `yaml:"models,omitempty,flow"` // that requests may name; absent: all
@@ -53,7 +56,7 @@ type Component struct {
 	Truncatable bool     `yaml:"truncatable"`
 }
 
-func (c *Component) setDefaults() { c.Priority = rewrite.PriorityMedium }
+func (c *Component) SetDefaults() { c.Priority = rewrite.PriorityMedium }
 
 // SourcesComponent places the sources among the components.
 type SourcesComponent struct {
@@ -79,7 +82,7 @@ type OnFailure struct {
 // DefaultPolicy is the policy where none is configured.
 func DefaultPolicy() Policy {
 	p := rewrite.DefaultPolicy()
-	return Policy{MaxRewriteBytes: 32 << 20, Treatment: Treatment{
+	return Policy{MaxRewriteBytes: 32 << 20, Spending: limits.Spending{Ladder: limits.DefaultLadder()}, Treatment: Treatment{
 		Mode:               p.Mode.String(),
 		Placement:          p.Placement,
 		ContextTokens:      Count(p.ContextTokens),
@@ -107,7 +110,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 		panic("BUG: mode was not checked: " + p.Mode)
 	}
 	out := rewrite.Policy{
-		Tenant: string(tenant), Upstream: string(p.Upstream), Mode: mode, Knowledge: Texts(p.Knowledge), Filter: allOf(p.Filters),
+		Tenant: string(tenant), Upstream: string(p.Upstream), Mode: mode, Knowledge: Texts(p.Knowledge), Filter: filter.All(p.Filters),
 		Search: retrieval.Settings{
 			TopK: int(p.Retrieval.TopK), NumCandidates: int(p.Retrieval.NumCandidates), MaxPerDocument: int(p.Retrieval.MaxPerDocument),
 			ScoreThreshold: float64(p.Retrieval.ScoreThreshold), Deadline: p.Retrieval.Deadline,

@@ -1,75 +1,15 @@
 package config
 
 import (
-	"cmp"
-	"fmt"
-	"slices"
-	"strings"
-
-	"sidenote/cmd/sidenote/internal/config/spelling"
+	"sidenote/cmd/sidenote/internal/config/document"
 )
 
 // MaxProblems is how many problems an error shows; the rest is counted.
-const MaxProblems = 20
+const MaxProblems = document.MaxProblems
 
-// A Place is the place of a value: a file with line and column (from 1), or a flag.
-type Place struct {
-	File         string // path as it was given, or "--upstream"
-	Line, Column int    // 0 for a flag
-}
-
-func (p Place) String() string {
-	if p.Line == 0 {
-		return p.File
-	}
-	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
-}
-
-// A Problem is one thing that is wrong with a configuration.
-type Problem struct {
-	Place  Place
-	Key    string // "policies.base.retrieval.top_k"; "" for the whole file
-	Reason string // for people, naming the value
-}
-
-func (p Problem) String() string {
-	text := p.Reason
-	if p.Key != "" {
-		text = p.Key + ": " + text
-	}
-	if p.Place.File != "" {
-		text = p.Place.String() + ": " + text
-	}
-	return text
-}
-
-// Problems is everything that is wrong with a configuration, in the order of
-// files and lines. It is the only error that Load returns.
-type Problems []Problem
-
-// Error shows one problem a line, at most MaxProblems.
-func (ps Problems) Error() string {
-	lines := make([]string, 0, len(ps))
-	for _, p := range ps[:min(len(ps), MaxProblems)] {
-		lines = append(lines, p.String())
-	}
-	if more := len(ps) - MaxProblems; more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(lines, "\n")
-}
-
-// sorted sorts problems by file, in the order of reading, and by line, and drops
-// repetitions: a value may be checked twice.
-func (ps Problems) sorted(files []string) Problems {
-	slices.SortStableFunc(ps, func(a, b Problem) int {
-		return cmp.Or(
-			cmp.Compare(slices.Index(files, a.Place.File), slices.Index(files, b.Place.File)),
-			cmp.Compare(a.Place.Line, b.Place.Line),
-			cmp.Compare(a.Place.Column, b.Place.Column))
-	})
-	return slices.Compact(ps)
-}
-
-// didYouMean returns "; did you mean X?" for the word that s could stand for, or "".
-func didYouMean(s string, words []string) string { return spelling.DidYouMean(s, words) }
+// What is wrong, and where. Problems is the only error that Load returns.
+type (
+	Place    = document.Place
+	Problem  = document.Problem
+	Problems = document.Problems
+)

@@ -7,11 +7,12 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cache/redis"
+	"sidenote/cmd/sidenote/internal/config/document"
 	"sidenote/proxy"
 )
 
-// setPlain sets the URL that is written in the file itself. One with a password is refused.
-func (u *RedisURL) setPlain(text string) error {
+// SetPlain sets the URL that is written in the file itself. One with a password is refused.
+func (u *RedisURL) SetPlain(text string) error {
 	if redis.HasPassword(text) {
 		return errors.New("holds a password in plain text; write {env: NAME} or {file: PATH}")
 	}
@@ -52,7 +53,7 @@ func (c loader) readRedis(src Source) {
 	if r.CA != "" && !src.NoSecrets {
 		pem, err := src.Read(c.locate("redis.ca", r.CA))
 		if err != nil {
-			c.problem("redis.ca", "%q cannot be read: %v", r.CA, cause(err))
+			c.problem("redis.ca", "%q cannot be read: %v", r.CA, document.Cause(err))
 		} else if !x509.NewCertPool().AppendCertsFromPEM(pem) {
 			c.problem("redis.ca", "%q holds no certificate in PEM form", r.CA)
 		}

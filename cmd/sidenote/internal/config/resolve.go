@@ -1,18 +1,17 @@
 package config
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
+	"sidenote/cmd/sidenote/internal/config/limits"
 	"sidenote/cmd/sidenote/internal/config/pattern"
 	"sidenote/proxy"
 	"sidenote/proxy/route"
-	"sidenote/rewrite/tokens"
+	"sidenote/rewrite"
 )
 
 // resolve turns a checked configuration into the values that the proxy runs on. It reports
@@ -57,6 +56,11 @@ func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
 	if p.Models != nil {
 		out.Models = Texts(p.Models)
 	}
+	if p.Grounding == rewrite.GroundingStrict { // of an override; else it is refused
+		p.Ladder = limits.Grounded(p.Ladder)
+	}
+	out.Budget = p.Terms(c.Budgets, limits.Table(c.Prices))
+	out.Metered, out.OutputCap = out.Budget.Tokens(), int(p.MaxOutput)
 	out.Rewrite.Search.Thresholds = Thresholds(c.Knowledge, p.Knowledge)
 	return out
 }
@@ -84,14 +88,14 @@ func (c *Config) Policy(tenant Name) Policy {
 		p.Knowledge = sortedKeys(c.Knowledge)
 	}
 	p.Filters = slices.Concat(p.Filters, t.Filters)
-	p.Models = pattern.Both(p.Models, t.Models)
+	p.Models, p.Limits = pattern.Both(p.Models, t.Models), limits.Both(p.Limits, t.Limits)
 	p.OnEmpty = p.rewritePolicy(tenant).Empty()
 	p.Overrides = slices.Clone(p.Overrides)
 	for i := range p.Overrides {
 		o := &p.Overrides[i]
 		o.OnEmpty, o.of = p.with(*o).rewritePolicy(tenant).Empty(), &p.Treatment
 	}
-	if len(p.Routes) == 0 && (p.Models != nil || c.upstreams()[p.Upstream].APIKey != (Secret{})) {
+	if len(p.Routes) == 0 && (p.Models != nil || p.Limits != (limits.Limits{}) || c.upstreams()[p.Upstream].APIKey != (Secret{})) {
 		for _, r := range route.Defaults() {
 			p.Routes = append(p.Routes, Route(r))
 		}
@@ -126,7 +130,6 @@ func (c *Config) WorstRetrieval() time.Duration {
 // Proxy is the configuration of the data listener.
 func (c *Config) Proxy() proxy.Config {
 	out := proxy.Config{
-		Upstreams:   map[string]proxy.Upstream{},
 		Tenants:     proxy.Tenants{Unknown: c.unknown, Origins: Texts(c.Identity.Origins), Hosts: Texts(c.Identity.Hosts)},
 		Concurrency: int(c.Concurrency),
 		Connections: int(c.Connections),
@@ -135,9 +138,7 @@ func (c *Config) Proxy() proxy.Config {
 	addCallers(c, &out.Tenants)
 	out.Timeouts.Connect, out.Timeouts.FirstByte = c.Timeouts.Connect, c.Timeouts.FirstByte
 	out.Timeouts.Idle, out.Timeouts.ClientWrite = c.Timeouts.Idle, c.Timeouts.ClientWrite
-	for name, u := range c.upstreams() {
-		out.Upstreams[string(name)] = proxy.Upstream{Name: string(name), BaseURL: u.BaseURL.URL, APIKey: u.APIKey.Value}
-	}
+	out.Upstreams = ProxyUpstreams(c)
 	for _, name := range c.TenantNames() {
 		for _, k := range c.Tenants[name].Keys {
 			out.Tenants.Keys = append(out.Tenants.Keys, proxy.Key{
@@ -148,34 +149,27 @@ func (c *Config) Proxy() proxy.Config {
 	return out
 }
 
+// ProxyUpstreams are the Upstreams of Proxy, which takes time for each tenant.
+func ProxyUpstreams(c *Config) map[string]proxy.Upstream {
+	out := map[string]proxy.Upstream{}
+	for name, u := range c.upstreams() {
+		out[string(name)] = proxy.Upstream{Name: string(name), BaseURL: u.BaseURL.URL, APIKey: u.APIKey.Value, Dial: u.Dial, NoUsageOption: u.IncludeUsage == "off"}
+	}
+	return out
+}
+
 // UpstreamNames lists the upstreams by name.
 func (c *Config) UpstreamNames() []Name { return sortedKeys(c.upstreams()) }
 
 // KnowledgeNames lists the bases by name.
 func (c *Config) KnowledgeNames() []Name { return sortedKeys(c.Knowledge) }
 
-// ModelTable is the configured rows, then the built-in ones. What a row leaves
-// open is filled in from the built-in row that its name matches.
-func (c *Config) ModelTable() []tokens.Model {
-	builtin := tokens.Builtin()
-	table := make([]tokens.Model, 0, len(c.Models)+len(builtin))
-	for _, m := range c.Models {
-		row, _ := tokens.Lookup(builtin, strings.TrimSuffix(m.Match, "*"))
-		row.Match = strings.ToLower(m.Match)
-		if m.Encoding != "" {
-			row.Encoding, row.Estimated = m.Encoding, false
+// Limited tells whether some tenant has limits.
+func Limited(c *Config) bool {
+	for _, p := range c.tenants {
+		if p.Budget.Limited() {
+			return true
 		}
-		row.Estimated = row.Estimated || m.Estimated
-		row.Window = cmp.Or(int(m.Window), row.Window)
-		row.MaxOutput = cmp.Or(int(m.MaxOutputTokens), row.MaxOutput)
-		row.DefaultOutput = cmp.Or(int(m.DefaultOutput), row.DefaultOutput)
-		if m.Roles != "" {
-			row.NoSystem = m.Roles == noSystem
-		}
-		table = append(table, row)
 	}
-	return append(table, builtin...)
+	return false
 }
-
-// noSystem is the Model.Roles of a model that refuses messages of the role system.
-const noSystem = "no_system"

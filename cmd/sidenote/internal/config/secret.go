@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 
+	"sidenote/cmd/sidenote/internal/config/decode"
+	"sidenote/cmd/sidenote/internal/config/document"
 	"sidenote/cmd/sidenote/internal/config/files"
 	"sidenote/proxy"
 )
@@ -13,11 +15,11 @@ import (
 func (c loader) readSecrets(src Source) {
 	c.readSecret(src, "admin.token", &c.Admin.Token)
 	c.readSecret(src, "admin.read_token", &c.Admin.ReadToken)
-	c.readSecret(src, "upstream.api_key", &c.Upstream.APIKey)
+	c.readUpstream(src, "upstream", &c.Upstream)
 	c.readRedis(src)
 	for _, name := range sortedKeys(c.Upstreams) {
 		u := c.Upstreams[name]
-		c.readSecret(src, "upstreams."+string(name)+".api_key", &u.APIKey)
+		c.readUpstream(src, "upstreams."+string(name), &u)
 		c.Upstreams[name] = u
 	}
 }
@@ -37,12 +39,12 @@ func (c loader) applyAdminToken(src Source) {
 		given, from = Secret{Env: AdminTokenEnv}, AdminTokenEnv
 	}
 	c.forget("admin.token")
-	c.places["admin.token"] = mark{Place: Place{File: from}}
+	c.places["admin.token"] = decode.Mark{Place: Place{File: from}}
 	c.Admin.Token = given
 }
 
-// setPlain refuses a secret that stands in the file itself.
-func (s *Secret) setPlain(string) error {
+// SetPlain refuses a secret that stands in the file itself.
+func (s *Secret) SetPlain(string) error {
 	return errors.New("is a secret in plain text; write {env: NAME} or {file: PATH}")
 }
 
@@ -88,28 +90,35 @@ func (c loader) secretText(src Source, key string, s *Secret) string {
 		}
 		return strings.TrimSpace(value)
 	case s.File != "":
-		return c.secretFile(src, key, s.File)
+		return string(c.readNamed(src, key+".file", s.File))
 	}
 	return ""
 }
 
-// secretFile reads a secret, for an included file in its own folder only.
-func (c loader) secretFile(src Source, key, name string) string {
-	file, read := c.Place(key).File, src.readWithin
+// readAgain reads the file at key, for an included file in its own folder only.
+func readAgain(c loader, src Source, key, name string) ([]byte, error) {
+	path := c.locate(key, name)
 	if c.may(key, maySecrets) {
-		read = func(_, path string) ([]byte, error) { return src.Read(path) }
+		return src.Read(path)
 	}
-	data, err := read(file, c.locate(key+".file", name))
-	text := string(bytes.TrimSpace(unmarked(data)))
+	return src.readWithin(c.Place(key).File, path)
+}
+
+// readNamed reads the trimmed content of the file at key, for an included file in its own
+// folder only; nil where that is a problem, which is reported.
+func (c loader) readNamed(src Source, key, name string) []byte {
+	data, err := readAgain(c, src, key, name)
+	text := bytes.TrimSpace(document.Unmarked(data))
 	switch {
 	case errors.Is(err, files.ErrOutside):
-		c.forbidden(key+".file", maySecrets, "%q %v", name, err)
+		c.forbidden(key, maySecrets, "%q %v", name, err)
 	case src.NoSecrets:
-		return ""
 	case err != nil:
-		c.problem(key+".file", "%q cannot be read: %v", name, cause(err))
-	case text == "":
-		c.problem(key+".file", "%q is empty", name)
+		c.problem(key, "%q cannot be read: %v", name, document.Cause(err))
+	case len(text) == 0:
+		c.problem(key, "%q is empty", name)
+	default:
+		return text
 	}
-	return text
+	return nil
 }

@@ -1,10 +1,16 @@
 package config_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml/parser"
 
 	"sidenote/cmd/sidenote/internal/config"
 )
@@ -39,6 +45,38 @@ func TestP1WorkGrowsWithTenants(t *testing.T) {
 	}
 }
 
+// inOneFile is the same configuration in one file.
+func inOneFile(n int) config.Source {
+	many := manyTenants(n)
+	text, _ := many.Read("c.yaml")
+	all := bytes.Replace(text, []byte("include: [{path: 't/*.yaml', knowledge: [docs]}]\n"), []byte("tenants:\n"), 1)
+	files, _ := many.Glob("t/*.yaml")
+	for _, file := range files {
+		text, _ := many.Read(file)
+		all = append(all, bytes.TrimPrefix(text, []byte("tenants:\n"))...)
+	}
+	return disk{"c.yaml": string(all)}.source("c.yaml")
+}
+
+// So does the memory, where all of them are in one file. (P1)
+func TestP1MemoryGrowsWithTenantsOfOneFile(t *testing.T) {
+	bytes := func(n int) uint64 {
+		src := inOneFile(n)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if c, err := config.Load(src); err != nil || len(c.TenantNames()) != n {
+			t.Fatalf("%d tenants: %v", n, err)
+		}
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if few, many := bytes(1000), bytes(8000); many > 10*few {
+		t.Errorf("1,000 tenants take %d bytes, 8,000 take %d", few, many)
+	}
+}
+
+// BenchmarkLoad measures how long many tenants take to load; of one file also how many times
+// as long as the YAML parser alone, on the same text in pieces of 100 tenants.
 func BenchmarkLoad(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {
 		src := manyTenants(n)
@@ -48,6 +86,27 @@ func BenchmarkLoad(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+		})
+		b.Run(fmt.Sprint(n, "/one file"), func(b *testing.B) {
+			src := inOneFile(n)
+			text, _ := src.Read("c.yaml")
+			lines := slices.Collect(bytes.Lines(text))
+			var parsing time.Duration
+			for b.Loop() {
+				if _, err := config.Load(src); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				start := time.Now()
+				for piece := range slices.Chunk(lines[4:], 400) {
+					if _, err := parser.ParseBytes(bytes.Join(piece, nil), 0); err != nil {
+						b.Fatal(err)
+					}
+				}
+				parsing += time.Since(start)
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(b.Elapsed())/float64(parsing), "times/parse")
 		})
 	}
 }
@@ -83,7 +142,7 @@ func TestP1OneKeyOfTwoTenants(t *testing.T) {
 		"a/t.yaml": "tenants: {one: {keys: [{sha256: " + digest + "}]}}\n", "b/t.yaml": "tenants: {two: {keys: [{sha256: " + digest + "}]}}\n",
 	}.source("c.yaml")
 	_, err := config.Load(src)
-	if want := `b/t.yaml:1:25: tenants.two.keys[0].sha256: is also a key of tenant "one"`; fmt.Sprint(err) != want {
+	if want := `b/t.yaml:1:25: tenants.two.keys[0].sha256: is also a key of tenant "one", at a/t.yaml:1:25`; fmt.Sprint(err) != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }

@@ -101,7 +101,7 @@ func TestM23Spellings(t *testing.T) {
 
 		"upstream: https://api.openai.com/v1/chat/completions":       `c.yaml:1:11: upstream.base_url: "https://api.openai.com/v1/chat/completions" ends in /chat/completions, which requests bring themselves; write https://api.openai.com/v1`,
 		"upstream: https://u.test/Chat/Completions/":                 `c.yaml:1:11: upstream.base_url: "https://u.test/Chat/Completions/" ends in /chat/completions, which requests bring themselves; write https://u.test`,
-		"upstream: https://u.test/v1/chat/completions?api-version=1": `c.yaml:1:11: upstream.base_url: "https://u.test/v1/chat/completions?api-version=1" ends in /chat/completions, which requests bring themselves; write https://u.test/v1`,
+		"upstream: https://u.test/v1/chat/completions?api-version=1": `c.yaml:1:11: upstream.base_url: "https://u.test/v1/chat/completions" ends in /chat/completions, which requests bring themselves; write https://u.test/v1`,
 		"upstream: https://u.test/v1/responses":                      `c.yaml:1:11: upstream.base_url: "https://u.test/v1/responses" ends in /responses, which requests bring themselves; write https://u.test/v1`,
 		"upstreams: {a: {base_url: https://u.test/v1/completions}}":  `c.yaml:1:27: upstreams.a.base_url: "https://u.test/v1/completions" ends in /completions, which requests bring themselves; write https://u.test/v1`,
 

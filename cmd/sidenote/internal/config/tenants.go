@@ -18,7 +18,11 @@ func (c checker) checkTenants() {
 		c.checkChoice("policies.default", defaultName)
 		return
 	}
-	owner := map[Digest]Name{}
+	type keyOf struct {
+		tenant Name
+		at     string
+	}
+	owner := map[Digest]keyOf{}
 	for _, name := range sortedKeys(c.Tenants) {
 		t, key := c.Tenants[name], "tenants."+string(name)
 		if t.Policy != "" && known(c.Config, key+".policy", "policy", t.Policy, c.Policies) || t.Policy == "" {
@@ -33,15 +37,15 @@ func (c checker) checkTenants() {
 			c.problem(key+".knowledge", "is missing; list the bases that this tenant may search, of %s",
 				strings.Join(Texts(sortedKeys(c.Knowledge)), ", "))
 		}
-		if len(t.Keys)+len(t.JWT)+len(c.Identity.Header.Trusted) == 0 && c.Identity.Unknown != name {
+		if len(t.Keys)+len(t.JWT) == 0 && !c.Identity.Header.Used() && c.Identity.Unknown != name && !ofPort(c, name) {
 			c.problem(key+".keys", "is missing; nobody could be this tenant")
 		}
 		for i, k := range t.Keys {
 			at := key + ".keys[" + itoa(i) + "]"
 			if before, ok := owner[k.SHA256]; ok && k.SHA256 != (Digest{}) {
-				c.problem(at+".sha256", "is also a key of tenant %q", before)
+				c.problem(at+".sha256", "is also a key of tenant %q, at %s", before.tenant, c.Place(before.at))
 			}
-			owner[k.SHA256] = name
+			owner[k.SHA256] = keyOf{name, at + ".sha256"}
 			c.checkKey(at, k, t.Keys[:i])
 		}
 	}
@@ -57,18 +61,19 @@ func (c checker) checkKey(at string, k Key, before []Key) {
 	}
 }
 
-// Expired lists the keys of tenants whose last day has passed at a time.
+// Expired lists the keys of tenants whose last day has passed at a time, and the
+// certificates that are not valid then.
 func (c *Config) Expired(now time.Time) Problems {
 	var expired Problems
 	for _, name := range sortedKeys(c.Tenants) {
 		for i, k := range c.Tenants[name].Keys {
 			if end := k.Expires.End(); !end.IsZero() && now.After(end) {
 				key := "tenants." + string(name) + ".keys[" + itoa(i) + "].expires"
-				expired = append(expired, Problem{c.Place(key), key, k.Expires.Format(time.DateOnly) + " has passed; whoever has this key is refused"})
+				expired = append(expired, Problem{Place: c.Place(key), Key: key, Reason: k.Expires.Format(time.DateOnly) + " has passed; whoever has this key is refused"})
 			}
 		}
 	}
-	return expired
+	return append(expired, expiredCertificates(c, now)...)
 }
 
 // checkChoice refuses a policy that is used but leaves open which upstream.
@@ -80,7 +85,7 @@ func (c checker) checkChoice(key string, policy Name) {
 
 // checkIdentity decides what callers without a key are. An offline command has no callers.
 func (c checker) checkIdentity(offline bool) {
-	unknown := c.Identity.Unknown
+	unknown, anybody := c.Identity.Unknown, true
 	switch {
 	case len(c.Tenants) == 0 && unknown != "":
 		c.problem("identity.unknown", "%q needs tenants, and there are none", unknown)
@@ -88,30 +93,33 @@ func (c checker) checkIdentity(offline bool) {
 	case len(c.Tenants) == 0:
 		unknown = defaultName
 	case unknown == "" || unknown == refuse:
-		return
+		anybody = false
 	case !known(c.Config, "identity.unknown", "tenant", unknown, c.Tenants):
 		return
 	}
-	if !c.Listen.Loopback() && !c.Identity.Open && !offline {
-		c.refuseOpen(unknown)
+	if open := c.Listen.Open(anybody); len(open) > 0 && !c.Identity.Open && !offline {
+		c.refuseOpen(cmp.Or(open[0].Tenant, unknown), open)
 	}
 }
 
-// refuseOpen refuses a data port that other machines reach and where some callers
-// need no key.
-func (c checker) refuseOpen(unknown Name) {
+// refuseOpen refuses data ports that other machines reach and where some callers, who are a
+// tenant then, need no key.
+func (c checker) refuseOpen(unknown Name, open Ports) {
 	up := c.upstreamOf(c.Tenants[unknown].policyName())
 	if c.upstreams()[up].APIKey != (Secret{}) {
 		c.problem("listen", "%s can be reached from other machines and upstream %q has an api_key, which callers without a key of their own would use; "+
-			"define tenants with keys and identity.unknown: refuse, or listen on 127.0.0.1", c.Listen, up)
+			"define tenants with keys and identity.unknown: refuse, or listen on 127.0.0.1", open, up)
 		return
 	}
 	who := "callers need no key"
-	if len(c.Tenants) > 0 {
+	switch {
+	case open[0].Tenant != "":
+		who = fmt.Sprintf("its callers are tenant %q without a key", unknown)
+	case len(c.Tenants) > 0:
 		who = fmt.Sprintf("callers that no key names are tenant %q", unknown)
 	}
 	c.problem("listen", "%s can be reached from other machines, and %s; give tenants keys, listen on 127.0.0.1, "+
-		"or say that anyone may ask, by identity: {open: true} or --open", c.Listen, who)
+		"or say that anyone may ask, by identity: {open: true} or --open", open, who)
 }
 
 func (t Tenant) policyName() Name { return cmp.Or(t.Policy, defaultName) }

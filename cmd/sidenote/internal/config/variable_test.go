@@ -16,7 +16,7 @@ listen: {env: LISTEN, default: 127.0.0.1:7001}
 concurrency: {default: 9, env: LIMIT}
 knowledge: {docs: {path: {env: DOCS, default: docs}, engine: {env: ENGINE, default: embedded}}}
 identity: {open: {env: OPEN, default: false}, hosts: [{env: HOST}, b.test]}
-policies: {default: {context_tokens: {env: TOKENS}}, more: {extends: default, retrieval: {deadline: {env: WAIT}}}}
+policies: {default: {context_tokens: {env: TOKENS}}, more: {extends: default, retrieval: {deadline: {env: WAIT}}, overrides: [{models: [a], context_tokens: {env: LIMIT}}]}}
 `}.source("c.yaml")
 	src.Env = env(map[string]string{"URL": " https://u.test ", "LIMIT": "2k", "HOST": "a.test", "TOKENS": "3k", "WAIT": "1s", "LISTEN": " "})
 	c, err := config.Load(src)
@@ -24,9 +24,34 @@ policies: {default: {context_tokens: {env: TOKENS}}, more: {extends: default, re
 		t.Fatal(err)
 	}
 	p := c.Policies["more"]
-	got := fmt.Sprintln(c.Upstream.BaseURL, c.Listen, c.Concurrency, c.Knowledge["docs"].Path, c.Identity.Hosts, p.ContextTokens, p.Retrieval.Deadline)
-	if want := "https://u.test 127.0.0.1:7001 2000 docs [a.test b.test] 3000 1s\n"; got != want {
+	got := fmt.Sprintln(c.Upstream.BaseURL, c.Listen, c.Concurrency, c.Knowledge["docs"].Path, c.Identity.Hosts, p.ContextTokens, p.Retrieval.Deadline, p.Overrides[0].ContextTokens)
+	if want := "https://u.test 127.0.0.1:7001 2000 docs [a.test b.test] 3000 1s 2000\n"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// So may those of filters and attributes, where they are texts whatever they look like, and
+// never claims; an attribute may still be called env.
+func TestTextFromEnvironment(t *testing.T) {
+	src := disk{"c.yaml": `
+upstream: https://u.test
+knowledge: {docs: {path: ., attributes: {env: prod, stage: {env: STAGE}, tags: [a, b]}}}
+policies: {default: {filters: [{type: eq, key: env, value: {env: STAGE}}, {type: in, key: tags, value: [{env: TAG, default: a}, b]}]}}
+`}.source("c.yaml")
+	src.Env = env(map[string]string{"STAGE": "7", "TAG": "${claims.sub}"})
+	c, err := config.Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(c.Knowledge["docs"].Attributes), "map[env:prod stage:7 tags:[a b]]"; got != want {
+		t.Errorf("attributes are %s, want %s", got, want)
+	}
+	p, _ := c.Tenant("default")
+	if got, want := p.Rewrite.Filter.String(), `{"type":"and","filters":[{"type":"eq","key":"env","value":"7"},{"type":"in","key":"tags","value":["${claims.sub}","b"]}]}`; got != want {
+		t.Errorf("filter is  %s\nwant       %s", got, want)
+	}
+	for range p.Rewrite.Filter.Claims {
+		t.Error("a text of the environment became a claim")
 	}
 }
 
@@ -49,6 +74,12 @@ func TestValueFromEnvironmentRefused(t *testing.T) {
 		{"concurrency: {env: KEY, env: KEY}", "", "c.yaml:2:25: concurrency.env: is here twice; the first is at c.yaml:2:15"},
 		{"admin: {token: {env: KEY, default: x}}", "", "c.yaml:2:27: admin.token.default: unknown key"},
 		{"", "policies: {mine: {context_tokens: {env: SIZE, default: 5}}}", "team.yaml:1:36: policies.mine.context_tokens.env: " + forFile},
+		{"policies: {default: {filters: [{type: eq, key: a, value: {env: UNSET}}]}}", "", "c.yaml:2:58: policies.default.filters[0].value: UNSET is not set in the environment, and there is no default"},
+		{"policies: {default: {filters: [{type: {env: KEY}, key: a, value: b}]}}", "", `c.yaml:2:39: policies.default.filters[0].type: {"env":"KEY"} is not a string`},
+		{"policies: {default: {filters: [{type: and, filters: [{type: gt, key: a, value: [{env: KEY}]}]}]}}", "", "c.yaml:2:80: policies.default.filters[0].filters[0].value: the value of env KEY is refused"},
+		{"knowledge: {docs: {path: ., attributes: {a: [{env: KEY}]}}}", "", `c.yaml:2:29: knowledge.docs.attributes: attribute "a": [{"env":"KEY"}] is a list with an object in it; lists are of strings`},
+		{"knowledge: {docs: {path: ., attributes: {a: {env: UNSET}}}}", "", "c.yaml:2:45: knowledge.docs.attributes.a: UNSET is not set in the environment, and there is no default"},
+		{"", "policies: {mine: {filters: [{type: eq, key: a, value: {env: SIZE}}]}}", "team.yaml:1:56: policies.mine.filters[0].value.env: " + forFile},
 		{"", "knowledge: {docs: {path: ./docs, deletions: {env: SIZE}}}", "team.yaml:1:46: knowledge.docs.deletions.env: " + forFile},
 	} {
 		main := "upstream: https://u.test\n" + c.main

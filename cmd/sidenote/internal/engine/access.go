@@ -35,14 +35,14 @@ func (o *obstacle) locked() bool {
 // as it is.
 func (s *stateFolder) improve(ctx context.Context) (changed bool) {
 	before := s.library.Standing()
-	if before == library.Writing || before == library.Following && s.cfg.State.Follow {
+	if before == library.Writing || before == library.Following && s.cfg.Load().State.Follow {
 		return false
 	}
 	if before == library.Following && !s.obstacle.locked() {
 		s.leave(ctx) // SQLite writes nothing that the process has open on a disk that took no writes
 	}
 	var err error
-	if !s.cfg.State.Follow {
+	if !s.cfg.Load().State.Follow {
 		err = s.library.Open(ctx, true)
 	}
 	if s.library.Standing() == library.Apart {
@@ -109,13 +109,13 @@ func (s *stateFolder) tellAccess(first bool) {
 	case why != "":
 		s.monitor.tell(slog.LevelWarn, why)
 	case !first:
-		s.monitor.tell(slog.LevelInfo, "state: this process writes "+s.cfg.State.Path+" now")
+		s.monitor.tell(slog.LevelInfo, "state: this process writes "+s.cfg.Load().State.Path+" now")
 	}
 }
 
 // problem says why the state folder cannot be written; "" where it can.
 func (s *stateFolder) problem() string {
-	err := StateError(s.obstacle.why(), s.cfg.State, true)
+	err := StateError(s.obstacle.why(), s.cfg.Load().State, true)
 	switch {
 	case err == nil:
 		return ""

@@ -11,8 +11,8 @@ import (
 // documents has: most likely it is misspelt, and nothing is found, or too much. A tenant
 // with a vector store gets no warning, because that does not tell its attributes.
 func (b *Bases) UnknownAttributes() (lines []string) {
-	for _, name := range b.cfg.TenantNames() {
-		p, _ := b.cfg.Tenant(name)
+	for _, name := range b.cfg.Load().TenantNames() {
+		p, _ := b.cfg.Load().Tenant(name)
 		var keys []string
 		for one := range p.All {
 			keys = slices.AppendSeq(keys, one.Rewrite.Filter.Keys)
@@ -42,7 +42,7 @@ func (b *Bases) UnknownAttributes() (lines []string) {
 func (b *Bases) attributesOf(bases []string) (known map[string]bool, all bool) {
 	known = map[string]bool{}
 	for _, id := range bases {
-		base := b.embedded[id]
+		base := b.made.Load().embedded[id]
 		if base == nil || base.Content() == nil {
 			return nil, false
 		}

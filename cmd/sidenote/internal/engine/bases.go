@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -13,6 +14,7 @@ import (
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/panics"
+	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
@@ -22,11 +24,11 @@ import (
 // Bases are the knowledge bases of the configuration: the embedded ones, and those in
 // vector stores.
 type Bases struct {
-	cfg       *config.Config
-	keep      bool // see Options.Keep
+	cfg       *atomic.Pointer[config.Config] // that is in force
+	keep      bool                           // see Options.Keep
 	catalogue *catalogue
-	embedded  map[string]*knowledge.Base   // by id
-	indexers  map[string]*indexer          // of the embedded bases that have a folder
+	made      atomic.Pointer[madeBases]
+	changed   chan struct{}                // has an element after made was replaced
 	stores    map[string]*vectorstore.Base // by id: those that other services keep
 	state     *stateFolder
 	reader    *Reader
@@ -34,21 +36,50 @@ type Bases struct {
 	monitor   monitor
 }
 
+// madeBases are the embedded bases that were made. They are never changed: a reload puts
+// others in their place.
+type madeBases struct {
+	embedded map[string]*knowledge.Base // by id: those of the configuration, and that were in it before
+	indexers map[string]*indexer        // of those of the configuration that have a folder
+}
+
+// closeBases closes vector stores and the state folder, as far as they are open.
+func closeBases(b *Bases) (errs []error) {
+	for _, store := range b.stores {
+		errs = append(errs, store.Close())
+	}
+	if b.state.library != nil {
+		errs = append(errs, b.state.library.Close())
+	}
+	return errs
+}
+
 // open makes the bases. The embedded ones are still to be indexed; vector stores are asked
 // from now on.
 func (b *Bases) open(tasks *tasks) {
-	for _, name := range b.cfg.KnowledgeNames() {
-		k, id := b.cfg.Knowledge[name], string(name)
+	made := &madeBases{embedded: map[string]*knowledge.Base{}, indexers: map[string]*indexer{}}
+	named := map[string]retrieval.Base{}
+	defer func() { b.made.Store(made); b.catalogue.named.Store(&named) }()
+	for _, name := range b.cfg.Load().KnowledgeNames() {
+		k, id := b.cfg.Load().Knowledge[name], string(name)
 		if k.Engine == config.EngineVectorStore {
-			b.catalogue.named[id] = b.openStore(name)
+			named[id] = b.openStore(name)
 			continue
 		}
 		base := b.state.base(id, k.Path)
-		b.embedded[id], b.catalogue.named[id] = base, base
-		if k.Path != "" && b.keep && !b.cfg.State.Follow {
-			b.indexers[id] = &indexer{folder: b.cfg.Folder(name), library: b.state.library, tasks: tasks, monitor: b.monitor}
+		made.embedded[id], named[id] = base, base
+		if x := indexerOf(b, b.cfg.Load(), name, tasks); x != nil {
+			made.indexers[id] = x
 		}
 	}
+}
+
+// indexerOf returns what reads the folder of a base; nil where this process reads none.
+func indexerOf(b *Bases, cfg *config.Config, name config.Name, tasks *tasks) *indexer {
+	if cfg.Knowledge[name].Path == "" || !b.keep || cfg.State.Follow {
+		return nil
+	}
+	return &indexer{folder: cfg.Folder(name), library: b.state.library, tasks: tasks, monitor: b.monitor}
 }
 
 // An Indexed is what became of reading one base.
@@ -73,7 +104,7 @@ func (b *Bases) Index(ctx context.Context, tell func(Indexed)) error {
 			return err
 		}
 	}
-	names := slices.DeleteFunc(b.cfg.KnowledgeNames(), func(name config.Name) bool { return b.embedded[string(name)] == nil })
+	names := slices.DeleteFunc(b.cfg.Load().KnowledgeNames(), func(name config.Name) bool { return b.made.Load().embedded[string(name)] == nil })
 	var mu sync.Mutex
 	ended, told := make([]*Indexed, len(names)), 0
 	work, ctx := errgroup.WithContext(ctx)
@@ -101,7 +132,7 @@ func (b *Bases) Index(ctx context.Context, tell func(Indexed)) error {
 // indexOne reads a base, unless it has no folder.
 func (b *Bases) indexOne(ctx context.Context, name config.Name) (Indexed, error) {
 	id := string(name)
-	if x := b.indexers[id]; x != nil && b.state.library.Standing() == library.Writing {
+	if x := b.made.Load().indexers[id]; x != nil && b.state.library.Standing() == library.Writing {
 		done := x.read(ctx, x.library.Sync)
 		if done.err != nil && ctx.Err() == nil {
 			b.monitor.tell(slog.LevelWarn, done.problem())
@@ -109,11 +140,11 @@ func (b *Bases) indexOne(ctx context.Context, name config.Name) (Indexed, error)
 		}
 		return Indexed{ID: id, Report: done.report, Took: done.took}, done.err
 	}
-	if b.cfg.Knowledge[name].Path == "" || b.keep {
+	if b.cfg.Load().Knowledge[name].Path == "" || b.keep {
 		return Indexed{ID: id, Line: b.storedLine(id)}, nil
 	}
 	start := time.Now()
-	content, report, err := knowledge.Load(ctx, b.cfg.Folder(name), b.reader.Deps())
+	content, report, err := knowledge.Load(ctx, b.cfg.Load().Folder(name), b.reader.Deps())
 	if err != nil {
 		return Indexed{}, err
 	}
@@ -128,9 +159,9 @@ func (b *Bases) storedLine(id string) string {
 		return id + ": " + b.waitsFor(id)
 	}
 	if c == nil {
-		return id + ": nothing yet, in " + b.cfg.State.Path
+		return id + ": nothing yet, in " + b.cfg.Load().State.Path
 	}
-	line := fmt.Sprintf("%s: %s, %s, in %s", id, console.Plural(c.Documents(), "document"), console.Plural(c.Chunks(), "chunk"), b.cfg.State.Path)
+	line := fmt.Sprintf("%s: %s, %s, in %s", id, console.Plural(c.Documents(), "document"), console.Plural(c.Chunks(), "chunk"), b.cfg.Load().State.Path)
 	if c.Part() {
 		line += "; " + inPart
 	}
@@ -139,7 +170,7 @@ func (b *Bases) storedLine(id string) string {
 
 // Swap puts content that is not in the state folder into a base.
 func (b *Bases) Swap(id string, content *knowledge.Content, report folder.Report) {
-	b.embedded[id].Swap(content)
+	b.made.Load().embedded[id].Swap(content)
 	b.view.noteChange(id)
 	b.catalogue.group.Changed(id)
 	b.monitor.metrics.Knowledge(id, content.Documents(), content.Chunks(), content.Bytes(), time.Now())
@@ -169,7 +200,7 @@ func (b *Bases) Serve(ctx context.Context, indexed func(Indexed), ready func()) 
 		}
 		phase, end := context.WithCancel(ctx)
 		var watching sync.WaitGroup
-		watching.Go(func() { b.watch(phase) })
+		watching.Go(func() { b.watch(phase, indexed) })
 		b.state.awaitChange(ctx)
 		end()
 		watching.Wait()
@@ -191,19 +222,19 @@ func (b *Bases) AwaitFloor(ctx context.Context, ids []string) {
 
 // expect gets ready for what the policies search together.
 func (b *Bases) expect() {
-	for _, name := range b.cfg.TenantNames() {
-		tenant, _ := b.cfg.Tenant(name)
-		ids := slices.DeleteFunc(slices.Clone(tenant.Rewrite.Knowledge), func(id string) bool { return b.embedded[id] == nil })
+	for _, name := range b.cfg.Load().TenantNames() {
+		tenant, _ := b.cfg.Load().Tenant(name)
+		ids := slices.DeleteFunc(slices.Clone(tenant.Rewrite.Knowledge), func(id string) bool { return b.made.Load().embedded[id] == nil })
 		b.catalogue.group.Expect(ids...)
 	}
 }
 
 // watch keeps all bases as their folders are, or as the process has them that writes the
-// state folder, until ctx ends.
-func (b *Bases) watch(ctx context.Context) {
+// state folder, until ctx ends. indexed hears of bases that a reload brought.
+func (b *Bases) watch(ctx context.Context, indexed func(Indexed)) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	watched := func(watch func(context.Context) error) {
+	watched := func(ctx context.Context, watch func(context.Context) error) {
 		all.Go(func() {
 			defer panics.Recover(b.monitor.panicked, nil) // the base stays as it is
 			if err := watch(ctx); err != nil && ctx.Err() == nil {
@@ -213,11 +244,12 @@ func (b *Bases) watch(ctx context.Context) {
 	}
 	switch b.state.library.Standing() {
 	case library.Following:
-		watched(b.state.library.Follow)
+		watched(ctx, b.state.library.Follow)
 	case library.Writing:
-		watched(b.state.loadOthers)
-		for _, x := range b.indexers {
-			watched(x.watch)
+		watched(ctx, b.state.loadOthers)
+		w := watches{start: watched, first: func(ctx context.Context, x *indexer) error { return indexNew(ctx, b, x, indexed) }}
+		for w.keep(ctx, b.made.Load().indexers); w.next(ctx, b.changed); {
+			w.keep(ctx, b.made.Load().indexers)
 		}
 	}
 }

@@ -34,8 +34,8 @@ func newCaches(cfg *config.Config, m monitor) (*caches, error) {
 		cfg: cfg, monitor: m, memory: map[cache.Kind]*cache.Memory{},
 		stores: map[cache.Kind]*redis.Store{}, codecs: map[cache.Kind]*cache.CodecStore{}, behind: map[cache.Kind]*cache.WriteBehind{},
 	}
-	// An entry of candidates is ten times as large as one of what was selected of them, and
-	// is asked for far less often: only for what came too late, or under another policy.
+	// An entry of candidates is as large as one of what was selected of them, and is asked for
+	// far less often: only for what came too late, or under another policy.
 	bytes := int64(cfg.Cache.Memory)
 	for kind, share := range map[cache.Kind]int64{cache.Candidates: bytes / 8, cache.Selected: bytes - bytes/8} {
 		store, err := cache.NewMemory(share)

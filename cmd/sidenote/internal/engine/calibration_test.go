@@ -41,14 +41,14 @@ var calibrated = calibration.Key{Upstream: "secret-upstream", Row: "gpt-5*", Nam
 
 func (e *Engine) billed(n, billed int) {
 	for range n {
-		e.exchange.tracker.Observe(calibrated, 1000, billed)
+		e.exchange.Tracker.Observe(calibrated, 1000, billed)
 	}
 }
 
 // known is what a replica knows of the model.
 func (e *Engine) known(t *testing.T) calibration.Entry {
 	t.Helper()
-	all := e.exchange.tracker.All()
+	all := e.exchange.Tracker.All()
 	if len(all) != 1 {
 		t.Fatalf("%+v", all)
 	}
@@ -65,12 +65,12 @@ func TestCalibrationIsShared(t *testing.T) {
 	if v := two.known(t).Value; v != (calibration.Value{}) {
 		t.Fatalf("after one answer: %+v", v)
 	}
-	one.exchange.exchange(t.Context())
-	two.exchange.exchange(t.Context())
+	one.exchange.Once(t.Context())
+	two.exchange.Once(t.Context())
 	if e := two.known(t); e.Samples != 21 || e.Value.Offset != 100 {
 		t.Errorf("%+v", e)
 	}
-	one.exchange.exchange(t.Context())
+	one.exchange.Once(t.Context())
 	if one.known(t) != two.known(t) {
 		t.Errorf("%+v and %+v", one.known(t), two.known(t))
 	}
@@ -87,7 +87,7 @@ func TestCalibrationIsShared(t *testing.T) {
 	if err := one.Close(); err != nil {
 		t.Fatal(err)
 	}
-	two.exchange.exchange(t.Context())
+	two.exchange.Once(t.Context())
 	if e := two.known(t); e.Samples != 51 || e.Value.Offset != 200 {
 		t.Errorf("after the other's end: %+v", e)
 	}
@@ -106,14 +106,14 @@ func TestCalibrationForeignValues(t *testing.T) {
 	}
 	one := replica(t, server.URL(), keys("a"))
 	one.billed(20, 1100)
-	one.exchange.exchange(t.Context())
+	one.exchange.Once(t.Context())
 	name := "sidenote:" + cache.NamedKey(cache.Calibration, calibrated.Upstream, calibrated.Row, calibrated.Name, "").String()
 	other := "sidenote:" + cache.NamedKey(cache.Calibration, calibrated.Upstream, calibrated.Row, "gpt-4o", "").String()
 	// knows is how many samples a replica has after its next round, of two of its own.
 	knows := func(more string) int {
 		s := replica(t, server.URL(), more)
 		s.billed(2, 1100)
-		s.exchange.exchange(t.Context())
+		s.exchange.Once(t.Context())
 		return s.known(t).Samples
 	}
 	copied := func() { server.Do("COPY", name, other, "REPLACE") }
@@ -133,9 +133,9 @@ func TestCalibrationForeignValues(t *testing.T) {
 		t.Errorf("%d samples of what was copied back", n)
 	}
 	s := replica(t, server.URL(), keys("a"))
-	s.exchange.tracker.Observe(calibration.Key{Upstream: calibrated.Upstream, Row: calibrated.Row, Name: "gpt-4o"}, 1000, 1100)
-	s.exchange.exchange(t.Context())
-	if e := s.exchange.tracker.All()[0]; e.Samples != 1 {
+	s.exchange.Tracker.Observe(calibration.Key{Upstream: calibrated.Upstream, Row: calibrated.Row, Name: "gpt-4o"}, 1000, 1100)
+	s.exchange.Once(t.Context())
+	if e := s.exchange.Tracker.All()[0]; e.Samples != 1 {
 		t.Errorf("%d samples of another model", e.Samples)
 	}
 	// What is no value is somebody else's, and stays.
@@ -152,20 +152,20 @@ func TestCalibrationWithoutRedis(t *testing.T) {
 	one, two := replica(t, server.URL(), ""), replica(t, server.URL(), "")
 	server.Do("CONFIG", "SET", "min-replicas-to-write", "1") // reads go on, writes fail
 	one.billed(20, 1100)
-	one.exchange.exchange(t.Context())
+	one.exchange.Once(t.Context())
 	if e := one.known(t); e.Samples != 20 || server.Do("KEYS", "*:calibration:*") != "" {
 		t.Fatalf("%+v", e)
 	}
 	server.Do("CONFIG", "SET", "min-replicas-to-write", "0")
-	one.exchange.exchange(t.Context())
+	one.exchange.Once(t.Context())
 	two.billed(1, 1100)
-	two.exchange.exchange(t.Context())
+	two.exchange.Once(t.Context())
 	if e := two.known(t); e.Samples != 21 {
 		t.Errorf("%+v", e)
 	}
 	server.Kill()
 	two.billed(1, 1100)
-	two.exchange.exchange(t.Context())
+	two.exchange.Once(t.Context())
 	if e := two.known(t); e.Samples != 22 {
 		t.Errorf("%+v", e)
 	}

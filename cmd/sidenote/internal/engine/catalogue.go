@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
@@ -14,8 +15,8 @@ import (
 // which are made and deleted while the process runs. The latter are in no tenant's policy,
 // so only the admin port searches them.
 type catalogue struct {
-	named   map[string]retrieval.Base // by id; not changed once requests come
-	library *library.Library          // nil without a state folder
+	named   atomic.Pointer[map[string]retrieval.Base] // by id; a map is never changed
+	library *library.Library                          // nil without a state folder
 
 	group *knowledge.Group // of the embedded bases
 
@@ -27,7 +28,7 @@ type catalogue struct {
 
 // base returns the base of an id.
 func (c *catalogue) base(id string) (retrieval.Base, bool) {
-	if base, ok := c.named[id]; ok {
+	if base, ok := (*c.named.Load())[id]; ok {
 		return base, true
 	}
 	// Bases is asked first because Base adds any id that it is asked for.
@@ -58,7 +59,7 @@ func (c *catalogue) Ref(id string) (retrieval.Ref, bool) {
 
 // ids lists all bases.
 func (c *catalogue) ids() []string {
-	ids := slices.Collect(maps.Keys(c.named))
+	ids := slices.Collect(maps.Keys(*c.named.Load()))
 	if c.library != nil {
 		ids = append(ids, c.library.Bases()...)
 	}

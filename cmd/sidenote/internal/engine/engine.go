@@ -11,8 +11,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"sidenote/cache"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/config/modelrows"
+	"sidenote/cmd/sidenote/internal/engine/exchange"
+	"sidenote/cmd/sidenote/internal/engine/models"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
@@ -42,23 +47,29 @@ type Options struct {
 
 // An Engine is everything between a request and its sources, wired.
 type Engine struct {
-	Config   *config.Config
+	Config   *config.Config // with which it began; see Running
 	Metrics  *metrics.Metrics
 	Rewriter *rewrite.Rewriter
 	Reader   *Reader
 	Bases    *Bases
+	Reloader Reloader // reads the configuration again; nil: nothing does. Set it before AdminServer
 
 	catalogue *catalogue
 	view      *storeView
 	caches    *caches
-	exchange  *calibrationExchange // nil without Redis
-	explained *explain.Ring        // nil if no requests are kept
+	exchange  *exchange.Exchange // nil without Redis
+	explained *explain.Ring      // nil if no requests are kept
 	keyUses   proxy.KeyUses
+	budgets   *budgets           // nil in a command
 	modes     *killswitch.Switch // nil in a command
-	issuers   *issuers
+	issuers   atomic.Pointer[issuers]
 	monitor   monitor
 	tasks     *tasks
 	stopping  atomic.Bool
+
+	running atomic.Pointer[config.Config] // what is in force
+	data    *proxy.Server                 // nil until DataServer
+	admin   atomic.Pointer[admin.Handler] // nil until AdminServer
 }
 
 // New wires a checked configuration. Nothing listens and nothing is indexed yet.
@@ -76,10 +87,14 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		Version: version, Commit: commit,
 	})}
 	reader.neutralised = m.neutralised
+	m.tellOfCertificates(cfg)
 	e := &Engine{
-		Config: cfg, Metrics: m.metrics, Reader: reader, monitor: m, issuers: newIssuers(cfg, m),
-		catalogue: &catalogue{named: map[string]retrieval.Base{}, made: map[string]retrieval.Retriever{}},
+		Config: cfg, Metrics: m.metrics, Reader: reader, monitor: m,
+		catalogue: &catalogue{made: map[string]retrieval.Retriever{}},
 	}
+	e.running.Store(cfg)
+	e.catalogue.named.Store(&map[string]retrieval.Base{})
+	e.issuers.Store(newIssuers(cfg, m))
 	if n := int(cfg.Explain.Keep); n > 0 {
 		e.explained = explain.New(n, cfg.Explain.Bodies)
 	}
@@ -89,11 +104,14 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	e.tasks = newTasks(ctx, m.panicked)
 	if o.Keep {
 		e.openModes()
+		if e.budgets, err = openBudgets(e.Running, e.caches.db, m, e.tasks); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
 	}
 	tracker := calibration.New()
 	if store := e.caches.codecs[cache.Calibration]; store != nil {
-		e.exchange = &calibrationExchange{tracker: tracker, store: store, monitor: m}
-		e.tasks.start(e.exchange.run)
+		e.exchange = &exchange.Exchange{Tracker: tracker, Store: store, Mismatched: func(why cache.Mismatch) { m.mismatched(tierRedis, why) }}
+		e.tasks.start(e.exchange.Run)
 	}
 	e.catalogue.group = &knowledge.Group{Base: e.catalogue.embedded, Searched: m.metrics.Searched, Start: e.tasks.start, Wait: floorWait}
 	e.catalogue.together = e.caches.before(e.catalogue.group, cache.Candidates)
@@ -105,9 +123,9 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	if err := e.openBases(ctx, o); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	pipeline := retrieval.Pipeline{Bases: e.catalogue.retriever, Joint: e.catalogue.joint, Terms: terms}
+	pipeline := retrieval.Pipeline{Bases: e.catalogue.retriever, Joint: e.catalogue.joint, Terms: terms, Punctual: true} // all behind caches
 	prepare := retrieval.Prepare{Next: e.caches.before(pipeline, cache.Selected), Ref: e.catalogue.Ref, Terms: terms, Join: followup.Join}
-	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &modelTable{rows: cfg.ModelTable(), encodings: reader.encodings}, Calibration: tracker}
+	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &models.Table{Rows: modelrows.Table(cfg.Models), Encodings: reader.encodings}, Calibration: tracker}
 	return e, nil
 }
 
@@ -117,9 +135,9 @@ const floorWait = 100 * time.Millisecond
 
 // openBases opens the state folder and makes the bases.
 func (e *Engine) openBases(ctx context.Context, o Options) error {
-	state := &stateFolder{cfg: e.Config, options: o, reader: e.Reader, view: e.view, group: e.catalogue.group, monitor: e.monitor}
+	state := &stateFolder{cfg: &e.running, options: o, reader: e.Reader, view: e.view, group: e.catalogue.group, monitor: e.monitor}
 	e.Bases = &Bases{
-		cfg: e.Config, keep: o.Keep, catalogue: e.catalogue, embedded: map[string]*knowledge.Base{}, indexers: map[string]*indexer{},
+		cfg: &e.running, keep: o.Keep, catalogue: e.catalogue, changed: make(chan struct{}, 1),
 		stores: map[string]*vectorstore.Base{}, state: state, reader: e.Reader, view: e.view, monitor: e.monitor,
 	}
 	if err := state.open(ctx); err != nil {
@@ -134,11 +152,11 @@ func (e *Engine) openBases(ctx context.Context, o Options) error {
 func (e *Engine) Close() error {
 	e.tasks.close()
 	var errs []error
-	for _, store := range e.Bases.stores {
-		errs = append(errs, store.Close())
+	if e.Bases != nil { // nil if New failed before
+		errs = closeBases(e.Bases)
 	}
-	if e.Bases.state.library != nil {
-		errs = append(errs, e.Bases.state.library.Close())
+	if e.budgets != nil {
+		errs = append(errs, e.budgets.close())
 	}
 	return errors.Join(append(errs, e.caches.close())...)
 }
@@ -149,27 +167,32 @@ func (e *Engine) Panicked(value any, stack []byte) { e.monitor.panicked(value, s
 // Shared says in a few words what replicas share, once that is known.
 func (e *Engine) Shared(ctx context.Context) string { return e.caches.describe(ctx) }
 
-// DataServer is the server of the data port.
+// DataServer is the server of the data port. Call it once.
 func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.Server, error) {
-	cfg := e.Config.Proxy()
-	cfg.Tenants = e.tenants()
+	cfg, all := e.Config.Proxy(), report.Recorders{records}
+	cfg.Tenants = e.tenants(e.Config, e.issuers.Load())
 	cfg.Switch = e.modes
-	e.issuers.start(e.tasks)
-	if e.explained == nil {
-		return proxy.New(cfg, e.Rewriter, e.Metrics, log, records)
+	if e.budgets != nil {
+		cfg.Budgets = e.budgets.meter
 	}
-	if e.Config.Explain.Bodies != explain.BodiesOff {
-		cfg.Bodies = e.explained
+	e.issuers.Load().begin(e.tasks)
+	if e.explained != nil {
+		all = report.Recorders{e.explained, records}
+		if e.Config.Explain.Bodies != explain.BodiesOff {
+			cfg.Bodies = e.explained
+		}
 	}
-	return proxy.New(cfg, e.Rewriter, e.Metrics, log, e.explained, records)
+	server, err := proxy.New(cfg, e.Rewriter, e.Metrics, log, all...)
+	e.data = server
+	return server, err
 }
 
-// tenants says who may call. What is known of callers while the process runs is shared by
-// all that ask for it.
-func (e *Engine) tenants() proxy.Tenants {
-	t := e.Config.Proxy().Tenants
+// tenants says who may call by cfg. What is known of callers while the process runs is shared
+// by all that ask for it.
+func (e *Engine) tenants(cfg *config.Config, i *issuers) proxy.Tenants {
+	t := cfg.Proxy().Tenants
 	t.Uses = &e.keyUses
-	e.issuers.fill(&t)
+	i.fill(&t)
 	return t
 }
 
@@ -178,21 +201,32 @@ func (e *Engine) TelemetryServer(log *slog.Logger) *admin.Server {
 	return admin.NewServer(e.telemetry().Handle, log, e.Metrics.Panicked)
 }
 
-// AdminServer is the server for people who run Sidenote.
+// AdminServer is the server for people who run Sidenote. Call it once.
 func (e *Engine) AdminServer(log *slog.Logger) *admin.Server {
+	e.admin.Store(e.adminHandler(e.Config, e.Rewriter, e.tenants(e.Config, e.issuers.Load())))
+	return admin.NewServer(func(ctx *fasthttp.RequestCtx) { e.admin.Load().Handle(ctx) }, log, e.Metrics.Panicked)
+}
+
+func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants proxy.Tenants) *admin.Handler {
 	h := &admin.Handler{
-		Telemetry: e.telemetry(), Rewriter: e.Rewriter, Tenants: proxy.NewDirectory(e.tenants()),
-		Explain: e.explained, Modes: e.modes, Knowledge: e.catalogue.ids, Thresholds: config.Thresholds(e.Config.Knowledge, e.Config.KnowledgeNames()), Library: e.view, Manager: e.manager(),
-		Token: e.Config.Admin.Token.Value, ReadToken: e.Config.Admin.ReadToken.Value,
+		Telemetry: e.telemetry(), Rewriter: rw, Tenants: proxy.NewDirectory(tenants),
+		Explain: e.explained, Modes: e.modes, Knowledge: e.catalogue.ids, Thresholds: config.Thresholds(cfg.Knowledge, cfg.KnowledgeNames()), Library: e.view, Manager: e.manager(cfg),
+		Token: cfg.Admin.Token.Value, ReadToken: cfg.Admin.ReadToken.Value,
 		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },
 	}
-	return admin.NewServer(h.Handle, log, e.Metrics.Panicked)
+	if e.budgets != nil {
+		h.Usage = e.budgets.reporter
+	}
+	if e.Reloader != nil {
+		h.Reload = e.Reloader.Reload
+	}
+	return h
 }
 
 // manager is nil without a state folder.
-func (e *Engine) manager() admin.Manager {
+func (e *Engine) manager(cfg *config.Config) admin.Manager {
 	if e.Bases.state.library == nil {
 		return nil
 	}
-	return &manager{cfg: e.Config, state: e.Bases.state, indexers: e.Bases.indexers, stores: e.Bases.stores, view: e.view, monitor: e.monitor}
+	return &manager{cfg: cfg, state: e.Bases.state, made: &e.Bases.made, stores: e.Bases.stores, view: e.view, monitor: e.monitor}
 }

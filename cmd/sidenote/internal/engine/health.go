@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge/library"
@@ -19,7 +21,7 @@ func (e *Engine) unready() []string {
 	if e.stopping.Load() {
 		return []string{"shutting down"}
 	}
-	return e.issuers.pending()
+	return e.issuers.Load().pending()
 }
 
 // Stopping lets /readyz say that this process is being stopped.
@@ -28,8 +30,11 @@ func (e *Engine) Stopping() { e.stopping.Store(true) }
 // problems says what does not work at present, a line each.
 func (e *Engine) problems() []string {
 	lines := append(e.Bases.state.problems(), e.caches.problems()...)
+	if e.Reloader != nil && e.Reloader.Problem() != "" {
+		lines = append(lines, e.Reloader.Problem())
+	}
 	lines = append(lines, e.switched()...)
-	lines = append(lines, e.issuers.problems()...)
+	lines = append(lines, e.issuers.Load().problems()...)
 	return append(lines, e.Bases.problems()...)
 }
 
@@ -50,7 +55,7 @@ func (s *stateFolder) problems() []string {
 // problems says what is wrong with the bases of the configuration, and with others in the
 // state folder.
 func (b *Bases) problems() (lines []string) {
-	configured := config.Texts(b.cfg.KnowledgeNames())
+	configured := config.Texts(b.cfg.Load().KnowledgeNames())
 	for _, id := range configured {
 		lines = append(lines, b.problemsOf(id)...)
 	}
@@ -67,11 +72,11 @@ func (b *Bases) problems() (lines []string) {
 
 // problemsOf says why a base of the configuration does not answer, or not as it should.
 func (b *Bases) problemsOf(id string) []string {
-	base := b.embedded[id]
+	base := b.made.Load().embedded[id]
 	if base == nil {
 		return b.storeProblems(id)
 	}
-	if x := b.indexers[id]; x != nil && b.state.library.Standing() == library.Writing {
+	if x := b.made.Load().indexers[id]; x != nil && b.state.library.Standing() == library.Writing {
 		if why := x.status().problem(); why != "" {
 			return []string{ofBase(id, why)}
 		}
@@ -80,9 +85,22 @@ func (b *Bases) problemsOf(id string) []string {
 		return []string{ofBase(id, b.state.library.Wrong(id).Error())}
 	}
 	if base.Content() == nil {
-		return []string{"knowledge " + id + ": " + b.waitsFor(id)}
+		return []string{"knowledge " + id + ": " + b.waitsFor(id) + soFar(b, id)}
 	}
 	return b.InPart([]string{id})
+}
+
+// soFar says how far the folder of a base has been read that is being read; "" of others.
+func soFar(b *Bases, id string) string {
+	x := b.made.Load().indexers[id]
+	if x == nil {
+		return ""
+	}
+	i := x.status()
+	if !i.running || i.progress.Files == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s of %s read", console.Thousands(i.progress.Done), console.Plural(i.progress.Files, "file"))
 }
 
 // waitsFor says what a base waits for that has nothing to answer from.
@@ -93,7 +111,7 @@ func (b *Bases) waitsFor(id string) string {
 	if b.state.library.Standing() == library.Apart {
 		return "waits for the state folder"
 	}
-	if b.indexers[id] != nil {
+	if b.made.Load().indexers[id] != nil {
 		return "is not in the state folder as it is configured here, and is read when this process writes it"
 	}
 	return "is not in the state folder yet"
@@ -102,7 +120,7 @@ func (b *Bases) waitsFor(id string) string {
 // InPart names those of some bases of whose folders only a part was read.
 func (b *Bases) InPart(ids []string) (lines []string) {
 	for _, id := range ids {
-		if base := b.embedded[id]; base != nil && base.Content() != nil && base.Content().Part() {
+		if base := b.made.Load().embedded[id]; base != nil && base.Content() != nil && base.Content().Part() {
 			lines = append(lines, "knowledge "+id+": "+inPart)
 		}
 	}

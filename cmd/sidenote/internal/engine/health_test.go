@@ -1,9 +1,16 @@
 package engine
 
 import (
+	"context"
+	"fmt"
+	"path/filepath"
 	"testing"
 
+	"github.com/valyala/fasthttp"
+
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 // A process is ready while its bases are still to be indexed; it says which are.
@@ -28,5 +35,54 @@ func TestM08ReadyWhileIndexing(t *testing.T) {
 	}
 	if lines := watched.Trouble(); len(lines) != 1 || lines[0] != "knowledge handbook: indexing" {
 		t.Errorf("trouble %q", lines)
+	}
+}
+
+// A process in which one base of several is still read is ready, says how far that is, and
+// answers from the others in part.
+func TestReadyWhileOneOfSeveralIsRead(t *testing.T) {
+	root := t.TempDir()
+	for _, id := range []string{"a", "b"} {
+		write(t, filepath.Join(root, id, "leave.md"), "# Leave\n\nParental leave is paid.\n")
+	}
+	e, _ := engineOf(t, fmt.Sprintf("upstream: http://127.0.0.1:9\nstate: {path: %q}\nknowledge: {a: %q, b: %q}\n",
+		t.TempDir(), filepath.Join(root, "a"), filepath.Join(root, "b")))
+	if err := e.Bases.state.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Bases.indexOne(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	readyz := func() (status int, body string) {
+		var ctx fasthttp.RequestCtx
+		ctx.Request.SetRequestURI("http://127.0.0.1/readyz")
+		e.telemetry().Handle(&ctx)
+		return ctx.Response.StatusCode(), string(ctx.Response.Body())
+	}
+	slow := e.Bases.made.Load().indexers["a"]
+	asked := retrieval.Query{Text: "parental leave", Bases: []retrieval.Ref{{Knowledge: "a"}, {Knowledge: "b"}}}
+	done := slow.read(t.Context(), func(_ context.Context, f folder.Folder, progress func(folder.Progress)) (folder.Report, error) {
+		progress(folder.Progress{Knowledge: f.ID, Done: 12, Files: 3400, Chunks: 99})
+		if status, body := readyz(); status != 200 || body != `{"reasons":["knowledge a: indexing, 12 of 3,400 files read"],"status":"degraded"}` {
+			t.Errorf("%d %s", status, body)
+		}
+		if all := Readings(e.Bases); len(all) != 1 || all[0].Progress != (folder.Progress{Knowledge: "a", Done: 12, Files: 3400, Chunks: 99}) {
+			t.Errorf("readings %+v", all)
+		}
+		res, err := e.Rewriter.Retriever.Retrieve(t.Context(), asked)
+		if err != nil || !res.Partial || res.Reason != retrieval.ReasonIndexing || len(res.Sources) != 1 || res.Sources[0].Knowledge != "b" {
+			t.Errorf("%+v, %v", res, err)
+		}
+		return slow.library.Sync(t.Context(), f, progress)
+	})
+	if done.err != nil {
+		t.Fatal(done.err)
+	}
+	if status, body := readyz(); status != 200 || body != `{"status":"ready"}` || len(Readings(e.Bases)) != 0 {
+		t.Errorf("%d %s, readings %v", status, body, Readings(e.Bases))
+	}
+	res, err := e.Rewriter.Retriever.Retrieve(t.Context(), asked)
+	if err != nil || res.Partial || len(res.Sources) == 0 {
+		t.Errorf("%+v, %v", res, err)
 	}
 }

@@ -2,64 +2,128 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/config/callers"
 	"sidenote/proxy"
 	"sidenote/proxy/identity"
 )
 
-// issuers have the keys of those who sign tokens, by their name in the configuration.
+// issuers have the keys of those who sign tokens, by their name in the configuration. They
+// are never changed: a reload makes others.
 type issuers struct {
-	keys    map[string]*identity.KeySet
-	inFiles []string // of which issuers the keys are in files
+	byName  map[string]*issuer
 	monitor monitor
 }
 
+// An issuer signs tokens. Its keys are kept up to date from start to end.
+type issuer struct {
+	*identity.KeySet
+	config callers.Issuer
+	ended  context.Context
+	end    context.CancelFunc
+}
+
+func newIssuer(c callers.Issuer) *issuer {
+	i := &issuer{KeySet: identity.NewKeySet(c.Source()), config: c}
+	i.ended, i.end = context.WithCancel(context.Background())
+	return i
+}
+
 func newIssuers(cfg *config.Config, m monitor) *issuers {
-	s := &issuers{keys: map[string]*identity.KeySet{}, monitor: m}
-	for name, i := range cfg.Identity.JWT {
-		s.keys[string(name)] = identity.NewKeySet(i.Source())
-		if i.JWKSFile != "" {
-			s.inFiles = append(s.inFiles, string(name))
-		}
+	s := &issuers{byName: map[string]*issuer{}, monitor: m}
+	for name, c := range cfg.Identity.JWT {
+		s.byName[string(name)] = newIssuer(c)
 	}
 	return s
 }
 
-// start keeps the keys up to date. Those in files are there when it returns.
-func (s *issuers) start(t *tasks) {
-	for _, name := range s.inFiles {
-		_ = s.keys[name].Read(context.Background()) // Run reads it again at once, and tells of an error
+// begin reads the keys that are in files, and keeps all of them up to date.
+func (s *issuers) begin(t *tasks) {
+	for name, i := range s.byName {
+		if i.config.JWKSFile != "" {
+			_ = i.Read(context.Background()) // Run reads it again at once, and tells of an error
+		}
+		s.start(t, name)
 	}
-	for name, set := range s.keys {
-		line := ofIssuer(name, "the keys could not be read")
-		t.start(func(ctx context.Context) {
-			set.Run(ctx, func(err error) {
-				if err == nil {
-					s.monitor.tell(slog.LevelInfo, "over: "+line)
-					return
-				}
-				s.monitor.tell(slog.LevelWarn, ofIssuer(name, set.Trouble()))
-			})
+}
+
+// start keeps the keys of an issuer up to date.
+func (s *issuers) start(t *tasks, name string) {
+	i, line := s.byName[name], ofIssuer(name, "the keys could not be read")
+	t.start(func(ctx context.Context) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(i.ended, cancel)()
+		i.Run(ctx, func(err error) {
+			if err == nil {
+				s.monitor.tell(slog.LevelInfo, "over: "+line)
+				return
+			}
+			s.monitor.tell(slog.LevelWarn, ofIssuer(name, i.Trouble()))
 		})
+	})
+}
+
+// next returns the issuers of cfg. Those whose keys come from where they came from keep them.
+// Other keys are read now. It is an error if they cannot be where tokens of the same issuer
+// are accepted at present, as they would be refused.
+func (s *issuers) next(ctx context.Context, cfg *config.Config) (*issuers, error) {
+	next, accepted := &issuers{byName: map[string]*issuer{}, monitor: s.monitor}, map[string]bool{}
+	for _, i := range s.byName {
+		accepted[i.config.Issuer] = true
+	}
+	reading, ctx := errgroup.WithContext(ctx)
+	for name, c := range cfg.Identity.JWT {
+		name := string(name)
+		if old := s.byName[name]; old != nil && old.config.From() == c.From() {
+			next.byName[name] = &issuer{old.KeySet, c, old.ended, old.end}
+			continue
+		}
+		i := newIssuer(c)
+		next.byName[name] = i
+		reading.Go(func() error {
+			if err := i.Read(ctx); err != nil && accepted[c.Issuer] {
+				return fmt.Errorf("identity.jwt.%s: its keys cannot be read, so tokens that are accepted now would be refused: %w", name, err)
+			}
+			return nil // Run tries again, and tells of an error
+		})
+	}
+	return next, reading.Wait()
+}
+
+// replace takes the place of old: keys that only old has are not kept up to date any more.
+func (s *issuers) replace(old *issuers, t *tasks) {
+	for name, i := range s.byName {
+		if was := old.byName[name]; was == nil || was.KeySet != i.KeySet {
+			s.start(t, name)
+		}
+	}
+	for name, was := range old.byName {
+		if i := s.byName[name]; i == nil || was.KeySet != i.KeySet {
+			was.end()
+		}
 	}
 }
 
 // fill gives the issuers of t their keys.
 func (s *issuers) fill(t *proxy.Tenants) {
-	for i := range t.Issuers {
-		t.Issuers[i].Keys = s.keys[t.Issuers[i].Name]
+	for n := range t.Issuers {
+		t.Issuers[n].Keys = s.byName[t.Issuers[n].Name].KeySet
 	}
 }
 
 // pending names the issuers whose keys have been asked for and are not there yet. Until then
 // every token is refused, which clients take for final.
 func (s *issuers) pending() (lines []string) {
-	for _, name := range slices.Sorted(maps.Keys(s.keys)) {
-		if s.keys[name].Pending() {
+	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
+		if s.byName[name].Pending() {
 			lines = append(lines, ofIssuer(name, "the keys are being fetched"))
 		}
 	}
@@ -68,8 +132,8 @@ func (s *issuers) pending() (lines []string) {
 
 // problems says which keys could not be read.
 func (s *issuers) problems() (lines []string) {
-	for _, name := range slices.Sorted(maps.Keys(s.keys)) {
-		if why := s.keys[name].Trouble(); why != "" {
+	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
+		if why := s.byName[name].Trouble(); why != "" {
 			lines = append(lines, ofIssuer(name, why))
 		}
 	}

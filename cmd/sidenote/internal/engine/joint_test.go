@@ -55,7 +55,7 @@ policies: {default: {knowledge: [b2, b0, b1], retrieval: {deadline: 10s}}}
 			for _, state := range []retrieval.CacheState{retrieval.CacheMiss, retrieval.CacheHit} {
 				got := ask(question, state, "b2", "b0", "b1")
 				asOne(&got)
-				ignore := cmpopts.IgnoreFields(retrieval.Result{}, "Took", "Bases", "Cache")
+				ignore := cmp.Options{cmpopts.IgnoreFields(retrieval.Result{}, "Took", "Bases", "Cache"), cmpopts.IgnoreFields(retrieval.Source{}, "At")}
 				if diff := cmp.Diff(want, got, ignore, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
 					t.Errorf("%q, round %d, cache %s (-one +several):\n%s", question, i, state, diff)
 				}
@@ -91,7 +91,7 @@ func TestASlowBaseHoldsUpNoOther(t *testing.T) {
 	}
 	e, _ := engineOf(t, fmt.Sprintf("upstream: http://127.0.0.1:9\nstate: {path: %q}\nknowledge: {a: %q, b: %q}\n",
 		t.TempDir(), filepath.Join(root, "a"), filepath.Join(root, "b")))
-	slow, quick := e.Bases.indexers["a"], e.Bases.indexers["b"]
+	slow, quick := e.Bases.made.Load().indexers["a"], e.Bases.made.Load().indexers["b"]
 	slow.reading.Lock() // as a run does that reads the folder
 	ended := make(chan error, 1)
 	go func() { ended <- e.Bases.Index(t.Context(), nil) }()

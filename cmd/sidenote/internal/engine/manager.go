@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"sidenote/cmd/internal/console"
@@ -23,18 +24,20 @@ import (
 // A manager manages knowledge bases for the admin port. It changes what the state folder
 // holds and never what the configuration says.
 type manager struct {
-	cfg      *config.Config
-	state    *stateFolder
-	indexers map[string]*indexer          // nil in a command
-	stores   map[string]*vectorstore.Base // nil in a command
-	view     *storeView
-	monitor  monitor
+	cfg     *config.Config
+	state   *stateFolder
+	made    *atomic.Pointer[madeBases]   // nil in a command
+	stores  map[string]*vectorstore.Base // nil in a command
+	view    *storeView
+	monitor monitor
 }
 
 // NewManager returns a manager for a command that has opened the state folder for itself
 // alone. What is wrong is in its answers only.
 func NewManager(cfg *config.Config, library *library.Library) admin.Manager {
-	return &manager{cfg: cfg, state: &stateFolder{cfg: cfg, library: library}, monitor: monitor{tell: func(slog.Level, string) {}}}
+	running := new(atomic.Pointer[config.Config])
+	running.Store(cfg)
+	return &manager{cfg: cfg, state: &stateFolder{cfg: running, library: library}, monitor: monitor{tell: func(slog.Level, string) {}}}
 }
 
 // Bases returns all bases.
@@ -70,6 +73,14 @@ func (m *manager) Base(ctx context.Context, id string) (admin.Base, error) {
 		return admin.Base{}, m.unavailable()
 	}
 	return admin.Base{}, m.refusal(id, err)
+}
+
+// indexer returns what reads the folder of a base, nil where there is none.
+func (m *manager) indexer(id string) *indexer {
+	if m.made == nil {
+		return nil
+	}
+	return m.made.Load().indexers[id]
 }
 
 func (m *manager) named(id string) (config.Knowledge, bool) {
@@ -108,7 +119,7 @@ func (m *manager) base(id string, stored store.Base) admin.Base {
 		b.Path, b.Rules = SplitOrigin(m.cfg.Folder(config.Name(id)).Origin())
 		b.Include, b.Exclude = config.Texts(k.Include), config.Texts(k.Exclude)
 	}
-	x := m.indexers[id]
+	x := m.indexer(id)
 	if x == nil || m.state.library.Standing() != library.Writing {
 		return b
 	}
@@ -164,6 +175,10 @@ func WireReport(r folder.Report) *admin.Report {
 	out := &admin.Report{
 		Files: r.Files, Chunks: r.Chunks, New: r.Added, Changed: r.Written - r.Added, Unchanged: r.Unchanged,
 		Removed: r.Removed, RemovedDocuments: append([]string{}, r.Gone...), SkippedTotal: len(r.Skipped), Skipped: []admin.Skipped{}, Notes: []admin.Note{},
+		SkippedKinds: []admin.SkippedKind{}, SkippedLines: append([]string{}, r.SkippedLines()...),
+	}
+	for _, g := range r.SkippedGroups() {
+		out.SkippedKinds = append(out.SkippedKinds, admin.SkippedKind{Kind: string(g.Kind), Files: g.Files, What: g.What, Why: g.Why, Cure: g.Cure, First: g.First})
 	}
 	for _, n := range r.Notes {
 		out.Notes = append(out.Notes, admin.Note{Document: n.Document, Reason: n.Reason})
@@ -211,7 +226,7 @@ func (m *manager) Ingest(ctx context.Context, id string, acceptDeletions bool) (
 	if err := m.writable(id); err != nil {
 		return 0, err
 	}
-	if x := m.indexers[id]; x != nil {
+	if x := m.indexer(id); x != nil {
 		return x.ask(acceptDeletions), nil
 	}
 	if _, err := m.Base(ctx, id); err != nil {

@@ -27,7 +27,7 @@ func (e *Engine) openModes() {
 	e.modes = modes
 	e.tasks.start(modes.Run)
 	e.Metrics.WatchTenants("mode_switched", "1 while the kill switch holds the mode of a tenant below that of its policy.", func(tenant string) float64 {
-		p, ok := e.Config.Tenant(config.Name(tenant))
+		p, ok := e.Running().Tenant(config.Name(tenant))
 		if !ok {
 			return 0
 		}

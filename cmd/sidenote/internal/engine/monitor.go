@@ -9,7 +9,9 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cache/redis"
+	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/metrics"
+	"sidenote/proxy/panics"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/folder"
 )
@@ -23,7 +25,7 @@ type monitor struct {
 // panicked is a panics.Handler.
 func (m monitor) panicked(value any, stack []byte) {
 	m.metrics.Panicked(value, stack)
-	m.tell(slog.LevelError, fmt.Sprintf("BUG: panic: %v\n%s", value, stack))
+	m.tell(slog.LevelError, fmt.Sprintf("BUG: panic: %s\n%s", panics.Shown(value), stack))
 }
 
 // changed warns of what begins to go wrong, and tells when it is over.
@@ -101,4 +103,16 @@ func (m monitor) cached(e cache.Event) {
 func (m monitor) mismatched(tier string, why cache.Mismatch) {
 	m.metrics.Mismatch(string(why))
 	m.tell(slog.LevelWarn, fmt.Sprintf("cache: a value in %s was not what its key says (%s), and was not used", tier, string(why)))
+}
+
+// tellOfCertificates says when certificates of upstreams are read again, and why they cannot
+// be used.
+func (m monitor) tellOfCertificates(cfg *config.Config) {
+	config.TellOfCertificates(cfg, func(upstream config.Name, err error) {
+		if err != nil {
+			m.tell(slog.LevelError, fmt.Sprintf("upstream %s: certificates cannot be read again, the last ones stay: %v", upstream, err))
+			return
+		}
+		m.tell(slog.LevelInfo, fmt.Sprintf("upstream %s: new certificates are used", upstream))
+	})
 }

@@ -66,8 +66,15 @@ func (c *caches) describe(ctx context.Context) string {
 		case <-ctx.Done():
 		}
 	}
-	if problems := c.problems(); len(problems) > 0 {
-		return strings.Join(problems, "; ")
+	shared := "shared on redis " + c.db.Address() + ", prefix " + string(c.cfg.Redis.Prefix)
+	problems := strings.Join(c.problems(), "; ")
+	for _, store := range c.stores {
+		if store.Open() {
+			return problems
+		}
 	}
-	return "shared on redis " + c.db.Address() + ", prefix " + string(c.cfg.Redis.Prefix)
+	if problems != "" { // such as that it may forget what budgets count
+		return shared + ", but " + problems
+	}
+	return shared
 }

@@ -34,6 +34,6 @@ func demoStack(tb testing.TB) *Engine {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s.Bases.embedded["demo"].Swap(content)
+	s.Bases.made.Load().embedded["demo"].Swap(content)
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 // A stateFolder is what a process has of its state folder. One that serves goes on
 // without the folder where that cannot be opened.
 type stateFolder struct {
-	cfg      *config.Config
+	cfg      *atomic.Pointer[config.Config] // that is in force
 	options  Options
 	reader   *Reader
 	library  *library.Library // the bases in it; nil if it is not needed
@@ -32,7 +33,7 @@ type stateFolder struct {
 
 // open opens the state folder if there is something in it that is needed.
 func (s *stateFolder) open(ctx context.Context) error {
-	state := s.cfg.State
+	state := s.cfg.Load().State
 	if !s.options.Keep && len(s.folderless()) == 0 {
 		return nil
 	}
@@ -85,8 +86,8 @@ func StateError(err error, state config.State, keep bool) error {
 
 // folderless lists the embedded bases of the configuration that are read from no folder.
 func (s *stateFolder) folderless() (ids []string) {
-	for _, name := range s.cfg.KnowledgeNames() {
-		if k := s.cfg.Knowledge[name]; k.Engine == config.EngineEmbedded && k.Path == "" {
+	for _, name := range s.cfg.Load().KnowledgeNames() {
+		if k := s.cfg.Load().Knowledge[name]; k.Engine == config.EngineEmbedded && k.Path == "" {
 			ids = append(ids, string(name))
 		}
 	}
@@ -104,9 +105,9 @@ func (s *stateFolder) base(id, path string) *knowledge.Base {
 // asConfigured tells whether the content of a base in the state folder was read from the
 // folder, and by the rules, of the configuration. No other content is searched.
 func (s *stateFolder) asConfigured(b store.Base) bool {
-	k := s.cfg.Knowledge[config.Name(b.ID)]
+	k := s.cfg.Load().Knowledge[config.Name(b.ID)]
 	folder, settled, _ := store.ReadOrigin(b.Origin)
-	return k.Path == "" || s.cfg.State.Follow || settled && folder == s.cfg.Folder(config.Name(b.ID)).Origin()
+	return k.Path == "" || s.cfg.Load().State.Follow || settled && folder == s.cfg.Load().Folder(config.Name(b.ID)).Origin()
 }
 
 // load makes the bases of the configuration answer from what the state folder holds of
@@ -117,7 +118,7 @@ func (s *stateFolder) load(ctx context.Context) error {
 		return nil
 	}
 	err := s.library.Load(ctx, func(b store.Base) bool {
-		_, named := s.cfg.Knowledge[config.Name(b.ID)]
+		_, named := s.cfg.Load().Knowledge[config.Name(b.ID)]
 		return named
 	})
 	if ctx.Err() != nil {
@@ -145,8 +146,8 @@ func (s *stateFolder) loadFolderless(ctx context.Context, id string) error {
 	switch {
 	case s.library.Base(id).Content() != nil:
 		return nil
-	case s.cfg.Knowledge[config.Name(id)].MustExist:
-		return fmt.Errorf("%s holds no base %s%s; for a folder of that name write --knowledge ./%s", s.cfg.State.Path, id, s.others(ctx), id)
+	case s.cfg.Load().Knowledge[config.Name(id)].MustExist:
+		return fmt.Errorf("%s holds no base %s%s; for a folder of that name write --knowledge ./%s", s.cfg.Load().State.Path, id, s.others(ctx), id)
 	case s.library.Standing() == library.Writing:
 		return s.library.CreateBase(ctx, id)
 	}
@@ -169,7 +170,7 @@ func (s *stateFolder) others(ctx context.Context) string {
 // loadOthers loads the bases that the configuration does not name: they were made over the
 // admin port, or are of another configuration. Start-up does not wait for them.
 func (s *stateFolder) loadOthers(ctx context.Context) error {
-	err := s.library.Load(ctx, func(b store.Base) bool { return s.cfg.Knowledge[config.Name(b.ID)].Engine == "" })
+	err := s.library.Load(ctx, func(b store.Base) bool { return s.cfg.Load().Knowledge[config.Name(b.ID)].Engine == "" })
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
@@ -181,7 +182,7 @@ func (s *stateFolder) noteChange(id string) {
 	base := s.library.Base(id)
 	s.view.noteChange(id)
 	s.group.Changed(id)
-	if _, named := s.cfg.Knowledge[config.Name(id)]; !named {
+	if _, named := s.cfg.Load().Knowledge[config.Name(id)]; !named {
 		return // metrics know the names of the configuration only
 	}
 	if c := base.Content(); c != nil {
@@ -201,7 +202,7 @@ func (s *stateFolder) noteTrouble(t library.Trouble) {
 // checkStart refuses what is most likely a mistake in the command line or configuration: a
 // folder that is not there and was never read, a base that the state folder does not hold.
 func (s *stateFolder) checkStart(ctx context.Context) error {
-	if s.cfg.State.Follow || s.library.Standing() == library.Apart { // folders of a follower may be on another machine
+	if s.cfg.Load().State.Follow || s.library.Standing() == library.Apart { // folders of a follower may be on another machine
 		return nil
 	}
 	stored, err := s.library.StoredBases(ctx)
@@ -211,15 +212,15 @@ func (s *stateFolder) checkStart(ctx context.Context) error {
 	read := map[config.Name]bool{}
 	for _, b := range stored {
 		path, _ := SplitOrigin(b.Origin)
-		configured, _ := SplitOrigin(s.cfg.Folder(config.Name(b.ID)).Origin())
+		configured, _ := SplitOrigin(s.cfg.Load().Folder(config.Name(b.ID)).Origin())
 		read[config.Name(b.ID)] = path == configured
 	}
-	if err := s.cfg.CheckFolders(func(name config.Name) bool { return read[name] }); err != nil {
+	if err := s.cfg.Load().CheckFolders(func(name config.Name) bool { return read[name] }); err != nil {
 		return err
 	}
 	for _, id := range s.folderless() {
 		_, there := read[config.Name(id)]
-		if s.cfg.Knowledge[config.Name(id)].MustExist && !there && s.library.Standing() == library.Writing {
+		if s.cfg.Load().Knowledge[config.Name(id)].MustExist && !there && s.library.Standing() == library.Writing {
 			return fmt.Errorf("state: %w", s.loadFolderless(ctx, id))
 		}
 	}

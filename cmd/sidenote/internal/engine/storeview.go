@@ -34,7 +34,7 @@ func newStoreView(bases *catalogue, terms func(string) []string) *storeView {
 		return base.Retrieve(ctx, q)
 	}
 	return &storeView{
-		catalogue: bases, search: retrieval.Prepare{Next: retrieval.Func(one), Ref: bases.Ref, Terms: terms, Join: followup.Join},
+		catalogue: bases, search: retrieval.Prepare{Next: retrieval.Whole{Next: retrieval.Func(one)}, Ref: bases.Ref, Terms: terms, Join: followup.Join},
 		created: time.Now(), known: map[string]admin.Store{},
 	}
 }

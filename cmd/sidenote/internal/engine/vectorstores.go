@@ -22,7 +22,7 @@ func (b *Bases) openStore(name config.Name) *vectorstore.Base {
 }
 
 func (b *Bases) storeOptions(name config.Name) vectorstore.Options {
-	o, id := b.cfg.VectorStore(name), string(name)
+	o, id := b.cfg.Load().VectorStore(name), string(name)
 	o.Version = tags.Version
 	o.Neutralise = func(text string) string { return b.reader.neutralise(id, text) }
 	o.Looked = func(files int, bytes int64) {
@@ -41,13 +41,13 @@ const firstAnswerWait = 2 * time.Second
 func (b *Bases) AwaitStores(ctx context.Context, tell func(Indexed)) {
 	ctx, cancel := context.WithTimeout(ctx, firstAnswerWait)
 	defer cancel()
-	for _, name := range b.cfg.KnowledgeNames() {
+	for _, name := range b.cfg.Load().KnowledgeNames() {
 		id := string(name)
 		store, ok := b.stores[id]
 		if !ok {
 			continue
 		}
-		o := b.cfg.VectorStore(name)
+		o := b.cfg.Load().VectorStore(name)
 		line := fmt.Sprintf("%s: vector store %s at %s", id, o.Store, o.BaseURL.Host)
 		select {
 		case <-store.Asked():

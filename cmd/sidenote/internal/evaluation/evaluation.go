@@ -3,27 +3,36 @@
 package evaluation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"sidenote/cmd/internal/console"
-	"sidenote/retrieval"
+	"sidenote/cmd/sidenote/internal/config/spelling"
 	"sidenote/retrieval/eval"
 )
 
 // An Evaluation has a collection and the outcomes of its queries, and of messages that no
 // document answers where there are any.
 type Evaluation struct {
-	Name     string
-	Data     *eval.Collection
-	Chunks   int
-	Index    time.Duration
-	Settings retrieval.Settings // of the requests
-	Outcomes []eval.Outcome
-	Messages []eval.Message
-	OffTopic []eval.OffTopic // of those of Messages that were asked
+	Name      string
+	Subject   *Subject // what is asked
+	Data      *eval.Collection
+	Unmatched []eval.Row // of a CSV: those whose documents there are not
+	Outcomes  []eval.Outcome
+	Messages  []eval.Message
+	OffTopic  []eval.OffTopic // of those of Messages that were asked
+}
+
+// Run asks the queries of Data, then Messages. Where ctx ends it keeps what it has.
+func (e *Evaluation) Run(ctx context.Context, show *console.Progress) (err error) {
+	queries, messages := len(e.Data.Queries), len(e.Messages)
+	if e.Outcomes, err = e.Subject.Trial(show, queries, "queries").Run(ctx, e.Data); err != nil {
+		return err
+	}
+	e.OffTopic, err = e.Subject.Trial(show, messages, "off-topic messages").OffTopic(ctx, e.Messages)
+	return err
 }
 
 // Undone returns an error that says what the numbers leave out; nil if nothing.
@@ -39,12 +48,41 @@ func (e *Evaluation) Undone() error {
 		parts = append(parts, fmt.Sprintf("%s of %s not in queries.jsonl, so not asked", console.Plural(n, "query id"), e.Data.Judgments))
 	}
 	if n := e.Data.UnknownDocuments; n > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s not in corpus.jsonl, so never found", console.Plural(n, "document id"), e.Data.Judgments))
+		where := "corpus.jsonl"
+		if len(e.Subject.Bases) > 0 {
+			where = "knowledge " + e.Subject.String()
+		}
+		parts = append(parts, fmt.Sprintf("%s of %s not in %s, so never found", console.Plural(n, "document id"), e.Data.Judgments, where))
 	}
+	parts = append(parts, e.unmatched()...)
 	if len(parts) == 0 {
 		return nil
 	}
 	return errors.New("done in part: " + strings.Join(parts, "; "))
+}
+
+// mostUnmatched is how many rows without a document Undone names.
+const mostUnmatched = 5
+
+// unmatched says which rows of a CSV name documents that there are not.
+func (e *Evaluation) unmatched() (lines []string) {
+	if len(e.Unmatched) == 0 {
+		return nil
+	}
+	var ids []string
+	for _, d := range e.Data.Documents {
+		ids = append(ids, d.ID)
+		if _, plain, cut := strings.Cut(d.ID, "/"); cut && e.Subject.Several() {
+			ids = append(ids, plain)
+		}
+	}
+	for _, row := range e.Unmatched[:min(mostUnmatched, len(e.Unmatched))] {
+		lines = append(lines, fmt.Sprintf("%s:%d: no document is %q%s", e.Data.Judgments, row.Line, console.Clean(row.Expected), spelling.DidYouMean(row.Expected, ids)))
+	}
+	if rest := len(e.Unmatched) - len(lines); rest > 0 {
+		lines = append(lines, fmt.Sprintf("and %d rows more", rest))
+	}
+	return lines
 }
 
 // injected returns the share of the off-topic messages that get sources; 0 of none.

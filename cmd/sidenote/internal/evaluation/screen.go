@@ -15,16 +15,17 @@ import (
 
 // An Answer is what --json prints.
 type Answer struct {
-	Object    string `json:"object"` // "eval"
-	Data      string `json:"data"`
-	Judgments string `json:"qrels"`
-	Documents int    `json:"documents"`
-	Chunks    int    `json:"chunks"`
+	Object    string   `json:"object"` // "eval"
+	Data      string   `json:"data"`
+	Judgments string   `json:"qrels"`               // file of the grades: of a CSV the same as Data
+	Knowledge []string `json:"knowledge,omitempty"` // bases that were asked; absent where the collection's own documents were
+	Documents int      `json:"documents"`
+	Chunks    int      `json:"chunks"`
 
 	Queries          int `json:"queries"`
 	LeftOut          int `json:"queries_left_out"` // without relevant documents
 	UnknownQueries   int `json:"unknown_queries"`
-	UnknownDocuments int `json:"unknown_documents"`
+	UnknownDocuments int `json:"unknown_documents"` // of a CSV: rows whose documents there are not
 
 	NDCG       float64 `json:"ndcg_at_10"`
 	RecallNear float64 `json:"recall_at_10"`
@@ -32,7 +33,9 @@ type Answer struct {
 	MRR        float64 `json:"mrr_at_10"`
 
 	TopK  int     `json:"top_k"`
-	Hit   float64 `json:"hit_at_top_k"`
+	First float64 `json:"right_at_1"`     // share of the queries whose first source is right
+	Right float64 `json:"right_at_top_k"` // … whose request gets one that is
+	Hit   float64 `json:"hit_at_top_k"`   // Right, as scripts know it that are older than that
 	Empty int     `json:"queries_without_sources"`
 	Lost  float64 `json:"lost"` // share of the queries with a relevant source that lose one to the least score
 
@@ -89,12 +92,12 @@ type evalDocument struct {
 func (e *Evaluation) Answer(n int) Answer {
 	s := eval.Summarise(e.Outcomes)
 	return Answer{
-		Object: "eval", Data: e.Name, Judgments: e.Data.Judgments, Documents: len(e.Data.Documents), Chunks: e.Chunks,
-		Queries: s.Queries, LeftOut: e.Data.LeftOut, UnknownQueries: e.Data.UnknownQueries, UnknownDocuments: e.Data.UnknownDocuments,
+		Object: "eval", Data: e.Name, Judgments: e.Data.Judgments, Knowledge: e.Subject.Bases, Documents: len(e.Data.Documents), Chunks: e.Subject.Chunks,
+		Queries: s.Queries, LeftOut: e.Data.LeftOut, UnknownQueries: e.Data.UnknownQueries, UnknownDocuments: e.Data.UnknownDocuments + len(e.Unmatched),
 		NDCG: rounded(s.NDCG), RecallNear: rounded(s.RecallNear), RecallFar: rounded(s.RecallFar), MRR: rounded(s.ReciprocalRank),
-		TopK: e.Settings.TopK, Hit: rounded(s.Hit), Empty: s.Empty, Lost: rounded(s.Lost),
+		TopK: e.Subject.Settings.TopK, First: rounded(s.First), Right: rounded(s.Hit), Hit: rounded(s.Hit), Empty: s.Empty, Lost: rounded(s.Lost),
 		OffTopic: e.offTopic(n),
-		IndexMS:  console.Milliseconds(e.Index),
+		IndexMS:  console.Milliseconds(e.Subject.Index),
 		Latency:  latencies{Clock: "wall", P50: console.Milliseconds(s.P50), P95: console.Milliseconds(s.P95), P99: console.Milliseconds(s.P99)},
 		Worst:    e.worst(n),
 	}
@@ -157,8 +160,12 @@ func (e *Evaluation) worst(n int) []worstQuery {
 func (e *Evaluation) Print(w io.Writer, n int, color bool) {
 	p := painter{w, color}
 	s, data := eval.Summarise(e.Outcomes), e.Data
-	p.row("collection", fmt.Sprintf("%s: %s in %s, indexed in %.1f s", console.Clean(e.Name),
-		console.Plural(len(data.Documents), "document"), console.Plural(e.Chunks, "chunk"), e.Index.Seconds()))
+	held := fmt.Sprintf("%s in %s", console.Plural(len(data.Documents), "document"), console.Plural(e.Subject.Chunks, "chunk"))
+	if bases := e.Subject.Bases; len(bases) > 0 {
+		p.row("knowledge", fmt.Sprintf("%s: %s", e.Subject, held))
+	} else {
+		p.row("collection", fmt.Sprintf("%s: %s, indexed in %.1f s", console.Clean(e.Name), held, e.Subject.Index.Seconds()))
+	}
 	asked := fmt.Sprintf("%s queries of %s", console.Thousands(s.Queries), data.Judgments)
 	if s.Queries == 1 {
 		asked = "1 query of " + data.Judgments
@@ -169,21 +176,24 @@ func (e *Evaluation) Print(w io.Writer, n int, color bool) {
 	p.row("asked", asked)
 	fmt.Fprintln(w)
 	p.measure("nDCG@10", s.NDCG, "how well the first 10 documents are ordered; 1 is perfect")
-	p.measure("recall@10", s.RecallNear, "share of the relevant documents that are among the first 10")
+	p.measure("recall@10", s.RecallNear, "share of the right documents that are among the first 10")
 	p.measure("recall@100", s.RecallFar, "… among the first 100")
-	p.measure("MRR@10", s.ReciprocalRank, "1 / rank of the first relevant document")
+	p.measure("MRR@10", s.ReciprocalRank, "1 / rank of the first right document")
+	p.measure("right@1", s.First, "share of the requests whose first source is right")
 	empty := ""
 	if s.Empty > 0 {
-		empty = fmt.Sprintf(" (no source at all: %s)", console.Thousands(s.Empty))
+		empty = fmt.Sprintf(" (without a source: %s)", console.Thousands(s.Empty))
 	}
-	p.measure(fmt.Sprintf("hit@%d", e.Settings.TopK), s.Hit, "share of the queries whose request gets a relevant source"+empty)
-	p.measure("lost", s.Lost, "share of the queries with a relevant source that lose one to the least score")
+	if k := e.Subject.Settings.TopK; k > 1 {
+		p.measure(fmt.Sprintf("right@%d", k), s.Hit, "… that get a right source"+empty)
+	}
+	p.measure("lost", s.Lost, "share of those with a right source that lose one to the floor")
 	if len(e.OffTopic) > 0 {
 		p.measure("injected", e.injected(), fmt.Sprintf("share of the %s that get sources", console.Plural(len(e.OffTopic), "off-topic message")))
 	}
 	fmt.Fprintln(w)
 	p.row("latency", fmt.Sprintf("p50 %s, p95 %s, p99 %s", console.Short(s.P50, 1), console.Short(s.P95, 1), console.Short(s.P99, 1))+
-		p.faint("   wall time of a request's search, nothing cached"))
+		p.faint("   wall time of a search, nothing cached"))
 	for i, q := range e.worst(n) {
 		p.query(i+1, q)
 	}
@@ -218,8 +228,8 @@ func (p painter) paint(code, text string) string {
 }
 
 const (
-	maxWidth  = 100 // columns of a line at most, about
-	mostShown = 5   // documents of a kind that a worst query is shown with
+	maxWidth  = 79 // columns of a line at most, about
+	mostShown = 5  // documents of a kind that a worst query is shown with
 )
 
 func (p painter) query(n int, q worstQuery) {

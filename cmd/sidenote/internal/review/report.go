@@ -12,13 +12,18 @@ import (
 // A Report is what `sidenote check --json` prints, whether the configuration is
 // right or not.
 type Report struct {
-	Object   string           `json:"object"` // "check"
-	OK       bool             `json:"ok"`
-	Problems []Problem        `json:"problems"`
-	Warnings []Problem        `json:"warnings"`
-	Tenants  []TenantReport   `json:"tenants"`           // of a configuration that is right
-	Changes  *diff.Changes    `json:"changes,omitempty"` // with --diff
-	Policy   []origin.Setting `json:"policy,omitempty"`  // with --tenant: what its requests get
+	Object   string         `json:"object"` // "check"
+	OK       bool           `json:"ok"`
+	Problems []Problem      `json:"problems"`
+	Warnings []Problem      `json:"warnings"`
+	Tenants  []TenantReport `json:"tenants"` // of a configuration that is right, as all that follows
+
+	Listeners []Listener `json:"listeners,omitempty"`
+	Issuers   []Issuer   `json:"issuers,omitempty"`
+	Trusted   []string   `json:"trusted,omitempty"` // networks whose header Sidenote-Tenant is believed
+
+	Changes *diff.Changes    `json:"changes,omitempty"` // with --diff
+	Policy  []origin.Setting `json:"policy,omitempty"`  // with --tenant: what its requests get
 }
 
 // A Problem is one thing that is wrong, or may be.
@@ -49,6 +54,7 @@ func NewReport(cfg *config.Config, err error, warnings config.Problems) Report {
 	if err != nil {
 		return r
 	}
+	r.Listeners, r.Issuers, r.Trusted = listeners(cfg), issuers(cfg), trusted(cfg)
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
 		t := TenantReport{

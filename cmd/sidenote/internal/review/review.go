@@ -10,11 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"sidenote/cache/budget"
 	"sidenote/cache/redis"
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/config/origin"
 	"sidenote/proxy"
+	"sidenote/proxy/meter"
 )
 
 // Tenant prints what a tenant's requests get, with all that is inherited, and where
@@ -32,6 +34,9 @@ func Tenant(w io.Writer, cfg *config.Config, name config.Name) {
 func upstream(cfg *config.Config, name string) string {
 	u := cfg.Proxy().Upstreams[name]
 	text := fmt.Sprintf("%s → %s", name, u.BaseURL)
+	if u.Dial.Proxy != nil {
+		text += fmt.Sprintf(" by proxy %s", u.Dial.Proxy)
+	}
 	secret := cfg.Upstreams[config.Name(name)].APIKey
 	if name == "default" && cfg.Upstream.BaseURL.URL != nil {
 		secret = cfg.Upstream.APIKey
@@ -57,6 +62,12 @@ func Summary(w io.Writer, cfg *config.Config) {
 	for _, name := range cfg.UpstreamNames() {
 		fmt.Fprintf(w, "upstream   %s\n", upstream(cfg, string(name)))
 	}
+	for _, i := range issuers(cfg) {
+		fmt.Fprintf(w, "issuer     %s: %s, audience %s, %s, keys of %s\n", i.Name, i.Issuer, i.Audience, strings.Join(i.Algorithms, " "), i.Keys)
+	}
+	if trusted := trusted(cfg); len(trusted) > 0 {
+		fmt.Fprintf(w, "trusted    %s may name tenants by Sidenote-Tenant\n", strings.Join(trusted, " "))
+	}
 	for _, name := range cfg.KnowledgeNames() {
 		k := cfg.Knowledge[name]
 		what := cmp.Or(k.Path, "what the state folder holds")
@@ -76,6 +87,9 @@ func Summary(w io.Writer, cfg *config.Config) {
 		p, _ := cfg.Tenant(name)
 		fmt.Fprintf(w, "tenant     %s: policy %s, %s, knowledge %s, %d tokens\n", name, p.Name, p.Rewrite.Mode,
 			cmp.Or(strings.Join(p.Rewrite.Knowledge, " "), "none"), p.Rewrite.ContextTokens)
+		if held := limits(&p.Budget); held != "" {
+			fmt.Fprintf(w, "           at most %s\n", held)
+		}
 		if p.Models != nil {
 			fmt.Fprintf(w, "           only models %s\n", strings.Join(p.Models, " "))
 		}
@@ -89,10 +103,21 @@ func Summary(w io.Writer, cfg *config.Config) {
 	unknown := "refused"
 	if p := cfg.Proxy().Tenants.Unknown; p != nil {
 		unknown = "tenant " + p.Tenant
-		if !cfg.Listen.Loopback() {
-			unknown += fmt.Sprintf("; anyone who reaches %s may ask", cfg.Listen)
+		if open := cfg.Listen.Open(true); len(open) > 0 {
+			unknown += fmt.Sprintf("; anyone who reaches %s may ask", open)
 		}
 	}
 	fmt.Fprintf(w, "unknown    %s\n", unknown)
 	fmt.Fprintf(w, "retrieval  at most %s a request\n", cfg.WorstRetrieval().Round(time.Millisecond))
+}
+
+// limits are those of a tenant in words; "" if it has none.
+func limits(t *meter.Terms) string {
+	var parts []string
+	for w, limit := range t.Limits {
+		if limit > 0 {
+			parts = append(parts, meter.Shown(budget.Window(w), limit))
+		}
+	}
+	return strings.Join(parts, ", ")
 }

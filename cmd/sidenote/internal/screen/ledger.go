@@ -3,15 +3,20 @@ package screen
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"sidenote/cmd/internal/console"
 	"sidenote/rewrite"
 )
 
-// Rewrite shows what a dry run adds to a request.
-func Rewrite(w io.Writer, res rewrite.Result) {
+// mostOut is how many of the candidates that are out Rewrite shows unless all are asked for.
+const mostOut = 3
+
+// Rewrite shows what a dry run adds to a request: what is in, and the first of what is out;
+// all of that if full is true.
+func Rewrite(w io.Writer, res rewrite.Result, full bool) {
 	l := &res.Ledger
-	fmt.Fprintf(w, "%s %s\n", res.Outcome, res.Reason)
+	fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%s %s", res.Outcome, res.Reason)))
 	counts(w, l)
 	if res.Ambiguity != nil {
 		fmt.Fprintln(w, res.Ambiguity.Message)
@@ -19,9 +24,44 @@ func Rewrite(w io.Writer, res rewrite.Result) {
 	if l.Filter != nil {
 		fmt.Fprintf(w, "only documents of %s\n", l.Filter)
 	}
-	for _, src := range l.Sources {
-		fmt.Fprintf(w, "%-4s %-4s %s#%d  %s  %d tokens  %s\n", src.Fate, console.Mark(src.ID), src.Doc, src.Chunk, src.Section, src.Tokens, src.Detail)
+	for _, note := range l.Notes {
+		fmt.Fprintln(w, console.Clean(note))
 	}
+	bases := map[string]bool{}
+	for _, src := range l.Sources {
+		bases[src.Knowledge] = true
+	}
+	out := 0
+	for _, src := range l.Sources {
+		if src.ID == 0 {
+			if out++; out > mostOut && !full {
+				continue
+			}
+		}
+		fmt.Fprintln(w, ledgerLine(src, len(bases) > 1))
+	}
+	if more := out - mostOut; more > 0 && !full {
+		fmt.Fprintf(w, "          and %s more; --full shows all\n", console.Thousands(more))
+	}
+}
+
+// ledgerLine shows a source, with its base where there are several.
+func ledgerLine(src rewrite.SourceEntry, several bool) string {
+	name := fmt.Sprintf("%s#%d", src.Doc, src.Chunk)
+	if several {
+		name = src.Knowledge + "/" + name
+	}
+	parts := []string{fmt.Sprintf("%-4s %-4s %s", src.Fate, console.Mark(src.ID), console.Clean(name))}
+	if src.Section != "" {
+		parts = append(parts, console.Fit(src.Section, 30))
+	}
+	if src.Tokens > 0 {
+		parts = append(parts, console.Plural(src.Tokens, "token"))
+	}
+	if src.Detail != "" {
+		parts = append(parts, console.Clean(src.Detail))
+	}
+	return strings.Join(parts, "  ")
 }
 
 // counts prints the tokens that were added, and where, and those of the request.

@@ -1,13 +1,9 @@
 package screen
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"sidenote/cmd/internal/console"
 	"sidenote/proxy/admin"
@@ -33,69 +29,30 @@ func Stages(res retrieval.Result) []admin.Stage {
 	return out
 }
 
-// A candidate is a source that was found, with the decision about it.
-type candidate struct {
-	source retrieval.Source
-	number int // among the sources of the answer; 0 for an excluded one
-	why    string
-}
-
-// candidates returns all candidates, best first.
-func candidates(res retrieval.Result) []candidate {
-	var all []candidate
-	for i, s := range res.Sources {
-		all = append(all, candidate{s, i + 1, "in"})
-	}
-	for _, x := range res.Excluded {
-		all = append(all, candidate{x.Source, 0, cmp.Or(x.Detail, string(x.Reason))})
-	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.source.Relevance, a.source.Relevance) })
-	return all
-}
-
-// printExplained shows how many candidates each stage left, and every candidate with its
-// score and why it was excluded.
-func printExplained(w io.Writer, res retrieval.Result) {
-	var steps []string
-	for _, s := range Stages(res) {
-		steps = append(steps, fmt.Sprintf("%s %d", s.Name, s.Left))
-	}
-	fmt.Fprintf(w, "\n%s   (%s, %s)\n", strings.Join(steps, " → "), console.Plural(len(res.Bases), "base"), res.Took.Round(time.Microsecond))
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(table, "\tscore\trelevance\t\tcandidate and why it is in or out\n")
-	for _, f := range candidates(res) {
-		place := "out"
-		if f.number > 0 {
-			place = fmt.Sprintf("%d.", f.number)
-		}
-		line := strings.TrimSpace(fmt.Sprintf("%s/%s#%d  %s", f.source.Knowledge, f.source.Doc, f.source.Chunk, f.source.Section))
-		if f.number == 0 {
-			line += ": " + f.why
-		}
-		fmt.Fprintf(table, "%s\t%.1f\t%.2f\t\t%s\n", place, f.source.Score, f.source.Relevance, console.Clean(line))
-	}
-	_ = table.Flush() // to the terminal
-}
-
-// Result shows the sources of a search, and, to explain them, what each stage left and every
-// candidate.
-func Result(w io.Writer, res retrieval.Result, explain bool) {
+// Result shows the sources of a search: for a terminal of so many columns, or with 0 for a file,
+// where each text is one line.
+func Result(w io.Writer, res retrieval.Result, wide int) {
 	for i, src := range res.Sources {
-		fmt.Fprintf(w, "%d. %s#%d  %s  (score %.1f, relevance %.2f, base %s)\n   %s\n", i+1, src.Doc, src.Chunk,
-			strings.Trim(src.Name+" > "+src.Section, " >"), src.Score, src.Relevance, src.Knowledge, excerpt(src.Text))
+		head := fmt.Sprintf("%d. %s#%d  %s  (score %.1f, relevance %.2f, base %s)", i+1, src.Doc, src.Chunk, title(src), src.Score, src.Relevance, src.Knowledge)
+		fmt.Fprintln(w, strings.Map(visible, head))
+		text := []string{excerpt(src.Text)}
+		if wide > 0 {
+			text = console.Wrap(text[0], max(wide-4, 20))
+		}
+		fmt.Fprintln(w, "   "+strings.Join(text, "\n   "))
 	}
 	if len(res.Sources) == 0 {
 		fmt.Fprintf(w, "nothing: %s\n", res.Reason)
 	}
-	if explain {
-		printExplained(w, res)
-	}
 }
+
+// title is the heading path of a chunk.
+func title(src retrieval.Source) string { return strings.Trim(src.Name+" > "+src.Section, " >") }
 
 // excerpt is the beginning of a chunk on one line.
 func excerpt(text string) string {
 	const maxRunes = 160
-	runes := []rune(strings.Join(strings.Fields(text), " "))
+	runes := []rune(strings.Map(visible, strings.Join(strings.Fields(text), " ")))
 	if len(runes) > maxRunes {
 		return string(runes[:maxRunes]) + " …"
 	}

@@ -67,6 +67,18 @@ var (
 	errScanned   = extract.Brokenf("there is no text in it: its pages are scanned")
 )
 
+// scannedPages ends what is said of pages that are images.
+const scannedPages = ": scanned"
+
+// IsScanned tells whether the text of an error of Read says that pages are images without
+// text: it is kept with a file, and the error is not.
+func IsScanned(reason string) bool {
+	return reason == errScanned.Error() || strings.Contains(reason, scannedPages)
+}
+
+// IsProtected tells whether the text of an error of Read says that a password is needed.
+func IsProtected(reason string) bool { return reason == errProtected.Error() }
+
 // Read returns the document in raw as Markdown. Of a file that is broken in part, such as
 // one with scanned pages, it returns what could be read and a *extract.Broken. Other errors
 // are that of ctx, or say that pdfium could not be started.
@@ -190,7 +202,7 @@ func (c *content) document(err error) (extract.Document, error) {
 		why = append(why, fmt.Sprintf("after page %d: %v", len(c.pages), err))
 	}
 	if len(c.scanned) > 0 {
-		why = append(why, fmt.Sprintf("no text on %s: scanned", ranges(c.scanned)))
+		why = append(why, "no text on "+ranges(c.scanned)+scannedPages)
 	}
 	if len(c.damaged) > 0 {
 		why = append(why, fmt.Sprintf("%s cannot be read", ranges(c.damaged)))

@@ -1,7 +1,8 @@
 // Package bm25 is an index of texts, ranked by Okapi BM25 (Robertson and
 // Zaragoza, The Probabilistic Relevance Framework, 2009) with the idf that is
-// never negative, and searched with MaxScore (Turtle and Flood, Query evaluation:
-// strategies and optimizations, 1995).
+// never negative and with terms that texts repeat weighing more (see repetition), and
+// searched with MaxScore (Turtle and Flood, Query evaluation: strategies and
+// optimizations, 1995).
 //
 // Texts lie in segments, which are flat images, the same in memory and on disk,
 // and never change: texts are added in a further segment, and deleted by a bitmap beside
@@ -46,8 +47,9 @@ type Compare func(a, b Ref) int
 type Index struct {
 	views   []view
 	compare Compare
-	texts   int // live
-	average float64
+	texts   int     // live
+	average float64 // length
+	usual   float64 // how often a text has a term that it has, over all terms and texts
 	known   recent.Table[known]
 	scratch sync.Pool // *scratch
 }
@@ -65,14 +67,16 @@ type view struct {
 // It costs about 3 ns a text and reads no postings.
 func NewIndex(segments []*Live, compare Compare) *Index {
 	x := &Index{views: make([]view, len(segments)), compare: compare}
-	var total uint64
+	var total, postings uint64
 	for _, l := range segments {
 		x.texts += l.texts
-		total += l.total
+		total += l.lengths
+		postings += uint64(l.before[l.segment.terms()])
 	}
 	if x.texts > 0 {
 		x.average = float64(total) / float64(x.texts)
 	}
+	x.usual = usual(total, postings)
 	for i, l := range segments {
 		norms := make([]float32, len(l.segment.lengths))
 		for t, n := range l.segment.lengths {
@@ -103,6 +107,12 @@ func (x *Index) Len() int { return x.texts }
 func (x *Index) IDF(term string) float64 {
 	return idf(x.texts, x.look(term).texts)
 }
+
+// Weight returns what the frequency of a term in a text is multiplied by in scores: its IDF,
+// more where texts repeat the term, less where they do not.
+func (x *Index) Weight(term string) float64 { return x.weight(x.look(term)) }
+
+func (x *Index) weight(k *known) float64 { return idf(x.texts, k.texts) * x.repetition(k) }
 
 func idf(texts, n int) float64 {
 	return math.Log1p((float64(texts) - float64(n) + 0.5) / (float64(n) + 0.5))

@@ -61,6 +61,35 @@ func TestHas(t *testing.T) {
 	})
 }
 
+// Of two terms in as many texts that one weighs more which the texts repeat, up to a bound;
+// in a small base the difference is small.
+func TestRepeatedTermsWeighMore(t *testing.T) {
+	weigh := func(texts, repeats int) float64 {
+		list := make([]string, texts)
+		for i := range list {
+			list[i] = "see " + strings.Repeat("ant ", repeats)
+		}
+		for range 9 * texts {
+			list = append(list, "bee")
+		}
+		x := build(t, list)
+		return x.Weight("ant") / x.Weight("see")
+	}
+	for _, c := range []struct {
+		texts, repeats  int
+		atLeast, atMost float64
+	}{
+		{1000, 1, 1, 1},
+		{1000, 4, 2.5, 4},
+		{1000, 400, 4, 6}, // by the bounds: "see" weighs half of the usual, "ant" three times
+		{4, 4, 1, 1.25},
+	} {
+		if got := weigh(c.texts, c.repeats); got < c.atLeast || got > c.atMost {
+			t.Errorf("%d repeats in each of %d texts weigh %.2f, want %v to %v", c.repeats, c.texts, got, c.atLeast, c.atMost)
+		}
+	}
+}
+
 // Leaving terms out of the search for texts never changes the answer: the best k
 // are the head of the whole list, which is too long for a threshold to form.
 func TestMaxScoreIsExhaustive(t *testing.T) {
@@ -154,32 +183,34 @@ func ordered(a, b bm25.Hit) bool {
 	return a.Score > b.Score || a.Score == b.Score && a.Text < b.Text
 }
 
-// slow scores every text by the formula as it stands in the book.
+// slow scores every text by the formula as it stands in the book, with terms weighed by how
+// often texts have them.
 func slow(texts []string, terms []bm25.Term) map[int]float64 {
-	bags, total := make([][]string, len(texts)), 0
+	bags := make([]map[string]float64, len(texts)) // how often each text has each term
+	lengths, length, pairs := make([]float64, len(texts)), 0.0, 0.0
 	for i, text := range texts {
-		bags[i] = analysis.Terms(text)
-		total += len(bags[i])
+		bags[i] = map[string]float64{}
+		for _, w := range analysis.Terms(text) {
+			bags[i][w]++
+			lengths[i]++
+		}
+		length, pairs = length+lengths[i], pairs+float64(len(bags[i]))
 	}
+	n, usual := float64(len(texts)), max(1, min(2, length/max(1, pairs)))
 	scores := map[int]float64{}
 	for _, q := range terms {
-		n := 0.0
+		with, total := 0.0, 0.0
 		for _, bag := range bags {
-			if slices.Contains(bag, q.Text) {
-				n++
+			if tf := bag[q.Text]; tf > 0 {
+				with, total = with+1, total+tf
 			}
 		}
-		idf := math.Log(1 + (float64(len(texts))-n+0.5)/(n+0.5))
+		idf := math.Log(1 + (n-with+0.5)/(with+0.5))
+		repeated := min(3, (total+80*usual)/(with+80)/usual)
 		for i, bag := range bags {
-			tf := 0.0
-			for _, w := range bag {
-				if w == q.Text {
-					tf++
-				}
-			}
-			if tf > 0 {
-				norm := 1.2 * (1 - 0.75 + 0.75*float64(len(bag))*float64(len(texts))/float64(total))
-				scores[i] += q.Weight * idf * tf * 2.2 / (tf + norm)
+			if tf := bag[q.Text]; tf > 0 {
+				norm := 1.2 * (1 - 0.75 + 0.75*lengths[i]*n/length)
+				scores[i] += q.Weight * idf * repeated * tf * 2.2 / (tf + norm)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package bm25
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -55,4 +56,11 @@ func (l *Live) Segment() *Segment { return l.segment }
 // InOrder is the order in which texts lie.
 func InOrder(a, b Ref) int {
 	return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Text, b.Text))
+}
+
+// Again returns the Best of an earlier Index brought up to date, and whether that was
+// possible without a search of all texts.
+func (x *Index) Again(terms []Term, before *Best, change *Change) (Best, bool) {
+	b, ok, err := x.again(context.Background(), x.weigh(terms), before, change)
+	return b, ok && err == nil
 }

@@ -186,6 +186,9 @@ func same(t fatal, h, fresh *history, terms []bm25.Term, k int) {
 		if got, want := x.IDF(q.Text), want.IDF(q.Text); got != want {
 			t.Fatalf("idf of %q %v, want %v", q.Text, got, want)
 		}
+		if got, want := x.Weight(q.Text), want.Weight(q.Text); got != want {
+			t.Fatalf("weight of %q %v, want %v", q.Text, got, want)
+		}
 	}
 	for pick := 0.0; pick < 1; pick += 1.0 / 64 {
 		if got, want := x.Sample(pick), want.Sample(pick); got != want {

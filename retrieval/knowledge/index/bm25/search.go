@@ -21,7 +21,11 @@ type Hit struct {
 // score.
 func (x *Index) Search(ctx context.Context, terms []Term, k int, allow []Bitmap) ([]Hit, error) {
 	defer runtime.KeepAlive(x)
-	q := x.weigh(terms)
+	return x.find(ctx, x.weigh(terms), k, allow)
+}
+
+// find is Search for terms that were weighed.
+func (x *Index) find(ctx context.Context, q question, k int, allow []Bitmap) ([]Hit, error) {
 	if len(q) == 0 || k <= 0 {
 		return nil, ctx.Err()
 	}
@@ -110,12 +114,12 @@ const slack = 1 + 1.0/(1<<20)
 
 // search offers the texts of the segment to best.
 func (sc *scratch) search(ctx context.Context, best *top) error {
+	best.enter()
 	optional := 0
 	for next := uint32(0); ; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		best.enter(Ref{sc.number, int(next)})
 		for optional < len(sc.lists) && sc.bounds[optional+1] <= best.bar() {
 			optional++
 		}
@@ -148,20 +152,22 @@ func (sc *scratch) first(optional int) (text uint32, ok bool) {
 // fill adds up the required terms for the window of texts from start on, and finds
 // the texts whose score passes least: those that can still pass the bar.
 func (sc *scratch) fill(optional int, start uint32, least int64) {
+	// In variables of their own: the compiler would load fields again after each store.
+	norms, scores, found := sc.norms, &sc.scores, &sc.found
 	for i := optional; i < len(sc.lists); i++ {
-		l := &sc.lists[i]
+		l := sc.lists[i]
 		n := 0
 		for _, p := range l.left {
 			at := p.text() - start
 			if at >= window {
 				break
 			}
-			score := sc.scores[at] + l.score(p, sc.norms)
-			sc.scores[at] = score
-			sc.found[at/64] |= passes(score, least) & (1 << (at % 64))
+			score := scores[at] + l.score(p, norms)
+			scores[at] = score
+			found[at/64] |= passes(score, least) & (1 << (at % 64))
 			n++
 		}
-		l.left = l.left[n:]
+		sc.lists[i].left = l.left[n:]
 	}
 }
 
@@ -213,12 +219,13 @@ func (sc *scratch) drain(optional int, start uint32, best *top) {
 
 // sweep adds the term to all its texts in the window.
 func (l *list) sweep(norms []float32, start uint32, scores *[window]int64) {
-	for _, p := range l.left {
+	own := *l // see fill
+	for _, p := range own.left {
 		at := p.text() - start
 		if at >= window {
 			return
 		}
-		scores[at] += l.score(p, norms)
+		scores[at] += own.score(p, norms)
 	}
 }
 

@@ -119,8 +119,19 @@ func (m *Bitmap) Add(text int) {
 
 // AddRange puts the texts from first to before end into the set.
 func (m *Bitmap) AddRange(first, end int) {
-	for text := first; text < end; text++ {
-		m.Add(text)
+	if first >= end {
+		return
+	}
+	m.Add(end - 1) // the longest that it gets
+	for word := first / 64; word <= (end-1)/64; word++ {
+		in := ^uint64(0)
+		if word == first/64 {
+			in &= ^uint64(0) << (first % 64)
+		}
+		if word == (end-1)/64 {
+			in &= ^uint64(0) >> (63 - (end-1)%64)
+		}
+		(*m)[word] |= in
 	}
 }
 
@@ -135,25 +146,26 @@ func (m Bitmap) word(i int) uint64 {
 	return 0
 }
 
-// A Live is a segment some texts of which may be dead. It never changes.
+// A Live is a segment some texts of which may be dead. What it says never changes.
 type Live struct {
 	segment *Segment
 	dead    Bitmap   // nil if all live
 	before  []uint32 // live postings of all terms below t; the segment's starts if all live
 	texts   int      // live
-	total   uint64   // of their lengths
+	lengths uint64   // of these, added up
+	totals  totals
 }
 
 // Live returns the segment without the dead texts. Where there are any it reads
 // all postings once, about 1 ns each, to count what is left of every term.
 func (s *Segment) Live(dead Bitmap) *Live {
-	l := &Live{segment: s, before: s.starts}
+	l := &Live{segment: s, before: s.starts, totals: newTotals(len(s.postings))}
 	mask := make(Bitmap, (len(s.lengths)+63)/64)
 	copy(mask, dead)
 	for text, n := range s.lengths {
 		if !mask.Has(text) {
 			l.texts++
-			l.total += uint64(n)
+			l.lengths += uint64(n)
 		}
 	}
 	if l.texts < len(s.lengths) {

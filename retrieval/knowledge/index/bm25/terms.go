@@ -11,6 +11,7 @@ import (
 type known struct {
 	term  string
 	texts int     // live texts that have it
+	total uint64  // how often they have it
 	in    []entry // by segment
 }
 
@@ -37,6 +38,7 @@ func (x *Index) look(term string) *known {
 		if id, ok := v.segment.find(term); ok && v.count(id) > 0 {
 			k.in[i] = entry{id, v.most(id, x.average)}
 			k.texts += v.count(id)
+			k.total += v.total(id)
 		}
 	}
 	runtime.KeepAlive(x)

@@ -8,7 +8,7 @@ type top struct {
 	heap      []scored // the worst first: a binary heap once full
 	compare   Compare
 	threshold int64 // score of the worst once full
-	ties      bool  // a text to come may stand before the worst where their scores are equal
+	ties      bool  // a text to come may stand before the worst where their scores are equal; not known before one with its score came
 }
 
 type scored struct {
@@ -29,10 +29,8 @@ func (t *top) order(a, b scored) int {
 	return t.compare(a.Ref, b.Ref)
 }
 
-// enter says that all texts offered until the next enter are at next or after it.
-func (t *top) enter(next Ref) {
-	t.ties = len(t.heap) == cap(t.heap) && t.compare(next, t.heap[0].Ref) < 0
-}
+// enter says that the texts offered from now on are of another segment.
+func (t *top) enter() { t.ties = len(t.heap) == cap(t.heap) }
 
 // bar is what a text must score more than to get in. In the texts of a segment it
 // never falls: as long as the worst score stays, the worst text only moves up and
@@ -54,10 +52,13 @@ func (t *top) offer(ref Ref, score int64) {
 	case t.order(s, t.heap[0]) < 0:
 		t.heap[0] = s
 		t.down()
+	default:
+		t.ties = false // as the worst stands before this one, it does so before those to come
+		return
 	}
-	if len(t.heap) == cap(t.heap) {
-		t.threshold = t.heap[0].score
-		t.enter(ref)
+	// While the threshold stays, the worst text only moves up, so ties stays as well.
+	if worst := t.heap[0].score; len(t.heap) == cap(t.heap) && worst != t.threshold {
+		t.threshold, t.ties = worst, true
 	}
 }
 

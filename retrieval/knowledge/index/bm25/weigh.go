@@ -23,7 +23,7 @@ type question []weightedTerm
 // A weightedTerm is a term with what its impact is multiplied by.
 type weightedTerm struct {
 	*known
-	factor float32 // weight · idf · (k1+1) · unit
+	factor float32 // weight · idf · repetition · (k1+1) · unit
 }
 
 // weigh adds repeated terms together and looks them up.
@@ -37,11 +37,37 @@ func (x *Index) weigh(terms []Term) question {
 	q := make(question, 0, len(weights))
 	for text, w := range weights {
 		if k := x.look(text); k.texts > 0 {
-			q = append(q, weightedTerm{k, float32(w * idf(x.texts, k.texts) * (k1 + 1) * unit)})
+			q = append(q, weightedTerm{k, float32(w * x.weight(k) * (k1 + 1) * unit)})
 		}
 	}
 	slices.SortFunc(q, func(a, b weightedTerm) int {
 		return cmp.Or(cmp.Compare(b.factor, a.factor), cmp.Compare(a.term, b.term))
 	})
 	return q[:min(len(q), maxTerms)]
+}
+
+const (
+	// assumed is the number of texts that are assumed to have a term as often as is usual,
+	// beside those that do have it: of a rare name, and in a small base, little is known.
+	assumed = 80
+	// mostRepeated and mostUsual bound what texts achieve that repeat a term without end.
+	// Bases of manuals and abstracts have 1.6 to 1.9, of Chinese paragraphs 1.2.
+	mostRepeated = 3
+	mostUsual    = 2
+)
+
+// usual returns how often a text has a term that it has, over all terms and texts, by the
+// lengths of the texts together and the number of different terms in each, added up.
+func usual(length, terms uint64) float64 {
+	return max(1, min(float64(length)/float64(max(1, terms)), mostUsual))
+}
+
+// repetition returns how often texts have a term that they have, as a multiple of what is
+// usual, by which the term is weighed: a text repeats the words of its topic, but not
+// those of the language that are as rare, such as "now" (K. L. Kwok, A new method of
+// weighting query terms for ad-hoc retrieval, 1996). On scientific abstracts and manuals
+// that does better than idf alone, on Chinese paragraphs as well.
+func (x *Index) repetition(k *known) float64 {
+	often := (float64(k.total) + assumed*x.usual) / (float64(k.texts) + assumed)
+	return min(often/x.usual, mostRepeated)
 }

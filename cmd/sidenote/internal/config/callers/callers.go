@@ -7,8 +7,13 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"strings"
 
+	"github.com/goccy/go-yaml/ast"
+
+	"sidenote/cmd/sidenote/internal/config/decode"
+	"sidenote/cmd/sidenote/internal/config/value"
 	"sidenote/proxy/identity"
 )
 
@@ -37,6 +42,14 @@ func (i Issuer) Source() identity.Source {
 	return identity.FromURL(i.JWKSURL.String())
 }
 
+// From names the place where the keys come from: a file or a URL.
+func (i Issuer) From() string {
+	if i.JWKSFile != "" {
+		return i.JWKSFile
+	}
+	return i.JWKSURL.String()
+}
+
 // A KeysURL is where an issuer publishes its keys: https://id.example.com/jwks.
 type KeysURL struct{ *url.URL }
 
@@ -45,7 +58,7 @@ type KeysURL struct{ *url.URL }
 func (k *KeysURL) UnmarshalText(text []byte) error {
 	u, err := url.Parse(string(text))
 	switch {
-	case err == nil && u.User != nil:
+	case value.MayLogin(u, err, text):
 		return errors.New("holds credentials; keys are public and need none")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return fmt.Errorf("%q is not a URL; write it as in https://id.example.com/jwks", text)
@@ -56,6 +69,14 @@ func (k *KeysURL) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// MarshalText is the inverse of UnmarshalText.
+func (k KeysURL) MarshalText() ([]byte, error) {
+	if k.URL == nil {
+		return nil, nil
+	}
+	return []byte(k.String()), nil
+}
+
 func loopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && addr.Unmap().IsLoopback()
@@ -63,13 +84,17 @@ func loopback(host string) bool {
 
 // A Header says whose header Sidenote-Tenant is believed.
 type Header struct {
-	Trusted []Network `yaml:"trusted" need:"true"`
+	Trusted      []Network `yaml:"trusted"`      // addresses of peers
+	Certificates []string  `yaml:"certificates"` // names in verified certificates of peers
 }
 
-// Networks returns the trusted addresses.
-func (h Header) Networks() []netip.Prefix {
+// Used tells whether anybody is trusted.
+func (h Header) Used() bool { return len(h.Trusted)+len(h.Certificates) > 0 }
+
+// Networks returns networks as the proxy wants them.
+func Networks(list []Network) []netip.Prefix {
 	var all []netip.Prefix
-	for _, n := range h.Trusted {
+	for _, n := range list {
 		all = append(all, n.Prefix)
 	}
 	return all
@@ -88,7 +113,7 @@ func (n *Network) UnmarshalText(text []byte) error {
 	case err != nil || p.Addr().Zone() != "" || p.Addr().Is4In6():
 		return fmt.Errorf("%q is not an address or network; write it as in 10.0.0.7 or 10.0.0.0/8", text)
 	case p.Bits() == 0:
-		return fmt.Errorf("%q is every address, so anybody could be any tenant", text)
+		return fmt.Errorf("%q is every address, and so trusts anybody", text)
 	case p != p.Masked():
 		return fmt.Errorf("%q has an address within the network; write %s for the network, or %s", text, p.Masked(), p.Addr())
 	}
@@ -96,8 +121,19 @@ func (n *Network) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Values are what a claim may have, one of them at least. A text is short for a list of one.
+// Values are what a claim may have, one of them at least.
 type Values []string
+
+// DecodeYAML reads a list of texts; a text is short for a list of one.
+func (v *Values) DecodeYAML(d *decode.Decoder, key string, n ast.Node) {
+	if text, ok := decode.Text(n); ok {
+		*v = Values{text}
+		return
+	}
+	var list []string
+	d.Value(key, n, reflect.ValueOf(&list).Elem(), "")
+	*v = list
+}
 
 // Claims are what a token must have to name a tenant, by name; those of a nested object with
 // dots between.

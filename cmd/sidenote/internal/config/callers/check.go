@@ -80,7 +80,7 @@ func Check(rules []identity.Rule, report Report) {
 // Add fills in by what callers are recognised. The issuers have no keys yet, which are read
 // while the process runs.
 func Add[N ~string](t *proxy.Tenants, issuers map[N]Issuer, rules []identity.Rule, header Header) {
-	t.Rules, t.Trusted = rules, header.Networks()
+	t.Rules, t.Trusted, t.Certificates = rules, Networks(header.Trusted), header.Certificates
 	for _, name := range slices.Sorted(maps.Keys(issuers)) {
 		i := issuers[name]
 		t.Issuers = append(t.Issuers, identity.Issuer{Name: string(name), Issuer: i.Issuer, Audience: i.Audience, Algorithms: i.Allowed()})

@@ -33,7 +33,8 @@ type Tenant struct {
 }
 
 // A Change is a key with two values. Keys of a tenant are those of its whole policy, with
-// all that is inherited, of the tenant itself, and of the upstream and the bases it uses.
+// all that is inherited, of the tenant itself, of the upstream and the bases it uses, listen,
+// of the ports that are its own, and identity.unknown, if it is that tenant.
 type Change struct {
 	Key string `json:"key"`
 	Old string `json:"old"` // as a file would have it; "" is not set
@@ -41,6 +42,9 @@ type Change struct {
 
 	// Secret says that what is read at a place has changed, and the place may be the same.
 	Secret bool `json:"secret,omitempty"`
+
+	// Restart says that a running process keeps the old value until it is started again.
+	Restart bool `json:"restart,omitempty"`
 }
 
 // Empty tells whether nothing has changed.
@@ -48,9 +52,11 @@ func (c Changes) Empty() bool { return len(c.Tenants) == 0 && len(c.Keys) == 0 }
 
 // Compare returns what is different in next. Both have been loaded.
 func Compare(old, next *config.Config) Changes {
-	c := comparison{old: old, next: next}
-	before, after := schema.Settings(apart(old)), schema.Settings(apart(next))
-	changes := Changes{Tenants: []Tenant{}, Keys: compare(before, after)}
+	c := comparison{old: old, next: next, fields: schema.Cache{}}
+	changes := Changes{Tenants: []Tenant{}, Keys: compare(c.fields.Differing(apart(old), apart(next)))}
+	for i := range changes.Keys {
+		changes.Keys[i].Restart = waits(changes.Keys[i].Key, old, next)
+	}
 	c.shared = changes.Keys
 	names := slices.Concat(old.TenantNames(), next.TenantNames())
 	slices.Sort(names)
@@ -73,6 +79,7 @@ func apart(c *config.Config) config.Config {
 type comparison struct {
 	old, next *config.Config
 	shared    []Change // of all other keys
+	fields    schema.Cache
 }
 
 // tenant returns how a tenant is touched; What is "" where it is not.
@@ -87,13 +94,11 @@ func (c comparison) tenant(name config.Name) Tenant {
 		t.What = Removed
 	default:
 		oldPolicy, newPolicy := c.old.Policy(name), c.next.Policy(name)
-		if !reflect.DeepEqual(oldPolicy, newPolicy) {
-			t.Changes = append(t.Changes, compare(schema.Settings(oldPolicy), schema.Settings(newPolicy))...)
-		}
-		if oldTenant, newTenant := c.old.Tenants[name], c.next.Tenants[name]; !reflect.DeepEqual(oldTenant, newTenant) {
-			t.Changes = append(t.Changes, compare(own(oldTenant), own(newTenant))...)
-		}
+		t.Changes = append(t.Changes, compare(c.fields.Differing(oldPolicy, newPolicy))...)
+		before, after := c.fields.Differing(c.old.Tenants[name], c.next.Tenants[name])
+		t.Changes = append(t.Changes, compare(c.own(before), c.own(after))...)
 		t.Changes = append(t.Changes, c.used(oldPolicy, newPolicy)...)
+		t.Changes = append(t.Changes, c.callers(name)...)
 		if len(t.Changes) > 0 {
 			t.What = Changed
 		}
@@ -101,10 +106,33 @@ func (c comparison) tenant(name config.Name) Tenant {
 	return t
 }
 
-// own is what a tenant has that is no part of its policy.
-func own(t config.Tenant) []schema.Setting {
-	policy := schema.Keys(schema.Fields(reflect.TypeFor[config.Policy]()))
-	return slices.DeleteFunc(schema.Settings(t), func(s schema.Setting) bool {
+// callers returns what changes in who is a tenant without naming it: callers of its ports, and
+// those that nobody knows.
+func (c comparison) callers(name config.Name) (changes []Change) {
+	if before, after := portsOf(c.old, name), portsOf(c.next, name); before != after {
+		changes = append(changes, Change{Key: "listen", Old: before, New: after, Restart: true})
+	}
+	if before, after := c.old.Identity.Unknown, c.next.Identity.Unknown; before != after && (before == name || after == name) {
+		changes = append(changes, Change{Key: "identity.unknown", Old: string(before), New: string(after)})
+	}
+	return changes
+}
+
+// portsOf are the ports whose callers are a tenant, as a file would have them; "" for none.
+func portsOf(c *config.Config, tenant config.Name) string {
+	var ports []string
+	for _, l := range c.Listen {
+		if l.Tenant == tenant {
+			ports = append(ports, l.Shown())
+		}
+	}
+	return strings.Join(ports, ", ")
+}
+
+// own is what of a tenant's settings is no part of its policy.
+func (c comparison) own(settings []schema.Setting) []schema.Setting {
+	policy := schema.Keys(c.fields.Fields(reflect.TypeFor[config.Policy]()))
+	return slices.DeleteFunc(settings, func(s schema.Setting) bool {
 		top, _, _ := strings.Cut(s.Key, ".")
 		return slices.Contains(policy, top)
 	})
@@ -135,6 +163,9 @@ func (c comparison) used(before, after config.Policy) []Change {
 // compare returns what differs between two lists of settings, in their order.
 func compare(before, after []schema.Setting) []Change {
 	changes := []Change{}
+	if len(before)+len(after) == 0 {
+		return changes
+	}
 	old := make(map[string]schema.Setting, len(before))
 	for _, s := range before {
 		old[s.Key] = s

@@ -11,20 +11,48 @@ const shownLength = 120
 
 // String is a change in a line: "context_tokens: 2000 → 1000".
 func (c Change) String() string {
-	text := fmt.Sprintf("%s: %s → %s", c.Key, shown(c.Old), shown(c.New))
+	old, now := oneLine(c.Old), oneLine(c.New)
+	from := differ(old, now)
+	text := fmt.Sprintf("%s: %s → %s", c.Key, shown(old, from), shown(now, from))
 	if c.Secret {
-		text = fmt.Sprintf("%s: %s, and what is read there has changed", c.Key, shown(c.New))
+		text = fmt.Sprintf("%s: %s, and what is read there has changed", c.Key, shown(now, 0))
+	}
+	if c.Restart {
+		text += " (takes a restart)"
 	}
 	return text
 }
 
-// shown is a value on one line, cut where it is long.
-func shown(text string) string {
-	text = strings.Join(strings.Fields(cmp.Or(text, "not set")), " ")
-	if len(text) > shownLength {
-		text = strings.ToValidUTF8(text[:shownLength], "") + "…"
+// oneLine is a value on one line.
+func oneLine(text string) string {
+	return strings.Join(strings.Fields(cmp.Or(text, "not set")), " ")
+}
+
+// context is how much of what two long values have in common is shown before they differ, in bytes.
+const context = 40
+
+// differ is from where on two values are shown: from their beginning, if both are seen to differ there.
+func differ(a, b string) int {
+	same := 0
+	for same < min(len(a), len(b)) && a[same] == b[same] {
+		same++
 	}
-	return text
+	if max(len(a), len(b)) <= shownLength || same <= context {
+		return 0
+	}
+	return same - context
+}
+
+// shown is a value from a byte on, cut where it is long.
+func shown(text string, from int) string {
+	before, after := "", ""
+	if text = text[from:]; from > 0 {
+		before = "…"
+	}
+	if len(text) > shownLength {
+		text, after = text[:shownLength], "…"
+	}
+	return before + strings.ToValidUTF8(text, "") + after
 }
 
 // String is all of it about a tenant in a line.

@@ -4,12 +4,14 @@ package files
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // ErrOutside says that a path leads out of the folder of the file that names it.
@@ -19,7 +21,7 @@ var ErrOutside = errors.New("lies outside of this file's folder")
 // out of that.
 func ReadWithin(file, path string) (data []byte, err error) {
 	err = within(file, path, func(root *os.Root, name string) error {
-		f, err := root.Open(name)
+		f, err := root.OpenFile(name, readOnly, 0)
 		if err != nil {
 			return err
 		}
@@ -71,21 +73,41 @@ func Split(file, path string) (folder, name string, err error) {
 	return folder, name, nil
 }
 
-// readAll reads up to a limit, because a file may be a device without end.
-func readAll(r io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
-	if err == nil && len(data) > maxFile {
+// readOnly opens a pipe without waiting for somebody who writes to it.
+const readOnly = os.O_RDONLY | syscall.O_NONBLOCK
+
+// pipeWait is how long all of a pipe may take to be written.
+const pipeWait = 10 * time.Second
+
+// readAll reads up to a limit, because a file may be a device without end. One that is a pipe
+// may also have nobody who writes to it.
+func readAll(f *os.File) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	pipe := info.Mode()&os.ModeNamedPipe != 0
+	if !info.Mode().IsRegular() {
+		_ = f.SetReadDeadline(time.Now().Add(pipeWait)) // an error: the system knows none for such files
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, fmt.Errorf("takes longer than %s to be written", pipeWait)
+	case err == nil && pipe && len(data) == 0:
+		return nil, errors.New("a pipe to which nobody writes")
+	case err == nil && len(data) > MaxFile:
 		return nil, errors.New("larger than 16 MiB")
 	}
 	return data, err
 }
 
-// maxFile is far more than any configuration or secret takes, in bytes.
-const maxFile = 16 << 20
+// MaxFile is far more than any configuration or secret takes, in bytes.
+const MaxFile = 16 << 20
 
 // Read is os.ReadFile with a limit, because a path may be a device without end.
 func Read(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, readOnly, 0)
 	if err != nil {
 		return nil, err
 	}

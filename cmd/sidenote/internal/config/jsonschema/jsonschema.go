@@ -15,6 +15,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/config/callers"
+	"sidenote/cmd/sidenote/internal/config/filter"
 	"sidenote/cmd/sidenote/internal/config/schema"
 	"sidenote/rewrite"
 )
@@ -22,12 +23,16 @@ import (
 // An object is a schema, or a part of one.
 type object = map[string]any
 
-// Document returns the schema of a configuration file.
-func Document() ([]byte, error) {
-	root := structure(reflect.TypeFor[config.Config]())
+// A builder makes schemas of types.
+type builder struct{ page pageOfKeys }
+
+// Document returns the schema of a configuration file. Descriptions and defaults are those of
+// the tables of keys of a page in Markdown.
+func Document(page string) ([]byte, error) {
+	root := builder{readPage(page)}.structure("", reflect.TypeFor[config.Config]())
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "Sidenote configuration"
-	root["$defs"] = object{"variable": variable(), "secret": secret(), "filter": filter(), "name": text(name)}
+	root["$defs"] = object{"variable": variable(), "secret": secret(), "filter": comparison(), "name": text(name)}
 	out, err := json.MarshalIndent(root, "", "  ")
 	return append(out, '\n'), err
 }
@@ -36,7 +41,7 @@ func Document() ([]byte, error) {
 func variable() object {
 	return object{
 		"type": "object", "required": []string{"env"}, "additionalProperties": false,
-		"properties":  object{"env": text(`\S`), "default": text(`\S`)},
+		"properties":  object{"env": described("the variable", text(`\S`)), "default": described("its value where it is not set", text(`\S`))},
 		"description": "The value of an environment variable; the default where it is not set.",
 	}
 }
@@ -44,23 +49,26 @@ func variable() object {
 func secret() object {
 	return object{
 		"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": false,
-		"properties":  object{"env": text(`\S`), "file": text(`\S`)},
+		"properties":  object{"env": described("the variable", text(`\S`)), "file": described("the file, which is read again", text(`\S`))},
 		"description": "Where a secret is read: an environment variable or a file.",
 	}
 }
 
-// filter is that of OpenAI's vector stores: a comparison, or several of them.
-func filter() object {
+// comparison is the filter of OpenAI's vector stores: a comparison, or several of them.
+func comparison() object {
 	return object{
 		"type": "object", "required": []string{"type"}, "additionalProperties": false,
 		"properties": object{
-			"type":    object{"type": "string"},
-			"key":     object{"type": "string"},
-			"value":   object{"type": []string{"string", "number", "boolean", "array"}},
-			"filters": object{"type": "array", "minItems": 1, "items": ref("filter")},
+			"type":    described("eq, ne, gt, gte, lt, lte, in, nin or prefix of an attribute; and, or of filters", object{"type": "string"}),
+			"key":     described("the attribute", object{"type": "string"}),
+			"value":   described("what it is compared with; ${claims.NAME} is the claim of the caller's token", orVariable(object{"type": []string{"string", "number", "boolean", "array"}})),
+			"filters": described("of which all, or one, must hold", object{"type": "array", "minItems": 1, "items": ref("filter")}),
 		},
 	}
 }
+
+// orVariable is a value, or a variable that has one.
+func orVariable(one object) object { return object{"anyOf": []object{one, ref("variable")}} }
 
 func ref(name string) object { return object{"$ref": "#/$defs/" + name} }
 
@@ -79,35 +87,41 @@ const (
 	date     = `^[0-9]{4}-[0-9]{2}-[0-9]{2}$`
 )
 
-// value is the schema of a value of type t, which tag limits.
-func value(t reflect.Type, tag reflect.StructTag) object {
+// value is the schema of a value of type t, which tag limits, at a key.
+func (b builder) value(key string, t reflect.Type, tag reflect.StructTag) object {
 	switch t {
 	case reflect.TypeFor[config.Secret]():
 		return ref("secret")
-	case reflect.TypeFor[config.RedisURL]():
+	case reflect.TypeFor[config.RedisURL](), reflect.TypeFor[config.ProxyURL]():
 		return object{"anyOf": []object{{"type": "string"}, ref("secret")}}
-	case reflect.TypeFor[config.Filter]():
+	case reflect.TypeFor[config.Ports]():
+		one := b.value(key+"[]", t.Elem(), "")
+		return object{"anyOf": []object{one, ref("variable"), {"type": "array", "minItems": 1, "items": one}}}
+	case reflect.TypeFor[filter.Filter]():
 		return ref("filter")
-	case reflect.TypeFor[config.Attributes]():
-		return object{"type": "object", "minProperties": 1, "additionalProperties": object{"type": []string{"string", "number", "boolean", "array"}}}
+	case reflect.TypeFor[filter.Attributes]():
+		return object{"type": "object", "minProperties": 1, "additionalProperties": orVariable(object{"type": []string{"string", "number", "boolean", "array"}})}
 	case reflect.TypeFor[callers.Values]():
 		one := object{"type": []string{"string", "number", "boolean"}}
 		return object{"anyOf": []object{one, {"type": "array", "minItems": 1, "items": one}}}
 	}
 	if isScalar(t) {
-		return object{"anyOf": []object{scalar(t, tag), ref("variable")}}
+		return orVariable(scalar(t, tag))
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return withPlain(t)
+		return b.withPlain(key, t)
 	case reflect.Map:
-		all := object{"type": "object", "minProperties": 1, "additionalProperties": value(t.Elem(), "")}
+		all := object{"type": "object", "minProperties": 1, "additionalProperties": b.value(key+".NAME", t.Elem(), "")}
 		if t.Key() == reflect.TypeFor[config.Name]() {
 			all["propertyNames"] = ref("name")
 		}
 		return all
 	case reflect.Slice:
-		return object{"type": "array", "minItems": 1, "items": value(t.Elem(), tag)}
+		if t.Elem().Kind() == reflect.Struct {
+			key += "[]"
+		}
+		return object{"type": "array", "minItems": 1, "items": b.value(key, t.Elem(), tag)}
 	}
 	panic("BUG: the configuration holds a " + t.String())
 }
@@ -118,10 +132,11 @@ func isScalar(t reflect.Type) bool {
 }
 
 // structure is a map with the keys of a struct.
-func structure(t reflect.Type) object {
+func (b builder) structure(key string, t reflect.Type) object {
 	properties, required := object{}, []string{}
 	for _, f := range schema.Fields(t) {
-		properties[f.Key] = value(f.Type, f.Tag)
+		at := schema.Join(key, f.Key)
+		properties[f.Key] = b.page.describe(b.value(at, f.Type, f.Tag), at, unit(f.Type, f.Tag))
 		if f.Needed() {
 			required = append(required, f.Key)
 		}
@@ -134,8 +149,8 @@ func structure(t reflect.Type) object {
 }
 
 // withPlain is a map, or a text that is its first field where the decoder takes one.
-func withPlain(t reflect.Type) object {
-	fields, whole := schema.Fields(t), structure(t)
+func (b builder) withPlain(key string, t reflect.Type) object {
+	fields, whole := schema.Fields(t), b.structure(key, t)
 	first := fields[0]
 	if first.Type == reflect.TypeFor[config.RedisURL]() {
 		return object{"anyOf": []object{{"type": "string"}, whole}}
@@ -163,7 +178,7 @@ func scalar(t reflect.Type, tag reflect.StructTag) object {
 	case reflect.TypeFor[config.Bytes]():
 		return limited(size, number[config.Bytes](tag))
 	case reflect.TypeFor[time.Duration]():
-		return object{"type": []string{"string", "integer"}, "pattern": duration + "|^[+-]?0$", "minimum": 0, "maximum": 0, "description": limits(tag)}
+		return object{"type": []string{"string", "integer"}, "pattern": duration + "|^[+-]?0$", "minimum": 0, "maximum": 0}
 	case reflect.TypeFor[config.Priority]():
 		return object{"anyOf": []object{{"enum": priorities()}, limited(`^\+?[0-9]+$`, limit{0, 100, true})}}
 	case reflect.TypeFor[config.Threshold](), reflect.TypeFor[config.Relevance]():
@@ -218,10 +233,29 @@ func limited(pattern string, l limit) object {
 	return out
 }
 
-// limits says a range that no keyword can.
-func limits(tag reflect.StructTag) string {
-	if tag.Get("min") == "" {
-		return "a time, as in 300ms, 5s or 10m"
+// unit says how values of a type are written, and their range.
+func unit(t reflect.Type, tag reflect.StructTag) string {
+	text, as := "", ""
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		text, as = "a time", "300ms, 5s or 10m"
+	case reflect.TypeFor[config.Bytes]():
+		text, as = "a size", "64MiB"
+	case reflect.TypeFor[config.Count]():
+		text, as = "a whole number", "200, 10k or 2M"
+	case reflect.TypeFor[config.Date]():
+		return "a day, as in 2027-01-31"
+	default:
+		return ""
 	}
-	return fmt.Sprintf("a time from %s to %s, as in 300ms, 5s or 10m", tag.Get("min"), tag.Get("max"))
+	if least, most := tag.Get("min"), tag.Get("max"); least != "" {
+		text += " from " + least + " to " + most
+	}
+	return text + ", as in " + as
+}
+
+// described is one with a description.
+func described(text string, one object) object {
+	one["description"] = text
+	return one
 }

@@ -16,9 +16,12 @@ import (
 	"sidenote/cmd/sidenote/internal/config/jsonschema"
 )
 
+// page has the tables of all keys.
+const page = "../../../README.md"
+
 func compile(t *testing.T) *validator.Schema {
 	t.Helper()
-	text, err := jsonschema.Document()
+	text, err := jsonschema.Document(read(t, page))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,21 @@ func Fields(t reflect.Type) []Field {
 	return fields
 }
 
+// A Cache has the Fields of structs that were asked for. It is not for several goroutines.
+type Cache map[reflect.Type][]Field
+
+// Fields are those of a struct, as Fields lists them; they must not be changed.
+func (c Cache) Fields(t reflect.Type) []Field {
+	fields, known := c[t]
+	if !known {
+		fields = Fields(t)
+		if c != nil {
+			c[t] = fields
+		}
+	}
+	return fields
+}
+
 // Keys are the names of fields.
 func Keys(fields []Field) []string {
 	keys := make([]string, len(fields))
@@ -73,13 +88,37 @@ type Setting struct {
 // Settings lists what is set in v, which is a struct of the schema, in the order of its
 // fields; maps are sorted by key. An element of a list of structs goes by its first field,
 // because its number changes with each element before it.
-func Settings(v any) []Setting {
-	var s settings
-	s.value("", reflect.ValueOf(v))
-	return s
+func Settings(v any) []Setting { return Cache{}.settings("", reflect.ValueOf(v)) }
+
+// Differing lists the settings of two structs of one type that differ, with some that do not:
+// what differs in no setting is not walked through.
+func (c Cache) Differing(a, b any) (inA, inB []Setting) {
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	for _, f := range c.Fields(x.Type()) {
+		ofA, ofB := x.FieldByIndex(f.Index), y.FieldByIndex(f.Index)
+		if reflect.DeepEqual(ofA.Interface(), ofB.Interface()) {
+			continue
+		}
+		if !f.unset(ofA) {
+			inA = append(inA, c.settings(f.Key, ofA)...)
+		}
+		if !f.unset(ofB) {
+			inB = append(inB, c.settings(f.Key, ofB)...)
+		}
+	}
+	return inA, inB
 }
 
-type settings []Setting
+func (c Cache) settings(key string, v reflect.Value) []Setting {
+	s := settings{fields: c}
+	s.value(key, v)
+	return s.list
+}
+
+type settings struct {
+	list   []Setting
+	fields Cache
+}
 
 func (s *settings) value(key string, v reflect.Value) {
 	switch v.Kind() {
@@ -87,7 +126,7 @@ func (s *settings) value(key string, v reflect.Value) {
 		if s.leaf(v) {
 			break
 		}
-		for _, f := range Fields(v.Type()) {
+		for _, f := range s.fields.Fields(v.Type()) {
 			if x := v.FieldByIndex(f.Index); !f.unset(x) {
 				s.value(Join(key, f.Key), x)
 			}
@@ -98,10 +137,10 @@ func (s *settings) value(key string, v reflect.Value) {
 			break // attributes of documents
 		}
 		for _, k := range sortedKeys(v) {
-			before := len(*s)
+			before := len(s.list)
 			s.value(Join(key, k.String()), v.MapIndex(k))
-			if len(*s) == before { // all of it is by default
-				*s = append(*s, Setting{Join(key, k.String()), "{}", v.MapIndex(k)})
+			if len(s.list) == before { // all of it is by default
+				s.list = append(s.list, Setting{Join(key, k.String()), "{}", v.MapIndex(k)})
 			}
 		}
 		return
@@ -113,7 +152,7 @@ func (s *settings) value(key string, v reflect.Value) {
 		return
 	}
 	if text := Text(v); text != "" {
-		*s = append(*s, Setting{key, text, v})
+		s.list = append(s.list, Setting{key, text, v})
 	}
 }
 
@@ -124,7 +163,7 @@ func sortedKeys(m reflect.Value) []reflect.Value {
 // elements lists those of a list of structs.
 func (s *settings) elements(key string, v reflect.Value) {
 	seen := map[string]int{}
-	first := Fields(v.Type().Elem())[0]
+	first := s.fields.Fields(v.Type().Elem())[0]
 	for i := range v.Len() {
 		name := Text(v.Index(i).FieldByIndex(first.Index))
 		if seen[name]++; seen[name] > 1 {

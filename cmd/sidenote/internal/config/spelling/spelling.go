@@ -2,50 +2,22 @@
 package spelling
 
 import (
+	"errors"
 	"regexp"
+	"strconv"
 	"strings"
+
+	"sidenote/rewrite/similar"
 )
 
 // DidYouMean returns "; did you mean X?" for the word that a typing error
 // could have turned into s; "" where none is similar.
 func DidYouMean(s string, words []string) string {
-	best, least := "", min(3, len(s)/2+1)
-	for _, w := range words {
-		if d := distance(s, w); d < least {
-			best, least = w, d
-		}
-	}
+	best := similar.Word(s, words)
 	if best == "" {
 		return ""
 	}
 	return "; did you mean " + best + "?"
-}
-
-// distance counts the insertions, deletions, substitutions and swaps of
-// neighbours that turn a into b (optimal string alignment).
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 64
-	}
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		before, last, row = last, row, before
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-	}
-	return row[len(b)]
 }
 
 // Ungrouped returns a number, with its unit, without the separators between groups of three
@@ -63,4 +35,35 @@ func WriteIt(text, otherwise string) string {
 		return "write " + plain
 	}
 	return "write it as in " + otherwise
+}
+
+// BeginsWithDigit tells whether a text may be the beginning of a number.
+func BeginsWithDigit(text string) bool {
+	return text != "" && text[0] >= '0' && text[0] <= '9'
+}
+
+// OutOfRange tells whether a text is a number that is too large for one.
+func OutOfRange(text string) bool {
+	if !BeginsWithDigit(strings.TrimLeft(text, "+-.")) {
+		return false
+	}
+	_, err := strconv.ParseFloat(text, 64)
+	return errors.Is(err, strconv.ErrRange)
+}
+
+// Sourced says in a problem of a value where that is from. What the environment holds may be
+// a secret that was named by mistake, so it is not repeated.
+func Sourced(reason, text, from string) string {
+	if from == "" {
+		return reason
+	}
+	for _, value := range []string{strconv.Quote(text), text} {
+		if rest, cut := strings.CutPrefix(reason, value); cut {
+			return from + rest
+		}
+	}
+	if strings.Contains(reason, text) {
+		return from + " is refused"
+	}
+	return from + ": " + reason
 }

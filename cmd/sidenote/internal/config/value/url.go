@@ -1,6 +1,7 @@
 package value
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/url"
@@ -10,23 +11,32 @@ import (
 )
 
 // A BaseURL is where an upstream's API begins: https://api.openai.com/v1.
-type BaseURL struct{ *url.URL }
+//
+// unix:/run/api.sock:/v1 is the path /v1 of a server that listens on a unix socket.
+type BaseURL struct {
+	*url.URL
+	Socket string // path of the unix socket; "": none, and the URL says where
+}
 
 // UnmarshalText refuses what no request could be sent to, and credentials,
 // which would end up in logs. Its error does not repeat a URL with credentials.
 func (b *BaseURL) UnmarshalText(text []byte) error {
+	if socket, ok := strings.CutPrefix(string(text), Unix); ok {
+		return b.setSocket(string(text), socket)
+	}
 	u, err := url.Parse(string(text))
 	switch {
-	case err == nil && u.User != nil:
+	case MayLogin(u, err, text):
 		return errors.New("holds credentials; use api_key")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return fmt.Errorf("%q is not a URL; write it as in https://api.openai.com/v1", text)
 	}
+	shown := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String() // a query may hold a key
 	if route, base := endpoint(*u); route != "" {
-		return fmt.Errorf("%q ends in %s, which requests bring themselves; write %s", text, route, base)
+		return fmt.Errorf("%q ends in %s, which requests bring themselves; write %s", shown, route, base)
 	}
 	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		return fmt.Errorf("%q has a query or fragment; only scheme, host and path are used", text)
+		return fmt.Errorf("%q has a query or fragment behind it; only scheme, host and path are used", shown)
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
@@ -37,12 +47,49 @@ func (b *BaseURL) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// MayLogin tells whether a text that was parsed as a URL, which may have failed, holds a user
+// and perhaps a password.
+func MayLogin(u *url.URL, err error, text []byte) bool {
+	if err != nil || u.Host == "" {
+		return bytes.ContainsRune(text, '@')
+	}
+	return u.User != nil
+}
+
 // MarshalText is the inverse of UnmarshalText.
 func (b BaseURL) MarshalText() ([]byte, error) {
 	if b.URL == nil {
 		return nil, nil
 	}
 	return []byte(b.String()), nil
+}
+
+// setSocket reads what stands behind unix: in text. Requests name the host localhost then.
+func (b *BaseURL) setSocket(text, socket string) error {
+	socket, base, _ := strings.Cut(socket, ":")
+	if err := CheckSocket(socket); err != nil {
+		return err
+	}
+	if base != "" && (base[0] != '/' || strings.ContainsAny(base, "?#")) {
+		return fmt.Errorf("%q has no path behind its second colon; write it as in unix:/run/api.sock:/v1", text)
+	}
+	var over BaseURL
+	if err := over.UnmarshalText([]byte("http://localhost" + base)); err != nil {
+		return fmt.Errorf("%q: %w", text, err)
+	}
+	b.URL, b.Socket = over.URL, socket
+	return nil
+}
+
+// String returns the URL, in the form of UnmarshalText.
+func (b BaseURL) String() string {
+	switch {
+	case b.Socket == "":
+		return b.URL.String()
+	case b.EscapedPath() == "":
+		return Unix + b.Socket
+	}
+	return Unix + b.Socket + ":" + b.EscapedPath()
 }
 
 // endpoint returns the route that a URL ends in and the base that it is of; "" where

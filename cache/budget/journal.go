@@ -1,0 +1,344 @@
+package budget
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// The files of a ledger: "lock", and segments of the journal by number.
+const (
+	lockName     = "lock"
+	segmentNames = "budget-*.log"
+	segmentName  = "budget-%016d.log"
+	magic        = "sidenote budget 1\n"
+)
+
+// A segment is followed by the next one when it is that large, and so many times larger
+// than all accounts are.
+const (
+	minSegment   = 4 << 20
+	segmentRatio = 3
+)
+
+// syncEvery is how often what was written is made to survive a power failure. What was
+// written survives the end of the process at once.
+const syncEvery = time.Second
+
+// A journal keeps a Memory in a folder. Calls are appended to the present segment; what
+// an account was before them is written there first. So all older segments can be
+// deleted once each account has been written to the present one, a few at a time, and
+// no call ever waits for a compaction.
+type journal struct {
+	dir      string
+	accounts map[string]*account // the Memory's
+	lock     *os.File
+	buf      []byte // reused; always empty
+
+	file      *os.File
+	segment   int64 // its number
+	enough    int64 // bytes of a segment, minSegment
+	size      int64
+	snapshots int64    // bytes of size
+	broken    bool     // there is half a record behind size
+	pending   []string // tenants not yet written to this segment, while older segments exist
+
+	written atomic.Pointer[os.File] // what was written to since the last sync; nil if nothing
+	stop    chan struct{}
+	syncing sync.WaitGroup
+}
+
+// OpenFile returns a ledger that survives the end of the process, kill -9 included, in a
+// folder of its own, which it makes if need be. Nothing that was acknowledged is lost
+// unless the machine itself stops; then about the last second is.
+//
+// Reservations that were open when the last process ended are charged their estimates.
+// Its error wraps ErrInUse if somebody else uses the folder, and ErrCorrupt if a file is
+// damaged elsewhere than at its end. Call Close when done with it.
+func OpenFile(dir string, now func() time.Time) (*Memory, error) {
+	m := NewMemory(now)
+	j, err := openJournal(dir, m.accounts)
+	if err != nil {
+		return nil, fmt.Errorf("open the ledger of budgets in %s: %w", dir, err)
+	}
+	m.journal = j
+	return m, nil
+}
+
+// Close ends the use of the file. The ledger must not be used any more; the
+// reservations that are open will be charged.
+func (m *Memory) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.journal == nil {
+		return nil
+	}
+	if err := m.journal.close(); err != nil {
+		return fmt.Errorf("close the ledger of budgets: %w", err)
+	}
+	return nil
+}
+
+func openJournal(dir string, accounts map[string]*account) (_ *journal, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	j := &journal{dir: dir, accounts: accounts, stop: make(chan struct{}), buf: make([]byte, 0, 4<<10), enough: minSegment}
+	if j.lock, err = os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, j.lock.Close())
+		}
+	}()
+	if err := lockFile(j.lock); err != nil {
+		return nil, err
+	}
+	old, err := j.read()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range accounts {
+		a.chargeAll()
+	}
+	if err := j.rewrite(old); err != nil {
+		return nil, err
+	}
+	j.syncing.Go(j.keepSyncing)
+	return j, nil
+}
+
+// read replays all segments and returns their names.
+func (j *journal) read() ([]string, error) {
+	names, err := filepath.Glob(filepath.Join(j.dir, segmentNames))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		var number int64
+		if _, err := fmt.Sscanf(filepath.Base(name), segmentName, &number); err != nil {
+			return nil, fmt.Errorf("%w: file %s", ErrCorrupt, name)
+		}
+		j.segment = max(j.segment, number)
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		if at, err := readSegment(j.accounts, text); err != nil {
+			return nil, fmt.Errorf("%w: %s at byte %d: %w", ErrCorrupt, name, at, err)
+		}
+	}
+	return names, nil
+}
+
+// rewrite starts a segment that holds all accounts and deletes the old ones.
+func (j *journal) rewrite(old []string) error {
+	if err := j.begin(); err != nil {
+		return err
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(j.accounts)) {
+		if err := j.checkpoint(tenant, j.accounts[tenant]); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(j.file.Sync(), syncDir(j.dir)); err != nil {
+		return err
+	}
+	for _, name := range old {
+		if err := os.Remove(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin starts the next segment.
+func (j *journal) begin() error {
+	name := filepath.Join(j.dir, fmt.Sprintf(segmentName, j.segment+1))
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := file.WriteString(magic); err != nil {
+		return errors.Join(err, file.Close(), os.Remove(name))
+	}
+	j.file, j.size, j.snapshots, j.broken = file, int64(len(magic)), 0, false
+	j.segment++
+	return nil
+}
+
+// checkpoint writes all of an account to the present segment, once.
+func (j *journal) checkpoint(tenant string, a *account) error {
+	if a.segment == j.segment {
+		return nil
+	}
+	record, err := snapshotRecord(j.buf, tenant, a)
+	if err != nil {
+		return err
+	}
+	if err := j.append(record); err != nil {
+		return err
+	}
+	a.segment = j.segment
+	j.snapshots += int64(len(record))
+	return nil
+}
+
+// write appends the record of a call, and goes on with the change to a new segment.
+func (j *journal) write(record []byte) error {
+	if err := j.append(record); err != nil {
+		return err
+	}
+	j.moveOn()
+	return nil
+}
+
+// The head of a record: its length, the same with all bits of lengthCheck changed, and
+// the checksum of what follows.
+const (
+	headSize    = 12
+	lengthCheck = 0x5bd1e995
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// append writes a record, by one call of the system, so that it is whole in the file when
+// the process ends after it.
+func (j *journal) append(record []byte) error {
+	if j.broken {
+		if err := j.file.Truncate(j.size); err != nil {
+			return err
+		}
+		j.broken = false
+	}
+	n := len(record)
+	record = slices.Grow(record, headSize)[:n+headSize]
+	copy(record[headSize:], record[:n])
+	binary.LittleEndian.PutUint32(record, uint32(n))
+	binary.LittleEndian.PutUint32(record[4:], uint32(n)^lengthCheck)
+	binary.LittleEndian.PutUint32(record[8:], crc32.Checksum(record[headSize:], castagnoli))
+	if cap(record) <= 64<<10 {
+		j.buf = record[:0]
+	}
+	if _, err := j.file.WriteAt(record, j.size); err != nil {
+		j.broken = true
+		return err
+	}
+	j.size += int64(len(record))
+	j.written.Store(j.file)
+	return nil
+}
+
+// moveOn begins a new segment if this one is large, or writes two more accounts to one
+// that was begun, and deletes the old one after the last. What fails here is tried again
+// after the next call.
+func (j *journal) moveOn() {
+	switch {
+	case len(j.pending) > 0:
+		for range min(2, len(j.pending)) {
+			tenant := j.pending[len(j.pending)-1]
+			if a := j.accounts[tenant]; a != nil && j.checkpoint(tenant, a) != nil {
+				return
+			}
+			j.pending = j.pending[:len(j.pending)-1]
+		}
+		if len(j.pending) == 0 {
+			j.deleteOld()
+		}
+	case j.size > max(j.enough, segmentRatio*j.snapshots):
+		old := j.file
+		if j.begin() != nil {
+			return
+		}
+		j.syncing.Go(func() { _ = errors.Join(old.Sync(), old.Close()) })
+		j.pending = slices.Collect(maps.Keys(j.accounts))
+	}
+}
+
+// deleteOld deletes what is not needed any more, once this segment is sure to last.
+func (j *journal) deleteOld() {
+	file, dir, present := j.file, j.dir, j.segment
+	j.syncing.Go(func() {
+		if errors.Join(file.Sync(), syncDir(dir)) != nil {
+			return // they are deleted when the ledger is opened next
+		}
+		for n := present - 1; ; n-- {
+			if err := os.Remove(filepath.Join(dir, fmt.Sprintf(segmentName, n))); err != nil {
+				return
+			}
+		}
+	})
+}
+
+func (j *journal) keepSyncing() {
+	tick := time.NewTicker(syncEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-j.stop:
+			return
+		case <-tick.C:
+			if file := j.written.Swap(nil); file != nil {
+				_ = file.Sync() // or it is closed, and was synced before
+			}
+		}
+	}
+}
+
+func (j *journal) close() error {
+	close(j.stop)
+	j.syncing.Wait()
+	return errors.Join(j.file.Sync(), j.file.Close(), j.lock.Close())
+}
+
+// readSegment replays a segment. A record that is incomplete at the very end was never
+// acknowledged; its error says what is damaged before the end, and where.
+func readSegment(accounts map[string]*account, text []byte) (at int, err error) {
+	if len(text) < len(magic) && bytes.HasPrefix([]byte(magic), text) {
+		return 0, nil
+	}
+	if !bytes.HasPrefix(text, []byte(magic)) {
+		return 0, errors.New("it is no ledger, or of a later version")
+	}
+	for at = len(magic); at < len(text); {
+		rest := text[at:]
+		if len(rest) < headSize {
+			return at, nil
+		}
+		n := binary.LittleEndian.Uint32(rest)
+		if n^lengthCheck != binary.LittleEndian.Uint32(rest[4:]) {
+			if isZero(rest[headSize:]) {
+				return at, nil // the file had grown when the machine stopped, its text had not
+			}
+			return at, errors.New("a length is damaged")
+		}
+		if int64(n) > int64(len(rest)-headSize) {
+			return at, nil
+		}
+		end := headSize + int(n)
+		if crc32.Checksum(rest[headSize:end], castagnoli) != binary.LittleEndian.Uint32(rest[8:]) {
+			if end == len(rest) || isZero(rest[end:]) {
+				return at, nil
+			}
+			return at, errors.New("a checksum is wrong")
+		}
+		if err := replay(accounts, rest[headSize:end]); err != nil {
+			return at, err
+		}
+		at += end
+	}
+	return at, nil
+}
+
+func isZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }

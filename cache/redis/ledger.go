@@ -1,0 +1,255 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"sidenote/cache"
+	"sidenote/cache/budget"
+)
+
+//go:embed ledger/*.lua
+var scripts embed.FS
+
+// script returns a script of the ledger.
+func script(name string) *goredis.Script {
+	var text strings.Builder
+	for _, part := range []string{"common", name} {
+		b, err := scripts.ReadFile("ledger/" + part + ".lua")
+		if err != nil {
+			panic("BUG: " + err.Error())
+		}
+		text.Write(b)
+	}
+	return goredis.NewScript(text.String())
+}
+
+// probeScript writes, as those of the ledger do, to a key that does not stay.
+var probeScript = goredis.NewScript(`return redis.call('SET', KEYS[1], '1', 'PX', '1000')`)
+
+// ledgerCommands are the rights that a ledger needs beside those of a Store.
+const ledgerCommands = "+eval +evalsha +time +info +pexpire +hget +hmget +hset +hdel +hexists +hlen " +
+	"+zadd +zrem +zrange +zrangebyscore +zremrangebyrank +zscore +zcard"
+
+// LedgerOptions say how budgets are kept.
+type LedgerOptions struct {
+	// Now is the time by which a test wants the ledger to go; nil for that of the Redis.
+	Now func() time.Time
+	// Limited tells whether anything is limited at present; nil if something always is. While
+	// nothing is, it does no harm that the Redis may forget, as one that is a cache does.
+	Limited func() bool
+	// RefuseLost refuses a tenant of whose record the Redis has lost what this process has seen
+	// of it (budget.ErrLost), and leaves the record as it is. Else it is corrected.
+	RefuseLost bool
+}
+
+// A Ledger is a budget.Ledger, Renewer and Reporter for all replicas on a Redis. Days,
+// months, minutes and leases go by the clock of the Redis. Each call is one round trip,
+// takes the DB's time-out at most, and is refused at once while the breaker is open.
+//
+// A tenant has four keys, which share a slot of a cluster and vanish 65 days after its
+// last call. A Redis that comes back with less than this process has seen of a tenant is
+// raised to that by the next Reserve; see Decision.RolledBack.
+type Ledger struct {
+	store *Store
+	now   func() time.Time
+	nonce string // what records are called that are made by us
+	seen  sightings
+
+	limited func() bool
+	onLost  string // as reserve.lua takes it
+	safety  safety
+
+	reserve, settle, renew, usage *goredis.Script
+}
+
+// Ledger returns the ledger of budgets of a Redis, with a breaker of its own. Use is its
+// name in metrics. It looks in the background whether the Redis keeps what is counted.
+func (d *DB) Ledger(use string, o LedgerOptions) *Ledger {
+	l := &Ledger{
+		store: d.Store(use), now: o.Now, limited: o.Limited, nonce: rand.Text(), seen: sightings{all: map[string]sighting{}},
+		reserve: script("reserve"), settle: script("settle"), renew: script("renew"), usage: script("usage"),
+	}
+	if o.RefuseLost {
+		l.onLost = "refuse"
+	}
+	l.watchSafety()
+	return l
+}
+
+// Asked returns a channel that is closed once it is known whether the Redis works.
+func (l *Ledger) Asked() <-chan struct{} { return l.store.Asked() }
+
+// Open tells whether the breaker is open, so that calls are refused.
+func (l *Ledger) Open() bool { return l.store.Open() }
+
+// keys returns the keys of a tenant. The number is that of the format: another one
+// begins at zero.
+func (l *Ledger) keys(tenant string) []string {
+	record := l.store.db.prefix + ":budget1:{" + tenant + "}"
+	return []string{record, record + ":leases", record + ":open", record + ":settled"}
+}
+
+// time returns what scripts take for the time.
+func (l *Ledger) time() string {
+	if l.now == nil {
+		return ""
+	}
+	return strconv.FormatInt(l.now().UnixMilli(), 10)
+}
+
+// run runs a script. Redis answers that it does not know a script before it runs
+// anything, so sending its text then counts nothing twice.
+func (l *Ledger) run(ctx context.Context, s *goredis.Script, tenant string, args ...any) (reply any, err error) {
+	err = l.store.call(ctx, opScript, func(ctx context.Context) (err error) {
+		reply, err = s.Run(ctx, l.store.db.client, l.keys(tenant), args...).Result()
+		return err
+	})
+	return reply, ledgerError(err)
+}
+
+// ledgerError recognises a record that is not ours.
+func ledgerError(err error) error {
+	var failed *failure
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, cache.ErrSkipped):
+		return fmt.Errorf("%w: %w", budget.ErrSkipped, err)
+	case errors.Is(err, cache.MismatchType):
+		return fmt.Errorf("%w: a key is of another type", budget.ErrCorrupt)
+	case errors.As(err, &failed) && strings.HasPrefix(failed.cause.Error(), "LEDGER "):
+		return fmt.Errorf("%w: a field is no number", budget.ErrCorrupt)
+	}
+	return err
+}
+
+// Reserve implements budget.Ledger.
+func (l *Ledger) Reserve(ctx context.Context, r budget.Reservation) (budget.Decision, error) {
+	if err := r.Check(); err != nil {
+		return budget.Decision{}, err
+	}
+	e := r.Estimate
+	args := []any{l.time(), r.ID, r.Lease.Milliseconds(), string(r.Kind), e.Requests, e.Tokens, e.Injected, e.Money}
+	for _, limit := range r.Limits {
+		args = append(args, limit)
+	}
+	raw, err := l.run(ctx, l.reserve, r.Tenant, append(args, l.nonce, l.seen.of(r.Tenant), l.onLost)...)
+	if err != nil {
+		return budget.Decision{}, err
+	}
+	reply, err := readReply(raw)
+	if err != nil {
+		return budget.Decision{}, err
+	}
+	if reply.code != codeLost {
+		l.seen.keep(r.Tenant, reply)
+	}
+	return reply.decide(r)
+}
+
+// Settle implements budget.Ledger. Settlements are sent together.
+func (l *Ledger) Settle(ctx context.Context, settlements ...budget.Settlement) ([]budget.Outcome, error) {
+	for _, s := range settlements {
+		if err := s.Check(); err != nil {
+			return nil, err
+		}
+	}
+	outcomes := make([]budget.Outcome, 0, len(settlements))
+	for len(settlements) > 0 {
+		n := min(len(settlements), maxBatch)
+		err := l.store.call(ctx, opScript, func(ctx context.Context) error {
+			batch, err := l.settleBatch(ctx, settlements[:n])
+			outcomes = append(outcomes, batch...)
+			return err
+		})
+		if err != nil {
+			return nil, ledgerError(err)
+		}
+		settlements = settlements[n:]
+	}
+	return outcomes, nil
+}
+
+// maxBatch is how many settlements go into one round trip, so that the Redis is not kept
+// from its other clients for long.
+const maxBatch = 64
+
+func (l *Ledger) settleBatch(ctx context.Context, settlements []budget.Settlement) ([]budget.Outcome, error) {
+	client := l.store.db.client
+	args := func(s budget.Settlement) []any {
+		a := s.Actual
+		return []any{s.ID, a.Requests, a.Tokens, a.Injected, a.Money, l.nonce}
+	}
+	commands, err := client.Pipelined(ctx, func(p goredis.Pipeliner) error {
+		for _, s := range settlements {
+			l.settle.EvalSha(ctx, p, l.keys(s.Tenant), args(s)...)
+		}
+		return nil
+	})
+	if len(commands) != len(settlements) {
+		return nil, err
+	}
+	outcomes := make([]budget.Outcome, 0, len(settlements))
+	for i, c := range commands {
+		c := c.(*goredis.Cmd)
+		if goredis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
+			c = l.settle.Run(ctx, client, l.keys(settlements[i].Tenant), args(settlements[i])...)
+		}
+		outcome, err := c.Text()
+		if err != nil {
+			return nil, err
+		}
+		outcomes = append(outcomes, budget.Outcome(outcome))
+	}
+	return outcomes, nil
+}
+
+// Renew implements budget.Renewer.
+func (l *Ledger) Renew(ctx context.Context, t budget.Ticket, lease time.Duration) (bool, error) {
+	if err := (budget.Settlement{Ticket: t}).Check(); err != nil {
+		return false, err
+	}
+	if lease < 0 || lease > budget.MaxLease {
+		return false, fmt.Errorf("%w: lease of %v, want at most %v", budget.ErrInvalid, lease, budget.MaxLease)
+	}
+	raw, err := l.run(ctx, l.renew, t.Tenant, l.time(), t.ID, lease.Milliseconds(), l.nonce)
+	return raw == int64(1), err
+}
+
+// Usage implements budget.Reporter.
+func (l *Ledger) Usage(ctx context.Context, tenant string, limits budget.Limits) (budget.Usage, error) {
+	if err := limits.Check(); err != nil {
+		return budget.Usage{}, err
+	}
+	if err := (budget.Settlement{Ticket: budget.Ticket{Tenant: tenant, ID: "-"}}).Check(); err != nil {
+		return budget.Usage{}, err
+	}
+	for expired := 0; ; {
+		raw, err := l.run(ctx, l.usage, tenant, l.time(), limits[0], limits[1], limits[2], l.nonce)
+		if err != nil {
+			return budget.Usage{}, err
+		}
+		reply, err := readReply(raw)
+		if err != nil {
+			return budget.Usage{}, err
+		}
+		if expired += reply.expired; reply.expired == maxExpired {
+			continue // there may be more
+		}
+		u, err := reply.usage(limits)
+		u.Expired = expired
+		return u, err
+	}
+}
+
+// maxExpired is how many leases one call charges; see common.lua.
+const maxExpired = 100

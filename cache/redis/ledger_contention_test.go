@@ -1,0 +1,86 @@
+package redis_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sidenote/cache/budget"
+	"sidenote/cache/budget/budgettest"
+	"sidenote/cache/redis"
+	"sidenote/cache/redis/redistest"
+)
+
+// Four replicas with 256 requests at a time each share a budget for a fraction of them.
+// Nothing is spent beyond it but what calls took beyond their own estimates; while
+// demand goes on it is used up to less than one estimate; nothing stays held, although a
+// replica is killed (row P7).
+func TestOneBudgetForManyReplicas(t *testing.T) {
+	const limit, estimate = 20_000, 100
+	server, clock := redistest.Start(t), budgettest.NewClock()
+	var replicas []*redis.Ledger
+	for range 4 {
+		replicas = append(replicas, ledger(t, open(t, redis.Options{URL: server.URL(), Timeout: 4 * patient}), clock))
+	}
+	limits := budget.Limits{budget.TokensPerDay: limit}
+	var beyond, granted atomic.Int64 // of all rounds
+	round := func(n, each int, settle func(replica int) bool) (held int64) {
+		var all sync.WaitGroup
+		var tickets sync.Map
+		for r, l := range replicas {
+			for i := range each {
+				all.Go(func() {
+					id := fmt.Sprintf("round%d-replica%d-%d:1", n, r, i)
+					d, err := l.Reserve(t.Context(), tokensOf("acme", id, estimate, limits))
+					if err != nil {
+						t.Error(err)
+					}
+					if d.Granted {
+						tickets.Store(d.Ticket, r)
+						granted.Add(1)
+					}
+				})
+			}
+		}
+		all.Wait() // all hold what they were granted at the same time
+		i := 0
+		tickets.Range(func(ticket, r any) bool {
+			if i++; !settle(r.(int)) {
+				held += estimate
+				return true
+			}
+			actual := int64(60)
+			if i%10 == 0 {
+				actual = 130
+				beyond.Add(actual - estimate)
+			}
+			s := budget.Settlement{Ticket: ticket.(budget.Ticket), Actual: budget.Amount{Requests: 1, Tokens: actual}}
+			all.Go(func() {
+				if got, err := replicas[r.(int)].Settle(t.Context(), s); err != nil || got[0] != budget.Settled {
+					t.Errorf("settle: %v, %v", got, err)
+				}
+			})
+			return true
+		})
+		all.Wait()
+		return held
+	}
+	held := round(0, 256, func(replica int) bool { return replica != 0 }) // which is killed
+	if n := granted.Load(); n != limit/estimate {
+		t.Errorf("%d of 1,024 were granted, want %d", n, limit/estimate)
+	}
+	if _, now := day(t, replicas[1]); now != held {
+		t.Errorf("%d are held, want the %d of the replica that was killed", now, held)
+	}
+	clock.Add(time.Minute)
+	for n, before := 1, int64(-1); granted.Load() != before; n++ {
+		before = granted.Load()
+		round(n, 64, func(int) bool { return true })
+	}
+	spent, now := day(t, replicas[1])
+	if now != 0 || spent > limit+beyond.Load() || spent <= limit-estimate {
+		t.Errorf("%d spent and %d held, want %d to %d and none", spent, now, limit-estimate+1, limit+beyond.Load())
+	}
+}

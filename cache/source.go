@@ -1,0 +1,226 @@
+package cache
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+	"strings"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/recent"
+)
+
+// The flags of a source.
+const (
+	sourceKept      = 1 << iota // its engine has the text; else the text follows
+	sourceScaled                // the score is a whole number of scoreUnits
+	sourceRelevance             // the relevance is that of the score with the result's floor
+	sourceNone                  // the relevance is 0
+)
+
+// scoreUnit is the unit of the embedded engine's scores. Of a score that is a multiple of it the
+// number is written, which takes four bytes in place of eight.
+const scoreUnit = 1.0 / (1 << 20)
+
+// columns are what the elements of a body's lists have in common.
+type columns struct {
+	floor float64
+	names column // bases, types, reasons
+	docs  column
+	notes column // details
+}
+
+// A column writes strings of which many are equal, or begin as the one before. A string that came
+// before is its number, from 1; a new one is 0, what it has in common with the last new one (a
+// byte) and the rest.
+type column struct {
+	seen [maxSeen]string
+	n    int // of them
+	last string
+	slot [columnSlots]uint8 // number of a string by its hash; 0 for none
+}
+
+const (
+	columnSlots = 256
+	// maxSeen is the number of strings that are found again.
+	maxSeen = 127
+	// maxCommon bounds what a body can claim to hold by repeating the same beginning.
+	maxCommon = 63
+)
+
+// append writes the next string.
+func (c *column) append(b []byte, s string) []byte {
+	at := recent.HashText(s) % columnSlots
+	if n := c.slot[at]; n > 0 && c.seen[n-1] == s {
+		return append(b, n)
+	}
+	if c.n < maxSeen {
+		c.seen[c.n] = s
+		c.n++
+		c.slot[at] = uint8(c.n)
+	}
+	common := 0
+	for most := min(len(s), len(c.last), maxCommon); common < most && s[common] == c.last[common]; {
+		common++
+	}
+	c.last = s
+	return appendString(append(b, 0, byte(common)), s[common:])
+}
+
+// read reads the next string.
+func (c *column) read(d *decoder) string {
+	n := d.byte()
+	if n > 0 {
+		if int(n) > c.n {
+			d.fail()
+			return ""
+		}
+		return c.seen[n-1]
+	}
+	common := int(d.byte())
+	s := d.string()
+	if common > min(len(c.last), maxCommon) {
+		d.fail()
+		return ""
+	}
+	if common > 0 {
+		s = c.last[:common] + s
+	}
+	if c.last = s; c.n < maxSeen {
+		c.seen[c.n] = s
+		c.n++
+	}
+	return s
+}
+
+// An encoder writes a body.
+type encoder struct {
+	b []byte
+	columns
+}
+
+func (e *encoder) count(n int, isNil bool) {
+	if isNil {
+		e.b = append(e.b, 0)
+		return
+	}
+	e.b = binary.AppendUvarint(e.b, uint64(n)+1)
+}
+
+func (e *encoder) float(f float64) {
+	e.b = binary.LittleEndian.AppendUint64(e.b, math.Float64bits(f))
+}
+
+func (e *encoder) source(s *retrieval.Source) {
+	var flags byte
+	if s.At.Kept {
+		flags |= sourceKept
+	}
+	units := int64(0)
+	if scaled := s.Score / scoreUnit; math.Abs(scaled) < 1<<53 {
+		if units = int64(scaled); identical(float64(units)*scoreUnit, s.Score) {
+			flags |= sourceScaled
+		}
+	}
+	switch {
+	case identical(s.Relevance, 0):
+		flags |= sourceNone
+	case identical(s.Relevance, retrieval.Relevance(s.Score, e.floor)):
+		flags |= sourceRelevance
+	}
+	e.b = append(e.b, flags)
+	e.b = e.names.append(e.b, s.Knowledge)
+	e.b = e.names.append(e.b, s.Type)
+	e.b = e.docs.append(e.b, s.Doc)
+	e.b = binary.AppendVarint(e.b, int64(s.Chunk))
+	if flags&sourceScaled != 0 {
+		e.b = binary.AppendVarint(e.b, units)
+	} else {
+		e.float(s.Score)
+	}
+	if flags&(sourceNone|sourceRelevance) == 0 {
+		e.float(s.Relevance)
+	}
+	if s.At.Kept {
+		e.b = binary.AppendVarint(e.b, int64(s.At.Segment))
+		e.b = binary.AppendVarint(e.b, int64(s.At.Text))
+		return
+	}
+	for _, text := range [...]string{s.Name, s.Section, s.Text, s.Before, s.After, s.Sketch} {
+		e.b = appendString(e.b, text)
+	}
+	e.b = binary.AppendVarint(e.b, int64(s.Tokens))
+}
+
+// identical tells whether two numbers have the same bits.
+func identical(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
+
+func (d *decoder) source(s *retrieval.Source) {
+	flags := d.byte()
+	s.At.Kept = flags&sourceKept != 0
+	s.Knowledge, s.Type, s.Doc = d.names.read(d), d.names.read(d), d.docs.read(d)
+	s.Chunk = d.int()
+	if flags&sourceScaled != 0 {
+		s.Score = float64(d.int()) * scoreUnit
+	} else {
+		s.Score = d.float()
+	}
+	switch {
+	case flags&sourceNone != 0:
+	case flags&sourceRelevance != 0:
+		s.Relevance = retrieval.Relevance(s.Score, d.floor)
+	default:
+		s.Relevance = d.float()
+	}
+	if s.At.Kept {
+		s.At.Segment, s.At.Text = d.int(), d.int()
+		return
+	}
+	s.Name, s.Section = d.string(), d.string()
+	s.Text, s.Before, s.After = d.string(), d.string(), d.string()
+	s.Sketch = d.string()
+	s.Tokens = d.int()
+}
+
+// The forms of a detail.
+const (
+	detailText  = iota
+	detailScore // "score S < T", of which T is written
+)
+
+const (
+	scoreIs   = "score "
+	scoreLess = " < "
+)
+
+// detail writes why a source fell. Most details tell its score, which the source has already.
+func (e *encoder) detail(x *retrieval.Excluded) {
+	if _, threshold, ok := strings.Cut(x.Detail, scoreLess); ok && x.Detail == scoreDetail(x.Source.Score, threshold) {
+		e.b = e.notes.append(append(e.b, detailScore), threshold)
+		return
+	}
+	e.b = e.notes.append(append(e.b, detailText), x.Detail)
+}
+
+func (d *decoder) detail(x *retrieval.Excluded) {
+	form, text := d.byte(), d.notes.read(d)
+	switch form {
+	case detailText:
+		x.Detail = text
+	case detailScore:
+		x.Detail = scoreDetail(x.Source.Score, text)
+	default:
+		d.fail()
+	}
+}
+
+// scoreDetail writes a score with as many decimals as the threshold has.
+func scoreDetail(score float64, threshold string) string {
+	const most = 9
+	_, decimals, _ := strings.Cut(threshold, ".")
+	b := make([]byte, 0, 48)
+	b = append(b, scoreIs...)
+	b = strconv.AppendFloat(b, score, 'f', min(len(decimals), most), 64)
+	b = append(append(b, scoreLess...), threshold...)
+	return string(b)
+}

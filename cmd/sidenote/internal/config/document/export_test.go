@@ -1,0 +1,4 @@
+package document
+
+// PartsOf is Parts with parts of another size.
+var PartsOf = parts

@@ -1,0 +1,241 @@
+// Package limits is the part of the configuration that says how much tenants may use.
+package limits
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sidenote/cache/budget"
+	"sidenote/cache/budget/price"
+	"sidenote/cmd/sidenote/internal/config/pattern"
+	"sidenote/cmd/sidenote/internal/config/value"
+	"sidenote/proxy/meter"
+)
+
+// Limits are the most that a tenant may use, by the window. A key that is absent sets none.
+type Limits struct {
+	RequestsPerMinute value.Count `yaml:"requests_per_minute,omitempty" min:"1" max:"10M"`
+	TokensPerMinute   value.Count `yaml:"tokens_per_minute,omitempty" min:"1" max:"10000M"`
+	InjectedPerMinute value.Count `yaml:"injected_tokens_per_minute,omitempty" min:"1" max:"10000M"`
+	TokensPerDay      value.Count `yaml:"tokens_per_day,omitempty" min:"1" max:"1000000M"`
+	InjectedPerDay    value.Count `yaml:"injected_tokens_per_day,omitempty" min:"1" max:"1000000M"`
+	USDPerDay         USD         `yaml:"usd_per_day,omitempty" min:"0.01" max:"1000000"`
+	USDPerMonth       USD         `yaml:"usd_per_month,omitempty" min:"0.01" max:"1000000"`
+	MaxParallel       value.Count `yaml:"max_parallel_requests,omitempty" min:"1" max:"1M"`
+}
+
+// Budget returns the limits as ledgers take them.
+func (l Limits) Budget() budget.Limits {
+	return budget.Limits{
+		budget.RequestsPerMinute: int64(l.RequestsPerMinute),
+		budget.TokensPerMinute:   int64(l.TokensPerMinute),
+		budget.InjectedPerMinute: int64(l.InjectedPerMinute),
+		budget.TokensPerDay:      int64(l.TokensPerDay),
+		budget.InjectedPerDay:    int64(l.InjectedPerDay),
+		budget.MoneyPerDay:       int64(l.USDPerDay),
+		budget.MoneyPerMonth:     int64(l.USDPerMonth),
+		budget.ParallelRequests:  int64(l.MaxParallel),
+	}
+}
+
+// Both returns limits that keep both: of each window the lower one, where both have one.
+func Both(a, b Limits) Limits {
+	return Limits{
+		RequestsPerMinute: lower(a.RequestsPerMinute, b.RequestsPerMinute),
+		TokensPerMinute:   lower(a.TokensPerMinute, b.TokensPerMinute),
+		InjectedPerMinute: lower(a.InjectedPerMinute, b.InjectedPerMinute),
+		TokensPerDay:      lower(a.TokensPerDay, b.TokensPerDay),
+		InjectedPerDay:    lower(a.InjectedPerDay, b.InjectedPerDay),
+		USDPerDay:         lower(a.USDPerDay, b.USDPerDay),
+		USDPerMonth:       lower(a.USDPerMonth, b.USDPerMonth),
+		MaxParallel:       lower(a.MaxParallel, b.MaxParallel),
+	}
+}
+
+// lower returns the lower of two limits, of which 0 is none.
+func lower[N ~int64](a, b N) N {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// USD is an amount of money, in budget.USD-ths of a US dollar: 1500, 0.50.
+type USD int64
+
+// UnmarshalText reads a decimal number, which is exact: no more digits than the unit has.
+func (u *USD) UnmarshalText(text []byte) error {
+	n, err := decimal(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not an amount of money; write US dollars, as in 1500 or 0.50", text)
+	}
+	*u = USD(n)
+	return nil
+}
+
+// MarshalText is the inverse of UnmarshalText.
+func (u USD) MarshalText() ([]byte, error) {
+	whole, rest := int64(u)/budget.USD, int64(u)%budget.USD
+	text := strconv.FormatInt(whole, 10)
+	if rest > 0 {
+		text += "." + strings.TrimRight(fmt.Sprintf("%09d", rest), "0")
+	}
+	return []byte(text), nil
+}
+
+var errDecimal = errors.New("not a decimal number")
+
+// decimal returns s × budget.USD, exactly.
+func decimal(s string) (int64, error) {
+	whole, fraction, point := strings.Cut(s, ".")
+	digits := len(strconv.Itoa(budget.USD)) - 1
+	if len(whole) == 0 || len(whole) > 9 || point && fraction == "" || len(fraction) > digits {
+		return 0, errDecimal
+	}
+	all := whole + fraction + strings.Repeat("0", digits-len(fraction))
+	if strings.ContainsFunc(all, func(r rune) bool { return r < '0' || r > '9' }) {
+		return 0, errDecimal
+	}
+	return strconv.ParseInt(all, 10, 64)
+}
+
+// Spending is what a policy says of budgets.
+type Spending struct {
+	Limits Limits `yaml:"limits,omitempty"`
+	// Ladder is what is tried before a request is refused.
+	Ladder       []string    `yaml:"ladder,omitempty,flow" of:"fewer_sources|shorter_sources|no_sources|refuse"`
+	MaxOutput    value.Count `yaml:"max_output_tokens,omitempty" min:"1" max:"10M"` // of one answer; absent: what its model can write
+	DefaultPrice Prices      `yaml:"default_price,omitempty"`                       // of models that prices does not have
+}
+
+// DefaultLadder is that of a policy that has none.
+func DefaultLadder() []string {
+	return []string{string(meter.FewerSources), string(meter.ShorterSources), string(meter.NoSources), string(meter.Refuse)}
+}
+
+// Grounded is a ladder for answers that rest on sources: without the rung that leaves them out.
+func Grounded(ladder []string) []string {
+	return slices.DeleteFunc(slices.Clone(ladder), func(r string) bool { return r == string(meter.NoSources) })
+}
+
+// Counted tells whether tokens or money are limited.
+func (l Limits) Counted() bool { return (&meter.Terms{Limits: l.Budget()}).Tokens() }
+
+// Terms returns what requests of a tenant with limits are held to.
+func (s Spending) Terms(b Budgets, table price.Table) meter.Terms {
+	t := meter.Terms{Limits: s.Limits.Budget()}
+	if !t.Limited() {
+		return t
+	}
+	if b.OnFailure == "allowance" {
+		t.Allowance = b.Allowance.Budget()
+	}
+	for _, rung := range s.Ladder {
+		if meter.Rung(rung) != meter.Refuse {
+			t.Ladder = append(t.Ladder, meter.Rung(rung))
+		}
+	}
+	t.Prices = table
+	if s.DefaultPrice != (Prices{}) {
+		p := s.DefaultPrice.parsed()
+		t.Unpriced = &p
+	}
+	return t
+}
+
+// Check reports a ladder that nobody could have meant. Grounded tells whether the policy's
+// answers are to rest on sources.
+func (s Spending) Check(key string, grounded bool, report Report) {
+	for i, r := range s.Ladder {
+		if grounded && r == string(meter.NoSources) {
+			report(key+".ladder["+strconv.Itoa(i)+"]", "no_sources would answer without the sources that grounding: strict rests on; leave it out")
+		}
+		if r == string(meter.Refuse) && i < len(s.Ladder)-1 {
+			report(key+".ladder["+strconv.Itoa(i)+"]", "refuse ends the ladder, so nothing may follow it")
+		}
+	}
+	if n := len(s.Ladder); n > 0 && s.Ladder[n-1] != string(meter.Refuse) {
+		report(key+".ladder", "must end with refuse, as limits hold")
+	}
+}
+
+// A Report reports a problem at a key.
+type Report = func(key, format string, args ...any)
+
+// Budgets says where it is counted what tenants use, and what holds where that cannot be asked.
+type Budgets struct {
+	Store     string      `yaml:"store" of:"auto|process"`               // auto: Redis where there is one, else this process
+	OnFailure string      `yaml:"on_failure" of:"fail_closed|allowance"` // where Redis does not answer
+	Allowance Limits      `yaml:"allowance,omitempty"`                   // of each tenant on each replica, meanwhile
+	Replicas  value.Count `yaml:"replicas" min:"1" max:"10k"`            // how many processes serve; without Redis each counts for itself
+	// OnRollback is what is done about a Redis that lost what it had counted.
+	OnRollback string `yaml:"on_rollback" of:"correct|refuse"`
+}
+
+// Check reports limits that could not hold; redis tells whether there is one.
+func (b Budgets) Check(redis bool, limited []Limits, report Report) {
+	switch {
+	case b.OnFailure == "allowance" && b.Allowance == (Limits{}):
+		report("budgets.allowance", "is missing; say what each replica may grant while Redis does not answer")
+	case b.OnFailure != "allowance" && b.Allowance != (Limits{}):
+		report("budgets.allowance", "is not used unless on_failure is allowance")
+	case b.Replicas > 1 && (!redis || b.Store == "process") && len(limited) > 0:
+		report("budgets.replicas", "%d replicas that each count for themselves would grant the limits %d times; configure redis", b.Replicas, b.Replicas)
+	}
+	if b.OnFailure != "allowance" {
+		return
+	}
+	of, reported := b.Allowance.Budget(), map[budget.Window]bool{}
+	for _, l := range limited {
+		for w, limit := range l.Budget() {
+			if window := budget.Window(w); limit > 0 && of[w] == 0 && !reported[window] {
+				reported[window] = true
+				report("budgets.allowance."+window.String(), "is missing, and some tenant has this limit, so nothing would be granted")
+			}
+		}
+	}
+}
+
+// A Price is that of a million tokens, in US dollars, as it is written: 1.25.
+type Price string
+
+// UnmarshalText refuses what is no price.
+func (p *Price) UnmarshalText(text []byte) error {
+	if _, err := price.ParsePrice(string(text)); err != nil {
+		return err
+	}
+	*p = Price(text)
+	return nil
+}
+
+// Prices are those of a model.
+type Prices struct {
+	Input       Price `yaml:"input" need:"true"`
+	CachedInput Price `yaml:"cached_input,omitempty"` // absent: that of input
+	Output      Price `yaml:"output" need:"true"`
+}
+
+func (p Prices) parsed() price.Prices {
+	out, err := price.Parse(string(p.Input), string(p.CachedInput), string(p.Output))
+	if err != nil {
+		panic("BUG: a price was not checked: " + err.Error())
+	}
+	return out
+}
+
+// A PriceRow has the prices of the models that Match matches.
+type PriceRow struct {
+	Match  pattern.Model `yaml:"match" need:"true"`
+	Prices `yaml:",inline"`
+}
+
+// Table returns prices as the proxy takes them.
+func Table(rows []PriceRow) (t price.Table) {
+	for _, r := range rows {
+		t = append(t, price.Row{Match: string(r.Match), Prices: r.parsed()})
+	}
+	return t
+}

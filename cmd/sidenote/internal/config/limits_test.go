@@ -1,0 +1,83 @@
+package config_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"sidenote/cache/budget"
+	"sidenote/cmd/sidenote/internal/config"
+)
+
+// A limit that is blank, zero, negative or no number is never "none", and a ladder and prices
+// that nobody could mean are refused, with line and column.
+func TestLimitsRefused(t *testing.T) {
+	const up = "upstream: https://u.test\n"
+	for file, want := range map[string]string{
+		"policies: {default: {limits: {tokens_per_day: }}}":                                     "policies.default.limits.tokens_per_day: is blank",
+		"policies: {default: {limits: {tokens_per_day: 0}}}":                                    "c.yaml:2:47: policies.default.limits.tokens_per_day: 0 is out of range; use 1 to 1000000M",
+		"policies: {default: {limits: {tokens_per_day: -5}}}":                                   "c.yaml:2:47: policies.default.limits.tokens_per_day: -5 is out of range",
+		"policies: {default: {limits: {tokens_per_day: .nan}}}":                                 `c.yaml:2:47: policies.default.limits.tokens_per_day: ".nan" is not a whole number`,
+		"policies: {default: {limits: {usd_per_day: 0}}}":                                       "c.yaml:2:44: policies.default.limits.usd_per_day: 0 is out of range; use 0.01 to 1000000",
+		"policies: {default: {limits: {usd_per_day: -1}}}":                                      `c.yaml:2:44: policies.default.limits.usd_per_day: "-1" is not an amount of money`,
+		"policies: {default: {limits: {usd_per_day: NaN}}}":                                     `c.yaml:2:44: policies.default.limits.usd_per_day: "NaN" is not an amount of money`,
+		"policies: {default: {limits: {tokens_per_dya: 5}}}":                                    "c.yaml:2:31: policies.default.limits.tokens_per_dya: unknown key; did you mean tokens_per_day?",
+		"policies: {default: {limits: {}}}":                                                     "c.yaml:2:30: policies.default.limits: is blank",
+		"policies: {default: {ladder: [refuse, no_sources]}}":                                   "policies.default.ladder[0]: refuse ends the ladder, so nothing may follow it",
+		"policies: {default: {ladder: [no_sources]}}":                                           "policies.default.ladder: must end with refuse, as limits hold",
+		"policies: {default: {grounding: strict, ladder: [fewer_sources, no_sources, refuse]}}": "c.yaml:2:65: policies.default.ladder[1]: no_sources would answer without the sources that grounding: strict rests on; leave it out",
+		"policies: {default: {ladder: [no_planner, refuse]}}":                                   `c.yaml:2:31: policies.default.ladder[0]: "no_planner" is none of fewer_sources, shorter_sources, no_sources, refuse`,
+		"policies: {default: {ladder: [no_sources, no_sources, refuse]}}":                       "listed twice",
+		"prices: [{match: a, input: -1, output: 2}]":                                            "c.yaml:2:28: prices[0].input: ",
+		"prices: [{match: a, input: .nan, output: 2}]":                                          "c.yaml:2:28: prices[0].input: ",
+		"prices: [{match: a, output: 2}]":                                                       "prices[0].input: is missing",
+		"budgets: {replicas: 0}":                                                                "c.yaml:2:21: budgets.replicas: 0 is out of range",
+		"policies: {default: {limits: {tokens_per_day: 5}}}\nbudgets: {replicas: 2}":            "c.yaml:3:11: budgets.replicas: 2 replicas that each count for themselves",
+		"policies: {default: {limits: {tokens_per_day: 5}}}\nbudgets: {on_failure: allow}":      `c.yaml:3:23: budgets.on_failure: "allow" is none of fail_closed, allowance`,
+	} {
+		_, err := config.Load(disk{"c.yaml": up + file}.source("c.yaml"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s:\n%v\nwant %s", file, err, want)
+		}
+	}
+}
+
+// A tenant's limits narrow those of its policy, and never widen them.
+func TestTenantsLimitsNarrow(t *testing.T) {
+	const file = "upstream: https://u.test\npolicies: {default: {limits: {requests_per_minute: 10, tokens_per_day: 100}}}\n" +
+		"tenants: {a: {keys: [" + digest + "], limits: {requests_per_minute: 20, tokens_per_day: 50, usd_per_day: 0.50}}}"
+	c, err := config.Load(disk{"c.yaml": file}.source("c.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _ := c.Tenant("a")
+	want := budget.Limits{budget.RequestsPerMinute: 10, budget.TokensPerDay: 50, budget.MoneyPerDay: budget.USD / 2}
+	if p.Budget.Limits != want || !p.Metered || len(p.Budget.Ladder) != 3 {
+		t.Errorf("%+v, metered %t", p.Budget, p.Metered)
+	}
+}
+
+// A ladder that a policy does not write itself leaves sources to it if it rests on them, and to
+// overrides that do.
+func TestLadderOfGroundedPolicies(t *testing.T) {
+	const file = "upstream: https://u.test\n" +
+		"policies:\n  a: {grounding: strict}\n  b: {overrides: [{models: [m], grounding: strict}]}\n" +
+		"  c: {extends: a, grounding: default}\n  base: {ladder: [no_sources, refuse]}\n  e: {extends: base, grounding: strict}\n  d: {grounding: strict, ladder: [shorter_sources, refuse]}\n" +
+		"tenants: {a: {keys: [" + digest + "], policy: a, limits: {tokens_per_day: 9}}}\nidentity: {unknown: a}"
+	for policy, want := range map[string]string{
+		"a": "[fewer_sources shorter_sources]", "b": "[fewer_sources shorter_sources no_sources]",
+		"c": "[fewer_sources shorter_sources no_sources]", "d": "[shorter_sources]", "base": "[no_sources]", "e": "[]",
+	} {
+		c, err := config.Load(disk{"c.yaml": strings.Replace(file, "policy: a", "policy: "+policy, 1)}.source("c.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, _ := c.Tenant("a")
+		if got := fmt.Sprint(p.Budget.Ladder); got != want {
+			t.Errorf("%s: %s, want %s", policy, got, want)
+		}
+		if policy == "b" && fmt.Sprint(p.Overrides[0].Policy.Budget.Ladder) != "[fewer_sources shorter_sources]" {
+			t.Errorf("override: %v", p.Overrides[0].Policy.Budget.Ladder)
+		}
+	}
+}

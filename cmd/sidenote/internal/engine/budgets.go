@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"sidenote/cache/budget"
+	"sidenote/cache/redis"
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/meter"
+)
+
+// budgets count what tenants use: in Redis where there is one, else in this process.
+type budgets struct {
+	meter    *meter.Meter
+	reporter budget.Reporter
+	queue    *budget.Queue
+	file     *budget.Memory // nil unless it is kept in the state folder
+}
+
+// budgetsFolder is where the state folder keeps what tenants used.
+const budgetsFolder = "budgets"
+
+func openBudgets(running func() *config.Config, db *redis.DB, m monitor, tasks *tasks) (*budgets, error) {
+	cfg := running()
+	b, watch := new(budgets), m.metrics.NewBudgets()
+	options := budget.QueueOptions{Lost: watch.Lost}
+	if db != nil && cfg.Budgets.Store != "process" {
+		limited := func() bool { return config.Limited(running()) }
+		shared := db.Ledger("budgets", redis.LedgerOptions{Limited: limited, RefuseLost: cfg.Budgets.OnRollback == "refuse"})
+		m.watchBreaker(tierRedis+"/budgets", shared.Open)
+		m.metrics.Watch("budget_store_safe", "1 while the Redis that counts budgets keeps what is written, or nothing is limited.", nil, false, func() float64 {
+			if shared.Safety().Safe() || !limited() {
+				return 1
+			}
+			return 0
+		})
+		fallback := budget.NewFallback(shared, budget.NewMemory(nil), func(s budget.Settlement) { b.queue.Settle(s) })
+		b.queue = budget.NewQueue(fallback, options)
+		b.meter, b.reporter = meter.New(fallback, shared, b.queue, watch), shared
+	} else {
+		memory, err := openLocal(cfg, m)
+		if err != nil {
+			return nil, err
+		}
+		b.file, b.reporter = memory, memory
+		b.queue = budget.NewQueue(memory, options)
+		b.meter = meter.New(memory, memory, atOnce{memory, b.queue}, watch)
+	}
+	m.metrics.Watch("budget_leases_open", "Reservations of this process that are not settled.", nil, false, func() float64 { return float64(b.meter.Open()) })
+	tasks.start(b.meter.Run)
+	return b, nil
+}
+
+// An atOnce settles in a ledger of this process before the client's next request on the same
+// connection is served, so that what it gave back is there for it. What fails is left to later.
+type atOnce struct {
+	ledger *budget.Memory
+	later  *budget.Queue
+}
+
+// Settle implements meter.Settler.
+func (a atOnce) Settle(s budget.Settlement) {
+	if _, err := a.ledger.SettleNow(s); err != nil {
+		a.later.Settle(s)
+	}
+}
+
+// openLocal opens the ledger of this process. Where another process keeps the state folder's,
+// or nothing is kept there, it ends with this process.
+func openLocal(cfg *config.Config, m monitor) (*budget.Memory, error) {
+	if cfg.State.Path == config.StateMemory || cfg.State.Follow {
+		return budget.NewMemory(nil), nil
+	}
+	ledger, err := budget.OpenFile(filepath.Join(cfg.State.Path, budgetsFolder), nil)
+	switch {
+	case err == nil:
+		return ledger, nil
+	case errors.Is(err, budget.ErrInUse):
+		if config.Limited(cfg) {
+			m.tell(slog.LevelWarn, "budgets: another process keeps those of the state folder, so limits are counted by each of them alone")
+		}
+	case config.Limited(cfg):
+		return nil, fmt.Errorf("open budgets of the state folder: %w", err)
+	default:
+		m.tell(slog.LevelWarn, fmt.Sprintf("budgets: what tenants use is not kept over a restart: %v", err))
+	}
+	return budget.NewMemory(nil), nil
+}
+
+// close settles what waits.
+func (b *budgets) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainWait)
+	defer cancel()
+	b.queue.Close(ctx)
+	if b.file == nil {
+		return nil
+	}
+	return b.file.Close()
+}

@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"context"
+	"reflect"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/config/modelrows"
+	"sidenote/cmd/sidenote/internal/engine/models"
+	"sidenote/proxy/admin"
+	"sidenote/proxy/metrics"
+	"sidenote/rewrite"
+)
+
+// A Reloader reads the configuration again, and calls Reload of the Engine.
+type Reloader interface {
+	Reload(context.Context) (admin.Reloaded, error)
+	Problem() string // why the last reading has changed nothing; "" if it was good
+}
+
+// Running returns the configuration in force: that of the last Reload, or the first one.
+func (e *Engine) Running() *config.Config { return e.running.Load() }
+
+// Reload puts the tenants, policies, identity, models, upstreams and admin tokens of cfg in
+// place of those in force, and has embedded bases come and go; requests that began before
+// keep theirs. All else in cfg must be as it is in Running. The keys of issuers whose place is
+// new are fetched, within 5 s. After an error nothing has changed. It must not be called twice
+// at a time, nor before DataServer and AdminServer.
+func (e *Engine) Reload(ctx context.Context, cfg *config.Config) error {
+	old := e.issuers.Load()
+	issuers, err := old.next(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	e.Metrics.Add(metrics.Names{
+		Tenants: config.Texts(cfg.TenantNames()), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()),
+	})
+	rw := e.admin.Load().Rewriter
+	if !reflect.DeepEqual(cfg.Models, e.Running().Models) {
+		rw = &rewrite.Rewriter{Retriever: rw.Retriever, Models: &models.Table{Rows: modelrows.Table(cfg.Models), Encodings: e.Reader.encodings}, Calibration: rw.Calibration}
+	}
+	takeBack, err := addBases(ctx, e.Bases, cfg) // cfg is Running from here on
+	if err != nil {
+		return err
+	}
+	applied := false
+	defer func() {
+		if !applied { // an error, or a panic
+			takeBack()
+		}
+	}()
+	e.monitor.tellOfCertificates(cfg)
+	data := cfg.Proxy()
+	data.Tenants = e.tenants(cfg, issuers)
+	next := e.adminHandler(cfg, rw, data.Tenants)
+	if err := e.data.Reload(data, rw); err != nil {
+		return err
+	}
+	applied = true
+	e.admin.Store(next)
+	e.issuers.Store(issuers)
+	issuers.replace(old, e.tasks)
+	settleBases(e.Bases, cfg, e.tasks)
+	return nil
+}

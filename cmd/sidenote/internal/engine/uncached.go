@@ -1,0 +1,44 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/analysis"
+	"sidenote/retrieval/followup"
+	"sidenote/retrieval/knowledge"
+)
+
+// Content returns what an embedded base of the configuration answers from; nil where there is
+// none, or not yet.
+func Content(e *Engine, id string) *knowledge.Content {
+	if base := e.Bases.made.Load().embedded[id]; base != nil {
+		return base.Content()
+	}
+	return nil
+}
+
+// Uncached returns what ranks all that the embedded bases of a query hold, and what answers
+// requests from them, both without caches: for measuring.
+func Uncached(e *Engine) (ranking, request retrieval.Retriever) {
+	terms := new(analysis.Recent).Terms
+	prepared := func(next retrieval.Retriever) retrieval.Retriever {
+		return retrieval.Prepare{Next: next, Ref: e.catalogue.Ref, Terms: terms, Join: followup.Join}
+	}
+	group := func(string) retrieval.Retriever { return e.catalogue.group }
+	all := func(string) bool { return true }
+	return prepared(e.catalogue.group), prepared(retrieval.Pipeline{Bases: group, Joint: all, Terms: terms})
+}
+
+// Explain tells why the embedded bases of a query answer it as they do.
+func Explain(ctx context.Context, e *Engine, q retrieval.Query) (told knowledge.Explained, err error) {
+	q.Bases = slices.DeleteFunc(slices.Clone(q.Bases), func(ref retrieval.Ref) bool { return Content(e, ref.Knowledge) == nil })
+	asked := retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+		told, err = e.catalogue.group.Explain(ctx, q)
+		return retrieval.Result{}, err
+	})
+	prepare := retrieval.Prepare{Next: asked, Ref: e.catalogue.Ref, Terms: new(analysis.Recent).Terms, Join: followup.Join}
+	_, err = prepare.Retrieve(ctx, q)
+	return told, err
+}

@@ -1,0 +1,150 @@
+package evaluation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sidenote/cmd/internal/console"
+	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/retrieval"
+	"sidenote/retrieval/analysis"
+	"sidenote/retrieval/eval"
+	"sidenote/retrieval/followup"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/folder"
+	"sidenote/rewrite"
+)
+
+// deadline is longer than any search takes, so that none is cut short.
+const deadline = time.Minute
+
+// A Subject is what the queries are asked of, without caches.
+type Subject struct {
+	Bases     []string // empty: the documents of the collection alone
+	Documents []eval.Document
+	Chunks    int
+	Index     time.Duration // that it took to index them; 0 where they were not
+	Settings  retrieval.Settings
+
+	query            retrieval.Query
+	ranking, request retrieval.Retriever
+}
+
+// scratchBase is the id of the base of a Scratch.
+const scratchBase = "eval"
+
+// Scratch indexes the documents of a collection in memory, as serve does those of a folder.
+// They are searched as requests of the default policy do.
+func Scratch(ctx context.Context, documents []eval.Document, show *console.Progress) (*Subject, error) {
+	start := time.Now()
+	reader, err := engine.NewReader("")
+	if err != nil {
+		return nil, err
+	}
+	all := make([]document.Document, len(documents))
+	for i, d := range documents {
+		// BEIR searches title and text as one, so a document without text is found by its title.
+		all[i] = document.Document{ID: d.ID, Name: d.Title, Text: cmp.Or(d.Text, d.Title)}
+	}
+	deps := reader.Deps()
+	deps.Progress = func(p folder.Progress) {
+		show.Show(console.Work{Name: "indexing", Done: p.Done, Total: p.Files, Unit: "documents", Note: console.Plural(p.Chunks, "chunk")})
+	}
+	content, _, err := knowledge.FromDocuments(ctx, all, deps)
+	if ctx.Err() != nil {
+		return nil, errors.New("stopped while the documents were being indexed")
+	}
+	if err != nil {
+		return nil, err
+	}
+	base := knowledge.New(scratchBase)
+	base.Swap(content)
+	terms := new(analysis.Recent).Terms
+	prepared := func(next retrieval.Retriever) retrieval.Retriever {
+		ref := func(id string) (retrieval.Ref, bool) { return base.Ref(), id == scratchBase }
+		return retrieval.Prepare{Next: next, Ref: ref, Terms: terms, Join: followup.Join}
+	}
+	s := &Subject{
+		Documents: documents, Chunks: content.Chunks(), Index: time.Since(start), Settings: retrieval.DefaultSettings(),
+		ranking: prepared(base),
+		request: prepared(retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return base }, Terms: terms}),
+	}
+	s.ask(retrieval.Query{Bases: []retrieval.Ref{{Knowledge: scratchBase}}})
+	return s, nil
+}
+
+// OfBases are the bases of a policy as e has them. They are searched as its requests do.
+// Those in vector stores cannot be, for their documents are not listed.
+func OfBases(e *engine.Engine, policy rewrite.Policy) (*Subject, error) {
+	s := &Subject{Bases: policy.Knowledge, Settings: policy.Search}
+	q := retrieval.Query{Tenant: policy.Tenant, Filter: policy.Filter}
+	for _, id := range policy.Knowledge {
+		content := engine.Content(e, id)
+		if content == nil {
+			return nil, fmt.Errorf("knowledge %s: its documents are not here, so nobody can tell which are right; choose other bases by --knowledge", id)
+		}
+		s.Chunks += content.Chunks()
+		for i := range content.Documents() {
+			held := content.Held(i)
+			s.Documents = append(s.Documents, eval.Document{ID: s.named(id, held.ID), Title: held.Name})
+		}
+		q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id})
+	}
+	ranking, request := engine.Uncached(e)
+	s.ranking, s.request = s.naming(ranking), s.naming(request)
+	s.ask(q)
+	return s, nil
+}
+
+// Several tells whether documents are of several bases: their ids begin with the base then.
+func (s *Subject) Several() bool { return len(s.Bases) > 1 }
+
+// named is the id of a document among those of all bases.
+func (s *Subject) named(base, doc string) string {
+	if s.Several() {
+		return base + "/" + doc
+	}
+	return doc
+}
+
+// naming names the documents that are found as those of Documents.
+func (s *Subject) naming(next retrieval.Retriever) retrieval.Retriever {
+	if !s.Several() {
+		return next
+	}
+	return retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+		res, err := next.Retrieve(ctx, q)
+		found := res.Sources
+		res.Sources = make([]retrieval.Source, len(found)) // others may read those that were found
+		for i, src := range found {
+			src.Doc = s.named(src.Knowledge, src.Doc)
+			res.Sources[i] = src
+		}
+		return res, err
+	})
+}
+
+// ask makes q the query that is asked with each text.
+func (s *Subject) ask(q retrieval.Query) {
+	q.Encoding, q.Settings = engine.ChunkEncoding, s.Settings
+	q.Settings.Deadline = deadline
+	s.query = q
+}
+
+// Trial asks the queries of a collection. It shows how many of all it has asked, of what.
+func (s *Subject) Trial(show *console.Progress, all int, of string) eval.Trial {
+	return eval.Trial{
+		Engine: s.ranking, Request: s.request, Query: s.query,
+		Progress: func(done int) {
+			show.Show(console.Work{Name: "asking", Done: done, Total: all, Unit: of})
+		},
+	}
+}
+
+// String names the subject.
+func (s *Subject) String() string { return strings.Join(s.Bases, ", ") }

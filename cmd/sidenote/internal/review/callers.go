@@ -1,0 +1,100 @@
+package review
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sidenote/cmd/sidenote/internal/config"
+)
+
+// A Listener is an address that Sidenote would listen on.
+type Listener struct {
+	For     string `json:"for"`     // requests, admin, telemetry
+	Address string `json:"address"` // host:port, or unix: and a path
+	TLS     bool   `json:"tls,omitempty"`
+	Tenant  string `json:"tenant,omitempty"` // of all requests that come here
+}
+
+// listeners lists those that are not off.
+func listeners(cfg *config.Config) []Listener {
+	var all []Listener
+	for _, l := range cfg.Listen {
+		all = append(all, Listener{"requests", string(l.Address), l.TLS.On(), string(l.Tenant)})
+	}
+	all = append(all, Listener{"admin", string(cfg.Admin.Listen), cfg.Admin.TLS.On(), ""},
+		Listener{"telemetry", string(cfg.Telemetry.Listen), cfg.Telemetry.TLS.On(), ""})
+	return slices.DeleteFunc(all, func(l Listener) bool { return l.Address == config.Off })
+}
+
+// An Issuer is whose tokens name tenants.
+type Issuer struct {
+	Name       string   `json:"name"`
+	Issuer     string   `json:"issuer"`
+	Audience   string   `json:"audience"`
+	Algorithms []string `json:"algorithms"`
+	Keys       string   `json:"keys"` // the URL or file that they come from; check fetches none
+}
+
+func issuers(cfg *config.Config) []Issuer {
+	all := []Issuer{}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Identity.JWT)) {
+		i := cfg.Identity.JWT[name]
+		from := i.JWKSFile
+		if from == "" {
+			from = i.JWKSURL.String()
+		}
+		all = append(all, Issuer{string(name), i.Issuer, i.Audience, i.Allowed(), from})
+	}
+	return all
+}
+
+// trusted lists whose header Sidenote-Tenant is believed.
+func trusted(cfg *config.Config) []string {
+	all := []string{}
+	for _, n := range cfg.Identity.Header.Trusted {
+		all = append(all, n.String())
+	}
+	for _, name := range cfg.Identity.Header.Certificates {
+		all = append(all, "certificate "+name)
+	}
+	return all
+}
+
+// ClaimsOfNobody lists tenants whose filters ask for claims although no token names them:
+// every chat of theirs would be refused.
+func ClaimsOfNobody(cfg *config.Config) (list config.Problems) {
+	for _, name := range cfg.TenantNames() {
+		t := cfg.Tenants[name]
+		claim := claimed(cfg, name)
+		if claim == "" || len(t.JWT) > 0 {
+			continue
+		}
+		key := "tenants." + string(name)
+		list = append(list, config.Problem{Place: cfg.Place(key), Key: key, Reason: fmt.Sprintf(
+			"its filters ask for the claim %q of callers' tokens, and no token names this tenant, so chats under them get a 403; give it jwt, or a policy without claims", claim)})
+	}
+	return list
+}
+
+// claimed is the first claim that the filters of a tenant ask for, under an override too; ""
+// if there is none.
+func claimed(cfg *config.Config, tenant config.Name) string {
+	p, _ := cfg.Tenant(tenant)
+	for one := range p.All {
+		for claim := range one.Rewrite.Filter.Claims {
+			return string(claim)
+		}
+	}
+	return ""
+}
+
+// Some lists names, of many only the first and how many more there are.
+func Some(names []string) string {
+	const most = 20
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}

@@ -1,0 +1,134 @@
+package screen
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"sidenote/proxy/admin"
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+)
+
+// found is a search over bases of both kinds, with what makes candidates differ.
+func found(t *testing.T) Found {
+	t.Helper()
+	chunk := func(base, doc string, score float64, text string) retrieval.Source {
+		return retrieval.Source{Knowledge: base, Doc: doc, Name: strings.ToUpper(doc), Section: "Part", Score: score, Text: text}
+	}
+	answers := map[string]retrieval.Result{
+		"hr": {Floor: 2, Sources: []retrieval.Source{
+			chunk("hr", "a", 6, "one"), chunk("hr", "b", 5, "one"), chunk("hr", "c", 4, "two"), chunk("hr", "d", 3, "three"), chunk("hr", "e", 1, "four"),
+		}},
+		"elsewhere": {Sources: []retrieval.Source{chunk("elsewhere", "a", .7, "one"), chunk("elsewhere", "f", .65, "five")}},
+	}
+	p := retrieval.Pipeline{
+		Bases: func(id string) retrieval.Retriever {
+			return retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
+				res := answers[id]
+				res.Bases = []retrieval.Ref{{Knowledge: id}}
+				return res, nil
+			})
+		},
+		Terms: func(text string) []string { return []string{text} },
+	}
+	q := retrieval.Query{Text: "q", Settings: retrieval.DefaultSettings(), Bases: []retrieval.Ref{{Knowledge: "elsewhere"}, {Knowledge: "hr"}}}
+	q.Settings.TopK = 3
+	res, err := p.Retrieve(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Took = 1500 * time.Microsecond
+	return Found{Result: res, Settings: q.Settings, Told: knowledge.Explained{
+		Floor: 2, Terms: []knowledge.ExplainedTerm{{Text: "parent", Score: 3}, {Text: "leav", Score: 1}, {Text: "mani"}},
+		Found: []knowledge.ExplainedHit{
+			{Knowledge: "hr", Doc: "a", Terms: []knowledge.ExplainedTerm{{Text: "parent", Score: 4}, {Text: "leav", Score: 1.75}}, Document: .25},
+			{Knowledge: "hr", Doc: "e", Terms: []knowledge.ExplainedTerm{{Text: "leav", Score: 1.25}}, Document: -.25},
+		},
+	}}
+}
+
+// All candidates of all bases are in one list in the order of their rank, whether in or out,
+// and what says the same stands with what it would repeat.
+func TestCandidates(t *testing.T) {
+	var w strings.Builder
+	found(t).Print(&w)
+	const want = `search 7 → threshold 6 → duplicates 4 → per document 4 → top k 3
+searched  2 bases in 1.5 ms: elsewhere, hr
+floor     relevance 0.50, here a score of 2.00
+terms     parent 3.00  leav 1.00  mani (nowhere)
+
+     relevance   score
+  1.      0.75    6.00 hr/a#0  A > Part
+                       parent 4.00  leav 1.75  (whole document 0.25)
+                       stands for hr/b#0, elsewhere/a#0
+  2.      0.67    4.00 hr/c#0  C > Part
+  3.      0.65    0.65 elsewhere/f#0  F > Part
+ out      0.60    3.00 hr/d#0  D > Part
+                       after the best 3
+ out      0.33    1.00 hr/e#0  E > Part
+                       score 1.0 < 2.0
+                       leav 1.25  (further chunk -0.25)
+`
+	if w.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", w.String(), want)
+	}
+}
+
+// Scripts read the same.
+func TestCandidatesForPrograms(t *testing.T) {
+	f := found(t)
+	answer := admin.NewSearchAnswer(f.Result)
+	f.Answer(&answer)
+	first, err := json.Marshal(answer.Data[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `"terms":[{"term":"parent","score":4},{"term":"leav","score":1.75}],"document_score":0.25,"duplicates":["hr/b#0","elsewhere/a#0"]}`; !strings.HasSuffix(string(first), want) {
+		t.Errorf("%s", first)
+	}
+	if answer.Floor != 2 || len(answer.Terms) != 3 || answer.Terms[0].Text != "parent" || answer.Data[1].Duplicates != nil || answer.Data[1].Terms != nil {
+		t.Errorf("%+v", answer)
+	}
+	for _, x := range answer.Excluded {
+		if (x.Doc == "e") != (len(x.Terms) == 1) {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
+// What a candidate needs comes from the policy, the base, or the question.
+func TestFloorLine(t *testing.T) {
+	f := found(t)
+	f.Settings.Thresholds = []retrieval.Threshold{{Knowledge: "elsewhere", Relevance: .6}, {Knowledge: "other", Relevance: .9}}
+	if got := f.floor(); got != "relevance 0.50, here a score of 2.00; elsewhere: relevance 0.60" {
+		t.Error(got)
+	}
+	f.Settings.ScoreThreshold = 1.5
+	if got := f.floor(); got != "a score of 1.5, of any base" {
+		t.Error(got)
+	}
+	if got := (Found{Settings: retrieval.DefaultSettings()}).floor(); got != "" {
+		t.Error(got)
+	}
+}
+
+// Many terms take several lines, none of them wider than the terminal.
+func TestTermLines(t *testing.T) {
+	var terms []knowledge.ExplainedTerm
+	for range 9 {
+		terms = append(terms, knowledge.ExplainedTerm{Text: strings.Repeat("w", 12), Score: 1.5})
+	}
+	terms = append(terms, knowledge.ExplainedTerm{Text: strings.Repeat("x", 200), Score: 123.456})
+	got := lines(parts(terms, 60), 60)
+	if len(got) != 4 || strings.Join(strings.Fields(strings.Join(got[:3], " ")), " ") != strings.TrimSpace(strings.Repeat("wwwwwwwwwwww 1.50 ", 9)) {
+		t.Errorf("%q", got)
+	}
+	for _, line := range got {
+		if n := len([]rune(line)); n > 60 {
+			t.Errorf("%d columns: %q", n, line)
+		}
+	}
+}

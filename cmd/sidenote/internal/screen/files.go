@@ -1,0 +1,69 @@
+package screen
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"sidenote/cmd/internal/console"
+	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/retrieval/knowledge/folder"
+)
+
+// FileLine is what happened to one file; neither part is ours, so both are cleaned.
+func FileLine(path, reason string) string { return console.Clean(path) + ": " + console.Clean(reason) }
+
+// Files prints what happened to some files, a line each; at most so many, and
+// with 0 all.
+func Files(w io.Writer, what string, lines []string, most int) {
+	rest := 0
+	if most > 0 && len(lines) > most {
+		lines, rest = lines[:most], len(lines)-most
+	}
+	for _, line := range lines {
+		fmt.Fprintf(w, "  %-8s %s\n", what, line)
+	}
+	if rest > 0 {
+		fmt.Fprintf(w, "  %-8s and %s more\n", what, console.Thousands(rest))
+	}
+}
+
+// IndexedLines are the lines of serve about a base that was read.
+func IndexedLines(i engine.Indexed) string {
+	if i.Line != "" {
+		return "knowledge  " + i.Line
+	}
+	line := fmt.Sprintf("knowledge  %s: %s, %s, lexical only (no embeddings)", i.ID, console.Plural(i.Report.Files, "file"), console.Plural(i.Report.Chunks, "chunk"))
+	line = fmt.Sprintf("%-80s  %.1f s", line, i.Took.Seconds())
+	lines := []string{line}
+	for n, text := range i.Report.SkippedLines() {
+		if n == 0 {
+			text = "skipped " + text
+		} else {
+			text = "        " + text
+		}
+		lines = append(lines, text)
+	}
+	return strings.Join(append(lines, Unread(i.Report)...), "\n           ")
+}
+
+// MaxUnread is how many files Unread names.
+const MaxUnread = 10
+
+// Unread names the files that should have been read and could not be, or only in part, with
+// the reason. Files that are skipped on purpose are not among them.
+func Unread(r folder.Report) (lines []string) {
+	n := 0
+	for _, skip := range r.Skipped {
+		if skip.Kind.OnPurpose() {
+			continue
+		}
+		if n++; n <= MaxUnread {
+			lines = append(lines, console.Clean(skip.Path+": "+skip.Reason))
+		}
+	}
+	if n > MaxUnread {
+		lines = append(lines, fmt.Sprintf("and %d more", n-MaxUnread))
+	}
+	return lines
+}

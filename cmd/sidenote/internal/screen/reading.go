@@ -1,0 +1,44 @@
+package screen
+
+import (
+	"context"
+	"time"
+
+	"sidenote/cmd/internal/console"
+	"sidenote/cmd/sidenote/internal/engine"
+)
+
+const (
+	// readingEvery is the time between two lines about folders that are being read.
+	readingEvery = 10 * time.Second
+	// readingLong is how long one has been read of which there is a line: most are read in less.
+	readingLong = readingEvery / 2
+)
+
+// FollowReading calls say every ten seconds with each folder that has been read for a while,
+// until ctx ends.
+func FollowReading(ctx context.Context, readings func() []engine.Reading, say func(engine.Reading)) {
+	ticks := time.NewTicker(readingEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+		for _, r := range readings() {
+			if r.Took >= readingLong {
+				say(r)
+			}
+		}
+	}
+}
+
+// ReadingLine says how far the reading of a folder has come.
+func ReadingLine(r engine.Reading) string {
+	work := console.Work{Name: r.Knowledge, Done: r.Done, Total: r.Files, Unit: "files", Note: console.Plural(r.Chunks, "chunk")}
+	if r.Files == 0 {
+		work.Note = "looking for files"
+	}
+	return console.Line(work, r.Took)
+}

@@ -1,0 +1,53 @@
+package screen
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"sidenote/proxy/admin"
+)
+
+// The columns of a table stand below each other, however long a name is.
+func TestUsageColumns(t *testing.T) {
+	nothing := admin.UsagePeriod{Spent: admin.UsageAmount{USD: "0"}}
+	some := admin.UsagePeriod{Spent: admin.UsageAmount{Requests: 12345, Tokens: 6789012, Injected: 1000, USD: "1234.567890123"}}
+	all := []admin.Usage{
+		{ID: "a-department-with-a-long-name", Day: nothing, Month: nothing, Windows: []admin.UsageWindow{{Window: "tokens_per_day", Limit: "10", Used: "0", Left: "10"}}},
+		{ID: "b", Day: some, Month: some, Windows: []admin.UsageWindow{
+			{Window: "tokens_per_day", Limit: "10", Used: "2", Left: "8"}, {Window: "usd_per_day", Limit: "0.5", Used: "0.25", Left: "0.25"},
+		}},
+		{ID: "c", Day: nothing, Month: nothing},
+	}
+	var w strings.Builder
+	Usage(&w, all)
+	const want = `TENANT                           REQUESTS          TOKENS        INJECTED             USD  FULLEST
+a-department-with-a-long-name           0               0               0               0  -
+b                                  12,345       6,789,012           1,000  1234.567890123  usd_per_day 50 %
+c                                       0               0               0               0  no limits
+requests and tokens of today, US dollars of this month (UTC)
+`
+	if w.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", w.String(), want)
+	}
+}
+
+func TestUsageNumbers(t *testing.T) {
+	for _, c := range []struct{ window, n, want string }{
+		{"tokens_per_day", "5000000", "5,000,000"}, {"tokens_per_day", "0", "0"},
+		{"usd_per_day", "1.5", "$1.50"}, {"usd_per_day", "60", "$60.00"}, {"usd_per_month", "0.000127", "$0.000127"}, {"usd_per_month", "0", "$0.00"},
+	} {
+		if got := number(admin.UsageWindow{Window: c.window}, json.Number(c.n)); got != c.want {
+			t.Errorf("%s %s: got %s, want %s", c.window, c.n, got, c.want)
+		}
+	}
+	for d, want := range map[time.Duration]string{
+		time.Millisecond: "1s", 59900 * time.Millisecond: "60s", 61 * time.Second: "2m", 59*time.Minute + 30*time.Second: "60m",
+		17*time.Hour + 23*time.Minute + time.Second: "17h 24m", 24 * time.Hour: "24h 0m", 185 * time.Hour: "7d 17h", 24*time.Hour + time.Second: "1d 1h",
+	} {
+		if got := wait(d); got != want {
+			t.Errorf("%v: got %s, want %s", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"sidenote/cmd/sidenote/internal/adminclient"
+	"sidenote/cmd/sidenote/internal/reload"
+	"sidenote/proxy/admin"
+)
+
+type reloadCmd struct{ adminFlags }
+
+// Help shows how reload is used.
+func (reloadCmd) Help() string {
+	return "Asks a running Sidenote to read its configuration again, with included files and files of secrets, and prints what has changed. " +
+		"If something is wrong, it says so with file, line and column, and what runs goes on. " +
+		"A serve also does this by itself when a file changes, and on SIGHUP.\n\nsidenote reload"
+}
+
+// Run lets a running Sidenote read its configuration again.
+func (c *reloadCmd) Run(a *app) error {
+	at, err := c.client(a)
+	if err != nil {
+		return err
+	}
+	var changed admin.Reloaded
+	if err := at.Do(a.ctx, http.MethodPost, admin.ReloadPath, nil, &changed); err != nil {
+		if r, ok := errors.AsType[*adminclient.Refused](err); ok && r.Status == http.StatusUnprocessableEntity {
+			fmt.Fprintln(a.stderr, r.Message) // a problem a line
+			return usageError{errors.New("the configuration was not read again, and what runs goes on")}
+		}
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.stdout, changed)
+	}
+	fmt.Fprintln(a.stdout, reload.Summary(changed))
+	return nil
+}

@@ -1,0 +1,167 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/cache/budget"
+	"sidenote/proxy"
+)
+
+// UsagePath is the path of what all tenants used; that of one is TenantUsagePath.
+const UsagePath = "/v1/usage"
+
+// TenantUsagePath returns the path of what a tenant used.
+func TenantUsagePath(tenant string) string { return tenantsPath + tenant + usageSuffix }
+
+const tenantsPath, usageSuffix = "/v1/tenants/", "/usage"
+
+// A Usage is what a tenant used, and what is left of its limits.
+type Usage struct {
+	Object   string        `json:"object"` // "tenant.usage"
+	ID       string        `json:"id"`     // the tenant
+	Windows  []UsageWindow `json:"windows"`
+	Day      UsagePeriod   `json:"day"`
+	Month    UsagePeriod   `json:"month"`
+	Parallel int64         `json:"parallel_requests"`
+}
+
+// A UsageWindow is one limit, and what is left of it. The numbers are requests, tokens or,
+// in windows of usd, US dollars.
+type UsageWindow struct {
+	Window string      `json:"window"`
+	Limit  json.Number `json:"limit"`
+	Used   json.Number `json:"used"` // spent and held
+	Left   json.Number `json:"left"`
+	// ResetMS is how long it takes until all of it is left, in milliseconds.
+	ResetMS int64 `json:"reset_ms,omitempty"`
+}
+
+// A UsagePeriod is a day or month of UTC.
+type UsagePeriod struct {
+	Start time.Time              `json:"start"`
+	End   time.Time              `json:"end"`
+	Spent UsageAmount            `json:"spent"`
+	Held  UsageAmount            `json:"held"` // by requests that have not ended
+	Kinds map[string]UsageAmount `json:"kinds,omitempty"`
+}
+
+// A UsageAmount is what something took.
+type UsageAmount struct {
+	Requests int64       `json:"requests"`
+	Tokens   int64       `json:"tokens"`
+	Injected int64       `json:"injected_tokens"`
+	USD      json.Number `json:"usd"`
+}
+
+// usd is an amount of money as a number of US dollars, exactly.
+func usd(n int64) json.Number {
+	text := fmt.Sprintf("%d.%09d", n/budget.USD, n%budget.USD)
+	return json.Number(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))
+}
+
+func amountOf(a budget.Amount) UsageAmount {
+	return UsageAmount{Requests: a.Requests, Tokens: a.Tokens, Injected: a.Injected, USD: usd(a.Money)}
+}
+
+func periodOf(p budget.Period) UsagePeriod {
+	out := UsagePeriod{Start: p.Start, End: p.End, Spent: amountOf(p.Spent), Held: amountOf(p.Held)}
+	for kind, a := range p.Kinds {
+		if out.Kinds == nil {
+			out.Kinds = map[string]UsageAmount{}
+		}
+		out.Kinds[string(kind)] = amountOf(a)
+	}
+	return out
+}
+
+func usageOf(tenant string, u budget.Usage) Usage {
+	out := Usage{
+		Object: "tenant.usage", ID: tenant, Windows: []UsageWindow{},
+		Day: periodOf(u.Day), Month: periodOf(u.Month), Parallel: u.Parallel,
+	}
+	for w, l := range u.Levels {
+		if l.Limit == 0 {
+			continue
+		}
+		number := func(n int64) json.Number { return json.Number(strconv.FormatInt(n, 10)) }
+		if window := budget.Window(w); window == budget.MoneyPerDay || window == budget.MoneyPerMonth {
+			number = usd
+		}
+		out.Windows = append(out.Windows, UsageWindow{
+			Window: budget.Window(w).String(), Limit: number(l.Limit), Used: number(l.Limit - l.Left), Left: number(l.Left),
+			ResetMS: l.Reset.Milliseconds(),
+		})
+	}
+	return out
+}
+
+// ledgerWait is how long a ledger may take; one in Redis has a shorter time-out of its own.
+const ledgerWait = 10 * time.Second
+
+// A usage answers about what tenants used.
+type usage struct {
+	ledger  budget.Reporter
+	tenants *proxy.Directory
+}
+
+// endpoint returns the endpoint at a path.
+func (u usage) endpoint(path string) (endpoint, bool) {
+	if path == UsagePath {
+		return endpoint{method: "GET", handle: u.list}, true
+	}
+	rest, ok := strings.CutPrefix(path, tenantsPath)
+	tenant, ok2 := strings.CutSuffix(rest, usageSuffix)
+	return endpoint{method: "GET", handle: func(ctx *fasthttp.RequestCtx) error { return u.one(ctx, tenant) }}, ok && ok2 && tenant != ""
+}
+
+func (u usage) one(ctx *fasthttp.RequestCtx, tenant string) error {
+	p := u.tenants.ByName(tenant)
+	if p == nil {
+		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("There is no tenant %q.", tenant))
+		return nil
+	}
+	out, err := u.of(p)
+	if err != nil {
+		return err
+	}
+	return writeJSON(ctx, fasthttp.StatusOK, out)
+}
+
+// of asks the ledger. Its client looks at the context after it has answered, so that of the
+// request, which is used again, must not be given to it.
+func (u usage) of(p *proxy.Policy) (Usage, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), ledgerWait)
+	defer cancel()
+	used, err := u.ledger.Usage(ctx, p.Tenant, p.Budget.Limits)
+	if err != nil {
+		return Usage{}, &Refusal{Status: fasthttp.StatusServiceUnavailable, Code: "ledger_unavailable", Message: "The ledger of what tenants use cannot be read; try again.", Err: err}
+	}
+	return usageOf(p.Tenant, used), nil
+}
+
+// list answers with a page of all tenants by name.
+func (u usage) list(ctx *fasthttp.RequestCtx) error {
+	var all []*proxy.Policy
+	for _, p := range u.tenants.Policies() {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b *proxy.Policy) int { return cmp.Compare(a.Tenant, b.Tenant) })
+	var failed error
+	err := answerList(ctx, len(all), func(i int) string { return all[i].Tenant }, func(i int) Usage {
+		out, err := u.of(all[i])
+		if err != nil {
+			failed = err
+		}
+		return out
+	})
+	return cmp.Or(failed, err)
+}

@@ -1,0 +1,177 @@
+// Package apierror has the answers of Sidenote's own that take the place of an upstream's, in
+// the shape of OpenAI's errors.
+package apierror
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/meter"
+	"sidenote/proxy/report"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// An Error is an answer of Sidenote's own in place of the upstream's. The table in
+// answerTo says what clients get for each Reason.
+type Error struct {
+	Reason  rewrite.Reason
+	Param   string // the field or header at fault, "" for none
+	Message string // for people: what is wrong, naming the value, and what to do
+	Err     error  // the cause, for the log; never sent
+
+	Refusal *meter.Refusal // with ReasonRateLimit and ReasonQuota
+}
+
+// Error returns reason, message and cause.
+func (e *Error) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Reason, e.Message, e.Err)
+	}
+	return string(e.Reason) + ": " + e.Message
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// An answer holds the fields that clients get for an Error. retryAfter is in
+// seconds; 0 tells clients that a retry cannot help, and official SDKs then make none.
+type answer struct {
+	status     int
+	kind       string // error.type
+	code       string // error.code; "" is the reason with '_' for '-'
+	retryAfter int
+}
+
+// The values of error.type, which are OpenAI's.
+const (
+	TypeRequest = "invalid_request_error"
+	TypeServer  = "server_error"
+)
+
+// answerTo returns what clients get for each reason.
+func answerTo(reason rewrite.Reason) answer {
+	switch reason {
+	case report.ReasonKey:
+		return answer{status: 401, kind: TypeRequest}
+	case report.ReasonRouteRefused, report.ReasonOrigin, report.ReasonClaim:
+		return answer{status: 403, kind: TypeRequest}
+	case report.ReasonModel:
+		return answer{status: 404, kind: TypeRequest, code: "model_not_found"}
+	case report.ReasonMisdirected, report.ReasonHost:
+		return answer{status: 421, kind: TypeRequest}
+	case rewrite.ReasonTooLarge:
+		return answer{status: 413, kind: TypeRequest}
+	case report.ReasonCredentials, report.ReasonPath, report.ReasonBodyRead, rewrite.ReasonOption, rewrite.ReasonNotJSON,
+		rewrite.ReasonNotChat, rewrite.ReasonAmbiguous, rewrite.ReasonTooDeep, rewrite.ReasonEncoded:
+		return answer{status: 400, kind: TypeRequest}
+	case report.ReasonBodySlow:
+		return answer{status: 408, kind: TypeRequest, retryAfter: 1}
+	case report.ReasonRateLimit, report.ReasonQuota:
+		return answer{status: 429} // the rest is the refusal's
+	case report.ReasonNoPrice:
+		return answer{status: 403, kind: TypeRequest}
+	case report.ReasonLedger:
+		return answer{status: 503, kind: TypeServer, retryAfter: 1}
+	case rewrite.ReasonOverload:
+		return answer{status: 503, kind: TypeServer, code: "overloaded", retryAfter: 1}
+	case report.ReasonShutdown:
+		return answer{status: 503, kind: TypeServer, retryAfter: 1}
+	case rewrite.ReasonUnavailable, rewrite.ReasonIndexing, rewrite.ReasonTimeout, rewrite.ReasonError:
+		return answer{status: 503, kind: TypeServer, code: "sources_unavailable", retryAfter: 5}
+	case report.ReasonUpstreamConnect:
+		return answer{status: 502, kind: TypeServer, retryAfter: 1}
+	case report.ReasonUpstreamBroken:
+		// It is not known whether the model ran, so we neither retry nor advise the
+		// client against it.
+		return answer{status: 502, kind: TypeServer, retryAfter: 1}
+	case report.ReasonUpstreamTimeout:
+		return answer{status: 504, kind: TypeServer, retryAfter: 1}
+	}
+	return answer{status: 500, kind: TypeServer, code: "internal"}
+}
+
+// Status returns the HTTP status of e.
+func (e *Error) Status() int { return answerTo(e.Reason).status }
+
+// JSON returns e in the shape of OpenAI's errors. Bytes that are not UTF-8 in
+// the message become U+FFFD.
+func (e *Error) JSON() []byte {
+	a := answerTo(e.Reason)
+	if e.Refusal != nil {
+		a.kind, a.code = e.Refusal.Kind()
+	}
+	if a.code == "" {
+		a.code = strings.ReplaceAll(string(e.Reason), "-", "_")
+	}
+	return JSON(e.Message, a.kind, a.code, e.Param)
+}
+
+// JSON returns an error in OpenAI's shape; param "" is null.
+func JSON(message, kind, code, param string) []byte {
+	body := struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    string  `json:"code"`
+	}{Message: message, Type: kind, Code: code}
+	if param != "" {
+		body.Param = &param
+	}
+	out, err := json.Marshal(map[string]any{"error": body})
+	if err != nil {
+		panic("BUG: error body of strings did not encode: " + err.Error())
+	}
+	return out
+}
+
+// Write makes e the response of ctx: status, body and the headers that tell
+// clients whether to try again.
+func (e *Error) Write(ctx *fasthttp.RequestCtx) {
+	a := answerTo(e.Reason)
+	closing := ctx.Response.ConnectionClose()
+	ctx.Response.Reset()
+	if closing {
+		ctx.SetConnectionClose()
+	}
+	ctx.Response.SetStatusCode(a.status)
+	ctx.Response.Header.SetContentType("application/json")
+	if e.Refusal != nil {
+		e.Refusal.Headers(ctx.Response.Header.Set)
+	} else if a.retryAfter > 0 {
+		ctx.Response.Header.Set("Retry-After", fmt.Sprint(a.retryAfter))
+	} else {
+		ctx.Response.Header.Set("X-Should-Retry", "false")
+	}
+	if a.status == fasthttp.StatusUnauthorized {
+		ctx.Response.Header.Set("Www-Authenticate", "Bearer")
+	}
+	ctx.Response.SetBodyRaw(e.JSON())
+}
+
+// As returns the Error that clients get for err. An *Error stays as it is, errors
+// of bodies and options keep their texts, and the text of any other error goes to the
+// log only.
+func As(err error) *Error {
+	var (
+		own    *Error
+		body   *rewrite.BodyError
+		option *rewrite.OptionError
+		claim  *retrieval.ClaimError
+	)
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &body):
+		return &Error{Reason: body.Reason, Param: body.Param, Message: body.Message, Err: err}
+	case errors.As(err, &claim):
+		return &Error{Reason: report.ReasonClaim, Message: fmt.Sprintf("What you may see depends on a claim of your token: %v.", claim), Err: err}
+	case errors.As(err, &option):
+		return &Error{Reason: rewrite.ReasonOption, Param: option.Param, Message: option.Error(), Err: err}
+	}
+	return &Error{Reason: report.ReasonInternal, Message: "Sidenote met an error of its own; the log has it under the request's Sidenote-Id.", Err: err}
+}

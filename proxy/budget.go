@@ -1,0 +1,123 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sidenote/proxy/meter"
+	"sidenote/proxy/report"
+	"sidenote/proxy/spend"
+	"sidenote/rewrite"
+)
+
+// reserve reserves what the request takes of its tenant's budget, if that is limited. If there
+// is no room cheaper is asked on the rungs of the policy's ladder.
+func reserve(x *exchange, of spend.Demand, cheaper func(meter.Rung) (spend.Demand, bool)) error {
+	terms := &x.policy.Budget
+	if !terms.Limited() {
+		return nil
+	}
+	r := spend.Request{Tenant: x.policy.Tenant, ID: x.report.ID, Route: x.target.Route, Body: x.metered, Row: x.row}
+	s, rung, err := spend.Reserve(x.life, x.server.budgets, terms, r, of, cheaper)
+	if err != nil {
+		return budgetError(x.life, err)
+	}
+	x.spending = s
+	x.report.Budget = report.Budget{Rung: string(rung), Estimate: s.Estimate()}
+	return nil
+}
+
+// asItIs is the cheaper of requests without sources.
+func asItIs(meter.Rung) (spend.Demand, bool) { return spend.Demand{}, false }
+
+// budgetError returns the answer to a request that has no room, or for which that is not known.
+func budgetError(life context.Context, err error) error {
+	if life.Err() != nil {
+		return errClientGone
+	}
+	if refusal, ok := errors.AsType[*meter.Refusal](err); ok {
+		reason := report.ReasonRateLimit
+		if refusal.Quota() {
+			reason = report.ReasonQuota
+		}
+		return &Error{Reason: reason, Message: refusal.Error(), Refusal: refusal}
+	}
+	if unpriced, ok := errors.AsType[*spend.PriceError](err); ok {
+		return &Error{Reason: report.ReasonNoPrice, Param: "model", Message: fmt.Sprintf(
+			"What the model `%s` costs is not known here, and what you may spend is limited; use a model that has a price.", shortened(unpriced.Model))}
+	}
+	return &Error{Reason: report.ReasonLedger, Message: "What you may still use cannot be looked up at the moment; try again.", Err: err}
+}
+
+// reserveRewritten reserves for a chat that was rewritten. On a rung it is rewritten again.
+func reserveRewritten(x *exchange, p rewrite.Policy, req *rewrite.Request, asked rewrite.Options) error {
+	res := &x.report.Rewrite
+	added := res.Outcome == rewrite.Injected
+	return reserve(x, demandOf(x, p, req), func(r meter.Rung) (spend.Demand, bool) {
+		if !added {
+			return spend.Demand{}, false
+		}
+		*res = x.setup.rewriter.Rewrite(x.life, spend.OnRung(p, r), req, asked)
+		if r == meter.NoSources {
+			res.Reason = report.ReasonLimit
+		}
+		x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
+		return demandOf(x, p, req), res.Outcome == rewrite.Injected || res.Outcome == rewrite.Untouched
+	})
+}
+
+// demandOf is what a rewritten request takes.
+func demandOf(x *exchange, p rewrite.Policy, req *rewrite.Request) spend.Demand {
+	res := &x.report.Rewrite
+	whole := int64(res.Ledger.Window.Request)
+	if whole == 0 && x.metered != nil {
+		whole = int64(x.setup.rewriter.Count(p, req))
+	}
+	if res.Outcome != rewrite.Injected {
+		return spend.Demand{Prompt: whole}
+	}
+	added := int64(res.Ledger.Used)
+	return spend.Demand{Prompt: whole + added, Injected: added}
+}
+
+// reserveAsItIs reserves for a chat that goes up as it came.
+func reserveAsItIs(x *exchange, p rewrite.Policy, req *rewrite.Request) error {
+	of := spend.Demand{}
+	if x.metered != nil {
+		of.Prompt = int64(x.setup.rewriter.Count(p, req))
+	}
+	return reserve(x, of, asItIs)
+}
+
+// reserveUnread reserves for a chat that cannot be read. Where tokens are limited it was refused.
+func reserveUnread(x *exchange) error { return reserve(x, spend.Demand{}, asItIs) }
+
+// reserveAnswered reserves for a chat that no model answers: it is a request, as it was searched
+// for, and takes no tokens.
+func reserveAnswered(x *exchange) error {
+	x.metered = nil
+	err := reserve(x, spend.Demand{}, asItIs)
+	x.spending.Answered()
+	return err
+}
+
+// reserveRelayed reserves for a request that is not rewritten.
+func reserveRelayed(x *exchange) error {
+	of := spend.Demand{}
+	if x.metered != nil {
+		n, _ := x.setup.rewriter.Models.Model(x.metered.ModelName()).Counter.Count(string(x.metered.Input()))
+		of.Prompt = int64(n)
+	}
+	return reserve(x, of, asItIs)
+}
+
+// checkBudgets refuses limits that nobody counts.
+func checkBudgets(tenants map[string]*Policy, budgets *meter.Meter) error {
+	for name, p := range tenants {
+		if p.Budget.Limited() && budgets == nil {
+			return fmt.Errorf("tenant %q has limits, and there is no ledger", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+//go:build unix
+
+package proxy_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"sidenote/cache/budget"
+	"sidenote/proxy"
+	"sidenote/proxy/meter"
+	"sidenote/proxy/metrics/metricstest"
+)
+
+// BenchmarkLimited sends requests to a tenant without limits and to one with them in turn,
+// and reports what limits add to a request in process: at most 5 µs are wanted. With them a
+// request is counted whole, capped, reserved and settled. The upstream tells what it used, or
+// not, so that the text of its answer is counted. The times are what the process computes, the
+// client and the upstream in it included, in the best tenth of its rounds.
+func BenchmarkLimited(b *testing.B) {
+	const told = `,"usage":{"prompt_tokens":1000,"completion_tokens":12,"total_tokens":1012}`
+	for name, usage := range map[string]string{"told": told, "untold": ""} {
+		b.Run(name, func(b *testing.B) {
+			answer := `{"choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("an answer ", 60) + `"}}]` + usage + `}`
+			ledger := budget.NewMemory(nil)
+			counted := meter.New(ledger, ledger, settleNow{ledger}, metricstest.New().NewBudgets())
+			dial := func(limits budget.Limits) *benchClient {
+				return dialBench(b, benchServerTo(b, answer, func(cfg *proxy.Config) {
+					p := cfg.Tenants.Unknown
+					p.Budget.Limits = limits
+					p.Metered, cfg.Budgets = p.Budget.Tokens(), counted
+				}))
+			}
+			compare(b, dial(budget.Limits{}), dial(budget.Limits{
+				budget.RequestsPerMinute: 1e7, budget.TokensPerMinute: 1e10, budget.TokensPerDay: 1e15, budget.ParallelRequests: 10,
+			}))
+		})
+	}
+}
+
+// A settleNow settles in the ledger of the process before the next request is read.
+type settleNow struct{ ledger *budget.Memory }
+
+func (s settleNow) Settle(one budget.Settlement) {
+	if _, err := s.ledger.SettleNow(one); err != nil {
+		panic(err)
+	}
+}
+
+// compare lets both clients send blocks of requests in turn.
+func compare(b *testing.B, free, limited *benchClient) {
+	b.Helper()
+	body := `{"model":"gpt-4o","max_tokens":16,"messages":[{"role":"user","content":"` + strings.Repeat("a question ", 90) + `"}]}`
+	request := fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n%sContent-Length: %d\r\n\r\n%s", benchLines, len(body), body)
+	const block = 20
+	var works [2][]float64
+	for n := 0; b.Loop(); n++ {
+		clients := [2]*benchClient{free, limited}
+		for i := range 2 {
+			i ^= n & 1 // neither is always the one that comes after the other
+			used := processTime(b)
+			for range block {
+				clients[i].ask(b, request)
+			}
+			works[i] = append(works[i], float64(processTime(b)-used)/block)
+		}
+	}
+	for i := range works {
+		slices.Sort(works[i])
+	}
+	least := len(works[0]) / 10 // what is computed beside others on the same cores takes longer
+	b.ReportMetric(works[0][least], "ns-free/request")
+	b.ReportMetric(works[1][least]-works[0][least], "ns-added/request")
+}
+
+// processTime is what the process has computed.
+func processTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// A benchClient sends one request after the other, and allocates nothing.
+type benchClient struct {
+	conn    net.Conn
+	answers *bufio.Reader
+}
+
+func dialBench(b *testing.B, addr string) *benchClient {
+	b.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { c.Close() })
+	return &benchClient{c, bufio.NewReader(c)}
+}
+
+func (c *benchClient) ask(b *testing.B, request []byte) {
+	if _, err := c.conn.Write(request); err != nil {
+		b.Fatal(err)
+	}
+	if err := skipBench(c.answers, []byte("Content-Length: ")); err != nil {
+		b.Fatal(err)
+	}
+}

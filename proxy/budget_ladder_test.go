@@ -1,0 +1,90 @@
+package proxy_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sidenote/cache/budget"
+	"sidenote/proxy"
+	"sidenote/proxy/meter"
+	"sidenote/proxy/metrics/metricstest"
+	"sidenote/proxy/report"
+	"sidenote/retrieval"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// Each rung of the ladder, and what goes up on it, byte for byte. The limits leave room for
+// just that rung: the rules take 297 tokens, and each source some 380.
+func TestBudgetLadder(t *testing.T) {
+	ladder := meter.Rungs()
+	for name, c := range map[string]struct {
+		injected int64
+		ladder   []meter.Rung
+		rung     meter.Rung // "": none
+		status   string     // the beginning
+		sources  int
+	}{
+		"whole":           {2200, ladder, "", "injected; sources=5;", 5},
+		"fewer_sources":   {1950, ladder, meter.FewerSources, "injected; ladder=fewer_sources; sources=4;", 4},
+		"shorter_sources": {1000, ladder, meter.ShorterSources, "injected; ladder=shorter_sources; sources=1;", 1},
+		"no_sources":      {100, ladder, meter.NoSources, "untouched; reason=limit; ladder=no_sources", 0},
+		"order":           {1400, []meter.Rung{meter.NoSources, meter.FewerSources}, meter.NoSources, "untouched; reason=limit; ladder=no_sources", 0},
+		"no_ladder":       {1400, nil, meter.Refuse, "refused; reason=quota", 0},
+		"not_reached":     {100, []meter.Rung{meter.FewerSources, meter.ShorterSources}, meter.Refuse, "refused; reason=quota", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := newUpstream(t, answerJSON(`{"usage":{"prompt_tokens":900,"completion_tokens":10}}`))
+			b := newTill(t)
+			g := openLimited(t, b, u, limited(t, only(budget.InjectedPerDay, c.injected), func(p *proxy.Policy) {
+				p.Rewrite.Knowledge, p.Budget.Ladder, p.RetryTooLong = []string{"kb-acme"}, c.ladder, true
+			}), retrieval.Func(fiveSources))
+			resp, _ := g.post(t, chatBody)
+			if got := resp.Header.Get(report.HeaderStatus); !strings.HasPrefix(got, c.status) {
+				t.Errorf("status %s, want %s", got, c.status)
+			}
+			r := g.reports.next(t)
+			if c.rung == meter.Refuse {
+				if resp.StatusCode != 429 || len(u.seen) > 0 || r.Budget.Rung != "" {
+					t.Errorf("%d, %+v", resp.StatusCode, r.Budget)
+				}
+				return
+			}
+			if r.Budget.Rung != string(c.rung) || r.Sources() != c.sources || r.Budget.Estimate.Injected > c.injected {
+				t.Errorf("%+v, %d sources", r.Budget, r.Sources())
+			}
+			for _, rung := range meter.Rungs() {
+				want := 0.0
+				if rung == c.rung {
+					want = 1
+				}
+				if n := metricstest.Count(t, b.metrics, "sidenote_budget_ladder_total", string(rung)); n != want {
+					t.Errorf("%s counted %v", rung, n)
+				}
+			}
+			body := u.next(t).body
+			if want := wholeCost(t, body); r.Budget.Estimate.Tokens != int64(want+1000) {
+				t.Errorf("reserved %d tokens, %d went up", r.Budget.Estimate.Tokens, want)
+			}
+			golden(t, name, body)
+		})
+	}
+}
+
+// golden compares what went up with a golden file.
+func golden(t *testing.T, name, body string) {
+	t.Helper()
+	path := filepath.Join("testdata", "ladder", name+".json")
+	if *update {
+		if err := os.WriteFile(path, []byte(body+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil || string(want) != body+"\n" {
+		t.Errorf("went up %s\nwant %s, %v", body, want, err)
+	}
+}

@@ -1,0 +1,188 @@
+package meter_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sidenote/cache/budget"
+	"sidenote/cache/budget/price"
+	"sidenote/proxy/meter"
+)
+
+// A watch notes what a Meter tells.
+type watch struct{ told []string }
+
+func (w *watch) Refused(_ string, window budget.Window)           { w.note("refused " + window.String()) }
+func (w *watch) Stepped(r meter.Rung)                             { w.note("stepped " + string(r)) }
+func (w *watch) Seen(string, budget.Levels)                       {}
+func (w *watch) Expired(int)                                      { w.note("expired") }
+func (w *watch) RolledBack(string)                                { w.note("rolled back") }
+func (w *watch) LedgerFailed()                                    { w.note("failed") }
+func (w *watch) Settled(_ string, _ budget.Kind, _ budget.Amount) { w.note("settled") }
+func (w *watch) note(s string)                                    { w.told = append(w.told, s) }
+func (w *watch) Settle(s budget.Settlement)                       { w.note("settle " + s.ID) }
+
+// tokens is a call that takes so many, of which Sidenote added some.
+func tokens(all, injected int64) budget.Amount {
+	return budget.Amount{Requests: 1, Tokens: all, Injected: injected}
+}
+
+// The ladder is gone down in its order. A rung that changes nothing, or that by the levels
+// cannot help, is not asked for; the last one always is. Where requests themselves are
+// limited, no rung helps.
+func TestLadder(t *testing.T) {
+	ladder := []meter.Rung{meter.FewerSources, meter.ShorterSources, meter.NoSources}
+	takes := map[meter.Rung]int64{meter.FewerSources: 80, meter.ShorterSources: 60, meter.NoSources: 40}
+	for name, c := range map[string]struct {
+		limits  budget.Limits
+		unknown meter.Rung // changes nothing
+		tried   []meter.Rung
+		asked   int // calls of the ledger
+		rung    meter.Rung
+		told    []string
+	}{
+		"room":       {budget.Limits{budget.TokensPerDay: 100}, "", nil, 1, "", nil},
+		"first":      {budget.Limits{budget.TokensPerDay: 80}, "", ladder[:1], 2, meter.FewerSources, []string{"stepped fewer_sources"}},
+		"second":     {budget.Limits{budget.TokensPerMinute: 60}, "", ladder[:2], 2, meter.ShorterSources, []string{"stepped shorter_sources"}},
+		"third":      {budget.Limits{budget.TokensPerDay: 59}, "", ladder, 2, meter.NoSources, []string{"stepped no_sources"}},
+		"none":       {budget.Limits{budget.TokensPerDay: 39}, "", ladder, 2, meter.Refuse, []string{"refused tokens_per_day"}},
+		"no such":    {budget.Limits{budget.TokensPerDay: 80}, meter.FewerSources, ladder[:2], 2, meter.ShorterSources, []string{"stepped shorter_sources"}},
+		"no last":    {budget.Limits{budget.TokensPerDay: 59}, meter.NoSources, ladder, 1, meter.Refuse, []string{"refused tokens_per_day"}},
+		"injected":   {budget.Limits{budget.InjectedPerDay: 30}, "", ladder[:2], 2, meter.ShorterSources, []string{"stepped shorter_sources"}},
+		"by request": {budget.Limits{budget.ParallelRequests: 1}, "", nil, 1, meter.Refuse, []string{"refused max_parallel_requests"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ledger, w := &counting{Memory: budget.NewMemory(nil)}, new(watch)
+			m := meter.New(ledger, ledger, w, w)
+			if c.limits[budget.ParallelRequests] > 0 {
+				if _, _, err := m.Reserve(t.Context(), &meter.Terms{}, meter.Call{Tenant: "t", ID: "other", Kind: budget.Chat, Estimate: tokens(1, 0)}, nil); err != nil {
+					t.Fatal(err)
+				}
+				ledger.asked = 0
+			}
+			var tried []meter.Rung
+			terms := &meter.Terms{Limits: c.limits, Ladder: ladder}
+			hold, rung, err := m.Reserve(t.Context(), terms, meter.Call{Tenant: "t", ID: "a:1", Kind: budget.Chat, Estimate: tokens(100, 60)}, func(r meter.Rung) (budget.Amount, bool) {
+				tried = append(tried, r)
+				return tokens(takes[r], takes[r]-40), r != c.unknown
+			})
+			if rung != c.rung || !slices.Equal(tried, c.tried) || ledger.asked != c.asked || !slices.Equal(w.told, c.told) {
+				t.Errorf("%q, tried %v, asked %d times, told %v", rung, tried, ledger.asked, w.told)
+			}
+			refusal, refused := errors.AsType[*meter.Refusal](err)
+			if refused != (c.rung == meter.Refuse) || (hold == nil) != refused || refused && refusal.Levels == (budget.Levels{}) {
+				t.Errorf("%v, %v", hold, err)
+			}
+			if want := takes[rung]; hold != nil && want > 0 && hold.Estimate().Tokens != want {
+				t.Errorf("reserved %+v", hold.Estimate())
+			}
+		})
+	}
+}
+
+// counting counts what a ledger is asked.
+type counting struct {
+	*budget.Memory
+	asked   int
+	renewed atomic.Int64 // by the goroutine that renews
+}
+
+func (c *counting) Reserve(ctx context.Context, r budget.Reservation) (budget.Decision, error) {
+	c.asked++
+	return c.Memory.Reserve(ctx, r)
+}
+
+func (c *counting) Renew(ctx context.Context, t budget.Ticket, lease time.Duration) (bool, error) {
+	c.renewed.Add(1)
+	return c.Memory.Renew(ctx, t, lease)
+}
+
+// What is held longer than a lease is renewed until it is settled, and then charged what it
+// took, not what was estimated; a second settlement counts for nothing.
+func TestRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger, w := &counting{Memory: budget.NewMemory(time.Now)}, new(watch)
+		settles := settler(func(s budget.Settlement) {
+			if got, err := ledger.Settle(t.Context(), s); err != nil || got[0] != budget.Settled {
+				t.Errorf("settled: %v, %v", got, err)
+			}
+		})
+		m := meter.New(ledger, ledger, settles, w)
+		ctx, stop := context.WithCancel(t.Context())
+		go m.Run(ctx)
+		terms := &meter.Terms{Limits: budget.Limits{budget.TokensPerDay: 1000}}
+		hold, _, err := m.Reserve(t.Context(), terms, meter.Call{Tenant: "t", ID: "a:1", Kind: budget.Chat, Estimate: tokens(100, 0)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if u, err := ledger.Usage(t.Context(), "t", terms.Limits); err != nil || u.Day.Held != tokens(100, 0) || u.Expired != 0 || ledger.renewed.Load() < 30 {
+			t.Errorf("after an hour: %+v, %v, renewed %d times", u, err, ledger.renewed.Load())
+		}
+		hold.Settle(tokens(7, 0))
+		hold.Settle(tokens(8, 0))
+		renewed := ledger.renewed.Load()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if u, err := ledger.Usage(t.Context(), "t", terms.Limits); err != nil || u.Day.Held != (budget.Amount{}) || u.Day.Spent != tokens(7, 0) || ledger.renewed.Load() != renewed || m.Open() != 0 {
+			t.Errorf("settled: %+v, %v, renewed %d times more", u, err, ledger.renewed.Load()-renewed)
+		}
+		stop()
+	})
+}
+
+type settler func(budget.Settlement)
+
+func (f settler) Settle(s budget.Settlement) { f(s) }
+
+// What a refusal says to people and to SDKs.
+func TestRefusal(t *testing.T) {
+	level := func(w budget.Window, l budget.Level) (out budget.Levels) {
+		out[w] = l
+		return out
+	}
+	for want, c := range map[string]struct {
+		r       meter.Refusal
+		headers map[string]string
+	}{
+		"Your limit tokens_per_minute, 500, is reached; try again in 1.5s.": {
+			meter.Refusal{Window: budget.TokensPerMinute, Wait: 1500 * time.Millisecond, Levels: level(budget.TokensPerMinute, budget.Level{Limit: 500, Left: 3, Reset: 59 * time.Second})},
+			map[string]string{"Retry-After": "2", "Retry-After-Ms": "1500", "X-Ratelimit-Limit-Tokens": "500", "X-Ratelimit-Remaining-Tokens": "3", "X-Ratelimit-Reset-Tokens": "59s"},
+		},
+		"This request alone may take more than your limit usd_per_month, $1500.5; make it shorter, or set a lower limit for its answer.": {
+			meter.Refusal{Window: budget.MoneyPerMonth, Never: true, Levels: level(budget.MoneyPerMonth, budget.Level{Limit: 1500_500_000_000})},
+			map[string]string{"X-Should-Retry": "false"},
+		},
+		"Your limit injected_tokens_per_day, 9, is reached; try again in 1s.": { // until others have ended
+			meter.Refusal{Window: budget.InjectedPerDay, Wait: time.Second, Levels: level(budget.InjectedPerDay, budget.Level{Limit: 9})},
+			map[string]string{"Retry-After": "1", "Retry-After-Ms": "1000"},
+		},
+	} {
+		got := map[string]string{}
+		c.r.Headers(func(name, value string) { got[name] = value })
+		if text := c.r.Error(); text != want || !reflect.DeepEqual(got, c.headers) {
+			t.Errorf("%s\nwant %s\n%v", text, want, got)
+		}
+	}
+}
+
+// A cost is rounded up to the unit of budgets, and bounded.
+func TestMoney(t *testing.T) {
+	const unit = price.USD(price.Dollar / budget.USD)
+	for cost, want := range map[price.USD]int64{0: 0, 1: 1, unit: 1, unit + 1: 2, price.Dollar: budget.USD, math.MaxInt64: budget.MaxAmount} {
+		if got := meter.Money(cost, nil); got != want {
+			t.Errorf("%d: %d, want %d", cost, got, want)
+		}
+	}
+	if got := meter.Money(0, price.ErrOverflow); got != budget.MaxAmount {
+		t.Errorf("overflow: %d", got)
+	}
+}

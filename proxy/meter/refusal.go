@@ -1,0 +1,90 @@
+package meter
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"sidenote/cache/budget"
+)
+
+// A Refusal says why a call may not be made.
+type Refusal struct {
+	Window budget.Window
+	Wait   time.Duration // after which it may be made; see budget.Decision
+	Never  bool          // it is larger than the whole limit
+	Levels budget.Levels
+}
+
+// Error says for the caller which limit is reached, and what helps.
+func (r *Refusal) Error() string {
+	limit := amount(r.Window, r.Levels[r.Window].Limit)
+	switch {
+	case r.Never:
+		return fmt.Sprintf("This request alone may take more than your limit %s, %s; make it shorter, or set a lower limit for its answer.", r.Window, limit)
+	case r.Window == budget.ParallelRequests:
+		return fmt.Sprintf("You have as many requests at once as your limit %s allows, %s; try again when one has ended.", r.Window, limit)
+	case r.Hopeless():
+		return fmt.Sprintf("Your limit %s, %s, is reached; it is free again at %s UTC.", r.Window, limit,
+			time.Now().Add(r.Wait).UTC().Truncate(time.Second).Format(time.DateTime))
+	}
+	return fmt.Sprintf("Your limit %s, %s, is reached; try again in %s.", r.Window, limit, r.Wait.Round(time.Millisecond))
+}
+
+// Shown is a window with its limit, for people: "usd_per_month $1500".
+func Shown(w budget.Window, limit int64) string { return w.String() + " " + amount(w, limit) }
+
+func amount(w budget.Window, n int64) string {
+	if w == budget.MoneyPerDay || w == budget.MoneyPerMonth {
+		return "$" + strconv.FormatFloat(float64(n)/budget.USD, 'f', -1, 64)
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// maxWait is the longest that clients wait by themselves: OpenAI's SDKs take no longer
+// Retry-After seriously.
+const maxWait = time.Minute
+
+// Hopeless tells whether a client that tries again by itself would not succeed.
+func (r *Refusal) Hopeless() bool { return r.Never || r.Wait > maxWait }
+
+// Quota tells whether the limit is one by the day or month.
+func (r *Refusal) Quota() bool {
+	switch r.Window {
+	case budget.TokensPerDay, budget.InjectedPerDay, budget.MoneyPerDay, budget.MoneyPerMonth:
+		return true
+	}
+	return false
+}
+
+// Kind returns error.type and error.code as OpenAI has them for such a refusal.
+func (r *Refusal) Kind() (kind, code string) {
+	switch r.Window {
+	case budget.RequestsPerMinute, budget.ParallelRequests:
+		return "requests", "rate_limit_exceeded"
+	case budget.TokensPerMinute, budget.InjectedPerMinute:
+		return "tokens", "rate_limit_exceeded"
+	}
+	return "insufficient_quota", "insufficient_quota"
+}
+
+// Headers calls set with the header lines by which OpenAI's SDKs know how long to wait:
+// Retry-After, x-should-retry, and x-ratelimit-* of the windows by the minute.
+func (r *Refusal) Headers(set func(name, value string)) {
+	up := func(d, unit time.Duration) string { return strconv.FormatInt(int64((d+unit-1)/unit), 10) }
+	if r.Hopeless() {
+		set("X-Should-Retry", "false")
+	} else {
+		set("Retry-After-Ms", up(r.Wait, time.Millisecond))
+	}
+	if !r.Never {
+		set("Retry-After", up(r.Wait, time.Second))
+	}
+	for name, w := range map[string]budget.Window{"Requests": budget.RequestsPerMinute, "Tokens": budget.TokensPerMinute} {
+		if l := r.Levels[w]; l.Limit > 0 {
+			set("X-Ratelimit-Limit-"+name, strconv.FormatInt(l.Limit, 10))
+			set("X-Ratelimit-Remaining-"+name, strconv.FormatInt(l.Left, 10))
+			set("X-Ratelimit-Reset-"+name, l.Reset.Round(time.Millisecond).String())
+		}
+	}
+}

@@ -1,0 +1,90 @@
+// Package meter keeps tenants within their budgets: it reserves what a call may take before
+// it is made, says what is left out first where that is too much, and settles what the call
+// took when it has ended. Package budget counts; this package knows what is counted.
+package meter
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"sidenote/cache/budget"
+	"sidenote/cache/budget/price"
+)
+
+// A Rung is a step by which a request is made cheaper before it is refused.
+type Rung string
+
+// The rungs. Those of features that do not exist yet come with them.
+const (
+	FewerSources   Rung = "fewer_sources"   // half as many sources, in half the context tokens
+	ShorterSources Rung = "shorter_sources" // half as many sources, in a quarter of the context tokens
+	NoSources      Rung = "no_sources"      // the request as it came
+	Refuse         Rung = "refuse"          // ends each ladder
+)
+
+// Rungs lists all rungs but Refuse, in the usual order.
+func Rungs() []Rung { return []Rung{FewerSources, ShorterSources, NoSources} }
+
+// Terms are what a policy says of budgets. The zero Terms limit nothing.
+type Terms struct {
+	Limits    budget.Limits
+	Allowance budget.Limits // what one replica may grant while the ledger cannot be asked; zero: nothing
+	Ladder    []Rung        // tried in this order; then the request is refused, which is not listed
+	Prices    price.Table
+	Unpriced  *price.Prices // of models that Prices does not have; nil: refused if money is limited
+}
+
+// Limited tells whether anything is limited.
+func (t *Terms) Limited() bool { return t.Limits != budget.Limits{} }
+
+// Tokens tells whether tokens or money are limited, so that they must be known.
+func (t *Terms) Tokens() bool {
+	of := t.Limits
+	of[budget.RequestsPerMinute], of[budget.ParallelRequests] = 0, 0
+	return of != budget.Limits{}
+}
+
+// Money tells whether money is limited, so that the model's price must be known.
+func (t *Terms) Money() bool {
+	return t.Limits[budget.MoneyPerDay] > 0 || t.Limits[budget.MoneyPerMonth] > 0
+}
+
+// DefaultOutput returns how many tokens an answer may have that nobody limits, 0 for any
+// number: a quarter of the smallest limit of tokens, so that no limit is too small for every
+// request that says nothing.
+func (t *Terms) DefaultOutput() (n int64) {
+	for _, w := range [...]budget.Window{budget.TokensPerMinute, budget.TokensPerDay} {
+		if limit := t.Limits[w]; limit > 0 && (n == 0 || limit/4 < n) {
+			n = max(limit/4, 1)
+		}
+	}
+	return n
+}
+
+// PricesOf returns the prices of a model by its names. Without any the model is free where
+// money is not limited; else the error wraps price.ErrNone.
+func (t *Terms) PricesOf(names ...string) (price.Prices, error) {
+	switch p, ok := t.Prices.Find(names...); {
+	case ok:
+		return p, nil
+	case t.Unpriced != nil:
+		return *t.Unpriced, nil
+	case !t.Money():
+		return price.Prices{}, nil
+	}
+	return t.Prices.Of(names...)
+}
+
+// Money returns a cost in the unit of budgets, rounded up: never is less charged than a call
+// costs. A cost that cannot be computed is the largest that a ledger takes.
+func Money(cost price.USD, err error) int64 {
+	const unit = price.USD(price.Dollar / budget.USD)
+	if errors.Is(err, price.ErrOverflow) || cost > math.MaxInt64-unit {
+		return budget.MaxAmount
+	}
+	if err != nil {
+		panic(fmt.Sprintf("BUG: a cost of checked numbers: %v", err))
+	}
+	return min(int64((cost+unit-1)/unit), budget.MaxAmount)
+}

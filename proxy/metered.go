@@ -1,0 +1,90 @@
+package proxy
+
+import (
+	"cmp"
+	"io"
+	"slices"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/coding"
+	"sidenote/proxy/route"
+	"sidenote/proxy/spend"
+	"sidenote/proxy/transport"
+	"sidenote/proxy/usage"
+	"sidenote/rewrite"
+	"sidenote/rewrite/metered"
+)
+
+// measure makes a request ready to be metered, if its policy asks for that. body is whole, and
+// decompressed. If another server could read other limits in it, the error refuses it.
+func measure(x *exchange, body []byte) error {
+	if !x.policy.Metered {
+		return nil
+	}
+	if x.parser == nil { // on routes other than chat
+		x.parser = x.server.parsers.Get().(*rewrite.Parser)
+	}
+	r := &x.limits
+	if err := r.ReadBy(x.parser, spend.RouteOf(x.target.Route), body); err != nil {
+		return err
+	}
+	m := x.setup.rewriter.Models.Model(r.ModelName())
+	r.Caps = metered.Caps{Tenant: x.policy.OutputCap, Model: cmp.Or(m.MaxOutput, rewrite.ReservedOutput(m)), Default: int(x.policy.Budget.DefaultOutput()), Completion: m.CompletionCap}
+	r.IncludeUsage = !x.upstream.noUsage
+	x.metered, x.row = r, m.Row
+	if x.target.Route != route.Embeddings { // these have no text
+		x.counter = m.Counter
+	}
+	return nil
+}
+
+// plainStreams replaces Accept-Encoding for a request whose stream is to be edited: what is
+// compressed cannot be.
+func plainStreams(x *exchange, lines []transport.Header) []transport.Header {
+	if x.metered == nil || !x.metered.HidesUsage() {
+		return lines
+	}
+	return append(slices.Clip(lines), transport.Header{Name: fasthttp.HeaderAcceptEncoding, Value: "identity"})
+}
+
+// hideUsage hides from the client that its stream tells what it used, if it did not ask for
+// that.
+func hideUsage(x *exchange, answer *transport.Answer, how *transport.Relay) {
+	if x.metered == nil || !x.metered.HidesUsage() || !x.streaming || answer.Status() != fasthttp.StatusOK ||
+		!coding.Plain(string(answer.Header(fasthttp.HeaderContentEncoding))) {
+		return
+	}
+	how.Through = func(w io.Writer) io.WriteCloser { return usage.NewHider(w) }
+}
+
+// meteredEdits adds the edits of a metered request to those of its rewrite, and to the
+// ledger.
+func meteredEdits(x *exchange, edits []rewrite.Edit) []rewrite.Edit {
+	if x.metered == nil {
+		return edits
+	}
+	if mine := x.metered.Edits(); len(mine) > 0 {
+		edits = metered.Merge(edits, mine)
+	}
+	x.report.Rewrite.Ledger.Edits = edits
+	return edits
+}
+
+// relayMetered reads the body of a metered request that is not rewritten, and sends it.
+func relayMetered(x *exchange) error {
+	body, _, err := x.readBody()
+	if err != nil {
+		return err
+	}
+	if err := x.checkModels(body); err != nil {
+		return err
+	}
+	if err := measure(x, body); err != nil {
+		return err
+	}
+	if err := reserveRelayed(x); err != nil {
+		return err
+	}
+	return x.send(body, nil)
+}

@@ -1,0 +1,201 @@
+package proxy_test
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"sidenote/proxy"
+	"sidenote/proxy/metrics/metricstest"
+	"sidenote/proxy/report"
+	"sidenote/proxy/usage"
+)
+
+// A metered request goes up with a cap of its output, on every listed route, and what two
+// servers could read differently of its limits is refused. Nothing else of it changes.
+// Requests that are not metered are not touched. (C18)
+func TestMeteredRequests(t *testing.T) {
+	const input = `"input":"a","seed": 1.0}`
+	for name, c := range map[string]struct {
+		path, body string
+		want       string // "" is refused
+	}{
+		"chat":             {"/v1/chat/completions", chatBody, `{"max_tokens":1000,` + chatBody[1:]},
+		"chat, its own":    {"/v1/chat/completions", `{"max_tokens":7,` + chatBody[1:], `{"max_tokens":7,` + chatBody[1:]},
+		"chat, too long":   {"/v1/chat/completions", `{"max_tokens": 7000 ,` + chatBody[1:], `{"max_tokens": 1000 ,` + chatBody[1:]},
+		"chat, n":          {"/v1/chat/completions", `{"n":129,` + chatBody[1:], ""},
+		"chat, twice":      {"/v1/chat/completions", `{"max_tokens":7,"max_tokens":8,` + chatBody[1:], ""},
+		"chat, no JSON":    {"/v1/chat/completions", `{"messages":[`, ""},
+		"completions":      {"/v1/completions", `{` + input, `{"max_tokens":16,` + input},
+		"responses":        {"/v1/responses", `{` + input, `{"max_output_tokens":1000,` + input},
+		"responses, short": {"/v1/responses", `{"max_output_tokens":-1,` + input, ""},
+		"embeddings":       {"/v1/embeddings", `{` + input, `{` + input},
+		"moderations":      {"/v1/moderations", `{` + input, `{` + input},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, metered := range []bool{true, false} {
+				u := newUpstream(t, answerJSON("{}"))
+				g := open(t, u, func(p *proxy.Policy) {
+					p.Metered, p.OutputCap, p.Rewrite.Knowledge = metered, 1000, nil
+				})
+				resp := g.raw(t, strings.Replace(chat(c.body), "/v1/chat/completions", c.path, 1))
+				answer, err := io.ReadAll(resp.Body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if metered && c.want == "" {
+					if resp.StatusCode != 400 || len(u.seen) > 0 {
+						t.Errorf("%d %s, %d requests went up", resp.StatusCode, answer, len(u.seen))
+					}
+					continue
+				}
+				want := c.body
+				if metered {
+					want = c.want
+				}
+				if r := g.reports.next(t); metered && strings.Contains(want, "1000") && (len(r.Rewrite.Ledger.Edits) != 1 || r.Rewrite.Ledger.Edits[0].Name != "max-tokens") {
+					t.Errorf("%+v in the ledger", r.Rewrite.Ledger.Edits)
+				}
+				if got := u.next(t).body; got != want || resp.StatusCode != 200 {
+					t.Errorf("metered %t: %d, went up %s, want %s", metered, resp.StatusCode, got, want)
+				}
+			}
+		})
+	}
+}
+
+// A compressed request that is metered goes up as it came if nothing is changed of it, and
+// uncompressed otherwise.
+func TestMeteredCompressed(t *testing.T) {
+	for body, want := range map[string]string{`{"max_tokens":7,"prompt":"a"}`: "", `{"prompt":"a"}`: `{"max_tokens":16,"prompt":"a"}`} {
+		u := newUpstream(t, answerJSON("{}"))
+		g := open(t, u, func(p *proxy.Policy) { p.Metered = true })
+		packed := gzipped(t, body)
+		g.raw(t, strings.Replace(chat(packed, "Content-Encoding: gzip"), "/v1/chat/completions", "/v1/completions", 1))
+		encoding := ""
+		if want == "" {
+			want, encoding = packed, "gzip"
+		}
+		if s := u.next(t); s.body != want || s.header("Content-Encoding") != encoding {
+			t.Errorf("%s: went up %q as %q", body, s.body, s.header("Content-Encoding"))
+		}
+	}
+}
+
+// A metered stream tells what it used, which its client does not see unless it asked for
+// it. A stream that is not metered, or whose
+// upstream refuses the option, is left alone.
+func TestMeteredStreams(t *testing.T) {
+	const (
+		asked = `data: {"choices":[{"delta":{"content":"Hi"}}],"usage":null}` + "\n\n" +
+			`data: {"choices":[],"usage":{"prompt_tokens":19,"completion_tokens":10}}` + "\n\ndata: [DONE]\n\n"
+		unasked = `data: {"choices":[{"delta":{"content":"Hi"}}]}` + "\n\ndata: [DONE]\n\n"
+		option  = `"stream_options":{"include_usage":true},`
+	)
+	for name, c := range map[string]struct {
+		metered, noUsage bool
+		request          string // what its options are
+		up, answer       string // what they are upstream, and what the client gets
+		encoding         string // that the upstream is asked for
+		output           int64
+	}{
+		"not metered":     {false, false, "", "", unasked, "gzip", 0},
+		"metered":         {true, false, "", option, unasked, "identity", 10},
+		"wants none":      {true, false, `"stream_options":{"include_usage":false},`, option, unasked, "identity", 10},
+		"wants it":        {true, false, option, option, asked, "gzip", 10},
+		"option refused":  {true, true, "", "", unasked, "gzip", 0},
+		"not metered, it": {false, false, option, option, asked, "gzip", 10},
+	} {
+		for _, path := range []string{"/v1/chat/completions", "/v1/completions"} {
+			t.Run(name+path, func(t *testing.T) {
+				u := newUpstream(t, func(s seen, w io.Writer) {
+					body := unasked
+					if strings.Contains(s.body, `"include_usage":true`) {
+						body = asked
+					}
+					fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+				})
+				cfg := proxy.Config{
+					Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url, NoUsageOption: c.noUsage}},
+					Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.Metered, p.Rewrite.Knowledge = c.metered, nil })},
+				}
+				g := start(t, cfg, nil)
+				rest := `"max_tokens":9,"stream":true,` + chatBody[1:]
+				resp := g.raw(t, strings.Replace(chat("{"+c.request+rest, "Accept-Encoding: gzip"), "/v1/chat/completions", path, 1))
+				if got, err := io.ReadAll(resp.Body); err != nil || string(got) != c.answer {
+					t.Errorf("the client got %q, %v", got, err)
+				}
+				if s := u.next(t); s.body != "{"+c.up+rest || s.header("Accept-Encoding") != c.encoding {
+					t.Errorf("went up %s, accepting %s", s.body, s.header("Accept-Encoding"))
+				}
+				if r := g.reports.next(t); r.Usage.Output != c.output {
+					t.Errorf("read %+v, %s", r.Usage, r.UsageFound)
+				}
+			})
+		}
+	}
+}
+
+// The text of a metered answer that does not tell what it used is counted, whole or cut,
+// compressed or not, and even while others are being counted. (C2, U5, U6, U11)
+func TestMeteredTextIsCounted(t *testing.T) {
+	const (
+		event = "data: {\"choices\":[{\"delta\":{\"content\":\"abc\"}}]}\n\n"
+		sse   = "200 OK\r\nContent-Type: text/event-stream"
+	)
+	for name, c := range map[string]struct {
+		head, answer string
+		length       int // that is announced; 0: that of answer
+		want         usage.Counted
+	}{
+		"stream":           {sse, event + event + "data: [DONE]\n\n", 0, usage.Counted{Output: 6, Exact: true, Known: true}},
+		"cut (U5)":         {sse, event + event + "data: {\"choi", 1000, usage.Counted{Output: 6, Exact: true, Known: true}},
+		"error (U11)":      {sse, event + "data: {\"error\":{}}\n\n", 0, usage.Counted{Output: 3, Exact: true, Known: true}},
+		"lie (U14)":        {okJSON, `{"choices":[{"message":{"content":"abcd"}}],"usage":{"prompt_tokens":-1,"completion_tokens":1}}`, 0, usage.Counted{Output: 4, Exact: true, Known: true}},
+		"told":             {okJSON, `{"choices":[{"message":{"content":"abcd"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`, 0, usage.Counted{}},
+		"gzip":             {okJSON + "\r\nContent-Encoding: gzip", gzipped(t, `{"choices":[{"message":{"content":"abcd"}}]}`), 0, usage.Counted{Output: 4, Exact: true, Known: true}},
+		"unknown coding":   {okJSON + "\r\nContent-Encoding: compress", "?", 0, usage.Counted{}},
+		"refused upstream": {"429 Slow down\r\nContent-Type: application/json", `{}`, 0, usage.Counted{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := newUpstream(t, func(_ seen, w io.Writer) {
+				fmt.Fprintf(w, "HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", c.head, max(c.length, len(c.answer)), c.answer)
+				_ = w.(io.Closer).Close()
+			})
+			g := open(t, u, func(p *proxy.Policy) { p.Metered = true })
+			for _, busy := range []bool{false, true} {
+				free := func() {}
+				if busy {
+					free = proxy.OccupyDecoders(g.server)
+				}
+				resp := g.raw(t, chat(strings.Replace(chatBody, "{", `{"stream":true,`, 1)))
+				_, _ = io.Copy(io.Discard, resp.Body) // some are cut
+				if r := g.reports.next(t); r.Generated != c.want {
+					t.Errorf("busy %t: counted %+v, %s", busy, r.Generated, r.UsageFound)
+				}
+				free()
+			}
+			if n := metricstest.Count(t, g.metrics, "sidenote_shed_total", "usage"); n != 0 {
+				t.Errorf("%v were shed", n)
+			}
+		})
+	}
+}
+
+// A client that leaves in a stream is charged what has come until then. (C2)
+func TestMeteredClientLeaves(t *testing.T) {
+	u, events, _, gone := streamer(t)
+	g := open(t, u, func(p *proxy.Policy) { p.Metered = true })
+	_, r, c := g.stream(t)
+	const event = "data: {\"choices\":[{\"delta\":{\"content\":\"abc\"}}]}\n\n"
+	events <- event
+	if _, err := io.CopyN(io.Discard, r, int64(len(event))); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	<-gone
+	if r := g.reports.next(t); r.Generated != (usage.Counted{Output: 3, Exact: true, Known: true}) || r.Client != report.ClientGoneStreaming {
+		t.Errorf("counted %+v, %s", r.Generated, r.Client)
+	}
+}

@@ -1,0 +1,140 @@
+package proxy
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"sidenote/proxy/transport"
+	"sidenote/proxy/transport/outbound"
+	"sidenote/rewrite"
+)
+
+// A setup is what requests read of the configuration. It is never changed: Reload puts
+// another in its place, and a request keeps the one that it began with.
+type setup struct {
+	tenants   *Directory
+	upstreams map[string]*backend
+	rewriter  *rewrite.Rewriter
+}
+
+// A backend is a configured upstream with its client.
+type backend struct {
+	name    string
+	client  *transport.Upstream
+	of      clientConfig       // what client was made of
+	noUsage bool               // its streams are not asked to tell what they used
+	replace []transport.Header // puts Sidenote's key for the upstream in place of the client's; nil relays the client's
+}
+
+// A clientConfig is what the client of an upstream is made of. Upstreams that differ in
+// nothing else can have the same client.
+type clientConfig struct {
+	Upstream // without its key, which is sent with each request
+	timeouts Timeouts
+}
+
+// equal tells whether c and d make the same client.
+func (c clientConfig) equal(d clientConfig) bool {
+	same := c.Dial.Equal(d.Dial)
+	c.Dial, d.Dial = outbound.Options{}, outbound.Options{}
+	return same && reflect.DeepEqual(c, d)
+}
+
+// A retired is the client of an upstream that was taken out of the configuration, or
+// changed there. Requests that began before may still use it. Each of its connections is
+// closed when the answer on it has ended.
+type retired struct {
+	client *transport.Upstream
+	since  time.Time
+}
+
+// retiredFor is how long a client without a call is remembered at least, which is longer
+// than it takes to read the body of a request that may still use it. Shutdown closes those
+// that are remembered.
+const retiredFor = time.Hour
+
+// Reload puts the upstreams and tenants of cfg, its timeouts for upstreams, and rw in place
+// of those in force, all at once. Requests that began before keep what they began with. Other
+// fields of cfg are not read. After an error nothing has changed.
+func (s *Server) Reload(cfg Config, rw *rewrite.Rewriter) error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	old := s.setup.Load()
+	next, err := s.newSetup(cfg, rw, old)
+	if err != nil {
+		return err
+	}
+	s.setup.Store(next)
+	now, used := time.Now(), map[*transport.Upstream]bool{}
+	for _, b := range next.upstreams {
+		used[b.client] = true
+	}
+	kept := s.retired[:0:0]
+	for _, r := range s.retired {
+		if r.client.Busy() > 0 || now.Sub(r.since) < retiredFor {
+			kept = append(kept, r)
+		}
+	}
+	for _, b := range old.upstreams {
+		if !used[b.client] {
+			b.client.Retire()
+			kept = append(kept, retired{b.client, now})
+		}
+	}
+	s.retired = kept
+	return nil
+}
+
+// newSetup checks cfg. It takes the clients of old that need not change; old may be nil.
+func (s *Server) newSetup(cfg Config, rw *rewrite.Rewriter, old *setup) (*setup, error) {
+	next := &setup{tenants: NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw}
+	for name, u := range cfg.Upstreams {
+		var before *backend
+		if old != nil {
+			before = old.upstreams[name]
+		}
+		b, err := s.newBackend(name, u, cfg.Timeouts.orDefaults(), before)
+		if err != nil {
+			return nil, err
+		}
+		next.upstreams[name] = b
+	}
+	for tenant, p := range next.tenants.Policies() {
+		if next.upstreams[p.Upstream] == nil {
+			return nil, fmt.Errorf("tenant %q: upstream %q is not configured", tenant, p.Upstream)
+		}
+	}
+	return next, checkBudgets(next.tenants.Policies(), s.budgets)
+}
+
+func (s *Server) newBackend(name string, u Upstream, t Timeouts, before *backend) (*backend, error) {
+	t.ClientRead, t.ClientWrite, t.ClientIdle = s.timeouts.ClientRead, s.timeouts.ClientWrite, s.timeouts.ClientIdle
+	of := clientConfig{u, t}
+	of.APIKey = Secret{}
+	if before != nil && before.of.equal(of) {
+		return &backend{name: name, client: before.client, of: of, noUsage: u.NoUsageOption, replace: keyHeaders(u)}, nil
+	}
+	client, err := transport.NewUpstream(transport.Config{
+		BaseURL: u.BaseURL, Dial: u.Dial,
+		Connect: t.Connect, FirstByte: t.FirstByte, Idle: t.Idle,
+		ClientRead: t.ClientRead, ClientWrite: t.ClientWrite,
+		Panicked: s.panicked, Raw: s.raw,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("upstream %q: %w", name, err)
+	}
+	return &backend{name: name, client: client, of: of, noUsage: u.NoUsageOption, replace: keyHeaders(u)}, nil
+}
+
+// closeClients closes the connections to all upstreams.
+func (s *Server) closeClients() {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	for _, b := range s.setup.Load().upstreams {
+		b.client.Close()
+	}
+	for _, r := range s.retired {
+		r.client.Close()
+	}
+}

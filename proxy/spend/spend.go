@@ -1,0 +1,213 @@
+// Package spend says what a request takes of its tenant's budget: it reserves that before the
+// request is sent, on the rung of the policy's ladder that has room, and settles it when the
+// answer has ended.
+package spend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sidenote/cache/budget"
+	"sidenote/cache/budget/price"
+	"sidenote/proxy/meter"
+	"sidenote/proxy/report"
+	"sidenote/proxy/route"
+	"sidenote/proxy/transport"
+	"sidenote/proxy/usage"
+	"sidenote/rewrite"
+	"sidenote/rewrite/metered"
+)
+
+// A Request is what is known of a request whose tenant has limits.
+type Request struct {
+	Tenant string
+	ID     string // of the request; unique
+	Route  route.Kind
+	Body   *metered.Request // nil on routes whose answers have no tokens
+	Row    string           // of the model table, for the model that Body names
+}
+
+// A Demand is what a request takes, as it would be sent, in tokens.
+type Demand struct {
+	Prompt   int64
+	Injected int64 // of Prompt: added by Sidenote
+}
+
+// A Spending is what a request has reserved. Settle ends it.
+type Spending struct {
+	hold    *meter.Hold
+	ended   usage.Outcome // how far the call came if the upstream did not answer
+	prices  price.Prices
+	sent    Demand // of the request, as it was sent
+	longest int64  // tokens of all its answers at most
+}
+
+// A PriceError says that money is limited and nobody knows what a model costs.
+type PriceError struct{ Model string }
+
+// Error names the model.
+func (e *PriceError) Error() string { return fmt.Sprintf("no price for model %.128q", e.Model) }
+
+// Reserve reserves what a request takes. If there is no room, cheaper makes it cheaper by a
+// rung of the ladder and returns what it takes then, false where the rung changes nothing. The
+// request is to be sent as cheaper left it. The error is a *PriceError, a *meter.Refusal, or
+// that of the ledger.
+func Reserve(ctx context.Context, m *meter.Meter, terms *meter.Terms, r Request, of Demand, cheaper func(meter.Rung) (Demand, bool)) (*Spending, meter.Rung, error) {
+	s := new(Spending)
+	if r.Body != nil {
+		name := r.Body.ModelName()
+		var err error
+		if s.prices, err = terms.PricesOf(name, r.Row); err != nil {
+			return nil, "", &PriceError{name}
+		}
+	}
+	call := meter.Call{Tenant: r.Tenant, ID: r.ID + ":1", Kind: kindOf(r.Route), Estimate: s.estimate(r.Body, of)}
+	hold, rung, err := m.Reserve(ctx, terms, call, func(rung meter.Rung) (budget.Amount, bool) {
+		of, ok := cheaper(rung)
+		if !ok {
+			return budget.Amount{}, false
+		}
+		return s.estimate(r.Body, of), true
+	})
+	s.hold = hold
+	return s, rung, err
+}
+
+func kindOf(r route.Kind) budget.Kind {
+	switch r {
+	case route.Chat, route.Completions, route.Responses:
+		return budget.Chat
+	case route.Embeddings:
+		return budget.Embedding
+	}
+	return budget.Other
+}
+
+// RouteOf returns what a metered request may use on a route.
+func RouteOf(r route.Kind) metered.Route {
+	switch r {
+	case route.Chat:
+		return metered.Chat
+	case route.Completions:
+		return metered.Completions
+	case route.Responses:
+		return metered.Responses
+	case route.Embeddings:
+		return metered.Embeddings
+	}
+	return metered.Other
+}
+
+// estimate is what a request takes at most.
+func (s *Spending) estimate(body *metered.Request, of Demand) budget.Amount {
+	a := budget.Amount{Requests: 1}
+	if body == nil {
+		return a
+	}
+	e := body.Estimate(of.Prompt)
+	s.sent, s.longest = of, min(e.Output, budget.MaxAmount/2)
+	a.Tokens, a.Injected = min(e.Input+s.longest, budget.MaxAmount), of.Injected
+	a.Money = meter.Money(s.prices.Most(e.Input, s.longest))
+	return a
+}
+
+// Estimate returns what was reserved.
+func (s *Spending) Estimate() budget.Amount { return s.hold.Estimate() }
+
+// Settle ends the reservation by what the call took, and notes that in the Report, which is
+// whole but for that.
+func (s *Spending) Settle(r *report.Report) {
+	r.Budget.Charged = s.hold.Estimate() // if the rest panics
+	defer func() { s.hold.Settle(r.Budget.Charged) }()
+	r.Budget.Charged = s.charge(r)
+}
+
+// SentAgain notes that the request was sent once more, shorter: its first call took nothing.
+// It does nothing if s is nil.
+func (s *Spending) SentAgain(demand func() Demand) {
+	if s != nil {
+		s.sent = demand()
+	}
+}
+
+// Failed notes that a call ended with an error of package transport, without an answer. It
+// does nothing if s is nil.
+func (s *Spending) Failed(err error) {
+	if s != nil {
+		s.ended = sentOf(err)
+	}
+}
+
+// Answered notes that the request is answered without a call. It does nothing if s is nil.
+func (s *Spending) Answered() {
+	if s != nil {
+		s.ended = usage.Completed
+	}
+}
+
+// NeedsText tells whether Settle will look at r.Generated. The rest of r is whole.
+func (s *Spending) NeedsText(r *report.Report) bool {
+	return s.hold.Estimate().Tokens > 0 && s.settlement(r).NeedsText()
+}
+
+// settlement is what is known of the call, which has ended.
+func (s *Spending) settlement(r *report.Report) usage.Settlement {
+	outcome := s.ended
+	if status := r.UpstreamStatus(); status > 0 {
+		outcome = usage.OutcomeOf(status, r.Client == report.ClientCompleted && !r.Truncated && r.Outcome != report.Failed)
+	}
+	return usage.Settlement{
+		Outcome: outcome, Told: r.Usage, Found: r.UsageFound, Prompt: s.sent.Prompt, Longest: s.longest,
+		Counted: r.Generated,
+	}
+}
+
+// charge returns what the call is charged.
+func (s *Spending) charge(r *report.Report) budget.Amount {
+	e, known := s.hold.Estimate(), s.settlement(r)
+	if e.Tokens == 0 { // only requests count
+		if r.Budget.By = usage.AsNothing; known.Outcome == usage.NotSent || known.Outcome == usage.Refused {
+			return budget.Amount{}
+		}
+		return e
+	}
+	used, by, implausible := known.Settle()
+	r.Budget.By, r.Budget.Implausible = by, implausible
+	if by == usage.AsNothing {
+		return budget.Amount{}
+	}
+	cost, err := s.prices.Cost(used.Input, used.CachedInput, used.Output)
+	return budget.Amount{
+		Requests: e.Requests, Tokens: min(used.Input+used.Output, budget.MaxAmount), Injected: min(s.sent.Injected, used.Input),
+		Money: meter.Money(cost, err),
+	}
+}
+
+// sentOf tells how far a call came that ended with an error of package transport.
+func sentOf(err error) usage.Outcome {
+	if errors.Is(err, transport.ErrUnsent) {
+		return usage.NotSent
+	}
+	switch transport.ClassOf(err) {
+	case transport.ConnectFailed, transport.TLSFailed, transport.ConnectTimeout, transport.BadTarget, transport.NoRoom:
+		return usage.NotSent
+	case transport.ClientGone, transport.ClientSlow, transport.ClientLate, transport.ClientBody:
+		return usage.Left
+	}
+	return usage.Unknown
+}
+
+// OnRung is a policy with less to add to a request.
+func OnRung(p rewrite.Policy, r meter.Rung) rewrite.Policy {
+	half := func(n int) int { return max(1, (n+1)/2) }
+	switch r {
+	case meter.FewerSources:
+		p.Search.TopK, p.ContextTokens = half(p.Search.TopK), half(p.ContextTokens)
+	case meter.ShorterSources:
+		p.Search.TopK, p.ContextTokens = half(p.Search.TopK), half(half(p.ContextTokens))
+	case meter.NoSources:
+		p.Knowledge = nil
+	}
+	return p
+}

@@ -1,0 +1,68 @@
+package spend_test
+
+import (
+	"strconv"
+	"testing"
+
+	"sidenote/cache/budget"
+	"sidenote/proxy/meter"
+	"sidenote/proxy/metrics/metricstest"
+	"sidenote/proxy/report"
+	"sidenote/proxy/route"
+	"sidenote/proxy/spend"
+	"sidenote/proxy/usage"
+	"sidenote/rewrite"
+	"sidenote/rewrite/metered"
+)
+
+// A settler settles at once.
+type settler struct{ ledger *budget.Memory }
+
+func (s settler) Settle(one budget.Settlement) {
+	if _, err := s.ledger.SettleNow(one); err != nil {
+		panic(err)
+	}
+}
+
+// BenchmarkSpend reserves and settles one request in process: at most 5 µs are wanted.
+func BenchmarkSpend(b *testing.B) {
+	ledger := budget.NewMemory(nil)
+	m := meter.New(ledger, ledger, settler{ledger}, metricstest.New().NewBudgets())
+	body, err := metered.Read(metered.Chat, []byte(`{"model":"m","max_tokens":10,"messages":[]}`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	terms := &meter.Terms{Limits: budget.Limits{budget.RequestsPerMinute: budget.MaxPerMinute, budget.TokensPerDay: budget.MaxCount, budget.ParallelRequests: 10}}
+	ended := &report.Report{
+		Client: report.ClientCompleted, Calls: []report.Call{{Status: 200}},
+		Usage: usage.Usage{Input: 5, Output: 5, Known: true}, UsageFound: usage.Found,
+	}
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		r := spend.Request{Tenant: "acme", ID: strconv.Itoa(n), Route: route.Chat, Body: body}
+		s, _, err := spend.Reserve(b.Context(), m, terms, r, spend.Demand{Prompt: 5}, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.Settle(ended)
+	}
+}
+
+// A rung takes from a policy what its name says, and never the last source.
+func TestOnRung(t *testing.T) {
+	for rung, want := range map[meter.Rung][3]int{
+		meter.FewerSources: {4, 1001, 1}, meter.ShorterSources: {4, 501, 1}, meter.NoSources: {7, 2001, 0}, meter.Refuse: {7, 2001, 1},
+	} {
+		p := rewrite.Policy{ContextTokens: 2001, Knowledge: []string{"a"}}
+		p.Search.TopK = 7
+		p = spend.OnRung(p, rung)
+		if got := [3]int{p.Search.TopK, p.ContextTokens, len(p.Knowledge)}; got != want {
+			t.Errorf("%s: %v, want %v", rung, got, want)
+		}
+	}
+	one := rewrite.Policy{ContextTokens: 1}
+	one.Search.TopK = 1
+	if p := spend.OnRung(one, meter.ShorterSources); p.Search.TopK != 1 || p.ContextTokens != 1 {
+		t.Errorf("%+v", p)
+	}
+}

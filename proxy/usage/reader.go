@@ -1,0 +1,186 @@
+package usage
+
+import (
+	"errors"
+	"io"
+	"sync"
+
+	"sidenote/proxy/coding"
+	"sidenote/proxy/route"
+)
+
+const (
+	// endSize is how much of the end of an answer is searched, in bytes. Usage is the last of
+	// a stream but for [DONE] and an event or two, and near the end of a JSON answer.
+	endSize = 4 << 10
+	// responsesEnd is endSize on the route responses, where up to 9 KiB of metadata, which the
+	// client chooses, follow the usage.
+	responsesEnd = 12 << 10
+	// beginSize is how much of the beginning of a longer JSON answer is searched: some
+	// servers tell the usage first.
+	beginSize = 1 << 10
+	// maxCompressed is how much of a compressed answer is kept, in bytes.
+	maxCompressed = 256 << 10
+	// maxDecoded is how much of the decoded answer is read, in bytes.
+	maxDecoded = 4 << 20
+)
+
+// Told tells whether answers on a route tell what they used, in a way that is read here.
+func Told(r route.Kind) bool {
+	return r == route.Chat || r == route.Completions || r == route.Responses || r == route.Embeddings
+}
+
+// A Reader finds the usage in an answer that is relayed as it comes: it reads along and
+// hands on nothing. Of an answer it keeps the last 6 KiB (on the route responses 18) and the first one.
+// Only one goroutine may use it at a time; Reset comes first.
+type Reader struct {
+	stream     bool
+	embeddings bool
+	size       int    // endSize or responsesEnd
+	begin      []byte // of an answer longer than end
+	end        []byte // the whole answer, or its last size bytes at least
+	cut        bool   // end is not the whole answer
+
+	limit int    // of text
+	text  []byte // the beginning of an answer longer than end, to count its text
+	total int64  // bytes of the answer
+
+	coding      string
+	compressed  bool   // the answer is compressed
+	kept        []byte // what came of a compressed answer
+	undecodable bool   // the answer is too long, or its encoding is not known
+}
+
+// Reset prepares r for an answer on a route, with that Content-Encoding, which is a stream
+// of events or a JSON object. One that is not encoded ("" or identity) is read as it comes.
+// Of gzip, deflate, br and zstd up to 256 KiB are copied, and decoded by Usage. In others
+// nothing is found.
+func (r *Reader) Reset(on route.Kind, stream bool, contentEncoding string) {
+	*r = Reader{stream: stream, embeddings: on == route.Embeddings, size: endSize, begin: r.begin[:0], end: r.end[:0], coding: contentEncoding}
+	if on == route.Responses {
+		r.size = responsesEnd
+	}
+	if !coding.Plain(contentEncoding) {
+		r.compressed, r.undecodable = true, !coding.Known(contentEncoding)
+	}
+}
+
+// Write takes the next piece. It is quick, and does not keep or change piece.
+func (r *Reader) Write(piece []byte) {
+	switch {
+	case r.undecodable:
+	case !r.compressed:
+		r.add(piece)
+	case len(r.kept)+len(piece) > maxCompressed:
+		r.kept, r.undecodable = nil, true
+	default:
+		r.kept = append(r.kept, piece...)
+	}
+}
+
+// add appends a piece of the decoded answer and drops what is too far from both ends.
+func (r *Reader) add(piece []byte) {
+	r.total += int64(len(piece))
+	fits := len(r.end)+len(piece) <= r.size+r.size/2
+	if r.limit > 0 && (r.cut || !fits) {
+		if !r.cut {
+			r.text = append(r.text, r.end[:min(len(r.end), r.limit)]...)
+		}
+		r.text = append(r.text, piece[:min(len(piece), r.limit-len(r.text))]...)
+	}
+	if fits {
+		r.end = append(r.end, piece...)
+		return
+	}
+	if !r.cut && !r.stream {
+		r.begin = append(r.begin, r.end[:min(len(r.end), beginSize)]...)
+		r.begin = append(r.begin, piece[:min(len(piece), beginSize-len(r.begin))]...)
+	}
+	r.cut = true
+	keep := max(0, r.size-len(piece))
+	r.end = append(r.end[:copy(r.end, r.end[max(0, len(r.end)-keep):])], piece[max(0, len(piece)-r.size):]...)
+}
+
+// Quick tells whether Usage takes microseconds. If not, it decodes a copy of the answer,
+// which may take milliseconds and memory, so do not call it while a request waits.
+func (r *Reader) Quick() bool { return !r.compressed || r.undecodable || len(r.kept) == 0 }
+
+// Usage returns what was found. Call it once, when the answer has ended, whole or cut. Of
+// several usages the last counts, as some servers send one with each event.
+func (r *Reader) Usage() (Usage, Finding) {
+	decoded := true
+	if r.compressed && !r.undecodable && len(r.kept) > 0 {
+		decoded = r.decode()
+	}
+	if r.undecodable {
+		return Usage{}, Undecodable
+	}
+	o, ok := r.find()
+	switch {
+	case ok:
+		return o.usage(r.embeddings)
+	case !decoded:
+		return Usage{}, Undecodable
+	case r.stream && hasFailed(r.end):
+		return Usage{}, Failed
+	}
+	return Usage{}, Absent
+}
+
+// find returns the usage object, if there is one.
+func (r *Reader) find() (o object, ok bool) {
+	if r.stream {
+		return inStream(r.end, r.size)
+	}
+	if o, ok = inJSON(r.end, 0); !ok && r.cut {
+		return inBeginning(r.begin)
+	}
+	return o, ok
+}
+
+// decode reads the compressed answer, and reports whether that went well. An answer that
+// was cut is read as far as it goes. Not every decoder can tell a cut from malformed data,
+// so a usage that was found before either of them counts.
+func (r *Reader) decode() bool {
+	err := coding.Decode(&bounded{r, maxDecoded}, r.coding, r.kept)
+	r.kept = nil
+	if errors.Is(err, coding.ErrTooLong) {
+		r.undecodable = true
+	}
+	return err == nil || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+}
+
+// A bounded passes on what is written to it, and fails beyond a number of bytes.
+type bounded struct {
+	to   *Reader
+	left int // bytes that may still be written
+}
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.left -= len(p); b.left < 0 {
+		return 0, coding.ErrTooLong
+	}
+	b.to.add(p)
+	return len(p), nil
+}
+
+// A Pool lends Readers. The zero value is ready, and safe for concurrent use.
+type Pool struct{ readers sync.Pool }
+
+// Get returns a Reader; Reset comes first.
+func (p *Pool) Get() *Reader {
+	r, _ := p.readers.Get().(*Reader)
+	if r == nil {
+		r = new(Reader)
+	}
+	return r
+}
+
+// Put gives a Reader back, which nobody uses any more. What it has of an answer is dropped.
+func (p *Pool) Put(r *Reader) {
+	clear(r.begin)
+	clear(r.end)
+	r.kept, r.text = nil, nil
+	p.readers.Put(r)
+}

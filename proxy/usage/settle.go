@@ -1,0 +1,108 @@
+package usage
+
+// An Outcome says how far a call of an upstream came.
+type Outcome int
+
+// The outcomes.
+const (
+	NotSent   Outcome = iota // nothing of the request can have reached the upstream
+	Unknown                  // it may have been answered, but no answer came: a timeout, a reset
+	Left                     // the client left before the answer began; the upstream was cancelled
+	Refused                  // the upstream answered with an error
+	Cut                      // the answer began and did not end: the client left, or the upstream broke off
+	Completed                // the answer came whole
+)
+
+// OutcomeOf returns the outcome of an answer of that status, which came whole or not. A
+// gateway that waited in vain does not know whether its upstream worked: 504, and 524 of
+// Cloudflare.
+func OutcomeOf(status int, whole bool) Outcome {
+	switch {
+	case status == 504 || status == 524:
+		return Unknown
+	case status/100 != 2:
+		return Refused
+	case whole:
+		return Completed
+	}
+	return Cut
+}
+
+// A Basis says what a settled usage rests on. It is from a closed list and so can be a
+// metrics label.
+type Basis string
+
+// The bases.
+const (
+	AsTold      Basis = "told"      // the upstream told it, and it can be true
+	AsCounted   Basis = "counted"   // our count of the prompt, and of the text that came
+	AsEstimated Basis = "estimated" // our count of the prompt, and the longest answer it allows
+	AsNothing   Basis = "nothing"   // nothing was generated
+)
+
+// hiddenPrompt is how many tokens upstreams put before a prompt on their own, such as 346
+// for tools (Anthropic). Of small prompts that is more than twice our count.
+const hiddenPrompt = 512
+
+// A Settlement is what is known when a call has ended.
+type Settlement struct {
+	Outcome Outcome
+	Told    Usage
+	Found   Finding
+	// Prompt is our count of the request as it was sent, in tokens; Longest what all of its
+	// answers may have at most, 0 if that is not known.
+	Prompt, Longest int64
+	// Counted is what the text that came counts; it is looked at where NeedsText says so.
+	Counted Counted
+}
+
+// NeedsText tells whether Settle looks at Counted.
+func (s Settlement) NeedsText() bool {
+	ended := s.Outcome == Completed || s.Outcome == Cut
+	return ended && !(s.Outcome == Completed && s.Told.Known && s.plausible())
+}
+
+// Settle returns what a call is charged, by the rules of FAULTS.md §2, and what that rests
+// on. implausible says that the upstream told more than can be true, and our own count was
+// taken.
+func (s Settlement) Settle() (u Usage, by Basis, implausible bool) {
+	estimate := Usage{Input: s.Prompt, Output: s.Longest}
+	switch s.Outcome {
+	case NotSent, Refused:
+		return Usage{}, AsNothing, false
+	case Unknown:
+		return estimate, AsEstimated, false
+	case Left:
+		return Usage{Input: s.Prompt}, AsCounted, false
+	}
+	implausible = s.Told.Known && !s.plausible()
+	if s.Told.Known && !implausible && s.Outcome == Completed {
+		return s.Told, AsTold, false
+	}
+	counted := s.Counted
+	switch {
+	case s.Told.Known && !implausible: // a stream that tells it with each event, and was cut
+		u = s.Told
+		u.Output = max(u.Output, counted.Output)
+		return u, AsTold, false
+	case s.Found == Failed && counted.Known && counted.Output == 0:
+		return Usage{}, AsNothing, false
+	case !counted.Known:
+		return estimate, AsEstimated, implausible
+	}
+	if s.Longest > 0 {
+		counted.Output = min(counted.Output, s.Longest)
+	}
+	return Usage{Input: s.Prompt, Output: counted.Output}, AsCounted, implausible
+}
+
+// plausible tells whether the told numbers are at most twice our own. An input of none is
+// not: something was sent.
+func (s Settlement) plausible() bool {
+	t := s.Told
+	switch {
+	case t.Input == 0 && s.Prompt > 0, t.Input > 2*s.Prompt+hiddenPrompt:
+		return false
+	}
+	return s.Longest == 0 || t.Output <= 2*s.Longest
+}

@@ -1,0 +1,121 @@
+package proxy
+
+import (
+	"net/http"
+
+	"sidenote/proxy/panics"
+	"sidenote/proxy/transport"
+	"sidenote/proxy/usage"
+)
+
+const (
+	// maxDecoders is how many answers are decoded, or their text counted, at once.
+	maxDecoders = 2
+	// maxText is how much of a metered answer is kept to count its text, in bytes. In a stream
+	// that is about a thousand tokens, as each comes with 250 bytes around it.
+	maxText = 256 << 10
+)
+
+// readAlong lets an answer's usage be read as it passes, if the answer may tell it. The
+// answer is not changed.
+func (a *account) readAlong(answer *transport.Answer, how *transport.Relay) {
+	if answer.Status() != http.StatusOK || !usage.Told(a.report.Route) {
+		return
+	}
+	a.reader = a.server.readers.Get()
+	a.reader.Reset(a.report.Route, a.streaming, string(answer.Header("Content-Encoding")))
+	if a.counter != nil {
+		a.reader.KeepText(maxText)
+	}
+	how.Tap = a.tapped
+}
+
+// tap reads the next piece of the answer. If that panics the answer goes on, but its usage
+// is not known.
+func (a *account) tap(piece []byte) {
+	if a.unread {
+		return
+	}
+	defer panics.Recover(a.panicked, func() { a.unread = true })
+	a.reader.Write(piece)
+}
+
+// readAndRelease reads what the answer of x used, which has ended, and releases x. Where
+// that takes long it is done in a goroutine of its own, as the client may have sent its
+// next request. If maxDecoders of these run already a metered answer is read even so, while
+// its client waits, and others are not.
+func readAndRelease(x *exchange) {
+	quick := x.reader != nil && (x.unread || x.reader.Quick())
+	if quick {
+		x.readUsage()
+	}
+	if x.reader == nil {
+		x.release()
+		return
+	}
+	s := x.server
+	rest := func() {
+		defer x.release()
+		if !quick {
+			x.readUsage()
+		}
+		x.countText()
+	}
+	select {
+	case s.decoders <- struct{}{}:
+		s.work.Add(1)
+		panics.Go(s.panicked, rest, func() {
+			<-s.decoders
+			s.work.Done()
+		})
+	default:
+		if x.counter == nil {
+			s.metrics.Shed("usage")
+			x.unread = true
+		}
+		rest()
+	}
+}
+
+// readUsage puts what the answer used into the Report, and learns from it. It keeps the
+// reader only if the text is to be counted.
+func (a *account) readUsage() {
+	u, found := usage.Usage{}, usage.Unread
+	if !a.unread {
+		func() {
+			defer panics.Recover(a.panicked, nil)
+			u, found = a.reader.Usage()
+		}()
+	}
+	a.report.Usage, a.report.UsageFound = u, found
+	a.report.Calls[len(a.report.Calls)-1].PromptTokens = int(u.Input)
+	if found.Ignored() {
+		a.server.metrics.UsageIgnored(a.report.Upstream, string(found))
+	}
+	needsText := !u.Known
+	if a.spending != nil {
+		needsText = a.spending.NeedsText(&a.report)
+	}
+	if a.counter == nil || !needsText || found == usage.Unread {
+		a.freeReader(found)
+	}
+	a.learn(int(u.Input))
+}
+
+// countText counts the text of a metered answer that did not tell what it used.
+func (a *account) countText() {
+	if a.reader == nil {
+		return
+	}
+	defer panics.Recover(a.panicked, nil)
+	a.report.Generated = a.reader.Generated(a.counter)
+	a.freeReader(a.report.UsageFound)
+}
+
+// freeReader gives the reader back, unless it has met a bug.
+func (a *account) freeReader(found usage.Finding) {
+	if found != usage.Unread {
+		a.server.readers.Put(a.reader)
+	}
+	a.reader = nil
+}

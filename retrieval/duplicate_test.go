@@ -1,0 +1,47 @@
+package retrieval_test
+
+import (
+	"context"
+	"testing"
+
+	"sidenote/retrieval"
+)
+
+// Of what says the same it is known which is in the answer, also over bases that call their
+// documents alike.
+func TestDuplicateOf(t *testing.T) {
+	chunk := func(base, doc string, score float64, text string) retrieval.Source {
+		return retrieval.Source{Knowledge: base, Doc: doc, Score: score, Text: text}
+	}
+	found := map[string]retrieval.Result{
+		"hr": {Floor: 1, Sources: []retrieval.Source{chunk("hr", "leave.md", 9, "sixteen weeks"), chunk("hr", "old.md", 8, "sixteen weeks"), chunk("hr", "pay.md", 4, "monthly")}},
+		"it": {Floor: 1, Sources: []retrieval.Source{chunk("it", "pay.md", 5, "by card"), chunk("it", "leave.md", 4, "sixteen weeks")}},
+	}
+	p := retrieval.Pipeline{
+		Bases: func(id string) retrieval.Retriever { return answering(found[id]) },
+		Terms: func(text string) []string { return []string{text} },
+	}
+	res, err := p.Retrieve(t.Context(), retrieval.Query{Text: "q", Bases: []retrieval.Ref{{Knowledge: "hr"}, {Knowledge: "it"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Sources) != 3 || len(res.Excluded) != 2 {
+		t.Fatalf("%+v", res)
+	}
+	for _, x := range res.Excluded {
+		for i, s := range res.Sources {
+			if got := x.DuplicateOf(s); got != (i == 0) {
+				t.Errorf("%s of %s: %v of %s of %s", x.Source.Doc, x.Source.Knowledge, got, s.Doc, s.Knowledge)
+			}
+		}
+	}
+	late := retrieval.Excluded{Source: res.Excluded[0].Source, Reason: retrieval.ExcludedTopK, Detail: res.Excluded[0].Detail}
+	if late.DuplicateOf(res.Sources[0]) {
+		t.Error("fell for another reason")
+	}
+}
+
+// answering is a base that answers everything so.
+func answering(res retrieval.Result) retrieval.Retriever {
+	return retrieval.Func(func(_ context.Context, _ retrieval.Query) (retrieval.Result, error) { return res, nil })
+}

@@ -1,0 +1,177 @@
+package folder
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"sidenote/retrieval/knowledge/extract/pdf"
+)
+
+// A SkippedGroup is the files of one kind that were not read, or not all of them.
+type SkippedGroup struct {
+	Kind  SkipKind
+	Files int
+	What  string // "PNG", "PDF scanned", "files over 10 MB"
+	Why   string // "no text"; "" where What says it
+	Cure  string // what to do to have them read; "" where nothing helps, or nothing is wrong
+	First string // path of the first of them
+}
+
+// String is a line for people: "3 PDF scanned: no text layer; run OCR first, e.g. ocrmypdf".
+func (g SkippedGroup) String() string {
+	line := fmt.Sprintf("%d %s", g.Files, g.What)
+	if g.Why != "" {
+		line += ": " + g.Why
+	}
+	if g.Cure != "" {
+		line += "; " + g.Cure
+	}
+	return line
+}
+
+// SkippedGroups counts what was skipped by what can be done about it: first what should have
+// been read, then formats that are not read, then what is skipped on purpose; of each the most
+// frequent first.
+func (r Report) SkippedGroups() []SkippedGroup {
+	groups := map[string]*SkippedGroup{}
+	for _, s := range r.Skipped {
+		g := groupOf(s)
+		same := groups[g.What]
+		if same == nil {
+			same = &g
+			groups[g.What] = same
+		}
+		if same.Files++; same.Why != g.Why {
+			same.Why = severalReasons
+		}
+	}
+	var list []SkippedGroup
+	for _, g := range groups {
+		list = append(list, *g)
+	}
+	slices.SortFunc(list, func(a, b SkippedGroup) int {
+		return cmp.Or(cmp.Compare(concern(a.Kind), concern(b.Kind)), cmp.Compare(b.Files, a.Files), cmp.Compare(a.What, b.What))
+	})
+	return list
+}
+
+// severalReasons is why files are skipped that are alike and have reasons of their own.
+const severalReasons = "each for a reason of its own"
+
+// OnPurpose tells whether files are skipped for that reason on purpose, or because their
+// format is not read. The kinds that are so are listed: a new kind counts as a failure.
+func (k SkipKind) OnPurpose() bool { return concern(k) > 0 }
+
+// concern orders kinds: 0 is what should have been read.
+func concern(k SkipKind) int {
+	switch k {
+	case SkipUnsupported:
+		return 1
+	case SkipSecret, SkipHidden, SkipVendored, SkipGenerated, SkipLink, SkipAttributes:
+		return 2
+	}
+	return 0
+}
+
+// groupOf is the group of one skipped file, which does not count it yet.
+func groupOf(s Skip) SkippedGroup {
+	g := SkippedGroup{Kind: s.Kind, First: s.Path}
+	switch s.Kind {
+	case SkipUnsupported:
+		g.What = typeOf(s.Path)
+		g.Why, g.Cure = cureOf(strings.ToLower(path.Ext(s.Path)))
+	case SkipTooLarge:
+		g.What, g.Cure = "over 10 MB", "split"
+	case SkipNotText:
+		g.What, g.Cure = "not text in a known encoding", "save as UTF-8"
+	case SkipBroken:
+		g.What, g.Why = typeOf(s.Path)+" broken", s.Reason
+		switch {
+		case pdf.IsScanned(s.Reason):
+			g.What, g.Why, g.Cure = "PDF scanned", "no text layer", "run OCR first, e.g. ocrmypdf"
+		case pdf.IsProtected(s.Reason):
+			g.What, g.Why, g.Cure = "PDF protected by a password", "", "save without one"
+		}
+	case SkipDuplicate:
+		g.What, g.Cure = "with the id of another document", "give each an id of its own"
+	case SkipUnreadable:
+		g.What, g.Why = "unreadable", s.Reason
+	case SkipSecret:
+		g.What = "likely secret by name"
+	case SkipHidden:
+		g.What = "hidden by name"
+	case SkipVendored:
+		g.What = "installed packages"
+	case SkipGenerated:
+		g.What, g.Cure = "made by a program", "a line !NAME in .sidenoteignore has one read"
+	case SkipLink:
+		g.What = "link out of the folder or to nowhere"
+	case SkipAttributes:
+		g.What = "with attributes left out"
+	default:
+		g.What, g.Why = string(s.Kind), s.Reason
+	}
+	return g
+}
+
+// A remedy is what is known of formats that are not read.
+type remedy struct {
+	extensions string // with spaces between
+	why, cure  string
+}
+
+// cureOf returns why files with an extension, in lower case, are not read, and what to do.
+func cureOf(extension string) (why, cure string) {
+	for _, r := range []remedy{
+		{".png .jpg .jpeg .gif .webp .bmp .ico .tif .tiff .heic .avif .svg .psd .ai .eps .drawio .fig", "no text", ""},
+		{".mp3 .wav .ogg .flac .m4a .mp4 .mov .avi .mkv .webm", "no text", "a transcript is read"},
+		{".zip .tar .gz .tgz .bz2 .xz .zst .7z .rar .jar .war .deb .rpm", "an archive", "unpack"},
+		{".doc .odt .rtf .pages .epub .tex .wpd", "not read", "save as DOCX, PDF or HTML"},
+		{".xls .xlsx .xlsm .ods .numbers .parquet", "not read", "save as CSV"},
+		{".ppt .pptx .odp .key", "not read", "save as PDF"},
+		{".eml .msg .mbox .ipynb .chm .one", "not read", "save as HTML or text"},
+		{".exe .dll .so .dylib .o .a .class .pyc .wasm .bin .dat .db .sqlite .ttf .otf .woff .woff2 .eot .mo", "no text", ""},
+	} {
+		if extension != "" && slices.Contains(strings.Fields(r.extensions), extension) {
+			return r.why, r.cure
+		}
+	}
+	return "not a format that is read", ""
+}
+
+// maxGroups is how many formats that are not read SkippedLines names.
+const maxGroups = 6
+
+// SkippedLines are the groups as lines for people. Of many formats that are not read the rest
+// is counted.
+func (r Report) SkippedLines() (lines []string) {
+	formats, rest := 0, map[string]int{}
+	for _, g := range r.SkippedGroups() {
+		if g.Kind == SkipUnsupported {
+			if formats++; formats > maxGroups {
+				rest[g.What] += g.Files
+				continue
+			}
+		}
+		if len(rest) > 0 && g.Kind != SkipUnsupported {
+			lines, rest = append(lines, others(rest)), nil
+		}
+		lines = append(lines, g.String())
+	}
+	if len(rest) > 0 {
+		lines = append(lines, others(rest))
+	}
+	return lines
+}
+
+func others(rest map[string]int) string {
+	files := 0
+	for n := range maps.Values(rest) {
+		files += n
+	}
+	return fmt.Sprintf("%d of %d other formats that are not read", files, len(rest))
+}

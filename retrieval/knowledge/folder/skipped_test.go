@@ -1,0 +1,106 @@
+package folder_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sidenote/retrieval/knowledge/folder"
+)
+
+// What was skipped is counted by what can be done about it, what should have been read first.
+func TestSkippedLines(t *testing.T) {
+	var r folder.Report
+	add := func(n int, kind folder.SkipKind, name, reason string) {
+		for i := range n {
+			r.Skipped = append(r.Skipped, folder.Skip{Path: fmt.Sprintf(name, i), Kind: kind, Reason: reason})
+		}
+	}
+	add(213, folder.SkipUnsupported, "img/%d.PNG", "PNG is not supported")
+	add(2, folder.SkipUnsupported, "%d.xlsx", "XLSX is not supported")
+	add(1, folder.SkipUnsupported, "Makefile%d", "without extension is not supported")
+	add(2, folder.SkipBroken, "%d.pdf", "there is no text in it: its pages are scanned")
+	add(1, folder.SkipBroken, "part%d.pdf", "no text on pages 3–5: scanned; page 7 cannot be read")
+	add(1, folder.SkipBroken, "locked%d.pdf", "it is protected by a password")
+	add(1, folder.SkipBroken, "torn%d.pdf", "it is no PDF, or broken")
+	add(1, folder.SkipBroken, "a%d.jsonl", "line 2 is not JSON")
+	add(1, folder.SkipBroken, "b%d.jsonl", "line 3 is not JSON")
+	add(4, folder.SkipTooLarge, "%d.txt", "more than 10 MB")
+	add(1, folder.SkipNotText, "t%d.txt", "not text")
+	add(1, folder.SkipDuplicate, "d%d", "another file has a document of this id")
+	add(1, folder.SkipUnreadable, "u%d.md", "permission denied")
+	add(2, folder.SkipSecret, ".env%d", "likely a secret, by its name")
+	add(1, folder.SkipGenerated, "g%d.js", "minified")
+	add(1, folder.SkipHidden, ".h%d", "hidden, by its name")
+	add(1, folder.SkipVendored, "node_modules%d", "installed packages")
+	add(1, folder.SkipLink, "l%d", "leaves the folder")
+	add(1, folder.SkipAttributes, "f%d.jsonl", "x")
+	want := []string{
+		"4 over 10 MB; split",
+		"3 PDF scanned: no text layer; run OCR first, e.g. ocrmypdf",
+		"2 JSONL broken: each for a reason of its own",
+		"1 PDF broken: it is no PDF, or broken",
+		"1 PDF protected by a password; save without one",
+		"1 not text in a known encoding; save as UTF-8",
+		"1 unreadable: permission denied",
+		"1 with the id of another document; give each an id of its own",
+		"213 PNG: no text",
+		"2 XLSX: not read; save as CSV",
+		"1 without extension: not a format that is read",
+		"2 likely secret by name",
+		"1 hidden by name",
+		"1 installed packages",
+		"1 link out of the folder or to nowhere",
+		"1 made by a program; a line !NAME in .sidenoteignore has one read",
+		"1 with attributes left out",
+	}
+	if diff := cmp.Diff(want, r.SkippedLines()); diff != "" {
+		t.Error(diff)
+	}
+	groups := r.SkippedGroups()
+	if g := groups[1]; g != (folder.SkippedGroup{Kind: folder.SkipBroken, Files: 3, What: "PDF scanned", Why: "no text layer", Cure: "run OCR first, e.g. ocrmypdf", First: "0.pdf"}) {
+		t.Errorf("%+v", g)
+	}
+	total := 0
+	for _, g := range groups {
+		total += g.Files
+	}
+	if total != len(r.Skipped) {
+		t.Errorf("%d files of %d", total, len(r.Skipped))
+	}
+	if lines := (folder.Report{}).SkippedLines(); lines != nil {
+		t.Errorf("of nothing: %q", lines)
+	}
+}
+
+// Of many formats the rest is one line.
+func TestSkippedLinesOfManyFormats(t *testing.T) {
+	var r folder.Report
+	for i := range 9 {
+		for range 10 - i {
+			r.Skipped = append(r.Skipped, folder.Skip{Path: fmt.Sprintf("a.x%d", i), Kind: folder.SkipUnsupported})
+		}
+	}
+	lines := r.SkippedLines()
+	if len(lines) != 7 || lines[5] != "5 X5: not a format that is read" || lines[6] != "9 of 3 other formats that are not read" {
+		t.Errorf("%q", lines)
+	}
+	r.Skipped = append(r.Skipped, folder.Skip{Path: ".env", Kind: folder.SkipSecret})
+	if lines = r.SkippedLines(); len(lines) != 8 || lines[6] != "9 of 3 other formats that are not read" || lines[7] != "1 likely secret by name" {
+		t.Errorf("%q", lines)
+	}
+}
+
+// A kind that is not listed as on purpose counts as a failure.
+func TestOnPurpose(t *testing.T) {
+	for kind, want := range map[folder.SkipKind]bool{
+		folder.SkipUnsupported: true, folder.SkipSecret: true, folder.SkipHidden: true, folder.SkipVendored: true, folder.SkipGenerated: true,
+		folder.SkipLink: true, folder.SkipAttributes: true,
+		folder.SkipBroken: false, folder.SkipTooLarge: false, folder.SkipNotText: false, folder.SkipDuplicate: false, folder.SkipUnreadable: false, "new": false,
+	} {
+		if kind.OnPurpose() != want {
+			t.Errorf("%s: %v", kind, !want)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package bm25
+
+import (
+	"fmt"
+	"runtime"
+
+	"sidenote/retrieval/analysis"
+)
+
+// Scoring names how texts are scored: what was saved under another name is of no use. Its
+// number is to be raised when scores change in a way that no constant shows.
+func Scoring() string {
+	return fmt.Sprint("bm25 1 ", k1, " ", b, " ", keptTexts, " ", analysis.Version)
+}
+
+// A Saved is the Bests of some questions in a form that outlives the process. Segments have
+// the numbers that they had in the Index.
+type Saved struct {
+	Average float64 // length of a text
+	Bests   []SavedBest
+}
+
+// A SavedBest is a Best.
+type SavedBest struct {
+	Terms []SavedTerm
+	Texts []SavedText
+	Rest  float64 // no other text scored more
+}
+
+// A SavedTerm is a term of a question, and what its impact was multiplied by.
+type SavedTerm struct {
+	Text   string
+	Factor float32
+}
+
+// A SavedText is a text and what it scored.
+type SavedText struct {
+	Ref
+	Score int64
+}
+
+// Save returns Bests of x to be saved.
+func Save(x *Index, bests []Best) Saved {
+	number := make(map[*Segment]int, len(x.views))
+	for i, v := range x.views {
+		number[v.segment] = i
+	}
+	s := Saved{Average: x.average, Bests: make([]SavedBest, len(bests))}
+	for i, b := range bests {
+		saved := SavedBest{Rest: b.rest}
+		for _, t := range b.terms {
+			saved.Terms = append(saved.Terms, SavedTerm{t.text, t.factor})
+		}
+		for _, k := range b.texts {
+			saved.Texts = append(saved.Texts, SavedText{Ref{number[k.segment], k.text}, k.score})
+		}
+		s.Bests[i] = saved
+	}
+	return s
+}
+
+// Restore returns Bests as Index.Best takes them, and what has changed since they were
+// saved. number has by saved segment its number in x, or -1. Deleted texts do not come back:
+// what is saved is kept with the documents, so an older copy of these has an older one of it.
+//
+// ok is false where nothing can be made of it, as where a text is not there, or does not
+// score what it did though nothing has changed.
+func (s *Saved) Restore(x *Index, number []int) (bests []Best, change *Change, ok bool) {
+	defer runtime.KeepAlive(x)
+	change = &Change{index: x, fresh: make([]Bitmap, len(x.views)), number: make(map[*Segment]int, len(x.views)), growth: 1}
+	if s.Average > 0 {
+		change.growth = max(1, x.average/s.Average)
+	}
+	here := make([]bool, len(x.views))
+	for _, n := range number {
+		if n >= len(x.views) {
+			return nil, nil, false
+		}
+		if n >= 0 {
+			here[n] = true
+		}
+	}
+	for i, v := range x.views {
+		change.number[v.segment] = i
+		if !here[i] {
+			change.fresh[i].AddRange(0, v.segment.Len())
+		}
+	}
+	bests = make([]Best, len(s.Bests))
+	for i := range s.Bests {
+		saved, best := &s.Bests[i], &bests[i]
+		best.rest = saved.Rest
+		same := x.average == s.Average
+		var q question
+		for _, t := range saved.Terms {
+			best.terms = append(best.terms, usedTerm{t.Text, t.Factor})
+			if same {
+				q = append(q, weightedTerm{x.look(t.Text), t.Factor})
+			}
+		}
+		for _, t := range saved.Texts {
+			if t.Segment < 0 || t.Segment >= len(number) {
+				return nil, nil, false
+			}
+			n := number[t.Segment]
+			if n < 0 {
+				continue
+			}
+			v := &x.views[n]
+			if t.Text < 0 || t.Text >= v.segment.Len() || same && v.score(q, Ref{n, t.Text}) != t.Score {
+				return nil, nil, false
+			}
+			best.texts = append(best.texts, keptText{v.segment, t.Text, t.Score})
+		}
+	}
+	return bests, change, true
+}

@@ -1,0 +1,40 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+)
+
+const (
+	selectCalibration = "SELECT state, crc FROM calibration WHERE base = ?"
+	upsertCalibration = "INSERT INTO calibration VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET state = excluded.state, crc = excluded.crc"
+)
+
+// Calibration returns what SetCalibration kept for a base, nil if that is nothing or
+// damaged. What is in it is not the store's business; losing it costs time only.
+func (s *Store) Calibration(ctx context.Context, base string) (state []byte, err error) {
+	err = s.readBase(ctx, "read the calibration of", base, func(tx *sql.Tx, b baseRow) error {
+		list, err := query(ctx, tx, func(r *sql.Rows) (state []byte, err error) {
+			var crc int64
+			if err := r.Scan(&state, &crc); err != nil || blockChecksum(b.row, 0, state) != crc {
+				return nil, err
+			}
+			return state, nil
+		}, selectCalibration, b.row)
+		if len(list) > 0 {
+			state = list[0]
+		}
+		return err
+	})
+	return state, err
+}
+
+// SetCalibration keeps a state for a base, with which it goes. The version stays: nothing
+// that a follower shows has changed.
+func (s *Store) SetCalibration(ctx context.Context, base string, state []byte) error {
+	return s.writeBase(ctx, "keep the calibration of", base, func(c *change, b *baseRow) error {
+		c.s.step("keep calibration")
+		_, err := c.tx.ExecContext(c.ctx, upsertCalibration, b.row, state, blockChecksum(b.row, 0, state))
+		return err
+	})
+}

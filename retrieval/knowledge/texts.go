@@ -1,0 +1,150 @@
+package knowledge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge/chunk"
+	"sidenote/retrieval/knowledge/index"
+	"sidenote/retrieval/knowledge/index/bm25"
+)
+
+// hitTexts reads the texts of what was found in some bases, in the contents that were
+// searched.
+type hitTexts struct {
+	extent
+	encoding string // in which tokens are counted
+}
+
+// place is where a text is, for refOf.
+func place(ref bm25.Ref) retrieval.Place {
+	return retrieval.Place{Kept: true, Segment: ref.Segment, Text: ref.Text}
+}
+
+func refOf(hit *retrieval.Source) bm25.Ref {
+	return bm25.Ref{Segment: hit.At.Segment, Text: hit.At.Text}
+}
+
+// Marks returns the marks of hits.
+func (t *hitTexts) Marks(hits []retrieval.Source) ([]retrieval.Mark, error) {
+	marks := make([]retrieval.Mark, len(hits))
+	return marks, t.guard(func() error {
+		for i := range hits {
+			marks[i] = t.content.segments.Mark(refOf(&hits[i]))
+		}
+		return nil
+	})
+}
+
+// Read reads the texts of sources, and names and sections of labels.
+func (t *hitTexts) Read(sources, labels []*retrieval.Source) error {
+	return t.guard(func() error {
+		version, by := "", "" // of the counter, whose name takes a while to make
+		for _, to := range sources {
+			if v := t.of(refOf(to)).content.options.Version; by == "" || v != version {
+				version, by = v, chunk.CounterName(v, t.encoding)
+			}
+			if err := t.read(to, by); err != nil {
+				return err
+			}
+		}
+		for _, to := range labels {
+			to.Name, to.Section = t.content.segments.Label(refOf(to))
+		}
+		return nil
+	})
+}
+
+func (t *hitTexts) read(to *retrieval.Source, counter string) error {
+	ref := refOf(to)
+	text, err := t.content.source(ref)
+	if err != nil {
+		return err
+	}
+	to.Name, to.Section, to.Before, to.Text, to.After = text.Name, text.Section, text.Before, text.Text, text.After
+	to.Tokens = t.content.segments.Tokens(ref, counter)
+	return nil
+}
+
+// guard calls f, which reads texts. Its error names the base that it is about, if one is.
+func (t *hitTexts) guard(f func() error) error {
+	err := t.content.Guard(f)
+	if err == nil {
+		return nil
+	}
+	if h, ok := t.damaged(err); ok {
+		return &retrieval.UnreadableError{Knowledge: h.id, Err: err}
+	}
+	return fmt.Errorf("read texts of knowledge %s: %w: %w", named(refs(t.holders)), retrieval.ErrUnavailable, err)
+}
+
+// damaged returns the base whose damage an error is about.
+func (e extent) damaged(err error) (holder, bool) {
+	damage := (*index.DamageError)(nil)
+	if !errors.As(err, &damage) {
+		return holder{}, false
+	}
+	i := slices.IndexFunc(e.holders, func(h holder) bool { return h.holds(damage) })
+	if i < 0 {
+		return holder{}, false
+	}
+	return e.holders[i], true
+}
+
+// Locate returns the texts of what the base found in its present generation.
+func (b *Base) Locate(_ context.Context, q retrieval.Query, hits []*retrieval.Source) (retrieval.Texts, error) {
+	return locate([]holder{{b.id, b.content.Load()}}, q, hits)
+}
+
+// Locate returns the texts of what the bases of q found together, as Base.Locate does of one.
+func (g *Group) Locate(_ context.Context, q retrieval.Query, hits []*retrieval.Source) (retrieval.Texts, error) {
+	ids := idsOf(q.Bases)
+	holders := make([]holder, len(ids))
+	for i, id := range ids {
+		holders[i] = g.holder(id)
+	}
+	return locate(holders, q, hits)
+}
+
+// locate finds hits in bases that are in the generations of q.
+func locate(holders []holder, q retrieval.Query, hits []*retrieval.Source) (retrieval.Texts, error) {
+	for _, h := range holders {
+		if h.content == nil || !slices.Contains(q.Bases, h.ref()) {
+			return nil, fmt.Errorf("knowledge %s: %w", h.id, retrieval.ErrGone)
+		}
+	}
+	t := &hitTexts{extent: alone(holders[0]), encoding: q.Encoding}
+	if len(holders) > 1 {
+		t.extent = beside(holders)
+	}
+	return t, t.guard(func() error {
+		for _, hit := range hits {
+			ref, ok := t.find(hit)
+			if !ok {
+				return fmt.Errorf("%s/%s#%d: %w", hit.Knowledge, hit.Doc, hit.Chunk, retrieval.ErrNoHit)
+			}
+			hit.At = place(ref)
+		}
+		return nil
+	})
+}
+
+// find returns the text of a hit.
+func (t *hitTexts) find(hit *retrieval.Source) (bm25.Ref, bool) {
+	first := 0 // segment of the base in the extent
+	for _, h := range t.holders {
+		if h.id != hit.Knowledge {
+			first += len(h.content.segments)
+			continue
+		}
+		hint := refOf(hit)
+		hint.Segment -= first
+		ref, ok := h.content.segments.Find(hit.Doc, hit.Chunk, hint)
+		ref.Segment += first
+		return ref, ok
+	}
+	return bm25.Ref{}, false
+}

@@ -1,0 +1,266 @@
+package retrieval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// A Place says of a hit where its engine has the text. Only that engine reads the numbers;
+// they are worth nothing in another generation of the base.
+type Place struct {
+	Kept          bool // the engine has the text and reads it on demand; false: it came with the hit
+	Segment, Text int
+}
+
+// A Mark is what an engine noted of a text when it read it in. Duplicates are found by marks,
+// without the texts.
+type Mark struct {
+	Sketch Sketch
+	Bytes  int    // length of the text
+	Sum    uint32 // equal texts of one Texts have equal sums
+}
+
+// Texts are the texts of the hits of one Result, in the generation that was searched. They are
+// read for what is selected only.
+//
+// An error wraps ErrUnavailable, and is a *UnreadableError where it is about one base. It is
+// safe for concurrent use.
+type Texts interface {
+	// Marks returns the mark of each hit.
+	Marks(hits []Source) ([]Mark, error)
+	// Read completes sources by Name, Section, Text, Before, After and Tokens, and labels by
+	// Name and Section alone.
+	Read(sources, labels []*Source) error
+}
+
+// A Locator finds the texts of hits again, of which a cache kept base, document, chunk and
+// place.
+type Locator interface {
+	// Locate returns the texts of hits of q.Bases, in these generations, and corrects their
+	// places. The error wraps ErrGone where a base has another generation by now, and ErrNoHit
+	// where there is no such chunk.
+	Locate(ctx context.Context, q Query, hits []*Source) (Texts, error)
+}
+
+// The errors of a Locator.
+var (
+	ErrGone  = fmt.Errorf("the generation that was searched is gone: %w", ErrUnavailable)
+	ErrNoHit = errors.New("no such chunk")
+)
+
+// An UnreadableError is about a base whose texts cannot be read, such as one whose file is
+// damaged. It wraps ErrUnavailable.
+type UnreadableError struct {
+	Knowledge string
+	Err       error
+}
+
+func (e *UnreadableError) Error() string {
+	return "read texts of base " + e.Knowledge + ": " + e.Err.Error()
+}
+
+// Unwrap returns ErrUnavailable and the cause.
+func (e *UnreadableError) Unwrap() []error { return []error{ErrUnavailable, e.Err} }
+
+// Whole is a Retriever that reads the texts of all hits of an engine, for callers that show
+// them all.
+type Whole struct{ Next Retriever }
+
+// Retrieve answers with Next's sources and their texts.
+func (w Whole) Retrieve(ctx context.Context, q Query) (Result, error) {
+	res, err := w.Next.Retrieve(ctx, q)
+	if err != nil || res.Texts == nil {
+		return res, err
+	}
+	res.Sources = append([]Source(nil), res.Sources...) // others may share them
+	all := make([]*Source, len(res.Sources))
+	for i := range res.Sources {
+		all[i] = &res.Sources[i]
+	}
+	if err := res.Texts.Read(all, nil); err != nil {
+		return Result{Bases: res.Bases, Reason: ReasonError, Partial: true, Cache: res.Cache}, err
+	}
+	for i := range res.Sources {
+		res.Sources[i].At = Place{} // the text is here
+	}
+	res.Texts = nil
+	return res, nil
+}
+
+// An unreadableAnswer is an answer whose texts cannot be read.
+type unreadableAnswer struct {
+	from      int    // its number
+	knowledge string // the base because of which; "" if it is not known
+	err       error
+}
+
+func (e *unreadableAnswer) Error() string { return e.err.Error() }
+func (e *unreadableAnswer) Unwrap() error { return e.err }
+
+func unreadable(from int, err error) *unreadableAnswer {
+	broken := &unreadableAnswer{from: from, err: unavailable(err)}
+	if base, ok := errors.AsType[*UnreadableError](err); ok {
+		broken.knowledge = base.Knowledge
+	}
+	return broken
+}
+
+// marks returns the marks of some sources of an engine's answer; nil where they have texts.
+func (r *Result) marks(found []Source) ([]Mark, error) {
+	if r.Texts == nil || len(found) == 0 {
+		return nil, nil
+	}
+	marks, err := r.Texts.Marks(found)
+	if err == nil && len(marks) != len(found) {
+		err = fmt.Errorf("%d marks for %d texts", len(marks), len(found))
+	}
+	return marks, err
+}
+
+// read reads what answers have of the sources of res, and the names of what fell.
+func (s *selection) read(answers []Result, res *Result) error {
+	for from := range answers {
+		texts := answers[from].Texts
+		if texts == nil {
+			continue
+		}
+		var sources, labels []*Source
+		for i, c := range s.chosen {
+			if c.from == from && c.texts != nil {
+				sources = append(sources, &res.Sources[i])
+			}
+		}
+		for i, c := range s.fallen {
+			if c.from == from && c.texts != nil {
+				labels = append(labels, &res.Excluded[i].Source)
+			}
+		}
+		if len(sources)+len(labels) == 0 {
+			continue
+		}
+		if err := texts.Read(sources, labels); err != nil {
+			return unreadable(from, err)
+		}
+	}
+	return nil
+}
+
+// same tells whether two candidates have the same text. Texts that an engine keeps are only
+// read where their marks are equal.
+func (c *candidate) same(d *candidate) bool {
+	if c.texts == nil && d.texts == nil {
+		return c.source.Text == d.source.Text
+	}
+	if c.bytes() != d.bytes() || c.from == d.from && c.texts != nil && d.texts != nil && c.mark.Sum != d.mark.Sum {
+		return false
+	}
+	x, ok := c.readText()
+	if !ok {
+		return false
+	}
+	y, ok := d.readText()
+	return ok && x == y
+}
+
+// bytes is the length of the text.
+func (c *candidate) bytes() int {
+	if c.mark != nil {
+		return c.mark.Bytes
+	}
+	return len(c.source.Text)
+}
+
+// readText returns the text; false where it cannot be read, which shows when it is selected.
+func (c *candidate) readText() (string, bool) {
+	if c.texts == nil {
+		return c.source.Text, true
+	}
+	src := *c.source
+	err := c.texts.Read([]*Source{&src}, nil)
+	return src.Text, err == nil
+}
+
+// withoutUnreadable removes what choose could not read: the base that is known to be the
+// reason, else all of the answer.
+func withoutUnreadable(answers []Result, err error) []Result {
+	e, ok := errors.AsType[*unreadableAnswer](err)
+	if !ok {
+		return nil
+	}
+	a := &answers[e.from]
+	of := func(src Source) bool { return src.Knowledge == e.knowledge }
+	if e.knowledge == "" || !slices.ContainsFunc(a.Sources, of) {
+		return slices.Delete(answers, e.from, e.from+1)
+	}
+	a.Sources = slices.DeleteFunc(slices.Clone(a.Sources), of) // others may be reading the list
+	a.Bases = slices.DeleteFunc(slices.Clone(a.Bases), func(ref Ref) bool { return ref.Knowledge == e.knowledge })
+	if len(a.Bases) == 0 {
+		return slices.Delete(answers, e.from, e.from+1)
+	}
+	return answers
+}
+
+// Locate finds the texts of sources again that this Pipeline found.
+func (p Pipeline) Locate(ctx context.Context, q Query, hits []*Source) (Texts, error) {
+	var all locatedTexts
+	for _, refs := range p.groups(q.Bases) {
+		var of []*Source
+		for _, hit := range hits {
+			if slices.ContainsFunc(refs, func(ref Ref) bool { return ref.Knowledge == hit.Knowledge }) {
+				of = append(of, hit)
+			}
+		}
+		if len(of) == 0 {
+			continue
+		}
+		base, ok := p.Bases(refs[0].Knowledge).(Locator)
+		if !ok {
+			return nil, fmt.Errorf("%s: keeps no texts: %w", named(refs), ErrNoHit)
+		}
+		q.Bases = refs
+		texts, err := base.Locate(ctx, q, of)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", named(refs), err)
+		}
+		all = append(all, located{refs, texts})
+	}
+	if len(all) == 1 {
+		return all[0].texts, nil
+	}
+	return all, nil
+}
+
+// located are texts that belong to some bases.
+type located struct {
+	refs  []Ref
+	texts Texts
+}
+
+func (l located) has(src *Source) bool {
+	return slices.ContainsFunc(l.refs, func(ref Ref) bool { return ref.Knowledge == src.Knowledge })
+}
+
+// locatedTexts are the texts of several engines.
+type locatedTexts []located
+
+// Marks is not asked for: what a Pipeline has found was compared already.
+func (locatedTexts) Marks([]Source) ([]Mark, error) { return nil, errors.ErrUnsupported }
+
+func (all locatedTexts) Read(sources, labels []*Source) error {
+	for _, l := range all {
+		of := func(list []*Source) (mine []*Source) {
+			for _, src := range list {
+				if l.has(src) {
+					mine = append(mine, src)
+				}
+			}
+			return mine
+		}
+		if err := l.texts.Read(of(sources), of(labels)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package retrieval_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"sidenote/retrieval"
+)
+
+// late is an engine that keeps the texts of its sources: its answers are hits.
+type late struct {
+	answer  retrieval.Result // with texts
+	read    map[string]int   // by document: how often its text was read
+	broken  map[string]error // by document: its text cannot be read
+	located error            // of Locate
+}
+
+func newLate(floor float64, sources ...retrieval.Source) *late {
+	return &late{answer: retrieval.Result{Sources: sources, Floor: floor}, read: map[string]int{}}
+}
+
+func (l *late) Retrieve(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
+	res := retrieval.Result{Bases: q.Bases, Floor: l.answer.Floor, Texts: l}
+	for i, s := range l.answer.Sources {
+		res.Sources = append(res.Sources, retrieval.Source{
+			Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, At: retrieval.Place{Kept: true, Text: i},
+		})
+	}
+	return res, nil
+}
+
+func (l *late) Marks(hits []retrieval.Source) ([]retrieval.Mark, error) {
+	marks := make([]retrieval.Mark, len(hits))
+	for i, hit := range hits {
+		text := l.answer.Sources[hit.At.Text].Text
+		var k retrieval.Sketcher
+		for _, term := range words(text) {
+			k.Add([]byte(term))
+		}
+		marks[i] = retrieval.Mark{Bytes: len(text), Sum: crc32.ChecksumIEEE([]byte(text))}
+		marks[i].Sketch, _ = retrieval.ReadSketch(k.Append(nil))
+	}
+	return marks, l.broken["marks"]
+}
+
+func (l *late) Read(sources, labels []*retrieval.Source) error {
+	for _, s := range sources {
+		if err := l.broken[s.Doc]; err != nil {
+			return err
+		}
+		l.read[s.Doc]++
+		s.Text = l.answer.Sources[s.At.Text].Text
+	}
+	for _, s := range slices.Concat(sources, labels) {
+		s.Name = "about " + s.Doc
+	}
+	return nil
+}
+
+func (l *late) Locate(_ context.Context, _ retrieval.Query, hits []*retrieval.Source) (retrieval.Texts, error) {
+	for _, hit := range hits {
+		hit.At.Text = slices.IndexFunc(l.answer.Sources, func(s retrieval.Source) bool { return s.Doc == hit.Doc && s.Chunk == hit.Chunk })
+		if hit.At.Text < 0 {
+			return nil, retrieval.ErrNoHit
+		}
+	}
+	return l, l.located
+}
+
+// over is a pipeline over one late engine, whose bases are joint, and others.
+func over(l *late, others engines, joint ...string) retrieval.Pipeline {
+	p := others.pipeline()
+	p.Joint = func(id string) bool { return slices.Contains(joint, id) }
+	rest := p.Bases
+	p.Bases = func(id string) retrieval.Retriever {
+		if p.Joint(id) {
+			return l
+		}
+		return rest(id)
+	}
+	return p
+}
+
+// of names the base of a source.
+func of(knowledge string, s retrieval.Source) retrieval.Source {
+	s.Knowledge = knowledge
+	return s
+}
+
+// Whether texts come with the hits or are read afterwards changes nothing, and only those are
+// read that are selected or may be equal.
+func TestLateTextsSelectTheSame(t *testing.T) {
+	text := func(i int) string {
+		var b strings.Builder
+		for w := range 90 {
+			fmt.Fprintf(&b, "word%d-%d ", i, w)
+		}
+		return b.String()
+	}
+	var sources []retrieval.Source
+	for i := range 50 {
+		sources = append(sources, of("a", chunk(fmt.Sprintf("%02d.md", i), 0, 100-float64(i), text(i/2)+[]string{"", "print"}[i%2])))
+	}
+	sources[10].Text = sources[2].Text // equal to the letter
+	sources[48].Text, sources[49].Text = " ", " "
+	q := asking("a")
+	q.Settings.ScoreThreshold, q.Settings.MaxPerDocument = retrieval.AutoThreshold, 9
+	want, err := engines{"a": has(60, sketched(sources)...)}.pipeline().Retrieve(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLate(60, sources...)
+	got, err := over(l, nil, "a").Retrieve(t.Context(), q)
+	if diff := gocmp.Diff(outcome(want), outcome(got)); diff != "" || err != nil {
+		t.Fatalf("%v (-with texts +late):\n%s", err, diff)
+	}
+	for i, s := range got.Sources {
+		if s.Text != want.Sources[i].Text || s.Name == "" || s.Relevance != want.Sources[i].Relevance {
+			t.Errorf("%s is not whole: %+v", s.Doc, s)
+		}
+	}
+	for _, x := range got.Excluded {
+		if x.Source.Name == "" || x.Source.Text != "" {
+			t.Errorf("what fell: %+v", x.Source)
+		}
+	}
+	if got.Texts != nil || got.Floor != 60 {
+		t.Errorf("texts %v, floor %v", got.Texts, got.Floor)
+	}
+	read := map[string]int{"02.md": 2, "10.md": 1, "48.md": 1, "49.md": 1} // compared
+	for _, s := range got.Sources {
+		read[s.Doc] = max(1, read[s.Doc])
+	}
+	if diff := gocmp.Diff(read, l.read, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("texts read (-want +got):\n%s", diff)
+	}
+}
+
+// A text is found to be that of another engine, too.
+func TestLateTextsAreComparedAcrossEngines(t *testing.T) {
+	l := newLate(0, of("a", chunk("x.md", 0, .9, " - ")), of("a", chunk("y.md", 0, .7, "one two")))
+	p := over(l, engines{"b": has(0, chunk("copy.md", 0, .8, " - "), chunk("other.md", 0, .6, " + "))}, "a")
+	got, err := p.Retrieve(t.Context(), asking("a", "b"))
+	want := "in  a/x.md#0\nin  a/y.md#0\nin  b/other.md#0\nout b/copy.md#0 duplicate: duplicate of x.md#0 in a\n4 retrieved, 3 unique"
+	if diff := gocmp.Diff(want, outcome(got)); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// A base whose texts cannot be read is left out and the answer partial; the others answer.
+// Where it is all there was, that is an error.
+func TestUnreadableTexts(t *testing.T) {
+	damage := &retrieval.UnreadableError{Knowledge: "a", Err: errors.New("damaged")}
+	for name, c := range map[string]struct {
+		broken map[string]error
+		bases  []string
+		want   string // the documents found
+		fails  bool
+	}{
+		"whole":               {nil, []string{"a", "b", "c"}, "x y z", false},
+		"a text":              {map[string]error{"x": damage}, []string{"a", "b", "c"}, "y z", false},
+		"a base that is none": {map[string]error{"x": &retrieval.UnreadableError{Knowledge: "q", Err: errors.New("damaged")}}, []string{"a", "b", "c"}, "z", false},
+		"whose is not known":  {map[string]error{"x": errors.New("I/O error")}, []string{"a", "b", "c"}, "z", false},
+		"marks":               {map[string]error{"marks": damage}, []string{"a", "b", "c"}, "z", false},
+		"all":                 {map[string]error{"x": damage}, []string{"a"}, "", true},
+		"all, one by one":     {map[string]error{"x": damage, "y": &retrieval.UnreadableError{Knowledge: "b", Err: errors.New("too")}}, []string{"a", "b"}, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLate(0, of("a", chunk("x", 0, .9, "ant")), of("b", chunk("y", 0, .8, "bee")))
+			l.answer.Sources = slices.DeleteFunc(l.answer.Sources, func(s retrieval.Source) bool { return !slices.Contains(c.bases, s.Knowledge) })
+			l.broken = c.broken
+			got, err := over(l, engines{"c": has(0, chunk("z", 0, .7, "cat"))}, "a", "b").Retrieve(t.Context(), asking(c.bases...))
+			var found []string
+			for _, s := range got.Sources {
+				found = append(found, s.Doc)
+			}
+			reason := retrieval.ReasonError
+			if c.broken == nil {
+				reason = retrieval.ReasonNone
+			}
+			if strings.Join(found, " ") != c.want || got.Partial != (c.broken != nil) || got.Reason != reason || (err != nil) != c.fails {
+				t.Errorf("%v, partial %v, %q, %v", found, got.Partial, got.Reason, err)
+			}
+			if c.fails && !errors.Is(err, retrieval.ErrUnavailable) {
+				t.Errorf("%v does not wrap ErrUnavailable", err)
+			}
+			for _, ref := range got.Bases {
+				if c.broken != nil && ref.Knowledge == "a" {
+					t.Error("says that the base was searched")
+				}
+			}
+		})
+	}
+}
+
+// What a cache kept of an answer is read again, from each engine what is its own.
+func TestPipelineLocates(t *testing.T) {
+	l := newLate(0, of("a", chunk("x", 3, .9, "ant")), of("b", chunk("y", 0, .8, "bee")))
+	p := over(l, engines{"c": has(0, chunk("z", 0, .7, "cat"))}, "a", "b")
+	x, y, z := of("a", chunk("x", 3, 0, "")), of("b", chunk("y", 0, 0, "")), of("c", chunk("z", 0, 0, ""))
+	q := asking("a", "b", "c")
+	texts, err := p.Locate(t.Context(), q, []*retrieval.Source{&x, &y})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := texts.Read([]*retrieval.Source{&y}, []*retrieval.Source{&x}); err != nil || y.Text != "bee" || x.Text != "" || x.Name != "about x" {
+		t.Errorf("read %+v, %+v, %v", x, y, err)
+	}
+	if _, err := p.Locate(t.Context(), q, []*retrieval.Source{&x, &z}); !errors.Is(err, retrieval.ErrNoHit) {
+		t.Errorf("of an engine that keeps no texts: %v", err)
+	}
+	l.located = retrieval.ErrGone
+	if _, err := p.Locate(t.Context(), q, []*retrieval.Source{&x}); !errors.Is(err, retrieval.ErrGone) {
+		t.Errorf("of another generation: %v", err)
+	}
+	// Two engines that keep texts.
+	other := newLate(0, of("d", chunk("w", 0, .9, "dog")))
+	l.located = nil
+	two := retrieval.Pipeline{Terms: words, Bases: func(id string) retrieval.Retriever {
+		if id == "d" {
+			return other
+		}
+		return l
+	}}
+	w := of("d", chunk("w", 0, 0, ""))
+	x.Name = ""
+	texts, err = two.Locate(t.Context(), asking("a", "d"), []*retrieval.Source{&x, &w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := texts.Read([]*retrieval.Source{&x, &w}, nil); err != nil || x.Text != "ant" || w.Text != "dog" {
+		t.Errorf("read %+v, %+v, %v", x, w, err)
+	}
+}
+
+// Whole reads all texts, and changes nothing that others may be reading.
+func TestWhole(t *testing.T) {
+	l := newLate(1, of("a", chunk("x", 0, .9, "ant")), of("a", chunk("y", 0, .8, "bee")))
+	shared, err := l.Retrieve(t.Context(), asking("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) { return shared, nil })
+	got, err := retrieval.Whole{Next: same}.Retrieve(t.Context(), asking("a"))
+	if err != nil || len(got.Sources) != 2 || got.Sources[1].Text != "bee" || got.Sources[1].At.Kept || got.Texts != nil || got.Floor != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if shared.Sources[1].Text != "" {
+		t.Error("the answer of the engine was changed")
+	}
+	l.broken = map[string]error{"y": &retrieval.UnreadableError{Knowledge: "a", Err: errors.New("damaged")}}
+	if got, err := (retrieval.Whole{Next: same}).Retrieve(t.Context(), asking("a")); !errors.Is(err, retrieval.ErrUnavailable) || got.Reason != retrieval.ReasonError || !strings.Contains(err.Error(), "base a") {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

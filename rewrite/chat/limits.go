@@ -1,0 +1,202 @@
+package chat
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+)
+
+// limitKeys are the members of a request's body that say how much an answer may be, on the
+// routes chat completions, completions, responses and embeddings.
+var (
+	limitKeys = []string{
+		"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "max_output_tokens", "n", "best_of", "prompt", "input",
+	}
+	streamKeys = []string{"include_usage"}
+)
+
+// A Member is the value of a key of a body.
+type Member struct {
+	Span      // of the value; zero if the key is missing
+	Kind Kind // of the value; KindMissing if the key is missing
+	N    int  // of a number
+}
+
+// Given tells whether there is a value other than null.
+func (m Member) Given() bool { return m.Kind != KindMissing && m.Kind != KindNull }
+
+// Limits are what a body says of how much its answer may be.
+type Limits struct {
+	Body   []byte
+	Model  string // "" if it names none
+	Stream bool
+	First  int // offset behind the brace that opens the body, where a member can be inserted
+	Empty  bool
+
+	StreamOptions Member // the whole object
+	IncludeUsage  Member // in it; KindBool with N 1 is true
+	OtherOptions  bool   // StreamOptions has other members
+
+	MaxTokens, MaxCompletionTokens, MaxOutputTokens Member
+	Choices                                         int    // n, or best_of if that is larger; 1 if neither is given
+	Texts                                           int    // how many texts prompt or input holds: each is answered; 1 if it is no list
+	Prompt                                          Member // prompt or input
+}
+
+// The largest values of members that multiply what an answer may cost.
+const (
+	maxChoices = 128 // OpenAI's own bound of n
+	maxLimit   = 100_000_000
+)
+
+// ReadLimits reads the limits of a body of any listed route in one pass. It returns an
+// *Error: NotJSON; Ambiguous, if another server could read other limits; NotChat, if one of
+// them has a value that servers refuse or, worse, take for "no limit", such as -1 or "5".
+func ReadLimits(body []byte) (*Limits, error) {
+	l := new(Limits)
+	if err := new(Parser).ReadLimits(body, l); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// ReadLimits is like the function ReadLimits, and allocates less. A Request that p has parsed
+// stays as it is, and may be of the same body.
+func (p *Parser) ReadLimits(body []byte, l *Limits) error {
+	*l = Limits{Body: body, Choices: 1, Texts: 1}
+	p.scanner, p.shape, p.keys = scanner{b: body, loneSurrogate: -1}, nil, keySet{}
+	r := limitReader{p, l}
+	if k := r.kind(); k != KindObject {
+		r.value()
+		r.end()
+		r.fail(NotJSON, "body is %s, not an object", k)
+		return r.err
+	}
+	l.First, l.Empty = r.i+1, true
+	level := r.keys.level()
+	r.object(func(key Span, escaped bool) {
+		l.Empty = false
+		name, _ := r.key(level, "", key, escaped, limitKeys)
+		r.member(name)
+	})
+	r.end()
+	switch {
+	case r.err != nil:
+		return r.err
+	case r.keys.err != nil:
+		return r.keys.err
+	case r.shape != nil:
+		return r.shape
+	}
+	return nil
+}
+
+// A limitReader collects the members of limitKeys.
+type limitReader struct {
+	*Parser
+	l *Limits
+}
+
+func (r limitReader) member(name string) {
+	k := r.kind()
+	switch name {
+	case "model":
+		if v := r.value(); k == KindString && r.err == nil {
+			raw := v.Of(r.b)
+			if text := raw[1 : len(raw)-1]; string(text) == r.r.Model && bytes.IndexByte(text, '\\') < 0 {
+				r.l.Model = r.r.Model // which is there already
+				break
+			}
+			r.l.Model = Unquote(raw)
+		}
+	case "stream":
+		v := r.value()
+		if r.l.Stream = k == KindBool && r.b[v.Start] == 't'; k != KindBool && k != KindNull {
+			r.refuse(name, v, "a boolean")
+		}
+	case "stream_options":
+		r.streamOptions(k)
+	case "max_tokens":
+		r.l.MaxTokens = r.number(name, k, maxLimit)
+	case "max_completion_tokens":
+		r.l.MaxCompletionTokens = r.number(name, k, maxLimit)
+	case "max_output_tokens":
+		r.l.MaxOutputTokens = r.number(name, k, maxLimit)
+	case "n", "best_of":
+		r.l.Choices = max(r.l.Choices, r.number(name, k, maxChoices).N)
+	case "prompt", "input":
+		r.prompt(k)
+	default:
+		r.value()
+	}
+}
+
+// number reads a whole number from 1 to most, or null.
+func (r limitReader) number(name string, k Kind, most int) Member {
+	v := r.value()
+	m := Member{Span: v, Kind: k}
+	if k == KindNull || r.err != nil {
+		return m
+	}
+	n, err := strconv.Atoi(string(v.Of(r.b)))
+	if k != KindNumber || err != nil || n < 1 || n > most {
+		r.refuse(name, v, fmt.Sprintf("a whole number from 1 to %d", most))
+		return m
+	}
+	m.N = n
+	return m
+}
+
+// maxShown is how many bytes of a value an error shows.
+const maxShown = 40
+
+// refuse records a value that is not what it should be.
+func (r limitReader) refuse(name string, v Span, want string) {
+	if r.shape == nil && r.err == nil {
+		raw := v.Of(r.b)
+		r.shape = &Error{Reason: NotChat, Param: name, Message: fmt.Sprintf("%s: %.*s is not %s", name, maxShown, raw, want)}
+	}
+}
+
+func (r limitReader) streamOptions(k Kind) {
+	r.l.StreamOptions = Member{Kind: k}
+	if k != KindObject {
+		r.l.StreamOptions.Span = r.value()
+		return
+	}
+	level := r.keys.level()
+	r.l.StreamOptions.Span = r.object(func(key Span, escaped bool) {
+		name, _ := r.key(level, "stream_options.", key, escaped, streamKeys)
+		k := r.kind()
+		v := r.value()
+		switch {
+		case r.err != nil:
+		case name == "":
+			r.l.OtherOptions = true
+		default:
+			r.l.IncludeUsage = Member{Span: v, Kind: k}
+			if k == KindBool && r.b[v.Start] == 't' {
+				r.l.IncludeUsage.N = 1
+			} else if k != KindBool && k != KindNull {
+				r.refuse("stream_options.include_usage", v, "a boolean")
+			}
+		}
+	})
+	r.keys.leave(level)
+}
+
+// prompt reads a text, a list of texts, a list of tokens, or a list of such lists.
+func (r limitReader) prompt(k Kind) {
+	if k != KindArray {
+		r.l.Prompt = Member{Span: r.value(), Kind: k}
+		return
+	}
+	texts := 0
+	v := r.array(func(int) {
+		if k := r.kind(); k != KindNumber {
+			texts++
+		}
+		r.value()
+	})
+	r.l.Prompt, r.l.Texts = Member{Span: v, Kind: k}, max(r.l.Texts, texts)
+}

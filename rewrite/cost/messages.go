@@ -1,0 +1,80 @@
+package cost
+
+import (
+	"sync"
+
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/tokens"
+)
+
+// A Counter counts requests. It remembers the counts of messages and lists of tools by
+// hashes of their bytes, so that in a growing conversation only the new message is
+// counted. The zero value is ready. It is safe for concurrent use.
+type Counter struct {
+	Cache *tokens.Cache // 64k counts in 1 MiB unless it is set before the first use
+	brief *tokens.Cache // 16k more in 256 KiB, of what is of less use
+	once  sync.Once
+}
+
+const (
+	cacheBits = 14
+	briefBits = 12
+)
+
+// Of returns what is known of the messages of r.
+func (c *Counter) Of(r *chat.Request) *Messages {
+	c.once.Do(func() {
+		if c.Cache == nil {
+			c.Cache = tokens.NewCache(cacheBits)
+		}
+		c.brief = tokens.NewCache(briefBits)
+	})
+	return &Messages{request: r, cache: c.Cache, brief: c.brief}
+}
+
+// Count counts the whole request; see Messages.Count.
+func (c *Counter) Count(r *chat.Request, m Model, limit int) Tokens {
+	return c.Of(r).Count(m, limit)
+}
+
+// Messages are those of one request, each of which is hashed once. It is not safe for
+// concurrent use.
+type Messages struct {
+	request *chat.Request
+	cache   *tokens.Cache
+	brief   *tokens.Cache
+	keys    []tokens.Key // of each that was asked for, else zero
+}
+
+// key returns the key of the n-th message.
+func (c *Messages) key(n int) tokens.Key {
+	all := c.request.Messages
+	if c.keys == nil {
+		c.keys = make([]tokens.Key, len(all))
+	}
+	if c.keys[n] == (tokens.Key{}) {
+		c.keys[n] = c.cache.Key(all[n].Of(c.request.Body))
+	}
+	return c.keys[n]
+}
+
+// Remember returns count's result for the n-th message, a number of 0 or more that depends
+// on nothing but the bytes of the message and what. It is remembered for these.
+func (c *Messages) Remember(n int, what uint64, count func() int) int {
+	return remember(c.cache, c.key(n).Of(what), count)
+}
+
+// RememberBriefly is Remember for what depends on more than the message, of which there is
+// much: it does not drive out what Remember and Count remember.
+func (c *Messages) RememberBriefly(n int, what uint64, count func() int) int {
+	return remember(c.brief, c.key(n).Of(what), count)
+}
+
+func remember(in *tokens.Cache, k tokens.Key, count func() int) int {
+	if v, _, ok := in.Get(k); ok {
+		return v
+	}
+	v := count()
+	in.Put(k, v, true)
+	return v
+}

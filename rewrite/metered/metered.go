@@ -1,0 +1,240 @@
+// Package metered makes requests ready whose answers are paid from a budget: it estimates
+// what they use at most, caps their output, and asks streams to tell what they used. What it
+// changes of a request are named edits; all other bytes stay as they came.
+package metered
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+)
+
+// A Route says which members of a body count.
+type Route int
+
+// The routes whose answers use tokens. On others a request uses none.
+const (
+	Other Route = iota
+	Chat
+	Completions
+	Responses
+	Embeddings
+)
+
+// The names of edits in the ledger.
+const (
+	EditIncludeUsage = "include-usage" // stream_options.include_usage is true
+	EditMaxTokens    = "max-tokens"    // the length of the answer is capped
+)
+
+// defaultCompletion is the length of an answer on the route completions if the request has
+// no max_tokens, as its reference says. So the cap that is put there changes nothing.
+const defaultCompletion = 16
+
+// Caps bound the length of one answer, in tokens; 0 is no bound.
+type Caps struct {
+	Tenant int // of the policy: a longer limit of the request is lowered to it
+	Model  int // what the model can write at most
+	// Default is the limit of requests that have none.
+	Default int
+	// Completion says that the model takes max_completion_tokens and refuses max_tokens.
+	Completion bool
+}
+
+// A Policy says what is done to requests whose answers are metered.
+type Policy struct {
+	Caps
+	IncludeUsage bool // ask streams that do not tell what they used to do so
+}
+
+// A Request is one whose answer is metered.
+type Request struct {
+	// Policy is set after Read, as it may depend on ModelName, and before the other methods.
+	Policy
+
+	limits chat.Limits
+	route  Route
+}
+
+// Read reads a request's body, which must outlive the result. Its error is a
+// *rewrite.BodyError, as that of chat.ReadLimits.
+func Read(route Route, body []byte) (*Request, error) {
+	r := new(Request)
+	if err := r.ReadBy(new(chat.Parser), route, body); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// ReadBy reads into r as Read does, by a Parser that may have parsed the same body; see
+// chat.Parser.ReadLimits.
+func (r *Request) ReadBy(p *chat.Parser, route Route, body []byte) error {
+	*r = Request{route: route}
+	return p.ReadLimits(body, &r.limits)
+}
+
+// ModelName returns the model that the request names, "" if none.
+func (r *Request) ModelName() string { return r.limits.Model }
+
+// Input returns the JSON of what the answer is made of on routes other than Chat: the
+// value of prompt or input, nil if there is none.
+func (r *Request) Input() []byte { return r.limits.Prompt.Of(r.limits.Body) }
+
+// HidesUsage tells whether the answer's stream will tell what it used because Edits asks for
+// it, and not the client, from which it is to be hidden.
+func (r *Request) HidesUsage() bool {
+	l := &r.limits
+	if !r.IncludeUsage || !l.Stream || r.route != Chat && r.route != Completions {
+		return false
+	}
+	return l.IncludeUsage.N == 0 && (l.StreamOptions.Kind == chat.KindObject || !l.StreamOptions.Given())
+}
+
+// Length returns how many tokens one answer may have: the request's limit, at most the
+// caps; 0 if there is neither. Where the request has several limits the largest counts, as
+// an upstream may read any of them.
+func (r *Request) Length() int {
+	if r.route == Embeddings || r.route == Other {
+		return 0
+	}
+	length := 0
+	for _, m := range r.members() {
+		length = max(length, m.N)
+	}
+	switch {
+	case length > 0:
+	case r.route == Completions:
+		length = defaultCompletion
+	default:
+		length = r.Default
+	}
+	for _, most := range [...]int{r.Tenant, r.Model} {
+		if most > 0 && (length == 0 || most < length) {
+			length = most
+		}
+	}
+	return length
+}
+
+// members returns the limits that an upstream reads on the route.
+func (r *Request) members() []chat.Member {
+	l := &r.limits
+	switch r.route {
+	case Chat:
+		return []chat.Member{l.MaxTokens, l.MaxCompletionTokens}
+	case Completions:
+		return []chat.Member{l.MaxTokens}
+	case Responses:
+		return []chat.Member{l.MaxOutputTokens}
+	}
+	return nil
+}
+
+// An Amount is a number of tokens of a request and all of its answers.
+type Amount struct {
+	Input, Output int64
+	Bounded       bool // Output is a bound; if not, nothing limits the answer, and it is 0
+}
+
+// Estimate returns what the request uses at most: the tokens of its prompt, with all that
+// was added to it, and of as many answers of the longest length as it asks for.
+func (r *Request) Estimate(prompt int64) Amount {
+	a := Amount{Input: prompt, Bounded: true}
+	if r.route == Embeddings || r.route == Other {
+		return a
+	}
+	answers := int64(1) // responses has no n
+	switch r.route {
+	case Chat:
+		answers = int64(r.limits.Choices)
+	case Completions:
+		answers = int64(r.limits.Choices) * int64(r.limits.Texts)
+	}
+	length := int64(r.Length())
+	if a.Bounded = length > 0; a.Bounded {
+		a.Output = math.MaxInt64
+		if answers <= math.MaxInt64/length {
+			a.Output = answers * length
+		}
+	}
+	return a
+}
+
+// Edits returns what is changed of the body, sorted by offset.
+func (r *Request) Edits() []rewrite.Edit {
+	edits := r.cap()
+	if r.HidesUsage() {
+		edits = append(edits, r.includeUsage())
+	}
+	slices.SortStableFunc(edits, func(a, b rewrite.Edit) int { return a.Offset - b.Offset })
+	return edits
+}
+
+// cap lowers limits that are above Length, and adds one if there is none.
+func (r *Request) cap() (edits []rewrite.Edit) {
+	length := r.Length()
+	if length == 0 {
+		return nil
+	}
+	digits, given := strconv.Itoa(length), false
+	for _, m := range r.members() {
+		given = given || m.Given()
+		if r.Tenant > 0 && m.N > r.Tenant {
+			edits = append(edits, replace(EditMaxTokens, m.Span, digits))
+		}
+	}
+	if given {
+		return edits
+	}
+	name, m := "max_tokens", r.limits.MaxTokens
+	switch {
+	case r.route == Responses:
+		name, m = "max_output_tokens", r.limits.MaxOutputTokens
+	case r.route == Chat && r.Completion:
+		name, m = "max_completion_tokens", r.limits.MaxCompletionTokens
+	}
+	if m.Kind == chat.KindNull {
+		return append(edits, replace(EditMaxTokens, m.Span, digits))
+	}
+	return append(edits, r.insert(EditMaxTokens, `"`+name+`":`+digits))
+}
+
+// includeUsage makes stream_options.include_usage true.
+func (r *Request) includeUsage() rewrite.Edit {
+	const yes = `"include_usage":true`
+	options := r.limits.StreamOptions
+	switch {
+	case r.limits.IncludeUsage.Kind != chat.KindMissing:
+		return replace(EditIncludeUsage, r.limits.IncludeUsage.Span, "true")
+	case options.Kind == chat.KindNull:
+		return replace(EditIncludeUsage, options.Span, "{"+yes+"}")
+	case options.Kind == chat.KindObject && r.limits.OtherOptions:
+		return rewrite.Edit{Name: EditIncludeUsage, Offset: options.Start + 1, Insert: []byte(yes + ",")}
+	case options.Kind == chat.KindObject:
+		return rewrite.Edit{Name: EditIncludeUsage, Offset: options.Start + 1, Insert: []byte(yes)}
+	}
+	return r.insert(EditIncludeUsage, `"stream_options":{`+yes+`}`)
+}
+
+func replace(name string, at chat.Span, text string) rewrite.Edit {
+	return rewrite.Edit{Name: name, Offset: at.Start, Delete: at.End - at.Start, Insert: []byte(text)}
+}
+
+// insert puts a member before the first one.
+func (r *Request) insert(name, member string) rewrite.Edit {
+	if !r.limits.Empty {
+		member += ","
+	}
+	return rewrite.Edit{Name: name, Offset: r.limits.First, Insert: []byte(member)}
+}
+
+// Merge joins the edits of a rewrite and those of Edits, sorted by offset. They do not
+// overlap: a rewrite changes messages and the field "sidenote" only.
+func Merge(rewritten, metered []rewrite.Edit) []rewrite.Edit {
+	all := slices.Concat(metered, rewritten)
+	slices.SortStableFunc(all, func(a, b rewrite.Edit) int { return a.Offset - b.Offset })
+	return all
+}
