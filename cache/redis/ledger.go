@@ -19,10 +19,10 @@ import (
 //go:embed ledger/*.lua
 var scripts embed.FS
 
-// script returns a script of the ledger.
-func script(name string) *goredis.Script {
+// script returns a script of the ledger, from its parts.
+func script(parts ...string) *goredis.Script {
 	var text strings.Builder
-	for _, part := range []string{"common", name} {
+	for _, part := range parts {
 		b, err := scripts.ReadFile("ledger/" + part + ".lua")
 		if err != nil {
 			panic("BUG: " + err.Error())
@@ -76,7 +76,8 @@ type Ledger struct {
 func (d *DB) Ledger(use string, o LedgerOptions) *Ledger {
 	l := &Ledger{
 		store: d.Store(use), now: o.Now, limited: o.Limited, nonce: rand.Text(), seen: sightings{all: map[string]sighting{}},
-		reserve: script("reserve"), settle: script("settle"), renew: script("renew"), usage: script("usage"),
+		reserve: script("common", "clock", "reserve"), settle: script("common", "settle"),
+		renew: script("common", "clock", "renew"), usage: script("common", "clock", "usage"),
 	}
 	if o.RefuseLost {
 		l.onLost = "refuse"
@@ -179,36 +180,63 @@ func (l *Ledger) Settle(ctx context.Context, settlements ...budget.Settlement) (
 	return outcomes, nil
 }
 
-// maxBatch is how many settlements go into one round trip, so that the Redis is not kept
-// from its other clients for long.
-const maxBatch = 64
+const (
+	// maxBatch is how many settlements go into one round trip, and maxCall how many of a
+	// tenant into one call of the script, so that the Redis is not kept from its other
+	// clients for long.
+	maxBatch = 256
+	maxCall  = 32
+)
+
+// A settleCall is one call of the script, which settles calls of one tenant.
+type settleCall struct {
+	tenant string
+	places []int // of its settlements among those of the batch
+	args   []any
+}
+
+func (l *Ledger) settleCalls(settlements []budget.Settlement) []*settleCall {
+	var calls []*settleCall
+	last := make(map[string]*settleCall, len(settlements)) // by tenant: the one with room
+	for i, s := range settlements {
+		c := last[s.Tenant]
+		if c == nil || len(c.places) == maxCall {
+			c = &settleCall{tenant: s.Tenant, args: []any{l.nonce}}
+			calls, last[s.Tenant] = append(calls, c), c
+		}
+		a := s.Actual
+		c.places, c.args = append(c.places, i), append(c.args, s.ID, a.Requests, a.Tokens, a.Injected, a.Money)
+	}
+	return calls
+}
 
 func (l *Ledger) settleBatch(ctx context.Context, settlements []budget.Settlement) ([]budget.Outcome, error) {
-	client := l.store.db.client
-	args := func(s budget.Settlement) []any {
-		a := s.Actual
-		return []any{s.ID, a.Requests, a.Tokens, a.Injected, a.Money, l.nonce}
-	}
-	commands, err := client.Pipelined(ctx, func(p goredis.Pipeliner) error {
-		for _, s := range settlements {
-			l.settle.EvalSha(ctx, p, l.keys(s.Tenant), args(s)...)
+	client, calls := l.store.db.client, l.settleCalls(settlements)
+	replies, err := client.Pipelined(ctx, func(p goredis.Pipeliner) error {
+		for _, c := range calls {
+			l.settle.EvalSha(ctx, p, l.keys(c.tenant), c.args...)
 		}
 		return nil
 	})
-	if len(commands) != len(settlements) {
+	if len(replies) != len(calls) {
 		return nil, err
 	}
-	outcomes := make([]budget.Outcome, 0, len(settlements))
-	for i, c := range commands {
-		c := c.(*goredis.Cmd)
-		if goredis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
-			c = l.settle.Run(ctx, client, l.keys(settlements[i].Tenant), args(settlements[i])...)
+	outcomes := make([]budget.Outcome, len(settlements))
+	for i, c := range calls {
+		reply := replies[i].(*goredis.Cmd)
+		if goredis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
+			reply = l.settle.Run(ctx, client, l.keys(c.tenant), c.args...)
 		}
-		outcome, err := c.Text()
+		codes, err := reply.StringSlice()
 		if err != nil {
 			return nil, err
 		}
-		outcomes = append(outcomes, budget.Outcome(outcome))
+		if len(codes) != len(c.places) {
+			return nil, wrongReply()
+		}
+		for j, place := range c.places {
+			outcomes[place] = budget.Outcome(codes[j])
+		}
 	}
 	return outcomes, nil
 }

@@ -29,20 +29,22 @@ const (
 // codeLost is the code of a record that was lost, and is not corrected.
 const codeLost = "lost"
 
+// wrongReply is about a reply that no script of ours gives.
+func wrongReply() error {
+	return fmt.Errorf("redis %s: %s: a reply that no script of ours gives", opScript, Protocol)
+}
+
 func readReply(raw any) (ledgerReply, error) {
-	wrong := func() (ledgerReply, error) {
-		return ledgerReply{}, fmt.Errorf("redis %s: %s: a reply that no script of ours gives", opScript, Protocol)
-	}
 	parts, ok := raw.([]any)
 	if !ok || len(parts) < 4 {
-		return wrong()
+		return ledgerReply{}, wrongReply()
 	}
 	code, ok1 := parts[0].(string)
 	expired, ok2 := parts[1].(int64)
 	lost, ok3 := parts[2].(int64)
 	state, ok4 := parts[3].([]any)
 	if !ok1 || !ok2 || !ok3 || !ok4 || len(state) != numbers+1 {
-		return wrong()
+		return ledgerReply{}, wrongReply()
 	}
 	n, ok1 := ints(state[:numbers])
 	born, ok2 := state[numbers].(string)
@@ -50,11 +52,11 @@ func readReply(raw any) (ledgerReply, error) {
 	if len(parts) > 4 {
 		kinds, _ := parts[4].([]any)
 		if r.kinds, ok3 = ints(kinds); len(r.kinds) != 2*units*len(budget.Kinds()) {
-			return wrong()
+			return ledgerReply{}, wrongReply()
 		}
 	}
 	if !ok1 || !ok2 || !ok3 {
-		return wrong()
+		return ledgerReply{}, wrongReply()
 	}
 	r.State = budget.State{
 		Now: n[0], Fill: [3]int64(n[1:4]),

@@ -173,16 +173,21 @@ func (m *machine) waits(t *rapid.T, r budget.Reservation, d budget.Decision) {
 	}
 }
 
+// settle settles some calls at once, as a Queue does; the same one may be among them twice.
 func (m *machine) settle(t *rapid.T) {
-	id := "unknown:1"
-	if !rapid.Bool().Draw(t, "unknown") || len(m.ids) > 0 {
-		id = m.anyID(t)
+	var all []budget.Settlement
+	var want []budget.Outcome
+	for range rapid.IntRange(1, 5).Draw(t, "settlements") {
+		id := fmt.Sprintf("unknown%d:1", rapid.IntRange(0, 9).Draw(t, "unknown"))
+		if len(m.ids) > 0 && !rapid.Bool().Draw(t, "whether unknown") {
+			id = m.anyID(t)
+		}
+		s := budget.Settlement{Ticket: budget.Ticket{Tenant: tenant, ID: id}, Actual: amounts(900).Draw(t, "actual")}
+		all, want = append(all, s), append(want, m.model.settleID(id, s.Actual))
 	}
-	actual := amounts(900).Draw(t, "actual")
-	want := m.model.settleID(id, actual)
-	got, err := m.subject.Ledger.Settle(t.Context(), budget.Settlement{Ticket: budget.Ticket{Tenant: tenant, ID: id}, Actual: actual})
-	if err != nil || len(got) != 1 || got[0] != want {
-		t.Fatalf("settle %s: got %v, %v, want %v", id, got, err, want)
+	got, err := m.subject.Ledger.Settle(t.Context(), all...)
+	if err != nil || !slices.Equal(got, want) {
+		t.Fatalf("settle %+v: got %v, %v, want %v", all, got, err, want)
 	}
 }
 
