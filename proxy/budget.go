@@ -74,11 +74,13 @@ func demandOf(x *exchange, p rewrite.Policy, req *rewrite.Request) spend.Demand 
 	if whole == 0 && x.metered != nil {
 		whole = int64(x.setup.rewriter.Count(p, req))
 	}
-	if res.Outcome != rewrite.Injected {
-		return spend.Demand{Prompt: whole}
+	of := spend.Demand{Prompt: whole}
+	if res.Outcome == rewrite.Injected {
+		of.Injected = int64(res.Ledger.Used)
+		of.Prompt += of.Injected
 	}
-	added := int64(res.Ledger.Used)
-	return spend.Demand{Prompt: whole + added, Injected: added}
+	fitAnswer(x, of.Prompt)
+	return of
 }
 
 // reserveAsItIs reserves for a chat that goes up as it came.
@@ -86,6 +88,7 @@ func reserveAsItIs(x *exchange, p rewrite.Policy, req *rewrite.Request) error {
 	of := spend.Demand{}
 	if x.metered != nil {
 		of.Prompt = int64(x.setup.rewriter.Count(p, req))
+		fitAnswer(x, of.Prompt)
 	}
 	return reserve(x, of, asItIs)
 }
@@ -108,6 +111,7 @@ func reserveRelayed(x *exchange) error {
 	if x.metered != nil {
 		n, _ := x.setup.rewriter.Models.Model(x.metered.ModelName()).Counter.Count(string(x.metered.Input()))
 		of.Prompt = int64(n)
+		fitAnswer(x, of.Prompt)
 	}
 	return reserve(x, of, asItIs)
 }

@@ -20,6 +20,7 @@ type chat struct {
 	metered    *metered.Request // makes the request ready to be metered; nil if it is not
 	limits     metered.Request  // the memory for metered
 	row        string           // of the model table, for the model of metered
+	window     int              // of that model, in tokens; 0 is unknown
 	sampled    bool             // the upstream's token count of this request is compared with ours
 }
 
@@ -31,7 +32,7 @@ func (c *chat) free(s *Server) {
 		c.parser = nil
 	}
 	c.compressed = nil
-	c.metered, c.limits, c.row = nil, metered.Request{}, ""
+	c.metered, c.limits, c.row, c.window = nil, metered.Request{}, "", 0
 	clear(c.outgoing)
 	c.outgoing = c.outgoing[:0]
 }

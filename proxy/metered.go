@@ -32,11 +32,25 @@ func measure(x *exchange, body []byte) error {
 	m := x.setup.rewriter.Models.Model(r.ModelName())
 	r.Caps = metered.Caps{Tenant: x.policy.OutputCap, Model: cmp.Or(m.MaxOutput, rewrite.ReservedOutput(m)), Default: int(x.policy.Budget.DefaultOutput()), Completion: m.CompletionCap}
 	r.IncludeUsage = !x.upstream.noUsage
-	x.metered, x.row = r, m.Row
+	x.metered, x.row, x.window = r, m.Row, m.Window
 	if x.target.Route != route.Embeddings { // these have no text
 		x.counter = m.Counter
 	}
 	return nil
+}
+
+// fitAnswer keeps the limit of an answer that the request does not limit within what its prompt
+// leaves of the window: upstreams refuse a prompt and a limit that together do not fit. Where a
+// prompt leaves nothing, the upstream decides.
+func fitAnswer(x *exchange, prompt int64) {
+	if x.metered == nil {
+		return
+	}
+	usual := int(x.policy.Budget.DefaultOutput())
+	x.metered.Default = usual
+	if room := x.window - int(prompt) - numberSlack; room > 0 {
+		x.metered.Default = min(cmp.Or(usual, room), room)
+	}
 }
 
 // plainStreams replaces Accept-Encoding for a request whose stream is to be edited: what is

@@ -1,15 +1,19 @@
 package proxy_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
 
+	"sidenote/cache/budget"
 	"sidenote/proxy"
 	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
 	"sidenote/proxy/usage"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
 )
 
 // A metered request goes up with a cap of its output, on every listed route, and what two
@@ -197,5 +201,59 @@ func TestMeteredClientLeaves(t *testing.T) {
 	<-gone
 	if r := g.reports.next(t); r.Generated != (usage.Counted{Output: 3, Exact: true, Known: true}) || r.Client != report.ClientGoneStreaming {
 		t.Errorf("counted %+v, %s", r.Generated, r.Client)
+	}
+}
+
+// smallModel is one whose window holds no more than its longest answer, as that of gpt-4.
+type smallModel struct{ testModels }
+
+func (m smallModel) Model(name string) rewrite.Model {
+	of := m.testModels.Model(name)
+	of.Window, of.MaxOutput = 8192, 8192
+	return of
+}
+
+// A limit that Sidenote gives an answer fits the window together with the prompt, with
+// sources, without and on other routes: an upstream refuses what does not. A limit of the
+// request is its own.
+func TestMeteredLimitFitsWindow(t *testing.T) {
+	for name, c := range map[string]struct {
+		path, body string
+		limits     budget.Limits
+		knowledge  []string
+		want       int // at most; and no less than half of it
+	}{
+		"chat":         {"/v1/chat/completions", chatBody, plenty(), []string{"kb-acme"}, 8192},
+		"no sources":   {"/v1/chat/completions", chatBody, plenty(), nil, 8192},
+		"money":        {"/v1/chat/completions", chatBody, only(budget.MoneyPerDay, budget.USD), nil, 8192},
+		"responses":    {"/v1/responses", `{"model":"m","input":"a"}`, plenty(), nil, 8192},
+		"small limits": {"/v1/chat/completions", chatBody, only(budget.TokensPerDay, 4000), nil, 1000 + len(chatBody) + 16},
+		"its own":      {"/v1/chat/completions", `{"max_tokens":8192,` + chatBody[1:], plenty(), nil, 8192 + len(chatBody) + 16},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, b := newUpstream(t, answerJSON("{}")), newTill(t)
+			p := limited(t, c.limits, func(p *proxy.Policy) { p.OutputCap, p.Rewrite.Knowledge = 0, c.knowledge })
+			cfg := proxy.Config{
+				Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
+				Tenants:   proxy.Tenants{Unknown: p},
+				Budgets:   b.meter,
+			}
+			g := startWith(t, cfg, &rewrite.Rewriter{Retriever: retrieval.Func(fromBases), Models: smallModel{}})
+			g.raw(t, strings.Replace(chat(c.body), "/v1/chat/completions", c.path, 1))
+			var up struct {
+				MaxTokens       int `json:"max_tokens"`
+				MaxOutputTokens int `json:"max_output_tokens"`
+			}
+			body := u.next(t).body
+			if err := json.Unmarshal([]byte(body), &up); err != nil {
+				t.Fatal(err)
+			}
+			r := g.reports.next(t)
+			limit := up.MaxTokens + up.MaxOutputTokens
+			prompt := int(r.Budget.Estimate.Tokens) - limit
+			if whole := limit + prompt; prompt <= 0 || whole > c.want || whole < c.want/2 {
+				t.Errorf("%d tokens of prompt and %d of answer, want %d at most:\n%s", prompt, limit, c.want, body)
+			}
+		})
 	}
 }

@@ -59,8 +59,8 @@ func refusedAsTooLong(resp *transport.Answer) (t toolong.Counts, ok bool) {
 	return toolong.Read(resp.Status(), body)
 }
 
-// numberSlack is how many tokens are cut beyond what an upstream's numbers demand, as
-// its way of counting differs from ours.
+// numberSlack is how many tokens are left beyond what numbers demand, as an upstream's way of
+// counting differs from ours.
 const numberSlack = 16
 
 // rewrite rewrites the request again so that it fits, by the numbers that the upstream
