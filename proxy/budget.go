@@ -7,6 +7,7 @@ import (
 
 	"sidenote/proxy/meter"
 	"sidenote/proxy/report"
+	"sidenote/proxy/route"
 	"sidenote/proxy/spend"
 	"sidenote/rewrite"
 )
@@ -74,7 +75,7 @@ func demandOf(x *exchange, p rewrite.Policy, req *rewrite.Request) spend.Demand 
 	if whole == 0 && x.metered != nil {
 		whole = int64(x.setup.rewriter.Count(p, req))
 	}
-	of := spend.Demand{Prompt: whole}
+	of := spend.Demand{Prompt: whole, Refers: req.Attachments > 0}
 	if res.Outcome == rewrite.Injected {
 		of.Injected = int64(res.Ledger.Used)
 		of.Prompt += of.Injected
@@ -85,7 +86,7 @@ func demandOf(x *exchange, p rewrite.Policy, req *rewrite.Request) spend.Demand 
 
 // reserveAsItIs reserves for a chat that goes up as it came.
 func reserveAsItIs(x *exchange, p rewrite.Policy, req *rewrite.Request) error {
-	of := spend.Demand{}
+	of := spend.Demand{Refers: req.Attachments > 0}
 	if x.metered != nil {
 		of.Prompt = int64(x.setup.rewriter.Count(p, req))
 		fitAnswer(x, of.Prompt)
@@ -105,11 +106,16 @@ func reserveAnswered(x *exchange) error {
 	return err
 }
 
-// reserveRelayed reserves for a request that is not rewritten.
-func reserveRelayed(x *exchange) error {
-	of := spend.Demand{}
+// reserveRelayed reserves for a request that is not rewritten. Where models write an answer all
+// of the body counts, as instructions, tools and suffixes are read as well; and a response may
+// continue another, and search by itself.
+func reserveRelayed(x *exchange, body []byte) error {
+	of := spend.Demand{Refers: x.target.Route == route.Responses}
 	if x.metered != nil {
-		n, _ := x.setup.rewriter.Models.Model(x.metered.ModelName()).Counter.Count(string(x.metered.Input()))
+		if x.target.Route == route.Embeddings {
+			body = x.metered.Input()
+		}
+		n, _ := x.setup.rewriter.Models.Model(x.metered.ModelName()).Counter.Count(string(body))
 		of.Prompt = int64(n)
 		fitAnswer(x, of.Prompt)
 	}

@@ -11,6 +11,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/usage"
 	"sidenote/rewrite"
+	"sidenote/rewrite/cost"
 )
 
 // spentAs is the amount of a call of model m.
@@ -27,7 +28,9 @@ func TestBudgetIsSettled(t *testing.T) {
 		told  = `"usage":{"prompt_tokens":19,"completion_tokens":10,"prompt_tokens_details":{"cached_tokens":7}}`
 		text  = `"choices":[{"message":{"content":"abcd"}}]`
 		input = `{"model":"m","input":"abcdefg"}`
+		file  = `{"model":"m","messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]}`
 	)
+	fileTokens := int64(wholeCost(t, file) + cost.FileTokens + 16) // 16 for errors of formulas
 	prompt := int64(wholeCost(t, chatBody))
 	with := func(fields string) string { return "{" + fields + chatBody[1:] }
 	lie := func(fields string) string { return `{` + text + `,"usage":{` + fields + `}}` }
@@ -40,28 +43,32 @@ func TestBudgetIsSettled(t *testing.T) {
 		by           usage.Basis
 		implausible  bool
 	}{
-		"told":               {head: okJSON, answer: `{` + text + `,` + told + `}`, want: spentAs(19, 7, 10), by: usage.AsTold},
-		"told, hidden":       {body: with(`"stream":true,`), head: sse, answer: event + "data: {\"choices\":[]," + told + "}\n\ndata: [DONE]\n\n", want: spentAs(19, 7, 10), by: usage.AsTold},
-		"told, n: 128 (C18)": {body: with(`"n":128,`), head: okJSON, answer: `{` + text + `,` + told + `}`, reserved: spentAs(prompt, 0, 128_000), want: spentAs(19, 7, 10), by: usage.AsTold},
-		"n: 128, untold":     {body: with(`"n":128,`), head: "504 Late\r\nContent-Type: text/plain", reserved: spentAs(prompt, 0, 128_000), want: spentAs(prompt, 0, 128_000), by: usage.AsEstimated},
-		"its own limit":      {body: with(`"max_tokens":7,`), head: "504 Late\r\nContent-Type: text/plain", reserved: spentAs(prompt, 0, 7), want: spentAs(prompt, 0, 7), by: usage.AsEstimated},
-		"untold":             {head: okJSON, answer: `{` + text + `}`, want: spentAs(prompt, 0, 4), by: usage.AsCounted},
-		"stream, untold":     {body: with(`"stream":true,`), head: sse, answer: event + event + "data: [DONE]\n\n", want: spentAs(prompt, 0, 6), by: usage.AsCounted},
-		"cut (U5)":           {body: with(`"stream":true,`), head: sse, answer: event + "data: {\"choi", length: 1000, want: spentAs(prompt, 0, 3), by: usage.AsCounted},
-		"error in stream":    {body: with(`"stream":true,`), head: sse, answer: "data: {\"error\":{}}\n\n", by: usage.AsNothing},
-		"400 (U3)":           {head: "400 Bad\r\nContent-Type: application/json", answer: `{` + told + `}`, by: usage.AsNothing},
-		"429 (U3)":           {head: "429 Slow\r\nContent-Type: application/json", answer: "{}", by: usage.AsNothing},
-		"500 (U3)":           {head: "500 Oh\r\nContent-Type: application/json", answer: "{}", by: usage.AsNothing},
-		"504 (U3)":           {head: "504 Late\r\nContent-Type: application/json", answer: "{}", want: spentAs(prompt, 0, 1000), by: usage.AsEstimated},
-		"lies: 10^18 (U14)":  {head: okJSON, answer: lie(`"prompt_tokens":1000000000000000000,"completion_tokens":1`), want: spentAs(prompt, 0, 4), by: usage.AsCounted},
-		"lies: high (U14)":   {head: okJSON, answer: lie(`"prompt_tokens":19,"completion_tokens":2001`), want: spentAs(prompt, 0, 4), by: usage.AsCounted, implausible: true},
-		"lies: none (U14)":   {head: okJSON, answer: lie(`"prompt_tokens":0,"completion_tokens":0`), want: spentAs(prompt, 0, 4), by: usage.AsCounted, implausible: true},
-		"lies: less (U14)":   {head: okJSON, answer: lie(`"prompt_tokens":-1,"completion_tokens":1`), want: spentAs(prompt, 0, 4), by: usage.AsCounted},
-		"lies: text (U14)":   {head: okJSON, answer: lie(`"prompt_tokens":"1","completion_tokens":"1"`), want: spentAs(prompt, 0, 4), by: usage.AsCounted},
-		"completions":        {path: "/v1/completions", body: `{"model":"m","prompt":"abcde","best_of":3}`, head: okJSON, answer: `{` + told + `}`, reserved: spentAs(7, 0, 48), want: spentAs(19, 7, 10), by: usage.AsTold},
-		"responses":          {path: "/v1/responses", body: input, head: okJSON, answer: `{"output":[],"usage":{"input_tokens":19,"output_tokens":10}}`, reserved: spentAs(9, 0, 1000), want: spentAs(19, 0, 10), by: usage.AsTold},
-		"embeddings":         {path: "/v1/embeddings", body: input, head: okJSON, answer: `{"data":[],"usage":{"prompt_tokens":8}}`, reserved: spentAs(9, 0, 0), want: spentAs(8, 0, 0), by: usage.AsTold},
-		"embeddings, untold": {path: "/v1/embeddings", body: input, head: okJSON, answer: `{"data":[]}`, reserved: spentAs(9, 0, 0), want: spentAs(9, 0, 0), by: usage.AsEstimated},
+		"told":                 {head: okJSON, answer: `{` + text + `,` + told + `}`, want: spentAs(19, 7, 10), by: usage.AsTold},
+		"told, hidden":         {body: with(`"stream":true,`), head: sse, answer: event + "data: {\"choices\":[]," + told + "}\n\ndata: [DONE]\n\n", want: spentAs(19, 7, 10), by: usage.AsTold},
+		"told, n: 128 (C18)":   {body: with(`"n":128,`), head: okJSON, answer: `{` + text + `,` + told + `}`, reserved: spentAs(prompt, 0, 128_000), want: spentAs(19, 7, 10), by: usage.AsTold},
+		"n: 128, untold":       {body: with(`"n":128,`), head: "504 Late\r\nContent-Type: text/plain", reserved: spentAs(prompt, 0, 128_000), want: spentAs(prompt, 0, 128_000), by: usage.AsEstimated},
+		"its own limit":        {body: with(`"max_tokens":7,`), head: "504 Late\r\nContent-Type: text/plain", reserved: spentAs(prompt, 0, 7), want: spentAs(prompt, 0, 7), by: usage.AsEstimated},
+		"untold":               {head: okJSON, answer: `{` + text + `}`, want: spentAs(prompt, 0, 4), by: usage.AsCounted},
+		"stream, untold":       {body: with(`"stream":true,`), head: sse, answer: event + event + "data: [DONE]\n\n", want: spentAs(prompt, 0, 6), by: usage.AsCounted},
+		"cut (U5)":             {body: with(`"stream":true,`), head: sse, answer: event + "data: {\"choi", length: 1000, want: spentAs(prompt, 0, 3), by: usage.AsCounted},
+		"error in stream":      {body: with(`"stream":true,`), head: sse, answer: "data: {\"error\":{}}\n\n", by: usage.AsNothing},
+		"400 (U3)":             {head: "400 Bad\r\nContent-Type: application/json", answer: `{` + told + `}`, by: usage.AsNothing},
+		"429 (U3)":             {head: "429 Slow\r\nContent-Type: application/json", answer: "{}", by: usage.AsNothing},
+		"500 (U3)":             {head: "500 Oh\r\nContent-Type: application/json", answer: "{}", by: usage.AsNothing},
+		"504 (U3)":             {head: "504 Late\r\nContent-Type: application/json", answer: "{}", want: spentAs(prompt, 0, 1000), by: usage.AsEstimated},
+		"lies: 10^18 (U14)":    {head: okJSON, answer: lie(`"prompt_tokens":1000000000000000000,"completion_tokens":1`), want: spentAs(prompt, 0, 4), by: usage.AsCounted},
+		"lies: high (U14)":     {head: okJSON, answer: lie(`"prompt_tokens":19,"completion_tokens":2001`), want: spentAs(prompt, 0, 4), by: usage.AsCounted, implausible: true},
+		"lies: none (U14)":     {head: okJSON, answer: lie(`"prompt_tokens":0,"completion_tokens":0`), want: spentAs(prompt, 0, 4), by: usage.AsCounted, implausible: true},
+		"lies: less (U14)":     {head: okJSON, answer: lie(`"prompt_tokens":-1,"completion_tokens":1`), want: spentAs(prompt, 0, 4), by: usage.AsCounted},
+		"lies: text (U14)":     {head: okJSON, answer: lie(`"prompt_tokens":"1","completion_tokens":"1"`), want: spentAs(prompt, 0, 4), by: usage.AsCounted},
+		"completions":          {path: "/v1/completions", body: `{"model":"m","prompt":"abcde","best_of":3}`, head: okJSON, answer: `{` + told + `}`, reserved: spentAs(42, 0, 48), want: spentAs(19, 7, 10), by: usage.AsTold},
+		"responses":            {path: "/v1/responses", body: input, head: okJSON, answer: `{"output":[],"usage":{"input_tokens":19,"output_tokens":10}}`, reserved: spentAs(int64(len(input)), 0, 1000), want: spentAs(19, 0, 10), by: usage.AsTold},
+		"responses, continued": {path: "/v1/responses", body: `{"previous_response_id":"r",` + input[1:], head: okJSON, answer: `{"output":[],"usage":{"input_tokens":50000,"output_tokens":10}}`, reserved: spentAs(int64(len(input)+len(`"previous_response_id":"r",`)), 0, 1000), want: spentAs(50000, 0, 10), by: usage.AsTold},
+		"responses, untold":    {path: "/v1/responses", body: `{"instructions":"Be brief.",` + input[1:], head: "504 Late\r\nContent-Type: text/plain", reserved: spentAs(int64(len(input)+len(`"instructions":"Be brief.",`)), 0, 1000), want: spentAs(int64(len(input)+len(`"instructions":"Be brief.",`)), 0, 1000), by: usage.AsEstimated},
+		"a file":               {body: file, head: okJSON, answer: lie(`"prompt_tokens":50000,"completion_tokens":10`), reserved: spentAs(fileTokens, 0, 1000), want: spentAs(50000, 0, 10), by: usage.AsTold},
+		"lies: input (U14)":    {head: okJSON, answer: lie(`"prompt_tokens":50000,"completion_tokens":10`), want: spentAs(prompt, 0, 4), by: usage.AsCounted, implausible: true},
+		"embeddings":           {path: "/v1/embeddings", body: input, head: okJSON, answer: `{"data":[],"usage":{"prompt_tokens":8}}`, reserved: spentAs(9, 0, 0), want: spentAs(8, 0, 0), by: usage.AsTold},
+		"embeddings, untold":   {path: "/v1/embeddings", body: input, head: okJSON, answer: `{"data":[]}`, reserved: spentAs(9, 0, 0), want: spentAs(9, 0, 0), by: usage.AsEstimated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, mode := range []rewrite.Mode{rewrite.Inject, rewrite.Off, rewrite.Shadow} {

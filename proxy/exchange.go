@@ -127,7 +127,7 @@ func (x *exchange) relay() error {
 			return err
 		}
 	}
-	if err := reserveRelayed(x); err != nil {
+	if err := reserveRelayed(x, nil); err != nil {
 		return err
 	}
 	return x.forward(call)

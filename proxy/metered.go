@@ -97,7 +97,7 @@ func relayMetered(x *exchange) error {
 	if err := measure(x, body); err != nil {
 		return err
 	}
-	if err := reserveRelayed(x); err != nil {
+	if err := reserveRelayed(x, body); err != nil {
 		return err
 	}
 	return x.send(body, nil)

@@ -32,6 +32,7 @@ type Request struct {
 type Demand struct {
 	Prompt   int64
 	Injected int64 // of Prompt: added by Sidenote
+	Refers   bool  // to what is not in it, such as files, so that it may take more
 }
 
 // A Spending is what a request has reserved. Settle ends it.
@@ -159,7 +160,7 @@ func (s *Spending) settlement(r *report.Report) usage.Settlement {
 	}
 	return usage.Settlement{
 		Outcome: outcome, Told: r.Usage, Found: r.UsageFound, Prompt: s.sent.Prompt, Longest: s.longest,
-		Counted: r.Generated,
+		Refers: s.sent.Refers, Counted: r.Generated,
 	}
 }
 

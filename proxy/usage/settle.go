@@ -52,6 +52,9 @@ type Settlement struct {
 	// Prompt is our count of the request as it was sent, in tokens; Longest what all of its
 	// answers may have at most, 0 if that is not known.
 	Prompt, Longest int64
+	// Refers says that the request refers to what is not in it, such as files or an earlier
+	// answer, so that Prompt bounds nothing.
+	Refers bool
 	// Counted is what the text that came counts; it is looked at where NeedsText says so.
 	Counted Counted
 }
@@ -96,12 +99,12 @@ func (s Settlement) Settle() (u Usage, by Basis, implausible bool) {
 	return Usage{Input: s.Prompt, Output: counted.Output}, AsCounted, implausible
 }
 
-// plausible tells whether the told numbers are at most twice our own. An input of none is
-// not: something was sent.
+// plausible tells whether the told numbers are at most twice our own, where those bound
+// anything. An input of none is not: something was sent.
 func (s Settlement) plausible() bool {
 	t := s.Told
 	switch {
-	case t.Input == 0 && s.Prompt > 0, t.Input > 2*s.Prompt+hiddenPrompt:
+	case t.Input == 0 && s.Prompt > 0, t.Input > 2*s.Prompt+hiddenPrompt && !s.Refers:
 		return false
 	}
 	return s.Longest == 0 || t.Output <= 2*s.Longest

@@ -22,6 +22,7 @@ func TestSettle(t *testing.T) {
 		"2: told":                             {usage.Settlement{Outcome: usage.Completed, Told: told(90, 20), Prompt: 100, Longest: 50, Counted: forbidden}, 90, 20, usage.AsTold, false},
 		"2: told, twice our count":            {usage.Settlement{Outcome: usage.Completed, Told: told(4512, 100), Prompt: 2000, Longest: 50, Counted: forbidden}, 4512, 100, usage.AsTold, false},
 		"2: too much input":                   {usage.Settlement{Outcome: usage.Completed, Told: told(4513, 20), Prompt: 2000, Longest: 50, Counted: counted(30)}, 2000, 30, usage.AsCounted, true},
+		"2: much input, of files":             {usage.Settlement{Outcome: usage.Completed, Told: told(4513, 20), Prompt: 2000, Longest: 50, Refers: true, Counted: forbidden}, 4513, 20, usage.AsTold, false},
 		"2: too much output":                  {usage.Settlement{Outcome: usage.Completed, Told: told(100, 101), Prompt: 100, Longest: 50, Counted: counted(30)}, 100, 30, usage.AsCounted, true},
 		"2: too much, not counted":            {usage.Settlement{Outcome: usage.Completed, Told: told(100, 101), Prompt: 100, Longest: 50}, 100, 50, usage.AsEstimated, true},
 		"2: none":                             {usage.Settlement{Outcome: usage.Completed, Told: told(0, 0), Prompt: 100, Longest: 50, Counted: counted(30)}, 100, 30, usage.AsCounted, true},
