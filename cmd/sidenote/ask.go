@@ -38,7 +38,8 @@ func (f shownFlags) certificate(cfg *config.Config) *adminclient.Certificate {
 // writes the state folder, or else of the port of the configuration. That last one may be
 // another program's by now and proves nothing, so no token is sent to it.
 func (f adminFlags) client(a *app) (*adminclient.Client, error) {
-	cfg, err := configFlags{Config: f.Config, Flags: config.Flags{Admin: f.Admin, State: f.State, AdminTokenFile: f.AdminTokenFile}}.load(a, true)
+	flags := configFlags{Config: f.Config, Flags: config.Flags{Admin: f.Admin, State: f.State, AdminTokenFile: f.AdminTokenFile}}
+	cfg, err := config.AdminPort(flags.source(a))
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -87,6 +89,34 @@ func Listeners(src Source) (*Config, error) {
 	for _, port := range l.listeners() {
 		port.locate(l)
 	}
+	if len(c.problems) > 0 {
+		return nil, c.problems.Sorted(c.files)
+	}
+	return c, nil
+}
+
+// AdminPort reads what a command needs that asks the admin port of a running Sidenote: where that
+// is, its token, and the state folder. All else may be wrong or missing: a shell has none of the
+// other secrets, and the kill switch must work beside a file that is being mended.
+func AdminPort(src Source) (*Config, error) {
+	l := begin(&src)
+	c := l.Config
+	if src.Path != "" && !l.readFile(src, src.Path, reflect.ValueOf(c).Elem()) {
+		return nil, c.problems
+	}
+	l.applyFlags(src.Flags)
+	l.applyAdminToken(src)
+	l.readSecret(src, "admin.token", &c.Admin.Token)
+	for _, port := range l.listeners() {
+		if port.tls == "admin.tls" {
+			port.locate(l)
+		}
+	}
+	l.locateState(src.Env)
+	c.problems = slices.DeleteFunc(c.problems, func(p Problem) bool {
+		section, _, _ := strings.Cut(p.Key, ".")
+		return p.Key != "" && section != "admin" && section != "state"
+	})
 	if len(c.problems) > 0 {
 		return nil, c.problems.Sorted(c.files)
 	}
