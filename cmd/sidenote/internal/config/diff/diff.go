@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/config/limits"
 	"sidenote/cmd/sidenote/internal/config/schema"
 )
 
@@ -33,8 +34,9 @@ type Tenant struct {
 }
 
 // A Change is a key with two values. Keys of a tenant are those of its whole policy, with
-// all that is inherited, of the tenant itself, of the upstream and the bases it uses, listen,
-// of the ports that are its own, and identity.unknown, if it is that tenant.
+// all that is inherited, of the tenant itself, of the upstream and the bases it uses, of the
+// issuers and peers that may name it, of prices and budgets that its limits rest on, listen, of
+// the ports that are its own, and identity.unknown, if it is that tenant.
 type Change struct {
 	Key string `json:"key"`
 	Old string `json:"old"` // as a file would have it; "" is not set
@@ -97,7 +99,7 @@ func (c comparison) tenant(name config.Name) Tenant {
 		t.Changes = append(t.Changes, compare(c.fields.Differing(oldPolicy, newPolicy))...)
 		before, after := c.fields.Differing(c.old.Tenants[name], c.next.Tenants[name])
 		t.Changes = append(t.Changes, compare(c.own(before), c.own(after))...)
-		t.Changes = append(t.Changes, c.used(oldPolicy, newPolicy)...)
+		t.Changes = append(t.Changes, c.used(name, oldPolicy, newPolicy)...)
 		t.Changes = append(t.Changes, c.callers(name)...)
 		if len(t.Changes) > 0 {
 			t.What = Changed
@@ -138,12 +140,18 @@ func (c comparison) own(settings []schema.Setting) []schema.Setting {
 	})
 }
 
-// used returns the changes of the upstream and the bases that a tenant had and still has.
-func (c comparison) used(before, after config.Policy) []Change {
+// used returns the changes of what a tenant shares with others, and had and still has.
+func (c comparison) used(name config.Name, before, after config.Policy) []Change {
 	if len(c.shared) == 0 {
 		return nil
 	}
-	var prefixes []string
+	prefixes := c.naming(name)
+	if before.Limits != (limits.Limits{}) && after.Limits != (limits.Limits{}) {
+		prefixes = append(prefixes, "budgets.")
+	}
+	if hasMoney(before.Limits) && hasMoney(after.Limits) {
+		prefixes = append(prefixes, "prices.")
+	}
 	if before.Upstream == after.Upstream {
 		prefixes = append(prefixes, "upstreams."+string(after.Upstream)+".")
 		if after.Upstream == "default" {
@@ -159,6 +167,19 @@ func (c comparison) used(before, after config.Policy) []Change {
 		return !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(change.Key, p) })
 	})
 }
+
+// naming are the keys of what tells that a caller is a tenant, beside the tenant's own.
+func (c comparison) naming(name config.Name) []string {
+	prefixes := []string{"identity.header."}
+	for issuer := range c.next.Tenants[name].JWT {
+		if _, before := c.old.Tenants[name].JWT[issuer]; before {
+			prefixes = append(prefixes, "identity.jwt."+string(issuer)+".")
+		}
+	}
+	return prefixes
+}
+
+func hasMoney(l limits.Limits) bool { return l.USDPerDay+l.USDPerMonth > 0 }
 
 // compare returns what differs between two lists of settings, in their order.
 func compare(before, after []schema.Setting) []Change {

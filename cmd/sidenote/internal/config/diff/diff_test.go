@@ -106,6 +106,45 @@ func TestComparePortChangesHands(t *testing.T) {
 	}
 }
 
+// What several tenants share touches those that it is about: an issuer those whom its tokens
+// name, peers that name tenants all, prices and the ledger those whose limits rest on them.
+func TestCompareShared(t *testing.T) {
+	const text = `
+upstream: https://u.test
+identity:
+  jwt: {corp: {issuer: i, audience: old, jwks_url: https://id.test/jwks}, other: {issuer: o, audience: a, jwks_url: https://id.test/jwks}}
+  header: {trusted: [10.0.0.1]}
+prices: [{match: m, input: 1, output: 2}]
+budgets: {on_rollback: correct}
+policies: {default: {mode: "off"}, money: {limits: {usd_per_day: 5}}, tokens: {limits: {tokens_per_day: 5k}}}
+tenants:
+  free: {jwt: {corp: {group: free}}}
+  paid: {jwt: {other: {group: paid}}, policy: money}
+  some: {jwt: {other: {group: some}}, policy: tokens}
+`
+	for key, c := range map[string]struct {
+		replace, by string
+		touched     []string
+	}{
+		"identity.jwt.corp.audience": {"audience: old", "audience: new", []string{"free"}},
+		"identity.header.trusted":    {"10.0.0.1", "10.0.0.2", []string{"free", "paid", "some"}},
+		"prices.m.output":            {"output: 2", "output: 3", []string{"paid"}},
+		"budgets.on_rollback":        {"correct", "refuse", []string{"paid", "some"}},
+	} {
+		changes := diff.Compare(load(t, text, ""), load(t, strings.Replace(text, c.replace, c.by, 1), ""))
+		var touched []string
+		for _, tenant := range changes.Tenants {
+			touched = append(touched, string(tenant.Name))
+			if len(tenant.Changes) != 1 || tenant.Changes[0].Key != key {
+				t.Errorf("%s: %s: %+v", key, tenant.Name, tenant.Changes)
+			}
+		}
+		if !slices.Equal(touched, c.touched) || len(changes.Keys) != 1 || changes.Keys[0].Key != key {
+			t.Errorf("%s: touches %q, want %q:\n%s", key, touched, c.touched, changes)
+		}
+	}
+}
+
 // A secret whose text is another is a change, and no text of it shows. (T28)
 func TestT28CompareShowsNoSecret(t *testing.T) {
 	const text = "upstream: {base_url: https://u.test, api_key: {env: KEY}}\nadmin: {token: {env: TOKEN}}\nredis: {url: {env: REDIS}}\n"
