@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -167,6 +168,7 @@ func TestBudgetWithoutAPrice(t *testing.T) {
 type brokenLedger struct {
 	budget.Ledger
 	holds bool
+	err   error
 }
 
 func (l brokenLedger) Reserve(ctx context.Context, r budget.Reservation) (budget.Decision, error) {
@@ -175,27 +177,34 @@ func (l brokenLedger) Reserve(ctx context.Context, r budget.Reservation) (budget
 			return budget.Decision{}, err
 		}
 	}
-	return budget.Decision{}, errors.New("the secret host of the ledger is gone")
+	return budget.Decision{}, l.err
 }
 
 // Where the ledger fails requests are refused, to be tried again, and nothing stays held, even
-// if the ledger has granted before its answer was lost.
+// if the ledger has granted before its answer was lost. The log has the cause, but not of each
+// request while the ledger is not even asked.
 func TestBudgetWithoutALedger(t *testing.T) {
-	for _, holds := range []bool{false, true} {
+	gone, skipped := errors.New("the secret host of the ledger is gone"), fmt.Errorf("redis is down: %w", budget.ErrSkipped)
+	for _, broken := range []brokenLedger{{err: gone}, {err: gone, holds: true}, {err: skipped}} {
 		u := newUpstream(t, answerJSON("{}"))
 		b := newTill(t)
 		watch := metricstest.New()
 		settles := &settler{ledger: b.Memory}
-		ledger := budget.NewFallback(brokenLedger{b.Memory, holds}, budget.NewMemory(nil), settles.Settle)
-		broken := meter.New(ledger, b.Memory, settles, watch.NewBudgets())
-		g := openLimited(t, b, u, limited(t, plenty(), nil), nil, func(cfg *proxy.Config) { cfg.Budgets = broken })
+		broken.Ledger = b.Memory
+		ledger := budget.NewFallback(broken, budget.NewMemory(nil), settles.Settle)
+		budgets := meter.New(ledger, b.Memory, settles, watch.NewBudgets())
+		g := openLimited(t, b, u, limited(t, plenty(), nil), nil, func(cfg *proxy.Config) { cfg.Budgets = budgets })
 		resp, body := g.post(t, chatBody)
 		if want := `{"error":{"message":"What you may still use cannot be looked up at the moment; try again.","type":"server_error","param":null,"code":"ledger_unavailable"}}`; resp.StatusCode != 503 || body != want {
 			t.Errorf("%d %s", resp.StatusCode, body)
 		}
 		header(t, resp, map[string]string{"Retry-After": "1", "X-Should-Retry": "", report.HeaderStatus: "refused; reason=ledger-unavailable"})
-		if r := g.reports.next(t); r.Budget != (report.Budget{}) || broken.Open() != 0 || len(u.seen) != 0 {
-			t.Errorf("%+v, %d open, %d went up", r.Budget, broken.Open(), len(u.seen))
+		r := g.reports.next(t)
+		if r.Budget != (report.Budget{}) || budgets.Open() != 0 || len(u.seen) != 0 {
+			t.Errorf("%+v, %d open, %d went up", r.Budget, budgets.Open(), len(u.seen))
+		}
+		if said := g.log.take(); strings.Contains(said, gone.Error()) != (broken.err == gone) || broken.err == gone && !strings.Contains(said, r.ID) {
+			t.Errorf("%v: the log says %q", broken.err, said)
 		}
 		if n := metricstest.Count(t, watch, "sidenote_budget_ledger_errors_total", ""); n != 1 {
 			t.Errorf("%v errors counted", n)

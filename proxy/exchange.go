@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/cache/budget"
 	"sidenote/proxy/apierror"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
@@ -197,6 +198,10 @@ func (x *exchange) refuse(e *Error) {
 	case report.ReasonUpstreamBroken, report.ReasonUpstreamConnect, report.ReasonUpstreamTimeout, report.ReasonInternal:
 		r.Outcome = report.Failed
 		x.server.log.Warn("request failed", "id", r.ID, "upstream", r.Upstream, "error", e)
+	case report.ReasonLedger:
+		if !errors.Is(e, budget.ErrSkipped) { // while Redis is left alone, that is said once
+			x.server.log.Warn("request refused", "id", r.ID, "tenant", r.Tenant, "error", e)
+		}
 	}
 	e.Write(ctx)
 	ctx.Response.Header.Set(report.HeaderID, r.ID)
