@@ -138,6 +138,7 @@ func (c *checkCmd) warnings(a *app, cfg *config.Config) config.Problems {
 	list := cfg.Expired(time.Now())
 	list = append(list, review.PartialFailures(cfg)...)
 	list = append(list, review.ClaimsOfNobody(cfg)...)
+	list = append(list, review.PricesOfNothing(cfg)...)
 	if c.Offline {
 		return list
 	}
