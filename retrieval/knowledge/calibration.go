@@ -10,8 +10,8 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// largeBase is the number of texts from which on a calibration is kept: it takes some 200 KB,
-// and a smaller base is measured in less than 50 ms.
+// largeBase is the number of texts from which on a calibration is kept: it takes some 500 KB,
+// and 50 KB for each segment. A smaller base is measured in less than 50 ms.
 const largeBase = 10_000
 
 // A calibration is how the floor of a base was measured, so that after a small change of the
@@ -33,7 +33,7 @@ type randomQuestion struct {
 // every time, in whatever segments they are. before is the calibration of an earlier state
 // of the same base, from which change leads to x; nil for none.
 func calibrateSince(ctx context.Context, x *bm25.Index, before *calibration, change *bm25.Change) (*calibration, error) {
-	draw, sampler := rand.New(rand.NewPCG(1, 2)), x.Sampler()
+	draw, sampler := rand.New(rand.NewPCG(1, 2)), x.Sampler(change)
 	c := &calibration{index: x, questions: make([]randomQuestion, noiseQueries)}
 	var noise []float64
 	for i := range c.questions {
@@ -62,17 +62,27 @@ func calibrateSince(ctx context.Context, x *bm25.Index, before *calibration, cha
 // moveTo returns the calibration for an Index of the same texts in other segments.
 func (c *calibration) moveTo(ctx context.Context, x *bm25.Index) (*calibration, error) {
 	moved := &calibration{index: x, floor: c.floor, questions: make([]randomQuestion, len(c.questions))}
-	change := x.Since(c.index)
+	change := x.Since(c.index, c.bests())
 	for i, q := range c.questions {
-		if !change.Has(&q.best) {
+		best, ok := change.Move(&q.best)
+		if !ok {
 			var err error
-			if q.best, err = x.Best(ctx, q.question(), &q.best, change); err != nil {
+			if best, err = x.Best(ctx, q.question(), &q.best, change); err != nil {
 				return nil, err
 			}
 		}
-		moved.questions[i] = q
+		moved.questions[i] = randomQuestion{q.terms, best}
 	}
 	return moved, nil
+}
+
+// bests returns those of the questions.
+func (c *calibration) bests() []bm25.Best {
+	bests := make([]bm25.Best, len(c.questions))
+	for i := range c.questions {
+		bests[i] = c.questions[i].best
+	}
+	return bests
 }
 
 // question returns the terms as they are searched.
@@ -96,7 +106,7 @@ func (c *Content) calibrate(ctx context.Context, before *Content, saved []byte) 
 	case before.Generation() == c.Generation() && before.Chunks() == c.Chunks():
 		m, err = before.measured.moveTo(ctx, c.index)
 	default:
-		m, err = calibrateSince(ctx, c.index, before.measured, c.index.Since(before.measured.index))
+		m, err = calibrateSince(ctx, c.index, before.measured, c.index.Since(before.measured.index, before.measured.bests()))
 	}
 	if err != nil {
 		return err
@@ -129,12 +139,11 @@ func (c *Content) Calibration() []byte {
 		}
 		s.Segments = append(s.Segments, segment.Name)
 	}
-	bests := make([]bm25.Best, len(c.measured.questions))
-	for i, q := range c.measured.questions {
-		s.Terms, bests[i] = append(s.Terms, q.terms), q.best
+	for _, q := range c.measured.questions {
+		s.Terms = append(s.Terms, q.terms)
 	}
 	if err := c.Guard(func() error {
-		s.Best = bm25.Save(c.index, bests)
+		s.Best = bm25.Save(c.index, c.measured.bests())
 		return nil
 	}); err != nil {
 		return nil

@@ -17,16 +17,10 @@ const (
 // A Best is the greatest score that a text of an Index has for a question, and what it takes
 // to find that of an Index which differs little from it.
 type Best struct {
-	Score float64 // 0 if no text matches
-	terms []usedTerm
+	Score float64  // 0 if no text matches
+	terms question // as they were weighed
 	texts []keptText
 	rest  float64 // no other text scores more
-}
-
-// A usedTerm is a term of a question, and what its impact was multiplied by.
-type usedTerm struct {
-	text   string
-	factor float32
 }
 
 // A keptText is a text wherever its segment lies.
@@ -34,58 +28,6 @@ type keptText struct {
 	segment *Segment
 	text    int
 	score   int64
-}
-
-// A Change is what makes an Index out of an earlier one: see Best.
-type Change struct {
-	index  *Index
-	fresh  []Bitmap         // by segment: the live texts that were not among those of the earlier Index
-	number map[*Segment]int // of the segments in index
-	growth float64          // how much more a text may score for the average length alone
-}
-
-// Since returns what makes x of an earlier Index, nil where there was none.
-func (x *Index) Since(before *Index) *Change {
-	if before == nil {
-		return nil
-	}
-	defer runtime.KeepAlive(before)
-	c := &Change{index: x, fresh: make([]Bitmap, len(x.views)), number: make(map[*Segment]int, len(x.views)), growth: 1}
-	if before.average > 0 {
-		// Norms are of the form a + b/average, so they fall by this at most, and impacts grow.
-		c.growth = max(1, x.average/before.average)
-	}
-	lives := make(map[*Segment]*Live, len(before.views))
-	for _, v := range before.views {
-		lives[v.segment] = v.Live
-	}
-	for i, v := range x.views {
-		c.number[v.segment] = i
-		switch was := lives[v.segment]; {
-		case was == nil:
-			c.fresh[i].AddRange(0, v.segment.Len())
-		case was.dead != nil: // what came back to life, as with an older state of a store
-			for w, dead := range was.dead {
-				if back := dead &^ v.dead.word(w); back != 0 {
-					if c.fresh[i] == nil {
-						c.fresh[i] = make(Bitmap, len(was.dead))
-					}
-					c.fresh[i][w] = back
-				}
-			}
-		}
-	}
-	return c
-}
-
-// Has tells whether the texts that a Best keeps are live in the same segments as before.
-func (c *Change) Has(b *Best) bool {
-	for _, k := range b.texts {
-		if i, here := c.number[k.segment]; !here || c.index.views[i].dead.Has(k.text) {
-			return false
-		}
-	}
-	return true
 }
 
 // Best returns the greatest score of the live texts for a question, which is that of the
@@ -99,7 +41,7 @@ func (c *Change) Has(b *Best) bool {
 // Else all texts are searched.
 func (x *Index) Best(ctx context.Context, terms []Term, before *Best, change *Change) (Best, error) {
 	defer runtime.KeepAlive(x)
-	q := x.weigh(terms)
+	q := x.weigh(terms, change)
 	if before != nil && change != nil {
 		best, ok, err := x.again(ctx, q, before, change)
 		if ok || err != nil {
@@ -113,10 +55,7 @@ func (x *Index) Best(ctx context.Context, terms []Term, before *Best, change *Ch
 // best keeps hits, of which there are keptTexts unless no other text matches. No text that
 // is not among them scores more than rest and the last of them.
 func (x *Index) best(q question, hits []Hit, rest float64) Best {
-	b := Best{rest: rest, terms: make([]usedTerm, len(q)), texts: make([]keptText, len(hits))}
-	for i, t := range q {
-		b.terms[i] = usedTerm{t.term, t.factor}
-	}
+	b := Best{rest: rest, terms: q, texts: make([]keptText, len(hits))}
 	for i, h := range hits {
 		b.texts[i] = keptText{x.views[h.Segment].segment, h.Text, int64(h.Score * unit)}
 	}
@@ -158,7 +97,7 @@ func (x *Index) again(ctx context.Context, q question, before *Best, change *Cha
 	}
 	for _, t := range others {
 		for i, in := range t.in {
-			if in.id == none {
+			if in.texts == 0 {
 				continue
 			}
 			for _, p := range x.views[i].segment.of(in.id) {
@@ -180,7 +119,7 @@ func (b *Best) growth(q question) (growth float64, others []weightedTerm) {
 	growth = 1
 	for _, t := range q {
 		i := 0
-		for i < len(b.terms) && b.terms[i].text != t.term {
+		for i < len(b.terms) && b.terms[i].term != t.term {
 			i++
 		}
 		if i == len(b.terms) {
@@ -204,7 +143,7 @@ func count(terms []weightedTerm) (n int) {
 func (v *view) score(q question, ref Ref) (score int64) {
 	for _, t := range q {
 		in := t.in[ref.Segment]
-		if in.id == none {
+		if in.texts == 0 {
 			continue
 		}
 		postings := v.segment.of(in.id)

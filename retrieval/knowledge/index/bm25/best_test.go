@@ -23,9 +23,14 @@ type bests struct {
 func (b *bests) follow(t fatal, question func(n int) []bm25.Term) {
 	t.Helper()
 	x := b.history.index()
-	change := x.Since(b.index)
+	change := x.Since(b.index, b.kept)
 	for n := range b.kept {
 		terms, before := question(n), &b.kept[n]
+		for _, term := range terms {
+			if err := x.Known(term.Text, change); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if b.index == nil {
 			before = nil
 		} else if again, ok := x.Again(terms, before, change); ok {
@@ -146,7 +151,19 @@ func TestSamplerGuesses(t *testing.T) {
 	}
 	h.remove(func(key int) bool { return key%5 == 0 })
 	x := h.index()
-	s := x.Sampler()
+	b := &bests{history: h, kept: make([]bm25.Best, 5)}
+	qs := queries(len(b.kept))
+	b.follow(t, func(n int) []bm25.Term { return qs[n] })
+	h.add(t, []text{{len(texts), texts[0]}})
+	h.remove(func(key int) bool { return key == 7 })
+	checkSampler(t, x, nil)
+	now := h.index()
+	checkSampler(t, now, now.Since(b.index, b.kept))
+}
+
+func checkSampler(t *testing.T, x *bm25.Index, change *bm25.Change) {
+	t.Helper()
+	s := x.Sampler(change)
 	last := ""
 	for pick := 0.0; pick < 1; pick += 1.0 / 1024 {
 		want := x.Sample(pick)
@@ -157,4 +174,44 @@ func TestSamplerGuesses(t *testing.T) {
 		}
 		last = want
 	}
+}
+
+// A Best that was moved to other segments of the same texts serves as well as any other.
+func TestBestMoves(t *testing.T) {
+	h, bodies := new(history), corpus(3000, 20)
+	for first := 0; first < len(bodies); first += 500 {
+		var batch []text
+		for key := first; key < first+500; key++ {
+			batch = append(batch, text{key, bodies[key]})
+		}
+		h.add(t, batch)
+	}
+	qs := queries(20)
+	b := &bests{history: h, kept: make([]bm25.Best, len(qs))}
+	b.follow(t, func(n int) []bm25.Term { return qs[n] })
+	h.merge(t, 1, 3)
+	x := h.index()
+	change, moved := x.Since(b.index, b.kept), 0
+	for n := range b.kept {
+		was := b.kept[n]
+		best, ok := change.Move(&was)
+		if !ok {
+			var err error
+			if best, err = x.Best(t.Context(), qs[n], &was, change); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			moved++
+		}
+		if best.Score != was.Score {
+			t.Errorf("question %d: %v, was %v", n, best.Score, was.Score)
+		}
+		b.kept[n] = best
+	}
+	if moved == 0 || moved == len(qs) {
+		t.Errorf("%d of %d were moved", moved, len(qs))
+	}
+	b.index = x
+	h.add(t, []text{{len(bodies), bodies[0]}})
+	b.follow(t, func(n int) []bm25.Term { return qs[n] })
 }

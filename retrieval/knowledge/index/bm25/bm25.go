@@ -105,12 +105,12 @@ func (x *Index) Len() int { return x.texts }
 // IDF returns the inverse document frequency of term, ln(1+(N-n+½)/(n+½)). A
 // term that no live text has gets the greatest.
 func (x *Index) IDF(term string) float64 {
-	return idf(x.texts, x.look(term).texts)
+	return idf(x.texts, x.look(term, nil).texts)
 }
 
 // Weight returns what the frequency of a term in a text is multiplied by in scores: its IDF,
 // more where texts repeat the term, less where they do not.
-func (x *Index) Weight(term string) float64 { return x.weight(x.look(term)) }
+func (x *Index) Weight(term string) float64 { return x.weight(x.look(term, nil)) }
 
 func (x *Index) weight(k *known) float64 { return idf(x.texts, k.texts) * x.repetition(k) }
 

@@ -58,9 +58,28 @@ func InOrder(a, b Ref) int {
 	return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.Text, b.Text))
 }
 
+// Known tells what is wrong with what x knows of a term by what was known before a change:
+// it must be what a look-up finds, and bounds must hold without being loose.
+func (x *Index) Known(term string, change *Change) error {
+	got, want := x.look(term, change), learn(x, term, nil, nil)
+	if got.texts != want.texts || got.total != want.total || got.average < x.average || got.average > x.average*boundSpoil {
+		return fmt.Errorf("%q: %+v, want %+v", term, got, want)
+	}
+	for i, e := range got.in {
+		v, w := &x.views[i], want.in[i]
+		if e.id != w.id || e.texts != w.texts || e.total != w.total {
+			return fmt.Errorf("%q in segment %d: %+v, want %+v", term, i, e, w)
+		}
+		if e.texts > 0 && (e.most < v.most(e.id, x.average) || e.most > v.most(e.id, x.average*boundSpoil)) {
+			return fmt.Errorf("%q in segment %d: bound %v, not %v", term, i, e.most, v.most(e.id, x.average))
+		}
+	}
+	return nil
+}
+
 // Again returns the Best of an earlier Index brought up to date, and whether that was
 // possible without a search of all texts.
 func (x *Index) Again(terms []Term, before *Best, change *Change) (Best, bool) {
-	b, ok, err := x.again(context.Background(), x.weigh(terms), before, change)
+	b, ok, err := x.again(context.Background(), x.weigh(terms, change), before, change)
 	return b, ok && err == nil
 }

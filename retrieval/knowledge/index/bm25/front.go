@@ -55,13 +55,13 @@ func appendFront(fronts []front, shortest *[frontFreqs]uint32, most uint32) []fr
 	return fronts
 }
 
-// most returns the greatest impact that a text of the segment has for a term, or
-// a little more; a dead text's counts too.
+// most returns the greatest impact that a text of the segment has for a term where texts
+// have an average length, or a little more; a dead text's counts too.
 func (v *view) most(t uint32, average float64) (most float32) {
 	postings := v.segment.of(t)
 	if len(postings) <= fewPostings {
 		for _, p := range postings {
-			most = max(most, impact(p.freq(), v.norms[p.text()]))
+			most = max(most, impact(p.freq(), norm(v.segment.lengths[p.text()], average)))
 		}
 		return most
 	}

@@ -25,6 +25,9 @@ type part struct {
 	segment *bm25.Segment
 	texts   []text
 	dead    bm25.Bitmap
+
+	live *bm25.Live  // the last one
+	gone bm25.Bitmap // that were dead in it
 }
 
 // A history is what became of texts.
@@ -66,8 +69,12 @@ func (h *history) merge(t fatal, from, to int) {
 }
 
 func (h *history) live() (live []*bm25.Live) {
-	for _, p := range h.parts {
-		live = append(live, p.segment.Live(p.dead))
+	for i := range h.parts {
+		p := &h.parts[i]
+		if p.live == nil || !slices.Equal(p.gone, p.dead) {
+			p.live, p.gone = p.segment.Live(p.dead), p.dead
+		}
+		live = append(live, p.live)
 	}
 	return live
 }

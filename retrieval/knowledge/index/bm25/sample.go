@@ -10,12 +10,13 @@ import (
 // there are texts that have them, and the same texts give the same term however
 // they lie in segments. It is "" where there are no postings.
 func (x *Index) Sample(pick float64) string {
-	return x.Sampler().Sample(pick, "")
+	return x.Sampler(nil).Sample(pick, "")
 }
 
 // A Sampler draws several terms of an Index. It is for one goroutine.
 type Sampler struct {
 	index  *Index
+	change *Change // nil for none
 	ranges []termRange
 	total  int              // live postings
 	places map[string]place // of terms that were guessed
@@ -24,9 +25,10 @@ type Sampler struct {
 // A place is where the postings of a term stand among all, in the order of their terms.
 type place struct{ start, end int }
 
-// Sampler returns a Sampler.
-func (x *Index) Sampler() *Sampler {
-	s := &Sampler{index: x, ranges: make([]termRange, len(x.views)), places: map[string]place{}}
+// Sampler returns a Sampler, which is faster for terms that were known before a change; nil
+// for none.
+func (x *Index) Sampler(change *Change) *Sampler {
+	s := &Sampler{index: x, change: change, ranges: make([]termRange, len(x.views)), places: map[string]place{}}
 	for i, v := range x.views {
 		n := uint32(v.segment.terms())
 		s.total += int(v.before[n])
@@ -54,16 +56,13 @@ func (s *Sampler) Sample(pick float64, guess string) string {
 	return selectTerm(slices.Clone(s.ranges), at)
 }
 
-// place looks for a term in every segment.
+// place returns where a term stands, or would stand.
 func (s *Sampler) place(term string) (p place) {
-	for _, v := range s.index.views {
-		t, here := v.segment.find(term)
-		p.start += int(v.before[t])
-		if here {
-			t++
-		}
-		p.end += int(v.before[t])
+	k := s.index.look(term, s.change)
+	for i, v := range s.index.views {
+		p.start += int(v.before[k.in[i].id])
 	}
+	p.end = p.start + k.texts
 	return p
 }
 

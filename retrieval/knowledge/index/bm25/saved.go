@@ -49,7 +49,7 @@ func Save(x *Index, bests []Best) Saved {
 	for i, b := range bests {
 		saved := SavedBest{Rest: b.rest}
 		for _, t := range b.terms {
-			saved.Terms = append(saved.Terms, SavedTerm{t.text, t.factor})
+			saved.Terms = append(saved.Terms, SavedTerm{t.term, t.factor})
 		}
 		for _, k := range b.texts {
 			saved.Texts = append(saved.Texts, SavedText{Ref{number[k.segment], k.text}, k.score})
@@ -67,10 +67,7 @@ func Save(x *Index, bests []Best) Saved {
 // score what it did though nothing has changed.
 func (s *Saved) Restore(x *Index, number []int) (bests []Best, change *Change, ok bool) {
 	defer runtime.KeepAlive(x)
-	change = &Change{index: x, fresh: make([]Bitmap, len(x.views)), number: make(map[*Segment]int, len(x.views)), growth: 1}
-	if s.Average > 0 {
-		change.growth = max(1, x.average/s.Average)
-	}
+	change = newChange(x, s.Average)
 	here := make([]bool, len(x.views))
 	for _, n := range number {
 		if n >= len(x.views) {
@@ -81,7 +78,6 @@ func (s *Saved) Restore(x *Index, number []int) (bests []Best, change *Change, o
 		}
 	}
 	for i, v := range x.views {
-		change.number[v.segment] = i
 		if !here[i] {
 			change.fresh[i].AddRange(0, v.segment.Len())
 		}
@@ -93,9 +89,9 @@ func (s *Saved) Restore(x *Index, number []int) (bests []Best, change *Change, o
 		same := x.average == s.Average
 		var q question
 		for _, t := range saved.Terms {
-			best.terms = append(best.terms, usedTerm{t.Text, t.Factor})
-			if same {
-				q = append(q, weightedTerm{x.look(t.Text), t.Factor})
+			term := weightedTerm{x.look(t.Text, change), t.Factor}
+			if best.terms = append(best.terms, term); same {
+				q = append(q, term)
 			}
 		}
 		for _, t := range saved.Texts {

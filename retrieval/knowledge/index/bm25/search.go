@@ -21,7 +21,7 @@ type Hit struct {
 // score.
 func (x *Index) Search(ctx context.Context, terms []Term, k int, allow []Bitmap) ([]Hit, error) {
 	defer runtime.KeepAlive(x)
-	return x.find(ctx, x.weigh(terms), k, allow)
+	return x.find(ctx, x.weigh(terms, nil), k, allow)
 }
 
 // find is Search for terms that were weighed.
@@ -95,7 +95,7 @@ func (sc *scratch) open(x *Index, segment int, q question) {
 	sc.view, sc.number = &x.views[segment], segment
 	sc.lists = sc.lists[:0]
 	for _, t := range q {
-		if in := t.in[segment]; in.id != none {
+		if in := t.in[segment]; in.texts > 0 {
 			sc.lists = append(sc.lists, list{sc.segment.of(in.id), t.factor, int64(t.factor*in.most*slack) + 1})
 		}
 	}

@@ -32,7 +32,7 @@ func (x *Index) Spans(terms []Term, spans []Span) []float64 {
 		asked[i] = span{Span: s, place: i, norm: float32(sum / n), share: float32(math.Pow(n, -scope))}
 	}
 	slices.SortFunc(asked, func(a, b span) int { return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.First, b.First)) })
-	for _, t := range x.weigh(terms) {
+	for _, t := range x.weigh(terms, nil) {
 		addTo(x, asked, t)
 	}
 	scores := make([]float64, len(spans))
@@ -58,7 +58,7 @@ func addTo(x *Index, spans []span, t weightedTerm) {
 		s := &spans[i]
 		if s.Segment != segment {
 			segment, left = s.Segment, nil
-			if in := t.in[segment]; in.id != none {
+			if in := t.in[segment]; in.texts > 0 {
 				left = x.views[segment].segment.of(in.id)
 			}
 		}

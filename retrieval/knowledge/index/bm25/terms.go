@@ -9,39 +9,83 @@ import (
 
 // A known is what an Index knows of a term.
 type known struct {
-	term  string
-	texts int     // live texts that have it
-	total uint64  // how often they have it
-	in    []entry // by segment
+	term    string
+	texts   int     // live texts that have it
+	total   uint64  // how often they have it
+	average float64 // length of a text up to which the bounds in entries hold
+	in      []entry // by segment
 }
 
 // An entry is a term in a segment.
 type entry struct {
-	id   uint32  // its number there, or none
-	most float32 // the greatest impact that it has for a text
+	id    uint32  // its number there, or that of the first term after it
+	texts uint32  // live texts that have it; 0 also where the segment does not have it
+	total uint32  // how often they have it, which is less than 1<<32 for MaxTexts texts
+	most  float32 // no text has a greater impact for it
 }
 
-// none is the number of a term that a segment does not have.
-const none = ^uint32(0)
+const (
+	// boundRoom is how much longer the average text may get before bounds must be found
+	// again: each change of a base moves the average a little.
+	boundRoom = 1 + 1.0/256
+	// boundSpoil is how much shorter than bounds allow for the average text may be before
+	// they are found again because they are loose.
+	boundSpoil = 1 + 1.0/64
+)
 
-// look looks a term up in every segment. Terms come again, in the same search already, and
-// a look-up takes some 0.1 µs a segment.
-func (x *Index) look(term string) *known {
+// look looks a term up in every segment, by what was known before change if that is not nil.
+// Terms come again, in the same search already, and a look-up takes some 0.1 µs a segment.
+func (x *Index) look(term string, change *Change) (k *known) {
 	hash := recent.HashText(term)
-	if k := x.known.At(hash); k != nil && k.term == term {
+	if k = x.known.At(hash); k != nil && k.term == term {
 		return k
 	}
-	k := &known{term: strings.Clone(term), in: make([]entry, len(x.views))} // the text around the term may go
-	for i := range x.views {
-		v := &x.views[i]
-		k.in[i].id = none
-		if id, ok := v.segment.find(term); ok && v.count(id) > 0 {
-			k.in[i] = entry{id, v.most(id, x.average)}
-			k.texts += v.count(id)
-			k.total += v.total(id)
-		}
+	if change == nil {
+		k = learn(x, term, nil, nil)
+	} else if k = change.known[term]; k == nil {
+		k = learn(x, term, change.earlier[term], change)
+		change.known[k.term] = k
 	}
-	runtime.KeepAlive(x)
 	x.known.Put(hash, k)
 	return k
+}
+
+// learn finds out about a term. earlier, unless nil, is what was known of it before a change:
+// of segments that are as they were that is taken over.
+func learn(x *Index, term string, earlier *known, change *Change) *known {
+	defer runtime.KeepAlive(x)
+	k := &known{term: strings.Clone(term), average: x.average * boundRoom, in: make([]entry, len(x.views))} // the text around the term may go
+	hold := earlier != nil && x.average <= earlier.average && earlier.average <= x.average*boundSpoil
+	if hold {
+		k.average = earlier.average
+	}
+	for i := range x.views {
+		v, e := &x.views[i], &k.in[i]
+		was := origin{segment: -1}
+		if earlier != nil {
+			was = change.from[i]
+		}
+		switch {
+		case was.segment < 0:
+			id, here := v.segment.find(term)
+			*e = v.entry(id, here, k.average)
+		case was.same && hold:
+			*e = earlier.in[was.segment]
+		default:
+			id := earlier.in[was.segment].id
+			*e = v.entry(id, int(id) < v.segment.terms() && string(v.segment.term(id)) == term, k.average)
+		}
+		k.texts += int(e.texts)
+		k.total += uint64(e.total)
+	}
+	return k
+}
+
+// entry returns what is known of the term with a number, or of one that would stand before
+// it, with a bound for texts of up to an average length.
+func (v *view) entry(id uint32, here bool, average float64) entry {
+	if !here || v.count(id) == 0 {
+		return entry{id: id}
+	}
+	return entry{id, uint32(v.count(id)), uint32(v.total(id)), v.most(id, average)}
 }

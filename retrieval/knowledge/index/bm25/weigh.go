@@ -26,8 +26,8 @@ type weightedTerm struct {
 	factor float32 // weight · idf · repetition · (k1+1) · unit
 }
 
-// weigh adds repeated terms together and looks them up.
-func (x *Index) weigh(terms []Term) question {
+// weigh adds repeated terms together and looks them up, see look.
+func (x *Index) weigh(terms []Term, change *Change) question {
 	weights := make(map[string]float64, len(terms))
 	for _, t := range terms {
 		if t.Weight > 0 {
@@ -36,7 +36,7 @@ func (x *Index) weigh(terms []Term) question {
 	}
 	q := make(question, 0, len(weights))
 	for text, w := range weights {
-		if k := x.look(text); k.texts > 0 {
+		if k := x.look(text, change); k.texts > 0 {
 			q = append(q, weightedTerm{k, float32(w * x.weight(k) * (k1 + 1) * unit)})
 		}
 	}
