@@ -86,7 +86,7 @@ func (b *base) update(ctx context.Context, force bool) error {
 // folder was not read to the end.
 func (b *base) show(ctx context.Context, segments index.Segments, view view, part bool) error {
 	version := b.state.reader.deps.Version
-	is := knowledge.Generation(view.Base.Sum.Add(b.state.reader.stale(view.Documents)), version)
+	is := knowledge.Generation(view.Base.Sum.Add(b.state.reader.stale(view.Others)), version)
 	if c := b.Content(); c != nil && c.Generation() == is && c.Part() == part && slices.EqualFunc(c.Segments(), segments, func(x, y index.Live) bool { return x.Postings == y.Postings }) {
 		return nil
 	}

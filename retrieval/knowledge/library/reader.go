@@ -24,6 +24,15 @@ type reader struct {
 	readers knowledge.Readers
 }
 
+// names returns those of the readers as hashes begin with them.
+func (r reader) names() []store.Reader {
+	names := make([]store.Reader, len(r.readers))
+	for i, name := range r.readers {
+		names[i] = store.Reader(name)
+	}
+	return names
+}
+
 // read says how a document is read. For one that Put writes, rules is zero.
 type read struct {
 	reader knowledge.ReaderName    // of the format of its file
@@ -52,11 +61,9 @@ func (r reader) current(hash [32]byte) bool {
 
 // stale returns what documents that another reader has cut add to the sum of a base: their
 // chunks are not those that this reader would make, so the generation must differ.
-func (r reader) stale(documents []store.Stamp) (sum document.Sum) {
-	for _, d := range documents {
-		if !r.current(d.Hash) {
-			sum = sum.Add(sha256.Sum256(document.Fields("stale", string(d.Hash[:]))))
-		}
+func (r reader) stale(others []store.Stamp) (sum document.Sum) {
+	for _, d := range others {
+		sum = sum.Add(sha256.Sum256(document.Fields("stale", string(d.Hash[:]))))
 	}
 	return sum
 }

@@ -30,7 +30,7 @@ const maxLooks = 10
 func (b *base) gather(ctx context.Context) (index.Segments, view, error) {
 	covered := false
 	for looks := 0; ; looks++ {
-		v, err := b.state.truth().View(ctx, b.ID())
+		v, err := b.state.truth().View(ctx, b.ID(), b.state.reader.names()...)
 		if err != nil {
 			return nil, view{}, err
 		}
@@ -88,7 +88,7 @@ func (b *base) lookAgain(ctx context.Context, v store.View, damage map[string]er
 
 // moved tells whether a base has other segments by now than a view says.
 func (l *state) moved(ctx context.Context, v store.View) bool {
-	now, err := l.truth().View(ctx, v.Base.ID)
+	now, err := l.truth().View(ctx, v.Base.ID, l.reader.names()...)
 	same := func(a, b store.Segment) bool { return a.Name == b.Name }
 	return err == nil && !(slices.EqualFunc(v.Segments, now.Segments, same) && slices.Equal(v.Damaged, now.Damaged))
 }
@@ -160,30 +160,33 @@ func match(segments []*index.Segment, v store.View, before *knowledge.Content) (
 			held[s.Segment] = &before.Segments()[i]
 		}
 	}
-	found := make([]bool, len(v.Documents))
+	found := make([]bool, len(v.Rows))
 	for i, s := range segments {
 		if s != nil {
-			live = append(live, s.Without(gone(s, v.Segments[i].Covers, v.Documents, found), held[s]))
+			live = append(live, s.Without(gone(s, v.Segments[i].Covers, v.Rows, found), held[s]))
 		}
 	}
-	for i, d := range v.Documents {
+	for i, row := range v.Rows {
 		if !found[i] {
-			uncovered = append(uncovered, d.Row)
+			uncovered = append(uncovered, row)
 		}
 	}
 	return live, uncovered
 }
 
 // gone returns the documents of a segment that are not in the base, and marks those
-// that are as found. covers are the rows in the segment, ascending as documents are.
-func gone(s *index.Segment, covers []int64, documents []store.Stamp, found []bool) bm25.Bitmap {
+// that are as found. covers are the rows in the segment, ascending as those of the documents are.
+func gone(s *index.Segment, covers, documents []int64, found []bool) bm25.Bitmap {
 	dead := map[int64]bool{}
 	i := 0
+	if len(covers) > 0 { // most segments are of documents that follow one another
+		i, _ = slices.BinarySearch(documents, covers[0])
+	}
 	for _, row := range covers {
-		for i < len(documents) && documents[i].Row < row {
+		for i < len(documents) && documents[i] < row {
 			i++
 		}
-		if i == len(documents) || documents[i].Row != row || found[i] {
+		if i == len(documents) || documents[i] != row || found[i] {
 			dead[row] = true
 			continue
 		}

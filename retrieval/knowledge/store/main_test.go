@@ -127,9 +127,9 @@ func all[T any](t *testing.T, seq iter.Seq2[T, error]) (out []T) {
 // the documents that none of them covers.
 func segments(ctx context.Context, s *store.Store, base string) (list []store.Segment, uncovered []int64, err error) {
 	v, err := s.View(ctx, base)
-	for _, d := range v.Documents {
-		if !slices.ContainsFunc(v.Segments, func(seg store.Segment) bool { return slices.Contains(seg.Covers, d.Row) }) {
-			uncovered = append(uncovered, d.Row)
+	for _, row := range v.Rows {
+		if !slices.ContainsFunc(v.Segments, func(seg store.Segment) bool { return slices.Contains(seg.Covers, row) }) {
+			uncovered = append(uncovered, row)
 		}
 	}
 	if errors.Is(err, store.ErrNotFound) {
@@ -144,11 +144,7 @@ func entries(ctx context.Context, s *store.Store, base string) ([]store.Entry, e
 	if err != nil {
 		return nil, err
 	}
-	var rows []int64
-	for _, d := range v.Documents {
-		rows = append(rows, d.Row)
-	}
-	return s.Entries(ctx, base, rows)
+	return s.Entries(ctx, base, v.Rows)
 }
 
 // wide returns n documents of a chunk of about 1,500 bytes each.

@@ -6,8 +6,6 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"slices"
 )
 
 const (
@@ -19,49 +17,20 @@ const (
 
 	selectStamps = "SELECT row, hash FROM document WHERE base = ?"
 	// By row, not by the index of ids: a block is in one place of the table.
-	selectBlock = "SELECT row, hash FROM document NOT INDEXED WHERE row >= ? AND row < ? AND base = ? ORDER BY row"
-	listBlocks  = "SELECT block, documents, crc, list FROM stamp WHERE base = ? ORDER BY block"
-	upsertBlock = "INSERT INTO stamp VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET documents = excluded.documents, crc = excluded.crc, list = excluded.list"
-	removeBlock = "DELETE FROM stamp WHERE base = ? AND block = ?"
-	lackBlocks  = "SELECT row, id FROM base b WHERE documents <> (SELECT coalesce(sum(documents), 0) FROM stamp WHERE base = b.row)"
-	usedBlocks  = "SELECT DISTINCT row >> ? FROM document WHERE base = ?"
+	selectBlock  = "SELECT row, hash FROM document NOT INDEXED WHERE row >= ? AND row < ? AND base = ? ORDER BY row"
+	listBlocks   = "SELECT block, documents, crc FROM stamp WHERE base = ? ORDER BY block"
+	allBlocks    = "SELECT block, documents, crc, list FROM stamp WHERE base = ? ORDER BY block"
+	selectBlocks = "SELECT s.block, s.documents, s.crc, s.list FROM json_each(?) j CROSS JOIN stamp s ON s.block = j.value WHERE s.base = ?"
+	upsertBlock  = "INSERT INTO stamp VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET documents = excluded.documents, crc = excluded.crc, list = excluded.list"
+	removeBlock  = "DELETE FROM stamp WHERE base = ? AND block = ?"
+	lackBlocks   = "SELECT row, id FROM base b WHERE documents <> (SELECT coalesce(sum(documents), 0) FROM stamp WHERE base = b.row)"
+	usedBlocks   = "SELECT DISTINCT row >> ? FROM document WHERE base = ?"
 )
 
 // A Stamp is what of a document can be read for all documents at once.
 type Stamp struct {
 	Row  int64
 	Hash [32]byte
-}
-
-// stamps returns those of all documents of a base, ascending by row. They are read of
-// blocks; whatever changes a document removes its block, which is written anew with the
-// transaction. Where one is missing or damaged the documents are read instead.
-func (s *database) stamps(ctx context.Context, tx *sql.Tx, b *baseRow) ([]Stamp, error) {
-	list := make([]Stamp, 0, max(0, b.Documents))
-	whole := true
-	_, err := query(ctx, tx, func(r *sql.Rows) (none struct{}, err error) {
-		var block, documents, crc int64
-		var encoded sql.RawBytes
-		if err := r.Scan(&block, &documents, &crc, &encoded); err != nil {
-			return none, err
-		}
-		if blockChecksum(b.row, block, encoded) != crc || int64(len(encoded)) != documents*stampBytes {
-			whole = false
-			return none, nil
-		}
-		for ; len(encoded) > 0; encoded = encoded[stampBytes:] {
-			list = append(list, Stamp{Row: int64(binary.LittleEndian.Uint64(encoded)), Hash: [32]byte(encoded[8:stampBytes])})
-		}
-		return none, nil
-	}, listBlocks, b.row)
-	if err == nil && (!whole || len(list) != b.Documents) {
-		list, err = query(ctx, tx, scanStamp, selectStamps, b.row)
-		slices.SortFunc(list, func(a, b Stamp) int { return cmp.Compare(a.Row, b.Row) })
-	}
-	if err == nil && len(list) != b.Documents {
-		err = &CorruptError{Path: s.path, Err: fmt.Errorf("%d of %d documents are there", len(list), b.Documents)}
-	}
-	return list, err
 }
 
 func scanStamp(r *sql.Rows) (v Stamp, err error) {

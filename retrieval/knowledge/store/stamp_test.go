@@ -3,6 +3,7 @@ package store_test
 import (
 	"database/sql"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -70,7 +71,7 @@ func listed(t *testing.T, s *store.Store, base string) (list []store.Stamp) {
 func sameStamps(t *testing.T, what string, s *store.Store, base string) {
 	t.Helper()
 	v, err := s.View(t.Context(), base)
-	if diff := cmp.Diff(listed(t, s, base), v.Documents, cmpopts.EquateEmpty()); diff != "" || err != nil {
+	if diff := cmp.Diff(listed(t, s, base), v.Others, cmpopts.EquateEmpty()); diff != "" || err != nil {
 		t.Errorf("%s: %s: %v (-documents +stamps):\n%s", what, base, err, diff)
 	}
 }
@@ -148,17 +149,17 @@ func TestStampsAreNotTrusted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if tool(t, dir, statement); what == "document" {
-			want.Documents[4].Hash = [32]byte{}
+			want.Others[4].Hash = [32]byte{}
 		}
 		for name, s := range map[string]*store.Store{"writer": s, "follower": follow(t, dir)} {
 			got, err := s.View(t.Context(), "kb")
-			if diff := cmp.Diff(want.Documents, got.Documents); diff != "" || err != nil {
+			if diff := cmp.Diff(want.Others, got.Others); diff != "" || err != nil {
 				t.Errorf("%s, %s: %v (-want +got):\n%s", what, name, err, diff)
 			}
 		}
 		closeStore(t, s)
 		s = open(t, dir, store.Options{})
-		if got, err := s.View(t.Context(), "kb"); err != nil || !cmp.Equal(want.Documents, got.Documents) {
+		if got, err := s.View(t.Context(), "kb"); err != nil || !cmp.Equal(want.Others, got.Others) {
 			t.Errorf("%s: opened again: %v", what, err)
 		}
 		if n := tool(t, dir, unlisted); n != 0 && (what == "missing" || what == "none" || what == "document") {
@@ -178,10 +179,51 @@ func TestStampsAfterUpgrade(t *testing.T) {
 	tool(t, dir, "DROP TRIGGER stamp_insert", "DROP TRIGGER stamp_delete", "DROP TRIGGER stamp_update", "DROP TABLE stamp", "DROP TABLE calibration", "PRAGMA user_version = 3")
 	s = open(t, dir, store.Options{})
 	v, err := s.View(t.Context(), "kb")
-	if diff := cmp.Diff(want, v.Documents); diff != "" || err != nil {
+	if diff := cmp.Diff(want, v.Others); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	if n := tool(t, dir, unlisted); n != 0 {
 		t.Errorf("%d bases are not listed", n)
 	}
+}
+
+// A view lists the documents that none of some readers has read, whoever looked before, and
+// follows each change.
+func TestViewListsOthers(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, store.Options{})
+	create(t, s, "kb")
+	one, two := store.Reader{1}, store.Reader{2}
+	docs := many(0, 1200)
+	for i := range docs {
+		docs[i].Hash = [32]byte{0: byte(1 + i%3), 31: byte(i)}
+	}
+	rows := put(t, s, "kb", docs...)
+	check := func(what string) {
+		t.Helper()
+		for _, readers := range [][]store.Reader{{one}, {one}, {two}, {two, one}, nil} {
+			var want []store.Stamp
+			var all []int64
+			for _, d := range listed(t, s, "kb") {
+				if all = append(all, d.Row); !slices.Contains(readers, store.Reader(d.Hash[:8])) {
+					want = append(want, d)
+				}
+			}
+			for name, s := range map[string]*store.Store{"writer": s, "follower": follow(t, dir)} {
+				v, err := s.View(t.Context(), "kb", readers...)
+				if diff := cmp.Diff(want, v.Others, cmpopts.EquateEmpty()); diff != "" || err != nil || !slices.Equal(v.Rows, all) {
+					t.Errorf("%s, %s, readers %v: %d rows, want %d; %v (-want +got):\n%s", what, name, readers, len(v.Rows), len(all), err, diff)
+				}
+			}
+		}
+	}
+	check("written")
+	if err := s.Touch(t.Context(), "kb", []store.Known{{Row: rows[600], Hash: [32]byte{0: 2, 31: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	check("touched")
+	if err := s.Delete(t.Context(), "kb", docs[601].ID); err != nil {
+		t.Fatal(err)
+	}
+	check("deleted")
 }

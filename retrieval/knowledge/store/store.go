@@ -81,6 +81,7 @@ type database struct {
 	readers   *sql.DB // in memory the same as writer
 	images    images
 	lock      *os.File // nil in a follower and in memory
+	listings  listings
 
 	// Statements worth preparing once.
 	version  *sql.Stmt            // of the readers: versionQuery

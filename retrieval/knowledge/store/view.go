@@ -17,20 +17,21 @@ const (
 
 // A View is a base at one moment: enough to search its segments.
 type View struct {
-	Base      Base
-	Segments  []Segment // oldest first
-	Damaged   []string  // names of further segments, the lists of whose documents are damaged
-	Documents []Stamp   // ascending by row
+	Base     Base
+	Segments []Segment // oldest first
+	Damaged  []string  // names of further segments, the lists of whose documents are damaged
+	Rows     []int64   // of the documents, ascending
+	Others   []Stamp   // of those documents that were read by none of the readers that were named, by row
 }
 
 // View returns a base as it is at one moment, or ErrNotFound.
-func (s *reads) View(ctx context.Context, base string) (v View, err error) {
+func (s *reads) View(ctx context.Context, base string, readers ...Reader) (v View, err error) {
 	err = s.readBase(ctx, "look at", base, func(tx *sql.Tx, b baseRow) (err error) {
 		v.Base = b.Base
 		if v.Segments, err = query(ctx, tx, s.scanSegment, selectSegment+"WHERE b.id = ? ORDER BY s.row", base); err != nil {
 			return err
 		}
-		v.Documents, err = s.stamps(ctx, tx, &b)
+		v.Rows, v.Others, err = s.documents(ctx, tx, &b, readers)
 		return err
 	})
 	v.Segments = slices.DeleteFunc(v.Segments, func(seg Segment) bool {

@@ -30,7 +30,7 @@ func TestView(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := store.View{Base: base, Segments: v.Segments, Documents: []store.Stamp{
+	want := store.View{Base: base, Segments: v.Segments, Rows: []int64{rows[1], rows[2], again[0]}, Others: []store.Stamp{
 		{Row: rows[1], Hash: doc("a", 2).Hash}, {Row: rows[2], Hash: doc("c", 1).Hash}, {Row: again[0], Hash: doc("b", 2).Hash},
 	}}
 	if diff := cmp.Diff(want, v, cmp.AllowUnexported(store.Segment{})); diff != "" {
