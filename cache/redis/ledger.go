@@ -53,7 +53,8 @@ type LedgerOptions struct {
 
 // A Ledger is a budget.Ledger, Renewer and Reporter for all replicas on a Redis. Days,
 // months, minutes and leases go by the clock of the Redis. Each call is one round trip,
-// takes the DB's time-out at most, and is refused at once while the breaker is open.
+// takes the DB's time-out at most, once it has a connection, and is refused at once while the
+// breaker is open.
 //
 // A tenant has four keys, which share a slot of a cluster and vanish 65 days after its
 // last call. A Redis that comes back with less than this process has seen of a tenant is
@@ -110,11 +111,31 @@ func (l *Ledger) time() string {
 // run runs a script. Redis answers that it does not know a script before it runs
 // anything, so sending its text then counts nothing twice.
 func (l *Ledger) run(ctx context.Context, s *goredis.Script, tenant string, args ...any) (reply any, err error) {
-	err = l.store.call(ctx, opScript, func(ctx context.Context) (err error) {
-		reply, err = s.Run(ctx, l.store.db.client, l.keys(tenant), args...).Result()
-		return err
-	})
+	call := func() error {
+		return l.store.call(ctx, opScript, func(ctx context.Context) (err error) {
+			reply, err = s.Run(ctx, l.store.db.client, l.keys(tenant), args...).Result()
+			return err
+		})
+	}
+	err = call()
+	for end := time.Now().Add(poolWaits * l.store.db.timeout); busy(err) && time.Now().Before(end); err = call() {
+		select {
+		case <-time.After(l.store.db.timeout / 10):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 	return reply, ledgerError(err)
+}
+
+// poolWaits is how many time-outs a call waits for a connection while others have all of them,
+// as in a burst after a start: a cache does without, but here a request would be refused.
+const poolWaits = 10
+
+// busy tells whether there was no connection for a call, so that nothing was sent.
+func busy(err error) bool {
+	var failed *failure
+	return errors.As(err, &failed) && failed.kind == Pool
 }
 
 // ledgerError recognises a record that is not ours.

@@ -84,3 +84,24 @@ func TestOneBudgetForManyReplicas(t *testing.T) {
 		t.Errorf("%d spent and %d held, want %d to %d and none", spent, now, limit-estimate+1, limit+beyond.Load())
 	}
 }
+
+// Who finds all connections in use waits for one: nobody is refused because others came first.
+func TestLedgerWaitsForAConnection(t *testing.T) {
+	fault := redistest.NewFault(t, redistest.Start(t).Addr())
+	l := ledger(t, open(t, redis.Options{URL: "redis://" + fault.Addr(), PoolSize: 1, Timeout: 500 * time.Millisecond}), nil)
+	asks(t, l, "first:1", 1, tokensADay) // so that the script is known
+	fault.Latency(60*time.Millisecond, 0)
+	var all sync.WaitGroup
+	for i := range 16 { // the last waits four times as long as the pool lets it
+		all.Go(func() {
+			d, err := l.Reserve(t.Context(), tokensOf("acme", fmt.Sprintf("r%d:1", i), 1, tokensADay))
+			if err != nil || !d.Granted {
+				t.Errorf("%d: %+v, %v", i, d, err)
+			}
+		})
+	}
+	all.Wait()
+	if _, held := day(t, l); held != 17 {
+		t.Errorf("%d held, want 17", held)
+	}
+}
