@@ -1,6 +1,7 @@
 package rewrite_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -369,6 +370,29 @@ func TestRemembersByPlaces(t *testing.T) {
 			if res := rw.Rewrite(t.Context(), p, req, rewrite.Options{Query: "How long?"}); len(res.Edits) != want {
 				t.Errorf("%s: %d insertions, want %d", message, len(res.Edits), want)
 			}
+		}
+	}
+}
+
+// What no cache had is not remembered: its Result never comes again, and would stay in memory.
+func TestRemembersNoMiss(t *testing.T) {
+	for state, want := range map[retrieval.CacheState]bool{retrieval.CacheHit: true, retrieval.CacheMiss: false} {
+		found := sixSources()
+		rw := &rewrite.Rewriter{Models: models{rewrite.Model{Counter: words{}}}, Retriever: retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
+			return retrieval.Result{Sources: found, Retrieved: len(found), Cache: state}, nil
+		})}
+		p := testPolicy(t, nil)
+		p.Digest = "some policy"
+		req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, again := rw.Rewrite(t.Context(), p, req, rewrite.Options{}), rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+		if first.Outcome != rewrite.Injected {
+			t.Fatalf("%s: %s %s", state, first.Outcome, first.Reason)
+		}
+		if once := &first.Ledger.Sources[0] == &again.Ledger.Sources[0]; once != want {
+			t.Errorf("%s: fitted once: %v", state, once)
 		}
 	}
 }

@@ -97,15 +97,23 @@ func (k *fitKey) hash() uint64 {
 	return h
 }
 
-// patternsOf returns the patterns of the texts of sources, which are not empty. Like a
-// fitKey, it compares lists of sources by identity.
-func (m *memo) patternsOf(sources []retrieval.Source) *patterns {
+// returns tells whether a Result may come again, so that what is made of it is worth
+// remembering: one that a cache did not have is of this request alone. It would keep some 25 KB
+// in memory for each new question, and the collector going through them.
+func returns(found *retrieval.Result) bool { return found.Cache != retrieval.CacheMiss }
+
+// patternsOf returns the patterns of the texts of the sources of found, which are not empty.
+// Like a fitKey, it compares lists of sources by identity.
+func (m *memo) patternsOf(found *retrieval.Result) *patterns {
+	sources := found.Sources
 	hash := recent.Hash(&sources[0])
 	if s := m.patterns.At(hash); s != nil && s.first == &sources[0] && len(s.list) == len(sources) {
 		return s.patterns
 	}
 	n := newPatterns(len(sources), func(i int) string { return sources[i].Text })
-	m.patterns.Put(hash, &sourcePatterns{&sources[0], n})
+	if returns(found) {
+		m.patterns.Put(hash, &sourcePatterns{&sources[0], n})
+	}
 	return n
 }
 
@@ -137,7 +145,7 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	}
 	// Not remembered: components that the request brought (no digest), sources that its
 	// messages hold already, and results without sources, which have no identity.
-	whole := k.policy != "" && k.first != nil && len(sources) == len(found.Sources) && k.size() <= maxRemembered
+	whole := returns(found) && k.policy != "" && k.first != nil && len(sources) == len(found.Sources) && k.size() <= maxRemembered
 	if whole {
 		if e := m.fits.At(k.hash()); e != nil && e.key == k && (e.fitted.neighbours == nil || e.fitted.neighbours.findIn(&j.presence) == nil) {
 			return e.fitted

@@ -22,14 +22,15 @@ func (p *presence) contains(text string) bool {
 }
 
 // absent returns the sources that are to be fitted: it leaves out those whose text the
-// messages hold already, counted in present, and those without text. It returns sources
-// itself if none is left out.
-func (j *job) absent(m *memo, sources []retrieval.Source) (absent []retrieval.Source, present int) {
+// messages hold already, counted in present, and those without text. It returns those of
+// found themselves if none is left out.
+func (j *job) absent(m *memo, found *retrieval.Result) (absent []retrieval.Source, present int) {
+	sources := found.Sources
 	j.presence = presence{j.req, j.last, j.messages}
 	if len(sources) == 0 {
 		return sources, 0
 	}
-	texts := m.patternsOf(sources)
+	texts := m.patternsOf(found)
 	there := texts.findIn(&j.presence)
 	if there == nil && texts.blanks == 0 {
 		return sources, 0

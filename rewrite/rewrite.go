@@ -195,7 +195,7 @@ func (rw *Rewriter) retrieve(ctx context.Context, j *job) retrieval.Result {
 func (j *job) decide(res *Result, m *memo) *fitResult {
 	found := &res.Retrieval
 	res.Reason = Reason(found.Reason)
-	sources, present := j.absent(m, found.Sources)
+	sources, present := j.absent(m, found)
 	none := len(sources) == 0 && present == 0
 	if found.Reason.Failed() && (none && j.policy.RefuseOnFailure || !none && j.policy.RefuseOnPartial) {
 		res.Outcome = Refused
