@@ -42,11 +42,14 @@ func BenchmarkNoisyNeighbour(b *testing.B) {
 	request := func(tenant string) []byte {
 		return fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nAuthorization: Bearer %s-key\r\nContent-Length: %d\r\n\r\n%s", tenant, len(body), body)
 	}
-	// offer sends for a second, at times of its own that are an interval apart on average, and
-	// returns how long the answers took.
-	offer := func(c *benchClient, draw *rand.Rand, request []byte, interval time.Duration) (took []float64) {
-		wait := func() { time.Sleep(time.Duration(draw.Float64() * 2 * float64(interval))) }
-		for end := time.Now().Add(time.Second); time.Now().Before(end); wait() {
+	const interval = 10 * time.Millisecond
+	// offer sends for a second, each interval from the first time on, and returns how long the
+	// answers took.
+	offer := func(c *benchClient, request []byte, first time.Duration) (took []float64) {
+		<-time.After(first)
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for end := time.Now().Add(time.Second); time.Now().Before(end); <-tick.C {
 			began := time.Now()
 			c.ask(b, request)
 			took = append(took, float64(time.Since(began).Microseconds()))
@@ -61,18 +64,16 @@ func BenchmarkNoisyNeighbour(b *testing.B) {
 	for range 6000 {
 		noisy[0].ask(b, request("noisy")) // what its limit grants at once
 	}
-	var draws []*rand.Rand // the callers know nothing of one another
-	for i := range uint64(11) {
-		draws = append(draws, rand.New(rand.NewPCG(13, i)))
-	}
+	draw := rand.New(rand.NewPCG(13, 0))
 	var alone, beside []float64
 	for b.Loop() {
-		alone = append(alone, offer(quiet, draws[0], request("quiet"), 10*time.Millisecond)...)
+		alone = append(alone, offer(quiet, request("quiet"), 0)...)
 		var all sync.WaitGroup
-		for i, c := range noisy {
-			all.Go(func() { offer(c, draws[1+i], request("noisy"), 10*time.Millisecond) })
+		for _, c := range noisy {
+			first := time.Duration(draw.Int64N(int64(interval))) // it knows nothing of the others
+			all.Go(func() { offer(c, request("noisy"), first) })
 		}
-		beside = append(beside, offer(quiet, draws[0], request("quiet"), 10*time.Millisecond)...)
+		beside = append(beside, offer(quiet, request("quiet"), 0)...)
 		all.Wait()
 	}
 	p99 := func(took []float64) float64 {
