@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,7 +15,10 @@ import (
 
 // demoStack is everything between a request and the demo's documents. A search may take
 // long: what else the machine does is not measured.
-func demoStack(tb testing.TB) *Engine {
+func demoStack(tb testing.TB) *Engine { return stackOf(tb, demo.Corpus()) }
+
+// stackOf is demoStack with other documents.
+func stackOf(tb testing.TB, documents fs.FS) *Engine {
 	tb.Helper()
 	yaml := fmt.Sprintf("upstream: http://127.0.0.1:9\nknowledge: {demo: %q}\npolicies: {default: {context_tokens: 550, retrieval: {deadline: 10s}}}\n", tb.TempDir())
 	path := filepath.Join(tb.TempDir(), "sidenote.yaml")
@@ -30,7 +34,7 @@ func demoStack(tb testing.TB) *Engine {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = s.Close() })
-	content, _, err := knowledge.FromFS(tb.Context(), demo.Corpus(), folder.Folder{ID: "demo"}, s.Reader.Deps())
+	content, _, err := knowledge.FromFS(tb.Context(), documents, folder.Folder{ID: "demo"}, s.Reader.Deps())
 	if err != nil {
 		tb.Fatal(err)
 	}
