@@ -30,7 +30,7 @@ type Outcome string
 const (
 	Hit        Outcome = "hit"
 	Miss       Outcome = "miss"
-	Bypass     Outcome = "bypass"      // not cached, because a base has no generation yet and the key would be incomplete
+	Bypass     Outcome = "bypass"      // not cached: a base has no generation yet, so that the key would be incomplete, or the search takes less time than the cache
 	Mismatched Outcome = "mismatch"    // a miss: the store returned something else than this key's value
 	GetError   Outcome = "get_error"   // a miss: the store failed or was too slow
 	Skipped    Outcome = "skipped"     // a miss: not asked, because no time was left or the store is known to be down
@@ -81,6 +81,9 @@ type Search[V any] struct {
 	Complete func(context.Context, *V) error
 	// Find finds the value, which is kept if it is whole.
 	Find func(context.Context) (v V, whole bool, err error)
+	// Prompt says that Find does not wait for anything. Where there is no far tier either, a
+	// caller then finds the value itself: to share a flight would take longer.
+	Prompt bool
 }
 
 // Near asks the nearest tier, and answers if that has what it had lately. The digest of the key
@@ -123,6 +126,9 @@ func (c *Of[V]) Far(ctx context.Context, id []byte, l Lookup[V], s Search[V]) (F
 	if ctx.Err() != nil { // the caller has left, so no search is started
 		return Found[V]{}, false
 	}
+	if s.Prompt && len(c.Tiers) == 1 {
+		return c.find(ctx, l, s), true
+	}
 	flight := c.flights.DoChan(l.name, func() (any, error) { return c.fly(ctx, l, s), nil })
 	var landed singleflight.Result
 	select {
@@ -149,7 +155,7 @@ func (c *Of[V]) remember(id []byte, l *Lookup[V], v V) {
 }
 
 // fly answers all callers that wait for l.
-func (c *Of[V]) fly(ctx context.Context, l Lookup[V], s Search[V]) (f Found[V]) {
+func (c *Of[V]) fly(ctx context.Context, l Lookup[V], s Search[V]) Found[V] {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flightTimeout)
 	defer cancel()
@@ -165,6 +171,11 @@ func (c *Of[V]) fly(ctx context.Context, l Lookup[V], s Search[V]) (f Found[V]) 
 			return Found[V]{Value: v, Hit: true, Took: time.Since(start)}
 		}
 	}
+	return c.find(ctx, l, s)
+}
+
+// find asks s, and keeps what it finds in all tiers.
+func (c *Of[V]) find(ctx context.Context, l Lookup[V], s Search[V]) (f Found[V]) {
 	defer recovered(&f.Err) // a panic would end the process
 	v, whole, err := s.Find(ctx)
 	if err == nil && whole {

@@ -12,7 +12,8 @@ import (
 
 // A Retriever is a cache in front of one base, or of those that are joint (Candidates), or
 // of the whole pipeline (Selected). A result is kept if it is complete, final and of the
-// generations that were asked for.
+// generations that were asked for. Candidates that are found at once (retrieval.Prompter) are
+// not kept: that would take longer than to find them again.
 //
 // A caller leaves when its context ends, with an error that wraps
 // retrieval.ErrUnavailable.
@@ -46,7 +47,7 @@ func memoryOf(res retrieval.Result) int {
 
 // Retrieve answers q from a tier, else from the retriever behind it.
 func (r *Retriever) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	if !cacheable(q) {
+	if !cacheable(q) || r.cache.Kind == Candidates && retrieval.Prompt(r.next, q) {
 		r.cache.observe(Event{Result: Bypass})
 		return r.next.Retrieve(ctx, q)
 	}
@@ -61,6 +62,9 @@ func (r *Retriever) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.
 	return r.far(ctx, q, l)
 }
 
+// Prompt tells whether the retriever behind the cache answers q at once.
+func (r *Retriever) Prompt(q retrieval.Query) bool { return retrieval.Prompt(r.next, q) }
+
 // cacheable tells whether the generation of every base of q is known, so that its result
 // can be cached.
 func cacheable(q retrieval.Query) bool {
@@ -71,6 +75,7 @@ func cacheable(q retrieval.Query) bool {
 // so that q and l move to the heap here, and not in Retrieve, where hits are answered.
 func (r *Retriever) far(ctx context.Context, q retrieval.Query, l Lookup[retrieval.Result]) (retrieval.Result, error) {
 	f, landed := r.cache.Far(ctx, appendQuery(nil, r.cache.Kind, &q), l, Search[retrieval.Result]{
+		Prompt:   retrieval.Prompt(r.next, q),
 		Complete: func(ctx context.Context, res *retrieval.Result) error { return r.readTexts(ctx, q, res) },
 		Find: func(ctx context.Context) (retrieval.Result, bool, error) {
 			res, err := r.next.Retrieve(ctx, q)

@@ -115,6 +115,15 @@ func (p Pipeline) search(ctx context.Context, q Query) []answer {
 	return answers
 }
 
+// Prompt tells whether all bases of q are searched by one call that is answered at once.
+func (p Pipeline) Prompt(q Query) bool {
+	if groups := p.groups(q.Bases); p.Punctual && len(groups) == 1 {
+		q.Bases = groups[0]
+		return Prompt(p.Bases(q.Bases[0].Knowledge), q)
+	}
+	return false
+}
+
 // groups puts together the bases that are joint. All keep the order of refs.
 func (p Pipeline) groups(refs []Ref) [][]Ref {
 	groups, joint := make([][]Ref, 0, len(refs)), -1

@@ -193,6 +193,20 @@ type Retriever interface {
 	Retrieve(ctx context.Context, q Query) (Result, error)
 }
 
+// A Prompter is a Retriever that answers some questions at once: without waiting for anything,
+// and in less time than it takes to keep the answer or to hand the question to another
+// goroutine.
+type Prompter interface {
+	// Prompt tells whether q, as Retrieve is given it, is such a question.
+	Prompt(q Query) bool
+}
+
+// Prompt tells whether r is a Prompter that answers q at once.
+func Prompt(r Retriever, q Query) bool {
+	p, ok := r.(Prompter)
+	return ok && p.Prompt(q)
+}
+
 // Func is a Retriever made of a function.
 type Func func(ctx context.Context, q Query) (Result, error)
 
