@@ -107,7 +107,7 @@ func returns(found *retrieval.Result) bool { return found.Cache != retrieval.Cac
 func (m *memo) patternsOf(found *retrieval.Result) *patterns {
 	sources := found.Sources
 	hash := recent.Hash(&sources[0])
-	if s := m.patterns.At(hash); s != nil && s.first == &sources[0] && len(s.list) == len(sources) {
+	if s := m.patterns.At(hash); s != nil && s.first == &sources[0] && len(s.texts) == len(sources) {
 		return s.patterns
 	}
 	n := newPatterns(len(sources), func(i int) string { return sources[i].Text })

@@ -11,31 +11,103 @@ import (
 
 	"sidenote/retrieval/recent"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/cost"
 )
 
-// patterns is a set of texts that are searched for in messages, all in one pass. It is
-// safe for concurrent use.
+// patterns is a set of texts that are searched for in messages. It is safe for concurrent use.
+type patterns struct {
+	texts  []string // without white space at their ends; "" where nothing is visible: these are never found
+	blanks int      // number of the latter
+	minLen int      // length of the shortest other one in bytes
+
+	// Most texts are longer than any message, so that neither is ever made.
+	ascii lazyMatcher
+	wide  lazyMatcher // for messages that escape nothing by code point; without one where all texts are ASCII
+}
+
+// A lazyMatcher is a matcher that is made when a message needs it.
+type lazyMatcher struct {
+	once sync.Once
+	made *matcher
+}
+
+// newPatterns returns the patterns of n texts.
+func newPatterns(n int, text func(i int) string) *patterns {
+	s := &patterns{texts: make([]string, n), minLen: math.MaxInt}
+	for i := range s.texts {
+		t := text(i)
+		if !strings.ContainsFunc(t, visible) {
+			s.blanks++
+			continue
+		}
+		s.texts[i] = strings.TrimSpace(t)
+		s.minLen = min(s.minLen, len(s.texts[i]))
+	}
+	return s
+}
+
+// matcher returns a matcher for any messages or, with wide, for those that escape nothing by
+// code point.
+func (s *patterns) matcher(wide bool) *matcher {
+	if wide {
+		s.wide.once.Do(func() {
+			if !isASCII(s.texts) {
+				s.wide.made = newMatcher(s.texts, true)
+			}
+		})
+		if s.wide.made != nil {
+			return s.wide.made
+		}
+	}
+	s.ascii.once.Do(func() { s.ascii.made = newMatcher(s.texts, false) })
+	return s.ascii.made
+}
+
+func isASCII(texts []string) bool {
+	for _, t := range texts {
+		for i := range len(t) {
+			if t[i] >= utf8.RuneSelf {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// findIn returns which of the texts the messages hold; nil for none.
+func (s *patterns) findIn(p *presence) (found []bool) {
+	var m *matcher
+	p.req.EachText(p.last, func(n, part int, raw []byte) {
+		if len(raw) < s.minLen {
+			return
+		}
+		if m == nil {
+			m = s.matcher(!p.req.EscapesRunes())
+		}
+		found = m.findIn(p.messages, found, n, part, raw)
+	})
+	return found
+}
+
+// A matcher finds texts, all in one pass.
 //
 // The pass is the algorithm of Wu and Manber ("A fast algorithm for multi-pattern
 // searching", 1994). A window moves over the message; the last eight bytes in it tell
 // how far it may move on without missing a text. It reads about one word in a hundred
 // bytes: a message of 20 KB takes 0.7 µs, and 28 if each text is searched for by itself.
-type patterns struct {
-	list   []pattern
-	minLen int // length of the shortest text in bytes
-	blanks int // number of texts without a visible character; they are never found
-	width  int // length of the window: the first so many bytes of each long run are searched for; 0: there is no pass
-	short  bool
-	wide   *patterns // the same texts for messages that escape nothing by code point; nil if it would be the same
-	id     uint64    // a hash of the texts and of wide, under which is remembered what messages hold
+type matcher struct {
+	list  []pattern
+	width int // length of the window: the first so many bytes of each long run are searched for; 0: there is no pass
+	short bool
+	id    uint64 // a hash of the texts, under which is remembered what messages hold
 
-	once   sync.Once              // most requests never need the table, as no message is long enough
+	once   sync.Once              // many messages never need the table
 	shifts *[1 << shiftBits]uint8 // by the hash of a window's last word: how many bytes less than maxShift the window may move
 }
 
 // A pattern is one text that is searched for.
 type pattern struct {
-	text string // without white space at its ends; "" if nothing in it is visible
+	text string // "" if it is never found
 	// run is a part of text that every JSON encoder, or every one that escapes nothing by
 	// code point, writes unescaped: a message without it need not be decoded. probe is a part of run that begins with a rare byte.
 	run   string
@@ -50,35 +122,19 @@ const (
 
 func (n *pattern) long() bool { return len(n.run) >= minRun }
 
-// newPatterns returns the patterns of n texts.
-func newPatterns(n int, text func(i int) string) *patterns {
-	s := patternsWith(n, text, false)
-	for i := range n {
-		if strings.ContainsFunc(text(i), func(r rune) bool { return r >= utf8.RuneSelf }) {
-			s.wide = patternsWith(n, text, true)
-			break
-		}
-	}
-	return s
-}
-
-// patternsWith returns patterns whose runs may hold characters beyond ASCII, or not.
-func patternsWith(n int, text func(i int) string, wide bool) *patterns {
-	s := &patterns{list: make([]pattern, n), minLen: math.MaxInt}
+// newMatcher returns a matcher of texts, whose runs may hold characters beyond ASCII, or not.
+func newMatcher(texts []string, wide bool) *matcher {
+	s := &matcher{list: make([]pattern, len(texts))}
 	if wide {
 		s.id++
 	}
-	for i := range s.list {
-		t := text(i)
+	for i, t := range texts {
 		s.id = s.id*31 + recent.HashText(t)
-		if !strings.ContainsFunc(t, visible) {
-			s.blanks++
+		if t == "" {
 			continue
 		}
-		t = strings.TrimSpace(t)
 		run := verbatim(t, wide)
 		s.list[i] = pattern{text: t, run: run, probe: []byte(rarest(run[:min(len(run), maxProbe)]))}
-		s.minLen = min(s.minLen, len(t))
 		switch {
 		case !s.list[i].long():
 			s.short = true
@@ -86,18 +142,18 @@ func patternsWith(n int, text func(i int) string, wide bool) *patterns {
 			s.width = len(run)
 		}
 	}
-	if n == 1 { // a search for its rarest byte is as fast
+	if len(texts) == 1 { // a search for its rarest byte is as fast
 		s.width = 0
 	}
 	return s
 }
 
 // maxShift is how far the window may move if its last word occurs in no long run.
-func (s *patterns) maxShift() int { return s.width - 7 }
+func (s *matcher) maxShift() int { return s.width - 7 }
 
 // buildShifts builds the table: it records for each word of the long runs how far it is from
 // the end of a window, because the window may not move further than that.
-func (s *patterns) buildShifts() {
+func (s *matcher) buildShifts() {
 	s.shifts = new([1 << shiftBits]uint8)
 	for i := range s.list {
 		if !s.list[i].long() {
@@ -116,7 +172,7 @@ func shiftSlot(b []byte) uint64 {
 } // multiplied by 2^64 over the golden ratio
 
 // mayContain tells whether raw may hold one of the long runs.
-func (s *patterns) mayContain(raw []byte) bool {
+func (s *matcher) mayContain(raw []byte) bool {
 	s.once.Do(s.buildShifts)
 	near, most := s.shifts, s.maxShift()
 	for end := s.width; end <= len(raw); {
@@ -140,38 +196,29 @@ func (s *patterns) mayContain(raw []byte) bool {
 	return false
 }
 
-// findIn returns which of the texts the messages hold; nil for none.
-func (s *patterns) findIn(p *presence) (found []bool) {
-	if s.wide != nil && !p.req.EscapesRunes() {
-		s = s.wide
+// findIn adds to found which of the texts the quoted string raw holds, a part of message n.
+func (s *matcher) findIn(messages *cost.Messages, found []bool, n, part int, raw []byte) []bool {
+	long := s.width == 0 || s.mayContain(raw)
+	if !long && !s.short {
+		return found
 	}
-	p.req.EachText(p.last, func(n, part int, raw []byte) {
-		if len(raw) < s.minLen {
-			return
+	if len(raw) < minRemembered {
+		return s.mark(found, raw, long)
+	}
+	var now []bool
+	read := false
+	held := messages.RememberBriefly(n, s.id+uint64(part), func() int {
+		if now, read = s.mark(found, raw, long), true; now == nil {
+			return 0
 		}
-		long := s.width == 0 || s.mayContain(raw)
-		if !long && !s.short {
-			return
-		}
-		if len(raw) < minRemembered {
-			found = s.mark(found, raw, long)
-			return
-		}
-		var now []bool
-		read := false
-		held := p.messages.RememberBriefly(n, s.id+uint64(part), func() int {
-			if now, read = s.mark(found, raw, long), true; now == nil {
-				return 0
-			}
-			return 1 // or held by an earlier message
-		})
-		switch {
-		case read:
-			found = now
-		case held > 0:
-			found = s.mark(found, raw, long)
-		}
+		return 1 // or held by an earlier message
 	})
+	switch {
+	case read:
+		return now
+	case held > 0:
+		return s.mark(found, raw, long)
+	}
 	return found
 }
 
@@ -181,7 +228,7 @@ const minRemembered = 256
 
 // mark sets in found which texts the quoted string raw holds. Where long is false, the
 // pass has shown that it holds none of the long runs.
-func (s *patterns) mark(found []bool, raw []byte, long bool) []bool {
+func (s *matcher) mark(found []bool, raw []byte, long bool) []bool {
 	decoded := ""
 	for i := range s.list {
 		n := &s.list[i]

@@ -38,7 +38,7 @@ func (j *job) absent(m *memo, found *retrieval.Result) (absent []retrieval.Sourc
 	absent = make([]retrieval.Source, 0, len(sources))
 	for i, s := range sources {
 		switch {
-		case texts.list[i].text == "":
+		case texts.texts[i] == "":
 			j.skipped = append(j.skipped, outEntry(s, ExcludedNoText, "has no text"))
 		case there != nil && there[i]:
 			j.skipped = append(j.skipped, outEntry(s, ExcludedPresent, "stands in the messages already"))
