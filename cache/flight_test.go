@@ -151,7 +151,7 @@ func TestRetrieverLevels(t *testing.T) {
 				}), cache.Candidates, near(store), nil)
 		}
 		bases := map[string]retrieval.Retriever{"docs": base("docs", time.Millisecond), "faq": base("faq", time.Second)}
-		whole := cache.NewRetriever(retrieval.Pipeline{
+		whole := cache.NewRetriever(&retrieval.Pipeline{
 			Bases: func(id string) retrieval.Retriever { return bases[id] },
 			Terms: func(text string) []string { return []string{text} },
 		}, cache.Selected, near(store), nil)

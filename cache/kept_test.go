@@ -30,8 +30,8 @@ func (k *keeper) Locate(context.Context, retrieval.Query, []*retrieval.Source) (
 	return k, k.located
 }
 
-func (k *keeper) Marks([]retrieval.Source) ([]retrieval.Mark, error) {
-	return nil, errors.ErrUnsupported
+func (k *keeper) Marks([]retrieval.Source, []retrieval.Mark) error {
+	return errors.ErrUnsupported
 }
 
 func (k *keeper) Read(sources, labels []*retrieval.Source) error {

@@ -140,7 +140,7 @@ func TestPatienceIsShared(t *testing.T) {
 				return retrieval.Result{Bases: q.Bases, Sources: []retrieval.Source{{Knowledge: id, Text: id, Score: 1}}}, nil
 			}), cache.Candidates)
 		}
-		whole := cached(retrieval.Pipeline{
+		whole := cached(&retrieval.Pipeline{
 			Bases: func(id string) retrieval.Retriever { return bases[id] },
 			Terms: func(text string) []string { return []string{text} },
 		}, cache.Selected)

@@ -18,7 +18,7 @@ func twoBases(found func(context.Context, retrieval.Query) (retrieval.Result, er
 		<-ctx.Done()
 		return retrieval.Result{}, ctx.Err()
 	}
-	return retrieval.Pipeline{
+	return &retrieval.Pipeline{
 		Bases: func(knowledge string) retrieval.Retriever {
 			if knowledge == "kb-late" {
 				return retrieval.Func(late)

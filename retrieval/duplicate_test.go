@@ -17,7 +17,7 @@ func TestDuplicateOf(t *testing.T) {
 		"hr": {Floor: 1, Sources: []retrieval.Source{chunk("hr", "leave.md", 9, "sixteen weeks"), chunk("hr", "old.md", 8, "sixteen weeks"), chunk("hr", "pay.md", 4, "monthly")}},
 		"it": {Floor: 1, Sources: []retrieval.Source{chunk("it", "pay.md", 5, "by card"), chunk("it", "leave.md", 4, "sixteen weeks")}},
 	}
-	p := retrieval.Pipeline{
+	p := &retrieval.Pipeline{
 		Bases: func(id string) retrieval.Retriever { return answering(found[id]) },
 		Terms: func(text string) []string { return []string{text} },
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -37,6 +38,8 @@ type Pipeline struct {
 	Punctual bool
 	// Terms returns the content terms of a text, to recognise duplicates.
 	Terms func(text string) []string
+
+	selections sync.Pool // *selection: of what is found only few are kept
 }
 
 // An answer is what came of one base, or of those that are joint.
@@ -46,7 +49,7 @@ type answer struct {
 }
 
 // Retrieve searches q.Bases.
-func (p Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
+func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 	if len(q.Bases) == 0 {
 		return Result{Reason: ReasonNoKnowledge, Cache: CacheOff}, nil
 	}
@@ -69,7 +72,7 @@ func (p Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 	var res Result
 	var err error
 	for len(arrived) > 0 {
-		if res, err = choose(arrived, q.Settings, p.Terms); err == nil {
+		if res, err = p.choose(arrived, q.Settings); err == nil {
 			break
 		}
 		// What cannot be read is left out, as a base that failed.
@@ -93,9 +96,22 @@ func (p Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 	return res, nil
 }
 
+// choose is selection.choose in memory that is used again.
+func (p *Pipeline) choose(answers []Result, s Settings) (Result, error) {
+	sel, _ := p.selections.Get().(*selection)
+	if sel == nil {
+		sel = new(selection)
+	}
+	sel.settings, sel.terms = s, p.Terms
+	res, err := sel.choose(answers)
+	sel.reset()
+	p.selections.Put(sel)
+	return res, err
+}
+
 // search asks every base of q at once and returns their answers; those that have not come
 // by the deadline are errors.
-func (p Pipeline) search(ctx context.Context, q Query) []answer {
+func (p *Pipeline) search(ctx context.Context, q Query) []answer {
 	ctx, cancel := context.WithTimeout(ctx, q.Settings.Deadline)
 	defer cancel()
 	groups := p.groups(q.Bases)
@@ -116,7 +132,7 @@ func (p Pipeline) search(ctx context.Context, q Query) []answer {
 }
 
 // Prompt tells whether all bases of q are searched by one call that is answered at once.
-func (p Pipeline) Prompt(q Query) bool {
+func (p *Pipeline) Prompt(q Query) bool {
 	if groups := p.groups(q.Bases); p.Punctual && len(groups) == 1 {
 		q.Bases = groups[0]
 		return Prompt(p.Bases(q.Bases[0].Knowledge), q)
@@ -125,7 +141,7 @@ func (p Pipeline) Prompt(q Query) bool {
 }
 
 // groups puts together the bases that are joint. All keep the order of refs.
-func (p Pipeline) groups(refs []Ref) [][]Ref {
+func (p *Pipeline) groups(refs []Ref) [][]Ref {
 	groups, joint := make([][]Ref, 0, len(refs)), -1
 	for i, ref := range refs {
 		switch {
@@ -177,7 +193,7 @@ func named(bases []Ref) string {
 
 // ask searches one base, or those that are joint. Whatever fails in it, even by a panic,
 // fails for these only.
-func (p Pipeline) ask(ctx context.Context, q Query, refs []Ref) (a answer) {
+func (p *Pipeline) ask(ctx context.Context, q Query, refs []Ref) (a answer) {
 	defer func() {
 		if broken := recover(); broken != nil {
 			a = answer{err: fmt.Errorf("panic: %v", broken)}

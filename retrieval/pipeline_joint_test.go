@@ -13,7 +13,7 @@ import (
 )
 
 // jointly makes a, c and d of e joint.
-func (e engines) jointly() retrieval.Pipeline {
+func (e engines) jointly() *retrieval.Pipeline {
 	p := e.pipeline()
 	p.Joint = func(id string) bool { return id == "a" || id == "c" || id == "d" }
 	return p

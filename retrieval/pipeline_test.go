@@ -16,8 +16,8 @@ import (
 // engines are the bases of a pipeline under test.
 type engines map[string]retrieval.Func
 
-func (e engines) pipeline() retrieval.Pipeline {
-	return retrieval.Pipeline{Terms: words, Bases: func(id string) retrieval.Retriever {
+func (e engines) pipeline() *retrieval.Pipeline {
+	return &retrieval.Pipeline{Terms: words, Bases: func(id string) retrieval.Retriever {
 		if f, ok := e[id]; ok {
 			return f
 		}

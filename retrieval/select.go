@@ -53,33 +53,34 @@ func (c *candidate) result() Source {
 // rank puts the candidates of all answers into one order, best first. Scores of
 // different engines do not compare, but their Relevance does. Ties are broken by
 // identity, so that the same answers always make the same prompt.
-func rank(answers []Result, s Settings) ([]candidate, error) {
+func (s *selection) rank(answers []Result) error {
 	n := 0
 	for _, a := range answers {
-		n += min(len(a.Sources), s.NumCandidates)
+		n += min(len(a.Sources), s.settings.NumCandidates)
 	}
-	ranked := make([]candidate, 0, n)
+	s.marks, s.ranked = slices.Grow(s.marks, n), slices.Grow(s.ranked, n)
 	for from := range answers {
 		a := &answers[from]
-		found := a.Sources[:min(len(a.Sources), s.NumCandidates)]
-		marks, err := a.marks(found)
-		if err != nil {
-			return nil, unreadable(from, err)
+		found := a.Sources[:min(len(a.Sources), s.settings.NumCandidates)]
+		marks := s.marks[len(s.marks) : len(s.marks)+len(found)]
+		s.marks = s.marks[:len(s.marks)+len(found)]
+		if err := a.marks(found, marks); err != nil {
+			return unreadable(from, err)
 		}
 		for i := range found {
 			src := &found[i]
-			c := candidate{source: src, from: from, relevance: Relevance(src.Score, a.Floor), threshold: s.threshold(src.Knowledge, a.Floor)}
+			c := candidate{source: src, from: from, relevance: Relevance(src.Score, a.Floor), threshold: s.settings.threshold(src.Knowledge, a.Floor)}
 			if !hasFloor(a.Floor) {
 				c.beyond = src.Score
 			}
-			if src.At.Kept {
+			if src.At.Kept && a.Texts != nil {
 				c.texts, c.mark = a.Texts, &marks[i]
 			}
-			ranked = append(ranked, c)
+			s.ranked = append(s.ranked, c)
 		}
 	}
-	slices.SortFunc(ranked, better)
-	return ranked, nil
+	slices.SortFunc(s.ranked, better)
+	return nil
 }
 
 // better orders candidates, the best first.
@@ -105,18 +106,38 @@ type selection struct {
 	settings Settings
 	terms    func(text string) []string
 
+	marks    []Mark      // of all candidates, as they were found
+	ranked   []candidate // all of them, best first
 	chosen   []*candidate
-	excluded []Excluded
+	excluded []Excluded   // the answer has it
 	fallen   []*candidate // by excluded
 	groups   []group      // of all candidates, the best first; never more than there is room for
+	keys     []key        // of the best of each group
 	beyond   string       // the detail of what came after the list was full
 }
 
-// newSelection has room for so many candidates.
-func newSelection(s Settings, terms func(string) []string, candidates int) *selection {
-	return &selection{
-		settings: s, terms: terms, groups: make([]group, 0, candidates), chosen: make([]*candidate, 0, min(s.TopK, candidates)),
-		excluded: make([]Excluded, 0, candidates), fallen: make([]*candidate, 0, candidates),
+// A key tells texts apart that are not duplicates, without looking at them.
+type key struct {
+	bytes   int
+	outline outline // of a sketch that an engine made
+}
+
+func keyOf(c *candidate) key {
+	k := key{bytes: c.bytes()}
+	if c.mark != nil {
+		k.outline = c.mark.Sketch.outline()
+	}
+	return k
+}
+
+// reset lets go of all that was selected and keeps the memory.
+func (s *selection) reset() {
+	clear(s.ranked)
+	clear(s.chosen)
+	clear(s.fallen)
+	clear(s.groups)
+	*s = selection{
+		marks: s.marks[:0], ranked: s.ranked[:0], chosen: s.chosen[:0], fallen: s.fallen[:0], groups: s.groups[:0], keys: s.keys[:0],
 	}
 }
 
@@ -158,18 +179,19 @@ func duplicateDetail(c, better *candidate) string {
 
 // groupOf returns the best group with a text like that of c; a new one if there is none.
 func (s *selection) groupOf(c *candidate) *group {
-	for i := range s.groups {
-		if g := &s.groups[i]; g.best.same(c) {
-			return g
+	k := keyOf(c)
+	for i := range s.keys {
+		if s.keys[i].bytes == k.bytes && s.groups[i].best.same(c) {
+			return &s.groups[i]
 		}
 	}
-	for i := range s.groups {
+	for i := range s.keys {
 		g := &s.groups[i]
-		if s.alike(g.best, c) || g.chosen != nil && g.chosen != g.best && s.alike(g.chosen, c) {
+		if !s.keys[i].outline.rulesOut(&k.outline) && s.alike(g.best, c) || g.chosen != nil && g.chosen != g.best && s.alike(g.chosen, c) {
 			return g
 		}
 	}
-	s.groups = append(s.groups, group{best: c})
+	s.groups, s.keys = append(s.groups, group{best: c}), append(s.keys, k)
 	return &s.groups[len(s.groups)-1]
 }
 
@@ -246,29 +268,31 @@ func scoreDetail(score, threshold float64) string {
 
 // choose turns the answers of bases into sources, with their texts, and the account of what
 // fell. An error is an *unreadableAnswer.
-func choose(answers []Result, s Settings, terms func(string) []string) (Result, error) {
-	ranked, err := rank(answers, s)
-	if err != nil {
+func (s *selection) choose(answers []Result) (Result, error) {
+	if err := s.rank(answers); err != nil {
 		return Result{}, err
 	}
-	sel := newSelection(s, terms, len(ranked))
-	for i := range ranked {
-		sel.add(&ranked[i])
+	s.groups = slices.Grow(s.groups, len(s.ranked)) // they are pointed to
+	if fall := len(s.ranked) - s.settings.TopK; fall > 0 {
+		s.excluded = make([]Excluded, 0, fall)
 	}
-	res := Result{Excluded: sel.excluded, Retrieved: len(ranked), Unique: len(sel.groups)}
-	if len(res.Excluded) == 0 {
-		res.Excluded = nil
+	for i := range s.ranked {
+		s.add(&s.ranked[i])
 	}
+	res := Result{Excluded: s.excluded, Retrieved: len(s.ranked), Unique: len(s.groups)}
 	if len(answers) == 1 {
 		res.Floor = answers[0].Floor
 	}
-	if len(sel.chosen) > 0 {
-		res.Sources = make([]Source, 0, len(sel.chosen))
+	if len(res.Excluded) == 0 {
+		res.Excluded = nil
 	}
-	for _, c := range sel.chosen {
+	if len(s.chosen) > 0 {
+		res.Sources = make([]Source, 0, len(s.chosen))
+	}
+	for _, c := range s.chosen {
 		src := c.result()
 		src.Sketch = "" // nothing compares it any more
 		res.Sources = append(res.Sources, src)
 	}
-	return res, sel.read(answers, &res)
+	return res, s.read(answers, &res)
 }

@@ -30,16 +30,26 @@ func TestSketchEstimate(t *testing.T) {
 			percent     int // of the union that both have
 			least, most int // pairs that are taken for duplicates
 		}{{0, 0, 0}, {50, 0, 0}, {65, 0, 8}, {75, 0, 40}, {88, 388, pairs}, {95, 396, pairs}, {100, pairs, pairs}} {
-			found := 0
+			found, ruledOut := 0, 0
 			for range pairs {
 				x, y := twoSets(r, union, (want.percent*union+50)/100)
 				a, b := sketchOf(x), sketchOf(y)
 				if a.similar(&b) != b.similar(&a) {
 					t.Fatal("which of two comes first makes a difference")
 				}
+				ao, bo := a.outline(), b.outline()
 				if a.similar(&b) {
 					found++
+					if ao.rulesOut(&bo) {
+						t.Fatalf("%d terms, %d %% in both: similar, but ruled out", union, want.percent)
+					}
 				}
+				if ao.rulesOut(&bo) {
+					ruledOut++
+				}
+			}
+			if want.percent == 0 && union >= 120 && ruledOut < pairs*9/10 {
+				t.Errorf("%d terms, none in both: only %d of %d pairs are ruled out at once", union, ruledOut, pairs)
 			}
 			if found < want.least || found > want.most {
 				t.Errorf("%d terms, %d %% in both: %d of %d pairs are duplicates; want %d to %d", union, want.percent, found, pairs, want.least, want.most)

@@ -28,8 +28,8 @@ type Mark struct {
 // An error wraps ErrUnavailable, and is a *UnreadableError where it is about one base. It is
 // safe for concurrent use.
 type Texts interface {
-	// Marks returns the mark of each hit.
-	Marks(hits []Source) ([]Mark, error)
+	// Marks fills in the mark of each hit.
+	Marks(hits []Source, marks []Mark) error
 	// Read completes sources by Name, Section, Text, Before, After and Tokens, and labels by
 	// Name and Section alone.
 	Read(sources, labels []*Source) error
@@ -107,16 +107,13 @@ func unreadable(from int, err error) *unreadableAnswer {
 	return broken
 }
 
-// marks returns the marks of some sources of an engine's answer; nil where they have texts.
-func (r *Result) marks(found []Source) ([]Mark, error) {
+// marks fills in the marks of some sources of an engine's answer, as far as it keeps their
+// texts.
+func (r *Result) marks(found []Source, marks []Mark) error {
 	if r.Texts == nil || len(found) == 0 {
-		return nil, nil
+		return nil
 	}
-	marks, err := r.Texts.Marks(found)
-	if err == nil && len(marks) != len(found) {
-		err = fmt.Errorf("%d marks for %d texts", len(marks), len(found))
-	}
-	return marks, err
+	return r.Texts.Marks(found, marks)
 }
 
 // read reads what answers have of the sources of res, and the names of what fell.
@@ -203,7 +200,7 @@ func withoutUnreadable(answers []Result, err error) []Result {
 }
 
 // Locate finds the texts of sources again that this Pipeline found.
-func (p Pipeline) Locate(ctx context.Context, q Query, hits []*Source) (Texts, error) {
+func (p *Pipeline) Locate(ctx context.Context, q Query, hits []*Source) (Texts, error) {
 	var all locatedTexts
 	for _, refs := range p.groups(q.Bases) {
 		var of []*Source
@@ -246,7 +243,7 @@ func (l located) has(src *Source) bool {
 type locatedTexts []located
 
 // Marks is not asked for: what a Pipeline has found was compared already.
-func (locatedTexts) Marks([]Source) ([]Mark, error) { return nil, errors.ErrUnsupported }
+func (locatedTexts) Marks([]Source, []Mark) error { return errors.ErrUnsupported }
 
 func (all locatedTexts) Read(sources, labels []*Source) error {
 	for _, l := range all {

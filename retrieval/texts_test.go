@@ -37,8 +37,7 @@ func (l *late) Retrieve(_ context.Context, q retrieval.Query) (retrieval.Result,
 	return res, nil
 }
 
-func (l *late) Marks(hits []retrieval.Source) ([]retrieval.Mark, error) {
-	marks := make([]retrieval.Mark, len(hits))
+func (l *late) Marks(hits []retrieval.Source, marks []retrieval.Mark) error {
 	for i, hit := range hits {
 		text := l.answer.Sources[hit.At.Text].Text
 		var k retrieval.Sketcher
@@ -48,7 +47,7 @@ func (l *late) Marks(hits []retrieval.Source) ([]retrieval.Mark, error) {
 		marks[i] = retrieval.Mark{Bytes: len(text), Sum: crc32.ChecksumIEEE([]byte(text))}
 		marks[i].Sketch, _ = retrieval.ReadSketch(k.Append(nil))
 	}
-	return marks, l.broken["marks"]
+	return l.broken["marks"]
 }
 
 func (l *late) Read(sources, labels []*retrieval.Source) error {
@@ -76,7 +75,7 @@ func (l *late) Locate(_ context.Context, _ retrieval.Query, hits []*retrieval.So
 }
 
 // over is a pipeline over one late engine, whose bases are joint, and others.
-func over(l *late, others engines, joint ...string) retrieval.Pipeline {
+func over(l *late, others engines, joint ...string) *retrieval.Pipeline {
 	p := others.pipeline()
 	p.Joint = func(id string) bool { return slices.Contains(joint, id) }
 	rest := p.Bases
@@ -224,7 +223,7 @@ func TestPipelineLocates(t *testing.T) {
 	// Two engines that keep texts.
 	other := newLate(0, of("d", chunk("w", 0, .9, "dog")))
 	l.located = nil
-	two := retrieval.Pipeline{Terms: words, Bases: func(id string) retrieval.Retriever {
+	two := &retrieval.Pipeline{Terms: words, Bases: func(id string) retrieval.Retriever {
 		if id == "d" {
 			return other
 		}

@@ -56,7 +56,7 @@ func (s library) found(t testing.TB, text string, turns []string, floor bool) []
 		q.Settings.ScoreThreshold = 0
 	}
 	p := retrieval.Prepare{
-		Next:  retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return s.base }, Terms: analysis.Terms},
+		Next:  &retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return s.base }, Terms: analysis.Terms},
 		Ref:   func(string) (retrieval.Ref, bool) { return s.base.Ref(), true },
 		Terms: analysis.Terms, Join: followup.Join,
 	}

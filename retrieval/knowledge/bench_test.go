@@ -49,7 +49,7 @@ func BenchmarkGroup(b *testing.B) {
 					return time.Since(start).Seconds()
 				}
 				request := func(r retrieval.Retriever) retrieval.Retriever {
-					return retrieval.Pipeline{
+					return &retrieval.Pipeline{
 						Bases: func(string) retrieval.Retriever { return r }, Joint: func(string) bool { return true },
 						Terms: new(analysis.Recent).Terms,
 					}

@@ -28,10 +28,9 @@ func refOf(hit *retrieval.Source) bm25.Ref {
 	return bm25.Ref{Segment: hit.At.Segment, Text: hit.At.Text}
 }
 
-// Marks returns the marks of hits.
-func (t *hitTexts) Marks(hits []retrieval.Source) ([]retrieval.Mark, error) {
-	marks := make([]retrieval.Mark, len(hits))
-	return marks, t.guard(func() error {
+// Marks fills in the marks of hits.
+func (t *hitTexts) Marks(hits []retrieval.Source, marks []retrieval.Mark) error {
+	return t.guard(func() error {
 		for i := range hits {
 			marks[i] = t.content.segments.Mark(refOf(&hits[i]))
 		}

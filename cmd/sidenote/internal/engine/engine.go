@@ -123,7 +123,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	if err := e.openBases(ctx, o); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	pipeline := retrieval.Pipeline{Bases: e.catalogue.retriever, Joint: e.catalogue.joint, Terms: terms, Punctual: true} // all behind caches
+	pipeline := &retrieval.Pipeline{Bases: e.catalogue.retriever, Joint: e.catalogue.joint, Terms: terms, Punctual: true} // all behind caches
 	prepare := retrieval.Prepare{Next: e.caches.before(pipeline, cache.Selected), Ref: e.catalogue.Ref, Terms: terms, Join: followup.Join}
 	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &models.Table{Rows: modelrows.Table(cfg.Models), Encodings: reader.encodings}, Calibration: tracker}
 	return e, nil

@@ -47,7 +47,7 @@ func TestTheRightBaseIsFound(t *testing.T) {
 		Base: func(id string) *knowledge.Base { return bases[id] }, Wait: time.Minute,
 		Start: func(f func(context.Context)) { f(context.Background()) },
 	}
-	pipeline := retrieval.Pipeline{
+	pipeline := &retrieval.Pipeline{
 		Bases: func(string) retrieval.Retriever { return group }, Joint: func(string) bool { return true }, Terms: new(analysis.Recent).Terms,
 	}
 	place := func(question, base, text string, ids ...string) int { // of the answer among the sources, from 1; 0 is not there

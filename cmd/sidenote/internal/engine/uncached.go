@@ -28,7 +28,7 @@ func Uncached(e *Engine) (ranking, request retrieval.Retriever) {
 	}
 	group := func(string) retrieval.Retriever { return e.catalogue.group }
 	all := func(string) bool { return true }
-	return prepared(e.catalogue.group), prepared(retrieval.Pipeline{Bases: group, Joint: all, Terms: terms})
+	return prepared(e.catalogue.group), prepared(&retrieval.Pipeline{Bases: group, Joint: all, Terms: terms})
 }
 
 // Explain tells why the embedded bases of a query answer it as they do.

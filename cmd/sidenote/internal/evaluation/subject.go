@@ -72,7 +72,7 @@ func Scratch(ctx context.Context, documents []eval.Document, show *console.Progr
 	s := &Subject{
 		Documents: documents, Chunks: content.Chunks(), Index: time.Since(start), Settings: retrieval.DefaultSettings(),
 		ranking: prepared(base),
-		request: prepared(retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return base }, Terms: terms}),
+		request: prepared(&retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return base }, Terms: terms}),
 	}
 	s.ask(retrieval.Query{Bases: []retrieval.Ref{{Knowledge: scratchBase}}})
 	return s, nil

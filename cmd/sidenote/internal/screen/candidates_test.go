@@ -24,7 +24,7 @@ func found(t *testing.T) Found {
 		}},
 		"elsewhere": {Sources: []retrieval.Source{chunk("elsewhere", "a", .7, "one"), chunk("elsewhere", "f", .65, "five")}},
 	}
-	p := retrieval.Pipeline{
+	p := &retrieval.Pipeline{
 		Bases: func(id string) retrieval.Retriever {
 			return retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
 				res := answers[id]
