@@ -63,9 +63,12 @@ func keeping() *keeper {
 			r.Sources = append(r.Sources, s)
 			continue
 		}
-		x := retrieval.Excluded{Source: s, Reason: retrieval.ExcludedTopK, Detail: "after the best 6"}
+		x := retrieval.Excluded{
+			Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, At: s.At,
+			Reason: retrieval.ExcludedTopK, Detail: "after the best 6",
+		}
 		if i > 30 {
-			x.Reason, x.Detail = retrieval.ExcludedScore, fmt.Sprintf("score %.2f < 9.50", s.Score)
+			x.Reason, x.Detail, x.Least = retrieval.ExcludedScore, "", 9.5
 		}
 		r.Excluded = append(r.Excluded, x)
 	}

@@ -18,9 +18,9 @@ func TestM31KeysStayTheSame(t *testing.T) {
 	q := question("how long")
 	q.Settings = retrieval.Settings{TopK: 5, NumCandidates: 50, MaxPerDocument: 2, ScoreThreshold: -1, Deadline: time.Second}
 	for want, key := range map[string]cache.Key{
-		"v4:selected:{acme}:c0b2c6984e212905f73ea4fd001c9753c9f8becb5661ba335486c2046f8543a0":   cache.NewKey(cache.Selected, q),
-		"v4:candidates:{acme}:e1138bf1ec1aeae134608ff59fd13ce4a02022b4026a5bcc64f8a743f14abf8d": cache.NewKey(cache.Candidates, q),
-		"v4:calibration:{}:12216c67e82da27127d855bfdeaf48556fec12019eb1f756a0fe33ea2c2fe675":    cache.NamedKey(cache.Calibration, "upstream", "model"),
+		"v5:selected:{acme}:cd3c2c3f3bda8701af6972a7a0736e5600cdac806ad3cc04566d4eeb29df50c6":   cache.NewKey(cache.Selected, q),
+		"v5:candidates:{acme}:128c791fef89aa2459f26d79ab539da0cacdfa76a7d21a746ebf33fb413db070": cache.NewKey(cache.Candidates, q),
+		"v5:calibration:{}:31545501acaaaf9637c05b33aa342d5d7544066e0e5c9daf36e56baac93ecaaf":    cache.NamedKey(cache.Calibration, "upstream", "model"),
 	} {
 		if got := key.String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -33,9 +33,9 @@ func TestM31KeysStayTheSame(t *testing.T) {
 func TestM31KeyShowsPlainNames(t *testing.T) {
 	const plain = "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 	for c := range 256 {
-		want := "v4:k:{_}:"
+		want := "v5:k:{_}:"
 		if strings.IndexByte(plain, byte(c)) >= 0 {
-			want = "v4:k:{" + string(rune(c)) + "}:"
+			want = "v5:k:{" + string(rune(c)) + "}:"
 		}
 		key := cache.Key{Kind: "k", Tenant: string([]byte{byte(c)})}
 		if got := key.String(); got != want+strings.Repeat("0", 64) {
@@ -49,7 +49,7 @@ func TestM31KeyShowsPlainNames(t *testing.T) {
 	}
 	for n, shown := range map[int]int{63: 63, 64: 64, 65: 64} {
 		key := cache.Key{Tenant: strings.Repeat("x", n)}
-		if want := "v4::{" + strings.Repeat("x", shown) + "}:" + strings.Repeat("0", 64); key.String() != want {
+		if want := "v5::{" + strings.Repeat("x", shown) + "}:" + strings.Repeat("0", 64); key.String() != want {
 			t.Errorf("%d bytes: %s", n, key)
 		}
 	}

@@ -16,7 +16,7 @@ const maxBody = 1 << 30
 // a list claims.
 const (
 	minSource   = 8
-	minExcluded = minSource + 2
+	minExcluded = minSource + 1
 	minRef      = 2
 )
 
@@ -44,10 +44,7 @@ func Encode(k Key, r retrieval.Result) []byte {
 	}
 	e.count(len(r.Excluded), r.Excluded == nil)
 	for i := range r.Excluded {
-		x := &r.Excluded[i]
-		e.source(&x.Source)
-		e.b = e.names.append(e.b, string(x.Reason))
-		e.detail(x)
+		e.fallen(&r.Excluded[i])
 	}
 	e.count(len(r.Bases), r.Bases == nil)
 	for _, ref := range r.Bases {
@@ -86,10 +83,7 @@ func Decode(k Key, data []byte) (retrieval.Result, error) {
 	if n, ok := d.count(minExcluded); ok {
 		r.Excluded = make([]retrieval.Excluded, n)
 		for i := range r.Excluded {
-			x := &r.Excluded[i]
-			d.source(&x.Source)
-			x.Reason = retrieval.ExcludeReason(d.names.read(&d))
-			d.detail(x)
+			d.fallen(&r.Excluded[i])
 		}
 	}
 	if n, ok := d.count(minRef); ok {
@@ -114,7 +108,7 @@ func sizeOf(r retrieval.Result) int {
 		n += perSource + stringsOf(&r.Sources[i])
 	}
 	for i := range r.Excluded {
-		n += perSource + stringsOf(&r.Excluded[i].Source) + len(r.Excluded[i].Detail)/2
+		n += perSource + len(r.Excluded[i].Doc)/2 + len(r.Excluded[i].Detail)/2
 	}
 	for _, ref := range r.Bases {
 		n += perRef + len(ref.Knowledge) + len(ref.Generation)

@@ -23,7 +23,8 @@ func answer() retrieval.Result {
 			{Type: "rag", Knowledge: "faq", Doc: "ff\xff\x00.md", Score: -0.5},
 		},
 		Excluded: []retrieval.Excluded{
-			{Source: retrieval.Source{Knowledge: "docs", Doc: "old.md"}, Reason: retrieval.ExcludedDup, Detail: "duplicate of leave.md#3"},
+			{Knowledge: "docs", Doc: "old.md", Reason: retrieval.ExcludedDup, Detail: "duplicate of leave.md#3"},
+			{Knowledge: "docs", Doc: "far.md", Score: 1, Reason: retrieval.ExcludedScore, Least: 2.5},
 		},
 		Bases:     question("").Bases,
 		Floor:     3,
@@ -147,7 +148,17 @@ var someResult = rapid.Custom(func(t *rapid.T) retrieval.Result {
 	return retrieval.Result{
 		Sources: optional(rapid.SliceOfN(source, 0, 9)).Draw(t, "sources"),
 		Excluded: optional(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Excluded {
-			return retrieval.Excluded{Source: source.Draw(t, "source"), Reason: retrieval.ExcludeReason(text.Draw(t, "reason")), Detail: rapid.OneOf(text, rapid.Just("score 1.50 < 2.00")).Draw(t, "detail")}
+			s := source.Draw(t, "source")
+			x := retrieval.Excluded{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, Relevance: s.Relevance, At: s.At}
+			if !s.At.Kept {
+				x.Name, x.Section = s.Name, s.Section
+			}
+			if x.Reason = retrieval.ExcludedScore; rapid.Bool().Draw(t, "low") {
+				x.Least = score.Draw(t, "least")
+			} else {
+				x.Reason, x.Detail = retrieval.ExcludeReason(text.Draw(t, "reason")), text.Draw(t, "detail")
+			}
+			return x
 		}), 0, 3)).Draw(t, "excluded"),
 		Bases: optional(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Ref {
 			return retrieval.Ref{Knowledge: text.Draw(t, "id"), Generation: text.Draw(t, "generation")}

@@ -116,9 +116,15 @@ func complete(res retrieval.Result, q retrieval.Query) bool {
 // readTexts completes a result that was kept without the texts that an engine has. A document
 // that the generation does not have makes the value a wrong one.
 func (r *Retriever) readTexts(ctx context.Context, q retrieval.Query, res *retrieval.Result) error {
-	sources, labels := keptOf(res)
-	if len(sources)+len(labels) == 0 {
+	sources, fallen := keptOf(res)
+	if len(sources)+len(fallen) == 0 {
 		return nil
+	}
+	all := make([]retrieval.Source, len(fallen))
+	labels := make([]*retrieval.Source, len(fallen))
+	for i, x := range fallen {
+		all[i] = x.Source()
+		labels[i] = &all[i]
 	}
 	texts, err := r.Locate(ctx, q, slices.Concat(sources, labels))
 	switch {
@@ -130,19 +136,23 @@ func (r *Retriever) readTexts(ctx context.Context, q retrieval.Query, res *retri
 		res.Texts = texts
 		return nil
 	}
-	return texts.Read(sources, labels)
+	err = texts.Read(sources, labels)
+	for i, x := range fallen {
+		x.Name, x.Section, x.At = all[i].Name, all[i].Section, all[i].At
+	}
+	return err
 }
 
 // keptOf returns the sources of res, and of what fell, whose texts an engine has.
-func keptOf(res *retrieval.Result) (sources, fallen []*retrieval.Source) {
+func keptOf(res *retrieval.Result) (sources []*retrieval.Source, fallen []*retrieval.Excluded) {
 	for i := range res.Sources {
 		if s := &res.Sources[i]; s.At.Kept {
 			sources = append(sources, s)
 		}
 	}
 	for i := range res.Excluded {
-		if s := &res.Excluded[i].Source; s.At.Kept {
-			fallen = append(fallen, s)
+		if x := &res.Excluded[i]; x.At.Kept {
+			fallen = append(fallen, x)
 		}
 	}
 	return sources, fallen

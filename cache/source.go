@@ -3,8 +3,6 @@ package cache
 import (
 	"encoding/binary"
 	"math"
-	"strconv"
-	"strings"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/recent"
@@ -27,7 +25,7 @@ type columns struct {
 	floor float64
 	names column // bases, types, reasons
 	docs  column
-	notes column // details
+	notes column // why sources fell
 }
 
 // A column writes strings of which many are equal, or begin as the one before. A string that came
@@ -112,6 +110,19 @@ func (e *encoder) float(f float64) {
 }
 
 func (e *encoder) source(s *retrieval.Source) {
+	e.hit(s)
+	e.b = e.names.append(e.b, s.Type)
+	if s.At.Kept {
+		return
+	}
+	for _, text := range [...]string{s.Name, s.Section, s.Text, s.Before, s.After, s.Sketch} {
+		e.b = appendString(e.b, text)
+	}
+	e.b = binary.AppendVarint(e.b, int64(s.Tokens))
+}
+
+// hit writes what sources and what fell have in common.
+func (e *encoder) hit(s *retrieval.Source) {
 	var flags byte
 	if s.At.Kept {
 		flags |= sourceKept
@@ -130,7 +141,6 @@ func (e *encoder) source(s *retrieval.Source) {
 	}
 	e.b = append(e.b, flags)
 	e.b = e.names.append(e.b, s.Knowledge)
-	e.b = e.names.append(e.b, s.Type)
 	e.b = e.docs.append(e.b, s.Doc)
 	e.b = binary.AppendVarint(e.b, int64(s.Chunk))
 	if flags&sourceScaled != 0 {
@@ -144,21 +154,42 @@ func (e *encoder) source(s *retrieval.Source) {
 	if s.At.Kept {
 		e.b = binary.AppendVarint(e.b, int64(s.At.Segment))
 		e.b = binary.AppendVarint(e.b, int64(s.At.Text))
-		return
 	}
-	for _, text := range [...]string{s.Name, s.Section, s.Text, s.Before, s.After, s.Sketch} {
-		e.b = appendString(e.b, text)
+}
+
+// fallen writes a candidate that fell, and why; most fell for the same reason.
+func (e *encoder) fallen(x *retrieval.Excluded) {
+	s := x.Source()
+	e.hit(&s)
+	if !x.At.Kept {
+		e.b = appendString(appendString(e.b, x.Name), x.Section)
 	}
-	e.b = binary.AppendVarint(e.b, int64(s.Tokens))
+	e.b = e.names.append(e.b, string(x.Reason))
+	note := x.Detail
+	if x.Reason == retrieval.ExcludedScore {
+		note = string(binary.LittleEndian.AppendUint64(nil, math.Float64bits(x.Least)))
+	}
+	e.b = e.notes.append(e.b, note)
 }
 
 // identical tells whether two numbers have the same bits.
 func identical(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
 
 func (d *decoder) source(s *retrieval.Source) {
+	d.hit(s)
+	if s.Type = d.names.read(d); s.At.Kept {
+		return
+	}
+	s.Name, s.Section = d.string(), d.string()
+	s.Text, s.Before, s.After = d.string(), d.string(), d.string()
+	s.Sketch = d.string()
+	s.Tokens = d.int()
+}
+
+func (d *decoder) hit(s *retrieval.Source) {
 	flags := d.byte()
 	s.At.Kept = flags&sourceKept != 0
-	s.Knowledge, s.Type, s.Doc = d.names.read(d), d.names.read(d), d.docs.read(d)
+	s.Knowledge, s.Doc = d.names.read(d), d.docs.read(d)
 	s.Chunk = d.int()
 	if flags&sourceScaled != 0 {
 		s.Score = float64(d.int()) * scoreUnit
@@ -174,53 +205,24 @@ func (d *decoder) source(s *retrieval.Source) {
 	}
 	if s.At.Kept {
 		s.At.Segment, s.At.Text = d.int(), d.int()
-		return
 	}
-	s.Name, s.Section = d.string(), d.string()
-	s.Text, s.Before, s.After = d.string(), d.string(), d.string()
-	s.Sketch = d.string()
-	s.Tokens = d.int()
 }
 
-// The forms of a detail.
-const (
-	detailText  = iota
-	detailScore // "score S < T", of which T is written
-)
-
-const (
-	scoreIs   = "score "
-	scoreLess = " < "
-)
-
-// detail writes why a source fell. Most details tell its score, which the source has already.
-func (e *encoder) detail(x *retrieval.Excluded) {
-	if _, threshold, ok := strings.Cut(x.Detail, scoreLess); ok && x.Detail == scoreDetail(x.Source.Score, threshold) {
-		e.b = e.notes.append(append(e.b, detailScore), threshold)
-		return
+func (d *decoder) fallen(x *retrieval.Excluded) {
+	var s retrieval.Source
+	d.hit(&s)
+	*x = retrieval.Excluded{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, Relevance: s.Relevance, At: s.At}
+	if !x.At.Kept {
+		x.Name, x.Section = d.string(), d.string()
 	}
-	e.b = e.notes.append(append(e.b, detailText), x.Detail)
-}
-
-func (d *decoder) detail(x *retrieval.Excluded) {
-	form, text := d.byte(), d.notes.read(d)
-	switch form {
-	case detailText:
-		x.Detail = text
-	case detailScore:
-		x.Detail = scoreDetail(x.Source.Score, text)
-	default:
+	x.Reason = retrieval.ExcludeReason(d.names.read(d))
+	note := d.notes.read(d)
+	switch {
+	case x.Reason != retrieval.ExcludedScore:
+		x.Detail = note
+	case len(note) != 8:
 		d.fail()
+	default:
+		x.Least = math.Float64frombits(binary.LittleEndian.Uint64([]byte(note)))
 	}
-}
-
-// scoreDetail writes a score with as many decimals as the threshold has.
-func scoreDetail(score float64, threshold string) string {
-	const most = 9
-	_, decimals, _ := strings.Cut(threshold, ".")
-	b := make([]byte, 0, 48)
-	b = append(b, scoreIs...)
-	b = strconv.AppendFloat(b, score, 'f', min(len(decimals), most), 64)
-	b = append(append(b, scoreLess...), threshold...)
-	return string(b)
 }

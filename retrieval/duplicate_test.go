@@ -31,12 +31,12 @@ func TestDuplicateOf(t *testing.T) {
 	for _, x := range res.Excluded {
 		for i, s := range res.Sources {
 			if got := x.DuplicateOf(s); got != (i == 0) {
-				t.Errorf("%s of %s: %v of %s of %s", x.Source.Doc, x.Source.Knowledge, got, s.Doc, s.Knowledge)
+				t.Errorf("%s of %s: %v of %s of %s", x.Doc, x.Knowledge, got, s.Doc, s.Knowledge)
 			}
 		}
 	}
-	late := retrieval.Excluded{Source: res.Excluded[0].Source, Reason: retrieval.ExcludedTopK, Detail: res.Excluded[0].Detail}
-	if late.DuplicateOf(res.Sources[0]) {
+	late := res.Excluded[0]
+	if late.Reason = retrieval.ExcludedTopK; late.DuplicateOf(res.Sources[0]) {
 		t.Error("fell for another reason")
 	}
 }

@@ -107,10 +107,36 @@ type Source struct {
 
 // An Excluded is a candidate that fell, and why.
 type Excluded struct {
-	Source Source // Text, Before and After are empty: the ledger shows ids, not text
+	Knowledge, Doc string // as in Source, and so are the next ones
+	Chunk          int
+	Name, Section  string
+	Score          float64
+	Relevance      float64
+	At             Place
+
 	Reason ExcludeReason
-	Detail string // for people: "duplicate of leave.md#3", "score 1.1 < 3.0"
+	Least  float64 // of ExcludedScore: the score that it would take
+	Detail string  // of others, for people: "duplicate of leave.md#3"
 }
+
+// Why says for people why the candidate fell, such as "score 1.1 < 3.0".
+func (x *Excluded) Why() string {
+	if x.Reason == ExcludedScore {
+		return scoreDetail(x.Score, x.Least)
+	}
+	return x.Detail
+}
+
+// Source is the candidate without its text.
+func (x *Excluded) Source() Source {
+	return Source{
+		Type: typeRAG, Knowledge: x.Knowledge, Doc: x.Doc, Chunk: x.Chunk, Name: x.Name, Section: x.Section,
+		Score: x.Score, Relevance: x.Relevance, At: x.At,
+	}
+}
+
+// typeRAG is the Source.Type of a chunk of a knowledge base.
+const typeRAG = "rag"
 
 // ExcludeReason says at which stage a candidate fell. It is a closed list and a
 // metric label.

@@ -111,9 +111,11 @@ type selection struct {
 	chosen   []*candidate
 	excluded []Excluded   // the answer has it
 	fallen   []*candidate // by excluded
-	groups   []group      // of all candidates, the best first; never more than there is room for
-	keys     []key        // of the best of each group
-	beyond   string       // the detail of what came after the list was full
+	labels   []Source     // of fallen ones, while their names are read
+	label    []*Source
+	groups   []group // of all candidates, the best first; never more than there is room for
+	keys     []key   // of the best of each group
+	beyond   string  // the detail of what came after the list was full
 }
 
 // A key tells texts apart that are not duplicates, without looking at them.
@@ -136,8 +138,10 @@ func (s *selection) reset() {
 	clear(s.chosen)
 	clear(s.fallen)
 	clear(s.groups)
+	clear(s.labels[:cap(s.labels)])
 	*s = selection{
 		marks: s.marks[:0], ranked: s.ranked[:0], chosen: s.chosen[:0], fallen: s.fallen[:0], groups: s.groups[:0], keys: s.keys[:0],
+		labels: s.labels[:0], label: s.label[:0],
 	}
 }
 
@@ -150,11 +154,11 @@ func (s *selection) add(c *candidate) {
 	full := len(s.chosen) >= s.settings.TopK
 	switch {
 	case !(c.source.Score >= c.threshold): // so that NaN falls too
-		s.drop(c, ExcludedScore, scoreDetail(c.source.Score, c.threshold))
+		s.drop(c, ExcludedScore, "")
 	case g.chosen != nil:
-		s.drop(c, ExcludedDup, duplicateDetail(c, g.chosen))
+		s.drop(c, ExcludedDup, duplicateDetail(c.source.Knowledge, g.chosen.source))
 	case g.listed:
-		s.drop(c, ExcludedDup, duplicateDetail(c, g.best))
+		s.drop(c, ExcludedDup, duplicateDetail(c.source.Knowledge, g.best.source))
 	case s.ofDocument(c.source) >= s.settings.MaxPerDocument:
 		s.drop(c, ExcludedDocument, fmt.Sprintf("%d of %s already", s.settings.MaxPerDocument, c.source.Doc))
 	case full:
@@ -169,12 +173,12 @@ func (s *selection) add(c *candidate) {
 	}
 }
 
-// duplicateDetail names what was kept in place of c.
-func duplicateDetail(c, better *candidate) string {
-	if of := better.source; of.Knowledge != c.source.Knowledge {
-		return fmt.Sprintf("duplicate of %s#%d in %s", of.Doc, of.Chunk, of.Knowledge)
+// duplicateDetail names what was kept in place of a chunk of a base.
+func duplicateDetail(knowledge string, better *Source) string {
+	if better.Knowledge != knowledge {
+		return fmt.Sprintf("duplicate of %s#%d in %s", better.Doc, better.Chunk, better.Knowledge)
 	}
-	return fmt.Sprintf("duplicate of %s#%d", better.source.Doc, better.source.Chunk)
+	return fmt.Sprintf("duplicate of %s#%d", better.Doc, better.Chunk)
 }
 
 // groupOf returns the best group with a text like that of c; a new one if there is none.
@@ -242,15 +246,20 @@ func (s *selection) drop(c *candidate, reason ExcludeReason, detail string) {
 	if len(s.excluded) >= s.settings.NumCandidates && s.tells(c.source.Knowledge) {
 		return
 	}
-	src := c.result()
-	src.Text, src.Before, src.After, src.Sketch, src.Tokens = "", "", "", "", 0
-	s.excluded = append(s.excluded, Excluded{Source: src, Reason: reason, Detail: detail})
+	src := c.source
+	s.excluded = append(s.excluded, Excluded{
+		Knowledge: src.Knowledge, Doc: src.Doc, Chunk: src.Chunk, Name: src.Name, Section: src.Section,
+		Score: src.Score, Relevance: c.relevance, At: src.At, Reason: reason, Detail: detail,
+	})
+	if reason == ExcludedScore {
+		s.excluded[len(s.excluded)-1].Least = c.threshold
+	}
 	s.fallen = append(s.fallen, c)
 }
 
 func (s *selection) tells(knowledge string) bool {
 	return slices.ContainsFunc(s.chosen, func(c *candidate) bool { return c.source.Knowledge == knowledge }) ||
-		slices.ContainsFunc(s.excluded, func(e Excluded) bool { return e.Source.Knowledge == knowledge })
+		slices.ContainsFunc(s.excluded, func(e Excluded) bool { return e.Knowledge == knowledge })
 }
 
 // scoreDetail writes "score 1.1 < 3.0", with as many decimals as it takes to

@@ -22,7 +22,7 @@ func outcome(res retrieval.Result) string {
 		fmt.Fprintf(&b, "in  %s/%s#%d\n", s.Knowledge, s.Doc, s.Chunk)
 	}
 	for _, e := range res.Excluded {
-		fmt.Fprintf(&b, "out %s/%s#%d %s: %s\n", e.Source.Knowledge, e.Source.Doc, e.Source.Chunk, e.Reason, e.Detail)
+		fmt.Fprintf(&b, "out %s/%s#%d %s: %s\n", e.Knowledge, e.Doc, e.Chunk, e.Reason, e.Why())
 	}
 	fmt.Fprintf(&b, "%d retrieved, %d unique", res.Retrieved, res.Unique)
 	return b.String()
@@ -243,8 +243,8 @@ out d/s.md#0 top_k: after the best 1
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	for _, e := range res.Excluded {
-		if s := e.Source; s.Text != "" || s.Before != "" || s.After != "" || s.Tokens != 0 || s.Name != "Name" {
-			t.Errorf("told of as %+v", s)
+		if e.Name != "Name" {
+			t.Errorf("told of as %+v", e)
 		}
 	}
 	if s := res.Sources[0]; s.Text != "p" || s.Before != "before" || s.After != "after" || s.Tokens != 3 {
@@ -353,7 +353,7 @@ func checkSelection(t *rapid.T, res retrieval.Result, s retrieval.Settings, floo
 		t.Fatalf("%d sources", len(res.Sources))
 	}
 	for _, e := range res.Excluded {
-		if e.Source.Text != "" || e.Reason == "" || e.Detail == "" {
+		if e.Reason == "" || e.Why() == "" {
 			t.Fatalf("excluded %+v", e)
 		}
 	}
@@ -399,11 +399,6 @@ func TestSelectBySketches(t *testing.T) {
 	for _, s := range got.Sources {
 		if s.Sketch != "" {
 			t.Error("the sketch goes on")
-		}
-	}
-	for _, e := range got.Excluded {
-		if e.Source.Sketch != "" {
-			t.Error("the sketch of what fell goes on")
 		}
 	}
 }

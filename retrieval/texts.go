@@ -123,22 +123,31 @@ func (s *selection) read(answers []Result, res *Result) error {
 		if texts == nil {
 			continue
 		}
-		var sources, labels []*Source
+		var sources []*Source
+		s.labels, s.label = slices.Grow(s.labels[:0], len(s.fallen)), s.label[:0]
 		for i, c := range s.chosen {
 			if c.from == from && c.texts != nil {
 				sources = append(sources, &res.Sources[i])
 			}
 		}
-		for i, c := range s.fallen {
+		for _, c := range s.fallen {
 			if c.from == from && c.texts != nil {
-				labels = append(labels, &res.Excluded[i].Source)
+				s.labels = append(s.labels, *c.source)
+				s.label = append(s.label, &s.labels[len(s.labels)-1])
 			}
 		}
-		if len(sources)+len(labels) == 0 {
+		if len(sources)+len(s.labels) == 0 {
 			continue
 		}
-		if err := texts.Read(sources, labels); err != nil {
+		if err := texts.Read(sources, s.label); err != nil {
 			return unreadable(from, err)
+		}
+		n := 0
+		for i, c := range s.fallen {
+			if c.from == from && c.texts != nil {
+				res.Excluded[i].Name, res.Excluded[i].Section = s.labels[n].Name, s.labels[n].Section
+				n++
+			}
 		}
 	}
 	return nil

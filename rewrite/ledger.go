@@ -1,6 +1,8 @@
 package rewrite
 
 import (
+	"slices"
+
 	"sidenote/retrieval"
 	"sidenote/rewrite/calibration"
 	"sidenote/rewrite/chat"
@@ -142,10 +144,13 @@ type Ledger struct {
 	Filter *retrieval.Filter `json:"filters,omitempty"` // the filter in force: the policy's and the request's together; claims of a token by name
 
 	Components []ComponentEntry `json:"components"`
-	Sources    []SourceEntry    `json:"sources"`
-	Edits      []Edit           `json:"edits"`
-	Notes      []string         `json:"notes,omitempty"` // options cut to the policy
-	AppTags    int              `json:"app_tags"`        // tags of our vocabulary in the app's own messages
+	// Sources are what was selected; Whole adds the Fallen, candidates that were not. Most
+	// ledgers are read by nobody, and a search has dozens of candidates.
+	Sources []SourceEntry        `json:"sources"`
+	Fallen  []retrieval.Excluded `json:"-"`
+	Edits   []Edit               `json:"edits"`
+	Notes   []string             `json:"notes,omitempty"` // options cut to the policy
+	AppTags int                  `json:"app_tags"`        // tags of our vocabulary in the app's own messages
 
 	TotalChunksRetrieved   int            `json:"total_chunks_retrieved"`
 	UniqueChunksAfterDedup int            `json:"unique_chunks_after_dedup"`
@@ -156,6 +161,17 @@ type Ledger struct {
 
 func newEntry(s retrieval.Source) SourceEntry {
 	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance}
+}
+
+// Whole returns the ledger with all that was retrieved among its Sources.
+func (l Ledger) Whole() Ledger {
+	all := slices.Grow(slices.Clip(l.Sources), len(l.Fallen))
+	for i := range l.Fallen {
+		x := &l.Fallen[i]
+		all = append(all, outEntry(x.Source(), x.Reason, x.Why()))
+	}
+	l.Sources, l.Fallen = all, nil
+	return l
 }
 
 func outEntry(s retrieval.Source, reason ExcludeReason, detail string) SourceEntry {
@@ -179,7 +195,7 @@ func (j *job) account(res *Result, f *fitResult) {
 	if f == nil { // in JSON an empty list is [], not null
 		l.Components, l.Sources, l.ChunkSources = []ComponentEntry{}, []SourceEntry{}, map[string]int{}
 	} else {
-		l.Components, l.Sources, l.Overflow = f.components, f.sources, f.overflow
+		l.Components, l.Sources, l.Fallen, l.Overflow = f.components, f.sources, f.fallen, f.overflow
 		l.ChunksSelected, l.ChunkSources = f.selected, f.bases
 		l.Used, l.EstimatedTokens = f.used, f.used
 		// By itself a part may take a token more than it adds to what stands before it.

@@ -1,8 +1,6 @@
 package rewrite
 
 import (
-	"slices"
-
 	"sidenote/retrieval"
 	"sidenote/retrieval/followup"
 	"sidenote/retrieval/recent"
@@ -16,8 +14,9 @@ type fitResult struct {
 	insertions [maxPlaces][]byte // JSON to insert at each place, nil for nothing
 
 	components []ComponentEntry
-	sources    []SourceEntry // what was retrieved, excluded ones included
-	selected   int           // sources that are in
+	sources    []SourceEntry // what was retrieved and selected
+	fallen     []retrieval.Excluded
+	selected   int // sources that are in
 	bases      map[string]int
 
 	used, rules, text, overflow int
@@ -160,9 +159,7 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 
 // leftOut adds to f the sources that were left out before.
 func (j *job) leftOut(found *retrieval.Result, f *fitResult) *fitResult {
-	f.sources = append(slices.Grow(f.sources, len(j.skipped)+len(found.Excluded)), j.skipped...)
-	for _, x := range found.Excluded {
-		f.sources = append(f.sources, outEntry(x.Source, x.Reason, x.Detail))
-	}
+	f.sources = append(f.sources, j.skipped...)
+	f.fallen = found.Excluded
 	return f
 }

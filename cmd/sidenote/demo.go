@@ -153,7 +153,7 @@ func (c *demoCmd) tell(ctx context.Context, e *engine.Engine, stub *demo.Stub, a
 	if err != nil {
 		return demo.Story{}, err
 	}
-	story.Ledger = first.Rewrite.Ledger
+	story.Ledger = first.Rewrite.Ledger.Whole()
 	story.Search, story.Fit, story.Edit = first.Rewrite.RetrieveTook, first.Rewrite.FitTook, first.Rewrite.EditTook
 	if _, err = ask(ctx, address, story.Original); err != nil {
 		return demo.Story{}, err

@@ -99,7 +99,7 @@ func (c *rewriteCmd) ledger(a *app, res rewrite.Result) error {
 			Outcome rewrite.Outcome `json:"outcome"`
 			Reason  rewrite.Reason  `json:"reason,omitempty"`
 			Ledger  rewrite.Ledger  `json:"ledger"`
-		}{res.Outcome, res.Reason, res.Ledger})
+		}{res.Outcome, res.Reason, res.Ledger.Whole()})
 	}
 	screen.Rewrite(a.stderr, res, c.Full)
 	return nil

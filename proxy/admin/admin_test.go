@@ -55,7 +55,7 @@ func retrieve(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 	for _, b := range q.Bases {
 		res.Sources = append(res.Sources, retrieval.Source{Type: "rag", Knowledge: b.Knowledge, Doc: "a.md", Name: "A", Text: "text of " + b.Knowledge + said, Score: 2, Relevance: 0.8})
 	}
-	res.Excluded = []retrieval.Excluded{{Source: retrieval.Source{Knowledge: "kb1", Doc: "b.md", Relevance: 0.1}, Reason: retrieval.ExcludedScore, Detail: "score 1.1 < 3.0"}}
+	res.Excluded = []retrieval.Excluded{{Knowledge: "kb1", Doc: "b.md", Score: 1.1, Relevance: 0.1, Reason: retrieval.ExcludedScore, Least: 3}}
 	return res, nil
 }
 
@@ -159,7 +159,7 @@ func TestSearch(t *testing.T) {
 	}
 	f("/v1/search", `{"query":"leave"}`, 200, `{"object":"list","data":[{"kb_id":"kb1","doc_id":"a.md","chunk":0,"name":"A","score":2,"relevance":0.8,"text":"text of kb1"},{"kb_id":"kb2",`)
 	f("/v1/search", `{"query":"leave","knowledge":["kb2"],"top_k":3}`, 200, `"data":[{"kb_id":"kb2"`)
-	f("/v1/search", `{"query":"leave"}`, 200, `"excluded":[{"kb_id":"kb1","doc_id":"b.md","chunk":0,"name":"","score":0,"relevance":0.1,"reason":"score","detail":"score 1.1 \u003c 3.0"}]`)
+	f("/v1/search", `{"query":"leave"}`, 200, `"excluded":[{"kb_id":"kb1","doc_id":"b.md","chunk":0,"name":"","score":1.1,"relevance":0.1,"reason":"score","detail":"score 1.1 \u003c 3.0"}]`)
 	f("/v1/search?tenant=acme", `{"query":"leave"}`, 200, `"knowledge":[{"kb_id":"kb1","generation":""}]`)
 	f("/v1/search?tenant=acme", `{"query":"leave","knowledge":["kb2"]}`, 400, `"param":"knowledge"`)
 	f("/v1/search?tenant=nobody", `{"query":"leave"}`, 400, `"param":"tenant"`)

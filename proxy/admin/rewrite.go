@@ -91,7 +91,7 @@ func writeDryRun(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Polic
 		Outcome: res.Outcome, Reason: res.Reason, Mode: p.Mode.String(),
 		Status:  string(report.AppendStatus(nil, rep)),
 		Sources: string(report.AppendSources(nil, res.Ledger.Sources, tenant.Expose)),
-		Ledger:  res.Ledger,
+		Ledger:  res.Ledger.Whole(),
 		Timings: timings{report.Milliseconds(res.RetrieveTook), report.Milliseconds(res.FitTook), report.Milliseconds(res.EditTook)},
 	}
 	request := []byte("null")

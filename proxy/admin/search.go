@@ -186,7 +186,7 @@ func NewSearchAnswer(res retrieval.Result) SearchAnswer {
 		a.Data[i] = foundSource(s)
 	}
 	for i, x := range res.Excluded {
-		a.Excluded[i] = ExcludedSource{foundSource(x.Source), x.Reason, x.Detail}
+		a.Excluded[i] = ExcludedSource{foundSource(x.Source()), x.Reason, x.Why()}
 	}
 	return a
 }

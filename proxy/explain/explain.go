@@ -110,6 +110,9 @@ func (r *entry) trim() {
 	if len(l.Sources) > maxSources {
 		l.Sources = slices.Clone(l.Sources[:maxSources]) // a part of the list would keep all of it in memory
 	}
+	if room := maxSources - len(l.Sources); len(l.Fallen) > room {
+		l.Fallen = slices.Clone(l.Fallen[:room])
+	}
 	l.Notes = slices.Clone(l.Notes[:min(len(l.Notes), maxNotes)])
 	for i := range l.Notes {
 		l.Notes[i] = short(l.Notes[i])

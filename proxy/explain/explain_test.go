@@ -23,8 +23,7 @@ func injected(id string) *report.Report {
 		Model:   rewrite.Model{Row: "gpt-5*", Encoding: "o200k_base"},
 		Retrieval: retrieval.Result{
 			Sources: []retrieval.Source{{Text: "the text of a source"}}, Cache: retrieval.CacheMiss, Partial: true,
-			Excluded: []retrieval.Excluded{{Source: retrieval.Source{Text: "the text of another"}}},
-			Bases:    []retrieval.Ref{{Knowledge: "handbook", Generation: "g1"}},
+			Bases: []retrieval.Ref{{Knowledge: "handbook", Generation: "g1"}},
 		},
 		RetrieveTook: 3 * time.Millisecond, FitTook: 2 * time.Millisecond, EditTook: time.Millisecond,
 	}
@@ -33,8 +32,8 @@ func injected(id string) *report.Report {
 		Components: []rewrite.ComponentEntry{}, Edits: res.Edits,
 		Sources: []rewrite.SourceEntry{
 			{ID: 1, Knowledge: "handbook", Doc: "leave.md", Chunk: 1, Name: "Leave", Section: "Parental leave", Score: 11.2, Relevance: 0.79, Fate: rewrite.In, Tokens: 53},
-			{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Relevance: 0.27, Fate: rewrite.Out, Detail: "score 1.1 < 3.0"},
 		},
+		Fallen: []retrieval.Excluded{{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Relevance: 0.27, Reason: retrieval.ExcludedScore, Least: 3}},
 	}
 	return &report.Report{
 		ID: id, Time: time.Date(2026, 11, 22, 16, 0, 0, 0, time.UTC), Tenant: "acme", Policy: "base", PolicyHash: "h", Upstream: "openai",
@@ -231,7 +230,7 @@ func TestBounds(t *testing.T) {
 	if e := find(t, r, "a"); !strings.HasSuffix(e.Ledger.Model, "é …") || len(e.Ledger.Sources) != 100 || len(e.Ledger.Edits) != 16 || len(e.Ledger.Notes) != 17 {
 		t.Errorf("%.300s: %d sources, %d edits, notes %.40q", e.Ledger.Model, len(e.Ledger.Sources), len(e.Ledger.Edits), e.Ledger.Notes)
 	}
-	if len(l.Notes) != 1000 || len(l.Sources) != 1002 || len(l.Model) < 1<<20 {
+	if len(l.Notes) != 1000 || len(l.Sources) != 1001 || len(l.Model) < 1<<20 {
 		t.Error("the report was changed")
 	}
 	l.Filter = &retrieval.Filter{Type: retrieval.FilterEq, Key: "k", Value: "v"}

@@ -130,7 +130,7 @@ func newExplanation(r *entry) *Explanation {
 		e.Knowledge = append(e.Knowledge, Searched{ref.Knowledge, ref.Generation})
 	}
 	if r.rewritten {
-		e.Ledger = &Ledger{res.Ledger, r.edits}
+		e.Ledger = &Ledger{res.Ledger.Whole(), r.edits}
 	}
 	return e
 }

@@ -127,7 +127,8 @@ func asOne(res *retrieval.Result) {
 		res.Sources[i] = rename(res.Sources[i])
 	}
 	for i := range res.Excluded {
-		res.Excluded[i].Source = rename(res.Excluded[i].Source)
+		x := &res.Excluded[i]
+		x.Doc, x.Knowledge = x.Knowledge+"/"+x.Doc, "all"
 	}
 }
 

@@ -41,16 +41,16 @@ func (f Found) candidates() []*candidate {
 		if x.Reason == retrieval.ExcludedDup {
 			fallen = append(fallen, x)
 		} else {
-			all = append(all, &candidate{source: x.Source, why: cmp.Or(x.Detail, string(x.Reason))})
+			all = append(all, &candidate{source: x.Source(), why: cmp.Or(x.Why(), string(x.Reason))})
 		}
 	}
 	for _, x := range fallen {
 		i := slices.IndexFunc(all, func(c *candidate) bool { return x.DuplicateOf(c.source) })
 		if i < 0 { // there are more candidates than are told of
-			all = append(all, &candidate{source: x.Source, why: cmp.Or(x.Detail, string(x.Reason))})
+			all = append(all, &candidate{source: x.Source(), why: cmp.Or(x.Why(), string(x.Reason))})
 			continue
 		}
-		all[i].twins = append(all[i].twins, x.Source)
+		all[i].twins = append(all[i].twins, x.Source())
 	}
 	slices.SortStableFunc(all, func(a, b *candidate) int { return cmp.Compare(b.source.Relevance, a.source.Relevance) })
 	for _, c := range all {
@@ -80,12 +80,12 @@ func (f Found) Answer(a *admin.SearchAnswer) {
 		a.Data[i].Terms, a.Data[i].Document = wireTerms(told.Terms), told.Document
 		for _, x := range f.Excluded {
 			if x.DuplicateOf(f.Sources[i]) {
-				a.Data[i].Duplicates = append(a.Data[i].Duplicates, place(x.Source))
+				a.Data[i].Duplicates = append(a.Data[i].Duplicates, place(x.Source()))
 			}
 		}
 	}
 	for i := range a.Excluded {
-		told := f.told(f.Excluded[i].Source)
+		told := f.told(f.Excluded[i].Source())
 		a.Excluded[i].Terms, a.Excluded[i].Document = wireTerms(told.Terms), told.Document
 	}
 }

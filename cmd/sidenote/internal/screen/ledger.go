@@ -15,9 +15,9 @@ const mostOut = 3
 // Rewrite shows what a dry run adds to a request: what is in, and the first of what is out;
 // all of that if full is true.
 func Rewrite(w io.Writer, res rewrite.Result, full bool) {
-	l := &res.Ledger
+	l := res.Ledger.Whole()
 	fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%s %s", res.Outcome, res.Reason)))
-	counts(w, l)
+	counts(w, &l)
 	if res.Ambiguity != nil {
 		fmt.Fprintln(w, res.Ambiguity.Message)
 	}
