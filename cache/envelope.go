@@ -55,15 +55,14 @@ func Seal(k Key, body []byte) []byte {
 	if len(body) > maxBody {
 		return nil
 	}
-	b, bodyAt := seal(k, len(body))
+	const around = 64 // more than everything except the tenant and the body takes
+	b, bodyAt := seal(make([]byte, 0, around+len(k.Tenant)+len(body)), k)
 	return finish(append(b, body...), bodyAt)
 }
 
-// seal begins a value for k. The caller appends the body and then calls finish. size is
-// the expected size of the body.
-func seal(k Key, size int) (b []byte, bodyAt int) {
-	const around = 64 // more than everything except the tenant and the body takes
-	b = make([]byte, 0, around+len(k.Tenant)+size)
+// seal appends the beginning of a value for k. The caller appends the body and then calls
+// finish.
+func seal(b []byte, k Key) (_ []byte, bodyAt int) {
 	b = append(b, magic...)
 	b = append(b, schema, 0)
 	b = append(b, k.Digest[:]...)

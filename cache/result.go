@@ -29,13 +29,13 @@ const (
 // Cache, Took, Partial, Provisional and Texts are not kept. It returns nil for a result that is
 // too large to keep.
 func Encode(k Key, r retrieval.Result) []byte {
-	size := sizeOf(r)
-	if size > maxBody {
+	if sizeOf(r) > maxBody {
 		return nil
 	}
 	var e encoder
 	var bodyAt int
-	e.b, bodyAt = seal(k, size)
+	var room [encodedRoom]byte
+	e.b, bodyAt = seal(room[:0], k)
 	e.floor = r.Floor
 	e.float(r.Floor)
 	e.count(len(r.Sources), r.Sources == nil)
@@ -54,12 +54,11 @@ func Encode(k Key, r retrieval.Result) []byte {
 	e.b = appendString(e.b, string(r.Reason))
 	e.b = binary.AppendVarint(e.b, int64(r.Retrieved))
 	e.b = binary.AppendVarint(e.b, int64(r.Unique))
-	b := finish(e.b, bodyAt)
-	if cap(b)-len(b) > len(b)/16 { // what is kept for long should not take more than it holds
-		b = slices.Clone(b)
-	}
-	return b
+	return slices.Clone(finish(e.b, bodyAt)) // what is kept for long should not take more than it holds
 }
+
+// encodedRoom is the size of a buffer on the stack that holds most results of embedded bases.
+const encodedRoom = 4 << 10
 
 // Decode returns the result that Encode wrote under k; the texts of sources that an engine
 // keeps are still to be read. Anything else (the value of another key, tenant or schema, a

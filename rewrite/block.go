@@ -70,7 +70,7 @@ func closing(p *Policy, formatIsText bool) string {
 // sourceBlock is one source as it stands in the prompt: an opening line, the
 // text, a closing line.
 type sourceBlock struct {
-	source retrieval.Source
+	source *retrieval.Source
 	raw    string // its text and the neighbouring chunks added to it
 	head   string // ends with a line feed
 	body   string // neutralised, without a line feed at its end
@@ -83,7 +83,7 @@ const sourceClose = "\n" + tags.SourceClose
 
 // newBlock renders a source under an id and neutralises its text. Text that the search
 // engine neutralised at ingest passes unchanged.
-func newBlock(s retrieval.Source, id int, p *Policy) sourceBlock {
+func newBlock(s *retrieval.Source, id int, p *Policy) sourceBlock {
 	head := p.Template.tags.AppendOpen(make([]byte, 0, 192), tags.Source{
 		ID: id, Type: s.Type, KB: s.Knowledge, Doc: s.Doc, Name: s.Name, Section: s.Section,
 	}, p.SourceAttributes)

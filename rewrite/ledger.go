@@ -159,7 +159,7 @@ type Ledger struct {
 	ChunkSources           map[string]int `json:"chunk_sources"` // base id -> chunks selected
 }
 
-func newEntry(s retrieval.Source) SourceEntry {
+func newEntry(s *retrieval.Source) SourceEntry {
 	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance}
 }
 
@@ -168,13 +168,14 @@ func (l Ledger) Whole() Ledger {
 	all := slices.Grow(slices.Clip(l.Sources), len(l.Fallen))
 	for i := range l.Fallen {
 		x := &l.Fallen[i]
-		all = append(all, outEntry(x.Source(), x.Reason, x.Why()))
+		src := x.Source()
+		all = append(all, outEntry(&src, x.Reason, x.Why()))
 	}
 	l.Sources, l.Fallen = all, nil
 	return l
 }
 
-func outEntry(s retrieval.Source, reason ExcludeReason, detail string) SourceEntry {
+func outEntry(s *retrieval.Source, reason ExcludeReason, detail string) SourceEntry {
 	e := newEntry(s)
 	e.Fate, e.Reason, e.Detail = Out, reason, detail
 	return e

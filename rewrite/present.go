@@ -36,7 +36,8 @@ func (j *job) absent(m *memo, found *retrieval.Result) (absent []retrieval.Sourc
 		return sources, 0
 	}
 	absent = make([]retrieval.Source, 0, len(sources))
-	for i, s := range sources {
+	for i := range sources {
+		s := &sources[i]
 		switch {
 		case texts.texts[i] == "":
 			j.skipped = append(j.skipped, outEntry(s, ExcludedNoText, "has no text"))
@@ -44,7 +45,7 @@ func (j *job) absent(m *memo, found *retrieval.Result) (absent []retrieval.Sourc
 			j.skipped = append(j.skipped, outEntry(s, ExcludedPresent, "stands in the messages already"))
 			present++
 		default:
-			absent = append(absent, s)
+			absent = append(absent, *s)
 		}
 	}
 	return absent, present

@@ -32,7 +32,8 @@ func newSourceList(m *meter, found []retrieval.Source, presence presence, rules,
 		bare: make([]sourceBlock, len(found)), ledger: make([]SourceEntry, len(found)),
 	}
 	var counted []tokens.Counted
-	for i, src := range found {
+	for i := range found {
+		src := &found[i]
 		s.bare[i] = newBlock(src, i+1, m.policy)
 		s.ledger[i] = newEntry(src)
 		if src.Tokens > 0 && s.bare[i].body == src.Text {

@@ -122,8 +122,8 @@ func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 	for i, h := range hits {
 		s := &sources[i]
 		s.Type, s.Knowledge, s.Score, s.At = "rag", e.of(h.Ref).id, h.Score, place(h.Ref)
-		s.Doc, s.Chunk = e.content.segments.Hit(h.Ref)
 	}
+	e.content.segments.Identify(hits, sources)
 	res.Sources, res.Floor = sources, e.floor.of(e.content.index, terms, hits)
 	res.Texts = &hitTexts{extent: e, encoding: q.Encoding}
 	res.Retrieved, res.Unique = len(hits), len(hits)

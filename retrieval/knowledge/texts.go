@@ -50,9 +50,7 @@ func (t *hitTexts) Read(sources, labels []*retrieval.Source) error {
 				return err
 			}
 		}
-		for _, to := range labels {
-			to.Name, to.Section = t.content.segments.Label(refOf(to))
-		}
+		t.content.segments.Label(labels)
 		return nil
 	})
 }

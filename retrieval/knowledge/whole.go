@@ -36,8 +36,8 @@ func (e extent) best(ctx context.Context, terms []bm25.Term, k int, allowed []bm
 // in document retrieval, 1994), and a document counts once. Scores depend on nothing but the
 // documents of hits: no filter changes one. Those of documents of one chunk stay.
 func (e extent) weighWholes(terms []bm25.Term, hits []bm25.Hit) {
-	spans := make([]bm25.Span, 0, len(hits))
-	best := make([]int, 0, len(hits)) // by span: its first hit
+	var spans []bm25.Span
+	var best []int // by span: its first hit
 	for i := range hits {
 		s := e.content.segments.Span(hits[i].Ref)
 		switch {
@@ -47,6 +47,9 @@ func (e extent) weighWholes(terms []bm25.Term, hits []bm25.Hit) {
 		default:
 			spans, best = append(spans, s), append(best, i)
 		}
+	}
+	if len(spans) == 0 {
+		return
 	}
 	for i, score := range e.content.index.Spans(terms, spans) {
 		h := &hits[best[i]]

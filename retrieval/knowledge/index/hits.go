@@ -8,14 +8,29 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// Hit returns what a text is found by again: the id of its document, and its place there.
-func (s Segments) Hit(ref bm25.Ref) (id string, chunk int) {
-	texts := &s[ref.Segment].texts
-	d := texts.document(ref.Text)
-	id, chunk = string(texts.id(d)), ref.Text-texts.first(d)
+// Identify fills in what hits are found by again: the id of the document of each, and its
+// place there.
+func (s Segments) Identify(hits []bm25.Hit, to []retrieval.Source) {
+	var room [copied]byte
+	ids := room[:0]
+	for i, h := range hits {
+		texts := &s[h.Segment].texts
+		d := texts.document(h.Text)
+		ids = append(ids, texts.id(d)...)
+		to[i].Chunk = h.Text - texts.first(d)
+	}
+	all := string(ids)
+	for i, h := range hits {
+		texts := &s[h.Segment].texts
+		n := len(texts.id(texts.document(h.Text)))
+		to[i].Doc, all = all[:n], all[n:]
+	}
 	runtime.KeepAlive(s)
-	return id, chunk
 }
+
+// copied is the size of a buffer on the stack for texts that are copied out of an image as one:
+// most of what a search costs beyond the index is memory.
+const copied = 2 << 10
 
 // Mark returns what tells a text from others without being read.
 func (s Segments) Mark(ref bm25.Ref) retrieval.Mark {
@@ -26,12 +41,22 @@ func (s Segments) Mark(ref bm25.Ref) retrieval.Mark {
 	return m
 }
 
-// Label returns the names of the document and of the section that a text is in.
-func (s Segments) Label(ref bm25.Ref) (name, section string) {
-	texts := &s[ref.Segment].texts
-	name, section = string(texts.name(texts.document(ref.Text))), string(texts.section(ref.Text))
+// Label fills in the names of the documents and of the sections that texts are in, by their
+// places.
+func (s Segments) Label(to []*retrieval.Source) {
+	var room [copied]byte
+	names := room[:0]
+	for _, src := range to {
+		texts := &s[src.At.Segment].texts
+		names = append(append(names, texts.name(texts.document(src.At.Text))...), texts.section(src.At.Text)...)
+	}
+	all := string(names)
+	for _, src := range to {
+		texts := &s[src.At.Segment].texts
+		n, m := len(texts.name(texts.document(src.At.Text))), len(texts.section(src.At.Text))
+		src.Name, src.Section, all = all[:n], all[n:n+m], all[n+m:]
+	}
 	runtime.KeepAlive(s)
-	return name, section
 }
 
 // Find returns a text that is in the base by what Hit returned of it; false if there is none.

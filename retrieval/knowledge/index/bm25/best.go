@@ -78,7 +78,7 @@ func (x *Index) again(ctx context.Context, q question, before *Best, change *Cha
 	if err != nil {
 		return Best{}, false, err
 	}
-	best := newTop(keptTexts, x.compare)
+	best := newTop(nil, keptTexts, x.compare)
 	offered := map[Ref]bool{}
 	offer := func(ref Ref, score int64) {
 		if !offered[ref] { // a heap would keep it twice

@@ -33,7 +33,7 @@ func (x *Index) find(ctx context.Context, q question, k int, allow []Bitmap) ([]
 	if sc == nil {
 		sc = new(scratch)
 	}
-	best := newTop(min(k, x.texts), x.compare)
+	best := newTop(sc.heap, min(k, x.texts), x.compare)
 	for i := range x.views {
 		if allow != nil && (i >= len(allow) || len(allow[i]) == 0) {
 			continue
@@ -50,8 +50,10 @@ func (x *Index) find(ctx context.Context, q question, k int, allow []Bitmap) ([]
 			return nil, err
 		}
 	}
+	hits := best.sorted()
+	sc.heap = best.heap
 	x.scratch.Put(sc) // not after a panic, which leaves scores in it
-	return best.sorted(), nil
+	return hits, nil
 }
 
 // window is how many texts are scored at a time: their scores stay in the
@@ -73,6 +75,7 @@ type scratch struct {
 	scores [window]int64
 	found  [window / 64]uint64 // texts of the window that can still pass the bar
 	words  int                 // of found that are in use: the last window of a segment ends early
+	heap   []scored            // of the best texts
 }
 
 // A list is what is left of one term's postings.

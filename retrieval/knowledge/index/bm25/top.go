@@ -16,7 +16,10 @@ type scored struct {
 	score int64
 }
 
-func newTop(k int, compare Compare) *top { return &top{heap: make([]scored, 0, k), compare: compare} }
+// newTop returns a top of k texts, in room if that is enough.
+func newTop(room []scored, k int, compare Compare) *top {
+	return &top{heap: slices.Grow(room[:0], k)[:0:k], compare: compare}
+}
 
 // order sorts the best first.
 func (t *top) order(a, b scored) int {
