@@ -55,10 +55,12 @@ func Seal(k Key, body []byte) []byte {
 	if len(body) > maxBody {
 		return nil
 	}
-	const around = 64 // more than everything except the tenant and the body takes
-	b, bodyAt := seal(make([]byte, 0, around+len(k.Tenant)+len(body)), k)
+	b, bodyAt := seal(make([]byte, 0, sealed+len(k.Tenant)+len(body)), k)
 	return finish(append(b, body...), bodyAt)
 }
+
+// sealed is more than everything takes in a value except the tenant and the body.
+const sealed = 64
 
 // seal appends the beginning of a value for k. The caller appends the body and then calls
 // finish.

@@ -29,13 +29,13 @@ const (
 // Cache, Took, Partial, Provisional and Texts are not kept. It returns nil for a result that is
 // too large to keep.
 func Encode(k Key, r retrieval.Result) []byte {
-	if sizeOf(r) > maxBody {
+	size := sizeOf(r)
+	if size > maxBody {
 		return nil
 	}
 	var e encoder
 	var bodyAt int
-	var room [encodedRoom]byte
-	e.b, bodyAt = seal(room[:0], k)
+	e.b, bodyAt = seal(make([]byte, 0, sealed+len(k.Tenant)+size), k)
 	e.floor = r.Floor
 	e.float(r.Floor)
 	e.count(len(r.Sources), r.Sources == nil)
@@ -54,11 +54,12 @@ func Encode(k Key, r retrieval.Result) []byte {
 	e.b = appendString(e.b, string(r.Reason))
 	e.b = binary.AppendVarint(e.b, int64(r.Retrieved))
 	e.b = binary.AppendVarint(e.b, int64(r.Unique))
-	return slices.Clone(finish(e.b, bodyAt)) // what is kept for long should not take more than it holds
+	b := finish(e.b, bodyAt)
+	if cap(b)-len(b) > len(b)/16 { // what is kept for long should not take more than it holds
+		b = slices.Clone(b)
+	}
+	return b
 }
-
-// encodedRoom is the size of a buffer on the stack that holds most results of embedded bases.
-const encodedRoom = 4 << 10
 
 // Decode returns the result that Encode wrote under k; the texts of sources that an engine
 // keeps are still to be read. Anything else (the value of another key, tenant or schema, a
@@ -101,13 +102,13 @@ func Decode(k Key, data []byte) (retrieval.Result, error) {
 
 // sizeOf estimates the encoded size of r.
 func sizeOf(r retrieval.Result) int {
-	const perSource, perRef, fixed = 24, 4, 64
+	const perSource, perRef, fixed = 16, 4, 128
 	n := fixed
 	for i := range r.Sources {
 		n += perSource + stringsOf(&r.Sources[i])
 	}
 	for i := range r.Excluded {
-		n += perSource + len(r.Excluded[i].Doc)/2 + len(r.Excluded[i].Detail)/2
+		n += perSource + len(r.Excluded[i].Doc)/4
 	}
 	for _, ref := range r.Bases {
 		n += perRef + len(ref.Knowledge) + len(ref.Generation)
@@ -117,7 +118,7 @@ func sizeOf(r retrieval.Result) int {
 
 func stringsOf(s *retrieval.Source) int {
 	if s.At.Kept {
-		return len(s.Doc) / 2
+		return len(s.Doc) / 4
 	}
 	return len(s.Doc) + len(s.Name) + len(s.Section) + len(s.Text) + len(s.Before) + len(s.After) + len(s.Sketch)
 }

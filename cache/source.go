@@ -95,6 +95,8 @@ func (c *column) read(d *decoder) string {
 type encoder struct {
 	b []byte
 	columns
+	least float64 // the last Excluded.Least, which
+	noted string  // is written so
 }
 
 func (e *encoder) count(n int, isNil bool) {
@@ -167,7 +169,10 @@ func (e *encoder) fallen(x *retrieval.Excluded) {
 	e.b = e.names.append(e.b, string(x.Reason))
 	note := x.Detail
 	if x.Reason == retrieval.ExcludedScore {
-		note = string(binary.LittleEndian.AppendUint64(nil, math.Float64bits(x.Least)))
+		if e.noted == "" || !identical(x.Least, e.least) {
+			e.noted, e.least = string(binary.LittleEndian.AppendUint64(nil, math.Float64bits(x.Least))), x.Least
+		}
+		note = e.noted
 	}
 	e.b = e.notes.append(e.b, note)
 }
