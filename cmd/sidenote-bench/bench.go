@@ -15,6 +15,7 @@ import (
 // A bench is the command line.
 type bench struct {
 	Sidenote    string        `placeholder:"FILE" help:"The program to measure (built from the source in the current folder)."`
+	Before      string        `placeholder:"FILE" help:"Another sidenote, such as that of the last release: what a request cost before."`
 	Case        []string      `sep:"none" placeholder:"NAME" help:"Of the CPU cases only those whose names begin so; repeat for more."`
 	Rounds      int           `default:"15" placeholder:"N" help:"Rounds of each case (${default})."`
 	Round       time.Duration `default:"250ms" placeholder:"TIME" help:"How long one server's round is (${default})."`
@@ -102,7 +103,10 @@ func (b *bench) measure(ctx context.Context) (_ *results, err error) {
 
 // A rig is the processes of one measurement, fresh, so that what one measurement
 // leaves in a process does not weigh on the next.
-type rig struct{ upstream, relay, sidenote *server }
+type rig struct {
+	upstream, relay, sidenote *server
+	before                    *server // nil without --before
+}
 
 func (b *bench) newRig(ctx context.Context, documents int) (_ *rig, err error) {
 	b.progress.Show(console.Work{Name: "starting"})
@@ -118,13 +122,16 @@ func (b *bench) newRig(ctx context.Context, documents int) (_ *rig, err error) {
 	if r.relay, err = startRole(ctx, "role-relay", r.upstream.addr); err != nil {
 		return nil, err
 	}
-	r.sidenote, err = b.startSidenote(ctx, r.upstream.addr, documents)
+	if r.sidenote, err = b.startSidenote(ctx, b.Sidenote, r.upstream.addr, documents); err != nil || b.Before == "" {
+		return r, err
+	}
+	r.before, err = b.startSidenote(ctx, b.Before, r.upstream.addr, documents)
 	return r, err
 }
 
 func (r *rig) stop() error {
 	var errs []error
-	for _, s := range []*server{r.sidenote, r.relay, r.upstream} {
+	for _, s := range []*server{r.before, r.sidenote, r.relay, r.upstream} {
 		if s != nil {
 			errs = append(errs, s.stop())
 			<-s.done

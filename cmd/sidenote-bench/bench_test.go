@@ -36,7 +36,7 @@ func TestWhole(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), []string{
 		"--sidenote", program, "--rounds", "1", "--round", "10ms", "--connections", "2", "--latencies", "20", "--streams", "20",
-		"--stress", "--stress-chats", "200", "--growth", "--json",
+		"--stress", "--stress-chats", "200", "--growth", "--json", "--before", program,
 	}, &stdout, &stderr)
 	if code != exitDone || stderr.Len() > 0 {
 		t.Fatalf("exit code %d: %s", code, &stderr)
@@ -52,6 +52,9 @@ func TestWhole(t *testing.T) {
 		if c.Relay <= 0 || c.Sidenote <= 0 || c.Low > c.Ratio || c.Ratio > c.High {
 			t.Errorf("%+v", c)
 		}
+		if before := c.Change; before == nil || before.Before <= 0 || before.Low > before.Ratio || before.Ratio > before.High {
+			t.Errorf("%s, before: %+v", c.Name, before)
+		}
 	}
 	if r.Stress.Chats != 200 || r.Stress.RelayLost+r.Stress.SidenoteLost > 0 {
 		t.Errorf("%+v", *r.Stress)
@@ -60,7 +63,7 @@ func TestWhole(t *testing.T) {
 	if err := r.write(&table, false); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(names(works()), "Latency", "Memory", "lost", "Growth") {
+	for _, name := range append(names(works()), "before", "Latency", "Memory", "lost", "Growth") {
 		if !strings.Contains(table.String(), name) {
 			t.Errorf("%q is not in the table:\n%s", name, &table)
 		}

@@ -59,6 +59,7 @@ Both run in turns, in short rounds of one run, against the same upstream. Shown 
 
   sidenote-bench                      all cases, about a minute and a half
   sidenote-bench --case '20 KB'       some of them: those whose names begin so
+  sidenote-bench --before OLD         beside another build: what a change saves
   sidenote-bench --json > bench.json  for machines
   sidenote-bench --stress             20,000 streamed chats too: none may be lost
   sidenote-bench --streams 10000      memory of so many open streams

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 
 	"sidenote/cmd/internal/console"
 )
@@ -22,38 +23,48 @@ func (b *bench) measureCPU(ctx context.Context, out *results) error {
 	})
 }
 
-// compare lets both relays take turns at one piece of work.
+// compare lets the relays take turns at one piece of work, in each round in another order.
 func (b *bench) compare(ctx context.Context, r *rig, w work, connections, rounds int) (result cpuResult, err error) {
-	relay, err := newLoad(r.relay, w, connections)
-	if err != nil {
-		return result, err
+	servers := []*server{r.relay, r.sidenote}
+	if r.before != nil {
+		servers = append(servers, r.before)
 	}
-	defer relay.close()
-	sidenote, err := newLoad(r.sidenote, w, connections)
-	if err != nil {
-		return result, err
-	}
-	defer sidenote.close()
-	var floor, ours, ratios []float64
-	for i := range rounds + 1 {
-		b.progress.Show(console.Work{Name: w.name, Done: i, Total: rounds + 1})
-		theirs, err := relay.run(ctx, b.Round)
-		if err != nil {
+	loads, cost := make([]*load, len(servers)), make([][]float64, len(servers))
+	for i, s := range servers {
+		if loads[i], err = newLoad(s, w, connections); err != nil {
 			return result, err
 		}
-		own, err := sidenote.run(ctx, b.Round)
-		if err != nil {
-			return result, err
-		}
-		if i == 0 { // to warm up
-			continue
-		}
-		floor, ours = append(floor, theirs.perRequest()), append(ours, own.perRequest())
-		ratios = append(ratios, own.perRequest()/theirs.perRequest())
+		defer loads[i].close()
 	}
-	result = cpuResult{Name: w.name, Relay: median(floor), Sidenote: median(ours), Bar: w.bar}
-	result.Ratio, result.Low, result.High = median(ratios), quantile(ratios, 0.25), quantile(ratios, 0.75)
+	for n := range rounds + 1 {
+		b.progress.Show(console.Work{Name: w.name, Done: n, Total: rounds + 1})
+		for _, i := range rand.Perm(len(loads)) {
+			round, err := loads[i].run(ctx, b.Round)
+			if err != nil {
+				return result, err
+			}
+			if n > 0 { // the first is to warm up
+				cost[i] = append(cost[i], round.perRequest())
+			}
+		}
+	}
+	result = cpuResult{Name: w.name, Relay: median(cost[0]), Sidenote: median(cost[1]), Bar: w.bar}
+	result.Ratio, result.Low, result.High = ratios(cost[1], cost[0])
+	if r.before != nil {
+		c := &change{Before: median(cost[2])}
+		c.Ratio, c.Low, c.High = ratios(cost[1], cost[2])
+		result.Change = c
+	}
 	return result, nil
+}
+
+// ratios returns the median and the quartiles of the ratios of neighbours.
+func ratios(of, to []float64) (mid, low, high float64) {
+	all := make([]float64, len(of))
+	for i := range of {
+		all[i] = of[i] / to[i]
+	}
+	return median(all), quantile(all, 0.25), quantile(all, 0.75)
 }
 
 // measureLatency compares how long single requests take, with nothing else under

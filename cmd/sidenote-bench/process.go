@@ -85,10 +85,13 @@ func buildSidenote(ctx context.Context, dir string) (path string, err error) {
 	return path, nil
 }
 
-// startSidenote starts the real program on a folder of so many documents, each a source of
+// startSidenote starts a real program on a folder of so many documents, each a source of
 // about 1 KB, and waits until requests get all of them as sources.
-func (b *bench) startSidenote(ctx context.Context, upstream string, documents int) (*server, error) {
-	dir := filepath.Join(b.dir, fmt.Sprintf("with-%d", documents))
+func (b *bench) startSidenote(ctx context.Context, program, upstream string, documents int) (*server, error) {
+	dir, err := os.MkdirTemp(b.dir, fmt.Sprintf("with-%d-", documents))
+	if err != nil {
+		return nil, err
+	}
 	config, err := b.writeConfig(dir, upstream, documents)
 	if err != nil {
 		return nil, err
@@ -102,7 +105,7 @@ func (b *bench) startSidenote(ctx context.Context, upstream string, documents in
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // the process has its own
-	s := &server{name: "sidenote", addr: addr, cmd: exec.CommandContext(ctx, b.Sidenote,
+	s := &server{name: "sidenote", addr: addr, cmd: exec.CommandContext(ctx, program,
 		"serve", "--config", config, "--listen", addr, "--admin", "off", "--state", ":memory:")}
 	s.cmd.Stderr = log
 	if err := s.start(); err != nil {

@@ -41,6 +41,15 @@ type cpuResult struct {
 	Low      float64 `json:"ratio_low"`     // their lower quartile
 	High     float64 `json:"ratio_high"`    // and the upper one
 	Bar      float64 `json:"bar,omitempty"` // what is aimed at
+	Change   *change `json:"change,omitempty"`
+}
+
+// A change compares with another Sidenote.
+type change struct {
+	Before float64 `json:"before_us"`
+	Ratio  float64 `json:"ratio"` // of what it costs now to what it did; median of the rounds
+	Low    float64 `json:"ratio_low"`
+	High   float64 `json:"ratio_high"`
 }
 
 // A latencyResult is how long one request took where it was the only one.
@@ -100,6 +109,7 @@ func (r *results) write(w io.Writer, asJSON bool) error {
 		write    func(io.Writer)
 	}{
 		{len(r.CPU) > 0, "CPU µs a request\trelay\tSidenote\tratio\tquartiles\taim\t", r.writeCPU},
+		{len(r.CPU) > 0 && r.CPU[0].Change != nil, "CPU µs a request\tbefore\tnow\tratio\tquartiles\t", r.writeChange},
 		{len(r.Latency) > 0, "Latency µs, one connection\tdirect p50\trelay adds\tSidenote adds\tdirect p99\trelay adds\tSidenote adds\t", r.writeLatency},
 		{r.Memory != nil, "Memory KB an open idle stream\trelay\tSidenote\t", r.writeMemory},
 		{r.Stress != nil, "Streamed chats lost\trelay\tSidenote\t", r.writeStress},
@@ -116,6 +126,12 @@ func (r *results) write(w io.Writer, asJSON bool) error {
 func (r *results) writeCPU(w io.Writer) {
 	for _, c := range r.CPU {
 		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.2f\t%.2f–%.2f\t≤ %.1f\t\n", c.Name, c.Relay, c.Sidenote, c.Ratio, c.Low, c.High, c.Bar)
+	}
+}
+
+func (r *results) writeChange(w io.Writer) {
+	for _, c := range r.CPU {
+		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.2f\t%.2f–%.2f\t\n", c.Name, c.Change.Before, c.Sidenote, c.Change.Ratio, c.Change.Low, c.Change.High)
 	}
 }
 
