@@ -12,8 +12,8 @@ import (
 
 // A Retriever is a cache in front of one base, or of those that are joint (Candidates), or
 // of the whole pipeline (Selected). A result is kept if it is complete, final and of the
-// generations that were asked for. Candidates that are found at once (retrieval.Prompter) are
-// not kept: that would take longer than to find them again.
+// generations that were asked for. Where there is no far tier, candidates that are found at once
+// (retrieval.Prompter) are not kept: that takes longer than to find them again.
 //
 // A caller leaves when its context ends, with an error that wraps
 // retrieval.ErrUnavailable.
@@ -47,7 +47,7 @@ func memoryOf(res retrieval.Result) int {
 
 // Retrieve answers q from a tier, else from the retriever behind it.
 func (r *Retriever) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	if !cacheable(q) || r.cache.Kind == Candidates && retrieval.Prompt(r.next, q) {
+	if !cacheable(q) || r.cache.Kind == Candidates && len(r.cache.Tiers) == 1 && retrieval.Prompt(r.next, q) {
 		r.cache.observe(Event{Result: Bypass})
 		return r.next.Retrieve(ctx, q)
 	}

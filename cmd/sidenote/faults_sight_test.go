@@ -202,7 +202,8 @@ func (l lost) noise() bool { return l.plain95 > 25*time.Millisecond }
 func (r *rig) bearable(l lost, patience time.Duration) {
 	r.t.Helper()
 	const slack = 500 * time.Millisecond // of the scheduling of a process that does all that is measured
-	if !l.noise() && (l.waiting > patience+l.plain95 || l.most > patience+slack) {
+	late := patience / 20                // of timers, on a machine that others use
+	if !l.noise() && (l.waiting > patience+late+l.plain95 || l.most > patience+slack) {
 		r.t.Errorf("requests lost %v", l)
 	}
 }
