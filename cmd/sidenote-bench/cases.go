@@ -39,6 +39,7 @@ func works() []work {
 	return []work{
 		chat("1 KB chat", 1*kib, 1.3),
 		fresh,
+		chat("1 KB chat, cache full of others", 1*kib, 1.3),
 		chat("20 KB chat", 20*kib, 1.3),
 		chat("200 KB chat", 200*kib, 1.7),
 		stream("stream, 1 KB, burst", 1*kib, answerBurst),
