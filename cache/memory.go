@@ -3,13 +3,14 @@ package cache
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 )
 
-// entryOverhead is the estimated memory of an entry besides its key and value: the
+// entryOverhead is the estimated memory of an entry besides its value: the
 // library's node, its place in the table and the frequency sketch, and the value's
 // header.
 const entryOverhead = 256
@@ -22,8 +23,17 @@ const maxShare = 8
 // what is read often (W-TinyLFU), so a flood of one-time questions does not evict
 // popular ones.
 type Memory struct {
-	entries *otter.Cache[string, kept]
+	entries *otter.Cache[slot, kept]
+	seeds   [2]maphash.Seed
 	limit   int // bytes of the largest value kept
+}
+
+// A slot is a hash of a key and stands for it: the key would be one more object of each entry
+// for the collector to look at. Should two keys ever share one, the value tells whose it is.
+type slot [2]uint64
+
+func (m *Memory) slot(key string) slot {
+	return slot{maphash.String(m.seeds[0], key), maphash.String(m.seeds[1], key)}
 }
 
 type kept struct {
@@ -31,16 +41,16 @@ type kept struct {
 	ttl   time.Duration
 }
 
-// NewMemory returns a Memory of at most maxBytes, which covers keys, values and an
+// NewMemory returns a Memory of at most maxBytes, which covers values and an
 // estimate of the overhead. Call Close when done with it.
 func NewMemory(maxBytes int64) (*Memory, error) {
 	if maxBytes <= 0 {
 		return nil, fmt.Errorf("memory cache of %d bytes: must be positive", maxBytes)
 	}
-	entries, err := otter.New(&otter.Options[string, kept]{
+	entries, err := otter.New(&otter.Options[slot, kept]{
 		MaximumWeight:    uint64(maxBytes),
-		Weigher:          func(key string, v kept) uint32 { return uint32(weight(key, v.value)) },
-		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, kept]) time.Duration { return e.Value.ttl }),
+		Weigher:          func(_ slot, v kept) uint32 { return uint32(weight(v.value)) },
+		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[slot, kept]) time.Duration { return e.Value.ttl }),
 		// The library processes its record of reads about every sixteen reads. That
 		// takes less time than starting a goroutine for it.
 		Executor: func(task func()) { task() },
@@ -49,29 +59,29 @@ func NewMemory(maxBytes int64) (*Memory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("memory cache of %d bytes: %w", maxBytes, err)
 	}
-	return &Memory{entries: entries, limit: int(min(maxBytes/maxShare, math.MaxInt32))}, nil
+	return &Memory{entries: entries, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, limit: int(min(maxBytes/maxShare, math.MaxInt32))}, nil
 }
 
-func weight(key string, value []byte) int { return len(key) + len(value) + entryOverhead }
+func weight(value []byte) int { return len(value) + entryOverhead }
 
 // Get returns the value of key, which the caller does not change; nil if it is absent
 // or has expired. It never fails.
 func (m *Memory) Get(_ context.Context, key string) ([]byte, error) {
-	e, _ := m.entries.GetIfPresent(key)
+	e, _ := m.entries.GetIfPresent(m.slot(key))
 	return e.value, nil
 }
 
 // Set keeps val for ttl. If ttl is not positive, or the value is larger than an eighth
 // of the cache, the key is absent afterwards. It never fails.
 func (m *Memory) Set(_ context.Context, key string, val []byte, ttl time.Duration) error {
-	if ttl <= 0 || weight(key, val) > m.limit {
-		m.entries.Invalidate(key)
+	if ttl <= 0 || weight(val) > m.limit {
+		m.entries.Invalidate(m.slot(key))
 		return nil
 	}
 	if val == nil {
 		val = []byte{} // present, and empty
 	}
-	m.entries.Set(key, kept{val, ttl})
+	m.entries.Set(m.slot(key), kept{val, ttl})
 	// By itself the library evicts only after some hundred writes, which with large
 	// values is far beyond the limit. A write follows a search, so there is time to
 	// evict now.
