@@ -15,7 +15,7 @@ const (
 	most = 300
 	// enough is the size, in bytes, that the heap grows to at most in this way: with the
 	// program and the runtime a process of one full cache of 64 MiB stays under 200 MB.
-	enough = 112 << 20
+	enough = 128 << 20
 	// least is what the heap may always grow by, in percent: a large live part takes long to
 	// go through.
 	least = 20

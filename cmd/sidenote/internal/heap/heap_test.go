@@ -9,7 +9,7 @@ import (
 func TestPercent(t *testing.T) {
 	const mib = 1 << 20
 	for live, want := range map[uint64]int{
-		0: 300, 1: 300, 12 * mib: 300, 28 * mib: 300, 40 * mib: 180, 56 * mib: 100, 80 * mib: 40, 100 * mib: 20, 112 * mib: 20, 4 << 30: 20, 1 << 63: 20,
+		0: 300, 1: 300, 12 * mib: 300, 32 * mib: 300, 40 * mib: 220, 64 * mib: 100, 80 * mib: 60, 100 * mib: 28, 112 * mib: 20, 128 * mib: 20, 4 << 30: 20, 1 << 63: 20,
 	} {
 		if got := percent(live); got != want {
 			t.Errorf("%d MiB live: %d %%, want %d", live/mib, got, want)
