@@ -34,6 +34,7 @@ var mayImport = map[string][]string{
 	"retrieval/knowledge/chunk":               {"retrieval", "retrieval/knowledge/document", "retrieval/knowledge/extract"},
 	"retrieval/knowledge/index":               {"retrieval", "retrieval/knowledge/document", "retrieval/knowledge/chunk", "retrieval/knowledge/index/bm25", "retrieval/knowledge/index/mapped"},
 	"retrieval/knowledge/index/bm25":          {"retrieval/analysis", "retrieval/recent"},
+	"retrieval/knowledge/index/dense":         {},
 	"retrieval/knowledge/index/mapped":        {},
 	"retrieval/knowledge/store":               {"retrieval/knowledge/document"},
 	"retrieval/knowledge/library":             {"retrieval", "retrieval/knowledge", "retrieval/knowledge/document", "retrieval/knowledge/chunk", "retrieval/knowledge/folder", "retrieval/knowledge/index", "retrieval/knowledge/index/bm25", "retrieval/knowledge/index/mapped", "retrieval/knowledge/store"},

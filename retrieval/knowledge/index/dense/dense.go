@@ -1,0 +1,151 @@
+// Package dense is an index of vectors, searched by cosine without a graph: by a bit for each
+// dimension, of all vectors, and then exactly, of the best of these.
+//
+// A bit tells on which side of the mean of all vectors a component is. The angle between two
+// vectors, seen from the mean, is about the share of bits in which they differ (Charikar,
+// Similarity estimation techniques from rounding algorithms, 2002). Of texts embedded by one
+// model the vectors lie close together in a narrow cone: without the mean, most bits would be
+// alike.
+//
+// Vectors lie in segments, which are flat images, the same in memory and on disk, and never
+// change; they go by a bitmap beside theirs. A vector belongs to a text, which is a segment
+// and an ordinal in it. Segments and Indexes are safe for concurrent use.
+package dense
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"iter"
+	"math"
+	"math/bits"
+	"runtime"
+)
+
+// A Segment is the vectors of some texts, of which some may have none.
+type Segment struct {
+	sizes
+	owner   any       // keeps the memory of the image
+	set     []uint64  // a bit for each text that has a vector
+	center  []float32 // the mean of the vectors
+	radius  float32   // their mean distance from it
+	codes   []uint64  // by text
+	vectors []byte    // by text
+}
+
+// Texts returns the number of texts, those without a vector included.
+func (s *Segment) Texts() int { return s.texts }
+
+// Dimensions returns the number of components of its vectors.
+func (s *Segment) Dimensions() int { return s.dimensions }
+
+// Len returns the number of vectors.
+func (s *Segment) Len() int { return count(s.set) }
+
+// Has tells whether a text has a vector.
+func (s *Segment) Has(text int) bool { return s.set[text/64]>>(text%64)&1 != 0 }
+
+// all goes through the texts that have a vector.
+func (s *Segment) all(yield func(text int) bool) { each(s.set)(yield) }
+
+// kept returns the vector of a text as Quantize did, checked.
+func (s *Segment) kept(text int) ([]byte, error) {
+	row := s.vectors[text*s.stride():][:s.stride()]
+	kept := row[sumBytes:]
+	if crc32.Checksum(kept, castagnoli) != binary.LittleEndian.Uint32(row) || !Valid(kept, s.dimensions) {
+		return nil, fmt.Errorf("%w: text %d", ErrDamaged, text)
+	}
+	return kept, nil
+}
+
+// components writes the vector of a text to out, unchecked.
+func (s *Segment) components(text int, out []float32) {
+	kept := s.vectors[text*s.stride()+sumBytes:][:scaleBytes+s.dimensions]
+	scale := scaleOf(kept)
+	for i, c := range kept[scaleBytes:] {
+		out[i] = scale * float32(int8(c))
+	}
+}
+
+// measure sets the mean and the mean distance from it.
+func (s *Segment) measure() {
+	n, sum, v := float64(s.Len()), make([]float64, s.dimensions), make([]float32, s.dimensions)
+	s.center, s.radius = make([]float32, s.dimensions, s.dimensions+1), 0
+	if n == 0 {
+		return
+	}
+	for t := range s.all {
+		s.components(t, v)
+		for i, c := range v {
+			sum[i] += float64(c)
+		}
+	}
+	for i := range sum {
+		s.center[i] = float32(sum[i] / n)
+	}
+	distances := 0.0
+	for t := range s.all {
+		s.components(t, v)
+		square := 0.0
+		for i, c := range v {
+			square += float64(c-s.center[i]) * float64(c-s.center[i])
+		}
+		distances += math.Sqrt(square)
+	}
+	s.radius = float32(distances / n)
+}
+
+// A Live is a segment some texts of which may be dead.
+type Live struct {
+	segment *Segment
+	set     []uint64 // the live texts that have a vector
+	vectors int      // of them
+}
+
+// Live returns the segment without the dead texts, those in the bits of dead: text i is bit
+// i%64 of word i/64, and what is beyond its end is alive.
+func (s *Segment) Live(dead []uint64) *Live {
+	defer runtime.KeepAlive(s)
+	l := &Live{segment: s, set: s.set}
+	if count(dead) > 0 {
+		l.set = append([]uint64(nil), s.set...)
+		for i := range min(len(dead), len(l.set)) {
+			l.set[i] &^= dead[i]
+		}
+	}
+	l.vectors = count(l.set)
+	return l
+}
+
+// Len returns the number of live texts that have a vector; a nil Live has none.
+func (l *Live) Len() int {
+	if l == nil {
+		return 0
+	}
+	return l.vectors
+}
+
+// Has tells whether a live text has a vector.
+func (l *Live) Has(text int) bool {
+	return l != nil && text/64 < len(l.set) && l.set[text/64]>>(text%64)&1 != 0
+}
+
+func count(set []uint64) (n int) {
+	for _, w := range set {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// each goes through the members of a set.
+func each(set []uint64) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i, w := range set {
+			for ; w != 0; w &= w - 1 {
+				if !yield(64*i + bits.TrailingZeros64(w)) {
+					return
+				}
+			}
+		}
+	}
+}

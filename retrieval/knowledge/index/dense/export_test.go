@@ -1,0 +1,34 @@
+package dense
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
+
+// Seal puts the right sums into an image that was changed, but not into its vectors, as far
+// as the header leads.
+func Seal(image []byte) {
+	if len(image) < headerSize {
+		return
+	}
+	number := func(at int) int { return int(binary.LittleEndian.Uint32(image[at:])) }
+	z := sizes{number(textsAt), number(dimensionsAt)}
+	if z.texts <= MaxTexts && z.dimensions <= MaxDimensions && z.total() <= uint64(len(image)) {
+		section := z.split(image)
+		for i, bytes := range section[:vectorsSection] {
+			binary.LittleEndian.PutUint32(image[sumsAt+4*i:], crc32.Checksum(bytes, castagnoli))
+		}
+		for t := 0; t < z.texts && z.dimensions > 0; t += 2 { // every other one keeps its damage
+			row := section[vectorsSection][t*z.stride():][:z.stride()]
+			binary.LittleEndian.PutUint32(row, crc32.Checksum(row[sumBytes:], castagnoli))
+		}
+	}
+	binary.LittleEndian.PutUint32(image[spaceAt:], crc32.Checksum([]byte("space"), castagnoli))
+	binary.LittleEndian.PutUint32(image[headerSum:], crc32.Checksum(image[:headerSum], castagnoli))
+}
+
+// Stride is the bytes of a vector in an image.
+func Stride(dimensions int) int { return sizes{1, dimensions}.stride() }
+
+// Rest is the bytes of all vectors in an image.
+func Rest(texts, dimensions int) int { return int(sizes{texts, dimensions}.bytes()[vectorsSection]) }
