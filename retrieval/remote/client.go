@@ -5,6 +5,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -21,7 +22,7 @@ import (
 )
 
 const (
-	maxBody  = 8 << 20 // of an answer, unpacked
+	maxBody  = 8 << 20 // of an answer, unpacked, where Options.MaxAnswer says nothing
 	maxError = 4 << 10 // of an answer that is an error
 	stepWait = 5 * time.Second
 
@@ -40,6 +41,9 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config
 
+	// MaxAnswer is how many bytes an answer may have, unpacked; 0: 8 MiB.
+	MaxAnswer int
+
 	// Probe asks a service that failed whether it answers again, by something that costs
 	// little; its error is judged like that of a call.
 	Probe func(context.Context) error
@@ -54,6 +58,7 @@ type Client struct {
 
 	base    string
 	key     func() string
+	most    int // bytes of an answer
 	breaker *breaker
 	stop    context.CancelFunc // of probes
 	calls   chan struct{}      // holds a token for each call under way
@@ -62,7 +67,7 @@ type Client struct {
 
 // New returns a client. Call Close when done with it.
 func New(o Options) *Client {
-	c := &Client{base: o.BaseURL, key: o.Key, calls: make(chan struct{}, MaxCalls), waiting: make(chan struct{}, MaxWaiting)}
+	c := &Client{base: o.BaseURL, key: o.Key, most: cmp.Or(o.MaxAnswer, maxBody), calls: make(chan struct{}, MaxCalls), waiting: make(chan struct{}, MaxWaiting)}
 	if c.key == nil {
 		c.key = func() string { return "" }
 	}
@@ -139,12 +144,12 @@ func (c *Client) Ask(ctx context.Context, method, path string, body []byte) ([]b
 	if resp.StatusCode != http.StatusOK {
 		return nil, statusOf(resp)
 	}
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, int64(c.most)+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read answer: %w", Plain(err))
-	case len(answer) > maxBody:
-		return nil, fmt.Errorf("answer is larger than %d MiB", maxBody>>20)
+	case len(answer) > c.most:
+		return nil, fmt.Errorf("answer is larger than %d MiB", c.most>>20)
 	case !json.Valid(answer):
 		return nil, fmt.Errorf("answered with %s that is not JSON", kind(resp))
 	}
