@@ -176,7 +176,11 @@ func TestStampsAfterUpgrade(t *testing.T) {
 	put(t, s, "kb", many(0, 700)...)
 	want := listed(t, s, "kb")
 	closeStore(t, s)
-	tool(t, dir, "DROP TRIGGER stamp_insert", "DROP TRIGGER stamp_delete", "DROP TRIGGER stamp_update", "DROP TABLE stamp", "DROP TABLE calibration", "PRAGMA user_version = 3")
+	later := []string{"DROP TRIGGER stamp_insert", "DROP TRIGGER stamp_delete", "DROP TRIGGER stamp_update"}
+	for _, table := range []string{"stamp", "calibration", "vector_use", "vector_noted", "vector_space", "vector_spent", "vector"} {
+		later = append(later, "DROP TABLE "+table)
+	}
+	tool(t, dir, append(later, "PRAGMA user_version = 3")...)
 	s = open(t, dir, store.Options{})
 	v, err := s.View(t.Context(), "kb")
 	if diff := cmp.Diff(want, v.Others); diff != "" || err != nil {
