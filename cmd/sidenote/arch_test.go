@@ -41,6 +41,8 @@ var mayImport = map[string][]string{
 	"retrieval/knowledge/knowledgetest":       {},
 	"retrieval/remote":                        {},
 	"retrieval/vectorstore":                   {"retrieval", "retrieval/remote"},
+	"retrieval/embed":                         {"retrieval", "retrieval/remote"},
+	"retrieval/embed/embedtest":               {},
 	"rewrite":                                 {"retrieval", "retrieval/followup", "retrieval/recent", "rewrite/chat", "rewrite/cost", "rewrite/similar", "rewrite/tags", "rewrite/tokens", "rewrite/calibration"},
 	"rewrite/similar":                         {},
 	"rewrite/chat":                            {},

@@ -1,0 +1,115 @@
+package embed
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+)
+
+// errAnswer is in the error of an answer that cannot be used.
+var errAnswer = errors.New("answer cannot be used")
+
+func unusable(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", errAnswer, fmt.Errorf(format, args...))
+}
+
+// decode reads an answer of n vectors and puts them into the order of their inputs. tokens is
+// what the service says that they took, 0 if it says nothing.
+func decode(text []byte, n int) (vectors [][]float32, tokens int, err error) {
+	var answer struct {
+		Data []struct {
+			Index     *int            `json:"index"`
+			Embedding json.RawMessage `json:"embedding"`
+		} `json:"data"`
+		Usage struct {
+			PromptTokens int `json:"prompt_tokens"`
+			TotalTokens  int `json:"total_tokens"`
+		} `json:"usage"`
+		Error json.RawMessage `json:"error"`
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return nil, 0, unusable("it is no list of vectors")
+	}
+	tokens = max(answer.Usage.PromptTokens, answer.Usage.TotalTokens)
+	switch {
+	case answer.Data == nil && len(answer.Error) > 0 && string(answer.Error) != "null":
+		return nil, tokens, unusable("it is an error%s, with status 200", codeOf(answer.Error))
+	case answer.Data == nil:
+		return nil, tokens, unusable("it has no data")
+	case len(answer.Data) != n:
+		return nil, tokens, unusable("%d vectors for %d inputs", len(answer.Data), n)
+	}
+	vectors = make([][]float32, n)
+	for place, d := range answer.Data {
+		switch {
+		case d.Index == nil:
+			return nil, tokens, unusable("data[%d] has no index", place)
+		case *d.Index < 0 || *d.Index >= n:
+			return nil, tokens, unusable("index %d of %d inputs", *d.Index, n)
+		case vectors[*d.Index] != nil:
+			return nil, tokens, unusable("index %d comes twice", *d.Index)
+		}
+		if vectors[*d.Index], err = decodeVector(d.Embedding); err != nil {
+			return nil, tokens, unusable("vector %d: %w", *d.Index, err)
+		}
+	}
+	return vectors, tokens, nil
+}
+
+var codes = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// codeOf is the code of an error, for people. Its message stays out: it is somebody else's text,
+// and may quote the key.
+func codeOf(text json.RawMessage) string {
+	var e struct {
+		Code string `json:"code"`
+	}
+	if err := json.Unmarshal(text, &e); err != nil || !codes.MatchString(e.Code) {
+		return ""
+	}
+	return " (" + e.Code + ")"
+}
+
+// decodeVector reads a vector: base64 of float32s, little-endian, or a list of numbers.
+func decodeVector(text json.RawMessage) (v []float32, err error) {
+	var packed string
+	switch {
+	case len(text) > 0 && text[0] == '"' && json.Unmarshal(text, &packed) == nil:
+		raw, err := base64.StdEncoding.DecodeString(packed)
+		if err != nil || len(raw)%4 != 0 {
+			return nil, errors.New("it is no base64 of float32s")
+		}
+		v = make([]float32, len(raw)/4)
+		for i := range v {
+			v[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+		}
+	case len(text) > 0 && text[0] == '[' && !bytes.Contains(text, []byte("null")): // which would be read as 0
+		if err := json.Unmarshal(text, &v); err != nil {
+			return nil, errors.New("it is no list of float32s")
+		}
+	default:
+		return nil, errors.New("it is neither a list of numbers nor base64")
+	}
+	return v, checkVector(v)
+}
+
+// checkVector refuses a vector that has no direction.
+func checkVector(v []float32) error {
+	square := 0.0
+	for i, x := range v {
+		f := float64(x)
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			return fmt.Errorf("number %d of %d is %v", i, len(v), f)
+		}
+		square += f * f
+	}
+	if square == 0 {
+		return fmt.Errorf("all of its %d numbers are 0", len(v))
+	}
+	return nil
+}

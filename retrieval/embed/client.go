@@ -1,0 +1,284 @@
+// Package embed is the client of services that turn texts into vectors by OpenAI's
+// POST /embeddings (https://platform.openai.com/docs/api-reference/embeddings): OpenAI, Ollama,
+// vLLM, Text Embeddings Inference and others.
+//
+// Questions and passages are asked for in two ways. A question has a request waiting for it: it
+// is asked once, behind a breaker. Passages are asked for at ingest: again and again within
+// bounds, and an input that the service does not take costs no other its vector.
+//
+// No answer is trusted: it is bounded, and a vector too few or too many, of another length than
+// the others, without direction or with a number that is none is an error.
+package embed
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/remote"
+)
+
+const (
+	// DefaultBatch is how many inputs go into one request.
+	DefaultBatch = 64
+	// MaxBatch is how many OpenAI takes.
+	MaxBatch = 2048
+	// batchTokens bounds the inputs of a request together: OpenAI takes 300,000.
+	batchTokens = 100_000
+
+	// numberBytes is what a number of a vector takes at most where it is written as text, and
+	// maxDimensions how many there are; most models have less than half as many.
+	numberBytes, maxDimensions = 24, 4096
+	minAnswer, maxAnswer       = 8 << 20, 128 << 20
+
+	passageTimeout = 2 * time.Minute // of a request for passages: on a processor some take long
+	probeInput     = "ready"
+)
+
+// Options say which service a Client asks, and for which vectors. BaseURL, Model and Counter are
+// required.
+type Options struct {
+	BaseURL *url.URL      // where the API begins; a missing /v1 is added
+	Key     func() string // the API key; nil or "" sends none
+
+	// Dial and TLS are those of remote.Options.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	TLS  *tls.Config
+
+	Model      string
+	Dimensions int // of the vectors, asked for; 0: as many as the model has
+
+	// QueryPrefix and PassagePrefix stand before questions and passages; nil: as the model was
+	// trained, see Traits.
+	QueryPrefix, PassagePrefix *string
+	InputTokens                int // of an input, longer ones are cut; 0: what the model reads
+	Batch                      int // inputs of a request; 0: DefaultBatch
+
+	Counter retrieval.Counter // of tokens, as far as it knows those of the model
+
+	// Told hears of each request, and Changed when something stops working, with a line that
+	// says what, and when it works again. Both may be nil, and may be called concurrently.
+	Told    func(Use, Result, int)
+	Changed func(line string, bad bool)
+}
+
+// A Use is what vectors are asked for.
+type Use string
+
+// The uses.
+const (
+	Query   Use = "query"
+	Passage Use = "passage"
+)
+
+// A Result says how a request ended.
+type Result string
+
+// The results.
+const (
+	OK      Result = "ok"
+	Timeout Result = "timeout"
+	Limited Result = "limited" // 429
+	Refused Result = "refused" // another status below 500
+	Failed  Result = "error"   // no answer, or a status from 500 on
+	Invalid Result = "invalid" // an answer that cannot be used
+	Skipped Result = "skipped" // not sent: the service does not answer, or has too many calls
+)
+
+// Results are all of them.
+func Results() []Result {
+	return []Result{OK, Timeout, Limited, Refused, Failed, Invalid, Skipped}
+}
+
+// A Client asks one service for the vectors of one model. It is safe for concurrent use.
+type Client struct {
+	options    Options
+	traits     Traits
+	prefixes   map[Use]string
+	remote     *remote.Client
+	health     remote.Health
+	dimensions atomic.Int64 // of the answers; 0 before the first
+	pause      func(ctx context.Context, d time.Duration) error
+}
+
+// New returns a client. Call Close when done with it.
+func New(o Options) *Client {
+	o.Batch = cmp.Or(o.Batch, DefaultBatch)
+	c := &Client{options: o, traits: TraitsOf(o.Model), pause: pause}
+	c.prefixes = map[Use]string{Query: c.traits.Query, Passage: c.traits.Passage}
+	if o.QueryPrefix != nil {
+		c.prefixes[Query] = *o.QueryPrefix
+	}
+	if o.PassagePrefix != nil {
+		c.prefixes[Passage] = *o.PassagePrefix
+	}
+	c.dimensions.Store(int64(o.Dimensions))
+	c.health.Subject = fmt.Sprintf("embeddings: %s at %s", o.Model, o.BaseURL.Host)
+	c.health.Changed = o.Changed
+	base := strings.TrimSuffix(o.BaseURL.String(), "/")
+	if !strings.HasSuffix(base, "/v1") {
+		base += "/v1"
+	}
+	c.remote = remote.New(remote.Options{
+		BaseURL: base, Key: o.Key, Dial: o.Dial, TLS: o.TLS, Silent: c.health.Called,
+		MaxAnswer: min(max(minAnswer, o.Batch*cmp.Or(o.Dimensions, maxDimensions)*numberBytes), maxAnswer),
+		Probe: func(ctx context.Context) error {
+			_, _, err := c.ask(ctx, c.remote.Ask, []string{probeInput})
+			return err
+		},
+	})
+	return c
+}
+
+// Close ends the probes and closes idle connections.
+func (c *Client) Close() { c.remote.Close() }
+
+// Trouble says in one line what does not work at present; nil is all well.
+func (c *Client) Trouble() []string { return c.health.Lines() }
+
+// Skips tells whether questions are skipped because the service does not answer.
+func (c *Client) Skips() bool { return c.remote.Skips() }
+
+// Space names the vectors of passages. The limit of the model is no part of it, unless it is
+// configured: a release that knows the model better embeds nothing anew.
+func (c *Client) Space() retrieval.Space {
+	input := c.prefixes[Passage]
+	if n := c.options.InputTokens; n > 0 {
+		input += "|" + strconv.Itoa(n)
+	}
+	return retrieval.Space{Model: c.options.Model, Dimensions: c.options.Dimensions, Input: input}
+}
+
+// Embed returns the vectors of questions. It asks once.
+func (c *Client) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	vectors, tokens, err := c.ask(ctx, c.remote.Call, c.inputs(Query, texts))
+	c.note(Query, tokens, err)
+	if err != nil {
+		return nil, fmt.Errorf("embed question: %w", err)
+	}
+	return vectors, nil
+}
+
+// note counts a request and how it ended.
+func (c *Client) note(use Use, tokens int, err error) {
+	if errors.Is(err, context.Canceled) {
+		return // the caller left
+	}
+	result := resultOf(err)
+	if result != Skipped {
+		c.health.Called(err)
+	}
+	if c.options.Told != nil {
+		c.options.Told(use, result, tokens)
+	}
+}
+
+// resultOf says how a request ended that ended with err.
+func resultOf(err error) Result {
+	var status *remote.StatusError
+	switch {
+	case err == nil:
+		return OK
+	case errors.Is(err, remote.ErrBusy), errors.Is(err, remote.ErrDown):
+		return Skipped
+	case errors.Is(err, context.DeadlineExceeded):
+		return Timeout
+	case errors.Is(err, errAnswer):
+		return Invalid
+	case !errors.As(err, &status) || status.Status >= 500:
+		return Failed
+	case status.Status == http.StatusTooManyRequests:
+		return Limited
+	}
+	return Refused
+}
+
+// A call is Call or Ask of a remote.Client.
+type call func(ctx context.Context, method, path string, body []byte) ([]byte, error)
+
+// ask sends one request and checks the answer.
+func (c *Client) ask(ctx context.Context, call call, inputs []string) (vectors [][]float32, tokens int, err error) {
+	body, err := json.Marshal(struct {
+		Model      string   `json:"model"`
+		Input      []string `json:"input"`
+		Encoding   string   `json:"encoding_format"`
+		Dimensions int      `json:"dimensions,omitempty"`
+	}{c.options.Model, inputs, "base64", c.options.Dimensions})
+	if err != nil {
+		return nil, 0, fmt.Errorf("encode inputs: %w", err)
+	}
+	text, err := call(ctx, http.MethodPost, "/embeddings", body)
+	if err != nil {
+		return nil, 0, err
+	}
+	vectors, used, err := decode(text, len(inputs))
+	if err == nil {
+		err = c.sameLength(vectors)
+	}
+	return vectors, c.used(used, inputs), err
+}
+
+// sameLength refuses vectors of another length than is asked for or was given before: they
+// cannot be compared.
+func (c *Client) sameLength(vectors [][]float32) error {
+	for _, v := range vectors {
+		n := int64(len(v))
+		if !c.dimensions.CompareAndSwap(0, n) && c.dimensions.Load() != n {
+			return &DimensionError{Got: len(v), Want: int(c.dimensions.Load())}
+		}
+	}
+	return nil
+}
+
+// A DimensionError is about vectors of another length than those before.
+type DimensionError struct{ Got, Want int }
+
+func (e *DimensionError) Error() string {
+	return fmt.Sprintf("answered with vectors of %d dimensions, not %d; if another model has taken this name, set embeddings.dimensions to %d", e.Got, e.Want, e.Got)
+}
+
+// Is tells that the answer cannot be used.
+func (e *DimensionError) Is(err error) bool { return err == errAnswer }
+
+// used is how many tokens a request took: what the service says, if that is possible, else what
+// the inputs are here.
+func (c *Client) used(said int, inputs []string) int {
+	most := 0
+	for _, text := range inputs {
+		most += len(text) + 16
+	}
+	if said > 0 && said <= most {
+		return said
+	}
+	return c.count(inputs)
+}
+
+func (c *Client) count(inputs []string) (sum int) {
+	for _, text := range inputs {
+		n, _ := c.options.Counter.Count(text)
+		sum += n
+	}
+	return sum
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

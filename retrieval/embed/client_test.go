@@ -1,0 +1,328 @@
+package embed_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/embed"
+	"sidenote/retrieval/embed/embedtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var _ retrieval.Embedder = (*embed.Client)(nil)
+
+// words counts words, in place of tokens.
+type words struct{}
+
+func (words) Count(text string) (int, bool) { return len(strings.Fields(text)), true }
+
+// A log is what a client told.
+type log struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *log) told(use embed.Use, result embed.Result, tokens int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, fmt.Sprint(use, " ", result, " ", tokens))
+}
+
+func (l *log) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lines := l.lines
+	l.lines = nil
+	return lines
+}
+
+// open returns a client of a service, closed at the test's end.
+func open(t *testing.T, s *embedtest.Service, change func(*embed.Options)) (*embed.Client, *log) {
+	t.Helper()
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &log{}
+	o := embed.Options{BaseURL: u, Model: "stub", Counter: words{}, Told: l.told}
+	if change != nil {
+		change(&o)
+	}
+	c := embed.New(o)
+	t.Cleanup(func() {
+		c.Close()
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	})
+	return c, l
+}
+
+// A question and passages are asked for as they should be, and both forms of a vector are read.
+func TestRequests(t *testing.T) {
+	s := embedtest.Start(t)
+	c, told := open(t, s, func(o *embed.Options) {
+		o.Model, o.Dimensions, o.Key = "intfloat/multilingual-e5-small", 16, func() string { return "sk-1" }
+	})
+	if _, err := c.Embed(t.Context(), []string{"how long is leave"}); err != nil {
+		t.Fatal(err)
+	}
+	floats := func(_ int, r embedtest.Request) embedtest.Fault {
+		r.Encoding = "float"
+		return func(w http.ResponseWriter, _ embedtest.Request) { embedtest.Write(w, embedtest.AnswerTo(r)) }
+	}
+	want := []embedtest.Request{{
+		Model: "intfloat/multilingual-e5-small", Input: []string{"query: how long is leave"}, Encoding: "base64", Dimensions: 16, Key: "sk-1",
+	}}
+	if got := s.Asked(); !reflect.DeepEqual(got, want) {
+		t.Errorf("asked %+v, want %+v", got, want)
+	}
+	passages := []string{"Leave\n16 weeks", "Travel\nby train"}
+	packed, err := c.Passages(t.Context(), passages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Break(floats)
+	listed, err := c.Passages(t.Context(), passages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, text := range passages {
+		want := embedtest.Vector("passage: "+text, 16)
+		if !slices.Equal(packed.Vectors[i], want) || !slices.Equal(listed.Vectors[i], want) {
+			t.Errorf("%q: %v in base64, %v as a list, want %v", text, packed.Vectors[i], listed.Vectors[i], want)
+		}
+	}
+	if got, want := told.take(), []string{"query ok 5", "passage ok 8", "passage ok 8"}; !slices.Equal(got, want) {
+		t.Errorf("told %q, want %q", got, want)
+	}
+	if c.Trouble() != nil {
+		t.Errorf("trouble %q", c.Trouble())
+	}
+}
+
+// Without a configured number of dimensions none is asked for.
+func TestDimensionsAreSentWhereConfigured(t *testing.T) {
+	s := embedtest.Start(t)
+	c, _ := open(t, s, nil)
+	vectors, err := c.Embed(t.Context(), []string{"a"})
+	if err != nil || len(vectors[0]) != embedtest.Dimensions || s.Asked()[0].Dimensions != 0 {
+		t.Errorf("%v, %v, asked %+v", vectors, err, s.Asked())
+	}
+}
+
+// answering answers each request with a text.
+func answering(text string) func(int, embedtest.Request) embedtest.Fault {
+	return func(int, embedtest.Request) embedtest.Fault {
+		return func(w http.ResponseWriter, _ embedtest.Request) { _, _ = w.Write([]byte(text)) }
+	}
+}
+
+// changed answers with what change makes of the right answer.
+func changed(change func(a *embedtest.Answer)) func(int, embedtest.Request) embedtest.Fault {
+	return func(_ int, r embedtest.Request) embedtest.Fault {
+		a := embedtest.AnswerTo(r)
+		change(&a)
+		return func(w http.ResponseWriter, _ embedtest.Request) { embedtest.Write(w, a) }
+	}
+}
+
+// The vectors come in the order of the inputs, in whatever order they are answered.
+func TestReorderedAnswer(t *testing.T) {
+	s := embedtest.Start(t)
+	c, _ := open(t, s, nil)
+	s.Break(changed(func(a *embedtest.Answer) { slices.Reverse(a.Data) }))
+	texts := []string{"a", "b", "c"}
+	vectors, err := c.Embed(t.Context(), texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, text := range texts {
+		if !slices.Equal(vectors[i], embedtest.Vector(text, embedtest.Dimensions)) {
+			t.Errorf("vector %d is not that of %q", i, text)
+		}
+	}
+}
+
+// An answer that lies is an error that says how, and gives no vector.
+//
+// Row K7 of deploy/CONTRIBUTING.md.
+func TestAnswersAreChecked(t *testing.T) {
+	with := func(change func(v []float32)) func(*embedtest.Answer) {
+		return func(a *embedtest.Answer) {
+			v := embedtest.Vector("b", embedtest.Dimensions)
+			change(v)
+			a.Data[1].Embedding = embedtest.Packed(v)
+		}
+	}
+	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
+	for name, c := range map[string]struct {
+		fault func(int, embedtest.Request) embedtest.Fault
+		want  string
+	}{
+		"one too few":    {changed(func(a *embedtest.Answer) { a.Data = a.Data[:1] }), "1 vectors for 2 inputs"},
+		"one too many":   {changed(func(a *embedtest.Answer) { a.Data = append(a.Data, a.Data[0]) }), "3 vectors for 2 inputs"},
+		"twice":          {changed(func(a *embedtest.Answer) { a.Data[1].Index = 0 }), "index 0 comes twice"},
+		"out of range":   {changed(func(a *embedtest.Answer) { a.Data[1].Index = 2 }), "index 2 of 2 inputs"},
+		"below":          {changed(func(a *embedtest.Answer) { a.Data[0].Index = -1 }), "index -1 of 2 inputs"},
+		"no index":       {answering(`{"data": [{"embedding": [1]}, {"embedding": [2]}]}`), "data[0] has no index"},
+		"shorter":        {changed(func(a *embedtest.Answer) { a.Data[1].Embedding = []float32{1, 2} }), "vectors of 2 dimensions, not 64"},
+		"empty":          {changed(func(a *embedtest.Answer) { a.Data[1].Embedding = []float32{} }), "all of its 0 numbers are 0"},
+		"NaN":            {changed(with(func(v []float32) { v[3] = nan })), "vector 1: number 3 of 64 is NaN"},
+		"infinite":       {changed(with(func(v []float32) { v[0] = inf })), "vector 1: number 0 of 64 is -Inf"},
+		"zero":           {changed(with(func(v []float32) { clear(v) })), "vector 1: all of its 64 numbers are 0"},
+		"beyond float32": {answering(`{"data": [{"index": 0, "embedding": [1e300]}, {"index": 1, "embedding": [1]}]}`), "no list of float32s"},
+		"null":           {answering(`{"data": [{"index": 0, "embedding": [1, null]}, {"index": 1, "embedding": [1, 2]}]}`), "neither a list of numbers nor base64"},
+		"no vector":      {answering(`{"data": [{"index": 0}, {"index": 1}]}`), "neither a list of numbers nor base64"},
+		"not base64":     {changed(func(a *embedtest.Answer) { a.Data[0].Embedding = "%%%" }), "no base64 of float32s"},
+		"odd base64":     {changed(func(a *embedtest.Answer) { a.Data[0].Embedding = "AAAAAAA=" }), "no base64 of float32s"},
+		"an error":       {answering(`{"error": {"message": "key sk-secret is bad", "code": "bad_key"}}`), "it is an error (bad_key), with status 200"},
+		"no data":        {answering(`{"object": "list"}`), "it has no data"},
+		"a list":         {answering(`[1, 2]`), "it is no list of vectors"},
+		"not JSON":       {answering(`{"data": [NaN`), "not JSON"},
+		"a word":         {answering(`"ok"`), "it is no list of vectors"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := embedtest.Start(t)
+			client, told := open(t, s, nil)
+			if _, err := client.Embed(t.Context(), []string{"first"}); err != nil { // teaches it the dimensions
+				t.Fatal(err)
+			}
+			told.take()
+			s.Break(c.fault)
+			vectors, err := client.Embed(t.Context(), []string{"a", "b"})
+			if err == nil || !strings.Contains(err.Error(), c.want) || vectors != nil {
+				t.Errorf("%v, %v; want an error of %q", vectors, err, c.want)
+			}
+			if strings.Contains(fmt.Sprint(err, client.Trouble()), "secret") {
+				t.Errorf("%v tells what the service said", err)
+			}
+			if lines := client.Trouble(); len(lines) != 1 || !strings.HasPrefix(lines[0], "embeddings: stub at 127.0.0.1:") {
+				t.Errorf("trouble %q", lines)
+			}
+			if got := told.take(); len(got) != 1 || strings.HasPrefix(got[0], "query ok") {
+				t.Errorf("told %q", got)
+			}
+			s.Break(nil)
+			if _, err := client.Embed(t.Context(), []string{"a"}); err != nil || client.Trouble() != nil {
+				t.Errorf("afterwards: %v, %q", err, client.Trouble())
+			}
+		})
+	}
+}
+
+// A huge answer is not read to its end.
+//
+// Row K7 of deploy/CONTRIBUTING.md.
+func TestHugeAnswer(t *testing.T) {
+	s := embedtest.Start(t)
+	c, _ := open(t, s, nil)
+	var written int
+	done := make(chan struct{})
+	s.Break(func(int, embedtest.Request) embedtest.Fault {
+		return func(w http.ResponseWriter, r embedtest.Request) {
+			defer close(done)
+			page := []byte(strings.Repeat("1,", 1<<19))
+			_, _ = w.Write([]byte(`{"data": [{"index": 0, "embedding": [`))
+			for written < 1<<30 {
+				n, err := w.Write(page)
+				if written += n; err != nil {
+					return
+				}
+			}
+		}
+	})
+	_, err := c.Embed(t.Context(), []string{"a"})
+	if err == nil || !strings.Contains(err.Error(), "answer is larger than 8 MiB") {
+		t.Errorf("%v", err)
+	}
+	if <-done; written > 64<<20 {
+		t.Errorf("%d MiB were sent", written>>20)
+	}
+}
+
+// A question is asked once, and no longer than it has time.
+func TestQuestionsAreAskedOnce(t *testing.T) {
+	s := embedtest.Start(t)
+	c, told := open(t, s, nil)
+	for _, status := range []int{429, 500, 503, 400} {
+		s.Break(func(int, embedtest.Request) embedtest.Fault { return embedtest.Status(status, "") })
+		if _, err := c.Embed(t.Context(), []string{"a"}); err == nil || !strings.Contains(err.Error(), fmt.Sprint("answered ", status, " (stub_error)")) {
+			t.Errorf("%d: %v", status, err)
+		}
+		if n := len(s.Asked()); n != 1 {
+			t.Errorf("%d: asked %d times", status, n)
+		}
+	}
+	want := []string{"query limited 0", "query error 0", "query error 0", "query refused 0"}
+	if got := told.take(); !slices.Equal(got, want) {
+		t.Errorf("told %q, want %q", got, want)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	s.Break(func(int, embedtest.Request) embedtest.Fault {
+		cancel()
+		return embedtest.Status(500, "")
+	})
+	_, err := c.Embed(ctx, []string{"a"})
+	if got := told.take(); err == nil || len(got) > 0 && !errors.Is(err, context.Canceled) && got[0] != "query error 0" {
+		t.Errorf("%v, told %q", err, got)
+	}
+}
+
+// What the service says of tokens is believed within reason.
+func TestTokens(t *testing.T) {
+	s := embedtest.Start(t)
+	c, told := open(t, s, nil)
+	for said, want := range map[int]string{3: "query ok 3", 0: "query ok 2", -5: "query ok 2", 1 << 40: "query ok 2"} {
+		s.Break(changed(func(a *embedtest.Answer) { a.Usage.PromptTokens, a.Usage.TotalTokens = said, said }))
+		if _, err := c.Embed(t.Context(), []string{"two words"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := told.take(); !slices.Equal(got, []string{want}) {
+			t.Errorf("said %d: told %q, want %q", said, got, want)
+		}
+	}
+}
+
+// The space of passages names what changes their vectors, and nothing else.
+func TestSpace(t *testing.T) {
+	s := embedtest.Start(t)
+	space := func(change func(*embed.Options)) string {
+		c, _ := open(t, s, change)
+		text, err := json.Marshal(c.Space())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	own := ""
+	seen := map[string]string{}
+	for name, change := range map[string]func(*embed.Options){
+		"as it is":       nil,
+		"model":          func(o *embed.Options) { o.Model = "other" },
+		"dimensions":     func(o *embed.Options) { o.Dimensions = 32 },
+		"passage prefix": func(o *embed.Options) { p := "p: "; o.PassagePrefix = &p },
+		"input tokens":   func(o *embed.Options) { o.InputTokens = 100 },
+	} {
+		text := space(change)
+		if before, twice := seen[text]; twice {
+			t.Errorf("%s and %s have one space: %s", name, before, text)
+		}
+		seen[text] = name
+	}
+	if space(func(o *embed.Options) { o.QueryPrefix, o.PassagePrefix, o.Batch = &own, &own, 3 }) != space(nil) {
+		t.Error("what changes no passage is in the space")
+	}
+}
