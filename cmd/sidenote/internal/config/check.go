@@ -23,6 +23,7 @@ func (c checker) check(offline bool) {
 	modelrows.Check(c.Models, c.problem)
 	c.checkState()
 	c.checkBases()
+	c.checkEmbeddings()
 	c.checkRedis()
 	c.expandPolicies()
 	c.checkPolicies()

@@ -23,6 +23,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/transport/outbound"
+	"sidenote/retrieval/embed"
 )
 
 // A Config is a whole configuration, checked, with defaults filled in.
@@ -38,6 +39,7 @@ type Config struct {
 	Cache         Cache             `yaml:"cache"`
 	Explain       Explain           `yaml:"explain"`
 	Redis         Redis             `yaml:"redis"`
+	Embeddings    Embeddings        `yaml:"embeddings"`
 	Budgets       limits.Budgets    `yaml:"budgets"`
 	Prices        []limits.PriceRow `yaml:"prices"` // first match wins; none are built in
 	Concurrency   Count             `yaml:"concurrency" min:"1" max:"1M"`
@@ -57,6 +59,7 @@ type Config struct {
 	env       func(name string) (string, bool)
 	home      string // of the user; "" if nobody knows
 	fields    schema.Cache
+	service   Upstream                     // of Embeddings, where it is named by its URL
 	served    map[string][]tls.Certificate // of ports, by their keys in the configuration
 }
 
@@ -215,6 +218,7 @@ func Default() Config {
 		Telemetry:     Telemetry{Listen: Off, Log: Log{Format: "auto", Requests: "all"}},
 		Cache:         Cache{Memory: 64 << 20, TTL: 10 * time.Minute, EmptyTTL: 30 * time.Second},
 		Explain:       Explain{Keep: 1000, Bodies: explain.BodiesOff},
+		Embeddings:    Embeddings{QueryPrefix: prefixAuto, PassagePrefix: prefixAuto, Batch: embed.DefaultBatch},
 		Redis:         Redis{Timeout: redis.DefaultTimeout, Prefix: redis.DefaultPrefix, TTL: time.Hour},
 		Budgets:       limits.Budgets{Store: "auto", OnFailure: "fail_closed", OnRollback: "correct", Replicas: 1},
 		Concurrency:   1024,

@@ -16,6 +16,7 @@ const (
 	maySecrets   = "secrets"   // read secrets of the environment and outside their folder
 	mayPaths     = "paths"     // have bases of documents outside their folder
 	mayStores    = "stores"    // have bases in vector stores of others' upstreams
+	mayEmbed     = "embed"     // have bases whose texts go to the service for embeddings
 	mayTokens    = "tokens"    // say which tokens name their tenants
 	mayAll       = "all"       // whatever the main file may
 )

@@ -12,7 +12,7 @@ import (
 type Include struct {
 	Path      string   `yaml:"path" need:"true"` // a pattern, relative to this file
 	Optional  bool     `yaml:"optional"`         // no file need match
-	May       []string `yaml:"may" of:"upstreams|secrets|paths|stores|tokens|all"`
+	May       []string `yaml:"may" of:"upstreams|secrets|paths|stores|embed|tokens|all"`
 	Knowledge []Name   `yaml:"knowledge"` // bases of others that their policies and tenants may name
 }
 

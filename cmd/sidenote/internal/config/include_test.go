@@ -73,6 +73,7 @@ policies:
   default: {upstream: api}
   hr: {upstream: api, knowledge: [salaries]}
 include: [%s]
+embeddings: {upstream: api, model: m}
 `
 	const tenant = "tenants: {one: {keys: [" + digest + "]"
 	const at = "etc/team/a.yaml"
@@ -92,6 +93,8 @@ include: [%s]
 		{"by a base that nobody defined here", "team/*.yaml", "knowledge: {kept: {engine: embedded}}\n", at + `:1:13: knowledge.kept: is without a folder what the state folder holds by this name` + can("knowledge: [kept]")},
 		{"by such a base, allowed", "{path: team/*.yaml, knowledge: [kept]}", "knowledge: {kept: {engine: embedded}}\n", ""},
 		{"by a store with another's key", "team/*.yaml", "knowledge: {all: {engine: vector_store, upstream: api, id: vs_1}}\n", at + `:1:41: knowledge.all.upstream: upstream "api" is not of this file` + can("may: [stores]")},
+		{"by texts that leave", "team/*.yaml", "knowledge: {new: {path: ./docs, embed: true}}\n", at + ":1:33: knowledge.new.embed: its texts would go to the service of etc/c.yaml" + can("may: [embed]")},
+		{"by texts that leave, allowed", "{path: team/*.yaml, may: [embed]}", "knowledge: {new: {path: ./docs, embed: true}}\n", ""},
 		{"by such a store, allowed", "{path: team/*.yaml, may: [stores]}", "knowledge: {all: {engine: vector_store, upstream: api, id: vs_1}}\n", ""},
 		{"an upstream", "team/*.yaml", "upstreams: {evil: http://evil.test}\n", at + `:1:13: upstreams.evil: is not for an included file to define` + can("may: [upstreams]")},
 		{"an upstream, allowed", "{path: team/*.yaml, may: [upstreams]}", "upstreams: {evil: {base_url: http://evil.test, api_key: {file: keys/a}}}\nknowledge: {s: {engine: vector_store, upstream: evil, id: vs_1}}\n", ""},
@@ -106,7 +109,7 @@ include: [%s]
 		{"a folder by its whole path", "team/*.yaml", "knowledge: {docs: /etc}\n", at + `:1:19: knowledge.docs.path: "/etc" lies outside of this file's folder` + can("may: [paths]")},
 		{"folders, allowed", "{path: team/*.yaml, may: [paths]}", "knowledge: {docs: ../salaries, etc: {path: /etc}}\n", ""},
 		{"all, allowed", "{path: team/*.yaml, may: [all]}", "upstreams: {default: {base_url: http://a.test, api_key: {env: KEY}}}\nknowledge: {kept: {engine: embedded}, d: /d}\n" + tenant + ", policy: hr}}", ""},
-		{"a word that is none", "{path: team/*.yaml, may: [everything]}", "models: [{match: x, window: 1k}]\n", `etc/c.yaml:7:37: include[0].may[0]: "everything" is none of upstreams, secrets, paths, stores, tokens, all`},
+		{"a word that is none", "{path: team/*.yaml, may: [everything]}", "models: [{match: x, window: 1k}]\n", `etc/c.yaml:7:37: include[0].may[0]: "everything" is none of upstreams, secrets, paths, stores, embed, tokens, all`},
 		{"a base that is none", "{path: team/*.yaml, knowledge: [handbok]}", "models: [{match: x, window: 1k}]\n", `etc/c.yaml:7:43: include[0].knowledge[0]: no base is named "handbok"; did you mean handbook?`},
 	} {
 		d := disk{"etc/c.yaml": fmt.Sprintf(main, c.include), at: c.file, "etc/key": "sk-canary", "/etc/key": "sk-canary", "etc/team/keys/a": "sk-own"}

@@ -42,6 +42,10 @@ type Knowledge struct {
 	// Deletions says what to do where most files of the folder are gone.
 	Deletions string `yaml:"deletions" of:"keep|accept"`
 
+	// Embed has its chunks embedded: its texts, and questions to it, go to the service of
+	// Config.Embeddings.
+	Embed bool `yaml:"embed"`
+
 	// RelevanceThreshold is the least relevance of its sources.
 	RelevanceThreshold Relevance `yaml:"relevance_threshold"`
 
@@ -113,7 +117,7 @@ func (c checker) checkBases() {
 			need = []string{"path"} // a flag has given it, and a base without says that it is one
 		}
 		if k.Engine == EngineVectorStore {
-			need, other, hint = []string{"upstream", "id"}, []string{"path", "include", "exclude", "attributes", "attributes_from", "deletions"}, ""
+			need, other, hint = []string{"upstream", "id"}, []string{"path", "include", "exclude", "attributes", "attributes_from", "deletions", "embed"}, ""
 		}
 		for _, field := range other {
 			if written(field) {
@@ -157,8 +161,8 @@ func (c *Config) VectorStore(name Name) vectorstore.Options {
 	}
 }
 
-// OnlyForKnowledge tells whether an upstream is used for vector stores of bases and for no
-// request.
+// OnlyForKnowledge tells whether an upstream is used for vector stores of bases or for
+// embeddings, and for no request.
 func (c *Config) OnlyForKnowledge(upstream Name) bool {
 	for _, p := range c.tenants {
 		if p.Upstream == string(upstream) {
@@ -170,7 +174,8 @@ func (c *Config) OnlyForKnowledge(upstream Name) bool {
 			return true
 		}
 	}
-	return false
+	service, embeds := c.EmbeddingsUpstream()
+	return embeds && service == string(upstream)
 }
 
 // CheckFolders returns a Problems naming the bases whose path is not there. It

@@ -14,7 +14,16 @@ func TestRefused(t *testing.T) {
 	const up = "upstream: https://u.test\n"
 	for _, c := range []struct{ name, file, want string }{
 		{"unknown key", up + "polices: {a: {mode: off}}", "c.yaml:2:1: polices: unknown key; did you mean policies?"},
-		{"key of later", up + "embeddings: x", "c.yaml:2:1: embeddings: unknown key"},
+		{"key of later", up + "rerank: x", "c.yaml:2:1: rerank: unknown key"},
+		{"embeddings as one word", up + "embeddings: x", "c.yaml:2:13: embeddings: wants a map"},
+		{"embeddings without model", up + "embeddings: {upstream: default}", "c.yaml:2:13: embeddings.model: is missing"},
+		{"embeddings of nobody", up + "embeddings: {upstream: defualt, model: m}", `c.yaml:2:14: embeddings.upstream: no upstream is named "defualt"; did you mean default?`},
+		{"embeddings of no upstream", "upstreams: {a: http://a.test}\nembeddings: {model: m}\npolicies: {default: {upstream: a}}", "c.yaml:2:1: embeddings.upstream: is missing; name one of upstreams, or write the base URL of a service without a key"},
+		{"embeddings at a URL with a key", up + "embeddings: {upstream: 'http://u:p@e.test', model: m}", "c.yaml:2:24: embeddings.upstream: holds credentials; use api_key"},
+		{"embeddings at our address", up + "embeddings: {upstream: 'http://127.0.0.1:8080/v1', model: m}", "c.yaml:2:14: embeddings.upstream: http://127.0.0.1:8080/v1 is Sidenote's own address"},
+		{"embeddings of too many dimensions", up + "embeddings: {model: m, dimensions: 5000}", "c.yaml:2:36: embeddings.dimensions: 5000 is out of range; use 1 to 4096"},
+		{"a base without embeddings", up + "knowledge: {docs: {path: ., embed: true}}", "c.yaml:2:29: knowledge.docs.embed: goes with embeddings, and there are none; write embeddings: {upstream: NAME, model: MODEL}"},
+		{"a store with embeddings", up + "embeddings: {model: m}\nknowledge: {a: {engine: vector_store, upstream: default, id: vs_1, embed: true}}", "c.yaml:3:68: knowledge.a.embed: does not go with engine vector_store"},
 		{"no Redis", up + "redis: {prefix: a}", "c.yaml:2:1: redis.url: is missing; write it here or give --redis"},
 		{"Redis that is no URL", up + "redis: 127.0.0.1:6379", `c.yaml:2:8: redis.url: is not a URL; write it as in redis://127.0.0.1:6379/0`},
 		{"Redis of another scheme", up + "redis: http://r.test", `c.yaml:2:8: redis.url: begins with "http:"; write redis://, rediss:// (TLS) or unix://`},

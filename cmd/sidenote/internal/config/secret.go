@@ -17,6 +17,7 @@ func (c loader) readSecrets(src Source) {
 	c.readSecret(src, "admin.read_token", &c.Admin.ReadToken)
 	c.readUpstream(src, "upstream", &c.Upstream)
 	c.readRedis(src)
+	c.readEmbeddings(src)
 	for _, name := range sortedKeys(c.Upstreams) {
 		u := c.Upstreams[name]
 		c.readUpstream(src, "upstreams."+string(name), &u)

@@ -74,10 +74,16 @@ func Summary(w io.Writer, cfg *config.Config) {
 		if k.Engine == config.EngineVectorStore {
 			what = fmt.Sprintf("vector store %s on %s", k.ID, k.Upstream)
 		}
+		if to, _ := cfg.EmbeddingsUpstream(); k.Embed {
+			what += fmt.Sprintf(", texts and questions go to %s for embeddings", to)
+		}
 		if k.RelevanceThreshold > 0 {
 			what += fmt.Sprintf(", relevance of %v at least", float64(k.RelevanceThreshold))
 		}
 		fmt.Fprintf(w, "knowledge  %s: %s\n", name, what)
+	}
+	if to, ok := cfg.EmbeddingsUpstream(); ok {
+		fmt.Fprintf(w, "embeddings %s of %s, for %s\n", cfg.Embeddings.Model, to, cmp.Or(strings.Join(config.Texts(cfg.Embedded()), " "), "no base"))
 	}
 	fmt.Fprintf(w, "state      %s\n", cfg.State.Path)
 	if at := cmp.Or(redis.Address(cfg.Redis.URL.Value.Reveal()), cfg.Redis.URL.Shown()); at != "" {
