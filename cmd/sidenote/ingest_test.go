@@ -12,6 +12,7 @@ import (
 
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/ingestion"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -127,24 +128,25 @@ func TestIngestStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	r := &ingestion{a: &app{ctx: ctx, stderr: io.Discard}, cfg: cfg}
-	if err := r.choose(false); err != nil {
+	r := &ingestion.Run{Config: cfg, Stderr: io.Discard}
+	if err := r.Choose(false); err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
 	clock := func() time.Time { now = now.Add(time.Second); return now } // so that each state is shown
-	r.show = &console.Progress{Terminal: true, Now: clock, Writer: writerFunc(func() {
-		if len(r.done) > 0 {
+	r.Show = &console.Progress{Terminal: true, Now: clock, Writer: writerFunc(func() {
+		if len(r.Done) > 0 {
 			cancel() // while the third is being read
 		}
 	})}
-	if err := r.run(ctx); err == nil || ctx.Err() == nil {
-		t.Fatalf("was not stopped: %v", err)
+	stopped := r.Do(ctx)
+	if stopped == nil || ctx.Err() == nil {
+		t.Fatalf("was not stopped: %v", stopped)
 	}
-	if said := r.stopped().Error(); len(r.done) == 0 || !strings.Contains(said, "; what was read stays in "+state) || !strings.HasSuffix(said, "c)") {
-		t.Errorf("%+v: %s", r.done, said)
+	if said := stopped.Error(); len(r.Done) == 0 || !strings.Contains(said, "; what was read stays in "+state) || !strings.HasSuffix(said, "c)") {
+		t.Errorf("%+v: %s", r.Done, said)
 	}
-	start(t, noEnv, args...).ends(t, exitDone, r.done[0].ID+": 2 files, 2 chunks; 0 new, 0 changed, 2 unchanged", "")
+	start(t, noEnv, args...).ends(t, exitDone, r.Done[0].ID+": 2 files, 2 chunks; 0 new, 0 changed, 2 unchanged", "")
 
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()

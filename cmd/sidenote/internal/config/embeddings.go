@@ -67,7 +67,7 @@ func (p InputPrefix) text() *string {
 const embeddingsKey = "embeddings"
 
 // embeds tells whether the configuration has a service for embeddings.
-func (c *Config) embeds() bool {
+func embeds(c *Config) bool {
 	_, written := c.places[embeddingsKey]
 	return written
 }
@@ -84,7 +84,7 @@ func (c loader) readEmbeddings(src Source) {
 func (c checker) checkEmbeddings() {
 	key := embeddingsKey + ".upstream"
 	switch {
-	case !c.embeds():
+	case !embeds(c.Config):
 	case c.service.BaseURL.URL != nil:
 		c.checkOwnAddress(key, c.service)
 	default:
@@ -100,7 +100,7 @@ func (c checker) checkEmbeddings() {
 		if !c.Knowledge[name].Embed || c.Knowledge[name].Engine != EngineEmbedded {
 			continue
 		}
-		if !c.embeds() {
+		if !embeds(c.Config) {
 			c.problem(key, "goes with embeddings, and there are none; write embeddings: {upstream: NAME, model: MODEL}")
 		}
 		if !c.may(key, mayEmbed) {
@@ -111,17 +111,17 @@ func (c checker) checkEmbeddings() {
 
 // EmbeddingsUpstream returns where texts go to be embedded, as it is shown to people, and
 // whether they do.
-func (c *Config) EmbeddingsUpstream() (shown string, ok bool) {
+func EmbeddingsUpstream(c *Config) (shown string, ok bool) {
 	if c.service.BaseURL.URL != nil {
-		return c.service.BaseURL.String(), c.embeds()
+		return c.service.BaseURL.String(), embeds(c)
 	}
-	return string(cmp.Or(c.Embeddings.Upstream.Name, defaultName)), c.embeds()
+	return string(cmp.Or(c.Embeddings.Upstream.Name, defaultName)), embeds(c)
 }
 
 // Embedded lists the bases whose texts are embedded, by name.
-func (c *Config) Embedded() (names []Name) {
+func Embedded(c *Config) (names []Name) {
 	for _, name := range sortedKeys(c.Knowledge) {
-		if c.Knowledge[name].Embed && c.embeds() {
+		if c.Knowledge[name].Embed && embeds(c) {
 			names = append(names, name)
 		}
 	}
@@ -130,8 +130,8 @@ func (c *Config) Embedded() (names []Name) {
 
 // Embedder has the options of the client of embeddings, without the counter and the callbacks.
 // Its BaseURL is nil where there is none.
-func (c *Config) Embedder() embed.Options {
-	if !c.embeds() {
+func Embedder(c *Config) embed.Options {
+	if !embeds(c) {
 		return embed.Options{}
 	}
 	e, u := c.Embeddings, c.service

@@ -29,14 +29,14 @@ func TestEmbedder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := cfg.Embedder()
+			o := config.Embedder(cfg)
 			if o.BaseURL == nil {
-				if c.url != "" || len(cfg.Embedded()) > 0 {
-					t.Errorf("no service, bases %v", cfg.Embedded())
+				if c.url != "" || len(config.Embedded(cfg)) > 0 {
+					t.Errorf("no service, bases %v", config.Embedded(cfg))
 				}
 				return
 			}
-			shown, _ := cfg.EmbeddingsUpstream()
+			shown, _ := config.EmbeddingsUpstream(cfg)
 			if o.BaseURL.String() != c.url || o.Key() != c.key || shown != c.shown || o.Batch != 64 || o.QueryPrefix != nil {
 				t.Errorf("%s with key %q, shown %q, batch %d, prefix %v", o.BaseURL, o.Key(), shown, o.Batch, o.QueryPrefix)
 			}
@@ -52,11 +52,11 @@ func TestInputPrefixes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := cfg.Embedder()
+	o := config.Embedder(cfg)
 	if o.QueryPrefix == nil || *o.QueryPrefix != "" || o.PassagePrefix == nil || *o.PassagePrefix != "text: " {
 		t.Errorf("%v, %v", o.QueryPrefix, o.PassagePrefix)
 	}
-	if got := config.Texts(cfg.Embedded()); len(got) != 1 || got[0] != "docs" {
+	if got := config.Texts(config.Embedded(cfg)); len(got) != 1 || got[0] != "docs" {
 		t.Errorf("embedded %q", got)
 	}
 }

@@ -174,7 +174,7 @@ func (c *Config) OnlyForKnowledge(upstream Name) bool {
 			return true
 		}
 	}
-	service, embeds := c.EmbeddingsUpstream()
+	service, embeds := EmbeddingsUpstream(c)
 	return embeds && service == string(upstream)
 }
 

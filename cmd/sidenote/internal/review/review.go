@@ -74,7 +74,7 @@ func Summary(w io.Writer, cfg *config.Config) {
 		if k.Engine == config.EngineVectorStore {
 			what = fmt.Sprintf("vector store %s on %s", k.ID, k.Upstream)
 		}
-		if to, _ := cfg.EmbeddingsUpstream(); k.Embed {
+		if to, _ := config.EmbeddingsUpstream(cfg); k.Embed {
 			what += fmt.Sprintf(", texts and questions go to %s for embeddings", to)
 		}
 		if k.RelevanceThreshold > 0 {
@@ -82,8 +82,8 @@ func Summary(w io.Writer, cfg *config.Config) {
 		}
 		fmt.Fprintf(w, "knowledge  %s: %s\n", name, what)
 	}
-	if to, ok := cfg.EmbeddingsUpstream(); ok {
-		fmt.Fprintf(w, "embeddings %s of %s, for %s\n", cfg.Embeddings.Model, to, cmp.Or(strings.Join(config.Texts(cfg.Embedded()), " "), "no base"))
+	if to, ok := config.EmbeddingsUpstream(cfg); ok {
+		fmt.Fprintf(w, "embeddings %s of %s, for %s\n", cfg.Embeddings.Model, to, cmp.Or(strings.Join(config.Texts(config.Embedded(cfg)), " "), "no base"))
 	}
 	fmt.Fprintf(w, "state      %s\n", cfg.State.Path)
 	if at := cmp.Or(redis.Address(cfg.Redis.URL.Value.Reveal()), cfg.Redis.URL.Shown()); at != "" {

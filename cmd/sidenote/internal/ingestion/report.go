@@ -1,7 +1,8 @@
-package main
+package ingestion
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"sidenote/cmd/internal/console"
@@ -9,32 +10,33 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// An ingestAnswer is what --json prints.
-type ingestAnswer struct {
+// An answer is what --json prints.
+type answer struct {
 	Object    string     `json:"object"` // "ingest"
 	State     string     `json:"state"`
-	Knowledge []ingested `json:"knowledge"`
+	Knowledge []Ingested `json:"knowledge"`
 	Unread    int        `json:"unread"` // files that should have been read and could not be
 }
 
-// print prints the report of all bases.
-func (r *ingestion) print(asJSON bool) error {
-	if asJSON {
-		return printJSON(r.a.stdout, ingestAnswer{Object: "ingest", State: r.cfg.State.Path, Knowledge: append([]ingested{}, r.done...), Unread: r.unread()})
-	}
+// Answer is the report of all bases for scripts.
+func (r *Run) Answer() any {
+	return answer{Object: "ingest", State: r.Config.State.Path, Knowledge: append([]Ingested{}, r.Done...), Unread: r.unread()}
+}
+
+// Print prints the report of all bases.
+func (r *Run) Print(w io.Writer) {
 	most := 0 // a report that goes to a file is whole
-	if console.IsTerminal(r.a.stdout) {
+	if console.IsTerminal(w) {
 		most = screen.MaxUnread
 	}
-	for _, done := range r.done {
-		screen.Ingested(r.a.stdout, done.ID, done.TookMS, &done.Report, most)
+	for _, done := range r.Done {
+		screen.Ingested(w, done.ID, done.TookMS, &done.Report, most)
 	}
-	return nil
 }
 
 // unread counts the files that should have been read and could not be.
-func (r *ingestion) unread() (n int) {
-	for _, done := range r.done {
+func (r *Run) unread() (n int) {
+	for _, done := range r.Done {
 		for _, skip := range done.Skipped {
 			if !folder.SkipKind(skip.Kind).OnPurpose() {
 				n++
@@ -44,17 +46,17 @@ func (r *ingestion) unread() (n int) {
 	return n
 }
 
-// undone returns an error where files could not be read.
-func (r *ingestion) undone() error {
+// Undone returns an error where files could not be read.
+func (r *Run) Undone() error {
 	n := r.unread()
 	if n == 0 {
 		return nil
 	}
-	return partError{fmt.Errorf("done in part: %s could not be read; --allow-skipped takes that for done", console.Plural(n, "file"))}
+	return fmt.Errorf("done in part: %s could not be read; --allow-skipped takes that for done", console.Plural(n, "file"))
 }
 
 // stopped returns the error of an ingest that was stopped, with what was done before.
-func (r *ingestion) stopped() error {
+func (r *Run) stopped() error {
 	if r.reader != "" {
 		return fmt.Errorf("stopped %s; the process at %s goes on reading", r.where, r.reader)
 	}
@@ -63,5 +65,5 @@ func (r *ingestion) stopped() error {
 		names = append(names, folder.ID)
 	}
 	return fmt.Errorf("stopped %s; what was read stays in %s, and the next ingest goes on from there (not done: %s)",
-		r.where, r.cfg.State.Path, strings.Join(names, ", "))
+		r.where, r.Config.State.Path, strings.Join(names, ", "))
 }

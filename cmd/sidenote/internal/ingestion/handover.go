@@ -1,0 +1,92 @@
+package ingestion
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"sidenote/cmd/sidenote/internal/adminclient"
+	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/proxy/admin"
+	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/store"
+)
+
+// handOver asks the process that writes the state folder to read the pending folders that it
+// has too, and says why it does not read the others.
+func (r *Run) handOver(ctx context.Context, to *store.LockedError) (whyNot string, err error) {
+	client, err := adminclient.ToWriter(ctx, to, r.Config.Admin.Token.Value.Reveal(), r.Shown)
+	if err != nil {
+		return err.Error(), nil
+	}
+	for _, folder := range slices.Clone(r.pending) {
+		why, err := r.handOverOne(ctx, client, to.Address, folder)
+		if err != nil {
+			return "", err
+		}
+		whyNot = cmp.Or(whyNot, why)
+	}
+	return whyNot, nil
+}
+
+// pollEvery is how often the progress of the other process is asked for.
+const pollEvery = 150 * time.Millisecond
+
+// handOverOne hands one base over, or says why not. A process that does not answer may just
+// be ending, so that is a reason to wait and not an error.
+func (r *Run) handOverOne(ctx context.Context, client *adminclient.Client, address string, folder folder.Folder) (whyNot string, err error) {
+	b, err := client.Base(ctx, folder.ID)
+	if err != nil {
+		return err.Error(), nil
+	}
+	if why := differs(b, folder); why != "" {
+		return why, nil
+	}
+	var begun admin.Accepted
+	if err := client.Do(ctx, http.MethodPost, adminclient.KnowledgePath(folder.ID, "ingest"), admin.AskedIngest{AcceptDeletions: folder.AcceptDeletions}, &begun); err != nil {
+		return err.Error(), nil
+	}
+	r.say("%s: handed over to the process at %s", folder.ID, address)
+	r.reader = address
+	defer func() {
+		if ctx.Err() == nil {
+			r.reader = ""
+		}
+	}()
+	for {
+		b, err := client.Base(ctx, folder.ID)
+		switch i := b.Ingest; {
+		case err != nil:
+			return err.Error(), nil
+		case i == nil:
+			return "it no longer keeps " + folder.ID + " with a folder", nil
+		case i.Runs < begun.Run:
+			r.progress(folder.ID, i.Done, i.Files, i.Chunks)
+		case i.Error != "":
+			r.fail(folder, fmt.Errorf("the process at %s: %s", address, i.Error))
+			return "", nil
+		case i.Report != nil:
+			r.finish(Ingested{ID: folder.ID, Path: folder.Path, HandedOver: address, TookMS: i.TookMS, Report: *i.Report})
+			return "", nil
+		}
+		if err := engine.Pause(ctx, pollEvery); err != nil {
+			return "", err
+		}
+	}
+}
+
+// differs says how the folder of a base of the other process differs from the one here.
+func differs(b admin.Base, folder folder.Folder) string {
+	switch path, rules := engine.SplitOrigin(folder.Origin()); {
+	case b.Ingest == nil:
+		return "it keeps " + folder.ID + " with no folder"
+	case b.Path != path:
+		return fmt.Sprintf("it keeps %s with %s", folder.ID, b.Path)
+	case b.Rules != rules:
+		return fmt.Sprintf("it reads %s by other rules (include, exclude, attributes)", folder.ID)
+	}
+	return ""
+}

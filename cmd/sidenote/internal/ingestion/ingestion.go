@@ -1,0 +1,218 @@
+// Package ingestion reads folders of documents into the state folder: in this process, or by
+// handing them over to the one that writes it.
+package ingestion
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sidenote/cmd/internal/console"
+	"sidenote/cmd/sidenote/internal/adminclient"
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/proxy/admin"
+	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/knowledge/store"
+)
+
+// A Run is one run of ingest.
+type Run struct {
+	Config *config.Config
+	Shown  *adminclient.Certificate // to the process that writes the state folder
+	Show   *console.Progress
+	Stderr io.Writer
+
+	Done []Ingested // what was read
+
+	pending []folder.Folder  // still to be read
+	failed  map[string]error // why others could not be, by base
+	where   string           // how far it has come, for the message when it is stopped
+	reader  string           // address of the process that reads now; "" is this process
+
+	mu    sync.Mutex          // guards the lists while bases are read side by side; held while a message is printed
+	under map[string]progress // by base, of those that are being read
+}
+
+// A progress says how far the reading of a base has come.
+type progress struct{ done, files, chunks int }
+
+// An Ingested is a base whose folder was read.
+type Ingested struct {
+	ID         string  `json:"id"`
+	Path       string  `json:"path"`
+	HandedOver string  `json:"handed_over_to,omitempty"` // address of the process that read it
+	TookMS     float64 `json:"took_ms"`
+	admin.Report
+}
+
+// Choose finds the folders to read. Its errors are the user's mistakes.
+func (r *Run) Choose(acceptDeletions bool) error {
+	for _, name := range r.Config.KnowledgeNames() {
+		k := r.Config.Knowledge[name]
+		switch {
+		case k.MustExist:
+			return fmt.Errorf("--knowledge: %s has no folder to read; write %s=PATH, or ./%s for a folder of that name", name, name, name)
+		case k.Engine == config.EngineEmbedded && k.Path != "":
+			folder := r.Config.Folder(name)
+			folder.AcceptDeletions = folder.AcceptDeletions || acceptDeletions
+			r.pending = append(r.pending, folder)
+		}
+	}
+	if len(r.pending) == 0 {
+		return errors.New("there is nothing to read; name a folder by --knowledge NAME=PATH, or a --config")
+	}
+	if r.Config.State.Path == store.Memory {
+		return errors.New("nothing would be kept: the state is in memory; name a folder by --state")
+	}
+	return r.Config.CheckFolders(nil)
+}
+
+// Do reads the pending folders as soon as this process can write the state folder, or hands
+// them over to the process that writes it. Where it is stopped, the error says what was done.
+func (r *Run) Do(ctx context.Context) error {
+	r.where = "before it began"
+	err := r.do(ctx)
+	r.Show.Clear()
+	if ctx.Err() != nil && len(r.pending) > 0 {
+		return r.stopped()
+	}
+	return err
+}
+
+func (r *Run) do(ctx context.Context) error {
+	asked := store.LockedError{}
+	for {
+		kept, err := engine.OpenLibrary(ctx, r.Config.State.Path, library.Options{
+			Trouble: func(t library.Trouble) { r.say("state: %v", t.Err) },
+		})
+		var locked *store.LockedError
+		switch {
+		case err == nil:
+			return r.readAll(ctx, kept)
+		case !errors.As(err, &locked):
+			return fmt.Errorf("state: %w", err)
+		}
+		if *locked != asked && locked.PID != 0 { // else it was asked already, or is just starting
+			asked = *locked
+			whyNot, err := r.handOver(ctx, locked)
+			if err != nil || len(r.pending) == 0 {
+				return err
+			}
+			r.where = "while it waited for the state folder"
+			r.say("waiting: %v; %s", locked, console.Clean(whyNot))
+		}
+		if err := engine.Pause(ctx, engine.LockEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// say prints a message above the progress bar.
+func (r *Run) say(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Show.Clear()
+	fmt.Fprintf(r.Stderr, format+"\n", args...)
+}
+
+// readAll reads the pending folders in this process, side by side.
+func (r *Run) readAll(ctx context.Context, kept *library.Library) (err error) {
+	defer func() { err = cmp.Or(err, kept.Close()) }()
+	r.where = "before " + r.pending[0].ID + " was read"
+	var work errgroup.Group
+	work.SetLimit(engine.ReadAtOnce)
+	for _, f := range slices.Clone(r.pending) {
+		work.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			start := time.Now()
+			report, err := kept.Sync(ctx, f, func(p folder.Progress) {
+				r.progress(p.Knowledge, p.Done, p.Files, p.Chunks)
+			})
+			switch {
+			case ctx.Err() != nil:
+				return err
+			case err != nil:
+				r.fail(f, engine.WithRemedy(err))
+			default:
+				r.finish(Ingested{ID: f.ID, Path: f.Path, TookMS: console.Milliseconds(time.Since(start)), Report: *engine.WireReport(report)})
+			}
+			return nil
+		})
+	}
+	err = work.Wait()
+	names := r.Config.KnowledgeNames()
+	place := func(i Ingested) int { return slices.Index(names, config.Name(i.ID)) }
+	slices.SortStableFunc(r.Done, func(a, b Ingested) int { return cmp.Compare(place(a), place(b)) })
+	return err
+}
+
+// progress shows how far all bases that are being read have come together.
+func (r *Run) progress(id string, done, files, chunks int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.where = fmt.Sprintf("after %s of %s", console.Thousands(done), console.Plural(files, "file")+" of "+id)
+	if r.under == nil {
+		r.under = map[string]progress{}
+	}
+	r.under[id] = progress{done, files, chunks}
+	var all progress
+	for _, p := range r.under {
+		all = progress{all.done + p.done, all.files + p.files, all.chunks + p.chunks}
+	}
+	r.Show.Show(console.Work{Name: strings.Join(slices.Sorted(maps.Keys(r.under)), ", "), Done: all.done, Total: all.files, Unit: "files", Note: console.Plural(all.chunks, "chunk")})
+}
+
+// finish notes that a base is read.
+func (r *Run) finish(done Ingested) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Show.Clear()
+	r.Done = append(r.Done, done)
+	r.forget(done.ID)
+}
+
+// fail notes that a base could not be read; the others are read nevertheless.
+func (r *Run) fail(unread folder.Folder, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil {
+		r.failed = map[string]error{}
+	}
+	r.failed[unread.ID] = err
+	r.forget(unread.ID)
+}
+
+// forget notes that a base is not read any more.
+func (r *Run) forget(id string) {
+	delete(r.under, id)
+	r.pending = slices.DeleteFunc(r.pending, func(f folder.Folder) bool { return f.ID == id })
+}
+
+// Failure returns an error that says what could not be read, nil if nothing; part tells whether
+// something was.
+func (r *Run) Failure() (err error, part bool) {
+	for _, name := range r.Config.KnowledgeNames() {
+		failed := r.failed[string(name)]
+		switch {
+		case failed == nil:
+		case err == nil:
+			err = failed
+		default:
+			err = fmt.Errorf("%w; %w", err, failed)
+		}
+	}
+	return err, len(r.Done) > 0
+}
