@@ -18,6 +18,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config/modelrows"
 	"sidenote/cmd/sidenote/internal/engine/exchange"
 	"sidenote/cmd/sidenote/internal/engine/models"
+	"sidenote/cmd/sidenote/internal/engine/issuers"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
@@ -62,7 +63,7 @@ type Engine struct {
 	keyUses   proxy.KeyUses
 	budgets   *budgets           // nil in a command
 	modes     *killswitch.Switch // nil in a command
-	issuers   atomic.Pointer[issuers]
+	issuers   atomic.Pointer[issuers.Issuers]
 	monitor   monitor
 	tasks     *tasks
 	stopping  atomic.Bool
@@ -94,7 +95,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	}
 	e.running.Store(cfg)
 	e.catalogue.named.Store(&map[string]retrieval.Base{})
-	e.issuers.Store(newIssuers(cfg, m))
+	e.issuers.Store(issuers.New(cfg, m.tell))
 	if n := int(cfg.Explain.Keep); n > 0 {
 		e.explained = explain.New(n, cfg.Explain.Bodies)
 	}
@@ -175,7 +176,7 @@ func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.S
 	if e.budgets != nil {
 		cfg.Budgets = e.budgets.meter
 	}
-	e.issuers.Load().begin(e.tasks)
+	e.issuers.Load().Begin(e.tasks.start)
 	if e.explained != nil {
 		all = report.Recorders{e.explained, records}
 		if e.Config.Explain.Bodies != explain.BodiesOff {
@@ -189,10 +190,10 @@ func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.S
 
 // tenants says who may call by cfg. What is known of callers while the process runs is shared
 // by all that ask for it.
-func (e *Engine) tenants(cfg *config.Config, i *issuers) proxy.Tenants {
+func (e *Engine) tenants(cfg *config.Config, i *issuers.Issuers) proxy.Tenants {
 	t := cfg.Proxy().Tenants
 	t.Uses = &e.keyUses
-	i.fill(&t)
+	i.Fill(&t)
 	return t
 }
 

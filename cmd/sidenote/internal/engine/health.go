@@ -21,7 +21,7 @@ func (e *Engine) unready() []string {
 	if e.stopping.Load() {
 		return []string{"shutting down"}
 	}
-	return e.issuers.Load().pending()
+	return e.issuers.Load().Pending()
 }
 
 // Stopping lets /readyz say that this process is being stopped.
@@ -34,7 +34,7 @@ func (e *Engine) problems() []string {
 		lines = append(lines, e.Reloader.Problem())
 	}
 	lines = append(lines, e.switched()...)
-	lines = append(lines, e.issuers.Load().problems()...)
+	lines = append(lines, e.issuers.Load().Problems()...)
 	return append(lines, e.Bases.problems()...)
 }
 

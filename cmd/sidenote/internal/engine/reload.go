@@ -28,7 +28,7 @@ func (e *Engine) Running() *config.Config { return e.running.Load() }
 // at a time, nor before DataServer and AdminServer.
 func (e *Engine) Reload(ctx context.Context, cfg *config.Config) error {
 	old := e.issuers.Load()
-	issuers, err := old.next(ctx, cfg)
+	issuers, err := old.Next(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (e *Engine) Reload(ctx context.Context, cfg *config.Config) error {
 	applied = true
 	e.admin.Store(next)
 	e.issuers.Store(issuers)
-	issuers.replace(old, e.tasks)
+	issuers.Replace(old, e.tasks.start)
 	settleBases(e.Bases, cfg, e.tasks)
 	return nil
 }

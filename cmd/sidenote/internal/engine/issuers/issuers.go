@@ -1,4 +1,5 @@
-package engine
+// Package issuers keeps the keys of those who sign tokens.
+package issuers
 
 import (
 	"context"
@@ -15,12 +16,15 @@ import (
 	"sidenote/proxy/identity"
 )
 
-// issuers have the keys of those who sign tokens, by their name in the configuration. They
+// Issuers have the keys of those who sign tokens, by their name in the configuration. They
 // are never changed: a reload makes others.
-type issuers struct {
-	byName  map[string]*issuer
-	monitor monitor
+type Issuers struct {
+	byName map[string]*issuer
+	tell   func(level slog.Level, line string)
 }
+
+// A Start runs f in the background; f ends early with its context.
+type Start func(f func(ctx context.Context))
 
 // An issuer signs tokens. Its keys are kept up to date from start to end.
 type issuer struct {
@@ -36,46 +40,47 @@ func newIssuer(c callers.Issuer) *issuer {
 	return i
 }
 
-func newIssuers(cfg *config.Config, m monitor) *issuers {
-	s := &issuers{byName: map[string]*issuer{}, monitor: m}
+// New returns the issuers of a configuration. tell hears of keys that cannot be read.
+func New(cfg *config.Config, tell func(level slog.Level, line string)) *Issuers {
+	s := &Issuers{byName: map[string]*issuer{}, tell: tell}
 	for name, c := range cfg.Identity.JWT {
 		s.byName[string(name)] = newIssuer(c)
 	}
 	return s
 }
 
-// begin reads the keys that are in files, and keeps all of them up to date.
-func (s *issuers) begin(t *tasks) {
+// Begin reads the keys that are in files, and keeps all of them up to date.
+func (s *Issuers) Begin(start Start) {
 	for name, i := range s.byName {
 		if i.config.JWKSFile != "" {
 			_ = i.Read(context.Background()) // Run reads it again at once, and tells of an error
 		}
-		s.start(t, name)
+		s.start(start, name)
 	}
 }
 
 // start keeps the keys of an issuer up to date.
-func (s *issuers) start(t *tasks, name string) {
+func (s *Issuers) start(in Start, name string) {
 	i, line := s.byName[name], ofIssuer(name, "the keys could not be read")
-	t.start(func(ctx context.Context) {
+	in(func(ctx context.Context) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(i.ended, cancel)()
 		i.Run(ctx, func(err error) {
 			if err == nil {
-				s.monitor.tell(slog.LevelInfo, "over: "+line)
+				s.tell(slog.LevelInfo, "over: "+line)
 				return
 			}
-			s.monitor.tell(slog.LevelWarn, ofIssuer(name, i.Trouble()))
+			s.tell(slog.LevelWarn, ofIssuer(name, i.Trouble()))
 		})
 	})
 }
 
-// next returns the issuers of cfg. Those whose keys come from where they came from keep them.
+// Next returns the issuers of cfg. Those whose keys come from where they came from keep them.
 // Other keys are read now. It is an error if they cannot be where tokens of the same issuer
 // are accepted at present, as they would be refused.
-func (s *issuers) next(ctx context.Context, cfg *config.Config) (*issuers, error) {
-	next, accepted := &issuers{byName: map[string]*issuer{}, monitor: s.monitor}, map[string]bool{}
+func (s *Issuers) Next(ctx context.Context, cfg *config.Config) (*Issuers, error) {
+	next, accepted := &Issuers{byName: map[string]*issuer{}, tell: s.tell}, map[string]bool{}
 	for _, i := range s.byName {
 		accepted[i.config.Issuer] = true
 	}
@@ -98,11 +103,11 @@ func (s *issuers) next(ctx context.Context, cfg *config.Config) (*issuers, error
 	return next, reading.Wait()
 }
 
-// replace takes the place of old: keys that only old has are not kept up to date any more.
-func (s *issuers) replace(old *issuers, t *tasks) {
+// Replace takes the place of old: keys that only old has are not kept up to date any more.
+func (s *Issuers) Replace(old *Issuers, start Start) {
 	for name, i := range s.byName {
 		if was := old.byName[name]; was == nil || was.KeySet != i.KeySet {
-			s.start(t, name)
+			s.start(start, name)
 		}
 	}
 	for name, was := range old.byName {
@@ -112,16 +117,16 @@ func (s *issuers) replace(old *issuers, t *tasks) {
 	}
 }
 
-// fill gives the issuers of t their keys.
-func (s *issuers) fill(t *proxy.Tenants) {
+// Fill gives the issuers of t their keys.
+func (s *Issuers) Fill(t *proxy.Tenants) {
 	for n := range t.Issuers {
 		t.Issuers[n].Keys = s.byName[t.Issuers[n].Name].KeySet
 	}
 }
 
-// pending names the issuers whose keys have been asked for and are not there yet. Until then
+// Pending names the issuers whose keys have been asked for and are not there yet. Until then
 // every token is refused, which clients take for final.
-func (s *issuers) pending() (lines []string) {
+func (s *Issuers) Pending() (lines []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
 		if s.byName[name].Pending() {
 			lines = append(lines, ofIssuer(name, "the keys are being fetched"))
@@ -130,8 +135,8 @@ func (s *issuers) pending() (lines []string) {
 	return lines
 }
 
-// problems says which keys could not be read.
-func (s *issuers) problems() (lines []string) {
+// Problems says which keys could not be read.
+func (s *Issuers) Problems() (lines []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
 		if why := s.byName[name].Trouble(); why != "" {
 			lines = append(lines, ofIssuer(name, why))
