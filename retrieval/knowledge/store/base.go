@@ -129,11 +129,13 @@ func (s *Store) SetOrigin(ctx context.Context, id, origin string) error {
 	})
 }
 
+const selectFiles = "SELECT name FROM segment WHERE base = ? UNION ALL SELECT v.name FROM segment_vectors v JOIN segment s ON s.row = v.segment WHERE s.base = ?"
+
 // DeleteBase removes a base with its documents and segments, or returns ErrNotFound.
 func (s *Store) DeleteBase(ctx context.Context, id string) error {
 	var gone []string
 	err := s.writeBase(ctx, "delete", id, func(c *change, b *baseRow) (err error) {
-		if gone, err = query(c.ctx, c.tx, scanString, "SELECT name FROM segment WHERE base = ?", b.row); err != nil {
+		if gone, err = query(c.ctx, c.tx, scanString, selectFiles, b.row, b.row); err != nil {
 			return err
 		}
 		s.step("delete base")

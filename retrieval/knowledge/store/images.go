@@ -10,9 +10,13 @@ import (
 	"sync"
 )
 
-const imageSuffix = ".seg"
+// The ends of the names of files.
+const (
+	imageSuffix   = ".seg"
+	vectorsSuffix = ".vec"
+)
 
-// images keeps the files of segments. Files are written once.
+// images keeps the files of segments, and of their vectors. Files are written once.
 type images interface {
 	path(name string) string // "" if it is none
 	write(name string, image []byte) error
@@ -58,7 +62,8 @@ func (f *folderImages) list() (names []string, err error) {
 
 // isImage tells whether a file is ours by its name, written to the end or not.
 func isImage(name string) bool {
-	return strings.HasSuffix(strings.TrimSuffix(name, freshSuffix), imageSuffix)
+	name = strings.TrimSuffix(name, freshSuffix)
+	return strings.HasSuffix(name, imageSuffix) || strings.HasSuffix(name, vectorsSuffix)
 }
 
 // memoryImages keeps them in memory.

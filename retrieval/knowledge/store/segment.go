@@ -123,6 +123,11 @@ func (s *reads) scanSegment(r *sql.Rows) (seg Segment, err error) {
 // forget removes segments of a base from the database.
 func (c *change) forget(names []string, base int64) error {
 	for _, name := range names {
+		files, err := query(c.ctx, c.tx, scanString, "SELECT name FROM segment_vectors WHERE segment = (SELECT row FROM segment WHERE name = ?)", name)
+		if err != nil {
+			return err
+		}
+		c.unnamed = append(c.unnamed, files...)
 		c.s.step("forget segment")
 		r, err := c.tx.ExecContext(c.ctx, "DELETE FROM segment WHERE name = ? AND base = ?", name, base)
 		if err != nil {
@@ -143,14 +148,14 @@ func (s *database) discard(names []string) {
 	}
 }
 
-// removeOrphans removes the files that no segment names, such as those of a
+// removeOrphans removes the files that the database does not name, such as those of a
 // process that died before it could.
 func (s *database) removeOrphans(ctx context.Context) error {
 	files, err := s.images.list()
 	if err != nil {
 		return fmt.Errorf("list segments: %w", err)
 	}
-	named, err := query(ctx, s.readers, scanString, "SELECT name FROM segment")
+	named, err := query(ctx, s.readers, scanString, "SELECT name FROM segment UNION ALL SELECT name FROM segment_vectors")
 	if err != nil {
 		return s.wrap("list segments", err)
 	}

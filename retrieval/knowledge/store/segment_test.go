@@ -108,13 +108,13 @@ func TestOrphans(t *testing.T) {
 	create(t, s, "kb")
 	seg := putSegment(t, s, "image", nil)
 	closeStore(t, s)
-	for _, name := range []string{"kb-old.seg", "kb-half.seg.new", "notes.txt"} {
+	for _, name := range []string{"kb-old.seg", "kb-half.seg.new", "kb-old.vec", "kb-half.vec.new", "notes.txt"} {
 		if err := os.WriteFile(filepath.Join(dir, "segments", name), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	follow(t, dir)
-	if n := len(files(t, filepath.Join(dir, "segments"))); n != 4 {
+	if n := len(files(t, filepath.Join(dir, "segments"))); n != 6 {
 		t.Errorf("a follower left %d files", n)
 	}
 	open(t, dir, store.Options{})

@@ -75,6 +75,8 @@ type change struct {
 	tx     *sql.Tx
 	last   int64          // row that a document was given; 0 is not known yet
 	blocks map[int64]bool // of stamps, in which documents have changed
+
+	unnamed []string // files of vectors that the database does not name afterwards
 }
 
 // write runs f in a transaction and commits it. The end of ctx ends the wait for other
@@ -96,7 +98,8 @@ func (s *Store) write(ctx context.Context, f func(*change) error) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	if err := f(&change{s: s, ctx: steady, tx: tx}); err != nil {
+	c := &change{s: s, ctx: steady, tx: tx}
+	if err := f(c); err != nil {
 		if errors.Is(err, errUnchanged) {
 			return nil
 		}
@@ -110,6 +113,7 @@ func (s *Store) write(ctx context.Context, f func(*change) error) error {
 		return err
 	}
 	s.step("committed")
+	s.discard(c.unnamed)
 	return nil
 }
 
