@@ -110,7 +110,7 @@ func (r *Retriever) far(ctx context.Context, q retrieval.Query, l Lookup[retriev
 // complete tells whether res is complete, final and of the generations that q names: a base may
 // have changed between the look-up and the search.
 func complete(res retrieval.Result, q retrieval.Query) bool {
-	return !res.Partial && !res.Provisional && !res.Reason.Failed() && slices.Equal(res.Bases, q.Bases)
+	return !res.Partial && !res.Provisional && res.Degraded == "" && !res.Reason.Failed() && slices.Equal(res.Bases, q.Bases)
 }
 
 // readTexts completes a result that was kept without the texts that an engine has. A document

@@ -14,6 +14,8 @@ const (
 	sourceScaled                // the score is a whole number of scoreUnits
 	sourceRelevance             // the relevance is that of the score with the result's floor
 	sourceNone                  // the relevance is 0
+	sourceWords                 // the arm is retrieval.ArmWords
+	sourceVector                // likewise ArmVector
 )
 
 // scoreUnit is the unit of the embedded engine's scores. Of a score that is a multiple of it the
@@ -141,6 +143,12 @@ func (e *encoder) hit(s *retrieval.Source) {
 	case identical(s.Relevance, retrieval.Relevance(s.Score, e.floor)):
 		flags |= sourceRelevance
 	}
+	switch s.Arm {
+	case retrieval.ArmWords:
+		flags |= sourceWords
+	case retrieval.ArmVector:
+		flags |= sourceVector
+	}
 	e.b = append(e.b, flags)
 	e.b = e.names.append(e.b, s.Knowledge)
 	e.b = e.docs.append(e.b, s.Doc)
@@ -194,6 +202,12 @@ func (d *decoder) source(s *retrieval.Source) {
 func (d *decoder) hit(s *retrieval.Source) {
 	flags := d.byte()
 	s.At.Kept = flags&sourceKept != 0
+	switch {
+	case flags&sourceWords != 0:
+		s.Arm = retrieval.ArmWords
+	case flags&sourceVector != 0:
+		s.Arm = retrieval.ArmVector
+	}
 	s.Knowledge, s.Doc = d.names.read(d), d.docs.read(d)
 	s.Chunk = d.int()
 	if flags&sourceScaled != 0 {

@@ -60,7 +60,7 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 	var arrived []Result
 	var refs []Ref
 	var failures []error
-	worst, provisional := ReasonNone, false
+	worst, provisional, degraded := ReasonNone, false, Stage("")
 	for _, a := range answers {
 		worst = worse(worst, a.reason())
 		if a.err != nil {
@@ -68,6 +68,7 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 			continue
 		}
 		arrived, provisional = append(arrived, a.res), provisional || a.res.Provisional
+		degraded = cmp.Or(degraded, a.res.Degraded)
 	}
 	var res Result
 	var err error
@@ -88,7 +89,7 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 	}
 	inOrder(refs, q.Bases)
 	res.Bases, res.Cache = refs, cacheOf(arrived)
-	res.Partial, res.Provisional = worst.Failed(), provisional
+	res.Partial, res.Provisional, res.Degraded = worst.Failed(), provisional, degraded
 	if res.Reason = worst; worst == ReasonNone && len(res.Sources) == 0 {
 		res.Reason = emptyReason(arrived)
 	}
@@ -114,6 +115,7 @@ func (p *Pipeline) choose(answers []Result, s Settings) (Result, error) {
 func (p *Pipeline) search(ctx context.Context, q Query) []answer {
 	ctx, cancel := context.WithTimeout(ctx, q.Settings.Deadline)
 	defer cancel()
+	ctx = withAnswerBy(ctx)
 	groups := p.groups(q.Bases)
 	if len(groups) == 1 && p.Punctual {
 		return []answer{p.ask(ctx, q, groups[0])}

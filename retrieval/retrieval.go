@@ -97,6 +97,7 @@ type Source struct {
 	Tokens    int    // of Text in the query's Encoding, exactly; 0 where unknown
 	Score     float64
 	Relevance float64 // of Score among those of all bases, see Relevance; 0 from an engine
+	Arm       Arm     // that speaks most for the chunk, of an engine that has several
 	// Sketch is that of a Sketcher of Text's content terms, made at ingest; "" where the
 	// engine has none, and in what a Pipeline returns.
 	Sketch string
@@ -173,6 +174,12 @@ func (r Reason) Failed() bool {
 // Searched tells a whole search, empty or not, from one that failed and from none.
 func (r Reason) Searched() bool { return r == ReasonNone || r == ReasonNoMatch }
 
+// A Stage is a part of a search that an answer can do without. It is a closed list.
+type Stage string
+
+// StageEmbed is the vector of the question, which was late or could not be made.
+const StageEmbed Stage = "embed"
+
 // CacheState says how a cache took part in a Result.
 type CacheState string
 
@@ -197,6 +204,10 @@ type Result struct {
 	// Provisional says that Floor is an estimate while the right one is being measured: the
 	// next answer may differ, and this one is never cached.
 	Provisional bool
+
+	// Degraded names a stage without which the answer was made; "" for none. The next answer may
+	// have it, so this one is never cached.
+	Degraded Stage
 
 	// Texts are those of Sources that an engine keeps; nil where all came with the hits, and
 	// in what a Pipeline returns.

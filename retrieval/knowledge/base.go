@@ -47,12 +47,14 @@ func (b *Base) ref(c *Content) retrieval.Ref { return holder{b.id, c}.ref() }
 // best hit that passes: else the floor would reveal something about the others.
 //
 // A base whose folder was not read to its end answers in part, with ReasonIndexing.
+//
+// It searches by words alone; a Group searches vectors too.
 func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 	h := holder{b.id, b.content.Load()}
 	if h.content == nil {
 		return noneIndexed([]retrieval.Ref{h.ref()})
 	}
-	return alone(h).retrieve(ctx, q, termsOf(q))
+	return alone(h).retrieve(ctx, q, termsOf(q), nil)
 }
 
 // noneIndexed is the answer of bases all of which are still to be indexed.

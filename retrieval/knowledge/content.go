@@ -9,6 +9,8 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/index/bm25"
+	"sidenote/retrieval/knowledge/index/dense"
+	"sidenote/retrieval/knowledge/index/mapped"
 )
 
 // A Content is the documents of a base, cut and indexed. It never changes. Segments that
@@ -17,6 +19,7 @@ import (
 type Content struct {
 	segments  index.Segments
 	index     *bm25.Index
+	vectors   *dense.Index // nil where no text has a vector
 	options   ContentOptions
 	documents int
 	bytes     int64
@@ -35,6 +38,7 @@ type ContentOptions struct {
 	Damaged    func(*index.DamageError) // is called when a search meets damage; nil for nobody
 	Before     *Content                 // of the same base, from which this one differs little; nil for none
 	Saved      []byte                   // without Before: what Content.Calibration returned in another process
+	Probes     [][]float32              // the vectors of Probes(), to measure what cosines mean; nil where they are not known
 }
 
 // NewContent indexes what is left in segments.
@@ -47,7 +51,28 @@ func NewContent(ctx context.Context, segments index.Segments, o ContentOptions) 
 		c.bytes += s.Bytes
 	}
 	c.options.Before, c.options.Saved = nil, nil // its files may go
-	return c, c.calibrate(ctx, o.Before, o.Saved)
+	if err := c.calibrate(ctx, o.Before, o.Saved); err != nil || c.segments.Embeddings().Len() == 0 {
+		return c, err
+	}
+	return c, c.openVectors(ctx)
+}
+
+// openVectors makes the index of vectors, and measures what cosines mean in it. Damage is not
+// reported, as nothing is searched in c yet.
+func (c *Content) openVectors(ctx context.Context) error {
+	err := mapped.Guard(func() (err error) {
+		if c.vectors, err = c.segments.Embeddings().Index(); err == nil {
+			c.floor.cosines, err = extent{content: c}.measureCosines(ctx, c.options.Probes)
+		}
+		return err
+	})
+	if damage := c.segments.Embeddings().Damage(err); damage != nil {
+		return damage
+	}
+	if damage := c.segments.Fault(err); damage != nil {
+		return damage
+	}
+	return err
 }
 
 // Segments returns what is searched; nobody changes it.

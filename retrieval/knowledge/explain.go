@@ -37,6 +37,11 @@ type ExplainedHit struct {
 	// Document is what is added to the score of terms, see weighWholes: because the document as
 	// a whole has more of the question; below 0 where the chunk is a further one of it.
 	Document float64
+
+	// In bases with vectors, where the score is that of words and cosine fused:
+	Arm    retrieval.Arm // that says most for the hit; "" where words alone were searched
+	Words  float64       // the score of its terms and its document; 0 where it was not found by words
+	Cosine float64       // 0 where it has no vector
 }
 
 // mostExplained is how many different terms a search looks for, see bm25.Index.Search.
@@ -59,20 +64,21 @@ func (g *Group) Explain(ctx context.Context, q retrieval.Query) (told Explained,
 		u.await(ctx, g.Wait)
 		e.floor = u.nearest()
 	}
-	if err := e.content.Guard(func() error { return e.explain(ctx, q, terms, &told) }); err != nil {
+	asked := g.ask(ctx, q, e)
+	if err := e.content.Guard(func() error { return e.explain(ctx, q, terms, asked, &told) }); err != nil {
 		return Explained{}, fmt.Errorf("explain: %w", err)
 	}
 	return told, nil
 }
 
-func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Term, told *Explained) error {
+func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Term, asked *asked, told *Explained) error {
 	allowed, err := e.content.allowed(ctx, q.Filter)
 	if err != nil {
 		return err
 	}
 	x := e.content.index
 	terms = x.Settle(terms)
-	hits, err := e.best(ctx, terms, q.Settings.NumCandidates, allowed)
+	found, _, err := e.find(ctx, terms, asked, q.Settings.NumCandidates, allowed)
 	if err != nil {
 		return err
 	}
@@ -84,21 +90,30 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 		told.Terms = append(told.Terms, term)
 	}
 	weightiestFirst(told.Terms)
-	told.Floor = e.floor.of(x, terms, hits)
-	shares, err := sharesOf(ctx, x, terms, told.Terms[:min(len(told.Terms), mostExplained)], hits)
+	told.Floor = found.floor
+	var byWords []bm25.Hit
+	for _, h := range found.hits {
+		if h.words > 0 {
+			byWords = append(byWords, h.Hit)
+		}
+	}
+	shares, err := sharesOf(ctx, x, terms, told.Terms[:min(len(told.Terms), mostExplained)], byWords)
 	if err != nil {
 		return err
 	}
-	for _, h := range hits {
+	for _, h := range found.hits {
 		source, err := e.content.source(h.Ref)
 		if err != nil {
 			return err
 		}
-		found := ExplainedHit{Knowledge: e.of(h.Ref).id, Doc: source.Doc, Chunk: source.Chunk, Terms: shares[h.Ref], Document: h.Score}
+		found := ExplainedHit{
+			Knowledge: e.of(h.Ref).id, Doc: source.Doc, Chunk: source.Chunk, Terms: shares[h.Ref], Document: h.words,
+			Arm: h.arm, Words: h.words, Cosine: h.cosine,
+		}
 		for _, t := range found.Terms {
 			found.Document -= t.Score
 		}
-		if math.Abs(found.Document) < 1e-9*h.Score { // rounded sums
+		if math.Abs(found.Document) <= 1e-9*h.words { // rounded sums
 			found.Document = 0
 		}
 		weightiestFirst(found.Terms)

@@ -50,9 +50,12 @@ func alone(h holder) extent {
 // told to the content that it is in.
 func join(holders []holder) (extent, error) {
 	e := beside(holders)
-	return e, e.content.Guard(func() error {
+	return e, e.content.Guard(func() (err error) {
 		e.content.index = e.joint.Index()
-		return nil
+		if e.content.segments.Embeddings().Len() > 0 {
+			e.content.vectors, err = e.joint.Embeddings().Index()
+		}
+		return err
 	})
 }
 
@@ -82,15 +85,16 @@ func (e extent) of(ref bm25.Ref) holder {
 	return e.holders[e.joint.Base(ref)]
 }
 
-// retrieve answers a question that has these terms.
-func (e extent) retrieve(ctx context.Context, q retrieval.Query, terms []bm25.Term) (retrieval.Result, error) {
+// retrieve answers a question that has these terms. asked is its vector, nil where it is
+// searched by words alone.
+func (e extent) retrieve(ctx context.Context, q retrieval.Query, terms []bm25.Term, asked *asked) (retrieval.Result, error) {
 	start := time.Now()
 	res := retrieval.Result{Bases: refs(e.holders), Cache: retrieval.CacheOff}
 	if len(terms) == 0 {
 		res.Reason = retrieval.ReasonNoQueryTerms
 		return res, nil
 	}
-	err := e.content.Guard(func() error { return e.search(ctx, q, terms, &res) })
+	err := e.content.Guard(func() error { return e.search(ctx, q, terms, asked, &res) })
 	res.Took = time.Since(start)
 	if err != nil {
 		res.Reason = retrieval.ReasonError
@@ -108,26 +112,62 @@ func (e extent) retrieve(ctx context.Context, q retrieval.Query, terms []bm25.Te
 }
 
 // search completes a result by what is found.
-func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term, res *retrieval.Result) error {
+func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term, asked *asked, res *retrieval.Result) error {
 	allowed, err := e.content.allowed(ctx, q.Filter)
 	if err != nil {
 		return err
 	}
 	terms = e.content.index.Settle(terms)
-	hits, err := e.best(ctx, terms, q.Settings.NumCandidates, allowed)
+	found, degraded, err := e.find(ctx, terms, asked, q.Settings.NumCandidates, allowed)
 	if err != nil {
 		return err
 	}
-	sources := make([]retrieval.Source, len(hits))
-	for i, h := range hits {
+	res.Degraded = degraded
+	sources := make([]retrieval.Source, len(found.hits))
+	for i, h := range found.hits {
 		s := &sources[i]
-		s.Type, s.Knowledge, s.Score, s.At = "rag", e.of(h.Ref).id, h.Score, place(h.Ref)
+		s.Type, s.Knowledge, s.Score, s.At, s.Arm = "rag", e.of(h.Ref).id, h.Score, place(h.Ref), h.arm
 	}
-	e.content.segments.Identify(hits, sources)
-	res.Sources, res.Floor = sources, e.floor.of(e.content.index, terms, hits)
+	e.content.segments.Identify(sources)
+	res.Sources, res.Floor = sources, found.floor
 	res.Texts = &hitTexts{extent: e, encoding: q.Encoding}
-	res.Retrieved, res.Unique = len(hits), len(hits)
+	res.Retrieved, res.Unique = len(sources), len(sources)
 	return nil
+}
+
+// A found is what a search has found, the best first, and the least score of its answers.
+type found struct {
+	hits  []foundHit
+	floor float64
+}
+
+type foundHit struct {
+	bm25.Hit
+	arm    retrieval.Arm // "" where words alone were searched
+	words  float64       // its score by words; 0 where it was not found by them
+	cosine float64       // 0 where it has no vector
+}
+
+// find returns the best k texts: by words, and by vectors too if the question is asked for one.
+// The stage is one that it had to do without.
+func (e extent) find(ctx context.Context, terms []bm25.Term, asked *asked, k int, allowed []bm25.Bitmap) (found, retrieval.Stage, error) {
+	if asked != nil {
+		return e.hybrid(ctx, terms, asked, k, allowed)
+	}
+	hits, err := e.best(ctx, terms, k, allowed)
+	if err != nil {
+		return found{}, "", err
+	}
+	return e.byWords(terms, hits), "", nil
+}
+
+// byWords returns what was found by words alone.
+func (e extent) byWords(terms []bm25.Term, hits []bm25.Hit) found {
+	f := found{hits: make([]foundHit, len(hits)), floor: e.floor.of(e.content.index, terms, hits)}
+	for i, h := range hits {
+		f.hits[i].Hit, f.hits[i].words = h, h.Score
+	}
+	return f
 }
 
 // refs returns the present states of bases.

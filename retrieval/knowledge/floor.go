@@ -30,7 +30,10 @@ import (
 // The constants are those of the values tried that turn away most questions about something
 // else and take no more than 3 % of the right answers of three collections (TestFloor of
 // cmd/sidenote), and hardly any of the questions to bases of few chunks.
-type floor struct{ noise float64 }
+type floor struct {
+	noise   float64
+	cosines cosineFloor
+}
 
 const (
 	floorExponent = 0.7

@@ -37,6 +37,8 @@ type Group struct {
 	Start func(f func(ctx context.Context))
 	// Wait is how long an answer waits for a floor at most.
 	Wait time.Duration
+	// Questions makes the vectors of questions to bases that have vectors; nil where none has.
+	Questions Questions
 
 	mu   sync.Mutex
 	kept map[string]*union // by the ids of the bases; keptUnions at most
@@ -80,11 +82,15 @@ func (g *Group) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resu
 // cache in front of it does.
 const promptTexts = 4096
 
-// Prompt tells whether the bases of q have few texts, and a floor.
+// Prompt tells whether the bases of q have few texts and a floor, and no vectors, for which that
+// of the question would be waited for.
 func (g *Group) Prompt(q retrieval.Query) bool {
 	u, holders := g.union(idsOf(q.Bases))
 	texts := 0
 	for _, h := range holders {
+		if g.Questions != nil && h.content.vectors != nil {
+			return false
+		}
 		texts += h.content.Chunks()
 	}
 	if texts > promptTexts || len(holders) == 0 {
@@ -139,7 +145,7 @@ func (g *Group) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 		}
 	}
 	if a.err == nil {
-		a.res, a.err = e.retrieve(ctx, q, terms)
+		a.res, a.err = e.retrieve(ctx, q, terms, g.ask(ctx, q, e))
 	} else {
 		a.res.Reason, a.err = retrieval.ReasonError, fmt.Errorf("%w: %w", retrieval.ErrUnavailable, a.err)
 	}

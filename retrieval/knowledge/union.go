@@ -63,7 +63,9 @@ func (u *union) measure(ctx context.Context) {
 	}
 	err = e.content.Guard(func() error {
 		var err error
-		u.floor, err = calibrate(ctx, e.content.index)
+		if u.floor, err = calibrate(ctx, e.content.index); err == nil && e.content.vectors != nil {
+			u.floor.cosines, err = e.measureCosines(ctx, probesOf(u.holders))
+		}
 		return err
 	})
 	u.right = err == nil
@@ -101,4 +103,14 @@ func (u *union) await(ctx context.Context, most time.Duration) bool {
 	case <-ctx.Done():
 	}
 	return false
+}
+
+// probesOf returns the probes of bases, which are the same for all that have vectors.
+func probesOf(holders []holder) [][]float32 {
+	for _, h := range holders {
+		if probes := h.content.options.Probes; len(probes) > 0 {
+			return probes
+		}
+	}
+	return nil
 }

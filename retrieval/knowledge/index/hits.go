@@ -8,21 +8,21 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// Identify fills in what hits are found by again: the id of the document of each, and its
-// place there.
-func (s Segments) Identify(hits []bm25.Hit, to []retrieval.Source) {
+// Identify fills in what texts are found by again, by their places: the id of the document of
+// each, and its place there.
+func (s Segments) Identify(to []retrieval.Source) {
 	var room [copied]byte
 	ids := room[:0]
-	for i, h := range hits {
-		texts := &s[h.Segment].texts
-		d := texts.document(h.Text)
+	for i := range to {
+		texts, at := &s[to[i].At.Segment].texts, to[i].At.Text
+		d := texts.document(at)
 		ids = append(ids, texts.id(d)...)
-		to[i].Chunk = h.Text - texts.first(d)
+		to[i].Chunk = at - texts.first(d)
 	}
 	all := string(ids)
-	for i, h := range hits {
-		texts := &s[h.Segment].texts
-		n := len(texts.id(texts.document(h.Text)))
+	for i := range to {
+		texts := &s[to[i].At.Segment].texts
+		n := len(texts.id(texts.document(to[i].At.Text)))
 		to[i].Doc, all = all[:n], all[n:]
 	}
 	runtime.KeepAlive(s)

@@ -11,6 +11,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/index/bm25"
+	"sidenote/retrieval/knowledge/index/dense"
 	"sidenote/retrieval/knowledge/index/mapped"
 )
 
@@ -21,6 +22,9 @@ type Live struct {
 	Postings  *bm25.Live
 	Documents int   // that are in the base
 	Bytes     int64 // of their texts
+
+	Vectors *Vectors    // of its texts; nil for none
+	Dense   *dense.Live // likewise
 }
 
 // Without returns the segment without the documents that are gone. before, unless nil, is
@@ -31,16 +35,13 @@ func (s *Segment) Without(gone bm25.Bitmap, before *Live) Live {
 		return *before
 	}
 	l := Live{Segment: s, Gone: gone, Documents: s.texts.documents, Bytes: int64(len(s.texts.bodies))}
-	var dead bm25.Bitmap
 	for d := range s.texts.documents {
-		if !gone.Has(d) {
-			continue
+		if gone.Has(d) {
+			l.Documents--
+			l.Bytes -= s.weight(d)
 		}
-		l.Documents--
-		l.Bytes -= s.weight(d)
-		dead.AddRange(s.texts.first(d), s.texts.first(d+1))
 	}
-	l.Postings = s.postings.Live(dead)
+	l.Postings = s.postings.Live(s.deadTexts(gone))
 	runtime.KeepAlive(s)
 	return l
 }
@@ -179,6 +180,9 @@ func (s Segments) Fault(err error) error {
 	for _, seg := range s {
 		if seg.owner != nil && seg.owner.Holds(fault.Address) {
 			return &DamageError{Segment: seg.Segment, err: fmt.Errorf("%w: %w", ErrDamaged, err)}
+		}
+		if v := seg.Vectors; v != nil && v.owner != nil && v.owner.Holds(fault.Address) {
+			return &DamageError{Segment: seg.Segment, Vectors: v, err: fmt.Errorf("%w: %w", ErrDamaged, err)}
 		}
 	}
 	return nil

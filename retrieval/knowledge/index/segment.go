@@ -111,13 +111,17 @@ func (s *Segment) labels(d int) (id, name string) {
 	return all[:middle-from], all[middle-from:]
 }
 
-// A DamageError says which segment is damaged.
+// A DamageError says which segment is damaged, or which vectors of one.
 type DamageError struct {
 	Segment *Segment
+	Vectors *Vectors // nil if it is the segment itself
 	err     error
 }
 
 func (e *DamageError) Error() string {
+	if e.Vectors != nil {
+		return fmt.Sprintf("read %s: %v", cmp.Or(e.Vectors.Name, "vectors"), e.err)
+	}
 	return fmt.Sprintf("read %s: %v", cmp.Or(e.Segment.Name, "segment"), e.err)
 }
 

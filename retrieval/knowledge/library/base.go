@@ -23,9 +23,13 @@ type base struct {
 
 	// Guarded by turn.
 	bad    map[string]error // by file: the damage that a search met
-	behind bool             // something was written that the Content may lack
-	saved  map[string]bool  // the segments of the calibration that is saved; nil if that is not known
-	since  time.Time        // when a follower began to wait for a complete state; zero if it does not wait
+	looked map[string]bool  // the segments whose vectors were looked up in the store
+
+	badVectors map[string]bool // files of vectors in which damage was met
+
+	behind bool            // something was written that the Content may lack
+	saved  map[string]bool // the segments of the calibration that is saved; nil if that is not known
+	since  time.Time       // when a follower began to wait for a complete state; zero if it does not wait
 
 	// Guarded by the library's mu; see Wrong.
 	unshown error // why the base does not answer as the store has it
@@ -75,8 +79,20 @@ func (b *base) update(ctx context.Context, force bool) error {
 			return err
 		}
 	}
-	if err := b.show(ctx, segments, view, !whole); err != nil {
-		return err
+	for {
+		if segments, err = b.withVectors(ctx, segments); err != nil {
+			return err
+		}
+		err := b.show(ctx, segments, view, !whole)
+		damage := (*index.DamageError)(nil)
+		if errors.As(err, &damage) && damage.Vectors != nil && !b.badVectors[damage.Vectors.Name] {
+			b.forgetVectors(damage)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		break
 	}
 	b.behind, b.since = false, time.Time{}
 	return nil
@@ -87,7 +103,12 @@ func (b *base) update(ctx context.Context, force bool) error {
 func (b *base) show(ctx context.Context, segments index.Segments, view view, part bool) error {
 	version := b.state.reader.deps.Version
 	is := knowledge.Generation(view.Base.Sum.Add(b.state.reader.stale(view.Others)), version)
-	if c := b.Content(); c != nil && c.Generation() == is && c.Part() == part && slices.EqualFunc(c.Segments(), segments, func(x, y index.Live) bool { return x.Postings == y.Postings }) {
+	var probes [][]float32
+	if space, ok := b.state.spaceOf(b.ID()); ok && segments.Embeddings().Len() > 0 {
+		probes = b.state.probes(ctx, space)
+		is = knowledge.EmbeddedGeneration(is, space, segments, probes != nil)
+	}
+	if c := b.Content(); c != nil && c.Generation() == is && c.Part() == part && slices.EqualFunc(c.Segments(), segments, func(x, y index.Live) bool { return x.Postings == y.Postings && x.Dense == y.Dense }) {
 		return nil
 	}
 	var saved []byte
@@ -95,7 +116,7 @@ func (b *base) show(ctx context.Context, segments index.Segments, view view, par
 		saved, _ = b.state.truth().Calibration(ctx, b.ID()) // without it the floor is measured from nothing
 	}
 	c, err := knowledge.NewContent(ctx, segments, knowledge.ContentOptions{
-		Generation: is, Part: part, Version: version, Damaged: b.met, Before: b.Content(), Saved: saved,
+		Generation: is, Part: part, Version: version, Damaged: b.met, Before: b.Content(), Saved: saved, Probes: probes,
 	})
 	if err != nil {
 		return fmt.Errorf("index knowledge %s: %w", b.ID(), err)
@@ -104,6 +125,13 @@ func (b *base) show(ctx context.Context, segments index.Segments, view view, par
 	b.state.options.Changed(b.ID())
 	b.saveCalibration(ctx, c)
 	return nil
+}
+
+// forgetVectors leaves damaged vectors alone from now on, so that others are made.
+func (b *base) forgetVectors(e *index.DamageError) {
+	b.report(e.Vectors.Name, e)
+	b.badVectors[e.Vectors.Name] = true
+	delete(b.looked, e.Segment.Name)
 }
 
 // savedPart is the part of a base that may have changed since its calibration was saved: a

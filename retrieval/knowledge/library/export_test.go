@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"time"
 
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/extract"
@@ -69,4 +70,9 @@ func (l *Library) Documents(ctx context.Context, base, after string, limit int) 
 func (l *Library) ChangeReader(f extract.Format) {
 	l.reader.readers = slices.Clone(l.reader.readers)
 	l.reader.readers[f][0]++
+}
+
+// PutVectors keeps vectors in the store.
+func (l *Library) PutVectors(ctx context.Context, space string, kept map[store.VectorKey][]byte) error {
+	return store.VectorsOf(l.truth()).Put(ctx, space, kept, 0, time.Now())
 }

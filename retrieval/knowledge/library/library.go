@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 
+	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -34,6 +35,11 @@ type Options struct {
 	// Wanted, if not nil, tells by what the store has of a base whether the base answers;
 	// others answer like bases that are still to be indexed.
 	Wanted func(store.Base) bool
+	// Space, if not nil, tells the space of the vectors by which a base is searched; false for one
+	// that is searched by words alone.
+	Space func(base string) (retrieval.Space, bool)
+	// Questions embeds the probes of the floor; nil for nobody, as in a follower.
+	Questions retrieval.Embedder
 	// Changed, if not nil, is called after a base has got another Content. It may be called
 	// by several goroutines at once, and must not change the library.
 	Changed func(base string)

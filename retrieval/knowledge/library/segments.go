@@ -1,6 +1,7 @@
 package library
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -232,10 +233,14 @@ func (b *base) met(e *index.DamageError) {
 	b.state.inBackground(func(ctx context.Context) {
 		err := b.state.change(ctx, b.ID(), func(b *base) error {
 			c := b.Content()
-			if c == nil || !slices.ContainsFunc(c.Segments(), func(s index.Live) bool { return s.Segment == e.Segment }) {
+			if c == nil || !slices.ContainsFunc(c.Segments(), func(s index.Live) bool { return s.Segment == e.Segment && s.Vectors == cmp.Or(e.Vectors, s.Vectors) }) {
 				return nil // done
 			}
-			b.bad[e.Segment.Name] = e
+			if e.Vectors != nil {
+				b.forgetVectors(e)
+			} else {
+				b.bad[e.Segment.Name] = e
+			}
 			return b.refresh(ctx, true)
 		})
 		if err != nil && ctx.Err() == nil {

@@ -172,7 +172,7 @@ func (l *state) base(id string) *base {
 	defer l.mu.Unlock()
 	b := l.bases[id]
 	if b == nil {
-		b = &base{Base: knowledge.New(id), state: l, turn: make(chan struct{}, 1), bad: map[string]error{}}
+		b = &base{Base: knowledge.New(id), state: l, turn: make(chan struct{}, 1), bad: map[string]error{}, badVectors: map[string]bool{}}
 		l.bases[id] = b
 	}
 	return b

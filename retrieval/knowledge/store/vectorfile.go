@@ -49,24 +49,25 @@ func (f VectorFiles) Of(ctx context.Context, base string) (map[string]VectorFile
 
 // Put writes the file of a segment, in place of the one that it has. The file is on disk,
 // whole, before the database names it. It is ErrNotFound without the segment.
-func (f VectorFiles) Put(ctx context.Context, base, segment string, image []byte) error {
+func (f VectorFiles) Put(ctx context.Context, base, segment string, image []byte) (v VectorFile, err error) {
 	if f.s.writer == nil {
-		return ErrReadOnly
+		return v, ErrReadOnly
 	}
 	if err := validBase(base); err != nil { // it becomes part of the file's name
-		return fmt.Errorf("write vectors of knowledge %s: %w", base, ErrNotFound)
+		return v, fmt.Errorf("write vectors of knowledge %s: %w", base, ErrNotFound)
 	}
 	name := base + "-" + strings.ToLower(rand.Text()) + vectorsSuffix
 	if err := f.s.images.write(name, image); err != nil {
-		return f.s.wrap("write vectors of knowledge "+base, full(err))
+		return v, f.s.wrap("write vectors of knowledge "+base, full(err))
 	}
+	v = VectorFile{Segment: segment, Name: name, Path: f.s.images.path(name), Size: int64(len(image)), checksum: checksum(image)}
 	var before []string
-	err := f.s.writeBase(ctx, "write vectors of", base, func(c *change, _ *baseRow) (err error) {
+	err = f.s.writeBase(ctx, "write vectors of", base, func(c *change, _ *baseRow) (err error) {
 		if before, err = query(c.ctx, c.tx, scanString, deleteVectorFile, segment, base); err != nil {
 			return err
 		}
 		f.s.step("insert vectors")
-		r, err := c.tx.ExecContext(c.ctx, insertVectorFile, name, len(image), int64(checksum(image)), segment, base)
+		r, err := c.tx.ExecContext(c.ctx, insertVectorFile, v.Name, v.Size, int64(v.checksum), segment, base)
 		if err != nil {
 			return err
 		}
@@ -80,7 +81,7 @@ func (f VectorFiles) Put(ctx context.Context, base, segment string, image []byte
 		before = []string{name}
 	}
 	f.s.discard(before)
-	return err
+	return v, err
 }
 
 // Image returns the content of a file in memory, checked.

@@ -31,7 +31,7 @@ func TestVectorFiles(t *testing.T) {
 		put := func(segment, image string) {
 			t.Helper()
 			before, _ := s.Version(ctx)
-			if err := files.Put(ctx, "kb", segment, []byte(image)); err != nil {
+			if _, err := files.Put(ctx, "kb", segment, []byte(image)); err != nil {
 				t.Fatal(err)
 			}
 			if _, changed, err := s.Changes(ctx, before); err != nil || !slices.Equal(changed, []string{"kb"}) {
@@ -51,7 +51,7 @@ func TestVectorFiles(t *testing.T) {
 		}
 		has(map[string]string{three.Name: "third"})
 		for _, base := range []string{"kb", "other", "../kb"} {
-			if err := files.Put(ctx, base, one.Name, []byte("x")); !errors.Is(err, store.ErrNotFound) {
+			if _, err := files.Put(ctx, base, one.Name, []byte("x")); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("a segment that %s does not have: %v", base, err)
 			}
 		}
@@ -71,7 +71,7 @@ func TestVectorFilesOnDisk(t *testing.T) {
 	create(t, s, "kb")
 	seg := putSegment(t, s, "image", []int64{1})
 	for _, image := range []string{"half", "whole"} {
-		if err := store.VectorFilesOf(s).Put(t.Context(), "kb", seg.Name, []byte(image)); err != nil {
+		if _, err := store.VectorFilesOf(s).Put(t.Context(), "kb", seg.Name, []byte(image)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,7 +90,7 @@ func TestVectorFilesOnDisk(t *testing.T) {
 	if image, err := store.VectorFilesOf(s).Image(of[seg.Name]); err == nil {
 		t.Errorf("%q is served", image)
 	}
-	if err := store.VectorFilesOf(follow(t, dir)).Put(t.Context(), "kb", seg.Name, nil); !errors.Is(err, store.ErrReadOnly) {
+	if _, err := store.VectorFilesOf(follow(t, dir)).Put(t.Context(), "kb", seg.Name, nil); !errors.Is(err, store.ErrReadOnly) {
 		t.Errorf("a follower wrote: %v", err)
 	}
 	if err := s.DeleteBase(t.Context(), "kb"); err != nil {

@@ -2,6 +2,7 @@ package bm25
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"runtime"
 	"sort"
 )
@@ -137,6 +138,14 @@ func (m *Bitmap) AddRange(first, end int) {
 
 // Has tells whether text is in the set.
 func (m Bitmap) Has(text int) bool { return text/64 < len(m) && m[text/64]>>(text%64)&1 != 0 }
+
+// Len returns how many texts are in the set.
+func (m Bitmap) Len() (n int) {
+	for _, w := range m {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
 
 // word returns a word, 0 beyond the end.
 func (m Bitmap) word(i int) uint64 {

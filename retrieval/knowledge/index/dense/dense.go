@@ -58,25 +58,20 @@ func (s *Segment) kept(text int) ([]byte, error) {
 	return kept, nil
 }
 
-// components writes the vector of a text to out, unchecked.
-func (s *Segment) components(text int, out []float32) {
-	kept := s.vectors[text*s.stride()+sumBytes:][:scaleBytes+s.dimensions]
-	scale := scaleOf(kept)
-	for i, c := range kept[scaleBytes:] {
-		out[i] = scale * float32(int8(c))
-	}
+// components returns the vector of a text, unchecked.
+func (s *Segment) components(text int) []float32 {
+	return Components(s.vectors[text*s.stride()+sumBytes:][:scaleBytes+s.dimensions])
 }
 
 // measure sets the mean and the mean distance from it.
 func (s *Segment) measure() {
-	n, sum, v := float64(s.Len()), make([]float64, s.dimensions), make([]float32, s.dimensions)
+	n, sum := float64(s.Len()), make([]float64, s.dimensions)
 	s.center, s.radius = make([]float32, s.dimensions, s.dimensions+1), 0
 	if n == 0 {
 		return
 	}
 	for t := range s.all {
-		s.components(t, v)
-		for i, c := range v {
+		for i, c := range s.components(t) {
 			sum[i] += float64(c)
 		}
 	}
@@ -85,9 +80,8 @@ func (s *Segment) measure() {
 	}
 	distances := 0.0
 	for t := range s.all {
-		s.components(t, v)
 		square := 0.0
-		for i, c := range v {
+		for i, c := range s.components(t) {
 			square += float64(c-s.center[i]) * float64(c-s.center[i])
 		}
 		distances += math.Sqrt(square)

@@ -139,10 +139,9 @@ func Build(space string, texts, dimensions int, vector func(text int) []byte) ([
 	for i, c := range append(s.center, s.radius) {
 		binary.LittleEndian.PutUint32(section[centerSection][4*i:], math.Float32bits(c))
 	}
-	codes, components := section[codesSection], make([]float32, dimensions)
+	codes := section[codesSection]
 	for t := range s.all {
-		s.components(t, components)
-		for i, c := range components {
+		for i, c := range s.components(t) {
 			if c > s.center[i] {
 				at := t*8*z.words() + i/8
 				codes[at] |= 1 << (i % 8)

@@ -52,6 +52,15 @@ func Valid(kept []byte, dimensions int) bool {
 // Dimensions returns the number of components of a kept vector.
 func Dimensions(kept []byte) int { return len(kept) - scaleBytes }
 
+// Components returns the vector that was kept.
+func Components(kept []byte) []float32 {
+	v, scale := make([]float32, Dimensions(kept)), scaleOf(kept)
+	for i, c := range kept[scaleBytes:] {
+		v[i] = scale * float32(int8(c))
+	}
+	return v
+}
+
 func scaleOf(kept []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(kept)) }
 
 // normal returns v at length 1.

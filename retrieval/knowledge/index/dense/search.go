@@ -92,6 +92,17 @@ func NewQuestion(v []float32) (*Question, error) {
 	return q, nil
 }
 
+// Vector returns the question of a text that has a vector.
+func (x *Index) Vector(ref Ref) (*Question, error) {
+	defer runtime.KeepAlive(x)
+	s := x.segments[ref.Segment].segment
+	kept, err := s.kept(ref.Text)
+	if err != nil {
+		return nil, &SegmentError{Segment: ref.Segment, Err: err}
+	}
+	return NewQuestion(Components(kept))
+}
+
 // Search returns the at most k texts with the greatest cosines, the greatest first: those
 // that are not among the best by their bits may be missing. allow are by segment the texts
 // that may be found, bits as in Live; nil are all. The cosines are exact to .001.

@@ -1,0 +1,40 @@
+package retrieval
+
+import "math"
+
+// An Arm is one way in which an engine finds candidates.
+type Arm string
+
+// The arms. A source of an engine that has one way only names none.
+const (
+	ArmNone   Arm = ""
+	ArmWords  Arm = "bm25"   // by words
+	ArmVector Arm = "vector" // by the cosine of embeddings
+)
+
+// A Distribution is that of the scores of an arm's candidates. It brings scores of different
+// arms to one scale (distribution-based score fusion, M. Mazzeschi, 2023, as in Qdrant).
+type Distribution struct{ mean, deviation float64 }
+
+// DistributionOf returns the distribution of scores.
+func DistributionOf(scores []float64) (d Distribution) {
+	for _, s := range scores {
+		d.mean += s / float64(len(scores))
+	}
+	for _, s := range scores {
+		d.deviation += (s - d.mean) * (s - d.mean) / float64(len(scores))
+	}
+	d.deviation = math.Sqrt(d.deviation)
+	return d
+}
+
+// Scale returns where a score lies between three deviations below the mean, which is 0, and
+// three above, which is 1. Higher scores come out higher, beyond 1 too: the best of many
+// candidates often lie there, and are to be told apart. Where all scores are equal it is ½.
+func (d Distribution) Scale(score float64) float64 {
+	const reach = 3
+	if d.deviation < 1e-9 { // rounding
+		return .5
+	}
+	return (score - d.mean + reach*d.deviation) / (2 * reach * d.deviation)
+}

@@ -1,0 +1,70 @@
+package knowledge
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"iter"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/index"
+)
+
+// Embedded returns how many chunks have a vector, and how many there are.
+func (c *Content) Embedded() (chunks, of int) { return c.segments.Embeddings().Len(), c.Chunks() }
+
+// Unembedded goes through the passages of chunks that have no vector. It ends before what is
+// damaged.
+func (c *Content) Unembedded() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		_ = c.Guard(func() error { // damage is reported to ContentOptions.Damaged
+			for ref, passage := range c.segments.Passages() {
+				if passage != "" && !c.segments.Embeddings().Has(ref) && !yield(passage) {
+					return nil
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// Passages goes through the passages of all chunks. It ends before what is damaged.
+func (c *Content) Passages() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		_ = c.Guard(func() error { // as above
+			for _, passage := range c.segments.Passages() {
+				if passage != "" && !yield(passage) {
+					return nil
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// EmbeddedGeneration returns the generation of a base whose segments have vectors: that of its
+// documents with the space and with what is covered. Without vectors it is that of the
+// documents, by which alone it is searched then. Bases all of whose chunks have a vector have
+// the same one on every machine; one that is covered in part shares it with nobody.
+func EmbeddedGeneration(documents string, space retrieval.Space, segments index.Segments, probed bool) string {
+	embedded, texts := 0, 0
+	parts := []string{"sidenote embedded", documents, space.String(), space.Input}
+	for _, s := range segments {
+		embedded, texts = embedded+s.Dense.Len(), texts+s.Postings.Len()
+	}
+	if embedded == 0 {
+		return documents
+	}
+	if embedded < texts {
+		for _, s := range segments {
+			if s.Vectors != nil {
+				parts = append(parts, s.Name, s.Vectors.Name)
+			}
+		}
+	}
+	if !probed {
+		parts = append(parts, "without probes")
+	}
+	sum := sha256.Sum256(document.Fields(parts...))
+	return hex.EncodeToString(sum[:])
+}

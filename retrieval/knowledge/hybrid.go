@@ -1,0 +1,151 @@
+package knowledge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge/index/bm25"
+	"sidenote/retrieval/knowledge/index/dense"
+)
+
+// Questions makes the vectors of questions. One that comes too late for a caller is kept for
+// the next.
+type Questions interface {
+	// Question returns the vector of a tenant's question. It returns when ctx ends.
+	Question(ctx context.Context, tenant, text string) ([]float32, error)
+}
+
+// An asked is the vector of a question, which is made while the words are searched.
+type asked struct{ came chan askedVector }
+
+type askedVector struct {
+	vector []float32
+	err    error
+}
+
+// ask begins to make the vector of a question; nil where the extent has no vectors to compare
+// it with.
+func (g *Group) ask(ctx context.Context, q retrieval.Query, e extent) *asked {
+	if g.Questions == nil || e.content.vectors == nil {
+		return nil
+	}
+	a := &asked{came: make(chan askedVector, 1)} // room for a late vector, for which nobody waits
+	go func() {
+		var v askedVector
+		defer func() {
+			if value := recover(); value != nil {
+				v.err = fmt.Errorf("panic: %v", value)
+			}
+			a.came <- v
+		}()
+		v.vector, v.err = g.Questions.Question(ctx, q.Tenant, wholeQuestion(q))
+	}()
+	return a
+}
+
+// wholeQuestion returns a question with the turns that join it, a line each: a vector knows no
+// weights.
+func wholeQuestion(q retrieval.Query) string {
+	if len(q.Previous) == 0 {
+		return q.Text
+	}
+	lines := make([]string, 0, len(q.Previous)+1)
+	for _, turn := range slices.Backward(q.Previous) {
+		lines = append(lines, turn.Text)
+	}
+	return strings.Join(append(lines, q.Text), "\n")
+}
+
+// spared is the part of the time left that is not waited for a vector, and leastSpared what is
+// left at least: what comes after it takes some milliseconds.
+const (
+	spared      = 10
+	leastSpared = 10 * time.Millisecond
+)
+
+// await returns the question of the vector. It is late when little is left until the caller
+// wants an answer.
+func (a *asked) await(ctx context.Context) (*dense.Question, error) {
+	var late <-chan time.Time
+	if by, known := retrieval.AnswerBy(ctx); known {
+		left := time.Until(by)
+		timer := time.NewTimer(left - max(left/spared, leastSpared))
+		defer timer.Stop()
+		late = timer.C
+	}
+	var v askedVector
+	select {
+	case v = <-a.came:
+	case <-late:
+		v.err = errors.New("the vector of the question is late")
+	case <-ctx.Done():
+		v.err = ctx.Err()
+	}
+	if v.err != nil {
+		return nil, v.err
+	}
+	return dense.NewQuestion(v.vector)
+}
+
+// hybrid returns the best k texts by words and vectors together. Where the vector of the
+// question is late or cannot be had, or those of texts are damaged, it is by words alone and
+// the stage is told.
+func (e extent) hybrid(ctx context.Context, terms []bm25.Term, asked *asked, k int, allowed []bm25.Bitmap) (found, retrieval.Stage, error) {
+	words, err := e.best(ctx, terms, max(k, armDepth), allowed)
+	if err != nil {
+		return found{}, "", err
+	}
+	hits, err := e.fused(ctx, words, asked, max(k, armDepth), allowed)
+	if err != nil {
+		if ctx.Err() != nil {
+			return found{}, "", ctx.Err()
+		}
+		return e.byWords(terms, words[:min(len(words), k)]), retrieval.StageEmbed, nil
+	}
+	f := found{hits: make([]foundHit, min(len(hits), k)), floor: e.floor.ofFused(e.content.index, terms, hits)}
+	for i := range f.hits {
+		h := &hits[i]
+		f.hits[i] = foundHit{Hit: bm25.Hit{Ref: h.Ref, Score: h.score}, arm: h.arm(), cosine: h.cosine, words: h.words}
+	}
+	return f, "", nil
+}
+
+// fused waits for the vector of the question and brings what it finds together with what was
+// found by words. Damage is reported.
+func (e extent) fused(ctx context.Context, words []bm25.Hit, asked *asked, k int, allowed []bm25.Bitmap) (hits []fusedHit, err error) {
+	q, err := asked.await(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = e.content.Guard(func() error {
+		x, may := e.content.vectors, [][]uint64(nil)
+		texts := e.content.index.Len()
+		if allowed != nil {
+			may, texts = make([][]uint64, len(allowed)), 0
+			for i := range allowed {
+				may[i] = allowed[i]
+				texts += allowed[i].Len()
+			}
+		}
+		vectors, err := x.Search(ctx, q, k, may)
+		if err != nil {
+			return err
+		}
+		hits, err = fuse(words, vectors, texts, func(ref bm25.Ref) (float64, error) {
+			if !x.Has(dense.Ref(ref)) {
+				return 0, nil
+			}
+			return x.Cosine(q, dense.Ref(ref))
+		})
+		return err
+	})
+	if damage := e.content.segments.Embeddings().Damage(err); damage != nil {
+		e.content.tell(damage)
+	}
+	return hits, err
+}

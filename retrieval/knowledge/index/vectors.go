@@ -1,0 +1,154 @@
+package index
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"sidenote/retrieval/knowledge/index/bm25"
+	"sidenote/retrieval/knowledge/index/dense"
+	"sidenote/retrieval/knowledge/index/mapped"
+)
+
+// Vectors are those of the texts of a segment, in an image of their own: they come after the
+// texts, and more of them over time.
+type Vectors struct {
+	Name    string // of the file; "" if it has none
+	space   string
+	segment *dense.Segment
+	owner   *mapped.File // keeps the image where it is a file's
+}
+
+// Space returns the name of their space.
+func (v *Vectors) Space() string { return v.space }
+
+// OpenVectors opens the image of vectors of a space, which owner may be the memory of. name is
+// for the errors.
+func OpenVectors(name string, image []byte, space string, owner *mapped.File) (*Vectors, error) {
+	v := &Vectors{Name: name, space: space, owner: owner}
+	var holds any
+	if owner != nil {
+		holds = owner
+	}
+	var err error
+	if v.segment, err = dense.Open(image, space, holds); err != nil {
+		return nil, fmt.Errorf("open %s: %w", cmp.Or(name, "vectors"), err)
+	}
+	return v, nil
+}
+
+// Len returns how many texts have a vector.
+func (v *Vectors) Len() int { return v.segment.Len() }
+
+// MakeVectors returns the image of vectors of the segment's texts: kept are some of them by
+// text, as dense.Quantize returns them.
+func (s *Segment) MakeVectors(space string, kept map[int][]byte) ([]byte, error) {
+	for _, v := range kept {
+		return dense.Build(space, s.texts.count, dense.Dimensions(v), func(text int) []byte { return kept[text] })
+	}
+	return nil, errors.New("no vectors")
+}
+
+// WithVectors returns the segment with vectors of its texts, nil for none.
+func (l Live) WithVectors(v *Vectors) (Live, error) {
+	if v == l.Vectors {
+		return l, nil
+	}
+	l.Vectors, l.Dense = v, nil
+	if v == nil {
+		return l, nil
+	}
+	if v.segment.Texts() != l.texts.count {
+		return l, fmt.Errorf("open %s: %w: of %d texts, not %d", v.Name, dense.ErrDamaged, v.segment.Texts(), l.texts.count)
+	}
+	l.Dense = v.segment.Live(l.deadTexts(l.Gone))
+	return l, nil
+}
+
+// deadTexts returns the texts of documents that are gone.
+func (s *Segment) deadTexts(gone bm25.Bitmap) (dead bm25.Bitmap) {
+	for d := range s.texts.documents {
+		if gone.Has(d) {
+			dead.AddRange(s.texts.first(d), s.texts.first(d+1))
+		}
+	}
+	runtime.KeepAlive(s)
+	return dead
+}
+
+// A VectorSet is the vectors of the texts in segments.
+type VectorSet struct {
+	segments Segments
+	compare  bm25.Compare
+}
+
+// Embeddings returns the vectors of the texts in the base.
+func (s Segments) Embeddings() VectorSet { return VectorSet{s, s.compare} }
+
+// Embeddings returns those of all bases together.
+func (j Joint) Embeddings() VectorSet { return VectorSet{j.Segments, j.compare} }
+
+// Len returns how many texts have a vector.
+func (v VectorSet) Len() (n int) {
+	for i := range v.segments {
+		n += v.segments[i].Dense.Len()
+	}
+	return n
+}
+
+// Has tells whether a text has a vector.
+func (v VectorSet) Has(ref bm25.Ref) bool { return v.segments[ref.Segment].Dense.Has(ref.Text) }
+
+// Index returns the index to search in; equal cosines stand in the order of the texts. It is an
+// error if vectors have different dimensions.
+func (v VectorSet) Index() (*dense.Index, error) {
+	live := make([]*dense.Live, len(v.segments))
+	for i := range v.segments {
+		live[i] = v.segments[i].Dense
+	}
+	return dense.NewIndex(live, func(a, b dense.Ref) int { return v.compare(bm25.Ref(a), bm25.Ref(b)) })
+}
+
+// Sample returns n texts that have vectors, fewer if there are not as many: always the same ones
+// of the same texts, in whatever segments they are, and hardly others when some texts change.
+func (v VectorSet) Sample(n int) []bm25.Ref {
+	s := v.segments
+	defer runtime.KeepAlive(s)
+	type drawn struct {
+		sum int
+		bm25.Ref
+	}
+	least := func(a, b drawn) int {
+		return cmp.Or(cmp.Compare(a.sum, b.sum), v.compare(a.Ref, b.Ref))
+	}
+	var sample []drawn
+	for i := range s {
+		for t := range s[i].texts.count {
+			d := drawn{number(s[i].texts.sums, t), bm25.Ref{Segment: i, Text: t}}
+			if !s[i].Dense.Has(t) || len(sample) == n && least(d, sample[n-1]) >= 0 {
+				continue
+			}
+			at, _ := slices.BinarySearchFunc(sample, d, least)
+			sample = slices.Insert(sample, at, d)
+			sample = sample[:min(len(sample), n)]
+		}
+	}
+	refs := make([]bm25.Ref, len(sample))
+	for i, d := range sample {
+		refs[i] = d.Ref
+	}
+	return refs
+}
+
+// Damage returns the damage that an error of the index tells of; nil if it is about something
+// else.
+func (v VectorSet) Damage(err error) *DamageError {
+	s := v.segments
+	of := (*dense.SegmentError)(nil)
+	if !errors.As(err, &of) || !errors.Is(err, dense.ErrDamaged) {
+		return nil
+	}
+	return &DamageError{Segment: s[of.Segment].Segment, Vectors: s[of.Segment].Vectors, err: fmt.Errorf("%w: %w", ErrDamaged, of.Err)}
+}

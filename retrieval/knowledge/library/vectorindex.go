@@ -1,0 +1,237 @@
+package library
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/index"
+	"sidenote/retrieval/knowledge/index/dense"
+	"sidenote/retrieval/knowledge/index/mapped"
+	"sidenote/retrieval/knowledge/store"
+)
+
+// vectorsPage is how many vectors are read of the store at a time.
+const vectorsPage = 1024
+
+// probing is how long the service has to embed the probes.
+const probing = 10 * time.Second
+
+// IndexVectors lets a base be searched by the vectors that the store has of its passages, and
+// returns how many chunks have one. Only those segments are written to which there are more
+// than before.
+func (l *Library) IndexVectors(ctx context.Context, id string) (embedded, of int, err error) {
+	b := l.base(id)
+	space, ok := l.spaceOf(id)
+	c := b.Content()
+	if !ok || c == nil {
+		return 0, 0, nil
+	}
+	if l.writes() {
+		l.embedProbes(ctx, space)
+		for _, s := range c.Segments() {
+			if s.Name == "" {
+				continue
+			}
+			if err := c.Guard(func() error { return l.putVectors(ctx, id, s, space) }); err != nil {
+				return 0, 0, fmt.Errorf("index vectors of knowledge %s: %w", id, err)
+			}
+		}
+	}
+	err = l.change(ctx, id, func(b *base) error { return b.refresh(ctx, true) })
+	if c := b.Content(); c != nil {
+		embedded, of = c.Embedded()
+	}
+	return embedded, of, err
+}
+
+func (l *state) spaceOf(base string) (retrieval.Space, bool) {
+	if l.options.Space == nil {
+		return retrieval.Space{}, false
+	}
+	return l.options.Space(base)
+}
+
+// putVectors writes the file of a segment's vectors, if there are more than it has.
+func (l *Library) putVectors(ctx context.Context, base string, s index.Live, space retrieval.Space) error {
+	image, err := l.makeVectors(ctx, s, space)
+	if err != nil || image == nil {
+		return err
+	}
+	_, err = store.VectorFilesOf(l.truth()).Put(ctx, base, s.Name, image)
+	if errors.Is(err, store.ErrNotFound) { // the segment was dropped meanwhile
+		return nil
+	}
+	return err
+}
+
+// makeVectors returns the image of the vectors of a segment, nil if there are no more than it
+// has.
+func (l *state) makeVectors(ctx context.Context, s index.Live, space retrieval.Space) ([]byte, error) {
+	kept, texts, keys := map[int][]byte{}, []int{}, []store.VectorKey{}
+	read := func() error {
+		found, err := store.VectorsOf(l.truth()).Get(ctx, keys...)
+		for i, key := range keys {
+			if v := found[key]; v != nil {
+				kept[texts[i]] = v
+			}
+		}
+		texts, keys = texts[:0], keys[:0]
+		return err
+	}
+	for ref, passage := range (index.Segments{s}).Passages() {
+		if passage == "" {
+			continue
+		}
+		texts, keys = append(texts, ref.Text), append(keys, space.Key(passage))
+		if len(keys) == vectorsPage {
+			if err := read(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := read(); err != nil || len(kept) <= s.Dense.Len() {
+		return nil, err
+	}
+	return s.MakeVectors(space.String(), kept)
+}
+
+// withVectors returns segments with their vectors. Those of a segment that is new are looked up
+// in the store once; after that IndexVectors does it.
+func (b *base) withVectors(ctx context.Context, segments index.Segments) (index.Segments, error) {
+	space, wanted := b.state.spaceOf(b.ID())
+	o := vectorOpener{base: b, space: space}
+	if wanted {
+		var err error
+		if o.files, err = store.VectorFilesOf(b.state.truth()).Of(ctx, b.ID()); err != nil {
+			return nil, err
+		}
+	}
+	out, looked := make(index.Segments, len(segments)), map[string]bool{}
+	for i, l := range segments {
+		var v *index.Vectors
+		var err error
+		if wanted {
+			if v, err = o.of(ctx, l); err != nil {
+				return nil, err
+			}
+		}
+		if out[i], err = l.WithVectors(v); err != nil {
+			b.report(v.Name, err) // made for another segment: as good as none
+		}
+		looked[l.Name] = true
+	}
+	b.looked = looked
+	return out, nil
+}
+
+// A vectorOpener opens the vectors of a base's segments, and makes what is missing.
+type vectorOpener struct {
+	base  *base
+	space retrieval.Space
+	files map[string]store.VectorFile // by name of the segment
+}
+
+// of returns the vectors of a segment, nil for none.
+func (o vectorOpener) of(ctx context.Context, l index.Live) (*index.Vectors, error) {
+	b := o.base
+	if file, is := o.files[l.Name]; is && !b.badVectors[file.Name] {
+		v, err := o.open(l, file)
+		if err == nil {
+			return v, nil
+		}
+		if !errors.Is(err, dense.ErrVersion) { // after a change of the model these are all there are
+			b.report(file.Name, err)
+		}
+	}
+	if l.Name != "" && (b.looked[l.Name] || !b.state.writes()) {
+		return nil, nil
+	}
+	bare, err := l.WithVectors(nil)
+	if err != nil {
+		return nil, err
+	}
+	image, err := b.state.makeVectors(ctx, bare, o.space)
+	if err != nil || image == nil {
+		return nil, err
+	}
+	if l.Name != "" {
+		file, err := store.VectorFilesOf(b.state.truth()).Put(ctx, b.ID(), l.Name, image)
+		if err == nil {
+			return o.open(bare, file)
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		b.report("", err) // such as for want of room: they stay on the heap
+	}
+	return index.OpenVectors("", image, o.space.String(), nil)
+}
+
+// open opens a file; that of the base's Content is open already.
+func (o vectorOpener) open(l index.Live, file store.VectorFile) (*index.Vectors, error) {
+	if v := l.Vectors; v != nil && v.Name == file.Name && v.Space() == o.space.String() {
+		return v, nil
+	}
+	if file.Path == "" {
+		image, err := store.VectorFilesOf(o.base.state.truth()).Image(file)
+		if err != nil {
+			return nil, err
+		}
+		return index.OpenVectors(file.Name, image, o.space.String(), nil)
+	}
+	owner, err := mapped.Open(file.Path)
+	if err != nil {
+		return nil, err
+	}
+	return index.OpenVectors(file.Name, owner.Bytes(), o.space.String(), owner)
+}
+
+// probeKeys returns what the vectors of the probes are kept by: as questions they have others
+// than as passages.
+func probeKeys(space retrieval.Space) (keys []store.VectorKey) {
+	space.Input = "question|" + space.Input
+	for _, p := range knowledge.Probes() {
+		keys = append(keys, space.Key(p))
+	}
+	return keys
+}
+
+// probes returns the vectors of the probes, nil where they are not all there.
+func (l *state) probes(ctx context.Context, space retrieval.Space) (vectors [][]float32) {
+	keys := probeKeys(space)
+	found, err := store.VectorsOf(l.truth()).Get(ctx, keys...)
+	if err != nil || len(found) < len(keys) {
+		return nil
+	}
+	for _, key := range keys {
+		vectors = append(vectors, dense.Components(found[key]))
+	}
+	return vectors
+}
+
+// embedProbes lets the store have the vectors of the probes. Without them a cosine alone makes
+// no answer, and the next call tries again.
+func (l *Library) embedProbes(ctx context.Context, space retrieval.Space) {
+	if l.options.Questions == nil || l.probes(ctx, space) != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, probing)
+	defer cancel()
+	vectors, err := l.options.Questions.Embed(ctx, knowledge.Probes())
+	kept := map[store.VectorKey][]byte{}
+	for i, key := range probeKeys(space) {
+		if err == nil {
+			kept[key], err = dense.Quantize(vectors[i])
+		}
+	}
+	if err == nil {
+		err = store.VectorsOf(l.truth()).Put(ctx, space.String(), kept, 0, time.Now())
+	}
+	if err != nil && ctx.Err() == nil {
+		l.options.Trouble(Trouble{Err: fmt.Errorf("embed probes: %w", err)})
+	}
+}
