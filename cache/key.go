@@ -21,6 +21,7 @@ type Kind string
 const (
 	Candidates Kind = "candidates" // the answer of one base, or of those that are joint, to one question
 	Selected   Kind = "selected"   // the sources of one request
+	Embedded   Kind = "embedded"   // the vector of one question
 
 	Calibration Kind = "calibration" // how an upstream counts a model's tokens; no search results
 )

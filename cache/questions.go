@@ -1,0 +1,79 @@
+package cache
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"sidenote/retrieval"
+)
+
+// Questions are the vectors of questions. They are kept in this process only: what users ask
+// never stands in a store that others can read.
+type Questions struct {
+	embedder retrieval.Embedder
+	space    func() retrieval.Space
+	cache    Of[[]float32]
+}
+
+// NewQuestions returns the vectors that an embedder makes, kept in a tier. space is that of the
+// embedder at present. observe may be nil.
+func NewQuestions(embedder retrieval.Embedder, space func() retrieval.Space, tier Tier, observe func(Event)) *Questions {
+	return &Questions{embedder, space, Of[[]float32]{
+		Kind: Embedded, Tiers: []Tier{tier}, Observe: observe,
+		Encode: encodeVector, Decode: decodeVector, Empty: func([]float32) bool { return false },
+	}}
+}
+
+// Question returns the vector of a tenant's question. Concurrent callers share one request,
+// which goes on when they leave, so that a late vector is there for the next. Nobody changes
+// what it returns. The error, which is not kept, is the embedder's or wraps ctx's cause.
+func (c *Questions) Question(ctx context.Context, tenant, text string) ([]float32, error) {
+	space := c.space()
+	id := appendString([]byte{schema}, string(Embedded))
+	for _, part := range [...]string{tenant, space.Model, fmt.Sprint(space.Dimensions), space.Input, text} {
+		id = appendString(id, part)
+	}
+	var l Lookup[[]float32]
+	if v, hit := c.cache.Near(ctx, tenant, id, &l); hit {
+		return v, nil
+	}
+	f, landed := c.cache.Far(ctx, id, l, Search[[]float32]{Find: func(ctx context.Context) ([]float32, bool, error) {
+		vectors, err := c.embedder.Embed(ctx, []string{text})
+		if err == nil && len(vectors) != 1 {
+			err = fmt.Errorf("%d vectors of one question", len(vectors))
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		return vectors[0], true, nil
+	}})
+	if !landed {
+		return nil, fmt.Errorf("%s: no vector in time: %w", Embedded, context.Cause(ctx))
+	}
+	return f.Value, f.Err
+}
+
+func encodeVector(k Key, v []float32) []byte {
+	body := make([]byte, 0, 4*len(v))
+	for _, c := range v {
+		body = binary.LittleEndian.AppendUint32(body, math.Float32bits(c))
+	}
+	return Seal(k, body)
+}
+
+func decodeVector(k Key, value []byte) ([]float32, error) {
+	body, err := Body(k, value)
+	if err != nil {
+		return nil, err
+	}
+	if len(body)%4 != 0 {
+		return nil, MismatchBody
+	}
+	v := make([]float32, len(body)/4)
+	for i := range v {
+		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(body[4*i:]))
+	}
+	return v, nil
+}
