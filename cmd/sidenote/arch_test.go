@@ -103,9 +103,13 @@ var mayImport = map[string][]string{
 	"cmd/sidenote/internal/engine/exchange": {"cache", "rewrite/calibration"},
 	"cmd/sidenote/internal/engine/models":   {"retrieval/recent", "rewrite", "rewrite/tokens"},
 	"cmd/sidenote/internal/engine/issuers":  {"proxy", "proxy/identity", "cmd/sidenote/internal/config", "cmd/sidenote/internal/config/callers"},
+	"cmd/sidenote/internal/engine/embedding": {
+		"retrieval", "retrieval/embed", "retrieval/knowledge", "retrieval/knowledge/index/dense", "retrieval/knowledge/library", "retrieval/knowledge/store",
+		"cmd/sidenote/internal/config", "cmd/internal/console",
+	},
 	"cmd/sidenote/internal/engine": {
 		"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/",
-		"cmd/sidenote/internal/config", "cmd/sidenote/internal/config/modelrows", "cmd/sidenote/internal/engine/exchange", "cmd/sidenote/internal/engine/issuers", "cmd/sidenote/internal/engine/models", "cmd/internal/console",
+		"cmd/sidenote/internal/config", "cmd/sidenote/internal/config/modelrows", "cmd/sidenote/internal/engine/embedding", "cmd/sidenote/internal/engine/exchange", "cmd/sidenote/internal/engine/issuers", "cmd/sidenote/internal/engine/models", "cmd/internal/console",
 	},
 }
 

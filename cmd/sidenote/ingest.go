@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/ingestion"
@@ -14,6 +15,7 @@ type ingestCmd struct {
 	AdminTokenFile  string   `placeholder:"FILE" help:"Token of the admin port of the process that keeps the bases ($SIDENOTE_ADMIN_TOKEN)."`
 	AcceptDeletions bool     `help:"Let documents go even if most files of their folder are gone, as of a volume that is not mounted."`
 	AllowSkipped    bool     `help:"End with 0 even if files could not be read."`
+	Plan            bool     `help:"Say what embedding would take, and write and send nothing."`
 	JSON            bool     `name:"json" help:"Print the report as JSON, with every file that was removed or skipped."`
 	shownFlags
 }
@@ -23,7 +25,9 @@ func (ingestCmd) Help() string {
 	return "Reads folders into the state folder; files that have not changed are not read again. " +
 		"While a serve writes that folder, it does the reading for the bases that it keeps with the same folders; otherwise ingest waits.\n\n" +
 		"A folder that all files are gone from, or more than half and at least twenty, since all of it was last looked at leaves its base as it was, unless --accept-deletions.\n\n" +
-		"Ends with 0 when all is read, with 3 when files that should have been could not be, as they are damaged, too large, or the system says no.\n\n" +
+		"Chunks of bases that say embed are embedded then, a batch at a time; what is there already, or has been embedded before, is not sent. " +
+		"--plan reads the folders and says what there is to send: inputs, tokens, and what they cost by prices.\n\n" +
+		"Ends with 0 when all is read, with 3 when files that should have been could not be, as they are damaged, too large, or the system says no, or chunks could not be embedded.\n\n" +
 		"sidenote ingest --knowledge handbook=./docs --knowledge ./faq\n\nsidenote ingest --config sidenote.yaml --json"
 }
 
@@ -39,6 +43,20 @@ func (c *ingestCmd) Run(a *app) error {
 	if err := r.Choose(c.AcceptDeletions); err != nil {
 		return usageError{err}
 	}
+	if c.Plan {
+		plan, err := r.Plan(a.ctx)
+		if errors.Is(err, ingestion.ErrNotEmbedded) {
+			return usageError{err}
+		}
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(a.stdout, plan)
+		}
+		plan.Print(a.stdout)
+		return nil
+	}
 	err = r.Do(a.ctx)
 	if c.JSON {
 		err = cmp.Or(err, printJSON(a.stdout, r.Answer()))
@@ -46,6 +64,9 @@ func (c *ingestCmd) Run(a *app) error {
 		r.Print(a.stdout)
 	}
 	failed, part := r.Failure()
+	if err == nil && failed == nil {
+		failed, part = r.Unembedded(), true
+	}
 	if err == nil && failed == nil && !c.AllowSkipped {
 		failed, part = r.Undone(), true
 	}

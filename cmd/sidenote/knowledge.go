@@ -56,6 +56,9 @@ func (c *basesCmd) Run(a *app) error {
 
 func baseLine(b admin.Base) string {
 	line := fmt.Sprintf("%-20s  %-9s  %s, %s", b.ID, b.Status, console.Plural(b.Documents, "document"), console.Plural(b.Chunks, "chunk"))
+	if e := b.Embeddings; e != nil {
+		line += ", " + console.Thousands(e.Embedded) + " embedded"
+	}
 	if b.Path != "" {
 		line += "  " + console.Clean(b.Path)
 	}
@@ -94,6 +97,7 @@ func printBase(w io.Writer, b admin.Base) {
 	if b.Path != "" {
 		fmt.Fprintf(w, "folder      %s\n", b.Path)
 	}
+	screen.Embeddings(w, b.Embeddings)
 	i := b.Ingest
 	if i != nil && i.Running {
 		fmt.Fprintf(w, "reading     %s of %s\n", console.Thousands(i.Done), console.Plural(i.Files, "file"))

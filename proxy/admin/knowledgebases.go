@@ -30,6 +30,8 @@ type Base struct {
 	Include    []string `json:"include,omitempty"`
 	Exclude    []string `json:"exclude,omitempty"`
 	Ingest     *Ingest  `json:"ingest"` // null without a folder
+
+	Embeddings *Embeddings `json:"embeddings,omitempty"` // of a base that is embedded
 }
 
 // A Status is the state of a base, from a closed list.
@@ -43,6 +45,16 @@ const (
 	StatusPartial   Status = "partial"   // its folder was not read to the end, and is not being read now
 	StatusFailed    Status = "failed"    // the last reading failed, or the remote store does not answer
 )
+
+// Embeddings are how far the chunks of a base are embedded.
+type Embeddings struct {
+	Model    string `json:"model"`
+	Embedded int    `json:"embedded"` // chunks that are searched by meaning too
+	Chunks   int    `json:"chunks"`
+	Running  bool   `json:"running,omitempty"` // others are being embedded
+	Refused  int    `json:"refused,omitempty"` // by the service: they are found by words alone
+	Error    string `json:"error,omitempty"`   // of the last attempt
+}
 
 // An Ingest is the progress of reading a folder, and the result of the last reading.
 type Ingest struct {

@@ -12,6 +12,7 @@ import (
 type baseMetrics struct {
 	names                                 *names
 	documents, chunks, bytes, lastSuccess *prometheus.GaugeVec
+	embedded                              *prometheus.GaugeVec
 	searches, files, neutralised          *prometheus.CounterVec
 }
 
@@ -20,6 +21,7 @@ func newBaseMetrics(f factory, n *names) baseMetrics {
 		names:       n,
 		documents:   f.gauges("knowledge_documents", "Documents in a knowledge base.", "knowledge"),
 		chunks:      f.gauges("knowledge_chunks", "Chunks in a knowledge base.", "knowledge"),
+		embedded:    f.gauges("knowledge_embedded_chunks", "Chunks of a knowledge base that are searched by meaning too.", "knowledge"),
 		bytes:       f.gauges("knowledge_bytes", "Bytes of text in a knowledge base.", "knowledge"),
 		lastSuccess: f.gauges("knowledge_last_success_timestamp_seconds", "When a knowledge base was last read whole, Unix time.", "knowledge"),
 		searches:    f.counters("knowledge_searches_total", "Searches of a knowledge base.", "knowledge", "result"),
@@ -35,6 +37,11 @@ func (m *baseMetrics) Knowledge(id string, documents, chunks int, bytes int64, a
 	m.chunks.WithLabelValues(id).Set(float64(chunks))
 	m.bytes.WithLabelValues(id).Set(float64(bytes))
 	m.lastSuccess.WithLabelValues(id).Set(float64(at.UnixMilli()) / 1e3)
+}
+
+// Embedded sets how many chunks of a base have a vector.
+func (m *baseMetrics) Embedded(id string, chunks int) {
+	m.embedded.WithLabelValues(m.names.label(id)).Set(float64(chunks))
 }
 
 // Searched counts one search of a base: as "ok" if there are sources, else by the

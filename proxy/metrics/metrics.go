@@ -54,6 +54,7 @@ type Metrics struct {
 
 	*cacheMetrics
 	baseMetrics
+	embeddingMetrics
 	usageMetrics
 }
 
@@ -86,6 +87,7 @@ func New(n Names) *Metrics {
 	m.panics = f.counters("panics_total", "Bugs that ended what met them and nothing else; the log has their stacks.").WithLabelValues()
 	m.cacheMetrics = newCacheMetrics(f)
 	m.baseMetrics = newBaseMetrics(f, newNames(n.Knowledge, overflow))
+	m.embeddingMetrics = newEmbeddingMetrics(f)
 	m.usageMetrics = newUsageMetrics(f, m.upstreams)
 	m.fixed = newFixed(m.stages, m.excluded)
 	build := f.gauges("build_info", "Always 1; the labels say what runs.", "version", "commit", "goversion")

@@ -64,6 +64,9 @@ func (c *Client) Fit(passages []string) (n, tokens int) {
 	return n, tokens
 }
 
+// PassageTokens is how many tokens a passage has as it is sent, about.
+func (c *Client) PassageTokens(passage string) int { return c.count(c.inputs(Passage, []string{passage})) }
+
 // A batch is one call of Passages.
 type batch struct {
 	*Client

@@ -16,9 +16,10 @@ import (
 	"sidenote/cache"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/config/modelrows"
+	"sidenote/cmd/sidenote/internal/engine/embedding"
 	"sidenote/cmd/sidenote/internal/engine/exchange"
-	"sidenote/cmd/sidenote/internal/engine/models"
 	"sidenote/cmd/sidenote/internal/engine/issuers"
+	"sidenote/cmd/sidenote/internal/engine/models"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
@@ -57,6 +58,7 @@ type Engine struct {
 
 	catalogue *catalogue
 	view      *storeView
+	embedding *embedding.Service // nil without embeddings
 	caches    *caches
 	exchange  *exchange.Exchange // nil without Redis
 	explained *explain.Ring      // nil if no requests are kept
@@ -119,6 +121,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	e.catalogue.cached = func(base retrieval.Base) retrieval.Retriever {
 		return e.caches.before(m.searched(base), cache.Candidates)
 	}
+	e.embedding = embedding.New(e.Running, reader.counter, embedding.Options{Tell: o.Tell, Counted: m.metrics.Embedding, Covered: m.metrics.Embedded})
 	terms := new(analysis.Recent).Terms
 	e.view = newStoreView(e.catalogue, terms)
 	if err := e.openBases(ctx, o); err != nil {
@@ -136,7 +139,7 @@ const floorWait = 100 * time.Millisecond
 
 // openBases opens the state folder and makes the bases.
 func (e *Engine) openBases(ctx context.Context, o Options) error {
-	state := &stateFolder{cfg: &e.running, options: o, reader: e.Reader, view: e.view, group: e.catalogue.group, monitor: e.monitor}
+	state := &stateFolder{cfg: &e.running, options: o, reader: e.Reader, view: e.view, group: e.catalogue.group, embedding: e.embedding, monitor: e.monitor}
 	e.Bases = &Bases{
 		cfg: &e.running, keep: o.Keep, catalogue: e.catalogue, changed: make(chan struct{}, 1),
 		stores: map[string]*vectorstore.Base{}, state: state, reader: e.Reader, view: e.view, monitor: e.monitor,
@@ -146,12 +149,17 @@ func (e *Engine) openBases(ctx context.Context, o Options) error {
 	}
 	e.catalogue.library = state.library
 	e.Bases.open(e.tasks)
+	if e.embedding != nil && o.Keep {
+		e.monitor.watchBreaker("embeddings", e.embedding.Client.Skips)
+		e.tasks.start(func(ctx context.Context) { e.embedding.Run(ctx, state.library) })
+	}
 	return nil
 }
 
 // Close ends what runs in the background, and closes the state folder and the caches.
 func (e *Engine) Close() error {
 	e.tasks.close()
+	e.embedding.Close()
 	var errs []error
 	if e.Bases != nil { // nil if New failed before
 		errs = closeBases(e.Bases)

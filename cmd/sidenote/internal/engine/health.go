@@ -35,6 +35,7 @@ func (e *Engine) problems() []string {
 	}
 	lines = append(lines, e.switched()...)
 	lines = append(lines, e.issuers.Load().Problems()...)
+	lines = append(lines, e.embedding.Problems()...)
 	return append(lines, e.Bases.problems()...)
 }
 

@@ -114,6 +114,7 @@ func (m *manager) base(id string, stored store.Base) admin.Base {
 	if m.state.library.Standing() == library.Apart {
 		b.Status, b.Reason = admin.StatusFailed, m.state.problem()
 	}
+	b.Embeddings = embeddingsOf(m.state, id)
 	b.Path, b.Rules = SplitOrigin(stored.Origin)
 	if k.Path != "" {
 		b.Path, b.Rules = SplitOrigin(m.cfg.Folder(config.Name(id)).Origin())

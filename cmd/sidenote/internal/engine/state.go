@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/engine/embedding"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
@@ -29,6 +30,8 @@ type stateFolder struct {
 	view     *storeView
 	group    *knowledge.Group // of the bases that are searched
 	monitor  monitor
+
+	embedding *embedding.Service // nil without embeddings
 }
 
 // open opens the state folder if there is something in it that is needed.
@@ -188,6 +191,7 @@ func (s *stateFolder) noteChange(id string) {
 	if c := base.Content(); c != nil {
 		s.monitor.metrics.Knowledge(id, c.Documents(), c.Chunks(), c.Bytes(), time.Now())
 	}
+	s.embedding.Changed(id)
 }
 
 // noteTrouble warns of what was wrong with a base and did not stop anything.

@@ -21,6 +21,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/proxy/admin"
+	"sidenote/retrieval/embed"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
@@ -33,12 +34,14 @@ type Run struct {
 	Show   *console.Progress
 	Stderr io.Writer
 
-	Done []Ingested // what was read
+	Done     []Ingested // what was read
+	Embedded []Embedded // what was embedded
 
-	pending []folder.Folder  // still to be read
-	failed  map[string]error // why others could not be, by base
-	where   string           // how far it has come, for the message when it is stopped
-	reader  string           // address of the process that reads now; "" is this process
+	pending    []folder.Folder  // still to be read
+	failed     map[string]error // why others could not be, by base
+	unembedded error            // why not all chunks have a vector
+	where      string           // how far it has come, for the message when it is stopped
+	reader     string           // address of the process that reads now; "" is this process
 
 	mu    sync.Mutex          // guards the lists while bases are read side by side; held while a message is printed
 	under map[string]progress // by base, of those that are being read
@@ -91,6 +94,13 @@ func (r *Run) Do(ctx context.Context) error {
 }
 
 func (r *Run) do(ctx context.Context) error {
+	client, err := newClient(r)
+	if err != nil {
+		return err
+	}
+	if client != nil {
+		defer client.Close()
+	}
 	asked := store.LockedError{}
 	for {
 		kept, err := engine.OpenLibrary(ctx, r.Config.State.Path, library.Options{
@@ -99,7 +109,7 @@ func (r *Run) do(ctx context.Context) error {
 		var locked *store.LockedError
 		switch {
 		case err == nil:
-			return r.readAll(ctx, kept)
+			return r.fill(ctx, client, kept)
 		case !errors.As(err, &locked):
 			return fmt.Errorf("state: %w", err)
 		}
@@ -126,9 +136,17 @@ func (r *Run) say(format string, args ...any) {
 	fmt.Fprintf(r.Stderr, format+"\n", args...)
 }
 
-// readAll reads the pending folders in this process, side by side.
-func (r *Run) readAll(ctx context.Context, kept *library.Library) (err error) {
+// fill reads the pending folders in this process, and embeds what is to be.
+func (r *Run) fill(ctx context.Context, client *embed.Client, kept *library.Library) (err error) {
 	defer func() { err = cmp.Or(err, kept.Close()) }()
+	if err := r.readAll(ctx, kept); err != nil || client == nil {
+		return err
+	}
+	return embedAll(ctx, r, client, kept)
+}
+
+// readAll reads the pending folders, side by side.
+func (r *Run) readAll(ctx context.Context, kept *library.Library) error {
 	r.where = "before " + r.pending[0].ID + " was read"
 	var work errgroup.Group
 	work.SetLimit(engine.ReadAtOnce)
@@ -152,7 +170,7 @@ func (r *Run) readAll(ctx context.Context, kept *library.Library) (err error) {
 			return nil
 		})
 	}
-	err = work.Wait()
+	err := work.Wait()
 	names := r.Config.KnowledgeNames()
 	place := func(i Ingested) int { return slices.Index(names, config.Name(i.ID)) }
 	slices.SortStableFunc(r.Done, func(a, b Ingested) int { return cmp.Compare(place(a), place(b)) })

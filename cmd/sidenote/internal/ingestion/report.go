@@ -16,11 +16,12 @@ type answer struct {
 	State     string     `json:"state"`
 	Knowledge []Ingested `json:"knowledge"`
 	Unread    int        `json:"unread"` // files that should have been read and could not be
+	Embedded  []Embedded `json:"embedded,omitempty"`
 }
 
 // Answer is the report of all bases for scripts.
 func (r *Run) Answer() any {
-	return answer{Object: "ingest", State: r.Config.State.Path, Knowledge: append([]Ingested{}, r.Done...), Unread: r.unread()}
+	return answer{Object: "ingest", State: r.Config.State.Path, Knowledge: append([]Ingested{}, r.Done...), Unread: r.unread(), Embedded: r.Embedded}
 }
 
 // Print prints the report of all bases.
@@ -31,6 +32,9 @@ func (r *Run) Print(w io.Writer) {
 	}
 	for _, done := range r.Done {
 		screen.Ingested(w, done.ID, done.TookMS, &done.Report, most)
+	}
+	for _, e := range r.Embedded {
+		printEmbedded(w, e)
 	}
 }
 
@@ -44,6 +48,14 @@ func (r *Run) unread() (n int) {
 		}
 	}
 	return n
+}
+
+// Unembedded returns an error where chunks have no vector that should have one.
+func (r *Run) Unembedded() error {
+	if r.unembedded == nil {
+		return nil
+	}
+	return fmt.Errorf("done in part: %w; they are found by words alone, and the next ingest goes on from there", r.unembedded)
 }
 
 // Undone returns an error where files could not be read.

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sidenote/cmd/sidenote/internal/ingestion"
+	"sidenote/proxy/admin"
+	"sidenote/retrieval/embed/embedtest"
+)
+
+// embedded writes a configuration with a base whose texts go to a service, and a folder of n
+// documents with a chunk each.
+func embedded(t *testing.T, service *embedtest.Service, n int) (config, docs, state string) {
+	t.Helper()
+	dir := t.TempDir()
+	docs, state = filepath.Join(dir, "docs"), filepath.Join(dir, "state")
+	must(t, os.Mkdir(docs, 0o755))
+	for i := range n {
+		write(t, docs, fmt.Sprintf("d%02d.md", i), fmt.Sprintf("# Title %d\n\nThe parental leave of number %d is %d weeks.\n", i, i, i+10))
+	}
+	write(t, dir, "c.yaml", fmt.Sprintf(`upstream: %s
+upstreams: {service: {base_url: %s, api_key: {env: SERVICE_KEY}}}
+embeddings: {upstream: service, model: stub, batch: 4}
+knowledge: {docs: {path: docs, embed: true}}
+prices: [{match: stub, input: 20, output: 0}]
+state: state
+`, newRecorder(t).URL, service.URL))
+	return filepath.Join(dir, "c.yaml"), docs, state
+}
+
+// keyed is an environment with the key of the service.
+func keyed(name string) (string, bool) {
+	return map[string]string{"SERVICE_KEY": "sk-service"}[name], name == "SERVICE_KEY"
+}
+
+// twice returns how many of some inputs came before.
+func twice(inputs []string) (n int) {
+	seen := map[string]bool{}
+	for _, input := range inputs {
+		if seen[input] {
+			n++
+		}
+		seen[input] = true
+	}
+	return n
+}
+
+// ingest plans what it sends, sends it once, and nothing for texts that were read before, under
+// whatever name.
+func TestIngestEmbeds(t *testing.T) {
+	service := embedtest.Start(t)
+	config, docs, _ := embedded(t, service, 10)
+	args := []string{"ingest", "--config", config}
+	start(t, keyed, append(args, "--plan")...).ends(t, exitDone,
+		"docs: 10 chunks, 0 there already; 10 inputs to be sent, about ", "")
+	c := start(t, keyed, append(args, "--plan", "--json")...)
+	c.ends(t, exitDone, `"object": "ingest.plan"`, "")
+	var plan ingestion.Plan
+	must(t, json.Unmarshal(c.out.Bytes(), &plan))
+	if plan.Inputs != 10 || plan.Chunks != 10 || plan.Tokens < 100 || plan.Upstream != "service" || plan.USD != fmt.Sprintf("%.4f", float64(plan.Tokens)*20/1e6) {
+		t.Errorf("%+v", plan)
+	}
+	if n := len(service.Asked()); n != 0 {
+		t.Fatalf("a plan asked %d times", n)
+	}
+	c = start(t, keyed, args...)
+	c.ends(t, exitDone, "docs: 10 of 10 chunks embedded by stub; 10 now, ", "")
+	asked := service.Asked()
+	if inputs := service.Inputs(); len(asked) != 3 || len(inputs) != 10 || twice(inputs) != 0 || !slices.Contains(inputs, "Title 3\n# Title 3\n\nThe parental leave of number 3 is 13 weeks.") {
+		t.Errorf("%d requests for %q", len(asked), inputs)
+	}
+	if asked[0].Key != "sk-service" || asked[0].Model != "stub" {
+		t.Errorf("asked %+v", asked[0])
+	}
+	service.Break(nil)
+	start(t, keyed, args...).ends(t, exitDone, "docs: 10 of 10 chunks embedded by stub; 0 now, 0 tokens", "")
+	must(t, os.Rename(filepath.Join(docs, "d03.md"), filepath.Join(docs, "other.md")), os.Remove(filepath.Join(docs, "d04.md")))
+	start(t, keyed, args...).ends(t, exitDone, "docs: 9 of 9 chunks embedded by stub; 0 now", "")
+	write(t, docs, "new.md", "# Title 4\n\nThe parental leave of number 4 is 14 weeks.\n") // it is back
+	start(t, keyed, append(args, "--plan")...).ends(t, exitDone, "docs: 10 chunks, 10 there already; 0 inputs to be sent, about 0 tokens", "")
+	start(t, keyed, args...).ends(t, exitDone, "docs: 10 of 10 chunks embedded by stub; 0 now", "")
+	if n := len(service.Asked()); n != 0 {
+		t.Errorf("%d requests for nothing new", n)
+	}
+}
+
+// Where chunks cannot be embedded, what was read stays, and the next ingest goes on.
+func TestIngestEmbedsInPart(t *testing.T) {
+	service := embedtest.Start(t)
+	config, _, _ := embedded(t, service, 10)
+	service.Break(func(n int, _ embedtest.Request) embedtest.Fault {
+		if n > 1 {
+			return embedtest.Status(http.StatusUnauthorized, "")
+		}
+		return nil
+	})
+	start(t, keyed, "ingest", "--config", config).ends(t, exitPart, "docs: 10 files, 10 chunks; 10 new",
+		"sidenote: done in part: knowledge docs: 4 of 10 chunks embedded: embed passages: answered 401 (stub_error); they are found by words alone, and the next ingest goes on from there\n")
+	service.Break(nil)
+	start(t, keyed, "ingest", "--config", config).ends(t, exitDone, "docs: 10 of 10 chunks embedded by stub; 6 now", "")
+	if inputs := service.Inputs(); len(inputs) != 6 {
+		t.Errorf("sent %q", inputs)
+	}
+	start(t, keyed, "ingest", "--plan", "--knowledge", t.TempDir(), "--state", t.TempDir()).ends(t, exitUsage, "", "--plan: no base is embedded; write embeddings, and embed: true in a base")
+}
+
+// An ingest that is killed while it embeds sends one batch again at most, whenever that is.
+//
+// Row K4 of deploy/CONTRIBUTING.md.
+func TestIngestKilledWhileEmbedding(t *testing.T) {
+	for _, after := range []time.Duration{-1, 0, 300 * time.Microsecond, time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond} {
+		t.Run(after.String(), func(t *testing.T) {
+			t.Parallel()
+			service := embedtest.Start(t)
+			config, _, _ := embedded(t, service, 24)
+			cmd := exec.Command("sidenote", "ingest", "--config", config)
+			cmd.Env = append(os.Environ(), "SERVICE_KEY=sk-service")
+			kill := func() { _ = cmd.Process.Kill() }
+			service.Break(func(n int, _ embedtest.Request) embedtest.Fault {
+				switch {
+				case n != 3:
+				case after < 0: // before the answer
+					kill()
+				default:
+					return func(w http.ResponseWriter, r embedtest.Request) {
+						embedtest.Write(w, embedtest.AnswerTo(r))
+						w.(http.Flusher).Flush()
+						time.AfterFunc(after, kill)
+					}
+				}
+				return nil
+			})
+			must(t, cmd.Start())
+			_ = cmd.Wait()
+			before := service.Inputs()
+			service.Break(nil)
+			start(t, keyed, "ingest", "--config", config).ends(t, exitDone, "docs: 24 of 24 chunks embedded", "")
+			all := append(before, service.Inputs()...)
+			if n := twice(all); n > 4 || len(all)-n != 24 {
+				t.Errorf("%d of %d inputs came twice", n, len(all))
+			}
+		})
+	}
+}
+
+// embeddings is what the admin port says of those of a base.
+func (p *process) embeddings(t *testing.T, id string) admin.Embeddings {
+	t.Helper()
+	var b admin.Base
+	must(t, json.Unmarshal([]byte(p.asks(t, http.MethodGet, "/v1/knowledge/"+id, "", http.StatusOK)), &b))
+	if b.Embeddings == nil {
+		t.Fatalf("knowledge %s is not embedded", id)
+	}
+	return *b.Embeddings
+}
+
+// embeds waits until so many chunks of docs are embedded.
+func (p *process) embeds(t *testing.T, n int) {
+	t.Helper()
+	for p.embeddings(t, "docs").Embedded != n {
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// serve embeds beside the requests, as files change. While the service fails requests are
+// answered by words, and it is said; then it goes on by itself.
+//
+// Row K7 of deploy/CONTRIBUTING.md.
+func TestServeEmbeds(t *testing.T) {
+	t.Parallel()
+	service := embedtest.Start(t)
+	config, docs, state := embedded(t, service, 6)
+	service.Break(func(n int, _ embedtest.Request) embedtest.Fault {
+		if n <= 2 {
+			return embedtest.Status(http.StatusForbidden, "")
+		}
+		return nil
+	})
+	p := serveIn(t, keyed, "--config", config, "--state", state)
+	p.readyz(t, "knowledge docs: 0 of 6 chunks embedded, the others are found by words alone: embed passages: answered 403 (stub_error)")
+	if status := p.chats(t); !strings.HasPrefix(status, "injected; ") {
+		t.Errorf("status %s", status)
+	}
+	if e := p.embeddings(t, "docs"); e.Model != "stub" || e.Chunks != 6 || e.Embedded != 0 || !strings.Contains(e.Error, "403") {
+		t.Errorf("%+v", e)
+	}
+	p.embeds(t, 6)
+	p.readyz(t, `"status":"ready"`)
+	write(t, docs, "new.md", "# New\n\nA text that was not there.\n")
+	p.embeds(t, 7)
+	if n := twice(service.Inputs()[8:]); n != 0 {
+		t.Errorf("%d inputs came twice in %q", n, service.Inputs())
+	}
+	metrics := p.asks(t, http.MethodGet, "/metrics", "", http.StatusOK,
+		`sidenote_embeddings_requests_total{result="ok"} 3`, `sidenote_embeddings_requests_total{result="refused"} `, `sidenote_knowledge_embedded_chunks{knowledge="docs"} 7`)
+	if !strings.Contains(metrics, `sidenote_embeddings_tokens_total{use="passage"} `) {
+		t.Errorf("no tokens in %s", metrics)
+	}
+	start(t, keyed, "knowledge", "list", "--state", state).ends(t, exitDone, "7 chunks, 7 embedded", "")
+	start(t, keyed, "knowledge", "show", "docs", "--state", state).ends(t, exitDone, "embedded    7 of 7 chunks, by stub\n", "")
+}

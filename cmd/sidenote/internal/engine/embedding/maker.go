@@ -1,0 +1,287 @@
+// Package embedding has the chunks of bases embedded: those that have no vector yet, a batch at a
+// time, within a limit for each day. Vectors are kept in the state folder by what they were made
+// of, so whatever comes back, in whichever document, is not sent again.
+package embedding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"time"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/embed"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/index/dense"
+	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/knowledge/store"
+)
+
+const (
+	// pageSize is how many chunks are looked up in the state folder at a time.
+	pageSize = 256
+	// maxRefused bounds what is remembered of chunks that the service does not take.
+	maxRefused = 10_000
+)
+
+// A Maker makes vectors of the chunks of bases. One batch is under way at a time, whoever asks: a
+// process that is killed loses no more than that.
+type Maker struct {
+	client  *embed.Client
+	library *library.Library
+	perDay  int // tokens; 0: no limit
+	now     func() time.Time
+
+	turn    chan struct{}            // full while somebody makes vectors
+	refused map[store.VectorKey]bool // what the service does not take; for the holder of turn
+}
+
+// NewMaker returns a Maker for the bases of a library that is open for writing. perDay is how
+// many tokens may be sent on a day of UTC; 0 is no limit.
+func NewMaker(client *embed.Client, l *library.Library, perDay int) *Maker {
+	return &Maker{client: client, library: l, perDay: perDay, now: time.Now, turn: make(chan struct{}, 1), refused: map[store.VectorKey]bool{}}
+}
+
+// Progress is how far a base has come.
+type Progress struct {
+	Knowledge    string
+	Done, Chunks int
+	Tokens       int // that were sent
+}
+
+// A Report is what became of a base.
+type Report struct {
+	Chunks  int `json:"chunks"`
+	Had     int `json:"had"`     // a vector already
+	Made    int `json:"made"`    // vectors
+	Refused int `json:"refused"` // by the service
+	Tokens  int `json:"tokens"`  // that were sent
+
+	Why  error         `json:"-"` // of the last that was refused
+	Took time.Duration `json:"-"`
+}
+
+// Missing is how many chunks have no vector.
+func (r Report) Missing() int { return r.Chunks - r.Had - r.Made }
+
+// A LimitError says that no more tokens may be sent today.
+type LimitError struct {
+	PerDay int
+	Until  time.Time
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("embeddings.tokens_per_day, %d, are used up until %s", e.PerDay, e.Until.Format("2006-01-02 15:04 MST"))
+}
+
+// Embed makes the vectors that chunks of a base lack. What is made stays, whatever happens then:
+// the next call goes on from there. progress may be nil. The error is a *LimitError where the
+// tokens of the day are used up.
+func (m *Maker) Embed(ctx context.Context, base string, progress func(Progress)) (Report, error) {
+	select {
+	case m.turn <- struct{}{}:
+		defer func() { <-m.turn }()
+	case <-ctx.Done():
+		return Report{}, ctx.Err()
+	}
+	c := m.library.Base(base).Content()
+	if c == nil {
+		return Report{}, nil
+	}
+	if progress == nil {
+		progress = func(Progress) {}
+	}
+	start := m.now()
+	p := &pass{Maker: m, base: base, vectors: m.library.Vectors(), tell: progress}
+	p.Chunks = c.Chunks()
+	err := c.Guard(func() error {
+		if err := p.run(ctx, c); err != nil {
+			return err
+		}
+		return p.vectors.Use(ctx, base, keys(m.client.Space(), c), m.now())
+	})
+	p.Took = m.now().Sub(start)
+	return p.Report, err
+}
+
+// passagesOf goes through what is embedded of all chunks, but for those that are damaged: searches
+// find these out.
+func passagesOf(c *knowledge.Content) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, passage := range c.Segments().Passages() {
+			if passage != "" && !yield(passage) {
+				return
+			}
+		}
+	}
+}
+
+// keys goes through those of all chunks.
+func keys(space retrieval.Space, c *knowledge.Content) iter.Seq[store.VectorKey] {
+	return func(yield func(store.VectorKey) bool) {
+		for passage := range passagesOf(c) {
+			if !yield(space.Key(passage)) {
+				return
+			}
+		}
+	}
+}
+
+// A pass is one Embed.
+type pass struct {
+	*Maker
+	Report
+	base    string
+	vectors store.Vectors
+	tell    func(Progress)
+
+	keys     []store.VectorKey // of what is to be sent
+	passages []string
+	twice    map[store.VectorKey]int // chunks besides the first, of a text that several have
+}
+
+func (p *pass) run(ctx context.Context, c *knowledge.Content) error {
+	p.twice = map[store.VectorKey]int{}
+	page := make([]string, 0, pageSize)
+	for passage := range passagesOf(c) {
+		if page = append(page, passage); len(page) < pageSize {
+			continue
+		}
+		if err := p.take(ctx, page); err != nil {
+			return err
+		}
+		page = page[:0]
+	}
+	if err := p.take(ctx, page); err != nil {
+		return err
+	}
+	for len(p.passages) > 0 {
+		if err := p.send(ctx); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// take looks which of some passages have to be sent, and sends what fills batches.
+func (p *pass) take(ctx context.Context, passages []string) error {
+	space, page := p.client.Space(), make([]store.VectorKey, len(passages))
+	for i, passage := range passages {
+		page[i] = space.Key(passage)
+	}
+	kept, err := p.vectors.Get(ctx, page...)
+	if err != nil {
+		return err
+	}
+	for i, key := range page {
+		switch _, waits := p.twice[key]; {
+		case kept[key] != nil:
+			p.Had++
+		case p.refused[key]:
+			p.Refused++
+		case waits:
+			p.twice[key]++
+		default:
+			p.twice[key] = 0
+			p.keys, p.passages = append(p.keys, key), append(p.passages, passages[i])
+		}
+	}
+	p.progress()
+	for {
+		if n, _ := p.client.Fit(p.passages); n == len(p.passages) {
+			return nil
+		}
+		if err := p.send(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *pass) progress() {
+	p.tell(Progress{Knowledge: p.base, Done: p.Had + p.Made, Chunks: p.Chunks, Tokens: p.Tokens})
+}
+
+// send sends one batch of what is to be sent, and keeps what comes of it.
+func (p *pass) send(ctx context.Context) error {
+	n, err := p.affordable(ctx)
+	if err != nil {
+		return err
+	}
+	made, sendErr := p.client.Passages(ctx, p.passages[:n])
+	vectors := map[store.VectorKey][]byte{}
+	for i, v := range made.Vectors {
+		if v == nil {
+			continue
+		}
+		if vectors[p.keys[i]], err = dense.Quantize(v); err != nil {
+			return err
+		}
+	}
+	// Also where the caller has left meanwhile: these have been paid for.
+	if err := p.vectors.Put(context.WithoutCancel(ctx), spaceName(p.client.Space()), vectors, made.Tokens, p.now()); err != nil {
+		return errors.Join(sendErr, sizeError(err))
+	}
+	p.Tokens += made.Tokens
+	for key := range maps.Keys(vectors) {
+		p.Made += 1 + p.twice[key]
+	}
+	if sendErr != nil {
+		return sendErr
+	}
+	p.refuse(vectors, p.keys[:n], made.Why)
+	for _, key := range p.keys[:n] {
+		delete(p.twice, key)
+	}
+	p.keys, p.passages = p.keys[n:], p.passages[n:]
+	p.progress()
+	return nil
+}
+
+// refuse notes what the service did not take, so that it is not sent again and again.
+func (p *pass) refuse(taken map[store.VectorKey][]byte, sent []store.VectorKey, why error) {
+	for _, key := range sent {
+		if taken[key] != nil {
+			continue
+		}
+		p.Refused += 1 + p.twice[key]
+		p.Why = why
+		if len(p.refused) < maxRefused {
+			p.refused[key] = true
+		}
+	}
+}
+
+// affordable is how many passages the next batch has, by its size and by what is left of the day.
+func (p *pass) affordable(ctx context.Context) (n int, err error) {
+	n, tokens := p.client.Fit(p.passages)
+	if p.perDay == 0 {
+		return n, nil
+	}
+	spent, err := p.vectors.Spent(ctx, p.now())
+	if err != nil {
+		return 0, err
+	}
+	for spent+tokens > p.perDay && n > 0 {
+		n, tokens = p.client.Fit(p.passages[:n/2])
+	}
+	if n == 0 {
+		return 0, &LimitError{PerDay: p.perDay, Until: p.now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)}
+	}
+	return n, nil
+}
+
+// spaceName is what the state folder knows a space by.
+func spaceName(s retrieval.Space) string {
+	return fmt.Sprintf("%q %d %q", s.Model, s.Dimensions, s.Input)
+}
+
+// sizeError says in dimensions what the state folder says in bytes.
+func sizeError(err error) error {
+	var size *store.VectorSizeError
+	if !errors.As(err, &size) {
+		return err
+	}
+	return &embed.DimensionError{Got: dense.Dimensions(make([]byte, size.Got)), Want: dense.Dimensions(make([]byte, size.Want))}
+}

@@ -1,0 +1,295 @@
+package embedding_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sidenote/cmd/sidenote/internal/engine/embedding"
+	"sidenote/retrieval/embed"
+	"sidenote/retrieval/embed/embedtest"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/library"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// words counts words, in place of tokens.
+type words struct{}
+
+func (words) Count(text string) (int, bool) { return len(strings.Fields(text)), true }
+
+// A rig is a state folder, a service and what makes vectors with both.
+type rig struct {
+	t       *testing.T
+	dir     string
+	service *embedtest.Service
+	client  *embed.Client
+	library *library.Library
+	maker   *embedding.Maker
+}
+
+// newRig opens a folder. Each batch has four chunks.
+func newRig(t *testing.T, dir string, service *embedtest.Service, perDay int) *rig {
+	t.Helper()
+	u, err := url.Parse(service.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, dir: dir, service: service, client: embed.New(embed.Options{BaseURL: u, Model: "stub", Counter: words{}, Batch: 4})}
+	if r.library, err = library.Open(t.Context(), dir, knowledge.Deps{Counter: words{}, Version: "words"}, library.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(r.library.Load(t.Context(), nil), r.library.CreateBase(t.Context(), "kb")); err != nil {
+		t.Fatal(err)
+	}
+	r.maker = embedding.NewMaker(r.client, r.library, perDay)
+	t.Cleanup(r.close)
+	return r
+}
+
+func (r *rig) close() {
+	r.t.Helper()
+	if err := r.library.Close(); err != nil {
+		r.t.Error(err)
+	}
+	r.client.Close()
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// put writes documents of one chunk, "ID=text" each.
+func (r *rig) put(documents ...string) {
+	r.t.Helper()
+	var list []document.Document
+	for _, d := range documents {
+		id, text, _ := strings.Cut(d, "=")
+		list = append(list, document.Document{ID: id, Text: text})
+	}
+	if _, err := r.library.Put(r.t.Context(), "kb", list...); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) remove(ids ...string) {
+	r.t.Helper()
+	if err := r.library.Delete(r.t.Context(), "kb", ids...); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// embed embeds the base and compares what was sent since the last time.
+func (r *rig) embed(what string, want ...string) embedding.Report {
+	r.t.Helper()
+	report, err := r.maker.Embed(r.t.Context(), "kb", nil)
+	if err != nil {
+		r.t.Fatalf("%s: %v", what, err)
+	}
+	r.sent(what, want...)
+	if report.Missing() != 0 {
+		r.t.Errorf("%s: %d are missing", what, report.Missing())
+	}
+	return report
+}
+
+// sent compares what was sent since the last time, in whatever order.
+func (r *rig) sent(what string, want ...string) {
+	r.t.Helper()
+	got := r.service.Inputs()
+	r.service.Break(nil)
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		r.t.Errorf("%s: sent %q, want %q", what, got, want)
+	}
+}
+
+// No text is sent twice: not after it was read again, nor under another name, nor when it comes
+// back, nor by another process, nor because two documents have it.
+func TestNothingIsSentTwice(t *testing.T) {
+	dir, service := t.TempDir(), embedtest.Start(t)
+	r := newRig(t, dir, service, 0)
+	r.put("a=ant", "b=bee", "c=cat", "d=dog", "e=elk", "f=fox")
+	if got := r.embed("at first", "ant", "bee", "cat", "dog", "elk", "fox"); got.Made != 6 || got.Tokens != 6 || got.Had != 0 {
+		t.Errorf("%+v", got)
+	}
+	if got := r.embed("again"); got.Made != 0 || got.Had != 6 {
+		t.Errorf("%+v", got)
+	}
+	r.put("a=ape")
+	r.embed("another text", "ape")
+	r.put("g=bee", "h=gnu", "i=gnu")
+	if got := r.embed("the text of others", "gnu"); got.Chunks != 9 || got.Made != 2 || got.Had != 7 {
+		t.Errorf("%+v", got)
+	}
+	r.remove("c")
+	r.embed("a deletion")
+	r.put("c2=cat", "a=ant")
+	r.embed("a return")
+	r.close()
+	r = newRig(t, dir, service, 0)
+	r.embed("a restart")
+	if err := errors.Join(r.library.DeleteBase(t.Context(), "kb"), r.library.CreateBase(t.Context(), "kb")); err != nil {
+		t.Fatal(err)
+	}
+	r.put("z=fox", "y=yak")
+	r.embed("another base", "yak")
+}
+
+// What was made before a failure stays, and the next attempt goes on from there.
+func TestFailureKeepsWhatWasMade(t *testing.T) {
+	service := embedtest.Start(t)
+	r := newRig(t, t.TempDir(), service, 0)
+	var texts []string
+	for i := range 10 {
+		texts = append(texts, fmt.Sprintf("text%d", i))
+		r.put(fmt.Sprintf("%d=text%d", i, i))
+	}
+	service.Break(func(n int, _ embedtest.Request) embedtest.Fault {
+		if n == 3 {
+			return embedtest.Status(401, "")
+		}
+		return nil
+	})
+	report, err := r.maker.Embed(t.Context(), "kb", nil)
+	if err == nil || !strings.Contains(err.Error(), "401") || report.Made != 8 || report.Missing() != 2 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	asked := service.Inputs()
+	service.Break(nil)
+	r.embed("the rest", asked[8:]...)
+	if all := append(asked[:8:8], asked[8:]...); len(all) != len(texts) {
+		t.Errorf("sent %q", all)
+	}
+}
+
+// A caller that leaves while a batch is under way loses that batch at most.
+func TestStopped(t *testing.T) {
+	service := embedtest.Start(t)
+	r := newRig(t, t.TempDir(), service, 0)
+	for i := range 10 {
+		r.put(fmt.Sprintf("%d=text%d", i, i))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	service.Break(func(n int, _ embedtest.Request) embedtest.Fault {
+		if n == 2 {
+			cancel()
+		}
+		return nil
+	})
+	if report, err := r.maker.Embed(ctx, "kb", nil); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	before := len(service.Inputs())
+	service.Break(nil)
+	if _, err := r.maker.Embed(t.Context(), "kb", nil); err != nil {
+		t.Fatal(err)
+	}
+	if all := before + len(service.Inputs()); all > 14 || all < 10 {
+		t.Errorf("%d texts were sent for 10, in batches of 4", all)
+	}
+}
+
+// When the tokens of a day are used up the rest waits for the next day.
+func TestTokensPerDay(t *testing.T) {
+	service := embedtest.Start(t)
+	r := newRig(t, t.TempDir(), service, 13)
+	now := time.Date(2026, 3, 1, 22, 30, 0, 0, time.UTC)
+	embedding.SetClock(r.maker, func() time.Time { return now })
+	for i := range 8 {
+		r.put(fmt.Sprintf("%d=two%d words%d", i, i, i))
+	}
+	report, err := r.maker.Embed(t.Context(), "kb", nil)
+	limit := (*embedding.LimitError)(nil)
+	if !errors.As(err, &limit) || !limit.Until.Equal(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)) || report.Tokens != 12 || report.Made != 6 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	if want := "embeddings.tokens_per_day, 13, are used up until 2026-03-02 00:00 UTC"; err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if n := len(service.Inputs()); n != 6 {
+		t.Errorf("%d were sent", n)
+	}
+	if report, err := r.maker.Embed(t.Context(), "kb", nil); !errors.As(err, &limit) || report.Tokens != 0 {
+		t.Errorf("the same day again: %+v, %v", report, err)
+	}
+	now = now.Add(2 * time.Hour)
+	if report, err := r.maker.Embed(t.Context(), "kb", nil); err != nil || report.Made != 2 || report.Missing() != 0 {
+		t.Errorf("the next day: %+v, %v", report, err)
+	}
+}
+
+// Vectors of another length than those that are kept are none of the base's, over a restart too.
+//
+// Row K7 of deploy/CONTRIBUTING.md.
+func TestOtherDimensions(t *testing.T) {
+	dir, service := t.TempDir(), embedtest.Start(t)
+	r := newRig(t, dir, service, 0)
+	r.put("a=ant")
+	r.embed("at first", "ant")
+	r.close()
+	service.Break(func(_ int, q embedtest.Request) embedtest.Fault {
+		q.Dimensions = 32
+		return func(w http.ResponseWriter, _ embedtest.Request) { embedtest.Write(w, embedtest.AnswerTo(q)) }
+	})
+	r = newRig(t, dir, service, 0)
+	r.put("b=bee")
+	report, err := r.maker.Embed(t.Context(), "kb", nil)
+	other := (*embed.DimensionError)(nil)
+	if !errors.As(err, &other) || *other != (embed.DimensionError{Got: 32, Want: embedtest.Dimensions}) || report.Made != 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// A text that the service does not take is not sent again and again.
+func TestRefusedOnce(t *testing.T) {
+	service := embedtest.Start(t)
+	r := newRig(t, t.TempDir(), service, 0)
+	r.put("a=ant", "b=poison", "c=cat")
+	refusing := func(_ int, q embedtest.Request) embedtest.Fault {
+		if slices.Contains(q.Input, "poison") {
+			return embedtest.Status(400, "")
+		}
+		return nil
+	}
+	service.Break(refusing)
+	report, err := r.maker.Embed(t.Context(), "kb", nil)
+	if err != nil || report.Made != 2 || report.Refused != 1 || report.Why == nil {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	service.Break(refusing)
+	report, err = r.maker.Embed(t.Context(), "kb", nil)
+	if err != nil || report.Refused != 1 || len(service.Asked()) != 0 {
+		t.Errorf("%+v, %v after %d requests", report, err, len(service.Asked()))
+	}
+}
+
+// A plan counts what Embed then sends.
+func TestPlan(t *testing.T) {
+	service := embedtest.Start(t)
+	r := newRig(t, t.TempDir(), service, 0)
+	r.put("a=ant bee", "b=cat")
+	r.embed("at first", "ant bee", "cat")
+	r.put("c=dog elk fox", "d=dog elk fox", "e=cat", "f=gnu")
+	vectors := r.library.Vectors()
+	planner := embedding.Planner{Client: r.client, Kept: &vectors}
+	got, err := planner.Base(t.Context(), r.library.Base("kb").Content())
+	if want := (embedding.Estimate{Chunks: 6, Kept: 4, Inputs: 2, Tokens: 4}); err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	if report := r.embed("the plan", "dog elk fox", "gnu"); report.Tokens != got.Tokens {
+		t.Errorf("sent %d tokens, planned %d", report.Tokens, got.Tokens)
+	}
+	nothing := embedding.Planner{Client: r.client}
+	if got, err := nothing.Base(t.Context(), r.library.Base("kb").Content()); err != nil || got.Inputs != 4 {
+		t.Errorf("without a state folder: %+v, %v", got, err)
+	}
+}

@@ -1,0 +1,133 @@
+package ingestion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"sidenote/cache/budget/price"
+	"sidenote/cmd/internal/console"
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/config/limits"
+	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/engine/embedding"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/library"
+)
+
+// A Plan is what embedding would take.
+type Plan struct {
+	Object   string        `json:"object"` // "ingest.plan"
+	Model    string        `json:"model"`
+	Upstream string        `json:"upstream"`
+	Bases    []PlannedBase `json:"knowledge"`
+	embedding.Estimate
+	USD string `json:"usd,omitempty"` // "" where the model has no price
+}
+
+// A PlannedBase is one base of a Plan.
+type PlannedBase struct {
+	ID string `json:"id"`
+	embedding.Estimate
+}
+
+// ErrNotEmbedded says that there is nothing to plan.
+var ErrNotEmbedded = errors.New("--plan: no base is embedded; write embeddings, and embed: true in a base")
+
+// Plan reads the folders of the bases that are embedded, and says what embedding them would
+// take. It writes nothing and asks no service.
+func (r *Run) Plan(ctx context.Context) (p Plan, err error) {
+	client, err := newClient(r)
+	if err != nil {
+		return Plan{}, err
+	}
+	if client == nil {
+		return Plan{}, ErrNotEmbedded
+	}
+	defer client.Close()
+	reader, err := engine.NewReader(r.Config.State.Path)
+	if err != nil {
+		return Plan{}, err
+	}
+	planner := embedding.Planner{Client: client}
+	kept, err := engine.OpenLibrary(ctx, r.Config.State.Path, library.Options{ReadOnly: true})
+	switch {
+	case err == nil:
+		defer func() { err = errors.Join(err, kept.Close()) }()
+		vectors := kept.Vectors()
+		planner.Kept = &vectors
+	case !errors.Is(err, fs.ErrNotExist): // nothing has been written yet
+		return Plan{}, fmt.Errorf("state: %w", err)
+	}
+	p = Plan{Object: "ingest.plan", Model: client.Space().String()}
+	p.Upstream, _ = config.EmbeddingsUpstream(r.Config)
+	for _, name := range config.Embedded(r.Config) {
+		c, err := contentOf(ctx, r, reader, kept, name)
+		if err != nil {
+			return Plan{}, err
+		}
+		if c == nil {
+			continue
+		}
+		e, err := planner.Base(ctx, c)
+		if err != nil {
+			return Plan{}, err
+		}
+		p.Bases = append(p.Bases, PlannedBase{string(name), e})
+		p.Chunks, p.Kept, p.Inputs, p.Tokens = p.Chunks+e.Chunks, p.Kept+e.Kept, p.Inputs+e.Inputs, p.Tokens+e.Tokens
+	}
+	p.USD = cost(r.Config, p.Tokens)
+	return p, nil
+}
+
+// contentOf is what a base holds: what its folder does, or what was put into it; nil for nothing.
+func contentOf(ctx context.Context, r *Run, reader *engine.Reader, kept *library.Library, name config.Name) (*knowledge.Content, error) {
+	if r.Config.Knowledge[name].Path == "" {
+		if kept == nil {
+			return nil, nil
+		}
+		err := kept.Reload(ctx, string(name))
+		return kept.Base(string(name)).Content(), err
+	}
+	deps := reader.Deps()
+	deps.Progress = func(p folder.Progress) { r.progress(p.Knowledge, p.Done, p.Files, p.Chunks) }
+	c, _, err := knowledge.Load(ctx, r.Config.Folder(name), deps)
+	r.Show.Clear()
+	return c, err
+}
+
+// cost is what tokens of the model cost, in dollars; "" where it has no price.
+func cost(cfg *config.Config, tokens int) string {
+	model := limits.Table(cfg.Prices)
+	prices, ok := model.Find(cfg.Embeddings.Model)
+	if !ok {
+		return ""
+	}
+	usd, err := prices.Cost(int64(tokens), 0, 0)
+	if err != nil {
+		return ""
+	}
+	return rounded(usd)
+}
+
+// rounded is an amount in dollars and hundredths of a cent, rounded up: it is an estimate.
+func rounded(usd price.USD) string {
+	const unit = price.Dollar / 10_000
+	return fmt.Sprintf("%.4f", float64((usd+unit-1)/unit)/10_000)
+}
+
+// Print prints a plan.
+func (p Plan) Print(w io.Writer) {
+	for _, b := range p.Bases {
+		fmt.Fprintf(w, "%s: %s, %s there already; %s to be sent, about %s\n", b.ID, console.Plural(b.Chunks, "chunk"),
+			console.Thousands(b.Kept), console.Plural(b.Inputs, "input"), console.Plural(b.Tokens, "token"))
+	}
+	price := "prices has no price for it"
+	if p.USD != "" {
+		price = "about $" + p.USD
+	}
+	fmt.Fprintf(w, "in all %s, about %s, to %s for %s: %s\n", console.Plural(p.Inputs, "input"), console.Plural(p.Tokens, "token"), p.Upstream, p.Model, price)
+}
