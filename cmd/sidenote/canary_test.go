@@ -17,6 +17,7 @@ import (
 
 	"sidenote/proxy/identity/identitytest"
 	"sidenote/proxy/report"
+	"sidenote/retrieval/embed/embedtest"
 )
 
 // A canary is a run of the program that holds a secret of every kind, and all that it shows.
@@ -36,7 +37,9 @@ state: ":memory:"
 admin: {token: {env: ADMIN}, read_token: {file: read}}
 redis: {url: {env: REDIS}, timeout: 5ms, encryption_keys: {file: encryption}}
 explain: {bodies: full}
-knowledge: {docs: {path: docs, attributes_from: {front_matter: [department]}}}
+upstreams: {vectors: {base_url: %s, api_key: {env: VECTORS}}}
+embeddings: {upstream: vectors, model: m}
+knowledge: {docs: {path: docs, embed: true, attributes_from: {front_matter: [department]}}}
 policies:
   default: {knowledge: [docs], routes: [/chat/completions, /models], models: [gpt-*]}
   claims: {extends: default, filters: [{type: eq, key: department, value: "${claims.department}"}]}
@@ -52,7 +55,8 @@ func newCanary(t *testing.T) *canary {
 	c := &canary{t: t, up: up, config: filepath.Join(dir, "sidenote.yaml")}
 	c.secrets = map[string]string{
 		"key of a tenant": "sk-sidenote-canary-tenant", "unknown key": "sk-sidenote-canary-unknown", "key of the upstream": "sk-canary-up",
-		"admin token": "canary-admin-token", "read token": "canary-read-token", "password of Redis": "canary-redis-password",
+		"key of embeddings": "sk-canary-vectors",
+		"admin token":       "canary-admin-token", "read token": "canary-read-token", "password of Redis": "canary-redis-password",
 		"encryption key": base64.StdEncoding.EncodeToString([]byte("canary-canary-canary-canary-32-b")),
 		"claim":          "canary-claim-department", "subject": "canary-subject",
 	}
@@ -60,12 +64,19 @@ func newCanary(t *testing.T) *canary {
 		"groups": "staff", "department": c.secrets["claim"], "sub": c.secrets["subject"],
 	}))
 	c.secrets["expired token"] = s.Token(identitytest.Claims(time.Now().Add(-time.Hour), map[string]any{"groups": "staff"}))
-	c.env = map[string]string{"ADMIN": c.secrets["admin token"], "REDIS": "redis://user:" + c.secrets["password of Redis"] + "@127.0.0.1:1/0"}
+	c.env = map[string]string{"ADMIN": c.secrets["admin token"], "REDIS": "redis://user:" + c.secrets["password of Redis"] + "@127.0.0.1:1/0", "VECTORS": c.secrets["key of embeddings"]}
+	service := embedtest.Start(t)
+	service.Break(func(int, embedtest.Request) embedtest.Fault {
+		return func(w http.ResponseWriter, r embedtest.Request) {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = fmt.Fprintf(w, `{"error": {"message": "wrong key %s", "code": "%[1]s x"}}`, r.Key)
+		}
+	})
 	for name, text := range map[string]string{
 		"key": c.secrets["key of the upstream"], "read": c.secrets["read token"], "keys.json": string(s.JWKS()),
 		"encryption":    "k1 " + c.secrets["encryption key"],
 		"docs/bonus.md": "---\ndepartment: hr\n---\n# Bonus\n\nThe bonus of everybody at Acme is four thousand euros.\n",
-		"sidenote.yaml": fmt.Sprintf(canaryConfig, up.URL, identitytest.Issuer, identitytest.Audience, sha256.Sum256([]byte(c.secrets["key of a tenant"]))),
+		"sidenote.yaml": fmt.Sprintf(canaryConfig, up.URL, service.URL, identitytest.Issuer, identitytest.Audience, sha256.Sum256([]byte(c.secrets["key of a tenant"]))),
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -150,6 +161,7 @@ func TestT28CanarySecrets(t *testing.T) {
 	const chat = "/v1/chat/completions"
 	want := map[string]int{"key of a tenant": 200, "token": 200, "unknown key": 401, "expired token": 401, "admin token": 401, "claim": 401, "key of the upstream": 401}
 	admin := c.secrets["admin token"]
+	c.p.out.until(t, "embed passages: answered 401")
 	for name, status := range want {
 		got, id := c.asks("POST", c.p.data+chat, c.secrets[name], bonusQuestion)
 		if got != status {
@@ -205,7 +217,7 @@ func TestT28CanarySecrets(t *testing.T) {
 func (c *canary) nowhere() {
 	c.t.Helper()
 	text := c.shown.String()
-	for _, part := range []string{`"outcome":"failed"`, `"denied"`, "sidenote_requests_total", "four thousand euros", "api_key ***", `"key":"department","value":"${claims.department}"`} {
+	for _, part := range []string{`"outcome":"failed"`, `"denied"`, "sidenote_requests_total", "four thousand euros", "api_key ***", "embed passages: answered 401", `"key":"department","value":"${claims.department}"`} {
 		if !strings.Contains(text, part) {
 			c.t.Errorf("%q is not shown, so that not everything was looked through", part)
 		}

@@ -87,6 +87,7 @@ type Indexed struct {
 	ID     string
 	Report folder.Report
 	Took   time.Duration
+	Model  string // by which it is embedded beside the requests; "" for none
 	Line   string // of a base that was not read: all that there is to say; else ""
 }
 
@@ -138,7 +139,8 @@ func (b *Bases) indexOne(ctx context.Context, name config.Name) (Indexed, error)
 			b.monitor.tell(slog.LevelWarn, done.problem())
 			return Indexed{ID: id, Line: b.storedLine(id)}, nil
 		}
-		return Indexed{ID: id, Report: done.report, Took: done.took}, done.err
+		space, _ := b.state.embedding.Space(id)
+		return Indexed{ID: id, Report: done.report, Took: done.took, Model: space.String()}, done.err
 	}
 	if b.cfg.Load().Knowledge[name].Path == "" || b.keep {
 		return Indexed{ID: id, Line: b.storedLine(id)}, nil

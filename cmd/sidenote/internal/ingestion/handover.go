@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/adminclient"
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/proxy/admin"
@@ -70,6 +71,9 @@ func (r *Run) handOverOne(ctx context.Context, client *adminclient.Client, addre
 			return "", nil
 		case i.Report != nil:
 			r.finish(Ingested{ID: folder.ID, Path: folder.Path, HandedOver: address, TookMS: i.TookMS, Report: *i.Report})
+			if e := b.Embeddings; e != nil {
+				r.say("%s: %s of %s embedded so far; the process at %s goes on", folder.ID, console.Thousands(e.Embedded), console.Plural(i.Report.Chunks, "chunk"), address)
+			}
 			return "", nil
 		}
 		if err := engine.Pause(ctx, pollEvery); err != nil {

@@ -33,7 +33,11 @@ func IndexedLines(i engine.Indexed) string {
 	if i.Line != "" {
 		return "knowledge  " + i.Line
 	}
-	line := fmt.Sprintf("knowledge  %s: %s, %s, lexical only (no embeddings)", i.ID, console.Plural(i.Report.Files, "file"), console.Plural(i.Report.Chunks, "chunk"))
+	means := "lexical only (no embeddings)"
+	if i.Model != "" {
+		means = "embedded by " + i.Model
+	}
+	line := fmt.Sprintf("knowledge  %s: %s, %s, %s", i.ID, console.Plural(i.Report.Files, "file"), console.Plural(i.Report.Chunks, "chunk"), means)
 	line = fmt.Sprintf("%-80s  %.1f s", line, i.Took.Seconds())
 	lines := []string{line}
 	for n, text := range i.Report.SkippedLines() {
