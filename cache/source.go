@@ -230,7 +230,7 @@ func (d *decoder) hit(s *retrieval.Source) {
 func (d *decoder) fallen(x *retrieval.Excluded) {
 	var s retrieval.Source
 	d.hit(&s)
-	*x = retrieval.Excluded{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, Relevance: s.Relevance, At: s.At}
+	*x = retrieval.Excluded{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, At: s.At}
 	if !x.At.Kept {
 		x.Name, x.Section = d.string(), d.string()
 	}

@@ -113,6 +113,7 @@ type Excluded struct {
 	Name, Section  string
 	Score          float64
 	Relevance      float64
+	Arm            Arm
 	At             Place
 
 	Reason ExcludeReason
@@ -132,7 +133,7 @@ func (x *Excluded) Why() string {
 func (x *Excluded) Source() Source {
 	return Source{
 		Type: typeRAG, Knowledge: x.Knowledge, Doc: x.Doc, Chunk: x.Chunk, Name: x.Name, Section: x.Section,
-		Score: x.Score, Relevance: x.Relevance, At: x.At,
+		Score: x.Score, Relevance: x.Relevance, Arm: x.Arm, At: x.At,
 	}
 }
 

@@ -92,18 +92,19 @@ const detailCut = "cut to the budget"
 
 // A SourceEntry is a source's entry in the ledger.
 type SourceEntry struct {
-	ID        int     `json:"id,omitempty"` // its id in the prompt, from 1; 0 when out
-	Knowledge string  `json:"kb_id"`
-	Doc       string  `json:"doc_id"`
-	Chunk     int     `json:"chunk"`
-	Name      string  `json:"name"`
-	Section   string  `json:"section,omitempty"`
-	Score     float64 `json:"score"`
-	Relevance float64 `json:"relevance"` // of Score among those of all bases, from 0 to 1; 0.5 is the calibrated least score
-	Fate      Fate    `json:"fate"`
-	Tokens    int     `json:"tokens"`           // tokens of its block in the prompt
-	Demand    int     `json:"demand,omitempty"` // tokens of its whole block, if it was counted
-	Detail    string  `json:"reason,omitempty"` // why cut or out, for people
+	ID        int           `json:"id,omitempty"` // its id in the prompt, from 1; 0 when out
+	Knowledge string        `json:"kb_id"`
+	Doc       string        `json:"doc_id"`
+	Chunk     int           `json:"chunk"`
+	Name      string        `json:"name"`
+	Section   string        `json:"section,omitempty"`
+	Score     float64       `json:"score"`
+	Relevance float64       `json:"relevance"`     // of Score among those of all bases, from 0 to 1; 0.5 is the calibrated least score
+	Arm       retrieval.Arm `json:"arm,omitempty"` // that speaks most for it, where its base is searched by several
+	Fate      Fate          `json:"fate"`
+	Tokens    int           `json:"tokens"`           // tokens of its block in the prompt
+	Demand    int           `json:"demand,omitempty"` // tokens of its whole block, if it was counted
+	Detail    string        `json:"reason,omitempty"` // why cut or out, for people
 
 	Neighbours int `json:"neighbours,omitempty"` // neighbouring chunks that its block holds too
 
@@ -156,11 +157,11 @@ type Ledger struct {
 	UniqueChunksAfterDedup int            `json:"unique_chunks_after_dedup"`
 	ChunksSelected         int            `json:"chunks_selected"`
 	EstimatedTokens        int            `json:"estimated_tokens"`
-	ChunkSources           map[string]int `json:"chunk_sources"` // base id -> chunks selected
+	ChunkSources           map[string]int `json:"chunk_sources"` // chunks selected by arm (bm25, vector); those of a base without vectors by its id
 }
 
 func newEntry(s *retrieval.Source) SourceEntry {
-	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance}
+	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm}
 }
 
 // Whole returns the ledger with all that was retrieved among its Sources.

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -236,7 +237,7 @@ func (p *plan) result() *fitResult {
 	for _, e := range s.ledger {
 		if e.Fate != Out {
 			out.selected++
-			out.bases[e.Knowledge]++
+			out.bases[cmp.Or(string(e.Arm), e.Knowledge)]++
 		}
 	}
 	return out

@@ -40,6 +40,7 @@ type SearchAnswer struct {
 	Stages    []Stage              `json:"stages,omitempty"` // of the command only
 	Reason    retrieval.Reason     `json:"reason,omitempty"` // why there is nothing, or something missing
 	Partial   bool                 `json:"partial"`
+	Degraded  retrieval.Stage      `json:"degraded,omitempty"` // the stage that the search did without
 	Knowledge []explain.Searched   `json:"knowledge,omitzero"` // nil in the command
 	Retrieved int                  `json:"total_chunks_retrieved"`
 	Unique    int                  `json:"unique_chunks_after_dedup"`
@@ -57,14 +58,18 @@ type Term struct {
 
 // A FoundSource is a chunk that was found.
 type FoundSource struct {
-	Knowledge string  `json:"kb_id"`
-	Doc       string  `json:"doc_id"`
-	Chunk     int     `json:"chunk"`
-	Name      string  `json:"name"`
-	Section   string  `json:"section,omitempty"`
-	Score     float64 `json:"score"`
-	Relevance float64 `json:"relevance"` // of the score among those of all bases, from 0 to 1
-	Text      string  `json:"text,omitempty"`
+	Knowledge string        `json:"kb_id"`
+	Doc       string        `json:"doc_id"`
+	Chunk     int           `json:"chunk"`
+	Name      string        `json:"name"`
+	Section   string        `json:"section,omitempty"`
+	Score     float64       `json:"score"`
+	Relevance float64       `json:"relevance"`     // of the score among those of all bases, from 0 to 1
+	Arm       retrieval.Arm `json:"arm,omitempty"` // that speaks most for it, where its base is searched by several
+	Text      string        `json:"text,omitempty"`
+
+	Words  float64 `json:"words_score,omitempty"` // of a base with vectors: the score by words; of the command's --explain
+	Cosine float64 `json:"cosine,omitempty"`      // likewise: of its vector with that of the question
 
 	Terms      []Term   `json:"terms,omitempty"`          // that make the score; of the command's --explain
 	Document   float64  `json:"document_score,omitempty"` // what the document as a whole adds, below 0 for a further chunk of it; likewise
@@ -180,7 +185,7 @@ func searchAnswerOf(res retrieval.Result) SearchAnswer {
 func NewSearchAnswer(res retrieval.Result) SearchAnswer {
 	a := SearchAnswer{
 		Object: "list", Data: make([]FoundSource, len(res.Sources)), Excluded: make([]ExcludedSource, len(res.Excluded)),
-		Reason: res.Reason, Partial: res.Partial, Retrieved: res.Retrieved, Unique: res.Unique, TookMS: report.Milliseconds(res.Took),
+		Reason: res.Reason, Partial: res.Partial, Degraded: res.Degraded, Retrieved: res.Retrieved, Unique: res.Unique, TookMS: report.Milliseconds(res.Took),
 	}
 	for i, s := range res.Sources {
 		a.Data[i] = foundSource(s)
@@ -192,5 +197,5 @@ func NewSearchAnswer(res retrieval.Result) SearchAnswer {
 }
 
 func foundSource(s retrieval.Source) FoundSource {
-	return FoundSource{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Text: s.Text}
+	return FoundSource{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, Text: s.Text}
 }

@@ -173,6 +173,9 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 	if r.Degraded() {
 		m.degraded.WithLabelValues("retrieval", string(res.Reason)).Inc()
 	}
+	if d := res.Retrieval.Degraded; d != "" {
+		m.degraded.WithLabelValues(string(d), "unavailable").Inc()
+	}
 	if res.Model.Row == Other {
 		m.modelUnknown.Inc()
 	}

@@ -64,6 +64,9 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	if c := r.Rewrite.Retrieval.Cache; c != "" {
 		dst = appendToken(append(dst, "; cache="...), string(c))
 	}
+	if d := r.Rewrite.Retrieval.Degraded; d != "" {
+		dst = appendToken(append(dst, "; degraded="...), string(d))
+	}
 	dst = append(dst, "; planner="+PlannerOff...)
 	dst = appendCount(dst, "retrieval-ms", int(r.Rewrite.RetrieveTook.Milliseconds()))
 	dst = appendCount(dst, "rules", l.Rules)

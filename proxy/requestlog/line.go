@@ -38,6 +38,9 @@ func appendLine(dst []byte, r *report.Report) []byte {
 	b = strconv.AppendInt(append(b, `,"context_budget":`...), int64(ledger.Budget), 10)
 	b = append(append(b, `,"exact":"`...), ledger.Exactness...)
 	b = append(append(b, `","cache":"`...), r.Rewrite.Retrieval.Cache...)
+	if d := r.Rewrite.Retrieval.Degraded; d != "" {
+		b = append(append(b, `","degraded":"`...), d...)
+	}
 	b = append(b, `","planner":"`+report.PlannerOff...)
 	b = appendMilliseconds(append(b, `","overhead_ms":`...), r.Overhead)
 	b = appendMilliseconds(append(b, `,"retrieval_ms":`...), r.Rewrite.RetrieveTook)

@@ -78,6 +78,7 @@ func (f Found) Answer(a *admin.SearchAnswer) {
 	for i := range a.Data {
 		told := f.told(f.Sources[i])
 		a.Data[i].Terms, a.Data[i].Document = wireTerms(told.Terms), told.Document
+		a.Data[i].Words, a.Data[i].Cosine = arms(told)
 		for _, x := range f.Excluded {
 			if x.DuplicateOf(f.Sources[i]) {
 				a.Data[i].Duplicates = append(a.Data[i].Duplicates, place(x.Source()))
@@ -87,7 +88,16 @@ func (f Found) Answer(a *admin.SearchAnswer) {
 	for i := range a.Excluded {
 		told := f.told(f.Excluded[i].Source())
 		a.Excluded[i].Terms, a.Excluded[i].Document = wireTerms(told.Terms), told.Document
+		a.Excluded[i].Words, a.Excluded[i].Cosine = arms(told)
 	}
+}
+
+// arms returns the score by words and the cosine of a chunk in a base with vectors.
+func arms(told knowledge.ExplainedHit) (words, cosine float64) {
+	if told.Arm == retrieval.ArmNone {
+		return 0, 0
+	}
+	return told.Words, told.Cosine
 }
 
 func wireTerms(terms []knowledge.ExplainedTerm) (list []admin.Term) {
@@ -115,6 +125,9 @@ func (f Found) Print(w io.Writer) {
 	fmt.Fprintln(w, strings.Join(steps, " → "))
 	if f.Reason != retrieval.ReasonNone {
 		fmt.Fprintln(w, "reason    "+string(f.Reason))
+	}
+	if f.Degraded != "" {
+		fmt.Fprintln(w, "without   "+string(f.Degraded))
 	}
 	if len(bases) > 0 {
 		fmt.Fprintln(w, console.Fit(fmt.Sprintf("searched  %s in %s: %s", console.Plural(len(bases), "base"), console.Short(f.Took, 1), strings.Join(bases, ", ")), columns))
@@ -171,6 +184,9 @@ func (c *candidate) print(w io.Writer) {
 		owed = append(owed, fmt.Sprintf("(further chunk %.2f)", d))
 	}
 	below := lines(owed, columns-indent)
+	if c.told.Arm != retrieval.ArmNone {
+		below = append([]string{c.arms()}, below...)
+	}
 	if c.why != "" {
 		below = append([]string{console.Clean(c.why)}, below...)
 	}
@@ -184,6 +200,15 @@ func (c *candidate) print(w io.Writer) {
 	for _, text := range below {
 		fmt.Fprintf(w, "%*s%s\n", indent, "", text)
 	}
+}
+
+// arms says how a chunk was found in a base with vectors.
+func (c *candidate) arms() string {
+	words := "not among the best by words"
+	if c.told.Words > 0 {
+		words = fmt.Sprintf("words %.2f", c.told.Words)
+	}
+	return fmt.Sprintf("%s, cosine %.2f: by %s", words, c.told.Cosine, c.told.Arm)
 }
 
 // parts are terms with their scores, each at most so many columns wide. What no text has, has
