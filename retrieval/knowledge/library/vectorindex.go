@@ -48,6 +48,11 @@ func (l *Library) IndexVectors(ctx context.Context, id string) (embedded, of int
 	return embedded, of, err
 }
 
+// nameOf is what files of vectors know a space by.
+func nameOf(s retrieval.Space) string {
+	return fmt.Sprintf("%q %d %q", s.Model, s.Dimensions, s.Input)
+}
+
 func (l *state) spaceOf(base string) (retrieval.Space, bool) {
 	if l.options.Space == nil {
 		return retrieval.Space{}, false
@@ -96,7 +101,7 @@ func (l *state) makeVectors(ctx context.Context, s index.Live, space retrieval.S
 	if err := read(); err != nil || len(kept) <= s.Dense.Len() {
 		return nil, err
 	}
-	return s.MakeVectors(space.String(), kept)
+	return s.MakeVectors(nameOf(space), kept)
 }
 
 // withVectors returns segments with their vectors. Those of a segment that is new are looked up
@@ -168,12 +173,12 @@ func (o vectorOpener) of(ctx context.Context, l index.Live) (*index.Vectors, err
 		}
 		b.report("", err) // such as for want of room: they stay on the heap
 	}
-	return index.OpenVectors("", image, o.space.String(), nil)
+	return index.OpenVectors("", image, nameOf(o.space), nil)
 }
 
 // open opens a file; that of the base's Content is open already.
 func (o vectorOpener) open(l index.Live, file store.VectorFile) (*index.Vectors, error) {
-	if v := l.Vectors; v != nil && v.Name == file.Name && v.Space() == o.space.String() {
+	if v := l.Vectors; v != nil && v.Name == file.Name && v.Space() == nameOf(o.space) {
 		return v, nil
 	}
 	if file.Path == "" {
@@ -181,13 +186,13 @@ func (o vectorOpener) open(l index.Live, file store.VectorFile) (*index.Vectors,
 		if err != nil {
 			return nil, err
 		}
-		return index.OpenVectors(file.Name, image, o.space.String(), nil)
+		return index.OpenVectors(file.Name, image, nameOf(o.space), nil)
 	}
 	owner, err := mapped.Open(file.Path)
 	if err != nil {
 		return nil, err
 	}
-	return index.OpenVectors(file.Name, owner.Bytes(), o.space.String(), owner)
+	return index.OpenVectors(file.Name, owner.Bytes(), nameOf(o.space), owner)
 }
 
 // probeKeys returns what the vectors of the probes are kept by: as questions they have others
@@ -229,7 +234,7 @@ func (l *Library) embedProbes(ctx context.Context, space retrieval.Space) {
 		}
 	}
 	if err == nil {
-		err = store.VectorsOf(l.truth()).Put(ctx, space.String(), kept, 0, time.Now())
+		err = store.VectorsOf(l.truth()).Put(ctx, nameOf(space), kept, 0, time.Now())
 	}
 	if err != nil && ctx.Err() == nil {
 		l.options.Trouble(Trouble{Err: fmt.Errorf("embed probes: %w", err)})

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"sidenote/cache"
 	"sidenote/cache/redis"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/retrieval"
+	"sidenote/retrieval/embed"
 )
 
 // The tiers of the cache, as metrics name them.
@@ -58,6 +60,22 @@ func (c *caches) before(next retrieval.Retriever, kind cache.Kind) retrieval.Ret
 	}
 	return cache.NewRetriever(next, kind, tiers, c.monitor.cached)
 }
+
+// questions keeps the vectors of questions that a client makes.
+func (c *caches) questions(client *embed.Client) (*cache.Questions, error) {
+	store, err := cache.NewMemory(int64(c.cfg.Cache.Memory) / 16)
+	if err != nil {
+		return nil, fmt.Errorf("make cache: %w", err)
+	}
+	c.memory[cache.Embedded] = store
+	c.monitor.metrics.Watch("cache_bytes", "Bytes held by a cache.", map[string]string{"cache": string(cache.Embedded)}, false,
+		func() float64 { return float64(store.Bytes()) })
+	tier := cache.Tier{Name: tierMemory, Store: store, TTL: questionTTL, EmptyTTL: questionTTL}
+	return cache.NewQuestions(client, client.Space, tier, c.monitor.cached), nil
+}
+
+// questionTTL is how long the vector of a question is kept: it never changes.
+const questionTTL = 24 * time.Hour
 
 func (c *caches) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainWait)

@@ -117,11 +117,16 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		e.tasks.start(e.exchange.Run)
 	}
 	e.catalogue.group = &knowledge.Group{Base: e.catalogue.embedded, Searched: m.metrics.Searched, Start: e.tasks.start, Wait: floorWait}
+	e.embedding = embedding.New(e.Running, reader.counter, embedding.Options{Tell: o.Tell, Counted: m.metrics.Embedding, Covered: m.metrics.Embedded})
+	if e.embedding != nil {
+		if e.catalogue.group.Questions, err = e.caches.questions(e.embedding.Client); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	}
 	e.catalogue.together = e.caches.before(e.catalogue.group, cache.Candidates)
 	e.catalogue.cached = func(base retrieval.Base) retrieval.Retriever {
 		return e.caches.before(m.searched(base), cache.Candidates)
 	}
-	e.embedding = embedding.New(e.Running, reader.counter, embedding.Options{Tell: o.Tell, Counted: m.metrics.Embedding, Covered: m.metrics.Embedded})
 	terms := new(analysis.Recent).Terms
 	e.view = newStoreView(e.catalogue, terms)
 	if err := e.openBases(ctx, o); err != nil {

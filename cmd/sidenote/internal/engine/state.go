@@ -41,6 +41,9 @@ func (s *stateFolder) open(ctx context.Context) error {
 		return nil
 	}
 	options := library.Options{Address: s.options.Address, Changed: s.noteChange, Trouble: s.noteTrouble, Wanted: s.asConfigured}
+	if s.embedding != nil {
+		options.Space, options.Questions = s.embedding.Space, s.embedding.Client
+	}
 	deps, err := s.reader.stateDeps(s.options.Keep && !state.Follow)
 	if err != nil {
 		return err

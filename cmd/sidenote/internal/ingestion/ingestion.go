@@ -20,6 +20,7 @@ import (
 	"sidenote/cmd/sidenote/internal/adminclient"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/engine/embedding"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/embed"
 	"sidenote/retrieval/knowledge/folder"
@@ -103,9 +104,11 @@ func (r *Run) do(ctx context.Context) error {
 	}
 	asked := store.LockedError{}
 	for {
-		kept, err := engine.OpenLibrary(ctx, r.Config.State.Path, library.Options{
-			Trouble: func(t library.Trouble) { r.say("state: %v", t.Err) },
-		})
+		options := library.Options{Trouble: func(t library.Trouble) { r.say("state: %v", t.Err) }}
+		if client != nil {
+			options.Space, options.Questions = embedding.SpaceOf(r.Config, client), client
+		}
+		kept, err := engine.OpenLibrary(ctx, r.Config.State.Path, options)
 		var locked *store.LockedError
 		switch {
 		case err == nil:

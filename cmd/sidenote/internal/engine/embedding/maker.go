@@ -22,6 +22,8 @@ import (
 const (
 	// pageSize is how many chunks are looked up in the state folder at a time.
 	pageSize = 256
+	// indexEvery is how often what is made joins the search while more is being made.
+	indexEvery = time.Minute
 	// maxRefused bounds what is remembered of chunks that the service does not take.
 	maxRefused = 10_000
 )
@@ -94,7 +96,7 @@ func (m *Maker) Embed(ctx context.Context, base string, progress func(Progress))
 		progress = func(Progress) {}
 	}
 	start := m.now()
-	p := &pass{Maker: m, base: base, vectors: m.library.Vectors(), tell: progress}
+	p := &pass{Maker: m, base: base, vectors: m.library.Vectors(), tell: progress, indexed: start}
 	p.Chunks = c.Chunks()
 	err := c.Guard(func() error {
 		if err := p.run(ctx, c); err != nil {
@@ -102,26 +104,17 @@ func (m *Maker) Embed(ctx context.Context, base string, progress func(Progress))
 		}
 		return p.vectors.Use(ctx, base, keys(m.client.Space(), c), m.now())
 	})
+	if _, _, indexErr := m.library.IndexVectors(ctx, base); err == nil {
+		err = indexErr
+	}
 	p.Took = m.now().Sub(start)
 	return p.Report, err
-}
-
-// passagesOf goes through what is embedded of all chunks, but for those that are damaged: searches
-// find these out.
-func passagesOf(c *knowledge.Content) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, passage := range c.Segments().Passages() {
-			if passage != "" && !yield(passage) {
-				return
-			}
-		}
-	}
 }
 
 // keys goes through those of all chunks.
 func keys(space retrieval.Space, c *knowledge.Content) iter.Seq[store.VectorKey] {
 	return func(yield func(store.VectorKey) bool) {
-		for passage := range passagesOf(c) {
+		for passage := range c.Passages() {
 			if !yield(space.Key(passage)) {
 				return
 			}
@@ -136,6 +129,7 @@ type pass struct {
 	base    string
 	vectors store.Vectors
 	tell    func(Progress)
+	indexed time.Time // when what was made joined the search
 
 	keys     []store.VectorKey // of what is to be sent
 	passages []string
@@ -144,8 +138,9 @@ type pass struct {
 
 func (p *pass) run(ctx context.Context, c *knowledge.Content) error {
 	p.twice = map[store.VectorKey]int{}
+	p.Had, _ = c.Embedded()
 	page := make([]string, 0, pageSize)
-	for passage := range passagesOf(c) {
+	for passage := range c.Unembedded() {
 		if page = append(page, passage); len(page) < pageSize {
 			continue
 		}
@@ -236,7 +231,11 @@ func (p *pass) send(ctx context.Context) error {
 	}
 	p.keys, p.passages = p.keys[n:], p.passages[n:]
 	p.progress()
-	return nil
+	if now := p.now(); now.Sub(p.indexed) >= indexEvery {
+		p.indexed = now
+		_, _, err = p.library.IndexVectors(ctx, p.base)
+	}
+	return err
 }
 
 // refuse notes what the service did not take, so that it is not sent again and again.

@@ -58,7 +58,7 @@ func (p *Planner) base(ctx context.Context, c *knowledge.Content) (e Estimate, e
 		return ctx.Err()
 	}
 	space := p.Client.Space()
-	for passage := range passagesOf(c) {
+	for passage := range c.Passages() {
 		e.Chunks++
 		keys, passages = append(keys, space.Key(passage)), append(passages, passage)
 		if len(keys) == pageSize {

@@ -94,10 +94,20 @@ func (s *Service) Close() {
 
 // Space is what the chunks of a base are embedded in, if they are.
 func (s *Service) Space(base string) (retrieval.Space, bool) {
-	if s == nil || !s.config().Knowledge[config.Name(base)].Embed {
+	if s == nil {
 		return retrieval.Space{}, false
 	}
-	return s.Client.Space(), true
+	return SpaceOf(s.config(), s.Client)(base)
+}
+
+// SpaceOf tells what the chunks of a base of cfg are embedded in, if they are.
+func SpaceOf(cfg *config.Config, client *embed.Client) func(base string) (retrieval.Space, bool) {
+	return func(base string) (retrieval.Space, bool) {
+		if !cfg.Knowledge[config.Name(base)].Embed {
+			return retrieval.Space{}, false
+		}
+		return client.Space(), true
+	}
 }
 
 // Changed says that a base answers from something else.
