@@ -65,7 +65,9 @@ func (c *Client) Fit(passages []string) (n, tokens int) {
 }
 
 // PassageTokens is how many tokens a passage has as it is sent, about.
-func (c *Client) PassageTokens(passage string) int { return c.count(c.inputs(Passage, []string{passage})) }
+func (c *Client) PassageTokens(passage string) int {
+	return c.count(c.inputs(Passage, []string{passage}))
+}
 
 // A batch is one call of Passages.
 type batch struct {
