@@ -13,9 +13,10 @@ import (
 // about nothing in particular get in it (Probes), and what passages get from other documents,
 // which are about something alike.
 //
-// Of MiniLM it comes to cosines of .42 and .44 on two collections, of which .28 and .37 would
-// take more right answers than words alone, and .45 leaves messages and the questions of
-// another collection without sources.
+// Of MiniLM it comes to cosines of .44 and .47 on two collections in English, of
+// multilingual-e5-small to .86 on one of them. No message of 140, in six languages, gets a source
+// there, nor do more than 3 % of the questions of another collection, and 3 % and 0.5 % of the
+// questions lose a right one. From .45 to .5 of the way it is about the same.
 type cosineFloor struct {
 	noise  float64
 	answer float64 // least cosine of an answer; 0 where nothing was measured
@@ -23,7 +24,7 @@ type cosineFloor struct {
 
 const (
 	// answerShare is where between noise and passages alike an answer begins.
-	answerShare = 0.45
+	answerShare = 0.5
 	// withWords is the part of that which is enough for a chunk that is an answer by its words.
 	withWords = 0.75
 	// sampled is how many passages are compared with their neighbours, and neighbours how many of
@@ -140,8 +141,9 @@ func (f floor) ofFused(x *bm25.Index, terms []bm25.Term, hits []fusedHit) float6
 	if strength < 1 {
 		return hits[0].score / max(strength, leastShared)
 	}
-	return hits[0].score * fusedRest / min(strength, 1/fusedRest)
+	return hits[0].score * fusedRest / strength
 }
 
-// fusedRest is the part of the best score that the others need where it is just an answer.
-const fusedRest = 0.5
+// fusedRest is the part of the best score that the others need where it is just an answer; less
+// where it is more than that.
+const fusedRest = 0.3

@@ -7,6 +7,7 @@ import (
 
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/index"
+	"sidenote/retrieval/knowledge/index/dense"
 )
 
 // KeptFilters returns for how many filters a content keeps what they allow.
@@ -102,3 +103,43 @@ const LargeBase = largeBase
 
 // Noise returns what the floor of a content was measured to be.
 func (c *Content) Noise() float64 { return c.floor.noise }
+
+// Embed returns the content of documents with the vectors of their passages; nil is none.
+func Embed(ctx context.Context, deps Deps, vector func(passage string) []float32, documents []document.Document) (*Content, error) {
+	bare, err := Segmented(ctx, deps, documents)
+	if err != nil {
+		return nil, err
+	}
+	segments := slices.Clone(bare.segments)
+	kept := make([]map[int][]byte, len(segments))
+	for ref, passage := range segments.Passages() {
+		v := vector(passage)
+		if v == nil {
+			continue
+		}
+		if kept[ref.Segment] == nil {
+			kept[ref.Segment] = map[int][]byte{}
+		}
+		if kept[ref.Segment][ref.Text], err = dense.Quantize(v); err != nil {
+			return nil, err
+		}
+	}
+	for i := range segments {
+		image, err := segments[i].MakeVectors("test", kept[i])
+		if err != nil {
+			return nil, err
+		}
+		vectors, err := index.OpenVectors("", image, "test", nil)
+		if err != nil {
+			return nil, err
+		}
+		if segments[i], err = segments[i].WithVectors(vectors); err != nil {
+			return nil, err
+		}
+	}
+	o := ContentOptions{Generation: "00"}
+	for _, p := range Probes() {
+		o.Probes = append(o.Probes, vector(p))
+	}
+	return NewContent(ctx, segments, o)
+}

@@ -31,12 +31,12 @@ func (l *Library) IndexVectors(ctx context.Context, id string) (embedded, of int
 		return 0, 0, nil
 	}
 	if l.writes() {
-		l.embedProbes(ctx, space)
+		embedProbes(ctx, l.state, space)
 		for _, s := range c.Segments() {
 			if s.Name == "" {
 				continue
 			}
-			if err := c.Guard(func() error { return l.putVectors(ctx, id, s, space) }); err != nil {
+			if err := c.Guard(func() error { return putVectors(ctx, l.state, id, s, space) }); err != nil {
 				return 0, 0, fmt.Errorf("index vectors of knowledge %s: %w", id, err)
 			}
 		}
@@ -61,8 +61,8 @@ func (l *state) spaceOf(base string) (retrieval.Space, bool) {
 }
 
 // putVectors writes the file of a segment's vectors, if there are more than it has.
-func (l *Library) putVectors(ctx context.Context, base string, s index.Live, space retrieval.Space) error {
-	image, err := l.makeVectors(ctx, s, space)
+func putVectors(ctx context.Context, l *state, base string, s index.Live, space retrieval.Space) error {
+	image, err := makeVectors(ctx, l, s, space)
 	if err != nil || image == nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (l *Library) putVectors(ctx context.Context, base string, s index.Live, spa
 
 // makeVectors returns the image of the vectors of a segment, nil if there are no more than it
 // has.
-func (l *state) makeVectors(ctx context.Context, s index.Live, space retrieval.Space) ([]byte, error) {
+func makeVectors(ctx context.Context, l *state, s index.Live, space retrieval.Space) ([]byte, error) {
 	kept, texts, keys := map[int][]byte{}, []int{}, []store.VectorKey{}
 	read := func() error {
 		found, err := store.VectorsOf(l.truth()).Get(ctx, keys...)
@@ -159,7 +159,7 @@ func (o vectorOpener) of(ctx context.Context, l index.Live) (*index.Vectors, err
 	if err != nil {
 		return nil, err
 	}
-	image, err := b.state.makeVectors(ctx, bare, o.space)
+	image, err := makeVectors(ctx, b.state, bare, o.space)
 	if err != nil || image == nil {
 		return nil, err
 	}
@@ -220,7 +220,7 @@ func (l *state) probes(ctx context.Context, space retrieval.Space) (vectors [][]
 
 // embedProbes lets the store have the vectors of the probes. Without them a cosine alone makes
 // no answer, and the next call tries again.
-func (l *Library) embedProbes(ctx context.Context, space retrieval.Space) {
+func embedProbes(ctx context.Context, l *state, space retrieval.Space) {
 	if l.options.Questions == nil || l.probes(ctx, space) != nil {
 		return
 	}
