@@ -1,6 +1,7 @@
 package knowledge
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"iter"
@@ -26,6 +27,14 @@ func (c *Content) Unembedded() iter.Seq[string] {
 			return nil
 		})
 	}
+}
+
+// WithVectors returns the content with vectors of a space: segments are its own, with them.
+// probes are the vectors of Probes(), nil where they are not known.
+func (c *Content) WithVectors(ctx context.Context, segments index.Segments, space retrieval.Space, probes [][]float32) (*Content, error) {
+	o := c.options
+	o.Generation, o.Probes, o.Before = EmbeddedGeneration(o.Generation, space, segments, probes != nil), probes, c
+	return NewContent(ctx, segments, o)
 }
 
 // Passages goes through the passages of all chunks. It ends before what is damaged.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"sidenote/retrieval"
@@ -46,6 +47,33 @@ func (l *Library) IndexVectors(ctx context.Context, id string) (embedded, of int
 		embedded, of = c.Embedded()
 	}
 	return embedded, of, err
+}
+
+// WithVectors returns content that is not in the library with the vectors that the store has of
+// its passages, for a command that reads a folder itself.
+func (l *Library) WithVectors(ctx context.Context, id string, c *knowledge.Content) (*knowledge.Content, error) {
+	space, ok := l.spaceOf(id)
+	if !ok {
+		return c, nil
+	}
+	segments := slices.Clone(c.Segments())
+	for i, s := range segments {
+		image, err := makeVectors(ctx, l.state, s, space)
+		if err != nil {
+			return nil, fmt.Errorf("read vectors of knowledge %s: %w", id, err)
+		}
+		if image == nil {
+			continue
+		}
+		v, err := index.OpenVectors("", image, nameOf(space), nil)
+		if err != nil {
+			return nil, err
+		}
+		if segments[i], err = s.WithVectors(v); err != nil {
+			return nil, err
+		}
+	}
+	return c.WithVectors(ctx, segments, space, l.probes(ctx, space))
 }
 
 // nameOf is what files of vectors know a space by.

@@ -33,6 +33,7 @@ func (c loader) applyFlags(f Flags) {
 		return
 	}
 	c.forget("knowledge")
+	declared := c.Knowledge
 	c.Knowledge = make(map[Name]Knowledge, len(f.Knowledge))
 	for _, text := range f.Knowledge {
 		name, path, err := value.ParseKnowledge(text)
@@ -45,7 +46,9 @@ func (c loader) applyFlags(f Flags) {
 			c.problems = append(c.problems, Problem{Place: place, Reason: fmt.Sprintf("%q is the name of both %q and %q; write NAME=PATH", name, before.Path, path)})
 			continue
 		}
-		c.Knowledge[name] = Knowledge{Path: path, Engine: EngineEmbedded, MustExist: path == ""}
+		// Named alone, a base is embedded as the file says.
+		embed := path == "" && declared[name].Embed
+		c.Knowledge[name] = Knowledge{Path: path, Engine: EngineEmbedded, MustExist: path == "", Embed: embed}
 		c.places["knowledge."+string(name)] = decode.Mark{Place: place}
 	}
 }

@@ -147,6 +147,9 @@ func (b *Bases) indexOne(ctx context.Context, name config.Name) (Indexed, error)
 	}
 	start := time.Now()
 	content, report, err := knowledge.Load(ctx, b.cfg.Load().Folder(name), b.reader.Deps())
+	if err == nil && b.state.library != nil {
+		content, err = b.state.library.WithVectors(ctx, id, content)
+	}
 	if err != nil {
 		return Indexed{}, err
 	}

@@ -37,7 +37,7 @@ type stateFolder struct {
 // open opens the state folder if there is something in it that is needed.
 func (s *stateFolder) open(ctx context.Context) error {
 	state := s.cfg.Load().State
-	if !s.options.Keep && len(s.folderless()) == 0 {
+	if !s.options.Keep && len(s.folderless()) == 0 && s.embedding == nil {
 		return nil
 	}
 	options := library.Options{Address: s.options.Address, Changed: s.noteChange, Trouble: s.noteTrouble, Wanted: s.asConfigured}
@@ -52,7 +52,12 @@ func (s *stateFolder) open(ctx context.Context) error {
 		return err
 	}
 	if !s.options.Keep {
-		return StateError(s.library.Open(ctx, false), state, false)
+		err := StateError(s.library.Open(ctx, false), state, false)
+		if err != nil && len(s.folderless()) == 0 { // then it only has vectors
+			s.monitor.tell(slog.LevelWarn, err.Error())
+			return nil
+		}
+		return err
 	}
 	s.improve(ctx)
 	why := s.obstacle.why()
