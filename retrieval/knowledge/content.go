@@ -54,12 +54,12 @@ func NewContent(ctx context.Context, segments index.Segments, o ContentOptions) 
 	if err := c.calibrate(ctx, o.Before, o.Saved); err != nil || c.segments.Embeddings().Len() == 0 {
 		return c, err
 	}
-	return c, c.openVectors(ctx)
+	return c, openVectors(ctx, c)
 }
 
-// openVectors makes the index of vectors, and measures what cosines mean in it. Damage is not
+// openVectors makes the index of vectors of c, and measures what cosines mean in it. Damage is not
 // reported, as nothing is searched in c yet.
-func (c *Content) openVectors(ctx context.Context) error {
+func openVectors(ctx context.Context, c *Content) error {
 	err := mapped.Guard(func() (err error) {
 		if c.vectors, err = c.segments.Embeddings().Index(); err == nil {
 			c.floor.cosines, err = extent{content: c}.measureCosines(ctx, c.options.Probes)

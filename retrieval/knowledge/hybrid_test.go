@@ -172,7 +172,7 @@ func TestLateVector(t *testing.T) {
 		}
 		g.Questions = cache.NewQuestions(slow, func() retrieval.Space { return retrieval.Space{} }, memory(), nil)
 		candidates := cache.NewRetriever(g, cache.Candidates, []cache.Tier{memory()}, nil)
-		r := cache.NewRetriever(retrieval.Pipeline{
+		r := cache.NewRetriever(&retrieval.Pipeline{
 			Bases: func(string) retrieval.Retriever { return candidates }, Terms: strings.Fields, Punctual: true,
 		}, cache.Selected, []cache.Tier{memory()}, nil)
 		q := questionOf("leave of parents", "a")
