@@ -33,6 +33,7 @@ type breaker struct {
 	probe  func(context.Context) error // asks whether the service answers
 	silent func()                      // is told that the breaker opens because calls hang
 	ctx    context.Context             // of probes
+	least  time.Duration               // for which a call may wait before it hangs; longFailing or more
 	probes sync.WaitGroup
 
 	mu       sync.Mutex
@@ -46,7 +47,7 @@ type breaker struct {
 	last     time.Time     // when it last opened; zero is never
 	until    time.Time     // when the service may be asked again by its own word; not probed before
 	answered time.Time     // when a call was last answered
-	patience time.Duration // for an answer, if more than longFailing
+	patience time.Duration // for an answer, if more than least
 }
 
 // isOpen tells whether calls are skipped.
@@ -76,7 +77,7 @@ func (b *breaker) begin(hung func()) *turn {
 	}
 	t := &turn{breaker: b, period: b.period, began: time.Now(), alone: b.trial}
 	b.trying = b.trial
-	t.hangs = time.AfterFunc(max(longFailing, b.patience), func() { t.late(hung) })
+	t.hangs = time.AfterFunc(max(b.least, b.patience), func() { t.late(hung) })
 	return t
 }
 
@@ -98,7 +99,7 @@ func (t *turn) late(hung func()) {
 		b.mu.Unlock()
 		return
 	}
-	quiet, patience := time.Since(b.answered), max(longFailing, b.patience)
+	quiet, patience := time.Since(b.answered), max(b.least, b.patience)
 	if b.answered.After(t.began) && quiet < patience {
 		t.hangs.Reset(patience - quiet)
 		b.mu.Unlock()

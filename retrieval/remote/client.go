@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -49,6 +50,9 @@ type Options struct {
 	Probe func(context.Context) error
 	// Silent, unless nil, is told that calls are skipped from now on because they hang.
 	Silent func(error)
+
+	Calls    int           // at a time at most; 0: MaxCalls
+	Patience time.Duration // how long any call may take before it counts as hanging; 0: a second
 }
 
 // A Client calls one service. The key goes to the service's own address and nowhere else:
@@ -67,7 +71,11 @@ type Client struct {
 
 // New returns a client. Call Close when done with it.
 func New(o Options) *Client {
-	c := &Client{base: o.BaseURL, key: o.Key, most: cmp.Or(o.MaxAnswer, maxBody), calls: make(chan struct{}, MaxCalls), waiting: make(chan struct{}, MaxWaiting)}
+	calls := cmp.Or(o.Calls, MaxCalls)
+	c := &Client{
+		base: o.BaseURL, key: o.Key, most: cmp.Or(o.MaxAnswer, maxBody),
+		calls: make(chan struct{}, calls), waiting: make(chan struct{}, calls-MaxCalls+MaxWaiting),
+	}
 	if c.key == nil {
 		c.key = func() string { return "" }
 	}
@@ -78,7 +86,7 @@ func New(o Options) *Client {
 			TLSHandshakeTimeout:    stepWait,
 			ForceAttemptHTTP2:      true,
 			MaxIdleConnsPerHost:    16,
-			MaxConnsPerHost:        2 * MaxCalls,
+			MaxConnsPerHost:        2 * calls,
 			IdleConnTimeout:        90 * time.Second,
 			MaxResponseHeaderBytes: 64 << 10,
 		},
@@ -88,6 +96,7 @@ func New(o Options) *Client {
 	c.stop = stop
 	c.breaker = &breaker{
 		ctx:   ctx,
+		least: max(longFailing, o.Patience),
 		probe: o.Probe,
 		silent: func() {
 			if o.Silent != nil {
@@ -122,10 +131,20 @@ func (c *Client) Skips() bool { return c.breaker.isOpen() }
 // Ask is Call without the bounds on calls and without the breaker: for what is asked
 // rarely, such as the state of a service.
 func (c *Client) Ask(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	header := http.Header{}
+	if key := c.key(); key != "" {
+		header.Set("Authorization", "Bearer "+key)
+	}
+	return c.send(ctx, header, method, path, body)
+}
+
+// send sends a request with the header lines of whoever asks.
+func (c *Client) send(ctx context.Context, header http.Header, method, path string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, Plain(err)
 	}
+	maps.Copy(req.Header, header)
 	req.Header.Set("Accept", "application/json")
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -133,9 +152,6 @@ func (c *Client) Ask(ctx context.Context, method, path string, body []byte) ([]b
 	// Not sent: it tells the transport that a POST may be sent again where the
 	// connection turns out to be closed.
 	req.Header["Idempotency-Key"] = []string{}
-	if key := c.key(); key != "" {
-		req.Header.Set("Authorization", "Bearer "+key)
-	}
 	resp, err := c.HTTP.Do(req)
 	if err != nil {
 		return nil, Plain(err)

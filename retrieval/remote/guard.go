@@ -28,6 +28,27 @@ var (
 // are bounded, those under way and those that wait, and a service that does not answer is
 // left alone.
 func (c *Client) Call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	judge := func(err error, given time.Duration) (verdict, time.Duration) {
+		return verdictOf(err, given), retryAfter(err)
+	}
+	return c.guard(ctx, judge, func() ([]byte, error) { return c.Ask(ctx, method, path, body) })
+}
+
+// CallAs is Call with header lines, such as somebody's credential, in place of the Client's key.
+// That this somebody asks too much says nothing of the service for others.
+func (c *Client) CallAs(ctx context.Context, header http.Header, method, path string, body []byte) ([]byte, error) {
+	judge := func(err error, given time.Duration) (verdict, time.Duration) {
+		if e, ok := errors.AsType[*StatusError](err); ok && e.Status == http.StatusTooManyRequests {
+			return works, 0
+		}
+		return verdictOf(err, given), retryAfter(err)
+	}
+	return c.guard(ctx, judge, func() ([]byte, error) { return c.send(ctx, header, method, path, body) })
+}
+
+// guard makes a call within the bounds of the Client. judge says what its end means, and for how
+// long the service wants no other.
+func (c *Client) guard(ctx context.Context, judge func(err error, given time.Duration) (verdict, time.Duration), call func() ([]byte, error)) ([]byte, error) {
 	if c.breaker.isOpen() {
 		return nil, ErrDown
 	}
@@ -50,8 +71,8 @@ func (c *Client) Call(ctx context.Context, method, path string, body []byte) ([]
 	}
 	v, wait := fails, time.Duration(0) // also if it panics
 	defer func() { t.end(v, wait) }()
-	answer, err := c.Ask(ctx, method, path, body)
-	v, wait = verdictOf(err, t.given(ctx)), retryAfter(err)
+	answer, err := call()
+	v, wait = judge(err, t.given(ctx))
 	return answer, err
 }
 

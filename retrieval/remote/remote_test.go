@@ -142,3 +142,51 @@ func TestRetryAfterOutlastsLateAnswers(t *testing.T) {
 		}
 	})
 }
+
+// A call in somebody's name carries that credential and not the Client's key. That they ask too
+// much keeps nobody else from the service; that it fails does.
+func TestCallAs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		status, sent := http.StatusTooManyRequests, ""
+		c := New(Options{BaseURL: "http://api.test", Key: func() string { return "ours" }, Probe: func(context.Context) error { return errors.New("down") }})
+		c.HTTP.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			sent = r.Header.Get("Authorization") + r.Header.Get("Api-Key")
+			return &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {"60"}}, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+		})
+		defer c.Close()
+		ask := func() error {
+			_, err := c.CallAs(t.Context(), http.Header{"Api-Key": {"theirs"}}, http.MethodPost, "/x", nil)
+			return err
+		}
+		for range 10 {
+			if err := ask(); err == nil || sent != "theirs" || c.Skips() {
+				t.Fatalf("%v, sent %q, skips %v", err, sent, c.Skips())
+			}
+		}
+		if status = http.StatusServiceUnavailable; ask() == nil || !c.Skips() {
+			t.Error("a service that wants no calls is called")
+		}
+	})
+}
+
+// A slow service hangs when its calls have taken longer than its client's patience.
+func TestPatience(t *testing.T) {
+	for patience, wantSkips := range map[time.Duration]bool{0: true, 4 * time.Second: false} {
+		synctest.Test(t, func(t *testing.T) {
+			c := New(Options{BaseURL: "http://api.test", Patience: patience, Probe: func(context.Context) error { return errors.New("down") }})
+			c.HTTP.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+				<-time.After(3 * time.Second) // of the bubble
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+			})
+			defer c.Close()
+			for range someFailures {
+				go func() { _, _ = c.Call(t.Context(), http.MethodGet, "/x", nil) }()
+			}
+			<-time.After(2 * time.Second)
+			if c.Skips() != wantSkips {
+				t.Errorf("patience of %v: skips %v", patience, c.Skips())
+			}
+			<-time.After(2 * time.Second)
+		})
+	}
+}
