@@ -22,6 +22,7 @@ const (
 	Candidates Kind = "candidates" // the answer of one base, or of those that are joint, to one question
 	Selected   Kind = "selected"   // the sources of one request
 	Embedded   Kind = "embedded"   // the vector of one question
+	Planned    Kind = "plans"      // what a planner answered
 
 	Calibration Kind = "calibration" // how an upstream counts a model's tokens; no search results
 )
@@ -71,18 +72,28 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 		b = appendString(b, turn.Text)
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(turn.Weight))
 	}
+	if len(q.Further) == 0 { // as it was before there were plans
+		return b
+	}
+	b = binary.AppendUvarint(b, uint64(len(q.Further)))
+	for _, query := range q.Further {
+		b = appendString(b, query)
+	}
 	return b
 }
 
 // NamedKey returns the key of a value that belongs to no tenant and is identified by
 // names. The digest covers the schema version, the kind and every name with its length.
-func NamedKey(kind Kind, names ...string) Key {
+func NamedKey(kind Kind, names ...string) Key { return digestKey(kind, "", appendNames(kind, names)) }
+
+// appendNames returns the schema version, the kind and every name with its length.
+func appendNames(kind Kind, names []string) []byte {
 	b := appendString([]byte{schema}, string(kind))
 	b = binary.AppendUvarint(b, uint64(len(names)))
 	for _, name := range names {
 		b = appendString(b, name)
 	}
-	return digestKey(kind, "", b)
+	return b
 }
 
 // String returns the key in the form that stores use: version, kind, {tenant}, digest.

@@ -14,12 +14,14 @@ import (
 // A Pipeline is a Retriever over several bases: it searches them in parallel
 // under the query's deadline, which starts with it, and makes one short list of
 // what has arrived by then: threshold, merge, dedupe, share per document, order.
-// Bases that are joint are searched by one call, as one base.
+// Bases that are joint are searched by one call, as one base. The queries of a plan are searched
+// beside the question, and what they find is fused with what it finds.
 //
 // A base that is late or fails makes the Result Partial and gives its Reason
 // (an error before a timeout before an index that is not whole), also where
 // other bases have sources. Only when no base answers at all is there an error;
-// it wraps ErrUnavailable.
+// it wraps ErrUnavailable. Where only a query of a plan is not answered the Result is Partial
+// without a Reason: nothing is missing that would be there without the plan.
 //
 // A search that is late has its context cancelled. A cache in front of a base may still let
 // it finish, for the next request.
@@ -44,8 +46,9 @@ type Pipeline struct {
 
 // An answer is what came of one base, or of those that are joint.
 type answer struct {
-	res Result
-	err error
+	res     Result
+	err     error
+	further bool // to a query of a plan
 }
 
 // Retrieve searches q.Bases.
@@ -57,17 +60,21 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 	start := time.Now()
 	answers := p.search(ctx, q)
 
-	var arrived []Result
+	var arrived []answer
 	var refs []Ref
 	var failures []error
-	worst, provisional, degraded := ReasonNone, false, Stage("")
+	worst, provisional, lacks, degraded := ReasonNone, false, false, Stage("")
 	for _, a := range answers {
-		worst = worse(worst, a.reason())
+		if a.further {
+			lacks = lacks || a.reason().Failed()
+		} else {
+			worst = worse(worst, a.reason())
+		}
 		if a.err != nil {
 			failures = append(failures, a.err)
 			continue
 		}
-		arrived, provisional = append(arrived, a.res), provisional || a.res.Provisional
+		arrived, provisional = append(arrived, a), provisional || a.res.Provisional
 		degraded = cmp.Or(degraded, a.res.Degraded)
 	}
 	var res Result
@@ -85,11 +92,14 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 			fmt.Errorf("search %d bases: %w", len(q.Bases), errors.Join(failures...))
 	}
 	for _, a := range arrived {
-		refs = append(refs, a.Bases...)
+		refs = append(refs, a.res.Bases...)
 	}
 	inOrder(refs, q.Bases)
+	if len(q.Further) > 0 { // where they saw different generations both are told, so that nothing is cached
+		refs = slices.Compact(refs)
+	}
 	res.Bases, res.Cache = refs, cacheOf(arrived)
-	res.Partial, res.Provisional, res.Degraded = worst.Failed(), provisional, degraded
+	res.Partial, res.Provisional, res.Degraded = worst.Failed() || lacks, provisional, degraded
 	if res.Reason = worst; worst == ReasonNone && len(res.Sources) == 0 {
 		res.Reason = emptyReason(arrived)
 	}
@@ -98,7 +108,7 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 }
 
 // choose is selection.choose in memory that is used again.
-func (p *Pipeline) choose(answers []Result, s Settings) (Result, error) {
+func (p *Pipeline) choose(answers []answer, s Settings) (Result, error) {
 	sel, _ := p.selections.Get().(*selection)
 	if sel == nil {
 		sel = new(selection)
@@ -117,29 +127,45 @@ func (p *Pipeline) search(ctx context.Context, q Query) []answer {
 	defer cancel()
 	ctx = withAnswerBy(ctx)
 	groups := p.groups(q.Bases)
-	if len(groups) == 1 && p.Punctual {
+	if len(groups) == 1 && len(q.Further) == 0 && p.Punctual {
 		return []answer{p.ask(ctx, q, groups[0])}
 	}
-	arriving := make([]chan answer, len(groups))
-	for i, refs := range groups {
-		came := make(chan answer, 1) // room for a late answer, so that no goroutine waits for a reader
-		go func() { came <- p.ask(ctx, q, refs) }()
-		arriving[i] = came
+	queries := q.each()
+	arriving := make([]chan answer, 0, len(queries)*len(groups))
+	for _, one := range queries {
+		for _, refs := range groups {
+			came := make(chan answer, 1) // room for a late answer, so that no goroutine waits for a reader
+			go func() { came <- p.ask(ctx, one, refs) }()
+			arriving = append(arriving, came)
+		}
 	}
-	answers := make([]answer, len(groups))
-	for i, refs := range groups {
-		answers[i] = await(ctx, arriving[i], refs)
+	answers := make([]answer, len(arriving))
+	for i := range arriving {
+		answers[i] = await(ctx, arriving[i], groups[i%len(groups)])
+		answers[i].further = i >= len(groups)
 	}
 	return answers
 }
 
 // Prompt tells whether all bases of q are searched by one call that is answered at once.
 func (p *Pipeline) Prompt(q Query) bool {
-	if groups := p.groups(q.Bases); p.Punctual && len(groups) == 1 {
+	if groups := p.groups(q.Bases); p.Punctual && len(groups) == 1 && len(q.Further) == 0 {
 		q.Bases = groups[0]
 		return Prompt(p.Bases(q.Bases[0].Knowledge), q)
 	}
 	return false
+}
+
+// each returns what is searched by itself: the question, then the queries of its plan.
+func (q Query) each() []Query {
+	further := q.Further
+	q.Further = nil
+	all := []Query{q}
+	q.Previous = nil
+	for _, q.Text = range further {
+		all = append(all, q)
+	}
+	return all
 }
 
 // groups puts together the bases that are joint. All keep the order of refs.
@@ -254,17 +280,17 @@ func worse(a, b Reason) Reason {
 }
 
 // emptyReason explains an answer without sources that nothing went wrong with.
-func emptyReason(arrived []Result) Reason {
-	if slices.ContainsFunc(arrived, func(a Result) bool { return a.Reason != ReasonNoQueryTerms }) {
+func emptyReason(arrived []answer) Reason {
+	if slices.ContainsFunc(arrived, func(a answer) bool { return a.res.Reason != ReasonNoQueryTerms }) {
 		return ReasonNoMatch
 	}
 	return ReasonNoQueryTerms
 }
 
 // cacheOf is a hit if every base's answer was one, and off if no base has a cache.
-func cacheOf(arrived []Result) CacheState {
-	missed := func(a Result) bool { return a.Cache != CacheHit }
-	cached := func(a Result) bool { return a.Cache == CacheHit || a.Cache == CacheMiss }
+func cacheOf(arrived []answer) CacheState {
+	missed := func(a answer) bool { return a.res.Cache != CacheHit }
+	cached := func(a answer) bool { return a.res.Cache == CacheHit || a.res.Cache == CacheMiss }
 	switch {
 	case !slices.ContainsFunc(arrived, missed):
 		return CacheHit

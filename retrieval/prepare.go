@@ -27,6 +27,8 @@ const headBytes = 32
 //     ReasonIndexing, unless there is a worse reason. If that is all of them,
 //     the error wraps ErrUnavailable.
 //   - No term in Text and Previous is ReasonNoQueryTerms.
+//   - Planning is asked for Further. If nothing need be searched by its plan, that is
+//     ReasonPlannerSkip.
 //   - Settings that make no sense become the defaults.
 //
 // All its fields are required.
@@ -57,7 +59,16 @@ func (p Prepare) Retrieve(ctx context.Context, q Query) (Result, error) {
 			fmt.Errorf("first index of %d bases not whole: %w", len(indexing), ErrUnavailable)
 	}
 	q.Bases, q.Settings = ready, q.Settings.orDefaults()
+	var planned *Planned
+	if ask := q.Planning; ask != nil {
+		further, skip, done := ask.plan(ctx, q.Text, p.hasTerms)
+		q.Planning, q.Further, planned = nil, further, &done
+		if skip {
+			return Result{Reason: ReasonPlannerSkip, Cache: CacheOff, Planned: planned}, nil
+		}
+	}
 	res, err := p.Next.Retrieve(ctx, q)
+	res.Planned = planned
 	if len(indexing) > 0 {
 		res.Partial = true
 		if !res.Reason.Failed() {

@@ -56,15 +56,20 @@ func DefaultSettings() Settings {
 	return Settings{TopK: 6, NumCandidates: 50, MaxPerDocument: 3, ScoreThreshold: AutoThreshold, Deadline: 300 * time.Millisecond}
 }
 
-// A Query is one question to one or more bases of one tenant. Every field is
-// part of the cache key: two queries that differ anywhere never share an entry.
+// A Query is one question to one or more bases of one tenant. Every field but Planning, which
+// only Prepare reads, is part of the cache key: two queries that differ anywhere never share an
+// entry.
 type Query struct {
 	Tenant   string
 	Filter   *Filter // what this caller may see of the bases; nil is all of them
 	Bases    []Ref
 	Text     string // the question; after Prepare in NFKC with folded white space
 	Previous []Turn // what the user said before, last first; after Prepare those turns that join the search
-	Encoding string // token encoding of the model that will read the sources
+	// Further are the queries of a plan, which are searched beside Text, each by itself: the planner
+	// has seen what was said before, so Previous joins Text only. Set by Prepare.
+	Further  []string
+	Planning *Planning // asks for Further; nil behind Prepare, and where nothing is planned
+	Encoding string    // token encoding of the model that will read the sources
 	Settings Settings
 }
 
@@ -160,6 +165,7 @@ const (
 	ReasonNone         Reason = ""
 	ReasonNoQueryTerms Reason = "no-query-terms"    // nothing in the question to search for
 	ReasonNoKnowledge  Reason = "no-knowledge"      // no base to ask
+	ReasonPlannerSkip  Reason = "planner-skip"      // not searched: the planner says that nothing need be
 	ReasonNoMatch      Reason = "no-match"          // searched; nothing relevant
 	ReasonIndexing     Reason = "indexing"          // the first index is not whole yet
 	ReasonTimeout      Reason = "retrieval-timeout" // the deadline passed
@@ -218,6 +224,9 @@ type Result struct {
 	Unique    int // of them, left after dedupe; of an engine: the same
 
 	Took time.Duration // from the first search to the answer; of a hit: the look-up
+
+	// Planned is what came of planning; nil where nothing is planned. It is never cached.
+	Planned *Planned
 }
 
 // A Retriever answers a Query with at most as many sources as its settings

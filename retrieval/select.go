@@ -12,6 +12,7 @@ import (
 type candidate struct {
 	source    *Source
 	from      int     // number of its answer
+	further   bool    // which is to a query of a plan
 	texts     Texts   // that have its text; nil where the source has it
 	mark      *Mark   // of its text, likewise
 	relevance float64 // comparable over bases
@@ -53,14 +54,15 @@ func (c *candidate) result() Source {
 // rank puts the candidates of all answers into one order, best first. Scores of
 // different engines do not compare, but their Relevance does. Ties are broken by
 // identity, so that the same answers always make the same prompt.
-func (s *selection) rank(answers []Result) error {
-	n := 0
-	for _, a := range answers {
-		n += min(len(a.Sources), s.settings.NumCandidates)
+func (s *selection) rank(answers []answer) error {
+	n, planned := 0, false
+	for i := range answers {
+		n += min(len(answers[i].res.Sources), s.settings.NumCandidates)
 	}
 	s.marks, s.ranked = slices.Grow(s.marks, n), slices.Grow(s.ranked, n)
 	for from := range answers {
-		a := &answers[from]
+		a, further := &answers[from].res, answers[from].further
+		planned = planned || further
 		found := a.Sources[:min(len(a.Sources), s.settings.NumCandidates)]
 		marks := s.marks[len(s.marks) : len(s.marks)+len(found)]
 		s.marks = s.marks[:len(s.marks)+len(found)]
@@ -69,7 +71,7 @@ func (s *selection) rank(answers []Result) error {
 		}
 		for i := range found {
 			src := &found[i]
-			c := candidate{source: src, from: from, relevance: Relevance(src.Score, a.Floor), threshold: s.settings.threshold(src.Knowledge, a.Floor)}
+			c := candidate{source: src, from: from, further: further, relevance: Relevance(src.Score, a.Floor), threshold: s.settings.threshold(src.Knowledge, a.Floor)}
 			if !hasFloor(a.Floor) {
 				c.beyond = src.Score
 			}
@@ -78,6 +80,9 @@ func (s *selection) rank(answers []Result) error {
 			}
 			s.ranked = append(s.ranked, c)
 		}
+	}
+	if planned {
+		s.ranked = fuseQueries(s.ranked)
 	}
 	slices.SortFunc(s.ranked, better)
 	return nil
@@ -153,7 +158,7 @@ func (s *selection) add(c *candidate) {
 	g := s.groupOf(c)
 	full := len(s.chosen) >= s.settings.TopK
 	switch {
-	case !(c.source.Score >= c.threshold): // so that NaN falls too
+	case !c.passes(): // NaN, too
 		s.drop(c, ExcludedScore, "")
 	case g.chosen != nil:
 		s.drop(c, ExcludedDup, duplicateDetail(c.source.Knowledge, g.chosen.source))
@@ -277,7 +282,7 @@ func scoreDetail(score, threshold float64) string {
 
 // choose turns the answers of bases into sources, with their texts, and the account of what
 // fell. An error is an *unreadableAnswer.
-func (s *selection) choose(answers []Result) (Result, error) {
+func (s *selection) choose(answers []answer) (Result, error) {
 	if err := s.rank(answers); err != nil {
 		return Result{}, err
 	}
@@ -290,7 +295,7 @@ func (s *selection) choose(answers []Result) (Result, error) {
 	}
 	res := Result{Excluded: s.excluded, Retrieved: len(s.ranked), Unique: len(s.groups)}
 	if len(answers) == 1 {
-		res.Floor = answers[0].Floor
+		res.Floor = answers[0].res.Floor
 	}
 	if len(res.Excluded) == 0 {
 		res.Excluded = nil

@@ -117,9 +117,9 @@ func (r *Result) marks(found []Source, marks []Mark) error {
 }
 
 // read reads what answers have of the sources of res, and the names of what fell.
-func (s *selection) read(answers []Result, res *Result) error {
+func (s *selection) read(answers []answer, res *Result) error {
 	for from := range answers {
-		texts := answers[from].Texts
+		texts := answers[from].res.Texts
 		if texts == nil {
 			continue
 		}
@@ -190,12 +190,12 @@ func (c *candidate) readText() (string, bool) {
 
 // withoutUnreadable removes what choose could not read: the base that is known to be the
 // reason, else all of the answer.
-func withoutUnreadable(answers []Result, err error) []Result {
+func withoutUnreadable(answers []answer, err error) []answer {
 	e, ok := errors.AsType[*unreadableAnswer](err)
 	if !ok {
 		return nil
 	}
-	a := &answers[e.from]
+	a := &answers[e.from].res
 	of := func(src Source) bool { return src.Knowledge == e.knowledge }
 	if e.knowledge == "" || !slices.ContainsFunc(a.Sources, of) {
 		return slices.Delete(answers, e.from, e.from+1)
