@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"retrieval/knowledge/library":             {"retrieval", "retrieval/knowledge", "retrieval/knowledge/document", "retrieval/knowledge/chunk", "retrieval/knowledge/folder", "retrieval/knowledge/index", "retrieval/knowledge/index/bm25", "retrieval/knowledge/index/dense", "retrieval/knowledge/index/mapped", "retrieval/knowledge/store"},
 	"retrieval/knowledge/knowledgetest":       {},
 	"retrieval/remote":                        {},
+	"retrieval/plan":                          {"retrieval", "retrieval/remote"},
 	"retrieval/vectorstore":                   {"retrieval", "retrieval/remote"},
 	"retrieval/embed":                         {"retrieval", "retrieval/remote"},
 	"retrieval/embed/embedtest":               {},

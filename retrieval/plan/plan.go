@@ -1,0 +1,152 @@
+// Package plan asks a small model, by the chat completions that OpenAI's API has, which queries
+// would find what a question asks for. What it sends and what comes back is text of users and
+// models: both are quoted, bounded and never obeyed.
+package plan
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/remote"
+)
+
+const (
+	patience  = 5 * time.Second // models take a second or two
+	maxCalls  = 256             // at a time
+	maxAnswer = 1 << 20         // bytes
+)
+
+// Options say which API a Client asks. BaseURL is required.
+type Options struct {
+	Name    string   // of the upstream, for people
+	BaseURL *url.URL // where the API begins; one without a path has /v1
+
+	// Dial and TLS are those of remote.Options.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	TLS  *tls.Config
+
+	// Changed is called when it stops answering, with a line that says so, and when it answers
+	// again. It may be nil, and may be called concurrently.
+	Changed func(line string, bad bool)
+}
+
+// A Client asks the models of one API. It has no key: each call brings its own.
+type Client struct {
+	remote *remote.Client
+	health remote.Health
+	path   string // of the API, without a slash at its end
+}
+
+// New returns a client. Call Close when done with it.
+func New(o Options) *Client {
+	c := &Client{path: strings.TrimRight(o.BaseURL.EscapedPath(), "/")}
+	if c.path == "" {
+		c.path = "/v1"
+	}
+	c.health.Subject = fmt.Sprintf("planner: upstream %s at %s", o.Name, o.BaseURL.Host)
+	c.health.Changed = o.Changed
+	c.remote = remote.New(remote.Options{
+		BaseURL: o.BaseURL.Scheme + "://" + o.BaseURL.Host, Dial: o.Dial, TLS: o.TLS,
+		MaxAnswer: maxAnswer, Calls: maxCalls, Patience: patience, Silent: c.health.Called,
+		Probe: func(ctx context.Context) error {
+			_, err := c.remote.Ask(ctx, http.MethodGet, c.path+"/models", nil) // a refusal is an answer, too
+			return err
+		},
+	})
+	return c
+}
+
+// Close ends what runs in the background, and closes idle connections.
+func (c *Client) Close() { c.remote.Close() }
+
+// Skips tells whether nobody is asked because the API does not answer.
+func (c *Client) Skips() bool { return c.remote.Skips() }
+
+// Trouble says in one line what does not work at present; nil is all well.
+func (c *Client) Trouble() []string { return c.health.Lines() }
+
+// A Prompt is what a model is asked, as JSON.
+type Prompt struct {
+	Text   string // of its messages, for counting
+	Output int    // tokens that the answer may have
+	body   []byte
+}
+
+// A Call says whom a Prompt is sent to, and in whose name.
+type Call struct {
+	Path   string      // with its query; "": that of chat completions
+	Header http.Header // credentials
+	Own    bool        // they are Sidenote's, so a refusal is trouble of its own
+}
+
+// A Usage is what an answer used, in tokens.
+type Usage struct {
+	Input, Output int64
+	Known         bool // the API told it
+}
+
+// An Answer is what a model answered.
+type Answer struct {
+	Text  string
+	Usage Usage
+}
+
+// Ask sends a prompt. The error is that of remote.Client.CallAs, or wraps retrieval.ErrBadPlan
+// where the API answers with something else than a completion.
+func (c *Client) Ask(ctx context.Context, to Call, p Prompt) (Answer, error) {
+	path := to.Path
+	if path == "" {
+		path = c.path + "/chat/completions"
+	}
+	body, err := c.remote.CallAs(ctx, to.Header, http.MethodPost, path, p.body)
+	if notes(err, to.Own) {
+		c.health.Called(err)
+	}
+	if err != nil {
+		return Answer{}, fmt.Errorf("planner: %w", err)
+	}
+	return read(body)
+}
+
+// notes tells whether the end of a call says something of the API rather than of who asked.
+func notes(err error, own bool) bool {
+	if e, ok := errors.AsType[*remote.StatusError](err); ok {
+		return own || e.Status >= http.StatusInternalServerError
+	}
+	return !errors.Is(err, remote.ErrDown) && !errors.Is(err, remote.ErrBusy)
+}
+
+// read returns the text of the first choice of a completion.
+func read(body []byte) (a Answer, err error) {
+	var c struct {
+		Choices []struct {
+			Message struct {
+				Content *string `json:"content"`
+			} `json:"message"`
+		} `json:"choices"`
+		Usage *struct {
+			Prompt     int64 `json:"prompt_tokens"`
+			Completion int64 `json:"completion_tokens"`
+		} `json:"usage"`
+	}
+	if err := json.Unmarshal(body, &c); err != nil {
+		return a, fmt.Errorf("%w: it is no completion", retrieval.ErrBadPlan)
+	}
+	if u := c.Usage; u != nil && u.Prompt > 0 && u.Completion >= 0 {
+		a.Usage = Usage{Input: u.Prompt, Output: u.Completion, Known: true}
+	}
+	if len(c.Choices) == 0 || c.Choices[0].Message.Content == nil {
+		return a, fmt.Errorf("%w: the completion has no text", retrieval.ErrBadPlan)
+	}
+	a.Text = *c.Choices[0].Message.Content
+	return a, nil
+}
