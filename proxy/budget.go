@@ -25,6 +25,9 @@ func reserve(x *exchange, of spend.Demand, cheaper func(meter.Rung) (spend.Deman
 		return budgetError(x.life, err)
 	}
 	x.spending = s
+	if rung == "" && x.planner.GaveWay() {
+		rung = meter.NoPlanner
+	}
 	x.report.Budget = report.Budget{Rung: string(rung), Estimate: s.Estimate()}
 	return nil
 }
@@ -56,7 +59,7 @@ func reserveRewritten(x *exchange, p rewrite.Policy, req *rewrite.Request, asked
 	res := &x.report.Rewrite
 	added := res.Outcome == rewrite.Injected
 	return reserve(x, demandOf(x, p, req), func(r meter.Rung) (spend.Demand, bool) {
-		if !added {
+		if !added || r == meter.NoPlanner { // the planner has been paid, or has given way
 			return spend.Demand{}, false
 		}
 		*res = x.setup.rewriter.Rewrite(x.life, spend.OnRung(p, r), req, asked)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/planning"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 	"sidenote/rewrite/metered"
@@ -13,15 +14,16 @@ import (
 
 // A chat is what a chat request has beside other requests, while it is made ready.
 type chat struct {
-	compressed []byte           // the body as it came, if it was compressed
-	parser     *rewrite.Parser  // holds the parsed body; nil once that is sent
-	outgoing   [][]byte         // the pieces of the body for the upstream; empty once they are sent
-	retry      retry            // what a shorter request is made of; its req is nil if none may be sent
-	metered    *metered.Request // makes the request ready to be metered; nil if it is not
-	limits     metered.Request  // the memory for metered
-	row        string           // of the model table, for the model of metered
-	window     int              // of that model, in tokens; 0 is unknown
-	sampled    bool             // the upstream's token count of this request is compared with ours
+	compressed []byte            // the body as it came, if it was compressed
+	parser     *rewrite.Parser   // holds the parsed body; nil once that is sent
+	outgoing   [][]byte          // the pieces of the body for the upstream; empty once they are sent
+	retry      retry             // what a shorter request is made of; its req is nil if none may be sent
+	metered    *metered.Request  // makes the request ready to be metered; nil if it is not
+	limits     metered.Request   // the memory for metered
+	row        string            // of the model table, for the model of metered
+	window     int               // of that model, in tokens; 0 is unknown
+	planner    *planning.Planner // plans what is searched; nil if nothing is planned
+	sampled    bool              // the upstream's token count of this request is compared with ours
 }
 
 // free frees the body and what was parsed of it.
@@ -33,6 +35,7 @@ func (c *chat) free(s *Server) {
 	}
 	c.compressed = nil
 	c.metered, c.limits, c.row, c.window = nil, metered.Request{}, "", 0
+	c.planner = nil
 	clear(c.outgoing)
 	c.outgoing = c.outgoing[:0]
 }
@@ -97,6 +100,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		return x.chatAsItIs(body, req, policy, bodyErr)
 	}
 	x.report.Stream, x.sampled = req.Stream, x.setup.rewriter.Sample()
+	usePlanner(x, &policy, req)
 
 	if policy.Mode == rewrite.Off || policy.Mode == rewrite.Shadow {
 		return relayChat(x, body, req, policy, asked)
@@ -108,6 +112,9 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		return errClientGone
 	}
 	x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
+	if refusal := x.planner.Refusal(); refusal != nil {
+		return budgetError(x.life, refusal)
+	}
 	switch res.Outcome {
 	case rewrite.Refused:
 		if res.Ambiguity != nil {

@@ -6,6 +6,7 @@ import (
 
 	"sidenote/proxy/killswitch"
 	"sidenote/proxy/meter"
+	"sidenote/proxy/planning"
 	"sidenote/proxy/transport"
 )
 
@@ -19,6 +20,7 @@ type Config struct {
 	Switch      *killswitch.Switch // may lower the modes of policies; nil: nothing does
 	Budgets     *meter.Meter       // counts what tenants use; nil if nothing is limited
 	Bodies      BodyKeeper         // is shown the bodies of chats; nil: nobody is
+	Planners    *planning.Planners // plan what is searched, where policies want it; nil: nothing is planned
 
 	raw struct{ clients, upstreams transport.Raw } // set by tests, to inject faults into connections
 }

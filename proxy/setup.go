@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"time"
 
+	"sidenote/proxy/planning"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/transport/outbound"
 	"sidenote/rewrite"
@@ -16,6 +17,7 @@ type setup struct {
 	tenants   *Directory
 	upstreams map[string]*backend
 	rewriter  *rewrite.Rewriter
+	planners  *planning.Planners // nil: nothing is planned
 }
 
 // A backend is a configured upstream with its client.
@@ -88,7 +90,7 @@ func (s *Server) Reload(cfg Config, rw *rewrite.Rewriter) error {
 
 // newSetup checks cfg. It takes the clients of old that need not change; old may be nil.
 func (s *Server) newSetup(cfg Config, rw *rewrite.Rewriter, old *setup) (*setup, error) {
-	next := &setup{tenants: NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw}
+	next := &setup{tenants: NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw, planners: cfg.Planners}
 	for name, u := range cfg.Upstreams {
 		var before *backend
 		if old != nil {

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"cmp"
 	"slices"
 
 	"sidenote/retrieval"
@@ -60,6 +61,7 @@ const (
 
 	ReasonNoQueryTerms = Reason(retrieval.ReasonNoQueryTerms)
 	ReasonNoKnowledge  = Reason(retrieval.ReasonNoKnowledge)
+	ReasonPlannerSkip  = Reason(retrieval.ReasonPlannerSkip)
 	ReasonNoMatch      = Reason(retrieval.ReasonNoMatch)
 	ReasonIndexing     = Reason(retrieval.ReasonIndexing)
 	ReasonTimeout      = Reason(retrieval.ReasonTimeout)
@@ -158,6 +160,8 @@ type Ledger struct {
 	ChunksSelected         int            `json:"chunks_selected"`
 	EstimatedTokens        int            `json:"estimated_tokens"`
 	ChunkSources           map[string]int `json:"chunk_sources"` // chunks selected by arm (bm25, vector); those of a base without vectors by its id
+
+	*retrieval.Planned // what came of planning; nil where the policy plans nothing
 }
 
 func newEntry(s *retrieval.Source) SourceEntry {
@@ -204,6 +208,9 @@ func (j *job) account(res *Result, f *fitResult) {
 		l.Text = min(f.text, l.Used)
 		l.Rules = min(f.rules, l.Used-l.Text)
 		l.Tags = l.Used - l.Rules - l.Text
+	}
+	if l.Planned = res.Retrieval.Planned; l.Planned == nil && j.policy.Planner.MaxQueries > 0 {
+		l.Planned = &retrieval.Planned{Enabled: true, ModelID: cmp.Or(j.policy.Planner.Model, j.req.Model), Fallback: retrieval.PlanDisabled} // nothing to search for
 	}
 	if res.Outcome == Injected {
 		l.Placement = j.placement

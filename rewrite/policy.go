@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -119,6 +120,9 @@ type Policy struct {
 	Knowledge []string          // ids of the bases that a request may search
 	Filter    *retrieval.Filter // which documents its sources may come from; nil is all
 	Search    retrieval.Settings
+	Planner   retrieval.PlanSettings `json:",omitzero"`
+
+	PlannedBy retrieval.Planner `json:"-"` // whom Planner asks for this request; nil: nobody
 
 	Claimed *retrieval.Filter `json:"-"` // Filter as it was before WithClaims; nil: it has no claims
 
@@ -187,6 +191,20 @@ func (p Policy) Empty() OnEmpty {
 		return EmptyNotice
 	}
 	return EmptyPass
+}
+
+// planning is what asks the planner for a request for a model; nil where nothing is planned.
+// earlier are texts of its user, last first.
+func (p *Policy) planning(model string, earlier []string) *retrieval.Planning {
+	if p.Planner.MaxQueries == 0 {
+		return nil
+	}
+	settings := p.Planner
+	settings.Model = cmp.Or(settings.Model, model)
+	return &retrieval.Planning{
+		PlanSettings: settings, Planner: p.PlannedBy, Earlier: earlier[:min(len(earlier), settings.Turns)],
+		MaySkip: p.Grounding != GroundingStrict && p.Empty() != EmptyRefuse,
+	}
 }
 
 // Options are what one request asks of its policy, from headers or the body

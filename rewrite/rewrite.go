@@ -72,7 +72,7 @@ func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Optio
 	if o.Query != "" {
 		j.query = o.Query
 	} else {
-		j.previous = rw.earlier(&j)
+		rw.readEarlier(&j)
 	}
 	j.placement = placement(req, &p, &j.model, j.last)
 	res.Model = j.model
@@ -85,6 +85,9 @@ func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Optio
 		return res
 	}
 	res.Retrieval = rw.retrieve(ctx, &j)
+	if planned := res.Retrieval.Planned; planned != nil {
+		start = start.Add(planned.Took) // which is told by itself
+	}
 	res.RetrieveTook = time.Since(start)
 
 	if j.window = (Window{Size: j.model.Window, Check: CheckNone}); p.CountWhole {
@@ -112,7 +115,8 @@ type job struct {
 	messages *cost.Messages
 	window   Window
 	query    string
-	previous []retrieval.Turn // what the user said before, if that can join the search
+	earlier  []string         // what the user said before, last first, as far as anybody reads it
+	previous []retrieval.Turn // the same, if it can join the search
 	last     int              // index of the last user message, -1 without one
 
 	presence     presence      // finds texts in the messages
@@ -122,19 +126,33 @@ type job struct {
 	rulesInBlock bool // the rules go into the block, not into the sources element
 }
 
-// earlier returns what the user said before the message last, last turn first. Most
-// questions stand alone, and for them nothing is decoded.
-func (rw *Rewriter) earlier(j *job) []retrieval.Turn {
-	if j.last <= 0 || !rw.memo.depends(j.query) {
-		return nil
+// readEarlier reads what the user said before the message last. Most questions stand alone, and
+// where nothing is planned nothing is decoded for them.
+func (rw *Rewriter) readEarlier(j *job) {
+	if j.last <= 0 {
+		return
 	}
-	var turns []retrieval.Turn
+	depends, n := rw.memo.depends(j.query), 0
+	if j.policy.Planner.MaxQueries > 0 {
+		n = j.policy.Planner.Turns
+	}
+	if depends {
+		n = max(n, followup.MaxTurns)
+	}
+	if n == 0 {
+		return
+	}
 	for text := range j.req.Earlier(j.last, followup.MaxBytes, utf8In(j.messages)) {
-		if turns = append(turns, retrieval.Turn{Text: text}); len(turns) == followup.MaxTurns {
+		if j.earlier = append(j.earlier, text); len(j.earlier) == n {
 			break
 		}
 	}
-	return turns
+	if !depends {
+		return
+	}
+	for _, text := range j.earlier[:min(len(j.earlier), followup.MaxTurns)] {
+		j.previous = append(j.previous, retrieval.Turn{Text: text})
+	}
 }
 
 // ambiguity checks the messages that this rewrite searches or extends and returns what
@@ -183,7 +201,7 @@ func (rw *Rewriter) retrieve(ctx context.Context, j *job) retrieval.Result {
 	}
 	found, err := rw.Retriever.Retrieve(ctx, retrieval.Query{
 		Tenant: j.policy.Tenant, Filter: j.policy.Filter, Bases: bases, Text: j.query, Previous: j.previous,
-		Encoding: j.model.Encoding, Settings: j.policy.Search,
+		Encoding: j.model.Encoding, Settings: j.policy.Search, Planning: j.policy.planning(j.req.Model, j.earlier),
 	})
 	if err != nil && !found.Reason.Failed() {
 		found.Reason = retrieval.ReasonError

@@ -63,7 +63,7 @@ var mayImport = map[string][]string{
 	"cache/redis/redistest":                   {},
 	"proxy/killswitch":                        {"rewrite"},
 	"proxy/apierror":                          {"proxy/meter", "proxy/report", "retrieval", "rewrite"},
-	"proxy":                                   {"rewrite", "retrieval", "proxy/apierror", "proxy/killswitch", "proxy/transport", "proxy/transport/outbound", "proxy/coding", "proxy/events", "proxy/identity", "proxy/metrics", "proxy/origin", "proxy/panics", "proxy/report", "proxy/route", "proxy/toolong", "proxy/transport/poison", "proxy/address", "proxy/completion", "proxy/usage", "rewrite/metered", "proxy/memory", "cache/budget", "proxy/meter", "proxy/spend", "proxy/form", "cache/budget/price", "proxy/options"},
+	"proxy":                                   {"rewrite", "retrieval", "proxy/apierror", "proxy/killswitch", "proxy/transport", "proxy/transport/outbound", "proxy/coding", "proxy/events", "proxy/identity", "proxy/metrics", "proxy/origin", "proxy/panics", "proxy/report", "proxy/route", "proxy/toolong", "proxy/transport/poison", "proxy/address", "proxy/completion", "proxy/usage", "rewrite/metered", "proxy/memory", "cache/budget", "proxy/meter", "proxy/spend", "proxy/form", "cache/budget/price", "proxy/options", "proxy/planning"},
 	"proxy/options":                           {"rewrite"},
 	"proxy/transport":                         {"proxy/panics", "proxy/transport/inbound", "proxy/transport/outbound", "proxy/transport/poison", "proxy/transport/tcp", "proxy/transport/wire", "proxy/memory"},
 	"proxy/transport/outbound":                {"proxy/panics", "proxy/transport/tcp", "proxy/transport/certs"},
@@ -85,6 +85,7 @@ var mayImport = map[string][]string{
 	"proxy/report/reporttest":                 {"proxy/report", "rewrite", "retrieval"},
 	"proxy/meter":                             {"cache/budget", "cache/budget/price"},
 	"proxy/form":                              {"rewrite"},
+	"proxy/planning":                          {"cache/budget", "cache/budget/price", "proxy/meter", "proxy/usage", "retrieval", "retrieval/plan", "retrieval/remote", "rewrite"},
 	"proxy/spend":                             {"cache/budget", "cache/budget/price", "proxy/meter", "proxy/report", "proxy/route", "proxy/transport", "proxy/usage", "rewrite", "rewrite/metered"},
 	"proxy/metrics":                           {"proxy/report", "proxy/route", "rewrite", "retrieval", "retrieval/recent", "cache/budget", "proxy/meter"},
 	"proxy/metrics/metricstest":               {"proxy/metrics"},
@@ -94,7 +95,7 @@ var mayImport = map[string][]string{
 	"proxy/events":                            {},
 	"proxy/usage":                             {"proxy/coding", "proxy/events", "proxy/route"},
 	"proxy/explain":                           {"proxy/report", "proxy/route", "proxy/usage", "rewrite", "retrieval"},
-	"proxy/admin":                             {"proxy", "proxy/apierror", "rewrite", "retrieval", "proxy/transport", "proxy/panics", "proxy/report", "proxy/explain", "proxy/killswitch", "cache/budget"},
+	"proxy/admin":                             {"proxy", "proxy/apierror", "rewrite", "retrieval", "proxy/transport", "proxy/panics", "proxy/report", "proxy/explain", "proxy/killswitch", "cache/budget", "proxy/planning"},
 	"cmd/":                                    {"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/", "cmd/"},
 
 	"cmd/sidenote/internal/adminclient":                 {"proxy/admin", "retrieval/knowledge/store", "cmd/internal/console"},
@@ -102,6 +103,7 @@ var mayImport = map[string][]string{
 	"cmd/sidenote/internal/evaluation":                  {"retrieval", "retrieval/analysis", "retrieval/eval", "retrieval/followup", "retrieval/knowledge", "retrieval/knowledge/document", "retrieval/knowledge/folder", "rewrite", "cmd/internal/console", "cmd/sidenote/internal/config/spelling", "cmd/sidenote/internal/engine"},
 
 	"cmd/sidenote/internal/engine/exchange": {"cache", "rewrite/calibration"},
+	"cmd/sidenote/internal/engine/planners": {"cache", "cmd/sidenote/internal/config", "proxy", "proxy/meter", "proxy/metrics", "proxy/planning", "retrieval/plan", "rewrite"},
 	"cmd/sidenote/internal/engine/models":   {"retrieval/recent", "rewrite", "rewrite/tokens"},
 	"cmd/sidenote/internal/engine/issuers":  {"proxy", "proxy/identity", "cmd/sidenote/internal/config", "cmd/sidenote/internal/config/callers"},
 	"cmd/sidenote/internal/engine/embedding": {
@@ -110,7 +112,7 @@ var mayImport = map[string][]string{
 	},
 	"cmd/sidenote/internal/engine": {
 		"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/",
-		"cmd/sidenote/internal/config", "cmd/sidenote/internal/config/modelrows", "cmd/sidenote/internal/engine/embedding", "cmd/sidenote/internal/engine/exchange", "cmd/sidenote/internal/engine/issuers", "cmd/sidenote/internal/engine/models", "cmd/internal/console",
+		"cmd/sidenote/internal/config", "cmd/sidenote/internal/config/callers", "cmd/sidenote/internal/config/modelrows", "cmd/sidenote/internal/engine/embedding", "cmd/sidenote/internal/engine/exchange", "cmd/sidenote/internal/engine/issuers", "cmd/sidenote/internal/engine/models", "cmd/sidenote/internal/engine/planners", "cmd/internal/console",
 	},
 }
 

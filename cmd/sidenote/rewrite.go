@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"sidenote/cmd/sidenote/internal/screen"
+	"sidenote/proxy/planning"
 	"sidenote/rewrite"
 )
 
@@ -23,7 +24,7 @@ func (rewriteCmd) Help() string {
 		"sidenote rewrite request.json --knowledge ./docs > rewritten.json"
 }
 
-// Run rewrites one request and sends nothing.
+// Run rewrites one request and sends nothing, but what the policy's planner is asked.
 func (c *rewriteCmd) Run(a *app) error {
 	body, err := c.read(a)
 	if err != nil {
@@ -50,6 +51,9 @@ func (c *rewriteCmd) Run(a *app) error {
 	}
 	policy = policy.Narrow(options)
 	policy.CountWhole = true
+	if policy.Planner.MaxQueries > 0 && e.Planners != nil {
+		policy.PlannedBy = e.Planners.For(planning.DryRun(&policy, req.Model, nil))
+	}
 	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: rewrite.StripEdits(req, policy)}
 	if policy.Mode != rewrite.Off {
 		res = e.Rewriter.Rewrite(a.ctx, policy, req, options)

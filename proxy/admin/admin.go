@@ -21,6 +21,7 @@ import (
 	"sidenote/proxy/explain"
 	"sidenote/proxy/killswitch"
 	"sidenote/proxy/panics"
+	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 	"sidenote/retrieval"
@@ -35,7 +36,8 @@ const (
 // A Handler answers on the admin port. It is read-only after its fields are set.
 type Handler struct {
 	Telemetry
-	Rewriter   *rewrite.Rewriter // its Retriever answers searches, too
+	Rewriter   *rewrite.Rewriter  // its Retriever answers searches, too
+	Planners   *planning.Planners // plan for dry runs; nil: nothing is planned
 	Tenants    *proxy.Directory
 	Knowledge  func() []string       // returns the ids of all bases
 	Thresholds []retrieval.Threshold // of all bases, for searches that name no tenant

@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
+	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
@@ -27,6 +28,7 @@ type rewriteAnswer struct {
 }
 
 type timings struct {
+	Plan     float64 `json:"plan,omitempty"`
 	Retrieve float64 `json:"retrieve"`
 	Fit      float64 `json:"fit"`
 	Edit     float64 `json:"edit"`
@@ -74,6 +76,10 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	}
 	policy := tenant.Rewrite.Narrow(asked)
 	policy.CountWhole = true
+	if policy.Planner.MaxQueries > 0 && h.Planners != nil {
+		// The caller's credential is for this port, so only keys of Sidenote's go to the model.
+		policy.PlannedBy = h.Planners.For(planning.DryRun(&policy, req.Model, &tenant.Budget))
+	}
 
 	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: tenant.OffReason(from), Edits: rewrite.StripEdits(req, policy)}
 	if policy.Mode != rewrite.Off {
@@ -92,7 +98,7 @@ func writeDryRun(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Polic
 		Status:  string(report.AppendStatus(nil, rep)),
 		Sources: string(report.AppendSources(nil, res.Ledger.Sources, tenant.Expose)),
 		Ledger:  res.Ledger.Whole(),
-		Timings: timings{report.Milliseconds(res.RetrieveTook), report.Milliseconds(res.FitTook), report.Milliseconds(res.EditTook)},
+		Timings: timings{planTook(res), report.Milliseconds(res.RetrieveTook), report.Milliseconds(res.FitTook), report.Milliseconds(res.EditTook)},
 	}
 	request := []byte("null")
 	switch res.Outcome {
@@ -111,6 +117,13 @@ func writeDryRun(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Polic
 	ctx.Response.Header.SetContentType("application/json")
 	ctx.Response.SetBodyRaw(out)
 	return nil
+}
+
+func planTook(res *rewrite.Result) float64 {
+	if res.Ledger.Planned == nil {
+		return 0
+	}
+	return report.Milliseconds(res.Ledger.Planned.Took)
 }
 
 // noClaims refuses a policy whose filters ask for claims: no caller of this port has a

@@ -49,6 +49,7 @@ type Ring struct {
 	bodies    []body                     // in their order
 	bodyBytes int                        // of all bodies
 	copy      func(pieces [][]byte) Body // nil: no bodies are kept
+	texts     bool                       // of users are kept
 }
 
 // An entry is a report.Report without what would take much memory.
@@ -73,7 +74,7 @@ func New(n int, bodies Bodies) *Ring {
 	case BodiesRedacted:
 		r.copy = redacted
 	case BodiesFull:
-		r.copy = ends
+		r.copy, r.texts = ends, true
 	}
 	return r
 }
@@ -91,11 +92,12 @@ func (r *Ring) Record(of *report.Report) {
 	calls := append(kept.Calls[:0], of.Calls...) // in the memory of an older report, as their own is used again
 	kept.Report = *of
 	kept.Calls = calls
-	kept.trim()
+	kept.trim(r.texts)
 }
 
-// trim drops the texts of sources, and most of what a request can make long.
-func (r *entry) trim() {
+// trim drops the texts of sources, most of what a request can make long and, unless texts are
+// kept, the queries that a planner made of the user's.
+func (r *entry) trim(texts bool) {
 	res := &r.Rewrite
 	l := &res.Ledger
 	r.rewritten, r.edits = l.Edits != nil, r.edits[:0] // in the memory of an older report
@@ -107,6 +109,13 @@ func (r *entry) trim() {
 	res.Retrieval.Sources, res.Retrieval.Excluded = nil, nil
 	res.Model = rewrite.Model{Row: res.Model.Row}
 	l.Model = short(l.Model)
+	if l.Planned != nil {
+		planned := *l.Planned // others may be reading it
+		if planned.ModelID = short(planned.ModelID); !texts {
+			planned.Queries = nil
+		}
+		l.Planned, res.Retrieval.Planned = &planned, nil
+	}
 	if len(l.Sources) > maxSources {
 		l.Sources = slices.Clone(l.Sources[:maxSources]) // a part of the list would keep all of it in memory
 	}

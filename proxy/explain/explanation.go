@@ -92,6 +92,7 @@ type Edit struct {
 // request's head.
 type Timings struct {
 	Overhead  float64 `json:"overhead"` // from request read to request handed to the upstream
+	Plan      float64 `json:"plan,omitempty"`
 	Retrieve  float64 `json:"retrieve"`
 	Fit       float64 `json:"fit"`
 	Edit      float64 `json:"edit"`
@@ -120,6 +121,9 @@ func newExplanation(r *entry) *Explanation {
 	}
 	for _, c := range r.Calls {
 		e.Calls = append(e.Calls, Call{c.Upstream, c.Purpose, c.Status, report.Milliseconds(c.Took), c.PromptTokens})
+	}
+	if p := res.Ledger.Planned; p != nil {
+		e.Timings.Plan = report.Milliseconds(p.Took)
 	}
 	if u := &r.Usage; r.UsageFound != "" {
 		e.Usage = &Usage{r.UsageFound, u.Input, u.CachedInput, u.Output, u.Reasoning}

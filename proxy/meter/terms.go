@@ -15,16 +15,17 @@ import (
 // A Rung is a step by which a request is made cheaper before it is refused.
 type Rung string
 
-// The rungs. Those of features that do not exist yet come with them.
+// The rungs.
 const (
 	FewerSources   Rung = "fewer_sources"   // half as many sources, in half the context tokens
 	ShorterSources Rung = "shorter_sources" // half as many sources, in a quarter of the context tokens
+	NoPlanner      Rung = "no_planner"      // nothing is planned
 	NoSources      Rung = "no_sources"      // the request as it came
 	Refuse         Rung = "refuse"          // ends each ladder
 )
 
 // Rungs lists all rungs but Refuse, in the usual order.
-func Rungs() []Rung { return []Rung{FewerSources, ShorterSources, NoSources} }
+func Rungs() []Rung { return []Rung{FewerSources, ShorterSources, NoPlanner, NoSources} }
 
 // Terms are what a policy says of budgets. The zero Terms limit nothing.
 type Terms struct {

@@ -47,7 +47,7 @@ type Metrics struct {
 	upstreamCancelled                   *prometheus.CounterVec
 	upstreamTruncated                   *prometheus.CounterVec
 	contextTokens, contextSources       prometheus.Observer
-	tokens, excluded                    *prometheus.CounterVec
+	tokens, excluded, planned           *prometheus.CounterVec
 	modelUnknown, panics                prometheus.Counter
 	byRequest                           recentSeries[requestKey, *requestSeries]
 	fixed                               fixed
@@ -83,6 +83,7 @@ func New(n Names) *Metrics {
 	m.contextSources = f.histograms("context_sources", "Sources added to an injected request.", []float64{0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20}).WithLabelValues()
 	m.tokens = f.counters("tokens_total", "Tokens by kind; injected: added by rewrites; the others: as upstreams told them.", "tenant", "kind")
 	m.excluded = f.counters("sources_excluded_total", "Retrieved chunks that did not reach the prompt.", "reason")
+	m.planned = f.counters("plans_total", "Chats whose policy has a planner, by what came of it.", "reason")
 	m.modelUnknown = f.counters("model_unknown_total", "Chat requests for a model that no row of the model table matches.").WithLabelValues()
 	m.panics = f.counters("panics_total", "Bugs that ended what met them and nothing else; the log has their stacks.").WithLabelValues()
 	m.cacheMetrics = newCacheMetrics(f)
@@ -175,6 +176,15 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 	}
 	if d := res.Retrieval.Degraded; d != "" {
 		m.degraded.WithLabelValues(string(d), "unavailable").Inc()
+	}
+	if why := r.PlanFailed(); why != "" {
+		m.degraded.WithLabelValues("planner", string(why)).Inc()
+	}
+	if p := res.Ledger.Planned; p != nil {
+		m.planned.WithLabelValues(string(p.Fallback)).Inc()
+		if p.Fallback != retrieval.PlanDisabled {
+			m.stages.WithLabelValues("plan").Observe(p.Took.Seconds())
+		}
 	}
 	if res.Model.Row == Other {
 		m.modelUnknown.Inc()

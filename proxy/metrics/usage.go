@@ -31,6 +31,11 @@ func (m *Metrics) recordUsage(t *requestSeries, r *report.Report) {
 	}
 }
 
+// PlannerUsed counts the tokens that a planner's call used, prompt and answer together.
+func PlannerUsed(m *Metrics, tenant string, tokens int64) {
+	m.tokens.WithLabelValues(m.tenants.label(tenant), "planner").Add(float64(tokens))
+}
+
 func newUsageMetrics(f factory, upstreams *names) usageMetrics {
 	return usageMetrics{
 		upstreams: upstreams,

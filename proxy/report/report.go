@@ -73,7 +73,7 @@ const (
 	ClientCutShutdown   ClientEnd = "cut_by_shutdown" // at the end of the time for a shutdown
 )
 
-// PlannerOff is the value of planner in headers and log, until there is a planner.
+// PlannerOff is the value of planner in headers and log where nothing is planned.
 const PlannerOff = "off"
 
 // A Report is everything that is known about one request when it has ended. Headers,
@@ -187,9 +187,18 @@ func (r *Report) Sources() int {
 	return n
 }
 
-// Degraded tells whether a helper failed and the request went on without it.
+// Degraded tells whether a search failed and the request went on without it.
 func (r *Report) Degraded() bool {
 	return r.Outcome != rewrite.Refused && retrieval.Reason(r.Rewrite.Reason).Failed()
+}
+
+// PlanFailed says why a planner was no help although it was asked; "" if it was, or was not
+// asked.
+func (r *Report) PlanFailed() retrieval.PlanReason {
+	if p := r.Rewrite.Ledger.Planned; p != nil && p.Fallback.Failed() && r.Outcome != rewrite.Refused {
+		return p.Fallback
+	}
+	return ""
 }
 
 // A Recorder takes the Report of each request that ended. It must not keep or change

@@ -3,8 +3,10 @@ package report
 import (
 	"encoding/binary"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
+	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
 
@@ -47,6 +49,7 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	}
 	l := &r.Rewrite.Ledger
 	if r.Outcome != rewrite.Injected {
+		dst = appendPlanned(dst, l.Planned)
 		if r.Reason == rewrite.ReasonWindow {
 			dst = appendWindow(dst, l)
 		}
@@ -67,7 +70,10 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	if d := r.Rewrite.Retrieval.Degraded; d != "" {
 		dst = appendToken(append(dst, "; degraded="...), string(d))
 	}
-	dst = append(dst, "; planner="+PlannerOff...)
+	if l.Planned == nil {
+		dst = append(dst, "; planner="+PlannerOff...)
+	}
+	dst = appendPlanned(dst, l.Planned)
 	dst = appendCount(dst, "retrieval-ms", int(r.Rewrite.RetrieveTook.Milliseconds()))
 	dst = appendCount(dst, "rules", l.Rules)
 	dst = appendCount(dst, "tags", l.Tags)
@@ -76,6 +82,30 @@ func AppendStatus(dst []byte, r *Report) []byte {
 		dst = appendToken(append(dst, "; placement="...), string(l.Placement))
 	}
 	return appendWindow(dst, l)
+}
+
+// maxModelID is how much of a model's name is shown in bytes: a request may choose it.
+const maxModelID = 64
+
+// ModelID is the name of a planner's model, cut where it is too long.
+func ModelID(p *retrieval.Planned) string {
+	if len(p.ModelID) <= maxModelID {
+		return p.ModelID
+	}
+	return strings.ToValidUTF8(p.ModelID[:maxModelID], "")
+}
+
+// appendPlanned appends what came of planning, unless nothing was to be planned.
+func appendPlanned(dst []byte, p *retrieval.Planned) []byte {
+	if p == nil {
+		return dst
+	}
+	dst = appendToken(append(dst, "; planner="...), string(p.Fallback))
+	dst = appendCount(dst, "retrieval_query_count", p.Count)
+	if p.Applied {
+		dst = append(dst, "; retrieval_query_planner_applied"...)
+	}
+	return appendString(append(dst, "; retrieval_query_planner_model_id="...), ModelID(p))
 }
 
 // appendWindow appends the token counts of a request's components, if the request was

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sidenote/proxy/report"
+	"sidenote/rewrite"
 )
 
 // appendLine appends r's line of the log in the form of slog's JSON handler, with the
@@ -41,8 +42,8 @@ func appendLine(dst []byte, r *report.Report) []byte {
 	if d := r.Rewrite.Retrieval.Degraded; d != "" {
 		b = append(append(b, `","degraded":"`...), d...)
 	}
-	b = append(b, `","planner":"`+report.PlannerOff...)
-	b = appendMilliseconds(append(b, `","overhead_ms":`...), r.Overhead)
+	b = appendPlanned(append(b, '"'), ledger)
+	b = appendMilliseconds(append(b, `,"overhead_ms":`...), r.Overhead)
 	b = appendMilliseconds(append(b, `,"retrieval_ms":`...), r.Rewrite.RetrieveTook)
 	b = appendMilliseconds(append(b, `,"ttfb_ms":`...), r.TTFB)
 	b = appendMilliseconds(append(b, `,"duration_ms":`...), r.Total)
@@ -55,6 +56,21 @@ func appendLine(dst []byte, r *report.Report) []byte {
 	}
 	b = append(append(b, `","client":"`...), r.Client...)
 	return append(b, "\"}\n"...)
+}
+
+// appendPlanned appends what came of planning, without the queries: they are texts of users.
+func appendPlanned(b []byte, l *rewrite.Ledger) []byte {
+	p := l.Planned
+	if p == nil {
+		return append(b, `,"planner":"`+report.PlannerOff+`"`...)
+	}
+	b = append(append(b, `,"planner":"`...), p.Fallback...)
+	b = strconv.AppendInt(append(b, `","retrieval_query_count":`...), int64(p.Count), 10)
+	b = strconv.AppendBool(append(b, `,"retrieval_query_planner_enabled":`...), p.Enabled)
+	b = strconv.AppendBool(append(b, `,"retrieval_query_planner_applied":`...), p.Applied)
+	b = appendText(append(b, `,"retrieval_query_planner_model_id":`...), report.ModelID(p))
+	b = append(append(b, `,"retrieval_query_planner_fallback":"`...), p.Fallback...)
+	return appendMilliseconds(append(b, `","plan_ms":`...), p.Took)
 }
 
 // appendUsage appends the tokens that the answer told; nothing if it could not tell them.

@@ -62,6 +62,9 @@ func (l *Log) Record(r *report.Report) {
 	if r.Degraded() {
 		l.degraded(degradation{"retrieval", r.Rewrite.Reason})
 	}
+	if why := r.PlanFailed(); why != "" {
+		l.degraded(degradation{"planner", rewrite.Reason(why)})
+	}
 	if r.Reason == rewrite.ReasonRoute {
 		l.note(r.Route)
 	}

@@ -75,6 +75,19 @@ func Reserve(ctx context.Context, m *meter.Meter, terms *meter.Terms, r Request,
 	return s, rung, err
 }
 
+// Estimate returns what a request takes at most; nothing where that is not known.
+func Estimate(terms *meter.Terms, r Request, of Demand) budget.Amount {
+	s := new(Spending)
+	if r.Body == nil {
+		return budget.Amount{}
+	}
+	var err error
+	if s.prices, err = terms.PricesOf(r.Body.ModelName(), r.Row); err != nil {
+		return budget.Amount{} // it is refused for that
+	}
+	return s.estimate(r.Body, of)
+}
+
 func kindOf(r route.Kind) budget.Kind {
 	switch r {
 	case route.Chat, route.Completions, route.Responses:

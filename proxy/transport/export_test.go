@@ -2,6 +2,8 @@ package transport
 
 import (
 	"net/url"
+
+	"sidenote/proxy/transport/wire"
 )
 
 // Target returns what the request target raw becomes below a base URL's path.
@@ -15,7 +17,7 @@ func Target(base, raw string) (string, bool) {
 	if err != nil {
 		return err.Error(), false
 	}
-	target, ok := appendTarget(nil, u.base, []byte(raw))
+	target, ok := wire.AppendTarget(nil, u.base, []byte(raw))
 	return string(target), ok
 }
 

@@ -3,6 +3,7 @@ package transport
 import (
 	"bytes"
 	"io"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -124,7 +125,7 @@ func newRequestHead(u *Upstream, c Call, length int64) requestHead {
 func (h *requestHead) append(dst []byte) (_ []byte, ok bool) {
 	dst = append(dst, h.client.method...)
 	dst = append(dst, ' ')
-	if dst, ok = appendTarget(dst, h.base, h.client.target); !ok || string(h.client.method) == fasthttp.MethodConnect {
+	if dst, ok = wire.AppendTarget(dst, h.base, h.client.target); !ok || string(h.client.method) == fasthttp.MethodConnect {
 		return dst, false
 	}
 	dst = append(dst, " HTTP/1.1\r\n"...)
@@ -241,32 +242,12 @@ func (h *Head) wantsUpgrade() bool {
 	return asked
 }
 
-// appendTarget puts the upstream's base path before a raw request target. If both have
-// "/v1" it is written once. Of an absolute-form target only path and query are used:
-// its host does not choose the upstream. ok is false for a target without a path.
-func appendTarget(dst []byte, base string, raw []byte) (_ []byte, ok bool) {
-	switch {
-	case len(raw) == 1 && raw[0] == '*':
-		return append(dst, '*'), true
-	case len(raw) > 0 && raw[0] == '/':
-	default:
-		i := bytes.Index(raw, []byte("://"))
-		if i <= 0 {
-			return dst, false
-		}
-		raw = raw[i+len("://"):]
-		if i = bytes.IndexAny(raw, "/?#"); i < 0 {
-			i = len(raw)
-		}
-		raw = raw[i:]
+// TargetOn is the path, with its query, at which an upstream gets a request with a raw target; ""
+// if it gets none.
+func TargetOn(upstream *url.URL, raw []byte) string {
+	target, ok := wire.AppendTarget(nil, strings.TrimRight(upstream.EscapedPath(), "/"), raw)
+	if !ok {
+		return ""
 	}
-	if strings.HasSuffix(base, "/v1") && bytes.HasPrefix(raw, []byte("/v1")) &&
-		(len(raw) == 3 || raw[3] == '/' || raw[3] == '?') {
-		raw = raw[3:]
-	}
-	dst = append(dst, base...)
-	if base == "" && (len(raw) == 0 || raw[0] != '/') {
-		dst = append(dst, '/')
-	}
-	return append(dst, raw...), true
+	return string(target)
 }

@@ -161,8 +161,8 @@ func (c *Config) VectorStore(name Name) vectorstore.Options {
 	}
 }
 
-// OnlyForKnowledge tells whether an upstream is used for vector stores of bases or for
-// embeddings, and for no request.
+// OnlyForKnowledge tells whether an upstream is used for vector stores of bases, for embeddings
+// or by planners, and for no request.
 func (c *Config) OnlyForKnowledge(upstream Name) bool {
 	for _, p := range c.tenants {
 		if p.Upstream == string(upstream) {
@@ -175,7 +175,7 @@ func (c *Config) OnlyForKnowledge(upstream Name) bool {
 		}
 	}
 	service, embeds := EmbeddingsUpstream(c)
-	return embeds && service == string(upstream)
+	return embeds && service == string(upstream) || PlannerUpstreams(c)[string(upstream)]
 }
 
 // CheckFolders returns a Problems naming the bases whose path is not there. It

@@ -41,6 +41,7 @@ type Treatment struct {
 	Grounding          rewrite.Grounding `yaml:"grounding" of:"default|strict"`
 	Escape             rewrite.Escape    `yaml:"escape" of:"tags|all"`
 	MinTruncatedTokens Count             `yaml:"min_truncated_tokens" min:"1" max:"1M"`
+	Planner            Planner           `yaml:"planner"`
 	Retrieval          Retrieval         `yaml:"retrieval"`
 	OnEmpty            rewrite.OnEmpty   `yaml:"on_empty,omitempty" of:"pass|notice|refuse"`
 	EmptyAnswer        string            `yaml:"empty_answer"`
@@ -93,6 +94,7 @@ func DefaultPolicy() Policy {
 		Grounding:          p.Grounding,
 		Escape:             p.Escape,
 		MinTruncatedTokens: Count(p.MinTruncatedTokens),
+		Planner:            defaultPlanner(),
 		Retrieval: Retrieval{
 			Deadline: p.Search.Deadline, TopK: Count(p.Search.TopK), NumCandidates: Count(p.Search.NumCandidates),
 			ScoreThreshold: Threshold(p.Search.ScoreThreshold), MaxPerDocument: Count(p.Search.MaxPerDocument),
@@ -115,6 +117,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 			TopK: int(p.Retrieval.TopK), NumCandidates: int(p.Retrieval.NumCandidates), MaxPerDocument: int(p.Retrieval.MaxPerDocument),
 			ScoreThreshold: float64(p.Retrieval.ScoreThreshold), Deadline: p.Retrieval.Deadline,
 		},
+		Planner:   p.Planner.settings(),
 		Placement: p.Placement, ContextTokens: int(p.ContextTokens), ReserveOutputTokens: int(p.ReserveOutput), Template: p.Template,
 		Sources: rewrite.Component{Name: rewrite.SourcesName, Priority: int(p.Sources.Priority), Truncatable: true},
 		Order:   p.Order, Citations: p.Citations, Grounding: p.Grounding,

@@ -10,6 +10,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config/limits"
 	"sidenote/cmd/sidenote/internal/config/pattern"
 	"sidenote/proxy"
+	"sidenote/proxy/meter"
 	"sidenote/proxy/route"
 	"sidenote/rewrite"
 )
@@ -60,6 +61,9 @@ func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
 		p.Ladder = limits.Grounded(p.Ladder)
 	}
 	out.Budget = p.Terms(c.Budgets, limits.Table(c.Prices))
+	if out.Rewrite.Planner.MaxQueries == 0 { // there is nothing to leave out
+		out.Budget.Ladder = slices.DeleteFunc(out.Budget.Ladder, func(r meter.Rung) bool { return r == meter.NoPlanner })
+	}
 	out.Metered, out.OutputCap = out.Budget.Tokens(), int(p.MaxOutput)
 	out.Rewrite.Search.Thresholds = Thresholds(c.Knowledge, p.Knowledge)
 	return out
@@ -116,12 +120,13 @@ func (c *Config) Tenant(name Name) (proxy.Policy, bool) {
 	return *p, true
 }
 
-// WorstRetrieval is the longest that any tenant's request waits for sources.
+// WorstRetrieval is the longest that any tenant's request waits for sources: for a plan, then
+// for the search.
 func (c *Config) WorstRetrieval() time.Duration {
 	var worst time.Duration
 	for _, tenant := range c.tenants {
 		for p := range tenant.All {
-			worst = max(worst, p.Rewrite.Search.Deadline)
+			worst = max(worst, p.Rewrite.Planner.Timeout+p.Rewrite.Search.Deadline)
 		}
 	}
 	return worst

@@ -29,6 +29,7 @@ type (
 	Digest    = value.Digest
 	Glob      = value.Glob
 	Host      = value.Host
+	Model     = value.Model
 	Name      = value.Name
 	Origin    = value.Origin
 	Priority  = value.Priority

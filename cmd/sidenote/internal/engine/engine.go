@@ -20,11 +20,13 @@ import (
 	"sidenote/cmd/sidenote/internal/engine/exchange"
 	"sidenote/cmd/sidenote/internal/engine/issuers"
 	"sidenote/cmd/sidenote/internal/engine/models"
+	"sidenote/cmd/sidenote/internal/engine/planners"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/killswitch"
 	"sidenote/proxy/metrics"
+	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
@@ -54,12 +56,14 @@ type Engine struct {
 	Rewriter *rewrite.Rewriter
 	Reader   *Reader
 	Bases    *Bases
-	Reloader Reloader // reads the configuration again; nil: nothing does. Set it before AdminServer
+	Planners *planning.Planners // of the configuration with which it began; nil: nothing is planned
+	Reloader Reloader           // reads the configuration again; nil: nothing does. Set it before AdminServer
 
 	catalogue *catalogue
 	view      *storeView
 	embedding *embedding.Service // nil without embeddings
 	caches    *caches
+	planners  *planners.Planners
 	exchange  *exchange.Exchange // nil without Redis
 	explained *explain.Ring      // nil if no requests are kept
 	keyUses   proxy.KeyUses
@@ -134,7 +138,18 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	}
 	pipeline := &retrieval.Pipeline{Bases: e.catalogue.retriever, Joint: e.catalogue.joint, Terms: terms, Punctual: true} // all behind caches
 	prepare := retrieval.Prepare{Next: e.caches.before(pipeline, cache.Selected), Ref: e.catalogue.Ref, Terms: terms, Join: followup.Join}
+	options := planners.Options{Cache: cfg.Cache, Metrics: m.metrics, Cached: m.cached, Changed: m.changed, Watch: m.watchBreaker}
+	if e.budgets != nil {
+		options.Meter = e.budgets.meter
+	}
+	e.planners = planners.New(options)
 	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &models.Table{Rows: modelrows.Table(cfg.Models), Encodings: reader.encodings}, Calibration: tracker}
+	made, keep, err := e.planners.Of(cfg, e.Rewriter.Models)
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	keep()
+	e.Planners = made
 	return e, nil
 }
 
@@ -169,6 +184,9 @@ func (e *Engine) Close() error {
 	if e.Bases != nil { // nil if New failed before
 		errs = closeBases(e.Bases)
 	}
+	if e.planners != nil {
+		errs = append(errs, e.planners.Close())
+	}
 	if e.budgets != nil {
 		errs = append(errs, e.budgets.close())
 	}
@@ -185,7 +203,7 @@ func (e *Engine) Shared(ctx context.Context) string { return e.caches.describe(c
 func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.Server, error) {
 	cfg, all := e.Config.Proxy(), report.Recorders{records}
 	cfg.Tenants = e.tenants(e.Config, e.issuers.Load())
-	cfg.Switch = e.modes
+	cfg.Switch, cfg.Planners = e.modes, e.Planners
 	if e.budgets != nil {
 		cfg.Budgets = e.budgets.meter
 	}
@@ -217,13 +235,13 @@ func (e *Engine) TelemetryServer(log *slog.Logger) *admin.Server {
 
 // AdminServer is the server for people who run Sidenote. Call it once.
 func (e *Engine) AdminServer(log *slog.Logger) *admin.Server {
-	e.admin.Store(e.adminHandler(e.Config, e.Rewriter, e.tenants(e.Config, e.issuers.Load())))
+	e.admin.Store(e.adminHandler(e.Config, e.Rewriter, e.tenants(e.Config, e.issuers.Load()), e.Planners))
 	return admin.NewServer(func(ctx *fasthttp.RequestCtx) { e.admin.Load().Handle(ctx) }, log, e.Metrics.Panicked)
 }
 
-func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants proxy.Tenants) *admin.Handler {
+func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants proxy.Tenants, plans *planning.Planners) *admin.Handler {
 	h := &admin.Handler{
-		Telemetry: e.telemetry(), Rewriter: rw, Tenants: proxy.NewDirectory(tenants),
+		Telemetry: e.telemetry(), Rewriter: rw, Planners: plans, Tenants: proxy.NewDirectory(tenants),
 		Explain: e.explained, Modes: e.modes, Knowledge: e.catalogue.ids, Thresholds: config.Thresholds(cfg.Knowledge, cfg.KnowledgeNames()), Library: e.view, Manager: e.manager(cfg),
 		Token: cfg.Admin.Token.Value, ReadToken: cfg.Admin.ReadToken.Value,
 		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },

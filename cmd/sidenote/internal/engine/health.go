@@ -36,6 +36,7 @@ func (e *Engine) problems() []string {
 	lines = append(lines, e.switched()...)
 	lines = append(lines, e.issuers.Load().Problems()...)
 	lines = append(lines, e.embedding.Problems()...)
+	lines = append(lines, e.planners.Trouble()...)
 	return append(lines, e.Bases.problems()...)
 }
 

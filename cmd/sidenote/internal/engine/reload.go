@@ -52,11 +52,16 @@ func (e *Engine) Reload(ctx context.Context, cfg *config.Config) error {
 	e.monitor.tellOfCertificates(cfg)
 	data := cfg.Proxy()
 	data.Tenants = e.tenants(cfg, issuers)
-	next := e.adminHandler(cfg, rw, data.Tenants)
+	var keepPlanners func()
+	if data.Planners, keepPlanners, err = e.planners.Of(cfg, rw.Models); err != nil {
+		return err
+	}
+	next := e.adminHandler(cfg, rw, data.Tenants, data.Planners)
 	if err := e.data.Reload(data, rw); err != nil {
 		return err
 	}
 	applied = true
+	keepPlanners()
 	e.admin.Store(next)
 	e.issuers.Store(issuers)
 	issuers.Replace(old, e.tasks.start)

@@ -102,6 +102,10 @@ func Summary(w io.Writer, cfg *config.Config) {
 		if f := p.Rewrite.Filter; f != nil {
 			fmt.Fprintf(w, "           only documents of %s\n", f)
 		}
+		if s := p.Rewrite.Planner; s.MaxQueries > 0 {
+			fmt.Fprintf(w, "           planner %s on %s reads questions and %s before them: %d queries at most, %s\n",
+				cmp.Or(s.Model, "auto"), cmp.Or(s.Upstream, p.Upstream), console.Plural(s.Turns, "message"), s.MaxQueries, s.Timeout)
+		}
 		if n := len(p.Overrides); n > 0 {
 			fmt.Fprintf(w, "           otherwise for some models or routes: %s, see --tenant %s\n", console.Plural(n, "override"), name)
 		}
@@ -114,7 +118,11 @@ func Summary(w io.Writer, cfg *config.Config) {
 		}
 	}
 	fmt.Fprintf(w, "unknown    %s\n", unknown)
-	fmt.Fprintf(w, "retrieval  at most %s a request\n", cfg.WorstRetrieval().Round(time.Millisecond))
+	sum := ""
+	if config.Planning(cfg) {
+		sum = ": a plan, then the search"
+	}
+	fmt.Fprintf(w, "retrieval  at most %s a request%s\n", cfg.WorstRetrieval().Round(time.Millisecond), sum)
 }
 
 // limits are those of a tenant in words; "" if it has none.

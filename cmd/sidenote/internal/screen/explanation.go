@@ -21,7 +21,11 @@ func Explanation(w io.Writer, e *explain.Explanation) {
 		fmt.Fprintln(w, console.Clean(e.Detail))
 	}
 	t := e.Timings
-	fmt.Fprintf(w, "%g ms, first byte after %g ms; %g ms of Sidenote's: search %g, fit %g, edit %g\n", t.Total, t.FirstByte, t.Overhead, t.Retrieve, t.Fit, t.Edit)
+	plan := ""
+	if t.Plan > 0 {
+		plan = fmt.Sprintf("plan %g, ", t.Plan)
+	}
+	fmt.Fprintf(w, "%g ms, first byte after %g ms; %g ms of Sidenote's: %ssearch %g, fit %g, edit %g\n", t.Total, t.FirstByte, t.Overhead, plan, t.Retrieve, t.Fit, t.Edit)
 	printLedger(w, e)
 	for _, b := range []struct {
 		name string

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sidenote/cmd/internal/console"
+	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
 
@@ -72,6 +73,18 @@ func counts(w io.Writer, l *rewrite.Ledger) {
 	}
 	if line := windowLine(l); line != "" {
 		fmt.Fprintln(w, line)
+	}
+	planned(w, l.Planned)
+}
+
+// planned prints what came of planning, and what was searched beside the question.
+func planned(w io.Writer, p *retrieval.Planned) {
+	if p == nil {
+		return
+	}
+	fmt.Fprintf(w, "planner %s: %s\n", p.Fallback, console.Clean(p.ModelID))
+	for _, query := range p.Queries[min(1, len(p.Queries)):] {
+		fmt.Fprintf(w, "  also searched: %s\n", console.Fit(query, 100))
 	}
 }
 

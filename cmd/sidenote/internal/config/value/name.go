@@ -3,6 +3,7 @@ package value
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
 )
@@ -21,6 +22,19 @@ func (n *Name) UnmarshalText(text []byte) error {
 
 // ValidName tells whether a text is a Name. It is never changed.
 var ValidName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`).MatchString
+
+// A Model is the name of one model, as an API knows it.
+type Model string
+
+// UnmarshalText refuses what is no name of one model.
+func (m *Model) UnmarshalText(text []byte) error {
+	s := string(text)
+	if len(s) > 256 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '\x7f' || r == '*' }) {
+		return fmt.Errorf("%.64q is not the name of a model; write it as in gpt-5-nano", s)
+	}
+	*m = Model(s)
+	return nil
+}
 
 // A Glob is a doublestar pattern on slash-separated paths.
 type Glob string

@@ -1,0 +1,71 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+
+	"sidenote/cache/budget"
+	"sidenote/proxy/planning"
+	"sidenote/proxy/report"
+	"sidenote/proxy/spend"
+	"sidenote/proxy/transport"
+	"sidenote/rewrite"
+)
+
+// usePlanner lets the planner of p ask in the name of this request, if p has one.
+func usePlanner(x *exchange, p *rewrite.Policy, req *rewrite.Request) {
+	if p.Planner.MaxQueries == 0 || x.setup.planners == nil || p.Mode == rewrite.Off {
+		return
+	}
+	of := planning.Request{
+		Tenant: x.policy.Tenant, ID: x.report.ID, Upstream: x.policy.Upstream, Model: req.Model, Settings: p.Planner, Terms: &x.policy.Budget,
+		Path: transport.TargetOn(x.upstream.of.BaseURL, x.ctx.Request.Header.RequestURI()), Credentials: credentials(&x.request),
+	}
+	if p.Mode != rewrite.Shadow { // then it has been reserved
+		of.Bare = bare(x, *p, req)
+	}
+	x.planner = x.setup.planners.For(of)
+	p.PlannedBy = x.planner
+}
+
+// bare is what the request takes without sources.
+func bare(x *exchange, p rewrite.Policy, req *rewrite.Request) budget.Amount {
+	if x.metered == nil {
+		return budget.Amount{}
+	}
+	of := spend.Demand{Prompt: int64(x.setup.rewriter.Count(p, req)), Refers: req.Attachments > 0}
+	fitAnswer(x, of.Prompt)
+	return spend.Estimate(&x.policy.Budget, spend.Request{Route: x.target.Route, Body: x.metered, Row: x.row}, of)
+}
+
+// credentials are those with which the caller's own request goes to its upstream, copied; nil if
+// that has a key of Sidenote's or is shown none.
+func credentials(q *request) http.Header {
+	if q.upstream.replace != nil || q.caller.By == report.ByJWT || q.caller.drop {
+		return nil
+	}
+	var h http.Header
+	for name, value := range q.ctx.Request.Header.All() {
+		canonical := http.CanonicalHeaderKey(string(name))
+		switch canonical {
+		case "Authorization", "Api-Key", "X-Api-Key", "Openai-Organization", "Openai-Project":
+			if text := string(value); !strings.Contains(text, KeyPrefix) {
+				if h == nil {
+					h = http.Header{}
+				}
+				h.Add(canonical, text)
+			}
+		}
+	}
+	return h
+}
+
+// OwnKey are the header lines of Sidenote's own key for an upstream; nil if it has none.
+func OwnKey(u Upstream) (h http.Header) {
+	for _, line := range keyHeaders(u) {
+		if line.Value != "" {
+			h = http.Header{line.Name: {line.Value}}
+		}
+	}
+	return h
+}

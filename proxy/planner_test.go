@@ -1,0 +1,175 @@
+package proxy_test
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"sidenote/cache/budget"
+	"sidenote/proxy"
+	"sidenote/proxy/explain"
+	"sidenote/proxy/meter"
+	"sidenote/proxy/metrics/metricstest"
+	"sidenote/proxy/planning"
+	"sidenote/proxy/report"
+	"sidenote/retrieval"
+	"sidenote/retrieval/plan"
+	"sidenote/rewrite"
+)
+
+// A planned is an API whose model plans.
+type planned func(context.Context, plan.Call) (plan.Answer, error)
+
+func (p planned) Ask(ctx context.Context, to plan.Call, _ plan.Prompt) (plan.Answer, error) {
+	return p(ctx, to)
+}
+
+// Plan remembers nothing.
+func (planned) Plan(ctx context.Context, _ string, _ []string, find func(context.Context) (retrieval.Plan, error)) (retrieval.Plan, error) {
+	return find(ctx)
+}
+
+func plans(text string) planned {
+	return func(context.Context, plan.Call) (plan.Answer, error) {
+		return plan.Answer{Text: text, Usage: plan.Usage{Input: 100, Output: 10, Known: true}}, nil
+	}
+}
+
+// withPlanner lets policies' planners ask an API, in front of a search that finds five sources.
+func withPlanner(p planned, m *meter.Meter) (func(*proxy.Config), retrieval.Retriever) {
+	search := retrieval.Prepare{
+		Next: retrieval.Func(fiveSources), Terms: strings.Fields,
+		Ref:  func(id string) (retrieval.Ref, bool) { return retrieval.Ref{Knowledge: id, Generation: "g"}, true },
+		Join: func(string, iter.Seq[string]) []retrieval.Turn { return nil },
+	}
+	return func(cfg *proxy.Config) {
+		cfg.Planners = &planning.Planners{Upstreams: map[string]planning.Upstream{"stub": {API: p}}, Plans: p, Models: testModels{}, Meter: m}
+	}, search
+}
+
+func planner(p *proxy.Policy) {
+	p.Rewrite.Knowledge = []string{"kb-acme"}
+	p.Rewrite.Planner = retrieval.PlanSettings{Model: "small", MaxQueries: 3, Turns: 3, Timeout: time.Second}
+}
+
+// The rung no_planner: with room for the request but not for a plan beside it the request goes on
+// without; under a ladder that lacks the rung it is refused, as others are.
+func TestBudgetNoPlanner(t *testing.T) {
+	const answer = `{"usage":{"prompt_tokens":900,"completion_tokens":10}}`
+	for name, c := range map[string]struct {
+		tokens int64
+		ladder []meter.Rung
+		status string
+		code   int
+		kinds  int64 // charged as kind planner
+	}{
+		"room":    {1e6, meter.Rungs(), "injected; sources=5;", 200, 110},
+		"no room": {1700, meter.Rungs(), "injected; ladder=no_planner; sources=", 200, 0},
+		"no rung": {1700, []meter.Rung{meter.FewerSources, meter.NoSources}, "refused; reason=quota", 429, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, b := newUpstream(t, answerJSON(answer)), newTill(t)
+			change, search := withPlanner(plans(`["more"]`), b.meter)
+			// Under the limit of 1,700 the request takes some 500 bare and 1,200 with a source, a plan some 1,400.
+			g := openLimited(t, b, u, limited(t, only(budget.TokensPerDay, c.tokens), func(p *proxy.Policy) {
+				planner(p)
+				p.Budget.Ladder = c.ladder
+				if name != "room" {
+					p.Rewrite.ContextTokens = 1000
+				}
+			}), search, change)
+			resp, _ := g.post(t, chatBody)
+			if got := resp.Header.Get(report.HeaderStatus); !strings.HasPrefix(got, c.status) || resp.StatusCode != c.code {
+				t.Errorf("%d, status %s, want %s", resp.StatusCode, got, c.status)
+			}
+			r := g.reports.next(t)
+			if got := b.usage(t).Day.Kinds[budget.Planner].Tokens; got != c.kinds {
+				t.Errorf("planner charged %d tokens, want %d; estimate %+v", got, c.kinds, r.Budget)
+			}
+			want := 0.0
+			if name == "no room" {
+				want = 1
+				if p := r.Rewrite.Ledger.Planned; p == nil || p.Fallback != retrieval.PlanDisabled {
+					t.Errorf("%+v", p)
+				}
+			}
+			if got := metricstest.Count(t, b.metrics, "sidenote_budget_ladder_total", string(meter.NoPlanner)); got != want {
+				t.Errorf("rung counted %v times", got)
+			}
+		})
+	}
+}
+
+// A planner that hangs costs its timeout and nothing else: the request goes up, and says so.
+func TestPlannerHangs(t *testing.T) {
+	u := newUpstream(t, answerJSON(`{}`))
+	change, search := withPlanner(func(ctx context.Context, _ plan.Call) (plan.Answer, error) {
+		<-ctx.Done()
+		return plan.Answer{}, ctx.Err()
+	}, nil)
+	cfg := proxy.Config{Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+		planner(p)
+		p.Rewrite.Planner.Timeout = 50 * time.Millisecond
+	})}}
+	change(&cfg)
+	g := start(t, cfg, search)
+	resp, _ := g.post(t, chatBody)
+	if got := resp.Header.Get(report.HeaderStatus); !strings.Contains(got, "; planner=timeout; retrieval_query_count=1; ") {
+		t.Errorf("status %s", got)
+	}
+	r := g.reports.next(t)
+	if p := r.Rewrite.Ledger.Planned; p.Took < 50*time.Millisecond || r.Rewrite.RetrieveTook > p.Took || r.Overhead < p.Took {
+		t.Errorf("planning took %v, search %v, all %v", p.Took, r.Rewrite.RetrieveTook, r.Overhead)
+	}
+	if metricstest.Count(t, g.metrics, "sidenote_degraded_total", "planner") != 1 {
+		t.Error("not counted")
+	}
+}
+
+// A request whose plan finds a search needless goes up as it came, in mode shadow like any other.
+func TestPlannerSkips(t *testing.T) {
+	for _, mode := range []rewrite.Mode{rewrite.Inject, rewrite.Shadow} {
+		u := newUpstream(t, answerJSON(`{}`))
+		change, search := withPlanner(plans(`{"needs_retrieval": false}`), nil)
+		cfg := proxy.Config{Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+			planner(p)
+			p.Rewrite.Mode = mode
+		})}}
+		change(&cfg)
+		g := start(t, cfg, search)
+		g.post(t, chatBody)
+		if got := u.next(t).body; got != chatBody {
+			t.Errorf("%s: sent %s", mode, got)
+		}
+		if r := g.reports.next(t); r.Reason != rewrite.ReasonPlannerSkip || !r.Rewrite.Ledger.Planned.Applied {
+			t.Errorf("%s: %s, %+v", mode, r.Reason, r.Rewrite.Ledger.Planned)
+		}
+	}
+}
+
+// What a planner made of a question is a text of its user: it is explained only where texts are
+// kept.
+func TestPlannerExplained(t *testing.T) {
+	for bodies, want := range map[explain.Bodies]bool{explain.BodiesOff: false, explain.BodiesRedacted: false, explain.BodiesFull: true} {
+		ring := explain.New(1, bodies)
+		of := &report.Report{ID: "a", Outcome: rewrite.Injected}
+		of.Rewrite.Ledger.Planned = &retrieval.Planned{Queries: []string{"question", "my salary"}, Count: 2, Enabled: true, ModelID: "small", Fallback: retrieval.PlanOK, Took: time.Second}
+		of.Rewrite.Ledger.Edits = []rewrite.Edit{}
+		of.Rewrite.Retrieval.Planned = of.Rewrite.Ledger.Planned
+		ring.Record(of)
+		e, _, _ := ring.Find("a")
+		text, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(text), "my salary"); got != want || !strings.Contains(string(text), `"retrieval_query_planner_fallback":"ok"`) || !strings.Contains(string(text), `"plan":1000`) {
+			t.Errorf("%s: %s", bodies, text)
+		}
+		if len(of.Rewrite.Ledger.Queries) != 2 {
+			t.Error("the report was changed")
+		}
+	}
+}

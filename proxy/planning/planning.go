@@ -1,0 +1,166 @@
+// Package planning asks planners on behalf of requests: in the name of whoever pays for the
+// request, within that tenant's budget, and not again where the same was asked lately.
+package planning
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+
+	"sidenote/cache/budget"
+	"sidenote/proxy/meter"
+	"sidenote/retrieval"
+	"sidenote/retrieval/plan"
+	"sidenote/rewrite"
+)
+
+// An API asks models: a plan.Client.
+type API interface {
+	Ask(ctx context.Context, to plan.Call, p plan.Prompt) (plan.Answer, error)
+}
+
+// Plans remembers plans: a cache.Plans.
+type Plans interface {
+	Plan(ctx context.Context, tenant string, key []string, find func(context.Context) (retrieval.Plan, error)) (retrieval.Plan, error)
+}
+
+// An Upstream is one that planners may ask.
+type Upstream struct {
+	API  API
+	Base string      // its base URL
+	Own  http.Header // Sidenote's own key for it; nil: callers bring theirs
+}
+
+// Planners are what planners of requests share. All fields but Meter and Used are required; they
+// do not change once it is in use.
+type Planners struct {
+	Upstreams map[string]Upstream
+	Plans     Plans
+	Models    rewrite.Models
+	Meter     *meter.Meter                      // nil: nothing is reserved
+	Used      func(tenant string, tokens int64) // hears of each answer
+}
+
+// A Request is one that something is planned for.
+type Request struct {
+	Tenant   string
+	ID       string // unique
+	Upstream string // that will answer it
+	Model    string // that it names
+	Path     string // on Upstream, with its query; "": that of chat completions
+
+	// Credentials are the caller's for Upstream. They go there and nowhere else, and only where
+	// Sidenote has no key of its own.
+	Credentials http.Header
+
+	Settings retrieval.PlanSettings
+	Terms    *meter.Terms  // of the tenant
+	Bare     budget.Amount // what the request takes without any source: a plan must leave room for it
+}
+
+// DryRun is a request of nobody for a model. It is planned for in no caller's name, and its tenant
+// pays as for any other.
+func DryRun(p *rewrite.Policy, model string, terms *meter.Terms) Request {
+	return Request{Tenant: p.Tenant, ID: rand.Text(), Upstream: p.Upstream, Model: model, Settings: p.Planner, Terms: terms}
+}
+
+// A Planner plans for one request. However often it is asked, the model is once at most: the
+// request is rewritten again where it has to be cheaper, and searches for the same then.
+type Planner struct {
+	all  *Planners
+	of   Request
+	once sync.Once
+	plan retrieval.Plan
+	err  error
+}
+
+// For returns the planner of a request.
+func (p *Planners) For(of Request) *Planner { return &Planner{all: p, of: of} }
+
+// errNoRoom says that the planner gave way to the request itself, on the rung no_planner.
+var errNoRoom = fmt.Errorf("no room in the budget: %w", retrieval.ErrNotAsked)
+
+// GaveWay tells whether the budget had no room for planning, and the request goes on without.
+func (p *Planner) GaveWay() bool { return p != nil && errors.Is(p.err, errNoRoom) }
+
+// Refusal is why the request itself is to be refused: the budget had no room for planning, and
+// the tenant's ladder does not leave it out. It is nil where it is not.
+func (p *Planner) Refusal() *meter.Refusal {
+	if p == nil {
+		return nil
+	}
+	refusal, _ := errors.AsType[*meter.Refusal](p.err)
+	return refusal
+}
+
+// Plan implements retrieval.Planner.
+func (p *Planner) Plan(ctx context.Context, q retrieval.Question) (retrieval.Plan, error) {
+	p.once.Do(func() { p.plan, p.err = p.find(ctx, q) })
+	return p.plan, p.err
+}
+
+func (p *Planner) find(ctx context.Context, q retrieval.Question) (retrieval.Plan, error) {
+	name := p.of.Settings.Upstream
+	to := plan.Call{}
+	if name == "" {
+		name, to.Path, to.Header = p.of.Upstream, p.of.Path, p.of.Credentials
+	}
+	u, ok := p.all.Upstreams[name]
+	model := p.of.Settings.Model
+	if model == "" {
+		model = p.of.Model
+	}
+	if !ok || model == "" {
+		return retrieval.Plan{}, fmt.Errorf("no model: %w", retrieval.ErrNotAsked)
+	}
+	if u.Own != nil {
+		to.Header, to.Own = u.Own, true
+	}
+	key := append([]string{
+		plan.Version, name, u.Base, to.Path, fingerprint(to.Header), model,
+		strconv.Itoa(q.MaxQueries), strconv.FormatBool(q.MaySkip), q.Text,
+	}, q.Earlier...)
+	return p.all.Plans.Plan(ctx, p.of.Tenant, key, func(ctx context.Context) (retrieval.Plan, error) {
+		ctx, cancel := context.WithTimeout(ctx, p.of.Settings.Timeout)
+		defer cancel()
+		return p.ask(ctx, u.API, to, model, q)
+	})
+}
+
+// ask asks the model, and pays for it.
+func (p *Planner) ask(ctx context.Context, api API, to plan.Call, model string, q retrieval.Question) (retrieval.Plan, error) {
+	m := p.all.Models.Model(model)
+	prompt, err := plan.NewPrompt(plan.Model{Name: model, CompletionCap: m.CompletionCap}, q)
+	if err != nil {
+		return retrieval.Plan{}, err
+	}
+	b, err := p.reserve(ctx, model, m, prompt)
+	if err != nil {
+		return retrieval.Plan{}, err
+	}
+	answer, err := plan.Answer{}, errors.New("panic")
+	defer func() { b.settle(answer, err) }()
+	if answer, err = api.Ask(ctx, to, prompt); err != nil {
+		return retrieval.Plan{}, err
+	}
+	return plan.Read(answer.Text)
+}
+
+// fingerprint tells credentials apart without holding them.
+func fingerprint(h http.Header) string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		for _, value := range h[name] {
+			fmt.Fprintf(sum, "%d:%s%d:%s", len(name), name, len(value), value)
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
