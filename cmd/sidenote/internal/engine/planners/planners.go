@@ -74,7 +74,7 @@ func (p *Planners) Of(cfg *config.Config, models rewrite.Models) (made *planning
 	for name, u := range config.ProxyUpstreams(cfg) {
 		if asked[name] {
 			next[name] = p.clientOf(name, u)
-			made.Upstreams[name] = planning.Upstream{API: next[name], Base: u.BaseURL.String(), Own: proxy.OwnKey(u)}
+			made.Upstreams[name] = planning.Upstream{API: next[name].Client, Base: u.BaseURL.String(), Own: proxy.OwnKey(u)}
 		}
 	}
 	return made, keep, nil
