@@ -139,6 +139,7 @@ func (c *checkCmd) warnings(a *app, cfg *config.Config) config.Problems {
 	list = append(list, review.PartialFailures(cfg)...)
 	list = append(list, review.ClaimsOfNobody(cfg)...)
 	list = append(list, review.PricesOfNothing(cfg)...)
+	list = append(list, review.PlannersWithoutPrice(cfg)...)
 	if c.Offline {
 		return list
 	}

@@ -19,3 +19,19 @@ func PricesOfNothing(cfg *config.Config) (list config.Problems) {
 	}
 	return list
 }
+
+// PlannersWithoutPrice lists tenants whose money is limited and whose planner's model has no
+// price, so that it would never be asked.
+func PlannersWithoutPrice(cfg *config.Config) (list config.Problems) {
+	for _, name := range cfg.TenantNames() {
+		p, _ := cfg.Tenant(name)
+		model := p.Rewrite.Planner.Model
+		if _, err := p.Budget.PricesOf(model); err == nil || model == "" || len(p.Budget.Prices) == 0 {
+			continue
+		}
+		key := "policies." + p.Name + ".planner.model"
+		list = append(list, config.Problem{Place: cfg.Place(key), Key: key, Reason: "money of tenant " +
+			string(name) + " is limited and " + model + " has no price, so nothing is planned; give it one in prices"})
+	}
+	return list
+}
