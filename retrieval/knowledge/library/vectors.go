@@ -2,6 +2,6 @@ package library
 
 import "sidenote/retrieval/knowledge/store"
 
-// Vectors returns the vectors that are kept in the folder that is open now, whichever base their
+// VectorsOf returns the vectors that are kept in the folder that is open now, whichever base their
 // texts are in.
-func (l *Library) Vectors() store.Vectors { return store.VectorsOf(l.truth()) }
+func VectorsOf(l *Library) store.Vectors { return store.VectorsOf(l.truth()) }

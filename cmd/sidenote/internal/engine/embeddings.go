@@ -9,7 +9,9 @@ func embeddingsOf(s *stateFolder, id string) *admin.Embeddings {
 	if !ok {
 		return nil
 	}
-	return &admin.Embeddings{
-		Model: status.Model, Embedded: status.Covered, Chunks: status.Chunks, Running: status.Running, Refused: status.Refused, Error: status.Problem,
+	out := &admin.Embeddings{Model: status.Model, Running: status.Running, Refused: status.Refused, Error: status.Problem}
+	if c := s.library.Base(id).Content(); c != nil {
+		out.Embedded, out.Chunks = c.Embedded()
 	}
+	return out
 }

@@ -121,7 +121,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		e.tasks.start(e.exchange.Run)
 	}
 	e.catalogue.group = &knowledge.Group{Base: e.catalogue.embedded, Searched: m.metrics.Searched, Start: e.tasks.start, Wait: floorWait}
-	e.embedding = embedding.New(e.Running, reader.counter, embedding.Options{Tell: o.Tell, Counted: m.metrics.Embedding, Covered: m.metrics.Embedded})
+	e.embedding = embedding.New(e.Running, reader.counter, embedding.Options{Tell: o.Tell, Counted: m.metrics.Embedding})
 	if e.embedding != nil {
 		if e.catalogue.group.Questions, err = e.caches.questions(e.embedding.Client); err != nil {
 			return nil, errors.Join(err, e.Close())

@@ -198,6 +198,10 @@ func (s *stateFolder) noteChange(id string) {
 	}
 	if c := base.Content(); c != nil {
 		s.monitor.metrics.Knowledge(id, c.Documents(), c.Chunks(), c.Bytes(), time.Now())
+		if _, ok := s.embedding.Space(id); ok {
+			embedded, _ := c.Embedded()
+			s.monitor.metrics.Embedded(id, embedded)
+		}
 	}
 	s.embedding.Changed(id)
 }

@@ -57,7 +57,7 @@ func (r *Run) Plan(ctx context.Context) (p Plan, err error) {
 	switch {
 	case err == nil:
 		defer func() { err = errors.Join(err, kept.Close()) }()
-		vectors := kept.Vectors()
+		vectors := library.VectorsOf(kept)
 		planner.Kept = &vectors
 	case !errors.Is(err, fs.ErrNotExist): // nothing has been written yet
 		return Plan{}, fmt.Errorf("state: %w", err)

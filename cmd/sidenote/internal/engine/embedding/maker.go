@@ -96,14 +96,12 @@ func (m *Maker) Embed(ctx context.Context, base string, progress func(Progress))
 		progress = func(Progress) {}
 	}
 	start := m.now()
-	p := &pass{Maker: m, base: base, vectors: m.library.Vectors(), tell: progress, indexed: start}
-	p.Chunks = c.Chunks()
-	err := c.Guard(func() error {
-		if err := p.run(ctx, c); err != nil {
-			return err
-		}
-		return p.vectors.Use(ctx, base, keys(m.client.Space(), c), m.now())
-	})
+	p := &pass{Maker: m, base: base, vectors: library.VectorsOf(m.library), tell: progress, indexed: start}
+	p.Had, p.Chunks = c.Embedded()
+	err := p.run(ctx, c)
+	if err == nil {
+		err = p.vectors.Use(ctx, base, keys(m.client.Space(), c), m.now())
+	}
 	if _, _, indexErr := m.library.IndexVectors(ctx, base); err == nil {
 		err = indexErr
 	}
@@ -138,7 +136,6 @@ type pass struct {
 
 func (p *pass) run(ctx context.Context, c *knowledge.Content) error {
 	p.twice = map[store.VectorKey]int{}
-	p.Had, _ = c.Embedded()
 	page := make([]string, 0, pageSize)
 	for passage := range c.Unembedded() {
 		if page = append(page, passage); len(page) < pageSize {

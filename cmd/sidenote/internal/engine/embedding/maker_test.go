@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sidenote/cmd/sidenote/internal/engine/embedding"
+	"sidenote/retrieval"
 	"sidenote/retrieval/embed"
 	"sidenote/retrieval/embed/embedtest"
 	"sidenote/retrieval/knowledge"
@@ -46,7 +47,8 @@ func newRig(t *testing.T, dir string, service *embedtest.Service, perDay int) *r
 		t.Fatal(err)
 	}
 	r := &rig{t: t, dir: dir, service: service, client: embed.New(embed.Options{BaseURL: u, Model: "stub", Counter: words{}, Batch: 4})}
-	if r.library, err = library.Open(t.Context(), dir, knowledge.Deps{Counter: words{}, Version: "words"}, library.Options{}); err != nil {
+	space := func(string) (retrieval.Space, bool) { return r.client.Space(), true }
+	if r.library, err = library.Open(t.Context(), dir, knowledge.Deps{Counter: words{}, Version: "words"}, library.Options{Space: space}); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(r.library.Load(t.Context(), nil), r.library.CreateBase(t.Context(), "kb")); err != nil {
@@ -94,8 +96,8 @@ func (r *rig) embed(what string, want ...string) embedding.Report {
 		r.t.Fatalf("%s: %v", what, err)
 	}
 	r.sent(what, want...)
-	if report.Missing() != 0 {
-		r.t.Errorf("%s: %d are missing", what, report.Missing())
+	if n, of := r.library.Base("kb").Content().Embedded(); n != of || report.Missing() != 0 {
+		r.t.Errorf("%s: %d of %d are embedded, %d are missing", what, n, of, report.Missing())
 	}
 	return report
 }
@@ -162,6 +164,9 @@ func TestFailureKeepsWhatWasMade(t *testing.T) {
 	report, err := r.maker.Embed(t.Context(), "kb", nil)
 	if err == nil || !strings.Contains(err.Error(), "401") || report.Made != 8 || report.Missing() != 2 {
 		t.Fatalf("%+v, %v", report, err)
+	}
+	if n, of := r.library.Base("kb").Content().Embedded(); n != 8 || of != 10 {
+		t.Errorf("%d of %d are embedded", n, of)
 	}
 	asked := service.Inputs()
 	service.Break(nil)
@@ -247,6 +252,9 @@ func TestOtherDimensions(t *testing.T) {
 	if !errors.As(err, &other) || *other != (embed.DimensionError{Got: 32, Want: embedtest.Dimensions}) || report.Made != 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
+	if n, of := r.library.Base("kb").Content().Embedded(); n != 1 || of != 2 {
+		t.Errorf("%d of %d are embedded", n, of)
+	}
 }
 
 // A text that the service does not take is not sent again and again.
@@ -279,7 +287,7 @@ func TestPlan(t *testing.T) {
 	r.put("a=ant bee", "b=cat")
 	r.embed("at first", "ant bee", "cat")
 	r.put("c=dog elk fox", "d=dog elk fox", "e=cat", "f=gnu")
-	vectors := r.library.Vectors()
+	vectors := library.VectorsOf(r.library)
 	planner := embedding.Planner{Client: r.client, Kept: &vectors}
 	got, err := planner.Base(t.Context(), r.library.Base("kb").Content())
 	if want := (embedding.Estimate{Chunks: 6, Kept: 4, Inputs: 2, Tokens: 4}); err != nil || got != want {

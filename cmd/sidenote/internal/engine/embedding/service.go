@@ -30,7 +30,6 @@ const (
 type Options struct {
 	Tell    func(level slog.Level, line string)
 	Counted func(use, result string, tokens int) // hears of each request
-	Covered func(base string, chunks int)        // hears how many chunks of a base have a vector
 }
 
 // A Service keeps the chunks of the embedded bases of a process embedded, beside the requests. A
@@ -152,7 +151,7 @@ func (s *Service) Run(ctx context.Context, l *library.Library) {
 		}
 		if now := time.Now(); l.Standing() == library.Writing && now.Sub(forgotten) >= forgetEvery && s.settled() {
 			forgotten = now
-			if _, err := l.Vectors().Forget(ctx, now); err != nil && ctx.Err() == nil {
+			if _, err := library.VectorsOf(l).Forget(ctx, now); err != nil && ctx.Err() == nil {
 				s.options.Tell(slog.LevelWarn, "state: "+err.Error())
 			}
 		}
@@ -207,7 +206,6 @@ func (s *Service) embed(ctx context.Context, base string) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		one.report.Chunks, one.report.Had, one.report.Made = p.Chunks, p.Done, 0
-		s.options.Covered(base, p.Done)
 	})
 	if ctx.Err() != nil {
 		return
@@ -269,8 +267,6 @@ func (s *Service) Problems() (lines []string) {
 // A Status is how far the embedding of a base is.
 type Status struct {
 	Model   string
-	Chunks  int  // in all, as the last pass found them
-	Covered int  // that have a vector
 	Running bool // a pass is
 	Refused int  // by the service, in the last pass
 	Problem string
@@ -285,9 +281,7 @@ func (s *Service) Status(base string) (_ Status, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one := s.state(base)
-	out := Status{
-		Model: space.String(), Chunks: one.report.Chunks, Covered: one.report.Chunks - one.report.Missing(), Running: one.running, Refused: one.report.Refused,
-	}
+	out := Status{Model: space.String(), Running: one.running, Refused: one.report.Refused}
 	if one.err != nil {
 		out.Problem = one.err.Error()
 	}
