@@ -20,6 +20,9 @@ const (
 	firstPause  = time.Second
 	maxPause    = 30 * time.Second
 
+	// maxTimeouts is how often for a request that is not answered in time, which takes long.
+	maxTimeouts = 2
+
 	// An input that is refused may be too long for the service: it is halved so often, unless it
 	// is short.
 	maxHalvings = 2
@@ -124,7 +127,7 @@ func (b *batch) insist(ctx context.Context, inputs []string) ([][]float32, error
 			return vectors, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case attempt == maxAttempts || !passing(err):
+		case attempt == maxAttempts || !passing(err), attempt == maxTimeouts && resultOf(err) == Timeout:
 			return nil, err
 		}
 		if err := b.pause(ctx, pauseAfter(err, attempt)); err != nil {

@@ -87,6 +87,33 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+// A service that hangs costs a bounded time.
+//
+// Row K7 of deploy/CONTRIBUTING.md.
+func TestHungService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := inMemory(t, nil, nil)
+		embed.SetTransport(client, roundTrip(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}))
+		start := time.Now()
+		_, err := client.Passages(t.Context(), []string{"a"})
+		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > 5*time.Minute {
+			t.Errorf("%v after %v", err, took)
+		}
+		if lines := client.Trouble(); len(lines) != 1 || !strings.Contains(lines[0], "no answer in time") {
+			t.Errorf("trouble %q", lines)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		start = time.Now()
+		if _, err := client.Embed(ctx, []string{"a"}); err == nil || time.Since(start) != 300*time.Millisecond {
+			t.Errorf("a question: %v after %v", err, time.Since(start))
+		}
+	})
+}
+
 // The end of the context ends a pause.
 func TestPauseEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

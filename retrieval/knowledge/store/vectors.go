@@ -107,6 +107,22 @@ func (v Vectors) Spent(ctx context.Context, at time.Time) (tokens int, err error
 	return tokens, v.s.wrap("read spent tokens", err)
 }
 
+// Touch notes that vectors are used; those that are not there are left out.
+func (v Vectors) Touch(ctx context.Context, at time.Time, keys ...VectorKey) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	return v.s.wrap("note use of vectors", v.s.write(ctx, func(c *change) error {
+		c.s.step("note use of vectors")
+		for _, key := range keys {
+			if _, err := c.tx.ExecContext(c.ctx, updateUse, dayOf(at), key[:], dayOf(at)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
 // Use notes that a base uses vectors, unless it was asked to a few days ago: keys is not gone
 // through then. It is ErrNotFound without the base.
 func (v Vectors) Use(ctx context.Context, base string, keys iter.Seq[VectorKey], at time.Time) error {
@@ -119,27 +135,16 @@ func (v Vectors) Use(ctx context.Context, base string, keys iter.Seq[VectorKey],
 		return err
 	}
 	page := make([]VectorKey, 0, 1024)
-	note := func() error {
-		return v.s.write(ctx, func(c *change) error {
-			c.s.step("note use of vectors")
-			for _, key := range page {
-				if _, err := c.tx.ExecContext(c.ctx, updateUse, dayOf(at), key[:], dayOf(at)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
 	for key := range keys {
 		if page = append(page, key); len(page) == cap(page) {
-			if err := note(); err != nil {
-				return v.s.wrap("note use of vectors", err)
+			if err := v.Touch(ctx, at, page...); err != nil {
+				return err
 			}
 			page = page[:0]
 		}
 	}
-	if err := note(); err != nil {
-		return v.s.wrap("note use of vectors", err)
+	if err := v.Touch(ctx, at, page...); err != nil {
+		return err
 	}
 	return v.s.wrap("note use of vectors", v.s.write(ctx, func(c *change) error {
 		_, err := c.tx.ExecContext(c.ctx, upsertNoted, row, dayOf(at))

@@ -77,7 +77,7 @@ func embedAll(ctx context.Context, r *Run, client *embed.Client, kept *library.L
 			r.unembedded = errors.Join(r.unembedded, fmt.Errorf("knowledge %s: the service refused %s: %w", id, console.Plural(report.Refused, "chunk"), report.Why))
 		}
 	}
-	return nil
+	return maker.Forget(ctx, config.Texts(config.Embedded(r.Config)))
 }
 
 // printEmbedded prints what was embedded of a base.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"time"
 
 	"sidenote/retrieval"
@@ -99,14 +100,28 @@ func (m *Maker) Embed(ctx context.Context, base string, progress func(Progress))
 	p := &pass{Maker: m, base: base, vectors: library.VectorsOf(m.library), tell: progress, indexed: start}
 	p.Had, p.Chunks = c.Embedded()
 	err := p.run(ctx, c)
-	if err == nil {
-		err = p.vectors.Use(ctx, base, keys(m.client.Space(), c), m.now())
-	}
 	if _, _, indexErr := m.library.IndexVectors(ctx, base); err == nil {
 		err = indexErr
 	}
 	p.Took = m.now().Sub(start)
 	return p.Report, err
+}
+
+// Forget removes vectors that no chunk of some bases has had for thirty days. bases are all that
+// are embedded; where one of them cannot be looked at, nothing is removed.
+func (m *Maker) Forget(ctx context.Context, bases []string) error {
+	vectors := library.VectorsOf(m.library)
+	for _, id := range bases {
+		c := m.library.Base(id).Content()
+		if c == nil {
+			return nil
+		}
+		if err := vectors.Use(ctx, id, keys(m.client.Space(), c), m.now()); err != nil {
+			return err
+		}
+	}
+	_, err := vectors.Forget(ctx, m.now())
+	return err
 }
 
 // keys goes through those of all chunks.
@@ -165,6 +180,9 @@ func (p *pass) take(ctx context.Context, passages []string) error {
 	}
 	kept, err := p.vectors.Get(ctx, page...)
 	if err != nil {
+		return err
+	}
+	if err := p.vectors.Touch(ctx, p.now(), slices.Collect(maps.Keys(kept))...); err != nil {
 		return err
 	}
 	for i, key := range page {

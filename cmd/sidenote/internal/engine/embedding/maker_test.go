@@ -81,6 +81,14 @@ func (r *rig) put(documents ...string) {
 	}
 }
 
+// numbered returns documents of two words each, for put.
+func numbered(n int) (documents []string) {
+	for i := range n {
+		documents = append(documents, fmt.Sprintf("%d=text number%d", i, i))
+	}
+	return documents
+}
+
 func (r *rig) remove(ids ...string) {
 	r.t.Helper()
 	if err := r.library.Delete(r.t.Context(), "kb", ids...); err != nil {
@@ -150,11 +158,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 func TestFailureKeepsWhatWasMade(t *testing.T) {
 	service := embedtest.Start(t)
 	r := newRig(t, t.TempDir(), service, 0)
-	var texts []string
-	for i := range 10 {
-		texts = append(texts, fmt.Sprintf("text%d", i))
-		r.put(fmt.Sprintf("%d=text%d", i, i))
-	}
+	r.put(numbered(10)...)
 	service.Break(func(n int, _ embedtest.Request) embedtest.Fault {
 		if n == 3 {
 			return embedtest.Status(401, "")
@@ -171,7 +175,7 @@ func TestFailureKeepsWhatWasMade(t *testing.T) {
 	asked := service.Inputs()
 	service.Break(nil)
 	r.embed("the rest", asked[8:]...)
-	if all := append(asked[:8:8], asked[8:]...); len(all) != len(texts) {
+	if all := append(asked[:8:8], asked[8:]...); len(all) != 10 {
 		t.Errorf("sent %q", all)
 	}
 }
@@ -180,9 +184,7 @@ func TestFailureKeepsWhatWasMade(t *testing.T) {
 func TestStopped(t *testing.T) {
 	service := embedtest.Start(t)
 	r := newRig(t, t.TempDir(), service, 0)
-	for i := range 10 {
-		r.put(fmt.Sprintf("%d=text%d", i, i))
-	}
+	r.put(numbered(10)...)
 	ctx, cancel := context.WithCancel(t.Context())
 	service.Break(func(n int, _ embedtest.Request) embedtest.Fault {
 		if n == 2 {
@@ -209,9 +211,7 @@ func TestTokensPerDay(t *testing.T) {
 	r := newRig(t, t.TempDir(), service, 13)
 	now := time.Date(2026, 3, 1, 22, 30, 0, 0, time.UTC)
 	embedding.SetClock(r.maker, func() time.Time { return now })
-	for i := range 8 {
-		r.put(fmt.Sprintf("%d=two%d words%d", i, i, i))
-	}
+	r.put(numbered(8)...)
 	report, err := r.maker.Embed(t.Context(), "kb", nil)
 	limit := (*embedding.LimitError)(nil)
 	if !errors.As(err, &limit) || !limit.Until.Equal(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)) || report.Tokens != 12 || report.Made != 6 {
@@ -278,6 +278,39 @@ func TestRefusedOnce(t *testing.T) {
 	if err != nil || report.Refused != 1 || len(service.Asked()) != 0 {
 		t.Errorf("%+v, %v after %d requests", report, err, len(service.Asked()))
 	}
+}
+
+// Vectors of chunks stay for as long as the chunks do, and those of no chunk for thirty days.
+func TestForget(t *testing.T) {
+	service := embedtest.Start(t)
+	r := newRig(t, t.TempDir(), service, 0)
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	embedding.SetClock(r.maker, func() time.Time { return now })
+	r.put("a=ant", "b=bee")
+	r.embed("at first", "ant", "bee")
+	days := func(n int) {
+		t.Helper()
+		for range n {
+			now = now.Add(24 * time.Hour)
+			if err := r.maker.Forget(t.Context(), []string{"kb"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	days(50)
+	r.remove("b")
+	days(30)
+	r.put("c=bee")
+	r.embed("a return after 30 days")
+	days(9) // it is in use again from then on, not from when that is noted
+	r.remove("c")
+	days(30)
+	r.put("c=bee")
+	r.embed("another return after 30 days")
+	r.remove("a")
+	days(60)
+	r.put("d=ant")
+	r.embed("a return after 60 days", "ant")
 }
 
 // A plan counts what Embed then sends.

@@ -151,7 +151,7 @@ func (s *Service) Run(ctx context.Context, l *library.Library) {
 		}
 		if now := time.Now(); l.Standing() == library.Writing && now.Sub(forgotten) >= forgetEvery && s.settled() {
 			forgotten = now
-			if _, err := library.VectorsOf(l).Forget(ctx, now); err != nil && ctx.Err() == nil {
+			if err := s.maker.Forget(ctx, config.Texts(config.Embedded(s.config()))); err != nil && ctx.Err() == nil {
 				s.options.Tell(slog.LevelWarn, "state: "+err.Error())
 			}
 		}
@@ -184,7 +184,7 @@ func (s *Service) due(now time.Time) (base string, wait time.Duration) {
 	return "", wait
 }
 
-// settled tells whether all bases are embedded as they are: then it is known what is in use.
+// settled tells whether all bases are embedded as they are.
 func (s *Service) settled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
