@@ -137,6 +137,7 @@ func (c *checkCmd) warnings(a *app, cfg *config.Config) config.Problems {
 	}
 	list := cfg.Expired(time.Now())
 	list = append(list, review.PartialFailures(cfg)...)
+	list = append(list, review.Embeddings(cfg)...)
 	list = append(list, review.ClaimsOfNobody(cfg)...)
 	list = append(list, review.PricesOfNothing(cfg)...)
 	list = append(list, review.PlannersWithoutPrice(cfg)...)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -117,6 +118,11 @@ func TestIngestEmbedsInPart(t *testing.T) {
 	if inputs := passages(service); len(inputs) != 6 {
 		t.Errorf("sent %q", inputs)
 	}
+	text, err := os.ReadFile(config)
+	must(t, err)
+	write(t, filepath.Dir(config), "c.yaml", strings.Replace(string(text), "batch: 4", "passage_prefix: 'text: '", 1))
+	service.Break(nil)
+	start(t, keyed, "ingest", "--config", config).ends(t, exitDone, "docs: 10 of 10 chunks embedded by stub; 10 now", "") // other vectors
 	start(t, keyed, "ingest", "--plan", "--knowledge", t.TempDir(), "--state", t.TempDir()).ends(t, exitUsage, "", "--plan: no base is embedded; write embeddings, and embed: true in a base")
 }
 
@@ -129,9 +135,10 @@ func TestIngestKilledWhileEmbedding(t *testing.T) {
 			t.Parallel()
 			service := embedtest.Start(t)
 			config, _, _ := embedded(t, service, 24)
-			cmd := exec.Command("sidenote", "ingest", "--config", config)
+			alive, kill := context.WithCancel(t.Context())
+			defer kill()
+			cmd := exec.CommandContext(alive, "sidenote", "ingest", "--config", config)
 			cmd.Env = append(os.Environ(), "SERVICE_KEY=sk-service")
-			kill := func() { _ = cmd.Process.Kill() }
 			service.Break(func(n int, _ embedtest.Request) embedtest.Fault {
 				switch {
 				case n != 3:

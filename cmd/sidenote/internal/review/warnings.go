@@ -20,6 +20,22 @@ func PartialFailures(cfg *config.Config) (list config.Problems) {
 	return list
 }
 
+// Embeddings warns of a service for embeddings that no base uses, and of vectors that are paid for
+// at each start.
+func Embeddings(cfg *config.Config) (list config.Problems) {
+	_, there := config.EmbeddingsUpstream(cfg)
+	warn := func(key, reason string) {
+		list = append(list, config.Problem{Place: cfg.Place(key), Key: key, Reason: reason})
+	}
+	switch embedded := len(config.Embedded(cfg)); {
+	case there && embedded == 0:
+		warn("embeddings", "no base says embed: true, so nothing is embedded")
+	case embedded > 0 && cfg.State.Path == config.StateMemory:
+		warn("state", "is in memory, so all that is embedded is sent again at each start")
+	}
+	return list
+}
+
 // UnknownAttributes lists attributes in filters that no document has. It reads the
 // documents where there are filters.
 func UnknownAttributes(ctx context.Context, cfg *config.Config) (list config.Problems) {
