@@ -29,9 +29,9 @@ func (c *Content) Unembedded() iter.Seq[string] {
 	}
 }
 
-// WithVectors returns the content with vectors of a space: segments are its own, with them.
+// WithVectors returns a content with vectors of a space: segments are its own, with them.
 // probes are the vectors of Probes(), nil where they are not known.
-func (c *Content) WithVectors(ctx context.Context, segments index.Segments, space retrieval.Space, probes [][]float32) (*Content, error) {
+func WithVectors(ctx context.Context, c *Content, segments index.Segments, space retrieval.Space, probes [][]float32) (*Content, error) {
 	o := c.options
 	o.Generation, o.Probes, o.Before = EmbeddedGeneration(o.Generation, space, segments, probes != nil), probes, c
 	return NewContent(ctx, segments, o)

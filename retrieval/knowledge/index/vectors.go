@@ -51,6 +51,24 @@ func (s *Segment) MakeVectors(space string, kept map[int][]byte) ([]byte, error)
 	return nil, errors.New("no vectors")
 }
 
+// KeptVectors adds the vectors that the segment has to kept, by text.
+func (l Live) KeptVectors(kept map[int][]byte) error {
+	if l.Vectors == nil {
+		return nil
+	}
+	for text := range l.texts.count {
+		if !l.Dense.Has(text) {
+			continue
+		}
+		v, err := l.Vectors.segment.Kept(text)
+		if err != nil {
+			return &DamageError{Segment: l.Segment, Vectors: l.Vectors, err: fmt.Errorf("%w: %w", ErrDamaged, err)}
+		}
+		kept[text] = v
+	}
+	return nil
+}
+
 // WithVectors returns the segment with vectors of its texts, nil for none.
 func (l Live) WithVectors(v *Vectors) (Live, error) {
 	if v == l.Vectors {

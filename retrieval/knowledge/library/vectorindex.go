@@ -27,26 +27,51 @@ const probing = 10 * time.Second
 func (l *Library) IndexVectors(ctx context.Context, id string) (embedded, of int, err error) {
 	b := l.base(id)
 	space, ok := l.spaceOf(id)
-	c := b.Content()
-	if !ok || c == nil {
+	if !ok || b.Content() == nil {
 		return 0, 0, nil
 	}
 	if l.writes() {
 		embedProbes(ctx, l.state, space)
-		for _, s := range c.Segments() {
-			if s.Name == "" {
-				continue
-			}
-			if err := c.Guard(func() error { return putVectors(ctx, l.state, id, s, space) }); err != nil {
-				return 0, 0, fmt.Errorf("index vectors of knowledge %s: %w", id, err)
-			}
+	}
+	// A merge meanwhile leaves segments that were not looked at.
+	seen, missed := map[string]bool{}, true
+	for looks := 0; missed && looks < maxLooks; looks++ {
+		if err := l.putAllVectors(ctx, id, space, seen); err != nil {
+			return 0, 0, fmt.Errorf("index vectors of knowledge %s: %w", id, err)
+		}
+		if err := l.change(ctx, id, func(b *base) error { return b.refresh(ctx, true) }); err != nil {
+			return 0, 0, err
+		}
+		c := b.Content()
+		if c == nil {
+			return 0, 0, nil
+		}
+		embedded, of = c.Embedded()
+		missed = slices.ContainsFunc(c.Segments(), func(s index.Live) bool { return s.Name != "" && !seen[s.Name] })
+	}
+	return embedded, of, nil
+}
+
+// putAllVectors writes the files of vectors of a base's segments, of those that are not in seen,
+// where it puts them.
+func (l *Library) putAllVectors(ctx context.Context, id string, space retrieval.Space, seen map[string]bool) error {
+	c := l.base(id).Content()
+	if c == nil || !l.writes() {
+		return nil
+	}
+	for _, s := range c.Segments() {
+		if s.Name == "" || seen[s.Name] {
+			continue
+		}
+		seen[s.Name] = true
+		err := c.Guard(func() error { return putVectors(ctx, l.state, id, s, space) })
+		if damage := (*index.DamageError)(nil); errors.As(err, &damage) {
+			l.base(id).met(damage) // what is damaged is made again
+		} else if err != nil {
+			return err
 		}
 	}
-	err = l.change(ctx, id, func(b *base) error { return b.refresh(ctx, true) })
-	if c := b.Content(); c != nil {
-		embedded, of = c.Embedded()
-	}
-	return embedded, of, err
+	return nil
 }
 
 // WithVectors returns content that is not in the library with the vectors that the store has of
@@ -73,7 +98,7 @@ func (l *Library) WithVectors(ctx context.Context, id string, c *knowledge.Conte
 			return nil, err
 		}
 	}
-	return c.WithVectors(ctx, segments, space, l.probes(ctx, space))
+	return knowledge.WithVectors(ctx, c, segments, space, l.probes(ctx, space))
 }
 
 // nameOf is what files of vectors know a space by.
@@ -102,8 +127,11 @@ func putVectors(ctx context.Context, l *state, base string, s index.Live, space 
 }
 
 // makeVectors returns the image of the vectors of a segment, nil if there are no more than it
-// has.
+// has. Those that it has are not looked up.
 func makeVectors(ctx context.Context, l *state, s index.Live, space retrieval.Space) ([]byte, error) {
+	if s.Dense.Len() == s.Postings.Len() {
+		return nil, nil
+	}
 	kept, texts, keys := map[int][]byte{}, []int{}, []store.VectorKey{}
 	read := func() error {
 		found, err := store.VectorsOf(l.truth()).Get(ctx, keys...)
@@ -116,7 +144,7 @@ func makeVectors(ctx context.Context, l *state, s index.Live, space retrieval.Sp
 		return err
 	}
 	for ref, passage := range (index.Segments{s}).Passages() {
-		if passage == "" {
+		if passage == "" || s.Dense.Has(ref.Text) {
 			continue
 		}
 		texts, keys = append(texts, ref.Text), append(keys, space.Key(passage))
@@ -126,7 +154,10 @@ func makeVectors(ctx context.Context, l *state, s index.Live, space retrieval.Sp
 			}
 		}
 	}
-	if err := read(); err != nil || len(kept) <= s.Dense.Len() {
+	if err := read(); err != nil || len(kept) == 0 {
+		return nil, err
+	}
+	if err := s.KeptVectors(kept); err != nil {
 		return nil, err
 	}
 	return s.MakeVectors(nameOf(space), kept)

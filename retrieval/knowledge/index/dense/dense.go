@@ -13,6 +13,7 @@
 package dense
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -48,7 +49,14 @@ func (s *Segment) Has(text int) bool { return s.set[text/64]>>(text%64)&1 != 0 }
 // all goes through the texts that have a vector.
 func (s *Segment) all(yield func(text int) bool) { each(s.set)(yield) }
 
-// kept returns the vector of a text as Quantize did, checked.
+// Kept returns a copy of a text's vector, as Quantize returned it.
+func (s *Segment) Kept(text int) ([]byte, error) {
+	defer runtime.KeepAlive(s)
+	kept, err := s.kept(text)
+	return bytes.Clone(kept), err
+}
+
+// kept returns the vector of a text as Quantize did, checked, where it lies.
 func (s *Segment) kept(text int) ([]byte, error) {
 	row := s.vectors[text*s.stride():][:s.stride()]
 	kept := row[sumBytes:]
