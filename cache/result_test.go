@@ -135,7 +135,8 @@ var someResult = rapid.Custom(func(t *rapid.T) retrieval.Result {
 			return retrieval.Source{
 				Type: "rag", Knowledge: "docs", Doc: rapid.SampledFrom([]string{"a/b.md", "a/bc.md", "a", ""}).Draw(t, "doc"), Chunk: number.Draw(t, "chunk"),
 				Score: float64(rapid.Int32().Draw(t, "score")) / (1 << 20), Relevance: rapid.SampledFrom([]float64{0, .25}).Draw(t, "relevance"),
-				At: retrieval.Place{Kept: true, Segment: number.Draw(t, "segment"), Text: number.Draw(t, "text")},
+				Arm: rapid.SampledFrom([]retrieval.Arm{retrieval.ArmNone, retrieval.ArmWords, retrieval.ArmVector}).Draw(t, "arm"),
+				At:  retrieval.Place{Kept: true, Segment: number.Draw(t, "segment"), Text: number.Draw(t, "text")},
 			}
 		}
 		return retrieval.Source{

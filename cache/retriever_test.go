@@ -99,6 +99,7 @@ func TestRetrieverKeepsWholeAnswersOnly(t *testing.T) {
 		"whole":    {with(func(*retrieval.Result) {}), question("q"), true},
 		"no match": {with(func(r *retrieval.Result) { r.Sources, r.Reason = nil, retrieval.ReasonNoMatch }), question("q"), true},
 		"partial":  {with(func(r *retrieval.Result) { r.Partial = true }), question("q"), false},
+		"degraded": {with(func(r *retrieval.Result) { r.Degraded = retrieval.StageEmbed }), question("q"), false},
 		"estimate": {with(func(r *retrieval.Result) { r.Provisional = true }), question("q"), false},
 		"timeout":  {with(func(r *retrieval.Result) { r.Reason = retrieval.ReasonTimeout }), question("q"), false},
 		"moved on": {with(func(r *retrieval.Result) {

@@ -49,6 +49,7 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	}
 	l := &r.Rewrite.Ledger
 	if r.Outcome != rewrite.Injected {
+		dst = appendDegraded(dst, r)
 		dst = appendPlanned(dst, l.Planned)
 		if r.Reason == rewrite.ReasonWindow {
 			dst = appendWindow(dst, l)
@@ -67,9 +68,7 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	if c := r.Rewrite.Retrieval.Cache; c != "" {
 		dst = appendToken(append(dst, "; cache="...), string(c))
 	}
-	if d := r.Rewrite.Retrieval.Degraded; d != "" {
-		dst = appendToken(append(dst, "; degraded="...), string(d))
-	}
+	dst = appendDegraded(dst, r)
 	if l.Planned == nil {
 		dst = append(dst, "; planner="+PlannerOff...)
 	}
@@ -106,6 +105,14 @@ func appendPlanned(dst []byte, p *retrieval.Planned) []byte {
 		dst = append(dst, "; retrieval_query_planner_applied"...)
 	}
 	return appendString(append(dst, "; retrieval_query_planner_model_id="...), ModelID(p))
+}
+
+// appendDegraded appends the stage that the search did without, if it did.
+func appendDegraded(dst []byte, r *Report) []byte {
+	if d := r.Rewrite.Retrieval.Degraded; d != "" {
+		dst = appendToken(append(dst, "; degraded="...), string(d))
+	}
+	return dst
 }
 
 // appendWindow appends the token counts of a request's components, if the request was

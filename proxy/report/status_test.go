@@ -40,6 +40,13 @@ func TestStatusIsTheContracts(t *testing.T) {
 		})
 	f("injected; sources=4; tokens=1187; budget=2000; exact; cache=hit; planner=off; retrieval-ms=3; rules=66; tags=96; text=1025; placement=last_user",
 		func(r *report.Report) { r.Rewrite.Ledger.Placement = rewrite.PlaceLastUser })
+	f("injected; sources=4; tokens=1187; budget=2000; exact; cache=miss; degraded=embed; planner=off; retrieval-ms=3; rules=66; tags=96; text=1025",
+		func(r *report.Report) {
+			r.Rewrite.Retrieval.Cache, r.Rewrite.Retrieval.Degraded = retrieval.CacheMiss, retrieval.StageEmbed
+		})
+	f("untouched; reason=no-match; degraded=embed", func(r *report.Report) {
+		r.Outcome, r.Reason, r.Rewrite.Retrieval.Degraded = rewrite.Untouched, rewrite.ReasonNoMatch, retrieval.StageEmbed
+	})
 	f("untouched; reason=no-match", func(r *report.Report) { r.Outcome, r.Reason = rewrite.Untouched, rewrite.ReasonNoMatch })
 	f("shadow", func(r *report.Report) { r.Outcome = rewrite.Shadowed })
 	f("refused; reason=ambiguous-body", func(r *report.Report) { r.Outcome, r.Reason = rewrite.Refused, rewrite.ReasonAmbiguous })
