@@ -15,13 +15,19 @@ import (
 func (c *Content) Embedded() (chunks, of int) { return c.segments.Embeddings().Len(), c.Chunks() }
 
 // Unembedded goes through the passages of chunks that have no vector. It ends before what is
-// damaged.
+// damaged. Segments all of whose chunks have one cost nothing.
 func (c *Content) Unembedded() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		_ = c.Guard(func() error { // damage is reported to ContentOptions.Damaged
-			for ref, passage := range c.segments.Passages() {
-				if passage != "" && !c.segments.Embeddings().Has(ref) && !yield(passage) {
-					return nil
+			for i := range c.segments {
+				segment := c.segments[i : i+1]
+				if segment.Embeddings().Len() == segment[0].Postings.Len() {
+					continue
+				}
+				for ref, passage := range segment.Passages() {
+					if passage != "" && !segment.Embeddings().Has(ref) && !yield(passage) {
+						return nil
+					}
 				}
 			}
 			return nil
