@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -298,6 +299,49 @@ func TestDamagedVectors(t *testing.T) {
 				t.Errorf("%d of %d are embedded, degraded %q", n, of, res.Degraded)
 			}
 		})
+	}
+}
+
+// A file of vectors that is cut while it is searched costs that search its vectors, and is made
+// again.
+//
+// Row K3 of deploy/CONTRIBUTING.md.
+func TestVectorsAreCut(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files are not mapped")
+	}
+	dir, e := t.TempDir(), new(embedder)
+	o := embedded(e)
+	var told atomic.Int64
+	o.Trouble = func(trouble library.Trouble) {
+		if told.Add(1); !strings.HasSuffix(trouble.File, ".vec") {
+			t.Errorf("trouble: %+v", trouble)
+		}
+	}
+	l := opened(t, dir, o)
+	if err := l.CreateBase(t.Context(), "kb"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Put(t.Context(), "kb", notes(40)...); err != nil {
+		t.Fatal(err)
+	}
+	keep(t, l, "")
+	files, err := filepath.Glob(filepath.Join(dir, "segments", "*.vec"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	if err := os.Truncate(files[0], 10); err != nil {
+		t.Fatal(err)
+	}
+	if res, arms := found(t, l.Base("kb"), e, "subject3 holidays"); res.Degraded != retrieval.StageEmbed || len(arms) == 0 {
+		t.Errorf("degraded %q, %v", res.Degraded, arms)
+	}
+	l.Quiet()
+	if res, arms := found(t, l.Base("kb"), e, "subject3 holidays"); res.Degraded != "" || len(arms) == 0 || told.Load() == 0 {
+		t.Errorf("afterwards: degraded %q, %v, %d told", res.Degraded, arms, told.Load())
+	}
+	if n, of := l.Base("kb").Content().Embedded(); n != of {
+		t.Errorf("%d of %d are embedded", n, of)
 	}
 }
 

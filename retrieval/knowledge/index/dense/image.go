@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 	"unsafe"
 )
 
@@ -184,7 +185,8 @@ func Open(image []byte, space string, owner any) (*Segment, error) {
 			return nil, damaged(name)
 		}
 	}
-	s := &Segment{sizes: z, owner: owner, set: words(section[setSection]), codes: words(section[codesSection]), vectors: section[vectorsSection]}
+	// The set is copied: a file that is cut later must not look like one of fewer vectors.
+	s := &Segment{sizes: z, owner: owner, set: slices.Clone(words(section[setSection])), codes: words(section[codesSection]), vectors: section[vectorsSection]}
 	for at := range z.dimensions + 1 {
 		c := math.Float32frombits(binary.LittleEndian.Uint32(section[centerSection][4*at:]))
 		if !(math.Abs(float64(c)) <= math.Sqrt2*2) { // NaN too; of vectors of length 1, with a margin
