@@ -260,7 +260,11 @@ func TestFloorOfCosines(t *testing.T) {
 	topics := strings.Fields("leave holiday laptop visitor training office expense overtime bicycle canteen")
 	for i := range 200 { // texts alike are of one topic
 		topic := topics[i%len(topics)]
-		documents = append(documents, document.Document{ID: fmt.Sprintf("d%03d", i), Text: fmt.Sprintf("%s rules for every %s %s number%d", topic, topic, topic, i)})
+		text := fmt.Sprintf("%s rules for every %s %s number%d", topic, topic, topic, i)
+		if i == 17 {
+			text += " emergency kill switch: the kill switch"
+		}
+		documents = append(documents, document.Document{ID: fmt.Sprintf("d%03d", i), Text: text})
 	}
 	vector := func(text string) []float32 { // a synonym is embedded as the word
 		return embedtest.Vector(strings.ReplaceAll(text, "vacation", "holiday"), embedtest.Dimensions)
@@ -272,7 +276,12 @@ func TestFloorOfCosines(t *testing.T) {
 	base := knowledge.New("a")
 	base.Swap(c)
 	g := basesByID{"a": base}.group()
-	g.Questions = questionFunc(func(_ context.Context, text string) ([]float32, error) { return vector(text), nil })
+	g.Questions = questionFunc(func(_ context.Context, text string) ([]float32, error) {
+		if text == "emergency kill switch" { // names say nothing to the model
+			text = "zebra"
+		}
+		return vector(text), nil
+	})
 	above := func(text string) (n int) {
 		t.Helper()
 		res, err := g.Retrieve(t.Context(), questionOf(text, "a"))
@@ -288,6 +297,9 @@ func TestFloorOfCosines(t *testing.T) {
 	}
 	if n := above("vacation vacation rules"); n == 0 {
 		t.Error("a question in other words gets no source")
+	}
+	if n := above("emergency kill switch"); n == 0 {
+		t.Error("names that the model does not know get no source")
 	}
 	for _, message := range []string{"thanks a lot, that helped", "tell me a joke about rules", "zebra crossing"} {
 		if n := above(message); n > 0 {
