@@ -59,6 +59,7 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 	b = binary.AppendVarint(b, int64(q.Settings.NumCandidates))
 	b = binary.AppendVarint(b, int64(q.Settings.MaxPerDocument))
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(q.Settings.ScoreThreshold))
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(q.Settings.DenseWeight))
 	b = binary.AppendVarint(b, int64(q.Settings.Deadline))
 	b = binary.AppendUvarint(b, uint64(len(q.Settings.Thresholds)))
 	for _, t := range q.Settings.Thresholds {

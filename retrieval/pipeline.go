@@ -238,7 +238,7 @@ func (p *Pipeline) ask(ctx context.Context, q Query, refs []Ref) (a answer) {
 	// as the length of the answer, share its cached candidates. Encoding is that in which
 	// the engine counts the tokens of its sources.
 	q.Bases = refs
-	q.Settings = Settings{NumCandidates: q.Settings.NumCandidates}
+	q.Settings = Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: q.Settings.DenseWeight}
 	a.res, a.err = base.Retrieve(ctx, q)
 	for i := range a.res.Sources {
 		of := a.res.Sources[i].Knowledge

@@ -21,6 +21,9 @@ func (s Settings) orDefaults() Settings {
 	if math.IsNaN(s.ScoreThreshold) || s.ScoreThreshold < 0 {
 		s.ScoreThreshold = AutoThreshold
 	}
+	if !(s.DenseWeight > 0 && s.DenseWeight <= 1) {
+		s.DenseWeight = d.DenseWeight
+	}
 	if s.Deadline <= 0 {
 		s.Deadline = d.Deadline
 	}

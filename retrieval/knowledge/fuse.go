@@ -29,8 +29,6 @@ func (h *fusedHit) arm() retrieval.Arm {
 }
 
 const (
-	// denseWeight is what cosines weigh in fused scores, where words weigh the rest.
-	denseWeight = 0.5
 	// armDepth is how many candidates of each arm the distributions of scores are of, and at
 	// least how many are fused.
 	armDepth = 100
@@ -39,8 +37,9 @@ const (
 )
 
 // fuse brings what was found by words and by vector into one list, best first. cosine returns
-// that of a text, 0 for one without a vector. texts is how many there are to be found.
-func fuse(words []bm25.Hit, vectors []dense.Hit, texts int, cosine func(bm25.Ref) (float64, error)) ([]fusedHit, error) {
+// that of a text, 0 for one without a vector. texts is how many there are to be found, and weight
+// what cosines weigh, where words weigh the rest.
+func fuse(words []bm25.Hit, vectors []dense.Hit, texts int, weight float64, cosine func(bm25.Ref) (float64, error)) ([]fusedHit, error) {
 	at := make(map[bm25.Ref]int, len(words)+len(vectors))
 	hits := make([]fusedHit, 0, len(words)+len(vectors))
 	scores, cosines := make([]float64, 0, armDepth), make([]float64, 0, armDepth)
@@ -77,10 +76,10 @@ func fuse(words []bm25.Hit, vectors []dense.Hit, texts int, cosine func(bm25.Ref
 	for i := range hits {
 		h := &hits[i]
 		if h.words > 0 {
-			h.byWords = (1 - denseWeight) * w.Scale(h.words)
+			h.byWords = (1 - weight) * w.Scale(h.words)
 		}
 		if h.cosine != 0 {
-			h.byCosine = denseWeight * v.Scale(h.cosine)
+			h.byCosine = weight * v.Scale(h.cosine)
 		}
 		h.score = math.Round(max(0, h.byWords+h.byCosine)/fusedUnit) * fusedUnit
 	}

@@ -21,7 +21,10 @@ type Questions interface {
 }
 
 // An asked is the vector of a question, which is made while the words are searched.
-type asked struct{ came chan askedVector }
+type asked struct {
+	came   chan askedVector
+	weight float64 // of cosines, see retrieval.Settings.DenseWeight
+}
 
 type askedVector struct {
 	vector []float32
@@ -34,7 +37,10 @@ func (g *Group) ask(ctx context.Context, q retrieval.Query, e extent) *asked {
 	if g.Questions == nil || e.content.vectors == nil {
 		return nil
 	}
-	a := &asked{came: make(chan askedVector, 1)} // room for a late vector, for which nobody waits
+	a := &asked{came: make(chan askedVector, 1), weight: q.Settings.DenseWeight} // room for a late vector, for which nobody waits
+	if a.weight == 0 {
+		a.weight = retrieval.DefaultDenseWeight
+	}
 	go func() {
 		var v askedVector
 		defer func() {
@@ -136,7 +142,7 @@ func (e extent) fused(ctx context.Context, words []bm25.Hit, asked *asked, k int
 		if err != nil {
 			return err
 		}
-		hits, err = fuse(words, vectors, texts, func(ref bm25.Ref) (float64, error) {
+		hits, err = fuse(words, vectors, texts, asked.weight, func(ref bm25.Ref) (float64, error) {
 			if !x.Has(dense.Ref(ref)) {
 				return 0, nil
 			}

@@ -115,6 +115,22 @@ func TestArms(t *testing.T) {
 	}
 }
 
+// Vectors weigh what the policy says, and words the rest.
+func TestDenseWeight(t *testing.T) {
+	g := withVectors(t, "", map[string][]document.Document{"a": staff()})
+	g.Questions = questionFunc(func(context.Context, string) ([]float32, error) {
+		return embedtest.Vector("The office in Lisbon opens at seven.", embedtest.Dimensions), nil
+	})
+	for weight, want := range map[float64]string{0.05: "d3", 0: "d3", 0.5: "d3", 1: "d6"} {
+		q := questionOf("E0382", "a")
+		q.Settings.DenseWeight = weight
+		res, err := g.Retrieve(t.Context(), q)
+		if err != nil || res.Sources[0].Doc != want {
+			t.Errorf("weight %v: %v first, %v; want %s", weight, res.Sources, err, want)
+		}
+	}
+}
+
 // No chunk comes twice, whatever is asked, and what is told of a search is what it finds.
 func TestHybridIsExplained(t *testing.T) {
 	g := withVectors(t, "laptop", map[string][]document.Document{"a": staff()[:6], "b": staff()[6:]})

@@ -107,7 +107,7 @@ policies:
     retrieval: {deadline: 100ms, top_k: 9}
     on_failure: {retrieval: refuse}
     components: [{name: rules, text: Be kind., priority: high}, {name: more, text: Be brief.}]
-  middle: {extends: base, retrieval: {score_threshold: 2.5}}
+  middle: {extends: base, retrieval: {score_threshold: 2.5, dense_weight: 0.7}}
   leaf: {extends: middle, knowledge: [b], grounding: strict, retrieval: {top_k: 3}, components: [{name: only, text: x}]}
 identity: {unknown: open}
 listen: localhost:8080
@@ -116,7 +116,7 @@ tenants:
   open: {policy: middle, knowledge: [a]}
 `)
 	got, _ := c.Tenant("team")
-	if d := cmp.Diff(retrieval.Settings{TopK: 3, NumCandidates: 50, MaxPerDocument: 3, ScoreThreshold: 2.5, Deadline: 100 * time.Millisecond}, got.Rewrite.Search); d != "" {
+	if d := cmp.Diff(retrieval.Settings{TopK: 3, NumCandidates: 50, MaxPerDocument: 3, ScoreThreshold: 2.5, Deadline: 100 * time.Millisecond, DenseWeight: 0.7}, got.Rewrite.Search); d != "" {
 		t.Errorf("maps are merged (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff([]retrieval.Threshold{{Knowledge: "a", Relevance: 0.6}}, c.Proxy().Tenants.Unknown.Rewrite.Search.Thresholds); d != "" {

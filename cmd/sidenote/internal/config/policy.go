@@ -71,6 +71,7 @@ type Retrieval struct {
 	NumCandidates  Count         `yaml:"num_candidates" min:"1" max:"1000"`
 	ScoreThreshold Threshold     `yaml:"score_threshold"`
 	MaxPerDocument Count         `yaml:"max_per_document" min:"1" max:"100"`
+	DenseWeight    Weight        `yaml:"dense_weight"` // of meaning, where bases have vectors
 }
 
 // OnFailure says what happens when a helper fails.
@@ -98,6 +99,7 @@ func DefaultPolicy() Policy {
 		Retrieval: Retrieval{
 			Deadline: p.Search.Deadline, TopK: Count(p.Search.TopK), NumCandidates: Count(p.Search.NumCandidates),
 			ScoreThreshold: Threshold(p.Search.ScoreThreshold), MaxPerDocument: Count(p.Search.MaxPerDocument),
+			DenseWeight: retrieval.DefaultDenseWeight,
 		},
 		EmptyAnswer: p.EmptyAnswer,
 		OnFailure:   OnFailure{Retrieval: "pass", Partial: "pass", ContextLength: "retry"},
@@ -116,6 +118,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 		Search: retrieval.Settings{
 			TopK: int(p.Retrieval.TopK), NumCandidates: int(p.Retrieval.NumCandidates), MaxPerDocument: int(p.Retrieval.MaxPerDocument),
 			ScoreThreshold: float64(p.Retrieval.ScoreThreshold), Deadline: p.Retrieval.Deadline,
+			DenseWeight: float64(p.Retrieval.DenseWeight),
 		},
 		Planner:   p.Planner.settings(),
 		Placement: p.Placement, ContextTokens: int(p.ContextTokens), ReserveOutputTokens: int(p.ReserveOutput), Template: p.Template,

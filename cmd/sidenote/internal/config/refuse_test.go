@@ -45,6 +45,7 @@ func TestRefused(t *testing.T) {
 		{"negative", up + "concurrency: -5", "c.yaml:2:14: concurrency: -5 is out of range; use 1 to 1M"},
 		{"overflow", up + "concurrency: 99999999999999999999M", `c.yaml:2:14: concurrency: "99999999999999999999M" is not a whole number; write it as in 2000 or 200k`},
 		{"relevance", up + "knowledge: {docs: {path: ., relevance_threshold: 1}}", `c.yaml:2:50: knowledge.docs.relevance_threshold: "1" is not a relevance; use auto or a number between 0 and 1, such as 0.6`},
+		{"weight above 1", up + "policies: {default: {retrieval: {dense_weight: 1.5}}}", `c.yaml:2:48: policies.default.retrieval.dense_weight: "1.5" is not a weight; use a number above 0, up to 1, such as 0.5`},
 		{"nan", up + "policies: {default: {retrieval: {score_threshold: .nan}}}", `c.yaml:2:51: policies.default.retrieval.score_threshold: ".nan" is not a threshold; use auto or a number above 0`},
 		{"no unit", up + "shutdown_grace: 25", `c.yaml:2:17: shutdown_grace: "25" is not a duration; write it as in 300ms, 5s or 10m`},
 		{"word", up + "policies: {default: {placement: sytem}}", `c.yaml:2:33: policies.default.placement: "sytem" is none of system, last_user, split, marker; did you mean system?`},

@@ -35,5 +35,6 @@ type (
 	Priority  = value.Priority
 	Threshold = value.Threshold
 	Relevance = value.Relevance
+	Weight    = value.Weight
 	Route     = value.Route
 )

@@ -181,6 +181,8 @@ func scalar(t reflect.Type, tag reflect.StructTag) object {
 		return object{"type": []string{"string", "integer"}, "pattern": duration + "|^[+-]?0$", "minimum": 0, "maximum": 0}
 	case reflect.TypeFor[config.Priority]():
 		return object{"anyOf": []object{{"enum": priorities()}, limited(`^\+?[0-9]+$`, limit{0, 100, true})}}
+	case reflect.TypeFor[config.Weight]():
+		return object{"type": []string{"number", "string"}, "exclusiveMinimum": 0, "maximum": 1, "pattern": `^[0-9.eE+_xXpPa-fA-F-]+$`}
 	case reflect.TypeFor[config.Threshold](), reflect.TypeFor[config.Relevance]():
 		return object{"type": []string{"number", "string"}, "exclusiveMinimum": 0, "pattern": `^(auto|[0-9.eE+_xXpPa-fA-F-]+)$`}
 	}

@@ -110,6 +110,24 @@ func (t Threshold) MarshalText() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(t), 'g', -1, 64), nil
 }
 
+// Weight is the part that one of two things has in a sum, where the other has the rest.
+type Weight float64
+
+// UnmarshalText reads a number above 0, up to 1.
+func (w *Weight) UnmarshalText(text []byte) error {
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || !(f > 0 && f <= 1) {
+		return fmt.Errorf("%q is not a weight; use a number above 0, up to 1, such as 0.5", text)
+	}
+	*w = Weight(f)
+	return nil
+}
+
+// MarshalText is the inverse of UnmarshalText.
+func (w Weight) MarshalText() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(w), 'g', -1, 64), nil
+}
+
 // Relevance is the least relevance of a base's sources, 0 for "auto": its own floor.
 type Relevance float64
 
