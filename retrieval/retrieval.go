@@ -34,8 +34,10 @@ type Settings struct {
 	MaxPerDocument int           // chunks of one document at most
 	ScoreThreshold float64       // least score, of any base; AutoThreshold: each base's own
 	Deadline       time.Duration // from the first search on; what has arrived by then is used
-	DenseWeight    float64       // what vectors weigh in the scores of bases that have some, where words weigh the rest; above 0, up to 1
 
+	// DenseWeight is what vectors weigh in the scores of bases that have some, where words weigh
+	// the rest: above 0, up to 1. 0 is DefaultDenseWeight.
+	DenseWeight float64 `json:",omitempty"`
 	// Thresholds are of bases that have one of their own in place of the calibrated floor;
 	// nobody changes them. A ScoreThreshold that is a score wins over them.
 	Thresholds []Threshold `json:",omitempty"`
@@ -54,10 +56,10 @@ const AutoThreshold = -1
 // DefaultSettings are 6 sources of 50 candidates, 3 a
 // document, calibrated threshold, 300 ms.
 func DefaultSettings() Settings {
-	return Settings{TopK: 6, NumCandidates: 50, MaxPerDocument: 3, ScoreThreshold: AutoThreshold, Deadline: 300 * time.Millisecond, DenseWeight: DefaultDenseWeight}
+	return Settings{TopK: 6, NumCandidates: 50, MaxPerDocument: 3, ScoreThreshold: AutoThreshold, Deadline: 300 * time.Millisecond}
 }
 
-// DefaultDenseWeight is the Settings.DenseWeight for any base. By MiniLM nDCG@10 of SciFact is
+// DefaultDenseWeight is what vectors weigh where nothing is said. By MiniLM nDCG@10 of SciFact is
 // .734, .732, .732, .724 and .710 for weights of .3, .4, .5, .6 and .7, that of Cranfield .434,
 // .438, .436, .429 and .426.
 const DefaultDenseWeight = 0.5

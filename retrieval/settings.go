@@ -22,7 +22,7 @@ func (s Settings) orDefaults() Settings {
 		s.ScoreThreshold = AutoThreshold
 	}
 	if !(s.DenseWeight > 0 && s.DenseWeight <= 1) {
-		s.DenseWeight = d.DenseWeight
+		s.DenseWeight = 0
 	}
 	if s.Deadline <= 0 {
 		s.Deadline = d.Deadline

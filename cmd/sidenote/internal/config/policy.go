@@ -74,6 +74,15 @@ type Retrieval struct {
 	DenseWeight    Weight        `yaml:"dense_weight"` // of meaning, where bases have vectors
 }
 
+// denseWeight is that of retrieval.Settings: the default is not written, so that it changes no
+// policy's hash.
+func (r Retrieval) denseWeight() float64 {
+	if r.DenseWeight == retrieval.DefaultDenseWeight {
+		return 0
+	}
+	return float64(r.DenseWeight)
+}
+
 // OnFailure says what happens when a helper fails.
 type OnFailure struct {
 	Retrieval     string `yaml:"retrieval" of:"pass|refuse"`     // the search failed, and nothing was found
@@ -118,7 +127,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 		Search: retrieval.Settings{
 			TopK: int(p.Retrieval.TopK), NumCandidates: int(p.Retrieval.NumCandidates), MaxPerDocument: int(p.Retrieval.MaxPerDocument),
 			ScoreThreshold: float64(p.Retrieval.ScoreThreshold), Deadline: p.Retrieval.Deadline,
-			DenseWeight: float64(p.Retrieval.DenseWeight),
+			DenseWeight: p.Retrieval.denseWeight(),
 		},
 		Planner:   p.Planner.settings(),
 		Placement: p.Placement, ContextTokens: int(p.ContextTokens), ReserveOutputTokens: int(p.ReserveOutput), Template: p.Template,

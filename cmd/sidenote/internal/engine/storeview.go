@@ -26,7 +26,7 @@ type storeView struct {
 // does, through its caches.
 func newStoreView(bases *catalogue, terms func(string) []string) *storeView {
 	one := func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-		q.Settings = retrieval.Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: retrieval.DefaultDenseWeight}
+		q.Settings = retrieval.Settings{NumCandidates: q.Settings.NumCandidates}
 		base := bases.retriever(q.Bases[0].Knowledge)
 		if base == nil { // deleted since it was looked up
 			return retrieval.Result{Reason: retrieval.ReasonNoKnowledge}, retrieval.ErrUnavailable
