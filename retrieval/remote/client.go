@@ -19,6 +19,7 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -158,7 +159,7 @@ func (c *Client) send(ctx context.Context, header http.Header, method, path stri
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return nil, statusOf(resp)
+		return nil, statusOf(resp, header)
 	}
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, int64(c.most)+1))
 	switch {
@@ -167,7 +168,7 @@ func (c *Client) send(ctx context.Context, header http.Header, method, path stri
 	case len(answer) > c.most:
 		return nil, fmt.Errorf("answer is larger than %d MiB", c.most>>20)
 	case !json.Valid(answer):
-		return nil, fmt.Errorf("answered with %s that is not JSON", kind(resp))
+		return nil, fmt.Errorf("answered with %s that is not JSON", kind(resp, header))
 	}
 	return answer, nil
 }
@@ -197,7 +198,7 @@ func (e *StatusError) Error() string {
 
 var codes = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-func statusOf(resp *http.Response) error {
+func statusOf(resp *http.Response, sent http.Header) error {
 	e := &StatusError{Status: resp.StatusCode}
 	if e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable {
 		e.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"))
@@ -212,11 +213,37 @@ func statusOf(resp *http.Response) error {
 		} `json:"error"`
 	}
 	if err := json.Unmarshal(body, &answer); err == nil {
-		if code, ok := answer.Error.Code.(string); ok && codes.MatchString(code) {
+		if code, ok := answer.Error.Code.(string); ok && codes.MatchString(code) && !quotesAny(code, sent) {
 			e.Code = code
 		}
 	}
 	return e
+}
+
+// quotesAny tells whether a word of an answer quotes a credential that was sent.
+func quotesAny(word string, sent http.Header) bool {
+	for _, values := range sent {
+		for _, value := range values {
+			_, secret, schemed := strings.Cut(value, " ")
+			if !schemed {
+				secret = value
+			}
+			if Quotes(word, secret) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// shortQuote is how many bytes a part of a secret has that is no chance.
+const shortQuote = 6
+
+// Quotes tells whether a word of an answer is a secret, a part of it, or holds it: some services
+// echo what they refuse.
+func Quotes(word, secret string) bool {
+	word, secret = strings.ToLower(word), strings.ToLower(strings.TrimSpace(secret))
+	return secret != "" && (strings.Contains(word, secret) || len(word) >= shortQuote && strings.Contains(secret, word))
 }
 
 // parseRetryAfter reads a number of seconds or an HTTP date; anything else is 0.
@@ -240,10 +267,15 @@ func retryAfter(err error) time.Duration {
 }
 
 // kind is the media type of an answer, for people.
-func kind(resp *http.Response) string {
+func kind(resp *http.Response, sent http.Header) string {
 	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil || len(media) > 64 {
 		return "something"
+	}
+	for part := range strings.SplitSeq(media, "/") {
+		if quotesAny(part, sent) {
+			return "something"
+		}
 	}
 	return media
 }

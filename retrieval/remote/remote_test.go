@@ -190,3 +190,27 @@ func TestPatience(t *testing.T) {
 		})
 	}
 }
+
+// What a service puts where a code or a media type belongs is shown, unless it is of the credential.
+func TestKeyIsNotQuoted(t *testing.T) {
+	f := func(status int, media, body, want string) {
+		t.Helper()
+		c := New(Options{BaseURL: "http://api.test", Probe: func(context.Context) error { return nil }})
+		defer c.Close()
+		c.HTTP.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {media}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+		})
+		for _, sent := range []http.Header{{"Authorization": {"Bearer sk-Ours-123"}}, {"Api-Key": {"sk-Ours-123"}}} {
+			if _, err := c.CallAs(t.Context(), sent, http.MethodPost, "/x", nil); err == nil || err.Error() != want {
+				t.Errorf("%d %s %s, sent %v: %v, want %s", status, media, body, sent, err, want)
+			}
+		}
+	}
+	f(401, "", `{"error": {"code": "invalid_api_key"}}`, "answered 401 (invalid_api_key)")
+	f(401, "", `{"error": {"code": "sk-Ours-123"}}`, "answered 401")
+	f(401, "", `{"error": {"code": "bad.SK-ours-123.key"}}`, "answered 401")
+	f(401, "", `{"error": {"code": "Ours-123"}}`, "answered 401")
+	f(200, "text/html", "no", "answered with text/html that is not JSON")
+	f(200, "sk-ours-123/x", "no", "answered with something that is not JSON")
+	f(200, "text/ours-123", "no", "answered with something that is not JSON")
+}
