@@ -219,3 +219,28 @@ func TestServeEmbeds(t *testing.T) {
 	start(t, keyed, "knowledge", "list", "--state", state).ends(t, exitDone, "7 chunks, 7 embedded", "")
 	start(t, keyed, "knowledge", "show", "docs", "--state", state).ends(t, exitDone, "embedded    7 of 7 chunks, by stub\n", "")
 }
+
+// Another model that answers under the same name for a while, from before the start on, costs its
+// answers and no others.
+//
+// Row K7 of deploy/CONTRIBUTING.md.
+func TestOtherModelAtTheStart(t *testing.T) {
+	t.Parallel()
+	service := embedtest.Start(t)
+	config, _, state := embedded(t, service, 6)
+	start(t, keyed, "ingest", "--config", config).ends(t, exitDone, "docs: 6 of 6 chunks embedded", "")
+	service.Break(func(_ int, r embedtest.Request) embedtest.Fault {
+		r.Dimensions = 32
+		return func(w http.ResponseWriter, _ embedtest.Request) { embedtest.Write(w, embedtest.AnswerTo(r)) }
+	})
+	p := serveIn(t, keyed, "--config", config, "--state", state)
+	if status := p.chats(t); !strings.Contains(status, "; degraded=embed; ") {
+		t.Errorf("status %s", status)
+	}
+	p.readyz(t, fmt.Sprintf("answered with vectors of 32 dimensions, not %d", embedtest.Dimensions))
+	service.Break(nil)
+	if status := p.chats(t); strings.Contains(status, "degraded") {
+		t.Errorf("afterwards: status %s", status)
+	}
+	p.readyz(t, `"status":"ready"`)
+}

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+
+	"sidenote/retrieval/remote"
 )
 
 // errAnswer is in the error of an answer that cannot be used.
@@ -19,8 +21,8 @@ func unusable(format string, args ...any) error {
 }
 
 // decode reads an answer of n vectors and puts them into the order of their inputs. tokens is
-// what the service says that they took, 0 if it says nothing.
-func decode(text []byte, n int) (vectors [][]float32, tokens int, err error) {
+// what the service says that they took, 0 if it says nothing. No error quotes key.
+func decode(text []byte, n int, key string) (vectors [][]float32, tokens int, err error) {
 	var answer struct {
 		Data []struct {
 			Index     *int            `json:"index"`
@@ -38,7 +40,7 @@ func decode(text []byte, n int) (vectors [][]float32, tokens int, err error) {
 	tokens = max(answer.Usage.PromptTokens, answer.Usage.TotalTokens)
 	switch {
 	case answer.Data == nil && len(answer.Error) > 0 && string(answer.Error) != "null":
-		return nil, tokens, unusable("it is an error%s, with status 200", codeOf(answer.Error))
+		return nil, tokens, unusable("it is an error%s, with status 200", codeOf(answer.Error, key))
 	case answer.Data == nil:
 		return nil, tokens, unusable("it has no data")
 	case len(answer.Data) != n:
@@ -65,11 +67,11 @@ var codes = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 // codeOf is the code of an error, for people. Its message stays out: it is somebody else's text,
 // and may quote the key.
-func codeOf(text json.RawMessage) string {
+func codeOf(text json.RawMessage, key string) string {
 	var e struct {
 		Code string `json:"code"`
 	}
-	if err := json.Unmarshal(text, &e); err != nil || !codes.MatchString(e.Code) {
+	if err := json.Unmarshal(text, &e); err != nil || !codes.MatchString(e.Code) || remote.Quotes(e.Code, key) {
 		return ""
 	}
 	return " (" + e.Code + ")"

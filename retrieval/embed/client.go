@@ -108,13 +108,16 @@ type Client struct {
 	prefixes   map[Use]string
 	remote     *remote.Client
 	health     remote.Health
-	dimensions atomic.Int64 // of the answers; 0 before the first
+	dimensions atomic.Int64 // of the passages; 0 before the first
 	pause      func(ctx context.Context, d time.Duration) error
 }
 
 // New returns a client. Call Close when done with it.
 func New(o Options) *Client {
 	o.Batch = cmp.Or(o.Batch, DefaultBatch)
+	if o.Key == nil {
+		o.Key = func() string { return "" }
+	}
 	c := &Client{options: o, traits: TraitsOf(o.Model), pause: pause}
 	c.prefixes = map[Use]string{Query: c.traits.Query, Passage: c.traits.Passage}
 	if o.QueryPrefix != nil {
@@ -222,20 +225,27 @@ func (c *Client) ask(ctx context.Context, call call, inputs []string) (vectors [
 	if err != nil {
 		return nil, 0, err
 	}
-	vectors, used, err := decode(text, len(inputs))
+	vectors, used, err := decode(text, len(inputs), c.options.Key())
 	if err == nil {
 		err = c.sameLength(vectors)
 	}
 	return vectors, c.used(used, inputs), err
 }
 
-// sameLength refuses vectors of another length than is asked for or was given before: they
-// cannot be compared.
+// Expect says how many dimensions the vectors of passages have that are kept already; 0 says
+// nothing. A number that is configured or known stays.
+func (c *Client) Expect(dimensions int) { c.dimensions.CompareAndSwap(0, int64(dimensions)) }
+
+// sameLength refuses vectors of another length than is asked for or passages have: they cannot be
+// compared.
 func (c *Client) sameLength(vectors [][]float32) error {
+	want := int(c.dimensions.Load())
+	if want == 0 && len(vectors) > 0 {
+		want = len(vectors[0])
+	}
 	for _, v := range vectors {
-		n := int64(len(v))
-		if !c.dimensions.CompareAndSwap(0, n) && c.dimensions.Load() != n {
-			return &DimensionError{Got: len(v), Want: int(c.dimensions.Load())}
+		if len(v) != want {
+			return &DimensionError{Got: len(v), Want: want}
 		}
 	}
 	return nil

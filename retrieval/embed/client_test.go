@@ -189,6 +189,7 @@ func TestAnswersAreChecked(t *testing.T) {
 		"not base64":     {changed(func(a *embedtest.Answer) { a.Data[0].Embedding = "%%%" }), "no base64 of float32s"},
 		"odd base64":     {changed(func(a *embedtest.Answer) { a.Data[0].Embedding = "AAAAAAA=" }), "no base64 of float32s"},
 		"an error":       {answering(`{"error": {"message": "key sk-secret is bad", "code": "bad_key"}}`), "it is an error (bad_key), with status 200"},
+		"its key":        {answering(`{"error": {"code": "sk-secret-1"}}`), "it is an error, with status 200"},
 		"no data":        {answering(`{"object": "list"}`), "it has no data"},
 		"a list":         {answering(`[1, 2]`), "it is no list of vectors"},
 		"not JSON":       {answering(`{"data": [NaN`), "not JSON"},
@@ -196,8 +197,8 @@ func TestAnswersAreChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := embedtest.Start(t)
-			client, told := open(t, s, nil)
-			if _, err := client.Embed(t.Context(), []string{"first"}); err != nil { // teaches it the dimensions
+			client, told := open(t, s, func(o *embed.Options) { o.Key = func() string { return "sk-secret-1" } })
+			if _, err := client.Passages(t.Context(), []string{"first"}); err != nil { // teaches it the dimensions
 				t.Fatal(err)
 			}
 			told.take()
@@ -324,5 +325,33 @@ func TestSpace(t *testing.T) {
 	}
 	if space(func(o *embed.Options) { o.QueryPrefix, o.PassagePrefix, o.Batch = &own, &own, 3 }) != space(nil) {
 		t.Error("what changes no passage is in the space")
+	}
+}
+
+// A question that is answered by another model does not spoil the answers after it, and is known
+// for what it is where the dimensions of passages are.
+func TestQuestionsTeachNothing(t *testing.T) {
+	s := embedtest.Start(t)
+	c, _ := open(t, s, nil)
+	other := func(_ int, r embedtest.Request) embedtest.Fault {
+		r.Dimensions = 32
+		return func(w http.ResponseWriter, _ embedtest.Request) { embedtest.Write(w, embedtest.AnswerTo(r)) }
+	}
+	s.Break(other)
+	if _, err := c.Embed(t.Context(), []string{"a"}); err != nil {
+		t.Error(err)
+	}
+	s.Break(nil)
+	if _, err := c.Embed(t.Context(), []string{"a"}); err != nil {
+		t.Error(err)
+	}
+	c.Expect(embedtest.Dimensions)
+	s.Break(other)
+	wrong := (*embed.DimensionError)(nil)
+	if _, err := c.Embed(t.Context(), []string{"a"}); !errors.As(err, &wrong) || wrong.Want != embedtest.Dimensions {
+		t.Error(err)
+	}
+	if _, err := c.Passages(t.Context(), []string{"a"}); !errors.As(err, &wrong) || wrong.Want != embedtest.Dimensions {
+		t.Error(err)
 	}
 }

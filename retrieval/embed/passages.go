@@ -124,6 +124,9 @@ func (b *batch) insist(ctx context.Context, inputs []string) ([][]float32, error
 		b.note(Passage, tokens, err)
 		switch {
 		case err == nil:
+			for _, v := range vectors {
+				b.Expect(len(v)) // unlike questions, which no vector is compared with that comes later
+			}
 			return vectors, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()

@@ -98,6 +98,15 @@ func (v Vectors) Put(ctx context.Context, space string, vectors map[VectorKey][]
 	}))
 }
 
+// Size returns how many bytes the vectors of a space have; 0 before the first.
+func (v Vectors) Size(ctx context.Context, space string) (bytes int, err error) {
+	list, err := query(ctx, v.s.readers, func(r *sql.Rows) (n int, err error) { return n, r.Scan(&n) }, "SELECT size FROM vector_space WHERE name = ?", space)
+	if len(list) > 0 {
+		bytes = list[0]
+	}
+	return bytes, v.s.wrap("read size of vectors", err)
+}
+
 // Spent returns how many tokens vectors have taken on a day.
 func (v Vectors) Spent(ctx context.Context, at time.Time) (tokens int, err error) {
 	list, err := query(ctx, v.s.readers, func(r *sql.Rows) (n int, err error) { return n, r.Scan(&n) }, "SELECT tokens FROM vector_spent WHERE day = ?", dayOf(at))

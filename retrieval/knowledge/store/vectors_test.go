@@ -106,6 +106,11 @@ func TestVectorSizes(t *testing.T) {
 	if err := errors.Join(put("one", other), put("two", map[store.VectorKey][]byte{key: []byte("short")})); err != nil {
 		t.Error(err)
 	}
+	for space, want := range map[string]int{"one": 20, "two": 5, "three": 0} {
+		if n, err := store.VectorsOf(s).Size(t.Context(), space); n != want || err != nil {
+			t.Errorf("%s: %d bytes, %v; want %d", space, n, err, want)
+		}
+	}
 }
 
 // A vector that no base uses is kept for thirty days at least, and not for good; one that is

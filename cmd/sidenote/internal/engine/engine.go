@@ -171,6 +171,7 @@ func (e *Engine) openBases(ctx context.Context, o Options) error {
 	e.Bases.open(e.tasks)
 	if e.embedding != nil && o.Keep {
 		e.monitor.watchBreaker("embeddings", e.embedding.Client.Skips)
+		e.embedding.Learn(ctx, state.library)
 		e.tasks.start(func(ctx context.Context) { e.embedding.Run(ctx, state.library) })
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/retrieval"
 	"sidenote/retrieval/embed"
+	"sidenote/retrieval/knowledge/index/dense"
 	"sidenote/retrieval/knowledge/library"
 )
 
@@ -131,6 +132,18 @@ func (s *Service) state(base string) *state {
 		s.states[base] = one
 	}
 	return one
+}
+
+// Learn lets the client know how many dimensions the vectors have that a library keeps, so that
+// answers of another model are known from the first on.
+func (s *Service) Learn(ctx context.Context, l *library.Library) {
+	if l.Standing() == library.Apart { // there is no folder
+		return
+	}
+	size, err := library.VectorsOf(l).Size(ctx, spaceName(s.Client.Space()))
+	if err == nil && size > 0 {
+		s.Client.Expect(dense.Dimensions(make([]byte, size)))
+	}
 }
 
 // Run embeds what the bases of a library lack, while this process writes its folder, until ctx
