@@ -39,6 +39,8 @@ type extent struct {
 	floor   floor
 	holders []holder
 	joint   index.Joint // tells the holder of a hit, where there are several
+
+	vectorsOnly bool // see Group.VectorsOnly
 }
 
 // alone returns the extent of one base.
@@ -151,7 +153,10 @@ type foundHit struct {
 // find returns the best k texts: by words, and by vectors too if the question is asked for one.
 // The stage is one that it had to do without.
 func (e extent) find(ctx context.Context, terms []bm25.Term, asked *asked, k int, allowed []bm25.Bitmap) (found, retrieval.Stage, error) {
-	if asked != nil {
+	switch {
+	case asked != nil && e.vectorsOnly:
+		return e.byVectors(ctx, asked, k, allowed)
+	case asked != nil:
 		return e.hybrid(ctx, terms, asked, k, allowed)
 	}
 	hits, err := e.best(ctx, terms, k, allowed)

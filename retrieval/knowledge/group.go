@@ -39,6 +39,9 @@ type Group struct {
 	Wait time.Duration
 	// Questions makes the vectors of questions to bases that have vectors; nil where none has.
 	Questions Questions
+	// VectorsOnly ranks by cosine alone, without a floor, what has vectors: it measures what they
+	// contribute. Without Questions a Group measures that of words.
+	VectorsOnly bool
 
 	mu   sync.Mutex
 	kept map[string]*union // by the ids of the bases; keptUnions at most
@@ -144,7 +147,7 @@ func (g *Group) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 			e.floor = u.nearest()
 		}
 	}
-	if a.err == nil {
+	if e.vectorsOnly = g.VectorsOnly; a.err == nil {
 		a.res, a.err = e.retrieve(ctx, q, terms, g.ask(ctx, q, e))
 	} else {
 		a.res.Reason, a.err = retrieval.ReasonError, fmt.Errorf("%w: %w", retrieval.ErrUnavailable, a.err)

@@ -129,16 +129,14 @@ func (e extent) fused(ctx context.Context, words []bm25.Hit, asked *asked, k int
 		return nil, err
 	}
 	err = e.content.Guard(func() error {
-		x, may := e.content.vectors, [][]uint64(nil)
-		texts := e.content.index.Len()
+		x, texts := e.content.vectors, e.content.index.Len()
 		if allowed != nil {
-			may, texts = make([][]uint64, len(allowed)), 0
+			texts = 0
 			for i := range allowed {
-				may[i] = allowed[i]
 				texts += allowed[i].Len()
 			}
 		}
-		vectors, err := x.Search(ctx, q, k, may)
+		vectors, err := x.Search(ctx, q, k, wordsOf(allowed))
 		if err != nil {
 			return err
 		}
@@ -150,8 +148,44 @@ func (e extent) fused(ctx context.Context, words []bm25.Hit, asked *asked, k int
 		})
 		return err
 	})
+	e.tellOfVectors(err)
+	return hits, err
+}
+
+// byVectors returns the best k texts by their vectors alone, none and the stage where that of
+// the question cannot be had.
+func (e extent) byVectors(ctx context.Context, asked *asked, k int, allowed []bm25.Bitmap) (f found, _ retrieval.Stage, err error) {
+	q, err := asked.await(ctx)
+	if err != nil {
+		return found{}, retrieval.StageEmbed, ctx.Err()
+	}
+	err = e.content.Guard(func() error {
+		hits, err := e.content.vectors.Search(ctx, q, k, wordsOf(allowed))
+		for _, h := range hits {
+			hit := bm25.Hit{Ref: bm25.Ref(h.Ref), Score: max(0, h.Cosine)}
+			f.hits = append(f.hits, foundHit{Hit: hit, arm: retrieval.ArmVector, cosine: h.Cosine})
+		}
+		return err
+	})
+	e.tellOfVectors(err)
+	return f, "", err
+}
+
+// wordsOf returns the machine words of bitmaps, nil for none.
+func wordsOf(allowed []bm25.Bitmap) [][]uint64 {
+	if allowed == nil {
+		return nil
+	}
+	words := make([][]uint64, len(allowed))
+	for i := range allowed {
+		words[i] = allowed[i]
+	}
+	return words
+}
+
+// tellOfVectors reports an error that tells of damage in vectors.
+func (e extent) tellOfVectors(err error) {
 	if damage := e.content.segments.Embeddings().Damage(err); damage != nil {
 		e.content.tell(damage)
 	}
-	return hits, err
 }

@@ -323,3 +323,28 @@ func TestFloorOfCosines(t *testing.T) {
 		}
 	}
 }
+
+// The parts of a hybrid search can be searched alone: without Questions by words, with VectorsOnly
+// by cosine, best first, and then nothing is found where the question has no vector.
+func TestVectorsOnly(t *testing.T) {
+	g := withVectors(t, "Visitors", map[string][]document.Document{"a": staff()[:5], "b": staff()[5:]})
+	g.VectorsOnly = true
+	q := questionOf("E0382 leave", "a", "b")
+	res, err := g.Retrieve(t.Context(), q)
+	if err != nil || len(res.Sources) != 9 || res.Floor != 0 { // d4 has no vector
+		t.Fatal(res, err)
+	}
+	for i, s := range res.Sources {
+		if s.Arm != retrieval.ArmVector || i > 0 && s.Score > res.Sources[i-1].Score {
+			t.Errorf("%d: %+v", i, s)
+		}
+	}
+	q.Filter = &retrieval.Filter{Type: retrieval.FilterEq, Key: "even", Value: true}
+	if res, err = g.Retrieve(t.Context(), q); err != nil || len(res.Sources) != 4 {
+		t.Error(res, err)
+	}
+	g.Questions = questionFunc(func(context.Context, string) ([]float32, error) { return nil, errors.New("down") })
+	if res, err = g.Retrieve(t.Context(), q); err != nil || len(res.Sources) != 0 || res.Degraded != retrieval.StageEmbed {
+		t.Error(res, err)
+	}
+}
