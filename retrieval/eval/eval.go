@@ -33,18 +33,53 @@ type Trial struct {
 	// query, and its time is measured, so it should have no cache.
 	Request retrieval.Retriever
 	Query   retrieval.Query
+	// Stages rank alone what goes into the ranking of Engine.
+	Stages []Stage
+	// Planning, if not nil, returns what asks for further queries beside one, for Engine and
+	// Request. said is what the user said before, last first.
+	Planning func(said []string) *retrieval.Planning
 	// Progress, if not nil, is told how many queries are done.
 	Progress func(done int)
+}
+
+// A Stage is a part of a search whose contribution is measured.
+type Stage struct {
+	Name   string
+	Engine retrieval.Retriever
+}
+
+// Measures are those of one ranking, or the means of several.
+type Measures struct{ NDCG, RecallNear, RecallFar, ReciprocalRank float64 }
+
+// measures returns those of a ranking of at least a hundred documents.
+func (g Grades) measures(ranking []string) Measures {
+	return Measures{
+		NDCG: g.NDCG(ranking, near), ReciprocalRank: g.ReciprocalRank(ranking, near),
+		RecallNear: g.Recall(ranking, near), RecallFar: g.Recall(ranking, far),
+	}
+}
+
+// add adds other measures, each times a weight.
+func (m *Measures) add(o Measures, weight float64) {
+	m.NDCG += o.NDCG * weight
+	m.RecallNear += o.RecallNear * weight
+	m.RecallFar += o.RecallFar * weight
+	m.ReciprocalRank += o.ReciprocalRank * weight
 }
 
 // An Outcome is the result of one query.
 type Outcome struct {
 	Query   Query
 	Ranking []string      // the best hundred documents
+	Scores  []float64     // of these
 	Sources []string      // documents whose chunks a request would get, best first
 	Took    time.Duration // time of the request's search, as the caller sees it
 
-	NDCG, RecallNear, RecallFar, ReciprocalRank float64
+	Measures            // of Ranking
+	Stages   []Measures // of those of the Trial
+
+	Planned  *retrieval.Planned // what came of planning; nil where nothing was planned
+	Degraded retrieval.Stage    // what the request's search had to do without
 
 	First bool // whether the first of the sources is of a relevant document
 	Hit   bool // whether a relevant document is among the sources
@@ -76,11 +111,14 @@ func (t Trial) ask(ctx context.Context, q Query, grades Grades) (Outcome, error)
 	o := Outcome{Query: q}
 	query := t.Query
 	query.Text, query.Previous = q.Text, retrieval.Turns(q.Turns)
+	bare := query
+	query.Planning = t.planning(q)
 	start := time.Now()
 	res, err := t.Request.Retrieve(ctx, query)
 	if o.Took = time.Since(start); err != nil {
 		return o, err
 	}
+	o.Planned, o.Degraded = res.Planned, res.Degraded
 	o.First = len(res.Sources) > 0 && grades[res.Sources[0].Doc] > 0
 	for _, s := range res.Sources {
 		o.Hit = o.Hit || grades[s.Doc] > 0
@@ -91,12 +129,28 @@ func (t Trial) ask(ctx context.Context, q Query, grades Grades) (Outcome, error)
 	if err := t.compare(ctx, &o, query, grades); err != nil {
 		return o, err
 	}
-	if o.Ranking, err = t.rank(ctx, query); err != nil {
+	if o.Ranking, o.Scores, err = rank(ctx, t.Engine, query); err != nil {
 		return o, err
 	}
-	o.NDCG, o.ReciprocalRank = grades.NDCG(o.Ranking, near), grades.ReciprocalRank(o.Ranking, near)
-	o.RecallNear, o.RecallFar = grades.Recall(o.Ranking, near), grades.Recall(o.Ranking, far)
+	o.Measures = grades.measures(o.Ranking)
+	for _, s := range t.Stages {
+		ranking, _, err := rank(ctx, s.Engine, bare)
+		if err != nil {
+			return o, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		o.Stages = append(o.Stages, grades.measures(ranking))
+	}
 	return o, nil
+}
+
+// planning returns what plans for a query; nil for nothing.
+func (t Trial) planning(q Query) *retrieval.Planning {
+	if t.Planning == nil {
+		return nil
+	}
+	said := slices.Clone(q.Turns)
+	slices.Reverse(said)
+	return t.Planning(said)
 }
 
 // compare asks the query of an outcome again, without a least score, to see what that takes.
@@ -115,24 +169,23 @@ func (t Trial) compare(ctx context.Context, o *Outcome, q retrieval.Query, grade
 	return nil
 }
 
-// rank asks the engine for more and more chunks until they are of enough documents, or
-// until it has no more.
-func (t Trial) rank(ctx context.Context, q retrieval.Query) ([]string, error) {
+// rank asks an engine for more and more chunks until they are of enough documents, or until
+// it has no more.
+func rank(ctx context.Context, engine retrieval.Retriever, q retrieval.Query) (ids []string, scores []float64, err error) {
 	for n := firstCandidates; ; n *= 4 {
 		q.Settings.NumCandidates = n
-		res, err := t.Engine.Retrieve(ctx, q)
+		res, err := engine.Retrieve(ctx, q)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		ranked := Rank(res.Sources)
 		if len(ranked) < far && len(res.Sources) >= n {
 			continue
 		}
-		var ids []string
 		for _, s := range first(ranked, far) {
-			ids = append(ids, s.Doc)
+			ids, scores = append(ids, s.Doc), append(scores, s.Score)
 		}
-		return ids, nil
+		return ids, scores, nil
 	}
 }
 
@@ -156,7 +209,8 @@ func Rank(sources []retrieval.Source) []retrieval.Source {
 type Summary struct {
 	Queries int // asked
 
-	NDCG, RecallNear, RecallFar, ReciprocalRank float64
+	Measures
+	Stages []Measures // of those of the Trial
 
 	First         float64 // share of the queries whose first source is of a relevant document
 	Hit           float64 // share of the queries that get a relevant document
@@ -173,6 +227,7 @@ func Summarise(outcomes []Outcome) Summary {
 	}
 	times := make([]time.Duration, 0, len(outcomes))
 	held, lost := 0, 0
+	s.Stages = slices.Repeat([]Measures{{}}, len(outcomes[0].Stages))
 	for _, o := range outcomes {
 		if o.Held {
 			held++
@@ -180,10 +235,10 @@ func Summarise(outcomes []Outcome) Summary {
 		if o.Lost {
 			lost++
 		}
-		s.NDCG += o.NDCG
-		s.RecallNear += o.RecallNear
-		s.RecallFar += o.RecallFar
-		s.ReciprocalRank += o.ReciprocalRank
+		s.add(o.Measures, 1)
+		for i, m := range o.Stages {
+			s.Stages[i].add(m, 1/float64(len(outcomes)))
+		}
 		if o.First {
 			s.First++
 		}
