@@ -193,9 +193,9 @@ func (p Policy) Empty() OnEmpty {
 	return EmptyPass
 }
 
-// planning is what asks the planner for a request for a model; nil where nothing is planned.
+// Planning is what asks the planner for a request for a model; nil where nothing is planned.
 // earlier are texts of its user, last first.
-func (p *Policy) planning(model string, earlier []string) *retrieval.Planning {
+func (p *Policy) Planning(model string, earlier []string) *retrieval.Planning {
 	if p.Planner.MaxQueries == 0 {
 		return nil
 	}

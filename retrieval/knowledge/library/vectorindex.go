@@ -75,11 +75,14 @@ func (l *Library) putAllVectors(ctx context.Context, id string, space retrieval.
 }
 
 // WithVectors returns content that is not in the library with the vectors that the store has of
-// its passages, for a command that reads a folder itself.
+// its passages, for a command that reads documents itself.
 func (l *Library) WithVectors(ctx context.Context, id string, c *knowledge.Content) (*knowledge.Content, error) {
 	space, ok := l.spaceOf(id)
 	if !ok {
 		return c, nil
+	}
+	if l.writes() {
+		embedProbes(ctx, l.state, space)
 	}
 	segments := slices.Clone(c.Segments())
 	for i, s := range segments {

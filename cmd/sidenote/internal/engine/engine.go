@@ -44,9 +44,13 @@ import (
 type Options struct {
 	Keep    bool   // bases are written to the state folder, or followed there
 	Address string // of the admin port, for others that want to write the state folder
+	Vectors bool   // the state folder is written, for vectors only: Embed makes them
 
 	// Tell hears of what goes wrong beside requests, and when it is over; it may be nil.
 	Tell func(level slog.Level, line string)
+	// Used hears of the tokens that services were sent; it may be nil, and may be called
+	// concurrently.
+	Used func(use Use, tokens int64)
 }
 
 // An Engine is everything between a request and its sources, wired.
@@ -88,6 +92,9 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	if o.Tell == nil {
 		o.Tell = func(slog.Level, string) {}
 	}
+	if o.Used == nil {
+		o.Used = func(Use, int64) {}
+	}
 	version, commit := Version()
 	m := monitor{tell: o.Tell, metrics: metrics.New(metrics.Names{
 		Tenants: config.Texts(cfg.TenantNames()), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()),
@@ -121,7 +128,10 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		e.tasks.start(e.exchange.Run)
 	}
 	e.catalogue.group = &knowledge.Group{Base: e.catalogue.embedded, Searched: m.metrics.Searched, Start: e.tasks.start, Wait: floorWait}
-	e.embedding = embedding.New(e.Running, reader.counter, embedding.Options{Tell: o.Tell, Counted: m.metrics.Embedding})
+	e.embedding = embedding.New(e.Running, reader.counter, embedding.Options{Tell: o.Tell, Counted: func(use, result string, tokens int) {
+		m.metrics.Embedding(use, result, tokens)
+		o.Used(Use(use), int64(tokens))
+	}})
 	if e.embedding != nil {
 		if e.catalogue.group.Questions, err = e.caches.questions(e.embedding.Client); err != nil {
 			return nil, errors.Join(err, e.Close())
@@ -149,7 +159,13 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		return nil, errors.Join(err, e.Close())
 	}
 	keep()
-	e.Planners = made
+	if e.Planners = made; made != nil {
+		counted := made.Used
+		made.Used = func(tenant string, tokens int64) {
+			counted(tenant, tokens)
+			o.Used(Planning, tokens)
+		}
+	}
 	return e, nil
 }
 

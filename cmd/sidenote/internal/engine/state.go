@@ -52,7 +52,10 @@ func (s *stateFolder) open(ctx context.Context) error {
 		return err
 	}
 	if !s.options.Keep {
-		err := StateError(s.library.Open(ctx, false), state, false)
+		err := StateError(s.library.Open(ctx, s.options.Vectors), state, false)
+		if s.options.Vectors {
+			return err
+		}
 		if err != nil && len(s.folderless()) == 0 { // then it only has vectors
 			s.monitor.tell(slog.LevelWarn, err.Error())
 			return nil

@@ -19,6 +19,17 @@ func Content(e *Engine, id string) *knowledge.Content {
 	return nil
 }
 
+// Arms returns what ranks all that the embedded bases of a query hold by words alone, and by
+// vectors alone, without caches: for measuring.
+func Arms(e *Engine) (words, vectors retrieval.Retriever) {
+	all := e.catalogue.group
+	arm := func(g *knowledge.Group) retrieval.Retriever {
+		g.Base, g.Start, g.Wait = all.Base, all.Start, all.Wait
+		return retrieval.Prepare{Next: g, Ref: e.catalogue.Ref, Terms: new(analysis.Recent).Terms, Join: followup.Join}
+	}
+	return arm(&knowledge.Group{}), arm(&knowledge.Group{Questions: all.Questions, VectorsOnly: true})
+}
+
 // Uncached returns what ranks all that the embedded bases of a query hold, and what answers
 // requests from them, both without caches: for measuring.
 func Uncached(e *Engine) (ranking, request retrieval.Retriever) {

@@ -13,6 +13,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config/limits"
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/cmd/sidenote/internal/engine/embedding"
+	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
@@ -62,8 +63,7 @@ func (r *Run) Plan(ctx context.Context) (p Plan, err error) {
 	case !errors.Is(err, fs.ErrNotExist): // nothing has been written yet
 		return Plan{}, fmt.Errorf("state: %w", err)
 	}
-	p = Plan{Object: "ingest.plan", Model: client.Space().String()}
-	p.Upstream, _ = config.EmbeddingsUpstream(r.Config)
+	var bases []PlannedBase
 	for _, name := range config.Embedded(r.Config) {
 		c, err := contentOf(ctx, r, reader, kept, name)
 		if err != nil {
@@ -76,11 +76,21 @@ func (r *Run) Plan(ctx context.Context) (p Plan, err error) {
 		if err != nil {
 			return Plan{}, err
 		}
-		p.Bases = append(p.Bases, PlannedBase{string(name), e})
+		bases = append(bases, PlannedBase{string(name), e})
+	}
+	return PlanOf(r.Config, bases...), nil
+}
+
+// PlanOf is the plan of some bases whose estimates are known.
+func PlanOf(cfg *config.Config, bases ...PlannedBase) Plan {
+	p := Plan{Object: "ingest.plan", Bases: bases}
+	p.Model = retrieval.Space{Model: cfg.Embeddings.Model, Dimensions: int(cfg.Embeddings.Dimensions)}.String()
+	p.Upstream, _ = config.EmbeddingsUpstream(cfg)
+	for _, e := range bases {
 		p.Chunks, p.Kept, p.Inputs, p.Tokens = p.Chunks+e.Chunks, p.Kept+e.Kept, p.Inputs+e.Inputs, p.Tokens+e.Tokens
 	}
-	p.USD = cost(r.Config, p.Tokens)
-	return p, nil
+	p.USD = cost(cfg, p.Tokens)
+	return p
 }
 
 // contentOf is what a base holds: what its folder does, or what was put into it; nil for nothing.

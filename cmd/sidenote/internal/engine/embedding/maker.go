@@ -83,27 +83,51 @@ func (e *LimitError) Error() string {
 // the next call goes on from there. progress may be nil. The error is a *LimitError where the
 // tokens of the day are used up.
 func (m *Maker) Embed(ctx context.Context, base string, progress func(Progress)) (Report, error) {
-	select {
-	case m.turn <- struct{}{}:
-		defer func() { <-m.turn }()
-	case <-ctx.Done():
-		return Report{}, ctx.Err()
+	if err := m.await(ctx); err != nil {
+		return Report{}, err
 	}
+	defer func() { <-m.turn }()
 	c := m.library.Base(base).Content()
 	if c == nil {
 		return Report{}, nil
 	}
-	if progress == nil {
-		progress = func(Progress) {}
-	}
 	start := m.now()
-	p := &pass{Maker: m, base: base, vectors: library.VectorsOf(m.library), tell: progress, indexed: start}
-	p.Had, p.Chunks = c.Embedded()
-	err := p.run(ctx, c)
+	report, err := m.embed(ctx, base, c, progress)
 	if _, _, indexErr := m.library.IndexVectors(ctx, base); err == nil {
 		err = indexErr
 	}
-	p.Took = m.now().Sub(start)
+	report.Took = m.now().Sub(start)
+	return report, err
+}
+
+// EmbedContent is Embed of a content that is not in the library: Library.WithVectors finds the
+// vectors then.
+func (m *Maker) EmbedContent(ctx context.Context, base string, c *knowledge.Content, progress func(Progress)) (Report, error) {
+	if err := m.await(ctx); err != nil {
+		return Report{}, err
+	}
+	defer func() { <-m.turn }()
+	return m.embed(ctx, base, c, progress)
+}
+
+// await waits until nobody else makes vectors.
+func (m *Maker) await(ctx context.Context) error {
+	select {
+	case m.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// embed is for the holder of turn.
+func (m *Maker) embed(ctx context.Context, base string, c *knowledge.Content, progress func(Progress)) (Report, error) {
+	if progress == nil {
+		progress = func(Progress) {}
+	}
+	p := &pass{Maker: m, base: base, vectors: library.VectorsOf(m.library), tell: progress, indexed: m.now()}
+	p.Had, p.Chunks = c.Embedded()
+	err := p.run(ctx, c)
 	return p.Report, err
 }
 

@@ -1,0 +1,32 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Under returns a configuration whose callers all are one tenant, with a policy and nothing of its
+// own. A policy that names no base has all of them.
+func Under(c *Config, name Name) (*Config, error) {
+	if _, ok := c.Policies[name]; !ok && name != defaultName {
+		return nil, fmt.Errorf("no policy is named %q; there are %s", name, strings.Join(Texts(sortedKeys(c.Policies)), ", "))
+	}
+	t := Tenant{Policy: name, Knowledge: c.policy(name).Knowledge}
+	if len(t.Knowledge) == 0 {
+		t.Knowledge = sortedKeys(c.Knowledge)
+	}
+	under := *c
+	under.Tenants, under.Identity.Unknown = map[Name]Tenant{name: t}, name
+	under.resolve()
+	return &under, nil
+}
+
+// Only returns a configuration with one base, that is read from path. It is embedded if embed is
+// true and c has a service for that.
+func Only(c *Config, base Name, path string, embed bool) *Config {
+	k := Knowledge{Path: path, Embed: embed && embeds(c)}
+	k.SetDefaults()
+	only := *c
+	only.Knowledge = map[Name]Knowledge{base: k}
+	return &only
+}
