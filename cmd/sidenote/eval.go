@@ -3,12 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"sidenote/cmd/internal/console"
+	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/evaluation"
 	"sidenote/retrieval/eval"
 )
@@ -16,74 +14,206 @@ import (
 type evalCmd struct {
 	Data string `required:"" placeholder:"FILE.csv|DIR" help:"Questions: a CSV with the columns question and expected, or a collection in the layout of BEIR."`
 	sourceFlags
-	Split    string `placeholder:"NAME" help:"Which of qrels/*.tsv (test, or the only one)."`
-	Queries  int    `placeholder:"N" help:"Ask the first N queries only."`
-	OffTopic string `name:"off-topic" placeholder:"FILE" help:"Messages that no document answers, one a line or as JSONL, and which should get no sources."`
-	Worst    int    `placeholder:"N" help:"Show the N queries that went worst: what was found, and what should have been. With --off-topic, N messages that get sources too."`
-	JSON     bool   `name:"json" help:"Print everything as JSON."`
+	Policy   string   `placeholder:"NAME" help:"Policy of --config whose stages answer, instead of a tenant's."`
+	Model    string   `placeholder:"NAME" help:"Model of the requests, for a policy whose planner is auto."`
+	Split    string   `placeholder:"NAME" help:"Which of qrels/*.tsv (test, or the only one)."`
+	Queries  int      `placeholder:"N" help:"Ask the first N queries only."`
+	OffTopic string   `name:"off-topic" placeholder:"FILE" help:"Messages that no document answers, one a line or as JSONL, and which should get no sources."`
+	Worst    int      `placeholder:"N" help:"Show the N queries that went worst: what was found, and what should have been. With --off-topic, N messages that get sources too."`
+	Plan     bool     `help:"Say what embedding a collection's own documents would take, and send nothing."`
+	TRECRun  string   `name:"run" placeholder:"FILE" help:"Write the rankings as a run of TREC, for trec_eval."`
+	Compare  bool     `help:"Ask the same questions under two configurations, and show what differs."`
+	Full     bool     `help:"With --compare: show all questions that changed, not the first ten."`
+	JSON     bool     `name:"json" help:"Print everything as JSON."`
+	Files    []string `arg:"" optional:"" name:"a.yaml b.yaml" help:"The configurations of --compare."`
 }
 
 // Help shows how eval is used.
 func (evalCmd) Help() string {
 	return "Asks the questions, and measures what is found as trec_eval does. A CSV is asked of the bases of --knowledge or --config, as a tenant's requests are. " +
-		"A collection's own documents are indexed in memory and asked as by default; with --knowledge its queries are asked of those bases.\n\n" +
-		"sidenote eval --data questions.csv --knowledge handbook\n\nsidenote eval --data ./scifact --worst 5\n\nsidenote eval --data questions.csv --knowledge ./docs --off-topic small-talk.txt\n\n" +
+		"A collection's own documents are indexed in memory and asked as by default, or by the policy of --config: they are embedded where a base of that policy is. With --knowledge its queries are asked of those bases.\n\n" +
+		"sidenote eval --data questions.csv --knowledge handbook\n\nsidenote eval --data ./scifact --worst 5\n\nsidenote eval --data ./scifact --config sidenote.yaml --policy hybrid --plan\n\n" +
+		"sidenote eval --data ./scifact --compare before.yaml after.yaml\n\nsidenote eval --data questions.csv --knowledge ./docs --off-topic small-talk.txt\n\n" +
 		"questions.csv has the columns question and expected: the id of a document, or a pattern such as policies/**. A question that several documents answer has several rows. " +
-		"A collection has corpus.jsonl with lines of {\"_id\", \"title\", \"text\"}, queries.jsonl of {\"_id\", \"text\"} and, where something was said before, \"turns\", and qrels/test.tsv of query id, document id and grade with tabs between them."
+		"A collection has corpus.jsonl with lines of {\"_id\", \"title\", \"text\"}, queries.jsonl of {\"_id\", \"text\"} and, where something was said before, \"turns\", and qrels/test.tsv of query id, document id and grade with tabs between them.\n\n" +
+		"Vectors of a collection's own documents are kept in the folder of --state, else until the command ends."
 }
+
+// mostChanged is how many questions that changed are shown.
+const mostChanged = 10
 
 // Run measures how well the queries of a collection are answered.
 func (c *evalCmd) Run(a *app) error {
-	if c.Queries < 0 || c.Worst < 0 {
-		return usageError{errors.New("--queries and --worst take a number of queries")}
+	if err := c.check(); err != nil {
+		return usageError{err}
 	}
 	show, stop := newProgress(a)
 	defer stop()
-	var e evaluation.Evaluation
+	var messages []eval.Message
 	if c.OffTopic != "" {
 		var err error
-		if e.Messages, err = eval.ReadMessages(a.ctx, c.OffTopic); err != nil {
+		if messages, err = eval.ReadMessages(a.ctx, c.OffTopic); err != nil {
 			return ofData(err)
 		}
 	}
-	end, err := c.prepare(a, &e, show)
+	if c.Compare {
+		return c.compare(a, messages, show)
+	}
+	e, err := c.evaluate(a, messages, show)
+	if err != nil || e == nil {
+		return err
+	}
+	if c.TRECRun != "" {
+		if err := writeRun(c.TRECRun, e); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		err = printJSON(a.stdout, e.Answer(c.Worst))
+	} else {
+		e.Print(a.stdout, c.Worst, colored(a))
+	}
 	if err != nil {
-		return ofData(err)
+		return err
+	}
+	return undone(e.Undone())
+}
+
+// check refuses flags that mean nothing together.
+func (c *evalCmd) check() error {
+	switch {
+	case c.Queries < 0 || c.Worst < 0:
+		return errors.New("--queries and --worst take a number of queries")
+	case c.Compare && len(c.Files) != 2:
+		return errors.New("--compare takes two configurations, as in --compare a.yaml b.yaml")
+	case !c.Compare && len(c.Files) > 0:
+		return fmt.Errorf("unexpected argument %s; two configurations go with --compare", c.Files[0])
+	case c.Compare && (c.Config != "" || c.TRECRun != "" || c.Plan || c.Worst > 0):
+		return errors.New("--config, --run, --plan and --worst are about one configuration, and do not go with --compare")
+	case c.Full && !c.Compare:
+		return errors.New("--full goes with --compare")
+	case c.Plan && !c.collected():
+		return errors.New("--plan goes with the own documents of a collection, and --config; for others there is ingest --plan")
+	case c.Policy != "" && c.Tenant != "":
+		return errors.New("--policy and --tenant both choose the policy; give one of them")
+	}
+	return nil
+}
+
+// collected tells whether a collection's own documents are asked by a configuration.
+func (c *evalCmd) collected() bool {
+	return (c.Config != "" || c.Compare) && len(c.Knowledge) == 0 && !c.isTable()
+}
+
+// evaluate asks the questions under one configuration; nil where a plan was wanted, and printed.
+func (c *evalCmd) evaluate(a *app, messages []eval.Message, show *console.Progress) (*evaluation.Evaluation, error) {
+	e := &evaluation.Evaluation{Messages: messages}
+	end, err := c.prepare(a, e, show)
+	if err != nil || e.Subject == nil {
+		return nil, ofData(err)
 	}
 	defer end()
 	if c.Queries > 0 {
 		e.Data.Queries = e.Data.Queries[:min(c.Queries, len(e.Data.Queries))]
 	}
 	if err := e.Run(a.ctx, show); err != nil {
-		return err
+		return nil, err
 	}
 	show.Clear()
 	if len(e.Outcomes) == 0 {
-		return errors.New("stopped before the first query was answered")
+		return nil, errors.New("stopped before the first query was answered")
 	}
-	if c.JSON {
-		if err := printJSON(a.stdout, e.Answer(c.Worst)); err != nil {
-			return err
-		}
-	} else {
-		noColor, _ := a.env("NO_COLOR")
-		e.Print(a.stdout, c.Worst, noColor == "" && console.IsTerminal(a.stdout))
-	}
-	if err := e.Undone(); err != nil {
-		return partError{err}
-	}
-	return nil
+	return e, nil
 }
 
-// ofData makes the error of data that are not there a mistake of usage.
+// compare asks the questions under two configurations, one after the other.
+func (c *evalCmd) compare(a *app, messages []eval.Message, show *console.Progress) error {
+	remove, err := c.keepVectors()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	compared := evaluation.Comparison{Name: c.name()}
+	for i, file := range c.Files {
+		one := *c
+		one.Config = file
+		e, err := one.evaluate(a, messages, show)
+		if _, placed := errors.AsType[config.Problems](err); err != nil && !placed {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if err != nil {
+			return err
+		}
+		compared.Sides[i] = evaluation.Side{Config: file, Evaluation: e}
+	}
+	if err := compared.Asked(); err != nil {
+		return err
+	}
+	n := mostChanged
+	if c.Full {
+		n = len(compared.Sides[0].Outcomes)
+	}
+	if c.JSON {
+		err = printJSON(a.stdout, compared.Answer(n))
+	} else {
+		compared.Print(a.stdout, n, colored(a))
+	}
+	if err != nil {
+		return err
+	}
+	return undone(compared.Undone())
+}
+
+// keepVectors lets vectors of a collection's documents be kept until remove is called, unless
+// --state says where.
+func (c *evalCmd) keepVectors() (remove func(), err error) {
+	if c.State != "" || !c.collected() {
+		return func() {}, nil
+	}
+	if c.State, err = os.MkdirTemp("", "sidenote-eval-"); err != nil {
+		return nil, err
+	}
+	return func() { _ = os.RemoveAll(c.State) }, nil
+}
+
+// writeRun writes rankings into a file.
+func writeRun(path string, e *evaluation.Evaluation) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := e.WriteRun(f); err != nil {
+		_ = f.Close()
+		return err
+	}
+	return f.Close()
+}
+
+// colored tells whether a person reads what is printed, and likes colours.
+func colored(a *app) bool {
+	noColor, _ := a.env("NO_COLOR")
+	return noColor == "" && console.IsTerminal(a.stdout)
+}
+
+// undone is an error that says what was left undone.
+func undone(err error) error {
+	if err == nil {
+		return nil
+	}
+	return partError{err}
+}
+
+// ofData makes the error of data that are not there, or of a model that nobody named, a mistake
+// of usage.
 func ofData(err error) error {
-	if errors.Is(err, eval.ErrNoCollection) {
+	if errors.Is(err, eval.ErrNoCollection) || errors.Is(err, evaluation.ErrNoModel) {
 		return usageError{err}
 	}
 	return err
 }
 
-// prepare reads the questions, and makes ready what they are asked of until end is called.
+// prepare reads the questions, and makes ready what they are asked of until end is called. A plan
+// is printed, and leaves no subject.
 func (c *evalCmd) prepare(a *app, e *evaluation.Evaluation, show *console.Progress) (end func(), err error) {
 	e.Name = c.name()
 	show.Show(console.Work{Name: "reading " + c.Data})
@@ -103,51 +233,15 @@ func (c *evalCmd) prepare(a *app, e *evaluation.Evaluation, show *console.Progre
 			return err
 		})
 	}
-	if c.Config != "" || c.Tenant != "" || c.State != "" {
-		return nil, usageError{errors.New("a collection's own documents are asked as by default; --config, --tenant and --state go with --knowledge, or with a CSV")}
+	if c.Config == "" && (c.Policy != "" || c.Tenant != "" || c.State != "") {
+		return nil, usageError{errors.New("a collection's own documents are asked as by default, or as --config says; --policy, --tenant and --state go with that, with --knowledge, or with a CSV")}
 	}
 	if e.Data, err = eval.Read(a.ctx, c.Data, c.Split); err != nil {
 		return nil, err
 	}
+	if c.Config != "" {
+		return c.ofCollection(a, e, show)
+	}
 	e.Subject, err = evaluation.Scratch(a.ctx, e.Data.Documents, show)
 	return func() {}, err
-}
-
-// ofBases opens the bases that the flags choose and reads the questions, which is told what
-// documents there are.
-func (c *evalCmd) ofBases(a *app, e *evaluation.Evaluation, show *console.Progress, read func(*evaluation.Subject) error) (end func(), err error) {
-	show.Clear()
-	opened, policy, err := c.ready(a, !c.JSON, nil)
-	if err != nil {
-		return nil, err
-	}
-	end = func() { _ = opened.Close() }
-	for _, line := range opened.Bases.InPart(policy.Knowledge) {
-		fmt.Fprintln(a.stderr, line)
-	}
-	if e.Subject, err = evaluation.OfBases(opened, policy); err == nil {
-		err = read(e.Subject)
-	}
-	if err != nil {
-		end()
-		return nil, err
-	}
-	return end, nil
-}
-
-// isTable tells whether the questions are a file, or would be one by its name.
-func (c *evalCmd) isTable() bool {
-	info, err := os.Stat(c.Data)
-	if errors.Is(err, fs.ErrNotExist) {
-		return strings.EqualFold(filepath.Ext(c.Data), ".csv")
-	}
-	return err == nil && !info.IsDir()
-}
-
-// name is that of the folder or file.
-func (c *evalCmd) name() string {
-	if path, err := filepath.Abs(c.Data); err == nil {
-		return filepath.Base(path)
-	}
-	return c.Data
 }

@@ -43,24 +43,40 @@ func (searchCmd) Help() string {
 // body is chat, if that is not nil. Where name is true it prints the files that could not be
 // read.
 func (f sourceFlags) ready(a *app, name bool, chat []byte) (*engine.Engine, rewrite.Policy, error) {
-	cfg, err := configFlags{Config: f.Config, Flags: config.Flags{Knowledge: f.Knowledge, State: f.State}}.load(a, true)
+	cfg, err := f.load(a)
 	if err != nil {
 		return nil, rewrite.Policy{}, err
 	}
-	if len(cfg.Knowledge) == 0 {
-		return nil, rewrite.Policy{}, usageError{fmt.Errorf("there is nothing to search; name a folder by --knowledge ./docs, or a --config")}
-	}
-	if err := cfg.CheckFolders(nil); err != nil {
+	if err := checkBases(cfg); err != nil {
 		return nil, rewrite.Policy{}, err
 	}
 	policy, err := f.policy(cfg, chat)
 	if err != nil {
 		return nil, rewrite.Policy{}, err
 	}
+	e, err := f.open(a, name, cfg, policy.Rewrite.Knowledge, engine.Options{})
+	return e, policy.Rewrite, err
+}
+
+// load reads the configuration.
+func (f sourceFlags) load(a *app) (*config.Config, error) {
+	return configFlags{Config: f.Config, Flags: config.Flags{Knowledge: f.Knowledge, State: f.State}}.load(a, true)
+}
+
+// checkBases tells whether there is something to search.
+func checkBases(cfg *config.Config) error {
+	if len(cfg.Knowledge) == 0 {
+		return usageError{fmt.Errorf("there is nothing to search; name a folder by --knowledge ./docs, or a --config")}
+	}
+	return cfg.CheckFolders(nil)
+}
+
+// open is ready for the bases of a policy that is known.
+func (f sourceFlags) open(a *app, name bool, cfg *config.Config, bases []string, o engine.Options) (*engine.Engine, error) {
 	cfg.Redis = config.Redis{} // replicas have no use for what one command finds
-	e, err := engine.New(a.ctx, cfg, engine.Options{})
+	e, err := engine.New(a.ctx, cfg, o)
 	if err != nil {
-		return nil, rewrite.Policy{}, err
+		return nil, err
 	}
 	err = e.Bases.Index(a.ctx, func(i engine.Indexed) {
 		for _, line := range screen.Unread(i.Report) {
@@ -71,37 +87,39 @@ func (f sourceFlags) ready(a *app, name bool, chat []byte) (*engine.Engine, rewr
 	})
 	if err != nil {
 		_ = e.Close()
-		return nil, rewrite.Policy{}, err
+		return nil, err
 	}
 	e.Bases.AwaitStores(a.ctx, nil)
-	e.Bases.AwaitFloor(a.ctx, policy.Knowledge)
-	return e, policy, nil
+	e.Bases.AwaitFloor(a.ctx, bases)
+	return e, nil
 }
 
-func (f sourceFlags) policy(cfg *config.Config, chat []byte) (rewrite.Policy, error) {
+// policy finds the policy, of a request whose body is chat if that is not nil.
+func (f sourceFlags) policy(cfg *config.Config, chat []byte) (proxy.Policy, error) {
 	name := config.Name(f.Tenant)
 	if unknown := cfg.Proxy().Tenants.Unknown; name == "" && unknown != nil {
 		name = config.Name(unknown.Tenant)
 	}
 	p, ok := cfg.Tenant(name)
 	if name == "" {
-		return rewrite.Policy{}, usageError{fmt.Errorf("callers without a key are refused; say who asks by --tenant: there are %s", strings.Join(config.Texts(cfg.TenantNames()), ", "))}
+		return proxy.Policy{}, usageError{fmt.Errorf("callers without a key are refused; say who asks by --tenant: there are %s", strings.Join(config.Texts(cfg.TenantNames()), ", "))}
 	}
 	if !ok {
-		return rewrite.Policy{}, usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, strings.Join(config.Texts(cfg.TenantNames()), ", "))}
+		return proxy.Policy{}, usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, strings.Join(config.Texts(cfg.TenantNames()), ", "))}
 	}
 	one := &p
 	if chat != nil {
 		var err error
 		if one, err = policyOf(&p, chat); err != nil {
-			return rewrite.Policy{}, fmt.Errorf("the request would be refused: %w", err)
+			return proxy.Policy{}, fmt.Errorf("the request would be refused: %w", err)
 		}
 	}
-	policy, err := one.Rewrite.WithClaims(nil)
-	if err != nil {
-		return rewrite.Policy{}, fmt.Errorf("what tenant %s may see depends on its callers' tokens: %w", name, err)
+	whole := *one
+	var err error
+	if whole.Rewrite, err = one.Rewrite.WithClaims(nil); err != nil {
+		return proxy.Policy{}, fmt.Errorf("what tenant %s may see depends on its callers' tokens: %w", name, err)
 	}
-	return policy, nil
+	return whole, nil
 }
 
 // policyOf returns what a tenant's policy is for a chat. One that cannot be read is for the

@@ -6,10 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config/spelling"
+	"sidenote/retrieval"
 	"sidenote/retrieval/eval"
 )
 
@@ -55,11 +59,46 @@ func (e *Evaluation) Undone() error {
 		parts = append(parts, fmt.Sprintf("%s of %s not in %s, so never found", console.Plural(n, "document id"), e.Data.Judgments, where))
 	}
 	parts = append(parts, e.unmatched()...)
+	parts = append(parts, e.without()...)
 	if len(parts) == 0 {
 		return nil
 	}
 	return errors.New("done in part: " + strings.Join(parts, "; "))
 }
+
+// without says what stages did not do their part.
+func (e *Evaluation) without() (lines []string) {
+	if s := e.Subject; s.Embeds && s.Vectors < s.Chunks {
+		lines = append(lines, fmt.Sprintf("%s of %s have a vector, the others were found by words alone", console.Thousands(s.Vectors), console.Plural(s.Chunks, "chunk")))
+	}
+	unvectored, unplanned := 0, map[retrieval.PlanReason]int{}
+	for _, o := range e.Outcomes {
+		if o.Degraded == retrieval.StageEmbed {
+			unvectored++
+		}
+		if p := o.Planned; p != nil && p.Fallback != retrieval.PlanOK {
+			unplanned[p.Fallback]++
+		}
+	}
+	if unvectored > 0 {
+		lines = append(lines, fmt.Sprintf("%s searched by words alone for want of a vector", were(unvectored)))
+	}
+	for _, reason := range slices.Sorted(maps.Keys(unplanned)) {
+		lines = append(lines, fmt.Sprintf("%s searched without a plan (%s)", were(unplanned[reason]), reason))
+	}
+	return lines
+}
+
+// were is "1 query was" or "2 queries were".
+func were(queries int) string {
+	if queries == 1 {
+		return "1 query was"
+	}
+	return console.Thousands(queries) + " queries were"
+}
+
+// WriteRun writes the rankings as a run of TREC.
+func (e *Evaluation) WriteRun(w io.Writer) error { return eval.WriteRun(w, e.Outcomes, "sidenote") }
 
 // mostUnmatched is how many rows without a document Undone names.
 const mostUnmatched = 5

@@ -44,6 +44,10 @@ type Answer struct {
 	IndexMS float64   `json:"index_ms"`
 	Latency latencies `json:"latency_ms"`
 
+	Policy string  `json:"policy,omitempty"` // these are absent where words alone answer, by default
+	Stages []stage `json:"stages,omitempty"` // the last is what requests get
+	Tokens *tokens `json:"tokens,omitempty"`
+
 	Worst []worstQuery `json:"worst,omitempty"`
 }
 
@@ -99,7 +103,8 @@ func (e *Evaluation) Answer(n int) Answer {
 		OffTopic: e.offTopic(n),
 		IndexMS:  console.Milliseconds(e.Subject.Index),
 		Latency:  latencies{Clock: "wall", P50: console.Milliseconds(s.P50), P95: console.Milliseconds(s.P95), P99: console.Milliseconds(s.P99)},
-		Worst:    e.worst(n),
+		Policy:   e.policy(), Stages: e.stages(s), Tokens: e.tokens(),
+		Worst: e.worst(n),
 	}
 }
 
@@ -194,6 +199,7 @@ func (e *Evaluation) Print(w io.Writer, n int, color bool) {
 	fmt.Fprintln(w)
 	p.row("latency", fmt.Sprintf("p50 %s, p95 %s, p99 %s", console.Short(s.P50, 1), console.Short(s.P95, 1), console.Short(s.P99, 1))+
 		p.faint("   wall time of a search, nothing cached"))
+	e.printStages(p, s)
 	for i, q := range e.worst(n) {
 		p.query(i+1, q)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/proxy"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/eval"
@@ -17,7 +18,6 @@ import (
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/folder"
-	"sidenote/rewrite"
 )
 
 // deadline is longer than any search takes, so that none is cut short.
@@ -31,12 +31,21 @@ type Subject struct {
 	Index     time.Duration // that it took to index them; 0 where they were not
 	Settings  retrieval.Settings
 
+	Policy  string // whose stages answer; "" are the defaults
+	Vectors int    // chunks that have one
+	Embeds  bool   // whether they all should
+	Tokens  int    // of the chunks, about, if they are embedded
+	Stages  []string
+	Used    *Used // nil without a policy
+
 	query            retrieval.Query
 	ranking, request retrieval.Retriever
+	alone            []eval.Stage // all Stages but the last, which ranking is
+	planning         func(said []string) *retrieval.Planning
 }
 
-// scratchBase is the id of the base of a Scratch.
-const scratchBase = "eval"
+// ScratchBase is the id of the base of the documents of a collection.
+const ScratchBase = "eval"
 
 // Scratch indexes the documents of a collection in memory, as serve does those of a folder.
 // They are searched as requests of the default policy do.
@@ -46,6 +55,28 @@ func Scratch(ctx context.Context, documents []eval.Document, show *console.Progr
 	if err != nil {
 		return nil, err
 	}
+	content, err := index(ctx, documents, reader, show)
+	if err != nil {
+		return nil, err
+	}
+	base := knowledge.New(ScratchBase)
+	base.Swap(content)
+	terms := new(analysis.Recent).Terms
+	prepared := func(next retrieval.Retriever) retrieval.Retriever {
+		ref := func(id string) (retrieval.Ref, bool) { return base.Ref(), id == ScratchBase }
+		return retrieval.Prepare{Next: next, Ref: ref, Terms: terms, Join: followup.Join}
+	}
+	s := &Subject{
+		Documents: documents, Chunks: content.Chunks(), Index: time.Since(start), Settings: retrieval.DefaultSettings(),
+		ranking: prepared(base),
+		request: prepared(&retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return base }, Terms: terms}),
+	}
+	s.ask(retrieval.Query{Bases: []retrieval.Ref{{Knowledge: ScratchBase}}})
+	return s, nil
+}
+
+// index indexes documents in memory.
+func index(ctx context.Context, documents []eval.Document, reader *engine.Reader, show *console.Progress) (*knowledge.Content, error) {
 	all := make([]document.Document, len(documents))
 	for i, d := range documents {
 		// BEIR searches title and text as one, so a document without text is found by its title.
@@ -59,46 +90,32 @@ func Scratch(ctx context.Context, documents []eval.Document, show *console.Progr
 	if ctx.Err() != nil {
 		return nil, errors.New("stopped while the documents were being indexed")
 	}
-	if err != nil {
-		return nil, err
-	}
-	base := knowledge.New(scratchBase)
-	base.Swap(content)
-	terms := new(analysis.Recent).Terms
-	prepared := func(next retrieval.Retriever) retrieval.Retriever {
-		ref := func(id string) (retrieval.Ref, bool) { return base.Ref(), id == scratchBase }
-		return retrieval.Prepare{Next: next, Ref: ref, Terms: terms, Join: followup.Join}
-	}
-	s := &Subject{
-		Documents: documents, Chunks: content.Chunks(), Index: time.Since(start), Settings: retrieval.DefaultSettings(),
-		ranking: prepared(base),
-		request: prepared(&retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return base }, Terms: terms}),
-	}
-	s.ask(retrieval.Query{Bases: []retrieval.Ref{{Knowledge: scratchBase}}})
-	return s, nil
+	return content, err
 }
 
-// OfBases are the bases of a policy as e has them. They are searched as its requests do.
-// Those in vector stores cannot be, for their documents are not listed.
-func OfBases(e *engine.Engine, policy rewrite.Policy) (*Subject, error) {
-	s := &Subject{Bases: policy.Knowledge, Settings: policy.Search}
-	q := retrieval.Query{Tenant: policy.Tenant, Filter: policy.Filter}
-	for _, id := range policy.Knowledge {
+// OfBases are the bases of a policy as e has them. They are searched as its requests do, for a
+// model where the policy's planner asks that of the request. Those in vector stores cannot be,
+// for their documents are not listed.
+func OfBases(ctx context.Context, e *engine.Engine, policy proxy.Policy, model string, used *Used) (*Subject, error) {
+	p := policy.Rewrite
+	s := &Subject{Bases: p.Knowledge, Settings: p.Search, Policy: policy.Name, Used: used}
+	q := retrieval.Query{Tenant: p.Tenant, Filter: p.Filter}
+	for _, id := range p.Knowledge {
 		content := engine.Content(e, id)
 		if content == nil {
 			return nil, fmt.Errorf("knowledge %s: its documents are not here, so nobody can tell which are right; choose other bases by --knowledge", id)
 		}
-		s.Chunks += content.Chunks()
+		if err := s.count(ctx, e, id, content); err != nil {
+			return nil, err
+		}
 		for i := range content.Documents() {
 			held := content.Held(i)
 			s.Documents = append(s.Documents, eval.Document{ID: s.named(id, held.ID), Title: held.Name})
 		}
 		q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id})
 	}
-	ranking, request := engine.Uncached(e)
-	s.ranking, s.request = s.naming(ranking), s.naming(request)
 	s.ask(q)
-	return s, nil
+	return s, s.stage(e, p, model)
 }
 
 // Several tells whether documents are of several bases: their ids begin with the base then.
@@ -139,7 +156,7 @@ func (s *Subject) ask(q retrieval.Query) {
 // Trial asks the queries of a collection. It shows how many of all it has asked, of what.
 func (s *Subject) Trial(show *console.Progress, all int, of string) eval.Trial {
 	return eval.Trial{
-		Engine: s.ranking, Request: s.request, Query: s.query,
+		Engine: s.ranking, Request: s.request, Query: s.query, Stages: s.alone, Planning: s.planning,
 		Progress: func(done int) {
 			show.Show(console.Work{Name: "asking", Done: done, Total: all, Unit: of})
 		},

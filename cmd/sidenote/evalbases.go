@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sidenote/cmd/internal/console"
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/evaluation"
+	"sidenote/cmd/sidenote/internal/ingestion"
+	"sidenote/proxy"
+)
+
+// chosen reads the configuration, and finds the policy whose stages answer.
+func (c *evalCmd) chosen(a *app) (*config.Config, proxy.Policy, error) {
+	cfg, err := c.load(a)
+	if err == nil && c.Policy != "" {
+		if cfg, err = config.Under(cfg, config.Name(c.Policy)); err != nil {
+			err = usageError{fmt.Errorf("--policy: %w", err)}
+		}
+	}
+	if err != nil {
+		return nil, proxy.Policy{}, err
+	}
+	policy, err := c.policy(cfg, nil)
+	return cfg, policy, err
+}
+
+// ofCollection makes a base of the documents of a collection, that is searched as the policy says,
+// or prints what it would take to embed it.
+func (c *evalCmd) ofCollection(a *app, e *evaluation.Evaluation, show *console.Progress) (end func(), err error) {
+	cfg, policy, err := c.chosen(a)
+	if err != nil {
+		return nil, err
+	}
+	remove, err := c.keepVectors()
+	if err != nil {
+		return nil, err
+	}
+	closing := remove
+	defer func() {
+		if err != nil || e.Subject == nil {
+			closing()
+		}
+	}()
+	embeds := slices.ContainsFunc(policy.Rewrite.Knowledge, func(id string) bool { return cfg.Knowledge[config.Name(id)].Embed })
+	cfg = config.Only(cfg, evaluation.ScratchBase, c.Data, embeds)
+	cfg.Redis, cfg.State = config.Redis{}, config.State{Path: c.State}
+	used := new(evaluation.Used)
+	opened, err := engine.New(a.ctx, cfg, engine.Options{Vectors: true, Used: used.Count})
+	if err != nil {
+		return nil, err
+	}
+	closing = func() { _ = opened.Close(); remove() }
+	collected, err := evaluation.Collect(a.ctx, opened, policy, e.Data.Documents, show)
+	if err != nil {
+		return nil, err
+	}
+	if c.Plan {
+		show.Clear()
+		return nil, c.plan(a, cfg, collected)
+	}
+	e.Subject, err = collected.Subject(a.ctx, c.Model, used, show)
+	return closing, err
+}
+
+// plan prints what it would take to embed a collection.
+func (c *evalCmd) plan(a *app, cfg *config.Config, collected *evaluation.Collected) error {
+	estimate, embeds, err := collected.Estimate(a.ctx)
+	if err != nil {
+		return err
+	}
+	if !embeds {
+		return usageError{errors.New("--plan: no base of the policy is embedded; write embeddings, and embed: true in one")}
+	}
+	plan := ingestion.PlanOf(cfg, ingestion.PlannedBase{ID: c.name(), Estimate: estimate})
+	plan.Object = "eval.plan"
+	if c.JSON {
+		return printJSON(a.stdout, plan)
+	}
+	plan.Print(a.stdout)
+	return nil
+}
+
+// ofBases opens the bases that the flags choose and reads the questions, which is told what
+// documents there are.
+func (c *evalCmd) ofBases(a *app, e *evaluation.Evaluation, show *console.Progress, read func(*evaluation.Subject) error) (end func(), err error) {
+	show.Clear()
+	cfg, policy, err := c.chosen(a)
+	if err == nil {
+		err = checkBases(cfg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	used := new(evaluation.Used)
+	opened, err := c.open(a, !c.JSON, cfg, policy.Rewrite.Knowledge, engine.Options{Used: used.Count})
+	if err != nil {
+		return nil, err
+	}
+	end = func() { _ = opened.Close() }
+	for _, line := range opened.Bases.InPart(policy.Rewrite.Knowledge) {
+		fmt.Fprintln(a.stderr, line)
+	}
+	if e.Subject, err = evaluation.OfBases(a.ctx, opened, policy, c.Model, used); err == nil {
+		err = read(e.Subject)
+	}
+	if err != nil {
+		end()
+		return nil, err
+	}
+	return end, nil
+}
+
+// isTable tells whether the questions are a file, or would be one by its name.
+func (c *evalCmd) isTable() bool {
+	info, err := os.Stat(c.Data)
+	if errors.Is(err, fs.ErrNotExist) {
+		return strings.EqualFold(filepath.Ext(c.Data), ".csv")
+	}
+	return err == nil && !info.IsDir()
+}
+
+// name is that of the folder or file.
+func (c *evalCmd) name() string {
+	if path, err := filepath.Abs(c.Data); err == nil {
+		return filepath.Base(path)
+	}
+	return c.Data
+}

@@ -1,0 +1,86 @@
+package evaluation
+
+import (
+	"fmt"
+	"strings"
+
+	"sidenote/cmd/internal/console"
+	"sidenote/retrieval/eval"
+)
+
+// A stage is what one stage of a search contributes: the measures of its own ranking.
+type stage struct {
+	Name       string  `json:"stage"`
+	NDCG       float64 `json:"ndcg_at_10"`
+	RecallNear float64 `json:"recall_at_10"`
+	RecallFar  float64 `json:"recall_at_100"`
+	MRR        float64 `json:"mrr_at_10"`
+}
+
+// tokens are what an evaluation takes of services.
+type tokens struct {
+	Chunks    int   `json:"embeddings_chunks"`    // of all chunks, about; those whose vectors were kept are not sent again
+	Questions int64 `json:"embeddings_questions"` // sent
+	Planner   int64 `json:"planner"`              // prompts and answers
+}
+
+// staged tells whether more than words answer.
+func (e *Evaluation) staged() bool { return len(e.Subject.Stages) > 1 }
+
+// policy is that whose stages answer; "" where there is one stage only.
+func (e *Evaluation) policy() string {
+	if e.staged() {
+		return e.Subject.Policy
+	}
+	return ""
+}
+
+// stages are the measures of all stages, the last of which is the whole; nil where it is the only
+// one.
+func (e *Evaluation) stages(s eval.Summary) (list []stage) {
+	if !e.staged() {
+		return nil
+	}
+	for i, m := range append(s.Stages, s.Measures) {
+		list = append(list, stage{e.Subject.Stages[i], rounded(m.NDCG), rounded(m.RecallNear), rounded(m.RecallFar), rounded(m.ReciprocalRank)})
+	}
+	return list
+}
+
+// tokens are nil where only words answer.
+func (e *Evaluation) tokens() *tokens {
+	if !e.staged() {
+		return nil
+	}
+	return &tokens{Chunks: e.Subject.Tokens, Questions: e.Subject.Used.questions.Load(), Planner: e.Subject.Used.planner.Load()}
+}
+
+// printStages prints what the policy's stages contribute and take; nothing where only words answer.
+func (e *Evaluation) printStages(p painter, s eval.Summary) {
+	if !e.staged() {
+		return
+	}
+	p.row("tokens", e.tokens().String())
+	fmt.Fprintln(p.w)
+	p.row("stage", p.faint("nDCG@10  recall@10  recall@100  MRR@10   each alone; the last is what "+console.Clean(e.Subject.Policy)+" gets"))
+	for _, one := range e.stages(s) {
+		p.row(one.Name, fmt.Sprintf("%.3f    %.3f      %.3f       %.3f", one.NDCG, one.RecallNear, one.RecallFar, one.MRR))
+	}
+}
+
+// String is what is taken, for people.
+func (t *tokens) String() string {
+	var parts []string
+	add := func(format string, n int) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf(format, console.Thousands(n)))
+		}
+	}
+	add("about %s to embed all chunks", t.Chunks)
+	add("%s to embed the questions", int(t.Questions))
+	add("%s by the planner", int(t.Planner))
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
