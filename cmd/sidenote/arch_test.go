@@ -100,7 +100,7 @@ var mayImport = map[string][]string{
 
 	"cmd/sidenote/internal/adminclient":                 {"proxy/admin", "retrieval/knowledge/store", "cmd/internal/console"},
 	"cmd/sidenote/internal/adminclient/adminclienttest": {"retrieval/knowledge/store"},
-	"cmd/sidenote/internal/evaluation":                  {"retrieval", "retrieval/analysis", "retrieval/eval", "retrieval/followup", "retrieval/knowledge", "retrieval/knowledge/document", "retrieval/knowledge/folder", "rewrite", "proxy", "proxy/planning", "cmd/internal/console", "cmd/sidenote/internal/config", "cmd/sidenote/internal/config/spelling", "cmd/sidenote/internal/engine", "cmd/sidenote/internal/engine/embedding"},
+	"cmd/sidenote/internal/evaluation":                  {"retrieval", "retrieval/analysis", "retrieval/eval", "retrieval/followup", "retrieval/knowledge", "retrieval/knowledge/document", "retrieval/knowledge/folder", "retrieval/knowledge/library", "rewrite", "proxy", "proxy/planning", "cmd/internal/console", "cmd/sidenote/internal/config", "cmd/sidenote/internal/config/spelling", "cmd/sidenote/internal/engine", "cmd/sidenote/internal/engine/embedding"},
 
 	"cmd/sidenote/internal/engine/exchange": {"cache", "rewrite/calibration"},
 	"cmd/sidenote/internal/engine/planners": {"cache", "cmd/sidenote/internal/config", "proxy", "proxy/meter", "proxy/metrics", "proxy/planning", "retrieval/plan", "rewrite"},

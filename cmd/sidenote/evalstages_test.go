@@ -142,7 +142,9 @@ func TestEvalWithoutServices(t *testing.T) {
 	if n := len(passagesOf(service)); n != 4 {
 		t.Errorf("sent %d passages", n)
 	}
-	service.Break(func(int, embedtest.Request) embedtest.Fault { return embedtest.Status(http.StatusInternalServerError, "") })
+	service.Break(func(int, embedtest.Request) embedtest.Fault {
+		return embedtest.Status(http.StatusInternalServerError, "")
+	})
 	h.Close()
 	start(t, keyed, args...).ends(t, exitPart, "right@2     0.667",
 		"done in part: 3 queries were searched by words alone for want of a vector; 3 queries were searched without a plan (error)")

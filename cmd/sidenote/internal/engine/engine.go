@@ -44,7 +44,7 @@ import (
 type Options struct {
 	Keep    bool   // bases are written to the state folder, or followed there
 	Address string // of the admin port, for others that want to write the state folder
-	Vectors bool   // the state folder is written, for vectors only: Embed makes them
+	Vectors bool   // the state folder is written, for vectors only: see Vectors
 
 	// Tell hears of what goes wrong beside requests, and when it is over; it may be nil.
 	Tell func(level slog.Level, line string)

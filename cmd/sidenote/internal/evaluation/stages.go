@@ -17,6 +17,7 @@ import (
 	"sidenote/retrieval/eval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/library"
 	"sidenote/rewrite"
 )
 
@@ -65,7 +66,9 @@ func (c *Collected) Estimate(ctx context.Context) (_ embedding.Estimate, embeds 
 	if !embedded(c.engine, ScratchBase) {
 		return embedding.Estimate{}, false, nil
 	}
-	estimate, err := engine.Estimate(ctx, c.engine, c.content, true)
+	client, kept := engine.Vectors(c.engine)
+	vectors := library.VectorsOf(kept)
+	estimate, err := (&embedding.Planner{Client: client, Kept: &vectors}).Base(ctx, c.content)
 	return estimate, true, err
 }
 
@@ -77,16 +80,9 @@ func (c *Collected) Subject(ctx context.Context, model string, used *Used, show 
 	p.Search.Thresholds = nil
 	s := &Subject{Documents: c.documents, Settings: p.Search, Policy: c.policy.Name, Used: used}
 	if embedded(c.engine, ScratchBase) {
-		content, report, err := engine.Embed(ctx, c.engine, ScratchBase, c.content, func(p embedding.Progress) {
-			show.Show(console.Work{Name: "embedding", Done: p.Done, Total: p.Chunks, Unit: "chunks", Note: console.Plural(p.Tokens, "token")})
-		})
-		if ctx.Err() != nil {
-			return nil, errors.New("stopped while the documents were being embedded")
+		if err := c.embed(ctx, show); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%s of %s embedded: %w", console.Thousands(report.Chunks-report.Missing()), console.Plural(report.Chunks, "chunk"), err)
-		}
-		c.content = content
 	}
 	used.questions.Store(0) // those were of the base, not of whoever asks
 	c.engine.Bases.Swap(ScratchBase, c.content, folder.Report{})
@@ -96,6 +92,23 @@ func (c *Collected) Subject(ctx context.Context, model string, used *Used, show 
 	s.Index = time.Since(c.start)
 	s.ask(retrieval.Query{Tenant: p.Tenant, Bases: []retrieval.Ref{{Knowledge: ScratchBase}}})
 	return s, s.stage(c.engine, p, model)
+}
+
+// embed makes the vectors that are not kept, and lets the base have them all.
+func (c *Collected) embed(ctx context.Context, show *console.Progress) error {
+	client, kept := engine.Vectors(c.engine)
+	maker := embedding.NewMaker(client, kept, int(c.engine.Config.Embeddings.TokensPerDay))
+	report, err := maker.EmbedContent(ctx, ScratchBase, c.content, func(p embedding.Progress) {
+		show.Show(console.Work{Name: "embedding", Done: p.Done, Total: p.Chunks, Unit: "chunks", Note: console.Plural(p.Tokens, "token")})
+	})
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("stopped while the documents were being embedded")
+	case err != nil:
+		return fmt.Errorf("%s of %s embedded: %w", console.Thousands(report.Chunks-report.Missing()), console.Plural(report.Chunks, "chunk"), err)
+	}
+	c.content, err = kept.WithVectors(ctx, ScratchBase, c.content)
+	return err
 }
 
 // embedded tells whether the chunks of a base are to be embedded.
@@ -115,7 +128,8 @@ func (s *Subject) count(ctx context.Context, e *engine.Engine, id string, c *kno
 		return nil
 	}
 	vectors, _ := c.Embedded()
-	estimate, err := engine.Estimate(ctx, e, c, false)
+	client, _ := engine.Vectors(e)
+	estimate, err := (&embedding.Planner{Client: client}).Base(ctx, c)
 	s.Embeds, s.Vectors, s.Tokens = true, s.Vectors+vectors, s.Tokens+estimate.Tokens
 	return err
 }
