@@ -151,6 +151,12 @@ func TestEvalWithoutServices(t *testing.T) {
 	if n := len(passagesOf(service)); n != 0 {
 		t.Errorf("sent %d passages that are kept", n)
 	}
+	serve(t, "--upstream", newRecorder(t).URL, "--state", state)
+	c := start(t, keyed, args...)
+	c.ends(t, exitFailed, "", "sidenote: state: ")
+	if said := c.said.text.String(); strings.Contains(said, "takes over") {
+		t.Errorf("a command promises what serve does: %s", said)
+	}
 }
 
 // passagesOf are the documents that a service was sent.

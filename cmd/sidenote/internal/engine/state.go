@@ -52,10 +52,14 @@ func (s *stateFolder) open(ctx context.Context) error {
 		return err
 	}
 	if !s.options.Keep {
-		err := StateError(s.library.Open(ctx, s.options.Vectors), state, false)
+		err := s.library.Open(ctx, s.options.Vectors)
 		if s.options.Vectors {
-			return err
+			if err != nil {
+				return fmt.Errorf("state: %w", err)
+			}
+			return nil
 		}
+		err = StateError(err, state, false)
 		if err != nil && len(s.folderless()) == 0 { // then it only has vectors
 			s.monitor.tell(slog.LevelWarn, err.Error())
 			return nil
