@@ -16,14 +16,14 @@ import (
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
-	"sidenote/retrieval/plan"
+	"sidenote/retrieval/llm"
 	"sidenote/rewrite"
 )
 
 // A planned is an API whose model plans.
-type planned func(context.Context, plan.Call) (plan.Answer, error)
+type planned func(context.Context, llm.Call) (llm.Answer, error)
 
-func (p planned) Ask(ctx context.Context, to plan.Call, _ plan.Prompt) (plan.Answer, error) {
+func (p planned) Ask(ctx context.Context, to llm.Call, _ llm.Prompt) (llm.Answer, error) {
 	return p(ctx, to)
 }
 
@@ -33,8 +33,8 @@ func (planned) Plan(ctx context.Context, _ string, _ []string, find func(context
 }
 
 func plans(text string) planned {
-	return func(context.Context, plan.Call) (plan.Answer, error) {
-		return plan.Answer{Text: text, Usage: plan.Usage{Input: 100, Output: 10, Known: true}}, nil
+	return func(context.Context, llm.Call) (llm.Answer, error) {
+		return llm.Answer{Text: text, Usage: llm.Usage{Input: 100, Output: 10, Known: true}}, nil
 	}
 }
 
@@ -106,9 +106,9 @@ func TestBudgetNoPlanner(t *testing.T) {
 // A planner that hangs costs its timeout and nothing else: the request goes up, and says so.
 func TestPlannerHangs(t *testing.T) {
 	u := newUpstream(t, answerJSON(`{}`))
-	change, search := withPlanner(func(ctx context.Context, _ plan.Call) (plan.Answer, error) {
+	change, search := withPlanner(func(ctx context.Context, _ llm.Call) (llm.Answer, error) {
 		<-ctx.Done()
-		return plan.Answer{}, ctx.Err()
+		return llm.Answer{}, ctx.Err()
 	}, nil)
 	cfg := proxy.Config{Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
 		planner(p)

@@ -13,7 +13,7 @@ import (
 	"sidenote/proxy/meter"
 	"sidenote/proxy/usage"
 	"sidenote/retrieval"
-	"sidenote/retrieval/plan"
+	"sidenote/retrieval/llm"
 	"sidenote/retrieval/remote"
 	"sidenote/rewrite"
 )
@@ -36,7 +36,7 @@ type bill struct {
 // reason why the request has no room any more. That part is given back with the rest when the
 // call has ended. Where there is no room for both, the error wraps retrieval.ErrNotAsked, and the
 // *meter.Refusal where the ladder does not let the planner give way.
-func (p *Planner) reserve(ctx context.Context, name string, m rewrite.Model, prompt plan.Prompt) (*bill, error) {
+func (p *Planner) reserve(ctx context.Context, name string, m rewrite.Model, prompt llm.Prompt) (*bill, error) {
 	n, _ := m.Counter.Count(prompt.Text)
 	b := &bill{planner: p, counter: m.Counter, prompt: int64(n) + overhead, longest: int64(prompt.Output)}
 	if p.all.Meter == nil || p.of.Terms == nil || !p.of.Terms.Tokens() {
@@ -70,7 +70,7 @@ func (p *Planner) reserve(ctx context.Context, name string, m rewrite.Model, pro
 }
 
 // settle charges what the call took by its answer or error.
-func (b *bill) settle(a plan.Answer, err error) {
+func (b *bill) settle(a llm.Answer, err error) {
 	counted, _ := b.counter.Count(a.Text)
 	used, by, _ := usage.Settlement{
 		Outcome: outcomeOf(err), Found: usage.Found, Prompt: b.prompt, Longest: b.longest,
@@ -90,13 +90,13 @@ func (b *bill) settle(a plan.Answer, err error) {
 	}
 }
 
-// outcomeOf tells how far a call came that ended with an error of plan.Client, or nil.
+// outcomeOf tells how far a call came that ended with an error of llm.Client, or nil.
 func outcomeOf(err error) usage.Outcome {
 	if status, ok := errors.AsType[*remote.StatusError](err); ok {
 		return usage.OutcomeOf(status.Status, true)
 	}
 	switch {
-	case err == nil, errors.Is(err, retrieval.ErrBadPlan):
+	case err == nil, errors.Is(err, llm.ErrNoCompletion):
 		return usage.Completed
 	case errors.Is(err, remote.ErrDown), errors.Is(err, remote.ErrBusy), errors.Is(err, syscall.ECONNREFUSED), errors.As(err, new(*net.DNSError)):
 		return usage.NotSent

@@ -18,13 +18,14 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy/meter"
 	"sidenote/retrieval"
+	"sidenote/retrieval/llm"
 	"sidenote/retrieval/plan"
 	"sidenote/rewrite"
 )
 
-// An API asks models: a plan.Client.
+// An API asks models: a llm.Client.
 type API interface {
-	Ask(ctx context.Context, to plan.Call, p plan.Prompt) (plan.Answer, error)
+	Ask(ctx context.Context, to llm.Call, p llm.Prompt) (llm.Answer, error)
 }
 
 // Plans remembers plans: a cache.Plans.
@@ -109,7 +110,7 @@ func (p *Planner) Plan(ctx context.Context, q retrieval.Question) (retrieval.Pla
 
 func (p *Planner) find(ctx context.Context, q retrieval.Question) (retrieval.Plan, error) {
 	name := p.of.Settings.Upstream
-	to := plan.Call{}
+	to := llm.Call{}
 	if name == "" {
 		name, to.Path, to.Header = p.of.Upstream, p.of.Path, p.of.Credentials
 	}
@@ -136,9 +137,9 @@ func (p *Planner) find(ctx context.Context, q retrieval.Question) (retrieval.Pla
 }
 
 // ask asks the model, and pays for it.
-func (p *Planner) ask(ctx context.Context, api API, to plan.Call, model string, q retrieval.Question) (retrieval.Plan, error) {
+func (p *Planner) ask(ctx context.Context, api API, to llm.Call, model string, q retrieval.Question) (retrieval.Plan, error) {
 	m := p.all.Models.Model(model)
-	prompt, err := plan.NewPrompt(plan.Model{Name: model, CompletionCap: m.CompletionCap}, q)
+	prompt, err := plan.NewPrompt(llm.Model{Name: model, CompletionCap: m.CompletionCap}, q)
 	if err != nil {
 		return retrieval.Plan{}, err
 	}
@@ -146,9 +147,13 @@ func (p *Planner) ask(ctx context.Context, api API, to plan.Call, model string, 
 	if err != nil {
 		return retrieval.Plan{}, err
 	}
-	answer, err := plan.Answer{}, errors.New("panic")
+	answer, err := llm.Answer{}, errors.New("panic")
 	defer func() { b.settle(answer, err) }()
-	if answer, err = api.Ask(ctx, to, prompt); err != nil {
+	answer, err = api.Ask(ctx, to, prompt)
+	switch {
+	case errors.Is(err, llm.ErrNoCompletion):
+		return retrieval.Plan{}, fmt.Errorf("%w: %w", retrieval.ErrBadPlan, err)
+	case err != nil:
 		return retrieval.Plan{}, err
 	}
 	return plan.Read(answer.Text)

@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -10,15 +9,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/llm"
 	"sidenote/retrieval/plan"
-	"sidenote/retrieval/remote"
 )
 
 // Plans are understood in the forms in which models write them; everything else is none.
@@ -102,7 +97,7 @@ func TestPrompt(t *testing.T) {
 		Temperature   *float64 `json:"temperature"`
 		Stream        *bool    `json:"stream"`
 	}
-	sent := func(m plan.Model, q retrieval.Question) (body, plan.Prompt) {
+	sent := func(m llm.Model, q retrieval.Question) (body, llm.Prompt) {
 		t.Helper()
 		p, err := plan.NewPrompt(m, q)
 		if err != nil {
@@ -117,12 +112,12 @@ func TestPrompt(t *testing.T) {
 			came <- b
 			_, _ = io.WriteString(w, completion("x"))
 		})
-		if _, err := api.Ask(t.Context(), plan.Call{}, p); err != nil {
+		if _, err := api.Ask(t.Context(), llm.Call{}, p); err != nil {
 			t.Error(err)
 		}
 		return <-came, p
 	}
-	b, p := sent(plan.Model{Name: "small"}, q)
+	b, p := sent(llm.Model{Name: "small"}, q)
 	if b.Model != "small" || b.MaxTokens != p.Output || b.MaxCompletion != 0 || b.Temperature == nil || *b.Temperature != 0 || b.Stream == nil || *b.Stream {
 		t.Errorf("sent %+v", b)
 	}
@@ -145,7 +140,7 @@ func TestPrompt(t *testing.T) {
 		t.Error("the text for counting lacks a part")
 	}
 	q.MaySkip = false
-	b, _ = sent(plan.Model{Name: "thinker", CompletionCap: true}, q)
+	b, _ = sent(llm.Model{Name: "thinker", CompletionCap: true}, q)
 	if b.MaxTokens != 0 || b.MaxCompletion == 0 || b.Temperature != nil || !strings.Contains(b.Messages[0].Content, "always true") {
 		t.Errorf("to a model that thinks: %+v", b)
 	}
@@ -159,7 +154,7 @@ func completion(text string) string {
 	return `{"choices":[{"message":{"role":"assistant","content":` + string(content) + `}}],"usage":{"prompt_tokens":90,"completion_tokens":7}}`
 }
 
-func serve(t *testing.T, handle http.HandlerFunc) *plan.Client {
+func serve(t *testing.T, handle http.HandlerFunc) *llm.Client {
 	t.Helper()
 	server := httptest.NewServer(handle)
 	t.Cleanup(server.Close)
@@ -167,121 +162,7 @@ func serve(t *testing.T, handle http.HandlerFunc) *plan.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := plan.New(plan.Options{Name: "small", BaseURL: base})
+	c := llm.New(llm.Options{Use: "planner", Name: "small", BaseURL: base})
 	t.Cleanup(c.Close)
 	return c
-}
-
-// A call carries the credential that it is made with, to chat completions or to the path of the
-// client's own request, and tells what the answer used.
-func TestAsk(t *testing.T) {
-	seen := make(chan [2]string, 1)
-	api := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		seen <- [2]string{r.RequestURI, r.Header.Get("Authorization")}
-		_, _ = io.WriteString(w, completion("- a"))
-	})
-	p, err := plan.NewPrompt(plan.Model{Name: "small"}, retrieval.Question{Text: "q"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := plan.Answer{Text: "- a", Usage: plan.Usage{Input: 90, Output: 7, Known: true}}
-	for to, wantPath := range map[string]string{"": "/v1/chat/completions", "/openai/x/chat/completions?api-version=1": "/openai/x/chat/completions?api-version=1"} {
-		got, err := api.Ask(t.Context(), plan.Call{Path: to, Header: http.Header{"Authorization": {"Bearer theirs"}}}, p)
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("%q: %v (-want +got):\n%s", to, err, diff)
-		}
-		if sent := <-seen; sent != [2]string{wantPath, "Bearer theirs"} {
-			t.Errorf("%q: sent %q", to, sent)
-		}
-	}
-	if _, err := api.Ask(t.Context(), plan.Call{}, p); err != nil {
-		t.Error(err)
-	}
-	if sent := <-seen; sent[1] != "" {
-		t.Errorf("without a credential: sent %q", sent)
-	}
-}
-
-// An API that fails, lies or never ends costs the time that it is given, and an error says which.
-func TestAskFails(t *testing.T) {
-	says := func(status int, body string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(status)
-			_, _ = io.WriteString(w, body)
-		}
-	}
-	for name, c := range map[string]struct {
-		api   http.HandlerFunc
-		is    error  // that the error wraps
-		text  string // that it has
-		tells bool   // in Trouble
-	}{
-		"refused":          {says(401, `{"error":{"message":"sk-secret","code":"invalid_api_key"}}`), nil, "401 (invalid_api_key)", false},
-		"down":             {says(500, "oops"), nil, "answered 500", true},
-		"not JSON":         {says(200, "<html>"), nil, "not JSON", true},
-		"an error in 200":  {says(200, `{"error":{"message":"overloaded"}}`), retrieval.ErrBadPlan, "no text", false},
-		"no choices":       {says(200, `{"choices":[]}`), retrieval.ErrBadPlan, "no text", false},
-		"content null":     {says(200, `{"choices":[{"message":{"content":null}}]}`), retrieval.ErrBadPlan, "no text", false},
-		"content of parts": {says(200, `{"choices":[{"message":{"content":[]}}]}`), retrieval.ErrBadPlan, "no completion", false},
-		"hangs": {func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			<-r.Context().Done()
-		}, context.DeadlineExceeded, "in time", true},
-		"endless": {func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.WriteString(w, `{"choices":"`)
-			for r.Context().Err() == nil {
-				if _, err := w.Write(make([]byte, 1<<16)); err != nil {
-					return
-				}
-			}
-		}, nil, "larger than 1 MiB", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			api := serve(t, c.api)
-			p, err := plan.NewPrompt(plan.Model{Name: "small"}, retrieval.Question{Text: "q"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			if name == "hangs" {
-				ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
-			}
-			defer cancel()
-			_, err = api.Ask(ctx, plan.Call{}, p)
-			if err == nil || !strings.Contains(err.Error(), c.text) || c.is != nil && !errors.Is(err, c.is) || strings.Contains(err.Error(), "secret") {
-				t.Errorf("error %v, want %q", err, c.text)
-			}
-			if told := len(api.Trouble()) > 0; told != c.tells {
-				t.Errorf("trouble: %v", api.Trouble())
-			}
-		})
-	}
-}
-
-// After five failures nobody is asked. A refusal of Sidenote's own key is trouble, of a client's none.
-func TestAskBreaks(t *testing.T) {
-	var asked atomic.Int32
-	api := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			asked.Add(1)
-		}
-		w.WriteHeader(http.StatusBadGateway)
-	})
-	p, err := plan.NewPrompt(plan.Model{Name: "small"}, retrieval.Question{Text: "q"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 10 {
-		_, err = api.Ask(t.Context(), plan.Call{}, p)
-	}
-	if !errors.Is(err, remote.ErrDown) || asked.Load() != 5 || !api.Skips() {
-		t.Errorf("%v after %d calls", err, asked.Load())
-	}
-	for own, want := range map[bool]int{true: 1, false: 0} {
-		api := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
-		_, err := api.Ask(t.Context(), plan.Call{Own: own}, p)
-		if lines := api.Trouble(); err == nil || len(lines) != want || api.Skips() {
-			t.Errorf("own %v: %v, trouble %v", own, err, lines)
-		}
-	}
 }

@@ -13,7 +13,7 @@ import (
 	"sidenote/proxy/meter"
 	"sidenote/proxy/metrics"
 	"sidenote/proxy/planning"
-	"sidenote/retrieval/plan"
+	"sidenote/retrieval/llm"
 	"sidenote/rewrite"
 )
 
@@ -45,7 +45,7 @@ type Planners struct {
 // A client is the client of an upstream, with what it was made of.
 type client struct {
 	of proxy.Upstream
-	*plan.Client
+	*llm.Client
 }
 
 // New returns Planners without any client.
@@ -108,8 +108,8 @@ func (p *Planners) clientOf(name string, u proxy.Upstream) client {
 			return ok && c.Skips()
 		})
 	}
-	return client{u, plan.New(plan.Options{
-		Name: name, BaseURL: u.BaseURL, Dial: u.Dial.Context, TLS: u.Dial.TLS(u.BaseURL.Hostname()), Changed: p.options.Changed,
+	return client{u, llm.New(llm.Options{
+		Use: "planner", Name: name, BaseURL: u.BaseURL, Dial: u.Dial.Context, TLS: u.Dial.TLS(u.BaseURL.Hostname()), Changed: p.options.Changed,
 	})}
 }
 

@@ -12,7 +12,7 @@ import (
 	"sidenote/cmd/sidenote/internal/engine/planners"
 	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/planning"
-	"sidenote/retrieval/plan"
+	"sidenote/retrieval/llm"
 	"sidenote/rewrite"
 )
 
@@ -70,7 +70,7 @@ func TestReload(t *testing.T) {
 	}
 	down.Store(true)
 	for range 5 {
-		_, _ = first.Upstreams["default"].API.Ask(context.Background(), plan.Call{}, plan.Prompt{})
+		_, _ = first.Upstreams["default"].API.Ask(context.Background(), llm.Call{}, llm.Prompt{})
 	}
 	if !shown["planner/default"]() || len(p.Trouble()) != 1 {
 		t.Errorf("after failures: open %v, trouble %v", shown["planner/default"](), p.Trouble())

@@ -1,7 +1,7 @@
-// Package plan asks a small model, by the chat completions that OpenAI's API has, which queries
-// would find what a question asks for. What it sends and what comes back is text of users and
-// models: both are quoted, bounded and never obeyed.
-package plan
+// Package llm asks small models that help a search, by the chat completions that OpenAI's API has.
+// What it sends and what comes back is text of users and models: both are quoted, bounded and never
+// obeyed.
+package llm
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"sidenote/retrieval"
 	"sidenote/retrieval/remote"
 )
 
@@ -27,7 +26,8 @@ const (
 
 // Options say which API a Client asks. BaseURL is required.
 type Options struct {
-	Name    string   // of the upstream, for people
+	Use     string   // what its models are asked for, for people: "planner"
+	Name    string   // of the upstream, likewise
 	BaseURL *url.URL // where the API begins; one without a path has /v1
 
 	// Dial and TLS are those of remote.Options.
@@ -43,16 +43,17 @@ type Options struct {
 type Client struct {
 	remote *remote.Client
 	health remote.Health
+	use    string
 	path   string // of the API, without a slash at its end
 }
 
 // New returns a client. Call Close when done with it.
 func New(o Options) *Client {
-	c := &Client{path: strings.TrimRight(o.BaseURL.EscapedPath(), "/")}
+	c := &Client{use: o.Use, path: strings.TrimRight(o.BaseURL.EscapedPath(), "/")}
 	if c.path == "" {
 		c.path = "/v1"
 	}
-	c.health.Subject = fmt.Sprintf("planner: upstream %s at %s", o.Name, o.BaseURL.Host)
+	c.health.Subject = fmt.Sprintf("%s: upstream %s at %s", o.Use, o.Name, o.BaseURL.Host)
 	c.health.Changed = o.Changed
 	c.remote = remote.New(remote.Options{
 		BaseURL: o.BaseURL.Scheme + "://" + o.BaseURL.Host, Dial: o.Dial, TLS: o.TLS,
@@ -74,13 +75,6 @@ func (c *Client) Skips() bool { return c.remote.Skips() }
 // Trouble says in one line what does not work at present; nil is all well.
 func (c *Client) Trouble() []string { return c.health.Lines() }
 
-// A Prompt is what a model is asked, as JSON.
-type Prompt struct {
-	Text   string // of its messages, for counting
-	Output int    // tokens that the answer may have
-	body   []byte
-}
-
 // A Call says whom a Prompt is sent to, and in whose name.
 type Call struct {
 	Path   string      // with its query; "": that of chat completions
@@ -100,8 +94,11 @@ type Answer struct {
 	Usage Usage
 }
 
-// Ask sends a prompt. The error is that of remote.Client.CallAs, or wraps retrieval.ErrBadPlan
-// where the API answers with something else than a completion.
+// ErrNoCompletion is wrapped by the error of a call that is answered with something else than a
+// completion.
+var ErrNoCompletion = errors.New("the answer is no completion")
+
+// Ask sends a prompt. The error is that of remote.Client.CallAs, or wraps ErrNoCompletion.
 func (c *Client) Ask(ctx context.Context, to Call, p Prompt) (Answer, error) {
 	path := to.Path
 	if path == "" {
@@ -112,7 +109,7 @@ func (c *Client) Ask(ctx context.Context, to Call, p Prompt) (Answer, error) {
 		c.health.Called(err)
 	}
 	if err != nil {
-		return Answer{}, fmt.Errorf("planner: %w", err)
+		return Answer{}, fmt.Errorf("%s: %w", c.use, err)
 	}
 	return read(body)
 }
@@ -139,13 +136,13 @@ func read(body []byte) (a Answer, err error) {
 		} `json:"usage"`
 	}
 	if err := json.Unmarshal(body, &c); err != nil {
-		return a, fmt.Errorf("%w: it is no completion", retrieval.ErrBadPlan)
+		return a, ErrNoCompletion
 	}
 	if u := c.Usage; u != nil && u.Prompt > 0 && u.Completion >= 0 {
 		a.Usage = Usage{Input: u.Prompt, Output: u.Completion, Known: true}
 	}
 	if len(c.Choices) == 0 || c.Choices[0].Message.Content == nil {
-		return a, fmt.Errorf("%w: the completion has no text", retrieval.ErrBadPlan)
+		return a, fmt.Errorf("%w: it has no text", ErrNoCompletion)
 	}
 	a.Text = *c.Choices[0].Message.Content
 	return a, nil

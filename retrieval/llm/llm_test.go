@@ -1,0 +1,155 @@
+package llm_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sidenote/retrieval/llm"
+	"sidenote/retrieval/remote"
+)
+
+func completion(text string) string {
+	content, err := json.Marshal(text)
+	if err != nil {
+		panic(err)
+	}
+	return `{"choices":[{"message":{"role":"assistant","content":` + string(content) + `}}],"usage":{"prompt_tokens":90,"completion_tokens":7}}`
+}
+
+func serve(t *testing.T, handle http.HandlerFunc) *llm.Client {
+	t.Helper()
+	server := httptest.NewServer(handle)
+	t.Cleanup(server.Close)
+	base, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := llm.New(llm.Options{Use: "planner", Name: "small", BaseURL: base})
+	t.Cleanup(c.Close)
+	return c
+}
+
+// A call carries the credential that it is made with, to chat completions or to the path of the
+// client's own request, and tells what the answer used.
+func TestAsk(t *testing.T) {
+	seen := make(chan [2]string, 1)
+	api := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		seen <- [2]string{r.RequestURI, r.Header.Get("Authorization")}
+		_, _ = io.WriteString(w, completion("- a"))
+	})
+	p, err := llm.NewPrompt(llm.Model{Name: "small"}, "rules", "q", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := llm.Answer{Text: "- a", Usage: llm.Usage{Input: 90, Output: 7, Known: true}}
+	for to, wantPath := range map[string]string{"": "/v1/chat/completions", "/openai/x/chat/completions?api-version=1": "/openai/x/chat/completions?api-version=1"} {
+		got, err := api.Ask(t.Context(), llm.Call{Path: to, Header: http.Header{"Authorization": {"Bearer theirs"}}}, p)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%q: %v (-want +got):\n%s", to, err, diff)
+		}
+		if sent := <-seen; sent != [2]string{wantPath, "Bearer theirs"} {
+			t.Errorf("%q: sent %q", to, sent)
+		}
+	}
+	if _, err := api.Ask(t.Context(), llm.Call{}, p); err != nil {
+		t.Error(err)
+	}
+	if sent := <-seen; sent[1] != "" {
+		t.Errorf("without a credential: sent %q", sent)
+	}
+}
+
+// An API that fails, lies or never ends costs the time that it is given, and an error says which.
+func TestAskFails(t *testing.T) {
+	says := func(status int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	for name, c := range map[string]struct {
+		api   http.HandlerFunc
+		is    error  // that the error wraps
+		text  string // that it has
+		tells bool   // in Trouble
+	}{
+		"refused":          {says(401, `{"error":{"message":"sk-secret","code":"invalid_api_key"}}`), nil, "401 (invalid_api_key)", false},
+		"down":             {says(500, "oops"), nil, "answered 500", true},
+		"not JSON":         {says(200, "<html>"), nil, "not JSON", true},
+		"an error in 200":  {says(200, `{"error":{"message":"overloaded"}}`), llm.ErrNoCompletion, "no text", false},
+		"no choices":       {says(200, `{"choices":[]}`), llm.ErrNoCompletion, "no text", false},
+		"content null":     {says(200, `{"choices":[{"message":{"content":null}}]}`), llm.ErrNoCompletion, "no text", false},
+		"content of parts": {says(200, `{"choices":[{"message":{"content":[]}}]}`), llm.ErrNoCompletion, "no completion", false},
+		"hangs": {func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		}, context.DeadlineExceeded, "in time", true},
+		"endless": {func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, `{"choices":"`)
+			for r.Context().Err() == nil {
+				if _, err := w.Write(make([]byte, 1<<16)); err != nil {
+					return
+				}
+			}
+		}, nil, "larger than 1 MiB", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := serve(t, c.api)
+			p, err := llm.NewPrompt(llm.Model{Name: "small"}, "rules", "q", 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			if name == "hangs" {
+				ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
+			}
+			defer cancel()
+			_, err = api.Ask(ctx, llm.Call{}, p)
+			if err == nil || !strings.Contains(err.Error(), c.text) || c.is != nil && !errors.Is(err, c.is) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("error %v, want %q", err, c.text)
+			}
+			if told := len(api.Trouble()) > 0; told != c.tells {
+				t.Errorf("trouble: %v", api.Trouble())
+			}
+		})
+	}
+}
+
+// After five failures nobody is asked. A refusal of Sidenote's own key is trouble, of a client's none.
+func TestAskBreaks(t *testing.T) {
+	var asked atomic.Int32
+	api := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			asked.Add(1)
+		}
+		w.WriteHeader(http.StatusBadGateway)
+	})
+	p, err := llm.NewPrompt(llm.Model{Name: "small"}, "rules", "q", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		_, err = api.Ask(t.Context(), llm.Call{}, p)
+	}
+	if !errors.Is(err, remote.ErrDown) || asked.Load() != 5 || !api.Skips() {
+		t.Errorf("%v after %d calls", err, asked.Load())
+	}
+	for own, want := range map[bool]int{true: 1, false: 0} {
+		api := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+		_, err := api.Ask(t.Context(), llm.Call{Own: own}, p)
+		if lines := api.Trouble(); err == nil || len(lines) != want || api.Skips() {
+			t.Errorf("own %v: %v, trouble %v", own, err, lines)
+		}
+	}
+}
