@@ -73,14 +73,23 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 		b = appendString(b, turn.Text)
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(turn.Weight))
 	}
-	if len(q.Further) == 0 { // as it was before there were plans
+	if len(q.Further) == 0 && q.Reranking == nil { // as it was before there were plans
 		return b
 	}
 	b = binary.AppendUvarint(b, uint64(len(q.Further)))
 	for _, query := range q.Further {
 		b = appendString(b, query)
 	}
-	return b
+	if q.Reranking == nil {
+		return b
+	}
+	by := &q.Reranking.RerankSettings
+	for _, text := range []string{by.Upstream, by.Address, by.Model, by.Dialect} {
+		b = appendString(b, text)
+	}
+	b = binary.AppendVarint(b, int64(by.Documents))
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(by.Threshold))
+	return binary.AppendVarint(b, int64(by.Timeout))
 }
 
 // NamedKey returns the key of a value that belongs to no tenant and is identified by

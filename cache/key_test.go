@@ -28,8 +28,11 @@ func vary(t *testing.T, path string, v reflect.Value, visit func(path string)) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).Type == reflect.TypeFor[*retrieval.Planning]() {
+			switch v.Type().Field(i).Type {
+			case reflect.TypeFor[*retrieval.Planning]():
 				continue // it is nil behind Prepare, so in front of every cache
+			case reflect.TypeFor[retrieval.Reranker]():
+				continue // it is what the settings beside it say
 			}
 			vary(t, path+"."+v.Type().Field(i).Name, v.Field(i), visit)
 		}
@@ -56,7 +59,15 @@ func vary(t *testing.T, path string, v reflect.Value, visit func(path string)) {
 		v.Set(reflect.Zero(v.Type()))
 		visit(path + " empty")
 		v.Set(old)
-	case reflect.Pointer: // to a filter, which has one form of its own
+	case reflect.Pointer:
+		if _, filter := v.Interface().(*retrieval.Filter); !filter {
+			vary(t, path, v.Elem(), visit)
+			v.Set(reflect.Zero(v.Type()))
+			visit(path + " none")
+			v.Set(old)
+			return
+		}
+		// A filter has one form of its own.
 		for _, text := range []string{
 			`{"type":"ne","key":"audience","value":"readers"}`, `{"type":"eq","key":"audience","value":"reader"}`,
 			`{"type":"eq","key":"Audience","value":"readers"}`, `{"type":"eq","key":"audience","value":1}`,
@@ -76,10 +87,19 @@ func vary(t *testing.T, path string, v reflect.Value, visit func(path string)) {
 	}
 }
 
-// T03, T05: whatever differs between two questions, the tenant above all, their keys differ.
-func TestKeyCoversEveryField(t *testing.T) {
+// everything is a question with all that one can have.
+func everything() retrieval.Query {
 	q := question("how long")
 	q.Further = []string{"how many weeks", "how many days"}
+	q.Reranking = &retrieval.Reranking{RerankSettings: retrieval.RerankSettings{
+		Upstream: "scorer", Address: "https://scorer.test", Model: "m", Dialect: "cohere", Documents: 50, Threshold: 0.5, Timeout: 2e9,
+	}}
+	return q
+}
+
+// T03, T05: whatever differs between two questions, the tenant above all, their keys differ.
+func TestKeyCoversEveryField(t *testing.T) {
+	q := everything()
 	want := cache.NewKey(cache.Selected, q)
 	seen := map[cache.Key]string{want: "unchanged"}
 	n := 0
@@ -105,8 +125,7 @@ func TestKeyCoversEveryField(t *testing.T) {
 // A Retriever that remembers a query and its decoded result does not mistake a query
 // that differs in any field for it.
 func TestRecentCoversEveryField(t *testing.T) {
-	q := question("how long")
-	q.Further = []string{"how many weeks", "how many days"}
+	q := everything()
 	asked := 0
 	r := cache.NewRetriever(retrieval.Func(
 		func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {

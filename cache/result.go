@@ -26,7 +26,8 @@ const (
 // is what the text is found by again, in about 20 bytes: base, document, chunk and place. Strings
 // that come again are a number the second time, see column.
 //
-// Cache, Took, Partial, Provisional, Degraded and Texts are not kept. It returns nil for a result that is
+// Cache, Took, Partial, Provisional, Degraded,
+// Planned, Reranked and Texts are not kept. It returns nil for a result that is
 // too large to keep.
 func Encode(k Key, r retrieval.Result) []byte {
 	size := sizeOf(r)

@@ -15,7 +15,8 @@ import (
 // under the query's deadline, which starts with it, and makes one short list of
 // what has arrived by then: threshold, merge, dedupe, share per document, order.
 // Bases that are joint are searched by one call, as one base. The queries of a plan are searched
-// beside the question, and what they find is fused with what it finds.
+// beside the question, and what they find is fused with what it finds. A Reranker orders all that
+// has come, after the deadline and within its own timeout.
 //
 // A base that is late or fails makes the Result Partial and gives its Reason
 // (an error before a timeout before an index that is not whole), also where
@@ -79,8 +80,13 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 	}
 	var res Result
 	var err error
+	if by := q.Reranking; by != nil { // once: what cannot be read is not waited for again
+		limited, cancel := context.WithTimeout(ctx, by.Timeout)
+		defer cancel()
+		ctx = limited
+	}
 	for len(arrived) > 0 {
-		if res, err = p.choose(arrived, q.Settings); err == nil {
+		if res, err = p.choose(ctx, arrived, q); err == nil {
 			break
 		}
 		// What cannot be read is left out, as a base that failed.
@@ -99,6 +105,9 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 		refs = slices.Compact(refs)
 	}
 	res.Bases, res.Cache = refs, cacheOf(arrived)
+	if res.Reranked.Failed() != "" {
+		degraded = cmp.Or(degraded, StageRerank)
+	}
 	res.Partial, res.Provisional, res.Degraded = worst.Failed() || lacks, provisional, degraded
 	if res.Reason = worst; worst == ReasonNone && len(res.Sources) == 0 {
 		res.Reason = emptyReason(arrived)
@@ -108,13 +117,16 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 }
 
 // choose is selection.choose in memory that is used again.
-func (p *Pipeline) choose(answers []answer, s Settings) (Result, error) {
+func (p *Pipeline) choose(ctx context.Context, answers []answer, q Query) (Result, error) {
 	sel, _ := p.selections.Get().(*selection)
 	if sel == nil {
 		sel = new(selection)
 	}
-	sel.settings, sel.terms = s, p.Terms
-	res, err := sel.choose(answers)
+	sel.settings, sel.terms, sel.reranking = q.Settings, p.Terms, q.Reranking
+	if q.Reranking != nil {
+		sel.query = q.rerankQuery()
+	}
+	res, err := sel.choose(ctx, answers)
 	sel.reset()
 	p.selections.Put(sel)
 	return res, err
@@ -149,7 +161,7 @@ func (p *Pipeline) search(ctx context.Context, q Query) []answer {
 
 // Prompt tells whether all bases of q are searched by one call that is answered at once.
 func (p *Pipeline) Prompt(q Query) bool {
-	if groups := p.groups(q.Bases); p.Punctual && len(groups) == 1 && len(q.Further) == 0 {
+	if groups := p.groups(q.Bases); p.Punctual && len(groups) == 1 && len(q.Further) == 0 && q.Reranking == nil {
 		q.Bases = groups[0]
 		return Prompt(p.Bases(q.Bases[0].Knowledge), q)
 	}
@@ -238,7 +250,7 @@ func (p *Pipeline) ask(ctx context.Context, q Query, refs []Ref) (a answer) {
 	// as the length of the answer, share its cached candidates. Encoding is that in which
 	// the engine counts the tokens of its sources.
 	q.Bases = refs
-	q.Settings = Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: q.Settings.DenseWeight}
+	q.Settings, q.Reranking = Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: q.Settings.DenseWeight}, nil
 	a.res, a.err = base.Retrieve(ctx, q)
 	for i := range a.res.Sources {
 		of := a.res.Sources[i].Knowledge

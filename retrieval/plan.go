@@ -48,7 +48,7 @@ type Planner interface {
 
 // The errors of Planners, beside those of whom they ask.
 var (
-	ErrNotAsked = errors.New("the planner was not asked")
+	ErrNotAsked = errors.New("nobody was asked")
 	ErrBadPlan  = errors.New("the answer is no plan")
 )
 

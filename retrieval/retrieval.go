@@ -64,9 +64,9 @@ func DefaultSettings() Settings {
 // .438, .436, .429 and .426.
 const DefaultDenseWeight = 0.5
 
-// A Query is one question to one or more bases of one tenant. Every field but Planning, which
-// only Prepare reads, is part of the cache key: two queries that differ anywhere never share an
-// entry.
+// A Query is one question to one or more bases of one tenant. Every field is part of the cache
+// key: two queries that differ anywhere never share an entry. Only Planning, which Prepare alone
+// reads, and the Reranker are not.
 type Query struct {
 	Tenant   string
 	Filter   *Filter // what this caller may see of the bases; nil is all of them
@@ -77,8 +77,11 @@ type Query struct {
 	// has seen what was said before, so Previous joins Text only. Set by Prepare.
 	Further  []string
 	Planning *Planning // asks for Further; nil behind Prepare, and where nothing is planned
-	Encoding string    // token encoding of the model that will read the sources
-	Settings Settings
+	// Reranking orders what is found by all bases together; nil behind a Pipeline, and where
+	// nothing is reranked.
+	Reranking *Reranking
+	Encoding  string // token encoding of the model that will read the sources
+	Settings  Settings
 }
 
 // A Turn is what the user said earlier in a conversation.
@@ -163,6 +166,7 @@ const (
 	ExcludedDup      ExcludeReason = "duplicate"    // Jaccard >= 0.8 with a better one, which Detail names
 	ExcludedDocument ExcludeReason = "per_document" // document has its share already
 	ExcludedTopK     ExcludeReason = "top_k"        // list was full
+	ExcludedRerank   ExcludeReason = "rerank"       // under the threshold of a Reranker
 )
 
 // Reason says why a Result is empty or not whole. It is a closed list.
@@ -235,6 +239,8 @@ type Result struct {
 
 	// Planned is what came of planning; nil where nothing is planned. It is never cached.
 	Planned *Planned
+	// Reranked is what came of reranking; nil where nothing is reranked. It is never cached.
+	Reranked *Reranked
 }
 
 // A Retriever answers a Query with at most as many sources as its settings

@@ -2,6 +2,7 @@ package retrieval
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,6 +19,8 @@ type candidate struct {
 	relevance float64 // comparable over bases
 	beyond    float64 // the score of an engine without a floor, which says more where it is above 1
 	threshold float64 // least score in its base
+	judged    bool    // by a Reranker
+	score     float64 // that it gave
 	text      content // of the source, once compared
 }
 
@@ -108,8 +111,10 @@ func better(a, b candidate) int {
 
 // A selection takes candidates best first and keeps those that make the answer.
 type selection struct {
-	settings Settings
-	terms    func(text string) []string
+	settings  Settings
+	terms     func(text string) []string
+	reranking *Reranking // nil: nothing is reranked
+	query     string     // that it is about
 
 	marks    []Mark      // of all candidates, as they were found
 	ranked   []candidate // all of them, best first
@@ -157,7 +162,10 @@ func (s *selection) reset() {
 func (s *selection) add(c *candidate) {
 	g := s.groupOf(c)
 	full := len(s.chosen) >= s.settings.TopK
+	beyond := s.reranking.beyond(c)
 	switch {
+	case beyond != "":
+		s.drop(c, ExcludedRerank, beyond)
 	case !c.passes(): // NaN, too
 		s.drop(c, ExcludedScore, "")
 	case g.chosen != nil:
@@ -281,9 +289,13 @@ func scoreDetail(score, threshold float64) string {
 }
 
 // choose turns the answers of bases into sources, with their texts, and the account of what
-// fell. An error is an *unreadableAnswer.
-func (s *selection) choose(answers []answer) (Result, error) {
+// fell; ctx is that of reranking. An error is an *unreadableAnswer.
+func (s *selection) choose(ctx context.Context, answers []answer) (Result, error) {
 	if err := s.rank(answers); err != nil {
+		return Result{}, err
+	}
+	reranked, err := s.rerank(ctx, answers)
+	if err != nil {
 		return Result{}, err
 	}
 	s.groups = slices.Grow(s.groups, len(s.ranked)) // they are pointed to
@@ -293,7 +305,7 @@ func (s *selection) choose(answers []answer) (Result, error) {
 	for i := range s.ranked {
 		s.add(&s.ranked[i])
 	}
-	res := Result{Excluded: s.excluded, Retrieved: len(s.ranked), Unique: len(s.groups)}
+	res := Result{Excluded: s.excluded, Retrieved: len(s.ranked), Unique: len(s.groups), Reranked: reranked}
 	if len(answers) == 1 {
 		res.Floor = answers[0].res.Floor
 	}
