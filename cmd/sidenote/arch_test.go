@@ -41,6 +41,7 @@ var mayImport = map[string][]string{
 	"retrieval/knowledge/knowledgetest":       {},
 	"retrieval/remote":                        {},
 	"retrieval/llm":                           {"retrieval/remote"},
+	"retrieval/rerank":                        {"retrieval", "retrieval/llm", "retrieval/remote"},
 	"retrieval/plan":                          {"retrieval", "retrieval/llm"},
 	"retrieval/vectorstore":                   {"retrieval", "retrieval/remote"},
 	"retrieval/embed":                         {"retrieval", "retrieval/remote"},

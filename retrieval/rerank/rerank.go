@@ -1,0 +1,224 @@
+// Package rerank asks services that say how relevant documents are to a query: those that speak
+// the dialect of Cohere and Jina, or of Hugging Face's Text Embeddings Inference, and chat models.
+// What comes back is checked; texts are data in what is sent.
+package rerank
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/remote"
+)
+
+// A Dialect is the form of calls and answers. It is a closed list.
+type Dialect string
+
+// The dialects.
+const (
+	Cohere Dialect = "cohere" // POST /rerank of Cohere, Jina and others
+	TEI    Dialect = "tei"    // POST /rerank of Text Embeddings Inference
+	LLM    Dialect = "llm"    // chat completions, see NewPrompt
+)
+
+const (
+	patience  = 5 * time.Second
+	maxCalls  = 64      // at a time
+	maxAnswer = 1 << 20 // bytes
+	teiBatch  = 32      // documents of a call: what TEI takes where nothing else is configured
+)
+
+// Options say which service a Client asks. BaseURL and Dialect, which is not LLM, are required.
+type Options struct {
+	Name    string   // of the upstream, for people
+	BaseURL *url.URL // where the API begins
+	Dialect Dialect
+	Key     func() string // nil or "" sends none
+
+	// Dial and TLS are those of remote.Options.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	TLS  *tls.Config
+
+	// Changed is called when it stops answering, with a line that says so, and when it answers
+	// again. It may be nil, and may be called concurrently.
+	Changed func(line string, bad bool)
+}
+
+// A Client asks one service.
+type Client struct {
+	remote  *remote.Client
+	health  remote.Health
+	dialect Dialect
+	path    string
+}
+
+// New returns a client. Call Close when done with it.
+func New(o Options) *Client {
+	c := &Client{dialect: o.Dialect, path: pathOf(o.BaseURL, o.Dialect)}
+	c.health.Subject = fmt.Sprintf("rerank: upstream %s at %s", o.Name, o.BaseURL.Host)
+	c.health.Changed = o.Changed
+	c.remote = remote.New(remote.Options{
+		BaseURL: o.BaseURL.Scheme + "://" + o.BaseURL.Host, Key: o.Key, Dial: o.Dial, TLS: o.TLS,
+		MaxAnswer: maxAnswer, Calls: maxCalls, Patience: patience, Silent: c.health.Called,
+		Probe: func(ctx context.Context) error {
+			_, err := c.remote.Ask(ctx, http.MethodGet, c.path, nil) // a refusal is an answer, too
+			return err
+		},
+	})
+	return c
+}
+
+// pathOf is where a service reranks. TEI has no version in its paths, but an upstream that is used
+// for embeddings, too, may be written with one.
+func pathOf(base *url.URL, d Dialect) string {
+	path := strings.TrimRight(base.EscapedPath(), "/")
+	switch {
+	case d == TEI:
+		path = strings.TrimSuffix(path, "/v1")
+	case path == "":
+		path = "/v1"
+	}
+	return path + "/rerank"
+}
+
+// Close ends what runs in the background, and closes idle connections.
+func (c *Client) Close() { c.remote.Close() }
+
+// Skips tells whether nobody is asked because the service does not answer.
+func (c *Client) Skips() bool { return c.remote.Skips() }
+
+// Trouble says in one line what does not work at present; nil is all well.
+func (c *Client) Trouble() []string { return c.health.Lines() }
+
+// Scores returns the score of each document by a model; "" is the one that the service has. The
+// error is that of remote.Client.Call, or wraps retrieval.ErrBadScores.
+func (c *Client) Scores(ctx context.Context, model, query string, documents []string) ([]float64, error) {
+	if c.dialect != TEI {
+		return c.scores(ctx, model, query, documents)
+	}
+	batches := slices.Collect(slices.Chunk(documents, teiBatch))
+	all := make([][]float64, len(batches))
+	g, ctx := errgroup.WithContext(ctx)
+	for i, batch := range batches {
+		g.Go(func() (err error) {
+			all[i], err = c.scores(ctx, model, query, batch)
+			return err
+		})
+	}
+	err := g.Wait()
+	return slices.Concat(all...), err
+}
+
+// scores makes one call.
+func (c *Client) scores(ctx context.Context, model, query string, documents []string) ([]float64, error) {
+	body, err := c.body(model, query, documents)
+	if err != nil {
+		return nil, fmt.Errorf("encode documents: %w", err)
+	}
+	answer, err := c.remote.Call(ctx, http.MethodPost, c.path, body)
+	if !errors.Is(err, remote.ErrDown) && !errors.Is(err, remote.ErrBusy) {
+		c.health.Called(err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("rerank: %w", err)
+	}
+	return c.read(answer, len(documents))
+}
+
+func (c *Client) body(model, query string, documents []string) ([]byte, error) {
+	if c.dialect == TEI {
+		return json.Marshal(struct {
+			Query    string   `json:"query"`
+			Texts    []string `json:"texts"`
+			Truncate bool     `json:"truncate"` // what the model does not read of a text is no error
+		}{query, documents, true})
+	}
+	return json.Marshal(struct {
+		Model     string   `json:"model,omitempty"`
+		Query     string   `json:"query"`
+		Documents []string `json:"documents"`
+		TopN      int      `json:"top_n"`
+	}{model, query, documents, len(documents)})
+}
+
+// A result is a score of one document, in either dialect.
+type result struct {
+	Index     *int     `json:"index"`
+	Relevance *float64 `json:"relevance_score"`
+	Score     *float64 `json:"score"`
+}
+
+// read returns the scores of an answer about n documents.
+func (c *Client) read(answer []byte, n int) ([]float64, error) {
+	var list []result
+	var object struct {
+		Results []result `json:"results"`
+	}
+	if c.dialect == TEI {
+		if err := json.Unmarshal(answer, &list); err != nil {
+			return nil, fmt.Errorf("%w: it is no list of scores", retrieval.ErrBadScores)
+		}
+	} else if err := json.Unmarshal(answer, &object); err != nil || object.Results == nil {
+		return nil, fmt.Errorf("%w: it has no results", retrieval.ErrBadScores)
+	} else {
+		list = object.Results
+	}
+	scores := newScores(n)
+	for _, r := range list {
+		score := r.Relevance
+		if c.dialect == TEI {
+			score = r.Score
+		}
+		if err := scores.set(r.Index, score); err != nil {
+			return nil, err
+		}
+	}
+	return scores.whole()
+}
+
+// scores are those of documents by their number, NaN where there is none yet.
+type scores []float64
+
+func newScores(n int) scores {
+	s := make(scores, n)
+	for i := range s {
+		s[i] = math.NaN()
+	}
+	return s
+}
+
+// set notes the score of one document. JSON has neither NaN nor infinity.
+func (s scores) set(index *int, score *float64) error {
+	switch {
+	case index == nil || score == nil:
+		return fmt.Errorf("%w: a result lacks index or score", retrieval.ErrBadScores)
+	case *index < 0 || *index >= len(s):
+		return fmt.Errorf("%w: index %d of %d documents", retrieval.ErrBadScores, *index, len(s))
+	case !math.IsNaN(s[*index]):
+		return fmt.Errorf("%w: index %d comes twice", retrieval.ErrBadScores, *index)
+	}
+	s[*index] = *score
+	return nil
+}
+
+// whole returns the scores where none is missing.
+func (s scores) whole() ([]float64, error) {
+	for i, score := range s {
+		if math.IsNaN(score) {
+			return nil, fmt.Errorf("%w: index %d is missing", retrieval.ErrBadScores, i)
+		}
+	}
+	return s, nil
+}
