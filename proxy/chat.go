@@ -100,7 +100,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		return x.chatAsItIs(body, req, policy, bodyErr)
 	}
 	x.report.Stream, x.sampled = req.Stream, x.setup.rewriter.Sample()
-	usePlanner(x, &policy, req)
+	useHelpers(x, &policy, req)
 
 	if policy.Mode == rewrite.Off || policy.Mode == rewrite.Shadow {
 		return relayChat(x, body, req, policy, asked)

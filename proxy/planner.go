@@ -12,20 +12,19 @@ import (
 	"sidenote/rewrite"
 )
 
-// usePlanner lets the planner of p ask in the name of this request, if p has one.
-func usePlanner(x *exchange, p *rewrite.Policy, req *rewrite.Request) {
-	if p.Planner.MaxQueries == 0 || x.setup.planners == nil || p.Mode == rewrite.Off {
+// useHelpers lets the planner and the reranker of p ask in the name of this request, if p has them.
+func useHelpers(x *exchange, p *rewrite.Policy, req *rewrite.Request) {
+	if p.Planner.MaxQueries+p.Rerank.Documents == 0 || p.Mode == rewrite.Off {
 		return
 	}
 	of := planning.Request{
-		Tenant: x.policy.Tenant, ID: x.report.ID, Upstream: x.policy.Upstream, Model: req.Model, Settings: p.Planner, Terms: &x.policy.Budget,
+		Tenant: x.policy.Tenant, ID: x.report.ID, Upstream: x.policy.Upstream, Model: req.Model, Settings: p.Planner, Rerank: p.Rerank, Terms: &x.policy.Budget,
 		Path: transport.TargetOn(x.upstream.of.BaseURL, x.ctx.Request.Header.RequestURI()), Credentials: credentials(&x.request),
 	}
 	if p.Mode != rewrite.Shadow { // then it has been reserved
 		of.Bare = bare(x, *p, req)
 	}
-	x.planner = x.setup.planners.For(of)
-	p.PlannedBy = x.planner
+	x.planner = x.setup.planners.Help(p, of)
 }
 
 // bare is what the request takes without sources.

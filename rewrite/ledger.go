@@ -161,7 +161,8 @@ type Ledger struct {
 	EstimatedTokens        int            `json:"estimated_tokens"`
 	ChunkSources           map[string]int `json:"chunk_sources"` // chunks selected by arm (bm25, vector); those of a base without vectors by its id
 
-	*retrieval.Planned // what came of planning; nil where the policy plans nothing
+	*retrieval.Planned                     // what came of planning; nil where the policy plans nothing
+	Reranked           *retrieval.Reranked `json:"rerank,omitempty"` // what came of reranking, likewise
 }
 
 func newEntry(s *retrieval.Source) SourceEntry {
@@ -211,6 +212,9 @@ func (j *job) account(res *Result, f *fitResult) {
 	}
 	if l.Planned = res.Retrieval.Planned; l.Planned == nil && j.policy.Planner.MaxQueries > 0 {
 		l.Planned = &retrieval.Planned{Enabled: true, ModelID: cmp.Or(j.policy.Planner.Model, j.req.Model), Fallback: retrieval.PlanDisabled} // nothing to search for
+	}
+	if l.Reranked = res.Retrieval.Reranked; l.Reranked == nil {
+		l.Reranked = j.policy.Rerank.Unasked(res.Retrieval.Cache == retrieval.CacheHit)
 	}
 	if res.Outcome == Injected {
 		l.Placement = j.placement

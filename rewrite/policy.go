@@ -120,9 +120,11 @@ type Policy struct {
 	Knowledge []string          // ids of the bases that a request may search
 	Filter    *retrieval.Filter // which documents its sources may come from; nil is all
 	Search    retrieval.Settings
-	Planner   retrieval.PlanSettings `json:",omitzero"`
+	Planner   retrieval.PlanSettings   `json:",omitzero"`
+	Rerank    retrieval.RerankSettings `json:",omitzero"`
 
-	PlannedBy retrieval.Planner `json:"-"` // whom Planner asks for this request; nil: nobody
+	PlannedBy  retrieval.Planner  `json:"-"` // whom Planner asks for this request; nil: nobody
+	RerankedBy retrieval.Reranker `json:"-"` // whom Rerank asks, likewise
 
 	Claimed *retrieval.Filter `json:"-"` // Filter as it was before WithClaims; nil: it has no claims
 
@@ -205,6 +207,14 @@ func (p *Policy) Planning(model string, earlier []string) *retrieval.Planning {
 		PlanSettings: settings, Planner: p.PlannedBy, Earlier: earlier[:min(len(earlier), settings.Turns)],
 		MaySkip: p.Grounding != GroundingStrict && p.Empty() != EmptyRefuse,
 	}
+}
+
+// reranking is what orders what is found; nil where nothing is reranked.
+func (p *Policy) reranking() *retrieval.Reranking {
+	if p.Rerank.Documents == 0 {
+		return nil
+	}
+	return &retrieval.Reranking{RerankSettings: p.Rerank, Reranker: p.RerankedBy}
 }
 
 // Options are what one request asks of its policy, from headers or the body

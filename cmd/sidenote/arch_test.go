@@ -87,7 +87,7 @@ var mayImport = map[string][]string{
 	"proxy/report/reporttest":                 {"proxy/report", "rewrite", "retrieval"},
 	"proxy/meter":                             {"cache/budget", "cache/budget/price"},
 	"proxy/form":                              {"rewrite"},
-	"proxy/planning":                          {"cache/budget", "cache/budget/price", "proxy/meter", "proxy/usage", "retrieval", "retrieval/llm", "retrieval/plan", "retrieval/remote", "rewrite"},
+	"proxy/planning":                          {"cache/budget", "cache/budget/price", "proxy/meter", "proxy/usage", "retrieval", "retrieval/llm", "retrieval/plan", "retrieval/remote", "retrieval/rerank", "rewrite"},
 	"proxy/spend":                             {"cache/budget", "cache/budget/price", "proxy/meter", "proxy/report", "proxy/route", "proxy/transport", "proxy/usage", "rewrite", "rewrite/metered"},
 	"proxy/metrics":                           {"proxy/report", "proxy/route", "rewrite", "retrieval", "retrieval/recent", "cache/budget", "proxy/meter"},
 	"proxy/metrics/metricstest":               {"proxy/metrics"},
@@ -105,7 +105,7 @@ var mayImport = map[string][]string{
 	"cmd/sidenote/internal/evaluation":                  {"retrieval", "retrieval/analysis", "retrieval/eval", "retrieval/followup", "retrieval/knowledge", "retrieval/knowledge/document", "retrieval/knowledge/folder", "retrieval/knowledge/library", "rewrite", "proxy", "proxy/planning", "cmd/internal/console", "cmd/sidenote/internal/config", "cmd/sidenote/internal/config/spelling", "cmd/sidenote/internal/engine", "cmd/sidenote/internal/engine/embedding"},
 
 	"cmd/sidenote/internal/engine/exchange": {"cache", "rewrite/calibration"},
-	"cmd/sidenote/internal/engine/planners": {"cache", "cmd/sidenote/internal/config", "proxy", "proxy/meter", "proxy/metrics", "proxy/planning", "retrieval/llm", "rewrite"},
+	"cmd/sidenote/internal/engine/planners": {"cache", "cache/budget", "cmd/sidenote/internal/config", "proxy", "proxy/meter", "proxy/metrics", "proxy/planning", "retrieval", "retrieval/llm", "retrieval/rerank", "rewrite"},
 	"cmd/sidenote/internal/engine/models":   {"retrieval/recent", "rewrite", "rewrite/tokens"},
 	"cmd/sidenote/internal/engine/issuers":  {"proxy", "proxy/identity", "cmd/sidenote/internal/config", "cmd/sidenote/internal/config/callers"},
 	"cmd/sidenote/internal/engine/embedding": {

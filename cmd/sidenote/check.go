@@ -140,7 +140,7 @@ func (c *checkCmd) warnings(a *app, cfg *config.Config) config.Problems {
 	list = append(list, review.Embeddings(cfg)...)
 	list = append(list, review.ClaimsOfNobody(cfg)...)
 	list = append(list, review.PricesOfNothing(cfg)...)
-	list = append(list, review.PlannersWithoutPrice(cfg)...)
+	list = append(list, review.HelpersWithoutPrice(cfg)...)
 	if c.Offline {
 		return list
 	}

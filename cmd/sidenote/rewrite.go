@@ -51,9 +51,7 @@ func (c *rewriteCmd) Run(a *app) error {
 	}
 	policy = policy.Narrow(options)
 	policy.CountWhole = true
-	if policy.Planner.MaxQueries > 0 && e.Planners != nil {
-		policy.PlannedBy = e.Planners.For(planning.DryRun(&policy, req.Model, nil))
-	}
+	e.Planners.Help(&policy, planning.DryRun(&policy, req.Model, nil))
 	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: rewrite.StripEdits(req, policy)}
 	if policy.Mode != rewrite.Off {
 		res = e.Rewriter.Rewrite(a.ctx, policy, req, options)

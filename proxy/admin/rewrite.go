@@ -30,6 +30,7 @@ type rewriteAnswer struct {
 type timings struct {
 	Plan     float64 `json:"plan,omitempty"`
 	Retrieve float64 `json:"retrieve"`
+	Rerank   float64 `json:"rerank,omitempty"` // part of Retrieve
 	Fit      float64 `json:"fit"`
 	Edit     float64 `json:"edit"`
 }
@@ -76,10 +77,8 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	}
 	policy := tenant.Rewrite.Narrow(asked)
 	policy.CountWhole = true
-	if policy.Planner.MaxQueries > 0 && h.Planners != nil {
-		// The caller's credential is for this port, so only keys of Sidenote's go to the model.
-		policy.PlannedBy = h.Planners.For(planning.DryRun(&policy, req.Model, &tenant.Budget))
-	}
+	// The caller's credential is for this port, so only keys of Sidenote's go to helpers.
+	h.Planners.Help(&policy, planning.DryRun(&policy, req.Model, &tenant.Budget))
 
 	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: tenant.OffReason(from), Edits: rewrite.StripEdits(req, policy)}
 	if policy.Mode != rewrite.Off {
@@ -98,7 +97,7 @@ func writeDryRun(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Polic
 		Status:  string(report.AppendStatus(nil, rep)),
 		Sources: string(report.AppendSources(nil, res.Ledger.Sources, tenant.Expose)),
 		Ledger:  res.Ledger.Whole(),
-		Timings: timings{planTook(res), report.Milliseconds(res.RetrieveTook), report.Milliseconds(res.FitTook), report.Milliseconds(res.EditTook)},
+		Timings: timings{planTook(res), report.Milliseconds(res.RetrieveTook), rerankTook(res), report.Milliseconds(res.FitTook), report.Milliseconds(res.EditTook)},
 	}
 	request := []byte("null")
 	switch res.Outcome {
@@ -124,6 +123,13 @@ func planTook(res *rewrite.Result) float64 {
 		return 0
 	}
 	return report.Milliseconds(res.Ledger.Planned.Took)
+}
+
+func rerankTook(res *rewrite.Result) float64 {
+	if res.Ledger.Reranked == nil {
+		return 0
+	}
+	return report.Milliseconds(res.Ledger.Reranked.Took)
 }
 
 // noClaims refuses a policy whose filters ask for claims: no caller of this port has a

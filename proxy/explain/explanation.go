@@ -94,6 +94,7 @@ type Timings struct {
 	Overhead  float64 `json:"overhead"` // from request read to request handed to the upstream
 	Plan      float64 `json:"plan,omitempty"`
 	Retrieve  float64 `json:"retrieve"`
+	Rerank    float64 `json:"rerank,omitempty"` // part of Retrieve
 	Fit       float64 `json:"fit"`
 	Edit      float64 `json:"edit"`
 	FirstByte float64 `json:"first_byte"` // of the answer
@@ -124,6 +125,9 @@ func newExplanation(r *entry) *Explanation {
 	}
 	if p := res.Ledger.Planned; p != nil {
 		e.Timings.Plan = report.Milliseconds(p.Took)
+	}
+	if by := res.Ledger.Reranked; by != nil {
+		e.Timings.Rerank = report.Milliseconds(by.Took)
 	}
 	if u := &r.Usage; r.UsageFound != "" {
 		e.Usage = &Usage{r.UsageFound, u.Input, u.CachedInput, u.Output, u.Reasoning}

@@ -47,7 +47,7 @@ type Metrics struct {
 	upstreamCancelled                   *prometheus.CounterVec
 	upstreamTruncated                   *prometheus.CounterVec
 	contextTokens, contextSources       prometheus.Observer
-	tokens, excluded, planned           *prometheus.CounterVec
+	tokens, excluded, planned, reranked *prometheus.CounterVec
 	modelUnknown, panics                prometheus.Counter
 	byRequest                           recentSeries[requestKey, *requestSeries]
 	fixed                               fixed
@@ -83,6 +83,7 @@ func New(n Names) *Metrics {
 	m.contextSources = f.histograms("context_sources", "Sources added to an injected request.", []float64{0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20}).WithLabelValues()
 	m.tokens = f.counters("tokens_total", "Tokens by kind; injected: added by rewrites; the others: as upstreams told them.", "tenant", "kind")
 	m.excluded = f.counters("sources_excluded_total", "Retrieved chunks that did not reach the prompt.", "reason")
+	m.reranked = f.counters("reranks_total", "Chats whose policy has a reranker, by what came of it.", "reason")
 	m.planned = f.counters("plans_total", "Chats whose policy has a planner, by what came of it.", "reason")
 	m.modelUnknown = f.counters("model_unknown_total", "Chat requests for a model that no row of the model table matches.").WithLabelValues()
 	m.panics = f.counters("panics_total", "Bugs that ended what met them and nothing else; the log has their stacks.").WithLabelValues()
@@ -174,7 +175,7 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 	if r.Degraded() {
 		m.degraded.WithLabelValues("retrieval", string(res.Reason)).Inc()
 	}
-	if d := res.Retrieval.Degraded; d != "" {
+	if d := res.Retrieval.Degraded; d != "" && d != retrieval.StageRerank {
 		m.degraded.WithLabelValues(string(d), "unavailable").Inc()
 	}
 	if why := r.PlanFailed(); why != "" {
@@ -184,6 +185,15 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 		m.planned.WithLabelValues(string(p.Fallback)).Inc()
 		if p.Fallback != retrieval.PlanDisabled {
 			m.stages.WithLabelValues("plan").Observe(p.Took.Seconds())
+		}
+	}
+	if why := r.RerankFailed(); why != "" {
+		m.degraded.WithLabelValues(string(retrieval.StageRerank), string(why)).Inc()
+	}
+	if by := res.Ledger.Reranked; by != nil {
+		m.reranked.WithLabelValues(string(by.Reason)).Inc()
+		if by.Documents > 0 && by.Reason != retrieval.RerankDisabled {
+			m.stages.WithLabelValues(string(retrieval.StageRerank)).Observe(by.Took.Seconds())
 		}
 	}
 	if res.Model.Row == Other {

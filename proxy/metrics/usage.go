@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sidenote/cache/budget"
 	"sidenote/proxy/report"
 )
 
@@ -31,9 +32,10 @@ func (m *Metrics) recordUsage(t *requestSeries, r *report.Report) {
 	}
 }
 
-// PlannerUsed counts the tokens that a planner's call used, prompt and answer together.
-func PlannerUsed(m *Metrics, tenant string, tokens int64) {
-	m.tokens.WithLabelValues(m.tenants.label(tenant), "planner").Add(float64(tokens))
+// HelperUsed counts the tokens that calls of a planner or a reranker used, prompts and answers
+// together.
+func HelperUsed(m *Metrics, tenant string, kind budget.Kind, tokens int64) {
+	m.tokens.WithLabelValues(m.tenants.label(tenant), string(kind)).Add(float64(tokens))
 }
 
 func newUsageMetrics(f factory, upstreams *names) usageMetrics {

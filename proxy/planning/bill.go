@@ -21,43 +21,63 @@ import (
 // overhead is what the form of a chat adds to the text of its messages, in tokens.
 const overhead = 16
 
-// A bill is what one call of a model takes.
-type bill struct {
-	planner  *Planner
-	counter  retrieval.Counter
-	hold     *meter.Hold // nil where no tokens are limited
-	prices   price.Prices
-	prompt   int64 // tokens
-	longest  int64 // tokens of the answer
-	estimate budget.Amount
+// A part is one call of a model.
+type part struct {
+	prompt  int64 // tokens
+	longest int64 // tokens of the answer
+
+	answer llm.Answer
+	err    error
 }
 
-// reserve reserves for a call, and as much as the request itself takes: a plan must not be the
+// A bill is what calls of a model take for one request.
+type bill struct {
+	all     *Planners
+	of      *Request
+	kind    budget.Kind
+	counter retrieval.Counter
+	hold    *meter.Hold // nil where no tokens are limited
+	prices  price.Prices
+	parts   []part // by prompt; each has failed until it is told how it ended
+}
+
+var errPanic = errors.New("panic")
+
+// reserve reserves for calls, and as much as the request itself takes: a helper must not be the
 // reason why the request has no room any more. That part is given back with the rest when the
-// call has ended. Where there is no room for both, the error wraps retrieval.ErrNotAsked, and the
-// *meter.Refusal where the ladder does not let the planner give way.
-func (p *Planner) reserve(ctx context.Context, name string, m rewrite.Model, prompt llm.Prompt) (*bill, error) {
-	n, _ := m.Counter.Count(prompt.Text)
-	b := &bill{planner: p, counter: m.Counter, prompt: int64(n) + overhead, longest: int64(prompt.Output)}
-	if p.all.Meter == nil || p.of.Terms == nil || !p.of.Terms.Tokens() {
+// calls have ended. Where there is no room for both, the error wraps retrieval.ErrNotAsked, and the
+// *meter.Refusal where the ladder does not let a planner give way. A reranker always does.
+func (p *Planners) reserve(ctx context.Context, of *Request, kind budget.Kind, name string, m rewrite.Model, prompts ...llm.Prompt) (*bill, error) {
+	b := &bill{all: p, of: of, kind: kind, counter: m.Counter}
+	for _, prompt := range prompts {
+		n, _ := m.Counter.Count(prompt.Text)
+		b.parts = append(b.parts, part{prompt: int64(n) + overhead, longest: int64(prompt.Output), err: errPanic})
+	}
+	if p.Meter == nil || of.Terms == nil || !of.Terms.Tokens() {
 		return b, nil
 	}
 	var err error
-	if b.prices, err = p.of.Terms.PricesOf(name, m.Row); err != nil {
+	if b.prices, err = of.Terms.PricesOf(name, m.Row); err != nil {
 		return nil, fmt.Errorf("%w: %w", retrieval.ErrNotAsked, err)
 	}
-	b.estimate = budget.Amount{Tokens: b.prompt + b.longest, Money: meter.Money(b.prices.Most(b.prompt, b.longest))}
-	terms, with := *p.of.Terms, b.estimate
-	with.Tokens = min(with.Tokens+p.of.Bare.Tokens, budget.MaxAmount)
-	with.Money = min(with.Money+p.of.Bare.Money, budget.MaxAmount)
-	yields := slices.Contains(terms.Ladder, meter.NoPlanner)
-	if terms.Ladder = nil; yields {
-		terms.Ladder = []meter.Rung{meter.NoPlanner}
+	with := budget.Amount{Tokens: of.Bare.Tokens, Money: of.Bare.Money}
+	for i := range b.parts {
+		part := &b.parts[i]
+		with.Tokens = min(with.Tokens+part.prompt+part.longest, budget.MaxAmount)
+		with.Money = min(with.Money+meter.Money(b.prices.Most(part.prompt, part.longest)), budget.MaxAmount)
 	}
-	call := meter.Call{Tenant: p.of.Tenant, ID: p.of.ID + ":planner", Kind: budget.Planner, Estimate: with}
-	hold, rung, err := p.all.Meter.Reserve(ctx, &terms, call, func(meter.Rung) (budget.Amount, bool) { return budget.Amount{}, true })
+	terms, rung := *of.Terms, meter.NoReranker
+	yields := true
+	if kind == budget.Planner {
+		rung, yields = meter.NoPlanner, slices.Contains(terms.Ladder, meter.NoPlanner)
+	}
+	if terms.Ladder = nil; yields {
+		terms.Ladder = []meter.Rung{rung}
+	}
+	call := meter.Call{Tenant: of.Tenant, ID: of.ID + ":" + string(kind), Kind: kind, Estimate: with}
+	hold, on, err := p.Meter.Reserve(ctx, &terms, call, func(meter.Rung) (budget.Amount, bool) { return budget.Amount{}, true })
 	switch {
-	case err == nil && rung == meter.NoPlanner:
+	case err == nil && on == rung:
 		hold.Settle(budget.Amount{})
 		return nil, errNoRoom
 	case err != nil && yields && errors.As(err, new(*meter.Refusal)):
@@ -69,24 +89,36 @@ func (p *Planner) reserve(ctx context.Context, name string, m rewrite.Model, pro
 	return b, nil
 }
 
-// settle charges what the call took by its answer or error.
-func (b *bill) settle(a llm.Answer, err error) {
-	counted, _ := b.counter.Count(a.Text)
-	used, by, _ := usage.Settlement{
-		Outcome: outcomeOf(err), Found: usage.Found, Prompt: b.prompt, Longest: b.longest,
-		Told:    usage.Usage{Input: a.Usage.Input, Output: a.Usage.Output, Known: a.Usage.Known},
-		Counted: usage.Counted{Output: int64(counted), Known: true},
-	}.Settle()
-	if tell := b.planner.all.Used; tell != nil && (by == usage.AsTold || by == usage.AsCounted) {
-		tell(b.planner.of.Tenant, used.Input+used.Output)
-	}
-	switch {
-	case b.hold == nil:
-	case by == usage.AsNothing:
-		b.hold.Settle(budget.Amount{})
-	default:
+// ended notes how a call ended. Calls may end at the same time.
+func (b *bill) ended(i int, a llm.Answer, err error) { b.parts[i].answer, b.parts[i].err = a, err }
+
+// settle charges what the calls took by their answers or errors.
+func (b *bill) settle() {
+	var sum budget.Amount
+	var told int64
+	for i := range b.parts {
+		part := &b.parts[i]
+		counted, _ := b.counter.Count(part.answer.Text)
+		used, by, _ := usage.Settlement{
+			Outcome: outcomeOf(part.err), Found: usage.Found, Prompt: part.prompt, Longest: part.longest,
+			Told:    usage.Usage{Input: part.answer.Usage.Input, Output: part.answer.Usage.Output, Known: part.answer.Usage.Known},
+			Counted: usage.Counted{Output: int64(counted), Known: true},
+		}.Settle()
+		if by == usage.AsNothing {
+			continue
+		}
+		if by == usage.AsTold || by == usage.AsCounted {
+			told += used.Input + used.Output
+		}
+		sum.Tokens = min(sum.Tokens+used.Input+used.Output, budget.MaxAmount)
 		cost, err := b.prices.Cost(used.Input, used.CachedInput, used.Output)
-		b.hold.Settle(budget.Amount{Tokens: min(used.Input+used.Output, budget.MaxAmount), Money: meter.Money(cost, err)})
+		sum.Money = min(sum.Money+meter.Money(cost, err), budget.MaxAmount)
+	}
+	if b.all.Used != nil && told > 0 {
+		b.all.Used(b.of.Tenant, b.kind, told)
+	}
+	if b.hold != nil {
+		b.hold.Settle(sum)
 	}
 }
 

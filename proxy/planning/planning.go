@@ -1,5 +1,5 @@
-// Package planning asks planners on behalf of requests: in the name of whoever pays for the
-// request, within that tenant's budget, and not again where the same was asked lately.
+// Package planning asks planners and rerankers on behalf of requests: in the name of whoever pays
+// for the request, within that tenant's budget, and not again where the same was asked before.
 package planning
 
 import (
@@ -40,17 +40,19 @@ type Upstream struct {
 	Own  http.Header // Sidenote's own key for it; nil: callers bring theirs
 }
 
-// Planners are what planners of requests share. All fields but Meter and Used are required; they
-// do not change once it is in use.
+// Planners are what planners and rerankers of requests share. Models is required, and Plans where
+// there are Upstreams; fields do not change once it is in use.
 type Planners struct {
-	Upstreams map[string]Upstream
+	Upstreams map[string]Upstream // that plan
 	Plans     Plans
+	Scorers   map[Service]Scorer  // that rerank
+	Judges    map[string]Upstream // whose chat models do
 	Models    rewrite.Models
-	Meter     *meter.Meter                      // nil: nothing is reserved
-	Used      func(tenant string, tokens int64) // hears of each answer
+	Meter     *meter.Meter                                        // nil: nothing is reserved
+	Used      func(tenant string, kind budget.Kind, tokens int64) // hears of each answer
 }
 
-// A Request is one that something is planned for.
+// A Request is one that something is planned or reranked for.
 type Request struct {
 	Tenant   string
 	ID       string // unique
@@ -63,14 +65,15 @@ type Request struct {
 	Credentials http.Header
 
 	Settings retrieval.PlanSettings
+	Rerank   retrieval.RerankSettings
 	Terms    *meter.Terms  // of the tenant
 	Bare     budget.Amount // what the request takes without any source: a plan must leave room for it
 }
 
-// DryRun is a request of nobody for a model. It is planned for in no caller's name, and its tenant
+// DryRun is a request of nobody for a model. Helpers are asked in no caller's name, and its tenant
 // pays as for any other.
 func DryRun(p *rewrite.Policy, model string, terms *meter.Terms) Request {
-	return Request{Tenant: p.Tenant, ID: rand.Text(), Upstream: p.Upstream, Model: model, Settings: p.Planner, Terms: terms}
+	return Request{Tenant: p.Tenant, ID: rand.Text(), Upstream: p.Upstream, Model: model, Settings: p.Planner, Rerank: p.Rerank, Terms: terms}
 }
 
 // A Planner plans for one request. However often it is asked, the model is once at most: the
@@ -81,6 +84,22 @@ type Planner struct {
 	once sync.Once
 	plan retrieval.Plan
 	err  error
+}
+
+// Help lets a policy ask for a request, and returns its planner, nil if it has none. Without
+// Planners nobody is asked.
+func (p *Planners) Help(policy *rewrite.Policy, of Request) (planner *Planner) {
+	if p == nil {
+		return nil
+	}
+	if policy.Planner.MaxQueries > 0 {
+		planner = p.For(of)
+		policy.PlannedBy = planner
+	}
+	if policy.Rerank.Documents > 0 {
+		policy.RerankedBy = p.Reranker(of)
+	}
+	return planner
 }
 
 // For returns the planner of a request.
@@ -143,13 +162,13 @@ func (p *Planner) ask(ctx context.Context, api API, to llm.Call, model string, q
 	if err != nil {
 		return retrieval.Plan{}, err
 	}
-	b, err := p.reserve(ctx, model, m, prompt)
+	b, err := p.all.reserve(ctx, &p.of, budget.Planner, model, m, prompt)
 	if err != nil {
 		return retrieval.Plan{}, err
 	}
-	answer, err := llm.Answer{}, errors.New("panic")
-	defer func() { b.settle(answer, err) }()
-	answer, err = api.Ask(ctx, to, prompt)
+	defer b.settle()
+	answer, err := api.Ask(ctx, to, prompt)
+	b.ended(0, answer, err)
 	switch {
 	case errors.Is(err, llm.ErrNoCompletion):
 		return retrieval.Plan{}, fmt.Errorf("%w: %w", retrieval.ErrBadPlan, err)

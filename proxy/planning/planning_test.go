@@ -135,7 +135,7 @@ func TestCharges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, m := ledger(t)
 			p, used := planners(m, c.api), int64(0)
-			p.Used = func(tenant string, tokens int64) { used += tokens }
+			p.Used = func(tenant string, kind budget.Kind, tokens int64) { used += tokens }
 			_, err := p.For(request(1e6)).Plan(t.Context(), retrieval.Question{Text: "q"})
 			if (err == nil) != (name == "told" || name == "not told" || name == "lies") {
 				t.Error(err)

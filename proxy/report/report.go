@@ -201,6 +201,14 @@ func (r *Report) PlanFailed() retrieval.PlanReason {
 	return ""
 }
 
+// RerankFailed says why the order that the policy asks for is missing; "" if it is not.
+func (r *Report) RerankFailed() retrieval.RerankReason {
+	if r.Outcome == rewrite.Refused {
+		return ""
+	}
+	return r.Rewrite.Ledger.Reranked.Failed()
+}
+
 // A Recorder takes the Report of each request that ended. It must not keep or change
 // the Report, must not block, and must be safe for concurrent use.
 type Recorder interface{ Record(r *Report) }

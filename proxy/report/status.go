@@ -50,7 +50,7 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	l := &r.Rewrite.Ledger
 	if r.Outcome != rewrite.Injected {
 		dst = appendDegraded(dst, r)
-		dst = appendPlanned(dst, l.Planned)
+		dst = appendReranked(appendPlanned(dst, l.Planned), l.Reranked)
 		if r.Reason == rewrite.ReasonWindow {
 			dst = appendWindow(dst, l)
 		}
@@ -72,7 +72,7 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	if l.Planned == nil {
 		dst = append(dst, "; planner="+PlannerOff...)
 	}
-	dst = appendPlanned(dst, l.Planned)
+	dst = appendReranked(appendPlanned(dst, l.Planned), l.Reranked)
 	dst = appendCount(dst, "retrieval-ms", int(r.Rewrite.RetrieveTook.Milliseconds()))
 	dst = appendCount(dst, "rules", l.Rules)
 	dst = appendCount(dst, "tags", l.Tags)
@@ -105,6 +105,14 @@ func appendPlanned(dst []byte, p *retrieval.Planned) []byte {
 		dst = append(dst, "; retrieval_query_planner_applied"...)
 	}
 	return appendString(append(dst, "; retrieval_query_planner_model_id="...), ModelID(p))
+}
+
+// appendReranked appends what came of reranking, unless nothing was to be reranked.
+func appendReranked(dst []byte, r *retrieval.Reranked) []byte {
+	if r == nil {
+		return dst
+	}
+	return appendToken(append(dst, "; rerank="...), string(r.Reason))
 }
 
 // appendDegraded appends the stage that the search did without, if it did.

@@ -43,6 +43,7 @@ func appendLine(dst []byte, r *report.Report) []byte {
 		b = append(append(b, `","degraded":"`...), d...)
 	}
 	b = appendPlanned(append(b, '"'), ledger)
+	b = appendReranked(b, ledger)
 	b = appendMilliseconds(append(b, `,"overhead_ms":`...), r.Overhead)
 	b = appendMilliseconds(append(b, `,"retrieval_ms":`...), r.Rewrite.RetrieveTook)
 	b = appendMilliseconds(append(b, `,"ttfb_ms":`...), r.TTFB)
@@ -71,6 +72,18 @@ func appendPlanned(b []byte, l *rewrite.Ledger) []byte {
 	b = appendText(append(b, `,"retrieval_query_planner_model_id":`...), report.ModelID(p))
 	b = append(append(b, `,"retrieval_query_planner_fallback":"`...), p.Fallback...)
 	return appendMilliseconds(append(b, `","plan_ms":`...), p.Took)
+}
+
+// appendReranked appends what came of reranking; nothing where nothing is reranked.
+func appendReranked(b []byte, l *rewrite.Ledger) []byte {
+	r := l.Reranked
+	if r == nil {
+		return b
+	}
+	b = append(append(b, `,"rerank":"`...), r.Reason...)
+	b = appendText(append(b, `","rerank_model":`...), r.Model)
+	b = strconv.AppendInt(append(b, `,"rerank_documents":`...), int64(r.Documents), 10)
+	return appendMilliseconds(append(b, `,"rerank_ms":`...), r.Took)
 }
 
 // appendUsage appends the tokens that the answer told; nothing if it could not tell them.

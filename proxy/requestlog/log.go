@@ -65,6 +65,9 @@ func (l *Log) Record(r *report.Report) {
 	if why := r.PlanFailed(); why != "" {
 		l.degraded(degradation{"planner", rewrite.Reason(why)})
 	}
+	if why := r.RerankFailed(); why != "" {
+		l.degraded(degradation{"rerank", rewrite.Reason(why)})
+	}
 	if r.Reason == rewrite.ReasonRoute {
 		l.note(r.Route)
 	}

@@ -129,6 +129,7 @@ func checkTreatment(c checker, key string, t Treatment) {
 		c.problem(key+".retrieval.top_k", "%d is more than num_candidates, %d", t.Retrieval.TopK, t.Retrieval.NumCandidates)
 	}
 	checkPlanner(c, key+".planner", t.Planner)
+	checkRerank(c, key+".rerank", t.Rerank)
 	names := map[Name]bool{"sources": true}
 	for i, part := range t.Components {
 		if names[part.Name] && part.Name != "" {

@@ -161,8 +161,8 @@ func (c *Config) VectorStore(name Name) vectorstore.Options {
 	}
 }
 
-// OnlyForKnowledge tells whether an upstream is used for vector stores of bases, for embeddings
-// or by planners, and for no request.
+// OnlyForKnowledge tells whether an upstream is used for vector stores of bases, for embeddings,
+// by planners or by rerankers, and for no request.
 func (c *Config) OnlyForKnowledge(upstream Name) bool {
 	for _, p := range c.tenants {
 		if p.Upstream == string(upstream) {
@@ -175,6 +175,11 @@ func (c *Config) OnlyForKnowledge(upstream Name) bool {
 		}
 	}
 	service, embeds := EmbeddingsUpstream(c)
+	for s := range RerankServices(c) {
+		if s.Upstream == string(upstream) {
+			return true
+		}
+	}
 	return embeds && service == string(upstream) || PlannerUpstreams(c)[string(upstream)]
 }
 

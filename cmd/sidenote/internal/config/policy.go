@@ -43,6 +43,7 @@ type Treatment struct {
 	MinTruncatedTokens Count             `yaml:"min_truncated_tokens" min:"1" max:"1M"`
 	Planner            Planner           `yaml:"planner"`
 	Retrieval          Retrieval         `yaml:"retrieval"`
+	Rerank             Rerank            `yaml:"rerank"`
 	OnEmpty            rewrite.OnEmpty   `yaml:"on_empty,omitempty" of:"pass|notice|refuse"`
 	EmptyAnswer        string            `yaml:"empty_answer"`
 	OnFailure          OnFailure         `yaml:"on_failure"`
@@ -110,6 +111,7 @@ func DefaultPolicy() Policy {
 			ScoreThreshold: Threshold(p.Search.ScoreThreshold), MaxPerDocument: Count(p.Search.MaxPerDocument),
 			DenseWeight: retrieval.DefaultDenseWeight,
 		},
+		Rerank:      defaultRerank(),
 		EmptyAnswer: p.EmptyAnswer,
 		OnFailure:   OnFailure{Retrieval: "pass", Partial: "pass", ContextLength: "retry"},
 		Expose:      report.ExposeNames,

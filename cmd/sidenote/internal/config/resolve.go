@@ -65,6 +65,7 @@ func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
 		out.Budget.Ladder = slices.DeleteFunc(out.Budget.Ladder, func(r meter.Rung) bool { return r == meter.NoPlanner })
 	}
 	out.Metered, out.OutputCap = out.Budget.Tokens(), int(p.MaxOutput)
+	out.Rewrite.Rerank = rerankSettings(c, p.Rerank)
 	out.Rewrite.Search.Thresholds = Thresholds(c.Knowledge, p.Knowledge)
 	return out
 }
@@ -121,12 +122,12 @@ func (c *Config) Tenant(name Name) (proxy.Policy, bool) {
 }
 
 // WorstRetrieval is the longest that any tenant's request waits for sources: for a plan, then
-// for the search.
+// for the search, then for scores.
 func (c *Config) WorstRetrieval() time.Duration {
 	var worst time.Duration
 	for _, tenant := range c.tenants {
 		for p := range tenant.All {
-			worst = max(worst, p.Rewrite.Planner.Timeout+p.Rewrite.Search.Deadline)
+			worst = max(worst, p.Rewrite.Planner.Timeout+p.Rewrite.Search.Deadline+p.Rewrite.Rerank.Timeout)
 		}
 	}
 	return worst

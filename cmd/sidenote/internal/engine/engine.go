@@ -14,6 +14,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/cache"
+	"sidenote/cache/budget"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/config/modelrows"
 	"sidenote/cmd/sidenote/internal/engine/embedding"
@@ -161,9 +162,11 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	keep()
 	if e.Planners = made; made != nil {
 		counted := made.Used
-		made.Used = func(tenant string, tokens int64) {
-			counted(tenant, tokens)
-			o.Used(Planning, tokens)
+		made.Used = func(tenant string, kind budget.Kind, tokens int64) {
+			counted(tenant, kind, tokens)
+			if kind == budget.Planner {
+				o.Used(Planning, tokens)
+			}
 		}
 	}
 	return e, nil

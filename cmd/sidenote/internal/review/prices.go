@@ -1,6 +1,9 @@
 package review
 
-import "sidenote/cmd/sidenote/internal/config"
+import (
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/retrieval/rerank"
+)
 
 // PricesOfNothing lists tenants whose money is limited although no model has a price: each
 // request of theirs that uses tokens would be refused.
@@ -20,18 +23,23 @@ func PricesOfNothing(cfg *config.Config) (list config.Problems) {
 	return list
 }
 
-// PlannersWithoutPrice lists tenants whose money is limited and whose planner's model has no
-// price, so that it would never be asked.
-func PlannersWithoutPrice(cfg *config.Config) (list config.Problems) {
+// HelpersWithoutPrice lists tenants whose money is limited and whose planner's or reranker's chat
+// model has no price, so that it would never be asked.
+func HelpersWithoutPrice(cfg *config.Config) (list config.Problems) {
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
-		model := p.Rewrite.Planner.Model
-		if _, err := p.Budget.PricesOf(model); err == nil || model == "" || len(p.Budget.Prices) == 0 {
-			continue
+		lacks := func(model, setting, outcome string) {
+			if _, err := p.Budget.PricesOf(model); err == nil || model == "" || len(p.Budget.Prices) == 0 {
+				return
+			}
+			key := "policies." + p.Name + "." + setting
+			list = append(list, config.Problem{Place: cfg.Place(key), Key: key, Reason: "money of tenant " +
+				string(name) + " is limited and " + model + " has no price, so nothing is " + outcome + "; give it one in prices"})
 		}
-		key := "policies." + p.Name + ".planner.model"
-		list = append(list, config.Problem{Place: cfg.Place(key), Key: key, Reason: "money of tenant " +
-			string(name) + " is limited and " + model + " has no price, so nothing is planned; give it one in prices"})
+		lacks(p.Rewrite.Planner.Model, "planner.model", "planned")
+		if p.Rewrite.Rerank.Dialect == string(rerank.LLM) {
+			lacks(p.Rewrite.Rerank.Model, "rerank.model", "reranked")
+		}
 	}
 	return list
 }

@@ -106,6 +106,10 @@ func Summary(w io.Writer, cfg *config.Config) {
 			fmt.Fprintf(w, "           planner %s on %s reads questions and %s before them: %d queries at most, %s\n",
 				cmp.Or(s.Model, "auto"), cmp.Or(s.Upstream, p.Upstream), console.Plural(s.Turns, "message"), s.MaxQueries, s.Timeout)
 		}
+		if s := p.Rewrite.Rerank; s.Documents > 0 {
+			fmt.Fprintf(w, "           reranker %s reads questions and what is found for them: the texts of %d candidates at most, %s\n",
+				strings.TrimSpace(s.Model+" on "+s.Upstream), s.Documents, s.Timeout)
+		}
 		if n := len(p.Overrides); n > 0 {
 			fmt.Fprintf(w, "           otherwise for some models or routes: %s, see --tenant %s\n", console.Plural(n, "override"), name)
 		}
@@ -118,9 +122,14 @@ func Summary(w io.Writer, cfg *config.Config) {
 		}
 	}
 	fmt.Fprintf(w, "unknown    %s\n", unknown)
-	sum := ""
-	if config.Planning(cfg) {
+	sum, reranks := "", len(config.RerankServices(cfg)) > 0
+	switch {
+	case config.Planning(cfg) && reranks:
+		sum = ": a plan, then the search, then scores"
+	case config.Planning(cfg):
 		sum = ": a plan, then the search"
+	case reranks:
+		sum = ": the search, then scores"
 	}
 	fmt.Fprintf(w, "retrieval  at most %s a request%s\n", cfg.WorstRetrieval().Round(time.Millisecond), sum)
 }

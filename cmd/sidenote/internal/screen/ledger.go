@@ -75,6 +75,9 @@ func counts(w io.Writer, l *rewrite.Ledger) {
 		fmt.Fprintln(w, line)
 	}
 	planned(w, l.Planned)
+	if r := l.Reranked; r != nil {
+		fmt.Fprintf(w, "rerank %s: %s, %s\n", r.Reason, console.Clean(strings.TrimSpace(r.Model+" on "+r.Upstream)), console.Plural(r.Documents, "document"))
+	}
 }
 
 // planned prints what came of planning, and what was searched beside the question.

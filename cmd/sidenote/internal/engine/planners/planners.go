@@ -1,5 +1,5 @@
-// Package planners makes the planners of a configuration: who asks the models, and the plans
-// that are remembered.
+// Package planners makes the planners and rerankers of a configuration: who asks the services, and
+// the plans that are remembered.
 package planners
 
 import (
@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"sidenote/cache"
+	"sidenote/cache/budget"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
 	"sidenote/proxy/meter"
@@ -30,54 +31,73 @@ type Options struct {
 	Watch   func(name string, open func() bool) // shows whether an upstream is left alone
 }
 
-// Planners keeps the clients of the upstreams that planners ask, and their plans. It is safe for
-// concurrent use.
+// Planners keeps the clients of the upstreams that planners and rerankers ask, and plans. It is safe
+// for concurrent use.
 type Planners struct {
 	options Options
 
 	mu      sync.Mutex
 	memory  *cache.Memory // nil until there is a planner
 	plans   *cache.Plans
-	clients map[string]client // by upstream: those in use
+	clients map[string]client // by use and upstream, as in "planner/small": those in use
 	watched []string
 }
 
 // A client is the client of an upstream, with what it was made of.
 type client struct {
 	of proxy.Upstream
-	*llm.Client
+	service
+}
+
+// A service is asked by planners or rerankers: a llm.Client or a rerank.Client.
+type service interface {
+	Skips() bool
+	Trouble() []string
+	Close()
 }
 
 // New returns Planners without any client.
 func New(o Options) *Planners { return &Planners{options: o, clients: map[string]client{}} }
 
-// Of makes the planners of a configuration; nil where no policy has one. What only an earlier
-// configuration asked stays open until keep is called.
+// Of makes the planners and rerankers of a configuration; nil where no policy has one. What only an
+// earlier configuration asked stays open until keep is called.
 func (p *Planners) Of(cfg *config.Config, models rewrite.Models) (made *planning.Planners, keep func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	next := map[string]client{}
 	keep = func() { p.keep(next) }
-	asked := config.PlannerUpstreams(cfg)
-	if len(asked) == 0 {
+	asked, rerank := config.PlannerUpstreams(cfg), config.RerankServices(cfg)
+	if len(asked)+len(rerank) == 0 {
 		return nil, keep, nil
 	}
-	if p.plans == nil {
+	if p.plans == nil && len(asked) > 0 {
 		if err := p.openPlans(); err != nil {
 			return nil, nil, err
 		}
 	}
 	made = &planning.Planners{
-		Upstreams: map[string]planning.Upstream{}, Plans: p.plans, Models: models, Meter: p.options.Meter,
-		Used: func(tenant string, tokens int64) { metrics.PlannerUsed(p.options.Metrics, tenant, tokens) },
+		Upstreams: map[string]planning.Upstream{}, Scorers: map[planning.Service]planning.Scorer{}, Judges: map[string]planning.Upstream{},
+		Plans: p.plans, Models: models, Meter: p.options.Meter,
+		Used: func(tenant string, kind budget.Kind, tokens int64) {
+			metrics.HelperUsed(p.options.Metrics, tenant, kind, tokens)
+		},
 	}
-	for name, u := range config.ProxyUpstreams(cfg) {
-		if asked[name] {
-			next[name] = p.clientOf(name, u)
-			made.Upstreams[name] = planning.Upstream{API: next[name].Client, Base: u.BaseURL.String(), Own: proxy.OwnKey(u)}
-		}
+	upstreams := config.ProxyUpstreams(cfg)
+	for name := range asked {
+		u := upstreams[name]
+		made.Upstreams[name] = planning.Upstream{API: p.chats("planner", u, next), Base: u.BaseURL.String(), Own: proxy.OwnKey(u)}
 	}
+	p.addRerankers(made, rerank, upstreams, next)
 	return made, keep, nil
+}
+
+// chats returns the client of an upstream's models for a use, and adds it to next.
+func (p *Planners) chats(use string, u proxy.Upstream, next map[string]client) *llm.Client {
+	return clientOf(p, use, u, next, func() *llm.Client {
+		return llm.New(llm.Options{
+			Use: use, Name: u.Name, BaseURL: u.BaseURL, Dial: u.Dial.Context, TLS: u.Dial.TLS(u.BaseURL.Hostname()), Changed: p.options.Changed,
+		})
+	})
 }
 
 // openPlans makes the memory of plans.
@@ -93,24 +113,27 @@ func (p *Planners) openPlans() (err error) {
 	return nil
 }
 
-// clientOf returns the client of an upstream: the one in use, if it is reached in the same way.
-func (p *Planners) clientOf(name string, u proxy.Upstream) client {
+// clientOf returns the client of an upstream for a use: the one in use, if it is reached in the same
+// way and with the same key. It is added to next.
+func clientOf[C service](p *Planners, use string, u proxy.Upstream, next map[string]client, open func() C) C {
+	name := use + "/" + u.Name
 	c, ok := p.clients[name]
-	if ok && c.of.BaseURL.String() == u.BaseURL.String() && c.of.Dial.Equal(u.Dial) {
-		return c
+	if made, same := c.service.(C); ok && same && c.of.BaseURL.String() == u.BaseURL.String() && c.of.Dial.Equal(u.Dial) && c.of.APIKey == u.APIKey {
+		next[name] = c
+		return made
 	}
 	if !slices.Contains(p.watched, name) {
 		p.watched = append(p.watched, name)
-		p.options.Watch("planner/"+name, func() bool {
+		p.options.Watch(name, func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			c, ok := p.clients[name]
 			return ok && c.Skips()
 		})
 	}
-	return client{u, llm.New(llm.Options{
-		Use: "planner", Name: name, BaseURL: u.BaseURL, Dial: u.Dial.Context, TLS: u.Dial.TLS(u.BaseURL.Hostname()), Changed: p.options.Changed,
-	})}
+	made := open()
+	next[name] = client{u, made}
+	return made
 }
 
 // keep closes the clients that are not in next. Their calls under way go on.
@@ -120,7 +143,7 @@ func (p *Planners) keep(next map[string]client) {
 	p.clients = next
 	p.mu.Unlock()
 	for name, c := range old {
-		if next[name].Client != c.Client {
+		if next[name].service != c.service {
 			c.Close()
 		}
 	}
@@ -131,7 +154,7 @@ func (p *Planners) Trouble() (lines []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.clients {
-		lines = append(lines, c.Client.Trouble()...)
+		lines = append(lines, c.Trouble()...)
 	}
 	slices.Sort(lines)
 	return lines

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A judge is a service that reranks in all dialects. The document about snails is the best. What it
+// answers depends on a word in the question.
+type judge struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked []string // credential, path and number of documents of each call
+}
+
+func newJudge(t *testing.T) *judge {
+	t.Helper()
+	j := &judge{}
+	leaving := make(chan struct{})
+	j.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { j.answer(w, r, leaving) }))
+	t.Cleanup(func() { close(leaving); j.Close() })
+	return j
+}
+
+func (j *judge) answer(w http.ResponseWriter, r *http.Request, leaving <-chan struct{}) {
+	var req struct {
+		Query            string
+		Documents, Texts []string
+		Messages         []struct{ Content string }
+	}
+	body, _ := io.ReadAll(r.Body)
+	if json.Unmarshal(body, &req) != nil { // a probe
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	texts, chat := slices.Concat(req.Documents, req.Texts), len(req.Messages) > 0
+	if chat {
+		var data struct {
+			Question  string
+			Documents []struct{ Text string }
+		}
+		_ = json.Unmarshal([]byte(req.Messages[1].Content), &data)
+		for req.Query = data.Question; len(texts) < len(data.Documents); {
+			texts = append(texts, data.Documents[len(texts)].Text)
+		}
+	}
+	j.mu.Lock()
+	j.asked = append(j.asked, fmt.Sprint(r.Header.Get("Authorization"), " ", r.RequestURI, " ", len(texts)))
+	j.mu.Unlock()
+	list := []map[string]any{}
+	for i, text := range texts {
+		score := 0.1
+		if strings.Contains(text, "snails") {
+			score = 0.9
+		}
+		switch {
+		case chat:
+			list = append(list, map[string]any{"index": i, "score": 10 * score})
+		case req.Texts != nil:
+			list = append(list, map[string]any{"index": i, "score": score})
+		default:
+			list = append(list, map[string]any{"index": i, "relevance_score": score})
+		}
+	}
+	switch {
+	case strings.Contains(req.Query, "down"):
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	case strings.Contains(req.Query, "hangs"):
+		select {
+		case <-r.Context().Done():
+		case <-leaving:
+		}
+		return
+	case strings.Contains(req.Query, "huge"):
+		for range 64 {
+			if _, err := w.Write(make([]byte, 1<<16)); err != nil {
+				return
+			}
+		}
+		return
+	case strings.Contains(req.Query, "twice"):
+		list[1] = list[0]
+	case strings.Contains(req.Query, "missing"):
+		list = list[1:]
+	case strings.Contains(req.Query, "beyond"):
+		list[0]["index"] = len(list)
+	case strings.Contains(req.Query, "sorry"):
+		_, _ = io.WriteString(w, `{"error":{"message":"overloaded"}}`)
+		return
+	}
+	var answer any = list
+	switch {
+	case chat:
+		text, _ := json.Marshal(map[string]any{"scores": list})
+		answer = map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": string(text)}}}, "usage": map[string]any{"prompt_tokens": 300, "completion_tokens": 20}}
+	case req.Texts == nil:
+		answer = map[string]any{"results": list}
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func (j *judge) calls() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	asked := j.asked
+	j.asked = nil
+	return asked
+}
+
+// serveReranking starts a Sidenote whose policy has a reranker, over documents about gardens.
+func serveReranking(t *testing.T, up *recorder, j *judge, rerank string) *process {
+	t.Helper()
+	docs := writeFiles(t, map[string][]byte{
+		"beds.md":    []byte("# Garden beds\n\nGarden garden beds in the garden: how a garden is laid out."),
+		"paths.md":   []byte("# Garden paths\n\nA garden has paths; the paths of a garden are of gravel."),
+		"plants.md":  []byte("# Plants\n\nPlants of the garden are watered by night."),
+		"visitor.md": []byte("# Visitors\n\nThere are snails, which come to every corner by night and leave with the dawn: a garden has them too."),
+	})
+	file := written(t, "sidenote.yaml", fmt.Sprintf(`upstream: %s
+upstreams: {judge: {base_url: %s, api_key: {env: JUDGE_KEY}}}
+knowledge: {docs: %q}
+state: ":memory:"
+policies: {default: {upstream: default, knowledge: [docs], rerank: %s}}
+`, up.URL, j.URL, docs, rerank))
+	return serveIn(t, func(name string) (string, bool) {
+		if name != "JUDGE_KEY" {
+			return "", false
+		}
+		return "key-of-judge", true
+	}, "--config", file)
+}
+
+// ledgerOf is a dry run of a question.
+func ledgerOf(t *testing.T, p *process, question string) (order []string, reason string) {
+	t.Helper()
+	var dry struct {
+		Ledger struct {
+			Sources []struct {
+				ID  int
+				Doc string `json:"doc_id"`
+			}
+			Rerank struct{ Reason string }
+		}
+	}
+	_, text := posted(t, p.admin+"/v1/rewrite", "", fmt.Sprintf(`{"model":"gpt-4o","messages":[{"role":"user","content":%q}]}`, question))
+	if err := json.Unmarshal([]byte(text), &dry); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	for _, s := range dry.Ledger.Sources {
+		if s.ID > 0 {
+			order = append(order, s.Doc)
+		}
+	}
+	return order, dry.Ledger.Rerank.Reason
+}
+
+// Each dialect puts the best first, by the upstream's own key; what was ordered is remembered.
+func TestRerankDialects(t *testing.T) {
+	const question = "What is in the garden?"
+	plain, _ := ledgerOf(t, serveReranking(t, newRecorder(t), newJudge(t), "off"), question)
+	if len(plain) != 4 || plain[0] == "visitor.md" {
+		t.Fatalf("without a reranker: %q", plain)
+	}
+	want := append([]string{"visitor.md"}, slices.DeleteFunc(slices.Clone(plain), func(doc string) bool { return doc == "visitor.md" })...)
+	for dialect, path := range map[string]string{"cohere": "/v1/rerank 4", "tei": "/rerank 4", "llm": "/v1/chat/completions 1"} {
+		j := newJudge(t)
+		p := serveReranking(t, newRecorder(t), j, "{upstream: judge, model: m, dialect: "+dialect+"}")
+		for range 2 {
+			if status := planned(t, p, "key-of-caller", question); !strings.Contains(status, "; rerank=ok; ") || strings.Contains(status, "degraded") {
+				t.Errorf("%s: %s", dialect, status)
+			}
+		}
+		calls := j.calls()
+		if n := map[string]int{"llm": 4}[dialect]; len(calls) != max(1, n) || calls[0] != "Bearer key-of-judge "+path {
+			t.Errorf("%s: asked %q", dialect, calls)
+		}
+		if order, reason := ledgerOf(t, p, question); !slices.Equal(order, want) || reason != "ok" || len(j.calls()) > 0 {
+			t.Errorf("%s: %q, %s, want %q", dialect, order, reason, want)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package planning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"sidenote/cache/budget"
+	"sidenote/retrieval"
+	"sidenote/retrieval/llm"
+	"sidenote/retrieval/rerank"
+)
+
+// A Scorer scores documents: a rerank.Client.
+type Scorer interface {
+	Scores(ctx context.Context, model, query string, documents []string) ([]float64, error)
+}
+
+// A Service is an upstream that reranks, in a dialect.
+type Service struct {
+	Upstream string
+	Dialect  rerank.Dialect
+}
+
+// A Reranker reranks for one request. However often it is asked the same, the service is once: the
+// request is rewritten again where it has to be cheaper, and finds the same then.
+type Reranker struct {
+	all *Planners
+	of  Request
+
+	mu        sync.Mutex
+	query     string
+	documents []string // nil until it is asked
+	scores    []float64
+	err       error
+}
+
+// Reranker returns the reranker of a request.
+func (p *Planners) Reranker(of Request) *Reranker { return &Reranker{all: p, of: of} }
+
+// Rerank implements retrieval.Reranker.
+func (r *Reranker) Rerank(ctx context.Context, query string, documents []string) ([]float64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.documents == nil || r.query != query || !slices.Equal(r.documents, documents) {
+		r.query, r.documents = query, documents
+		r.scores, r.err = r.find(ctx, query, documents)
+	}
+	return r.scores, r.err
+}
+
+func (r *Reranker) find(ctx context.Context, query string, documents []string) ([]float64, error) {
+	s := &r.of.Rerank
+	if scorer, ok := r.all.Scorers[Service{s.Upstream, rerank.Dialect(s.Dialect)}]; ok {
+		return scorer.Scores(ctx, s.Model, query, documents)
+	}
+	if u, ok := r.all.Judges[s.Upstream]; ok && s.Dialect == string(rerank.LLM) {
+		return r.judge(ctx, u, query, documents)
+	}
+	return nil, fmt.Errorf("no service: %w", retrieval.ErrNotAsked)
+}
+
+// judge asks a chat model, by Sidenote's own key, and pays for it.
+func (r *Reranker) judge(ctx context.Context, u Upstream, query string, documents []string) ([]float64, error) {
+	model := r.of.Rerank.Model
+	m := r.all.Models.Model(model)
+	prompts, parts, err := rerank.Prompts(llm.Model{Name: model, CompletionCap: m.CompletionCap}, query, documents)
+	if err != nil {
+		return nil, err
+	}
+	b, err := r.all.reserve(ctx, &r.of, budget.Rerank, model, m, prompts...)
+	if err != nil {
+		return nil, err
+	}
+	defer b.settle()
+	scores := make([][]float64, len(parts))
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range prompts {
+		g.Go(func() error {
+			answer, err := u.API.Ask(ctx, llm.Call{Header: u.Own, Own: true}, prompts[i])
+			b.ended(i, answer, err)
+			switch {
+			case errors.Is(err, llm.ErrNoCompletion):
+				return fmt.Errorf("%w: %w", retrieval.ErrBadScores, err)
+			case err != nil:
+				return err
+			}
+			scores[i], err = rerank.Read(answer.Text, len(parts[i]))
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return slices.Concat(scores...), nil
+}
