@@ -10,10 +10,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // A judge is a service that reranks in all dialects. The document about snails is the best. What it
-// answers depends on a word in the question.
+// answers depends on a sign in the question.
 type judge struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -70,29 +71,27 @@ func (j *judge) answer(w http.ResponseWriter, r *http.Request, leaving <-chan st
 		}
 	}
 	switch {
-	case strings.Contains(req.Query, "down"):
+	case strings.Contains(req.Query, "↓"):
 		w.WriteHeader(http.StatusInternalServerError)
 		return
-	case strings.Contains(req.Query, "hangs"):
+	case strings.Contains(req.Query, "↔"):
 		select {
 		case <-r.Context().Done():
 		case <-leaving:
 		}
 		return
-	case strings.Contains(req.Query, "huge"):
+	case strings.Contains(req.Query, "↑"):
 		for range 64 {
 			if _, err := w.Write(make([]byte, 1<<16)); err != nil {
 				return
 			}
 		}
 		return
-	case strings.Contains(req.Query, "twice"):
-		list[1] = list[0]
-	case strings.Contains(req.Query, "missing"):
+	case strings.Contains(req.Query, "←"):
 		list = list[1:]
-	case strings.Contains(req.Query, "beyond"):
+	case strings.Contains(req.Query, "→"):
 		list[0]["index"] = len(list)
-	case strings.Contains(req.Query, "sorry"):
+	case strings.Contains(req.Query, "☂"):
 		_, _ = io.WriteString(w, `{"error":{"message":"overloaded"}}`)
 		return
 	}
@@ -184,6 +183,64 @@ func TestRerankDialects(t *testing.T) {
 		}
 		if order, reason := ledgerOf(t, p, question); !slices.Equal(order, want) || reason != "ok" || len(j.calls()) > 0 {
 			t.Errorf("%s: %q, %s, want %q", dialect, order, reason, want)
+		}
+	}
+}
+
+// Whatever a reranker does, the request is answered with what the search found in its order, and
+// status, dry run, metrics and log say what happened. Nothing of that is remembered.
+func TestRerankReasons(t *testing.T) {
+	j := newJudge(t)
+	p := serveReranking(t, newRecorder(t), j, "{upstream: judge, model: m, dialect: tei, timeout: 500ms}")
+	plain := serveReranking(t, newRecorder(t), j, "off")
+	for _, c := range []struct{ question, reason string }{ // what works stands between what fails, or nobody is asked any more
+		{"What is in the garden?", "ok"},
+		{"What is in the garden? ↓", "error"},
+		{"What is in the garden? →", "invalid"},
+		{"Garden, what is in it?", "ok"},
+		{"What is in the garden? ↔", "timeout"},
+		{"What is in the garden? ←", "invalid"},
+		{"What is in that garden?", "ok"},
+		{"What is in the garden? ↑", "error"},
+		{"What is in the garden? ☂", "invalid"},
+		{"snails", "disabled"},
+	} {
+		began := time.Now()
+		status := planned(t, p, "key-of-caller", c.question)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%s: took %v", c.question, took)
+		}
+		failed := c.reason != "ok" && c.reason != "disabled"
+		if !strings.HasPrefix(status, "injected; ") || !strings.Contains(status, "; rerank="+c.reason+"; ") || strings.Contains(status, "; degraded=rerank; ") != failed {
+			t.Errorf("%s: %s", c.question, status)
+		}
+		if !failed {
+			continue
+		}
+		want, _ := ledgerOf(t, plain, c.question)
+		if order, reason := ledgerOf(t, p, c.question); !slices.Equal(order, want) || reason != c.reason {
+			t.Errorf("%s: %q, %s, want %q", c.question, order, reason, want)
+		}
+	}
+	_, text := get(t, p.admin+"/metrics")
+	for _, line := range []string{
+		`sidenote_reranks_total{reason="ok"}`, `sidenote_reranks_total{reason="invalid"}`, `sidenote_reranks_total{reason="error"}`,
+		`sidenote_reranks_total{reason="timeout"}`, `sidenote_reranks_total{reason="disabled"}`,
+		`sidenote_degraded_total{reason="invalid",stage="rerank"}`, `sidenote_degraded_total{reason="timeout",stage="rerank"}`,
+		`sidenote_degraded_total{reason="error",stage="rerank"}`, `sidenote_breaker_open{name="rerank-tei/judge"} `,
+		`sidenote_stage_duration_seconds_count{stage="rerank"}`,
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no %s", line)
+		}
+	}
+	if t.Failed() {
+		return
+	}
+	log := p.out.until(t, `"rerank":"timeout","rerank_model":"m","rerank_documents":`)
+	for _, secret := range []string{"gravel", "garden", "key-of-judge", "key-of-caller"} {
+		if strings.Contains(log, secret) {
+			t.Errorf("the log has %q", secret)
 		}
 	}
 }
