@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"sidenote/cache/budget"
 	"sidenote/retrieval"
 	"sidenote/retrieval/llm"
@@ -78,22 +76,19 @@ func (r *Reranker) judge(ctx context.Context, u Upstream, query string, document
 	}
 	defer b.settle()
 	scores := make([][]float64, len(parts))
-	g, ctx := errgroup.WithContext(ctx)
-	for i := range prompts {
-		g.Go(func() error {
-			answer, err := u.API.Ask(ctx, llm.Call{Header: u.Own, Own: true}, prompts[i])
-			b.ended(i, answer, err)
-			switch {
-			case errors.Is(err, llm.ErrNoCompletion):
-				return fmt.Errorf("%w: %w", retrieval.ErrBadScores, err)
-			case err != nil:
-				return err
-			}
-			scores[i], err = rerank.Read(answer.Text, len(parts[i]))
+	err = rerank.Each(ctx, len(prompts), func(ctx context.Context, i int) error {
+		answer, err := u.API.Ask(ctx, llm.Call{Header: u.Own, Own: true}, prompts[i])
+		b.ended(i, answer, err)
+		switch {
+		case errors.Is(err, llm.ErrNoCompletion):
+			return fmt.Errorf("%w: %w", retrieval.ErrBadScores, err)
+		case err != nil:
 			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
+		}
+		scores[i], err = rerank.Read(answer.Text, len(parts[i]))
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	return slices.Concat(scores...), nil

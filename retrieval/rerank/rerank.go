@@ -110,15 +110,28 @@ func (c *Client) Scores(ctx context.Context, model, query string, documents []st
 	}
 	batches := slices.Collect(slices.Chunk(documents, teiBatch))
 	all := make([][]float64, len(batches))
+	err := Each(ctx, len(batches), func(ctx context.Context, i int) (err error) {
+		all[i], err = c.scores(ctx, model, query, batches[i])
+		return err
+	})
+	return slices.Concat(all...), err
+}
+
+// Each makes n calls side by side and returns their first error, which ends the others. A panic of
+// one is its error.
+func Each(ctx context.Context, n int, call func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
-	for i, batch := range batches {
+	for i := range n {
 		g.Go(func() (err error) {
-			all[i], err = c.scores(ctx, model, query, batch)
-			return err
+			defer func() {
+				if broken := recover(); broken != nil {
+					err = fmt.Errorf("panic: %v", broken)
+				}
+			}()
+			return call(ctx, i)
 		})
 	}
-	err := g.Wait()
-	return slices.Concat(all...), err
+	return g.Wait()
 }
 
 // scores makes one call.
