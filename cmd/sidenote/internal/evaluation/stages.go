@@ -137,8 +137,14 @@ func (s *Subject) count(ctx context.Context, e *engine.Engine, id string, c *kno
 // ErrNoModel says that nobody can tell which model plans.
 var ErrNoModel = errors.New("the policy's planner is auto, the model of the request; name one by --model")
 
+// ErrReranked says that a stage of the policy is not measured.
+var ErrReranked = errors.New("the policy reranks, which eval does not measure; say rerank: off in a copy of it")
+
 // stage makes what ranks, and answers, as requests of a policy do.
 func (s *Subject) stage(e *engine.Engine, p rewrite.Policy, model string) error {
+	if p.Rerank.Documents > 0 {
+		return ErrReranked
+	}
 	ranking, request := engine.Uncached(e)
 	words, vectors := engine.Arms(e)
 	add := func(name string, r retrieval.Retriever) {
