@@ -28,8 +28,8 @@ const (
 	// withWords is the part of that which is enough for a chunk that is an answer by its words.
 	withWords = 0.75
 	// wordsAlone is how many times the least of an answer the words make one whatever the cosine:
-	// models know little of names, error codes and the like. Of the questions of two collections
-	// it keeps 0.4 % and none that cosines lose, and no message about nothing gets a source by it.
+	// models know little of names, error codes and the like. By MiniLM it gives a source back to
+	// one in 250 questions of SciFact, and to no message about nothing.
 	wordsAlone = 2
 	// sampled is how many passages are compared with their neighbours, and neighbours how many of
 	// these are looked through for one of another document.

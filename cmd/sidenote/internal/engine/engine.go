@@ -149,15 +149,23 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	}
 	pipeline := &retrieval.Pipeline{Bases: e.catalogue.retriever, Joint: e.catalogue.joint, Terms: terms, Punctual: true} // all behind caches
 	prepare := retrieval.Prepare{Next: e.caches.before(pipeline, cache.Selected), Ref: e.catalogue.Ref, Terms: terms, Join: followup.Join}
-	options := planners.Options{Cache: cfg.Cache, Metrics: m.metrics, Cached: m.cached, Changed: m.changed, Watch: m.watchBreaker}
+	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &models.Table{Rows: modelrows.Table(cfg.Models), Encodings: reader.encodings}, Calibration: tracker}
+	if err := e.openPlanners(o); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// openPlanners makes what asks the planners and rerankers of policies.
+func (e *Engine) openPlanners(o Options) error {
+	options := planners.Options{Cache: e.Config.Cache, Metrics: e.monitor.metrics, Cached: e.monitor.cached, Changed: e.monitor.changed, Watch: e.monitor.watchBreaker}
 	if e.budgets != nil {
 		options.Meter = e.budgets.meter
 	}
 	e.planners = planners.New(options)
-	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &models.Table{Rows: modelrows.Table(cfg.Models), Encodings: reader.encodings}, Calibration: tracker}
-	made, keep, err := e.planners.Of(cfg, e.Rewriter.Models)
+	made, keep, err := e.planners.Of(e.Config, e.Rewriter.Models)
 	if err != nil {
-		return nil, errors.Join(err, e.Close())
+		return err
 	}
 	keep()
 	if e.Planners = made; made != nil {
@@ -169,7 +177,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 			}
 		}
 	}
-	return e, nil
+	return nil
 }
 
 // floorWait is how long a search of several bases waits for their least score to be measured
