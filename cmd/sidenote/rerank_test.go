@@ -222,7 +222,10 @@ func TestRerankReasons(t *testing.T) {
 			t.Errorf("%s: %q, %s, want %q", c.question, order, reason, want)
 		}
 	}
-	_, text := get(t, p.admin+"/metrics")
+	text := "" // the last request is counted a moment after its answer has come
+	for begin := time.Now(); !strings.Contains(text, `sidenote_reranks_total{reason="disabled"}`) && time.Since(begin) < time.Minute; {
+		_, text = get(t, p.admin+"/metrics")
+	}
 	for _, line := range []string{
 		`sidenote_reranks_total{reason="ok"}`, `sidenote_reranks_total{reason="invalid"}`, `sidenote_reranks_total{reason="error"}`,
 		`sidenote_reranks_total{reason="timeout"}`, `sidenote_reranks_total{reason="disabled"}`,
