@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sidenote/cache"
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 )
 
 // Lists that differ in any element have different keys, and so have a list and the text
@@ -17,7 +17,7 @@ func TestM13KeyIsInjectiveInFilterValues(t *testing.T) {
 	list := rapid.SliceOfN(element, 0, 4)
 	key := func(values any) cache.Key {
 		q := question("how long")
-		q.Filter = &retrieval.Filter{Type: retrieval.FilterNin, Key: "audience", Value: values}
+		q.Filter = &filter.Filter{Type: filter.Nin, Key: "audience", Value: values}
 		return cache.NewKey(cache.Candidates, q)
 	}
 	set := func(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }

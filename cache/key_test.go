@@ -12,6 +12,7 @@ import (
 
 	"sidenote/cache"
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 )
 
 // vary calls visit once for every leaf of v, and for every way in which a list can
@@ -60,7 +61,7 @@ func vary(t *testing.T, path string, v reflect.Value, visit func(path string)) {
 		visit(path + " empty")
 		v.Set(old)
 	case reflect.Pointer:
-		if _, filter := v.Interface().(*retrieval.Filter); !filter {
+		if _, filter := v.Interface().(*filter.Filter); !filter {
 			vary(t, path, v.Elem(), visit)
 			v.Set(reflect.Zero(v.Type()))
 			visit(path + " none")
@@ -73,7 +74,7 @@ func vary(t *testing.T, path string, v reflect.Value, visit func(path string)) {
 			`{"type":"eq","key":"Audience","value":"readers"}`, `{"type":"eq","key":"audience","value":1}`,
 			`{"type":"eq","key":"audience","value":"1"}`, `{"type":"and","filters":[{"type":"eq","key":"audience","value":"readers"}]}`,
 		} {
-			other, err := retrieval.ParseFilter([]byte(text))
+			other, err := filter.Parse([]byte(text))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,11 +162,11 @@ func TestRecentCoversEveryField(t *testing.T) {
 // often equal.
 func TestKeyIsInjective(t *testing.T) {
 	letters := rapid.StringOfN(rapid.SampledFrom([]rune("ab\x00\x01:")), 0, 3, -1)
-	filter := rapid.Custom(func(t *rapid.T) *retrieval.Filter {
+	filter := rapid.Custom(func(t *rapid.T) *filter.Filter {
 		if rapid.Bool().Draw(t, "none") {
 			return nil
 		}
-		return &retrieval.Filter{Type: retrieval.FilterEq, Key: letters.Draw(t, "key"), Value: letters.Draw(t, "value")}
+		return &filter.Filter{Type: filter.Eq, Key: letters.Draw(t, "key"), Value: letters.Draw(t, "value")}
 	})
 	query := rapid.Custom(func(t *rapid.T) retrieval.Query {
 		return retrieval.Query{

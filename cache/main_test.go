@@ -8,6 +8,7 @@ import (
 
 	"sidenote/cache"
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,7 +39,7 @@ func question(text string) retrieval.Query {
 	settings.Thresholds = []retrieval.Threshold{{Knowledge: "docs", Relevance: 0.5}, {Knowledge: "faq", Relevance: 0.25}}
 	return retrieval.Query{
 		Tenant:   "acme",
-		Filter:   &retrieval.Filter{Type: retrieval.FilterEq, Key: "audience", Value: "readers"},
+		Filter:   &filter.Filter{Type: filter.Eq, Key: "audience", Value: "readers"},
 		Bases:    []retrieval.Ref{{Knowledge: "docs", Generation: "ab12"}, {Knowledge: "faq", Generation: "cd34"}},
 		Text:     text,
 		Previous: []retrieval.Turn{{Text: "before", Weight: 0.5}, {Text: "long before", Weight: 0.25}},

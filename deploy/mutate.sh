@@ -18,7 +18,8 @@ rooms() {
   cat <<'EOF'
 proxy;        headers.go; Credential|HeaderOptions|MergeTakes|M31; ^$
 proxy/route;  route.go; .; ^$
-retrieval;    filter.go filterparse.go filtervalue.go select.go; .; ^$
+retrieval;    select.go; .; ^$
+retrieval/filter; filter.go parse.go value.go; .; ^$
 rewrite;      plan.go element.go sources.go place.go options.go; .; RewriteHolds|AssembliesCounted|StoredCounts|Remembers|Linear|CostsAre
 rewrite/chat; request.go; .; Inside|LongQuestion|ParserKeeps
 rewrite/tags; ended.go fold.go neutralise.go reference.go render.go skip.go tags.go; .; ^$

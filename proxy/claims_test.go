@@ -6,7 +6,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/report"
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
 )
 
@@ -15,8 +15,8 @@ import (
 func TestCallersWithoutClaims(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	byClaim := func(p *proxy.Policy) {
-		p.Rewrite.Filter = retrieval.AllOf(&retrieval.Filter{Type: retrieval.FilterEq, Key: "a", Value: "b"},
-			&retrieval.Filter{Type: retrieval.FilterIn, Key: "department", Value: retrieval.Claim("departments")})
+		p.Rewrite.Filter = filter.AllOf(&filter.Filter{Type: filter.Eq, Key: "a", Value: "b"},
+			&filter.Filter{Type: filter.In, Key: "department", Value: filter.Claim("departments")})
 	}
 	f := func(g *rig, body string, lines ...string) {
 		t.Helper()

@@ -16,6 +16,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
 )
 
@@ -117,7 +118,7 @@ func TestWhatIsLeftAlone(t *testing.T) {
 	lenient := open(t, u, func(p *proxy.Policy) { p.MaxRewriteBytes = 300 })
 	strict := open(t, u, func(p *proxy.Policy) { p.MaxRewriteBytes, p.Rewrite.RefuseOnFailure = 300, true })
 	filtered := open(t, u, func(p *proxy.Policy) {
-		p.MaxRewriteBytes, p.Rewrite.Filter = 300, &retrieval.Filter{Type: retrieval.FilterEq, Key: "audience", Value: "public"}
+		p.MaxRewriteBytes, p.Rewrite.Filter = 300, &filter.Filter{Type: filter.Eq, Key: "audience", Value: "public"}
 	})
 	f := func(body, reason string, code int, lines ...string) {
 		t.Helper()

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 )
 
 // engines are the bases of a pipeline under test.
@@ -159,7 +160,7 @@ func TestPipelineAsksEachBaseAlone(t *testing.T) {
 		}
 	}
 	q := asking("a", "b")
-	q.Filter, q.Previous, q.Encoding = &retrieval.Filter{Type: retrieval.FilterEq, Key: "audience", Value: "readers"}, []retrieval.Turn{{Text: "before", Weight: 0.5}}, "o200k_base"
+	q.Filter, q.Previous, q.Encoding = &filter.Filter{Type: filter.Eq, Key: "audience", Value: "readers"}, []retrieval.Turn{{Text: "before", Weight: 0.5}}, "o200k_base"
 	q.Settings.NumCandidates = 17
 	res, err := engines{"a": note(0), "b": note(1)}.pipeline().Retrieve(t.Context(), q)
 	if err != nil {

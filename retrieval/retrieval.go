@@ -3,7 +3,7 @@
 // the answers of several knowledge bases into one short list: prepare, search,
 // threshold, dedupe, diversify, order.
 //
-// It imports nothing of ours and knows nothing of HTTP, prompts or tokens' use:
+// Of ours it imports its filters only, and it knows nothing of HTTP, prompts or budgets:
 // engines live in its children, caching in package cache, rendering in package
 // rewrite.
 package retrieval
@@ -13,6 +13,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"sidenote/retrieval/filter"
 )
 
 // ErrUnavailable is wrapped by every error after which the caller may carry on
@@ -69,7 +71,7 @@ const DefaultDenseWeight = 0.5
 // reads, and the Reranker are not.
 type Query struct {
 	Tenant   string
-	Filter   *Filter // what this caller may see of the bases; nil is all of them
+	Filter   *filter.Filter // what this caller may see of the bases; nil is all of them
 	Bases    []Ref
 	Text     string // the question; after Prepare in NFKC with folded white space
 	Previous []Turn // what the user said before, last first; after Prepare those turns that join the search

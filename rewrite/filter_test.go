@@ -10,11 +10,12 @@ import (
 	"pgregory.net/rapid"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
 )
 
-func comparison(kind retrieval.FilterType, key string, value any) *retrieval.Filter {
-	return &retrieval.Filter{Type: kind, Key: key, Value: value}
+func comparison(kind filter.Type, key string, value any) *filter.Filter {
+	return &filter.Filter{Type: kind, Key: key, Value: value}
 }
 
 // A search sees the documents that both the policy and the request choose, and the
@@ -22,14 +23,14 @@ func comparison(kind retrieval.FilterType, key string, value any) *retrieval.Fil
 func TestFilterReachesSearch(t *testing.T) {
 	const public, recent = `{"type":"eq","key":"audience","value":"public"}`, `{"type":"gte","key":"year","value":2024}`
 	for _, c := range []struct {
-		policy *retrieval.Filter
+		policy *filter.Filter
 		field  string
 		want   string
 	}{
 		{nil, `{}`, ""},
-		{comparison(retrieval.FilterEq, "audience", "public"), `{}`, public},
+		{comparison(filter.Eq, "audience", "public"), `{}`, public},
 		{nil, `{"filters": ` + recent + `}`, recent},
-		{comparison(retrieval.FilterEq, "audience", "public"), `{"filters": ` + recent + `}`, `{"type":"and","filters":[` + public + `,` + recent + `]}`},
+		{comparison(filter.Eq, "audience", "public"), `{"filters": ` + recent + `}`, `{"type":"and","filters":[` + public + `,` + recent + `]}`},
 	} {
 		var asked retrieval.Query
 		rw := &rewrite.Rewriter{
@@ -68,12 +69,12 @@ func TestFilterReachesSearch(t *testing.T) {
 // Whatever a request asks for, it gets no document that its policy excludes.
 func TestFilterNeverWidens(t *testing.T) {
 	key, value := rapid.SampledFrom([]string{"k", "l"}), rapid.SampledFrom([]string{"", "a", "b"})
-	one := rapid.Custom(func(t *rapid.T) *retrieval.Filter {
-		kinds := []retrieval.FilterType{retrieval.FilterEq, retrieval.FilterNe, retrieval.FilterGt, retrieval.FilterLte, retrieval.FilterPrefix}
+	one := rapid.Custom(func(t *rapid.T) *filter.Filter {
+		kinds := []filter.Type{filter.Eq, filter.Ne, filter.Gt, filter.Lte, filter.Prefix}
 		return comparison(rapid.SampledFrom(kinds).Draw(t, "type"), key.Draw(t, "key"), value.Draw(t, "value"))
 	})
-	some := rapid.Custom(func(t *rapid.T) *retrieval.Filter {
-		f := &retrieval.Filter{Type: rapid.SampledFrom([]retrieval.FilterType{retrieval.FilterAnd, retrieval.FilterOr}).Draw(t, "joined")}
+	some := rapid.Custom(func(t *rapid.T) *filter.Filter {
+		f := &filter.Filter{Type: rapid.SampledFrom([]filter.Type{filter.And, filter.Or}).Draw(t, "joined")}
 		for _, part := range rapid.SliceOfN(one, 1, 3).Draw(t, "parts") {
 			f.Filters = append(f.Filters, *part)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/rewrite/calibration"
 	"sidenote/rewrite/chat"
 )
@@ -144,7 +145,7 @@ type Ledger struct {
 	Window      Window             `json:"window"`
 	Calibration *calibration.Value `json:"calibration,omitempty"` // the correction applied to the counts
 
-	Filter *retrieval.Filter `json:"filters,omitempty"` // the filter in force: the policy's and the request's together; claims of a token by name
+	Filter *filter.Filter `json:"filters,omitempty"` // the filter in force: the policy's and the request's together; claims of a token by name
 
 	Components []ComponentEntry `json:"components"`
 	// Sources are what was selected; Whole adds the Fallen, candidates that were not. Most

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/rewrite/chat"
 )
 
@@ -158,8 +158,8 @@ func (o *optionReader) filter(param string) {
 		o.wrong(param, `%s, not an object; several filters are joined by {"type": "and", "filters": […]}`, k)
 		return
 	}
-	f, err := retrieval.ParseFilter(v)
-	if at := (*retrieval.FilterError)(nil); errors.As(err, &at) {
+	f, err := filter.Parse(v)
+	if at := (*filter.Error)(nil); errors.As(err, &at) {
 		param, err = strings.TrimSuffix(param+"."+at.At, "."), at.Err
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 )
 
 // Mode says how much Sidenote does with a chat request. Each mode includes the ones
@@ -117,8 +118,8 @@ type Policy struct {
 	Tenant    string
 	Upstream  string // name of the upstream, by which counts are calibrated
 	Mode      Mode
-	Knowledge []string          // ids of the bases that a request may search
-	Filter    *retrieval.Filter // which documents its sources may come from; nil is all
+	Knowledge []string       // ids of the bases that a request may search
+	Filter    *filter.Filter // which documents its sources may come from; nil is all
 	Search    retrieval.Settings
 	Planner   retrieval.PlanSettings   `json:",omitzero"`
 	Rerank    retrieval.RerankSettings `json:",omitzero"`
@@ -126,7 +127,7 @@ type Policy struct {
 	PlannedBy  retrieval.Planner  `json:"-"` // whom Planner asks for this request; nil: nobody
 	RerankedBy retrieval.Reranker `json:"-"` // whom Rerank asks, likewise
 
-	Claimed *retrieval.Filter `json:"-"` // Filter as it was before WithClaims; nil: it has no claims
+	Claimed *filter.Filter `json:"-"` // Filter as it was before WithClaims; nil: it has no claims
 
 	Placement     Placement
 	ContextTokens int // limit of what the rewrite may add, everything included, in the model's tokens
@@ -224,7 +225,7 @@ type Options struct {
 	Knowledge     []string
 	ContextTokens *int
 	Query         string
-	Filter        *retrieval.Filter // in force together with the policy's
+	Filter        *filter.Filter // in force together with the policy's
 	Components    []Component
 
 	named []namedBases // what Knowledge is made of
@@ -250,7 +251,7 @@ func ParseMode(s string) (Mode, error) {
 }
 
 // WithClaims returns the policy for a caller whose token has these claims: its filter has
-// their values in place of Claims. The error is a *retrieval.ClaimError.
+// their values in place of Claims. The error is a *filter.ClaimError.
 func (p Policy) WithClaims(claims map[string][]string) (Policy, error) {
 	filter, err := p.Filter.WithClaims(claims)
 	if filter != p.Filter {
@@ -262,7 +263,7 @@ func (p Policy) WithClaims(claims map[string][]string) (Policy, error) {
 
 // shownFilter is Filter for the ledger, where what a token says is shown by the name of its
 // claim only.
-func (p *Policy) shownFilter() *retrieval.Filter {
+func (p *Policy) shownFilter() *filter.Filter {
 	if p.Claimed == nil {
 		return p.Filter
 	}
@@ -299,9 +300,9 @@ func (p Policy) Narrow(o Options) Policy {
 		}
 		p.Knowledge = chosen
 	}
-	p.Filter = retrieval.AllOf(p.Filter, o.Filter) // both hold, so it cannot widen
+	p.Filter = filter.AllOf(p.Filter, o.Filter) // both hold, so it cannot widen
 	if p.Claimed != nil {
-		p.Claimed = retrieval.AllOf(p.Claimed, o.Filter)
+		p.Claimed = filter.AllOf(p.Claimed, o.Filter)
 	}
 	for _, c := range o.Components {
 		if slices.ContainsFunc(p.Components, func(ours Component) bool { return ours.Name == c.Name }) {

@@ -17,7 +17,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/shared"
 
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 )
 
 // An archive is an API as OpenAI's vector stores with two documents on bonuses, one
@@ -49,7 +49,7 @@ func (a *archive) answer(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"id":"vs_1","object":"vector_store","status":"completed","file_counts":{"completed":2,"total":2},"usage_bytes":9}`)
 		return
 	}
-	var q struct{ Filters *retrieval.Filter }
+	var q struct{ Filters *filter.Filter }
 	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

@@ -14,6 +14,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
 )
 
@@ -152,7 +153,7 @@ func (c *searchCmd) Run(a *app) error {
 	}
 	defer func() { _ = e.Close() }()
 	q := retrieval.Query{
-		Tenant: policy.Tenant, Filter: retrieval.AllOf(policy.Filter, asked),
+		Tenant: policy.Tenant, Filter: filter.AllOf(policy.Filter, asked),
 		Text: c.Question, Previous: retrieval.Turns(c.Turn), Encoding: engine.ChunkEncoding, Settings: policy.Search,
 	}
 	q.Settings.Deadline = max(q.Settings.Deadline, 10*time.Second)
@@ -189,15 +190,15 @@ func (c *searchCmd) Run(a *app) error {
 }
 
 // filter is the conjunction of all --filter.
-func (c *searchCmd) filter() (*retrieval.Filter, error) {
-	filters := make([]*retrieval.Filter, len(c.Filter))
+func (c *searchCmd) filter() (*filter.Filter, error) {
+	filters := make([]*filter.Filter, len(c.Filter))
 	for i, text := range c.Filter {
 		var err error
-		if filters[i], err = retrieval.ParseFilter([]byte(text)); err != nil {
+		if filters[i], err = filter.Parse([]byte(text)); err != nil {
 			return nil, usageError{fmt.Errorf("--filter %s: %w", text, err)}
 		}
 	}
-	return retrieval.AllOf(filters...), nil
+	return filter.AllOf(filters...), nil
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -7,14 +7,14 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
 )
 
 // T07: nobody asks here with the claims of a tenant's callers, so that neither a dry run nor
 // a search for such a tenant shows anything.
 func TestTenantsWithClaims(t *testing.T) {
-	byClaim := retrieval.Filter{Type: retrieval.FilterIn, Key: "department", Value: retrieval.Claim("departments")}
+	byClaim := filter.Filter{Type: filter.In, Key: "department", Value: filter.Claim("departments")}
 	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) { h.Tenants.ByName("acme").Rewrite.Filter = &byClaim }).Handle, slog.New(slog.DiscardHandler)))
 	for path, body := range map[string]string{
 		"/v1/rewrite?tenant=acme": chatBody,

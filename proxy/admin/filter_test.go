@@ -11,6 +11,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
 )
 
@@ -51,7 +52,7 @@ func startFiltered(t *testing.T) (url string, asked *[]retrieval.Query) {
 	h := handler(func(h *admin.Handler) {
 		p := &proxy.Policy{Tenant: "acme", Rewrite: rewrite.DefaultPolicy()}
 		p.Rewrite.Tenant, p.Rewrite.Knowledge = "acme", []string{"kb1", "far"}
-		p.Rewrite.Filter = &retrieval.Filter{Type: retrieval.FilterEq, Key: "audience", Value: "public"}
+		p.Rewrite.Filter = &filter.Filter{Type: filter.Eq, Key: "audience", Value: "public"}
 		h.Tenants = proxy.NewDirectory(proxy.Tenants{Keys: []proxy.Key{{SHA256: [32]byte{1}, Policy: p}}})
 		h.Library, h.Knowledge = d, func() []string { return []string{"kb1", "far"} }
 		h.Rewriter.Retriever = retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {

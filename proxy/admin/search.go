@@ -15,6 +15,7 @@ import (
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
 )
 
@@ -135,7 +136,7 @@ func readSearch(ctx *fasthttp.RequestCtx, q *retrieval.Query, allowed []string) 
 	if err != nil {
 		return err
 	}
-	q.Text, q.Previous, q.Filter = s.Query, retrieval.Turns(s.Turns), retrieval.AllOf(q.Filter, asked)
+	q.Text, q.Previous, q.Filter = s.Query, retrieval.Turns(s.Turns), filter.AllOf(q.Filter, asked)
 	if s.Knowledge == nil {
 		s.Knowledge = allowed
 	}

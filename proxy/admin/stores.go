@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 )
 
 // A Library is what the vector-store endpoints read knowledge bases from.
@@ -115,7 +116,7 @@ func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fa
 type viewer struct {
 	tenant   string
 	bases    []string
-	filter   *retrieval.Filter  // of the documents; nil is all of them
+	filter   *filter.Filter     // of the documents; nil is all of them
 	settings retrieval.Settings // of its searches
 }
 
@@ -138,7 +139,7 @@ func (h *Handler) viewer(ctx *fasthttp.RequestCtx) (viewer, error) {
 
 // visibleTo returns s as it is for a caller who may see the documents that f chooses. Of a
 // base that cannot list its documents it shows their number and size.
-func (s Store) visibleTo(f *retrieval.Filter) Store {
+func (s Store) visibleTo(f *filter.Filter) Store {
 	if f == nil || s.File == nil {
 		return s
 	}

@@ -15,6 +15,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
 )
 
@@ -106,7 +107,7 @@ func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, who viewer, id string, s
 	defer cancel()
 	var hits []storeHit
 	for _, text := range s.Query {
-		q := retrieval.Query{Tenant: who.tenant, Filter: retrieval.AllOf(who.filter, asked), Bases: []retrieval.Ref{{Knowledge: id}}, Text: text,
+		q := retrieval.Query{Tenant: who.tenant, Filter: filter.AllOf(who.filter, asked), Bases: []retrieval.Ref{{Knowledge: id}}, Text: text,
 			Settings: retrieval.Settings{TopK: limit, NumCandidates: limit}}
 		res, err := h.Library.Candidates(search, q)
 		if err != nil {
@@ -140,16 +141,16 @@ func readStoreSearch(ctx *fasthttp.RequestCtx) (s storeSearch, err error) {
 
 // readFilter reads the field "filters" of a search. As with OpenAI, null and {} are no
 // filter.
-func readFilter(raw json.RawMessage) (*retrieval.Filter, error) {
+func readFilter(raw json.RawMessage) (*filter.Filter, error) {
 	if f := string(bytes.Join(bytes.Fields(raw), nil)); f == "" || f == "null" || f == "{}" {
 		return nil, nil
 	}
-	f, err := retrieval.ParseFilter(raw)
+	f, err := filter.Parse(raw)
 	if err == nil {
 		return f, nil
 	}
 	param := "filters"
-	if at := (*retrieval.FilterError)(nil); errors.As(err, &at) {
+	if at := (*filter.Error)(nil); errors.As(err, &at) {
 		param, err = strings.TrimSuffix(param+"."+at.At, "."), at.Err
 	}
 	return nil, optionError(param, "%s: %v.", param, err)
@@ -158,7 +159,7 @@ func readFilter(raw json.RawMessage) (*retrieval.Filter, error) {
 // hitsOf returns the sources of one base's answer in the form of OpenAI's. The engine has
 // applied filter. It is applied again to a document whose attributes have changed since
 // then, as the new attributes are shown.
-func hitsOf(res retrieval.Result, store Store, filter *retrieval.Filter) []storeHit {
+func hitsOf(res retrieval.Result, store Store, filter *filter.Filter) []storeHit {
 	generation := ""
 	if len(res.Bases) == 1 {
 		generation = res.Bases[0].Generation

@@ -12,7 +12,7 @@ import (
 
 	"sidenote/proxy/meter"
 	"sidenote/proxy/report"
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
 )
 
@@ -161,7 +161,7 @@ func As(err error) *Error {
 		own    *Error
 		body   *rewrite.BodyError
 		option *rewrite.OptionError
-		claim  *retrieval.ClaimError
+		claim  *filter.ClaimError
 	)
 	switch {
 	case errors.As(err, &own):

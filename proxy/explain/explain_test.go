@@ -12,6 +12,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
 )
 
@@ -219,7 +220,7 @@ func TestBounds(t *testing.T) {
 		l.Edits = append(l.Edits, l.Edits[0])
 		l.Sources = append(l.Sources, l.Sources[0])
 	}
-	l.Filter = &retrieval.Filter{Type: retrieval.FilterIn, Key: "k", Value: values}
+	l.Filter = &filter.Filter{Type: filter.In, Key: "k", Value: values}
 	of.Rewrite.Ambiguity = &rewrite.BodyError{Message: long}
 	r := explain.New(1, explain.BodiesOff)
 	r.Record(of)
@@ -233,7 +234,7 @@ func TestBounds(t *testing.T) {
 	if len(l.Notes) != 1000 || len(l.Sources) != 1001 || len(l.Model) < 1<<20 {
 		t.Error("the report was changed")
 	}
-	l.Filter = &retrieval.Filter{Type: retrieval.FilterEq, Key: "k", Value: "v"}
+	l.Filter = &filter.Filter{Type: filter.Eq, Key: "k", Value: "v"}
 	r.Record(of)
 	if e := find(t, r, "a"); e.Ledger.Filter.String() != l.Filter.String() || len(e.Ledger.Notes) != 16 {
 		t.Errorf("a short filter is %s", e.Ledger.Filter)

@@ -10,6 +10,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
+	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/knowledgetest"
@@ -38,7 +39,7 @@ func BenchmarkGroup(b *testing.B) {
 				several, one, questions := groupAndOne(b, c.bases, c.documents)
 				if filtered {
 					for i := range questions {
-						questions[i].Filter = &retrieval.Filter{Type: retrieval.FilterEq, Key: "even", Value: true}
+						questions[i].Filter = &filter.Filter{Type: filter.Eq, Key: "even", Value: true}
 					}
 				}
 				ask := func(r retrieval.Retriever, q retrieval.Query) float64 {

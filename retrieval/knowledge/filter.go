@@ -6,7 +6,7 @@ import (
 	"errors"
 	"sync"
 
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/index/bm25"
 )
@@ -17,7 +17,7 @@ const keptFilters = 16
 
 // allowed returns by segment the texts of the documents that a filter chooses, for
 // bm25.Index.Search: nil are all.
-func (c *Content) allowed(ctx context.Context, f *retrieval.Filter) ([]bm25.Bitmap, error) {
+func (c *Content) allowed(ctx context.Context, f *filter.Filter) ([]bm25.Bitmap, error) {
 	if f == nil {
 		return nil, nil
 	}

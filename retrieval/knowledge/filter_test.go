@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/index"
@@ -20,17 +21,17 @@ import (
 )
 
 // drawFilter draws a filter of any type.
-func drawFilter(t *rapid.T, depth int) retrieval.Filter {
+func drawFilter(t *rapid.T, depth int) filter.Filter {
 	value := rapid.SampledFrom([]any{"ant", "bee", "", 0.0, 1.0, true, false})
-	kinds := []retrieval.FilterType{
-		retrieval.FilterEq, retrieval.FilterNe, retrieval.FilterGt, retrieval.FilterGte, retrieval.FilterLt, retrieval.FilterLte,
-		retrieval.FilterIn, retrieval.FilterNin, retrieval.FilterPrefix, retrieval.FilterAnd, retrieval.FilterOr,
+	kinds := []filter.Type{
+		filter.Eq, filter.Ne, filter.Gt, filter.Gte, filter.Lt, filter.Lte,
+		filter.In, filter.Nin, filter.Prefix, filter.And, filter.Or,
 	}
 	if depth == 0 {
 		kinds = kinds[:len(kinds)-2]
 	}
-	f := retrieval.Filter{Type: rapid.SampledFrom(kinds).Draw(t, "type")}
-	if f.Type == retrieval.FilterAnd || f.Type == retrieval.FilterOr {
+	f := filter.Filter{Type: rapid.SampledFrom(kinds).Draw(t, "type")}
+	if f.Type == filter.And || f.Type == filter.Or {
 		for range rapid.IntRange(1, 3).Draw(t, "filters") {
 			f.Filters = append(f.Filters, drawFilter(t, depth-1))
 		}
@@ -38,9 +39,9 @@ func drawFilter(t *rapid.T, depth int) retrieval.Filter {
 	}
 	f.Key = rapid.SampledFrom([]string{"k", "l", "m", "none"}).Draw(t, "key")
 	switch f.Type {
-	case retrieval.FilterIn, retrieval.FilterNin:
+	case filter.In, filter.Nin:
 		f.Value = rapid.SliceOfN(value, 0, 3).Draw(t, "values")
-	case retrieval.FilterPrefix:
+	case filter.Prefix:
 		f.Value = "ant"
 	default:
 		f.Value = value.Draw(t, "value")
@@ -49,7 +50,7 @@ func drawFilter(t *rapid.T, depth int) retrieval.Filter {
 }
 
 //go:fix inline
-func sameAs(f retrieval.Filter) *retrieval.Filter { return new(f) }
+func sameAs(f filter.Filter) *filter.Filter { return new(f) }
 
 // The answer to a filtered question is the whole ranking without what the filter
 // hides, cut off at k: nothing slips through, no score and no place changes. It is
@@ -143,8 +144,8 @@ func TestFiltersAtOnce(t *testing.T) {
 			for j := range 120 {
 				kind := fmt.Sprintf("k%d", (i+j)%10)
 				even := j%3 == 0
-				f := &retrieval.Filter{Type: retrieval.FilterAnd, Filters: []retrieval.Filter{
-					{Type: retrieval.FilterEq, Key: "kind", Value: kind}, {Type: retrieval.FilterIn, Key: "even", Value: []any{even}},
+				f := &filter.Filter{Type: filter.And, Filters: []filter.Filter{
+					{Type: filter.Eq, Key: "kind", Value: kind}, {Type: filter.In, Key: "even", Value: []any{even}},
 				}}
 				res, err := b.Retrieve(t.Context(), retrieval.Query{Text: "ant bee", Filter: f, Settings: retrieval.DefaultSettings()})
 				want := 0
@@ -171,17 +172,17 @@ func TestFiltersAtOnce(t *testing.T) {
 // What nothing matches is an answer; so is a filter that everything matches.
 func TestFilterOfAllAndNone(t *testing.T) {
 	b := attributed(t)
-	q := retrieval.Query{Text: "ant", Settings: retrieval.Settings{NumCandidates: 1000}, Filter: &retrieval.Filter{Type: retrieval.FilterEq, Key: "kind", Value: "other"}}
+	q := retrieval.Query{Text: "ant", Settings: retrieval.Settings{NumCandidates: 1000}, Filter: &filter.Filter{Type: filter.Eq, Key: "kind", Value: "other"}}
 	if res, err := b.Retrieve(t.Context(), q); err != nil || res.Reason != retrieval.ReasonNoMatch || len(res.Sources) > 0 {
 		t.Errorf("none: %+v, %v", res, err)
 	}
-	q.Filter = &retrieval.Filter{Type: retrieval.FilterNe, Key: "kind", Value: "other"}
+	q.Filter = &filter.Filter{Type: filter.Ne, Key: "kind", Value: "other"}
 	if res, err := b.Retrieve(t.Context(), q); err != nil || len(res.Sources) != 101 {
 		t.Errorf("all: %d, %v", len(res.Sources), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	q.Filter = &retrieval.Filter{Type: retrieval.FilterNe, Key: "kind", Value: "another"}
+	q.Filter = &filter.Filter{Type: filter.Ne, Key: "kind", Value: "another"}
 	if res, err := b.Retrieve(ctx, q); err == nil || !res.Reason.Failed() {
 		t.Errorf("too late: %+v, %v", res, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"sidenote/cache"
 	"sidenote/retrieval"
 	"sidenote/retrieval/embed/embedtest"
+	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
 )
@@ -104,7 +105,7 @@ func TestArms(t *testing.T) {
 		t.Error("a chunk without a vector or a word of the question")
 	}
 	q := questionOf("E0382 leave", "a", "b")
-	q.Filter = &retrieval.Filter{Type: retrieval.FilterEq, Key: "even", Value: true}
+	q.Filter = &filter.Filter{Type: filter.Eq, Key: "even", Value: true}
 	if res, err = g.Retrieve(t.Context(), q); err != nil || len(res.Sources) != 4 { // d4 has no vector
 		t.Fatal(res, err)
 	}
@@ -139,7 +140,7 @@ func TestHybridIsExplained(t *testing.T) {
 		q := questionOf(strings.Join(words, " "), rapid.SampledFrom([][]string{{"a"}, {"b"}, {"a", "b"}}).Draw(t, "bases")...)
 		q.Settings.NumCandidates = rapid.IntRange(1, 12).Draw(t, "candidates")
 		if rapid.Bool().Draw(t, "filtered") {
-			q.Filter = &retrieval.Filter{Type: retrieval.FilterEq, Key: "even", Value: false}
+			q.Filter = &filter.Filter{Type: filter.Eq, Key: "even", Value: false}
 		}
 		want, err := g.Retrieve(context.Background(), q)
 		if err != nil {
@@ -339,7 +340,7 @@ func TestVectorsOnly(t *testing.T) {
 			t.Errorf("%d: %+v", i, s)
 		}
 	}
-	q.Filter = &retrieval.Filter{Type: retrieval.FilterEq, Key: "even", Value: true}
+	q.Filter = &filter.Filter{Type: filter.Eq, Key: "even", Value: true}
 	if res, err = g.Retrieve(t.Context(), q); err != nil || len(res.Sources) != 4 {
 		t.Error(res, err)
 	}

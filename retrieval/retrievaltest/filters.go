@@ -9,48 +9,49 @@ import (
 	"testing"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 )
 
 // filterCases returns filters of every type, and joined ones.
-func filterCases() []retrieval.Filter {
-	is := func(t retrieval.FilterType, key string, v any) retrieval.Filter {
-		return retrieval.Filter{Type: t, Key: key, Value: v}
+func filterCases() []filter.Filter {
+	is := func(t filter.Type, key string, v any) filter.Filter {
+		return filter.Filter{Type: t, Key: key, Value: v}
 	}
-	and := func(f ...retrieval.Filter) retrieval.Filter {
-		return retrieval.Filter{Type: retrieval.FilterAnd, Filters: f}
+	and := func(f ...filter.Filter) filter.Filter {
+		return filter.Filter{Type: filter.And, Filters: f}
 	}
-	or := func(f ...retrieval.Filter) retrieval.Filter {
-		return retrieval.Filter{Type: retrieval.FilterOr, Filters: f}
+	or := func(f ...filter.Filter) filter.Filter {
+		return filter.Filter{Type: filter.Or, Filters: f}
 	}
-	return []retrieval.Filter{
-		is(retrieval.FilterEq, "audience", "staff"),
-		is(retrieval.FilterEq, "number", 7.0),
-		is(retrieval.FilterEq, "number", "7"), // of another type
-		is(retrieval.FilterEq, "final", false),
-		is(retrieval.FilterEq, "tags", "room-3"), // any element of a list
-		is(retrieval.FilterEq, "nobody", "has this"),
-		is(retrieval.FilterNe, "audience", "staff"),
-		is(retrieval.FilterNe, "tags", "minutes"),
-		is(retrieval.FilterGt, "number", 30.0),
-		is(retrieval.FilterGte, "number", 30.0),
-		is(retrieval.FilterLt, "day", "2024-03-05"),
-		is(retrieval.FilterLte, "day", "2024-03-05"),
-		is(retrieval.FilterIn, "number", []any{1.0, 2.0, 59.0, "3"}),
-		is(retrieval.FilterIn, "tags", []any{"room-1", "room-2"}),
-		is(retrieval.FilterIn, "tags", []any{}),
-		is(retrieval.FilterNin, "audience", []any{"all", "board"}),
-		is(retrieval.FilterNin, "number", []any{1.0}),
-		is(retrieval.FilterPrefix, "day", "2024-02-"),
-		is(retrieval.FilterPrefix, "tags", "room-"),
-		is(retrieval.FilterGt, "tags", "room-2"),
-		is(retrieval.FilterGte, "tags", "room-3"),
-		is(retrieval.FilterLt, "tags", "minutes"),
-		is(retrieval.FilterLte, "tags", "room-0"),
-		is(retrieval.FilterNin, "tags", []string{"room-1", "room-2", "hr"}), // Go's own type of list
-		and(is(retrieval.FilterEq, "audience", "all"), is(retrieval.FilterGte, "number", 20.0), is(retrieval.FilterEq, "final", true)),
-		or(is(retrieval.FilterEq, "number", 3.0), is(retrieval.FilterEq, "audience", "board")),
-		and(or(is(retrieval.FilterEq, "tags", "room-0"), is(retrieval.FilterEq, "tags", "hr")), is(retrieval.FilterNe, "final", true)),
-		and(is(retrieval.FilterEq, "audience", "all"), is(retrieval.FilterEq, "audience", "staff")),
+	return []filter.Filter{
+		is(filter.Eq, "audience", "staff"),
+		is(filter.Eq, "number", 7.0),
+		is(filter.Eq, "number", "7"), // of another type
+		is(filter.Eq, "final", false),
+		is(filter.Eq, "tags", "room-3"), // any element of a list
+		is(filter.Eq, "nobody", "has this"),
+		is(filter.Ne, "audience", "staff"),
+		is(filter.Ne, "tags", "minutes"),
+		is(filter.Gt, "number", 30.0),
+		is(filter.Gte, "number", 30.0),
+		is(filter.Lt, "day", "2024-03-05"),
+		is(filter.Lte, "day", "2024-03-05"),
+		is(filter.In, "number", []any{1.0, 2.0, 59.0, "3"}),
+		is(filter.In, "tags", []any{"room-1", "room-2"}),
+		is(filter.In, "tags", []any{}),
+		is(filter.Nin, "audience", []any{"all", "board"}),
+		is(filter.Nin, "number", []any{1.0}),
+		is(filter.Prefix, "day", "2024-02-"),
+		is(filter.Prefix, "tags", "room-"),
+		is(filter.Gt, "tags", "room-2"),
+		is(filter.Gte, "tags", "room-3"),
+		is(filter.Lt, "tags", "minutes"),
+		is(filter.Lte, "tags", "room-0"),
+		is(filter.Nin, "tags", []string{"room-1", "room-2", "hr"}), // Go's own type of list
+		and(is(filter.Eq, "audience", "all"), is(filter.Gte, "number", 20.0), is(filter.Eq, "final", true)),
+		or(is(filter.Eq, "number", 3.0), is(filter.Eq, "audience", "board")),
+		and(or(is(filter.Eq, "tags", "room-0"), is(filter.Eq, "tags", "hr")), is(filter.Ne, "final", true)),
+		and(is(filter.Eq, "audience", "all"), is(filter.Eq, "audience", "staff")),
 	}
 }
 
@@ -135,7 +136,7 @@ func filtered(t *testing.T, base retrieval.Base) {
 }
 
 // matching returns the ids of the documents of the corpus that a filter chooses.
-func matching(f *retrieval.Filter) map[string]bool {
+func matching(f *filter.Filter) map[string]bool {
 	match := map[string]bool{}
 	for _, d := range Documents() {
 		if f.Match(d.Attributes) {
@@ -155,7 +156,7 @@ func hiddenIn(res retrieval.Result, match map[string]bool) string {
 	return ""
 }
 
-func askFiltered(t *testing.T, base retrieval.Base, text string, candidates int, f *retrieval.Filter) retrieval.Result {
+func askFiltered(t *testing.T, base retrieval.Base, text string, candidates int, f *filter.Filter) retrieval.Result {
 	t.Helper()
 	q := query(base, text, candidates)
 	q.Filter = f

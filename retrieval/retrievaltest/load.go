@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 )
 
 // A Changing base can be given other documents while it is searched.
@@ -53,7 +54,7 @@ func tenants(t *testing.T, base retrieval.Base) {
 				q := query(base, questions[i], 50)
 				q.Tenant = fmt.Sprintf("tenant-%d", tenant)
 				if tenant%2 == 0 {
-					q.Filter = &retrieval.Filter{Type: retrieval.FilterNe, Key: "audience", Value: "nobody"}
+					q.Filter = &filter.Filter{Type: filter.Ne, Key: "audience", Value: "nobody"}
 				}
 				asked := slices.Clone(q.Bases)
 				res, err := retrieval.Whole{Next: base}.Retrieve(t.Context(), q)

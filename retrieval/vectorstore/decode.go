@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 )
 
 // found is the decoded answer to a search.
@@ -43,7 +44,7 @@ type result struct {
 // decodePage reads the answer to a search into at most limit sources. Results
 // without text are dropped, and so are those that filter does not choose. A chunk that comes
 // without its place in the document gets a number among those of the document here.
-func decodePage(body []byte, limit int, filter *retrieval.Filter, neutralise func(string) string) (found, error) {
+func decodePage(body []byte, limit int, filter *filter.Filter, neutralise func(string) string) (found, error) {
 	var page struct {
 		Data json.RawMessage `json:"data"`
 	}

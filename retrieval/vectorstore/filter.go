@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 )
 
 // A filter is sent as it is, also with prefix, which only Sidenotes know. An API that does
@@ -15,7 +15,7 @@ import (
 // policy must not rely on the API for it.
 
 // keep returns the results that a filter chooses by the attributes they come with.
-func keep(results []result, filter *retrieval.Filter) (kept []result, dropped int) {
+func keep(results []result, filter *filter.Filter) (kept []result, dropped int) {
 	if filter == nil {
 		return results, 0
 	}
@@ -26,7 +26,7 @@ func keep(results []result, filter *retrieval.Filter) (kept []result, dropped in
 
 // chosen is false where it cannot be decided: where a result has no attributes at all, as
 // behind gateways that leave them out, or one that the filter needs is of an unknown type.
-func (r *result) chosen(filter *retrieval.Filter) bool {
+func (r *result) chosen(filter *filter.Filter) bool {
 	if len(r.Attributes) == 0 {
 		return false
 	}

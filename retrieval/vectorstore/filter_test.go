@@ -10,11 +10,12 @@ import (
 	"testing"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/retrieval/vectorstore"
 )
 
-func eq(key string, value any) *retrieval.Filter {
-	return &retrieval.Filter{Type: retrieval.FilterEq, Key: key, Value: value}
+func eq(key string, value any) *filter.Filter {
+	return &filter.Filter{Type: filter.Eq, Key: key, Value: value}
 }
 
 // oblivious is an API that finds one text for each of some attributes, whatever it
@@ -31,7 +32,7 @@ func oblivious(t *testing.T, attributes ...string) http.HandlerFunc {
 // Of what an API finds that passes over filters only that is used which tells to be
 // chosen.
 func TestFilterIsNotLeftToOthers(t *testing.T) {
-	f := func(filter *retrieval.Filter, attributes string, want bool) {
+	f := func(filter *filter.Filter, attributes string, want bool) {
 		t.Helper()
 		b := open(t, newService(t, oblivious(t, attributes)).URL, nil)
 		q := query("leave")
@@ -44,8 +45,8 @@ func TestFilterIsNotLeftToOthers(t *testing.T) {
 			t.Errorf("%s of %s: trouble %q", filter, attributes, trouble)
 		}
 	}
-	ne := func(value any) *retrieval.Filter {
-		return &retrieval.Filter{Type: retrieval.FilterNe, Key: "a", Value: value}
+	ne := func(value any) *filter.Filter {
+		return &filter.Filter{Type: filter.Ne, Key: "a", Value: value}
 	}
 	f(nil, `null`, true)
 	f(eq("a", "x"), `{"a":"x","b":{}}`, true)
@@ -123,9 +124,9 @@ func TestFilterIsSent(t *testing.T) {
 	}))
 	told := make(chan string, 10)
 	b := open(t, s.URL, func(o *vectorstore.Options) { o.Changed = func(line string, bad bool) { told <- line } })
-	and := retrieval.AllOf(eq("b", "<y>"), eq("a", 1.0))
-	prefix := &retrieval.Filter{Type: retrieval.FilterPrefix, Key: "path", Value: "hr/"}
-	for _, f := range []*retrieval.Filter{nil, prefix, and, prefix} {
+	and := filter.AllOf(eq("b", "<y>"), eq("a", 1.0))
+	prefix := &filter.Filter{Type: filter.Prefix, Key: "path", Value: "hr/"}
+	for _, f := range []*filter.Filter{nil, prefix, and, prefix} {
 		q := query("leave")
 		q.Filter = f
 		_, err := b.Retrieve(t.Context(), q)

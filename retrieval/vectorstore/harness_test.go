@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/retrieval/retrievaltest"
 	"sidenote/retrieval/vectorstore"
 	"sidenote/rewrite/tags"
@@ -145,7 +146,7 @@ func (s stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var q struct {
 		Query         string `json:"query"`
 		MaxNumResults int    `json:"max_num_results"`
-		Filters       *retrieval.Filter
+		Filters       *filter.Filter
 	}
 	if err := json.NewDecoder(r.Body).Decode(&q); err != nil || r.URL.Path != "/v1/vector_stores/vs_1/search" {
 		http.Error(w, "bad", http.StatusBadRequest)

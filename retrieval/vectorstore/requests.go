@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/retrieval/remote"
 )
 
@@ -34,12 +34,12 @@ func newAPI(client *remote.Client, store string) api {
 }
 
 // search returns the answer to a search.
-func (a api) search(ctx context.Context, text string, limit int, filter *retrieval.Filter) ([]byte, error) {
+func (a api) search(ctx context.Context, text string, limit int, chosen *filter.Filter) ([]byte, error) {
 	body, err := json.Marshal(struct {
-		Query         string            `json:"query"`
-		MaxNumResults int               `json:"max_num_results"`
-		Filters       *retrieval.Filter `json:"filters,omitempty"`
-	}{text, limit, filter})
+		Query         string         `json:"query"`
+		MaxNumResults int            `json:"max_num_results"`
+		Filters       *filter.Filter `json:"filters,omitempty"`
+	}{text, limit, chosen})
 	if err != nil {
 		return nil, fmt.Errorf("encode question: %w", err)
 	}

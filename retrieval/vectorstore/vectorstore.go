@@ -24,6 +24,7 @@ import (
 	"unicode"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/retrieval/remote"
 )
 
@@ -166,7 +167,7 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 }
 
 // search asks once, and notes in health what the outcome says about the store.
-func (b *Base) search(ctx context.Context, text string, limit int, filter *retrieval.Filter) (found, error) {
+func (b *Base) search(ctx context.Context, text string, limit int, filter *filter.Filter) (found, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
 	defer cancel()
 	body, err := b.api.search(ctx, text, limit, filter)

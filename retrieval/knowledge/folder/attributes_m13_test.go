@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/folder"
 )
@@ -48,8 +48,8 @@ func TestM13AttributesHaveOneForm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in := &retrieval.Filter{Type: retrieval.FilterIn, Key: "k", Value: c.list}
-		nin := &retrieval.Filter{Type: retrieval.FilterNin, Key: "k", Value: c.list}
+		in := &filter.Filter{Type: filter.In, Key: "k", Value: c.list}
+		nin := &filter.Filter{Type: filter.Nin, Key: "k", Value: c.list}
 		for _, v := range []any{c.value, kept} {
 			if a := map[string]any{"k": v}; !in.Match(a) || nin.Match(a) {
 				t.Errorf("%#v, kept as %#v, is not in %#v", c.value, kept, c.list)

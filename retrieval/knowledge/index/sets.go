@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"runtime"
 
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/index/bm25"
 )
@@ -21,7 +21,7 @@ func (s *Segment) attributes(d int) (map[string]any, error) {
 
 // Allowed returns the texts of the documents that a filter chooses, gone ones
 // included, and whether they are all. No attributes are decoded: see values.go.
-func (s *Segment) Allowed(f *retrieval.Filter) (allowed bm25.Bitmap, all bool) {
+func (s *Segment) Allowed(f *filter.Filter) (allowed bm25.Bitmap, all bool) {
 	defer runtime.KeepAlive(s)
 	chosen, n := valueIndex{&s.texts}.chosen(f), 0
 	for _, is := range chosen {

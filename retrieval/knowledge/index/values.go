@@ -9,7 +9,7 @@ import (
 	"sort"
 	"strings"
 
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge/document"
 )
 
@@ -172,10 +172,10 @@ func (d valuesDraft) table() (t valuesTable) {
 type valueIndex struct{ *texts }
 
 // chosen tells by set of attributes whether a filter, not nil, chooses it: as Filter.Match does.
-func (x valueIndex) chosen(f *retrieval.Filter) []bool {
+func (x valueIndex) chosen(f *filter.Filter) []bool {
 	out := make([]bool, x.sets)
 	switch f.Type {
-	case retrieval.FilterAnd:
+	case filter.And:
 		for i := range out {
 			out[i] = true
 		}
@@ -185,7 +185,7 @@ func (x valueIndex) chosen(f *retrieval.Filter) []bool {
 			}
 		}
 		return out
-	case retrieval.FilterOr:
+	case filter.Or:
 		for i := range f.Filters {
 			for set, is := range x.chosen(&f.Filters[i]) {
 				out[set] = out[set] || is
@@ -202,7 +202,7 @@ func (x valueIndex) chosen(f *retrieval.Filter) []bool {
 			x.compare(f.Type, k, encodeValue(v), out)
 		}
 	}
-	if f.Type == retrieval.FilterNe || f.Type == retrieval.FilterNin {
+	if f.Type == filter.Ne || f.Type == filter.Nin {
 		for i := range out {
 			out[i] = !out[i]
 		}
@@ -212,14 +212,14 @@ func (x valueIndex) chosen(f *retrieval.Filter) []bool {
 
 // compare marks the sets that have a value under a key which compares so with a given one;
 // for ne and nin, the sets for which these are false.
-func (x valueIndex) compare(how retrieval.FilterType, key int, value string, out []bool) {
+func (x valueIndex) compare(how filter.Type, key int, value string, out []bool) {
 	x.compareKind(how, key, value, out)
 	if value[0] == textValue {
 		x.compareKind(how, key, string(rune(elementValue))+value[1:], out)
 	}
 }
 
-func (x valueIndex) compareKind(how retrieval.FilterType, key int, value string, out []bool) {
+func (x valueIndex) compareKind(how filter.Type, key int, value string, out []bool) {
 	first, end := number(x.keyStarts, key), number(x.keyStarts, key+1)
 	from := func(bound string) int { // the first value that is not less
 		return first + sort.Search(end-first, func(i int) bool { return string(x.value(first+i)) >= bound })
@@ -231,17 +231,17 @@ func (x valueIndex) compareKind(how retrieval.FilterType, key int, value string,
 		after++
 	}
 	switch ordered := kind != boolValue; {
-	case how == retrieval.FilterEq, how == retrieval.FilterNe, how == retrieval.FilterIn, how == retrieval.FilterNin:
+	case how == filter.Eq, how == filter.Ne, how == filter.In, how == filter.Nin:
 		lo, hi = at, after
-	case how == retrieval.FilterPrefix && (kind == textValue || kind == elementValue):
+	case how == filter.Prefix && (kind == textValue || kind == elementValue):
 		lo, hi = at, at+sort.Search(hi-at, func(i int) bool { return !bytes.HasPrefix(x.value(at+i), []byte(value)) })
-	case how == retrieval.FilterLt && ordered:
+	case how == filter.Lt && ordered:
 		hi = at
-	case how == retrieval.FilterLte && ordered:
+	case how == filter.Lte && ordered:
 		hi = after
-	case how == retrieval.FilterGt && ordered:
+	case how == filter.Gt && ordered:
 		lo = after
-	case how == retrieval.FilterGte && ordered:
+	case how == filter.Gte && ordered:
 		lo = at
 	default:
 		return

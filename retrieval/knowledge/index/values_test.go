@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/index"
 )
@@ -39,23 +39,23 @@ func drawSet(t *rapid.T) map[string]any {
 }
 
 // drawFilter draws a filter, also of values and keys that no document can have.
-func drawFilter(t *rapid.T, depth int) retrieval.Filter {
-	kinds := []retrieval.FilterType{
-		retrieval.FilterEq, retrieval.FilterNe, retrieval.FilterGt, retrieval.FilterGte, retrieval.FilterLt, retrieval.FilterLte,
-		retrieval.FilterIn, retrieval.FilterNin, retrieval.FilterPrefix, "unknown", retrieval.FilterAnd, retrieval.FilterOr,
+func drawFilter(t *rapid.T, depth int) filter.Filter {
+	kinds := []filter.Type{
+		filter.Eq, filter.Ne, filter.Gt, filter.Gte, filter.Lt, filter.Lte,
+		filter.In, filter.Nin, filter.Prefix, "unknown", filter.And, filter.Or,
 	}
 	if depth == 0 {
 		kinds = kinds[:len(kinds)-2]
 	}
-	f := retrieval.Filter{Type: rapid.SampledFrom(kinds).Draw(t, "type")}
-	if f.Type == retrieval.FilterAnd || f.Type == retrieval.FilterOr {
+	f := filter.Filter{Type: rapid.SampledFrom(kinds).Draw(t, "type")}
+	if f.Type == filter.And || f.Type == filter.Or {
 		for range rapid.IntRange(0, 3).Draw(t, "filters") {
 			f.Filters = append(f.Filters, drawFilter(t, depth-1))
 		}
 		return f
 	}
 	f.Key = rapid.SampledFrom(append(attributeKeys(), "none", "\xff", "")).Draw(t, "key")
-	value := rapid.SampledFrom(append(attributeValues(), math.Copysign(0, -1), math.NaN(), math.Inf(1), "\xff", retrieval.Claim("c"), nil))
+	value := rapid.SampledFrom(append(attributeValues(), math.Copysign(0, -1), math.NaN(), math.Inf(1), "\xff", filter.Claim("c"), nil))
 	if rapid.Bool().Draw(t, "list") {
 		f.Value = rapid.SliceOfN(value, 0, 3).Draw(t, "values")
 	} else {
@@ -197,7 +197,7 @@ func BenchmarkFirstFilter(b *testing.B) {
 	}
 	choose := func(segments []*index.Segment, key string, v any) {
 		for _, s := range segments {
-			_, _ = s.Allowed(&retrieval.Filter{Type: retrieval.FilterLt, Key: key, Value: v})
+			_, _ = s.Allowed(&filter.Filter{Type: filter.Lt, Key: key, Value: v})
 		}
 	}
 	b.Run("opened", func(b *testing.B) {

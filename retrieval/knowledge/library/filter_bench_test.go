@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/knowledgetest"
@@ -47,22 +47,22 @@ func BenchmarkFilter(b *testing.B) {
 	}
 	l.Quiet()
 	base, qs := l.Base("few"), benchQueries()
-	ask := func(base *knowledge.Base, i int, f *retrieval.Filter) {
+	ask := func(base *knowledge.Base, i int, f *filter.Filter) {
 		q := qs[i%len(qs)]
 		q.Filter = f
 		if _, err := base.Retrieve(b.Context(), q); err != nil {
 			b.Fatal(err)
 		}
 	}
-	lt := func(key string, n int) *retrieval.Filter {
-		return &retrieval.Filter{Type: retrieval.FilterLt, Key: key, Value: float64(n)}
+	lt := func(key string, n int) *filter.Filter {
+		return &filter.Filter{Type: filter.Lt, Key: key, Value: float64(n)}
 	}
 	for _, c := range []struct {
 		name   string
-		filter *retrieval.Filter
+		filter *filter.Filter
 	}{
 		{"none", nil}, {"apart=1%", lt("apart", 1)}, {"apart=50%", lt("apart", 50)}, {"together=1%", lt("together", 1)}, {"together=50%", lt("together", 50)},
-		{"all", &retrieval.Filter{Type: retrieval.FilterEq, Key: "all", Value: true}},
+		{"all", &filter.Filter{Type: filter.Eq, Key: "all", Value: true}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -71,7 +71,7 @@ func BenchmarkFilter(b *testing.B) {
 	}
 	b.Run("new/few", func(b *testing.B) {
 		knowledgetest.Measure(b, func(i int) {
-			ask(base, i, &retrieval.Filter{Type: retrieval.FilterNin, Key: "apart", Value: []any{float64(i), 7.0}})
+			ask(base, i, &filter.Filter{Type: filter.Nin, Key: "apart", Value: []any{float64(i), 7.0}})
 		})
 	})
 	b.Run("new/own", func(b *testing.B) {

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/folder"
@@ -83,7 +84,7 @@ func sameAnswers(t fatal, got, want *knowledge.Base) {
 	for i, text := range questions() {
 		q := retrieval.Query{Text: text, Settings: retrieval.DefaultSettings()}
 		if i%2 == 1 {
-			q.Filter = &retrieval.Filter{Type: retrieval.FilterIn, Key: "k", Value: []any{"ant", 1.0}}
+			q.Filter = &filter.Filter{Type: filter.In, Key: "k", Value: []any{"ant", 1.0}}
 		}
 		g, err := retrieval.Whole{Next: got}.Retrieve(context.Background(), q)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/folder"
@@ -150,7 +151,7 @@ func TestSyncOfOtherRules(t *testing.T) {
 	// Another process, and segments made anew, answer alike.
 	rules.Attributes = map[string]any{"lang": "xx"}
 	sync()
-	q := retrieval.Query{Text: "ant bee cat dog", Settings: retrieval.DefaultSettings(), Filter: &retrieval.Filter{Type: retrieval.FilterEq, Key: "lang", Value: "xx"}}
+	q := retrieval.Query{Text: "ant bee cat dog", Settings: retrieval.DefaultSettings(), Filter: &filter.Filter{Type: filter.Eq, Key: "lang", Value: "xx"}}
 	want, err := retrieval.Whole{Next: l.Base("kb")}.Retrieve(t.Context(), q)
 	if err != nil || len(want.Sources) != 3 {
 		t.Fatalf("%d sources, %v", len(want.Sources), err)

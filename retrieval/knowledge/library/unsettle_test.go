@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
@@ -30,7 +31,7 @@ func TestNewRulesKeepNothingUnread(t *testing.T) {
 		t.Helper()
 		got, err := retrieval.Whole{Next: l.Base("kb")}.Retrieve(t.Context(), retrieval.Query{
 			Text: "ant", Settings: retrieval.DefaultSettings(),
-			Filter: &retrieval.Filter{Type: retrieval.FilterEq, Key: "audience", Value: audience},
+			Filter: &filter.Filter{Type: filter.Eq, Key: "audience", Value: audience},
 		})
 		if err != nil {
 			t.Fatal(err)

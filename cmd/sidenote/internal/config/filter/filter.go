@@ -20,24 +20,24 @@ import (
 	"sidenote/cmd/sidenote/internal/config/document"
 	"sidenote/cmd/sidenote/internal/config/schema"
 	"sidenote/cmd/sidenote/internal/config/spelling"
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 )
 
 // A Filter chooses documents by their attributes, in the grammar of OpenAI's vector
 // stores.
-type Filter struct{ Of *retrieval.Filter }
+type Filter struct{ Of *filter.Filter }
 
 // Attributes are those that all documents of a base have: strings, numbers, true and
 // false, and lists of strings.
 type Attributes map[string]any
 
 // All is what all of some filters choose, nil without any.
-func All(filters []Filter) *retrieval.Filter {
-	parts := make([]*retrieval.Filter, len(filters))
+func All(filters []Filter) *filter.Filter {
+	parts := make([]*filter.Filter, len(filters))
 	for i, f := range filters {
 		parts[i] = f.Of
 	}
-	return retrieval.AllOf(parts...)
+	return filter.AllOf(parts...)
 }
 
 // MarshalYAML writes the filter as it would be written by hand.
@@ -55,7 +55,7 @@ func (f Filter) MarshalYAML() (any, error) {
 // written is a filter's value with whole numbers as people write them.
 func written(v any) any {
 	switch v := v.(type) {
-	case retrieval.Claim:
+	case filter.Claim:
 		return "${claims." + string(v) + "}"
 	case []any:
 		list := make([]any, len(v))
@@ -79,9 +79,9 @@ func (f *Filter) DecodeYAML(d *decode.Decoder, key string, n ast.Node) {
 	if len(*d.Problems) > before {
 		return
 	}
-	of, err := retrieval.ParseFilterWithClaims(text)
+	of, err := filter.ParseWithClaims(text)
 	if err != nil {
-		if at := (*retrieval.FilterError)(nil); errors.As(err, &at) {
+		if at := (*filter.Error)(nil); errors.As(err, &at) {
 			key, err = strings.TrimSuffix(schema.Join(key, at.At), "."), at.Err
 			if m, ok := r.marks(n).Nearest(at.At); ok {
 				n = m.Node

@@ -1,4 +1,4 @@
-package retrieval_test
+package filter_test
 
 import (
 	"encoding/json"
@@ -11,12 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 )
 
-func filter(t *testing.T, text string) *retrieval.Filter {
+func parse(t *testing.T, text string) *filter.Filter {
 	t.Helper()
-	f, err := retrieval.ParseFilter([]byte(text))
+	f, err := filter.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,19 +60,19 @@ func TestFilterMatch(t *testing.T) {
 		`{"type":"and","filters":[{"type":"eq","key":"year","value":2024},{"type":"eq","key":"draft","value":true}]}`: false,
 		`{"type":"or","filters":[{"type":"eq","key":"year","value":2024},{"type":"eq","key":"draft","value":true}]}`:  true,
 	} {
-		f := filter(t, text)
+		f := parse(t, text)
 		if got := f.Match(attributes); got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
-		again := filter(t, f.String())
+		again := parse(t, f.String())
 		if again.String() != f.String() || again.Match(attributes) != want {
 			t.Errorf("%s became %s", text, f)
 		}
 	}
-	if nothing := (*retrieval.Filter)(nil); !nothing.Match(nil) || nothing.String() != "" {
+	if nothing := (*filter.Filter)(nil); !nothing.Match(nil) || nothing.String() != "" {
 		t.Error("no filter chooses some")
 	}
-	if (&retrieval.Filter{Type: "near", Key: "year", Value: 1.0}).Match(attributes) {
+	if (&filter.Filter{Type: "near", Key: "year", Value: 1.0}).Match(attributes) {
 		t.Error("a filter of an unknown type chooses")
 	}
 }
@@ -113,13 +113,13 @@ func TestParseFilterRefuses(t *testing.T) {
 		deep: strings.Repeat("filters[0].", 15) + `filters[0]: filters stand more than 16 deep`,
 		wide: `filters: there are more than 256 filters in one`,
 	} {
-		_, err := retrieval.ParseFilter([]byte(text))
+		_, err := filter.Parse([]byte(text))
 		if err == nil {
 			t.Errorf("%s: no error", text)
 		} else if diff := cmp.Diff(want, err.Error()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
-		if at, ok := errors.AsType[*retrieval.FilterError](err); !ok || !strings.HasPrefix(want, at.At) {
+		if at, ok := errors.AsType[*filter.Error](err); !ok || !strings.HasPrefix(want, at.At) {
 			t.Errorf("%s: %#v", text, err)
 		}
 	}
@@ -127,25 +127,25 @@ func TestParseFilterRefuses(t *testing.T) {
 
 // Filters that differ only in order are one in a cache; others are not.
 func TestFilterString(t *testing.T) {
-	a := filter(t, `{"type":"and","filters":[{"type":"in","key":"a","value":["y","x"]},{"type":"eq","key":"b","value":1.50}]}`)
-	b := filter(t, `{ "filters": [{"value":1.5,"key":"b","type":"eq"}, {"type":"in","key":"a","value":["x","y","x"]}], "type": "and" }`)
+	a := parse(t, `{"type":"and","filters":[{"type":"in","key":"a","value":["y","x"]},{"type":"eq","key":"b","value":1.50}]}`)
+	b := parse(t, `{ "filters": [{"value":1.5,"key":"b","type":"eq"}, {"type":"in","key":"a","value":["x","y","x"]}], "type": "and" }`)
 	if a.String() != b.String() {
 		t.Errorf("%s\n%s", a, b)
 	}
 	if text, err := json.Marshal(map[string]any{"filters": a}); err != nil || string(text) != `{"filters":`+a.String()+`}` {
 		t.Errorf("%s, %v", text, err)
 	}
-	if one := filter(t, `{"type":"eq","key":"b","value":"1.5"}`); one.String() == a.Filters[1].String() {
+	if one := parse(t, `{"type":"eq","key":"b","value":"1.5"}`); one.String() == a.Filters[1].String() {
 		t.Errorf("a string is written like a number: %s", one)
 	}
-	if got := retrieval.AllOf(nil, nil); got != nil {
+	if got := filter.AllOf(nil, nil); got != nil {
 		t.Errorf("all of nothing is %s", got)
 	}
-	both := retrieval.AllOf(nil, a, b)
+	both := filter.AllOf(nil, a, b)
 	if got := slices.Collect(both.Keys); !slices.Equal(got, []string{"a", "b", "b", "a"}) {
 		t.Errorf("keys %v", got)
 	}
-	if one := retrieval.AllOf(nil, a); one.String() != a.String() {
+	if one := filter.AllOf(nil, a); one.String() != a.String() {
 		t.Errorf("all of one is %s", one)
 	}
 }
@@ -161,18 +161,18 @@ func TestFilterLogic(t *testing.T) {
 			return rapid.SliceOf(rapid.SampledFrom([]string{"a", "b"})).Draw(t, "list")
 		}))).Draw(t, "attributes")
 		k, v := key.Draw(t, "key"), value.Draw(t, "value")
-		is := func(kind retrieval.FilterType, v any) bool {
-			return (&retrieval.Filter{Type: kind, Key: k, Value: v}).Match(attributes)
+		is := func(kind filter.Type, v any) bool {
+			return (&filter.Filter{Type: kind, Key: k, Value: v}).Match(attributes)
 		}
-		if is(retrieval.FilterEq, v) == is(retrieval.FilterNe, v) {
+		if is(filter.Eq, v) == is(filter.Ne, v) {
 			t.Errorf("%v is equal and not equal to %v", attributes, v)
 		}
-		if is(retrieval.FilterIn, []any{v}) != is(retrieval.FilterEq, v) || is(retrieval.FilterIn, []any{v}) == is(retrieval.FilterNin, []any{v}) {
+		if is(filter.In, []any{v}) != is(filter.Eq, v) || is(filter.In, []any{v}) == is(filter.Nin, []any{v}) {
 			t.Errorf("%v in a list of %v", attributes, v)
 		}
-		x := retrieval.Filter{Type: retrieval.FilterEq, Key: k, Value: v}
-		y := retrieval.Filter{Type: retrieval.FilterPrefix, Key: key.Draw(t, "other"), Value: "a"}
-		and, or := retrieval.AllOf(&x, &y), retrieval.Filter{Type: retrieval.FilterOr, Filters: []retrieval.Filter{x, y}}
+		x := filter.Filter{Type: filter.Eq, Key: k, Value: v}
+		y := filter.Filter{Type: filter.Prefix, Key: key.Draw(t, "other"), Value: "a"}
+		and, or := filter.AllOf(&x, &y), filter.Filter{Type: filter.Or, Filters: []filter.Filter{x, y}}
 		if and.Match(attributes) != (x.Match(attributes) && y.Match(attributes)) || or.Match(attributes) != (x.Match(attributes) || y.Match(attributes)) {
 			t.Errorf("%s and %s of %v", and, &or, attributes)
 		}
@@ -188,7 +188,7 @@ func TestFilterTexts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := retrieval.Filter{Type: retrieval.FilterIn, Key: text, Value: []any{text, true, 1.5}}
+		f := filter.Filter{Type: filter.In, Key: text, Value: []any{text, true, 1.5}}
 		list := []string{string(written), "true", "1.5"}
 		slices.Sort(list)
 		if want := `{"type":"in","key":` + string(written) + `,"value":[` + strings.Join(list, ",") + `]}`; f.String() != want {

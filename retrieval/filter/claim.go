@@ -1,4 +1,4 @@
-package retrieval
+package filter
 
 import "fmt"
 
@@ -62,7 +62,7 @@ func (f *Filter) WithClaimNames() *Filter {
 	out := *f
 	if claim, ok := f.Value.(Claim); ok {
 		text := "${claims." + string(claim) + "}"
-		if out.Value = text; f.Type == FilterIn {
+		if out.Value = text; f.Type == In {
 			out.Value = []any{text}
 		}
 	}
@@ -100,19 +100,19 @@ func (f *Filter) claimValue(claim Claim, values []string) (any, error) {
 		if v == "" {
 			return nil, &ClaimError{claim, "has an empty value"}
 		}
-		if len(v) > maxFilterText {
-			return nil, &ClaimError{claim, fmt.Sprintf("has a value of more than %d bytes", maxFilterText)}
+		if len(v) > maxText {
+			return nil, &ClaimError{claim, fmt.Sprintf("has a value of more than %d bytes", maxText)}
 		}
 		list[i] = v
 	}
 	switch {
 	case len(list) == 0:
 		return nil, &ClaimError{claim, "is missing or empty"}
-	case len(list) > maxFilterValues:
-		return nil, &ClaimError{claim, fmt.Sprintf("has more than %d values", maxFilterValues)}
-	case f.Type == FilterIn:
+	case len(list) > maxValues:
+		return nil, &ClaimError{claim, fmt.Sprintf("has more than %d values", maxValues)}
+	case f.Type == In:
 		return list, nil
-	case f.Type == FilterEq && len(list) == 1:
+	case f.Type == Eq && len(list) == 1:
 		return list[0], nil
 	}
 	return nil, &ClaimError{claim, fmt.Sprintf("has %d values where one is compared", len(list))}

@@ -1,4 +1,4 @@
-package retrieval
+package filter
 
 // Comparison returns what a filter that is neither "and" nor "or" compares: the name of the
 // attribute, and the values, each a string, a finite float64 or a bool. They are one value,
@@ -11,7 +11,7 @@ func (f *Filter) Comparison() (key string, values []any, ok bool) {
 		return "", nil, false
 	}
 	key = validText(f.Key)
-	if f.Type != FilterIn && f.Type != FilterNin {
+	if f.Type != In && f.Type != Nin {
 		v, _ := value(f.Value)
 		return key, []any{v}, true
 	}

@@ -1,4 +1,4 @@
-package retrieval
+package filter
 
 import (
 	"math"
@@ -12,7 +12,7 @@ import (
 // hasForm tells whether the value of a comparison is valid: a list for in and nin, a
 // plain value for others.
 func (f *Filter) hasForm() bool {
-	if f.Type != FilterIn && f.Type != FilterNin {
+	if f.Type != In && f.Type != Nin {
 		_, ok := value(f.Value)
 		return ok
 	}

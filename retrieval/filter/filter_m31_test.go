@@ -1,4 +1,4 @@
-package retrieval_test
+package filter_test
 
 import (
 	"encoding/json"
@@ -8,20 +8,20 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 )
 
 // Orders at their boundary, and of values that have none.
 func TestM31FilterOrders(t *testing.T) {
 	attributes := map[string]any{"year": 2024.0, "date": "2024-05-01", "draft": false, "text": "abc"}
-	for kind, want := range map[retrieval.FilterType][3]bool{ // of what is less, equal, more
-		retrieval.FilterGt:  {true, false, false},
-		retrieval.FilterGte: {true, true, false},
-		retrieval.FilterLt:  {false, false, true},
-		retrieval.FilterLte: {false, true, true},
+	for kind, want := range map[filter.Type][3]bool{ // of what is less, equal, more
+		filter.Gt:  {true, false, false},
+		filter.Gte: {true, true, false},
+		filter.Lt:  {false, false, true},
+		filter.Lte: {false, true, true},
 	} {
 		is := func(key string, v any) bool {
-			return (&retrieval.Filter{Type: kind, Key: key, Value: v}).Match(attributes)
+			return (&filter.Filter{Type: kind, Key: key, Value: v}).Match(attributes)
 		}
 		for i, v := range []float64{2023, 2024, 2025} {
 			if is("year", v) != want[i] {
@@ -43,11 +43,11 @@ func TestM31FilterOrders(t *testing.T) {
 		}
 	}
 	for v, want := range map[any]bool{"": true, "ab": true, "abc": true, "abcd": false, 1.0: false, true: false} {
-		if (&retrieval.Filter{Type: retrieval.FilterPrefix, Key: "text", Value: v}).Match(attributes) != want {
+		if (&filter.Filter{Type: filter.Prefix, Key: "text", Value: v}).Match(attributes) != want {
 			t.Errorf("abc begins with %#v: %v", v, !want)
 		}
 	}
-	if (&retrieval.Filter{Type: retrieval.FilterPrefix, Key: "year", Value: ""}).Match(attributes) {
+	if (&filter.Filter{Type: filter.Prefix, Key: "year", Value: ""}).Match(attributes) {
 		t.Error("a number begins with a text")
 	}
 }
@@ -76,7 +76,7 @@ func TestM31FilterValuesAtTheirEnds(t *testing.T) {
 		{"\xff", "\ufffd", "\"\ufffd\""},
 		{"a\xffb", "a\ufffdb", "\"a\ufffdb\""},
 	} {
-		f := &retrieval.Filter{Type: retrieval.FilterEq, Key: "k", Value: c.value}
+		f := &filter.Filter{Type: filter.Eq, Key: "k", Value: c.value}
 		if got, want := f.String(), `{"type":"eq","key":"k","value":`+c.text+"}"; got != want {
 			t.Errorf("%#v: %s, want %s", c.value, got, want)
 		}
@@ -85,7 +85,7 @@ func TestM31FilterValuesAtTheirEnds(t *testing.T) {
 				t.Errorf("%#v of %#v: %v", c.value, attribute, got)
 			}
 		}
-		list := &retrieval.Filter{Type: retrieval.FilterIn, Key: "k", Value: []any{"x", c.value}}
+		list := &filter.Filter{Type: filter.In, Key: "k", Value: []any{"x", c.value}}
 		if got := list.Match(map[string]any{"k": c.value}); got != (c.same != nil) {
 			t.Errorf("%#v in a list: %v", c.value, got)
 		}
@@ -100,7 +100,7 @@ func TestM31FilterTextOfEveryByte(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := retrieval.Filter{Type: retrieval.FilterEq, Key: text, Value: text}
+			f := filter.Filter{Type: filter.Eq, Key: text, Value: text}
 			// What is not UTF-8 is written as the character that stands for it.
 			want := strings.ReplaceAll(`{"type":"eq","key":`+string(written)+`,"value":`+string(written)+`}`, `\ufffd`, "\ufffd")
 			if f.String() != want {
@@ -113,19 +113,19 @@ func TestM31FilterTextOfEveryByte(t *testing.T) {
 // Joining three filters joins them as equals, and their keys are all told until
 // nobody listens.
 func TestM31FilterJoined(t *testing.T) {
-	a, b, c := filter(t, `{"type":"eq","key":"a","value":1}`), filter(t, `{"type":"eq","key":"b","value":1}`), filter(t, `{"type":"eq","key":"c","value":1}`)
-	all := retrieval.AllOf(nil, a, b, nil, c)
+	a, b, c := parse(t, `{"type":"eq","key":"a","value":1}`), parse(t, `{"type":"eq","key":"b","value":1}`), parse(t, `{"type":"eq","key":"c","value":1}`)
+	all := filter.AllOf(nil, a, b, nil, c)
 	if want := `{"type":"and","filters":[` + a.String() + "," + b.String() + "," + c.String() + `]}`; all.String() != want {
 		t.Errorf("%s, want %s", all, want)
 	}
-	either := &retrieval.Filter{Type: retrieval.FilterOr, Filters: []retrieval.Filter{*all, *a}}
+	either := &filter.Filter{Type: filter.Or, Filters: []filter.Filter{*all, *a}}
 	if got := slices.Collect(either.Keys); !slices.Equal(got, []string{"a", "b", "c", "a"}) {
 		t.Errorf("keys %v", got)
 	}
 	for range either.Keys { // would panic if it went on
 		break
 	}
-	for key := range (*retrieval.Filter)(nil).Keys {
+	for key := range (*filter.Filter)(nil).Keys {
 		t.Errorf("no filter has the key %s", key)
 	}
 }
@@ -169,17 +169,17 @@ func TestM31FilterLimits(t *testing.T) {
 		"a list":            {"[]", `filter: [] is not an object such as {"type": "eq", "key": "audience", "value": "public"}`},
 		"spaces":            {"  ", `filter: what is missing is not JSON`},
 	} {
-		f, err := retrieval.ParseFilter([]byte(c.text))
+		f, err := filter.Parse([]byte(c.text))
 		if c.want == "" && (err != nil || f == nil) || c.want != "" && (err == nil || f != nil || err.Error() != c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
-		var read struct{ Filter retrieval.Filter }
-		read.Filter = retrieval.Filter{Type: retrieval.FilterEq, Key: "before"}
+		var read struct{ Filter filter.Filter }
+		read.Filter = filter.Filter{Type: filter.Eq, Key: "before"}
 		if c.text == "" || name == "spaces" {
 			continue // no JSON at all
 		}
 		err = json.Unmarshal([]byte(`{"filter":`+c.text+`}`), &read)
-		var at *retrieval.FilterError
+		var at *filter.Error
 		switch {
 		case c.want == "" && (err != nil || read.Filter.String() != f.String()):
 			t.Errorf("%s, as JSON: %s, %v", name, read.Filter.String(), err)

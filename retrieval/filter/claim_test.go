@@ -1,4 +1,4 @@
-package retrieval_test
+package filter_test
 
 import (
 	"errors"
@@ -9,11 +9,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 )
 
-func claimFilter(t interface{ Fatal(...any) }, text string) *retrieval.Filter {
-	f, err := retrieval.ParseFilterWithClaims([]byte(text))
+func claimFilter(t interface{ Fatal(...any) }, text string) *filter.Filter {
+	f, err := filter.ParseWithClaims([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestClaimNames(t *testing.T) {
 		nested:        strings.Replace(nested, `{"claim":"departments"}`, `["${claims.departments}"]`, 1),
 	} {
 		got := claimFilter(t, text).WithClaimNames().String()
-		if same, err := retrieval.ParseFilter([]byte(want)); err != nil || got != same.String() {
+		if same, err := filter.Parse([]byte(want)); err != nil || got != same.String() {
 			t.Errorf("%s is shown as %s, %v", text, got, err)
 		}
 	}
@@ -54,7 +54,7 @@ func TestFilterWithClaims(t *testing.T) {
 			t.Errorf("%s matches without claims", text)
 		}
 		got, err := f.WithClaims(claims)
-		wanted, parseErr := retrieval.ParseFilter([]byte(want))
+		wanted, parseErr := filter.Parse([]byte(want))
 		if err != nil || parseErr != nil || got.String() != wanted.String() || !got.Match(map[string]any{"department": "hr"}) || slices.Collect(got.Claims) != nil {
 			t.Errorf("%s: %s, %v; want %s", text, got, err, wanted)
 		}
@@ -62,14 +62,14 @@ func TestFilterWithClaims(t *testing.T) {
 			t.Errorf("%s was changed to %s", again, f)
 		}
 	}
-	plain, err := retrieval.ParseFilter([]byte(`{"type":"eq","key":"a","value":"${claims.b}"}`))
+	plain, err := filter.Parse([]byte(`{"type":"eq","key":"a","value":"${claims.b}"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := plain.WithClaims(nil); got != plain || err != nil || !got.Match(map[string]any{"a": "${claims.b}"}) {
 		t.Errorf("a filter without claims: %s, %v", got, err)
 	}
-	if got, err := (*retrieval.Filter)(nil).WithClaims(nil); got != nil || err != nil {
+	if got, err := (*filter.Filter)(nil).WithClaims(nil); got != nil || err != nil {
 		t.Errorf("no filter: %s, %v", got, err)
 	}
 }
@@ -88,7 +88,7 @@ func TestMissingClaims(t *testing.T) {
 	} {
 		for _, text := range []string{inDepartments, eqDepartment, `{"type":"or","filters":[{"type":"eq","key":"a","value":1},` + eqDepartment + `]}`} {
 			f, err := claimFilter(t, text).WithClaims(claims)
-			if e := (*retrieval.ClaimError)(nil); !errors.As(err, &e) || f != nil || !strings.HasPrefix(string(e.Claim), "department") || strings.Contains(err.Error(), "xxx") {
+			if e := (*filter.ClaimError)(nil); !errors.As(err, &e) || f != nil || !strings.HasPrefix(string(e.Claim), "department") || strings.Contains(err.Error(), "xxx") {
 				t.Errorf("%s with %.60v: %s, %v", text, claims, f, err)
 			}
 		}
@@ -102,12 +102,12 @@ func TestClaimsOnlyWhereTheyBelong(t *testing.T) {
 		`{"type":"in","key":"a","value":[{"claim":"b"}]}`, `{"type":"eq","key":{"claim":"b"},"value":1}`,
 		`{"type":"eq","key":"a","value":{"claim":""}}`, `{"type":"eq","key":"a","value":{"claim":1}}`, `{"type":"eq","key":"a","value":{"claim":"b","c":1}}`,
 	} {
-		if f, err := retrieval.ParseFilterWithClaims([]byte(text)); err == nil {
+		if f, err := filter.ParseWithClaims([]byte(text)); err == nil {
 			t.Errorf("%s: %s", text, f)
 		}
 	}
 	for _, text := range []string{inDepartments, eqDepartment} { // of a request
-		if f, err := retrieval.ParseFilter([]byte(text)); err == nil {
+		if f, err := filter.Parse([]byte(text)); err == nil {
 			t.Errorf("%s: %s", text, f)
 		}
 	}
@@ -122,12 +122,12 @@ func TestClaimsKeepDocumentsApart(t *testing.T) {
 	f, extra := claimFilter(t, inDepartments), claimFilter(t, `{"type":"ne","key":"draft","value":true}`)
 	rapid.Check(t, func(t *rapid.T) {
 		mine, others := set.Draw(t, "mine"), set.Draw(t, "others")
-		of := func(values []string) *retrieval.Filter {
+		of := func(values []string) *filter.Filter {
 			got, err := f.WithClaims(map[string][]string{"departments": values, "department": {"hr"}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return retrieval.AllOf(got, extra)
+			return filter.AllOf(got, extra)
 		}
 		document := map[string]any{"department": any(rapid.SampledFrom(departments).Draw(t, "department"))}
 		if rapid.Bool().Draw(t, "several") {

@@ -1,4 +1,4 @@
-package retrieval
+package filter
 
 import (
 	"bytes"
@@ -12,40 +12,40 @@ import (
 // The limits of a filter. They bound the cost of a search and are far above what a policy
 // needs.
 const (
-	maxFilterDepth  = 16
-	maxFilterNodes  = 256  // comparisons, ands and ors
-	maxFilterValues = 1024 // of one list
-	maxFilterText   = 1024 // bytes of a key or a value
+	maxDepth  = 16
+	maxNodes  = 256  // comparisons, ands and ors
+	maxValues = 1024 // of one list
+	maxText   = 1024 // bytes of a key or a value
 )
 
-// A FilterError says what is wrong with a filter, and where in it.
-type FilterError struct {
+// A Error says what is wrong with a filter, and where in it.
+type Error struct {
 	At  string // the field, such as filters[1].value; "" for the filter itself
 	Err error  // what is wrong there, naming the value
 }
 
 // Error names the place, then what is wrong there.
-func (e *FilterError) Error() string { return cmp.Or(e.At, "filter") + ": " + e.Err.Error() }
+func (e *Error) Error() string { return cmp.Or(e.At, "filter") + ": " + e.Err.Error() }
 
 // Unwrap returns what is wrong.
-func (e *FilterError) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error { return e.Err }
 
-// wrongAt returns a FilterError.
+// wrongAt returns a Error.
 func wrongAt(at, format string, args ...any) error {
-	return &FilterError{at, fmt.Errorf(format, args...)}
+	return &Error{at, fmt.Errorf(format, args...)}
 }
 
-// ParseFilter reads a filter's JSON. Its errors are FilterErrors.
-func ParseFilter(text []byte) (*Filter, error) {
+// Parse reads a filter's JSON. Its errors are of type *Error.
+func Parse(text []byte) (*Filter, error) {
 	return parseWhole(text, false)
 }
 
-// ParseFilterWithClaims is ParseFilter for configurations: the value of an eq or an in may
+// ParseWithClaims is Parse for configurations: the value of an eq or an in may
 // also be {"claim": "NAME"}, which becomes a Claim.
-func ParseFilterWithClaims(text []byte) (*Filter, error) { return parseWhole(text, true) }
+func ParseWithClaims(text []byte) (*Filter, error) { return parseWhole(text, true) }
 
 func parseWhole(text []byte, claims bool) (*Filter, error) {
-	p := filterParser{claims: claims}
+	p := parser{claims: claims}
 	f, err := p.parse(text, "", 1)
 	if err != nil {
 		return nil, err
@@ -53,15 +53,15 @@ func parseWhole(text []byte, claims bool) (*Filter, error) {
 	return &f, nil
 }
 
-// A filterParser reads one filter with all that it joins.
-type filterParser struct {
+// A parser reads one filter with all that it joins.
+type parser struct {
 	nodes  int  // read so far
 	claims bool // values may be claims
 }
 
-// UnmarshalJSON is ParseFilter.
+// UnmarshalJSON is Parse.
 func (f *Filter) UnmarshalJSON(text []byte) error {
-	parsed, err := ParseFilter(text)
+	parsed, err := Parse(text)
 	if err == nil {
 		*f = *parsed
 	}
@@ -69,12 +69,12 @@ func (f *Filter) UnmarshalJSON(text []byte) error {
 }
 
 // parse reads one node. at is its place, for errors.
-func (p *filterParser) parse(text []byte, at string, depth int) (Filter, error) {
-	if p.nodes++; p.nodes > maxFilterNodes {
-		return Filter{}, wrongAt(at, "there are more than %d filters in one", maxFilterNodes)
+func (p *parser) parse(text []byte, at string, depth int) (Filter, error) {
+	if p.nodes++; p.nodes > maxNodes {
+		return Filter{}, wrongAt(at, "there are more than %d filters in one", maxNodes)
 	}
-	if depth > maxFilterDepth {
-		return Filter{}, wrongAt(at, "filters stand more than %d deep", maxFilterDepth)
+	if depth > maxDepth {
+		return Filter{}, wrongAt(at, "filters stand more than %d deep", maxDepth)
 	}
 	fields, err := filterFields(text, at)
 	if err != nil {
@@ -82,12 +82,12 @@ func (p *filterParser) parse(text []byte, at string, depth int) (Filter, error) 
 	}
 	var f Filter
 	if err := shortText(fields["type"], (*string)(&f.Type)); err != nil {
-		return Filter{}, &FilterError{place(at, "type"), err}
+		return Filter{}, &Error{place(at, "type"), err}
 	}
 	switch f.Type {
-	case FilterAnd, FilterOr:
+	case And, Or:
 		f.Filters, err = p.joined(f.Type, fields, at, depth)
-	case FilterEq, FilterNe, FilterGt, FilterGte, FilterLt, FilterLte, FilterIn, FilterNin, FilterPrefix:
+	case Eq, Ne, Gt, Gte, Lt, Lte, In, Nin, Prefix:
 		err = f.parseComparison(fields, at, p.claims)
 	default:
 		err = wrongAt(place(at, "type"), "%q is none of eq, ne, gt, gte, lt, lte, in, nin, prefix, and, or", f.Type)
@@ -110,12 +110,12 @@ func filterFields(text []byte, at string) (map[string]json.RawMessage, error) {
 	for dec.More() {
 		t, err := dec.Token()
 		if err != nil {
-			return nil, &FilterError{at, err}
+			return nil, &Error{at, err}
 		}
 		name, _ := t.(string)
 		var raw json.RawMessage
 		if err := dec.Decode(&raw); err != nil {
-			return nil, &FilterError{at, err}
+			return nil, &Error{at, err}
 		}
 		switch name {
 		case "type", "key", "value", "filters":
@@ -130,7 +130,7 @@ func filterFields(text []byte, at string) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-func (p *filterParser) joined(is FilterType, fields map[string]json.RawMessage, at string, depth int) ([]Filter, error) {
+func (p *parser) joined(is Type, fields map[string]json.RawMessage, at string, depth int) ([]Filter, error) {
 	if fields["key"] != nil || fields["value"] != nil {
 		return nil, wrongAt(at, "%q joins filters; it has no key and no value", is)
 	}
@@ -138,8 +138,8 @@ func (p *filterParser) joined(is FilterType, fields map[string]json.RawMessage, 
 	if err := json.Unmarshal(fields["filters"], &parts); err != nil || len(parts) == 0 {
 		return nil, wrongAt(place(at, "filters"), "%s is not a list of at least one filter", brief(fields["filters"]))
 	}
-	if len(parts) > maxFilterNodes {
-		return nil, wrongAt(place(at, "filters"), "there are more than %d filters in one", maxFilterNodes)
+	if len(parts) > maxNodes {
+		return nil, wrongAt(place(at, "filters"), "there are more than %d filters in one", maxNodes)
 	}
 	out := make([]Filter, len(parts))
 	for i, part := range parts {
@@ -157,7 +157,7 @@ func (f *Filter) parseComparison(fields map[string]json.RawMessage, at string, c
 		return wrongAt(at, "%q compares; it has a key and a value, no filters", f.Type)
 	}
 	if err := shortText(fields["key"], &f.Key); err != nil {
-		return &FilterError{place(at, "key"), err}
+		return &Error{place(at, "key"), err}
 	}
 	if f.Key == "" {
 		return wrongAt(place(at, "key"), "is empty")
@@ -171,7 +171,7 @@ func (f *Filter) parseComparison(fields map[string]json.RawMessage, at string, c
 		return wrongAt(at, "%s holds a number that is too large", brief(fields["value"]))
 	}
 	if claim, ok := claimOf(v); ok && claims {
-		if f.Type != FilterEq && f.Type != FilterIn {
+		if f.Type != Eq && f.Type != In {
 			return wrongAt(at, "a claim goes with eq and in, not with %s", f.Type)
 		}
 		f.Value = claim
@@ -188,12 +188,12 @@ func (f *Filter) parseComparison(fields map[string]json.RawMessage, at string, c
 func (f *Filter) checkValue(v any) error {
 	values, isList := v.([]any)
 	switch f.Type {
-	case FilterIn, FilterNin:
+	case In, Nin:
 		if !isList {
 			return errors.New("is not a list")
 		}
-		if len(values) > maxFilterValues {
-			return fmt.Errorf("has more than %d values", maxFilterValues)
+		if len(values) > maxValues {
+			return fmt.Errorf("has more than %d values", maxValues)
 		}
 		for _, v := range values {
 			if err := scalar(v); err != nil {
@@ -201,11 +201,11 @@ func (f *Filter) checkValue(v any) error {
 			}
 		}
 		return nil
-	case FilterGt, FilterGte, FilterLt, FilterLte:
+	case Gt, Gte, Lt, Lte:
 		if _, isBool := v.(bool); isBool {
 			return errors.New("has no order; a number or a string has")
 		}
-	case FilterPrefix:
+	case Prefix:
 		if _, isText := v.(string); !isText {
 			return errors.New("is not a string")
 		}
@@ -217,8 +217,8 @@ func (f *Filter) checkValue(v any) error {
 func scalar(v any) error {
 	switch v := v.(type) {
 	case string:
-		if len(v) > maxFilterText {
-			return fmt.Errorf("is longer than %d bytes", maxFilterText)
+		if len(v) > maxText {
+			return fmt.Errorf("is longer than %d bytes", maxText)
 		}
 		return nil
 	case float64, bool:
@@ -235,8 +235,8 @@ func shortText(raw json.RawMessage, to *string) error {
 	if err := json.Unmarshal(raw, to); err != nil || bytes.Equal(raw, []byte("null")) {
 		return fmt.Errorf("%s is not a string", brief(raw))
 	}
-	if len(*to) > maxFilterText {
-		return fmt.Errorf("%s is longer than %d bytes", brief(raw), maxFilterText)
+	if len(*to) > maxText {
+		return fmt.Errorf("%s is longer than %d bytes", brief(raw), maxText)
 	}
 	return nil
 }

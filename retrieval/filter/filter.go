@@ -1,4 +1,5 @@
-package retrieval
+// Package filter chooses documents by their attributes.
+package filter
 
 import (
 	"cmp"
@@ -10,22 +11,22 @@ import (
 	"unicode/utf8"
 )
 
-// A FilterType says how a Filter compares, or how it joins others.
-type FilterType string
+// A Type says how a Filter compares, or how it joins others.
+type Type string
 
 // The types: those of OpenAI's vector stores, and prefix.
 const (
-	FilterEq     FilterType = "eq"
-	FilterNe     FilterType = "ne"
-	FilterGt     FilterType = "gt"
-	FilterGte    FilterType = "gte"
-	FilterLt     FilterType = "lt"
-	FilterLte    FilterType = "lte"
-	FilterIn     FilterType = "in"
-	FilterNin    FilterType = "nin"
-	FilterPrefix FilterType = "prefix"
-	FilterAnd    FilterType = "and"
-	FilterOr     FilterType = "or"
+	Eq     Type = "eq"
+	Ne     Type = "ne"
+	Gt     Type = "gt"
+	Gte    Type = "gte"
+	Lt     Type = "lt"
+	Lte    Type = "lte"
+	In     Type = "in"
+	Nin    Type = "nin"
+	Prefix Type = "prefix"
+	And    Type = "and"
+	Or     Type = "or"
 )
 
 // A Filter chooses documents by their attributes, in the grammar of OpenAI's vector
@@ -42,13 +43,13 @@ const (
 //
 // A nil Filter matches everything. A Filter never changes.
 type Filter struct {
-	Type    FilterType
+	Type    Type
 	Key     string   // of a comparison
 	Value   any      // of a comparison, see filtervalue.go; a list for in and nin; or a Claim
 	Filters []Filter // of and and or, at least one
 }
 
-// MarshalJSON writes the filter as ParseFilter reads it.
+// MarshalJSON writes the filter as Parse reads it.
 func (f *Filter) MarshalJSON() ([]byte, error) { return []byte(f.String()), nil }
 
 // String returns the filter as JSON; "" for nil. Filters that differ only in the order of
@@ -62,7 +63,7 @@ func (f *Filter) String() string {
 
 func (f *Filter) appendTo(b []byte) []byte {
 	b = appendText(append(b, `{"type":`...), string(f.Type))
-	if f.Type == FilterAnd || f.Type == FilterOr {
+	if f.Type == And || f.Type == Or {
 		b = append(b, `,"filters":`...)
 		b = appendSet(b, len(f.Filters), func(part []byte, i int) []byte { return f.Filters[i].appendTo(part) })
 	} else {
@@ -83,7 +84,7 @@ func appendSet(b []byte, n int, part func(b []byte, i int) []byte) []byte {
 }
 
 // appendValue appends the value of a comparison. A Claim becomes an object and a value that
-// no filter may hold null; ParseFilter refuses both.
+// no filter may hold null; Parse refuses both.
 func (f *Filter) appendValue(b []byte) []byte {
 	if claim, ok := f.Value.(Claim); ok {
 		return append(appendText(append(b, `{"claim":`...), string(claim)), '}')
@@ -91,7 +92,7 @@ func (f *Filter) appendValue(b []byte) []byte {
 	if !f.hasForm() {
 		return append(b, "null"...)
 	}
-	if f.Type != FilterIn && f.Type != FilterNin {
+	if f.Type != In && f.Type != Nin {
 		v, _ := value(f.Value)
 		return appendScalar(b, v)
 	}
@@ -137,7 +138,7 @@ func AllOf(filters ...*Filter) *Filter {
 		case all == nil:
 			all = f
 		case !joined:
-			all, joined = &Filter{Type: FilterAnd, Filters: []Filter{*all, *f}}, true
+			all, joined = &Filter{Type: And, Filters: []Filter{*all, *f}}, true
 		default:
 			all.Filters = append(all.Filters, *f)
 		}
@@ -149,7 +150,7 @@ func AllOf(filters ...*Filter) *Filter {
 func (f *Filter) Keys(yield func(key string) bool) {
 	switch {
 	case f == nil:
-	case f.Type != FilterAnd && f.Type != FilterOr:
+	case f.Type != And && f.Type != Or:
 		yield(f.Key)
 	default:
 		for i := range f.Filters {
@@ -169,9 +170,9 @@ func (f *Filter) Match(attributes map[string]any) bool {
 		return true
 	}
 	switch f.Type {
-	case FilterAnd:
+	case And:
 		return !slices.ContainsFunc(f.Filters, func(f Filter) bool { return !f.Match(attributes) })
-	case FilterOr:
+	case Or:
 		return slices.ContainsFunc(f.Filters, func(f Filter) bool { return f.Match(attributes) })
 	}
 	attribute := attributes[validText(f.Key)]
@@ -179,34 +180,34 @@ func (f *Filter) Match(attributes map[string]any) bool {
 	if !ok && attribute != nil || !f.hasForm() {
 		return false
 	}
-	return is != (f.Type == FilterNe || f.Type == FilterNin)
+	return is != (f.Type == Ne || f.Type == Nin)
 }
 
 // compare tells whether a value satisfies the filter. For ne and nin it does so for eq and in.
 func (f *Filter) compare(attribute any) bool {
 	switch f.Type {
-	case FilterIn, FilterNin:
+	case In, Nin:
 		in, _ := anyOf(f.Value, func(v any) bool { return v == attribute })
 		return in
 	}
 	wanted, _ := value(f.Value)
 	switch f.Type {
-	case FilterEq, FilterNe:
+	case Eq, Ne:
 		return attribute == wanted
-	case FilterPrefix:
+	case Prefix:
 		text, is := attribute.(string)
 		prefix, ok := wanted.(string)
 		return is && ok && strings.HasPrefix(text, prefix)
 	}
 	order, ok := compareValues(attribute, wanted)
 	switch f.Type {
-	case FilterGt:
+	case Gt:
 		return ok && order > 0
-	case FilterGte:
+	case Gte:
 		return ok && order >= 0
-	case FilterLt:
+	case Lt:
 		return ok && order < 0
-	case FilterLte:
+	case Lte:
 		return ok && order <= 0
 	}
 	return false // an unknown type matches nothing
