@@ -105,17 +105,19 @@ var mayImport = map[string][]string{
 	"cmd/sidenote/internal/adminclient/adminclienttest": {"retrieval/knowledge/store"},
 	"cmd/sidenote/internal/evaluation":                  {"retrieval", "retrieval/analysis", "retrieval/eval", "retrieval/followup", "retrieval/knowledge", "retrieval/knowledge/document", "retrieval/knowledge/folder", "retrieval/knowledge/library", "rewrite", "proxy", "proxy/planning", "cmd/internal/console", "cmd/sidenote/internal/config", "cmd/sidenote/internal/config/spelling", "cmd/sidenote/internal/engine", "cmd/sidenote/internal/engine/embedding"},
 
-	"cmd/sidenote/internal/engine/exchange": {"cache", "rewrite/calibration"},
-	"cmd/sidenote/internal/engine/planners": {"cache", "cache/budget", "cmd/sidenote/internal/config", "proxy", "proxy/meter", "proxy/metrics", "proxy/planning", "retrieval", "retrieval/llm", "retrieval/rerank", "rewrite"},
-	"cmd/sidenote/internal/engine/models":   {"retrieval/recent", "rewrite", "rewrite/tokens"},
-	"cmd/sidenote/internal/engine/issuers":  {"proxy", "proxy/identity", "cmd/sidenote/internal/config", "cmd/sidenote/internal/config/callers"},
+	"cmd/sidenote/internal/engine/background": {"cache", "cache/redis", "cmd/sidenote/internal/config", "proxy/metrics", "proxy/panics", "retrieval", "retrieval/knowledge/folder"},
+	"cmd/sidenote/internal/engine/caching":    {"cache", "cache/redis", "cmd/sidenote/internal/config", "cmd/sidenote/internal/engine/background", "retrieval", "retrieval/embed"},
+	"cmd/sidenote/internal/engine/exchange":   {"cache", "rewrite/calibration"},
+	"cmd/sidenote/internal/engine/planners":   {"cache", "cache/budget", "cmd/sidenote/internal/config", "proxy", "proxy/meter", "proxy/metrics", "proxy/planning", "retrieval", "retrieval/llm", "retrieval/rerank", "rewrite"},
+	"cmd/sidenote/internal/engine/models":     {"retrieval/recent", "rewrite", "rewrite/tokens"},
+	"cmd/sidenote/internal/engine/issuers":    {"proxy", "proxy/identity", "cmd/sidenote/internal/config", "cmd/sidenote/internal/config/callers"},
 	"cmd/sidenote/internal/engine/embedding": {
 		"retrieval", "retrieval/embed", "retrieval/knowledge", "retrieval/knowledge/index/dense", "retrieval/knowledge/library", "retrieval/knowledge/store",
 		"cmd/sidenote/internal/config", "cmd/internal/console",
 	},
 	"cmd/sidenote/internal/engine": {
 		"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/",
-		"cmd/sidenote/internal/config", "cmd/sidenote/internal/config/callers", "cmd/sidenote/internal/config/modelrows", "cmd/sidenote/internal/engine/embedding", "cmd/sidenote/internal/engine/exchange", "cmd/sidenote/internal/engine/issuers", "cmd/sidenote/internal/engine/models", "cmd/sidenote/internal/engine/planners", "cmd/internal/console",
+		"cmd/sidenote/internal/config", "cmd/sidenote/internal/config/callers", "cmd/sidenote/internal/config/modelrows", "cmd/sidenote/internal/engine/background", "cmd/sidenote/internal/engine/caching", "cmd/sidenote/internal/engine/embedding", "cmd/sidenote/internal/engine/exchange", "cmd/sidenote/internal/engine/issuers", "cmd/sidenote/internal/engine/models", "cmd/sidenote/internal/engine/planners", "cmd/internal/console",
 	},
 }
 

@@ -58,7 +58,7 @@ func (s *stateFolder) improve(ctx context.Context) (changed bool) {
 // leave closes the state folder until improve opens it again.
 func (s *stateFolder) leave(ctx context.Context) {
 	if err := s.library.Leave(ctx); err != nil {
-		s.monitor.tell(slog.LevelWarn, "state: "+err.Error())
+		s.monitor.Tell(slog.LevelWarn, "state: "+err.Error())
 	}
 }
 
@@ -84,7 +84,7 @@ func (s *stateFolder) awaitChange(ctx context.Context) {
 		}
 		wait = min(2*wait, openEvery)
 		if line := s.problem(); line != "" {
-			s.monitor.tell(slog.LevelWarn, line)
+			s.monitor.Tell(slog.LevelWarn, line)
 		}
 	}
 }
@@ -105,11 +105,11 @@ func Pause(ctx context.Context, d time.Duration) error {
 func (s *stateFolder) tellAccess(first bool) {
 	switch why := s.problem(); {
 	case s.obstacle.locked() && s.library.Standing() == library.Following:
-		s.monitor.tell(slog.LevelInfo, why)
+		s.monitor.Tell(slog.LevelInfo, why)
 	case why != "":
-		s.monitor.tell(slog.LevelWarn, why)
+		s.monitor.Tell(slog.LevelWarn, why)
 	case !first:
-		s.monitor.tell(slog.LevelInfo, "state: this process writes "+s.cfg.Load().State.Path+" now")
+		s.monitor.Tell(slog.LevelInfo, "state: this process writes "+s.cfg.Load().State.Path+" now")
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/engine/background"
 	"sidenote/proxy/panics"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
@@ -33,7 +34,7 @@ type Bases struct {
 	state     *stateFolder
 	reader    *Reader
 	view      *storeView
-	monitor   monitor
+	monitor   background.Monitor
 }
 
 // madeBases are the embedded bases that were made. They are never changed: a reload puts
@@ -56,7 +57,7 @@ func closeBases(b *Bases) (errs []error) {
 
 // open makes the bases. The embedded ones are still to be indexed; vector stores are asked
 // from now on.
-func (b *Bases) open(tasks *tasks) {
+func (b *Bases) open(tasks *background.Tasks) {
 	made := &madeBases{embedded: map[string]*knowledge.Base{}, indexers: map[string]*indexer{}}
 	named := map[string]retrieval.Base{}
 	defer func() { b.made.Store(made); b.catalogue.named.Store(&named) }()
@@ -75,7 +76,7 @@ func (b *Bases) open(tasks *tasks) {
 }
 
 // indexerOf returns what reads the folder of a base; nil where this process reads none.
-func indexerOf(b *Bases, cfg *config.Config, name config.Name, tasks *tasks) *indexer {
+func indexerOf(b *Bases, cfg *config.Config, name config.Name, tasks *background.Tasks) *indexer {
 	if cfg.Knowledge[name].Path == "" || !b.keep || cfg.State.Follow {
 		return nil
 	}
@@ -136,7 +137,7 @@ func (b *Bases) indexOne(ctx context.Context, name config.Name) (Indexed, error)
 	if x := b.made.Load().indexers[id]; x != nil && b.state.library.Standing() == library.Writing {
 		done := x.read(ctx, x.library.Sync)
 		if done.err != nil && ctx.Err() == nil {
-			b.monitor.tell(slog.LevelWarn, done.problem())
+			b.monitor.Tell(slog.LevelWarn, done.problem())
 			return Indexed{ID: id, Line: b.storedLine(id)}, nil
 		}
 		space, _ := b.state.embedding.Space(id)
@@ -178,8 +179,8 @@ func (b *Bases) Swap(id string, content *knowledge.Content, report folder.Report
 	b.made.Load().embedded[id].Swap(content)
 	b.view.noteChange(id)
 	b.catalogue.group.Changed(id)
-	b.monitor.metrics.Knowledge(id, content.Documents(), content.Chunks(), content.Bytes(), time.Now())
-	b.monitor.indexed(id, report, true)
+	b.monitor.Metrics.Knowledge(id, content.Documents(), content.Chunks(), content.Bytes(), time.Now())
+	b.monitor.Indexed(id, report, true)
 }
 
 // CheckStart refuses what is most likely a mistake in the command line or configuration.
@@ -193,13 +194,13 @@ func (b *Bases) Serve(ctx context.Context, indexed func(Indexed), ready func()) 
 	for first := true; ctx.Err() == nil; first = false {
 		b.state.tellAccess(first)
 		if err := b.Index(ctx, indexed); err != nil && ctx.Err() == nil {
-			b.monitor.tell(slog.LevelWarn, err.Error())
+			b.monitor.Tell(slog.LevelWarn, err.Error())
 		}
 		if first && ctx.Err() == nil {
 			b.expect()
 			b.AwaitStores(ctx, indexed)
 			for _, line := range b.UnknownAttributes() {
-				b.monitor.tell(slog.LevelWarn, line)
+				b.monitor.Tell(slog.LevelWarn, line)
 			}
 			ready()
 		}
@@ -241,9 +242,9 @@ func (b *Bases) watch(ctx context.Context, indexed func(Indexed)) {
 	defer all.Wait()
 	watched := func(ctx context.Context, watch func(context.Context) error) {
 		all.Go(func() {
-			defer panics.Recover(b.monitor.panicked, nil) // the base stays as it is
+			defer panics.Recover(b.monitor.Panicked, nil) // the base stays as it is
 			if err := watch(ctx); err != nil && ctx.Err() == nil {
-				b.monitor.tell(slog.LevelWarn, err.Error())
+				b.monitor.Tell(slog.LevelWarn, err.Error())
 			}
 		})
 	}

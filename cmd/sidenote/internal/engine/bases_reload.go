@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/engine/background"
 	"sidenote/retrieval/knowledge/library"
 )
 
@@ -52,7 +53,7 @@ func addBases(ctx context.Context, b *Bases, cfg *config.Config) (takeBack func(
 }
 
 // settleBases has the folders read and watched that cfg has, and no others.
-func settleBases(b *Bases, cfg *config.Config, tasks *tasks) {
+func settleBases(b *Bases, cfg *config.Config, tasks *background.Tasks) {
 	before := b.made.Load()
 	made := &madeBases{embedded: before.embedded, indexers: map[string]*indexer{}}
 	for name := range cfg.Knowledge {

@@ -10,6 +10,8 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/cache/redis"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/engine/background"
+	"sidenote/cmd/sidenote/internal/engine/caching"
 	"sidenote/proxy/meter"
 )
 
@@ -24,15 +26,15 @@ type budgets struct {
 // budgetsFolder is where the state folder keeps what tenants used.
 const budgetsFolder = "budgets"
 
-func openBudgets(running func() *config.Config, db *redis.DB, m monitor, tasks *tasks) (*budgets, error) {
+func openBudgets(running func() *config.Config, db *redis.DB, m background.Monitor, tasks *background.Tasks) (*budgets, error) {
 	cfg := running()
-	b, watch := new(budgets), m.metrics.NewBudgets()
+	b, watch := new(budgets), m.Metrics.NewBudgets()
 	options := budget.QueueOptions{Lost: watch.Lost}
 	if db != nil && cfg.Budgets.Store != "process" {
 		limited := func() bool { return config.Limited(running()) }
 		shared := db.Ledger("budgets", redis.LedgerOptions{Limited: limited, RefuseLost: cfg.Budgets.OnRollback == "refuse"})
-		m.watchBreaker(tierRedis+"/budgets", shared.Open)
-		m.metrics.Watch("budget_store_safe", "1 while the Redis that counts budgets keeps what is written, or nothing is limited.", nil, false, func() float64 {
+		m.WatchBreaker(background.TierRedis+"/budgets", shared.Open)
+		m.Metrics.Watch("budget_store_safe", "1 while the Redis that counts budgets keeps what is written, or nothing is limited.", nil, false, func() float64 {
 			if shared.Safety().Safe() || !limited() {
 				return 1
 			}
@@ -50,8 +52,8 @@ func openBudgets(running func() *config.Config, db *redis.DB, m monitor, tasks *
 		b.queue = budget.NewQueue(memory, options)
 		b.meter = meter.New(memory, memory, atOnce{memory, b.queue}, watch)
 	}
-	m.metrics.Watch("budget_leases_open", "Reservations of this process that are not settled.", nil, false, func() float64 { return float64(b.meter.Open()) })
-	tasks.start(b.meter.Run)
+	m.Metrics.Watch("budget_leases_open", "Reservations of this process that are not settled.", nil, false, func() float64 { return float64(b.meter.Open()) })
+	tasks.Start(b.meter.Run)
 	return b, nil
 }
 
@@ -71,7 +73,7 @@ func (a atOnce) Settle(s budget.Settlement) {
 
 // openLocal opens the ledger of this process. Where another process keeps the state folder's,
 // or nothing is kept there, it ends with this process.
-func openLocal(cfg *config.Config, m monitor) (*budget.Memory, error) {
+func openLocal(cfg *config.Config, m background.Monitor) (*budget.Memory, error) {
 	if cfg.State.Path == config.StateMemory || cfg.State.Follow {
 		return budget.NewMemory(nil), nil
 	}
@@ -81,19 +83,19 @@ func openLocal(cfg *config.Config, m monitor) (*budget.Memory, error) {
 		return ledger, nil
 	case errors.Is(err, budget.ErrInUse):
 		if config.Limited(cfg) {
-			m.tell(slog.LevelWarn, "budgets: another process keeps those of the state folder, so limits are counted by each of them alone")
+			m.Tell(slog.LevelWarn, "budgets: another process keeps those of the state folder, so limits are counted by each of them alone")
 		}
 	case config.Limited(cfg):
 		return nil, fmt.Errorf("open budgets of the state folder: %w", err)
 	default:
-		m.tell(slog.LevelWarn, fmt.Sprintf("budgets: what tenants use is not kept over a restart: %v", err))
+		m.Tell(slog.LevelWarn, fmt.Sprintf("budgets: what tenants use is not kept over a restart: %v", err))
 	}
 	return budget.NewMemory(nil), nil
 }
 
 // close settles what waits.
 func (b *budgets) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), drainWait)
+	ctx, cancel := context.WithTimeout(context.Background(), caching.DrainWait)
 	defer cancel()
 	b.queue.Close(ctx)
 	if b.file == nil {

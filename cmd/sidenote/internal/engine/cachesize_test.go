@@ -53,7 +53,7 @@ func TestCacheMemoryHolds(t *testing.T) {
 	for i := range questions {
 		hit(i)
 	}
-	held, counted := heap()-before, e.caches.memory[cache.Candidates].Bytes()+e.caches.memory[cache.Selected].Bytes()
+	held, counted := heap()-before, e.caches.Bytes(cache.Candidates)+e.caches.Bytes(cache.Selected)
 	for i := range questions {
 		if hit(i) {
 			hits++

@@ -17,6 +17,8 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/config/modelrows"
+	"sidenote/cmd/sidenote/internal/engine/background"
+	"sidenote/cmd/sidenote/internal/engine/caching"
 	"sidenote/cmd/sidenote/internal/engine/embedding"
 	"sidenote/cmd/sidenote/internal/engine/exchange"
 	"sidenote/cmd/sidenote/internal/engine/issuers"
@@ -67,7 +69,7 @@ type Engine struct {
 	catalogue *catalogue
 	view      *storeView
 	embedding *embedding.Service // nil without embeddings
-	caches    *caches
+	caches    *caching.Caches
 	planners  *planners.Planners
 	exchange  *exchange.Exchange // nil without Redis
 	explained *explain.Ring      // nil if no requests are kept
@@ -75,8 +77,8 @@ type Engine struct {
 	budgets   *budgets           // nil in a command
 	modes     *killswitch.Switch // nil in a command
 	issuers   atomic.Pointer[issuers.Issuers]
-	monitor   monitor
-	tasks     *tasks
+	monitor   background.Monitor
+	tasks     *background.Tasks
 	stopping  atomic.Bool
 
 	running atomic.Pointer[config.Config] // what is in force
@@ -97,50 +99,50 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		o.Used = func(Use, int64) {}
 	}
 	version, commit := Version()
-	m := monitor{tell: o.Tell, metrics: metrics.New(metrics.Names{
+	m := background.Monitor{Tell: o.Tell, Metrics: metrics.New(metrics.Names{
 		Tenants: config.Texts(cfg.TenantNames()), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()),
 		Version: version, Commit: commit,
 	})}
-	reader.neutralised = m.neutralised
-	m.tellOfCertificates(cfg)
+	reader.neutralised = m.Neutralised
+	m.TellOfCertificates(cfg)
 	e := &Engine{
-		Config: cfg, Metrics: m.metrics, Reader: reader, monitor: m,
+		Config: cfg, Metrics: m.Metrics, Reader: reader, monitor: m,
 		catalogue: &catalogue{made: map[string]retrieval.Retriever{}},
 	}
 	e.running.Store(cfg)
 	e.catalogue.named.Store(&map[string]retrieval.Base{})
-	e.issuers.Store(issuers.New(cfg, m.tell))
+	e.issuers.Store(issuers.New(cfg, m.Tell))
 	if n := int(cfg.Explain.Keep); n > 0 {
 		e.explained = explain.New(n, cfg.Explain.Bodies)
 	}
-	if e.caches, err = newCaches(cfg, m); err != nil {
+	if e.caches, err = caching.New(cfg, m); err != nil {
 		return nil, err
 	}
-	e.tasks = newTasks(ctx, m.panicked)
+	e.tasks = background.NewTasks(ctx, m.Panicked)
 	if o.Keep {
 		e.openModes()
-		if e.budgets, err = openBudgets(e.Running, e.caches.db, m, e.tasks); err != nil {
+		if e.budgets, err = openBudgets(e.Running, e.caches.DB, m, e.tasks); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 	}
 	tracker := calibration.New()
-	if store := e.caches.codecs[cache.Calibration]; store != nil {
-		e.exchange = &exchange.Exchange{Tracker: tracker, Store: store, Mismatched: func(why cache.Mismatch) { m.mismatched(tierRedis, why) }}
-		e.tasks.start(e.exchange.Run)
+	if store := e.caches.Calibration(); store != nil {
+		e.exchange = &exchange.Exchange{Tracker: tracker, Store: store, Mismatched: func(why cache.Mismatch) { m.Mismatched(background.TierRedis, why) }}
+		e.tasks.Start(e.exchange.Run)
 	}
-	e.catalogue.group = &knowledge.Group{Base: e.catalogue.embedded, Searched: m.metrics.Searched, Start: e.tasks.start, Wait: floorWait}
+	e.catalogue.group = &knowledge.Group{Base: e.catalogue.embedded, Searched: m.Metrics.Searched, Start: e.tasks.Start, Wait: floorWait}
 	e.embedding = embedding.New(e.Running, reader.counter, embedding.Options{Tell: o.Tell, Counted: func(use, result string, tokens int) {
-		m.metrics.Embedding(use, result, tokens)
+		m.Metrics.Embedding(use, result, tokens)
 		o.Used(Use(use), int64(tokens))
 	}})
 	if e.embedding != nil {
-		if e.catalogue.group.Questions, err = e.caches.questions(e.embedding.Client); err != nil {
+		if e.catalogue.group.Questions, err = e.caches.Questions(e.embedding.Client); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 	}
-	e.catalogue.together = e.caches.before(e.catalogue.group, cache.Candidates)
+	e.catalogue.together = e.caches.Before(e.catalogue.group, cache.Candidates)
 	e.catalogue.cached = func(base retrieval.Base) retrieval.Retriever {
-		return e.caches.before(m.searched(base), cache.Candidates)
+		return e.caches.Before(m.Searched(base), cache.Candidates)
 	}
 	terms := new(analysis.Recent).Terms
 	e.view = newStoreView(e.catalogue, terms)
@@ -148,7 +150,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		return nil, errors.Join(err, e.Close())
 	}
 	pipeline := &retrieval.Pipeline{Bases: e.catalogue.retriever, Joint: e.catalogue.joint, Terms: terms, Punctual: true} // all behind caches
-	prepare := retrieval.Prepare{Next: e.caches.before(pipeline, cache.Selected), Ref: e.catalogue.Ref, Terms: terms, Join: followup.Join}
+	prepare := retrieval.Prepare{Next: e.caches.Before(pipeline, cache.Selected), Ref: e.catalogue.Ref, Terms: terms, Join: followup.Join}
 	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &models.Table{Rows: modelrows.Table(cfg.Models), Encodings: reader.encodings}, Calibration: tracker}
 	if err := e.openPlanners(o); err != nil {
 		return nil, errors.Join(err, e.Close())
@@ -158,7 +160,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 
 // openPlanners makes what asks the planners and rerankers of policies.
 func (e *Engine) openPlanners(o Options) error {
-	options := planners.Options{Cache: e.Config.Cache, Metrics: e.monitor.metrics, Cached: e.monitor.cached, Changed: e.monitor.changed, Watch: e.monitor.watchBreaker}
+	options := planners.Options{Cache: e.Config.Cache, Metrics: e.monitor.Metrics, Cached: e.monitor.Cached, Changed: e.monitor.Changed, Watch: e.monitor.WatchBreaker}
 	if e.budgets != nil {
 		options.Meter = e.budgets.meter
 	}
@@ -197,16 +199,16 @@ func (e *Engine) openBases(ctx context.Context, o Options) error {
 	e.catalogue.library = state.library
 	e.Bases.open(e.tasks)
 	if e.embedding != nil && o.Keep {
-		e.monitor.watchBreaker("embeddings", e.embedding.Client.Skips)
+		e.monitor.WatchBreaker("embeddings", e.embedding.Client.Skips)
 		e.embedding.Learn(ctx, state.library)
-		e.tasks.start(func(ctx context.Context) { e.embedding.Run(ctx, state.library) })
+		e.tasks.Start(func(ctx context.Context) { e.embedding.Run(ctx, state.library) })
 	}
 	return nil
 }
 
 // Close ends what runs in the background, and closes the state folder and the caches.
 func (e *Engine) Close() error {
-	e.tasks.close()
+	e.tasks.Close()
 	e.embedding.Close()
 	var errs []error
 	if e.Bases != nil { // nil if New failed before
@@ -218,14 +220,14 @@ func (e *Engine) Close() error {
 	if e.budgets != nil {
 		errs = append(errs, e.budgets.close())
 	}
-	return errors.Join(append(errs, e.caches.close())...)
+	return errors.Join(append(errs, e.caches.Close())...)
 }
 
 // Panicked is a panics.Handler of what runs beside requests.
-func (e *Engine) Panicked(value any, stack []byte) { e.monitor.panicked(value, stack) }
+func (e *Engine) Panicked(value any, stack []byte) { e.monitor.Panicked(value, stack) }
 
 // Shared says in a few words what replicas share, once that is known.
-func (e *Engine) Shared(ctx context.Context) string { return e.caches.describe(ctx) }
+func (e *Engine) Shared(ctx context.Context) string { return e.caches.Describe(ctx) }
 
 // DataServer is the server of the data port. Call it once.
 func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.Server, error) {
@@ -235,7 +237,7 @@ func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.S
 	if e.budgets != nil {
 		cfg.Budgets = e.budgets.meter
 	}
-	e.issuers.Load().Begin(e.tasks.start)
+	e.issuers.Load().Begin(e.tasks.Start)
 	if e.explained != nil {
 		all = report.Recorders{e.explained, records}
 		if e.Config.Explain.Bodies != explain.BodiesOff {

@@ -29,7 +29,7 @@ func (e *Engine) Stopping() { e.stopping.Store(true) }
 
 // problems says what does not work at present, a line each.
 func (e *Engine) problems() []string {
-	lines := append(e.Bases.state.problems(), e.caches.problems()...)
+	lines := append(e.Bases.state.problems(), e.caches.Problems()...)
 	if e.Reloader != nil && e.Reloader.Problem() != "" {
 		lines = append(lines, e.Reloader.Problem())
 	}

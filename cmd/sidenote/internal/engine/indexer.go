@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sidenote/cmd/internal/console"
+	"sidenote/cmd/sidenote/internal/engine/background"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/folder/watch"
 	"sidenote/retrieval/knowledge/library"
@@ -21,8 +22,8 @@ import (
 type indexer struct {
 	folder  folder.Folder
 	library *library.Library
-	tasks   *tasks
-	monitor monitor
+	tasks   *background.Tasks
+	monitor background.Monitor
 
 	reading sync.Mutex // held by the run that reads the folder
 
@@ -75,7 +76,7 @@ func (x *indexer) read(ctx context.Context, sync syncFunc) indexing {
 	x.running, x.err, x.took = false, err, time.Since(x.began)
 	if err == nil {
 		x.whole, x.report = true, report
-		x.monitor.indexed(x.folder.ID, report, first)
+		x.monitor.Indexed(x.folder.ID, report, first)
 	}
 	return x.indexing
 }
@@ -94,7 +95,7 @@ func (x *indexer) ask(acceptDeletions bool) (run int) {
 		return run
 	}
 	x.queued = true
-	x.tasks.start(func(ctx context.Context) {
+	x.tasks.Start(func(ctx context.Context) {
 		x.reading.Lock()
 		x.mu.Lock()
 		waits := x.queued
@@ -118,7 +119,7 @@ const retryEvery = 10 * time.Second
 func (x *indexer) watch(ctx context.Context) error {
 	walk := func(ctx context.Context, enter func(dir string)) uint64 { return x.library.Look(ctx, x.folder, enter) }
 	polling := func(why error) {
-		x.monitor.tell(slog.LevelWarn, fmt.Sprintf("knowledge %s: changes are seen late, by looking now and then: %v", x.folder.ID, why))
+		x.monitor.Tell(slog.LevelWarn, fmt.Sprintf("knowledge %s: changes are seen late, by looking now and then: %v", x.folder.ID, why))
 	}
 	changed := make(chan struct{}, 1)
 	g, ctx := errgroup.WithContext(ctx)
@@ -176,7 +177,7 @@ func WithRemedy(err error) error {
 // run before failed.
 func (x *indexer) tell(done indexing, failed bool) {
 	if why := done.problem(); why != "" {
-		x.monitor.tell(slog.LevelWarn, why)
+		x.monitor.Tell(slog.LevelWarn, why)
 		return
 	}
 	r := done.report
@@ -191,7 +192,7 @@ func (x *indexer) tell(done indexing, failed bool) {
 		parts = append(parts, "can be read again")
 	}
 	if len(parts) > 0 {
-		x.monitor.tell(slog.LevelInfo, fmt.Sprintf("knowledge %s: %s; now %s, %s (%.1f s)", x.folder.ID, strings.Join(parts, ", "),
+		x.monitor.Tell(slog.LevelInfo, fmt.Sprintf("knowledge %s: %s; now %s, %s (%.1f s)", x.folder.ID, strings.Join(parts, ", "),
 			console.Plural(r.Files, "file"), console.Plural(r.Chunks, "chunk"), done.took.Seconds()))
 	}
 }

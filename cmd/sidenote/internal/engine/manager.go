@@ -14,6 +14,7 @@ import (
 
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/engine/background"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
@@ -29,7 +30,7 @@ type manager struct {
 	made    *atomic.Pointer[madeBases]   // nil in a command
 	stores  map[string]*vectorstore.Base // nil in a command
 	view    *storeView
-	monitor monitor
+	monitor background.Monitor
 }
 
 // NewManager returns a manager for a command that has opened the state folder for itself
@@ -37,14 +38,14 @@ type manager struct {
 func NewManager(cfg *config.Config, library *library.Library) admin.Manager {
 	running := new(atomic.Pointer[config.Config])
 	running.Store(cfg)
-	return &manager{cfg: cfg, state: &stateFolder{cfg: running, library: library}, monitor: monitor{tell: func(slog.Level, string) {}}}
+	return &manager{cfg: cfg, state: &stateFolder{cfg: running, library: library}, monitor: background.Monitor{Tell: func(slog.Level, string) {}}}
 }
 
 // Bases returns all bases.
 func (m *manager) Bases(ctx context.Context) ([]admin.Base, error) {
 	stored, err := m.state.library.StoredBases(ctx)
 	if damaged := (*store.CorruptError)(nil); errors.As(err, &damaged) && len(stored) > 0 {
-		m.monitor.tell(slog.LevelWarn, "state: "+err.Error()) // the others are listed
+		m.monitor.Tell(slog.LevelWarn, "state: "+err.Error()) // the others are listed
 	} else if err != nil {
 		return nil, m.refusal("", err)
 	}
@@ -286,10 +287,10 @@ func (m *manager) refusal(id string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, library.ErrClosed):
 		return as(http.StatusServiceUnavailable, "shutting_down", "This Sidenote is being stopped.")
 	case corrupt, segment, foreign:
-		m.monitor.tell(slog.LevelWarn, "state: "+err.Error())
+		m.monitor.Tell(slog.LevelWarn, "state: "+err.Error())
 		return as(http.StatusInternalServerError, "state_damaged", "%s.", sentence(err))
 	}
-	m.monitor.tell(slog.LevelWarn, "state: "+err.Error())
+	m.monitor.Tell(slog.LevelWarn, "state: "+err.Error())
 	return as(http.StatusInternalServerError, "state_failed", "%s.", sentence(err))
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"sidenote/cmd/sidenote/internal/engine/background"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
@@ -16,7 +17,7 @@ import (
 // What goes wrong with the state folder has an answer of its own, which says what.
 func TestRefusals(t *testing.T) {
 	warned := 0
-	m := &manager{monitor: monitor{tell: func(slog.Level, string) { warned++ }}}
+	m := &manager{monitor: background.Monitor{Tell: func(slog.Level, string) { warned++ }}}
 	for _, c := range []struct {
 		err    error
 		status int

@@ -20,12 +20,12 @@ func (e *Engine) openModes() {
 			Write: func(data []byte) error { return store.WriteModes(dir, data) },
 		}
 	}
-	modes, err := killswitch.New(keeper, func(line string) { e.monitor.tell(slog.LevelWarn, line) })
+	modes, err := killswitch.New(keeper, func(line string) { e.monitor.Tell(slog.LevelWarn, line) })
 	if err != nil {
-		e.monitor.tell(slog.LevelWarn, fmt.Sprintf("mode: what was set before the start cannot be read, so the policies decide: %v", err))
+		e.monitor.Tell(slog.LevelWarn, fmt.Sprintf("mode: what was set before the start cannot be read, so the policies decide: %v", err))
 	}
 	e.modes = modes
-	e.tasks.start(modes.Run)
+	e.tasks.Start(modes.Run)
 	e.Metrics.WatchTenants("mode_switched", "1 while the kill switch holds the mode of a tenant below that of its policy.", func(tenant string) float64 {
 		p, ok := e.Running().Tenant(config.Name(tenant))
 		if !ok {

@@ -49,7 +49,7 @@ func (e *Engine) Reload(ctx context.Context, cfg *config.Config) error {
 			takeBack()
 		}
 	}()
-	e.monitor.tellOfCertificates(cfg)
+	e.monitor.TellOfCertificates(cfg)
 	data := cfg.Proxy()
 	data.Tenants = e.tenants(cfg, issuers)
 	var keepPlanners func()
@@ -64,7 +64,7 @@ func (e *Engine) Reload(ctx context.Context, cfg *config.Config) error {
 	keepPlanners()
 	e.admin.Store(next)
 	e.issuers.Store(issuers)
-	issuers.Replace(old, e.tasks.start)
+	issuers.Replace(old, e.tasks.Start)
 	settleBases(e.Bases, cfg, e.tasks)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/engine/background"
 	"sidenote/cmd/sidenote/internal/engine/embedding"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/library"
@@ -29,7 +30,7 @@ type stateFolder struct {
 	obstacle obstacle         // why it cannot be written
 	view     *storeView
 	group    *knowledge.Group // of the bases that are searched
-	monitor  monitor
+	monitor  background.Monitor
 
 	embedding *embedding.Service // nil without embeddings
 }
@@ -61,7 +62,7 @@ func (s *stateFolder) open(ctx context.Context) error {
 		}
 		err = StateError(err, state, false)
 		if err != nil && len(s.folderless()) == 0 { // then it only has vectors
-			s.monitor.tell(slog.LevelWarn, err.Error())
+			s.monitor.Tell(slog.LevelWarn, err.Error())
 			return nil
 		}
 		return err
@@ -71,7 +72,7 @@ func (s *stateFolder) open(ctx context.Context) error {
 	if s.library.Standing() != library.Apart || !state.Default || state.Follow || !errors.Is(why, fs.ErrPermission) && !errors.Is(why, syscall.EROFS) {
 		return nil
 	}
-	s.monitor.tell(slog.LevelWarn, fmt.Sprintf("nothing is kept over a restart: %v; choose a folder by --state", why))
+	s.monitor.Tell(slog.LevelWarn, fmt.Sprintf("nothing is kept over a restart: %v; choose a folder by --state", why))
 	inMemory, err := library.Open(ctx, store.Memory, deps, options)
 	if err != nil {
 		return err
@@ -153,7 +154,7 @@ func (s *stateFolder) load(ctx context.Context) error {
 		return nil
 	}
 	for line := range strings.Lines(err.Error()) {
-		s.monitor.tell(slog.LevelWarn, "state: "+strings.TrimSuffix(line, "\n"))
+		s.monitor.Tell(slog.LevelWarn, "state: "+strings.TrimSuffix(line, "\n"))
 	}
 	return nil
 }
@@ -204,10 +205,10 @@ func (s *stateFolder) noteChange(id string) {
 		return // metrics know the names of the configuration only
 	}
 	if c := base.Content(); c != nil {
-		s.monitor.metrics.Knowledge(id, c.Documents(), c.Chunks(), c.Bytes(), time.Now())
+		s.monitor.Metrics.Knowledge(id, c.Documents(), c.Chunks(), c.Bytes(), time.Now())
 		if _, ok := s.embedding.Space(id); ok {
 			embedded, _ := c.Embedded()
-			s.monitor.metrics.Embedded(id, embedded)
+			s.monitor.Metrics.Embedded(id, embedded)
 		}
 	}
 	s.embedding.Changed(id)
@@ -219,7 +220,7 @@ func (s *stateFolder) noteTrouble(t library.Trouble) {
 	if t.Knowledge != "" && !strings.Contains(line, t.Knowledge) {
 		line = fmt.Sprintf("state: knowledge %s: %v", t.Knowledge, t.Err)
 	}
-	s.monitor.tell(slog.LevelWarn, line)
+	s.monitor.Tell(slog.LevelWarn, line)
 }
 
 // checkStart refuses what is most likely a mistake in the command line or configuration: a

@@ -27,7 +27,7 @@ func TestM28Background(t *testing.T) {
 		t.Fatal(err)
 	}
 	over := make(chan struct{})
-	s.tasks.start(func(context.Context) {
+	s.tasks.Start(func(context.Context) {
 		defer close(over)
 		panic("beside requests")
 	})

@@ -17,7 +17,7 @@ func (b *Bases) openStore(name config.Name) *vectorstore.Base {
 	id := string(name)
 	store := vectorstore.Open(b.storeOptions(name))
 	b.stores[id] = store
-	b.monitor.watchBreaker("vector_store/"+id, store.Skips)
+	b.monitor.WatchBreaker("vector_store/"+id, store.Skips)
 	return store
 }
 
@@ -26,10 +26,10 @@ func (b *Bases) storeOptions(name config.Name) vectorstore.Options {
 	o.Version = tags.Version
 	o.Neutralise = func(text string) string { return b.reader.neutralise(id, text) }
 	o.Looked = func(files int, bytes int64) {
-		b.monitor.metrics.Knowledge(id, files, 0, bytes, time.Now())
+		b.monitor.Metrics.Knowledge(id, files, 0, bytes, time.Now())
 		b.view.noteStore(id, files, bytes)
 	}
-	o.Changed = b.monitor.changed
+	o.Changed = b.monitor.Changed
 	return o
 }
 

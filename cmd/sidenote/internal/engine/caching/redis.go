@@ -1,4 +1,4 @@
-package engine
+package caching
 
 import (
 	"context"
@@ -8,14 +8,15 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cache/redis"
+	"sidenote/cmd/sidenote/internal/engine/background"
 )
 
-// drainWait is how long the end of the process may wait for writes to Redis.
-const drainWait = time.Second
+// DrainWait is how long the end of the process may wait for writes to Redis.
+const DrainWait = time.Second
 
 // openRedis begins to use the Redis of the configuration, if there is one. It does
 // not wait for it.
-func (c *caches) openRedis() error {
+func (c *Caches) openRedis() error {
 	r, m := c.cfg.Redis, c.monitor
 	url := r.URL.Value.Reveal()
 	if url == "" {
@@ -28,18 +29,18 @@ func (c *caches) openRedis() error {
 			return fmt.Errorf("redis.encryption_keys: %w", err)
 		}
 	}
-	c.db, err = redis.Open(redis.Options{
+	c.DB, err = redis.Open(redis.Options{
 		URL: url, Prefix: string(r.Prefix), Timeout: r.Timeout, PoolSize: int(r.PoolSize), CA: r.CAPEM,
-		Observe: func(e redis.Event) { m.metrics.RedisCall(e.Use, e.Took, string(e.Kind)) },
-		Changed: m.changed,
+		Observe: func(e redis.Event) { m.Metrics.RedisCall(e.Use, e.Took, string(e.Kind)) },
+		Changed: m.Changed,
 	})
 	if err != nil {
 		return err
 	}
 	for _, kind := range []cache.Kind{cache.Candidates, cache.Selected, cache.Calibration} {
-		store := c.db.Store(string(kind))
+		store := c.DB.Store(string(kind))
 		c.stores[kind], c.codecs[kind] = store, cache.NewCodecStore(store, keys)
-		m.watchBreaker(tierRedis+"/"+string(kind), store.Open)
+		m.WatchBreaker(background.TierRedis+"/"+string(kind), store.Open)
 	}
 	for _, kind := range []cache.Kind{cache.Candidates, cache.Selected} {
 		c.behind[kind] = cache.NewWriteBehind(c.codecs[kind])
@@ -47,17 +48,17 @@ func (c *caches) openRedis() error {
 	return nil
 }
 
-// problems says what does not work at present.
-func (c *caches) problems() []string {
-	if c.db == nil {
+// Problems says what does not work at present.
+func (c *Caches) Problems() []string {
+	if c.DB == nil {
 		return nil
 	}
-	return c.db.Trouble()
+	return c.DB.Trouble()
 }
 
-// describe says in a few words what is shared, once it is known.
-func (c *caches) describe(ctx context.Context) string {
-	if c.db == nil {
+// Describe says in a few words what is shared, once it is known.
+func (c *Caches) Describe(ctx context.Context) string {
+	if c.DB == nil {
 		return "no Redis"
 	}
 	for _, store := range c.stores {
@@ -66,8 +67,8 @@ func (c *caches) describe(ctx context.Context) string {
 		case <-ctx.Done():
 		}
 	}
-	shared := "shared on redis " + c.db.Address() + ", prefix " + string(c.cfg.Redis.Prefix)
-	problems := strings.Join(c.problems(), "; ")
+	shared := "shared on redis " + c.DB.Address() + ", prefix " + string(c.cfg.Redis.Prefix)
+	problems := strings.Join(c.Problems(), "; ")
 	for _, store := range c.stores {
 		if store.Open() {
 			return problems

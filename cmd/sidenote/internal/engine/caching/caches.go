@@ -1,0 +1,103 @@
+// Package caching makes the caches of a process, and those on Redis that replicas share.
+package caching
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sidenote/cache"
+	"sidenote/cache/redis"
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/engine/background"
+	"sidenote/retrieval"
+	"sidenote/retrieval/embed"
+)
+
+// Caches are the caches of this process, and those on Redis that replicas share.
+type Caches struct {
+	cfg     *config.Config
+	monitor background.Monitor
+	memory  map[cache.Kind]*cache.Memory
+
+	DB     *redis.DB // nil without Redis; the maps below are empty then
+	stores map[cache.Kind]*redis.Store
+	codecs map[cache.Kind]*cache.CodecStore
+	behind map[cache.Kind]*cache.WriteBehind // in front of codecs, where requests wait
+}
+
+// New makes the caches of a configuration, and begins to use its Redis.
+func New(cfg *config.Config, m background.Monitor) (*Caches, error) {
+	c := &Caches{
+		cfg: cfg, monitor: m, memory: map[cache.Kind]*cache.Memory{},
+		stores: map[cache.Kind]*redis.Store{}, codecs: map[cache.Kind]*cache.CodecStore{}, behind: map[cache.Kind]*cache.WriteBehind{},
+	}
+	// An entry of candidates is as large as one of what was selected of them, and is asked for
+	// far less often: only for what came too late, or under another policy.
+	bytes := int64(cfg.Cache.Memory)
+	for kind, share := range map[cache.Kind]int64{cache.Candidates: bytes / 8, cache.Selected: bytes - bytes/8} {
+		if _, err := c.open(kind, share); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.openRedis()
+}
+
+// open makes the cache of a kind in this process.
+func (c *Caches) open(kind cache.Kind, bytes int64) (*cache.Memory, error) {
+	store, err := cache.NewMemory(bytes)
+	if err != nil {
+		return nil, fmt.Errorf("make cache: %w", err)
+	}
+	c.memory[kind] = store
+	c.monitor.Metrics.Watch("cache_bytes", "Bytes held by a cache.", map[string]string{"cache": string(kind)}, false,
+		func() float64 { return float64(c.Bytes(kind)) })
+	return store, nil
+}
+
+// Bytes is what the cache of a kind holds in this process.
+func (c *Caches) Bytes(kind cache.Kind) int64 { return c.memory[kind].Bytes() }
+
+// Calibration is where replicas share what they learn of models' counts; nil without Redis.
+func (c *Caches) Calibration() *cache.CodecStore { return c.codecs[cache.Calibration] }
+
+// Before puts the tiers of a kind before a retriever.
+func (c *Caches) Before(next retrieval.Retriever, kind cache.Kind) retrieval.Retriever {
+	local, shared := c.cfg.Cache, c.cfg.Redis
+	tiers := []cache.Tier{{Name: background.TierMemory, Store: c.memory[kind], TTL: local.TTL, EmptyTTL: local.EmptyTTL}}
+	if store := c.behind[kind]; store != nil {
+		tiers = append(tiers, cache.Tier{Name: background.TierRedis, Store: store, TTL: shared.TTL, EmptyTTL: local.EmptyTTL, Wait: shared.Timeout})
+	}
+	return cache.NewRetriever(next, kind, tiers, c.monitor.Cached)
+}
+
+// Questions keeps the vectors of questions that a client makes.
+func (c *Caches) Questions(client *embed.Client) (*cache.Questions, error) {
+	store, err := c.open(cache.Embedded, int64(c.cfg.Cache.Memory)/16)
+	if err != nil {
+		return nil, err
+	}
+	tier := cache.Tier{Name: background.TierMemory, Store: store, TTL: questionTTL, EmptyTTL: questionTTL}
+	return cache.NewQuestions(client, client.Space, tier, c.monitor.Cached), nil
+}
+
+// questionTTL is how long the vector of a question is kept: it never changes.
+const questionTTL = 24 * time.Hour
+
+// Close writes what is still to be written to Redis, for a second at most.
+func (c *Caches) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), DrainWait)
+	defer cancel()
+	for _, b := range c.behind {
+		_ = b.Close(ctx) // what was not written is found again
+	}
+	var errs []error
+	if c.DB != nil {
+		errs = append(errs, c.DB.Close())
+	}
+	for _, store := range c.memory {
+		errs = append(errs, store.Close())
+	}
+	return errors.Join(errs...)
+}
