@@ -5,6 +5,7 @@ import (
 	"sidenote/retrieval/followup"
 	"sidenote/retrieval/recent"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/present"
 )
 
 // A fitResult is the outcome of fitting: the JSON to insert and its entries for the
@@ -22,8 +23,8 @@ type fitResult struct {
 	used, rules, text, overflow int
 	exact                       bool
 
-	neighbours      *patterns // texts of the neighbours added in this fit or an attempt before it; nil without any
-	requestSpecific bool      // it depends on texts in the request's own messages
+	neighbours      *present.Texts // texts of the neighbours added in this fit or an attempt before it; nil without any
+	requestSpecific bool           // it depends on texts in the request's own messages
 }
 
 // A fitKey holds everything that a fitResult depends on. Sources are compared by identity,
@@ -83,7 +84,7 @@ type memoEntry struct {
 
 type sourcePatterns struct {
 	first *retrieval.Source
-	*patterns
+	*present.Texts
 }
 
 // hash takes only the fields that usually differ between requests, because hashing all
@@ -103,13 +104,13 @@ func returns(found *retrieval.Result) bool { return found.Cache != retrieval.Cac
 
 // patternsOf returns the patterns of the texts of the sources of found, which are not empty.
 // Like a fitKey, it compares lists of sources by identity.
-func (m *memo) patternsOf(found *retrieval.Result) *patterns {
+func (m *memo) patternsOf(found *retrieval.Result) *present.Texts {
 	sources := found.Sources
 	hash := recent.Hash(&sources[0])
-	if s := m.patterns.At(hash); s != nil && s.first == &sources[0] && len(s.texts) == len(sources) {
-		return s.patterns
+	if s := m.patterns.At(hash); s != nil && s.first == &sources[0] && s.Len() == len(sources) {
+		return s.Texts
 	}
-	n := newPatterns(len(sources), func(i int) string { return sources[i].Text })
+	n := present.New(len(sources), func(i int) string { return sources[i].Text })
 	if returns(found) {
 		m.patterns.Put(hash, &sourcePatterns{&sources[0], n})
 	}
@@ -146,7 +147,7 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	// messages hold already, and results without sources, which have no identity.
 	whole := returns(found) && k.policy != "" && k.first != nil && len(sources) == len(found.Sources) && k.size() <= maxRemembered
 	if whole {
-		if e := m.fits.At(k.hash()); e != nil && e.key == k && (e.fitted.neighbours == nil || e.fitted.neighbours.findIn(&j.presence) == nil) {
+		if e := m.fits.At(k.hash()); e != nil && e.key == k && (e.fitted.neighbours == nil || e.fitted.neighbours.FindIn(&j.presence) == nil) {
 			return e.fitted
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/present"
 )
 
 // The limits of a request's options.
@@ -216,7 +217,7 @@ func (o *optionReader) component(at string) Component {
 	if !ValidName(c.Name) || c.Name == SourcesName {
 		o.wrong(at+".name", "%q is not a name: 1 to 64 of a-z, 0-9, '_' and '-', not %q", c.Name, SourcesName)
 	}
-	if !strings.ContainsFunc(c.Text, visible) {
+	if !present.Visible(c.Text) {
 		o.wrong(at+".text", "empty")
 	}
 	return c

@@ -7,6 +7,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/present"
 	"sidenote/rewrite/tokens"
 )
 
@@ -218,7 +219,7 @@ func (p *plan) result() *fitResult {
 	}
 	out.overflow = max(0, p.model.billed(demand)-p.budget)
 	if texts := s.neighbourTexts; len(texts) > 0 {
-		out.neighbours = newPatterns(len(texts), func(i int) string { return texts[i] })
+		out.neighbours = present.New(len(texts), func(i int) string { return texts[i] })
 	}
 	if !in {
 		return out

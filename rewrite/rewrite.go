@@ -15,6 +15,7 @@ import (
 	"sidenote/rewrite/calibration"
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/cost"
+	"sidenote/rewrite/present"
 )
 
 // What is rewritten is a request as package chat reads it.
@@ -119,9 +120,9 @@ type job struct {
 	previous []retrieval.Turn // the same, if it can join the search
 	last     int              // index of the last user message, -1 without one
 
-	presence     presence      // finds texts in the messages
-	skipped      []SourceEntry // sources left out because the messages hold them already or they have no text
-	placement    Placement     // in force
+	presence     present.Messages // finds texts in the messages
+	skipped      []SourceEntry    // sources left out because the messages hold them already or they have no text
+	placement    Placement        // in force
 	places       places
 	rulesInBlock bool // the rules go into the block, not into the sources element
 }

@@ -2,9 +2,9 @@ package rewrite
 
 import (
 	"slices"
-	"strings"
 
 	"sidenote/retrieval"
+	"sidenote/rewrite/present"
 	"sidenote/rewrite/tags"
 	"sidenote/rewrite/tokens"
 )
@@ -16,17 +16,17 @@ type sourceList struct {
 	closing string // the line above </sources> in a long element
 	rules   int    // tokens of the rules
 
-	presence       presence      // finds texts in the request's own messages
-	bare           []sourceBlock // rendered sources under ids 1…n, without neighbours
-	blocks         []sourceBlock // the same, some with neighbours
-	ledger         []SourceEntry // parallel to blocks
-	neighbourTexts []string      // texts of neighbours added in this fit or an earlier one
-	skippedPresent bool          // a neighbour was left out because the messages hold its text
+	presence       present.Messages // finds texts in the request's own messages
+	bare           []sourceBlock    // rendered sources under ids 1…n, without neighbours
+	blocks         []sourceBlock    // the same, some with neighbours
+	ledger         []SourceEntry    // parallel to blocks
+	neighbourTexts []string         // texts of neighbours added in this fit or an earlier one
+	skippedPresent bool             // a neighbour was left out because the messages hold its text
 }
 
 // newSourceList renders and counts all sources once, before the room is known. The rules
 // are "" if they stand elsewhere.
-func newSourceList(m *meter, found []retrieval.Source, presence presence, rules, closing string) *sourceList {
+func newSourceList(m *meter, found []retrieval.Source, presence present.Messages, rules, closing string) *sourceList {
 	s := &sourceList{
 		meter: m, opening: tags.SourcesOpen + rules, closing: closing, presence: presence,
 		bare: make([]sourceBlock, len(found)), ledger: make([]SourceEntry, len(found)),
@@ -171,7 +171,7 @@ func (s *sourceList) addNeighbours(room int) taken {
 	add := func(i, next int, text string) {
 		src := s.blocks[i].source
 		at := chunk{src.Knowledge, src.Doc, src.Chunk + next}
-		if !strings.ContainsFunc(text, visible) || there[at] {
+		if !present.Visible(text) || there[at] {
 			return
 		}
 		b := s.blocks[i]
@@ -183,7 +183,7 @@ func (s *sourceList) addNeighbours(room int) taken {
 		b.body = safeBody(b.raw, s.policy) // neutralised after joining: a tag may be split over two chunks
 		b = s.weighed(b)
 		if more := b.tokens - s.blocks[i].tokens; more <= room {
-			if s.presence.contains(text) {
+			if s.presence.Contain(text) {
 				s.skippedPresent = true
 				return
 			}

@@ -1,4 +1,6 @@
-package rewrite
+// Package present finds texts in a request's messages, whatever encoder wrote them: what
+// stands there already is not added again.
+package present
 
 import (
 	"bytes"
@@ -14,8 +16,20 @@ import (
 	"sidenote/rewrite/cost"
 )
 
-// patterns is a set of texts that are searched for in messages. It is safe for concurrent use.
-type patterns struct {
+// Messages are those of a request up to one of them.
+type Messages struct {
+	*chat.Request
+	Last     int // index of the last message that is searched; -1: all are
+	Messages *cost.Messages
+}
+
+// Contain tells whether the messages hold a text.
+func (m *Messages) Contain(text string) bool {
+	return New(1, func(int) string { return text }).FindIn(m) != nil
+}
+
+// Texts are searched for in messages, all at once. They are safe for concurrent use.
+type Texts struct {
 	texts  []string // without white space at their ends; "" where nothing is visible: these are never found
 	blanks int      // number of the latter
 	minLen int      // length of the shortest other one in bytes
@@ -31,12 +45,12 @@ type lazyMatcher struct {
 	made *matcher
 }
 
-// newPatterns returns the patterns of n texts.
-func newPatterns(n int, text func(i int) string) *patterns {
-	s := &patterns{texts: make([]string, n), minLen: math.MaxInt}
+// New returns n texts.
+func New(n int, text func(i int) string) *Texts {
+	s := &Texts{texts: make([]string, n), minLen: math.MaxInt}
 	for i := range s.texts {
 		t := text(i)
-		if !strings.ContainsFunc(t, visible) {
+		if !Visible(t) {
 			s.blanks++
 			continue
 		}
@@ -46,9 +60,18 @@ func newPatterns(n int, text func(i int) string) *patterns {
 	return s
 }
 
+// Len is their number.
+func (s *Texts) Len() int { return len(s.texts) }
+
+// Blank tells whether nothing of a text is visible: it is never found then.
+func (s *Texts) Blank(i int) bool { return s.texts[i] == "" }
+
+// AnyBlank tells whether one of them is blank.
+func (s *Texts) AnyBlank() bool { return s.blanks > 0 }
+
 // matcher returns a matcher for any messages or, with wide, for those that escape nothing by
 // code point.
-func (s *patterns) matcher(wide bool) *matcher {
+func (s *Texts) matcher(wide bool) *matcher {
 	if wide {
 		s.wide.once.Do(func() {
 			if !isASCII(s.texts) {
@@ -74,17 +97,17 @@ func isASCII(texts []string) bool {
 	return true
 }
 
-// findIn returns which of the texts the messages hold; nil for none.
-func (s *patterns) findIn(p *presence) (found []bool) {
+// FindIn returns which of the texts the messages hold; nil for none.
+func (s *Texts) FindIn(in *Messages) (found []bool) {
 	var m *matcher
-	p.req.EachText(p.last, func(n, part int, raw []byte) {
+	in.EachText(in.Last, func(n, part int, raw []byte) {
 		if len(raw) < s.minLen {
 			return
 		}
 		if m == nil {
-			m = s.matcher(!p.req.EscapesRunes())
+			m = s.matcher(!in.EscapesRunes())
 		}
-		found = m.findIn(p.messages, found, n, part, raw)
+		found = m.findIn(in.Messages, found, n, part, raw)
 	})
 	return found
 }
@@ -247,6 +270,10 @@ func (s *matcher) mark(found []bool, raw []byte, long bool) []bool {
 	}
 	return found
 }
+
+// Visible tells whether anything of a text can be seen: texts of which nothing can are neither
+// added nor found.
+func Visible(text string) bool { return strings.ContainsFunc(text, visible) }
 
 // visible tells whether a rune makes a text worth adding. White space, controls and
 // runes without width do not, and all of them may be removed from the prompt.

@@ -1,4 +1,4 @@
-package rewrite
+package present
 
 import (
 	"encoding/json"
@@ -45,7 +45,7 @@ func TestPatterns(t *testing.T) {
 	counter := cost.Counter{Cache: tokens.NewCache(8)} // what is remembered for one check must not disturb another
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(text, 1, 8).Draw(t, "texts")
-		patterns := newPatterns(len(texts), func(i int) string { return texts[i] })
+		patterns := New(len(texts), func(i int) string { return texts[i] })
 		encoder := rapid.IntRange(0, 5).Draw(t, "encoder")
 		var messages, decoded []string
 		for range rapid.IntRange(1, 4).Draw(t, "messages") {
@@ -56,13 +56,13 @@ func TestPatterns(t *testing.T) {
 			decoded = append(decoded, message)
 			messages = append(messages, `{"role":"user","content":`+written(message)[encoder]+`}`)
 		}
-		req, err := Parse([]byte(`{"messages":[` + strings.Join(messages, ",") + `]}`))
+		req, err := chat.Parse([]byte(`{"messages":[` + strings.Join(messages, ",") + `]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := presence{req, -1, counter.Of(req)}
-		got := patterns.findIn(&p)
-		if again := patterns.findIn(&p); !slices.Equal(again, got) {
+		p := Messages{req, -1, counter.Of(req)}
+		got := patterns.FindIn(&p)
+		if again := patterns.FindIn(&p); !slices.Equal(again, got) {
 			t.Fatalf("found %v, then %v", got, again)
 		}
 		for i, text := range texts {
