@@ -16,6 +16,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/demo"
 	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/output"
 	"sidenote/cmd/sidenote/internal/ports"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
@@ -63,8 +64,8 @@ func (c *demoCmd) Run(a *app) error {
 	if c.Serve {
 		log = a.stderr
 	}
-	out := newOutput(log, e.Config.Telemetry.Log)
-	defer out.close()
+	out := output.New(log, e.Config.Telemetry.Log)
+	defer out.Close()
 	var told error // not returned by begin: the server below ends without an error when it is stopped
 	served := (&app{ctx: ctx, reports: reports}).serve(out, e, ls, func(ctx context.Context) error {
 		story, err := c.tell(ctx, e, stub, ls.Data[0].Addr().String(), reports)

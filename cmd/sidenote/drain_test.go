@@ -21,10 +21,9 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/output"
 	"sidenote/cmd/sidenote/internal/ports"
 	"sidenote/proxy"
-	"sidenote/proxy/report"
-	"sidenote/proxy/requestlog"
 )
 
 // readiness is what the admin port says of itself.
@@ -169,17 +168,6 @@ func TestM15CutIsLogged(t *testing.T) {
 	}
 }
 
-// The text log shows a cut answer too, also where only errors are logged.
-func TestM15CutIsShown(t *testing.T) {
-	for _, end := range []report.ClientEnd{report.ClientCutUpstream, report.ClientCutShutdown, report.ClientCompleted} {
-		var text strings.Builder
-		(&lines{w: &text, requests: requestlog.Errors}).Record(&report.Report{Status: 200, Outcome: report.Relayed, Client: end})
-		if cut := end != report.ClientCompleted; strings.Contains(text.String(), string(end)) != cut {
-			t.Errorf("%s: %q", end, text.String())
-		}
-	}
-}
-
 // SIGHUP does not stop the process. The configuration is read again.
 func TestM15Hangup(t *testing.T) {
 	data, err := freeAddress()
@@ -235,10 +223,10 @@ func TestM15UpstreamsAreProbedBeside(t *testing.T) {
 	}
 	defer l.Close()
 	text := &announced{more: make(chan struct{}, 1), ended: make(chan struct{})}
-	out := newOutput(text, config.Log{Format: "text", Requests: "all"})
+	out := output.New(text, config.Log{Format: "text", Requests: "all"})
 	asked, answer := make(chan string), make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())
-	wait := out.announce(ctx, cfg, ports.Listeners{Data: []net.Listener{l}}, func(ctx context.Context, u proxy.Upstream) error {
+	wait := out.Announce(ctx, cfg, ports.Listeners{Data: []net.Listener{l}}, func(ctx context.Context, u proxy.Upstream) error {
 		asked <- u.BaseURL.String()
 		if u.BaseURL.Host == "c.test" {
 			<-ctx.Done()
@@ -254,13 +242,13 @@ func TestM15UpstreamsAreProbedBeside(t *testing.T) {
 			t.Fatal("one waits for another")
 		}
 	}
-	out.indexed(engine.Indexed{ID: "x", Line: "x: read meanwhile"})
-	out.tell(slog.LevelWarn, "what else there is")
+	out.Indexed(engine.Indexed{ID: "x", Line: "x: read meanwhile"})
+	out.Tell(slog.LevelWarn, "what else there is")
 	text.until(t, "what else there is")
 	close(answer)
 	stop()
 	wait()
-	out.close()
+	out.Close()
 	got := text.until(t, "read meanwhile")
 	at := -1
 	for _, want := range []string{"listening", "a.test/v1/chat/completions   (not reachable: refused)", "b.test/v1/chat/completions   (not reachable: refused)", "c.test/v1/chat/completions   (no answer yet)", "x: read meanwhile"} {

@@ -11,9 +11,11 @@ import (
 	"os"
 	"time"
 
+	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/adminclient"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/ports"
+	"sidenote/proxy"
 )
 
 type healthCmd struct {
@@ -67,6 +69,23 @@ func probeClient() *http.Client {
 		Transport:     &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// reachable tells whether an upstream answers at all; any answer will do.
+func reachable(ctx context.Context, u proxy.Upstream) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, u.BaseURL.String(), nil)
+	if err != nil {
+		return err
+	}
+	client := probeClient()
+	client.Transport = &http.Transport{DisableKeepAlives: true, DialContext: u.Dial.Context, TLSClientConfig: u.Dial.TLS(u.BaseURL.Hostname())}
+	resp, err := client.Do(req)
+	if err != nil {
+		return console.Cause(err)
+	}
+	return resp.Body.Close()
 }
 
 // target is the URL to ask. Of a listener of the configuration it makes transport trust the

@@ -14,6 +14,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/output"
 	"sidenote/cmd/sidenote/internal/ports"
 	"sidenote/cmd/sidenote/internal/reload"
 	"sidenote/cmd/sidenote/internal/screen"
@@ -41,11 +42,11 @@ func (c *serveCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	out := newOutput(a.stderr, cfg.Telemetry.Log)
-	defer out.close()
+	out := output.New(a.stderr, cfg.Telemetry.Log)
+	defer out.Close()
 	hangups, stop := outliveHangups()
 	defer stop()
-	ls, err := ports.Open(a.ctx, cfg, out.tell)
+	ls, err := ports.Open(a.ctx, cfg, out.Tell)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func (c *serveCmd) Run(a *app) error {
 	if err := ports.RefuseOpen(cfg, ls); err != nil {
 		return usageError{err}
 	}
-	e, err := engine.New(a.ctx, cfg, engine.Options{Keep: true, Address: ls.AdminAddress(), Tell: out.tell})
+	e, err := engine.New(a.ctx, cfg, engine.Options{Keep: true, Address: ls.AdminAddress(), Tell: out.Tell})
 	if err != nil {
 		if a.ctx.Err() != nil {
 			return nil // asked to stop
@@ -67,7 +68,7 @@ func (c *serveCmd) Run(a *app) error {
 	if err := ports.Refuse(a.ctx, cfg, ls); err != nil {
 		return usageError{err}
 	}
-	again.Tell, again.Running, again.Apply, again.Panicked = out.tell, e.Running, e.Reload, e.Panicked
+	again.Tell, again.Running, again.Apply, again.Panicked = out.Tell, e.Running, e.Reload, e.Panicked
 	again.Check = func(ctx context.Context, cfg *config.Config) error { return ports.Refuse(ctx, cfg, ls) }
 	e.Reloader = again
 	again.Show(e.Metrics)
@@ -76,33 +77,33 @@ func (c *serveCmd) Run(a *app) error {
 		reloads := make(chan struct{})
 		panics.Go(e.Panicked, func() { again.Serve(ctx, hangups) }, func() { close(reloads) })
 		defer func() { <-reloads }()
-		defer out.announce(ctx, cfg, ls, reachable)()
+		defer out.Announce(ctx, cfg, ls, reachable)()
 		followed, readings := make(chan struct{}), func() []engine.Reading { return engine.Readings(e.Bases) }
-		panics.Go(e.Panicked, func() { screen.FollowReading(ctx, readings, out.reading) }, func() { close(followed) })
+		panics.Go(e.Panicked, func() { screen.FollowReading(ctx, readings, out.Reading) }, func() { close(followed) })
 		defer func() { <-followed }()
 		for _, p := range cfg.Expired(time.Now()) {
-			out.tell(slog.LevelWarn, p.String())
+			out.Tell(slog.LevelWarn, p.String())
 		}
-		e.Bases.Serve(ctx, out.indexed, func() { out.announceLimits(ctx, e) })
+		e.Bases.Serve(ctx, out.Indexed, func() { out.AnnounceLimits(ctx, e) })
 		return nil
 	})
 }
 
 // serve answers on all ports and runs begin beside it, until the process is asked to stop
 // or one of them fails. Then answers that are open may end within shutdown_grace.
-func (a *app) serve(out *output, e *engine.Engine, ls ports.Listeners, begin func(context.Context) error) error {
+func (a *app) serve(out *output.Output, e *engine.Engine, ls ports.Listeners, begin func(context.Context) error) error {
 	signal.Ignore(syscall.SIGPIPE) // when the reader of the log is gone its lines are dropped and counted
 	e.Metrics.Watch("log_dropped_total", "Lines of the log that were dropped because it could not be written.", nil, true,
-		func() float64 { return float64(out.writer.Dropped()) })
-	records := report.Recorders{out.recorder}
+		func() float64 { return float64(out.Dropped()) })
+	records := report.Recorders{out.Recorder}
 	if a.reports != nil {
 		records = append(records, a.reports)
 	}
-	data, err := e.DataServer(records, out.logger)
+	data, err := e.DataServer(records, out.Logger)
 	if err != nil {
 		return err
 	}
-	admin, telemetry := e.AdminServer(out.logger), e.TelemetryServer(out.logger)
+	admin, telemetry := e.AdminServer(out.Logger), e.TelemetryServer(out.Logger)
 	group, ctx := errgroup.WithContext(a.ctx)
 	answer := func(serve func(net.Listener) error, l net.Listener) {
 		if l == nil {
@@ -132,7 +133,7 @@ func (a *app) serve(out *output, e *engine.Engine, ls ports.Listeners, begin fun
 		defer cancel()
 		e.Stopping() // /readyz answers 503 from now on
 		if a.ctx.Err() != nil && e.Running().ShutdownDelay > 0 {
-			out.tell(slog.LevelInfo, "stopping: /readyz says so; requests are served for another "+e.Running().ShutdownDelay.String())
+			out.Tell(slog.LevelInfo, "stopping: /readyz says so; requests are served for another "+e.Running().ShutdownDelay.String())
 			data.Drain()
 			_ = engine.Pause(grace, e.Running().ShutdownDelay) // ends early when the grace is over
 		}
@@ -141,7 +142,7 @@ func (a *app) serve(out *output, e *engine.Engine, ls ports.Listeners, begin fun
 		defer ls.Close()
 		err := errors.Join(data.Shutdown(grace), admin.Shutdown(grace), telemetry.Shutdown(grace))
 		if errors.Is(err, context.DeadlineExceeded) { // the grace is over, as configured
-			out.logger.Warn("shut down: answers that were still open were cut", "shutdown_grace", e.Running().ShutdownGrace.String())
+			out.Logger.Warn("shut down: answers that were still open were cut", "shutdown_grace", e.Running().ShutdownGrace.String())
 			return nil
 		}
 		return err

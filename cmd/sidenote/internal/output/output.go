@@ -1,4 +1,5 @@
-package main
+// Package output writes what serve has to say: lines for a person, or JSON.
+package output
 
 import (
 	"context"
@@ -15,10 +16,10 @@ import (
 	"sidenote/rewrite"
 )
 
-// An output is where serve logs to: lines for a person, or JSON.
-type output struct {
-	recorder report.Recorder
-	logger   *slog.Logger
+// An Output is where serve logs to: lines for a person, or JSON.
+type Output struct {
+	Recorder report.Recorder // of requests
+	Logger   *slog.Logger
 	writer   *requestlog.AsyncWriter
 	log      *requestlog.Log // nil for a person
 
@@ -44,9 +45,9 @@ const (
 	maxTold   = 1000
 )
 
-// tell writes a line about what happens beside requests. A line that repeats is written
+// Tell writes a line about what happens beside requests. A line that repeats is written
 // once a minute, with how often it was omitted.
-func (o *output) tell(level slog.Level, line string) {
+func (o *Output) Tell(level slog.Level, line string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
@@ -66,7 +67,7 @@ func (o *output) tell(level slog.Level, line string) {
 
 // forget drops lines that were last written more than tellEvery ago, and writes how often
 // they were omitted since.
-func (o *output) forget(now time.Time) {
+func (o *Output) forget(now time.Time) {
 	for line, last := range o.told {
 		if now.Sub(last.at) < tellEvery {
 			continue
@@ -79,34 +80,40 @@ func (o *output) forget(now time.Time) {
 }
 
 // note writes a line, and how often it was omitted before.
-func (o *output) note(now time.Time, level slog.Level, line string, omitted int) {
+func (o *Output) note(now time.Time, level slog.Level, line string, omitted int) {
 	if omitted > 0 {
 		line = fmt.Sprintf("%s (and %d times more)", line, omitted)
 	}
 	if o.log != nil {
-		o.logger.Log(context.Background(), level, line)
+		o.Logger.Log(context.Background(), level, line)
 		return
 	}
 	fmt.Fprintln(o.writer, console.Note(now, line))
 }
 
+// Dropped counts lines that were not written because the log blocked.
+func (o *Output) Dropped() int64 { return o.writer.Dropped() }
+
 // closeWait is how long a log that blocks may delay the end of the process.
 const closeWait = time.Second
 
-func newOutput(w io.Writer, cfg config.Log) *output {
-	o := &output{writer: requestlog.NewAsyncWriter(w), told: map[string]notice{}}
+// New returns an Output that writes to w: for a person where that is a terminal, or the
+// configuration says so. Close it.
+func New(w io.Writer, cfg config.Log) *Output {
+	o := &Output{writer: requestlog.NewAsyncWriter(w), told: map[string]notice{}}
 	if cfg.Format == "text" || cfg.Format == "auto" && console.IsTerminal(w) {
-		o.logger = slog.New(slog.NewTextHandler(o.writer, nil))
-		o.recorder = &lines{w: o.writer, requests: requestlog.Verbosity(cfg.Requests)}
+		o.Logger = slog.New(slog.NewTextHandler(o.writer, nil))
+		o.Recorder = &lines{w: o.writer, requests: requestlog.Verbosity(cfg.Requests)}
 		return o
 	}
-	o.logger = slog.New(slog.NewJSONHandler(o.writer, nil))
-	o.log = &requestlog.Log{Logger: o.logger, Lines: o.writer, Requests: requestlog.Verbosity(cfg.Requests)}
-	o.recorder = o.log
+	o.Logger = slog.New(slog.NewJSONHandler(o.writer, nil))
+	o.log = &requestlog.Log{Logger: o.Logger, Lines: o.writer, Requests: requestlog.Verbosity(cfg.Requests)}
+	o.Recorder = o.log
 	return o
 }
 
-func (o *output) close() {
+// Close writes what waits, for a second at most.
+func (o *Output) Close() {
 	if o.log != nil {
 		o.log.Close()
 	}
@@ -150,18 +157,4 @@ func (l *lines) Record(r *report.Report) {
 
 func (l *lines) write(line []byte) {
 	_, _ = l.w.Write(append(line, '\n')) // an AsyncWriter counts what it drops
-}
-
-// newProgress shows on stderr how far a command has come, until stop is called.
-func newProgress(a *app) (show *console.Progress, stop func()) {
-	term, _ := a.env("TERM")
-	show = console.NewProgress(a.stderr, term)
-	ctx, cancel := context.WithCancel(a.ctx)
-	var repeating sync.WaitGroup
-	repeating.Go(func() { show.Repeat(ctx) })
-	return show, func() {
-		cancel()
-		repeating.Wait()
-		show.Clear()
-	}
 }

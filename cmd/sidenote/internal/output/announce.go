@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"context"
@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
@@ -20,23 +18,23 @@ import (
 	"sidenote/proxy"
 )
 
-// say writes a line about what is served, in order.
-func (o *output) say(name, format string, args ...any) {
+// Say writes a line about what is served, in order.
+func (o *Output) Say(name, format string, args ...any) {
 	detail := fmt.Sprintf(format, args...)
 	o.inOrder(func() { o.write(name, detail) })
 }
 
 // write writes such a line now: as text for a person, otherwise as a line of the log.
-func (o *output) write(name, detail string) {
+func (o *Output) write(name, detail string) {
 	if o.log != nil {
-		o.logger.Info(name, "detail", detail)
+		o.Logger.Info(name, "detail", detail)
 		return
 	}
 	fmt.Fprintf(o.writer, "%-11s%s\n", name, detail)
 }
 
 // pause delays the lines of inOrder until resume is called.
-func (o *output) pause() (resume func()) {
+func (o *Output) pause() (resume func()) {
 	o.order.Lock()
 	defer o.order.Unlock()
 	o.paused = true
@@ -51,7 +49,7 @@ func (o *output) pause() (resume func()) {
 }
 
 // inOrder calls write now, or after pause when the lines are resumed. It does not wait.
-func (o *output) inOrder(write func()) {
+func (o *Output) inOrder(write func()) {
 	o.order.Lock()
 	defer o.order.Unlock()
 	if o.paused {
@@ -61,46 +59,46 @@ func (o *output) inOrder(write func()) {
 	write()
 }
 
-// indexed writes what became of reading a base, in order.
-func (o *output) indexed(i engine.Indexed) { o.inOrder(func() { o.writeIndexed(i) }) }
+// Indexed writes what became of reading a base, in order.
+func (o *Output) Indexed(i engine.Indexed) { o.inOrder(func() { o.writeIndexed(i) }) }
 
-func (o *output) writeIndexed(i engine.Indexed) {
+func (o *Output) writeIndexed(i engine.Indexed) {
 	if o.log == nil {
 		fmt.Fprintln(o.writer, screen.IndexedLines(i))
 		return
 	}
 	if i.Line != "" {
-		o.logger.Info("knowledge", "knowledge", i.ID, "detail", i.Line)
+		o.Logger.Info("knowledge", "knowledge", i.ID, "detail", i.Line)
 		return
 	}
-	o.logger.Info("knowledge", "knowledge", i.ID, "files", i.Report.Files, "chunks", i.Report.Chunks,
+	o.Logger.Info("knowledge", "knowledge", i.ID, "files", i.Report.Files, "chunks", i.Report.Chunks,
 		"seconds", i.Took.Seconds(), "skipped", i.Report.Summary(), "skipped_kinds", i.Report.SkippedLines())
 	for _, line := range screen.Unread(i.Report) {
-		o.logger.Warn("file skipped", "knowledge", i.ID, "detail", line)
+		o.Logger.Warn("file skipped", "knowledge", i.ID, "detail", line)
 	}
 }
 
-// reading writes how far the reading of a folder has come.
-func (o *output) reading(r engine.Reading) {
+// Reading writes how far the reading of a folder has come.
+func (o *Output) Reading(r engine.Reading) {
 	if o.log != nil {
-		o.logger.Info("reading", "knowledge", r.Knowledge, "done", r.Done, "files", r.Files, "chunks", r.Chunks, "detail", screen.ReadingLine(r))
+		o.Logger.Info("reading", "knowledge", r.Knowledge, "done", r.Done, "files", r.Files, "chunks", r.Chunks, "detail", screen.ReadingLine(r))
 		return
 	}
 	o.write("reading", screen.ReadingLine(r))
 }
 
-// announce writes where requests come in and where they go. It probes all upstreams at once
+// Announce writes where requests come in and where they go. It probes all upstreams at once
 // in the background; lines of inOrder are written after their results, and wait returns when
 // they have been.
-func (o *output) announce(ctx context.Context, cfg *config.Config, ls ports.Listeners, reach func(context.Context, proxy.Upstream) error) (wait func()) {
+func (o *Output) Announce(ctx context.Context, cfg *config.Config, ls ports.Listeners, reach func(context.Context, proxy.Upstream) error) (wait func()) {
 	for i, l := range ls.Data {
 		if _, socket := l.Addr().(*net.UnixAddr); socket {
-			o.say("listening", "%s", ports.BaseURL(l))
+			o.Say("listening", "%s", ports.BaseURL(l))
 		} else {
-			o.say("listening", "%s          set OPENAI_BASE_URL to this", ports.BaseURL(l))
+			o.Say("listening", "%s          set OPENAI_BASE_URL to this", ports.BaseURL(l))
 		}
 		if ports.IsOpen(cfg, cfg.Listen[i], l) {
-			o.tell(slog.LevelWarn, ports.OpenLine(cfg, cfg.Listen[i], l))
+			o.Tell(slog.LevelWarn, ports.OpenLine(cfg, cfg.Listen[i], l))
 		}
 	}
 	var bases []proxy.Upstream
@@ -148,30 +146,13 @@ func upstreamLine(u proxy.Upstream, state string) string {
 	return fmt.Sprintf("/v1/chat/completions → %s%s/chat/completions   (%s)", at, path, state)
 }
 
-// announceLimits writes what each request may get, and what replicas share.
-func (o *output) announceLimits(ctx context.Context, e *engine.Engine) {
+// AnnounceLimits writes what each request may get, and what replicas share.
+func (o *Output) AnnounceLimits(ctx context.Context, e *engine.Engine) {
 	cfg := e.Config
 	if names := cfg.TenantNames(); len(names) == 1 {
 		p, _ := cfg.Tenant(names[0])
 		search := p.Rewrite.Search
-		o.say("budget", "%s tokens a request, at most %d sources, %s ms", console.Thousands(p.Rewrite.ContextTokens), search.TopK, console.Thousands(int(search.Deadline.Milliseconds())))
+		o.Say("budget", "%s tokens a request, at most %d sources, %s ms", console.Thousands(p.Rewrite.ContextTokens), search.TopK, console.Thousands(int(search.Deadline.Milliseconds())))
 	}
-	o.say("cache", "in this process, %d MiB (%s)", cfg.Cache.Memory>>20, e.Shared(ctx))
-}
-
-// reachable tells whether an upstream answers at all; any answer will do.
-func reachable(ctx context.Context, u proxy.Upstream) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodHead, u.BaseURL.String(), nil)
-	if err != nil {
-		return err
-	}
-	client := probeClient()
-	client.Transport = &http.Transport{DisableKeepAlives: true, DialContext: u.Dial.Context, TLSClientConfig: u.Dial.TLS(u.BaseURL.Hostname())}
-	resp, err := client.Do(req)
-	if err != nil {
-		return console.Cause(err)
-	}
-	return resp.Body.Close()
+	o.Say("cache", "in this process, %d MiB (%s)", cfg.Cache.Memory>>20, e.Shared(ctx))
 }

@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/report"
+	"sidenote/proxy/requestlog"
 )
 
 // A line is told once, and once a minute how often it came; lines that no longer
@@ -17,22 +19,22 @@ import (
 func TestM20LinesThatNoLongerComeAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		o := newOutput(&log, config.Log{Format: "text"})
+		o := New(&log, config.Log{Format: "text"})
 		for i := range 5000 {
-			o.tell(slog.LevelWarn, fmt.Sprint("failure ", i))
+			o.Tell(slog.LevelWarn, fmt.Sprint("failure ", i))
 		}
 		for range 3 {
-			o.tell(slog.LevelWarn, "failure 7")
+			o.Tell(slog.LevelWarn, "failure 7")
 		}
 		if n := len(o.told); n > maxTold {
 			t.Errorf("%d lines are remembered", n)
 		}
 		time.Sleep(tellEvery)
-		o.tell(slog.LevelWarn, "another")
+		o.Tell(slog.LevelWarn, "another")
 		if n := len(o.told); n != 1 {
 			t.Errorf("%d lines are remembered after a minute", n)
 		}
-		o.close()
+		o.Close()
 		if got := strings.Count(log.String(), "failure 7 (and 2 times more)"); got != 1 || strings.Count(log.String(), "another") != 1 {
 			t.Errorf("told %d times:\n%s", got, tail(log.String()))
 		}
@@ -40,3 +42,14 @@ func TestM20LinesThatNoLongerComeAreForgotten(t *testing.T) {
 }
 
 func tail(s string) string { return s[max(0, len(s)-400):] }
+
+// The text log shows a cut answer too, also where only errors are logged.
+func TestM15CutIsShown(t *testing.T) {
+	for _, end := range []report.ClientEnd{report.ClientCutUpstream, report.ClientCutShutdown, report.ClientCompleted} {
+		var text strings.Builder
+		(&lines{w: &text, requests: requestlog.Errors}).Record(&report.Report{Status: 200, Outcome: report.Relayed, Client: end})
+		if cut := end != report.ClientCompleted; strings.Contains(text.String(), string(end)) != cut {
+			t.Errorf("%s: %q", end, text.String())
+		}
+	}
+}

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"context"
+	"sync"
+
+	"sidenote/cmd/internal/console"
+)
+
+// newProgress shows on stderr how far a command has come, until stop is called.
+func newProgress(a *app) (show *console.Progress, stop func()) {
+	term, _ := a.env("TERM")
+	show = console.NewProgress(a.stderr, term)
+	ctx, cancel := context.WithCancel(a.ctx)
+	var repeating sync.WaitGroup
+	repeating.Go(func() { show.Repeat(ctx) })
+	return show, func() {
+		cancel()
+		repeating.Wait()
+		show.Clear()
+	}
+}
