@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"retrieval/retrievaltest":                 {"retrieval", "retrieval/filter"},
 	"retrieval/eval":                          {"retrieval"},
 	"retrieval/followup":                      {"retrieval"},
+	"retrieval/tools":                         {"retrieval"},
 	"retrieval/knowledge":                     {"retrieval", "retrieval/filter", "retrieval/analysis", "retrieval/knowledge/document", "retrieval/knowledge/chunk", "retrieval/knowledge/extract", "retrieval/knowledge/extract/docx", "retrieval/knowledge/extract/pdf", "retrieval/knowledge/folder", "retrieval/knowledge/index", "retrieval/knowledge/index/bm25", "retrieval/knowledge/index/dense", "retrieval/knowledge/index/mapped"},
 	"retrieval/knowledge/document":            {"retrieval/knowledge/extract"},
 	"retrieval/knowledge/extract":             {"retrieval/knowledge/extract/markdown", "retrieval/knowledge/extract/rst"},

@@ -145,3 +145,44 @@ func (t *hitTexts) find(hit *retrieval.Source) (bm25.Ref, bool) {
 	}
 	return bm25.Ref{}, false
 }
+
+// Passage reads on in a document: it is a retrieval.Reader.
+func (g *Group) Passage(ctx context.Context, q retrieval.Query, p retrieval.Passage) (list []retrieval.Source, err error) {
+	missing := fmt.Errorf("%s/%s#%d: %w", p.Knowledge, p.Doc, p.First, retrieval.ErrNoHit)
+	if !slices.Contains(idsOf(q.Bases), p.Knowledge) {
+		return nil, missing
+	}
+	h := g.holder(p.Knowledge)
+	if h.content == nil {
+		return nil, missing
+	}
+	t := &hitTexts{extent: alone(h), encoding: q.Encoding}
+	err = t.guard(func() error {
+		ref, ok := h.content.segments.Find(p.Doc, p.First, bm25.Ref{Segment: -1})
+		if !ok {
+			return missing
+		}
+		allowed, err := h.content.allowed(ctx, q.Filter)
+		if err != nil {
+			return err
+		}
+		if allowed != nil && !allowed[ref.Segment].Has(ref.Text) {
+			return missing
+		}
+		counter := chunk.CounterName(h.content.options.Version, q.Encoding)
+		span := h.content.segments.Span(ref)
+		for end := min(span.End, span.First+p.End); ref.Text < end; ref.Text++ {
+			src := retrieval.Source{Type: "rag", Knowledge: p.Knowledge, Doc: p.Doc, Chunk: ref.Text - span.First, At: place(ref)}
+			if err := t.read(&src, counter); err != nil {
+				return err
+			}
+			src.Before, src.After, src.At = "", "", retrieval.Place{}
+			list = append(list, src)
+		}
+		return nil
+	})
+	if errors.Is(err, retrieval.ErrNoHit) {
+		return nil, missing
+	}
+	return list, err
+}

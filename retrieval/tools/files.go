@@ -1,0 +1,63 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"sidenote/retrieval"
+)
+
+// A File is a document that a search found.
+type File struct {
+	Knowledge, Doc string
+	Name           string
+	Relevance      float64 // of its best chunk, 0 to 10: 5 is the least that sources have
+	Relevant       bool    // it would be a source
+}
+
+// Path is how a file is called: by its id, behind that of its base where the caller has several.
+func (f *File) Path(as retrieval.Query) string { return path(as, f.Knowledge, f.Doc) }
+
+func path(as retrieval.Query, knowledge, doc string) string {
+	if len(as.Bases) == 1 {
+		return doc
+	}
+	return knowledge + "/" + doc
+}
+
+// candidatesPerFile is how many chunks are looked at for each file that is asked for: files have
+// several that are found.
+const candidatesPerFile = 5
+
+// Files looks for maxFiles documents, by their best chunks.
+func (k *Knowledge) Files(ctx context.Context, as retrieval.Query, text string, maxFiles int) ([]File, retrieval.Result, error) {
+	res, err := k.search(ctx, as, text, func(s *retrieval.Settings) {
+		s.TopK, s.MaxPerDocument = maxFiles, 1
+		s.NumCandidates = max(s.NumCandidates, candidatesPerFile*maxFiles)
+	})
+	if err != nil {
+		return nil, res, err
+	}
+	type document struct{ knowledge, doc string }
+	files, seen := make([]File, 0, maxFiles), map[document]bool{}
+	add := func(s *retrieval.Source, relevant bool) {
+		if d := (document{s.Knowledge, s.Doc}); !seen[d] {
+			seen[d] = true
+			files = append(files, File{s.Knowledge, s.Doc, s.Name, 10 * s.Relevance, relevant})
+		}
+	}
+	for i := range res.Sources {
+		add(&res.Sources[i], true)
+	}
+	for i := range res.Excluded {
+		if x := &res.Excluded[i]; x.Reason == retrieval.ExcludedScore || x.Reason == retrieval.ExcludedRerank {
+			src := x.Source()
+			add(&src, false)
+		}
+	}
+	if k := as.Reranking; k == nil {
+		slices.SortStableFunc(files, func(a, b File) int { return cmp.Compare(b.Relevance, a.Relevance) })
+	}
+	return files[:min(len(files), maxFiles)], res, nil
+}

@@ -1,0 +1,107 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"sidenote/retrieval"
+)
+
+// A Reading is what was read by references.
+type Reading struct {
+	Sources []retrieval.Source // in the order of the references: their chunks, neighbours included
+	Missing []Ref              // that there are none of, or none for this caller
+	Cut     []Ref              // that did not fit, or not whole
+}
+
+// maxNeighbours is how many chunks on each side of one that was asked for may be read with it.
+const maxNeighbours = 2
+
+// leastCut is the least room, in characters, into which a text is cut.
+const leastCut = 200
+
+// Read returns the texts of some chunks, of at most maxChars characters together: first those
+// that were asked for, in their order, then what follows and precedes them in the same section.
+func (k *Knowledge) Read(ctx context.Context, as retrieval.Query, refs []Ref, maxChars int) (Reading, error) {
+	var out Reading
+	var around [][]retrieval.Source // by source: the chunks before it, itself and those behind it
+	there := map[Ref]bool{}
+	room := maxChars
+	for _, ref := range refs {
+		if there[ref] {
+			continue
+		}
+		first := max(0, ref.Chunk-maxNeighbours)
+		list, err := k.Reader.Passage(ctx, as, retrieval.Passage{Knowledge: ref.Knowledge, Doc: ref.Doc, First: first, End: ref.Chunk + 1 + maxNeighbours})
+		if err != nil && !errors.Is(err, retrieval.ErrNoHit) {
+			return out, fmt.Errorf("read %s: %w", ref, err)
+		}
+		at := ref.Chunk - first
+		if at >= len(list) {
+			out.Missing = append(out.Missing, ref)
+			continue
+		}
+		src := list[at]
+		if n := utf8.RuneCountInString(src.Text); n > room {
+			out.Cut = append(out.Cut, ref)
+			if room < leastCut {
+				continue
+			}
+			src.Text = cut(src.Text, len(firstRunes(src.Text, room)))
+		}
+		room -= utf8.RuneCountInString(src.Text)
+		there[ref] = true
+		out.Sources, around = append(out.Sources, src), append(around, list)
+	}
+	if len(out.Cut) == 0 {
+		k.widen(out.Sources, around, there, room)
+	}
+	return out, nil
+}
+
+// firstRunes returns the first n characters of a text.
+func firstRunes(text string, n int) string {
+	for i := range text {
+		if n--; n < 0 {
+			return text[:i]
+		}
+	}
+	return text
+}
+
+// widen adds to sources what stands around them in the same section, one chunk at a time, each
+// once, as far as there is room.
+func (k *Knowledge) widen(sources []retrieval.Source, around [][]retrieval.Source, there map[Ref]bool, room int) {
+	ends := make([][2]int, len(sources)) // the chunks that each source has
+	for i := range sources {
+		ends[i] = [2]int{sources[i].Chunk, sources[i].Chunk}
+	}
+	add := func(i, chunk int) {
+		src := &sources[i]
+		at := chunk - around[i][0].Chunk
+		ref := Ref{src.Knowledge, src.Doc, chunk}
+		if at < 0 || at >= len(around[i]) || around[i][at].Section != src.Section || there[ref] {
+			return
+		}
+		text := around[i][at].Text
+		n := utf8.RuneCountInString(text) + len("\n\n")
+		if n > room {
+			return
+		}
+		room, there[ref] = room-n, true
+		src.Tokens = 0 // of another text
+		if chunk > ends[i][1] {
+			src.Text, ends[i][1] = src.Text+"\n\n"+text, chunk
+		} else {
+			src.Text, src.Chunk, ends[i][0] = text+"\n\n"+src.Text, chunk, chunk
+		}
+	}
+	for range maxNeighbours {
+		for i := range sources {
+			add(i, ends[i][1]+1)
+			add(i, ends[i][0]-1)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package tools_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/analysis"
+	"sidenote/retrieval/filter"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/knowledgetest"
+	"sidenote/retrieval/tools"
+)
+
+// open returns what answers from bases, wired as requests are, and a caller who may see what is
+// for all.
+func open(t testing.TB, bases map[string][]document.Document) (*tools.Knowledge, retrieval.Query) {
+	t.Helper()
+	all, err := filter.Parse([]byte(`{"type":"ne","key":"audience","value":"board"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := retrieval.Query{Tenant: "t", Filter: all, Settings: retrieval.DefaultSettings()}
+	made := map[string]*knowledge.Base{}
+	for id, docs := range bases {
+		content, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: knowledgetest.FourBytes{}, Version: "test", Neutralise: func(_, s string) string { return s }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[id] = knowledge.New(id)
+		made[id].Swap(content)
+		as.Bases = append(as.Bases, retrieval.Ref{Knowledge: id})
+	}
+	group := &knowledge.Group{
+		Base: func(id string) *knowledge.Base { return made[id] }, Wait: time.Minute,
+		Start: func(f func(context.Context)) { f(context.Background()) },
+	}
+	pipeline := &retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return group }, Joint: func(string) bool { return true }, Terms: analysis.Terms}
+	prepare := retrieval.Prepare{
+		Next: pipeline, Terms: analysis.Terms,
+		Ref: func(id string) (retrieval.Ref, bool) {
+			if made[id] == nil {
+				return retrieval.Ref{}, false
+			}
+			return made[id].Ref(), true
+		},
+		Join: func(string, iter.Seq[string]) []retrieval.Turn { return nil },
+	}
+	return &tools.Knowledge{Retriever: prepare, Reader: group, Terms: analysis.Terms}, as
+}
+
+// staff is a base of four documents, one of them not for everybody.
+func staff() []document.Document {
+	var docs []document.Document
+	for id, text := range knowledgetest.Handbook() {
+		docs = append(docs, document.Document{ID: id, Text: text, Markdown: true})
+	}
+	filler := func(about string, n int) string {
+		return strings.Repeat("The "+about+" is looked after by the office and nobody else needs to care. ", n)
+	}
+	return append(docs,
+		document.Document{ID: "secret.md", Text: "# Merger\n\nThe merger with Zephyr closes in May.", Markdown: true, Attributes: map[string]any{"audience": "board"}},
+		document.Document{ID: "guide.md", Markdown: true, Text: "# Guide\n\n## Kitchen\n\n" + filler("kitchen", 30) + "The dishwasher runs at noon. " + filler("fridge", 30) +
+			"\n\n## Garage\n\n" + filler("garage", 25) + "Tricycles need a badge called velocity. " + filler("gate", 25)},
+	)
+}
+
+// A search finds chunks and shows of each what it says about the question; what the caller may
+// not see is not found.
+func TestSearch(t *testing.T) {
+	k, as := open(t, map[string][]document.Document{"staff": staff()})
+	found, err := k.Search(t.Context(), as, "which badge do tricycles need", 3)
+	if err != nil || len(found.Hits) == 0 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	hit := found.Hits[0]
+	if hit.Doc != "guide.md" || hit.Knowledge != "staff" || !strings.Contains(hit.Snippet, "badge called velocity") || len(hit.Snippet) > 320 || hit.Score < 0.5 || hit.Section != "Garage" {
+		t.Errorf("%+v", hit)
+	}
+	if found, err := k.Search(t.Context(), as, "merger with Zephyr", 3); err != nil || len(found.Hits) > 0 || found.Reason != retrieval.ReasonNoMatch {
+		t.Errorf("hidden: %+v, %v", found, err)
+	}
+	as.Filter = nil
+	if found, err := k.Search(t.Context(), as, "merger with Zephyr", 3); err != nil || len(found.Hits) != 1 {
+		t.Errorf("seen: %+v, %v", found, err)
+	}
+}
+
+// References are read in their order, neighbours of the same section where there is room, and
+// never more than asked for.
+func TestRead(t *testing.T) {
+	k, as := open(t, map[string][]document.Document{"staff": staff()})
+	found, err := k.Search(t.Context(), as, "which badge do tricycles need", 1)
+	if err != nil || len(found.Hits) != 1 {
+		t.Fatal(found, err)
+	}
+	ref := found.Hits[0].Ref
+	foreign := tools.Ref{Knowledge: "staff", Doc: "secret.md"}
+	missing := tools.Ref{Knowledge: "staff", Doc: "../../etc/passwd"}
+	wide, err := k.Read(t.Context(), as, []tools.Ref{foreign, ref, missing, ref}, 1<<20)
+	if err != nil || len(wide.Sources) != 1 || fmt.Sprint(wide.Missing) != fmt.Sprint([]tools.Ref{foreign, missing}) {
+		t.Fatalf("%+v, %v", wide, err)
+	}
+	text := wide.Sources[0].Text
+	if !strings.Contains(text, "velocity") || strings.Contains(text, "kitchen") || strings.Count(text, "garage is looked after") != 25 {
+		t.Errorf("not the section: %s", text)
+	}
+	for room := 200; room < 4000; room += 137 {
+		r, err := k.Read(t.Context(), as, []tools.Ref{ref, {Knowledge: "staff", Doc: "guide.md"}}, room)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, s := range r.Sources {
+			n += utf8.RuneCountInString(s.Text)
+		}
+		if n > room || len(r.Sources) == 0 || len(r.Sources)+len(r.Cut) < 2 {
+			t.Errorf("%d characters of %d, %d sources, cut %v", n, room, len(r.Sources), r.Cut)
+		}
+	}
+}
+
+// Files come once each, by their best chunks, with those below the least score told apart.
+func TestFiles(t *testing.T) {
+	k, as := open(t, map[string][]document.Document{"a": staff(), "b": {{ID: "bikes.md", Text: "Tricycles are kept in the garage."}}})
+	files, _, err := k.Files(t.Context(), as, "tricycles garage badge", 4)
+	if err != nil || len(files) < 2 || len(files) > 4 {
+		t.Fatalf("%+v, %v", files, err)
+	}
+	seen := map[string]bool{}
+	for i, f := range files {
+		if path := f.Path(as); seen[path] || f.Relevance < 0 || f.Relevance > 10 || f.Doc == "secret.md" || !strings.HasPrefix(path, f.Knowledge+"/") {
+			t.Errorf("%+v", f)
+		} else {
+			seen[path] = true
+		}
+		if i > 0 && f.Relevance > files[i-1].Relevance || f.Relevant != (f.Relevance >= 5) {
+			t.Errorf("%d: %+v after %+v", i, f, files[i-1])
+		}
+	}
+	if !seen["a/guide.md"] || !seen["b/bikes.md"] {
+		t.Errorf("%+v", files)
+	}
+}
+
+// words counts passages as a caller might.
+func words(passages []tools.Recalled) (n int) {
+	for _, p := range passages {
+		n += 3 + len(strings.Fields(p.Text))
+	}
+	return n
+}
+
+// Passages never take more than there is room for, touch nowhere, come from what the caller may
+// see, and use the room.
+func TestRecall(t *testing.T) {
+	k, as := open(t, map[string][]document.Document{"staff": staff()})
+	rapid.Check(t, func(rt *rapid.T) {
+		room := rapid.IntRange(0, 1500).Draw(rt, "room")
+		var paths []string
+		if rapid.Bool().Draw(rt, "named") {
+			paths = rapid.SliceOfN(rapid.SampledFrom([]string{"guide.md", "staff/guide.md", "leave.md", "secret.md", "../x"}), 1, 3).Draw(rt, "paths")
+		}
+		got, err := k.Recall(t.Context(), as, "tricycles badge velocity kitchen", paths, room, words)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if n := words(got.Passages); n > room {
+			rt.Fatalf("%d of %d", n, room)
+		}
+		for i, p := range got.Passages {
+			if p.Doc == "secret.md" || p.Relevance < 0 || p.Relevance > 10 || i > 0 && paths == nil && p.Relevance > got.Passages[i-1].Relevance {
+				rt.Fatalf("%+v", p)
+			}
+			for _, q := range got.Passages[:i] {
+				if p.Doc == q.Doc && (p.First <= q.End && q.First <= p.End) {
+					rt.Fatalf("%v and %v touch", p.Passage, q.Passage)
+				}
+			}
+		}
+		if room > 500 && len(got.Passages) == 0 && (paths == nil || strings.Contains(strings.Join(paths, " "), "guide.md")) {
+			rt.Fatal("nothing is recalled")
+		}
+	})
+	got, err := k.Recall(t.Context(), as, "badge velocity", []string{"guide.md", "secret.md"}, 60, words)
+	if err != nil || len(got.Passages) != 1 || !strings.Contains(got.Passages[0].Text, "velocity") || fmt.Sprint(got.Missing) != "[secret.md]" {
+		t.Errorf("cut to the question: %+v, %v", got, err)
+	}
+}
+
+// A reference is read back as it was written, whatever the document is called.
+func TestParseRef(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := tools.Ref{
+			Knowledge: rapid.StringMatching(`[a-z0-9_-]{1,8}`).Draw(t, "knowledge"), Doc: rapid.StringN(1, 12, -1).Draw(t, "doc"), Chunk: rapid.IntRange(0, 1<<40).Draw(t, "chunk"),
+		}
+		if got, err := tools.ParseRef(want.String()); err != nil || got != want {
+			t.Fatalf("%q: %+v, %v", want.String(), got, err)
+		}
+	})
+	for _, s := range []string{"", ":", "::", "a", "a:b", "a::0", ":b:0", "a:b:", "a:b:-1", "a:b:01", "a:b:+1", "a:b:1e3", "a:b:99999999999999999999", "../../etc/passwd"} {
+		if ref, err := tools.ParseRef(s); err == nil {
+			t.Errorf("%q is %+v", s, ref)
+		}
+	}
+}
+
+// BenchmarkRecall recalls 4,000 tokens out of 100,000 chunks.
+func BenchmarkRecall(b *testing.B) {
+	random := rand.New(rand.NewPCG(1, 2))
+	docs := make([]document.Document, 10000)
+	for i := range docs {
+		var text strings.Builder
+		for n := range 10 {
+			fmt.Fprintf(&text, "## Part %d\n\n", n)
+			for range 40 {
+				fmt.Fprintf(&text, "w%d ", int(random.ExpFloat64()*2000))
+			}
+			text.WriteString("\n\n")
+		}
+		docs[i] = document.Document{ID: fmt.Sprint("d", i), Text: text.String(), Markdown: true}
+	}
+	k, as := open(b, map[string][]document.Document{"b": docs})
+	size := func(passages []tools.Recalled) (n int) {
+		for _, p := range passages {
+			n += 20 + len(p.Text)/4
+		}
+		return n
+	}
+	for n := 0; b.Loop(); n++ {
+		if got, err := k.Recall(b.Context(), as, fmt.Sprintf("w%d w%d w%d w%d", n%5000, 40, 400, 7*n%3000), nil, 4000, size); err != nil || len(got.Passages) == 0 {
+			b.Fatal(got, err)
+		}
+	}
+}
