@@ -45,6 +45,7 @@ type cli struct {
 	Ingest    ingestCmd    `cmd:"" help:"Read folders of documents into the state folder."`
 	Knowledge knowledgeCmd `cmd:"" help:"List, make, fill and delete knowledge bases."`
 	Search    searchCmd    `cmd:"" help:"Search knowledge bases as a request would."`
+	Tool      toolCmd      `cmd:"" help:"Run a tool that models have, such as recall."`
 	Explain   explainCmd   `cmd:"" help:"Show what one of the last requests was shown, and why."`
 	Rewrite   rewriteCmd   `cmd:"" help:"Dry run: print what a request would become."`
 	Eval      evalCmd      `cmd:"" help:"Measure how well questions with known answers are answered."`

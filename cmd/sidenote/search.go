@@ -141,7 +141,10 @@ func policyOf(p *proxy.Policy, chat []byte) (*proxy.Policy, error) {
 	return p.ForChat("/v1/chat/completions", chat)
 }
 
-// Run searches as a request of the tenant would, with a deadline of 10 s at least.
+// commandDeadline is the least deadline of a search that a command makes: nobody else waits.
+const commandDeadline = 10 * time.Second
+
+// Run searches as a request of the tenant would, with a deadline of commandDeadline at least.
 func (c *searchCmd) Run(a *app) error {
 	asked, err := c.filter()
 	if err != nil {
@@ -156,7 +159,7 @@ func (c *searchCmd) Run(a *app) error {
 		Tenant: policy.Tenant, Filter: filter.AllOf(policy.Filter, asked),
 		Text: c.Question, Previous: retrieval.Turns(c.Turn), Encoding: engine.ChunkEncoding, Settings: policy.Search,
 	}
-	q.Settings.Deadline = max(q.Settings.Deadline, 10*time.Second)
+	q.Settings.Deadline = max(q.Settings.Deadline, commandDeadline)
 	for _, id := range policy.Knowledge {
 		q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id})
 	}

@@ -23,6 +23,7 @@ import (
 	"sidenote/proxy/panics"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
+	"sidenote/proxy/toolbox"
 	"sidenote/proxy/transport"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -44,6 +45,7 @@ type Handler struct {
 	Library    Library               // what the vector-store endpoints read; nil: there are no such endpoints
 	Manager    Manager               // what manages bases; nil: there are no such endpoints
 	Explain    *explain.Ring         // has the last requests; nil: none are kept
+	Tools      *toolbox.Box          // answers calls of tools; nil: there are no such endpoints
 	Usage      budget.Reporter       // tells what tenants used; nil: there is no such endpoint
 	Modes      *killswitch.Switch    // lowers the modes of tenants; nil: there is no such endpoint
 	Reload     Reload                // reads the configuration again; nil: there is no such endpoint
@@ -115,6 +117,9 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 	}
 	if !ok && h.Reload != nil && string(ctx.Path()) == ReloadPath {
 		e, ok = endpoint{method: "POST", write: true, handle: h.Reload.answer}, true
+	}
+	if !ok && h.Tools != nil {
+		e, ok = tooling{h}.endpoint(string(ctx.Path()))
 	}
 	if !ok && h.Usage != nil {
 		e, ok = usage{h.Usage, h.Tenants}.endpoint(string(ctx.Path()))

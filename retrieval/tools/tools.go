@@ -76,10 +76,24 @@ func (k *Knowledge) Search(ctx context.Context, as retrieval.Query, text string,
 		s := &res.Sources[i]
 		found.Hits[i] = Hit{
 			Ref: Ref{s.Knowledge, s.Doc, s.Chunk}, Name: s.Name, Section: s.Section, Score: s.Relevance,
-			Snippet: strings.Join(strings.Fields(k.window(s.Text, wanted, snippetBytes)), " "),
+			Snippet: strings.Join(strings.Fields(k.window(withoutHeadings(s.Text), wanted, snippetBytes)), " "),
 		}
 	}
 	return found, err
+}
+
+// withoutHeadings returns a text from behind the headings at its beginning, which name and section
+// of a hit have; all of it where nothing else stands there.
+func withoutHeadings(text string) string {
+	for rest := text; ; {
+		line, more, ok := strings.Cut(rest, "\n")
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			return rest
+		}
+		if rest = more; !ok {
+			return text
+		}
+	}
 }
 
 // search asks for what change makes of the caller's settings. A model asks by itself: nothing of

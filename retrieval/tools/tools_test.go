@@ -1,83 +1,24 @@
 package tools_test
 
 import (
-	"context"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/analysis"
-	"sidenote/retrieval/filter"
-	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
-	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/tools"
+	"sidenote/retrieval/tools/toolstest"
 )
-
-// open returns what answers from bases, wired as requests are, and a caller who may see what is
-// for all.
-func open(t testing.TB, bases map[string][]document.Document) (*tools.Knowledge, retrieval.Query) {
-	t.Helper()
-	all, err := filter.Parse([]byte(`{"type":"ne","key":"audience","value":"board"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	as := retrieval.Query{Tenant: "t", Filter: all, Settings: retrieval.DefaultSettings()}
-	made := map[string]*knowledge.Base{}
-	for id, docs := range bases {
-		content, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: knowledgetest.FourBytes{}, Version: "test", Neutralise: func(_, s string) string { return s }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		made[id] = knowledge.New(id)
-		made[id].Swap(content)
-		as.Bases = append(as.Bases, retrieval.Ref{Knowledge: id})
-	}
-	group := &knowledge.Group{
-		Base: func(id string) *knowledge.Base { return made[id] }, Wait: time.Minute,
-		Start: func(f func(context.Context)) { f(context.Background()) },
-	}
-	pipeline := &retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return group }, Joint: func(string) bool { return true }, Terms: analysis.Terms}
-	prepare := retrieval.Prepare{
-		Next: pipeline, Terms: analysis.Terms,
-		Ref: func(id string) (retrieval.Ref, bool) {
-			if made[id] == nil {
-				return retrieval.Ref{}, false
-			}
-			return made[id].Ref(), true
-		},
-		Join: func(string, iter.Seq[string]) []retrieval.Turn { return nil },
-	}
-	return &tools.Knowledge{Retriever: prepare, Reader: group, Terms: analysis.Terms}, as
-}
-
-// staff is a base of four documents, one of them not for everybody.
-func staff() []document.Document {
-	var docs []document.Document
-	for id, text := range knowledgetest.Handbook() {
-		docs = append(docs, document.Document{ID: id, Text: text, Markdown: true})
-	}
-	filler := func(about string, n int) string {
-		return strings.Repeat("The "+about+" is looked after by the office and nobody else needs to care. ", n)
-	}
-	return append(docs,
-		document.Document{ID: "secret.md", Text: "# Merger\n\nThe merger with Zephyr closes in May.", Markdown: true, Attributes: map[string]any{"audience": "board"}},
-		document.Document{ID: "guide.md", Markdown: true, Text: "# Guide\n\n## Kitchen\n\n" + filler("kitchen", 30) + "The dishwasher runs at noon. " + filler("fridge", 30) +
-			"\n\n## Garage\n\n" + filler("garage", 25) + "Tricycles need a badge called velocity. " + filler("gate", 25)},
-	)
-}
 
 // A search finds chunks and shows of each what it says about the question; what the caller may
 // not see is not found.
 func TestSearch(t *testing.T) {
-	k, as := open(t, map[string][]document.Document{"staff": staff()})
+	k, as := toolstest.Open(t, map[string][]document.Document{"staff": toolstest.Staff()})
 	found, err := k.Search(t.Context(), as, "which badge do tricycles need", 3)
 	if err != nil || len(found.Hits) == 0 {
 		t.Fatalf("%+v, %v", found, err)
@@ -98,7 +39,7 @@ func TestSearch(t *testing.T) {
 // References are read in their order, neighbours of the same section where there is room, and
 // never more than asked for.
 func TestRead(t *testing.T) {
-	k, as := open(t, map[string][]document.Document{"staff": staff()})
+	k, as := toolstest.Open(t, map[string][]document.Document{"staff": toolstest.Staff()})
 	found, err := k.Search(t.Context(), as, "which badge do tricycles need", 1)
 	if err != nil || len(found.Hits) != 1 {
 		t.Fatal(found, err)
@@ -131,7 +72,7 @@ func TestRead(t *testing.T) {
 
 // Files come once each, by their best chunks, with those below the least score told apart.
 func TestFiles(t *testing.T) {
-	k, as := open(t, map[string][]document.Document{"a": staff(), "b": {{ID: "bikes.md", Text: "Tricycles are kept in the garage."}}})
+	k, as := toolstest.Open(t, map[string][]document.Document{"a": toolstest.Staff(), "b": {{ID: "bikes.md", Text: "Tricycles are kept in the garage."}}})
 	files, _, err := k.Files(t.Context(), as, "tricycles garage badge", 4)
 	if err != nil || len(files) < 2 || len(files) > 4 {
 		t.Fatalf("%+v, %v", files, err)
@@ -163,7 +104,7 @@ func words(passages []tools.Recalled) (n int) {
 // Passages never take more than there is room for, touch nowhere, come from what the caller may
 // see, and use the room.
 func TestRecall(t *testing.T) {
-	k, as := open(t, map[string][]document.Document{"staff": staff()})
+	k, as := toolstest.Open(t, map[string][]document.Document{"staff": toolstest.Staff()})
 	rapid.Check(t, func(rt *rapid.T) {
 		room := rapid.IntRange(0, 1500).Draw(rt, "room")
 		var paths []string
@@ -229,7 +170,7 @@ func BenchmarkRecall(b *testing.B) {
 		}
 		docs[i] = document.Document{ID: fmt.Sprint("d", i), Text: text.String(), Markdown: true}
 	}
-	k, as := open(b, map[string][]document.Document{"b": docs})
+	k, as := toolstest.Open(b, map[string][]document.Document{"b": docs})
 	size := func(passages []tools.Recalled) (n int) {
 		for _, p := range passages {
 			n += 20 + len(p.Text)/4

@@ -1,0 +1,25 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"sidenote/proxy/toolbox"
+	"sidenote/retrieval"
+	"sidenote/retrieval/analysis"
+	"sidenote/retrieval/tools"
+)
+
+// Toolbox answers calls of tools as requests are answered: through the caches, under the filters
+// of who calls.
+func (e *Engine) Toolbox() *toolbox.Box {
+	return &toolbox.Box{Knowledge: tools.Knowledge{Retriever: e.Rewriter.Retriever, Reader: e.catalogue, Terms: analysis.Terms}}
+}
+
+// Passage reads on in a document of an embedded base. Others cannot be read by reference.
+func (c *catalogue) Passage(ctx context.Context, q retrieval.Query, p retrieval.Passage) ([]retrieval.Source, error) {
+	if c.embedded(p.Knowledge) == nil {
+		return nil, fmt.Errorf("%s: %w", p.Knowledge, retrieval.ErrNoHit)
+	}
+	return c.group.Passage(ctx, q, p)
+}

@@ -1,0 +1,90 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy"
+	"sidenote/proxy/toolbox"
+	"sidenote/rewrite"
+)
+
+// ToolsPath begins the paths of tools.
+const ToolsPath = "/v1/tools"
+
+// tooling answers calls of tools, in the name of the tenant of ?tenant=, or over all bases where
+// none is named.
+type tooling struct{ *Handler }
+
+// endpoint is "/v1/tools", which lists the tools, or one of them below it.
+func (t tooling) endpoint(path string) (endpoint, bool) {
+	name, ok := strings.CutPrefix(path, ToolsPath)
+	switch {
+	case !ok || name != "" && name[0] != '/':
+		return endpoint{}, false
+	case name == "":
+		return endpoint{method: "GET", handle: t.list}, true
+	}
+	return endpoint{method: "POST", handle: func(ctx *fasthttp.RequestCtx) error { return t.call(ctx, toolbox.Name(name[1:])) }}, true
+}
+
+// list describes the tools as a model is told of them.
+func (t tooling) list(ctx *fasthttp.RequestCtx) error {
+	who, err := t.caller(ctx)
+	if err != nil {
+		return err
+	}
+	var bases []toolbox.Base
+	for _, ref := range who.Query.Bases {
+		bases = append(bases, toolbox.Base{ID: ref.Knowledge})
+	}
+	return writeJSON(ctx, fasthttp.StatusOK, map[string]any{"object": "list", "data": toolbox.Define(toolbox.Names(), bases)})
+}
+
+// call runs a tool with the body as its arguments.
+func (t tooling) call(ctx *fasthttp.RequestCtx, name toolbox.Name) error {
+	if !slices.Contains(toolbox.Names(), name) {
+		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("There is no tool %q; GET %s lists them.", name, ToolsPath))
+		return nil
+	}
+	who, err := t.caller(ctx)
+	if err != nil {
+		return err
+	}
+	arguments, err := body(ctx)
+	if err != nil {
+		return err
+	}
+	res := t.Tools.Call(context.Background(), who, name, arguments)
+	wrong, isWrong := errors.AsType[*toolbox.ArgumentError](res.Err)
+	switch {
+	case isWrong:
+		return optionError(wrong.Argument, "%s.", wrong.Error())
+	case res.Err != nil:
+		return &proxy.Error{Reason: rewrite.ReasonUnavailable, Message: "The search failed.", Err: res.Err}
+	}
+	return writeJSON(ctx, fasthttp.StatusOK, res.Data)
+}
+
+// caller is in whose name a tool is called, counting for ?model=.
+func (t tooling) caller(ctx *fasthttp.RequestCtx) (toolbox.Caller, error) {
+	who, err := t.viewer(ctx)
+	if err != nil {
+		return toolbox.Caller{}, err
+	}
+	policy := rewrite.DefaultPolicy()
+	if ctx.QueryArgs().Has("tenant") {
+		tenant, err := t.tenant(ctx)
+		if err != nil {
+			return toolbox.Caller{}, err
+		}
+		policy = tenant.Rewrite
+	}
+	policy.Tenant, policy.Knowledge, policy.Filter, policy.Search = who.tenant, who.bases, who.filter, who.settings
+	return toolbox.NewCaller(&policy, t.Rewriter.Models.Model(string(ctx.QueryArgs().Peek("model")))), nil
+}

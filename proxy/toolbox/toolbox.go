@@ -1,0 +1,345 @@
+// Package toolbox is knowledge as tools that a model calls: their names, what they take and give
+// as a model writes and reads it, and in what words they refuse. Whoever else calls them, over
+// the admin port, from the terminal or by MCP, gets the same.
+package toolbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/tools"
+	"sidenote/rewrite"
+)
+
+// A Name is that of a tool. It is a closed list.
+type Name string
+
+// The tools.
+const (
+	SearchKnowledge Name = "search_knowledge"
+	ReadKnowledge   Name = "read_knowledge"
+	SearchFiles     Name = "search_files"
+	Recall          Name = "recall"
+)
+
+// Names returns all tools.
+func Names() []Name { return []Name{SearchKnowledge, ReadKnowledge, SearchFiles, Recall} }
+
+// A Box answers calls. It is safe for concurrent use.
+type Box struct{ tools.Knowledge }
+
+// A Caller is in whose name a tool is called.
+type Caller struct {
+	Query   retrieval.Query   // has tenant, bases, filter, settings and encoding
+	Policy  *rewrite.Policy   // says how sources look
+	Counter retrieval.Counter // counts for Recall
+	FirstID int               // of the first source that it is given, from 1
+}
+
+// NewCaller is who calls under a policy for a model, and was given no sources before.
+func NewCaller(p *rewrite.Policy, m rewrite.Model) Caller {
+	return Caller{Query: p.Query(m), Policy: p, Counter: m.Counter, FirstID: 1}
+}
+
+// A Result is what a call gives.
+type Result struct {
+	Content string             // what a model reads
+	Data    any                // the same for a program; nil where the call was refused or failed
+	Sources []retrieval.Source // whose texts were given, under ids from Caller.FirstID on
+	Err     error              // why there is nothing: an *ArgumentError, or the search failed
+}
+
+// An ArgumentError is about what a tool was called with.
+type ArgumentError struct {
+	Argument string // its name; "" for all
+	Reason   string
+}
+
+func (e *ArgumentError) Error() string { return strings.TrimSpace(e.Argument + " " + e.Reason) }
+
+// Call runs a tool with its arguments, a JSON object.
+func (b *Box) Call(ctx context.Context, c Caller, name Name, arguments []byte) Result {
+	f, ok := map[Name]func(context.Context, Caller, []byte) (Result, error){
+		SearchKnowledge: b.search, ReadKnowledge: b.read, SearchFiles: b.files, Recall: b.recall,
+	}[name]
+	if !ok {
+		return refused(&ArgumentError{Reason: fmt.Sprintf("there is no tool %q; there are %s", clip(string(name)), join(Names()))})
+	}
+	res, err := f(ctx, c, arguments)
+	if err != nil {
+		return refused(err)
+	}
+	return res
+}
+
+// refused is the result of a call that was not answered. A model is told what it can do about it.
+func refused(err error) Result {
+	text := "The knowledge cannot be searched at present."
+	if wrong, ok := errors.AsType[*ArgumentError](err); ok {
+		text = wrong.Error()
+	}
+	return Result{Content: encode(map[string]string{"error": text}), Err: err}
+}
+
+func join[T ~string](names []T) string {
+	texts := make([]string, len(names))
+	for i, n := range names {
+		texts[i] = string(n)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// encode writes what a model reads: compact, with < and & as they are.
+func encode(v any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("BUG: encode tool result: " + err.Error())
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// A Hit is a chunk that search_knowledge found.
+type Hit struct {
+	RefID   string  `json:"ref_id"` // for read_knowledge: "kb:doc:chunk"
+	Name    string  `json:"name"`
+	Section string  `json:"section,omitempty"`
+	Snippet string  `json:"snippet"`
+	Score   float64 `json:"score"` // 0 to 1; 0.5 is the least that sources have
+}
+
+// Hits are what search_knowledge gives.
+type Hits struct {
+	Hits []Hit  `json:"hits"` // best first
+	Note string `json:"note,omitempty"`
+}
+
+func (b *Box) search(ctx context.Context, c Caller, arguments []byte) (Result, error) {
+	args := struct {
+		Query *string `json:"query"`
+		TopK  *int    `json:"top_k"`
+	}{}
+	if err := decode(arguments, &args); err != nil {
+		return Result{}, err
+	}
+	query, err := text("query", args.Query)
+	if err != nil {
+		return Result{}, err
+	}
+	topK, err := number("top_k", args.TopK, defaultTopK, 1, maxHits)
+	if err != nil {
+		return Result{}, err
+	}
+	found, err := b.Search(ctx, c.Query, query, topK)
+	if err != nil {
+		return Result{}, err
+	}
+	out := Hits{Hits: make([]Hit, len(found.Hits)), Note: note(found.Reason, found.Partial, len(found.Hits))}
+	for i, h := range found.Hits {
+		out.Hits[i] = Hit{h.Ref.String(), c.line(h.Name), c.line(h.Section), c.line(h.Snippet), rounded(h.Score, 100)}
+	}
+	return Result{Content: encode(out), Data: out}, nil
+}
+
+// line makes a text of a document safe, on one line.
+func (c *Caller) line(text string) string {
+	return c.Policy.SafeText(strings.Join(strings.Fields(text), " "))
+}
+
+func rounded(x float64, to int) float64 { return float64(int(x*float64(to)+0.5)) / float64(to) }
+
+// note says why there is nothing, or that something may be missing.
+func note(reason retrieval.Reason, partial bool, n int) string {
+	switch {
+	case partial:
+		return "Some of the knowledge could not be searched at present."
+	case reason == retrieval.ReasonNoQueryTerms:
+		return "The query has no words to search for."
+	case n == 0:
+		return "Nothing relevant was found."
+	}
+	return ""
+}
+
+// A Text is a source as read_knowledge gives it to programs.
+type Text struct {
+	ID      int    `json:"id"` // under which Content has it
+	RefID   string `json:"ref_id"`
+	Name    string `json:"name"`
+	Section string `json:"section,omitempty"`
+	Text    string `json:"text"`
+}
+
+// Texts are what read_knowledge gives.
+type Texts struct {
+	Sources  []Text   `json:"sources"`
+	NotFound []string `json:"not_found,omitempty"`
+	Cut      []string `json:"cut,omitempty"` // that did not fit max_chars, or not whole
+	Content  string   `json:"content"`       // as a model reads it
+}
+
+func (b *Box) read(ctx context.Context, c Caller, arguments []byte) (Result, error) {
+	args := struct {
+		Refs     *[]string `json:"refs"`
+		MaxChars *int      `json:"max_chars"`
+	}{}
+	if err := decode(arguments, &args); err != nil {
+		return Result{}, err
+	}
+	if args.Refs == nil || len(*args.Refs) < 1 || len(*args.Refs) > maxRefs {
+		return Result{}, &ArgumentError{"refs", fmt.Sprintf("takes 1 to %d references", maxRefs)}
+	}
+	refs := make([]tools.Ref, len(*args.Refs))
+	for i, s := range *args.Refs {
+		var err error
+		if refs[i], err = tools.ParseRef(s); err != nil {
+			return Result{}, &ArgumentError{"refs", fmt.Sprintf("has %q; %v", clip(s), err)}
+		}
+	}
+	maxChars, err := number("max_chars", args.MaxChars, defaultChars, leastChars, maxChars)
+	if err != nil {
+		return Result{}, err
+	}
+	read, err := b.Read(ctx, c.Query, refs, maxChars)
+	if err != nil {
+		return Result{}, err
+	}
+	out := Texts{Sources: make([]Text, len(read.Sources)), NotFound: names(read.Missing), Cut: names(read.Cut)}
+	for i, s := range read.Sources {
+		ref := tools.Ref{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk}
+		out.Sources[i] = Text{c.FirstID + i, ref.String(), s.Name, s.Section, s.Text}
+	}
+	out.Content = c.Policy.SourceBlocks(read.Sources, c.FirstID)
+	for _, ref := range out.NotFound {
+		out.Content += "Not found: " + c.line(ref) + "\n"
+	}
+	for _, ref := range out.Cut {
+		out.Content += "Cut to fit max_chars: " + c.line(ref) + "\n"
+	}
+	return Result{Content: out.Content, Data: out, Sources: read.Sources}, nil
+}
+
+func names(refs []tools.Ref) []string {
+	var list []string
+	for _, ref := range refs {
+		list = append(list, ref.String())
+	}
+	return list
+}
+
+// A Document is what search_files found.
+type Document struct {
+	Path      string  `json:"path"`
+	Relevance float64 `json:"relevance"` // 0 to 10
+	Relevant  bool    `json:"is_relevant"`
+}
+
+// Documents are what search_files gives.
+type Documents struct {
+	Documents []Document `json:"documents"` // most relevant first
+	Note      string     `json:"note,omitempty"`
+}
+
+func (b *Box) files(ctx context.Context, c Caller, arguments []byte) (Result, error) {
+	args := struct {
+		Query    *string `json:"query"`
+		MaxFiles *int    `json:"max_files"`
+	}{}
+	if err := decode(arguments, &args); err != nil {
+		return Result{}, err
+	}
+	query, err := text("query", args.Query)
+	if err != nil {
+		return Result{}, err
+	}
+	n, err := number("max_files", args.MaxFiles, defaultFiles, 1, maxHits)
+	if err != nil {
+		return Result{}, err
+	}
+	files, res, err := b.Files(ctx, c.Query, query, n)
+	if err != nil {
+		return Result{}, err
+	}
+	out := Documents{Documents: make([]Document, len(files)), Note: note(res.Reason, res.Partial, len(files))}
+	for i := range files {
+		out.Documents[i] = Document{files[i].Path(c.Query), rounded(files[i].Relevance, 10), files[i].Relevant}
+	}
+	return Result{Content: encode(out), Data: out}, nil
+}
+
+// A Passage is what recall found.
+type Passage struct {
+	Path      string  `json:"path"`
+	Content   string  `json:"content"`
+	Relevance float64 `json:"relevance"` // 0 to 10
+}
+
+// Passages are what recall gives.
+type Passages struct {
+	Passages []Passage `json:"passages"` // most relevant first
+	NotFound []string  `json:"not_found,omitempty"`
+	Tokens   int       `json:"tokens"`  // of Content
+	Content  string    `json:"content"` // as a model reads it
+	Note     string    `json:"note,omitempty"`
+}
+
+func (b *Box) recall(ctx context.Context, c Caller, arguments []byte) (Result, error) {
+	args := struct {
+		Query     *string   `json:"query"`
+		MaxTokens *int      `json:"max_tokens"`
+		FilePaths *[]string `json:"file_paths"`
+	}{}
+	if err := decode(arguments, &args); err != nil {
+		return Result{}, err
+	}
+	query, err := text("query", args.Query)
+	if err != nil {
+		return Result{}, err
+	}
+	room, err := number("max_tokens", args.MaxTokens, defaultTokens, leastTokens, maxTokens)
+	if err != nil {
+		return Result{}, err
+	}
+	var paths []string
+	if args.FilePaths != nil {
+		paths = *args.FilePaths
+	}
+	if len(paths) > maxRefs || slices.Contains(paths, "") {
+		return Result{}, &ArgumentError{"file_paths", fmt.Sprintf("takes up to %d paths, as search_files gives them", maxRefs)}
+	}
+	render := func(passages []tools.Recalled) string { return c.Policy.SourceBlocks(sourcesOf(passages), c.FirstID) }
+	got, err := b.Knowledge.Recall(ctx, c.Query, query, paths, room, func(passages []tools.Recalled) int {
+		n, _ := c.Counter.Count(render(passages))
+		return n
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	out := Passages{Passages: make([]Passage, len(got.Passages)), NotFound: got.Missing, Content: render(got.Passages), Note: note(got.Reason, got.Partial, len(got.Passages))}
+	out.Tokens, _ = c.Counter.Count(out.Content)
+	for i := range got.Passages {
+		p := &got.Passages[i]
+		out.Passages[i] = Passage{p.Path(c.Query), p.Text, rounded(p.Relevance, 10)}
+	}
+	content := out.Content
+	if content == "" {
+		content = encode(out)
+	}
+	return Result{Content: content, Data: out, Sources: sourcesOf(got.Passages)}, nil
+}
+
+// sourcesOf returns passages as sources.
+func sourcesOf(passages []tools.Recalled) []retrieval.Source {
+	sources := make([]retrieval.Source, len(passages))
+	for i, p := range passages {
+		sources[i] = retrieval.Source{Type: "rag", Knowledge: p.Knowledge, Doc: p.Doc, Chunk: p.First, Name: p.Name, Section: p.Section, Text: p.Text, Relevance: p.Relevance / 10}
+	}
+	return sources
+}

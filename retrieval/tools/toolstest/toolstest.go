@@ -1,0 +1,71 @@
+// Package toolstest makes knowledge for tests of tools: small bases, wired as requests are.
+package toolstest
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/analysis"
+	"sidenote/retrieval/filter"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/knowledgetest"
+	"sidenote/retrieval/tools"
+)
+
+// Open returns what answers from bases, wired as requests are, and a caller who may see what is
+// for all.
+func Open(t testing.TB, bases map[string][]document.Document) (*tools.Knowledge, retrieval.Query) {
+	t.Helper()
+	all, err := filter.Parse([]byte(`{"type":"ne","key":"audience","value":"board"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := retrieval.Query{Tenant: "t", Filter: all, Settings: retrieval.DefaultSettings()}
+	made := map[string]*knowledge.Base{}
+	for id, docs := range bases {
+		content, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: knowledgetest.FourBytes{}, Version: "test", Neutralise: func(_, s string) string { return s }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[id] = knowledge.New(id)
+		made[id].Swap(content)
+		as.Bases = append(as.Bases, retrieval.Ref{Knowledge: id})
+	}
+	group := &knowledge.Group{
+		Base: func(id string) *knowledge.Base { return made[id] }, Wait: time.Minute,
+		Start: func(f func(context.Context)) { f(context.Background()) },
+	}
+	pipeline := &retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return group }, Joint: func(string) bool { return true }, Terms: analysis.Terms}
+	prepare := retrieval.Prepare{
+		Next: pipeline, Terms: analysis.Terms,
+		Ref: func(id string) (retrieval.Ref, bool) {
+			if made[id] == nil {
+				return retrieval.Ref{}, false
+			}
+			return made[id].Ref(), true
+		},
+		Join: func(string, iter.Seq[string]) []retrieval.Turn { return nil },
+	}
+	return &tools.Knowledge{Retriever: prepare, Reader: group, Terms: analysis.Terms}, as
+}
+
+// Staff is a base of four documents, one of them not for everybody.
+func Staff() []document.Document {
+	var docs []document.Document
+	for id, text := range knowledgetest.Handbook() {
+		docs = append(docs, document.Document{ID: id, Text: text, Markdown: true})
+	}
+	filler := func(about string, n int) string {
+		return strings.Repeat("The "+about+" is looked after by the office and nobody else needs to care. ", n)
+	}
+	return append(docs,
+		document.Document{ID: "secret.md", Text: "# Merger\n\nThe merger with Zephyr closes in May.", Markdown: true, Attributes: map[string]any{"audience": "board"}},
+		document.Document{ID: "guide.md", Markdown: true, Text: "# Guide\n\n## Kitchen\n\n" + filler("kitchen", 30) + "The dishwasher runs at noon. " + filler("fridge", 30) +
+			"\n\n## Garage\n\n" + filler("garage", 25) + "Tricycles need a badge called velocity. " + filler("gate", 25)},
+	)
+}
