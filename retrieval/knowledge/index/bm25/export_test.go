@@ -83,3 +83,6 @@ func (x *Index) Again(terms []Term, before *Best, change *Change) (Best, bool) {
 	b, ok, err := x.again(context.Background(), x.weigh(terms, change), before, change)
 	return b, ok && err == nil
 }
+
+// Searchers returns how many goroutines search for a question.
+func (x *Index) Searchers(terms []Term) int { return x.searchers(x.weigh(terms, nil)) }

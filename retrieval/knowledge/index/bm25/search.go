@@ -15,45 +15,65 @@ type Hit struct {
 }
 
 // Search returns the at most k best live texts, best first; equal scores stand in
-// the order of the Index. The error is ctx's.
+// the order of the Index. The error is ctx's, or tells that a mapped file cannot be read.
 //
 // allow, unless nil, has by segment the texts that may be found; it changes no
-// score.
+// score. A question with many postings is searched by several goroutines.
 func (x *Index) Search(ctx context.Context, terms []Term, k int, allow []Bitmap) ([]Hit, error) {
 	defer runtime.KeepAlive(x)
-	return x.find(ctx, x.weigh(terms, nil), k, allow)
+	q := x.weigh(terms, nil)
+	if n := x.searchers(q); n > 1 && k > 0 {
+		return x.findParallel(ctx, q, k, allow, n)
+	}
+	return x.find(ctx, q, k, allow)
 }
 
-// find is Search for terms that were weighed.
+// find is Search for terms that were weighed, by one goroutine.
 func (x *Index) find(ctx context.Context, q question, k int, allow []Bitmap) ([]Hit, error) {
 	if len(q) == 0 || k <= 0 {
 		return nil, ctx.Err()
 	}
-	sc, _ := x.scratch.Get().(*scratch)
-	if sc == nil {
-		sc = new(scratch)
-	}
+	sc := x.borrow()
 	best := newTop(sc.heap, min(k, x.texts), x.compare)
 	for i := range x.views {
-		if allow != nil && (i >= len(allow) || len(allow[i]) == 0) {
-			continue
-		}
-		sc.open(x, i, q)
-		sc.allow = nil
-		if allow != nil {
-			sc.allow = allow[i]
-		}
-		if len(sc.lists) == 0 {
-			continue
-		}
-		if err := sc.search(ctx, best); err != nil {
+		if err := sc.searchIn(ctx, x, i, q, allow, best); err != nil {
 			return nil, err
 		}
 	}
 	hits := best.sorted()
-	sc.heap = best.heap
-	x.scratch.Put(sc) // not after a panic, which leaves scores in it
+	x.giveBack(sc, best)
 	return hits, nil
+}
+
+// borrow returns a scratch that nobody uses.
+func (x *Index) borrow() *scratch {
+	if sc, ok := x.scratch.Get().(*scratch); ok {
+		return sc
+	}
+	return new(scratch)
+}
+
+// giveBack keeps a scratch for the next search, but not after a panic or an error, which
+// leave scores in it.
+func (x *Index) giveBack(sc *scratch, best *top) {
+	sc.heap = best.heap
+	x.scratch.Put(sc)
+}
+
+// searchIn offers the texts of a segment to best.
+func (sc *scratch) searchIn(ctx context.Context, x *Index, segment int, q question, allow []Bitmap, best *top) error {
+	sc.allow = nil
+	if allow != nil {
+		if segment >= len(allow) || len(allow[segment]) == 0 {
+			return nil
+		}
+		sc.allow = allow[segment]
+	}
+	sc.open(x, segment, q)
+	if len(sc.lists) == 0 {
+		return nil
+	}
+	return sc.search(ctx, best)
 }
 
 // window is how many texts are scored at a time: their scores stay in the
@@ -123,6 +143,7 @@ func (sc *scratch) search(ctx context.Context, best *top) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		best.confer()
 		for optional < len(sc.lists) && sc.bounds[optional+1] <= best.bar() {
 			optional++
 		}

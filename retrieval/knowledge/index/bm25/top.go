@@ -1,14 +1,19 @@
 package bm25
 
-import "slices"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // A top keeps the best texts offered. Of equal scores the first in the order of
 // compare stay. Texts of one segment must be offered in that order.
 type top struct {
 	heap      []scored // the worst first: a binary heap once full
 	compare   Compare
-	threshold int64 // score of the worst once full
-	ties      bool  // a text to come may stand before the worst where their scores are equal; not known before one with its score came
+	threshold int64         // score of the worst once full
+	shared    *atomic.Int64 // the greatest threshold of several tops, see parallel; nil for none
+	floor     int64         // a bar by the shared threshold
+	ties      bool          // a text to come may stand before the worst where their scores are equal; not known before one with its score came
 }
 
 type scored struct {
@@ -39,10 +44,24 @@ func (t *top) enter() { t.ties = len(t.heap) == cap(t.heap) }
 // never falls: as long as the worst score stays, the worst text only moves up and
 // the texts to come only move down.
 func (t *top) bar() int64 {
+	bar := t.threshold
 	if t.ties {
-		return t.threshold - 1
+		bar--
 	}
-	return t.threshold
+	return max(bar, t.floor)
+}
+
+// confer raises the shared threshold to this top's, and the bar to just below the shared one:
+// the texts of others may stand behind those to come.
+func (t *top) confer() {
+	if t.shared == nil {
+		return
+	}
+	known := t.shared.Load()
+	for known < t.threshold && !t.shared.CompareAndSwap(known, t.threshold) {
+		known = t.shared.Load()
+	}
+	t.floor = max(known, t.threshold) - 1
 }
 
 // offer takes a text whose score is above the bar.
