@@ -39,6 +39,8 @@ type Pipeline struct {
 	// Punctual says that all Retrievers return when their context ends, as caches do. A single
 	// one is then asked without a goroutine, which would take as long as a small search.
 	Punctual bool
+	// Whole lets nothing fall: Sources are all candidates in their order, for measuring.
+	Whole bool
 	// Terms returns the content terms of a text, to recognise duplicates.
 	Terms func(text string) []string
 
@@ -122,7 +124,7 @@ func (p *Pipeline) choose(ctx context.Context, answers []answer, q Query) (Resul
 	if sel == nil {
 		sel = new(selection)
 	}
-	sel.settings, sel.terms, sel.reranking = q.Settings, p.Terms, q.Reranking
+	sel.settings, sel.whole, sel.terms, sel.reranking = q.Settings, p.Whole, p.Terms, q.Reranking
 	if q.Reranking != nil {
 		sel.query = q.rerankQuery()
 	}

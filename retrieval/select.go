@@ -112,6 +112,7 @@ func better(a, b candidate) int {
 // A selection takes candidates best first and keeps those that make the answer.
 type selection struct {
 	settings  Settings
+	whole     bool // nothing falls
 	terms     func(text string) []string
 	reranking *Reranking // nil: nothing is reranked
 	query     string     // that it is about
@@ -160,6 +161,10 @@ func (s *selection) reset() {
 // best of a group fell for another reason, the next takes its place: a copy of what fell is
 // no duplicate of anything that the model reads.
 func (s *selection) add(c *candidate) {
+	if s.whole {
+		s.chosen = append(s.chosen, c)
+		return
+	}
 	g := s.groupOf(c)
 	full := len(s.chosen) >= s.settings.TopK
 	beyond := s.reranking.beyond(c)

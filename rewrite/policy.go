@@ -210,8 +210,8 @@ func (p *Policy) Planning(model string, earlier []string) *retrieval.Planning {
 	}
 }
 
-// reranking is what orders what is found; nil where nothing is reranked.
-func (p *Policy) reranking() *retrieval.Reranking {
+// Reranking is what orders what is found; nil where nothing is reranked.
+func (p *Policy) Reranking() *retrieval.Reranking {
 	if p.Rerank.Documents == 0 {
 		return nil
 	}

@@ -110,7 +110,7 @@ func TestStages(t *testing.T) {
 	}
 	trial := eval.Trial{
 		Engine: planned("a#0 b#0"), Request: planned("a#0"),
-		Stages: []eval.Stage{{"worse", answers(map[string]string{leave: "c#0 a#0"}, 0)}, {"nothing", answers(nil, 0)}},
+		Stages: []eval.Stage{{Name: "worse", Engine: answers(map[string]string{leave: "c#0 a#0"}, 0)}, {Name: "nothing", Engine: answers(nil, 0)}},
 		Planning: func([]string) *retrieval.Planning {
 			plans++
 			return &retrieval.Planning{PlanSettings: retrieval.PlanSettings{MaxQueries: plans}}

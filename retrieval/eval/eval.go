@@ -38,14 +38,17 @@ type Trial struct {
 	// Planning, if not nil, returns what asks for further queries beside one, for Engine and
 	// Request. said is what the user said before, last first.
 	Planning func(said []string) *retrieval.Planning
+	// Reranking, if not nil, returns what orders what is found for one query, for Engine and Request.
+	Reranking func() *retrieval.Reranking
 	// Progress, if not nil, is told how many queries are done.
 	Progress func(done int)
 }
 
 // A Stage is a part of a search whose contribution is measured.
 type Stage struct {
-	Name   string
-	Engine retrieval.Retriever
+	Name    string
+	Engine  retrieval.Retriever
+	Planned bool // with the further queries of Trial.Planning
 }
 
 // Measures are those of one ranking, or the means of several.
@@ -80,6 +83,9 @@ type Outcome struct {
 
 	Planned  *retrieval.Planned // what came of planning; nil where nothing was planned
 	Degraded retrieval.Stage    // what the request's search had to do without
+	// Unranked is why a Reranker did not order what was found, for the request or for Ranking; "" if
+	// it did, and where nothing is reranked.
+	Unranked retrieval.RerankReason
 
 	First bool // whether the first of the sources is of a relevant document
 	Hit   bool // whether a relevant document is among the sources
@@ -113,6 +119,8 @@ func (t Trial) ask(ctx context.Context, q Query, grades Grades) (Outcome, error)
 	query.Text, query.Previous = q.Text, retrieval.Turns(q.Turns)
 	bare := query
 	query.Planning = t.planning(q)
+	planned := query
+	query.Reranking = t.reranking()
 	start := time.Now()
 	res, err := t.Request.Retrieve(ctx, query)
 	if o.Took = time.Since(start); err != nil {
@@ -129,18 +137,32 @@ func (t Trial) ask(ctx context.Context, q Query, grades Grades) (Outcome, error)
 	if err := t.compare(ctx, &o, query, grades); err != nil {
 		return o, err
 	}
-	if o.Ranking, o.Scores, err = rank(ctx, t.Engine, query); err != nil {
+	whole, err := rank(ctx, t.Engine, query)
+	if err != nil {
 		return o, err
 	}
-	o.Measures = grades.measures(o.Ranking)
+	o.Ranking, o.Scores, o.Measures = whole.ids, whole.scores, grades.measures(whole.ids)
+	o.Unranked = cmp.Or(res.Reranked.Failed(), whole.unranked)
 	for _, s := range t.Stages {
-		ranking, _, err := rank(ctx, s.Engine, bare)
+		one := bare
+		if s.Planned {
+			one = planned
+		}
+		alone, err := rank(ctx, s.Engine, one)
 		if err != nil {
 			return o, fmt.Errorf("%s: %w", s.Name, err)
 		}
-		o.Stages = append(o.Stages, grades.measures(ranking))
+		o.Stages = append(o.Stages, grades.measures(alone.ids))
 	}
 	return o, nil
+}
+
+// reranking returns what orders what is found for one query; nil for nothing.
+func (t Trial) reranking() *retrieval.Reranking {
+	if t.Reranking == nil {
+		return nil
+	}
+	return t.Reranking()
 }
 
 // planning returns what plans for a query; nil for nothing.
@@ -156,6 +178,11 @@ func (t Trial) planning(q Query) *retrieval.Planning {
 // compare asks the query of an outcome again, without a least score, to see what that takes.
 func (t Trial) compare(ctx context.Context, o *Outcome, q retrieval.Query, grades Grades) error {
 	q.Settings.ScoreThreshold = 0
+	if q.Reranking != nil {
+		by := *q.Reranking
+		by.Threshold = 0
+		q.Reranking = &by
+	}
 	res, err := t.Request.Retrieve(ctx, q)
 	if err != nil {
 		return err
@@ -169,23 +196,31 @@ func (t Trial) compare(ctx context.Context, o *Outcome, q retrieval.Query, grade
 	return nil
 }
 
+// A ranking is documents, best first.
+type ranking struct {
+	ids      []string
+	scores   []float64
+	unranked retrieval.RerankReason // as in Outcome
+}
+
 // rank asks an engine for more and more chunks until they are of enough documents, or until
 // it has no more.
-func rank(ctx context.Context, engine retrieval.Retriever, q retrieval.Query) (ids []string, scores []float64, err error) {
+func rank(ctx context.Context, engine retrieval.Retriever, q retrieval.Query) (r ranking, err error) {
 	for n := firstCandidates; ; n *= 4 {
 		q.Settings.NumCandidates = n
 		res, err := engine.Retrieve(ctx, q)
 		if err != nil {
-			return nil, nil, err
+			return r, err
 		}
 		ranked := Rank(res.Sources)
 		if len(ranked) < far && len(res.Sources) >= n {
 			continue
 		}
 		for _, s := range first(ranked, far) {
-			ids, scores = append(ids, s.Doc), append(scores, s.Score)
+			r.ids, r.scores = append(r.ids, s.Doc), append(r.scores, s.Score)
 		}
-		return ids, scores, nil
+		r.unranked = res.Reranked.Failed()
+		return r, nil
 	}
 }
 

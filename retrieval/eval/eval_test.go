@@ -184,3 +184,60 @@ func TestRunEnds(t *testing.T) {
 		}
 	}
 }
+
+// Engine and Request, and no stage, are asked with what reranks, each question with its own; its
+// least score does not count where none is to. Planned stages share the plan. The outcome says
+// where the order of a reranker is missing.
+func TestRerankingAndPlannedStages(t *testing.T) {
+	asked := 0
+	knows := answers(map[string]string{leave: "a#0 b#0", dog: "d#0"}, 0)
+	with := func(failed retrieval.RerankReason) retrieval.Func {
+		return func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+			if by := q.Reranking; by == nil || by.Documents != asked || (by.Threshold == 0) != (q.Settings.ScoreThreshold == 0) {
+				return retrieval.Result{}, fmt.Errorf("reranking %+v of %d, settings %+v", by, asked, q.Settings)
+			}
+			res, err := knows(ctx, q)
+			if res.Reranked = (&retrieval.Reranked{Documents: 2, Reason: retrieval.RerankOK}); q.Text == dog {
+				res.Reranked.Reason = failed
+			}
+			return res, err
+		}
+	}
+	stage := func(planned bool) retrieval.Func {
+		return func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+			if q.Reranking != nil || (q.Planning != nil) != planned {
+				return retrieval.Result{}, fmt.Errorf("reranking %v, planning %v", q.Reranking, q.Planning)
+			}
+			return knows(ctx, q)
+		}
+	}
+	trial := eval.Trial{
+		Query:    retrieval.Query{Settings: retrieval.Settings{ScoreThreshold: retrieval.AutoThreshold}},
+		Stages:   []eval.Stage{{Name: "bare", Engine: stage(false)}, {Name: "planned", Engine: stage(true), Planned: true}},
+		Planning: func([]string) *retrieval.Planning { return new(retrieval.Planning) },
+		Reranking: func() *retrieval.Reranking {
+			asked++
+			return &retrieval.Reranking{RerankSettings: retrieval.RerankSettings{Documents: asked, Threshold: .5}}
+		},
+	}
+	for _, c := range []struct{ request, ranking, want retrieval.RerankReason }{
+		{retrieval.RerankOK, retrieval.RerankOK, ""},
+		{retrieval.RerankTimeout, retrieval.RerankOK, retrieval.RerankTimeout},
+		{retrieval.RerankOK, retrieval.RerankInvalid, retrieval.RerankInvalid},
+	} {
+		trial.Request, trial.Engine = with(c.request), with(c.ranking)
+		got, err := trial.Run(t.Context(), tiny(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != 3 || got[0].Unranked != "" || got[1].Unranked != c.want || got[2].Unranked != "" {
+			t.Errorf("%+v: outcomes %+v", c, got)
+		}
+	}
+	if asked != 9 {
+		t.Errorf("%d rerankers for nine questions", asked)
+	}
+	if results, err := trial.OffTopic(t.Context(), []eval.Message{{Text: leave}}); err != nil || len(results) != 1 || asked != 10 {
+		t.Errorf("off topic: %+v, %v, %d rerankers", results, err, asked)
+	}
+}

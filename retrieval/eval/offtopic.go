@@ -52,7 +52,7 @@ func (t Trial) OffTopic(ctx context.Context, messages []Message) ([]OffTopic, er
 	results := make([]OffTopic, 0, len(messages))
 	for i, m := range messages {
 		query := t.Query
-		query.Text, query.Previous, query.Planning = m.Text, retrieval.Turns(m.Turns), t.planning(m)
+		query.Text, query.Previous, query.Planning, query.Reranking = m.Text, retrieval.Turns(m.Turns), t.planning(m), t.reranking()
 		res, err := t.Request.Retrieve(ctx, query)
 		if ctx.Err() != nil {
 			break

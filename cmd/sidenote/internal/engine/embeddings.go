@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"sidenote/cache/budget"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/embed"
 	"sidenote/retrieval/knowledge/library"
@@ -13,7 +14,8 @@ type Use string
 const (
 	Passages  = Use(embed.Passage)
 	Questions = Use(embed.Query)
-	Planning  = Use("planner")
+	Planning  = Use(budget.Planner)
+	Reranking = Use(budget.Rerank)
 )
 
 // Vectors returns what makes vectors of texts and the library that keeps them; nil where nothing

@@ -174,9 +174,7 @@ func (e *Engine) openPlanners(o Options) error {
 		counted := made.Used
 		made.Used = func(tenant string, kind budget.Kind, tokens int64) {
 			counted(tenant, kind, tokens)
-			if kind == budget.Planner {
-				o.Used(Planning, tokens)
-			}
+			o.Used(Use(kind), tokens)
 		}
 	}
 	return nil

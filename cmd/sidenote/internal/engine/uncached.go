@@ -30,16 +30,20 @@ func Arms(e *Engine) (words, vectors retrieval.Retriever) {
 	return arm(&knowledge.Group{}), arm(&knowledge.Group{Questions: all.Questions, VectorsOnly: true})
 }
 
-// Uncached returns what ranks all that the embedded bases of a query hold, and what answers
-// requests from them, both without caches: for measuring.
-func Uncached(e *Engine) (ranking, request retrieval.Retriever) {
+// Uncached returns what ranks all that the embedded bases of a query hold, what ranks all that a
+// plan's queries find in them in the order of requests, and what answers requests from them, all
+// without caches: for measuring.
+func Uncached(e *Engine) (ranking, ordered, request retrieval.Retriever) {
 	terms := new(analysis.Recent).Terms
 	prepared := func(next retrieval.Retriever) retrieval.Retriever {
 		return retrieval.Prepare{Next: next, Ref: e.catalogue.Ref, Terms: terms, Join: followup.Join}
 	}
 	group := func(string) retrieval.Retriever { return e.catalogue.group }
 	all := func(string) bool { return true }
-	return prepared(e.catalogue.group), prepared(&retrieval.Pipeline{Bases: group, Joint: all, Terms: terms})
+	pipeline := func(whole bool) retrieval.Retriever {
+		return prepared(&retrieval.Pipeline{Bases: group, Joint: all, Terms: terms, Whole: whole})
+	}
+	return prepared(e.catalogue.group), pipeline(true), pipeline(false)
 }
 
 // Explain tells why the embedded bases of a query answer it as they do.

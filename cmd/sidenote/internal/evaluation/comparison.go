@@ -205,6 +205,9 @@ func (c *Comparison) Print(w io.Writer, n int, color bool) {
 	both("tokens", console.Thousands(ta.Chunks), console.Thousands(tb.Chunks), "to embed all chunks, about")
 	both("", console.Thousands(int(ta.Questions)), console.Thousands(int(tb.Questions)), "to embed the questions")
 	both("", console.Thousands(int(ta.Planner)), console.Thousands(int(tb.Planner)), "by the planner")
+	if ta.Reranker+tb.Reranker > 0 {
+		both("", console.Thousands(int(ta.Reranker)), console.Thousands(int(tb.Reranker)), "by the reranker")
+	}
 	fmt.Fprintf(w, "\nnDCG@10 is better in b for %s, worse for %s, the same for %s\n", console.Thousands(a.Better), console.Thousands(a.Worse), console.Thousands(a.Queries-a.Better-a.Worse))
 	for i, q := range a.Changed {
 		head := fmt.Sprintf("changed %d", i+1)

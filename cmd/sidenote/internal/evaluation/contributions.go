@@ -22,6 +22,7 @@ type tokens struct {
 	Chunks    int   `json:"embeddings_chunks"`    // of all chunks, about; those whose vectors were kept are not sent again
 	Questions int64 `json:"embeddings_questions"` // sent
 	Planner   int64 `json:"planner"`              // prompts and answers
+	Reranker  int64 `json:"rerank,omitempty"`     // likewise, of a chat model
 }
 
 // staged tells whether more than words answer.
@@ -52,7 +53,7 @@ func (e *Evaluation) tokens() *tokens {
 	if !e.staged() {
 		return nil
 	}
-	return &tokens{Chunks: e.Subject.Tokens, Questions: e.Subject.Used.questions.Load(), Planner: e.Subject.Used.planner.Load()}
+	return &tokens{Chunks: e.Subject.Tokens, Questions: e.Subject.Used.questions.Load(), Planner: e.Subject.Used.planner.Load(), Reranker: e.Subject.Used.reranker.Load()}
 }
 
 // printStages prints what the policy's stages contribute and take; nothing where only words answer.
@@ -79,6 +80,7 @@ func (t *tokens) String() string {
 	add("about %s to embed all chunks", t.Chunks)
 	add("%s to embed the questions", int(t.Questions))
 	add("%s by the planner", int(t.Planner))
+	add("%s by the reranker", int(t.Reranker))
 	if len(parts) == 0 {
 		return "none"
 	}

@@ -71,7 +71,7 @@ func (e *Evaluation) without() (lines []string) {
 	if s := e.Subject; s.Embeds && s.Vectors < s.Chunks {
 		lines = append(lines, fmt.Sprintf("%s of %s have a vector, the others were found by words alone", console.Thousands(s.Vectors), console.Plural(s.Chunks, "chunk")))
 	}
-	unvectored, unplanned := 0, map[retrieval.PlanReason]int{}
+	unvectored, unplanned, unranked := 0, map[retrieval.PlanReason]int{}, map[retrieval.RerankReason]int{}
 	for _, o := range e.Outcomes {
 		if o.Degraded == retrieval.StageEmbed {
 			unvectored++
@@ -79,12 +79,18 @@ func (e *Evaluation) without() (lines []string) {
 		if p := o.Planned; p != nil && p.Fallback != retrieval.PlanOK {
 			unplanned[p.Fallback]++
 		}
+		if o.Unranked != "" {
+			unranked[o.Unranked]++
+		}
 	}
 	if unvectored > 0 {
 		lines = append(lines, fmt.Sprintf("%s searched by words alone for want of a vector", were(unvectored)))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(unplanned)) {
 		lines = append(lines, fmt.Sprintf("%s searched without a plan (%s)", were(unplanned[reason]), reason))
+	}
+	for _, reason := range slices.Sorted(maps.Keys(unranked)) {
+		lines = append(lines, fmt.Sprintf("%s ranked without the reranker (%s)", were(unranked[reason]), reason))
 	}
 	return lines
 }

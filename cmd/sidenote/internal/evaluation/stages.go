@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -23,14 +24,15 @@ import (
 
 // The stages whose contributions are shown.
 const (
-	lexical = "lexical" // words alone
-	dense   = "dense"   // vectors alone
-	fused   = "fused"   // both
-	planned = "planned" // and the queries of a plan
+	lexical  = "lexical"  // words alone
+	dense    = "dense"    // vectors alone
+	fused    = "fused"    // both
+	planned  = "planned"  // and the queries of a plan
+	reranked = "reranked" // all of that in the order of a reranker
 )
 
 // Used are the tokens that services were sent for an evaluation. It is safe for concurrent use.
-type Used struct{ passages, questions, planner atomic.Int64 }
+type Used struct{ passages, questions, planner, reranker atomic.Int64 }
 
 // Count is an engine.Options.Used.
 func (u *Used) Count(use engine.Use, tokens int64) {
@@ -41,6 +43,8 @@ func (u *Used) Count(use engine.Use, tokens int64) {
 		u.questions.Add(tokens)
 	case engine.Planning:
 		u.planner.Add(tokens)
+	case engine.Reranking:
+		u.reranker.Add(tokens)
 	}
 }
 
@@ -137,26 +141,22 @@ func (s *Subject) count(ctx context.Context, e *engine.Engine, id string, c *kno
 // ErrNoModel says that nobody can tell which model plans.
 var ErrNoModel = errors.New("the policy's planner is auto, the model of the request; name one by --model")
 
-// ErrReranked says that a stage of the policy is not measured.
-var ErrReranked = errors.New("the policy reranks, which eval does not measure; say rerank: off in a copy of it")
-
 // stage makes what ranks, and answers, as requests of a policy do.
 func (s *Subject) stage(e *engine.Engine, p rewrite.Policy, model string) error {
-	if p.Rerank.Documents > 0 {
-		return ErrReranked
-	}
-	ranking, request := engine.Uncached(e)
+	ranking, ordered, request := engine.Uncached(e)
 	words, vectors := engine.Arms(e)
-	add := func(name string, r retrieval.Retriever) {
-		s.Stages, s.alone = append(s.Stages, name), append(s.alone, eval.Stage{Name: name, Engine: s.naming(r)})
+	add := func(name string, r retrieval.Retriever, plans bool) {
+		s.Stages, s.ranking = append(s.Stages, name), s.naming(r)
+		s.alone = append(s.alone, eval.Stage{Name: name, Engine: s.ranking, Planned: plans})
 	}
-	add(lexical, words)
+	add(lexical, words, false)
 	if s.Vectors > 0 {
-		add(dense, vectors)
-		add(fused, ranking)
+		add(dense, vectors, false)
+		add(fused, ranking, false)
 	}
-	s.ranking, s.request = s.naming(ranking), s.naming(request)
-	if p.Planner.MaxQueries > 0 {
+	s.request = s.naming(request)
+	plans := p.Planner.MaxQueries > 0
+	if plans {
 		if p.Planner.Model == "" && model == "" {
 			return ErrNoModel
 		}
@@ -165,28 +165,76 @@ func (s *Subject) stage(e *engine.Engine, p rewrite.Policy, model string) error 
 			one.PlannedBy = e.Planners.For(planning.DryRun(&one, model, nil))
 			return one.Planning(model, said)
 		}
-		add(planned, nil)
-		s.ranking = s.naming(wholeRanking{request})
+		add(planned, orderedRanking{ordered}, true)
+	}
+	if p.Rerank.Documents > 0 {
+		s.reranking = func() *retrieval.Reranking {
+			one := p
+			one.RerankedBy = &scorer{next: e.Planners.Reranker(planning.DryRun(&one, model, nil))}
+			return one.Reranking()
+		}
+		add(reranked, orderedRanking{ordered}, plans)
 	}
 	s.alone = s.alone[:len(s.alone)-1]
 	return nil
 }
 
-// A wholeRanking ranks all that the queries of a plan find, of what makes requests' short lists.
-type wholeRanking struct{ request retrieval.Retriever }
+// An orderedRanking ranks all candidates in the order in which requests have them.
+type orderedRanking struct{ ordered retrieval.Retriever }
 
-// Retrieve returns as many chunks as the query has candidates, also those that say the same.
-func (w wholeRanking) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	n := q.Settings.NumCandidates
-	q.Settings.TopK, q.Settings.MaxPerDocument, q.Settings.ScoreThreshold = n, n, 0
-	res, err := w.request.Retrieve(ctx, q)
-	for i := range res.Excluded {
-		if x := &res.Excluded[i]; x.Reason == retrieval.ExcludedDup {
-			res.Sources = append(res.Sources, x.Source())
+// Retrieve returns at least as many chunks as the query has candidates, where there are so many.
+func (r orderedRanking) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	q.Settings.ScoreThreshold = 0
+	res, err := r.ordered.Retrieve(ctx, q)
+	for i := range res.Sources {
+		switch s := &res.Sources[i]; {
+		case res.Reranked != nil && res.Reranked.Reason == retrieval.RerankOK: // the scores of most others are of another kind
+			s.Score = float64(len(res.Sources) - i)
+		case res.Planned != nil: // those of different queries do not compare
+			s.Score = s.Relevance
 		}
 	}
-	for i := range res.Sources { // scores of different queries do not compare
-		res.Sources[i].Score = res.Sources[i].Relevance
-	}
 	return res, err
+}
+
+// A scorer has a reranker score each document once for one question, which is asked several times:
+// as requests are, and to rank all that is found. Once it has failed it is not asked again.
+type scorer struct {
+	next   retrieval.Reranker
+	scores map[string]float64 // by document
+	err    error
+}
+
+// Rerank implements retrieval.Reranker, for one goroutine at a time.
+func (s *scorer) Rerank(ctx context.Context, query string, documents []string) ([]float64, error) {
+	unknown := slices.DeleteFunc(slices.Clone(documents), func(text string) bool { _, known := s.scores[text]; return known })
+	if len(unknown) > 0 && s.err == nil {
+		s.err = s.ask(ctx, query, unknown)
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	scores := make([]float64, len(documents))
+	for i, text := range documents {
+		scores[i] = s.scores[text]
+	}
+	return scores, nil
+}
+
+// ask asks for the scores of documents.
+func (s *scorer) ask(ctx context.Context, query string, documents []string) error {
+	scores, err := s.next.Rerank(ctx, query, documents)
+	if err == nil && len(scores) != len(documents) {
+		err = retrieval.ErrBadScores
+	}
+	if err != nil {
+		return err
+	}
+	if s.scores == nil {
+		s.scores = map[string]float64{}
+	}
+	for i, text := range documents {
+		s.scores[text] = scores[i]
+	}
+	return nil
 }
