@@ -23,6 +23,7 @@ const (
 	Selected   Kind = "selected"   // the sources of one request
 	Embedded   Kind = "embedded"   // the vector of one question
 	Planned    Kind = "plans"      // what a planner answered
+	Scored     Kind = "scores"     // what a reranker answered
 
 	Calibration Kind = "calibration" // how an upstream counts a model's tokens; no search results
 )

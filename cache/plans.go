@@ -14,46 +14,64 @@ type Plans struct{ cache Of[retrieval.Plan] }
 
 // NewPlans returns Plans that are kept in a tier. observe may be nil.
 func NewPlans(tier Tier, observe func(Event)) *Plans {
-	return &Plans{Of[retrieval.Plan]{
-		Kind: Planned, Tiers: []Tier{tier}, Observe: observe,
-		Encode: encodePlan, Decode: decodePlan, Empty: func(retrieval.Plan) bool { return false },
-	}}
+	return &Plans{ofJSON[retrieval.Plan](Planned, tier, observe)}
 }
 
 // Plan answers from what is kept under a tenant and all of key, else by find, whose errors are
-// not kept. Concurrent callers share one find, which goes on when they leave; its context is
-// that of the flight. After ctx has ended the error wraps its cause.
+// not kept. Concurrent callers share one find, which goes on when they leave, so that a late plan is
+// there for the next; its context is that of the flight. After ctx has ended the error wraps its
+// cause.
 func (p *Plans) Plan(ctx context.Context, tenant string, key []string, find func(context.Context) (retrieval.Plan, error)) (retrieval.Plan, error) {
-	id := appendNames(Planned, append([]string{tenant}, key...))
-	var l Lookup[retrieval.Plan]
-	if plan, hit := p.cache.Near(ctx, tenant, id, &l); hit {
-		return plan, nil
+	return named(ctx, &p.cache, tenant, key, find)
+}
+
+// Scores remember what rerankers answered, in this process only.
+type Scores struct{ cache Of[[]float64] }
+
+// NewScores returns Scores that are kept in a tier. observe may be nil.
+func NewScores(tier Tier, observe func(Event)) *Scores {
+	return &Scores{ofJSON[[]float64](Scored, tier, observe)}
+}
+
+// Scores answers as Plan of Plans does. Nobody changes what it returns.
+func (s *Scores) Scores(ctx context.Context, tenant string, key []string, find func(context.Context) ([]float64, error)) ([]float64, error) {
+	return named(ctx, &s.cache, tenant, key, find)
+}
+
+// ofJSON keeps values as JSON in one tier.
+func ofJSON[V any](kind Kind, tier Tier, observe func(Event)) Of[V] {
+	return Of[V]{
+		Kind: kind, Tiers: []Tier{tier}, Observe: observe, Empty: func(V) bool { return false },
+		Encode: func(k Key, v V) []byte {
+			body, err := json.Marshal(v)
+			if err != nil {
+				return nil
+			}
+			return Seal(k, body)
+		},
+		Decode: func(k Key, value []byte) (v V, err error) {
+			body, err := Body(k, value)
+			if err == nil && json.Unmarshal(body, &v) != nil {
+				err = MismatchBody
+			}
+			return v, err
+		},
 	}
-	f, landed := p.cache.Far(ctx, id, l, Search[retrieval.Plan]{Find: func(ctx context.Context) (retrieval.Plan, bool, error) {
-		plan, err := find(ctx)
-		return plan, true, err
+}
+
+// named answers from what c keeps under a tenant and all of key, else by find.
+func named[V any](ctx context.Context, c *Of[V], tenant string, key []string, find func(context.Context) (V, error)) (none V, _ error) {
+	id := appendNames(c.Kind, append([]string{tenant}, key...))
+	var l Lookup[V]
+	if v, hit := c.Near(ctx, tenant, id, &l); hit {
+		return v, nil
+	}
+	f, landed := c.Far(ctx, id, l, Search[V]{Find: func(ctx context.Context) (V, bool, error) {
+		v, err := find(ctx)
+		return v, true, err
 	}})
 	if !landed {
-		return retrieval.Plan{}, fmt.Errorf("%s: no answer in time: %w", Planned, context.Cause(ctx))
+		return none, fmt.Errorf("%s: no answer in time: %w", c.Kind, context.Cause(ctx))
 	}
 	return f.Value, f.Err
-}
-
-func encodePlan(k Key, p retrieval.Plan) []byte {
-	body, err := json.Marshal(p)
-	if err != nil {
-		return nil
-	}
-	return Seal(k, body)
-}
-
-func decodePlan(k Key, value []byte) (p retrieval.Plan, err error) {
-	body, err := Body(k, value)
-	if err != nil {
-		return p, err
-	}
-	if json.Unmarshal(body, &p) != nil {
-		return retrieval.Plan{}, MismatchBody
-	}
-	return p, nil
 }

@@ -91,7 +91,7 @@ var mayImport = map[string][]string{
 	"proxy/report/reporttest":                 {"proxy/report", "rewrite", "retrieval"},
 	"proxy/meter":                             {"cache/budget", "cache/budget/price"},
 	"proxy/form":                              {"rewrite"},
-	"proxy/planning":                          {"cache/budget", "cache/budget/price", "proxy/meter", "proxy/usage", "retrieval", "retrieval/llm", "retrieval/plan", "retrieval/remote", "retrieval/rerank", "rewrite"},
+	"proxy/planning":                          {"cache/budget", "cache/budget/price", "proxy/meter", "proxy/panics", "proxy/usage", "retrieval", "retrieval/llm", "retrieval/plan", "retrieval/remote", "retrieval/rerank", "rewrite"},
 	"proxy/toolbox":                           {"retrieval", "retrieval/tools", "rewrite"},
 	"proxy/spend":                             {"cache/budget", "cache/budget/price", "proxy/meter", "proxy/report", "proxy/route", "proxy/transport", "proxy/usage", "rewrite", "rewrite/metered"},
 	"proxy/metrics":                           {"proxy/report", "proxy/route", "rewrite", "retrieval", "retrieval/recent", "cache/budget", "proxy/meter"},

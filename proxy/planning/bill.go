@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync"
 	"syscall"
 
 	"sidenote/cache/budget"
 	"sidenote/cache/budget/price"
 	"sidenote/proxy/meter"
+	"sidenote/proxy/panics"
 	"sidenote/proxy/usage"
 	"sidenote/retrieval"
 	"sidenote/retrieval/llm"
@@ -38,7 +40,9 @@ type bill struct {
 	counter retrieval.Counter
 	hold    *meter.Hold // nil where no tokens are limited
 	prices  price.Prices
-	parts   []part // by prompt; each has failed until it is told how it ended
+
+	mu    sync.Mutex
+	parts []part // by prompt; each has failed until it is told how it ended
 }
 
 var errPanic = errors.New("panic")
@@ -90,12 +94,39 @@ func (p *Planners) reserve(ctx context.Context, of *Request, kind budget.Kind, n
 }
 
 // ended notes how a call ended. Calls may end at the same time.
-func (b *bill) ended(i int, a llm.Answer, err error) { b.parts[i].answer, b.parts[i].err = a, err }
+func (b *bill) ended(i int, a llm.Answer, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.parts[i].answer, b.parts[i].err = a, err
+}
+
+// settleAfter charges what is known of the calls as soon as nobody waits for them any more, by
+// waiting: what is held for the request itself is free then, though late answers are still waited
+// for. stop ends that.
+func (b *bill) settleAfter(waiting context.Context) (stop func() bool) {
+	return panics.AfterEnd(waiting, nil, func() {
+		if b.hold != nil {
+			sum, _ := b.sum()
+			b.hold.Settle(sum)
+		}
+	})
+}
 
 // settle charges what the calls took by their answers or errors.
 func (b *bill) settle() {
-	var sum budget.Amount
-	var told int64
+	sum, told := b.sum()
+	if b.all.Used != nil && told > 0 {
+		b.all.Used(b.of.Tenant, b.kind, told)
+	}
+	if b.hold != nil {
+		b.hold.Settle(sum)
+	}
+}
+
+// sum returns what the calls took as far as is known, and how many tokens of it answers tell.
+func (b *bill) sum() (sum budget.Amount, told int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for i := range b.parts {
 		part := &b.parts[i]
 		counted, _ := b.counter.Count(part.answer.Text)
@@ -114,12 +145,7 @@ func (b *bill) settle() {
 		cost, err := b.prices.Cost(used.Input, used.CachedInput, used.Output)
 		sum.Money = min(sum.Money+meter.Money(cost, err), budget.MaxAmount)
 	}
-	if b.all.Used != nil && told > 0 {
-		b.all.Used(b.of.Tenant, b.kind, told)
-	}
-	if b.hold != nil {
-		b.hold.Settle(sum)
-	}
+	return sum, told
 }
 
 // outcomeOf tells how far a call came that ended with an error of llm.Client, or nil.

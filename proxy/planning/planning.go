@@ -33,6 +33,11 @@ type Plans interface {
 	Plan(ctx context.Context, tenant string, key []string, find func(context.Context) (retrieval.Plan, error)) (retrieval.Plan, error)
 }
 
+// Scores remembers what documents are worth: a cache.Scores.
+type Scores interface {
+	Scores(ctx context.Context, tenant string, key []string, find func(context.Context) ([]float64, error)) ([]float64, error)
+}
+
 // An Upstream is one that planners may ask.
 type Upstream struct {
 	API  API
@@ -40,13 +45,14 @@ type Upstream struct {
 	Own  http.Header // Sidenote's own key for it; nil: callers bring theirs
 }
 
-// Planners are what planners and rerankers of requests share. Models is required, and Plans where
-// there are Upstreams; fields do not change once it is in use.
+// Planners are what planners and rerankers of requests share. Models is required, Plans where there
+// are Upstreams, and Scores where there are Scorers or Judges; fields do not change once it is in use.
 type Planners struct {
 	Upstreams map[string]Upstream // that plan
 	Plans     Plans
 	Scorers   map[Service]Scorer  // that rerank
 	Judges    map[string]Upstream // whose chat models do
+	Scores    Scores
 	Models    rewrite.Models
 	Meter     *meter.Meter                                        // nil: nothing is reserved
 	Used      func(tenant string, kind budget.Kind, tokens int64) // hears of each answer
@@ -148,15 +154,14 @@ func (p *Planner) find(ctx context.Context, q retrieval.Question) (retrieval.Pla
 		plan.Version, name, u.Base, to.Path, fingerprint(to.Header), model,
 		strconv.Itoa(q.MaxQueries), strconv.FormatBool(q.MaySkip), q.Text,
 	}, q.Earlier...)
-	return p.all.Plans.Plan(ctx, p.of.Tenant, key, func(ctx context.Context) (retrieval.Plan, error) {
-		ctx, cancel := context.WithTimeout(ctx, p.of.Settings.Timeout)
-		defer cancel()
-		return p.ask(ctx, u.API, to, model, q)
+	// Who waits has Settings.Timeout, a call has the time of a flight: a late plan is there for the next.
+	return p.all.Plans.Plan(ctx, p.of.Tenant, key, func(flight context.Context) (retrieval.Plan, error) {
+		return p.ask(flight, ctx, u.API, to, model, q)
 	})
 }
 
-// ask asks the model, and pays for it.
-func (p *Planner) ask(ctx context.Context, api API, to llm.Call, model string, q retrieval.Question) (retrieval.Plan, error) {
+// ask asks the model, and pays for it; waiting ends when nobody waits for the plan any more.
+func (p *Planner) ask(ctx, waiting context.Context, api API, to llm.Call, model string, q retrieval.Question) (retrieval.Plan, error) {
 	m := p.all.Models.Model(model)
 	prompt, err := plan.NewPrompt(llm.Model{Name: model, CompletionCap: m.CompletionCap}, q)
 	if err != nil {
@@ -167,6 +172,7 @@ func (p *Planner) ask(ctx context.Context, api API, to llm.Call, model string, q
 		return retrieval.Plan{}, err
 	}
 	defer b.settle()
+	defer b.settleAfter(waiting)()
 	answer, err := api.Ask(ctx, to, prompt)
 	b.ended(0, answer, err)
 	switch {

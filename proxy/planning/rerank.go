@@ -2,8 +2,11 @@ package planning
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 
@@ -53,17 +56,33 @@ func (r *Reranker) Rerank(ctx context.Context, query string, documents []string)
 
 func (r *Reranker) find(ctx context.Context, query string, documents []string) ([]float64, error) {
 	s := &r.of.Rerank
-	if scorer, ok := r.all.Scorers[Service{s.Upstream, rerank.Dialect(s.Dialect)}]; ok {
-		return scorer.Scores(ctx, s.Model, query, documents)
+	scorer, scores := r.all.Scorers[Service{s.Upstream, rerank.Dialect(s.Dialect)}]
+	u, judges := r.all.Judges[s.Upstream]
+	if !scores && !(judges && s.Dialect == string(rerank.LLM)) {
+		return nil, fmt.Errorf("no service: %w", retrieval.ErrNotAsked)
 	}
-	if u, ok := r.all.Judges[s.Upstream]; ok && s.Dialect == string(rerank.LLM) {
-		return r.judge(ctx, u, query, documents)
-	}
-	return nil, fmt.Errorf("no service: %w", retrieval.ErrNotAsked)
+	key := []string{rerank.Version, s.Upstream, s.Address, s.Dialect, s.Model, query, digest(documents)}
+	return r.all.Scores.Scores(ctx, r.of.Tenant, key, func(flight context.Context) ([]float64, error) {
+		if scores {
+			return scorer.Scores(flight, s.Model, query, documents)
+		}
+		return r.judge(flight, ctx, u, query, documents)
+	})
 }
 
-// judge asks a chat model, by Sidenote's own key, and pays for it.
-func (r *Reranker) judge(ctx context.Context, u Upstream, query string, documents []string) ([]float64, error) {
+// digest tells lists of documents apart without holding them.
+func digest(documents []string) string {
+	sum := sha256.New()
+	for _, text := range documents {
+		fmt.Fprintf(sum, "%d:", len(text))
+		_, _ = io.WriteString(sum, text)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// judge asks a chat model, by Sidenote's own key, and pays for it; waiting ends when nobody waits
+// for the scores any more.
+func (r *Reranker) judge(ctx, waiting context.Context, u Upstream, query string, documents []string) ([]float64, error) {
 	model := r.of.Rerank.Model
 	m := r.all.Models.Model(model)
 	prompts, parts, err := rerank.Prompts(llm.Model{Name: model, CompletionCap: m.CompletionCap}, query, documents)
@@ -75,6 +94,7 @@ func (r *Reranker) judge(ctx context.Context, u Upstream, query string, document
 		return nil, err
 	}
 	defer b.settle()
+	defer b.settleAfter(waiting)()
 	scores := make([][]float64, len(parts))
 	err = rerank.Each(ctx, len(prompts), func(ctx context.Context, i int) error {
 		answer, err := u.API.Ask(ctx, llm.Call{Header: u.Own, Own: true}, prompts[i])

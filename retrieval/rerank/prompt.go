@@ -11,6 +11,9 @@ import (
 	"sidenote/retrieval/llm"
 )
 
+// Version is that of calls and of the prompt. Scores of another one are not the same.
+const Version = "1"
+
 // What a chat model may be asked for one query.
 const (
 	MaxScored = 50 // documents

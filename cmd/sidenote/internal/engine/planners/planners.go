@@ -3,6 +3,7 @@
 package planners
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -18,7 +19,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// memoryShare is the part of cache.memory that plans may take beside it.
+// memoryShare is the part of cache.memory that plans may take beside it, and scores too.
 const memoryShare = 32
 
 // Options are what planners are made of. All fields but Meter are required.
@@ -37,8 +38,9 @@ type Planners struct {
 	options Options
 
 	mu      sync.Mutex
-	memory  *cache.Memory // nil until there is a planner
-	plans   *cache.Plans
+	memory  []*cache.Memory   // of plans and scores
+	plans   *cache.Plans      // nil until there is a planner
+	scores  *cache.Scores     // nil until there is a reranker
 	clients map[string]client // by use and upstream, as in "planner/small": those in use
 	watched []string
 }
@@ -70,14 +72,12 @@ func (p *Planners) Of(cfg *config.Config, models rewrite.Models) (made *planning
 	if len(asked)+len(rerank) == 0 {
 		return nil, keep, nil
 	}
-	if p.plans == nil && len(asked) > 0 {
-		if err := p.openPlans(); err != nil {
-			return nil, nil, err
-		}
+	if err := p.open(len(asked) > 0, len(rerank) > 0); err != nil {
+		return nil, nil, err
 	}
 	made = &planning.Planners{
 		Upstreams: map[string]planning.Upstream{}, Scorers: map[planning.Service]planning.Scorer{}, Judges: map[string]planning.Upstream{},
-		Plans: p.plans, Models: models, Meter: p.options.Meter,
+		Plans: p.plans, Scores: p.scores, Models: models, Meter: p.options.Meter,
 		Used: func(tenant string, kind budget.Kind, tokens int64) {
 			metrics.HelperUsed(p.options.Metrics, tenant, kind, tokens)
 		},
@@ -100,17 +100,36 @@ func (p *Planners) chats(use string, u proxy.Upstream, next map[string]client) *
 	})
 }
 
-// openPlans makes the memory of plans.
-func (p *Planners) openPlans() (err error) {
-	local := p.options.Cache
-	if p.memory, err = cache.NewMemory(max(int64(local.Memory)/memoryShare, 1)); err != nil {
-		return fmt.Errorf("make cache of plans: %w", err)
+// open makes what plans and scores are remembered by, unless it is there.
+func (p *Planners) open(plans, scores bool) error {
+	if plans && p.plans == nil {
+		tier, err := p.tier(cache.Planned)
+		if err != nil {
+			return err
+		}
+		p.plans = cache.NewPlans(tier, p.options.Cached)
 	}
-	p.options.Metrics.Watch("cache_bytes", "Bytes held by a cache.", map[string]string{"cache": string(cache.Planned)}, false,
-		func() float64 { return float64(p.memory.Bytes()) })
-	tier := cache.Tier{Name: "memory", Store: p.memory, TTL: local.TTL, EmptyTTL: local.EmptyTTL}
-	p.plans = cache.NewPlans(tier, p.options.Cached)
+	if scores && p.scores == nil {
+		tier, err := p.tier(cache.Scored)
+		if err != nil {
+			return err
+		}
+		p.scores = cache.NewScores(tier, p.options.Cached)
+	}
 	return nil
+}
+
+// tier makes the memory of a cache.
+func (p *Planners) tier(kind cache.Kind) (cache.Tier, error) {
+	local := p.options.Cache
+	memory, err := cache.NewMemory(max(int64(local.Memory)/memoryShare, 1))
+	if err != nil {
+		return cache.Tier{}, fmt.Errorf("make cache of %s: %w", kind, err)
+	}
+	p.memory = append(p.memory, memory)
+	p.options.Metrics.Watch("cache_bytes", "Bytes held by a cache.", map[string]string{"cache": string(kind)}, false,
+		func() float64 { return float64(memory.Bytes()) })
+	return cache.Tier{Name: "memory", Store: memory, TTL: local.TTL, EmptyTTL: local.EmptyTTL}, nil
 }
 
 // clientOf returns the client of an upstream for a use: the one in use, if it is reached in the same
@@ -163,8 +182,9 @@ func (p *Planners) Trouble() (lines []string) {
 // Close ends what runs in the background.
 func (p *Planners) Close() error {
 	p.keep(nil)
-	if p.memory == nil {
-		return nil
+	var errs []error
+	for _, memory := range p.memory {
+		errs = append(errs, memory.Close())
 	}
-	return p.memory.Close()
+	return errors.Join(errs...)
 }
