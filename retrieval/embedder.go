@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 )
 
@@ -34,11 +35,38 @@ func (s Space) String() string {
 	return fmt.Sprintf("%s/%d", s.Model, s.Dimensions)
 }
 
+// EmbedReason says why a search had to do without the vector of the question; "" where it had it, or
+// needed none. It is a closed list and a metric label.
+type EmbedReason string
+
+// The reasons.
+const (
+	EmbedTimeout EmbedReason = "timeout"
+	EmbedError   EmbedReason = "error"   // the service failed, or is known to, or vectors of a base are damaged
+	EmbedInvalid EmbedReason = "invalid" // its answer is no vector to compare with those of the base
+)
+
+// ErrBadVectors is an answer of an Embedder's service that cannot be used.
+var ErrBadVectors = errors.New("answer cannot be used")
+
+// EmbedReasonOf says why there is no vector.
+func EmbedReasonOf(err error) EmbedReason {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, ErrBadVectors):
+		return EmbedInvalid
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return EmbedTimeout
+	}
+	return EmbedError
+}
+
 // An Embedder makes vectors of questions, to be compared with those of passages.
 //
 // Embed returns as many vectors as texts, in their order: all of one length, finite, and not
-// zero. It asks once, and returns by ctx's deadline. Implementations are safe for concurrent
-// use.
+// zero. It asks once, and returns by ctx's deadline. Its error wraps ErrBadVectors where the answer
+// is no such list. Implementations are safe for concurrent use.
 type Embedder interface {
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
 }

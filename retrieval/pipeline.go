@@ -67,16 +67,22 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 	var refs []Ref
 	var failures []error
 	worst, provisional, lacks, degraded := ReasonNone, false, false, Stage("")
+	var unembedded EmbedReason
+	late := 0
 	for _, a := range answers {
 		if a.further {
 			lacks = lacks || a.reason().Failed()
 		} else {
 			worst = worse(worst, a.reason())
 		}
+		if a.reason() == ReasonTimeout || a.res.Unembedded == EmbedTimeout {
+			late++
+		}
 		if a.err != nil {
 			failures = append(failures, a.err)
 			continue
 		}
+		unembedded = cmp.Or(unembedded, a.res.Unembedded)
 		arrived, provisional = append(arrived, a), provisional || a.res.Provisional
 		degraded = cmp.Or(degraded, a.res.Degraded)
 	}
@@ -96,7 +102,7 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 		arrived = withoutUnreadable(arrived, err)
 	}
 	if len(arrived) == 0 {
-		return Result{Reason: worst, Partial: true, Cache: CacheOff, Took: time.Since(start)},
+		return Result{Reason: worst, Partial: true, Late: late, Cache: CacheOff, Took: time.Since(start)},
 			fmt.Errorf("search %d bases: %w", len(q.Bases), errors.Join(failures...))
 	}
 	for _, a := range arrived {
@@ -111,6 +117,7 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 		degraded = cmp.Or(degraded, StageRerank)
 	}
 	res.Partial, res.Provisional, res.Degraded = worst.Failed() || lacks, provisional, degraded
+	res.Unembedded, res.Late = unembedded, late
 	if res.Reason = worst; worst == ReasonNone && len(res.Sources) == 0 {
 		res.Reason = emptyReason(arrived)
 	}

@@ -216,3 +216,37 @@ func TestPipelineCacheState(t *testing.T) {
 		}
 	}
 }
+
+// Late counts the searches that had not answered in time, those of a plan's queries too, and those
+// without the vector of the question, whether they are all of them or not.
+func TestPipelineCountsWhatIsLate(t *testing.T) {
+	unembedded := func(why retrieval.EmbedReason) retrieval.Func {
+		return func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+			res, err := has(1, chunk("a.md", 0, 5, "an answer"))(ctx, q)
+			res.Degraded, res.Unembedded = retrieval.StageEmbed, why
+			return res, err
+		}
+	}
+	for name, c := range map[string]struct {
+		bases   engines
+		further []string
+		late    int
+		why     retrieval.EmbedReason
+	}{
+		"nothing":          {engines{"a": has(1), "b": failing(errors.New("down"))}, nil, 0, ""},
+		"one":              {engines{"a": has(1), "b": sleeping}, nil, 1, ""},
+		"all":              {engines{"a": sleeping, "b": sleeping}, nil, 2, ""},
+		"queries":          {engines{"a": has(1), "b": sleeping}, []string{"more", "and more"}, 3, ""},
+		"vector":           {engines{"a": unembedded(retrieval.EmbedTimeout), "b": sleeping}, nil, 2, retrieval.EmbedTimeout},
+		"no vector at all": {engines{"a": unembedded(retrieval.EmbedInvalid), "b": has(1)}, nil, 0, retrieval.EmbedInvalid},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := asking("a", "b")
+			q.Further = c.further
+			res, _ := c.bases.pipeline().Retrieve(t.Context(), q)
+			if res.Late != c.late || res.Unembedded != c.why {
+				t.Errorf("%s: %d late, want %d; %s, want %s", name, res.Late, c.late, res.Unembedded, c.why)
+			}
+		})
+	}
+}

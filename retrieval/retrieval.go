@@ -229,6 +229,11 @@ type Result struct {
 	// Degraded names a stage without which the answer was made; "" for none. The next answer may
 	// have it, so this one is never cached.
 	Degraded Stage
+	// Unembedded is why the vector of the question is missing; "" if it is not.
+	Unembedded EmbedReason
+	// Late counts what had not come when its time was up, and may be there the next time: of a
+	// Pipeline the answers to its searches, and vectors of questions.
+	Late int
 
 	// Texts are those of Sources that an engine keeps; nil where all came with the hits, and
 	// in what a Pipeline returns.

@@ -164,6 +164,9 @@ type Ledger struct {
 
 	*retrieval.Planned                     // what came of planning; nil where the policy plans nothing
 	Reranked           *retrieval.Reranked `json:"rerank,omitempty"` // what came of reranking, likewise
+
+	Unembedded retrieval.EmbedReason `json:"embed,omitempty"` // why the question's vector is missing; "" if it is not
+	Late       int                   `json:"late,omitempty"`  // plan, vectors, searches and scores that had not come in time
 }
 
 func newEntry(s *retrieval.Source) SourceEntry {
@@ -217,12 +220,24 @@ func (j *job) account(res *Result, f *fitResult) {
 	if l.Reranked = res.Retrieval.Reranked; l.Reranked == nil {
 		l.Reranked = j.policy.Rerank.Unasked(res.Retrieval.Cache == retrieval.CacheHit)
 	}
+	l.Unembedded, l.Late = res.Retrieval.Unembedded, late(res.Retrieval.Late, l)
 	if res.Outcome == Injected {
 		l.Placement = j.placement
 	}
 	if l.Edits = res.Edits; l.Edits == nil {
 		l.Edits = []Edit{}
 	}
+}
+
+// late counts what had not come in time beside what a search knows of.
+func late(searched int, l *Ledger) int {
+	if l.Planned != nil && l.Planned.Fallback == retrieval.PlanTimeout {
+		searched++
+	}
+	if l.Reranked.Failed() == retrieval.RerankTimeout {
+		searched++
+	}
+	return searched
 }
 
 func (j *job) exactness(f *fitResult) Exactness {

@@ -153,7 +153,8 @@ func TestPlannerReasons(t *testing.T) {
 			t.Errorf("%.80s: took %v", question, took)
 		}
 		want := fmt.Sprintf("; planner=%s; retrieval_query_count=%d", c.reason, c.queries)
-		if !strings.HasPrefix(status+"; ", c.status) || !strings.Contains(status, want) || !strings.Contains(status, `; retrieval_query_planner_model_id="planner"`) {
+		if !strings.HasPrefix(status+"; ", c.status) || !strings.Contains(status, want) || !strings.Contains(status, `; retrieval_query_planner_model_id="planner"`) ||
+			strings.Contains(status, "; late=1") != (c.reason == "timeout") {
 			t.Errorf("%.80s: %s, want %s…%s", question, status, c.status, want)
 		}
 		var dry struct {

@@ -211,7 +211,8 @@ func TestRerankReasons(t *testing.T) {
 			t.Errorf("%s: took %v", c.question, took)
 		}
 		failed := c.reason != "ok" && c.reason != "disabled"
-		if !strings.HasPrefix(status, "injected; ") || !strings.Contains(status, "; rerank="+c.reason+"; ") || strings.Contains(status, "; degraded=rerank; ") != failed {
+		if !strings.HasPrefix(status, "injected; ") || !strings.Contains(status, "; rerank="+c.reason+"; ") || strings.Contains(status, "; degraded=rerank; ") != failed ||
+			strings.Contains(status, "; late=1; ") != (c.reason == "timeout") {
 			t.Errorf("%s: %s", c.question, status)
 		}
 		if !failed {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -52,8 +53,72 @@ func TestServeSearchesVectors(t *testing.T) {
 		return embedtest.Status(http.StatusInternalServerError, "")
 	})
 	p.asks(t, http.MethodPost, "/v1/search", `{"query": "leave of number 5"}`, http.StatusOK, `"degraded":"embed"`, `"doc_id":"d05.md"`)
-	p.asks(t, http.MethodGet, "/metrics", "", http.StatusOK, `sidenote_degraded_total{reason="unavailable",stage="embed"} `)
+	p.asks(t, http.MethodGet, "/metrics", "", http.StatusOK, `sidenote_degraded_total{reason="timeout",stage="embed"} `)
 	start(t, keyed, "search", "parental leave of number 3", "--config", config, "--state", state, "--explain").ends(t, exitDone, "without   embed", "")
 	service.Break(nil)
 	start(t, keyed, "search", "parental leave of number 3", "--config", config, "--state", state, "--explain").ends(t, exitDone, "cosine ", "")
+}
+
+// Whatever becomes of the question's vector, the words answer, and status, dry run, metrics and log
+// say why it is missing.
+//
+// Row K7 of deploy/CONTRIBUTING.md.
+func TestEmbedReasons(t *testing.T) {
+	t.Parallel()
+	service := embedtest.Start(t)
+	config, _, state := embedded(t, service, 6)
+	p := serveIn(t, keyed, "--config", config, "--state", state)
+	p.embeds(t, 6)
+	leaving := make(chan struct{})
+	defer close(leaving)
+	text := func(body string) embedtest.Fault {
+		return func(w http.ResponseWriter, _ embedtest.Request) { _, _ = w.Write([]byte(body)) }
+	}
+	faults := map[string]embedtest.Fault{
+		"↔": func(http.ResponseWriter, embedtest.Request) { <-leaving },
+		"↓": embedtest.Status(http.StatusInternalServerError, ""),
+		"✗": embedtest.Status(http.StatusUnauthorized, ""),
+		"☁": text("no vectors today"),
+		"☂": text(`{"error": {"message": "quota exceeded"}}`),
+		"←": func(w http.ResponseWriter, r embedtest.Request) {
+			r.Dimensions = 8
+			embedtest.Write(w, embedtest.AnswerTo(r))
+		},
+		"◇": func(w http.ResponseWriter, r embedtest.Request) { embedtest.Write(w, embedtest.Answer{}) },
+		"∞": text(`{"data": [{"index": 0, "embedding": [1e999]}]}`),
+		"○": text(`{"data": [{"index": 0, "embedding": [` + strings.Repeat("0,", embedtest.Dimensions-1) + `0]}]}`),
+	}
+	service.Break(func(_ int, r embedtest.Request) embedtest.Fault {
+		for word, fault := range faults {
+			if strings.Contains(r.Input[0], word) {
+				return fault
+			}
+		}
+		return nil
+	})
+	for _, c := range []struct{ sign, reason string }{ // what works stands between what fails, or nobody is asked any more
+		{"◇", "invalid"}, {"✗", "error"}, {"!", ""}, {"↓", "error"}, {"!!", ""}, {"☂", "invalid"}, {"←", "invalid"},
+		{"∞", "invalid"}, {"!!!", ""}, {"☁", "error"}, {"!!!!", ""}, {"○", "invalid"}, {"!!!!!", ""}, {"↔", "timeout"},
+	} {
+		question := "How many weeks of parental leave? " + c.sign
+		status := planned(t, p, "key-of-caller", question)
+		want := "; degraded=embed; embed=" + c.reason + "; "
+		if c.reason == "timeout" {
+			want += "late=1; "
+		}
+		if !strings.HasPrefix(status, "injected; sources=") || strings.Contains(status, "embed") != (c.reason != "") || c.reason != "" && !strings.Contains(status, want) {
+			t.Errorf("%s: %s, want %s", c.sign, status, want)
+		}
+		dry := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, question)
+		if got := p.asks(t, http.MethodPost, "/v1/rewrite", dry, http.StatusOK); strings.Contains(got, `"embed":"`) != (c.reason != "") || c.reason != "" && !strings.Contains(got, `"embed":"`+c.reason+`"`) {
+			t.Errorf("%s: dry run %s", c.sign, got)
+		}
+	}
+	log := p.out.until(t, `"degraded":"embed","embed":"timeout"`)
+	if !strings.Contains(log, `"degraded":"embed","embed":"invalid"`) || !strings.Contains(log, `"late":1`) {
+		t.Error("the log lacks reasons")
+	}
+	for _, reason := range []string{"timeout", "error", "invalid"} {
+		p.asks(t, http.MethodGet, "/metrics", "", http.StatusOK, `sidenote_degraded_total{reason="`+reason+`",stage="embed"} `)
+	}
 }

@@ -175,8 +175,8 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 	if r.Degraded() {
 		m.degraded.WithLabelValues("retrieval", string(res.Reason)).Inc()
 	}
-	if d := res.Retrieval.Degraded; d != "" && d != retrieval.StageRerank {
-		m.degraded.WithLabelValues(string(d), "unavailable").Inc()
+	if why := res.Ledger.Unembedded; why != "" {
+		m.degraded.WithLabelValues(string(retrieval.StageEmbed), string(why)).Inc()
 	}
 	if why := r.PlanFailed(); why != "" {
 		m.degraded.WithLabelValues("planner", string(why)).Inc()

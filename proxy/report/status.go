@@ -115,10 +115,17 @@ func appendReranked(dst []byte, r *retrieval.Reranked) []byte {
 	return appendToken(append(dst, "; rerank="...), string(r.Reason))
 }
 
-// appendDegraded appends the stage that the search did without, if it did.
+// appendDegraded appends the stage that the search did without, if it did, and what was late.
 func appendDegraded(dst []byte, r *Report) []byte {
 	if d := r.Rewrite.Retrieval.Degraded; d != "" {
 		dst = appendToken(append(dst, "; degraded="...), string(d))
+	}
+	l := &r.Rewrite.Ledger
+	if l.Unembedded != "" {
+		dst = appendToken(append(dst, "; embed="...), string(l.Unembedded))
+	}
+	if l.Late > 0 {
+		dst = appendCount(dst, "late", l.Late)
 	}
 	return dst
 }

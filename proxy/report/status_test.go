@@ -44,6 +44,11 @@ func TestStatusIsTheContracts(t *testing.T) {
 		func(r *report.Report) {
 			r.Rewrite.Retrieval.Cache, r.Rewrite.Retrieval.Degraded = retrieval.CacheMiss, retrieval.StageEmbed
 		})
+	f("injected; sources=4; tokens=1187; budget=2000; exact; cache=miss; degraded=embed; embed=timeout; late=2; planner=off; retrieval-ms=3; rules=66; tags=96; text=1025",
+		func(r *report.Report) {
+			r.Rewrite.Retrieval.Cache, r.Rewrite.Retrieval.Degraded = retrieval.CacheMiss, retrieval.StageEmbed
+			r.Rewrite.Ledger.Unembedded, r.Rewrite.Ledger.Late = retrieval.EmbedTimeout, 2
+		})
 	f("untouched; reason=no-match; degraded=embed", func(r *report.Report) {
 		r.Outcome, r.Reason, r.Rewrite.Retrieval.Degraded = rewrite.Untouched, rewrite.ReasonNoMatch, retrieval.StageEmbed
 	})

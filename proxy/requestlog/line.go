@@ -42,8 +42,14 @@ func appendLine(dst []byte, r *report.Report) []byte {
 	if d := r.Rewrite.Retrieval.Degraded; d != "" {
 		b = append(append(b, `","degraded":"`...), d...)
 	}
+	if why := ledger.Unembedded; why != "" {
+		b = append(append(b, `","embed":"`...), why...)
+	}
 	b = appendPlanned(append(b, '"'), ledger)
 	b = appendReranked(b, ledger)
+	if ledger.Late > 0 {
+		b = strconv.AppendInt(append(b, `,"late":`...), int64(ledger.Late), 10)
+	}
 	b = appendMilliseconds(append(b, `,"overhead_ms":`...), r.Overhead)
 	b = appendMilliseconds(append(b, `,"retrieval_ms":`...), r.Rewrite.RetrieveTook)
 	b = appendMilliseconds(append(b, `,"ttfb_ms":`...), r.TTFB)

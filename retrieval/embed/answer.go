@@ -10,14 +10,12 @@ import (
 	"math"
 	"regexp"
 
+	"sidenote/retrieval"
 	"sidenote/retrieval/remote"
 )
 
-// errAnswer is in the error of an answer that cannot be used.
-var errAnswer = errors.New("answer cannot be used")
-
 func unusable(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", errAnswer, fmt.Errorf(format, args...))
+	return fmt.Errorf("%w: %w", retrieval.ErrBadVectors, fmt.Errorf(format, args...))
 }
 
 // decode reads an answer of n vectors and puts them into the order of their inputs. tokens is

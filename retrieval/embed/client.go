@@ -197,7 +197,7 @@ func resultOf(err error) Result {
 		return Skipped
 	case errors.Is(err, context.DeadlineExceeded):
 		return Timeout
-	case errors.Is(err, errAnswer):
+	case errors.Is(err, retrieval.ErrBadVectors):
 		return Invalid
 	case !errors.As(err, &status) || status.Status >= 500:
 		return Failed
@@ -259,7 +259,7 @@ func (e *DimensionError) Error() string {
 }
 
 // Is tells that the answer cannot be used.
-func (e *DimensionError) Is(err error) bool { return err == errAnswer }
+func (e *DimensionError) Is(err error) bool { return err == retrieval.ErrBadVectors }
 
 // used is how many tokens a request took: what the service says, if that is possible, else what
 // the inputs are here.

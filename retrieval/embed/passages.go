@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"sidenote/retrieval"
 	"sidenote/retrieval/remote"
 )
 
@@ -161,7 +162,7 @@ func pauseAfter(err error, attempt int) time.Duration {
 // ofInputs tells whether an error may be about one of the inputs, and not about all of them.
 func ofInputs(err error) bool {
 	var other *DimensionError
-	return tooLong(err) || errors.Is(err, errAnswer) && !errors.As(err, &other)
+	return tooLong(err) || errors.Is(err, retrieval.ErrBadVectors) && !errors.As(err, &other)
 }
 
 // tooLong tells whether an error may say that an input is too long.

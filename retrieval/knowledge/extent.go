@@ -124,7 +124,7 @@ func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 	if err != nil {
 		return err
 	}
-	res.Degraded = degraded
+	res.Degraded, res.Unembedded = degraded, found.why
 	sources := make([]retrieval.Source, len(found.hits))
 	for i, h := range found.hits {
 		s := &sources[i]
@@ -141,6 +141,7 @@ func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 type found struct {
 	hits  []foundHit
 	floor float64
+	why   retrieval.EmbedReason // the vector of the question is missing
 }
 
 type foundHit struct {

@@ -2,7 +2,6 @@ package knowledge
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,7 +87,7 @@ func (a *asked) await(ctx context.Context) (*dense.Question, error) {
 	select {
 	case v = <-a.came:
 	case <-late:
-		v.err = errors.New("the vector of the question is late")
+		v.err = fmt.Errorf("the vector of the question is late: %w", context.DeadlineExceeded)
 	case <-ctx.Done():
 		v.err = ctx.Err()
 	}
@@ -111,7 +110,9 @@ func (e extent) hybrid(ctx context.Context, terms []bm25.Term, asked *asked, k i
 		if ctx.Err() != nil {
 			return found{}, "", ctx.Err()
 		}
-		return e.byWords(terms, words[:min(len(words), k)]), retrieval.StageEmbed, nil
+		f := e.byWords(terms, words[:min(len(words), k)])
+		f.why = retrieval.EmbedReasonOf(err)
+		return f, retrieval.StageEmbed, nil
 	}
 	f := found{hits: make([]foundHit, min(len(hits), k)), floor: e.floor.ofFused(e.content.index, terms, hits)}
 	for i := range f.hits {
@@ -157,7 +158,7 @@ func (e extent) fused(ctx context.Context, words []bm25.Hit, asked *asked, k int
 func (e extent) byVectors(ctx context.Context, asked *asked, k int, allowed []bm25.Bitmap) (f found, _ retrieval.Stage, err error) {
 	q, err := asked.await(ctx)
 	if err != nil {
-		return found{}, retrieval.StageEmbed, ctx.Err()
+		return found{why: retrieval.EmbedReasonOf(err)}, retrieval.StageEmbed, ctx.Err()
 	}
 	err = e.content.Guard(func() error {
 		hits, err := e.content.vectors.Search(ctx, q, k, wordsOf(allowed))
