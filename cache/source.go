@@ -16,6 +16,7 @@ const (
 	sourceNone                  // the relevance is 0
 	sourceWords                 // the arm is retrieval.ArmWords
 	sourceVector                // likewise ArmVector
+	sourceReranked              // a reranker's score follows
 )
 
 // scoreUnit is the unit of the embedded engine's scores. Of a score that is a multiple of it the
@@ -149,6 +150,9 @@ func (e *encoder) hit(s *retrieval.Source) {
 	case retrieval.ArmVector:
 		flags |= sourceVector
 	}
+	if s.RerankScore != nil {
+		flags |= sourceReranked
+	}
 	e.b = append(e.b, flags)
 	e.b = e.names.append(e.b, s.Knowledge)
 	e.b = e.docs.append(e.b, s.Doc)
@@ -160,6 +164,9 @@ func (e *encoder) hit(s *retrieval.Source) {
 	}
 	if flags&(sourceNone|sourceRelevance) == 0 {
 		e.float(s.Relevance)
+	}
+	if s.RerankScore != nil {
+		e.float(*s.RerankScore)
 	}
 	if s.At.Kept {
 		e.b = binary.AppendVarint(e.b, int64(s.At.Segment))
@@ -222,6 +229,10 @@ func (d *decoder) hit(s *retrieval.Source) {
 	default:
 		s.Relevance = d.float()
 	}
+	if flags&sourceReranked != 0 {
+		score := d.float()
+		s.RerankScore = &score
+	}
 	if s.At.Kept {
 		s.At.Segment, s.At.Text = d.int(), d.int()
 	}
@@ -230,7 +241,7 @@ func (d *decoder) hit(s *retrieval.Source) {
 func (d *decoder) fallen(x *retrieval.Excluded) {
 	var s retrieval.Source
 	d.hit(&s)
-	*x = retrieval.Excluded{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, At: s.At}
+	*x = retrieval.Excluded{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, RerankScore: s.RerankScore, At: s.At}
 	if !x.At.Kept {
 		x.Name, x.Section = d.string(), d.string()
 	}

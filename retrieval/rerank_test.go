@@ -141,11 +141,12 @@ func TestRerankThreshold(t *testing.T) {
 		threshold float64
 		documents int
 		want      string
+		scores    string // of what is in, then of what fell
 	}{
-		"the bases'":  {0, 50, "in  a/b.md#0\nin  a/a.md#0\nout a/c.md#0 score: score 1.0 < 2.0\nout a/d.md#0 score: score 0.5 < 2.0\n4 retrieved, 4 unique"},
-		"its own":     {.5, 50, "in  a/c.md#0\nin  a/d.md#0\nin  a/b.md#0\nout a/a.md#0 rerank: rerank score 0.1 < 0.5\n4 retrieved, 4 unique"},
-		"of some":     {.5, 3, "in  a/c.md#0\nin  a/b.md#0\nout a/a.md#0 rerank: rerank score 0.1 < 0.5\nout a/d.md#0 score: score 0.5 < 2.0\n4 retrieved, 4 unique"},
-		"the first 1": {0, 1, "in  a/a.md#0\nin  a/b.md#0\nout a/c.md#0 score: score 1.0 < 2.0\nout a/d.md#0 score: score 0.5 < 2.0\n4 retrieved, 4 unique"},
+		"the bases'":  {0, 50, "in  a/b.md#0\nin  a/a.md#0\nout a/c.md#0 score: score 1.0 < 2.0\nout a/d.md#0 score: score 0.5 < 2.0\n4 retrieved, 4 unique", " 0.6 0.1; - -"},
+		"its own":     {.5, 50, "in  a/c.md#0\nin  a/d.md#0\nin  a/b.md#0\nout a/a.md#0 rerank: rerank score 0.1 < 0.5\n4 retrieved, 4 unique", " 0.9 0.8 0.6; 0.1"},
+		"of some":     {.5, 3, "in  a/c.md#0\nin  a/b.md#0\nout a/a.md#0 rerank: rerank score 0.1 < 0.5\nout a/d.md#0 score: score 0.5 < 2.0\n4 retrieved, 4 unique", " 0.9 0.6; 0.1 -"},
+		"the first 1": {0, 1, "in  a/a.md#0\nin  a/b.md#0\nout a/c.md#0 score: score 1.0 < 2.0\nout a/d.md#0 score: score 0.5 < 2.0\n4 retrieved, 4 unique", " - -; - -"},
 	} {
 		q := asking("a")
 		q.Reranking = reranking(scores)
@@ -154,7 +155,29 @@ func TestRerankThreshold(t *testing.T) {
 		if diff := cmp.Diff(c.want, outcome(res)); err != nil || diff != "" || res.Degraded != "" {
 			t.Errorf("%s: %v, -want +got:\n%s", name, err, diff)
 		}
+		if got := rerankScores(res); got != c.scores {
+			t.Errorf("%s: scores%s, want%s", name, got, c.scores)
+		}
 	}
+}
+
+// rerankScores are those of sources, and behind a semicolon of what fell.
+func rerankScores(res retrieval.Result) (text string) {
+	add := func(score *float64) {
+		if score == nil {
+			text += " -"
+		} else {
+			text += fmt.Sprintf(" %g", *score)
+		}
+	}
+	for _, s := range res.Sources {
+		add(s.RerankScore)
+	}
+	text += ";"
+	for _, x := range res.Excluded {
+		add(x.RerankScore)
+	}
+	return text
 }
 
 // A Reranker reads name, section and text of each candidate, also of those whose texts the engine

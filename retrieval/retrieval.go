@@ -116,6 +116,8 @@ type Source struct {
 	Score     float64
 	Relevance float64 // of Score among those of all bases, see Relevance; 0 from an engine
 	Arm       Arm     // that speaks most for the chunk, of an engine that has several
+	// RerankScore is that of a Reranker; nil where it scored no such chunk.
+	RerankScore *float64
 	// Sketch is that of a Sketcher of Text's content terms, made at ingest; "" where the
 	// engine has none, and in what a Pipeline returns.
 	Sketch string
@@ -132,6 +134,7 @@ type Excluded struct {
 	Score          float64
 	Relevance      float64
 	Arm            Arm
+	RerankScore    *float64
 	At             Place
 
 	Reason ExcludeReason
@@ -151,7 +154,7 @@ func (x *Excluded) Why() string {
 func (x *Excluded) Source() Source {
 	return Source{
 		Type: typeRAG, Knowledge: x.Knowledge, Doc: x.Doc, Chunk: x.Chunk, Name: x.Name, Section: x.Section,
-		Score: x.Score, Relevance: x.Relevance, Arm: x.Arm, At: x.At,
+		Score: x.Score, Relevance: x.Relevance, Arm: x.Arm, RerankScore: x.RerankScore, At: x.At,
 	}
 }
 

@@ -50,8 +50,17 @@ type group struct {
 // result is the source as the answer has it.
 func (c *candidate) result() Source {
 	src := *c.source
-	src.Relevance = c.relevance
+	src.Relevance, src.RerankScore = c.relevance, c.rerankScore()
 	return src
+}
+
+// rerankScore is the score of a Reranker for an answer, which outlives the candidate.
+func (c *candidate) rerankScore() *float64 {
+	if !c.judged {
+		return nil
+	}
+	score := c.score
+	return &score
 }
 
 // rank puts the candidates of all answers into one order, best first. Scores of
@@ -267,7 +276,7 @@ func (s *selection) drop(c *candidate, reason ExcludeReason, detail string) {
 	src := c.source
 	s.excluded = append(s.excluded, Excluded{
 		Knowledge: src.Knowledge, Doc: src.Doc, Chunk: src.Chunk, Name: src.Name, Section: src.Section,
-		Score: src.Score, Relevance: c.relevance, Arm: src.Arm, At: src.At, Reason: reason, Detail: detail,
+		Score: src.Score, Relevance: c.relevance, Arm: src.Arm, RerankScore: c.rerankScore(), At: src.At, Reason: reason, Detail: detail,
 	})
 	if reason == ExcludedScore {
 		s.excluded[len(s.excluded)-1].Least = c.threshold

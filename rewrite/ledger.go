@@ -102,8 +102,9 @@ type SourceEntry struct {
 	Name      string        `json:"name"`
 	Section   string        `json:"section,omitempty"`
 	Score     float64       `json:"score"`
-	Relevance float64       `json:"relevance"`     // of Score among those of all bases, from 0 to 1; 0.5 is the calibrated least score
-	Arm       retrieval.Arm `json:"arm,omitempty"` // that speaks most for it, where its base is searched by several
+	Relevance float64       `json:"relevance"`              // of Score among those of all bases, from 0 to 1; 0.5 is the calibrated least score
+	Arm       retrieval.Arm `json:"arm,omitempty"`          // that speaks most for it, where its base is searched by several
+	Reranked  *float64      `json:"rerank_score,omitempty"` // that a reranker gave it; nil where none did
 	Fate      Fate          `json:"fate"`
 	Tokens    int           `json:"tokens"`           // tokens of its block in the prompt
 	Demand    int           `json:"demand,omitempty"` // tokens of its whole block, if it was counted
@@ -170,7 +171,7 @@ type Ledger struct {
 }
 
 func newEntry(s *retrieval.Source) SourceEntry {
-	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm}
+	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, Reranked: s.RerankScore}
 }
 
 // Whole returns the ledger with all that was retrieved among its Sources.

@@ -184,6 +184,10 @@ func TestRerankDialects(t *testing.T) {
 		if order, reason := ledgerOf(t, p, question); !slices.Equal(order, want) || reason != "ok" || len(j.calls()) > 0 {
 			t.Errorf("%s: %q, %s, want %q", dialect, order, reason, want)
 		}
+		_, dry := posted(t, p.admin+"/v1/rewrite", "", fmt.Sprintf(`{"model":"gpt-4o","messages":[{"role":"user","content":%q}]}`, question))
+		if strings.Count(dry, `"rerank_score":0.9,"fate":"in"`) != 1 || strings.Count(dry, `"rerank_score":0.1,"fate":"in"`) != 3 {
+			t.Errorf("%s: %s", dialect, dry)
+		}
 	}
 }
 

@@ -65,8 +65,9 @@ type FoundSource struct {
 	Name      string        `json:"name"`
 	Section   string        `json:"section,omitempty"`
 	Score     float64       `json:"score"`
-	Relevance float64       `json:"relevance"`     // of the score among those of all bases, from 0 to 1
-	Arm       retrieval.Arm `json:"arm,omitempty"` // that speaks most for it, where its base is searched by several
+	Relevance float64       `json:"relevance"`              // of the score among those of all bases, from 0 to 1
+	Arm       retrieval.Arm `json:"arm,omitempty"`          // that speaks most for it, where its base is searched by several
+	Reranked  *float64      `json:"rerank_score,omitempty"` // that a reranker gave it; nil where none did
 	Text      string        `json:"text,omitempty"`
 
 	Words  float64 `json:"words_score,omitempty"` // of a base with vectors: the score by words; of the command's --explain
@@ -198,5 +199,5 @@ func NewSearchAnswer(res retrieval.Result) SearchAnswer {
 }
 
 func foundSource(s retrieval.Source) FoundSource {
-	return FoundSource{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, Text: s.Text}
+	return FoundSource{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, Reranked: s.RerankScore, Text: s.Text}
 }

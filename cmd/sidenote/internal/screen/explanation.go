@@ -103,7 +103,11 @@ func printLedger(w io.Writer, e *explain.Explanation) {
 	for _, s := range l.Sources {
 		title := strings.Trim(s.Name+" > "+s.Section, " >")
 		line := console.Clean(fmt.Sprintf("%s/%s#%d  %s", s.Knowledge, s.Doc, s.Chunk, title))
-		fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%-4s %-4s %s, score %.1f, relevance %.2f, %d tokens  %s", s.Fate, console.Mark(s.ID), line, s.Score, s.Relevance, s.Tokens, console.Clean(s.Detail))))
+		scores := fmt.Sprintf("score %.1f, relevance %.2f", s.Score, s.Relevance)
+		if s.Reranked != nil {
+			scores += fmt.Sprintf(", rerank %.3g", *s.Reranked)
+		}
+		fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%-4s %-4s %s, %s, %d tokens  %s", s.Fate, console.Mark(s.ID), line, scores, s.Tokens, console.Clean(s.Detail))))
 	}
 }
 

@@ -22,7 +22,7 @@ func TestExplanationIsPlainText(t *testing.T) {
 		Ledger: &explain.Ledger{Ledger: rewrite.Ledger{
 			Notes:      []string{evil},
 			Components: []rewrite.ComponentEntry{{Name: "rules", Fate: rewrite.In, Tokens: 7}},
-			Sources:    []rewrite.SourceEntry{{ID: 1, Knowledge: "kb", Doc: evil, Name: evil, Section: evil, Fate: rewrite.Cut, Detail: evil}},
+			Sources:    []rewrite.SourceEntry{{ID: 1, Knowledge: "kb", Doc: evil, Name: evil, Section: evil, Score: 3, Relevance: .75, Reranked: new(.0625), Fate: rewrite.Cut, Detail: evil}},
 		}},
 		Received: &explain.Body{Bytes: 9000, Text: "{\n\t\"a\": " + evil + "}"},
 	}
@@ -34,7 +34,7 @@ func TestExplanationIsPlainText(t *testing.T) {
 	for _, want := range []string{
 		"tenant acme, policy base, chat, mode inject, streamed\n",
 		"injected: retrieval-timeout, status 200, upstream u answered 400, sent again with fewer sources, upstream u answered 200, cut_by_upstream, not all knowledge was searched, cache hit\n",
-		"in        rules, 7 tokens\n", "cut  [1]  kb/", "\nreceived 9,000 bytes\n{\n\t\"a\": ",
+		"in        rules, 7 tokens\n", "cut  [1]  kb/", ", score 3.0, relevance 0.75, rerank 0.0625, 0 tokens", "\nreceived 9,000 bytes\n{\n\t\"a\": ",
 	} {
 		if !strings.Contains(w.String(), want) {
 			t.Errorf("%q is not in\n%s", want, w.String())

@@ -59,6 +59,9 @@ func ledgerLine(src rewrite.SourceEntry, several bool) string {
 	if src.Tokens > 0 {
 		parts = append(parts, console.Plural(src.Tokens, "token"))
 	}
+	if src.Reranked != nil {
+		parts = append(parts, fmt.Sprintf("rerank %.3g", *src.Reranked))
+	}
 	if src.Detail != "" {
 		parts = append(parts, console.Clean(src.Detail))
 	}
