@@ -1,7 +1,7 @@
 package chat
 
-// A Reader reads values of a body whose JSON was checked before, one after another. What
-// is no value of the type that is asked for is skipped.
+// A Reader reads JSON values one after another. What is no value of the type that is asked
+// for is skipped. After the first byte that is no JSON nothing more is read; End tells it.
 type Reader struct{ scanner }
 
 // NewReader returns a Reader of raw.
@@ -16,7 +16,7 @@ func (r *Reader) Value() []byte { return r.value().Of(r.b) }
 // Text returns the next value if it is a string, else "".
 func (r *Reader) Text() string {
 	k, v := r.Kind(), r.Value()
-	if k != KindString {
+	if k != KindString || r.err != nil {
 		return ""
 	}
 	return Unquote(v)
@@ -38,6 +38,21 @@ func (r *Reader) Object(member func(name string)) {
 		return
 	}
 	r.object(func(key Span, _ bool) { member(Unquote(key.Of(r.b))) })
+}
+
+// TooDeep tells whether something that was read nests deeper than a body may.
+func (r *Reader) TooDeep() bool { return r.tooDeep }
+
+// LoneSurrogate tells whether a string that was read has an escaped half of a surrogate pair
+// without the other half.
+func (r *Reader) LoneSurrogate() bool { return r.loneSurrogate >= 0 }
+
+// End returns what is wrong with the JSON that was read: it is none, or something follows it.
+func (r *Reader) End() *Error {
+	if r.peek() != 0 || r.i < len(r.b) {
+		r.expected("the end")
+	}
+	return r.err
 }
 
 // Stop ends the reading: nothing more is called or returned.
