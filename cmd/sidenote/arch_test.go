@@ -53,6 +53,7 @@ var mayImport = map[string][]string{
 	"rewrite/present":                         {"retrieval/recent", "rewrite/chat", "rewrite/cost"},
 	"rewrite/similar":                         {},
 	"rewrite/chat":                            {},
+	"rewrite/chunks":                          {"rewrite/chat", "rewrite/tags", "rewrite/tokens"},
 	"rewrite/cost":                            {"retrieval", "rewrite/chat", "rewrite/tokens"},
 	"rewrite/calibration":                     {},
 	"rewrite/metered":                         {"rewrite", "rewrite/chat"},

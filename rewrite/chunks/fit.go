@@ -1,0 +1,200 @@
+package chunks
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"sidenote/rewrite/tokens"
+)
+
+// fit chooses the chunks that go in.
+func (a *assembly) fit() error {
+	budget, full := a.options.budget()
+	if a.used = a.edge(&a.system, nil, nil); a.used > budget {
+		return wrong("context.system_prompt", "needs %d tokens, more than %s", a.used, limit(budget, full))
+	}
+	most := a.options.maxTokens()
+	for i := range a.blocks {
+		blk := &a.blocks[i]
+		if blk.out != "" || a.options.Truncate && !a.list[i].Whole {
+			continue
+		}
+		if alone := a.alone(blk); alone > most {
+			return wrong(field(i, "content"), "needs %d tokens, more than %s, and may not be cut", alone, limit(most, OutBudget))
+		}
+	}
+	cut := false
+	for _, i := range a.order() {
+		blk := &a.blocks[i]
+		switch {
+		case blk.out != "":
+			continue
+		case cut:
+			blk.out, blk.detail = OutBelowCut, "behind the one that was cut"
+			continue
+		}
+		around := a.around(i)
+		room := budget - a.used - around
+		if blk.tokens > room {
+			if cut = a.options.Truncate && !a.list[i].Whole && a.shorten(blk, room); !cut {
+				blk.out, blk.detail = full, fmt.Sprintf("needs %d tokens, %d left", blk.tokens, max(room, 0))
+				continue
+			}
+			a.cut = i
+		}
+		a.used += around + blk.tokens
+		a.lane(blk).add(i)
+	}
+	return nil
+}
+
+func limit(n int, full ExcludeReason) string {
+	if full == OutWindow {
+		return fmt.Sprintf("the %d that the model's window leaves", n)
+	}
+	return fmt.Sprintf("the %d of max_tokens", n)
+}
+
+// byPriority compares two chunks by who is tried first. As among components, those that may
+// not be cut come before the others.
+func byPriority(x, y *Chunk, truncate bool) int {
+	if truncate && x.Whole != y.Whole {
+		if x.Whole {
+			return -1
+		}
+		return 1
+	}
+	return compareNumbers(y.priority(), x.priority())
+}
+
+func (c *Chunk) priority() string {
+	if c.Priority == "" {
+		return fmt.Sprint(DefaultPriority)
+	}
+	return string(c.Priority)
+}
+
+// compareNumbers compares whole numbers of any length.
+func compareNumbers(x, y string) int {
+	x, minusX := magnitude(x)
+	y, minusY := magnitude(y)
+	switch {
+	case minusX && !minusY:
+		return -1
+	case minusY && !minusX:
+		return 1
+	case minusX:
+		x, y = y, x
+	}
+	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y))
+}
+
+// magnitude returns the digits of a whole number without leading zeros, "" for 0.
+func magnitude(s string) (digits string, minus bool) {
+	digits, minus = strings.CutPrefix(s, "-")
+	digits = strings.TrimLeft(digits, "0")
+	return digits, minus && digits != ""
+}
+
+// A lane holds the chunks that go in of the system message, or of all others: a bit for each
+// chunk of the list.
+type lane struct {
+	prompt string // what stands before the first
+	tokens int    // of a message that holds the prompt alone; 0 without one
+	in     []uint64
+	first  int // lowest chunk that is in; above last without one
+	last   int // highest chunk that is in, -1 without one
+}
+
+func (w *writer) newLane(n int, prompt string) lane {
+	l := lane{prompt: prompt, in: make([]uint64, (n+63)/64), first: n, last: -1}
+	if prompt != "" {
+		l.tokens = tokens.MessageOverhead + w.count(prompt)
+	}
+	return l
+}
+
+func (l *lane) add(i int) {
+	l.in[i/64] |= 1 << (i % 64)
+	l.first, l.last = min(l.first, i), max(l.last, i)
+}
+
+// next returns the first chunk in the lane behind i, -1 without one.
+func (l *lane) next(i int) int {
+	if i >= l.last {
+		return -1
+	}
+	i++
+	for {
+		if w := l.in[i/64] >> (i % 64); w != 0 {
+			return i + bits.TrailingZeros64(w)
+		}
+		i = (i/64 + 1) * 64
+	}
+}
+
+// previous returns the last chunk in the lane before i, -1 without one.
+func (l *lane) previous(i int) int {
+	if i <= l.first {
+		return -1
+	}
+	i--
+	for {
+		if w := l.in[i/64] << (63 - i%64); w != 0 {
+			return i - bits.LeadingZeros64(w)
+		}
+		i = i/64*64 - 1
+	}
+}
+
+// around returns how many tokens more than its own a chunk brings at its place, between the
+// chunks that are in already. It is negative if messages on both sides become one.
+func (a *assembly) around(i int) int {
+	l := a.lane(&a.blocks[i])
+	before, after := a.at(l.previous(i)), a.at(l.next(i))
+	return a.edge(l, before, &a.blocks[i]) + a.edge(l, &a.blocks[i], after) - a.edge(l, before, after)
+}
+
+// alone returns what a chunk costs in a message of its own.
+func (a *assembly) alone(b *block) int {
+	empty := lane{last: -1}
+	return a.edge(&empty, nil, b) + b.tokens + a.edge(&empty, b, nil)
+}
+
+// at returns the i-th block, nil for -1.
+func (a *assembly) at(i int) *block {
+	if i < 0 {
+		return nil
+	}
+	return &a.blocks[i]
+}
+
+// edge returns the tokens between the insides of two neighbouring elements, or of what begins
+// or ends a lane, where the other is nil. A message is cut for counting behind the name of
+// each tag:
+//
+//	<thinking| id="1">
+//	…
+//	</thinking|>
+//
+//	<tool_call| id="2" tool="search">
+//
+// Names end with a letter or digit, and what follows is a space or '>'. No encoding has a
+// token across that, so counts add exactly (see verdicts in package tokens).
+func (a *assembly) edge(l *lane, before, after *block) int {
+	switch {
+	case before == nil && after == nil:
+		return l.tokens
+	case before == nil && l.prompt != "":
+		return l.tokens + a.follows(l.prompt, after.tag)
+	case before == nil:
+		return tokens.MessageOverhead + a.opens(after.tag)
+	case after == nil:
+		return a.closes()
+	case before.role == after.role:
+		return a.joins(after.tag)
+	}
+	return a.closes() + tokens.MessageOverhead + a.opens(after.tag)
+}

@@ -1,0 +1,90 @@
+package chunks
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"sidenote/rewrite/tags"
+)
+
+// marshal returns v as JSON without escapes for HTML, and without the line break that an
+// Encoder writes.
+func marshal(v any) (string, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return "", err //nolint:wrapcheck // the callers say what it is about
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+// quote returns s as a JSON string.
+func quote(s string) string {
+	text, err := marshal(s)
+	if err != nil {
+		panic("BUG: a string is no JSON: " + err.Error())
+	}
+	return text
+}
+
+// neutralise returns the content without anything that looks like a tag of v. In JSON, a
+// string that would look like one when it is decoded is written anew, and every other byte
+// stays.
+func (c Content) neutralise(v tags.Vocabulary) string {
+	text := c.text
+	if c.form == jsonValue && strings.IndexByte(text, '\\') >= 0 {
+		text = neutraliseStrings(text, v)
+	}
+	text, _ = v.Neutralise(text, false)
+	return text
+}
+
+// neutraliseStrings writes anew the strings of a JSON text in which an escape hides a tag:
+// "\u003cthinking>". Those without an escape look as they are and are left to the caller.
+func neutraliseStrings(text string, v tags.Vocabulary) string {
+	return rewriteStrings(text, func(decoded string) (string, bool) {
+		safe, found := v.Neutralise(decoded, false)
+		return safe, found > 0
+	})
+}
+
+// revealed returns the content for the inside of other text, where nobody knows any more what
+// of it is JSON: without characters that escapes of JSON hide.
+func (c Content) revealed() string {
+	if c.form != jsonValue || !strings.Contains(c.text, `\u`) {
+		return c.text
+	}
+	return rewriteStrings(c.text, func(decoded string) (string, bool) { return decoded, true })
+}
+
+// rewriteStrings passes the strings of a JSON text that have escapes to rewrite, decoded, and
+// puts what it returns in their place.
+func rewriteStrings(text string, rewrite func(decoded string) (with string, changed bool)) string {
+	var out strings.Builder
+	copied := 0
+	for i := 0; i < len(text); i++ {
+		if text[i] != '"' {
+			continue
+		}
+		start, escaped := i, false
+		for i++; i < len(text) && text[i] != '"'; i++ {
+			if text[i] == '\\' {
+				escaped = true
+				i++
+			}
+		}
+		var decoded string
+		if !escaped || json.Unmarshal([]byte(text[start:i+1]), &decoded) != nil {
+			continue
+		}
+		if with, changed := rewrite(decoded); changed {
+			out.WriteString(text[copied:start])
+			out.WriteString(quote(with))
+			copied = i + 1
+		}
+	}
+	out.WriteString(text[copied:])
+	return out.String()
+}
