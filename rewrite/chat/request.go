@@ -20,6 +20,7 @@ type Request struct {
 	Stream     bool
 	TextFormat bool  // no response_format, or its type is "text"
 	Field      Field // the last member "sidenote"; zero if there is none
+	Empty      bool  // nothing is wrong but that messages is empty
 
 	// Used for counting only.
 	Messages    []Span // all of them
@@ -196,6 +197,7 @@ func (p *Parser) verdict() *Error {
 	case p.r.list == Span{}:
 		return &Error{Reason: NotChat, Param: "messages", Message: "messages: missing"}
 	case len(p.r.kept) == 0:
+		p.r.Empty = true
 		return &Error{Reason: NotChat, Param: "messages", Message: "messages: empty"}
 	}
 	return nil

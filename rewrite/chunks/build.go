@@ -17,6 +17,8 @@ type Builder struct {
 	// Tags are the tags that Renderers write. No content may imitate them, nor those of the
 	// table, nor the tags of sources.
 	Tags []string
+	// Protected are other names that no content may imitate, such as tags of a template.
+	Protected []string
 	// Counts remembers the counts of chunks by what they hold. It must be of this Counter
 	// alone and may be shared by Builders; nil remembers nothing.
 	Counts *tokens.Cache
@@ -37,7 +39,8 @@ type Result struct {
 }
 
 // A Message is one message: the system message first, if there is one, then the others in the
-// order of the list. No two neighbours have the same role.
+// order of the list. No two neighbours have the same role. Of a Joined one, the content is what
+// follows the Lead, and the count says by how much the whole grows.
 type Message struct {
 	Role       Role     `json:"role"`
 	Content    string   `json:"content"` // elements parted by a blank line
@@ -102,8 +105,7 @@ type assembly struct {
 // newAssembly renders and counts every chunk that the options take.
 func newAssembly(w *writer, list []Chunk, o *Options) (*assembly, error) {
 	a := &assembly{writer: w, list: list, options: o, blocks: make([]block, len(list)), cut: -1}
-	a.system = w.newLane(len(list), o.SystemPrompt)
-	a.talk = w.newLane(len(list), "")
+	a.system, a.talk = w.newLane(len(list), o.SystemPrompt, o.Joined), w.newLane(len(list), "", nil)
 	var only map[string]bool
 	if o.Only != nil {
 		only = make(map[string]bool, len(o.Only))

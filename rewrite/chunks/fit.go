@@ -101,17 +101,30 @@ func magnitude(s string) (digits string, minus bool) {
 // A lane holds the chunks that go in of the system message, or of all others: a bit for each
 // chunk of the list.
 type lane struct {
+	joined bool   // the lane goes on in a message that is there
+	before string // the end of that message, and the lead
 	prompt string // what stands before the first
-	tokens int    // of a message that holds the prompt alone; 0 without one
+	tokens int    // what the lane takes with the prompt alone; 0 without one
+	lead   int    // what the lead of a joined lane without a prompt takes
 	in     []uint64
 	first  int // lowest chunk that is in; above last without one
 	last   int // highest chunk that is in, -1 without one
 }
 
-func (w *writer) newLane(n int, prompt string) lane {
+func (w *writer) newLane(n int, prompt string, joined *Seam) lane {
 	l := lane{prompt: prompt, in: make([]uint64, (n+63)/64), first: n, last: -1}
-	if prompt != "" {
+	if joined != nil {
+		l.joined, l.before = true, joined.Before+joined.Lead
+	}
+	switch {
+	case prompt == "":
+	case l.joined:
+		l.tokens = w.delta(joined.Before, joined.Lead+prompt)
+	default:
 		l.tokens = tokens.MessageOverhead + w.count(prompt)
+	}
+	if joined != nil && prompt == "" {
+		l.lead = w.delta(joined.Before, joined.Lead)
 	}
 	return l
 }
@@ -187,8 +200,8 @@ func (a *assembly) edge(l *lane, before, after *block) int {
 	switch {
 	case before == nil && after == nil:
 		return l.tokens
-	case before == nil && l.prompt != "":
-		return l.tokens + a.follows(l.prompt, after.tag)
+	case before == nil && (l.joined || l.prompt != ""):
+		return l.tokens + l.lead + a.follows(l, after.tag)
 	case before == nil:
 		return tokens.MessageOverhead + a.opens(after.tag)
 	case after == nil:

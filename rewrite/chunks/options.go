@@ -38,7 +38,14 @@ type Options struct {
 	// Window is what the model's window leaves for the messages if that is less than
 	// MaxTokens; 0 is unknown, a negative number nothing.
 	Window int
+	// Joined is where a system message that is there already takes the system prompt and the
+	// chunks of that role in; nil: they are a message of their own.
+	Joined *Seam
 }
+
+// A Seam is the end of a text that goes on: Lead, line breaks mostly, stands between that text
+// and what follows. Before is its end from a seam on (see package tokens), or all of it.
+type Seam struct{ Before, Lead string }
 
 // budget returns the tokens that the messages may take, and the reason of what does not fit.
 func (o *Options) budget() (tokens int, full ExcludeReason) {

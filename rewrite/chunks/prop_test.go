@@ -125,6 +125,9 @@ func TestProperties(t *testing.T) {
 			Truncate:      rapid.Bool().Draw(t, "truncate"),
 			Window:        rapid.SampledFrom([]int{0, 0, 0, -1, 50, 300}).Draw(t, "window"),
 		}
+		if rapid.Bool().Draw(t, "joined") {
+			o.Joined = &chunks.Seam{Before: rapid.SampledFrom([]string{"", "You help.", "Rules:\n", "=", "über ", "a\n\n", "/", "'"}).Draw(t, "before"), Lead: rapid.SampledFrom([]string{"", "\n", "\n\n"}).Draw(t, "lead")}
+		}
 		r, err := withNotes(counter, counts[name]).Build(list, o)
 		for err != nil && o.MaxTokens < 1<<12 { // a chunk is larger than the budget, or the prompt than the window
 			o.MaxTokens, o.Window = 2*o.MaxTokens, 0
@@ -146,7 +149,12 @@ func checkCounts(t *rapid.T, counter tokens.Counter, r *chunks.Result, o *chunks
 	sum := 0
 	for i, m := range r.Messages {
 		n, exact := counter.Count(m.Content)
-		if n += tokens.MessageOverhead; n != m.TokenCount || !exact {
+		if n += tokens.MessageOverhead; m.Role == chunks.RoleSystem && o.Joined != nil {
+			before, _ := counter.Count(o.Joined.Before)
+			n, exact = counter.Count(o.Joined.Before + o.Joined.Lead + m.Content)
+			n -= before
+		}
+		if n != m.TokenCount || !exact {
 			t.Fatalf("message %d is told to cost %d, recounted %d (exact %t):\n%s", i, m.TokenCount, n, exact, m.Content)
 		}
 		sum += n

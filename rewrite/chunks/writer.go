@@ -42,7 +42,7 @@ type tag struct {
 	open, close string // "<thinking", "\n</thinking"
 	opens       int    // tokens of open
 	joins       int    // tokens of '>', a blank line and open
-	follows     int    // tokens that a blank line and open bring behind the system prompt
+	follows     int    // tokens that open brings as the first of the system message
 }
 
 // A block is a chunk as an element. Its inside is what stands between the name of the opening
@@ -73,7 +73,7 @@ func (b *Builder) newWriter() (*writer, error) {
 			return nil, err
 		}
 	}
-	names := slices.Concat(tableTags(), b.Tags)
+	names := slices.Concat(tableTags(), b.Tags, b.Protected)
 	w := &writer{
 		counter: b.Counter, exact: true, renderers: b.Renderers, counts: b.Counts, least: b.MinTruncated,
 		vocabulary: tags.NewVocabulary(names...), tags: make(map[string]*tag, len(names)),
@@ -82,7 +82,7 @@ func (b *Builder) newWriter() (*writer, error) {
 	if w.least == 0 {
 		w.least = defaultMinTruncated
 	}
-	for _, name := range names {
+	for _, name := range names[:len(names)-len(b.Protected)] {
 		w.tags[name] = &tag{open: "<" + name, close: "\n</" + name}
 	}
 	return w, nil
@@ -126,12 +126,23 @@ func (w *writer) closes() int {
 	return w.closed
 }
 
-func (w *writer) follows(prompt string, t *tag) int {
-	if t.follows == 0 {
-		n, exact := tokens.Delta(w.counter, prompt, between+t.open)
-		t.follows, w.exact = n, w.exact && exact
+// follows returns what a blank line, unless nothing stands before it, and open bring to the
+// beginning of a lane.
+func (w *writer) follows(l *lane, t *tag) int {
+	switch {
+	case t.follows > 0:
+	case l.prompt != "":
+		t.follows = w.delta(l.before+l.prompt, between+t.open)
+	default:
+		t.follows = w.delta(l.before, t.open)
 	}
 	return t.follows
+}
+
+func (w *writer) delta(old, added string) int {
+	n, exact := tokens.Delta(w.counter, old, added)
+	w.exact = w.exact && exact
+	return n
 }
 
 // grow makes room for the chunks of a list.

@@ -1,0 +1,86 @@
+package chat
+
+// A NewMessage is a message that is put among the others.
+type NewMessage struct{ Role, Text string }
+
+// Insert returns what is inserted so that a list, which is not empty, stands before the n-th
+// message, or behind the last one if n is their number, and the offset of the place.
+func (r *Request) Insert(n int, list []NewMessage) (offset int, text []byte) {
+	size := 0
+	for i := range list {
+		size += len(list[i].Text) + len(list[i].Text)/16 + 48
+	}
+	text = make([]byte, 0, size)
+	behind := n == len(r.Messages)
+	switch {
+	case n == 0:
+		offset = r.list.Start + 1
+	case behind:
+		offset = r.Messages[n-1].End
+	default:
+		offset = r.Messages[n].Start
+	}
+	for i := range list {
+		if i > 0 || behind && n > 0 {
+			text = append(text, ',')
+		}
+		text = append(appendQuoted(append(text, `{"role":"`...), list[i].Role), `","content":"`...)
+		text = append(appendQuoted(text, list[i].Text), `"}`...)
+	}
+	if !behind {
+		text = append(text, ',')
+	}
+	return offset, text
+}
+
+// BehindOperator returns the index of the first message that is not of the application: of the
+// role system or developer. It is their number if all are.
+func (r *Request) BehindOperator() int {
+	for n := range r.Messages {
+		if role := r.roleOf(n); role != "system" && role != "developer" {
+			return n
+		}
+	}
+	return len(r.Messages)
+}
+
+// BeforeLastUser returns the index of the last user message or, where that stands between calls
+// of tools and their answers, of the message that calls. Without a user message it is
+// BehindOperator.
+func (r *Request) BeforeLastUser() int {
+	n := len(r.Messages) - 1
+	for n >= 0 && r.roleOf(n) != "user" {
+		n--
+	}
+	if n < 0 {
+		return r.BehindOperator()
+	}
+	for answers := n + 1; answers < len(r.Messages); answers++ {
+		switch r.roleOf(answers) {
+		case "assistant":
+			return n
+		case "tool", "function":
+			for n > 0 && r.roleOf(n) != "assistant" {
+				n--
+			}
+			return n
+		}
+	}
+	return n
+}
+
+// roleOf reads the role of the n-th message.
+func (r *Request) roleOf(n int) (role string) {
+	m := NewReader(r.Messages[n].Of(r.Body))
+	m.Object(func(name string) {
+		if name == "role" {
+			role = m.Text()
+		} else {
+			m.Value()
+		}
+	})
+	return role
+}
+
+// ClipQuestion returns a text as Question would return it.
+func ClipQuestion(text string) string { return clip(text, maxQuery) }
