@@ -5,7 +5,7 @@ type NewMessage struct{ Role, Text string }
 
 // Insert returns what is inserted so that a list, which is not empty, stands before the n-th
 // message, or behind the last one if n is their number, and the offset of the place.
-func (r *Request) Insert(n int, list []NewMessage) (offset int, text []byte) {
+func Insert(r *Request, n int, list []NewMessage) (offset int, text []byte) {
 	size := 0
 	for i := range list {
 		size += len(list[i].Text) + len(list[i].Text)/16 + 48
@@ -35,9 +35,9 @@ func (r *Request) Insert(n int, list []NewMessage) (offset int, text []byte) {
 
 // BehindOperator returns the index of the first message that is not of the application: of the
 // role system or developer. It is their number if all are.
-func (r *Request) BehindOperator() int {
+func BehindOperator(r *Request) int {
 	for n := range r.Messages {
-		if role := r.roleOf(n); role != "system" && role != "developer" {
+		if role := roleOf(r, n); role != "system" && role != "developer" {
 			return n
 		}
 	}
@@ -47,20 +47,20 @@ func (r *Request) BehindOperator() int {
 // BeforeLastUser returns the index of the last user message or, where that stands between calls
 // of tools and their answers, of the message that calls. Without a user message it is
 // BehindOperator.
-func (r *Request) BeforeLastUser() int {
+func BeforeLastUser(r *Request) int {
 	n := len(r.Messages) - 1
-	for n >= 0 && r.roleOf(n) != "user" {
+	for n >= 0 && roleOf(r, n) != "user" {
 		n--
 	}
 	if n < 0 {
-		return r.BehindOperator()
+		return BehindOperator(r)
 	}
 	for answers := n + 1; answers < len(r.Messages); answers++ {
-		switch r.roleOf(answers) {
+		switch roleOf(r, answers) {
 		case "assistant":
 			return n
 		case "tool", "function":
-			for n > 0 && r.roleOf(n) != "assistant" {
+			for n > 0 && roleOf(r, n) != "assistant" {
 				n--
 			}
 			return n
@@ -70,7 +70,7 @@ func (r *Request) BeforeLastUser() int {
 }
 
 // roleOf reads the role of the n-th message.
-func (r *Request) roleOf(n int) (role string) {
+func roleOf(r *Request, n int) (role string) {
 	m := NewReader(r.Messages[n].Of(r.Body))
 	m.Object(func(name string) {
 		if name == "role" {

@@ -35,8 +35,8 @@ func TestInsert(t *testing.T) {
 		for _, at := range []struct {
 			n    int
 			want string
-		}{{r.BehindOperator(), c.behind}, {r.BeforeLastUser(), c.beforeLastUser}} {
-			offset, text := r.Insert(at.n, []chat.NewMessage{{Role: "user", Text: "\"x\n"}})
+		}{{chat.BehindOperator(r), c.behind}, {chat.BeforeLastUser(r), c.beforeLastUser}} {
+			offset, text := chat.Insert(r, at.n, []chat.NewMessage{{Role: "user", Text: "\"x\n"}})
 			got := string(r.Body[:offset]) + string(text) + string(r.Body[offset:])
 			if want := `{"messages":` + at.want + `}`; got != want {
 				t.Errorf("before %d of %s:\n got %s\nwant %s", at.n, c.list, got, want)

@@ -85,4 +85,4 @@ func (x *Index) Again(terms []Term, before *Best, change *Change) (Best, bool) {
 }
 
 // Searchers returns how many goroutines search for a question.
-func (x *Index) Searchers(terms []Term) int { return x.searchers(x.weigh(terms, nil)) }
+func (x *Index) Searchers(terms []Term) int { return searchers(x, x.weigh(terms, nil)) }

@@ -39,7 +39,7 @@ type parallel struct {
 }
 
 // searchers returns how many goroutines should search for a question.
-func (x *Index) searchers(q question) int {
+func searchers(x *Index, q question) int {
 	if count(q) < parallelPostings {
 		return 1
 	}
@@ -47,7 +47,7 @@ func (x *Index) searchers(q question) int {
 }
 
 // findParallel is find by at most n goroutines.
-func (x *Index) findParallel(ctx context.Context, q question, k int, allow []Bitmap, n int) ([]Hit, error) {
+func findParallel(ctx context.Context, x *Index, q question, k int, allow []Bitmap, n int) ([]Hit, error) {
 	p := &parallel{index: x, terms: q, k: min(k, x.texts), allow: allow}
 	for range n - 1 {
 		go p.help(ctx)
@@ -102,7 +102,7 @@ func (p *parallel) begin() bool {
 
 // work searches segments until none is left.
 func (p *parallel) work(ctx context.Context) error {
-	sc := p.index.borrow()
+	sc := borrow(p.index)
 	best := newTop(sc.heap, p.k, p.index.compare)
 	best.shared = &p.threshold
 	for i := int(p.next.Add(1)) - 1; i < len(p.index.views); i = int(p.next.Add(1)) - 1 {
@@ -113,6 +113,6 @@ func (p *parallel) work(ctx context.Context) error {
 	p.mu.Lock()
 	p.found = append(p.found, best.heap...)
 	p.mu.Unlock()
-	p.index.giveBack(sc, best)
+	giveBack(p.index, sc, best)
 	return nil
 }

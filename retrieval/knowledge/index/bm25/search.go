@@ -22,8 +22,8 @@ type Hit struct {
 func (x *Index) Search(ctx context.Context, terms []Term, k int, allow []Bitmap) ([]Hit, error) {
 	defer runtime.KeepAlive(x)
 	q := x.weigh(terms, nil)
-	if n := x.searchers(q); n > 1 && k > 0 {
-		return x.findParallel(ctx, q, k, allow, n)
+	if n := searchers(x, q); n > 1 && k > 0 {
+		return findParallel(ctx, x, q, k, allow, n)
 	}
 	return x.find(ctx, q, k, allow)
 }
@@ -33,7 +33,7 @@ func (x *Index) find(ctx context.Context, q question, k int, allow []Bitmap) ([]
 	if len(q) == 0 || k <= 0 {
 		return nil, ctx.Err()
 	}
-	sc := x.borrow()
+	sc := borrow(x)
 	best := newTop(sc.heap, min(k, x.texts), x.compare)
 	for i := range x.views {
 		if err := sc.searchIn(ctx, x, i, q, allow, best); err != nil {
@@ -41,12 +41,12 @@ func (x *Index) find(ctx context.Context, q question, k int, allow []Bitmap) ([]
 		}
 	}
 	hits := best.sorted()
-	x.giveBack(sc, best)
+	giveBack(x, sc, best)
 	return hits, nil
 }
 
 // borrow returns a scratch that nobody uses.
-func (x *Index) borrow() *scratch {
+func borrow(x *Index) *scratch {
 	if sc, ok := x.scratch.Get().(*scratch); ok {
 		return sc
 	}
@@ -55,7 +55,7 @@ func (x *Index) borrow() *scratch {
 
 // giveBack keeps a scratch for the next search, but not after a panic or an error, which
 // leave scores in it.
-func (x *Index) giveBack(sc *scratch, best *top) {
+func giveBack(x *Index, sc *scratch, best *top) {
 	sc.heap = best.heap
 	x.scratch.Put(sc)
 }
