@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"retrieval/knowledge/folder/watch":        {},
 	"retrieval/knowledge/chunk":               {"retrieval", "retrieval/knowledge/document", "retrieval/knowledge/extract"},
 	"retrieval/knowledge/index":               {"retrieval", "retrieval/filter", "retrieval/knowledge/document", "retrieval/knowledge/chunk", "retrieval/knowledge/index/bm25", "retrieval/knowledge/index/dense", "retrieval/knowledge/index/mapped"},
-	"retrieval/knowledge/index/bm25":          {"retrieval/analysis", "retrieval/recent"},
+	"retrieval/knowledge/index/bm25":          {"retrieval/analysis", "retrieval/knowledge/index/mapped", "retrieval/recent"},
 	"retrieval/knowledge/index/dense":         {},
 	"retrieval/knowledge/index/mapped":        {},
 	"retrieval/knowledge/store":               {"retrieval/knowledge/document"},
