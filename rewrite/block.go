@@ -1,7 +1,11 @@
 package rewrite
 
 import (
+	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"sidenote/retrieval"
 	"sidenote/rewrite/tags"
@@ -78,23 +82,89 @@ type sourceBlock struct {
 	text   int    // tokens of the body
 }
 
-// sourceClose ends a source's text and the source.
-const sourceClose = "\n" + tags.SourceClose
+// A dress is what stands around the sources, and behind each of them.
+type dress struct{ open, close, sourceClose string }
+
+func (p *Policy) dress() dress {
+	d := dress{tags.SourcesOpen, tags.SourcesClose, "\n" + tags.SourceClose}
+	if p.SourcesFormat == SourcesPlain {
+		d = dress{sourceClose: "\n\n"}
+	}
+	if p.ComponentsFormat == ComponentsHeadings {
+		d.open = heading(SourcesName) + d.open
+		if d.close != "" {
+			d.close += "\n"
+		}
+	}
+	return d
+}
+
+// heading stands above a component.
+func heading(name string) string { return "# " + strings.ToUpper(name) + "\n" }
 
 // newBlock renders a source under an id and neutralises its text. Text that the search
 // engine neutralised at ingest passes unchanged.
 func newBlock(s *retrieval.Source, id int, p *Policy) sourceBlock {
+	if p.SourcesFormat == SourcesPlain {
+		return sourceBlock{source: s, raw: s.Text, head: plainHead(s, id, p), body: safeBody(s.Text, p)}
+	}
 	head := p.Template.tags.AppendOpen(make([]byte, 0, 192), tags.Source{
 		ID: id, Type: s.Type, KB: s.Knowledge, Doc: s.Doc, Name: s.Name, Section: s.Section,
 	}, p.SourceAttributes)
 	return sourceBlock{source: s, raw: s.Text, head: string(append(head, '\n')), body: safeBody(s.Text, p)}
 }
 
+// plainHead is the line above a source without tags: its id, what it is called and where it
+// stands, as far as the policy shows that.
+func plainHead(s *retrieval.Source, id int, p *Policy) string {
+	line := append(strconv.AppendInt([]byte{'['}, int64(id), 10), ']')
+	shown := func(attribute string) bool { return slices.Contains(p.SourceAttributes, attribute) }
+	behind := " "
+	for _, part := range [...]struct{ attribute, value, behind string }{{"name", s.Name, " > "}, {"section", s.Section, " "}} {
+		if part.value != "" && shown(part.attribute) {
+			line = p.Template.tags.AppendLine(append(line, behind...), part.value)
+			behind = part.behind
+		}
+	}
+	var at []string
+	for _, part := range [...]struct{ attribute, value string }{{"kb_id", s.Knowledge}, {"doc_id", s.Doc}} {
+		if shown(part.attribute) {
+			at = append(at, part.value)
+		}
+	}
+	if len(at) > 0 {
+		line = append(p.Template.tags.AppendLine(append(line, " ("...), strings.Join(at, "/")), ')')
+	}
+	return string(append(line, '\n'))
+}
+
+// withoutNumbers puts into round brackets the numbers in square ones at the beginnings of lines.
+func withoutNumbers(text string) string {
+	if !strings.ContainsAny(text, "[\uff3b") {
+		return text
+	}
+	lines := strings.SplitAfter(text, "\n")
+	for i, line := range lines {
+		rest := strings.TrimLeftFunc(line, func(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) })
+		open, size := utf8.DecodeRuneInString(rest)
+		inside := strings.TrimLeftFunc(rest[size:], func(r rune) bool { return unicode.IsDigit(r) || unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) })
+		end, endSize := utf8.DecodeRuneInString(inside)
+		number := rest[size : len(rest)-len(inside)]
+		if (open == '[' || open == '\uff3b') && (end == ']' || end == '\uff3d') && strings.ContainsFunc(number, unicode.IsDigit) {
+			lines[i] = line[:len(line)-len(rest)] + "(" + number + ")" + inside[endSize:]
+		}
+	}
+	return strings.Join(lines, "")
+}
+
 // safeBody returns text neutralised, so that nothing in it looks like a tag of ours or
-// of the template, and without blank lines at its ends: a blank first line would merge
+// of the template, nor, where sources are plain, like the beginning of one, and without blank lines at its ends: a blank first line would merge
 // with the line feed of the tag above it into another token.
 func safeBody(text string, p *Policy) string {
 	body, _ := p.Template.tags.Neutralise(text, p.Escape == EscapeAll)
+	if p.SourcesFormat == SourcesPlain {
+		body = withoutNumbers(body)
+	}
 	body = strings.TrimRight(body, " \t\n")
 	for {
 		line, rest, more := strings.Cut(body, "\n")
@@ -105,7 +175,10 @@ func safeBody(text string, p *Policy) string {
 	}
 }
 
-// renderComponent returns a named text as a component element.
-func renderComponent(name, text string) string {
+// renderComponent returns a named text as a component.
+func (p *Policy) renderComponent(name, text string) string {
+	if p.ComponentsFormat == ComponentsHeadings {
+		return heading(name) + text + "\n\n"
+	}
 	return string(tags.AppendComponentOpen(nil, name)) + "\n" + text + "\n" + tags.ComponentClose
 }

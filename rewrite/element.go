@@ -42,7 +42,7 @@ type taken struct {
 // fit takes an element if all of it fits and returns its tokens, else 0.
 func (e *element) fit(room int) int {
 	need := e.weigh()
-	e.entry = ComponentEntry{Name: e.Name, Priority: e.Priority, Demand: need}
+	e.entry = ComponentEntry{Name: e.Name, Priority: e.Priority, Truncatable: e.Truncatable, Demand: need}
 	if need > room {
 		e.leaveOut(ExcludedBudget, fmt.Sprintf("needs %d tokens, %d left", need, room))
 		return 0
@@ -83,18 +83,18 @@ type namedText struct {
 }
 
 func (t *namedText) weigh() int {
-	t.tokens = t.count(renderComponent(t.name, t.text))
+	t.tokens = t.count(t.policy.renderComponent(t.name, t.text))
 	return t.tokens
 }
 
 func (t *namedText) whole() taken { return t.taken(t.text, t.tokens) }
 
 func (t *namedText) taken(text string, n int) taken {
-	return taken{parts: []string{renderComponent(t.name, text)}, tokens: n, text: max(0, n-t.count(renderComponent(t.name, "")))}
+	return taken{parts: []string{t.policy.renderComponent(t.name, text)}, tokens: n, text: max(0, n-t.count(t.policy.renderComponent(t.name, "")))}
 }
 
 func (t *namedText) cut(room int) taken {
-	text, n := t.shorten(t.text, room, func(text string) int { return t.count(renderComponent(t.name, text)) })
+	text, n := t.shorten(t.text, room, func(text string) int { return t.count(t.policy.renderComponent(t.name, text)) })
 	if text == "" {
 		return taken{}
 	}

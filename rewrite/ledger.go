@@ -117,14 +117,22 @@ type SourceEntry struct {
 
 // A ComponentEntry is a component's entry in the ledger.
 type ComponentEntry struct {
-	Name     string `json:"name"`
-	Priority int    `json:"priority"`
-	Fate     Fate   `json:"fate"`
-	Tokens   int    `json:"tokens"` // tokens in the prompt
-	Demand   int    `json:"demand"` // tokens if all of it had gone in
-	Detail   string `json:"reason,omitempty"`
+	Name        string `json:"name"`
+	Priority    int    `json:"priority"`
+	Truncatable bool   `json:"truncatable"` // it may be cut
+	Fate        Fate   `json:"fate"`
+	Tokens      int    `json:"tokens"` // tokens in the prompt
+	Demand      int    `json:"demand"` // tokens if all of it had gone in
+	Detail      string `json:"reason,omitempty"`
 
 	Reason ExcludeReason `json:"-"`
+}
+
+// An Assembly sums up what was assembled for a request that was rewritten.
+type Assembly struct {
+	TotalTokens int `json:"total_tokens"` // by which its messages grew
+	Components  int `json:"components"`   // that went in, whole or cut; the sources are one
+	Overflow    int `json:"overflow"`     // tokens that did not fit
 }
 
 // A Ledger is the account of one rewrite: what went in, what was cut, what was left
@@ -148,6 +156,7 @@ type Ledger struct {
 
 	Filter *filter.Filter `json:"filters,omitempty"` // the filter in force: the policy's and the request's together; claims of a token by name
 
+	Assembled  *Assembly        `json:"context_assembled,omitempty"` // nil where nothing was added
 	Components []ComponentEntry `json:"components"`
 	// Sources are what was selected; Whole adds the Fallen, candidates that were not. Most
 	// ledgers are read by nobody, and a search has dozens of candidates.
@@ -223,11 +232,21 @@ func (j *job) account(res *Result, f *fitResult) {
 	}
 	l.Unembedded, l.Late = res.Retrieval.Unembedded, late(res.Retrieval.Late, l)
 	if res.Outcome == Injected {
-		l.Placement = j.placement
+		l.Placement, l.Assembled = j.placement, l.assembly()
 	}
 	if l.Edits = res.Edits; l.Edits == nil {
 		l.Edits = []Edit{}
 	}
+}
+
+func (l *Ledger) assembly() *Assembly {
+	a := &Assembly{TotalTokens: l.Used, Overflow: l.Overflow}
+	for i := range l.Components {
+		if l.Components[i].Fate != Out {
+			a.Components++
+		}
+	}
+	return a
 }
 
 // late counts what had not come in time beside what a search knows of.

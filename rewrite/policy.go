@@ -83,6 +83,24 @@ const (
 	EscapeAll  Escape = "all"  // every '<'
 )
 
+// ComponentsFormat says what stands around each component.
+type ComponentsFormat string
+
+// The formats of components.
+const (
+	ComponentsTags     ComponentsFormat = ""         // tags: <component name="glossary"> … </component>, and <sources>
+	ComponentsHeadings ComponentsFormat = "headings" // "# GLOSSARY" above it
+)
+
+// SourcesFormat says what stands around each source.
+type SourcesFormat string
+
+// The formats of sources.
+const (
+	SourcesTags  SourcesFormat = ""      // tags: <source id="1" …> … </source> in <sources>
+	SourcesPlain SourcesFormat = "plain" // "[1] Leave policy > Parental leave (handbook/leave.md)" above it, for models that were trained so
+)
+
 // SourcesName is the name of the component that holds the sources. No other component
 // may have it.
 const SourcesName = "sources"
@@ -141,6 +159,8 @@ type Policy struct {
 	Components          []Component
 	Sources             Component // priority and truncatable of the sources component; name and text unused
 	Order               Order
+	ComponentsFormat    ComponentsFormat `json:",omitempty"`
+	SourcesFormat       SourcesFormat    `json:",omitempty"`
 
 	Citations        Citations
 	Grounding        Grounding

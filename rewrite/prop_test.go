@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,7 +47,7 @@ var hostile = []string{
 	"a", "The parents'll", " word", "Wörter", "über ", "12", "3456", ".", ".\n", "\n", "\n\n", "\r\n", " ", "   ", "\t", "/", "//", "/* c */",
 	"'s", "’s", "!?", "…", "。", "文字", "漢", "한국", "🙂", "👩\u200d👩", "e\u0301", "\u0301", "<", ">", "&", "</source>", "<source id=\"1\">", "<SOURCES>", "</ sources >",
 	"<\u200bsource", "＜source＞", "&lt;/source&gt;", "<component name=\"x\">", "</component>", "{{QUERY}}", "{{CONTEXT}}", "{{sidenote}}", "$1", "%s", "\"", "\\", "\\n",
-	"<div>", "Map<String,Int>", "a && b", "\u0000", "\u007f", "\u202e", "\u2028", "\U000e0041", "<|endoftext|>", "=====", "-----", "```go\nfunc main() {}\n```\n", "| a | b |\n",
+	"<div>", "Map<String,Int>", "a && b", "\u0000", "\u007f", "\u202e", "\u2028", "\U000e0041", "<|endoftext|>", "=====", "-----", "[1]", "\n[2] ", "［ 3］", "```go\nfunc main() {}\n```\n", "| a | b |\n",
 }
 
 func textGen(most int) *rapid.Generator[string] {
@@ -126,6 +127,8 @@ func policyGen() *rapid.Generator[rewrite.Policy] {
 		p.Grounding = rapid.SampledFrom([]rewrite.Grounding{rewrite.GroundingDefault, rewrite.GroundingStrict}).Draw(t, "grounding")
 		p.Order = rapid.SampledFrom([]rewrite.Order{rewrite.OrderPriority, rewrite.OrderDeclared, rewrite.OrderEdges}).Draw(t, "order")
 		p.Escape = rapid.SampledFrom([]rewrite.Escape{rewrite.EscapeTags, rewrite.EscapeAll}).Draw(t, "escape")
+		p.ComponentsFormat = rapid.SampledFrom([]rewrite.ComponentsFormat{rewrite.ComponentsTags, rewrite.ComponentsHeadings}).Draw(t, "components format")
+		p.SourcesFormat = rapid.SampledFrom([]rewrite.SourcesFormat{rewrite.SourcesTags, rewrite.SourcesTags, rewrite.SourcesPlain}).Draw(t, "sources format")
 		for i := range rapid.IntRange(0, 2).Draw(t, "components") {
 			p.Components = append(p.Components, rewrite.Component{
 				Name: fmt.Sprintf("c%d", i), Text: "x" + textGen(20).Draw(t, "component"),
@@ -227,7 +230,7 @@ func TestRewriteHolds(t *testing.T) {
 		if res.Ledger.Exactness == rewrite.Exact && policy.Placement != rewrite.PlaceMarker && added != res.Ledger.Used {
 			t.Fatalf("oracle counts %d tokens added, ledger %d\nbody %s\nout  %s", added, res.Ledger.Used, body, out)
 		}
-		parsesBack(t, res, out)
+		parsesBack(t, policy, res, out)
 	})
 	t.Logf("outcomes %v, %d with a source cut inside, %d limited by the window", tally, cut, limited)
 	if tally[rewrite.Injected] == 0 || tally[rewrite.Untouched] == 0 || cut == 0 && !testing.Short() || limited == 0 {
@@ -375,10 +378,34 @@ func grown(t *rapid.T, oracle *tiktoken.Tiktoken, body, out []byte) int {
 	return n
 }
 
+// plainParsesBack finds, in what was inserted, the lines that begin numbered sources: their ids are
+// those of the ledger, in order.
+func plainParsesBack(t *rapid.T, p rewrite.Policy, res rewrite.Result) {
+	want, got := []string{}, []string{}
+	for _, s := range res.Ledger.Sources {
+		if s.Fate != rewrite.Out {
+			want = append(want, strconv.Itoa(s.ID))
+		}
+	}
+	for _, e := range res.Edits {
+		text := strings.ReplaceAll(string(e.Insert), `\\`, "")
+		for _, line := range regexp.MustCompile(`(?:\\n|^|")\s*\[\s*([0-9]+)\s*\]`).FindAllStringSubmatch(text, -1) {
+			got = append(got, line[1])
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("numbered %v, want %v", got, want)
+	}
+}
+
 // parsesBack finds the one <sources> element with a strict parser: it must hold the ids
 // of the ledger, in order, and nothing else in the inserted text may look like a tag of
 // ours.
-func parsesBack(t *rapid.T, res rewrite.Result, out []byte) {
+func parsesBack(t *rapid.T, p rewrite.Policy, res rewrite.Result, out []byte) {
+	if p.SourcesFormat == rewrite.SourcesPlain {
+		plainParsesBack(t, p, res)
+		return
+	}
 	var inserted string
 	for _, e := range res.Edits {
 		if bytes.Contains(e.Insert, []byte("<sources>")) {

@@ -57,6 +57,8 @@ func (d draw) policy() rewrite.Policy {
 	p.MinTruncatedTokens = pick(d, 1, 10)
 	p.Template = template(pick(d, "", "", "Asked: {{QUERY}}\n\n{{CONTEXT}}\n/end", "pre {{CONTEXT}}post"))
 	p.Escape = pick(d, rewrite.EscapeTags, rewrite.EscapeAll)
+	p.ComponentsFormat = pick(d, rewrite.ComponentsTags, rewrite.ComponentsHeadings)
+	p.SourcesFormat = pick(d, rewrite.SourcesTags, rewrite.SourcesPlain)
 	if d.IntN(3) == 0 {
 		p.Components = []rewrite.Component{{Name: "c", Text: "x" + d.text(12), Priority: d.IntN(101), Truncatable: d.IntN(2) == 0}}
 	}

@@ -5,15 +5,15 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite/present"
-	"sidenote/rewrite/tags"
 	"sidenote/rewrite/tokens"
 )
 
 // A sourceList is the content of the sources element.
 type sourceList struct {
 	*meter
-	opening string // <sources> and the rules under it
-	closing string // the line above </sources> in a long element
+	dress
+	opening string // what stands above the first source, rules included
+	closing string // the line behind the last source of a long element
 	rules   int    // tokens of the rules
 
 	presence       present.Messages // finds texts in the request's own messages
@@ -28,7 +28,7 @@ type sourceList struct {
 // are "" if they stand elsewhere.
 func newSourceList(m *meter, found []retrieval.Source, presence present.Messages, rules, closing string) *sourceList {
 	s := &sourceList{
-		meter: m, opening: tags.SourcesOpen + rules, closing: closing, presence: presence,
+		meter: m, dress: m.policy.dress(), opening: m.policy.dress().open + rules, closing: closing, presence: presence,
 		bare: make([]sourceBlock, len(found)), ledger: make([]SourceEntry, len(found)),
 	}
 	var counted []tokens.Counted
@@ -49,10 +49,10 @@ func newSourceList(m *meter, found []retrieval.Source, presence present.Messages
 }
 
 func (s *sourceList) weighed(b sourceBlock) sourceBlock {
-	n, exact := tokens.Sum(s.known, b.head, b.body, sourceClose)
+	n, exact := tokens.Sum(s.known, b.head, b.body, s.sourceClose)
 	s.allExact = s.allExact && exact
 	b.tokens = n
-	b.text = max(0, n-s.count(b.head)-s.count(sourceClose))
+	b.text = max(0, n-s.count(b.head)-s.count(s.sourceClose))
 	return b
 }
 
@@ -128,7 +128,7 @@ func (s *sourceList) keep(i int, b sourceBlock, fate Fate, reason ExcludeReason,
 // element returns the counts of a sources element with the given blocks, without its
 // parts. One that is long repeats the rules at its end.
 func (s *sourceList) element(blocks []sourceBlock) taken {
-	t := taken{tokens: s.count(s.opening) + s.count(tags.SourcesClose), rules: s.rules}
+	t := taken{tokens: s.count(s.opening) + s.count(s.close), rules: s.rules}
 	for i := range blocks {
 		t.tokens += blocks[i].tokens
 		t.text += blocks[i].text
@@ -146,12 +146,14 @@ func (s *sourceList) render(blocks []sourceBlock) taken {
 	t := s.element(blocks)
 	t.parts = append(make([]string, 0, 3*len(blocks)+3), s.opening)
 	for i := range blocks {
-		t.parts = append(t.parts, blocks[i].head, blocks[i].body, sourceClose)
+		t.parts = append(t.parts, blocks[i].head, blocks[i].body, s.sourceClose)
 	}
 	if t.rules > s.rules {
 		t.parts = append(t.parts, s.closing)
 	}
-	t.parts = append(t.parts, tags.SourcesClose)
+	if s.close != "" {
+		t.parts = append(t.parts, s.close)
+	}
 	return t
 }
 

@@ -14,7 +14,7 @@ func (p *Policy) SourceBlocks(sources []retrieval.Source, first int) string {
 		block := newBlock(&sources[i], first+i, p)
 		b.WriteString(block.head)
 		b.WriteString(block.body)
-		b.WriteString(sourceClose)
+		b.WriteString(p.dress().sourceClose)
 	}
 	return b.String()
 }

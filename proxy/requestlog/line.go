@@ -37,6 +37,11 @@ func appendLine(dst []byte, r *report.Report) []byte {
 	b = strconv.AppendInt(append(b, `","sources":`...), int64(r.Sources()), 10)
 	b = strconv.AppendInt(append(b, `,"context_tokens":`...), int64(ledger.Used), 10)
 	b = strconv.AppendInt(append(b, `,"context_budget":`...), int64(ledger.Budget), 10)
+	if a := ledger.Assembled; a != nil {
+		b = strconv.AppendInt(append(b, `,"context_assembled":{"total_tokens":`...), int64(a.TotalTokens), 10)
+		b = strconv.AppendInt(append(b, `,"components":`...), int64(a.Components), 10)
+		b = append(strconv.AppendInt(append(b, `,"overflow":`...), int64(a.Overflow), 10), '}')
+	}
 	b = append(append(b, `,"exact":"`...), ledger.Exactness...)
 	b = append(append(b, `","cache":"`...), r.Rewrite.Retrieval.Cache...)
 	if d := r.Rewrite.Retrieval.Degraded; d != "" {

@@ -130,6 +130,10 @@ func attrs(r *report.Report) []slog.Attr {
 			used = append(used, slog.Int64("counted_output_tokens", r.Generated.Output))
 		}
 	}
+	var assembled []slog.Attr
+	if a := l.Assembled; a != nil {
+		assembled = []slog.Attr{slog.Group("context_assembled", slog.Int("total_tokens", a.TotalTokens), slog.Int("components", a.Components), slog.Int("overflow", a.Overflow))}
+	}
 	return slices.Concat([]slog.Attr{
 		slog.String("id", r.ID),
 		slog.String("tenant", r.Tenant),
@@ -148,6 +152,7 @@ func attrs(r *report.Report) []slog.Attr {
 		slog.Int("sources", r.Sources()),
 		slog.Int("context_tokens", l.Used),
 		slog.Int("context_budget", l.Budget),
+	}, assembled, []slog.Attr{
 		slog.String("exact", string(l.Exactness)),
 		slog.String("cache", string(r.Rewrite.Retrieval.Cache)),
 		slog.String("planner", "off"),

@@ -60,10 +60,7 @@ func (v Vocabulary) AppendAttr(dst []byte, name, value string) []byte {
 	dst = append(dst, ' ')
 	dst = append(dst, name...)
 	dst = append(dst, `="`...)
-	if !isTidy(value) {
-		// Neutralise last: neither the cut nor a removed character may make a tag.
-		value, _ = v.Neutralise(oneLine(value), false)
-	}
+	value = v.tidy(value)
 	for i := range len(value) {
 		switch value[i] {
 		case '&':
@@ -79,6 +76,19 @@ func (v Vocabulary) AppendAttr(dst []byte, name, value string) []byte {
 		}
 	}
 	return append(dst, '"')
+}
+
+// AppendLine appends value made safe as AppendAttr does, but nothing in it escaped: for lines that
+// are not in a tag.
+func (v Vocabulary) AppendLine(dst []byte, value string) []byte { return append(dst, v.tidy(value)...) }
+
+// tidy returns value neutralised, on one line and not too long.
+func (v Vocabulary) tidy(value string) string {
+	if !isTidy(value) {
+		// Neutralise last: neither the cut nor a removed character may make a tag.
+		value, _ = v.Neutralise(oneLine(value), false)
+	}
+	return value
 }
 
 // isTidy tells whether value is not empty, short, plain ASCII and on one line, so that it

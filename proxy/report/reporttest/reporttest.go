@@ -18,6 +18,7 @@ func Injected() *report.Report {
 			Outcome: rewrite.Injected,
 			Ledger: rewrite.Ledger{
 				Budget: 2000, Used: 1187, Rules: 66, Tags: 96, Text: 1025, Exactness: rewrite.Exact,
+				Assembled: &rewrite.Assembly{TotalTokens: 1187, Components: 1, Overflow: 240},
 				Sources: []rewrite.SourceEntry{
 					{ID: 1, Knowledge: "handbook", Doc: "leave.md", Name: "Leave policy", Section: "Parental leave"},
 					{ID: 2, Knowledge: "handbook", Doc: "überstunden.md", Name: `Die "Überstunden"`},

@@ -35,6 +35,7 @@ type Treatment struct {
 	Template           rewrite.Template  `yaml:"template,omitempty"`
 	Components         []Component       `yaml:"components,omitempty"`
 	Order              rewrite.Order     `yaml:"order" of:"priority|declared|edges"`
+	ComponentsFormat   string            `yaml:"components_format" of:"tags|headings"`
 	Sources            SourcesComponent  `yaml:"sources"`
 	SourceAttributes   []string          `yaml:"source_attributes,flow" of:"id|type|kb_id|doc_id|name|section"`
 	Citations          rewrite.Citations `yaml:"citations" of:"auto|on|off"`
@@ -63,6 +64,18 @@ func (c *Component) SetDefaults() { c.Priority = rewrite.PriorityMedium }
 // SourcesComponent places the sources among the components.
 type SourcesComponent struct {
 	Priority Priority `yaml:"priority"`
+	Format   string   `yaml:"format" of:"tags|plain"`
+}
+
+// formatTags is the format of components and sources where none is chosen. It is not written, so
+// that it changes no policy's hash.
+const formatTags = "tags"
+
+func formatOf(s string) string {
+	if s == formatTags {
+		return ""
+	}
+	return s
 }
 
 // Retrieval is how sources are searched.
@@ -99,7 +112,8 @@ func DefaultPolicy() Policy {
 		Placement:          p.Placement,
 		ContextTokens:      Count(p.ContextTokens),
 		Order:              p.Order,
-		Sources:            SourcesComponent{Priority: Priority(p.Sources.Priority)},
+		Sources:            SourcesComponent{Priority: Priority(p.Sources.Priority), Format: formatTags},
+		ComponentsFormat:   formatTags,
 		SourceAttributes:   p.SourceAttributes,
 		Citations:          p.Citations,
 		Grounding:          p.Grounding,
@@ -135,6 +149,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 		Placement: p.Placement, ContextTokens: int(p.ContextTokens), ReserveOutputTokens: int(p.ReserveOutput), Template: p.Template,
 		Sources: rewrite.Component{Name: rewrite.SourcesName, Priority: int(p.Sources.Priority), Truncatable: true},
 		Order:   p.Order, Citations: p.Citations, Grounding: p.Grounding,
+		ComponentsFormat: rewrite.ComponentsFormat(formatOf(p.ComponentsFormat)), SourcesFormat: rewrite.SourcesFormat(formatOf(p.Sources.Format)),
 		SourceAttributes: p.SourceAttributes, Escape: p.Escape, MinTruncatedTokens: int(p.MinTruncatedTokens),
 		OnEmpty: p.OnEmpty, EmptyAnswer: p.EmptyAnswer, RefuseOnFailure: p.OnFailure.Retrieval == "refuse",
 		RefuseOnPartial: p.OnFailure.Partial == "refuse",
