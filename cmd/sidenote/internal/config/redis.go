@@ -22,6 +22,9 @@ func (u *RedisURL) SetPlain(text string) error {
 // Shown tells where the URL is read, or the hosts of one that is written in the file.
 func (u RedisURL) Shown() string { return cmp.Or(u.Secret.Shown(), redis.Address(u.Value.Reveal())) }
 
+// Used tells whether there is a Redis.
+func (r Redis) Used() bool { return r.URL.Shown() != "" }
+
 func (u *RedisURL) set(text string) error {
 	if err := redis.CheckURL(text); err != nil {
 		return err

@@ -121,13 +121,16 @@ func (c *Config) Tenant(name Name) (proxy.Policy, bool) {
 	return *p, true
 }
 
-// WorstRetrieval is the longest that any tenant's request waits for sources: for a plan, then
+// WorstRetrieval is the longest that any tenant's request waits for sources: for a plan, for Redis,
 // for the search, then for scores.
 func (c *Config) WorstRetrieval() time.Duration {
-	var worst time.Duration
+	var worst, shared time.Duration
+	if c.Redis.Used() {
+		shared = c.Redis.Timeout
+	}
 	for _, tenant := range c.tenants {
 		for p := range tenant.All {
-			worst = max(worst, p.Rewrite.Planner.Timeout+p.Rewrite.Search.Deadline+p.Rewrite.Rerank.Timeout)
+			worst = max(worst, p.Rewrite.Planner.Timeout+shared+p.Rewrite.Search.Deadline+p.Rewrite.Rerank.Timeout)
 		}
 	}
 	return worst

@@ -122,16 +122,25 @@ func Summary(w io.Writer, cfg *config.Config) {
 		}
 	}
 	fmt.Fprintf(w, "unknown    %s\n", unknown)
-	sum, reranks := "", len(config.RerankServices(cfg)) > 0
-	switch {
-	case config.Planning(cfg) && reranks:
-		sum = ": a plan, then the search, then scores"
-	case config.Planning(cfg):
-		sum = ": a plan, then the search"
-	case reranks:
-		sum = ": the search, then scores"
+	fmt.Fprintf(w, "retrieval  at most %s a request%s\n", cfg.WorstRetrieval().Round(time.Millisecond), waits(cfg))
+}
+
+// waits says what a request may wait for, one after the other; "" where it is the search alone.
+func waits(cfg *config.Config) string {
+	list := []string{"the search"}
+	if cfg.Redis.Used() {
+		list = slices.Insert(list, 0, "Redis")
 	}
-	fmt.Fprintf(w, "retrieval  at most %s a request%s\n", cfg.WorstRetrieval().Round(time.Millisecond), sum)
+	if config.Planning(cfg) {
+		list = slices.Insert(list, 0, "a plan")
+	}
+	if len(config.RerankServices(cfg)) > 0 {
+		list = append(list, "scores")
+	}
+	if len(list) == 1 {
+		return ""
+	}
+	return ": " + strings.Join(list, ", then ")
 }
 
 // limits are those of a tenant in words; "" if it has none.
