@@ -47,14 +47,19 @@ func memoryOf(res retrieval.Result) int {
 
 // Retrieve answers q from a tier, else from the retriever behind it.
 func (r *Retriever) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	return r.RetrieveInto(ctx, q, nil)
+}
+
+// RetrieveInto is Retrieve with sources in room where nothing is kept: what is kept is shared.
+func (r *Retriever) RetrieveInto(ctx context.Context, q retrieval.Query, room []retrieval.Source) (retrieval.Result, error) {
 	if !cacheable(q) || r.cache.Kind == Candidates && len(r.cache.Tiers) == 1 && retrieval.Prompt(r.next, q) {
 		r.cache.observe(Event{Result: Bypass})
-		return r.next.Retrieve(ctx, q)
+		return retrieval.RetrieveInto(ctx, r.next, q, room)
 	}
 	start := time.Now()
-	var room [writtenRoom]byte
+	var written [writtenRoom]byte
 	var l Lookup[retrieval.Result]
-	res, hit := r.cache.Near(ctx, q.Tenant, appendQuery(room[:0], r.cache.Kind, &q), &l)
+	res, hit := r.cache.Near(ctx, q.Tenant, appendQuery(written[:0], r.cache.Kind, &q), &l)
 	if hit {
 		res.Cache, res.Took = retrieval.CacheHit, time.Since(start)
 		return res, nil

@@ -45,6 +45,7 @@ type Pipeline struct {
 	Terms func(text string) []string
 
 	selections sync.Pool // *selection: of what is found only few are kept
+	rooms      sync.Pool // *[]Source, likewise
 }
 
 // An answer is what came of one base, or of those that are joint.
@@ -61,7 +62,8 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 	}
 	q.Settings = q.Settings.orDefaults()
 	start := time.Now()
-	answers := p.search(ctx, q)
+	room := p.borrowRoom(q)
+	answers := p.search(ctx, q, *room)
 
 	var arrived []answer
 	var refs []Ref
@@ -121,8 +123,20 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 	if res.Reason = worst; worst == ReasonNone && len(res.Sources) == 0 {
 		res.Reason = emptyReason(arrived)
 	}
+	clear((*room)[:cap(*room)])
+	p.rooms.Put(room)
 	res.Took = time.Since(start)
 	return res, nil
+}
+
+// borrowRoom returns memory for what is found, which no Result of a Pipeline lies in.
+func (p *Pipeline) borrowRoom(q Query) *[]Source {
+	room, _ := p.rooms.Get().(*[]Source)
+	if room == nil || cap(*room) < q.Settings.NumCandidates {
+		made := make([]Source, 0, q.Settings.NumCandidates)
+		return &made
+	}
+	return room
 }
 
 // choose is selection.choose in memory that is used again.
@@ -142,21 +156,21 @@ func (p *Pipeline) choose(ctx context.Context, answers []answer, q Query) (Resul
 }
 
 // search asks every base of q at once and returns their answers; those that have not come
-// by the deadline are errors.
-func (p *Pipeline) search(ctx context.Context, q Query) []answer {
+// by the deadline are errors. What one goroutine finds may lie in room.
+func (p *Pipeline) search(ctx context.Context, q Query, room []Source) []answer {
 	ctx, cancel := context.WithTimeout(ctx, q.Settings.Deadline)
 	defer cancel()
 	ctx = withAnswerBy(ctx)
 	groups := p.groups(q.Bases)
 	if len(groups) == 1 && len(q.Further) == 0 && p.Punctual {
-		return []answer{p.ask(ctx, q, groups[0])}
+		return []answer{p.ask(ctx, q, groups[0], room)}
 	}
 	queries := q.each()
 	arriving := make([]chan answer, 0, len(queries)*len(groups))
 	for _, one := range queries {
 		for _, refs := range groups {
 			came := make(chan answer, 1) // room for a late answer, so that no goroutine waits for a reader
-			go func() { came <- p.ask(ctx, one, refs) }()
+			go func() { came <- p.ask(ctx, one, refs, nil) }()
 			arriving = append(arriving, came)
 		}
 	}
@@ -241,8 +255,8 @@ func named(bases []Ref) string {
 }
 
 // ask searches one base, or those that are joint. Whatever fails in it, even by a panic,
-// fails for these only.
-func (p *Pipeline) ask(ctx context.Context, q Query, refs []Ref) (a answer) {
+// fails for these only. What is found may lie in room.
+func (p *Pipeline) ask(ctx context.Context, q Query, refs []Ref, room []Source) (a answer) {
 	defer func() {
 		if broken := recover(); broken != nil {
 			a = answer{err: fmt.Errorf("panic: %v", broken)}
@@ -260,7 +274,7 @@ func (p *Pipeline) ask(ctx context.Context, q Query, refs []Ref) (a answer) {
 	// the engine counts the tokens of its sources.
 	q.Bases = refs
 	q.Settings, q.Reranking = Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: q.Settings.DenseWeight}, nil
-	a.res, a.err = base.Retrieve(ctx, q)
+	a.res, a.err = RetrieveInto(ctx, base, q, room)
 	for i := range a.res.Sources {
 		of := a.res.Sources[i].Knowledge
 		if a.err == nil && !slices.ContainsFunc(refs, func(ref Ref) bool { return ref.Knowledge == of }) {

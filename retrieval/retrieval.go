@@ -278,6 +278,22 @@ func Prompt(r Retriever, q Query) bool {
 	return ok && p.Prompt(q)
 }
 
+// An Appender is a Retriever whose Result may be written into the memory of another one: the
+// sources of a search, of which few are selected, are most of what it allocates.
+type Appender interface {
+	// RetrieveInto is Retrieve for a caller that alone gets the Result. Sources may lie in room,
+	// which must not be in use any more, and which nobody but the caller uses afterwards.
+	RetrieveInto(ctx context.Context, q Query, room []Source) (Result, error)
+}
+
+// RetrieveInto is r.Retrieve, in room where r is an Appender.
+func RetrieveInto(ctx context.Context, r Retriever, q Query, room []Source) (Result, error) {
+	if a, ok := r.(Appender); ok && cap(room) > 0 {
+		return a.RetrieveInto(ctx, q, room)
+	}
+	return r.Retrieve(ctx, q)
+}
+
 // Func is a Retriever made of a function.
 type Func func(ctx context.Context, q Query) (Result, error)
 

@@ -88,15 +88,15 @@ func (e extent) of(ref bm25.Ref) holder {
 }
 
 // retrieve answers a question that has these terms. asked is its vector, nil where it is
-// searched by words alone.
-func (e extent) retrieve(ctx context.Context, q retrieval.Query, terms []bm25.Term, asked *asked) (retrieval.Result, error) {
+// searched by words alone. Sources lie in room if that is enough.
+func (e extent) retrieve(ctx context.Context, q retrieval.Query, terms []bm25.Term, asked *asked, room []retrieval.Source) (retrieval.Result, error) {
 	start := time.Now()
 	res := retrieval.Result{Bases: refs(e.holders), Cache: retrieval.CacheOff}
 	if len(terms) == 0 {
 		res.Reason = retrieval.ReasonNoQueryTerms
 		return res, nil
 	}
-	err := e.content.Guard(func() error { return e.search(ctx, q, terms, asked, &res) })
+	err := e.content.Guard(func() error { return e.search(ctx, q, terms, asked, room, &res) })
 	res.Took = time.Since(start)
 	if err != nil {
 		res.Reason = retrieval.ReasonError
@@ -114,7 +114,7 @@ func (e extent) retrieve(ctx context.Context, q retrieval.Query, terms []bm25.Te
 }
 
 // search completes a result by what is found.
-func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term, asked *asked, res *retrieval.Result) error {
+func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term, asked *asked, room []retrieval.Source, res *retrieval.Result) error {
 	allowed, err := e.content.allowed(ctx, q.Filter)
 	if err != nil {
 		return err
@@ -125,10 +125,9 @@ func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 		return err
 	}
 	res.Degraded, res.Unembedded = degraded, found.why
-	sources := make([]retrieval.Source, len(found.hits))
+	sources := slices.Grow(room[:0], len(found.hits))[:len(found.hits)]
 	for i, h := range found.hits {
-		s := &sources[i]
-		s.Type, s.Knowledge, s.Score, s.At, s.Arm = "rag", e.of(h.Ref).id, h.Score, place(h.Ref), h.arm
+		sources[i] = retrieval.Source{Type: "rag", Knowledge: e.of(h.Ref).id, Score: h.Score, At: place(h.Ref), Arm: h.arm}
 	}
 	e.content.segments.Identify(sources)
 	res.Sources, res.Floor = sources, found.floor

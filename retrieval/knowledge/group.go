@@ -60,10 +60,15 @@ type attempt struct {
 
 // Retrieve answers from the bases in q.Bases as Base.Retrieve does from one.
 func (g *Group) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	return g.RetrieveInto(ctx, q, nil)
+}
+
+// RetrieveInto is Retrieve with Sources in room if that is enough.
+func (g *Group) RetrieveInto(ctx context.Context, q retrieval.Query, room []retrieval.Source) (retrieval.Result, error) {
 	start, terms := time.Now(), termsOf(q)
 	ids, broken := idsOf(q.Bases), false
 	for {
-		a := g.search(ctx, q, terms, ids)
+		a := g.search(ctx, q, terms, ids, room)
 		if a.broken != "" && len(ids) > 1 {
 			g.tell(a.broken, retrieval.ReasonError)
 			ids = slices.DeleteFunc(ids, func(id string) bool { return id == a.broken })
@@ -127,7 +132,7 @@ func (g *Group) tell(id string, reason retrieval.Reason) {
 }
 
 // search answers from those of some bases that are indexed.
-func (g *Group) search(ctx context.Context, q retrieval.Query, terms []bm25.Term, ids []string) (a attempt) {
+func (g *Group) search(ctx context.Context, q retrieval.Query, terms []bm25.Term, ids []string, room []retrieval.Source) (a attempt) {
 	defer func() {
 		if value := recover(); value != nil {
 			a.res = retrieval.Result{Reason: retrieval.ReasonError}
@@ -148,7 +153,7 @@ func (g *Group) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 		}
 	}
 	if e.vectorsOnly = g.VectorsOnly; a.err == nil {
-		a.res, a.err = e.retrieve(ctx, q, terms, g.ask(ctx, q, e))
+		a.res, a.err = e.retrieve(ctx, q, terms, g.ask(ctx, q, e), room)
 	} else {
 		a.res.Reason, a.err = retrieval.ReasonError, fmt.Errorf("%w: %w", retrieval.ErrUnavailable, a.err)
 	}
@@ -167,7 +172,7 @@ func (g *Group) breaking(ctx context.Context, q retrieval.Query, terms []bm25.Te
 		return ids[0]
 	}
 	for i, id := range ids {
-		if g.search(ctx, q, terms, ids[i:i+1]).broken != "" {
+		if g.search(ctx, q, terms, ids[i:i+1], nil).broken != "" {
 			return id
 		}
 	}
