@@ -56,6 +56,7 @@ type memo struct {
 	fits      recent.Table[memoEntry]
 	patterns  recent.Table[sourcePatterns]
 	questions recent.Table[questionRead]
+	blocks    recent.Table[renderedSource] // see renderings
 }
 
 type questionRead struct {
@@ -151,7 +152,7 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 			return e.fitted
 		}
 	}
-	f := j.leftOut(found, j.newPlan(sources, notice).result())
+	f := j.leftOut(found, j.newPlan(m, sources, notice).result())
 	if whole && !f.requestSpecific {
 		m.fits.Put(k.hash(), &memoEntry{k, f})
 	}

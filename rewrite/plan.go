@@ -35,7 +35,7 @@ type insertion struct {
 
 // newPlan makes the elements of the policy's components and of the sources, or of the
 // notice that there are none.
-func (j *job) newPlan(sources []retrieval.Source, notice bool) *plan {
+func (j *job) newPlan(m *memo, sources []retrieval.Source, notice bool) *plan {
 	p := &plan{
 		meter:  meter{counter: j.model.Counter, known: j.model.Counter, allExact: true},
 		policy: j.policy, model: j.model, query: j.safeQuery(), insertions: make([]insertion, j.places.n), budget: j.budget(),
@@ -56,7 +56,7 @@ func (j *job) newPlan(sources []retrieval.Source, notice bool) *plan {
 		if notice {
 			fixed = noticeEmpty
 		}
-		p.sources = newSourceList(&p.meter, sources, j.presence, fixed, closing(&p.policy, j.req.TextFormat))
+		p.sources = newSourceList(&p.meter, renderings{m, j.policy.Digest, j.model.Encoding}, sources, j.presence, fixed, closing(&p.policy, j.req.TextFormat))
 		e := &element{Component: j.policy.Sources, content: p.sources, place: j.places.n - 1}
 		e.Name = SourcesName
 		p.elements = append(p.elements, e)

@@ -26,7 +26,7 @@ type sourceList struct {
 
 // newSourceList renders and counts all sources once, before the room is known. The rules
 // are "" if they stand elsewhere.
-func newSourceList(m *meter, found []retrieval.Source, presence present.Messages, rules, closing string) *sourceList {
+func newSourceList(m *meter, r renderings, found []retrieval.Source, presence present.Messages, rules, closing string) *sourceList {
 	s := &sourceList{
 		meter: m, dress: m.policy.dress(), opening: m.policy.dress().open + rules, closing: closing, presence: presence,
 		bare: make([]sourceBlock, len(found)), ledger: make([]SourceEntry, len(found)),
@@ -34,7 +34,11 @@ func newSourceList(m *meter, found []retrieval.Source, presence present.Messages
 	var counted []tokens.Counted
 	for i := range found {
 		src := &found[i]
-		s.bare[i] = newBlock(src, i+1, m.policy)
+		b, known := r.of(src, i+1)
+		if !known {
+			b = newBlock(src, i+1, m.policy)
+		}
+		s.bare[i] = b
 		s.ledger[i] = newEntry(src)
 		if src.Tokens > 0 && s.bare[i].body == src.Text {
 			counted = append(counted, tokens.Counted{Text: src.Text, Tokens: src.Tokens})
@@ -42,7 +46,15 @@ func newSourceList(m *meter, found []retrieval.Source, presence present.Messages
 	}
 	m.known = tokens.Knowing(m.counter, counted...)
 	for i, b := range s.bare {
-		s.bare[i] = s.weighed(b)
+		if b.tokens == 0 {
+			exact := s.allExact
+			s.allExact = true
+			b = s.weighed(b)
+			if s.allExact {
+				r.keep(b, i+1)
+			}
+			s.bare[i], s.allExact = b, s.allExact && exact
+		}
 	}
 	s.rules = s.count(rules)
 	return s

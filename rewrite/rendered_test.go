@@ -1,0 +1,63 @@
+package rewrite_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// A source that was rendered for another question stands in the prompt as it would without
+// that: whatever differs, of the source or of how it is rendered.
+func TestRenderedAgain(t *testing.T) {
+	var found []retrieval.Source
+	retriever := retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
+		return retrieval.Result{Sources: found, Retrieved: len(found), Cache: retrieval.CacheMiss}, nil
+	})
+	changes := map[string]func(p *rewrite.Policy, src *retrieval.Source){
+		"nothing":       func(*rewrite.Policy, *retrieval.Source) {},
+		"type":          func(_ *rewrite.Policy, src *retrieval.Source) { src.Type = "other" },
+		"base":          func(_ *rewrite.Policy, src *retrieval.Source) { src.Knowledge = "other" },
+		"document":      func(_ *rewrite.Policy, src *retrieval.Source) { src.Doc = "other.md" },
+		"name":          func(_ *rewrite.Policy, src *retrieval.Source) { src.Name = "Other" },
+		"section":       func(_ *rewrite.Policy, src *retrieval.Source) { src.Section = "Other" },
+		"text":          func(_ *rewrite.Policy, src *retrieval.Source) { src.Text += " <b>" },
+		"stored tokens": func(_ *rewrite.Policy, src *retrieval.Source) { src.Tokens = 7 },
+		"neighbour":     func(_ *rewrite.Policy, src *retrieval.Source) { src.After = "And then?" },
+		"policy": func(p *rewrite.Policy, _ *retrieval.Source) {
+			p.Digest, p.Escape = "another policy", rewrite.EscapeAll
+		},
+	}
+	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(rw *rewrite.Rewriter, change func(*rewrite.Policy, *retrieval.Source)) string {
+		p := testPolicy(t, nil)
+		p.Digest, found = "some policy", sixSources()
+		found[0].Text = "a < b"
+		for i := range found {
+			change(&p, &found[i])
+		}
+		res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
+		if res.Outcome != rewrite.Injected {
+			t.Fatalf("%s %s", res.Outcome, res.Reason)
+		}
+		ledger, err := json.Marshal(res.Ledger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(rewrite.Apply(nil, req.Body, res.Edits)) + string(ledger)
+	}
+	model := models{rewrite.Model{Counter: words{}}}
+	for name, change := range changes {
+		rw := &rewrite.Rewriter{Models: model, Retriever: retriever}
+		ask(rw, changes["nothing"])
+		again, anew := ask(rw, change), ask(&rewrite.Rewriter{Models: model, Retriever: retriever}, change)
+		if again != anew {
+			t.Errorf("%s: got %s, want %s", name, again, anew)
+		}
+	}
+}
