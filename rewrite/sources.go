@@ -173,6 +173,9 @@ func (s *sourceList) render(blocks []sourceBlock) taken {
 // left: best source first, the following chunk before the preceding one, each chunk once.
 // It returns no parts if it adds none.
 func (s *sourceList) addNeighbours(room int) taken {
+	if !slices.ContainsFunc(s.blocks, func(b sourceBlock) bool { return b.source.Before != "" || b.source.After != "" }) {
+		return taken{}
+	}
 	type chunk struct {
 		kb, doc string
 		n       int

@@ -92,28 +92,29 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 	weightiestFirst(told.Terms)
 	told.Floor = found.floor
 	var byWords []bm25.Hit
-	for _, h := range found.hits {
-		if h.words > 0 {
-			byWords = append(byWords, h.Hit)
+	for i, h := range found.hits {
+		if found.by(i).words > 0 {
+			byWords = append(byWords, h)
 		}
 	}
 	shares, err := sharesOf(ctx, x, terms, told.Terms[:min(len(told.Terms), mostExplained)], byWords)
 	if err != nil {
 		return err
 	}
-	for _, h := range found.hits {
+	for i, h := range found.hits {
+		by := found.by(i)
 		source, err := e.content.source(h.Ref)
 		if err != nil {
 			return err
 		}
 		found := ExplainedHit{
-			Knowledge: e.of(h.Ref).id, Doc: source.Doc, Chunk: source.Chunk, Terms: shares[h.Ref], Document: h.words,
-			Arm: h.arm, Words: h.words, Cosine: h.cosine,
+			Knowledge: e.of(h.Ref).id, Doc: source.Doc, Chunk: source.Chunk, Terms: shares[h.Ref], Document: by.words,
+			Arm: by.arm, Words: by.words, Cosine: by.cosine,
 		}
 		for _, t := range found.Terms {
 			found.Document -= t.Score
 		}
-		if math.Abs(found.Document) <= 1e-9*h.words { // rounded sums
+		if math.Abs(found.Document) <= 1e-9*by.words { // rounded sums
 			found.Document = 0
 		}
 		weightiestFirst(found.Terms)

@@ -127,7 +127,7 @@ func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 	res.Degraded, res.Unembedded = degraded, found.why
 	sources := slices.Grow(room[:0], len(found.hits))[:len(found.hits)]
 	for i, h := range found.hits {
-		sources[i] = retrieval.Source{Type: "rag", Knowledge: e.of(h.Ref).id, Score: h.Score, At: place(h.Ref), Arm: h.arm}
+		sources[i] = retrieval.Source{Type: "rag", Knowledge: e.of(h.Ref).id, Score: h.Score, At: place(h.Ref), Arm: found.by(i).arm}
 	}
 	e.content.segments.Identify(sources)
 	res.Sources, res.Floor = sources, found.floor
@@ -138,16 +138,25 @@ func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 
 // A found is what a search has found, the best first, and the least score of its answers.
 type found struct {
-	hits  []foundHit
+	hits  []bm25.Hit
+	arms  []byArms // by hit; nil where words alone were searched
 	floor float64
 	why   retrieval.EmbedReason // the vector of the question is missing
 }
 
-type foundHit struct {
-	bm25.Hit
+// A byArms is how a hit was found.
+type byArms struct {
 	arm    retrieval.Arm // "" where words alone were searched
 	words  float64       // its score by words; 0 where it was not found by them
 	cosine float64       // 0 where it has no vector
+}
+
+// by tells how the i-th hit was found.
+func (f *found) by(i int) byArms {
+	if f.arms == nil {
+		return byArms{words: f.hits[i].Score}
+	}
+	return f.arms[i]
 }
 
 // find returns the best k texts: by words, and by vectors too if the question is asked for one.
@@ -168,11 +177,7 @@ func (e extent) find(ctx context.Context, terms []bm25.Term, asked *asked, k int
 
 // byWords returns what was found by words alone.
 func (e extent) byWords(terms []bm25.Term, hits []bm25.Hit) found {
-	f := found{hits: make([]foundHit, len(hits)), floor: e.floor.of(e.content.index, terms, hits)}
-	for i, h := range hits {
-		f.hits[i].Hit, f.hits[i].words = h, h.Score
-	}
-	return f
+	return found{hits: hits, floor: e.floor.of(e.content.index, terms, hits)}
 }
 
 // refs returns the present states of bases.

@@ -114,10 +114,11 @@ func (e extent) hybrid(ctx context.Context, terms []bm25.Term, asked *asked, k i
 		f.why = retrieval.EmbedReasonOf(err)
 		return f, retrieval.StageEmbed, nil
 	}
-	f := found{hits: make([]foundHit, min(len(hits), k)), floor: e.floor.ofFused(e.content.index, terms, hits)}
+	n := min(len(hits), k)
+	f := found{hits: make([]bm25.Hit, n), arms: make([]byArms, n), floor: e.floor.ofFused(e.content.index, terms, hits)}
 	for i := range f.hits {
 		h := &hits[i]
-		f.hits[i] = foundHit{Hit: bm25.Hit{Ref: h.Ref, Score: h.score}, arm: h.arm(), cosine: h.cosine, words: h.words}
+		f.hits[i], f.arms[i] = bm25.Hit{Ref: h.Ref, Score: h.score}, byArms{h.arm(), h.words, h.cosine}
 	}
 	return f, "", nil
 }
@@ -163,8 +164,8 @@ func (e extent) byVectors(ctx context.Context, asked *asked, k int, allowed []bm
 	err = e.content.Guard(func() error {
 		hits, err := e.content.vectors.Search(ctx, q, k, wordsOf(allowed))
 		for _, h := range hits {
-			hit := bm25.Hit{Ref: bm25.Ref(h.Ref), Score: max(0, h.Cosine)}
-			f.hits = append(f.hits, foundHit{Hit: hit, arm: retrieval.ArmVector, cosine: h.Cosine})
+			f.hits = append(f.hits, bm25.Hit{Ref: bm25.Ref(h.Ref), Score: max(0, h.Cosine)})
+			f.arms = append(f.arms, byArms{arm: retrieval.ArmVector, cosine: h.Cosine})
 		}
 		return err
 	})

@@ -50,18 +50,19 @@ func (t *hitTexts) Read(sources, labels []*retrieval.Source) error {
 				return err
 			}
 		}
+		t.content.segments.Label(sources)
 		t.content.segments.Label(labels)
 		return nil
 	})
 }
 
-func (t *hitTexts) read(to *retrieval.Source, counter string) error {
+// read reads the text of a source and of its neighbours.
+func (t *hitTexts) read(to *retrieval.Source, counter string) (err error) {
 	ref := refOf(to)
-	text, err := t.content.source(ref)
-	if err != nil {
+	if to.Before, to.Text, to.After, err = t.content.segments.Around(ref); err != nil {
+		t.content.tell(err)
 		return err
 	}
-	to.Name, to.Section, to.Before, to.Text, to.After = text.Name, text.Section, text.Before, text.Text, text.After
 	to.Tokens = t.content.segments.Tokens(ref, counter)
 	return nil
 }

@@ -143,6 +143,15 @@ func (s Segments) Source(ref bm25.Ref) (retrieval.Source, error) {
 	return out, err
 }
 
+// Around returns a text and those before and after it in its document, "" where there is none.
+func (s Segments) Around(ref bm25.Ref) (before, text, after string, err error) {
+	seg := s[ref.Segment].Segment
+	d := seg.texts.document(ref.Text)
+	before, text, after, err = seg.around(ref.Text, seg.texts.first(d), seg.texts.first(d+1))
+	runtime.KeepAlive(s)
+	return before, text, after, err
+}
+
 // Tokens returns what a counter, see chunk.CounterName, counted of a text; 0 if it did not.
 func (s Segments) Tokens(ref bm25.Ref, counter string) int {
 	n := s[ref.Segment].texts.tokens(ref.Text, counter)
