@@ -123,7 +123,7 @@ func (p *Planning) ask(ctx context.Context, q Question) (plan Plan, err error) {
 func (p *Planning) earlier() []string {
 	var turns []string
 	for _, text := range p.Earlier[:min(p.Turns, len(p.Earlier))] {
-		turns = append(turns, fold(text))
+		turns = append(turns, Fold(text))
 	}
 	return turns
 }
@@ -132,7 +132,7 @@ func (p *Planning) earlier() []string {
 func (p *Planning) distinct(text string, planned []string, hasTerms func(string) bool) (further []string) {
 	seen := []string{strings.ToLower(text)}
 	for _, query := range planned {
-		query = cut(fold(printable(query)))
+		query = cut(Fold(printable(query)))
 		lower := strings.ToLower(query)
 		if len(seen) < p.MaxQueries && !slices.Contains(seen, lower) && hasTerms(query) {
 			seen, further = append(seen, lower), append(further, query)

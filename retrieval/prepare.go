@@ -49,7 +49,7 @@ func (p Prepare) Retrieve(ctx context.Context, q Query) (Result, error) {
 	if len(ready)+len(indexing) == 0 {
 		return Result{Reason: ReasonNoKnowledge, Cache: CacheOff}, nil
 	}
-	q.Text = fold(q.Text)
+	q.Text = Fold(q.Text)
 	q.Previous = p.joined(q.Text, q.Previous)
 	if len(q.Previous) == 0 && !p.hasTerms(q.Text) {
 		return Result{Reason: ReasonNoQueryTerms, Cache: CacheOff}, nil
@@ -108,7 +108,7 @@ func (p Prepare) joined(text string, earlier []Turn) []Turn {
 	}
 	turns := p.Join(text, func(yield func(string) bool) {
 		for i := range earlier {
-			if !yield(fold(earlier[i].Text)) {
+			if !yield(Fold(earlier[i].Text)) {
 				return
 			}
 		}
@@ -131,15 +131,15 @@ func (p Prepare) hasTerms(text string) bool {
 	return len(p.Terms(text)) > 0
 }
 
-// fold returns text in NFKC, runs of white space as one space, none at the ends.
-func fold(text string) string {
+// Fold returns text in NFKC, runs of white space as one space, none at the ends.
+func Fold(text string) string {
 	if folded(text) {
 		return text
 	}
 	return strings.Join(strings.Fields(norm.NFKC.String(text)), " ")
 }
 
-// folded recognises the plain ASCII that fold would return as it is.
+// folded recognises the plain ASCII that Fold would return as it is.
 func folded(text string) bool {
 	space := true // as if one stood before the text
 	for i := range len(text) {

@@ -58,6 +58,9 @@ func baseLine(b admin.Base) string {
 	line := fmt.Sprintf("%-20s  %-9s  %s, %s", b.ID, b.Status, console.Plural(b.Documents, "document"), console.Plural(b.Chunks, "chunk"))
 	if e := b.Embeddings; e != nil {
 		line += ", " + console.Thousands(e.Embedded) + " embedded"
+		if e.DenseWeight != nil {
+			line += fmt.Sprintf(", dense weight %.2f", *e.DenseWeight)
+		}
 	}
 	if b.Path != "" {
 		line += "  " + console.Clean(b.Path)

@@ -54,6 +54,10 @@ type Embeddings struct {
 	Running  bool   `json:"running,omitempty"` // others are being embedded
 	Refused  int    `json:"refused,omitempty"` // by the service: they are found by words alone
 	Error    string `json:"error,omitempty"`   // of the last attempt
+
+	// DenseWeight is what vectors were measured to weigh beside words where a policy has no weight
+	// of its own; null before.
+	DenseWeight *float64 `json:"dense_weight"`
 }
 
 // An Ingest is the progress of reading a folder, and the result of the last reading.

@@ -72,6 +72,8 @@ type FoundSource struct {
 
 	Words  float64 `json:"words_score,omitempty"` // of a base with vectors: the score by words; of the command's --explain
 	Cosine float64 `json:"cosine,omitempty"`      // likewise: of its vector with that of the question
+	// DenseWeight is what that weighed, likewise.
+	DenseWeight float64 `json:"dense_weight,omitempty"`
 
 	Terms      []Term   `json:"terms,omitempty"`          // that make the score; of the command's --explain
 	Document   float64  `json:"document_score,omitempty"` // what the document as a whole adds, below 0 for a further chunk of it; likewise

@@ -24,6 +24,8 @@ type Content struct {
 	documents int
 	bytes     int64
 	floor     floor
+	weight    float64 // of vectors, see DenseWeight
+	weighed   bool
 	measured  *calibration               // of the floor
 	sorted    func() []index.DocumentRef // the documents by id; sorts them once
 	summary   func() []index.Attribute   // likewise
@@ -39,6 +41,7 @@ type ContentOptions struct {
 	Before     *Content                 // of the same base, from which this one differs little; nil for none
 	Saved      []byte                   // without Before: what Content.Calibration returned in another process
 	Probes     [][]float32              // the vectors of Probes(), to measure what cosines mean; nil where they are not known
+	Trials     [][]float32              // those of Trials(segments), to measure what vectors should weigh; likewise
 }
 
 // NewContent indexes what is left in segments.
@@ -57,13 +60,18 @@ func NewContent(ctx context.Context, segments index.Segments, o ContentOptions) 
 	return c, openVectors(ctx, c)
 }
 
-// openVectors makes the index of vectors of c, and measures what cosines mean in it. Damage is not
+// openVectors makes the index of vectors of c, and measures what cosines mean in it, and weigh. Damage is not
 // reported, as nothing is searched in c yet.
 func openVectors(ctx context.Context, c *Content) error {
 	err := mapped.Guard(func() (err error) {
-		if c.vectors, err = c.segments.Embeddings().Index(); err == nil {
-			c.floor.cosines, err = extent{content: c}.measureCosines(ctx, c.options.Probes)
+		if c.vectors, err = c.segments.Embeddings().Index(); err != nil {
+			return err
 		}
+		e := extent{content: c}
+		if c.floor.cosines, err = e.measureCosines(ctx, c.options.Probes); err != nil || c.options.Trials == nil {
+			return err
+		}
+		c.weight, c.weighed, err = e.measureWeight(Trials(c.segments), c.options.Trials)
 		return err
 	})
 	if damage := c.segments.Embeddings().Damage(err); damage != nil {

@@ -114,8 +114,9 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// strengths are how much of an answer each of some hits is: 1 is the least that is one.
-func (f floor) strengths(x *bm25.Index, terms []bm25.Term, hits []fusedHit) []float64 {
+// strengths are how much of an answer each of some hits is: 1 is the least that is one. trust is
+// that of extent.trust: as far as cosines say nothing, words decide alone.
+func (f floor) strengths(x *bm25.Index, terms []bm25.Term, hits []fusedHit, trust func(bm25.Ref) float64) []float64 {
 	q := measure(x, terms)
 	w, least := q.words(), f.noise*q.scale()
 	out := make([]float64, len(hits))
@@ -128,8 +129,9 @@ func (f floor) strengths(x *bm25.Index, terms []bm25.Term, hits []fusedHit) []fl
 			out[i] = words
 			continue
 		}
-		meaning := f.cosines.strength(h.cosine)
-		out[i] = max(meaning, min(words, meaning/withWords), words/wordsAlone)
+		meaning, trust := f.cosines.strength(h.cosine), trust(h.Ref)
+		together := max(meaning, min(words, meaning/withWords), words/wordsAlone)
+		out[i] = trust*together + (1-trust)*words
 	}
 	return out
 }
@@ -137,11 +139,11 @@ func (f floor) strengths(x *bm25.Index, terms []bm25.Term, hits []fusedHit) []fl
 // ofFused returns the least score of a question's answers among hits that are fused, the best
 // first. One of the best has to be an answer by its own cosine, or by words and cosine
 // together; then the others, which lie below it in rank, are likely to be about the same.
-func (f floor) ofFused(x *bm25.Index, terms []bm25.Term, hits []fusedHit) float64 {
+func (f floor) ofFused(x *bm25.Index, terms []bm25.Term, hits []fusedHit, trust func(bm25.Ref) float64) float64 {
 	if len(hits) == 0 {
 		return 0
 	}
-	strength := slices.Max(f.strengths(x, terms, hits[:min(len(hits), witnesses)]))
+	strength := slices.Max(f.strengths(x, terms, hits[:min(len(hits), witnesses)], trust))
 	if strength < 1 {
 		return hits[0].score / max(strength, leastShared)
 	}

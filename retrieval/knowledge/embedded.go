@@ -36,10 +36,10 @@ func (c *Content) Unembedded() iter.Seq[string] {
 }
 
 // WithVectors returns a content with vectors of a space: segments are its own, with them.
-// probes are the vectors of Probes(), nil where they are not known.
-func WithVectors(ctx context.Context, c *Content, segments index.Segments, space retrieval.Space, probes [][]float32) (*Content, error) {
+// probes and trials are as in ContentOptions.
+func WithVectors(ctx context.Context, c *Content, segments index.Segments, space retrieval.Space, probes, trials [][]float32) (*Content, error) {
 	o := c.options
-	o.Generation, o.Probes, o.Before = EmbeddedGeneration(o.Generation, space, segments, probes != nil), probes, c
+	o.Generation, o.Probes, o.Trials, o.Before = EmbeddedGeneration(o.Generation, space, segments, probes, trials), probes, trials, c
 	return NewContent(ctx, segments, o)
 }
 
@@ -60,8 +60,9 @@ func (c *Content) Passages() iter.Seq[string] {
 // EmbeddedGeneration returns the generation of a base whose segments have vectors: that of its
 // documents with the space and with what is covered. Without vectors it is that of the
 // documents, by which alone it is searched then. Bases all of whose chunks have a vector have
-// the same one on every machine; one that is covered in part shares it with nobody.
-func EmbeddedGeneration(documents string, space retrieval.Space, segments index.Segments, probed bool) string {
+// the same one on every machine; one that is covered in part shares it with nobody. probes and
+// trials are as in ContentOptions: what is measured by them is part of what it answers.
+func EmbeddedGeneration(documents string, space retrieval.Space, segments index.Segments, probes, trials [][]float32) string {
 	embedded, texts := 0, 0
 	parts := []string{"sidenote embedded", documents, space.String(), space.Input}
 	for _, s := range segments {
@@ -77,8 +78,11 @@ func EmbeddedGeneration(documents string, space retrieval.Space, segments index.
 			}
 		}
 	}
-	if !probed {
+	if probes == nil {
 		parts = append(parts, "without probes")
+	}
+	if trials != nil {
+		parts = append(parts, "with trials 1")
 	}
 	sum := sha256.Sum256(document.Fields(parts...))
 	return hex.EncodeToString(sum[:])

@@ -42,6 +42,7 @@ type ExplainedHit struct {
 	Arm    retrieval.Arm // that says most for the hit; "" where words alone were searched
 	Words  float64       // the score of its terms and its document; 0 where it was not found by words
 	Cosine float64       // 0 where it has no vector
+	Weight float64       // of the cosine; words weigh the rest
 }
 
 // mostExplained is how many different terms a search looks for, see bm25.Index.Search.
@@ -109,7 +110,7 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 		}
 		found := ExplainedHit{
 			Knowledge: e.of(h.Ref).id, Doc: source.Doc, Chunk: source.Chunk, Terms: shares[h.Ref], Document: by.words,
-			Arm: by.arm, Words: by.words, Cosine: by.cosine,
+			Arm: by.arm, Words: by.words, Cosine: by.cosine, Weight: by.weight,
 		}
 		for _, t := range found.Terms {
 			found.Document -= t.Score

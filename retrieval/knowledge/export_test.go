@@ -141,5 +141,14 @@ func Embed(ctx context.Context, deps Deps, vector func(passage string) []float32
 	for _, p := range Probes() {
 		o.Probes = append(o.Probes, vector(p))
 	}
+	for _, trial := range Trials(segments) {
+		o.Trials = append(o.Trials, vector(trial.Question))
+	}
 	return NewContent(ctx, segments, o)
 }
+
+// MiddleSentence is what a trial asks of a text.
+func MiddleSentence(text string) string { return middleSentence(text) }
+
+// Fewest is of how many trials a weight is measured at least.
+const Fewest = leastTrials

@@ -149,6 +149,7 @@ type byArms struct {
 	arm    retrieval.Arm // "" where words alone were searched
 	words  float64       // its score by words; 0 where it was not found by them
 	cosine float64       // 0 where it has no vector
+	weight float64       // of the cosine
 }
 
 // by tells how the i-th hit was found.

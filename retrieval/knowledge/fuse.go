@@ -16,6 +16,7 @@ type fusedHit struct {
 	score  float64 // fused
 	words  float64 // the score of its words; 0 where it was not found by them
 	cosine float64 // 0 where it has no vector
+	weight float64 // of the cosine
 
 	byWords, byCosine float64 // what they are of the fused score
 }
@@ -37,9 +38,9 @@ const (
 )
 
 // fuse brings what was found by words and by vector into one list, best first. cosine returns
-// that of a text, 0 for one without a vector. texts is how many there are to be found, and weight
-// what cosines weigh, where words weigh the rest.
-func fuse(words []bm25.Hit, vectors []dense.Hit, texts int, weight float64, cosine func(bm25.Ref) (float64, error)) ([]fusedHit, error) {
+// that of a text, 0 for one without a vector, and weight what it weighs, where words weigh the
+// rest. texts is how many there are to be found.
+func fuse(words []bm25.Hit, vectors []dense.Hit, texts int, weight func(bm25.Ref) float64, cosine func(bm25.Ref) (float64, error)) ([]fusedHit, error) {
 	at := make(map[bm25.Ref]int, len(words)+len(vectors))
 	hits := make([]fusedHit, 0, len(words)+len(vectors))
 	scores, cosines := make([]float64, 0, armDepth), make([]float64, 0, armDepth)
@@ -75,11 +76,12 @@ func fuse(words []bm25.Hit, vectors []dense.Hit, texts int, weight float64, cosi
 	w, v := retrieval.DistributionOf(scores), retrieval.DistributionOf(cosines)
 	for i := range hits {
 		h := &hits[i]
+		h.weight = weight(h.Ref)
 		if h.words > 0 {
-			h.byWords = (1 - weight) * w.Scale(h.words)
+			h.byWords = (1 - h.weight) * w.Scale(h.words)
 		}
 		if h.cosine != 0 {
-			h.byCosine = weight * v.Scale(h.cosine)
+			h.byCosine = h.weight * v.Scale(h.cosine)
 		}
 		h.score = math.Round(max(0, h.byWords+h.byCosine)/fusedUnit) * fusedUnit
 	}

@@ -22,7 +22,7 @@ type Questions interface {
 // An asked is the vector of a question, which is made while the words are searched.
 type asked struct {
 	came   chan askedVector
-	weight float64 // of cosines, see retrieval.Settings.DenseWeight
+	weight float64 // of cosines, see retrieval.Settings.DenseWeight; 0: what was measured of each base
 }
 
 type askedVector struct {
@@ -37,9 +37,6 @@ func (g *Group) ask(ctx context.Context, q retrieval.Query, e extent) *asked {
 		return nil
 	}
 	a := &asked{came: make(chan askedVector, 1), weight: q.Settings.DenseWeight} // room for a late vector, for which nobody waits
-	if a.weight == 0 {
-		a.weight = retrieval.DefaultDenseWeight
-	}
 	go func() {
 		var v askedVector
 		defer func() {
@@ -115,10 +112,10 @@ func (e extent) hybrid(ctx context.Context, terms []bm25.Term, asked *asked, k i
 		return f, retrieval.StageEmbed, nil
 	}
 	n := min(len(hits), k)
-	f := found{hits: make([]bm25.Hit, n), arms: make([]byArms, n), floor: e.floor.ofFused(e.content.index, terms, hits)}
+	f := found{hits: make([]bm25.Hit, n), arms: make([]byArms, n), floor: e.floor.ofFused(e.content.index, terms, hits, e.trust)}
 	for i := range f.hits {
 		h := &hits[i]
-		f.hits[i], f.arms[i] = bm25.Hit{Ref: h.Ref, Score: h.score}, byArms{h.arm(), h.words, h.cosine}
+		f.hits[i], f.arms[i] = bm25.Hit{Ref: h.Ref, Score: h.score}, byArms{h.arm(), h.words, h.cosine, h.weight}
 	}
 	return f, "", nil
 }
@@ -142,7 +139,14 @@ func (e extent) fused(ctx context.Context, words []bm25.Hit, asked *asked, k int
 		if err != nil {
 			return err
 		}
-		hits, err = fuse(words, vectors, texts, asked.weight, func(ref bm25.Ref) (float64, error) {
+		weight := func(ref bm25.Ref) float64 {
+			if asked.weight > 0 {
+				return asked.weight
+			}
+			weight, _ := e.of(ref).content.DenseWeight()
+			return weight
+		}
+		hits, err = fuse(words, vectors, texts, weight, func(ref bm25.Ref) (float64, error) {
 			if !x.Has(dense.Ref(ref)) {
 				return 0, nil
 			}
@@ -152,6 +156,13 @@ func (e extent) fused(ctx context.Context, words []bm25.Hit, asked *asked, k int
 	})
 	e.tellOfVectors(err)
 	return hits, err
+}
+
+// trust tells how far cosines tell an answer from noise in the base of a text, from 0 to 1:
+// vectors that know nothing of its language do not.
+func (e extent) trust(ref bm25.Ref) float64 {
+	weight, _ := e.of(ref).content.DenseWeight()
+	return weight / retrieval.DefaultDenseWeight
 }
 
 // byVectors returns the best k texts by their vectors alone, none and the stage where that of
@@ -165,7 +176,7 @@ func (e extent) byVectors(ctx context.Context, asked *asked, k int, allowed []bm
 		hits, err := e.content.vectors.Search(ctx, q, k, wordsOf(allowed))
 		for _, h := range hits {
 			f.hits = append(f.hits, bm25.Hit{Ref: bm25.Ref(h.Ref), Score: max(0, h.Cosine)})
-			f.arms = append(f.arms, byArms{arm: retrieval.ArmVector, cosine: h.Cosine})
+			f.arms = append(f.arms, byArms{arm: retrieval.ArmVector, cosine: h.Cosine, weight: 1})
 		}
 		return err
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 
 	"sidenote/retrieval/knowledge/index/bm25"
 	"sidenote/retrieval/knowledge/index/dense"
@@ -127,37 +126,6 @@ func (v VectorSet) Index() (*dense.Index, error) {
 		live[i] = v.segments[i].Dense
 	}
 	return dense.NewIndex(live, func(a, b dense.Ref) int { return v.compare(bm25.Ref(a), bm25.Ref(b)) })
-}
-
-// Sample returns n texts that have vectors, fewer if there are not as many: always the same ones
-// of the same texts, in whatever segments they are, and hardly others when some texts change.
-func (v VectorSet) Sample(n int) []bm25.Ref {
-	s := v.segments
-	defer runtime.KeepAlive(s)
-	type drawn struct {
-		sum int
-		bm25.Ref
-	}
-	least := func(a, b drawn) int {
-		return cmp.Or(cmp.Compare(a.sum, b.sum), v.compare(a.Ref, b.Ref))
-	}
-	var sample []drawn
-	for i := range s {
-		for t := range s[i].texts.count {
-			d := drawn{number(s[i].texts.sums, t), bm25.Ref{Segment: i, Text: t}}
-			if !s[i].Dense.Has(t) || len(sample) == n && least(d, sample[n-1]) >= 0 {
-				continue
-			}
-			at, _ := slices.BinarySearchFunc(sample, d, least)
-			sample = slices.Insert(sample, at, d)
-			sample = sample[:min(len(sample), n)]
-		}
-	}
-	refs := make([]bm25.Ref, len(sample))
-	for i, d := range sample {
-		refs[i] = d.Ref
-	}
-	return refs
 }
 
 // Damage returns the damage that an error of the index tells of; nil if it is about something

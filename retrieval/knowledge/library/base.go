@@ -103,10 +103,10 @@ func (b *base) update(ctx context.Context, force bool) error {
 func (b *base) show(ctx context.Context, segments index.Segments, view view, part bool) error {
 	version := b.state.reader.deps.Version
 	is := knowledge.Generation(view.Base.Sum.Add(b.state.reader.stale(view.Others)), version)
-	var probes [][]float32
+	var probes, trials [][]float32
 	if space, ok := b.state.spaceOf(b.ID()); ok && segments.Embeddings().Len() > 0 {
-		probes = b.state.probes(ctx, space)
-		is = knowledge.EmbeddedGeneration(is, space, segments, probes != nil)
+		probes, trials = b.state.questions(ctx, space, knowledge.Probes()), b.state.questions(ctx, space, trialsOf(segments))
+		is = knowledge.EmbeddedGeneration(is, space, segments, probes, trials)
 	}
 	if c := b.Content(); c != nil && c.Generation() == is && c.Part() == part && slices.EqualFunc(c.Segments(), segments, func(x, y index.Live) bool { return x.Postings == y.Postings && x.Dense == y.Dense }) {
 		return nil
@@ -116,7 +116,7 @@ func (b *base) show(ctx context.Context, segments index.Segments, view view, par
 		saved, _ = b.state.truth().Calibration(ctx, b.ID()) // without it the floor is measured from nothing
 	}
 	c, err := knowledge.NewContent(ctx, segments, knowledge.ContentOptions{
-		Generation: is, Part: part, Version: version, Damaged: b.met, Before: b.Content(), Saved: saved, Probes: probes,
+		Generation: is, Part: part, Version: version, Damaged: b.met, Before: b.Content(), Saved: saved, Probes: probes, Trials: trials,
 	})
 	if err != nil {
 		return fmt.Errorf("index knowledge %s: %w", b.ID(), err)

@@ -38,7 +38,7 @@ type Options struct {
 	// Space, if not nil, tells the space of the vectors by which a base is searched; false for one
 	// that is searched by words alone.
 	Space func(base string) (retrieval.Space, bool)
-	// Questions embeds the probes of the floor; nil for nobody, as in a follower.
+	// Questions embeds what bases are measured by; nil for nobody, as in a follower.
 	Questions retrieval.Embedder
 	// Changed, if not nil, is called after a base has got another Content. It may be called
 	// by several goroutines at once, and must not change the library.

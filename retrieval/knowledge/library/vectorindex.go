@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
@@ -18,9 +17,6 @@ import (
 // vectorsPage is how many vectors are read of the store at a time.
 const vectorsPage = 1024
 
-// probing is how long the service has to embed the probes.
-const probing = 10 * time.Second
-
 // IndexVectors lets a base be searched by the vectors that the store has of its passages, and
 // returns how many chunks have one. Only those segments are written to which there are more
 // than before.
@@ -31,7 +27,7 @@ func (l *Library) IndexVectors(ctx context.Context, id string) (embedded, of int
 		return 0, 0, nil
 	}
 	if l.writes() {
-		embedProbes(ctx, l.state, space)
+		embedMeasures(ctx, l.state, space, b.Content().Segments())
 	}
 	// A merge meanwhile leaves segments that were not looked at.
 	seen, missed := map[string]bool{}, true
@@ -82,7 +78,7 @@ func (l *Library) WithVectors(ctx context.Context, id string, c *knowledge.Conte
 		return c, nil
 	}
 	if l.writes() {
-		embedProbes(ctx, l.state, space)
+		embedMeasures(ctx, l.state, space, c.Segments())
 	}
 	segments := slices.Clone(c.Segments())
 	for i, s := range segments {
@@ -101,7 +97,7 @@ func (l *Library) WithVectors(ctx context.Context, id string, c *knowledge.Conte
 			return nil, err
 		}
 	}
-	return knowledge.WithVectors(ctx, c, segments, space, l.probes(ctx, space))
+	return knowledge.WithVectors(ctx, c, segments, space, l.questions(ctx, space, knowledge.Probes()), l.questions(ctx, space, trialsOf(segments)))
 }
 
 // nameOf is what files of vectors know a space by.
@@ -255,50 +251,4 @@ func (o vectorOpener) open(l index.Live, file store.VectorFile) (*index.Vectors,
 		return nil, err
 	}
 	return index.OpenVectors(file.Name, owner.Bytes(), nameOf(o.space), owner)
-}
-
-// probeKeys returns what the vectors of the probes are kept by: as questions they have others
-// than as passages.
-func probeKeys(space retrieval.Space) (keys []store.VectorKey) {
-	space.Input = "question|" + space.Input
-	for _, p := range knowledge.Probes() {
-		keys = append(keys, space.Key(p))
-	}
-	return keys
-}
-
-// probes returns the vectors of the probes, nil where they are not all there.
-func (l *state) probes(ctx context.Context, space retrieval.Space) (vectors [][]float32) {
-	keys := probeKeys(space)
-	found, err := store.VectorsOf(l.truth()).Get(ctx, keys...)
-	if err != nil || len(found) < len(keys) {
-		return nil
-	}
-	for _, key := range keys {
-		vectors = append(vectors, dense.Components(found[key]))
-	}
-	return vectors
-}
-
-// embedProbes lets the store have the vectors of the probes. Without them a cosine alone makes
-// no answer, and the next call tries again.
-func embedProbes(ctx context.Context, l *state, space retrieval.Space) {
-	if l.options.Questions == nil || l.probes(ctx, space) != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, probing)
-	defer cancel()
-	vectors, err := l.options.Questions.Embed(ctx, knowledge.Probes())
-	kept := map[store.VectorKey][]byte{}
-	for i, key := range probeKeys(space) {
-		if err == nil {
-			kept[key], err = dense.Quantize(vectors[i])
-		}
-	}
-	if err == nil {
-		err = store.VectorsOf(l.truth()).Put(ctx, nameOf(space), kept, 0, time.Now())
-	}
-	if err != nil && ctx.Err() == nil {
-		l.options.Trouble(Trouble{Err: fmt.Errorf("embed probes: %w", err)})
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,6 +30,16 @@ func space() retrieval.Space { return retrieval.Space{Model: "words"} }
 type embedder struct {
 	down  atomic.Bool
 	asked atomic.Int64
+
+	mu    sync.Mutex
+	embed []string // what was asked for
+}
+
+// texts are what was asked for and answered.
+func (e *embedder) texts() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.embed
 }
 
 func (e *embedder) Embed(_ context.Context, texts []string) (vectors [][]float32, err error) {
@@ -36,6 +47,9 @@ func (e *embedder) Embed(_ context.Context, texts []string) (vectors [][]float32
 	if e.down.Load() {
 		return nil, errors.New("down")
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.embed = append(e.embed, texts...)
 	for _, text := range texts {
 		vectors = append(vectors, embedtest.Vector(text, embedtest.Dimensions))
 	}
@@ -59,12 +73,24 @@ func embedded(e *embedder) library.Options {
 // contain a word, and indexes them.
 func keep(t *testing.T, l *library.Library, without string) (embedded, of int) {
 	t.Helper()
+	return keepAs(t, l, func(passage string) []float32 {
+		if without != "" && strings.Contains(passage, without) {
+			return nil
+		}
+		return embedtest.Vector(passage, embedtest.Dimensions)
+	})
+}
+
+// keepAs is keep of other vectors; nil is none.
+func keepAs(t *testing.T, l *library.Library, vector func(passage string) []float32) (embedded, of int) {
+	t.Helper()
 	kept := map[store.VectorKey][]byte{}
 	for passage := range l.Base("kb").Content().Unembedded() {
-		if without != "" && strings.Contains(passage, without) {
+		made := vector(passage)
+		if made == nil {
 			continue
 		}
-		v, err := dense.Quantize(embedtest.Vector(passage, embedtest.Dimensions))
+		v, err := dense.Quantize(made)
 		if err != nil {
 			t.Fatal(err)
 		}

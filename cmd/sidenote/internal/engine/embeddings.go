@@ -37,6 +37,9 @@ func embeddingsOf(s *stateFolder, id string) *admin.Embeddings {
 	out := &admin.Embeddings{Model: status.Model, Running: status.Running, Refused: status.Refused, Error: status.Problem}
 	if c := s.library.Base(id).Content(); c != nil {
 		out.Embedded, out.Chunks = c.Embedded()
+		if weight, measured := c.DenseWeight(); measured {
+			out.DenseWeight = &weight
+		}
 	}
 	return out
 }

@@ -2,6 +2,8 @@ package evaluation
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"sidenote/cmd/internal/console"
@@ -62,11 +64,27 @@ func (e *Evaluation) printStages(p painter, s eval.Summary) {
 		return
 	}
 	p.row("tokens", e.tokens().String())
+	if len(e.Subject.Weights) > 0 {
+		p.row("weight", e.Subject.weights()+p.faint("   of vectors, where words weigh the rest"))
+	}
 	fmt.Fprintln(p.w)
 	p.row("stage", p.faint("nDCG@10  recall@10  recall@100  MRR@10   each alone; the last is what "+console.Clean(e.Subject.Policy)+" gets"))
 	for _, one := range e.stages(s) {
 		p.row(one.Name, fmt.Sprintf("%.3f    %.3f      %.3f       %.3f", one.NDCG, one.RecallNear, one.RecallFar, one.MRR))
 	}
+}
+
+// weights lists what vectors weigh in bases.
+func (s *Subject) weights() string {
+	var parts []string
+	for _, id := range slices.Sorted(maps.Keys(s.Weights)) {
+		part := fmt.Sprintf("%.2f", s.Weights[id])
+		if len(s.Weights) > 1 {
+			part += " in " + id
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // String is what is taken, for people.

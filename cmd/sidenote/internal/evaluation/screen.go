@@ -48,6 +48,8 @@ type Answer struct {
 	Stages []stage `json:"stages,omitempty"` // the last is what requests get
 	Tokens *tokens `json:"tokens,omitempty"`
 
+	DenseWeights map[string]float64 `json:"dense_weights,omitempty"` // what vectors weigh, by base that has some
+
 	Worst []worstQuery `json:"worst,omitempty"`
 }
 
@@ -103,7 +105,7 @@ func (e *Evaluation) Answer(n int) Answer {
 		OffTopic: e.offTopic(n),
 		IndexMS:  console.Milliseconds(e.Subject.Index),
 		Latency:  latencies{Clock: "wall", P50: console.Milliseconds(s.P50), P95: console.Milliseconds(s.P95), P99: console.Milliseconds(s.P99)},
-		Policy:   e.policy(), Stages: e.stages(s), Tokens: e.tokens(),
+		Policy:   e.policy(), Stages: e.stages(s), Tokens: e.tokens(), DenseWeights: e.Subject.Weights,
 		Worst: e.worst(n),
 	}
 }

@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,6 +133,13 @@ func (s *Subject) count(ctx context.Context, e *engine.Engine, id string, c *kno
 		return nil
 	}
 	vectors, _ := c.Embedded()
+	if vectors > 0 {
+		weight, _ := c.DenseWeight()
+		if s.Weights == nil {
+			s.Weights = map[string]float64{}
+		}
+		s.Weights[id] = cmp.Or(s.Settings.DenseWeight, weight)
+	}
 	client, _ := engine.Vectors(e)
 	estimate, err := (&embedding.Planner{Client: client}).Base(ctx, c)
 	s.Embeds, s.Vectors, s.Tokens = true, s.Vectors+vectors, s.Tokens+estimate.Tokens

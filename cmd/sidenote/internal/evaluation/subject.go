@@ -31,10 +31,11 @@ type Subject struct {
 	Index     time.Duration // that it took to index them; 0 where they were not
 	Settings  retrieval.Settings
 
-	Policy  string // whose stages answer; "" are the defaults
-	Vectors int    // chunks that have one
-	Embeds  bool   // whether they all should
-	Tokens  int    // of the chunks, about, if they are embedded
+	Policy  string             // whose stages answer; "" are the defaults
+	Vectors int                // chunks that have one
+	Embeds  bool               // whether they all should
+	Tokens  int                // of the chunks, about, if they are embedded
+	Weights map[string]float64 // what vectors weigh, by base that has some
 	Stages  []string
 	Used    *Used // nil without a policy
 

@@ -78,7 +78,7 @@ func (f Found) Answer(a *admin.SearchAnswer) {
 	for i := range a.Data {
 		told := f.told(f.Sources[i])
 		a.Data[i].Terms, a.Data[i].Document = wireTerms(told.Terms), told.Document
-		a.Data[i].Words, a.Data[i].Cosine = arms(told)
+		a.Data[i].Words, a.Data[i].Cosine, a.Data[i].DenseWeight = arms(told)
 		for _, x := range f.Excluded {
 			if x.DuplicateOf(f.Sources[i]) {
 				a.Data[i].Duplicates = append(a.Data[i].Duplicates, place(x.Source()))
@@ -88,16 +88,16 @@ func (f Found) Answer(a *admin.SearchAnswer) {
 	for i := range a.Excluded {
 		told := f.told(f.Excluded[i].Source())
 		a.Excluded[i].Terms, a.Excluded[i].Document = wireTerms(told.Terms), told.Document
-		a.Excluded[i].Words, a.Excluded[i].Cosine = arms(told)
+		a.Excluded[i].Words, a.Excluded[i].Cosine, a.Excluded[i].DenseWeight = arms(told)
 	}
 }
 
-// arms returns the score by words and the cosine of a chunk in a base with vectors.
-func arms(told knowledge.ExplainedHit) (words, cosine float64) {
+// arms returns the score by words of a chunk in a base with vectors, its cosine and what that weighs.
+func arms(told knowledge.ExplainedHit) (words, cosine, weight float64) {
 	if told.Arm == retrieval.ArmNone {
-		return 0, 0
+		return 0, 0, 0
 	}
-	return told.Words, told.Cosine
+	return told.Words, told.Cosine, told.Weight
 }
 
 func wireTerms(terms []knowledge.ExplainedTerm) (list []admin.Term) {
@@ -208,7 +208,7 @@ func (c *candidate) arms() string {
 	if c.told.Words > 0 {
 		words = fmt.Sprintf("words %.2f", c.told.Words)
 	}
-	return fmt.Sprintf("%s, cosine %.2f: by %s", words, c.told.Cosine, c.told.Arm)
+	return fmt.Sprintf("%s, cosine %.2f weighs %.2f: by %s", words, c.told.Cosine, c.told.Weight, c.told.Arm)
 }
 
 // parts are terms with their scores, each at most so many columns wide. What no text has, has

@@ -14,6 +14,9 @@ func Embeddings(w io.Writer, e *admin.Embeddings) {
 		return
 	}
 	line := fmt.Sprintf("embedded    %s of %s, by %s", console.Thousands(e.Embedded), console.Plural(e.Chunks, "chunk"), console.Clean(e.Model))
+	if e.DenseWeight != nil {
+		line += fmt.Sprintf("; dense weight %.2f", *e.DenseWeight)
+	}
 	if e.Running {
 		line += "; others are being embedded"
 	}

@@ -148,11 +148,16 @@ func (m *Maker) Forget(ctx context.Context, bases []string) error {
 	return err
 }
 
-// keys goes through those of all chunks.
+// keys goes through those of all chunks, and of what the base is measured by.
 func keys(space retrieval.Space, c *knowledge.Content) iter.Seq[store.VectorKey] {
 	return func(yield func(store.VectorKey) bool) {
 		for passage := range c.Passages() {
 			if !yield(space.Key(passage)) {
+				return
+			}
+		}
+		for _, key := range library.MeasureKeys(space, c) {
+			if !yield(key) {
 				return
 			}
 		}
