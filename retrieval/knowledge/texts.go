@@ -170,20 +170,27 @@ func (g *Group) Passage(ctx context.Context, q retrieval.Query, p retrieval.Pass
 		if allowed != nil && !allowed[ref.Segment].Has(ref.Text) {
 			return missing
 		}
-		counter := chunk.CounterName(h.content.options.Version, q.Encoding)
 		span := h.content.segments.Span(ref)
 		for end := min(span.End, span.First+p.End); ref.Text < end; ref.Text++ {
-			src := retrieval.Source{Type: "rag", Knowledge: p.Knowledge, Doc: p.Doc, Chunk: ref.Text - span.First, At: place(ref)}
-			if err := t.read(&src, counter); err != nil {
-				return err
-			}
-			src.Before, src.After, src.At = "", "", retrieval.Place{}
-			list = append(list, src)
+			list = append(list, retrieval.Source{Type: "rag", Knowledge: p.Knowledge, Doc: p.Doc, Chunk: ref.Text - span.First, At: place(ref)})
 		}
 		return nil
 	})
 	if errors.Is(err, retrieval.ErrNoHit) {
 		return nil, missing
 	}
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*retrieval.Source, len(list))
+	for i := range list {
+		all[i] = &list[i]
+	}
+	if err := t.Read(all, nil); err != nil {
+		return nil, err
+	}
+	for i := range list {
+		list[i].Before, list[i].After, list[i].At = "", "", retrieval.Place{}
+	}
+	return list, nil
 }

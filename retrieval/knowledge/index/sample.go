@@ -10,24 +10,24 @@ import (
 
 // Sample returns n texts that have vectors, see Segments.Sample.
 func (v VectorSet) Sample(n int) []bm25.Ref {
-	return v.segments.sample(n, v.compare, func(l *Live, text int) bool { return l.Dense.Has(text) })
+	return sample(v.segments, n, v.compare, func(l *Live, text int) bool { return l.Dense.Has(text) })
 }
 
 // Sample returns n texts, fewer if there are not as many: always the same ones of the same texts,
 // in whatever segments they are, and hardly others when some texts change.
 func (s Segments) Sample(n int) []bm25.Ref {
-	return s.sample(n, s.compare, func(*Live, int) bool { return true })
+	return sample(s, n, s.compare, func(*Live, int) bool { return true })
 }
 
 // sample returns those n texts of some whose checksums are the least.
-func (s Segments) sample(n int, compare bm25.Compare, some func(l *Live, text int) bool) []bm25.Ref {
+func sample(s Segments, n int, compare bm25.Compare, some func(l *Live, text int) bool) []bm25.Ref {
 	defer runtime.KeepAlive(s)
 	type drawn struct {
 		sum int
 		bm25.Ref
 	}
 	least := func(a, b drawn) int { return cmp.Or(cmp.Compare(a.sum, b.sum), compare(a.Ref, b.Ref)) }
-	var sample []drawn
+	var best []drawn
 	for i := range s {
 		l := &s[i]
 		for d := range l.texts.documents {
@@ -36,17 +36,17 @@ func (s Segments) sample(n int, compare bm25.Compare, some func(l *Live, text in
 			}
 			for t := l.texts.first(d); t < l.texts.first(d+1); t++ {
 				one := drawn{number(l.texts.sums, t), bm25.Ref{Segment: i, Text: t}}
-				if !some(l, t) || len(sample) == n && least(one, sample[n-1]) >= 0 {
+				if !some(l, t) || len(best) == n && least(one, best[n-1]) >= 0 {
 					continue
 				}
-				at, _ := slices.BinarySearchFunc(sample, one, least)
-				sample = slices.Insert(sample, at, one)
-				sample = sample[:min(len(sample), n)]
+				at, _ := slices.BinarySearchFunc(best, one, least)
+				best = slices.Insert(best, at, one)
+				best = best[:min(len(best), n)]
 			}
 		}
 	}
-	refs := make([]bm25.Ref, len(sample))
-	for i, d := range sample {
+	refs := make([]bm25.Ref, len(best))
+	for i, d := range best {
 		refs[i] = d.Ref
 	}
 	return refs
