@@ -28,7 +28,7 @@ func (j Joint) Base(ref bm25.Ref) int { return j.base[ref.Segment] }
 // Index returns the index to search in. Its statistics are of all bases, and scores are
 // those of one base that has all their documents. Equal scores stand in the order of the
 // bases, those of one base in its own order.
-func (j Joint) Index() *bm25.Index { return bm25.NewIndex(j.postings(), j.compare) }
+func (j Joint) Index() *bm25.Index { return bm25.NewIndex(livePostings(j.Segments), j.compare) }
 
 func (j Joint) compare(a, b bm25.Ref) int {
 	if c := cmp.Compare(j.Base(a), j.Base(b)); c != 0 {

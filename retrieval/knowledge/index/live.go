@@ -64,9 +64,9 @@ func (s *Segments) Take(image []byte, _ []int64) error {
 type DocumentRef struct{ segment, document int }
 
 // Index returns the index to search in.
-func (s Segments) Index() *bm25.Index { return bm25.NewIndex(postings(s), s.compare) }
+func (s Segments) Index() *bm25.Index { return bm25.NewIndex(livePostings(s), s.compare) }
 
-func postings(s Segments) []*bm25.Live {
+func livePostings(s Segments) []*bm25.Live {
 	live := make([]*bm25.Live, len(s))
 	for i := range s {
 		live[i] = s[i].Postings

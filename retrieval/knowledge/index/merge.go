@@ -71,7 +71,7 @@ func fitting(segments Segments) Segments {
 // and their rows. No text is analysed again.
 func Merge(sources Segments) (image []byte, rows []int64, err error) {
 	defer runtime.KeepAlive(sources)
-	postings, from, err := bm25.Merge(sourcepostings(s), sources.compare)
+	postings, from, err := bm25.Merge(livePostings(sources), sources.compare)
 	if err != nil {
 		return nil, nil, err
 	}
