@@ -74,23 +74,39 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 		b = appendString(b, turn.Text)
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(turn.Weight))
 	}
-	if len(q.Further) == 0 && q.Reranking == nil { // as it was before there were plans
+	if len(q.Further) == 0 && q.Reranking == nil && q.Grading == nil { // as it was before there were plans
 		return b
 	}
 	b = binary.AppendUvarint(b, uint64(len(q.Further)))
 	for _, query := range q.Further {
 		b = appendString(b, query)
 	}
-	if q.Reranking == nil {
+	if q.Reranking == nil && q.Grading == nil {
 		return b
 	}
-	by := &q.Reranking.RerankSettings
+	var by retrieval.RerankSettings
+	if q.Reranking != nil {
+		by = q.Reranking.RerankSettings
+	}
 	for _, text := range []string{by.Upstream, by.Address, by.Model, by.Dialect} {
 		b = appendString(b, text)
 	}
 	b = binary.AppendVarint(b, int64(by.Documents))
-	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(by.Threshold))
-	return binary.AppendVarint(b, int64(by.Timeout))
+	b = appendFloat(b, by.Threshold)
+	b = binary.AppendVarint(b, int64(by.Timeout))
+	if q.Grading == nil {
+		return b
+	}
+	g := &q.Grading.GradeSettings
+	for _, text := range []string{string(g.By), g.Upstream, g.Address, g.Model} {
+		b = appendString(b, text)
+	}
+	b = appendFloat(appendFloat(b, g.Relevant), g.Irrelevant)
+	return binary.AppendVarint(b, int64(g.Timeout))
+}
+
+func appendFloat(b []byte, f float64) []byte {
+	return binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
 }
 
 // NamedKey returns the key of a value that belongs to no tenant and is identified by

@@ -95,6 +95,9 @@ func everything() retrieval.Query {
 	q.Reranking = &retrieval.Reranking{RerankSettings: retrieval.RerankSettings{
 		Upstream: "scorer", Address: "https://scorer.test", Model: "m", Dialect: "cohere", Documents: 50, Threshold: 0.5, Timeout: 2e9,
 	}}
+	q.Grading = &retrieval.Grading{GradeSettings: retrieval.GradeSettings{
+		By: retrieval.GradeByModel, Upstream: "grader", Address: "https://grader.test", Model: "m", Relevant: 0.75, Irrelevant: 0.25, Timeout: 2e9,
+	}}
 	return q
 }
 

@@ -27,7 +27,7 @@ const (
 // that come again are a number the second time, see column.
 //
 // Cache, Took, Partial, Provisional, Degraded,
-// Planned, Reranked and Texts are not kept. It returns nil for a result that is
+// Planned, Reranked, Graded and Texts are not kept. It returns nil for a result that is
 // too large to keep.
 func Encode(k Key, r retrieval.Result) []byte {
 	size := sizeOf(r)

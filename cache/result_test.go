@@ -20,7 +20,8 @@ func answer() retrieval.Result {
 		Sources: []retrieval.Source{
 			{Type: "rag", Knowledge: "docs", Doc: "leave.md", Chunk: 3, Name: "Leave policy", Section: "Parental leave",
 				Text: "Every parent may take 16 weeks.", Before: "Before.", After: "After.", Sketch: strings.Repeat("\x00\xff", retrieval.SketchBytes/2), Tokens: 8, Score: 11.25},
-			{Type: "rag", Knowledge: "faq", Doc: "ff\xff\x00.md", Score: -0.5, RerankScore: new(0.25)},
+			{Type: "rag", Knowledge: "faq", Doc: "ff\xff\x00.md", Score: -0.5, RerankScore: new(0.25), GradeScore: new(0.75), Grade: retrieval.GradeRelevant},
+			{Type: "rag", Knowledge: "faq", Doc: "b.md", Grade: retrieval.GradeAmbiguous},
 		},
 		Excluded: []retrieval.Excluded{
 			{Knowledge: "docs", Doc: "old.md", Reason: retrieval.ExcludedDup, Detail: "duplicate of leave.md#3"},

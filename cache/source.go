@@ -3,6 +3,7 @@ package cache
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/recent"
@@ -17,7 +18,14 @@ const (
 	sourceWords                 // the arm is retrieval.ArmWords
 	sourceVector                // likewise ArmVector
 	sourceReranked              // a reranker's score follows
+	sourceGraded                // the grade follows, and perhaps its score
 )
+
+// grades are those of sources by their number, from 1; gradeScored is added to it where a grader's
+// score follows.
+var grades = [...]retrieval.Grade{"", retrieval.GradeRelevant, retrieval.GradeAmbiguous, retrieval.GradeIrrelevant}
+
+const gradeScored = 1 << 7
 
 // scoreUnit is the unit of the embedded engine's scores. Of a score that is a multiple of it the
 // number is written, which takes four bytes in place of eight.
@@ -153,6 +161,10 @@ func (e *encoder) hit(s *retrieval.Source) {
 	if s.RerankScore != nil {
 		flags |= sourceReranked
 	}
+	grade := byte(max(0, slices.Index(grades[:], s.Grade)))
+	if grade > 0 {
+		flags |= sourceGraded
+	}
 	e.b = append(e.b, flags)
 	e.b = e.names.append(e.b, s.Knowledge)
 	e.b = e.docs.append(e.b, s.Doc)
@@ -167,6 +179,14 @@ func (e *encoder) hit(s *retrieval.Source) {
 	}
 	if s.RerankScore != nil {
 		e.float(*s.RerankScore)
+	}
+	switch {
+	case grade == 0:
+	case s.GradeScore == nil:
+		e.b = append(e.b, grade)
+	default:
+		e.b = append(e.b, grade|gradeScored)
+		e.float(*s.GradeScore)
 	}
 	if s.At.Kept {
 		e.b = binary.AppendVarint(e.b, int64(s.At.Segment))
@@ -233,9 +253,26 @@ func (d *decoder) hit(s *retrieval.Source) {
 		score := d.float()
 		s.RerankScore = &score
 	}
+	if flags&sourceGraded != 0 {
+		d.grade(s)
+	}
 	if s.At.Kept {
 		s.At.Segment, s.At.Text = d.int(), d.int()
 	}
+}
+
+func (d *decoder) grade(s *retrieval.Source) {
+	grade := d.byte()
+	if grade&gradeScored != 0 {
+		score := d.float()
+		s.GradeScore = &score
+	}
+	n := int(grade &^ gradeScored)
+	if n == 0 || n >= len(grades) {
+		d.fail()
+		return
+	}
+	s.Grade = grades[n]
 }
 
 func (d *decoder) fallen(x *retrieval.Excluded) {

@@ -16,7 +16,8 @@ import (
 // what has arrived by then: threshold, merge, dedupe, share per document, order.
 // Bases that are joint are searched by one call, as one base. The queries of a plan are searched
 // beside the question, and what they find is fused with what it finds. A Reranker orders all that
-// has come, after the deadline and within its own timeout.
+// has come, after the deadline and within its own timeout. A Grading then takes out what is
+// irrelevant of what was selected.
 //
 // A base that is late or fails makes the Result Partial and gives its Reason
 // (an error before a timeout before an index that is not whole), also where
@@ -90,13 +91,14 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 	}
 	var res Result
 	var err error
+	limited := ctx
 	if by := q.Reranking; by != nil { // once: what cannot be read is not waited for again
-		limited, cancel := context.WithTimeout(ctx, by.Timeout)
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, by.Timeout)
 		defer cancel()
-		ctx = limited
 	}
 	for len(arrived) > 0 {
-		if res, err = p.choose(ctx, arrived, q); err == nil {
+		if res, err = p.choose(limited, arrived, q); err == nil {
 			break
 		}
 		// What cannot be read is left out, as a base that failed.
@@ -107,6 +109,7 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 		return Result{Reason: worst, Partial: true, Late: late, Cache: CacheOff, Took: time.Since(start)},
 			fmt.Errorf("search %d bases: %w", len(q.Bases), errors.Join(failures...))
 	}
+	q.grade(ctx, &res)
 	for _, a := range arrived {
 		refs = append(refs, a.res.Bases...)
 	}
@@ -115,13 +118,10 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 		refs = slices.Compact(refs)
 	}
 	res.Bases, res.Cache = refs, cacheOf(arrived)
-	if res.Reranked.Failed() != "" {
-		degraded = cmp.Or(degraded, StageRerank)
-	}
-	res.Partial, res.Provisional, res.Degraded = worst.Failed() || lacks, provisional, degraded
+	res.Partial, res.Provisional, res.Degraded = worst.Failed() || lacks, provisional, cmp.Or(degraded, res.lacks())
 	res.Unembedded, res.Late = unembedded, late
 	if res.Reason = worst; worst == ReasonNone && len(res.Sources) == 0 {
-		res.Reason = emptyReason(arrived)
+		res.Reason = emptyReason(arrived, res.Graded)
 	}
 	clear((*room)[:cap(*room)])
 	p.rooms.Put(room)
@@ -146,6 +146,7 @@ func (p *Pipeline) choose(ctx context.Context, answers []answer, q Query) (Resul
 		sel = new(selection)
 	}
 	sel.settings, sel.whole, sel.terms, sel.reranking = q.Settings, p.Whole, p.Terms, q.Reranking
+	sel.graded = q.Grading.byRerank()
 	if q.Reranking != nil {
 		sel.query = q.rerankQuery()
 	}
@@ -184,7 +185,7 @@ func (p *Pipeline) search(ctx context.Context, q Query, room []Source) []answer 
 
 // Prompt tells whether all bases of q are searched by one call that is answered at once.
 func (p *Pipeline) Prompt(q Query) bool {
-	if groups := p.groups(q.Bases); p.Punctual && len(groups) == 1 && len(q.Further) == 0 && q.Reranking == nil {
+	if groups := p.groups(q.Bases); p.Punctual && len(groups) == 1 && len(q.Further) == 0 && q.Reranking == nil && q.Grading == nil {
 		q.Bases = groups[0]
 		return Prompt(p.Bases(q.Bases[0].Knowledge), q)
 	}
@@ -273,7 +274,8 @@ func (p *Pipeline) ask(ctx context.Context, q Query, refs []Ref, room []Source) 
 	// as the length of the answer, share its cached candidates. Encoding is that in which
 	// the engine counts the tokens of its sources.
 	q.Bases = refs
-	q.Settings, q.Reranking = Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: q.Settings.DenseWeight}, nil
+	q.Settings = Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: q.Settings.DenseWeight}
+	q.Reranking, q.Grading = nil, nil
 	a.res, a.err = RetrieveInto(ctx, base, q, room)
 	for i := range a.res.Sources {
 		of := a.res.Sources[i].Knowledge
@@ -314,8 +316,22 @@ func worse(a, b Reason) Reason {
 	return ReasonNone
 }
 
+// lacks is the stage behind the search that was asked for and failed.
+func (r *Result) lacks() Stage {
+	switch {
+	case r.Reranked.Failed() != "":
+		return StageRerank
+	case r.Graded.Failed() != "":
+		return StageGrade
+	}
+	return ""
+}
+
 // emptyReason explains an answer without sources that nothing went wrong with.
-func emptyReason(arrived []answer) Reason {
+func emptyReason(arrived []answer, graded *Graded) Reason {
+	if graded != nil && graded.Verdict == GradeIrrelevant {
+		return ReasonIrrelevant
+	}
 	if slices.ContainsFunc(arrived, func(a answer) bool { return a.res.Reason != ReasonNoQueryTerms }) {
 		return ReasonNoMatch
 	}

@@ -22,6 +22,8 @@ type PlanSettings struct {
 	MaxQueries int           // searched at most, the question itself included; 0: nothing is planned
 	Turns      int           // texts that the user said before, which a Planner sees at most
 	Timeout    time.Duration // of a plan; searches begin when it has come or time is up
+	// Replan plans only where what the question finds is graded ambiguous; it is searched again then.
+	Replan bool `json:",omitempty"`
 }
 
 // A Question is what a Planner is asked.

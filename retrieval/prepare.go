@@ -1,6 +1,7 @@
 package retrieval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -29,6 +30,8 @@ const headBytes = 32
 //   - No term in Text and Previous is ReasonNoQueryTerms.
 //   - Planning is asked for Further. If nothing need be searched by its plan, that is
 //     ReasonPlannerSkip.
+//   - With Planning.Replan that is asked only where what the question finds is ambiguous, and Next
+//     is asked twice then.
 //   - Settings that make no sense become the defaults.
 //
 // All its fields are required.
@@ -59,22 +62,66 @@ func (p Prepare) Retrieve(ctx context.Context, q Query) (Result, error) {
 			fmt.Errorf("first index of %d bases not whole: %w", len(indexing), ErrUnavailable)
 	}
 	q.Bases, q.Settings = ready, q.Settings.orDefaults()
-	var planned *Planned
-	if ask := q.Planning; ask != nil {
-		further, skip, done := ask.plan(ctx, q.Text, p.hasTerms)
-		q.Planning, q.Further, planned = nil, further, &done
-		if skip {
-			return Result{Reason: ReasonPlannerSkip, Cache: CacheOff, Planned: planned}, nil
-		}
-	}
-	res, err := p.Next.Retrieve(ctx, q)
-	res.Planned = planned
+	res, err := p.search(ctx, q)
 	if len(indexing) > 0 {
 		res.Partial = true
 		if !res.Reason.Failed() {
 			res.Reason = ReasonIndexing
 		}
 	}
+	return res, err
+}
+
+// search asks Next, for a plan's queries, too.
+func (p Prepare) search(ctx context.Context, q Query) (Result, error) {
+	ask := q.Planning
+	if q.Planning = nil; ask == nil {
+		return p.next(ctx, q)
+	}
+	if ask.Replan && q.Grading != nil {
+		first, err := p.next(ctx, q)
+		if err == nil && verdict(&first) == GradeAmbiguous {
+			return p.again(ctx, q, ask, first), nil
+		}
+		return first, err
+	}
+	further, skip, done := ask.plan(ctx, q.Text, p.hasTerms)
+	if skip {
+		return Result{Reason: ReasonPlannerSkip, Cache: CacheOff, Planned: &done}, nil
+	}
+	q.Further = further
+	res, err := p.next(ctx, q)
+	res.Planned = &done
+	return res, err
+}
+
+// again searches once more, for the queries of a plan, too. What the first search found stays where
+// there are none, or where what they find is not graded.
+func (p Prepare) again(ctx context.Context, q Query, ask *Planning, first Result) Result {
+	further, _, done := ask.plan(ctx, q.Text, p.hasTerms)
+	first.Planned = &done
+	if len(further) == 0 {
+		return first
+	}
+	q.Further = further
+	second, err := p.next(ctx, q)
+	graded := *second.Graded
+	if graded.Rounds = 2; err != nil {
+		graded.Reason = rerankReason(err)
+	}
+	res := second
+	if graded.Reason != RerankOK {
+		res, graded.Verdict = first, first.Graded.Verdict
+		res.Degraded, res.Reranked = cmp.Or(second.Degraded, StageGrade), cmp.Or(second.Reranked, first.Reranked)
+	}
+	res.Planned, res.Graded, res.Took = &done, &graded, first.Took+second.Took
+	return res
+}
+
+// next asks Next, and tells of what was kept what came of grading it.
+func (p Prepare) next(ctx context.Context, q Query) (Result, error) {
+	res, err := p.Next.Retrieve(ctx, q)
+	res.Graded = q.Grading.graded(&res)
 	return res, err
 }
 

@@ -94,6 +94,14 @@ func (r *Reranked) Failed() RerankReason {
 	return r.Reason
 }
 
+// reason is RerankDisabled where nothing is reranked.
+func (r *Reranked) reason() RerankReason {
+	if r == nil {
+		return RerankDisabled
+	}
+	return r.Reason
+}
+
 // rerank puts the best of the ranked candidates into the order of a Reranker's scores, in front of
 // the others. Without scores the order stays. An error is an *unreadableAnswer.
 func (s *selection) rerank(ctx context.Context, answers []answer) (*Reranked, error) {
@@ -108,7 +116,7 @@ func (s *selection) rerank(ctx context.Context, answers []answer) (*Reranked, er
 		}
 	}
 	done := by.Unasked(false)
-	if len(judged) == 0 || len(judged) == 1 && by.Threshold == 0 { // there is nothing to order
+	if len(judged) == 0 || len(judged) == 1 && by.Threshold == 0 && !s.graded { // there is nothing to order
 		return done, nil
 	}
 	documents, err := s.documents(answers, judged)
@@ -116,7 +124,7 @@ func (s *selection) rerank(ctx context.Context, answers []answer) (*Reranked, er
 		return nil, err
 	}
 	start := time.Now()
-	scores, err := by.ask(ctx, s.query, documents)
+	scores, err := askScores(ctx, by.Reranker, s.query, documents)
 	done.Documents, done.Reason, done.Took = len(documents), rerankReason(err), time.Since(start)
 	if err != nil {
 		return done, nil
@@ -141,7 +149,7 @@ func (s *selection) rerank(ctx context.Context, answers []answer) (*Reranked, er
 	return done, nil
 }
 
-// documents returns what a Reranker reads of some of the ranked candidates: name, section and text.
+// documents returns what a Reranker reads of some of the ranked candidates.
 func (s *selection) documents(answers []answer, of []int) ([]string, error) {
 	whole := make([]Source, len(of))
 	for n, i := range of {
@@ -163,16 +171,20 @@ func (s *selection) documents(answers []answer, of []int) ([]string, error) {
 	}
 	documents := make([]string, len(of))
 	for n := range whole {
-		src := &whole[n]
-		lines := slices.DeleteFunc([]string{src.Name, src.Section, src.Text}, func(line string) bool { return line == "" })
-		documents[n] = beginning(strings.Join(lines, "\n"), maxRerankDocument)
+		documents[n] = document(&whole[n])
 	}
 	return documents, nil
 }
 
-// ask asks the Reranker, whose panic is an error, and whose scores are one for each document.
-func (r *Reranking) ask(ctx context.Context, query string, documents []string) (scores []float64, err error) {
-	if r.Reranker == nil {
+// document is what a Reranker reads of a source: name, section and text.
+func document(src *Source) string {
+	lines := slices.DeleteFunc([]string{src.Name, src.Section, src.Text}, func(line string) bool { return line == "" })
+	return beginning(strings.Join(lines, "\n"), maxRerankDocument)
+}
+
+// askScores asks a Reranker, whose panic is an error, and whose scores are one for each document.
+func askScores(ctx context.Context, by Reranker, query string, documents []string) (scores []float64, err error) {
+	if by == nil {
 		return nil, ErrNotAsked
 	}
 	defer func() {
@@ -180,7 +192,7 @@ func (r *Reranking) ask(ctx context.Context, query string, documents []string) (
 			err = fmt.Errorf("panic: %v", broken)
 		}
 	}()
-	if scores, err = r.Reranker.Rerank(ctx, query, documents); err != nil {
+	if scores, err = by.Rerank(ctx, query, documents); err != nil {
 		return nil, err
 	}
 	bad := func(score float64) bool { return math.IsNaN(score) || math.IsInf(score, 0) }
@@ -195,8 +207,12 @@ func (r *Reranking) beyond(c *candidate) string {
 	if r == nil || r.Threshold == 0 || !c.judged || c.score >= r.Threshold {
 		return ""
 	}
-	short := func(f float64) string { return strconv.FormatFloat(f, 'g', 3, 64) }
-	return "rerank score " + short(c.score) + " < " + short(r.Threshold)
+	return "rerank score " + shortOf(c.score, r.Threshold)
+}
+
+// shortOf writes "0.1 < 0.5".
+func shortOf(score, least float64) string {
+	return strconv.FormatFloat(score, 'g', 3, 64) + " < " + strconv.FormatFloat(least, 'g', 3, 64)
 }
 
 // rerankQuery is what a Reranker compares documents with: the question behind the turns that join

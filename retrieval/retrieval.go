@@ -68,7 +68,7 @@ const DefaultDenseWeight = 0.5
 
 // A Query is one question to one or more bases of one tenant. Every field is part of the cache
 // key: two queries that differ anywhere never share an entry. Only Planning, which Prepare alone
-// reads, and the Reranker are not.
+// reads, the Reranker and the Grader are not.
 type Query struct {
 	Tenant   string
 	Filter   *filter.Filter // what this caller may see of the bases; nil is all of them
@@ -82,7 +82,8 @@ type Query struct {
 	// Reranking orders what is found by all bases together; nil behind a Pipeline, and where
 	// nothing is reranked.
 	Reranking *Reranking
-	Encoding  string // token encoding of the model that will read the sources
+	Grading   *Grading // of what is selected; nil likewise
+	Encoding  string   // token encoding of the model that will read the sources
 	Settings  Settings
 }
 
@@ -103,21 +104,22 @@ func Turns(said []string) []Turn {
 
 // A Source is one retrieved chunk of a document.
 type Source struct {
-	Type      string // "rag" for a chunk of a knowledge base
-	Knowledge string // id of the base
-	Doc       string // id of the document in its base, for files the slash-separated path
-	Chunk     int    // ordinal of the chunk in its document, from 0
-	Name      string // title of the document
-	Section   string // heading path below the title, joined by " > "; "" at the top
-	Text      string // what the model reads, neutralised, no leading or trailing blank lines
-	Before    string // text of the chunk before (same document), optional context; "" at the start
-	After     string // text of the chunk after, likewise
-	Tokens    int    // of Text in the query's Encoding, exactly; 0 where unknown
-	Score     float64
-	Relevance float64 // of Score among those of all bases, see Relevance; 0 from an engine
-	Arm       Arm     // that speaks most for the chunk, of an engine that has several
-	// RerankScore is that of a Reranker; nil where it scored no such chunk.
-	RerankScore *float64
+	Type        string // "rag" for a chunk of a knowledge base
+	Knowledge   string // id of the base
+	Doc         string // id of the document in its base, for files the slash-separated path
+	Chunk       int    // ordinal of the chunk in its document, from 0
+	Name        string // title of the document
+	Section     string // heading path below the title, joined by " > "; "" at the top
+	Text        string // what the model reads, neutralised, no leading or trailing blank lines
+	Before      string // text of the chunk before (same document), optional context; "" at the start
+	After       string // text of the chunk after, likewise
+	Tokens      int    // of Text in the query's Encoding, exactly; 0 where unknown
+	Score       float64
+	Relevance   float64  // of Score among those of all bases, see Relevance; 0 from an engine
+	Arm         Arm      // that speaks most for the chunk, of an engine that has several
+	RerankScore *float64 // of a Reranker; nil where it scored no such chunk
+	GradeScore  *float64 // of a Grader, likewise
+	Grade       Grade
 	// Sketch is that of a Sketcher of Text's content terms, made at ingest; "" where the
 	// engine has none, and in what a Pipeline returns.
 	Sketch string
@@ -172,6 +174,7 @@ const (
 	ExcludedDocument ExcludeReason = "per_document" // document has its share already
 	ExcludedTopK     ExcludeReason = "top_k"        // list was full
 	ExcludedRerank   ExcludeReason = "rerank"       // under the threshold of a Reranker
+	ExcludedGrade    ExcludeReason = "grade"        // irrelevant
 )
 
 // Reason says why a Result is empty or not whole. It is a closed list.
@@ -184,6 +187,7 @@ const (
 	ReasonNoKnowledge  Reason = "no-knowledge"      // no base to ask
 	ReasonPlannerSkip  Reason = "planner-skip"      // not searched: the planner says that nothing need be
 	ReasonNoMatch      Reason = "no-match"          // searched; nothing relevant
+	ReasonIrrelevant   Reason = "irrelevant"        // searched; all that was found is graded so
 	ReasonIndexing     Reason = "indexing"          // the first index is not whole yet
 	ReasonTimeout      Reason = "retrieval-timeout" // the deadline passed
 	ReasonError        Reason = "retrieval-error"   // an engine failed
@@ -196,7 +200,9 @@ func (r Reason) Failed() bool {
 }
 
 // Searched tells a whole search, empty or not, from one that failed and from none.
-func (r Reason) Searched() bool { return r == ReasonNone || r == ReasonNoMatch }
+func (r Reason) Searched() bool {
+	return r == ReasonNone || r == ReasonNoMatch || r == ReasonIrrelevant
+}
 
 // A Stage is a part of a search that an answer can do without. It is a closed list.
 type Stage string
@@ -251,6 +257,8 @@ type Result struct {
 	Planned *Planned
 	// Reranked is what came of reranking; nil where nothing is reranked. It is never cached.
 	Reranked *Reranked
+	// Graded is what came of grading; nil where nothing is graded. It is never cached.
+	Graded *Graded
 }
 
 // A Retriever answers a Query with at most as many sources as its settings

@@ -124,6 +124,7 @@ type selection struct {
 	whole     bool // nothing falls
 	terms     func(text string) []string
 	reranking *Reranking // nil: nothing is reranked
+	graded    bool       // by its scores, which are wanted also where there is nothing to order
 	query     string     // that it is about
 
 	marks    []Mark      // of all candidates, as they were found

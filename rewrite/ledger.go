@@ -64,6 +64,7 @@ const (
 	ReasonNoKnowledge  = Reason(retrieval.ReasonNoKnowledge)
 	ReasonPlannerSkip  = Reason(retrieval.ReasonPlannerSkip)
 	ReasonNoMatch      = Reason(retrieval.ReasonNoMatch)
+	ReasonIrrelevant   = Reason(retrieval.ReasonIrrelevant)
 	ReasonIndexing     = Reason(retrieval.ReasonIndexing)
 	ReasonTimeout      = Reason(retrieval.ReasonTimeout)
 	ReasonError        = Reason(retrieval.ReasonError)

@@ -132,7 +132,7 @@ func newFixed(stages *prometheus.HistogramVec, excluded *prometheus.CounterVec) 
 	f := fixed{retrieval: stage("retrieval"), fit: stage("fit"), edit: stage("edit"), unfit: by("fit")}
 	f.excluded = map[retrieval.ExcludeReason]func() prometheus.Counter{}
 	for _, reason := range [...]retrieval.ExcludeReason{
-		retrieval.ExcludedScore, retrieval.ExcludedDup, retrieval.ExcludedDocument, retrieval.ExcludedTopK, retrieval.ExcludedRerank, Other,
+		retrieval.ExcludedScore, retrieval.ExcludedDup, retrieval.ExcludedDocument, retrieval.ExcludedTopK, retrieval.ExcludedRerank, retrieval.ExcludedGrade, Other,
 	} {
 		f.excluded[reason] = by(reason)
 	}
