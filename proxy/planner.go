@@ -12,13 +12,14 @@ import (
 	"sidenote/rewrite"
 )
 
-// useHelpers lets the planner and the reranker of p ask in the name of this request, if p has them.
+// useHelpers lets the planner, the reranker and the grader of p ask in the name of this request, if p
+// has them.
 func useHelpers(x *exchange, p *rewrite.Policy, req *rewrite.Request) {
-	if p.Planner.MaxQueries+p.Rerank.Documents == 0 || p.Mode == rewrite.Off {
+	if p.Planner.MaxQueries+p.Rerank.Documents == 0 && p.Grade.By == "" || p.Mode == rewrite.Off {
 		return
 	}
 	of := planning.Request{
-		Tenant: x.policy.Tenant, ID: x.report.ID, Upstream: x.policy.Upstream, Model: req.Model, Settings: p.Planner, Rerank: p.Rerank, Terms: &x.policy.Budget,
+		Tenant: x.policy.Tenant, ID: x.report.ID, Upstream: x.policy.Upstream, Model: req.Model, Settings: p.Planner, Rerank: p.Rerank, Grade: p.Grade, Terms: &x.policy.Budget,
 		Path: transport.TargetOn(x.upstream.of.BaseURL, x.ctx.Request.Header.RequestURI()), Credentials: credentials(&x.request),
 	}
 	if p.Mode != rewrite.Shadow { // then it has been reserved

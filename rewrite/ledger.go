@@ -96,20 +96,22 @@ const detailCut = "cut to the budget"
 
 // A SourceEntry is a source's entry in the ledger.
 type SourceEntry struct {
-	ID        int           `json:"id,omitempty"` // its id in the prompt, from 1; 0 when out
-	Knowledge string        `json:"kb_id"`
-	Doc       string        `json:"doc_id"`
-	Chunk     int           `json:"chunk"`
-	Name      string        `json:"name"`
-	Section   string        `json:"section,omitempty"`
-	Score     float64       `json:"score"`
-	Relevance float64       `json:"relevance"`              // of Score among those of all bases, from 0 to 1; 0.5 is the calibrated least score
-	Arm       retrieval.Arm `json:"arm,omitempty"`          // that speaks most for it, where its base is searched by several
-	Reranked  *float64      `json:"rerank_score,omitempty"` // that a reranker gave it; nil where none did
-	Fate      Fate          `json:"fate"`
-	Tokens    int           `json:"tokens"`           // tokens of its block in the prompt
-	Demand    int           `json:"demand,omitempty"` // tokens of its whole block, if it was counted
-	Detail    string        `json:"reason,omitempty"` // why cut or out, for people
+	ID        int             `json:"id,omitempty"` // its id in the prompt, from 1; 0 when out
+	Knowledge string          `json:"kb_id"`
+	Doc       string          `json:"doc_id"`
+	Chunk     int             `json:"chunk"`
+	Name      string          `json:"name"`
+	Section   string          `json:"section,omitempty"`
+	Score     float64         `json:"score"`
+	Relevance float64         `json:"relevance"`              // of Score among those of all bases, from 0 to 1; 0.5 is the calibrated least score
+	Arm       retrieval.Arm   `json:"arm,omitempty"`          // that speaks most for it, where its base is searched by several
+	Reranked  *float64        `json:"rerank_score,omitempty"` // that a reranker gave it; nil where none did
+	Grade     retrieval.Grade `json:"grade,omitempty"`        // where the policy grades
+	Graded    *float64        `json:"grade_score,omitempty"`  // that a grader gave it; nil where none did
+	Fate      Fate            `json:"fate"`
+	Tokens    int             `json:"tokens"`           // tokens of its block in the prompt
+	Demand    int             `json:"demand,omitempty"` // tokens of its whole block, if it was counted
+	Detail    string          `json:"reason,omitempty"` // why cut or out, for people
 
 	Neighbours int `json:"neighbours,omitempty"` // neighbouring chunks that its block holds too
 
@@ -175,13 +177,14 @@ type Ledger struct {
 
 	*retrieval.Planned                     // what came of planning; nil where the policy plans nothing
 	Reranked           *retrieval.Reranked `json:"rerank,omitempty"` // what came of reranking, likewise
+	Graded             *retrieval.Graded   `json:"grade,omitempty"`  // what came of grading, likewise
 
 	Unembedded retrieval.EmbedReason `json:"embed,omitempty"` // why the question's vector is missing; "" if it is not
 	Late       int                   `json:"late,omitempty"`  // plan, vectors, searches and scores that had not come in time
 }
 
 func newEntry(s *retrieval.Source) SourceEntry {
-	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, Reranked: s.RerankScore}
+	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, Reranked: s.RerankScore, Grade: s.Grade, Graded: s.GradeScore}
 }
 
 // Whole returns the ledger with all that was retrieved among its Sources.
@@ -231,6 +234,9 @@ func (j *job) account(res *Result, f *fitResult) {
 	if l.Reranked = res.Retrieval.Reranked; l.Reranked == nil {
 		l.Reranked = j.policy.Rerank.Unasked(res.Retrieval.Cache == retrieval.CacheHit)
 	}
+	if l.Graded = res.Retrieval.Graded; l.Graded == nil {
+		l.Graded = j.policy.Grade.Unasked()
+	}
 	l.Unembedded, l.Late = res.Retrieval.Unembedded, late(res.Retrieval.Late, l)
 	if res.Outcome == Injected {
 		l.Placement, l.Assembled = j.placement, l.assembly()
@@ -256,6 +262,9 @@ func late(searched int, l *Ledger) int {
 		searched++
 	}
 	if l.Reranked.Failed() == retrieval.RerankTimeout {
+		searched++
+	}
+	if l.Graded.Failed() == retrieval.RerankTimeout {
 		searched++
 	}
 	return searched

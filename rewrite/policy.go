@@ -141,9 +141,11 @@ type Policy struct {
 	Search    retrieval.Settings
 	Planner   retrieval.PlanSettings   `json:",omitzero"`
 	Rerank    retrieval.RerankSettings `json:",omitzero"`
+	Grade     retrieval.GradeSettings  `json:",omitzero"`
 
 	PlannedBy  retrieval.Planner  `json:"-"` // whom Planner asks for this request; nil: nobody
 	RerankedBy retrieval.Reranker `json:"-"` // whom Rerank asks, likewise
+	GradedBy   retrieval.Reranker `json:"-"` // whom Grade asks, likewise
 
 	Claimed *filter.Filter `json:"-"` // Filter as it was before WithClaims; nil: it has no claims
 
@@ -226,7 +228,7 @@ func (p *Policy) Planning(model string, earlier []string) *retrieval.Planning {
 	settings.Model = cmp.Or(settings.Model, model)
 	return &retrieval.Planning{
 		PlanSettings: settings, Planner: p.PlannedBy, Earlier: earlier[:min(len(earlier), settings.Turns)],
-		MaySkip: p.Grounding != GroundingStrict && p.Empty() != EmptyRefuse,
+		MaySkip: p.Grounding != GroundingStrict && p.Empty() != EmptyRefuse && !p.Planner.Replan, // then it was searched
 	}
 }
 
@@ -236,6 +238,14 @@ func (p *Policy) Reranking() *retrieval.Reranking {
 		return nil
 	}
 	return &retrieval.Reranking{RerankSettings: p.Rerank, Reranker: p.RerankedBy}
+}
+
+// grading is what grades what is selected; nil where nothing is graded.
+func (p *Policy) grading() *retrieval.Grading {
+	if p.Grade.By == retrieval.GradeByNobody {
+		return nil
+	}
+	return &retrieval.Grading{GradeSettings: p.Grade, Grader: p.GradedBy}
 }
 
 // Options are what one request asks of its policy, from headers or the body

@@ -203,7 +203,7 @@ func (rw *Rewriter) retrieve(ctx context.Context, j *job) retrieval.Result {
 	found, err := rw.Retriever.Retrieve(ctx, retrieval.Query{
 		Tenant: j.policy.Tenant, Filter: j.policy.Filter, Bases: bases, Text: j.query, Previous: j.previous,
 		Encoding: j.model.Encoding, Settings: j.policy.Search, Planning: j.policy.Planning(j.req.Model, j.earlier),
-		Reranking: j.policy.Reranking(),
+		Reranking: j.policy.Reranking(), Grading: j.policy.grading(),
 	})
 	if err != nil && !found.Reason.Failed() {
 		found.Reason = retrieval.ReasonError

@@ -124,6 +124,7 @@ const (
 	Embedding Kind = "embedding" // a client's call for embeddings, or our own
 	Planner   Kind = "planner"   // a call that plans searches
 	Rerank    Kind = "rerank"    // a call that orders what was found
+	Grade     Kind = "grade"     // a call that grades what was found
 	Tool      Kind = "tool"      // a later round of a call with tools
 	Stage     Kind = "stage"     // a later stage of a staged answer
 	Other     Kind = "other"     // a client's call to another listed route
@@ -132,7 +133,7 @@ const (
 // Kinds returns all kinds.
 func Kinds() []Kind { return slices.Clone(kindNames[:]) }
 
-var kindNames = [...]Kind{Chat, Embedding, Planner, Rerank, Tool, Stage, Other}
+var kindNames = [...]Kind{Chat, Embedding, Planner, Rerank, Grade, Tool, Stage, Other}
 
 // Errors of ledgers. Any other error means that the ledger could not be reached or
 // written; whether the call took effect is then not known.

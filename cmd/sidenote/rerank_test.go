@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A judge is a service that reranks in all dialects. The document about snails is the best. What it
-// answers depends on a sign in the question.
+// A judge is a service that reranks in all dialects, grades and plans. The document about snails is the
+// best. What it answers depends on a sign in the question.
 type judge struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -58,8 +58,12 @@ func (j *judge) answer(w http.ResponseWriter, r *http.Request, leaving <-chan st
 	list := []map[string]any{}
 	for i, text := range texts {
 		score := 0.1
-		if strings.Contains(text, "snails") {
+		switch {
+		case strings.Contains(req.Query, "∅"):
+		case strings.Contains(text, "snails"):
 			score = 0.9
+		case strings.Contains(req.Query, "≈"):
+			score = 0.5
 		}
 		switch {
 		case chat:
@@ -97,6 +101,8 @@ func (j *judge) answer(w http.ResponseWriter, r *http.Request, leaving <-chan st
 	}
 	var answer any = list
 	switch {
+	case chat && len(texts) == 0: // a planner asks
+		answer = map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": `{"queries": ["snails"]}`}}}}
 	case chat:
 		text, _ := json.Marshal(map[string]any{"scores": list})
 		answer = map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": string(text)}}}, "usage": map[string]any{"prompt_tokens": 300, "completion_tokens": 20}}

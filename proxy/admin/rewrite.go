@@ -31,6 +31,7 @@ type timings struct {
 	Plan     float64 `json:"plan,omitempty"`
 	Retrieve float64 `json:"retrieve"`
 	Rerank   float64 `json:"rerank,omitempty"` // part of Retrieve
+	Grade    float64 `json:"grade,omitempty"`  // likewise
 	Fit      float64 `json:"fit"`
 	Edit     float64 `json:"edit"`
 }
@@ -97,7 +98,7 @@ func writeDryRun(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Polic
 		Status:  string(report.AppendStatus(nil, rep)),
 		Sources: string(report.AppendSources(nil, res.Ledger.Sources, tenant.Expose)),
 		Ledger:  res.Ledger.Whole(),
-		Timings: timings{planTook(res), report.Milliseconds(res.RetrieveTook), rerankTook(res), report.Milliseconds(res.FitTook), report.Milliseconds(res.EditTook)},
+		Timings: timings{planTook(res), report.Milliseconds(res.RetrieveTook), rerankTook(res), gradeTook(res), report.Milliseconds(res.FitTook), report.Milliseconds(res.EditTook)},
 	}
 	request := []byte("null")
 	switch res.Outcome {
@@ -152,4 +153,11 @@ func (h *Handler) tenant(ctx *fasthttp.RequestCtx) (*proxy.Policy, error) {
 		return nil, optionError("tenant", "There is no tenant %q.", name)
 	}
 	return p, nil
+}
+
+func gradeTook(res *rewrite.Result) float64 {
+	if res.Ledger.Graded == nil {
+		return 0
+	}
+	return report.Milliseconds(res.Ledger.Graded.Took)
 }

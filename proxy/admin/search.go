@@ -59,16 +59,18 @@ type Term struct {
 
 // A FoundSource is a chunk that was found.
 type FoundSource struct {
-	Knowledge string        `json:"kb_id"`
-	Doc       string        `json:"doc_id"`
-	Chunk     int           `json:"chunk"`
-	Name      string        `json:"name"`
-	Section   string        `json:"section,omitempty"`
-	Score     float64       `json:"score"`
-	Relevance float64       `json:"relevance"`              // of the score among those of all bases, from 0 to 1
-	Arm       retrieval.Arm `json:"arm,omitempty"`          // that speaks most for it, where its base is searched by several
-	Reranked  *float64      `json:"rerank_score,omitempty"` // that a reranker gave it; nil where none did
-	Text      string        `json:"text,omitempty"`
+	Knowledge string          `json:"kb_id"`
+	Doc       string          `json:"doc_id"`
+	Chunk     int             `json:"chunk"`
+	Name      string          `json:"name"`
+	Section   string          `json:"section,omitempty"`
+	Score     float64         `json:"score"`
+	Relevance float64         `json:"relevance"`              // of the score among those of all bases, from 0 to 1
+	Arm       retrieval.Arm   `json:"arm,omitempty"`          // that speaks most for it, where its base is searched by several
+	Reranked  *float64        `json:"rerank_score,omitempty"` // that a reranker gave it; nil where none did
+	Grade     retrieval.Grade `json:"grade,omitempty"`        // where it was graded
+	Graded    *float64        `json:"grade_score,omitempty"`  // that a grader gave it; nil where none did
+	Text      string          `json:"text,omitempty"`
 
 	Words  float64 `json:"words_score,omitempty"` // of a base with vectors: the score by words; of the command's --explain
 	Cosine float64 `json:"cosine,omitempty"`      // likewise: of its vector with that of the question
@@ -201,5 +203,5 @@ func NewSearchAnswer(res retrieval.Result) SearchAnswer {
 }
 
 func foundSource(s retrieval.Source) FoundSource {
-	return FoundSource{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, Reranked: s.RerankScore, Text: s.Text}
+	return FoundSource{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, Reranked: s.RerankScore, Grade: s.Grade, Graded: s.GradeScore, Text: s.Text}
 }

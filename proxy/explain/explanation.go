@@ -95,6 +95,7 @@ type Timings struct {
 	Plan      float64 `json:"plan,omitempty"`
 	Retrieve  float64 `json:"retrieve"`
 	Rerank    float64 `json:"rerank,omitempty"` // part of Retrieve
+	Grade     float64 `json:"grade,omitempty"`  // likewise
 	Fit       float64 `json:"fit"`
 	Edit      float64 `json:"edit"`
 	FirstByte float64 `json:"first_byte"` // of the answer
@@ -128,6 +129,9 @@ func newExplanation(r *entry) *Explanation {
 	}
 	if by := res.Ledger.Reranked; by != nil {
 		e.Timings.Rerank = report.Milliseconds(by.Took)
+	}
+	if by := res.Ledger.Graded; by != nil {
+		e.Timings.Grade = report.Milliseconds(by.Took)
 	}
 	if u := &r.Usage; r.UsageFound != "" {
 		e.Usage = &Usage{r.UsageFound, u.Input, u.CachedInput, u.Output, u.Reasoning}

@@ -20,7 +20,7 @@ const (
 	FewerSources   Rung = "fewer_sources"   // half as many sources, in half the context tokens
 	ShorterSources Rung = "shorter_sources" // half as many sources, in a quarter of the context tokens
 	NoPlanner      Rung = "no_planner"      // nothing is planned
-	NoReranker     Rung = "no_reranker"     // nothing is reranked; on no ladder, as it is always tried
+	NoReranker     Rung = "no_reranker"     // nothing is reranked or graded; on no ladder, as it is always tried
 	NoSources      Rung = "no_sources"      // the request as it came
 	Refuse         Rung = "refuse"          // ends each ladder
 )

@@ -40,17 +40,17 @@ type Metrics struct {
 	registry           *prometheus.Registry
 	tenants, upstreams *names
 
-	requests, untouched, degraded, shed *prometheus.CounterVec
-	inFlight, streams                   prometheus.Gauge
-	overhead, stages, durations         *prometheus.HistogramVec
-	upstreamRequests                    *prometheus.CounterVec
-	upstreamCancelled                   *prometheus.CounterVec
-	upstreamTruncated                   *prometheus.CounterVec
-	contextTokens, contextSources       prometheus.Observer
-	tokens, excluded, planned, reranked *prometheus.CounterVec
-	modelUnknown, panics                prometheus.Counter
-	byRequest                           recentSeries[requestKey, *requestSeries]
-	fixed                               fixed
+	requests, untouched, degraded, shed         *prometheus.CounterVec
+	inFlight, streams                           prometheus.Gauge
+	overhead, stages, durations                 *prometheus.HistogramVec
+	upstreamRequests                            *prometheus.CounterVec
+	upstreamCancelled                           *prometheus.CounterVec
+	upstreamTruncated                           *prometheus.CounterVec
+	contextTokens, contextSources               prometheus.Observer
+	tokens, excluded, planned, reranked, graded *prometheus.CounterVec
+	modelUnknown, panics                        prometheus.Counter
+	byRequest                                   recentSeries[requestKey, *requestSeries]
+	fixed                                       fixed
 
 	*cacheMetrics
 	baseMetrics
@@ -84,6 +84,7 @@ func New(n Names) *Metrics {
 	m.tokens = f.counters("tokens_total", "Tokens by kind; injected: added by rewrites; the others: as upstreams told them.", "tenant", "kind")
 	m.excluded = f.counters("sources_excluded_total", "Retrieved chunks that did not reach the prompt.", "reason")
 	m.reranked = f.counters("reranks_total", "Chats whose policy has a reranker, by what came of it.", "reason")
+	m.graded = f.counters("grades_total", "Chats whose policy grades what was found, by what came of it and the verdict.", "reason", "verdict")
 	m.planned = f.counters("plans_total", "Chats whose policy has a planner, by what came of it.", "reason")
 	m.modelUnknown = f.counters("model_unknown_total", "Chat requests for a model that no row of the model table matches.").WithLabelValues()
 	m.panics = f.counters("panics_total", "Bugs that ended what met them and nothing else; the log has their stacks.").WithLabelValues()
@@ -196,6 +197,7 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 			m.stages.WithLabelValues(string(retrieval.StageRerank)).Observe(by.Took.Seconds())
 		}
 	}
+	recordGraded(m, r)
 	if res.Model.Row == Other {
 		m.modelUnknown.Inc()
 	}

@@ -1,10 +1,13 @@
 package metrics
 
 import (
+	"cmp"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/report"
+	"sidenote/retrieval"
 )
 
 // usageMetrics compare our token counts with what upstreams bill. Their label "model"
@@ -32,7 +35,7 @@ func (m *Metrics) recordUsage(t *requestSeries, r *report.Report) {
 	}
 }
 
-// HelperUsed counts the tokens that calls of a planner or a reranker used, prompts and answers
+// HelperUsed counts the tokens that calls of a planner, reranker or grader used, prompts and answers
 // together.
 func HelperUsed(m *Metrics, tenant string, kind budget.Kind, tokens int64) {
 	m.tokens.WithLabelValues(m.tenants.label(tenant), string(kind)).Add(float64(tokens))
@@ -72,4 +75,19 @@ func (m *usageMetrics) recordRetry(upstream string, r *report.Report) {
 		result = "ok"
 	}
 	m.retried.WithLabelValues(upstream, result).Inc()
+}
+
+// recordGraded counts what came of grading.
+func recordGraded(m *Metrics, r *report.Report) {
+	if why := r.GradeFailed(); why != "" {
+		m.degraded.WithLabelValues(string(retrieval.StageGrade), string(why)).Inc()
+	}
+	by := r.Rewrite.Ledger.Graded
+	if by == nil {
+		return
+	}
+	m.graded.WithLabelValues(string(by.Reason), cmp.Or(string(by.Verdict), "none")).Inc()
+	if by.Documents > 0 && by.Reason != retrieval.RerankDisabled {
+		m.stages.WithLabelValues(string(retrieval.StageGrade)).Observe(by.Took.Seconds())
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 
@@ -50,8 +51,9 @@ var errPanic = errors.New("panic")
 // reserve reserves for calls, and as much as the request itself takes: a helper must not be the
 // reason why the request has no room any more. That part is given back with the rest when the
 // calls have ended. Where there is no room for both, the error wraps retrieval.ErrNotAsked, and the
-// *meter.Refusal where the ladder does not let a planner give way. A reranker always does.
-func (p *Planners) reserve(ctx context.Context, of *Request, kind budget.Kind, name string, m rewrite.Model, prompts ...llm.Prompt) (*bill, error) {
+// *meter.Refusal where the ladder does not let a planner give way. A reranker or grader always does.
+// before is how often calls of this kind were reserved for the request.
+func (p *Planners) reserve(ctx context.Context, of *Request, kind budget.Kind, before int, name string, m rewrite.Model, prompts ...llm.Prompt) (*bill, error) {
 	b := &bill{all: p, of: of, kind: kind, counter: m.Counter}
 	for _, prompt := range prompts {
 		n, _ := m.Counter.Count(prompt.Text)
@@ -78,7 +80,11 @@ func (p *Planners) reserve(ctx context.Context, of *Request, kind budget.Kind, n
 	if terms.Ladder = nil; yields {
 		terms.Ladder = []meter.Rung{rung}
 	}
-	call := meter.Call{Tenant: of.Tenant, ID: of.ID + ":" + string(kind), Kind: kind, Estimate: with}
+	id := of.ID + ":" + string(kind)
+	if before > 0 { // an ID that was settled is not reserved again
+		id += strconv.Itoa(before + 1)
+	}
+	call := meter.Call{Tenant: of.Tenant, ID: id, Kind: kind, Estimate: with}
 	hold, on, err := p.Meter.Reserve(ctx, &terms, call, func(meter.Rung) (budget.Amount, bool) { return budget.Amount{}, true })
 	switch {
 	case err == nil && on == rung:

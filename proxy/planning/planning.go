@@ -1,4 +1,4 @@
-// Package planning asks planners and rerankers on behalf of requests: in the name of whoever pays
+// Package planning asks planners, rerankers and graders on behalf of requests: in the name of whoever pays
 // for the request, within that tenant's budget, and not again where the same was asked before.
 package planning
 
@@ -45,20 +45,22 @@ type Upstream struct {
 	Own  http.Header // Sidenote's own key for it; nil: callers bring theirs
 }
 
-// Planners are what planners and rerankers of requests share. Models is required, Plans where there
-// are Upstreams, and Scores where there are Scorers or Judges; fields do not change once it is in use.
+// Planners are what planners, rerankers and graders of requests share. Models is required, Plans where
+// there are Upstreams, and Scores where there are Scorers, Judges or Graders; fields do not change once
+// it is in use.
 type Planners struct {
 	Upstreams map[string]Upstream // that plan
 	Plans     Plans
 	Scorers   map[Service]Scorer  // that rerank
 	Judges    map[string]Upstream // whose chat models do
+	Graders   map[string]Upstream // whose chat models grade
 	Scores    Scores
 	Models    rewrite.Models
 	Meter     *meter.Meter                                        // nil: nothing is reserved
 	Used      func(tenant string, kind budget.Kind, tokens int64) // hears of each answer
 }
 
-// A Request is one that something is planned or reranked for.
+// A Request is one that something is planned, reranked or graded for.
 type Request struct {
 	Tenant   string
 	ID       string // unique
@@ -72,6 +74,7 @@ type Request struct {
 
 	Settings retrieval.PlanSettings
 	Rerank   retrieval.RerankSettings
+	Grade    retrieval.GradeSettings
 	Terms    *meter.Terms  // of the tenant
 	Bare     budget.Amount // what the request takes without any source: a plan must leave room for it
 }
@@ -79,7 +82,7 @@ type Request struct {
 // DryRun is a request of nobody for a model. Helpers are asked in no caller's name, and its tenant
 // pays as for any other.
 func DryRun(p *rewrite.Policy, model string, terms *meter.Terms) Request {
-	return Request{Tenant: p.Tenant, ID: rand.Text(), Upstream: p.Upstream, Model: model, Settings: p.Planner, Rerank: p.Rerank, Terms: terms}
+	return Request{Tenant: p.Tenant, ID: rand.Text(), Upstream: p.Upstream, Model: model, Settings: p.Planner, Rerank: p.Rerank, Grade: p.Grade, Terms: terms}
 }
 
 // A Planner plans for one request. However often it is asked, the model is once at most: the
@@ -104,6 +107,9 @@ func (p *Planners) Help(policy *rewrite.Policy, of Request) (planner *Planner) {
 	}
 	if policy.Rerank.Documents > 0 {
 		policy.RerankedBy = p.Reranker(of)
+	}
+	if policy.Grade.By == retrieval.GradeByModel {
+		policy.GradedBy = p.Grader(of)
 	}
 	return planner
 }
@@ -167,7 +173,7 @@ func (p *Planner) ask(ctx, waiting context.Context, api API, to llm.Call, model 
 	if err != nil {
 		return retrieval.Plan{}, err
 	}
-	b, err := p.all.reserve(ctx, &p.of, budget.Planner, model, m, prompt)
+	b, err := p.all.reserve(ctx, &p.of, budget.Planner, 0, model, m, prompt)
 	if err != nil {
 		return retrieval.Plan{}, err
 	}

@@ -27,46 +27,66 @@ type Service struct {
 	Dialect  rerank.Dialect
 }
 
-// A Reranker reranks for one request. However often it is asked the same, the service is once: the
-// request is rewritten again where it has to be cheaper, and finds the same then.
+// A Reranker reranks, or grades, for one request. However often it is asked the same, the service is
+// once: the request is rewritten again where it has to be cheaper, and finds the same then.
 type Reranker struct {
-	all *Planners
-	of  Request
+	all      *Planners
+	of       Request
+	kind     budget.Kind
+	settings retrieval.RerankSettings
+	judges   map[string]Upstream // whose chat models it asks
 
-	mu        sync.Mutex
+	mu    sync.Mutex
+	asked []scored
+}
+
+// A scored is what a service was asked, with its answer.
+type scored struct {
 	query     string
-	documents []string // nil until it is asked
+	documents []string
 	scores    []float64
 	err       error
 }
 
 // Reranker returns the reranker of a request.
-func (p *Planners) Reranker(of Request) *Reranker { return &Reranker{all: p, of: of} }
+func (p *Planners) Reranker(of Request) *Reranker {
+	return &Reranker{all: p, of: of, kind: budget.Rerank, settings: of.Rerank, judges: p.Judges}
+}
+
+// Grader returns the grader of a request, by the scores of a chat model.
+func (p *Planners) Grader(of Request) *Reranker {
+	by := retrieval.RerankSettings{Upstream: of.Grade.Upstream, Address: of.Grade.Address, Model: of.Grade.Model, Dialect: string(rerank.LLM)}
+	return &Reranker{all: p, of: of, kind: budget.Grade, settings: by, judges: p.Graders}
+}
 
 // Rerank implements retrieval.Reranker.
 func (r *Reranker) Rerank(ctx context.Context, query string, documents []string) ([]float64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.documents == nil || r.query != query || !slices.Equal(r.documents, documents) {
-		r.query, r.documents = query, documents
-		r.scores, r.err = r.find(ctx, query, documents)
+	for _, was := range r.asked {
+		if was.query == query && slices.Equal(was.documents, documents) {
+			return was.scores, was.err
+		}
 	}
-	return r.scores, r.err
+	scores, err := r.find(ctx, query, documents)
+	r.asked = append(r.asked, scored{query, documents, scores, err})
+	return scores, err
 }
 
 func (r *Reranker) find(ctx context.Context, query string, documents []string) ([]float64, error) {
-	s := &r.of.Rerank
+	s := &r.settings
 	scorer, scores := r.all.Scorers[Service{s.Upstream, rerank.Dialect(s.Dialect)}]
-	u, judges := r.all.Judges[s.Upstream]
+	u, judges := r.judges[s.Upstream]
 	if !scores && !(judges && s.Dialect == string(rerank.LLM)) {
 		return nil, fmt.Errorf("no service: %w", retrieval.ErrNotAsked)
 	}
 	key := []string{rerank.Version, s.Upstream, s.Address, s.Dialect, s.Model, query, digest(documents)}
+	before := len(r.asked) // a flight may outlive its caller
 	return r.all.Scores.Scores(ctx, r.of.Tenant, key, func(flight context.Context) ([]float64, error) {
 		if scores {
 			return scorer.Scores(flight, s.Model, query, documents)
 		}
-		return r.judge(flight, ctx, u, query, documents)
+		return r.judge(flight, ctx, u, before, query, documents)
 	})
 }
 
@@ -82,14 +102,14 @@ func digest(documents []string) string {
 
 // judge asks a chat model, by Sidenote's own key, and pays for it; waiting ends when nobody waits
 // for the scores any more.
-func (r *Reranker) judge(ctx, waiting context.Context, u Upstream, query string, documents []string) ([]float64, error) {
-	model := r.of.Rerank.Model
+func (r *Reranker) judge(ctx, waiting context.Context, u Upstream, before int, query string, documents []string) ([]float64, error) {
+	model := r.settings.Model
 	m := r.all.Models.Model(model)
 	prompts, parts, err := rerank.Prompts(llm.Model{Name: model, CompletionCap: m.CompletionCap}, query, documents)
 	if err != nil {
 		return nil, err
 	}
-	b, err := r.all.reserve(ctx, &r.of, budget.Rerank, model, m, prompts...)
+	b, err := r.all.reserve(ctx, &r.of, r.kind, before, model, m, prompts...)
 	if err != nil {
 		return nil, err
 	}

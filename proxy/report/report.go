@@ -209,6 +209,14 @@ func (r *Report) RerankFailed() retrieval.RerankReason {
 	return r.Rewrite.Ledger.Reranked.Failed()
 }
 
+// GradeFailed says why the grades that the policy asks for are missing; "" if they are not.
+func (r *Report) GradeFailed() retrieval.RerankReason {
+	if r.Outcome == rewrite.Refused {
+		return ""
+	}
+	return r.Rewrite.Ledger.Graded.Failed()
+}
+
 // A Recorder takes the Report of each request that ended. It must not keep or change
 // the Report, must not block, and must be safe for concurrent use.
 type Recorder interface{ Record(r *Report) }

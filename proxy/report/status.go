@@ -50,7 +50,7 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	l := &r.Rewrite.Ledger
 	if r.Outcome != rewrite.Injected {
 		dst = appendDegraded(dst, r)
-		dst = appendReranked(appendPlanned(dst, l.Planned), l.Reranked)
+		dst = appendStages(dst, l)
 		if r.Reason == rewrite.ReasonWindow {
 			dst = appendWindow(dst, l)
 		}
@@ -72,7 +72,7 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	if l.Planned == nil {
 		dst = append(dst, "; planner="+PlannerOff...)
 	}
-	dst = appendReranked(appendPlanned(dst, l.Planned), l.Reranked)
+	dst = appendStages(dst, l)
 	dst = appendCount(dst, "retrieval-ms", int(r.Rewrite.RetrieveTook.Milliseconds()))
 	dst = appendCount(dst, "rules", l.Rules)
 	dst = appendCount(dst, "tags", l.Tags)
@@ -113,6 +113,26 @@ func appendReranked(dst []byte, r *retrieval.Reranked) []byte {
 		return dst
 	}
 	return appendToken(append(dst, "; rerank="...), string(r.Reason))
+}
+
+// appendGraded appends what came of grading, likewise.
+func appendGraded(dst []byte, g *retrieval.Graded) []byte {
+	if g == nil {
+		return dst
+	}
+	dst = appendToken(append(dst, "; grade="...), string(g.Reason))
+	if g.Verdict != "" {
+		dst = appendToken(append(dst, "; verdict="...), string(g.Verdict))
+	}
+	if g.Rounds > 0 {
+		dst = appendCount(dst, "rounds", g.Rounds)
+	}
+	return dst
+}
+
+// appendStages appends what came of the stages beside the search.
+func appendStages(dst []byte, l *rewrite.Ledger) []byte {
+	return appendGraded(appendReranked(appendPlanned(dst, l.Planned), l.Reranked), l.Graded)
 }
 
 // appendDegraded appends the stage that the search did without, if it did, and what was late.

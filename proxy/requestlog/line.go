@@ -51,7 +51,7 @@ func appendLine(dst []byte, r *report.Report) []byte {
 		b = append(append(b, `","embed":"`...), why...)
 	}
 	b = appendPlanned(append(b, '"'), ledger)
-	b = appendReranked(b, ledger)
+	b = appendGraded(appendReranked(b, ledger), ledger)
 	if ledger.Late > 0 {
 		b = strconv.AppendInt(append(b, `,"late":`...), int64(ledger.Late), 10)
 	}
@@ -95,6 +95,20 @@ func appendReranked(b []byte, l *rewrite.Ledger) []byte {
 	b = appendText(append(b, `","rerank_model":`...), r.Model)
 	b = strconv.AppendInt(append(b, `,"rerank_documents":`...), int64(r.Documents), 10)
 	return appendMilliseconds(append(b, `,"rerank_ms":`...), r.Took)
+}
+
+// appendGraded appends what came of grading, likewise.
+func appendGraded(b []byte, l *rewrite.Ledger) []byte {
+	g := l.Graded
+	if g == nil {
+		return b
+	}
+	b = append(append(b, `,"grade":"`...), g.Reason...)
+	b = append(append(b, `","verdict":"`...), g.Verdict...)
+	b = appendText(append(b, `","grade_model":`...), g.Model)
+	b = strconv.AppendInt(append(b, `,"grade_documents":`...), int64(g.Documents), 10)
+	b = strconv.AppendInt(append(b, `,"grade_rounds":`...), int64(max(g.Rounds, 1)), 10)
+	return appendMilliseconds(append(b, `,"grade_ms":`...), g.Took)
 }
 
 // appendUsage appends the tokens that the answer told; nothing if it could not tell them.

@@ -68,6 +68,9 @@ func (l *Log) Record(r *report.Report) {
 	if why := r.RerankFailed(); why != "" {
 		l.degraded(degradation{"rerank", rewrite.Reason(why)})
 	}
+	if why := r.GradeFailed(); why != "" {
+		l.degraded(degradation{"grade", rewrite.Reason(why)})
+	}
 	if r.Reason == rewrite.ReasonRoute {
 		l.note(r.Route)
 	}

@@ -130,6 +130,7 @@ func checkTreatment(c checker, key string, t Treatment) {
 	}
 	checkPlanner(c, key+".planner", t.Planner)
 	checkRerank(c, key+".rerank", t.Rerank)
+	checkGrade(c, key, t)
 	names := map[Name]bool{"sources": true}
 	for i, part := range t.Components {
 		if names[part.Name] && part.Name != "" {

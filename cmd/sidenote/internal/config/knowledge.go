@@ -162,7 +162,7 @@ func (c *Config) VectorStore(name Name) vectorstore.Options {
 }
 
 // OnlyForKnowledge tells whether an upstream is used for vector stores of bases, for embeddings,
-// by planners or by rerankers, and for no request.
+// by planners, rerankers or graders, and for no request.
 func (c *Config) OnlyForKnowledge(upstream Name) bool {
 	for _, p := range c.tenants {
 		if p.Upstream == string(upstream) {
@@ -180,7 +180,7 @@ func (c *Config) OnlyForKnowledge(upstream Name) bool {
 			return true
 		}
 	}
-	return embeds && service == string(upstream) || PlannerUpstreams(c)[string(upstream)]
+	return embeds && service == string(upstream) || PlannerUpstreams(c)[string(upstream)] || GradeUpstreams(c)[string(upstream)]
 }
 
 // CheckFolders returns a Problems naming the bases whose path is not there. It

@@ -45,6 +45,7 @@ type Treatment struct {
 	Planner            Planner           `yaml:"planner"`
 	Retrieval          Retrieval         `yaml:"retrieval"`
 	Rerank             Rerank            `yaml:"rerank"`
+	Grade              Grade             `yaml:"grade"`
 	OnEmpty            rewrite.OnEmpty   `yaml:"on_empty,omitempty" of:"pass|notice|refuse"`
 	EmptyAnswer        string            `yaml:"empty_answer"`
 	OnFailure          OnFailure         `yaml:"on_failure"`
@@ -126,6 +127,7 @@ func DefaultPolicy() Policy {
 			DenseWeight: retrieval.DefaultDenseWeight,
 		},
 		Rerank:      defaultRerank(),
+		Grade:       defaultGrade(),
 		EmptyAnswer: p.EmptyAnswer,
 		OnFailure:   OnFailure{Retrieval: "pass", Partial: "pass", ContextLength: "retry"},
 		Expose:      report.ExposeNames,

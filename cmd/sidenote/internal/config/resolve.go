@@ -66,6 +66,8 @@ func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
 	}
 	out.Metered, out.OutputCap = out.Budget.Tokens(), int(p.MaxOutput)
 	out.Rewrite.Rerank = rerankSettings(c, p.Rerank)
+	out.Rewrite.Grade = gradeSettings(c, p.Grade)
+	out.Rewrite.Planner.Replan = p.Grade.replans()
 	out.Rewrite.Search.Thresholds = Thresholds(c.Knowledge, p.Knowledge)
 	return out
 }
@@ -122,7 +124,7 @@ func (c *Config) Tenant(name Name) (proxy.Policy, bool) {
 }
 
 // WorstRetrieval is the longest that any tenant's request waits for sources: for a plan, for Redis,
-// for the search, then for scores.
+// for the search, then for scores and grades; where it may search twice, for these again.
 func (c *Config) WorstRetrieval() time.Duration {
 	var worst, shared time.Duration
 	if c.Redis.Used() {
@@ -130,7 +132,11 @@ func (c *Config) WorstRetrieval() time.Duration {
 	}
 	for _, tenant := range c.tenants {
 		for p := range tenant.All {
-			worst = max(worst, p.Rewrite.Planner.Timeout+shared+p.Rewrite.Search.Deadline+p.Rewrite.Rerank.Timeout)
+			round := p.Rewrite.Search.Deadline + p.Rewrite.Rerank.Timeout + p.Rewrite.Grade.Timeout
+			if p.Rewrite.Planner.Replan {
+				round *= 2
+			}
+			worst = max(worst, p.Rewrite.Planner.Timeout+shared+round)
 		}
 	}
 	return worst

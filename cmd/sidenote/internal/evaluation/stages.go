@@ -149,8 +149,14 @@ func (s *Subject) count(ctx context.Context, e *engine.Engine, id string, c *kno
 // ErrNoModel says that nobody can tell which model plans.
 var ErrNoModel = errors.New("the policy's planner is auto, the model of the request; name one by --model")
 
+// ErrGraded says that a stage of the policy is not measured.
+var ErrGraded = errors.New("the policy grades, which eval does not measure; say grade: off in a copy of it")
+
 // stage makes what ranks, and answers, as requests of a policy do.
 func (s *Subject) stage(e *engine.Engine, p rewrite.Policy, model string) error {
+	if p.Grade.By != retrieval.GradeByNobody {
+		return ErrGraded
+	}
 	ranking, ordered, request := engine.Uncached(e)
 	words, vectors := engine.Arms(e)
 	add := func(name string, r retrieval.Retriever, plans bool) {

@@ -23,8 +23,8 @@ func PricesOfNothing(cfg *config.Config) (list config.Problems) {
 	return list
 }
 
-// HelpersWithoutPrice lists tenants whose money is limited and whose planner's or reranker's chat
-// model has no price, so that it would never be asked.
+// HelpersWithoutPrice lists tenants whose money is limited and whose planner's, reranker's or grader's
+// chat model has no price, so that it would never be asked.
 func HelpersWithoutPrice(cfg *config.Config) (list config.Problems) {
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
@@ -40,6 +40,7 @@ func HelpersWithoutPrice(cfg *config.Config) (list config.Problems) {
 		if p.Rewrite.Rerank.Dialect == string(rerank.LLM) {
 			lacks(p.Rewrite.Rerank.Model, "rerank.model", "reranked")
 		}
+		lacks(p.Rewrite.Grade.Model, "grade.model", "graded")
 	}
 	return list
 }

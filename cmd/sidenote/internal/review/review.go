@@ -17,6 +17,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config/origin"
 	"sidenote/proxy"
 	"sidenote/proxy/meter"
+	"sidenote/retrieval"
 )
 
 // Tenant prints what a tenant's requests get, with all that is inherited, and where
@@ -110,6 +111,13 @@ func Summary(w io.Writer, cfg *config.Config) {
 			fmt.Fprintf(w, "           reranker %s reads questions and what is found for them: the texts of %d candidates at most, %s\n",
 				strings.TrimSpace(s.Model+" on "+s.Upstream), s.Documents, s.Timeout)
 		}
+		switch s := p.Rewrite.Grade; s.By {
+		case retrieval.GradeByRerank:
+			fmt.Fprintf(w, "           the reranker's scores grade: relevant from %g, irrelevant below %g\n", s.Relevant, s.Irrelevant)
+		case retrieval.GradeByModel:
+			fmt.Fprintf(w, "           grader %s on %s reads questions and the texts of sources: relevant from %g, irrelevant below %g, %s\n",
+				s.Model, s.Upstream, s.Relevant, s.Irrelevant, s.Timeout)
+		}
 		if n := len(p.Overrides); n > 0 {
 			fmt.Fprintf(w, "           otherwise for some models or routes: %s, see --tenant %s\n", console.Plural(n, "override"), name)
 		}
@@ -137,10 +145,18 @@ func waits(cfg *config.Config) string {
 	if len(config.RerankServices(cfg)) > 0 {
 		list = append(list, "scores")
 	}
+	if len(config.GradeUpstreams(cfg)) > 0 {
+		list = append(list, "grades")
+	}
 	if len(list) == 1 {
 		return ""
 	}
-	return ": " + strings.Join(list, ", then ")
+	sum := ": " + strings.Join(list, ", then ")
+	if config.Replanning(cfg) {
+		sum += "; the search and what follows it twice where what is found is ambiguous"
+	}
+	return sum
+}
 }
 
 // limits are those of a tenant in words; "" if it has none.

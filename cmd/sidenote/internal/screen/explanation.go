@@ -107,6 +107,9 @@ func printLedger(w io.Writer, e *explain.Explanation) {
 		if s.Reranked != nil {
 			scores += fmt.Sprintf(", rerank %.3g", *s.Reranked)
 		}
+		if s.Grade != "" {
+			scores += ", " + gradeOf(s.Grade, s.Graded)
+		}
 		fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%-4s %-4s %s, %s, %d tokens  %s", s.Fate, console.Mark(s.ID), line, scores, s.Tokens, console.Clean(s.Detail))))
 	}
 }

@@ -62,10 +62,21 @@ func ledgerLine(src rewrite.SourceEntry, several bool) string {
 	if src.Reranked != nil {
 		parts = append(parts, fmt.Sprintf("rerank %.3g", *src.Reranked))
 	}
+	if src.Grade != "" {
+		parts = append(parts, gradeOf(src.Grade, src.Graded))
+	}
 	if src.Detail != "" {
 		parts = append(parts, console.Clean(src.Detail))
 	}
 	return strings.Join(parts, "  ")
+}
+
+// gradeOf is "relevant", or "relevant 0.9" with a grader's score.
+func gradeOf(g retrieval.Grade, score *float64) string {
+	if score == nil {
+		return string(g)
+	}
+	return fmt.Sprintf("%s %.3g", g, *score)
 }
 
 // counts prints the tokens that were added, and where, and those of the request.
@@ -81,6 +92,7 @@ func counts(w io.Writer, l *rewrite.Ledger) {
 	if r := l.Reranked; r != nil {
 		fmt.Fprintf(w, "rerank %s: %s, %s\n", r.Reason, console.Clean(strings.TrimSpace(r.Model+" on "+r.Upstream)), console.Plural(r.Documents, "document"))
 	}
+	graded(w, l.Graded)
 }
 
 // planned prints what came of planning, and what was searched beside the question.
@@ -92,6 +104,25 @@ func planned(w io.Writer, p *retrieval.Planned) {
 	for _, query := range p.Queries[min(1, len(p.Queries)):] {
 		fmt.Fprintf(w, "  also searched: %s\n", console.Fit(query, 100))
 	}
+}
+
+// graded prints what came of grading.
+func graded(w io.Writer, g *retrieval.Graded) {
+	if g == nil {
+		return
+	}
+	by := "scores of the reranker"
+	if g.By == retrieval.GradeByModel {
+		by = console.Clean(strings.TrimSpace(g.Model + " on " + g.Upstream))
+	}
+	line := fmt.Sprintf("grade %s: %s", g.Reason, by)
+	if g.Verdict != "" {
+		line += ", " + string(g.Verdict)
+	}
+	if g.Rounds > 1 {
+		line += fmt.Sprintf(" after %d rounds", g.Rounds)
+	}
+	fmt.Fprintln(w, line)
 }
 
 // windowLine shows how the model's window is used.

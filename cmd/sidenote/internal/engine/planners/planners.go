@@ -1,4 +1,4 @@
-// Package planners makes the planners and rerankers of a configuration: who asks the services, and
+// Package planners makes the planners, rerankers and graders of a configuration: who asks the services, and
 // the plans that are remembered.
 package planners
 
@@ -32,8 +32,8 @@ type Options struct {
 	Watch   func(name string, open func() bool) // shows whether an upstream is left alone
 }
 
-// Planners keeps the clients of the upstreams that planners and rerankers ask, and plans. It is safe
-// for concurrent use.
+// Planners keeps the clients of the upstreams that planners, rerankers and graders ask, and plans. It
+// is safe for concurrent use.
 type Planners struct {
 	options Options
 
@@ -51,7 +51,7 @@ type client struct {
 	service
 }
 
-// A service is asked by planners or rerankers: a llm.Client or a rerank.Client.
+// A service is asked by planners, rerankers or graders: a llm.Client or a rerank.Client.
 type service interface {
 	Skips() bool
 	Trouble() []string
@@ -61,32 +61,37 @@ type service interface {
 // New returns Planners without any client.
 func New(o Options) *Planners { return &Planners{options: o, clients: map[string]client{}} }
 
-// Of makes the planners and rerankers of a configuration; nil where no policy has one. What only an
-// earlier configuration asked stays open until keep is called.
+// Of makes the planners, rerankers and graders of a configuration; nil where no policy has one. What
+// only an earlier configuration asked stays open until keep is called.
 func (p *Planners) Of(cfg *config.Config, models rewrite.Models) (made *planning.Planners, keep func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	next := map[string]client{}
 	keep = func() { p.keep(next) }
-	asked, rerank := config.PlannerUpstreams(cfg), config.RerankServices(cfg)
-	if len(asked)+len(rerank) == 0 {
+	asked, rerank, grade := config.PlannerUpstreams(cfg), config.RerankServices(cfg), config.GradeUpstreams(cfg)
+	if len(asked)+len(rerank)+len(grade) == 0 {
 		return nil, keep, nil
 	}
-	if err := p.open(len(asked) > 0, len(rerank) > 0); err != nil {
+	if err := p.open(len(asked) > 0, len(rerank)+len(grade) > 0); err != nil {
 		return nil, nil, err
 	}
 	made = &planning.Planners{
-		Upstreams: map[string]planning.Upstream{}, Scorers: map[planning.Service]planning.Scorer{}, Judges: map[string]planning.Upstream{},
+		Scorers: map[planning.Service]planning.Scorer{}, Judges: map[string]planning.Upstream{},
 		Plans: p.plans, Scores: p.scores, Models: models, Meter: p.options.Meter,
 		Used: func(tenant string, kind budget.Kind, tokens int64) {
 			metrics.HelperUsed(p.options.Metrics, tenant, kind, tokens)
 		},
 	}
 	upstreams := config.ProxyUpstreams(cfg)
-	for name := range asked {
-		u := upstreams[name]
-		made.Upstreams[name] = planning.Upstream{API: p.chats("planner", u, next), Base: u.BaseURL.String(), Own: proxy.OwnKey(u)}
+	chats := func(use string, names map[string]bool) map[string]planning.Upstream {
+		of := map[string]planning.Upstream{}
+		for name := range names {
+			u := upstreams[name]
+			of[name] = planning.Upstream{API: p.chats(use, u, next), Base: u.BaseURL.String(), Own: proxy.OwnKey(u)}
+		}
+		return of
 	}
+	made.Upstreams, made.Graders = chats("planner", asked), chats("grade", grade)
 	p.addRerankers(made, rerank, upstreams, next)
 	return made, keep, nil
 }
