@@ -105,13 +105,18 @@ func heading(name string) string { return "# " + strings.ToUpper(name) + "\n" }
 // newBlock renders a source under an id and neutralises its text. Text that the search
 // engine neutralised at ingest passes unchanged.
 func newBlock(s *retrieval.Source, id int, p *Policy) sourceBlock {
+	return sourceBlock{source: s, raw: s.Text, head: headOf(s, id, p), body: safeBody(s.Text, p)}
+}
+
+// headOf returns the opening line of a source.
+func headOf(s *retrieval.Source, id int, p *Policy) string {
 	if p.SourcesFormat == SourcesPlain {
-		return sourceBlock{source: s, raw: s.Text, head: plainHead(s, id, p), body: safeBody(s.Text, p)}
+		return plainHead(s, id, p)
 	}
 	head := p.Template.tags.AppendOpen(make([]byte, 0, 192), tags.Source{
 		ID: id, Type: s.Type, KB: s.Knowledge, Doc: s.Doc, Name: s.Name, Section: s.Section,
 	}, p.SourceAttributes)
-	return sourceBlock{source: s, raw: s.Text, head: string(append(head, '\n')), body: safeBody(s.Text, p)}
+	return string(append(head, '\n'))
 }
 
 // plainHead is the line above a source without tags: its id, what it is called and where it

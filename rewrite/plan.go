@@ -193,22 +193,14 @@ func inOrder(elements []*element, o Order) []*element {
 	if o != OrderEdges {
 		return ordered
 	}
-	edges := make([]*element, len(ordered))
-	for i, e := range ordered {
-		at := i / 2
-		if i%2 == 1 {
-			at = len(ordered) - 1 - at
-		}
-		edges[at] = e
-	}
-	return edges
+	return atEdges(ordered)
 }
 
 // result makes the plan and returns what came of it.
 func (p *plan) result() *fitResult {
 	in := p.assemble()
 	s := p.sources
-	out := &fitResult{components: make([]ComponentEntry, len(p.elements)), sources: s.ledger, bases: map[string]int{}, exact: p.exact, requestSpecific: s.skippedPresent}
+	out := &fitResult{components: make([]ComponentEntry, len(p.elements)), sources: s.inPromptOrder(), bases: map[string]int{}, exact: p.exact, requestSpecific: s.skippedPresent}
 	demand := 0
 	for i, e := range p.elements {
 		out.components[i] = e.entry

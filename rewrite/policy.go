@@ -163,6 +163,7 @@ type Policy struct {
 	Order               Order
 	ComponentsFormat    ComponentsFormat `json:",omitempty"`
 	SourcesFormat       SourcesFormat    `json:",omitempty"`
+	SourceOrder         SourceOrder      `json:",omitempty"`
 
 	Citations        Citations
 	Grounding        Grounding

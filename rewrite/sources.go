@@ -17,7 +17,7 @@ type sourceList struct {
 	rules   int    // tokens of the rules
 
 	presence       present.Messages // finds texts in the request's own messages
-	bare           []sourceBlock    // rendered sources under ids 1…n, without neighbours
+	bare           []sourceBlock    // rendered sources by relevance, under ids 1…n, without neighbours
 	blocks         []sourceBlock    // the same, some with neighbours
 	ledger         []SourceEntry    // parallel to blocks
 	neighbourTexts []string         // texts of neighbours added in this fit or an earlier one
@@ -74,7 +74,7 @@ func (s *sourceList) weigh() int {
 	for i := range s.ledger {
 		s.ledger[i].Neighbours = 0
 	}
-	return s.element(s.blocks).tokens
+	return s.size(len(s.blocks))
 }
 
 func (s *sourceList) whole() taken { return s.first(len(s.blocks)) }
@@ -84,14 +84,14 @@ func (s *sourceList) first(n int) taken {
 	for i, b := range s.blocks[:n] {
 		s.keep(i, b, In, "", "")
 	}
-	return s.render(s.blocks[:n])
+	return s.show(n)
 }
 
 // cut takes the best sources that fit whole. If not even the first one fits, that one's
 // text is cut.
 func (s *sourceList) cut(room int) taken {
 	n := len(s.blocks)
-	for n > 0 && s.element(s.blocks[:n]).tokens > room {
+	for n > 0 && s.size(n) > room {
 		n--
 	}
 	s.drop(n, ExcludedBudget, "beyond the token budget")
@@ -218,5 +218,5 @@ func (s *sourceList) addNeighbours(room int) taken {
 	if !grown {
 		return taken{}
 	}
-	return s.render(s.blocks)
+	return s.show(len(s.blocks))
 }

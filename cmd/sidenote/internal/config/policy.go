@@ -66,6 +66,7 @@ func (c *Component) SetDefaults() { c.Priority = rewrite.PriorityMedium }
 type SourcesComponent struct {
 	Priority Priority `yaml:"priority"`
 	Format   string   `yaml:"format" of:"tags|plain"`
+	Order    string   `yaml:"order" of:"relevance|edges|document"` // of the sources themselves
 }
 
 // formatTags is the format of components and sources where none is chosen. It is not written, so
@@ -77,6 +78,16 @@ func formatOf(s string) string {
 		return ""
 	}
 	return s
+}
+
+// sourcesByRelevance is the order that is not written, so that it changes no policy's hash.
+const sourcesByRelevance = "relevance"
+
+func (s SourcesComponent) order() rewrite.SourceOrder {
+	if s.Order == sourcesByRelevance {
+		return rewrite.SourcesByRelevance
+	}
+	return rewrite.SourceOrder(s.Order)
 }
 
 // Retrieval is how sources are searched.
@@ -113,7 +124,7 @@ func DefaultPolicy() Policy {
 		Placement:          p.Placement,
 		ContextTokens:      Count(p.ContextTokens),
 		Order:              p.Order,
-		Sources:            SourcesComponent{Priority: Priority(p.Sources.Priority), Format: formatTags},
+		Sources:            SourcesComponent{Priority: Priority(p.Sources.Priority), Format: formatTags, Order: sourcesByRelevance},
 		ComponentsFormat:   formatTags,
 		SourceAttributes:   p.SourceAttributes,
 		Citations:          p.Citations,
@@ -150,7 +161,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 		Planner:   p.Planner.settings(),
 		Placement: p.Placement, ContextTokens: int(p.ContextTokens), ReserveOutputTokens: int(p.ReserveOutput), Template: p.Template,
 		Sources: rewrite.Component{Name: rewrite.SourcesName, Priority: int(p.Sources.Priority), Truncatable: true},
-		Order:   p.Order, Citations: p.Citations, Grounding: p.Grounding,
+		Order:   p.Order, SourceOrder: p.Sources.order(), Citations: p.Citations, Grounding: p.Grounding,
 		ComponentsFormat: rewrite.ComponentsFormat(formatOf(p.ComponentsFormat)), SourcesFormat: rewrite.SourcesFormat(formatOf(p.Sources.Format)),
 		SourceAttributes: p.SourceAttributes, Escape: p.Escape, MinTruncatedTokens: int(p.MinTruncatedTokens),
 		OnEmpty: p.OnEmpty, EmptyAnswer: p.EmptyAnswer, RefuseOnFailure: p.OnFailure.Retrieval == "refuse",

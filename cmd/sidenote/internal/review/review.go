@@ -157,7 +157,6 @@ func waits(cfg *config.Config) string {
 	}
 	return sum
 }
-}
 
 // limits are those of a tenant in words; "" if it has none.
 func limits(t *meter.Terms) string {

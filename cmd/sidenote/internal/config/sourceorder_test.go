@@ -1,0 +1,41 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/rewrite"
+)
+
+// The order of sources is inherited with their priority, by itself or not; the usual one changes no
+// hash.
+func TestSourceOrder(t *testing.T) {
+	hashes := map[rewrite.SourceOrder]string{}
+	for policies, want := range map[string]rewrite.SourceOrder{
+		"{default: {mode: inject}}":                rewrite.SourcesByRelevance,
+		"{default: {sources: {order: relevance}}}": rewrite.SourcesByRelevance,
+		"{default: {sources: {order: edges}}}":     rewrite.SourcesAtEdges,
+		"{base: {sources: {order: document}}, default: {extends: base, sources: {priority: high}}}": rewrite.SourcesByDocument,
+	} {
+		c, err := config.Load(disk{"c.yaml": up + "policies: " + policies}.source("c.yaml"))
+		if err != nil {
+			t.Fatalf("%s: %v", policies, err)
+		}
+		p, _ := c.Tenant("default")
+		if p.Rewrite.SourceOrder != want || p.Rewrite.Sources.Priority != rewrite.PriorityHigh {
+			t.Errorf("%s: %q, %+v", policies, p.Rewrite.SourceOrder, p.Rewrite.Sources)
+		}
+		if h, again := hashes[want]; again && h != p.Hash {
+			t.Errorf("%s: another hash for the same", policies)
+		}
+		hashes[want] = p.Hash
+	}
+	if a, b, c := hashes[rewrite.SourcesByRelevance], hashes[rewrite.SourcesAtEdges], hashes[rewrite.SourcesByDocument]; a == b || b == c || a == c {
+		t.Errorf("hashes %v", hashes)
+	}
+	_, err := config.Load(disk{"c.yaml": up + "policies: {default: {sources: {order: best}}}"}.source("c.yaml"))
+	if err == nil || !strings.Contains(err.Error(), `c.yaml:2:39: policies.default.sources.order: "best" is none of relevance, edges, document`) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,101 @@
+package rewrite
+
+import (
+	"cmp"
+	"slices"
+
+	"sidenote/retrieval"
+)
+
+// SourceOrder says in which order sources stand in the sources element. Which of them go in does not
+// depend on it: that is by relevance.
+type SourceOrder string
+
+// The orders.
+const (
+	SourcesByRelevance SourceOrder = ""         // best first
+	SourcesAtEdges     SourceOrder = "edges"    // best first and last, least in the middle (Liu et al., "Lost in the Middle", 2023, arXiv 2307.03172)
+	SourcesByDocument  SourceOrder = "document" // chunks of a document together, as they stand in it, documents by their best source
+)
+
+// inOrder are sources' numbers by relevance, from 0, in their order in the prompt.
+func (o SourceOrder) inOrder(blocks []sourceBlock) []int {
+	order := make([]int, len(blocks))
+	for i := range order {
+		order[i] = i
+	}
+	switch o {
+	case SourcesAtEdges:
+		return atEdges(order)
+	case SourcesByDocument:
+		best := func(i int) int {
+			return slices.IndexFunc(blocks, func(b sourceBlock) bool { return sameDocument(b.source, blocks[i].source) })
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			return cmp.Or(cmp.Compare(best(a), best(b)), cmp.Compare(blocks[a].source.Chunk, blocks[b].source.Chunk))
+		})
+	}
+	return order
+}
+
+func sameDocument(a, b *retrieval.Source) bool { return a.Knowledge == b.Knowledge && a.Doc == b.Doc }
+
+// atEdges returns what is listed best first with the best at both ends.
+func atEdges[T any](list []T) []T {
+	edges := make([]T, len(list))
+	for i, e := range list {
+		at := i / 2
+		if i%2 == 1 {
+			at = len(list) - 1 - at
+		}
+		edges[at] = e
+	}
+	return edges
+}
+
+// arranged returns the first n blocks in their order in the prompt, with their ids there; order are
+// their numbers.
+func (s *sourceList) arranged(n int) (blocks []sourceBlock, order []int) {
+	order = s.policy.SourceOrder.inOrder(s.blocks[:n])
+	blocks = make([]sourceBlock, n)
+	for at, i := range order {
+		b := s.blocks[i]
+		if at != i {
+			b.head = headOf(b.source, at+1, s.policy)
+			b = s.weighed(b)
+		}
+		blocks[at] = b
+	}
+	return blocks, order
+}
+
+// size is the count of an element with the first n blocks.
+func (s *sourceList) size(n int) int {
+	if s.policy.SourceOrder == SourcesByRelevance {
+		return s.element(s.blocks[:n]).tokens
+	}
+	blocks, _ := s.arranged(n)
+	return s.element(blocks).tokens
+}
+
+// show renders an element with the first n blocks, and notes their ids.
+func (s *sourceList) show(n int) taken {
+	if s.policy.SourceOrder == SourcesByRelevance {
+		return s.render(s.blocks[:n])
+	}
+	blocks, order := s.arranged(n)
+	for at, i := range order {
+		s.ledger[i].ID, s.ledger[i].Tokens = at+1, blocks[at].tokens
+	}
+	return s.render(blocks)
+}
+
+// inPromptOrder is the ledger with what is in as it stands in the prompt, in front of what is out.
+func (s *sourceList) inPromptOrder() []SourceEntry {
+	in := slices.IndexFunc(s.ledger, func(e SourceEntry) bool { return e.ID == 0 })
+	if in < 0 {
+		in = len(s.ledger)
+	}
+	slices.SortStableFunc(s.ledger[:in], func(a, b SourceEntry) int { return cmp.Compare(a.ID, b.ID) })
+	return s.ledger
+}
