@@ -125,6 +125,15 @@ func (p Prepare) next(ctx context.Context, q Query) (Result, error) {
 	return res, err
 }
 
+// Locate finds texts as Next does.
+func (p Prepare) Locate(ctx context.Context, q Query, hits []*Source) (Texts, error) {
+	next, ok := p.Next.(Locator)
+	if !ok {
+		return nil, fmt.Errorf("texts are not kept here: %w", ErrNoHit)
+	}
+	return next.Locate(ctx, q, hits)
+}
+
 // bases looks up the bases of a query, and sorts them: their order means nothing, so it
 // must not change the cache key.
 func (p Prepare) bases(asked []Ref) (ready, indexing []Ref) {

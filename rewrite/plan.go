@@ -57,6 +57,7 @@ func (j *job) newPlan(m *memo, sources []retrieval.Source, notice bool) *plan {
 			fixed = noticeEmpty
 		}
 		p.sources = newSourceList(&p.meter, renderings{m, j.policy.Digest, j.model.Encoding}, sources, j.presence, fixed, closing(&p.policy, j.req.TextFormat))
+		p.sources.beside = j.beside
 		e := &element{Component: j.policy.Sources, content: p.sources, place: j.places.n - 1}
 		e.Name = SourcesName
 		p.elements = append(p.elements, e)

@@ -164,6 +164,7 @@ type Policy struct {
 	ComponentsFormat    ComponentsFormat `json:",omitempty"`
 	SourcesFormat       SourcesFormat    `json:",omitempty"`
 	SourceOrder         SourceOrder      `json:",omitempty"`
+	Neighbours          Neighbours       `json:",omitempty"`
 
 	Citations        Citations
 	Grounding        Grounding

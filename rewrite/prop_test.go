@@ -126,6 +126,7 @@ func policyGen() *rapid.Generator[rewrite.Policy] {
 		p.Template = template(rapid.SampledFrom([]string{"", "", "{{CONTEXT}}", "Asked: {{QUERY}}\n\n{{CONTEXT}}\n/end", "pre {{CONTEXT}}post", "\n{{CONTEXT}}{{QUERY}}"}).Draw(t, "template"))
 		p.Grounding = rapid.SampledFrom([]rewrite.Grounding{rewrite.GroundingDefault, rewrite.GroundingStrict}).Draw(t, "grounding")
 		p.SourceOrder = rapid.SampledFrom([]rewrite.SourceOrder{rewrite.SourcesByRelevance, rewrite.SourcesAtEdges, rewrite.SourcesByDocument}).Draw(t, "source order")
+		p.Neighbours = rapid.SampledFrom([]rewrite.Neighbours{rewrite.NeighboursAdjacent, rewrite.NeighboursSection, rewrite.NeighboursOff}).Draw(t, "neighbours")
 		p.Order = rapid.SampledFrom([]rewrite.Order{rewrite.OrderPriority, rewrite.OrderDeclared, rewrite.OrderEdges}).Draw(t, "order")
 		p.Escape = rapid.SampledFrom([]rewrite.Escape{rewrite.EscapeTags, rewrite.EscapeAll}).Draw(t, "escape")
 		p.ComponentsFormat = rapid.SampledFrom([]rewrite.ComponentsFormat{rewrite.ComponentsTags, rewrite.ComponentsHeadings}).Draw(t, "components format")

@@ -94,6 +94,9 @@ func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Optio
 	if j.window = (Window{Size: j.model.Window, Check: CheckNone}); p.CountWhole {
 		j.measureWindow()
 	}
+	if p.Neighbours == NeighboursSection {
+		j.beside = rw.besides(ctx, res.Retrieval.Bases, j.model.Encoding)
+	}
 	in := j.decide(&res, &rw.memo)
 	res.FitTook = time.Since(start) - res.RetrieveTook
 
@@ -120,9 +123,10 @@ type job struct {
 	previous []retrieval.Turn // the same, if it can join the search
 	last     int              // index of the last user message, -1 without one
 
-	presence     present.Messages // finds texts in the messages
-	skipped      []SourceEntry    // sources left out because the messages hold them already or they have no text
-	placement    Placement        // in force
+	presence     present.Messages                                          // finds texts in the messages
+	skipped      []SourceEntry                                             // sources left out because the messages hold them already or they have no text
+	beside       func(src *retrieval.Source, n int) (text string, ok bool) // reads the n-th chunk of its document, if that is in its section
+	placement    Placement                                                 // in force
 	places       places
 	rulesInBlock bool // the rules go into the block, not into the sources element
 }

@@ -22,6 +22,8 @@ type sourceList struct {
 	ledger         []SourceEntry    // parallel to blocks
 	neighbourTexts []string         // texts of neighbours added in this fit or an earlier one
 	skippedPresent bool             // a neighbour was left out because the messages hold its text
+
+	beside func(src *retrieval.Source, n int) (text string, ok bool) // reads another chunk of a source's section
 }
 
 // newSourceList renders and counts all sources once, before the room is known. The rules
@@ -167,56 +169,4 @@ func (s *sourceList) render(blocks []sourceBlock) taken {
 		t.parts = append(t.parts, s.close)
 	}
 	return t
-}
-
-// addNeighbours adds the chunks next to the sources, all of which are in, where room is
-// left: best source first, the following chunk before the preceding one, each chunk once.
-// It returns no parts if it adds none.
-func (s *sourceList) addNeighbours(room int) taken {
-	if !slices.ContainsFunc(s.blocks, func(b sourceBlock) bool { return b.source.Before != "" || b.source.After != "" }) {
-		return taken{}
-	}
-	type chunk struct {
-		kb, doc string
-		n       int
-	}
-	there := make(map[chunk]bool, 2*len(s.blocks))
-	for _, b := range s.blocks {
-		there[chunk{b.source.Knowledge, b.source.Doc, b.source.Chunk}] = true
-	}
-	grown := false
-	add := func(i, next int, text string) {
-		src := s.blocks[i].source
-		at := chunk{src.Knowledge, src.Doc, src.Chunk + next}
-		if !present.Visible(text) || there[at] {
-			return
-		}
-		b := s.blocks[i]
-		if next > 0 {
-			b.raw += "\n\n" + text
-		} else {
-			b.raw = text + "\n\n" + b.raw
-		}
-		b.body = safeBody(b.raw, s.policy) // neutralised after joining: a tag may be split over two chunks
-		b = s.weighed(b)
-		if more := b.tokens - s.blocks[i].tokens; more <= room {
-			if s.presence.Contain(text) {
-				s.skippedPresent = true
-				return
-			}
-			room -= more
-			s.neighbourTexts = append(s.neighbourTexts, text)
-			s.keep(i, b, In, "", "")
-			s.ledger[i].Neighbours++
-			there[at], grown = true, true
-		}
-	}
-	for i := range s.blocks {
-		add(i, +1, s.blocks[i].source.After)
-		add(i, -1, s.blocks[i].source.Before)
-	}
-	if !grown {
-		return taken{}
-	}
-	return s.show(len(s.blocks))
 }

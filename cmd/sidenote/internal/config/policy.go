@@ -64,9 +64,10 @@ func (c *Component) SetDefaults() { c.Priority = rewrite.PriorityMedium }
 
 // SourcesComponent places the sources among the components.
 type SourcesComponent struct {
-	Priority Priority `yaml:"priority"`
-	Format   string   `yaml:"format" of:"tags|plain"`
-	Order    string   `yaml:"order" of:"relevance|edges|document"` // of the sources themselves
+	Priority   Priority `yaml:"priority"`
+	Format     string   `yaml:"format" of:"tags|plain"`
+	Order      string   `yaml:"order" of:"relevance|edges|document"`  // of the sources themselves
+	Neighbours string   `yaml:"neighbours" of:"adjacent|section|off"` // chunks that go in with a source where room is left
 }
 
 // formatTags is the format of components and sources where none is chosen. It is not written, so
@@ -80,14 +81,24 @@ func formatOf(s string) string {
 	return s
 }
 
-// sourcesByRelevance is the order that is not written, so that it changes no policy's hash.
-const sourcesByRelevance = "relevance"
+// These are not written where nobody says otherwise, so that they change no policy's hash.
+const (
+	sourcesByRelevance = "relevance"
+	adjacentNeighbours = "adjacent"
+)
 
 func (s SourcesComponent) order() rewrite.SourceOrder {
 	if s.Order == sourcesByRelevance {
 		return rewrite.SourcesByRelevance
 	}
 	return rewrite.SourceOrder(s.Order)
+}
+
+func (s SourcesComponent) neighbours() rewrite.Neighbours {
+	if s.Neighbours == adjacentNeighbours {
+		return rewrite.NeighboursAdjacent
+	}
+	return rewrite.Neighbours(s.Neighbours)
 }
 
 // Retrieval is how sources are searched.
@@ -124,7 +135,7 @@ func DefaultPolicy() Policy {
 		Placement:          p.Placement,
 		ContextTokens:      Count(p.ContextTokens),
 		Order:              p.Order,
-		Sources:            SourcesComponent{Priority: Priority(p.Sources.Priority), Format: formatTags, Order: sourcesByRelevance},
+		Sources:            SourcesComponent{Priority: Priority(p.Sources.Priority), Format: formatTags, Order: sourcesByRelevance, Neighbours: adjacentNeighbours},
 		ComponentsFormat:   formatTags,
 		SourceAttributes:   p.SourceAttributes,
 		Citations:          p.Citations,
@@ -161,7 +172,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 		Planner:   p.Planner.settings(),
 		Placement: p.Placement, ContextTokens: int(p.ContextTokens), ReserveOutputTokens: int(p.ReserveOutput), Template: p.Template,
 		Sources: rewrite.Component{Name: rewrite.SourcesName, Priority: int(p.Sources.Priority), Truncatable: true},
-		Order:   p.Order, SourceOrder: p.Sources.order(), Citations: p.Citations, Grounding: p.Grounding,
+		Order:   p.Order, SourceOrder: p.Sources.order(), Neighbours: p.Sources.neighbours(), Citations: p.Citations, Grounding: p.Grounding,
 		ComponentsFormat: rewrite.ComponentsFormat(formatOf(p.ComponentsFormat)), SourcesFormat: rewrite.SourcesFormat(formatOf(p.Sources.Format)),
 		SourceAttributes: p.SourceAttributes, Escape: p.Escape, MinTruncatedTokens: int(p.MinTruncatedTokens),
 		OnEmpty: p.OnEmpty, EmptyAnswer: p.EmptyAnswer, RefuseOnFailure: p.OnFailure.Retrieval == "refuse",

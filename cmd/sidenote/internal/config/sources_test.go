@@ -39,3 +39,28 @@ func TestSourceOrder(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Neighbours are a policy's, and the usual ones change no hash.
+func TestNeighbours(t *testing.T) {
+	hashes := map[string]rewrite.Neighbours{}
+	for _, c := range []struct {
+		policy string
+		want   rewrite.Neighbours
+	}{
+		{"mode: inject", rewrite.NeighboursAdjacent}, {"sources: {neighbours: adjacent}", rewrite.NeighboursAdjacent},
+		{"sources: {neighbours: section}", rewrite.NeighboursSection}, {"sources: {neighbours: off}", rewrite.NeighboursOff},
+	} {
+		l, err := config.Load(disk{"c.yaml": up + "policies: {default: {" + c.policy + "}}"}.source("c.yaml"))
+		if err != nil {
+			t.Fatalf("%s: %v", c.policy, err)
+		}
+		p, _ := l.Tenant("default")
+		if was, again := hashes[p.Hash]; p.Rewrite.Neighbours != c.want || again && was != c.want {
+			t.Errorf("%s: %q, hash %s of %q, too", c.policy, p.Rewrite.Neighbours, p.Hash, was)
+		}
+		hashes[p.Hash] = c.want
+	}
+	if len(hashes) != 3 {
+		t.Errorf("hashes %v", hashes)
+	}
+}

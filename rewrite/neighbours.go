@@ -1,0 +1,130 @@
+package rewrite
+
+import (
+	"context"
+	"slices"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite/present"
+)
+
+// Neighbours says which chunks beside a source go in with it where room is left.
+type Neighbours string
+
+// The kinds.
+const (
+	NeighboursAdjacent Neighbours = ""        // the one before and the one after, of whatever section
+	NeighboursSection  Neighbours = "section" // a range of its section, read where room is left
+	NeighboursOff      Neighbours = "off"
+)
+
+// maxNeighbours is how many chunks of a section go in on each side of a source at most.
+const maxNeighbours = 4
+
+// A neighbourhood adds neighbours to sources, all of which are in. Each chunk comes once.
+type neighbourhood struct {
+	*sourceList
+	room  int
+	there map[chunkID]bool
+	grown bool
+}
+
+type chunkID struct {
+	knowledge, doc string
+	n              int
+}
+
+// addNeighbours adds the chunks next to the sources, all of which are in, where room is
+// left: best source first, the following chunk before the preceding one. It returns no parts if it
+// adds none.
+func (s *sourceList) addNeighbours(room int) taken {
+	if s.policy.Neighbours == NeighboursAdjacent && !slices.ContainsFunc(s.blocks, func(b sourceBlock) bool { return b.source.Before != "" || b.source.After != "" }) {
+		return taken{}
+	}
+	h := neighbourhood{sourceList: s, room: room, there: make(map[chunkID]bool, 2*len(s.blocks))}
+	for _, b := range s.blocks {
+		h.there[chunkID{b.source.Knowledge, b.source.Doc, b.source.Chunk}] = true
+	}
+	switch s.policy.Neighbours {
+	case NeighboursAdjacent:
+		for i := range s.blocks {
+			h.add(i, +1, s.blocks[i].source.After)
+			h.add(i, -1, s.blocks[i].source.Before)
+		}
+	case NeighboursSection:
+		h.addSections()
+	}
+	if !h.grown {
+		return taken{}
+	}
+	return s.show(len(s.blocks))
+}
+
+// addSections adds ranges of the sources' sections, a chunk on each side of each source at a time. A
+// side ends where its section does, and before what does not fit or is there already.
+func (h *neighbourhood) addSections() {
+	ended := map[[2]int]bool{} // by source and side
+	for distance := 1; distance <= maxNeighbours; distance++ {
+		for i := range h.blocks {
+			for _, side := range [...]int{+1, -1} {
+				at := [2]int{i, side}
+				if h.room <= 0 || ended[at] {
+					continue
+				}
+				text, ok := h.beside(h.blocks[i].source, h.blocks[i].source.Chunk+side*distance)
+				ended[at] = !ok || !h.add(i, side*distance, text)
+			}
+		}
+	}
+}
+
+// add adds a chunk, so many behind a source, at the end or the beginning of its text. It returns
+// false if it does not.
+func (h *neighbourhood) add(i, next int, text string) bool {
+	src := h.blocks[i].source
+	at := chunkID{src.Knowledge, src.Doc, src.Chunk + next}
+	if !present.Visible(text) || h.there[at] {
+		return false
+	}
+	b := h.blocks[i]
+	if next > 0 {
+		b.raw += "\n\n" + text
+	} else {
+		b.raw = text + "\n\n" + b.raw
+	}
+	b.body = safeBody(b.raw, h.policy) // neutralised after joining: a tag may be split over two chunks
+	b = h.weighed(b)
+	more := b.tokens - h.blocks[i].tokens
+	if more > h.room {
+		return false
+	}
+	if h.presence.Contain(text) {
+		h.skippedPresent = true
+		return false
+	}
+	h.room -= more
+	h.neighbourTexts = append(h.neighbourTexts, text)
+	h.keep(i, b, In, "", "")
+	h.ledger[i].Neighbours++
+	h.there[at], h.grown = true, true
+	return true
+}
+
+// besides returns what reads other chunks of the sections of sources, in the generations that were
+// searched. They are optional: what cannot be read is not there.
+func (rw *Rewriter) besides(ctx context.Context, bases []retrieval.Ref, encoding string) func(src *retrieval.Source, n int) (string, bool) {
+	locator, ok := rw.Retriever.(retrieval.Locator)
+	return func(src *retrieval.Source, n int) (string, bool) {
+		if !ok || !src.At.Kept || n < 0 {
+			return "", false
+		}
+		hit := retrieval.Source{Knowledge: src.Knowledge, Doc: src.Doc, Chunk: n, At: src.At}
+		hit.At.Text += n - src.Chunk // a guess
+		hits := []*retrieval.Source{&hit}
+		texts, err := locator.Locate(ctx, retrieval.Query{Bases: bases, Encoding: encoding}, hits)
+		if err != nil || texts.Read(hits, nil) != nil || hit.Section != src.Section {
+			return "", false
+		}
+		return hit.Text, true
+	}
+}
