@@ -250,6 +250,12 @@ func (p *Policy) grading() *retrieval.Grading {
 	return &retrieval.Grading{GradeSettings: p.Grade, Grader: p.GradedBy}
 }
 
+// AddStages lets the policy's planner, reranker and grader take part in a search for a model; earlier
+// are texts that the user said before, last first.
+func (p *Policy) AddStages(q *retrieval.Query, model string, earlier []string) {
+	q.Planning, q.Reranking, q.Grading = p.Planning(model, earlier), p.Reranking(), p.grading()
+}
+
 // Options are what one request asks of its policy, from headers or the body
 // field. Nil and empty fields ask for nothing.
 type Options struct {

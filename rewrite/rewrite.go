@@ -204,11 +204,12 @@ func (rw *Rewriter) retrieve(ctx context.Context, j *job) retrieval.Result {
 	for i, id := range j.policy.Knowledge {
 		bases[i].Knowledge = id
 	}
-	found, err := rw.Retriever.Retrieve(ctx, retrieval.Query{
+	q := retrieval.Query{
 		Tenant: j.policy.Tenant, Filter: j.policy.Filter, Bases: bases, Text: j.query, Previous: j.previous,
-		Encoding: j.model.Encoding, Settings: j.policy.Search, Planning: j.policy.Planning(j.req.Model, j.earlier),
-		Reranking: j.policy.Reranking(), Grading: j.policy.grading(),
-	})
+		Encoding: j.model.Encoding, Settings: j.policy.Search,
+	}
+	j.policy.AddStages(&q, j.req.Model, j.earlier)
+	found, err := rw.Retriever.Retrieve(ctx, q)
 	if err != nil && !found.Reason.Failed() {
 		found.Reason = retrieval.ReasonError
 	}

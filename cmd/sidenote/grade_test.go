@@ -172,6 +172,33 @@ func TestGradeByRerankScores(t *testing.T) {
 	}
 }
 
+// A search of the admin port asks no helper, unless it wants the stages of a tenant's policy, who pays
+// as for a dry run.
+func TestSearchByStages(t *testing.T) {
+	j := newJudge(t)
+	p := serveReranking(t, newRecorder(t), j, "{upstream: judge, dialect: tei}, planner: {model: m, upstream: judge}, grade: "+gradeByModel)
+	const query = `{"query": "What is in the garden?"`
+	if status, text := posted(t, p.admin+"/v1/search?tenant=default", "", query+"}"); status != 200 || strings.Contains(text, "rerank") || strings.Contains(text, "grade") || len(j.calls()) > 0 {
+		t.Errorf("%d %s", status, text)
+	}
+	_, text := posted(t, p.admin+"/v1/search?tenant=default", "", query+`, "stages": true}`)
+	for _, want := range []string{
+		`"data":[{"kb_id":"docs","doc_id":"visitor.md",`, `"rerank_score":0.9,"grade":"relevant","grade_score":0.9,`, `"reason":"grade","detail":"irrelevant: 0.1 \u003c 0.3"`,
+		`"retrieval_queries":["What is in the garden?","snails"]`, `"rerank":{"upstream":"judge","documents":4,"reason":"ok"}`,
+		`"grade":{"by":"llm","upstream":"judge","model":"m","documents":4,"reason":"ok","verdict":"relevant"}`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+	if calls := j.calls(); len(calls) != 6 { // a plan, a list to rerank, four parts to grade
+		t.Errorf("asked %q", calls)
+	}
+	if status, text := posted(t, p.admin+"/v1/search", "", query+`, "stages": true}`); status != 400 || !strings.Contains(text, "?tenant=") {
+		t.Errorf("of nobody: %d %s", status, text)
+	}
+}
+
 // Where a policy replans, the planner is asked only after an ambiguous verdict; its queries find what
 // the question did not.
 func TestGradeReplans(t *testing.T) {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/planning"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
@@ -21,6 +24,7 @@ import (
 type searchCmd struct {
 	Question string `arg:"" help:"What to look for."`
 	sourceFlags
+	Policy  string   `placeholder:"NAME" help:"Policy of --config, instead of a tenant's; its planner, reranker and grader are asked, too."`
 	Turn    []string `sep:"none" placeholder:"TEXT" help:"What the user said before, first turn first. Repeat for more."`
 	Filter  []string `sep:"none" placeholder:"JSON" help:"Only documents of these attributes, as in {\"type\": \"eq\", \"key\": \"audience\", \"value\": \"public\"}. Repeat for more: all must hold, and the policy's."`
 	Explain bool     `help:"Show every candidate in the order of its rank, with what it owes its score to, and why others are out."`
@@ -150,7 +154,7 @@ func (c *searchCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	e, policy, err := c.ready(a, true, nil)
+	e, policy, err := c.ready(a)
 	if err != nil {
 		return err
 	}
@@ -163,6 +167,11 @@ func (c *searchCmd) Run(a *app) error {
 	for _, id := range policy.Knowledge {
 		q.Bases = append(q.Bases, retrieval.Ref{Knowledge: id})
 	}
+	plain := q
+	if c.Policy != "" {
+		e.Planners.Help(&policy, planning.DryRun(&policy, "", nil))
+		policy.AddStages(&q, "", c.earlier())
+	}
 	res, err := e.Rewriter.Retriever.Retrieve(a.ctx, q)
 	if err != nil {
 		return err
@@ -172,7 +181,7 @@ func (c *searchCmd) Run(a *app) error {
 	}
 	found := screen.Found{Result: res, Settings: q.Settings}
 	if c.Explain {
-		if found.Told, err = engine.Explain(a.ctx, e, q); err != nil {
+		if found.Told, err = engine.Explain(a.ctx, e, plain); err != nil {
 			return err
 		}
 	}
@@ -187,9 +196,43 @@ func (c *searchCmd) Run(a *app) error {
 	case c.Explain:
 		found.Print(a.stdout)
 	default:
+		screen.Helpers(a.stderr, res.Planned, res.Reranked, res.Graded)
 		screen.Result(a.stdout, res, console.Columns(a.stdout))
 	}
 	return nil
+}
+
+// ready is sourceFlags.ready for the policy that --policy names.
+func (c *searchCmd) ready(a *app) (*engine.Engine, rewrite.Policy, error) {
+	if c.Policy == "" {
+		return c.sourceFlags.ready(a, true, nil)
+	}
+	if c.Tenant != "" {
+		return nil, rewrite.Policy{}, usageError{errors.New("--policy and --tenant both choose the policy; give one of them")}
+	}
+	cfg, err := c.load(a)
+	if err != nil {
+		return nil, rewrite.Policy{}, err
+	}
+	if cfg, err = config.Under(cfg, config.Name(c.Policy)); err != nil {
+		return nil, rewrite.Policy{}, usageError{fmt.Errorf("--policy: %w", err)}
+	}
+	if err := checkBases(cfg); err != nil {
+		return nil, rewrite.Policy{}, err
+	}
+	policy, err := c.policy(cfg, nil)
+	if err != nil {
+		return nil, rewrite.Policy{}, err
+	}
+	e, err := c.open(a, true, cfg, policy.Rewrite.Knowledge, engine.Options{})
+	return e, policy.Rewrite, err
+}
+
+// earlier is what the user said before, last first.
+func (c *searchCmd) earlier() []string {
+	earlier := slices.Clone(c.Turn)
+	slices.Reverse(earlier)
+	return earlier
 }
 
 // filter is the conjunction of all --filter.

@@ -162,6 +162,8 @@ func TestSearch(t *testing.T) {
 	f("/v1/search", `{"query":"leave"}`, 200, `"excluded":[{"kb_id":"kb1","doc_id":"b.md","chunk":0,"name":"","score":1.1,"relevance":0.1,"reason":"score","detail":"score 1.1 \u003c 3.0"}]`)
 	f("/v1/search?tenant=acme", `{"query":"leave"}`, 200, `"knowledge":[{"kb_id":"kb1","generation":""}]`)
 	f("/v1/search?tenant=acme", `{"query":"leave","knowledge":["kb2"]}`, 400, `"param":"knowledge"`)
+	f("/v1/search", `{"query":"leave","stages":true}`, 400, `"param":"stages"`)
+	f("/v1/search?tenant=acme", `{"query":"leave","stages":true}`, 200, `"knowledge":[{"kb_id":"kb1","generation":""}]`) // there are none
 	f("/v1/search?tenant=nobody", `{"query":"leave"}`, 400, `"param":"tenant"`)
 	f("/v1/search", `{"query":"leave","knowledge":["kb9"]}`, 400, `"kb9\"; there are kb1, kb2`)
 	f("/v1/search", `{"query":" "}`, 400, `"param":"query"`)

@@ -133,6 +133,13 @@ func rerankTook(res *rewrite.Result) float64 {
 	return report.Milliseconds(res.Ledger.Reranked.Took)
 }
 
+func gradeTook(res *rewrite.Result) float64 {
+	if res.Ledger.Graded == nil {
+		return 0
+	}
+	return report.Milliseconds(res.Ledger.Graded.Took)
+}
+
 // noClaims refuses a policy whose filters ask for claims: no caller of this port has a
 // token of a tenant, and without its claims it would see nothing, or too much.
 func noClaims(p *proxy.Policy) error {
@@ -153,11 +160,4 @@ func (h *Handler) tenant(ctx *fasthttp.RequestCtx) (*proxy.Policy, error) {
 		return nil, optionError("tenant", "There is no tenant %q.", name)
 	}
 	return p, nil
-}
-
-func gradeTook(res *rewrite.Result) float64 {
-	if res.Ledger.Graded == nil {
-		return 0
-	}
-	return report.Milliseconds(res.Ledger.Graded.Took)
 }

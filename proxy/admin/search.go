@@ -13,6 +13,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
@@ -31,24 +32,28 @@ type searchRequest struct {
 	Knowledge []string        `json:"knowledge"` // absent: all that the tenant may ask
 	Filters   json.RawMessage `json:"filters"`   // beside the policy's
 	TopK      *int            `json:"top_k"`     // absent: as the policy has it
+	Stages    bool            `json:"stages"`    // ask the planner, reranker and grader of ?tenant=, who pays
 }
 
 // A SearchAnswer is its answer, and that of sidenote search --json.
 type SearchAnswer struct {
-	Object    string               `json:"object"` // "list"
-	Data      []FoundSource        `json:"data"`   // best first
-	Excluded  []ExcludedSource     `json:"excluded"`
-	Stages    []Stage              `json:"stages,omitempty"` // of the command only
-	Reason    retrieval.Reason     `json:"reason,omitempty"` // why there is nothing, or something missing
-	Partial   bool                 `json:"partial"`
-	Degraded  retrieval.Stage      `json:"degraded,omitempty"` // the stage that the search did without
-	Knowledge []explain.Searched   `json:"knowledge,omitzero"` // nil in the command
-	Retrieved int                  `json:"total_chunks_retrieved"`
-	Unique    int                  `json:"unique_chunks_after_dedup"`
-	Cache     retrieval.CacheState `json:"cache,omitempty"`
-	TookMS    float64              `json:"took_ms"`
-	Floor     float64              `json:"floor,omitempty"` // least score of what the embedded bases answer; of the command's --explain
-	Terms     []Term               `json:"terms,omitempty"` // that were looked for in them, the weightiest first; likewise
+	Object    string             `json:"object"` // "list"
+	Data      []FoundSource      `json:"data"`   // best first
+	Excluded  []ExcludedSource   `json:"excluded"`
+	Stages    []Stage            `json:"stages,omitempty"` // of the command only
+	Reason    retrieval.Reason   `json:"reason,omitempty"` // why there is nothing, or something missing
+	Partial   bool               `json:"partial"`
+	Degraded  retrieval.Stage    `json:"degraded,omitempty"` // the stage that the search did without
+	Knowledge []explain.Searched `json:"knowledge,omitzero"` // nil in the command
+	Retrieved int                `json:"total_chunks_retrieved"`
+	Unique    int                `json:"unique_chunks_after_dedup"`
+	*retrieval.Planned
+	Reranked *retrieval.Reranked  `json:"rerank,omitempty"`
+	Graded   *retrieval.Graded    `json:"grade,omitempty"`
+	Cache    retrieval.CacheState `json:"cache,omitempty"`
+	TookMS   float64              `json:"took_ms"`
+	Floor    float64              `json:"floor,omitempty"` // least score of what the embedded bases answer; of the command's --explain
+	Terms    []Term               `json:"terms,omitempty"` // that were looked for in them, the weightiest first; likewise
 }
 
 // A Term is a word as an index has it, with what it adds to a score; 0 where no text has it.
@@ -103,8 +108,14 @@ func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
 		return err
 	}
 	q := retrieval.Query{Tenant: who.tenant, Filter: who.filter, Settings: who.settings}
-	if err := readSearch(ctx, &q, who.bases); err != nil {
+	stages, err := readSearch(ctx, &q, who.bases)
+	if err != nil {
 		return err
+	}
+	if stages {
+		if err := h.addStages(ctx, &q); err != nil {
+			return err
+		}
 	}
 	res, err := h.Rewriter.Retriever.Retrieve(context.Background(), q)
 	if err != nil {
@@ -113,33 +124,51 @@ func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
 	return writeJSON(ctx, fasthttp.StatusOK, searchAnswerOf(res))
 }
 
-// readSearch reads a search's body into q, which it narrows; allowed are the bases
-// it may name.
-func readSearch(ctx *fasthttp.RequestCtx, q *retrieval.Query, allowed []string) error {
-	var s searchRequest
-	if err := decodeSearch(ctx, &s); err != nil {
+// addStages lets the stages of a tenant's policy take part in a search, as they do in a dry run.
+func (h *Handler) addStages(ctx *fasthttp.RequestCtx, q *retrieval.Query) error {
+	if !ctx.QueryArgs().Has("tenant") {
+		return optionError("stages", "The stages are those of a tenant's policy; name a tenant by ?tenant=.")
+	}
+	tenant, err := h.tenant(ctx)
+	if err != nil {
 		return err
 	}
+	policy, earlier := tenant.Rewrite, make([]string, len(q.Previous))
+	for i, turn := range q.Previous {
+		earlier[i] = turn.Text
+	}
+	h.Planners.Help(&policy, planning.DryRun(&policy, "", &tenant.Budget))
+	policy.AddStages(q, "", earlier)
+	return nil
+}
+
+// readSearch reads a search's body into q, which it narrows; allowed are the bases
+// it may name. stages tells whether those of the policy take part.
+func readSearch(ctx *fasthttp.RequestCtx, q *retrieval.Query, allowed []string) (stages bool, err error) {
+	var s searchRequest
+	if err := decodeSearch(ctx, &s); err != nil {
+		return false, err
+	}
 	if strings.TrimSpace(s.Query) == "" || len(s.Query) > maxQuery {
-		return optionError("query", "query has %d bytes; it needs text, and at most %d bytes.", len(s.Query), maxQuery)
+		return false, optionError("query", "query has %d bytes; it needs text, and at most %d bytes.", len(s.Query), maxQuery)
 	}
 	said := 0
 	for _, turn := range s.Turns {
 		said += len(turn)
 	}
 	if said > maxQuery {
-		return optionError("turns", "turns have %d bytes; they have at most %d bytes.", said, maxQuery)
+		return false, optionError("turns", "turns have %d bytes; they have at most %d bytes.", said, maxQuery)
 	}
 	if s.TopK != nil {
 		if *s.TopK < 1 || *s.TopK > maxTopK {
-			return optionError("top_k", "top_k is %d; it goes from 1 to %d.", *s.TopK, maxTopK)
+			return false, optionError("top_k", "top_k is %d; it goes from 1 to %d.", *s.TopK, maxTopK)
 		}
 		q.Settings.TopK = *s.TopK
 		q.Settings.NumCandidates = max(q.Settings.NumCandidates, *s.TopK)
 	}
 	asked, err := readFilter(s.Filters)
 	if err != nil {
-		return err
+		return false, err
 	}
 	q.Text, q.Previous, q.Filter = s.Query, retrieval.Turns(s.Turns), filter.AllOf(q.Filter, asked)
 	if s.Knowledge == nil {
@@ -147,13 +176,13 @@ func readSearch(ctx *fasthttp.RequestCtx, q *retrieval.Query, allowed []string) 
 	}
 	for _, id := range s.Knowledge {
 		if !slices.Contains(allowed, id) {
-			return optionError("knowledge", "There is no knowledge base %q; there are %s.", id, strings.Join(allowed, ", "))
+			return false, optionError("knowledge", "There is no knowledge base %q; there are %s.", id, strings.Join(allowed, ", "))
 		}
 		if ref := (retrieval.Ref{Knowledge: id}); !slices.Contains(q.Bases, ref) {
 			q.Bases = append(q.Bases, ref)
 		}
 	}
-	return nil
+	return s.Stages, nil
 }
 
 // decodeSearch decodes the body of a search. Unknown fields are refused: one of them could
@@ -192,6 +221,7 @@ func NewSearchAnswer(res retrieval.Result) SearchAnswer {
 	a := SearchAnswer{
 		Object: "list", Data: make([]FoundSource, len(res.Sources)), Excluded: make([]ExcludedSource, len(res.Excluded)),
 		Reason: res.Reason, Partial: res.Partial, Degraded: res.Degraded, Retrieved: res.Retrieved, Unique: res.Unique, TookMS: report.Milliseconds(res.Took),
+		Planned: res.Planned, Reranked: res.Reranked, Graded: res.Graded,
 	}
 	for i, s := range res.Sources {
 		a.Data[i] = foundSource(s)

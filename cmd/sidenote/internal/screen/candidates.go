@@ -29,8 +29,8 @@ type candidate struct {
 	twins  []retrieval.Source // that are out because they say the same
 }
 
-// candidates returns the candidates of all bases in the order of their relevance, but for
-// those that say the same as another, which are its twins.
+// candidates returns the candidates of all bases in the order of their relevance, or as they were
+// reranked or graded, but for those that say the same as another, which are its twins.
 func (f Found) candidates() []*candidate {
 	var all []*candidate
 	var fallen []retrieval.Excluded
@@ -52,7 +52,9 @@ func (f Found) candidates() []*candidate {
 		}
 		all[i].twins = append(all[i].twins, x.Source())
 	}
-	slices.SortStableFunc(all, func(a, b *candidate) int { return cmp.Compare(b.source.Relevance, a.source.Relevance) })
+	if f.Reranked == nil && f.Graded == nil { // else they are as they were ranked
+		slices.SortStableFunc(all, func(a, b *candidate) int { return cmp.Compare(b.source.Relevance, a.source.Relevance) })
+	}
 	for _, c := range all {
 		c.told = f.told(c.source)
 	}
@@ -132,6 +134,7 @@ func (f Found) Print(w io.Writer) {
 	if len(bases) > 0 {
 		fmt.Fprintln(w, console.Fit(fmt.Sprintf("searched  %s in %s: %s", console.Plural(len(bases), "base"), console.Short(f.Took, 1), strings.Join(bases, ", ")), columns))
 	}
+	Helpers(w, f.Planned, f.Reranked, f.Graded)
 	if floor := f.floor(); floor != "" {
 		fmt.Fprintln(w, "floor     "+floor)
 	}
@@ -187,6 +190,9 @@ func (c *candidate) print(w io.Writer) {
 	if c.told.Arm != retrieval.ArmNone {
 		below = append([]string{c.arms()}, below...)
 	}
+	if judged := judgement(&c.source); judged != "" {
+		below = append([]string{judged}, below...)
+	}
 	if c.why != "" {
 		below = append([]string{console.Clean(c.why)}, below...)
 	}
@@ -200,6 +206,18 @@ func (c *candidate) print(w io.Writer) {
 	for _, text := range below {
 		fmt.Fprintf(w, "%*s%s\n", indent, "", text)
 	}
+}
+
+// judgement is what a reranker and a grader said of a source; "" where nobody was asked.
+func judgement(s *retrieval.Source) string {
+	var parts []string
+	if s.RerankScore != nil {
+		parts = append(parts, fmt.Sprintf("rerank %.3g", *s.RerankScore))
+	}
+	if s.Grade != "" {
+		parts = append(parts, gradeOf(s.Grade, s.GradeScore))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // arms says how a chunk was found in a base with vectors.

@@ -132,3 +132,35 @@ func TestTermLines(t *testing.T) {
 		}
 	}
 }
+
+// What was reranked and graded stands in that order, with what was said of it.
+func TestCandidatesReranked(t *testing.T) {
+	source := func(doc string, relevance, rerank float64) retrieval.Source {
+		return retrieval.Source{Knowledge: "hr", Doc: doc, Score: 2, Relevance: relevance, RerankScore: new(rerank), Grade: retrieval.GradeRelevant}
+	}
+	f := Found{Settings: retrieval.DefaultSettings(), Result: retrieval.Result{
+		Sources: []retrieval.Source{source("low", .5, .98765), source("high", .75, .5)}, Retrieved: 3,
+		Excluded: []retrieval.Excluded{{Knowledge: "hr", Doc: "off", Relevance: .9, RerankScore: new(.125), Reason: retrieval.ExcludedGrade, Detail: "irrelevant: 0.125 < 0.3"}},
+		Reranked: &retrieval.Reranked{Upstream: "s", Model: "m", Documents: 3, Reason: retrieval.RerankOK},
+		Graded:   &retrieval.Graded{By: retrieval.GradeByRerank, Reason: retrieval.RerankOK, Verdict: retrieval.GradeRelevant, Rounds: 2},
+	}}
+	f.Result.Sources[1].GradeScore = new(.9)
+	var w strings.Builder
+	f.Print(&w)
+	const want = `search 3 → rerank 3 → threshold 3 → duplicates 3 → per document 3 → top k 3 → grade 2
+rerank ok: m on s, 3 documents
+grade ok: scores of the reranker, relevant after 2 rounds
+
+     relevance   score
+  1.      0.50    2.00 hr/low#0
+                       rerank 0.988, relevant
+  2.      0.75    2.00 hr/high#0
+                       rerank 0.5, relevant 0.9
+ out      0.90    0.00 hr/off#0
+                       irrelevant: 0.125 < 0.3
+                       rerank 0.125
+`
+	if w.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", w.String(), want)
+	}
+}

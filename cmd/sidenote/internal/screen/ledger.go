@@ -88,11 +88,16 @@ func counts(w io.Writer, l *rewrite.Ledger) {
 	if line := windowLine(l); line != "" {
 		fmt.Fprintln(w, line)
 	}
-	planned(w, l.Planned)
-	if r := l.Reranked; r != nil {
+	Helpers(w, l.Planned, l.Reranked, l.Graded)
+}
+
+// Helpers prints what came of planning, reranking and grading, of what there is.
+func Helpers(w io.Writer, p *retrieval.Planned, r *retrieval.Reranked, g *retrieval.Graded) {
+	planned(w, p)
+	if r != nil {
 		fmt.Fprintf(w, "rerank %s: %s, %s\n", r.Reason, console.Clean(strings.TrimSpace(r.Model+" on "+r.Upstream)), console.Plural(r.Documents, "document"))
 	}
-	graded(w, l.Graded)
+	graded(w, g)
 }
 
 // planned prints what came of planning, and what was searched beside the question.

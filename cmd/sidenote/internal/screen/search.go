@@ -17,14 +17,18 @@ func Stages(res retrieval.Result) []admin.Stage {
 		excluded[x.Reason]++
 	}
 	out := []admin.Stage{{Name: "search", Left: res.Retrieved}}
-	for _, s := range []struct {
-		name   string
-		reason retrieval.ExcludeReason
-	}{
-		{"threshold", retrieval.ExcludedScore}, {"duplicates", retrieval.ExcludedDup},
-		{"per document", retrieval.ExcludedDocument}, {"top k", retrieval.ExcludedTopK},
-	} {
-		out = append(out, admin.Stage{Name: s.name, Left: out[len(out)-1].Left - excluded[s.reason]})
+	add := func(name string, reason retrieval.ExcludeReason) {
+		out = append(out, admin.Stage{Name: name, Left: out[len(out)-1].Left - excluded[reason]})
+	}
+	if res.Reranked != nil {
+		add("rerank", retrieval.ExcludedRerank)
+	}
+	add("threshold", retrieval.ExcludedScore)
+	add("duplicates", retrieval.ExcludedDup)
+	add("per document", retrieval.ExcludedDocument)
+	add("top k", retrieval.ExcludedTopK)
+	if res.Graded != nil {
+		add("grade", retrieval.ExcludedGrade)
 	}
 	return out
 }
