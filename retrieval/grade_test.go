@@ -77,6 +77,28 @@ func TestGradeVerdicts(t *testing.T) {
 	}
 }
 
+// An oracle leaves of what was selected all that is relevant, in its order, and nothing else.
+func TestGradeByAnOracle(t *testing.T) {
+	var list []retrieval.Source
+	relevant := map[string]float64{}
+	for i := range 20 {
+		text := fmt.Sprintf("text%02d of its own, word%d", i, i)
+		if list = append(list, chunk(fmt.Sprintf("d%02d.md", i), 0, 60-float64(i), text)); i%3 == 1 {
+			relevant[text[:6]] = 1
+		}
+	}
+	q := asking("a")
+	q.Settings.TopK, q.Grading = len(list), grading(gives(relevant))
+	res, err := engines{"a": has(2, list...)}.pipeline().Retrieve(t.Context(), q)
+	docs := ""
+	for _, s := range res.Sources {
+		docs += " " + s.Doc[:3]
+	}
+	if err != nil || docs != " d01 d04 d07 d10 d13 d16 d19" || len(res.Excluded) != len(list)-len(relevant) {
+		t.Errorf("%v, in are%s, %d fell", err, docs, len(res.Excluded))
+	}
+}
+
 // Whatever a Grader does, the sources stay, and the answer says what happened and is not whole.
 func TestGradeFails(t *testing.T) {
 	p := engines{

@@ -114,7 +114,7 @@ func (p Prepare) again(ctx context.Context, q Query, ask *Planning, first Result
 		res, graded.Verdict = first, first.Graded.Verdict
 		res.Degraded, res.Reranked = cmp.Or(second.Degraded, StageGrade), cmp.Or(second.Reranked, first.Reranked)
 	}
-	res.Planned, res.Graded, res.Took = &done, &graded, first.Took+second.Took
+	res.Planned, res.Graded, res.Took, res.Late = &done, &graded, first.Took+second.Took, first.Late+second.Late
 	return res
 }
 
