@@ -23,6 +23,7 @@ type chat struct {
 	row        string            // of the model table, for the model of metered
 	window     int               // of that model, in tokens; 0 is unknown
 	planner    *planning.Planner // plans what is searched; nil if nothing is planned
+	chunks     *rewrite.Chunks   // what became of typed chunks; nil without any
 	sampled    bool              // the upstream's token count of this request is compared with ours
 }
 
@@ -35,7 +36,7 @@ func (c *chat) free(s *Server) {
 	}
 	c.compressed = nil
 	c.metered, c.limits, c.row, c.window = nil, metered.Request{}, "", 0
-	c.planner = nil
+	c.planner, c.chunks = nil, nil
 	clear(c.outgoing)
 	c.outgoing = c.outgoing[:0]
 }
@@ -80,6 +81,9 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 			return err
 		}
 		asked = rewrite.Merge(asked, field)
+		if asked.Chunks != nil && req.Empty {
+			bodyErr = nil // its chunks are its messages
+		}
 	}
 	if bodyErr == nil {
 		if err := chooseOverride(x, body); err != nil {
@@ -89,6 +93,16 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	policy, err := narrowed(x, asked)
 	if err != nil {
 		return err
+	}
+	if asked.Chunks != nil {
+		if bodyErr != nil {
+			return bodyErr
+		}
+		if policy, req, asked, err = x.setup.rewriter.TakeChunks(policy, req, asked); err != nil {
+			return err
+		}
+		body, x.chunks = req.Body, asked.Taken
+		x.chunks.Tell(&x.report.Rewrite.Ledger)
 	}
 	if bodyErr == nil {
 		if err := measure(x, body); err != nil {
@@ -208,7 +222,7 @@ func (x *exchange) send(body []byte, edits []rewrite.Edit) error {
 	x.outgoing = rewrite.Pieces(x.outgoing[:0], body, edits)
 	x.keepBody(nil, x.outgoing)
 	r := transport.Call{Body: x.outgoing, Whole: true, Replace: plainStreams(x, x.replacements()), NoUpgrade: true}
-	r.Same = len(edits) == 0
+	r.Same = len(edits) == 0 && x.chunks == nil
 	switch {
 	case x.compressed == nil:
 	case r.Same:

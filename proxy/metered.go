@@ -82,6 +82,7 @@ func meteredEdits(x *exchange, edits []rewrite.Edit) []rewrite.Edit {
 		edits = metered.Merge(edits, mine)
 	}
 	x.report.Rewrite.Ledger.Edits = edits
+	x.chunks.Tell(&x.report.Rewrite.Ledger)
 	return edits
 }
 

@@ -113,7 +113,7 @@ func headOf(s *retrieval.Source, id int, p *Policy) string {
 	if p.SourcesFormat == SourcesPlain {
 		return plainHead(s, id, p)
 	}
-	head := p.Template.tags.AppendOpen(make([]byte, 0, 192), tags.Source{
+	head := p.Template.Tags().AppendOpen(make([]byte, 0, 192), tags.Source{
 		ID: id, Type: s.Type, KB: s.Knowledge, Doc: s.Doc, Name: s.Name, Section: s.Section,
 	}, p.SourceAttributes)
 	return string(append(head, '\n'))
@@ -127,7 +127,7 @@ func plainHead(s *retrieval.Source, id int, p *Policy) string {
 	behind := " "
 	for _, part := range [...]struct{ attribute, value, behind string }{{"name", s.Name, " > "}, {"section", s.Section, " "}} {
 		if part.value != "" && shown(part.attribute) {
-			line = p.Template.tags.AppendLine(append(line, behind...), part.value)
+			line = p.Template.Tags().AppendLine(append(line, behind...), part.value)
 			behind = part.behind
 		}
 	}
@@ -138,7 +138,7 @@ func plainHead(s *retrieval.Source, id int, p *Policy) string {
 		}
 	}
 	if len(at) > 0 {
-		line = append(p.Template.tags.AppendLine(append(line, " ("...), strings.Join(at, "/")), ')')
+		line = append(p.Template.Tags().AppendLine(append(line, " ("...), strings.Join(at, "/")), ')')
 	}
 	return string(append(line, '\n'))
 }
@@ -166,7 +166,7 @@ func withoutNumbers(text string) string {
 // of the template, nor, where sources are plain, like the beginning of one, and without blank lines at its ends: a blank first line would merge
 // with the line feed of the tag above it into another token.
 func safeBody(text string, p *Policy) string {
-	body, _ := p.Template.tags.Neutralise(text, p.Escape == EscapeAll)
+	body, _ := p.Template.Tags().Neutralise(text, p.Escape == EscapeAll)
 	if p.SourcesFormat == SourcesPlain {
 		body = withoutNumbers(body)
 	}

@@ -12,11 +12,12 @@ const (
 	editInject = "inject"
 	editStrip  = "strip-field"
 	editMarker = "marker"
+	editChunks = "chunks"
 )
 
 // An Edit replaces Body[Offset:Offset+Delete] by Insert.
 type Edit struct {
-	Name   string // inject, strip-field, marker, include-usage, max-tokens
+	Name   string // inject, strip-field, marker, chunks, include-usage, max-tokens
 	Offset int
 	Delete int
 	Insert []byte

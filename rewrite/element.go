@@ -114,7 +114,7 @@ func (m *meter) shorten(text string, room int, cost func(string) int) (string, i
 		if short == "" {
 			break
 		}
-		short, _ = m.policy.Template.tags.Neutralise(short+cutMarker, false)
+		short, _ = m.policy.Template.Tags().Neutralise(short+cutMarker, false)
 		n := cost(short)
 		if n <= room {
 			return short, n

@@ -17,6 +17,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/tokens"
 )
 
 var update = flag.Bool("update", false, "rewrite the want.* parts of the golden files")
@@ -61,10 +62,18 @@ func golden(t *testing.T, file string) {
 		}
 	}
 	policy := testPolicy(t, given["policy.json"])
-	rw := &rewrite.Rewriter{
-		Retriever: answer(t, given["sources.json"], strings.TrimSpace(string(given["reason.txt"]))),
-		Models:    models{rewrite.Model{Row: "test", Encoding: "words", Counter: words{}}},
+	model := rewrite.Model{Row: "test", Encoding: "words", Counter: words{}}
+	if changed := given["model.json"]; changed != nil {
+		if err := json.Unmarshal(changed, &model); err != nil {
+			t.Fatalf("model.json: %v", err)
+		}
+		if model.Encoding != "words" {
+			if model.Counter, err = tokens.New().Encoding(model.Encoding); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
+	rw := &rewrite.Rewriter{Retriever: answer(t, given["sources.json"], strings.TrimSpace(string(given["reason.txt"]))), Models: models{model}}
 	for _, f := range kept[:len(kept):len(kept)] {
 		suffix, ok := strings.CutPrefix(f.Name, "request")
 		if !ok {
@@ -143,7 +152,7 @@ func run(t *testing.T, rw *rewrite.Rewriter, p rewrite.Policy, body []byte) (out
 	t.Helper()
 	var l strings.Builder
 	req, err := rewrite.Parse(body)
-	if err != nil {
+	if err != nil && (req == nil || !req.Empty || !bytes.Contains(body, []byte(`"chunks"`))) {
 		var bad *rewrite.BodyError
 		if !errors.As(err, &bad) {
 			t.Fatalf("Parse: %T, want *rewrite.BodyError", err)
@@ -160,12 +169,18 @@ func run(t *testing.T, rw *rewrite.Rewriter, p rewrite.Policy, body []byte) (out
 		fmt.Fprintf(&l, "refused invalid-option %v\n", err)
 		return append(bytes.Clone(body), '\n'), l.String()
 	}
-	p = p.Narrow(options)
+	p, req, options, err = rw.TakeChunks(p.Narrow(options), req, options)
+	if err != nil {
+		fmt.Fprintf(&l, "refused %v\n", err)
+		return append(bytes.Clone(body), '\n'), l.String()
+	}
 	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: rewrite.StripEdits(req, p)}
 	if p.Mode == rewrite.Inject {
 		res = rw.Rewrite(t.Context(), p, req, options)
+	} else {
+		options.Taken.Tell(&res.Ledger)
 	}
-	out = rewrite.Apply(nil, body, res.Edits)
+	out = rewrite.Apply(nil, req.Body, res.Edits)
 	if json.Valid(body) && !json.Valid(out) {
 		t.Errorf("rewritten body is not JSON: %s", out)
 	}
@@ -182,6 +197,16 @@ func describe(w *strings.Builder, res rewrite.Result) {
 	fmt.Fprintf(w, "%s %s\n", res.Outcome, res.Reason)
 	if g.Budget > 0 {
 		fmt.Fprintf(w, "budget %d used %d = rules %d + tags %d + text %d, overflow %d, %s\n", g.Budget, g.Used, g.Rules, g.Tags, g.Text, g.Overflow, g.Exactness)
+	}
+	if c := g.Chunks; c != nil {
+		fmt.Fprintf(w, "chunks %d of %d, budget %d used %d exact %t, in %v out %v cut %q\n", c.In, c.Total, c.Budget, c.Tokens, c.Exact, c.Included, c.Excluded, c.Cut)
+		for _, m := range c.Messages {
+			fmt.Fprintf(w, "message %s %d of %v joined %t\n", m.Role, m.Tokens, m.ChunkIDs, m.Joined)
+		}
+		for _, e := range g.Edits {
+			fmt.Fprintf(w, "edit %s at %d -%d +%d\n", e.Name, e.Offset, e.Delete, len(e.Insert))
+		}
+		res.Edits = nil
 	}
 	for _, c := range g.Components {
 		fmt.Fprintf(w, "component %s priority %d %s %d of %d %s\n", c.Name, c.Priority, c.Fate, c.Tokens, c.Demand, c.Detail)

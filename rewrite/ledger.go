@@ -8,6 +8,7 @@ import (
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite/calibration"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/chunks"
 )
 
 // Exactness says how reliable a token count is.
@@ -159,6 +160,7 @@ type Ledger struct {
 
 	Filter *filter.Filter `json:"filters,omitempty"` // the filter in force: the policy's and the request's together; claims of a token by name
 
+	Chunks     *chunks.Ledger   `json:"chunks,omitempty"`            // nil if the request brought none
 	Assembled  *Assembly        `json:"context_assembled,omitempty"` // nil where nothing was added
 	Components []ComponentEntry `json:"components"`
 	// Sources are what was selected; Whole adds the Fallen, candidates that were not. Most

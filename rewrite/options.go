@@ -11,6 +11,7 @@ import (
 
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/chunks"
 	"sidenote/rewrite/present"
 )
 
@@ -44,6 +45,8 @@ func ReadOptions(r *Request) (Options, error) {
 	case o.bad != nil:
 	case o.twice != nil:
 		o.bad = o.twice
+	case o.Context != nil && o.Chunks == nil:
+		o.bad = &OptionError{"sidenote.context", "there are no sidenote.chunks for it"}
 	case f.LoneSurrogate >= 0:
 		o.bad = &OptionError{"sidenote", fmt.Sprintf("escaped lone surrogate at byte %d", f.LoneSurrogate)}
 	case !utf8.Valid(raw):
@@ -68,6 +71,13 @@ func (o *optionReader) wrong(param, format string, args ...any) {
 	if o.bad == nil {
 		o.bad = &OptionError{param, fmt.Sprintf(format, args...)}
 		o.Stop()
+	}
+}
+
+// wrongIn records a mistake in chunks or in what is to be done with them.
+func (o *optionReader) wrongIn(err error) {
+	if bad := (*chunks.Error)(nil); errors.As(err, &bad) {
+		o.wrong("sidenote."+bad.Param, "%s", bad.Reason)
 	}
 }
 
@@ -110,9 +120,23 @@ func (o *optionReader) option(param, name string) {
 	case "components":
 		o.components(param)
 	case "chunks":
-		o.wrong(param, "reserved; not supported yet")
+		if o.Kind() == chat.KindNull {
+			o.Value()
+			return
+		}
+		list, err := chunks.Parse(o.Value())
+		o.wrongIn(err)
+		o.Chunks = list
+	case "context":
+		if o.Kind() == chat.KindNull {
+			o.Value()
+			return
+		}
+		context, err := chunks.ParseOptions(o.Value())
+		o.wrongIn(err)
+		o.Context = &context
 	default:
-		o.wrong(param, "unknown option; use mode, knowledge, context_tokens, query, filters or components")
+		o.wrong(param, "unknown option; use mode, knowledge, context_tokens, query, filters, components, chunks or context")
 	}
 }
 

@@ -84,8 +84,8 @@ func TestM31OptionsThatAreRefused(t *testing.T) {
 	for _, c := range []struct{ field, want string }{
 		{`7`, `sidenote: a number, not an object`},
 		{`{"mode":5}`, `sidenote.mode: a number, not a string`},
-		{`{"a":1,"mode":5}`, `sidenote.a: unknown option; use mode, knowledge, context_tokens, query, filters or components`},
-		{`{"chunks":{"a":[1]},"mode":5}`, `sidenote.chunks: reserved; not supported yet`},
+		{`{"a":1,"mode":5}`, `sidenote.a: unknown option; use mode, knowledge, context_tokens, query, filters, components, chunks or context`},
+		{`{"chunks":{"a":[1]},"mode":5}`, `sidenote.chunks: an object, not an array`},
 		{`{"mode":"off","mode":"off"}`, `sidenote.mode: key "mode" stands twice in one object`},
 		{`{"query":null}`, `sidenote.query: null, not a string`},
 		{`{"query":"` + strings.Repeat("q", 8193) + `"}`, `sidenote.query: 8193 bytes; at most 8192`},

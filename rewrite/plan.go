@@ -88,7 +88,7 @@ func (p *plan) into(room int) (adds bool) {
 // fixed estimates the tokens around the elements: the template's text, the message if
 // one is added, and rules that stand on their own.
 func (p *plan) fixed() int {
-	n := p.count(strings.Join(p.policy.Template.fill(nil, p.query), "")) + p.count(p.rules)
+	n := p.count(strings.Join(p.policy.Template.Fill(nil, p.query), "")) + p.count(p.rules)
 	if p.insertions[0].Added {
 		n += tokens.MessageOverhead
 	}
@@ -149,7 +149,7 @@ func (p *plan) compose() {
 		at.parts = append(at.parts, e.parts...)
 	}
 	if len(block.parts) > 0 {
-		block.parts = p.policy.Template.fill(block.parts, p.query)
+		block.parts = p.policy.Template.Fill(block.parts, p.query)
 	}
 	for i := range p.insertions {
 		if at := &p.insertions[i]; len(at.parts) > 0 {

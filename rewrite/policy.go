@@ -7,6 +7,8 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
+	"sidenote/rewrite/chunks"
+	"sidenote/rewrite/template"
 )
 
 // Mode says how much Sidenote does with a chat request. Each mode includes the ones
@@ -130,6 +132,9 @@ func NamedPriority(name string) (priority int, ok bool) {
 	return priority, ok
 }
 
+// A Template is the text around what is added; see package template.
+type Template = template.Template
+
 // A Policy says what is done with one tenant's requests. It is a value: resolved once
 // per request, passed down, never looked up again. The zero Policy is off.
 type Policy struct {
@@ -176,6 +181,8 @@ type Policy struct {
 	EmptyAnswer        string // the answer under EmptyRefuse
 	RefuseOnFailure    bool   // on_failure.retrieval: refuse if a search failed and found nothing
 	RefuseOnPartial    bool   // on_failure.partial: refuse if a search failed in part and found something
+
+	Chunks ChunkPolicy `json:",omitzero"`
 
 	// Digest is a hash of all fields above as configured. It is "" if a request added
 	// components, because their fits are not remembered. What else a request narrows
@@ -265,6 +272,10 @@ type Options struct {
 	Query         string
 	Filter        *filter.Filter // in force together with the policy's
 	Components    []Component
+
+	Chunks  []chunks.Chunk  // the request's typed chunks, until TakeChunks; nil without any
+	Context *chunks.Options // what is to be done with them; nil for nothing in particular
+	Taken   *Chunks         // what became of them, from TakeChunks on
 
 	named []namedBases // what Knowledge is made of
 }

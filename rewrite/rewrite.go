@@ -7,6 +7,7 @@ package rewrite
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,6 +41,7 @@ type Rewriter struct {
 
 	memo    memo
 	costs   cost.Counter
+	counts  sync.Map // of chunks: encoding → *tokens.Cache
 	samples atomic.Uint64
 }
 
@@ -66,7 +68,13 @@ type Result struct {
 // It does not fail: the Result tells what went wrong, and its edits are valid in any
 // case. It ignores p.Mode; in shadow mode the caller makes StripEdits instead of the
 // Result's edits.
-func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Options) (res Result) {
+func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Options) Result {
+	res := rw.rewrite(ctx, p, req, o)
+	o.Taken.Tell(&res.Ledger)
+	return res
+}
+
+func (rw *Rewriter) rewrite(ctx context.Context, p Policy, req *Request, o Options) (res Result) {
 	j := job{policy: p, req: req, model: rw.model(&p, req.Model), messages: rw.costs.Of(req)}
 	start := time.Now()
 	j.query, j.last = req.Question()
@@ -282,7 +290,7 @@ func (j *job) rulesGoInBlock(element bool) bool {
 // safeQuery returns the question, neutralised, for the template; "" if the template has
 // no place for it.
 func (j *job) safeQuery() string {
-	if !j.policy.Template.asks() {
+	if !j.policy.Template.Asks() {
 		return ""
 	}
 	return safeBody(j.query, &j.policy)

@@ -42,10 +42,7 @@ func (j *job) measureWindow() {
 	w := Window{Size: m.Window, Check: CheckUnknown, ReservedOutput: reserved(j.req, j.policy.ReserveOutputTokens, m)}
 	if m.Window > 0 {
 		w.Check = CheckBound
-		w.Request = len(j.req.Body) + boundSlack + max(m.Calibration.OffsetUpper, 0)
-		if n := j.req.Attachments; n > 0 {
-			w.Request += max(m.Images.Tokens(0, 0, "auto"), m.Images.Tokens(0, 0, "original"), cost.FileTokens) * n
-		}
+		w.Request = j.requestBound()
 	}
 	if j.policy.CountWhole || m.Window > 0 && w.Request+w.ReservedOutput+j.allowed() > m.Window {
 		c := j.messages.Count(m.counting(), m.Window)
@@ -60,6 +57,16 @@ func (j *job) measureWindow() {
 		w.Limits = w.Room < j.allowed()
 	}
 	j.window = w
+}
+
+// requestBound returns what the request is billed for at most, by its length.
+func (j *job) requestBound() int {
+	m := &j.model
+	n := len(j.req.Body) + boundSlack + max(m.Calibration.OffsetUpper, 0)
+	if files := j.req.Attachments; files > 0 {
+		n += max(m.Images.Tokens(0, 0, "auto"), m.Images.Tokens(0, 0, "original"), cost.FileTokens) * files
+	}
+	return n
 }
 
 // allowed returns how many tokens the policy allows to add, at most a quarter of a

@@ -36,7 +36,7 @@ func (c *rewriteCmd) Run(a *app) error {
 	}
 	defer func() { _ = e.Close() }()
 	req, err := rewrite.Parse(body)
-	if err != nil {
+	if err != nil && (req == nil || !req.Empty) {
 		if policy.Strict() {
 			return fmt.Errorf("the request would be refused: %w", err)
 		}
@@ -49,12 +49,20 @@ func (c *rewriteCmd) Run(a *app) error {
 	if err := options.Mistyped(policy.Knowledge); err != nil {
 		return fmt.Errorf("the request would be refused: %w", err)
 	}
-	policy = policy.Narrow(options)
+	if req.Empty && options.Chunks == nil {
+		return errors.New("the request would pass untouched: messages is empty")
+	}
+	policy, req, options, err = e.Rewriter.TakeChunks(policy.Narrow(options), req, options)
+	if err != nil {
+		return fmt.Errorf("the request would be refused: %w", err)
+	}
 	policy.CountWhole = true
 	e.Planners.Help(&policy, planning.DryRun(&policy, req.Model, nil))
 	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: rewrite.StripEdits(req, policy)}
 	if policy.Mode != rewrite.Off {
 		res = e.Rewriter.Rewrite(a.ctx, policy, req, options)
+	} else {
+		options.Taken.Tell(&res.Ledger)
 	}
 	if err := c.ledger(a, res); err != nil {
 		return err
@@ -68,7 +76,7 @@ func (c *rewriteCmd) Run(a *app) error {
 	case rewrite.Answered:
 		return fmt.Errorf("the request would not be sent but answered: %s", policy.EmptyAnswer)
 	}
-	_, err = a.stdout.Write(rewrite.Apply(nil, body, res.Edits))
+	_, err = a.stdout.Write(rewrite.Apply(nil, req.Body, res.Edits))
 	return err
 }
 

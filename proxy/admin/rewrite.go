@@ -55,9 +55,10 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 		return err
 	}
 	req, err := rewrite.Parse(b)
-	if err != nil {
+	if err != nil && (req == nil || !req.Empty) {
 		return err
 	}
+	unread := err // chunks may be its messages
 	if err := tenant.Models.Allow(req.Model); err != nil {
 		return err
 	}
@@ -76,7 +77,13 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	if err := asked.Mistyped(tenant.Rewrite.Knowledge); err != nil {
 		return err
 	}
-	policy := tenant.Rewrite.Narrow(asked)
+	if unread != nil && asked.Chunks == nil {
+		return unread
+	}
+	policy, req, asked, err := h.Rewriter.TakeChunks(tenant.Rewrite.Narrow(asked), req, asked)
+	if err != nil {
+		return err
+	}
 	policy.CountWhole = true
 	// The caller's credential is for this port, so only keys of Sidenote's go to helpers.
 	h.Planners.Help(&policy, planning.DryRun(&policy, req.Model, &tenant.Budget))
@@ -84,9 +91,11 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: tenant.OffReason(from), Edits: rewrite.StripEdits(req, policy)}
 	if policy.Mode != rewrite.Off {
 		res = h.Rewriter.Rewrite(context.Background(), policy, req, asked)
+	} else {
+		asked.Taken.Tell(&res.Ledger)
 	}
 	rep := report.Report{Outcome: res.Outcome, Reason: res.Reason, Rewrite: res, SwitchedFrom: from}
-	return writeDryRun(ctx, tenant, policy, &rep, b)
+	return writeDryRun(ctx, tenant, policy, &rep, req.Body)
 }
 
 // writeDryRun writes the answer of a dry run. The request in it is written byte for byte:

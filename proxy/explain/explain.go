@@ -26,6 +26,7 @@ const (
 const (
 	maxSources = 100      // entries of the ledger
 	maxEdits   = 16       // entries of the ledger
+	maxChunks  = 100      // ids of chunks in each list of the ledger
 	maxNotes   = 16       // of the ledger
 	maxText    = 256      // bytes of a text that comes from the request
 	maxFilter  = 4 << 10  // bytes of a filter
@@ -122,6 +123,7 @@ func (r *entry) trim(texts bool) {
 	if room := maxSources - len(l.Sources); len(l.Fallen) > room {
 		l.Fallen = slices.Clone(l.Fallen[:room])
 	}
+	l.Chunks = l.Chunks.First(maxChunks)
 	l.Notes = slices.Clone(l.Notes[:min(len(l.Notes), maxNotes)])
 	for i := range l.Notes {
 		l.Notes[i] = short(l.Notes[i])

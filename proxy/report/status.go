@@ -48,6 +48,10 @@ func AppendStatus(dst []byte, r *Report) []byte {
 		dst = appendToken(append(dst, "; ladder="...), r.Budget.Rung)
 	}
 	l := &r.Rewrite.Ledger
+	if c := l.Chunks; c != nil && r.Outcome != rewrite.Refused {
+		dst = strconv.AppendInt(append(dst, `; chunks="`...), int64(c.In), 10)
+		dst = append(strconv.AppendInt(append(dst, '/'), int64(c.Total), 10), '"')
+	}
 	if r.Outcome != rewrite.Injected {
 		dst = appendDegraded(dst, r)
 		dst = appendStages(dst, l)

@@ -13,7 +13,7 @@ import (
 func (a *assembly) fit() error {
 	budget, full := a.options.budget()
 	if a.used = a.edge(&a.system, nil, nil); a.used > budget {
-		return wrong("context.system_prompt", "needs %d tokens, more than %s", a.used, limit(budget, full))
+		return wrong("context.system_prompt", "needs %d tokens, more than %s", a.used, limit(full))
 	}
 	most := a.options.maxTokens()
 	for i := range a.blocks {
@@ -22,7 +22,7 @@ func (a *assembly) fit() error {
 			continue
 		}
 		if alone := a.alone(blk); alone > most {
-			return wrong(field(i, "content"), "needs %d tokens, more than %s, and may not be cut", alone, limit(most, OutBudget))
+			return wrong(field(i, "content"), "needs %d tokens, more than %s, and may not be cut", alone, limit(OutBudget))
 		}
 	}
 	cut := false
@@ -50,11 +50,11 @@ func (a *assembly) fit() error {
 	return nil
 }
 
-func limit(n int, full ExcludeReason) string {
+func limit(full ExcludeReason) string {
 	if full == OutWindow {
-		return fmt.Sprintf("the %d that the model's window leaves", n)
+		return "the model's window leaves"
 	}
-	return fmt.Sprintf("the %d of max_tokens", n)
+	return "max_tokens"
 }
 
 // byPriority compares two chunks by who is tried first. As among components, those that may

@@ -1,6 +1,7 @@
 package chunks
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -57,14 +58,15 @@ func (r *Rule) Check() error {
 		return err
 	}
 	var names []string
-	for _, a := range r.Attributes {
+	for i, a := range r.Attributes {
+		at := fmt.Sprintf("attributes[%d]", i)
 		switch {
 		case !legalName(a.Name):
-			return wrong("attributes", "%.80q is not a legal name: 1 to 64 ASCII letters, digits, '_', '-' and '.', a letter first and no sign last", a.Name)
+			return wrong(at, "%.80q is not a legal name: 1 to 64 ASCII letters, digits, '_', '-' and '.', a letter first and no sign last", a.Name)
 		case slices.Contains(names, a.Name):
-			return wrong("attributes", "%q stands twice", a.Name)
+			return wrong(at, "%q stands twice", a.Name)
 		case a.From != "" && !isSource(a.From):
-			return wrong("attributes", "%s: %.80q is neither a field (%s) nor metadata.KEY", a.Name, a.From, strings.Join(fields(), ", "))
+			return wrong(at+"."+a.Name, "%.80q is neither a field (%s) nor metadata.KEY", a.From, strings.Join(fields(), ", "))
 		}
 		names = append(names, a.Name)
 	}

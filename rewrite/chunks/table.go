@@ -132,8 +132,8 @@ func (r *row) render(c *Chunk, shown []Attribute) Element {
 	return Element{Tag: r.tag, Attributes: shown, Body: c.Content}
 }
 
-// tableTags returns all tags of the table.
-func tableTags() (names []string) {
+// Tags returns all tags of the table.
+func Tags() (names []string) {
 	for _, t := range Types() {
 		for i := range table[t] {
 			names = append(names, table[t][i].tag)

@@ -73,7 +73,7 @@ func (b *Builder) newWriter() (*writer, error) {
 			return nil, err
 		}
 	}
-	names := slices.Concat(tableTags(), b.Tags, b.Protected)
+	names := slices.Concat(Tags(), b.Tags, b.Protected)
 	w := &writer{
 		counter: b.Counter, exact: true, renderers: b.Renderers, counts: b.Counts, least: b.MinTruncated,
 		vocabulary: tags.NewVocabulary(names...), tags: make(map[string]*tag, len(names)),

@@ -8,6 +8,7 @@ import (
 	"sidenote/cmd/internal/console"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chunks"
 )
 
 // mostOut is how many of the candidates that are out Rewrite shows unless all are asked for.
@@ -88,6 +89,7 @@ func counts(w io.Writer, l *rewrite.Ledger) {
 	if line := windowLine(l); line != "" {
 		fmt.Fprintln(w, line)
 	}
+	taken(w, l.Chunks)
 	Helpers(w, l.Planned, l.Reranked, l.Graded)
 }
 
@@ -98,6 +100,17 @@ func Helpers(w io.Writer, p *retrieval.Planned, r *retrieval.Reranked, g *retrie
 		fmt.Fprintf(w, "rerank %s: %s, %s\n", r.Reason, console.Clean(strings.TrimSpace(r.Model+" on "+r.Upstream)), console.Plural(r.Documents, "document"))
 	}
 	graded(w, g)
+}
+
+// taken prints what became of typed chunks.
+func taken(w io.Writer, c *chunks.Ledger) {
+	if c == nil {
+		return
+	}
+	fmt.Fprintf(w, "chunks %d of %d, %s of %s tokens, in %s\n", c.In, c.Total, console.Thousands(c.Tokens), console.Thousands(c.Budget), console.Plural(len(c.Messages), "message"))
+	for _, x := range c.Excluded {
+		fmt.Fprintf(w, "  out %s  %s\n", console.Clean(x.ID), console.Clean(strings.TrimSpace(string(x.Reason)+"  "+x.Detail)))
+	}
 }
 
 // planned prints what came of planning, and what was searched beside the question.

@@ -1,4 +1,5 @@
-package rewrite
+// Package template has the text around what a rewrite adds to a request.
+package template
 
 import (
 	"fmt"
@@ -19,9 +20,10 @@ const (
 // where the context goes, and may hold {{QUERY}} for the user's question. It is parsed
 // once; the zero Template is {{CONTEXT}} alone.
 type Template struct {
-	text  string          // as it was written
-	parts []string        // texts and placeholders in turn
-	tags  tags.Vocabulary // of our tags and those in the texts, which inserted text must not look like
+	text  string   // as it was written
+	parts []string // texts and placeholders in turn
+	names []string // of the tags in the texts
+	tags  tags.Vocabulary
 }
 
 // braces matches double braces in a template, a placeholder in them, and the braces beside
@@ -51,11 +53,10 @@ func parseTemplate(text string) (Template, error) {
 	if n := strings.Count(text, contextHole); n != 1 {
 		return Template{}, fmt.Errorf("has {{CONTEXT}} %d times; the context goes in once", n)
 	}
-	var names []string
 	for _, m := range tagName.FindAllStringSubmatch(text, -1) {
-		names = append(names, m[1])
+		t.names = append(t.names, m[1])
 	}
-	t.tags = tags.NewVocabulary(names...)
+	t.tags = tags.NewVocabulary(t.names...)
 	return t, nil
 }
 
@@ -82,13 +83,26 @@ func (t Template) problem(at int, format string, args ...any) error {
 	return fmt.Errorf("line %d: %w", 1+strings.Count(t.text[:at], "\n"), err)
 }
 
-// asks tells whether the template has a place for the question.
-func (t Template) asks() bool { return slices.Contains(t.parts, queryHole) }
+// Protecting returns the template with more tags that inserted text must not look like.
+func (t Template) Protecting(names []string) Template {
+	t.tags = tags.NewVocabulary(slices.Concat(t.names, names)...)
+	return t
+}
 
-// fill puts the context and the question in their places in one pass, so that
+// Tags returns our tags, those of the template and those that Protecting added, which inserted
+// text must not look like.
+func (t *Template) Tags() tags.Vocabulary { return t.tags }
+
+// TagNames returns the tags of the template's own texts.
+func (t *Template) TagNames() []string { return t.names }
+
+// Asks tells whether the template has a place for the question.
+func (t Template) Asks() bool { return slices.Contains(t.parts, queryHole) }
+
+// Fill puts the context and the question in their places in one pass, so that
 // placeholders inside them stay as they are. It drops line breaks at the beginning: the
 // ones before the block are made where it is placed.
-func (t Template) fill(context []string, query string) []string {
+func (t Template) Fill(context []string, query string) []string {
 	if len(t.parts) == 0 {
 		return context
 	}

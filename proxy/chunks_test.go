@@ -1,0 +1,85 @@
+package proxy_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"sidenote/proxy/report"
+	"sidenote/rewrite"
+)
+
+const chunkField = `"sidenote":{"chunks":[{"id":"s1","type":"system","content":"Be kind."},{"id":"u1","type":"agent","role":"user","content":"Earlier."},` +
+	`{"id":"e1","type":"environment","content":"out","metadata":{"tool":"t"}}],"context":{"exclude_types":["environment"]}}`
+
+// Chunks are the application's own conversation: they go up in every mode, also where the kill
+// switch or an unreadable part keeps sources out, and the status counts them.
+func TestChunksGoUpInEveryMode(t *testing.T) {
+	for _, c := range []struct{ mode, status string }{
+		{"inject", `injected; chunks="2/3"; sources=1;`}, {"shadow", `shadow; chunks="2/3"`}, {"off", `untouched; reason=off; chunks="2/3"`},
+	} {
+		u := newUpstream(t, answerJSON("{}"))
+		g := open(t, u, nil)
+		resp, _ := g.post(t, strings.Replace(chatBody, `"model"`, chunkField+`, "model"`, 1), "Sidenote-Mode: "+c.mode)
+		sent := u.next(t).body
+		if status := resp.Header.Get(report.HeaderStatus); !strings.HasPrefix(status, c.status) {
+			t.Errorf("%s: status %q", c.mode, status)
+		}
+		var body struct {
+			Messages []struct{ Role, Content string }
+		}
+		if err := json.Unmarshal([]byte(sent), &body); err != nil {
+			t.Fatalf("%v: %s", err, sent)
+		}
+		if strings.Contains(sent, "sidenote\"") || strings.Contains(sent, "tool_result") || !strings.Contains(sent, `Be kind.\n</system_context>`) ||
+			!strings.Contains(sent, `{"role":"user","content":"<user_message id=\"u1\" role=\"user\">\nEarlier.\n</user_message>"}`) {
+			t.Errorf("%s: %s", c.mode, sent)
+		}
+		if strings.Contains(sent, "<source ") != (c.mode == "inject") {
+			t.Errorf("%s: sources: %s", c.mode, sent)
+		}
+	}
+}
+
+// A body whose chunks cannot be put in is refused in every mode, and nothing goes up.
+func TestChunksAreNeverDropped(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	g := open(t, u, nil)
+	with := func(field, rest string) string { return `{` + field + `,` + rest + `}` }
+	const messages = `"messages":[{"role":"user","content":"x"}]`
+	for _, c := range []struct{ name, body, param, reason string }{
+		{"no role", with(`"sidenote":{"chunks":[{"id":"a","type":"agent","content":"x"}]}`, messages), "sidenote.chunks[0].role", string(rewrite.ReasonOption)},
+		{"deep", with(`"sidenote":{"chunks":[{"id":"a","type":"custom","content":"x","metadata":{"k":`+strings.Repeat("[", 1000)+strings.Repeat("]", 1000)+`}}]}`, messages), "sidenote.chunks[0].metadata.k", string(rewrite.ReasonOption)},
+		{"unknown id", with(`"sidenote":{"chunks":[],"context":{"include_only_chunk_ids":["z"]}}`, messages), "sidenote.context.include_only_chunk_ids[0]", string(rewrite.ReasonOption)},
+		{"ambiguous body", with(chunkField, messages+`,"Messages":[]`), "Messages", string(rewrite.ReasonAmbiguous)},
+		{"ambiguous system message", with(chunkField, `"messages":[{"role":"system","content":"a","content":"b"},{"role":"user","content":"x"}]`), "messages[0].content", string(rewrite.ReasonAmbiguous)},
+		{"no chat", with(chunkField, `"messages":7`), "messages", string(rewrite.ReasonNotChat)},
+		{"no messages", with(`"sidenote":{"chunks":[]}`, `"messages":[]`), "messages", string(rewrite.ReasonNotChat)},
+	} {
+		for _, mode := range []string{"inject", "shadow", "off"} {
+			resp, text := g.post(t, c.body, "Sidenote-Mode: "+mode)
+			var a struct{ Error struct{ Param string } }
+			if err := json.Unmarshal([]byte(text), &a); err != nil {
+				t.Fatal(err)
+			}
+			if resp.StatusCode != 400 || a.Error.Param != c.param || resp.Header.Get(report.HeaderStatus) != "refused; reason="+c.reason {
+				t.Errorf("%s, %s: %d %s %s", c.name, mode, resp.StatusCode, resp.Header.Get(report.HeaderStatus), text)
+			}
+			if len(u.seen) > 0 {
+				t.Fatalf("%s, %s: went up: %s", c.name, mode, (<-u.seen).body)
+			}
+		}
+	}
+}
+
+// A conversation that is all chunks needs no messages.
+func TestChunksAloneAreAConversation(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	g := open(t, u, nil)
+	if resp, text := g.post(t, `{"messages":[],`+chunkField+`}`); resp.StatusCode != 200 {
+		t.Fatal(text)
+	}
+	if sent := u.next(t).body; !strings.HasPrefix(sent, `{"messages":[{"role":"system","content":"<system_context id=\"s1\">`) {
+		t.Error(sent)
+	}
+}

@@ -1,0 +1,149 @@
+package rewrite_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+	"sidenote/rewrite/chunks"
+	"sidenote/rewrite/tokens"
+)
+
+// drawChunks returns the JSON of a list of chunks.
+func drawChunks(t *rapid.T) []byte {
+	list := []map[string]any{}
+	for i := range rapid.IntRange(0, 6).Draw(t, "chunks") {
+		list = append(list, map[string]any{
+			"id": fmt.Sprint("id-", i), "type": rapid.SampledFrom(chunks.Types()).Draw(t, "type"), "role": rapid.SampledFrom([]string{"user", "assistant"}).Draw(t, "role"),
+			"content": textGen(8).Draw(t, "content"), "metadata": map[string]any{"tool": textGen(2).Draw(t, "tool")},
+		})
+	}
+	raw, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// With chunks and sources the request grows by exactly what the ledger says and never beyond
+// both budgets, every byte outside the edits stays, and what goes up is JSON.
+func TestChunksProperties(t *testing.T) {
+	counter, err := tokens.New().Encoding("o200k_base")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		messages := rapid.SliceOfN(rapid.SampledFrom([]string{
+			`{"role":"system","content":"Be brief."}`, `{"role":"developer", "content":[{"type":"text","text":"Cite\n"}]}`, `{"role":"system","content":null}`, `{"role":"system"}`,
+			`{"role":"user","content":"How?"}`, ` {"content":"x","role":"user"} `, `{"role":"assistant","content":"a","n":1.0}`, `{"role":"assistant","tool_calls":[]}`, `{"role":"tool","content":"t"}`,
+		}), 1, 5).Draw(t, "messages")
+		field := `"sidenote": {"chunks": ` + string(drawChunks(t)) + `, "context": {"max_tokens": 400, "truncate": true` + rapid.SampledFrom([]string{"", `, "system_prompt": "Know."`}).Draw(t, "prompt") + `}}`
+		body := []byte(`{"x_n":12345678901234567890, ` + strings.Join(rapid.Permutation([]string{field, `"messages":[` + strings.Join(messages, ",") + `]`, `"t": 0.10`}).Draw(t, "members"), " , ") + `}`)
+		p := testPolicyOf(rapid.SampledFrom([]rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceSplit, rewrite.PlaceLastUser}).Draw(t, "placement"))
+		p.Chunks.Placement = rapid.SampledFrom([]rewrite.ChunkPlacement{"", rewrite.ChunksBeforeLastUser}).Draw(t, "chunk placement")
+		rw := &rewrite.Rewriter{
+			Retriever: answering(rapid.SliceOfN(sourceGen(), 0, 3).Draw(t, "sources")),
+			Models:    models{rewrite.Model{Encoding: "o200k_base", Counter: counter, Window: rapid.SampledFrom([]int{0, 5000, 1200}).Draw(t, "window"), NoSystem: rapid.IntRange(0, 5).Draw(t, "no system") == 0}},
+		}
+		req, err := rewrite.Parse(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		came, err := rewrite.Parse(rewrite.Apply(nil, body, rewrite.StripEdits(req, rewrite.Policy{})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := rewrite.ReadOptions(req)
+		if err != nil {
+			t.Skip(err) // a lone surrogate, for example
+		}
+		p, whole, o, err := rw.TakeChunks(p, req, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res := rw.Rewrite(t.Context(), p, whole, o)
+		out := rewrite.Apply(nil, whole.Body, res.Edits)
+		goes, err := rewrite.Parse(out)
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		l := &res.Ledger
+		if grown := rw.Count(p, goes) - rw.Count(p, came); grown != l.Chunks.Tokens+l.Used || l.Chunks.Tokens > 400 || l.Used > max(l.Budget, 0) {
+			t.Fatalf("the request grew by %d tokens, the ledger says %d of 400 for chunks and %d of %d:\n%s", grown, l.Chunks.Tokens, l.Used, l.Budget, out)
+		}
+		checkOutside(t, body, out, l.Edits)
+	})
+}
+
+// checkOutside finds the bytes between the edits in out, in order.
+func checkOutside(t *rapid.T, body, out []byte, edits []rewrite.Edit) {
+	at, rest := 0, out
+	pieces := [][]byte{}
+	for _, e := range edits {
+		if e.Offset > at {
+			pieces = append(pieces, body[at:e.Offset])
+		}
+		at = max(at, e.Offset+e.Delete)
+	}
+	if !bytes.HasSuffix(out, body[at:]) {
+		t.Fatalf("%q is not the end of what goes up: %s", body[at:], out)
+	}
+	for i, piece := range pieces {
+		n := bytes.Index(rest, piece)
+		if n < 0 || i == 0 && n > 0 {
+			t.Fatalf("%q is not in what goes up, or not in its place: %s", piece, out)
+		}
+		rest = rest[n+len(piece):]
+	}
+	if len(rest) < len(body[at:]) {
+		t.Fatalf("%q is not in what goes up: %s", body[at:], out)
+	}
+}
+
+func testPolicyOf(placement rewrite.Placement) rewrite.Policy {
+	p := rewrite.DefaultPolicy()
+	p.Tenant, p.Knowledge, p.Placement, p.MinTruncatedTokens, p.ContextTokens = "acme", []string{"handbook"}, placement, 5, 300
+	return p
+}
+
+// What chunks add to the vocabulary holds for sources and components too, and the memo keeps
+// fits with and without chunks apart.
+func TestChunksWidenTheVocabulary(t *testing.T) {
+	counter, err := tokens.New().Encoding("o200k_base")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "A </tool_result> in a text.")}), Models: models{rewrite.Model{Encoding: "o200k_base", Counter: counter}}}
+	p := testPolicyOf(rewrite.PlaceSystem)
+	p.Digest = "digest"
+	send := func(field string) string {
+		req, err := rewrite.Parse([]byte(`{"messages":[{"role":"system","content":"s"},{"role":"user","content":"How?"}]` + field + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := rewrite.ReadOptions(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, req, o, err := rw.TakeChunks(p, req, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(rewrite.Apply(nil, req.Body, rw.Rewrite(t.Context(), p, req, o).Edits))
+	}
+	const chunk = `,"sidenote":{"chunks":[{"id":"e","type":"environment","content":"x"}]}`
+	for range 2 {
+		if out := send(""); !strings.Contains(out, "A </tool_result> in") {
+			t.Errorf("without chunks: %s", out)
+		}
+		if out := send(chunk); !strings.Contains(out, "A [/tool_result> in") {
+			t.Errorf("with chunks: %s", out)
+		}
+	}
+}
