@@ -9,6 +9,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config/modelrows"
 	"sidenote/cmd/sidenote/internal/config/port"
 	"sidenote/cmd/sidenote/internal/config/spelling"
+	"sidenote/cmd/sidenote/internal/config/typed"
 	"sidenote/rewrite"
 )
 
@@ -131,6 +132,7 @@ func checkTreatment(c checker, key string, t Treatment) {
 	checkPlanner(c, key+".planner", t.Planner)
 	checkRerank(c, key+".rerank", t.Rerank)
 	checkGrade(c, key, t)
+	typed.Check(t.Renderers, c.problem, func(i int) string { return key + ".renderers[" + itoa(i) + "]" })
 	names := map[Name]bool{"sources": true}
 	for i, part := range t.Components {
 		if names[part.Name] && part.Name != "" {

@@ -6,6 +6,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config/filter"
 	"sidenote/cmd/sidenote/internal/config/limits"
 	"sidenote/cmd/sidenote/internal/config/pattern"
+	"sidenote/cmd/sidenote/internal/config/typed"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -34,6 +35,8 @@ type Treatment struct {
 	ReserveOutput      Count             `yaml:"reserve_output_tokens,omitempty" min:"1" max:"10M"`
 	Template           rewrite.Template  `yaml:"template,omitempty"`
 	Components         []Component       `yaml:"components,omitempty"`
+	Chunks             typed.Chunks      `yaml:"chunks"`
+	Renderers          []typed.Renderer  `yaml:"renderers,omitempty"`
 	Order              rewrite.Order     `yaml:"order" of:"priority|declared|edges"`
 	ComponentsFormat   string            `yaml:"components_format" of:"tags|headings"`
 	Sources            SourcesComponent  `yaml:"sources"`
@@ -134,6 +137,7 @@ func DefaultPolicy() Policy {
 		Mode:               p.Mode.String(),
 		Placement:          p.Placement,
 		ContextTokens:      Count(p.ContextTokens),
+		Chunks:             typed.DefaultChunks(),
 		Order:              p.Order,
 		Sources:            SourcesComponent{Priority: Priority(p.Sources.Priority), Format: formatTags, Order: sourcesByRelevance, Neighbours: adjacentNeighbours},
 		ComponentsFormat:   formatTags,
@@ -169,7 +173,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 			ScoreThreshold: float64(p.Retrieval.ScoreThreshold), Deadline: p.Retrieval.Deadline,
 			DenseWeight: p.Retrieval.denseWeight(),
 		},
-		Planner:   p.Planner.settings(),
+		Planner: p.Planner.settings(), Chunks: typed.Policy(p.Chunks, p.Renderers),
 		Placement: p.Placement, ContextTokens: int(p.ContextTokens), ReserveOutputTokens: int(p.ReserveOutput), Template: p.Template,
 		Sources: rewrite.Component{Name: rewrite.SourcesName, Priority: int(p.Sources.Priority), Truncatable: true},
 		Order:   p.Order, SourceOrder: p.Sources.order(), Neighbours: p.Sources.neighbours(), Citations: p.Citations, Grounding: p.Grounding,

@@ -17,6 +17,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config/callers"
 	"sidenote/cmd/sidenote/internal/config/filter"
 	"sidenote/cmd/sidenote/internal/config/schema"
+	"sidenote/cmd/sidenote/internal/config/typed"
 	"sidenote/rewrite"
 )
 
@@ -101,6 +102,8 @@ func (b builder) value(key string, t reflect.Type, tag reflect.StructTag) object
 		return ref("filter")
 	case reflect.TypeFor[filter.Attributes]():
 		return object{"type": "object", "minProperties": 1, "additionalProperties": orVariable(object{"type": []string{"string", "number", "boolean", "array"}})}
+	case reflect.TypeFor[typed.Attribute]():
+		return object{"anyOf": []object{text(`\S`), {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": text(`\S`)}}}
 	case reflect.TypeFor[callers.Values]():
 		one := object{"type": []string{"string", "number", "boolean"}}
 		return object{"anyOf": []object{one, {"type": "array", "minItems": 1, "items": one}}}

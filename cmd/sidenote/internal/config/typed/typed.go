@@ -1,0 +1,119 @@
+// Package typed reads what policies say of typed chunks: their budget and place, and renderers.
+package typed
+
+import (
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"sidenote/cmd/sidenote/internal/config/decode"
+	"sidenote/cmd/sidenote/internal/config/schema"
+	"sidenote/cmd/sidenote/internal/config/value"
+	"sidenote/rewrite"
+	"sidenote/rewrite/chunks"
+)
+
+// Chunks say how much of a request the messages of its chunks may take, and where they stand.
+type Chunks struct {
+	MaxTokens value.Count            `yaml:"max_tokens" min:"1" max:"10M"`
+	Placement rewrite.ChunkPlacement `yaml:"placement" of:"before_conversation|before_last_user"`
+}
+
+// DefaultChunks are those of a policy that says nothing of them.
+func DefaultChunks() Chunks {
+	return Chunks{MaxTokens: chunks.DefaultMaxTokens, Placement: rewrite.ChunksFirst}
+}
+
+// A Renderer says how some chunks look: a chunks.Rule.
+type Renderer struct {
+	Tag        string      `yaml:"tag" need:"true"`
+	When       When        `yaml:"when" need:"true"`
+	Role       chunks.Role `yaml:"role,omitempty" of:"system|user|assistant"`
+	Attributes []Attribute `yaml:"attributes,omitempty,flow"`
+	Body       string      `yaml:"body,omitempty"`
+}
+
+// When says which chunks they are.
+type When struct {
+	Type     chunks.Type       `yaml:"type,omitempty" of:"system|agent|workflow|delegation|environment|working_flow|output|custom"`
+	Subtype  string            `yaml:"subtype,omitempty"`
+	Action   string            `yaml:"action,omitempty"`
+	Metadata map[string]string `yaml:"metadata,omitempty"`
+}
+
+// An Attribute is a name, or a name and what it shows.
+type Attribute struct{ chunks.Shown }
+
+// MarshalYAML writes the attribute as it would be written by hand.
+func (a Attribute) MarshalYAML() (any, error) {
+	if a.From == "" {
+		return a.Name, nil
+	}
+	return yaml.MapSlice{{Key: a.Name, Value: a.From}}, nil
+}
+
+// DecodeYAML reads NAME or {NAME: metadata.KEY}.
+func (a *Attribute) DecodeYAML(d *decode.Decoder, key string, n ast.Node) {
+	const wants = "it wants a name, or a map such as {name: metadata.key}"
+	if _, isMap := n.(ast.MapNode); !isMap {
+		text, ok := decode.Text(n)
+		if !ok {
+			d.Problem(n, key, "is a %s; %s", decode.Shape(n), wants)
+			return
+		}
+		a.Name = text
+		return
+	}
+	several := false
+	d.Entries(key, n, func(name string, _, from ast.Node) {
+		text, ok := decode.Text(from)
+		switch at := schema.Join(key, name); {
+		case a.Name != "" || several:
+			several = true
+		case !d.Readable(at, from):
+		case !ok:
+			d.Problem(from, at, "is a %s; it wants a field of a chunk, or metadata.KEY", decode.Shape(from))
+		default:
+			a.Name, a.From = name, text
+		}
+	})
+	if several {
+		d.Problem(n, key, "is a map of several; %s", wants)
+	}
+}
+
+// Policy is what package rewrite reads. The defaults are not written, so that they change no
+// policy's hash.
+func Policy(c Chunks, renderers []Renderer) rewrite.ChunkPolicy {
+	p := rewrite.ChunkPolicy{}
+	if d := DefaultChunks(); c != d {
+		p.MaxTokens, p.Placement = int(c.MaxTokens), c.Placement
+	}
+	for i := range renderers {
+		p.Renderers = append(p.Renderers, renderers[i].rule())
+	}
+	return p
+}
+
+func (r *Renderer) rule() chunks.Rule {
+	rule := chunks.Rule{
+		When: chunks.When{Type: r.When.Type, Subtype: r.When.Subtype, Action: r.When.Action, Metadata: r.When.Metadata},
+		As:   r.Role, Tag: r.Tag, Body: r.Body,
+	}
+	for _, a := range r.Attributes {
+		if a.Name != "" { // else it has been reported
+			rule.Attributes = append(rule.Attributes, a.Shown)
+		}
+	}
+	return rule
+}
+
+// Check reports renderers that could not be used, each by the key of what is wrong with it.
+func Check(renderers []Renderer, problem func(key, format string, args ...any), at func(i int) string) {
+	for i := range renderers {
+		rule := renderers[i].rule()
+		if err := rule.Check(); err != nil {
+			bad := err.(*chunks.Error) //nolint:errorlint // Check returns nothing else
+			problem(at(i)+"."+bad.Param, "%s", bad.Reason)
+		}
+	}
+}
