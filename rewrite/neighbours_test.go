@@ -59,7 +59,7 @@ func base(found []int, sections ...int) *keptBase {
 }
 
 // chunks are those in the prompt, in its order, with a bar between sources.
-func chunks(t *testing.T, k *keptBase, p rewrite.Policy, system string) (in string, l rewrite.Ledger) {
+func section(t *testing.T, k *keptBase, p rewrite.Policy, system string) (in string, l rewrite.Ledger) {
 	t.Helper()
 	body := []byte(fmt.Sprintf(`{"messages":[{"role":"system","content":%q},{"role":"user","content":"How long?"}]}`, system))
 	req, err := rewrite.Parse(body)
@@ -92,7 +92,7 @@ func TestNeighboursOfTheSection(t *testing.T) {
 		"in the messages":           {base([]int{4}, 9), "As chunk6. says", " 0 1 2 3 4 5 |"},
 		"other documents elsewhere": {base([]int{2}, 3, 9), "You are HR.", " 0 1 2 |"},
 	} {
-		got, l := chunks(t, c.base, p, c.system)
+		got, l := section(t, c.base, p, c.system)
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
@@ -106,11 +106,11 @@ func TestNeighboursOfTheSection(t *testing.T) {
 	}
 	gone := base([]int{4}, 9)
 	gone.err = retrieval.ErrUnavailable
-	if got, l := chunks(t, gone, p, "You are HR."); got != " 4 |" || len(l.Sources) != 1 {
+	if got, l := section(t, gone, p, "You are HR."); got != " 4 |" || len(l.Sources) != 1 {
 		t.Errorf("what cannot be read: %q", got)
 	}
 	p.Neighbours = rewrite.NeighboursOff
-	if got, _ := chunks(t, base([]int{4}, 9), p, "You are HR."); got != " 4 |" {
+	if got, _ := section(t, base([]int{4}, 9), p, "You are HR."); got != " 4 |" {
 		t.Errorf("off: %q", got)
 	}
 }
@@ -120,14 +120,14 @@ func TestNeighboursAreReadWhereRoomIs(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Neighbours = rewrite.NeighboursSection
 	k := base([]int{4}, 9)
-	_, l := chunks(t, k, p, "You are HR.")
+	_, l := section(t, k, p, "You are HR.")
 	if k.read != 8 || l.Sources[0].Neighbours != 8 {
 		t.Errorf("read %d, %+v", k.read, l.Sources[0])
 	}
 	least := l.Used - 8 // words of the block without neighbours, each of which has one
 	for room, read := range map[int]int{0: 0, 1: 1, 2: 2, 5: 5} {
 		k.read, p.ContextTokens = 0, least+room
-		if _, l := chunks(t, k, p, "You are HR."); k.read != read || l.Sources[0].Neighbours != room || l.Used > p.ContextTokens {
+		if _, l := section(t, k, p, "You are HR."); k.read != read || l.Sources[0].Neighbours != room || l.Used > p.ContextTokens {
 			t.Errorf("room of %d: read %d, %+v", room, k.read, l.Sources[0])
 		}
 	}

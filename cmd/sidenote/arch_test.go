@@ -54,6 +54,7 @@ var mayImport = map[string][]string{
 	"rewrite/similar":                         {},
 	"rewrite/chat":                            {},
 	"rewrite/chunks":                          {"rewrite/chat", "rewrite/tags", "rewrite/tokens"},
+	"rewrite/assemble":                        {"retrieval", "rewrite", "rewrite/chat", "rewrite/chunks"},
 	"rewrite/cost":                            {"retrieval", "rewrite/chat", "rewrite/tokens"},
 	"rewrite/calibration":                     {},
 	"rewrite/metered":                         {"rewrite", "rewrite/chat"},
@@ -104,7 +105,7 @@ var mayImport = map[string][]string{
 	"proxy/events":                            {},
 	"proxy/usage":                             {"proxy/coding", "proxy/events", "proxy/route"},
 	"proxy/explain":                           {"proxy/report", "proxy/route", "proxy/usage", "rewrite", "retrieval"},
-	"proxy/admin":                             {"proxy", "proxy/apierror", "rewrite", "retrieval", "retrieval/filter", "proxy/transport", "proxy/panics", "proxy/report", "proxy/explain", "proxy/killswitch", "cache/budget", "proxy/planning", "proxy/toolbox"},
+	"proxy/admin":                             {"proxy", "proxy/apierror", "rewrite", "retrieval", "retrieval/filter", "proxy/transport", "proxy/panics", "proxy/report", "proxy/explain", "proxy/killswitch", "cache/budget", "proxy/planning", "proxy/toolbox", "rewrite/assemble"},
 	"cmd/":                                    {"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/", "cmd/"},
 
 	"cmd/sidenote/internal/adminclient":                 {"proxy/admin", "retrieval/knowledge/store", "cmd/internal/console"},

@@ -48,6 +48,7 @@ type cli struct {
 	Tool      toolCmd      `cmd:"" help:"Run a tool that models have, such as recall."`
 	Explain   explainCmd   `cmd:"" help:"Show what one of the last requests was shown, and why."`
 	Rewrite   rewriteCmd   `cmd:"" help:"Dry run: print what a request would become."`
+	Context   contextCmd   `cmd:"" help:"Build messages from an agent's typed chunks."`
 	Eval      evalCmd      `cmd:"" help:"Measure how well questions with known answers are answered."`
 	Check     checkCmd     `cmd:"" help:"Check a configuration, or print a tenant's policy."`
 	Mode      modeCmd      `cmd:"" help:"Lower the mode of all tenants or of one, as in off, for a while: the kill switch."`

@@ -27,6 +27,7 @@ import (
 	"sidenote/proxy/transport"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/assemble"
 )
 
 const (
@@ -37,8 +38,9 @@ const (
 // A Handler answers on the admin port. It is read-only after its fields are set.
 type Handler struct {
 	Telemetry
-	Rewriter   *rewrite.Rewriter  // its Retriever answers searches, too
-	Planners   *planning.Planners // plan for dry runs; nil: nothing is planned
+	Rewriter   *rewrite.Rewriter   // its Retriever answers searches, too
+	Assembler  *assemble.Assembler // builds messages from typed chunks; nil: there is no such endpoint
+	Planners   *planning.Planners  // plan for dry runs; nil: nothing is planned
 	Tenants    *proxy.Directory
 	Knowledge  func() []string       // returns the ids of all bases
 	Thresholds []retrieval.Threshold // of all bases, for searches that name no tenant
@@ -95,6 +97,9 @@ func (h *Handler) endpoint(path string) (endpoint, bool) {
 		ProofPath:         {method: "GET", public: true, handle: h.proof},
 	}[path]; ok {
 		return e, true
+	}
+	if path == "/v1/context" && h.Assembler != nil {
+		return endpoint{method: "POST", handle: h.context}, true
 	}
 	if id, ok := strings.CutPrefix(path, ExplainPath); ok && id != "" {
 		return endpoint{method: "GET", handle: func(ctx *fasthttp.RequestCtx) error { return h.explain(ctx, id) }}, true

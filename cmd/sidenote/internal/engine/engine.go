@@ -38,6 +38,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 	"sidenote/retrieval/vectorstore"
 	"sidenote/rewrite"
+	"sidenote/rewrite/assemble"
 	"sidenote/rewrite/calibration"
 )
 
@@ -269,7 +270,7 @@ func (e *Engine) AdminServer(log *slog.Logger) *admin.Server {
 
 func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants proxy.Tenants, plans *planning.Planners) *admin.Handler {
 	h := &admin.Handler{
-		Telemetry: e.telemetry(), Rewriter: rw, Planners: plans, Tenants: proxy.NewDirectory(tenants),
+		Telemetry: e.telemetry(), Rewriter: rw, Assembler: assemble.New(rw.Models), Planners: plans, Tenants: proxy.NewDirectory(tenants),
 		Explain: e.explained, Modes: e.modes, Knowledge: e.catalogue.ids, Thresholds: config.Thresholds(cfg.Knowledge, cfg.KnowledgeNames()), Library: e.view, Manager: e.manager(cfg), Tools: e.Toolbox(),
 		Token: cfg.Admin.Token.Value, ReadToken: cfg.Admin.ReadToken.Value,
 		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },

@@ -1,0 +1,39 @@
+package screen
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"sidenote/cmd/internal/console"
+	"sidenote/rewrite"
+	"sidenote/rewrite/assemble"
+)
+
+// Context shows the messages that were built of chunks, and what is in none of them.
+func Context(w io.Writer, r *assemble.Result) error {
+	c := r.Ledger.Chunks
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ROLE\tTOKENS\tCHUNKS")
+	for _, m := range c.Messages {
+		fmt.Fprintf(t, "%s\t%d\t%s\n", m.Role, m.Tokens, console.Clean(strings.Join(m.ChunkIDs, " ")))
+	}
+	for _, part := range r.Ledger.Components {
+		if part.Fate != rewrite.Out {
+			fmt.Fprintf(t, "%s\t%d\t%s\n", "", part.Tokens, part.Name)
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, x := range c.Excluded {
+		fmt.Fprintf(w, "out %s  %s\n", console.Clean(x.ID), console.Clean(strings.TrimSpace(string(x.Reason)+"  "+x.Detail)))
+	}
+	exact := "estimated"
+	if r.Exact {
+		exact = "exact"
+	}
+	_, err := fmt.Fprintf(w, "%d of %d chunks, %s tokens, %s (%s)\n", c.In, c.Total, console.Thousands(r.TokenCount), exact, r.Ledger.Encoding)
+	return err
+}

@@ -1,0 +1,212 @@
+// Package assemble builds messages from typed chunks, components and sources that somebody
+// brings, for programs that send them by themselves: nothing is searched, and no upstream is
+// called.
+package assemble
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/chunks"
+)
+
+// An Assembler builds messages. It is safe for concurrent use and remembers counts.
+type Assembler struct{ rewriter rewrite.Rewriter }
+
+// New returns an Assembler that counts as these models do.
+func New(models rewrite.Models) *Assembler {
+	return &Assembler{rewrite.Rewriter{Retriever: retrieval.Func(brought), Models: models}}
+}
+
+// A Result is the messages and what of the chunks is in them. The ledger tells the same of
+// components and sources.
+type Result struct {
+	Messages   json.RawMessage   `json:"messages"` // as a chat request has them
+	TokenCount int               `json:"token_count"`
+	Exact      bool              `json:"token_count_exact"`
+	Included   []string          `json:"included_chunk_ids"`
+	Excluded   []chunks.Excluded `json:"excluded_chunk_ids"`
+	Ledger     rewrite.Ledger    `json:"ledger"`
+}
+
+// maxSources is how many sources one state may bring.
+const maxSources = 100
+
+// A source is what a state says of one.
+type source struct {
+	KB      string  `json:"kb_id"`
+	Doc     string  `json:"doc_id"`
+	Type    string  `json:"type"`
+	Name    string  `json:"name"`
+	Section string  `json:"section"`
+	Text    string  `json:"text"`
+	Score   float64 `json:"score"`
+}
+
+// Build builds messages from a state: a JSON object with chunks, and perhaps model, context,
+// components, context_tokens and sources. What the policy says of placement, budgets,
+// components and renderers holds; its knowledge is not searched. model counts in place of the
+// state's if it is not "".
+//
+// The error is a *rewrite.OptionError or a *rewrite.BodyError.
+func (a *Assembler) Build(ctx context.Context, p rewrite.Policy, state []byte, model string) (*Result, error) {
+	body, sources, err := read(state, model)
+	if err != nil {
+		return nil, err
+	}
+	req, unread := rewrite.Parse(body)
+	if req == nil {
+		return nil, unread
+	}
+	o, err := rewrite.ReadOptions(req)
+	if err != nil {
+		return nil, ofState(err)
+	}
+	if !req.Empty { // its messages are
+		return nil, unread
+	}
+	p.Mode, p.Knowledge, p.Filter, p.Digest = rewrite.Inject, nil, nil, ""
+	p.Planner, p.Rerank = retrieval.PlanSettings{}, retrieval.RerankSettings{}
+	p = p.Narrow(o)
+	if len(sources) > 0 {
+		p.Knowledge = []string{"state"}
+	}
+	p, req, o, err = a.rewriter.TakeChunks(p, req, o)
+	if err != nil {
+		return nil, ofState(err)
+	}
+	if o.Query == "" {
+		o.Query = " " // nothing is searched, but without a question no source goes in
+	}
+	res := a.rewriter.Rewrite(context.WithValue(ctx, sourcesKey{}, sources), p, req, o)
+	built, err := rewrite.Parse(rewrite.Apply(nil, req.Body, res.Edits))
+	if err != nil {
+		return nil, err
+	}
+	l := res.Ledger.Whole()
+	l.Edits = []rewrite.Edit{} // of a body that nobody has seen
+	return &Result{
+		Messages: messagesOf(built), TokenCount: l.Chunks.Tokens + l.Used, Exact: l.Chunks.Exact && l.Exactness == rewrite.Exact,
+		Included: l.Chunks.Included, Excluded: l.Chunks.Excluded, Ledger: l,
+	}, nil
+}
+
+// read makes the body of a chat without messages of a state. What the state says stands in it
+// as it came.
+func read(state []byte, model string) (body []byte, sources []retrieval.Source, err error) {
+	given := map[string][]byte{}
+	r := chat.NewReader(state)
+	if k := r.Kind(); k != chat.KindObject {
+		return nil, nil, &rewrite.BodyError{Reason: rewrite.ReasonNotJSON, Message: fmt.Sprintf("the state is %s, not an object", k)}
+	}
+	r.Object(func(name string) {
+		switch value := r.Value(); {
+		case err != nil:
+		case given[name] != nil:
+			err = &rewrite.OptionError{Param: name, Reason: "stands twice"}
+		case !slices.Contains([]string{"model", "chunks", "context", "components", "context_tokens", "sources"}, name):
+			err = &rewrite.OptionError{Param: fmt.Sprintf("%.64s", name), Reason: "unknown field; use model, chunks, context, components, context_tokens or sources"}
+		default:
+			given[name] = value
+		}
+	})
+	if bad := r.End(); bad != nil {
+		return nil, nil, bad
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if given["chunks"] == nil || string(given["chunks"]) == "null" {
+		return nil, nil, &rewrite.OptionError{Param: "chunks", Reason: "missing"}
+	}
+	if sources, err = readSources(given["sources"]); err != nil {
+		return nil, nil, err
+	}
+	name := given["model"]
+	if model != "" {
+		if name, err = json.Marshal(model); err != nil {
+			return nil, nil, &rewrite.OptionError{Param: "model", Reason: err.Error()}
+		}
+	}
+	var out bytes.Buffer
+	out.WriteString(`{"messages":[],`)
+	if name != nil {
+		fmt.Fprintf(&out, `"model":%s,`, name)
+	}
+	out.WriteString(`"sidenote":{`)
+	for _, field := range []string{"context", "components", "context_tokens"} {
+		if given[field] != nil {
+			fmt.Fprintf(&out, `%q:%s,`, field, given[field])
+		}
+	}
+	fmt.Fprintf(&out, `"chunks":%s}}`, given["chunks"])
+	return out.Bytes(), sources, nil
+}
+
+// readSources reads the sources of a state.
+func readSources(list []byte) ([]retrieval.Source, error) {
+	var each []json.RawMessage
+	if list == nil {
+		return nil, nil
+	}
+	if err := json.Unmarshal(list, &each); err != nil {
+		return nil, &rewrite.OptionError{Param: "sources", Reason: "not an array"}
+	}
+	if len(each) > maxSources {
+		return nil, &rewrite.OptionError{Param: "sources", Reason: fmt.Sprintf("%d sources; at most %d", len(each), maxSources)}
+	}
+	sources := make([]retrieval.Source, 0, len(each))
+	for i, raw := range each {
+		s := source{KB: "state", Type: "rag"}
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		at := fmt.Sprintf("sources[%d]", i)
+		if err := d.Decode(&s); err != nil {
+			return nil, &rewrite.OptionError{Param: at, Reason: strings.TrimPrefix(err.Error(), "json: ") + "; use kb_id, doc_id, type, name, section, text or score"}
+		}
+		if strings.TrimSpace(s.Text) == "" {
+			return nil, &rewrite.OptionError{Param: at + ".text", Reason: "empty"}
+		}
+		sources = append(sources, retrieval.Source{Type: s.Type, Knowledge: s.KB, Doc: s.Doc, Name: s.Name, Section: s.Section, Text: s.Text, Score: s.Score, Chunk: i})
+	}
+	return sources, nil
+}
+
+// ofState names an option by where it stands in a state.
+func ofState(err error) error {
+	if option := (*rewrite.OptionError)(nil); errors.As(err, &option) {
+		return &rewrite.OptionError{Param: strings.TrimPrefix(option.Param, "sidenote."), Reason: option.Reason}
+	}
+	if body := (*rewrite.BodyError)(nil); errors.As(err, &body) && body.Reason == rewrite.ReasonNotChat {
+		return &rewrite.OptionError{Param: "chunks", Reason: "none of them is in a message, so there is nothing to build"}
+	}
+	return err
+}
+
+// messagesOf returns the messages of a request as a list.
+func messagesOf(r *rewrite.Request) json.RawMessage {
+	list := []byte{'['}
+	for i, m := range r.Messages {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, m.Of(r.Body)...)
+	}
+	return append(list, ']')
+}
+
+type sourcesKey struct{}
+
+// brought finds the sources that came with a state.
+func brought(ctx context.Context, _ retrieval.Query) (retrieval.Result, error) {
+	sources, _ := ctx.Value(sourcesKey{}).([]retrieval.Source)
+	return retrieval.Result{Sources: sources, Retrieved: len(sources), Unique: len(sources), Cache: retrieval.CacheMiss}, nil
+}
