@@ -10,6 +10,7 @@ import (
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 	"sidenote/rewrite/metered"
+	"sidenote/rewrite/options"
 )
 
 // A chat is what a chat request has beside other requests, while it is made ready.
@@ -76,11 +77,11 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	x.parser = x.server.parsers.Get().(*rewrite.Parser)
 	req, bodyErr := x.parser.Parse(body)
 	if req != nil {
-		field, err := rewrite.ReadOptions(req)
+		field, err := options.Read(req)
 		if err != nil {
 			return err
 		}
-		asked = rewrite.Merge(asked, field)
+		asked = options.Merge(asked, field)
 		if asked.Chunks != nil && req.Empty {
 			bodyErr = nil // its chunks are its messages
 		}
@@ -155,7 +156,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 // caller's token says in its filter.
 func narrowed(x *exchange, asked rewrite.Options) (rewrite.Policy, error) {
 	p := &x.policy.Rewrite
-	if err := asked.Mistyped(p.Knowledge); err != nil {
+	if err := options.Mistyped(asked, p.Knowledge); err != nil {
 		return rewrite.Policy{}, err
 	}
 	if p.Filter == nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/options"
+	"sidenote/proxy/headeroptions"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
@@ -95,7 +95,7 @@ func headerOptions(h *fasthttp.RequestHeader, identified bool) (rewrite.Options,
 			continue
 		}
 		header := string(name)
-		which, set := options.OfHeader(header)
+		which, set := headeroptions.OfHeader(header)
 		switch {
 		case set == nil:
 			return o, &rewrite.OptionError{Param: header, Reason: "is no option; use Sidenote-Mode, Sidenote-Knowledge, Sidenote-Context-Tokens or Sidenote-Query"}

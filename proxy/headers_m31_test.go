@@ -9,6 +9,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/rewrite"
+	"sidenote/rewrite/options"
 )
 
 // A key is found among other headers, including those with similar names.
@@ -127,7 +128,7 @@ func TestM31LowerOfTwoLimits(t *testing.T) {
 			if a != nil && (b == nil || *a < *b) {
 				want = text(a)
 			}
-			got := rewrite.Merge(rewrite.Options{ContextTokens: a, Mode: mode(a)}, rewrite.Options{ContextTokens: b, Mode: mode(b)})
+			got := options.Merge(rewrite.Options{ContextTokens: a, Mode: mode(a)}, rewrite.Options{ContextTokens: b, Mode: mode(b)})
 			if text(got.ContextTokens) != want || text((*int)(got.Mode)) != want {
 				t.Errorf("header %s, body %s: %s tokens, mode %s", text(a), text(b), text(got.ContextTokens), text((*int)(got.Mode)))
 			}

@@ -10,6 +10,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/options"
 )
 
 // garbledTexts are insides of JSON strings that parsers read differently.
@@ -215,7 +216,7 @@ func TestM10FieldOfABodyThatIsNotRewritten(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %s and a request", body, req, err, reason)
 			continue
 		}
-		o, err := rewrite.ReadOptions(req)
+		o, err := options.Read(req)
 		if err != nil || o.Mode == nil || *o.Mode != rewrite.Off {
 			t.Errorf("%s: options %+v, %v", body, o, err)
 		}
@@ -249,7 +250,7 @@ func TestM10AmbiguousOptions(t *testing.T) {
 			continue
 		}
 		var bad *rewrite.OptionError
-		if _, err := rewrite.ReadOptions(req); !errors.As(err, &bad) || !strings.HasPrefix(bad.Param, "sidenote") {
+		if _, err := options.Read(req); !errors.As(err, &bad) || !strings.HasPrefix(bad.Param, "sidenote") {
 			t.Errorf("%q: %v", field, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chunks"
+	"sidenote/rewrite/options"
 	"sidenote/rewrite/tokens"
 )
 
@@ -59,7 +60,7 @@ func TestChunksProperties(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := rewrite.ReadOptions(req)
+		o, err := options.Read(req)
 		if err != nil {
 			t.Skip(err) // a lone surrogate, for example
 		}
@@ -127,7 +128,7 @@ func TestChunksWidenTheVocabulary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := rewrite.ReadOptions(req)
+		o, err := options.Read(req)
 		if err != nil {
 			t.Fatal(err)
 		}

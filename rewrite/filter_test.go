@@ -12,6 +12,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
+	"sidenote/rewrite/options"
 )
 
 func comparison(kind filter.Type, key string, value any) *filter.Filter {
@@ -44,7 +45,7 @@ func TestFilterReachesSearch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := rewrite.ReadOptions(req)
+		o, err := options.Read(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +91,7 @@ func TestFilterNeverWidens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := rewrite.ReadOptions(req)
+		o, err := options.Read(req)
 		if err != nil {
 			t.Fatal(err)
 		}

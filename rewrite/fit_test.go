@@ -11,6 +11,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/options"
 	"sidenote/rewrite/tags"
 )
 
@@ -217,7 +218,7 @@ func TestLinear(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		if req, err := rewrite.Parse(body); err == nil {
-			if o, err := rewrite.ReadOptions(req); err == nil {
+			if o, err := options.Read(req); err == nil {
 				rw.Rewrite(t.Context(), p, req, o)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/options"
 )
 
 func seeds(f *testing.F) {
@@ -52,7 +53,7 @@ func FuzzParse(f *testing.F) {
 		if !json.Valid(body) || !json.Valid(left) {
 			t.Fatalf("accepted: %q, without the field %q", body, left)
 		}
-		_, _ = rewrite.ReadOptions(req)
+		_, _ = options.Read(req)
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/options"
 	"sidenote/rewrite/tokens"
 )
 
@@ -160,7 +161,7 @@ func run(t *testing.T, rw *rewrite.Rewriter, p rewrite.Policy, body []byte) (out
 		fmt.Fprintf(&l, "untouched %s param=%q %s\n", bad.Reason, bad.Param, bad.Message)
 		return append(bytes.Clone(body), '\n'), l.String()
 	}
-	options, err := rewrite.ReadOptions(req)
+	options, err := options.Read(req)
 	if err != nil {
 		var bad *rewrite.OptionError
 		if !errors.As(err, &bad) {

@@ -10,6 +10,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/options"
 	"sidenote/rewrite/tokens"
 )
 
@@ -37,7 +38,7 @@ func TestStoredCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		options, err := rewrite.ReadOptions(req)
+		options, err := options.Read(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 
 	"sidenote/retrieval"
@@ -123,6 +124,12 @@ const (
 	PriorityLow      = 50
 	PriorityOptional = 30
 )
+
+var validName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
+
+// ValidName tells whether s has the form that every name chosen by people must have:
+// the ids and names of tenants, bases, policies and components.
+func ValidName(s string) bool { return validName.MatchString(s) }
 
 // NamedPriority returns the priority of that name.
 func NamedPriority(name string) (priority int, ok bool) {
@@ -277,7 +284,13 @@ type Options struct {
 	Context *chunks.Options // what is to be done with them; nil for nothing in particular
 	Taken   *Chunks         // what became of them, from TakeChunks on
 
-	named []namedBases // what Knowledge is made of
+	Named []NamedBases // what Knowledge is made of
+}
+
+// NamedBases are the bases that a header or a body field names.
+type NamedBases struct {
+	Param string // "Sidenote-Knowledge", "sidenote.knowledge"
+	IDs   []string
 }
 
 // An OptionError says that an option is unknown or out of range: the client's mistake,

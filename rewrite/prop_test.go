@@ -22,6 +22,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/options"
 	"sidenote/rewrite/tags"
 	"sidenote/rewrite/tags/tagstest"
 	"sidenote/rewrite/tokens"
@@ -184,7 +185,7 @@ func TestRewriteHolds(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Parse(%s): %v", body, err)
 		}
-		options, err := rewrite.ReadOptions(req)
+		options, err := options.Read(req)
 		if err != nil {
 			t.Fatal(err)
 		}

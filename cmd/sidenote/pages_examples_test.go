@@ -26,6 +26,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/transport/certs/certstest"
 	"sidenote/rewrite"
+	"sidenote/rewrite/options"
 )
 
 // A step is a command line of a page and what the page says that it prints.
@@ -273,7 +274,7 @@ func asks(text string) error {
 	if err != nil {
 		return err
 	}
-	_, err = rewrite.ReadOptions(req)
+	_, err = options.Read(req)
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/proxy/planning"
 	"sidenote/rewrite"
+	"sidenote/rewrite/options"
 )
 
 type rewriteCmd struct {
@@ -42,17 +43,17 @@ func (c *rewriteCmd) Run(a *app) error {
 		}
 		return fmt.Errorf("the request would pass untouched: %w", err)
 	}
-	options, err := rewrite.ReadOptions(req)
+	asked, err := options.Read(req)
 	if err != nil {
 		return err
 	}
-	if err := options.Mistyped(policy.Knowledge); err != nil {
+	if err := options.Mistyped(asked, policy.Knowledge); err != nil {
 		return fmt.Errorf("the request would be refused: %w", err)
 	}
-	if req.Empty && options.Chunks == nil {
+	if req.Empty && asked.Chunks == nil {
 		return errors.New("the request would pass untouched: messages is empty")
 	}
-	policy, req, options, err = e.Rewriter.TakeChunks(policy.Narrow(options), req, options)
+	policy, req, asked, err = e.Rewriter.TakeChunks(policy.Narrow(asked), req, asked)
 	if err != nil {
 		return fmt.Errorf("the request would be refused: %w", err)
 	}
@@ -60,9 +61,9 @@ func (c *rewriteCmd) Run(a *app) error {
 	e.Planners.Help(&policy, planning.DryRun(&policy, req.Model, nil))
 	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: rewrite.StripEdits(req, policy)}
 	if policy.Mode != rewrite.Off {
-		res = e.Rewriter.Rewrite(a.ctx, policy, req, options)
+		res = e.Rewriter.Rewrite(a.ctx, policy, req, asked)
 	} else {
-		options.Taken.Tell(&res.Ledger)
+		asked.Taken.Tell(&res.Ledger)
 	}
 	if err := c.ledger(a, res); err != nil {
 		return err

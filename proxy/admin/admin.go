@@ -102,7 +102,7 @@ func (h *Handler) endpoint(path string) (endpoint, bool) {
 		return endpoint{method: "POST", handle: h.context}, true
 	}
 	if id, ok := strings.CutPrefix(path, ExplainPath); ok && id != "" {
-		return endpoint{method: "GET", handle: func(ctx *fasthttp.RequestCtx) error { return h.explain(ctx, id) }}, true
+		return endpoint{method: "GET", handle: func(ctx *fasthttp.RequestCtx) error { return explained(h, ctx, id) }}, true
 	}
 	return h.Telemetry.endpoint(path)
 }

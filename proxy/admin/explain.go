@@ -8,9 +8,9 @@ const ExplainPath = "/v1/explain/"
 // maxID is how much of an id an error repeats, in bytes.
 const maxID = 64
 
-// explain shows what is known of the request with that id, of any tenant: it is for
+// explained shows what is known of the request with that id, of any tenant: it is for
 // those who run Sidenote.
-func (h *Handler) explain(ctx *fasthttp.RequestCtx, id string) error {
+func explained(h *Handler, ctx *fasthttp.RequestCtx, id string) error {
 	if h.Explain == nil {
 		return Refuse(fasthttp.StatusNotFound, "not_found", "Nothing is known of the request %.*q: explain.keep is 0, so that none are kept.", maxID, id)
 	}

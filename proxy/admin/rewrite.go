@@ -12,6 +12,7 @@ import (
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
+	"sidenote/rewrite/options"
 )
 
 // A rewriteAnswer is the answer of a dry run without its last field, "request": the bytes
@@ -66,15 +67,15 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 		return err
 	}
 	tenant, from := tenant.Limited(h.Modes, time.Now()) // an override, too
-	field, err := rewrite.ReadOptions(req)
+	field, err := options.Read(req)
 	if err != nil {
 		return err
 	}
-	asked = rewrite.Merge(asked, field)
+	asked = options.Merge(asked, field)
 	if err := noClaims(tenant); err != nil { // those of an override, too
 		return err
 	}
-	if err := asked.Mistyped(tenant.Rewrite.Knowledge); err != nil {
+	if err := options.Mistyped(asked, tenant.Rewrite.Knowledge); err != nil {
 		return err
 	}
 	if unread != nil && asked.Chunks == nil {

@@ -16,6 +16,7 @@ import (
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/chunks"
+	"sidenote/rewrite/options"
 )
 
 // An Assembler builds messages. It is safe for concurrent use and remembers counts.
@@ -66,7 +67,7 @@ func (a *Assembler) Build(ctx context.Context, p rewrite.Policy, state []byte, m
 	if req == nil {
 		return nil, unread
 	}
-	o, err := rewrite.ReadOptions(req)
+	o, err := options.Read(req)
 	if err != nil {
 		return nil, ofState(err)
 	}

@@ -1,4 +1,4 @@
-package rewrite_test
+package options_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sidenote/rewrite"
+	"sidenote/rewrite/options"
 )
 
 // optionsOf reads the options of a request whose body field is field.
@@ -18,7 +19,7 @@ func optionsOf(t *testing.T, field string) (rewrite.Options, error) {
 	if err != nil {
 		t.Fatalf("%.80s: %v", field, err)
 	}
-	return rewrite.ReadOptions(req)
+	return options.Read(req)
 }
 
 // times repeats a list's element; %d in it is the index.
@@ -72,7 +73,7 @@ func TestM31OptionsThatAreTaken(t *testing.T) {
 		`{"components":[{"name":"a","text":"b","priority":0}]}`:          component(rewrite.Component{Truncatable: true}),
 	} {
 		got, err := optionsOf(t, field)
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(got)); err != nil || diff != "" {
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(got, "Named")); err != nil || diff != "" {
 			t.Errorf("%.80s: %v\n%s", field, err, diff)
 		}
 	}
@@ -124,7 +125,7 @@ func TestM31OptionsThatAreRefused(t *testing.T) {
 		{`{},"sidenote":{}`, `sidenote: stands twice`},
 	} {
 		req, _ := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}],"sidenote":` + c.field + `,"n":1}`))
-		if _, err := rewrite.ReadOptions(req); err == nil || err.Error() != c.want {
+		if _, err := options.Read(req); err == nil || err.Error() != c.want {
 			t.Errorf("%.80s: %v, want %s", c.field, err, c.want)
 		}
 	}

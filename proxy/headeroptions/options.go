@@ -1,5 +1,5 @@
-// Package options reads the values of the headers by which a request narrows its policy.
-package options
+// Package headeroptions reads the values of the headers by which a request narrows its policy.
+package headeroptions
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"sidenote/rewrite"
+	"sidenote/rewrite/options"
 )
 
 const (
@@ -48,7 +49,7 @@ func setKnowledge(o *rewrite.Options, value string) error {
 	if len(ids) > maxKnowledgeIDs {
 		return fmt.Errorf("%d knowledge bases; at most %d", len(ids), maxKnowledgeIDs)
 	}
-	o.NameBases("Sidenote-Knowledge", ids)
+	options.NameBases(o, "Sidenote-Knowledge", ids)
 	return nil
 }
 

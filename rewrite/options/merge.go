@@ -1,18 +1,20 @@
-package rewrite
+package options
 
 import (
 	"cmp"
 	"slices"
+
+	"sidenote/rewrite"
 )
 
 // Merge joins the options of a request's headers with those of its body field.
 // If both set a limit, the narrower one counts: the lower mode, fewer tokens, the bases
 // that both name. Of two queries the body's counts, as it is closer to the question.
-func Merge(header, body Options) Options {
+func Merge(header, body rewrite.Options) rewrite.Options {
 	o := body
 	o.Mode = lower(header.Mode, body.Mode)
 	o.ContextTokens = lower(header.ContextTokens, body.ContextTokens)
-	o.named = slices.Concat(header.named, body.named)
+	o.Named = slices.Concat(header.Named, body.Named)
 	switch {
 	case o.Knowledge == nil:
 		o.Knowledge = header.Knowledge

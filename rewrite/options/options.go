@@ -1,15 +1,16 @@
-package rewrite
+// Package options reads what a request asks of its policy in the body field "sidenote".
+package options
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"sidenote/retrieval/filter"
+	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/chunks"
 	"sidenote/rewrite/present"
@@ -22,23 +23,23 @@ const (
 	maxOptionBases      = 64
 )
 
-// ReadOptions reads the body field "sidenote". The error is an *OptionError.
-func ReadOptions(r *Request) (Options, error) {
+// Read reads the body field "sidenote". The error is a *rewrite.OptionError.
+func Read(r *rewrite.Request) (rewrite.Options, error) {
 	f := r.Field
 	raw := f.Value.Of(r.Body)
 	switch {
 	case f == (chat.Field{}):
-		return Options{}, nil
+		return rewrite.Options{}, nil
 	case f.Twice:
-		return Options{}, &OptionError{"sidenote", "stands twice"}
+		return rewrite.Options{}, wrong("sidenote", "stands twice")
 	}
 	o := optionReader{Reader: chat.NewReader(raw)}
 	switch k := o.Kind(); k {
 	case chat.KindNull:
-		return Options{}, nil
+		return rewrite.Options{}, nil
 	case chat.KindObject:
 	default:
-		return Options{}, &OptionError{"sidenote", fmt.Sprintf("%s, not an object", k)}
+		return rewrite.Options{}, wrong("sidenote", fmt.Sprintf("%s, not an object", k))
 	}
 	o.members("sidenote.", o.option)
 	switch {
@@ -46,30 +47,34 @@ func ReadOptions(r *Request) (Options, error) {
 	case o.twice != nil:
 		o.bad = o.twice
 	case o.Context != nil && o.Chunks == nil:
-		o.bad = &OptionError{"sidenote.context", "there are no sidenote.chunks for it"}
+		o.bad = wrong("sidenote.context", "there are no sidenote.chunks for it")
 	case f.LoneSurrogate >= 0:
-		o.bad = &OptionError{"sidenote", fmt.Sprintf("escaped lone surrogate at byte %d", f.LoneSurrogate)}
+		o.bad = wrong("sidenote", fmt.Sprintf("escaped lone surrogate at byte %d", f.LoneSurrogate))
 	case !utf8.Valid(raw):
-		o.bad = &OptionError{"sidenote", "not valid UTF-8"}
+		o.bad = wrong("sidenote", "not valid UTF-8")
 	}
 	if o.bad != nil {
-		return Options{}, o.bad
+		return rewrite.Options{}, o.bad
 	}
 	return o.Options, nil
+}
+
+func wrong(param, reason string) *rewrite.OptionError {
+	return &rewrite.OptionError{Param: param, Reason: reason}
 }
 
 // optionReader reads the body field, whose JSON the parser has checked before.
 type optionReader struct {
 	chat.Reader
-	Options
-	bad   *OptionError
-	twice *OptionError // the first key that stands twice
+	rewrite.Options
+	bad   *rewrite.OptionError
+	twice *rewrite.OptionError // the first key that stands twice
 }
 
 // wrong records the first mistake and stops the reader, so that nothing more is read.
 func (o *optionReader) wrong(param, format string, args ...any) {
 	if o.bad == nil {
-		o.bad = &OptionError{param, fmt.Sprintf(format, args...)}
+		o.bad = wrong(param, fmt.Sprintf(format, args...))
 		o.Stop()
 	}
 }
@@ -89,7 +94,7 @@ func (o *optionReader) members(at string, member func(param, name string)) {
 		case !slices.Contains(names, name):
 			names = append(names, name)
 		case o.twice == nil:
-			o.twice = &OptionError{at + name, fmt.Sprintf("key %q stands twice in one object", name)}
+			o.twice = wrong(at+name, fmt.Sprintf("key %q stands twice in one object", name))
 		}
 		member(at+name, name)
 	})
@@ -98,14 +103,14 @@ func (o *optionReader) members(at string, member func(param, name string)) {
 func (o *optionReader) option(param, name string) {
 	switch name {
 	case "mode":
-		m, err := ParseMode(o.text(param))
+		m, err := rewrite.ParseMode(o.text(param))
 		if err != nil {
 			o.wrong(param, "%v", err)
 		}
 		o.Mode = &m
 	case "knowledge":
 		if ids := o.bases(param); ids != nil {
-			o.NameBases(param, ids)
+			NameBases(&o.Options, param, ids)
 		}
 	case "context_tokens":
 		n := o.integer(param, 0, 1<<30)
@@ -214,8 +219,8 @@ func (o *optionReader) components(param string) {
 	})
 }
 
-func (o *optionReader) component(at string) Component {
-	c := Component{Priority: PriorityMedium, Truncatable: true}
+func (o *optionReader) component(at string) rewrite.Component {
+	c := rewrite.Component{Priority: rewrite.PriorityMedium, Truncatable: true}
 	if k := o.Kind(); k != chat.KindObject {
 		o.wrong(at, "%s, not an object", k)
 		return c
@@ -238,8 +243,8 @@ func (o *optionReader) component(at string) Component {
 			o.wrong(param, "unknown field; use name, text, priority or truncatable")
 		}
 	})
-	if !ValidName(c.Name) || c.Name == SourcesName {
-		o.wrong(at+".name", "%q is not a name: 1 to 64 of a-z, 0-9, '_' and '-', not %q", c.Name, SourcesName)
+	if !rewrite.ValidName(c.Name) || c.Name == rewrite.SourcesName {
+		o.wrong(at+".name", "%q is not a name: 1 to 64 of a-z, 0-9, '_' and '-', not %q", c.Name, rewrite.SourcesName)
 	}
 	if !present.Visible(c.Text) {
 		o.wrong(at+".text", "empty")
@@ -249,18 +254,12 @@ func (o *optionReader) component(at string) Component {
 
 func (o *optionReader) priority(param string) int {
 	if o.Kind() != chat.KindString {
-		return o.integer(param, 0, PriorityCritical)
+		return o.integer(param, 0, rewrite.PriorityCritical)
 	}
 	name := o.text(param)
-	p, ok := NamedPriority(name)
+	p, ok := rewrite.NamedPriority(name)
 	if !ok {
 		o.wrong(param, "%q is not a priority; use critical, high, medium, low, optional or 0 to 100", name)
 	}
 	return p
 }
-
-var validName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
-
-// ValidName tells whether s has the form that every name chosen by people must have:
-// the ids and names of tenants, bases, policies and components.
-func ValidName(s string) bool { return validName.MatchString(s) }
