@@ -155,7 +155,7 @@ func (c *Client) send(ctx context.Context, header http.Header, method, path stri
 	req.Header["Idempotency-Key"] = []string{}
 	resp, err := c.HTTP.Do(req)
 	if err != nil {
-		return nil, Plain(err)
+		return nil, ended(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
@@ -164,7 +164,7 @@ func (c *Client) send(ctx context.Context, header http.Header, method, path stri
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, int64(c.most)+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read answer: %w", Plain(err))
+		return nil, fmt.Errorf("read answer: %w", ended(ctx, err))
 	case len(answer) > c.most:
 		return nil, fmt.Errorf("answer is larger than %d MiB", c.most>>20)
 	case !json.Valid(answer):
@@ -278,6 +278,15 @@ func kind(resp *http.Response, sent http.Header) string {
 		}
 	}
 	return media
+}
+
+// ended is Plain, but for a call whose context has ended: net/http returns the cause of that, such as
+// the error of a call beside it, which says nothing of the service.
+func ended(ctx context.Context, err error) error {
+	if end := ctx.Err(); end != nil {
+		return Plain(end)
+	}
+	return Plain(err)
 }
 
 // Plain returns an error of the network without addresses that are other ones each

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -213,4 +214,41 @@ func TestKeyIsNotQuoted(t *testing.T) {
 	f(200, "text/html", "no", "answered with text/html that is not JSON")
 	f(200, "sk-ours-123/x", "no", "answered with something that is not JSON")
 	f(200, "text/ours-123", "no", "answered with something that is not JSON")
+}
+
+// A call that its caller ends, for whatever cause, says nothing of the service.
+func TestCallsThatAreEnded(t *testing.T) {
+	cut := errors.New("a call beside it has failed")
+	hangs := make(chan struct{}, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/body" {
+			_, _ = io.WriteString(w, "[")
+			_ = http.NewResponseController(w).Flush()
+		}
+		hangs <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	c := New(Options{BaseURL: server.URL, Probe: func(context.Context) error { return nil }})
+	defer c.Close()
+	for i := range 2 * mostFailures {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := c.Call(ctx, http.MethodPost, []string{"/head", "/body"}[i%2], nil)
+			ended <- err
+		}()
+		select {
+		case <-hangs:
+		case err := <-ended:
+			t.Fatalf("call %d is not made: %v", i, err)
+		}
+		cancel(cut)
+		if err := <-ended; !errors.Is(err, context.Canceled) || errors.Is(err, cut) {
+			t.Errorf("ended with %v", err)
+		}
+	}
+	if c.Skips() {
+		t.Error("the service is not asked any more")
+	}
 }
