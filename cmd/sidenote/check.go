@@ -141,6 +141,7 @@ func (c *checkCmd) warnings(a *app, cfg *config.Config) config.Problems {
 	list = append(list, review.ClaimsOfNobody(cfg)...)
 	list = append(list, review.PricesOfNothing(cfg)...)
 	list = append(list, review.HelpersWithoutPrice(cfg)...)
+	list = append(list, review.Helpers(cfg)...)
 	if c.Offline {
 		return list
 	}

@@ -38,17 +38,22 @@ func upstream(cfg *config.Config, name string) string {
 	if u.Dial.Proxy != nil {
 		text += fmt.Sprintf(" by proxy %s", u.Dial.Proxy)
 	}
-	secret := cfg.Upstreams[config.Name(name)].APIKey
-	if name == "default" && cfg.Upstream.BaseURL.URL != nil {
-		secret = cfg.Upstream.APIKey
-	}
 	switch {
-	case secret.Shown() != "":
+	case hasKey(cfg, name):
 		text += " (api_key ***)"
 	case keyed(cfg, name):
 		text += " (no api_key: asked without a key, for " + proxy.KeyPrefix + "… keys stay here)"
 	}
 	return text
+}
+
+// hasKey tells whether an upstream is asked with a key of its own.
+func hasKey(cfg *config.Config, upstream string) bool {
+	secret := cfg.Upstreams[config.Name(upstream)].APIKey
+	if upstream == "default" && cfg.Upstream.BaseURL.URL != nil {
+		secret = cfg.Upstream.APIKey
+	}
+	return secret.Shown() != ""
 }
 
 // keyed tells whether requests with keys of ours go to an upstream.

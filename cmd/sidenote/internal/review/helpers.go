@@ -1,0 +1,94 @@
+package review
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/config/port"
+	"sidenote/proxy"
+)
+
+// Helpers warns of planners, rerankers and embeddings that would be of no use.
+func Helpers(cfg *config.Config) config.Problems {
+	return slices.Concat(idlePlanners(cfg), keylessHelpers(cfg), thresholdsOfWords(cfg))
+}
+
+// policyProblem is one about a setting of a tenant's policy.
+func policyProblem(cfg *config.Config, p *proxy.Policy, setting, format string, args ...any) config.Problem {
+	key := "policies." + p.Name + "." + setting
+	return config.Problem{Place: cfg.Place(key), Key: key, Reason: fmt.Sprintf(format, args...)}
+}
+
+// once leaves out what is said of several tenants with one policy.
+func once(list config.Problems) config.Problems {
+	var different config.Problems
+	for _, one := range list {
+		if !slices.Contains(different, one) {
+			different = append(different, one)
+		}
+	}
+	return different
+}
+
+// idlePlanners lists planners that may add no query.
+func idlePlanners(cfg *config.Config) (list config.Problems) {
+	for _, name := range cfg.TenantNames() {
+		p, _ := cfg.Tenant(name)
+		if p.Rewrite.Planner.MaxQueries != 1 {
+			continue
+		}
+		use := "so that the planner is asked for nothing"
+		if p.Rewrite.Planning("", nil).MaySkip {
+			use = "so that the planner can only say that nothing need be searched"
+		}
+		list = append(list, policyProblem(cfg, &p, "planner.max_queries", "1 is the question itself, %s; 2 or more add queries", use))
+	}
+	return once(list)
+}
+
+// keylessHelpers lists named upstreams of helpers that would be asked without a key, although
+// others can reach them.
+func keylessHelpers(cfg *config.Config) (list config.Problems) {
+	upstreams := config.ProxyUpstreams(cfg)
+	keyless := func(name string) bool {
+		u, ok := upstreams[name]
+		return ok && !hasKey(cfg, name) && len(u.Dial.Certificates) == 0 && u.Dial.Socket == "" && !port.Loopback(u.BaseURL.Hostname())
+	}
+	const reason = "upstream %s has no api_key and is not on this machine, so it is asked without a key; callers' keys never go there"
+	if name := string(cfg.Embeddings.Upstream.Name); name != "" && len(config.Embedded(cfg)) > 0 && keyless(name) {
+		key := "embeddings.upstream"
+		list = append(list, config.Problem{Place: cfg.Place(key), Key: key, Reason: fmt.Sprintf(reason, name)})
+	}
+	for _, name := range cfg.TenantNames() {
+		p, _ := cfg.Tenant(name)
+		if s := p.Rewrite.Planner; s.MaxQueries > 0 && s.Upstream != "" && keyless(s.Upstream) {
+			list = append(list, policyProblem(cfg, &p, "planner.upstream", reason, s.Upstream))
+		}
+		if s := p.Rewrite.Rerank; s.Documents > 0 && keyless(s.Upstream) {
+			list = append(list, policyProblem(cfg, &p, "rerank.upstream", reason, s.Upstream))
+		}
+	}
+	return once(list)
+}
+
+// mostFused is a score that words and vectors together hardly reach: of a hundred candidates none
+// scores more than 2.2, and nearly all less than 1.
+const mostFused = 1.5
+
+// thresholdsOfWords lists thresholds that can only be of words, of policies with bases that embed.
+func thresholdsOfWords(cfg *config.Config) (list config.Problems) {
+	embedded := config.Texts(config.Embedded(cfg))
+	for _, name := range cfg.TenantNames() {
+		p, _ := cfg.Tenant(name)
+		least := p.Rewrite.Search.ScoreThreshold
+		with := slices.DeleteFunc(slices.Clone(p.Rewrite.Knowledge), func(id string) bool { return !slices.Contains(embedded, id) })
+		if least > mostFused && len(with) > 0 {
+			list = append(list, policyProblem(cfg, &p, "retrieval.score_threshold",
+				"%g is compared with scores of words and vectors together, which are 1 or so, since %s is embedded; one that was made for words alone lets nothing pass",
+				least, strings.Join(with, ", ")))
+		}
+	}
+	return once(list)
+}
