@@ -18,6 +18,12 @@ func unusable(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", retrieval.ErrBadVectors, fmt.Errorf(format, args...))
 }
 
+// A noVectorsError is about an answer of status 200 without vectors. It says nothing of the inputs: a
+// quota may be used up, or a model about to be loaded.
+type noVectorsError struct{ what string }
+
+func (e *noVectorsError) Error() string { return e.what }
+
 // decode reads an answer of n vectors and puts them into the order of their inputs. tokens is
 // what the service says that they took, 0 if it says nothing. No error quotes key.
 func decode(text []byte, n int, key string) (vectors [][]float32, tokens int, err error) {
@@ -38,9 +44,9 @@ func decode(text []byte, n int, key string) (vectors [][]float32, tokens int, er
 	tokens = max(answer.Usage.PromptTokens, answer.Usage.TotalTokens)
 	switch {
 	case answer.Data == nil && len(answer.Error) > 0 && string(answer.Error) != "null":
-		return nil, tokens, unusable("it is an error%s, with status 200", codeOf(answer.Error, key))
+		return nil, tokens, unusable("%w", &noVectorsError{fmt.Sprintf("it is an error%s, with status 200", codeOf(answer.Error, key))})
 	case answer.Data == nil:
-		return nil, tokens, unusable("it has no data")
+		return nil, tokens, unusable("%w", &noVectorsError{"it has no data"})
 	case len(answer.Data) != n:
 		return nil, tokens, unusable("%d vectors for %d inputs", len(answer.Data), n)
 	}

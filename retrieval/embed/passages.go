@@ -37,6 +37,7 @@ const (
 type Passages struct {
 	Vectors [][]float32 // by passage; nil of those that the service does not take
 	Refused int         // how many those are
+	Later   []bool      // by passage; of those that it may take another time
 	Why     error       // of the last of them
 	Tokens  int         // that were used
 }
@@ -45,8 +46,8 @@ type Passages struct {
 // again within bounds. Where passages are refused, it finds out which; if all of them are, that
 // is an error. What an error leaves has used its tokens all the same.
 func (c *Client) Passages(ctx context.Context, passages []string) (Passages, error) {
-	b := batch{Client: c, Passages: Passages{Vectors: make([][]float32, len(passages))}}
-	if err := b.fill(ctx, c.inputs(Passage, passages), b.Vectors); err != nil {
+	b := batch{Client: c, Passages: Passages{Vectors: make([][]float32, len(passages)), Later: make([]bool, len(passages))}}
+	if err := b.fill(ctx, c.inputs(Passage, passages), b.Vectors, b.Later); err != nil {
 		return b.Passages, fmt.Errorf("embed passages: %w", err)
 	}
 	if b.Refused == len(passages) && b.Refused > 0 {
@@ -81,7 +82,7 @@ type batch struct {
 }
 
 // fill finds the vectors of inputs. Where they are refused together, it tries the halves.
-func (b *batch) fill(ctx context.Context, inputs []string, to [][]float32) error {
+func (b *batch) fill(ctx context.Context, inputs []string, to [][]float32, later []bool) error {
 	vectors, err := b.insist(ctx, inputs)
 	switch {
 	case err == nil:
@@ -92,10 +93,10 @@ func (b *batch) fill(ctx context.Context, inputs []string, to [][]float32) error
 		return err
 	case len(inputs) > 1:
 		half := len(inputs) / 2
-		if err := b.fill(ctx, inputs[:half], to[:half]); err != nil {
+		if err := b.fill(ctx, inputs[:half], to[:half], later[:half]); err != nil {
 			return err
 		}
-		return b.fill(ctx, inputs[half:], to[half:])
+		return b.fill(ctx, inputs[half:], to[half:], later[half:])
 	}
 	for text, n := inputs[0], 0; tooLong(err) && len(text) > shortInput && n < maxHalvings; n++ {
 		text = upTo(text, len(text)/2)
@@ -109,6 +110,7 @@ func (b *batch) fill(ctx context.Context, inputs []string, to [][]float32) error
 		return err
 	}
 	b.Refused, b.Why = b.Refused+1, err
+	later[0] = errors.As(err, new(*noVectorsError))
 	if b.useless++; b.useless >= maxUseless && b.useless == b.Refused {
 		return err // not one was taken
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"sidenote/cmd/internal/console"
 	"sidenote/retrieval"
 	"sidenote/retrieval/embed"
 	"sidenote/retrieval/knowledge"
@@ -62,7 +63,7 @@ type Report struct {
 	Refused int `json:"refused"` // by the service
 	Tokens  int `json:"tokens"`  // that were sent
 
-	Why  error         `json:"-"` // of the last that was refused
+	Why  error         `json:"-"` // of the last that was refused for good
 	Took time.Duration `json:"-"`
 }
 
@@ -79,9 +80,22 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("embeddings.tokens_per_day, %d, are used up until %s", e.PerDay, e.Until.Format("2006-01-02 15:04 MST"))
 }
 
+// A LaterError says that the service has answered some chunks with an error that may pass.
+type LaterError struct {
+	Chunks int
+	Why    error // of the last
+}
+
+func (e *LaterError) Error() string {
+	return fmt.Sprintf("%s to be sent again: %v", console.Plural(e.Chunks, "chunk"), e.Why)
+}
+
+// Unwrap returns what the service answered.
+func (e *LaterError) Unwrap() error { return e.Why }
+
 // Embed makes the vectors that chunks of a base lack. What is made stays, whatever happens then:
 // the next call goes on from there. progress may be nil. The error is a *LimitError where the
-// tokens of the day are used up.
+// tokens of the day are used up, and a *LaterError where some may have a vector another time.
 func (m *Maker) Embed(ctx context.Context, base string, progress func(Progress)) (Report, error) {
 	if err := m.await(ctx); err != nil {
 		return Report{}, err
@@ -176,6 +190,7 @@ type pass struct {
 	keys     []store.VectorKey // of what is to be sent
 	passages []string
 	twice    map[store.VectorKey]int // chunks besides the first, of a text that several have
+	later    LaterError
 }
 
 func (p *pass) run(ctx context.Context, c *knowledge.Content) error {
@@ -197,6 +212,9 @@ func (p *pass) run(ctx context.Context, c *knowledge.Content) error {
 		if err := p.send(ctx); err != nil {
 			return err
 		}
+	}
+	if p.later.Chunks > 0 && ctx.Err() == nil {
+		return &p.later
 	}
 	return ctx.Err()
 }
@@ -260,7 +278,10 @@ func (p *pass) send(ctx context.Context) error {
 	}
 	// Also where the caller has left meanwhile: these have been paid for.
 	if err := p.vectors.Put(context.WithoutCancel(ctx), spaceName(p.client.Space()), vectors, made.Tokens, p.now()); err != nil {
-		return errors.Join(sendErr, sizeError(err))
+		// What was sent counts, though none of it can be kept.
+		spentErr := p.vectors.Put(context.WithoutCancel(ctx), spaceName(p.client.Space()), nil, made.Tokens, p.now())
+		p.Tokens += made.Tokens
+		return errors.Join(sendErr, sizeError(err), spentErr)
 	}
 	p.Tokens += made.Tokens
 	for key := range maps.Keys(vectors) {
@@ -269,7 +290,7 @@ func (p *pass) send(ctx context.Context) error {
 	if sendErr != nil {
 		return sendErr
 	}
-	p.refuse(vectors, p.keys[:n], made.Why)
+	p.refuse(vectors, p.keys[:n], made)
 	for _, key := range p.keys[:n] {
 		delete(p.twice, key)
 	}
@@ -282,16 +303,21 @@ func (p *pass) send(ctx context.Context) error {
 	return err
 }
 
-// refuse notes what the service did not take, so that it is not sent again and again.
-func (p *pass) refuse(taken map[store.VectorKey][]byte, sent []store.VectorKey, why error) {
-	for _, key := range sent {
-		if taken[key] != nil {
-			continue
-		}
-		p.Refused += 1 + p.twice[key]
-		p.Why = why
-		if len(p.refused) < maxRefused {
-			p.refused[key] = true
+// refuse notes what the service did not take, so that it is not sent again and again, unless it may
+// take it another time.
+func (p *pass) refuse(taken map[store.VectorKey][]byte, sent []store.VectorKey, made embed.Passages) {
+	for i, key := range sent {
+		chunks := 1 + p.twice[key]
+		switch {
+		case taken[key] != nil:
+		case made.Later[i]:
+			p.later.Chunks, p.later.Why = p.later.Chunks+chunks, made.Why
+		default:
+			p.Refused += chunks
+			p.Why = made.Why
+			if len(p.refused) < maxRefused {
+				p.refused[key] = true
+			}
 		}
 	}
 }

@@ -334,3 +334,60 @@ func TestPlan(t *testing.T) {
 		t.Errorf("without a state folder: %+v, %v", got, err)
 	}
 }
+
+// A text that is answered with an error of status 200, as where a quota is used up, is sent again:
+// the error says nothing of the text. It costs no other its vector.
+//
+// Row K7 of deploy/CONTRIBUTING.md.
+func TestAnswersThatMayPass(t *testing.T) {
+	for name, body := range map[string]string{
+		"quota":   `{"error": {"message": "quota exceeded", "code": "insufficient_quota"}}`,
+		"no data": `{"object": "list"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			service := embedtest.Start(t)
+			r := newRig(t, t.TempDir(), service, 0)
+			r.put("a=ant", "b=unlucky", "c=cat", "d=unlucky")
+			service.Break(func(_ int, q embedtest.Request) embedtest.Fault {
+				if !slices.Contains(q.Input, "unlucky") {
+					return nil
+				}
+				return func(w http.ResponseWriter, _ embedtest.Request) { _, _ = w.Write([]byte(body)) }
+			})
+			report, err := r.maker.Embed(t.Context(), "kb", nil)
+			later := (*embedding.LaterError)(nil)
+			if !errors.As(err, &later) || later.Chunks != 2 || report.Made != 2 || report.Refused != 0 || report.Missing() != 2 {
+				t.Fatalf("%+v, %v", report, err)
+			}
+			if n, of := r.library.Base("kb").Content().Embedded(); n != 2 || of != 4 {
+				t.Errorf("%d of %d are embedded", n, of)
+			}
+			service.Break(nil)
+			r.embed("afterwards", "unlucky")
+		})
+	}
+}
+
+// What was sent counts for the day, though the answer cannot be kept beside the vectors that are
+// there.
+func TestUselessAnswersCount(t *testing.T) {
+	dir, service := t.TempDir(), embedtest.Start(t)
+	r := newRig(t, dir, service, 0)
+	r.put("a=ant")
+	r.embed("at first", "ant")
+	r.close()
+	service.Break(func(_ int, q embedtest.Request) embedtest.Fault {
+		q.Dimensions = 32
+		return func(w http.ResponseWriter, _ embedtest.Request) { embedtest.Write(w, embedtest.AnswerTo(q)) }
+	})
+	r = newRig(t, dir, service, 6) // a token is spent
+	r.put(numbered(2)...)
+	report, err := r.maker.Embed(t.Context(), "kb", nil)
+	if other := (*embed.DimensionError)(nil); !errors.As(err, &other) || report.Tokens != 4 || report.Made != 0 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	asked := len(service.Asked())
+	if _, err := r.maker.Embed(t.Context(), "kb", nil); !errors.As(err, new(*embedding.LimitError)) || len(service.Asked()) != asked {
+		t.Errorf("again: %v, %d more requests", err, len(service.Asked())-asked)
+	}
+}
