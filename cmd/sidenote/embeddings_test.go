@@ -244,3 +244,36 @@ func TestOtherModelAtTheStart(t *testing.T) {
 	}
 	p.readyz(t, `"status":"ready"`)
 }
+
+// A follower whose state folder lacks files of vectors, as one that was copied without them, answers
+// by words and says so, until somebody who writes the folder has made them again.
+//
+// Row K7 of deploy/CONTRIBUTING.md.
+func TestFollowerWithoutVectors(t *testing.T) {
+	t.Parallel()
+	service := embedtest.Start(t)
+	config, _, state := embedded(t, service, 6)
+	start(t, keyed, "ingest", "--config", config).ends(t, exitDone, "docs: 6 of 6 chunks embedded", "")
+	files, err := filepath.Glob(filepath.Join(state, "segments", "*.vec"))
+	must(t, err)
+	if len(files) == 0 {
+		t.Fatal("there are no files of vectors")
+	}
+	for _, file := range files {
+		must(t, os.Remove(file))
+	}
+	p := serveIn(t, keyed, "--config", config, "--state", state, "--follow")
+	said := p.readyz(t, "knowledge docs: files of vectors are missing or damaged in the state folder: 6 of 6 chunks are found by words alone")
+	if !strings.Contains(said, `"status":"degraded"`) {
+		t.Error(said)
+	}
+	if status := p.chats(t); !strings.HasPrefix(status, "injected; ") {
+		t.Errorf("status %s", status)
+	}
+	service.Break(nil)
+	start(t, keyed, "ingest", "--config", config).ends(t, exitDone, "docs: 6 of 6 chunks embedded", "")
+	if sent := passages(service); len(sent) > 0 {
+		t.Errorf("sent again: %q", sent)
+	}
+	p.readyz(t, `{"status":"ready"}`)
+}

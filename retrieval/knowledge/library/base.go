@@ -34,6 +34,7 @@ type base struct {
 	// Guarded by the library's mu; see Wrong.
 	unshown error // why the base does not answer as the store has it
 	damage  error // in its documents
+	lost    int   // see LostVectors
 }
 
 // report tells of trouble.

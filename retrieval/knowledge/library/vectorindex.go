@@ -173,13 +173,16 @@ func (b *base) withVectors(ctx context.Context, segments index.Segments) (index.
 			return nil, err
 		}
 	}
-	out, looked := make(index.Segments, len(segments)), map[string]bool{}
+	out, looked, lost := make(index.Segments, len(segments)), map[string]bool{}, 0
 	for i, l := range segments {
 		var v *index.Vectors
 		var err error
 		if wanted {
 			if v, err = o.of(ctx, l); err != nil {
 				return nil, err
+			}
+			if _, is := o.files[l.Name]; is && v == nil && !b.state.writes() {
+				lost++
 			}
 		}
 		if out[i], err = l.WithVectors(v); err != nil {
@@ -188,7 +191,22 @@ func (b *base) withVectors(ctx context.Context, segments index.Segments) (index.
 		looked[l.Name] = true
 	}
 	b.looked = looked
+	b.state.mu.Lock()
+	b.lost = lost
+	b.state.mu.Unlock()
 	return out, nil
+}
+
+// LostVectors is how many segments of a base have files of vectors by the state folder that are not
+// there, or cannot be used. Who writes the folder makes them again; a follower finds the chunks by
+// words alone.
+func LostVectors(l *Library, id string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b := l.bases[id]; b != nil {
+		return b.lost
+	}
+	return 0
 }
 
 // A vectorOpener opens the vectors of a base's segments, and makes what is missing.

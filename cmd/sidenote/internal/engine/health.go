@@ -8,6 +8,7 @@ import (
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/admin"
+	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/library"
 )
 
@@ -89,7 +90,17 @@ func (b *Bases) problemsOf(id string) []string {
 	if base.Content() == nil {
 		return []string{"knowledge " + id + ": " + b.waitsFor(id) + soFar(b, id)}
 	}
-	return b.InPart([]string{id})
+	return append(b.InPart([]string{id}), lostVectors(b, id, base.Content())...)
+}
+
+// lostVectors says of how many chunks of a base the vectors are lost to this process.
+func lostVectors(b *Bases, id string, content *knowledge.Content) []string {
+	if content == nil || b.state.library == nil || library.LostVectors(b.state.library, id) == 0 {
+		return nil
+	}
+	embedded, of := content.Embedded()
+	return []string{fmt.Sprintf("knowledge %s: files of vectors are missing or damaged in the state folder: %s of %s are found by words alone",
+		id, console.Thousands(of-embedded), console.Plural(of, "chunk"))}
 }
 
 // soFar says how far the folder of a base has been read that is being read; "" of others.
