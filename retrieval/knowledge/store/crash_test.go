@@ -28,9 +28,13 @@ import (
 
 // A model is what a folder must hold after some steps of the script.
 type model struct {
-	bases  map[string]map[string]int // revisions of documents, by id, by base
-	images []string                  // of the segments of base kb
+	bases   map[string]map[string]int // revisions of documents, by id, by base
+	images  []string                  // of the segments of base kb
+	vectors []string                  // in the files of each of them; "" for no file
 }
+
+// round is how many steps there are before they begin again, on what is there.
+const round = 13
 
 func newModel() *model { return &model{bases: map[string]map[string]int{}} }
 
@@ -39,7 +43,8 @@ func newModel() *model { return &model{bases: map[string]map[string]int{}} }
 func step(j int) (run func(s *store.Store) error, apply func(m *model)) {
 	ctx := context.Background()
 	image := strings.Repeat(fmt.Sprintf("image %d ", j), 3000)
-	switch j % 10 {
+	vectors := strings.Repeat(fmt.Sprintf("vectors %d ", j), 1000)
+	switch j % round {
 	case 0:
 		return createStep("kb")
 	case 1:
@@ -49,15 +54,17 @@ func step(j int) (run func(s *store.Store) error, apply func(m *model)) {
 	case 3:
 		return putStep("t", j, 1)
 	case 4:
-		return segmentStep(image, false), func(m *model) { m.images = append(m.images, image) }
-	case 5:
-		return putStep("kb", j, 3)
-	case 6:
-		return func(s *store.Store) error { return s.DeleteBase(ctx, "t") }, func(m *model) { delete(m.bases, "t") }
+		return segmentStep(image, false), func(m *model) { m.images, m.vectors = append(m.images, image), append(m.vectors, "") }
+	case 5, 6, 10: // of a segment without any, in place of others, and of the segment that is dropped
+		return vectorsStep(vectors), func(m *model) { m.vectors[len(m.vectors)-1] = vectors }
 	case 7:
-		return segmentStep(image, true), func(m *model) { m.images = []string{image} }
+		return putStep("kb", j, 3)
 	case 8:
-		gone := []string{"d2", "d3", "d4"}[:2+j/10%2]
+		return func(s *store.Store) error { return s.DeleteBase(ctx, "t") }, func(m *model) { delete(m.bases, "t") }
+	case 9:
+		return segmentStep(image, true), func(m *model) { m.images, m.vectors = []string{image}, []string{""} }
+	case 11:
+		gone := []string{"d2", "d3", "d4"}[:2+j/round%2]
 		run = func(s *store.Store) error { return s.Delete(ctx, "kb", gone...) }
 		return run, func(m *model) {
 			maps.DeleteFunc(m.bases["kb"], func(id string, _ int) bool { return slices.Contains(gone, id) })
@@ -70,7 +77,7 @@ func step(j int) (run func(s *store.Store) error, apply func(m *model)) {
 		}
 		return s.DropSegments(ctx, "kb", list[0].Name)
 	}
-	return run, func(m *model) { m.images = m.images[1:] }
+	return run, func(m *model) { m.images, m.vectors = m.images[1:], m.vectors[1:] }
 }
 
 func createStep(base string) (func(s *store.Store) error, func(m *model)) {
@@ -82,11 +89,11 @@ func createStep(base string) (func(s *store.Store) error, func(m *model)) {
 	}
 }
 
-// putStep writes n documents at revision j, from d<j/10 % 5> on.
+// putStep writes n documents at revision j, from d<j/round % 5> on.
 func putStep(base string, j, n int) (func(s *store.Store) error, func(m *model)) {
 	var docs []store.Document
 	for i := range n {
-		docs = append(docs, doc(fmt.Sprintf("d%d", (j/10+i)%5), j))
+		docs = append(docs, doc(fmt.Sprintf("d%d", (j/round+i)%5), j))
 	}
 	run := func(s *store.Store) error {
 		_, err := s.Put(context.Background(), base, docs)
@@ -113,6 +120,19 @@ func segmentStep(image string, replace bool) func(s *store.Store) error {
 			}
 		}
 		_, err = s.PutSegment(ctx, "kb", []byte(image), rows, old...)
+		return err
+	}
+}
+
+// vectorsStep writes the file of vectors of the newest segment.
+func vectorsStep(vectors string) func(s *store.Store) error {
+	return func(s *store.Store) error {
+		ctx := context.Background()
+		list, _, err := segments(ctx, s, "kb")
+		if err != nil {
+			return err
+		}
+		_, err = store.VectorFilesOf(s).Put(ctx, "kb", list[len(list)-1].Name, []byte(vectors))
 		return err
 	}
 }
@@ -148,15 +168,14 @@ func writeScript() error {
 // Row K4 of deploy/CONTRIBUTING.md.
 func TestKilledAtEveryStep(t *testing.T) {
 	t.Parallel() // waits for the disk
-	const steps = 10
 	if os.Getenv("CRASH_AT") != "" {
 		t.Fatal("CRASH_AT is for the children")
 	}
 	for n := 1; ; n++ {
 		dir := t.TempDir()
-		out, err := runChild(t, "write", "DIR="+dir, "FROM=0", fmt.Sprintf("TO=%d", steps), fmt.Sprintf("CRASH_AT=%d", n))
+		out, err := runChild(t, "write", "DIR="+dir, "FROM=0", fmt.Sprintf("TO=%d", round), fmt.Sprintf("CRASH_AT=%d", n))
 		if err == nil {
-			if n < 60 {
+			if n < 90 {
 				t.Errorf("only %d steps", n)
 			}
 			t.Logf("killed at each of %d steps", n-1)
@@ -280,7 +299,20 @@ func (m *model) diff(t *testing.T, s *store.Store) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var images []string
+	of, err := store.VectorFilesOf(s).Of(t.Context(), "kb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var images, vectors []string
+	for _, seg := range list {
+		image := []byte{}
+		if file, is := of[seg.Name]; is {
+			if image, err = store.VectorFilesOf(s).Image(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		vectors = append(vectors, string(image))
+	}
 	for _, seg := range list {
 		image, err := s.Image(t.Context(), seg)
 		if err != nil {
@@ -288,7 +320,7 @@ func (m *model) diff(t *testing.T, s *store.Store) string {
 		}
 		images = append(images, string(image))
 	}
-	return cmp.Diff(m.images, images, cmpopts.EquateEmpty())
+	return cmp.Diff(m.images, images, cmpopts.EquateEmpty()) + cmp.Diff(m.vectors, vectors, cmpopts.EquateEmpty())
 }
 
 // checkFolder looks for what the store does not show: files and rows left behind.
@@ -299,8 +331,9 @@ func checkFolder(t *testing.T, dir string, s *store.Store) {
 		t.Fatal(err)
 	}
 	files, err := os.ReadDir(filepath.Join(dir, "segments"))
-	if err != nil || len(files) != len(list) {
-		t.Errorf("%d files for %d segments, %v", len(files), len(list), err)
+	of, ofErr := store.VectorFilesOf(s).Of(t.Context(), "kb")
+	if err != nil || ofErr != nil || len(files) != len(list)+len(of) {
+		t.Errorf("%d files for %d segments, %d of them with vectors, %v, %v", len(files), len(list), len(of), err, ofErr)
 	}
 	db, err := sql.Open("sqlite", "file://"+s.Path()+"?mode=ro")
 	if err != nil {
