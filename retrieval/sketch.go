@@ -134,8 +134,12 @@ func (a *Sketch) outline() (o outline) {
 	return o
 }
 
-// leastOutlined is the number of bins from which on an outline tells something.
-const leastOutlined = 32
+const (
+	// leastOutlined is the number of bins from which on an outline tells something.
+	leastOutlined = 32
+	// leastHalved is that from which on half of it does.
+	leastHalved = 2 * leastOutlined
+)
 
 // rulesOut tells whether sets are not similar. Of 100 bins of a sketch some 21 differ from those
 // of a similar set, so 11 bits, and 75 bits of those of a set with nothing in common. That a
@@ -146,10 +150,11 @@ func (o *outline) rulesOut(b *outline) bool {
 	if min(o.used, b.used) < leastOutlined {
 		return false
 	}
-	differ := 0
-	for i := range o.bits {
-		differ += bits.OnesCount64(o.bits[i] ^ b.bits[i])
+	differ := bits.OnesCount64(o.bits[0]^b.bits[0]) + bits.OnesCount64(o.bits[1]^b.bits[1])
+	if 16*differ > 3*most && most >= leastHalved {
+		return true // by half of the bins, as nearly all that have nothing in common
 	}
+	differ += bits.OnesCount64(o.bits[2]^b.bits[2]) + bits.OnesCount64(o.bits[3]^b.bits[3])
 	return 8*differ > 3*most
 }
 
