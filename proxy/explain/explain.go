@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"sidenote/proxy/report"
+	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
 
@@ -58,6 +59,7 @@ type entry struct {
 	report.Report
 	rewritten bool   // or it was tried: there is a ledger
 	edits     []Edit // of the ledger
+	fallen    []byte // of the ledger, see appendFallen; empty where that has it itself
 }
 
 // A body is a copy of one that a request had.
@@ -107,6 +109,7 @@ func (r *entry) trim(texts bool) {
 		r.edits = append(r.edits, Edit{e.Name, e.Offset, e.Delete, len(e.Insert)})
 	}
 	res.Edits, l.Edits = nil, nil
+	miss := res.Retrieval.Cache == retrieval.CacheMiss // what is cached has one list for many reports
 	res.Retrieval.Sources, res.Retrieval.Excluded = nil, nil
 	res.Model = rewrite.Model{Row: res.Model.Row}
 	l.Model = short(l.Model)
@@ -120,7 +123,11 @@ func (r *entry) trim(texts bool) {
 	if len(l.Sources) > maxSources {
 		l.Sources = slices.Clone(l.Sources[:maxSources]) // a part of the list would keep all of it in memory
 	}
-	if room := maxSources - len(l.Sources); len(l.Fallen) > room {
+	room := maxSources - len(l.Sources)
+	switch r.fallen = r.fallen[:0]; { // in the memory of an older report
+	case miss:
+		r.fallen, l.Fallen = appendFallen(r.fallen, l.Fallen[:min(len(l.Fallen), room)]), nil
+	case len(l.Fallen) > room:
 		l.Fallen = slices.Clone(l.Fallen[:room])
 	}
 	l.Chunks = l.Chunks.First(maxChunks)
@@ -183,7 +190,7 @@ func (r *Ring) find(id string) (of *entry, received, sent *Body, have int) {
 		if found := &r.reports[i]; found.ID == id {
 			of = new(entry)
 			*of = *found
-			of.edits, of.Calls = append([]Edit{}, found.edits...), slices.Clone(found.Calls)
+			of.edits, of.Calls, of.fallen = append([]Edit{}, found.edits...), slices.Clone(found.Calls), slices.Clone(found.fallen)
 			return of, r.body(of, false), r.body(of, true), r.have
 		}
 	}

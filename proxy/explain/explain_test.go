@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
@@ -204,6 +206,36 @@ func TestLast(t *testing.T) {
 	r.Record(untouched)
 	if e := find(t, r, "off"); e.Ledger != nil || e.Received != nil || e.Sent != nil || e.Detail != "twice" {
 		t.Errorf("without a rewrite: %+v", e)
+	}
+}
+
+// What fell is shown as it was, whether a cache had it or not, and whatever the reports before
+// left behind.
+func TestFallen(t *testing.T) {
+	r := explain.New(1, explain.BodiesOff)
+	for _, list := range [][]retrieval.Excluded{
+		{
+			{Knowledge: "handbook", Doc: "travel.md", Chunk: 3, Name: "Travel", Section: "Trains", Score: 1.1, Relevance: 0.27, Arm: retrieval.ArmWords, Reason: retrieval.ExcludedScore, Least: 3},
+			{Knowledge: "handbook", Doc: "travel.md", Chunk: 4, Name: "Travel", Score: 1, Relevance: 0.2, Arm: retrieval.ArmVector, Reason: retrieval.ExcludedDup, Detail: "duplicate of é.md#1"},
+			{Knowledge: "wiki", Doc: strings.Repeat("long/", 100), Chunk: 1 << 20, Score: 1e-300, Reason: retrieval.ExcludedTopK, Detail: "after the best 6"},
+		},
+		{{Knowledge: "wiki", Doc: "a.md", Reason: retrieval.ExcludedTopK}},
+		nil,
+	} {
+		var shown []any
+		for _, state := range []retrieval.CacheState{retrieval.CacheHit, retrieval.CacheMiss} {
+			of := injected("a")
+			of.Rewrite.Retrieval.Cache, of.Rewrite.Ledger.Fallen = state, list
+			r.Record(of)
+			sources := find(t, r, "a").Ledger.Sources
+			if len(sources) != 1+len(list) {
+				t.Fatalf("%s: %d sources, want %d", state, len(sources), 1+len(list))
+			}
+			shown = append(shown, sources)
+		}
+		if diff := cmp.Diff(shown[0], shown[1]); diff != "" {
+			t.Errorf("(-cached +not cached):\n%s", diff)
+		}
 	}
 }
 

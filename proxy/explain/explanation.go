@@ -143,7 +143,11 @@ func newExplanation(r *entry) *Explanation {
 		e.Knowledge = append(e.Knowledge, Searched{ref.Knowledge, ref.Generation})
 	}
 	if r.rewritten {
-		e.Ledger = &Ledger{res.Ledger.Whole(), r.edits}
+		l := res.Ledger
+		if len(r.fallen) > 0 {
+			l.Fallen = readFallen(r.fallen)
+		}
+		e.Ledger = &Ledger{l.Whole(), r.edits}
 	}
 	return e
 }
