@@ -34,7 +34,7 @@ func (k *keeper) Marks([]retrieval.Source, []retrieval.Mark) error {
 	return errors.ErrUnsupported
 }
 
-func (k *keeper) Read(sources, labels []*retrieval.Source) error {
+func (k *keeper) Read(sources []*retrieval.Source, fallen []*retrieval.Excluded) error {
 	k.reads++
 	if k.missing {
 		return &retrieval.UnreadableError{Knowledge: "docs", Err: errors.New("damaged")}
@@ -42,8 +42,11 @@ func (k *keeper) Read(sources, labels []*retrieval.Source) error {
 	for _, s := range sources {
 		s.Text, s.Tokens = "text of "+s.Doc, 7
 	}
-	for _, s := range append(labels, sources...) {
+	for _, s := range sources {
 		s.Name, s.Section = "name of "+s.Doc, "section"
+	}
+	for _, x := range fallen {
+		x.Name, x.Section = "name of "+x.Doc, "section"
 	}
 	return nil
 }

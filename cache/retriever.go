@@ -125,13 +125,13 @@ func (r *Retriever) readTexts(ctx context.Context, q retrieval.Query, res *retri
 	if len(sources)+len(fallen) == 0 {
 		return nil
 	}
-	all := make([]retrieval.Source, len(fallen))
-	labels := make([]*retrieval.Source, len(fallen))
+	fell := make([]retrieval.Source, len(fallen))
+	hits := slices.Grow(slices.Clip(sources), len(fallen))
 	for i, x := range fallen {
-		all[i] = x.Source()
-		labels[i] = &all[i]
+		fell[i] = x.Source()
+		hits = append(hits, &fell[i])
 	}
-	texts, err := r.Locate(ctx, q, slices.Concat(sources, labels))
+	texts, err := r.Locate(ctx, q, hits)
 	switch {
 	case errors.Is(err, retrieval.ErrNoHit):
 		return MismatchBody
@@ -141,11 +141,10 @@ func (r *Retriever) readTexts(ctx context.Context, q retrieval.Query, res *retri
 		res.Texts = texts
 		return nil
 	}
-	err = texts.Read(sources, labels)
 	for i, x := range fallen {
-		x.Name, x.Section, x.At = all[i].Name, all[i].Section, all[i].At
+		x.At = fell[i].At
 	}
-	return err
+	return texts.Read(sources, fallen)
 }
 
 // keptOf returns the sources of res, and of what fell, whose texts an engine has.

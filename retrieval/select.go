@@ -132,11 +132,10 @@ type selection struct {
 	chosen   []*candidate
 	excluded []Excluded   // the answer has it
 	fallen   []*candidate // by excluded
-	labels   []Source     // of fallen ones, while their names are read
-	label    []*Source
-	groups   []group // of all candidates, the best first; never more than there is room for
-	keys     []key   // of the best of each group
-	beyond   string  // the detail of what came after the list was full
+	unnamed  []*Excluded  // those whose names an engine reads
+	groups   []group      // of all candidates, the best first; never more than there is room for
+	keys     []key        // of the best of each group
+	beyond   string       // the detail of what came after the list was full
 }
 
 // A key tells texts apart that are not duplicates, without looking at them.
@@ -159,10 +158,10 @@ func (s *selection) reset() {
 	clear(s.chosen)
 	clear(s.fallen)
 	clear(s.groups)
-	clear(s.labels[:cap(s.labels)])
+	clear(s.unnamed[:cap(s.unnamed)])
 	*s = selection{
 		marks: s.marks[:0], ranked: s.ranked[:0], chosen: s.chosen[:0], fallen: s.fallen[:0], groups: s.groups[:0], keys: s.keys[:0],
-		labels: s.labels[:0], label: s.label[:0],
+		unnamed: s.unnamed[:0],
 	}
 }
 

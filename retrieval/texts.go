@@ -30,9 +30,9 @@ type Mark struct {
 type Texts interface {
 	// Marks fills in the mark of each hit.
 	Marks(hits []Source, marks []Mark) error
-	// Read completes sources by Name, Section, Text, Before, After and Tokens, and labels by
-	// Name and Section alone.
-	Read(sources, labels []*Source) error
+	// Read completes sources by Name, Section, Text, Before, After and Tokens, and what fell by
+	// Name and Section.
+	Read(sources []*Source, fallen []*Excluded) error
 }
 
 // A Locator finds the texts of hits again, of which a cache kept base, document, chunk and
@@ -124,30 +124,22 @@ func (s *selection) read(answers []answer, res *Result) error {
 			continue
 		}
 		var sources []*Source
-		s.labels, s.label = slices.Grow(s.labels[:0], len(s.fallen)), s.label[:0]
+		s.unnamed = s.unnamed[:0]
 		for i, c := range s.chosen {
 			if c.from == from && c.texts != nil {
 				sources = append(sources, &res.Sources[i])
 			}
 		}
-		for _, c := range s.fallen {
-			if c.from == from && c.texts != nil {
-				s.labels = append(s.labels, *c.source)
-				s.label = append(s.label, &s.labels[len(s.labels)-1])
-			}
-		}
-		if len(sources)+len(s.labels) == 0 {
-			continue
-		}
-		if err := texts.Read(sources, s.label); err != nil {
-			return unreadable(from, err)
-		}
-		n := 0
 		for i, c := range s.fallen {
 			if c.from == from && c.texts != nil {
-				res.Excluded[i].Name, res.Excluded[i].Section = s.labels[n].Name, s.labels[n].Section
-				n++
+				s.unnamed = append(s.unnamed, &res.Excluded[i])
 			}
+		}
+		if len(sources)+len(s.unnamed) == 0 {
+			continue
+		}
+		if err := texts.Read(sources, s.unnamed); err != nil {
+			return unreadable(from, err)
 		}
 	}
 	return nil
@@ -244,8 +236,8 @@ type located struct {
 	texts Texts
 }
 
-func (l located) has(src *Source) bool {
-	return slices.ContainsFunc(l.refs, func(ref Ref) bool { return ref.Knowledge == src.Knowledge })
+func (l located) has(knowledge string) bool {
+	return slices.ContainsFunc(l.refs, func(ref Ref) bool { return ref.Knowledge == knowledge })
 }
 
 // locatedTexts are the texts of several engines.
@@ -254,17 +246,11 @@ type locatedTexts []located
 // Marks is not asked for: what a Pipeline has found was compared already.
 func (locatedTexts) Marks([]Source, []Mark) error { return errors.ErrUnsupported }
 
-func (all locatedTexts) Read(sources, labels []*Source) error {
+func (all locatedTexts) Read(sources []*Source, fallen []*Excluded) error {
 	for _, l := range all {
-		of := func(list []*Source) (mine []*Source) {
-			for _, src := range list {
-				if l.has(src) {
-					mine = append(mine, src)
-				}
-			}
-			return mine
-		}
-		if err := l.texts.Read(of(sources), of(labels)); err != nil {
+		of := slices.DeleteFunc(slices.Clone(sources), func(src *Source) bool { return !l.has(src.Knowledge) })
+		fell := slices.DeleteFunc(slices.Clone(fallen), func(x *Excluded) bool { return !l.has(x.Knowledge) })
+		if err := l.texts.Read(of, fell); err != nil {
 			return err
 		}
 	}

@@ -50,7 +50,7 @@ func (l *late) Marks(hits []retrieval.Source, marks []retrieval.Mark) error {
 	return l.broken["marks"]
 }
 
-func (l *late) Read(sources, labels []*retrieval.Source) error {
+func (l *late) Read(sources []*retrieval.Source, fallen []*retrieval.Excluded) error {
 	for _, s := range sources {
 		if err := l.broken[s.Doc]; err != nil {
 			return err
@@ -58,8 +58,11 @@ func (l *late) Read(sources, labels []*retrieval.Source) error {
 		l.read[s.Doc]++
 		s.Text = l.answer.Sources[s.At.Text].Text
 	}
-	for _, s := range slices.Concat(sources, labels) {
+	for _, s := range sources {
 		s.Name = "about " + s.Doc
+	}
+	for _, x := range fallen {
+		x.Name = "about " + x.Doc
 	}
 	return nil
 }
@@ -210,8 +213,9 @@ func TestPipelineLocates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := texts.Read([]*retrieval.Source{&y}, []*retrieval.Source{&x}); err != nil || y.Text != "bee" || x.Text != "" || x.Name != "about x" {
-		t.Errorf("read %+v, %+v, %v", x, y, err)
+	fell := retrieval.Excluded{Knowledge: "a", Doc: "x", Chunk: 3, At: x.At}
+	if err := texts.Read([]*retrieval.Source{&y}, []*retrieval.Excluded{&fell}); err != nil || y.Text != "bee" || fell.Name != "about x" {
+		t.Errorf("read %+v, %+v, %v", fell, y, err)
 	}
 	if _, err := p.Locate(t.Context(), q, []*retrieval.Source{&x, &z}); !errors.Is(err, retrieval.ErrNoHit) {
 		t.Errorf("of an engine that keeps no texts: %v", err)

@@ -38,8 +38,8 @@ func (t *hitTexts) Marks(hits []retrieval.Source, marks []retrieval.Mark) error 
 	})
 }
 
-// Read reads the texts of sources, and names and sections of labels.
-func (t *hitTexts) Read(sources, labels []*retrieval.Source) error {
+// Read reads the texts of sources, and names and sections of what fell, too.
+func (t *hitTexts) Read(sources []*retrieval.Source, fallen []*retrieval.Excluded) error {
 	return t.guard(func() error {
 		version, by := "", "" // of the counter, whose name takes a while to make
 		for _, to := range sources {
@@ -50,8 +50,7 @@ func (t *hitTexts) Read(sources, labels []*retrieval.Source) error {
 				return err
 			}
 		}
-		t.content.segments.Label(sources)
-		t.content.segments.Label(labels)
+		t.content.segments.Label(sources, fallen)
 		return nil
 	})
 }

@@ -12,18 +12,18 @@ import (
 // each, and its place there.
 func (s Segments) Identify(to []retrieval.Source) {
 	var room [copied]byte
-	ids := room[:0]
+	var lengths [copied / 16]int
+	ids, ends := room[:0], lengths[:0]
 	for i := range to {
 		texts, at := &s[to[i].At.Segment].texts, to[i].At.Text
 		d := texts.document(at)
 		ids = append(ids, texts.id(d)...)
+		ends = append(ends, len(ids))
 		to[i].Chunk = at - texts.first(d)
 	}
-	all := string(ids)
-	for i := range to {
-		texts := &s[to[i].At.Segment].texts
-		n := len(texts.id(texts.document(to[i].At.Text)))
-		to[i].Doc, all = all[:n], all[n:]
+	all, from := string(ids), 0
+	for i, end := range ends {
+		to[i].Doc, from = all[from:end], end
 	}
 	runtime.KeepAlive(s)
 }
@@ -41,20 +41,36 @@ func (s Segments) Mark(ref bm25.Ref) retrieval.Mark {
 	return m
 }
 
-// Label fills in the names of the documents and of the sections that texts are in, by their
-// places.
-func (s Segments) Label(to []*retrieval.Source) {
+// Label fills in the names of the documents and of the sections that sources, and what fell, are
+// in, by their places.
+func (s Segments) Label(sources []*retrieval.Source, fallen []*retrieval.Excluded) {
 	var room [copied]byte
-	names := room[:0]
-	for _, src := range to {
-		texts := &s[src.At.Segment].texts
-		names = append(append(names, texts.name(texts.document(src.At.Text))...), texts.section(src.At.Text)...)
+	var lengths [copied / 16]int
+	names, ends := room[:0], lengths[:0]
+	add := func(at retrieval.Place) {
+		texts := &s[at.Segment].texts
+		names = append(names, texts.name(texts.document(at.Text))...)
+		ends = append(ends, len(names))
+		names = append(names, texts.section(at.Text)...)
+		ends = append(ends, len(names))
 	}
-	all := string(names)
-	for _, src := range to {
-		texts := &s[src.At.Segment].texts
-		n, m := len(texts.name(texts.document(src.At.Text))), len(texts.section(src.At.Text))
-		src.Name, src.Section, all = all[:n], all[n:n+m], all[n+m:]
+	for _, src := range sources {
+		add(src.At)
+	}
+	for _, x := range fallen {
+		add(x.At)
+	}
+	all, from := string(names), 0
+	next := func() (name, section string) {
+		name, section = all[from:ends[0]], all[ends[0]:ends[1]]
+		from, ends = ends[1], ends[2:]
+		return name, section
+	}
+	for _, src := range sources {
+		src.Name, src.Section = next()
+	}
+	for _, x := range fallen {
+		x.Name, x.Section = next()
 	}
 	runtime.KeepAlive(s)
 }
