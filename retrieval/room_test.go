@@ -2,6 +2,7 @@ package retrieval_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,18 +13,25 @@ import (
 // A lent is an engine that puts what it finds into the memory that it is lent.
 type lent struct {
 	found retrieval.Func
+	mu    *sync.Mutex
 	rooms *[][]retrieval.Source // that it was lent
 }
 
+func (l lent) note(room []retrieval.Source) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*l.rooms = append(*l.rooms, room)
+}
+
 func (l lent) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	*l.rooms = append(*l.rooms, nil)
+	l.note(nil)
 	return l.found(ctx, q)
 }
 
 func (l lent) RetrieveInto(ctx context.Context, q retrieval.Query, room []retrieval.Source) (retrieval.Result, error) {
 	res, err := l.found(ctx, q)
 	res.Sources = append(room[:0], res.Sources...)
-	*l.rooms = append(*l.rooms, room)
+	l.note(room)
 	return res, err
 }
 
@@ -31,9 +39,12 @@ func (l lent) RetrieveInto(ctx context.Context, q retrieval.Query, room []retrie
 // is lent. Nothing of a result changes when the next search uses it.
 func TestRoomIsLent(t *testing.T) {
 	var rooms [][]retrieval.Source
+	var mu sync.Mutex // searches of two bases run side by side
 	n := 0
 	p := &retrieval.Pipeline{Terms: words, Punctual: true, Bases: func(string) retrieval.Retriever {
-		return lent{rooms: &rooms, found: func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+		return lent{mu: &mu, rooms: &rooms, found: func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			for _, src := range rooms {
 				if len(src) > 0 || cap(src) > 0 && src[:1][0] != (retrieval.Source{}) {
 					t.Errorf("lent memory holds %+v", src[:1][0])
