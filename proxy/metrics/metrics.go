@@ -40,17 +40,18 @@ type Metrics struct {
 	registry           *prometheus.Registry
 	tenants, upstreams *names
 
-	requests, untouched, degraded, shed         *prometheus.CounterVec
-	inFlight, streams                           prometheus.Gauge
-	overhead, stages, durations                 *prometheus.HistogramVec
-	upstreamRequests                            *prometheus.CounterVec
-	upstreamCancelled                           *prometheus.CounterVec
-	upstreamTruncated                           *prometheus.CounterVec
-	contextTokens, contextSources               prometheus.Observer
-	tokens, excluded, planned, reranked, graded *prometheus.CounterVec
-	modelUnknown, panics                        prometheus.Counter
-	byRequest                                   recentSeries[requestKey, *requestSeries]
-	fixed                                       fixed
+	requests, untouched, degraded, shed *prometheus.CounterVec
+	inFlight, streams                   prometheus.Gauge
+	overhead, stages, durations         *prometheus.HistogramVec
+	upstreamRequests                    *prometheus.CounterVec
+	upstreamCancelled                   *prometheus.CounterVec
+	upstreamTruncated                   *prometheus.CounterVec
+	contextTokens, contextSources       prometheus.Observer
+	tokens, excluded, chunks            *prometheus.CounterVec
+	planned, reranked, graded           *prometheus.CounterVec
+	modelUnknown, panics                prometheus.Counter
+	byRequest                           recentSeries[requestKey, *requestSeries]
+	fixed                               fixed
 
 	*cacheMetrics
 	baseMetrics
@@ -83,6 +84,7 @@ func New(n Names) *Metrics {
 	m.contextSources = f.histograms("context_sources", "Sources added to an injected request.", []float64{0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20}).WithLabelValues()
 	m.tokens = f.counters("tokens_total", "Tokens by kind; injected: added by rewrites; the others: as upstreams told them.", "tenant", "kind")
 	m.excluded = f.counters("sources_excluded_total", "Retrieved chunks that did not reach the prompt.", "reason")
+	m.chunks = f.counters("chunks_total", "Typed chunks of requests, by what came of them: in, or why they are out.", "result")
 	m.reranked = f.counters("reranks_total", "Chats whose policy has a reranker, by what came of it.", "reason")
 	m.graded = f.counters("grades_total", "Chats whose policy grades what was found, by what came of it and the verdict.", "reason", "verdict")
 	m.planned = f.counters("plans_total", "Chats whose policy has a planner, by what came of it.", "reason")
@@ -198,6 +200,12 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 		}
 	}
 	recordGraded(m, r)
+	if c := res.Ledger.Chunks; c != nil {
+		m.chunks.WithLabelValues("in").Add(float64(c.In))
+		for i := range c.Excluded {
+			m.chunks.WithLabelValues(string(c.Excluded[i].Reason)).Inc()
+		}
+	}
 	if res.Model.Row == Other {
 		m.modelUnknown.Inc()
 	}

@@ -12,6 +12,7 @@ import (
 	"sidenote/proxy/route"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chunks"
 )
 
 func series(t *testing.T, m *metrics.Metrics) int {
@@ -161,6 +162,7 @@ func TestSeriesBeginWhenCounted(t *testing.T) {
 		{Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedDup},
 		{Reason: retrieval.ExcludedScore}, {Reason: "fit"}, {Reason: "strange"},
 	}
+	r.Rewrite.Ledger.Chunks = &chunks.Ledger{In: 3, Excluded: []chunks.Excluded{{ID: "a", Reason: chunks.OutBudget}, {ID: "b", Reason: chunks.OutType}, {ID: "c", Reason: chunks.OutBudget}}}
 	for range 2 {
 		m.Record(r)
 	}
@@ -168,6 +170,9 @@ func TestSeriesBeginWhenCounted(t *testing.T) {
 		name, label string
 		want        float64
 	}{
+		{"sidenote_chunks_total", "in", 6},
+		{"sidenote_chunks_total", "budget", 4},
+		{"sidenote_chunks_total", "exclude_types", 2},
 		{"sidenote_stage_duration_seconds", "retrieval", 2},
 		{"sidenote_stage_duration_seconds", "edit", 2},
 		{"sidenote_stage_duration_seconds", "fit", 0},

@@ -42,6 +42,11 @@ func appendLine(dst []byte, r *report.Report) []byte {
 		b = strconv.AppendInt(append(b, `,"components":`...), int64(a.Components), 10)
 		b = append(strconv.AppendInt(append(b, `,"overflow":`...), int64(a.Overflow), 10), '}')
 	}
+	if c := ledger.Chunks; c != nil {
+		b = strconv.AppendInt(append(b, `,"chunks":{"included":`...), int64(c.In), 10)
+		b = strconv.AppendInt(append(b, `,"total":`...), int64(c.Total), 10)
+		b = append(strconv.AppendInt(append(b, `,"token_count":`...), int64(c.Tokens), 10), '}')
+	}
 	b = append(append(b, `,"exact":"`...), ledger.Exactness...)
 	b = append(append(b, `","cache":"`...), r.Rewrite.Retrieval.Cache...)
 	if d := r.Rewrite.Retrieval.Degraded; d != "" {

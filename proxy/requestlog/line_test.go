@@ -20,6 +20,7 @@ import (
 	"sidenote/proxy/route"
 	"sidenote/proxy/usage"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chunks"
 )
 
 // T29: a line that is written directly equals the one of slog's JSON handler, except for its
@@ -37,6 +38,7 @@ func TestLineIsSlogs(t *testing.T) {
 		func(r *report.Report) { r.Address = netip.MustParseAddr("2001:db8::1") }, func(r *report.Report) { r.Address = netip.MustParseAddr("192.0.2.1") },
 		func(r *report.Report) { r.Upstream = "openai" }, func(r *report.Report) { r.Route = route.Chat }, func(r *report.Report) { r.Stream = true },
 		func(r *report.Report) { r.UsageFound = usage.Absent },
+		func(r *report.Report) { r.Rewrite.Ledger.Chunks = &chunks.Ledger{In: 12, Total: 15, Tokens: 1390} },
 		func(r *report.Report) { r.Generated = usage.Counted{Output: 30, Known: true} },
 		func(r *report.Report) {
 			r.UsageFound, r.Usage = usage.Found, usage.Usage{Input: 19, CachedInput: 7, Output: 10, Reasoning: 3, Known: true}
@@ -133,6 +135,9 @@ func attrs(r *report.Report) []slog.Attr {
 	var assembled []slog.Attr
 	if a := l.Assembled; a != nil {
 		assembled = []slog.Attr{slog.Group("context_assembled", slog.Int("total_tokens", a.TotalTokens), slog.Int("components", a.Components), slog.Int("overflow", a.Overflow))}
+	}
+	if c := l.Chunks; c != nil {
+		assembled = append(assembled, slog.Group("chunks", slog.Int("included", c.In), slog.Int("total", c.Total), slog.Int("token_count", c.Tokens)))
 	}
 	return slices.Concat([]slog.Attr{
 		slog.String("id", r.ID),
