@@ -38,7 +38,7 @@ func Types() []Type {
 	return []Type{System, Agent, Workflow, Delegation, Environment, WorkingFlow, Output, Custom}
 }
 
-func (t Type) known() bool { return slices.Contains(Types(), t) }
+func (t Type) known() bool { _, ok := table[t]; return ok }
 
 // A Role is the role of a message.
 type Role string
@@ -156,6 +156,9 @@ const maxID = 128
 
 // validID tells whether an attribute shows s as it is.
 func validID(s string) bool {
+	if len(s) <= maxID && strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '<' || r == '>' || r == '&' || r == '"' }) < 0 {
+		return true // as most are
+	}
 	n, before, plain := 0, ' ', true
 	for _, r := range s {
 		if r == ' ' && before == ' ' || r == unicode.ReplacementChar || !unicode.IsPrint(r) || strings.ContainsRune(`<>&"`, r) {

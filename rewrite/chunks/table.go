@@ -12,14 +12,15 @@ type row struct {
 	role       Role
 	attributes []string
 	words      []string // of the tag
+	telling    []string // attributes that not every tag of the type has
 }
 
 func newRow(tag string, role Role, attributes ...string) row {
-	return row{tag, role, append([]string{"id"}, attributes...), strings.Split(tag, "_")}
+	return row{tag: tag, role: role, attributes: append([]string{"id"}, attributes...), words: strings.Split(tag, "_")}
 }
 
 // table has the tags of each type. The first one is taken where nothing speaks for another.
-var table = map[Type][]row{
+var table = telling(map[Type][]row{
 	System: {newRow("system_context", RoleSystem, "priority")},
 	Agent: {
 		newRow("user_message", RoleUser, "role"),
@@ -52,6 +53,20 @@ var table = map[Type][]row{
 		newRow("task_terminated", RoleAssistant, "terminated_by"),
 	},
 	Custom: {newRow("chunk", RoleUser, "type")},
+})
+
+// telling fills in the attributes by which the tags of a type can be told apart.
+func telling(table map[Type][]row) map[Type][]row {
+	for _, rows := range table {
+		for i := range rows {
+			for _, name := range rows[i].attributes {
+				if slices.ContainsFunc(rows, func(other row) bool { return !slices.Contains(other.attributes, name) }) {
+					rows[i].telling = append(rows[i].telling, name)
+				}
+			}
+		}
+	}
+	return table
 }
 
 // rowOf returns the tag of a chunk among those of its type. Where the type has tags of the
@@ -85,7 +100,7 @@ func rowOf(c *Chunk) *row {
 func (r *row) spokenFor(c *Chunk) (n [3]int) {
 	n[0], n[1] = r.shares(c.Action), r.shares(c.Subtype)
 	if len(c.Metadata) > 0 {
-		for _, name := range r.attributes {
+		for _, name := range r.telling {
 			if _, ok := c.Metadata[name]; ok {
 				n[2]++
 			}
