@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
@@ -81,5 +82,35 @@ func TestChunksAloneAreAConversation(t *testing.T) {
 	}
 	if sent := u.next(t).body; !strings.HasPrefix(sent, `{"messages":[{"role":"system","content":"<system_context id=\"s1\">`) {
 		t.Error(sent)
+	}
+}
+
+// A metered request is capped as others are, and the ledger has the edits where they stand in
+// the body that came.
+func TestMeteredChunks(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	g := open(t, u, func(p *proxy.Policy) { p.Metered, p.OutputCap = true, 1000 })
+	body := strings.Replace(chatBody, `"model"`, chunkField+`, "model"`, 1)
+	for _, mode := range []string{"inject", "off"} {
+		if resp, text := g.post(t, body, "Sidenote-Mode: "+mode); resp.StatusCode != 200 {
+			t.Fatal(text)
+		}
+		if sent := u.next(t).body; !json.Valid([]byte(sent)) || !strings.HasPrefix(sent, `{"max_tokens":1000,`) || !strings.Contains(sent, "</user_message>") {
+			t.Errorf("%s: %s", mode, sent)
+		}
+		r := g.reports.next(t)
+		var names []string
+		for _, e := range r.Rewrite.Ledger.Edits {
+			if names = append(names, e.Name); e.Offset+e.Delete > len(body) {
+				t.Errorf("%s: edit %s at %d of %d bytes", mode, e.Name, e.Offset, len(body))
+			}
+		}
+		want := "max-tokens strip-field chunks chunks"
+		if mode == "inject" {
+			want = "max-tokens strip-field chunks inject chunks"
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: edits %s, want %s", mode, got, want)
+		}
 	}
 }

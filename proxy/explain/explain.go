@@ -27,7 +27,7 @@ const (
 const (
 	maxSources = 100      // entries of the ledger
 	maxEdits   = 16       // entries of the ledger
-	maxChunks  = 100      // ids of chunks in each list of the ledger
+	maxChunks  = 50       // ids of chunks in each list of the ledger
 	maxNotes   = 16       // of the ledger
 	maxText    = 256      // bytes of a text that comes from the request
 	maxFilter  = 4 << 10  // bytes of a filter

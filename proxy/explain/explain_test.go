@@ -16,6 +16,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chunks"
 )
 
 // injected is the report of a chat to which one source was added.
@@ -245,13 +246,18 @@ func TestBounds(t *testing.T) {
 	of := injected("a")
 	l := &of.Rewrite.Ledger
 	l.Model = "x" + long
-	values := []any{}
+	values, kept := []any{}, &chunks.Ledger{Total: 2000, In: 1000}
 	for i := range 1000 {
 		values = append(values, fmt.Sprint(i, long[:100]))
 		l.Notes = append(l.Notes, long)
 		l.Edits = append(l.Edits, l.Edits[0])
 		l.Sources = append(l.Sources, l.Sources[0])
+		id := fmt.Sprint("chunk-", i)
+		kept.Included = append(kept.Included, id)
+		kept.Excluded = append(kept.Excluded, chunks.Excluded{ID: id, Reason: chunks.OutBudget})
+		kept.Messages = append(kept.Messages, chunks.Grown{ChunkIDs: []string{id, id, id}})
 	}
+	l.Chunks = kept
 	l.Filter = &filter.Filter{Type: filter.In, Key: "k", Value: values}
 	of.Rewrite.Ambiguity = &rewrite.BodyError{Message: long}
 	r := explain.New(1, explain.BodiesOff)
@@ -263,7 +269,10 @@ func TestBounds(t *testing.T) {
 	if e := find(t, r, "a"); !strings.HasSuffix(e.Ledger.Model, "é …") || len(e.Ledger.Sources) != 100 || len(e.Ledger.Edits) != 16 || len(e.Ledger.Notes) != 17 {
 		t.Errorf("%.300s: %d sources, %d edits, notes %.40q", e.Ledger.Model, len(e.Ledger.Sources), len(e.Ledger.Edits), e.Ledger.Notes)
 	}
-	if len(l.Notes) != 1000 || len(l.Sources) != 1001 || len(l.Model) < 1<<20 {
+	if c := find(t, r, "a").Ledger.Chunks; c.In != 1000 || len(c.Included) != 50 || len(c.Excluded) != 50 || len(c.Messages) != 50 || len(c.Messages[16].ChunkIDs) != 2 || len(c.Messages[17].ChunkIDs) != 0 {
+		t.Errorf("%+v", c)
+	}
+	if len(kept.Included) != 1000 || len(kept.Messages[17].ChunkIDs) != 3 || len(l.Notes) != 1000 || len(l.Sources) != 1001 || len(l.Model) < 1<<20 {
 		t.Error("the report was changed")
 	}
 	l.Filter = &filter.Filter{Type: filter.Eq, Key: "k", Value: "v"}

@@ -73,8 +73,8 @@ type Searched struct {
 }
 
 // A Ledger is a rewrite.Ledger: its sources, each with base, document, title, score,
-// tokens, and why it is in, cut or out, and its tokens. It has at most 100 sources and 16
-// edits.
+// tokens, and why it is in, cut or out, and its tokens. It has at most 100 sources, 16
+// edits and 50 ids of chunks in each of their lists.
 type Ledger struct {
 	rewrite.Ledger
 	Edits []Edit `json:"edits"`

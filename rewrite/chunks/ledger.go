@@ -22,7 +22,8 @@ type Grown struct {
 	Joined   bool     `json:"joined,omitempty"`
 }
 
-// First returns a copy of the ledger with the first n ids and messages of each list, nil for nil.
+// First returns a copy of the ledger with the first n ids of each list, and of the messages those
+// that hold them; nil for nil.
 func (l *Ledger) First(n int) *Ledger {
 	if l == nil {
 		return nil
@@ -30,7 +31,9 @@ func (l *Ledger) First(n int) *Ledger {
 	c := *l
 	c.Included, c.Excluded, c.Messages = firstOf(c.Included, n), firstOf(c.Excluded, n), firstOf(c.Messages, n)
 	for i := range c.Messages {
-		c.Messages[i].ChunkIDs = firstOf(c.Messages[i].ChunkIDs, n)
+		m := &c.Messages[i]
+		m.ChunkIDs = firstOf(m.ChunkIDs, n)
+		n -= len(m.ChunkIDs)
 	}
 	return &c
 }
