@@ -52,7 +52,7 @@ func (f sourceFlags) ready(a *app, name bool, chat []byte) (*engine.Engine, rewr
 	if err != nil {
 		return nil, rewrite.Policy{}, err
 	}
-	if err := checkBases(cfg); err != nil {
+	if err := checkBases(cfg); err != nil && (len(cfg.Knowledge) > 0 || !bringsChunks(chat)) {
 		return nil, rewrite.Policy{}, err
 	}
 	policy, err := f.policy(cfg, chat)
@@ -61,6 +61,16 @@ func (f sourceFlags) ready(a *app, name bool, chat []byte) (*engine.Engine, rewr
 	}
 	e, err := f.open(a, name, cfg, policy.Rewrite.Knowledge, engine.Options{})
 	return e, policy.Rewrite, err
+}
+
+// bringsChunks tells whether a chat has typed chunks, which become messages without any base.
+func bringsChunks(chat []byte) bool {
+	req, _ := rewrite.Parse(chat)
+	if req == nil {
+		return false
+	}
+	o, err := rewrite.ReadOptions(req)
+	return err != nil || o.Chunks != nil // a mistake in them is for the caller to report
 }
 
 // load reads the configuration.
