@@ -18,6 +18,9 @@ const (
 
 func (f Fit) known() bool { return f == FitFirst || f == FitRecent || f == FitPriority }
 
+// maxTypes is how many types a list may name, with repetitions.
+const maxTypes = 64
+
 // DefaultMaxTokens is the budget where Options give none.
 const DefaultMaxTokens = 16_000
 
@@ -70,6 +73,9 @@ func (o *Options) checkWords() error {
 	}
 	if o.Fit != "" && !o.Fit.known() {
 		return wrong("context.fit", "%.40q is not a way to fit; use first, recent or priority", o.Fit)
+	}
+	if len(o.ExcludeTypes) > maxTypes {
+		return wrong("context.exclude_types", "more than %d", maxTypes)
 	}
 	for i, t := range o.ExcludeTypes {
 		if !t.known() {

@@ -54,6 +54,7 @@ func TestRefused(t *testing.T) {
 		{`[]`, `{"max_tokens":8,"system_prompt":"` + long + `"}`, `context.system_prompt: needs 105 tokens, more than max_tokens`},
 		{`[]`, `{"include_system":1}`, `context.include_system: a number, not a boolean`},
 		{`[]`, `{"exclude_types":["agent","tools"]}`, `context.exclude_types[1]: "tools" is not a type; use system, agent, workflow, delegation, environment, working_flow, output or custom`},
+		{`[]`, `{"exclude_types":["agent"` + strings.Repeat(`,"agent"`, 64) + `]}`, `context.exclude_types: more than 64`},
 		{`[` + ok + `]`, `{"include_only_chunk_ids":["a","b"]}`, `context.include_only_chunk_ids[1]: no chunk has the id "b"`},
 		{`[` + ok + `]`, `{"include_only_chunk_ids":[]}`, `context.include_only_chunk_ids: names no chunk`},
 		{`[` + ok + `]`, `{"include_only_chunk_ids":"a"}`, `context.include_only_chunk_ids: a string, not an array`},
