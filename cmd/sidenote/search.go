@@ -19,6 +19,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
+	"sidenote/rewrite/options"
 )
 
 type searchCmd struct {
@@ -69,7 +70,7 @@ func bringsChunks(chat []byte) bool {
 	if req == nil {
 		return false
 	}
-	o, err := rewrite.ReadOptions(req)
+	o, err := options.Read(req)
 	return err != nil || o.Chunks != nil // a mistake in them is for the caller to report
 }
 
