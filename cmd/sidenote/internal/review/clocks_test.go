@@ -36,9 +36,10 @@ policies:
     retrieval: {deadline: 310ms}
     planner: {upstream: silent, model: m, timeout: 1700ms}
     rerank: {upstream: silent, model: m, dialect: %s, timeout: 900ms}
+    grade: {by: llm, upstream: silent, model: m, timeout: 600ms}
 `
 
-var mostRetrieval = regexp.MustCompile(`(?m)^retrieval  at most (\S+) a request: a plan, then Redis, then the search, then scores$`)
+var mostRetrieval = regexp.MustCompile(`(?m)^retrieval  at most (\S+) a request: a plan, then Redis, then the search, then scores, then grades$`)
 
 // silent opens connections to a service that reads and never answers.
 func silent(context.Context, string, string) (net.Conn, error) {
@@ -78,8 +79,8 @@ type countless struct{}
 
 func (countless) Count(string) (int, bool) { return 10, true }
 
-// With planner, Redis, embeddings, a base elsewhere and a reranker of any dialect that all hang, each
-// of many requests at once waits for as long as check prints at most, and one of them for just so
+// With planner, Redis, embeddings, a base elsewhere, a reranker of any dialect and a grader that all
+// hang, each of many requests at once waits for as long as check prints at most, and one of them for just so
 // long. The clock is that of a bubble: nothing of the machine is measured. What the words have found
 // is used.
 //
@@ -138,12 +139,14 @@ func newSilentStack(t *testing.T, cfg *config.Config, dialect rerank.Dialect) *s
 	at := &url.URL{Scheme: "http", Host: "silent.test"}
 	chats := llm.New(llm.Options{Use: "planner", Name: "silent", BaseURL: at, Dial: silent})
 	vectors := embed.New(embed.Options{BaseURL: at, Dial: silent, Model: "m", Counter: countless{}})
-	stop := []func(){chats.Close, vectors.Close}
+	grades := llm.New(llm.Options{Use: "grade", Name: "silent", BaseURL: at, Dial: silent})
+	stop := []func(){chats.Close, grades.Close, vectors.Close}
 	memory := cache.Tier{Name: "memory", Store: new(near), TTL: time.Hour, EmptyTTL: time.Hour}
 	p, _ := cfg.Tenant("default")
 	s := &silentStack{policy: p.Rewrite, planners: &planning.Planners{
 		Upstreams: map[string]planning.Upstream{"silent": {API: chats}}, Plans: cache.NewPlans(memory, nil), Models: anyModel{},
 		Scorers: map[planning.Service]planning.Scorer{}, Judges: map[string]planning.Upstream{}, Scores: cache.NewScores(memory, nil),
+		Graders: map[string]planning.Upstream{"silent": {API: grades}},
 	}}
 	if dialect == rerank.LLM {
 		s.planners.Judges["silent"] = planning.Upstream{API: chats}
@@ -198,17 +201,16 @@ func elsewhere(ctx context.Context, q retrieval.Query) (retrieval.Result, error)
 func (s *silentStack) ask(t *testing.T, text string) time.Duration {
 	policy, of := s.policy, planning.DryRun(&s.policy, "m", nil)
 	s.planners.Help(&policy, of)
+	q := retrieval.Query{Tenant: "default", Text: text, Bases: []retrieval.Ref{{Knowledge: "docs"}, {Knowledge: "legal"}}, Settings: policy.Search}
+	policy.AddStages(&q, "m", nil)
 	began := time.Now()
-	res, err := s.search.Retrieve(t.Context(), retrieval.Query{
-		Tenant: "default", Text: text, Bases: []retrieval.Ref{{Knowledge: "docs"}, {Knowledge: "legal"}},
-		Settings: policy.Search, Planning: policy.Planning("m", nil), Reranking: policy.Reranking(),
-	})
+	res, err := s.search.Retrieve(t.Context(), q)
 	took := time.Since(began)
 	switch {
 	case err != nil || len(res.Sources) != 2 || !res.Partial || res.Reason != retrieval.ReasonTimeout:
 		t.Errorf("%s: %v, %+v", text, err, res)
-	case !res.Planned.Fallback.Failed() || res.Unembedded == "" || res.Reranked.Failed() == "":
-		t.Errorf("%s: plan %s, vector %s, scores %s", text, res.Planned.Fallback, res.Unembedded, res.Reranked.Reason)
+	case !res.Planned.Fallback.Failed() || res.Unembedded == "" || res.Reranked.Failed() == "" || res.Graded.Failed() == "":
+		t.Errorf("%s: plan %s, vector %s, scores %s, grades %s", text, res.Planned.Fallback, res.Unembedded, res.Reranked.Reason, res.Graded.Reason)
 	}
 	return took
 }
