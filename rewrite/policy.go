@@ -256,8 +256,8 @@ func (p *Policy) Reranking() *retrieval.Reranking {
 	return &retrieval.Reranking{RerankSettings: p.Rerank, Reranker: p.RerankedBy}
 }
 
-// grading is what grades what is selected; nil where nothing is graded.
-func (p *Policy) grading() *retrieval.Grading {
+// Grading is what grades what is selected; nil where nothing is graded.
+func (p *Policy) Grading() *retrieval.Grading {
 	if p.Grade.By == retrieval.GradeByNobody {
 		return nil
 	}
@@ -267,7 +267,7 @@ func (p *Policy) grading() *retrieval.Grading {
 // AddStages lets the policy's planner, reranker and grader take part in a search for a model; earlier
 // are texts that the user said before, last first.
 func (p *Policy) AddStages(q *retrieval.Query, model string, earlier []string) {
-	q.Planning, q.Reranking, q.Grading = p.Planning(model, earlier), p.Reranking(), p.grading()
+	q.Planning, q.Reranking, q.Grading = p.Planning(model, earlier), p.Reranking(), p.Grading()
 }
 
 // Options are what one request asks of its policy, from headers or the body

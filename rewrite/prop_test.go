@@ -392,7 +392,7 @@ func plainParsesBack(t *rapid.T, p rewrite.Policy, res rewrite.Result) {
 	}
 	for _, e := range res.Edits {
 		text := strings.ReplaceAll(string(e.Insert), `\\`, "")
-		for _, line := range regexp.MustCompile(`(?:\\n|[^\\]"|^")\s*\[\s*([0-9]+)\s*\]`).FindAllStringSubmatch(text, -1) {
+		for _, line := range regexp.MustCompile(`(?:\\n|[^\\]"|^"?)\s*\[\s*([0-9]+)\s*\]`).FindAllStringSubmatch(text, -1) {
 			got = append(got, line[1])
 		}
 	}

@@ -24,7 +24,7 @@ func TestRenderedAgain(t *testing.T) {
 		"name":          func(_ *rewrite.Policy, src *retrieval.Source) { src.Name = "Other" },
 		"section":       func(_ *rewrite.Policy, src *retrieval.Source) { src.Section = "Other" },
 		"text":          func(_ *rewrite.Policy, src *retrieval.Source) { src.Text += " <b>" },
-		"stored tokens": func(_ *rewrite.Policy, src *retrieval.Source) { src.Tokens = 7 },
+		"stored tokens": func(_ *rewrite.Policy, src *retrieval.Source) { src.Tokens, _ = words{}.Count(src.Text) },
 		"neighbour":     func(_ *rewrite.Policy, src *retrieval.Source) { src.After = "And then?" },
 		"policy": func(p *rewrite.Policy, _ *retrieval.Source) {
 			p.Digest, p.Escape = "another policy", rewrite.EscapeAll

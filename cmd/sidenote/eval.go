@@ -206,7 +206,7 @@ func undone(err error) error {
 // ofData makes the error of data that are not there, or of a model that nobody named, a mistake
 // of usage.
 func ofData(err error) error {
-	if errors.Is(err, eval.ErrNoCollection) || errors.Is(err, evaluation.ErrNoModel) || errors.Is(err, evaluation.ErrGraded) {
+	if errors.Is(err, eval.ErrNoCollection) || errors.Is(err, evaluation.ErrNoModel) {
 		return usageError{err}
 	}
 	return err

@@ -40,6 +40,9 @@ type Trial struct {
 	Planning func(said []string) *retrieval.Planning
 	// Reranking, if not nil, returns what orders what is found for one query, for Engine and Request.
 	Reranking func() *retrieval.Reranking
+	// Grading, if not nil, returns what grades what is selected for one request: Ranking is not
+	// graded.
+	Grading func() *retrieval.Grading
 	// Progress, if not nil, is told how many queries are done.
 	Progress func(done int)
 }
@@ -86,6 +89,7 @@ type Outcome struct {
 	// Unranked is why a Reranker did not order what was found, for the request or for Ranking; "" if
 	// it did, and where nothing is reranked.
 	Unranked retrieval.RerankReason
+	Ungraded retrieval.RerankReason // why the request's sources were not graded; "" if they were, or are not to be
 
 	First bool // whether the first of the sources is of a relevant document
 	Hit   bool // whether a relevant document is among the sources
@@ -122,11 +126,11 @@ func (t Trial) ask(ctx context.Context, q Query, grades Grades) (Outcome, error)
 	planned := query
 	query.Reranking = t.reranking()
 	start := time.Now()
-	res, err := t.Request.Retrieve(ctx, query)
+	res, err := t.Request.Retrieve(ctx, t.graded(query))
 	if o.Took = time.Since(start); err != nil {
 		return o, err
 	}
-	o.Planned, o.Degraded = res.Planned, res.Degraded
+	o.Planned, o.Degraded, o.Ungraded = res.Planned, res.Degraded, res.Graded.Failed()
 	o.First = len(res.Sources) > 0 && grades[res.Sources[0].Doc] > 0
 	for _, s := range res.Sources {
 		o.Hit = o.Hit || grades[s.Doc] > 0
@@ -155,6 +159,14 @@ func (t Trial) ask(ctx context.Context, q Query, grades Grades) (Outcome, error)
 		o.Stages = append(o.Stages, grades.measures(alone.ids))
 	}
 	return o, nil
+}
+
+// graded returns a query that is graded as requests are.
+func (t Trial) graded(q retrieval.Query) retrieval.Query {
+	if t.Grading != nil {
+		q.Grading = t.Grading()
+	}
+	return q
 }
 
 // reranking returns what orders what is found for one query; nil for nothing.

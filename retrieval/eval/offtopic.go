@@ -53,7 +53,7 @@ func (t Trial) OffTopic(ctx context.Context, messages []Message) ([]OffTopic, er
 	for i, m := range messages {
 		query := t.Query
 		query.Text, query.Previous, query.Planning, query.Reranking = m.Text, retrieval.Turns(m.Turns), t.planning(m), t.reranking()
-		res, err := t.Request.Retrieve(ctx, query)
+		res, err := t.Request.Retrieve(ctx, t.graded(query))
 		if ctx.Err() != nil {
 			break
 		}

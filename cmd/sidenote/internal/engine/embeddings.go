@@ -16,6 +16,7 @@ const (
 	Questions = Use(embed.Query)
 	Planning  = Use(budget.Planner)
 	Reranking = Use(budget.Rerank)
+	Grading   = Use(budget.Grade)
 )
 
 // Vectors returns what makes vectors of texts and the library that keeps them; nil where nothing

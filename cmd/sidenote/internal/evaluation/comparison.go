@@ -208,6 +208,9 @@ func (c *Comparison) Print(w io.Writer, n int, color bool) {
 	if ta.Reranker+tb.Reranker > 0 {
 		both("", console.Thousands(int(ta.Reranker)), console.Thousands(int(tb.Reranker)), "by the reranker")
 	}
+	if ta.Grader+tb.Grader > 0 {
+		both("", console.Thousands(int(ta.Grader)), console.Thousands(int(tb.Grader)), "by the grader")
+	}
 	fmt.Fprintf(w, "\nnDCG@10 is better in b for %s, worse for %s, the same for %s\n", console.Thousands(a.Better), console.Thousands(a.Worse), console.Thousands(a.Queries-a.Better-a.Worse))
 	for i, q := range a.Changed {
 		head := fmt.Sprintf("changed %d", i+1)

@@ -25,6 +25,7 @@ type tokens struct {
 	Questions int64 `json:"embeddings_questions"` // sent
 	Planner   int64 `json:"planner"`              // prompts and answers
 	Reranker  int64 `json:"rerank,omitempty"`     // likewise, of a chat model
+	Grader    int64 `json:"grade,omitempty"`      // likewise
 }
 
 // staged tells whether more than words answer.
@@ -52,10 +53,10 @@ func (e *Evaluation) stages(s eval.Summary) (list []stage) {
 
 // tokens are nil where only words answer.
 func (e *Evaluation) tokens() *tokens {
-	if !e.staged() {
+	if !e.staged() && e.Subject.grading == nil {
 		return nil
 	}
-	return &tokens{Chunks: e.Subject.Tokens, Questions: e.Subject.Used.questions.Load(), Planner: e.Subject.Used.planner.Load(), Reranker: e.Subject.Used.reranker.Load()}
+	return &tokens{Chunks: e.Subject.Tokens, Questions: e.Subject.Used.questions.Load(), Planner: e.Subject.Used.planner.Load(), Reranker: e.Subject.Used.reranker.Load(), Grader: e.Subject.Used.grader.Load()}
 }
 
 // printStages prints what the policy's stages contribute and take; nothing where only words answer.
@@ -99,6 +100,7 @@ func (t *tokens) String() string {
 	add("%s to embed the questions", int(t.Questions))
 	add("%s by the planner", int(t.Planner))
 	add("%s by the reranker", int(t.Reranker))
+	add("%s by the grader", int(t.Grader))
 	if len(parts) == 0 {
 		return "none"
 	}

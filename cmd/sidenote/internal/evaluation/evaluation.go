@@ -71,7 +71,7 @@ func (e *Evaluation) without() (lines []string) {
 	if s := e.Subject; s.Embeds && s.Vectors < s.Chunks {
 		lines = append(lines, fmt.Sprintf("%s of %s have a vector, the others were found by words alone", console.Thousands(s.Vectors), console.Plural(s.Chunks, "chunk")))
 	}
-	unvectored, unplanned, unranked := 0, map[retrieval.PlanReason]int{}, map[retrieval.RerankReason]int{}
+	unvectored, unplanned, unranked, ungraded := 0, map[retrieval.PlanReason]int{}, map[retrieval.RerankReason]int{}, map[retrieval.RerankReason]int{}
 	for _, o := range e.Outcomes {
 		if o.Degraded == retrieval.StageEmbed {
 			unvectored++
@@ -82,6 +82,9 @@ func (e *Evaluation) without() (lines []string) {
 		if o.Unranked != "" {
 			unranked[o.Unranked]++
 		}
+		if o.Ungraded != "" {
+			ungraded[o.Ungraded]++
+		}
 	}
 	if unvectored > 0 {
 		lines = append(lines, fmt.Sprintf("%s searched by words alone for want of a vector", were(unvectored)))
@@ -91,6 +94,9 @@ func (e *Evaluation) without() (lines []string) {
 	}
 	for _, reason := range slices.Sorted(maps.Keys(unranked)) {
 		lines = append(lines, fmt.Sprintf("%s ranked without the reranker (%s)", were(unranked[reason]), reason))
+	}
+	for _, reason := range slices.Sorted(maps.Keys(ungraded)) {
+		lines = append(lines, fmt.Sprintf("%s answered without grades (%s)", were(ungraded[reason]), reason))
 	}
 	return lines
 }

@@ -33,7 +33,7 @@ const (
 )
 
 // Used are the tokens that services were sent for an evaluation. It is safe for concurrent use.
-type Used struct{ passages, questions, planner, reranker atomic.Int64 }
+type Used struct{ passages, questions, planner, reranker, grader atomic.Int64 }
 
 // Count is an engine.Options.Used.
 func (u *Used) Count(use engine.Use, tokens int64) {
@@ -46,6 +46,8 @@ func (u *Used) Count(use engine.Use, tokens int64) {
 		u.planner.Add(tokens)
 	case engine.Reranking:
 		u.reranker.Add(tokens)
+	case engine.Grading:
+		u.grader.Add(tokens)
 	}
 }
 
@@ -149,14 +151,8 @@ func (s *Subject) count(ctx context.Context, e *engine.Engine, id string, c *kno
 // ErrNoModel says that nobody can tell which model plans.
 var ErrNoModel = errors.New("the policy's planner is auto, the model of the request; name one by --model")
 
-// ErrGraded says that a stage of the policy is not measured.
-var ErrGraded = errors.New("the policy grades, which eval does not measure; say grade: off in a copy of it")
-
 // stage makes what ranks, and answers, as requests of a policy do.
 func (s *Subject) stage(e *engine.Engine, p rewrite.Policy, model string) error {
-	if p.Grade.By != retrieval.GradeByNobody {
-		return ErrGraded
-	}
 	ranking, ordered, request := engine.Uncached(e)
 	words, vectors := engine.Arms(e)
 	add := func(name string, r retrieval.Retriever, plans bool) {
@@ -190,6 +186,13 @@ func (s *Subject) stage(e *engine.Engine, p rewrite.Policy, model string) error 
 		add(reranked, orderedRanking{ordered}, plans)
 	}
 	s.alone = s.alone[:len(s.alone)-1]
+	if p.Grade.By != retrieval.GradeByNobody {
+		s.grading = func() *retrieval.Grading {
+			one := p
+			one.GradedBy = e.Planners.Grader(planning.DryRun(&one, model, nil))
+			return one.Grading()
+		}
+	}
 	return nil
 }
 

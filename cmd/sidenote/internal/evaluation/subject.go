@@ -44,6 +44,7 @@ type Subject struct {
 	alone            []eval.Stage // all Stages but the last, which ranking is
 	planning         func(said []string) *retrieval.Planning
 	reranking        func() *retrieval.Reranking
+	grading          func() *retrieval.Grading
 }
 
 // ScratchBase is the id of the base of the documents of a collection.
@@ -158,7 +159,7 @@ func (s *Subject) ask(q retrieval.Query) {
 // Trial asks the queries of a collection. It shows how many of all it has asked, of what.
 func (s *Subject) Trial(show *console.Progress, all int, of string) eval.Trial {
 	return eval.Trial{
-		Engine: s.ranking, Request: s.request, Query: s.query, Stages: s.alone, Planning: s.planning, Reranking: s.reranking,
+		Engine: s.ranking, Request: s.request, Query: s.query, Stages: s.alone, Planning: s.planning, Reranking: s.reranking, Grading: s.grading,
 		Progress: func(done int) {
 			show.Show(console.Work{Name: "asking", Done: done, Total: all, Unit: of})
 		},
