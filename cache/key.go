@@ -74,14 +74,15 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 		b = appendString(b, turn.Text)
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(turn.Weight))
 	}
-	if len(q.Further) == 0 && q.Reranking == nil && q.Grading == nil { // as it was before there were plans
+	plain := q.Settings.Fusion == retrieval.FusionScores
+	if len(q.Further) == 0 && q.Reranking == nil && q.Grading == nil && plain { // as it was before there were plans
 		return b
 	}
 	b = binary.AppendUvarint(b, uint64(len(q.Further)))
 	for _, query := range q.Further {
 		b = appendString(b, query)
 	}
-	if q.Reranking == nil && q.Grading == nil {
+	if q.Reranking == nil && q.Grading == nil && plain {
 		return b
 	}
 	var by retrieval.RerankSettings
@@ -94,15 +95,22 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 	b = binary.AppendVarint(b, int64(by.Documents))
 	b = appendFloat(b, by.Threshold)
 	b = binary.AppendVarint(b, int64(by.Timeout))
-	if q.Grading == nil {
+	if q.Grading == nil && plain {
 		return b
 	}
-	g := &q.Grading.GradeSettings
+	var g retrieval.GradeSettings
+	if q.Grading != nil {
+		g = q.Grading.GradeSettings
+	}
 	for _, text := range []string{string(g.By), g.Upstream, g.Address, g.Model} {
 		b = appendString(b, text)
 	}
 	b = appendFloat(appendFloat(b, g.Relevant), g.Irrelevant)
-	return binary.AppendVarint(b, int64(g.Timeout))
+	b = binary.AppendVarint(b, int64(g.Timeout))
+	if plain {
+		return b
+	}
+	return appendString(b, string(q.Settings.Fusion))
 }
 
 func appendFloat(b []byte, f float64) []byte {

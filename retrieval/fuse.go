@@ -11,7 +11,8 @@ const furtherWeight = 0.8
 // chunk once, as it was found by the query to which it is most relevant, weighted (CombMAX of Fox
 // and Shaw, 1994). Relevances compare between queries, as each is measured by its query's own
 // floor; ranks do not, and a sum would let two queries that are beside the point outvote the
-// question. The list is in the memory of candidates.
+// question. Where the policy fuses by ranks, what lists give to a chunk is added up instead. The list
+// is in the memory of candidates.
 func fuseQueries(candidates []candidate) []candidate {
 	type chunk struct {
 		knowledge, doc string
@@ -24,6 +25,10 @@ func fuseQueries(candidates []candidate) []candidate {
 		}
 		of := chunk{c.source.Knowledge, c.source.Doc, c.source.Chunk}
 		i, again := at[of]
+		if again {
+			c.ranks += fused[i].ranks
+			fused[i].ranks = c.ranks
+		}
 		switch {
 		case !again:
 			at[of] = len(fused)
@@ -34,6 +39,14 @@ func fuseQueries(candidates []candidate) []candidate {
 	}
 	clear(candidates[len(fused):])
 	return fused
+}
+
+// byRank is what a candidate of a rank gets of a list that a query has found.
+func byRank(rank int, further bool) float64 {
+	if further {
+		return furtherWeight * ReciprocalRank(rank)
+	}
+	return ReciprocalRank(rank)
 }
 
 // passes tells whether a candidate reaches the least score of the query that found it.

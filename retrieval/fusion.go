@@ -12,6 +12,23 @@ const (
 	ArmVector Arm = "vector" // by the cosine of embeddings
 )
 
+// A Fusion is how lists of candidates become one.
+type Fusion string
+
+// The fusions.
+const (
+	FusionScores Fusion = ""    // by scores that are brought to one scale, see Distribution
+	FusionRanks  Fusion = "rrf" // by ranks, see ReciprocalRank
+)
+
+// ReciprocalRank is what a candidate of a rank, which counts from 1, gets of one list: in reciprocal
+// rank fusion (G. V. Cormack, C. L. A. Clarke and S. Büttcher, SIGIR 2009, with their k of 60) the
+// sum over lists, each of a weight, is its score. It is scaled so that the first rank has 1.
+func ReciprocalRank(rank int) float64 {
+	const k = 60
+	return (k + 1) / (k + float64(rank))
+}
+
 // A Distribution is that of the scores of an arm's candidates. It brings scores of different
 // arms to one scale (distribution-based score fusion, M. Mazzeschi, 2023, as in Qdrant).
 type Distribution struct{ mean, deviation float64 }

@@ -274,7 +274,7 @@ func (p *Pipeline) ask(ctx context.Context, q Query, refs []Ref, room []Source) 
 	// as the length of the answer, share its cached candidates. Encoding is that in which
 	// the engine counts the tokens of its sources.
 	q.Bases = refs
-	q.Settings = Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: q.Settings.DenseWeight}
+	q.Settings = Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: q.Settings.DenseWeight, Fusion: q.Settings.Fusion}
 	q.Reranking, q.Grading = nil, nil
 	a.res, a.err = RetrieveInto(ctx, base, q, room)
 	for i := range a.res.Sources {

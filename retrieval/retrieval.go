@@ -38,8 +38,11 @@ type Settings struct {
 	Deadline       time.Duration // from the first search on; what has arrived by then is used
 
 	// DenseWeight is what vectors weigh in the scores of bases that have some, where words weigh
-	// the rest: above 0, up to 1. 0 is DefaultDenseWeight.
+	// the rest: above 0, up to 1. 0 is what was measured of each base.
 	DenseWeight float64 `json:",omitempty"`
+	// Fusion is how words and vectors become one list, and how what is found by several engines, or
+	// for several queries, does.
+	Fusion Fusion `json:",omitempty"`
 	// Thresholds are of bases that have one of their own in place of the calibrated floor;
 	// nobody changes them. A ScoreThreshold that is a score wins over them.
 	Thresholds []Threshold `json:",omitempty"`
@@ -61,7 +64,8 @@ func DefaultSettings() Settings {
 	return Settings{TopK: 6, NumCandidates: 50, MaxPerDocument: 3, ScoreThreshold: AutoThreshold, Deadline: 300 * time.Millisecond}
 }
 
-// DefaultDenseWeight is what vectors weigh where nothing is said. By MiniLM nDCG@10 of SciFact is
+// DefaultDenseWeight is what vectors weigh where nothing is said and nothing was measured, and the
+// most that is measured. By MiniLM nDCG@10 of SciFact is
 // .734, .732, .732, .724 and .710 for weights of .3, .4, .5, .6 and .7, that of Cranfield .434,
 // .438, .436, .429 and .426.
 const DefaultDenseWeight = 0.5

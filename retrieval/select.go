@@ -17,6 +17,7 @@ type candidate struct {
 	texts     Texts   // that have its text; nil where the source has it
 	mark      *Mark   // of its text, likewise
 	relevance float64 // comparable over bases
+	ranks     float64 // what several lists give to its ranks, where they are fused by them
 	beyond    float64 // the score of an engine without a floor, which says more where it is above 1
 	threshold float64 // least score in its base
 	judged    bool    // by a Reranker
@@ -64,10 +65,11 @@ func (c *candidate) rerankScore() *float64 {
 }
 
 // rank puts the candidates of all answers into one order, best first. Scores of
-// different engines do not compare, but their Relevance does. Ties are broken by
+// different engines do not compare, but their Relevance does, or their ranks do. Ties are broken by
 // identity, so that the same answers always make the same prompt.
 func (s *selection) rank(answers []answer) error {
 	n, planned := 0, false
+	byRanks := s.settings.Fusion == FusionRanks && len(answers) > 1
 	for i := range answers {
 		n += min(len(answers[i].res.Sources), s.settings.NumCandidates)
 	}
@@ -87,6 +89,9 @@ func (s *selection) rank(answers []answer) error {
 			if !hasFloor(a.Floor) {
 				c.beyond = src.Score
 			}
+			if byRanks {
+				c.ranks = byRank(i+1, further)
+			}
 			if src.At.Kept && a.Texts != nil {
 				c.texts, c.mark = a.Texts, &marks[i]
 			}
@@ -103,6 +108,8 @@ func (s *selection) rank(answers []answer) error {
 // better orders candidates, the best first.
 func better(a, b candidate) int {
 	switch { // nearly always this decides
+	case a.ranks != b.ranks:
+		return cmp.Compare(b.ranks, a.ranks)
 	case a.relevance > b.relevance:
 		return -1
 	case a.relevance < b.relevance:

@@ -24,6 +24,9 @@ func (s Settings) orDefaults() Settings {
 	if !(s.DenseWeight > 0 && s.DenseWeight <= 1) {
 		s.DenseWeight = 0
 	}
+	if s.Fusion != FusionRanks {
+		s.Fusion = FusionScores
+	}
 	if s.Deadline <= 0 {
 		s.Deadline = d.Deadline
 	}

@@ -23,6 +23,7 @@ type Questions interface {
 type asked struct {
 	came   chan askedVector
 	weight float64 // of cosines, see retrieval.Settings.DenseWeight; 0: what was measured of each base
+	fusion retrieval.Fusion
 }
 
 type askedVector struct {
@@ -36,7 +37,7 @@ func (g *Group) ask(ctx context.Context, q retrieval.Query, e extent) *asked {
 	if g.Questions == nil || e.content.vectors == nil {
 		return nil
 	}
-	a := &asked{came: make(chan askedVector, 1), weight: q.Settings.DenseWeight} // room for a late vector, for which nobody waits
+	a := &asked{came: make(chan askedVector, 1), weight: q.Settings.DenseWeight, fusion: q.Settings.Fusion} // room for a late vector, for which nobody waits
 	go func() {
 		var v askedVector
 		defer func() {
@@ -146,13 +147,24 @@ func (e extent) fused(ctx context.Context, words []bm25.Hit, asked *asked, k int
 			weight, _ := e.of(ref).content.DenseWeight()
 			return weight
 		}
-		hits, err = fuse(words, vectors, texts, weight, func(ref bm25.Ref) (float64, error) {
+		hits, err = merge(words, vectors, func(ref bm25.Ref) (float64, error) {
 			if !x.Has(dense.Ref(ref)) {
 				return 0, nil
 			}
 			return x.Cosine(q, dense.Ref(ref))
 		})
-		return err
+		if err != nil {
+			return err
+		}
+		for i := range hits {
+			hits[i].weight = weight(hits[i].Ref)
+		}
+		if asked.fusion == retrieval.FusionRanks {
+			fuseRanks(hits)
+		} else {
+			fuseScores(hits, vectors, texts)
+		}
+		return nil
 	})
 	e.tellOfVectors(err)
 	return hits, err

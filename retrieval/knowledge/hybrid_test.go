@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -129,6 +130,36 @@ func TestDenseWeight(t *testing.T) {
 		if err != nil || res.Sources[0].Doc != want {
 			t.Errorf("weight %v: %v first, %v; want %s", weight, res.Sources, err, want)
 		}
+	}
+}
+
+// By ranks, a score is what the ranks of a chunk by words and by vector give to it, at their weights,
+// and the least score turns away what is no answer as it does with scores.
+func TestFusedByRanks(t *testing.T) {
+	g := withVectors(t, "", map[string][]document.Document{"a": staff()})
+	words := &knowledge.Group{Base: g.Base, Start: g.Start, Wait: g.Wait}
+	vectors := &knowledge.Group{Base: g.Base, Start: g.Start, Wait: g.Wait, Questions: g.Questions, VectorsOnly: true}
+	q := questionOf("leave in Lisbon: how many holidays a year?", "a")
+	q.Settings.Fusion, q.Settings.DenseWeight = retrieval.FusionRanks, .25
+	want := map[string]float64{}
+	for i, doc := range documentsOf(t, words, q) {
+		want[doc] += .75 * retrieval.ReciprocalRank(i+1)
+	}
+	for i, doc := range documentsOf(t, vectors, q) {
+		want[doc] += .25 * retrieval.ReciprocalRank(i+1)
+	}
+	res, err := g.Retrieve(t.Context(), q)
+	if err != nil || len(res.Sources) != len(want) || !(res.Sources[0].Score > res.Floor) {
+		t.Fatalf("%d of %d, floor %v, %v", len(res.Sources), len(want), res.Floor, err)
+	}
+	for _, s := range res.Sources {
+		if math.Abs(s.Score-want[s.Doc]) > 1e-6 {
+			t.Errorf("%s has %v, want %v", s.Doc, s.Score, want[s.Doc])
+		}
+	}
+	q.Text = "tell me a joke"
+	if res, err = g.Retrieve(t.Context(), q); err != nil || len(res.Sources) > 0 && res.Sources[0].Score >= res.Floor {
+		t.Errorf("small talk: %v, floor %v, %v", res.Sources, res.Floor, err)
 	}
 }
 

@@ -37,7 +37,7 @@ const (
 	// unknownLanguage is the mean reciprocal rank of trials by vectors that know nothing of a
 	// language but signs and names, and knownLanguage what is enough for all of the weight. Of
 	// all-MiniLM-L6-v2, which was trained with English, .71 to .89 were measured in English and code,
-	// .40 to .57 in German, French and Spanish, .33 and .39 in Chinese; page README.md of retrieval
+	// .40 to .57 in German, French and Spanish, .33 and .39 in Chinese; the page of package retrieval
 	// has sets that the two were not chosen on.
 	unknownLanguage = 0.3
 	knownLanguage   = 0.6

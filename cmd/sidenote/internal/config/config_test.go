@@ -107,7 +107,7 @@ policies:
     retrieval: {deadline: 100ms, top_k: 9}
     on_failure: {retrieval: refuse}
     components: [{name: rules, text: Be kind., priority: high}, {name: more, text: Be brief.}]
-  middle: {extends: base, retrieval: {score_threshold: 2.5, dense_weight: 0.7}}
+  middle: {extends: base, retrieval: {score_threshold: 2.5, dense_weight: 0.7, fusion: rrf}}
   leaf: {extends: middle, knowledge: [b], grounding: strict, retrieval: {top_k: 3}, components: [{name: only, text: x}]}
 identity: {unknown: open}
 listen: localhost:8080
@@ -116,7 +116,7 @@ tenants:
   open: {policy: middle, knowledge: [a]}
 `)
 	got, _ := c.Tenant("team")
-	if d := cmp.Diff(retrieval.Settings{TopK: 3, NumCandidates: 50, MaxPerDocument: 3, ScoreThreshold: 2.5, Deadline: 100 * time.Millisecond, DenseWeight: 0.7}, got.Rewrite.Search); d != "" {
+	if d := cmp.Diff(retrieval.Settings{TopK: 3, NumCandidates: 50, MaxPerDocument: 3, ScoreThreshold: 2.5, Deadline: 100 * time.Millisecond, DenseWeight: 0.7, Fusion: retrieval.FusionRanks}, got.Rewrite.Search); d != "" {
 		t.Errorf("maps are merged (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff([]retrieval.Threshold{{Knowledge: "a", Relevance: 0.6}}, c.Proxy().Tenants.Unknown.Rewrite.Search.Thresholds); d != "" {
@@ -329,5 +329,26 @@ func TestPolicyRoundTrip(t *testing.T) {
 	again := load(t, head+"    "+strings.ReplaceAll(string(text), "\n", "\n    "))
 	if d := cmp.Diff(c.Policy("default"), again.Policy("default"), templates); d != "" {
 		t.Errorf("printed as\n%s(-want +got):\n%s", text, d)
+	}
+}
+
+// What vectors weigh is measured unless a policy says it, which one that extends it can take back.
+func TestDenseWeight(t *testing.T) {
+	c := load(t, `
+upstream: https://u.test/v1
+policies:
+  default: {mode: inject}
+  half: {retrieval: {dense_weight: 0.5}}
+  back: {extends: half, retrieval: {dense_weight: auto, fusion: distribution}}
+tenants:
+  one: {keys: [{sha256: `+digest+`}], policy: default}
+  two: {keys: [{sha256: `+strings.Repeat("b", 64)+`}], policy: half}
+  three: {keys: [{sha256: `+strings.Repeat("c", 64)+`}], policy: back}
+`)
+	for tenant, want := range map[config.Name]float64{"one": 0, "two": .5, "three": 0} {
+		p, ok := c.Tenant(tenant)
+		if !ok || p.Rewrite.Search.DenseWeight != want || p.Rewrite.Search.Fusion != retrieval.FusionScores {
+			t.Errorf("%s: %+v", tenant, p.Rewrite.Search)
+		}
 	}
 }

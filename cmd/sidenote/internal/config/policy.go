@@ -112,15 +112,21 @@ type Retrieval struct {
 	ScoreThreshold Threshold     `yaml:"score_threshold"`
 	MaxPerDocument Count         `yaml:"max_per_document" min:"1" max:"100"`
 	DenseWeight    Weight        `yaml:"dense_weight"` // of meaning, where bases have vectors
+	Fusion         string        `yaml:"fusion" of:"distribution|rrf"`
 }
 
-// denseWeight is that of retrieval.Settings: the default is not written, so that it changes no
-// policy's hash.
-func (r Retrieval) denseWeight() float64 {
-	if r.DenseWeight == retrieval.DefaultDenseWeight {
-		return 0
+// The ways in which lists become one.
+const (
+	fusionDistribution = "distribution"
+	fusionRRF          = "rrf"
+)
+
+// fusion is that of retrieval.Settings.
+func (r Retrieval) fusion() retrieval.Fusion {
+	if r.Fusion == fusionRRF {
+		return retrieval.FusionRanks
 	}
-	return float64(r.DenseWeight)
+	return retrieval.FusionScores
 }
 
 // OnFailure says what happens when a helper fails.
@@ -150,7 +156,7 @@ func DefaultPolicy() Policy {
 		Retrieval: Retrieval{
 			Deadline: p.Search.Deadline, TopK: Count(p.Search.TopK), NumCandidates: Count(p.Search.NumCandidates),
 			ScoreThreshold: Threshold(p.Search.ScoreThreshold), MaxPerDocument: Count(p.Search.MaxPerDocument),
-			DenseWeight: retrieval.DefaultDenseWeight,
+			Fusion: fusionDistribution,
 		},
 		Rerank:      defaultRerank(),
 		Grade:       defaultGrade(),
@@ -171,7 +177,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 		Search: retrieval.Settings{
 			TopK: int(p.Retrieval.TopK), NumCandidates: int(p.Retrieval.NumCandidates), MaxPerDocument: int(p.Retrieval.MaxPerDocument),
 			ScoreThreshold: float64(p.Retrieval.ScoreThreshold), Deadline: p.Retrieval.Deadline,
-			DenseWeight: p.Retrieval.denseWeight(),
+			DenseWeight: float64(p.Retrieval.DenseWeight), Fusion: p.Retrieval.fusion(),
 		},
 		Planner: p.Planner.settings(), Chunks: typed.Policy(p.Chunks, p.Renderers),
 		Placement: p.Placement, ContextTokens: int(p.ContextTokens), ReserveOutputTokens: int(p.ReserveOutput), Template: p.Template,

@@ -52,7 +52,7 @@ func (f Found) candidates() []*candidate {
 		}
 		all[i].twins = append(all[i].twins, x.Source())
 	}
-	if f.Reranked == nil && f.Graded == nil { // else they are as they were ranked
+	if f.Reranked == nil && f.Graded == nil && f.Settings.Fusion == retrieval.FusionScores { // else they are as they were ranked
 		slices.SortStableFunc(all, func(a, b *candidate) int { return cmp.Compare(b.source.Relevance, a.source.Relevance) })
 	}
 	for _, c := range all {

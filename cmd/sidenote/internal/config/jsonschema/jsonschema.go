@@ -185,7 +185,7 @@ func scalar(t reflect.Type, tag reflect.StructTag) object {
 	case reflect.TypeFor[config.Priority]():
 		return object{"anyOf": []object{{"enum": priorities()}, limited(`^\+?[0-9]+$`, limit{0, 100, true})}}
 	case reflect.TypeFor[config.Weight]():
-		return object{"type": []string{"number", "string"}, "exclusiveMinimum": 0, "maximum": 1, "pattern": `^[0-9.eE+_xXpPa-fA-F-]+$`}
+		return object{"type": []string{"number", "string"}, "exclusiveMinimum": 0, "maximum": 1, "pattern": `^(auto|[0-9.eE+_xXpPa-fA-F-]+)$`}
 	case reflect.TypeFor[config.Threshold](), reflect.TypeFor[config.Relevance]():
 		return object{"type": []string{"number", "string"}, "exclusiveMinimum": 0, "pattern": `^(auto|[0-9.eE+_xXpPa-fA-F-]+)$`}
 	}

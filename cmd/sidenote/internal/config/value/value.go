@@ -110,14 +110,19 @@ func (t Threshold) MarshalText() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(t), 'g', -1, 64), nil
 }
 
-// Weight is the part that one of two things has in a sum, where the other has the rest.
+// Weight is the part that one of two things has in a sum, where the other has the rest; 0 for
+// "auto": what was measured.
 type Weight float64
 
-// UnmarshalText reads a number above 0, up to 1.
+// UnmarshalText reads a number above 0, up to 1, or "auto".
 func (w *Weight) UnmarshalText(text []byte) error {
+	if string(text) == "auto" {
+		*w = 0
+		return nil
+	}
 	f, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || !(f > 0 && f <= 1) {
-		return fmt.Errorf("%q is not a weight; use a number above 0, up to 1, such as 0.5", text)
+		return fmt.Errorf("%q is not a weight; use auto or a number above 0, up to 1, such as 0.5", text)
 	}
 	*w = Weight(f)
 	return nil
@@ -125,6 +130,9 @@ func (w *Weight) UnmarshalText(text []byte) error {
 
 // MarshalText is the inverse of UnmarshalText.
 func (w Weight) MarshalText() ([]byte, error) {
+	if w == 0 {
+		return []byte("auto"), nil
+	}
 	return strconv.AppendFloat(nil, float64(w), 'g', -1, 64), nil
 }
 
