@@ -162,13 +162,44 @@ func withoutNumbers(text string) string {
 	return strings.Join(lines, "")
 }
 
-// safeBody returns text neutralised, so that nothing in it looks like a tag of ours or
-// of the template, nor, where sources are plain, like the beginning of one, and without blank lines at its ends: a blank first line would merge
-// with the line feed of the tag above it into another token.
+// withoutHeadings makes headings of the second level of those lines that look like the one
+// above a component or the sources, whatever their case and characters.
+func (p *Policy) withoutHeadings(text string) string {
+	if !strings.ContainsAny(text, "#\uff03") {
+		return text
+	}
+	names := []string{SourcesName}
+	for i := range p.Components {
+		names = append(names, p.Components[i].Name)
+	}
+	ours := tags.NewVocabulary(names...)
+	blank := func(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }
+	lines := strings.SplitAfter(text, "\n")
+	for i, line := range lines {
+		rest := strings.TrimLeftFunc(line, blank)
+		sign, size := utf8.DecodeRuneInString(rest)
+		if sign != '#' && sign != '\uff03' {
+			continue
+		}
+		name := strings.TrimFunc(strings.TrimRight(strings.TrimRightFunc(rest[size:], blank), "#"), blank)
+		if name != "" && !strings.ContainsFunc(name, unicode.IsSpace) && ours.Count("<"+name+">") > 0 {
+			lines[i] = line[:len(line)-len(rest)] + "#" + rest
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// safeBody returns text neutralised, so that nothing in it looks like a tag of ours or of the
+// template, nor, where sources are plain, like the beginning of one, nor, where components have
+// headings, like one of theirs, and without blank lines at its ends: a blank first line would
+// merge with the line feed of the tag above it into another token.
 func safeBody(text string, p *Policy) string {
 	body, _ := p.Template.Tags().Neutralise(text, p.Escape == EscapeAll)
 	if p.SourcesFormat == SourcesPlain {
 		body = withoutNumbers(body)
+	}
+	if p.ComponentsFormat == ComponentsHeadings {
+		body = p.withoutHeadings(body)
 	}
 	body = strings.TrimRight(body, " \t\n")
 	for {
