@@ -30,7 +30,19 @@ const (
 // Chunks tell what became of a request's chunks; nil if it has none.
 type Chunks struct {
 	ledger chunks.Ledger
-	edits  []Edit // of the body as it came, sorted
+	edits  []Edit           // of the body as it came, sorted
+	whole  []chunks.Content // what went in uncut
+}
+
+// hidden returns what the messages made of chunks hold as strings of JSON with escapes.
+func (c *Chunks) hidden() (texts []string) {
+	if c == nil {
+		return nil
+	}
+	for i := range c.whole {
+		texts = append(texts, c.whole[i].Escaped()...)
+	}
+	return texts
 }
 
 // TakeChunks puts the messages of the request's chunks into its body and takes the body field
@@ -116,6 +128,15 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*Chunks, error) {
 	}}
 	if limited {
 		c.ledger.Budget = max(room, 0)
+	}
+	in := built.Included
+	for i := range list {
+		if len(in) == 0 || list[i].ID != in[0] {
+			continue
+		}
+		if in = in[1:]; list[i].ID != built.Cut {
+			c.whole = append(c.whole, list[i].Content)
+		}
 	}
 	var first, others []chat.NewMessage
 	for _, msg := range built.Messages {

@@ -148,3 +148,27 @@ func TestChunksWidenTheVocabulary(t *testing.T) {
 		}
 	}
 }
+
+// A source that stands in a chunk of JSON, where its line breaks are escaped, is not added again.
+func TestChunksOfJSONHoldSources(t *testing.T) {
+	text := "# Leave\n\nFourteen \"weeks\" for all."
+	for content, want := range map[string]rewrite.Outcome{`{"r":["\"x\" # Leave\n\nFourteen \"weeks\" for all."]}`: rewrite.Untouched, `{"r":"# Leave\n\nFour"}`: rewrite.Injected} {
+		body := `{"messages":[{"role":"user","content":"How?"}],"sidenote":{"chunks":[{"id":"e","type":"environment","content":` + content + `}]}}`
+		req, err := rewrite.Parse([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := options.Read(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{{Knowledge: "kb", Doc: "d", Text: text}}), Models: models{rewrite.Model{Counter: encoding(t, "o200k_base")}}}
+		p, req, o, err := rw.TakeChunks(testPolicyOf(rewrite.PlaceSystem), req, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res := rw.Rewrite(t.Context(), p, req, o); res.Outcome != want {
+			t.Errorf("%s: %s %s, want %s", content, res.Outcome, res.Reason, want)
+		}
+	}
+}

@@ -19,6 +19,7 @@ func (j *job) absent(m *memo, found *retrieval.Result) (absent []retrieval.Sourc
 	if len(sources) == 0 {
 		return sources, 0
 	}
+	j.presence.Hidden = j.taken.hidden()
 	texts := m.patternsOf(found)
 	there := texts.FindIn(&j.presence)
 	if there == nil && !texts.AnyBlank() {

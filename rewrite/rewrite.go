@@ -75,7 +75,7 @@ func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Optio
 }
 
 func (rw *Rewriter) rewrite(ctx context.Context, p Policy, req *Request, o Options) (res Result) {
-	j := job{policy: p, req: req, model: rw.model(&p, req.Model), messages: rw.costs.Of(req)}
+	j := job{policy: p, req: req, model: rw.model(&p, req.Model), messages: rw.costs.Of(req), taken: o.Taken}
 	start := time.Now()
 	j.query, j.last = req.Question()
 	if o.Query != "" {
@@ -131,6 +131,7 @@ type job struct {
 	previous []retrieval.Turn // the same, if it can join the search
 	last     int              // index of the last user message, -1 without one
 
+	taken        *Chunks                                                   // whose messages the request holds; nil without any
 	presence     present.Messages                                          // finds texts in the messages
 	skipped      []SourceEntry                                             // sources left out because the messages hold them already or they have no text
 	beside       func(src *retrieval.Source, n int) (text string, ok bool) // reads the n-th chunk of its document, if that is in its section

@@ -59,6 +59,17 @@ func (c Content) revealed() string {
 	return rewriteStrings(c.text, func(decoded string) (string, bool) { return decoded, true })
 }
 
+// Escaped returns the strings of a JSON value that have escapes, decoded; none of a text.
+func (c Content) Escaped() (decoded []string) {
+	if c.form == jsonValue && strings.IndexByte(c.text, '\\') >= 0 {
+		rewriteStrings(c.text, func(s string) (string, bool) {
+			decoded = append(decoded, s)
+			return "", false
+		})
+	}
+	return decoded
+}
+
 // rewriteStrings passes the strings of a JSON text that have escapes to rewrite, decoded, and
 // puts what it returns in their place.
 func rewriteStrings(text string, rewrite func(decoded string) (with string, changed bool)) string {

@@ -21,6 +21,7 @@ type Messages struct {
 	*chat.Request
 	Last     int // index of the last message that is searched; -1: all are
 	Messages *cost.Messages
+	Hidden   []string // texts that the messages hold in an encoding within JSON's
 }
 
 // Contain tells whether the messages hold a text.
@@ -109,6 +110,16 @@ func (s *Texts) FindIn(in *Messages) (found []bool) {
 		}
 		found = m.findIn(in.Messages, found, n, part, raw)
 	})
+	for _, hidden := range in.Hidden {
+		for i, t := range s.texts {
+			if t != "" && strings.Contains(hidden, t) {
+				if found == nil {
+					found = make([]bool, len(s.texts))
+				}
+				found[i] = true
+			}
+		}
+	}
 	return found
 }
 

@@ -60,7 +60,7 @@ func TestPatterns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := Messages{req, -1, counter.Of(req)}
+		p := Messages{req, -1, counter.Of(req), nil}
 		got := patterns.FindIn(&p)
 		if again := patterns.FindIn(&p); !slices.Equal(again, got) {
 			t.Fatalf("found %v, then %v", got, again)
