@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -171,6 +172,9 @@ func readSources(list []byte) ([]retrieval.Source, error) {
 		d.DisallowUnknownFields()
 		at := fmt.Sprintf("sources[%d]", i)
 		if err := d.Decode(&s); err != nil {
+			if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && wrong.Field != "" {
+				return nil, &rewrite.OptionError{Param: at + "." + wrong.Field, Reason: fmt.Sprintf("%s, not %s", wrong.Value, jsonKind(wrong.Type.Kind()))}
+			}
 			return nil, &rewrite.OptionError{Param: at, Reason: strings.TrimPrefix(err.Error(), "json: ") + "; use kb_id, doc_id, type, name, section, text or score"}
 		}
 		if strings.TrimSpace(s.Text) == "" {
@@ -179,6 +183,14 @@ func readSources(list []byte) ([]retrieval.Source, error) {
 		sources = append(sources, retrieval.Source{Type: s.Type, Knowledge: s.KB, Doc: s.Doc, Name: s.Name, Section: s.Section, Text: s.Text, Score: s.Score, Chunk: i})
 	}
 	return sources, nil
+}
+
+// jsonKind returns what JSON calls the kind of a field of a source.
+func jsonKind(k reflect.Kind) string {
+	if k == reflect.Float64 {
+		return "a number"
+	}
+	return "a string"
 }
 
 // ofState names an option by where it stands in a state.

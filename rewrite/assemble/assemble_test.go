@@ -110,6 +110,8 @@ func TestRefused(t *testing.T) {
 		`{"chunks":[` + ok + `],"components":[{"name":"A","text":"x"}]}`:                                                  `components[0].name: "A" is not a name: 1 to 64 of a-z, 0-9, '_' and '-', not "sources"`,
 		`{"chunks":[` + ok + `],"sources":{}}`:                                                                            `sources: not an array`,
 		`{"chunks":[` + ok + `],"sources":[{"text":"a"},{"text":" "}]}`:                                                   `sources[1].text: empty`,
+		`{"chunks":[` + ok + `],"sources":[{"text":"x"},{"text":"x","score":"a"}]}`:                                       `sources[1].score: string, not a number`,
+		`{"chunks":[` + ok + `],"sources":[{"text":{}}]}`:                                                                 `sources[0].text: object, not a string`,
 		`{"chunks":[` + ok + `],"sources":[{"url":"a"}]}`:                                                                 `sources[0]: unknown field "url"; use kb_id, doc_id, type, name, section, text or score`,
 		`{"chunks":[` + ok + `],"sources":[` + strings.Repeat(`{},`, 100) + `{}]}`:                                        `sources: 101 sources; at most 100`,
 		`{"chunks":[` + ok + `],"model":7}`:                                                                               `model: a number`,
