@@ -30,6 +30,9 @@ func TestAssembly(t *testing.T) {
 	for _, c := range l.Components {
 		may[c.Name] = c.Truncatable
 	}
+	if c := l.Components[1]; c.Fate != rewrite.Out || c.TotalTokens < 10 || c.TotalTokens != c.Demand {
+		t.Errorf("%+v", c)
+	}
 	if diff := cmp.Diff(map[string]bool{"rules": false, "long": false, "glossary": true}, may); diff != "" {
 		t.Errorf("truncatable (-want +got):\n%s", diff)
 	}

@@ -63,35 +63,20 @@ func (rw *Rewriter) TakeChunks(p Policy, req *Request, o Options) (Policy, *Requ
 	}
 	whole, err := Parse(Apply(nil, req.Body, taken.edits))
 	if err != nil {
+		if o.Taken = taken; req.Empty && len(o.Chunks) > 0 {
+			err = &OptionError{"sidenote.chunks", "none of them is in a message, and there are no messages"}
+		}
 		return p, req, o, err
 	}
 	if _, last := req.Question(); last < 0 && o.Query == "" {
-		o.Query = questionOf(o.Chunks)
+		o.Query = chat.ClipQuestion(chunks.LastOfUser(o.Chunks))
 	}
 	o.Chunks, o.Context, o.Taken = nil, nil, taken
-	p.Template = p.Template.Protecting(slices.Concat(chunks.Tags(), p.Chunks.tags()))
+	p.Template = p.Template.Protecting(slices.Concat(chunks.Tags(), chunks.TagsOf(p.Chunks.Renderers)))
 	if p.Digest != "" {
 		p.Digest += "+chunks"
 	}
 	return p, whole, o, nil
-}
-
-// tags returns the tags that the policy's renderers write.
-func (c *ChunkPolicy) tags() (names []string) {
-	for i := range c.Renderers {
-		names = append(names, c.Renderers[i].Tag)
-	}
-	return names
-}
-
-// questionOf returns the last thing that the user says in the chunks.
-func questionOf(list []chunks.Chunk) string {
-	for _, c := range slices.Backward(list) {
-		if c.Type == chunks.Agent && c.Role == string(chunks.RoleUser) {
-			return chat.ClipQuestion(c.Content.String())
-		}
-	}
-	return ""
 }
 
 // assembleChunks builds the messages of the chunks and makes the edits that put them in.
@@ -189,7 +174,7 @@ func (rw *Rewriter) builder(j *job) *chunks.Builder {
 	if !ok {
 		counts, _ = rw.counts.LoadOrStore(j.model.Encoding, tokens.NewCache(14))
 	}
-	b := &chunks.Builder{Counter: j.model.Counter, Counts: counts.(*tokens.Cache), MinTruncated: p.MinTruncatedTokens, Tags: p.Chunks.tags(), Protected: p.Template.TagNames()}
+	b := &chunks.Builder{Counter: j.model.Counter, Counts: counts.(*tokens.Cache), MinTruncated: p.MinTruncatedTokens, Tags: chunks.TagsOf(p.Chunks.Renderers), Protected: p.Template.TagNames()}
 	for i := range p.Chunks.Renderers {
 		b.Renderers = append(b.Renderers, &p.Chunks.Renderers[i])
 	}
@@ -221,6 +206,11 @@ func (c *Chunks) Tell(l *Ledger) {
 		return
 	}
 	l.Chunks = &c.ledger
+	if len(c.ledger.Messages) > 0 {
+		sum := l.assembly()
+		sum.TotalTokens += c.ledger.Tokens
+		l.Assembled = sum
+	}
 	if l.Components == nil { // nothing was searched
 		l.Components, l.Sources = []ComponentEntry{}, []SourceEntry{}
 	}

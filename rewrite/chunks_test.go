@@ -78,6 +78,9 @@ func TestChunksProperties(t *testing.T) {
 		if grown := rw.Count(p, goes) - rw.Count(p, came); grown != l.Chunks.Tokens+l.Used || l.Chunks.Tokens > 400 || l.Used > max(l.Budget, 0) {
 			t.Fatalf("the request grew by %d tokens, the ledger says %d of 400 for chunks and %d of %d:\n%s", grown, l.Chunks.Tokens, l.Used, l.Budget, out)
 		}
+		if total := l.Chunks.Tokens + l.Used; total > 0 && (l.Assembled == nil || l.Assembled.TotalTokens != total) {
+			t.Fatalf("the event says %+v, it is %d tokens", l.Assembled, total)
+		}
 		checkOutside(t, body, out, l.Edits)
 	})
 }

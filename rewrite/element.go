@@ -42,7 +42,7 @@ type taken struct {
 // fit takes an element if all of it fits and returns its tokens, else 0.
 func (e *element) fit(room int) int {
 	need := e.weigh()
-	e.entry = ComponentEntry{Name: e.Name, Priority: e.Priority, Truncatable: e.Truncatable, Demand: need}
+	e.entry = ComponentEntry{Name: e.Name, Priority: e.Priority, Truncatable: e.Truncatable, Demand: need, TotalTokens: need}
 	if need > room {
 		e.leaveOut(ExcludedBudget, fmt.Sprintf("needs %d tokens, %d left", need, room))
 		return 0

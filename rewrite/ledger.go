@@ -125,8 +125,9 @@ type ComponentEntry struct {
 	Priority    int    `json:"priority"`
 	Truncatable bool   `json:"truncatable"` // it may be cut
 	Fate        Fate   `json:"fate"`
-	Tokens      int    `json:"tokens"` // tokens in the prompt
-	Demand      int    `json:"demand"` // tokens if all of it had gone in
+	Tokens      int    `json:"tokens"`       // tokens in the prompt
+	Demand      int    `json:"demand"`       // tokens if all of it had gone in
+	TotalTokens int    `json:"total_tokens"` // the same, as other assemblers call it
 	Detail      string `json:"reason,omitempty"`
 
 	Reason ExcludeReason `json:"-"`

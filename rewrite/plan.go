@@ -130,7 +130,7 @@ func (p *plan) fit(room int) {
 	if e := p.elements[len(p.elements)-1]; e.entry.Fate == In {
 		if t := p.sources.addNeighbours(room); t.parts != nil {
 			e.take(In, t)
-			e.entry.Demand = t.tokens
+			e.entry.Demand, e.entry.TotalTokens = t.tokens, t.tokens
 		}
 	}
 }

@@ -82,6 +82,11 @@ func (a *Assembler) Build(ctx context.Context, p rewrite.Policy, state []byte, m
 		p.Knowledge = []string{"state"}
 	}
 	p, req, o, err = a.rewriter.TakeChunks(p, req, o)
+	if err != nil && o.Taken != nil { // nothing fits, or all is excluded
+		l := rewrite.Ledger{}
+		o.Taken.Tell(&l)
+		return &Result{Messages: json.RawMessage("[]"), Exact: l.Chunks.Exact, Included: []string{}, Excluded: l.Chunks.Excluded, Ledger: l}, nil
+	}
 	if err != nil {
 		return nil, ofState(err)
 	}
@@ -197,9 +202,6 @@ func jsonKind(k reflect.Kind) string {
 func ofState(err error) error {
 	if option := (*rewrite.OptionError)(nil); errors.As(err, &option) {
 		return &rewrite.OptionError{Param: strings.TrimPrefix(option.Param, "sidenote."), Reason: option.Reason}
-	}
-	if body := (*rewrite.BodyError)(nil); errors.As(err, &body) && body.Reason == rewrite.ReasonNotChat {
-		return &rewrite.OptionError{Param: "chunks", Reason: "none of them is in a message, so there is nothing to build"}
 	}
 	return err
 }

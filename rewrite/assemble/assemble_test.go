@@ -101,7 +101,6 @@ func TestRefused(t *testing.T) {
 		`{"chunks":[`:                 `body is not JSON: it ends where a value should stand`,
 		`{}`:                          `chunks: missing`,
 		`{"chunks":null}`:             `chunks: missing`,
-		`{"chunks":[]}`:               `chunks: none of them is in a message, so there is nothing to build`,
 		`{"chunks":[],"chunks":[]}`:   `chunks: stands twice`,
 		`{"chunks":[],"messages":[]}`: `messages: unknown field; use model, chunks, context, components, context_tokens or sources`,
 		`{"chunks":[{"id":"a","type":"custom","content":null}]}`:                                                          `chunks[0].content: null; a content is a string or any other JSON value`,
@@ -118,6 +117,23 @@ func TestRefused(t *testing.T) {
 	} {
 		if _, err := a.Build(t.Context(), rewrite.DefaultPolicy(), []byte(state), ""); err == nil || err.Error() != want {
 			t.Errorf("%.60s: %v, want %s", state, err, want)
+		}
+	}
+}
+
+// Where nothing fits, or all is excluded, that is a result which says so.
+func TestNothingIsIn(t *testing.T) {
+	for state, reason := range map[string]string{
+		`{"model":"m","chunks":[{"id":"a","type":"output","content":"x"}],"context":{"exclude_types":["output"]}}`: "a",
+		`{"model":"m","chunks":[]}`: "",
+	} {
+		a, _ := assembler(t)
+		res, err := a.Build(t.Context(), rewrite.DefaultPolicy(), []byte(state), "")
+		if err != nil {
+			t.Fatalf("%s: %v", state, err)
+		}
+		if string(res.Messages) != "[]" || len(res.Included) != 0 || res.TokenCount != 0 || len(res.Excluded) > 0 != (reason != "") || reason != "" && (res.Excluded[0].ID != reason || res.Excluded[0].Reason == "") {
+			t.Errorf("%s: %+v", state, res)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -180,6 +181,16 @@ func typeNames() string {
 		names = append(names, string(t))
 	}
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+}
+
+// LastOfUser returns the last text that the user says in the chunks, "" without one.
+func LastOfUser(list []Chunk) string {
+	for _, c := range slices.Backward(list) {
+		if c.Type == Agent && c.Role == string(RoleUser) {
+			return c.Content.String()
+		}
+	}
+	return ""
 }
 
 // attribute returns what an attribute of that name shows: the field of the chunk, or else the

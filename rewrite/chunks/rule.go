@@ -30,6 +30,14 @@ type When struct {
 // "" looks for the attribute's own name among the fields and then in the metadata.
 type Shown struct{ Name, From string }
 
+// TagsOf returns the tags that rules write.
+func TagsOf(rules []Rule) (names []string) {
+	for i := range rules {
+		names = append(names, rules[i].Tag)
+	}
+	return names
+}
+
 // The two bodies that are no templates.
 const (
 	bodyText = "text"
