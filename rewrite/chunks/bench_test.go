@@ -93,8 +93,9 @@ func TestLinear(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			return float64(after.TotalAlloc-before.TotalAlloc) / float64(n)
 		}
-		allocated(8000) // fills what is pooled
-		if few, many := allocated(1000), allocated(8000); many > 1.5*few {
+		// What is pooled may be gone in between and is then made again; what grows with the square of
+		// their number is eight times as much for each.
+		if few, many := allocated(1000), allocated(8000); many > 4*few {
 			t.Errorf("%s: %.0f bytes a chunk of 1,000, %.0f of 8,000", fit, few, many)
 		}
 	}
