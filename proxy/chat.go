@@ -121,6 +121,11 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		return relayChat(x, body, req, policy, asked)
 	}
 	policy.CountWhole = policy.CountWhole || x.metered != nil
+	return injectSources(x, body, req, policy, asked)
+}
+
+// injectSources rewrites a chat whose policy injects, and sends or answers it as that turns out.
+func injectSources(x *exchange, body []byte, req *rewrite.Request, policy rewrite.Policy, asked rewrite.Options) error {
 	res := &x.report.Rewrite
 	*res = x.setup.rewriter.Rewrite(x.life, policy, req, asked)
 	if x.life.Err() != nil {

@@ -108,21 +108,7 @@ func Summary(w io.Writer, cfg *config.Config) {
 		if f := p.Rewrite.Filter; f != nil {
 			fmt.Fprintf(w, "           only documents of %s\n", f)
 		}
-		if s := p.Rewrite.Planner; s.MaxQueries > 0 {
-			fmt.Fprintf(w, "           planner %s on %s reads questions and %s before them: %d queries at most, %s\n",
-				cmp.Or(s.Model, "auto"), cmp.Or(s.Upstream, p.Upstream), console.Plural(s.Turns, "message"), s.MaxQueries, s.Timeout)
-		}
-		if s := p.Rewrite.Rerank; s.Documents > 0 {
-			fmt.Fprintf(w, "           reranker %s reads questions and what is found for them: the texts of %d candidates at most, %s\n",
-				strings.TrimSpace(s.Model+" on "+s.Upstream), s.Documents, s.Timeout)
-		}
-		switch s := p.Rewrite.Grade; s.By {
-		case retrieval.GradeByRerank:
-			fmt.Fprintf(w, "           the reranker's scores grade: relevant from %g, irrelevant below %g\n", s.Relevant, s.Irrelevant)
-		case retrieval.GradeByModel:
-			fmt.Fprintf(w, "           grader %s on %s reads questions and the texts of sources: relevant from %g, irrelevant below %g, %s\n",
-				s.Model, s.Upstream, s.Relevant, s.Irrelevant, s.Timeout)
-		}
+		helpers(w, p)
 		if n := len(p.Overrides); n > 0 {
 			fmt.Fprintf(w, "           otherwise for some models or routes: %s, see --tenant %s\n", console.Plural(n, "override"), name)
 		}
@@ -136,6 +122,25 @@ func Summary(w io.Writer, cfg *config.Config) {
 	}
 	fmt.Fprintf(w, "unknown    %s\n", unknown)
 	fmt.Fprintf(w, "retrieval  at most %s a request%s\n", cfg.WorstRetrieval().Round(time.Millisecond), waits(cfg))
+}
+
+// helpers prints which services a tenant's requests ask, and what these read.
+func helpers(w io.Writer, p proxy.Policy) {
+	if s := p.Rewrite.Planner; s.MaxQueries > 0 {
+		fmt.Fprintf(w, "           planner %s on %s reads questions and %s before them: %d queries at most, %s\n",
+			cmp.Or(s.Model, "auto"), cmp.Or(s.Upstream, p.Upstream), console.Plural(s.Turns, "message"), s.MaxQueries, s.Timeout)
+	}
+	if s := p.Rewrite.Rerank; s.Documents > 0 {
+		fmt.Fprintf(w, "           reranker %s reads questions and what is found for them: the texts of %d candidates at most, %s\n",
+			strings.TrimSpace(s.Model+" on "+s.Upstream), s.Documents, s.Timeout)
+	}
+	switch s := p.Rewrite.Grade; s.By {
+	case retrieval.GradeByRerank:
+		fmt.Fprintf(w, "           the reranker's scores grade: relevant from %g, irrelevant below %g\n", s.Relevant, s.Irrelevant)
+	case retrieval.GradeByModel:
+		fmt.Fprintf(w, "           grader %s on %s reads questions and the texts of sources: relevant from %g, irrelevant below %g, %s\n",
+			s.Model, s.Upstream, s.Relevant, s.Irrelevant, s.Timeout)
+	}
 }
 
 // waits says what a request may wait for, one after the other; "" where it is the search alone.
