@@ -391,8 +391,8 @@ func plainParsesBack(t *rapid.T, p rewrite.Policy, res rewrite.Result) {
 		}
 	}
 	for _, e := range res.Edits {
-		text := strings.ReplaceAll(string(e.Insert), `\\`, "")
-		for _, line := range regexp.MustCompile(`(?:\\n|[^\\]"|^"?)\s*\[\s*([0-9]+)\s*\]`).FindAllStringSubmatch(text, -1) {
+		text := strings.NewReplacer(`\\`, "-", `\"`, "-").Replace(string(e.Insert)) // what escapes stand for matters only where it is a line feed
+		for _, line := range regexp.MustCompile(`(?:\\n|"|^)\s*\[\s*([0-9]+)\s*\]`).FindAllStringSubmatch(text, -1) {
 			got = append(got, line[1])
 		}
 	}
