@@ -10,6 +10,12 @@ func NewReader(raw []byte) Reader { return Reader{scanner{b: raw, loneSurrogate:
 // Kind returns the type of the next value.
 func (r *Reader) Kind() Kind { return r.kind() }
 
+// Offset returns where the next value, or whatever follows, begins in the JSON that is read.
+func (r *Reader) Offset() int {
+	r.peek()
+	return r.i
+}
+
 // Value skips the next value and returns its JSON.
 func (r *Reader) Value() []byte { return r.value().Of(r.b) }
 

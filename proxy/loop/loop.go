@@ -1,0 +1,255 @@
+// Package loop makes one answer to a chat of several: those of rounds in which a model calls
+// tools that its client does not know. Of each answer it takes out the calls of these tools, which
+// somebody else answers, and passes on the rest, so that the client sees one answer: one id, one
+// role, one reason to finish, calls numbered without gaps, and the sum of what was used.
+//
+// It makes no calls and waits for nothing: events or a whole answer go in, bytes for the client and
+// a Turn come out.
+package loop
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"strings"
+)
+
+// Rules say what of an answer is whose.
+type Rules struct {
+	// Ours tells whether calls of that name are ours, though the client may have a tool whose
+	// name begins so.
+	Ours func(name string) bool
+	// Starts tells whether a name that begins so may be one of ours.
+	Starts func(name string) bool
+	// HideText keeps what the model says before a call of ours from the client.
+	HideText bool
+	// Text returns what reads the text of an answer, as it comes, for calls that stand in it; nil:
+	// there are none.
+	Text func() TextReader
+	// Take takes memory for what is held up, in bytes, and tells whether there is any; nil: there is.
+	Take func(n int) bool
+}
+
+// A TextReader finds calls in a text.
+type TextReader interface {
+	// Write takes the next piece and returns what is text for certain, and no call.
+	Write(piece []byte) (text []byte)
+	// Close returns the rest, and the calls.
+	Close() (text []byte, calls []Call)
+}
+
+// A Call is one that a model made.
+type Call struct {
+	ID        string // made here if the model left it out
+	Name      string
+	Arguments string          // as the model wrote them
+	At        int             // its place among all calls of the message, from 0
+	JSON      json.RawMessage // as it stands in the message that goes up again; nil if it stood in the text
+}
+
+// A call is a Call while it comes.
+type call struct {
+	id, name  string
+	arguments strings.Builder
+	kind      string   // "function", or another type; "" so far
+	inner     object   // members beside name and arguments of the object that is called as the kind
+	raw       object   // members beside those
+	number    int      // by which the upstream says which call a piece belongs to
+	index     int      // among the client's calls; -1: it has got nothing of it
+	held      []object // pieces that came before it was known whose it is
+	theirs    bool     // decided on: the client's
+}
+
+// json returns the call as it stands in the message that goes up again.
+func (c *call) json() []byte {
+	kind, arguments := c.kind, "arguments"
+	if kind == "" {
+		kind = "function"
+	}
+	if kind == "custom" {
+		arguments = "input"
+	}
+	inner := append(object{{"name", quote(c.name)}, {arguments, quote(c.arguments.String())}}, c.inner...)
+	return append(object{{"id", quote(c.id)}, {"type", quote(kind)}, {kind, inner.json()}}, c.raw...).json()
+}
+
+// A Turn is what a model said in a round.
+type Turn struct {
+	Ours, Theirs []Call
+	Text         string   // all of it
+	Finish       string   // the reason to finish; "" if none was told
+	extra        []*extra // members of the message beside role, content and calls
+	calls        []json.RawMessage
+}
+
+// Continues tells whether another round follows: the model has called tools of ours and nothing
+// else, and has said so to the end.
+func (t *Turn) Continues() bool { return len(t.Ours) > 0 && len(t.Theirs) == 0 && !t.cut() }
+
+// Mixed tells whether the model has called tools of ours and of the client.
+func (t *Turn) Mixed() bool { return len(t.Ours) > 0 && len(t.Theirs) > 0 && !t.cut() }
+
+// cut tells whether the answer ended within what the model wanted to say.
+func (t *Turn) cut() bool { return t.Finish == "length" || t.Finish == "content_filter" }
+
+// Message returns the assistant's message as it goes up again, with all of its calls.
+func (t *Turn) Message() json.RawMessage {
+	o := object{{"role", []byte(`"assistant"`)}, {"content", []byte("null")}}
+	if t.Text != "" {
+		o.set("content", quote(t.Text))
+	}
+	for i := range t.extra {
+		o.set(t.extra[i].name, t.extra[i].json())
+	}
+	if len(t.calls) > 0 {
+		o.set("tool_calls", list(t.calls))
+	}
+	return o.json()
+}
+
+// An extra is a member of a message that is none of those that are read here, such as what a model
+// thought. It goes up again, as some upstreams ask for that.
+type extra struct {
+	name string
+	raw  []byte          // of another type than text
+	text strings.Builder // joined of its pieces
+}
+
+func (e *extra) json() []byte {
+	if e.raw == nil {
+		return quote(e.text.String())
+	}
+	return e.raw
+}
+
+// ErrNoRoom says that there is no memory for what must be held up.
+var ErrNoRoom = errors.New("no memory for what is held up of an answer")
+
+// A Loop makes one answer. It is for one goroutine.
+type Loop struct {
+	rules Rules
+	round int
+	last  bool   // no calls are answered any more
+	usage []byte // of the rounds before
+	shown string // text that the client has got in rounds before
+	said  int    // calls of the client that it has got
+
+	id, created []byte // of the answer, from its first event
+	role        bool   // the client has got it
+
+	now answer
+}
+
+// An answer is the state of a round.
+type answer struct {
+	text    strings.Builder
+	show    strings.Builder
+	reader  TextReader
+	rest    []byte // of the text, when the reader was closed
+	found   []Call // in the text
+	calls   []*call
+	extra   []*extra
+	size    int // bytes of what is kept
+	finish  string
+	usage   []byte
+	began   bool     // text was passed on
+	hidden  [][]byte // events that go out if no round follows
+	tail    [][]byte // events from the reason to finish on
+	done    []byte   // the event [DONE]
+	pattern object   // an event, to make others like it
+	body    object   // a whole answer
+	raw     []byte   // the same, as it came
+}
+
+// New returns a Loop for one request.
+func New(r Rules) *Loop { return &Loop{rules: r} }
+
+// Begin begins a round. In the last one calls of ours are not answered any more.
+func (l *Loop) Begin(last bool) {
+	if l.now.usage != nil {
+		l.usage = sum(l.usage, l.now.usage)
+	}
+	l.round++
+	l.last = last
+	l.shown += l.now.show.String()
+	l.now = answer{}
+	if l.rules.Text != nil {
+		l.now.reader = l.rules.Text()
+	}
+}
+
+// Rounds returns how many have begun.
+func (l *Loop) Rounds() int { return l.round }
+
+// hides tells whether the text of this round is kept back until it is known that no other follows.
+func (l *Loop) hides() bool { return l.rules.HideText && !l.last }
+
+// take takes memory.
+func (l *Loop) take(n int) error {
+	if l.rules.Take != nil && !l.rules.Take(n) {
+		return ErrNoRoom
+	}
+	return nil
+}
+
+// turn is what was said in this round, which has ended.
+func (l *Loop) turn() Turn {
+	n := &l.now
+	if n.reader != nil {
+		n.rest, n.found = n.reader.Close()
+		n.reader = nil
+	}
+	t := Turn{Text: n.text.String(), Finish: n.finish, extra: n.extra, Ours: n.found}
+	for i, c := range n.calls {
+		if c.id == "" {
+			c.id = newID()
+		}
+		done := Call{ID: c.id, Name: c.name, Arguments: c.arguments.String(), At: i, JSON: c.json()}
+		t.calls = append(t.calls, done.JSON)
+		if c.theirs || !l.rules.Ours(c.name) {
+			t.Theirs = append(t.Theirs, done)
+		} else {
+			t.Ours = append(t.Ours, done)
+		}
+	}
+	return t
+}
+
+// newID makes the id of a call.
+func newID() string { return "call_" + strings.ToLower(rand.Text()[:24]) }
+
+// lead is what stands before the text of this round, so that it is not joined to that of a round
+// before.
+func (l *Loop) lead() string {
+	if l.now.began || l.shown == "" || strings.HasSuffix(l.shown, "\n") {
+		return ""
+	}
+	return "\n\n"
+}
+
+// total is the usage of the rounds before and of one in this.
+func (l *Loop) total(usage []byte) []byte {
+	if l.usage == nil {
+		return usage
+	}
+	return sum(l.usage, usage)
+}
+
+// finished returns the reason to finish that the client is told; calls that it does not get are
+// none. ok is false if it is what the upstream says.
+func (l *Loop) finished() (reason []byte, ok bool) {
+	n := &l.now
+	if n.finish != "tool_calls" || len(n.calls) == 0 {
+		return nil, false
+	}
+	for _, c := range n.calls {
+		if c.index >= 0 || c.theirs {
+			return nil, false
+		}
+	}
+	return []byte(`"stop"`), true
+}
+
+// clone copies what is kept of an event.
+func clone(b []byte) []byte { return bytes.Clone(b) }

@@ -1,0 +1,98 @@
+package loop
+
+import "encoding/json"
+
+// EndWhole takes the whole answer of a round. ok is false if it is none with a message: it is passed
+// on as it is.
+func (l *Loop) EndWhole(body []byte) (t Turn, ok bool) {
+	n := &l.now
+	o, isObject := objectOf(body)
+	choices := elementsOf(o.get("choices"))
+	if !isObject || len(choices) != 1 {
+		return t, false
+	}
+	choice, _ := objectOf(choices[0])
+	message, isObject := objectOf(choice.get("message"))
+	if !isObject {
+		return t, false
+	}
+	n.body, n.raw = o, body
+	n.finish = choice.text("finish_reason")
+	if u := o.get("usage"); len(u) > 0 && u[0] == '{' {
+		n.usage = u
+	}
+	for _, m := range message {
+		switch m.name {
+		case "role":
+		case "content":
+			l.wholeText(m.value)
+		case "tool_calls":
+			for _, raw := range elementsOf(m.value) {
+				if piece, ok := objectOf(raw); ok {
+					l.newCall(len(n.calls)).add(piece)
+				}
+			}
+		default:
+			n.join(m)
+		}
+	}
+	for _, c := range n.calls {
+		c.theirs = c.theirs || !l.rules.Ours(c.name)
+	}
+	return l.turn(), true
+}
+
+// wholeText reads the text of a whole answer.
+func (l *Loop) wholeText(raw []byte) {
+	n := &l.now
+	text := textOf(raw)
+	if string(raw) == "null" {
+		text = ""
+	}
+	n.text.WriteString(text)
+	if n.reader != nil {
+		text = string(n.reader.Write([]byte(text)))
+		n.rest, n.found = n.reader.Close()
+		text += string(n.rest)
+		n.reader = nil
+	}
+	if text != "" {
+		n.show.WriteString(l.lead() + text)
+	}
+}
+
+// Whole returns the answer for the client, and whether it is another one than the upstream's last.
+// vendor is a further member of it, "sidenote"; nil for none.
+func (l *Loop) Whole(t *Turn, vendor json.RawMessage) (body []byte, changed bool) {
+	n := &l.now
+	if l.round == 1 && len(t.Ours) == 0 && vendor == nil {
+		return n.raw, false
+	}
+	choice, _ := objectOf(elementsOf(n.body.get("choices"))[0])
+	message, _ := objectOf(choice.get("message"))
+	if text := l.shown + n.show.String(); text != t.Text {
+		message.set("content", quote(text))
+	}
+	if len(n.calls) > 0 {
+		message.drop("tool_calls")
+		var theirs [][]byte
+		for i := range t.Theirs {
+			theirs = append(theirs, t.Theirs[i].JSON)
+		}
+		if len(theirs) > 0 {
+			message.set("tool_calls", list(theirs))
+		}
+	}
+	choice.set("message", message.json())
+	if reason, ok := l.finished(); ok {
+		choice.set("finish_reason", reason)
+	}
+	n.body.set("choices", list([][]byte{choice.json()}))
+	if used := l.total(n.usage); used != nil {
+		n.body.set("usage", used)
+	}
+	if vendor != nil {
+		n.body.set("sidenote", vendor)
+	}
+	return n.body.json(), true
+}

@@ -1,0 +1,193 @@
+// Package offer adds tools of ours to a chat request, and messages behind its last one. Both are
+// insertions: nothing else of the body moves.
+package offer
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+)
+
+// The names of edits in the ledger.
+const (
+	EditTools    = "tools"        // our tools stand among those of the request
+	EditMessages = "tool-history" // what was called and answered without the client stands in the messages
+)
+
+// A Reason says why no tools are offered. It is of a closed list.
+type Reason string
+
+// The reasons.
+const (
+	ToolChoice Reason = "tool-choice" // the request says which tool is called, or that none is
+	Functions  Reason = "functions"   // it has functions, of the time before tools
+	Choices    Reason = "choices"     // it asks for several answers
+	Ambiguous  Reason = "ambiguous"   // two servers could read other tools in it
+)
+
+// A Tool is what a model is told of one.
+type Tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"` // a JSON schema
+}
+
+// A Request is what a body says of tools.
+type Request struct {
+	Names    []string // of the application's tools
+	Refusal  Reason   // why none can be offered beside them; "" if they can
+	Logprobs bool     // it asks how likely the tokens of its answer are
+	tools    chat.Span
+	kind     chat.Kind // of tools
+	empty    bool      // tools is an empty list
+	end      int       // the brace that closes the body
+	last     int       // behind the last message
+}
+
+// Read reads the body of a parsed request, which is sound JSON and has a message.
+func Read(req *chat.Request) Request {
+	r := Request{last: req.Messages[len(req.Messages)-1].End}
+	if req.Choices > 1 {
+		r.Refusal = Choices
+	}
+	choice, seen := "", map[string]bool{}
+	c := chat.NewReader(req.Body)
+	c.Object(func(name string) {
+		kind := c.Kind()
+		switch name {
+		case "tools", "tool_choice":
+			if seen[name] {
+				r.refuse(Ambiguous)
+			}
+			seen[name] = true
+		}
+		switch {
+		case name == "tools":
+			start := c.Offset()
+			r.kind, r.empty = kind, true
+			c.Array(func(int) {
+				r.empty = false
+				r.Names = append(r.Names, nameOf(c.Value()))
+			})
+			r.tools = chat.Span{Start: start, End: start + len(bytes.TrimRight(req.Body[start:c.Offset()], " \t\r\n"))}
+		case name == "tool_choice" && kind == chat.KindString:
+			choice = c.Text()
+		case name == "tool_choice" && kind != chat.KindNull:
+			r.refuse(ToolChoice)
+			c.Value()
+		case (name == "functions" || name == "function_call") && kind != chat.KindNull:
+			r.refuse(Functions)
+			c.Value()
+		case name == "logprobs":
+			r.Logprobs = string(c.Value()) == "true"
+		default:
+			c.Value()
+		}
+		r.end = c.Offset()
+	})
+	switch {
+	case choice == "required" && len(r.Names) > 0, choice == "auto", choice == "":
+	default: // to have one called that is not there is an error, which is the upstream's to say
+		r.refuse(ToolChoice)
+	}
+	if r.kind != chat.KindMissing && r.kind != chat.KindNull && r.kind != chat.KindArray {
+		r.refuse(Ambiguous)
+	}
+	return r
+}
+
+// refuse notes the first reason.
+func (r *Request) refuse(why Reason) {
+	if r.Refusal == "" {
+		r.Refusal = why
+	}
+}
+
+// nameOf reads the name of a tool, of whatever type: it stands in an object that is called as the
+// type.
+func nameOf(tool []byte) (name string) {
+	c := chat.NewReader(tool)
+	c.Object(func(member string) {
+		if c.Kind() != chat.KindObject {
+			c.Value()
+			return
+		}
+		c.Object(func(inner string) {
+			if inner == "name" && c.Kind() == chat.KindString {
+				name = c.Text()
+				return
+			}
+			c.Value()
+		})
+	})
+	return name
+}
+
+// Prefix stands before the name of a tool of ours where the application has one of that name.
+const Prefix = "sidenote_"
+
+// Rename returns the name under which a tool of ours is offered.
+func (r *Request) Rename(name string) string {
+	for taken := true; taken; {
+		taken = false
+		for _, theirs := range r.Names {
+			if theirs == name {
+				name, taken = Prefix+name, true
+			}
+		}
+	}
+	return name
+}
+
+// Tools returns the edit that adds tools, at least one, behind those of the request.
+func (r *Request) Tools(tools []Tool) rewrite.Edit {
+	type function struct {
+		Type string `json:"type"`
+		Tool `json:"function"`
+	}
+	var list []json.RawMessage
+	for _, t := range tools {
+		list = append(list, encode(function{"function", t}))
+	}
+	text := bytes.Join(unraw(list), []byte(","))
+	e := rewrite.Edit{Name: EditTools, Offset: r.tools.End - 1}
+	switch {
+	case r.kind == chat.KindMissing:
+		e.Offset, e.Insert = r.end, append(append([]byte(`,"tools":[`), text...), ']')
+	case r.kind == chat.KindNull:
+		e.Offset, e.Delete = r.tools.Start, r.tools.End-r.tools.Start
+		e.Insert = append(append([]byte{'['}, text...), ']')
+	case r.empty:
+		e.Insert = text
+	default:
+		e.Insert = append([]byte{','}, text...)
+	}
+	return e
+}
+
+// Messages returns the edit that adds messages, at least one, each a JSON object, behind the last one.
+func (r *Request) Messages(list []json.RawMessage) rewrite.Edit {
+	text := append([]byte{','}, bytes.Join(unraw(list), []byte(","))...)
+	return rewrite.Edit{Name: EditMessages, Offset: r.last, Insert: text}
+}
+
+func unraw(list []json.RawMessage) [][]byte {
+	all := make([][]byte, len(list))
+	for i := range list {
+		all[i] = list[i]
+	}
+	return all
+}
+
+// encode writes JSON compactly, with < and & as they are.
+func encode(v any) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("BUG: encode a tool: " + err.Error())
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
