@@ -10,6 +10,7 @@ import (
 	"sidenote/proxy/killswitch"
 	"sidenote/proxy/meter"
 	"sidenote/proxy/report"
+	"sidenote/proxy/toolbox"
 	"sidenote/proxy/transport/outbound"
 	"sidenote/rewrite"
 )
@@ -31,6 +32,7 @@ type Policy struct {
 	RetryTooLong    bool        // send a request that the upstream finds too long once more, with fewer sources
 	Budget          meter.Terms // what the tenant may use
 	Rewrite         rewrite.Policy
+	Tools           toolbox.Policy `json:",omitzero"` // zero unless the mode is tools; a request or the kill switch may lower the mode
 }
 
 // Limited returns p with the mode that the kill switch leaves it at a time, and the mode

@@ -21,10 +21,11 @@ const (
 	Off    Mode = iota // relay, without the field and headers of Sidenote
 	Shadow             // relay at once, and rewrite for the record only
 	Inject             // merge sources into the request
+	Tools              // let the model search and read by tools that Sidenote answers
 )
 
 // String returns the mode's name in configuration and headers.
-func (m Mode) String() string { return [...]string{"off", "shadow", "inject"}[m] }
+func (m Mode) String() string { return [...]string{"off", "shadow", "inject", "tools"}[m] }
 
 // Placement says where in the messages the block goes.
 type Placement string
@@ -304,12 +305,12 @@ func (e *OptionError) Error() string { return e.Param + ": " + e.Reason }
 
 // ParseMode returns the mode of that name.
 func ParseMode(s string) (Mode, error) {
-	for m := Off; m <= Inject; m++ {
+	for m := Off; m <= Tools; m++ {
 		if s == m.String() {
 			return m, nil
 		}
 	}
-	return Off, fmt.Errorf("%q is not a mode; use inject, shadow or off", s)
+	return Off, fmt.Errorf("%q is not a mode; use tools, inject, shadow or off", s)
 }
 
 // WithClaims returns the policy for a caller whose token has these claims: its filter has

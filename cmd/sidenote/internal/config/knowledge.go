@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"sidenote/cmd/sidenote/internal/config/document"
 	"sidenote/cmd/sidenote/internal/config/filter"
+	"sidenote/proxy/toolbox"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/vectorstore"
@@ -41,6 +43,9 @@ type Knowledge struct {
 
 	// Deletions says what to do where most files of the folder are gone.
 	Deletions string `yaml:"deletions" of:"keep|accept"`
+
+	// Description says what it holds, to models that have tools.
+	Description Description `yaml:"description"`
 
 	// Embed has its chunks embedded: its texts, and questions to it, go to the service of
 	// Config.Embeddings.
@@ -88,6 +93,31 @@ func Thresholds(all map[Name]Knowledge, bases []Name) (list []retrieval.Threshol
 }
 
 func (k *Knowledge) SetDefaults() { k.Engine, k.Deletions = EngineEmbedded, deletionsKeep }
+
+// maxDescription is how many characters the description of a base has at most: it is a part of
+// each request that offers tools, once for each tool.
+const maxDescription = 500
+
+// A Description says in a few words what a base holds.
+type Description string
+
+// UnmarshalText refuses what is too long.
+func (d *Description) UnmarshalText(text []byte) error {
+	if n := utf8.RuneCount(text); n > maxDescription {
+		return fmt.Errorf("has %d characters; it has at most %d", n, maxDescription)
+	}
+	*d = Description(text)
+	return nil
+}
+
+// ToolBases are some of all bases, as descriptions of tools name them.
+func ToolBases(all map[Name]Knowledge, bases []Name) []toolbox.Base {
+	list := make([]toolbox.Base, len(bases))
+	for i, name := range bases {
+		list[i] = toolbox.Base{ID: string(name), Description: string(all[name].Description)}
+	}
+	return list
+}
 
 // A StoreID is the id of a vector store: visible ASCII that is one segment of a path.
 type StoreID string

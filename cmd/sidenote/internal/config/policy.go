@@ -6,6 +6,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config/filter"
 	"sidenote/cmd/sidenote/internal/config/limits"
 	"sidenote/cmd/sidenote/internal/config/pattern"
+	"sidenote/cmd/sidenote/internal/config/toolset"
 	"sidenote/cmd/sidenote/internal/config/typed"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
@@ -29,7 +30,7 @@ type Policy struct {
 
 // A Treatment is what becomes of a chat. Overrides of a policy can change it.
 type Treatment struct {
-	Mode               string            `yaml:"mode" of:"off|shadow|inject"`
+	Mode               string            `yaml:"mode" of:"off|shadow|inject|tools"`
 	Placement          rewrite.Placement `yaml:"placement" of:"system|last_user|split|marker"`
 	ContextTokens      Count             `yaml:"context_tokens" min:"1" max:"10M"`
 	ReserveOutput      Count             `yaml:"reserve_output_tokens,omitempty" min:"1" max:"10M"`
@@ -49,6 +50,7 @@ type Treatment struct {
 	Retrieval          Retrieval         `yaml:"retrieval"`
 	Rerank             Rerank            `yaml:"rerank"`
 	Grade              Grade             `yaml:"grade"`
+	Tools              toolset.Tools     `yaml:"tools"` // of mode tools
 	OnEmpty            rewrite.OnEmpty   `yaml:"on_empty,omitempty" of:"pass|notice|refuse"`
 	EmptyAnswer        string            `yaml:"empty_answer"`
 	OnFailure          OnFailure         `yaml:"on_failure"`
@@ -160,6 +162,7 @@ func DefaultPolicy() Policy {
 		},
 		Rerank:      defaultRerank(),
 		Grade:       defaultGrade(),
+		Tools:       toolset.Default(),
 		EmptyAnswer: p.EmptyAnswer,
 		OnFailure:   OnFailure{Retrieval: "pass", Partial: "pass", ContextLength: "retry"},
 		Expose:      report.ExposeNames,

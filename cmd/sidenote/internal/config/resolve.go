@@ -69,6 +69,9 @@ func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
 	out.Rewrite.Grade = gradeSettings(c, p.Grade)
 	out.Rewrite.Planner.Replan = p.Grade.replans()
 	out.Rewrite.Search.Thresholds = Thresholds(c.Knowledge, p.Knowledge)
+	if out.Rewrite.Mode == rewrite.Tools {
+		out.Tools = p.Tools.Policy(ToolBases(c.Knowledge, p.Knowledge))
+	}
 	return out
 }
 

@@ -141,6 +141,10 @@ func helpers(w io.Writer, p proxy.Policy) {
 		fmt.Fprintf(w, "           grader %s on %s reads questions and the texts of sources: relevant from %g, irrelevant below %g, %s\n",
 			s.Model, s.Upstream, s.Relevant, s.Irrelevant, s.Timeout)
 	}
+	if t := p.Tools; len(t.Offer) > 0 {
+		fmt.Fprintf(w, "           models have %s: %s and %d tokens of results at most, %s\n",
+			strings.Join(config.Texts(t.Offer), ", "), console.Plural(t.MaxRounds, "round"), t.MaxTokens, t.Timeout)
+	}
 }
 
 // waits says what a request may wait for, one after the other; "" where it is the search alone.

@@ -36,7 +36,7 @@ func Running(old, next *config.Config) *config.Config {
 	for name, k := range old.Knowledge {
 		now, stays := next.Knowledge[name]
 		if stays {
-			k.RelevanceThreshold = now.RelevanceThreshold
+			k.RelevanceThreshold, k.Description = now.RelevanceThreshold, now.Description
 		}
 		if stays || k.Engine != config.EngineEmbedded {
 			running.Knowledge[name] = k
@@ -80,7 +80,7 @@ func waits(key string, old, next *config.Config) bool {
 		name, rest, _ := strings.Cut(rest, ".")
 		_, was := old.Knowledge[config.Name(name)]
 		_, is := next.Knowledge[config.Name(name)]
-		policy := was && is && rest == "relevance_threshold" // it is part of the policies that search the base
+		policy := was && is && (rest == "relevance_threshold" || rest == "description") // they are part of the policies that search the base
 		return !policy && !comesOrGoes(config.Name(name), old, next)
 	}
 	// The tokens of the admin port were checked for the address that next has.

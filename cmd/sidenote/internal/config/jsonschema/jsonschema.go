@@ -17,6 +17,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config/callers"
 	"sidenote/cmd/sidenote/internal/config/filter"
 	"sidenote/cmd/sidenote/internal/config/schema"
+	"sidenote/cmd/sidenote/internal/config/toolset"
 	"sidenote/cmd/sidenote/internal/config/typed"
 	"sidenote/rewrite"
 )
@@ -104,6 +105,9 @@ func (b builder) value(key string, t reflect.Type, tag reflect.StructTag) object
 		return object{"type": "object", "minProperties": 1, "additionalProperties": orVariable(object{"type": []string{"string", "number", "boolean", "array"}})}
 	case reflect.TypeFor[typed.Attribute]():
 		return object{"anyOf": []object{text(`\S`), {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": text(`\S`)}}}
+	case reflect.TypeFor[toolset.Tools]():
+		whole := b.structure(key, t)
+		return object{"anyOf": []object{b.value(key+".offer", schema.Fields(t)[0].Type, schema.Fields(t)[0].Tag), whole}}
 	case reflect.TypeFor[callers.Values]():
 		one := object{"type": []string{"string", "number", "boolean"}}
 		return object{"anyOf": []object{one, {"type": "array", "minItems": 1, "items": one}}}

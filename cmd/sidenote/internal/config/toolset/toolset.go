@@ -1,0 +1,58 @@
+// Package toolset reads what policies say of knowledge as tools.
+package toolset
+
+import (
+	"reflect"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"sidenote/cmd/sidenote/internal/config/decode"
+	"sidenote/cmd/sidenote/internal/config/schema"
+	"sidenote/cmd/sidenote/internal/config/value"
+	"sidenote/proxy/toolbox"
+)
+
+// Tools say which tools chats have, and how far a model may go with them. In a file a list alone
+// is Offer.
+type Tools struct {
+	Offer       []toolbox.Name `yaml:"offer,flow" of:"search_knowledge|read_knowledge|search_files|recall"`
+	Protocol    string         `yaml:"protocol" of:"functions|xml"`
+	FirstSearch bool           `yaml:"first_search"`                   // sources are injected up front as well
+	MaxRounds   value.Count    `yaml:"max_rounds" min:"1" max:"16"`    // of a request
+	MaxTokens   value.Count    `yaml:"max_tokens" min:"256" max:"10M"` // of all results of a request
+	Timeout     time.Duration  `yaml:"timeout" min:"1ms" max:"1h"`     // of all rounds of a request
+	Preamble    string         `yaml:"preamble" of:"show|hide"`        // text that a model writes before a call
+	Trace       string         `yaml:"trace" of:"off|on"`              // calls and results in the answer
+	Heartbeat   string         `yaml:"heartbeat" of:"on|off"`          // comments in a stream between rounds
+}
+
+// Default are those of a policy that says nothing of them.
+func Default() Tools {
+	return Tools{
+		Offer: []toolbox.Name{toolbox.SearchKnowledge, toolbox.ReadKnowledge}, Protocol: "functions", FirstSearch: true,
+		MaxRounds: 4, MaxTokens: 8000, Timeout: time.Minute, Preamble: "show", Trace: "off", Heartbeat: "on",
+	}
+}
+
+// DecodeYAML reads a map, or a list in place of one that has only Offer.
+func (t *Tools) DecodeYAML(d *decode.Decoder, key string, n ast.Node) {
+	switch decode.Shape(n) {
+	case "list":
+		offer := schema.Fields(reflect.TypeFor[Tools]())[0]
+		d.Note(schema.Join(key, offer.Key), n, n)
+		d.Value(schema.Join(key, offer.Key), n, reflect.ValueOf(t).Elem().FieldByIndex(offer.Index), offer.Tag)
+	case "map":
+		d.Structure(key, n, reflect.ValueOf(t).Elem())
+	default:
+		d.Problem(n, key, "is a %s; it wants a list of tools, as in [search_knowledge, read_knowledge], or a map", decode.Shape(n))
+	}
+}
+
+// Policy is what package toolbox reads, for tools over some bases.
+func (t *Tools) Policy(bases []toolbox.Base) toolbox.Policy {
+	return toolbox.Policy{
+		Offer: t.Offer, Bases: bases, XML: t.Protocol == "xml", FirstSearch: t.FirstSearch, MaxRounds: int(t.MaxRounds), MaxTokens: int(t.MaxTokens),
+		Timeout: t.Timeout, HidePreamble: t.Preamble == "hide", Trace: t.Trace == "on", NoHeartbeat: t.Heartbeat == "off",
+	}
+}
