@@ -79,6 +79,7 @@ type Turn struct {
 	Ours, Theirs []Call
 	Text         string   // all of it
 	Finish       string   // the reason to finish; "" if none was told
+	Ended        bool     // the upstream has said that this is the end
 	extra        []*extra // members of the message beside role, content and calls
 	calls        []json.RawMessage
 }
@@ -182,6 +183,9 @@ func (l *Loop) Begin(last bool) {
 // Rounds returns how many have begun.
 func (l *Loop) Rounds() int { return l.round }
 
+// Shown returns the text that the client has of all rounds so far.
+func (l *Loop) Shown() string { return l.shown + l.now.show.String() }
+
 // hides tells whether the text of this round is kept back until it is known that no other follows.
 func (l *Loop) hides() bool { return l.rules.HideText && !l.last }
 
@@ -200,7 +204,7 @@ func (l *Loop) turn() Turn {
 		n.rest, n.found = n.reader.Close()
 		n.reader = nil
 	}
-	t := Turn{Text: n.text.String(), Finish: n.finish, extra: n.extra, Ours: n.found}
+	t := Turn{Text: n.text.String(), Finish: n.finish, Ended: n.finish != "" || n.done != nil || n.body != nil, extra: n.extra, Ours: n.found}
 	for i, c := range n.calls {
 		if c.id == "" {
 			c.id = newID()

@@ -537,9 +537,9 @@ func (l *Loop) sayRest(next io.Writer) error {
 	return l.emit(next, object{{"content", quote(text)}})
 }
 
-// Finish writes the end of the answer: what was hidden, extra as the data of an event if there is
-// any, the reason to finish, what was used, a comment, and [DONE].
-func (l *Loop) Finish(next io.Writer, extra func(pattern json.RawMessage) []byte, comment string) error {
+// Finish writes the end of the answer: what was hidden, an event with a vendor's member "sidenote"
+// unless that is nil, the reason to finish, what was used, a comment, and [DONE].
+func (l *Loop) Finish(next io.Writer, vendor json.RawMessage, comment string) error {
 	n := &l.now
 	for _, event := range n.hidden {
 		if _, err := next.Write(event); err != nil {
@@ -549,11 +549,10 @@ func (l *Loop) Finish(next io.Writer, extra func(pattern json.RawMessage) []byte
 	if err := l.sayRest(next); err != nil {
 		return err
 	}
-	if extra != nil {
-		if data := extra(n.pattern.json()); data != nil {
-			if err := l.Data(next, data); err != nil {
-				return err
-			}
+	if vendor != nil {
+		o := append(append(object{}, n.pattern...), member{"choices", []byte("[]")}, member{"sidenote", vendor})
+		if err := l.Data(next, o.json()); err != nil {
+			return err
 		}
 	}
 	reason, changed := l.finished()

@@ -40,6 +40,7 @@ type Caller struct {
 	Policy  *rewrite.Policy   // says how sources look
 	Counter retrieval.Counter // counts for Recall
 	FirstID int               // of the first source that it is given, from 1
+	Room    int               // tokens that Content may have; 0: no bound
 }
 
 // NewCaller is who calls under a policy for a model, and was given no sources before.
@@ -52,7 +53,17 @@ type Result struct {
 	Content string             // what a model reads
 	Data    any                // the same for a program; nil where the call was refused or failed
 	Sources []retrieval.Source // whose texts were given, under ids from Caller.FirstID on
+	Hits    int                // how much it found, by whatever the tool counts
 	Err     error              // why there is nothing: an *ArgumentError, or the search failed
+
+	render func(first int) string // Content with sources from that id on; nil where it has none
+}
+
+// Number gives the sources of a result other ids, from first on. Data keeps those that it has.
+func (r *Result) Number(first int) {
+	if r.render != nil {
+		r.Content = r.render(first)
+	}
 }
 
 // An ArgumentError is about what a tool was called with.
@@ -145,7 +156,7 @@ func (b *Box) search(ctx context.Context, c Caller, arguments []byte) (Result, e
 	for i, h := range found.Hits {
 		out.Hits[i] = Hit{h.Ref.String(), c.line(h.Name), c.line(h.Section), c.line(h.Snippet), rounded(h.Score, 100)}
 	}
-	return Result{Content: encode(out), Data: out}, nil
+	return Result{Content: encode(out), Data: out, Hits: len(out.Hits)}, nil
 }
 
 // line makes a text of a document safe, on one line.
@@ -216,14 +227,18 @@ func (b *Box) read(ctx context.Context, c Caller, arguments []byte) (Result, err
 		ref := tools.Ref{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk}
 		out.Sources[i] = Text{c.FirstID + i, ref.String(), s.Name, s.Section, s.Text}
 	}
-	out.Content = c.Policy.SourceBlocks(read.Sources, c.FirstID)
-	for _, ref := range out.NotFound {
-		out.Content += "Not found: " + c.line(ref) + "\n"
+	render := func(first int) string {
+		content := c.Policy.SourceBlocks(read.Sources, first)
+		for _, ref := range out.NotFound {
+			content += "Not found: " + c.line(ref) + "\n"
+		}
+		for _, ref := range out.Cut {
+			content += "Cut to fit max_chars: " + c.line(ref) + "\n"
+		}
+		return content
 	}
-	for _, ref := range out.Cut {
-		out.Content += "Cut to fit max_chars: " + c.line(ref) + "\n"
-	}
-	return Result{Content: out.Content, Data: out, Sources: read.Sources}, nil
+	out.Content = render(c.FirstID)
+	return Result{Content: out.Content, Data: out, Sources: read.Sources, Hits: len(read.Sources), render: render}, nil
 }
 
 func names(refs []tools.Ref) []string {
@@ -271,7 +286,7 @@ func (b *Box) files(ctx context.Context, c Caller, arguments []byte) (Result, er
 	for i := range files {
 		out.Documents[i] = Document{files[i].Path(c.Query), rounded(files[i].Relevance, 10), files[i].Relevant}
 	}
-	return Result{Content: encode(out), Data: out}, nil
+	return Result{Content: encode(out), Data: out, Hits: len(files)}, nil
 }
 
 // A Passage is what recall found.
@@ -332,7 +347,11 @@ func (b *Box) recall(ctx context.Context, c Caller, arguments []byte) (Result, e
 	if content == "" {
 		content = encode(out)
 	}
-	return Result{Content: content, Data: out, Sources: sourcesOf(got.Passages)}, nil
+	res := Result{Content: content, Data: out, Sources: sourcesOf(got.Passages), Hits: len(got.Passages)}
+	if len(got.Passages) > 0 {
+		res.render = func(first int) string { return c.Policy.SourceBlocks(res.Sources, first) }
+	}
+	return res, nil
 }
 
 // sourcesOf returns passages as sources.

@@ -1,0 +1,160 @@
+// Package rounds answers a chat in several rounds: the model calls tools of ours, they are answered
+// here, and the request goes up again with calls and results behind its messages, until the model
+// answers or a limit is reached. What makes one answer of several is package loop; this one calls,
+// waits and writes.
+package rounds
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+
+	"sidenote/proxy/loop"
+	"sidenote/proxy/panics"
+	"sidenote/proxy/report"
+	"sidenote/proxy/toolbox"
+	"sidenote/proxy/transport"
+)
+
+// A Host makes the calls of a request, and keeps its account.
+type Host interface {
+	// Next settles the round before, of which the answer was read, and sends the request again with
+	// messages behind its own, and with our tools unless it is the last round.
+	Next(messages []json.RawMessage, last bool) (*transport.Answer, error)
+	// Keep keeps what a client does not see of a turn in which it is asked to call tools of its
+	// own, for the request that brings their results.
+	Keep(m Mixed)
+}
+
+// A Mixed is what a client does not see of a turn that asks it to call tools.
+type Mixed struct {
+	Before  []json.RawMessage // messages of the rounds before this turn
+	Turn    loop.Turn
+	Results []json.RawMessage // our messages with the results of Turn.Ours
+	Shown   string            // text of the turn and of the rounds before, as the client has it
+	NextID  int               // of a source
+}
+
+// A Setup is what rounds are made with.
+type Setup struct {
+	Host   Host
+	Policy *toolbox.Policy
+	Names  map[string]toolbox.Name // of our tools, by the names under which they are offered
+	Box    *toolbox.Box
+	Caller toolbox.Caller // FirstID is the first id that no source has
+	Room   int            // tokens that all results may have
+	Loop   loop.Rules     // Ours and Starts are set here
+	Life   context.Context
+	Began  time.Time     // of the request
+	Report *report.Tools // is filled while rounds go on
+	Tap    func([]byte)  // reads what answers use
+	// Closing returns what a stream's comment at its end says.
+	Closing  func() string
+	Panicked panics.Handler
+}
+
+// Rounds are those of one request. They are for one goroutine.
+type Rounds struct {
+	Setup
+	loop     *loop.Loop
+	deadline time.Time
+	messages []json.RawMessage // of the rounds so far, as they go up again
+	given    map[string]bool   // calls that were answered
+	trace    []traced
+	last     bool
+}
+
+// New returns the rounds of a request, of which the first has been sent.
+func New(s Setup) *Rounds {
+	s.Loop.Ours = func(name string) bool { return s.Names[name] != "" }
+	s.Loop.Starts = func(name string) bool {
+		for ours := range s.Names {
+			if len(name) <= len(ours) && ours[:len(name)] == name {
+				return true
+			}
+		}
+		return false
+	}
+	r := &Rounds{Setup: s, loop: loop.New(s.Loop), given: map[string]bool{}, deadline: s.Began.Add(s.Policy.Timeout)}
+	r.begin()
+	return r
+}
+
+func (r *Rounds) begin() {
+	r.loop.Begin(r.last)
+	r.Report.Rounds++
+}
+
+// leastRoom is the least number of tokens into which a result fits.
+const leastRoom = 64
+
+// follow answers what the model has called. goes tells whether another round follows, for which all
+// is ready then.
+func (r *Rounds) follow(t *loop.Turn) (goes bool) {
+	goes = t.Continues() && !r.last
+	if !goes && (!t.Mixed() || r.last) {
+		if len(t.Theirs) > 0 && len(r.messages) > 0 {
+			t.Ours = nil // they were withdrawn, or their arguments are cut
+			r.Host.Keep(Mixed{Before: r.messages, Turn: *t, Shown: r.loop.Shown(), NextID: r.Caller.FirstID})
+		}
+		return false
+	}
+	results := r.answer(t.Ours)
+	if !goes { // the client has calls to answer too
+		r.Host.Keep(Mixed{Before: r.messages, Turn: *t, Results: results, Shown: r.loop.Shown(), NextID: r.Caller.FirstID})
+		return false
+	}
+	r.messages = append(append(r.messages, t.Message()), results...)
+	r.last = r.loop.Rounds()+1 >= r.Policy.MaxRounds || r.Room < leastRoom || !time.Now().Before(r.deadline)
+	return true
+}
+
+// next sends the next round.
+func (r *Rounds) next() (*transport.Answer, error) {
+	answer, err := r.Host.Next(r.messages, r.last)
+	if err == nil {
+		r.begin()
+	}
+	return answer, err
+}
+
+// A traced is a call as an answer tells it under trace: on.
+type traced struct {
+	Round     int    `json:"round"`
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+	Content   string `json:"content"`
+}
+
+// vendor returns the vendor field of an answer, nil if there is none.
+func (r *Rounds) vendor() json.RawMessage {
+	if !r.Policy.Trace || len(r.trace) == 0 {
+		return nil
+	}
+	return encode(map[string]any{"tool_calls": r.trace})
+}
+
+func encode(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("BUG: encode: " + err.Error())
+	}
+	return b
+}
+
+// replaced is a body in place of the upstream's.
+type replaced struct {
+	to   io.Writer
+	body []byte
+}
+
+// Write implements io.Writer: what the upstream says is dropped.
+func (w *replaced) Write(p []byte) (int, error) { return len(p), nil }
+
+// Close writes the body.
+func (w *replaced) Close() error {
+	_, err := w.to.Write(w.body)
+	return err
+}

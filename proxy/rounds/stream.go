@@ -1,0 +1,191 @@
+package rounds
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/events"
+	"sidenote/proxy/panics"
+	"sidenote/proxy/transport"
+)
+
+// beat is how often a stream that has nothing to say is kept alive.
+const beat = 5 * time.Second
+
+// Through returns what the stream of the first round passes through on its way to the client: it
+// writes all rounds. It is closed when that stream has ended.
+func (r *Rounds) Through(then func(io.Writer) io.WriteCloser) func(io.Writer) io.WriteCloser {
+	return func(w io.Writer) io.WriteCloser {
+		s := &stream{Rounds: r, to: w}
+		if then != nil {
+			s.then = then(w)
+			s.to = s.then
+		}
+		s.splitter.Reset(true, &s.out, r.loop.Stage)
+		return s
+	}
+}
+
+// A stream writes the events of all rounds as one stream.
+type stream struct {
+	*Rounds
+	to       io.Writer
+	then     io.WriteCloser // what is closed after it; nil for nothing
+	splitter events.Splitter
+	out      bytes.Buffer // for the client, of the current piece
+	broken   error        // the client does not take it
+}
+
+// Write takes the next piece of the first round.
+func (s *stream) Write(piece []byte) (int, error) {
+	if _, err := s.splitter.Write(piece); err != nil {
+		return 0, err
+	}
+	return len(piece), s.flush()
+}
+
+// maxIdle is the largest buffer that is kept between two pieces, in bytes.
+const maxIdle = 4 << 10
+
+func (s *stream) flush() error {
+	if s.out.Len() == 0 {
+		return nil
+	}
+	_, err := s.to.Write(s.out.Bytes())
+	if err != nil {
+		s.broken = err
+	}
+	if s.out.Reset(); s.out.Cap() > maxIdle {
+		s.out = bytes.Buffer{}
+	}
+	return err
+}
+
+// Close ends the first round, goes on with the others, and ends the answer.
+func (s *stream) Close() error {
+	if s.broken != nil {
+		return s.broken
+	}
+	err := s.rest()
+	if flushErr := s.flush(); err == nil {
+		err = flushErr
+	}
+	if s.then != nil {
+		if closeErr := s.then.Close(); err == nil {
+			err = closeErr
+		}
+	}
+	return err
+}
+
+func (s *stream) rest() error {
+	for {
+		if err := s.splitter.Close(); err != nil {
+			return err
+		}
+		turn, err := s.loop.EndStream(&s.out)
+		if err != nil {
+			return err
+		}
+		if err := s.flush(); err != nil {
+			return err
+		}
+		goes := false
+		if turn.Ended {
+			if err := s.alive(func() { goes = s.follow(&turn) }); err != nil {
+				return err
+			}
+		}
+		if !goes {
+			return s.loop.Finish(&s.out, s.vendor(), s.Closing())
+		}
+		if err := s.loop.Continue(&s.out); err != nil {
+			return err
+		}
+		if err := s.round(); err != nil {
+			return err
+		}
+	}
+}
+
+// round sends the next round and passes on its answer.
+func (s *stream) round() error {
+	var answer *transport.Answer
+	var err error = errLater // if the goroutine panics
+	if waitErr := s.alive(func() { answer, err = s.Rounds.next() }); waitErr != nil {
+		return waitErr
+	}
+	if err != nil {
+		return s.fail(nil, err)
+	}
+	defer answer.Close()
+	if answer.Status() != fasthttp.StatusOK || !bytes.HasPrefix(answer.Header("Content-Type"), []byte("text/event-stream")) {
+		body, _ := answer.Peek(64 << 10)
+		return s.fail(body, errLater)
+	}
+	s.splitter.Reset(true, &s.out, s.loop.Stage)
+	piece := make([]byte, 16<<10)
+	for {
+		n, err := answer.Read(piece)
+		if n > 0 {
+			s.Tap(piece[:n])
+			if _, err := s.Write(piece[:n]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// alive does something while comments keep the stream alive.
+func (s *stream) alive(do func()) error {
+	done := make(chan struct{})
+	panics.Go(s.Panicked, do, func() { close(done) })
+	if s.Policy.NoHeartbeat {
+		<-done
+		return nil
+	}
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-ticker.C:
+			if err := s.loop.Comment(&s.out, "sidenote tools"); err != nil {
+				return err
+			}
+			if err := s.flush(); err != nil {
+				<-done // it ends when the client has left
+				return err
+			}
+		}
+	}
+}
+
+// errLater says that a round behind the first was not answered as it should.
+var errLater = &transport.Error{Class: transport.Truncated, Err: errors.New("a further round was refused")}
+
+// fail ends a stream that has begun: with an event that has the upstream's error, if there is one.
+func (s *stream) fail(body []byte, err error) error {
+	var said struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(body, &said) != nil || len(said.Error) == 0 {
+		said.Error = encode(map[string]any{"message": "The answer broke off between two rounds; try again.", "type": "server_error", "param": nil, "code": "upstream_broken"})
+	}
+	if writeErr := s.loop.Data(&s.out, encode(said)); writeErr != nil {
+		return writeErr
+	}
+	return err
+}

@@ -1,0 +1,82 @@
+package rounds
+
+import (
+	"io"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/loop"
+	"sidenote/proxy/transport"
+)
+
+// MaxAnswer is the largest answer, in bytes, that is read whole. One that is larger is no answer to
+// a chat, and passes as it came in the first round.
+const MaxAnswer = 16 << 20
+
+// RelayWhole answers a request that asked for no stream. how makes the head of an answer when it is
+// known. It returns an error only if nothing was sent to the client.
+func (r *Rounds) RelayWhole(ctx *fasthttp.RequestCtx, answer *transport.Answer, how func(*transport.Answer) transport.Relay) error {
+	for {
+		body, ok := r.readWhole(answer)
+		var turn loop.Turn
+		if ok {
+			turn, ok = r.loop.EndWhole(body)
+		}
+		if !ok {
+			answer.Relay(ctx, how(answer))
+			return nil
+		}
+		if !r.follow(&turn) {
+			body, changed := r.loop.Whole(&turn, r.vendor())
+			relay := how(answer)
+			if changed {
+				relay.Through = through(relay.Through, body)
+			}
+			answer.Relay(ctx, relay)
+			return nil
+		}
+		if err := r.loop.Continue(io.Discard); err != nil {
+			return err
+		}
+		r.Tap(body)
+		answer.Close()
+		var err error
+		if answer, err = r.next(); err != nil {
+			return err
+		}
+	}
+}
+
+// through puts a body in place of the upstream's before what else it passes through.
+func through(then func(io.Writer) io.WriteCloser, body []byte) func(io.Writer) io.WriteCloser {
+	return func(w io.Writer) io.WriteCloser {
+		if then == nil {
+			return &replaced{w, body}
+		}
+		return &chained{replaced{nil, body}, then(w)}
+	}
+}
+
+// chained is a replaced that writes to what is to be closed after it.
+type chained struct {
+	replaced
+	next io.WriteCloser
+}
+
+// Close implements io.Closer.
+func (c *chained) Close() error {
+	c.to = c.next
+	if err := c.replaced.Close(); err != nil {
+		return err
+	}
+	return c.next.Close()
+}
+
+// readWhole reads an answer of 200, decoded.
+func (r *Rounds) readWhole(answer *transport.Answer) (body []byte, ok bool) {
+	if answer.Status() != fasthttp.StatusOK {
+		return nil, false
+	}
+	body, ok = answer.Peek(MaxAnswer)
+	return body, ok && (r.Loop.Take == nil || r.Loop.Take(len(body)))
+}
