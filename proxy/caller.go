@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
+	"net"
 	"net/netip"
 	"slices"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"sidenote/proxy/identity"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
+	"sidenote/proxy/transport/inbound"
 )
 
 // The reasons why callers are denied, beside those of package identity. Like those they
@@ -49,23 +51,56 @@ type Caller struct {
 // browser send either for it.
 func (c *Caller) proven() bool { return c.By == report.ByKey || c.By == report.ByJWT }
 
-// callerOf finds out who sends a request. sent tells whether the request names anybody. addressed
-// tells whether it has any header Sidenote-*. The error is an *Error about credentials that
-// cannot be read in one way.
-func (d *Directory) callerOf(ctx *fasthttp.RequestCtx, addressed bool, now time.Time) (c Caller, sent bool, err error) {
+// A Sender is what a request says of who sends it: its head and its connection.
+type Sender struct {
+	Header        *fasthttp.RequestHeader
+	Peer          inbound.Peer
+	Remote, Local net.Addr
+}
+
+func senderOf(ctx *fasthttp.RequestCtx) Sender {
+	return Sender{&ctx.Request.Header, transport.PeerOf(ctx), ctx.RemoteAddr(), ctx.LocalAddr()}
+}
+
+// Identify finds out who sends a request, and refuses those who may send none: whom nothing
+// names, unless there is a tenant for them, and pages of other sites without a secret. The
+// error is an *Error.
+func (d *Directory) Identify(s Sender, now time.Time) (Caller, error) {
+	return d.identify(s, true, now)
+}
+
+// identify is Identify; addressed tells whether the request has any header Sidenote-*.
+func (d *Directory) identify(s Sender, addressed bool, now time.Time) (Caller, error) {
+	c, sent, err := d.callerOf(s, addressed, now)
+	switch {
+	case err != nil:
+	case c.Policy == nil && !sent:
+		err = noKey()
+	case c.Policy == nil:
+		// Whatever is wrong, it is said in the same words: they must not help to guess.
+		err = &Error{Reason: report.ReasonKey, Message: "What you sent to say who you are (an API key, a token or Sidenote-Tenant) is not known here, or it is not valid now."}
+	case !c.proven():
+		err = checkPage(s, &d.keyless)
+	}
+	return c, err
+}
+
+// callerOf finds out who sends a request. sent tells whether the request names anybody. The
+// error is an *Error about credentials that cannot be read in one way.
+func (d *Directory) callerOf(s Sender, addressed bool, now time.Time) (c Caller, sent bool, err error) {
 	var key string
-	if tenant := transport.PeerOf(ctx).Tenant; tenant != "" {
-		c, err = d.ofListener(tenant, &ctx.Request.Header, now)
+	if tenant := s.Peer.Tenant; tenant != "" {
+		c, err = d.ofListener(tenant, s.Header, now)
 		return c, true, err
 	}
 	if d.Keyed() {
-		if key, err = Credential(&ctx.Request.Header); err != nil {
+		if key, err = Credential(s.Header); err != nil {
 			return Caller{}, true, err
 		}
 	}
 	if addressed {
-		if name, lines := tenantHeader(&ctx.Request.Header); lines > 0 {
-			return d.named(name, lines, d.trusts(ctx), d.recognise(key, now)), true, nil
+		if name, lines := tenantHeader(s.Header); lines > 0 {
+			return d.named(name, lines, d.trusts(s), d.recognise(key, now)), true, nil
 		}
 	}
 	return d.recognise(key, now), key != "", nil
@@ -171,14 +206,11 @@ const tenantHeaderName = "sidenote-tenant"
 
 // trusts tells whether the peer of a request's connection may name a tenant. What a peer
 // says of an address in front of it does not count.
-func (d *Directory) trusts(ctx *fasthttp.RequestCtx) bool {
-	if len(d.certificates) > 0 && slices.ContainsFunc(transport.PeerOf(ctx).Certificates(), d.trustsCertificate) {
+func (d *Directory) trusts(s Sender) bool {
+	if len(d.certificates) > 0 && slices.ContainsFunc(s.Peer.Certificates(), d.trustsCertificate) {
 		return true
 	}
-	if len(d.trusted) == 0 {
-		return false
-	}
-	return address.Within(d.trusted, address.Of(ctx.RemoteAddr()))
+	return len(d.trusted) > 0 && address.Within(d.trusted, address.Of(s.Remote))
 }
 
 // addressOf returns the address of a request's client.

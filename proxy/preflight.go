@@ -28,15 +28,15 @@ func (x *exchange) preflight(method []byte) (err error) {
 		p = x.setup.tenants.byName[tenant]
 	}
 	if p != nil {
-		if err := checkPage(x.ctx, &x.setup.tenants.keyless); err != nil {
+		if err := checkPage(senderOf(x.ctx), &x.setup.tenants.keyless); err != nil {
 			return err // it is not known whether the request to come will have a key
 		}
 		if x.usePolicy(p); x.upstream.replace != nil {
 			err = x.checkRoute(method, p.Routes)
 		}
 	} else if err = noKey(); len(x.setup.upstreams) == 1 {
-		if x.setup.tenants.trusts(x.ctx) { // the request to come may need no key
-			if err := checkPage(x.ctx, &x.setup.tenants.keyless); err != nil {
+		if x.setup.tenants.trusts(senderOf(x.ctx)) { // the request to come may need no key
+			if err := checkPage(senderOf(x.ctx), &x.setup.tenants.keyless); err != nil {
 				return err
 			}
 		}

@@ -66,20 +66,10 @@ func (s *Server) noRoom() *Error {
 // identify finds the caller's policy and upstream and checks that this request
 // may go there.
 func (x *exchange) identify() error {
-	caller, sent, err := x.setup.tenants.callerOf(x.ctx, x.head.Addressed(), x.report.Time)
+	caller, err := x.setup.tenants.identify(senderOf(x.ctx), x.head.Addressed(), x.report.Time)
 	x.caller, x.report.Denied = caller, string(caller.denied)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case caller.Policy == nil && !sent:
-		return noKey()
-	case caller.Policy == nil:
-		// Whatever is wrong, it is said in the same words: they must not help to guess.
-		return &Error{Reason: report.ReasonKey, Message: "What you sent to say who you are (an API key, a token or Sidenote-Tenant) is not known here, or it is not valid now."}
-	case !caller.proven():
-		if err := checkPage(x.ctx, &x.setup.tenants.keyless); err != nil {
-			return err
-		}
 	}
 	x.report.By, x.report.Key = caller.By, caller.Key
 	x.usePolicy(caller.Policy)
