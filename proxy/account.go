@@ -6,6 +6,7 @@ import (
 
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
+	"sidenote/proxy/samples"
 	"sidenote/proxy/spend"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/usage"
@@ -25,7 +26,7 @@ type account struct {
 	counter   usage.Counter   // counts the text of a metered answer that does not tell its usage; nil: it is not counted
 	unread    bool            // reader is not read: it has panicked, or there is no time for it
 	spending  *spend.Spending // what was reserved of the tenant's budget; nil if nothing is limited
-	sample    *sample         // the request, for learn; nil if nothing is learnt from it
+	sample    *samples.Sample // the request, for learn; nil if nothing is learnt from it
 	shadow    *rewrite.Result // the result of shadow work, when it is done
 	holders   atomic.Int32    // the answer, and shadow work if any: the last one records the Report
 

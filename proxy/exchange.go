@@ -157,7 +157,7 @@ func (x *exchange) forward(r transport.Call) error {
 	}
 	how := transport.Relay{Replace: x.lines(), Done: x.whenDone}
 	if x.readAlong(answer, &how); x.sampled && x.reader != nil {
-		x.takeSample(x.outgoing)
+		x.sample = x.server.samples.Take(x.outgoing)
 	}
 	hideUsage(x, answer, &how)
 	if answer.Sent() { // free the body now: a stream may be open for minutes

@@ -6,7 +6,7 @@ import (
 )
 
 // Learning tells whether s still compares token counts of requests that ended.
-func Learning(s *Server) bool { return len(s.learners) > 0 }
+func Learning(s *Server) bool { return s.samples.Reading() }
 
 // WithFaults returns cfg with other raw connections of clients and of upstreams, which can
 // make their reads and writes fail; nil leaves them as they are.
@@ -19,7 +19,7 @@ func WithFaults(cfg Config, clients, upstreams transport.Raw) Config {
 // bodies, samples, and connections.
 func Held(s *Server) map[string]int64 {
 	held := map[string]int64{
-		"requests": s.openRequests.Load(), "shadows": int64(len(s.shadows)), "samples": s.samples.Load(),
+		"requests": s.openRequests.Load(), "shadows": int64(len(s.shadows)), "samples": s.samples.Kept(),
 		"bytes of bodies": s.memory.Taken(), "client connections": int64(s.http.Connections()),
 	}
 	for name, b := range s.setup.Load().upstreams {

@@ -20,6 +20,7 @@ import (
 	"sidenote/proxy/metrics"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
+	"sidenote/proxy/samples"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/usage"
 	"sidenote/rewrite"
@@ -59,9 +60,7 @@ type Server struct {
 	openRequests atomic.Int64 // whose answers have not ended
 	memory       memory.Watch
 	shadows      chan struct{}
-	learners     chan struct{}
-	samples      atomic.Int64
-	samplePool   sync.Pool // of *sample
+	samples      *samples.Keeper
 	readers      usage.Pool
 	decoders     chan struct{}
 	exchanges    sync.Pool      // of *exchange
@@ -90,7 +89,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *metrics.Metrics, log *slog.L
 	}
 	s.memory.Check()
 	s.shadows = make(chan struct{}, max(1, s.concurrency/shadowShare))
-	s.learners, s.decoders = make(chan struct{}, maxLearners), make(chan struct{}, maxDecoders)
+	s.samples, s.decoders = samples.New(&s.work), make(chan struct{}, maxDecoders)
 	first, err := s.newSetup(cfg, rw, nil)
 	if err != nil {
 		return nil, err
