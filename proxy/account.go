@@ -28,6 +28,7 @@ type account struct {
 	spending  *spend.Spending // what was reserved of the tenant's budget; nil if nothing is limited
 	sample    *samples.Sample // the request, for learn; nil if nothing is learnt from it
 	shadow    *rewrite.Result // the result of shadow work, when it is done
+	before    report.Rounds   // what the rounds before the last one used
 	holders   atomic.Int32    // the answer, and shadow work if any: the last one records the Report
 
 	headers  [3]transport.Header     // the memory for the result of lines
@@ -113,6 +114,7 @@ func (a *account) record() {
 	if a.spending != nil {
 		a.spending.Settle(&a.report)
 	}
+	a.report.AddRounds(&a.before)
 	a.server.records.Record(&a.report)
 }
 
@@ -132,9 +134,7 @@ func (a *account) lines() []transport.Header {
 	}
 	values := report.AppendStatus(make([]byte, 0, 2048), &a.report)
 	status := len(values)
-	if a.report.Outcome == rewrite.Injected {
-		values = report.AppendSources(values, a.report.Rewrite.Ledger.Sources, a.report.Expose)
-	}
+	values = report.AppendAllSources(values, &a.report)
 	both := string(values)
 	h[1].Value, h[2].Value = both[:status], both[status:]
 	return h

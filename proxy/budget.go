@@ -83,6 +83,9 @@ func demandOf(x *exchange, p rewrite.Policy, req *rewrite.Request) spend.Demand 
 		of.Injected = int64(res.Ledger.Used)
 		of.Prompt += of.Injected
 	}
+	if x.tools != nil && x.metered != nil {
+		of.Prompt += x.tools.tokens(res.Model)
+	}
 	fitAnswer(x, of.Prompt)
 	return of
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/planning"
+	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 	"sidenote/rewrite/metered"
@@ -25,6 +26,7 @@ type chat struct {
 	window     int               // of that model, in tokens; 0 is unknown
 	planner    *planning.Planner // plans what is searched; nil if nothing is planned
 	chunks     *rewrite.Chunks   // what became of typed chunks; nil without any
+	tools      *tooling          // of a chat whose model is offered tools of ours; else nil
 	sampled    bool              // the upstream's token count of this request is compared with ours
 }
 
@@ -37,7 +39,7 @@ func (c *chat) free(s *Server) {
 	}
 	c.compressed = nil
 	c.metered, c.limits, c.row, c.window = nil, metered.Request{}, "", 0
-	c.planner, c.chunks = nil, nil
+	c.planner, c.chunks, c.tools = nil, nil, nil
 	clear(c.outgoing)
 	c.outgoing = c.outgoing[:0]
 }
@@ -126,6 +128,9 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 
 // injectSources rewrites a chat whose policy injects, and sends or answers it as that turns out.
 func injectSources(x *exchange, body []byte, req *rewrite.Request, policy rewrite.Policy, asked rewrite.Options) error {
+	if policy.Mode == rewrite.Tools {
+		policy = offerTools(x, body, req, policy)
+	}
 	res := &x.report.Rewrite
 	*res = x.setup.rewriter.Rewrite(x.life, policy, req, asked)
 	if x.life.Err() != nil {
@@ -153,6 +158,9 @@ func injectSources(x *exchange, body []byte, req *rewrite.Request, policy rewrit
 	}
 	if res.Outcome == rewrite.Injected && x.policy.RetryTooLong {
 		x.retry = retry{body, req, policy, asked}
+	}
+	if x.tools != nil {
+		x.report.Outcome = report.WithTools
 	}
 	return x.send(body, res.Edits)
 }
@@ -224,7 +232,7 @@ func (x *exchange) chatAsItIs(body []byte, req *rewrite.Request, p rewrite.Polic
 // send makes the edits and forwards a chat request whose whole body was read. A
 // compressed body without edits is forwarded as it came, still compressed.
 func (x *exchange) send(body []byte, edits []rewrite.Edit) error {
-	edits = meteredEdits(x, edits)
+	edits = allEdits(x, edits)
 	x.outgoing = rewrite.Pieces(x.outgoing[:0], body, edits)
 	x.keepBody(nil, x.outgoing)
 	r := transport.Call{Body: x.outgoing, Whole: true, Replace: plainStreams(x, x.replacements()), NoUpgrade: true}

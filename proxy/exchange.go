@@ -151,15 +151,14 @@ func (x *exchange) forward(r transport.Call) error {
 		x.spending.Failed(err)
 		return x.server.transportError(err)
 	}
-	x.report.TTFB, x.report.Status = time.Since(x.report.Time), answer.Status()
-	if bytes.HasPrefix(answer.Header("Content-Type"), []byte("text/event-stream")) {
-		x.beginStream()
-	}
-	how := transport.Relay{Replace: x.lines(), Done: x.whenDone}
-	if x.readAlong(answer, &how); x.sampled && x.reader != nil {
+	x.readAlong(answer)
+	if x.sampled && x.reader != nil {
 		x.sample = x.server.samples.Take(x.outgoing)
 	}
-	hideUsage(x, answer, &how)
+	if x.tools != nil && answer.Status() == fasthttp.StatusOK {
+		return converse(x, answer, r)
+	}
+	how := x.how(answer)
 	if answer.Sent() { // free the body now: a stream may be open for minutes
 		x.freeBody()
 	}
@@ -167,6 +166,24 @@ func (x *exchange) forward(r transport.Call) error {
 	answer.Relay(x.ctx, how)
 	x.switched = status == fasthttp.StatusSwitchingProtocols
 	return nil
+}
+
+// how says how an answer is relayed, which is the one that the client gets.
+func (x *exchange) how(answer *transport.Answer) transport.Relay {
+	x.report.TTFB, x.report.Status = time.Since(x.report.Time), answer.Status()
+	if isStream(answer) {
+		x.beginStream()
+	}
+	how := transport.Relay{Replace: x.lines(), Done: x.whenDone}
+	if x.reader != nil {
+		how.Tap = x.tapped
+	}
+	hideUsage(x, answer, &how)
+	return how
+}
+
+func isStream(answer *transport.Answer) bool {
+	return bytes.HasPrefix(answer.Header("Content-Type"), []byte("text/event-stream"))
 }
 
 // call makes one call to the upstream, now, and reports it.

@@ -56,7 +56,7 @@ func fitAnswer(x *exchange, prompt int64) {
 // plainStreams replaces Accept-Encoding for a request whose stream is to be edited: what is
 // compressed cannot be.
 func plainStreams(x *exchange, lines []transport.Header) []transport.Header {
-	if x.metered == nil || !x.metered.HidesUsage() {
+	if x.tools == nil && (x.metered == nil || !x.metered.HidesUsage()) {
 		return lines
 	}
 	return append(slices.Clip(lines), transport.Header{Name: fasthttp.HeaderAcceptEncoding, Value: "identity"})
@@ -72,14 +72,19 @@ func hideUsage(x *exchange, answer *transport.Answer, how *transport.Relay) {
 	how.Through = func(w io.Writer) io.WriteCloser { return usage.NewHider(w) }
 }
 
-// meteredEdits adds the edits of a metered request to those of its rewrite, and to the
-// ledger.
-func meteredEdits(x *exchange, edits []rewrite.Edit) []rewrite.Edit {
-	if x.metered == nil {
+// allEdits adds the edits of a metered request, and of one with tools, to those of its rewrite, and
+// to the ledger.
+func allEdits(x *exchange, edits []rewrite.Edit) []rewrite.Edit {
+	if x.metered == nil && x.tools == nil {
 		return edits
 	}
-	if mine := x.metered.Edits(); len(mine) > 0 {
-		edits = metered.Merge(edits, mine)
+	if x.tools != nil {
+		edits = x.tools.join(edits)
+	}
+	if x.metered != nil {
+		if mine := x.metered.Edits(); len(mine) > 0 {
+			edits = metered.Merge(edits, mine)
+		}
 	}
 	x.report.Rewrite.Ledger.Edits = edits
 	x.chunks.Tell(&x.report.Rewrite.Ledger)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sidenote/proxy/planning"
+	"sidenote/proxy/toolbox"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/transport/outbound"
 	"sidenote/rewrite"
@@ -18,6 +19,7 @@ type setup struct {
 	upstreams map[string]*backend
 	rewriter  *rewrite.Rewriter
 	planners  *planning.Planners // nil: nothing is planned
+	tools     *toolbox.Box       // nil: no tools are offered
 }
 
 // A backend is a configured upstream with its client.
@@ -90,7 +92,7 @@ func (s *Server) Reload(cfg Config, rw *rewrite.Rewriter) error {
 
 // newSetup checks cfg. It takes the clients of old that need not change; old may be nil.
 func (s *Server) newSetup(cfg Config, rw *rewrite.Rewriter, old *setup) (*setup, error) {
-	next := &setup{tenants: NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw, planners: cfg.Planners}
+	next := &setup{tenants: NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw, planners: cfg.Planners, tools: cfg.Tools}
 	for name, u := range cfg.Upstreams {
 		var before *backend
 		if old != nil {

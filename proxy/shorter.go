@@ -34,8 +34,11 @@ func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*tr
 		return resp, nil
 	}
 	resp.Close()
-	x.report.Rewrite, x.report.Outcome, x.report.Reason = res, res.Outcome, res.Reason
-	x.outgoing = rewrite.Pieces(x.outgoing[:0], x.retry.body, meteredEdits(x, res.Edits))
+	x.report.Rewrite, x.report.Reason = res, res.Reason
+	if x.tools == nil {
+		x.report.Outcome = res.Outcome
+	}
+	x.outgoing = rewrite.Pieces(x.outgoing[:0], x.retry.body, allEdits(x, res.Edits))
 	x.keepBody(nil, x.outgoing)
 	x.spending.SentAgain(func() spend.Demand { return demandOf(x, x.retry.policy, x.retry.req) })
 	r.Body, r.Same = x.outgoing, false

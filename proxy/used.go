@@ -18,16 +18,15 @@ const (
 
 // readAlong lets an answer's usage be read as it passes, if the answer may tell it. The
 // answer is not changed.
-func (a *account) readAlong(answer *transport.Answer, how *transport.Relay) {
+func (a *account) readAlong(answer *transport.Answer) {
 	if answer.Status() != http.StatusOK || !usage.Told(a.report.Route) {
 		return
 	}
 	a.reader = a.server.readers.Get()
-	a.reader.Reset(a.report.Route, a.streaming, string(answer.Header("Content-Encoding")))
+	a.reader.Reset(a.report.Route, isStream(answer), string(answer.Header("Content-Encoding")))
 	if a.counter != nil {
 		a.reader.KeepText(maxText)
 	}
-	how.Tap = a.tapped
 }
 
 // tap reads the next piece of the answer. If that panics the answer goes on, but its usage

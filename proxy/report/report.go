@@ -107,9 +107,12 @@ type Report struct {
 	Truncated bool   // the upstream's answer ended before its end
 	Client    ClientEnd
 
-	Usage      usage.Usage   // of the last call, as its answer told it; zero if it did not
+	Usage      usage.Usage   // of the last call, or of all rounds with tools, as the answers told it; zero if they did not
 	UsageFound usage.Finding // "" if there was no answer that could tell it
 	Generated  usage.Counted // our count of its text, where a metered answer did not tell what it used
+
+	Unoffered string // why no tools were offered though the policy does; of a closed list
+	Tools     *Tools // what its model did with tools of ours; nil where it was offered none
 
 	Budget Budget // what was reserved and charged; zero where nothing is limited
 
@@ -155,7 +158,7 @@ func (r *Report) UpstreamStatus() int {
 
 // Retried reports whether the request was sent again with fewer sources.
 func (r *Report) Retried() bool {
-	return len(r.Calls) > 1 && r.Calls[len(r.Calls)-1].Purpose == ToRetryShorter
+	return len(r.Calls) > 1 && r.Calls[1].Purpose == ToRetryShorter
 }
 
 // NewID returns a fresh ULID: sortable by time, with 80 random bits that cannot be

@@ -52,7 +52,14 @@ func AppendStatus(dst []byte, r *Report) []byte {
 		dst = strconv.AppendInt(append(dst, `; chunks="`...), int64(c.In), 10)
 		dst = append(strconv.AppendInt(append(dst, '/'), int64(c.Total), 10), '"')
 	}
-	if r.Outcome != rewrite.Injected {
+	if t := r.Tools; t != nil && t.Ended {
+		dst = appendCount(dst, "rounds", t.Rounds)
+		dst = appendCount(dst, "calls", len(t.Calls))
+		dst = appendCount(dst, "tokens", t.Tokens)
+	} else if r.Unoffered != "" {
+		dst = appendToken(append(dst, "; unoffered="...), r.Unoffered)
+	}
+	if r.Outcome != rewrite.Injected && !r.injectedWithTools() {
 		dst = appendDegraded(dst, r)
 		dst = appendStages(dst, l)
 		if r.Reason == rewrite.ReasonWindow {
@@ -61,7 +68,7 @@ func AppendStatus(dst []byte, r *Report) []byte {
 		return dst
 	}
 	dst = appendCount(dst, "sources", r.Sources())
-	dst = appendCount(dst, "tokens", l.Used)
+	dst = appendCount(dst, injectedTokens(r), l.Used)
 	dst = appendCount(dst, "budget", l.Budget)
 	if l.Exactness != "" {
 		dst = appendToken(append(dst, "; "...), string(l.Exactness))

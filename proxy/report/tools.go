@@ -1,8 +1,11 @@
 package report
 
 import (
+	"slices"
 	"time"
 
+	"sidenote/cache/budget"
+	"sidenote/proxy/usage"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -43,6 +46,7 @@ type Tools struct {
 	Calls    []ToolCall
 	Tokens   int                   // of all results
 	Sources  []rewrite.SourceEntry // that results gave, by their ids in the prompt
+	Ended    bool                  // the rest is known to the end
 	Restored int                   // turns of earlier requests that were put back
 	nextID   int
 }
@@ -68,4 +72,81 @@ func (t *Tools) Add(c ToolCall, sources []retrieval.Source) {
 		}
 		t.nextID++
 	}
+}
+
+// Rounds are what the rounds of a request before its last one used and were charged.
+type Rounds struct {
+	usage   usage.Usage
+	unknown bool // an answer did not tell what it used
+	charged budget.Amount
+	n       int
+}
+
+// EndRound moves what a round used from r, where the next one's will stand.
+func (r *Report) EndRound(before *Rounds) {
+	u := &before.usage
+	u.Input, u.CachedInput = u.Input+r.Usage.Input, u.CachedInput+r.Usage.CachedInput
+	u.Output, u.Reasoning = u.Output+r.Usage.Output, u.Reasoning+r.Usage.Reasoning
+	before.unknown = before.unknown || !r.Usage.Known
+	before.charged = plus(before.charged, r.Budget.Charged)
+	before.n++
+	r.Usage, r.UsageFound, r.Generated, r.Budget.Charged = usage.Usage{}, "", usage.Counted{}, budget.Amount{}
+}
+
+// AddRounds adds what the rounds before the last one used.
+func (r *Report) AddRounds(before *Rounds) {
+	if before.n == 0 {
+		return
+	}
+	last := r.Usage
+	r.EndRound(before)
+	r.Usage, r.Budget.Charged = before.usage, before.charged
+	r.Usage.Known = !before.unknown
+	r.UsageFound = usage.Found
+	if before.unknown || !last.Known {
+		r.UsageFound = usage.Partial
+	}
+}
+
+func plus(a, b budget.Amount) budget.Amount {
+	return budget.Amount{Requests: a.Requests + b.Requests, Tokens: a.Tokens + b.Tokens, Injected: a.Injected + b.Injected, Money: a.Money + b.Money}
+}
+
+// injectedWithTools tells whether sources or other components were added to the prompt of a chat
+// with tools.
+func (r *Report) injectedWithTools() bool {
+	return r.Outcome == WithTools && r.Rewrite.Outcome == rewrite.Injected
+}
+
+// injectedTokens names the tokens that were added to the prompt. Of a chat with tools, tokens are
+// those of the results.
+func injectedTokens(r *Report) string {
+	if r.Tools != nil {
+		return "injected"
+	}
+	return "tokens"
+}
+
+// AppendAllSources appends the value of Sidenote-Sources: the sources in the prompt, and those that
+// results of tools gave, as far as they are known by now.
+func AppendAllSources(dst []byte, r *Report) []byte {
+	if r.Outcome != rewrite.Injected && r.Outcome != WithTools {
+		return dst
+	}
+	all := r.Rewrite.Ledger.Sources
+	if r.Tools != nil && len(r.Tools.Sources) > 0 {
+		all = slices.Concat(all, r.Tools.Sources)
+	}
+	return AppendSources(dst, all, r.Expose)
+}
+
+// AppendClosing appends what a stream that Sidenote writes says at its end, as a comment: its status
+// and its sources.
+func AppendClosing(dst []byte, r *Report) []byte {
+	dst = AppendStatus(append(dst, "sidenote-status: "...), r)
+	sources := AppendAllSources(nil, r)
+	if len(sources) == 0 {
+		return dst
+	}
+	return append(append(dst, " sidenote-sources: "...), sources...)
 }

@@ -25,6 +25,8 @@ type Host interface {
 	// Keep keeps what a client does not see of a turn in which it is asked to call tools of its
 	// own, for the request that brings their results.
 	Keep(m Mixed)
+	// Error returns the body of the answer that a client gets for an error of Next.
+	Error(err error) []byte
 }
 
 // A Mixed is what a client does not see of a turn that asks it to call tools.

@@ -121,7 +121,7 @@ func (s *stream) round() error {
 		return waitErr
 	}
 	if err != nil {
-		return s.fail(nil, err)
+		return s.fail(s.Host.Error(err), &transport.Error{Class: transport.Truncated, Err: err})
 	}
 	defer answer.Close()
 	if answer.Status() != fasthttp.StatusOK || !bytes.HasPrefix(answer.Header("Content-Type"), []byte("text/event-stream")) {

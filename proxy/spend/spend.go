@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"sidenote/cache/budget"
 	"sidenote/cache/budget/price"
@@ -23,6 +24,7 @@ import (
 type Request struct {
 	Tenant string
 	ID     string // of the request; unique
+	Round  int    // behind the first call of the request, of which the later ones are no requests of the client; 0 for the first
 	Route  route.Kind
 	Body   *metered.Request // nil on routes whose answers have no tokens
 	Row    string           // of the model table, for the model that Body names
@@ -41,6 +43,7 @@ type Spending struct {
 	ended   usage.Outcome // how far the call came if the upstream did not answer
 	prices  price.Prices
 	sent    Demand // of the request, as it was sent
+	round   int    // see Request.Round
 	longest int64  // tokens of all its answers at most
 }
 
@@ -63,7 +66,11 @@ func Reserve(ctx context.Context, m *meter.Meter, terms *meter.Terms, r Request,
 			return nil, "", &PriceError{name}
 		}
 	}
-	call := meter.Call{Tenant: r.Tenant, ID: r.ID + ":1", Kind: kindOf(r.Route), Estimate: s.estimate(r.Body, of)}
+	s.round = r.Round
+	call := meter.Call{Tenant: r.Tenant, ID: r.ID + ":" + strconv.Itoa(r.Round+1), Kind: kindOf(r.Route), Estimate: s.estimate(r.Body, of)}
+	if r.Round > 0 {
+		call.Kind = budget.Tool
+	}
 	hold, rung, err := m.Reserve(ctx, terms, call, func(rung meter.Rung) (budget.Amount, bool) {
 		of, ok := cheaper(rung)
 		if !ok {
@@ -116,6 +123,9 @@ func RouteOf(r route.Kind) metered.Route {
 // estimate is what a request takes at most.
 func (s *Spending) estimate(body *metered.Request, of Demand) budget.Amount {
 	a := budget.Amount{Requests: 1}
+	if s.round > 0 {
+		a.Requests = 0
+	}
 	if body == nil {
 		return a
 	}

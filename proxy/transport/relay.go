@@ -85,7 +85,7 @@ func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 // upstream, nil if it was not that.
 func (x *upstreamCall) relayError(err, readErr error) error {
 	switch {
-	case err == nil, errors.Is(err, errPanic):
+	case err == nil, errors.Is(err, errPanic), ClassOf(err) != "":
 		return err
 	case readErr != nil:
 		return x.classify(readErr, IdleTimeout, Truncated)

@@ -21,10 +21,11 @@ type Reason string
 
 // The reasons.
 const (
-	ToolChoice Reason = "tool-choice" // the request says which tool is called, or that none is
-	Functions  Reason = "functions"   // it has functions, of the time before tools
-	Choices    Reason = "choices"     // it asks for several answers
-	Ambiguous  Reason = "ambiguous"   // two servers could read other tools in it
+	ToolChoice  Reason = "tool-choice" // the request says which tool is called, or that none is
+	Functions   Reason = "functions"   // it has functions, of the time before tools
+	Choices     Reason = "choices"     // it asks for several answers
+	Unavailable Reason = "unavailable" // there is nobody to answer them, or one round only
+	Ambiguous   Reason = "ambiguous"   // two servers could read other tools in it
 )
 
 // A Tool is what a model is told of one.
