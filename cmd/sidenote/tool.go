@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"strings"
 
+	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/toolbox"
 )
 
 type toolCmd struct {
-	Name      string   `arg:"" help:"search_knowledge, read_knowledge, search_files or recall."`
+	Name      string   `arg:"" optional:"" help:"search_knowledge, read_knowledge, search_files or recall. Without it, models' descriptions of them are shown."`
 	Query     *string  `placeholder:"TEXT" help:"What to look for."`
 	TopK      *int     `placeholder:"N" help:"Hits at most, of search_knowledge."`
 	Refs      []string `name:"ref" sep:"none" placeholder:"KB:DOC:CHUNK" help:"What read_knowledge reads, as search_knowledge gives it. Repeat for more."`
@@ -55,8 +56,14 @@ func (c *toolCmd) arguments() []byte {
 	return text
 }
 
-// Run runs the tool as a model of the tenant would.
+// Run runs the tool as a model of the tenant would, or describes all.
 func (c *toolCmd) Run(a *app) error {
+	if c.Name == "" {
+		return c.describe(a)
+	}
+	if err := toolbox.Name(c.Name).Check(); err != nil {
+		return usageError{err}
+	}
 	e, policy, err := c.ready(a, true, nil)
 	if err != nil {
 		return err
@@ -78,5 +85,26 @@ func (c *toolCmd) Run(a *app) error {
 		return printJSON(a.stdout, res.Data)
 	}
 	fmt.Fprintln(a.stdout, strings.TrimSuffix(res.Content, "\n"))
+	return nil
+}
+
+// describe prints what models of the tenant are told of the tools.
+func (c *toolCmd) describe(a *app) error {
+	cfg, err := c.load(a)
+	if err != nil {
+		return err
+	}
+	policy, err := c.policy(cfg, nil)
+	if err != nil {
+		return err
+	}
+	box := toolbox.Box{Bases: config.ToolBases(cfg.Knowledge, cfg.KnowledgeNames())}
+	all := box.Define(toolbox.Names(), policy.Rewrite.Knowledge)
+	if c.JSON {
+		return printJSON(a.stdout, map[string]any{"object": "list", "data": all})
+	}
+	for _, d := range all {
+		fmt.Fprintf(a.stdout, "%-16s  %s\n", d.Name, d.Description)
+	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -39,16 +38,16 @@ func (t tooling) list(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	var bases []toolbox.Base
+	var ids []string
 	for _, ref := range who.Query.Bases {
-		bases = append(bases, toolbox.Base{ID: ref.Knowledge})
+		ids = append(ids, ref.Knowledge)
 	}
-	return writeJSON(ctx, fasthttp.StatusOK, map[string]any{"object": "list", "data": toolbox.Define(toolbox.Names(), bases)})
+	return writeJSON(ctx, fasthttp.StatusOK, map[string]any{"object": "list", "data": t.Tools.Define(toolbox.Names(), ids)})
 }
 
 // call runs a tool with the body as its arguments.
 func (t tooling) call(ctx *fasthttp.RequestCtx, name toolbox.Name) error {
-	if !slices.Contains(toolbox.Names(), name) {
+	if name.Check() != nil {
 		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("There is no tool %q; GET %s lists them.", name, ToolsPath))
 		return nil
 	}

@@ -20,7 +20,7 @@ func TestTools(t *testing.T) {
 	claims := false
 	open := func() string {
 		return listen(t, admin.NewServer(handler(func(h *admin.Handler) {
-			h.Tools = &toolbox.Box{Knowledge: *k}
+			h.Tools = &toolbox.Box{Knowledge: *k, Bases: []toolbox.Base{{ID: "kb0", Description: "of others"}, {ID: "kb1", Description: "of staff"}}}
 			if p := h.Tenants.ByName("acme"); claims {
 				p.Rewrite.Filter = &byClaim
 			} else {
@@ -31,7 +31,7 @@ func TestTools(t *testing.T) {
 	url := open()
 	code, got := call(t, "GET", url+"/v1/tools?tenant=acme", "")
 	for _, name := range toolbox.Names() {
-		if code != 200 || !strings.Contains(got, `"name":"`+string(name)+`"`) || !strings.Contains(got, "Knowledge bases: kb1.") {
+		if code != 200 || !strings.Contains(got, `"name":"`+string(name)+`"`) || !strings.Contains(got, " Knowledge bases: kb1 (of staff).") {
 			t.Errorf("no %s: %d %s", name, code, got)
 		}
 	}

@@ -3,6 +3,7 @@ package toolbox
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -27,6 +28,18 @@ func Define(names []Name, bases []Base) []Definition {
 		list[i] = Definition{name, about + over(bases), json.RawMessage(parameters)}
 	}
 	return list
+}
+
+// Define tells what a model is told of tools over some of the bases, by their ids.
+func (b *Box) Define(names []Name, ids []string) []Definition {
+	bases := make([]Base, len(ids))
+	for i, id := range ids {
+		bases[i].ID = id
+		if at := slices.IndexFunc(b.Bases, func(known Base) bool { return known.ID == id }); at >= 0 {
+			bases[i] = b.Bases[at]
+		}
+	}
+	return Define(names, bases)
 }
 
 // over names the bases.

@@ -31,8 +31,19 @@ const (
 // Names returns all tools.
 func Names() []Name { return []Name{SearchKnowledge, ReadKnowledge, SearchFiles, Recall} }
 
+// Check returns an *ArgumentError for a name of no tool.
+func (n Name) Check() error {
+	if slices.Contains(Names(), n) {
+		return nil
+	}
+	return &ArgumentError{Reason: fmt.Sprintf("there is no tool %q; there are %s", clip(string(n)), join(Names()))}
+}
+
 // A Box answers calls. It is safe for concurrent use.
-type Box struct{ tools.Knowledge }
+type Box struct {
+	tools.Knowledge
+	Bases []Base // that there are, with what they hold
+}
 
 // A Caller is in whose name a tool is called.
 type Caller struct {
@@ -76,13 +87,12 @@ func (e *ArgumentError) Error() string { return strings.TrimSpace(e.Argument + "
 
 // Call runs a tool with its arguments, a JSON object.
 func (b *Box) Call(ctx context.Context, c Caller, name Name, arguments []byte) Result {
-	f, ok := map[Name]func(context.Context, Caller, []byte) (Result, error){
-		SearchKnowledge: b.search, ReadKnowledge: b.read, SearchFiles: b.files, Recall: b.recall,
-	}[name]
-	if !ok {
-		return refused(&ArgumentError{Reason: fmt.Sprintf("there is no tool %q; there are %s", clip(string(name)), join(Names()))})
+	if err := name.Check(); err != nil {
+		return refused(err)
 	}
-	res, err := f(ctx, c, arguments)
+	res, err := map[Name]func(context.Context, Caller, []byte) (Result, error){
+		SearchKnowledge: b.search, ReadKnowledge: b.read, SearchFiles: b.files, Recall: b.recall,
+	}[name](ctx, c, arguments)
 	if err != nil {
 		return refused(err)
 	}

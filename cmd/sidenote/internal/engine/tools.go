@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/toolbox"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
@@ -13,7 +14,11 @@ import (
 // Toolbox answers calls of tools as requests are answered: through the caches, under the filters
 // of who calls.
 func (e *Engine) Toolbox() *toolbox.Box {
-	return &toolbox.Box{Knowledge: tools.Knowledge{Retriever: e.Rewriter.Retriever, Reader: e.catalogue, Terms: analysis.Terms}}
+	cfg := e.Running()
+	return &toolbox.Box{
+		Knowledge: tools.Knowledge{Retriever: e.Rewriter.Retriever, Reader: e.catalogue, Terms: analysis.Terms},
+		Bases:     config.ToolBases(cfg.Knowledge, cfg.KnowledgeNames()),
+	}
 }
 
 // Passage reads on in a document of an embedded base. Others cannot be read by reference.

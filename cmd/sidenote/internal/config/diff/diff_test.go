@@ -62,6 +62,7 @@ func TestCompare(t *testing.T) {
 		"inherited":              {"top_k: 6", "top_k: 7", "3 tenants changed: acme, gone, hr\n  retrieval.top_k: 6 → 7\n"},
 		"one that extends":       {"grounding: strict", "grounding: default", "tenant changed: hr\n  grounding: strict → default\n  on_empty: notice → pass\n  ladder: [fewer_sources, shorter_sources, no_planner, refuse] → [fewer_sources, shorter_sources, no_planner, no_sources, refuse]\n"},
 		"a filter":               {"policy: strict,", "policy: strict, filters: [{type: eq, key: a, value: b}],", "tenant changed: hr\n  filters: not set → [{type: eq, key: a, value: b}]\n"},
+		"what a base is for":     {"docs: ./docs", "docs: {path: ./docs, description: Rules}", "knowledge.docs.description: not set → Rules\n2 tenants changed: acme, gone\n  knowledge.docs.description: not set → Rules\n"},
 		"removed":                {"  gone: {keys: [{sha256: " + digestB + "}], policy: base}\n", "", "tenant removed: gone\n"},
 		"added":                  {"tenants:\n", "tenants:\n  new: {keys: [{sha256: f" + digestB[1:] + "}], policy: base}\n", "tenant added: new\n"},
 		"its policy":             {digestA + "}], policy: base", digestA + "}], policy: strict", "tenant changed: acme\n  grounding: default → strict\n  on_empty: pass → notice\n  ladder: [fewer_sources, shorter_sources, no_planner, no_sources, refuse] → [fewer_sources, shorter_sources, no_planner, refuse]\n  policy: base → strict\n"},
@@ -243,7 +244,7 @@ func TestRunning(t *testing.T) {
 	next := load(t, "listen: 127.0.0.1:9\nadmin: {token: {env: TOKEN}}\nexplain: {keep: 5}\ncache: {memory: 2MiB}\nredis: {url: {env: REDIS}}\nstate: elsewhere\n"+
 		"concurrency: 7\nconnections: 70\ntimeouts: {connect: 1s, first_byte: 1s, idle: 1s, client_write: 1s}\nshutdown_grace: 3s\nshutdown_delay: 1s\n"+
 		"telemetry: {listen: 127.0.0.1:10, log: {format: json}}\nidentity: {hosts: [a.test]}\nmodels: [{match: m, window: 9}]\n"+
-		strings.NewReplacer("./docs", "{path: ./docs2, relevance_threshold: 0.7}", "top_k: 6", "top_k: 7", "u.test", "v.test").Replace(before), "k")
+		strings.NewReplacer("./docs", "{path: ./docs2, relevance_threshold: 0.7, description: Rules}", "top_k: 6", "top_k: 7", "u.test", "v.test").Replace(before), "k")
 	running := diff.Running(old, next)
 	waits := diff.Compare(running, next)
 	if len(waits.Tenants) > 0 && waits.Tenants[0].Changes[0].Key != "knowledge.docs.path" {
