@@ -142,6 +142,7 @@ func (c *checkCmd) warnings(a *app, cfg *config.Config) config.Problems {
 	list = append(list, review.PricesOfNothing(cfg)...)
 	list = append(list, review.HelpersWithoutPrice(cfg)...)
 	list = append(list, review.Helpers(cfg)...)
+	list = append(list, review.Tools(cfg)...)
 	if c.Offline {
 		return list
 	}

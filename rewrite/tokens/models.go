@@ -15,6 +15,7 @@ type Model struct {
 	DefaultOutput int    // tokens to reserve for an answer without a limit in request or policy; 0 if unknown
 	Estimated     bool   // no public tokenizer: counts need a margin
 	NoSystem      bool   // messages of the role system are refused
+	NoFunctions   bool   // requests with tools are refused
 	CompletionCap bool   // chats take max_completion_tokens and refuse max_tokens
 	Images        ImageRule
 }
@@ -40,12 +41,13 @@ const (
 // A deployment may have any name, as on Azure. Its row is Other until a row of the
 // configuration names it.
 func Builtin() []Model {
-	refusing := strings.Fields(refuseSystem)
+	refusing, toolless := strings.Fields(refuseSystem), strings.Fields(refuseTools)
 	var table []Model
 	for _, r := range slices.Concat(gpt5(), gpt4o(), older(), anthropic(), families()) {
 		for _, name := range strings.Fields(r.names) {
 			m := r.Model
 			m.Match, m.Encoding, m.NoSystem = name, cmp.Or(m.Encoding, o200k), slices.Contains(refusing, name)
+			m.NoFunctions = slices.Contains(toolless, name)
 			table = append(table, m)
 		}
 	}
@@ -67,6 +69,11 @@ type row struct {
 const refuseSystem = "o1-mini* o1-preview* gemma gemma-1* gemma-7b* gemma-2* gemma2* codegemma* gemma-3* gemma3* " +
 	"gemini-2.0-flash-exp-image* gemini-2.0-flash-preview-image* " +
 	"mistral-7b-instruct-v0 mistral-7b-instruct-v0.1* mistral-7b-instruct-v0.2* mixtral-8x7b-instruct*"
+
+// refuseTools lists the rows of models that answer tools with an error: OpenAI's first two for
+// reasoning and the one of ChatGPT; Gemma up to 3, which was not trained to call functions, at
+// Google and Ollama.
+const refuseTools = "o1-mini* o1-preview* chatgpt-4o* gemma gemma-1* gemma-7b* gemma-2* gemma2* codegemma* gemma-3* gemma3*"
 
 // gpt5 returns OpenAI's models from gpt-5 on, and its earlier ones for reasoning.
 func gpt5() []row {

@@ -240,6 +240,19 @@ func TestCompletionCap(t *testing.T) {
 	}
 }
 
+// Models that refuse tools are told from their relatives that take them.
+func TestNoFunctions(t *testing.T) {
+	table := tokens.Builtin()
+	for name, want := range map[string]bool{
+		"o1-mini-2024-09-12": true, "openai/o1-preview": true, "chatgpt-4o-latest": true, "gemma3:4b": true, "google/gemma-2-9b-it": true, "gemma:7b": true,
+		"o1": false, "o3-mini": false, "gpt-4o": false, "gpt-3.5-turbo": false, "gemma-4-31b": false, "gemini-2.5-pro": false, "unheard-of": false,
+	} {
+		if row, _ := tokens.Lookup(table, name); row.NoFunctions != want {
+			t.Errorf("NoFunctions of %s (%s) = %t, want %t", name, row.Match, row.NoFunctions, want)
+		}
+	}
+}
+
 // Models that reason have a reserve for it.
 func TestDefaultOutput(t *testing.T) {
 	table := tokens.Builtin()

@@ -8,12 +8,11 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/config/port"
 	"sidenote/proxy"
-	"sidenote/rewrite"
 )
 
-// Helpers warns of planners, rerankers, embeddings and tools that would be of no use.
+// Helpers warns of planners, rerankers and embeddings that would be of no use.
 func Helpers(cfg *config.Config) config.Problems {
-	return slices.Concat(idlePlanners(cfg), keylessHelpers(cfg), thresholdsOfWords(cfg), idleTools(cfg))
+	return slices.Concat(idlePlanners(cfg), keylessHelpers(cfg), thresholdsOfWords(cfg))
 }
 
 // policyProblem is one about a setting of a tenant's policy.
@@ -69,30 +68,6 @@ func keylessHelpers(cfg *config.Config) (list config.Problems) {
 		}
 		if s := p.Rewrite.Rerank; s.Documents > 0 && keyless(s.Upstream) {
 			list = append(list, policyProblem(cfg, &p, "rerank.upstream", reason, s.Upstream))
-		}
-	}
-	return once(list)
-}
-
-// idleTools lists what policies say of tools that no chat of theirs has.
-func idleTools(cfg *config.Config) (list config.Problems) {
-	const reason = "has no effect: only chats under mode: tools have them"
-	for _, name := range cfg.TenantNames() {
-		p, _ := cfg.Tenant(name)
-		inUse := p.Rewrite.Mode == rewrite.Tools
-		for i, o := range p.Overrides {
-			setting := fmt.Sprintf("overrides[%d].tools", i)
-			if o.Policy.Rewrite.Mode == rewrite.Tools {
-				inUse = true
-			} else if _, _, written := config.Written(cfg, "policies."+p.Name+"."+setting); written {
-				list = append(list, policyProblem(cfg, &p, setting, reason))
-			}
-		}
-		for policy := config.Name(p.Name); policy != "" && !inUse; policy = cfg.Policies[policy].Extends {
-			if _, _, written := config.Written(cfg, "policies."+string(policy)+".tools"); written {
-				list = append(list, policyProblem(cfg, &p, "tools", reason))
-				break
-			}
 		}
 	}
 	return once(list)
