@@ -58,6 +58,8 @@ var mayImport = map[string][]string{
 	"rewrite/assemble":                        {"rewrite/options", "retrieval", "rewrite", "rewrite/chat", "rewrite/chunks"},
 	"rewrite/cost":                            {"retrieval", "rewrite/chat", "rewrite/tokens"},
 	"rewrite/calibration":                     {},
+	"rewrite/toolhistory":                     {"rewrite/chat"},
+	"rewrite/toolhistory/historytest":         {},
 	"rewrite/metered":                         {"rewrite", "rewrite/chat"},
 	"rewrite/tags":                            {},
 	"rewrite/tags/tagstest":                   {"rewrite/tags"},

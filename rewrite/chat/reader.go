@@ -19,6 +19,9 @@ func (r *Reader) Offset() int {
 // Value skips the next value and returns its JSON.
 func (r *Reader) Value() []byte { return r.value().Of(r.b) }
 
+// Span skips the next value and returns where it stands.
+func (r *Reader) Span() Span { return r.value() }
+
 // Text returns the next value if it is a string, else "".
 func (r *Reader) Text() string {
 	k, v := r.Kind(), r.Value()

@@ -1,0 +1,221 @@
+package toolhistory
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"sidenote/rewrite/chat"
+)
+
+// A Turn is what a client did not see of an assistant message of which it got calls: its
+// calls of our tools, and the rounds before it that called nothing else. One of the two may be
+// missing.
+type Turn struct {
+	// Before are whole messages that stood before the message: assistant messages that call our
+	// tools, each followed by our tool messages.
+	Before []json.RawMessage
+	// Calls are ours in the message, by where they stand in it.
+	Calls []Call
+	// Results are our tool messages, one for each of Calls, in their order. They stand right
+	// behind the message, before the client's.
+	Results []json.RawMessage
+	// NextID is the id of the next source that the conversation is shown.
+	NextID int
+}
+
+// A Call is an element of tool_calls.
+type Call struct {
+	At   int // index among all calls of the message, the client's included
+	JSON json.RawMessage
+}
+
+// MaxSize is the largest encoded turn, in bytes.
+const MaxSize = 256 << 10
+
+// encoding is the version of the encoding: it changes with the form of Encode.
+const encoding = 1
+
+// Encode returns the turn in a form for stores. Its error says that this is larger than MaxSize, or
+// why the turn would never be restored.
+//
+//	version (1 byte), NextID, the lists Before, Calls, Results
+//
+// Numbers are uvarints. Before a list stands its length, before each JSON text its own, before
+// that of a call At.
+func (t *Turn) Encode() ([]byte, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	b := binary.AppendUvarint([]byte{encoding}, uint64(max(t.NextID, 0)))
+	b = appendList(b, t.Before)
+	b = binary.AppendUvarint(b, uint64(len(t.Calls)))
+	for _, c := range t.Calls {
+		b = binary.AppendUvarint(b, uint64(c.At))
+		b = appendSized(b, string(c.JSON))
+	}
+	b = appendList(b, t.Results)
+	if len(b) > MaxSize {
+		return nil, fmt.Errorf("turn: %d bytes, of at most %d", len(b), MaxSize)
+	}
+	return b, nil
+}
+
+func appendList(b []byte, list []json.RawMessage) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, raw := range list {
+		b = appendSized(b, string(raw))
+	}
+	return b
+}
+
+var errEncoding = errors.New("not an encoded turn of this version")
+
+// Decode returns the turn that was encoded, which points into b. Its error says that b is anything else.
+func Decode(b []byte) (*Turn, error) {
+	if len(b) == 0 || len(b) > MaxSize || b[0] != encoding {
+		return nil, errEncoding
+	}
+	d := decoder{b: b[1:]}
+	t := &Turn{NextID: d.number()}
+	t.Before = d.list()
+	for n := d.count(); n > 0 && !d.failed; n-- {
+		t.Calls = append(t.Calls, Call{At: d.number(), JSON: d.text()})
+	}
+	t.Results = d.list()
+	if d.failed || len(d.b) > 0 {
+		return nil, errEncoding
+	}
+	return t, nil
+}
+
+// A decoder reads what Encode wrote. After the first failure it returns nothing.
+type decoder struct {
+	b      []byte
+	failed bool
+}
+
+// number reads a number that is no larger than an index or id can be.
+func (d *decoder) number() int {
+	n, width := binary.Uvarint(d.b)
+	if d.failed || width <= 0 || n > 1<<31-1 {
+		d.failed = true
+		return 0
+	}
+	d.b = d.b[width:]
+	return int(n)
+}
+
+// count reads a length: of that many bytes, or of a list of elements of a byte or more.
+func (d *decoder) count() int {
+	n := d.number()
+	if n > len(d.b) {
+		d.failed = true
+		return 0
+	}
+	return n
+}
+
+func (d *decoder) text() json.RawMessage {
+	n := d.count()
+	raw := d.b[:n:n]
+	d.b = d.b[n:]
+	return raw
+}
+
+func (d *decoder) list() (list []json.RawMessage) {
+	for n := d.count(); n > 0 && !d.failed; n-- {
+		list = append(list, d.text())
+	}
+	return list
+}
+
+// What is wrong with a turn that is never restored.
+var (
+	errJSON  = errors.New("turn: not a JSON object")
+	errRules = errors.New("turn: a call without id, name or answer, or an answer without its call")
+	errOrder = errors.New("turn: calls are not in order")
+	errEmpty = errors.New("turn: nothing was left out")
+)
+
+// check tells why a turn is never restored.
+func (t *Turn) check() error {
+	if len(t.Before)+len(t.Calls) == 0 {
+		return errEmpty
+	}
+	if err := t.checkBefore(); err != nil {
+		return err
+	}
+	calls := make([]call, len(t.Calls))
+	for i, c := range t.Calls {
+		if !object(c.JSON) {
+			return errJSON
+		}
+		if calls[i] = readCall(c.JSON, chat.Span{}); calls[i].name == "" {
+			return errRules
+		}
+		if c.At < 0 || i > 0 && c.At <= t.Calls[i-1].At {
+			return errOrder
+		}
+	}
+	answers := pair(calls)
+	for _, raw := range t.Results {
+		m, err := readOwn(raw)
+		if err != nil {
+			return err
+		}
+		if m.role != roleTool {
+			return errRules
+		}
+		answers.answer(m.answers)
+	}
+	if !answers.whole() {
+		return errRules
+	}
+	return nil
+}
+
+// checkBefore checks that Before are calls and their answers, all of them and nothing else.
+func (t *Turn) checkBefore() error {
+	var answers pairing
+	for _, raw := range t.Before {
+		m, err := readOwn(raw)
+		switch {
+		case err != nil:
+			return err
+		case m.role == roleTool:
+			answers.answer(m.answers)
+		case m.role != "assistant" || len(m.calls) == 0 || !answers.whole():
+			return errRules
+		default:
+			answers = pair(m.calls)
+		}
+	}
+	if !answers.whole() {
+		return errRules
+	}
+	return nil
+}
+
+// readOwn reads a message that we wrote.
+func readOwn(raw []byte) (message, error) {
+	if !object(raw) {
+		return message{}, errJSON
+	}
+	m := readMessage(raw)
+	if m.unclear {
+		return m, errJSON
+	}
+	return m, nil
+}
+
+// object tells whether raw is a JSON object and nothing else.
+func object(raw []byte) bool {
+	r := chat.NewReader(raw)
+	if r.Kind() != chat.KindObject {
+		return false
+	}
+	r.Value()
+	return r.End() == nil && !r.TooDeep()
+}
