@@ -1,0 +1,126 @@
+package xmlcalls_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sidenote/proxy/toolbox"
+	"sidenote/proxy/toolbox/xmlcalls"
+	"sidenote/rewrite/tags"
+	"sidenote/rewrite/template"
+	"sidenote/rewrite/tokens"
+)
+
+// A model that writes what it was shown calls each tool with what that takes, all of it.
+func TestDescribe(t *testing.T) {
+	definitions := toolbox.Define(toolbox.Names(), []toolbox.Base{{ID: "staff", Description: "rules for staff"}})
+	text := xmlcalls.Describe(definitions)
+	var s xmlcalls.Scanner
+	s.Reset(all())
+	_, calls := scan(t, &s, text)
+	if len(calls) != len(definitions) {
+		t.Fatalf("%d examples in %s", len(calls), text)
+	}
+	for i, d := range definitions {
+		var schema struct {
+			Properties map[string]struct{ Type string }
+		}
+		var arguments map[string]any
+		if err := json.Unmarshal(d.Parameters, &schema); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(calls[i].Arguments, &arguments); err != nil {
+			t.Fatal(err)
+		}
+		if calls[i].Name != string(d.Name) || len(arguments) != len(schema.Properties) {
+			t.Errorf("the example of %s is %s %s", d.Name, calls[i].Name, calls[i].Arguments)
+		}
+		for name, p := range schema.Properties {
+			kind := "nothing"
+			switch arguments[name].(type) {
+			case string:
+				kind = "string"
+			case float64:
+				kind = "integer"
+			case []any:
+				kind = "array"
+			}
+			if p.Type != kind {
+				t.Errorf("%s: %s takes %s: %s", d.Name, name, p.Type, calls[i].Raw)
+			}
+		}
+		if !strings.Contains(text, d.Description) {
+			t.Errorf("%s is not described", d.Name)
+		}
+	}
+	if !strings.HasSuffix(text, "\n") {
+		t.Error("the text does not end with its line")
+	}
+}
+
+// What the page says of its size.
+func TestDescribeIsShort(t *testing.T) {
+	counter, err := tokens.New().Encoding("o200k_base")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, most := range map[int]int{2: 280, 4: 450} {
+		text := xmlcalls.Describe(toolbox.Define(toolbox.Names()[:n], nil))
+		if got, _ := counter.Count(text); got > most || got < most-30 {
+			t.Errorf("%d tools take %d tokens, said to be %d or a few less:\n%s", n, got, most, text)
+		}
+	}
+}
+
+func TestResult(t *testing.T) {
+	f := func(name string, ok bool, message, content, want string) {
+		t.Helper()
+		if got := xmlcalls.Result(name, ok, message, content); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	}
+	f("search_files", true, "", `{"documents":[]}`, "<tool_result tool=\"search\" success=\"true\">\n{\"documents\":[]}\n</tool_result>\n")
+	f("recall", true, "2 passages.", "<source id=\"1\">\na\n</source>\n", "<tool_result tool=\"recall\" success=\"true\">\n2 passages.\n<source id=\"1\">\na\n</source>\n</tool_result>\n")
+	f("read_knowledge", false, "refs takes 1 to 20 references", "", "<tool_result tool=\"read_knowledge\" success=\"false\">\nrefs takes 1 to 20 references\n</tool_result>\n")
+	f(`a"><b>&`, true, "", "", "<tool_result tool=\"a&#34;&gt;&lt;b&gt;&amp;\" success=\"true\">\n</tool_result>\n")
+}
+
+// Whatever stands in a document, under a template that protects the tags it has no call in it, nor
+// the beginning or end of a result, and nothing that a tolerant reader takes for one.
+func TestDocumentsCallNothing(t *testing.T) { rapid.Check(t, callsNothing) }
+
+func FuzzDocument(f *testing.F) { f.Fuzz(rapid.MakeFuzz(callsNothing)) }
+
+func callsNothing(t *rapid.T) {
+	document := strings.Join(rapid.SliceOfN(rapid.SampledFrom(words), 0, 40).Draw(t, "document"), "")
+	protecting := template.Template{}.Protecting(xmlcalls.Tags())
+	vocabulary := protecting.Tags()
+	safe, _ := vocabulary.Neutralise(document, false)
+	var s xmlcalls.Scanner
+	s.Reset(all())
+	if _, calls := scan(t, &s, safe); len(calls) > 0 {
+		t.Fatalf("%q calls %q", safe, calls[0].Raw)
+	}
+	result := xmlcalls.Result("recall", true, "", safe)
+	if n := vocabulary.Count(result); n != 2 {
+		t.Fatalf("%d tags in %q", n, result)
+	}
+}
+
+// The names in calls and results, in any shape that a tolerant reader reads, are tags.
+func TestTags(t *testing.T) {
+	vocabulary := tags.NewVocabulary(xmlcalls.Tags()...)
+	for _, text := range []string{
+		"<tool_result>", "</TOOL_RESULT >", "＜search＞", "<s\u200bearch>", "&lt;search&gt;", "<search_files>", "<search_knowledge/>", "< read_knowledge a='b'>", "<recall>", "</recall",
+	} {
+		if n := vocabulary.Count(text); n != 1 {
+			t.Errorf("%d tags in %q", n, text)
+		}
+	}
+	if n := vocabulary.Count("<searching> <researcher> a < search.length; <query>"); n != 0 {
+		t.Errorf("%d tags in what is none", n)
+	}
+}
