@@ -22,6 +22,16 @@ func (p *Policy) SourceBlocks(sources []retrieval.Source, first int) string {
 // SafeText returns text of a document in which nothing looks like a tag of ours.
 func (p *Policy) SafeText(text string) string { return safeBody(text, p) }
 
+// Protecting returns the policy with more tags that no text of a document, a question or a
+// component may look like: those in which a model calls tools.
+func (p Policy) Protecting(names []string) Policy {
+	p.Template = p.Template.Protecting(names)
+	if p.Digest != "" {
+		p.Digest += "+" + strings.Join(names, "+")
+	}
+	return p
+}
+
 // Query is what somebody asks under the policy for a model, without a text.
 func (p *Policy) Query(m Model) retrieval.Query {
 	q := retrieval.Query{Tenant: p.Tenant, Filter: p.Filter, Encoding: m.Encoding, Settings: p.Search, Bases: make([]retrieval.Ref, len(p.Knowledge))}

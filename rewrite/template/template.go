@@ -22,7 +22,7 @@ const (
 type Template struct {
 	text  string   // as it was written
 	parts []string // texts and placeholders in turn
-	names []string // of the tags in the texts
+	names []string // of the tags in the texts, and of those that Protecting added
 	tags  tags.Vocabulary
 }
 
@@ -85,7 +85,8 @@ func (t Template) problem(at int, format string, args ...any) error {
 
 // Protecting returns the template with more tags that inserted text must not look like.
 func (t Template) Protecting(names []string) Template {
-	t.tags = tags.NewVocabulary(slices.Concat(t.names, names)...)
+	t.names = slices.Concat(t.names, names)
+	t.tags = tags.NewVocabulary(t.names...)
 	return t
 }
 
@@ -93,7 +94,7 @@ func (t Template) Protecting(names []string) Template {
 // text must not look like.
 func (t *Template) Tags() tags.Vocabulary { return t.tags }
 
-// TagNames returns the tags of the template's own texts.
+// TagNames returns the tags of the template's own texts and those that Protecting added.
 func (t *Template) TagNames() []string { return t.names }
 
 // Asks tells whether the template has a place for the question.

@@ -15,8 +15,8 @@ func element(tool string) string {
 	return tool
 }
 
-// Tags returns the names of tags that no text from elsewhere may imitate: those of calls and of
-// results.
+// Tags returns the names of the tags of calls and results, which a policy protects: see
+// rewrite.Policy.Protecting.
 func Tags() []string {
 	names := []string{resultTag}
 	for _, tool := range toolbox.Names() {
@@ -68,8 +68,8 @@ func usage(name toolbox.Name) (example, guideline string) {
 const resultTag = "tool_result"
 
 // Result returns the result of a call as a model reads it, on lines of its own; the results of
-// several calls are joined. message may be empty. Nothing in content may look like one of Tags:
-// where tools answer under a policy, its template protects them.
+// several calls are joined. message may be empty. Nothing in content looks like a tag where the
+// policy of its caller protects Tags.
 func Result(name string, ok bool, message, content string) string {
 	success := "false"
 	if ok {
