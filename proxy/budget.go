@@ -84,7 +84,7 @@ func demandOf(x *exchange, p rewrite.Policy, req *rewrite.Request) spend.Demand 
 		of.Prompt += of.Injected
 	}
 	if x.tools != nil && x.metered != nil {
-		of.Prompt += x.tools.tokens(res.Model)
+		of.Prompt += x.tools.Tokens(res.Model.Counter)
 	}
 	fitAnswer(x, of.Prompt)
 	return of

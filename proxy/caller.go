@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/address"
+	"sidenote/proxy/headeroptions"
 	"sidenote/proxy/identity"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
@@ -116,7 +117,7 @@ func (d *Directory) recognise(key string, now time.Time) Caller {
 		if why := k.denial(now); why != "" {
 			return Caller{denied: why} // it does not get the policy of unknown callers
 		}
-		k.used.note(now)
+		k.used.Note(now)
 		return Caller{Policy: k.Policy, By: report.ByKey, Key: k.Name}
 	}
 	if d.tokens == nil {
@@ -190,7 +191,7 @@ func (d *Directory) named(name []byte, lines int, trusted bool, byKey Caller) Ca
 // case. One with "_" for "-" counts as two, since no server should take it for the header.
 func tenantHeader(h *fasthttp.RequestHeader) (value []byte, lines int) {
 	for name, v := range h.All() {
-		if !foldsTo(name, tenantHeaderName) {
+		if !headeroptions.Folds(name, headeroptions.Tenant) {
 			continue
 		}
 		if lines++; bytes.ContainsRune(name, '_') {
@@ -200,9 +201,6 @@ func tenantHeader(h *fasthttp.RequestHeader) (value []byte, lines int) {
 	}
 	return value, lines
 }
-
-// tenantHeaderName is the header by which a trusted peer names a tenant, in lower case.
-const tenantHeaderName = "sidenote-tenant"
 
 // trusts tells whether the peer of a request's connection may name a tenant. What a peer
 // says of an address in front of it does not count.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/headeroptions"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
@@ -50,7 +51,7 @@ func (x *exchange) serveChat() error {
 	var asked rewrite.Options
 	if x.head.Addressed() {
 		var err error
-		if asked, err = headerOptions(&x.ctx.Request.Header, true); err != nil {
+		if asked, err = headeroptions.Read(&x.ctx.Request.Header, true); err != nil {
 			return err
 		}
 	}

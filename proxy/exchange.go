@@ -158,7 +158,7 @@ func (x *exchange) forward(r transport.Call) error {
 	if x.tools != nil && answer.Status() == fasthttp.StatusOK {
 		return converse(x, answer, r)
 	}
-	how := x.how(answer)
+	how := howOf(x, answer)
 	if answer.Sent() { // free the body now: a stream may be open for minutes
 		x.freeBody()
 	}
@@ -168,8 +168,8 @@ func (x *exchange) forward(r transport.Call) error {
 	return nil
 }
 
-// how says how an answer is relayed, which is the one that the client gets.
-func (x *exchange) how(answer *transport.Answer) transport.Relay {
+// howOf says how an answer is relayed that the client gets.
+func howOf(x *exchange, answer *transport.Answer) transport.Relay {
 	x.report.TTFB, x.report.Status = time.Since(x.report.Time), answer.Status()
 	if isStream(answer) {
 		x.beginStream()

@@ -4,17 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/headeroptions"
 	"sidenote/proxy/report"
-	"sidenote/rewrite"
 )
-
-// ownPrefix begins the names of Sidenote's headers.
-const ownPrefix = "sidenote-"
 
 // Credential returns the API key that a request carries: Authorization's bearer
 // token, api-key (Azure) or x-api-key; "" if there is none. It returns an *Error for
@@ -26,7 +21,7 @@ func Credential(h *fasthttp.RequestHeader) (string, error) {
 	names := [...]string{"authorization", "api-key", "x-api-key"}
 	var seen [len(names)]bool
 	for name, value := range h.All() {
-		which := slices.IndexFunc(names[:], func(lower string) bool { return foldsTo(name, lower) })
+		which := slices.IndexFunc(names[:], func(lower string) bool { return headeroptions.Folds(name, lower) })
 		if which < 0 {
 			continue
 		}
@@ -55,59 +50,4 @@ func bearerToken(value []byte) []byte {
 		return nil
 	}
 	return token
-}
-
-// foldsTo tells whether name equals lower, in any letter case and with '_' for '-'.
-func foldsTo(name []byte, lower string) bool {
-	if len(name) != len(lower) {
-		return false
-	}
-	for i, c := range name {
-		if c == '_' {
-			c = '-'
-		}
-		if c|0x20 != lower[i] { // '-' has the bit 0x20, so it stays
-			return false
-		}
-	}
-	return true
-}
-
-// HeaderOptions reads a request's options from its Sidenote-* headers. The error is a
-// *rewrite.OptionError that names header and value. It is returned for an unknown
-// header, one that stands twice, one with '_' for '-', and a value that is not valid.
-func HeaderOptions(h *fasthttp.RequestHeader) (rewrite.Options, error) {
-	return headerOptions(h, false)
-}
-
-// headerOptions is HeaderOptions; identified passes over Sidenote-Tenant, which has been
-// judged then.
-func headerOptions(h *fasthttp.RequestHeader, identified bool) (rewrite.Options, error) {
-	var (
-		o    rewrite.Options
-		seen uint
-	)
-	for name, value := range h.All() {
-		if !foldsTo(name[:min(len(name), len(ownPrefix))], ownPrefix) {
-			continue
-		}
-		if identified && foldsTo(name, tenantHeaderName) {
-			continue
-		}
-		header := string(name)
-		which, set := headeroptions.OfHeader(header)
-		switch {
-		case set == nil:
-			return o, &rewrite.OptionError{Param: header, Reason: "is no option; use Sidenote-Mode, Sidenote-Knowledge, Sidenote-Context-Tokens or Sidenote-Query"}
-		case seen&which != 0:
-			return o, &rewrite.OptionError{Param: header, Reason: "stands twice"}
-		case len(bytes.TrimSpace(value)) == 0:
-			return o, &rewrite.OptionError{Param: header, Reason: "is empty"}
-		}
-		seen |= which
-		if err := set(&o, strings.TrimSpace(string(value))); err != nil {
-			return o, &rewrite.OptionError{Param: header, Reason: err.Error()}
-		}
-	}
-	return o, nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
+	"sidenote/proxy/headeroptions"
 	"sidenote/rewrite"
 	"sidenote/rewrite/options"
 )
@@ -68,7 +69,7 @@ func TestM31HeaderOptionsAtTheirBounds(t *testing.T) {
 		{"SIDENOTE-MODE: OFF", nil},
 		{"Sidenote-Mode: off", func(o rewrite.Options) bool { return *o.Mode == rewrite.Off }},
 	} {
-		o, err := proxy.HeaderOptions(head(t, "Host: h", "Side: a", "Sidenot: a", "X-Sidenote-Mode: x", c.line, "Zone: z"))
+		o, err := headeroptions.Read(head(t, "Host: h", "Side: a", "Sidenot: a", "X-Sidenote-Mode: x", c.line, "Zone: z"), false)
 		if c.want == nil {
 			if err == nil {
 				t.Errorf("%s: no error", c.line)
@@ -87,7 +88,7 @@ func TestM31HeaderOptionsAtTheirBounds(t *testing.T) {
 		"Sidenote-Context-Tokens: 10000001": `"10000001" is not a number of tokens from 0 to 10000000`,
 		"Sidenote-Context-Tokens: x":        `"x" is not a number of tokens from 0 to 10000000`,
 	} {
-		_, err := proxy.HeaderOptions(head(t, "Host: h", line))
+		_, err := headeroptions.Read(head(t, "Host: h", line), false)
 		var e *rewrite.OptionError
 		name, _, _ := strings.Cut(line, ":")
 		if !errors.As(err, &e) || e.Param != name || e.Reason != reason {
@@ -96,7 +97,7 @@ func TestM31HeaderOptionsAtTheirBounds(t *testing.T) {
 	}
 	for _, line := range []string{"Sidenote-Mode: off", "Sidenote-Knowledge: a", "Sidenote-Context-Tokens: 1", "Sidenote-Query: x"} {
 		for _, other := range []string{"Sidenote-Mode: off", "Sidenote-Knowledge: a", "Sidenote-Context-Tokens: 1", "Sidenote-Query: x"} {
-			_, err := proxy.HeaderOptions(head(t, line, "Host: h", other))
+			_, err := headeroptions.Read(head(t, line, "Host: h", other), false)
 			var e *rewrite.OptionError
 			if twice := errors.As(err, &e) && e.Reason == "stands twice"; twice != (line == other) || !twice && err != nil {
 				t.Errorf("%s and %s: %v", line, other, err)

@@ -14,6 +14,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/apierror"
+	"sidenote/proxy/headeroptions"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
 	"sidenote/rewrite/options"
@@ -75,7 +76,7 @@ func TestHeaderOptions(t *testing.T) {
 	shadow, tokens := rewrite.Shadow, 500
 	ok := func(want rewrite.Options, lines ...string) {
 		t.Helper()
-		got, err := proxy.HeaderOptions(head(t, lines...))
+		got, err := headeroptions.Read(head(t, lines...), false)
 		if err != nil {
 			t.Errorf("%q: %v", lines, err)
 		}
@@ -90,7 +91,7 @@ func TestHeaderOptions(t *testing.T) {
 
 	refused := func(param string, line ...string) {
 		t.Helper()
-		_, err := proxy.HeaderOptions(head(t, line...))
+		_, err := headeroptions.Read(head(t, line...), false)
 		var e *rewrite.OptionError
 		if !errors.As(err, &e) || e.Param != param || apierror.As(err).Status() != 400 {
 			t.Errorf("%q: got %v", line, err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/keyuse"
 )
 
 // A key counts from its first day to its last. Outside of them its caller is refused, even
@@ -33,7 +34,7 @@ func TestKeyValidity(t *testing.T) {
 func TestKeyUses(t *testing.T) {
 	named := keyOf("ka", policyOf("acme", nil))
 	named.Name = "chat-app"
-	tenants := proxy.Tenants{Keys: []proxy.Key{named, keyOf("kb", policyOf("beta", nil))}, Uses: new(proxy.KeyUses)}
+	tenants := proxy.Tenants{Keys: []proxy.Key{named, keyOf("kb", policyOf("beta", nil))}, Uses: new(keyuse.Uses)}
 	used := func(d *proxy.Directory, tenant string) time.Time {
 		t.Helper()
 		list := d.KeyList()

@@ -79,7 +79,7 @@ func allEdits(x *exchange, edits []rewrite.Edit) []rewrite.Edit {
 		return edits
 	}
 	if x.tools != nil {
-		edits = x.tools.join(edits)
+		edits = x.tools.Join(edits)
 	}
 	if x.metered != nil {
 		if mine := x.metered.Edits(); len(mine) > 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sidenote/proxy/identity"
+	"sidenote/proxy/keyuse"
 	"sidenote/proxy/killswitch"
 	"sidenote/proxy/meter"
 	"sidenote/proxy/report"
@@ -124,8 +125,8 @@ func (k *Key) denial(now time.Time) identity.Denial {
 // Tenants says who may call. NewDirectory makes it ready for look-ups.
 type Tenants struct {
 	Keys    []Key
-	Uses    *KeyUses // remembers when keys were used; nil: each Directory remembers for itself
-	Unknown *Policy  // for callers that nothing names; nil refuses them
+	Uses    *keyuse.Uses // remembers when keys were used; nil: each Directory remembers for itself
+	Unknown *Policy      // for callers that nothing names; nil refuses them
 
 	Issuers []identity.Issuer // of tokens
 	Rules   []identity.Rule   // which tokens name which tenant

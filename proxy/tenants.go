@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sidenote/proxy/identity"
+	"sidenote/proxy/keyuse"
 	"sidenote/proxy/origin"
 )
 
@@ -38,7 +39,7 @@ func NewDirectory(t Tenants) *Directory {
 	}
 	uses := t.Uses
 	if uses == nil {
-		uses = new(KeyUses)
+		uses = new(keyuse.Uses)
 	}
 	if t.Unknown != nil {
 		d.byName[t.Unknown.Tenant] = t.Unknown
@@ -51,7 +52,7 @@ func NewDirectory(t Tenants) *Directory {
 	}
 	for i := range t.Keys {
 		k := &t.Keys[i]
-		d.keys[k.SHA256] = knownKey{k, uses.of(k.SHA256)}
+		d.keys[k.SHA256] = knownKey{k, uses.Of(k.SHA256)}
 		d.byName[k.Policy.Tenant] = k.Policy
 	}
 	return d

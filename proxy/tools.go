@@ -5,52 +5,38 @@ import (
 	"time"
 
 	"sidenote/proxy/apierror"
-	"sidenote/proxy/loop"
 	"sidenote/proxy/report"
 	"sidenote/proxy/rounds"
 	"sidenote/proxy/spend"
 	"sidenote/proxy/toolbox"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
-	"sidenote/rewrite/metered"
 	"sidenote/rewrite/offer"
 )
 
 // A tooling is what a chat has whose model is offered tools of ours.
 type tooling struct {
-	body     []byte
-	req      *rewrite.Request
-	policy   rewrite.Policy // of the caller, with all of its bases
-	offer    offer.Request
-	names    map[string]toolbox.Name // by the names under which they are offered
-	tools    rewrite.Edit            // offers them
-	edits    []rewrite.Edit          // of the rewrite
-	messages []json.RawMessage       // of the rounds before, behind those of the request
-	last     bool                    // nothing is offered any more
-	call     transport.Call          // of the first round
+	*rounds.Offering
+	body   []byte
+	req    *rewrite.Request
+	policy rewrite.Policy // of the caller, with all of its bases
+	call   transport.Call // of the first round
 }
 
 // offerTools offers the model of a chat the tools of its policy, and returns the policy by which it
 // is rewritten. If they cannot be offered the report says why.
 func offerTools(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy) rewrite.Policy {
 	of := &x.policy.Tools
-	asked := offer.Read(req)
-	if asked.Refusal == "" && (x.setup.tools == nil || of.MaxRounds < 2) {
-		asked.Refusal = offer.Unavailable
+	o, refusal := rounds.Offer(req, of, x.setup.rewriter.Models.Model(req.Model))
+	if x.setup.tools == nil {
+		refusal = offer.Unavailable
 	}
-	if asked.Refusal != "" {
-		x.report.Unoffered = string(asked.Refusal)
+	if refusal != "" {
+		x.report.Unoffered = string(refusal)
 		return p
 	}
-	t := &tooling{body: body, req: req, policy: p, offer: asked, names: map[string]toolbox.Name{}}
-	var tools []offer.Tool
-	for _, d := range toolbox.Define(of.Offer, of.Bases) {
-		name := asked.Rename(string(d.Name))
-		t.names[name] = d.Name
-		tools = append(tools, offer.Tool{Name: name, Description: d.Description, Parameters: d.Parameters})
-	}
-	t.tools = asked.Tools(tools)
-	x.tools, x.report.Tools = t, new(report.Tools)
+	p = o.Protecting(p)
+	x.tools, x.report.Tools = &tooling{o, body, req, p, transport.Call{}}, new(report.Tools)
 	if p.Empty() == rewrite.EmptyRefuse {
 		p.OnEmpty = rewrite.EmptyPass // the model may find what this search does not
 	}
@@ -60,40 +46,11 @@ func offerTools(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy
 	return p
 }
 
-// join adds the edits of a round to those of the rewrite.
-func (t *tooling) join(edits []rewrite.Edit) []rewrite.Edit {
-	t.edits = edits
-	var mine []rewrite.Edit
-	if len(t.messages) > 0 {
-		mine = append(mine, t.offer.Messages(t.messages))
-	}
-	if !t.last {
-		mine = append(mine, t.tools)
-	}
-	return metered.Merge(edits, mine)
-}
-
-// tokens is what the tools and the messages of rounds take, as text.
-func (t *tooling) tokens(m rewrite.Model) (n int64) {
-	count := func(text []byte) {
-		k, _ := m.Counter.Count(string(text))
-		n += int64(k)
-	}
-	if !t.last {
-		count(t.tools.Insert)
-	}
-	for _, message := range t.messages {
-		count(message)
-	}
-	return n
-}
-
 // converse answers a chat in rounds, of which the first was answered.
 func converse(x *exchange, first *transport.Answer, call transport.Call) error {
 	t, ledger := x.tools, &x.report.Rewrite.Ledger
 	t.call = call
-	m := x.report.Rewrite.Model
-	caller := toolbox.NewCaller(&t.policy, m)
+	caller := toolbox.NewCaller(&t.policy, x.report.Rewrite.Model)
 	caller.FirstID = x.report.Sources() + 1
 	x.report.Tools.StartAt(caller.FirstID)
 	room := x.policy.Tools.MaxTokens
@@ -101,9 +58,8 @@ func converse(x *exchange, first *transport.Answer, call transport.Call) error {
 		room = max(0, min(room, w.Size-w.Request-ledger.Used-w.ReservedOutput))
 	}
 	r := rounds.New(rounds.Setup{
-		Host: toolHost{x}, Policy: &x.policy.Tools, Names: t.names, Box: x.setup.tools, Caller: caller, Room: room,
-		Loop: loop.Rules{HideText: x.policy.Tools.HidePreamble || !t.req.TextFormat || t.offer.Logprobs, Take: x.Take},
-		Life: x.life, Began: x.report.Time, Report: x.report.Tools, Panicked: x.panicked,
+		Host: toolHost{x}, Policy: &x.policy.Tools, Offer: t.Offering, Box: x.setup.tools, Caller: caller, Room: room,
+		Take: x.Take, Life: x.life, Began: x.report.Time, Report: x.report.Tools, Panicked: x.panicked,
 		Tap: func(piece []byte) {
 			if x.reader != nil {
 				x.tap(piece)
@@ -115,14 +71,14 @@ func converse(x *exchange, first *transport.Answer, call transport.Call) error {
 		},
 	})
 	if isStream(first) {
-		how := x.how(first)
+		how := howOf(x, first)
 		how.Through = r.Through(how.Through)
 		first.Relay(x.ctx, how)
 		return nil
 	}
 	err := r.RelayWhole(x.ctx, first, func(answer *transport.Answer) transport.Relay {
 		x.report.Tools.Ended = true
-		return x.how(answer)
+		return howOf(x, answer)
 	})
 	if transport.ClassOf(err) != "" {
 		return x.server.transportError(err)
@@ -137,11 +93,11 @@ type toolHost struct{ *exchange }
 func (x toolHost) Next(messages []json.RawMessage, last bool) (*transport.Answer, error) {
 	endRound(x.exchange)
 	t := x.tools
-	t.messages, t.last = messages, last
+	edits := t.Next(messages, last)
 	if err := reserveRound(x.exchange); err != nil {
 		return nil, err
 	}
-	x.outgoing = rewrite.Pieces(nil, t.body, allEdits(x.exchange, t.edits))
+	x.outgoing = rewrite.Pieces(nil, t.body, allEdits(x.exchange, edits))
 	x.keepBody(nil, x.outgoing)
 	call := t.call
 	call.Body, call.Whole, call.Same, call.Interim = x.outgoing, true, false, false

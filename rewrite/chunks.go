@@ -7,6 +7,7 @@ import (
 
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/chunks"
+	"sidenote/rewrite/edit"
 	"sidenote/rewrite/tokens"
 )
 
@@ -140,7 +141,7 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*Chunks, error) {
 		}
 	}
 	c.insert(j.req, j.policy.Chunks.Placement, first, others)
-	c.edits = sorted(append(c.edits, StripEdits(j.req, Policy{})...))
+	c.edits = edit.Sort(append(c.edits, StripEdits(j.req, Policy{})...))
 	return c, nil
 }
 
@@ -219,7 +220,7 @@ func (c *Chunks) Tell(l *Ledger) {
 		e.Offset = c.cameFrom(e.Offset)
 		edits = append(edits, e)
 	}
-	l.Edits = sorted(edits)
+	l.Edits = edit.Sort(edits)
 }
 
 // cameFrom returns the offset in the body as it came of an offset in the body with chunks.

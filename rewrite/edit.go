@@ -1,10 +1,8 @@
 package rewrite
 
 import (
-	"encoding/json"
-	"slices"
-
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/edit"
 )
 
 // The names of edits in the ledger.
@@ -15,53 +13,14 @@ const (
 	editChunks = "chunks"
 )
 
-// An Edit replaces Body[Offset:Offset+Delete] by Insert.
-type Edit struct {
-	Name   string // inject, strip-field, marker, chunks, include-usage, max-tokens
-	Offset int
-	Delete int
-	Insert []byte
-}
+// An Edit is one of a body.
+type Edit = edit.Edit
 
-// MarshalJSON writes an edit's entry in the ledger: numbers of bytes, never the bytes
-// themselves.
-func (e Edit) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Name     string `json:"name"`
-		Offset   int    `json:"offset"` // in the body as it came
-		Deleted  int    `json:"deleted"`
-		Inserted int    `json:"inserted"`
-	}{e.Name, e.Offset, e.Delete, len(e.Insert)})
-}
+// Apply makes edits; see edit.Apply.
+func Apply(dst, body []byte, edits []Edit) []byte { return edit.Apply(dst, body, edits) }
 
-// Apply appends body with its edits made to dst, in one copy. Edits are sorted by
-// offset and do not overlap. Without edits it appends body as it is.
-func Apply(dst, body []byte, edits []Edit) []byte {
-	var pieces [8][]byte
-	for _, piece := range Pieces(pieces[:0], body, edits) {
-		dst = append(dst, piece...)
-	}
-	return dst
-}
-
-// Pieces appends to dst, in order and without copying, the pieces that Apply would
-// copy. They point into body and into the edits. None is empty.
-func Pieces(dst [][]byte, body []byte, edits []Edit) [][]byte {
-	at := 0
-	for _, e := range edits {
-		dst = appendPiece(dst, body[at:e.Offset])
-		dst = appendPiece(dst, e.Insert)
-		at = e.Offset + e.Delete
-	}
-	return appendPiece(dst, body[at:])
-}
-
-func appendPiece(dst [][]byte, piece []byte) [][]byte {
-	if len(piece) == 0 {
-		return dst
-	}
-	return append(dst, piece)
-}
+// Pieces makes them without copying; see edit.Pieces.
+func Pieces(dst [][]byte, body []byte, edits []Edit) [][]byte { return edit.Pieces(dst, body, edits) }
 
 // StripEdits returns the edits that are made in every mode: the body field "sidenote"
 // is removed and, under PlaceMarker, so are the markers.
@@ -75,11 +34,5 @@ func StripEdits(r *Request, p Policy) []Edit {
 			edits = append(edits, Edit{Name: editMarker, Offset: at.Start, Delete: at.End - at.Start})
 		}
 	}
-	return sorted(edits)
-}
-
-// sorted orders the edits of a request by offset.
-func sorted(edits []Edit) []Edit {
-	slices.SortStableFunc(edits, func(a, b Edit) int { return a.Offset - b.Offset })
-	return edits
+	return edit.Sort(edits)
 }

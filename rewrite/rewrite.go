@@ -16,6 +16,7 @@ import (
 	"sidenote/rewrite/calibration"
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/cost"
+	"sidenote/rewrite/edit"
 	"sidenote/rewrite/present"
 )
 
@@ -315,5 +316,5 @@ func (j *job) edits(o Outcome, in *fitResult) []Edit {
 			edits = append(edits, e)
 		}
 	}
-	return sorted(edits)
+	return edit.Sort(edits)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
+	"sidenote/proxy/headeroptions"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
@@ -47,7 +48,7 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	asked, err := proxy.HeaderOptions(&ctx.Request.Header)
+	asked, err := headeroptions.Read(&ctx.Request.Header, false)
 	if err != nil {
 		return err
 	}

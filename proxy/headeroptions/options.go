@@ -1,4 +1,3 @@
-// Package headeroptions reads the values of the headers by which a request narrows its policy.
 package headeroptions
 
 import (

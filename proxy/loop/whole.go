@@ -29,7 +29,7 @@ func (l *Loop) EndWhole(body []byte) (t Turn, ok bool) {
 		case "tool_calls":
 			for _, raw := range elementsOf(m.value) {
 				if piece, ok := objectOf(raw); ok {
-					l.newCall(len(n.calls)).add(piece)
+					n.newCall(len(n.calls)).add(piece)
 				}
 			}
 		default:

@@ -33,15 +33,14 @@ type call struct {
 	took   time.Duration
 }
 
-// answer answers calls, side by side, and returns the messages with their results in the order of the
-// calls.
-func (r *Rounds) answer(calls []loop.Call) []json.RawMessage {
+// answer answers calls, side by side.
+func (r *Rounds) answer(calls []loop.Call) []call {
 	ctx, cancel := context.WithDeadline(r.Life, r.deadline)
 	defer cancel()
 	all := make([]call, len(calls))
 	var run []*call
 	for i, c := range calls {
-		all[i] = call{Call: c, name: r.Names[c.Name]}
+		all[i] = call{Call: c, name: r.Offer.Names[c.Name]}
 		key := string(all[i].name) + "\x00" + canonical(c.Arguments)
 		switch {
 		case r.given[key]:
@@ -56,11 +55,23 @@ func (r *Rounds) answer(calls []loop.Call) []json.RawMessage {
 		}
 	}
 	r.run(ctx, run)
-	results := make([]json.RawMessage, len(all))
 	for i := range all {
-		results[i] = r.note(&all[i])
+		r.note(&all[i])
 	}
-	return results
+	return all
+}
+
+// messages are those with the results of calls, in the order of the calls.
+func messages(calls []call) []json.RawMessage {
+	list := make([]json.RawMessage, len(calls))
+	for i := range calls {
+		list[i] = encode(struct {
+			Role    string `json:"role"`
+			ID      string `json:"tool_call_id"`
+			Content string `json:"content"`
+		}{"tool", calls[i].ID, calls[i].result.Content})
+	}
+	return list
 }
 
 // canonical returns arguments so that the same ones are the same text.
@@ -94,8 +105,8 @@ func (r *Rounds) run(ctx context.Context, calls []*call) {
 	all.Wait()
 }
 
-// note numbers the sources of a result, counts it, and returns its message.
-func (r *Rounds) note(c *call) json.RawMessage {
+// note numbers the sources of a result, counts it, and reports the call.
+func (r *Rounds) note(c *call) {
 	if first := r.Caller.FirstID; first > 1 {
 		c.result.Number(first)
 	}
@@ -109,11 +120,6 @@ func (r *Rounds) note(c *call) json.RawMessage {
 	if r.Policy.Trace {
 		r.trace = append(r.trace, traced{one.Round, c.ID, string(c.name), c.Arguments, c.result.Content})
 	}
-	return encode(struct {
-		Role    string `json:"role"`
-		ID      string `json:"tool_call_id"`
-		Content string `json:"content"`
-	}{"tool", c.ID, c.result.Content})
 }
 
 // outcomeOf says what became of a call, of a closed list.

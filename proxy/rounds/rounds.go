@@ -42,11 +42,11 @@ type Mixed struct {
 type Setup struct {
 	Host   Host
 	Policy *toolbox.Policy
-	Names  map[string]toolbox.Name // of our tools, by the names under which they are offered
+	Offer  *Offering
 	Box    *toolbox.Box
-	Caller toolbox.Caller // FirstID is the first id that no source has
-	Room   int            // tokens that all results may have
-	Loop   loop.Rules     // Ours and Starts are set here
+	Caller toolbox.Caller   // FirstID is the first id that no source has
+	Room   int              // tokens that all results may have
+	Take   func(n int) bool // memory, in bytes, for what is held up
 	Life   context.Context
 	Began  time.Time     // of the request
 	Report *report.Tools // is filled while rounds go on
@@ -69,16 +69,9 @@ type Rounds struct {
 
 // New returns the rounds of a request, of which the first has been sent.
 func New(s Setup) *Rounds {
-	s.Loop.Ours = func(name string) bool { return s.Names[name] != "" }
-	s.Loop.Starts = func(name string) bool {
-		for ours := range s.Names {
-			if len(name) <= len(ours) && ours[:len(name)] == name {
-				return true
-			}
-		}
-		return false
-	}
-	r := &Rounds{Setup: s, loop: loop.New(s.Loop), given: map[string]bool{}, deadline: s.Began.Add(s.Policy.Timeout)}
+	rules := s.Offer.Rules()
+	rules.Take = s.Take
+	r := &Rounds{Setup: s, loop: loop.New(rules), given: map[string]bool{}, deadline: s.Began.Add(s.Policy.Timeout)}
 	r.begin()
 	return r
 }
@@ -94,6 +87,9 @@ const leastRoom = 64
 // follow answers what the model has called. goes tells whether another round follows, for which all
 // is ready then.
 func (r *Rounds) follow(t *loop.Turn) (goes bool) {
+	if r.Policy.XML && len(t.Theirs) > 0 {
+		t.Ours = nil // calls in the text are not put back into a history
+	}
 	goes = t.Continues() && !r.last
 	if !goes && (!t.Mixed() || r.last) {
 		if len(t.Theirs) > 0 && len(r.messages) > 0 {
@@ -102,13 +98,17 @@ func (r *Rounds) follow(t *loop.Turn) (goes bool) {
 		}
 		return false
 	}
-	results := r.answer(t.Ours)
+	calls := r.answer(t.Ours)
 	if !goes { // the client has calls to answer too
-		r.Host.Keep(Mixed{Before: r.messages, Turn: *t, Results: results, Shown: r.loop.Shown(), NextID: r.Caller.FirstID})
+		r.Host.Keep(Mixed{Before: r.messages, Turn: *t, Results: messages(calls), Shown: r.loop.Shown(), NextID: r.Caller.FirstID})
 		return false
 	}
-	r.messages = append(append(r.messages, t.Message()), results...)
 	r.last = r.loop.Rounds()+1 >= r.Policy.MaxRounds || r.Room < leastRoom || !time.Now().Before(r.deadline)
+	results := messages(calls)
+	if r.Policy.XML {
+		results = []json.RawMessage{inText(calls, r.last)}
+	}
+	r.messages = append(append(r.messages, t.Message()), results...)
 	return true
 }
 

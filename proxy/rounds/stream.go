@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/events"
+	"sidenote/proxy/loop"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
 )
@@ -162,7 +163,7 @@ func (s *stream) alive(do func()) error {
 		case <-done:
 			return nil
 		case <-ticker.C:
-			if err := s.loop.Comment(&s.out, "sidenote tools"); err != nil {
+			if err := loop.Comment(&s.out, "sidenote tools"); err != nil {
 				return err
 			}
 			if err := s.flush(); err != nil {
@@ -184,7 +185,7 @@ func (s *stream) fail(body []byte, err error) error {
 	if json.Unmarshal(body, &said) != nil || len(said.Error) == 0 {
 		said.Error = encode(map[string]any{"message": "The answer broke off between two rounds; try again.", "type": "server_error", "param": nil, "code": "upstream_broken"})
 	}
-	if writeErr := s.loop.Data(&s.out, encode(said)); writeErr != nil {
+	if writeErr := loop.Data(&s.out, encode(said)); writeErr != nil {
 		return writeErr
 	}
 	return err

@@ -78,5 +78,5 @@ func (r *Rounds) readWhole(answer *transport.Answer) (body []byte, ok bool) {
 		return nil, false
 	}
 	body, ok = answer.Peek(MaxAnswer)
-	return body, ok && (r.Loop.Take == nil || r.Loop.Take(len(body)))
+	return body, ok && (r.Take == nil || r.Take(len(body)))
 }

@@ -130,3 +130,9 @@ func lastBackslash(b []byte) int {
 	}
 	return bytes.LastIndexByte(b, '\\')
 }
+
+// Extended returns what JSON has returned, with a text behind its own.
+func (f Frame) Extended(json []byte, text string) []byte {
+	at := len(json) - len(f.close)
+	return append(appendQuoted(append([]byte(nil), json[:at]...), text), json[at:]...)
+}

@@ -6,8 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/edit"
 )
 
 // The names of edits in the ledger.
@@ -143,7 +143,7 @@ func (r *Request) Rename(name string) string {
 }
 
 // Tools returns the edit that adds tools, at least one, behind those of the request.
-func (r *Request) Tools(tools []Tool) rewrite.Edit {
+func (r *Request) Tools(tools []Tool) edit.Edit {
 	type function struct {
 		Type string `json:"type"`
 		Tool `json:"function"`
@@ -153,7 +153,7 @@ func (r *Request) Tools(tools []Tool) rewrite.Edit {
 		list = append(list, encode(function{"function", t}))
 	}
 	text := bytes.Join(unraw(list), []byte(","))
-	e := rewrite.Edit{Name: EditTools, Offset: r.tools.End - 1}
+	e := edit.Edit{Name: EditTools, Offset: r.tools.End - 1}
 	switch {
 	case r.kind == chat.KindMissing:
 		e.Offset, e.Insert = r.end, append(append([]byte(`,"tools":[`), text...), ']')
@@ -169,9 +169,9 @@ func (r *Request) Tools(tools []Tool) rewrite.Edit {
 }
 
 // Messages returns the edit that adds messages, at least one, each a JSON object, behind the last one.
-func (r *Request) Messages(list []json.RawMessage) rewrite.Edit {
+func (r *Request) Messages(list []json.RawMessage) edit.Edit {
 	text := append([]byte{','}, bytes.Join(unraw(list), []byte(","))...)
-	return rewrite.Edit{Name: EditMessages, Offset: r.last, Insert: text}
+	return edit.Edit{Name: EditMessages, Offset: r.last, Insert: text}
 }
 
 func unraw(list []json.RawMessage) [][]byte {

@@ -27,6 +27,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/keyuse"
 	"sidenote/proxy/killswitch"
 	"sidenote/proxy/metrics"
 	"sidenote/proxy/planning"
@@ -74,7 +75,7 @@ type Engine struct {
 	planners  *planners.Planners
 	exchange  *exchange.Exchange // nil without Redis
 	explained *explain.Ring      // nil if no requests are kept
-	keyUses   proxy.KeyUses
+	keyUses   keyuse.Uses
 	budgets   *budgets           // nil in a command
 	modes     *killswitch.Switch // nil in a command
 	issuers   atomic.Pointer[issuers.Issuers]

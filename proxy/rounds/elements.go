@@ -1,0 +1,54 @@
+package rounds
+
+import (
+	"encoding/json"
+	"strings"
+
+	"sidenote/proxy/loop"
+	"sidenote/proxy/toolbox"
+	"sidenote/proxy/toolbox/xmlcalls"
+)
+
+// elements reads calls that stand in a text, as a loop.TextReader.
+type elements struct{ scanner xmlcalls.Scanner }
+
+func newElements(offered []toolbox.Name) *elements {
+	e := new(elements)
+	names := make([]string, len(offered))
+	for i, name := range offered {
+		names[i] = string(name)
+	}
+	e.scanner.Reset(names)
+	return e
+}
+
+// Write implements loop.TextReader.
+func (e *elements) Write(piece []byte) []byte { return e.scanner.Write(piece) }
+
+// Close implements loop.TextReader.
+func (e *elements) Close() (text []byte, calls []loop.Call) {
+	text = e.scanner.Close()
+	for i, c := range e.scanner.Calls() {
+		calls = append(calls, loop.Call{Name: c.Name, Arguments: string(c.Arguments), At: i})
+	}
+	return text, calls
+}
+
+// lastRound is what a model is told that cannot be left without its tools.
+const lastRound = "No further calls are answered: answer now with what is there.\n"
+
+// inText makes one message of the results of calls that stood in a text.
+func inText(calls []call, last bool) json.RawMessage {
+	var b strings.Builder
+	for i := range calls {
+		c := &calls[i]
+		b.WriteString(xmlcalls.Result(string(c.name), c.result.Err == nil && c.result.Data != nil, "", c.result.Content))
+	}
+	if last {
+		b.WriteString(lastRound)
+	}
+	return encode(struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}{"user", b.String()})
+}

@@ -1,0 +1,147 @@
+package rounds
+
+import (
+	"encoding/json"
+	"slices"
+
+	"sidenote/proxy/loop"
+	"sidenote/proxy/toolbox"
+	"sidenote/proxy/toolbox/xmlcalls"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/edit"
+	"sidenote/rewrite/offer"
+)
+
+// An Offering is what of ours a request goes up with: tools beside the application's, or a text
+// about them, and messages that its client has not seen.
+type Offering struct {
+	Names map[string]toolbox.Name // of our tools, by the names under which they are offered
+
+	req      *chat.Request
+	policy   *toolbox.Policy
+	asked    offer.Request
+	tools    edit.Edit  // offers them; none under the XML protocol
+	text     string     // about them, under the XML protocol
+	place    chat.Place // of the text
+	restored []edit.Edit
+	messages []json.RawMessage // of the rounds before
+	last     bool              // nothing is offered any more
+	base     []edit.Edit       // of the rewrite
+}
+
+// Offer offers the tools of a policy to the model of a request. If that cannot be, refusal says why.
+func Offer(req *chat.Request, p *toolbox.Policy, m rewrite.Model) (o *Offering, refusal offer.Reason) {
+	o = &Offering{req: req, policy: p, asked: offer.Read(req), Names: map[string]toolbox.Name{}}
+	switch {
+	case o.asked.Refusal != "":
+		return nil, o.asked.Refusal
+	case p.MaxRounds < 2:
+		return nil, offer.Unavailable
+	}
+	defined := toolbox.Define(p.Offer, p.Bases)
+	if p.XML {
+		for _, d := range defined {
+			o.Names[string(d.Name)] = d.Name
+		}
+		o.text, o.place = xmlcalls.Describe(defined), req.System()
+		if _, last := req.Question(); m.NoSystem && last >= 0 {
+			o.place = req.EndOf(last)
+		}
+		return o, ""
+	}
+	var tools []offer.Tool
+	for _, d := range defined {
+		name := o.asked.Rename(string(d.Name))
+		o.Names[name] = d.Name
+		tools = append(tools, offer.Tool{Name: name, Description: d.Description, Parameters: d.Parameters})
+	}
+	o.tools = o.asked.Tools(tools)
+	return o, ""
+}
+
+// Rules say how answers are read; the rest of them is the caller's.
+func (o *Offering) Rules() loop.Rules {
+	r := loop.Rules{
+		HideText: o.policy.HidePreamble || !o.req.TextFormat || o.asked.Logprobs,
+		Ours:     func(name string) bool { return !o.policy.XML && o.Names[name] != "" },
+		Starts: func(name string) bool {
+			for ours := range o.Names {
+				if len(name) <= len(ours) && ours[:len(name)] == name {
+					return !o.policy.XML
+				}
+			}
+			return false
+		},
+	}
+	if o.policy.XML {
+		r.Text = func() loop.TextReader { return newElements(o.policy.Offer) }
+	}
+	return r
+}
+
+// Protecting returns a policy under which nothing in a prompt looks like a call.
+func (o *Offering) Protecting(p rewrite.Policy) rewrite.Policy {
+	if o.policy.XML {
+		return p.Protecting(xmlcalls.Tags())
+	}
+	return p
+}
+
+// Join adds what goes up in this round to the edits of a rewrite.
+func (o *Offering) Join(edits []edit.Edit) []edit.Edit {
+	o.base = edits
+	all := slices.Clone(edits)
+	if o.text != "" {
+		all = o.describe(all)
+	}
+	all = append(all, o.restored...)
+	if len(o.messages) > 0 {
+		all = append(all, o.asked.Messages(o.messages))
+	}
+	if o.text == "" && !o.last {
+		all = append(all, o.tools)
+	}
+	return edit.Sort(all)
+}
+
+// describe puts the text about tools behind the application's, and behind what the rewrite adds there.
+func (o *Offering) describe(edits []edit.Edit) []edit.Edit {
+	place := o.place
+	for i := range edits {
+		if e := &edits[i]; e.Offset == place.Offset && len(e.Insert) > 0 {
+			e.Insert = place.Extended(e.Insert, "\n\n"+o.text)
+			return edits
+		}
+	}
+	lead := ""
+	if !place.Added {
+		lead = "\n\n"
+	}
+	return append(edits, edit.Edit{Name: offer.EditTools, Offset: place.Offset, Delete: place.Remove, Insert: place.JSON([]string{lead + o.text})})
+}
+
+// Next makes the offering that of the next round, and returns the edits of its body.
+func (o *Offering) Next(messages []json.RawMessage, last bool) []edit.Edit {
+	o.messages, o.last = messages, last
+	return o.base
+}
+
+// Tokens counts what goes up beside the rewritten request.
+func (o *Offering) Tokens(c retrieval.Counter) (n int64) {
+	count := func(text []byte) {
+		k, _ := c.Count(string(text))
+		n += int64(k)
+	}
+	if count([]byte(o.text)); !o.last {
+		count(o.tools.Insert)
+	}
+	for _, e := range o.restored {
+		count(e.Insert)
+	}
+	for _, message := range o.messages {
+		count(message)
+	}
+	return n
+}

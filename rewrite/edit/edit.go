@@ -1,0 +1,62 @@
+// Package edit changes a body by a short list of byte edits, in one copy. Outside them not one byte
+// differs.
+package edit
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// An Edit replaces Body[Offset:Offset+Delete] by Insert.
+type Edit struct {
+	Name   string // inject, strip-field, marker, chunks, include-usage, max-tokens, tools, tool-history
+	Offset int
+	Delete int
+	Insert []byte
+}
+
+// MarshalJSON writes an edit's entry in the ledger: numbers of bytes, never the bytes
+// themselves.
+func (e Edit) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Name     string `json:"name"`
+		Offset   int    `json:"offset"` // in the body as it came
+		Deleted  int    `json:"deleted"`
+		Inserted int    `json:"inserted"`
+	}{e.Name, e.Offset, e.Delete, len(e.Insert)})
+}
+
+// Apply appends body with its edits made to dst, in one copy. Edits are sorted by
+// offset and do not overlap. Without edits it appends body as it is.
+func Apply(dst, body []byte, edits []Edit) []byte {
+	var pieces [8][]byte
+	for _, piece := range Pieces(pieces[:0], body, edits) {
+		dst = append(dst, piece...)
+	}
+	return dst
+}
+
+// Pieces appends to dst, in order and without copying, the pieces that Apply would
+// copy. They point into body and into the edits. None is empty.
+func Pieces(dst [][]byte, body []byte, edits []Edit) [][]byte {
+	at := 0
+	for _, e := range edits {
+		dst = appendPiece(dst, body[at:e.Offset])
+		dst = appendPiece(dst, e.Insert)
+		at = e.Offset + e.Delete
+	}
+	return appendPiece(dst, body[at:])
+}
+
+func appendPiece(dst [][]byte, piece []byte) [][]byte {
+	if len(piece) == 0 {
+		return dst
+	}
+	return append(dst, piece)
+}
+
+// Sort orders the edits of a body by offset.
+func Sort(edits []Edit) []Edit {
+	slices.SortStableFunc(edits, func(a, b Edit) int { return a.Offset - b.Offset })
+	return edits
+}
