@@ -111,7 +111,7 @@ func (o *Offering) describe(edits []edit.Edit) []edit.Edit {
 	place := o.place
 	for i := range edits {
 		if e := &edits[i]; e.Offset == place.Offset && len(e.Insert) > 0 {
-			e.Insert = place.Extended(e.Insert, "\n\n"+o.text)
+			e.Insert = place.Extended(e.Insert, "\n"+o.text)
 			return edits
 		}
 	}
