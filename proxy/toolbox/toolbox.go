@@ -51,7 +51,7 @@ type Caller struct {
 	Policy  *rewrite.Policy   // says how sources look
 	Counter retrieval.Counter // counts for Recall
 	FirstID int               // of the first source that it is given, from 1
-	Room    int               // tokens that Content may have; 0: no bound
+	Room    int               // tokens that the Content of a Result has at most, unless it is of an Err; 0: no bound
 }
 
 // NewCaller is who calls under a policy for a model, and was given no sources before.
@@ -65,7 +65,7 @@ type Result struct {
 	Data    any                // the same for a program; nil where the call was refused or failed
 	Sources []retrieval.Source // whose texts were given, under ids from Caller.FirstID on
 	Hits    int                // how much it found, by whatever the tool counts
-	Err     error              // why there is nothing: an *ArgumentError, or the search failed
+	Err     error              // why there is nothing: an *ArgumentError, ErrNoRoom, or the search failed
 
 	render func(first int) string // Content with sources from that id on; nil where it has none
 }
@@ -104,6 +104,8 @@ func refused(err error) Result {
 	text := "The knowledge cannot be searched at present."
 	if wrong, ok := errors.AsType[*ArgumentError](err); ok {
 		text = wrong.Error()
+	} else if errors.Is(err, ErrNoRoom) {
+		text = ErrNoRoom.Error()
 	}
 	return Result{Content: encode(map[string]string{"error": text}), Err: err}
 }
@@ -162,11 +164,13 @@ func (b *Box) search(ctx context.Context, c Caller, arguments []byte) (Result, e
 	if err != nil {
 		return Result{}, err
 	}
-	out := Hits{Hits: make([]Hit, len(found.Hits)), Note: note(found.Reason, found.Partial, len(found.Hits))}
+	hits := make([]Hit, len(found.Hits))
 	for i, h := range found.Hits {
-		out.Hits[i] = Hit{h.Ref.String(), c.line(h.Name), c.line(h.Section), c.line(h.Snippet), rounded(h.Score, 100)}
+		hits[i] = Hit{h.Ref.String(), c.line(h.Name), c.line(h.Section), c.line(h.Snippet), rounded(h.Score, 100)}
 	}
-	return Result{Content: encode(out), Data: out, Hits: len(out.Hits)}, nil
+	out := Hits{Note: note(found.Reason, found.Partial, len(hits))}
+	content, err := c.most(len(hits), func(n int) string { out.Hits = hits[:n]; return encode(out) })
+	return Result{Content: content, Data: out, Hits: len(out.Hits)}, err
 }
 
 // line makes a text of a document safe, on one line.
@@ -202,7 +206,7 @@ type Text struct {
 type Texts struct {
 	Sources  []Text   `json:"sources"`
 	NotFound []string `json:"not_found,omitempty"`
-	Cut      []string `json:"cut,omitempty"` // that did not fit max_chars, or not whole
+	Cut      []string `json:"cut,omitempty"` // that did not fit, or not whole
 	Content  string   `json:"content"`       // as a model reads it
 }
 
@@ -228,26 +232,22 @@ func (b *Box) read(ctx context.Context, c Caller, arguments []byte) (Result, err
 	if err != nil {
 		return Result{}, err
 	}
-	read, err := b.Read(ctx, c.Query, refs, maxChars)
+	read, err := b.Read(ctx, c.Query, refs, maxChars, func(r tools.Reading) bool { return c.fits(c.reading(r)) })
 	if err != nil {
 		return Result{}, err
 	}
-	out := Texts{Sources: make([]Text, len(read.Sources)), NotFound: names(read.Missing), Cut: names(read.Cut)}
+	out := Texts{Sources: make([]Text, len(read.Sources)), NotFound: names(read.Missing), Cut: names(read.Cut), Content: c.reading(read)}
+	if !c.fits(out.Content) || len(read.Sources) == 0 && len(read.Cut) > 0 {
+		return Result{}, ErrNoRoom
+	}
 	for i, s := range read.Sources {
 		ref := tools.Ref{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk}
 		out.Sources[i] = Text{c.FirstID + i, ref.String(), s.Name, s.Section, s.Text}
 	}
 	render := func(first int) string {
-		content := c.Policy.SourceBlocks(read.Sources, first)
-		for _, ref := range out.NotFound {
-			content += "Not found: " + c.line(ref) + "\n"
-		}
-		for _, ref := range out.Cut {
-			content += "Cut to fit max_chars: " + c.line(ref) + "\n"
-		}
-		return content
+		c.FirstID = first
+		return c.reading(read)
 	}
-	out.Content = render(c.FirstID)
 	return Result{Content: out.Content, Data: out, Sources: read.Sources, Hits: len(read.Sources), render: render}, nil
 }
 
@@ -292,11 +292,13 @@ func (b *Box) files(ctx context.Context, c Caller, arguments []byte) (Result, er
 	if err != nil {
 		return Result{}, err
 	}
-	out := Documents{Documents: make([]Document, len(files)), Note: note(res.Reason, res.Partial, len(files))}
+	documents := make([]Document, len(files))
 	for i := range files {
-		out.Documents[i] = Document{files[i].Path(c.Query), rounded(files[i].Relevance, 10), files[i].Relevant}
+		documents[i] = Document{files[i].Path(c.Query), rounded(files[i].Relevance, 10), files[i].Relevant}
 	}
-	return Result{Content: encode(out), Data: out, Hits: len(files)}, nil
+	out := Documents{Note: note(res.Reason, res.Partial, len(files))}
+	content, err := c.most(len(files), func(n int) string { out.Documents = documents[:n]; return encode(out) })
+	return Result{Content: content, Data: out, Hits: len(out.Documents)}, err
 }
 
 // A Passage is what recall found.
@@ -339,6 +341,9 @@ func (b *Box) recall(ctx context.Context, c Caller, arguments []byte) (Result, e
 	if len(paths) > maxRefs || slices.Contains(paths, "") {
 		return Result{}, &ArgumentError{"file_paths", fmt.Sprintf("takes up to %d paths, as search_files gives them", maxRefs)}
 	}
+	if c.Room > 0 {
+		room = min(room, c.Room)
+	}
 	render := func(passages []tools.Recalled) string { return c.Policy.SourceBlocks(sourcesOf(passages), c.FirstID) }
 	got, err := b.Knowledge.Recall(ctx, c.Query, query, paths, room, func(passages []tools.Recalled) int {
 		n, _ := c.Counter.Count(render(passages))
@@ -348,20 +353,26 @@ func (b *Box) recall(ctx context.Context, c Caller, arguments []byte) (Result, e
 		return Result{}, err
 	}
 	out := Passages{Passages: make([]Passage, len(got.Passages)), NotFound: got.Missing, Content: render(got.Passages), Note: note(got.Reason, got.Partial, len(got.Passages))}
+	if got.NoRoom {
+		if room == c.Room {
+			return Result{}, ErrNoRoom
+		}
+		out.Note = "Nothing fits into max_tokens."
+	}
 	out.Tokens, _ = c.Counter.Count(out.Content)
 	for i := range got.Passages {
 		p := &got.Passages[i]
 		out.Passages[i] = Passage{p.Path(c.Query), p.Text, rounded(p.Relevance, 10)}
 	}
 	content := out.Content
-	if content == "" {
-		content = encode(out)
+	if content == "" { // the paths that are not found are many, or few, or not told
+		content, err = c.most(len(got.Missing), func(n int) string { out.NotFound = got.Missing[:n]; return encode(out) })
 	}
 	res := Result{Content: content, Data: out, Sources: sourcesOf(got.Passages), Hits: len(got.Passages)}
 	if len(got.Passages) > 0 {
 		res.render = func(first int) string { return c.Policy.SourceBlocks(res.Sources, first) }
 	}
-	return res, nil
+	return res, err
 }
 
 // sourcesOf returns passages as sources.

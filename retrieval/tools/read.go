@@ -24,41 +24,73 @@ const leastCut = 200
 
 // Read returns the texts of some chunks, of at most maxChars characters together: first those
 // that were asked for, in their order, then what follows and precedes them in the same section.
-func (k *Knowledge) Read(ctx context.Context, as retrieval.Query, refs []Ref, maxChars int) (Reading, error) {
-	var out Reading
-	var around [][]retrieval.Source // by source: the chunks before it, itself and those behind it
-	there := map[Ref]bool{}
-	room := maxChars
+// It returns fewer characters until what it returns fits.
+func (k *Knowledge) Read(ctx context.Context, as retrieval.Query, refs []Ref, maxChars int, fits func(Reading) bool) (Reading, error) {
+	found, missing, err := k.around(ctx, as, refs)
+	if err != nil {
+		return Reading{}, err
+	}
+	for ; ; maxChars = maxChars * 3 / 4 {
+		out := read(found, maxChars)
+		out.Missing = missing
+		if fits(out) || maxChars == 0 {
+			return out, nil
+		}
+	}
+}
+
+// A place is a chunk that was asked for, with those around it in its document.
+type place struct {
+	Ref
+	list []retrieval.Source
+	at   int // of the chunk, in list
+}
+
+// around finds chunks, each once, with their neighbours.
+func (k *Knowledge) around(ctx context.Context, as retrieval.Query, refs []Ref) (found []place, missing []Ref, err error) {
+	seen := map[Ref]bool{}
 	for _, ref := range refs {
-		if there[ref] {
+		if seen[ref] {
 			continue
 		}
+		seen[ref] = true
 		first := max(0, ref.Chunk-maxNeighbours)
 		list, err := k.Reader.Passage(ctx, as, retrieval.Passage{Knowledge: ref.Knowledge, Doc: ref.Doc, First: first, End: ref.Chunk + 1 + maxNeighbours})
 		if err != nil && !errors.Is(err, retrieval.ErrNoHit) {
-			return out, fmt.Errorf("read %s: %w", ref, err)
+			return nil, nil, fmt.Errorf("read %s: %w", ref, err)
 		}
 		at := ref.Chunk - first
 		if at >= len(list) {
-			out.Missing = append(out.Missing, ref)
+			missing = append(missing, ref)
 			continue
 		}
-		src := list[at]
+		found = append(found, place{ref, list, at})
+	}
+	return found, missing, nil
+}
+
+// read takes what fits into so many characters.
+func read(found []place, maxChars int) (out Reading) {
+	var around [][]retrieval.Source // by source: the chunks before it, itself and those behind it
+	there := map[Ref]bool{}
+	room := maxChars
+	for _, p := range found {
+		src := p.list[p.at]
 		if n := utf8.RuneCountInString(src.Text); n > room {
-			out.Cut = append(out.Cut, ref)
+			out.Cut = append(out.Cut, p.Ref)
 			if room < leastCut {
 				continue
 			}
 			src.Text = cut(src.Text, len(firstRunes(src.Text, room)))
 		}
 		room -= utf8.RuneCountInString(src.Text)
-		there[ref] = true
-		out.Sources, around = append(out.Sources, src), append(around, list)
+		there[p.Ref] = true
+		out.Sources, around = append(out.Sources, src), append(around, p.list)
 	}
 	if len(out.Cut) == 0 {
-		k.widen(out.Sources, around, there, room)
+		widen(out.Sources, around, there, room)
 	}
-	return out, nil
+	return out
 }
 
 // firstRunes returns the first n characters of a text.
@@ -73,7 +105,7 @@ func firstRunes(text string, n int) string {
 
 // widen adds to sources what stands around them in the same section, one chunk at a time, each
 // once, as far as there is room.
-func (k *Knowledge) widen(sources []retrieval.Source, around [][]retrieval.Source, there map[Ref]bool, room int) {
+func widen(sources []retrieval.Source, around [][]retrieval.Source, there map[Ref]bool, room int) {
 	ends := make([][2]int, len(sources)) // the chunks that each source has
 	for i := range sources {
 		ends[i] = [2]int{sources[i].Chunk, sources[i].Chunk}

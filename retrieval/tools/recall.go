@@ -27,6 +27,7 @@ func (r *Recalled) Path(as retrieval.Query) string { return path(as, r.Knowledge
 type Recollection struct {
 	Passages []Recalled // best first
 	Missing  []string   // paths of which there is no document, or none for this caller
+	NoRoom   bool       // there were chunks, and no part of any fits
 	Reason   retrieval.Reason
 	Partial  bool
 }
@@ -69,6 +70,7 @@ func (k *Knowledge) Recall(ctx context.Context, as retrieval.Query, text string,
 		return out, err
 	}
 	out.Passages = k.fit(chunks, k.termsOf(text), room, size)
+	out.NoRoom = len(chunks) > 0 && len(out.Passages) == 0
 	return out, nil
 }
 

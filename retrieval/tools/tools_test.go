@@ -36,6 +36,9 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// whole takes whatever was read.
+func whole(tools.Reading) bool { return true }
+
 // References are read in their order, neighbours of the same section where there is room, and
 // never more than asked for.
 func TestRead(t *testing.T) {
@@ -47,7 +50,7 @@ func TestRead(t *testing.T) {
 	ref := found.Hits[0].Ref
 	foreign := tools.Ref{Knowledge: "staff", Doc: "secret.md"}
 	missing := tools.Ref{Knowledge: "staff", Doc: "../../etc/passwd"}
-	wide, err := k.Read(t.Context(), as, []tools.Ref{foreign, ref, missing, ref}, 1<<20)
+	wide, err := k.Read(t.Context(), as, []tools.Ref{foreign, ref, missing, ref}, 1<<20, whole)
 	if err != nil || len(wide.Sources) != 1 || fmt.Sprint(wide.Missing) != fmt.Sprint([]tools.Ref{foreign, missing}) {
 		t.Fatalf("%+v, %v", wide, err)
 	}
@@ -56,7 +59,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("not the section: %s", text)
 	}
 	for room := 200; room < 4000; room += 137 {
-		r, err := k.Read(t.Context(), as, []tools.Ref{ref, {Knowledge: "staff", Doc: "guide.md"}}, room)
+		r, err := k.Read(t.Context(), as, []tools.Ref{ref, {Knowledge: "staff", Doc: "guide.md"}}, room, whole)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,6 +69,20 @@ func TestRead(t *testing.T) {
 		}
 		if n > room || len(r.Sources) == 0 || len(r.Sources)+len(r.Cut) < 2 {
 			t.Errorf("%d characters of %d, %d sources, cut %v", n, room, len(r.Sources), r.Cut)
+		}
+	}
+
+	// Whatever does not fit is read shorter, down to nothing.
+	for most := len(text); most >= 0; most -= 97 {
+		size := func(r tools.Reading) (n int) {
+			for _, s := range r.Sources {
+				n += len(s.Text)
+			}
+			return n
+		}
+		r, err := k.Read(t.Context(), as, []tools.Ref{ref, missing}, 1<<20, func(r tools.Reading) bool { return size(r) <= most })
+		if err != nil || size(r) > most || most >= 400 && len(r.Sources) != 1 || len(r.Sources)+len(r.Cut) == 0 || len(r.Missing) != 1 {
+			t.Fatalf("%d bytes: %+v, %v", most, r, err)
 		}
 	}
 }

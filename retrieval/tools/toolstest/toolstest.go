@@ -26,6 +26,7 @@ func Open(t testing.TB, bases map[string][]document.Document) (*tools.Knowledge,
 		t.Fatal(err)
 	}
 	as := retrieval.Query{Tenant: "t", Filter: all, Settings: retrieval.DefaultSettings()}
+	as.Settings.Deadline = time.Minute // no test is about time
 	made := map[string]*knowledge.Base{}
 	for id, docs := range bases {
 		content, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: knowledgetest.FourBytes{}, Version: "test", Neutralise: func(_, s string) string { return s }})
