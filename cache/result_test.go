@@ -25,6 +25,7 @@ func answer() retrieval.Result {
 		},
 		Excluded: []retrieval.Excluded{
 			{Knowledge: "docs", Doc: "old.md", Reason: retrieval.ExcludedDup, Detail: "duplicate of leave.md#3"},
+			{Knowledge: "docs", Doc: "off.md", Score: 2, RerankScore: new(0.5), GradeScore: new(0.0), Reason: retrieval.ExcludedGrade, Detail: "irrelevant: 0 < 0.3"},
 			{Knowledge: "docs", Doc: "far.md", Score: 1, RerankScore: new(0.0), Reason: retrieval.ExcludedScore, Least: 2.5},
 		},
 		Bases:     question("").Bases,

@@ -278,7 +278,10 @@ func (d *decoder) grade(s *retrieval.Source) {
 func (d *decoder) fallen(x *retrieval.Excluded) {
 	var s retrieval.Source
 	d.hit(&s)
-	*x = retrieval.Excluded{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, RerankScore: s.RerankScore, At: s.At}
+	*x = retrieval.Excluded{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, RerankScore: s.RerankScore, GradeScore: s.GradeScore, At: s.At}
+	if s.Grade != x.Source().Grade {
+		d.fail()
+	}
 	if !x.At.Kept {
 		x.Name, x.Section = d.string(), d.string()
 	}

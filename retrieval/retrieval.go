@@ -141,6 +141,7 @@ type Excluded struct {
 	Relevance      float64
 	Arm            Arm
 	RerankScore    *float64
+	GradeScore     *float64
 	At             Place
 
 	Reason ExcludeReason
@@ -158,10 +159,14 @@ func (x *Excluded) Why() string {
 
 // Source is the candidate without its text.
 func (x *Excluded) Source() Source {
-	return Source{
+	src := Source{
 		Type: typeRAG, Knowledge: x.Knowledge, Doc: x.Doc, Chunk: x.Chunk, Name: x.Name, Section: x.Section,
-		Score: x.Score, Relevance: x.Relevance, Arm: x.Arm, RerankScore: x.RerankScore, At: x.At,
+		Score: x.Score, Relevance: x.Relevance, Arm: x.Arm, RerankScore: x.RerankScore, GradeScore: x.GradeScore, At: x.At,
 	}
+	if x.GradeScore != nil {
+		src.Grade = GradeIrrelevant
+	}
+	return src
 }
 
 // typeRAG is the Source.Type of a chunk of a knowledge base.

@@ -197,6 +197,33 @@ func TestRerankDialects(t *testing.T) {
 	}
 }
 
+// Tools find what a policy's reranker puts first, over the admin port as for a model, and the
+// relevance of files is by its scores.
+func TestToolsAreReranked(t *testing.T) {
+	const ask = `{"query":"What is in the garden?"}`
+	for dialect, path := range map[string]string{"tei": "/rerank 4", "llm": "/v1/chat/completions 1"} {
+		j := newJudge(t)
+		p := serveReranking(t, newRecorder(t), j, "{upstream: judge, model: m, dialect: "+dialect+"}")
+		_, files := posted(t, p.admin+"/v1/tools/search_files?tenant=default", "", ask)
+		if !strings.HasPrefix(files, `{"documents":[{"path":"visitor.md","relevance":9,"is_relevant":true},{`) || strings.Count(files, `"relevance":1,"is_relevant":true`) != 3 {
+			t.Errorf("%s: %s", dialect, files)
+		}
+		if calls := j.calls(); len(calls) == 0 || calls[0] != "Bearer key-of-judge "+path {
+			t.Errorf("%s: asked %q", dialect, calls)
+		}
+		_, hits := posted(t, p.admin+"/v1/tools/search_knowledge?tenant=default", "", ask)
+		if !strings.HasPrefix(hits, `{"hits":[{"ref_id":"docs:visitor.md:0"`) || len(j.calls()) > 0 {
+			t.Errorf("%s: %s", dialect, hits)
+		}
+		// Nobody pays where no tenant asks, or nothing is searched.
+		_, plain := posted(t, p.admin+"/v1/tools/search_files", "", `{"query":"Garden, what is in it?"}`)
+		_, read := posted(t, p.admin+"/v1/tools/read_knowledge?tenant=default", "", `{"refs":["docs:visitor.md:0"]}`)
+		if strings.HasPrefix(plain, `{"documents":[{"path":"visitor.md"`) || !strings.Contains(read, "snails") || len(j.calls()) > 0 {
+			t.Errorf("%s: %s, %s", dialect, plain, read)
+		}
+	}
+}
+
 // Whatever a reranker does, the request is answered with what the search found in its order, and
 // status, dry run, metrics and log say what happened. Nothing of that is remembered.
 func TestRerankReasons(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/planning"
 	"sidenote/proxy/toolbox"
 )
 
@@ -70,6 +71,7 @@ func (c *toolCmd) Run(a *app) error {
 	}
 	defer func() { _ = e.Close() }()
 	policy.Search.Deadline = max(policy.Search.Deadline, commandDeadline)
+	e.Planners.Help(&policy, planning.DryRun(&policy, c.Model, nil))
 	who := toolbox.NewCaller(&policy, e.Rewriter.Models.Model(c.Model))
 	res := e.Toolbox().Call(a.ctx, who, toolbox.Name(c.Name), c.arguments())
 	if wrong, ok := errors.AsType[*toolbox.ArgumentError](res.Err); ok {

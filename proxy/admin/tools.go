@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
+	"sidenote/proxy/planning"
 	"sidenote/proxy/toolbox"
 	"sidenote/rewrite"
 )
@@ -76,14 +77,15 @@ func (t tooling) caller(ctx *fasthttp.RequestCtx) (toolbox.Caller, error) {
 	if err != nil {
 		return toolbox.Caller{}, err
 	}
-	policy := rewrite.DefaultPolicy()
+	policy, model := rewrite.DefaultPolicy(), string(ctx.QueryArgs().Peek("model"))
 	if ctx.QueryArgs().Has("tenant") {
 		tenant, err := t.tenant(ctx)
 		if err != nil {
 			return toolbox.Caller{}, err
 		}
 		policy = tenant.Rewrite
+		t.Planners.Help(&policy, planning.DryRun(&policy, model, &tenant.Budget))
 	}
 	policy.Tenant, policy.Knowledge, policy.Filter, policy.Search = who.tenant, who.bases, who.filter, who.settings
-	return toolbox.NewCaller(&policy, t.Rewriter.Models.Model(string(ctx.QueryArgs().Peek("model")))), nil
+	return toolbox.NewCaller(&policy, t.Rewriter.Models.Model(model)), nil
 }

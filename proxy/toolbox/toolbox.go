@@ -54,9 +54,17 @@ type Caller struct {
 	Room    int               // tokens that the Content of a Result has at most, unless it is of an Err; 0: no bound
 }
 
-// NewCaller is who calls under a policy for a model, and was given no sources before.
+// NewCaller is who calls under a policy for a model, and was given no sources before. What is found
+// is reranked and graded by whom the policy has for that.
 func NewCaller(p *rewrite.Policy, m rewrite.Model) Caller {
-	return Caller{Query: p.Query(m), Policy: p, Counter: m.Counter, FirstID: 1}
+	c := Caller{Query: p.Query(m), Policy: p, Counter: m.Counter, FirstID: 1}
+	if p.RerankedBy != nil {
+		c.Query.Reranking = p.Reranking()
+	}
+	if p.GradedBy != nil || p.RerankedBy != nil && p.Grade.By == retrieval.GradeByRerank {
+		c.Query.Grading = p.Grading()
+	}
+	return c
 }
 
 // A Result is what a call gives.

@@ -12,7 +12,7 @@ import (
 type File struct {
 	Knowledge, Doc string
 	Name           string
-	Relevance      float64 // of its best chunk, 0 to 10: 5 is the least that sources have
+	Relevance      float64 // of its best chunk, 0 to 10: 5 is the least that sources have, unless a model scores
 	Relevant       bool    // it would be a source
 }
 
@@ -41,23 +41,56 @@ func (k *Knowledge) Files(ctx context.Context, as retrieval.Query, text string, 
 	}
 	type document struct{ knowledge, doc string }
 	files, seen := make([]File, 0, maxFiles), map[document]bool{}
+	relevance := relevanceOf(&res)
 	add := func(s *retrieval.Source, relevant bool) {
 		if d := (document{s.Knowledge, s.Doc}); !seen[d] {
 			seen[d] = true
-			files = append(files, File{s.Knowledge, s.Doc, s.Name, 10 * s.Relevance, relevant})
+			files = append(files, File{s.Knowledge, s.Doc, s.Name, 10 * relevance(s), relevant})
 		}
 	}
 	for i := range res.Sources {
 		add(&res.Sources[i], true)
 	}
 	for i := range res.Excluded {
-		if x := &res.Excluded[i]; x.Reason == retrieval.ExcludedScore || x.Reason == retrieval.ExcludedRerank {
+		switch x := &res.Excluded[i]; x.Reason {
+		case retrieval.ExcludedScore, retrieval.ExcludedRerank, retrieval.ExcludedGrade:
 			src := x.Source()
 			add(&src, false)
 		}
 	}
-	if k := as.Reranking; k == nil {
-		slices.SortStableFunc(files, func(a, b File) int { return cmp.Compare(b.Relevance, a.Relevance) })
-	}
+	slices.SortStableFunc(files, func(a, b File) int { return cmp.Compare(b.Relevance, a.Relevance) })
 	return files[:min(len(files), maxFiles)], res, nil
+}
+
+// relevanceOf tells how relevant what a search found is, from 0 to 1: by the scores of a grading
+// model, else of a reranker, else of the search. What a model was not asked about is no more
+// relevant than anything that it was.
+func relevanceOf(res *retrieval.Result) func(*retrieval.Source) float64 {
+	graded := slices.ContainsFunc(res.Sources, func(s retrieval.Source) bool { return s.GradeScore != nil }) ||
+		slices.ContainsFunc(res.Excluded, func(x retrieval.Excluded) bool { return x.GradeScore != nil })
+	scoreOf := func(grade, rerank *float64) (score float64, ok bool) {
+		of := rerank
+		if graded {
+			of = grade
+		}
+		if of == nil {
+			return 1, false
+		}
+		return min(1, max(0, *of)), true
+	}
+	least := 1.0
+	for i := range res.Sources {
+		score, _ := scoreOf(res.Sources[i].GradeScore, res.Sources[i].RerankScore)
+		least = min(least, score)
+	}
+	for i := range res.Excluded {
+		score, _ := scoreOf(res.Excluded[i].GradeScore, res.Excluded[i].RerankScore)
+		least = min(least, score)
+	}
+	return func(s *retrieval.Source) float64 {
+		if score, ok := scoreOf(s.GradeScore, s.RerankScore); ok {
+			return score
+		}
+		return min(s.Relevance, least)
+	}
 }

@@ -1,10 +1,12 @@
 package tools_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
@@ -85,6 +87,63 @@ func TestRead(t *testing.T) {
 			t.Fatalf("%d bytes: %+v, %v", most, r, err)
 		}
 	}
+}
+
+// A scorer scores documents by a word that they have; others get 0.2.
+type scorer map[string]float64
+
+func (s scorer) Rerank(_ context.Context, _ string, documents []string) ([]float64, error) {
+	scores := make([]float64, len(documents))
+	for i, text := range documents {
+		scores[i] = 0.2
+		for word, score := range s {
+			if strings.Contains(text, word) {
+				scores[i] = score
+			}
+		}
+	}
+	return scores, nil
+}
+
+// Where a model scores, the relevance of files is by its scores: those of who grades before those
+// of who reranks. Files that it was not asked about come behind.
+func TestFilesByScores(t *testing.T) {
+	k, as := toolstest.Open(t, map[string][]document.Document{"a": {
+		{ID: "paths.md", Text: "Garden paths: the paths of a garden are of gravel."}, {ID: "beds.md", Text: "Garden beds, and how a garden is laid out."},
+		{ID: "snails.md", Text: "Snails come to every corner of a garden by night."},
+	}})
+	if got := filesOf(t, k, as); len(got) != 9 || got[6] != "snails.md" {
+		t.Fatalf("without scores: %q", got)
+	}
+	reranking := &retrieval.Reranking{RerankSettings: retrieval.RerankSettings{Upstream: "u", Documents: 9, Timeout: time.Minute}, Reranker: scorer{"Snails": 1.5, "beds": -1}}
+	grading := &retrieval.Grading{
+		GradeSettings: retrieval.GradeSettings{By: retrieval.GradeByModel, Relevant: 0.7, Irrelevant: 0.3, Timeout: time.Minute}, Grader: scorer{"beds": 0.9, "paths": 0.4},
+	}
+	as.Reranking = reranking
+	if got := filesOf(t, k, as); strings.Join(got, " ") != "snails.md 10.0 true paths.md 2.0 true beds.md 0.0 true" {
+		t.Errorf("reranked: %q", got)
+	}
+	as.Grading = grading
+	if got := filesOf(t, k, as); strings.Join(got, " ") != "beds.md 9.0 true paths.md 4.0 true snails.md 2.0 false" {
+		t.Errorf("graded: %q", got)
+	}
+	as.Grading, reranking.Documents = nil, 2
+	if got := filesOf(t, k, as); strings.Join(got, " ") != "paths.md 2.0 true beds.md 0.0 true snails.md 0.0 true" {
+		t.Errorf("two reranked: %q", got)
+	}
+}
+
+// filesOf are the files that a search finds: path, relevance, and whether it is relevant.
+func filesOf(t *testing.T, k *tools.Knowledge, as retrieval.Query) (list []string) {
+	t.Helper()
+	files, _, err := k.Files(t.Context(), as, "what is in the garden", 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		list = append(list, f.Path(as), fmt.Sprintf("%.1f", f.Relevance), fmt.Sprint(f.Relevant))
+	}
+	return list
 }
 
 // Files come once each, by their best chunks, with those below the least score told apart.
