@@ -99,6 +99,7 @@ var mayImport = map[string][]string{
 	"proxy/form":                              {"rewrite"},
 	"proxy/planning":                          {"cache/budget", "cache/budget/price", "proxy/meter", "proxy/panics", "proxy/usage", "retrieval", "retrieval/llm", "retrieval/plan", "retrieval/remote", "retrieval/rerank", "rewrite"},
 	"proxy/toolbox":                           {"retrieval", "retrieval/tools", "rewrite"},
+	"proxy/loop/looptest":                     {"rewrite/toolhistory/historytest"},
 	"proxy/toolbox/xmlcalls":                  {"proxy/toolbox"},
 	"proxy/spend":                             {"cache/budget", "cache/budget/price", "proxy/meter", "proxy/report", "proxy/route", "proxy/transport", "proxy/usage", "rewrite", "rewrite/metered"},
 	"proxy/metrics":                           {"proxy/report", "proxy/route", "rewrite", "retrieval", "retrieval/recent", "cache/budget", "proxy/meter"},
