@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -129,28 +130,39 @@ func JSON(message, kind, code, param string) []byte {
 	return out
 }
 
-// Write makes e the response of ctx: status, body and the headers that tell
-// clients whether to try again.
+// Write makes e the response of ctx.
 func (e *Error) Write(ctx *fasthttp.RequestCtx) {
-	a := answerTo(e.Reason)
 	closing := ctx.Response.ConnectionClose()
 	ctx.Response.Reset()
 	if closing {
 		ctx.SetConnectionClose()
 	}
-	ctx.Response.SetStatusCode(a.status)
-	ctx.Response.Header.SetContentType("application/json")
-	if e.Refusal != nil {
-		e.Refusal.Headers(ctx.Response.Header.Set)
-	} else if a.retryAfter > 0 {
-		ctx.Response.Header.Set("Retry-After", fmt.Sprint(a.retryAfter))
-	} else {
-		ctx.Response.Header.Set("X-Should-Retry", "false")
-	}
-	if a.status == fasthttp.StatusUnauthorized {
-		ctx.Response.Header.Set("Www-Authenticate", "Bearer")
-	}
+	ctx.Response.SetStatusCode(e.Status())
+	e.headers(ctx.Response.Header.Set)
 	ctx.Response.SetBodyRaw(e.JSON())
+}
+
+// WriteHTTP answers with e on a server of net/http.
+func (e *Error) WriteHTTP(w http.ResponseWriter) {
+	e.headers(w.Header().Set)
+	w.WriteHeader(e.Status())
+	_, _ = w.Write(e.JSON()) // a client that has left needs no answer
+}
+
+// headers sets the type of the body, and what tells clients whether to try again.
+func (e *Error) headers(set func(name, value string)) {
+	a := answerTo(e.Reason)
+	set("Content-Type", "application/json")
+	if e.Refusal != nil {
+		e.Refusal.Headers(set)
+	} else if a.retryAfter > 0 {
+		set("Retry-After", fmt.Sprint(a.retryAfter))
+	} else {
+		set("X-Should-Retry", "false")
+	}
+	if a.status == http.StatusUnauthorized {
+		set("Www-Authenticate", "Bearer")
+	}
 }
 
 // As returns the Error that clients get for err. An *Error stays as it is, errors
